@@ -71,9 +71,7 @@ func TestOAuth_SignsAssertionWithPrivateKey(t *testing.T) {
 			c := start(t, u, upstream.Options{})
 			waitForNames(t, c, "p")
 			a.change(func() { clear(a.valid) }) // the next request needs another token, and so another assertion
-			if _, err := get(t.Context(), c, "p"); err != nil {
-				t.Error(err)
-			}
+			mustGet(t, c, "p")
 			if len(seen) < 2 {
 				t.Errorf("%d assertions, want one for each token", len(seen))
 			}
@@ -104,8 +102,8 @@ func checkAssertion(r *http.Request, key crypto.PublicKey, algorithm jose.Signat
 	return claims.ValidateWithLeeway(jwt.Expected{Issuer: "weir", Subject: "weir", AnyAudience: jwt.Audience{audience}}, 0)
 }
 
-// Server and token endpoint have certificates of one private authority, which wants client certificates, but the token
-// endpoint has another name.
+// Server and token endpoint have certificates of one private authority, which wants client
+// certificates, but the token endpoint has another name.
 func TestOAuth_UsesTLSBlockForTokenEndpoint(t *testing.T) {
 	t.Parallel()
 	ours := newAuthority(t)

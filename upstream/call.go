@@ -31,7 +31,7 @@ type Request struct {
 	// Files is [State.Files] of the state in which the prompt was found, for an upstream without a
 	// server.
 	Files *files.List
-	// Caller is who asks, so that callers take turns; nil for a caller like any other.
+	// Caller is who asks, whose calls queue in a line of their own; nil is a caller like any other.
 	Caller Caller
 	// Endpoints are those that may have the request.
 	Endpoints EndpointSet
@@ -72,7 +72,7 @@ func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (r
 	// The caller's context, not the one with the deadline, tells a caller that gave up from an
 	// upstream that took too long.
 	defer func() { err = c.finish(caller, measured, result, err) }()
-	if err := c.refusePaused(request); err != nil { // before it takes a slot, or a turn of the rate
+	if err := c.refusePaused(request); err != nil { // before it uses a slot, or a part of the rate
 		return Result{}, err
 	}
 	ctx, deadline := queue.WithDeadline(caller, measured.begun, c.upstream.Timeout, nil)

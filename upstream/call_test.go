@@ -10,7 +10,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-// stackRecorder records the functions of this module on the stack of the last request that a Connector.Call made.
+// stackRecorder records the functions of this module on the stack of the last request that a
+// Connector.Call made.
 type stackRecorder struct {
 	http.RoundTripper
 
@@ -34,7 +35,8 @@ func (s *stackRecorder) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.RoundTripper.RoundTrip(r)
 }
 
-// The way of a call is short enough to be read: Call, attempt, try, Session.Call, the transport's roundTrip, send.
+// The way of a call is short enough to be read: Call, attempt, try, Session.Call, the transport's
+// roundTrip, send.
 func TestCall_PassesFewFunctions(t *testing.T) {
 	for name, peer := range map[string]*upstreamtest.Peer{"legacy": upstreamtest.NewPeer(t), "modern": upstreamtest.NewModernPeer(t)} {
 		stack := &stackRecorder{RoundTripper: upstreamtest.Memory{Handler: peer}}

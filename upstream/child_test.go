@@ -111,21 +111,45 @@ func TestChild_LogsStderrAndExitsOnClose(t *testing.T) {
 	}
 }
 
-func TestChild_MasksEnvironmentValuesInLog(t *testing.T) {
+func TestChild_LogsItsLinesWithoutSecretsAndRepetition(t *testing.T) {
 	t.Parallel()
-	u := upstreamtest.Child(t, "telling", "script")
-	u.Command = []string{"sh", "-c", `echo "mode $MODE, tokens $SHORT, $LONG" >&2`}
-	u.Env["MODE"] = config.NewSecret("fast")
-	u.Env["SHORT"] = config.NewSecret("hunter2-abc")
+	secrets := map[string]string{"MODE": "fast", "SHORT": "hunter2-abc", "LONG": "hunter2-abcdefgh", "KEY": "hunter2-abcdefghijkl"}
 	for i := range 8 { // in the order of the map
-		u.Env[fmt.Sprint("LONG", i)] = config.NewSecret("hunter2-abc" + strings.Repeat("x", i))
+		secrets[fmt.Sprint("LONG", i)] = "hunter2-abc" + strings.Repeat("x", i)
 	}
-	u.Env["LONG"] = config.NewSecret("hunter2-abcdefgh")
-	var log lockedBuffer
-	run(t, upstream.New(u, upstream.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func() {}))
-	upstreamtest.Eventually(t, "it is logged", func() bool { return strings.Contains(log.String(), "mode fast") })
-	if want := `mode fast, tokens (sensitive), (sensitive)"`; !strings.Contains(log.String(), want) {
-		t.Errorf("the log lacks %s:\n%s", want, log.String())
+	for name, test := range map[string]struct {
+		script string
+		want   []string // in the log, once each
+	}{
+		"secrets": {
+			`echo "mode $MODE, tokens $SHORT, $LONG" >&2`, []string{`mode fast, tokens (sensitive), (sensitive)"`},
+		},
+		"a secret that is cut": {`printf '%04080d%s\nend\n' 0 "$KEY" >&2`, []string{"0(sensitive)", "line=end"}},
+		"a line that is repeated": {
+			"echo first >&2; for i in 1 2 3 4 5 6 7 8 9; do echo again >&2; done; echo last >&2; exit 1",
+			[]string{"line=first", "line=again", "line=last"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := upstreamtest.Child(t, "telling", "script")
+			u.Command = []string{"sh", "-c", test.script}
+			for name, value := range secrets {
+				u.Env[name] = config.NewSecret(value)
+			}
+			c, log := startLogged(t, u)
+			upstreamtest.Eventually(t, "its last line is logged", func() bool {
+				return c.State().Problem != nil && strings.Contains(log.String(), test.want[len(test.want)-1])
+			})
+			for _, want := range test.want {
+				if n := strings.Count(log.String(), want); n != 1 {
+					t.Errorf("%s is logged %d times:\n%s", want, n, log)
+				}
+			}
+			if strings.Contains(log.String(), "hunter2") {
+				t.Errorf("a part of a secret shows:\n%s", log)
+			}
+		})
 	}
 }
 
@@ -144,7 +168,8 @@ func TestChild_IsKilledIfItDoesNotExit(t *testing.T) {
 			}
 			begun := time.Now()
 			stop()
-			// On a busy machine it takes longer. The grandchild, which nobody is to wait for, has an hour.
+			// On a busy machine it takes longer. The grandchild, which nobody is to wait for, has
+			// an hour.
 			if took := time.Since(begun); took < bound || took > time.Minute {
 				t.Errorf("it took %s, want %s", took, bound)
 			}
@@ -183,18 +208,12 @@ func TestChild_IsRestartedAfterKill(t *testing.T) {
 				}()
 			}
 			upstreamtest.Eventually(t, "all are on their way", func() bool { return strings.Count(log.String(), "hanging") == 10 })
-			if _, err := get(t.Context(), c, "x"); err != nil {
-				t.Error(err)
-			}
+			mustGet(t, c, "x")
 			if err := kill(pid); err != nil {
 				t.Fatal(err)
 			}
-			begun := time.Now()
 			for range 10 {
-				wantUnavailable(t, <-ended, upstream.Unreachable)
-			}
-			if took := time.Since(begun); took >= config.DefaultTimeout {
-				t.Errorf("the calls failed after %s", took)
+				wantUnavailable(t, <-ended, upstream.Unreachable) // before their timeout
 			}
 			if names(c) != "scripted" {
 				t.Errorf("names = %q", names(c))
@@ -243,7 +262,8 @@ func TestChild_IsKilledAfterClosingStdout(t *testing.T) {
 	}
 }
 
-// The pipe to a child that does not read is full. Neither calls nor Run's end may be delayed by that.
+// The pipe to a child that does not read is full. Neither calls nor Run's end may be delayed by
+// that.
 func TestChild_ThatDoesNotReadStdinDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	u := upstreamtest.Child(t, "deaf", "script")
@@ -251,8 +271,7 @@ func TestChild_ThatDoesNotReadStdinDoesNotDelayOthers(t *testing.T) {
 	c := upstream.New(u, upstream.Options{}, func() {})
 	stop := run(t, c)
 	waitForNames(t, c, "scripted")
-	_, err := get(t.Context(), c, "deaf")
-	wantUnavailable(t, err, upstream.Timeout)
+	wantFailure(t, c, "deaf", upstream.Timeout)
 	long := wire.Object{}.With("name", wire.Quote(strings.Repeat("x", 1<<20)))
 	ended := make(chan struct{}, 100)
 	for range 100 {
@@ -279,8 +298,7 @@ func TestChild_GetsCancelledAndMayExceedLineLimit(t *testing.T) {
 	t.Parallel()
 	u := upstreamtest.Child(t, "scripted", "script")
 	u.MaxMessage = 64 << 10
-	var log lockedBuffer
-	c := start(t, u, upstream.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	c, log := startLogged(t, u)
 	waitForNames(t, c, "scripted")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -296,8 +314,7 @@ func TestChild_GetsCancelledAndMayExceedLineLimit(t *testing.T) {
 	upstreamtest.Eventually(t, "the notification", func() bool {
 		return strings.Contains(log.String(), "notification notifications/cancelled")
 	})
-	_, err := get(t.Context(), c, "big")
-	wantUnavailable(t, err, upstream.BadResponse)
+	wantFailure(t, c, "big", upstream.BadResponse)
 	if got, err := get(t.Context(), c, "x"); err != nil || !strings.Contains(got, "wéirs") {
 		t.Errorf("after a line too long: %s, %v", got, err)
 	}
@@ -337,7 +354,8 @@ func TestRun_LeavesNoGoroutine(t *testing.T) { // not parallel: it counts gorout
 	upstreamtest.Eventually(t, "as few goroutines as before", func() bool { return runtime.NumGoroutine() <= before })
 }
 
-// The server has answered, so that nobody should have to wait for the timeout, and no breaker should open.
+// The server has answered, so that nobody should have to wait for the timeout, and no breaker
+// should open.
 func TestChild_InvalidResultEndsItsCallOnly(t *testing.T) {
 	t.Parallel()
 	u := upstreamtest.Child(t, "scripted", "script", "batches")
@@ -351,12 +369,7 @@ func TestChild_InvalidResultEndsItsCallOnly(t *testing.T) {
 		hanging <- err
 	}()
 	for _, name := range []string{"surrogate", "duplicate", "truncated", "batch with a duplicate", "surrogate", "duplicate"} {
-		begun := time.Now()
-		_, err := get(t.Context(), c, name)
-		wantUnavailable(t, err, upstream.BadResponse)
-		if took := time.Since(begun); took > u.Timeout/2 {
-			t.Errorf("%s: it took %s", name, took)
-		}
+		wantFailure(t, c, name, upstream.BadResponse) // and no timeout
 	}
 	if got, err := get(t.Context(), c, "x"); err != nil || !strings.Contains(got, "wéirs") {
 		t.Errorf("after that: %s, %v", got, err)
@@ -388,20 +401,5 @@ func TestChild_ThatPrintsOnlyGarbageIsStopped(t *testing.T) {
 	windows := 3 + int(time.Since(begun)/(10*time.Second))
 	if n := strings.Count(log.String(), "line from child process ignored"); n > 50*windows {
 		t.Errorf("%d lines were logged, want %d at most", n, 50*windows)
-	}
-}
-
-func TestChild_LogsARepeatedLineOnce(t *testing.T) {
-	t.Parallel()
-	u := upstreamtest.Child(t, "scripted", "script")
-	u.Command = []string{"sh", "-c", "echo first >&2; for i in 1 2 3 4 5 6 7 8 9; do echo again >&2; done; echo last >&2; exit 1"}
-	var log lockedBuffer
-	c := upstream.New(u, upstream.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func() {})
-	run(t, c)
-	upstreamtest.Eventually(t, "its last line is logged", func() bool { return c.State().Problem != nil && strings.Contains(log.String(), "line=last") })
-	for _, line := range []string{"line=first", "line=again", "line=last"} {
-		if n := strings.Count(log.String(), line); n != 1 {
-			t.Errorf("%s is logged %d times:\n%s", line, n, log.String())
-		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/client"
 )
 
-// A clock that is set back must not make clients wait for as long: what is compared with the time has a
-// monotonic reading.
+// A clock that is set back must not make clients wait for as long: what is compared with the time
+// has a monotonic reading.
 func TestEndpoint_WaitsByTheMonotonicClock(t *testing.T) {
 	t.Parallel()
 	e := New(config.Upstream{URLs: []string{"http://127.0.0.1:1"}}, Options{}, func() {}).endpoints[0]

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -24,7 +25,8 @@ func unavailable(err error) upstream.Reason {
 	return ""
 }
 
-// sdkHandler serves an SDK server over HTTP: with sessions in the legacy era only, or without sessions in both.
+// sdkHandler serves an SDK server over HTTP: with sessions in the legacy era only, or without
+// sessions in both.
 func sdkHandler(server *mcp.Server, options mcp.StreamableHTTPOptions) http.Handler {
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &options)
 }
@@ -32,22 +34,37 @@ func sdkHandler(server *mcp.Server, options mcp.StreamableHTTPOptions) http.Hand
 func TestConnector_WorksWithSDKServers(t *testing.T) {
 	t.Parallel()
 	all := []string{wire.Rev20241105, wire.Rev20250326, wire.Rev20250618, wire.Rev20251125, wire.Rev20260728}
+	legacy, newest := all[:4], wire.Rev20251125
+	over := func(stateless, json bool) func(*testing.T, *mcp.Server) config.Upstream {
+		return func(t *testing.T, s *mcp.Server) config.Upstream {
+			options := mcp.StreamableHTTPOptions{Stateless: stateless, JSONResponse: json}
+			return upstreamtest.HTTP("sdk", upstreamtest.Serve(t, sdkHandler(s, options)).URL)
+		}
+	}
+	overSSE := func(said bool) func(*testing.T, *mcp.Server) config.Upstream {
+		return func(t *testing.T, s *mcp.Server) config.Upstream {
+			handler := mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return s }, nil)
+			return sseUpstream(upstreamtest.Serve(t, handler).URL, said)
+		}
+	}
 	for name, peer := range map[string]struct {
-		stateless, json bool
-		revisions       []string
-		auto            string
+		serve     func(*testing.T, *mcp.Server) config.Upstream
+		revisions []string
+		auto      string
+		notifies  bool // in the legacy era too
 	}{
-		"stateful, SSE":   {false, false, all[:4], wire.Rev20251125},
-		"stateful, JSON":  {false, true, all[:4], wire.Rev20251125},
-		"stateless, SSE":  {true, false, all, wire.Rev20260728},
-		"stateless, JSON": {true, true, all, wire.Rev20260728},
+		"stateful, SSE":       {over(false, false), legacy, newest, true},
+		"stateful, JSON":      {over(false, true), legacy, newest, true},
+		"stateless, SSE":      {over(true, false), all, wire.Rev20260728, false},
+		"stateless, JSON":     {over(true, true), all, wire.Rev20260728, false},
+		"HTTP+SSE":            {overSSE(true), legacy, newest, true},
+		"HTTP+SSE, found out": {overSSE(false), legacy, newest, true},
 	} {
 		for _, protocol := range slices.Concat(peer.revisions, []string{"auto"}) {
 			t.Run(name+", "+protocol, func(t *testing.T) {
 				t.Parallel()
 				server := upstreamtest.SDK(mcp.ServerOptions{}, "a", "b", "c", "d", "e")
-				options := mcp.StreamableHTTPOptions{Stateless: peer.stateless, JSONResponse: peer.json}
-				u := upstreamtest.HTTP("sdk", upstreamtest.Serve(t, sdkHandler(server, options)).URL)
+				u := peer.serve(t, server)
 				u.Protocol = protocol
 				want := protocol
 				if protocol == "auto" {
@@ -56,7 +73,7 @@ func TestConnector_WorksWithSDKServers(t *testing.T) {
 				c := start(t, u, upstream.Options{})
 				waitForNames(t, c, "a b c d e")
 				speaks(t, c, want)
-				if !peer.stateless || wire.Modern(want) { // else there are no notifications
+				if peer.notifies || wire.Modern(want) {
 					upstreamtest.AddPrompt(server, "f")
 					waitForNames(t, c, "a b c d e f")
 				}
@@ -75,9 +92,7 @@ func TestConnector_WorksWithSDKServers(t *testing.T) {
 			c := start(t, u, upstream.Options{})
 			waitForNames(t, c, "a b c d grow")
 			speaks(t, c, want)
-			if _, err := get(t.Context(), c, "grow"); err != nil {
-				t.Fatal(err)
-			}
+			mustGet(t, c, "grow")
 			waitForNames(t, c, "a b c d grow grown")
 		})
 	}
@@ -115,36 +130,37 @@ func TestConnector_ConnectsToServerThatStartsLate(t *testing.T) {
 	if state := c.State(); state.Listed || state.Connected || state.Problem.Reason != upstream.Unreachable {
 		t.Errorf("State() = %+v, problem %+v", state, state.Problem)
 	}
-	_, err := get(t.Context(), c, "p")
-	wantUnavailable(t, err, upstream.Unreachable)
+	wantFailure(t, c, "p", upstream.Unreachable)
 	server.Up(upstreamtest.NewPeer(t))
 	waitForNames(t, c, "p")
-	if _, err := get(t.Context(), c, "p"); err != nil {
-		t.Error(err)
-	}
+	mustGet(t, c, "p")
 }
 
 func TestConnector_ReconnectsAfterKill(t *testing.T) {
 	t.Parallel()
-	inEachEra(t, func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer) {
-		server := upstreamtest.Serve(t, peer(t))
-		c := start(t, upstreamtest.HTTP("killed", server.URL), upstream.Options{})
-		waitForNames(t, c, "p")
-		server.Down()
-		_, err := get(t.Context(), c, "p")
-		wantUnavailable(t, err, upstream.Unreachable)
-		upstreamtest.Eventually(t, "the loss is noticed", func() bool { return !c.State().Connected })
-		if names(c) != "p" || !c.State().Listed || c.State().Problem == nil {
-			t.Errorf("after the kill: names %q, state %+v", names(c), c.State())
-		}
-		again := peer(t)
-		again.Prompts("p", "q")
-		server.Up(again)
-		waitForNames(t, c, "p q")
-		if _, err := get(t.Context(), c, "p"); err != nil {
-			t.Error(err)
-		}
-	})
+	for name, kind := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := config.Upstream{Transport: kind.transport}
+			server := upstreamtest.Serve(t, handlerFor(u, kind.peer(t)))
+			if u = upstreamtest.HTTP("killed", server.URL); kind.transport == config.SSE {
+				u = sseUpstream(server.URL, true)
+			}
+			c := start(t, u, upstream.Options{})
+			waitForNames(t, c, "p")
+			server.Down()
+			wantFailure(t, c, "p", upstream.Unreachable)
+			upstreamtest.Eventually(t, "the loss is noticed", func() bool { return !c.State().Connected })
+			if names(c) != "p" || !c.State().Listed || c.State().Problem == nil {
+				t.Errorf("after the kill: names %q, state %+v", names(c), c.State())
+			}
+			again := kind.peer(t)
+			again.Prompts("p", "q")
+			server.Up(handlerFor(u, again))
+			waitForNames(t, c, "p q")
+			mustGet(t, c, "p")
+		})
+	}
 }
 
 func TestCall_SurvivesLostSession(t *testing.T) {
@@ -171,9 +187,7 @@ func TestCall_SurvivesLostSession(t *testing.T) {
 				var calls sync.WaitGroup
 				for range 20 {
 					calls.Go(func() {
-						if _, err := get(t.Context(), c, "p"); err != nil {
-							t.Error(err)
-						}
+						mustGet(t, c, "p")
 					})
 				}
 				calls.Wait()
@@ -208,9 +222,7 @@ func TestConnector_RenewsRefusedSession(t *testing.T) {
 	if _, err := get(t.Context(), c, "p"); err != nil {
 		t.Errorf("the get was not made again on a new session: %v", err)
 	}
-	if n := len(peer.Seen(wire.Initialize)); n != 2 {
-		t.Errorf("%d sessions, want 2", n)
-	}
+	wantSeen(t, peer, wire.Initialize, 2)
 }
 
 func TestConnector_BacksOffIfEverySessionIsLost(t *testing.T) {
@@ -245,25 +257,25 @@ func TestConnector_ListsNothingWithoutPrompts(t *testing.T) {
 	}
 }
 
-func TestSession_RepliesToServerRequests(t *testing.T) {
-	t.Parallel()
-	peer := upstreamtest.NewPeer(t)
-	c := start(t, upstreamtest.HTTP("asking", upstreamtest.Serve(t, peer).URL), upstream.Options{})
-	waitForNames(t, c, "p")
-	peer.Say(`{"jsonrpc":"2.0","id":"π","method":"ping"}`)
-	peer.Say(`{"jsonrpc":"2.0","id":7,"method":"sampling/createMessage","params":{}}`)
-	answered := func(want string) func() bool {
-		return func() bool {
-			for _, r := range peer.Seen("") {
-				if strings.HasPrefix(string(r.Body), want) {
-					return true
+func TestSession_ReceivesMessagesOutsideOfCalls(t *testing.T) {
+	for _, u := range []config.Upstream{anywhere(), anywhereSSE()} {
+		inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+			time.Sleep(time.Second)
+			p.Say(`{"jsonrpc":"2.0","id":"π","method":"ping"}`)
+			p.Say(`{"jsonrpc":"2.0","id":7,"method":"sampling/createMessage","params":{}}`)
+			p.Say(`{"jsonrpc":"2.0","id":999,"result":{}}`) // to no request
+			p.Prompts("p", "q")
+			p.Changed()
+			time.Sleep(time.Second)
+			for _, want := range []string{`{"jsonrpc":"2.0","id":"π","result":{}}`, `{"jsonrpc":"2.0","id":7,"error":{"code":-32601,`} {
+				isReply := func(r *upstreamtest.Request) bool { return strings.HasPrefix(string(r.Body), want) }
+				if !slices.ContainsFunc(p.Seen(""), isReply) {
+					t.Errorf("%s: no reply %s", u.Transport, want)
 				}
 			}
-			return false
-		}
+			healthyWithin(t, c, 0, "p q")
+		})
 	}
-	upstreamtest.Eventually(t, "pong", answered(`{"jsonrpc":"2.0","id":"π","result":{}}`))
-	upstreamtest.Eventually(t, "refusal", answered(`{"jsonrpc":"2.0","id":7,"error":{"code":-32601,`))
 }
 
 func TestRun_EndsSessionAndLaterCallsFail(t *testing.T) {
@@ -273,11 +285,8 @@ func TestRun_EndsSessionAndLaterCallsFail(t *testing.T) {
 	stop := run(t, c)
 	waitForNames(t, c, "p")
 	stop()
-	if n := len(peer.Seen(http.MethodDelete)); n != 1 {
-		t.Errorf("%d DELETE requests, want 1", n)
-	}
-	_, err := get(t.Context(), c, "p")
-	wantUnavailable(t, err, upstream.Unreachable)
+	wantSeen(t, peer, http.MethodDelete, 1)
+	wantFailure(t, c, "p", upstream.Unreachable)
 }
 
 func TestNew_StartsNothing(t *testing.T) {
@@ -286,17 +295,5 @@ func TestNew_StartsNothing(t *testing.T) {
 		upstream.Options{}, func() { t.Error("onChange was called") })
 	if state := c.State(); state.Tried || state.Listed {
 		t.Errorf("State() = %+v", state)
-	}
-}
-
-// inEachEra runs a test with what makes a server of the legacy and of the modern era, one after the other.
-func inEachEra(t *testing.T, test func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer)) {
-	t.Helper()
-	for name, peer := range map[string]func(testing.TB) *upstreamtest.Peer{
-		"legacy": upstreamtest.NewPeer, "modern": upstreamtest.NewModernPeer,
-	} {
-		t.Run(name, func(t *testing.T) {
-			test(t, peer)
-		})
 	}
 }

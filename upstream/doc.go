@@ -1,5 +1,5 @@
 // Package upstream keeps one MCP server connected and makes calls to it, or serves a folder of
-// prompts in its place.
+// prompts instead.
 //
 // A [Connector] serves one upstream of the configuration, whatever its revision and transport. Most
 // upstreams have one endpoint; replicas are several. Each endpoint has a session, a health and the
@@ -39,7 +39,7 @@
 //     asked something. The one exception is a get that a server of both eras refuses because it
 //     cannot ask the client in the modern one: see legacy_gets.go. See package client for another
 //     below the level of responses.
-//   - Callers take turns where calls have to wait. What could not be answered in its time is
+//   - Where calls have to wait, callers are served in turn. What could not be answered in its time is
 //     refused and not sent.
 //   - Errors distinguish a server that answered with an error ([*wire.Error]) from one that did not
 //     answer ([*Unavailable]). Only the latter count in the circuit breaker, and only those that
@@ -54,7 +54,7 @@
 //     Sessions that declare a client's capabilities come from a pool for each set of capabilities.
 //
 // An upstream may be a folder of files instead of a server: then a connector has no endpoints,
-// looks for changes every 0.4 seconds, and answers calls from memory. What is in the files is
+// checks for changes every 0.4 seconds, and answers calls from memory. What is in the files is
 // package files.
 //
 // What is known of an endpoint, and what follows from it, is package health; the slots of an

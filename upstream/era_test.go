@@ -25,7 +25,8 @@ func (s *swappable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	(*s.now.Load()).ServeHTTP(w, r)
 }
 
-// ofEra returns a peer that refuses requests of the other era, as a server does that speaks one era only.
+// ofEra returns a peer that refuses requests of the other era, as a server does that speaks one era
+// only.
 func ofEra(t *testing.T, modern bool, refuse func(w http.ResponseWriter, r *http.Request, id string)) (*upstreamtest.Peer, http.Handler) {
 	t.Helper()
 	peer := upstreamtest.NewPeer(t)
@@ -46,7 +47,8 @@ func ofEra(t *testing.T, modern bool, refuse func(w http.ResponseWriter, r *http
 	})
 }
 
-// A server that is rolled back, or forward, behind a stable address must not leave a session that refuses every get.
+// A server that is rolled back, or forward, behind a stable address must not leave a session that
+// refuses every get.
 func TestEra_ChangeInPlaceHealsWithinTheGet(t *testing.T) {
 	t.Parallel()
 	answer := func(status int, err string) func(http.ResponseWriter, *http.Request, string) {
@@ -96,9 +98,7 @@ func TestEra_ChangeInPlaceHealsWithinTheGet(t *testing.T) {
 				t.Errorf("get after the change = %s, %v", got, err)
 			}
 			waitForNames(t, c, "p new")
-			if n := len(after.Seen(wire.PromptsGet)); n != 1 {
-				t.Errorf("the new server got %d gets, want 1", n)
-			}
+			wantSeen(t, after, wire.PromptsGet, 1)
 			if got, want := wire.Modern(c.State().Revision), test.toModern; got != want {
 				t.Errorf("the session speaks %s", c.State().Revision)
 			}

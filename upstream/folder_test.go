@@ -6,13 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream"
@@ -158,48 +154,5 @@ func TestFolder_ChangesItsListWithTextsOnlyWhereTheyAreApproved(t *testing.T) {
 		if texts {
 			await(t, c, func(s *upstream.State) bool { return s.Lists > before })
 		}
-	}
-}
-
-// BenchmarkFolderMemory measures the heap that 10 000 prompts take, and the time until they are listed.
-func BenchmarkFolderMemory(b *testing.B) {
-	for b.Loop() {
-		p := newPrompts(b, "", manyFiles(10_000)...)
-		before := heap()
-		begun := time.Now()
-		c := p.run()
-		await(b, c, healthy(10_000))
-		b.ReportMetric(float64(time.Since(begun).Milliseconds()), "ms-to-list")
-		b.ReportMetric(float64(heap()-before)/10_000, "B/prompt")
-	}
-}
-
-func heap() int64 {
-	runtime.GC()
-	runtime.GC()
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return int64(stats.HeapAlloc)
-}
-
-func manyFiles(n int) (all []string) {
-	for i := range n {
-		all = append(all, fmt.Sprintf("%02d/prompt_%d.md", i%100, i), fmt.Sprintf("---\ntitle: Prompt %d\ndescription: Turn notes into report %d.\narguments:\n"+
-			"  - name: notes\n    description: What was seen and done, in order.\n    required: true\n---\nWrite report %d from these notes:\n\n{{notes}}\n", i, i, i))
-	}
-	return all
-}
-
-// TestFolder_SeesAChangeAmongManyFilesSoon bounds the time loosely: how fast the machine is does not matter.
-func TestFolder_SeesAChangeAmongManyFilesSoon(t *testing.T) {
-	p := newPrompts(t, "", manyFiles(2_000)...)
-	c := p.run()
-	await(t, c, healthy(2_000))
-	for i := range 3 {
-		want := fmt.Sprintf("changed %d", i)
-		p.write("p/42/prompt_1042.md", "---\ndescription: "+want+"\n---\nText")
-		await(t, c, func(s *upstream.State) bool {
-			return slices.ContainsFunc(s.Definitions, func(d jsontext.Value) bool { return strings.Contains(string(d), want) })
-		})
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptrace"
 	"strings"
@@ -23,7 +22,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// stoppable is a server that can be stopped as by SIGSTOP: its requests and streams neither go on nor break.
+// stoppable is a server that can be stopped as by SIGSTOP: its requests and streams neither go on
+// nor break.
 type stoppable struct {
 	handler http.Handler
 
@@ -96,33 +96,44 @@ type kind struct {
 	transport config.Transport
 }
 
+var kinds = map[string]kind{ //nolint:gochecknoglobals // a constant table
+	"legacy":         {upstreamtest.NewPeer, config.StreamableHTTP},
+	"without stream": {withoutStream, config.StreamableHTTP},
+	"modern":         {upstreamtest.NewModernPeer, config.StreamableHTTP},
+	"HTTP+SSE":       {upstreamtest.NewPeer, config.SSE},
+}
+
 // withStoppable runs a connector to a stoppable server of each kind in a synctest bubble.
 func withStoppable(t *testing.T, change func(*config.Upstream), test func(*testing.T, *stoppable, *upstreamtest.Peer, *upstream.Connector)) {
 	t.Helper()
-	for name, kind := range map[string]kind{
-		"legacy":         {upstreamtest.NewPeer, config.StreamableHTTP},
-		"without stream": {withoutStream, config.StreamableHTTP},
-		"modern":         {upstreamtest.NewModernPeer, config.StreamableHTTP},
-		"HTTP+SSE":       {upstreamtest.NewPeer, config.SSE},
-	} {
+	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				p, u := kind.peer(t), anywhere()
-				handler := http.Handler(p)
-				if u.Transport = kind.transport; u.Transport == config.SSE {
-					handler, u.URLs, u.TransportExplicit = upstreamtest.SSE(p), []string{"http://peer.example/sse"}, true
+				if kind.transport == config.SSE {
+					u = anywhereSSE()
 				}
 				if change != nil {
 					change(&u)
 				}
-				s := newStoppable(handler)
-				c := upstream.New(u, upstream.Options{Transport: upstreamtest.Memory{Handler: s}}, func() {})
-				run(t, c)
+				s := newStoppable(handlerFor(u, p))
+				c := start(t, u, upstream.Options{Transport: upstreamtest.Memory{Handler: s}})
 				synctest.Wait()
 				test(t, s, p, c)
 			})
 		})
 	}
+}
+
+// staysWell checks that a connector has no problem for a time, and keeps its one session.
+func staysWell(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector, length time.Duration) {
+	t.Helper()
+	for begun := time.Now(); time.Since(begun) < length; time.Sleep(500 * time.Millisecond) {
+		if problem := c.State().Problem; problem != nil {
+			t.Fatalf("problem %+v", problem)
+		}
+	}
+	wantSeen(t, p, wire.Initialize, 1)
 }
 
 // problemWithin waits until a connector has a problem, and returns how long that took.
@@ -176,8 +187,7 @@ func TestHealthCheck_HangIsNoticedWhenACallTimesOut(t *testing.T) {
 		mustGet(t, c, "p")
 		p.Prompts("changed")
 		s.stop()
-		_, err := get(t.Context(), c, "p")
-		wantUnavailable(t, err, upstream.Timeout)
+		wantFailure(t, c, "p", upstream.Timeout)
 		problemWithin(t, c, 3*time.Second)
 		time.Sleep(5 * time.Second)
 		s.cont()
@@ -207,29 +217,44 @@ func TestHealthCheck_HangIsNoticedWhenAListTimesOut(t *testing.T) {
 	})
 }
 
-// What a server says while nothing arrives is lost, and it is there again before anybody has noticed.
+// What a server says while nothing arrives is lost, and it is there again before anybody has
+// noticed.
 func TestHealthCheck_ChangeIsNotLostWhileTheServerIsSilent(t *testing.T) {
+	inEachBubble(t, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		alive := time.NewTicker(15 * time.Second)
+		defer alive.Stop()
+		for range 10 {
+			<-alive.C
+			p.Say("") // keeps the stream alive
+		}
+		if n := lists(p); n != 1 {
+			t.Fatalf("%d lists, want 1", n)
+		}
+		p.Prompts("changed") // the stream is cut: nothing arrives any more, though requests do
+		healthyWithin(t, c, 35*time.Second, "changed")
+		p.Prompts("again")
+		p.Changed()
+		healthyWithin(t, c, time.Second, "again")
+	})
+}
+
+// overNetwork runs a connector over a network to a peer of each era, in a synctest bubble.
+func overNetwork(
+	t *testing.T, network func(*upstreamtest.Peer) http.RoundTripper, test func(*testing.T, *upstreamtest.Peer, *upstream.Connector),
+) {
+	t.Helper()
 	inEachEra(t, func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer) {
-		inBubble(t, peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-			alive := time.NewTicker(15 * time.Second)
-			defer alive.Stop()
-			for range 10 {
-				<-alive.C
-				p.Say("") // keeps the stream alive
-			}
-			if n := lists(p); n != 1 {
-				t.Fatalf("%d lists, want 1", n)
-			}
-			p.Prompts("changed") // the stream is cut: nothing arrives any more, though requests do
-			healthyWithin(t, c, 35*time.Second, "changed")
-			p.Prompts("again")
-			p.Changed()
-			healthyWithin(t, c, time.Second, "again")
+		bubble.Test(t, func(t *testing.T) {
+			p := peer(t)
+			c := start(t, anywhere(), upstream.Options{Transport: network(p)})
+			time.Sleep(time.Minute)
+			test(t, p, c)
 		})
 	})
 }
 
-// halfDead is a network whose kept connections have broken without a word: the next request on one never arrives.
+// halfDead is a network whose kept connections have broken without a word: the next request on one
+// never arrives.
 type halfDead struct {
 	upstreamtest.Memory
 
@@ -245,25 +270,19 @@ func (n halfDead) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestHealthCheck_StreamIsOpenedAgainIfConnectionsWereDead(t *testing.T) {
-	inEachEra(t, func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer) {
-		bubble.Test(t, func(t *testing.T) {
-			p := peer(t)
-			network := halfDead{upstreamtest.Memory{Handler: p}, new(atomic.Int32)}
-			c := upstream.New(anywhere(), upstream.Options{Transport: network}, func() {})
-			run(t, c)
-			time.Sleep(time.Minute)
-			sessions := len(p.Seen(wire.Initialize))
-			p.Prompts("changed")
-			network.dead.Store(1)
-			healthyWithin(t, c, 35*time.Second, "changed")
-			if n := len(p.Seen(wire.Initialize)); n != sessions {
-				t.Errorf("%d sessions, want %d", n, sessions)
-			}
-		})
+	var dead atomic.Int32
+	over := func(p *upstreamtest.Peer) http.RoundTripper { return halfDead{upstreamtest.Memory{Handler: p}, &dead} }
+	overNetwork(t, over, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		sessions := len(p.Seen(wire.Initialize))
+		p.Prompts("changed")
+		dead.Store(1)
+		healthyWithin(t, c, 35*time.Second, "changed")
+		wantSeen(t, p, wire.Initialize, sessions)
 	})
 }
 
-// cut is a network on which the stream of changes and a kept connection have broken without a word; new connections work.
+// cut is a network on which the stream of changes and a kept connection have broken without a word;
+// new connections work.
 type cut struct {
 	upstreamtest.Memory
 
@@ -282,33 +301,25 @@ func (n cut) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestHealthCheck_StreamIsOpenedAgainAfterACallOnADeadConnection(t *testing.T) {
-	inEachEra(t, func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer) {
-		bubble.Test(t, func(t *testing.T) {
-			p := peer(t)
-			network := cut{upstreamtest.Memory{Handler: p}, new(atomic.Bool)}
-			c := upstream.New(anywhere(), upstream.Options{Transport: network}, func() {})
-			run(t, c)
+	var dead atomic.Bool
+	over := func(p *upstreamtest.Peer) http.RoundTripper { return cut{upstreamtest.Memory{Handler: p}, &dead} }
+	overNetwork(t, over, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		for round := range 3 {
+			name := fmt.Sprint("changed-", round)
+			p.Prompts(name) // nobody is told
+			dead.Store(true)
+			wantFailure(t, c, "p", upstream.Timeout)
+			healthyWithin(t, c, 35*time.Second, name)
+		}
+		before := lists(p)
+		for range 10 { // a caller that gives up says nothing about the connection
+			dead.Store(true)
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, cancel)
+			_, _ = get(ctx, c, "p")
 			time.Sleep(time.Minute)
-			for round := range 3 {
-				name := fmt.Sprint("changed-", round)
-				p.Prompts(name) // nobody is told
-				network.dead.Store(true)
-				_, err := get(t.Context(), c, "p")
-				wantUnavailable(t, err, upstream.Timeout)
-				healthyWithin(t, c, 35*time.Second, name)
-			}
-			before := lists(p)
-			for range 10 { // a caller that gives up says nothing about the connection
-				network.dead.Store(true)
-				ctx, cancel := context.WithCancel(t.Context())
-				time.AfterFunc(time.Second, cancel)
-				_, _ = get(ctx, c, "p")
-				time.Sleep(time.Minute)
-			}
-			if n := lists(p); n != before {
-				t.Errorf("%d lists, want %d", n, before)
-			}
-		})
+		}
+		wantSeen(t, p, wire.PromptsList, before)
 	})
 }
 
@@ -360,18 +371,9 @@ func TestHealthCheck_SlowServerKeepsItsSession(t *testing.T) {
 					case <-r.Context().Done():
 					}
 				})
-				c := upstream.New(anywhere(), upstream.Options{Transport: upstreamtest.Memory{Handler: slow}}, func() {})
-				run(t, c)
+				c := start(t, anywhere(), upstream.Options{Transport: upstreamtest.Memory{Handler: slow}})
 				time.Sleep(5 * time.Minute) // enough to know that it is slow
-				for range 600 {
-					time.Sleep(time.Second)
-					if problem := c.State().Problem; problem != nil {
-						t.Fatalf("problem %+v", problem)
-					}
-				}
-				if n := len(p.Seen(wire.Initialize)); n != 1 {
-					t.Errorf("%d sessions, want 1", n)
-				}
+				staysWell(t, p, c, 10*time.Minute)
 			})
 		})
 	}
@@ -393,15 +395,7 @@ func TestHealthCheck_ServerThatDoesNotKnowPingKeepsItsSession(t *testing.T) {
 				return p
 			}
 			inBubble(t, peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-				for range 600 {
-					time.Sleep(time.Second)
-					if problem := c.State().Problem; problem != nil {
-						t.Fatalf("problem %+v", problem)
-					}
-				}
-				if n := len(p.Seen(wire.Initialize)); n != 1 {
-					t.Errorf("%d sessions, want 1", n)
-				}
+				staysWell(t, p, c, 10*time.Minute)
 				if n := len(p.Seen(wire.Ping)); n < 20 || n > 24 {
 					t.Errorf("%d pings in ten minutes, want one in 27 to 30 seconds", n)
 				}
@@ -410,7 +404,8 @@ func TestHealthCheck_ServerThatDoesNotKnowPingKeepsItsSession(t *testing.T) {
 	}
 }
 
-// A server that answers calls all the time need not be asked, and one that is busy is not taken for one that hangs.
+// A server that answers calls all the time need not be asked, and one that is busy is not taken for
+// one that hangs.
 func TestHealthCheck_BusyServerIsNotAsked(t *testing.T) {
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		for range 600 {
@@ -429,15 +424,11 @@ func TestHealthCheck_BusyServerIsNotAsked(t *testing.T) {
 		})
 		p.Handle(wire.PromptsList, hang)
 		p.Handle(wire.PromptsGet, hang)
-		_, err := get(t.Context(), c, "p")
-		wantUnavailable(t, err, upstream.Timeout)
+		wantFailure(t, c, "p", upstream.Timeout)
 		p.Result(wire.PromptsGet, `{}`)
-		for range 16 {
-			time.Sleep(500 * time.Millisecond)
+		for range 8 {
+			staysWell(t, p, c, time.Second)
 			mustGet(t, c, "p")
-			if problem := c.State().Problem; problem != nil {
-				t.Fatalf("problem %+v", problem)
-			}
 		}
 	})
 }
@@ -480,11 +471,9 @@ func TestHealthCheck_StoppedChildIsNoticedAndReplaced(t *testing.T) {
 	t.Parallel()
 	u := upstreamtest.Child(t, "stopped", "script")
 	u.Timeout = 4 * time.Second // a server is silent before it is down if its timeout is longer than a health check may take
-	var log lockedBuffer
-	c := upstream.New(u, upstream.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func() {})
-	run(t, c)
+	c, log := startLogged(t, u)
 	waitForNames(t, c, "scripted")
-	pid := number(t, &log, `"pid`)
+	pid := number(t, log, `"pid`)
 	if err := stopProcess(pid); err != nil {
 		t.Fatal(err)
 	}
@@ -496,7 +485,7 @@ func TestHealthCheck_StoppedChildIsNoticedAndReplaced(t *testing.T) {
 	if problem := c.State().Problem; problem.Reason != upstream.Timeout {
 		t.Errorf("problem = %+v", problem)
 	}
-	upstreamtest.Eventually(t, "another process", func() bool { return number(t, &log, `"pid`) != pid })
+	upstreamtest.Eventually(t, "another process", func() bool { return number(t, log, `"pid`) != pid })
 	waitForNames(t, c, "scripted")
 	if exists(pid) {
 		t.Errorf("process %d is still there", pid)

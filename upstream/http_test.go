@@ -2,7 +2,6 @@ package upstream_test
 
 import (
 	"bytes"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -69,7 +68,7 @@ func TestProbe_DecidesTheEraOverHTTP(t *testing.T) {
 	}
 }
 
-// connect opens a session with a peer until the test ends.
+// object parses a JSON object.
 func object(t *testing.T, text string) wire.Object {
 	t.Helper()
 	o, err := wire.ParseObject([]byte(text))
@@ -85,10 +84,9 @@ func TestHTTP_FollowsNoRedirectAndShowsNoSecret(t *testing.T) {
 	target := upstreamtest.Serve(t, elsewhere).URL
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		redirecting := upstreamtest.Serve(t, http.RedirectHandler(target, status))
-		var log lockedBuffer
 		u := upstreamtest.HTTP("redirecting", redirecting.URL+"/?key=s3cret")
 		u.Headers = map[string]config.Secret{"Authorization": config.NewSecret("Bearer s3cret")}
-		c := start(t, u, upstream.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		c, log := startLogged(t, u)
 		upstreamtest.Eventually(t, "a first try", func() bool { return c.State().Tried })
 		redirecting.Down()
 		_, err := get(t.Context(), c, "p")
@@ -101,9 +99,7 @@ func TestHTTP_FollowsNoRedirectAndShowsNoSecret(t *testing.T) {
 			t.Errorf("log: %s", log.String())
 		}
 	}
-	if n := len(elsewhere.Seen(http.MethodPost)); n != 0 {
-		t.Errorf("%d requests were redirected", n)
-	}
+	wantSeen(t, elsewhere, http.MethodPost, 0)
 	down := upstreamtest.Serve(t, elsewhere)
 	down.Down()
 	_, err := client.Connect(t.Context(), upstreamtest.HTTP("down", down.URL+"/s3cret"), upstream.Options{})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -22,8 +21,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// askingSDK returns a server of the official Go SDK whose prompts ask the client as in the legacy era, each by another method.
-// It counts how often their handlers ran.
+// askingSDK returns a server of the official Go SDK whose prompts ask the client as in the legacy
+// era, each by another method. It counts how often their handlers ran.
 func askingSDK(ran *atomic.Int32) *mcp.Server {
 	server := upstreamtest.SDK(mcp.ServerOptions{}, "plain")
 	add := func(name string, ask func(context.Context, *mcp.ServerSession) (string, error)) {
@@ -65,7 +64,8 @@ func playAsking([]string) {
 	_ = askingSDK(new(atomic.Int32)).Run(context.Background(), &mcp.StdioTransport{})
 }
 
-// bothEras serves requests of the modern era without sessions, and others with sessions. The SDK leaves that to its users.
+// bothEras serves requests of the modern era without sessions, and others with sessions. The SDK
+// leaves that to its users.
 func bothEras(server *mcp.Server) http.Handler {
 	modern, legacy := sdkHandler(server, mcp.StreamableHTTPOptions{Stateless: true}), sdkHandler(server, mcp.StreamableHTTPOptions{})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -108,8 +108,7 @@ func TestLegacyGets_SDKServerOfBothEras(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var log lockedBuffer
-			c := start(t, u, upstream.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			c, log := startLogged(t, u)
 			waitForNames(t, c, "elicit plain roots sample")
 			if got := c.State().Revision; got != wire.Rev20260728 {
 				t.Fatalf("the session speaks %s", got)
@@ -144,13 +143,13 @@ func TestLegacyGets_SDKServerOfBothEras(t *testing.T) {
 	}
 }
 
-// The Go SDK's server without sessions can ask in neither era: what it says in the modern one stands.
+// The Go SDK's server without sessions can ask in neither era: what it says in the modern one
+// stands.
 func TestLegacyGets_ServerThatCannotAskAtAll(t *testing.T) {
 	t.Parallel()
 	var ran, asked atomic.Int32
 	handler := sdkHandler(askingSDK(&ran), mcp.StreamableHTTPOptions{Stateless: true})
-	var log lockedBuffer
-	c := start(t, upstreamtest.HTTP("stateless", upstreamtest.Serve(t, handler).URL), upstream.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	c, log := startLogged(t, upstreamtest.HTTP("stateless", upstreamtest.Serve(t, handler).URL))
 	waitForNames(t, c, "elicit plain roots sample")
 	for round, want := range []int32{2, 3, 4} { // the first in both eras, the others in the modern one
 		_, err := getNamed(t.Context(), c, "elicit", askable(&asked))
@@ -175,7 +174,8 @@ const (
 	modernHandshake = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"prompts":{"listChanged":true}}}`
 )
 
-// dualPeer is a peer of both eras. In the modern one it refuses gets, in the legacy one it answers them.
+// dualPeer is a peer of both eras. In the modern one it refuses gets, in the legacy one it answers
+// them.
 func dualPeer(t testing.TB) *upstreamtest.Peer {
 	t.Helper()
 	p := upstreamtest.NewModernPeer(t)
@@ -248,9 +248,7 @@ func TestLegacyGets_LearnedConcurrently(t *testing.T) {
 			})
 		}
 		gets.Wait()
-		if n := len(p.Seen(wire.Initialize)); n != 1 {
-			t.Errorf("%d legacy sessions, want 1", n)
-		}
+		wantSeen(t, p, wire.Initialize, 1)
 	})
 }
 
@@ -303,7 +301,8 @@ func TestLegacyGets_OnlyWhereTheServerCannotAsk(t *testing.T) {
 	}
 }
 
-// If the legacy era is of no use either, the refusal stands, and the prompt is not tried there for a time.
+// If the legacy era is of no use either, the refusal stands, and the prompt is not tried there for
+// a time.
 func TestLegacyGets_RefusalStandsWhereTheyFail(t *testing.T) {
 	for name, test := range map[string]struct {
 		sabotage func(*upstreamtest.Peer)
@@ -334,7 +333,8 @@ func TestLegacyGets_RefusalStandsWhereTheyFail(t *testing.T) {
 	}
 }
 
-// A prompt that has learned to begin in the legacy era goes back to the modern one while there is no legacy session.
+// A prompt that has learned to begin in the legacy era goes back to the modern one while there is
+// no legacy session.
 func TestLegacyGets_FallBackWithoutSession(t *testing.T) {
 	inBubble(t, dualPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		client := askable(new(atomic.Int32))

@@ -25,9 +25,9 @@ const (
 	// maxListRate bounds what the lists of a session may take in the long run, in bytes per second:
 	// after a large one, the quiet time is longer.
 	maxListRate = 16 << 20
-	// maxTaken is how often in a row a server may refuse a stream because it considers the last one
-	// open, about 3 seconds in all.
-	maxTaken = 5
+	// maxConflicts is how often in a row a server may refuse a stream because it considers the last
+	// one open, about 3 seconds in all.
+	maxConflicts = 5
 	// maxListRetry bounds the time until a list that was refused is requested again.
 	maxListRetry = 30 * time.Second
 )
@@ -69,7 +69,7 @@ func (l *lister) watch(ctx context.Context, s *client.Session) error {
 		return nil
 	}
 	pause := health.NewBackoff()
-	for taken, wasOpen := 0, false; ; {
+	for conflicts, wasOpen := 0, false; ; {
 		var opened atomic.Pointer[time.Time]
 		err := s.Watch(ctx, func() {
 			now := time.Now()
@@ -90,7 +90,7 @@ func (l *lister) watch(ctx context.Context, s *client.Session) error {
 			}
 			return nil
 		}
-		if taken = countTaken(taken, err); taken >= maxTaken {
+		if conflicts = countConflicts(conflicts, err); conflicts >= maxConflicts {
 			return fmt.Errorf("%w: %w", client.ErrSessionLost, err)
 		}
 		l.endpoint.applyRetryAfter(err)
@@ -117,15 +117,15 @@ func (l *lister) watch(ctx context.Context, s *client.Session) error {
 	}
 }
 
-// countTaken counts how often in a row a server refused a stream because it considers the last one
-// open. The server's side of a connection that broke without a word may last for hours, and goes
-// with the session; otherwise the server may need a moment.
-func countTaken(taken int, err error) int {
+// countConflicts counts how often in a row a server refused a stream because it considers the last
+// one open. The server's side of a connection that broke without a word may last for hours, and
+// goes with the session; otherwise the server may need a moment.
+func countConflicts(conflicts int, err error) int {
 	switch {
 	case errors.Is(err, client.ErrStreamDead):
-		return maxTaken / 2
+		return maxConflicts / 2
 	case errors.Is(err, client.ErrStreamTaken):
-		return taken + 1
+		return conflicts + 1
 	}
 	return 0
 }

@@ -3,14 +3,12 @@ package upstream_test
 import (
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/promptweir/promptweir/config"
-	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -41,9 +39,7 @@ func TestConnector_MasksSecretsThatAServerRepeats(t *testing.T) {
 			t.Cleanup(server.Close)
 			u := upstreamtest.HTTP("repeating", server.URL)
 			u.Headers = map[string]config.Secret{"X-Key": config.NewSecret("hunter2-" + strings.Repeat("k", 100))}
-			var log lockedBuffer
-			c := upstream.New(u, upstream.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func() {})
-			run(t, c)
+			c, log := startLogged(t, u)
 			upstreamtest.Eventually(t, "it is down", func() bool { return c.State().Problem != nil })
 			upstreamtest.Eventually(t, "that is logged", func() bool { return strings.Contains(log.String(), "upstream down") })
 			for _, shown := range []string{log.String(), c.State().Problem.Err.Error()} {
@@ -52,18 +48,5 @@ func TestConnector_MasksSecretsThatAServerRepeats(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestChild_MasksSecretsThatAreCut(t *testing.T) {
-	t.Parallel()
-	u := upstreamtest.Child(t, "telling", "script")
-	u.Command = []string{"sh", "-c", `printf '%04080d%s\nend\n' 0 "$KEY" >&2`}
-	u.Env["KEY"] = config.NewSecret("hunter2-abcdefghijkl")
-	var log lockedBuffer
-	run(t, upstream.New(u, upstream.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func() {}))
-	upstreamtest.Eventually(t, "it is logged", func() bool { return strings.Contains(log.String(), "line=end") })
-	if strings.Contains(log.String(), "hunter2") || !strings.Contains(log.String(), "0(sensitive)") {
-		t.Errorf("a part of a secret shows: %s", log.String())
 	}
 }

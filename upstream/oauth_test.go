@@ -24,8 +24,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// authorization is an authorization server with a token endpoint at /token; all other paths lead to a handler behind a check
-// of its tokens. All secrets begin with hunter2.
+// authorization is an authorization server with a token endpoint at /token; all other paths lead to
+// a handler behind a check of its tokens. All secrets begin with hunter2.
 type authorization struct {
 	behind http.Handler
 
@@ -169,8 +169,7 @@ func inGuardedBubble(t *testing.T, test func(*testing.T, *authorization, *upstre
 		p := upstreamtest.NewModernPeer(t)
 		a := newAuthorization(p)
 		a.life = 3600
-		c := upstream.New(withOAuth(anywhere(), "http://sso.example"), upstream.Options{Transport: upstreamtest.Memory{Handler: a}}, func() {})
-		run(t, c)
+		c := start(t, withOAuth(anywhere(), "http://sso.example"), upstream.Options{Transport: upstreamtest.Memory{Handler: a}})
 		synctest.Wait()
 		test(t, a, p, c)
 	})
@@ -202,8 +201,7 @@ func TestOAuth_RenewsTokenBeforeItExpires(t *testing.T) {
 		time.Sleep(15 * time.Second)
 		asked := a.requests()
 		for range 10 {
-			_, err := get(t.Context(), c, "p")
-			wantUnavailable(t, err, upstream.Denied)
+			wantFailure(t, c, "p", upstream.Denied)
 		}
 		if n := a.requests(); n != asked+1 {
 			t.Errorf("%d requests for tokens at once where there are none", n-asked)
@@ -238,11 +236,11 @@ func TestOAuth_ReplacesRefusedTokenOnce(t *testing.T) {
 			}
 		}
 
-		// A server that refuses the new token as well has answered, and no more tokens are fetched for it.
+		// A server that refuses the new token as well has answered, and no more tokens are fetched
+		// for it.
 		a.change(func() { a.deaf = true })
 		for range 10 {
-			_, err := get(t.Context(), c, "p")
-			wantUnavailable(t, err, upstream.Denied)
+			wantFailure(t, c, "p", upstream.Denied)
 		}
 		if n := a.requests(); n != 3 {
 			t.Errorf("%d requests for tokens, want 3", n)
@@ -271,25 +269,12 @@ func TestOAuth_DoesNotRepeatWithSameToken(t *testing.T) {
 			a.deaf = true
 		})
 		for range 5 {
-			_, err := get(t.Context(), c, "p")
-			wantUnavailable(t, err, upstream.Denied)
+			wantFailure(t, c, "p", upstream.Denied)
 		}
 		if n := a.requests(); n != 2 || len(p.Seen(wire.PromptsGet)) != 0 {
 			t.Errorf("%d requests for tokens, want 2", n)
 		}
 	})
-}
-
-// text is a log in memory.
-type text struct {
-	mu sync.Mutex // guards b
-	b  strings.Builder
-}
-
-func (l *text) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
 }
 
 func TestOAuth_ReportsTokenEndpointFailure(t *testing.T) {
@@ -333,7 +318,7 @@ func TestOAuth_ReportsTokenEndpointFailure(t *testing.T) {
 			a := newAuthorization(p)
 			a.answer = test.answer
 			s := upstreamtest.Serve(t, a)
-			var log text
+			var log lockedBuffer
 			opts := upstream.Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 			c := start(t, withOAuth(upstreamtest.HTTP("guarded", s.URL), s.URL), opts)
 			upstreamtest.Eventually(t, "a first try", func() bool { return c.State().Tried })
@@ -349,10 +334,7 @@ func TestOAuth_ReportsTokenEndpointFailure(t *testing.T) {
 			a.change(func() { a.answer, a.deaf = test.answer, true })
 			_, err := get(t.Context(), c, "p")
 			wantUnavailable(t, err, upstream.Denied) // the server's own refusal
-
-			log.mu.Lock()
-			defer log.mu.Unlock()
-			for what, said := range map[string]string{"the log": log.b.String(), "the problem": fmt.Sprint(problem.Err), "the error": fmt.Sprint(err)} {
+			for what, said := range map[string]string{"the log": log.String(), "the problem": fmt.Sprint(problem.Err), "the error": fmt.Sprint(err)} {
 				if strings.Contains(said, "hunter2") {
 					t.Errorf("%s has a secret in it: %s", what, said)
 				}
@@ -396,8 +378,7 @@ func TestOAuth_TokenEndpointDownIsUnreachable(t *testing.T) {
 	sso.Down()
 	mustGet(t, c, "p") // the token is still valid
 	a.change(func() { clear(a.valid) })
-	_, err := get(t.Context(), c, "p")
-	wantUnavailable(t, err, upstream.Denied)
+	wantFailure(t, c, "p", upstream.Denied)
 	sso.Up(a)
 	upstreamtest.Eventually(t, "the next token", func() bool {
 		_, err := get(t.Context(), c, "p")
@@ -410,7 +391,7 @@ func TestOAuth_TokenEndpointDownIsUnreachable(t *testing.T) {
 	if problem := c.State().Problem; problem == nil || problem.Reason != upstream.Unreachable {
 		t.Errorf("the problem is %+v, want %s", problem, upstream.Unreachable)
 	}
-	_, err = get(t.Context(), c, "p")
+	_, err := get(t.Context(), c, "p")
 	if unavailable, ok := errors.AsType[*upstream.Unavailable](err); !ok || !unavailable.Unanswered() {
 		t.Errorf("get: %v, want something that another server may be asked", err)
 	}

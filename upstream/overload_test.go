@@ -1,7 +1,6 @@
 package upstream_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,8 +15,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// serial makes a peer work on one get at a time, each for a time, and on every get that it has received: it does not notice
-// that a client has gone.
+// serial makes a peer work on one get at a time, each for a time, and on every get that it has
+// received: it does not notice that a client has gone.
 func serial(p *upstreamtest.Peer, each time.Duration) {
 	working := make(chan struct{}, 1) // not a mutex, for which the clock of a bubble does not go on
 	p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
@@ -54,9 +53,7 @@ func offer(t *testing.T, c *upstream.Connector, who caller, perSecond int, lengt
 		<-ticks.C
 		calls.Go(func() {
 			begun := time.Now()
-			_, err := c.Call(context.WithoutCancel(t.Context()), &upstream.Request{
-				Method: wire.PromptsGet, Name: "p", Params: wire.Object{}.With("name", wire.Quote("p")), Caller: who,
-			}, nil)
+			err := getAs(t, c, who)
 			mu.Lock()
 			defer mu.Unlock()
 			outcomes = append(outcomes, outcome{begun, time.Since(begun), err})

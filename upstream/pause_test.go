@@ -116,12 +116,9 @@ func TestPause_ListsAndConnectsWaitToo(t *testing.T) {
 			p := upstreamtest.NewModernPeer(t)
 			p.Handle(wire.Discover, asksForPause(http.StatusServiceUnavailable, "60"))
 			p.Handle(wire.Initialize, asksForPause(http.StatusServiceUnavailable, "60"))
-			c := upstream.New(anywhere(), upstream.Options{Transport: upstreamtest.Memory{Handler: p}}, func() {})
-			run(t, c)
+			c := start(t, anywhere(), upstream.Options{Transport: upstreamtest.Memory{Handler: p}})
 			time.Sleep(59 * time.Second)
-			if n := len(p.Seen(wire.Discover)); n != 1 {
-				t.Errorf("%d attempts, want one", n)
-			}
+			wantSeen(t, p, wire.Discover, 1)
 			for range 10 {
 				_, err := get(t.Context(), c, "p")
 				wantPause(t, err, upstream.Unreachable, time.Second)
@@ -136,7 +133,8 @@ func TestPause_ListsAndConnectsWaitToo(t *testing.T) {
 	})
 }
 
-// A 503 sends calls to the other replica. A 429 does not: the limit is one of the gateway's credential.
+// A 503 sends calls to the other replica. A 429 does not: the limit is one of the gateway's
+// credential.
 func TestPause_OfOneReplica(t *testing.T) {
 	one := []string{"p"}
 	for status, refused := range map[int]int{http.StatusServiceUnavailable: 0, http.StatusTooManyRequests: 5} {
@@ -157,22 +155,22 @@ func TestPause_OfOneReplica(t *testing.T) {
 
 // A JSON-RPC error of the server stays an answer, and the pause is kept all the same.
 func TestPause_BesideAnAnswer(t *testing.T) {
-	t.Parallel()
-	peer := upstreamtest.NewPeer(t)
-	c, _ := startLogged(t, upstreamtest.HTTP("busy", upstreamtest.Serve(t, peer).URL))
-	peer.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
-		w.Header().Set("Retry-After", "60")
-		r.Error(w, http.StatusServiceUnavailable, `{"code":-32000,"message":"busy"}`)
+	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+			w.Header().Set("Retry-After", "60")
+			r.Error(w, http.StatusServiceUnavailable, `{"code":-32000,"message":"busy"}`)
+		})
+		_, err := get(t.Context(), c, "p")
+		if answer, ok := errors.AsType[*wire.Error](err); !ok || answer.Code != -32000 {
+			t.Errorf("get = %v, want the server's answer", err)
+		}
+		_, err = get(t.Context(), c, "p")
+		wantPause(t, err, upstream.Unreachable, time.Minute)
 	})
-	_, err := get(t.Context(), c, "p")
-	if answer, ok := errors.AsType[*wire.Error](err); !ok || answer.Code != -32000 {
-		t.Errorf("get = %v, want the server's answer", err)
-	}
-	_, err = get(t.Context(), c, "p")
-	wantPause(t, err, upstream.Unreachable, time.Minute)
 }
 
-// Refused calls take neither a slot nor a turn of the rate, so that the first call after the pause need not wait.
+// Refused calls take neither a slot nor a turn of the rate, so that the first call after the pause
+// need not wait.
 func TestPause_RefusalsCostNothing(t *testing.T) {
 	u := anywhere()
 	u.Rate, u.Concurrency = 1, 1
@@ -230,7 +228,8 @@ func TestPause_IsShownAsOne(t *testing.T) {
 	}
 }
 
-// A list that is denied is requested again as soon as the server answers anything, and not half a minute later.
+// A list that is denied is requested again as soon as the server answers anything, and not half a
+// minute later.
 func TestDenied_EndsWithTheFirstAnswerThatWorks(t *testing.T) {
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		time.Sleep(time.Minute)

@@ -12,23 +12,8 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
-	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
-
-// inBubble runs a connector to a peer in a synctest bubble.
-func inBubble(t *testing.T, peer func(t testing.TB) *upstreamtest.Peer, u config.Upstream, test func(*testing.T, *upstreamtest.Peer, *upstream.Connector)) {
-	t.Helper()
-	bubble.Test(t, func(t *testing.T) {
-		p := peer(t)
-		c := upstream.New(u, upstream.Options{Transport: upstreamtest.Memory{Handler: p}}, func() {})
-		run(t, c)
-		synctest.Wait()
-		test(t, p, c)
-	})
-}
-
-func anywhere() config.Upstream { return upstreamtest.HTTP("timed", "http://peer.example/mcp") }
 
 func lists(p *upstreamtest.Peer) int { return len(p.Seen(wire.PromptsList)) }
 
@@ -43,24 +28,22 @@ func wantLists(t *testing.T, p *upstreamtest.Peer, after time.Duration, least, m
 }
 
 func TestRefresh_CollectsChangesInOneMore(t *testing.T) {
-	inEachEra(t, func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer) {
-		inBubble(t, peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-			wantLists(t, p, 0, 1, 1)
-			time.Sleep(time.Second)
-			p.Prompts("one")
+	inEachBubble(t, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		wantLists(t, p, 0, 1, 1)
+		time.Sleep(time.Second)
+		p.Prompts("one")
+		p.Changed()
+		wantLists(t, p, 0, 2, 2) // at once
+		for i := range 5 {
+			p.Prompts(fmt.Sprint("later-", i))
 			p.Changed()
-			wantLists(t, p, 0, 2, 2) // at once
-			for i := range 5 {
-				p.Prompts(fmt.Sprint("later-", i))
-				p.Changed()
-			}
-			wantLists(t, p, 249*time.Millisecond, 2, 2)
-			wantLists(t, p, time.Millisecond, 3, 3)
-			wantLists(t, p, time.Minute, 3, 3)
-			if got := names(c); got != "later-4" {
-				t.Errorf("names = %s, want later-4", got)
-			}
-		})
+		}
+		wantLists(t, p, 249*time.Millisecond, 2, 2)
+		wantLists(t, p, time.Millisecond, 3, 3)
+		wantLists(t, p, time.Minute, 3, 3)
+		if got := names(c); got != "later-4" {
+			t.Errorf("names = %s, want later-4", got)
+		}
 	})
 }
 
@@ -103,7 +86,8 @@ func TestRefresh_FollowsEndlessChangesFourTimesASecond(t *testing.T) {
 	})
 }
 
-// A list of 8 MiB takes half a second of what a server's lists may take, whether it is accepted or not.
+// A list of 8 MiB takes half a second of what a server's lists may take, whether it is accepted or
+// not.
 func TestRefresh_FollowsEndlessChangesOfALargeListLessOften(t *testing.T) {
 	large := `{"prompts":[{"name":"a","description":"` + strings.Repeat("x", 8<<20) + `"}]}`
 	for name, test := range map[string]struct {
@@ -170,26 +154,24 @@ func TestRefresh_PollsServerWithoutNotifications(t *testing.T) {
 
 // A server may report a change on any stream, also if it has none of its own for that.
 func TestRefresh_FollowsChangeReportedDuringCall(t *testing.T) {
-	inEachEra(t, func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer) {
-		inBubble(t, peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-			p.Handle(http.MethodGet, nil)
-			p.Handle(wire.Listen, nil)
-			p.Break()
-			time.Sleep(time.Minute)
-			p.Prompts("new")
-			p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
-				w.Header().Set("Content-Type", wire.ContentSSE)
-				upstreamtest.Event(w, `{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}`)
-				upstreamtest.Event(w, string(wire.AppendResult(nil, r.Message.ID, []byte(`{"messages":[]}`))))
-			})
-			if _, err := get(t.Context(), c, "p"); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(time.Second)
-			if got := names(c); got != "new" {
-				t.Errorf("names = %s, want new", got)
-			}
+	inEachBubble(t, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		p.Handle(http.MethodGet, nil)
+		p.Handle(wire.Listen, nil)
+		p.Break()
+		time.Sleep(time.Minute)
+		p.Prompts("new")
+		p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+			w.Header().Set("Content-Type", wire.ContentSSE)
+			upstreamtest.Event(w, `{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}`)
+			upstreamtest.Event(w, string(wire.AppendResult(nil, r.Message.ID, []byte(`{"messages":[]}`))))
 		})
+		if _, err := get(t.Context(), c, "p"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if got := names(c); got != "new" {
+			t.Errorf("names = %s, want new", got)
+		}
 	})
 }
 
@@ -222,22 +204,20 @@ func TestRefresh_RandomisesPolls(t *testing.T) {
 }
 
 func TestRefresh_ReopensBrokenStreamAndCatchesUp(t *testing.T) {
-	inEachEra(t, func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer) {
-		inBubble(t, peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-			time.Sleep(time.Minute)
-			p.Prompts("meanwhile")
-			p.Break()
-			time.Sleep(time.Second)
-			if got := names(c); got != "meanwhile" || p.Streams() != 1 {
-				t.Errorf("names = %s, streams = %d", got, p.Streams())
-			}
-			p.Prompts("after")
-			p.Changed()
-			time.Sleep(time.Second)
-			if got := names(c); got != "after" || c.State().Problem != nil {
-				t.Errorf("names = %s, problem %v", got, c.State().Problem)
-			}
-		})
+	inEachBubble(t, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		time.Sleep(time.Minute)
+		p.Prompts("meanwhile")
+		p.Break()
+		time.Sleep(time.Second)
+		if got := names(c); got != "meanwhile" || p.Streams() != 1 {
+			t.Errorf("names = %s, streams = %d", got, p.Streams())
+		}
+		p.Prompts("after")
+		p.Changed()
+		time.Sleep(time.Second)
+		if got := names(c); got != "after" || c.State().Problem != nil {
+			t.Errorf("names = %s, problem %v", got, c.State().Problem)
+		}
 	})
 }
 
@@ -337,9 +317,7 @@ func TestRefresh_KeepsLastListAndRetriesRefusedOne(t *testing.T) {
 				if state := c.State(); names(c) != "good" || state.Problem != nil {
 					t.Errorf("after: names %s, problem %+v", names(c), state.Problem)
 				}
-				if n := len(p.Seen(wire.Initialize)); n != 1 {
-					t.Errorf("%d sessions, want 1", n)
-				}
+				wantSeen(t, p, wire.Initialize, 1)
 			})
 		})
 	}
@@ -382,23 +360,26 @@ func TestProbe_SilenceOverHTTPDecidesNothing(t *testing.T) {
 	})
 }
 
-// A server that suddenly does not know prompts/list is broken, or another one answers in its place, until it says itself that
-// it has no prompts.
+// handshakes are how servers of both eras begin, with the capabilities left out.
+var handshakes = map[string]struct { //nolint:gochecknoglobals // a constant table
+	peer           func(testing.TB) *upstreamtest.Peer
+	method, result string
+}{
+	"legacy": {
+		upstreamtest.NewPeer, wire.Initialize,
+		`{"protocolVersion":"2025-11-25","capabilities":{%s},"serverInfo":{"name":"peer","version":"1"}}`,
+	},
+	"modern": {
+		upstreamtest.NewModernPeer, wire.Discover,
+		`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{%s}}`,
+	},
+}
+
+// A server that suddenly does not know prompts/list is broken, or another one answers in its place,
+// until it says itself that it has no prompts.
 func TestRefresh_KeepsListOfServerThatForgetsTheMethod(t *testing.T) {
-	for name, test := range map[string]struct {
-		peer   func(t testing.TB) *upstreamtest.Peer
-		denies string
-		method string
-	}{
-		"legacy": {
-			upstreamtest.NewPeer, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"peer","version":"1"}}`,
-			wire.Initialize,
-		},
-		"modern": {
-			upstreamtest.NewModernPeer, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`,
-			wire.Discover,
-		},
-	} {
+	for name, test := range handshakes {
+		denies := fmt.Sprintf(test.result, `"tools":{}`)
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, test.peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 				forget := func() {
@@ -418,7 +399,7 @@ func TestRefresh_KeepsListOfServerThatForgetsTheMethod(t *testing.T) {
 					t.Errorf("once the server is whole again: names %q, problem %+v", names(c), state.Problem)
 				}
 				forget()
-				p.Result(test.method, test.denies)
+				p.Result(test.method, denies)
 				time.Sleep(time.Minute)
 				if state := c.State(); names(c) != "" || state.Problem != nil || !state.Connected {
 					t.Errorf("once the server says that it has no prompts: names %q, problem %+v", names(c), state.Problem)
@@ -428,22 +409,12 @@ func TestRefresh_KeepsListOfServerThatForgetsTheMethod(t *testing.T) {
 	}
 }
 
-// A server without prompts may get some with its next release. Meanwhile nobody calls it, so that only the connector can
-// notice that it is down.
+// A server without prompts may get some with its next release. Meanwhile nobody calls it, so that
+// only the connector can notice that it is down.
 func TestRefresh_AsksServerWithoutPromptsAgain(t *testing.T) {
-	const (
-		legacy = `{"protocolVersion":"2025-11-25","capabilities":{%s},"serverInfo":{"name":"peer","version":"1"}}`
-		modern = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{%s}}`
-	)
 	u := anywhere()
 	u.Refresh = time.Minute
-	for name, test := range map[string]struct {
-		peer           func(t testing.TB) *upstreamtest.Peer
-		method, result string
-	}{
-		"legacy": {upstreamtest.NewPeer, wire.Initialize, legacy},
-		"modern": {upstreamtest.NewModernPeer, wire.Discover, modern},
-	} {
+	for name, test := range handshakes {
 		t.Run(name, func(t *testing.T) {
 			without := func(t testing.TB) *upstreamtest.Peer {
 				p := test.peer(t)
@@ -479,7 +450,8 @@ func TestRefresh_AsksServerWithoutPromptsAgain(t *testing.T) {
 	}
 }
 
-// Whoever admits definitions can leave one out and say so. Without a list there would be nothing to admit.
+// Whoever admits definitions can leave one out and say so. Without a list there would be nothing to
+// admit.
 func TestRefresh_HandsOnListWithInvalidDefinition(t *testing.T) {
 	t.Parallel()
 	const list = `{"prompts":[{"name":"before"},%s,{"name":"after"}]}`

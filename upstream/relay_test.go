@@ -20,7 +20,8 @@ import (
 
 const rootsRequest = `{"jsonrpc":"2.0","id":"q","method":"roots/list"}`
 
-// rooted is the relay of a client that lists its roots after a time, and counts the requests for them.
+// rooted is the relay of a client that lists its roots after a time, and counts the requests for
+// them.
 func rooted(asked *atomic.Int32, after time.Duration) *upstream.Relay {
 	return &upstream.Relay{
 		Capabilities: jsontext.Value(`{"roots":{}}`),
@@ -55,7 +56,7 @@ func answers(p *upstreamtest.Peer) (kinds []string) {
 }
 
 func getFor(ctx context.Context, c *upstream.Connector, client *upstream.Relay) error {
-	_, err := c.Call(ctx, &upstream.Request{Method: wire.PromptsGet, Name: "p", Params: wire.Object{}.With("name", wire.Quote("p"))}, client)
+	_, err := getNamed(ctx, c, "p", client)
 	return err
 }
 
@@ -319,9 +320,7 @@ func TestSessionPool_IsBoundedAndClosesIdleSessions(t *testing.T) {
 			t.Errorf("%d sessions that declare %v", n, declared)
 		}
 		time.Sleep(6 * time.Minute)
-		if n := len(p.Seen(http.MethodDelete)); n != 12 {
-			t.Errorf("%d sessions have ended after a while, want 12", n)
-		}
+		wantSeen(t, p, http.MethodDelete, 12)
 	})
 }
 
@@ -334,16 +333,17 @@ func TestSessionPool_FallsBackToPrimarySession(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if n := len(p.Seen(wire.Initialize)); n != 2 {
-			t.Errorf("a session was asked for %d times, want 2", n)
-		}
+		wantSeen(t, p, wire.Initialize, 2)
 	})
 }
 
-// Callers without a credential are one caller: a client cannot get around its share by not saying who it is.
+// Callers without a credential are one caller: a client cannot get around its share by not saying
+// who it is.
 func TestSessionPool_AnonymousCallersShareTheirPart(t *testing.T) {
-	t.Parallel()
-	peer := upstreamtest.NewPeer(t)
+	inBubble(t, upstreamtest.NewPeer, anywhereSSE(), testAnonymousCallers)
+}
+
+func testAnonymousCallers(t *testing.T, peer *upstreamtest.Peer, c *upstream.Connector) {
 	peer.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
 		if name, _ := r.Params.Text("name"); name == "anonymous" {
 			<-r.Context().Done()
@@ -351,11 +351,10 @@ func TestSessionPool_AnonymousCallersShareTheirPart(t *testing.T) {
 		}
 		r.Result(w, `{"messages":[]}`)
 	})
-	c := startSSE(t, peer, nil)
 	getAs := func(ctx context.Context, name, caller string) error {
 		relay := rooted(new(atomic.Int32), 0)
 		relay.Caller = caller
-		_, err := c.Call(ctx, &upstream.Request{Method: wire.PromptsGet, Name: name, Params: wire.Object{}.With("name", wire.Quote(name))}, relay)
+		_, err := getNamed(ctx, c, name, relay)
 		return err
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -365,7 +364,8 @@ func TestSessionPool_AnonymousCallersShareTheirPart(t *testing.T) {
 	}
 	defer hanging.Wait()
 	defer cancel()
-	upstreamtest.Eventually(t, "two are at the server", func() bool { return len(peer.Seen(wire.PromptsGet)) >= 2 })
+	synctest.Wait()
+	wantSeen(t, peer, wire.PromptsGet, 2)
 	for range 3 {
 		if err := getAs(t.Context(), "ann's", "user:ann"); err != nil {
 			t.Errorf("get = %v", err)

@@ -53,7 +53,8 @@ func (n network) RoundTrip(r *http.Request) (*http.Response, error) {
 	return upstreamtest.Memory{Handler: to.Peer}.RoundTrip(r)
 }
 
-// withReplicas runs a connector to replicas a, b, c … in a synctest bubble. Offers has the prompts of each replica.
+// withReplicas runs a connector to replicas a, b, c … in a synctest bubble. Offers has the prompts
+// of each replica.
 func withReplicas(
 	t *testing.T, change func(*config.Upstream), test func(*testing.T, *upstream.Connector, ...*replica), offers ...[]string,
 ) {
@@ -71,19 +72,10 @@ func withReplicas(
 		if change != nil {
 			change(&u)
 		}
-		c := upstream.New(u, upstream.Options{Transport: there}, func() {})
-		run(t, c)
+		c := start(t, u, upstream.Options{Transport: there})
 		synctest.Wait()
 		test(t, c, replicas...)
 	})
-}
-
-// mustGet fails the test if a get fails.
-func mustGet(t *testing.T, c *upstream.Connector, name string) {
-	t.Helper()
-	if _, err := get(t.Context(), c, name); err != nil {
-		t.Errorf("get(%s) = %v", name, err)
-	}
 }
 
 func complete(ctx context.Context, c *upstream.Connector, name string) error {
@@ -154,8 +146,7 @@ func TestReplicas_LeaveHalfTheTimeForTheNext(t *testing.T) {
 		}
 		replicas[1].Handle(wire.PromptsGet, hang)
 		begun = time.Now()
-		_, err := get(t.Context(), c, "p")
-		wantUnavailable(t, err, upstream.Timeout)
+		wantFailure(t, c, "p", upstream.Timeout)
 		if took := time.Since(begun); took != config.DefaultTimeout {
 			t.Errorf("the get failed after %s", took)
 		}
@@ -171,8 +162,7 @@ func TestReplicas_LeaveHalfTheTimeForTheNext(t *testing.T) {
 		for range config.DefaultBreakerFailures {
 			_, _ = get(t.Context(), c, "p")
 		}
-		_, err = get(t.Context(), c, "p")
-		wantUnavailable(t, err, upstream.BreakerOpen)
+		wantFailure(t, c, "p", upstream.BreakerOpen)
 	}, []string{"p"}, []string{"p"})
 }
 
@@ -262,8 +252,7 @@ func TestReplicas_DegradeOnlyIfPromptIsOutOfReach(t *testing.T) {
 			t.Errorf("the one with more is down: %+v, names %s", state, names(c))
 		}
 		mustGet(t, c, "p")
-		_, err := get(t.Context(), c, "own")
-		wantUnavailable(t, err, upstream.Unreachable)
+		wantFailure(t, c, "own", upstream.Unreachable)
 		both.kill()
 		time.Sleep(time.Minute)
 		if state := c.State(); state.Connected || !state.Listed || state.Problem != state.Endpoints[0].Problem {
@@ -288,8 +277,7 @@ func TestReplicas_WorkWhileOneIsUnreachable(t *testing.T) {
 			time.Sleep(time.Second)
 			r.Error(w, http.StatusOK, `{"code":-32601,"message":"no"}`)
 		})
-		c := upstream.New(upstreamtest.HTTP("halved", "http://a.example", "http://b.example"), upstream.Options{Transport: there}, func() {})
-		run(t, c)
+		c := start(t, upstreamtest.HTTP("halved", "http://a.example", "http://b.example"), upstream.Options{Transport: there})
 		synctest.Wait()
 		if state := c.State(); state.Tried || state.Listed || state.Problem == nil {
 			t.Errorf("while one was not tried: %+v", state)

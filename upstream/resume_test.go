@@ -21,7 +21,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// begins makes a peer answer gets with the beginning of a stream, which then ends. It returns the id of the last get.
+// begins makes a peer answer gets with the beginning of a stream, which then ends. It returns the
+// id of the last get.
 func begins(p *upstreamtest.Peer, beginning string) (id *atomic.Value) {
 	id = &atomic.Value{}
 	p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
@@ -102,13 +103,12 @@ func TestResume_ContinuesStreamThatEndedBeforeResponse(t *testing.T) {
 		if len(told) != 2 {
 			t.Errorf("told of %v, want both parts of the progress", told)
 		}
-		if n := len(p.Seen(wire.PromptsGet)); n != 1 {
-			t.Errorf("asked %d times, want once", n)
-		}
+		wantSeen(t, p, wire.PromptsGet, 1)
 	})
 }
 
-// A server may send a request and hang up: it gets the reply, and the caller its response, however long a person took.
+// A server may send a request and hang up: it gets the reply, and the caller its response, however
+// long a person took.
 func TestResume_ContinuesStreamThatEndedDuringReply(t *testing.T) {
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		time.Sleep(time.Second)
@@ -135,13 +135,12 @@ func TestResume_ContinuesStreamThatEndedDuringReply(t *testing.T) {
 		if _, err := c.Call(t.Context(), &upstream.Request{Method: wire.PromptsGet, Name: "p"}, client); err != nil || !answered.Load() {
 			t.Errorf("Call() = %v, answered %v", err, answered.Load())
 		}
-		if n := len(p.Seen(wire.PromptsGet)); n != 1 {
-			t.Errorf("asked %d times, want once", n)
-		}
+		wantSeen(t, p, wire.PromptsGet, 1)
 	})
 }
 
-// A server that cannot resume takes the GET for one of its standalone stream, where its requests may belong to any call.
+// A server that cannot resume takes the GET for one of its standalone stream, where its requests
+// may belong to any call.
 func TestResume_TiesNoRequestToCall(t *testing.T) {
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		time.Sleep(time.Second)
@@ -209,17 +208,14 @@ func TestResume_GivesUp(t *testing.T) {
 				begins(p, test.beginning)
 				resumes(p, test.resume)
 				begun := time.Now()
-				_, err := get(t.Context(), c, "p")
-				wantUnavailable(t, err, test.want)
+				wantFailure(t, c, "p", test.want)
 				if n := len(strings.Fields(resumptions(p))); n < test.least || n > test.most {
 					t.Errorf("resumed %d times, want %d to %d", n, test.least, test.most)
 				}
 				if took := time.Since(begun); took > test.took {
 					t.Errorf("took %s, want at most %s", took, test.took)
 				}
-				if n := len(p.Seen(wire.PromptsGet)); n != 1 {
-					t.Errorf("asked %d times: what began to answer is not asked again", n)
-				}
+				wantSeen(t, p, wire.PromptsGet, 1)
 			})
 		})
 	}
@@ -236,9 +232,7 @@ func TestResume_EndsWithCaller(t *testing.T) {
 			t.Errorf("get = %v, resumed from %q", err, resumptions(p))
 		}
 		synctest.Wait()
-		if n := len(p.Seen(wire.Cancelled)); n != 1 {
-			t.Errorf("%d notifications that the call is not waited for, want 1", n)
-		}
+		wantSeen(t, p, wire.Cancelled, 1)
 	})
 }
 
@@ -247,11 +241,8 @@ func TestResume_IsNotTriedInTheModernEra(t *testing.T) {
 	inBubble(t, upstreamtest.NewModernPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		time.Sleep(time.Second)
 		begins(p, "id: a\ndata:\n\n")
-		_, err := get(t.Context(), c, "p")
-		wantUnavailable(t, err, upstream.BadResponse)
-		if n := len(p.Seen(http.MethodGet)); n != 0 {
-			t.Errorf("%d streams opened by GET", n)
-		}
+		wantFailure(t, c, "p", upstream.BadResponse)
+		wantSeen(t, p, http.MethodGet, 0)
 	})
 }
 
@@ -276,9 +267,7 @@ func TestResume_ContinuesStandaloneStream(t *testing.T) {
 		time.Sleep(time.Minute)
 		p.Break()
 		time.Sleep(1900 * time.Millisecond)
-		if n := len(p.Seen(http.MethodGet)); n != 1 {
-			t.Errorf("%d streams before the time that the server asked for, want 1", n)
-		}
+		wantSeen(t, p, http.MethodGet, 1)
 		time.Sleep(200 * time.Millisecond)
 		purged.Store(true)
 		p.Break()

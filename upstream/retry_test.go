@@ -3,6 +3,7 @@ package upstream_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -42,47 +43,22 @@ func TestRate_DelaysCalls(t *testing.T) {
 			p.Changed()
 			time.Sleep(time.Second)
 		}
-		type end struct {
-			after time.Duration
-			err   error
-		}
-		begun, ends := time.Now(), make(chan end, 10)
-		for range cap(ends) {
-			go func() {
-				_, err := get(t.Context(), c, "p")
-				ends <- end{since(begun), err}
-			}()
-		}
-		// Two at once, then one each half second within the timeout. The other five fail at once.
-		for i := range cap(ends) {
-			e := <-ends
-			switch {
-			case len(p.Seen(wire.PromptsGet)) <= 2 && e.after == 0:
-				if e.err == nil {
-					continue
-				}
-				if u, ok := errors.AsType[*upstream.Unavailable](e.err); !ok || u.Reason != upstream.Overloaded || u.RetryAfter.Round(time.Millisecond) != 2*time.Second {
-					t.Errorf("refused with %#v", e.err)
-				}
-			case e.err != nil || e.after != time.Duration(i-6)*time.Second/2:
-				t.Errorf("the call that ended as number %d ended after %s: %v", i, e.after, e.err)
+		// Two at once, then one each half second within the timeout. The others fail at once.
+		answered := map[time.Duration]int{}
+		for _, o := range offer(t, c, "ann", 1e9, 10*time.Nanosecond) {
+			after := o.took.Round(100 * time.Millisecond)
+			if o.err == nil {
+				answered[after]++
+				continue
+			}
+			if u, ok := errors.AsType[*upstream.Unavailable](o.err); !ok || u.Reason != upstream.Overloaded ||
+				u.RetryAfter.Round(time.Millisecond) != 2500*time.Millisecond || after > 0 {
+				t.Errorf("refused after %s with %#v", o.took, o.err)
 			}
 		}
-		if n := len(p.Seen(wire.PromptsGet)); n != 5 {
-			t.Errorf("%d gets, want 5", n)
-		}
-		time.Sleep(time.Second)
-		mustGet(t, c, "p")
-		mustGet(t, c, "p")
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Millisecond, cancel)
-		if _, err := get(ctx, c, "p"); !errors.Is(err, context.Canceled) {
-			t.Errorf("get = %v, want the caller's own end", err)
-		}
-		begun = time.Now()
-		mustGet(t, c, "p") // in a turn that another call gave back
-		if waited := time.Since(begun); waited >= time.Second/2 {
-			t.Errorf("waited %s", waited)
+		want := map[time.Duration]int{0: 2, time.Second / 2: 1, time.Second: 1, 3 * time.Second / 2: 1, 2 * time.Second: 1}
+		if !maps.Equal(answered, want) {
+			t.Errorf("gets were answered after %v, want %v", answered, want)
 		}
 	})
 }
@@ -143,8 +119,7 @@ func TestRetry_PrefersAnotherReplica(t *testing.T) {
 		for _, r := range replicas {
 			failFirst(r.Peer, 9, badGateway)
 		}
-		_, err := get(t.Context(), c, "p")
-		wantUnavailable(t, err, upstream.Unreachable)
+		wantFailure(t, c, "p", upstream.Unreachable)
 		if took := time.Since(begun); took < 150*time.Millisecond || replicas[0].gets() != 1+2 || replicas[1].gets() != 1+2 {
 			t.Errorf("%d and %d gets in %s", replicas[0].gets(), replicas[1].gets(), took)
 		}
@@ -157,8 +132,7 @@ func TestRetry_CountsInRate(t *testing.T) {
 	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		failFirst(p, 9, badGateway)
 		begun := time.Now()
-		_, err := get(t.Context(), c, "p")
-		wantUnavailable(t, err, upstream.Unreachable)
+		wantFailure(t, c, "p", upstream.Unreachable)
 		if n := len(p.Seen(wire.PromptsGet)); n != 3 || since(begun) != 8*time.Second {
 			t.Errorf("%d gets in %s, want 3 in 8s", n, since(begun))
 		}
@@ -171,8 +145,7 @@ func TestBreaker_IgnoresHurriedAttempts(t *testing.T) {
 	u.Attempts, u.Breaker = 5, config.Breaker{Failures: 3, Cooldown: time.Hour}
 	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		p.Handle(wire.PromptsGet, hang)
-		_, err := get(t.Context(), c, "p")
-		wantUnavailable(t, err, upstream.Timeout)
+		wantFailure(t, c, "p", upstream.Timeout)
 		if n := len(p.Seen(wire.PromptsGet)); n < 4 {
 			t.Errorf("%d attempts, want at least 4", n)
 		}
@@ -216,8 +189,7 @@ func TestRefresh_PollsByTTL(t *testing.T) {
 				return test.peer
 			}
 			bubble.Test(t, func(t *testing.T) {
-				c := upstream.New(anywhere(), upstream.Options{Transport: upstreamtest.Memory{Handler: peer(t)}}, func() {})
-				run(t, c)
+				start(t, anywhere(), upstream.Options{Transport: upstreamtest.Memory{Handler: peer(t)}})
 				synctest.Wait()
 				if test.every == 0 {
 					wantLists(t, test.peer, time.Hour, 2, 2)
@@ -267,8 +239,6 @@ func TestRetire_WaitsForCallsAndRefusesNewOnes(t *testing.T) {
 		if err := <-waiting; !errors.Is(err, upstream.ErrRetired) {
 			t.Errorf("the call that waited: %v, want %v", err, upstream.ErrRetired)
 		}
-		if n := len(p.Seen(wire.PromptsGet)); n != 1 {
-			t.Errorf("%d gets, want 1", n)
-		}
+		wantSeen(t, p, wire.PromptsGet, 1)
 	})
 }

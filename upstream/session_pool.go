@@ -44,10 +44,11 @@ var errPoolExhausted = fmt.Errorf("%w: each call that may ask its client for inp
 //	  to calls (Streamable HTTP)       sends a request on another stream than a call's
 //	it does not, or no longer        up to maxPerSet sessions for each set, with one call at a time
 //
-// Where calls take turns, an untied message can only belong to the one call in flight. After a call
-// that was given up the session is closed, and before the next call its server must have answered a
-// ping: whatever it still sent for the last call was received before the answer, and was refused.
-// Calls that get no session use the primary one, which declares no capabilities.
+// Where a session has one call at a time, an untied message can only belong to the one call in
+// flight. After a call that was given up the session is closed, and before the next call its server
+// must have answered a ping: whatever it still sent for the last call was received before the
+// answer, and was refused. Calls that get no session use the primary one, which declares no
+// capabilities.
 type sessionPool struct {
 	name    string // the upstream's
 	logger  *slog.Logger
@@ -55,7 +56,7 @@ type sessionPool struct {
 	// revision is what sessions speak at most, and open opens one.
 	revision string
 	open     func(context.Context, client.SessionOptions) (*client.Session, error)
-	// noSession is the error of a call that gets none; nil if the primary one does in its place.
+	// noSession is the error of a call that gets none; nil if the primary one does instead.
 	noSession error
 	ctx       context.Context //nolint:containedctx // ends with the primary session
 	cancel    context.CancelFunc
@@ -64,7 +65,7 @@ type sessionPool struct {
 	mu     sync.Mutex // guards what follows
 	all    []*pooledSession
 	closed bool
-	// exclusive says that calls take turns: a session has one call at a time.
+	// exclusive says that a session has one call at a time.
 	exclusive bool
 	// waiting counts the calls that wait for a session of a set.
 	waiting map[wire.Capabilities]int
@@ -149,8 +150,8 @@ func (p *sessionPool) wait(set wire.Capabilities, n int) {
 	}
 }
 
-// tryAcquire returns a free session, or begins to open one if that is allowed. Changed is closed when it
-// is worth another try; it is nil if it never will be.
+// tryAcquire returns a free session, or begins to open one if that is allowed. Changed is closed
+// when it is worth another try; it is nil if it never will be.
 func (p *sessionPool) tryAcquire(set wire.Capabilities, caller string) (free *pooledSession, opening bool, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -277,8 +278,8 @@ func (p *sessionPool) serve(ctx context.Context, s *pooledSession) error {
 	}
 }
 
-// makeExclusive makes calls take turns from now on, because the server sends requests without
-// saying in which call.
+// makeExclusive gives each session one call at a time from now on, because the server sends
+// requests without saying in which call.
 func (p *sessionPool) makeExclusive() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -338,7 +339,7 @@ func (p *sessionPool) release(s *pooledSession, lost bool) {
 	}
 }
 
-// dropLocked takes a session out of the pool, and closes it in the background.
+// dropLocked removes a session from the pool, and closes it in the background.
 func (p *sessionPool) dropLocked(s *pooledSession) {
 	p.all = slices.DeleteFunc(p.all, func(other *pooledSession) bool { return other == s })
 	if s.idle != nil {
@@ -348,7 +349,7 @@ func (p *sessionPool) dropLocked(s *pooledSession) {
 	p.notifyLocked()
 }
 
-// notifyLocked makes the calls that wait look again.
+// notifyLocked makes the calls that wait try again.
 func (p *sessionPool) notifyLocked() {
 	close(p.changed)
 	p.changed = make(chan struct{})

@@ -8,9 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream"
@@ -19,49 +18,14 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// sseUpstream is the configuration of a server with HTTP+SSE. Unless the transport is given, it is to be found out.
+// sseUpstream is the configuration of a server with HTTP+SSE. Unless the transport is given, it is
+// to be found out.
 func sseUpstream(url string, said bool) config.Upstream {
 	u := upstreamtest.HTTP("sse", url+"/sse")
 	if said {
 		u.Transport, u.TransportExplicit = config.SSE, true
 	}
 	return u
-}
-
-// startSSE runs a connector to a legacy peer over HTTP+SSE, and waits for its list.
-func startSSE(t *testing.T, peer *upstreamtest.Peer, change func(*config.Upstream)) *upstream.Connector {
-	t.Helper()
-	u := sseUpstream(upstreamtest.Serve(t, upstreamtest.SSE(peer)).URL, true)
-	if change != nil {
-		change(&u)
-	}
-	c := start(t, u, upstream.Options{})
-	waitForNames(t, c, "p")
-	return c
-}
-
-func TestSSE_WorksWithSDKServers(t *testing.T) {
-	t.Parallel()
-	for _, said := range []bool{true, false} {
-		for _, protocol := range []string{wire.Rev20241105, wire.Rev20250326, wire.Rev20250618, wire.Rev20251125, "auto"} {
-			t.Run(fmt.Sprintf("%s, said %v", protocol, said), func(t *testing.T) {
-				t.Parallel()
-				server := upstreamtest.SDK(mcp.ServerOptions{}, "a", "b", "c", "d", "e")
-				handler := mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return server }, nil)
-				u := sseUpstream(upstreamtest.Serve(t, handler).URL, said)
-				u.Protocol = protocol
-				want := protocol
-				if protocol == "auto" {
-					want = wire.Rev20251125
-				}
-				c := start(t, u, upstream.Options{})
-				waitForNames(t, c, "a b c d e")
-				speaks(t, c, want)
-				upstreamtest.AddPrompt(server, "f")
-				waitForNames(t, c, "a b c d e f")
-			})
-		}
-	}
 }
 
 // HTTP+SSE is tried only if the answer to a handshake rules out everything else.
@@ -238,116 +202,71 @@ func TestSSE_RejectsOtherStreams(t *testing.T) {
 }
 
 func TestSSE_ReplacesSessionWithBrokenStream(t *testing.T) {
-	t.Parallel()
-	peer := upstreamtest.NewPeer(t)
-	c := startSSE(t, peer, nil)
-	entered := make(chan struct{}, 1)
-	peer.Handle(wire.PromptsGet, func(http.ResponseWriter, *upstreamtest.Request) { entered <- struct{}{} })
-	ended := make(chan error, 1)
-	go func() {
-		_, err := get(t.Context(), c, "p")
-		ended <- err
-	}()
-	<-entered
-	peer.Result(wire.PromptsGet, `{}`)
-	peer.Prompts("p", "q")
-	peer.Break()
-	wantUnavailable(t, <-ended, upstream.Unreachable) // it may have been processed
-	if _, err := get(t.Context(), c, "p"); err != nil {
-		t.Errorf("a get while the stream is opened again: %v", err)
-	}
-	waitForNames(t, c, "p q")
-	if n := len(peer.Seen(wire.Initialize)); n != 2 {
-		t.Errorf("%d sessions, want 2", n)
-	}
+	inBubble(t, upstreamtest.NewPeer, anywhereSSE(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		entered := make(chan struct{}, 1)
+		p.Handle(wire.PromptsGet, func(http.ResponseWriter, *upstreamtest.Request) { entered <- struct{}{} })
+		ended := make(chan error, 1)
+		go func() {
+			_, err := get(t.Context(), c, "p")
+			ended <- err
+		}()
+		<-entered
+		p.Result(wire.PromptsGet, `{}`)
+		p.Prompts("p", "q")
+		p.Break()
+		wantUnavailable(t, <-ended, upstream.Unreachable) // it may have been processed
+		mustGet(t, c, "p")                                // while the stream is opened again
+		healthyWithin(t, c, time.Minute, "p q")
+		wantSeen(t, p, wire.Initialize, 2)
+	})
 }
 
 func TestSSE_RenewsForgottenSession(t *testing.T) {
-	t.Parallel()
-	peer := upstreamtest.NewPeer(t)
-	c := startSSE(t, peer, nil)
-	peer.Forget()
-	if _, err := get(t.Context(), c, "p"); err != nil {
-		t.Error(err)
-	}
-	if n := len(peer.Seen(wire.Initialize)); n != 2 {
-		t.Errorf("%d sessions, want 2", n)
-	}
-	peer.Status(wire.PromptsGet, http.StatusInternalServerError)
-	_, err := get(t.Context(), c, "p")
-	wantUnavailable(t, err, upstream.BadResponse)
-}
-
-func TestSSE_ReconnectsAfterKill(t *testing.T) {
-	t.Parallel()
-	server := upstreamtest.Serve(t, upstreamtest.SSE(upstreamtest.NewPeer(t)))
-	c := start(t, sseUpstream(server.URL, true), upstream.Options{})
-	waitForNames(t, c, "p")
-	server.Down()
-	_, err := get(t.Context(), c, "p")
-	wantUnavailable(t, err, upstream.Unreachable)
-	upstreamtest.Eventually(t, "the loss is noticed", func() bool { return !c.State().Connected })
-	again := upstreamtest.NewPeer(t)
-	again.Prompts("p", "q")
-	server.Up(upstreamtest.SSE(again))
-	waitForNames(t, c, "p q")
-}
-
-func TestSSE_ReceivesMessagesOutsideOfCalls(t *testing.T) {
-	t.Parallel()
-	peer := upstreamtest.NewPeer(t)
-	c := startSSE(t, peer, nil)
-	peer.Say(`{"jsonrpc":"2.0","id":"π","method":"ping"}`)
-	peer.Say(`{"jsonrpc":"2.0","id":7,"method":"sampling/createMessage","params":{}}`)
-	peer.Say(`{"jsonrpc":"2.0","id":999,"result":{}}`) // to no request
-	for _, want := range []string{`{"jsonrpc":"2.0","id":"π","result":{}}`, `{"jsonrpc":"2.0","id":7,"error":{"code":-32601,`} {
-		upstreamtest.Eventually(t, want, func() bool {
-			return slices.ContainsFunc(peer.Seen(""), func(r *upstreamtest.Request) bool { return strings.HasPrefix(string(r.Body), want) })
-		})
-	}
-	peer.Prompts("p", "q")
-	peer.Changed()
-	waitForNames(t, c, "p q")
+	inBubble(t, upstreamtest.NewPeer, anywhereSSE(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		p.Forget()
+		mustGet(t, c, "p")
+		wantSeen(t, p, wire.Initialize, 2)
+		p.Status(wire.PromptsGet, http.StatusInternalServerError)
+		wantFailure(t, c, "p", upstream.BadResponse)
+	})
 }
 
 func TestSSE_CallEndsWithContext(t *testing.T) {
-	t.Parallel()
-	peer := upstreamtest.NewPeer(t)
-	c := startSSE(t, peer, func(u *config.Upstream) { u.Timeout = 5 * time.Second })
-	begun := make(chan string, 2)
-	peer.Handle(wire.PromptsGet, func(_ http.ResponseWriter, r *upstreamtest.Request) { begun <- string(r.Message.ID) })
-	ctx, cancel := context.WithCancel(t.Context())
-	var id string
-	go func() {
-		id = <-begun
-		cancel()
-	}()
-	if _, err := get(ctx, c, "p"); !errors.Is(err, context.Canceled) {
-		t.Errorf("get = %v", err)
-	}
-	upstreamtest.Eventually(t, "the notification", func() bool { return len(peer.Seen(wire.Cancelled)) == 1 })
-	if got := string(peer.Seen(wire.Cancelled)[0].Params.Get("requestId")); got != id {
-		t.Errorf("requestId = %s, want %s", got, id)
-	}
-	_, err := get(t.Context(), c, "p")
-	wantUnavailable(t, err, upstream.Timeout)
+	inBubble(t, upstreamtest.NewPeer, anywhereSSE(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		begun := make(chan string, 2)
+		p.Handle(wire.PromptsGet, func(_ http.ResponseWriter, r *upstreamtest.Request) { begun <- string(r.Message.ID) })
+		ctx, cancel := context.WithCancel(t.Context())
+		var id string
+		go func() {
+			id = <-begun
+			cancel()
+		}()
+		if _, err := get(ctx, c, "p"); !errors.Is(err, context.Canceled) {
+			t.Errorf("get = %v", err)
+		}
+		synctest.Wait()
+		wantSeen(t, p, wire.Cancelled, 1)
+		if got := string(p.Seen(wire.Cancelled)[0].Params.Get("requestId")); got != id {
+			t.Errorf("requestId = %s, want %s", got, id)
+		}
+		wantFailure(t, c, "p", upstream.Timeout)
+	})
 }
 
 func TestSSE_RejectsMessageThatIsTooLarge(t *testing.T) {
-	t.Parallel()
-	peer := upstreamtest.NewPeer(t)
-	c := startSSE(t, peer, func(u *config.Upstream) { u.MaxMessage = 64 << 10 })
-	for size, fits := range map[int]bool{60 << 10: true, 64 << 10: false} {
-		peer.Result(wire.PromptsGet, `{"x":"`+strings.Repeat("x", size)+`"}`)
-		_, err := get(t.Context(), c, "p")
-		if fits != (err == nil) || (err != nil && !strings.Contains(err.Error(), "max_message")) {
-			t.Errorf("get of %d bytes = %v", size, err)
+	u := anywhereSSE()
+	u.MaxMessage = 64 << 10
+	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		for size, fits := range map[int]bool{60 << 10: true, 64 << 10: false} {
+			p.Result(wire.PromptsGet, `{"x":"`+strings.Repeat("x", size)+`"}`)
+			_, err := get(t.Context(), c, "p")
+			if fits != (err == nil) || (err != nil && !strings.Contains(err.Error(), "max_message")) {
+				t.Errorf("get of %d bytes = %v", size, err)
+			}
 		}
-	}
-	peer.Result(wire.PromptsGet, `{}`)
-	if _, err := get(t.Context(), c, "p"); err != nil { // on another session
-		t.Error(err)
-	}
+		p.Result(wire.PromptsGet, `{}`)
+		mustGet(t, c, "p") // on another session
+	})
 }
 
 func TestSSE_GuardsDial(t *testing.T) {
@@ -360,25 +279,22 @@ func TestSSE_GuardsDial(t *testing.T) {
 	}
 }
 
-// One stream carries all responses. An invalid one ends its own call, and neither the stream nor other calls.
+// One stream carries all responses. An invalid one ends its own call, and neither the stream nor
+// other calls.
 func TestSSE_InvalidResultEndsItsCallOnly(t *testing.T) {
-	t.Parallel()
-	peer := upstreamtest.NewPeer(t)
-	c := startSSE(t, peer, func(u *config.Upstream) { u.Breaker.Failures = 2 })
-	for _, result := range []string{`{"description":"\ud800"}`, `{"messages":[],"messages":[]}`, `{"a":"\udc00"}`} {
-		peer.Result(wire.PromptsGet, result)
+	u := anywhereSSE()
+	u.Breaker.Failures = 2
+	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		begun := time.Now()
-		_, err := get(t.Context(), c, "p")
-		wantUnavailable(t, err, upstream.BadResponse)
-		if took := time.Since(begun); took > config.DefaultTimeout/2 {
-			t.Errorf("%s: it took %s", result, took)
+		for _, result := range []string{`{"description":"\ud800"}`, `{"messages":[],"messages":[]}`, `{"a":"\udc00"}`} {
+			p.Result(wire.PromptsGet, result)
+			wantFailure(t, c, "p", upstream.BadResponse)
 		}
-	}
-	peer.Result(wire.PromptsGet, `{"messages":[]}`)
-	if _, err := get(t.Context(), c, "p"); err != nil {
-		t.Error(err)
-	}
-	if n := len(peer.Seen(wire.Initialize)); n != 1 {
-		t.Errorf("%d sessions, want 1", n)
-	}
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("it took %s", took)
+		}
+		p.Result(wire.PromptsGet, `{"messages":[]}`)
+		mustGet(t, c, "p")
+		wantSeen(t, p, wire.Initialize, 1)
+	})
 }

@@ -5,5 +5,3 @@ package upstream_test
 import "syscall"
 
 func stopProcess(pid int) error { return syscall.Kill(pid, syscall.SIGSTOP) }
-
-func continueProcess(pid int) error { return syscall.Kill(pid, syscall.SIGCONT) }

@@ -3,5 +3,3 @@ package upstream_test
 import "errors"
 
 func stopProcess(int) error { return errors.ErrUnsupported }
-
-func continueProcess(int) error { return errors.ErrUnsupported }

@@ -11,8 +11,9 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-// In TLS 1.3 the handshake is over for the client before the server has looked at the client's certificate, so that the first
-// request goes to a server that refuses the connection. Whatever comes first, the refusal is what operators are told.
+// In TLS 1.3 the handshake is over for the client before the server has looked at the client's
+// certificate, so that the first request goes to a server that refuses the connection. Whatever
+// comes first, the refusal is what operators are told.
 func TestTLS_RefusedCertificateIsToldFromABrokenConnection(t *testing.T) {
 	t.Parallel()
 	const attempts = 25 // in some of which the request is written after the refusal

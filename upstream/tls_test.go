@@ -35,7 +35,8 @@ type authority struct {
 
 func newAuthority(t *testing.T) *authority { return newAuthorityNamed(t, "test") }
 
-// newAuthorityNamed returns an authority with a name, which its clients' certificates name as their issuer.
+// newAuthorityNamed returns an authority with a name, which its clients' certificates name as their
+// issuer.
 func newAuthorityNamed(t *testing.T, name string) *authority {
 	a := &authority{t: t}
 	a.certificate = &x509.Certificate{

@@ -111,7 +111,7 @@ func (c *counts) report(k *kind) {
 	if more > 0 {
 		r.AddAttrs(slog.Int("more", more))
 	}
-	_ = to.Handle(context.Background(), r) // as with slog.Logger, a failure to log has no place to go
+	_ = to.Handle(context.Background(), r) // as with slog.Logger, a failure to log is nowhere to be logged
 }
 
 func (c *counts) forgetLocked() {
