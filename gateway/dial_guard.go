@@ -22,8 +22,8 @@ func (d *dialGuard) add(own netip.AddrPort) {
 	d.own = append(d.own, own)
 }
 
-// check returns why no upstream may be dialed at a resolved address, or nil: see [config.NeverDialed]; on its
-// own listeners, the gateway would call itself.
+// check returns why no upstream may be dialed at a resolved address, or nil: see
+// [config.NeverDialed]; on its own listeners, the gateway would call itself.
 func (d *dialGuard) check(address string) error {
 	target, err := netip.ParseAddrPort(address)
 	if err != nil {

@@ -38,10 +38,12 @@ const Name = requests.Name
 // Reply is [requests.Reply].
 type Reply = requests.Reply
 
-// MetaPartial is the _meta key under which a list names the upstreams whose part of it is not fresh.
+// MetaPartial is the _meta key under which a list names the upstreams whose part of it is not
+// fresh.
 const MetaPartial = requests.MetaPartial
 
-// signsPerSecond is how many idle servers in all are asked in a second whether they are there: each of 15 000 every 30 seconds.
+// signsPerSecond is how many idle servers in all are asked in a second whether they are there: each
+// of 15 000 every 30 seconds.
 const signsPerSecond = 500
 
 // Options are what a gateway needs beside its configuration. The zero value works.
@@ -50,18 +52,19 @@ type Options struct {
 	Logger *slog.Logger
 	// Version is what the gateway tells clients and servers.
 	Version string
-	// StateDir is a folder in which the last good lists are kept, so that a restart while an upstream is down still
-	// lists its prompts, and the last good texts of team files, see [LoadLastGood]. Empty keeps nothing.
+	// StateDir is a folder in which the last good lists are kept, so that a restart while an
+	// upstream is down still lists its prompts, and the last good texts of team files, see
+	// [LoadLastGood]. Empty keeps nothing.
 	StateDir string
 	// LastGood is set where the configuration is not what its files say; see [LoadLastGood].
 	LastGood *LastGood
 	// Warnings are those of the configuration, for operators.
 	Warnings []string
-	// Ledger has what clients hold, and the connections that [Gateway.Handler] serves; nil bounds no connections, and makes a
-	// percentage in max_buffered bound nothing.
+	// Ledger has what clients hold, and the connections that [Gateway.Handler] serves; nil bounds
+	// no connections, and makes a percentage in max_buffered bound nothing.
 	Ledger *edge.Ledger
-	// Audit records requests, refused credentials, reloads and what operators do; nil records nothing. Whoever has opened it closes
-	// it when [Gateway.Run] and the servers have ended.
+	// Audit records requests, refused credentials, reloads and what operators do; nil records
+	// nothing. Whoever has opened it closes it when [Gateway.Run] and the servers have ended.
 	Audit *audit.Log
 	// Load loads the configuration again for [Gateway.Reload]; nil where there are no reloads.
 	// The Config is nil where nothing of it can be used; see [ReloadLastGood].
@@ -133,7 +136,8 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	return g, nil
 }
 
-// maxForwarded returns the size of the largest message that replicas pass on, in bytes: a client's, or a server's result.
+// maxForwarded returns the size of the largest message that replicas pass on, in bytes: a client's,
+// or a server's result.
 func maxForwarded(cfg *config.Config) int {
 	largest := transport.MaxRequest
 	for _, u := range cfg.Upstreams() {
@@ -151,11 +155,12 @@ func (g *Gateway) newConnector(u config.Upstream, changed func()) *upstream.Conn
 	return c
 }
 
-// Own tells the gateway an address on which it listens itself, so that no upstream can point back at it. To be called
-// before Run.
+// Own tells the gateway an address on which it listens itself, so that no upstream can point back
+// at it. To be called before Run.
 func (g *Gateway) Own(address netip.AddrPort) { g.guard.add(address) }
 
-// Run keeps the upstreams connected and the catalog current until ctx ends and all of that has ended. To be called once.
+// Run keeps the upstreams connected and the catalog current until ctx ends and all of that has
+// ended. To be called once.
 func (g *Gateway) Run(ctx context.Context) error {
 	defer observe(g)()
 	defer g.requests.Close()
@@ -177,7 +182,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 	return err
 }
 
-// runCluster runs this replica's side of the store until end is called, which waits for its end. Its context does not end before.
+// runCluster runs this replica's side of the store until end is called, which waits for its end.
+// Its context does not end before.
 func (g *Gateway) runCluster(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
@@ -213,7 +219,8 @@ func (g *Gateway) ServeStdio(ctx context.Context, credential identity.Credential
 	return g.transport.ServeStdio(ctx, credential, in, out)
 }
 
-// Get gets a prompt for a command, on behalf of a principal that may be nil, see [requests.Handler.HandleLocal].
+// Get gets a prompt for a command, on behalf of a principal that may be nil, see
+// [requests.Handler.HandleLocal].
 func (g *Gateway) Get(
 	ctx context.Context, principal *policy.Principal, params wire.Object, reply Reply,
 ) (jsontext.Value, error) {
@@ -228,7 +235,8 @@ func (g *Gateway) Complete(ctx context.Context, principal *policy.Principal, par
 // AnnounceEnd makes the gateway unready, so that load balancers send no further clients.
 func (g *Gateway) AnnounceEnd() { g.ending.Store(true) }
 
-// Drain ends the streams of all clients in the way that their revision defines. Requests in flight are not affected.
+// Drain ends the streams of all clients in the way that their revision defines. Requests in flight
+// are not affected.
 func (g *Gateway) Drain() { g.transport.Drain() }
 
 // ReopenAudit has the file of the audit log opened again, see [audit.Log.Reopen].
@@ -257,8 +265,8 @@ func (g *Gateway) Admin(metrics http.Handler) http.Handler {
 	})
 }
 
-// isKnown reports whether it is known if the store, which may be nil, can be used: before that, this replica would count
-// each request alone.
+// isKnown reports whether it is known if the store, which may be nil, can be used: before that,
+// this replica would count each request alone.
 func isKnown(store *cluster.Replica) bool {
 	if store == nil {
 		return true
@@ -267,8 +275,8 @@ func isKnown(store *cluster.Replica) bool {
 	return state.Connected || state.Err != nil
 }
 
-// IsReady reports whether the gateway is ready, as [admin.IsReady] says. It stays ready when a reload adds an upstream. Load balancers
-// ask often, and it costs nothing once the gateway is.
+// IsReady reports whether the gateway is ready, as [admin.IsReady] says. It stays ready when a
+// reload adds an upstream. Load balancers ask often, and it costs nothing once the gateway is.
 func (g *Gateway) IsReady() bool {
 	if !g.ready.Load() && isKnown(g.cluster) && admin.IsReady(g.Snapshot(), time.Since(g.publisher.Started())) {
 		g.ready.Store(true)

@@ -89,7 +89,8 @@ func observe(g *Gateway) (stop func()) {
 	return func() { handle(registration.Unregister()) }
 }
 
-// handle takes errors about instruments. They are about invalid names only, and the API returns a working no-op beside them.
+// handle takes errors about instruments. They are about invalid names only, and the API returns a
+// working no-op beside them.
 func handle(err error) {
 	if err != nil {
 		otel.Handle(err)

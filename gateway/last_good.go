@@ -11,16 +11,18 @@ import (
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
-// LastGood says which files of teams have a mistake, and what is in use in their place until a load succeeds.
+// LastGood says which files of teams have a mistake, and what is in use in their place until a load
+// succeeds.
 type LastGood struct {
 	Kept []config.Kept
 	// Mistakes are the errors of the configuration as it is.
 	Mistakes config.Diagnostics
 }
 
-// LoadLastGood loads a configuration for a start, see [config.LoadLastGood], with the texts that a gateway has kept in the
-// state_dir; without one a mistake keeps it from starting. LastGood is nil where the files are in use as they are. The Config is
-// nil if the configuration cannot be used; then the Diagnostics have errors. They have them, too, where LastGood is set.
+// LoadLastGood loads a configuration for a start, see [config.LoadLastGood], with the texts that a
+// gateway has kept in the state_dir; without one a mistake keeps it from starting. LastGood is nil
+// where the files are in use as they are. The Config is nil if the configuration cannot be used;
+// then the Diagnostics have errors. They have them, too, where LastGood is set.
 func LoadLastGood(path string, opts config.Options, logger *slog.Logger) (*config.Config, *LastGood, config.Diagnostics) {
 	return loadLastGood(path, opts, func(stateDir string) config.TeamFiles {
 		if stateDir == "" {

@@ -16,7 +16,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// operatorCalls returns the function that carries out gets and completions of operators at the console.
+// operatorCalls returns the function that carries out gets and completions of operators at the
+// console.
 func operatorCalls(
 	h *requests.Handler,
 ) func(context.Context, console.Operator, string, wire.Object, console.Reply) (jsontext.Value, error) {
@@ -28,8 +29,9 @@ func operatorCalls(
 	}
 }
 
-// setDrained takes an upstream out of service for the operator at an address, or lets it serve again, see
-// [snapshot.Publisher.SetDrained]. The error's text suggests the name that was most likely meant.
+// setDrained takes an upstream out of service for the operator at an address, or lets it serve
+// again, see [snapshot.Publisher.SetDrained]. The error's text suggests the name that was most
+// likely meant.
 func (g *Gateway) setDrained(ctx context.Context, client, name string, drained bool) (since time.Time, err error) {
 	since, err = g.drainEverywhere(ctx, name, drained)
 	line := audit.Line{Event: audit.Operator, Client: client, Act: "undrain", Upstream: name}
@@ -67,8 +69,8 @@ func (r records) refused(client, reason string) {
 	})
 }
 
-// result records a line with the outcome of what it is about. That it cannot be written holds up no operator, least of all
-// the one who mends that; the log counts it.
+// result records a line with the outcome of what it is about. That it cannot be written holds up no
+// operator, least of all the one who mends that; the log counts it.
 func (r records) result(line audit.Line, err error) {
 	line.Time, line.Outcome = time.Now(), audit.OK
 	if err != nil {

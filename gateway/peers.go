@@ -24,8 +24,8 @@ func (g *Gateway) tellServed(number uint64, lists map[string]string, later bool)
 	g.cluster.Peers.Changed(number, lists, later)
 }
 
-// drainEverywhere takes an upstream out of service, or lets it serve again, at this replica and all others,
-// see [snapshot.Publisher.SetDrained].
+// drainEverywhere takes an upstream out of service, or lets it serve again, at this replica and all
+// others, see [snapshot.Publisher.SetDrained].
 func (g *Gateway) drainEverywhere(ctx context.Context, label string, drained bool) (since time.Time, err error) {
 	if g.cluster != nil { // between the two, another replica's would undo it here alone
 		g.draining.Lock()
@@ -38,8 +38,8 @@ func (g *Gateway) drainEverywhere(ctx context.Context, label string, drained boo
 	return since, err
 }
 
-// drainAsElsewhere does what operators have done to upstreams at another replica. An upstream that the
-// configuration here does not have may come with its next one: a reload does it again.
+// drainAsElsewhere does what operators have done to upstreams at another replica. An upstream that
+// the configuration here does not have may come with its next one: a reload does it again.
 func (g *Gateway) drainAsElsewhere(drains map[string]cluster.Drain) {
 	go func() { // it waits for the publisher, which tells the peers what it serves
 		g.draining.Lock() // the last to come does what was done last

@@ -16,13 +16,13 @@ import (
 // errNoLoad means that [Options] has no Load.
 var errNoLoad = errors.New("the gateway cannot reload: it was started without a way to load its configuration")
 
-// Reload loads the configuration again and puts it into use. Files of teams with mistakes do not hold up the rest: what is in use
-// in their place is in [Gateway.Ready]. An error means that nothing has changed: its text says what is wrong with the
-// configuration, and holds nothing sensitive. To be called while [Gateway.Run] runs; reloads happen one
-// after another.
+// Reload loads the configuration again and puts it into use. Files of teams with mistakes do not
+// hold up the rest: what is in use in their place is in [Gateway.Ready]. An error means that
+// nothing has changed: its text says what is wrong with the configuration, and holds nothing
+// sensitive. To be called while [Gateway.Run] runs; reloads happen one after another.
 //
-// Connectors whose upstream block is unchanged stay, with their sessions and calls. The others are replaced, or
-// end, once their calls in flight are over.
+// Connectors whose upstream block is unchanged stay, with their sessions and calls. The others are
+// replaced, or end, once their calls in flight are over.
 func (g *Gateway) Reload(ctx context.Context) error {
 	done := make(chan error, 1)
 	select {
@@ -42,7 +42,8 @@ func (g *Gateway) Reload(ctx context.Context) error {
 	}
 }
 
-// load returns the generation that is to replace another one, and what is to be said about its configuration once it is in use.
+// load returns the generation that is to replace another one, and what is to be said about its
+// configuration once it is in use.
 func (g *Gateway) load(before *snapshot.Generation) (next *snapshot.Generation, state func() *admin.ConfigurationState, err error) {
 	if g.opts.Load == nil {
 		return nil, nil, errNoLoad
@@ -97,8 +98,8 @@ func auditPath(cfg *config.Config) string {
 
 func auditRequired(cfg *config.Config) bool { return cfg.Audit != nil && cfg.Audit.Required }
 
-// sameTLS reports whether the endpoint's connections would be set up in the same way. The content of the certificate's files
-// does not count: it is read again while the gateway serves.
+// sameTLS reports whether the endpoint's connections would be set up in the same way. The content
+// of the certificate's files does not count: it is read again while the gateway serves.
 func sameTLS(before, after *config.Config) bool {
 	was, is := before.Gateway.TLS, after.Gateway.TLS
 	if was == nil || is == nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/promptweir/promptweir/upstream"
 )
 
-// takeoverBound is how long a reload waits for a connector that replaces another one to reach its server, so that calls
-// move from one to the other without a gap.
+// takeoverBound is how long a reload waits for a connector that replaces another one to reach its
+// server, so that calls move from one to the other without a gap.
 const takeoverBound = 5 * time.Second
 
 // supervisor starts and stops connectors. Only its own goroutine uses it.
@@ -55,7 +55,8 @@ func (s *supervisor) run(ctx context.Context) error {
 	}
 }
 
-// reload puts what was loaded into use as a whole, or nothing of it. Everything that can fail comes first, while the previous generation goes on serving:
+// reload puts what was loaded into use as a whole, or nothing of it. Everything that can fail comes
+// first, while the previous generation goes on serving:
 //
 //	load ▶ generation, with the connectors that stay ▶ start the others ▶ replace ▶ retire what is left over
 //	  └───────── errors end here, and nothing has changed ──────────┘
@@ -84,8 +85,8 @@ func (s *supervisor) reload(ctx context.Context) error {
 	return nil
 }
 
-// awaitTakeover waits until each connector that replaces another one has answered or failed once, at most for
-// takeoverBound.
+// awaitTakeover waits until each connector that replaces another one has answered or failed once,
+// at most for takeoverBound.
 func (g *Gateway) awaitTakeover(ctx context.Context, before, next *snapshot.Generation) {
 	ctx, cancel := context.WithTimeout(ctx, takeoverBound)
 	defer cancel()
@@ -114,8 +115,9 @@ func replacing(before, next *snapshot.Generation) (replacing []*upstream.Connect
 	return replacing
 }
 
-// retire ends the connectors that are not in the next generation, once their calls are over. It does not wait, and returns how many
-// they are. A call that asks its client more than once may be cut off, so that no server keeps a connector for ever.
+// retire ends the connectors that are not in the next generation, once their calls are over. It
+// does not wait, and returns how many they are. A call that asks its client more than once may be
+// cut off, so that no server keeps a connector for ever.
 func (s *supervisor) retire(ctx context.Context, before, next *snapshot.Generation) (retired int) {
 	for _, connector := range before.Connectors {
 		if next.Connector(connector.Upstream().Name) == connector {

@@ -1,7 +1,8 @@
-// Package elicit answers: what does a server ask a person for, and which reply does what the person writes make?
+// Package elicit answers: what does a server ask a person for, and which reply does what the person
+// writes make?
 //
-// It reads the params of elicitation/create (2025-11-25 and 2026-07-28, Elicitation) for whoever shows them, at a terminal or on a
-// page. It is pure, and trusts nothing in the params.
+// It reads the params of elicitation/create (2025-11-25 and 2026-07-28, Elicitation) for whoever
+// shows them, at a terminal or on a page. It is pure, and trusts nothing in the params.
 package elicit
 
 import (
@@ -21,7 +22,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// maxFields bounds the fields of a form, maxChoices the choices of a field, and maxAllChoices those of all.
+// maxFields bounds the fields of a form, maxChoices the choices of a field, and maxAllChoices those
+// of all.
 const (
 	maxFields     = 200
 	maxChoices    = 2000
@@ -81,7 +83,8 @@ func Read(params jsontext.Value) (*Request, error) {
 	return r, nil
 }
 
-// Reply returns the result of elicitation/create: an action and, for a form that was filled in, its content.
+// Reply returns the result of elicitation/create: an action and, for a form that was filled in, its
+// content.
 func Reply(action Action, content wire.Object) jsontext.Value {
 	reply := wire.Object{}.With("action", wire.Quote(string(action)))
 	if content != nil {
@@ -94,7 +97,8 @@ func Reply(action Action, content wire.Object) jsontext.Value {
 type Field struct {
 	Name, Title, Description string
 	Required                 bool
-	// Type is that of JSON Schema, and "array" for several of the choices. Format is one such as "email", or empty.
+	// Type is that of JSON Schema, and "array" for several of the choices. Format is one such as
+	// "email", or empty.
 	Type, Format string
 	// Default is nil where there is none.
 	Default jsontext.Value
@@ -118,7 +122,8 @@ func (f *Field) Label() string {
 	return f.Name
 }
 
-// fieldSchema is the part of a PrimitiveSchemaDefinition that matters to a person (2025-11-25, Elicitation, "Requested Schema").
+// fieldSchema is the part of a PrimitiveSchemaDefinition that matters to a person (2025-11-25,
+// Elicitation, "Requested Schema").
 type fieldSchema struct {
 	Type, Title, Description, Format string
 	Default                          json.RawMessage
@@ -153,8 +158,9 @@ func (s *fieldSchema) choices() (choices []Choice) {
 	return choices[:min(len(choices), maxChoices)]
 }
 
-// Value returns what a person's answers to the field stand for, or a sentence about what is wrong with them. Only a field of several
-// values has more than one answer. The value is nil if the field is left out.
+// Value returns what a person's answers to the field stand for, or a sentence about what is wrong
+// with them. Only a field of several values has more than one answer. The value is nil if the field
+// is left out.
 func (f *Field) Value(answers ...string) (value jsontext.Value, problem string) {
 	text := ""
 	if len(answers) > 0 {
@@ -213,7 +219,8 @@ func (f *Field) text(text string) (jsontext.Value, string) {
 	return wire.Quote(text), ""
 }
 
-// formats are those that a text may have to have (2025-11-25, Elicitation, "Requested Schema"). Others are not checked.
+// formats are those that a text may have to have (2025-11-25, Elicitation, "Requested Schema").
+// Others are not checked.
 var formats = map[string]struct { //nolint:gochecknoglobals // a constant table
 	example string
 	fits    func(text string) bool
@@ -236,8 +243,8 @@ var formats = map[string]struct { //nolint:gochecknoglobals // a constant table
 	}},
 }
 
-// Limits says what an answer has to be like, beside its type and choices, such as "3 to 50 characters"; empty for one that may be
-// anything.
+// Limits says what an answer has to be like, beside its type and choices, such as "3 to 50
+// characters"; empty for one that may be anything.
 func (f *Field) Limits() string {
 	switch {
 	case f.Type == "array":

@@ -36,7 +36,8 @@ func (s *Server) Modern(token string) *Client {
 	return &Client{Server: s, TB: s.TB, Revision: Latest, Headers: Bearer(token)}
 }
 
-// ModernWith returns a function that calls the gateway as a client of the modern era with capabilities.
+// ModernWith returns a function that calls the gateway as a client of the modern era with
+// capabilities.
 func (s *Server) ModernWith(token, capabilities string) func(method, params string) Response {
 	c := s.Modern(token)
 	return func(method, params string) Response {
@@ -64,7 +65,8 @@ func (s *Server) LegacyWith(revision, token, capabilities string) *Client {
 	return c
 }
 
-// Call makes a request and returns its response, which must satisfy the schema of the client's revision.
+// Call makes a request and returns its response, which must satisfy the schema of the client's
+// revision.
 func (c *Client) Call(method, params string) Response {
 	c.TB.Helper()
 	return c.CallWithID("1", method, params)
@@ -86,7 +88,8 @@ func (c *Client) CallUnchecked(method, params string) Response {
 	return Send(c.TB, http.MethodPost, c.URL, body, h)
 }
 
-// Encode returns the body and the headers of a request. Params of the modern era get a _meta unless they have one.
+// Encode returns the body and the headers of a request. Params of the modern era get a _meta unless
+// they have one.
 func (c *Client) Encode(id, method, params string) (string, Headers) {
 	h := append(Headers{}, c.Headers...)
 	if params == "" {

@@ -22,8 +22,8 @@ func Bearer(token string) Headers {
 	return Headers{"Authorization", "Bearer " + token}
 }
 
-// NewRequest returns an HTTP request with the headers that a client of Streamable HTTP sends, changed by h. A Host in h
-// becomes the request's host.
+// NewRequest returns an HTTP request with the headers that a client of Streamable HTTP sends,
+// changed by h. A Host in h becomes the request's host.
 func NewRequest(ctx context.Context, tb testing.TB, method, url, body string, h Headers) *http.Request {
 	tb.Helper()
 	r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
@@ -118,7 +118,8 @@ func (r Response) RequestState(tb testing.TB) string {
 	return state
 }
 
-// InputResponses returns the inputResponses of a retry that gives the same reply to each request for input.
+// InputResponses returns the inputResponses of a retry that gives the same reply to each request
+// for input.
 func (r Response) InputResponses(tb testing.TB, reply string) string {
 	tb.Helper()
 	var requests map[string]struct{ Method string }
@@ -136,7 +137,8 @@ func (r Response) InputResponses(tb testing.TB, reply string) string {
 	return string(text)
 }
 
-// Dump returns the status, the headers and the body, without the date: all by which a client could tell two responses apart.
+// Dump returns the status, the headers and the body, without the date: all by which a client could
+// tell two responses apart.
 func (r Response) Dump() string {
 	header := r.Header.Clone()
 	header.Del("Date")

@@ -14,8 +14,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-// Peer is an MCP server over HTTP, without sessions, with streams for changes. By default it is a legacy one; a modern one
-// answers server/discover, and no request of the legacy era.
+// Peer is an MCP server over HTTP, without sessions, with streams for changes. By default it is a
+// legacy one; a modern one answers server/discover, and no request of the legacy era.
 type Peer struct {
 	TB testing.TB
 	// Name is the name of its upstream block, and URL its address.
@@ -149,7 +149,8 @@ func (p *Peer) Announce() {
 	}
 }
 
-// Synchronize waits until the gateway has read everything sent on the streams so far: it pings the gateway on each of them.
+// Synchronize waits until the gateway has read everything sent on the streams so far: it pings the
+// gateway on each of them.
 func (p *Peer) Synchronize() {
 	p.TB.Helper()
 	p.mu.Lock()
@@ -193,15 +194,16 @@ func (p *Peer) Answer(method, text string) {
 	p.results[method] = text
 }
 
-// Intercept lets a test respond to requests itself. Handle reports whether it has responded; if not, the peer does.
+// Intercept lets a test respond to requests itself. Handle reports whether it has responded; if
+// not, the peer does.
 func (p *Peer) Intercept(handle func(w http.ResponseWriter, r *http.Request, call Call) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.handle = handle
 }
 
-// HoldGets makes each get wait until its caller has gone. Entered has an element for each get that waits, and gone for each
-// whose caller has gone.
+// HoldGets makes each get wait until its caller has gone. Entered has an element for each get that
+// waits, and gone for each whose caller has gone.
 func (p *Peer) HoldGets() (entered, gone chan struct{}) {
 	entered, gone = make(chan struct{}, 10), make(chan struct{}, 10)
 	p.Intercept(func(_ http.ResponseWriter, r *http.Request, call Call) bool {
@@ -216,7 +218,8 @@ func (p *Peer) HoldGets() (entered, gone chan struct{}) {
 	return entered, gone
 }
 
-// Calls returns the requests and notifications of a method in the order of their arrival. Those of the method "" are replies.
+// Calls returns the requests and notifications of a method in the order of their arrival. Those of
+// the method "" are replies.
 func (p *Peer) Calls(method string) []Call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -264,8 +267,8 @@ func (p *Peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// checkSchema checks a message of the gateway. It leaves out gets with arguments that are not strings: no revision allows
-// them, and they are passed on as the client sent them.
+// checkSchema checks a message of the gateway. It leaves out gets with arguments that are not
+// strings: no revision allows them, and they are passed on as the client sent them.
 func (p *Peer) checkSchema(call Call, body []byte) {
 	var params struct{ Arguments map[string]json.RawMessage }
 	if call.Method == "prompts/get" && json.Unmarshal(call.Params, &params) == nil {
@@ -292,7 +295,8 @@ func (p *Peer) Respond(w http.ResponseWriter, call Call, text string) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%q:%s}`, call.ID, kind, text)
 }
 
-// Result returns the result of a method, or the error after "error:", as the peer itself responds with it.
+// Result returns the result of a method, or the error after "error:", as the peer itself responds
+// with it.
 func (p *Peer) Result(method string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,7 +12,8 @@ import (
 // InputRequests are the requests for input of a [NewInputRequiredPeer].
 const InputRequests = `{"who":{"method":"elicitation/create","params":{"mode":"form","message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}}`
 
-// NewInputRequiredPeer starts a modern peer "up" whose prompts require input, with a requestState unless that is "".
+// NewInputRequiredPeer starts a modern peer "up" whose prompts require input, with a requestState
+// unless that is "".
 func NewInputRequiredPeer(tb testing.TB, state string) *Peer {
 	tb.Helper()
 	p := NewModernPeer(tb, "up", "ask", "other")
@@ -38,7 +39,8 @@ func NewInputRequiredPeer(tb testing.TB, state string) *Peer {
 	return p
 }
 
-// RetryParams returns the params of a get that is repeated with input, and with more as further members.
+// RetryParams returns the params of a get that is repeated with input, and with more as further
+// members.
 func RetryParams(name, state, more string) string {
 	return fmt.Sprintf(`{"name":%q,"requestState":%q,"inputResponses":{"who":{"action":"accept","content":{"name":"x"}}}%s}`, name, state, more)
 }
@@ -50,8 +52,8 @@ const (
 	RootsRequest    = `roots/list {}`
 )
 
-// RequestingPeer is a legacy peer that sends server requests during a get, on the get's own stream and one after another.
-// Its result has the replies.
+// RequestingPeer is a legacy peer that sends server requests during a get, on the get's own stream
+// and one after another. Its result has the replies.
 type RequestingPeer struct {
 	*Peer
 

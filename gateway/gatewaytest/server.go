@@ -20,7 +20,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-// Patience bounds the wait for anything that must happen, on a busy machine, too. Tests that pass never wait that long.
+// Patience bounds the wait for anything that must happen, on a busy machine, too. Tests that pass
+// never wait that long.
 const Patience = time.Minute
 
 // version is the version that gateways have unless a test sets another.
@@ -55,9 +56,9 @@ func ServeLocked(tb testing.TB, text string, lock config.Lock) *Server {
 	return s
 }
 
-// ServeTwoTeams runs a gateway with the team payments of ann, whose upstream is billing, and the team search of bob,
-// whose upstream is find. Everybody sees the reviews of payments. Nobody sees its prompts wip_*, which the team hides, and
-// debug_*, which the gateway hides.
+// ServeTwoTeams runs a gateway with the team payments of ann, whose upstream is billing, and the
+// team search of bob, whose upstream is find. Everybody sees the reviews of payments. Nobody sees
+// its prompts wip_*, which the team hides, and debug_*, which the gateway hides.
 func ServeTwoTeams(tb testing.TB, auth string) (s *Server, billing, find *Peer) {
 	tb.Helper()
 	billing = NewPeer(tb, "billing", "review_pr", "wip_x", "debug_y", `{"name":"ledger","arguments":[{"name":"year","required":true}]}`)
@@ -105,15 +106,16 @@ func StartConfig(tb testing.TB, cfg *config.Config, opts gateway.Options) *Serve
 	return &Server{Gateway: g, TB: tb, URL: endpoint.URL + "/mcp", AdminURL: admin.URL, Stop: stop}
 }
 
-// NewUnstartedServer returns an HTTP server for a gateway, with the same connections as in the program.
+// NewUnstartedServer returns an HTTP server for a gateway, with the same connections as in the
+// program.
 func NewUnstartedServer(g *gateway.Gateway) *httptest.Server {
 	s := httptest.NewUnstartedServer(g.Handler())
 	s.Listener = edge.New(edge.Options{}).Listen(s.Config, s.Listener, nil)
 	return s
 }
 
-// Run runs a gateway until stop is called or the test ends, and fails the test if Run then returns an error or does not
-// return.
+// Run runs a gateway until stop is called or the test ends, and fails the test if Run then returns
+// an error or does not return.
 func Run(tb testing.TB, g *gateway.Gateway) (stop func()) {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

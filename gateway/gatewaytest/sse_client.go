@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// SSEClient speaks HTTP+SSE: its requests go to an endpoint of their own, and all responses arrive on its stream.
+// SSEClient speaks HTTP+SSE: its requests go to an endpoint of their own, and all responses arrive
+// on its stream.
 type SSEClient struct {
 	*Stream
 
@@ -47,7 +48,8 @@ func (s *Server) SSESession(revision, token string) *SSEClient {
 	c.Request(`"init"`, "initialize", strings.Trim(InitializeParams(revision), "{}")+"}")
 	c.WantMessage(`"id":"init"`, `"protocolVersion":"`+revision+`"`)
 	c.Post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-	// A post is accepted before it is handled. The response to a later request shows that the session is told of changes.
+	// A post is accepted before it is handled. The response to a later request shows that the
+	// session is told of changes.
 	c.Request(`"heard"`, "ping", "")
 	c.WantMessage(`"id":"heard"`)
 	return c

@@ -23,7 +23,8 @@ type Stream struct {
 	Close context.CancelFunc
 }
 
-// Listen opens the client's stream of changes: the subscription with the id in the modern era, else the stream of a GET.
+// Listen opens the client's stream of changes: the subscription with the id in the modern era, else
+// the stream of a GET.
 func (c *Client) Listen(id string, more ...string) *Stream {
 	c.TB.Helper()
 	if c.Revision != Latest {
@@ -39,8 +40,9 @@ func (c *Client) Listen(id string, more ...string) *Stream {
 	return s
 }
 
-// ListenAll opens a stream of changes for a client of each kind that there is over Streamable HTTP: of the modern era, of
-// the latest legacy revision, whose streams can be resumed, and of one whose streams cannot.
+// ListenAll opens a stream of changes for a client of each kind that there is over Streamable HTTP:
+// of the modern era, of the latest legacy revision, whose streams can be resumed, and of one whose
+// streams cannot.
 func (s *Server) ListenAll(token string) map[*Client]*Stream {
 	s.TB.Helper()
 	modern, resumable, older := s.Modern(token), s.Legacy("2025-11-25", token), s.Legacy("2025-03-26", token)

@@ -39,15 +39,16 @@ func (l *Log) String() string {
 // Count returns how often the log has a text.
 func (l *Log) Count(text string) int { return strings.Count(l.String(), text) }
 
-// RecordTelemetry replaces the global tracer and meter providers by recorders until the test ends. Tests that use it cannot
-// run in parallel.
+// RecordTelemetry replaces the global tracer and meter providers by recorders until the test ends.
+// Tests that use it cannot run in parallel.
 func RecordTelemetry(tb testing.TB) (*tracetest.SpanRecorder, *metric.ManualReader) {
 	tb.Helper()
 	spans, reader := tracetest.NewSpanRecorder(), metric.NewManualReader()
 	otel.SetTracerProvider(trace.NewTracerProvider(trace.WithSpanProcessor(spans)))
 	otel.SetMeterProvider(metric.NewMeterProvider(metric.WithReader(reader)))
 	tb.Cleanup(func() {
-		// Not the providers from before: the global ones delegate to the first that is set, forever.
+		// Not the providers from before: the global ones delegate to the first that is set,
+		// forever.
 		otel.SetTracerProvider(tracenoop.NewTracerProvider())
 		otel.SetMeterProvider(metricnoop.NewMeterProvider())
 	})
@@ -60,7 +61,8 @@ const (
 	TraceB = "00-bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb-2222222222222222-01"
 )
 
-// AwaitSpan waits for the end of a span and returns it. The span has a name, and a trace ID that begins with traceID.
+// AwaitSpan waits for the end of a span and returns it. The span has a name, and a trace ID that
+// begins with traceID.
 func AwaitSpan(tb testing.TB, spans *tracetest.SpanRecorder, name, traceID string) (found trace.ReadOnlySpan) {
 	tb.Helper()
 	upstreamtest.Eventually(tb, "span "+name, func() bool {

@@ -32,7 +32,8 @@ import (
 const (
 	// maxArguments bounds the arguments of one get.
 	maxArguments = 1000
-	// maxSchemas bounds the compiled schemas that are kept. Compiling one again takes less than a millisecond.
+	// maxSchemas bounds the compiled schemas that are kept. Compiling one again takes less than a
+	// millisecond.
 	maxSchemas = 256
 	// maxQuoted bounds how much of an argument's name appears in a message, in bytes.
 	maxQuoted = 200
@@ -144,8 +145,8 @@ func clip(name string) string {
 	return strings.ToValidUTF8(name[:maxQuoted], "") + "…"
 }
 
-// schemas caches the most recently used compiled schemas of arguments. One that cannot be used is logged when it is compiled,
-// and so not again with every get.
+// schemas caches the most recently used compiled schemas of arguments. One that cannot be used is
+// logged when it is compiled, and so not again with every get.
 type schemas struct {
 	logger *slog.Logger
 	cache  *lru.Cache[schemaKey, func() (*schema.Schema, error)]
@@ -162,7 +163,8 @@ func newSchemas(logger *slog.Logger) *schemas {
 	return &schemas{logger, cache}
 }
 
-// compiled returns the compiled schema of a prompt's argument. Report is called once for one that does not compile.
+// compiled returns the compiled schema of a prompt's argument. Report is called once for one that
+// does not compile.
 func (s *schemas) compiled(prompt string, declared *catalog.Argument, report func(error)) (*schema.Schema, error) {
 	key := schemaKey{prompt, declared.Name, string(*declared.Schema)}
 	if compile, ok := s.cache.Get(key); ok {

@@ -17,8 +17,9 @@ import (
 
 // target is the prompt that a get or completion turned out to be about.
 type target struct {
-	// name is the one that the client asked for, and arguments those of a get, as far as the request came. The audit log uses what
-	// was read for the request itself: reading it again would be most of what a line costs.
+	// name is the one that the client asked for, and arguments those of a get, as far as the
+	// request came. The audit log uses what was read for the request itself: reading it again would
+	// be most of what a line costs.
 	name      string
 	arguments wire.Object
 	// entry is nil where there is none. The caller does not see it if notFound is set.
@@ -70,7 +71,8 @@ func (a *recorder) records(r *Request) bool {
 	return cfg != nil && cfg.Access
 }
 
-// snapshotOf returns the snapshot of a request; the current one for a request that was refused before it got one.
+// snapshotOf returns the snapshot of a request; the current one for a request that was refused
+// before it got one.
 func (a *recorder) snapshotOf(r *Request) *snapshot.Snapshot {
 	if r.Snapshot != nil {
 		return r.Snapshot
@@ -78,11 +80,12 @@ func (a *recorder) snapshotOf(r *Request) *snapshot.Snapshot {
 	return a.publisher.Current()
 }
 
-// operatorSubject is the subject of operators. It is unlike that of any principal, which begins with "user:".
+// operatorSubject is the subject of operators. It is unlike that of any principal, which begins
+// with "user:".
 const operatorSubject = "operator"
 
-// record records a request whose response is known: with the error of r, which the client gets as wireErr, or without any.
-// The error means that the response must not be given.
+// record records a request whose response is known: with the error of r, which the client gets as
+// wireErr, or without any. The error means that the response must not be given.
 func (a *recorder) record(ctx context.Context, r *Request, out *Response, err error, wireErr *wire.Error) error {
 	line := audit.Line{
 		Time: r.Answered(), Event: eventOf(r.Message.Method), Duration: r.took, Session: r.Session,
@@ -149,7 +152,8 @@ func (a *recorder) describeTarget(line *audit.Line, r *Request) {
 	}
 }
 
-// completedArguments returns the argument that is being completed, and those that are known already.
+// completedArguments returns the argument that is being completed, and those that are known
+// already.
 func completedArguments(params wire.Object) wire.Object {
 	argument, known := params.Object("argument"), params.Object("context").Object("arguments")
 	name, ok := argument.Text("name")

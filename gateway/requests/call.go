@@ -21,7 +21,8 @@ type call struct {
 	owners   []catalog.Owner // those that may be called
 	// resumed is set if the get began earlier, so that a drained upstream has to finish it.
 	resumed bool
-	// request is what the owner is asked that is called now. Its method and caller are the same for all.
+	// request is what the owner is asked that is called now. Its method and caller are the same for
+	// all.
 	request upstream.Request
 
 	outcome
@@ -33,8 +34,8 @@ type callerKey string
 // Key returns the key.
 func (k callerKey) Key() string { return string(k) }
 
-// newGetCall returns the call of a get that these owners may serve. A get with a requestState goes to the one owner that
-// issued it, or to the parked get that waits for it.
+// newGetCall returns the call of a get that these owners may serve. A get with a requestState goes
+// to the one owner that issued it, or to the parked get that waits for it.
 func newGetCall(r *Request, entry *catalog.Entry, owners []catalog.Owner) (*call, error) {
 	c := &call{
 		snapshot: r.Snapshot, entry: entry, params: r.Params, owners: owners,
@@ -49,8 +50,8 @@ func newGetCall(r *Request, entry *catalog.Entry, owners []catalog.Owner) (*call
 	return c, nil
 }
 
-// callOwners calls the first healthy owner, and the next one if an owner did not answer at all and asked the client
-// nothing, or is drained. If none answers, the error is the first one's.
+// callOwners calls the first healthy owner, and the next one if an owner did not answer at all and
+// asked the client nothing, or is drained. If none answers, the error is the first one's.
 func (c *call) callOwners(ctx context.Context, relay *upstream.Relay) error {
 	var first error
 	for _, owner := range c.healthyFirst() {
@@ -73,8 +74,8 @@ func (c *call) callOwners(ctx context.Context, relay *upstream.Relay) error {
 	return first
 }
 
-// checkGot refuses the result of a get that has no messages: clients that validate would fail on it, without saying whose
-// fault it is.
+// checkGot refuses the result of a get that has no messages: clients that validate would fail on
+// it, without saying whose fault it is.
 func checkGot(result upstream.Result) error {
 	if wire.KindOf(result.JSON, "messages") == '[' {
 		return nil
@@ -87,7 +88,8 @@ func checkGot(result upstream.Result) error {
 
 var errNoMessages = errors.New("the result of prompts/get has no array of messages")
 
-// healthyFirst returns the owners in configuration order, those without a session after the others, and drained ones last.
+// healthyFirst returns the owners in configuration order, those without a session after the others,
+// and drained ones last.
 func (c *call) healthyFirst() []catalog.Owner {
 	if len(c.owners) == 1 {
 		return c.owners

@@ -27,7 +27,8 @@ func AsWireError(err error) *wire.Error {
 	return wire.NewError(wire.ParseError, "Parse error: "+err.Error())
 }
 
-// ErrShuttingDown is the cause of the end of a request's context for which it is answered that the gateway is shutting down.
+// ErrShuttingDown is the cause of the end of a request's context for which it is answered that the
+// gateway is shutting down.
 var ErrShuttingDown = errors.New("the gateway is shutting down")
 
 // Reasons of errors that concern no upstream.
@@ -71,7 +72,8 @@ func supportedVersions() jsontext.Value {
 // Overloaded returns the error for a request that the gateway has no room for.
 func Overloaded(problem string) *wire.Error { return ownError(upstream.Overloaded, problem) }
 
-// errUnread refuses a response that does not fit beside those which its client, or other clients of its upstream, have not read.
+// errUnread refuses a response that does not fit beside those which its client, or other clients of
+// its upstream, have not read.
 func errUnread() *wire.Error {
 	return Overloaded("Too much waits to be read: read the responses before you send more")
 }
@@ -80,8 +82,8 @@ func methodNotFound(method string) *wire.Error {
 	return wire.NewError(wire.MethodNotFound, "Method not found: "+method)
 }
 
-// wireError returns the error that the client gets: an upstream's own as it was sent, and for anything else one that names
-// only the kind of failure. The cause goes to the log.
+// wireError returns the error that the client gets: an upstream's own as it was sent, and for
+// anything else one that names only the kind of failure. The cause goes to the log.
 func wireError(ctx context.Context, logger *slog.Logger, err error) *wire.Error {
 	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
 		return wireErr
@@ -113,7 +115,8 @@ func wireError(ctx context.Context, logger *slog.Logger, err error) *wire.Error 
 	return wire.NewError(wire.InternalError, unavailableMessage(unavailable, retry)).WithData(unavailableData(unavailable, retry))
 }
 
-// unavailableMessage says what a client's user can know of an upstream that did not answer, and whether trying again helps.
+// unavailableMessage says what a client's user can know of an upstream that did not answer, and
+// whether trying again helps.
 func unavailableMessage(u *upstream.Unavailable, retryMs int64) string {
 	tryAgain := fmt.Sprintf("; try again in %d s", (retryMs+999)/1000)
 	if u.Upstream == "" {
@@ -149,13 +152,14 @@ func unavailableData(u *upstream.Unavailable, retryMs int64) jsontext.Value {
 	return data.With("reason", wire.Quote(string(u.Reason))).With("retryAfterMs", wire.NumberID(retryMs)).JSON()
 }
 
-// rulesTakeTooLong is the error where the conditions of rules, or screens, take more than one request may spend. The log says whose.
+// rulesTakeTooLong is the error where the conditions of rules, or screens, take more than one
+// request may spend. The log says whose.
 func rulesTakeTooLong() *wire.Error {
 	return Overloaded("The rules for the prompts take too long: try again")
 }
 
-// recovered, deferred, turns a panic into an error. Some requests are answered on goroutines that the gateway starts, where
-// net/http would not recover and a panic would end the process.
+// recovered, deferred, turns a panic into an error. Some requests are answered on goroutines that
+// the gateway starts, where net/http would not recover and a panic would end the process.
 func recovered(err *error) {
 	if broke := recover(); broke != nil {
 		*err = fmt.Errorf("panic: %v\n%s", broke, debug.Stack())

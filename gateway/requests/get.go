@@ -75,8 +75,8 @@ func (h *Handler) authorizeGet(ctx context.Context, r *Request, out *Response) (
 	return c, nil
 }
 
-// authorize returns the entry that a get or completion is about and the owners that may serve it, if its caller may see it
-// and is within its limits.
+// authorize returns the entry that a get or completion is about and the owners that may serve it,
+// if its caller may see it and is within its limits.
 func (h *Handler) authorize(
 	ctx context.Context, r *Request, out *Response, name string,
 ) (entry *catalog.Entry, owners []catalog.Owner, err error) {
@@ -100,8 +100,8 @@ func (h *Handler) authorize(
 	return entry, owners, nil
 }
 
-// authorizeClient is authorize for a client. Its limits count the request until its response is written. The entry is nil
-// if it sees none.
+// authorizeClient is authorize for a client. Its limits count the request until its response is
+// written. The entry is nil if it sees none.
 func (h *Handler) authorizeClient(
 	ctx context.Context, r *Request, out *Response,
 ) (entry *catalog.Entry, owners []catalog.Owner, err error) {
@@ -114,7 +114,8 @@ func (h *Handler) authorizeClient(
 	if err != nil {
 		return nil, nil, rulesTakeTooLong()
 	}
-	// In the view, not in the catalog: an entry's conditions take time, by which a hidden name would differ from an unknown one.
+	// In the view, not in the catalog: an entry's conditions take time, by which a hidden name
+	// would differ from an unknown one.
 	if entry = view.Lookup(r.target.name); entry == nil {
 		r.target.notFound = true
 		if h.audit.log != nil { // the work is the same for a prompt that is hidden and for one that does not exist
@@ -133,7 +134,8 @@ func (h *Handler) authorizeClient(
 	return entry, entry.OwnersFor(audience), err
 }
 
-// unknownPrompt is the answer both for a prompt that does not exist and for one that the caller may not see.
+// unknownPrompt is the answer both for a prompt that does not exist and for one that the caller may
+// not see.
 func unknownPrompt(name string) *wire.Error {
 	return wire.NewError(wire.InvalidParams, "Unknown prompt: "+name)
 }
@@ -189,8 +191,9 @@ func (h *Handler) complete(ctx context.Context, r *Request, out *Response) error
 	return out.appendResult(r, result, h.info, inputNotAllowed)
 }
 
-// checkCompletion refuses the params of a completion that no schema allows. Some servers do not answer them at all, which
-// would open the circuit breaker for everybody. It returns the params without optional members that are null.
+// checkCompletion refuses the params of a completion that no schema allows. Some servers do not
+// answer them at all, which would open the circuit breaker for everybody. It returns the params
+// without optional members that are null.
 func checkCompletion(params wire.Object) (wire.Object, error) {
 	params = withoutNull(withoutNull(params, "ref", "title"), "context", "arguments")
 	argument := params.Object("argument")

@@ -32,8 +32,8 @@ type Options struct {
 	Shared SharedLimits
 	// Peers are the peer replicas; nil where the gateway is alone.
 	Peers Peers
-	// AwaitCompared is called before a list is answered; nil where the gateway is alone. It hardly ever
-	// waits: only after a pause of this replica, until it knows what its peers serve.
+	// AwaitCompared is called before a list is answered; nil where the gateway is alone. It hardly
+	// ever waits: only after a pause of this replica, until it knows what its peers serve.
 	AwaitCompared func(ctx context.Context)
 }
 
@@ -82,8 +82,8 @@ func (h *Handler) Parked() int { return h.parked.len() }
 // Traced reports whether anyone receives spans.
 func (h *Handler) Traced() bool { return h.metrics.traced }
 
-// Handle carries a request out and returns its response, whose JSON begins in the memory of buffer. [Response.Release] must
-// be called in the end.
+// Handle carries a request out and returns its response, whose JSON begins in the memory of buffer.
+// [Response.Release] must be called in the end.
 func (h *Handler) Handle(ctx context.Context, r *Request, buffer []byte) Response {
 	ctx = h.metrics.start(ctx, r)
 	out := Response{JSON: wire.AppendResultHead(buffer[:0], r.Message.ID), inParts: r.InParts}
@@ -105,8 +105,8 @@ func (h *Handler) Handle(ctx context.Context, r *Request, buffer []byte) Respons
 	return out
 }
 
-// conclude records how a request ended and returns the error that its caller gets, nil for the result. If it cannot be
-// recorded although it must be, that becomes the error.
+// conclude records how a request ended and returns the error that its caller gets, nil for the
+// result. If it cannot be recorded although it must be, that becomes the error.
 func (h *Handler) conclude(ctx context.Context, r *Request, out *Response, err *error) (refusal *wire.Error) {
 	if *err != nil {
 		refusal = wireError(ctx, h.logger, *err)
@@ -126,7 +126,8 @@ func (h *Handler) conclude(ctx context.Context, r *Request, out *Response, err *
 	return refusal
 }
 
-// hold counts what the response holds until [Response.Release]. A small one fits into buffers that its connection has anyway.
+// hold counts what the response holds until [Response.Release]. A small one fits into buffers that
+// its connection has anyway.
 func (h *Handler) hold(r *Request, out *Response) error {
 	size := len(out.JSON) + len(out.large)
 	if size < edge.Least {
@@ -141,8 +142,9 @@ func (h *Handler) hold(r *Request, out *Response) error {
 	return nil
 }
 
-// result appends the result of a request. If a reload replaces the upstream of a get or completion before it is called, the
-// caller is authenticated again, and the request begins again under the new configuration.
+// result appends the result of a request. If a reload replaces the upstream of a get or completion
+// before it is called, the caller is authenticated again, and the request begins again under the
+// new configuration.
 func (h *Handler) result(ctx context.Context, r *Request, out *Response) (err error) {
 	defer recovered(&err)
 	if err := r.checkSpelling(); err != nil {
@@ -190,8 +192,8 @@ func (h *Handler) result(ctx context.Context, r *Request, out *Response) (err er
 // emptyObject is the result of requests that have none.
 var emptyObject = jsontext.Value("{}") //nolint:gochecknoglobals // a constant
 
-// emptyLists answer legacy clients that list what was never declared: some do so anyway, and drop the whole server for
-// an error.
+// emptyLists answer legacy clients that list what was never declared: some do so anyway, and drop
+// the whole server for an error.
 var emptyLists = map[string]jsontext.Value{ //nolint:gochecknoglobals // a constant table
 	wire.ToolsList:     jsontext.Value(`{"tools":[]}`),
 	wire.ResourcesList: jsontext.Value(`{"resources":[]}`),
@@ -222,7 +224,8 @@ func serverInfo(version string) jsontext.Value {
 // ServerInfo returns the gateway's Implementation as JSON.
 func (h *Handler) ServerInfo() jsontext.Value { return h.info }
 
-// capabilities returns what the gateway declares to clients of a revision. 2024-11-05 cannot declare completions.
+// capabilities returns what the gateway declares to clients of a revision. 2024-11-05 cannot
+// declare completions.
 func capabilities(revision string) jsontext.Value {
 	declared := wire.Object{}.
 		With("prompts", jsontext.Value(`{"listChanged":true}`)).

@@ -19,12 +19,13 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// A get may end in an input_required result, which the client answers by repeating the get with its replies (2026-07-28,
-// Multi Round-Trip Requests). Between a client and an upstream of that revision, server requests and replies pass
-// unchanged. The upstream's requestState does not: it is sealed, so that whatever comes back under that name was issued
-// here, to this caller, for this prompt and these arguments, and names the upstream to call again. A client of the
-// legacy era is sent the server requests during its get, and the gateway repeats the call; for a modern client and a
-// legacy upstream see parked.go.
+// A get may end in an input_required result, which the client answers by repeating the get with its
+// replies (2026-07-28, Multi Round-Trip Requests). Between a client and an upstream of that
+// revision, server requests and replies pass unchanged. The upstream's requestState does not: it is
+// sealed, so that whatever comes back under that name was issued here, to this caller, for this
+// prompt and these arguments, and names the upstream to call again. A client of the legacy era is
+// sent the server requests during its get, and the gateway repeats the call; for a modern client
+// and a legacy upstream see parked.go.
 
 // stateLifetime is how long a client may take to come back with its replies.
 const stateLifetime = 10 * time.Minute
@@ -37,14 +38,16 @@ const (
 )
 
 const (
-	// maxRounds bounds how often a get of a legacy client is repeated because a modern upstream requires more input.
+	// maxRounds bounds how often a get of a legacy client is repeated because a modern upstream
+	// requires more input.
 	maxRounds = 8
 	// roundPause is the time between two rounds if the upstream only asked to be called again.
 	roundPause = 100 * time.Millisecond
 )
 
-// anotherRound reports whether the call of a legacy client's get, which ended in err, has to be made again: each time a
-// modern upstream requires input, the client is asked, and the upstream is called with its replies.
+// anotherRound reports whether the call of a legacy client's get, which ended in err, has to be
+// made again: each time a modern upstream requires input, the client is asked, and the upstream is
+// called with its replies.
 func (c *call) anotherRound(ctx context.Context, r *Request, round int, err error) (again bool, _ error) {
 	if err != nil && round > 0 && errors.Is(err, upstream.ErrRetired) { // beginning again would repeat the server requests
 		err = &upstream.Unavailable{Upstream: c.owners[0].Upstream, Reason: snapshot.Starting, Err: err}
@@ -59,7 +62,8 @@ func (c *call) anotherRound(ctx context.Context, r *Request, round int, err erro
 	return again, err
 }
 
-// collectInput reports whether the call has to be repeated, with the replies to what a modern upstream requires.
+// collectInput reports whether the call has to be repeated, with the replies to what a modern
+// upstream requires.
 func (c *call) collectInput(ctx context.Context, r *Request) (again bool, err error) {
 	result, err := wire.ParseObject(c.result.JSON)
 	if kind, _ := result.Text("resultType"); err != nil || kind != wire.ResultInputRequired {
@@ -83,7 +87,8 @@ func (c *call) collectInput(ctx context.Context, r *Request) (again bool, err er
 	return true, nil
 }
 
-// collectReplies sends a modern upstream's server requests to a legacy client and returns the replies.
+// collectReplies sends a modern upstream's server requests to a legacy client and returns the
+// replies.
 func collectReplies(ctx context.Context, r *Request, serverRequests wire.Object) (wire.Object, error) {
 	if len(serverRequests) == 0 {
 		select {
@@ -113,7 +118,8 @@ func collectReplies(ctx context.Context, r *Request, serverRequests wire.Object)
 	return replies, err
 }
 
-// requestState is the content of a sealed requestState, which takes the place of the upstream's own.
+// requestState is the content of a sealed requestState, which takes the place of the upstream's
+// own.
 type requestState struct {
 	// Principal, Prompt and Params are those of the get; a repetition must have the same.
 	Principal, Prompt, Params string
@@ -123,7 +129,8 @@ type requestState struct {
 	Expires int64
 	// Own is the upstream's state as it was sent; nil where it sent none.
 	Own []byte
-	// Waiting names the parked get that continues with the replies; empty where the upstream is called again.
+	// Waiting names the parked get that continues with the replies; empty where the upstream is
+	// called again.
 	Waiting string
 }
 
@@ -133,8 +140,8 @@ func errState() *wire.Error {
 	return wire.NewError(wire.InvalidParams, "Invalid requestState: repeat the get without it").WithData(data.JSON())
 }
 
-// inputRequired returns the input_required result for the client, with its state sealed. It is an error if the client did not
-// declare what the upstream requires.
+// inputRequired returns the input_required result for the client, with its state sealed. It is an
+// error if the client did not declare what the upstream requires.
 func (c *call) inputRequired(r *Request, result wire.Object) (wire.Object, error) {
 	if err := checkServerRequests(r, c.owner, result); err != nil {
 		return nil, err
@@ -173,14 +180,15 @@ func (c *call) resumeFrom(r *Request) error {
 	return nil
 }
 
-// fits reports whether a state was issued for this caller, prompt and arguments, and has not expired.
+// fits reports whether a state was issued for this caller, prompt and arguments, and has not
+// expired.
 func (s *requestState) fits(r *Request, entry *catalog.Entry) bool {
 	return s.Principal == r.Caller.Principal.Key() && s.Prompt == entry.Name && s.Params == paramsDigest(r.Params) &&
 		time.Now().Unix() < s.Expires
 }
 
-// paramsDigest is equal for two gets of one prompt with the same arguments. Members that belong to one round trip, and the
-// spelling of the JSON, do not count.
+// paramsDigest is equal for two gets of one prompt with the same arguments. Members that belong to
+// one round trip, and the spelling of the JSON, do not count.
 func paramsDigest(params wire.Object) string {
 	salient := params.Without(func(name string) bool {
 		return name == memberState || name == memberResponses || name == "_meta"
@@ -193,7 +201,8 @@ func paramsDigest(params wire.Object) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// checkServerRequests returns the error of server requests that the client, or any client, cannot answer.
+// checkServerRequests returns the error of server requests that the client, or any client, cannot
+// answer.
 func checkServerRequests(r *Request, owner string, result wire.Object) error {
 	missing, err := missingCapabilities(result.Object(memberRequests), r.Capabilities)
 	if err != nil {
@@ -206,8 +215,8 @@ func checkServerRequests(r *Request, owner string, result wire.Object) error {
 	return nil
 }
 
-// missingCapabilities returns the capabilities that the server requests need and the client did not declare. The error is
-// that of a server request that the protocol does not know.
+// missingCapabilities returns the capabilities that the server requests need and the client did not
+// declare. The error is that of a server request that the protocol does not know.
 func missingCapabilities(serverRequests wire.Object, declared wire.Capabilities) (missing wire.Capabilities, err error) {
 	for _, request := range serverRequests {
 		object, err := wire.ParseObject(request.Value)

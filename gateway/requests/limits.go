@@ -13,15 +13,15 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// maxBuckets bounds the buckets that are kept, to the most recently used. A principal that comes back after 10 000 others
-// starts with a full bucket.
+// maxBuckets bounds the buckets that are kept, to the most recently used. A principal that comes
+// back after 10 000 others starts with a full bucket.
 const maxBuckets = 10_000
 
 // SharedLimits count requests over all replicas of the gateway.
 type SharedLimits interface {
-	// Take counts a request of a principal, which is given by its key, against the rate of each of the
-	// limits, or against none of them if it has to wait. It must not take long. An error means that the
-	// replicas cannot count together now. Limits must not be changed after it.
+	// Take counts a request of a principal, which is given by its key, against the rate of each of
+	// the limits, or against none of them if it has to wait. It must not take long. An error means
+	// that the replicas cannot count together now. Limits must not be changed after it.
 	Take(principal string, limits []*config.Limit) (wait time.Duration, err error)
 }
 
@@ -33,7 +33,8 @@ type limits struct {
 
 // bucketKey is one principal under one limit block.
 type bucketKey struct {
-	// limit is without its place and streams, so that a bucket survives a reload that moves its block within a file.
+	// limit is without its place and streams, so that a bucket survives a reload that moves its
+	// block within a file.
 	limit     config.Limit
 	principal string
 }
@@ -75,8 +76,8 @@ func (c *counted) end() {
 	}
 }
 
-// acquire counts a request against each limit that is not nil, or against none of them if one is used up.
-// With replicas, rates hold over all of them; those in flight are counted here alone.
+// acquire counts a request against each limit that is not nil, or against none of them if one is
+// used up. With replicas, rates hold over all of them; those in flight are counted here alone.
 func (l *limits) acquire(principal *policy.Principal, blocks ...*config.Limit) (counted, error) {
 	if !slices.ContainsFunc(blocks, limitsRequests) {
 		return counted{}, nil
@@ -141,8 +142,8 @@ func (l *limits) bucket(key bucketKey) *bucket {
 	return b
 }
 
-// acquire counts one request, or returns how long to wait. If not rated, only the number in flight bounds it. Cancel undoes it as if
-// there had been no request.
+// acquire counts one request, or returns how long to wait. If not rated, only the number in flight
+// bounds it. Cancel undoes it as if there had been no request.
 func (b *bucket) acquire(now time.Time, rated bool) (cancel func(), wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

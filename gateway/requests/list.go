@@ -15,15 +15,17 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// How long a client may rely on a list: less where a server in its view that would not report a change gives less, and least
-// while an upstream in its view is degraded. It is not counted down while the server's own time passes, so that equal requests
-// get equal bytes, and not all clients come back at one moment.
+// How long a client may rely on a list: less where a server in its view that would not report a
+// change gives less, and least while an upstream in its view is degraded. It is not counted down
+// while the server's own time passes, so that equal requests get equal bytes, and not all clients
+// come back at one moment.
 const (
 	healthyTTL  = time.Minute
 	degradedTTL = 5 * time.Second
 )
 
-// MetaPartial is the _meta key under which a list names the upstreams whose part of it is not fresh, or whose gets fail.
+// MetaPartial is the _meta key under which a list names the upstreams whose part of it is not
+// fresh, or whose gets fail.
 const MetaPartial = "promptweir/partial"
 
 // list appends the result of prompts/list: one page of the caller's view, from memory.
@@ -99,7 +101,8 @@ func invalidCursor(err error) *wire.Error {
 	return wire.NewError(wire.InvalidParams, "Invalid cursor: start the list again without a cursor").WithData(data.JSON())
 }
 
-// partial returns the upstreams whose part of the audience's view is not fresh, or whose gets fail, as a JSON array, or nil.
+// partial returns the upstreams whose part of the audience's view is not fresh, or whose gets fail,
+// as a JSON array, or nil.
 func partial(s *snapshot.Snapshot, audience *policy.Audience) (list jsontext.Value) {
 	for _, d := range s.Degradations(audience) {
 		separator := byte(',')
@@ -122,7 +125,8 @@ func partial(s *snapshot.Snapshot, audience *policy.Audience) (list jsontext.Val
 	return append(list, ']')
 }
 
-// appendListMeta ends the result with the members that the client's revision requires beside the prompts.
+// appendListMeta ends the result with the members that the client's revision requires beside the
+// prompts.
 func (h *Handler) appendListMeta(r *Request, out *Response, audience *policy.Audience) {
 	var meta wire.Object
 	partial := partial(r.Snapshot, audience)

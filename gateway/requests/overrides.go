@@ -5,8 +5,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// withOverrides returns the params of a get with the entry's argument overrides. Without any, the params stay as they
-// are.
+// withOverrides returns the params of a get with the entry's argument overrides. Without any, the
+// params stay as they are.
 func withOverrides(entry *catalog.Entry, params wire.Object) wire.Object {
 	if entry.Overrides.Empty() {
 		return params
@@ -43,8 +43,9 @@ func argumentIsFixed(name string) error {
 	return invalidArgument(name, argumentFixed, "the gateway's configuration fixes it", nil)
 }
 
-// completionParams returns the params of a completion for the upstream, or refuses to complete a fixed argument. If the
-// client sends the arguments that it has so far, the overrides are added to them.
+// completionParams returns the params of a completion for the upstream, or refuses to complete a
+// fixed argument. If the client sends the arguments that it has so far, the overrides are added to
+// them.
 func completionParams(entry *catalog.Entry, params wire.Object) (wire.Object, error) {
 	if argument, ok := params.Object("argument").Text("name"); ok && entry.Overrides.Fixes(argument) {
 		return nil, argumentIsFixed(argument)

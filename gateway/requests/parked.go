@@ -15,20 +15,22 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// A client of the modern era is asked for input by the result of its get, and replies by repeating the get. A server of
-// the legacy era asks in the middle of the get and waits. Between the two, the get is parked here until its client comes
-// back:
+// A client of the modern era is asked for input by the result of its get, and replies by repeating
+// the get. A server of the legacy era asks in the middle of the get and waits. Between the two, the
+// get is parked here until its client comes back:
 //
 //	client ── get ────────────▶ begin ── call ───────────▶ upstream
 //	       ◀─ input_required ── park ◀── server request ── (waits)
 //	       ── get, replies ───▶ resume ── reply ─────────▶
 //	       ◀─ result ────────── await ◀── result ─────────
 //
-// The client's sealed requestState names the parked get. It can be used once, and only by the principal that was asked.
-// Another replica hands the replies to the one that the get's name names (parked_elsewhere.go).
+// The client's sealed requestState names the parked get. It can be used once, and only by the
+// principal that was asked. Another replica hands the replies to the one that the get's name names
+// (parked_elsewhere.go).
 
 const (
-	// maxParked bounds the gets that wait for their clients, and maxParkedEach those of one principal.
+	// maxParked bounds the gets that wait for their clients, and maxParkedEach those of one
+	// principal.
 	maxParked     = 1000
 	maxParkedEach = 100
 	// ReplyBound is how long a client may take to reply to one server request.
@@ -40,11 +42,13 @@ type outcome struct {
 	// owner is the label of the upstream that answered.
 	owner  string
 	result upstream.Result
-	// parked names the parked get that continues with the client's replies; empty for a get that is over.
+	// parked names the parked get that continues with the client's replies; empty for a get that is
+	// over.
 	parked string
 }
 
-// parked are the gets during which clients of the modern era may be asked for input. The zero value is ready.
+// parked are the gets during which clients of the modern era may be asked for input. The zero value
+// is ready.
 type parked struct {
 	// peers is nil where the gateway is alone.
 	peers   Peers
@@ -90,8 +94,8 @@ type pendingRequest struct {
 	reply   chan<- jsontext.Value
 }
 
-// begin makes a call during which the client of r may be asked for input. It returns the result, or the server requests
-// as an input_required result.
+// begin makes a call during which the client of r may be asked for input. It returns the result, or
+// the server requests as an input_required result.
 func (p *parked) begin(
 	ctx context.Context, r *Request, call func(context.Context, *upstream.Relay) (outcome, error),
 ) (outcome, error) {
@@ -169,7 +173,8 @@ func (p *parked) reserve(g *parkedGet) bool {
 	return true
 }
 
-// await waits until the call is over or its client has to be asked. If ctx ends first, so does the call.
+// await waits until the call is over or its client has to be asked. If ctx ends first, so does the
+// call.
 func (p *parked) await(ctx context.Context, g *parkedGet) (outcome, error) {
 	for {
 		select {
@@ -192,7 +197,8 @@ func (p *parked) await(ctx context.Context, g *parkedGet) (outcome, error) {
 	}
 }
 
-// detach returns the server requests for the client, and detaches the request that waited if there are any.
+// detach returns the server requests for the client, and detaches the request that waited if there
+// are any.
 func (g *parkedGet) detach() wire.Object {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -243,7 +249,8 @@ func (p *parked) unpark(name, principal string) *parkedGet {
 	return g
 }
 
-// abandonHere ends a get that is parked here and that its client will not come back to. No get has the empty name.
+// abandonHere ends a get that is parked here and that its client will not come back to. No get has
+// the empty name.
 func (p *parked) abandonHere(name, principal string) {
 	if g := p.unpark(name, principal); g != nil {
 		p.remove(g, nil)
@@ -267,8 +274,8 @@ func checkReplies(replies wire.Object) error {
 	return nil
 }
 
-// resumeHere hands a client's replies, which were checked, to the get that is parked here under a name, and waits for it
-// again. What the server relays goes to r.
+// resumeHere hands a client's replies, which were checked, to the get that is parked here under a
+// name, and waits for it again. What the server relays goes to r.
 func (p *parked) resumeHere(
 	ctx context.Context, r *Request, name, principal string, replies wire.Object,
 ) (outcome, error) {
@@ -280,7 +287,8 @@ func (p *parked) resumeHere(
 	return p.await(ctx, g)
 }
 
-// reply delivers the replies of a client that has come back. Server requests that it did not reply to are sent again.
+// reply delivers the replies of a client that has come back. Server requests that it did not reply
+// to are sent again.
 func (g *parkedGet) reply(r *Request, replies wire.Object) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -312,7 +320,8 @@ func (g *parkedGet) relayNotification(ctx context.Context, method string, params
 	}
 }
 
-// sendServerRequest includes a server request in the client's next result and waits for the client to come back.
+// sendServerRequest includes a server request in the client's next result and waits for the client
+// to come back.
 func (g *parkedGet) sendServerRequest(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
 	params, err := g.first.serverRequestParams(ctx, method, params)
 	if err != nil {

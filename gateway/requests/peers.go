@@ -14,20 +14,21 @@ import (
 type Peers interface {
 	// Name returns that of this replica.
 	Name() string
-	// Publish sends a message to a replica, or to all others if to is empty. Nobody confirms that it
-	// arrives.
+	// Publish sends a message to a replica, or to all others if to is empty. Nobody confirms that
+	// it arrives.
 	Publish(to, topic string, message any)
 	// Announce publishes a message to all others, and again after an absence of the store.
 	Announce(topic string, message any)
-	// Call sends a question to a replica, on behalf of a principal, and reads its answer. An error means
-	// that there is none.
+	// Call sends a question to a replica, on behalf of a principal, and reads its answer. An error
+	// means that there is none.
 	Call(ctx context.Context, to, topic, principal string, question, answer any) error
-	// Handle has a function called with each message under a topic. It returns the answer to a call.
+	// Handle has a function called with each message under a topic. It returns the answer to a
+	// call.
 	Handle(topic string, handle func(ctx context.Context, read func(message any) error) (answer any))
 }
 
-// PeerIn returns the other replica that an id of this gateway names, as in ID.REPLICA; empty where there
-// is none.
+// PeerIn returns the other replica that an id of this gateway names, as in ID.REPLICA; empty where
+// there is none.
 func PeerIn(id string, peers Peers) string {
 	if peers == nil {
 		return ""

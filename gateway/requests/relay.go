@@ -13,16 +13,17 @@ import (
 )
 
 const (
-	// maxRelayed and maxRelayedBytes bound what waits in a queue. Further notifications are dropped; server requests are
-	// not, since they have a bound of their own.
+	// maxRelayed and maxRelayedBytes bound what waits in a queue. Further notifications are
+	// dropped; server requests are not, since they have a bound of their own.
 	maxRelayed      = 256
 	maxRelayedBytes = 1 << 20
 	// maxServerRequest bounds the params of one server request, in bytes.
 	maxServerRequest = 1 << 20
 )
 
-// RelayQueue holds what is to be sent to the client of one request before its response: progress, log messages and server
-// requests. Adding never blocks. It is safe for concurrent use; make it with [NewRelayQueue].
+// RelayQueue holds what is to be sent to the client of one request before its response: progress,
+// log messages and server requests. Adding never blocks. It is safe for concurrent use; make it
+// with [NewRelayQueue].
 type RelayQueue struct {
 	ready chan struct{} // holds at most one mark: there is something to send
 
@@ -57,7 +58,8 @@ func (q *RelayQueue) Close() {
 // notify adds a message that a slow client can do without.
 func (q *RelayQueue) notify(message []byte) { q.add(message, false) }
 
-// Send adds a message that must reach the client. It reports false if the request has been answered.
+// Send adds a message that must reach the client. It reports false if the request has been
+// answered.
 func (q *RelayQueue) Send(message []byte) bool { return q.add(message, true) }
 
 func (q *RelayQueue) add(message []byte, must bool) bool {
@@ -92,7 +94,8 @@ func (r *Request) upstreamRelay(ctx context.Context) *upstream.Relay {
 	return c
 }
 
-// relayNotification passes on an upstream's notification if the client's revision knows it and the client wants it.
+// relayNotification passes on an upstream's notification if the client's revision knows it and the
+// client wants it.
 func (r *Request) relayNotification(ctx context.Context, method string, params jsontext.Value) {
 	object, err := wire.ParseObject(params)
 	if err != nil {
@@ -119,7 +122,8 @@ func (r *Request) relayNotification(ctx context.Context, method string, params j
 	}
 }
 
-// sendServerRequest sends an upstream's server request to a client of the legacy era and returns its reply.
+// sendServerRequest sends an upstream's server request to a client of the legacy era and returns
+// its reply.
 func (r *Request) sendServerRequest(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
 	params, err := r.serverRequestParams(ctx, method, params)
 	if err != nil {
@@ -128,8 +132,8 @@ func (r *Request) sendServerRequest(ctx context.Context, method string, params j
 	return r.ServerRequest(ctx, method, params)
 }
 
-// serverRequestParams returns the params of a server request as they go to the client, or the refusal of one that the
-// client could not answer.
+// serverRequestParams returns the params of a server request as they go to the client, or the
+// refusal of one that the client could not answer.
 func (r *Request) serverRequestParams(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
 	if len(params) > maxServerRequest {
 		return nil, wire.NewError(wire.InvalidParams, "The request to the client is too large")

@@ -18,8 +18,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Request is one client's request, after its transport has read it, checked it and authenticated its caller. The
-// transport fills it in once; from then on it belongs to [Handler.Handle].
+// Request is one client's request, after its transport has read it, checked it and authenticated
+// its caller. The transport fills it in once; from then on it belongs to [Handler.Handle].
 type Request struct {
 	// Received is when it had been read.
 	Received time.Time
@@ -38,17 +38,21 @@ type Request struct {
 
 	// LogLevel is the least severe level of log messages that the client wants; empty for none.
 	LogLevel string
-	// SetLogLevel changes the level of later requests of the session; nil where there is no session.
+	// SetLogLevel changes the level of later requests of the session; nil where there is no
+	// session.
 	SetLogLevel func(level string)
-	// Relay takes what is to be sent to the client before the response, and ServerRequest sends a server request to a
-	// client of the legacy era and returns its reply. Both are nil where the transport cannot do that.
+	// Relay takes what is to be sent to the client before the response, and ServerRequest sends a
+	// server request to a client of the legacy era and returns its reply. Both are nil where the
+	// transport cannot do that.
 	Relay         *RelayQueue
 	ServerRequest func(ctx context.Context, method string, params jsontext.Value) (reply jsontext.Value, err error)
-	// Client is where the request came from; nil where that is unknown, and once the request has been carried out.
+	// Client is where the request came from; nil where that is unknown, and once the request has
+	// been carried out.
 	Client Client
 	// Capabilities are those by which the client can be asked for input during the request.
 	Capabilities wire.Capabilities
-	// InParts says that the transport can write a large result without a copy, see [Response.Parts].
+	// InParts says that the transport can write a large result without a copy, see
+	// [Response.Parts].
 	InParts bool
 	// Audited says that the transport has recorded why it refused the request.
 	Audited bool
@@ -97,8 +101,9 @@ func (r *Request) Answered() time.Time { return r.Received.Add(r.took) }
 // Key returns whom the request costs, see [OwnerOf]. It implements [upstream.Caller].
 func (r *Request) Key() string { return OwnerOf(&r.Caller.Principal, r.Client) }
 
-// OwnerOf returns whom memory and streams cost: a principal or, for callers without a credential, the address that they call
-// from. A client, which may be nil, has a whole network of IPv6 to itself.
+// OwnerOf returns whom memory and streams cost: a principal or, for callers without a credential,
+// the address that they call from. A client, which may be nil, has a whole network of IPv6 to
+// itself.
 func OwnerOf(principal *policy.Principal, client Client) string {
 	if !principal.Anonymous || client == nil {
 		return principal.Key()
@@ -106,12 +111,13 @@ func OwnerOf(principal *policy.Principal, client Client) string {
 	return edge.AddressKey(client.ClientAddress())
 }
 
-// free are requests that can be used again. Allocating one takes 3 % of the CPU time of a short list.
+// free are requests that can be used again. Allocating one takes 3 % of the CPU time of a short
+// list.
 var free = sync.Pool{New: func() any { return new(Request) }} //nolint:gochecknoglobals // a pool is shared by nature
 
-// Release lets a request that has been answered be used again, if it is a list: nothing else can refer to that any more,
-// while an upstream may still refer to a get. It reports whether it is one, so that nothing refers to its message either. The caller
-// must not use the request afterwards.
+// Release lets a request that has been answered be used again, if it is a list: nothing else can
+// refer to that any more, while an upstream may still refer to a get. It reports whether it is one,
+// so that nothing refers to its message either. The caller must not use the request afterwards.
 func (r *Request) Release() bool {
 	if r.Message.Method != wire.PromptsList || r.Relay != nil {
 		return false
@@ -123,7 +129,8 @@ func (r *Request) Release() bool {
 	return true
 }
 
-// Read reads one message. Even with an error the request has the message's id, if that much could be read.
+// Read reads one message. Even with an error the request has the message's id, if that much could
+// be read.
 func Read(raw []byte) (*Request, *wire.Error) {
 	message, err := wire.Parse(raw)
 	r, _ := free.Get().(*Request)
@@ -138,8 +145,8 @@ func Read(raw []byte) (*Request, *wire.Error) {
 	return r, nil
 }
 
-// withoutNulls returns params without the optional members that are null: some clients' serializers write null for a
-// member without a value, and an upstream that validates would refuse it.
+// withoutNulls returns params without the optional members that are null: some clients' serializers
+// write null for a member without a value, and an upstream that validates would refuse it.
 func withoutNulls(params wire.Object) wire.Object {
 	isNull := func(m wire.Member) bool { return m.Value.Kind() == 'n' && optionalParam(m.Name) }
 	if !slices.ContainsFunc(params, isNull) {
@@ -185,8 +192,8 @@ func (r *Request) progressToken() jsontext.Value {
 // maxParams bounds the members of a request's params.
 const maxParams = 1000
 
-// checkSpelling refuses params in which a member differs only in case from one that matters: a server that ignores case
-// would read that member instead.
+// checkSpelling refuses params in which a member differs only in case from one that matters: a
+// server that ignores case would read that member instead.
 func (r *Request) checkSpelling() error {
 	if len(r.Params) > maxParams {
 		return wire.NewError(wire.InvalidParams, "Invalid params: too many members")
@@ -204,8 +211,8 @@ func (r *Request) checkSpelling() error {
 	return nil
 }
 
-// renew moves a request to the current snapshot. If a reload has replaced the configuration, the caller is authenticated
-// again, and the request fails where it is not accepted any more.
+// renew moves a request to the current snapshot. If a reload has replaced the configuration, the
+// caller is authenticated again, and the request fails where it is not accepted any more.
 func (h *Handler) renew(ctx context.Context, r *Request) error {
 	if r.local != nil {
 		r.Snapshot = h.publisher.Current()
@@ -219,7 +226,8 @@ func (h *Handler) renew(ctx context.Context, r *Request) error {
 	return nil
 }
 
-// settle waits at the start until the upstreams that matter to the caller have answered or failed once.
+// settle waits at the start until the upstreams that matter to the caller have answered or failed
+// once.
 func (h *Handler) settle(ctx context.Context, r *Request) error {
 	s, err := h.publisher.Settle(ctx, &r.Caller, r.Snapshot)
 	if err != nil {
@@ -229,7 +237,8 @@ func (h *Handler) settle(ctx context.Context, r *Request) error {
 	return nil
 }
 
-// refusedAfterReload returns the error for a client that a reload does not accept, or whose issuer could not be asked.
+// refusedAfterReload returns the error for a client that a reload does not accept, or whose issuer
+// could not be asked.
 func refusedAfterReload(err error) error {
 	if errors.Is(err, identity.ErrUnavailable) {
 		return errors.Join(wire.NewError(wire.InternalError, "Service unavailable: the identity provider did not answer"), err)

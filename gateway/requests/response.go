@@ -8,11 +8,13 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// minLarge is the size in bytes from which writing a result in a piece of its own is cheaper than copying it.
+// minLarge is the size in bytes from which writing a result in a piece of its own is cheaper than
+// copying it.
 const minLarge = 32 << 10
 
-// Response is the JSON-RPC response to one request, with everything that the request holds in this package. Each thing is
-// acquired where it is needed, and released here and in [Handler.conclude] only:
+// Response is the JSON-RPC response to one request, with everything that the request holds in this
+// package. Each thing is acquired where it is needed, and released here and in [Handler.conclude]
+// only:
 //
 //	counted  by the limits, from the authorization until the response is written
 //	held     memory, from when the result is complete until the response is written
@@ -27,7 +29,8 @@ type Response struct {
 	held    edge.Hold
 	parked  string
 
-	// upstream is the one that the result is of; empty for the gateway's own. It asks the client for input if asks is set.
+	// upstream is the one that the result is of; empty for the gateway's own. It asks the client
+	// for input if asks is set.
 	upstream string
 	asks     bool
 
@@ -48,8 +51,9 @@ func (out *Response) Parts() [][]byte {
 // Limited reports whether a limit counts the request until [Response.Release].
 func (out *Response) Limited() bool { return out.counted.release != nil }
 
-// Release ends the request for the limits that count it, and gives back the memory that it holds. To be called when the response
-// is written, or when nobody waits for it any more. Calling it again does nothing.
+// Release ends the request for the limits that count it, and gives back the memory that it holds.
+// To be called when the response is written, or when nobody waits for it any more. Calling it again
+// does nothing.
 func (out *Response) Release() {
 	out.held.Release()
 	out.counted.end()
@@ -57,7 +61,8 @@ func (out *Response) Release() {
 
 func (out *Response) append(json []byte) { out.JSON = append(out.JSON, json...) }
 
-// appendValue appends part of a result to dst, which is the response so far, or only records where a large one belongs.
+// appendValue appends part of a result to dst, which is the response so far, or only records where
+// a large one belongs.
 func (out *Response) appendValue(dst []byte, value jsontext.Value) []byte {
 	if !out.inParts || out.large != nil || len(value) < minLarge {
 		return append(dst, value...)
@@ -66,9 +71,9 @@ func (out *Response) appendValue(dst []byte, value jsontext.Value) []byte {
 	return dst
 }
 
-// appendResult appends an upstream's result in the form that the client's revision requires. Between two legacy peers it
-// stays as it is; otherwise only the members that belong to one era change. OnInput converts a result that asks for
-// input, info is the gateway's Implementation.
+// appendResult appends an upstream's result in the form that the client's revision requires.
+// Between two legacy peers it stays as it is; otherwise only the members that belong to one era
+// change. OnInput converts a result that asks for input, info is the gateway's Implementation.
 func (out *Response) appendResult(
 	r *Request, result upstream.Result, info jsontext.Value, onInput func(wire.Object) (wire.Object, error),
 ) error {
@@ -107,7 +112,8 @@ func (out *Response) appendResult(
 	return nil
 }
 
-// inputNotAllowed refuses input_required where the method or the upstream's revision does not allow it.
+// inputNotAllowed refuses input_required where the method or the upstream's revision does not allow
+// it.
 func inputNotAllowed(wire.Object) (wire.Object, error) {
 	return nil, wire.NewError(wire.InternalError, "The upstream requires input where the protocol does not allow it")
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// screening checks what an upstream sends for an entry against the screen blocks of the entry's team.
+// screening checks what an upstream sends for an entry against the screen blocks of the entry's
+// team.
 type screening struct {
 	logger *slog.Logger
 	prompt string
@@ -24,8 +25,8 @@ func newScreening(logger *slog.Logger, entry *catalog.Entry, blocks *screen.Scre
 	return screening{logger, entry.Name, blocks}
 }
 
-// result checks the result of a get or a completion. The error names the check and the place, and quotes nothing of the
-// result.
+// result checks the result of a get or a completion. The error names the check and the place, and
+// quotes nothing of the result.
 func (s *screening) result(ctx context.Context, result upstream.Result) (upstream.Result, error) {
 	outcome, err := s.blocks.Result(ctx, result.JSON)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
@@ -48,7 +49,8 @@ func (s *screening) result(ctx context.Context, result upstream.Result) (upstrea
 	return result, nil
 }
 
-// relayed checks the params of a notification or server request. What does not pass must not be relayed.
+// relayed checks the params of a notification or server request. What does not pass must not be
+// relayed.
 func (s *screening) relayed(ctx context.Context, params jsontext.Value) (passed jsontext.Value, ok bool) {
 	if s.blocks == nil {
 		return params, true

@@ -51,11 +51,12 @@ type instruments struct {
 
 type methodOf struct{ revision, method string }
 
-// operationKind is what requests of the same method and revision have in common on metrics and spans.
+// operationKind is what requests of the same method and revision have in common on metrics and
+// spans.
 type operationKind struct {
 	method string
-	// success has the attributes of those that succeed; nil where it has to be made. Making it for each request would cost more
-	// than everything else that is recorded.
+	// success has the attributes of those that succeed; nil where it has to be made. Making it for
+	// each request would cost more than everything else that is recorded.
 	success []metric.RecordOption
 }
 
@@ -95,7 +96,8 @@ type operation struct {
 // serverSpan are the options of every span; making them each time would allocate.
 var serverSpan = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer)} //nolint:gochecknoglobals // a constant
 
-// start starts the server span of a request, as a child of the trace that came with it. [Request.end] must follow.
+// start starts the server span of a request, as a child of the trace that came with it.
+// [Request.end] must follow.
 func (i *instruments) start(ctx context.Context, r *Request) context.Context {
 	kind := i.kinds[methodOf{r.Revision, r.Message.Method}]
 	if kind == nil {
@@ -121,7 +123,8 @@ func metricMethod(method string) string {
 	return "_OTHER"
 }
 
-// errRefused stands for any reason why a transport refused a request: its headers, its credential or its session.
+// errRefused stands for any reason why a transport refused a request: its headers, its credential
+// or its session.
 var errRefused = errors.New("refused")
 
 // Record records a request that its transport answered by itself. Err is nil where it succeeded.
@@ -136,15 +139,16 @@ func (h *Handler) Record(ctx context.Context, r *Request, err error) {
 	r.end(err, wireErr)
 }
 
-// RecordRefused records a request that its transport refused, unless it was recorded already. Header is that of the HTTP
-// request.
+// RecordRefused records a request that its transport refused, unless it was recorded already.
+// Header is that of the HTTP request.
 func (h *Handler) RecordRefused(ctx context.Context, r *Request, header http.Header) {
 	if r.Message.IsRequest() && r.operation.metrics == nil {
 		h.Record(ExtractTrace(ctx, r.Meta, header), r, errRefused)
 	}
 }
 
-// maxRequestID bounds how much of a request's id appears on its span, in bytes: a client may send one of any length.
+// maxRequestID bounds how much of a request's id appears on its span, in bytes: a client may send
+// one of any length.
 const maxRequestID = 64
 
 // requestID returns a JSON-RPC id as text, without the quotes of a string.
@@ -156,7 +160,8 @@ func requestID(id jsontext.Value) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxRequestID)], "")
 }
 
-// end ends the request's operation. The client gets the error as wireErr, which is nil where a transport refuses by itself.
+// end ends the request's operation. The client gets the error as wireErr, which is nil where a
+// transport refuses by itself.
 func (r *Request) end(err error, wireErr *wire.Error) {
 	o := &r.operation
 	options := o.kind.success
@@ -188,7 +193,8 @@ var spanAttributes = sync.Pool{New: func() any { return new([maxSpanAttributes]a
 // maxSpanAttributes is how many attributes a span has at most.
 const maxSpanAttributes = 8
 
-// describe sets what a span says of its request, all at once: each time, the span makes room for what is added.
+// describe sets what a span says of its request, all at once: each time, the span makes room for
+// what is added.
 func (r *Request) describe(span trace.Span, failed []attribute.KeyValue) {
 	room, _ := spanAttributes.Get().(*[maxSpanAttributes]attribute.KeyValue)
 	defer spanAttributes.Put(room)
@@ -204,7 +210,8 @@ func (r *Request) describe(span trace.Span, failed []attribute.KeyValue) {
 	span.SetAttributes(append(attributes, failed...)...)
 }
 
-// knownReasons may appear on metrics. They are those of the gateway's own errors which say more than the code.
+// knownReasons may appear on metrics. They are those of the gateway's own errors which say more
+// than the code.
 var knownReasons = map[string]bool{ //nolint:gochecknoglobals // a constant set
 	string(upstream.Unreachable): true, string(upstream.Timeout): true, string(upstream.Denied): true,
 	string(upstream.RateLimited): true, string(upstream.Overloaded): true, string(upstream.BreakerOpen): true,
@@ -213,7 +220,8 @@ var knownReasons = map[string]bool{ //nolint:gochecknoglobals // a constant set
 	"malformed": true, "expired_key": true, "wrong_principal": true,
 }
 
-// knownReason returns the reason of an error of the gateway's own, "" where it has none that may appear on metrics.
+// knownReason returns the reason of an error of the gateway's own, "" where it has none that may
+// appear on metrics.
 func knownReason(err *wire.Error) string {
 	if err == nil {
 		return ""
@@ -256,7 +264,8 @@ const (
 	otherPrompts = "_OTHER"
 )
 
-// promptGets counts gets by prompt and outcome, for metrics and for the console's last hour. The zero value is ready.
+// promptGets counts gets by prompt and outcome, for metrics and for the console's last hour. The
+// zero value is ready.
 type promptGets struct {
 	mu     sync.Mutex // guards counts
 	counts map[string]map[audit.Outcome]int64
@@ -284,8 +293,9 @@ func (g *promptGets) count(name string, outcome audit.Outcome) {
 	counts[outcome]++
 }
 
-// PromptGets calls observe with how many gets of each prompt had each outcome. The name is empty for gets whose caller
-// sees no such prompt, and "_OTHER" for those of further prompts once there are 1000.
+// PromptGets calls observe with how many gets of each prompt had each outcome. The name is empty
+// for gets whose caller sees no such prompt, and "_OTHER" for those of further prompts once there
+// are 1000.
 func (h *Handler) PromptGets(observe func(prompt, outcome string, n int64)) {
 	h.gets.mu.Lock()
 	defer h.gets.mu.Unlock()
@@ -296,11 +306,12 @@ func (h *Handler) PromptGets(observe func(prompt, outcome string, n int64)) {
 	}
 }
 
-// headerTraceParent is the header without which there is no trace (W3C Trace Context), in Go's canonical spelling.
+// headerTraceParent is the header without which there is no trace (W3C Trace Context), in Go's
+// canonical spelling.
 const headerTraceParent = "Traceparent"
 
-// ExtractTrace returns ctx with the caller's trace context: that in _meta, which is nearer to the caller, or else that in
-// the headers, which may be nil.
+// ExtractTrace returns ctx with the caller's trace context: that in _meta, which is nearer to the
+// caller, or else that in the headers, which may be nil.
 func ExtractTrace(ctx context.Context, meta wire.Object, header http.Header) context.Context {
 	if parent, ok := meta.Text(wire.MetaTraceParent); ok {
 		carrier := propagation.MapCarrier{wire.MetaTraceParent: parent}

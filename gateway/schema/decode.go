@@ -13,7 +13,8 @@ import (
 const (
 	// maxDepth bounds the levels of a value.
 	maxDepth = 32
-	// maxNumber bounds the digits of a number and its exponent: an exact 1e999999999 would fill the memory.
+	// maxNumber bounds the digits of a number and its exponent: an exact 1e999999999 would fill the
+	// memory.
 	maxNumber = 1000
 )
 

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxProblems bounds the problems that are reported of one value, and maxText each text, in bytes: values may be large, and
-	// so may the constants of a schema.
+	// maxProblems bounds the problems that are reported of one value, and maxText each text, in
+	// bytes: values may be large, and so may the constants of a schema.
 	maxProblems = 5
 	maxText     = 200
 )
@@ -77,7 +77,8 @@ func innermost(leaves []*jsonschema.ValidationError, err *jsonschema.ValidationE
 	return leaves
 }
 
-// text returns the text of an error, with exact numbers: rounded, a number just beyond a bound would look like the bound.
+// text returns the text of an error, with exact numbers: rounded, a number just beyond a bound
+// would look like the bound.
 func text(err *jsonschema.ValidationError) string {
 	bound := func(keyword string, got, want *big.Rat) string {
 		return keyword + ": got " + decimal(got) + ", want " + decimal(want)

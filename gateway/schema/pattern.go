@@ -9,18 +9,20 @@ import (
 )
 
 const (
-	// maxPattern bounds one pattern, in bytes, and maxProgram all compiled patterns of a schema, in instructions.
+	// maxPattern bounds one pattern, in bytes, and maxProgram all compiled patterns of a schema, in
+	// instructions.
 	maxPattern = 2 << 10
 	maxProgram = 20_000
-	// maxMatch bounds a match, in bytes times instructions, to which RE2's running time is proportional.
+	// maxMatch bounds a match, in bytes times instructions, to which RE2's running time is
+	// proportional.
 	maxMatch = 1 << 26
 )
 
 // patterns compiles the regular expressions of one schema.
 type patterns struct {
 	meter *meter
-	// size is the size of all patterns so far, in instructions, or unlimited once the schema is compiled: patterns that come
-	// later are values, checked for being patterns.
+	// size is the size of all patterns so far, in instructions, or unlimited once the schema is
+	// compiled: patterns that come later are values, checked for being patterns.
 	size int
 }
 

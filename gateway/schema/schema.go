@@ -15,7 +15,8 @@ import (
 const (
 	// MaxSize bounds a schema, in bytes.
 	MaxSize = 64 << 10
-	// maxSubschemas bounds the objects in a schema, and thereby the recursion on each level of a value.
+	// maxSubschemas bounds the objects in a schema, and thereby the recursion on each level of a
+	// value.
 	maxSubschemas = 1000
 	// maxValue bounds an object or array that is checked, in bytes.
 	maxValue = 256 << 10
@@ -23,7 +24,8 @@ const (
 	budget = 250 * time.Millisecond
 )
 
-// Schema is a compiled schema. It is safe for concurrent use, but checks against one schema take turns.
+// Schema is a compiled schema. It is safe for concurrent use, but checks against one schema take
+// turns.
 type Schema struct {
 	root *jsonschema.Schema
 	// turn is held by the check that runs, whose deadline the meter has.
@@ -59,7 +61,8 @@ func Compile(raw jsontext.Value) (_ *Schema, err error) {
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.UseLoader(noLoader{})
 	compiler.UseRegexpEngine(patterns.compile)
-	// The vocabulary adds no keyword. It is the only hook through which the compiler shows each subschema.
+	// The vocabulary adds no keyword. It is the only hook through which the compiler shows each
+	// subschema.
 	compiler.RegisterVocabulary(&jsonschema.Vocabulary{
 		URL: "urn:promptweir:seen",
 		Compile: func(ctx *jsonschema.CompilerContext, _ map[string]any) (jsonschema.SchemaExt, error) {
@@ -87,8 +90,8 @@ type noLoader struct{}
 
 func (noLoader) Load(string) (any, error) { return nil, ErrExternal }
 
-// explain turns the compiler's errors for references and dialects into ours, on which callers branch: such a schema must not
-// be treated as one that allows everything.
+// explain turns the compiler's errors for references and dialects into ours, on which callers
+// branch: such a schema must not be treated as one that allows everything.
 func explain(err error, document any) error {
 	var unloaded *jsonschema.LoadURLError
 	if !errors.As(err, &unloaded) {
@@ -101,8 +104,8 @@ func explain(err error, document any) error {
 	return fmt.Errorf("%w: %s", ErrExternal, clip(unloaded.URL))
 }
 
-// Check returns nil if the value satisfies the schema, and an [*Invalid] if it does not. Any other error means that the value
-// could not be checked.
+// Check returns nil if the value satisfies the schema, and an [*Invalid] if it does not. Any other
+// error means that the value could not be checked.
 func (s *Schema) Check(ctx context.Context, raw jsontext.Value) (err error) {
 	// Strings and numbers are bounded elsewhere, by maxMatch and maxNumber.
 	if kind := raw.Kind(); (kind == '{' || kind == '[') && len(raw) > maxValue {
@@ -151,7 +154,8 @@ var (
 	errTooCostly = errors.New("the value takes too long to check")
 )
 
-// meter ends a check that takes too long, by a panic that [Schema.Check] recovers: the validator takes no context.
+// meter ends a check that takes too long, by a panic that [Schema.Check] recovers: the validator
+// takes no context.
 type meter struct{ deadline time.Time }
 
 // spend panics once the deadline has passed.
@@ -161,8 +165,9 @@ func (m *meter) spend() {
 	}
 }
 
-// watch makes each evaluation of a schema look at the clock first. The schema becomes one that refers to its former self and
-// asserts a format, which is the hook: the validator calls it before it follows the reference.
+// watch makes each evaluation of a schema look at the clock first. The schema becomes one that
+// refers to its former self and asserts a format, which is the hook: the validator calls it before
+// it follows the reference.
 func (m *meter) watch(s *jsonschema.Schema) {
 	was := *s
 	// By reflection, so that keywords which a later version of the library adds are cleared too.

@@ -191,7 +191,8 @@ func (l *legacyExchange) serveStream() {
 		changed := wire.AppendNotification(nil, wire.PromptsListChanged, nil)
 		switch {
 		case last != "" && !isAbout(last, view):
-			// Not after an event with only this id, from which the client would go on without the change.
+			// Not after an event with only this id, from which the client would go on without the
+			// change.
 			out.event(ids.next(view), changed)
 		case s.Revision >= wire.Rev20251125: // clients of that revision know events without data
 			out.event(ids.next(view), nil)

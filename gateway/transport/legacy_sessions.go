@@ -12,17 +12,20 @@ import (
 const (
 	// sweepInterval is how often expired sessions are forgotten.
 	sweepInterval = time.Minute
-	// maxEnded bounds the sessions that are remembered as ended. Beyond it one is forgotten, and its id valid again.
+	// maxEnded bounds the sessions that are remembered as ended. Beyond it one is forgotten, and
+	// its id valid again.
 	maxEnded = 100_000
-	// maxLogLevels bounds the sessions whose log level is known. Beyond it one is forgotten, and gets no more log messages.
+	// maxLogLevels bounds the sessions whose log level is known. Beyond it one is forgotten, and
+	// gets no more log messages.
 	maxLogLevels = 100_000
 )
 
 // sessionID is the random id of a sealed session.
 type sessionID = [16]byte
 
-// legacySessions is what this replica knows of Streamable HTTP's legacy sessions beyond their sealed ids: which have ended
-// before they expired, the stream of each and the level of log messages that each wants. The zero value is ready.
+// legacySessions is what this replica knows of Streamable HTTP's legacy sessions beyond their
+// sealed ids: which have ended before they expired, the stream of each and the level of log
+// messages that each wants. The zero value is ready.
 type legacySessions struct {
 	mu      sync.Mutex              // guards what follows
 	ended   map[sessionID]time.Time // when each would have expired
@@ -43,8 +46,8 @@ func (l *legacySessions) logLevel(id sessionID) string {
 	return l.levels[id].level
 }
 
-// setLogLevel sets a session's level. It returns when that was, later than before whatever another replica's clock says, and
-// whether it made a difference.
+// setLogLevel sets a session's level. It returns when that was, later than before whatever another
+// replica's clock says, and whether it made a difference.
 func (l *legacySessions) setLogLevel(id sessionID, expires time.Time, level string) (set time.Time, changed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,8 +122,8 @@ func (l *legacySessions) end(id sessionID, expires time.Time) {
 	}
 }
 
-// addStream returns the context of a session's stream. Leave must be called when the stream ends. A new
-// stream ends the session's previous one, so that nothing is sent twice.
+// addStream returns the context of a session's stream. Leave must be called when the stream ends. A
+// new stream ends the session's previous one, so that nothing is sent twice.
 func (l *legacySessions) addStream(ctx context.Context, s *seal.Session) (_ context.Context, leave func()) {
 	ctx, cancel := withExpiry(ctx, s.Expires)
 	l.mu.Lock()

@@ -12,18 +12,18 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// With replicas, a client's next message may reach one that does not have what it is about. It is passed
-// on to the one that does:
+// With replicas, a client's next message may reach one that does not have what it is about. It is
+// passed on to the one that does:
 //
 //	a reply to a server request       to the replica that sent it, which the id names
 //	a cancellation                    to all: the client has chosen the id
 //	a post to a session of HTTP+SSE   to the replica of its stream, which the session's id names
 //
-// The end of a session and its log level are announced to all. A get that is repeated with replies is
-// passed on by package requests.
+// The end of a session and its log level are announced to all. A get that is repeated with replies
+// is passed on by package requests.
 
-// Topics of messages to peer replicas. The level of log messages has one of its own, so that clients that
-// change it often do not push out which sessions have ended.
+// Topics of messages to peer replicas. The level of log messages has one of its own, so that
+// clients that change it often do not push out which sessions have ended.
 const (
 	topicReply   = "reply"
 	topicCancel  = "cancel"
@@ -49,15 +49,16 @@ type cancellation struct {
 	Reason  string         `json:"reason,omitzero"`
 }
 
-// post is what a client posts to a session of HTTP+SSE. Without a body it asks whether the session is
-// there.
+// post is what a client posts to a session of HTTP+SSE. Without a body it asks whether the session
+// is there.
 type post struct {
 	ID    string         `json:"id"`
 	Owner string         `json:"owner"`
 	Body  jsontext.Value `json:"body,omitzero"`
 }
 
-// ended is the end of a legacy session of Streamable HTTP, or the level of log messages that it wants.
+// ended is the end of a legacy session of Streamable HTTP, or the level of log messages that it
+// wants.
 type ended struct {
 	Session sessionID `json:"session"`
 	Expires time.Time `json:"expires"`
@@ -65,7 +66,8 @@ type ended struct {
 	Set     time.Time `json:"set,omitzero"`
 }
 
-// handlePeers has this replica do what its peers pass on, and what is done to a session at one of them.
+// handlePeers has this replica do what its peers pass on, and what is done to a session at one of
+// them.
 func (t *Transport) handlePeers() {
 	t.peers.Handle(topicReply, func(_ context.Context, read func(any) error) any {
 		var r reply
@@ -136,8 +138,8 @@ func (t *Transport) setLogLevel(id sessionID, expires time.Time, level string) {
 	}
 }
 
-// passOn passes a reply or cancellation that nothing here waits for on to the replica that it is for.
-// It returns false for a reply that did not arrive there.
+// passOn passes a reply or cancellation that nothing here waits for on to the replica that it is
+// for. It returns false for a reply that did not arrive there.
 func (t *Transport) passOn(ctx context.Context, session sessionID, request *requests.Request) bool {
 	m := &request.Message
 	if m.IsResponse() {
@@ -146,7 +148,8 @@ func (t *Transport) passOn(ctx context.Context, session sessionID, request *requ
 		if replica == "" {
 			return true // nobody waits for it
 		}
-		// Called and not published: a person has answered, and the client has to know where that is lost.
+		// Called and not published: a person has answered, and the client has to know where that is
+		// lost.
 		var arrived bool
 		err := t.peers.Call(ctx, replica, topicReply, request.Caller.Principal.Key(), reply{session, encodeReply(m)}, &arrived)
 		return err == nil && arrived
@@ -175,8 +178,8 @@ const (
 	postTooMany posted = "too many" // too many posts of the principal wait for sessions that take none
 )
 
-// passPost passes what a client posts on to the replica that has its session of HTTP+SSE. That is asked
-// first: a client can make up a session, and the store would keep for nobody what it posts.
+// passPost passes what a client posts on to the replica that has its session of HTTP+SSE. That is
+// asked first: a client can make up a session, and the store would keep for nobody what it posts.
 func (x *exchange) passPost(id, owner string, body []byte) posted {
 	replica := requests.PeerIn(id, x.t.peers)
 	if replica == "" {
