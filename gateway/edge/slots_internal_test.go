@@ -134,7 +134,47 @@ func TestLedger_ManyNetworksOfOneSiteAreOneClient(t *testing.T) {
 	}
 }
 
-// An eviction must not cost more the more addresses there are: whoever floods the gateway with connections pays for each.
+// A site is ranked as one client from the moment at which it has eight networks, and no longer.
+func TestLedger_RanksASiteByItsNetworksOfThisMoment(t *testing.T) {
+	fill := func() (c clients, site, neighbour []*Conn) {
+		c = newClients(t, 20)
+		for i := range 4 {
+			neighbour = append(neighbour, c.listen("2001:db8:1::"+strconv.Itoa(i+1)))
+		}
+		for i := range 16 {
+			site = append(site, c.listen(fmt.Sprintf("2001:db8:2:%x::1", i%crowd)))
+		}
+		return c, site, neighbour
+	}
+	t.Run("one network less", func(t *testing.T) {
+		c, site, neighbour := fill()
+		for _, i := range []int{0, crowd} { // both connections of one network
+			_ = site[i].Close()
+		}
+		for i := range 3 {
+			c.listen("192.0.2." + strconv.Itoa(i))
+		}
+		c.wantOpen(14, site...)
+		c.wantOpen(3, neighbour...)
+	})
+	t.Run("one network more", func(t *testing.T) {
+		c, site, neighbour := fill()
+		for _, i := range []int{0, crowd} {
+			_ = site[i].Close()
+		}
+		if _, ok := c.ledger.Count("2001:db8:2:0::/64", Streams, 0); !ok { // it holds something again
+			t.Fatal("a stream is refused")
+		}
+		for i := range 3 {
+			c.listen("192.0.2." + strconv.Itoa(i))
+		}
+		c.wantOpen(13, site...)
+		c.wantOpen(4, neighbour...)
+	})
+}
+
+// An eviction must not cost more the more addresses there are: whoever floods the gateway with
+// connections pays for each.
 func TestRanking_FindsTheLargestAmongMany(t *testing.T) {
 	var r ranking
 	accounts := make([]*account, 1000)
