@@ -67,8 +67,10 @@ type parked struct {
 // parkedGet is one of them.
 type parkedGet struct {
 	principal string
-	first     *Request // whose capabilities count
-	cancel    context.CancelCauseFunc
+	// owner is whom the get costs, while it has a request and after that.
+	owner  string
+	first  *Request // whose capabilities count
+	cancel context.CancelCauseFunc
 	// asked holds at most one mark: there may be server requests for the client.
 	asked chan struct{}
 	// done is closed when the call is over, with the outcome or err.
@@ -101,7 +103,7 @@ func (p *parked) begin(
 ) (outcome, error) {
 	detached, cancel := context.WithCancelCause(context.WithoutCancel(ctx)) // it outlasts this request
 	g := &parkedGet{
-		principal: r.Caller.Principal.Key(), first: r, cancel: cancel, attached: r,
+		principal: r.Caller.Principal.Key(), owner: r.Key(), first: r, cancel: cancel, attached: r,
 		asked: make(chan struct{}, 1), done: make(chan struct{}), pending: map[string]pendingRequest{},
 	}
 	relay := r.upstreamRelay(ctx)
@@ -114,7 +116,7 @@ func (p *parked) begin(
 		if !p.reserve(g) {
 			return nil, wire.NewError(wire.InternalError, "Too many requests to clients are waiting for a reply")
 		}
-		return g.sendServerRequest(ctx, method, params)
+		return p.sendServerRequest(ctx, g, method, params)
 	}
 	go func() {
 		defer p.running.Done()
@@ -217,7 +219,7 @@ func (g *parkedGet) detach() wire.Object {
 func (p *parked) park(g *parkedGet, requests wire.Object) (outcome, error) {
 	if r := g.first; r.Size >= edge.Least && g.held == (edge.Hold{}) {
 		var ok bool
-		if g.held, ok = p.ledger.Acquire(r.Snapshot.Config.Gateway.MaxBuffered, r.Key(), "", r.Size); !ok {
+		if g.held, ok = p.ledger.Acquire(r.Snapshot.Config.Gateway.MaxBuffered, g.owner, "", r.Size); !ok {
 			p.remove(g, nil)
 			return outcome{}, Overloaded("Too many large requests wait for their client: send it again later")
 		}
@@ -321,12 +323,20 @@ func (g *parkedGet) relayNotification(ctx context.Context, method string, params
 }
 
 // sendServerRequest includes a server request in the client's next result and waits for the client
-// to come back.
-func (g *parkedGet) sendServerRequest(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
+// to come back. The owner of the get pays for the server request, however small it is: there is no
+// connection whose buffers it would fit into.
+func (p *parked) sendServerRequest(
+	ctx context.Context, g *parkedGet, method string, params jsontext.Value,
+) (jsontext.Value, error) {
 	params, err := g.first.serverRequestParams(ctx, method, params)
 	if err != nil {
 		return nil, err
 	}
+	held, ok := p.ledger.Acquire(g.first.Snapshot.Config.Gateway.MaxBuffered, g.owner, "", len(params))
+	if !ok {
+		return nil, wire.NewError(wire.InternalError, "Too much waits for the client's reply: ask for less")
+	}
+	defer held.Release()
 	request := wire.Object{}.With("method", wire.Quote(method))
 	if params != nil {
 		request = request.With("params", params)

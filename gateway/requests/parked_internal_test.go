@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
@@ -33,14 +35,15 @@ func rootsCall(ctx context.Context, c *upstream.Relay) (outcome, error) {
 
 func modernGet(principal string) *Request {
 	return &Request{
-		Revision: wire.Rev20260728, Caller: snapshot.Caller{Principal: policy.Principal{Subject: principal}}, Relay: NewRelayQueue(),
-		Capabilities: wire.Roots,
+		Revision: wire.Rev20260728, Caller: snapshot.Caller{Principal: policy.Principal{Subject: principal}},
+		Relay: NewRelayQueue(), Capabilities: wire.Roots,
+		Snapshot: &snapshot.Snapshot{Generation: &snapshot.Generation{Config: &config.Config{}}},
 	}
 }
 
 func TestParked_AreBounded(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		var p parked
+		p := parked{ledger: edge.New(edge.Options{})}
 		get := func(who string) (outcome, error) {
 			return p.begin(t.Context(), modernGet(who), rootsCall)
 		}

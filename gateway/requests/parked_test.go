@@ -55,8 +55,8 @@ func TestParked_ResumesForItsOwnCallerOnly(t *testing.T) {
 	refused("a second time", ann("prompts/get", resumed(state, responses)))
 }
 
-// Over a connection without a tag for server requests, a principal's calls take turns. A principal who does not reply
-// keeps only its own next calls waiting.
+// Over a connection without a tag for server requests, a principal's calls take turns. A principal
+// who does not reply keeps only its own next calls waiting.
 func TestParked_BlocksOnlyItsOwnPrincipal(t *testing.T) {
 	text := requestingUpstream(t, "stdio-legacy", "timeout = \"5s\"")
 	s := gatewaytest.Serve(t, "auth {\n"+gatewaytest.Token("ann")+gatewaytest.Token("bob")+"}\n"+gatewaytest.Team("a", `"user:ann", "user:bob"`, text))
@@ -88,23 +88,34 @@ func TestParked_EndsWhenItsServerRequestIsScreened(t *testing.T) {
 	upstreamtest.Eventually(t, "the server's get is cancelled", func() bool { return p.AbandonedGets() == 1 })
 }
 
-// A get that waits for its client keeps its message in memory, although its request is over.
+// A get that waits for its client keeps its message in memory, although its request is over, and
+// what its server asks.
 func TestParked_CountsWhatItKeeps(t *testing.T) {
-	p := gatewaytest.NewRequestingPeer(t, gatewaytest.FormElicitation)
-	s := gatewaytest.Serve(t, "gateway { max_buffered = \"16777216\" }\nauth {\n"+gatewaytest.Token("ann")+"}\n"+
-		gatewaytest.Team("a", `"user:ann"`, "", p.Peer))
-	ann := s.ModernWith("ann", `{"elicitation":{}}`)
-	const most = 4 // of 1 MiB each, in a quarter of max_buffered
-	large := strings.Replace(gatewaytest.GetParams("up.ask"), "{", "{"+strings.Repeat(" ", 1<<20-2000), 1)
-	var asked gatewaytest.Response
-	for range most {
-		asked = ann("prompts/get", large)
-		asked.Want(t, 200, `"input_required"`)
+	const large = 1<<20 - 2000
+	for name, test := range map[string]struct {
+		blanks, question string
+		most             int // of 1 MiB each, in a quarter of max_buffered
+	}{
+		"message":        {strings.Repeat(" ", large), "Who?", 4},
+		"server request": {"", strings.Repeat("x", large), 3}, // since the result has it, too
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := gatewaytest.NewRequestingPeer(t, strings.Replace(gatewaytest.FormElicitation, "Who?", test.question, 1))
+			s := gatewaytest.Serve(t, "gateway { max_buffered = \"16777216\" }\nauth {\n"+gatewaytest.Token("ann")+"}\n"+
+				gatewaytest.Team("a", `"user:ann"`, "", p.Peer))
+			ann := s.ModernWith("ann", `{"elicitation":{}}`)
+			get := strings.Replace(gatewaytest.GetParams("up.ask"), "{", "{"+test.blanks, 1)
+			var asked gatewaytest.Response
+			for range test.most {
+				asked = ann("prompts/get", get)
+				asked.Want(t, 200, `"input_required"`)
+			}
+			ann("prompts/get", get).Want(t, 200, `"reason":"overloaded"`)
+			upstreamtest.Eventually(t, "the get that is refused is cancelled", func() bool { return p.AbandonedGets() == 1 })
+			ann("prompts/get", resumed(asked.RequestState(t), asked.InputResponses(t, `{"action":"decline"}`))).Want(t, 200, `"complete"`)
+			ann("prompts/get", get).Want(t, 200, `"input_required"`) // there is room again
+		})
 	}
-	ann("prompts/get", large).Want(t, 200, `"reason":"overloaded"`)
-	upstreamtest.Eventually(t, "the get that is refused is cancelled", func() bool { return p.AbandonedGets() == 1 })
-	ann("prompts/get", resumed(asked.RequestState(t), asked.InputResponses(t, `{"action":"decline"}`))).Want(t, 200, `"complete"`)
-	ann("prompts/get", large).Want(t, 200, `"input_required"`) // there is room again
 }
 
 func resumed(state, responses string) string {
