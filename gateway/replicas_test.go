@@ -3,6 +3,7 @@
 package gateway_test
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -241,7 +242,8 @@ func TestLogLevel_HoldsAtAllReplicas(t *testing.T) {
 	}
 }
 
-// awaitHearing waits until each replica hears what the others send: a subscription is made after the store is here.
+// awaitHearing waits until each replica hears what the others send: a subscription is made after
+// the store is here.
 func awaitHearing(t *testing.T, store *clustertest.Store, replicas int) {
 	t.Helper()
 	upstreamtest.Eventually(t, "the replicas listen", func() bool {
@@ -274,16 +276,26 @@ func TestReply_IsRefusedWhereTheReplicaThatAskedCannotBeReached(t *testing.T) {
 	store, p := clustertest.Start(t), gatewaytest.NewRequestingPeer(t, gatewaytest.FormElicitation)
 	replicas := serveReplicas(t, store, 2, "gateway { %CLUSTER% }\n"+gatewaytest.Team("a", "", "", p.Peer))
 	awaitHearing(t, store, 2)
-	c := replicas[0].LegacyWith("2025-06-18", "", `{"elicitation":{}}`)
-	stream := c.GetStream("7", gatewaytest.GetParams("up.ask"))
-	id := stream.WantElicitation("2025-06-18")
+	type asked struct {
+		c      *gatewaytest.Client
+		stream *gatewaytest.Stream
+		reply  string
+	}
+	var all []asked
+	for revision, format := range map[string]string{"2025-06-18": "%s", "2025-03-26": "[%s]"} { // which has batches
+		c := replicas[0].LegacyWith(revision, "", `{"elicitation":{}}`)
+		stream := c.GetStream("7", gatewaytest.GetParams("up.ask"))
+		reply := `{"jsonrpc":"2.0","id":` + stream.WantElicitation(revision) + `,"result":{"action":"accept","content":{"name":"ann"}}}`
+		all = append(all, asked{c, stream, fmt.Sprintf(format, reply)})
+	}
 	store.Kill()
 	awaitStore(t, false, replicas...)
-	reply := `{"jsonrpc":"2.0","id":` + id + `,"result":{"action":"accept","content":{"name":"ann"}}}`
-	gatewaytest.Send(t, http.MethodPost, replicas[1].URL, reply, c.Headers).Want(t, http.StatusServiceUnavailable, "send the reply again")
-	gatewaytest.Send(t, http.MethodPost, replicas[0].URL, reply, c.Headers).Want(t, http.StatusAccepted)
-	if data := stream.Next().Data; !strings.Contains(data, "ann") {
-		t.Errorf("result %s, want the reply to the replica that asked", data)
+	for _, a := range all {
+		gatewaytest.Send(t, http.MethodPost, replicas[1].URL, a.reply, a.c.Headers).Want(t, http.StatusServiceUnavailable, "send the reply again")
+		gatewaytest.Send(t, http.MethodPost, replicas[0].URL, a.reply, a.c.Headers).Want(t, http.StatusAccepted)
+		if data := a.stream.Next().Data; !strings.Contains(data, "ann") {
+			t.Errorf("result %s, want the reply to the replica that asked", data)
+		}
 	}
 }
 
@@ -332,7 +344,8 @@ func TestHTTPSSE_PostsReachTheStreamFromAnyReplica(t *testing.T) {
 	for i := range 10 {
 		c.WantMessage(`"id":` + strconv.Itoa(i))
 	}
-	// For another principal, and after its end, the session does not exist, whichever replica is asked.
+	// For another principal, and after its end, the session does not exist, whichever replica is
+	// asked.
 	ping := `{"jsonrpc":"2.0","id":9,"method":"ping"}`
 	for range 3 {
 		elsewhere()
@@ -414,7 +427,8 @@ func TestParked_PassesOnAsMuchAsAServerMaySend(t *testing.T) {
 	}
 }
 
-// Without the store, a client that comes back to the replica that asked is served, and at another one gets the error of today.
+// Without the store, a client that comes back to the replica that asked is served, and at another
+// one gets the error of today.
 func TestParked_WithoutTheStore(t *testing.T) {
 	store, p := clustertest.Start(t), gatewaytest.NewRequestingPeer(t, gatewaytest.FormElicitation)
 	replicas := serveReplicas(t, store, 2, "gateway { %CLUSTER% }\n"+gatewaytest.Team("a", "", "", p.Peer))
@@ -458,7 +472,8 @@ func wantDrained(t *testing.T, drained bool, replicas ...*gatewaytest.Server) {
 	}
 }
 
-// A drain holds as long as any replica lives that knows it, whatever becomes of the store; the last one's end is its end.
+// A drain holds as long as any replica lives that knows it, whatever becomes of the store; the last
+// one's end is its end.
 func TestDrain_LastsAsLongAsAReplicaThatKnowsIt(t *testing.T) {
 	t.Parallel()
 	store, p, q := clustertest.Start(t), gatewaytest.NewPeer(t, "p", "a"), gatewaytest.NewPeer(t, "q", "b")
@@ -478,7 +493,8 @@ func TestDrain_LastsAsLongAsAReplicaThatKnowsIt(t *testing.T) {
 	fourth := start()
 	wantDrained(t, true, fourth)
 
-	// It knows, beside what it was told, when that was done: what somebody has missed meanwhile counts as well.
+	// It knows, beside what it was told, when that was done: what somebody has missed meanwhile
+	// counts as well.
 	drain(t, third, "p", false)
 	wantDrained(t, false, fourth)
 	drain(t, fourth, "p", true)

@@ -25,16 +25,26 @@ func (l *legacyExchange) serveBatch(batch []jsontext.Value) {
 		x.refuse(http.StatusBadRequest, nil, wire.NoBatches())
 		return
 	}
-	s := l.session()
+	s, lost := l.session(), false
 	s.setLogLevel = l.logLevelSetter()
 	responses, release := runBatch(readBatch(batch, func(request *requests.Request) job {
 		request.Caller, request.Snapshot = l.caller, x.snapshot
 		request.Revision, request.Session = l.sealed.Revision, l.sealed.ID
-		request.Software = s.software
-		return l.acceptBatched(&s, request)
+		request.Software, request.Client = s.software, x
+		if request.Message.IsRequest() {
+			return l.acceptBatched(&s, request)
+		}
+		if !s.receive(x.r.Context(), request) { // the others of the batch are handled all the same
+			lost = true
+		}
+		return nil
 	}))
 	defer release()
-	if responses == nil {
+	switch {
+	case responses == nil && lost:
+		x.refuseAtOnce(replyLost)
+		return
+	case responses == nil:
 		x.w.WriteHeader(http.StatusAccepted)
 		return
 	}
@@ -42,15 +52,10 @@ func (l *legacyExchange) serveBatch(batch []jsontext.Value) {
 	_ = writeThrough(x.r.Context(), x.w, time.Now(), http.StatusOK, responses)
 }
 
-// acceptBatched returns the job of one message of a batch, nil for one that needs no response.
-// Responses come together at the end, so nothing can be relayed before one of them.
+// acceptBatched returns the job of one request of a batch. Responses come together at the end, so
+// nothing can be relayed before one of them.
 func (l *legacyExchange) acceptBatched(s *session, request *requests.Request) job {
 	x := l.x
-	request.Client = x
-	if !request.Message.IsRequest() {
-		_ = s.receive(x.r.Context(), request) // the others of the batch are answered all the same
-		return nil
-	}
 	request.SetLogLevel = s.setLogLevel
 	ctx := requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header)
 	ctx, begun := s.inFlight.begin(ctx, s.id, request.Message.ID)
