@@ -2,57 +2,129 @@ package transport
 
 import (
 	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/promptweir/promptweir/gateway/edge"
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
-// Posts that other replicas pass on wait for a session whose client does not read: of each principal a few, so that others' are served.
-func TestPost_WaitsForAFewOfEachPrincipal(t *testing.T) {
-	transport := Transport{ledger: edge.New(edge.Options{})}
-	add := func(owner string) (id string, posts chan incoming) {
-		posts = make(chan incoming)
-		return transport.sseSessions.add(&sseSession{owner: owner, posts: posts, over: make(chan struct{})}, ""), posts
-	}
-	ofAnn, _ := add("ann")
-	ofBob, bobs := add("bob")
-	ping := []byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
-	ctx, leave := context.WithCancel(t.Context())
-	var waiting sync.WaitGroup
-	for range maxPosts {
-		waiting.Go(func() {
-			if outcome := transport.post(ctx, post{ofAnn, "ann", ping}); outcome != postUnknown {
-				t.Errorf("outcome %s of a post whose client has left, want %s", outcome, postUnknown)
-			}
-		})
-	}
-	for deadline := time.Now().Add(time.Minute); mayWait(&transport, "ann", maxPosts) && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
-	}
-	if outcome := transport.post(ctx, post{ofAnn, "ann", ping}); outcome != postTooMany {
-		t.Errorf("outcome %s of one post more, want %s", outcome, postTooMany)
-	}
-	waiting.Go(func() { <-bobs })
-	if outcome := transport.post(ctx, post{ofBob, "bob", ping}); outcome != postTaken {
-		t.Errorf("outcome %s of another principal's post, want %s", outcome, postTaken)
-	}
-	if outcome := transport.post(ctx, post{ofBob, "ann", ping}); outcome != postUnknown {
-		t.Errorf("outcome %s of a post to another principal's session, want %s", outcome, postUnknown)
-	}
-	leave()
-	waiting.Wait()
-	if !mayWait(&transport, "ann", 1) || !mayWait(&transport, "bob", 1) {
-		t.Error("a post counts that does not wait any more")
-	}
+// addSSE adds a session of HTTP+SSE whose client's posts are read from a channel.
+func addSSE(t *Transport, owner string) (id string, posts chan incoming) {
+	posts = make(chan incoming)
+	session := &sseSession{owner: owner, posts: posts, over: make(chan struct{})}
+	return t.sseSessions.add(session, t.replies.replica), posts
 }
 
-// mayWait reports whether fewer than so many posts of a principal wait.
-func mayWait(t *Transport, owner string, most int) bool {
-	release, ok := t.ledger.Count(owner, edge.Posts, most)
-	if ok {
-		release()
+// Posts that other replicas pass on wait for a session whose client does not read: of each
+// principal a few, so that others' are served.
+func TestPost_WaitsForAFewOfEachPrincipal(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		transport := &Transport{ledger: edge.New(edge.Options{})}
+		ofAnn, _ := addSSE(transport, "ann")
+		ofBob, bobs := addSSE(transport, "bob")
+		ping := []byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+		ctx, leave := context.WithCancel(t.Context())
+		var waiting sync.WaitGroup
+		for range maxPosts {
+			waiting.Go(func() {
+				if outcome := transport.post(ctx, post{ofAnn, "ann", ping}); outcome != postUnknown {
+					t.Errorf("outcome %s of a post whose client has left, want %s", outcome, postUnknown)
+				}
+			})
+		}
+		synctest.Wait()
+		if outcome := transport.post(ctx, post{ofAnn, "ann", ping}); outcome != postTooMany {
+			t.Errorf("outcome %s of one post more, want %s", outcome, postTooMany)
+		}
+		waiting.Go(func() { <-bobs })
+		if outcome := transport.post(ctx, post{ofBob, "bob", ping}); outcome != postTaken {
+			t.Errorf("outcome %s of another principal's post, want %s", outcome, postTaken)
+		}
+		if outcome := transport.post(ctx, post{ofBob, "ann", ping}); outcome != postUnknown {
+			t.Errorf("outcome %s of a post to another principal's session, want %s", outcome, postUnknown)
+		}
+		leave()
+		waiting.Wait()
+		for _, who := range []string{"ann", "bob"} {
+			if _, ok := transport.ledger.Count(who, edge.Posts, 1); !ok {
+				t.Errorf("a post of %s counts that does not wait any more", who)
+			}
+		}
+	})
+}
+
+// neighbour is one of two replicas in one process, which calls the other one's handlers.
+type neighbour struct {
+	name     string
+	handlers map[string]func(context.Context, func(any) error) any
+	other    *neighbour
+	// calls are the topics of the calls to the other one; longest is the size of their largest
+	// question, in bytes.
+	calls   []string
+	longest int
+}
+
+func (n *neighbour) Name() string               { return n.name }
+func (*neighbour) Publish(string, string, any)  {}
+func (*neighbour) Announce(topic string, _ any) {}
+func (n *neighbour) Handle(topic string, handle func(context.Context, func(any) error) any) {
+	n.handlers[topic] = handle
+}
+
+func (n *neighbour) Call(ctx context.Context, _, topic, _ string, question, answer any) error {
+	asked, err := json.Marshal(question)
+	if err != nil {
+		return err
 	}
-	return ok
+	n.calls, n.longest = append(n.calls, topic), max(n.longest, len(asked))
+	got, err := json.Marshal(n.other.handlers[topic](ctx, func(message any) error { return json.Unmarshal(asked, message) }))
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(got, answer)
+}
+
+// A client can make up sessions and send large bodies to them: the replica that is to have the
+// session is asked for it and for its owner before a body is sent.
+func TestPassPost_AsksForSessionAndOwnerBeforeItSendsABody(t *testing.T) {
+	here := &neighbour{name: "here", handlers: map[string]func(context.Context, func(any) error) any{}}
+	there := &neighbour{name: "also", handlers: map[string]func(context.Context, func(any) error) any{}}
+	here.other, there.other = there, here
+	var replicas []*Transport
+	for _, n := range []*neighbour{here, there} {
+		replica := &Transport{peers: n, ledger: edge.New(edge.Options{})}
+		replica.replies.replica = n.name
+		replica.handlePeers()
+		replicas = append(replicas, replica)
+	}
+	ofAnn, posts := addSSE(replicas[1], "ann")
+	go func() { <-posts }()
+	body := []byte(`{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 1<<20) + `","method":"ping"}`)
+	for _, test := range []struct {
+		session, owner string
+		want           posted
+		calls          []string
+	}{
+		{"MADEUP.also", "ann", postUnknown, []string{topicSession}},
+		{ofAnn, "bob", postUnknown, []string{topicSession}},
+		{"MADEUP.here", "ann", postUnknown, nil},
+		{"MADEUP", "ann", postUnknown, nil},
+		{ofAnn, "ann", postTaken, []string{topicSession, topicPost}},
+	} {
+		here.calls, here.longest = nil, 0
+		x := &exchange{t: replicas[0], r: httptest.NewRequestWithContext(t.Context(), http.MethodPost, ssePath, nil)}
+		if got := x.passPost(test.session, test.owner, body); got != test.want || !slices.Equal(here.calls, test.calls) {
+			t.Errorf("a post of %s to %s: %s after %q, want %s after %q", test.owner, test.session, got, here.calls, test.want, test.calls)
+		}
+		if test.want != postTaken && here.longest > 1<<10 {
+			t.Errorf("a post of %s to %s: %d bytes are sent", test.owner, test.session, here.longest)
+		}
+	}
 }
