@@ -97,6 +97,10 @@ func (k *call) try(
 	if err != nil {
 		return Result{}, err
 	}
+	isLost := true // also where a panic ends the call: the server may have more to send for it
+	if pooled != nil {
+		defer func() { pool.release(pooled, isLost) }()
+	}
 	// Measured only now: waiting for a session is not the server's time.
 	share := d.Left()
 	err = errPanicked // for the attempt, whose end must be noted even where a panic ends it
@@ -106,16 +110,11 @@ func (k *call) try(
 	// A server of both eras may refuse a ping of the legacy one and be there all the same.
 	if pool == conn.pool && client.MayRefuseEra(err) && !client.Started(err) {
 		if lost := session.Ping(ctx); errors.Is(lost, client.ErrSessionLost) {
-			if pooled != nil {
-				pool.release(pooled, true)
-			}
 			k.endpoint.health.Check() // the session of this connection, too, has to be replaced
 			return Result{}, lost
 		}
 	}
-	if pooled != nil {
-		isLost := errors.Is(err, client.ErrSessionLost)
-		pool.release(pooled, isLost)
+	if isLost = errors.Is(err, client.ErrSessionLost); pooled != nil {
 		switch {
 		case !isLost || client.Started(err):
 		case again:
