@@ -84,9 +84,18 @@ func (h *Handler) Traced() bool { return h.metrics.traced }
 
 // Handle carries a request out and returns its response, whose JSON begins in the memory of buffer.
 // [Response.Release] must be called in the end.
-func (h *Handler) Handle(ctx context.Context, r *Request, buffer []byte) Response {
+func (h *Handler) Handle(ctx context.Context, r *Request, buffer []byte) (out Response) {
+	var broke error // beside result, which has a recovery of its own, so that a panic there is recorded
+	defer func() {
+		if broke != nil {
+			out.Release()
+			refusal := wireError(ctx, h.logger, broke)
+			out = Response{JSON: wire.AppendError(nil, r.Message.ID, refusal), Code: refusal.Code}
+		}
+	}()
+	defer recovered(&broke)
 	ctx = h.metrics.start(ctx, r)
-	out := Response{JSON: wire.AppendResultHead(buffer[:0], r.Message.ID), inParts: r.InParts}
+	out = Response{JSON: wire.AppendResultHead(buffer[:0], r.Message.ID), inParts: r.InParts}
 	err := h.result(ctx, r, &out)
 	if err == nil {
 		err = h.hold(r, &out)

@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/snapshot"
@@ -34,20 +35,27 @@ func read(t *testing.T, message string) *Request {
 }
 
 func TestHandle_PanicEndsOneRequest(t *testing.T) {
-	var log bytes.Buffer
-	h := New(nil, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	r := read(t, `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"info"}}`)
-	r.SetLogLevel = func(string) { panic("out of range") }
-	response := h.Handle(t.Context(), r, nil)
-	if want := `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"Internal error"}}`; string(response.JSON) != want || response.Code != wire.InternalError {
-		t.Errorf("got %s, %d, want %s", response.JSON, response.Code, want)
-	}
-	if !strings.Contains(log.String(), "out of range") {
-		t.Errorf("the panic is not in the log: %s", log.String())
+	for id, broken := range map[string]func(*Request){
+		`1`: func(r *Request) { r.SetLogLevel = func(string) { panic("out of range") } },
+		// A response that is large enough to be counted needs a snapshot.
+		`"` + strings.Repeat("x", edge.Least) + `"`: func(*Request) {},
+	} {
+		var log bytes.Buffer
+		h := New(nil, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		r := read(t, `{"jsonrpc":"2.0","id":`+id+`,"method":"logging/setLevel","params":{"level":"info"}}`)
+		broken(r)
+		response := h.Handle(t.Context(), r, nil)
+		want := `{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32603,"message":"Internal error"}}`
+		if string(response.JSON) != want || response.Code != wire.InternalError {
+			t.Errorf("got %s, %d, want %s", response.JSON, response.Code, want)
+		}
+		if !strings.Contains(log.String(), "panic: ") {
+			t.Errorf("the panic is not in the log: %s", log.String())
+		}
 	}
 }
 
-// If a panic kept its place within the limit, that place would be lost for good.
+// If a panic kept what its request takes of the limit, that would be lost for good.
 func TestGet_PanicReleasesItsLimit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "gateway.hcl")
 	err := os.WriteFile(path, []byte(`
@@ -120,7 +128,8 @@ func TestRenew_DistinguishesARefusalFromAnIssuerThatCannotBeAsked(t *testing.T) 
 	}
 }
 
-// What clients show their users says what is wrong, and whether trying again helps; the reason is for programs.
+// What clients show their users says what is wrong, and whether trying again helps; the reason is
+// for programs.
 func TestWireError_SaysWhatAnUnavailableUpstreamDoes(t *testing.T) {
 	for _, test := range []struct {
 		failed upstream.Unavailable

@@ -101,7 +101,8 @@ func collectReplies(ctx context.Context, r *Request, serverRequests wire.Object)
 	replies := slices.Clone(serverRequests)
 	group, ctx := errgroup.WithContext(ctx)
 	for i, request := range serverRequests {
-		group.Go(func() error {
+		group.Go(func() (err error) {
+			defer recovered(&err)
 			object, err := wire.ParseObject(request.Value)
 			if err != nil {
 				return err

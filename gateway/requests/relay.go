@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"log/slog"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -97,6 +98,13 @@ func (r *Request) upstreamRelay(ctx context.Context) *upstream.Relay {
 // relayNotification passes on an upstream's notification if the client's revision knows it and the
 // client wants it.
 func (r *Request) relayNotification(ctx context.Context, method string, params jsontext.Value) {
+	var broke error
+	defer func() {
+		if broke != nil {
+			r.screening.logger.ErrorContext(ctx, "recovered from a panic", slog.Any("error", broke))
+		}
+	}()
+	defer recovered(&broke) // this is the goroutine that reads what the server sends
 	object, err := wire.ParseObject(params)
 	if err != nil {
 		return
@@ -124,7 +132,9 @@ func (r *Request) relayNotification(ctx context.Context, method string, params j
 
 // sendServerRequest sends an upstream's server request to a client of the legacy era and returns
 // its reply.
-func (r *Request) sendServerRequest(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
+func (r *Request) sendServerRequest(
+	ctx context.Context, method string, params jsontext.Value,
+) (jsontext.Value, error) {
 	params, err := r.serverRequestParams(ctx, method, params)
 	if err != nil {
 		return nil, err
@@ -134,13 +144,15 @@ func (r *Request) sendServerRequest(ctx context.Context, method string, params j
 
 // serverRequestParams returns the params of a server request as they go to the client, or the
 // refusal of one that the client could not answer.
-func (r *Request) serverRequestParams(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
+func (r *Request) serverRequestParams(
+	ctx context.Context, method string, params jsontext.Value,
+) (_ jsontext.Value, err error) {
+	defer recovered(&err)
 	if len(params) > maxServerRequest {
 		return nil, wire.NewError(wire.InvalidParams, "The request to the client is too large")
 	}
 	object := wire.Object{}
 	if params != nil {
-		var err error
 		if object, err = wire.ParseObject(params); err != nil {
 			return nil, AsWireError(err)
 		}

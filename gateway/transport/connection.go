@@ -185,6 +185,7 @@ func (c *connection) notify() {
 	caller, sub := c.caller, c.t.publisher.Subscribe(c.caller.Principal)
 	c.work.Go(func() {
 		defer sub.Close()
+		defer c.t.recovered(context.Background(), nil)
 		changed := wire.AppendNotification(nil, wire.PromptsListChanged, nil)
 		c.t.follow(context.Background(), &caller, sub, func() { c.send(changed) },
 			outlet{send: c.send, ending: c.ending})
@@ -268,9 +269,13 @@ func (c *connection) begin(ctx context.Context, request *requests.Request) (resp
 		}
 	}
 	c.slots.Add(1)
-	return nil, func() requests.Response {
+	return nil, func() (response requests.Response) {
 		defer begun.end()
 		defer text.Release()
+		defer c.t.recovered(ctx, func() {
+			refusal := wire.NewError(wire.InternalError, "Internal error")
+			response = requests.Response{JSON: wire.AppendError(nil, request.Message.ID, refusal)}
+		})
 		return respond(ctx, request)
 	}
 }
@@ -302,6 +307,7 @@ func (c *connection) respondListen(ctx context.Context, request *requests.Reques
 	}
 	defer release()
 	sub := c.t.publisher.Subscribe(request.Caller.Principal)
+	defer sub.Close()
 	l := &listener{caller: request.Caller, sub: sub, id: request.Message.ID, wanted: wanted}
 	return requests.Response{JSON: c.t.listen(ctx, l, outlet{send: c.send, ending: c.ending})}
 }

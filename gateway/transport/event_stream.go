@@ -3,14 +3,13 @@ package transport
 import (
 	"context"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
-	"runtime/debug"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -98,10 +97,16 @@ type hijacked struct {
 // serveStream opens an event stream and has it served until the client goes or the caller's
 // credential expires. Over HTTP/1.1 the connection leaves its server, and serveStream returns at
 // once: most of what an idle stream costs, about 10 KiB, is what the server would keep for it,
-// namely two buffers of 4 KiB, the request, and a stack that grew to read it.
+// namely two buffers of 4 KiB, the request, and a stack that grew to read it. When the stream is
+// over, it is released and its subscription closed.
 func (x *exchange) serveStream(
-	stream openedStream, expires time.Time, serve func(ctx context.Context, out *eventStream),
+	stream openedStream, sub *snapshot.Subscription, expires time.Time,
+	serve func(ctx context.Context, out *eventStream),
 ) {
+	leave := func() {
+		sub.Close()
+		stream.release()
+	}
 	if x.r.ProtoMajor == 1 {
 		x.w.Header().Set("Connection", "close") // the server never sees the connection again
 	}
@@ -110,14 +115,14 @@ func (x *exchange) serveStream(
 	if !ok {
 		ctx, cancel := withExpiry(x.r.Context(), expires)
 		defer cancel()
-		defer stream.release()
+		defer leave()
 		serve(ctx, out)
 		out.end()
 		return
 	}
 	if !x.t.hijacked.add(conn) {
 		_ = conn.Close()
-		stream.release()
+		leave()
 		return
 	}
 	ctx, cancel := withExpiry(context.Background(), expires)
@@ -127,22 +132,16 @@ func (x *exchange) serveStream(
 		// Returns when the client goes; a client that sends on its stream violates the protocol.
 		_, _ = conn.Read(b[:])
 	})
-	go x.t.serveHijacked(ctx, conn, out, stream.release, serve)
+	go x.t.serveHijacked(ctx, conn, out, leave, serve)
 }
 
-// serveHijacked is the one goroutine that writes to a hijacked stream. If it panics, it ends alone,
-// like a handler of the HTTP server.
+// serveHijacked is the one goroutine that writes to a hijacked stream.
 func (t *Transport) serveHijacked(
 	ctx context.Context, conn net.Conn, out *eventStream, leave func(), serve func(context.Context, *eventStream),
 ) {
 	defer t.hijacked.remove(conn)
 	defer leave()
-	defer func() {
-		if err := recover(); err != nil {
-			t.logger.ErrorContext(ctx, "stream panicked",
-				slog.Any("error", err), slog.String("stack", string(debug.Stack())))
-		}
-	}()
+	defer t.recovered(ctx, nil)
 	serve(ctx, out)
 	out.extend()
 	_, _ = io.WriteString(conn, "0\r\n\r\n") // an error means that the client has gone

@@ -5,12 +5,18 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // A stream whose client does not read outlives the gateway by closeTimeout, and no other does.
@@ -51,6 +57,52 @@ func TestServeHijacked_PanicEndsOneStream(t *testing.T) {
 	if !strings.Contains(log.String(), "out of range") {
 		t.Errorf("the panic is not in the log: %s", log.String())
 	}
+}
+
+// A stream that is refused because the gateway stops leaves nothing behind.
+func TestServeStream_ClosesItsSubscriptionWhereTheGatewayStops(t *testing.T) {
+	publisher, err := snapshot.NewPublisher(&config.Config{}, snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport, released := &Transport{publisher: publisher}, make(chan struct{})
+	transport.hijacked.wait()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := &exchange{t: transport, w: w, r: r}
+		stream := openedStream{release: func() { close(released) }}
+		x.serveStream(stream, publisher.Subscribe(policy.Principal{}), time.Time{}, func(context.Context, *eventStream) {
+			t.Error("the stream is served")
+		})
+	}))
+	defer server.Close()
+	response, err := server.Client().Get(server.URL) //nolint:noctx // a test
+	if err == nil {
+		_ = response.Body.Close()
+	}
+	<-released
+	if n := publisher.Subscriptions(); n != 0 {
+		t.Errorf("%d subscriptions are left", n)
+	}
+}
+
+// A panic on a goroutine of a connection ends the request or the session that it is for.
+func TestConnection_PanicEndsOneRequestOrSession(t *testing.T) {
+	logger := slog.New(slog.DiscardHandler)
+	transport := &Transport{logger: logger, requests: requests.New(nil, requests.Options{Logger: logger}), closing: make(chan struct{})}
+	caller := snapshot.Caller{Generation: &snapshot.Generation{}} // without a configuration, nothing can be counted
+	request, refusal := requests.Read([]byte(`{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"notifications":{}}}`))
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	request.Revision, request.Caller = wire.Rev20260728, caller
+	_, run := newConnection(transport, caller).begin(t.Context(), request)
+	if got, want := string(run().JSON), `{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"Internal error"}}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	s := &sseSession{conn: newConnection(transport, caller), posts: make(chan incoming), over: make(chan struct{})}
+	go s.receivePosts(t.Context(), nil)
+	s.enqueue(t.Context(), incoming{}) // without a publisher, it cannot be received
+	<-s.over
 }
 
 func TestFollow_KeepsQuietStreamsAlive(t *testing.T) {

@@ -119,6 +119,7 @@ func (a address) ClientAddress() string { return string(a) }
 func (s *sseSession) receivePosts(ctx context.Context, ending <-chan struct{}) {
 	defer s.conn.finish()
 	defer close(s.over)
+	defer s.conn.t.recovered(ctx, nil)
 	for {
 		var err error
 		select {

@@ -183,8 +183,7 @@ func (l *legacyExchange) serveStream() {
 	}
 	last, sub, t := wire.Header(x.r.Header, wire.HeaderLastEventID), x.t.publisher.Subscribe(caller.Principal), x.t
 	x.snapshot = nil // otherwise it would stay in memory as long as the stream
-	x.serveStream(stream, caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
-		defer sub.Close()
+	x.serveStream(stream, sub, caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
 		ctx, leave := t.sessions.addStream(ctx, &s)
 		defer leave()
 		ids, view := eventIDs{stream: randomID()}, sub.View()

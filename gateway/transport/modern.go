@@ -142,12 +142,12 @@ func (x *exchange) serveListen(ctx context.Context, request *requests.Request) {
 	if !ok {
 		return
 	}
-	l := &listener{caller: caller, sub: x.t.publisher.Subscribe(caller.Principal), id: slices.Clone(id), wanted: wanted}
-	t := x.t
+	sub, t := x.t.publisher.Subscribe(caller.Principal), x.t
+	l := &listener{caller: caller, sub: sub, id: slices.Clone(id), wanted: wanted}
 	// An idle stream must not keep in memory what later reloads replace, nor its message, which
 	// counts for nobody any more: over HTTP/2, servePost has the request until the stream ends.
 	x.snapshot, *request = nil, requests.Request{}
-	x.serveStream(stream, caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
+	x.serveStream(stream, sub, caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
 		closing := t.listen(ctx, l, outlet{
 			send:      func(message []byte) { out.event("", message) },
 			keepAlive: out.comment,

@@ -132,11 +132,10 @@ func (t *Transport) readListen(ctx context.Context, request *requests.Request) (
 	return request.Params.Object("notifications").Get("promptsListChanged").Kind() == 't', nil
 }
 
-// listen serves a subscription until it ends: the acknowledgment, then each change. It closes the
-// subscription. The closing result is for the caller to send, nil unless the gateway or the
-// credential's expiry ended the subscription.
+// listen serves a subscription until it ends: the acknowledgment, then each change. The closing
+// result is for the caller to send, nil unless the gateway or the credential's expiry ended the
+// subscription.
 func (t *Transport) listen(ctx context.Context, l *listener, out outlet) (closing []byte) {
-	defer l.sub.Close()
 	granted := wire.Object{}
 	if l.wanted {
 		granted = granted.With("promptsListChanged", jsontext.Value("true"))

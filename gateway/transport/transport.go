@@ -1,8 +1,10 @@
 package transport
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"sync"
 
 	"go.opentelemetry.io/otel"
@@ -95,6 +97,21 @@ func (t *Transport) Wait() { t.hijacked.wait() }
 // AwaitedReplies returns how many server requests to clients of Streamable HTTP are waiting for a
 // reply.
 func (t *Transport) AwaitedReplies() int { return t.replies.len() }
+
+// recovered, deferred, logs a panic, after which only the request, stream or session ends in which
+// it happened, as where net/http has started the goroutine. Then is called after one; nil does
+// nothing.
+func (t *Transport) recovered(ctx context.Context, then func()) {
+	broke := recover()
+	if broke == nil {
+		return
+	}
+	t.logger.ErrorContext(ctx, "recovered from a panic",
+		slog.Any("error", broke), slog.String("stack", string(debug.Stack())))
+	if then != nil {
+		then()
+	}
+}
 
 // Handler serves the MCP endpoint: Streamable HTTP of both eras, decided request by request.
 // Mounted at the root, it answers at the configured path, and at /sse for HTTP+SSE.
