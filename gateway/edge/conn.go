@@ -2,14 +2,10 @@ package edge
 
 import (
 	"errors"
-	"io"
 	"net"
 	"os"
-	"runtime"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/time/rate"
 )
 
 // Conn is a connection of an HTTP server. As with net/http, only one goroutine at a time may read
@@ -23,7 +19,7 @@ type Conn struct {
 	// to the connection.
 	gathering *gathered
 
-	ledger *Ledger // nil where nothing is bounded; then there is no slot
+	ledger *Ledger
 	slot   *slot
 	client string // the address, as the key of an account
 
@@ -34,11 +30,6 @@ type Conn struct {
 	fresh, refused atomic.Bool
 	idle           atomic.Bool
 	isKnown        atomic.Bool // a credential was accepted
-	// left is set once the client has closed its side. Then the pace says when the connection is
-	// closed; nil is at once.
-	left   atomic.Bool
-	pace   *rate.Limiter
-	closed atomic.Bool
 }
 
 func newConn(c net.Conn) *Conn {
@@ -52,7 +43,7 @@ func (c *Conn) Idle() bool { return c.idle.Load() }
 // Authenticated notes that a credential was accepted on the connection, which makes it one of the
 // last to be evicted. A nil connection has no slot.
 func (c *Conn) Authenticated() {
-	if c != nil && !c.isKnown.Load() && !c.isKnown.Swap(true) && c.ledger != nil {
+	if c != nil && !c.isKnown.Load() && !c.isKnown.Swap(true) {
 		c.ledger.authenticated(c.slot)
 	}
 }
@@ -74,38 +65,10 @@ func (c *Conn) Refuses(multiplexed bool) bool {
 	return c.refused.Load() && c.refused.Swap(false)
 }
 
-const (
-	// closesAtOnce is how many connections for each processor are closed within closeInterval. To
-	// close one takes 15 to 20 microseconds, so that together they take a quarter of the
-	// processors' time.
-	closesAtOnce  = 64
-	closeInterval = 5 * time.Millisecond
-)
-
-// newPace returns the pace at which connections of clients that have left are closed.
-func newPace() *rate.Limiter {
-	burst := closesAtOnce * runtime.GOMAXPROCS(0)
-	return rate.NewLimiter(rate.Every(closeInterval/time.Duration(burst)), burst)
-}
-
-// Close implements [net.Conn]. That of a client which has left may be closed a moment later: when
-// thousands leave at once, nobody waits for that, and everybody else would for up to 0.2 s if it
-// was done at once.
+// Close implements [net.Conn].
 func (c *Conn) Close() error {
-	if c.left.Load() && c.pace != nil {
-		if wait := c.pace.Reserve().Delay(); wait > 0 {
-			time.AfterFunc(wait, func() { _ = c.closeNow() }) // its client has left
-			return nil
-		}
-	}
-	return c.closeNow()
-}
-
-func (c *Conn) closeNow() error {
 	err := c.Conn.Close()
-	if c.ledger != nil && !c.closed.Swap(true) {
-		c.ledger.release(c.slot)
-	}
+	c.ledger.release(c.slot)
 	return err
 }
 
@@ -116,9 +79,6 @@ func (c *Conn) Read(p []byte) (int, error) {
 		if c.read.end(err, c.Conn.SetReadDeadline) {
 			if n > 0 && c.fresh.Load() && c.fresh.Swap(false) {
 				c.refused.Store(!c.admit())
-			}
-			if errors.Is(err, io.EOF) {
-				c.left.Store(true)
 			}
 			return n, err
 		}

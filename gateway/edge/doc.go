@@ -1,7 +1,11 @@
 // Package edge answers: may this come in now, and whom does it cost?
 //
-// What comes in is a connection, a request or a stream; it costs the client's address or, once its
-// credential is accepted, its principal. One [Ledger] has an account for each of them:
+// What comes in is a connection, a request or a stream of changes. It costs a client: the principal
+// whose credential was accepted, before that the network address. A [Ledger] has one account for
+// each client, with all that the client holds at this moment: slots of the connection limit, bytes,
+// counted streams and posts, and requests that wait. An account that holds nothing is closed.
+//
+// A request over HTTP passes these steps; each may refuse it, evict somebody or make it wait:
 //
 //	Accept ─▶ slot of the address ─▶ first bytes of a request ─▶ Shedder.Enter ─▶ carried out
 //	  │ none free: evict a victim                                     │ shedding: wait, or 503
@@ -17,8 +21,8 @@
 //	posts from other replicas        64                         principal             503
 //	requests that wait               2 s                        address               503
 //
-// Kept elsewhere: rates (package requests), and how many requests a session has in flight, beside
-// what their cancellation needs (package transport).
+// Rates are limited by package requests, and the requests in flight of a session by package
+// transport, which can cancel them.
 //
 // Promises of the connection limit:
 //   - A newcomer always gets in: the owner of the most slots loses one, an idle connection before a
@@ -29,16 +33,17 @@
 //
 // Promises of memory:
 //   - One principal or one upstream holds at most a quarter of max_buffered; one principal at most
-//     three quarters of an upstream's quarter. Whoever holds nothing may hold one thing, however
-//     large, so that a small max_buffered makes large responses wait for one another and never
+//     three quarters of an upstream's quarter. A client that holds nothing may hold one thing,
+//     however large: a small max_buffered makes large responses wait for one another, and never
 //     impossible.
 //
-// Promises of the load shedder, which sheds while the process is late by more than a target delay:
-//   - While it admits, a request costs one look at a variable.
-//   - Clients wait in a fair queue: one that sends more waits longer, and costs nobody else. Of one
-//     client's requests the newest goes first, since under overload somebody has to wait long and
-//     it had better be few; one in four is the oldest.
-//   - A request that waits holds nothing but its connection. After the timeout it is refused before
+// Promises of the load shedder, which is admitting or shedding. It sheds while the process is late
+// by more than a target delay with what has arrived; a probe measures that ([Shedder.Run]):
+//   - While it admits, a request costs one atomic read.
+//   - While it sheds, requests wait in a queue that is fair between clients: one that sends more
+//     waits longer, and costs nobody else. Of one client's requests the newest goes first, since
+//     under overload some wait long, and it had better be few; one in four is the oldest.
+//   - A request that waits holds nothing but its connection. After two seconds it is refused before
 //     it was read.
 //   - Operators do not wait, and with [Shedder.Precede] hardly for clients.
 //

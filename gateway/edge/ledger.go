@@ -11,9 +11,9 @@ import (
 	"github.com/promptweir/promptweir/upstream/loglimit"
 )
 
-// crowd is how many /64 networks of one /48 are one client. A person or a site has a few of them,
-// and only whoever has a /48 to spend has many.
-const crowd = 8
+// maxNetworks is from how many /64 networks on a /48 is one client. A home or a site has a few of
+// them, and only whoever has a /48 to spend has many.
+const maxNetworks = 8
 
 // Options are what a [Ledger] bounds.
 type Options struct {
@@ -75,7 +75,7 @@ type account struct {
 	slots  [classes]roster
 	// waiting has the requests that wait for the load shedder, the oldest first. See queue.
 	waiting list.List // of *waiter
-	turn    *list.Element
+	inQueue *list.Element
 	entered int
 }
 
@@ -112,7 +112,7 @@ func (l *Ledger) settleLocked(a *account) {
 // rankNetworkLocked ranks a network whose members have changed: with eight it is one client, whose
 // slots count together, and with seven it is none.
 func (l *Ledger) rankNetworkLocked(network *account) {
-	if network.members != crowd && network.members != crowd-1 {
+	if network.members != maxNetworks && network.members != maxNetworks-1 {
 		return
 	}
 	for class := range l.slots {
@@ -123,7 +123,7 @@ func (l *Ledger) rankNetworkLocked(network *account) {
 // payer returns the account that a client's requests cost: its network's if that has too many
 // clients to be several.
 func (a *account) payer() *account {
-	if a.network != nil && a.network.members >= crowd {
+	if a.network != nil && a.network.members >= maxNetworks {
 		return a.network
 	}
 	return a

@@ -9,15 +9,12 @@ import (
 	"net/http"
 	"runtime"
 	"syscall"
-
-	"golang.org/x/time/rate"
 )
 
 // Listen wraps in, the listener of an HTTP server, for [http.Server.Serve] or ServeTLS. Its
 // connections are of type *Conn: each takes a slot of the ledger and, with a shedder, waits while
-// that sheds, as do its requests. A nil ledger bounds nothing. Listen sets the server's
-// ConnContext, so that [Write] and [FromContext] find the connection of a request, and its
-// ConnState.
+// that sheds, as do its requests. Listen sets the server's ConnContext, so that [Write] and
+// [FromContext] find the connection of a request, and its ConnState.
 func (l *Ledger) Listen(server *http.Server, in net.Listener, shedder *Shedder) net.Listener {
 	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		if c, ok := c.(*Conn); ok {
@@ -33,7 +30,7 @@ func (l *Ledger) Listen(server *http.Server, in net.Listener, shedder *Shedder) 
 			}
 		}
 	}
-	return &listener{in, l, shedder, newPace()}
+	return &listener{in, l, shedder}
 }
 
 type (
@@ -68,7 +65,6 @@ type listener struct {
 
 	ledger  *Ledger
 	shedder *Shedder
-	pace    *rate.Limiter // of closing connections
 }
 
 // Accept implements [net.Listener]. The HTTP server calls it again after an error that is
@@ -87,14 +83,12 @@ func (l *listener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	c := newConn(in)
-	c.pace, c.client = l.pace, AddressKey(host(in))
+	c.client = AddressKey(host(in))
 	if l.shedder != nil {
 		c.onRequest(func() bool { return l.shedder.Enter(c.client) })
 	}
-	if l.ledger != nil {
-		c.ledger, c.slot = l.ledger, &slot{conn: c}
-		l.ledger.accept(c)
-	}
+	c.ledger, c.slot = l.ledger, &slot{conn: c}
+	l.ledger.accept(c)
 	return c, nil
 }
 
@@ -110,7 +104,7 @@ func host(c net.Conn) string {
 // notAccepted logs why a connection was not accepted, and makes room if the system has no
 // descriptor left for it.
 func (l *Ledger) notAccepted(err error) {
-	if l == nil || errors.Is(err, net.ErrClosed) {
+	if errors.Is(err, net.ErrClosed) {
 		return
 	}
 	l.logger.Warn("connection not accepted", slog.Any("error", err))

@@ -11,9 +11,9 @@ const oldestEvery = 4
 // queue has the requests that wait, fair between the accounts that they cost. The zero value is
 // empty. The ledger's mutex guards it.
 type queue struct {
-	// waiting has all *waiter, the oldest first. The accounts have the same ones, and turns the
-	// accounts with any, the next first.
-	waiting, turns list.List
+	// waiting has all *waiter, the oldest first. The accounts have the same ones, and accounts are
+	// those with any, the next first.
+	waiting, accounts list.List
 }
 
 // waiter is a request that waits.
@@ -31,19 +31,19 @@ func (q *queue) len() int { return q.waiting.Len() }
 // push appends a request that costs an account.
 func (q *queue) push(a *account) *waiter {
 	if a.waiting.Len() == 0 {
-		a.turn = q.turns.PushBack(a)
+		a.inQueue = q.accounts.PushBack(a)
 	}
 	w := &waiter{since: time.Now(), account: a, enter: make(chan bool, 1)}
 	w.inAll, w.inAccount = q.waiting.PushBack(w), a.waiting.PushBack(w)
 	return w
 }
 
-// next returns who is admitted next: the accounts take turns. It must not be called while nobody
+// next returns who is admitted next, one account after another. It must not be called while nobody
 // waits.
 func (q *queue) next() *waiter {
-	front := q.turns.Front()
+	front := q.accounts.Front()
 	a, _ := front.Value.(*account)
-	q.turns.MoveToBack(front)
+	q.accounts.MoveToBack(front)
 	if a.entered++; a.entered%oldestEvery == 0 {
 		return waiterOf(a.waiting.Front())
 	}
@@ -56,8 +56,8 @@ func (q *queue) oldest() *waiter { return waiterOf(q.waiting.Front()) }
 func (q *queue) remove(w *waiter) {
 	q.waiting.Remove(w.inAll)
 	if w.account.waiting.Remove(w.inAccount); w.account.waiting.Len() == 0 {
-		q.turns.Remove(w.account.turn)
-		w.account.turn, w.account.entered = nil, 0
+		q.accounts.Remove(w.account.inQueue)
+		w.account.inQueue, w.account.entered = nil, 0
 	}
 }
 

@@ -234,7 +234,7 @@ func TestShedder_AdmitsClientsInTurns(t *testing.T) {
 			t.Errorf("requests entered in the order %v, want %v", entered, want)
 		}
 		c.shedder.admitAll()
-		if entered, _ := c.answered(); len(entered) != 104 || c.shedder.queue.turns.Len() > 0 || len(c.shedder.ledger.accounts) > 0 {
+		if entered, _ := c.answered(); len(entered) != 104 || c.shedder.queue.accounts.Len() > 0 || len(c.shedder.ledger.accounts) > 0 {
 			t.Errorf("%d of 104 entered at last, %d accounts are left", len(entered), len(c.shedder.ledger.accounts))
 		}
 	})
@@ -409,7 +409,7 @@ func TestShedder_ARequestWithoutASlotLeavesNoAccount(t *testing.T) {
 		c := start(t)
 		l := c.shedder.ledger
 		var releases []func()
-		for i := range crowd { // so that their network pays
+		for i := range maxNetworks { // so that their network pays
 			release, _ := l.Count(AddressKey(fmt.Sprintf("2001:db8:1:%x::1", i)), Streams, 0)
 			releases = append(releases, release)
 		}

@@ -93,7 +93,7 @@ func (r *ranking) rank(a *account) {
 		roster.rank = nil
 	}
 	roster.level = roster.list.Len()
-	if a.members > 0 && a.members < crowd {
+	if a.members > 0 && a.members < maxNetworks {
 		roster.level = 0 // its members are clients of their own
 	}
 	for len(r.levels) <= roster.level {
@@ -172,9 +172,9 @@ func (l *Ledger) OpenStream(
 	}
 	stream := &slot{end: end}
 	l.enterLocked(stream, owner, s.in[unauthenticated][0] == nil)
-	victims := l.makeRoomLocked(stream)
+	victim := l.makeRoomLocked(stream)
 	l.mu.Unlock()
-	closeAll(victims)
+	victim.closeEvicted()
 	return end, func() { l.release(stream) }
 }
 
@@ -196,9 +196,9 @@ func (l *Ledger) authenticated(s *slot) {
 func (l *Ledger) accept(c *Conn) {
 	l.mu.Lock()
 	l.enterLocked(c.slot, c.client, false)
-	victims := l.makeRoomLocked(c.slot)
+	victim := l.makeRoomLocked(c.slot)
 	l.mu.Unlock()
-	closeAll(victims)
+	victim.closeEvicted()
 	l.awaitClosing()
 }
 
@@ -242,19 +242,13 @@ func (l *Ledger) release(s *slot) {
 	s.over = true
 }
 
-// makeRoomLocked evicts others until there is a slot for a newcomer. It returns the connections
-// that are to be closed at once.
-func (l *Ledger) makeRoomLocked(newcomer *slot) (victims []*Conn) {
-	for l.connections > 0 && l.slots[all].count > l.connections {
-		victim := l.victimLocked(newcomer)
-		if victim == nil {
-			break
-		}
-		if c := l.evictLocked(victim); c != nil {
-			victims = append(victims, c)
-		}
+// makeRoomLocked evicts another one if a newcomer is one too many. It returns the connection that is
+// to be closed at once; nil for none.
+func (l *Ledger) makeRoomLocked(newcomer *slot) (victim *Conn) {
+	if l.connections == 0 || l.slots[all].count <= l.connections {
+		return nil
 	}
-	return victims
+	return l.evictLocked(newcomer)
 }
 
 func (l *Ledger) victimLocked(newcomer *slot) *slot {
@@ -267,7 +261,11 @@ func (l *Ledger) victimLocked(newcomer *slot) *slot {
 }
 
 // evictLocked ends a stream in order, or returns the connection to close.
-func (l *Ledger) evictLocked(s *slot) *Conn {
+func (l *Ledger) evictLocked(newcomer *slot) *Conn {
+	s := l.victimLocked(newcomer)
+	if s == nil {
+		return nil
+	}
 	l.logger.Warn("connection limit reached, the oldest of the largest client was ended",
 		slog.Int("limit", l.connections), slog.String("client", s.account.key.client))
 	l.leaveLocked(s)
@@ -289,19 +287,18 @@ func (l *Ledger) evictLocked(s *slot) *Conn {
 // connection.
 func (l *Ledger) makeRoom() {
 	l.mu.Lock()
-	var victims []*Conn
-	if victim := l.victimLocked(nil); victim != nil && l.closing <= maxClosing {
-		if c := l.evictLocked(victim); c != nil {
-			victims = append(victims, c)
-		}
+	var victim *Conn
+	if l.closing <= maxClosing {
+		victim = l.evictLocked(nil)
 	}
 	l.mu.Unlock()
-	closeAll(victims)
+	victim.closeEvicted()
 }
 
-// closeAll closes connections. To be called without the lock, which they take when they are closed.
-func closeAll(conns []*Conn) {
-	for _, c := range conns {
-		_ = c.Close()
+// closeEvicted closes a connection that was evicted; nil is none. To be called without the ledger's
+// lock, which closing takes.
+func (c *Conn) closeEvicted() {
+	if c != nil {
+		_ = c.Close() // its client is told by that
 	}
 }

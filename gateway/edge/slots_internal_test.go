@@ -69,7 +69,7 @@ func (c clients) wantOpen(want int, conns ...*Conn) {
 	c.t.Helper()
 	open := 0
 	for _, conn := range conns {
-		if !conn.closed.Load() {
+		if !conn.slot.over {
 			open++
 		}
 	}
@@ -109,7 +109,7 @@ func TestLedger_ManyNetworksOfOneSiteAreOneClient(t *testing.T) {
 	for _, test := range []struct {
 		networks       int
 		neighbourLoses bool
-	}{{crowd - 1, true}, {crowd, false}} {
+	}{{maxNetworks - 1, true}, {maxNetworks, false}} {
 		c := newClients(t, 20)
 		var site, neighbour []*Conn
 		for i := range 4 {
@@ -142,13 +142,13 @@ func TestLedger_RanksASiteByItsNetworksOfThisMoment(t *testing.T) {
 			neighbour = append(neighbour, c.listen("2001:db8:1::"+strconv.Itoa(i+1)))
 		}
 		for i := range 16 {
-			site = append(site, c.listen(fmt.Sprintf("2001:db8:2:%x::1", i%crowd)))
+			site = append(site, c.listen(fmt.Sprintf("2001:db8:2:%x::1", i%maxNetworks)))
 		}
 		return c, site, neighbour
 	}
 	t.Run("one network less", func(t *testing.T) {
 		c, site, neighbour := fill()
-		for _, i := range []int{0, crowd} { // both connections of one network
+		for _, i := range []int{0, maxNetworks} { // both connections of one network
 			_ = site[i].Close()
 		}
 		for i := range 3 {
@@ -159,7 +159,7 @@ func TestLedger_RanksASiteByItsNetworksOfThisMoment(t *testing.T) {
 	})
 	t.Run("one network more", func(t *testing.T) {
 		c, site, neighbour := fill()
-		for _, i := range []int{0, crowd} {
+		for _, i := range []int{0, maxNetworks} {
 			_ = site[i].Close()
 		}
 		if _, ok := c.ledger.Count("2001:db8:2:0::/64", Streams, 0); !ok { // it holds something again

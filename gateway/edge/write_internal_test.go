@@ -1,7 +1,6 @@
 package edge
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -245,45 +244,5 @@ func TestConn_ClosesOneDirection(t *testing.T) {
 	got := make([]byte, 10)
 	if _, err := io.ReadFull(conn, got); err != nil || string(got) != "still here" {
 		t.Errorf("got %q, %v from the peer", got, err)
-	}
-}
-
-// BenchmarkWrite is one response of 25 KB over loopback, with Write and as net/http writes it; the client's part is in it.
-func BenchmarkWrite(b *testing.B) {
-	body := make([]byte, 25_000)
-	for _, together := range []bool{false, true} {
-		b.Run(fmt.Sprintf("together=%t", together), func(b *testing.B) {
-			s := serve(b, func(w http.ResponseWriter, r *http.Request) {
-				w.Header()["Content-Length"] = []string{"25000"}
-				var err error
-				if together {
-					err = Write(r.Context(), w, body)
-				} else {
-					_, err = w.Write(body)
-				}
-				if err != nil {
-					b.Error(err)
-				}
-			}, asIs)
-			conn, err := new(net.Dialer).DialContext(b.Context(), "tcp", s.Listener.Addr().String())
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer conn.Close()
-			in := bufio.NewReader(conn)
-			for b.Loop() {
-				if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
-					b.Fatal(err)
-				}
-				response, err := http.ReadResponse(in, nil)
-				if err != nil {
-					b.Fatal(err)
-				}
-				n, err := io.Copy(io.Discard, response.Body)
-				if _ = response.Body.Close(); err != nil || n != 25_000 {
-					b.Fatal(n, err)
-				}
-			}
-		})
 	}
 }
