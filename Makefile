@@ -71,16 +71,13 @@ bench: ## run the Go benchmarks, speed, memory and fanout, in ten minutes; the o
 	@mkdir -p bin
 	@bash -o pipefail -c "$(MAKE) -s --no-print-directory bench-go measure-speed measure-memory measure-fanout | tee bin/bench.md"
 
-# Benchmarks whose iterations wait for longer than they work run a fixed number of iterations, those that measure memory run one. Both
-# take long to set up: they run three times.
-FIXED := BenchmarkPublish|BenchmarkChange
+# Benchmarks that measure memory run one iteration. They take long to set up: they run three times.
 MEMORY := Memory
 
 bench-go:
 	@mkdir -p bin
 	$(call ABOUT,Go benchmarks)
-	@go test -run '^$$' -bench . -skip '$(FIXED)|$(MEMORY)' -benchtime 0.1s -benchmem -count 6 ./... >bin/bench.txt
-	@go test -run '^$$' -bench '$(FIXED)' -benchtime 20x -benchmem -count 3 ./gateway >>bin/bench.txt
+	@go test -run '^$$' -bench . -skip '$(MEMORY)' -benchtime 0.1s -benchmem -count 6 ./... >bin/bench.txt
 	@go test -run '^$$' -bench '$(MEMORY)' -benchtime 1x -count 3 ./gateway/... >>bin/bench.txt
 	@echo '```' && $(TOOL) benchstat bin/bench.txt && echo '```'
 

@@ -105,24 +105,3 @@ func TestTrace_AllocatesLittle(t *testing.T) {
 		}
 	}
 }
-
-// What a trace costs a get.
-func BenchmarkTrace(b *testing.B) {
-	for _, test := range []struct {
-		name    string
-		sampler trace.Sampler
-	}{{"off", nil}, {"unsampled", trace.ParentBased(trace.NeverSample())}, {"sampled", trace.ParentBased(trace.AlwaysSample())}} {
-		for _, era := range []string{"legacy", "modern"} {
-			b.Run(era+"/"+test.name, func(b *testing.B) {
-				once, last := tracedGet(b, era == "modern", test.sampler)
-				b.ReportAllocs()
-				for b.Loop() {
-					once()
-				}
-				if last.status != http.StatusOK {
-					b.Fatalf("%d %s", last.status, last.body)
-				}
-			})
-		}
-	}
-}

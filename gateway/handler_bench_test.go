@@ -51,6 +51,13 @@ func handled(tb testing.TB, c *gatewaytest.Client, method, params string) (once 
 	}, d
 }
 
+func wantGot(tb testing.TB, last *recorder) {
+	tb.Helper()
+	if last.status != http.StatusOK || !strings.Contains(string(last.body), `"messages"`) {
+		tb.Fatalf("%d %s", last.status, last.body)
+	}
+}
+
 // A list costs its exchange and its body: its page is that of the view.
 func TestList_AllocatesNextToNothing(t *testing.T) {
 	otel.SetTracerProvider(tracenoop.NewTracerProvider())

@@ -18,12 +18,3 @@ func TestEventStream_AllocatesOncePerEvent(t *testing.T) {
 		t.Errorf("an event allocates %v times, want once", got)
 	}
 }
-
-// BenchmarkEvent writes an event, with one allocation.
-func BenchmarkEvent(b *testing.B) {
-	out, data := &eventStream{w: discard{}, control: discard{}}, make([]byte, 300)
-	b.ReportAllocs()
-	for b.Loop() {
-		out.event("0123456789abcdef.1.0123456789abcdef0123456789abcdef", data)
-	}
-}
