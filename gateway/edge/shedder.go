@@ -311,9 +311,9 @@ func (s *Shedder) log(ctx context.Context) {
 // only.
 func (s *Shedder) observe() (stop func()) {
 	meter := otel.Meter("github.com/promptweir/promptweir/gateway/edge")
-	waiting, err := meter.Int64ObservableGauge("promptweir.gate.waiting", metric.WithUnit("{request}"),
+	waiting, err := meter.Int64ObservableGauge("promptweir.shedder.waiting", metric.WithUnit("{request}"),
 		metric.WithDescription("Requests that wait because there is more to do than the processors can."))
-	refused, err2 := meter.Int64ObservableCounter("promptweir.gate.refused", metric.WithUnit("{request}"),
+	refused, err2 := meter.Int64ObservableCounter("promptweir.shedder.refused", metric.WithUnit("{request}"),
 		metric.WithDescription("Requests that were refused, before they were read, "+
 			"because they had waited for too long."))
 	registration, err3 := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
