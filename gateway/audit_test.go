@@ -80,8 +80,8 @@ func TestAudit_RecordsEachEventOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	p := gatewaytest.NewPeer(t, "up", `{"name":"review","arguments":[{"name":"code","required":true}]}`, "ledger", "debug", "draft", "broken")
 	s, log := serveAudited(t, auditedConfig(t, path, `arguments = "values"`, p))
-	p.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
-		if call.Method != "prompts/get" || !strings.Contains(string(call.Params), "broken") {
+	p.OnGet(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
+		if !strings.Contains(string(call.Params), "broken") {
 			return false
 		}
 		p.Respond(w, call, `error:{"code":-32001,"message":"no","data":{"reason":"made up"}}`)

@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"fmt"
-	"log/slog"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -29,23 +28,15 @@ func wantDraining(t *testing.T, r gatewaytest.Response, upstream string) {
 func TestDrain_GetsInFlightFinishAndNewOnesAreRefused(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a")
 	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
-	entered, release := make(chan struct{}, 1), make(chan struct{})
-	p.Intercept(func(_ http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
-		if call.Method == "prompts/get" {
-			entered <- struct{}{}
-			<-release
-		}
-		return false
-	})
-	c, inFlight := s.Modern(""), make(chan gatewaytest.Response, 1)
-	go func() { inFlight <- c.Call("prompts/get", gatewaytest.GetParams("p.a")) }()
+	entered, release := p.PauseGets()
+	c := s.Modern("")
+	inFlight := c.Begin("p.a")
 	<-entered
 	drain(t, s, "p", true)
 	wantDraining(t, c.Call("prompts/get", gatewaytest.GetParams("p.a")), "p")
 	wantDraining(t, c.Call("completion/complete", gatewaytest.CompleteParams("p.a")), "p")
-	close(release)
-	r := <-inFlight
-	r.Want(t, http.StatusOK, `"messages"`)
+	release()
+	(<-inFlight).Want(t, http.StatusOK, `"messages"`)
 	if gets, completions := len(p.Calls("prompts/get")), len(p.Calls("completion/complete")); gets != 1 || completions != 0 {
 		t.Errorf("the drained server received %d gets and %d completions", gets, completions)
 	}
@@ -55,18 +46,14 @@ func TestDrain_GetsInFlightFinishAndNewOnesAreRefused(t *testing.T) {
 
 func TestDrain_IsSeenInAllPlaces(t *testing.T) {
 	_, reader := gatewaytest.RecordTelemetry(t)
-	const named = "promptweir.team=eng,promptweir.upstream=p"
-	var log gatewaytest.Log
 	p := gatewaytest.NewPeer(t, "p", "a")
-	s := gatewaytest.StartWith(t, gatewaytest.Team("eng", "", "", p), gateway.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	s.AwaitUpstreams()
+	s, log := gatewaytest.ServeLogged(t, gatewaytest.Team("eng", "", "", p))
 	c := s.Modern("")
-	look := func() (ready, page, list string, healthy int64, since bool) {
-		gauges := gaugesOf(t, reader)
-		_, since = gauges["promptweir.upstream.problem.since promptweir.reason=draining,"+named]
+	look := func() (ready, page, list string, healthy, since int64) {
+		healthy, _, since = gaugesOfP(t, reader, "draining")
 		return gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/readyz", "", nil).Body,
 			gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/", "", nil).Body,
-			c.Call("prompts/list", "").Body, gauges["promptweir.upstream.healthy "+named], since
+			c.Call("prompts/list", "").Body, healthy, since
 	}
 	for range 2 { // the second time changes nothing
 		drain(t, s, "p", true)
@@ -80,8 +67,8 @@ func TestDrain_IsSeenInAllPlaces(t *testing.T) {
 		if !strings.Contains(list, `"p.a"`) || !strings.Contains(list, `"reason":"draining"`) || !strings.Contains(list, `"stale":false,"failing":true`) {
 			t.Errorf("list: %s", list)
 		}
-		if healthy != 0 || !since {
-			t.Errorf("healthy = %d, since = %t", healthy, since)
+		if healthy != 0 || since == 0 {
+			t.Errorf("healthy = %d, since = %d", healthy, since)
 		}
 	}
 	p.Stop()
@@ -93,7 +80,7 @@ func TestDrain_IsSeenInAllPlaces(t *testing.T) {
 	drain(t, s, "p", false)
 	upstreamtest.Eventually(t, "all is well again", func() bool {
 		ready, page, list, healthy, since := look()
-		return !strings.Contains(ready+page+list, "drain") && healthy == 1 && !since
+		return !strings.Contains(ready+page+list, "drain") && healthy == 1 && since == 0
 	})
 	if log.Count(`msg="upstream drained" upstream=p team=eng`) != 1 || log.Count(`msg="upstream serves again" upstream=p team=eng`) != 1 {
 		t.Errorf("log:\n%s", log.String())

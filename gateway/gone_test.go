@@ -14,10 +14,8 @@ import (
 func TestGateway_SendsNothingForAClientThatHasGone(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "up", "x")
 	sent := make(chan string, 100)
-	p.Intercept(func(_ http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
-		if call.Method == wire.PromptsGet {
-			sent <- call.Method
-		}
+	p.OnGet(func(_ http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
+		sent <- call.Method
 		return false
 	})
 	s := gatewaytest.Serve(t, "auth {\n"+gatewaytest.Token("ann")+"}\n"+gatewaytest.Team("eng", `"user:ann"`, "", p))

@@ -1,50 +1,31 @@
 package gateway_test
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
-	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-// gaugesOf returns the present gauges with their attributes.
-func gaugesOf(t *testing.T, reader *metric.ManualReader) map[string]int64 {
+// gaugesOfP returns the gauges of the upstream p of the team eng: whether it is healthy, the state of
+// its breaker, and since when it is in trouble for a reason, 0 if it is not.
+func gaugesOfP(t *testing.T, reader *metric.ManualReader, reason string) (healthy, breaker, since int64) {
 	t.Helper()
-	var all metricdata.ResourceMetrics
-	if err := reader.Collect(context.WithoutCancel(t.Context()), &all); err != nil {
-		t.Fatal(err)
-	}
-	values := map[string]int64{}
-	for _, scope := range all.ScopeMetrics {
-		for _, m := range scope.Metrics {
-			gauge, ok := m.Data.(metricdata.Gauge[int64])
-			if !ok {
-				continue
-			}
-			for _, point := range gauge.DataPoints {
-				values[m.Name+" "+point.Attributes.Encoded(attribute.DefaultEncoder())] = point.Value
-			}
-		}
-	}
-	return values
+	const p = "team=eng upstream=p"
+	return collect(t, reader, "promptweir.upstream.healthy")[p], collect(t, reader, "promptweir.breaker.state")[p],
+		collect(t, reader, "promptweir.upstream.problem.since")["reason="+reason+" "+p]
 }
 
 // A server whose list is fresh, and whose gets fail, is ill in /readyz, on the page, in the metrics, in lists and in the log, 3
 // seconds after the first failure at the latest, until a get succeeds.
 func TestHealth_GetsThatFailAreSeenInAllPlaces(t *testing.T) {
 	_, reader := gatewaytest.RecordTelemetry(t)
-	const named = "promptweir.team=eng,promptweir.upstream=p"
 	for name, test := range map[string]struct {
 		failure func(w http.ResponseWriter)
 		reason  string
@@ -63,29 +44,22 @@ func TestHealth_GetsThatFailAreSeenInAllPlaces(t *testing.T) {
 		"no connection": {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, "breaker_open", 2, "no more are sent for a while: the connection to "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var log gatewaytest.Log
 			p := gatewaytest.NewPeer(t, "p", "a")
 			p.Settings = "breaker {\n cooldown = \"500ms\"\n}"
-			s := gatewaytest.StartWith(t, "auth {\n"+gatewaytest.Token("ann")+gatewaytest.Token("bob")+"}\n"+
-				gatewaytest.Team("eng", `"user:ann", "user:bob"`, "", p), gateway.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-			s.AwaitUpstreams()
+			s, log := gatewaytest.ServeLogged(t, "auth {\n"+gatewaytest.Token("ann")+gatewaytest.Token("bob")+"}\n"+
+				gatewaytest.Team("eng", `"user:ann", "user:bob"`, "", p))
 			c, other := s.Modern("ann"), s.Modern("bob") // a breaker opens over the calls of several
 			well := func() bool {
 				ready := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/readyz", "", nil).Body
 				page := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/", "", nil).Body
-				gauges := gaugesOf(t, reader)
-				_, since := gauges["promptweir.upstream.problem.since promptweir.reason="+test.reason+","+named]
-				return !strings.Contains(ready, `"reason"`) && strings.Contains(page, "Nothing needs attention") && !since &&
-					gauges["promptweir.upstream.healthy "+named] == 1 && gauges["promptweir.breaker.state "+named] == 0 &&
-					!strings.Contains(c.Call("prompts/list", "").Body, "partial")
+				healthy, breaker, since := gaugesOfP(t, reader, test.reason)
+				return !strings.Contains(ready, `"reason"`) && strings.Contains(page, "Nothing needs attention") &&
+					healthy == 1 && breaker == 0 && since == 0 && !strings.Contains(c.Call("prompts/list", "").Body, "partial")
 			}
 			if !well() {
 				t.Fatal("it is ill from the start")
 			}
-			p.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
-				if call.Method != "prompts/get" {
-					return false
-				}
+			p.OnGet(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
 				if test.failure == nil {
 					p.Respond(w, call, `{"description":"nothing else"}`)
 					return true
@@ -110,13 +84,12 @@ func TestHealth_GetsThatFailAreSeenInAllPlaces(t *testing.T) {
 				`"cause": "`, test.cause, `"remedy": "`)
 			gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/", "", nil).Want(t, http.StatusOK,
 				"1 of 1 upstream in trouble", "connected, but gets fail", test.reason+" since <time>20", test.cause)
-			gauges := gaugesOf(t, reader)
-			since := gauges["promptweir.upstream.problem.since promptweir.reason="+test.reason+","+named]
-			if healthy := gauges["promptweir.upstream.healthy "+named]; healthy != 0 || since < begun.Unix() || since > time.Now().Unix() {
+			healthy, breaker, since := gaugesOfP(t, reader, test.reason)
+			if healthy != 0 || since < begun.Unix() || since > time.Now().Unix() {
 				t.Errorf("healthy = %d, since %d", healthy, since)
 			}
-			if got := gauges["promptweir.breaker.state "+named]; got != test.breaker {
-				t.Errorf("the breaker's state is %d, want %d", got, test.breaker)
+			if breaker != test.breaker {
+				t.Errorf("the breaker's state is %d, want %d", breaker, test.breaker)
 			}
 			if test.breaker == 0 && (log.Count(`msg="gets fail" upstream=p team=eng `) != 1 || log.Count(" reason="+test.reason+" ") == 0) {
 				t.Errorf("not logged once:\n%s", log.String())
@@ -138,17 +111,10 @@ func TestHealth_GetsThatFailAreSeenInAllPlaces(t *testing.T) {
 
 // Anybody can get a prompt of a server that is ill, thousands of times a second.
 func TestGet_FailuresAreLoggedOnceForEachUpstreamAndReason(t *testing.T) {
-	var log gatewaytest.Log
 	denied, broken := gatewaytest.NewPeer(t, "denied", "a"), gatewaytest.NewPeer(t, "broken", "b")
-	s := gatewaytest.StartWith(t, gatewaytest.Team("eng", "", "", denied, broken), gateway.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	s.AwaitUpstreams()
-	denied.Intercept(refuseAll("prompts/get"))
-	broken.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
-		if call.Method == "prompts/get" {
-			w.WriteHeader(http.StatusNotFound)
-		}
-		return call.Method == "prompts/get"
-	})
+	s, log := gatewaytest.ServeLogged(t, gatewaytest.Team("eng", "", "", denied, broken))
+	denied.OnGet(answer(http.StatusForbidden))
+	broken.OnGet(answer(http.StatusNotFound))
 	c, begun := s.Modern(""), time.Now()
 	for range 50 {
 		c.Call("prompts/get", gatewaytest.GetParams("denied.a")).Want(t, http.StatusOK, `"reason":"denied"`)
@@ -168,7 +134,7 @@ func TestHealth_GetsThatFailAreNoNewsToOthers(t *testing.T) {
 	billing, find := gatewaytest.NewPeer(t, "billing", "ledger"), gatewaytest.NewPeer(t, "find", "query")
 	s := gatewaytest.Serve(t, "auth {\n"+gatewaytest.Token("ann", "payments")+gatewaytest.Token("bob")+"}\n"+
 		gatewaytest.Team("payments", `"group:payments"`, "", billing)+gatewaytest.Team("search", `"user:bob"`, "", find))
-	billing.Intercept(refuseAll("prompts/get"))
+	billing.OnGet(answer(http.StatusForbidden))
 	ann := s.Modern("ann")
 	for range 5 {
 		ann.Call("prompts/get", gatewaytest.GetParams("billing.ledger")).Want(t, http.StatusOK, `"reason":"denied"`)
@@ -189,20 +155,17 @@ func TestHealth_RefusedIsNotDown(t *testing.T) {
 	c.WantList("p.a")
 	p.Stop()
 	upstreamtest.Eventually(t, "it is hidden", func() bool { return len(s.Entries(nil)) == 0 })
-	p.Intercept(refuseAll(""))
+	p.Intercept(answer(http.StatusForbidden))
 	p.Restart()
 	upstreamtest.Eventually(t, "it is up, and listed again", func() bool { return len(s.Entries(nil)) == 1 })
 	c.Call("prompts/list", "").Want(t, http.StatusOK, `"name":"p.a"`, `"reason":"denied"`, `"stale":true`)
 	c.Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `"reason":"denied"`)
 }
 
-// refuseAll answers requests of a method, or all, with 403.
-func refuseAll(method string) func(http.ResponseWriter, *http.Request, gatewaytest.Call) bool {
-	return func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
-		if method != "" && call.Method != method {
-			return false
-		}
-		w.WriteHeader(http.StatusForbidden)
+// answer answers requests with an HTTP status.
+func answer(status int) func(http.ResponseWriter, *http.Request, gatewaytest.Call) bool {
+	return func(w http.ResponseWriter, _ *http.Request, _ gatewaytest.Call) bool {
+		w.WriteHeader(status)
 		return true
 	}
 }

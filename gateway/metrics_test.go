@@ -91,10 +91,8 @@ func TestMetrics_SayWhyGetsFail(t *testing.T) {
 	s := gatewaytest.Serve(t, "gateway {\n limit {\n rate = 0.001\n burst = 8\n }\n}\n"+
 		gatewaytest.Team("eng", "", `hide "h" { prompts = ["*.hidden"] }`, p, gatewaytest.NewDownPeer(t)))
 	s.AwaitTrouble("gone")
-	p.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
+	p.OnGet(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
 		switch params := string(call.Params); {
-		case call.Method != "prompts/get":
-			return false
 		case strings.Contains(params, "broken"):
 			p.Respond(w, call, `error:{"code":-32603,"message":"no","data":{"reason":"timeout"}}`)
 		case strings.Contains(params, "odd"):
@@ -159,7 +157,7 @@ func TestMetrics_SayWhyGetsFail(t *testing.T) {
 		t.Errorf("connects: %v", connects)
 	}
 	since := collect(t, reader, "promptweir.upstream.problem.since")
-	if at := time.Unix(since["reason=unreachable team=eng upstream=gone"], 0); len(since) != 1 || time.Since(at) > gatewaytest.Patience {
+	if at := time.Unix(since["reason=unreachable team=eng upstream=gone"], 0); len(since) != 1 || time.Since(at) > gatewaytest.Timeout {
 		t.Errorf("in trouble: %v", since)
 	}
 }
@@ -203,7 +201,7 @@ func TestMetrics_SayThatAnUpstreamIsStarting(t *testing.T) {
 	upstreamtest.Eventually(t, "since when it is starting", func() bool {
 		since := collect(t, reader, "promptweir.upstream.problem.since")
 		at := time.Unix(since["reason=starting team=eng upstream=slow"], 0)
-		return len(since) == 1 && time.Since(at) < gatewaytest.Patience
+		return len(since) == 1 && time.Since(at) < gatewaytest.Timeout
 	})
 	if healthy := collect(t, reader, "promptweir.upstream.healthy"); healthy["team=eng upstream=slow"] != 0 {
 		t.Errorf("healthy: %v", healthy)

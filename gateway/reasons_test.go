@@ -37,12 +37,7 @@ func TestMetrics_HaveEachReason(t *testing.T) {
 		return p
 	}
 	status := func(p *gatewaytest.Peer, code int) *gatewaytest.Peer {
-		p.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
-			if call.Method == "prompts/get" {
-				w.WriteHeader(code)
-			}
-			return call.Method == "prompts/get"
-		})
+		p.OnGet(answer(code))
 		return p
 	}
 	away, slow, busy, cut := peer("away", ""), peer("slow", `timeout = "3s"`), peer("busy", "rate = 0.001"), peer("cut", "")

@@ -21,8 +21,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
@@ -99,7 +97,7 @@ func TestReload_RefusesABrokenConfiguration(t *testing.T) {
 	good := gatewaytest.Team("eng", "", "", p)
 	r := gatewaytest.ServeReloadable(t, good, gateway.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	c, stream := r.Modern(""), r.Modern("").Listen("1")
-	gauge := func(name string) int64 { return gaugeValue(t, reader, name) }
+	gauge := func(name string) int64 { return collect(t, reader, name)[""] }
 	before := r.Ready().Configuration
 	if before.Refused != nil || gauge("promptweir.config.loaded") != 1 || gauge("promptweir.config.loaded.time") != before.Loaded.Unix() {
 		t.Errorf("at the start: %+v", before)
@@ -166,22 +164,6 @@ func TestReload_NamesWhatNeedsARestart(t *testing.T) {
 	r.Modern("").WantList("p.a")
 }
 
-// pauseGets makes a peer's gets wait until release is closed. Entered has an element for each get that waits.
-func pauseGets(p *gatewaytest.Peer) (entered, release chan struct{}) {
-	entered, release = make(chan struct{}, 10), make(chan struct{})
-	p.Intercept(func(_ http.ResponseWriter, r *http.Request, call gatewaytest.Call) bool {
-		if call.Method == "prompts/get" {
-			entered <- struct{}{}
-			select {
-			case <-release:
-			case <-r.Context().Done():
-			}
-		}
-		return false
-	})
-	return entered, release
-}
-
 func TestReload_GetsInFlightEndWhereTheyBegan(t *testing.T) {
 	stays, changes, goes := gatewaytest.NewPeer(t, "stays", "a"), gatewaytest.NewPeer(t, "changes", "a"), gatewaytest.NewPeer(t, "goes", "a")
 	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", "", "", stays, changes, goes), gateway.Options{})
@@ -189,12 +171,12 @@ func TestReload_GetsInFlightEndWhereTheyBegan(t *testing.T) {
 		p.AwaitStream()
 	}
 	c, stream := r.Modern(""), r.Modern("").Listen("1")
-	answers := make(chan gatewaytest.Response, 3)
-	var releases []chan struct{}
+	var answers []<-chan gatewaytest.Response
+	var releases []func()
 	for _, p := range []*gatewaytest.Peer{stays, changes, goes} {
-		entered, release := pauseGets(p)
+		entered, release := p.PauseGets()
 		releases = append(releases, release)
-		go func() { answers <- c.Call("prompts/get", gatewaytest.GetParams(p.Name+".a")) }()
+		answers = append(answers, c.Begin(p.Name+".a"))
 		<-entered
 	}
 	changed := &gatewaytest.Peer{Name: "changes", URL: changes.URL, Settings: "headers = { X-New = \"yes\" }"}
@@ -212,10 +194,10 @@ func TestReload_GetsInFlightEndWhereTheyBegan(t *testing.T) {
 		t.Error("the session of a get in flight was closed")
 	}
 	for _, release := range releases {
-		close(release)
+		release()
 	}
-	for range 3 {
-		(<-answers).Want(t, http.StatusOK, `"from `)
+	for _, answer := range answers {
+		(<-answer).Want(t, http.StatusOK, `"from `)
 	}
 	c.Call("prompts/get", gatewaytest.GetParams("changes.a")).Want(t, http.StatusOK, "from changes")
 	calls := changes.Calls("prompts/get")
@@ -234,18 +216,18 @@ func TestReload_WaitingGetsMoveToTheNewUpstream(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a")
 	p.Settings = "concurrency = 1\n timeout = \"10s\"\n"
 	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", "", "", p), gateway.Options{})
-	entered, release := pauseGets(p)
+	entered, release := p.PauseGets()
 	const gets = 10
-	answers := make(chan gatewaytest.Response, gets)
+	var answers []<-chan gatewaytest.Response
 	for range gets {
-		go func() { answers <- r.Modern("").Call("prompts/get", gatewaytest.GetParams("p.a")) }()
+		answers = append(answers, r.Modern("").Begin("p.a"))
 	}
 	<-entered
 	next := gatewaytest.NewPeer(t, "p", "a")
 	r.MustReload(gatewaytest.Team("eng", "", "", next)) // all but one wait for their turn, or have not arrived yet
-	close(release)
-	for range gets {
-		(<-answers).Want(t, http.StatusOK, `"from p"`)
+	release()
+	for _, answer := range answers {
+		(<-answer).Want(t, http.StatusOK, `"from p"`)
 	}
 	if n, m := len(p.Calls("prompts/get")), len(next.Calls("prompts/get")); n+m != gets {
 		t.Errorf("%d gets at the old server and %d at the new one, want %d in all", n, m, gets)
@@ -258,7 +240,7 @@ func TestReload_AuthenticatesWaitingGetsAnew(t *testing.T) {
 	old, next := gatewaytest.NewPeer(t, "p", "a"), gatewaytest.NewPeer(t, "p", "a")
 	old.Settings = "concurrency = 1\n timeout = \"60s\"\n"
 	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", "", "", old), gateway.Options{})
-	entered, release := pauseGets(old)
+	entered, release := old.PauseGets()
 	get := func(c *gatewaytest.Client) chan gatewaytest.Response {
 		response := make(chan gatewaytest.Response, 1)
 		go func() { response <- c.CallUnchecked("prompts/get", gatewaytest.GetParams("p.a")) }()
@@ -279,7 +261,7 @@ func TestReload_AuthenticatesWaitingGetsAnew(t *testing.T) {
 	upstreamtest.Eventually(t, "the old upstream takes no more calls", func() bool {
 		return goroutinesIn("upstream.(*Connector).Retire(") == 1
 	})
-	close(release)
+	release()
 	(<-first).Want(t, http.StatusOK, `"from p"`) // the old upstream had it already
 	for i, response := range waiting {
 		refused := <-response
@@ -458,7 +440,7 @@ func TestReload_RefusesACallerWhoseRequestIsStillArriving(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(gatewaytest.Patience))
+	_ = conn.SetDeadline(time.Now().Add(gatewaytest.Timeout))
 	var whole bytes.Buffer
 	if err := request.Write(&whole); err != nil {
 		t.Fatal(err)
@@ -649,22 +631,4 @@ func TestReload_AdmitsListsAgainWithoutListing(t *testing.T) {
 	if n := len(p.Calls("prompts/list")); n != 1 {
 		t.Errorf("the upstream was listed %d times, want once", n)
 	}
-}
-
-// gaugeValue returns the value of a gauge that has one series.
-func gaugeValue(t *testing.T, reader *metric.ManualReader, name string) int64 {
-	t.Helper()
-	var all metricdata.ResourceMetrics
-	if err := reader.Collect(t.Context(), &all); err != nil {
-		t.Fatal(err)
-	}
-	for _, scope := range all.ScopeMetrics {
-		for _, m := range scope.Metrics {
-			if points, ok := m.Data.(metricdata.Gauge[int64]); ok && m.Name == name {
-				return points.DataPoints[0].Value
-			}
-		}
-	}
-	t.Fatalf("no metric %s", name)
-	return 0
 }

@@ -88,26 +88,16 @@ func TestLimit_HoldsOverAllReplicas(t *testing.T) {
 
 func TestLimit_BoundsConcurrencyAtEachReplica(t *testing.T) {
 	store, p := clustertest.Start(t), gatewaytest.NewPeer(t, "p", "a")
-	begun, proceed := make(chan struct{}), make(chan struct{})
-	p.Intercept(func(_ http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
-		if call.Method == "prompts/get" {
-			begun <- struct{}{}
-			<-proceed
-		}
-		return false
-	})
+	begun, proceed := p.PauseGets()
 	replicas := serveReplicas(t, store, 2, "gateway { %CLUSTER% }\n"+gatewaytest.Team("eng", "", "limit { concurrency = 1 }", p))
-	get := func(s *gatewaytest.Server) gatewaytest.Response {
-		return s.Modern("").Call("prompts/get", gatewaytest.GetParams("p.a"))
-	}
-	done := make(chan gatewaytest.Response)
+	var all []<-chan gatewaytest.Response
 	for _, s := range replicas {
-		go func() { done <- get(s) }()
+		all = append(all, s.Modern("").Begin("p.a"))
 		<-begun
-		get(s).Want(t, http.StatusOK, `"reason":"rate_limited"`)
+		s.Modern("").Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `"reason":"rate_limited"`)
 	}
-	close(proceed)
-	for range replicas {
+	proceed()
+	for _, done := range all {
 		(<-done).Want(t, http.StatusOK, `"from p"`)
 	}
 }
@@ -219,10 +209,7 @@ func TestDelete_EndsASessionAtAllReplicas(t *testing.T) {
 
 func TestLogLevel_HoldsAtAllReplicas(t *testing.T) {
 	store, p := clustertest.Start(t), gatewaytest.NewPeer(t, "p", "a")
-	p.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
-		if call.Method != "prompts/get" {
-			return false
-		}
+	p.OnGet(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = w.Write([]byte("data: " + `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"notice","data":"heard"}}` + "\n\n" +
 			"data: " + `{"jsonrpc":"2.0","id":` + string(call.ID) + `,"result":{"messages":[]}}` + "\n\n")) // an error means that the gateway has gone
@@ -330,13 +317,13 @@ func TestHTTPSSE_PostsReachTheStreamFromAnyReplica(t *testing.T) {
 	request("1", "initialize", `"protocolVersion":"2024-11-05","capabilities":{"elicitation":{}},"clientInfo":{"name":"test","version":"1"}`)
 	c.WantMessage(`"id":1`)
 	elsewhere()
-	c.Post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	c.Send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	request("2", "prompts/get", `"name":"up.ask"`)
 	asked := c.WantMessage(`"elicitation/create"`)
 	_, id, _ := strings.Cut(asked, `"id":"`)
 	id, _, _ = strings.Cut(id, `"`)
 	elsewhere()
-	c.Post(`{"jsonrpc":"2.0","id":"` + id + `","result":{"action":"accept","content":{"name":"x"}}}`)
+	c.Send(`{"jsonrpc":"2.0","id":"` + id + `","result":{"action":"accept","content":{"name":"x"}}}`)
 	c.WantMessage(`"id":2`, `"messages"`)
 	for i := range 10 { // in order
 		request(strconv.Itoa(i), "ping", "")
@@ -558,7 +545,7 @@ func TestSubscription_IsWokenAgainOnceAllReplicasHaveTheChange(t *testing.T) {
 	case <-streams[0].Events:
 	case <-streams[1].Events:
 		first = 1
-	case <-time.After(gatewaytest.Patience):
+	case <-time.After(gatewaytest.Timeout):
 		t.Fatal("nobody is told of the change")
 	}
 	second := 1 - first

@@ -19,10 +19,8 @@ func TestGet_PassesFewFunctions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPeer(t, "p", "a")
 			var road []string
-			p.Intercept(func(_ http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
-				if call.Method == "prompts/get" {
-					road = roadOfGet(t) // the gateway waits for this response
-				}
+			p.OnGet(func(http.ResponseWriter, *http.Request, gatewaytest.Call) bool {
+				road = roadOfGet(t) // the gateway waits for this response
 				return false
 			})
 			s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))

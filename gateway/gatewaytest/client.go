@@ -72,6 +72,13 @@ func (c *Client) Call(method, params string) Response {
 	return c.CallWithID("1", method, params)
 }
 
+// Begin makes a get in the background.
+func (c *Client) Begin(name string) <-chan Response {
+	response := make(chan Response, 1)
+	go func() { response <- c.Call("prompts/get", GetParams(name)) }()
+	return response
+}
+
 // CallWithID is [Client.Call] with an id and with more headers.
 func (c *Client) CallWithID(id, method, params string, more ...string) Response {
 	c.TB.Helper()

@@ -11,7 +11,7 @@
 // A test writes its configuration with [Team], [Token] and [Expose], starts a gateway with [Serve]
 // or one of its variants, and calls it with [Server.Modern], [Server.Legacy], [Server.SSE] and
 // [Server.Stdio]. Whatever needs an end is registered with the test's cleanup. Nothing sleeps: what
-// takes time is awaited, for at most [Patience].
+// takes time is awaited, for at most [Timeout].
 //
 // Only tests may import this package.
 package gatewaytest

@@ -202,14 +202,35 @@ func (p *Peer) Intercept(handle func(w http.ResponseWriter, r *http.Request, cal
 	p.handle = handle
 }
 
+// OnGet is [Peer.Intercept] for gets.
+func (p *Peer) OnGet(handle func(w http.ResponseWriter, r *http.Request, call Call) bool) {
+	p.Intercept(func(w http.ResponseWriter, r *http.Request, call Call) bool {
+		return call.Method == "prompts/get" && handle(w, r, call)
+	})
+}
+
+// PauseGets makes each get wait until release is called, or its caller has gone. Entered has an
+// element for each get that waits.
+func (p *Peer) PauseGets() (entered <-chan struct{}, release func()) {
+	waiting, released := make(chan struct{}, 1000), make(chan struct{})
+	p.OnGet(func(_ http.ResponseWriter, r *http.Request, _ Call) bool {
+		waiting <- struct{}{}
+		select {
+		case <-released:
+		case <-r.Context().Done():
+		}
+		return false
+	})
+	release = sync.OnceFunc(func() { close(released) })
+	p.TB.Cleanup(release)
+	return waiting, release
+}
+
 // HoldGets makes each get wait until its caller has gone. Entered has an element for each get that
 // waits, and gone for each whose caller has gone.
 func (p *Peer) HoldGets() (entered, gone chan struct{}) {
 	entered, gone = make(chan struct{}, 10), make(chan struct{}, 10)
-	p.Intercept(func(_ http.ResponseWriter, r *http.Request, call Call) bool {
-		if call.Method != "prompts/get" {
-			return false
-		}
+	p.OnGet(func(_ http.ResponseWriter, r *http.Request, _ Call) bool {
 		entered <- struct{}{}
 		<-r.Context().Done()
 		gone <- struct{}{}

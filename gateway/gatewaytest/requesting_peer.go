@@ -17,10 +17,7 @@ const InputRequests = `{"who":{"method":"elicitation/create","params":{"mode":"f
 func NewInputRequiredPeer(tb testing.TB, state string) *Peer {
 	tb.Helper()
 	p := NewModernPeer(tb, "up", "ask", "other")
-	p.Intercept(func(w http.ResponseWriter, _ *http.Request, call Call) bool {
-		if call.Method != "prompts/get" {
-			return false
-		}
+	p.OnGet(func(w http.ResponseWriter, _ *http.Request, call Call) bool {
 		var params struct{ InputResponses json.RawMessage }
 		if err := json.Unmarshal(call.Params, &params); err != nil {
 			tb.Error(err)

@@ -3,6 +3,7 @@ package gatewaytest
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -20,9 +21,9 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-// Patience bounds the wait for anything that must happen, on a busy machine, too. Tests that pass
+// Timeout bounds the wait for anything that must happen, on a busy machine, too. Tests that pass
 // never wait that long.
-const Patience = time.Minute
+const Timeout = time.Minute
 
 // version is the version that gateways have unless a test sets another.
 const version = "1.2.3"
@@ -46,6 +47,16 @@ func Serve(tb testing.TB, text string) *Server {
 	s := Start(tb, text)
 	s.AwaitUpstreams()
 	return s
+}
+
+// ServeLogged is [Serve], and returns what the gateway logs.
+func ServeLogged(tb testing.TB, text string) (*Server, *Log) {
+	tb.Helper()
+	var log Log
+	opts := gateway.Options{Version: version, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	s := StartWith(tb, text, opts)
+	s.AwaitUpstreams()
+	return s, &log
 }
 
 // ServeLocked is [Serve] with a lock file beside the configuration.
@@ -123,13 +134,8 @@ func Run(tb testing.TB, g *gateway.Gateway) (stop func()) {
 	go func() { ended <- g.Run(ctx) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
-		select {
-		case err := <-ended:
-			if err != nil {
-				tb.Errorf("Run: %v", err)
-			}
-		case <-time.After(Patience):
-			tb.Errorf("Run has not returned %v after the end of its context", Patience)
+		if err, _ := await(tb, "Run to return after the end of its context", ended); err != nil {
+			tb.Errorf("Run: %v", err)
 		}
 	})
 	tb.Cleanup(stop)

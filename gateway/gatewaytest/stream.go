@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tmaxmax/go-sse"
 )
@@ -97,16 +96,11 @@ func (c *Client) OpenStream(method, body string, h Headers) *Stream {
 // Next returns the next event.
 func (s *Stream) Next() sse.Event {
 	s.TB.Helper()
-	select {
-	case event, ok := <-s.Events:
-		if !ok {
-			s.TB.Fatal("the stream has ended")
-		}
-		return event
-	case <-time.After(Patience):
-		s.TB.Fatalf("no event within %v", Patience)
+	event, ok := await(s.TB, "an event", s.Events)
+	if !ok {
+		s.TB.Fatal("the stream has ended")
 	}
-	return sse.Event{}
+	return event
 }
 
 // WantChange waits for a list_changed notification.
@@ -147,12 +141,7 @@ func (s *Stream) WantSilence() {
 // WantEnd waits for the end of the stream, before which no other event may arrive.
 func (s *Stream) WantEnd() {
 	s.TB.Helper()
-	select {
-	case event, ok := <-s.Events:
-		if ok {
-			s.TB.Fatalf("an event before the end: %s", event.Data)
-		}
-	case <-time.After(Patience):
-		s.TB.Fatalf("the stream has not ended within %v", Patience)
+	if event, ok := await(s.TB, "the end of the stream", s.Events); ok {
+		s.TB.Fatalf("an event before the end: %s", event.Data)
 	}
 }

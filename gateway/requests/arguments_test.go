@@ -1,12 +1,10 @@
 package requests_test
 
 import (
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 
-	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/schema"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
@@ -139,9 +137,7 @@ func TestArguments_UnusableSchemaIsLoggedOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := gatewaytest.NewPeer(t, "p", `{"name":"a","arguments":[{"name":"x","schema":`+test.schema+`}]}`)
-			var log gatewaytest.Log
-			s := gatewaytest.StartWith(t, gatewaytest.Team("eng", "", "", p), gateway.Options{Version: "1.2.3", Logger: slog.New(slog.NewTextHandler(&log, nil))})
-			s.AwaitUpstreams()
+			s, log := gatewaytest.ServeLogged(t, gatewaytest.Team("eng", "", "", p))
 			a := getting{t, s.Modern(""), p, "p.a"}
 			for _, value := range []string{`"x"`, `7`, `{"a":[]}`} {
 				if test.refused == "" {

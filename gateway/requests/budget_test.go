@@ -2,12 +2,10 @@ package requests_test
 
 import (
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 
-	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 )
 
@@ -20,16 +18,14 @@ func TestList_FailsWhenConditionsTakeTooLong(t *testing.T) {
 	}
 	costly := gatewaytest.NewPeer(t, "costly", definitions...)
 	cheap := gatewaytest.NewPeer(t, "cheap", "x")
-	var log gatewaytest.Log
-	s := gatewaytest.StartWith(t, "auth {\n"+gatewaytest.Token("alice")+gatewaytest.Token("bob")+"}\n"+
+	s, log := gatewaytest.ServeLogged(t, "auth {\n"+gatewaytest.Token("alice")+gatewaytest.Token("bob")+"}\n"+
 		gatewaytest.Team("eng", `"user:bob"`, `
   expose "some" {
     prompts = ["*"]
     to      = ["user:alice"]
     when    = !can(regex(".{0,999}y", "${principal.subject}${prompt.description}"))
   }
-`, costly)+gatewaytest.Team("docs", `"user:alice", "user:bob"`, "", cheap), gateway.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	s.AwaitUpstreams()
+`, costly)+gatewaytest.Team("docs", `"user:alice", "user:bob"`, "", cheap))
 	alice, bob := s.Modern("alice"), s.Modern("bob")
 	bob.WantList(append([]string{"cheap.x"}, names("costly.n", prompts)...)...)
 	for method, params := range map[string]string{"prompts/list": "", "prompts/get": `{"name":"cheap.x"}`} {

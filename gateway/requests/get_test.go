@@ -205,10 +205,7 @@ func TestGet_CancelsUpstreamWhenItsClientLeaves(t *testing.T) {
 func TestGet_KeepsConcurrentGetsApart(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a")
 	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
-	p.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
-		if call.Method != "prompts/get" {
-			return false
-		}
+	p.OnGet(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
 		p.Respond(w, call, `{"messages":[],"echo":`+string(call.Params)+`}`)
 		return true
 	})

@@ -57,22 +57,14 @@ func TestLimit_HoldsPerPrincipal(t *testing.T) {
 
 func TestLimit_BoundsConcurrency(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a")
-	begun, proceed := make(chan struct{}), make(chan struct{})
-	p.Intercept(func(_ http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
-		if call.Method == "prompts/get" {
-			begun <- struct{}{}
-			<-proceed
-		}
-		return false
-	})
+	begun, proceed := p.PauseGets()
 	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "limit { concurrency = 1 }", p))
 	c := s.Modern("")
-	done := make(chan gatewaytest.Response)
-	go func() { done <- c.Call("prompts/get", gatewaytest.GetParams("p.a")) }()
+	done := c.Begin("p.a")
 	<-begun
 	c.Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `"reason":"rate_limited"`)
 	c.Call("completion/complete", gatewaytest.CompleteParams("p.a")).Want(t, http.StatusOK, `"reason":"rate_limited"`)
-	close(proceed)
+	proceed()
 	(<-done).Want(t, http.StatusOK, `"from p"`)
 	c.Call("completion/complete", gatewaytest.CompleteParams("p.a")).Want(t, http.StatusOK, `"from p"`)
 }
@@ -103,8 +95,7 @@ func TestLimit_SurvivesAReloadThatDoesNotChangeIt(t *testing.T) {
 			t.Errorf("a get of %s is allowed: %t, want %t", prompt, got, want)
 		}
 	}
-	done := make(chan gatewaytest.Response)
-	go func() { done <- c.Call("prompts/get", gatewaytest.GetParams("p.slow")) }()
+	done := c.Begin("p.slow")
 	<-begun
 	for _, prompt := range []string{"p.a", "p.b"} {
 		allowed(prompt, true)

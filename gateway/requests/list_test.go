@@ -2,7 +2,6 @@ package requests_test
 
 import (
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -44,11 +43,8 @@ func TestList_MergesUpstreamsInPages(t *testing.T) {
 // prompts fit on a page.
 func TestList_SaysWhenAnAudienceHasMoreThanAPage(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a", "b", "c", "d", "e")
-	var log gatewaytest.Log
-	s := gatewaytest.StartWith(t, "gateway { page_size = 2 }\nauth {\n"+gatewaytest.Token("ann")+gatewaytest.Token("bob")+"}\n"+
-		gatewaytest.Team("eng", `"user:ann"`, gatewaytest.Expose("two", `"p.[ab]"`, `"user:bob"`), p),
-		gateway.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	s.AwaitUpstreams()
+	s, log := gatewaytest.ServeLogged(t, "gateway { page_size = 2 }\nauth {\n"+gatewaytest.Token("ann")+gatewaytest.Token("bob")+"}\n"+
+		gatewaytest.Team("eng", `"user:ann"`, gatewaytest.Expose("two", `"p.[ab]"`, `"user:bob"`), p))
 	s.Modern("bob").WantList("p.a", "p.b")
 	for range 3 {
 		s.Modern("ann").WantList("p.a", "p.b", "p.c", "p.d", "p.e")

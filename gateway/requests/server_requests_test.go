@@ -62,15 +62,13 @@ func TestElicitation_ByURLIsRelayed(t *testing.T) {
 	asked.Next()
 
 	modern := gatewaytest.NewInputRequiredPeer(t, "")
-	modern.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
+	modern.OnGet(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
 		result := `{"resultType":"complete","messages":[]}`
 		if !strings.Contains(string(call.Params), "inputResponses") {
 			result = `{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"mode":"url","message":"m","url":"https://example.com/"}}}}`
 		}
-		if call.Method == "prompts/get" {
-			modern.Respond(w, call, result)
-		}
-		return call.Method == "prompts/get"
+		modern.Respond(w, call, result)
+		return true
 	})
 	s = gatewaytest.Serve(t, gatewaytest.Team("a", "", "", modern))
 	c = s.LegacyWith("2025-11-25", "", `{"elicitation":{"url":{}}}`)
@@ -129,10 +127,7 @@ func TestServerRequests_EndWithTheirClient(t *testing.T) {
 func TestServerRequests_CanBeCancelledByTheServer(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "up", "ask")
 	arrived := make(chan struct{}, 3)
-	p.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
-		if call.Method != "prompts/get" {
-			return false
-		}
+	p.OnGet(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
 		w.Header().Set("Content-Type", "text/event-stream")
 		for _, message := range []string{
 			`{"jsonrpc":"2.0","id":"q","method":"roots/list"}`,

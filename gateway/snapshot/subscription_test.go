@@ -194,7 +194,7 @@ func TestSubscription_OpenedDuringChangesMissesNone(t *testing.T) {
 				select {
 				case <-stream.Events:
 					listed = c.List()
-				case <-time.After(gatewaytest.Patience):
+				case <-time.After(gatewaytest.Timeout):
 					ended <- listed
 					return
 				}

@@ -105,15 +105,13 @@ func TestBatch_RunsEightRequestsAtOnce(t *testing.T) {
 	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
 	var now, most atomic.Int32
 	release := make(chan struct{})
-	p.Intercept(func(_ http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
-		if call.Method == "prompts/get" {
-			n := now.Add(1)
-			defer now.Add(-1)
-			for seen := most.Load(); n > seen && !most.CompareAndSwap(seen, n); seen = most.Load() {
-				continue
-			}
-			<-release
+	p.OnGet(func(http.ResponseWriter, *http.Request, gatewaytest.Call) bool {
+		n := now.Add(1)
+		defer now.Add(-1)
+		for seen := most.Load(); n > seen && !most.CompareAndSwap(seen, n); seen = most.Load() {
+			continue
 		}
+		<-release
 		return false
 	})
 	gets := make([]string, 40)
@@ -182,7 +180,7 @@ func TestBatch_WorksOverConnections(t *testing.T) {
 	pipes.WantMessage(`"code":-32600`, "Batches")
 
 	sse := s.SSESession("2025-03-26", "")
-	sse.Post(batch(someNotification, someResponse))
-	sse.Post(ask)
+	sse.Send(batch(someNotification, someResponse))
+	sse.Send(ask)
 	wantInOrder(t, sse.WantMessage(), want...)
 }

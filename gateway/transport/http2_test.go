@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
@@ -20,17 +19,8 @@ func TestHTTP2_BoundsRequestsInFlightOfAnAddress(t *testing.T) {
 	const most = 32 // of 32 KiB each, in a quarter of max_buffered
 	peer := gatewaytest.NewPeer(t, "p", "a")
 	peer.Settings = `timeout = "60s"`
-	var inFlight atomic.Int64
-	held := make(chan struct{})
-	proceed := sync.OnceFunc(func() { close(held) })
+	inFlight, proceed := peer.PauseGets()
 	defer proceed()
-	peer.Intercept(func(_ http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
-		if call.Method == "prompts/get" {
-			inFlight.Add(1)
-			<-held
-		}
-		return false
-	})
 	s := gatewaytest.Serve(t, `gateway { max_buffered = "4194304" }`+"\n"+ofAnn("", peer))
 	server := httptest.NewUnstartedServer(s.Handler())
 	server.EnableHTTP2 = true
@@ -70,7 +60,7 @@ func TestHTTP2_BoundsRequestsInFlightOfAnAddress(t *testing.T) {
 			}
 		})
 	}
-	upstreamtest.Eventually(t, "all gets are in flight", func() bool { return inFlight.Load() == most })
+	upstreamtest.Eventually(t, "all gets are in flight", func() bool { return len(inFlight) == most })
 	status, text := begin("1", "prompts/list", "{}")
 	if refused := text(); status != http.StatusServiceUnavailable || !strings.Contains(refused, "Retry-After: 1") ||
 		!strings.Contains(refused, `"reason":"overloaded"`) {

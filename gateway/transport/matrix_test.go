@@ -202,7 +202,7 @@ func (c *cell) change() {
 		select {
 		case message := <-c.changes:
 			gatewaytest.CheckSchema(c.t, c.end.revision, "", message)
-		case <-time.After(gatewaytest.Patience):
+		case <-time.After(gatewaytest.Timeout):
 			c.t.Fatal("the client was not notified of a change")
 		}
 		if slices.Contains(c.names(), "grown") != before {
@@ -258,7 +258,7 @@ func newCaller(t *testing.T, s *gatewaytest.Server, e end) *caller {
 		return httpCaller(t, s, e)
 	case "sse":
 		c := s.SSESession(e.revision, "")
-		return newDuplex(t, e, c.Post, func() (string, bool) {
+		return newDuplex(t, e, c.Send, func() (string, bool) {
 			event, ok := <-c.Events
 			return event.Data, ok
 		})
@@ -347,7 +347,7 @@ func newDuplex(t *testing.T, e end, say func(string), next func() (string, bool)
 		select {
 		case answer := <-answers:
 			return answer
-		case <-time.After(gatewaytest.Patience):
+		case <-time.After(gatewaytest.Timeout):
 			t.Fatalf("no response to %s %s", method, params)
 			return ""
 		}

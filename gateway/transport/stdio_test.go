@@ -4,49 +4,103 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-func TestStdio_ServesEachLegacyRevision(t *testing.T) {
+// opened is a client whose connection is its session.
+type opened struct {
+	*gatewaytest.Duplex
+
+	// leave gives up the connection, after which nothing more may arrive.
+	leave func()
+}
+
+// openDuplex opens a client of each transport on which messages travel over one connection.
+func openDuplex(s *gatewaytest.Server) map[string]func() opened {
+	return map[string]func() opened{
+		"stdio": func() opened {
+			c := s.Stdio("")
+			return opened{c.Duplex, func() {
+				c.Stop()
+				c.WantEnd()
+			}}
+		},
+		"HTTP+SSE": func() opened {
+			c := s.SSE("")
+			return opened{c.Duplex, func() {
+				c.WantSilence()
+				c.Close()
+			}}
+		},
+	}
+}
+
+func TestConnection_ServesEachLegacyRevision(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a")
 	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
-	for _, revision := range gatewaytest.LegacyRevisions {
-		c := s.Stdio("")
-		c.Request(`0`, "prompts/list", ``)
-		c.WantMessage(`"id":0`, `"code":-32600`)
-		c.Request(`0`, "ping", ``)
-		c.WantMessage(`{"jsonrpc":"2.0","id":0,"result":{}}`)
-		c.Request(`"i"`, "initialize", `"protocolVersion":"`+revision+`"`)
-		gatewaytest.CheckSchema(t, revision, "initialize", c.WantMessage(`"id":"i"`, `"protocolVersion":"`+revision+`"`))
-		c.Send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-		c.Request(`-1`, "prompts/list", ``)
-		gatewaytest.CheckSchema(t, revision, "prompts/list", c.WantMessage(`"id":-1`, `"name":"p.a"`))
-		c.Request(`9007199254740993`, "prompts/get", `"name":"p.a"`)
-		c.WantMessage(`"id":9007199254740993,`, "from p")
-		c.Request(`1.5`, "ping", ``)
-		c.WantMessage(`"id":1.5,`)
-		c.Request(`2`, "tools/list", ``)
-		c.WantMessage(`{"tools":[]}`)
-		c.Request(`3`, "no/such", ``)
-		c.WantMessage(`"id":3`, `-32601`)
-		p.AwaitStream().Offer("a", "b")
-		if diff := cmp.Diff(`{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}`, c.Next()); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
+	for transport, open := range openDuplex(s) {
+		for _, revision := range gatewaytest.LegacyRevisions {
+			c := open()
+			c.Request(`0`, "prompts/list", ``)
+			c.WantMessage(`"id":0`, `"code":-32600`, `Begin with initialize`)
+			c.Request(`0`, "ping", ``)
+			c.WantMessage(`{"jsonrpc":"2.0","id":0,"result":{}}`)
+			c.Request(`"i"`, "initialize", ``)
+			c.WantMessage(`"id":"i"`, `"code":-32602`)
+			c.Request(`"i"`, "initialize", `"protocolVersion":"`+revision+`"`)
+			gatewaytest.CheckSchema(t, revision, "initialize", c.WantMessage(`"id":"i"`, `"protocolVersion":"`+revision+`"`))
+			c.Send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+			c.Request(`-1`, "prompts/list", ``)
+			gatewaytest.CheckSchema(t, revision, "prompts/list", c.WantMessage(`"id":-1`, `"name":"p.a"`))
+			c.Request(`9007199254740993`, "prompts/get", `"name":"p.a"`)
+			gatewaytest.CheckSchema(t, revision, "prompts/get", c.WantMessage(`"id":9007199254740993,`, "from p"))
+			c.Request(`1.5`, "ping", ``)
+			c.WantMessage(`"id":1.5,`)
+			c.Request(`2`, "tools/list", ``)
+			c.WantMessage(`{"tools":[]}`)
+			c.Request(`3`, "no/such", ``)
+			c.WantMessage(`"id":3`, `-32601`)
+			c.Send(`{"jsonrpc":"2.0","id":5,"result":{}}`) // a reply to no server request
+			p.AwaitStream().Offer("a", "b")
+			if got := c.WantMessage(); got != `{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}` {
+				t.Errorf("%s: got %s", transport, got)
+			}
+			c.Request(`4`, "prompts/list", ``)
+			c.WantMessage(`"name":"p.b"`)
+			c.leave()
+			p.Offer("a")
+			upstreamtest.Eventually(t, "the list is what it was at first", func() bool { return len(s.Modern("").List()) == 1 })
 		}
-		c.Request(`4`, "prompts/list", ``)
-		c.WantMessage(`"name":"p.b"`)
-		_ = c.In.Close()
-		c.WantEnd()
-		p.Offer("a")
-		upstreamtest.Eventually(t, "the list is what it was at first", func() bool { return len(s.Modern("").List()) == 1 })
+	}
+}
+
+func TestConnection_CancelsRequests(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a")
+	p.Settings = `timeout = "60s"`
+	s := gatewaytest.Serve(t, "gateway { drain_timeout = \"10ms\" }\n"+gatewaytest.Team("eng", "", "", p))
+	entered, gone := p.HoldGets()
+	for _, open := range openDuplex(s) {
+		c := open()
+		c.Request(`"i"`, "initialize", `"protocolVersion":"2025-03-26"`)
+		c.WantMessage(`"id":"i"`)
+		c.Request(`"x"`, "prompts/get", `"name":"p.a"`)
+		<-entered
+		c.Request(`"x"`, "prompts/list", ``)
+		c.WantMessage("in use")
+		c.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"y"}}`)
+		c.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}`)
+		<-gone
+		c.Request(`1`, "ping", ``)
+		c.WantMessage(`"id":1`) // and before it no response to x
+		c.Request(`2`, "prompts/get", `"name":"p.a"`)
+		<-entered
+		c.leave() // which cancels what it has in flight
+		<-gone
 	}
 }
 
@@ -166,41 +220,13 @@ func TestCancel_PassesTheReasonOn(t *testing.T) {
 	}
 }
 
-func TestStdio_CancelsRequests(t *testing.T) {
-	p := gatewaytest.NewPeer(t, "p", "a")
-	p.Settings = `timeout = "60s"`
-	s := gatewaytest.Serve(t, "gateway { drain_timeout = \"10ms\" }\n"+gatewaytest.Team("eng", "", "", p))
-	entered, gone := p.HoldGets()
-	c := s.Stdio("")
-	c.Request(`"x"`, "prompts/get", `"name":"p.a",`+gatewaytest.Meta)
-	<-entered
-	c.Request(`"x"`, "prompts/list", gatewaytest.Meta)
-	c.WantMessage("in use")
-	c.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"y"}}`)
-	c.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}`)
-	<-gone
-	c.Request(`1`, "ping", gatewaytest.Meta)
-	c.WantMessage(`"id":1`) // and before it no response to x
-	c.Request(`2`, "prompts/get", `"name":"p.a",`+gatewaytest.Meta)
-	<-entered
-	c.Stop()
-	<-gone
-	c.WantEnd()
-}
-
 func TestStdio_AnswersRequestsBeforeTheEndOfInput(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a")
 	c := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p)).Stdio("")
-	release := make(chan struct{})
-	p.Intercept(func(_ http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
-		if call.Method == "prompts/get" {
-			<-release
-		}
-		return false
-	})
+	_, release := p.PauseGets()
 	c.Request(`1`, "prompts/get", `"name":"p.a",`+gatewaytest.Meta)
 	_ = c.In.Close()
-	close(release)
+	release()
 	c.WantMessage(`"id":1`, "from p")
 	c.WantEnd()
 }

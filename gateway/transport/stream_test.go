@@ -43,11 +43,9 @@ func TestStream_OutlivesTheServersTimeouts(t *testing.T) {
 	modern.WantChange()
 	legacy.WantChange()
 	old.WantChange()
-	p.Intercept(func(_ http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
-		if call.Method == "prompts/get" {
-			begun := time.Now()
-			upstreamtest.Eventually(t, "time passes", func() bool { return time.Since(begun) > longer })
-		}
+	p.OnGet(func(http.ResponseWriter, *http.Request, gatewaytest.Call) bool {
+		begun := time.Now()
+		upstreamtest.Eventually(t, "time passes", func() bool { return time.Since(begun) > longer })
 		return false
 	})
 	for range 3 {

@@ -135,10 +135,7 @@ func TestUpstream_MalformedResponseReachesNobody(t *testing.T) {
 		}
 		for name, body := range bodies {
 			for _, contentType := range []string{"application/json", "text/event-stream"} {
-				p.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
-					if call.Method != "prompts/get" {
-						return false
-					}
+				p.OnGet(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
 					w.Header().Set("Content-Type", contentType)
 					text := strings.ReplaceAll(body, "%ID%", string(call.ID))
 					if contentType == "text/event-stream" {

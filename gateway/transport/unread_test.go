@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -29,59 +28,35 @@ func heldPeer(t *testing.T) (p *gatewaytest.Peer, proceed func()) {
 	t.Helper()
 	p = gatewaytest.NewPeer(t, "p", "a")
 	p.Settings = `timeout = "60s"`
-	held := make(chan struct{})
-	p.Intercept(func(_ http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
-		if call.Method == "prompts/get" {
-			<-held
-		}
-		return false
-	})
-	return p, sync.OnceFunc(func() { close(held) })
+	_, proceed = p.PauseGets()
+	return p, proceed
 }
 
 // A client that sends requests without waiting for their responses has a bounded number in flight; the rest is refused, and
 // those in flight are answered.
 func TestConnection_BoundsItsRequestsInFlight(t *testing.T) {
 	const more = 44
-	for name, open := range map[string]func(*gatewaytest.Server) (request func(id, method, params string), next func() string){
-		"stdio": func(s *gatewaytest.Server) (func(id, method, params string), func() string) {
-			c := s.Stdio("")
-			c.Request(`"i"`, "initialize", strings.Trim(gatewaytest.InitializeParams("2025-03-26"), "{}")+"}")
-			c.WantMessage(`"id":"i"`)
-			return c.Request, c.Next
-		},
-		"HTTP+SSE": func(s *gatewaytest.Server) (func(id, method, params string), func() string) {
-			c := s.SSESession("2025-03-26", "")
-			return c.Request, func() string { return c.Next().Data }
-		},
-	} {
+	for _, name := range []string{"stdio", "HTTP+SSE"} {
 		t.Run(name, func(t *testing.T) {
 			p, proceed := heldPeer(t)
-			defer proceed()
-			request, next := open(gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p)))
+			c := openDuplex(gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p)))[name]()
+			c.Request(`"i"`, "initialize", `"protocolVersion":"2025-03-26"`)
+			c.WantMessage(`"id":"i"`)
 			for i := range maxInFlight {
-				request(strconv.Itoa(i), "prompts/get", `"name":"p.a"`)
+				c.Request(strconv.Itoa(i), "prompts/get", `"name":"p.a"`)
 			}
 			for i := range more {
-				request(strconv.Itoa(maxInFlight+i), "prompts/get", `"name":"p.a"`)
-				if got := next(); !strings.Contains(got, fmt.Sprintf(`"id":%d,`, maxInFlight+i)) || !strings.Contains(got, `"reason":"overloaded"`) {
-					t.Fatalf("got %s, want that the gateway is overloaded", got)
-				}
+				c.Request(strconv.Itoa(maxInFlight+i), "prompts/get", `"name":"p.a"`)
+				c.WantMessage(fmt.Sprintf(`"id":%d,`, maxInFlight+i), `"reason":"overloaded"`)
 			}
-			request(`"p"`, "ping", "") // costs nothing
-			if got := next(); !strings.Contains(got, `"id":"p","result"`) {
-				t.Errorf("got %s, want the response to the ping", got)
-			}
+			c.Request(`"p"`, "ping", "") // costs nothing
+			c.WantMessage(`"id":"p","result"`)
 			proceed()
 			for range maxInFlight {
-				if got := next(); !strings.Contains(got, "from p") {
-					t.Fatalf("got %s, want a result", got)
-				}
+				c.WantMessage("from p")
 			}
-			request(`"again"`, "prompts/get", `"name":"p.a"`)
-			if got := next(); !strings.Contains(got, `"id":"again","result"`) {
-				t.Errorf("got %s, want a result", got)
-			}
+			c.Request(`"again"`, "prompts/get", `"name":"p.a"`)
+			c.WantMessage(`"id":"again","result"`)
 		})
 	}
 }
@@ -270,9 +245,8 @@ func TestLimit_CountsARequestUntilItsResponseIsWritten(t *testing.T) {
 			client.get()
 			client.get()
 			upstreamtest.Eventually(t, "both gets are answered", func() bool { return len(p.Calls("prompts/get")) == 2 })
-			for range 50 { // each takes longer than the gateway does to finish the first two
+			for range 100 { // each takes longer than the gateway does to finish the first two
 				ann.Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `"reason":"rate_limited"`)
-				time.Sleep(time.Millisecond)
 			}
 			s.Modern("bob").Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, "from p")
 			client.leave()

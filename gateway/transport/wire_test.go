@@ -47,7 +47,7 @@ func TestWire_MatchesTheTranscriptOfSSE(t *testing.T) {
 	}
 	say := func(name, method, params string) (event string) {
 		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params)
-		c.Post(body)
+		c.Send(body)
 		event = c.WantMessage(`"id":1`)
 		gatewaytest.CheckSchema(t, revision, method, event)
 		tr.overSSE(name, body, event)
@@ -55,7 +55,7 @@ func TestWire_MatchesTheTranscriptOfSSE(t *testing.T) {
 	}
 	say("initialize", "initialize", gatewaytest.InitializeParams(revision))
 	const initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
-	c.Post(initialized)
+	c.Send(initialized)
 	tr.overSSE("initialized", initialized, "")
 	first := gatewaytest.Response{Body: say("first-page", "prompts/list", "{}")}
 	say("last-page", "prompts/list", `{"cursor":`+string(first.Result(t, "nextCursor"))+`}`)
