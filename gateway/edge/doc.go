@@ -3,7 +3,7 @@
 // What comes in is a connection, a request or a stream of changes. It costs a client: the principal
 // whose credential was accepted, before that the network address. A [Ledger] has one account for
 // each client, with all that the client holds at this moment: slots of the connection limit, bytes,
-// counted streams and posts, and requests that wait. An account that holds nothing is closed.
+// streams, and requests that wait. An account that holds nothing is closed.
 //
 // A request over HTTP passes these steps; each may refuse it, evict somebody or make it wait:
 //
@@ -18,7 +18,6 @@
 //	bytes of requests, responses     max_buffered, a quarter    principal, upstream   503
 //	requests over HTTP/2             32 KiB each, of these      address               503
 //	streams                          limit { streams }          principal             429
-//	posts from other replicas        64                         principal             503
 //	requests that wait               2 s                        address               503
 //
 // Rates are limited by package requests, and the requests in flight of a session by package

@@ -70,9 +70,9 @@ type account struct {
 	network *account
 	members int
 
-	bytes  int64
-	counts [countables]int
-	slots  [classes]roster
+	bytes   int64
+	streams int
+	slots   [classes]roster
 	// waiting has the requests that wait for the load shedder, the oldest first. See queue.
 	waiting list.List // of *waiter
 	inQueue *list.Element
@@ -97,7 +97,7 @@ func (l *Ledger) accountLocked(k key) *account {
 
 // settleLocked closes an account that holds nothing.
 func (l *Ledger) settleLocked(a *account) {
-	if a.members > 0 || a.bytes != 0 || a.counts != [countables]int{} ||
+	if a.members > 0 || a.bytes != 0 || a.streams > 0 ||
 		a.slots[all].list.Len() > 0 || a.waiting.Len() > 0 {
 		return
 	}
@@ -129,31 +129,20 @@ func (a *account) payer() *account {
 	return a
 }
 
-// Countable is something of which a client may hold so many at once.
-type Countable int
-
-// What clients hold beside bytes and slots of the connection limit.
-const (
-	Streams Countable = iota // of changes
-	Posts                    // to sessions of HTTP+SSE, passed on by other replicas
-
-	countables
-)
-
-// Count counts one more for a client, or reports that it has as many as it may; 0 is no bound. If
-// ok, release must follow, once.
-func (l *Ledger) Count(client string, what Countable, most int) (release func(), ok bool) {
+// CountStream counts one stream more for a client, or reports that it has as many as it may; 0 is no
+// bound. If ok, release must follow, once.
+func (l *Ledger) CountStream(client string, most int) (release func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.accountLocked(key{client: client})
-	if most > 0 && a.counts[what] >= most {
+	if most > 0 && a.streams >= most {
 		return nil, false // it holds something, so the account stays
 	}
-	a.counts[what]++
+	a.streams++
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		a.counts[what]--
+		a.streams--
 		l.settleLocked(a)
 	}, true
 }

@@ -410,7 +410,7 @@ func TestShedder_ARequestWithoutASlotLeavesNoAccount(t *testing.T) {
 		l := c.shedder.ledger
 		var releases []func()
 		for i := range maxNetworks { // so that their network pays
-			release, _ := l.Count(AddressKey(fmt.Sprintf("2001:db8:1:%x::1", i)), Streams, 0)
+			release, _ := l.CountStream(AddressKey(fmt.Sprintf("2001:db8:1:%x::1", i)), 0)
 			releases = append(releases, release)
 		}
 		c.hang()

@@ -162,7 +162,7 @@ func TestLedger_RanksASiteByItsNetworksOfThisMoment(t *testing.T) {
 		for _, i := range []int{0, maxNetworks} {
 			_ = site[i].Close()
 		}
-		if _, ok := c.ledger.Count("2001:db8:2:0::/64", Streams, 0); !ok { // it holds something again
+		if _, ok := c.ledger.CountStream("2001:db8:2:0::/64", 0); !ok { // it holds something again
 			t.Fatal("a stream is refused")
 		}
 		for i := range 3 {

@@ -49,7 +49,7 @@ func (l *legacyExchange) serveBatch(batch []jsontext.Value) {
 		return
 	}
 	// An error means that the client has gone.
-	_ = writeThrough(x.r.Context(), x.w, time.Now(), http.StatusOK, responses)
+	_ = write(x.r.Context(), x.w, time.Now(), http.StatusOK, true, responses)
 }
 
 // acceptBatched returns the job of one request of a batch. Responses come together at the end, so

@@ -49,8 +49,8 @@ func shareWithOrigin(w http.ResponseWriter, r *http.Request, origins origin.Chec
 }
 
 // serveRoot serves /: a page to browsers, and nothing to anybody else.
-func (e endpoint) serveRoot(w http.ResponseWriter, r *http.Request) {
-	s := e.transport.publisher.Current()
+func (t *Transport) serveRoot(w http.ResponseWriter, r *http.Request) {
+	s := t.publisher.Current()
 	switch err := s.Origins.Request(r); {
 	case err != nil:
 		refuse(w, http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "Forbidden: "+err.Error()))
@@ -72,8 +72,8 @@ func servePage(w http.ResponseWriter, r *http.Request, s *snapshot.Snapshot) {
 const wellKnown = "/.well-known/oauth-protected-resource"
 
 // serveMetadata serves the resource's metadata to anybody, including pages in browsers.
-func (e endpoint) serveMetadata(w http.ResponseWriter, r *http.Request) {
-	s := e.transport.publisher.Current()
+func (t *Transport) serveMetadata(w http.ResponseWriter, r *http.Request) {
+	s := t.publisher.Current()
 	if err := s.Origins.Host(r); err != nil {
 		refuse(w, http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "Forbidden: "+err.Error()))
 		return
@@ -104,7 +104,7 @@ func (e endpoint) serveMetadata(w http.ResponseWriter, r *http.Request) {
 		BearerMethods        []string `json:"bearer_methods_supported"`
 	}{resourceOf(r, s).String(), requests.Name, authenticator.Issuers(), authenticator.Scopes(), []string{"header"}})
 	if err != nil {
-		e.transport.logger.ErrorContext(r.Context(), "metadata not encoded", slog.Any("error", err))
+		t.logger.ErrorContext(r.Context(), "metadata not encoded", slog.Any("error", err))
 		refuse(w, http.StatusInternalServerError, nil, wire.NewError(wire.InternalError, "Internal error"))
 		return
 	}

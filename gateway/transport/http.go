@@ -215,9 +215,10 @@ func (x *exchange) respond(ctx context.Context, request *requests.Request, statu
 	if request.Modern() && x.response.Code == wire.MissingClientCapability {
 		status = http.StatusBadRequest // the only error of a method that has an HTTP status
 	}
+	parts, through := x.response.Parts(), x.response.Limited() // or its limit is free before it is sent
 	// A write that failed may still be under way, since HTTP/2 returns from it when the client
 	// resets the stream.
-	if err := writeResponse(ctx, x.w, request.Answered(), status, &x.response); err == nil {
+	if err := write(ctx, x.w, request.Answered(), status, through, parts...); err == nil {
 		putBuffer(buffer, x.response.JSON)
 	}
 }
@@ -230,8 +231,8 @@ func (x *exchange) respondRelaying(
 	ctx, giveUp := context.WithCancel(ctx)
 	defer giveUp()
 	var stream *eventStream
-	write := func(write func()) {
-		if write(); stream.err != nil {
+	giveUpBroken := func() {
+		if stream.err != nil {
 			giveUp()
 		}
 	}
@@ -240,11 +241,13 @@ func (x *exchange) respondRelaying(
 			if stream == nil {
 				stream = openStream(x.w)
 			}
-			write(func() { stream.event("", message) })
+			stream.event("", message)
+			giveUpBroken()
 		},
 		keepAlive: func() {
 			if stream != nil {
-				write(stream.comment)
+				stream.comment()
+				giveUpBroken()
 			}
 		},
 	})

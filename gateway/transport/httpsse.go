@@ -15,10 +15,6 @@ const (
 	ssePath = "/sse"
 	// sseSessionKey is the query parameter by which its clients name their session.
 	sseSessionKey = "sessionId"
-	// maxPosts bounds the posts of one principal that other replicas have passed on and that wait
-	// for its sessions, which take none while their client does not read: what a replica does for
-	// others at once is bounded in all.
-	maxPosts = 64
 )
 
 // sseSession is a connection over HTTP+SSE: the client's messages come by POSTs, and its GET stream

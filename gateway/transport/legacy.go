@@ -96,16 +96,12 @@ func errInFlight() *wire.Error {
 // logLevelSetter.
 func (l *legacyExchange) session() session {
 	t, sealed := l.x.t, &l.sealed
-	s := session{
-		id: sealed.ID, inFlight: t.inFlight.of(sealed.ID), replies: &t.replies,
+	return session{
+		id: sealed.ID, inFlight: t.inFlight.of(sealed.ID), replies: &t.replies, passOn: t,
 		revision: sealed.Revision, capabilities: wire.Capabilities(sealed.Capabilities),
 		software: requests.Software{Name: sealed.ClientName, Version: sealed.ClientVersion},
 		logLevel: t.sessions.logLevel(sealed.ID),
 	}
-	if t.peers != nil {
-		s.passOn = t
-	}
-	return s
 }
 
 func (l *legacyExchange) logLevelSetter() func(level string) {

