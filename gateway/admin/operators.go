@@ -188,11 +188,7 @@ func (o *Operators) isEncrypted(r *http.Request) bool {
 }
 
 func (o *Operators) fromTrustedProxy(r *http.Request) bool {
-	host, _, _ := net.SplitHostPort(r.RemoteAddr)
-	ip, err := netip.ParseAddr(host)
-	return err == nil && slices.ContainsFunc(o.snapshot().Config.Gateway.TrustedProxies, func(proxy netip.Prefix) bool {
-		return proxy.Contains(ip.Unmap())
-	})
+	return identity.FromProxy(r, o.snapshot().Config.Gateway.TrustedProxies)
 }
 
 // fromLoopback reports whether a request comes from this machine. A forwarding proxy on this

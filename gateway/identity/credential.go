@@ -99,6 +99,12 @@ func ClientAddress(r *http.Request, trusted []netip.Prefix) string {
 	return host
 }
 
+// FromProxy reports whether a trusted proxy has sent the request.
+func FromProxy(r *http.Request, trusted []netip.Prefix) bool {
+	host, _, _ := net.SplitHostPort(r.RemoteAddr) // of no port comes an empty host, which is none
+	return isTrusted(trusted, host)
+}
+
 func isTrusted(proxies []netip.Prefix, host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return err == nil && slices.ContainsFunc(proxies, func(p netip.Prefix) bool {
