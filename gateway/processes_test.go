@@ -4,7 +4,6 @@ package gateway_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -15,7 +14,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -72,7 +70,7 @@ func startProcess(t *testing.T, text string) process {
 	for name, value := range child.Env {
 		cmd.Env = append(cmd.Env, name+"="+value.Reveal())
 	}
-	var log lockedBuffer
+	var log gatewaytest.Log
 	cmd.Stderr = &log
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -93,23 +91,6 @@ func startProcess(t *testing.T, text string) process {
 		t.Fatal(err, log.String())
 	}
 	return process{&gatewaytest.Server{TB: t, URL: strings.TrimSpace(url)}, cmd.Process}
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Buffer.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Buffer.String()
 }
 
 func (p process) send(t *testing.T, signal os.Signal) {
