@@ -90,11 +90,11 @@ func (s *supervisor) reload(ctx context.Context) error {
 func (g *Gateway) awaitTakeover(ctx context.Context, before, next *snapshot.Generation) {
 	ctx, cancel := context.WithTimeout(ctx, takeoverBound)
 	defer cancel()
-	taking := replacing(before, next)
+	awaited := replacing(before, next)
 	isTried := func(c *upstream.Connector) bool { return c.State().Tried }
 	for {
 		s := g.Snapshot() // a connector that changes causes another
-		if taking = slices.DeleteFunc(taking, isTried); len(taking) == 0 {
+		if awaited = slices.DeleteFunc(awaited, isTried); len(awaited) == 0 {
 			return
 		}
 		select {

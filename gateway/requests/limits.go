@@ -33,7 +33,7 @@ type limits struct {
 
 // bucketKey is one principal under one limit block.
 type bucketKey struct {
-	// limit is without its place and streams, so that a bucket survives a reload that moves its
+	// limit is without its source location and streams, so that a bucket survives a reload that moves its
 	// block within a file.
 	limit     config.Limit
 	principal string

@@ -85,7 +85,7 @@ type parkedGet struct {
 	held edge.Hold
 
 	mu       sync.Mutex // guards what follows
-	attached *Request   // the one that waits for the outcome; nil while the client is away
+	attached *Request   // the one that waits for the outcome; nil while none does
 	pending  map[string]pendingRequest
 	sent     int
 }

@@ -223,14 +223,15 @@ func (p *person) get(ctx context.Context, prompt string) (string, error) {
 	return text.Text, nil
 }
 
-// serveRequesting serves a gateway with requesting upstreams.
-func serveRequesting(t *testing.T, more string, labels ...string) *gatewaytest.Server {
+// serveRequesting serves a gateway with requesting upstreams, each with settings, of a team with
+// further blocks.
+func serveRequesting(t *testing.T, settings, blocks string, labels ...string) *gatewaytest.Server {
 	t.Helper()
 	var text strings.Builder
 	for _, label := range labels {
-		text.WriteString(requestingUpstream(t, label, more))
+		text.WriteString(requestingUpstream(t, label, settings))
 	}
-	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", text.String()))
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", text.String()+blocks))
 	upstreamtest.Eventually(t, "all prompts are listed", func() bool { return len(s.Modern("").List()) == 4*len(labels) })
 	return s
 }
@@ -238,7 +239,7 @@ func serveRequesting(t *testing.T, more string, labels ...string) *gatewaytest.S
 // Each kind of server request, from a server of each era and transport, reaches a client of each era and transport.
 func TestServerRequests_CrossErasAndTransports(t *testing.T) {
 	upstreams := []string{"http-legacy", "stdio-legacy", "sse-legacy", "http-modern", "stdio-modern"}
-	s := serveRequesting(t, "", upstreams...)
+	s := serveRequesting(t, "", "", upstreams...)
 	for _, down := range []struct{ revision, transport string }{
 		{"2025-11-25", "http"},
 		{"2025-06-18", "http"},
@@ -268,7 +269,7 @@ func TestServerRequests_CrossErasAndTransports(t *testing.T) {
 func TestServerRequests_ReachOnlyTheClientOfTheirGet(t *testing.T) {
 	for _, up := range []string{"stdio-legacy", "sse-legacy", "http-legacy"} {
 		t.Run(up, func(t *testing.T) {
-			s := serveRequesting(t, "timeout = \"60s\"", up)
+			s := serveRequesting(t, "timeout = \"60s\"", "", up)
 			var all sync.WaitGroup
 			for i := range 64 {
 				revision, transport := "2025-11-25", "http"
@@ -300,7 +301,7 @@ func TestServerRequests_ReachOnlyTheClientOfTheirGet(t *testing.T) {
 
 func TestServerRequests_NeedTheClientsCapability(t *testing.T) {
 	upstreams := []string{"http-legacy", "stdio-legacy", "http-modern"}
-	s := serveRequesting(t, `timeout = "1m"`, upstreams...)
+	s := serveRequesting(t, `timeout = "1m"`, "", upstreams...)
 	for _, revision := range []string{"2025-11-25", gatewaytest.Latest} {
 		for _, transport := range []string{"http", "stdio"} {
 			p := &person{name: "mute"}
@@ -323,7 +324,7 @@ func TestServerRequests_NeedTheClientsCapability(t *testing.T) {
 func TestServerRequests_SuspendTheTimeout(t *testing.T) {
 	const timeout = 4 * time.Second
 	upstreams := []string{"http-legacy", "stdio-legacy", "sse-legacy"}
-	s := serveRequesting(t, fmt.Sprintf("timeout = %q", timeout), upstreams...)
+	s := serveRequesting(t, fmt.Sprintf("timeout = %q", timeout), "", upstreams...)
 	var all sync.WaitGroup
 	for _, up := range upstreams {
 		var people []*person
@@ -349,7 +350,7 @@ func TestServerRequests_SuspendTheTimeout(t *testing.T) {
 }
 
 func TestServerRequests_AreCancelledWithTheirGet(t *testing.T) {
-	s := serveRequesting(t, "", "http-legacy", "stdio-legacy")
+	s := serveRequesting(t, "", "", "http-legacy", "stdio-legacy")
 	for _, up := range []string{"http-legacy", "stdio-legacy"} {
 		for _, transport := range []string{"stdio", "sse"} {
 			p := meet(t, s, "ann", "2025-11-25", transport)
@@ -377,7 +378,7 @@ func TestServerRequests_AreCancelledWithTheirGet(t *testing.T) {
 // Clients with equal progress tokens and different log levels make gets at once.
 func TestRelay_PassesProgressAndLogMessages(t *testing.T) {
 	upstreams := []string{"http-legacy", "stdio-legacy", "sse-legacy", "http-modern", "stdio-modern"}
-	s := serveRequesting(t, "timeout = \"30s\"", upstreams...)
+	s := serveRequesting(t, "timeout = \"30s\"", "", upstreams...)
 	for _, down := range []struct{ revision, transport string }{
 		{"2025-11-25", "http"}, {"2025-11-25", "stdio"}, {"2025-06-18", "sse"}, {gatewaytest.Latest, "http"}, {gatewaytest.Latest, "stdio"},
 	} {

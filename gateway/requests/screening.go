@@ -25,7 +25,7 @@ func newScreening(logger *slog.Logger, entry *catalog.Entry, blocks *screen.Scre
 	return screening{logger, entry.Name, blocks}
 }
 
-// result checks the result of a get or a completion. The error names the check and the place, and
+// result checks the result of a get or a completion. The error names the check and the path, and
 // quotes nothing of the result.
 func (s *screening) result(ctx context.Context, result upstream.Result) (upstream.Result, error) {
 	outcome, err := s.blocks.Result(ctx, result.JSON)

@@ -69,12 +69,7 @@ gateway {
 // Server requests and notifications during a get pass the same screens, across the eras.
 func TestScreens_ApplyToServerRequestsAndNotifications(t *testing.T) {
 	upstreams := []string{"http-legacy", "stdio-legacy", "http-modern"}
-	var blocks strings.Builder
-	for _, label := range upstreams {
-		blocks.WriteString(requestingUpstream(t, label, "timeout = \"30s\""))
-	}
-	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", blocks.String()+`screen "evil" { patterns = ["(Hello|for) evil"] }`))
-	upstreamtest.Eventually(t, "all prompts are listed", func() bool { return len(s.Modern("").List()) == 4*len(upstreams) })
+	s := serveRequesting(t, `timeout = "30s"`, `screen "evil" { patterns = ["(Hello|for) evil"] }`, upstreams...)
 	for _, revision := range []string{"2025-11-25", gatewaytest.Latest} {
 		for _, up := range upstreams {
 			ann, evil := meet(t, s, "ann", revision, "http"), meet(t, s, "evil", revision, "http")
@@ -100,12 +95,7 @@ func TestScreens_ApplyToServerRequestsAndNotifications(t *testing.T) {
 // Screens of content check the messages of a sampling request.
 func TestScreens_ApplyToTheContentOfServerRequests(t *testing.T) {
 	upstreams := []string{"http-legacy", "stdio-legacy", "http-modern"}
-	var blocks strings.Builder
-	for _, label := range upstreams {
-		blocks.WriteString(requestingUpstream(t, label, "timeout = \"30s\""))
-	}
-	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", blocks.String()+`screen "images" { content = ["image"] }`))
-	upstreamtest.Eventually(t, "all prompts are listed", func() bool { return len(s.Modern("").List()) == 4*len(upstreams) })
+	s := serveRequesting(t, `timeout = "30s"`, `screen "images" { content = ["image"] }`, upstreams...)
 	for _, revision := range []string{"2025-11-25", gatewaytest.Latest} {
 		for _, up := range upstreams {
 			ann := meet(t, s, "ann", revision, "http")
@@ -121,8 +111,7 @@ func TestScreens_ApplyToTheContentOfServerRequests(t *testing.T) {
 
 // A get whose server request is rejected ends at once. If it waited for a reply, it would keep one of the server's slots.
 func TestScreens_RejectedServerRequestEndsItsGet(t *testing.T) {
-	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", requestingUpstream(t, "stdio-legacy", "timeout = \"30s\"")+`screen "small" { max_size = 180 }`))
-	upstreamtest.Eventually(t, "all prompts are listed", func() bool { return len(s.Modern("").List()) == 4 })
+	s := serveRequesting(t, `timeout = "30s"`, `screen "small" { max_size = 180 }`, "stdio-legacy")
 	ann := meet(t, s, "ann", gatewaytest.Latest, "http")
 	get := func() (rejected bool, err error) {
 		_, err = ann.get(t.Context(), "stdio-legacy.elicit")

@@ -193,13 +193,13 @@ var spanAttributes = sync.Pool{New: func() any { return new([maxSpanAttributes]a
 // maxSpanAttributes is how many attributes a span has at most.
 const maxSpanAttributes = 8
 
-// describe sets what a span says of its request, all at once: each time, the span makes room for
+// describe sets what a span says of its request, all at once: a span that gets more later grows for
 // what is added.
 func (r *Request) describe(span trace.Span, failed []attribute.KeyValue) {
-	room, _ := spanAttributes.Get().(*[maxSpanAttributes]attribute.KeyValue)
-	defer spanAttributes.Put(room)
+	buffer, _ := spanAttributes.Get().(*[maxSpanAttributes]attribute.KeyValue)
+	defer spanAttributes.Put(buffer)
 	method := r.operation.kind.method
-	attributes := append(room[:0], attrMethod.String(method), attrRevision.String(r.Revision), attrRequestID.String(requestID(r.Message.ID)))
+	attributes := append(buffer[:0], attrMethod.String(method), attrRevision.String(r.Revision), attrRequestID.String(requestID(r.Message.ID)))
 	if r.Client != nil {
 		attributes = append(attributes, attrClient.String(r.Client.ClientAddress()))
 	}

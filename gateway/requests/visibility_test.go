@@ -2,10 +2,8 @@ package requests_test
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -173,30 +171,4 @@ func TestVisibility_HiddenLooksAbsentForEachReason(t *testing.T) {
 			}
 		}
 	}
-}
-
-// BenchmarkUnknownPrompt compares the time of gets of an absent and of a hidden prompt, which must not tell them apart.
-func BenchmarkUnknownPrompt(b *testing.B) {
-	s, _, _ := gatewaytest.ServeTwoTeams(b, "auth {\n"+gatewaytest.Token("ann", "payments")+gatewaytest.Token("bob")+"}")
-	handler := s.Handler()
-	bob := s.Modern("bob")
-	took := map[string]time.Duration{}
-	names := []string{"billing.nothing", "billing.ledger"}
-	requests := map[string]*http.Request{}
-	for _, name := range names {
-		body, h := bob.Encode("1", "prompts/get", gatewaytest.GetParams(name))
-		requests[name] = gatewaytest.NewRequest(b.Context(), b, http.MethodPost, bob.URL, body, h)
-		requests[name].Body = nil
-	}
-	for b.Loop() {
-		for _, name := range names {
-			r := requests[name].Clone(b.Context())
-			r.Body, _ = requests[name].GetBody()
-			begun := time.Now()
-			handler.ServeHTTP(httptest.NewRecorder(), r)
-			took[name] += time.Since(begun)
-		}
-	}
-	b.ReportMetric(float64(took[names[0]])/float64(b.N), "ns/absent")
-	b.ReportMetric(float64(took[names[1]])/float64(b.N), "ns/hidden")
 }

@@ -22,7 +22,7 @@ type Invalid struct{ Problems []Problem } //nolint:errname // schema.Invalid rea
 
 // Problem is one thing that is wrong with a value.
 type Problem struct {
-	// At is the place in the value, as a JSON Pointer; empty for the value itself.
+	// At is the path in the value, as a JSON Pointer; empty for the value itself.
 	At string
 	// Text says in a few words what is wrong.
 	Text string
@@ -43,7 +43,7 @@ func (e *Invalid) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-// newInvalid returns the innermost of a validator's errors, sorted by their places in the value.
+// newInvalid returns the innermost of a validator's errors, sorted by their paths in the value.
 func newInvalid(err *jsonschema.ValidationError) *Invalid {
 	leaves := innermost(nil, err)
 	// The validator goes through maps, in random order. Equal requests should get equal answers.

@@ -24,13 +24,12 @@ const (
 	budget = 250 * time.Millisecond
 )
 
-// Schema is a compiled schema. It is safe for concurrent use, but checks against one schema take
-// turns.
+// Schema is a compiled schema. It is safe for concurrent use, but checks one value after another.
 type Schema struct {
 	root *jsonschema.Schema
-	// turn is held by the check that runs, whose deadline the meter has.
-	turn  chan struct{}
-	meter *meter
+	// checking holds a value while a check runs, whose deadline the meter has.
+	checking chan struct{}
+	meter    *meter
 }
 
 // location is the URL of every schema. References to any other URL are external.
@@ -54,7 +53,7 @@ func Compile(raw jsontext.Value) (_ *Schema, err error) {
 			err = fmt.Errorf("the schema cannot be compiled: %v", problem)
 		}
 	}()
-	s := &Schema{turn: make(chan struct{}, 1), meter: &meter{deadline: time.Now().Add(budget)}}
+	s := &Schema{checking: make(chan struct{}, 1), meter: &meter{deadline: time.Now().Add(budget)}}
 	patterns := &patterns{meter: s.meter}
 	var compiled []*jsonschema.Schema
 	compiler := jsonschema.NewCompiler()
@@ -107,7 +106,7 @@ func explain(err error, document any) error {
 // Check returns nil if the value satisfies the schema, and an [*Invalid] if it does not. Any other
 // error means that the value could not be checked.
 func (s *Schema) Check(ctx context.Context, raw jsontext.Value) (err error) {
-	// Strings and numbers are bounded elsewhere, by maxMatch and maxNumber.
+	// Strings and numbers have bounds of their own, maxMatch and maxNumber.
 	if kind := raw.Kind(); (kind == '{' || kind == '[') && len(raw) > maxValue {
 		return errTooLarge
 	}
@@ -118,13 +117,13 @@ func (s *Schema) Check(ctx context.Context, raw jsontext.Value) (err error) {
 	case size.depth > maxDepth:
 		return errTooLarge
 	}
-	// The meter has one deadline, so checks take turns. Each one is short.
+	// The meter has one deadline, so that there is one check at a time. Each is short.
 	select {
-	case s.turn <- struct{}{}:
+	case s.checking <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-s.turn }()
+	defer func() { <-s.checking }()
 	s.meter.deadline = time.Now().Add(budget)
 	defer func() {
 		switch problem := recover(); problem {
@@ -165,7 +164,7 @@ func (m *meter) spend() {
 	}
 }
 
-// watch makes each evaluation of a schema look at the clock first. The schema becomes one that
+// watch makes each evaluation of a schema read the clock first. The schema becomes one that
 // refers to its former self and asserts a format, which is the hook: the validator calls it before
 // it follows the reference.
 func (m *meter) watch(s *jsonschema.Schema) {

@@ -12,12 +12,12 @@
 // HTTP+SSE and stdio all messages of a client share a connection, and the connection is the
 // session. One driver serves all of them: session.go has what a session of the legacy era does and
 // how messages precede a response, stream.go what a stream of changes does. What an HTTP request
-// holds, its exchange has, and gives back by one deferred release: memory, its place among the
-// requests in flight, and its response for the limits that count it.
+// holds, its exchange has, and gives back by one deferred release: memory, its entry among the
+// requests in flight, and its response with all that package requests has acquired for it.
 //
 // Promises:
-//   - A request that has arrived in full takes the current snapshot once, and is authenticated and
-//     answered by that snapshot. Only its origin is checked before its body is read.
+//   - A request uses the snapshot that is current when it has arrived in full, and is authenticated
+//     and answered by that one. Only its origin is checked before its body is read.
 //   - No state is kept for a client that a replica with the same keys would need. Tied to this
 //     process are: streams, connections, requests in flight and their cancellation, replies that a
 //     server request waits for, log levels, and which sessions have ended. Levels and ended

@@ -37,7 +37,7 @@ type exchange struct {
 	snapshot *snapshot.Snapshot
 	// client is the client's address, once the request has arrived in full.
 	client string
-	// What the request holds until it is over, see release: its place among those in flight, its
+	// What the request holds until it is over, see release: its entry among those in flight, its
 	// response, and memory, that of a request of HTTP/2 and that of a large body.
 	inFlight      *cancellable
 	response      requests.Response

@@ -60,11 +60,11 @@ func (l *legacySessions) setLogLevel(id sessionID, expires time.Time, level stri
 }
 
 // adoptLogLevel is setLogLevel for what another replica has done, maybe before what is known.
-func (l *legacySessions) adoptLogLevel(id sessionID, heard sessionLevel) {
+func (l *legacySessions) adoptLogLevel(id sessionID, told sessionLevel) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, ended := l.ended[id]; !ended && heard.set.After(l.levels[id].set) {
-		l.setLogLevelLocked(id, heard)
+	if _, ended := l.ended[id]; !ended && told.set.After(l.levels[id].set) {
+		l.setLogLevelLocked(id, told)
 	}
 }
 

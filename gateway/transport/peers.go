@@ -150,7 +150,7 @@ func (t *Transport) passOn(ctx context.Context, session sessionID, request *requ
 		if replica == "" {
 			return true // as above
 		}
-		// Called and not published: a person has answered, and the client has to know where that is
+		// Called and not published: a user has answered, and the client has to know where that is
 		// lost.
 		var arrived bool
 		err := t.peers.Call(ctx, replica, topicReply, request.Caller.Principal.Key(), reply{session, encodeReply(m)}, &arrived)
@@ -177,7 +177,7 @@ type posted string
 const (
 	postUnknown posted = "unknown" // there is no such session
 	postTaken   posted = "taken"
-	postTooMany posted = "too many" // too many posts of the principal wait for sessions that take none
+	postTooMany posted = "too many" // the peer has no slot for another of the principal's
 )
 
 // passPost passes what a client posts on to the replica that has its session of HTTP+SSE. That is

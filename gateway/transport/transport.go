@@ -185,7 +185,7 @@ func (t *Transport) begin(w http.ResponseWriter, r *http.Request) (x *exchange, 
 // the request to the upstream. A client may have 250 on each connection of HTTP/2.
 const requestMemory = 32 << 10
 
-// refuseAtOnce answers a request that there is no room for.
+// refuseAtOnce answers a request that would exceed a bound of the gateway.
 func (x *exchange) refuseAtOnce(why string) {
 	x.w.Header().Set("Retry-After", "1")
 	x.refuse(http.StatusServiceUnavailable, nil, requests.Overloaded(why))
