@@ -37,7 +37,8 @@ func (d *dialGuard) check(address string) error {
 	defer d.mu.RUnlock()
 	for _, own := range d.own {
 		// Dialing the unspecified address reaches this machine.
-		same := own.Addr().Unmap().WithZone("") == ip || ip.IsUnspecified() || (own.Addr().IsUnspecified() && isLocal(ip))
+		same := own.Addr().Unmap().WithZone("") == ip || ip.IsUnspecified() ||
+			(own.Addr().IsUnspecified() && isLocal(ip))
 		if same && own.Port() == target.Port() {
 			return fmt.Errorf("%s is the gateway's own listener", address)
 		}

@@ -105,8 +105,8 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	}
 	g := &Gateway{
 		opts: opts, logger: opts.Logger, reloads: make(chan chan<- error),
-		pace: rate.NewLimiter(signsPerSecond, signsPerSecond/10), reconnects: upstream.NewReconnects(), folders: upstream.NewFolders(),
-		history: admin.NewHistory(),
+		pace:       rate.NewLimiter(signsPerSecond, signsPerSecond/10),
+		reconnects: upstream.NewReconnects(), folders: upstream.NewFolders(), history: admin.NewHistory(),
 	}
 	g.loaded.Store(g.inUse(opts.LastGood, opts.Warnings))
 	var err error
@@ -228,7 +228,9 @@ func (g *Gateway) Get(
 }
 
 // Complete completes an argument for a command.
-func (g *Gateway) Complete(ctx context.Context, principal *policy.Principal, params wire.Object) (jsontext.Value, error) {
+func (g *Gateway) Complete(
+	ctx context.Context, principal *policy.Principal, params wire.Object,
+) (jsontext.Value, error) {
 	return g.requests.HandleLocal(ctx, requests.Local{Principal: principal}, wire.Complete, params)
 }
 
@@ -245,13 +247,17 @@ func (g *Gateway) ReopenAudit() { g.opts.Audit.Reopen() }
 // Admin serves the operators' side, see [admin.New]. Metrics is served as /metrics.
 func (g *Gateway) Admin(metrics http.Handler) http.Handler {
 	acts := records{g.opts.Audit}
-	view := &admin.View{Snapshot: g.Snapshot, IsReady: g.IsReady, Ready: g.Ready, Configuration: g.loaded.Load, History: g.history}
-	operators := admin.NewOperators(g.Snapshot, admin.Records{Acted: acts.act, Refused: func(client, reason string, news bool) {
+	view := &admin.View{
+		Snapshot: g.Snapshot, IsReady: g.IsReady, Ready: g.Ready,
+		Configuration: g.loaded.Load, History: g.history,
+	}
+	refused := func(client, reason string, news bool) {
 		g.transport.CountRefused(reason)
 		if news {
 			acts.refused(client, reason)
 		}
-	}})
+	}
+	operators := admin.NewOperators(g.Snapshot, admin.Records{Acted: acts.act, Refused: refused})
 	return admin.New(admin.Options{
 		View: view, Operators: operators, Console: console.New(view, operators, console.Options{
 			Logger: g.logger, Call: operatorCalls(g.requests), SetDrained: g.setDrained,
@@ -305,6 +311,7 @@ func (g *Gateway) Ready() admin.Readiness {
 			readiness.Store.UnsettledSince = &since
 		}
 	}
-	readiness.Streams, readiness.Waiting = g.publisher.Subscriptions(), g.requests.Parked()+g.transport.AwaitedReplies()
+	readiness.Streams = g.publisher.Subscriptions()
+	readiness.Waiting = g.requests.Parked() + g.transport.AwaitedReplies()
 	return readiness
 }

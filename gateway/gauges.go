@@ -26,62 +26,99 @@ const (
 	attrPrompt   = attribute.Key("gen_ai.prompt.name")
 )
 
-// gauges are the metrics that are read from a running gateway when they are collected.
-type gauges struct {
-	entries, reports, healthy, problemSince, breaker, subscribers, loaded, loadedAt, lastGood,
-	auditWritable, store, storeEvicts, unsettled, config metric.Int64ObservableGauge
+// unsettledAge is the only metric here that is no whole number.
+const unsettledAge = "promptweir.cluster.unsettled.age"
 
-	unsettledAge metric.Float64ObservableGauge
-	// gets are those of each prompt, auditLines those of the audit log.
-	gets, auditLines, storeOpened metric.Int64ObservableCounter
+// gaugeTable has the gauges, and counterTable the counters, that are read from a running gateway when
+// they are collected: name, unit and description of each.
+//
+//nolint:gochecknoglobals // constant tables
+var (
+	gaugeTable = [][3]string{
+		{"promptweir.catalog.entries", "{entry}", "Prompts in the merged catalog."},
+		{"promptweir.catalog.reports", "{report}", "Findings in the catalog that somebody should fix, by kind."},
+		{"promptweir.upstream.healthy", "{upstream}", "1 while an upstream's list is fresh " +
+			"and its gets do not all fail, else 0."},
+		{"promptweir.upstream.problem.since", "s", "Since when an upstream has been in trouble, " +
+			"or not been listed yet, in seconds since 1970, by reason; nothing while it is healthy."},
+		{"promptweir.breaker.state", "{state}", "State of an upstream's breaker: " +
+			"0 closed, 1 half-open, 2 open; the highest of its endpoints."},
+		{"promptweir.subscribers", "{stream}", "Open streams of clients that are told of changes."},
+		{"promptweir.config.loaded", "{configuration}", "1 while the configuration that was loaded last " +
+			"is in use, 0 while it was refused."},
+		{"promptweir.config.loaded.time", "s", "When the configuration in use was loaded, " +
+			"in seconds since 1970."},
+		{"promptweir.config.last_good", "{file}", "Team files that are not in use as they are, " +
+			"because of a mistake."},
+		{"promptweir.config.info", "{configuration}", "1, by the hash of the configuration in use, " +
+			"to compare replicas."},
+		{"promptweir.audit.writable", "{log}", "1 while the audit log can be written, else 0."},
+		{"promptweir.cluster.connected", "{store}", "1 while the store that replicas share can be used, " +
+			"0 while each works alone."},
+		{"promptweir.cluster.evicts", "{store}", "1 while the store drops limits when its memory is full."},
+		{"promptweir.cluster.unsettled", "{list}", "Lists that not all live replicas serve yet, " +
+			"though clients were told."},
+	}
+	counterTable = [][3]string{
+		{"promptweir.prompt.gets", "{get}", "Gets by prompt, of up to 1000 prompts, and by outcome; " +
+			"without a prompt where the caller sees none of that name."},
+		{"promptweir.audit.lines", "{line}", "Lines of the audit log, by outcome: written or lost."},
+		{"promptweir.cluster.disconnects", "{transition}", "How often the store could not be used any more."},
+	}
+)
+
+// readings are the values of a gateway's metrics while they are collected.
+type readings struct {
+	metric.Observer
+
+	instruments map[string]metric.Int64Observable
+	age         metric.Float64ObservableGauge // unsettledAge
 }
 
-// observe declares a gateway's gauges, until stop is called.
+// set sets the value of a metric, for some attributes.
+func (r *readings) set(name string, value int64, attributes ...attribute.KeyValue) {
+	r.ObserveInt64(r.instruments[name], value, metric.WithAttributes(attributes...))
+}
+
+// setIf is set for a metric that is 1 or 0.
+func (r *readings) setIf(name string, is bool, attributes ...attribute.KeyValue) {
+	value := int64(0)
+	if is {
+		value = 1
+	}
+	r.set(name, value, attributes...)
+}
+
+// observe declares a gateway's metrics, until stop is called. Errors are about invalid names only,
+// and the API returns a working no-op beside them.
 func observe(g *Gateway) (stop func()) {
-	meter := otel.Meter(requests.Scope)
-	gauge := func(name, unit, description string) metric.Int64ObservableGauge {
-		declared, err := meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(description))
+	handle := func(err error) {
+		if err != nil {
+			otel.Handle(err)
+		}
+	}
+	meter, r := otel.Meter(requests.Scope), readings{instruments: map[string]metric.Int64Observable{}}
+	var all []metric.Observable
+	for _, row := range gaugeTable {
+		gauge, err := meter.Int64ObservableGauge(row[0], metric.WithUnit(row[1]), metric.WithDescription(row[2]))
 		handle(err)
-		return declared
+		r.instruments[row[0]], all = gauge, append(all, gauge)
 	}
-	all := gauges{
-		entries:     gauge("promptweir.catalog.entries", "{entry}", "Prompts in the merged catalog."),
-		reports:     gauge("promptweir.catalog.reports", "{report}", "Findings in the catalog that somebody should fix, by kind."),
-		healthy:     gauge("promptweir.upstream.healthy", "{upstream}", "1 while an upstream's list is fresh and its gets do not all fail, else 0."),
-		subscribers: gauge("promptweir.subscribers", "{stream}", "Open streams of clients that are told of changes."),
-		loaded:      gauge("promptweir.config.loaded", "{configuration}", "1 while the configuration that was loaded last is in use, 0 while it was refused."),
-		loadedAt:    gauge("promptweir.config.loaded.time", "s", "When the configuration in use was loaded, in seconds since 1970."),
+	for _, row := range counterTable {
+		counter, err := meter.Int64ObservableCounter(row[0], metric.WithUnit(row[1]), metric.WithDescription(row[2]))
+		handle(err)
+		r.instruments[row[0]], all = counter, append(all, counter)
 	}
-	all.problemSince = gauge("promptweir.upstream.problem.since", "s",
-		"Since when an upstream has been in trouble, or not been listed yet, in seconds since 1970, by reason; nothing while it is healthy.")
-	all.breaker = gauge("promptweir.breaker.state", "{state}",
-		"State of an upstream's breaker: 0 closed, 1 half-open, 2 open; the highest of its endpoints.")
-	all.lastGood = gauge("promptweir.config.last_good", "{file}",
-		"Team files that are not in use as they are, because of a mistake.")
-	all.auditWritable = gauge("promptweir.audit.writable", "{log}", "1 while the audit log can be written, else 0.")
-	all.store = gauge("promptweir.cluster.connected", "{store}", "1 while the store that replicas share can be used, 0 while each works alone.")
-	all.storeEvicts = gauge("promptweir.cluster.evicts", "{store}", "1 while the store drops limits when its memory is full.")
-	all.unsettled = gauge("promptweir.cluster.unsettled", "{list}", "Lists that not all live replicas serve yet, though clients were told.")
-	all.config = gauge("promptweir.config.info", "{configuration}", "1, by the hash of the configuration in use, to compare replicas.")
 	var err error
-	all.unsettledAge, err = meter.Float64ObservableGauge("promptweir.cluster.unsettled.age", metric.WithUnit("s"),
+	r.age, err = meter.Float64ObservableGauge(unsettledAge, metric.WithUnit("s"),
 		metric.WithDescription("How long the oldest list has been unsettled; 0 without one."))
 	handle(err)
-	all.storeOpened, err = meter.Int64ObservableCounter("promptweir.cluster.disconnects", metric.WithUnit("{transition}"),
-		metric.WithDescription("How often the store could not be used any more."))
-	handle(err)
-	all.auditLines, err = meter.Int64ObservableCounter("promptweir.audit.lines", metric.WithUnit("{line}"),
-		metric.WithDescription("Lines of the audit log, by outcome: written or lost."))
-	handle(err)
-	all.gets, err = meter.Int64ObservableCounter("promptweir.prompt.gets", metric.WithUnit("{get}"),
-		metric.WithDescription("Gets by prompt, of up to 1000 prompts, and by outcome; without a prompt where the caller sees none of that name."))
-	handle(err)
 	registration, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		all.read(o, g)
+		now := r
+		now.Observer = o
+		now.read(g)
 		return nil
-	}, all.entries, all.reports, all.healthy, all.problemSince, all.breaker, all.subscribers, all.loaded, all.loadedAt, all.lastGood,
-		all.gets, all.auditWritable, all.auditLines, all.store,
-		all.storeEvicts, all.storeOpened, all.unsettled, all.unsettledAge, all.config)
+	}, append(all, r.age)...)
 	if err != nil {
 		handle(err)
 		return func() {}
@@ -89,92 +126,69 @@ func observe(g *Gateway) (stop func()) {
 	return func() { handle(registration.Unregister()) }
 }
 
-// handle takes errors about instruments. They are about invalid names only, and the API returns a
-// working no-op beside them.
-func handle(err error) {
-	if err != nil {
-		otel.Handle(err)
-	}
-}
-
-func (all *gauges) read(o metric.Observer, g *Gateway) {
-	s := g.Snapshot()
-	o.ObserveInt64(all.subscribers, int64(g.publisher.Subscriptions()))
-	o.ObserveInt64(all.entries, int64(len(s.Catalog.Entries())))
-	last, inUse := g.loaded.Load(), int64(1)
-	if !last.IsInUse() {
-		inUse = 0
-	}
-	o.ObserveInt64(all.loaded, inUse)
-	o.ObserveInt64(all.loadedAt, last.Loaded.Unix())
-	o.ObserveInt64(all.config, 1, metric.WithAttributes(attrHash.String(s.Config.Hash)))
-	o.ObserveInt64(all.lastGood, int64(len(last.LastGood)+len(last.Out)))
+func (r *readings) read(g *Gateway) {
+	s, last := g.Snapshot(), g.loaded.Load()
+	r.set("promptweir.subscribers", int64(g.publisher.Subscriptions()))
+	r.set("promptweir.catalog.entries", int64(len(s.Catalog.Entries())))
+	r.setIf("promptweir.config.loaded", last.IsInUse())
+	r.set("promptweir.config.loaded.time", last.Loaded.Unix())
+	r.set("promptweir.config.info", 1, attrHash.String(s.Config.Hash))
+	r.set("promptweir.config.last_good", int64(len(last.LastGood)+len(last.Out)))
 	g.requests.PromptGets(func(prompt, outcome string, n int64) {
 		labels := []attribute.KeyValue{attrOutcome.String(outcome)}
 		if prompt != "" {
 			labels = append(labels, attrPrompt.String(prompt))
 		}
-		o.ObserveInt64(all.gets, n, metric.WithAttributes(labels...))
+		r.set("promptweir.prompt.gets", n, labels...)
 	})
 	if g.opts.Audit != nil {
-		all.readAudit(o, g.opts.Audit.State())
+		r.readAudit(g.opts.Audit.State())
 	}
 	if g.cluster != nil {
-		all.readCluster(o, g.cluster)
+		r.readCluster(g.cluster)
 	}
 	kinds := map[catalog.Kind]int64{}
-	for _, r := range s.Reports() {
-		kinds[r.Kind]++
+	for _, report := range s.Reports() {
+		kinds[report.Kind]++
 	}
 	for kind, n := range kinds {
-		o.ObserveInt64(all.reports, n, metric.WithAttributes(attrKind.String(string(kind))))
+		r.set("promptweir.catalog.reports", n, attrKind.String(string(kind)))
 	}
 	for i, state := range s.States {
-		u, healthy := &s.Upstreams[i], int64(0)
-		if state.Listed && state.Problem == nil {
-			healthy = 1
+		healthy := state.Listed && state.Problem == nil
+		named := []attribute.KeyValue{
+			attrUpstream.String(s.Upstreams[i].Name), attrTeam.String(s.Upstreams[i].Team),
 		}
-		common := []attribute.KeyValue{attrUpstream.String(u.Name), attrTeam.String(u.Team)}
-		named := metric.WithAttributes(common...)
-		o.ObserveInt64(all.healthy, healthy, named)
-		o.ObserveInt64(all.breaker, int64(state.Breaker()), named)
-		if healthy == 1 {
+		r.setIf("promptweir.upstream.healthy", healthy, named...)
+		r.set("promptweir.breaker.state", int64(state.Breaker()), named...)
+		if healthy {
 			continue
 		}
 		reason, since := snapshot.Starting, g.publisher.Started()
 		if p := state.Problem; p != nil {
 			reason, since = p.Reason, p.Since
 		}
-		o.ObserveInt64(all.problemSince, since.Unix(), metric.WithAttributes(append(common, attrReason.String(string(reason)))...))
+		named = append(named, attrReason.String(string(reason)))
+		r.set("promptweir.upstream.problem.since", since.Unix(), named...)
 	}
 }
 
-func (all *gauges) readCluster(o metric.Observer, replica *cluster.Replica) {
-	state, connected, evicts := replica.State(), int64(0), int64(0)
-	if state.Connected {
-		connected = 1
-	}
-	if state.Evicts != "" {
-		evicts = 1
-	}
-	o.ObserveInt64(all.store, connected)
-	o.ObserveInt64(all.storeEvicts, evicts)
-	o.ObserveInt64(all.storeOpened, int64(state.Opened))
+func (r *readings) readCluster(replica *cluster.Replica) {
+	state := replica.State()
+	r.setIf("promptweir.cluster.connected", state.Connected)
+	r.setIf("promptweir.cluster.evicts", state.Evicts != "")
+	r.set("promptweir.cluster.disconnects", int64(state.Opened))
 	unsettled, since := replica.Peers.Unsettled()
-	o.ObserveInt64(all.unsettled, int64(unsettled))
+	r.set("promptweir.cluster.unsettled", int64(unsettled))
 	age := 0.0
 	if unsettled > 0 {
 		age = time.Since(since).Seconds()
 	}
-	o.ObserveFloat64(all.unsettledAge, age)
+	r.ObserveFloat64(r.age, age)
 }
 
-func (all *gauges) readAudit(o metric.Observer, state audit.State) {
-	writable := int64(1)
-	if state.Problem != nil {
-		writable = 0
-	}
-	o.ObserveInt64(all.auditWritable, writable)
-	o.ObserveInt64(all.auditLines, int64(state.Written), metric.WithAttributes(attrOutcome.String("written")))
-	o.ObserveInt64(all.auditLines, int64(state.Lost), metric.WithAttributes(attrOutcome.String("lost")))
+func (r *readings) readAudit(state audit.State) {
+	r.setIf("promptweir.audit.writable", state.Problem == nil)
+	r.set("promptweir.audit.lines", int64(state.Written), attrOutcome.String("written"))
+	r.set("promptweir.audit.lines", int64(state.Lost), attrOutcome.String("lost"))
 }

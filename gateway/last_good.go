@@ -23,7 +23,9 @@ type LastGood struct {
 // gateway has kept in the state_dir; without one a mistake keeps it from starting. LastGood is nil
 // where the files are in use as they are. The Config is nil if the configuration cannot be used;
 // then the Diagnostics have errors. They have them, too, where LastGood is set.
-func LoadLastGood(path string, opts config.Options, logger *slog.Logger) (*config.Config, *LastGood, config.Diagnostics) {
+func LoadLastGood(
+	path string, opts config.Options, logger *slog.Logger,
+) (*config.Config, *LastGood, config.Diagnostics) {
 	return loadLastGood(path, opts, func(stateDir string) config.TeamFiles {
 		if stateDir == "" {
 			return config.TeamFiles{}
@@ -37,7 +39,9 @@ func LoadLastGood(path string, opts config.Options, logger *slog.Logger) (*confi
 }
 
 // ReloadLastGood is [LoadLastGood] for a reload, with the texts that are in use.
-func ReloadLastGood(path string, opts config.Options, inUse *config.Config) (*config.Config, *LastGood, config.Diagnostics) {
+func ReloadLastGood(
+	path string, opts config.Options, inUse *config.Config,
+) (*config.Config, *LastGood, config.Diagnostics) {
 	return loadLastGood(path, opts, func(string) config.TeamFiles { return inUse.TeamFiles })
 }
 
@@ -73,6 +77,7 @@ func (g *Gateway) inUse(lastGood *LastGood, warnings []string) *admin.Configurat
 		}
 	}
 	g.logger.ErrorContext(context.Background(), "configuration in use, except for team files that have mistakes",
-		slog.String("kept", strings.Join(state.LastGood, ", ")), slog.String("out", strings.Join(state.Out, ", ")), slog.Any("error", err))
+		slog.String("kept", strings.Join(state.LastGood, ", ")),
+		slog.String("out", strings.Join(state.Out, ", ")), slog.Any("error", err))
 	return admin.Refused(state, now, err)
 }

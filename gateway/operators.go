@@ -65,7 +65,8 @@ func (r records) act(client, act string, err error) {
 // refused records a token that the admin listener refused.
 func (r records) refused(client, reason string) {
 	_ = r.log.Write(&audit.Line{
-		Time: time.Now(), Event: audit.Credential, Client: client, Act: "admin", Outcome: audit.Refused, Reason: reason,
+		Time: time.Now(), Event: audit.Credential, Client: client, Act: "admin",
+		Outcome: audit.Refused, Reason: reason,
 	})
 }
 

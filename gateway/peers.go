@@ -46,7 +46,8 @@ func (g *Gateway) drainAsElsewhere(drains map[string]cluster.Drain) {
 		defer g.draining.Unlock()
 		for label := range drains {
 			ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
-			_, _ = g.publisher.SetDrained(ctx, label, g.cluster.Peers.LastDrain(label).Drained) // or the name is unknown
+			last := g.cluster.Peers.LastDrain(label)
+			_, _ = g.publisher.SetDrained(ctx, label, last.Drained) // or the name is unknown
 			cancel()
 		}
 	}()

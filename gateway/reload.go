@@ -44,7 +44,9 @@ func (g *Gateway) Reload(ctx context.Context) error {
 
 // load returns the generation that is to replace another one, and what is to be said about its
 // configuration once it is in use.
-func (g *Gateway) load(before *snapshot.Generation) (next *snapshot.Generation, state func() *admin.ConfigurationState, err error) {
+func (g *Gateway) load(
+	before *snapshot.Generation,
+) (next *snapshot.Generation, state func() *admin.ConfigurationState, err error) {
 	if g.opts.Load == nil {
 		return nil, nil, errNoLoad
 	}
@@ -109,5 +111,6 @@ func sameTLS(before, after *config.Config) bool {
 	for _, files := range []*config.ServerTLS{&a, &b} {
 		files.Certificate, files.Key = config.Secret{}, config.Secret{}
 	}
-	return reflect.DeepEqual(a, b) && before.Auth.RequiresClientCertificate() == after.Auth.RequiresClientCertificate()
+	return reflect.DeepEqual(a, b) &&
+		before.Auth.RequiresClientCertificate() == after.Auth.RequiresClientCertificate()
 }

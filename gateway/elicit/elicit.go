@@ -62,25 +62,30 @@ func Read(params jsontext.Value) (*Request, error) {
 	_ = json.Unmarshal(schema.Get("required"), &required) // none, if it is malformed
 	properties := schema.Object("properties")
 	if len(properties) > maxFields {
-		return nil, wire.NewError(wire.InvalidParams, fmt.Sprintf("Invalid params: more than %d properties are requested", maxFields))
+		return nil, invalid("more than %d properties are requested", maxFields)
 	}
 	choices := 0
 	for _, property := range properties {
 		f := Field{Name: property.Name, Required: slices.Contains(required, property.Name)}
 		if err := json.Unmarshal(property.Value, &f.schema); err != nil {
-			return nil, wire.NewError(wire.InvalidParams, "Invalid params: the schema of "+property.Name+" cannot be read")
+			return nil, invalid("the schema of %s cannot be read", property.Name)
 		}
-		f.Type, f.Title, f.Description, f.Format = f.schema.Type, f.schema.Title, f.schema.Description, f.schema.Format
+		f.Type, f.Format = f.schema.Type, f.schema.Format
+		f.Title, f.Description = f.schema.Title, f.schema.Description
 		if f.Default = jsontext.Value(f.schema.Default); f.Default.Kind() == 'n' {
 			f.Default = nil
 		}
 		f.Choices = f.schema.choices()
 		if choices += len(f.Choices); choices > maxAllChoices {
-			return nil, wire.NewError(wire.InvalidParams, fmt.Sprintf("Invalid params: more than %d choices are requested", maxAllChoices))
+			return nil, invalid("more than %d choices are requested", maxAllChoices)
 		}
 		r.Fields = append(r.Fields, f)
 	}
 	return r, nil
+}
+
+func invalid(format string, args ...any) *wire.Error {
+	return wire.NewError(wire.InvalidParams, "Invalid params: "+fmt.Sprintf(format, args...))
 }
 
 // Reply returns the result of elicitation/create: an action and, for a form that was filled in, its
@@ -292,7 +297,9 @@ func span(least, most *float64, thing string) string {
 func (f *Field) choice(text string) (jsontext.Value, string) {
 	i := slices.IndexFunc(f.Choices, func(c Choice) bool { return c.Value == text })
 	if i < 0 {
-		i = slices.IndexFunc(f.Choices, func(c Choice) bool { return c.Title != "" && strings.EqualFold(c.Title, text) })
+		i = slices.IndexFunc(f.Choices, func(c Choice) bool {
+			return c.Title != "" && strings.EqualFold(c.Title, text)
+		})
 	}
 	if i < 0 {
 		return nil, fmt.Sprintf("%q is none of the choices.", text)

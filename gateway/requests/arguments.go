@@ -84,18 +84,21 @@ func readArguments(params wire.Object) (wire.Object, error) {
 	arguments := wire.Members(value)
 	switch {
 	case arguments == nil:
-		return nil, wire.NewError(wire.InvalidParams, "Invalid params: arguments must be an object")
+		return nil, invalidParams("arguments must be an object")
 	case len(arguments) > maxArguments:
-		return nil, wire.NewError(wire.InvalidParams, "Invalid params: too many arguments")
+		return nil, invalidParams("too many arguments")
 	}
 	return arguments, nil
 }
 
 // checkSchema refuses a value that does not satisfy its argument's schema.
-func (s *schemas) checkSchema(ctx context.Context, prompt string, declared *catalog.Argument, value jsontext.Value) error {
+func (s *schemas) checkSchema(
+	ctx context.Context, prompt string, declared *catalog.Argument, value jsontext.Value,
+) error {
 	compiled, err := s.compiled(prompt, declared, func(err error) {
 		s.logger.WarnContext(ctx, "argument schema cannot be used", slog.String("prompt", prompt),
-			slog.String("argument", clip(declared.Name)), slog.Bool("refused", mustRefuse(err)), slog.Any("error", err))
+			slog.String("argument", clip(declared.Name)), slog.Bool("refused", mustRefuse(err)),
+			slog.Any("error", err))
 	})
 	switch {
 	case err != nil && mustRefuse(err):

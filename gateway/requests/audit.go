@@ -89,7 +89,8 @@ const operatorSubject = "operator"
 func (a *recorder) record(ctx context.Context, r *Request, out *Response, err error, wireErr *wire.Error) error {
 	line := audit.Line{
 		Time: r.Answered(), Event: eventOf(r.Message.Method), Duration: r.took, Session: r.Session,
-		Trace: trace.SpanContextFromContext(ctx).TraceID(), Outcome: outcomeOf(ctx, r, out, err), Upstream: out.upstream,
+		Trace:   trace.SpanContextFromContext(ctx).TraceID(),
+		Outcome: outcomeOf(ctx, r, out, err), Upstream: out.upstream,
 	}
 	if line.Event == audit.Request {
 		line.Method = r.operation.kind.method

@@ -42,13 +42,18 @@ func shuttingDown() *wire.Error { return ownError(reasonShuttingDown, "The gatew
 
 // ownError returns an error of the gateway's own that may be over when its client tries again.
 func ownError(reason upstream.Reason, problem string) *wire.Error {
-	data := wire.Object{}.With("reason", wire.Quote(string(reason))).With("retryAfterMs", wire.NumberID(defaultRetryMs))
+	data := wire.Object{}.With("reason", wire.Quote(string(reason))).
+		With("retryAfterMs", wire.NumberID(defaultRetryMs))
 	return wire.NewError(wire.InternalError, problem).WithData(data.JSON())
+}
+
+func invalidParams(problem string) *wire.Error {
+	return wire.NewError(wire.InvalidParams, "Invalid params: "+problem)
 }
 
 // ErrLogLevel returns the error for a log level that the protocol does not know.
 func ErrLogLevel() *wire.Error {
-	return wire.NewError(wire.InvalidParams, "Invalid params: unknown log level")
+	return invalidParams("unknown log level")
 }
 
 // UnsupportedVersion returns the error for a revision that the gateway does not serve.
@@ -106,13 +111,14 @@ func wireError(ctx context.Context, logger *slog.Logger, err error) *wire.Error 
 	}
 	cause := unavailable.Cause()
 	logger.Log(ctx, level, "upstream unavailable", slog.String("upstream", unavailable.Upstream),
-		slog.String("reason", string(unavailable.Reason)), slog.String("cause", cause.Problem), slog.String("remedy", cause.Remedy),
-		slog.Any("error", unavailable.Err))
+		slog.String("reason", string(unavailable.Reason)), slog.String("cause", cause.Problem),
+		slog.String("remedy", cause.Remedy), slog.Any("error", unavailable.Err))
 	retry := unavailable.RetryAfter.Milliseconds()
 	if retry <= 0 {
 		retry = defaultRetryMs
 	}
-	return wire.NewError(wire.InternalError, unavailableMessage(unavailable, retry)).WithData(unavailableData(unavailable, retry))
+	return wire.NewError(wire.InternalError, unavailableMessage(unavailable, retry)).
+		WithData(unavailableData(unavailable, retry))
 }
 
 // unavailableMessage says what a client's user can know of an upstream that did not answer, and

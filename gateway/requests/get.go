@@ -27,7 +27,8 @@ func (h *Handler) get(ctx context.Context, r *Request, out *Response) error {
 			err = c.callOwners(ctx, relay)
 			again, err = c.anotherRound(ctx, r, round, err)
 		}
-	case r.Relay != nil && r.Capabilities != 0: // a legacy upstream may send server requests in the middle of the call
+	case r.Relay != nil && r.Capabilities != 0:
+		// A legacy upstream may send server requests in the middle of the call.
 		c.outcome, err = h.parked.begin(ctx, r, func(ctx context.Context, relay *upstream.Relay) (outcome, error) {
 			running := *c // it may go on after this request is over, which loses its client then
 			running.request.Caller = callerKey(r.Key())
@@ -55,7 +56,7 @@ func (h *Handler) get(ctx context.Context, r *Request, out *Response) error {
 func (h *Handler) authorizeGet(ctx context.Context, r *Request, out *Response) (*call, error) {
 	name, ok := r.Params.Text("name")
 	if !ok {
-		return nil, wire.NewError(wire.InvalidParams, "Invalid params: name must be a string")
+		return nil, invalidParams("name must be a string")
 	}
 	entry, owners, err := h.authorize(ctx, r, out, name)
 	if err != nil {
@@ -147,11 +148,11 @@ const noCompletions = `{"completion":{"values":[]}}`
 func (h *Handler) complete(ctx context.Context, r *Request, out *Response) error {
 	ref := r.Params.Object("ref")
 	if kind, _ := ref.Text("type"); kind != "ref/prompt" {
-		return wire.NewError(wire.InvalidParams, "Invalid params: ref must be a ref/prompt")
+		return invalidParams("ref must be a ref/prompt")
 	}
 	name, ok := ref.Text("name")
 	if !ok {
-		return wire.NewError(wire.InvalidParams, "Invalid params: ref.name must be a string")
+		return invalidParams("ref.name must be a string")
 	}
 	entry, owners, err := h.authorize(ctx, r, out, name)
 	if err != nil {
@@ -200,10 +201,10 @@ func checkCompletion(params wire.Object) (wire.Object, error) {
 	_, named := argument.Text("name")
 	_, valued := argument.Text("value")
 	if !named || !valued {
-		return nil, wire.NewError(wire.InvalidParams, "Invalid params: argument must be an object with the strings name and value")
+		return nil, invalidParams("argument must be an object with the strings name and value")
 	}
 	if title := params.Object("ref").Get("title"); title != nil && title.Kind() != '"' {
-		return nil, wire.NewError(wire.InvalidParams, "Invalid params: ref.title must be a string")
+		return nil, invalidParams("ref.title must be a string")
 	}
 	context := params.Get("context")
 	if context == nil {
@@ -211,7 +212,7 @@ func checkCompletion(params wire.Object) (wire.Object, error) {
 	}
 	known := params.Object("context").Get("arguments")
 	if context.Kind() != '{' || known != nil && !allStrings(known) {
-		return nil, wire.NewError(wire.InvalidParams, "Invalid params: context must be an object, and its arguments an object of strings")
+		return nil, invalidParams("context must be an object, and its arguments an object of strings")
 	}
 	return params, nil
 }
@@ -226,5 +227,6 @@ func withoutNull(params wire.Object, outer, inner string) wire.Object {
 }
 
 func allStrings(value jsontext.Value) bool {
-	return value.Kind() == '{' && !slices.ContainsFunc(wire.Members(value), func(m wire.Member) bool { return m.Value.Kind() != '"' })
+	isOther := func(m wire.Member) bool { return m.Value.Kind() != '"' }
+	return value.Kind() == '{' && !slices.ContainsFunc(wire.Members(value), isOther)
 }

@@ -60,12 +60,13 @@ func New(publisher *snapshot.Publisher, opts Options) *Handler {
 	if opts.Ledger == nil {
 		opts.Ledger = edge.New(edge.Options{})
 	}
-	logger := loglimit.New(opts.Logger, 1, "upstream", "reason", "prompt", "principal") // each failed get could log a line
+	// Each failed get could log a line.
+	logger := loglimit.New(opts.Logger, 1, "upstream", "reason", "prompt", "principal")
 	h := &Handler{
 		publisher: publisher, logger: logger, metrics: newInstruments(), info: serverInfo(opts.Version),
 		schemas: newSchemas(logger), limits: newLimits(opts.Shared), ledger: opts.Ledger,
-		audit: recorder{opts.Audit, publisher}, parked: parked{peers: opts.Peers, logger: logger, ledger: opts.Ledger},
-		awaitCompared: opts.AwaitCompared,
+		audit: recorder{opts.Audit, publisher}, awaitCompared: opts.AwaitCompared,
+		parked: parked{peers: opts.Peers, logger: logger, ledger: opts.Ledger},
 	}
 	if opts.Peers != nil {
 		h.parked.handlePeers()

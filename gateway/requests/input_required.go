@@ -49,7 +49,7 @@ const (
 // made again: each time a modern upstream requires input, the client is asked, and the upstream is
 // called with its replies.
 func (c *call) anotherRound(ctx context.Context, r *Request, round int, err error) (again bool, _ error) {
-	if err != nil && round > 0 && errors.Is(err, upstream.ErrRetired) { // beginning again would repeat the server requests
+	if round > 0 && errors.Is(err, upstream.ErrRetired) { // or the server requests would be repeated
 		err = &upstream.Unavailable{Upstream: c.owners[0].Upstream, Reason: snapshot.Starting, Err: err}
 	}
 	if err != nil || !wire.Modern(c.result.Revision) {
@@ -114,7 +114,8 @@ func collectReplies(ctx context.Context, r *Request, serverRequests wire.Object)
 	}
 	err := group.Wait()
 	if refusal, ok := errors.AsType[*wire.Error](err); ok {
-		return nil, wire.NewError(wire.InternalError, "The client did not provide the required input: "+refusal.Message)
+		problem := "The client did not provide the required input: " + refusal.Message
+		return nil, wire.NewError(wire.InternalError, problem)
 	}
 	return replies, err
 }
@@ -149,7 +150,8 @@ func (c *call) inputRequired(r *Request, result wire.Object) (wire.Object, error
 	}
 	state, err := json.Marshal(requestState{
 		Principal: r.Caller.Principal.Key(), Prompt: c.entry.Name, Params: paramsDigest(r.Params),
-		Owner: c.snapshot.ServerID(c.owner), Expires: time.Now().Add(stateLifetime).Unix(), Own: result.Get(memberState), Waiting: c.parked,
+		Owner: c.snapshot.ServerID(c.owner), Expires: time.Now().Add(stateLifetime).Unix(),
+		Own: result.Get(memberState), Waiting: c.parked,
 	})
 	if err != nil {
 		return nil, err
@@ -169,7 +171,9 @@ func (c *call) resumeFrom(r *Request) error {
 		c.parked = state.Waiting
 		return nil
 	}
-	at := slices.IndexFunc(c.owners, func(o catalog.Owner) bool { return c.snapshot.ServerID(o.Upstream) == state.Owner })
+	at := slices.IndexFunc(c.owners, func(o catalog.Owner) bool {
+		return c.snapshot.ServerID(o.Upstream) == state.Owner
+	})
 	if at < 0 {
 		return errState()
 	}
@@ -218,7 +222,9 @@ func checkServerRequests(r *Request, owner string, result wire.Object) error {
 
 // missingCapabilities returns the capabilities that the server requests need and the client did not
 // declare. The error is that of a server request that the protocol does not know.
-func missingCapabilities(serverRequests wire.Object, declared wire.Capabilities) (missing wire.Capabilities, err error) {
+func missingCapabilities(
+	serverRequests wire.Object, declared wire.Capabilities,
+) (missing wire.Capabilities, err error) {
 	for _, request := range serverRequests {
 		object, err := wire.ParseObject(request.Value)
 		if err != nil {

@@ -91,7 +91,8 @@ func (l *limits) acquire(principal *policy.Principal, blocks ...*config.Limit) (
 	if err != nil {
 		return counted{}, err
 	}
-	wait, err := l.shared.Take(key, slices.Clone(blocks)) // a clone, so that those of other requests stay on the stack
+	// A clone, so that the blocks of requests without shared limits stay on the stack.
+	wait, err := l.shared.Take(key, slices.Clone(blocks))
 	switch {
 	case err != nil:
 		c.end()

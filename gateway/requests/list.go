@@ -75,8 +75,8 @@ func (h *Handler) logPages(ctx context.Context, r *Request, audience *policy.Aud
 	size := r.Snapshot.Config.Gateway.PageSize
 	pages := view.Pages(size)
 	h.logger.WarnContext(ctx, "list has more than one page: clients that read the first only lose the rest",
-		slog.String("principal", r.Caller.Principal.Subject), slog.Int("prompts", view.Len()), slog.Int("first_page", pages[0]),
-		slog.Int("pages", len(pages)), slog.Int("page_size", size), slog.String("clients", catalog.FirstPageOnly))
+		slog.String("principal", r.Caller.Principal.Subject), slog.Int("prompts", view.Len()),
+		slog.Int("first_page", pages[0]), slog.Int("pages", len(pages)), slog.Int("page_size", size), slog.String("clients", catalog.FirstPageOnly))
 }
 
 // position returns the name after which the page begins.
@@ -98,7 +98,8 @@ func (r *Request) position() (string, error) {
 
 func invalidCursor(err error) *wire.Error {
 	data := wire.Object{}.With("reason", wire.Quote(seal.Reason(err)))
-	return wire.NewError(wire.InvalidParams, "Invalid cursor: start the list again without a cursor").WithData(data.JSON())
+	return wire.NewError(wire.InvalidParams, "Invalid cursor: start the list again without a cursor").
+		WithData(data.JSON())
 }
 
 // partial returns the upstreams whose part of the audience's view is not fresh, or whose gets fail,

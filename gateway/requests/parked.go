@@ -270,7 +270,7 @@ func (p *parked) len() int {
 func checkReplies(replies wire.Object) error {
 	for _, reply := range replies {
 		if reply.Value.Kind() != '{' {
-			return wire.NewError(wire.InvalidParams, "Invalid params: each of inputResponses must be an object")
+			return invalidParams("each of inputResponses must be an object")
 		}
 	}
 	return nil

@@ -162,10 +162,11 @@ func (r *Request) serverRequestParams(
 	case needed == 0, !r.Capabilities.Has(needed & (wire.Elicitation | wire.Sampling | wire.Roots)):
 		return nil, wire.NewError(wire.MethodNotFound, "Method not found: the client did not declare this capability")
 	case !r.Capabilities.Has(needed):
-		return nil, wire.NewError(wire.InvalidParams, "Invalid params: the client did not declare "+needed.String())
+		return nil, invalidParams("the client did not declare " + needed.String())
 	}
-	if meta := object.Object("_meta"); meta.Get(wire.MetaProgressToken) != nil { // progress of the client is not relayed
-		object = object.With("_meta", meta.Without(func(name string) bool { return name == wire.MetaProgressToken }).JSON())
+	isToken := func(name string) bool { return name == wire.MetaProgressToken }
+	if meta := object.Object("_meta"); meta.Get(wire.MetaProgressToken) != nil {
+		object = object.With("_meta", meta.Without(isToken).JSON()) // the client's progress is not relayed
 	}
 	// 2025-11-25 requires an elicitationId, which 2026-07-28 does not have.
 	if needed&wire.ElicitationURL != 0 && !r.Modern() && object.Get("elicitationId") == nil {
@@ -176,7 +177,7 @@ func (r *Request) serverRequestParams(
 	}
 	passed, ok := r.screening.relayed(ctx, object.JSON())
 	if !ok {
-		return nil, wire.NewError(wire.InvalidParams, "Invalid params: a screen of the gateway rejects the request to the client")
+		return nil, invalidParams("a screen of the gateway rejects the request to the client")
 	}
 	return passed, nil
 }

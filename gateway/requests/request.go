@@ -196,9 +196,10 @@ const maxParams = 1000
 // server that ignores case would read that member instead.
 func (r *Request) checkSpelling() error {
 	if len(r.Params) > maxParams {
-		return wire.NewError(wire.InvalidParams, "Invalid params: too many members")
+		return invalidParams("too many members")
 	}
-	odd := r.Params.Folded("name", "arguments", "ref", "argument", "context", "cursor", "_meta", memberState, memberResponses)
+	odd := r.Params.Folded("name", "arguments", "ref", "argument", "context", "cursor", "_meta",
+		memberState, memberResponses)
 	if odd == "" {
 		odd = r.Params.Object("ref").Folded("type", "name", "uri")
 	}
@@ -206,7 +207,7 @@ func (r *Request) checkSpelling() error {
 		odd = r.Params.Object("argument").Folded("name", "value")
 	}
 	if odd != "" {
-		return wire.NewError(wire.InvalidParams, fmt.Sprintf("Invalid params: member %q differs from a known member only in case", odd))
+		return invalidParams(fmt.Sprintf("member %q differs from a known member only in case", odd))
 	}
 	return nil
 }
@@ -241,7 +242,9 @@ func (h *Handler) settle(ctx context.Context, r *Request) error {
 // could not be asked.
 func refusedAfterReload(err error) error {
 	if errors.Is(err, identity.ErrUnavailable) {
-		return errors.Join(wire.NewError(wire.InternalError, "Service unavailable: the identity provider did not answer"), err)
+		return errors.Join(wire.NewError(wire.InternalError,
+			"Service unavailable: the identity provider did not answer"), err)
 	}
-	return errors.Join(wire.NewError(wire.InvalidRequest, "Unauthorized: the configuration was reloaded and does not accept the credential"), err)
+	return errors.Join(wire.NewError(wire.InvalidRequest,
+		"Unauthorized: the configuration was reloaded and does not accept the credential"), err)
 }

@@ -43,7 +43,8 @@ func (s *screening) result(ctx context.Context, result upstream.Result) (upstrea
 		s.log(ctx, *f, "result rejected")
 		data := wire.Object{}.With("reason", wire.Quote("screened")).With("screen", wire.Quote(f.Block.Label)).
 			With("check", wire.Quote(f.Check)).With("at", wire.Quote(f.At))
-		return upstream.Result{}, wire.NewError(wire.InternalError, "The result was rejected: "+f.String()).WithData(data.JSON())
+		problem := "The result was rejected: " + f.String()
+		return upstream.Result{}, wire.NewError(wire.InternalError, problem).WithData(data.JSON())
 	}
 	result.JSON = outcome.JSON
 	return result, nil
@@ -57,7 +58,8 @@ func (s *screening) relayed(ctx context.Context, params jsontext.Value) (passed 
 	}
 	outcome, err := s.blocks.Result(ctx, params)
 	if err != nil {
-		s.logger.WarnContext(ctx, "screens take too long: a server request or notification is not passed on", slog.String("prompt", s.prompt))
+		s.logger.WarnContext(ctx, "screens take too long: a server request or notification is not passed on",
+			slog.String("prompt", s.prompt))
 		return nil, false
 	}
 	for _, f := range outcome.Noted {
@@ -71,5 +73,6 @@ func (s *screening) relayed(ctx context.Context, params jsontext.Value) (passed 
 
 func (s *screening) log(ctx context.Context, f screen.Finding, outcome string) {
 	s.logger.WarnContext(ctx, "screen", slog.String("outcome", outcome), slog.String("prompt", s.prompt),
-		slog.String("finding", f.String()), slog.String("rule", f.Block.Place.String()), slog.String("action", string(f.Block.Action)))
+		slog.String("finding", f.String()), slog.String("rule", f.Block.Place.String()),
+		slog.String("action", string(f.Block.Action)))
 }

@@ -62,22 +62,24 @@ type operationKind struct {
 
 // knownMethods may appear on metrics. A client can make up any number of others.
 var knownMethods = map[string]bool{ //nolint:gochecknoglobals // a constant set
-	wire.Initialize: true, wire.Ping: true, wire.Listen: true, wire.Discover: true, wire.PromptsList: true, wire.PromptsGet: true, wire.Complete: true,
-	wire.ToolsList: true, wire.ResourcesList: true, wire.TemplatesList: true, wire.SetLogLevel: true,
+	wire.Initialize: true, wire.Ping: true, wire.Listen: true, wire.Discover: true,
+	wire.PromptsList: true, wire.PromptsGet: true, wire.Complete: true, wire.ToolsList: true, wire.ResourcesList: true, wire.TemplatesList: true, wire.SetLogLevel: true,
 }
 
 func newInstruments() *instruments {
 	duration, err := otel.Meter(Scope).Float64Histogram("mcp.server.operation.duration", metric.WithUnit("s"),
 		metric.WithDescription("Time from a client's request to the gateway's response."),
-		metric.WithExplicitBucketBoundaries(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300))
+		metric.WithExplicitBucketBoundaries(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5,
+			1, 2, 5, 10, 30, 60, 120, 300))
 	if err != nil {
 		otel.Handle(err) // an invalid name; the instrument beside it works and records nothing
 	}
 	kinds := map[methodOf]*operationKind{}
 	for method := range knownMethods {
 		for _, revision := range wire.Revisions() {
-			attributes := attribute.NewSet(attrMethod.String(method), attrRevision.String(revision))
-			kinds[methodOf{revision, method}] = &operationKind{method, []metric.RecordOption{metric.WithAttributeSet(attributes)}}
+			set := attribute.NewSet(attrMethod.String(method), attrRevision.String(revision))
+			success := []metric.RecordOption{metric.WithAttributeSet(set)}
+			kinds[methodOf{revision, method}] = &operationKind{method, success}
 		}
 	}
 	tracer := otel.Tracer(Scope)
@@ -94,7 +96,9 @@ type operation struct {
 }
 
 // serverSpan are the options of every span; making them each time would allocate.
-var serverSpan = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer)} //nolint:gochecknoglobals // a constant
+//
+//nolint:gochecknoglobals // a constant
+var serverSpan = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer)}
 
 // start starts the server span of a request, as a child of the trace that came with it.
 // [Request.end] must follow.
@@ -133,7 +137,8 @@ func (h *Handler) Record(ctx context.Context, r *Request, err error) {
 	if h.audit.records(r) {
 		r.took = time.Since(r.Received)
 		wireErr, _ := errors.AsType[*wire.Error](err)
-		_ = h.audit.record(ctx, r, &Response{}, err, wireErr) // what cannot be recorded is counted, and a request like this gives nothing away
+		// What cannot be recorded is counted, and a request like this gives nothing away.
+		_ = h.audit.record(ctx, r, &Response{}, err, wireErr)
 	}
 	wireErr, _ := errors.AsType[*wire.Error](err)
 	r.end(err, wireErr)
@@ -173,8 +178,8 @@ func (r *Request) end(err error, wireErr *wire.Error) {
 		}
 	}
 	if err != nil || options == nil {
-		attributes := append([]attribute.KeyValue{attrMethod.String(o.kind.method), attrRevision.String(r.Revision)}, failed...)
-		options = []metric.RecordOption{metric.WithAttributes(attributes...)}
+		named := []attribute.KeyValue{attrMethod.String(o.kind.method), attrRevision.String(r.Revision)}
+		options = []metric.RecordOption{metric.WithAttributes(append(named, failed...)...)}
 	}
 	if o.span.IsRecording() {
 		r.describe(o.span, failed)
@@ -188,7 +193,9 @@ func (r *Request) end(err error, wireErr *wire.Error) {
 }
 
 // spanAttributes has memory for the attributes of a span, which copies them.
-var spanAttributes = sync.Pool{New: func() any { return new([maxSpanAttributes]attribute.KeyValue) }} //nolint:gochecknoglobals // a pool is shared by nature
+var spanAttributes = sync.Pool{ //nolint:gochecknoglobals // a pool is shared by nature
+	New: func() any { return new([maxSpanAttributes]attribute.KeyValue) },
+}
 
 // maxSpanAttributes is how many attributes a span has at most.
 const maxSpanAttributes = 8
@@ -199,7 +206,8 @@ func (r *Request) describe(span trace.Span, failed []attribute.KeyValue) {
 	buffer, _ := spanAttributes.Get().(*[maxSpanAttributes]attribute.KeyValue)
 	defer spanAttributes.Put(buffer)
 	method := r.operation.kind.method
-	attributes := append(buffer[:0], attrMethod.String(method), attrRevision.String(r.Revision), attrRequestID.String(requestID(r.Message.ID)))
+	attributes := append(buffer[:0], attrMethod.String(method), attrRevision.String(r.Revision),
+		attrRequestID.String(requestID(r.Message.ID)))
 	if r.Client != nil {
 		attributes = append(attributes, attrClient.String(r.Client.ClientAddress()))
 	}
@@ -318,7 +326,8 @@ func ExtractTrace(ctx context.Context, meta wire.Object, header http.Header) con
 		if state, ok := meta.Text(wire.MetaTraceState); ok {
 			carrier[wire.MetaTraceState] = state
 		}
-		if inMeta := (propagation.TraceContext{}).Extract(ctx, carrier); trace.SpanContextFromContext(inMeta).IsValid() {
+		inMeta := propagation.TraceContext{}.Extract(ctx, carrier)
+		if trace.SpanContextFromContext(inMeta).IsValid() {
 			return inMeta
 		}
 	}

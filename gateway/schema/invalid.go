@@ -49,7 +49,8 @@ func newInvalid(err *jsonschema.ValidationError) *Invalid {
 	// The validator goes through maps, in random order. Equal requests should get equal answers.
 	slices.SortStableFunc(leaves, func(a, b *jsonschema.ValidationError) int {
 		return cmp.Or(slices.Compare(a.InstanceLocation, b.InstanceLocation),
-			slices.Compare(a.ErrorKind.KeywordPath(), b.ErrorKind.KeywordPath()), cmp.Compare(a.SchemaURL, b.SchemaURL))
+			slices.Compare(a.ErrorKind.KeywordPath(), b.ErrorKind.KeywordPath()),
+			cmp.Compare(a.SchemaURL, b.SchemaURL))
 	})
 	invalid := &Invalid{}
 	for _, leaf := range leaves {

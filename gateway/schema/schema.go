@@ -97,7 +97,8 @@ func explain(err error, document any) error {
 		return err
 	}
 	object, _ := document.(map[string]any)
-	if dialect, _ := object["$schema"].(string); strings.TrimSuffix(dialect, "#") == strings.TrimSuffix(unloaded.URL, "#") {
+	dialect, _ := object["$schema"].(string)
+	if strings.TrimSuffix(dialect, "#") == strings.TrimSuffix(unloaded.URL, "#") {
 		return fmt.Errorf("%w: %s", ErrDialect, clip(dialect))
 	}
 	return fmt.Errorf("%w: %s", ErrExternal, clip(unloaded.URL))

@@ -68,7 +68,8 @@ func (x *exchange) admitLegacy(request *requests.Request) (ctx context.Context, 
 	}
 	ctx = requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header)
 	switch request.Message.Method {
-	case wire.PromptsGet, wire.Complete, wire.SetLogLevel: // everything else is answered at once, and needs no session
+	case wire.PromptsGet, wire.Complete, wire.SetLogLevel:
+		// Everything else is answered at once, and needs no session.
 		s := l.session()
 		if request.Message.Method == wire.SetLogLevel {
 			s.setLogLevel = l.logLevelSetter()
@@ -194,7 +195,7 @@ func (l *legacyExchange) serveStream() {
 		}
 		send := func(message []byte) { out.event(ids.next(sub.View()), message) }
 		t.follow(ctx, &caller, sub, func() { send(changed) },
-			outlet{send: send, keepAlive: out.comment, broken: func() bool { return out.err != nil }, ending: stream.ending})
+			outlet{send, out.comment, func() bool { return out.err != nil }, stream.ending})
 	})
 }
 

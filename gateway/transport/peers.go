@@ -153,7 +153,8 @@ func (t *Transport) passOn(ctx context.Context, session sessionID, request *requ
 		// Called and not published: a user has answered, and the client has to know where that is
 		// lost.
 		var arrived bool
-		err := t.peers.Call(ctx, replica, topicReply, request.Caller.Principal.Key(), reply{session, encodeReply(m)}, &arrived)
+		principal, reply := request.Caller.Principal.Key(), reply{session, encodeReply(m)}
+		err := t.peers.Call(ctx, replica, topicReply, principal, reply, &arrived)
 		return err == nil && arrived
 	}
 	if id := request.Params.Get("requestId"); id != nil && len(id) <= maxCancelledID {
@@ -189,7 +190,8 @@ func (x *exchange) passPost(id, owner string, body []byte) posted {
 	}
 	var isThere bool
 	ctx := x.r.Context()
-	if err := x.t.peers.Call(ctx, replica, topicSession, owner, post{ID: id, Owner: owner}, &isThere); err != nil || !isThere {
+	err := x.t.peers.Call(ctx, replica, topicSession, owner, post{ID: id, Owner: owner}, &isThere)
+	if err != nil || !isThere {
 		return postUnknown
 	}
 	answer := postTooMany // where the peer has no slot for the principal, or the way to it is full
