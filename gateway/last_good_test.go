@@ -94,7 +94,7 @@ func TestLastGood_OneTeamsMistakeDoesNotKeepOthersFromStarting(t *testing.T) {
 	if n := f.log.Count("configuration in use, except for team files that have mistakes"); n != 1 {
 		t.Errorf("logged %d times:\n%s", n, f.log.String())
 	}
-	if got := gaugeValue(t, reader, "promptweir.config.last_good"); got != 1 {
+	if got := collect(t, reader, "promptweir.config.last_good")[""]; got != 1 {
 		t.Errorf("promptweir.config.last_good is %d", got)
 	}
 
@@ -108,7 +108,7 @@ func TestLastGood_OneTeamsMistakeDoesNotKeepOthersFromStarting(t *testing.T) {
 	if c := s.Ready().Configuration; c.Refused != nil || len(c.LastGood) > 0 {
 		t.Errorf("after the correction: %+v", c)
 	}
-	if got := gaugeValue(t, reader, "promptweir.config.last_good"); got != 0 {
+	if got := collect(t, reader, "promptweir.config.last_good")[""]; got != 0 {
 		t.Errorf("promptweir.config.last_good is %d", got)
 	}
 	s.Stop()

@@ -274,7 +274,8 @@ func (c *connection) begin(ctx context.Context, request *requests.Request) (resp
 		defer text.Release()
 		defer c.t.recovered(ctx, func() {
 			refusal := wire.NewError(wire.InternalError, "Internal error")
-			response = requests.Response{JSON: wire.AppendError(nil, request.Message.ID, refusal)}
+			// By the id of begun: a stream must not keep its request, and with it a snapshot.
+			response = requests.Response{JSON: wire.AppendError(nil, jsontext.Value(begun.key.id), refusal)}
 		})
 		return respond(ctx, request)
 	}
