@@ -24,7 +24,7 @@ type call struct {
 	caller    context.Context //nolint:containedctx // ends when the caller gives up
 	request   *Request
 	relay     *Relay
-	deadline  *queue.Deadline
+	deadline  queue.Deadline // part of the call, so that both are one allocation
 	// endpoint is that of the present attempt.
 	endpoint *endpoint
 	slot     queue.Slot
@@ -36,10 +36,12 @@ type call struct {
 // A session that turns out to be lost is replaced once: its server has processed nothing, so that
 // callers need not notice.
 func (k *call) attempt(ctx context.Context, e *endpoint, more bool) (result Result, err error) {
-	d := k.deadline
+	d := &k.deadline
 	if more {
-		ctx, d = queue.WithDeadline(ctx, time.Now(), d.Left()/2, d)
-		defer d.Stop()
+		half := new(queue.Deadline)
+		half.Start(ctx, time.Now(), d.Left()/2, d)
+		defer half.Stop()
+		ctx, d = half, half
 	}
 	k.endpoint = e
 	if p := e.health.Paused(); p != nil {

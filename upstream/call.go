@@ -75,12 +75,14 @@ func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (r
 	if err := c.refusePaused(request); err != nil { // before it uses a slot, or a part of the rate
 		return Result{}, err
 	}
-	ctx, deadline := queue.WithDeadline(caller, measured.begun, c.upstream.Timeout, nil)
-	defer deadline.Stop()
 	if relay == nil {
 		relay = &Relay{}
 	}
-	k := &call{connector: c, caller: caller, request: request, relay: relay, deadline: deadline}
+	k := &call{connector: c, caller: caller, request: request, relay: relay}
+	deadline := &k.deadline
+	deadline.Start(caller, measured.begun, c.upstream.Timeout, nil)
+	defer deadline.Stop()
+	ctx = deadline
 	if err := k.slot.Acquire(ctx, c.queue, request.Caller, deadline.Left); err != nil {
 		return Result{}, c.notBegun(err)
 	}

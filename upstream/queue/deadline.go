@@ -9,7 +9,8 @@ import (
 )
 
 // Deadline is a context that ends with [context.DeadlineExceeded] after a time, like that of
-// [context.WithTimeout], but can be paused while a client is asked.
+// [context.WithTimeout], but can be paused while a client is asked. [Deadline.Start] must be called
+// before any other method. A Deadline must not be copied.
 type Deadline struct {
 	cancel.Context
 
@@ -24,15 +25,12 @@ type Deadline struct {
 	pauses    int
 }
 
-// WithDeadline returns a context that ends a timeout after now at the latest, and its deadline,
-// which must be stopped. Outer is the deadline that is paused with it, or nil.
-func WithDeadline(
-	ctx context.Context, now time.Time, timeout time.Duration, outer *Deadline,
-) (context.Context, *Deadline) {
-	d := &Deadline{outer: outer, until: now.Add(timeout)}
-	d.Begin(ctx)
+// Start makes the deadline a context that ends with its parent, and a timeout after now at the
+// latest. It must be stopped. Outer is the deadline that is paused with it, or nil.
+func (d *Deadline) Start(parent context.Context, now time.Time, timeout time.Duration, outer *Deadline) {
+	d.outer, d.until = outer, now.Add(timeout)
+	d.Begin(parent)
 	d.timer = time.AfterFunc(timeout, func() { d.End(context.DeadlineExceeded) })
-	return d, d
 }
 
 // Stop ends the context.

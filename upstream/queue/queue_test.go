@@ -185,9 +185,10 @@ func TestQueue_RateDelaysAndRefuses(t *testing.T) {
 
 func TestDeadline_StandsStillWhileAPersonIsAsked(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		_, outer := queue.WithDeadline(t.Context(), time.Now(), 10*time.Second, nil)
+		var outer, d queue.Deadline
+		outer.Start(t.Context(), time.Now(), 10*time.Second, nil)
 		defer outer.Stop()
-		ctx, d := queue.WithDeadline(outer, time.Now(), 5*time.Second, outer)
+		d.Start(&outer, time.Now(), 5*time.Second, &outer)
 		defer d.Stop()
 		time.Sleep(time.Second)
 		first, second := d.Pause(), d.Pause()
@@ -198,9 +199,9 @@ func TestDeadline_StandsStillWhileAPersonIsAsked(t *testing.T) {
 		if d.Left() != 4*time.Second || outer.Left() != 9*time.Second {
 			t.Errorf("%s and %s are left, want 4s and 9s", d.Left(), outer.Left())
 		}
-		<-ctx.Done()
-		if !errors.Is(ctx.Err(), context.DeadlineExceeded) || outer.Err() != nil || outer.Left() != 5*time.Second {
-			t.Errorf("ended with %v, and the outer one with %v", ctx.Err(), outer.Err())
+		<-d.Done()
+		if !errors.Is(d.Err(), context.DeadlineExceeded) || outer.Err() != nil || outer.Left() != 5*time.Second {
+			t.Errorf("ended with %v, and the outer one with %v", d.Err(), outer.Err())
 		}
 	})
 }
