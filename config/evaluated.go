@@ -65,6 +65,7 @@ func (d *decoder) allTeams() (teams []Team) {
 		path := b.Range().Filename
 		blocks[path] = append(blocks[path], b)
 	}
+	d.claimLabels()
 	files := map[string]*evaluatedFile{}
 	for _, path := range d.byStanding(d.Paths()) {
 		files[path] = d.reused[path]
@@ -78,6 +79,20 @@ func (d *decoder) allTeams() (teams []Team) {
 		teams = append(teams, files[path].teams...)
 	}
 	return teams
+}
+
+// claimLabels gives the labels of teams to the texts that stand in for files which have them already, see
+// [LoadLastGood].
+func (d *decoder) claimLabels() {
+	if d.inUse == nil {
+		return
+	}
+	for _, b := range d.Blocks("team") {
+		name := d.InFolder(b.Range().Filename)
+		if _, standsIn := d.standIns[name]; standsIn && slices.Contains(labelsIn(d.inUse.Texts[name].Reveal()), b.Label()) {
+			d.Unique("team", b.Label(), b.LabelRange())
+		}
+	}
 }
 
 // byStanding returns files in the order in which their claims count: that of the paths, but where texts may stand in for files,

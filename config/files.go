@@ -103,10 +103,29 @@ func completeFiles(r *hclread.Reader, cfg *Config) {
 	}
 }
 
-// SameSource reports whether files are found and granted alike for two blocks of a team, so that they can share what was read.
+// SameSource reports whether files are found and granted alike for two blocks of a team, so that they can
+// share what was read.
 func (f *Files) SameSource(other *Files) bool {
-	return f.Folder == other.Folder && f.Root == other.Root && f.Max == other.Max &&
-		f.grants.same(other.grants) && maps.Equal(f.reserved, other.reserved)
+	return f.Folder == other.Folder && f.Root == other.Root && f.Max == other.Max && f.grants.same(other.grants) &&
+		(maps.Equal(f.reserved, other.reserved) || maps.Equal(f.withheld(), other.withheld()))
+}
+
+// withheld returns the reserved files that could be read otherwise. Where another team begins to read a
+// file as a value, that is no reason to read everything again.
+func (f *Files) withheld() map[string]bool {
+	root, err := filepath.EvalSymlinks(hclread.Absolute(f.Root))
+	if err != nil {
+		return f.reserved
+	}
+	withheld := maps.Clone(f.reserved)
+	maps.DeleteFunc(withheld, func(path string, _ bool) bool {
+		if f.grants != nil {
+			return !f.grants.matchesFile(root, path)
+		}
+		relative, err := filepath.Rel(root, path)
+		return err != nil || !filepath.IsLocal(relative)
+	})
+	return withheld
 }
 
 // Raise says who raises [Files.Max], and how.

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,18 +14,21 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// TeamFiles are the files of a folder with team blocks, and so nothing else, as they were written. Their secrets are the
-// references that a team wrote, such as env("TOKEN"), but nothing keeps a team from writing a literal.
+// TeamFiles are the files of a folder with team blocks, and so nothing else, as they were written. Their
+// secrets are the references that a team wrote, such as env("TOKEN"), but nothing keeps a team from
+// writing a literal.
 type TeamFiles struct {
 	// Root is the absolute path of the folder; empty for a configuration that is a single file.
 	Root string
 	// Texts are by the files' paths in the folder, with slashes.
 	Texts map[string]Secret
+	// Platform are the paths of the other files, in order; nil if they are not known.
+	Platform []string
 }
 
 // Equal reports whether both are the same files with the same texts.
 func (f TeamFiles) Equal(other TeamFiles) bool {
-	return f.Root == other.Root && maps.Equal(f.Texts, other.Texts)
+	return f.Root == other.Root && maps.Equal(f.Texts, other.Texts) && slices.Equal(f.Platform, other.Platform)
 }
 
 func newTeamFiles(r *hclread.Reader, diags Diagnostics) TeamFiles {
@@ -31,12 +36,15 @@ func newTeamFiles(r *hclread.Reader, diags Diagnostics) TeamFiles {
 	if err != nil || !r.IsFolder() {
 		return TeamFiles{}
 	}
-	files := TeamFiles{Root: root, Texts: map[string]Secret{}}
+	files := TeamFiles{Root: root, Texts: map[string]Secret{}, Platform: []string{}}
 	for path, file := range diags.report.Files() {
 		if file.IsSkipped() || file.TopLevel()["team"] {
 			files.Texts[r.InFolder(path)] = NewSecret(string(file.Content))
+		} else {
+			files.Platform = append(files.Platform, r.InFolder(path))
 		}
 	}
+	slices.Sort(files.Platform)
 	return files
 }
 
@@ -55,9 +63,9 @@ func hashTexts(r *hclread.Reader, diags Diagnostics) string {
 
 // Kept says what is in use in place of a team's file that has a mistake.
 type Kept struct {
-	// File is the path in the folder, with slashes.
+	// File is the path in the folder, with slashes: of the file, or of a folder that cannot be read.
 	File string `json:"file"`
-	// Teams are the teams of the file, as far as they are known.
+	// Teams are the teams of the file, as far as they are known, but for those that another file has.
 	Teams []string `json:"teams"`
 	// Out means that nothing is: no earlier text is in use, or it no longer fits the other files.
 	Out bool `json:"out"`
@@ -69,19 +77,34 @@ func (k Kept) String() string {
 	if k.Out {
 		became = "nothing of it is in use"
 	}
-	return fmt.Sprintf("%q (%s) has mistakes: %s, everything else takes effect.", k.File, strings.Join(k.Teams, ", "), became)
+	return k.Mistaken() + ": " + became + ", everything else takes effect."
 }
 
-// LoadLastGood is [Load] for what one team's mistake must not prevent. In place of a team's file with a mistake it reads the text
-// that inUse returns for it, under the platform's files and the other teams' as they are now. A text that no longer fits these
-// leaves with all that is in it, since the file that is right wins; so does a file that has none. It returns what became of each
-// such file, and the Diagnostics of the files as they are.
+// Mistaken begins a sentence about what becomes of the file.
+func (k Kept) Mistaken() string {
+	if len(k.Teams) == 0 {
+		return fmt.Sprintf("%q has mistakes", k.File)
+	}
+	return fmt.Sprintf("%q (%s) has mistakes", k.File, strings.Join(k.Teams, ", "))
+}
+
+// LoadLastGood is [Load] for what one team's mistake must not prevent. In place of a team's file with a
+// mistake it reads the text that inUse returns for it, under the platform's files and the other teams' as
+// they are now. A text that no longer fits these leaves with all that is in it, since the file that is
+// right wins, but for the label of a team: that belongs to the file that has it as long as that is
+// there, or else whoever may write one team's file could take over another team's grants while its file
+// is broken. A file that has no text in use leaves, too. It returns what became of each such file, and
+// the Diagnostics of the files as they are.
 //
-// A mistake in a file of the platform is not passed over: the Config is nil then. The name of a team that nobody declares is:
-// the team may have gone, and nothing is granted or shown to anybody by it. A text belongs to its file and teams: a file
-// that is gone, or that is about other teams now, keeps nothing. InUse is called only if it is needed, with the state_dir; a Root
-// that is empty keeps nothing and passes nothing over.
-func LoadLastGood(path string, opts Options, inUse func(stateDir string) TeamFiles) (*Config, []Kept, Diagnostics) {
+// A mistake in a file of the platform is not passed over: the Config is nil then. What is new and cannot
+// be read, be it a file or a folder, concerns only itself, except for a file beside one of the
+// platform's. The name of a team that nobody declares is passed over: the team may have gone, and
+// nothing is granted or shown to anybody by it. A text belongs to its file and teams: a file that is
+// gone, or that is about other teams now, keeps nothing. InUse is called only if it is needed, with the
+// state_dir; a Root that is empty keeps nothing and passes nothing over.
+func LoadLastGood(
+	path string, opts Options, inUse func(stateDir string) TeamFiles,
+) (*Config, []Kept, Diagnostics) {
 	cfg, diags := Load(path, opts)
 	if cfg != nil {
 		return cfg, nil, diags
@@ -98,11 +121,13 @@ func LoadLastGood(path string, opts Options, inUse func(stateDir string) TeamFil
 	if cfg = k.load(); cfg == nil {
 		return nil, nil, diags
 	}
-	return cfg, k.report(cfg), diags
+	kept, further := k.report(cfg, diags)
+	return cfg, kept, further
 }
 
-// keeper finds texts that can stand in for the files with mistakes. Each round loads the folder and takes the next of these for
-// each file that does not fit: the file, the text in use, an empty block for each of its teams, nothing.
+// keeper finds texts that can stand in for the files with mistakes. Each round loads the folder and takes
+// the next of these for each file that does not fit: the file, the text in use, an empty block for each
+// of its teams, nothing.
 type keeper struct {
 	folder   string
 	opts     Options
@@ -115,7 +140,9 @@ type standIn struct {
 	Kept
 
 	text string
-	// mayReturn means that all mistakes of the file are about what others have, too, and need not have been its own.
+	// mistakes are those of the file in the first round in which it had any.
+	mistakes hclread.Report
+	// mayReturn means that all of them are about what others have, too, and need not have been its own.
 	mayReturn bool
 }
 
@@ -156,7 +183,8 @@ func (k *keeper) restore(cfg *Config) *Config {
 	return cfg
 }
 
-// fallBack takes the next text for each file with a mistake. It reports false if a mistake is not in a team's file.
+// fallBack takes the next text for each file with a mistake. It reports false if a mistake is not in a
+// team's file.
 func (k *keeper) fallBack(diags Diagnostics) bool {
 	read, mistakes := diags.report.Files(), diags.report.Mistakes()
 	var names []string
@@ -164,29 +192,22 @@ func (k *keeper) fallBack(diags Diagnostics) bool {
 		name, err := filepath.Rel(k.folder, path)
 		name = filepath.ToSlash(name)
 		file, isRead := read[path]
-		if _, wasTeams := k.inUse.Texts[name]; path == "" || err != nil || !isTeams(file, isRead, wasTeams || k.standIns[name] != nil) {
+		switch {
+		case path == "" || err != nil || name == "." || isRead && !k.isTeams(name, file) || !isRead && !k.mayPassOver(name):
 			return false
+		case !isRead:
+			names = append(names, k.beneath(name)...)
 		}
 		names = append(names, name)
 	}
-	// A text that stands in gives way to files that are right, so these are not to blame for what it has in common with them. Nor
-	// is a file that is in use as it is: it had that first.
-	isBlameless := func(name string) bool { return k.standIns[name] == nil }
-	if !slices.ContainsFunc(names, func(name string) bool { return k.standIns[name] != nil }) {
-		isBlameless = func(name string) bool {
-			path := filepath.Join(k.folder, filepath.FromSlash(name))
-			text, wasGood := k.inUse.Texts[name]
-			return wasGood && text.Reveal() == string(read[path].Content) && areConflicts(mistakes[path])
-		}
-	}
-	if blamed := slices.DeleteFunc(slices.Clone(names), isBlameless); len(blamed) > 0 {
-		names = blamed
-	}
-	for _, name := range names {
-		path := filepath.Join(k.folder, filepath.FromSlash(name))
+	slices.Sort(names) // a folder and one inside it have the same files beneath
+	names = slices.Compact(names)
+	for _, name := range k.blamed(names, read, mistakes) {
+		path := k.path(name)
 		if s := k.standIns[name]; s == nil {
-			k.standIns[name] = k.first(name, read[path])
-			k.standIns[name].mayReturn = areConflicts(mistakes[path])
+			s = k.first(name, read[path])
+			s.mistakes, s.mayReturn = diags.report.In(path), areAll(mistakes[path], conflicts())
+			k.standIns[name] = s
 		} else if !s.next() {
 			return false
 		}
@@ -194,10 +215,73 @@ func (k *keeper) fallBack(diags Diagnostics) bool {
 	return true
 }
 
-// areConflicts reports whether the summaries are those of mistakes about two files, either of which may be to blame.
-func areConflicts(summaries []string) bool {
-	conflicts := []string{hclread.SummaryDuplicate, summaryPrefixTaken, summaryLookalike}
-	return !slices.ContainsFunc(summaries, func(summary string) bool { return !slices.Contains(conflicts, summary) })
+// blamed returns the files that give way in this round. Texts that stand in claim what they need last, so
+// they come last here, too.
+func (k *keeper) blamed(names []string, read map[string]hclread.File, mistakes map[string][]string) []string {
+	isStandIn := func(name string) bool { return k.standIns[name] != nil }
+	isFirst := !slices.ContainsFunc(names, isStandIn)
+	isBlamed := func(name string) bool {
+		text, wasGood := k.inUse.Texts[name]
+		at := k.path(name)
+		// A file that is in use as it is had first what it has in common with another one.
+		hadFirst := wasGood && text.Reveal() == string(read[at].Content) && areAll(mistakes[at], conflicts())
+		// A prefix that looks like another is reported at both.
+		givesWay := !isFirst && areAll(mistakes[at], []string{summaryLookalike})
+		return !isStandIn(name) && !hadFirst && !givesWay
+	}
+	for _, choice := range []func(string) bool{isBlamed, isStandIn} {
+		if slices.ContainsFunc(names, choice) {
+			return slices.DeleteFunc(names, func(name string) bool { return !choice(name) })
+		}
+	}
+	return names
+}
+
+// conflicts are the summaries of mistakes about two files, either of which may be to blame.
+func conflicts() []string {
+	return []string{hclread.SummaryDuplicate, summaryPrefixTaken, summaryLookalike}
+}
+
+// areAll reports whether there are mistakes, all with one of some summaries.
+func areAll(mistakes, summaries []string) bool {
+	isOther := func(summary string) bool { return !slices.Contains(summaries, summary) }
+	return len(mistakes) > 0 && !slices.ContainsFunc(mistakes, isOther)
+}
+
+// path returns where a file is whose path in the folder is known.
+func (k *keeper) path(name string) string { return filepath.Join(k.folder, filepath.FromSlash(name)) }
+
+// isTeams reports whether a file that was read is one of a team. One that does not say so is, if it was
+// one and does not say that it is the platform's now.
+func (k *keeper) isTeams(name string, file hclread.File) bool {
+	found := file.TopLevel()
+	isFound := func(b hclread.BlockSchema) bool { return found[b.Type] }
+	return found["team"] || k.wasTeams(name) && !slices.ContainsFunc(rootSchema().Blocks, isFound)
+}
+
+func (k *keeper) wasTeams(name string) bool {
+	_, isInUse := k.inUse.Texts[name]
+	return isInUse || k.standIns[name] != nil
+}
+
+// mayPassOver reports whether a file or a folder that cannot be read is certainly none of the
+// platform's. A new one beside a file of the platform may be its own: whoever may add it may change that.
+func (k *keeper) mayPassOver(name string) bool {
+	isPlatforms := func(file string) bool {
+		return file == name || strings.HasPrefix(file, name+"/") ||
+			strings.HasSuffix(name, ".hcl") && path.Dir(file) == path.Dir(name)
+	}
+	return k.wasTeams(name) || k.inUse.Platform != nil && !slices.ContainsFunc(k.inUse.Platform, isPlatforms)
+}
+
+// beneath returns the files in use that are still there in a folder that cannot be read.
+func (k *keeper) beneath(folder string) (names []string) {
+	for name := range k.inUse.Texts {
+		if _, err := os.Lstat(k.path(name)); err == nil && strings.HasPrefix(name, folder+"/") {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // first returns the text in use for a file, if that is about the same teams, else what stands for none.
@@ -231,26 +315,27 @@ func (s *standIn) next() bool {
 	return true
 }
 
-// report returns what became of the files. What is out is not in use, so that nothing keeps it later.
-func (k *keeper) report(cfg *Config) (kept []Kept) {
+// report returns what became of the files, and the mistakes: besides those of the files as they are, what
+// makes a mistake of a file only because another one keeps its text. What is out is not in use, so that
+// nothing keeps it later.
+func (k *keeper) report(cfg *Config, diags Diagnostics) (kept []Kept, all Diagnostics) {
+	mistakes := diags.report.Mistakes()
 	for _, name := range slices.Sorted(maps.Keys(k.standIns)) {
 		s := k.standIns[name]
+		s.Teams = slices.DeleteFunc(s.Teams, func(team string) bool {
+			return slices.ContainsFunc(cfg.Teams, func(t Team) bool { return t.Name == team && t.Place.File != k.path(name) })
+		})
 		if kept = append(kept, s.Kept); s.Out {
 			delete(cfg.TeamFiles.Texts, name)
 		}
+		// What stands for nothing has no team, and is not the platform's.
+		isName := func(other string) bool { return other == name }
+		cfg.TeamFiles.Platform = slices.DeleteFunc(cfg.TeamFiles.Platform, isName)
+		if len(mistakes[k.path(name)]) == 0 {
+			diags.report = diags.report.Merge(s.mistakes)
+		}
 	}
-	return kept
-}
-
-// isTeams reports whether a file is one of a team. One that does not say so is, if it was one and does not say that it is the
-// platform's now.
-func isTeams(file hclread.File, isRead, wasTeams bool) bool {
-	if !isRead {
-		return wasTeams
-	}
-	found := file.TopLevel()
-	isFound := func(b hclread.BlockSchema) bool { return found[b.Type] }
-	return found["team"] || wasTeams && !slices.ContainsFunc(rootSchema().Blocks, isFound)
+	return kept, diags
 }
 
 // labelsIn returns the labels of the team blocks in a text.

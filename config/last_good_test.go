@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
 // teamFile returns the file of a team with one upstream and some more text.
@@ -39,6 +41,17 @@ func TestLoadLastGood_ReplacesTeamFilesWithMistakes(t *testing.T) {
 		{"an error in another file than the change", map[string]string{"teams/a.hcl": teamFile("a", "two", "")}, []string{"teams/a.hcl a"}},
 		{"a file that is too large", map[string]string{"teams/b.hcl": teamFile("b", "two", strings.Repeat("# much\n", 1<<18))}, []string{"teams/b.hcl b"}},
 		{"a pipe", map[string]string{"teams/b.hcl": "PIPE"}, []string{"teams/b.hcl b"}},
+		{"a new pipe", map[string]string{"teams/c.hcl": "PIPE"}, []string{"out teams/c.hcl"}},
+		{"a new file that is too large", map[string]string{
+			"teams/c.hcl": teamFile("c", "three", strings.Repeat("# much\n", 1<<18)),
+		}, []string{"out teams/c.hcl"}},
+		{"a new link that leads nowhere", map[string]string{"teams/c.hcl": "LINK"}, []string{"out teams/c.hcl"}},
+		{"a new link that leads nowhere, beside the platform's file", map[string]string{"c.hcl": "LINK"}, nil},
+		{"the platform's file as a link that leads nowhere", map[string]string{"gateway.hcl": "LINK"}, nil},
+		{"another name for the platform's file that leads nowhere", map[string]string{"gateway.hcl": "", "gw.hcl": "LINK"}, nil},
+		{"a new folder of too many files", map[string]string{"teams/c/": "FLOOD"}, []string{"out teams/c"}},
+		{"the platform's folder with too many files", map[string]string{"./": "FLOOD"}, nil},
+		{"a team's folder with too many files, where a file is gone", map[string]string{"teams/": "FLOOD", "teams/a.hcl": ""}, []string{"out teams", "teams/b.hcl b"}},
 		{"the platform's file", map[string]string{"gateway.hcl": platform + "gateway {"}, nil},
 		{"the platform's and a team's file", map[string]string{"gateway.hcl": platform + "colour = 1\n", "teams/a.hcl": `team "a" {`}, nil},
 		{"a team's file with a block of the platform", map[string]string{
@@ -51,9 +64,25 @@ func TestLoadLastGood_ReplacesTeamFilesWithMistakes(t *testing.T) {
 		{"a right file that takes the prefix of a kept one", map[string]string{
 			"teams/a.hcl": `team "a" {`, "teams/b.hcl": teamFile("b", "one", ""),
 		}, []string{"out teams/a.hcl a"}},
-		{"a right file that takes the team of a kept one", map[string]string{
+		{"a right file that takes the label of a broken one", map[string]string{
 			"teams/a.hcl": `team "a" {`, "teams/c.hcl": teamFile("a", "three", ""),
-		}, []string{"out teams/a.hcl a"}},
+		}, []string{"teams/a.hcl a", "out teams/c.hcl"}},
+		{"a right file that takes all of a broken one, and comes first", map[string]string{
+			"teams/a.hcl": `team "a" {`, "teams/0.hcl": teamFile("a", "one", ""),
+		}, []string{"out teams/0.hcl", "teams/a.hcl a"}},
+		{"a right file that takes the label of one that cannot be read", map[string]string{
+			"teams/a.hcl": "PIPE", "teams/c.hcl": teamFile("a", "three", ""),
+		}, []string{"teams/a.hcl a", "out teams/c.hcl"}},
+		{"a right file that takes the label of a broken one without its grant", map[string]string{
+			"gateway.hcl": platform + "allow \"a\" {\n  hosts = [\"other.example.com\"]\n}\nallow \"b\" {\n  hosts = [\"*\"]\n}\n",
+			"teams/a.hcl": `team "a" {`, "teams/0.hcl": `team "a" {}`,
+		}, []string{"out teams/0.hcl", "out teams/a.hcl a"}},
+		{"the label of a file that is gone", map[string]string{
+			"teams/a.hcl": "", "teams/b.hcl": `team "b" {`, "teams/c.hcl": teamFile("a", "three", ""),
+		}, []string{"teams/b.hcl b"}},
+		{"the label that a broken file gives up", map[string]string{
+			"teams/a.hcl": `team "x" {`, "teams/c.hcl": teamFile("a", "three", ""),
+		}, []string{"out teams/a.hcl x"}},
 		{"a prefix that looks like that of an unchanged file", map[string]string{
 			"teams/a.hcl": teamFile("a", "one", `upstream "x" {
   url = "https://example.com/x"
@@ -81,7 +110,7 @@ func TestLoadLastGood_ReplacesTeamFilesWithMistakes(t *testing.T) {
 		}, []string{"teams/a.hcl a"}},
 		{"a team that a changed file had", map[string]string{
 			"teams/a.hcl": teamFile("b", "three", ""), "teams/b.hcl": teamFile("b", "two", "# changed"),
-		}, []string{"out teams/a.hcl b"}},
+		}, []string{"out teams/a.hcl"}},
 		{"a prefix that a changed file gives up", map[string]string{
 			"teams/a.hcl": teamFile("a", "two", ""), "teams/b.hcl": teamFile("b", "one", ""),
 		}, []string{}},
@@ -123,7 +152,7 @@ func TestLoadLastGood_ReplacesTeamFilesWithMistakes(t *testing.T) {
 				change(t, filepath.Join(dir, name), text)
 			}
 			later, replaced, diags := LoadLastGood(dir, Options{}, func(stateDir string) TeamFiles {
-				if stateDir != "state" {
+				if stateDir != "state" && test.want != nil {
 					t.Errorf("state_dir is %q", stateDir)
 				}
 				return cfg.TeamFiles
@@ -142,6 +171,12 @@ func TestLoadLastGood_ReplacesTeamFilesWithMistakes(t *testing.T) {
 			if mistaken := test.want == nil || len(test.want) > 0; mistaken && !diags.HasErrors() {
 				t.Error("the mistake is not reported")
 			}
+			if later != nil {
+				again, _, diags := LoadLastGood(dir, Options{Before: later}, func(string) TeamFiles { return later.TeamFiles })
+				if again == nil || len(again.Upstreams()) != len(later.Upstreams()) {
+					t.Errorf("a second load is another one: %v", diags.Err())
+				}
+			}
 			for _, k := range replaced {
 				text, isKept := later.TeamFiles.Texts[k.File]
 				if isKept == k.Out || isKept && text != cfg.TeamFiles.Texts[k.File] {
@@ -158,16 +193,41 @@ func TestLoadLastGood_ReplacesTeamFilesWithMistakes(t *testing.T) {
 	}
 }
 
-// change replaces a file, by a pipe if the text is PIPE, or removes it.
+func TestLoadLastGood_SaysWhoseLabelAFileTakes(t *testing.T) {
+	dir := write(t, "gateway.hcl", "gateway {}\n", "a.hcl", teamFile("a", "one", ""))
+	cfg := load(t, dir)
+	writeFile(t, filepath.Join(dir, "a.hcl"), `team "a" {`)
+	writeFile(t, filepath.Join(dir, "b.hcl"), teamFile("a", "two", ""))
+	_, _, diags := LoadLastGood(dir, Options{}, func(string) TeamFiles { return cfg.TeamFiles })
+	want := filepath.Join(dir, "b.hcl") + `:1: Duplicate name: The team "a" is already defined at ` + filepath.Join(dir, "a.hcl") + ":1;"
+	if got := diags.Err().Error(); !strings.Contains(got, want) {
+		t.Errorf("want %s in:\n%s", want, got)
+	}
+	if shown := printed(t, diags); !strings.Contains(shown, `1: team "a" {`) {
+		t.Errorf("the broken line is not shown:\n%s", shown)
+	}
+}
+
+// change replaces a file, or removes it if the text is empty. PIPE makes a pipe of it, LINK a link that
+// leads nowhere, and FLOOD puts more files into a folder than are read.
 func change(t *testing.T, path, text string) {
 	t.Helper()
+	if text == "FLOOD" {
+		if err := os.MkdirAll(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for i := range hclread.MaxFiles + 1 {
+			writeFile(t, filepath.Join(path, fmt.Sprint("x", i, ".hcl")), "")
+		}
+		return
+	}
 	err := os.Remove(path)
 	switch {
-	case os.IsNotExist(err):
-		err = os.WriteFile(path, []byte(text), 0o600)
-	case err != nil || text == "":
+	case err != nil && !os.IsNotExist(err) || text == "":
 	case text == "PIPE":
 		err = exec.CommandContext(t.Context(), "mkfifo", path).Run()
+	case text == "LINK":
+		err = os.Symlink("nowhere", path)
 	default:
 		err = os.WriteFile(path, []byte(text), 0o600)
 	}

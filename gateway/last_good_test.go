@@ -142,6 +142,17 @@ func TestReload_ATeamsMistakeHoldsUpNobodyElse(t *testing.T) {
 		t.Errorf("the log does not say what is kept:\n%s", f.log.String())
 	}
 
+	// Nor does a new file that cannot be read.
+	more := filepath.Join(f.path, "more")
+	if err := errors.Join(os.Mkdir(more, 0o700), os.Symlink("nowhere", filepath.Join(more, "x.hcl"))); err != nil {
+		t.Fatal(err)
+	}
+	f.write("b.hcl", gatewaytest.Team("b", members, `prompt "two.z" { name = "again" }`, b))
+	answer = gatewaytest.Send(t, "POST", s.AdminURL+"/-/reload", "", nil)
+	answer.Want(t, 200, `"more/x.hcl"`, `"a": "kept"`)
+	s.Modern("ann").WantList("again", "one.x")
+	f.write("b.hcl", gatewaytest.Team("b", members, `prompt "two.z" { name = "renamed" }`, b))
+
 	// A right file takes the prefix of the kept text, which leaves.
 	f.write("c.hcl", gatewaytest.Team("c", members, "", c))
 	answer = gatewaytest.Send(t, "POST", s.AdminURL+"/-/reload", "", nil)

@@ -144,8 +144,8 @@ func (v *validateFlags) reloaded() (findings []config.Finding) {
 	for _, k := range kept {
 		detail := k.String()
 		if !isKnown {
-			detail = fmt.Sprintf("%q (%s) has mistakes: a gateway keeps the text that it has in use where that still fits, and nothing of it "+
-				"otherwise; everything else takes effect.", k.File, strings.Join(k.Teams, ", "))
+			detail = k.Mistaken() + ": a gateway keeps the text that it has in use where that still fits, and nothing of it " +
+				"otherwise; everything else takes effect."
 		}
 		findings = append(findings, config.Finding{
 			Summary: "On a reload", Detail: detail,

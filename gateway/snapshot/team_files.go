@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/config"
@@ -39,10 +40,15 @@ func saveTeamFiles(dir string, files config.TeamFiles) error {
 		texts = append(texts, wire.Member{Name: name, Value: wire.Quote(text)})
 	}
 	content := texts.JSON()
+	platform, err := json.Marshal(files.Platform)
+	if err != nil {
+		return err
+	}
 	return replaceFile(teamFilesPath(dir, files.Root), wire.Object{}.
 		With("format", jsontext.Value(listFormat)).
 		With("folder", wire.Quote(files.Root)).
-		With("sha256", wire.Quote(digest(content))).
+		With("sha256", wire.Quote(digest(slices.Concat(content, platform)))).
+		With("platform", platform).
 		With("files", content).JSON())
 }
 
@@ -65,13 +71,13 @@ func ReadTeamFiles(dir, folder string) (files config.TeamFiles, err error) {
 	if err != nil {
 		return config.TeamFiles{}, fmt.Errorf("%s: %w", path, err)
 	}
-	texts := object.Get("files")
+	texts, platform := object.Get("files"), object.Get("platform")
 	saved, _ := object.Text("folder")
 	sum, _ := object.Text("sha256")
 	switch {
 	case string(object.Get("format")) != listFormat:
 		return config.TeamFiles{}, fmt.Errorf("%s: its format is not %s", path, listFormat)
-	case saved != root || sum != digest(texts):
+	case saved != root || sum != digest(slices.Concat(texts, platform)):
 		return config.TeamFiles{}, fmt.Errorf("%s: its content does not match its sha256, or is about another folder", path)
 	}
 	files = config.TeamFiles{Root: root, Texts: map[string]config.Secret{}}
@@ -79,5 +85,8 @@ func ReadTeamFiles(dir, folder string) (files config.TeamFiles, err error) {
 		text, _ := wire.Text(member.Value)
 		files.Texts[member.Name] = config.NewSecret(text)
 	}
-	return files, nil
+	if platform == nil { // it was saved by an earlier version
+		return files, nil
+	}
+	return files, json.Unmarshal(platform, &files.Platform)
 }

@@ -99,9 +99,11 @@ func (t *Team) Refresh(
 	ctx context.Context, upstreams []config.Upstream, step func(context.Context) error,
 ) (results []Result, done bool, err error) {
 	t.cost.Passes++
-	if source := upstreams[0].Files; t.source == nil || !t.source.SameSource(source) {
-		*t = Team{source: source, cost: t.cost} // what was granted may no longer be
+	source := upstreams[0].Files
+	if t.source == nil || !t.source.SameSource(source) {
+		*t = Team{cost: t.cost} // what was granted may no longer be
 	}
+	t.source = source // another team may read other files as values now
 	blocks, next := t.present(upstreams), map[string]*block{}
 	p := newPass(t, func() error { return step(ctx) })
 	defer p.close()

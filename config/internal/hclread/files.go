@@ -3,10 +3,15 @@ package hclread
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -16,10 +21,12 @@ import (
 // maxFileSize bounds a file, in bytes. With maxNesting, it keeps a hostile file from exhausting the parser's stack.
 const maxFileSize = 1 << 20
 
-// Bounds of a folder, far above what people write: everything in it is looked at on each load.
+// Bounds of a folder, far above what people write: each load reads all names in it.
 const (
 	MaxFiles   = 10_000 // with configuration
 	maxEntries = 100_000
+	// fileEntries is how many entries a file with configuration counts as.
+	fileEntries = maxEntries / MaxFiles
 )
 
 // found is a file that was read.
@@ -35,14 +42,16 @@ type finder struct {
 	seen map[string]bool
 	// actual is the resolved folder that was named. Links may lead to what lies beneath it and nowhere else: whoever may add
 	// a file for one team must not make a load read, and print, other files of the machine.
-	actual  string
-	files   int
-	entries int
+	actual string
+	// entries counts what is in and beneath each folder, and leftOut are the folders that have too
+	// much of it; both by path in the folder that was named.
+	entries map[string]int
+	leftOut map[string]bool
 	// found are the files that were read, in order.
 	found []found
 }
 
-func (f *finder) read(path string) {
+func (f *finder) find(path string) {
 	f.root = path
 	f.options.OnRead(path)
 	info, err := os.Stat(path)
@@ -78,22 +87,24 @@ func (f *finder) namedFile(path string) {
 	f.add(path, content, err)
 }
 
-// folder reads what is below a folder, in the order of the names, following links to what lies beneath the folder that was named.
+// folder reads what is below a folder, in the order of the names, following links to what lies beneath
+// the folder that was named.
 func (f *finder) folder(path string) {
 	if _, isFirst := f.first(path); !isFirst {
 		return
 	}
 	f.options.OnRead(path)
-	entries, err := os.ReadDir(path)
+	entries, err := readFolder(path)
 	if err != nil {
 		f.unreadable(path, err)
 		return
 	}
-	if f.entries += len(entries); f.entries > maxEntries {
-		f.Unplaced("Too many files", "There are more than %d files and folders in %s; keep other files elsewhere.", maxEntries, f.root)
-		return
-	}
+	name := f.InFolder(path)
+	f.count(name, entries)
 	for _, e := range entries {
+		if f.isLeftOut(name) {
+			return
+		}
 		// ..data and its versions in a ConfigMap start with a dot, too: the links beside them are read.
 		if !strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(e.Name(), "_") {
 			f.entry(filepath.Join(path, e.Name()), e)
@@ -101,10 +112,106 @@ func (f *finder) folder(path string) {
 	}
 }
 
+// readFolder returns the entries of a folder by name, or as many as are too many.
+func readFolder(path string) ([]fs.DirEntry, error) {
+	// Without O_NONBLOCK, a pipe that has taken the place of the folder would block.
+	folder, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+	entries, err := folder.ReadDir(maxEntries + 1)
+	if errors.Is(err, io.EOF) { // an empty folder
+		err = nil
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, err
+}
+
+// count adds the entries of a folder to those of the folders around it, and leaves folders out until
+// what is read is within the bound.
+func (f *finder) count(folder string, entries []fs.DirEntry) {
+	n := len(entries)
+	for _, e := range entries {
+		if isConfig(e.Name()) {
+			n += fileEntries - 1
+		}
+	}
+	f.entries["."] += n
+	for ; folder != "."; folder = path.Dir(folder) {
+		f.entries[folder] += n
+	}
+	for f.kept() > maxEntries {
+		f.leaveOut(f.fullest())
+	}
+}
+
+// kept counts the entries that are not left out.
+func (f *finder) kept() int {
+	n := f.entries["."]
+	for folder := range f.leftOut {
+		n -= f.entries[folder]
+	}
+	return n
+}
+
+// fullest returns the deepest folder that has a quarter of all entries so far, those that are left out
+// included. So a team that fills many folders loses the one around them before long, but four teams
+// must do so before the folder of all teams is left out.
+func (f *finder) fullest() string {
+	fullest := "."
+	for {
+		next := ""
+		for folder, n := range f.entries {
+			isFuller := n > f.entries[next] || n == f.entries[next] && folder > next
+			if folder != "." && path.Dir(folder) == fullest && !f.leftOut[folder] && n >= f.entries["."]/4 && isFuller {
+				next = folder
+			}
+		}
+		if next == "" {
+			return fullest
+		}
+		fullest = next
+	}
+}
+
+func (f *finder) leaveOut(folder string) {
+	if folder == "." {
+		f.Unplaced("Too many files", "There are more than %d files and folders in %s, or more than %d .hcl files; "+
+			"put several blocks into one file, and keep other files elsewhere.", maxEntries, f.root, MaxFiles)
+	} else {
+		path := filepath.Join(f.root, filepath.FromSlash(folder))
+		f.refuse(path, "Too many files", "%s has more files and folders than the %d in all, or .hcl files than the %d, "+
+			"that are read, so nothing in it is; put several blocks into one file, and keep other files elsewhere.",
+			path, maxEntries, MaxFiles)
+	}
+	// Those inside it are left out with it.
+	maps.DeleteFunc(f.leftOut, func(other string, _ bool) bool { return isIn(other, folder) })
+	f.leftOut[folder] = true
+	f.found = slices.DeleteFunc(f.found, func(file found) bool { return isIn(f.InFolder(file.path), folder) })
+}
+
+func (f *finder) isLeftOut(folder string) bool {
+	for other := range f.leftOut {
+		if isIn(folder, other) {
+			return true
+		}
+	}
+	return false
+}
+
+// isIn reports whether one path with slashes is another one, or beneath it.
+func isIn(path, folder string) bool {
+	return path == folder || folder == "." || strings.HasPrefix(path, folder+"/")
+}
+
 func (f *finder) entry(path string, entry fs.DirEntry) {
-	isConfig := strings.HasSuffix(path, ".hcl") && !IsLockFile(path)
-	if text, ok := f.options.Texts[f.InFolder(path)]; ok && isConfig {
-		f.standIn(path, text)
+	isConfig := isConfig(path)
+	if text, ok := f.options.Texts[f.InFolder(path)]; ok {
+		if isConfig {
+			f.standIn(path, text)
+		}
+		f.standInBeneath(path)
 		return
 	}
 	if !isConfig && !entry.IsDir() && entry.Type()&fs.ModeSymlink == 0 {
@@ -122,6 +229,15 @@ func (f *finder) entry(path string, entry fs.DirEntry) {
 		f.refuse(path, "Cannot read the configuration", "%s is not a regular file.", path)
 	case isConfig:
 		f.file(path)
+	}
+}
+
+// standInBeneath reads the texts in place of what is in a folder, which is not read itself.
+func (f *finder) standInBeneath(folder string) {
+	for _, name := range slices.Sorted(maps.Keys(f.options.Texts)) {
+		if strings.HasPrefix(name, f.InFolder(folder)+"/") && isConfig(name) {
+			f.standIn(filepath.Join(f.root, filepath.FromSlash(name)), f.options.Texts[name])
+		}
 	}
 }
 
@@ -176,14 +292,8 @@ func (f *finder) file(path string) {
 		return
 	}
 	// A secret beneath the folder is not configuration either, and diagnostics quote lines.
-	if !strings.HasSuffix(actual, ".hcl") || IsLockFile(actual) {
+	if !isConfig(actual) {
 		f.refuse(path, "Not a configuration file", "%s is a link to a file whose name does not end in .hcl, which is not read.", path)
-		return
-	}
-	if f.files++; f.files > MaxFiles {
-		if f.files == MaxFiles+1 {
-			f.Unplaced("Too many files", "There are more than %d .hcl files in %s; put several blocks into one file.", MaxFiles, f.root)
-		}
 		return
 	}
 	f.options.OnRead(path)
@@ -252,6 +362,9 @@ func (f *finder) refuse(path, summary, detail string, args ...any) {
 
 // IsLockFile reports whether a file is a lock file by its name, and so never configuration.
 func IsLockFile(path string) bool { return strings.HasSuffix(path, ".lock.hcl") }
+
+// isConfig reports whether a file of a folder is configuration by its name.
+func isConfig(path string) bool { return strings.HasSuffix(path, ".hcl") && !IsLockFile(path) }
 
 // Cause returns an error of the file system without its path, which the message around it already has.
 func Cause(err error) error {

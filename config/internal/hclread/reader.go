@@ -19,7 +19,8 @@ type Options struct {
 	AllowUnsetEnv bool
 	// OnRead is called with each path just before the Reader reads it or looks for it. It may be nil.
 	OnRead func(path string)
-	// Texts are read in place of files of the folder, by their paths in it, with slashes.
+	// Texts are read in place of files of the folder, by their paths in it, with slashes. In a folder
+	// that has a text, nothing else is read.
 	Texts map[string]string
 	// Skip reports that a file of the folder need not be parsed, as its blocks are known. It may be nil.
 	Skip func(path string, content []byte) bool
@@ -78,8 +79,8 @@ func New(schema Schema, options Options) *Reader {
 
 // ReadPath reads the file or the folder at path.
 func (r *Reader) ReadPath(path string) {
-	f := &finder{Reader: r, seen: map[string]bool{}}
-	f.read(path)
+	f := &finder{Reader: r, seen: map[string]bool{}, entries: map[string]int{}, leftOut: map[string]bool{}}
+	f.find(path)
 	r.parse(f.found)
 }
 
@@ -219,11 +220,11 @@ func (r *Reader) Names() []Name { return r.registered }
 // SummaryDuplicate is that of what [Reader.Unique] reports.
 const SummaryDuplicate = "Duplicate name"
 
-// Unique reports the second use of a name, with the place of the first.
+// Unique reports the second use of a name, with the place of the first. At the same place, it is the same use.
 func (r *Reader) Unique(kind, name string, at hcl.Range) {
 	r.registered = append(r.registered, Name{kind, name, at})
 	key := kind + " " + name
-	if first, ok := r.names[key]; ok {
+	if first, ok := r.names[key]; ok && first != at {
 		r.Error(at, SummaryDuplicate, "The %s %q is already defined at %s; rename one or merge the two.", kind, name, placeOf(first))
 		return
 	}

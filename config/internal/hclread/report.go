@@ -114,6 +114,20 @@ func (r Report) Merge(other Report) Report {
 	return merged
 }
 
+// In returns the diagnostics that point into one file.
+func (r Report) In(path string) Report {
+	in := Report{sources: map[string]*source{}}
+	if src := r.sources[path]; src != nil {
+		in.sources[path] = src
+	}
+	for _, d := range r.Diagnostics {
+		if d.Subject != nil && d.Subject.Filename == path {
+			in.Diagnostics = append(in.Diagnostics, d)
+		}
+	}
+	return in
+}
+
 // Masked returns a diagnostic and the file that it points into as they may be shown; no file if it points nowhere.
 func (r Report) Masked(diag *hcl.Diagnostic) (*hcl.Diagnostic, map[string]*hcl.File) {
 	shown := *diag // the diagnostic itself is printed again, in logs
