@@ -75,6 +75,27 @@ func (m Mask) Text(text string) string {
 	return HideInside(out.String() + text[from:])
 }
 
+// Line is [Mask.Text] for a line of output, which may begin with the rest of a secret: servers wrap lines wherever they are full.
+// Before is what was printed before it, without line ends.
+func (m Mask) Line(before, line string) string {
+	longest := 0
+	for _, secret := range m.secrets {
+		for n := min(len(secret)-1, len(before)); n > 0; n-- {
+			rest := secret[n:]
+			// Where the secret goes on after the line too, a few bytes of it are as likely part of a word.
+			isRest := strings.HasPrefix(line, rest) || n+len(line) >= minMasked &&
+				strings.HasPrefix(rest, line)
+			if isRest && strings.HasSuffix(before, secret[:n]) {
+				longest = max(longest, min(len(rest), len(line)))
+			}
+		}
+	}
+	if longest == 0 {
+		return m.Text(line)
+	}
+	return masked + m.Text(line[longest:])
+}
+
 // at returns the length of the longest secret, whole or cut off, that a text begins with, or 0.
 func (m Mask) at(text string) int {
 	longest := 0

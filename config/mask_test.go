@@ -45,3 +45,21 @@ func TestMask_HidesWhatAServerRepeats(t *testing.T) {
 		t.Errorf("the zero Mask makes %q of text", got)
 	}
 }
+
+func TestMask_HidesTheRestOfASecretOnTheNextLine(t *testing.T) {
+	m := Upstream{Env: map[string]Secret{"KEY": NewSecret("hunter2-abcdefghijkl")}}.Mask()
+	for _, test := range []struct{ before, line, want string }{
+		{"", "defghijkl", "defghijkl"},
+		{"KEY is hunter2-abc", "defghijkl and more", "(sensitive) and more"},
+		{"KEY is h", "unter2-abcdefghijkl", "(sensitive)"},
+		{"KEY is hunter2-abc", "def", "(sensitive)"},
+		{"KEY is hunter2-abcdef", "ghijkl, hunter2-abcd", "(sensitive), (sensitive)"},
+		{"KEY is hunter2-abc", "default", "default"},
+		{"a path", "unter", "unter"},
+		{"hunter2-abcdefghijkl", "ghijkl", "ghijkl"},
+	} {
+		if got := m.Line(test.before, test.line); got != test.want {
+			t.Errorf("Line(%q, %q) = %q, want %q", test.before, test.line, got, test.want)
+		}
+	}
+}

@@ -63,6 +63,8 @@ type child struct {
 	stderrLog  *slog.Logger
 	maxMessage int
 
+	// mask hides the server's secrets in what it prints.
+	mask config.Mask
 	// output is what the process printed, as far as it says why the process does not serve.
 	output childOutput
 
@@ -79,7 +81,7 @@ func startChild(server config.Upstream, logger, stderrLog *slog.Logger) (*child,
 	c := &child{
 		mux:     newMux(),
 		command: exec.Command(server.Command[0], server.Command[1:]...), //nolint:noctx // close ends it, gracefully
-		logger:  logger, stderrLog: stderrLog, maxMessage: server.MaxMessage,
+		logger:  logger, stderrLog: stderrLog, maxMessage: server.MaxMessage, mask: server.Mask(),
 		lines: make(chan []byte, writeQueue), closing: make(chan struct{}), exited: make(chan error, 1),
 	}
 	c.command.Env = childEnvironment(server.Env)
@@ -269,11 +271,15 @@ func (g *garbageCount) add() (hopeless bool) {
 // it logs the beginning.
 func (c *child) logStderr() {
 	reader := bufio.NewReaderSize(c.stderr, maxLogLine)
+	before := "" // what it wrote until now, as far as a secret may reach
 	for continued := false; ; {
 		line, more, err := reader.ReadLine()
 		if text := string(bytes.TrimSpace(line)); text != "" && !continued {
-			c.output.addStderr(text)
-			c.stderrLog.Info("stderr", slog.String("line", text))
+			shown := c.mask.Line(before, text)
+			c.output.addStderr(shown)
+			c.stderrLog.Info("stderr", slog.String("line", shown))
+			before += text
+			before = before[max(0, len(before)-maxLogLine):]
 		}
 		if err != nil {
 			return
