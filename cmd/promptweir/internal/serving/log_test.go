@@ -2,16 +2,10 @@ package serving
 
 import (
 	"bytes"
-	"context"
 	"fmt"
-	"log/slog"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
-
-	"go.opentelemetry.io/contrib/bridges/otelslog"
-	"go.opentelemetry.io/otel/sdk/log"
 
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
@@ -48,40 +42,4 @@ type slowWriter struct {
 func (w *slowWriter) Write(p []byte) (int, error) {
 	<-w.proceed
 	return w.written.Write(p)
-}
-
-// hangingExporter exports nothing until it is released, and then counts.
-type hangingExporter struct {
-	released chan struct{}
-	exported atomic.Int64
-}
-
-func (e *hangingExporter) Export(_ context.Context, records []log.Record) error {
-	<-e.released
-	e.exported.Add(int64(len(records)))
-	return nil
-}
-
-func (e *hangingExporter) Shutdown(context.Context) error { return nil }
-
-func (e *hangingExporter) ForceFlush(context.Context) error { return nil }
-
-// As many records wait as are promised, or as the standard variable asks for.
-func TestLogQueue_KeepsABurstForACollectorThatHangs(t *testing.T) {
-	for size, want := range map[string]int64{"": maxQueuedLogs, "2000": 2000} {
-		t.Setenv("OTEL_BLRP_MAX_QUEUE_SIZE", size)
-		exporter := &hangingExporter{released: make(chan struct{})}
-		provider := log.NewLoggerProvider(log.WithProcessor(log.NewBatchProcessor(exporter, logQueue()...)))
-		logger := slog.New(otelslog.NewHandler("test", otelslog.WithLoggerProvider(provider)))
-		for range want {
-			logger.Info("again")
-		}
-		close(exporter.released)
-		if err := provider.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if got := exporter.exported.Load(); got != want {
-			t.Errorf("OTEL_BLRP_MAX_QUEUE_SIZE=%q: %d of %d records are exported", size, got, want)
-		}
-	}
 }

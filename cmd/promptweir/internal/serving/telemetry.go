@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/felixge/fgprof"
@@ -25,7 +25,6 @@ import (
 	"go.opentelemetry.io/otel/sdk/log"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/exemplar"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace/noop"
@@ -53,8 +52,7 @@ func startTelemetry(ctx context.Context, version string, logger *slog.Logger) (*
 			slog.Any("error", err))
 	}))
 	registry := prometheusclient.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	t := &telemetry{metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{})}
 	if os.Getenv("OTEL_SDK_DISABLED") == "true" {
 		return t, nil
@@ -80,15 +78,8 @@ func exported(signal string) bool {
 	if os.Getenv("OTEL_"+signal+"_EXPORTER") == "none" { // nothing is recorded that is not exported
 		return false
 	}
-	for _, name := range []string{
-		"OTEL_" + signal + "_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT",
-		"OTEL_EXPORTER_OTLP_" + signal + "_ENDPOINT",
-	} {
-		if os.Getenv(name) != "" {
-			return true
-		}
-	}
-	return false
+	return cmp.Or(os.Getenv("OTEL_"+signal+"_EXPORTER"), os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"),
+		os.Getenv("OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT")) != ""
 }
 
 func (t *telemetry) startMetrics(ctx context.Context, described *resource.Resource, registry *prometheusclient.Registry) error {
@@ -101,49 +92,17 @@ func (t *telemetry) startMetrics(ctx context.Context, described *resource.Resour
 	if !exported("TRACES") && os.Getenv("OTEL_METRICS_EXEMPLAR_FILTER") == "" { // no measurement belongs to a trace: do not look at each
 		options = append(options, metric.WithExemplarFilter(exemplar.AlwaysOffFilter))
 	}
-	share := likePrometheus()
-	if share {
-		autoexport.WithFallbackMetricProducer(func(context.Context) (metric.Producer, error) { return &sharedMetrics{reader}, nil })
-	}
-	var exporter metric.Reader
 	if exported("METRICS") {
-		if exporter, err = autoexport.NewMetricReader(ctx); err != nil {
+		exporter, err := autoexport.NewMetricReader(ctx)
+		if err != nil {
 			return fmt.Errorf("metrics: %w", err)
 		}
-		if !share {
-			options = append(options, metric.WithReader(exporter))
-		}
+		options = append(options, metric.WithReader(exporter))
 	}
 	provider := metric.NewMeterProvider(options...)
 	otel.SetMeterProvider(provider)
 	t.stops = append(t.stops, provider.Shutdown)
-	if share && exporter != nil { // it has no instruments of its own
-		t.stops = append(t.stops, metric.NewMeterProvider(metric.WithResource(described),
-			metric.WithReader(exporter)).Shutdown)
-	}
 	return nil
-}
-
-// likePrometheus reports whether metrics are exported in the form that Prometheus gets, so that
-// each measurement need be taken once only.
-func likePrometheus() bool {
-	const temporality, histograms = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION"
-	is := func(name, usual string) bool {
-		return os.Getenv(name) == "" || strings.EqualFold(os.Getenv(name), usual)
-	}
-	return is(temporality, "cumulative") && is(histograms, "explicit_bucket_histogram") &&
-		os.Getenv("OTEL_METRICS_PRODUCERS") == ""
-}
-
-// sharedMetrics gives an exporter what another reader has measured. A reader of its own would take
-// every measurement a second time, and that is most of what exporting metrics costs a request.
-type sharedMetrics struct{ measured metric.Reader }
-
-// Produce implements metric.Producer.
-func (s *sharedMetrics) Produce(ctx context.Context) ([]metricdata.ScopeMetrics, error) {
-	var all metricdata.ResourceMetrics
-	err := s.measured.Collect(ctx, &all)
-	return all.ScopeMetrics, err
 }
 
 func (t *telemetry) startTraces(ctx context.Context, described *resource.Resource) error {
@@ -171,30 +130,11 @@ func (t *telemetry) startLogs(ctx context.Context, described *resource.Resource)
 		return fmt.Errorf("logs: %w", err)
 	}
 	provider := log.NewLoggerProvider(log.WithResource(described),
-		log.WithProcessor(log.NewBatchProcessor(exporter, logQueue()...)))
+		log.WithProcessor(log.NewBatchProcessor(exporter)))
 	t.logs = otelslog.NewHandler("github.com/promptweir/promptweir",
 		otelslog.WithLoggerProvider(provider))
 	t.stops = append(t.stops, provider.Shutdown)
 	return nil
-}
-
-// maxQueuedLogs is how many records of the log wait to be exported unless the environment says
-// otherwise. What does not fit in while the collector is slow is dropped, so that nothing waits for
-// it. The SDK keeps memory for as many, and each garbage collection looks through it: for its usual
-// 2048 records, that is one percent of what a get costs.
-const maxQueuedLogs = 512
-
-// logQueue returns the bounds of the queue. An export begins when a quarter of it is taken, so that
-// there is room for what comes meanwhile.
-func logQueue() []log.BatchProcessorOption {
-	if os.Getenv("OTEL_BLRP_MAX_QUEUE_SIZE") != "" ||
-		os.Getenv("OTEL_BLRP_MAX_EXPORT_BATCH_SIZE") != "" {
-		return nil
-	}
-	return []log.BatchProcessorOption{
-		log.WithMaxQueueSize(maxQueuedLogs),
-		log.WithExportMaxBatchSize(maxQueuedLogs / 4),
-	}
 }
 
 // stop exports the last spans, metrics and log records, within flushBound.
