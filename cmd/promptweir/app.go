@@ -41,8 +41,8 @@ func newApp(std streams) *app {
 }
 
 // warn prints a sentence to standard error that does not end the command.
-func (a *app) warn(text string) {
-	fmt.Fprintln(a.err, "promptweir:", terminal.OneLine(text, terminal.MaxReport))
+func (a *app) warn(format string, args ...any) {
+	fmt.Fprintln(a.err, "promptweir:", terminal.OneLine(fmt.Sprintf(format, args...)))
 }
 
 var errNoConfig = &usageError{"--config PATH is required (or PROMPTWEIR_CONFIG)"}
@@ -50,33 +50,30 @@ var errNoConfig = &usageError{"--config PATH is required (or PROMPTWEIR_CONFIG)"
 // configGiven reports whether --config is on the command line, and not only in the environment.
 func (a *app) configGiven() bool { return a.flags.Changed("config") }
 
-// load loads the configuration of --config and prints its diagnostics. If lenient, unset
-// environment variables are warnings.
-func (a *app) load(lenient bool) (*config.Config, error) {
+// load loads the configuration of --config, see loadPath.
+func (a *app) load(options config.Options) (*config.Config, error) {
 	if a.config == "" {
 		return nil, errNoConfig
 	}
-	return a.loadPath(a.config, lenient)
+	return a.loadPath(a.config, options)
 }
 
-// loadPath is load for a configuration other than that of --config.
-func (a *app) loadPath(path string, lenient bool) (*config.Config, error) {
-	return a.loadWith(func() (*config.Config, config.Diagnostics) {
-		return config.Load(path, config.Options{AllowUnsetEnv: lenient})
-	})
+// loadPath loads a configuration and prints its diagnostics. The error is errReported if there are
+// errors among them.
+func (a *app) loadPath(path string, options config.Options) (*config.Config, error) {
+	cfg, diagnostics := config.Load(path, options)
+	return cfg, a.report(diagnostics)
 }
 
-// loadWith prints the diagnostics of a load. The error is errReported if there are errors among
-// them.
-func (a *app) loadWith(load func() (*config.Config, config.Diagnostics)) (*config.Config, error) {
-	cfg, diagnostics := load()
+// report prints diagnostics. The error is errReported if there are errors among them.
+func (a *app) report(diagnostics config.Diagnostics) error {
 	if err := a.printDiagnostics(diagnostics); err != nil {
-		return nil, err
+		return err
 	}
 	if diagnostics.HasErrors() {
-		return nil, errReported
+		return errReported
 	}
-	return cfg, nil
+	return nil
 }
 
 func (a *app) printDiagnostics(diagnostics config.Diagnostics) error {
@@ -84,23 +81,14 @@ func (a *app) printDiagnostics(diagnostics config.Diagnostics) error {
 	return diagnostics.Write(a.raw.err, width, color)
 }
 
-// logger returns a logger that writes to standard error, because standard output belongs to results
-// and to stdio clients.
-func (a *app) logger() (*slog.Logger, error) {
-	handler, err := a.logHandler(a.logOutput())
-	if err != nil {
-		return nil, err
-	}
-	return slog.New(handler), nil
-}
-
-// quietLogger is logger for commands that print a result and end: it logs errors only, unless
-// --log-level is set.
-func (a *app) quietLogger() (*slog.Logger, error) {
+// quietLogger returns the logger of commands that print a result and end: it logs errors only,
+// unless --log-level is set. It writes to standard error, because standard output belongs to
+// results.
+func (a *app) quietLogger() *slog.Logger {
 	if !a.flags.Changed("log-level") {
 		a.logLevel = "error"
 	}
-	return a.logger()
+	return slog.New(a.logHandler(a.logOutput()))
 }
 
 // servingOptions returns the options of a command that serves, and a function that writes the last
@@ -109,22 +97,15 @@ func (a *app) servingOptions() (opts serving.Options, flush func(), err error) {
 	if a.config == "" {
 		return serving.Options{}, nil, errNoConfig
 	}
-	logger, flush, err := serving.NewLogger(a.logOutput(), a.logHandler)
-	if err != nil {
-		return serving.Options{}, nil, err
-	}
-	report := func(diagnostics config.Diagnostics, usable bool) error {
-		if err := a.printDiagnostics(diagnostics); err != nil {
+	logger, flush := serving.NewLogger(a.logOutput(), a.logHandler)
+	report := func(diagnostics config.Diagnostics, isUsable bool) error {
+		if err := a.printDiagnostics(diagnostics); err != nil || isUsable {
 			return err
 		}
-		if !usable {
-			return &reportedError{diagnostics.Err()}
-		}
-		return nil
+		return &reportedError{diagnostics.Err()}
 	}
 	return serving.Options{
-		Config: a.config, Report: report, Version: buildVersion(),
-		Logger: logger,
+		Config: a.config, Report: report, Version: buildVersion(), Logger: logger,
 	}, flush, nil
 }
 
@@ -144,22 +125,16 @@ func (a *app) logOutput() io.Writer {
 	return a.err
 }
 
-func (a *app) logHandler(w io.Writer) (slog.Handler, error) {
+func (a *app) logHandler(w io.Writer) slog.Handler {
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(a.logLevel)); err != nil {
-		return nil, &usageError{fmt.Sprintf("--log-level %q: use debug, info, warn or error",
-			a.logLevel)}
-	}
+	_ = level.UnmarshalText([]byte(a.logLevel)) // the flag has checked it
 	if a.logsToTerminal() {
 		_, color := terminal.Style(a.raw.err)
-		return terminal.NewLogHandler(w, level, color), nil
+		return terminal.NewLogHandler(w, level, color)
 	}
 	options := &slog.HandlerOptions{Level: level}
-	switch a.logFormat {
-	case "text":
-		return slog.NewTextHandler(w, options), nil
-	case "json":
-		return slog.NewJSONHandler(terminal.PrintableJSON(w), options), nil
+	if a.logFormat == formatJSON {
+		return slog.NewJSONHandler(terminal.PrintableJSON(w), options)
 	}
-	return nil, &usageError{fmt.Sprintf("--log-format %q: use text or json", a.logFormat)}
+	return slog.NewTextHandler(w, options)
 }

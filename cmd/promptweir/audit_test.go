@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -109,9 +110,7 @@ func recordMixedRequests(t *testing.T, required bool) {
 	if err := os.Rename(path, path+".1"); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	p.signal(t, syscall.SIGHUP)
 	eventually(t, "all requests are answered", func() bool { return answered.Load() > requests })
 	if exit := p.stop(t); exit != 0 { // while further requests are in flight
 		t.Errorf("exit code %d", exit)
@@ -167,15 +166,7 @@ func sendMixed(client *http.Client, endpoint string, i int, trace string) (statu
 		method, params = "made/up", `"a":1`
 	}
 	body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + modernMeta + "," + params + `}}`
-	r, err := http.NewRequest(http.MethodPost, endpoint, strings.NewReader(body)) //nolint:noctx // ends with the gateway
-	if err != nil {
-		return 0, err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	r.Header.Set("Mcp-Protocol-Version", "2026-07-28")
-	r.Header.Set("Mcp-Method", method)
-	r.Header.Set("Authorization", "Bearer "+token)
+	r := modernRequest(context.Background(), endpoint, method, body, token) // it ends with the gateway
 	r.Header.Set("Traceparent", "00-"+trace+"-1111111111111111-01")
 	if name, ok := strings.CutPrefix(params, `"name":"`); ok && i%80 != 0 { // without the header, its transport refuses a get
 		r.Header.Set("Mcp-Name", strings.TrimSuffix(name, `"`))

@@ -4,7 +4,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -119,8 +118,8 @@ func configureWiki(ts *testscript.TestScript, block string) {
 type logRecord struct{ Level, Msg, Upstream, Place, Cause, Remedy, Report string }
 
 // awaitLog waits until the log has a warning that fits.
-func (p *scriptGateway) awaitLog(ts *testscript.TestScript, fits func(logRecord) bool) {
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+func (p *gatewayProcess) awaitLog(ts *testscript.TestScript, fits func(logRecord) bool) {
+	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		for line := range strings.Lines(p.logged()) {
 			var record logRecord
 			if json.Unmarshal([]byte(line), &record) == nil && record.Level == "WARN" && fits(record) {
@@ -147,43 +146,21 @@ func contains(text, pattern string) bool {
 	return false
 }
 
-// scriptGateway is promptweir serve in a script.
-type scriptGateway struct {
-	*gatewayProcess
-
-	kill func()
-}
-
 // serveScript starts promptweir serve with the script's conf, and waits until it listens.
-func serveScript(ts *testscript.TestScript) *scriptGateway {
+func serveScript(ts *testscript.TestScript) *gatewayProcess {
 	path, err := exec.LookPath("promptweir") // where testscript.Main has put it
 	ts.Check(err)
-	command := exec.CommandContext(context.Background(), path, "serve", "--config", "conf", "--log-format", "json")
-	command.Dir, command.Env = ts.Getenv("WORK"), append(os.Environ(), "PATH="+ts.Getenv("PATH"), "WIKI="+ts.Getenv("WIKI"))
-	p := &gatewayProcess{Cmd: command, eof: make(chan struct{})}
-	stderr, err := p.StderrPipe()
-	ts.Check(err)
-	ts.Check(p.Start())
-	kill := func() {
-		_ = p.Process.Kill()
-		<-p.eof
-		_ = p.Wait()
-	}
-	ts.Defer(kill)
-	listening := make(chan struct{})
-	go p.read(stderr, listening)
-	select {
-	case <-listening:
-	case <-p.eof:
-		ts.Fatalf("the gateway did not start:\n%s", p.logged())
-	}
-	return &scriptGateway{p, kill}
+	p := newGatewayProcess(path, "conf")
+	p.Dir, p.Env = ts.Getenv("WORK"), append(p.Env, "PATH="+ts.Getenv("PATH"), "WIKI="+ts.Getenv("WIKI"))
+	ts.Defer(p.kill)
+	ts.Check(p.launch())
+	return p
 }
 
 // await waits until /readyz fits.
-func (p *scriptGateway) await(ts *testscript.TestScript, fits func(admin.Readiness) bool) admin.Readiness {
+func (p *gatewayProcess) await(ts *testscript.TestScript, fits func(admin.Readiness) bool) admin.Readiness {
 	var readiness admin.Readiness
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		response, err := http.Get(p.admin + "/readyz") //nolint:noctx // a script has no context
 		ts.Check(err)
 		err = json.NewDecoder(response.Body).Decode(&readiness)
@@ -193,7 +170,7 @@ func (p *scriptGateway) await(ts *testscript.TestScript, fits func(admin.Readine
 			return readiness
 		}
 	}
-	ts.Fatalf("after %v: %+v\n%s", patience, readiness, p.logged())
+	ts.Fatalf("after %v: %+v\n%s", timeout, readiness, p.logged())
 	return readiness
 }
 

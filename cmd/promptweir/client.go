@@ -26,9 +26,11 @@ func clientCommand(a *app) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "client " + strings.Join(names, "|"),
 		Short: "Print what points a client at the gateway",
-		Args:  takes(1, 1, "a client's name"), ValidArgs: names,
-		Long: "Print the command or the file that points a client at the gateway.\n\n" +
-			"The endpoint and how it authenticates come from --config, or from --url and --auth. Nothing is started or contacted.",
+		Args:  wantArgs(1, 1, "a client's name"), ValidArgs: names,
+		Long: `Print the command or the file that points a client at the gateway.
+
+The endpoint and how it authenticates come from --config, or from --url and --auth. Nothing is
+started or contacted.`,
 		Example: "  promptweir client claude --url http://127.0.0.1:8080/mcp\n" +
 			"  promptweir client vscode --config examples/quickstart >.vscode/mcp.json",
 		RunE: func(_ *cobra.Command, args []string) error { return printClient(a, args[0], f) },
@@ -61,19 +63,16 @@ func printClient(a *app, name string, f clientFlags) error {
 // endpointForClients returns where clients find the gateway, and what they need to be let in.
 func endpointForClients(a *app, f clientFlags) (endpoint string, access clientsetup.Access, err error) {
 	if f.url != "" {
-		u, err := url.Parse(f.url)
-		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return "", 0, &usageError{fmt.Sprintf("--url %q is not an http or https URL; write it like http://127.0.0.1:8080/mcp", f.url)}
-		}
 		if f.auth {
 			access = clientsetup.Token
 		}
-		return f.url, access, nil
+		_, err := parseURL("--url", f.url, config.DefaultListen+config.DefaultPath)
+		return f.url, access, err
 	}
 	if a.config == "" {
 		return "", 0, &usageError{"--url URL or --config PATH is required"}
 	}
-	cfg, err := a.load(true)
+	cfg, err := a.load(config.Options{AllowUnsetEnv: true})
 	if err != nil {
 		return "", 0, err
 	}

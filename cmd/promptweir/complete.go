@@ -69,7 +69,8 @@ func (q *query) completeGet(cmd *cobra.Command, args []string, word string) (wor
 			continue
 		}
 		for _, a := range d.Arguments {
-			if terminal.Showable(a.Name) && !slices.ContainsFunc(given, func(arg string) bool { return argumentName(arg) == a.Name }) {
+			isGiven := slices.ContainsFunc(given, func(arg string) bool { return argumentName(arg) == a.Name })
+			if terminal.Showable(a.Name) && !isGiven {
 				words = append(words, cobra.CompletionWithDesc(a.Name+"=",
 					terminal.Line(cmp.Or(a.Description, a.Title))))
 			}
@@ -99,14 +100,8 @@ func (q *query) knownPrompts(ctx context.Context) (prompts []listedPrompt) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, completionBound)
 	defer cancel()
-	_ = q.withSession(ctx, func(s *client.Session) error {
-		list, err := s.List(ctx, maxListed)
-		for _, definition := range list.Definitions {
-			prompts = append(prompts, listedPrompt{definition: definition})
-		}
-		return err
-	})
-	return prompts
+	l, _ := q.listRunning(ctx)
+	return l.prompts
 }
 
 // knownSnapshot evaluates the configuration with the prompts in files, and the lists of --state or
@@ -154,21 +149,19 @@ func (q *query) completeValue(ctx context.Context, name, argument, value string,
 		if s == nil {
 			return nil
 		}
-		entries := inspect.Entries(s, principal)
-		at := slices.IndexFunc(entries, func(e *catalog.Entry) bool { return e.Name == name })
-		if at < 0 {
-			return nil
+		for _, entry := range inspect.Entries(s, principal) {
+			if entry.Name == name {
+				return completionValues(fileCompletion(s, entry.Owners[0], argument, value))
+			}
 		}
-		return completionValues(fileCompletion(s, entries[at].Owners[0], argument, value))
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, completionBound)
 	defer cancel()
 	var result jsontext.Value
-	_ = q.withSession(ctx, func(s *client.Session) error {
-		got, err := s.Call(ctx, &client.Request{
-			Method: wire.Complete,
-			Params: completionParams(name, argument, value, given),
-		}, nil)
+	_ = q.withSession(ctx, client.SessionOptions{}, func(s *client.Session) error {
+		params := completionParams(name, argument, value, given)
+		got, err := s.Call(ctx, &client.Request{Method: wire.Complete, Params: params}, nil)
 		result = got.JSON
 		return err
 	})
@@ -178,11 +171,9 @@ func (q *query) completeValue(ctx context.Context, name, argument, value string,
 // completionParams returns the params of completion/complete. The arguments that are given already
 // are its context.
 func completionParams(name, argument, value string, given []string) wire.Object {
-	params := wire.Object{}.
-		With("ref", wire.Object{}.With("type", wire.Quote("ref/prompt")).With("name",
-			wire.Quote(name)).JSON()).
-		With("argument", wire.Object{}.With("name", wire.Quote(argument)).With("value",
-			wire.Quote(value)).JSON())
+	ref := wire.Object{}.With("type", wire.Quote("ref/prompt")).With("name", wire.Quote(name))
+	word := wire.Object{}.With("name", wire.Quote(argument)).With("value", wire.Quote(value))
+	params := wire.Object{}.With("ref", ref.JSON()).With("argument", word.JSON())
 	var arguments wire.Object
 	for _, arg := range given {
 		if key, text, ok := strings.Cut(arg, "="); ok && key != "" && !strings.HasSuffix(key, ":") {

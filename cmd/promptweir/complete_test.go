@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,11 +15,10 @@ import (
 // completed returns what a shell offers for the last word of a command line.
 func completed(t *testing.T, args ...string) []string {
 	t.Helper()
-	var out, errs bytes.Buffer
-	code := run(t.Context(), append([]string{"__complete"}, args...), streams{in: strings.NewReader(""), out: &out, err: &errs})
-	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	out, errs, code := runHere(t, append([]string{"__complete"}, args...)...)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
 	if code != exitDone || len(lines) == 0 || !strings.HasPrefix(lines[len(lines)-1], ":") {
-		t.Fatalf("completion of %q: exit code %d\n%s%s", args, code, &out, &errs)
+		t.Fatalf("completion of %q: exit code %d\n%s%s", args, code, out, errs)
 	}
 	return lines[:len(lines)-1]
 }
@@ -38,9 +34,7 @@ func TestComplete_KnowsPromptsOfFilesWithoutStartingAnything(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, dir, name, content)
 	}
 	marker := filepath.Join(dir, "started")
 	write("gateway.hcl", "auth {\n token \"ci\" {\n sha256 = sha256(\"x\")\n groups = [\"build\"]\n }\n}\n")
@@ -98,12 +92,7 @@ func TestComplete_AsksTheServerAtURL(t *testing.T) {
 		},
 	})
 	server.AddPrompt(&mcp.Prompt{Name: "review", Title: "Review code", Arguments: []*mcp.PromptArgument{{Name: "code"}, {Name: "language"}}}, nil)
-	listener := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
-	t.Cleanup(func() {
-		listener.CloseClientConnections()
-		listener.Close()
-	})
-	url := "--url=" + listener.URL
+	url := "--url=" + serveOverHTTP(t, server)
 	wantCompleted(t, []string{"review\tReview code"}, "get", url, "")
 	wantCompleted(t, []string{"code=", "language="}, "get", url, "review", "")
 	wantCompleted(t, []string{"language=review-language-g-x"}, "get", url, "review", "code=x", "language=g")

@@ -25,7 +25,7 @@ func completionCommand(a *app) *cobra.Command {
 			"  promptweir completion zsh >\"${fpath[1]}/_promptweir\"\n" +
 			"  promptweir completion fish >~/.config/fish/completions/promptweir.fish\n" +
 			"  promptweir completion powershell | Out-String | Invoke-Expression",
-		Args: takes(1, 1, "a shell's name"), ValidArgs: shells,
+		Args: wantArgs(1, 1, "a shell's name"), ValidArgs: shells,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			root := cmd.Root()
 			switch args[0] {

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -71,7 +69,7 @@ func TestCompletion_WorksInShells(t *testing.T) {
 				if diff := cmp.Diff(map[string]string{"language": "go"}, arguments); diff != "" {
 					t.Errorf("the server got (-want +got):\n%s\n%s", diff, k.Text())
 				}
-			case <-time.After(patience):
+			case <-time.After(timeout):
 				t.Errorf("the server got nothing:\n%s", k.Text())
 			}
 		})
@@ -97,10 +95,5 @@ func completingServer(t *testing.T) (url string, got <-chan map[string]string) {
 			arguments <- r.Params.Arguments
 			return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{}}, nil
 		})
-	listener := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
-	t.Cleanup(func() {
-		listener.CloseClientConnections()
-		listener.Close()
-	})
-	return listener.URL, arguments
+	return serveOverHTTP(t, server), arguments
 }

@@ -74,7 +74,7 @@ func TestServe_NewcomersGetInWhateverOneClientHolds(t *testing.T) {
 		if !strings.Contains(said, `"resultType":"complete"`) {
 			t.Errorf("ann's first stream said %s, want its result at the end", said)
 		}
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		t.Error("ann's first stream goes on")
 	}
 	for name, l := range map[string]*listening{"bob's": bobs, "ann's last": anns[streams-1]} {

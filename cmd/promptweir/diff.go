@@ -29,10 +29,13 @@ func diffCommand(a *app) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "diff OLD NEW",
 		Short: "Print what a change of a configuration exposes, hides or renames, and for whom",
-		Args:  takes(2, 2, "an old and a new configuration"),
-		Long: "Print what a change of a configuration exposes (+), hides (-) or renames (!), and for whom. OLD and NEW are each a file or a folder.\n\n" +
-			"The configurations alone show which rules change, and what becomes of prompts in files (~ where the definition or the text " +
-			"changes). With --state or --live, diff also prints which prompts of servers are affected.",
+		Args:  wantArgs(2, 2, "an old and a new configuration"),
+		Long: `Print what a change of a configuration exposes (+), hides (-) or renames (!), and
+for whom. OLD and NEW are each a file or a folder.
+
+The configurations alone show which rules change, and what becomes of prompts in files (~ where
+the definition or the text changes). With --state or --live, diff also prints which prompts of
+servers are affected.`,
 		Example: "  promptweir diff main pull-request\n" +
 			"  promptweir diff main pull-request --state lists.json --exit-code",
 		SuggestFor: []string{"compare", "plan"},
@@ -49,7 +52,7 @@ func (d *diffFlags) diff(ctx context.Context, oldPath, newPath string) error {
 	if err := d.lists.check(); err != nil {
 		return err
 	}
-	before, err := d.app.loadPath(oldPath, !d.lists.live)
+	before, err := d.app.loadPath(oldPath, d.lists.options())
 	if err != nil {
 		return err
 	}
@@ -83,8 +86,7 @@ func (d *diffFlags) diff(ctx context.Context, oldPath, newPath string) error {
 // does with teams' files that have mistakes is part of the difference.
 func (d *diffFlags) loadAfter(before *config.Config, path string) (after *config.Config, kept []config.Kept, err error) {
 	inUse := func(string) config.TeamFiles { return before.TeamFiles }
-	after, kept, diagnostics := config.LoadLastGood(path,
-		config.Options{AllowUnsetEnv: !d.lists.live}, inUse)
+	after, kept, diagnostics := config.LoadLastGood(path, d.lists.options(), inUse)
 	if err := d.app.printDiagnostics(diagnostics); err != nil {
 		return nil, nil, err
 	}
@@ -156,14 +158,14 @@ func (d *diffFlags) print(c inspect.Comparison, kept []config.Kept) error {
 	}
 	var text strings.Builder
 	for _, k := range kept {
-		fmt.Fprintf(&text, "# %s\n", terminal.OneLine(k.String(), terminal.MaxReport))
+		fmt.Fprintf(&text, "# %s\n", terminal.OneLine(k.String()))
 	}
 	if !isDifferent(c) {
 		fmt.Fprintln(&text, "# No prompt changes its name, its upstream or its visibility.")
 	}
 	for _, change := range c.Changes {
 		fmt.Fprintf(&text, "%s %s%s\n", change.Sign,
-			terminal.OneLine(change.Text, terminal.MaxReport), terminal.InBrackets(change.Rule))
+			terminal.OneLine(change.Text), terminal.InBrackets(change.Rule))
 	}
 	if !d.lists.given() && len(c.Unknown) > 0 {
 		fmt.Fprintln(&text, "# The affected prompts are not known: "+chooseSource+".")
@@ -182,16 +184,16 @@ func (d *diffFlags) print(c inspect.Comparison, kept []config.Kept) error {
 }
 
 func promptLine(p inspect.PromptChange) string {
-	name := terminal.OneLine(p.Name, len(p.Name))
+	name := terminal.Line(p.Name)
 	switch p.Kind {
 	case inspect.Renamed:
-		return fmt.Sprintf("! %s was called %s", name, terminal.OneLine(p.Before, len(p.Before)))
+		return fmt.Sprintf("! %s was called %s", name, terminal.Line(p.Before))
 	case inspect.Changed:
 		return fmt.Sprintf("~ %s has %s", name, p.Reason)
 	case inspect.Exposed:
 		return fmt.Sprintf("+ %s is exposed to %s%s", name, readers(p), terminal.InBrackets(p.Rule))
 	}
-	why := strings.Trim(p.Rule+", "+terminal.OneLine(p.Reason, terminal.MaxReport), ", ")
+	why := strings.Trim(p.Rule+", "+terminal.OneLine(p.Reason), ", ")
 	return fmt.Sprintf("- %s is hidden from %s%s", name, readers(p), terminal.InBrackets(why))
 }
 

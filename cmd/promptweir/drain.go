@@ -8,12 +8,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
@@ -21,8 +20,8 @@ import (
 )
 
 const (
-	// adminBound is how long a command waits for the admin listener.
-	adminBound = 10 * time.Second
+	// drainTimeout and healthTimeout are how long commands wait for the admin listener.
+	drainTimeout, healthTimeout = 10 * time.Second, 2 * time.Second
 	// maxAdminResponse bounds a response of the admin listener that a command reads, in bytes.
 	maxAdminResponse = 64 << 10
 )
@@ -33,10 +32,11 @@ type drainFlags struct{ admin, token, output string }
 func drainCommand(a *app) *cobra.Command {
 	return newDrainCommand(a, true, &cobra.Command{
 		Use: "drain NAME", Short: "Take an upstream of a running gateway out of service",
-		Long: "Take an upstream of a running gateway out of service.\n\n" +
-			"It gets no new gets and completions: they go to the other owners of the prompt, or are answered with the reason draining. Gets\n" +
-			"in flight are finished. Its prompts stay listed unless its when_down says otherwise. That lasts until promptweir undrain, or until\n" +
-			"the gateway is restarted, or all of its replicas at once; a reload does not end it.",
+		Long: `Take an upstream of a running gateway out of service.
+
+New gets and completions go to the other owners of the prompt, or are answered with the reason
+draining; gets in flight finish. Its prompts stay listed unless its when_down says otherwise. That
+lasts until promptweir undrain, or until the gateway restarts: of several replicas, all at once.`,
 		Example: "  promptweir drain billing --config promptweir\n" +
 			"  promptweir drain billing --admin http://127.0.0.1:8081",
 	})
@@ -52,16 +52,15 @@ func undrainCommand(a *app) *cobra.Command {
 
 func newDrainCommand(a *app, drained bool, command *cobra.Command) *cobra.Command {
 	var f drainFlags
-	command.Args, command.ValidArgsFunction = takes(1, 1, "an upstream's name"), a.completeUpstream
+	command.Args = wantArgs(1, 1, "an upstream's name")
+	command.ValidArgsFunction = a.completeUpstream
 	command.RunE = func(cmd *cobra.Command, args []string) error {
 		return setDrained(cmd.Context(), a, args[0], drained, f)
 	}
 	flags := command.Flags()
-	flags.StringVar(&f.admin, "admin", "",
-		"`URL` of the admin listener; by default from the configuration, or http://"+config.DefaultAdminListen)
-	flags.StringVar(&f.token, "token", os.Getenv("PROMPTWEIR_ADMIN_TOKEN"),
-		"the gateway's `ADMIN_TOKEN`, where one is set (PROMPTWEIR_ADMIN_TOKEN)")
-	flags.Lookup("token").DefValue = "" // so that help does not show a secret from the environment
+	addAdmin(flags, &f.admin)
+	addSecret(flags, &f.token, "token", "PROMPTWEIR_ADMIN_TOKEN",
+		"the gateway's `ADMIN_TOKEN`, where one is set")
 	addOutput(command, &f.output, formatText, formatJSON)
 	return command
 }
@@ -77,6 +76,8 @@ func setDrained(ctx context.Context, a *app, name string, drained bool, f drainF
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
+	defer cancel()
 	response, err := callAdmin(ctx, http.MethodPost, base+"/api/drain", f.token, body)
 	if err != nil {
 		return err
@@ -98,24 +99,24 @@ func setDrained(ctx context.Context, a *app, name string, drained bool, f drainF
 	return err
 }
 
+func addAdmin(flags *pflag.FlagSet, admin *string) {
+	flags.StringVar(admin, "admin", "",
+		"`URL` of the admin listener; by default from the configuration, or http://"+config.DefaultAdminListen)
+}
+
 // adminURL returns the base of the admin listener: that of --admin, or else of the configuration.
 func (a *app) adminURL(flag string) (string, error) {
 	if flag == "" {
 		address, err := a.adminAddress()
 		return "http://" + address, err
 	}
-	u, err := url.Parse(flag)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return "", &usageError{fmt.Sprintf("--admin %q: use an http or https URL, for example http://%s", flag, config.DefaultAdminListen)}
-	}
-	return strings.TrimSuffix(flag, "/"), nil
+	_, err := parseURL("--admin", flag, config.DefaultAdminListen)
+	return strings.TrimSuffix(flag, "/"), err
 }
 
 // callAdmin makes a request of an operator, and returns the body of a response with the status 200.
 // The error of any other has the gateway's own words.
 func callAdmin(ctx context.Context, method, url, token string, body []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, adminBound)
-	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
 		return nil, &usageError{"--admin: " + err.Error()}
@@ -135,10 +136,11 @@ func callAdmin(ctx context.Context, method, url, token string, body []byte) ([]b
 	case err != nil:
 		return nil, fmt.Errorf("%s %s: %w", method, url, err)
 	case response.StatusCode == http.StatusForbidden:
-		return nil, fmt.Errorf("%s %s: %s; pass the token with --token, or in PROMPTWEIR_ADMIN_TOKEN", method, url, terminal.OneLine(string(text), terminal.MaxReport))
+		return nil, fmt.Errorf("%s %s: %s; pass the token with --token, or in PROMPTWEIR_ADMIN_TOKEN",
+			method, url, terminal.OneLine(string(text)))
 	case response.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("%s %s: %s: %s", method, url, response.Status,
-			terminal.OneLine(string(text), terminal.MaxReport))
+			terminal.OneLine(string(text)))
 	}
 	return text, nil
 }

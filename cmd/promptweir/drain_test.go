@@ -14,8 +14,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/promptweir/promptweir/gateway/admin"
 )
 
@@ -32,11 +30,8 @@ func runCommand(t *testing.T, env []string, args ...string) (stdout, stderr stri
 }
 
 func TestDrain_TakesAnUpstreamOutAndLetsItBack(t *testing.T) {
-	greeter := newGreeter()
-	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return greeter }, nil))
-	t.Cleanup(web.Close)
 	p := serve(t, configure(t, map[string]string{
-		"team.hcl":  fmt.Sprintf("team \"greeters\" {\n upstream \"web\" { url = %q }\n}\n", web.URL),
+		"team.hcl":  webTeam(serveOverHTTP(t, newGreeter())),
 		"admin.hcl": "",
 	}))
 	eventually(t, "the upstream is listed", func() bool { return strings.Contains(p.list(t, "").names(), "web.hello") })

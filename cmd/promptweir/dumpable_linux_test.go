@@ -18,9 +18,7 @@ func TestServe_KeepsItsMemoryFromItsChildren(t *testing.T) {
 	// What another user can reach: the test binary is in a folder of its own user.
 	public := copyOf(t, program(t, "promptweir"))
 	team := "team \"a\" {\n  upstream \"spy\" { command = [\"" + filepath.Join(public, "spy") + "\"] }\n}\n"
-	if err := os.WriteFile(filepath.Join(folder, "team.hcl"), []byte(team), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, folder, "team.hcl", team)
 	p := startGateway(t, filepath.Join(public, "promptweir"), folder, func(p *gatewayProcess) {
 		p.Env = append(p.Env, "TMPDIR="+public)
 		if os.Getuid() != 0 {

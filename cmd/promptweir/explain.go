@@ -26,14 +26,16 @@ func explainCommand(a *app) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "explain NAME",
 		Short: "Explain whether a principal sees a prompt, and which rule decides",
-		Long: "Explain whether a principal sees the prompt with an exposed name, and which rule decides; without --as, who sees it.\n\n" +
-			"Each step is printed with the place of its rule; the deciding one is marked with *. Without --state or --live, only the " +
-			"configuration is evaluated. With them, explain also prints which upstreams offer the prompt. The exit code is 1 if the " +
-			"prompt is not visible.",
+		Long: `Explain whether a principal sees the prompt with an exposed name, and which rule
+decides; without --as, who sees it.
+
+Each step has the source location of its rule; * marks the deciding one. Without --state or
+--live, only the configuration is evaluated. With them, explain also prints which upstreams offer
+the prompt. The exit code is 1 if the prompt is not visible.`,
 		Example: "  promptweir explain billing.invoice --config promptweir --as user:bob,group:support\n" +
 			"  promptweir explain billing.invoice --config promptweir --live",
 		SuggestFor: []string{"why"},
-		Args:       takes(1, 1, "a prompt's name"),
+		Args:       wantArgs(1, 1, "a prompt's name"),
 		RunE:       func(cmd *cobra.Command, args []string) error { return e.explain(cmd.Context(), args[0]) },
 	}
 	e.who.addTo(command, a, "`PRINCIPAL` to explain for, for example user:alice,group:payments")
@@ -52,7 +54,7 @@ func (e *explainFlags) explain(ctx context.Context, name string) error {
 	if err := e.lists.check(); err != nil {
 		return err
 	}
-	cfg, err := e.app.load(!e.lists.live)
+	cfg, err := e.app.load(e.lists.options())
 	if err != nil {
 		return err
 	}
@@ -85,23 +87,22 @@ func (e *explainFlags) principalToExplain(cfg *config.Config) (*policy.Principal
 		return nil, nil //nolint:nilnil // all principals
 	}
 	return &policy.Principal{
-		Subject: policy.AnonymousSubject, Anonymous: true,
-		EveryTeam: true,
+		Subject: policy.AnonymousSubject, Anonymous: true, EveryTeam: true,
 	}, nil
 }
 
 // answer explains a name for a principal or, if it is nil, for all.
 func (e *explainFlags) answer(s *snapshot.Snapshot, principal *policy.Principal, name string) *inspect.Answer {
-	answer := inspect.Ask(s, principal, name)
+	answer, source := inspect.Ask(s, principal, name), "files"
 	switch {
 	case !e.lists.given() && len(s.Unlisted()) > 0:
 		answer.Offered = "whether an upstream offers it is not known: " + chooseSource
+		return answer
 	case e.lists.state != "":
-		answer.Offered = "saved lists: " + terminal.OneLine(answer.Offered, terminal.MaxReport)
+		source = "saved lists"
 	case e.lists.live:
-		answer.Offered = "live: " + terminal.OneLine(answer.Offered, terminal.MaxReport)
-	default:
-		answer.Offered = "files: " + terminal.OneLine(answer.Offered, terminal.MaxReport)
+		source = "live"
 	}
+	answer.Offered = source + ": " + terminal.OneLine(answer.Offered)
 	return answer
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
+	"os"
 	"slices"
 	"strings"
 
@@ -17,8 +19,8 @@ import (
 // noBound is for commands that take any number of arguments.
 const noBound = math.MaxInt
 
-// takes checks the number of arguments. The error names what is needed.
-func takes(least, most int, needed string) cobra.PositionalArgs {
+// wantArgs checks the number of arguments. The error names what is needed.
+func wantArgs(least, most int, needed string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		use, _, _ := strings.Cut(cmd.Use, " [")
 		switch {
@@ -63,34 +65,45 @@ const (
 )
 
 // addOutput declares the flag --output, whose value is one of the formats; the first is the
-// default. Other values are wrong usage before the command runs.
+// default.
 func addOutput(command *cobra.Command, output *string, formats ...string) {
-	*output = formats[0]
-	command.Flags().VarP(&formatFlag{output, formats}, "output", "o",
-		"`FORMAT` of the result: "+terminal.OrList(formats))
-	completeFlag(command, "output", oneOf(formats...))
+	addChoice(command, command.Flags(), output, "output", "o",
+		"`FORMAT` of the result: "+terminal.OrList(formats), formats...)
 }
 
-// formatFlag is the value of --output.
-type formatFlag struct {
-	value   *string
-	formats []string
-}
-
-// Set implements pflag.Value.
-func (f *formatFlag) Set(format string) error {
-	if !slices.Contains(f.formats, format) {
-		return fmt.Errorf("use %s", terminal.OrList(f.formats))
+// addChoice declares a flag whose value is one of some; the default is the present value, or else
+// the first of them. Others are wrong usage before the command runs.
+func addChoice(
+	command *cobra.Command, flags *pflag.FlagSet, value *string,
+	name, short, usage string, choices ...string,
+) {
+	if *value == "" {
+		*value = choices[0]
 	}
-	*f.value = format
-	return nil
+	flags.FuncP(name, short, usage, func(given string) error {
+		if *value = strings.ToLower(given); !slices.Contains(choices, *value) {
+			return fmt.Errorf("use %s", terminal.OrList(choices))
+		}
+		return nil
+	})
+	flags.Lookup(name).DefValue = *value
+	completeFlag(command, name, cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// String and Type implement pflag.Value.
-func (f *formatFlag) String() string { return *f.value }
+// addSecret declares a flag whose default is that of a variable. Help does not show it.
+func addSecret(flags *pflag.FlagSet, value *string, name, variable, usage string) {
+	flags.StringVar(value, name, os.Getenv(variable), usage+" ("+variable+")")
+	flags.Lookup(name).DefValue = ""
+}
 
-// Type implements pflag.Value.
-func (f *formatFlag) Type() string { return "string" }
+// parseURL parses an http or https URL. What names the flag or argument that has it, for errors.
+func parseURL(what, address, example string) (*url.URL, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, &usageError{fmt.Sprintf("%s %q: use an http or https URL, for example http://%s", what, address, example)}
+	}
+	return u, nil
+}
 
 // completeFlag sets how the values of a flag, which exists, are completed.
 func completeFlag(command *cobra.Command, flag string, complete cobra.CompletionFunc) {
@@ -102,9 +115,4 @@ func completeFlag(command *cobra.Command, flag string, complete cobra.Completion
 // aFile completes the path of a file or folder.
 func aFile(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return nil, cobra.ShellCompDirectiveDefault
-}
-
-// oneOf completes a word with one of some values.
-func oneOf(values ...string) cobra.CompletionFunc {
-	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
 }

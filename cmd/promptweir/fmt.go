@@ -1,9 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 
@@ -33,9 +31,11 @@ func fmtCommand(a *app) *cobra.Command {
 	f := &fmtFlags{app: a}
 	command := &cobra.Command{
 		Use: "fmt [PATH]...", Short: "Format configuration files", Args: cobra.ArbitraryArgs,
-		Long: "Format configuration files in the canonical style, and print the names of those that changed. Comments are kept.\n\n" +
-			"PATH is a file, or a folder of *.hcl files; the default is the path of --config. Lock files are not touched. If PATH is -, " +
-			"standard input is formatted and printed.",
+		Long: `Format configuration files in the canonical style, and print the names of those
+that changed. Comments are kept.
+
+PATH is a file, or a folder of *.hcl files; the default is the path of --config. Lock files are
+not touched. If PATH is -, standard input is formatted and printed.`,
 		Example: "  promptweir fmt --config promptweir\n" +
 			"  promptweir fmt --check teams/payments.hcl\n" +
 			"  promptweir fmt --diff teams\n" +
@@ -106,8 +106,7 @@ func (f *fmtFlags) change(within string, file config.Formatted) (err error) {
 	switch {
 	case f.output == formatJSON:
 	case f.diff:
-		_, err = f.app.out.Write(diff.Diff(file.Path, file.Before, file.Path+" (formatted)",
-			file.After))
+		err = f.printDiff(file)
 	default:
 		_, err = fmt.Fprintln(f.app.out, file.Path)
 	}
@@ -117,28 +116,28 @@ func (f *fmtFlags) change(within string, file config.Formatted) (err error) {
 	return replaceFile(within, file.Path, file.After)
 }
 
+func (f *fmtFlags) printDiff(file config.Formatted) error {
+	_, err := f.app.out.Write(diff.Diff(file.Path, file.Before, file.Path+" (formatted)",
+		file.After))
+	return err
+}
+
 // formatInput formats standard input, for editors. It prints the result, whatever has changed.
 func (f *fmtFlags) formatInput(args []string) error {
 	if len(args) > 1 || f.output == formatJSON {
 		return &usageError{"fmt -: formats standard input alone, and prints it as text"}
 	}
-	content, err := io.ReadAll(io.LimitReader(f.app.in, maxInput+1))
+	content, err := readAtMost(f.app.in, "standard input", maxInput)
 	if err != nil {
 		return err
 	}
-	if len(content) > maxInput {
-		return errors.New("standard input is larger than 1 MiB, the limit of a configuration file")
-	}
 	file, diagnostics := config.FormatText("standard input", content)
-	if err := f.app.printDiagnostics(diagnostics); err != nil {
+	if err := f.app.report(diagnostics); err != nil {
 		return err
 	}
 	switch {
-	case diagnostics.HasErrors():
-		return errReported
 	case f.diff:
-		_, err = f.app.out.Write(diff.Diff(file.Path, file.Before, file.Path+" (formatted)",
-			file.After))
+		err = f.printDiff(file)
 	case !f.check:
 		// as it is, or what an editor writes back would have lost characters
 		_, err = f.app.raw.out.Write(file.After)

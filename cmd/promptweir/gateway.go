@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -32,13 +31,17 @@ func outsideCluster(cfg *config.Config) *config.Config {
 	return &outside
 }
 
-// withUpstreams runs a gateway while use runs, after each upstream has been listed or has failed.
+// withGateway runs a gateway without listeners while use runs.
+func (a *app) withGateway(
+	ctx context.Context, cfg *config.Config, use func(*gateway.Gateway) error,
+) error {
+	options := gateway.Options{Logger: a.quietLogger(), Version: buildVersion()}
+	return serving.With(ctx, outsideCluster(cfg), options, use)
+}
+
+// withUpstreams is withGateway after each upstream has been listed or has failed.
 func (a *app) withUpstreams(ctx context.Context, cfg *config.Config, use func(*gateway.Gateway) error) error {
-	logger, err := a.quietLogger()
-	if err != nil {
-		return err
-	}
-	return serving.With(ctx, outsideCluster(cfg), gateway.Options{Logger: logger, Version: buildVersion()}, func(g *gateway.Gateway) error {
+	return a.withGateway(ctx, cfg, func(g *gateway.Gateway) error {
 		if err := a.settle(ctx, g); err != nil {
 			return err
 		}
@@ -46,22 +49,21 @@ func (a *app) withUpstreams(ctx context.Context, cfg *config.Config, use func(*g
 	})
 }
 
-// showProgress waits a moment for the upstreams, and writes a line for each that takes longer.
-func showProgress(ctx context.Context, w io.Writer, g *gateway.Gateway) {
-	early, cancel := context.WithTimeout(ctx, progressAfter)
-	defer cancel()
-	g.Settle(early)
-	if ctx.Err() == nil {
-		printWaiting(w, g.Snapshot())
-	}
+// tellLater tells a person at a terminal, after a moment, what the command waits for, unless the
+// timer is stopped before.
+func (a *app) tellLater(tell func()) *time.Timer {
+	return time.AfterFunc(progressAfter, func() {
+		if _, isTerminal := terminal.Width(a.raw.err); isTerminal {
+			tell()
+		}
+	})
 }
 
-// printWaiting writes a line for each upstream that has not been tried yet.
-func printWaiting(w io.Writer, s *snapshot.Snapshot) {
+// warnOfWaiting names each upstream that has not been tried yet.
+func (a *app) warnOfWaiting(s *snapshot.Snapshot) {
 	for i, state := range s.States {
 		if u := &s.Upstreams[i]; !state.Tried {
-			fmt.Fprintf(w, "promptweir: waiting for %s: %s\n", u.Name,
-				terminal.OneLine(u.Address(), terminal.MaxReport))
+			a.warn("waiting for %s: %s", u.Name, u.Address())
 		}
 	}
 }
@@ -75,15 +77,16 @@ func explained(s *snapshot.Snapshot, err error) error {
 	}
 	for _, t := range s.Troubles() {
 		if t.Upstream == failed.Upstream {
-			return errors.New(terminal.OneLine(t.String(), terminal.MaxReport))
+			return errors.New(terminal.OneLine(t.String()))
 		}
 	}
-	at := slices.IndexFunc(s.Upstreams, func(u config.Upstream) bool { return u.Name == failed.Upstream })
-	if at < 0 {
-		return err
+	for i := range s.Upstreams {
+		if u := &s.Upstreams[i]; u.Name == failed.Upstream {
+			return errors.New(terminal.OneLine(fmt.Sprintf("%s (%s) does not answer: %s", u.Name,
+				u.Place, failed.Cause())))
+		}
 	}
-	return errors.New(terminal.OneLine(fmt.Sprintf("%s (%s) does not answer: %s", failed.Upstream,
-		s.Upstreams[at].Place, failed.Cause()), terminal.MaxReport))
+	return err
 }
 
 // settle waits for the upstreams and prints which of them could not be listed. If none could, that
@@ -91,15 +94,14 @@ func explained(s *snapshot.Snapshot, err error) error {
 func (a *app) settle(ctx context.Context, g *gateway.Gateway) error {
 	bound, cancel := context.WithTimeout(ctx, settleBound)
 	defer cancel()
-	if _, isTerminal := terminal.Width(a.raw.err); isTerminal {
-		showProgress(bound, a.err, g)
-	}
+	waiting := a.tellLater(func() { a.warnOfWaiting(g.Snapshot()) })
 	g.Settle(bound)
+	waiting.Stop()
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	for _, trouble := range g.Snapshot().Troubles() {
-		fmt.Fprintln(a.err, "promptweir:", terminal.OneLine(trouble.String(), terminal.MaxReport))
+		a.warn("%s", trouble)
 	}
 	upstreams := g.Ready().Upstreams
 	if len(upstreams) > 0 && !slices.ContainsFunc(upstreams, func(u admin.UpstreamHealth) bool { return u.Listed }) {

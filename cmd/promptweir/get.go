@@ -33,11 +33,14 @@ func getCommand(a *app) *cobra.Command {
 	g := &getter{query: q}
 	command := &cobra.Command{
 		Use: "get NAME [ARG=VALUE|ARG:=JSON]...", Short: "Get one prompt with its arguments",
-		Args: takes(1, noBound, "a prompt's name"),
-		Long: "Get one prompt with its arguments, from a running gateway or from the upstreams of a configuration.\n\n" +
-			"ARG=VALUE is a string. ARG:=JSON is any JSON value, and is sent as it is written.\n\n" +
-			"At a terminal, get asks for required arguments that are missing, where Tab completes, and for whatever else the server wants " +
-			"to know. Ctrl-D declines, Ctrl-C ends the command.",
+		Args: wantArgs(1, noBound, "a prompt's name"),
+		Long: `Get one prompt with its arguments, from a running gateway or from the upstreams of a
+configuration.
+
+ARG=VALUE is a string. ARG:=JSON is any JSON value, and is sent as it is written.
+
+At a terminal, get asks for required arguments that are missing, where Tab completes, and for
+whatever else the server wants to know. Ctrl-D declines, Ctrl-C ends the command.`,
 		Example: "  promptweir get handbook.incident_report --url http://127.0.0.1:8080/mcp\n" +
 			"  promptweir get reviews.code_review code='x := 1' --config promptweir\n" +
 			"  promptweir get billing.invoice lines:='[1, 2]' --config promptweir -o json\n" +
@@ -48,7 +51,7 @@ func getCommand(a *app) *cobra.Command {
 			if err := q.check(); err != nil {
 				return err
 			}
-			if _, err := getParams(args[0], args[1:]); err != nil { // before anything is started
+			if _, err := parseArguments(args[1:]); err != nil { // before anything is started
 				return err
 			}
 			return g.run(cmd.Context(), args[0], args[1:])
@@ -74,7 +77,7 @@ func (g *getter) run(ctx context.Context, name string, args []string) error {
 		if err != nil {
 			return err
 		}
-		params, err := getParams(name, args)
+		arguments, err := parseArguments(args)
 		if err != nil {
 			return err
 		}
@@ -88,7 +91,7 @@ func (g *getter) run(ctx context.Context, name string, args []string) error {
 				return answer, err
 			}
 		}
-		result, err = g.source.get(ctx, name, params, reply)
+		result, err = g.source.get(ctx, name, getParams(name, arguments), reply)
 		return err
 	})
 	switch {
@@ -107,7 +110,7 @@ func (g *getter) withSource(ctx context.Context, use func() error) error {
 		if g.prompter != nil {
 			options = client.SessionOptions{Capabilities: elicitable, Relays: true, Exclusive: true}
 		}
-		return g.query.withSessionFor(ctx, options, func(s *client.Session) error {
+		return g.query.withSession(ctx, options, func(s *client.Session) error {
 			g.source = &sessionSource{session: s, reportPartial: g.query.reportPartial}
 			return use()
 		})
@@ -123,9 +126,16 @@ func (g *getter) withSource(ctx context.Context, use func() error) error {
 }
 
 // getParams returns the params of prompts/get. Without arguments, the member is left out.
-func getParams(name string, args []string) (wire.Object, error) {
+func getParams(name string, arguments wire.Object) wire.Object {
 	params := wire.Object{}.With("name", wire.Quote(name))
-	var arguments wire.Object
+	if arguments != nil {
+		params = params.With("arguments", arguments.JSON())
+	}
+	return params
+}
+
+// parseArguments returns the arguments in words such as ARG=VALUE; nil for none.
+func parseArguments(args []string) (arguments wire.Object, err error) {
 	for _, arg := range args {
 		key, value, ok := strings.Cut(arg, "=")
 		key, isJSON := strings.CutSuffix(key, ":")
@@ -142,14 +152,8 @@ func getParams(name string, args []string) (wire.Object, error) {
 		}
 		arguments = arguments.With(key, encoded)
 	}
-	if arguments != nil {
-		params = params.With("arguments", arguments.JSON())
-	}
-	return params, nil
+	return arguments, nil
 }
-
-// maxRole bounds the role of a message in the output, in bytes.
-const maxRole = 70
 
 // printMessages prints a prompt's messages, each after its role, or the result as it was sent.
 // Files are saved in either case.
@@ -175,7 +179,7 @@ func (g *getter) printMessages(name string, result jsontext.Value) error {
 		if g.query.output == formatJSON {
 			continue
 		}
-		role, text := terminal.OneLine(message.Role, maxRole), terminal.Indented(contentText(message.Content))
+		role, text := terminal.OneLine(message.Role), terminal.Indented(contentText(message.Content))
 		if _, err := fmt.Fprintf(g.query.app.out, "%s: %s\n", role, text); err != nil {
 			return err
 		}
@@ -202,11 +206,9 @@ func contentText(raw json.RawMessage) string {
 	case content.Type == "resource" && content.Resource.Text != "":
 		return content.Resource.URI + "\n" + content.Resource.Text
 	case content.Type == "resource":
-		return terminal.OneLine(fmt.Sprintf("[%s %s %s]", content.Type, content.Resource.MimeType,
-			content.Resource.URI), terminal.MaxReport)
+		content.MimeType, content.URI = content.Resource.MimeType, content.Resource.URI
 	}
-	known := slices.DeleteFunc([]string{content.Type, content.MimeType, content.URI}, func(s string) bool { return s == "" })
-	return terminal.OneLine("["+strings.Join(known, " ")+"]", terminal.MaxReport)
+	return "[" + terminal.OneLine(content.Type+" "+content.MimeType+" "+content.URI) + "]"
 }
 
 // checkArguments asks for the required arguments that are missing, if there is somebody to ask, and
@@ -228,7 +230,8 @@ func (g *getter) checkArguments(ctx context.Context, name string, args []string)
 		argument := argumentName(arg)
 		given[argument] = true
 		if !slices.Contains(names, argument) {
-			g.query.app.warn(fmt.Sprintf("%s has no argument %q%s", name, argument, config.Suggest(argument, names)))
+			g.query.app.warn("%s has no argument %q%s", name, argument,
+				config.Suggest(argument, names))
 		}
 	}
 	if g.prompter == nil {
@@ -249,17 +252,14 @@ func (g *getter) checkArguments(ctx context.Context, name string, args []string)
 
 // askFor asks for the value of an argument. Tab completes it by the server.
 func (g *getter) askFor(ctx context.Context, name string, a argument, args []string) (string, error) {
-	question := a.Name
-	text := strings.TrimSuffix(terminal.OneLine(a.Description, terminal.MaxReport), ".")
-	if text != "" {
-		question += " (" + text + ")"
-	}
+	description := strings.TrimSuffix(terminal.OneLine(a.Description), ".")
+	question := a.Name + terminal.InBrackets(description) + ":"
 	complete := func(start string) []string {
 		bound, cancel := context.WithTimeout(ctx, completionBound)
 		defer cancel()
 		return g.source.complete(bound, completionParams(name, a.Name, start, args))
 	}
-	value, err := g.prompter.Ask(ctx, question+":", complete)
+	value, err := g.prompter.Ask(ctx, question, complete)
 	if errors.Is(err, terminal.ErrNoAnswer) {
 		return "", fmt.Errorf("argument %q is required", a.Name)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -41,7 +42,7 @@ func newSaver(folder, prompt string) *saver {
 		}
 		return '_'
 	}, prompt)
-	return &saver{folder: folder, name: strings.TrimLeft(terminal.OneLine(name, maxFileName), ".")}
+	return &saver{folder: folder, name: strings.TrimLeft(name[:min(len(name), maxFileName)], ".")}
 }
 
 // maxFileName bounds the part of a file's name that is the prompt's, in bytes.
@@ -69,48 +70,43 @@ func (s *saver) save(raw json.RawMessage) (path string, err error) {
 	}
 	decoded, err := base64.StdEncoding.DecodeString(data)
 	if err != nil {
-		return "", fmt.Errorf("content of type %s: %w", terminal.OneLine(content.Type, maxRole),
-			err)
+		return "", fmt.Errorf("content of type %s: %w", terminal.OneLine(content.Type), err)
 	}
 	if err := os.MkdirAll(s.folder, folderMode); err != nil {
 		return "", err
 	}
 	s.count++
 	path = filepath.Join(s.folder, fmt.Sprintf("%s-%d%s", s.name, s.count, extension(mime)))
-	if err := writeNew(path, decoded, fileMode); errors.Is(err, fs.ErrExist) {
-		return "", fmt.Errorf("%s already exists and is kept; remove it, or name another folder",
-			path)
-	} else if err != nil {
-		return "", err
+	err = writeNew(path, decoded, fileMode)
+	if errors.Is(err, fs.ErrExist) {
+		err = fmt.Errorf("%s already exists and is kept; remove it, or name another folder", path)
 	}
-	return path, nil
+	return path, err
 }
 
-// extension returns the end of a file's name for a MIME type. It is a table, because that of the
-// system differs from one to the next.
+// writeNew writes a file that does not exist yet. It follows no link, not even one to nothing:
+// O_EXCL says so.
+func writeNew(path string, content []byte, mode fs.FileMode) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	return errors.Join(err, file.Close())
+}
+
+// extensions are the ends of files' names by MIME type. It is a table, because that of the system
+// differs from one to the next.
+//
+//nolint:gochecknoglobals // a constant table
+var extensions = map[string]string{
+	"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp",
+	"image/svg+xml": ".svg", "audio/mpeg": ".mp3", "audio/wav": ".wav", "audio/x-wav": ".wav",
+	"audio/wave": ".wav", "audio/ogg": ".ogg", "audio/flac": ".flac", "application/pdf": ".pdf",
+}
+
+// extension returns the end of a file's name for a MIME type.
 func extension(mime string) string {
 	kind, _, _ := strings.Cut(strings.ToLower(mime), ";")
-	switch strings.TrimSpace(kind) {
-	case "image/png":
-		return ".png"
-	case "image/jpeg":
-		return ".jpg"
-	case "image/gif":
-		return ".gif"
-	case "image/webp":
-		return ".webp"
-	case "image/svg+xml":
-		return ".svg"
-	case "audio/mpeg":
-		return ".mp3"
-	case "audio/wav", "audio/x-wav", "audio/wave":
-		return ".wav"
-	case "audio/ogg":
-		return ".ogg"
-	case "audio/flac":
-		return ".flac"
-	case "application/pdf":
-		return ".pdf"
-	}
-	return ".bin"
+	return cmp.Or(extensions[strings.TrimSpace(kind)], ".bin")
 }

@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -33,14 +33,12 @@ type gatewaySource struct {
 }
 
 func (s gatewaySource) describe(_ context.Context, name string) (description, bool) {
-	view := s.gateway.Snapshot().Catalog.Lookup(name)
-	if view != nil && s.principal != nil {
-		view = s.gateway.Snapshot().Lookup(s.gateway.Snapshot().Policy.Audience(*s.principal), name)
+	for _, entry := range inspect.Entries(s.gateway.Snapshot(), s.principal) {
+		if entry.Name == name {
+			return describe(listedPrompt{definition: entry.JSON}), true
+		}
 	}
-	if view == nil {
-		return description{}, false
-	}
-	return describe(listedPrompt{definition: view.JSON}), true
+	return description{}, false
 }
 
 func (s gatewaySource) complete(ctx context.Context, params wire.Object) []string {
@@ -59,35 +57,26 @@ type sessionSource struct {
 	// reportPartial prints what the list of a gateway says of upstreams in trouble. It is called
 	// once, with the first list.
 	reportPartial func(partial jsontext.Value)
-	listed        bool
+	isListed      bool
 }
 
 func (s *sessionSource) describe(ctx context.Context, name string) (description, bool) {
-	definitions, err := s.list(ctx)
-	if err != nil {
-		return description{}, false
+	for _, prompt := range s.list(ctx) {
+		if d := describe(prompt); d.Name == name {
+			return d, true
+		}
 	}
-	at := slices.IndexFunc(definitions, func(definition jsontext.Value) bool {
-		listed, _ := wire.Members(definition).Text("name")
-		return listed == name
-	})
-	if at < 0 {
-		return description{}, false
-	}
-	return describe(listedPrompt{definition: definitions[at]}), true
+	return description{}, false
 }
 
-// list returns the definitions of all prompts.
-func (s *sessionSource) list(ctx context.Context) ([]jsontext.Value, error) {
-	list, err := s.session.List(ctx, maxListed)
-	if err != nil {
-		return nil, err
+// list returns all prompts; none if it fails.
+func (s *sessionSource) list(ctx context.Context) []listedPrompt {
+	l, err := listSession(ctx, s.session)
+	if err == nil && !s.isListed {
+		s.isListed = true
+		s.reportPartial(l.partial)
 	}
-	if !s.listed {
-		s.listed = true
-		s.reportPartial(wire.Members(list.Meta).Get(gateway.MetaPartial))
-	}
-	return list.Definitions, nil
+	return l.prompts
 }
 
 func (s *sessionSource) complete(ctx context.Context, params wire.Object) []string {
@@ -103,8 +92,8 @@ const maxInputRounds = 16
 // that succeeds is not worth another request, which may be limited.
 func (s *sessionSource) get(ctx context.Context, name string, params wire.Object, reply gateway.Reply) (jsontext.Value, error) {
 	result, err := s.getWithReplies(ctx, name, params, reply)
-	if err != nil && !s.listed {
-		_, _ = s.list(ctx) // the failure is that of the get
+	if err != nil && !s.isListed {
+		s.list(ctx)
 	}
 	return result, err
 }
@@ -117,10 +106,8 @@ func (s *sessionSource) getWithReplies(ctx context.Context, name string, params 
 		relay.Capabilities, relay.Reply = elicitable.Object().JSON(), reply
 	}
 	for range maxInputRounds {
-		got, err := s.session.Call(ctx, &client.Request{
-			Method: wire.PromptsGet, Name: name,
-			Params: params,
-		}, relay)
+		request := &client.Request{Method: wire.PromptsGet, Name: name, Params: params}
+		got, err := s.session.Call(ctx, request, relay)
 		if err != nil {
 			return nil, err
 		}

@@ -2,20 +2,14 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/promptweir/promptweir/config"
 )
-
-// healthBound is how long a healthcheck waits for the response.
-const healthBound = 2 * time.Second
 
 // healthcheckCommand is for container images, which have no shell and no HTTP client. It is hidden
 // because people use /readyz.
@@ -25,42 +19,20 @@ func healthcheckCommand(a *app) *cobra.Command {
 		Use: "healthcheck", Short: "Check that the gateway of the configuration is alive",
 		Hidden:  true,
 		Example: "  promptweir healthcheck --admin http://127.0.0.1:8081",
-		Args:    takes(0, 0, ""),
+		Args:    wantArgs(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if admin == "" {
-				address, err := a.adminAddress()
-				if err != nil {
-					return err
-				}
-				admin = "http://" + address
+			base, err := a.adminURL(admin)
+			if err != nil {
+				return err
 			}
-			return checkHealth(cmd.Context(), admin+"/healthz")
+			ctx, cancel := context.WithTimeout(cmd.Context(), healthTimeout)
+			defer cancel()
+			_, err = callAdmin(ctx, http.MethodGet, base+"/healthz", "", nil)
+			return err
 		},
 	}
-	command.Flags().StringVar(&admin, "admin", "",
-		"`URL` of the admin listener; by default from the configuration, or http://"+config.DefaultAdminListen)
+	addAdmin(command.Flags(), &admin)
 	return command
-}
-
-func checkHealth(ctx context.Context, url string) error {
-	ctx, cancel := context.WithTimeout(ctx, healthBound)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return &usageError{"--admin: " + err.Error()}
-	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if _, err := io.Copy(io.Discard, response.Body); err != nil {
-		return err
-	}
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("GET %s: %s", url, response.Status)
-	}
-	return nil
 }
 
 // adminAddress returns the address at which the gateway of --config has its admin listener. It

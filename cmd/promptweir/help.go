@@ -10,27 +10,13 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// The groups of commands in help, in the order in which people need them.
-const (
-	groupServe     = "serve"
-	groupPrompts   = "prompts"
-	groupConfigure = "configure"
-)
-
-func addGroups(root *cobra.Command) {
-	root.AddGroup(
-		&cobra.Group{ID: groupServe, Title: "Run a gateway:"},
-		&cobra.Group{ID: groupPrompts, Title: "Look at prompts and servers:"},
-		&cobra.Group{ID: groupConfigure, Title: "Write and review a configuration:"},
-	)
-}
-
-// inGroup makes commands members of a group.
-func inGroup(id string, commands ...*cobra.Command) []*cobra.Command {
+// addGroup adds commands, which help shows under a title.
+func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: title, Title: title})
 	for _, c := range commands {
-		c.GroupID = id
+		c.GroupID = title
 	}
-	return commands
+	root.AddCommand(commands...)
 }
 
 // helpCommand is like cobra's, but an unknown topic is wrong usage.

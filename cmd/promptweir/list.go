@@ -32,10 +32,11 @@ func listCommand(a *app) *cobra.Command {
 	command := &cobra.Command{
 		Use: "list [PATTERN]...", Short: "List the prompts of a configuration or a running gateway",
 		Args: cobra.ArbitraryArgs,
-		Long: "List the prompts of a configuration or a running gateway: all, or those whose names match a PATTERN, in which * stands for any " +
-			"characters. Required arguments are marked with *.\n\n" +
-			"With --config alone, list connects to the upstreams and prints every prompt. With --as it prints the prompts that a " +
-			"principal sees, and needs --state or --live.",
+		Long: `List the prompts of a configuration or a running gateway: all, or those whose names
+match a PATTERN, in which * stands for any characters. Required arguments are marked with *.
+
+With --config alone, list connects to the upstreams and prints every prompt. With --as it prints
+the prompts that a principal sees, and needs --state or --live.`,
 		Example: "  promptweir list --config promptweir\n" +
 			"  promptweir list 'billing.*' --config promptweir --team payments\n" +
 			"  promptweir list --url http://127.0.0.1:8080/mcp -o json\n" +
@@ -82,14 +83,7 @@ type listedPrompt struct {
 
 func (q *query) list(ctx context.Context, filter *listFilter) (l listing, err error) {
 	if q.url != "" {
-		err = q.withSession(ctx, func(s *client.Session) error {
-			list, err := s.List(ctx, maxListed)
-			for _, definition := range list.Definitions {
-				l.prompts = append(l.prompts, listedPrompt{definition: definition})
-			}
-			l.partial = wire.Members(list.Meta).Get(gateway.MetaPartial)
-			return err
-		})
+		l, err = q.listRunning(ctx)
 		q.reportPartial(l.partial)
 		return l, err
 	}
@@ -110,10 +104,28 @@ func (q *query) list(ctx context.Context, filter *listFilter) (l listing, err er
 		}
 		l.partial = partialOf(s.Troubles())
 		for _, report := range s.Reports() {
-			q.app.warn(report.Text)
+			q.app.warn("%s", report.Text)
 		}
 		return nil
 	})
+	return l, err
+}
+
+// listRunning lists the prompts of the server at --url.
+func (q *query) listRunning(ctx context.Context) (l listing, err error) {
+	err = q.withSession(ctx, client.SessionOptions{}, func(s *client.Session) error {
+		l, err = listSession(ctx, s)
+		return err
+	})
+	return l, err
+}
+
+func listSession(ctx context.Context, s *client.Session) (l listing, err error) {
+	list, err := s.List(ctx, maxListed)
+	for _, definition := range list.Definitions {
+		l.prompts = append(l.prompts, listedPrompt{definition: definition})
+	}
+	l.partial = wire.Members(list.Meta).Get(gateway.MetaPartial)
 	return l, err
 }
 
@@ -132,9 +144,10 @@ func partialOf(troubles []snapshot.Trouble) jsontext.Value {
 	}
 	var all []partial
 	for _, t := range troubles {
+		reason := cmp.Or(t.Reason, snapshot.Starting)
 		p := partial{
-			t.Upstream, t.Endpoint, cmp.Or(t.Reason, snapshot.Starting), nil, t.Listed,
-			t.Place, t.Cause.Problem, t.Cause.Remedy,
+			t.Upstream, t.Endpoint, reason, nil, t.Listed, t.Place, t.Cause.Problem,
+			t.Cause.Remedy,
 		}
 		if !t.Since.IsZero() {
 			p.Since = &t.Since
@@ -144,10 +157,7 @@ func partialOf(troubles []snapshot.Trouble) jsontext.Value {
 	if all == nil {
 		return nil
 	}
-	encoded, err := json.Marshal(all)
-	if err != nil {
-		return nil // impossible: it is text, times and truth values
-	}
+	encoded, _ := json.Marshal(all) // it is text, times and truth values
 	return encoded
 }
 
@@ -167,13 +177,13 @@ func (q *query) reportPartial(partial jsontext.Value) {
 		}
 		switch {
 		case u.Reason == string(upstream.Draining):
-			q.app.warn(u.Upstream + " is drained" + since + ": gets from it are refused")
+			q.app.warn("%s is drained%s: gets from it are refused", u.Upstream, since)
 		case u.Failing && !u.Stale:
-			q.app.warn(u.Upstream + " is listed, but gets fail" + since + ": " + u.Reason)
+			q.app.warn("%s is listed, but gets fail%s: %s", u.Upstream, since, u.Reason)
 		case u.Stale:
-			q.app.warn(u.Upstream + " is down" + since + ": its last list is shown")
+			q.app.warn("%s is down%s: its last list is shown", u.Upstream, since)
 		default:
-			q.app.warn(u.Upstream + " is down" + since + ": its prompts are missing here")
+			q.app.warn("%s is down%s: its prompts are missing here", u.Upstream, since)
 		}
 	}
 }
@@ -246,16 +256,16 @@ func (f *listFilter) apply(l listing) listing {
 
 // String says which prompts are selected, to go on after the word prompts; empty for all.
 func (f *listFilter) String() string {
-	var text strings.Builder
+	text := ""
 	if f.team != "" {
-		text.WriteString(" of team " + f.team)
+		text = " of team " + f.team
 	}
-	for i, pattern := range f.patterns {
-		word := " or "
-		if i == 0 {
-			word = " named "
-		}
-		text.WriteString(word + pattern.String())
+	var names []string
+	for _, pattern := range f.patterns {
+		names = append(names, pattern.String())
 	}
-	return text.String()
+	if len(names) > 0 {
+		text += " named " + strings.Join(names, " or ")
+	}
+	return text
 }

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
-	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/gateway"
@@ -19,22 +22,18 @@ func (q *query) printList(l listing, filter *listFilter) error {
 		return terminal.PrintJSON(q.app.out, l.json())
 	}
 	if len(l.prompts) == 0 {
-		_, err := fmt.Fprintf(q.app.err, "promptweir: no prompts%s\n", filter)
-		return err
+		q.app.warn("no prompts%s", filter)
+		return nil
 	}
 	if q.output == formatWide {
 		return q.printWide(l)
 	}
 	table := terminal.Table{
-		Heads:  []string{"NAME", "ARGUMENTS", "DESCRIPTION"},
-		Widths: []int{40, 35},
+		Heads: []string{"NAME", "ARGUMENTS", "DESCRIPTION"}, Widths: []int{40, 35},
 	}
 	for _, prompt := range l.prompts {
 		d := describe(prompt)
-		if d.Description == "" {
-			d.Description = d.Title
-		}
-		table.Add(d.Name, d.arguments(), d.Description)
+		table.Add(d.Name, d.arguments(), cmp.Or(d.Description, d.Title))
 	}
 	width := listWidth
 	if columns, isTerminal := terminal.Width(q.app.raw.out); isTerminal {
@@ -46,24 +45,17 @@ func (q *query) printList(l listing, filter *listFilter) error {
 // printWide prints all there is to see, on lines of any length. Teams and upstreams are known with
 // a configuration only.
 func (q *query) printWide(l listing) error {
-	table := terminal.Table{
-		Heads:  []string{"NAME", "TITLE", "TEAM", "UPSTREAM", "ARGUMENTS", "DESCRIPTION"},
-		Widths: make([]int, 5),
-	}
-	if q.url != "" {
-		table = terminal.Table{
-			Heads:  []string{"NAME", "TITLE", "ARGUMENTS", "DESCRIPTION"},
-			Widths: make([]int, 3),
-		}
+	table := terminal.Table{Heads: []string{"NAME", "TITLE", "ARGUMENTS", "DESCRIPTION"}}
+	if q.url == "" {
+		table.Heads = slices.Insert(table.Heads, 2, "TEAM", "UPSTREAM")
 	}
 	for _, prompt := range l.prompts {
 		d := describe(prompt)
-		if q.url != "" {
-			table.Add(d.Name, d.Title, d.arguments(), d.Description)
-		} else {
-			table.Add(d.Name, d.Title, prompt.team, strings.Join(prompt.upstreams, ","),
-				d.arguments(), d.Description)
+		cells := []string{d.Name, d.Title, d.arguments(), d.Description}
+		if q.url == "" {
+			cells = slices.Insert(cells, 2, prompt.team, strings.Join(prompt.upstreams, ","))
 		}
+		table.Add(cells...)
 	}
 	return table.Write(q.app.out, 0)
 }
@@ -95,12 +87,18 @@ type argument struct {
 	Required                 bool
 }
 
-func describe(prompt listedPrompt) (d description) {
-	if err := json.Unmarshal(prompt.definition, &d); err != nil {
+func describe(prompt listedPrompt) description {
+	d, err := parseDefinition(prompt.definition)
+	if err != nil {
 		// A server at --url may list anything. The row has whatever could be decoded.
 		d.Description = "(not a valid definition: " + err.Error() + ")"
 	}
 	return d
+}
+
+func parseDefinition(definition jsontext.Value) (d description, err error) {
+	err = json.Unmarshal(definition, &d)
+	return d, err
 }
 
 // arguments returns the names of the arguments; those that are required are marked with *.

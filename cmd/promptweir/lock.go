@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,7 +37,7 @@ func lockCommand(a *app) *cobra.Command {
 	l := &lockFlags{app: a, lists: listSource{app: a}}
 	command := &cobra.Command{
 		Use: "lock", Short: "Approve the definitions that the upstreams list",
-		Args: takes(0, 0, ""),
+		Args: wantArgs(0, 0, ""),
 		Long: "Write " + config.LockFile +
 			", which approves every definition that the upstreams list, beside the configuration.\n\n" +
 			"With --diff, print how the lists differ from the lock file, and write nothing. Where an upstream's list is not known, its " +
@@ -65,13 +66,9 @@ func (l *lockFlags) lock(ctx context.Context) error {
 	if err := l.lists.check(); err != nil {
 		return err
 	}
-	// The present lock file must not keep out what is about to be approved.
-	cfg, err := l.app.loadWith(func() (*config.Config, config.Diagnostics) {
-		return config.Load(l.app.config, config.Options{
-			AllowUnsetEnv: !l.lists.live,
-			SkipLockFile:  true,
-		})
-	})
+	options := l.lists.options()
+	options.SkipLockFile = true // or it would keep out what is about to be approved
+	cfg, err := l.app.load(options)
 	if err != nil {
 		return err
 	}
@@ -111,13 +108,7 @@ func (l *lockFlags) approved(path string) (config.Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := l.app.printDiagnostics(diagnostics); err != nil {
-		return nil, err
-	}
-	if diagnostics.HasErrors() {
-		return nil, errReported
-	}
-	return lock, nil
+	return lock, l.app.report(diagnostics)
 }
 
 // merged returns the lock for the present lists. Where a list is not known, or lacks prompts
@@ -144,10 +135,8 @@ func (l *lockFlags) merged(before config.Lock, s *snapshot.Snapshot) config.Lock
 func (l *lockFlags) printDifferences(s *snapshot.Snapshot) {
 	for i, state := range s.States {
 		if len(state.Differences) > 0 {
-			fmt.Fprintf(l.app.err,
-				"promptweir: the replicas of %s define these prompts differently, and the lock approves the first replica's: %s\n",
-				s.Upstreams[i].Name, terminal.OneLine(strings.Join(state.Differences, ", "),
-					terminal.MaxReport))
+			l.app.warn("the replicas of %s define these prompts differently, and the lock approves the first replica's: %s",
+				s.Upstreams[i].Name, strings.Join(state.Differences, ", "))
 		}
 	}
 }
@@ -179,16 +168,13 @@ type lockedChange struct {
 func (l *lockFlags) printJSON(path string, approved int, changes []config.LockChange) error {
 	listed := make([]lockedChange, 0, len(changes)) // none is [], not null
 	for _, c := range changes {
-		one := lockedChange{Change: "changed"}
+		prompt := cmp.Or(c.After, c.Before)
+		one := lockedChange{Name: prompt.Name, Upstream: prompt.Upstream, Change: kindOf(c)}
 		if c.Before != nil {
-			one.Name, one.Upstream, one.Before = c.Before.Name, c.Before.Upstream, json.RawMessage(c.Before.Definition)
-		} else {
-			one.Change = "added"
+			one.Before = json.RawMessage(c.Before.Definition)
 		}
 		if c.After != nil {
-			one.Name, one.Upstream, one.After = c.After.Name, c.After.Upstream, json.RawMessage(c.After.Definition)
-		} else {
-			one.Change = "removed"
+			one.After = json.RawMessage(c.After.Definition)
 		}
 		listed = append(listed, one)
 	}
@@ -200,24 +186,40 @@ func (l *lockFlags) printJSON(path string, approved int, changes []config.LockCh
 	}{path, approved, listed})
 }
 
+// The kinds of changes.
+const (
+	added   = "added"
+	changed = "changed"
+	removed = "removed"
+)
+
+func kindOf(c config.LockChange) string {
+	switch {
+	case c.Before == nil:
+		return added
+	case c.After == nil:
+		return removed
+	}
+	return changed
+}
+
 // printChanges prints each change with its definitions: the new one, or the lines that differ.
 func (l *lockFlags) printChanges(changes []config.LockChange) error {
 	var text strings.Builder
-	for _, change := range changes {
-		switch before, after := change.Before, change.After; {
-		case before == nil:
-			fmt.Fprintf(&text, "+ %s of upstream %s is not approved\n",
-				terminal.OneLine(after.Name, terminal.MaxReport), after.Upstream)
-			for line := range strings.Lines(indented(after)) {
+	for _, c := range changes {
+		prompt := cmp.Or(c.After, c.Before)
+		name := terminal.OneLine(prompt.Name) + " of upstream " + prompt.Upstream
+		switch kindOf(c) {
+		case added:
+			fmt.Fprintf(&text, "+ %s is not approved\n", name)
+			for line := range strings.Lines(indented(c.After)) {
 				text.WriteString("+" + line)
 			}
-		case after == nil:
-			fmt.Fprintf(&text, "- %s of upstream %s is no longer listed\n",
-				terminal.OneLine(before.Name, terminal.MaxReport), before.Upstream)
-		default:
-			fmt.Fprintf(&text, "! %s of upstream %s differs from its approved definition\n",
-				terminal.OneLine(after.Name, terminal.MaxReport), after.Upstream)
-			text.WriteString(string(unifiedDiff(before, after)))
+		case removed:
+			fmt.Fprintf(&text, "- %s is no longer listed\n", name)
+		case changed:
+			fmt.Fprintf(&text, "! %s differs from its approved definition\n", name)
+			text.Write(unifiedDiff(c.Before, c.After))
 		}
 	}
 	_, err := io.WriteString(l.app.out, text.String())
@@ -237,16 +239,10 @@ func indented(p *config.LockedPrompt) string {
 
 // summary counts the changes of each kind.
 func summary(changes []config.LockChange) string {
-	var added, removed, changed int
-	for _, change := range changes {
-		switch {
-		case change.Before == nil:
-			added++
-		case change.After == nil:
-			removed++
-		default:
-			changed++
-		}
+	counts := map[string]int{}
+	for _, c := range changes {
+		counts[kindOf(c)]++
 	}
-	return fmt.Sprintf("%d added, %d changed, %d removed", added, changed, removed)
+	return fmt.Sprintf("%d added, %d changed, %d removed", counts[added], counts[changed],
+		counts[removed])
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // guarded is a configuration that logs each refused caller at the level debug.
@@ -30,13 +28,13 @@ team "greeters" {
 // serveUnread starts promptweir serve, and reads its log no further than to the addresses.
 func serveUnread(t *testing.T, config string) (p *gatewayProcess, log *os.File) {
 	t.Helper()
-	command := exec.CommandContext(context.Background(), program(t, "promptweir"), "serve", "--config", config, "--log-format", "json", "--log-level", "debug")
+	args := []string{"serve", "--config", config, "--log-format", "json", "--log-level", "debug"}
+	p = &gatewayProcess{Cmd: exec.CommandContext(context.Background(), program(t, "promptweir"), args...), eof: make(chan struct{})}
 	log, stderr, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	command.Stderr = stderr
-	p = &gatewayProcess{Cmd: command, eof: make(chan struct{})}
+	p.Stderr = stderr
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -51,102 +49,62 @@ func serveUnread(t *testing.T, config string) (p *gatewayProcess, log *os.File) 
 		_ = log.Close()
 	})
 	for lines := bufio.NewScanner(log); p.endpoint == ""; {
-		var record struct{ Msg, Endpoint, Admin string }
 		if !lines.Scan() {
 			t.Fatalf("the log ended before the gateway listened; last: %s", lines.Text())
 		}
-		if json.Unmarshal(lines.Bytes(), &record) == nil && record.Msg == "listening" {
-			p.endpoint, p.admin = record.Endpoint, record.Admin
-		}
+		p.readAddresses(lines.Bytes())
 	}
 	return p, log
 }
 
-func TestServe_DoesNotWaitForItsLog(t *testing.T) {
-	p, _ := serveUnread(t, guarded(t))
-	refuseMany(t, p)
-	p.awaitUpstreams(t)
-	if got := p.get(t, "greeter.pid", "ann").text(); got == "" {
-		t.Error("a get is not answered while nobody reads the log")
-	}
-	if code := p.stop(t); code != exitDone {
-		t.Errorf("exit code %d, want %d", code, exitDone)
-	}
-}
-
-// refuseMany has more logged than fits into a pipe, which is 64 KiB.
-func refuseMany(t *testing.T, p *gatewayProcess) {
-	t.Helper()
-	for range 600 {
-		if got := p.list(t, "bob"); got.status != 401 {
-			t.Fatalf("a wrong token gets status %d, want 401", got.status)
-		}
-	}
-}
-
-func TestServe_SurvivesAReaderOfItsLogThatLeaves(t *testing.T) {
-	p, log := serveUnread(t, guarded(t))
-	_ = log.Close()
-	refuseMany(t, p)
-	p.awaitUpstreams(t)
-	if got := p.get(t, "greeter.pid", "ann").text(); got == "" {
-		t.Error("a get is not answered once nobody reads the log any more")
-	}
-	if code := p.stop(t); code != exitDone {
-		t.Errorf("exit code %d, want %d", code, exitDone)
+func TestServe_DoesNotWaitForAReaderOfItsLog(t *testing.T) {
+	for name, prepare := range map[string]func(log *os.File){
+		"that does not read": func(*os.File) {},
+		"that leaves":        func(log *os.File) { _ = log.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, log := serveUnread(t, guarded(t))
+			prepare(log)
+			for range 600 { // which is more than fits into a pipe, 64 KiB
+				if got := p.list(t, "bob"); got.status != 401 {
+					t.Fatalf("a wrong token gets status %d, want 401", got.status)
+				}
+			}
+			p.awaitUpstreams(t)
+			if got := p.get(t, "greeter.pid", "ann").text(); got == "" {
+				t.Error("a get is not answered")
+			}
+			if code := p.stop(t); code != exitDone {
+				t.Errorf("exit code %d, want %d", code, exitDone)
+			}
+		})
 	}
 }
 
 func TestStdio_EndsInOrder(t *testing.T) {
-	config := configure(t, map[string]string{"team.hcl": fmt.Sprintf(`team "greeters" {
-  upstream "greeter" { command = [%q] }
-}`, program(t, "greeter"))})
+	config := configure(t, map[string]string{"team.hcl": greeterTeam(t)})
 	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`
 	const get = `{"jsonrpc":"2.0","id":2,"method":"prompts/get","params":{"name":"greeter.pid"}}`
-	for name, leave := range map[string]func(*exec.Cmd, io.WriteCloser, io.ReadCloser){
-		"at SIGHUP": func(p *exec.Cmd, _ io.WriteCloser, _ io.ReadCloser) { _ = p.Process.Signal(syscall.SIGHUP) },
-		"when nobody reads its output": func(_ *exec.Cmd, in io.WriteCloser, out io.ReadCloser) {
-			_ = out.Close()
-			_, _ = io.WriteString(in, get+"\n")
+	for name, leave := range map[string]func(*testing.T, *stdioProcess){
+		"at SIGHUP": func(t *testing.T, p *stdioProcess) { p.signal(t, syscall.SIGHUP) },
+		"when nobody reads its output": func(_ *testing.T, p *stdioProcess) {
+			_ = p.out.Close()
+			_, _ = io.WriteString(p.in, get+"\n")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := exec.CommandContext(context.Background(), program(t, "promptweir"), "stdio", "--config", config)
-			in, err := p.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			out, err := p.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
 			var log bytes.Buffer
-			p.Stderr = &log
-			if err := p.Start(); err != nil {
-				t.Fatal(err)
-			}
-			defer p.Process.Kill() //nolint:errcheck // it has ended
-			if _, err := io.WriteString(in, initialize+"\n"+get+"\n"); err != nil {
-				t.Fatal(err)
-			}
+			p := startStdio(t, config, &log)
+			p.send(t, initialize)
+			p.receive(t)
 			child := 0
-			for lines := bufio.NewScanner(out); child == 0 && lines.Scan(); {
-				var response rpcResponse
-				if err := json.Unmarshal(lines.Bytes(), &response); err != nil {
-					t.Fatalf("%v: %s", err, lines.Bytes())
-				}
-				if response.Error != nil { // the upstream is slow to start, and clients do not wait for it for long
-					time.Sleep(10 * time.Millisecond)
-					if _, err := io.WriteString(in, get+"\n"); err != nil {
-						t.Fatal(err)
-					}
-				}
+			eventually(t, "the child answers", func() bool { // clients do not wait for long for an upstream that is slow to start
+				p.send(t, get)
+				response := p.receive(t)
 				child, _ = strconv.Atoi(response.text())
-			}
-			if child == 0 {
-				t.Fatalf("no child process:\n%s", log.String())
-			}
-			leave(p, in, out)
+				return child != 0
+			})
+			leave(t, p)
 			if err := p.Wait(); err != nil {
 				t.Errorf("the process ends with %v:\n%s", err, log.String())
 			}
@@ -159,56 +117,26 @@ func TestStdio_EndsInOrder(t *testing.T) {
 
 // A client that starts the gateway need not read its log to the end.
 func TestStdio_SurvivesAReaderOfItsLogThatLeaves(t *testing.T) {
-	config := configure(t, map[string]string{"team.hcl": fmt.Sprintf(`team "greeters" {
-  upstream "greeter" { command = [%q] }
-}`, program(t, "greeter"))})
-	p := exec.CommandContext(context.Background(), program(t, "promptweir"), "stdio", "--config", config, "--log-level", "debug")
-	in, err := p.StdinPipe()
+	log, stderr, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := p.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	log, err := p.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer p.Process.Kill() //nolint:errcheck // it has ended
-	lines := bufio.NewScanner(out)
+	p := startStdio(t, configure(t, map[string]string{"team.hcl": greeterTeam(t)}), stderr, "--log-level", "debug")
+	_ = stderr.Close()
 	// getPid returns the child's process ID, or 0 if it cannot be had at this moment.
-	getPid := func(id int) int {
+	getPid := func() int {
 		t.Helper()
-		if _, err := fmt.Fprintf(in, `{"jsonrpc":"2.0","id":%d,"method":"prompts/get","params":{"name":"greeter.pid",%s}}`+"\n", id, modernMeta); err != nil {
-			t.Fatal(err)
-		}
-		if !lines.Scan() {
-			t.Fatalf("it ended instead of answering: %v", lines.Err())
-		}
-		var response rpcResponse
-		if err := json.Unmarshal(lines.Bytes(), &response); err != nil {
-			t.Fatalf("%v: %s", err, lines.Bytes())
-		}
+		p.send(t, `{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"greeter.pid",`+modernMeta+"}}")
+		response := p.receive(t)
 		pid, _ := strconv.Atoi(response.text())
 		return pid
 	}
-	first := 0
-	eventually(t, "the child answers", func() bool { first = getPid(1); return first != 0 })
+	first, second := 0, 0
+	eventually(t, "the child answers", func() bool { first = getPid(); return first != 0 })
 	_ = log.Close()
-	child, err := os.FindProcess(first)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Kill(); err != nil { // which is logged
-		t.Fatal(err)
-	}
-	second := 0
-	eventually(t, "another child answers", func() bool { second = getPid(2); return second != 0 && second != first })
-	_ = in.Close()
+	kill(t, strconv.Itoa(first)) // which is logged
+	eventually(t, "another child answers", func() bool { second = getPid(); return second != 0 && second != first })
+	_ = p.in.Close()
 	if err := p.Wait(); err != nil {
 		t.Errorf("the process ends with %v", err)
 	}

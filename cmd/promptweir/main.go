@@ -52,7 +52,8 @@ func run(ctx context.Context, args []string, std streams) int {
 	case errors.Is(err, terminal.ErrInterrupted):
 		fmt.Fprintf(a.err, "promptweir: %v\n", err)
 		return (&serving.SignalError{Is: os.Interrupt}).ExitCode()
-	case !errors.Is(err, errReported):
+	}
+	if _, isReported := errors.AsType[*reportedError](err); !isReported {
 		fmt.Fprintf(a.err, "promptweir: %v\n", err)
 	}
 	return exitFailed
@@ -63,40 +64,30 @@ type usageError struct{ problem string }
 
 func (e *usageError) Error() string { return e.problem }
 
-// errReported is a failure that has already been printed.
-var errReported = errors.New("reported")
-
-// reportedError is errReported with its cause, for a client that does not see standard error.
+// reportedError is a failure that has already been printed. Its text is for a client that does not
+// see standard error.
 type reportedError struct{ cause error }
 
 func (e *reportedError) Error() string { return e.cause.Error() }
 
-// Is makes it errReported.
-func (e *reportedError) Is(target error) bool { return target == errReported }
+var errReported = &reportedError{errors.New("reported")}
 
 // newRoot returns the command line: the global flags and all commands.
 func newRoot(a *app) *cobra.Command {
-	var showVersion bool
 	root := &cobra.Command{
 		Use:           "promptweir",
+		Version:       thisBuild().String(),
 		Short:         "Serve the prompts of many MCP servers at one MCP endpoint",
 		Args:          cobra.ArbitraryArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
-			_, err := a.logger() // so that commands that log nothing reject wrong log flags too
-			return err
-		},
 		Example: "  promptweir validate --config promptweir\n" +
 			"  promptweir list --config promptweir\n" +
 			"  promptweir serve --config promptweir\n" +
 			"  promptweir get handbook.incident_report --url http://127.0.0.1:8080/mcp",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case len(args) > 0:
+			if len(args) > 0 {
 				return unknownCommand(cmd, args[0])
-			case showVersion:
-				return thisBuild().print(a.out)
 			}
 			return cmd.Help()
 		},
@@ -107,30 +98,29 @@ func newRoot(a *app) *cobra.Command {
 	root.SetErr(a.err)
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand())
-	root.Flags().BoolVar(&showVersion, "version", false,
-		"print the version, as the command version does")
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.Flags().Bool("version", false, "print the version, as the command version does")
 	flags := root.PersistentFlags()
-	a.flags = flags
+	a.flags, a.logLevel = flags, "info"
 	flags.StringVar(&a.config, "config", os.Getenv("PROMPTWEIR_CONFIG"),
 		"configuration at `PATH`, a file or a folder of *.hcl files (PROMPTWEIR_CONFIG)")
-	flags.StringVar(&a.logFormat, "log-format", "text",
-		"`FORMAT` of the log on standard error: text or json (default: coloured on a terminal)")
-	flags.Lookup("log-format").DefValue = "" // or help would name a second default
-	flags.StringVar(&a.logLevel, "log-level", "info",
-		"lowest `LEVEL` to log: debug, info, warn or error")
 	completeFlag(root, "config", aFile)
-	completeFlag(root, "log-format", oneOf("text", "json"))
-	completeFlag(root, "log-level", oneOf("debug", "info", "warn", "error"))
+	addChoice(root, flags, &a.logFormat, "log-format", "",
+		"`FORMAT` of the log on standard error: text or json (default: coloured on a terminal)",
+		"text", "json")
+	flags.Lookup("log-format").DefValue = "" // or help would name a second default
+	addChoice(root, flags, &a.logLevel, "log-level", "",
+		"lowest `LEVEL` to log: debug, info, warn or error", "debug", "info", "warn", "error")
 	// where nothing else is said
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
-	addGroups(root)
-	root.AddCommand(inGroup(groupServe, serveCommand(a), stdioCommand(a), drainCommand(a),
-		undrainCommand(a), healthcheckCommand(a))...)
-	root.AddCommand(inGroup(groupPrompts, listCommand(a), getCommand(a), explainCommand(a),
-		probeCommand(a))...)
-	root.AddCommand(inGroup(groupConfigure,
-		initCommand(a), importCommand(a), validateCommand(a), diffCommand(a), fmtCommand(a), lockCommand(a), tokenCommand(a), clientCommand(a),
-	)...)
+	// in the order in which people need them
+	addGroup(root, "Run a gateway:", serveCommand(a), stdioCommand(a), drainCommand(a),
+		undrainCommand(a), healthcheckCommand(a))
+	addGroup(root, "Look at prompts and servers:", listCommand(a), getCommand(a), explainCommand(a),
+		probeCommand(a))
+	addGroup(root, "Write and review a configuration:", initCommand(a), importCommand(a),
+		validateCommand(a), diffCommand(a), fmtCommand(a), lockCommand(a), tokenCommand(a),
+		clientCommand(a))
 	root.AddCommand(completionCommand(a), versionCommand(a))
 	return root
 }

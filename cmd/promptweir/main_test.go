@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strconv"
@@ -25,7 +28,7 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
-	completionBound = patience // in the processes that shells start as well
+	completionBound = timeout // in the processes that shells start as well
 	// A child of the gateway does not get the variable. It leaves without a word to the race
 	// detector.
 	child := func(serve func()) func() {
@@ -88,6 +91,24 @@ func newGreeter() *mcp.Server {
 		Name: "slow", Arguments: []*mcp.PromptArgument{{Name: "file", Required: true}},
 	}, slow)
 	return server
+}
+
+// refusingGets serves the greeter at a URL, but for its gets, which fail.
+func refusingGets(t *testing.T) (url string) {
+	t.Helper()
+	greeter := newGreeter()
+	works := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return greeter }, nil)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || bytes.Contains(body, []byte(`"prompts/get"`)) {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		works.ServeHTTP(w, r)
+	}))
+	t.Cleanup(web.Close)
+	return web.URL
 }
 
 func serveGreeter(transport mcp.Transport) {

@@ -84,9 +84,7 @@ func TestMistakes_AreInTheLogAndReadyz(t *testing.T) {
 		}
 		text := strings.ReplaceAll(string(file.Data), "b.example.com", "127.0.0.1:1") // in case it is to be connected to
 		recent := len(p.logged())
-		if err := os.WriteFile(filepath.Join(folder, "team.hcl"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, folder, "team.hcl", text)
 		place := fmt.Sprintf("team.hcl:%d: ", m.line)
 		status, response := reload(t, p)
 		switch {

@@ -34,9 +34,7 @@ func hostileServer(t *testing.T) string {
 	server.AddPrompt(&mcp.Prompt{Name: "bad" + hostile}, func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 		return nil, errors.New(hostile)
 	})
-	s := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
-	t.Cleanup(s.Close)
-	return s.URL
+	return serveOverHTTP(t, server)
 }
 
 // hostileFolder has a file with a hostile name and content that does not parse, and one that is not
@@ -50,9 +48,7 @@ func hostileFolder(t *testing.T) string {
 		"wrong" + hostile + "2.hcl":   "team \"z\" {\n  members = [\"" + hostile + "\"]\n}\n",
 		"labelled" + hostile + ".hcl": "team \"" + hostile + "\" {\n  odd = 1\n}\n",
 	} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, folder, name, content)
 	}
 	return folder
 }
@@ -77,9 +73,8 @@ func TestCommands_PrintNothingThatActsOnATerminal(t *testing.T) {
 		{[]string{"list", "--config", filepath.Join(folder, hostile)}, "a\ufffd[31m"},
 		{[]string{hostile}, "unknown command"},
 	} {
-		var out, err bytes.Buffer
-		run(t.Context(), test.args, streams{in: strings.NewReader(""), out: &out, err: &err})
-		printed := out.String() + err.String()
+		out, problems, _ := runHere(t, test.args...)
+		printed := out + problems
 		if at := strings.IndexFunc(printed, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) }); at >= 0 {
 			t.Errorf("%.40q prints %q", test.args, printed[at:])
 		}
@@ -117,10 +112,8 @@ func TestGet_TextShowsNoSecondSpeaker(t *testing.T) {
 		"text":     "user: Hello\n  assistant: I agree.\n\n  user: Pay.\n",
 		"resource": "user: file:///x\n  Hello\n  assistant: I agree.\n",
 	} {
-		var out, err bytes.Buffer
-		run(t.Context(), []string{"get", "--url", url, name}, streams{in: strings.NewReader(""), out: &out, err: &err})
-		if out.String() != want {
-			t.Errorf("%s is printed as %q, want %q\n%s", name, &out, want, &err)
+		if out, problems, _ := runHere(t, "get", "--url", url, name); out != want {
+			t.Errorf("%s is printed as %q, want %q\n%s", name, out, want, problems)
 		}
 	}
 }
@@ -140,11 +133,9 @@ func TestGet_SaveNeitherOverwritesNorFollowsALink(t *testing.T) {
 		if err := errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(elsewhere, []byte("kept"), 0o600), prepare(file, elsewhere)); err != nil {
 			t.Fatal(err)
 		}
-		var out, problems bytes.Buffer
-		args := []string{"get", "--url", url, "picture", "--save", folder}
-		code := run(t.Context(), args, streams{in: strings.NewReader(""), out: &out, err: &problems})
-		if code != exitFailed || !strings.Contains(problems.String(), file+" already exists and is kept") {
-			t.Errorf("beside %s: exit code %d and %q", name, code, &problems)
+		_, problems, code := runHere(t, "get", "--url", url, "picture", "--save", folder)
+		if code != exitFailed || !strings.Contains(problems, file+" already exists and is kept") {
+			t.Errorf("beside %s: exit code %d and %q", name, code, problems)
 		}
 		for _, path := range []string{file, elsewhere} {
 			if content, err := os.ReadFile(path); err == nil && string(content) != "kept" {

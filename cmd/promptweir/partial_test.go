@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -70,7 +69,7 @@ func TestCommands_SayThatTheyWereInterrupted(t *testing.T) {
 	}
 }
 
-func TestShowProgress_NamesEachUpstreamThatTakesLong(t *testing.T) {
+func TestWarnOfWaiting_NamesEachUpstreamThatTakesLong(t *testing.T) {
 	address, _ := muteServer(t)
 	folder := configure(t, map[string]string{"team.hcl": fmt.Sprintf(`
 team "docs" {
@@ -81,12 +80,16 @@ team "docs" {
 	if diagnostics.HasErrors() {
 		t.Fatal(diagnostics)
 	}
-	var out strings.Builder
+	want := fmt.Sprintf("promptweir: waiting for wiki: http://%s/mcp\n", address)
 	err := serving.With(t.Context(), cfg, gateway.Options{}, func(g *gateway.Gateway) error {
-		showProgress(context.Background(), &out, g)
+		eventually(t, "only the other one was tried", func() bool {
+			var out strings.Builder
+			(&app{err: &out}).warnOfWaiting(g.Snapshot())
+			return out.String() == want
+		})
 		return nil
 	})
-	if want := fmt.Sprintf("promptweir: waiting for wiki: http://%s/mcp\n", address); err != nil || out.String() != want {
-		t.Errorf("%v with %q, want %q", err, out.String(), want)
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -1,14 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -32,20 +30,19 @@ func probeCommand(a *app) *cobra.Command {
 	var oauth oauthFlags
 	command := &cobra.Command{
 		Use: "probe URL", Short: "Connect to an MCP server, list its prompts and get each of them",
-		Long: "Connect to an MCP server, list all pages of its prompts, and get each prompt with a placeholder for its required arguments.\n\n" +
-			"Each step prints a line. After a prompt that fails, the probe goes on, and exits with 1 at the end.",
+		Long: `Connect to an MCP server, list all pages of its prompts, and get each prompt with a
+placeholder for its required arguments.
+
+Each step prints a line. After a prompt that fails, the probe goes on, and exits with 1 at the
+end.`,
 		Example: "  promptweir probe http://127.0.0.1:9090/mcp\n" +
 			"  promptweir probe https://mcp.example.com/mcp --client-id weir --private-key key.pem",
 		SuggestFor: []string{"ping", "inspect", "test-server"},
-		Args:       takes(1, 1, "a server's URL"),
+		Args:       wantArgs(1, 1, "a server's URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			server, err := serverAt("probe", args[0], token)
 			if err != nil {
 				return err
-			}
-			if protocol != anyProtocol && !slices.Contains(wire.Revisions(), protocol) {
-				return &usageError{fmt.Sprintf("--protocol %q: use %s or one of %s", protocol,
-					anyProtocol, strings.Join(wire.Revisions(), ", "))}
 			}
 			server.Protocol = protocol
 			if server.OAuth, err = oauth.settings(token); err != nil {
@@ -55,12 +52,10 @@ func probeCommand(a *app) *cobra.Command {
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&token, "token", os.Getenv("PROMPTWEIR_TOKEN"),
-		"bearer `TOKEN` for the server (PROMPTWEIR_TOKEN)")
-	flags.Lookup("token").DefValue = "" // so that help does not show a secret from the environment
-	flags.StringVar(&protocol, "protocol", anyProtocol,
-		"speak only this `REVISION` of the protocol")
-	completeFlag(command, "protocol", oneOf(append([]string{anyProtocol}, wire.Revisions()...)...))
+	addSecret(flags, &token, "token", "PROMPTWEIR_TOKEN", "bearer `TOKEN` for the server")
+	addChoice(command, flags, &protocol, "protocol", "",
+		"speak only this `REVISION` of the protocol",
+		append([]string{anyProtocol}, wire.Revisions()...)...)
 	addOutput(command, &output, formatText, formatJSON)
 	oauth.addTo(command)
 	return command
@@ -90,26 +85,21 @@ type probedPrompt struct {
 // probe connects to a server, lists its prompts, gets each of them, and prints the outcome of each
 // step, or all of them as JSON in the end.
 func probe(ctx context.Context, a *app, server config.Upstream, asJSON bool) error {
-	logger, err := a.quietLogger()
-	if err != nil {
-		return err
-	}
 	p := prober{
 		timeout: server.Timeout, out: a.out,
 		found: probed{Server: server.Name, Pages: []int{}, Prompts: []probedPrompt{}},
 	}
-	if !asJSON {
-		return p.probe(ctx, server, clientOptions(logger))
+	if asJSON {
+		p.out = io.Discard
 	}
-	p.out = io.Discard
-	err = p.probe(ctx, server, clientOptions(logger))
+	err := p.probe(ctx, server, clientOptions(a.quietLogger()))
+	if !asJSON {
+		return err
+	}
 	if err != nil {
 		p.found.Error = err.Error()
 	}
-	if err := terminal.PrintJSON(a.out, p.found); err != nil {
-		return err
-	}
-	return err
+	return cmp.Or(terminal.PrintJSON(a.out, p.found), err)
 }
 
 // prober sends requests to a server one at a time and prints their outcomes.
@@ -133,8 +123,7 @@ func (p *prober) probe(ctx context.Context, server config.Upstream, options clie
 	p.found.Revision, p.found.Transport = p.session.Revision, string(p.session.Transport())
 	p.found.Capabilities = json.RawMessage(p.session.Declared.JSON)
 	fmt.Fprintf(p.out, "connected: revision %s over %s\n", p.found.Revision, p.found.Transport)
-	fmt.Fprintf(p.out, "capabilities: %s\n", terminal.OneLine(string(p.found.Capabilities),
-		terminal.MaxReport))
+	fmt.Fprintf(p.out, "capabilities: %s\n", terminal.OneLine(string(p.found.Capabilities)))
 
 	definitions, err := p.list(ctx)
 	if err != nil {
@@ -179,9 +168,14 @@ func (p *prober) list(ctx context.Context) (definitions []jsontext.Value, err er
 		if err != nil {
 			return nil, fmt.Errorf("%s: page %d: %w", wire.PromptsList, number+1, err)
 		}
-		page, description, err := promptsOf(result)
-		if err != nil {
-			return nil, fmt.Errorf("%s: page %d: %w", wire.PromptsList, number+1, err)
+		// A server that has not declared prompts need not send the member.
+		page, description := []jsontext.Value(nil), "no prompts in the result"
+		if prompts := result.Get("prompts"); prompts != nil {
+			if page, err = wire.ParseArray(prompts); err != nil {
+				return nil, fmt.Errorf("%s: page %d: prompts is not an array", wire.PromptsList,
+					number+1)
+			}
+			description = terminal.Count(len(page), "prompt")
 		}
 		fmt.Fprintf(p.out, "%s: page %d, %s\n", wire.PromptsList, number+1, description)
 		definitions = append(definitions, page...)
@@ -200,44 +194,20 @@ func (p *prober) list(ctx context.Context) (definitions []jsontext.Value, err er
 	return nil, fmt.Errorf("%s: more than %d pages", wire.PromptsList, maxProbedPages)
 }
 
-// promptsOf returns the definitions of a page, and a description of them. A missing prompts member
-// is not an error: a server that has not declared prompts need not send it.
-func promptsOf(page wire.Object) (definitions []jsontext.Value, description string, err error) {
-	prompts := page.Get("prompts")
-	if prompts == nil {
-		return nil, "no prompts in the result", nil
-	}
-	definitions, err = wire.ParseArray(prompts)
-	if err != nil {
-		return nil, "", errors.New("prompts is not an array")
-	}
-	return definitions, terminal.Count(len(definitions), "prompt"), nil
-}
-
 // get gets a prompt with placeholders for its required arguments, and prints the outcome.
 func (p *prober) get(ctx context.Context, definition jsontext.Value) error {
-	var prompt struct {
-		Name      string
-		Arguments []struct {
-			Name     string
-			Required bool
-		}
-	}
-	if err := json.Unmarshal(definition, &prompt); err != nil {
+	prompt, err := parseDefinition(definition)
+	if err != nil {
 		return p.printFailure(wire.PromptsGet, "", fmt.Errorf("definition: %w", err))
 	}
-	params := wire.Object{}.With("name", wire.Quote(prompt.Name))
 	var arguments wire.Object
-	for _, argument := range prompt.Arguments {
-		if argument.Required {
-			arguments = arguments.With(argument.Name, wire.Quote(placeholder))
+	for _, a := range prompt.Arguments {
+		if a.Required {
+			arguments = arguments.With(a.Name, wire.Quote(placeholder))
 		}
 	}
-	if arguments != nil {
-		params = params.With("arguments", arguments.JSON())
-	}
-	step := wire.PromptsGet + " " + terminal.OneLine(prompt.Name, len(prompt.Name))
-	result, err := p.call(ctx, wire.PromptsGet, prompt.Name, params)
+	step := wire.PromptsGet + " " + terminal.Line(prompt.Name)
+	result, err := p.call(ctx, wire.PromptsGet, prompt.Name, getParams(prompt.Name, arguments))
 	if err != nil {
 		_ = p.printFailure(step, prompt.Name, err)
 		if sdk := client.RefusedServerRequest(err); sdk != "" {
@@ -258,7 +228,7 @@ func (p *prober) get(ctx context.Context, definition jsontext.Value) error {
 
 func (p *prober) printFailure(step, name string, err error) error {
 	p.found.Prompts = append(p.found.Prompts, probedPrompt{Name: name, Error: err.Error()})
-	fmt.Fprintf(p.out, "%s: failed: %s\n", step, terminal.OneLine(err.Error(), terminal.MaxReport))
+	fmt.Fprintf(p.out, "%s: failed: %s\n", step, terminal.OneLine(err.Error()))
 	return err
 }
 

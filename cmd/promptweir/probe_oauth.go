@@ -19,10 +19,8 @@ func (f *oauthFlags) addTo(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringVar(&f.id, "client-id", "",
 		"get a token as this OAuth `CLIENT`, from the authorization server that the MCP server names")
-	flags.StringVar(&f.secret, "client-secret", os.Getenv("PROMPTWEIR_CLIENT_SECRET"),
-		"`SECRET` of the client (PROMPTWEIR_CLIENT_SECRET)")
-	// so that help does not show a secret from the environment
-	flags.Lookup("client-secret").DefValue = ""
+	addSecret(flags, &f.secret, "client-secret", "PROMPTWEIR_CLIENT_SECRET",
+		"`SECRET` of the client")
 	flags.StringVar(&f.keyFile, "private-key", "",
 		"PEM `FILE` with a key that signs for the client, instead of a secret")
 	completeFlag(command, "private-key", aFile)
@@ -66,7 +64,6 @@ func (p *prober) discoverAuthorization(ctx context.Context, server config.Upstre
 	o := server.OAuth
 	o.TokenURL, o.Issuer, o.Scopes, o.Resource = found.TokenURL, found.Issuer, found.Scopes, found.Resource
 	p.found.Authorization = found.Issuer
-	_, err = fmt.Fprintf(p.out, "authorization server: %s\n",
-		terminal.OneLine(found.Issuer, terminal.MaxReport))
+	_, err = fmt.Fprintf(p.out, "authorization server: %s\n", terminal.OneLine(found.Issuer))
 	return err
 }

@@ -5,8 +5,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,15 +23,15 @@ import (
 	"github.com/promptweir/promptweir/gateway/admin"
 )
 
-// patience is how long a test waits for something that takes milliseconds on an idle machine.
-const patience = time.Minute
+// timeout is how long a test waits for something that takes milliseconds on an idle machine.
+const timeout = time.Minute
 
 // eventually waits until check returns true.
 func eventually(t *testing.T, what string, check func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !check(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(timeout); !check(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not true after %v: %s", patience, what)
+			t.Fatalf("not true after %v: %s", timeout, what)
 		}
 	}
 }
@@ -63,11 +66,35 @@ func configure(t *testing.T, files map[string]string) string {
 	folder := t.TempDir()
 	files["listen.hcl"] = anyPort
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, folder, name, text)
 	}
 	return folder
+}
+
+// greeterTeam is the file of a team with a greeter.
+func greeterTeam(t *testing.T) string {
+	t.Helper()
+	return fmt.Sprintf("team \"greeters\" {\n  upstream \"greeter\" { command = [%q] }\n}\n", program(t, "greeter"))
+}
+
+// webTeam is the file of a team with a server at a URL.
+func webTeam(url string) string {
+	return fmt.Sprintf("team \"greeters\" {\n  upstream \"web\" { url = %q }\n}\n", url)
+}
+
+func writeFile(t *testing.T, folder, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runHere runs a command in this process.
+func runHere(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(t.Context(), args, streams{in: strings.NewReader(""), out: &out, err: &errs})
+	return out.String(), errs.String(), code
 }
 
 // gatewayProcess is promptweir serve as a process of its own.
@@ -101,36 +128,55 @@ func serveWith(t *testing.T, flags []string, config string, env ...string) *gate
 // different.
 func startGateway(t *testing.T, program, config string, prepare func(*gatewayProcess)) *gatewayProcess {
 	t.Helper()
-	// Not t.Context(), which ends before the cleanup below.
-	command := exec.CommandContext(context.Background(), program, "serve", "--config", config, "--log-format", "json")
-	p := &gatewayProcess{Cmd: command, eof: make(chan struct{})}
-	p.Env = os.Environ()
+	p := newGatewayProcess(program, config)
 	prepare(p)
-	stderr, err := p.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
-	listening := make(chan struct{})
-	go p.read(stderr, listening)
 	t.Cleanup(func() {
-		_ = p.Process.Kill()
-		<-p.eof
-		_ = p.Wait()
+		p.kill()
 		if t.Failed() {
 			t.Logf("log of the gateway:\n%s", p.logged())
 		}
 	})
-	select {
-	case <-listening:
-	case <-p.eof:
-		t.Fatalf("the gateway did not start:\n%s", p.logged())
-	case <-time.After(patience):
-		t.Fatalf("the gateway did not listen:\n%s", p.logged())
+	if err := p.launch(); err != nil {
+		t.Fatal(err)
 	}
 	return p
+}
+
+func newGatewayProcess(program, config string) *gatewayProcess {
+	// It ends with the test's cleanup, which comes after that of its context.
+	command := exec.CommandContext(context.Background(), program, "serve", "--config", config, "--log-format", "json")
+	command.Env = os.Environ()
+	return &gatewayProcess{Cmd: command, eof: make(chan struct{})}
+}
+
+// launch starts the process, and waits until it listens.
+func (p *gatewayProcess) launch() error {
+	stderr, err := p.StderrPipe()
+	if err != nil {
+		return err
+	}
+	if err := p.Start(); err != nil {
+		return err
+	}
+	listening := make(chan struct{})
+	go p.read(stderr, listening)
+	select {
+	case <-listening:
+		return nil
+	case <-p.eof:
+		return errors.New("the gateway did not start:\n" + p.logged())
+	case <-time.After(timeout):
+		return errors.New("the gateway did not listen:\n" + p.logged())
+	}
+}
+
+func (p *gatewayProcess) kill() {
+	if p.Process == nil {
+		return
+	}
+	_ = p.Process.Kill()
+	<-p.eof
+	_ = p.Wait()
 }
 
 // read collects the log, and takes the addresses of the listeners from it.
@@ -140,12 +186,20 @@ func (p *gatewayProcess) read(stderr io.Reader, listening chan<- struct{}) {
 		p.mu.Lock()
 		p.log.WriteString(lines.Text() + "\n")
 		p.mu.Unlock()
-		var record struct{ Msg, Endpoint, Admin string }
-		if json.Unmarshal(lines.Bytes(), &record) == nil && record.Msg == "listening" {
-			p.endpoint, p.admin = record.Endpoint, record.Admin
+		if p.readAddresses(lines.Bytes()) {
 			close(listening)
 		}
 	}
+}
+
+// readAddresses takes the addresses of the listeners from a record of the log, if that has them.
+func (p *gatewayProcess) readAddresses(line []byte) bool {
+	var record struct{ Msg, Endpoint, Admin string }
+	if json.Unmarshal(line, &record) != nil || record.Msg != "listening" {
+		return false
+	}
+	p.endpoint, p.admin = record.Endpoint, record.Admin
+	return true
 }
 
 func (p *gatewayProcess) logged() string {
@@ -190,12 +244,23 @@ func (p *gatewayProcess) awaitUpstreams(t *testing.T) {
 	})
 }
 
+// awaitStatus waits until a page of the admin listener has a status.
+func (p *gatewayProcess) awaitStatus(t *testing.T, path string, want int) {
+	t.Helper()
+	eventually(t, fmt.Sprint(path, " is ", want), func() bool { status, _ := p.page(t, path); return status == want })
+}
+
+func (p *gatewayProcess) signal(t *testing.T, signal os.Signal) {
+	t.Helper()
+	if err := p.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // stop sends SIGTERM, waits for the process to end and returns its exit code.
 func (p *gatewayProcess) stop(t *testing.T) int {
 	t.Helper()
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	p.signal(t, syscall.SIGTERM)
 	return p.end(t)
 }
 
@@ -204,11 +269,66 @@ func (p *gatewayProcess) end(t *testing.T) int {
 	t.Helper()
 	select {
 	case <-p.eof:
-	case <-time.After(patience):
-		t.Fatalf("still running after %v:\n%s", patience, p.logged())
+	case <-time.After(timeout):
+		t.Fatalf("still running after %v:\n%s", timeout, p.logged())
 	}
 	_ = p.Wait() // its error repeats the exit code
 	return p.ProcessState.ExitCode()
+}
+
+// stdioProcess is promptweir stdio as a process of its own.
+type stdioProcess struct {
+	*exec.Cmd
+
+	in    io.WriteCloser
+	out   io.ReadCloser
+	lines *bufio.Scanner // of out
+}
+
+func startStdio(t *testing.T, config string, log io.Writer, flags ...string) *stdioProcess {
+	t.Helper()
+	args := append([]string{"stdio", "--config", config}, flags...)
+	p := &stdioProcess{Cmd: exec.CommandContext(context.Background(), program(t, "promptweir"), args...)}
+	p.Stderr = log
+	var err error
+	if p.in, err = p.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if p.out, err = p.StdoutPipe(); err != nil {
+		t.Fatal(err)
+	}
+	p.lines = bufio.NewScanner(p.out)
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Process.Kill() })
+	return p
+}
+
+func (p *stdioProcess) send(t *testing.T, message string) {
+	t.Helper()
+	if _, err := io.WriteString(p.in, message+"\n"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// receive returns the next response.
+func (p *stdioProcess) receive(t *testing.T) (response rpcResponse) {
+	t.Helper()
+	if !p.lines.Scan() {
+		t.Fatalf("it ended instead of answering: %v", p.lines.Err())
+	}
+	if err := json.Unmarshal(p.lines.Bytes(), &response); err != nil {
+		t.Fatalf("%v: %s", err, p.lines.Bytes())
+	}
+	return response
+}
+
+func (p *stdioProcess) signal(t *testing.T, signal os.Signal) {
+	t.Helper()
+	if err := p.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // rpcResponse is the JSON-RPC response to a request, with its HTTP status, header and body.
@@ -260,25 +380,37 @@ func (p *gatewayProcess) postMeta(t *testing.T, meta, method, name, params, toke
 		meta += ","
 	}
 	body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + meta + strings.TrimPrefix(params, "{") + `}`
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.endpoint, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	r.Header.Set("Mcp-Protocol-Version", "2026-07-28")
-	r.Header.Set("Mcp-Method", method)
+	r := modernRequest(t.Context(), p.endpoint, method, body, token)
 	if name != "" {
 		r.Header.Set("Mcp-Name", name)
-	}
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return response
+}
+
+// modernRequest returns a request of the modern era. An empty token is none.
+func modernRequest(ctx context.Context, url, method, body, token string) *http.Request {
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	r.RequestURI = "" // it is not one that a server has received
+	for name, value := range map[string]string{
+		"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+		"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method,
+	} {
+		r.Header.Set(name, value)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	return r
+}
+
+// subscribe opens a stream that says when prompts change.
+func (p *gatewayProcess) subscribe(t *testing.T, token string) *http.Response {
+	t.Helper()
+	return p.post(t, "subscriptions/listen", "", `{"notifications":{"promptsListChanged":true}}`, token)
 }
 
 func (p *gatewayProcess) call(t *testing.T, method, name, params, token string) *rpcResponse {

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io"
 	"io/fs"
 	"maps"
 	"net/http"
@@ -20,7 +18,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/pflag"
 )
 
@@ -163,18 +160,6 @@ func TestReadme_HasEveryMetricWithItsLabels(t *testing.T) {
 // record.
 func eventfulPage(t *testing.T) (text string) {
 	t.Helper()
-	greeter := newGreeter()
-	works := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return greeter }, nil)
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil || bytes.Contains(body, []byte(`"prompts/get"`)) {
-			w.WriteHeader(http.StatusInternalServerError)
-			return
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		works.ServeHTTP(w, r)
-	}))
-	t.Cleanup(web.Close)
 	down := httptest.NewServer(http.NotFoundHandler())
 	down.Close()
 	folder := configure(t, map[string]string{
@@ -190,13 +175,11 @@ team "greeters" {
   }
   upstream "down" { url = %q }
   prompt "child.none" { title = "a report: there is no such prompt" }
-}`, program(t, "greeter"), web.URL, down.URL),
+}`, program(t, "greeter"), refusingGets(t), down.URL),
 	})
 	shared := "cluster { store = \"redis://127.0.0.1:1\" }" + // which is away
 		strings.Replace(anyPort, "gateway {", "gateway {\n  cursor_keys = [base64encode(\"0123456789abcdef0123456789abcdef\")]", 1)
-	if err := os.WriteFile(filepath.Join(folder, "listen.hcl"), []byte(shared), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, folder, "listen.hcl", shared)
 	p := serve(t, folder)
 	eventually(t, "both upstreams listed", func() bool {
 		return strings.Contains(p.list(t, "red").names(), "child.hello child.pid child.slow child.wip_bye web.hello")
@@ -206,7 +189,7 @@ team "greeters" {
 	for _, token := range []string{"red", "blue", "red", "blue"} {                    // an upstream that does not answer; one caller alone opens no breaker
 		p.get(t, "web.pid", token)
 	}
-	stream := p.post(t, "subscriptions/listen", "", `{"notifications":{"promptsListChanged":true}}`, "red")
+	stream := p.subscribe(t, "red")
 	defer stream.Body.Close()
 	hide := []byte("hide \"bye\" { prompts = [\"*.wip_bye\"] }\n")
 	if err := os.WriteFile(filepath.Join(folder, "hide.hcl"), hide, 0o600); err != nil { // a change that the stream is told of
@@ -352,7 +335,11 @@ func loggedMessages(t *testing.T) map[string]bool {
 func TestReadme_HasEveryVariable(t *testing.T) {
 	want := map[string]bool{"OTEL_*": true, "GOMEMLIMIT": true, "NOTIFY_SOCKET": true} // read by libraries and the runtime
 	for _, call := range nodes[*ast.CallExpr](t) {
-		if name, ok := literal(first(call.Args)); ok && called(call) == "Getenv" && !strings.HasPrefix(name, "OTEL_") {
+		name, ok := literal(first(call.Args))
+		if called(call) == "addSecret" {
+			name, ok = literal(call.Args[3])
+		}
+		if ok && slices.Contains([]string{"Getenv", "addSecret"}, called(call)) && !strings.HasPrefix(name, "OTEL_") {
 			want[name] = true
 		}
 	}

@@ -44,21 +44,10 @@ func TestServe_ReloadsItsConfiguration(t *testing.T) {
 
 	reloads := func() int { return strings.Count(p.logged(), `"configuration reloaded"`) }
 	eventually(t, "all reloads are in the log", func() bool { return reloads() == 3 })
-	if err := p.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	p.signal(t, syscall.SIGHUP)
 	eventually(t, "SIGHUP reloads", func() bool { return reloads() == 4 })
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.admin+"/-/reload", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		t.Errorf("POST /-/reload: status %d", response.StatusCode)
+	if status, text := reload(t, p); status != http.StatusOK {
+		t.Errorf("POST /-/reload: status %d, %s", status, text)
 	}
 	eventually(t, "POST /-/reload reloads", func() bool { return reloads() == 5 })
 	if now := p.get(t, "child.pid", "").text(); now != child {
@@ -66,5 +55,45 @@ func TestServe_ReloadsItsConfiguration(t *testing.T) {
 	}
 	if code := p.stop(t); code != 0 {
 		t.Errorf("exit code %d", code)
+	}
+}
+
+// A team whose file has mistakes keeps what it has, where there is something that still fits. Everybody who checks, starts or
+// reloads a configuration is told for each team.
+func TestMistakes_OfATeamAreSaidWithWhatItKeeps(t *testing.T) {
+	state := t.TempDir()
+	folder := configure(t, map[string]string{
+		"a.hcl": "team \"a\" {\n  upstream \"notes\" { files = [\"*.md\"] }\n}\n", "note.md": "A note.",
+	})
+	writeFile(t, folder, "listen.hcl", strings.Replace(anyPort, "gateway {", fmt.Sprintf("gateway {\n  state_dir = %q", state), 1))
+	p := serve(t, folder)
+	eventually(t, "the texts in use are saved", func() bool { saved, _ := filepath.Glob(state + "/*.lastgood"); return len(saved) > 0 })
+	p.stop(t)
+	writeFile(t, folder, "a.hcl", `team "a" { colour = 1 }`)
+	writeFile(t, folder, "b.hcl", `team "b" { colour = 1 }`)
+	const (
+		kept = `"a.hcl" (a) has mistakes: the text in use is kept, everything else takes effect.`
+		out  = `"b.hcl" (b) has mistakes: nothing of it is in use, everything else takes effect.`
+	)
+	for _, flags := range [][]string{nil, {"--live"}, {"-o", "github"}, {"--live", "-o", "github"}} {
+		stdout, stderr, code := runHere(t, append([]string{"validate", "--config", folder}, flags...)...)
+		said := strings.Join(strings.Fields(stdout+stderr), " ") // diagnostics are wrapped
+		if code != exitFailed || !strings.Contains(said, kept) || !strings.Contains(said, out) {
+			t.Errorf("validate %q: exit code %d, and says %s", flags, code, said)
+		}
+	}
+	p = serve(t, folder)
+	if !strings.Contains(p.logged(), `"kept":"a.hcl","out":"b.hcl"`) {
+		t.Errorf("the log of the start does not say it:\n%s", p.logged())
+	}
+	_, reloaded := reload(t, p)
+	_, readiness := p.page(t, "/readyz")
+	for _, want := range []string{`"a": "kept"`, `"b": "out"`} {
+		if !strings.Contains(readiness, want) {
+			t.Errorf("/readyz lacks %s: %s", want, readiness)
+		}
+	}
+	if !strings.Contains(reloaded, "kept") || !strings.Contains(reloaded, "out") {
+		t.Errorf("the response to a reload does not say it: %s", reloaded)
 	}
 }

@@ -17,9 +17,11 @@ func serveCommand(a *app) *cobra.Command {
 	var profiled bool
 	command := &cobra.Command{
 		Use: "serve", Short: "Serve the MCP endpoint over HTTP until SIGINT or SIGTERM",
-		Args: takes(0, 0, ""),
-		Long: "Serve the MCP endpoint over HTTP until SIGINT or SIGTERM.\n\n" +
-			"The gateway reloads its configuration when one of its files changes, on SIGHUP, and on POST /-/reload at the admin listener.",
+		Args: wantArgs(0, 0, ""),
+		Long: `Serve the MCP endpoint over HTTP until SIGINT or SIGTERM.
+
+The gateway reloads its configuration when one of its files changes, on SIGHUP, and on POST
+/-/reload at the admin listener.`,
 		Example: "  promptweir serve --config promptweir\n" +
 			"  promptweir serve --config gateway.hcl --log-format json --log-level warn",
 		SuggestFor: []string{"start", "run", "server", "up"},
@@ -41,10 +43,11 @@ func stdioCommand(a *app) *cobra.Command {
 	var as string
 	command := &cobra.Command{
 		Use: "stdio", Short: "Serve one client over standard input and output",
-		Args: takes(0, 0, ""),
-		Long: "Serve one client over standard input and output.\n\n" +
-			"The gateway reloads its configuration when one of its files changes. If the configuration has an auth block, the " +
-			"client's principal comes from --as, or from the bearer token in PROMPTWEIR_TOKEN.",
+		Args: wantArgs(0, 0, ""),
+		Long: `Serve one client over standard input and output.
+
+The gateway reloads its configuration when one of its files changes. If the configuration has an
+auth block, the client's principal comes from --as, or from the bearer token in PROMPTWEIR_TOKEN.`,
 		Example: "  promptweir stdio --config promptweir\n" +
 			"  promptweir stdio --config promptweir --as user:alice,group:payments --log-level error",
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -3,11 +3,9 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -18,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -39,8 +38,13 @@ team "greeters" {
 	eventually(t, "all prompts listed", func() bool { return p.list(t, "").names() == all })
 	child := p.get(t, "child.pid", "").text()
 
-	load := startLoad(t, p, "child", "steady", "web")
-	load.wait(t, "steady", 20)
+	steady, stop := startLoad(t, p, "child", "steady", "web")
+	awaitMore := func() {
+		t.Helper()
+		before := steady.Load()
+		eventually(t, "load on steady", func() bool { return steady.Load() >= before+20 })
+	}
+	awaitMore()
 	kill(t, child)
 	if err := web.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -50,7 +54,7 @@ team "greeters" {
 		t.Errorf("with two upstreams down the list is %q, want %q", names, all)
 	}
 	eventually(t, "a get to the dead web fails", func() bool { return p.get(t, "web.pid", "").Error != nil })
-	load.wait(t, "steady", 20)
+	awaitMore()
 
 	back := time.Now()
 	web, _ = daemon(t, address)
@@ -62,7 +66,7 @@ team "greeters" {
 	if took := time.Since(back); took > 15*time.Second {
 		t.Errorf("both answered again %v after their return, want at most 15s", took)
 	}
-	load.stop()
+	stop()
 }
 
 func kill(t *testing.T, pid string) {
@@ -86,63 +90,35 @@ func exists(pid int) bool {
 	return err == nil && !errors.Is(process.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
-// load is one client per upstream that gets a prompt in a loop.
-type load struct {
-	stopped chan struct{}
-	work    sync.WaitGroup
-
-	mu    sync.Mutex
-	count map[string]int
-}
-
-// startLoad starts the clients. Gets from steady must succeed; others may fail, but only with a
-// dead upstream's error.
-func startLoad(t *testing.T, p *gatewayProcess, upstreams ...string) *load {
+// startLoad starts a client for each upstream, which gets a prompt in a loop until stop is called.
+// Gets from steady must succeed, and are counted; others may fail, but only with a dead upstream's
+// error.
+func startLoad(t *testing.T, p *gatewayProcess, upstreams ...string) (steady *atomic.Int64, stop func()) {
 	t.Helper()
-	l := &load{stopped: make(chan struct{}), count: map[string]int{}}
+	var isOver atomic.Bool
+	var work sync.WaitGroup
+	steady = new(atomic.Int64)
 	for _, upstream := range upstreams {
-		l.work.Go(func() {
-			for {
-				select {
-				case <-l.stopped:
-					return
-				default:
-				}
+		work.Go(func() {
+			for !isOver.Load() {
 				got := p.get(t, upstream+".hello", "", "who", "you")
 				switch {
 				case got.text() == "Hello, you":
 				case upstream == "steady" || got.Error == nil || got.Error.Code != -32603 || got.Error.Data.Upstream != upstream:
 					t.Errorf("get of %s.hello: %s", upstream, got.body)
 				}
-				l.mu.Lock()
-				l.count[upstream]++
-				l.mu.Unlock()
+				if upstream == "steady" {
+					steady.Add(1)
+				}
 			}
 		})
 	}
-	t.Cleanup(l.stop)
-	return l
-}
-
-// wait waits until that many more gets of an upstream have ended.
-func (l *load) wait(t *testing.T, upstream string, more int) {
-	t.Helper()
-	ended := func() int {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return l.count[upstream]
+	stop = func() {
+		isOver.Store(true)
+		work.Wait()
 	}
-	before := ended()
-	eventually(t, "load on "+upstream, func() bool { return ended() >= before+more })
-}
-
-func (l *load) stop() {
-	select {
-	case <-l.stopped:
-	default:
-		close(l.stopped)
-	}
-	l.work.Wait()
+	t.Cleanup(stop)
+	return steady, stop
 }
 
 func TestServe_ShowsEachTokenItsTeamsPrompts(t *testing.T) {
@@ -212,13 +188,10 @@ func TestServe_DrainsOnSignal(t *testing.T) {
 
 func drainsOnSignal(t *testing.T, signal syscall.Signal) {
 	t.Helper()
-	p := serve(t, configure(t, map[string]string{"team.hcl": fmt.Sprintf(`
-team "greeters" {
-  upstream "greeter" { command = [%q] }
-}`, program(t, "greeter"))}))
+	p := serve(t, configure(t, map[string]string{"team.hcl": greeterTeam(t)}))
 	p.awaitUpstreams(t)
 	child := p.get(t, "greeter.pid", "").text()
-	listen := p.post(t, "subscriptions/listen", "", `{"notifications":{"promptsListChanged":true}}`, "")
+	listen := p.subscribe(t, "")
 	defer listen.Body.Close()
 	events := bufio.NewScanner(listen.Body)
 	if event := nextEvent(events); !strings.Contains(event, "notifications/subscriptions/acknowledged") {
@@ -229,9 +202,7 @@ team "greeters" {
 	go func() { inFlight <- p.get(t, "greeter.slow", "", "file", file) }()
 	eventually(t, "the slow get is in flight", func() bool { _, err := os.Stat(file); return err == nil })
 
-	if err := p.Process.Signal(signal); err != nil {
-		t.Fatal(err)
-	}
+	p.signal(t, signal)
 	if event := nextEvent(events); !strings.Contains(event, `"result":{"resultType":"complete"`) {
 		t.Errorf("the stream ends with %q, want its result", event)
 	}
@@ -259,24 +230,22 @@ team "greeters" {
 // draining returns a configuration in which the end takes as long as the attributes say.
 func draining(t *testing.T, attributes string) string {
 	t.Helper()
-	folder := configure(t, map[string]string{"team.hcl": fmt.Sprintf("team \"greeters\" {\n  upstream \"greeter\" { command = [%q] }\n}", program(t, "greeter"))})
-	text := "gateway {\n  listen = \"127.0.0.1:0\"\n" + attributes + "\n}\nadmin { listen = \"127.0.0.1:0\" }\n"
-	if err := os.WriteFile(filepath.Join(folder, "listen.hcl"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	folder := configure(t, map[string]string{"team.hcl": greeterTeam(t)})
+	text := strings.Replace(anyPort, `drain_delay = "0s"`, attributes, 1)
+	writeFile(t, folder, "listen.hcl", text)
 	return folder
 }
 
-func TestServe_AnnouncesItsEnd(t *testing.T) {
-	p := serve(t, draining(t, `drain_delay = "1h"`))
-	listen := p.post(t, "subscriptions/listen", "", `{"notifications":{"promptsListChanged":true}}`, "")
+// Clients are served as before until the delay is over, by the configuration of that moment.
+func TestServe_AnnouncesItsEndAndServesUntilThen(t *testing.T) {
+	folder := draining(t, `drain_delay = "1h"`)
+	p := serve(t, folder)
+	listen := p.subscribe(t, "")
 	defer listen.Body.Close()
-	eventually(t, "ready", func() bool { status, _ := p.page(t, "/readyz"); return status == http.StatusOK })
+	p.awaitStatus(t, "/readyz", http.StatusOK)
 	p.awaitUpstreams(t)
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "unready", func() bool { status, _ := p.page(t, "/readyz"); return status == http.StatusServiceUnavailable })
+	p.signal(t, syscall.SIGTERM)
+	p.awaitStatus(t, "/readyz", http.StatusServiceUnavailable)
 	if _, body := p.page(t, "/readyz"); !strings.Contains(body, `"draining": true`) {
 		t.Errorf("/readyz is %s", body)
 	}
@@ -284,39 +253,21 @@ func TestServe_AnnouncesItsEnd(t *testing.T) {
 	if got := p.get(t, "greeter.pid", "").text(); got == "" {
 		t.Error("a client that connects after SIGTERM is not served")
 	}
-	if code := p.stop(t); code != -1 { // the second signal
-		t.Errorf("exit code %d, want an end by the signal", code)
-	}
-}
-
-// A prompt that is hidden meanwhile must not be shown for the rest of the delay.
-func TestServe_ReloadsBeforeItsEnd(t *testing.T) {
-	folder := draining(t, `drain_delay = "1h"`)
-	p := serve(t, folder)
-	listen := p.post(t, "subscriptions/listen", "", `{"notifications":{"promptsListChanged":true}}`, "")
-	defer listen.Body.Close()
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "unready", func() bool { status, _ := p.page(t, "/readyz"); return status == http.StatusServiceUnavailable })
-	hide := "hide \"all\" { prompts = [\"*\"] }\n"
-	if err := os.WriteFile(filepath.Join(folder, "hide.hcl"), []byte(hide), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, folder, "hide.hcl", "hide \"all\" { prompts = [\"*\"] }\n")
 	eventually(t, "the reload", func() bool { return strings.Contains(p.logged(), "configuration reloaded") })
 	if got := p.get(t, "greeter.pid", ""); got.Error == nil {
 		t.Errorf("a prompt that is hidden now is got: %s", got.text())
 	}
-	p.stop(t)
+	if code := p.stop(t); code != -1 { // the second signal
+		t.Errorf("exit code %d, want an end by the signal", code)
+	}
 }
 
 // A load balancer may send a client at any moment until it has noticed, also where none has ever
 // been connected.
 func TestServe_KeepsItsDelayWhoeverWasConnected(t *testing.T) {
 	p := serve(t, draining(t, `drain_delay = "1h"`))
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	p.signal(t, syscall.SIGTERM)
 	eventually(t, "it serves on", func() bool { return strings.Contains(p.logged(), "no longer ready, stopping soon") })
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	if _, err := sendMixed(client, p.endpoint, 0, strings.Repeat("a", 32)); err != nil {
@@ -333,9 +284,7 @@ func TestServe_AnswersWhatItCutsOff(t *testing.T) {
 	inFlight := make(chan *rpcResponse)
 	go func() { inFlight <- p.get(t, "greeter.slow", "", "file", file) }()
 	eventually(t, "the slow get is in flight", func() bool { _, err := os.Stat(file); return err == nil })
-	if err := p.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	p.signal(t, syscall.SIGINT)
 	if got := (<-inFlight).Error; got == nil || got.Code != -32603 || got.Data.Reason != "shutting_down" {
 		t.Errorf("the get is answered with %+v", got)
 	}
@@ -350,46 +299,25 @@ func TestStdio_AnswersGetsInFlight(t *testing.T) {
 		"that take too long": {`drain_timeout = "100ms"`, `"reason":"shutting_down"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := exec.CommandContext(context.Background(), program(t, "promptweir"), "stdio", "--config", draining(t, c.attributes))
-			in, err := p.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			out, err := p.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			p.Stderr = os.Stderr
-			if err := p.Start(); err != nil {
-				t.Fatal(err)
-			}
-			defer p.Process.Kill() //nolint:errcheck // it has ended
-			lines := bufio.NewScanner(out)
+			p := startStdio(t, draining(t, c.attributes), os.Stderr)
 			eventually(t, "the upstream is listed", func() bool {
-				if _, err := io.WriteString(in, `{"jsonrpc":"2.0","id":1,"method":"prompts/list","params":{`+modernMeta+"}}\n"); err != nil {
-					t.Fatal(err)
-				}
-				return lines.Scan() && strings.Contains(lines.Text(), "greeter.slow")
+				p.send(t, `{"jsonrpc":"2.0","id":1,"method":"prompts/list","params":{`+modernMeta+"}}")
+				return p.lines.Scan() && strings.Contains(p.lines.Text(), "greeter.slow")
 			})
 			file := filepath.Join(t.TempDir(), "slow")
-			get := fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"prompts/get","params":{"name":"greeter.slow","arguments":{"file":%q},%s}}`, file, modernMeta)
-			if _, err := io.WriteString(in, get+"\n"); err != nil {
-				t.Fatal(err)
-			}
+			p.send(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"prompts/get","params":{"name":"greeter.slow","arguments":{"file":%q},%s}}`, file, modernMeta))
 			eventually(t, "the slow get is in flight", func() bool { _, err := os.Stat(file); return err == nil })
-			if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
+			p.signal(t, syscall.SIGTERM)
 			if strings.Contains(c.want, "done") {
 				if err := os.Remove(file); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if !lines.Scan() || !strings.Contains(lines.Text(), c.want) {
-				t.Errorf("got %s, want %s in it", lines.Text(), c.want)
+			if !p.lines.Scan() || !strings.Contains(p.lines.Text(), c.want) {
+				t.Errorf("got %s, want %s in it", p.lines.Text(), c.want)
 			}
-			if lines.Scan() {
-				t.Errorf("got %s after that, want the end", lines.Text())
+			if p.lines.Scan() {
+				t.Errorf("got %s after that, want the end", p.lines.Text())
 			}
 			if err := p.Wait(); err != nil {
 				t.Errorf("the process ends with %v", err)
@@ -415,7 +343,7 @@ team "greeters" {
   upstream "absent" { command = ["no-such-command"] }
 }`, program(t, "greeter"))}))
 	page := func(path string) (int, string) { return p.page(t, path) }
-	eventually(t, "ready", func() bool { status, _ := page("/readyz"); return status == http.StatusOK })
+	p.awaitStatus(t, "/readyz", http.StatusOK)
 	if _, text := page("/readyz"); !strings.Contains(text, `"name": "absent"`) || !strings.Contains(text, `"reason": "unreachable"`) {
 		t.Errorf("/readyz does not name the upstream that is down:\n%s", text)
 	}
@@ -435,7 +363,7 @@ team "greeters" {
 			t.Errorf("/metrics (%d) lacks %s", status, want)
 		}
 	}
-	if code := run(t.Context(), []string{"healthcheck", "--admin", p.admin}, streams{out: t.Output(), err: t.Output()}); code != exitDone {
+	if _, _, code := runHere(t, "healthcheck", "--admin", p.admin); code != exitDone {
 		t.Errorf("healthcheck exits with %d", code)
 	}
 	p.stop(t) // an exporter would try a last export now
@@ -444,7 +372,7 @@ team "greeters" {
 			t.Errorf("no OTEL_* variable is set, but the log has %s", line)
 		}
 	}
-	if code := run(t.Context(), []string{"healthcheck", "--admin", p.admin}, streams{out: t.Output(), err: t.Output()}); code != exitFailed {
+	if _, _, code := runHere(t, "healthcheck", "--admin", p.admin); code != exitFailed {
 		t.Errorf("healthcheck of a stopped gateway exits with %d", code)
 	}
 }
@@ -459,26 +387,20 @@ func TestHealthcheck_TakesTheAddressFromTheConfiguration(t *testing.T) {
 	for _, host := range []string{"127.0.0.1", "0.0.0.0", ""} {
 		for _, more := range []string{"", "nonsense {}", "team {", `team "t" { upstream "u" {} }`} { // mistakes made after the gateway started
 			folder := t.TempDir()
-			for name, text := range map[string]string{
-				"gateway.hcl": fmt.Sprintf("admin { listen = \"%s:%d\" }\n", host, port), "more.hcl": more,
-			} {
-				if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if code := run(t.Context(), []string{"healthcheck", "--config", folder}, streams{out: t.Output(), err: t.Output()}); code != exitDone {
-				t.Errorf("admin listener on host %q, other file %q: exit code %d", host, more, code)
+			writeFile(t, folder, "gateway.hcl", fmt.Sprintf("admin { listen = \"%s:%d\" }\n", host, port))
+			writeFile(t, folder, "more.hcl", more)
+			if _, said, code := runHere(t, "healthcheck", "--config", folder); code != exitDone {
+				t.Errorf("admin listener on host %q, other file %q: exit code %d, %s", host, more, code, said)
 			}
 		}
 	}
 	alive.Close()
-	missing := streams{out: t.Output(), err: &strings.Builder{}}
-	code := run(t.Context(), []string{"healthcheck", "--config", filepath.Join(t.TempDir(), "missing.hcl")}, missing)
-	if said := fmt.Sprint(missing.err); code != exitFailed || !strings.Contains(said, "missing.hcl") {
+	missing := filepath.Join(t.TempDir(), "missing.hcl")
+	if _, said, code := runHere(t, "healthcheck", "--config", missing); code != exitFailed || !strings.Contains(said, "missing.hcl") {
 		t.Errorf("a configuration that does not exist: exit code %d, %s", code, said)
 	}
 	folder := configure(t, map[string]string{"admin.hcl": ""})
-	if code := run(t.Context(), []string{"healthcheck", "--config", folder}, streams{out: t.Output(), err: t.Output()}); code != exitFailed {
+	if _, _, code := runHere(t, "healthcheck", "--config", folder); code != exitFailed {
 		t.Errorf("no gateway runs: exit code %d", code)
 	}
 }

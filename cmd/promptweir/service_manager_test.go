@@ -19,7 +19,7 @@ func TestServe_TellsTheServiceManager(t *testing.T) {
 	want := func(state string) {
 		t.Helper()
 		message := make([]byte, 1000)
-		_ = manager.SetReadDeadline(time.Now().Add(patience))
+		_ = manager.SetReadDeadline(time.Now().Add(timeout))
 		n, err := manager.Read(message)
 		if got := string(message[:n]); err != nil || got != state {
 			t.Fatalf("the service manager is told %q (%v), want %q", got, err, state)
@@ -27,13 +27,9 @@ func TestServe_TellsTheServiceManager(t *testing.T) {
 	}
 	p := serve(t, configure(t, map[string]string{"eng.hcl": `team "eng" {}`}), "NOTIFY_SOCKET="+socket)
 	want("READY=1")
-	if err := p.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	p.signal(t, syscall.SIGHUP)
 	want("RELOADING=1")
 	want("READY=1")
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	p.signal(t, syscall.SIGTERM)
 	want("STOPPING=1")
 }

@@ -4,14 +4,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/url"
-	"os"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/identity"
@@ -36,9 +32,7 @@ func (q *query) addTo(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringVar(&q.url, "url", "",
 		"connect to the running gateway, or any other MCP server, at `URL`")
-	flags.StringVar(&q.token, "token", os.Getenv("PROMPTWEIR_TOKEN"),
-		"bearer `TOKEN` for --url (PROMPTWEIR_TOKEN)")
-	flags.Lookup("token").DefValue = "" // so that help does not show a secret from the environment
+	addSecret(flags, &q.token, "token", "PROMPTWEIR_TOKEN", "bearer `TOKEN` for --url")
 	q.who.addTo(command, q.app,
 		"with --config, see what `PRINCIPAL` sees, for example user:alice,group:payments")
 }
@@ -62,7 +56,7 @@ func (q *query) check() error {
 // loadConfig returns the configuration and the principal of --as. Without --as the principal is
 // nil, which sees everything.
 func (q *query) loadConfig() (*config.Config, *policy.Principal, error) {
-	cfg, err := q.app.load(!q.lists.live)
+	cfg, err := q.app.load(q.lists.options())
 	if err != nil || q.who.as == "" {
 		return cfg, nil, err
 	}
@@ -71,25 +65,21 @@ func (q *query) loadConfig() (*config.Config, *policy.Principal, error) {
 		return nil, nil, err
 	}
 	if principal.ClaimsUnknown && cfg.ReadsClaims() {
-		fmt.Fprintf(q.app.err,
-			"promptweir: the claims of %s are not known: prompts whose visibility depends on claims are left out; set them with --claims\n",
-			principal.Subject)
+		q.app.warn("the claims of %s are not known: prompts whose visibility depends on claims are left out; "+
+			"set them with --claims", principal.Subject)
 	}
 	return cfg, &principal, nil
 }
 
 // withSession connects to --url while use runs.
-func (q *query) withSession(ctx context.Context, use func(*client.Session) error) error {
-	return q.withSessionFor(ctx, client.SessionOptions{}, use)
-}
-
-// withSessionFor is withSession for a session that is more than the zero options.
-func (q *query) withSessionFor(ctx context.Context, options client.SessionOptions, use func(*client.Session) error) error {
+func (q *query) withSession(
+	ctx context.Context, options client.SessionOptions, use func(*client.Session) error,
+) error {
 	server, err := serverAt("--url", q.url, q.token)
 	if err != nil {
 		return err
 	}
-	waiting := q.announceWait(server.Name)
+	waiting := q.app.tellLater(func() { q.app.warn("waiting for %s", server.Name) })
 	session, err := client.ConnectFor(ctx, server, clientOptions(nil), options)
 	waiting.Stop()
 	if err != nil {
@@ -97,17 +87,6 @@ func (q *query) withSessionFor(ctx context.Context, options client.SessionOption
 	}
 	defer session.Close()
 	return use(session)
-}
-
-// announceWait tells a person at a terminal, after a moment, what the command waits for, unless the
-// timer is stopped before.
-func (q *query) announceWait(what string) *time.Timer {
-	return time.AfterFunc(progressAfter, func() {
-		if _, isTerminal := terminal.Width(q.app.raw.err); isTerminal {
-			fmt.Fprintf(q.app.err, "promptweir: waiting for %s\n",
-				terminal.OneLine(what, terminal.MaxReport))
-		}
-	})
 }
 
 // chooseSource ends messages about lists of upstreams that are needed, or would say more.
@@ -132,6 +111,10 @@ func (l *listSource) addTo(command *cobra.Command) {
 
 // given reports whether the flags name a source.
 func (l *listSource) given() bool { return l.live || l.state != "" }
+
+// options returns how a configuration is loaded. Where nothing is started, the environment need not
+// have what a server needs.
+func (l *listSource) options() config.Options { return config.Options{AllowUnsetEnv: !l.live} }
 
 // suffices reports whether the lists of a configuration are known: by the flags, or because all
 // prompts are in files.
@@ -171,7 +154,7 @@ func (l *listSource) savedLists(cfg *config.Config) (snapshot.Lists, error) {
 	}
 	lists, problems, err := snapshot.ReadLists(cfg, l.state)
 	for _, problem := range problems {
-		l.app.warn(problem)
+		l.app.warn("%s", problem)
 	}
 	return lists, err
 }
@@ -209,20 +192,18 @@ const anyProtocol = "auto"
 // serverAt returns the MCP server at an address. What names the flag or argument that has the
 // address, for errors.
 func serverAt(what, address, token string) (config.Upstream, error) {
-	u, err := url.Parse(address)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return config.Upstream{}, &usageError{fmt.Sprintf("%s %q: use an http or https URL, for example http://%s%s",
-			what, address, config.DefaultListen, config.DefaultPath)}
+	u, err := parseURL(what, address, config.DefaultListen+config.DefaultPath)
+	if err != nil {
+		return config.Upstream{}, err
 	}
 	server := config.Upstream{
 		Name: u.Redacted(), Transport: config.StreamableHTTP, URLs: []string{address},
-		Protocol: anyProtocol,
-		Timeout:  config.DefaultTimeout, Concurrency: config.DefaultConcurrency,
-		MaxMessage: config.DefaultMaxMessage,
+		Protocol: anyProtocol, Timeout: config.DefaultTimeout,
+		Concurrency: config.DefaultConcurrency,
+		MaxMessage:  config.DefaultMaxMessage,
 	}
 	if token != "" {
-		server.Headers = map[string]config.Secret{"Authorization": config.NewSecret("Bearer " +
-			token)}
+		server.Headers = map[string]config.Secret{"Authorization": config.NewSecret("Bearer " + token)}
 	}
 	return server, nil
 }

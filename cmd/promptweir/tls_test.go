@@ -16,8 +16,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -103,7 +101,7 @@ func (a *authority) client(template *x509.Certificate, by *authority) *http.Clie
 	}
 	transport := &http.Transport{TLSClientConfig: settings, ForceAttemptHTTP2: true}
 	a.t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: patience}
+	return &http.Client{Transport: transport, Timeout: timeout}
 }
 
 func named(name string) *x509.Certificate {
@@ -118,21 +116,10 @@ func (a *authority) withTLS(tlsMore string, files map[string]string) string {
 	folder := configure(a.t, files)
 	for name, text := range map[string]string{
 		"tls.crt": certificate, "tls.key": key, "ca.crt": a.pem(),
-		"listen.hcl": fmt.Sprintf(`
-gateway {
-  listen = "127.0.0.1:0"
-  tls {
-    cert_file = "tls.crt"
-    key_file  = "tls.key"
-    %s
-  }
-}
-admin { listen = "127.0.0.1:0" }
-`, tlsMore),
+		"listen.hcl": strings.Replace(anyPort, "gateway {",
+			"gateway {\n  tls {\n    cert_file = \"tls.crt\"\n    key_file = \"tls.key\"\n    "+tlsMore+"\n  }", 1),
 	} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-			a.t.Fatal(err)
-		}
+		writeFile(a.t, folder, name, text)
 	}
 	return folder
 }
@@ -141,11 +128,7 @@ admin { listen = "127.0.0.1:0" }
 func (p *gatewayProcess) sees(t *testing.T, c *http.Client, token string) (status int, names, proto string, err error) {
 	t.Helper()
 	body := `{"jsonrpc":"2.0","id":1,"method":"prompts/list","params":{` + modernMeta + `}}`
-	r := modernRequest(t, p.endpoint, "prompts/list", body)
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
-	}
-	response, err := c.Do(r)
+	response, err := c.Do(modernRequest(t.Context(), p.endpoint, "prompts/list", body, token))
 	if err != nil {
 		return 0, "", "", err
 	}
@@ -283,9 +266,7 @@ func TestServe_SaysGoawayAtItsEnd(t *testing.T) {
 	if _, err := frames.ReadFrame(); err != nil { // so that it is a connection of HTTP/2 by now
 		t.Fatal(err)
 	}
-	if err := p.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	p.signal(t, syscall.SIGINT)
 	for {
 		frame, err := frames.ReadFrame()
 		if err != nil {
@@ -306,23 +287,9 @@ func (p *gatewayProcess) openListen(t *testing.T, c *http.Client) *http.Response
 	transport, _ := c.Transport.(*http.Transport)
 	transport.ForceAttemptHTTP2 = false
 	body := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{` + modernMeta + `,"notifications":{"promptsListChanged":true}}}`
-	response, err := c.Do(modernRequest(t, p.endpoint, "subscriptions/listen", body))
+	response, err := c.Do(modernRequest(t.Context(), p.endpoint, "subscriptions/listen", body, ""))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return response
-}
-
-func modernRequest(t *testing.T, url, method, body string) *http.Request {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, value := range map[string]string{
-		"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method,
-	} {
-		r.Header.Set(name, value)
-	}
-	return r
 }

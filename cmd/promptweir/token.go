@@ -16,9 +16,11 @@ func tokenCommand(a *app) *cobra.Command {
 	var output string
 	command := &cobra.Command{
 		Use: "token LABEL", Short: "Make a bearer token, and the auth block that accepts it",
-		Args: takes(1, 1, "a label"),
-		Long: "Make a bearer token, and the auth block that accepts it.\n\n" +
-			"The token is printed to standard error and not stored anywhere. The block, which has only its hash, is printed to standard output.",
+		Args: wantArgs(1, 1, "a label"),
+		Long: `Make a bearer token, and the auth block that accepts it.
+
+The token is printed to standard error and not stored anywhere. The block, which has only its
+hash, is printed to standard output.`,
 		Example: "  promptweir token ci --group build\n" +
 			"  promptweir token ci --group build -o json",
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -65,51 +65,62 @@ func newReceiver(t *testing.T) *receiver {
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if request.URL.Path == "/v1/logs" {
-			var export logs.ExportLogsServiceRequest
-			if err := proto.Unmarshal(body, &export); err != nil {
-				t.Error(err)
-			}
-			for _, resource := range export.GetResourceLogs() {
-				for _, scope := range resource.GetScopeLogs() {
-					for _, one := range scope.GetLogRecords() {
-						r.logs = append(r.logs, exportedRecord{one, attributeOf(resource.GetResource().GetAttributes(), "service.name")})
-					}
-				}
-			}
-			return
+		switch request.URL.Path {
+		case "/v1/logs":
+			err = r.addLogs(body)
+		case "/v1/metrics":
+			err = r.setMetrics(body)
+		default:
+			err = r.addSpans(body)
 		}
-		if request.URL.Path == "/v1/metrics" {
-			var export metrics.ExportMetricsServiceRequest
-			if err := proto.Unmarshal(body, &export); err != nil {
-				t.Error(err)
-			}
-			r.metrics = map[string][]*measured.Metric{}
-			for _, resource := range export.GetResourceMetrics() {
-				if service := attributeOf(resource.GetResource().GetAttributes(), "service.name"); service != "promptweir" {
-					t.Errorf("metrics of the service %q", service)
-				}
-				for _, scope := range resource.GetScopeMetrics() {
-					for _, one := range scope.GetMetrics() {
-						r.metrics[one.GetName()] = append(r.metrics[one.GetName()], one)
-					}
-				}
-			}
-			return
-		}
-		var export collector.ExportTraceServiceRequest
-		if proto.Unmarshal(body, &export) != nil {
-			http.Error(w, "no spans", http.StatusBadRequest)
-			return
-		}
-		for _, resource := range export.GetResourceSpans() {
-			for _, scope := range resource.GetScopeSpans() {
-				r.spans = append(r.spans, scope.GetSpans()...)
-			}
+		if err != nil {
+			t.Error(err)
 		}
 	}))
 	t.Cleanup(r.Close)
 	return r
+}
+
+func (r *receiver) addLogs(body []byte) error {
+	var export logs.ExportLogsServiceRequest
+	err := proto.Unmarshal(body, &export)
+	for _, resource := range export.GetResourceLogs() {
+		service := attributeOf(resource.GetResource().GetAttributes(), "service.name")
+		for _, scope := range resource.GetScopeLogs() {
+			for _, one := range scope.GetLogRecords() {
+				r.logs = append(r.logs, exportedRecord{one, service})
+			}
+		}
+	}
+	return err
+}
+
+func (r *receiver) setMetrics(body []byte) error {
+	var export metrics.ExportMetricsServiceRequest
+	err := proto.Unmarshal(body, &export)
+	r.metrics = map[string][]*measured.Metric{}
+	for _, resource := range export.GetResourceMetrics() {
+		if service := attributeOf(resource.GetResource().GetAttributes(), "service.name"); service != "promptweir" {
+			err = fmt.Errorf("metrics of the service %q", service)
+		}
+		for _, scope := range resource.GetScopeMetrics() {
+			for _, one := range scope.GetMetrics() {
+				r.metrics[one.GetName()] = append(r.metrics[one.GetName()], one)
+			}
+		}
+	}
+	return err
+}
+
+func (r *receiver) addSpans(body []byte) error {
+	var export collector.ExportTraceServiceRequest
+	err := proto.Unmarshal(body, &export)
+	for _, resource := range export.GetResourceSpans() {
+		for _, scope := range resource.GetScopeSpans() {
+			r.spans = append(r.spans, scope.GetSpans()...)
+		}
+	}
+	return err
 }
 
 // find returns the span with a name and kind, or nil.
@@ -138,19 +149,7 @@ func (r *receiver) logged(message string) *exportedRecord {
 
 func TestServe_ExportsItsLogWithTheTracesOfRequests(t *testing.T) {
 	r := newReceiver(t)
-	greeter := newGreeter()
-	works := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return greeter }, nil)
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		body, err := io.ReadAll(request.Body)
-		if err != nil || bytes.Contains(body, []byte(`"prompts/get"`)) {
-			w.WriteHeader(http.StatusInternalServerError)
-			return
-		}
-		request.Body = io.NopCloser(bytes.NewReader(body))
-		works.ServeHTTP(w, request)
-	}))
-	t.Cleanup(web.Close)
-	p := serve(t, configure(t, map[string]string{"team.hcl": fmt.Sprintf("team \"greeters\" {\n  upstream \"web\" { url = %q }\n}\n", web.URL)}),
+	p := serve(t, configure(t, map[string]string{"team.hcl": webTeam(refusingGets(t))}),
 		"OTEL_EXPORTER_OTLP_ENDPOINT="+r.URL, "OTEL_BSP_SCHEDULE_DELAY=50", "OTEL_BLRP_SCHEDULE_DELAY=50")
 	eventually(t, "the upstream is listed", func() bool { return p.list(t, "").names() != "" })
 	const trace = "0123456789abcdef0123456789abcdef"
@@ -218,8 +217,7 @@ func TestServe_SaysLocallyThatNothingIsExported(t *testing.T) {
 	}
 }
 
-// What is exported is what Prometheus has, each measurement once; with another temporality it is
-// measured apart.
+// Each measurement is exported once, in the temporality that the environment asks for.
 func TestServe_ExportsItsMetrics(t *testing.T) {
 	for preference, want := range map[string]measured.AggregationTemporality{
 		"":           measured.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE,
@@ -281,12 +279,8 @@ func TestServe_OneRequestIsOneTrace(t *testing.T) {
 			return next(ctx, method, request)
 		}
 	})
-	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
-	t.Cleanup(web.Close)
-	p := serve(t, configure(t, map[string]string{"team.hcl": fmt.Sprintf(`
-team "greeters" {
-  upstream "web" { url = %q }
-}`, web.URL)}), "OTEL_EXPORTER_OTLP_ENDPOINT="+r.URL, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", "OTEL_BSP_SCHEDULE_DELAY=50")
+	p := serve(t, configure(t, map[string]string{"team.hcl": webTeam(serveOverHTTP(t, server))}),
+		"OTEL_EXPORTER_OTLP_ENDPOINT="+r.URL, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", "OTEL_BSP_SCHEDULE_DELAY=50")
 
 	eventually(t, "the upstream is listed", func() bool { return p.list(t, "").names() != "" })
 	ctx, client := tracer.Start(t.Context(), "client")

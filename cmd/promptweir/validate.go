@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -29,14 +30,18 @@ func validateCommand(a *app) *cobra.Command {
 	v := &validateFlags{app: a}
 	command := &cobra.Command{
 		Use: "validate", Short: "Check a configuration and, with --live, its upstreams",
-		Args: takes(0, 0, ""),
-		Long: "Check a configuration, and the files of its prompts, without starting or contacting anything.\n\n" +
-			"All errors are reported in one run, each with its place and a remedy. Unset environment variables are warnings. With --strict, " +
-			"other warnings fail too.\n\n" +
-			"With --live, connect to the upstreams, start those with a command, and print a checklist: how each was reached, what it has, " +
-			"which rules and blocks do not fit, and whether the gateway could listen.\n\n" +
-			"With -o json, the result has each diagnostic with its range. With -o github, each diagnostic, and each line of the checklist " +
-			"that is not ok, is an annotation of a pull request.",
+		Args: wantArgs(0, 0, ""),
+		Long: `Check a configuration, and the files of its prompts, without starting or contacting
+anything.
+
+One run reports all errors, each with source location and remedy. Unset environment variables
+are warnings. With --strict, other warnings fail too.
+
+With --live, connect to the upstreams, start those with a command, and print a checklist: how each
+was reached, what it has, which rules and blocks do not fit, and whether the gateway could listen.
+
+With -o json, the result has each diagnostic with its range. With -o github, each diagnostic, and
+each line of the checklist that is not ok, is an annotation of a pull request.`,
 		Example: "  promptweir validate --config promptweir\n" +
 			"  promptweir validate --config promptweir --live\n" +
 			"  promptweir validate --config promptweir --live --strict -o github",
@@ -84,22 +89,24 @@ func (v *validateFlags) validate(ctx context.Context) error {
 	case formatGitHub:
 		err = annotate(v.app.out, found.all())
 	default:
-		for _, d := range found.diagnostics {
-			if err := v.app.printDiagnostics(d); err != nil {
-				return err
-			}
-		}
+		err = v.printAll(found)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if !valid {
+	case !valid:
 		return errReported
-	}
-	if v.output == formatJSON {
+	case v.output == formatJSON:
 		return nil
 	}
 	_, err = fmt.Fprintf(v.app.out, "%s is valid: %s\n", v.app.config, found.summary())
+	return err
+}
+
+func (v *validateFlags) printAll(found *validation) (err error) {
+	for _, d := range found.diagnostics {
+		err = errors.Join(err, v.app.printDiagnostics(d))
+	}
 	return err
 }
 
@@ -132,9 +139,8 @@ func (v *validateFlags) reloaded() (findings []config.Finding) {
 	isKnown := false
 	inUse := func(stateDir string) config.TeamFiles {
 		if stateDir != "" {
-			if files, err := snapshot.ReadTeamFiles(stateDir, v.app.config); err == nil &&
-				files.Root != "" {
-				isKnown = true
+			files, err := snapshot.ReadTeamFiles(stateDir, v.app.config)
+			if isKnown = err == nil && files.Root != ""; isKnown {
 				return files
 			}
 		}
@@ -148,8 +154,7 @@ func (v *validateFlags) reloaded() (findings []config.Finding) {
 				"otherwise; everything else takes effect."
 		}
 		findings = append(findings, config.Finding{
-			Summary: "On a reload", Detail: detail,
-			IsWarning: true,
+			Summary: "On a reload", Detail: detail, IsWarning: true,
 		})
 	}
 	return findings
@@ -188,7 +193,13 @@ func (f *validation) summary() string {
 
 // json returns the result for programs, in the form of terraform validate.
 func (f *validation) json(valid bool) any {
-	result := struct {
+	all, failed := f.all(), 0
+	for _, d := range all {
+		if d.Severity == config.SeverityError {
+			failed++
+		}
+	}
+	return struct {
 		Valid          bool                `json:"valid"`
 		ErrorCount     int                 `json:"error_count"`
 		WarningCount   int                 `json:"warning_count"`
@@ -196,15 +207,7 @@ func (f *validation) json(valid bool) any {
 		Teams          int                 `json:"teams"`
 		Upstreams      int                 `json:"upstreams"`
 		PromptsInFiles int                 `json:"prompts_in_files"`
-	}{Valid: valid, Diagnostics: f.all(), Teams: f.teams, Upstreams: f.upstreams, PromptsInFiles: f.prompts}
-	for _, d := range result.Diagnostics {
-		if d.Severity == config.SeverityError {
-			result.ErrorCount++
-		} else {
-			result.WarningCount++
-		}
-	}
-	return result
+	}{valid, failed, len(all) - failed, all, f.teams, f.upstreams, f.prompts}
 }
 
 // annotate prints each diagnostic as a command by which GitHub Actions annotates a line of a pull
@@ -241,14 +244,11 @@ func findingsIn(s *snapshot.Snapshot) (findings []config.Finding) {
 		case catalog.BrokenFile, catalog.PartlyServed: // which are findings already
 		case catalog.Drift: // which lock --diff shows
 		default:
+			text := strings.ToUpper(r.Text[:1]) + r.Text[1:] + "."
 			findings = append(findings, config.Finding{
-				Summary: "Reported prompt", Detail: sentence(r.Text),
-				IsWarning: r.Kind != catalog.Unreadable,
+				Summary: "Reported prompt", Detail: text, IsWarning: r.Kind != catalog.Unreadable,
 			})
 		}
 	}
 	return findings
 }
-
-// sentence makes a sentence of a report.
-func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] + "." }

@@ -24,14 +24,9 @@ import (
 	"github.com/promptweir/promptweir/upstream"
 )
 
-const (
-	// maxClockOffset is how far a server's clock may differ from this machine's before it is worth
-	// a word: tokens that one of the two issues may not be valid yet, or any more, to the other.
-	maxClockOffset = 30 * time.Second
-	// healthTimeout is how long a gateway may take that already listens at an address of the
-	// configuration.
-	healthTimeout = 2 * time.Second
-)
+// maxClockOffset is how far a server's clock may differ from this machine's before it is worth a
+// word: tokens that one of the two issues may not be valid yet, or any more, to the other.
+const maxClockOffset = 30 * time.Second
 
 // checkStatus is the outcome of one check.
 type checkStatus string
@@ -44,33 +39,36 @@ const (
 
 // liveCheck is one line of the checklist.
 type liveCheck struct {
-	// Check is what was checked: upstream, report, pages, cursor_keys, listener or clock.
+	// Check is what was checked, a key of checkTitles.
 	Check  string      `json:"check"`
 	Status checkStatus `json:"status"`
 	// Text says what was found and, unless all is well, what to do.
 	Text string `json:"text"`
 	// Upstream has what was found out about one; nil for other checks.
 	Upstream *checkedUpstream `json:"upstream,omitempty"`
-	// place is what the check is about, as PATH:LINE or PATH; empty where nothing is configured.
-	place string
+	// location is what the check is about, as PATH:LINE or PATH; empty where nothing is configured.
+	location string
 }
 
 // checkTitles are the titles of annotations.
 var checkTitles = map[string]string{ //nolint:gochecknoglobals // a constant table
-	"upstream": "Upstream in trouble", "report": "Reported prompt", "pages": "More than one page", "cursor_keys": "No cursor keys",
-	"clock": "Clocks differ", "listener": "Cannot listen",
+	"upstream": "Upstream in trouble", "report": "Reported prompt", "pages": "More than one page",
+	"cursor_keys": "No cursor keys", "clock": "Clocks differ", "listener": "Cannot listen",
 }
 
-// diagnostic returns a check that is not ok as a diagnostic of its place.
+// checked returns a line of the checklist that is not about one upstream.
+func checked(check string, status checkStatus, location, format string, args ...any) liveCheck {
+	return liveCheck{check, status, fmt.Sprintf(format, args...), nil, location}
+}
+
+// diagnostic returns a check that is not ok as a diagnostic of its source location.
 func (c *liveCheck) diagnostic() config.Diagnostic {
-	d := config.Diagnostic{
-		Severity: string(c.Status), Summary: checkTitles[c.Check],
-		Detail: c.Text,
-	}
-	if c.place == "" {
+	d := config.Diagnostic{Severity: string(c.Status), Summary: checkTitles[c.Check],
+		Detail: c.Text}
+	if c.location == "" {
 		return d
 	}
-	file, at := c.place, config.Position{Line: 1} // the start of the whole file
+	file, at := c.location, config.Position{Line: 1} // the start of the whole file
 	if colon := strings.LastIndex(file, ":"); colon >= 0 {
 		if line, err := strconv.Atoi(file[colon+1:]); err == nil {
 			file, at.Line = file[:colon], line
@@ -80,8 +78,8 @@ func (c *liveCheck) diagnostic() config.Diagnostic {
 	return d
 }
 
-// placeText writes a place, "" for that of a block that is not in the configuration.
-func placeText(p config.Place) string {
+// locationOf returns the source location of a block; empty if it is not in the configuration.
+func locationOf(p config.Place) string {
 	if p == (config.Place{}) {
 		return ""
 	}
@@ -127,14 +125,17 @@ func (l *checklist) isValid(strict bool) bool {
 // error is errReported if the checklist is not valid.
 func (v *validateFlags) validateLive(ctx context.Context) error {
 	cfg, diagnostics := config.Load(v.app.config, config.Options{})
-	// in JSON [], not null
-	list := &checklist{diagnostics: append([]config.Diagnostic{}, diagnostics.All()...)}
+	found := validation{diagnostics: []config.Diagnostics{diagnostics}}
+	if cfg == nil {
+		found.diagnostics = append(found.diagnostics, config.NewDiagnostics(v.reloaded()))
+	}
 	if v.output == formatText {
-		if err := v.app.printDiagnostics(diagnostics); err != nil {
+		if err := v.printAll(&found); err != nil {
 			return err
 		}
 	}
-	if !diagnostics.HasErrors() {
+	list := &checklist{diagnostics: found.all()}
+	if cfg != nil {
 		var err error
 		if list.checks, err = checkLive(ctx, v.app, cfg); err != nil {
 			return err
@@ -152,18 +153,12 @@ func (v *validateFlags) validateLive(ctx context.Context) error {
 // checkLive starts the upstreams, and returns the checks.
 func checkLive(ctx context.Context, a *app, cfg *config.Config) (checks []liveCheck, err error) {
 	listeners := checkListeners(ctx, cfg) // before the gateway knows its own addresses
-	logger, err := a.quietLogger()
-	if err != nil {
-		return nil, err
-	}
-	err = serving.With(ctx, outsideCluster(cfg), gateway.Options{Logger: logger, Version: buildVersion()}, func(g *gateway.Gateway) error {
-		if _, isTerminal := terminal.Width(a.raw.err); isTerminal {
-			progress := time.AfterFunc(progressAfter, func() { printWaiting(a.err, g.Snapshot()) })
-			defer progress.Stop()
-		}
+	err = a.withGateway(ctx, cfg, func(g *gateway.Gateway) error {
+		waiting := a.tellLater(func() { a.warnOfWaiting(g.Snapshot()) })
 		took := awaitEach(ctx, g)
-		checks = slices.Concat(checkUpstreams(g.Snapshot(), took), checkSnapshot(g.Snapshot()),
-			listeners)
+		waiting.Stop()
+		s := g.Snapshot()
+		checks = slices.Concat(checkUpstreams(s, took), checkSnapshot(s), listeners)
 		return ctx.Err()
 	})
 	return checks, err
@@ -216,16 +211,12 @@ func checkUpstreams(s *snapshot.Snapshot, took map[string]time.Duration) (checks
 		for _, t := range troubles[u.Name] {
 			bad := found
 			bad.Reason, bad.Cause, bad.Remedy = string(t.Reason), t.Cause.Problem, t.Cause.Remedy
-			checks = append(checks, liveCheck{
-				"upstream", checkError,
-				terminal.OneLine(t.String(), terminal.MaxReport), &bad, found.Place,
-			})
+			checks = append(checks, liveCheck{"upstream", checkError, terminal.OneLine(t.String()),
+				&bad, found.Place})
 		}
 		if len(troubles[u.Name]) == 0 {
-			checks = append(checks, liveCheck{
-				"upstream", checkOK, found.String(), &found,
-				found.Place,
-			})
+			checks = append(checks, liveCheck{"upstream", checkOK, found.String(), &found,
+				found.Place})
 		}
 		checks = append(checks, checkClock(u, state)...)
 	}
@@ -245,9 +236,8 @@ func (u *checkedUpstream) String() string {
 	if u.Revision != "" {
 		how += ", revision " + u.Revision
 	}
-	return fmt.Sprintf("%s (%s): %s, %s, %d ms", u.Name, u.Place,
-		terminal.OneLine(how, terminal.MaxReport), terminal.Count(u.Prompts,
-			"prompt"), u.Milliseconds)
+	return fmt.Sprintf("%s (%s): %s, %s, %d ms", u.Name, u.Place, terminal.OneLine(how),
+		terminal.Count(u.Prompts, "prompt"), u.Milliseconds)
 }
 
 // checkClock returns a line for each server whose clock differs much.
@@ -260,9 +250,9 @@ func checkClock(u *config.Upstream, state *upstream.State) (checks []liveCheck) 
 		if e.ClockOffset < 0 {
 			direction = "behind"
 		}
-		checks = append(checks, liveCheck{"clock", checkWarning, fmt.Sprintf(
+		checks = append(checks, checked("clock", checkWarning, u.Place.String(),
 			"%s (%s): the clock of %s is %s %s this machine's; correct whichever is wrong, or tokens are refused that are valid",
-			u.Name, u.Place, e.Address, e.ClockOffset.Abs(), direction), nil, u.Place.String()})
+			u.Name, u.Place, e.Address, e.ClockOffset.Abs(), direction))
 	}
 	return checks
 }
@@ -271,27 +261,21 @@ func checkClock(u *config.Upstream, state *upstream.State) (checks []liveCheck) 
 // configuration.
 func checkSnapshot(s *snapshot.Snapshot) (checks []liveCheck) {
 	for _, r := range s.Reports() {
-		checks = append(checks, liveCheck{
-			"report", checkError,
-			terminal.OneLine(r.Text, terminal.MaxReport), nil, r.Place(),
-		})
+		checks = append(checks, checked("report", checkError, r.Place(), "%s",
+			terminal.OneLine(r.Text)))
 	}
 	cfg := &s.Config.Gateway
 	if n := len(s.Catalog.Entries()); n > cfg.PageSize {
-		checks = append(checks, liveCheck{
-			"pages", checkWarning,
-			fmt.Sprintf("who sees all %d prompts gets more than one page of %d, and these "+
-				"clients read the first only: %s; raise page_size in the block gateway, or show fewer prompts to each",
-				n, cfg.PageSize, catalog.FirstPageOnly), nil, placeText(cfg.Place),
-		})
+		checks = append(checks, checked("pages", checkWarning, locationOf(cfg.Place),
+			"who sees all %d prompts gets more than one page of %d, and these clients read the first only: %s; "+
+				"raise page_size in the block gateway, or show fewer prompts to each", n,
+			cfg.PageSize, catalog.FirstPageOnly))
 	}
 	if host, _, err := net.SplitHostPort(cfg.Listen); err == nil && len(cfg.CursorKeys) == 0 &&
 		!isLoopback(host) {
-		checks = append(checks, liveCheck{
-			"cursor_keys", checkWarning,
-			"cursor_keys is not set in the block gateway: replicas, and the " +
-				"gateway after a restart, refuse each other's cursors and sessions; make one with: openssl rand -base64 32", nil, placeText(cfg.Place),
-		})
+		checks = append(checks, checked("cursor_keys", checkWarning, locationOf(cfg.Place),
+			"cursor_keys is not set in the block gateway: replicas, and the gateway after a restart, refuse each other's "+
+				"cursors and sessions; make one with: openssl rand -base64 32"))
 	}
 	return checks
 }
@@ -305,26 +289,21 @@ func isLoopback(host string) bool {
 // checkListeners returns a line for each address that the gateway would listen on: whether it is
 // free, or used by a gateway that already runs.
 func checkListeners(ctx context.Context, cfg *config.Config) []liveCheck {
-	runs := gatewayRuns(ctx, cfg.Admin.Listen)
+	isRunning := isGateway(ctx, cfg.Admin.Listen)
 	check := func(block, address string, place config.Place) liveCheck {
+		location := locationOf(place)
 		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 		switch {
 		case err == nil:
 			_ = listener.Close()
-			return liveCheck{
-				"listener", checkOK,
-				fmt.Sprintf("%s of the block %s can be listened on", address,
-					block), nil, placeText(place),
-			}
-		case runs && errors.Is(err, syscall.EADDRINUSE):
-			return liveCheck{
-				"listener", checkOK,
-				fmt.Sprintf("a gateway listens on %s of the block %s", address,
-					block), nil, placeText(place),
-			}
+			return checked("listener", checkOK, location, "%s of the block %s can be listened on",
+				address, block)
+		case isRunning && errors.Is(err, syscall.EADDRINUSE):
+			return checked("listener", checkOK, location, "a gateway listens on %s of the block %s",
+				address, block)
 		}
-		return liveCheck{"listener", checkError, serving.ListenError(block, address, place,
-			err).Error(), nil, placeText(place)}
+		return checked("listener", checkError, location, "%v",
+			serving.ListenError(block, address, place, err))
 	}
 	return []liveCheck{
 		check("gateway", cfg.Gateway.Listen, cfg.Gateway.Place),
@@ -332,23 +311,13 @@ func checkListeners(ctx context.Context, cfg *config.Config) []liveCheck {
 	}
 }
 
-// gatewayRuns reports whether something that answers like a gateway listens on the admin listener's
+// isGateway reports whether something that answers like a gateway listens on the admin listener's
 // address.
-func gatewayRuns(ctx context.Context, address string) bool {
+func isGateway(ctx context.Context, address string) bool {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/healthz",
-		http.NoBody)
-	if err != nil {
-		return false
-	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return false
-	}
-	defer response.Body.Close()
-	body, _ := io.ReadAll(io.LimitReader(response.Body, 10))
-	return response.StatusCode == http.StatusOK && string(body) == "ok\n"
+	text, err := callAdmin(ctx, http.MethodGet, "http://"+address+"/healthz", "", nil)
+	return err == nil && string(text) == "ok\n"
 }
 
 // printChecklist prints the checklist in the format of --output, and, unless that is JSON, what it

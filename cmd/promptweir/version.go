@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
-	"io"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -31,59 +31,47 @@ type build struct {
 
 // thisBuild returns what the linker knew, and else what the Go toolchain recorded.
 func thisBuild() build {
-	b := build{
-		Version: version, Commit: commit, Date: date, Go: runtime.Version(),
-		Platform: runtime.GOOS + "/" + runtime.GOARCH,
-	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		info = &debug.BuildInfo{}
-	}
-	orElse := func(value *string, other string) {
-		if *value == "" {
-			*value = other
+	recorded := map[string]string{}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		recorded["version"] = info.Main.Version
+		for _, s := range info.Settings {
+			recorded[s.Key] = s.Value
 		}
 	}
-	orElse(&b.Version, info.Main.Version)
-	orElse(&b.Version, "(devel)")
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			orElse(&b.Commit, s.Value)
-		case "vcs.time":
-			orElse(&b.Date, s.Value)
-		}
+	return build{
+		Version: cmp.Or(version, recorded["version"], "(devel)"),
+		Commit:  cmp.Or(commit, recorded["vcs.revision"]),
+		Date:    cmp.Or(date, recorded["vcs.time"]),
+		Go:      runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	}
-	return b
 }
 
 // buildVersion returns the release or, in other builds, the module version that the Go toolchain
 // recorded.
 func buildVersion() string { return thisBuild().Version }
 
-// print prints the build on one line, which begins with the name of the program and its version.
-func (b build) print(w io.Writer) error {
-	details := []string{b.Go, b.Platform}
+// String describes the build on one line, which begins with the name of the program and its version.
+func (b build) String() string {
+	commit := ""
 	if b.Commit != "" {
-		details = append([]string{strings.TrimSpace("commit " + b.Commit + " " + b.Date)},
-			details...)
+		commit = strings.TrimSpace("commit "+b.Commit+" "+b.Date) + ", "
 	}
-	_, err := fmt.Fprintf(w, "promptweir %s (%s)\n", b.Version, strings.Join(details, ", "))
-	return err
+	return fmt.Sprintf("promptweir %s (%s%s, %s)", b.Version, commit, b.Go, b.Platform)
 }
 
 func versionCommand(a *app) *cobra.Command {
 	var output string
 	command := &cobra.Command{
 		Use: "version", Short: "Print the version, with commit, date, Go and platform",
-		Args: takes(0, 0, ""),
+		Args: wantArgs(0, 0, ""),
 		Example: "  promptweir version\n" +
 			"  promptweir version -o json",
 		RunE: func(*cobra.Command, []string) error {
 			if output == formatJSON {
 				return terminal.PrintJSON(a.out, thisBuild())
 			}
-			return thisBuild().print(a.out)
+			_, err := fmt.Fprintln(a.out, thisBuild())
+			return err
 		},
 	}
 	addOutput(command, &output, formatText, formatJSON)

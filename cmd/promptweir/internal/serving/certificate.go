@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/promptweir/promptweir/config"
@@ -20,21 +20,11 @@ type serverCertificate struct {
 	cfg    *config.ServerTLS
 	logger *slog.Logger
 
-	current atomic.Pointer[loadedCertificate]
-	// checked is when the files were last checked; nil before the first time.
-	checked atomic.Pointer[time.Time]
-}
-
-// loadedCertificate is a certificate with the state of its files when it was loaded.
-type loadedCertificate struct {
-	pair  tls.Certificate
-	files [2]fileStamp
-}
-
-// fileStamp tells a file from its renewed version.
-type fileStamp struct {
-	modified time.Time
-	size     int64
+	mu   sync.Mutex // guards what follows
+	pair *tls.Certificate
+	// files tells the files of the pair from renewed ones; empty before the first check.
+	files   [2]string
+	checked time.Time
 }
 
 // serverTLS returns the endpoint's TLS settings, nil for plain HTTP.
@@ -51,48 +41,47 @@ func serverTLS(cfg *config.Config, logger *slog.Logger) (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tls: %w", err)
 	}
-	certificate := &serverCertificate{cfg: cfg.Gateway.TLS, logger: logger}
-	certificate.current.Store(&loadedCertificate{pair: pair})
+	certificate := &serverCertificate{cfg: cfg.Gateway.TLS, logger: logger, pair: &pair}
 	settings.GetCertificate = certificate.get
 	return settings, nil
 }
 
-// get is for tls.Config.GetCertificate. One handshake at a time checks the files. If they cannot be
-// loaded, the previous certificate stays in use.
+// get is for tls.Config.GetCertificate. If the files cannot be loaded, the previous certificate
+// stays in use.
 func (c *serverCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	checked := c.checked.Load()
-	if now := time.Now(); (checked == nil || now.Sub(*checked) >= certificateInterval) &&
-		c.checked.CompareAndSwap(checked, &now) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := time.Now(); now.Sub(c.checked) >= certificateInterval {
+		c.checked = now
 		if err := c.renew(); err != nil {
 			c.logger.Warn("certificate not renewed", slog.String("cert_file", c.cfg.CertFile),
 				slog.Any("error", err))
 		}
 	}
-	return &c.current.Load().pair, nil
+	return c.pair, nil
 }
 
 // renew loads the files if they have changed. While only one of the two has been replaced, the key
 // does not match, and the next check tries again.
 func (c *serverCertificate) renew() error {
-	var files [2]fileStamp
+	var files [2]string
 	for i, path := range []string{c.cfg.CertFile, c.cfg.KeyFile} {
 		info, err := os.Stat(path)
 		if err != nil {
 			return err
 		}
-		files[i] = fileStamp{info.ModTime(), info.Size()}
+		files[i] = fmt.Sprint(info.ModTime().UnixNano(), info.Size())
 	}
-	before := c.current.Load()
-	if files == before.files {
+	if files == c.files {
 		return nil
 	}
 	pair, err := tls.LoadX509KeyPair(c.cfg.CertFile, c.cfg.KeyFile)
 	if err != nil {
 		return err
 	}
-	c.current.Store(&loadedCertificate{pair, files})
-	if before.files != [2]fileStamp{} { // the first check only records the stamps
+	if c.files != [2]string{} {
 		c.logger.Info("certificate renewed", slog.String("cert_file", c.cfg.CertFile))
 	}
+	c.pair, c.files = &pair, files
 	return nil
 }

@@ -55,10 +55,9 @@ func TestServerCertificate_FollowsItsFiles(t *testing.T) {
 	replace(cfg.CertFile, first)
 	replace(cfg.KeyFile, firstKey)
 	certificate := &serverCertificate{cfg: cfg, logger: slog.New(slog.DiscardHandler)}
-	certificate.current.Store(new(loadedCertificate))
 	isOf := func(want string) {
 		t.Helper()
-		certificate.checked.Store(nil) // the next handshake checks the files
+		certificate.checked = time.Time{} // the next handshake checks the files
 		got, err := certificate.get(nil)
 		if err != nil {
 			t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	systemd "github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/promptweir/promptweir/config"
@@ -126,7 +127,7 @@ func (l *listeners) serve(ctx context.Context) error {
 	group.Go(func() error { return l.process.reloadOnChange(reloads, l.gateway, hangups, manager) })
 	group.Go(func() error {
 		if awaitReady(ctx, l.gateway.IsReady) {
-			manager.ready()
+			manager.tell(systemd.SdNotifyReady)
 			releaseMemory()
 		}
 		return nil
@@ -136,7 +137,7 @@ func (l *listeners) serve(ctx context.Context) error {
 	group.Go(l.admin.serve)
 	group.Go(func() error {
 		<-ctx.Done()
-		manager.stopping()
+		manager.tell(systemd.SdNotifyStopping)
 		l.end(ctx, stopReloads)
 		stopUpstreams()
 		return nil

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 
+	systemd "github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/promptweir/promptweir/config"
@@ -62,7 +63,9 @@ func (p *process) instrument(ctx context.Context) (err error) {
 		return err
 	}
 	p.logger = p.telemetry.exportLogs(p.opts.Logger)
-	logStart(ctx, p.logger, p.opts.Version, p.opts.Config, p.cfg)
+	p.logger.InfoContext(ctx, "starting", slog.String("version", p.opts.Version),
+		slog.String("config", p.opts.Config),
+		slog.Int("teams", len(p.cfg.Teams)), slog.Int("upstreams", len(p.cfg.Upstreams())))
 	return nil
 }
 
@@ -99,10 +102,10 @@ func (p *process) reloadOnChange(
 		for {
 			select {
 			case <-signals:
-				manager.reloading()
+				manager.tell(systemd.SdNotifyReloading)
 				g.ReopenAudit()
 				reload()
-				manager.ready()
+				manager.tell(systemd.SdNotifyReady)
 			case <-ctx.Done():
 				return nil
 			}

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/promptweir/promptweir/config"
 )
 
 const (
@@ -23,27 +21,15 @@ const (
 // NewLogger returns a logger of a handler to out, for which nothing waits, and a function that
 // writes the records that are still to be written. What is dropped is said with the next record
 // that is not.
-func NewLogger(out io.Writer, handler func(io.Writer) (slog.Handler, error)) (logger *slog.Logger, flush func(), err error) {
-	direct, err := handler(out)
-	if err != nil {
-		return nil, nil, err
-	}
+func NewLogger(
+	out io.Writer, handler func(io.Writer) slog.Handler,
+) (logger *slog.Logger, flush func()) {
+	direct := slog.New(handler(out))
 	w := newLogWriter(out, func(dropped int) {
-		slog.New(direct).Warn("log records dropped: standard error is not read fast enough",
+		direct.Warn("log records dropped: standard error is not read fast enough",
 			slog.Int("count", dropped))
 	})
-	buffered, err := handler(w)
-	if err != nil {
-		return nil, nil, err
-	}
-	return slog.New(&traceHandler{buffered}), w.flush, nil
-}
-
-// logStart logs what is being run: the first line of the log.
-func logStart(ctx context.Context, logger *slog.Logger, version, path string, cfg *config.Config) {
-	logger.InfoContext(ctx, "starting", slog.String("version", version),
-		slog.String("config", path),
-		slog.Int("teams", len(cfg.Teams)), slog.Int("upstreams", len(cfg.Upstreams())))
+	return slog.New(&traceHandler{handler(w)}), w.flush
 }
 
 // traceHandler adds the ids of the span in which a record was made, named as OpenTelemetry names

@@ -27,10 +27,8 @@ func (s *SignalError) Error() string {
 
 // ExitCode is what shells report for a process that the signal ends.
 func (s *SignalError) ExitCode() int {
-	if s.Is == os.Interrupt {
-		return exitSignal + int(syscall.SIGINT)
-	}
-	return exitSignal + int(syscall.SIGTERM)
+	number, _ := s.Is.(syscall.Signal)
+	return exitSignal + int(number)
 }
 
 // UntilSignal returns a context that ends at SIGINT or SIGTERM. A second one of them ends the
@@ -57,16 +55,9 @@ func surviveBrokenPipes() {
 // unit with Type=notify (sd_notify(3)). To any other, nothing is sent.
 type serviceManager struct{ logger *slog.Logger }
 
-// ready says that the gateway serves, at first or again after a reload.
-func (m serviceManager) ready() { m.send(systemd.SdNotifyReady) }
-
-// reloading says that a reload has begun. Ready must follow, whether it succeeds or not.
-func (m serviceManager) reloading() { m.send(systemd.SdNotifyReloading) }
-
-// stopping says that the end has begun.
-func (m serviceManager) stopping() { m.send(systemd.SdNotifyStopping) }
-
-func (m serviceManager) send(state string) {
+// tell says how the process fares. A reload that has begun must be followed by readiness, whether it
+// succeeds or not.
+func (m serviceManager) tell(state string) {
 	if _, err := systemd.SdNotify(false, state); err != nil {
 		m.logger.Warn("service manager not told", slog.String("state", state),
 			slog.Any("error", err))

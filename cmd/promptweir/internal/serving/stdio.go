@@ -112,24 +112,21 @@ func AnswerFailure(ctx context.Context, cause error, in io.Reader, out io.Writer
 	defer stop()
 	go readFailureLines(ctx, in, lines)
 	for {
+		var line []byte
 		select {
-		case line, ok := <-lines:
-			if !ok {
-				return
-			}
-			message, err := wire.Parse(line)
-			if err != nil || !message.IsRequest() {
-				continue
-			}
-			answer := wire.AppendError(nil, message.ID,
-				wire.NewError(wire.InternalError, failureText(cause)))
+		case line = <-lines:
+		case <-time.After(failureTimeout):
+		case <-ctx.Done():
+		}
+		if line == nil {
+			return
+		}
+		if message, err := wire.Parse(line); err == nil && message.IsRequest() {
+			answer := wire.AppendError(nil, message.ID, wire.NewError(wire.InternalError,
+				failureText(cause)))
 			if _, err := out.Write(append(answer, '\n')); err != nil {
 				return
 			}
-		case <-time.After(failureTimeout):
-			return
-		case <-ctx.Done():
-			return
 		}
 	}
 }

@@ -141,6 +141,5 @@ func question(f *elicit.Field) string {
 	case !f.Required:
 		hints = append(hints, "Enter for none")
 	}
-	return OneLine(f.Label(), MaxReport) + InBrackets(OneLine(strings.Join(hints, "; "),
-		MaxReport)) + ":"
+	return OneLine(f.Label()) + InBrackets(OneLine(strings.Join(hints, "; "))) + ":"
 }

@@ -77,7 +77,7 @@ func (k *keys) Read(p []byte) (int, error) {
 func (p *Prompter) Tell(text string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, err := fmt.Fprintln(p.output, Line(OneLine(text, MaxReport)))
+	_, err := fmt.Fprintln(p.output, Line(OneLine(text)))
 	return err
 }
 
@@ -137,7 +137,7 @@ func (p *Prompter) completer(complete func(start string) []string) func(line str
 			completed = completed[:commonPrefix(completed, value)]
 		}
 		if len(values) > 1 { // an error is ignored: as with the question, the user sees whether it arrived
-			_, _ = p.terminal.Write([]byte(OneLine(strings.Join(values, " "), MaxReport) + "\r\n"))
+			_, _ = p.terminal.Write([]byte(OneLine(strings.Join(values, " ")) + "\r\n"))
 		}
 		if len(completed) < at {
 			completed = line[:at] // the values begin otherwise, in another case for example

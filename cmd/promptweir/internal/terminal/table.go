@@ -45,7 +45,8 @@ const (
 // columns wide and some without width.
 type Table struct {
 	Heads []string
-	// Widths bound the width of each column but the last, in percent of the table's.
+	// Widths bound the width of each column but the last, in percent of the table's; nil for a table
+	// without a bound.
 	Widths []int
 	rows   [][]string
 }
@@ -71,34 +72,32 @@ func (t *Table) Write(w io.Writer, width int) error {
 	return err
 }
 
-func (t *Table) natural() int {
-	sum := len(t.Widths) * columnGap
-	for i, head := range t.Heads {
-		widest := uniseg.StringWidth(head)
-		for _, row := range t.rows {
-			widest = max(widest, uniseg.StringWidth(row[i]))
-		}
-		sum += widest
-	}
-	return sum
-}
-
+// widths returns the width of each column but the last.
 func (t *Table) widths(width int) []int {
-	if t.natural() <= width {
-		width = 0
-	}
-	widths := make([]int, len(t.Widths))
-	for i, percent := range t.Widths {
-		widths[i] = uniseg.StringWidth(t.Heads[i])
+	natural, sum := make([]int, len(t.Heads)), (len(t.Heads)-1)*columnGap
+	for i, head := range t.Heads {
+		natural[i] = uniseg.StringWidth(head)
 		for _, row := range t.rows {
-			cell, bound := uniseg.StringWidth(row[i]), width*percent/100
+			natural[i] = max(natural[i], uniseg.StringWidth(row[i]))
+		}
+		sum += natural[i]
+	}
+	widths := natural[:len(natural)-1]
+	if width == 0 || sum <= width {
+		return widths
+	}
+	for i, percent := range t.Widths {
+		bound, widest := width*percent/100, uniseg.StringWidth(t.Heads[i])
+		for _, row := range t.rows {
+			cell := uniseg.StringWidth(row[i])
 			switch {
-			case width == 0 || cell <= bound:
-				widths[i] = max(widths[i], cell)
+			case cell <= bound:
+				widest = max(widest, cell)
 			case i > 0: // it will be cut
-				widths[i] = max(widths[i], bound)
+				widest = max(widest, bound)
 			}
 		}
+		widths[i] = widest
 	}
 	return widths
 }

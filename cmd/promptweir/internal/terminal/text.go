@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// MaxReport bounds a sentence in the output, in bytes, because it may quote a server.
-const MaxReport = 500
+// maxLine bounds a sentence in the output, in bytes, because it may quote a server.
+const maxLine = 500
 
 // Printable returns a writer to w that replaces what a terminal could act on, and what changes the
 // reading direction or shows nothing. Each Write must end at the end of a character.
@@ -96,16 +96,17 @@ func PrintJSON(w io.Writer, value any) error {
 	return encoder.Encode(value)
 }
 
-// OneLine makes one line of text from a server, cut after about limit bytes.
-func OneLine(text string, limit int) string {
+// OneLine makes one line of text from a server, cut after about 500 bytes.
+func OneLine(text string) string {
 	line := strings.Join(strings.Fields(text), " ")
-	if len(line) <= limit {
+	if len(line) <= maxLine {
 		return line
 	}
-	for limit > 0 && !utf8.RuneStart(line[limit]) {
-		limit--
+	end := maxLine
+	for end > 0 && !utf8.RuneStart(line[end]) {
+		end--
 	}
-	return line[:limit] + "…"
+	return line[:end] + "…"
 }
 
 // Count returns a number of things, such as "1 prompt" or "2 prompts".
