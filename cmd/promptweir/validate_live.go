@@ -20,6 +20,8 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/cluster"
+	"github.com/promptweir/promptweir/gateway/seal"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
 )
@@ -54,6 +56,7 @@ type liveCheck struct {
 var checkTitles = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"upstream": "Upstream in trouble", "report": "Reported prompt", "pages": "More than one page",
 	"cursor_keys": "No cursor keys", "clock": "Clocks differ", "listener": "Cannot listen",
+	"store": "Store in trouble",
 }
 
 // checked returns a line of the checklist that is not about one upstream.
@@ -63,8 +66,9 @@ func checked(check string, status checkStatus, location, format string, args ...
 
 // diagnostic returns a check that is not ok as a diagnostic of its source location.
 func (c *liveCheck) diagnostic() config.Diagnostic {
-	d := config.Diagnostic{Severity: string(c.Status), Summary: checkTitles[c.Check],
-		Detail: c.Text}
+	d := config.Diagnostic{
+		Severity: string(c.Status), Summary: checkTitles[c.Check], Detail: c.Text,
+	}
 	if c.location == "" {
 		return d
 	}
@@ -158,7 +162,8 @@ func checkLive(ctx context.Context, a *app, cfg *config.Config) (checks []liveCh
 		took := awaitEach(ctx, g)
 		waiting.Stop()
 		s := g.Snapshot()
-		checks = slices.Concat(checkUpstreams(s, took), checkSnapshot(s), listeners)
+		checks = slices.Concat(checkUpstreams(s, took), checkSnapshot(s),
+			checkStore(ctx, cfg.Cluster, s.Sealer), listeners)
 		return ctx.Err()
 	})
 	return checks, err
@@ -211,12 +216,16 @@ func checkUpstreams(s *snapshot.Snapshot, took map[string]time.Duration) (checks
 		for _, t := range troubles[u.Name] {
 			bad := found
 			bad.Reason, bad.Cause, bad.Remedy = string(t.Reason), t.Cause.Problem, t.Cause.Remedy
-			checks = append(checks, liveCheck{"upstream", checkError, terminal.OneLine(t.String()),
-				&bad, found.Place})
+			checks = append(checks, liveCheck{
+				"upstream", checkError, terminal.OneLine(t.String()),
+				&bad, found.Place,
+			})
 		}
 		if len(troubles[u.Name]) == 0 {
-			checks = append(checks, liveCheck{"upstream", checkOK, found.String(), &found,
-				found.Place})
+			checks = append(checks, liveCheck{
+				"upstream", checkOK, found.String(), &found,
+				found.Place,
+			})
 		}
 		checks = append(checks, checkClock(u, state)...)
 	}
@@ -278,6 +287,25 @@ func checkSnapshot(s *snapshot.Snapshot) (checks []liveCheck) {
 				"cursors and sessions; make one with: openssl rand -base64 32"))
 	}
 	return checks
+}
+
+// checkStore returns a line for the store that replicas share, if there is one.
+func checkStore(ctx context.Context, cfg *config.Cluster, sealer *seal.Sealer) []liveCheck {
+	if cfg == nil {
+		return nil
+	}
+	line := checked("store", checkOK, "", "the store of the block cluster can be used")
+	switch state := cluster.Check(ctx, cfg, sealer); {
+	case !state.Connected:
+		line.Status = checkError
+		line.Text = "the store of the block cluster cannot be used: " +
+			terminal.OneLine(state.Err.Error()) + "; start it, or correct store"
+	case state.Evicts != "":
+		line.Status = checkWarning
+		line.Text = "the store of the block cluster drops limits when its memory is full (" +
+			state.Evicts + "); set its maxmemory-policy to noeviction"
+	}
+	return []liveCheck{line}
 }
 
 // isLoopback reports whether a host is this machine, seen from itself only.

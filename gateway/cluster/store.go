@@ -70,6 +70,31 @@ func New(cfg *config.Cluster, sealer *seal.Sealer, logger *slog.Logger, opts Opt
 	return r, nil
 }
 
+// checkTimeout bounds a [Check].
+const checkTimeout = 5 * time.Second
+
+// Check asks a store once for all that a replica needs of it, and returns its condition. It joins no other replicas.
+func Check(ctx context.Context, cfg *config.Cluster, sealer *seal.Sealer) State {
+	r, err := New(cfg, sealer, slog.New(slog.DiscardHandler), Options{})
+	if err != nil {
+		return State{Err: err}
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	s := r.store
+	s.option.DialCtxFn = s.connections.dial(ctx)
+	client, err := valkey.NewClient(s.option)
+	if err == nil {
+		defer client.Close()
+		defer s.connections.end() // first, since the client waits for a store that hangs
+		if err = s.probe(ctx, client); errors.Is(err, errLate) {
+			err = s.probe(ctx, client) // the store may not have had the script
+		}
+	}
+	s.report(err)
+	return r.State()
+}
+
 // SetKeys has the replica derive its keys from the cursor keys of a new configuration.
 func (r *Replica) SetKeys(sealer *seal.Sealer) {
 	s := r.store
