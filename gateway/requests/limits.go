@@ -63,17 +63,20 @@ func newLimits(shared SharedLimits) *limits {
 }
 
 // counted is a request that limits count. The zero value is one that no limit counts.
-type counted struct {
-	// release ends the request here, once its response is written.
-	release func()
+type counted struct{ by []acquired }
+
+// acquired is what a request has of a bucket. The reservation is nil where its rate does not count.
+type acquired struct {
+	bucket      *bucket
+	reservation *rate.Reservation
 }
 
-// end ends the request. Calling it again does nothing.
+// end ends the request here, once its response is written. Calling it again does nothing.
 func (c *counted) end() {
-	if c.release != nil {
-		c.release()
-		c.release = nil
+	for _, a := range c.by {
+		a.bucket.release()
 	}
+	c.by = nil
 }
 
 // acquire counts a request against each limit that is not nil, or against none of them if one is
@@ -105,25 +108,23 @@ func (l *limits) acquire(principal *policy.Principal, blocks ...*config.Limit) (
 }
 
 // acquireHere is acquire for this replica alone. If not rated, only requests in flight count.
-func (l *limits) acquireHere(principal string, blocks []*config.Limit, rated bool) (counted, error) {
+func (l *limits) acquireHere(principal string, blocks []*config.Limit, rated bool) (c counted, err error) {
 	now := time.Now()
-	var releases, cancels []func()
 	for _, block := range blocks {
 		b := l.bucket(keyOf(block, principal))
-		cancel, wait := b.acquire(now, rated)
-		if wait > 0 {
-			for _, cancel := range cancels {
-				cancel()
+		reservation, wait := b.acquire(now, rated)
+		if wait > 0 { // then it is as if there had been no request
+			for _, a := range c.by {
+				if a.reservation != nil {
+					a.reservation.CancelAt(now)
+				}
 			}
+			c.end()
 			return counted{}, rateLimited(wait)
 		}
-		releases, cancels = append(releases, b.release), append(cancels, cancel)
+		c.by = append(c.by, acquired{b, reservation})
 	}
-	return counted{release: func() {
-		for _, release := range releases {
-			release()
-		}
-	}}, nil
+	return c, nil
 }
 
 // limitsRequests reports whether a block is there and limits more than streams.
@@ -144,27 +145,22 @@ func (l *limits) bucket(key bucketKey) *bucket {
 }
 
 // acquire counts one request, or returns how long to wait. If not rated, only the number in flight
-// bounds it. Cancel undoes it as if there had been no request.
-func (b *bucket) acquire(now time.Time, rated bool) (cancel func(), wait time.Duration) {
+// bounds it.
+func (b *bucket) acquire(now time.Time, rated bool) (reservation *rate.Reservation, wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.concurrency > 0 && b.inFlight >= b.concurrency {
 		return nil, defaultRetryMs * time.Millisecond
 	}
-	if !rated {
-		b.inFlight++
-		return b.release, 0
-	}
-	reservation := b.rate.ReserveN(now, 1)
-	if wait := reservation.DelayFrom(now); wait > 0 {
-		reservation.CancelAt(now)
-		return nil, wait
+	if rated {
+		reservation = b.rate.ReserveN(now, 1)
+		if wait := reservation.DelayFrom(now); wait > 0 {
+			reservation.CancelAt(now)
+			return nil, wait
+		}
 	}
 	b.inFlight++
-	return func() {
-		reservation.CancelAt(now)
-		b.release()
-	}, 0
+	return reservation, 0
 }
 
 // release ends one request.

@@ -49,7 +49,7 @@ func (out *Response) Parts() [][]byte {
 }
 
 // Limited reports whether a limit counts the request until [Response.Release].
-func (out *Response) Limited() bool { return out.counted.release != nil }
+func (out *Response) Limited() bool { return len(out.counted.by) > 0 }
 
 // Release ends the request for the limits that count it, and gives back the memory that it holds.
 // To be called when the response is written, or when nobody waits for it any more. Calling it again
