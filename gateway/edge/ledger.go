@@ -89,7 +89,7 @@ func (l *Ledger) accountLocked(k key) *account {
 		if network := networkOf(k.client); network != "" && k.upstream == "" {
 			a.network = l.accountLocked(key{client: network})
 			a.network.members++
-			l.rankNetworkLocked(a.network)
+			a.network.rankNetwork(&l.slots)
 		}
 	}
 	return a
@@ -104,19 +104,18 @@ func (l *Ledger) settleLocked(a *account) {
 	delete(l.accounts, a.key)
 	if a.network != nil {
 		a.network.members--
-		l.rankNetworkLocked(a.network)
+		a.network.rankNetwork(&l.slots)
 		l.settleLocked(a.network)
 	}
 }
 
-// rankNetworkLocked ranks a network whose members have changed: with eight it is one client, whose
-// slots count together, and with seven it is none.
-func (l *Ledger) rankNetworkLocked(network *account) {
-	if network.members != maxNetworks && network.members != maxNetworks-1 {
-		return
-	}
-	for class := range l.slots {
-		l.slots[class].rank(network)
+// rankNetwork ranks a network whose members have changed: with eight it is one client, whose slots
+// count together, and with seven it is none.
+func (a *account) rankNetwork(slots *[classes]ranking) {
+	if a.members == maxNetworks || a.members == maxNetworks-1 {
+		for class := range slots {
+			slots[class].rank(a)
+		}
 	}
 }
 
