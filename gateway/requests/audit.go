@@ -108,8 +108,8 @@ func (a *recorder) record(ctx context.Context, r *Request, out *Response, err er
 		software = ReadSoftware(info)
 	}
 	line.ClientName, line.ClientVersion = software.Name, software.Version
-	if r.Client != nil {
-		line.Client = r.Client.ClientAddress()
+	if r.Client != "" {
+		line.Client = r.Client
 	}
 	if wireErr != nil {
 		line.Code, line.Reason = wireErr.Code, ownReason(wireErr)

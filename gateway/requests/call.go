@@ -28,12 +28,6 @@ type call struct {
 	outcome
 }
 
-// callerKey is the key of a caller whose request may be over. It implements [upstream.Caller].
-type callerKey string
-
-// Key returns the key.
-func (k callerKey) Key() string { return string(k) }
-
 // newGetCall returns the call of a get that these owners may serve. A get with a requestState goes
 // to the one owner that issued it, or to the parked get that waits for it.
 func newGetCall(r *Request, entry *catalog.Entry, owners []catalog.Owner) (*call, error) {

@@ -30,8 +30,7 @@ func (h *Handler) get(ctx context.Context, r *Request, out *Response) error {
 	case r.Relay != nil && r.Capabilities != 0:
 		// A legacy upstream may send server requests in the middle of the call.
 		c.outcome, err = h.parked.begin(ctx, r, func(ctx context.Context, relay *upstream.Relay) (outcome, error) {
-			running := *c // it may go on after this request is over, which loses its client then
-			running.request.Caller = callerKey(r.Key())
+			running := *c // it may go on after this request is over
 			err := running.callOwners(ctx, relay)
 			return running.outcome, err
 		})

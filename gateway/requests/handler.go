@@ -106,7 +106,6 @@ func (h *Handler) Handle(ctx context.Context, r *Request, buffer []byte) (out Re
 		h.gets.count(r.target.seen(), outcomeOf(ctx, r, &out, err))
 	}
 	r.end(err, refusal)
-	r.Client = nil // whoever keeps the request need not keep its connection
 	if refusal != nil {
 		out.JSON, out.Code = wire.AppendError(out.JSON[:0], r.Message.ID, refusal), refusal.Code
 		return out

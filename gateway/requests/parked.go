@@ -67,10 +67,8 @@ type parked struct {
 // parkedGet is one of them.
 type parkedGet struct {
 	principal string
-	// owner is whom the get costs, while it has a request and after that.
-	owner  string
-	first  *Request // whose capabilities count
-	cancel context.CancelCauseFunc
+	first     *Request // whose capabilities count, and whose caller pays
+	cancel    context.CancelCauseFunc
 	// asked holds at most one mark: there may be server requests for the client.
 	asked chan struct{}
 	// done is closed when the call is over, with the outcome or err.
@@ -103,7 +101,7 @@ func (p *parked) begin(
 ) (outcome, error) {
 	detached, cancel := context.WithCancelCause(context.WithoutCancel(ctx)) // it outlasts this request
 	g := &parkedGet{
-		principal: r.Caller.Principal.Key(), owner: r.Key(), first: r, cancel: cancel, attached: r,
+		principal: r.Caller.Principal.Key(), first: r, cancel: cancel, attached: r,
 		asked: make(chan struct{}, 1), done: make(chan struct{}), pending: map[string]pendingRequest{},
 	}
 	relay := r.upstreamRelay(ctx)
@@ -219,7 +217,7 @@ func (g *parkedGet) detach() wire.Object {
 func (p *parked) park(g *parkedGet, requests wire.Object) (outcome, error) {
 	if r := g.first; r.Size >= edge.Least && g.held == (edge.Hold{}) {
 		var ok bool
-		if g.held, ok = p.ledger.Acquire(r.Snapshot.Config.Gateway.MaxBuffered, g.owner, "", r.Size); !ok {
+		if g.held, ok = p.ledger.Acquire(r.Snapshot.Config.Gateway.MaxBuffered, g.first.Key(), "", r.Size); !ok {
 			p.remove(g, nil)
 			return outcome{}, Overloaded("Too many large requests wait for their client: send it again later")
 		}
@@ -332,7 +330,7 @@ func (p *parked) sendServerRequest(
 	if err != nil {
 		return nil, err
 	}
-	held, ok := p.ledger.Acquire(g.first.Snapshot.Config.Gateway.MaxBuffered, g.owner, "", len(params))
+	held, ok := p.ledger.Acquire(g.first.Snapshot.Config.Gateway.MaxBuffered, g.first.Key(), "", len(params))
 	if !ok {
 		return nil, wire.NewError(wire.InternalError, "Too much waits for the client's reply: ask for less")
 	}

@@ -28,7 +28,7 @@ func TestRelay_IsBounded(t *testing.T) {
 	}
 }
 
-func TestHolder_IsTheCredentialOrTheAddress(t *testing.T) {
+func TestOwner_IsTheCredentialOrTheAddress(t *testing.T) {
 	anonymous := policy.Principal{Subject: policy.AnonymousSubject, Anonymous: true}
 	for _, test := range []struct {
 		principal     policy.Principal
@@ -40,16 +40,11 @@ func TestHolder_IsTheCredentialOrTheAddress(t *testing.T) {
 		{anonymous, "fe80::1%eth0", "fe80::/64"},
 		{anonymous, "@", "@"}, // a Unix socket
 	} {
-		if got := OwnerOf(&test.principal, from(test.address)); got != test.want {
+		if got := OwnerOf(&test.principal, test.address); got != test.want {
 			t.Errorf("%s from %s is %q, want %q", test.principal.Key(), test.address, got, test.want)
 		}
 	}
-	if got, want := OwnerOf(&anonymous, nil), anonymous.Key(); got != want {
+	if got, want := OwnerOf(&anonymous, ""), anonymous.Key(); got != want {
 		t.Errorf("a caller of whom nothing is known is %q, want %q", got, want)
 	}
 }
-
-// from is a client at an address.
-type from string
-
-func (f from) ClientAddress() string { return string(f) }

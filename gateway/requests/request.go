@@ -46,9 +46,8 @@ type Request struct {
 	// transport cannot do that.
 	Relay         *RelayQueue
 	ServerRequest func(ctx context.Context, method string, params jsontext.Value) (reply jsontext.Value, err error)
-	// Client is where the request came from; nil where that is unknown, and once the request has
-	// been carried out.
-	Client Client
+	// Client is the address of the network peer, which is not the principal; empty over stdio.
+	Client string
 	// Capabilities are those by which the client can be asked for input during the request.
 	Capabilities wire.Capabilities
 	// InParts says that the transport can write a large result without a copy, see
@@ -89,12 +88,6 @@ func ReadSoftware(info wire.Object) Software {
 	return Software{read("name"), read("version")}
 }
 
-// Client is the network peer, not the principal.
-type Client interface {
-	// ClientAddress returns its network address.
-	ClientAddress() string
-}
-
 // Answered returns when the response was ready.
 func (r *Request) Answered() time.Time { return r.Received.Add(r.took) }
 
@@ -102,13 +95,12 @@ func (r *Request) Answered() time.Time { return r.Received.Add(r.took) }
 func (r *Request) Key() string { return OwnerOf(&r.Caller.Principal, r.Client) }
 
 // OwnerOf returns whom memory and streams cost: a principal or, for callers without a credential,
-// the address that they call from. A client, which may be nil, has a whole network of IPv6 to
-// itself.
-func OwnerOf(principal *policy.Principal, client Client) string {
-	if !principal.Anonymous || client == nil {
+// the address that they call from. A client of IPv6 has a whole network to itself.
+func OwnerOf(principal *policy.Principal, client string) string {
+	if !principal.Anonymous || client == "" {
 		return principal.Key()
 	}
-	return edge.AddressKey(client.ClientAddress())
+	return edge.AddressKey(client)
 }
 
 // free are requests that can be used again. Allocating one takes 3 % of the CPU time of a short

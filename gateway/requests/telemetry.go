@@ -208,8 +208,8 @@ func (r *Request) describe(span trace.Span, failed []attribute.KeyValue) {
 	method := r.operation.kind.method
 	attributes := append(buffer[:0], attrMethod.String(method), attrRevision.String(r.Revision),
 		attrRequestID.String(requestID(r.Message.ID)))
-	if r.Client != nil {
-		attributes = append(attributes, attrClient.String(r.Client.ClientAddress()))
+	if r.Client != "" {
+		attributes = append(attributes, attrClient.String(r.Client))
 	}
 	if name := r.target.seen(); name != "" {
 		span.SetName(method + " " + name)

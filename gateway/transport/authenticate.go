@@ -85,14 +85,14 @@ func (x *exchange) countRefused(err error, reason string) {
 	t := x.t
 	t.refused.Add(x.r.Context(), 1, metric.WithAttributes(attrReason.String(reason)))
 	t.logger.DebugContext(x.r.Context(), "caller refused",
-		slog.Any("error", err), slog.String("client", x.ClientAddress()))
+		slog.Any("error", err), slog.String("client", x.clientAddress()))
 	if t.audit == nil {
 		return
 	}
 	x.audited = true
 	// Nothing is given to this client, so an error changes nothing: the log counts the line.
 	_ = t.audit.Write(&audit.Line{
-		Time: time.Now(), Event: audit.Credential, Client: x.ClientAddress(),
+		Time: time.Now(), Event: audit.Credential, Client: x.clientAddress(),
 		Outcome: audit.Refused, Reason: reason,
 		Trace: trace.SpanContextFromContext(requests.ExtractTrace(x.r.Context(), nil, x.r.Header)).TraceID(),
 	})
@@ -127,8 +127,8 @@ func noCredential(ctx context.Context, a *identity.Authenticator) (policy.Princi
 	return a.FromHeader(ctx, "")
 }
 
-// ClientAddress implements [requests.Client], see [identity.ClientAddress].
-func (x *exchange) ClientAddress() string {
+// clientAddress returns the address of the client, see [identity.ClientAddress].
+func (x *exchange) clientAddress() string {
 	if x.client != "" {
 		return x.client
 	}

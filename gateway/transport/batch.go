@@ -30,7 +30,7 @@ func (l *legacyExchange) serveBatch(batch []jsontext.Value) {
 	responses, release := runBatch(readBatch(batch, func(request *requests.Request) job {
 		request.Caller, request.Snapshot = l.caller, x.snapshot
 		request.Revision, request.Session = l.sealed.Revision, l.sealed.ID
-		request.Software, request.Client = s.software, x
+		request.Software, request.Client = s.software, x.client
 		if request.Message.IsRequest() {
 			return l.acceptBatched(&s, request)
 		}

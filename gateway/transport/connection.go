@@ -24,7 +24,7 @@ type connection struct {
 
 	// The goroutine that calls receive owns caller, session's fields and notified.
 	caller  snapshot.Caller
-	client  requests.Client // nil over stdio
+	client  string // its address; empty over stdio
 	session session
 	// notified is set once the client is told of changes.
 	notified bool

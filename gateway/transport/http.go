@@ -142,14 +142,14 @@ func (x *exchange) receive() (incoming, bool) {
 	}
 	// The body may have taken long to arrive, and a reload may have revoked the credential.
 	x.snapshot = x.t.publisher.Current()
-	x.client = x.ClientAddress()
+	x.client = x.clientAddress()
 	in, refusal := readIncoming(body)
 	if refusal != nil {
 		x.refuse(http.StatusBadRequest, in.request.Message.ID, refusal)
 		return incoming{}, false
 	}
 	in.raw, in.header = body, x.r.Header
-	in.request.Client = x
+	in.request.Client = x.client
 	return in, true
 }
 
@@ -169,7 +169,7 @@ var errNoMemory = errors.New("too much is held")
 // counts for the client's address: who the caller is will be found out from the message.
 func (x *exchange) readLargeBody() ([]byte, error) {
 	source := http.MaxBytesReader(x.w, x.r.Body, MaxRequest)
-	share, client := x.snapshot.Config.Gateway.MaxBuffered, edge.AddressKey(x.ClientAddress())
+	share, client := x.snapshot.Config.Gateway.MaxBuffered, edge.AddressKey(x.clientAddress())
 	var ok bool
 	if x.body, ok = x.t.ledger.Acquire(share, client, "", maxPrealloc); !ok {
 		return nil, errNoMemory

@@ -93,7 +93,7 @@ func (s *sseSessions) serveStream(x *exchange) {
 		conn: newConnection(x.t, caller), owner: caller.Principal.Key(),
 		posts: make(chan incoming), over: make(chan struct{}),
 	}
-	opened.conn.legacyOnly, opened.conn.client = true, address(x.ClientAddress())
+	opened.conn.legacyOnly, opened.conn.client = true, x.clientAddress()
 	id := s.add(opened, x.t.replies.replica)
 	defer s.remove(id)
 	x.snapshot = nil // otherwise it would stay in memory as long as the stream
@@ -103,12 +103,6 @@ func (s *sseSessions) serveStream(x *exchange) {
 	go opened.receivePosts(ctx, stream.ending)
 	opened.writeEvents(out, cancel)
 }
-
-// address is a client's network address.
-type address string
-
-// ClientAddress implements [requests.Client].
-func (a address) ClientAddress() string { return string(a) }
 
 // receivePosts receives what the client posts, until ctx ends, the session has to end for another
 // stream, the gateway drains or a reload does not accept the client any more.
@@ -177,7 +171,6 @@ func (s *sseSessions) servePost(x *exchange) {
 	if !ok {
 		return
 	}
-	in.request.Client = nil // the request is answered after the POST is over
 	id := in.request.Message.ID
 	caller, ok := x.authenticate(id)
 	if !ok {

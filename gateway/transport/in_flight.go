@@ -31,13 +31,6 @@ type inFlight struct {
 	counts   map[sessionID]int
 }
 
-// shardedInFlight are those of sessions that share no connection. All would contend for one mutex,
-// twice each.
-type shardedInFlight [64]inFlight
-
-// of relies on ids being random.
-func (s *shardedInFlight) of(id sessionID) *inFlight { return &s[int(id[0])%len(s)] }
-
 // requestKey identifies a request in flight: by its id, within a session.
 type requestKey struct {
 	session sessionID

@@ -98,7 +98,7 @@ func errInFlight() *wire.Error {
 func (l *legacyExchange) session() session {
 	t, sealed := l.x.t, &l.sealed
 	return session{
-		id: sealed.ID, inFlight: t.inFlight.of(sealed.ID), replies: &t.replies, passOn: t,
+		id: sealed.ID, inFlight: &t.inFlight, replies: &t.replies, passOn: t,
 		revision: sealed.Revision, capabilities: wire.Capabilities(sealed.Capabilities),
 		software: requests.Software{Name: sealed.ClientName, Version: sealed.ClientVersion},
 		logLevel: t.sessions.logLevel(sealed.ID),

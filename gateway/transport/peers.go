@@ -81,7 +81,7 @@ func (t *Transport) handlePeers() {
 	t.peers.Handle(topicCancel, func(_ context.Context, read func(any) error) any {
 		var c cancellation
 		if read(&c) == nil {
-			t.inFlight.of(c.Session).cancel(c.Session, c.Request, &wire.CancelledError{Reason: c.Reason})
+			t.inFlight.cancel(c.Session, c.Request, &wire.CancelledError{Reason: c.Reason})
 		}
 		return nil
 	})

@@ -103,7 +103,8 @@ func (x *exchange) countStream(caller *snapshot.Caller, id jsontext.Value) (open
 		return openedStream{}, false
 	}
 	x.release()
-	ending, leave := x.t.ledger.OpenStream(x.conn, x.r.ProtoMajor > 1, requests.OwnerOf(&caller.Principal, x))
+	owner := requests.OwnerOf(&caller.Principal, x.clientAddress())
+	ending, leave := x.t.ledger.OpenStream(x.conn, x.r.ProtoMajor > 1, owner)
 	return openedStream{ending, func() {
 		leave()
 		release()

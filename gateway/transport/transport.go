@@ -31,7 +31,7 @@ type Transport struct {
 	notified metric.Float64Histogram
 
 	// For the legacy sessions of Streamable HTTP, which outlast their connections:
-	inFlight shardedInFlight
+	inFlight inFlight
 	replies  replies
 	sessions legacySessions
 	peers    requests.Peers // nil where there are none
@@ -129,7 +129,7 @@ func (t *Transport) recovered(ctx context.Context, then func()) {
 func (t *Transport) Handler() http.Handler {
 	mux := http.NewServeMux()
 	path := t.publisher.Current().Config.Gateway.Path // a reload that changes it is refused
-	mux.Handle(path, t.handle((*exchange).serve)) // which may be a subtree
+	mux.Handle(path, t.handle((*exchange).serve))     // which may be a subtree
 	mux.Handle(ssePath, t.handle(t.sseSessions.serve))
 	mux.HandleFunc(wellKnown, t.serveMetadata)
 	mux.HandleFunc(wellKnown+"/", t.serveMetadata)
@@ -175,7 +175,7 @@ func (t *Transport) begin(w http.ResponseWriter, r *http.Request) (x *exchange, 
 	if !multiplexed {
 		return x, true // each request takes a connection, and those have a bound
 	}
-	client := edge.AddressKey(x.ClientAddress())
+	client := edge.AddressKey(x.clientAddress())
 	if x.request, ok = x.t.ledger.Acquire(x.snapshot.Config.Gateway.MaxBuffered, client, "", requestMemory); !ok {
 		x.refuseAtOnce("Too many requests of this address at once: send it again later")
 		return nil, false
