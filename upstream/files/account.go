@@ -66,13 +66,14 @@ func (p *Prompt) held() int {
 	return size
 }
 
-// listed is what an entry takes in each list that it is in: the catalog has definitions of its own
-// for each.
+// listed is what an entry takes in each list that it is in: the list has its problems, and the
+// catalog definitions of its own.
 func (e *entry) listed() int {
-	if e.prompt == nil {
-		return listedOverhead
+	size := listedOverhead + len(e.problems)*int(unsafe.Sizeof(Problem{}))
+	if e.prompt != nil {
+		size += len(e.prompt.Definition)
 	}
-	return listedOverhead + len(e.prompt.Definition)
+	return size
 }
 
 // mediaKey tells contents of images and sounds from each other.

@@ -323,6 +323,15 @@ func TestTeam_DoesNotWaitForAPipeInThePlaceOfAFolder(t *testing.T) {
 	}
 }
 
+func TestTeam_CountsTheProblemsOfEachList(t *testing.T) {
+	const lists, doubts = 50, maxProblems
+	tr := newTree(t, "docs.hcl", blocks(lists, `"p/*.md"`), "p/a.md", strings.Repeat("{{x}}\n", doubts))
+	f := newFolder(tr.upstreams()...)
+	if list, err := f.Refresh(); err != nil || len(list.Problems) != doubts || f.held.total < lists*doubts*80 {
+		t.Errorf("%d bytes held for %d lists of %d problems each (%v)", f.held.total, lists, len(list.Problems), err)
+	}
+}
+
 func TestTeam_ClipsNamesInProblemsOfAList(t *testing.T) {
 	name := strings.Repeat("n", maxFrontMatter-100)
 	tr := newTree(t, "docs.hcl", team("p/*.md"), "p/a.md", "---\nname: "+name+"\n---\nA", "p/b.md", "---\nname: "+name+"\n---\nB")

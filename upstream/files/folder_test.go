@@ -299,6 +299,25 @@ func TestFolder_RefusesWhatIsNotTheTeams(t *testing.T) {
 		problem{Broken, "teams/p/txt.md", "a link to a file of another kind"})
 }
 
+// A link that leads out says the same whatever is at its end, so that nobody learns what there is on the machine.
+func TestFolder_TellsNothingOfWhatIsOutside(t *testing.T) {
+	outside := newTree(t, "there.md", "SECRET", "folder/x.md", "SECRET", "there.png", "SECRET")
+	tr := newTree(t, "docs.hcl", team("p/*.md"), "p/good.md", "good")
+	tr.link(outside.root, "parts")
+	var want []problem
+	for i, target := range []string{"there.md", "gone.md", "folder", "folder/x.md", "folder/gone.md", "there.md/below"} {
+		name := fmt.Sprintf("p/%d.md", i)
+		tr.link(outside.path(target), name)
+		want = append(want, problem{Broken, name, fmt.Sprintf("The file %d.md is a link to something outside of", i)})
+	}
+	for i, text := range []string{"{{> ../parts/there.md}}", "{{> ../parts/gone.md}}", "![](../parts/there.png)", "![](../parts/gone.png)"} {
+		name := fmt.Sprintf("p/in%d.md", i)
+		tr.write(name, text)
+		want = append(want, problem{Broken, name + ":1", "is a link to something outside of"})
+	}
+	tr.expect(newFolder(tr.upstream()), map[string]string{"good": "good"}, want...)
+}
+
 func TestFolder_NeedsAGrantForEachFileWhereAllowBlocksExist(t *testing.T) {
 	tr := newTree(t, "teams/docs.hcl", team("p/*.md"), "gateway.hcl", `allow "docs" { files = ["teams/p/*", "shared/*"] }`,
 		"teams/p/a.md", "{{> ../../shared/_style.md}}", "shared/_style.md", "style", "teams/p/b.md", "{{> ../../teams/q/x.md}}", "teams/q/x.md", "SECRET",

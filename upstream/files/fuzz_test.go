@@ -113,13 +113,19 @@ func FuzzPartials(f *testing.F) {
 func FuzzFolder(f *testing.F) {
 	f.Add([]byte("\x00\x11\x22\x33\x44\x55\x0f"), "{{> _part.md}}", "x")
 	f.Add([]byte("\x21\x31\x22\x32\x23\x33\x24\x34"), "![](i.png)", "{{> _part.md}}")
+	shared := newTree(f, "docs.hcl", blocks(3, `"**/*.md"`))
+	upstreams := shared.upstreams() // once, as that takes longer than all the rest
 	f.Fuzz(func(t *testing.T, steps []byte, content, partial string) {
 		if len(steps) > 64 {
 			return
 		}
-		tr := newTree(t, "docs.hcl", blocks(3, `"**/*.md"`), "0/1/_part.md", partial, "0/i.png", "PNG")
-		folder := newFolder(tr.upstreams()...)
-		size := 0
+		tr := &tree{t, shared.root}
+		for i := range 4 {
+			_ = os.RemoveAll(tr.path(strconv.Itoa(i)))
+		}
+		tr.write("0/1/_part.md", partial)
+		tr.write("0/i.png", "PNG")
+		folder, size := newFolder(upstreams...), 0
 		for i, step := range steps {
 			name := fmt.Sprintf("%d/%d", step>>4&3, step&3)
 			switch kind := step >> 6; kind {

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/config/regular"
@@ -69,11 +70,15 @@ func (o *opener) read(file string, most int64, isKind func(string) bool) ([]byte
 	}
 	actual, err := filepath.EvalSymlinks(filepath.Join(o.actual, filepath.FromSlash(file)))
 	if err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w", path.Base(file), cause(err))
+		// Nobody is told whether there is something at the end of a link that leads out.
+		if _, inside := o.within.Stat(filepath.FromSlash(file)); isOfSystem(inside) {
+			return nil, fmt.Errorf("cannot read %s: %w", path.Base(file), cause(err))
+		}
+		return nil, o.outside(file)
 	}
 	relative, err := filepath.Rel(o.actual, actual)
 	if err != nil || !filepath.IsLocal(relative) {
-		return nil, fmt.Errorf("the file %s is a link to something outside of %s; put a copy in its place", path.Base(file), o.root)
+		return nil, o.outside(file)
 	}
 	slashed := withoutMounts(filepath.ToSlash(relative))
 	if !isKind(slashed) {
@@ -92,6 +97,17 @@ func (o *opener) read(file string, most int64, isKind func(string) bool) ([]byte
 		return nil, fmt.Errorf("cannot read %s: %w", path.Base(file), cause(err))
 	}
 	return content, nil
+}
+
+func (o *opener) outside(file string) error {
+	return fmt.Errorf("the file %s is a link to something outside of %s; put a copy in its place", path.Base(file), o.root)
+}
+
+// isOfSystem reports whether an error is one of the file system, and none of [os.Root] because a
+// link leads out.
+func isOfSystem(err error) bool {
+	_, ok := errors.AsType[syscall.Errno](err)
+	return ok
 }
 
 // checkHidden refuses what is in a hidden folder, or hidden itself, except for the formats that are

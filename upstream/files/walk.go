@@ -260,6 +260,8 @@ func (w *walk) child(at visit, c *child) error {
 		}
 	case s.mode.IsDir():
 		switch {
+		case matches && c.isLink && !c.beneath: // reported as any other link that leads out
+			return w.add(file, s, positions)
 		case !enters || c.isLink && !c.beneath || !w.mayEnter(s.id, at.above):
 		case c.isLink:
 			w.links = append(w.links, visit{path: file, id: s.id, above: at.above})
