@@ -116,30 +116,15 @@ func (e *endpoint) markDown(ctx context.Context, err error, wait time.Duration) 
 	e.health.Down(errors.Is(err, client.ErrSessionLost))
 }
 
-// markSlow records that a server which was started or called a while ago has not answered. It is
-// waited for all the same.
-func (e *endpoint) markSlow(ctx context.Context, after time.Duration) {
-	err := e.dialer.SlowStart(after)
-	if s := e.status.Load(); s.Problem == nil {
-		e.logger.WarnContext(ctx, "upstream down", e.explained(Timeout, causeOf(Timeout, err), err)...)
-	}
-	e.update(func(s *status) {
-		if s.Problem == nil && !s.Connected { // else it has connected, or failed, at this moment
-			s.setProblem(Timeout, err)
-		}
-	})
-}
-
-// markSilent records that the endpoint does not answer. Calls go to another
-// endpoint if there is one.
-func (e *endpoint) markSilent(ctx context.Context) {
-	e.health.Late()
+// markLate records that a server has not answered for a while, with a session or before the first.
+// It is waited for all the same.
+func (e *endpoint) markLate(ctx context.Context, connected bool, message string, err error) {
 	if e.status.Load().Problem == nil {
-		e.logger.WarnContext(ctx, "upstream does not answer", slog.String("reason", string(Timeout)), slog.Any("error", errSilent))
+		e.logger.WarnContext(ctx, message, e.explained(Timeout, causeOf(Timeout, err), err)...)
 	}
 	e.update(func(s *status) {
-		if s.Problem == nil {
-			s.setProblem(Timeout, errSilent)
+		if s.Problem == nil && s.Connected == connected { // else it has connected, or failed, at this moment
+			s.setProblem(Timeout, err)
 		}
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/promptweir/promptweir/upstream/client"
@@ -40,9 +39,6 @@ type legacyGets struct {
 	// pool has the legacy sessions. What is not made on them is made on the modern one.
 	pool *sessionPool
 
-	// learned is set once a prompt was learned: most servers never answer so.
-	learned atomic.Bool
-
 	mu sync.Mutex // guards prompts
 	// prompts are those that ask so, by name: with the time until which a legacy session is of no
 	// use, zero if it is.
@@ -57,13 +53,13 @@ func newLegacyGets(ctx context.Context, name string, logger *slog.Logger, modern
 
 // begins reports whether a call begins on a legacy session, because its prompt is known to ask so.
 func (l *legacyGets) begins(k *call) bool {
-	if l == nil || !l.learned.Load() || !l.canAsk(k) {
+	if l == nil {
 		return false
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	useless, known := l.prompts[k.request.Name]
-	return known && useless.IsZero()
+	l.mu.Unlock()
+	return known && useless.IsZero() && l.canAsk(k)
 }
 
 // changesEra reports whether a call that ended in err on a session of a pool is to be made in the
@@ -121,6 +117,5 @@ func (l *legacyGets) remember(name string, useless time.Time) (news bool) {
 		return false
 	}
 	l.prompts[name] = useless
-	l.learned.Store(true)
 	return !known || useless.IsZero()
 }

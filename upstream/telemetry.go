@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -46,9 +45,7 @@ type instruments struct {
 	transitions metric.Int64Counter
 	// connects counts attempts to connect.
 	connects metric.Int64Counter
-	// failed is how the last attempt failed: the next one most likely fails for the same reason.
-	failed atomic.Pointer[failedConnect]
-	common []attribute.KeyValue
+	common   []attribute.KeyValue
 	// succeeded returns the attributes of a successful call, by method: making them again for each
 	// call would cost more than the rest of the measurement, and having them for upstreams that are
 	// never called a kilobyte each.
@@ -96,23 +93,11 @@ func (i *instruments) countTransition(to BreakerState) {
 
 // countConnect counts an attempt to connect, which failed unless err is nil.
 func (i *instruments) countConnect(err error) {
-	common := i.common[:2:2] // the upstream and its team
-	if err == nil {
-		i.connects.Add(context.Background(), 1, metric.WithAttributes(common...))
-		return
+	attributes := i.common[:2:2] // the upstream and its team
+	if err != nil {
+		attributes = append(attributes, attrReason.String(string(reasonOf(err))))
 	}
-	reason, last := reasonOf(err), i.failed.Load()
-	if last == nil || last.reason != reason {
-		last = &failedConnect{reason, metric.WithAttributeSet(attribute.NewSet(append(common, attrReason.String(string(reason)))...))}
-		i.failed.Store(last)
-	}
-	i.connects.Add(context.Background(), 1, last.attributes)
-}
-
-// failedConnect is the attributes of attempts to connect that failed for a reason.
-type failedConnect struct {
-	reason     Reason
-	attributes metric.MeasurementOption
+	i.connects.Add(context.Background(), 1, metric.WithAttributes(attributes...))
 }
 
 // measurement is a call that is being measured.
