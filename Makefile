@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run-teams test test-replicas matrix manifests interop screenreader lint fmt fuzz bench bench-go bin/measure bin/stress measure faults faults-short overload cluster cluster-short pictures release release-check check
+.PHONY: help build run run-teams test test-replicas matrix manifests interop screenreader lint fmt fuzz bench bench-go bin/measure bin/stress measure faults faults-short overload cluster cluster-short histories histories-short pictures release release-check check
 
 # The output of `promptweir version`. Without git it is empty, and the binary uses its build information.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -85,10 +85,6 @@ bench-go:
 bin/measure bin/stress: build
 	@CGO_ENABLED=0 go -C examples/bench build -trimpath -buildvcs=false -o ../../$@ ./$(@F)
 
-# What stands between the gateway and servers in the faults.
-bin/toxiproxy-server: .ci/tools.mod
-	CGO_ENABLED=0 go build -modfile=.ci/tools.mod -trimpath -buildvcs=false -o $@ github.com/Shopify/toxiproxy/v2/cmd/server
-
 MEASURE ?= speed
 measure: bin/measure ## compare with a reverse proxy and others, or with an older build: MEASURE='pairs -against FILE -only ^get'
 	$(call ABOUT,$(MEASURE))
@@ -98,7 +94,7 @@ measure-%:
 	@$(MAKE) -s --no-print-directory measure MEASURE=$*
 
 FAULTS ?= -write upstream/README.md
-faults: bin/stress bin/toxiproxy-server ## let servers fail in all ways, and write the table of upstream/README.md; needs HAProxy: FAULTS='-only HTTP'
+faults: bin/stress ## let servers fail in all ways, and write the table of upstream/README.md; needs HAProxy: FAULTS='-only HTTP'
 	@bin/stress faults $(FAULTS)
 
 # Those that a CI machine of two cores has time for.
@@ -110,13 +106,20 @@ overload: bin/stress ## offer the gateway, and a server, more than they can answ
 	$(call ABOUT,Overload)
 	@taskset -c 1-$$(($$(nproc) - 1)) bin/stress overload -core 0 $(OVERLOAD)
 
-cluster: bin/stress bin/toxiproxy-server ## break what three gateways with a store share; needs HAProxy and redis-server or valkey-server: CLUSTER='-only ^store'
+cluster: bin/stress ## break what three gateways with a store share; needs HAProxy and redis-server or valkey-server: CLUSTER='-only ^store'
 	$(call ABOUT,Several replicas)
 	@bin/stress cluster $(CLUSTER)
 
 # What a CI machine of two cores has time for.
-cluster-short: CLUSTER = -busy -short -only '^(pages|rate|concurrency|end|replies|posts|cancellation|streams|store is killed)'
+cluster-short: CLUSTER = -busy -short -only '^(rate|rolling restart|store is killed)'
 cluster-short: cluster ## the same in half a minute
+
+histories: bin/stress ## record what 30 clients were told and have listed while replicas and their store fail: HISTORIES='-times 1 -write FILE'
+	$(call ABOUT,Histories)
+	@bin/stress histories $(HISTORIES)
+
+histories-short: HISTORIES = -busy -short -times 1 -only '^(none|replica killed|store killed|store cut)'
+histories-short: histories ## the same with a few faults, once each
 
 pictures: build ## take the console's pictures for README.md; needs Chromium
 	bash .ci/pictures

@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -59,11 +60,12 @@ func (c contest) compare(ctx context.Context, s settings, starts, turns int, len
 	var names []string
 	var samples [][]sample // by contestant
 	for start := range starts {
-		ran, taken, err := c.start(ctx, s, start, turns, length)
-		if err != nil {
+		var taken [][]sample
+		if err := rig.Run(ctx, func(st *rig.Stage) {
+			names, taken = c.start(st, s, start, turns, length)
+		}); err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
-		names = ran
 		if samples == nil {
 			samples = make([][]sample, len(taken))
 		}
@@ -84,20 +86,15 @@ func (c contest) compare(ctx context.Context, s settings, starts, turns int, len
 	return nil
 }
 
-func (c contest) start(ctx context.Context, s settings, start, turns int, length time.Duration) (names []string, samples [][]sample, err error) {
-	st := &stage{settings: s}
-	defer st.close()
-	all, err := c.set(ctx, st)
-	if err != nil {
-		return nil, nil, err
-	}
+func (c contest) start(st *rig.Stage, s settings, start, turns int, length time.Duration) (names []string, samples [][]sample) {
+	all := c.set(st, s)
 	samples = make([][]sample, len(all))
 	for turn := range turns + 1 {
 		for i := range all {
 			i = (start + turn + i) % len(all) // each goes first in some turns
-			one, err := all[i].take(ctx, c.connections, length)
+			one, err := all[i].run(st.Context(), c.connections, length)
 			if err != nil {
-				return nil, nil, fmt.Errorf("%s: %w\n%.2000s", all[i].name, err, all[i].process.Log())
+				rig.Check(fmt.Errorf("%s: %w\n%.2000s", all[i].name, err, all[i].process.Log()))
 			}
 			if turn > 0 { // a process that has just started is slower
 				samples[i] = append(samples[i], one)
@@ -107,24 +104,16 @@ func (c contest) start(ctx context.Context, s settings, start, turns int, length
 	for _, one := range all {
 		names = append(names, one.name)
 	}
-	return names, samples, nil
+	return names, samples
 }
 
-func (c contest) set(ctx context.Context, st *stage) (all []contestant, err error) {
-	up, block, err := st.upstream(ctx, c.upstream...)
-	if err != nil {
-		return nil, err
-	}
+// set starts all contestants.
+func (c contest) set(st *rig.Stage, s settings) (all []contestant) {
+	up, block := upstream(st, c.upstream...)
 	for _, one := range c.gateways {
 		one.upstream, one.pageSize = block, max(c.pageSize, 100)
-		g, err := st.gateway(ctx, one)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", one.name, err)
-		}
-		next, err := c.enter(ctx, one.name, g.Process, "up.p00001", one.token)
-		if err != nil {
-			return nil, err
-		}
+		g := s.gateway(st, one)
+		next := c.enter(st, one.name, g.Process, "up.p00001", one.token)
 		next.gateway = g
 		all = append(all, next)
 	}
@@ -132,75 +121,58 @@ func (c contest) set(ctx context.Context, st *stage) (all []contestant, err erro
 		p, prompt := up, "p00001"
 		switch name {
 		case "page":
-			p, err = c.page(ctx, st, all[0])
+			p = c.page(st, all[0])
 		case "upstream": // with nothing in front of it
 		default:
-			p, err = st.reference(ctx, name, up.Endpoint)
+			p = st.Self(name, up.Endpoint)
 		}
-		if err != nil {
-			return nil, err
-		}
-		next, err := c.enter(ctx, name, p, prompt, "")
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, next)
+		all = append(all, c.enter(st, name, p, prompt, ""))
 	}
-	return all, nil
+	return all
 }
 
-func (c contest) page(ctx context.Context, st *stage, of contestant) (*rig.Process, error) {
+func (c contest) page(st *rig.Stage, of contestant) *rig.Process {
 	client := rig.Client{Endpoint: of.process.Endpoint, Legacy: !c.modern}
-	if err := client.Initialize(ctx); err != nil {
-		return nil, err
-	}
-	result, err := client.Call(ctx, c.method, "")
-	if err != nil {
-		return nil, err
-	}
-	file, err := st.file("page.json", fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"result":%s}`, result))
-	if err != nil {
-		return nil, err
-	}
-	return st.reference(ctx, "page", file)
+	rig.Check(client.Initialize(st.Context()))
+	result := rig.Must(client.Call(st.Context(), c.method, ""))
+	file := filepath.Join(st.Dir(), "page.json")
+	rig.Check(os.WriteFile(file, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"result":%s}`, result), 0o600))
+	return st.Self("page", file)
 }
 
-func (c contest) enter(ctx context.Context, name string, p *rig.Process, prompt, token string) (contestant, error) {
+func (c contest) enter(st *rig.Stage, name string, p *rig.Process, prompt, token string) contestant {
 	client := &rig.Client{Endpoint: p.Endpoint, Token: token, Legacy: !c.modern}
 	if name != "page" { // which answers everything with a page
-		if err := client.Initialize(ctx); err != nil {
-			return contestant{}, fmt.Errorf("%s: %w\n%s", name, err, p.Log())
-		}
+		rig.Check(client.Initialize(st.Context()))
 	}
 	params := ""
 	if c.method == wire.PromptsGet {
 		params = strings.TrimSuffix(fmt.Sprintf(`"name":%q,%s`, prompt, c.arguments), ",")
 	}
-	// Each connection has another id: a server may refuse two requests of one session that are in flight with the same one.
+	// Each connection has another id: a server may refuse two requests of one session that are in flight
+	// with the same one.
 	raw := make([][]byte, c.connections)
 	for i := range raw {
 		raw[i] = client.Raw(i+1, c.method, params)
 	}
-	return contestant{name: name, process: p, load: rig.Closed{Address: p.Address(), Want: c.want, Raw: raw}}, nil
+	return contestant{name: name, process: p, load: rig.Closed{Address: p.Address(), Want: c.want, Raw: raw}}
 }
 
-func (c contestant) take(ctx context.Context, connections int, length time.Duration) (s sample, err error) {
-	var failed error
+func (c contestant) run(ctx context.Context, connections int, length time.Duration) (s sample, err error) {
 	var cpu time.Duration
 	count := func(sign float64) {
-		used, memory, err := c.process.Usage()
-		if failed = errors.Join(failed, err); c.gateway != nil {
-			text, err := rig.Fetch(ctx, http.MethodGet, c.gateway.Admin+"/metrics") // one, because it allocates as well
-			objects, objectsErr := rig.Metric(text, "go_memstats_mallocs_total")
-			size, sizeErr := rig.Metric(text, "go_memstats_alloc_bytes_total")
-			failed = errors.Join(failed, err, objectsErr, sizeErr)
-			s.objects, s.bytes = s.objects+sign*objects, s.bytes+sign*size
+		used, memory := c.process.Usage()
+		if c.gateway != nil {
+			// One page, because it allocates as well.
+			text := rig.Must(rig.Fetch(ctx, http.MethodGet, c.gateway.Admin+"/metrics"))
+			s.objects += sign * rig.Must(rig.Metric(text, "go_memstats_mallocs_total"))
+			s.bytes += sign * rig.Must(rig.Metric(text, "go_memstats_alloc_bytes_total"))
 		}
 		cpu += time.Duration(sign) * used
 		s.memory = float64(memory) / (1 << 20)
 	}
 	result, err := c.load.Run(ctx, connections, length, func() { count(-1) }, func() { count(1) })
-	if err := errors.Join(err, failed); err != nil {
+	if err != nil {
 		return s, err
 	}
 	requests := float64(result.Requests)

@@ -3,12 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"flag"
-	"fmt"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -16,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -24,35 +19,25 @@ import (
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
 )
 
-// reference is a program that the gateway is compared with, or the server behind it, in a process of its own.
-func reference(ctx context.Context, args []string) error {
-	programs := map[string]func(ctx context.Context, args []string) (http.Handler, error){
+// references are the programs that the gateway is compared with, and the server behind it, each in a
+// process of its own.
+func references() map[string]func(ctx context.Context, args []string) error {
+	programs := map[string]func(ctx context.Context, args []string) error{}
+	for name, program := range map[string]func(ctx context.Context, args []string) (http.Handler, error){
 		"upstream": upstreamServer,
 		"proxy":    reverseProxy,
 		"page":     pageHandler,
 		"sdk":      sdkGateway,
-		"sink":     func(context.Context, []string) (http.Handler, error) { return &sink{}, nil },
+	} {
+		programs[name] = func(ctx context.Context, args []string) error {
+			handler, err := program(ctx, args)
+			if err != nil {
+				return err
+			}
+			return rig.Announce(ctx, rig.AnyAddress, &http.Server{Handler: handler}) //nolint:gosec // Announce sets timeouts
+		}
 	}
-	program, ok := programs[args[0]]
-	if !ok {
-		return errors.New("usage: measure speed | pairs | recording | memory | fanout, each with -h")
-	}
-	handler, err := program(ctx, args[1:])
-	if err != nil {
-		return err
-	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
-	defer stop()
-	slog.InfoContext(ctx, "listening", slog.String("endpoint", fmt.Sprintf("http://%s/mcp", listener.Addr())))
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return programs
 }
 
 func upstreamServer(_ context.Context, args []string) (http.Handler, error) {
@@ -138,20 +123,4 @@ func sdkGateway(ctx context.Context, args []string) (http.Handler, error) {
 		})
 	}
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{JSONResponse: true}), nil
-}
-
-// sink receives what is exported over OTLP with http/protobuf, and keeps nothing of it. A GET says how many exports of each signal came.
-type sink struct{ traces, metrics, logs atomic.Int64 }
-
-// ServeHTTP implements [http.Handler].
-func (s *sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodGet {
-		_, _ = fmt.Fprintf(w, "%d %d %d\n", s.traces.Load(), s.metrics.Load(), s.logs.Load()) // fails only if the client has gone
-		return
-	}
-	_, _ = io.Copy(io.Discard, r.Body) // as above
-	signals := map[string]*atomic.Int64{"/v1/traces": &s.traces, "/v1/metrics": &s.metrics, "/v1/logs": &s.logs}
-	if signal := signals[r.URL.Path]; signal != nil {
-		signal.Add(1)
-	}
 }

@@ -1,283 +1,396 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"strconv"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
-	"github.com/promptweir/promptweir/upstream/wire"
 )
-
-// check is one promise of several replicas: run says in a sentence what was seen, or returns an error.
-type check struct {
-	name string
-	run  func(ctx context.Context, w *world, s *settings) (seen string, err error)
-}
-
-func checks() []check {
-	return append([]check{
-		{"pages", checkPages},
-		{"rate", checkRate},
-		{"concurrency", checkConcurrency},
-		{"end of sessions", checkDelete},
-		{"replies, legacy", checkLegacyReplies},
-		{"replies, modern", checkModernReplies},
-		{"posts of HTTP+SSE", checkPosts},
-		{"cancellation", checkCancel},
-		{"streams", checkStreams},
-		{"streams resumed", checkResume},
-		{"rolling restart", checkRollingRestart},
-		{"rolling change", checkRollingChange},
-		{"replicas are killed", checkKilledReplicas},
-	}, outages()...)
-}
-
-// runCluster runs three gateways with one store behind HAProxy, and prints a row for each check.
-func runCluster(ctx context.Context, s *settings) error {
-	w, err := newWorld(ctx, s, false)
-	defer w.close()
-	if err != nil {
-		return err
-	}
-	fmt.Print("| check | took | seen |\n| --- | --- | --- |\n")
-	var broken []error
-	for _, c := range checks() {
-		if !s.only.MatchString(c.name) || ctx.Err() != nil {
-			continue
-		}
-		if err := w.awaitStore(); err != nil { // which a check before this one may have kept from answering in time
-			return err
-		}
-		began := time.Now()
-		seen, err := c.run(ctx, w, s)
-		if err != nil {
-			broken = append(broken, fmt.Errorf("%s: %w", c.name, err))
-			seen = fmt.Sprintf("**not kept: %s** %s", strings.ReplaceAll(err.Error(), "\n", "; "), seen)
-			w.writeLogs()
-		}
-		fmt.Printf("| %s | %.0f s | %s |\n", c.name, time.Since(began).Seconds(), seen)
-	}
-	return errors.Join(broken...)
-}
 
 const (
-	// soon is when what one replica does has reached the others.
-	soon = 50 * time.Millisecond
-	// attempts is how often something is tried: often enough to meet each replica first, and each other one next.
-	attempts = 18
+	// prompts is how many there are, so that a list has many pages.
+	prompts = 1000
+	// tolerance is how far a rate may be from what is configured, toleranceAlone that of each replica
+	// while the store is away, which depends on how evenly requests come.
+	tolerance, toleranceAlone = 0.05, 0.15
+	// offeredRate is how many gets a second of the limited prompt are sent: more than the replicas
+	// admit apart.
+	offeredRate = 500
+	// blurred is how long replicas on a busy machine, where the store is late now and then, may have
+	// counted alone.
+	blurred = 300 * time.Millisecond
+	// recovery is how long it takes at most until limits hold to the number again.
+	recovery = 4 * time.Second
+	// storeTimeout is how long a get waits for the store at most. Few milliseconds more are the
+	// machine's.
+	storeTimeout, few = 50 * time.Millisecond, 2 * time.Millisecond
+	// changeInterval is how often the list changes during traffic.
+	changeInterval = 700 * time.Millisecond
+	// killInterval is how often a replica is killed, and absence how long it is away.
+	killInterval, absence = 5 * time.Second, 500 * time.Millisecond
+	// blur is how exactly the rig knows when a request began, and a process ended: clients, HAProxy and
+	// gateways share the machine.
+	blur = 100 * time.Millisecond
 )
 
-func checkPages(ctx context.Context, w *world, _ *settings) (string, error) {
-	for range attempts {
-		names, err := w.client.Walk(ctx, 0)
-		if err != nil {
-			return "", err
-		}
-		if _, _, err := marks(names); err != nil {
-			return "", err
-		}
-	}
-	return fmt.Sprintf("%d lists of %d prompts, each page by the next replica", attempts, prompts+4), nil
+// scene is three replicas behind HAProxy, and how they are watched.
+type scene struct {
+	settings *settings
+	checks   *checks
+	world    *world
+	client   *rig.Client // of HAProxy
 }
 
-func (w *world) open(ctx context.Context) (*rig.Client, error) {
-	c := w.client
-	c.Legacy = true
-	return &c, c.Initialize(ctx)
+// runCluster breaks what three gateways with one store behind HAProxy share, each time with others, and
+// prints a row for each.
+func runCluster(ctx context.Context, s *settings) (broken error) {
+	fmt.Print("| check | took | seen |\n| --- | --- | --- |\n")
+	run := func(name string, proxied bool, check func(sc *scene) (seen string)) {
+		if !s.only.MatchString(name) || ctx.Err() != nil {
+			return
+		}
+		began, seen, kept := time.Now(), "", &checks{}
+		err := rig.Run(ctx, func(st *rig.Stage) {
+			w := newReplicas(st, s, prompts, proxied)
+			seen = check(&scene{s, kept, w, w.at(w.front(w.gateways...))})
+		})
+		if err = errors.Join(err, kept.err()); err != nil {
+			broken = errors.Join(broken, fmt.Errorf("%s: %w", name, err))
+			seen = "**not kept: " + strings.ReplaceAll(err.Error(), "\n", "; ") + "** " + seen
+		}
+		fmt.Printf("| %s | %.0f s | %s |\n", name, time.Since(began).Seconds(), seen)
+	}
+	run("rate", false, checkRate)
+	run("rolling restart", false, checkRollingRestart)
+	run("rolling change", false, checkRollingChange)
+	run("replicas are killed", false, checkKilledReplicas)
+	for _, o := range outages() {
+		run(o.name, o.latency > 0, o.check)
+	}
+	return broken
 }
 
-// want returns an error unless a message, or a DELETE without one, is answered with a status.
-func want(ctx context.Context, c *rig.Client, method, body string, status int) error {
-	got, err := c.Status(ctx, method, body)
-	if err == nil && got != status {
-		err = fmt.Errorf("%s %s: HTTP %d, want %d", method, body, got, status)
-	}
-	return err
+func limited(g rig.Got) bool {
+	refused, ok := errors.AsType[*rig.Error](g.Err)
+	return ok && refused.Data.Reason == rateLimited
 }
 
-// checkDelete ends sessions at one replica, and asks each of them afterwards.
-func checkDelete(ctx context.Context, w *world, _ *settings) (string, error) {
-	ping := rig.Body(1, wire.Ping, "")
-	for range attempts {
-		c, err := w.open(ctx)
-		if err != nil {
-			return "", err
-		}
-		for range replicas {
-			err = errors.Join(err, want(ctx, c, http.MethodPost, ping, http.StatusOK))
-		}
-		err = errors.Join(err, want(ctx, c, http.MethodDelete, "", http.StatusNoContent))
-		time.Sleep(soon)
-		for range replicas {
-			err = errors.Join(err, want(ctx, c, http.MethodPost, ping, http.StatusNotFound))
-		}
-		if err != nil {
-			return "", err
-		}
-	}
-	return fmt.Sprintf("%d sessions, which had ended at all replicas %v later", attempts, soon), nil
+// unlimited returns the gets that failed, and no limit explains that.
+func unlimited(gets rig.Gots) rig.Gots {
+	return gets.Failed().Where(func(g rig.Got) bool { return !limited(g) })
 }
 
-const accepted = `{"action":"accept","content":{"name":"somebody"}}`
-
-func getAsking(ctx context.Context, c *rig.Client, id int) (*http.Response, *rig.Stream, json.RawMessage, error) {
-	response, err := c.Message(ctx, rig.Body(id, wire.PromptsGet, `"name":"ask.ask"`))
-	if err != nil {
-		return nil, nil, nil, err
+func (c *checks) wantNoFailure(gets rig.Gots) {
+	if failed := unlimited(gets); len(failed) > 0 {
+		c.want(false, "%d of %d gets failed, the first at %s after %v with: %w", len(failed), len(gets),
+			failed[0].Began.UTC().Format("15:04:05.000"), failed[0].Took, failed[0].Err)
 	}
-	events := rig.Events(response.Body)
-	m, err := events.Next()
-	if err == nil && m.Method != "elicitation/create" {
-		err = fmt.Errorf("the first message of a get is no elicitation: %+v", m)
-	}
-	if err != nil {
-		return nil, nil, nil, errors.Join(err, response.Body.Close())
-	}
-	return response, events, m.ID, nil
 }
 
-func nextWithin(events *rig.Stream, response *http.Response) (*rig.Message, error) {
-	overdue := time.AfterFunc(timeout, func() { _ = response.Body.Close() })
-	defer overdue.Stop()
-	return events.Next()
-}
-
-// slowest runs something a number of times, and says how long it took at most.
-func slowest(times int, what string, run func(i int) (time.Duration, error)) (string, error) {
-	var longest time.Duration
-	for i := range times {
-		took, err := run(i)
-		if err != nil {
-			return "", err
-		}
-		longest = max(longest, took)
+// wantRate wants a number of gets answered each second.
+func (sc *scene) wantRate(gets rig.Gots, from, to time.Time, want, tolerance float64) (seen string) {
+	within, length := gets.Between(from, to), to.Sub(from).Seconds()
+	have := float64(len(within)-len(within.Failed())) / length
+	least, most := want*(1-tolerance), want*(1+tolerance)
+	if sc.settings.busy {
+		least = want / 2 // a bucket is full where nothing comes for a tenth of a second
+		most += (replicas*burst + (replicas-1)*rate*blurred.Seconds()) / length
 	}
-	return fmt.Sprintf("%d %s after %s at most", times, what, rig.Milliseconds(longest)), nil
+	sc.checks.want(have >= least && have <= most, "%.1f gets a second answered, not %.0f to %.0f", have, least, most)
+	return fmt.Sprintf("%.1f of %.0f gets a second answered, limit %.0f", have, float64(len(within))/length, want)
 }
 
-// checkLegacyReplies replies to elicitations of a client of 2025-11-25, each by another request.
-func checkLegacyReplies(ctx context.Context, w *world, _ *settings) (string, error) {
-	return slowest(attempts, "replies, each answered", func(i int) (time.Duration, error) {
-		c, err := w.open(ctx)
-		if err != nil {
-			return 0, err
-		}
-		response, events, id, err := getAsking(ctx, c, i)
-		if err != nil {
-			return 0, err
-		}
-		defer response.Body.Close()
-		began := time.Now()
-		if err := want(ctx, c, http.MethodPost, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, accepted), http.StatusAccepted); err != nil {
-			return 0, err
-		}
-		m, err := nextWithin(events, response)
-		if err == nil && !strings.Contains(string(m.Result), "somebody") {
-			err = fmt.Errorf("the result of a get with a reply: %+v", m)
-		}
-		return time.Since(began), err
-	})
+func checkRate(sc *scene) string {
+	st := sc.world.st
+	load := get(st.Context(), sc.client, "plain.limited", offeredRate)
+	st.Pause(time.Second) // the burst
+	from := time.Now()
+	st.Pause(sc.settings.watched(16 * time.Second))
+	to, gets := time.Now(), load.Stop()
+	sc.checks.wantNoFailure(gets)
+	return sc.wantRate(gets, from, to, rate, tolerance)
 }
 
-// checkModernReplies repeats gets of the modern era with replies.
-func checkModernReplies(ctx context.Context, w *world, _ *settings) (string, error) {
-	return slowest(attempts, "gets repeated with replies, each answered", func(int) (time.Duration, error) {
-		result, err := w.client.Call(ctx, wire.PromptsGet, `"name":"ask.ask"`)
-		if err != nil {
-			return 0, err
-		}
-		var asked struct {
-			RequestState  string
-			InputRequests map[string]json.RawMessage
-		}
-		if err := json.Unmarshal(result, &asked); err != nil || len(asked.InputRequests) != 1 {
-			return 0, fmt.Errorf("a get that requires input: %s, %w", result, err)
-		}
-		replies := map[string]json.RawMessage{}
-		for key := range asked.InputRequests {
-			replies[key] = json.RawMessage(accepted)
-		}
-		text, err := json.Marshal(replies)
-		if err != nil {
-			return 0, err
-		}
-		params := fmt.Sprintf(`"name":"ask.ask","requestState":%q,"inputResponses":%s`, asked.RequestState, text)
-		began := time.Now()
-		result, err = w.client.Call(ctx, wire.PromptsGet, params)
-		if err == nil && !strings.Contains(string(result), "somebody") {
-			err = fmt.Errorf("a get that is repeated with a reply: %s", result)
-		}
-		return time.Since(began), err
-	})
+// traffic is what clients do while replicas end or change: they get prompts without a limit and with
+// one, walk all pages, and follow changes, which come as long as it lasts.
+type traffic struct {
+	sc                   *scene
+	perSecond            float64
+	free, limited, walks *rig.Paced
+	audience             *audience
+	began                time.Time
+	quiet                func()
 }
 
-// checkPosts speaks HTTP+SSE: each message to another replica than the stream's.
-func checkPosts(ctx context.Context, w *world, _ *settings) (string, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	response, err := w.client.Send(ctx, http.MethodGet, w.endpoint+"/sse", "")
-	if err != nil {
-		return "", err
+// begin begins traffic with numbers of gets a second.
+func (sc *scene) begin(free, limited float64) *traffic {
+	w, ctx := sc.world, sc.world.st.Context()
+	t := &traffic{
+		sc: sc, perSecond: free + limited, began: time.Now(),
+		free: get(ctx, sc.client, "plain.p00000", free), limited: get(ctx, sc.client, "plain.limited", limited),
+		walks: w.walk(ctx, sc.client, 4), audience: w.follow(ctx, 6, sc.client.Endpoint),
 	}
-	defer response.Body.Close()
-	events := rig.Events(response.Body)
-	endpoint, err := events.Data()
-	if err != nil {
-		return "", err
-	}
-	return slowest(attempts+1, "posts, each answered on the stream", func(i int) (time.Duration, error) {
-		body := rig.Body(i, wire.PromptsList, "")
-		if i == 0 {
-			body = rig.Body(0, wire.Initialize, w.client.InitializeParams())
-		}
-		began := time.Now()
-		posted, err := w.client.Send(ctx, http.MethodPost, w.endpoint+endpoint, body)
-		if err != nil {
-			return 0, err
-		}
-		_, _ = io.Copy(io.Discard, posted.Body) // it is empty
-		_ = posted.Body.Close()
-		if posted.StatusCode != http.StatusAccepted {
-			return 0, fmt.Errorf("a post: HTTP %d", posted.StatusCode)
-		}
-		m, err := nextWithin(events, response)
-		if err == nil && string(m.ID) != strconv.Itoa(i) {
-			err = fmt.Errorf("got the message %+v, want one with the id %d", m, i)
-		}
-		return time.Since(began), err
-	})
+	t.quiet = repeat(changeInterval, func() { w.change() })
+	return t
 }
 
-// checkCancel cancels gets, each by another request.
-func checkCancel(ctx context.Context, w *world, _ *settings) (string, error) {
-	before := w.asking.abandoned.Load()
-	for i := range attempts {
-		c, err := w.open(ctx)
-		if err != nil {
-			return "", err
-		}
-		response, _, _, err := getAsking(ctx, c, i)
-		if err != nil {
-			return "", err
-		}
-		defer response.Body.Close()
-		body := fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, i)
-		if err := want(ctx, c, http.MethodPost, body, http.StatusAccepted); err != nil {
-			return "", err
-		}
+// met is what traffic has met.
+type met struct {
+	free, limited, walks rig.Gots
+	history              history
+	seen                 string
+}
+
+// stop ends traffic, and wants that no client has missed a change.
+func (t *traffic) stop() (m met) {
+	t.quiet()
+	missed := t.audience.await(t.sc.world.change(), timeout)
+	t.sc.checks.want(missed == nil, "%w", missed)
+	m.free, m.limited, m.walks = t.free.Stop(), t.limited.Stop(), t.walks.Stop()
+	m.history = t.audience.stop()
+	all := len(m.free) + len(m.limited)
+	have := float64(all) / time.Since(t.began).Seconds()
+	t.sc.checks.want(t.sc.settings.busy || have >= 0.95*t.perSecond, "%.0f gets a second instead of %.0f: the machine is too "+
+		"busy", have, t.perSecond)
+	m.seen = fmt.Sprintf("%d gets, %.0f a second, of which %d failed, %d whole lists, %d operations of listeners "+
+		"that failed", all, have, len(unlimited(m.free))+len(unlimited(m.limited)),
+		len(m.walks)-len(m.walks.Failed()), len(m.history.failed()))
+	return m
+}
+
+// stopAndWantAll ends traffic of which nothing may have failed.
+func (t *traffic) stopAndWantAll() string {
+	m := t.stop()
+	t.sc.checks.wantNoFailure(m.free)
+	t.sc.checks.wantNoFailure(m.limited)
+	t.sc.checks.wantNoFailure(m.walks)
+	failed := m.history.failed()
+	t.sc.checks.want(len(failed) == 0, "listeners failed: %v", failed)
+	return m.seen
+}
+
+func (sc *scene) restart(g *rig.Gateway) {
+	rig.Check(g.Terminate())
+	g.Start()
+	sc.world.st.Pause(time.Second) // HAProxy sends it requests again
+}
+
+func checkRollingRestart(sc *scene) string {
+	t := sc.begin(300, 200)
+	for _, g := range sc.world.gateways {
+		sc.restart(g)
 	}
-	err := rig.Eventually(timeout, func() error {
-		if ended := w.asking.abandoned.Load() - before; ended != attempts {
-			return fmt.Errorf("%d of %d cancelled gets ended at the server", ended, attempts)
+	return t.stopAndWantAll()
+}
+
+// checkRollingChange changes the configuration of one gateway after another by a reload, and back by a
+// restart: the upstream has another address. Each replica lists what its own server offers.
+func checkRollingChange(sc *scene) string {
+	w := sc.world
+	t := sc.begin(480, 20)
+	for _, g := range w.gateways {
+		g.Reload(strings.Replace(g.Text, w.plainURL, w.otherURL, 1))
+		sc.wantServers()
+	}
+	for _, g := range w.gateways {
+		g.Text = strings.Replace(g.Text, w.otherURL, w.plainURL, 1)
+		sc.restart(g)
+		sc.wantServers()
+	}
+	return t.stopAndWantAll()
+}
+
+// wantServers wants that each replica lists what its own server offers: [world.read] tells lists of two.
+func (sc *scene) wantServers() {
+	w := sc.world
+	for i, g := range w.gateways {
+		want := "plain"
+		if strings.Contains(g.Text, w.otherURL) {
+			want = "other"
 		}
-		return nil
-	})
-	return fmt.Sprintf("%d gets cancelled, all ended at the server", attempts), err
+		err := rig.Eventually(timeout, func() error {
+			names, err := w.at(g.Endpoint).Walk(w.st.Context())
+			if err != nil {
+				return err
+			}
+			_, server, err := w.read(names)
+			if err == nil && server != want {
+				err = fmt.Errorf("replica %d lists what %s offers, want %s", i+1, server, want)
+			}
+			return err
+		})
+		sc.checks.want(err == nil, "%w", err)
+	}
+}
+
+// checkKilledReplicas kills replicas at random under load, and starts them again. Lost are only requests
+// that were in flight there.
+func checkKilledReplicas(sc *scene) string {
+	st, t, length := sc.world.st, sc.begin(200, 300), 2*time.Minute
+	if sc.settings.short {
+		length = 20 * time.Second
+	}
+	type kill struct{ began, ended time.Time }
+	var kills []kill
+	for until := time.Now().Add(length); time.Now().Add(killInterval).Before(until); {
+		g, k := sc.world.gateways[rand.IntN(replicas)], kill{began: time.Now()} //nolint:gosec // need not be secret
+		g.Kill()
+		k.ended = time.Now()
+		st.Pause(absence)
+		g.Start()
+		kills = append(kills, k)
+		st.Pause(killInterval - time.Since(k.began))
+	}
+	from, to := t.began.Add(time.Second), time.Now() // after the burst
+	m := t.stop()
+	lost := slices.Concat(unlimited(m.free), unlimited(m.limited))
+	for _, g := range lost {
+		cut := slices.ContainsFunc(kills, func(k kill) bool {
+			return g.Began.Before(k.ended.Add(blur)) && g.Began.Add(g.Took).After(k.began)
+		})
+		sc.checks.want(cut, "a get was lost that was not in flight when a replica was killed: %w", g.Err)
+	}
+	answered := m.limited.Where(func(g rig.Got) bool { return g.Err == nil || limited(g) })
+	held := sc.wantRate(answered, from, to, rate, tolerance)
+	return fmt.Sprintf("%d kills: %s; %d gets lost, in flight around one; %s", len(kills), m.seen, len(lost), held)
+}
+
+// outage is something that happens to the store.
+type outage struct {
+	name       string
+	begin, end func(w *world)
+	// lasts is how long: a minute if it is 0.
+	lasts time.Duration
+	// perSecond is how many gets of the limited prompt are answered meanwhile.
+	perSecond, tolerance float64
+	// waits is how much longer gets with a limit may take as long as it lasts: they wait for the store.
+	waits time.Duration
+	// latency is that of the store.
+	latency time.Duration
+}
+
+// outages are those of the store. Where it answers nothing, limits hold at each replica.
+func outages() []outage {
+	const alone, late = replicas * rate, 20 * time.Millisecond
+	var stop func()
+	return []outage{
+		{
+			name: "store is killed", perSecond: alone, tolerance: toleranceAlone,
+			begin: func(w *world) { w.store.process.Kill() }, end: func(w *world) { w.store.start() },
+		},
+		{
+			name: "store hangs", perSecond: alone, tolerance: toleranceAlone,
+			begin: func(w *world) { w.store.hang() }, end: func(w *world) { w.store.resume() },
+		},
+		// Too late for any request: replicas count alone, and together as often as it answers.
+		{name: "store is slow", perSecond: rate, tolerance: tolerance, latency: 200 * time.Millisecond},
+		// Gets with a limit wait for it.
+		{
+			name: "store is late", lasts: 20 * time.Second, perSecond: rate, tolerance: tolerance,
+			latency: late, waits: late + few,
+		},
+		{
+			name: "store stutters", lasts: 20 * time.Second, perSecond: rate, tolerance: tolerance,
+			waits: storeTimeout + few,
+			begin: func(w *world) {
+				stop = repeat(400*time.Millisecond, func() {
+					w.store.hang()
+					time.Sleep(100 * time.Millisecond)
+					w.store.resume()
+				})
+			},
+			end: func(*world) { stop() },
+		},
+		{ // scripts included: all buckets are full again, once
+			name: "store is emptied", perSecond: rate, tolerance: tolerance, end: func(*world) {},
+			begin: func(w *world) { rig.Check(w.store.command("FLUSHALL", "SCRIPT FLUSH")) },
+		},
+	}
+}
+
+// phases are gets before an outage, meanwhile and after it.
+type phases struct{ before, meanwhile, after rig.Gots }
+
+// check has the outage happen under load: gets with and without limits go on, limits hold as they
+// should, and over all replicas again when it is over. A gateway that has no store, behind a HAProxy of
+// its own, gets as much at the same time: what slows it is the machine's doing.
+func (o outage) check(sc *scene) string {
+	w, st := sc.world, sc.world.st
+	if o.latency > 0 {
+		treat := func(n rig.Network) func(*world) {
+			return func(w *world) {
+				for _, p := range w.proxies {
+					p.Treat(rig.Network{}, n)
+				}
+			}
+		}
+		o.begin, o.end = treat(rig.Network{Delay: o.latency}), treat(rig.Network{})
+	}
+	alone := w.at(w.front(st.Gateway(w.configuration(""), nil, w.program)))
+	loads := []*rig.Paced{
+		get(st.Context(), sc.client, "plain.p00000", 200), get(st.Context(), sc.client, "plain.counted", 200),
+		get(st.Context(), alone, "plain.counted", 200), get(st.Context(), sc.client, "plain.limited", offeredRate),
+	}
+	length := sc.settings.watched(12 * time.Second)
+	if !sc.settings.busy { // otherwise nothing is compared with what was before
+		st.Pause(length)
+	}
+	broke := time.Now()
+	o.begin(w)
+	st.Pause(time.Second) // it is noticed, and full buckets are emptied
+	away := time.Now()
+	st.Pause(sc.settings.watched(cmp.Or(o.lasts, time.Minute)))
+	mended := time.Now()
+	o.end(w)
+	rig.Check(w.awaitStore())
+	used := time.Now()
+	st.Pause(recovery)
+	again := time.Now()
+	st.Pause(length)
+	until := time.Now()
+	var all []phases
+	for _, l := range loads {
+		gets := l.Stop()
+		sc.checks.wantNoFailure(gets)
+		all = append(all, phases{
+			gets.Between(broke.Add(-length), broke), gets.Between(broke, mended), gets.Between(again, until),
+		})
+	}
+	free, counted, beside, with := all[0], all[1], all[2], all[3]
+	meanwhile := sc.wantRate(with.meanwhile, away, mended, o.perSecond, o.tolerance)
+	after := sc.wantRate(with.after, again, until, rate, tolerance)
+	inFlight := slices.Concat(counted.before, counted.meanwhile).
+		Between(broke.Add(-storeTimeout), broke.Add(time.Second))
+	took := inFlight.Quantile(100)
+	if !sc.settings.busy {
+		most := max(counted.before.Quantile(100), beside.meanwhile.Quantile(100)) + storeTimeout + few
+		sc.checks.want(took <= most, "a get in flight then took %v, more than %v", took, most)
+		sc.checks.wantNotSlower(free.meanwhile, 0, free.before, beside.meanwhile)
+		sc.checks.wantNotSlower(counted.meanwhile, o.waits, counted.before, beside.meanwhile)
+	}
+	return fmt.Sprintf("meanwhile %s; in use %.1f s after it, then %s; p99 before, meanwhile, after: %s without "+
+		"limits, %s with one, %s at a gateway without a store; slowest of those in flight %s", meanwhile,
+		used.Sub(mended).Seconds(), after, free, counted, beside, rig.Milliseconds(took))
+}
+
+func (p phases) String() string {
+	return fmt.Sprintf("%s, %s, %s", rig.Milliseconds(p.before.Quantile(99)),
+		rig.Milliseconds(p.meanwhile.Quantile(99)), rig.Milliseconds(p.after.Quantile(99)))
+}
+
+// wantNotSlower wants a p99 of at most 1.5 times the usual one, which is the largest of others, and the
+// time that gets wait for a store that is late.
+func (c *checks) wantNotSlower(gets rig.Gots, waits time.Duration, others ...rig.Gots) {
+	p99, usual := gets.Quantile(99), time.Duration(0)
+	for _, other := range others {
+		usual = max(usual, other.Quantile(99))
+	}
+	most := max(usual*3/2, usual+few) + waits
+	c.want(p99 <= most, "the p99 is %v, more than %v", p99, most)
 }

@@ -1,10 +1,10 @@
 package main
 
 import (
-	"context"
 	"slices"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
 )
@@ -30,13 +30,14 @@ type fault struct {
 	idle bool
 	// size is that of the server's prompts in bytes; 0 means ordinary.
 	size int
-	// reasons are those that gets of the server may fail for; without one, they are answered all the time.
+	// reasons are those that gets of the server may fail for; without one, they are answered all the
+	// time.
 	reasons []string
 	// unmarked says that the fault need not be seen, because it does no harm or lasts no time.
 	unmarked bool
 	// relisted says that the server has another list afterwards.
 	relisted   bool
-	begin, end func(context.Context, *patient) error
+	begin, end func(*patient)
 }
 
 // reach is how the gateway reaches the server that is to be ill.
@@ -44,9 +45,7 @@ type reach int
 
 const (
 	directly reach = iota
-	overTLS
-	overToxiproxy
-	overHAProxy
+	behindHAProxy
 	byName
 	asChild
 )
@@ -61,146 +60,116 @@ func faults() []fault {
 	return all
 }
 
+// becomes returns the begin of a fault that is a mode of the server.
+func becomes(m mode) func(*patient) { return func(p *patient) { p.set(m) } }
+
 func processFaults() []fault {
-	stop := func(_ context.Context, p *patient) error { return p.signal(syscall.SIGSTOP) }
-	proceed := func(_ context.Context, p *patient) error { return p.signal(syscall.SIGCONT) }
-	kill := func(_ context.Context, p *patient) error { return p.kill() }
-	start := func(ctx context.Context, p *patient) error { return p.start(ctx) }
+	var (
+		kill, start   = (*patient).kill, (*patient).start
+		stop, proceed = (*patient).stop, (*patient).proceed
+		stays         = func(*patient) {}
+		broken        = []string{unreachable}
+		hangs         = []string{timedOut}
+	)
 	return []fault{
-		{name: "killed", begin: kill, end: start, reasons: []string{unreachable}},
-		{name: "killed, behind HAProxy", reach: overHAProxy, begin: kill, end: start, reasons: []string{unreachable}},
-		{name: "stopped", begin: stop, end: proceed, reasons: []string{timedOut}},
-		{name: "stopped, idle", begin: stop, end: proceed, reasons: []string{timedOut}, idle: true},
-		{name: "stopped, behind HAProxy", reach: overHAProxy, begin: stop, end: proceed, reasons: []string{timedOut}},
-		{name: "boots slowly", reasons: []string{unreachable}, begin: func(ctx context.Context, p *patient) error {
-			if err := p.restart(ctx); err != nil {
-				return err
-			}
-			return p.set("503")
-		}},
+		{name: "killed", begin: kill, end: start, reasons: broken},
+		{name: "killed, behind HAProxy", reach: behindHAProxy, begin: kill, end: start, reasons: broken},
+		{name: "stopped", begin: stop, end: proceed, reasons: hangs},
+		{name: "stopped, idle", begin: stop, end: proceed, reasons: hangs, idle: true},
+		{name: "stopped, behind HAProxy", reach: behindHAProxy, begin: stop, end: proceed, reasons: hangs},
+		{name: "boots slowly", begin: func(p *patient) { p.restart(); p.set("503") }, reasons: broken},
 		{
-			name: "restarts with another list", reasons: []string{unreachable}, unmarked: true, relisted: true,
-			begin: func(ctx context.Context, p *patient) error {
-				if err := p.set(otherList); err != nil {
-					return err
-				}
-				return p.restart(ctx)
-			},
-			end: func(context.Context, *patient) error { return nil },
+			name: "restarts with another list", reasons: broken, unmarked: true, relisted: true,
+			begin: func(p *patient) { p.set(otherList); p.restart() }, end: stays,
 		},
 		{name: "forgets its sessions", unmarked: true, begin: becomes(forgetful)},
-		{name: "certificate expired", reach: overTLS, reasons: []string{unreachable}, begin: becomes(expired)},
-		{name: "DNS name gone", reach: byName, reasons: []string{unreachable}, begin: func(ctx context.Context, p *patient) error {
-			if err := p.name(""); err != nil {
-				return err
-			}
-			return p.restart(ctx) // without the connections that are open
-		}, end: func(_ context.Context, p *patient) error { return p.name("127.0.0.1") }},
-		{name: "DNS name moved", reach: byName, reasons: []string{unreachable}, unmarked: true, begin: func(ctx context.Context, p *patient) error {
-			if err := p.kill(); err != nil {
-				return err
-			}
-			if err := p.move("127.0.0.2"); err != nil {
-				return err
-			}
-			return p.start(ctx)
-		}, end: func(context.Context, *patient) error { return nil }},
+		{
+			name: "DNS name gone", reach: byName, reasons: broken,
+			begin: func(p *patient) { p.name(""); p.restart() }, // without the connections that are open
+			end:   func(p *patient) { p.name("127.0.0.1") },
+		},
+		{
+			name: "DNS name moved", reach: byName, reasons: broken, unmarked: true,
+			begin: func(p *patient) { p.move("127.0.0.2") }, end: stays,
+		},
 	}
 }
 
-// becomes returns the beginning of a fault that is a mode of the server.
-func becomes(m mode) func(context.Context, *patient) error {
-	return func(_ context.Context, p *patient) error { return p.set(m) }
-}
-
-// networkFaults are those of Toxiproxy, between the gateway and a server.
+// networkFaults are those of a proxy between the gateway and a server.
 func networkFaults() []fault {
-	const toServer, fromServer = "upstream", "downstream"
-	vanish := func(stream string) rig.Toxic {
-		return rig.Toxic{Type: "timeout", Stream: stream, Attributes: map[string]int{"timeout": 0}}
-	}
-	late := func(milliseconds int) rig.Toxic {
-		return rig.Toxic{Type: "latency", Stream: fromServer, Attributes: map[string]int{"latency": milliseconds}}
-	}
-	network := func(f fault, toxics ...rig.Toxic) fault {
-		f.reach = overToxiproxy
+	network := func(f fault, toServer, fromServer rig.Network) fault {
 		begun := f.begin
-		f.begin = func(ctx context.Context, p *patient) error {
-			if err := p.toxiproxy.Add(ctx, p.proxy, toxics...); err != nil || begun == nil {
-				return err
+		f.begin = func(p *patient) {
+			p.proxy.Treat(toServer, fromServer)
+			if begun != nil {
+				begun(p)
 			}
-			return begun(ctx, p)
 		}
-		f.end = func(ctx context.Context, p *patient) error { return p.toxiproxy.Remove(ctx, p.proxy, toxics...) }
+		f.end = func(p *patient) { p.proxy.Treat(rig.Network{}, rig.Network{}) }
 		return f
 	}
-	lost := []string{timedOut}
+	well, lost, hangs := rig.Network{}, rig.Network{Lost: true}, []string{timedOut}
 	return []fault{
 		{
-			name: "connection refused", reach: overToxiproxy, reasons: []string{unreachable},
-			begin: func(ctx context.Context, p *patient) error { return p.toxiproxy.Enable(ctx, p.proxy, false) },
-			end:   func(ctx context.Context, p *patient) error { return p.toxiproxy.Enable(ctx, p.proxy, true) },
+			name: "connections reset", reasons: []string{unreachable},
+			begin: func(p *patient) { p.proxy.Reset(true) }, end: func(p *patient) { p.proxy.Reset(false) },
 		},
-		network(fault{name: "connections reset", reasons: []string{unreachable}},
-			rig.Toxic{Type: "reset_peer", Stream: fromServer, Attributes: map[string]int{"timeout": 0}}),
-		network(fault{name: "half-open towards the server", reasons: lost}, vanish(toServer)),
-		network(fault{name: "half-open from the server", reasons: lost}, vanish(fromServer)),
-		network(fault{name: "half-open both ways, idle", reasons: lost, idle: true}, vanish(toServer), vanish(fromServer)),
-		network(fault{name: "list changes while half-open, idle", reasons: lost, idle: true, relisted: true, begin: becomes(otherList)}, vanish(fromServer)),
-		network(fault{name: "latency of 2 s", unmarked: true}, late(2000)),
-		network(fault{name: "latency of 30 s", reasons: lost}, late(30_000)),
-		network(fault{name: "1 KB/s", reasons: lost, size: 20_000}, rig.Toxic{Type: "bandwidth", Stream: fromServer, Attributes: map[string]int{"rate": 1}}),
-		network(fault{name: "drip of a byte in 20 ms", reasons: lost},
-			rig.Toxic{Type: "slicer", Stream: fromServer, Attributes: map[string]int{"average_size": 1, "size_variation": 0, "delay": 20_000}}),
+		network(fault{name: "half-open towards the server", reasons: hangs}, lost, well),
+		network(fault{name: "half-open from the server", reasons: hangs}, well, lost),
+		network(fault{
+			name: "list changes while half-open, idle", reasons: hangs, idle: true, relisted: true,
+			begin: becomes(otherList),
+		}, well, lost),
+		network(fault{name: "latency of 2 s", unmarked: true}, well, rig.Network{Delay: 2 * time.Second}),
+		network(fault{name: "latency of 30 s", reasons: hangs}, well, rig.Network{Delay: 30 * time.Second}),
+		network(fault{name: "1 KB/s", reasons: hangs, size: 20_000},
+			well, rig.Network{Piece: 100, Pause: 100 * time.Millisecond}),
+		network(fault{name: "drip of a byte in 20 ms", reasons: hangs},
+			well, rig.Network{Piece: 1, Pause: 20 * time.Millisecond}),
 	}
 }
 
-func answerFaults() []fault {
-	answers := func(name string, m mode, reasons ...string) fault {
-		return fault{name: name, begin: becomes(m), reasons: reasons}
+func answerFaults() (all []fault) {
+	answers := func(name string, m mode, reasons ...string) {
+		all = append(all, fault{name: name, begin: becomes(m), reasons: reasons})
 	}
-	status := func(code int, reason string) fault {
-		return answers("HTTP "+strconv.Itoa(code), mode(strconv.Itoa(code)), reason)
+	for _, status := range []struct {
+		code   int
+		reason string
+	}{
+		{500, badResponse}, {502, unreachable}, {503, unreachable}, {429, rateLimited}, {401, denied},
+		{404, badResponse},
+	} {
+		code := strconv.Itoa(status.code)
+		answers("HTTP "+code, mode(code), status.reason)
 	}
-	return []fault{
-		status(500, badResponse),
-		status(502, unreachable),
-		status(503, unreachable),
-		status(429, rateLimited),
-		status(401, denied),
-		status(404, badResponse),
-		answers("HTML with 200", html, badResponse),
-		answers("truncated JSON", truncated, badResponse),
-		answers("wrong id", wrongID, badResponse),
-		answers("1 GiB", huge, badResponse),
-		answers("reset in body", resetInBody, badResponse),
-		answers("stop in body", stopInBody, timedOut, badResponse), // the latter when the fault ends, and the response is broken off
-		answers("reset in event", resetInEvent, badResponse, unreachable),
-		answers("stop in event", stopInEvent, timedOut, badResponse),
-	}
+	answers("HTML with 200", html, badResponse)
+	answers("truncated JSON", truncated, badResponse)
+	answers("wrong id", wrongID, badResponse)
+	answers("1 GiB", huge, badResponse)
+	answers("reset in body", resetInBody, badResponse)
+	// The latter when the fault ends, and the response is broken off.
+	answers("stop in body", stopInBody, timedOut, badResponse)
+	answers("reset in event", resetInEvent, badResponse, unreachable)
+	answers("stop in event", stopInEvent, timedOut, badResponse)
+	return all
 }
 
 func childFaults() []fault {
-	child := func(name string, begin func(context.Context, *patient) error, reasons ...string) fault {
-		return fault{name: "child " + name, reach: asChild, begin: begin, reasons: reasons}
+	kill := func(p *patient) { p.signal(syscall.SIGKILL) }
+	stop, proceed := (*patient).stop, (*patient).proceed
+	all := []fault{
+		{name: "killed", begin: kill, reasons: []string{unreachable}, unmarked: true}, // it is started at once
+		{name: "stopped", begin: stop, end: proceed, reasons: []string{timedOut}},
+		{name: "stopped, idle", begin: stop, end: proceed, reasons: []string{timedOut}, idle: true},
+		{name: "wedged", begin: becomes(wedged), reasons: []string{timedOut}},
+		// A gateway that has the time reads past it.
+		{name: "noisy", begin: becomes(noisy), reasons: []string{timedOut, badResponse}, unmarked: true},
+		{name: "deaf", begin: becomes(deaf), reasons: []string{timedOut}},
+		{name: "crashing", begin: becomes(crashing), reasons: []string{unreachable}},
 	}
-	killed := child("killed", func(_ context.Context, p *patient) error { return p.signal(syscall.SIGKILL) }, unreachable)
-	killed.unmarked = true // it is started again at once
-	stopped := child("stopped", func(_ context.Context, p *patient) error { return p.signal(syscall.SIGSTOP) }, timedOut)
-	stoppedIdle := child("stopped, idle", stopped.begin, timedOut)
-	stoppedIdle.idle = true
-	stopped.end = func(_ context.Context, p *patient) error {
-		_ = p.signal(syscall.SIGCONT) // fails if the gateway has started another one meanwhile
-		return nil
+	for i := range all {
+		all[i].name, all[i].reach = "child "+all[i].name, asChild
 	}
-	stoppedIdle.end = stopped.end
-	noise := child("noisy", becomes(noisy), timedOut, badResponse)
-	noise.unmarked = true // a gateway that has the time reads past it
-	return []fault{
-		killed, stopped, stoppedIdle,
-		child("wedged", becomes(wedged), timedOut),
-		noise,
-		child("deaf", becomes(deaf), timedOut),
-		child("crashing", becomes(crashing), unreachable),
-	}
+	return all
 }

@@ -5,26 +5,21 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Client is an MCP client of 2026-07-28 or, as a legacy one, of 2025-11-25. Its methods may be called concurrently, once a legacy
-// one is initialized.
+// Client is an MCP client of 2026-07-28 or, as a legacy one, of 2025-11-25. Its methods may be called
+// concurrently, once a legacy one is initialized.
 type Client struct {
 	// Endpoint is the URL of the gateway. Token is a bearer token; empty means none.
 	Endpoint, Token string
 	// Legacy makes the client speak 2025-11-25, for which it must call [Client.Initialize] first.
 	Legacy bool
-	// Elicits has the client declare that it can be asked for input.
-	Elicits bool
 	// Transport carries its requests; nil means http.DefaultTransport.
 	Transport http.RoundTripper
 
@@ -51,28 +46,9 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("error %d %s: %s", e.Code, e.Data.Reason, e.Message)
 }
 
-const (
-	info    = `{"name":"rig","version":"1"}`
-	elicits = `{"elicitation":{}}`
-)
+const info = `{"name":"rig","version":"1"}`
 
-func (c *Client) capabilities() string {
-	if c.Elicits {
-		return elicits
-	}
-	return `{}`
-}
-
-// InitializeParams are those of a client of 2025-11-25, without braces.
-func (c *Client) InitializeParams() string {
-	return `"protocolVersion":"` + wire.Rev20251125 + `","capabilities":` + c.capabilities() + `,"clientInfo":` + info
-}
-
-// Body returns a request as a legacy client sends it. Params are the members of its params, without braces.
-func Body(id int, method, params string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`, id, method, params)
-}
-
+// request returns a request. Params are the members of its params, without braces.
 func (c *Client) request(id int, method, params string) (body string, header []string) {
 	header = c.session
 	if c.Token != "" {
@@ -84,10 +60,10 @@ func (c *Client) request(id int, method, params string) (body string, header []s
 		if method == wire.PromptsGet && json.Unmarshal([]byte("{"+params+"}"), &named) == nil {
 			header = append(header, wire.HeaderName+": "+named.Name)
 		}
-		params = strings.TrimPrefix(fmt.Sprintf(`%s,"_meta":{%q:%q,%q:%s,%q:%s}`, params, wire.MetaProtocolVersion, wire.Rev20260728,
-			wire.MetaClientCapabilities, c.capabilities(), wire.MetaClientInfo, info), ",")
+		params = strings.TrimPrefix(fmt.Sprintf(`%s,"_meta":{%q:%q,%q:{},%q:%s}`, params,
+			wire.MetaProtocolVersion, wire.Rev20260728, wire.MetaClientCapabilities, wire.MetaClientInfo, info), ",")
 	}
-	return Body(id, method, params), header
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`, id, method, params), header
 }
 
 // Raw returns the bytes of an HTTP request.
@@ -101,22 +77,6 @@ func (c *Client) Raw(id int, method, params string) []byte {
 func (c *Client) Do(ctx context.Context, method, params string) (*http.Response, error) {
 	body, header := c.request(1, method, params)
 	return c.Send(ctx, http.MethodPost, c.Endpoint, body, header...)
-}
-
-// Message sends a message as it is, in the session of a legacy client.
-func (c *Client) Message(ctx context.Context, body string) (*http.Response, error) {
-	return c.Send(ctx, http.MethodPost, c.Endpoint, body, c.session...)
-}
-
-// Status sends a message, or a DELETE without one, and returns the status of the response.
-func (c *Client) Status(ctx context.Context, method, body string) (int, error) {
-	response, err := c.Send(ctx, method, c.Endpoint, body, c.session...)
-	if err != nil {
-		return 0, err
-	}
-	defer response.Body.Close()
-	_, err = io.Copy(io.Discard, response.Body)
-	return response.StatusCode, err
 }
 
 // Send sends an HTTP request with header lines.
@@ -149,15 +109,21 @@ func (c *Client) Call(ctx context.Context, method, params string) (json.RawMessa
 	return Answer(response)
 }
 
+// Body reads the body of a response.
+func Body(response *http.Response) ([]byte, error) {
+	defer response.Body.Close()
+	return io.ReadAll(response.Body)
+}
+
 // Answer reads the response to one request, as JSON or as the last event of a stream.
 func Answer(response *http.Response) (json.RawMessage, error) {
 	defer response.Body.Close()
 	var m *Message
 	if strings.HasPrefix(response.Header.Get("Content-Type"), wire.ContentSSE) {
-		events := Events(response.Body)
+		stream := events(response.Body)
 		for m == nil || m.Method != "" {
 			var err error
-			if m, err = events.Next(); err != nil {
+			if m, err = stream.Next(); err != nil {
 				return nil, err
 			}
 		}
@@ -181,7 +147,8 @@ func (c *Client) Initialize(ctx context.Context) error {
 	if !c.Legacy {
 		return nil
 	}
-	response, err := c.Do(ctx, wire.Initialize, c.InitializeParams())
+	response, err := c.Do(ctx, wire.Initialize, fmt.Sprintf(
+		`"protocolVersion":%q,"capabilities":{},"clientInfo":%s`, wire.Rev20251125, info))
 	if err != nil {
 		return err
 	}
@@ -226,15 +193,11 @@ func (c *Client) Page(ctx context.Context, cursor string) (page List, err error)
 	return page, json.Unmarshal(result, &page)
 }
 
-// Walk lists all pages and returns the names. A page that fails is asked for again a few times.
-func (c *Client) Walk(ctx context.Context, retries int) (map[string]bool, error) {
-	names, cursor := map[string]bool{}, ""
-	for {
+// Walk lists all pages and returns the names.
+func (c *Client) Walk(ctx context.Context) (map[string]bool, error) {
+	names := map[string]bool{}
+	for cursor, more := "", true; more; more = cursor != "" {
 		page, err := c.Page(ctx, cursor)
-		for try := 0; err != nil && try < retries; try++ {
-			time.Sleep(10 * time.Millisecond)
-			page, err = c.Page(ctx, cursor)
-		}
 		if err != nil {
 			return nil, err
 		}
@@ -244,16 +207,14 @@ func (c *Client) Walk(ctx context.Context, retries int) (map[string]bool, error)
 			}
 			names[p.Name] = true
 		}
-		if page.NextCursor == "" {
-			return names, nil
-		}
 		cursor = page.NextCursor
 	}
+	return names, nil
 }
 
-// Listen opens the client's stream of notifications. A legacy one goes on after the event last; "" begins a new one. The response must
-// be closed. No change after Listen returns is missed.
-func (c *Client) Listen(ctx context.Context, last string) (*http.Response, error) {
+// Listen opens the client's stream of notifications, which must be closed. A legacy one goes on after
+// the event last; "" begins a new one. No change after Listen returns is missed.
+func (c *Client) Listen(ctx context.Context, last string) (*Stream, error) {
 	var response *http.Response
 	var err error
 	if c.Legacy {
@@ -273,92 +234,41 @@ func (c *Client) Listen(ctx context.Context, last string) (*http.Response, error
 		text, _ := io.ReadAll(response.Body) // as much as arrives
 		return nil, fmt.Errorf("want an event stream, got %s: %s", response.Status, text)
 	}
-	return response, nil
+	return events(response.Body), nil
 }
 
 // Stream reads events whose data are messages.
 type Stream struct {
-	// ID is that of the last event.
+	// ID is that of the last event, ended or not.
 	ID string
 
+	body  io.Closer
 	lines *bufio.Reader
 }
 
-// Events returns the events of the body of a response. Its buffer is small, because there may be very many streams.
-func Events(body io.Reader) *Stream { return &Stream{lines: bufio.NewReaderSize(body, 256)} }
-
-// Data returns that of the next event, which may be empty.
-func (s *Stream) Data() (string, error) {
-	id := s.ID
-	for {
-		line, err := s.lines.ReadString('\n')
-		if err != nil {
-			return "", err
-		}
-		line = strings.TrimRight(line, "\r\n")
-		if next, ok := strings.CutPrefix(line, "id: "); ok {
-			id = next
-		}
-		if data, ok := strings.CutPrefix(line, "data: "); ok {
-			s.ID = id
-			return data, nil
-		}
-	}
+// events returns those of a body. Its buffer is small, because there may be very many streams.
+func events(body io.ReadCloser) *Stream {
+	return &Stream{body: body, lines: bufio.NewReaderSize(body, 256)}
 }
+
+// Close ends the stream.
+func (s *Stream) Close() { _ = s.body.Close() }
 
 // Next returns the next message.
 func (s *Stream) Next() (*Message, error) {
 	for {
-		data, err := s.Data()
+		line, err := s.lines.ReadString('\n')
 		if err != nil {
 			return nil, err
 		}
-		if data != "" { // otherwise the event only has an id
+		line = strings.TrimRight(line, "\r\n")
+		if id, ok := strings.CutPrefix(line, "id: "); ok {
+			s.ID = id
+		}
+		// An event without data only has an id.
+		if data, ok := strings.CutPrefix(line, "data: "); ok && data != "" {
 			m := &Message{}
 			return m, json.Unmarshal([]byte(data), m)
 		}
 	}
 }
-
-// Changes reads a stream until it ends, and calls notified for each list_changed. Its error is never nil.
-func (s *Stream) Changes(notified func()) error {
-	for {
-		line, err := s.lines.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) {
-			continue // the method, which comes early in a line, is all that matters
-		}
-		if err != nil {
-			return err
-		}
-		if bytes.HasPrefix(line, []byte("data: ")) && bytes.Contains(line, []byte(`"`+wire.PromptsListChanged+`"`)) {
-			notified()
-		}
-	}
-}
-
-// Conn is an [http.RoundTripper] over a single connection, for one request after another. It takes a small buffer of memory;
-// http.Transport takes two buffers of 4 KiB and two goroutines per connection.
-type Conn struct {
-	conn   net.Conn
-	buffer *bufio.Reader
-}
-
-// Dial opens a connection.
-func Dial(ctx context.Context, address string) (*Conn, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	return &Conn{conn, bufio.NewReaderSize(conn, 512)}, nil
-}
-
-// RoundTrip implements [http.RoundTripper].
-func (c *Conn) RoundTrip(r *http.Request) (*http.Response, error) {
-	if err := r.Write(c.conn); err != nil {
-		return nil, err
-	}
-	return http.ReadResponse(c.buffer, r)
-}
-
-// Close closes the connection, which ends a response that is being read.
-func (c *Conn) Close() error { return c.conn.Close() }

@@ -7,10 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -32,24 +31,36 @@ func Post(address, path, body string, header ...string) []byte {
 	return raw.Bytes()
 }
 
-// connection is one to a server, for one request after another.
-type connection struct {
-	net.Conn
-
-	in *bufio.Reader
+// Conn is a connection, and an [http.RoundTripper] over it for one request after another. It takes a
+// small buffer of memory; http.Transport takes two buffers of 4 KiB and two goroutines per connection.
+type Conn struct {
+	conn net.Conn
+	in   *bufio.Reader
 }
 
-func dial(ctx context.Context, address string, until time.Time) (*connection, error) {
-	conn, err := (&net.Dialer{Deadline: until}).DialContext(ctx, "tcp", address)
+// Dial opens a connection with a buffer of a size in bytes.
+func Dial(ctx context.Context, address string, buffer int) (*Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	return &connection{conn, bufio.NewReaderSize(conn, 4<<10)}, nil
+	return &Conn{conn, bufio.NewReaderSize(conn, buffer)}, nil
 }
 
+// RoundTrip implements [http.RoundTripper].
+func (c *Conn) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := r.Write(c.conn); err != nil {
+		return nil, err
+	}
+	return http.ReadResponse(c.in, r)
+}
+
+// Close closes the connection, which ends a response that is being read.
+func (c *Conn) Close() error { return c.conn.Close() }
+
 // once sends a request and reads its response, which has a Content-Length or comes in chunks.
-func (c *connection) once(raw []byte, body io.Writer) (ok, keep bool, err error) {
-	if _, err := c.Write(raw); err != nil {
+func (c *Conn) once(raw []byte, body io.Writer) (ok, keep bool, err error) {
+	if _, err := c.conn.Write(raw); err != nil {
 		return false, false, err
 	}
 	status, err := c.in.ReadSlice('\n')
@@ -124,8 +135,7 @@ type Result struct {
 
 // worker is a connection of a closed loop.
 type worker struct {
-	*connection
-
+	conn   *Conn
 	raw    []byte
 	took   []time.Duration
 	broken int // how often the connection broke before the end of a response, and was replaced
@@ -141,7 +151,7 @@ func (l Closed) Run(ctx context.Context, connections int, length time.Duration, 
 	defer func() {
 		for _, w := range workers {
 			if w != nil {
-				_ = w.Close()
+				_ = w.conn.Close()
 			}
 		}
 	}()
@@ -179,7 +189,7 @@ func (l Closed) Run(ctx context.Context, connections int, length time.Duration, 
 }
 
 func (l Closed) open(ctx context.Context, raw []byte) (*worker, error) {
-	conn, err := dial(ctx, l.Address, time.Time{})
+	conn, err := Dial(ctx, l.Address, 4<<10)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +198,7 @@ func (l Closed) open(ctx context.Context, raw []byte) (*worker, error) {
 	if err == nil && (!ok || !bytes.Contains(body.Bytes(), []byte(l.Want))) {
 		err = fmt.Errorf("first response: want %s in %.300s", l.Want, body.Bytes())
 	}
-	return &worker{connection: conn, raw: raw}, err
+	return &worker{conn: conn, raw: raw}, err
 }
 
 func (l Closed) each(ctx context.Context, workers []*worker, until time.Time) error {
@@ -196,11 +206,11 @@ func (l Closed) each(ctx context.Context, workers []*worker, until time.Time) er
 	for _, w := range workers {
 		group.Go(func() error {
 			for now := time.Now(); now.Before(until); {
-				ok, _, err := w.once(w.raw, io.Discard)
+				ok, _, err := w.conn.once(w.raw, io.Discard)
 				switch {
 				case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-					_ = w.Close() // the server has closed it
-					if w.connection, err = dial(ctx, l.Address, time.Time{}); err != nil {
+					_ = w.conn.Close() // the server has closed it
+					if w.conn, err = Dial(ctx, l.Address, 4<<10); err != nil {
 						return err
 					}
 					w.broken++
@@ -220,177 +230,121 @@ func (l Closed) each(ctx context.Context, workers []*worker, until time.Time) er
 	return group.Wait()
 }
 
-// maxConnections bounds the connections of an open loop. A request that finds all of them busy has failed: its client would not
-// have got in.
+// maxConnections bounds the connections of a pool. A request that finds all of them busy has failed:
+// its client would not have got in.
 const maxConnections = 8000
 
-// Open is a load in an open loop: requests come at a rate, whether or not earlier ones have been answered, as those of many independent
-// clients do. So a server that is too slow gets ever more to do, which a closed loop never shows.
-type Open struct {
-	// Address is host:port.
+// Pool sends one request again and again, over as many connections as are needed at a time.
+type Pool struct {
+	// Address is host:port, and Raw has the bytes of the request.
 	Address string
-	// Raw holds the bytes of one HTTP request.
-	Raw []byte
-	// Rate is how many requests are sent per second.
-	Rate float64
+	Raw     []byte
 	// Timeout is how long a client waits for the whole response. Then it closes its connection.
 	Timeout time.Duration
-}
-
-// Outcome is what became of the requests of an open loop.
-type Outcome struct {
-	Elapsed time.Duration
-	// Sent counts the requests; Good were answered with a result, Refused with an error or an HTTP status, Lost not at all.
-	Sent, Good, Refused, Lost int
-	// P50 and P99 are quantiles of the time from the moment at which a request was due until its response had arrived, of those
-	// with a result; RefusedP99 of those that were refused.
-	P50, P99, RefusedP99 time.Duration
-}
-
-// Goodput returns the results per second.
-func (o Outcome) Goodput() float64 { return float64(o.Good) / o.Elapsed.Seconds() }
-
-// answer is what became of one request.
-type answer int
-
-const (
-	good answer = iota
-	refused
-	lost
-)
-
-// opener is an open loop under way.
-type opener struct {
-	Open
 
 	mu   sync.Mutex // guards what follows
-	idle []*connection
+	idle []*Conn
 	open int
-	took map[answer][]time.Duration
 }
 
-// Run sends requests for a time and waits for their responses. The times between two requests are those of independent clients,
-// with the mean that follows from the rate. What is sent in the first part, a quarter, does not count.
-func (o Open) Run(ctx context.Context, length time.Duration) Outcome {
-	l := &opener{Open: o, took: map[answer][]time.Duration{}}
-	var pending sync.WaitGroup
-	begun := time.Now()
-	counted, end := begun.Add(length/4), begun.Add(length)
-	for due := begun; due.Before(end) && ctx.Err() == nil; due = due.Add(time.Duration(rand.ExpFloat64() / o.Rate * float64(time.Second))) { //nolint:gosec // need not be secret
-		if wait := time.Until(due); wait > 0 {
-			time.Sleep(wait)
-		}
-		conn, free := l.take()
-		pending.Go(func() {
-			what := lost
-			if free {
-				what = l.send(ctx, conn, due)
-			}
-			if !due.Before(counted) {
-				l.note(what, time.Since(due))
-			}
-		})
-	}
-	pending.Wait()
-	for _, conn := range l.idle {
-		_ = conn.Close()
-	}
-	outcome := Outcome{
-		Elapsed: length - length/4, Good: len(l.took[good]), Refused: len(l.took[refused]), Lost: len(l.took[lost]),
-		P50: Quantile(l.took[good], 50), P99: Quantile(l.took[good], 99), RefusedP99: Quantile(l.took[refused], 99),
-	}
-	outcome.Sent = outcome.Good + outcome.Refused + outcome.Lost
-	return outcome
-}
+// ErrRefused is an answer without a result.
+var ErrRefused = errors.New("refused")
 
-// take returns an idle connection, or nil for one that is to be opened. It is not free if there are too many.
-func (l *opener) take() (conn *connection, free bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if n := len(l.idle); n > 0 {
-		conn, l.idle = l.idle[n-1], l.idle[:n-1]
-		return conn, true
+// Send makes the request. A connection that was kept alive and turns out to be closed is replaced once,
+// as clients do.
+func (p *Pool) Send(ctx context.Context) error {
+	conn, err := p.acquire()
+	if err != nil {
+		return err
 	}
-	if l.open == maxConnections {
-		return nil, false
-	}
-	l.open++
-	return nil, true
-}
-
-func (l *opener) note(what answer, took time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.took[what] = append(l.took[what], took)
-}
-
-// send makes one request. A connection that was kept alive and turns out to be closed is replaced once, as clients do.
-func (l *opener) send(ctx context.Context, conn *connection, due time.Time) answer {
-	until := due.Add(l.Timeout)
+	until := time.Now().Add(p.Timeout)
 	for fresh := conn == nil; ; fresh = true {
 		if fresh {
-			var err error
-			if conn, err = dial(ctx, l.Address, until); err != nil {
-				l.closed(nil)
-				return lost
+			if conn, err = Dial(ctx, p.Address, 4<<10); err != nil {
+				p.release(nil)
+				return err
 			}
 		}
 		var body bytes.Buffer
-		_ = conn.SetDeadline(until) // fails only if the connection is closed, which the request meets
-		ok, keep, err := conn.once(l.Raw, &body)
-		switch {
-		case err != nil && !fresh && !errors.Is(err, os.ErrDeadlineExceeded):
+		_ = conn.conn.SetDeadline(until) // fails only if the connection is closed, which the request meets
+		ok, keep, err := conn.once(p.Raw, &body)
+		if err != nil || !keep {
 			_ = conn.Close()
-			continue
-		case err != nil || !keep:
-			l.closed(conn)
-		default:
-			l.mu.Lock()
-			l.idle = append(l.idle, conn)
-			l.mu.Unlock()
+			if err != nil && !fresh && !errors.Is(err, os.ErrDeadlineExceeded) {
+				continue
+			}
+			conn = nil
 		}
-		switch {
-		case err != nil:
-			return lost
-		case ok && bytes.Contains(body.Bytes(), []byte(`"messages"`)):
-			return good
+		p.release(conn)
+		if err == nil && !(ok && bytes.Contains(body.Bytes(), []byte(`"messages"`))) {
+			err = ErrRefused
 		}
-		return refused
+		return err
 	}
 }
 
-func (l *opener) closed(conn *connection) {
-	if conn != nil {
+// acquire returns an idle connection, or nil for one that is to be opened.
+func (p *Pool) acquire() (conn *Conn, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.idle); n > 0 {
+		conn, p.idle = p.idle[n-1], p.idle[:n-1]
+	} else if p.open++; p.open > maxConnections {
+		p.open--
+		err = errors.New("too many connections")
+	}
+	return conn, err
+}
+
+func (p *Pool) release(conn *Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if conn == nil {
+		p.open--
+	} else {
+		p.idle = append(p.idle, conn)
+	}
+}
+
+// Close closes the idle connections.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, conn := range p.idle {
 		_ = conn.Close()
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.open--
+	p.idle, p.open = nil, p.open-len(p.idle)
 }
 
-// Got is one request of a paced load: when it began, how long after it was due, how long it took from then on, and what became of it.
+// Got is one request of a paced load: when it began, how long after it was due, how long it took from
+// then on, and what became of it.
 type Got struct {
 	Began      time.Time
 	Late, Took time.Duration
 	Err        error
 }
 
-// Paced calls a function at a constant rate, whether or not earlier calls have returned. Calls for which this program has no processor
-// when they are due come as soon as it has, so that none is left out; that they are late is the rig's own fault.
+// Gots are requests.
+type Gots []Got
+
+// Paced calls a function at a constant rate, whether or not earlier calls have returned, as many
+// independent clients do. So a server that is too slow gets ever more to do, which a closed loop never
+// shows. Calls for which this program has no processor when they are due come as soon as it has, so that
+// none is left out; that they are late is the rig's own fault.
 type Paced struct {
 	cancel  context.CancelFunc
 	pending sync.WaitGroup
 
 	mu  sync.Mutex // guards all
-	all []Got
+	all Gots
 }
 
 // Pace begins calls. [Paced.Stop] must be called.
-func Pace(ctx context.Context, perSecond int, call func(context.Context) error) *Paced {
+func Pace(ctx context.Context, perSecond float64, call func(context.Context) error) *Paced {
 	p := &Paced{}
 	ctx, p.cancel = context.WithCancel(ctx)
 	p.pending.Go(func() {
-		interval := time.Second / time.Duration(perSecond)
+		interval := time.Duration(float64(time.Second) / perSecond)
 		for due := time.Now().Add(interval); ; due = due.Add(interval) {
 			select {
 			case <-time.After(time.Until(due)):
@@ -411,26 +365,40 @@ func Pace(ctx context.Context, perSecond int, call func(context.Context) error) 
 }
 
 // Stop begins no more calls, waits for those under way, and returns all.
-func (p *Paced) Stop() []Got {
+func (p *Paced) Stop() Gots {
 	p.cancel()
 	p.pending.Wait()
 	return p.all
 }
 
-// Since returns the calls that began at a time or later and have returned, in the order in which they did.
-func (p *Paced) Since(begin time.Time) []Got {
+// Since returns the calls that began at a time or later and have returned, in the order in which they
+// did.
+func (p *Paced) Since(begin time.Time) Gots {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return Between(p.all, begin, time.Now())
+	return p.all.Between(begin, time.Now())
 }
 
 // Between returns the calls that began within a time.
-func Between(all []Got, from, to time.Time) []Got {
-	return slices.DeleteFunc(slices.Clone(all), func(g Got) bool { return g.Began.Before(from) || g.Began.After(to) })
+func (all Gots) Between(from, to time.Time) Gots {
+	return all.Where(func(g Got) bool { return !g.Began.Before(from) && !g.Began.After(to) })
 }
 
-// QuantileOf returns that of how long calls took, in percent.
-func QuantileOf(all []Got, percent int) time.Duration {
+// Failed returns the calls that returned an error.
+func (all Gots) Failed() Gots { return all.Where(func(g Got) bool { return g.Err != nil }) }
+
+// Where returns the calls of which something is true.
+func (all Gots) Where(is func(Got) bool) (some Gots) {
+	for _, g := range all {
+		if is(g) {
+			some = append(some, g)
+		}
+	}
+	return some
+}
+
+// Quantile returns that of how long calls took, in percent.
+func (all Gots) Quantile(percent int) time.Duration {
 	took := make([]time.Duration, len(all))
 	for i, g := range all {
 		took[i] = g.Took

@@ -2,10 +2,11 @@ package rig_test
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,32 +15,40 @@ import (
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
 )
 
+// serve returns the address of a server that answers like a handler, which may read the whole request.
+func serve(t *testing.T, handler func(w http.ResponseWriter, r *http.Request, body []byte)) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		handler(w, r, body)
+	}))
+	t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "http://")
+}
+
 func TestClosed_CountsResponses(t *testing.T) {
 	for name, length := range map[string]string{"length": "2", "chunks": ""} {
 		t.Run(name, func(t *testing.T) {
-			var received, counted atomic.Int64
-			h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var received, before, after atomic.Int64
+			address := serve(t, func(w http.ResponseWriter, _ *http.Request, body []byte) {
 				received.Add(1)
 				if length != "" {
 					w.Header().Set("Content-Length", length)
 				}
-				body, _ := io.ReadAll(r.Body)
 				_, _ = w.Write(body[:1])
 				_ = http.NewResponseController(w).Flush()
 				_, _ = w.Write(body[1:])
-			}))
-			defer h.Close()
-			address := strings.TrimPrefix(h.URL, "http://")
-			request := rig.Closed{Address: address, Want: "ok", Raw: [][]byte{
+			})
+			load := rig.Closed{Address: address, Want: "ok", Raw: [][]byte{
 				rig.Post(address, "/", "ok", "X-A: b"), rig.Post(address, "/", "ok"),
 			}}
-			before := int64(0)
-			result, err := request.Run(t.Context(), 3, 50*time.Millisecond, func() { before = received.Load() }, func() { counted.Store(received.Load()) })
+			result, err := load.Run(t.Context(), 3, 50*time.Millisecond,
+				func() { before.Store(received.Load()) }, func() { after.Store(received.Load()) })
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := int64(result.Requests); got != counted.Load()-before || got == 0 {
-				t.Errorf("counted %d requests, the server %d", got, counted.Load()-before)
+			if got, want := int64(result.Requests), after.Load()-before.Load(); got != want || got == 0 {
+				t.Errorf("counted %d requests, the server %d", got, want)
 			}
 			if result.P50 <= 0 || result.P99 < result.P50 {
 				t.Errorf("%+v", result)
@@ -50,38 +59,34 @@ func TestClosed_CountsResponses(t *testing.T) {
 
 func TestClosed_FailsOnWrongResponses(t *testing.T) {
 	status, text := http.StatusOK, "ok"
-	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	address := serve(t, func(w http.ResponseWriter, _ *http.Request, _ []byte) {
 		w.WriteHeader(status)
-		fmt.Fprint(w, text)
-	}))
-	defer h.Close()
-	run := func(duration time.Duration) error {
-		address := strings.TrimPrefix(h.URL, "http://")
-		request := rig.Closed{Address: address, Want: "ok", Raw: [][]byte{rig.Post(address, "/", "")}}
-		_, err := request.Run(context.Background(), 1, duration, func() {}, func() {})
+		_, _ = io.WriteString(w, text)
+	})
+	duration := time.Millisecond
+	run := func() error {
+		load := rig.Closed{Address: address, Want: "ok", Raw: [][]byte{rig.Post(address, "/", "")}}
+		_, err := load.Run(context.Background(), 1, duration, func() {}, func() {})
 		return err
 	}
-	duration := time.Millisecond
-	for err := run(duration); err != nil; err = run(duration) { // a busy machine may have answered nothing in it
+	for err := run(); err != nil; err = run() { // a busy machine may have answered nothing in it
 		if duration *= 4; duration > time.Minute {
 			t.Fatal(err)
 		}
 	}
-	text = "no"
-	if err := run(duration); err == nil {
+	if text = "no"; run() == nil {
 		t.Error("a wrong body is accepted")
 	}
-	status, text = http.StatusInternalServerError, "ok"
-	if err := run(duration); err == nil {
+	if status, text = http.StatusInternalServerError, "ok"; run() == nil {
 		t.Error("a wrong status is accepted")
 	}
 }
 
-// A third of the requests each is answered with a result, refused, and not answered at all.
-func TestOpen_TellsResultsFromRefusalsAndLosses(t *testing.T) {
+// A third of the requests each is answered with a result, refused, and not answered at all, for which
+// the others do not wait.
+func TestPace_TellsResultsFromRefusalsAndLosses(t *testing.T) {
 	var requests atomic.Int64
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // an error recurs below
+	address := serve(t, func(w http.ResponseWriter, r *http.Request, _ []byte) {
 		switch requests.Add(1) % 3 {
 		case 0:
 			_, _ = io.WriteString(w, `{"result":{"messages":[]}}`)
@@ -90,40 +95,59 @@ func TestOpen_TellsResultsFromRefusalsAndLosses(t *testing.T) {
 		default:
 			<-r.Context().Done()
 		}
-	}))
-	defer server.Close()
-	address := strings.TrimPrefix(server.URL, "http://")
-	open := rig.Open{Address: address, Raw: rig.Post(address, "/", "{}"), Rate: 300, Timeout: time.Second}
-	o := open.Run(t.Context(), 400*time.Millisecond)
-	if o.Sent == 0 || o.Good+o.Refused+o.Lost != o.Sent {
-		t.Errorf("%d good, %d refused, %d lost, want %d in all, and some", o.Good, o.Refused, o.Lost, o.Sent)
+	})
+	pool := rig.Pool{Address: address, Raw: rig.Post(address, "/", "{}"), Timeout: time.Second}
+	defer pool.Close()
+	load := rig.Pace(t.Context(), 300, pool.Send)
+	for requests.Load() < 90 {
+		time.Sleep(time.Millisecond)
 	}
-	for name, n := range map[string]int{"good": o.Good, "refused": o.Refused, "lost": o.Lost} {
-		if n < o.Sent/6 {
-			t.Errorf("%d of %d requests are %s, want about a third", n, o.Sent, name)
+	all, lost := load.Stop(), os.ErrDeadlineExceeded
+	if n := int(requests.Load()); len(all) != n {
+		t.Errorf("%d requests were paced, the server got %d", len(all), n)
+	}
+	for name, want := range map[string]error{"good": nil, "refused": rig.ErrRefused, "lost": lost} {
+		some := all.Where(func(g rig.Got) bool { return errors.Is(g.Err, want) })
+		if len(some) < len(all)/4 {
+			t.Errorf("%d of %d requests are %s, want about a third", len(some), len(all), name)
 		}
-	}
-	if o.P50 <= 0 || o.P50 > o.P99 {
-		t.Errorf("p50 %v, p99 %v", o.P50, o.P99)
 	}
 }
 
-// A server that answers nothing at all still gets all requests: they do not wait for each other.
-func TestOpen_DoesNotWaitForResponses(t *testing.T) {
-	var requests atomic.Int64
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // so that the end of the connection is noticed
-		requests.Add(1)
-		<-r.Context().Done()
-	}))
-	defer server.Close()
-	address := strings.TrimPrefix(server.URL, "http://")
-	open := rig.Open{Address: address, Raw: rig.Post(address, "/", "{}"), Rate: 200, Timeout: time.Second}
-	o := open.Run(t.Context(), 400*time.Millisecond)
-	if o.Lost != o.Sent || o.Sent < 20 {
-		t.Errorf("%d of %d requests are lost, want all of at least 20", o.Lost, o.Sent)
-	}
-	if got := int(requests.Load()); got < o.Sent {
-		t.Errorf("the server got %d requests, want at least %d", got, o.Sent)
+func TestProxy_TreatsConnectionsAsBadNetworksDo(t *testing.T) {
+	address := serve(t, func(w http.ResponseWriter, _ *http.Request, _ []byte) { _, _ = io.WriteString(w, "ok") })
+	if err := rig.Run(t.Context(), func(st *rig.Stage) {
+		p := st.Proxy(address)
+		get := func() (took time.Duration, err error) {
+			begun := time.Now()
+			_, err = rig.Fetch(t.Context(), http.MethodGet, "http://"+p.Address)
+			return time.Since(begun), err
+		}
+		late := rig.Network{Delay: 60 * time.Millisecond}
+		p.Treat(late, late)
+		if took, err := get(); err != nil || took < 120*time.Millisecond {
+			t.Errorf("late: %v, %v", took, err)
+		}
+		p.Treat(rig.Network{}, rig.Network{Lost: true})
+		mend := time.AfterFunc(100*time.Millisecond, func() { p.Treat(rig.Network{}, rig.Network{}) })
+		defer mend.Stop()
+		if took, err := get(); err != nil || took < 90*time.Millisecond {
+			t.Errorf("lost for a while: %v, %v", took, err)
+		}
+		p.Reset(true)
+		if _, err := get(); err == nil {
+			t.Error("a reset connection has an answer")
+		}
+		p.Reset(false)
+		p.Refuse()
+		if _, err := get(); err == nil {
+			t.Error("a refused connection has an answer")
+		}
+		p.Accept(t.Context())
+		if _, err := get(); err != nil {
+			t.Errorf("mended: %v", err)
+		}
+	}); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -25,9 +25,8 @@ type Server struct {
 	// Delay is the time before the response to a get; Workers how many are answered at a time, where 0 means no bound.
 	Delay   time.Duration
 	Workers int
-	// OnGet may answer a get in place of the server, and OnReply gets the replies to what it asks.
-	OnGet   func(w http.ResponseWriter, r *http.Request, m wire.Message) (done bool)
-	OnReply func(m wire.Message)
+	// OnGet may answer a get in place of the server.
+	OnGet func(w http.ResponseWriter, r *http.Request, m wire.Message) (done bool)
 
 	working chan struct{} // of capacity Workers
 
@@ -142,9 +141,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	case !m.IsRequest():
-		if m.Method == "" && s.OnReply != nil {
-			s.OnReply(m)
-		}
 		w.WriteHeader(http.StatusAccepted)
 		return
 	case m.Method == wire.PromptsGet && s.OnGet != nil && s.OnGet(w, r, m):

@@ -15,27 +15,53 @@ import (
 
 // What the gateway promises about each fault.
 const (
-	// leastP99 is what the 99th percentile of the neighbours' gets may be in any case. Otherwise it may be 1.5 times as high as before
-	// the fault, or as that of a gateway to which nothing happens at the same time.
+	// leastP99 is what the 99th percentile of the neighbours' gets may be in any case. Otherwise it may
+	// be 1.5 times as high as before the fault, or as that of a gateway to which nothing happens at the
+	// same time.
 	leastP99 = 30 * time.Millisecond
 	// lateError is how much longer than the timeout of its upstream a get may take to fail.
 	lateError = time.Second
-	// markedWithin is how long after its first sign a fault is marked everywhere, markedIdle how long after it began if nobody
-	// calls the server.
+	// markedWithin is how long after its first sign a fault is marked everywhere, markedIdle how long
+	// after it began if nobody calls the server.
 	markedWithin = 3 * time.Second
 	markedIdle   = 35 * time.Second
 	// healedWithin is how long after its end all is well again.
 	healedWithin = 10 * time.Second
-	// maxMemory is how much more memory the gateway may have in use meanwhile, in bytes: the garbage that it may let accumulate,
-	// and a little.
+	// maxMemory is how much more memory the gateway may have in use meanwhile, in bytes: the garbage
+	// that it may let accumulate, and a little.
 	maxMemory = 160 << 20
-	// What may be left in use afterwards: connections to the server that are kept alive, each with two goroutines.
+	// What may be left in use afterwards: connections to the server that are kept alive, each with two
+	// goroutines.
 	maxLeftDescriptors = 80
 	maxLeftGoroutines  = 2 * maxLeftDescriptors
 )
 
 func (u usage) tooMuch() bool {
 	return u.goroutines > maxLeftGoroutines || u.descriptors > maxLeftDescriptors
+}
+
+// outcome is what was seen of a fault.
+type outcome struct {
+	fault *fault
+	// gets are those of the ill server while the fault lasted, and until it had healed.
+	gets rig.Gots
+	// seen is when each of the showers marked the fault, after its first sign or, if no get showed it,
+	// after it began.
+	seen map[string]time.Duration
+	// healed is how long after the end of the fault all was well again; negative if it was not.
+	healed time.Duration
+	// relisted says that the new list was seen.
+	relisted bool
+	// neighbours are the gets of the other servers. P99Before is the 99th percentile of those before the
+	// fault, and p99Control that of a gateway to which nothing happened meanwhile.
+	neighbours            rig.Gots
+	p99Before, p99Control time.Duration
+	// memory is how much more memory than before the gateway had in use at most, in bytes; left is what
+	// it still has in use of goroutines and descriptors.
+	memory int64
+	left   usage
+	// err is why the fault could not be brought about or watched.
+	err error
 }
 
 func reasonOf(g rig.Got) (code int, reason string) {
@@ -45,7 +71,8 @@ func reasonOf(g rig.Got) (code int, reason string) {
 	return -1, g.Err.Error()
 }
 
-// broken returns the promises that were not kept. On a busy machine, the latency of neighbours says nothing.
+// broken returns the promises that were not kept. On a busy machine, the latency of neighbours says
+// nothing.
 func (o *outcome) broken(busy bool) (all []string) {
 	if o.err != nil {
 		return []string{o.err.Error()}
@@ -55,29 +82,29 @@ func (o *outcome) broken(busy bool) (all []string) {
 			all = append(all, fmt.Sprintf(format, args...))
 		}
 	}
-	if failed := failures(o.neighbours); len(failed) > 0 {
+	if failed := o.neighbours.Failed(); len(failed) > 0 {
 		say(true, "%d of %d gets of neighbours failed, one with %v", len(failed), len(o.neighbours), failed[0].Err)
 	}
-	p99, most := rig.QuantileOf(o.neighbours, 99), max(leastP99, max(o.p99Before, o.p99Control)*3/2)
+	p99, most := o.neighbours.Quantile(99), max(leastP99, max(o.p99Before, o.p99Control)*3/2)
 	say(p99 > most && !busy, "p99 of the neighbours is %v, not at most %v", p99, most)
-	failed := failures(o.gets)
-	say(len(o.fault.reasons) > 0 && len(failed) == 0 && !o.fault.idle && !o.fault.unmarked, "no get failed")
+	failed, harmless := o.gets.Failed(), o.fault.unmarked
+	say(len(o.fault.reasons) > 0 && len(failed) == 0 && !o.fault.idle && !harmless, "no get failed")
 	for i, g := range failed {
 		if code, reason := reasonOf(g); code != wire.InternalError || !o.fault.allows(reason) {
 			say(true, "get %d of %d that failed: %d %s, not %s", i+1, len(failed), code, reason, o.fault.reasons)
 			break
 		}
 	}
-	slowest := rig.QuantileOf(failed, 100)
+	slowest := failed.Quantile(100)
 	say(slowest > callTimeout+lateError, "an error took %v, not at most %v", slowest, callTimeout+lateError)
-	within := markedWithin
+	bound := markedWithin
 	if o.fault.idle {
-		within = markedIdle
+		bound = markedIdle
 	}
-	for _, place := range places() {
-		at, ok := o.seen[place]
-		say(!ok && !o.fault.unmarked, "not marked in %s", place)
-		say(at > within && !o.fault.unmarked, "marked in %s after %v, not within %v", place, at, within)
+	for _, where := range showers() {
+		at, ok := o.seen[where]
+		say(!ok && !harmless, "not marked in %s", where)
+		say(at > bound && !harmless, "marked in %s after %v, not within %v", where, at, bound)
 	}
 	say(!o.relisted, "the list is not that of the server")
 	say(o.healed < 0, "not healed after %v", convalescence)
@@ -87,15 +114,11 @@ func (o *outcome) broken(busy bool) (all []string) {
 	return all
 }
 
-// allows reports whether gets may fail for a reason. While a server hangs, its slots are taken, and the ping that follows a timeout
-// finds that it cannot be reached.
+// allows reports whether gets may fail for a reason. While a server hangs, its slots are taken, and the
+// ping that follows a timeout finds that it cannot be reached.
 func (f *fault) allows(reason string) bool {
 	return len(f.reasons) > 0 && reason == breakerOpen || slices.Contains(f.reasons, reason) ||
 		slices.Contains(f.reasons, timedOut) && (reason == overloaded || reason == unreachable)
-}
-
-func failures(gets []rig.Got) []rig.Got {
-	return slices.DeleteFunc(slices.Clone(gets), func(g rig.Got) bool { return g.Err == nil })
 }
 
 // The table of a run stands between these lines of a Markdown file.
@@ -119,8 +142,7 @@ func table(outcomes []*outcome) string {
 		faults[signs] = append(faults[signs], o.fault.name)
 	}
 	var b strings.Builder
-	b.WriteString("| faults | gets of the server | marked within | well within |\n")
-	b.WriteString("| --- | --- | --- | --- |\n")
+	b.WriteString("| faults | gets of the server | marked within | well within |\n| --- | --- | --- | --- |\n")
 	for _, signs := range all {
 		fmt.Fprintf(&b, "| %s | %s |\n", strings.Join(faults[signs], "; "), signs)
 	}
@@ -130,14 +152,12 @@ func table(outcomes []*outcome) string {
 // reasons returns those that gets failed for.
 func (o *outcome) reasons() string {
 	var all []string
-	for _, g := range failures(o.gets) {
+	for _, g := range o.gets.Failed() {
 		_, reason := reasonOf(g)
-		if name := "`" + reason + "`"; !slices.Contains(all, name) {
-			all = append(all, name)
-		}
+		all = append(all, "`"+reason+"`")
 	}
 	slices.Sort(all)
-	switch {
+	switch all = slices.Compact(all); {
 	case len(all) > 0:
 		return strings.Join(all, ", ")
 	case o.fault.idle:
@@ -148,14 +168,12 @@ func (o *outcome) reasons() string {
 
 func (o *outcome) markedWithin() string {
 	switch {
-	case len(o.seen) == len(places()):
+	case len(o.seen) == len(showers()):
 		return within(slices.Max(slices.Collect(maps.Values(o.seen))))
 	case o.fault.unmarked:
 		return "–"
-	case len(o.seen) == 0:
-		return "not marked"
 	}
-	return "only in " + strings.Join(slices.Sorted(maps.Keys(o.seen)), ", ")
+	return fmt.Sprint("only in ", slices.Sorted(maps.Keys(o.seen)))
 }
 
 // within returns the first of a few bounds that a time keeps, so that runs of the same gateway give
@@ -169,15 +187,13 @@ func within(d time.Duration) string {
 	return "not so soon"
 }
 
-func writeTable(path, table string) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	head, rest, ok := strings.Cut(string(text), tableBegin)
+func writeTable(path, table string) {
+	text := string(rig.Must(os.ReadFile(path)))
+	head, rest, ok := strings.Cut(text, tableBegin)
 	_, tail, end := strings.Cut(rest, tableEnd)
 	if !ok || !end {
-		return errors.New(path + " has no place for the table")
+		rig.Check(errors.New(path + " has no lines for the table"))
 	}
-	return os.WriteFile(path, []byte(head+tableBegin+"\n"+table+"\n"+tableEnd+tail), 0o644) //nolint:gosec // a document
+	text = head + tableBegin + "\n" + table + "\n" + tableEnd + tail
+	rig.Check(os.WriteFile(path, []byte(text), 0o644)) //nolint:gosec // a document
 }
