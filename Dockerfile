@@ -8,7 +8,7 @@ RUN go mod download
 COPY . .
 # docker build --build-arg VERSION=1.0.0 --build-arg COMMIT="$(git rev-parse HEAD)" --build-arg DATE="$(git log -1 --format=%cI)" .
 ARG VERSION= COMMIT= DATE=
-RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false \
+RUN CGO_ENABLED=0 go build -tags grpcnotrace -trimpath -buildvcs=false \
     -ldflags="-s -w -X main.version=${VERSION} -X main.commit=${COMMIT} -X main.date=${DATE}" -o /promptweir ./cmd/promptweir
 
 # A shell-less image with the binary, and the certificate authorities that vouch for upstreams over HTTPS.

@@ -78,6 +78,8 @@ type UpstreamHealth struct {
 	// differently.
 	Endpoints   []EndpointHealth `json:"endpoints,omitempty"`
 	Differences []string         `json:"differences,omitempty"`
+
+	condition condition
 }
 
 // Trouble is why a list is not fresh, or gets fail. All of it is empty while neither is so.
@@ -164,7 +166,7 @@ func upstreamHealth(s *snapshot.Snapshot, i int) UpstreamHealth {
 		Name: u.Name, Team: u.Team, Place: u.Place.String(), Connected: state.Connected,
 		Listed: state.Listed, Revision: state.Revision,
 		Prompts: len(s.Definitions(i)), Differences: state.Differences,
-		Trouble: trouble(state.Problem),
+		Trouble: trouble(state.Problem), condition: conditionOf(state),
 	}
 	if len(state.Endpoints) > 1 {
 		for _, endpoint := range state.Endpoints {
@@ -180,7 +182,7 @@ func upstreamHealth(s *snapshot.Snapshot, i int) UpstreamHealth {
 
 // Level is how urgently something needs attention. Its text is a class of the console's style
 // sheet.
-type Level int
+type Level uint8
 
 // The levels, the most urgent first.
 const (
@@ -192,27 +194,13 @@ const (
 func (l Level) String() string { return [...]string{"bad", "poor", "good"}[l] }
 
 // Level returns how urgently the upstream needs attention.
-func (h UpstreamHealth) Level() Level { return h.condition().level() }
+func (h UpstreamHealth) Level() Level { return h.condition.level() }
 
 // Drained reports whether an operator has taken the upstream out of service.
-func (h UpstreamHealth) Drained() bool { return h.Reason == string(upstream.Draining) }
+func (h UpstreamHealth) Drained() bool { return h.condition.drained }
 
 // Condition describes the upstream in a few words.
-func (h UpstreamHealth) Condition() string { return h.condition().String() }
-
-func (h UpstreamHealth) condition() condition {
-	c := condition{
-		connected: h.Connected, listed: h.Listed, troubled: h.Reason != "", failing: h.Failing,
-		endpoints: len(h.Endpoints),
-		drained:   h.Drained(),
-	}
-	for _, endpoint := range h.Endpoints {
-		if endpoint.Reason != "" {
-			c.down++
-		}
-	}
-	return c
-}
+func (h UpstreamHealth) Condition() string { return h.condition.String() }
 
 // conditionOf returns the condition of an upstream in a state.
 func conditionOf(state *upstream.State) condition {

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -19,15 +18,12 @@ const (
 )
 
 // History is what happened within the last hour, minute by minute: how the upstreams were, and how
-// many gets there were. It is in memory: some 100 bytes for each upstream, and 500 for each of
-// those and of the prompts that were used. Its methods are safe for concurrent use.
+// many gets there were. It is in memory: 700 bytes for each upstream, and for each prompt that was
+// used. Its methods are safe for concurrent use.
 type History struct {
-	mu sync.Mutex // guards what follows
-	// levels are those of upstreams; gets are theirs, and those of prompts, as far as there were
-	// any.
-	levels             map[string]*levels
-	upstreams, prompts map[string]*tally
-	all                tally
+	mu                 sync.Mutex // guards what follows
+	upstreams, prompts map[string]*series
+	all                series
 	counted            map[string]totals // at the last record, by prompt
 }
 
@@ -41,62 +37,42 @@ type Minute struct {
 	Known bool
 	Level Level
 	// Gets counts all gets, Errors those that failed or were refused.
-	Gets, Errors int
+	Gets, Errors uint32
 }
 
-// clock is the last minute, since 1970, of something that is kept in a ring.
-type clock struct{ last int64 }
+// series is a ring of minutes, the last of which is numbered since 1970.
+type series struct {
+	last    int64
+	minutes Hour
+}
 
-// advance moves on to a minute, never back, and calls begin for the slot of each one that begins.
-// It returns the slot of the last.
-func (c *clock) advance(minute int64, begin func(slot int)) int {
-	for m := max(c.last+1, minute-historyLength+1); m <= minute; m++ {
-		begin(int(m % historyLength))
+// at returns what is recorded of a minute; of an earlier one than the last, that of the last.
+func (s *series) at(minute int64) *Minute {
+	for m := max(s.last+1, minute-historyLength+1); m <= minute; m++ {
+		s.minutes[m%historyLength] = Minute{}
 	}
-	c.last = max(c.last, minute)
-	return int(c.last % historyLength)
+	s.last = max(s.last, minute)
+	return &s.minutes[s.last%historyLength]
 }
 
-// each calls use with the slots of the hour that ends with a minute, in order, as far as they are
-// known.
-func (c *clock) each(minute int64, use func(i, slot int)) {
-	for i := range historyLength {
-		if m := minute - historyLength + 1 + int64(i); m <= c.last && m > c.last-historyLength {
-			use(i, int(m%historyLength))
+func (s *series) count(minute int64, n totals) {
+	at := s.at(minute)
+	at.Gets += n.gets
+	at.Errors += n.errors
+}
+
+// hour returns the hour that ends with a minute, nil of a nil series.
+func (s *series) hour(minute int64) *Hour {
+	if s == nil {
+		return nil
+	}
+	var hour Hour
+	for i := range hour {
+		if m := minute - historyLength + 1 + int64(i); m <= s.last && m > s.last-historyLength {
+			hour[i] = s.minutes[m%historyLength]
 		}
 	}
-}
-
-// levels are how an upstream was: 0 where that is not known, else one more than the worst level.
-type levels struct {
-	clock clock
-	worst [historyLength]uint8
-}
-
-func (l *levels) record(minute int64, level Level) {
-	at := &l.worst[l.clock.advance(minute, func(slot int) { l.worst[slot] = 0 })]
-	if known := uint8(level) + 1; *at == 0 || known < *at { //nolint:gosec // there are three levels
-		*at = known
-	}
-}
-
-// tally counts gets.
-type tally struct {
-	clock        clock
-	gets, errors [historyLength]uint32
-}
-
-func (t *tally) add(minute int64, n totals) {
-	at := t.clock.advance(minute, func(slot int) { t.gets[slot], t.errors[slot] = 0, 0 })
-	t.gets[at] += n.gets
-	t.errors[at] += n.errors
-}
-
-// addTo adds the counts to the hour that ends with a minute. A nil tally has none.
-func (t *tally) addTo(hour *Hour, minute int64) {
-	if t != nil {
-		t.clock.each(minute, func(i, slot int) { hour[i].Gets, hour[i].Errors = int(t.gets[slot]), int(t.errors[slot]) })
-	}
+	return &hour
 }
 
 // totals are counts since the start.
@@ -105,8 +81,7 @@ type totals struct{ gets, errors uint32 }
 // NewHistory returns an empty history.
 func NewHistory() *History {
 	return &History{
-		levels: map[string]*levels{}, upstreams: map[string]*tally{}, prompts: map[string]*tally{},
-		counted: map[string]totals{},
+		upstreams: map[string]*series{}, prompts: map[string]*series{}, counted: map[string]totals{},
 	}
 }
 
@@ -133,11 +108,15 @@ func (h *History) Record(now time.Time, s *snapshot.Snapshot, gets GetCounts) {
 	defer h.mu.Unlock()
 	minute := minuteOf(now)
 	for i, state := range s.States {
-		if state.Tried { // else it is starting, which is no trouble
-			of(h.levels, s.Upstreams[i].Name).record(minute, conditionOf(state).level())
+		if !state.Tried { // it is starting, which is no trouble
+			continue
+		}
+		at := of(h.upstreams, s.Upstreams[i].Name).at(minute)
+		if level := conditionOf(state).level(); !at.Known || level < at.Level {
+			at.Known, at.Level = true, level
 		}
 	}
-	if len(h.levels) > len(s.Upstreams) {
+	if len(h.upstreams) > len(s.Upstreams) {
 		h.forgetLocked(s)
 	}
 	sums := map[string]totals{}
@@ -164,21 +143,18 @@ func (h *History) Record(now time.Time, s *snapshot.Snapshot, gets GetCounts) {
 
 func minuteOf(now time.Time) int64 { return now.Unix() / int64(time.Minute/time.Second) }
 
-// of returns what is kept under a name.
-func of[T any](all map[string]*T, name string) *T {
-	one := all[name]
-	if one == nil {
-		one = new(T)
-		all[name] = one
+// of returns the series under a name.
+func of(all map[string]*series, name string) *series {
+	if all[name] == nil {
+		all[name] = new(series)
 	}
-	return one
+	return all[name]
 }
 
 // forgetLocked forgets upstreams that there are no more.
 func (h *History) forgetLocked(s *snapshot.Snapshot) {
-	for name := range h.levels {
+	for name := range h.upstreams {
 		if s.Connector(name) == nil {
-			delete(h.levels, name)
 			delete(h.upstreams, name)
 		}
 	}
@@ -186,13 +162,13 @@ func (h *History) forgetLocked(s *snapshot.Snapshot) {
 
 // countLocked counts new gets of a prompt, for the prompt and the first upstream that owns it.
 func (h *History) countLocked(minute int64, s *snapshot.Snapshot, prompt string, n totals) {
-	h.all.add(minute, n)
+	h.all.count(minute, n)
 	if prompt == "" { // the caller saw no prompt of that name
 		return
 	}
-	of(h.prompts, prompt).add(minute, n)
+	of(h.prompts, prompt).count(minute, n)
 	if entry := s.Catalog.Lookup(prompt); entry != nil {
-		of(h.upstreams, entry.Owners[0].Upstream).add(minute, n)
+		of(h.upstreams, entry.Owners[0].Upstream).count(minute, n)
 	}
 }
 
@@ -200,18 +176,7 @@ func (h *History) countLocked(minute int64, s *snapshot.Snapshot, prompt string,
 func (h *History) Upstream(name string, now time.Time) *Hour {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	known := h.levels[name]
-	if known == nil {
-		return nil
-	}
-	var hour Hour
-	known.clock.each(minuteOf(now), func(i, slot int) {
-		if worst := known.worst[slot]; worst > 0 {
-			hour[i].Known, hour[i].Level = true, Level(worst-1)
-		}
-	})
-	h.upstreams[name].addTo(&hour, minuteOf(now))
-	return &hour
+	return h.upstreams[name].hour(minuteOf(now))
 }
 
 // Prompt returns the last hour of a prompt. It is nil for one that was never got, or is not among
@@ -219,44 +184,22 @@ func (h *History) Upstream(name string, now time.Time) *Hour {
 func (h *History) Prompt(name string, now time.Time) *Hour {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.prompts[name] == nil {
-		return nil
-	}
-	var hour Hour
-	h.prompts[name].addTo(&hour, minuteOf(now))
-	return &hour
+	return h.prompts[name].hour(minuteOf(now))
 }
 
 // All returns the last hour of all prompts together.
 func (h *History) All(now time.Time) *Hour {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var hour Hour
-	h.all.addTo(&hour, minuteOf(now))
-	return &hour
+	return h.all.hour(minuteOf(now))
 }
 
-// Gets returns how many gets there were, and Errors how many of them failed or were refused.
-func (h *Hour) Gets() (gets int) {
+// Sum returns how many gets there were, and how many of them failed or were refused.
+func (h *Hour) Sum() (gets, errors int) {
 	if h != nil {
-		for i := range h {
-			gets += h[i].Gets
+		for _, m := range h {
+			gets, errors = gets+int(m.Gets), errors+int(m.Errors)
 		}
 	}
-	return gets
-}
-
-// Errors returns how many gets failed or were refused.
-func (h *Hour) Errors() (errors int) {
-	if h != nil {
-		for i := range h {
-			errors += h[i].Errors
-		}
-	}
-	return errors
-}
-
-// MostGets returns the gets of the busiest minute.
-func (h *Hour) MostGets() int {
-	return slices.MaxFunc(h[:], func(a, b Minute) int { return a.Gets - b.Gets }).Gets
+	return gets, errors
 }

@@ -31,8 +31,8 @@ func TestHistory_HasTheLastHour(t *testing.T) {
 
 	wants := func(what string, hour *admin.Hour, gets, errors int) {
 		t.Helper()
-		if hour.Gets() != gets || hour.Errors() != errors {
-			t.Errorf("%s: %d gets, %d errors, want %d, %d", what, hour.Gets(), hour.Errors(), gets, errors)
+		if gotGets, gotErrors := hour.Sum(); gotGets != gets || gotErrors != errors {
+			t.Errorf("%s: %d gets, %d errors, want %d, %d", what, gotGets, gotErrors, gets, errors)
 		}
 	}
 	then := now.Add(time.Minute)

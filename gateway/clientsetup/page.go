@@ -4,23 +4,15 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
-	"html/template"
 	"net/http"
 	"strings"
-	"sync"
-)
 
-//go:embed page.html
-var pageHTML string
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+)
 
 //go:embed page.css
 var pageCSS string
-
-// pageTemplate is parsed when the first browser comes, and only once: it is filled with an address
-// and the kind of access.
-var pageTemplate = sync.OnceValue(func() *template.Template { //nolint:gochecknoglobals // constant
-	return template.Must(template.New("page").Parse(pageHTML))
-})
 
 // pagePolicy allows nothing but the one style sheet, whatever the address may contain.
 var pagePolicy = func() string { //nolint:gochecknoglobals // constant
@@ -28,26 +20,6 @@ var pagePolicy = func() string { //nolint:gochecknoglobals // constant
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
 		"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }()
-
-// page is the data of the template.
-type page struct {
-	Style    template.CSS
-	Endpoint string
-	Access   Access
-	Clients  []Client
-}
-
-// SignsIn, NeedsToken and NeedsCertificate say which access it is, to the template.
-func (p page) SignsIn() bool { return p.Access == SignIn }
-
-// NeedsToken reports whether clients need a token.
-func (p page) NeedsToken() bool { return p.Access == Token }
-
-// NeedsCertificate reports whether clients need a certificate.
-func (p page) NeedsCertificate() bool { return p.Access == Certificate }
-
-// TokenVariable is [TokenVariable].
-func (p page) TokenVariable() string { return TokenVariable }
 
 // ServePage answers a browser with a page on how to point clients at an endpoint.
 func ServePage(w http.ResponseWriter, endpoint string, access Access) {
@@ -58,7 +30,48 @@ func ServePage(w http.ResponseWriter, endpoint string, access Access) {
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Cache-Control", "no-store")
 	header.Add("Vary", "Accept")
-	_ = pageTemplate().Execute(w, page{template.CSS(pageCSS), endpoint, access, For(endpoint, "prompts", access)}) // an error means that the browser has gone
+	_ = page(endpoint, access).Render(w) // an error means that the browser has gone
+}
+
+func page(endpoint string, access Access) g.Node {
+	return h.Doctype(h.HTML(h.Lang("en"),
+		h.Head(
+			g.Raw(`<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">`+
+				`<title>promptweir: prompts for MCP clients</title>`),
+			h.StyleEl(g.Raw(pageCSS)),
+		),
+		h.Body(
+			g.Raw(`<header><h1>promptweir</h1><p>This address is for MCP clients. It serves prompts: point your `+
+				`client at it, and the prompts that you may use are in its menu of slash commands, always up to `+
+				`date.</p></header>`),
+			h.Main(
+				h.Dl(
+					h.Dt(g.Text("Endpoint")), h.Dd(h.Code(h.ID("endpoint"), g.Text(endpoint)), g.Text(" (Streamable HTTP)")),
+					h.Dt(g.Text("Access")), h.Dd(h.ID("access"), access.describe()),
+				),
+				g.Map(For(endpoint, "prompts", access), func(client Client) g.Node {
+					return h.Section(h.ID(client.Name), h.H2(g.Text(client.Title)), h.P(g.Text(client.Where+":")),
+						h.Pre(h.Code(g.Text(client.Text))), h.P(h.Class("quiet"), g.Text(client.Then)))
+				}),
+				g.Raw(`<section><h2>Any other client</h2><p>Add a server with the transport <q>HTTP</q> or `+
+					`<q>Streamable HTTP</q>, and the endpoint above as its URL.</p></section>`),
+			),
+		),
+	))
+}
+
+// describe says how clients authenticate.
+func (a Access) describe() g.Node {
+	switch a {
+	case SignIn:
+		return g.Text("You sign in: your client opens a browser when it connects for the first time.")
+	case Token:
+		return g.Raw("You need a token from the people who run this gateway. Set it as <code>" + TokenVariable +
+			"</code> where your client runs.")
+	case Certificate:
+		return g.Text("Your client needs a certificate from the people who run this gateway.")
+	}
+	return g.Text("You need nothing else.")
 }
 
 // IsBrowser reports whether a request comes from the address bar of a browser rather than from an

@@ -5,40 +5,67 @@ import (
 	"net/http"
 	"strings"
 
+	. "maragu.dev/gomponents"
+	. "maragu.dev/gomponents/html"
+
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/admin"
 )
 
-// settingsView is the configuration in use, or the part of it that is of a team.
-type settingsView struct {
-	*admin.ConfigurationState
-
-	Team, Text string
-	Teams      []string
-}
-
-func (c *console) configuration(r *http.Request, p *page) error {
-	view := settingsView{ConfigurationState: c.view.Configuration(), Team: r.FormValue("team")}
-	settings, err := c.view.Settings(view.Team)
+// configuration shows the configuration in use, or the part of it that is of a team.
+func (c *console) configuration(r *http.Request, p *page) (Node, error) {
+	team := r.FormValue("team")
+	settings, err := c.view.Settings(team)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var out strings.Builder
+	var shown strings.Builder
 	for _, setting := range settings {
-		if view.Team == "" && setting.Name == "teams" { // each has a page of its own
+		if team == "" && setting.Name == "teams" { // each has a page of its own
 			continue
 		}
-		writeSetting(&out, setting.Name, setting.Value, "")
+		writeSetting(&shown, setting.Name, setting.Value, "")
 	}
-	view.Text = out.String()
-	for _, team := range c.view.Snapshot().Config.Teams {
-		view.Teams = append(view.Teams, team.Name)
+	state := c.view.Configuration()
+	p.name, p.title = "configuration", "Configuration: in use since "+when(state.Loaded)
+	if state.Refused != nil {
+		p.title = "Configuration: the last one was refused"
 	}
-	p.Name, p.Title, p.Content = "configuration", "Configuration: in use since "+when(view.Loaded), &view
-	if view.Refused != nil {
-		p.Title = "Configuration: the last one was refused"
+	return Group{
+		H1(Text("Configuration"), If(team != "", Group{Text(" of "), bdi(team)})),
+		loaded(p, state),
+		Form(Action("/reload"), Method("post"), hidden("next", p.uri), P(Button(Text("Load it again")))),
+		section("settings", "In use",
+			quiet(Text("With defaults filled in. What is secret, or came from the environment or a "+
+				"file, is masked. As JSON: "),
+				A(href(p.link("/api/config", "team", team)), Text("/api/config")), Text(".")),
+			code("shown", "settings", shown.String())),
+		c.teamLinks(p, team),
+	}, nil
+}
+
+// loaded says since when the configuration is in use, and what is wrong with it.
+func loaded(p *page, state *admin.ConfigurationState) Node {
+	warned := ", without warnings."
+	if n := len(state.Warnings); n > 0 {
+		warned = ", with " + count(n, "warning") + "."
 	}
-	return nil
+	return Div(live("loaded"), refused(p, state),
+		If(state.Refused == nil, quiet(Text("In use since "), moment(state.Loaded), Text(warned))),
+		If(len(state.Warnings) > 0,
+			section("warnings", "Warnings", Class("card poor"), problems(state.Warnings))))
+}
+
+// teamLinks lead to the parts of the configuration that are of one team each.
+func (c *console) teamLinks(p *page, team string) Node {
+	to := func(team string, name Node) Node {
+		return Li(A(href(p.link("/configuration", "team", team)), name))
+	}
+	return Nav(Aria("labelledby", "each"), H2(ID("each"), Text("Teams")),
+		Ul(Class("chips"), If(team != "", to("", Text("all teams"))),
+			Map(c.view.Snapshot().Config.Teams, func(t config.Team) Node {
+				return to(t.Name, bdi(t.Name))
+			})))
 }
 
 // writeSetting writes a setting as it could stand in a file, for people.

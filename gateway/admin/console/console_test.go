@@ -95,7 +95,7 @@ func TestPages_EscapeWhatServersSend(t *testing.T) {
 			t.Errorf("%s: %d bytes", path, len(r.Body))
 		}
 	}
-	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompt?name=up.%3Cb%3Ex", "", nil).Want(t, http.StatusOK, "&lt;script&gt;alert(1)", "⟨U&#43;202E⟩", "⟨U&#43;2066⟩")
+	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompt?name=up.%3Cb%3Ex", "", nil).Want(t, http.StatusOK, "&lt;script&gt;alert(1)", "⟨U+202E⟩", "⟨U+2066⟩")
 }
 
 func TestUpstreams_AreFoundByName(t *testing.T) {

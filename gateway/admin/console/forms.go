@@ -7,29 +7,45 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	. "maragu.dev/gomponents"
+	. "maragu.dev/gomponents/html"
 )
 
 // maxForm bounds what a form sends, in bytes.
 const maxForm = 64 << 10
 
-// entrance is what the page that asks for the token needs.
-type entrance struct {
-	// Next is the path of the page to show afterwards.
-	Next string
-	// Refused is set after a token that is not the right one. Wait is how many seconds to wait
-	// after one that was not looked at.
-	Refused bool
-	Wait    int
-}
-
 // askForToken shows the page that asks for the token.
-func (c *console) askForToken(r *http.Request, p *page) error {
+func (c *console) askForToken(r *http.Request, p *page) (Node, error) {
 	next := localPath(r.FormValue("next"))
 	if c.operators.Include(r) { // signed in already, or there is nothing to sign in with
-		return &redirectError{next}
+		return nil, &redirectError{next}
 	}
-	p.Name, p.Title, p.Content = "sign-in", "Sign in", &entrance{Next: next}
-	return nil
+	p.title = "Sign in"
+	return c.entrance(next, nil), nil
+}
+
+// entrance asks for the token, and leads to the next page; problem is why it asks again.
+func (c *console) entrance(next string, problem Node) Node {
+	return Section(Class("door"), Aria("labelledby", "title"), H1(ID("title"), Text("Sign in")),
+		If(!c.operators.HaveToken(), Raw(`<p>This is the operators' console. No admin token is `+
+			`configured, so that it is for callers on the gateway's own machine. `+
+			`<code>promptweir token admin</code> makes one, and <code>admin.token_sha256</code> is its `+
+			`hash.</p>`)),
+		If(c.operators.HaveToken(), Group{
+			Raw(`<p class="quiet">This is the operators' console. Sign in with the admin token, whose ` +
+				`hash is <code>admin.token_sha256</code> in the configuration. You stay signed in for ` +
+				`12 hours.</p>`),
+			If(problem != nil, P(Class("card bad"), Role("alert"), problem)),
+			Form(Action("/sign-in"), Method("post"), hidden("next", next),
+				// Password managers keep a token only with a name.
+				Raw(`<input class="unseen" type="text" name="username" value="operator" `+
+					`autocomplete="username" tabindex="-1" aria-hidden="true" readonly>`),
+				Label(For("token"), Text("Admin token")),
+				Input(ID("token"), Name("token"), Type("password"), AutoComplete("current-password"),
+					Required(), AutoFocus(), If(problem != nil, Aria("invalid", "true"))),
+				Button(Class("primary"), Text("Sign in"))),
+		}))
 }
 
 // signIn begins a session, or asks again.
@@ -37,24 +53,23 @@ func (c *console) signIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	next := localPath(r.PostFormValue("next"))
 	if ok, wait := c.operators.SignIn(w, r, strings.TrimSpace(r.PostFormValue("token"))); !ok {
-		status := http.StatusForbidden
+		status, problem := http.StatusForbidden, Text("That is not the admin token.")
 		if wait > 0 {
 			status = http.StatusTooManyRequests
-			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
+			seconds := strconv.Itoa(int(math.Ceil(wait.Seconds())))
+			w.Header().Set("Retry-After", seconds)
+			problem = Text("Too many wrong tokens came from here, so this one was not looked at. " +
+				"Try again in " + seconds + " s.")
 		}
-		c.write(w, status, &page{
-			Name: "sign-in", Title: "Sign in", Exposed: c.operators.Exposed(r),
-			HasToken: c.operators.HaveToken(),
-			Content: &entrance{
-				Next: next, Refused: wait == 0,
-				Wait: int(math.Ceil(wait.Seconds())),
-			},
-		})
+		p := c.page(r)
+		p.title = "Sign in"
+		c.write(w, status, p, c.entrance(next, problem))
 		return
 	}
 	if c.operators.Exposed(r) {
 		c.opts.Logger.WarnContext(r.Context(),
-			"operator signed in over an unencrypted connection: put a proxy with TLS in front of the admin listener",
+			"operator signed in over an unencrypted connection: put a proxy with TLS in front of the "+
+				"admin listener",
 			slog.String("client", c.operators.Client(r)))
 	}
 	w.Header().Set("Cache-Control", "no-store")
@@ -79,18 +94,17 @@ func localPath(path string) string {
 
 // acts lets an operator do something with a button, and shows the page again on which it was, or
 // why it failed. Act may return a fragment, the part of that page to scroll to.
-func (c *console) acts(act func(ctx context.Context, r *http.Request) (fragment string, err error)) http.HandlerFunc {
+func (c *console) acts(
+	act func(ctx context.Context, r *http.Request) (fragment string, err error),
+) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		next := localPath(r.PostFormValue("next"))
 		fragment, err := act(context.WithoutCancel(r.Context()), r)
 		if err != nil {
-			p := &page{
-				Name: "problem", Title: "This failed", Version: c.view.Version(),
-				SignedIn: c.operators.HasSession(r), Exposed: c.operators.Exposed(r),
-				Content: err.Error(), URI: next,
-			}
-			c.write(w, http.StatusUnprocessableEntity, p)
+			p := c.page(r)
+			p.uri = next
+			c.writeProblem(w, http.StatusUnprocessableEntity, p, "This failed", err)
 			return
 		}
 		w.Header().Set("Cache-Control", "no-store")

@@ -3,9 +3,13 @@ package console
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
+
+	. "maragu.dev/gomponents"
+	. "maragu.dev/gomponents/html"
 
 	"github.com/promptweir/promptweir/gateway/admin"
 )
@@ -16,97 +20,44 @@ const (
 	maxReports  = 50
 	// maxTeams bounds the teams on the overview.
 	maxTeams = 500
-	// upstreamsPerPage is how many upstreams a page of all has.
-	upstreamsPerPage = 100
 )
 
-// overview is what there is to know at a glance.
-type overview struct {
-	admin.Readiness
-
-	Level admin.Level
-	// Attention says what is wrong; empty if nothing is.
-	Attention string
-	// Troubled are the upstreams in trouble, the worst first, and MoreTroubled how many are left
-	// out.
-	Troubled     []upstreamRow
-	MoreTroubled int
-	MoreReports  int
-	Teams        []teamRow
-	MoreTeams    int
-	Gets, Errors int
-	Spark        *spark
+// overview shows what there is to know at a glance.
+func (c *console) overview(_ *http.Request, p *page) (Node, error) {
+	ready := c.view.Ready()
+	upstreams := worstFirst(ready.Upstreams)
+	troubled := 0
+	for troubled < len(upstreams) && upstreams[troubled].Level() != admin.Good {
+		troubled++
+	}
+	attention := attention(&ready, troubled)
+	p.name, p.title = "overview", readyOrNot(&ready)
+	if attention != "" {
+		p.title += ": " + attention
+	}
+	return Group{
+		status(&ready, attention),
+		p.searchForm(Action("/prompts"), "Search prompts",
+			"Search prompts by name, title or description", ""),
+		Div(live("wrong"), storeProblem(ready.Store), auditProblem(ready.AuditProblem),
+			refused(p, ready.Configuration), c.troubled(p, upstreams[:troubled]), reports(ready.Reports)),
+		section("teams", "Teams", Div(live("team-rows"), teamTable(p, c.teams(&ready)))),
+		section("gateway", "The gateway", c.facts(p, &ready)),
+	}, nil
 }
 
-// upstreamRow is an upstream with its last hour.
-type upstreamRow struct {
-	admin.UpstreamHealth
-
-	Spark *spark
-}
-
-// teamRow is what is known of a team.
-type teamRow struct {
-	Name, Place string
-	Level       admin.Level
-	Condition   string
-	Upstreams   int
-	Prompts     int
-
-	down, poor int
-}
-
-func (c *console) overview(_ *http.Request, p *page) error {
-	o := overview{Readiness: c.view.Ready()}
-	rows := worstFirst(o.Upstreams)
-	troubled := slices.IndexFunc(rows, func(u admin.UpstreamHealth) bool { return u.Level() == admin.Good })
-	if troubled < 0 {
-		troubled = len(rows)
+func readyOrNot(r *admin.Readiness) string {
+	if r.Ready {
+		return "Ready"
 	}
-	shown := min(troubled, maxTroubled)
-	o.Troubled, o.MoreTroubled = c.withHistory(p, rows[:shown]), troubled-shown
-	o.Attention = attention(&o.Readiness, troubled)
-	switch {
-	case !o.Ready:
-		o.Level = admin.Bad
-	case o.Attention != "":
-		o.Level = admin.Poor
-	default:
-		o.Level = admin.Good
-	}
-	if len(o.Reports) > maxReports {
-		o.Reports, o.MoreReports = o.Reports[:maxReports], len(o.Reports)-maxReports
-	}
-	o.Teams = c.teams(&o.Readiness)
-	if len(o.Teams) > maxTeams {
-		o.Teams, o.MoreTeams = o.Teams[:maxTeams], len(o.Teams)-maxTeams
-	}
-	hour := c.view.History.All(p.Now)
-	o.Gets, o.Errors = hour.Gets(), hour.Errors()
-	if o.Gets > 0 {
-		o.Spark = newSpark(hour)
-	}
-	p.Name, p.Title, p.Content = "overview", "Ready", &o
-	if !o.Ready {
-		p.Title = "Not ready"
-	}
-	if o.Attention != "" {
-		p.Title += ": " + o.Attention
-	}
-	return nil
+	return "Not ready"
 }
 
 // worstFirst returns the upstreams with those first that need attention most.
 func worstFirst(all []admin.UpstreamHealth) []admin.UpstreamHealth {
-	return slices.SortedStableFunc(slices.Values(all), func(a, b admin.UpstreamHealth) int { return cmp.Compare(a.Level(), b.Level()) })
-}
-
-func (c *console) withHistory(p *page, all []admin.UpstreamHealth) []upstreamRow {
-	rows := make([]upstreamRow, len(all))
-	for i, u := range all {
-		rows[i] = upstreamRow{u, newSpark(c.view.History.Upstream(u.Name, p.Now))}
-	}
-	return rows
+	return slices.SortedStableFunc(slices.Values(all), func(a, b admin.UpstreamHealth) int {
+		return cmp.Compare(a.Level(), b.Level())
+	})
 }
 
 // attention says what needs attention; it is empty where nothing does.
@@ -134,14 +85,99 @@ func attention(r *admin.Readiness, troubled int) string {
 	return strings.Join(all, ", ")
 }
 
+// status says first whether all is well.
+func status(r *admin.Readiness, attention string) Node {
+	level, shown, said := admin.Good, "Nothing needs attention.", "Nothing needs attention."
+	if attention != "" {
+		level, shown, said = admin.Poor, "Needs attention: "+attention+".", sentence(attention)
+	}
+	if !r.Ready {
+		level = admin.Bad
+		shown += " The gateway is ready once each upstream has been tried and one has been listed."
+	}
+	return Section(live("status"), Class("status "+level.String()),
+		Data("announce", readyOrNot(r)+". "+said), H1(dot(), Text(readyOrNot(r))), P(Text(shown)))
+}
+
+func storeProblem(store *admin.StoreHealth) Node {
+	if store == nil || store.Here {
+		return nil
+	}
+	return section("store", "The store is away", Class("card poor"),
+		P(Text("Since "), moment(store.Since), Text(" each replica works alone. "),
+			remedy("The log says why.")))
+}
+
+func auditProblem(problem string) Node {
+	return If(problem != "", section("audit-problem", "The audit log cannot be written",
+		Class("card bad"), P(bdi(problem), Text(". "), remedy("Make room, or correct the path "+
+			"or its permissions; the log is tried again by itself."))))
+}
+
+// refused says why the configuration that was loaded last is not in use, or not all of it.
+func refused(p *page, state *admin.ConfigurationState) Node {
+	if state.Refused == nil {
+		return nil
+	}
+	heading, stays := "The last configuration was refused", "stays in use"
+	if state.IsInUse() {
+		heading, stays = "Teams' files with mistakes are not in use", "is in use apart from these files"
+	}
+	files := func(about string, names []string) Node {
+		return If(len(names) > 0,
+			P(Text("Of each of these files, "+about+" in use: "), bdis(names, ", ")))
+	}
+	return section("refused", heading, ID("configuration"), Class("card bad"),
+		P(Text("That was at "), moment(*state.Refused),
+			Text(", "+ago(p.now, *state.Refused)+" ago. That of "), moment(state.Loaded),
+			Text(" "+stays+". "), remedy("Correct what is listed here; the gateway loads "+
+				"its files again when one changes.")),
+		files("the last good text is", state.LastGood), files("nothing is", state.Out),
+		If(len(state.Teams) > 0, P(
+			Text("Teams: "), Map(slices.Sorted(maps.Keys(state.Teams)), func(name string) Node {
+				return Group{bdi(name), Text(" " + state.Teams[name] + ". ")}
+			}))),
+		problems(state.Problems))
+}
+
+func (c *console) troubled(p *page, all []admin.UpstreamHealth) Node {
+	if len(all) == 0 {
+		return nil
+	}
+	shown := all[:min(len(all), maxTroubled)]
+	more := len(all) - len(shown)
+	return section("troubled", "In trouble",
+		c.upstreamCards(p, shown),
+		If(more > 0, P(A(href(p.link("/upstreams")), Text(count(more, "upstream")+" more in trouble")))),
+	)
+}
+
+func reports(all []string) Node {
+	if len(all) == 0 {
+		return nil
+	}
+	shown := all[:min(len(all), maxReports)]
+	more := len(all) - len(shown)
+	return section("reports", "To fix",
+		Ul(Class("cards"), Map(shown, func(s string) Node { return Li(Class("card poor"), bdi(s)) })),
+		If(more > 0, quiet(Text(count(more, "report")+" more: see "), Raw(`<a href="/readyz">/readyz</a>.`))),
+	)
+}
+
+// teamRow is what is known of a team.
+type teamRow struct {
+	name               string
+	upstreams, prompts int
+	down, poor         int
+}
+
 // teams returns a row for each team, those with trouble first.
 func (c *console) teams(r *admin.Readiness) []teamRow {
 	s := c.view.Snapshot()
 	index := map[string]int{}
 	rows := make([]teamRow, len(s.Config.Teams))
 	for i := range rows {
-		team := &s.Config.Teams[i]
-		rows[i], index[team.Name] = teamRow{Name: team.Name, Place: team.Place.String()}, i
+		rows[i].name, index[s.Config.Teams[i].Name] = s.Config.Teams[i].Name, i
 	}
 	of := func(team string) *teamRow {
 		if i, ok := index[team]; ok {
@@ -151,7 +187,7 @@ func (c *console) teams(r *admin.Readiness) []teamRow {
 	}
 	for i := range r.Upstreams {
 		row := of(r.Upstreams[i].Team)
-		row.Upstreams++
+		row.upstreams++
 		switch r.Upstreams[i].Level() {
 		case admin.Bad:
 			row.down++
@@ -160,16 +196,23 @@ func (c *console) teams(r *admin.Readiness) []teamRow {
 		}
 	}
 	for _, entry := range s.Catalog.Entries() {
-		of(entry.Team).Prompts++
+		of(entry.Team).prompts++
 	}
-	for i := range rows {
-		rows[i].describe()
-	}
-	slices.SortStableFunc(rows, func(a, b teamRow) int { return cmp.Compare(a.Level, b.Level) })
+	slices.SortStableFunc(rows, func(a, b teamRow) int { return cmp.Compare(a.level(), b.level()) })
 	return rows
 }
 
-func (t *teamRow) describe() {
+func (t *teamRow) level() admin.Level {
+	switch {
+	case t.down > 0:
+		return admin.Bad
+	case t.poor > 0:
+		return admin.Poor
+	}
+	return admin.Good
+}
+
+func (t *teamRow) condition() string {
 	var parts []string
 	if t.down > 0 {
 		parts = append(parts, number(t.down)+" down")
@@ -178,113 +221,65 @@ func (t *teamRow) describe() {
 		parts = append(parts, number(t.poor)+" in trouble")
 	}
 	switch {
-	case t.down > 0:
-		t.Level = admin.Bad
-	case t.poor > 0:
-		t.Level = admin.Poor
-	default:
-		t.Level, parts = admin.Good, []string{"up"}
+	case t.upstreams == 0:
+		return "no upstreams"
+	case len(parts) == 0:
+		return "up"
 	}
-	if t.Upstreams == 0 {
-		parts = []string{"no upstreams"}
-	}
-	t.Condition = strings.Join(parts, ", ")
+	return strings.Join(parts, ", ")
 }
 
-// upstreamList is a page of upstreams.
-type upstreamList struct {
-	Team        string
-	Rows        []upstreamRow
-	Total       int
-	Page, Pages int
+// teamTable is the table of teams. Where the window is narrow, rows are no table to a browser any
+// more: the roles keep them one for a screen reader.
+func teamTable(p *page, teams []teamRow) Node {
+	shown := teams[:min(len(teams), maxTeams)]
+	more := len(teams) - len(shown)
+	column := func(title string, attributes ...Node) Node {
+		return Th(Scope("col"), Role("columnheader"), Group(attributes), Text(title))
+	}
+	return Group{
+		Table(Class("rows"), Role("table"), Aria("labelledby", "teams"),
+			THead(Role("rowgroup"), Tr(Role("row"), column("Team"), column("Condition"),
+				column("Upstreams", Class("n")), column("Prompts", Class("n")))),
+			TBody(Role("rowgroup"), Map(shown, func(t teamRow) Node { return t.row(p) }),
+				If(len(shown) == 0, Raw(`<tr role="row"><td colspan="4" role="cell">None is configured.`+
+					`</td></tr>`)))),
+		If(more > 0, quiet(Text(count(more, "team")+" more."))),
+	}
 }
 
-func (c *console) upstreams(r *http.Request, p *page) error {
-	query, err := admin.ReadQuery(r)
-	if err != nil {
-		return err
-	}
-	all, err := c.view.Upstreams(query.Team)
-	if err != nil {
-		return err
-	}
-	if query.Text != "" {
-		name := strings.ToLower(query.Text)
-		all = slices.DeleteFunc(all, func(u admin.UpstreamHealth) bool { return !strings.Contains(strings.ToLower(u.Name), name) })
-	}
-	all = worstFirst(all)
-	list := upstreamList{
-		Team: query.Team, Total: len(all),
-		Pages: max(1, (len(all)+upstreamsPerPage-1)/upstreamsPerPage),
-	}
-	list.Page = min(max(1, query.Page), list.Pages)
-	first := (list.Page - 1) * upstreamsPerPage
-	list.Rows = c.withHistory(p, all[first:min(first+upstreamsPerPage, len(all))])
-	p.Name, p.Title, p.Query, p.Content = "upstreams", "Upstreams", query.Text, &list
-	if query.Text != "" || query.Team != "" {
-		p.Title += ": " + number(list.Total) + " found"
-	}
-	return nil
+func (t *teamRow) row(p *page) Node {
+	return Tr(Class(t.level().String()), Data("team", t.name), Role("row"),
+		Th(Scope("row"), Role("rowheader"), A(href(p.link("/upstreams", "team", t.name)), bdi(t.name))),
+		Td(Class("condition"), Role("cell"), dot(), Text(t.condition())),
+		Td(Class("n"), Role("cell"), Data("label", "Upstreams"), Text(number(t.upstreams))),
+		Td(Class("n"), Role("cell"), Data("label", "Prompts"),
+			A(href(p.link("/prompts", "team", t.name)), Text(number(t.prompts)))))
 }
 
-// spark is the last hour as a small picture: a bar for the gets of each minute, above a strip of
-// how the upstream was. Each field is the data of an SVG path, in a grid of 60 by 20.
-type spark struct {
-	Gets, Errors    string
-	Good, Poor, Bad string
-	Summary         string
-}
-
-const (
-	barsHeight = 14.0 // of the bars
-	stripTop   = 16.0
-	stripSize  = 4.0
-)
-
-// newSpark draws an hour; nil if there is nothing to draw.
-func newSpark(hour *admin.Hour) *spark {
-	if hour == nil {
-		return nil
+// facts are what is known of the gateway as a whole.
+func (c *console) facts(p *page, r *admin.Readiness) Node {
+	fact := func(title string, values ...Node) Node {
+		return Div(Dt(Text(title)), Dd(Group(values)))
 	}
-	s := &spark{}
-	var gets, errors strings.Builder
-	strips := map[admin.Level]*strings.Builder{admin.Good: {}, admin.Poor: {}, admin.Bad: {}}
-	most, poor, bad := max(1, hour.MostGets()), 0, 0
-	for x, m := range hour {
-		if m.Gets > 0 {
-			height := max(1.5, barsHeight*float64(m.Gets)/float64(most))
-			failed := height * float64(m.Errors) / float64(m.Gets)
-			bar(&gets, x, barsHeight-height, height-failed)
-			bar(&errors, x, barsHeight-failed, failed)
-		}
-		if m.Known {
-			bar(strips[m.Level], x, stripTop, stripSize)
-			switch m.Level {
-			case admin.Bad:
-				bad++
-			case admin.Poor:
-				poor++
-			}
-		}
+	hour := c.view.History.All(p.now)
+	gets, errors := hour.Sum()
+	warnings := len(r.Configuration.Warnings)
+	waiting := " requests to clients"
+	if r.Waiting == 1 {
+		waiting = " request to clients"
 	}
-	s.Gets, s.Errors = gets.String(), errors.String()
-	s.Good, s.Poor, s.Bad = strips[admin.Good].String(), strips[admin.Poor].String(), strips[admin.Bad].String()
-	s.Summary = "Last hour: " + count(hour.Gets(), "get")
-	if errors := hour.Errors(); errors > 0 {
-		s.Summary += ", " + count(errors, "error")
-	}
-	if bad > 0 {
-		s.Summary += ", down for " + count(bad, "minute")
-	}
-	if poor > 0 {
-		s.Summary += ", in trouble for " + count(poor, "minute")
-	}
-	return s
-}
-
-// bar appends a bar to the data of a path.
-func bar(path *strings.Builder, x int, y, height float64) {
-	if height > 0 {
-		fmt.Fprintf(path, "M%d %.1fh.8v%.1fh-.8z", x, y, height)
-	}
+	return Dl(live("facts"), Class("facts"),
+		fact("Prompts", Text(number(r.Entries))),
+		fact("Gets, last hour", Text(number(gets)),
+			If(errors > 0, Group{Text(" "), Span(Class("bad-text"), Text(count(errors, "error")))}),
+			If(gets > 0, sparkline(hour))),
+		fact("Streams", Text(number(r.Streams)), note(Text(" open to clients"))),
+		fact("Waiting", Text(number(r.Waiting)), note(Text(waiting))),
+		fact("Configuration", Text(ago(p.now, r.Configuration.Loaded)), note(Text(" in use"),
+			If(r.Configuration.Refused != nil, Text(", a later one was refused")),
+			If(warnings > 0, Text(", "+count(warnings, "warning"))))),
+		fact("Version", Text(cmp.Or(r.Version, "unknown")), Iff(r.Started != nil, func() Node {
+			return note(Text(", up for " + ago(p.now, *r.Started)))
+		})))
 }

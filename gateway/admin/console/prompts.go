@@ -4,78 +4,74 @@ import (
 	"net/http"
 	"slices"
 
+	. "maragu.dev/gomponents"
+	. "maragu.dev/gomponents/html"
+
 	"github.com/promptweir/promptweir/gateway/admin"
-	"github.com/promptweir/promptweir/gateway/clientsetup"
 )
 
-// promptList is a page of what a search found.
-type promptList struct {
-	admin.CatalogPage
-
-	Team  string
-	Teams []string
-}
-
-func (c *console) prompts(r *http.Request, p *page) error {
+// prompts shows a page of what a search found.
+func (c *console) prompts(r *http.Request, p *page) (Node, error) {
 	query, err := admin.ReadQuery(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	found, err := c.view.Search(query)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	list := promptList{CatalogPage: found, Team: query.Team}
-	for _, team := range c.view.Snapshot().Config.Teams {
-		list.Teams = append(list.Teams, team.Name)
+	p.name, p.title, p.query = "prompts", "Prompts", query.Text
+	if query.Text != "" || query.Team != "" || p.as != "" {
+		p.title += ": " + number(found.Total) + " found"
 	}
-	slices.Sort(list.Teams)
-	p.Name, p.Title, p.Query, p.Known, p.Content = "prompts", "Prompts", query.Text, c.view.Principals(), &list
-	if query.Text != "" || query.Team != "" || p.As != "" {
-		p.Title += ": " + number(found.Total) + " found"
-	}
-	return nil
+	total := count(found.Total, "prompt")
+	return Group{
+		H1(Text("Prompts")),
+		c.findForm(p, query.Team),
+		Div(live("found"), Data("announce", total+" found"),
+			quiet(ID("total"), Text(total), If(query.Text != "", Text(" found"))),
+			If(found.Total > 0, Ul(Class("list"), Map(found.Prompts, p.hit))),
+			If(found.Total == 0, nothing(p, query.Team)),
+			p.pager("/prompts", query.Team, found.Page, found.Pages)),
+	}, nil
 }
 
-// promptView is a prompt with its last hour and what people need to use it.
-type promptView struct {
-	*admin.Prompt
-
-	Gets, Errors int
-	Spark        *spark
-	Get          []string
-	Clients      []clientsetup.Client
-	Access       clientsetup.Access
+// findForm searches while somebody types.
+func (c *console) findForm(p *page, team string) Node {
+	var teams []string
+	for _, t := range c.view.Snapshot().Config.Teams {
+		teams = append(teams, t.Name)
+	}
+	slices.Sort(teams)
+	return Form(ID("find"), Class("find"), Role("search"), Action("/prompts"), Method("get"),
+		Div(Class("field wide"), Label(For("q"), Text("Name, title or description")), p.queryField()),
+		Div(Class("field"), Label(For("team"), Text("Team")),
+			Select(ID("team"), Name("team"), Option(Value(""), Text("All teams")),
+				Map(teams, func(name string) Node {
+					return Option(Value(name), If(name == team, Selected()), Text(line(name)))
+				}))),
+		Div(Class("field"), p.asField(c.view.Principals())),
+		Button(Text("Search")))
 }
 
-func (c *console) prompt(r *http.Request, p *page) error {
-	name := r.FormValue("name")
-	prompt, err := c.view.Prompt(name, p.As)
-	if err != nil {
-		return err
-	}
-	view := promptView{Prompt: prompt}
-	if hour := c.view.History.Prompt(name, p.Now); hour != nil {
-		view.Gets, view.Errors, view.Spark = hour.Gets(), hour.Errors(), newSpark(hour)
-	}
-	if prompt.Listed {
-		endpoint := c.view.Endpoint(r)
-		view.Access = clientsetup.AccessOf(c.view.Snapshot().Config.Auth)
-		view.Clients = clientsetup.For(endpoint, "prompts", view.Access)
-		view.Get = getCommand(prompt, endpoint)
-	}
-	p.Name, p.Title, p.Known, p.Content = "prompt", line(name), c.view.Principals(), &view
-	return nil
+func (p *page) hit(prompt admin.PromptSummary) Node {
+	return Li(Data("prompt", prompt.Name),
+		Div(Class("hit"),
+			A(Class("name"), href(p.link("/prompt", "name", prompt.Name)), bdi(prompt.Name)),
+			If(prompt.Title != "", Group{Text(" "), Span(Class("title"), bdi(prompt.Title))}),
+			If(prompt.Description != "", P(Class("description"), bdi(prompt.Description)))),
+		Text(" "), Span(Class("quiet team"), Span(Class("unseen"), Text("team ")), bdi(prompt.Team)))
 }
 
-// getCommand returns the words of a command that gets a prompt, with a placeholder for each
-// required argument.
-func getCommand(prompt *admin.Prompt, endpoint string) []string {
-	words := []string{"promptweir", "get", clientsetup.ShellWord(prompt.Name)}
-	for _, argument := range prompt.Arguments {
-		if argument.Required {
-			words = append(words, clientsetup.ShellWord(argument.Name+"=…"))
-		}
+// nothing says why no prompt is found.
+func nothing(p *page, team string) Node {
+	switch {
+	case p.query == "" && p.as == "" && team == "":
+		return Raw(`<p class="nothing">There are no prompts yet: no upstream has listed any. ` +
+			`<a href="/">The overview</a> says what is wrong.</p>`)
+	case p.as == "":
+		return P(Class("nothing"), Text("Nothing is found. Try fewer or other words."))
 	}
-	return append(words, "--url", clientsetup.ShellWord(endpoint))
+	return P(Class("nothing"), Text("Nothing is found. "),
+		A(href(p.everybody()), Text("Look at everything")), Text(" instead, or fewer or other words."))
 }

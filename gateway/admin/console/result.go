@@ -2,11 +2,13 @@ package console
 
 import (
 	"encoding/base64"
-	"html/template"
+	"errors"
 	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+	. "maragu.dev/gomponents"
+	. "maragu.dev/gomponents/html"
 
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -19,113 +21,122 @@ const (
 	maxData = 8 << 20
 )
 
-// result is what a get returned, for a person to look at.
-type result struct {
-	Description string
-	Messages    []message
-	// More is how many messages there are beside those that are shown.
-	More int
-	JSON string
-}
-
-// message is one message of a prompt. What is set says what it is.
-type message struct {
-	Role, Kind string
-	Text       string
-	// Image and Audio are data URLs, of kinds that browsers show and that run nothing.
-	Image, Audio template.URL
-	// Note is about what cannot be shown.
-	Note string
-	// URI is that of a resource, which is not opened.
-	URI string
-}
-
-// readResult reads the result of prompts/get.
-func readResult(raw jsontext.Value) result {
+// resultCard shows what a get returned, and returns how many messages that has.
+func resultCard(raw jsontext.Value) (shown Node, messages int) {
 	object := wire.Members(raw)
-	var r result
-	r.Description, _ = object.Text("description")
+	description, _ := object.Text("description")
 	// there is one, or the get would have failed
-	messages, _ := wire.ParseArray(object.Get("messages"))
-	r.More = max(0, len(messages)-maxMessages)
+	all, _ := wire.ParseArray(object.Get("messages"))
+	more := max(0, len(all)-maxMessages)
 	left := maxData
-	for _, m := range messages[:len(messages)-r.More] {
-		shown := readMessage(wire.Members(m), left)
-		left -= len(shown.Image) + len(shown.Audio)
-		r.Messages = append(r.Messages, shown)
-	}
-	r.JSON = wire.Indented(raw)
-	return r
+	return Div(Class("result"), If(description != "", quiet(bdi(description))),
+		Ol(Class("messages"),
+			Map(all[:len(all)-more], func(m jsontext.Value) Node {
+				return messageCard(wire.Members(m), &left)
+			}),
+			If(len(all) == 0, Li(Class("card"), Text("No messages.")))),
+		If(more > 0, quiet(Text(count(more, "message")+" more, not shown."))),
+		Details(Summary(Text("As JSON")), Pre(TabIndex("0"), Role("group"), Aria("label", "JSON"),
+			Code(Text(text(wire.Indented(raw))))))), len(all)
 }
 
-// readMessage reads a message, with an image or a sound of at most so many bytes.
-func readMessage(object wire.Object, left int) message {
-	content := object.Object("content")
-	var m message
-	m.Role, _ = object.Text("role")
-	m.Kind, _ = content.Text("type")
-	kind, _ := content.Text("mimeType")
-	data, _ := content.Text("data")
-	switch m.Kind {
+// messageCard shows a message. Left is how much images and sounds may still take.
+func messageCard(m wire.Object, left *int) Node {
+	content := m.Object("content")
+	role, _ := m.Text("role")
+	kind, _ := content.Text("type")
+	return Li(Class("card message"), H3(bdi(role), Text(" "), Span(Class("tag"), bdi(kind))),
+		messageContent(kind, content, left))
+}
+
+func messageContent(kind string, content wire.Object, left *int) Node {
+	member := func(name string) string {
+		text, _ := content.Text(name)
+		return text
+	}
+	switch kind {
 	case "text":
-		m.Text, _ = content.Text("text")
+		return said(member("text"))
 	case "image":
-		if m.Image = dataURL(kind, data, shownImages, left); m.Image == "" {
-			m.Note = "An image of the type " + kind + ", " + count(decodedLen(data), "byte") +
-				", which is not shown."
-		}
+		return image("An image", member("mimeType"), member("data"), left)
 	case "audio":
-		if m.Audio = dataURL(kind, data, playedSounds, left); m.Audio == "" {
-			m.Note = "A sound of the type " + kind + ", " + count(decodedLen(data), "byte") +
-				", which is not played."
+		if sound := dataURL(member("mimeType"), member("data"), playedSounds, left); sound != "" {
+			return Audio(Controls(), src(sound))
 		}
+		return unshown("A sound", member("mimeType"), member("data"), "played")
 	case "resource":
-		m.readResource(content.Object("resource"), left)
-	case "resource_link":
-		m.URI, _ = content.Text("uri")
-		name, _ := content.Text("name")
-		description, _ := content.Text("description")
-		m.Text = strings.TrimSpace(name + "\n" + description)
-	default:
-		m.Note = "A message of a kind that is not known: " + m.Kind + "."
+		return resource(content.Object("resource"), left)
+	case "resource_link": // is not opened
+		about := strings.TrimSpace(member("name") + "\n" + member("description"))
+		return Group{address(member("uri")), said(about)}
 	}
-	return m
+	return quiet(bdi("A message of a kind that is not known: " + kind + "."))
 }
 
-// readResource reads an embedded resource.
-func (m *message) readResource(resource wire.Object, left int) {
-	m.URI, _ = resource.Text("uri")
-	kind, _ := resource.Text("mimeType")
-	blob, isBlob := resource.Text("blob")
-	if !isBlob {
-		m.Text, _ = resource.Text("text")
-		return
+// resource shows an embedded resource.
+func resource(r wire.Object, left *int) Node {
+	uri, _ := r.Text("uri")
+	kind, _ := r.Text("mimeType")
+	text, _ := r.Text("text")
+	shown := said(text)
+	if blob, isBlob := r.Text("blob"); isBlob {
+		shown = image("A resource", kind, blob, left)
 	}
-	if m.Image = dataURL(kind, blob, shownImages, left); m.Image == "" {
-		m.Note = "A resource of the type " + kind + ", " + count(decodedLen(blob), "byte") +
-			", which is not shown."
+	return Group{address(uri), shown}
+}
+
+func address(uri string) Node { return If(uri != "", P(Class("place"), bdi(uri))) }
+
+func said(text string) Node { return If(text != "", prose("said", "Text", text)) }
+
+func image(what, kind, data string, left *int) Node {
+	if image := dataURL(kind, data, shownImages, left); image != "" {
+		return Img(src(image), Alt("an image"))
 	}
+	return unshown(what, kind, data, "shown")
+}
+
+func unshown(what, kind, data, done string) Node {
+	return quiet(bdi(what + " of the type " + kind + ", " + count(decodedLen(data), "byte") +
+		", which is not " + done + "."))
 }
 
 // shownImages and playedSounds are types that browsers show and that cannot hold scripts.
-var (
-	shownImages  = []string{"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"}                                                       //nolint:gochecknoglobals // a constant list
-	playedSounds = []string{"audio/wav", "audio/x-wav", "audio/mpeg", "audio/mp3", "audio/ogg", "audio/webm", "audio/mp4", "audio/aac", "audio/flac"} //nolint:gochecknoglobals // a constant list
+const (
+	shownImages  = "image/png image/jpeg image/gif image/webp image/avif"
+	playedSounds = "audio/wav audio/x-wav audio/mpeg audio/mp3 audio/ogg audio/webm audio/mp4 " +
+		"audio/aac audio/flac"
 )
 
 // dataURL returns the URL that holds the data; empty unless the type is one of those given and the
-// data is base64 of at most so many bytes.
-func dataURL(kind, data string, of []string, most int) template.URL {
-	if !slices.Contains(of, kind) || len(data) > most {
+// data is base64 of at most the bytes that are left.
+func dataURL(kind, data, of string, left *int) string {
+	if !slices.Contains(strings.Fields(of), kind) || len(data) > *left {
 		return ""
 	}
 	if _, err := base64.StdEncoding.DecodeString(data); err != nil || data == "" {
 		return ""
 	}
-	return template.URL("data:" + kind + ";base64," + data) //nolint:gosec // the type is one of a list, and the data is base64
+	*left -= len(data)
+	return "data:" + kind + ";base64," + data
 }
 
 // decodedLen returns how many bytes base64 stands for.
 func decodedLen(data string) int {
 	return base64.RawStdEncoding.DecodedLen(len(strings.TrimRight(data, "=")))
+}
+
+// failedCard shows why a get failed, and returns its message.
+func failedCard(err error) (shown Node, message string) {
+	message = err.Error()
+	var code, reason Node
+	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
+		message, code = wireErr.Message, Textf("Code %d", wireErr.Code)
+		// A server's reason is its own.
+		if name, ok := wire.Members(wireErr.Data).Text("reason"); ok && !wireErr.FromPeer() {
+			reason = Group{Text(", reason "), Code(Text(line(name)))}
+		}
+	}
+	return Div(Class("card bad"), H3(Text("It failed")), P(El("bdi", Text(text(message)))),
+		quiet(code, reason)), message
 }

@@ -2,17 +2,13 @@ package console
 
 import (
 	"fmt"
-	"html/template"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/promptweir/promptweir/config"
-	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 const (
@@ -21,37 +17,6 @@ const (
 	maxLine = 400
 	maxText = 100_000
 )
-
-// functions are what templates use to write texts.
-func functions() template.FuncMap {
-	return template.FuncMap{
-		"inputType": inputType, "line": line, "text": text, "count": count, "sentence": sentence, "when": when, "ago": ago, "number": number,
-		"plain": func(value jsontext.Value) string {
-			if text, ok := wire.Text(value); ok {
-				return text
-			}
-			return string(value)
-		},
-		"add":  func(a, b int) int { return a + b },
-		"pair": func(p *page, row any) pair { return pair{p, row} },
-		"pager": func(p *page, path, team string, number, pages int) pager {
-			return pager{p, path, team, number, pages}
-		},
-	}
-}
-
-// pair is a row with the page that it is on.
-type pair struct {
-	Page *page
-	Row  any
-}
-
-// pager is the links to the pages around one, of a list at a path.
-type pager struct {
-	Page          *page
-	Path, Team    string
-	Number, Pages int
-}
 
 // line returns a text of somebody else for a row or a sentence.
 func line(s string) string { return visible(cut(s, maxLine), " ") }
@@ -71,9 +36,6 @@ func cut(s string, most int) string {
 // visible replaces characters that cannot be seen, or that change how others are shown, by their
 // code points, and the ends of lines by something else.
 func visible(s, lineEnd string) string {
-	if !strings.ContainsFunc(s, func(r rune) bool { return config.IsInvisible(r) || r == utf8.RuneError }) {
-		return s
-	}
 	var out strings.Builder
 	for _, r := range s {
 		switch {

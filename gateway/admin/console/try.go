@@ -4,16 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
-	"log/slog"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
+	. "maragu.dev/gomponents"
 
 	"github.com/promptweir/promptweir/gateway/elicit"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -86,7 +83,9 @@ func (r *runs) find(id string) *run {
 }
 
 // ask shows a question and waits for the answer to it.
-func (r *run) ask(ctx context.Context, question *elicit.Request, show func()) (jsontext.Value, error) {
+func (r *run) ask(
+	ctx context.Context, question *elicit.Request, show func(),
+) (jsontext.Value, error) {
 	r.asking.Lock()
 	defer r.asking.Unlock()
 	answer := make(chan jsontext.Value, 1)
@@ -109,7 +108,9 @@ func (r *run) set(question *elicit.Request, answer chan jsontext.Value) {
 
 // reply answers the question that is shown. It returns what is wrong with the answer, by field, and
 // whether there is a question.
-func (r *run) reply(action elicit.Action, answers func(field string) []string) (problems map[string]string, ok bool) {
+func (r *run) reply(
+	action elicit.Action, answers func(field string) []string,
+) (problems map[string]string, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.question == nil {
@@ -159,8 +160,7 @@ func (c *console) proven(next http.HandlerFunc) http.HandlerFunc {
 // maxTried bounds the arguments that are tried, in bytes.
 const maxTried = 4 << 20
 
-// event is something that a page is told about its run. HTML is escaped by the templates that made
-// it.
+// event is something that a page is told about its run.
 type event struct {
 	// State is "asking", "done" or "failed".
 	State string `json:"state"`
@@ -187,11 +187,14 @@ func (c *console) try(w http.ResponseWriter, r *http.Request) {
 	header.Set("Content-Type", "application/x-ndjson")
 	header.Set("Cache-Control", "no-store")
 	var writing sync.Mutex
-	send := func(e event) {
+	send := func(state string, shown Node, said string) {
+		var html strings.Builder
+		_ = shown.Render(&html) // a builder takes all
 		writing.Lock()
 		defer writing.Unlock()
 		_ = control.SetWriteDeadline(time.Now().Add(sendBound))
-		_ = json.NewEncoder(w).Encode(e) // an error means that the browser has gone, which ends ctx
+		// An error means that the browser has gone, which ends ctx.
+		_ = json.NewEncoder(w).Encode(event{state, html.String(), said})
 		_ = control.Flush()
 	}
 	reply := func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
@@ -204,20 +207,17 @@ func (c *console) try(w http.ResponseWriter, r *http.Request) {
 			return nil, err
 		}
 		return begun.ask(ctx, question, func() {
-			html := c.fragment("question", questionView{Run: begun.id, Request: question})
-			send(event{State: "asking", HTML: html, Say: "The server asks: " + line(question.Message)})
+			send("asking", questionForm(begun.id, question), "The server asks: "+line(question.Message))
 		})
 	}
 	result, err := c.opts.Call(ctx, c.operator(r), wire.PromptsGet, triedParams(r), reply)
 	if err != nil {
-		failed := failure(err)
-		html := c.fragment("failed", failed)
-		send(event{State: "failed", HTML: html, Say: "It failed: " + line(failed.Message)})
+		shown, message := failedCard(err)
+		send("failed", shown, "It failed: "+line(message))
 		return
 	}
-	shown := readResult(result)
-	said := "Done: " + count(len(shown.Messages)+shown.More, "message") + "."
-	send(event{State: "done", HTML: c.fragment("result", shown), Say: said})
+	shown, messages := resultCard(result)
+	send("done", shown, "Done: "+count(messages, "message")+".")
 }
 
 func (c *console) operator(r *http.Request) Operator {
@@ -261,7 +261,9 @@ func (c *console) answerRun(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "bad request: no such action", http.StatusBadRequest)
 		return
 	}
-	problems, ok := asking.reply(action, func(field string) []string { return r.PostForm[fieldPrefix+field] })
+	problems, ok := asking.reply(action, func(field string) []string {
+		return r.PostForm[fieldPrefix+field]
+	})
 	if !ok {
 		http.Error(w, "nothing is asked any more", http.StatusConflict)
 		return
@@ -303,76 +305,4 @@ func (c *console) complete(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	// an error means that the browser has gone
 	_ = json.NewEncoder(w).Encode(map[string][]string{"values": values})
-}
-
-// questionView is a question of a server, with the run that it belongs to.
-type questionView struct {
-	Run string
-	*elicit.Request
-}
-
-// Opens reports whether the question's address may be a link.
-func (q questionView) Opens() bool {
-	return strings.HasPrefix(q.URL, "https://") || strings.HasPrefix(q.URL, "http://")
-}
-
-// inputType returns the kind of input that a browser has for a field's format. None has one for a
-// time with its zone.
-func inputType(f elicit.Field) string {
-	if f.Type != "string" {
-		return "text"
-	}
-	switch f.Format {
-	case "email", "date":
-		return f.Format
-	case "uri":
-		return "url"
-	}
-	return "text"
-}
-
-// Host returns the host that a question's address leads to, which may be hard to find in it.
-func (q questionView) Host() string {
-	u, err := url.Parse(q.URL)
-	if err != nil {
-		return ""
-	}
-	return u.Hostname()
-}
-
-// Imitates reports whether the host's name has letters that look like those of another one,
-// perhaps.
-func (q questionView) Imitates() bool {
-	host := strings.ToLower(q.Host())
-	return strings.Contains(host, "xn--") || strings.ContainsFunc(host, func(r rune) bool { return r > unicode.MaxASCII })
-}
-
-// failed is why a get failed.
-type failed struct {
-	Message string
-	Code    int64
-	// Reason is that of the gateway, empty for an error that the server answered with.
-	Reason string
-}
-
-func failure(err error) failed {
-	wireErr, ok := errors.AsType[*wire.Error](err)
-	if !ok {
-		return failed{Message: err.Error()}
-	}
-	f := failed{Message: wireErr.Message, Code: wireErr.Code}
-	if !wireErr.FromPeer() {
-		f.Reason, _ = wire.Members(wireErr.Data).Text("reason")
-	}
-	return f
-}
-
-// fragment renders a part of a page.
-func (c *console) fragment(name string, data any) string {
-	var out strings.Builder
-	if err := c.templates["prompt"]().ExecuteTemplate(&out, name, data); err != nil {
-		c.opts.Logger.Error("console page failed", slog.String("page", name),
-			slog.Any("error", err))
-	}
-	return out.String()
 }

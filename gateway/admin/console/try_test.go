@@ -184,7 +184,7 @@ func TestTry_ShowsEachKindOfMessage(t *testing.T) {
 		t.Fatalf("%s: %s", state, html)
 	}
 	for _, part := range []string{
-		"&lt;i&gt;d", "&lt;script&gt;alert(1)", "⟨U&#43;202E⟩", `<img src="data:image/png;base64,` + png + `"`, "image/svg&#43;xml, 8 bytes, which is not shown",
+		"&lt;i&gt;d", "&lt;script&gt;alert(1)", "⟨U+202E⟩", `<img src="data:image/png;base64,` + png + `"`, "image/svg+xml, 8 bytes, which is not shown",
 		`<audio controls src="data:audio/wav;base64,` + png + `"`, "file:///x", "inside", "text/html, 8 bytes", "a link", "not known: else",
 	} {
 		if !strings.Contains(html, part) {

@@ -1,0 +1,225 @@
+package console
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	. "maragu.dev/gomponents"
+	. "maragu.dev/gomponents/html"
+)
+
+// page is what each page has around its content.
+type page struct {
+	// name is that of the link to the page in the navigation, title what the window is called.
+	name, title string
+	// as is whose view is shown, in all links; empty for everybody's.
+	as string
+	// query is what was searched for.
+	query string
+	// version is that of what is shown, see [admin.View.Version]; empty where nothing of the
+	// gateway is.
+	version string
+	now     time.Time
+	// signedIn says that there is a session to end, exposed that it can be read on the way.
+	signedIn, exposed bool
+	// uri is the path and query of the page, or of the page to go back to.
+	uri string
+}
+
+// link returns the address of another page with a query, whose names and values follow each other.
+// It keeps whose view is shown.
+func (p *page) link(path string, query ...string) string {
+	values := url.Values{}
+	for i := 0; i+1 < len(query); i += 2 {
+		if query[i+1] != "" {
+			values.Set(query[i], query[i+1])
+		}
+	}
+	if p.as != "" && !values.Has("as") {
+		values.Set("as", p.as)
+	}
+	if len(values) == 0 {
+		return path
+	}
+	return path + "?" + values.Encode()
+}
+
+// everybody returns the address of the same page without a principal.
+func (p *page) everybody() string {
+	u, err := url.Parse(p.uri)
+	if err != nil {
+		return "/"
+	}
+	values := u.Query()
+	values.Del("as")
+	return (&url.URL{Path: u.Path, RawQuery: values.Encode()}).String()
+}
+
+// document returns the whole page around its content.
+func (p *page) document(static staticFiles, content Node) Node {
+	return Doctype(HTML(Lang("en"),
+		Head(
+			Raw(`<meta charset="utf-8"><meta name="color-scheme" content="light dark">`+
+				`<meta name="viewport" content="width=device-width, initial-scale=1">`),
+			TitleEl(Text(p.title+" – promptweir")),
+			Link(Rel("icon"), href(static.address("icon.svg")), Type("image/svg+xml")),
+			Link(Rel("stylesheet"), href(static.address("console.css"))),
+			Script(src(static.address("console.js")), Defer()),
+		),
+		Body(Data("version", p.version),
+			Raw(`<a class="skip" href="#main">Skip to the content</a>`),
+			Header(Class("top"), Div(Class("bar"), A(Class("brand"), href(p.link("/")), Text("promptweir")),
+				If(p.version != "", p.navigation()))),
+			p.banners(),
+			Main(ID("main"), TabIndex("-1"), content),
+			p.footer(),
+			Raw(`<p id="announce" class="unseen" role="status" aria-live="polite"></p>`),
+		),
+	))
+}
+
+func (p *page) navigation() Node {
+	to := func(path, name, title string) Node {
+		return A(href(p.link(path)), If(p.name == name, Aria("current", "page")), Text(title))
+	}
+	return Group{
+		Nav(Aria("label", "Console"), to("/", "overview", "Overview"),
+			to("/prompts", "prompts", "Prompts"), to("/upstreams", "upstreams", "Upstreams"),
+			to("/configuration", "configuration", "Configuration")),
+		If(p.signedIn, Raw(`<form class="out" action="/sign-out" method="post"><button class="plain">`+
+			`Sign out</button></form>`)),
+	}
+}
+
+func (p *page) banners() Node {
+	return Group{
+		If(p.as != "", Aside(Class("banner viewing"), Aria("label", "View"), P(Text("You see what "),
+			B(bdi(p.as)), Text(" sees. "), A(href(p.everybody()), Text("See everything"))))),
+		If(p.exposed, Raw(`<aside class="banner exposed" aria-label="Warning"><p>`+
+			`<b>This connection is not encrypted.</b> Whoever is on the way can read the admin token and `+
+			`your session. Put a proxy with TLS in front of the admin listener, and name it in `+
+			`<code>trusted_proxies</code>.</p></aside>`)),
+	}
+}
+
+func (p *page) footer() Node {
+	if p.version == "" {
+		return Footer(P(Text("promptweir")))
+	}
+	return Footer(P(Text("As of "), moment(p.now), Raw(`<span id="live" hidden>, live</span>. `+
+		`As JSON: <a href="/readyz">/readyz</a>, <a href="/api/upstreams">/api/upstreams</a>, `+
+		`<a href="/api/catalog">/api/catalog</a>. <a href="/metrics">Metrics</a>.`)))
+}
+
+// searchForm searches for prompts or upstreams.
+func (p *page) searchForm(action Node, placeholder, label, team string) Node {
+	return Form(Class("search"), Role("search"), action, Method("get"),
+		If(p.as != "", hidden("as", p.as)), If(team != "", hidden("team", team)),
+		Label(Class("unseen"), For("q"), Text(label)), p.queryField(Placeholder(placeholder)),
+		Button(Text("Search")))
+}
+
+// queryField is the field for what is searched for, to which a slash on the keyboard leads.
+func (p *page) queryField(more ...Node) Node {
+	return Input(ID("q"), Type("search"), Name("q"), Value(p.query), Group(more), AutoComplete("off"),
+		Attr("spellcheck", "false"), MaxLength("200"))
+}
+
+// asField is the field for whose view to show, with principals to choose from.
+func (p *page) asField(known []string) Node {
+	return Group{
+		Label(For("as"), Text("View as")),
+		Input(ID("as"), Name("as"), Value(p.as), List("known"), Placeholder("user:ann,group:payments"),
+			AutoComplete("off"), Attr("spellcheck", "false"), MaxLength("2000")),
+		DataList(ID("known"), Map(known, func(name string) Node { return Option(Value(name)) })),
+	}
+}
+
+// pager links to the pages around one, of a list at a path.
+func (p *page) pager(path, team string, number, pages int) Node {
+	if pages < 2 {
+		return nil
+	}
+	to := func(rel, title string, number int) Node {
+		if number < 1 || number > pages {
+			return note(Text(title))
+		}
+		address := p.link(path, "q", p.query, "team", team, "page", strconv.Itoa(number))
+		return A(Rel(rel), href(address), Text(title))
+	}
+	return Nav(Class("pager"), Aria("label", "Pages"), to("prev", "Previous", number-1),
+		Span(Textf("Page %d of %d", number, pages)), to("next", "Next", number+1))
+}
+
+// href leads to an address that was made from data, if that is a path of the console or a page of
+// the web: one that would run a script, or show what it holds itself, becomes no link.
+func href(address string) Node {
+	local := strings.HasPrefix(address, "/") && localPath(address) == address
+	return If(local || isWeb(address), Href(address))
+}
+
+// isWeb reports whether an address may be opened: by HTTP, not by running it.
+func isWeb(address string) bool {
+	return strings.HasPrefix(address, "https://") || strings.HasPrefix(address, "http://")
+}
+
+// src loads a file of the console, or shows an image or a sound that the page itself has.
+func src(address string) Node {
+	own := strings.HasPrefix(address, "/static/") || strings.HasPrefix(address, "data:image/") ||
+		strings.HasPrefix(address, "data:audio/")
+	return If(own, Src(address))
+}
+
+// bdi is a line that somebody else wrote, apart from the direction of the text around it.
+func bdi(s string) Node { return El("bdi", Text(line(s))) }
+
+// bdis are lines that somebody else wrote, with something between them.
+func bdis(lines []string, between string) Node {
+	var all Group
+	for i, s := range lines {
+		all = append(all, If(i > 0, Text(between)), bdi(s))
+	}
+	return all
+}
+
+// prose is a text that somebody else wrote, in a box that scrolls by the keyboard, too.
+func prose(class, label, s string) Node {
+	return Div(Class(class), Role("group"), Aria("label", label), TabIndex("0"),
+		El("bdi", Text(text(s))))
+}
+
+// code is a text in a box that scrolls by the keyboard, too, with the heading that names it.
+func code(id, heading, s string) Node {
+	return Pre(ID(id), TabIndex("0"), Role("group"), Aria("labelledby", heading), Code(Text(text(s))))
+}
+
+// section is a part of a page with a heading.
+func section(id, heading string, children ...Node) Node {
+	return Section(Aria("labelledby", id), H2(ID(id), Text(heading)), Group(children))
+}
+
+// live makes an element one that the script replaces when what it shows has changed.
+func live(id string) Node { return Group{ID(id), Attr("data-live")} }
+
+func quiet(children ...Node) Node { return P(Class("quiet"), Group(children)) }
+
+func note(children ...Node) Node { return Span(Class("quiet"), Group(children)) }
+
+func remedy(s string) Node { return Span(Class("remedy"), Text(s)) }
+
+func location(s string) Node { return Span(Class("place"), bdi(s)) }
+
+func moment(t time.Time) Node { return Time(Text(when(t))) }
+
+func dot() Node { return Span(Class("dot"), Aria("hidden", "true")) }
+
+func condition(s string) Node { return Span(Class("condition"), dot(), Text(s)) }
+
+func hidden(name, value string) Node { return Input(Type("hidden"), Name(name), Value(value)) }
+
+// problems is a list of sentences about what is wrong.
+func problems(all []string) Node {
+	return Ol(Class("problems"), Map(all, func(s string) Node { return Li(bdi(s)) }))
+}

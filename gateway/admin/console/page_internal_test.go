@@ -1,0 +1,94 @@
+package console
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	. "maragu.dev/gomponents/html"
+)
+
+// An address that was made from data is a link only where it leads to a page.
+func TestHref_LeadsToPages(t *testing.T) {
+	for address, want := range map[string]string{
+		"/prompt?name=a&as=x": ` href="/prompt?name=a&amp;as=x"`, "https://example.com/": ` href="https://example.com/"`,
+		"javascript:alert(1)": "", "JavaScript:alert(1)": "", " javascript:alert(1)": "", "\tjavascript:alert(1)": "", "vbscript:x": "",
+		"data:text/html,<script>": "", "//evil.example.com": "", `/\evil.example.com`: "", "/\t/evil.example.com": "", "https:x": "", "": "",
+	} {
+		if got := fmt.Sprint(A(href(address))); got != "<a"+want+"></a>" {
+			t.Errorf("%q: %s", address, got)
+		}
+	}
+	for address, want := range map[string]bool{
+		"/static/console.js?1": true, "data:image/png;base64,AAAA": true, "data:text/html;base64,AAAA": false, "https://example.com/x.js": false,
+	} {
+		if got := strings.Contains(fmt.Sprint(Img(src(address))), "src="); got != want {
+			t.Errorf("%q is loaded: %t", address, got)
+		}
+	}
+}
+
+// No page has markup or an address that was made from data and not checked: the library escapes
+// texts and attributes, whatever they mean to a browser.
+func TestPages_CheckAddresses(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := token.NewFileSet()
+	calls := 0
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(set, name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, declaration := range file.Decls {
+			if f, ok := declaration.(*ast.FuncDecl); ok && (f.Name.Name == "href" || f.Name.Name == "src") {
+				continue // they check
+			}
+			ast.Inspect(declaration, func(node ast.Node) bool {
+				call, ok := node.(*ast.CallExpr)
+				if !ok {
+					return true
+				}
+				called, ok := call.Fun.(*ast.Ident)
+				trusting := []string{"Href", "Src", "Action", "FormAction", "Style", "StyleEl", "Raw", "Rawf"}
+				attribute := ok && called.Name == "Attr" && !slices.Contains([]string{`"d"`, `"viewBox"`}, literal(call.Args[0]))
+				if !ok || !attribute && !slices.Contains(trusting, called.Name) {
+					return true
+				}
+				calls++
+				for _, argument := range call.Args {
+					if literal(argument) == "" {
+						t.Errorf("%s: %s of something that is no constant: call href or src", set.Position(call.Pos()), called.Name)
+					}
+				}
+				return true
+			})
+		}
+	}
+	if calls == 0 {
+		t.Error("there is nothing to check")
+	}
+}
+
+// literal returns the source of a constant text, "" for anything else.
+func literal(expression ast.Expr) string {
+	switch e := expression.(type) {
+	case *ast.BasicLit:
+		return e.Value
+	case *ast.BinaryExpr:
+		if left, right := literal(e.X), literal(e.Y); left != "" && right != "" {
+			return left + right
+		}
+	}
+	return ""
+}

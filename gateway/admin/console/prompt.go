@@ -1,0 +1,221 @@
+package console
+
+import (
+	"net/http"
+	"strconv"
+
+	. "maragu.dev/gomponents"
+	. "maragu.dev/gomponents/html"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/admin"
+	"github.com/promptweir/promptweir/gateway/clientsetup"
+	"github.com/promptweir/promptweir/gateway/inspect"
+)
+
+// prompt shows a prompt with its last hour and what people need to use it.
+func (c *console) prompt(r *http.Request, p *page) (Node, error) {
+	name := r.FormValue("name")
+	prompt, err := c.view.Prompt(name, p.as)
+	if err != nil {
+		return nil, err
+	}
+	p.name, p.title = "prompt", line(name)
+	var use Node
+	if prompt.Listed {
+		use = c.useSections(r, p, prompt)
+	}
+	return Group{
+		Nav(Class("crumbs"), Aria("label", "Where this is"), A(href(p.link("/prompts")), Text("Prompts")),
+			If(prompt.Team != "", Group{
+				Text(" / "), A(href(p.link("/prompts", "team", prompt.Team)), bdi(prompt.Team)),
+			})),
+		H1(Class("name"), bdi(name)),
+		If(prompt.Title != "", P(Class("lead"), bdi(prompt.Title))),
+		If(prompt.Description != "", prose("prose", "Description", prompt.Description)),
+		Div(live("reports"),
+			Map(prompt.Reports, func(report string) Node { return P(Class("card poor"), bdi(report)) }),
+			If(!prompt.Listed, section("unlisted", "Not in the catalog", Class("card bad"),
+				P(bdi(sentence(prompt.Answer.Offered)), Text(" No client can see or get it."))))),
+		Div(Class("columns"),
+			Div(
+				visibility(p.as, prompt.Answer),
+				Form(Class("viewas"), Action("/prompt"), Method("get"), hidden("name", name),
+					p.asField(c.view.Principals()), Button(Text("View"))),
+				owners(prompt.Owners),
+				admissions(prompt.Admissions),
+			),
+			Div(use)),
+	}, nil
+}
+
+// visibility says who sees a prompt or, if somebody is asked about, whether that principal does.
+func visibility(as string, answer *inspect.Answer) Node {
+	heading, show := Group{Text("Who sees it")}, readers
+	if as != "" {
+		heading, show = Group{Text("Does "), bdi(as), Text(" see it?")}, verdict
+	}
+	return Section(live("visibility"), Aria("labelledby", "visible"), H2(ID("visible"), heading),
+		Map(answer.Upstreams, show),
+		If(len(answer.Upstreams) == 0, P(Text("Nobody: "), bdi(answer.Offered), Text("."))))
+}
+
+func verdict(u inspect.AnswerUpstream) Node {
+	level, word := admin.Bad, "No"
+	switch {
+	case u.Visible:
+		level, word = admin.Good, "Yes"
+	case u.Undecided:
+		level, word = admin.Poor, "Perhaps"
+	}
+	return Group{
+		P(Class("verdict "+level.String()), dot(), B(Text(word)), Text(", as the prompt of "),
+			bdi(u.Upstream), Text(": "), bdi(u.Reason), If(u.Rule != "", Group{Text(" "), location(u.Rule)})),
+		steps(u.Steps),
+	}
+}
+
+func steps(all []inspect.AnswerStep) Node {
+	return Ol(Class("steps"), Map(all, func(step inspect.AnswerStep) Node {
+		return Li(If(step.Decides, Class("decides")), location(step.Rule), Text(" "), bdi(step.Text),
+			If(step.Decides, Raw(" <b>decides</b>")))
+	}))
+}
+
+func readers(u inspect.AnswerUpstream) Node {
+	condition := ""
+	if u.Offers == "unknown" {
+		condition = ", if it offers one; rules that read the definition are not counted"
+	}
+	return Group{
+		quiet(Text("As the prompt of "), bdi(u.Upstream), Text(condition)),
+		Ul(Class("readers"), Map(u.Readers, func(reader inspect.AnswerReader) Node {
+			return Li(B(bdi(reader.Who)), Text(" "), location(reader.Rule))
+		}), If(len(u.Readers) == 0, Li(Text("Nobody: no rule shows it, or one hides it.")))),
+	}
+}
+
+func owners(all []admin.PromptOwner) Node {
+	return If(len(all) > 0, section("owned", "Owners", live("owners"),
+		Ul(Class("plainlist"), Map(all, func(owner admin.PromptOwner) Node {
+			return Li(Class(owner.Level().String()), B(bdi(owner.Name)), Text(" "),
+				condition(owner.Condition()), Br(), location(owner.Place),
+				note(Text(" · called "), bdi(owner.Own), Text(" on the server"), revision(owner.Revision)),
+				trouble(&owner.Trouble))
+		}))))
+}
+
+// admissions says what was checked and changed before the catalog had the prompt.
+func admissions(all []inspect.Admission) Node {
+	return If(len(all) > 0, section("admission", "Checks and changes",
+		Map(all, func(a inspect.Admission) Node {
+			if len(a.Steps) > 0 {
+				return steps(a.Steps)
+			}
+			return quiet(Text("From "), bdi(a.Upstream),
+				Text(" as it is: no prompt block, no lock file and no screen is about it."))
+		})))
+}
+
+// useSections are what a prompt in the catalog has beside who sees it.
+func (c *console) useSections(r *http.Request, p *page, prompt *admin.Prompt) Node {
+	endpoint := c.view.Endpoint(r)
+	tryOrRead := argumentList(prompt.Arguments)
+	if c.operators.Proven(r) {
+		tryOrRead = tryForm(p, prompt)
+	}
+	return Group{
+		lastHour(c.view.History.Prompt(prompt.Name, p.now)),
+		tryOrRead,
+		section("use", "Use it", command(prompt, endpoint),
+			clients(endpoint, c.view.Snapshot().Config.Auth)),
+		section("definition", "Definition",
+			Div(Class("copy"), code("json", "definition", prompt.Definition))),
+	}
+}
+
+func lastHour(hour *admin.Hour) Node {
+	gets, errors := hour.Sum()
+	of := func(n int, thing string) Node {
+		if n != 1 {
+			thing += "s"
+		}
+		return Group{Text(number(n) + " "), note(Text(thing))}
+	}
+	return section("lasthour", "Last hour", live("activity"),
+		P(Class("figure"), of(gets, "get"), Text(" · "), of(errors, "error")),
+		sparkline(hour))
+}
+
+// argumentName is the name of an argument, as a label has it.
+func argumentName(a admin.PromptArgument) Node {
+	return Group{Code(bdi(a.Name)), If(a.Required, requiredTag())}
+}
+
+func requiredTag() Node { return Raw(` <span class="tag">required</span>`) }
+
+func argumentList(all []admin.PromptArgument) Node {
+	arguments := quiet(Text("It takes none."))
+	if len(all) > 0 {
+		arguments = Dl(Class("arguments"), Map(all, func(a admin.PromptArgument) Node {
+			return Div(Dt(argumentName(a)), If(a.Description != "", Dd(bdi(a.Description))))
+		}))
+	}
+	return section("arguments", "Arguments", arguments, Raw(`<p class="quiet">To try it here, `+
+		`configure <code>admin.token_sha256</code> and sign in with the token. `+
+		`<code>promptweir token</code> makes one.</p>`))
+}
+
+func tryForm(p *page, prompt *admin.Prompt) Node {
+	var fields Group
+	for i, a := range prompt.Arguments {
+		fields = append(fields, argumentField(strconv.Itoa(i), a))
+	}
+	return section("try", "Try it",
+		Form(ID("tryit"), Class("tryit"), Action("/try"), Method("post"), AutoComplete("off"),
+			hidden("name", prompt.Name), hidden("as", p.as), fields,
+			If(len(fields) == 0, quiet(Text("It takes no arguments."))),
+			Raw(`<p><button class="primary" id="run">Run</button> `+
+				`<button type="button" id="stop" hidden>Stop</button></p>`+
+				`<p class="quiet">You run it as yourself, with the gateway's credential at the server, `+
+				`whosever view this is. The audit log, if there is one, records it.</p>`+
+				`<noscript><p class="card poor">This needs JavaScript.</p></noscript>`)),
+		Raw(`<div id="outcome" class="outcome" tabindex="-1" role="region" aria-label="Outcome"></div>`))
+}
+
+func argumentField(i string, a admin.PromptArgument) Node {
+	described := a.Description != ""
+	return Div(Class("argument"), Label(For("arg-"+i), argumentName(a)),
+		Input(ID("arg-"+i), Name(fieldPrefix+a.Name), Data("argument", a.Name), Dir("auto"),
+			If(a.Required, Required()), If(described, Aria("describedby", "about-"+i)),
+			Attr("spellcheck", "false")),
+		If(described, quiet(ID("about-"+i), bdi(a.Description))))
+}
+
+// command is one that gets the prompt, with a placeholder for each required argument.
+func command(prompt *admin.Prompt, endpoint string) Node {
+	words := []string{"promptweir", "get", clientsetup.ShellWord(prompt.Name)}
+	for _, a := range prompt.Arguments {
+		if a.Required {
+			words = append(words, clientsetup.ShellWord(a.Name+"=…"))
+		}
+	}
+	words = append(words, "--url", clientsetup.ShellWord(endpoint))
+	return copyable("get", "Command", bdis(words, " "))
+}
+
+// clients say how to point the known clients at an endpoint.
+func clients(endpoint string, auth *config.Auth) Node {
+	all := clientsetup.For(endpoint, "prompts", clientsetup.AccessOf(auth))
+	return Map(all, func(client clientsetup.Client) Node {
+		return Details(Summary(Text(client.Title)), quiet(Text(client.Where+":")),
+			copyable("client-"+client.Name, client.Title, Text(client.Text)), quiet(Text(client.Then)))
+	})
+}
+
+// copyable is code with a button that copies it.
+func copyable(id, label string, code Node) Node {
+	return Div(Class("copy"),
+		Pre(TabIndex("0"), Role("group"), Aria("label", label), Code(ID(id), code)),
+		Button(Type("button"), Class("plain"), Data("copy", id), Attr("hidden"), Text("Copy")))
+}

@@ -1,0 +1,188 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	. "maragu.dev/gomponents"
+	. "maragu.dev/gomponents/html"
+
+	"github.com/promptweir/promptweir/gateway/admin"
+)
+
+// upstreamsPerPage is how many upstreams a page of all has.
+const upstreamsPerPage = 100
+
+// upstreams shows a page of the upstreams that were searched for, the worst first.
+func (c *console) upstreams(r *http.Request, p *page) (Node, error) {
+	query, err := admin.ReadQuery(r)
+	if err != nil {
+		return nil, err
+	}
+	all, err := c.view.Upstreams(query.Team)
+	if err != nil {
+		return nil, err
+	}
+	name := strings.ToLower(query.Text)
+	all = worstFirst(slices.DeleteFunc(all, func(u admin.UpstreamHealth) bool {
+		return !strings.Contains(strings.ToLower(u.Name), name)
+	}))
+	pages := max(1, (len(all)+upstreamsPerPage-1)/upstreamsPerPage)
+	at := min(max(1, query.Page), pages)
+	first := (at - 1) * upstreamsPerPage
+	shown := all[first:min(first+upstreamsPerPage, len(all))]
+
+	p.name, p.title, p.query = "upstreams", "Upstreams", query.Text
+	if query.Text != "" || query.Team != "" {
+		p.title += ": " + number(len(all)) + " found"
+	}
+	nothing := "None is configured."
+	if query.Text != "" {
+		nothing = "Nothing is found."
+	}
+	return Group{
+		H1(Text("Upstreams"), If(query.Team != "", Group{Text(" of "), bdi(query.Team)})),
+		p.searchForm(Action("/upstreams"), "Search upstreams", "Search upstreams by name", query.Team),
+		Div(live("upstreams"),
+			quiet(Text(count(len(all), "upstream")), If(query.Text != "", Text(" found")),
+				If(query.Team != "", Group{
+					Text(" of this team · "),
+					A(href(p.link("/prompts", "team", query.Team)), Text("its prompts")), Text(" · "),
+					A(href(p.link("/upstreams")), Text("all upstreams")),
+				}),
+				Text(". Bars are the gets of each minute of the last hour, and the strip beneath is how "+
+					"the upstream was.")),
+			H2(Class("unseen"), Text("The condition of each")),
+			c.upstreamCards(p, shown, If(len(shown) == 0, Li(Class("card"), Text(nothing))))),
+		p.pager("/upstreams", query.Team, at, pages),
+	}, nil
+}
+
+func (c *console) upstreamCards(p *page, all []admin.UpstreamHealth, more ...Node) Node {
+	return Ul(Class("cards"), Map(all, func(u admin.UpstreamHealth) Node {
+		return c.upstreamCard(p, &u)
+	}), Group(more))
+}
+
+// upstreamCard is an upstream with its last hour, and a button that drains it.
+func (c *console) upstreamCard(p *page, u *admin.UpstreamHealth) Node {
+	return Li(Class("card "+u.Level().String()), Data("upstream", u.Name),
+		Div(Class("head"), H3(bdi(u.Name)), condition(u.Condition()),
+			sparkline(c.view.History.Upstream(u.Name, p.now))),
+		trouble(&u.Trouble),
+		quiet(If(u.Team != "", Group{
+			A(href(p.link("/upstreams", "team", u.Team)), Text("team "), bdi(u.Team)), Text(" · "),
+		}), location(u.Place), revision(u.Revision), Text(" · "+listed(u))),
+		drainForm(p, u),
+		If(len(u.Differences) > 0, P(Text("The replicas define these prompts differently, which is "+
+			"normal during a rolling deploy: "), bdis(u.Differences, ", "))),
+		If(len(u.Endpoints) > 0, Ul(Class("endpoints"), Map(u.Endpoints, endpoint))))
+}
+
+func revision(of string) Node { return If(of != "", Group{Text(" · revision "), bdi(of)}) }
+
+// listed says how many prompts an upstream's list has, and how old that is.
+func listed(u *admin.UpstreamHealth) string {
+	switch prompts := count(u.Prompts, "prompt"); {
+	case u.Listed && u.Reason != "" && !u.Failing:
+		return prompts + " in its last list"
+	case u.Listed:
+		return prompts
+	case u.Prompts > 0:
+		return prompts + " saved earlier"
+	}
+	return "never listed"
+}
+
+func drainForm(p *page, u *admin.UpstreamHealth) Node {
+	name := line(u.Name)
+	button := Button(ID("drain-"+u.Name), Class("plain"), Name("drained"), Value("true"),
+		Aria("label", "Drain "+name), Data("done", name+" is drained."), Text("Drain"))
+	if u.Drained() {
+		button = Button(ID("drain-"+u.Name), Name("drained"), Value("false"),
+			Data("done", name+" serves again."), Text("Let "), bdi(u.Name), Text(" serve again"))
+	}
+	return Form(Class("act"), Action("/drain"), Method("post"),
+		hidden("upstream", u.Name), hidden("next", p.uri), button)
+}
+
+func endpoint(e admin.EndpointHealth) Node {
+	state := Text("not connected")
+	switch {
+	case e.Reason != "":
+		state = trouble(&e.Trouble)
+	case e.Connected:
+		state = Text("connected")
+	}
+	return Li(bdi(e.Address), Text(": "), state,
+		If(e.Revision != "", Group{Text(" "), note(Text("revision "), bdi(e.Revision))}))
+}
+
+// trouble says why a list is not fresh or gets fail, and what to do about it.
+func trouble(t *admin.Trouble) Node {
+	if t.Reason == "" {
+		return nil
+	}
+	return P(Class("cause"), Text(line(t.Reason)),
+		Iff(t.Since != nil, func() Node { return Group{Text(" since "), moment(*t.Since)} }), Text(": "),
+		bdi(t.Cause), Text("."), If(t.Remedy != "", Group{Text(" "), remedy(sentence(line(t.Remedy)))}))
+}
+
+const (
+	barsHeight = 14.0 // of the bars
+	stripTop   = 16.0
+	stripSize  = 4.0
+)
+
+// sparkline draws the last hour as a small picture, in a grid of 60 by 20: a bar for the gets of
+// each minute, above a strip of how the upstream was. It is nothing where no hour is known.
+func sparkline(hour *admin.Hour) Node {
+	if hour == nil {
+		return nil
+	}
+	var gets, errors strings.Builder
+	var strips [admin.Good + 1]strings.Builder
+	var minutes [admin.Good + 1]int
+	most := uint32(1)
+	for _, m := range hour {
+		most = max(most, m.Gets)
+	}
+	for x, m := range hour {
+		if m.Gets > 0 {
+			height := max(1.5, barsHeight*float64(m.Gets)/float64(most))
+			failed := height * float64(m.Errors) / float64(m.Gets)
+			bar(&gets, x, barsHeight-height, height-failed)
+			bar(&errors, x, barsHeight-failed, failed)
+		}
+		if m.Known {
+			bar(&strips[m.Level], x, stripTop, stripSize)
+			minutes[m.Level]++
+		}
+	}
+	all, failed := hour.Sum()
+	said := "Last hour: " + count(all, "get")
+	if failed > 0 {
+		said += ", " + count(failed, "error")
+	}
+	if bad := minutes[admin.Bad]; bad > 0 {
+		said += ", down for " + count(bad, "minute")
+	}
+	if poor := minutes[admin.Poor]; poor > 0 {
+		said += ", in trouble for " + count(poor, "minute")
+	}
+	path := func(class, data string) Node { return El("path", Class(class), Attr("d", data)) }
+	return SVG(Class("spark"), Attr("viewBox", "0 0 60 20"), Attr("preserveAspectRatio", "none"),
+		Role("img"), Aria("label", said), TitleEl(Text(said)), path("track", "M0 16h60v4h-60z"),
+		path("gets", gets.String()), path("errors", errors.String()),
+		path("good", strips[admin.Good].String()), path("poor", strips[admin.Poor].String()),
+		path("bad", strips[admin.Bad].String()))
+}
+
+// bar appends a bar to the data of a path.
+func bar(path *strings.Builder, x int, y, height float64) {
+	if height > 0 {
+		fmt.Fprintf(path, "M%d %.1fh.8v%.1fh-.8z", x, y, height)
+	}
+}
