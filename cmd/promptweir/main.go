@@ -12,6 +12,7 @@ import (
 
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/serving"
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
+	"github.com/promptweir/promptweir/upstream/system"
 )
 
 // Exit codes.
@@ -22,7 +23,7 @@ const (
 )
 
 func main() {
-	if err := serving.HideMemory(); err != nil { // before any child process is started
+	if err := system.HideMemory(); err != nil { // before any child process is started
 		fmt.Fprintln(os.Stderr, "promptweir:", err)
 		os.Exit(exitFailed)
 	}

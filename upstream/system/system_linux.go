@@ -1,6 +1,7 @@
 package system
 
 import (
+	"os"
 	"os/exec"
 	"syscall"
 	"time"
@@ -16,12 +17,6 @@ func OwnGroup(command *exec.Cmd) error {
 	return nil
 }
 
-// SignalGroup signals the whole group of a process.
-func SignalGroup(command *exec.Cmd, signal syscall.Signal) {
-	// ESRCH means that the group is gone, as wanted.
-	_ = syscall.Kill(-command.Process.Pid, signal)
-}
-
 // SetUserTimeout makes the kernel close a connection whose bytes are not acknowledged for a time (RFC 5482).
 // Without it, it tries for a quarter of an hour.
 func SetUserTimeout(connection syscall.RawConn, timeout time.Duration) error {
@@ -34,4 +29,13 @@ func SetUserTimeout(connection syscall.RawConn, timeout time.Duration) error {
 		return err
 	}
 	return failure
+}
+
+// HideMemory keeps other processes of the same user from reading the memory and the environment of
+// this one, which hold the cursor keys and every team's secrets: a server that the gateway starts
+// is such a process. The kernel also writes no core dump then. Children are readable again as soon
+// as they execute their programs, and root may read everything (prctl(2), PR_SET_DUMPABLE;
+// ptrace(2), "Ptrace access mode checking").
+func HideMemory() error {
+	return os.NewSyscallError("prctl", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
 }

@@ -1,19 +1,11 @@
-//go:build unix && !linux
+//go:build unix
 
 package system
 
 import (
 	"os/exec"
 	"syscall"
-	"time"
 )
-
-// OwnGroup gives a process that is to be started a group of its own, so that its descendants can be killed
-// with it, and a Ctrl-C at the terminal reaches the gateway only.
-func OwnGroup(command *exec.Cmd) error {
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	return nil
-}
 
 // SignalGroup signals the whole group of a process.
 func SignalGroup(command *exec.Cmd, signal syscall.Signal) {
@@ -21,5 +13,11 @@ func SignalGroup(command *exec.Cmd, signal syscall.Signal) {
 	_ = syscall.Kill(-command.Process.Pid, signal)
 }
 
-// SetUserTimeout does nothing: these systems have no such option, or another for each of them.
-func SetUserTimeout(syscall.RawConn, time.Duration) error { return nil }
+// DescriptorLimit returns how many descriptors the process may have. Go has raised it as far as it may.
+func DescriptorLimit() int {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur > maxDescriptors {
+		return maxDescriptors
+	}
+	return int(limit.Cur)
+}

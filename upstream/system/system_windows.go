@@ -15,3 +15,10 @@ func SignalGroup(*exec.Cmd, syscall.Signal) {}
 
 // SetUserTimeout does nothing: Windows has no such option.
 func SetUserTimeout(syscall.RawConn, time.Duration) error { return nil }
+
+// HideMemory does nothing: Windows has no way to forbid a user's own processes to read each other.
+func HideMemory() error { return nil }
+
+// DescriptorLimit returns how many handles the process may have, on which Windows sets no limit below
+// its memory.
+func DescriptorLimit() int { return maxDescriptors }

@@ -17,6 +17,7 @@ import (
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/audit"
 	"github.com/promptweir/promptweir/gateway/edge"
+	"github.com/promptweir/promptweir/upstream/system"
 )
 
 // cutOffTimeout is how long responses may take that say that the gateway is shutting down, and the
@@ -40,8 +41,8 @@ func HTTP(ctx context.Context, opts Options, profiled bool) error {
 	options := p.gatewayOptions()
 	memory := availableMemory(p.logger)
 	clients := edge.New(edge.Options{
-		Logger: p.logger, Connections: maxConnections(descriptorLimit(), memory, p.cfg.Upstreams()),
-		Memory: memory,
+		Logger: p.logger, Memory: memory,
+		Connections: maxConnections(system.DescriptorLimit(), memory, p.cfg.Upstreams()),
 	})
 	options.Ledger = clients
 	if profiled {

@@ -77,8 +77,6 @@ const (
 	// connectionMemory is what a connection uses with a request in flight, in bytes. Connections
 	// may use half of the memory.
 	connectionMemory = 32 << 10
-	// unlimitedDescriptors stands for no limit.
-	unlimitedDescriptors = 1 << 20
 )
 
 // maxConnections returns how many connections and streams clients may have under a limit of
