@@ -1,29 +1,17 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
-	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/admin"
-)
-
-const (
-	// drainTimeout and healthTimeout are how long commands wait for the admin listener.
-	drainTimeout, healthTimeout = 10 * time.Second, 2 * time.Second
-	// maxAdminResponse bounds a response of the admin listener that a command reads, in bytes.
-	maxAdminResponse = 64 << 10
 )
 
 // drainFlags are the flags of the commands drain and undrain.
@@ -97,52 +85,6 @@ func setDrained(ctx context.Context, a *app, name string, drained bool, f drainF
 	_, err = fmt.Fprintf(a.out,
 		"%s is drained since %s; promptweir undrain %s lets it serve again\n", name, since, name)
 	return err
-}
-
-func addAdmin(flags *pflag.FlagSet, admin *string) {
-	flags.StringVar(admin, "admin", "",
-		"`URL` of the admin listener; by default from the configuration, or http://"+config.DefaultAdminListen)
-}
-
-// adminURL returns the base of the admin listener: that of --admin, or else of the configuration.
-func (a *app) adminURL(flag string) (string, error) {
-	if flag == "" {
-		address, err := a.adminAddress()
-		return "http://" + address, err
-	}
-	_, err := parseURL("--admin", flag, config.DefaultAdminListen)
-	return strings.TrimSuffix(flag, "/"), err
-}
-
-// callAdmin makes a request of an operator, and returns the body of a response with the status 200.
-// The error of any other has the gateway's own words.
-func callAdmin(ctx context.Context, method, url, token string, body []byte) ([]byte, error) {
-	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
-	if err != nil {
-		return nil, &usageError{"--admin: " + err.Error()}
-	}
-	r.Header.Set("Content-Type", "application/json")
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
-	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return nil, fmt.Errorf("%w; start the gateway, or name its admin listener with --admin",
-			err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxAdminResponse))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%s %s: %w", method, url, err)
-	case response.StatusCode == http.StatusForbidden:
-		return nil, fmt.Errorf("%s %s: %s; pass the token with --token, or in PROMPTWEIR_ADMIN_TOKEN",
-			method, url, terminal.OneLine(string(text)))
-	case response.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("%s %s: %s: %s", method, url, response.Status,
-			terminal.OneLine(string(text)))
-	}
-	return text, nil
 }
 
 // completeUpstream completes the name of an upstream.

@@ -1,14 +1,28 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
+)
+
+const (
+	// drainTimeout and healthTimeout are how long commands wait for the admin listener.
+	drainTimeout, healthTimeout = 10 * time.Second, 2 * time.Second
+	// maxAdminResponse bounds a response of the admin listener that a command reads, in bytes.
+	maxAdminResponse = 64 << 10
 )
 
 // healthcheckCommand is for container images, which have no shell and no HTTP client. It is hidden
@@ -33,6 +47,52 @@ func healthcheckCommand(a *app) *cobra.Command {
 	}
 	addAdmin(command.Flags(), &admin)
 	return command
+}
+
+func addAdmin(flags *pflag.FlagSet, admin *string) {
+	flags.StringVar(admin, "admin", "",
+		"`URL` of the admin listener; by default from the configuration, or http://"+config.DefaultAdminListen)
+}
+
+// adminURL returns the base of the admin listener: that of --admin, or else of the configuration.
+func (a *app) adminURL(flag string) (string, error) {
+	if flag == "" {
+		address, err := a.adminAddress()
+		return "http://" + address, err
+	}
+	_, err := parseURL("--admin", flag, config.DefaultAdminListen)
+	return strings.TrimSuffix(flag, "/"), err
+}
+
+// callAdmin makes a request of an operator, and returns the body of a response with the status 200.
+// The error of any other has the gateway's own words.
+func callAdmin(ctx context.Context, method, url, token string, body []byte) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, &usageError{"--admin: " + err.Error()}
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("%w; start the gateway, or name its admin listener with --admin",
+			err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAdminResponse))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s %s: %w", method, url, err)
+	case response.StatusCode == http.StatusForbidden:
+		return nil, fmt.Errorf("%s %s: %s; pass the token with --token, or in PROMPTWEIR_ADMIN_TOKEN",
+			method, url, terminal.OneLine(string(text)))
+	case response.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("%s %s: %s: %s", method, url, response.Status,
+			terminal.OneLine(string(text)))
+	}
+	return text, nil
 }
 
 // adminAddress returns the address at which the gateway of --config has its admin listener. It
