@@ -1,8 +1,9 @@
 package main
 
 import (
-	"io"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -26,7 +27,7 @@ func TestServe_KeepsItsMemoryFromItsChildren(t *testing.T) {
 		}
 		p.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 		p.Dir = public
-		giveAway(t, folder)
+		command(t, "chown", "-R", fmt.Sprintf("%d:%d", nobody, nobody), folder)
 	})
 	eventually(t, "the child has spied", func() bool { return strings.Contains(p.logged(), "spied on all") })
 	if got := strings.Count(p.logged(), "permission denied"); got != 4 {
@@ -44,37 +45,16 @@ func copyOf(t *testing.T, binary string) string {
 			t.Fatal(err)
 		}
 	}
-	source, err := os.Open(binary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer source.Close()
-	target, err := os.OpenFile(filepath.Join(folder, "promptweir"), os.O_CREATE|os.O_WRONLY, 0o755)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(target, source); err != nil {
-		t.Fatal(err)
-	}
-	if err := target.Close(); err != nil {
-		t.Fatal(err)
-	}
+	command(t, "install", "-m", "755", binary, filepath.Join(folder, "promptweir"))
 	if err := os.Link(filepath.Join(folder, "promptweir"), filepath.Join(folder, "spy")); err != nil {
 		t.Fatal(err)
 	}
 	return folder
 }
 
-// giveAway makes a folder and its files those of nobody.
-func giveAway(t *testing.T, folder string) {
+func command(t *testing.T, name string, args ...string) {
 	t.Helper()
-	err := filepath.WalkDir(folder, func(path string, _ os.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		return os.Chown(path, nobody, nobody)
-	})
-	if err != nil {
-		t.Fatal(err)
+	if said, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", name, err, said)
 	}
 }

@@ -247,7 +247,7 @@ func TestReadme_HasEveryReason(t *testing.T) {
 	for _, spec := range nodes[*ast.ValueSpec](t) {
 		for i, value := range spec.Values {
 			reason, ok := literal(value)
-			if ok && (typeName(spec.Type) == "Reason" || strings.HasPrefix(spec.Names[i].Name, "argument")) {
+			if ok && (nameOf(spec.Type) == "Reason" || strings.HasPrefix(spec.Names[i].Name, "argument")) {
 				want[reason] = true
 			}
 		}
@@ -400,18 +400,10 @@ func inside[N ast.Node](root ast.Node) (found []N) {
 }
 
 // called returns the name of a call's function or method.
-func called(call *ast.CallExpr) string {
-	switch function := call.Fun.(type) {
-	case *ast.Ident:
-		return function.Name
-	case *ast.SelectorExpr:
-		return function.Sel.Name
-	}
-	return ""
-}
+func called(call *ast.CallExpr) string { return nameOf(call.Fun) }
 
-// typeName returns the name of a type without its package.
-func typeName(expression ast.Expr) string {
+// nameOf returns the name of a type, a function or a method without its package or receiver.
+func nameOf(expression ast.Expr) string {
 	switch expression := expression.(type) {
 	case *ast.Ident:
 		return expression.Name

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
 )
@@ -41,20 +40,12 @@ func TestMan_HasAPageOfEachCommand(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		eachFlag(command, func(f *pflag.Flag) {
-			if !strings.Contains(string(page), `--`+f.Name+`\fP`) {
+		command.NonInheritedFlags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden && f.Name != "help" && !strings.Contains(string(page), `--`+f.Name+`\fP`) {
 				t.Errorf("%s lacks --%s", name, f.Name)
 			}
 		})
 	}
-}
-
-func eachFlag(command *cobra.Command, do func(*pflag.Flag)) {
-	command.NonInheritedFlags().VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden && f.Name != "help" {
-			do(f)
-		}
-	})
 }
 
 // What somebody keeps in the folder of a release is neither deleted nor part of the release.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -440,21 +438,16 @@ func TestListAndGet_ReportDegradedUpstreamsOfAGateway(t *testing.T) {
 		return strings.Contains(page, "unreachable") && p.list(t, "").names() != ""
 	})
 	for _, format := range []string{"table", "json"} {
-		var stdout, stderr bytes.Buffer
-		list := exec.CommandContext(t.Context(), program(t, "promptweir"), "list", "--url", p.endpoint, "-o", format)
-		list.Stdout, list.Stderr = &stdout, &stderr
-		if err := list.Run(); err != nil {
-			t.Fatalf("%v\n%s", err, stderr.String())
-		}
-		if !regexp.MustCompile("^" + degraded + "$").MatchString(stderr.String()) {
-			t.Errorf("-o %s says %q", format, stderr.String())
+		stdout, stderr, code := runCommand(t, nil, "list", "--url", p.endpoint, "-o", format)
+		if code != exitDone || !regexp.MustCompile("^"+degraded+"$").MatchString(stderr) {
+			t.Errorf("-o %s exits with %d and says %q", format, code, stderr)
 		}
 		var result struct {
 			Prompts []any
 			Meta    map[string][]struct{ Upstream, Reason string } `json:"_meta"`
 		}
 		if format == "json" {
-			if err := json.Unmarshal(stdout.Bytes(), &result); err != nil {
+			if err := json.Unmarshal([]byte(stdout), &result); err != nil {
 				t.Fatal(err)
 			}
 			partial := result.Meta["promptweir/partial"]
@@ -469,11 +462,9 @@ func TestListAndGet_ReportDegradedUpstreamsOfAGateway(t *testing.T) {
 		"down.hello": "^" + degraded + "promptweir: .*down.hello.*\n$",
 		"up.hello":   "^$",
 	} {
-		var stderr bytes.Buffer
-		get := exec.CommandContext(t.Context(), program(t, "promptweir"), "get", name, "who=World", "--url", p.endpoint)
-		get.Stderr = &stderr
-		if err := get.Run(); (err == nil) != (want == "^$") || !regexp.MustCompile(want).MatchString(stderr.String()) {
-			t.Errorf("get %s: %v, and says %q, want %q", name, err, stderr.String(), want)
+		_, stderr, code := runCommand(t, nil, "get", name, "who=World", "--url", p.endpoint)
+		if (code == exitDone) != (want == "^$") || !regexp.MustCompile(want).MatchString(stderr) {
+			t.Errorf("get %s: exit code %d, and says %q, want %q", name, code, stderr, want)
 		}
 	}
 }
