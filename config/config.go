@@ -1,5 +1,15 @@
 package config
 
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/promptweir/promptweir/config/internal/hclread"
+)
+
 // Config is one checked configuration. After [Load] nobody checks it again, and nobody changes it.
 type Config struct {
 	Gateway Gateway
@@ -31,4 +41,222 @@ func (c *Config) Upstreams() []Upstream {
 		all = append(all, t.Upstreams...)
 	}
 	return all
+}
+
+// Place is where something is in the configuration.
+type Place struct {
+	// File is the path as it was found from the --config argument.
+	File string
+	Line int
+}
+
+// String writes a place as FILE:LINE.
+func (p Place) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
+
+// placeOf returns where a range begins.
+func placeOf(r hcl.Range) Place { return Place{File: r.Filename, Line: r.Start.Line} }
+
+// Options say where values come from. The zero value is what serve needs.
+type Options struct {
+	// LookupEnv finds environment variables; nil means [os.LookupEnv].
+	LookupEnv func(string) (string, bool)
+	// AllowUnsetEnv makes an unset variable without a default a warning, for the commands that start nothing. What an
+	// expression computes from it is left empty and unchecked.
+	AllowUnsetEnv bool
+	// SkipLockFile leaves the lock file unread, for the command that writes it.
+	SkipLockFile bool
+	// Texts are read in place of files of the folder, by their paths in it, with slashes.
+	Texts map[string]Secret
+	// Before is what an earlier Load of the same path returned. Files of teams that did not change since are not evaluated again
+	// where that makes no difference. It may be nil.
+	Before *Config
+	// OnRead is called with each path just before Load reads it or looks for it: folders, configuration files, and the files
+	// that they name. It may be nil.
+	OnRead func(path string)
+
+	// inUse are the files of teams that are in use, where texts may stand in for some; see [LoadLastGood].
+	inUse *TeamFiles
+}
+
+// Load reads the file or the folder at path. The Config is nil exactly when the Diagnostics have errors.
+func Load(path string, opts Options) (*Config, Diagnostics) {
+	cfg, diags, ok := loadReusing(path, opts)
+	if !ok {
+		opts.Before = nil
+		cfg, diags, _ = loadReusing(path, opts)
+	}
+	return cfg, diags
+}
+
+// loadReusing is Load. It is not ok if the outcome could be another one without [Options.Before].
+func loadReusing(path string, opts Options) (cfg *Config, diags Diagnostics, ok bool) {
+	d := newDecoder(path, opts)
+	cfg = d.config()
+	lock, lockReport := readLockFile(d.Reader, cfg, path, opts)
+	cfg.Lock = lock
+	diags = Diagnostics{d.Finish().Merge(lockReport)}
+	if !d.mayReuse(diags) {
+		return nil, Diagnostics{}, false
+	}
+	if diags.HasErrors() {
+		return nil, diags, true // half a configuration could show what a missing hide block was meant to hide
+	}
+	cfg.TeamFiles, cfg.Hash = newTeamFiles(d.Reader, diags), hashTexts(d.Reader, diags)
+	cfg.evaluated = d.evaluated(diags)
+	return cfg, diags, true
+}
+
+// AdminListen reads where the gateway of a configuration has its admin listener. Mistakes do not matter: a gateway that runs
+// may have been started before they were made.
+func AdminListen(path string, opts Options) string {
+	return newDecoder(path, opts).config().Admin.Listen
+}
+
+// newDecoder reads the files at path.
+func newDecoder(path string, opts Options) *decoder {
+	texts := make(map[string]string, len(opts.Texts))
+	for name, text := range opts.Texts {
+		texts[name] = text.Reveal()
+	}
+	d := &decoder{inUse: opts.inUse, standIns: texts, reused: map[string]*evaluatedFile{}, fresh: map[string]*evaluatedFile{}}
+	if opts.Before != nil {
+		d.earlier = opts.Before.evaluated
+	}
+	d.Reader = hclread.New(rootSchema(), hclread.Options{
+		Texts:         texts,
+		LookupEnv:     opts.LookupEnv,
+		AllowUnsetEnv: opts.AllowUnsetEnv,
+		OnRead:        opts.OnRead,
+		Skip:          d.reuse,
+	})
+	d.ReadPath(path)
+	return d
+}
+
+// decoder turns the blocks of one configuration into values. Its fields hold what a block must know of other blocks.
+type decoder struct {
+	*hclread.Reader
+
+	teams     teamNames
+	names     namespace
+	listeners listeners
+	allowed   allowed
+	overrides overrides
+
+	// inUse is nil unless texts may stand in for files of teams; then standIns are the files for which they do.
+	inUse    *TeamFiles
+	standIns map[string]string
+
+	earlier *evaluated                // nil if everything is evaluated
+	reused  map[string]*evaluatedFile // files that are not evaluated again, by path
+	fresh   map[string]*evaluatedFile // what became of others
+}
+
+// rootSchema describes the top level of a file, and with it the whole language.
+func rootSchema() hclread.Schema {
+	return hclread.Schema{
+		Blocks: []hclread.BlockSchema{
+			{Type: "gateway", Schema: gatewaySchema()},
+			{Type: "admin", Schema: adminSchema()},
+			{Type: "audit", Schema: auditSchema()},
+			{Type: "cluster", Schema: clusterSchema()},
+			{Type: "auth", Schema: authSchema()},
+			{Type: "hide", Labelled: true, Schema: hideSchema()},
+			{Type: "allow", Labelled: true, Schema: allowSchema()},
+			{Type: "team", Labelled: true, Schema: teamSchema()},
+		},
+		Elsewhere: map[string]string{
+			"upstream": "a team block",
+			"expose":   "a team block",
+			"prompt":   "a team block",
+			"limit":    "a gateway, team or expose block",
+			"screen":   "a gateway or team block",
+			"lock":     "a gateway or team block",
+		},
+		Foreign: foreignServers(`team "NAME" { upstream "NAME" { … } }`),
+	}
+}
+
+// config decodes all blocks. Those that others depend on come first.
+func (d *decoder) config() *Config {
+	d.Check() // first: a misspelt attribute must not be reported as missing, too
+	d.checkOwnership()
+	d.teams = slices.Concat(d.Labels("team"), d.reusedTeams())
+	if d.inUse != nil { // a team that renames or removes itself must not make a mistake of the files that name it
+		d.teams = append(d.teams, anyTeam)
+	}
+	cfg := d.settings()
+	d.names = namespace{separator: cfg.Gateway.Separator, owners: map[string]owner{}}
+	d.listeners = newListeners(d.Reader, cfg)
+	for _, b := range d.Blocks("hide") {
+		cfg.Hides = append(cfg.Hides, decodeHide(b))
+	}
+	// Grants come before teams, whose expressions are evaluated within them.
+	d.allowed = decodeAllowed(d.Reader, d.teams)
+	cfg.Teams = d.allTeams()
+	completeFiles(d.Reader, cfg)
+	// A prompt block may name an upstream that is further down, in another file.
+	d.names.checkLookalikes(d.Reader)
+	d.overrides.check(d.Reader, d.names, d.allowed)
+	return cfg
+}
+
+// settings decodes the blocks that may appear once.
+func (d *decoder) settings() *Config {
+	ids := &identities{hashes: map[[sha256.Size]byte]Place{}}
+	cfg := &Config{
+		Gateway: only(d.Reader, "gateway", func(b *hclread.Block) Gateway { return decodeGateway(b, ids) }),
+		Admin:   only(d.Reader, "admin", decodeAdmin),
+	}
+	if len(d.Blocks("audit")) > 0 {
+		audit := only(d.Reader, "audit", decodeAudit)
+		cfg.Audit = &audit
+	}
+	if len(d.Blocks("cluster")) > 0 {
+		cluster := only(d.Reader, "cluster", decodeCluster)
+		cfg.Cluster = &cluster
+	}
+	if len(d.Blocks("auth")) > 0 {
+		auth := only(d.Reader, "auth", func(b *hclread.Block) Auth { return decodeAuth(b, ids) })
+		cfg.Auth = &auth
+	}
+	cfg.Auth = withCertificates(cfg.Auth, cfg.Gateway.TLS)
+	ids.check(d.Reader)
+	checkPublicURL(d.Reader, cfg)
+	checkAuditHash(d.Reader, cfg)
+	checkAuditLimit(d.Reader, cfg)
+	checkCluster(d.Reader, cfg)
+	return cfg
+}
+
+// only decodes a block that may appear once; an empty one if it is absent. Further ones were reported, and are decoded for the
+// mistakes in them.
+func only[T any](r *hclread.Reader, blockType string, decode func(*hclread.Block) T) T {
+	blocks := r.Blocks(blockType)
+	if len(blocks) == 0 {
+		return decode(r.Absent(blockType))
+	}
+	value := decode(blocks[0])
+	for _, b := range blocks[1:] {
+		decode(b)
+	}
+	return value
+}
+
+// checkOwnership reports the blocks beside a team block: those who may change a team's file must not be able to change
+// anything else with it.
+func (d *decoder) checkOwnership() {
+	if !d.IsFolder() {
+		return
+	}
+	isTeamFile := map[string]bool{}
+	for _, b := range d.Blocks("team") {
+		isTeamFile[b.Range().Filename] = true
+	}
+	for _, b := range d.TopBlocks() {
+		if b.Type() != "team" && isTeamFile[b.Range().Filename] {
+			d.Error(b.Range(), "Not in a team's file",
+				"In a folder, a file with a team block contains nothing else; move %s to a file of the platform team.", b.Type())
+		}
+	}
 }
