@@ -39,7 +39,8 @@
 //
 // # Conditions
 //
-// A when expression, see [Condition], is evaluated for each prompt and each audience that the block makes a difference to. It has
-// no nested loops, no arithmetic, and no function whose result is much larger than its arguments. One evaluation has a limit of
-// steps; how many it takes depends only on the expression and on the facts that it reads.
+// A when expression, see [Condition], is evaluated for each prompt and each audience that the block makes a
+// difference to. It has no arithmetic, and no function whose result is much larger than its arguments. One
+// evaluation has a limit of steps; how many it takes depends only on the expression and on the facts that
+// it reads.
 package config

@@ -16,15 +16,13 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// Bounds of a when expression. Within them, an evaluation takes time in proportion to the expression and to the facts that it
-// reads: there is no nested loop, no arithmetic, and no function whose result is much larger than its arguments.
+// Bounds of a when expression. It has no arithmetic, and no function whose result is much larger than its
+// arguments, so that what an evaluation takes can be found beforehand.
 const (
 	maxCondition = 4096 // bytes
 	// maxConditionSteps bounds one evaluation. A byte that is read is about one step, and a byte that a regular expression looks
 	// at is one for each of its instructions. It is a few milliseconds at most.
 	maxConditionSteps = 1 << 20
-	// maxParts bounds a template, each part of which may be all that an expression can read.
-	maxParts = 16
 )
 
 // decodeWhen decodes the when attribute of a rule; nil if there is none or it is wrong.
@@ -38,9 +36,9 @@ func decodeWhen(b *hclread.Block) *Condition {
 		return nil
 	}
 	before := b.Reported()
-	w := whenWalker{Block: b, functions: whenFunctions(b), programs: map[string]*hclread.Program{}}
+	w := whenChecker{Block: b, functions: whenFunctions(b), programs: map[string]*hclread.Program{}}
 	w.functions["regex"] = hclread.RegexFunction(w.programs)
-	_ = hclsyntax.Walk(expr, &w)
+	_ = hclsyntax.VisitAll(expr, w.check)
 	if b.Reported() > before {
 		return nil // evaluating it may take forever
 	}
@@ -117,32 +115,20 @@ func unknownFact(d *hcl.Diagnostic) string {
 	return d.Detail + " The attributes of prompt and principal are: " + strings.Join(known, ", ") + "."
 }
 
-// whenWalker reports what other expressions may contain and a when expression may not.
-type whenWalker struct {
+// whenChecker reports what other expressions may contain and a when expression may not.
+type whenChecker struct {
 	*hclread.Block
 
 	functions map[string]hclread.Function
 	programs  map[string]*hclread.Program
-	loops     int
 }
 
-// Enter is called for a node on the way down.
-func (w *whenWalker) Enter(node hclsyntax.Node) hcl.Diagnostics {
+func (w *whenChecker) check(node hclsyntax.Node) hcl.Diagnostics {
 	switch n := node.(type) {
-	case *hclsyntax.ForExpr:
-		if w.loops++; w.loops > 1 {
-			w.Error(n.Range(), "Nested for", "when must not have a for inside another one; use contains or a pattern.")
-		}
-	case *hclsyntax.TemplateExpr:
-		w.template(n)
 	case *hclsyntax.BinaryOpExpr:
 		switch n.Op {
 		case hclsyntax.OpAdd, hclsyntax.OpSubtract, hclsyntax.OpMultiply, hclsyntax.OpDivide, hclsyntax.OpModulo:
 			w.Error(n.Range(), "No arithmetic here", "when compares and does not calculate; rewrite it without the operator.")
-		}
-	case *hclsyntax.LiteralValueExpr:
-		if n.Val.Type() == cty.Number && n.Val.IsKnown() && !n.Val.IsNull() && isHuge(n.Val) {
-			w.Error(n.Range(), "Number out of range", "Write a smaller number.")
 		}
 	case *hclsyntax.FunctionCallExpr:
 		w.call(n)
@@ -150,30 +136,11 @@ func (w *whenWalker) Enter(node hclsyntax.Node) hcl.Diagnostics {
 	return nil
 }
 
-// Exit is called for a node on the way up.
-func (w *whenWalker) Exit(node hclsyntax.Node) hcl.Diagnostics {
-	if _, ok := node.(*hclsyntax.ForExpr); ok {
-		w.loops--
-	}
-	return nil
-}
-
-func (w *whenWalker) template(n *hclsyntax.TemplateExpr) {
-	switch {
-	case len(n.Parts) > 1 && w.loops > 0:
-		w.Error(n.Range(), "Template in a loop", "when may not build text inside a for; compare the parts of the text.")
-	case len(n.Parts) > maxParts:
-		w.Error(n.Range(), "Template too long", "Text in when may have at most %d parts.", maxParts)
-	}
-}
-
-// compile compiles a pattern that is written out. Others are compiled whenever the condition is evaluated, at its cost.
-func (w *whenWalker) compile(arg hclsyntax.Expression) {
+// compile compiles a pattern that is written out. Others are compiled whenever the condition is evaluated,
+// at its cost.
+func (w *whenChecker) compile(arg hclsyntax.Expression) {
 	v, diags := hclread.Evaluate(arg, nil, hclread.ConditionLimit(maxConditionSteps, nil))
 	if diags.HasErrors() || v.Type() != cty.String || !v.IsKnown() || v.IsNull() {
-		if w.loops > 0 { // how long it takes cannot be known before the loop runs
-			w.Error(arg.Range(), "Invalid pattern", "Inside a for, a pattern must be written out; use contains or startswith.")
-		}
 		return
 	}
 	program, err := hclread.Compile(v.AsString())
@@ -184,7 +151,7 @@ func (w *whenWalker) compile(arg hclsyntax.Expression) {
 	w.programs[v.AsString()] = program
 }
 
-func (w *whenWalker) call(n *hclsyntax.FunctionCallExpr) {
+func (w *whenChecker) call(n *hclsyntax.FunctionCallExpr) {
 	if _, ok := w.functions[n.Name]; ok {
 		if n.Name == "regex" && len(n.Args) > 0 {
 			w.compile(n.Args[0])
@@ -192,10 +159,10 @@ func (w *whenWalker) call(n *hclsyntax.FunctionCallExpr) {
 		return
 	}
 	known := slices.Sorted(maps.Keys(w.functions))
-	switch _, isElsewhere := w.Functions()[n.Name]; {
+	switch _, isForOthers := w.Functions()[n.Name]; {
 	case n.Name == "env" || n.Name == "file":
 		w.Error(n.Range(), "Not in when", "when decides from prompt and principal alone; %s is not available.", n.Name)
-	case isElsewhere:
+	case isForOthers:
 		w.Error(n.Range(), "Not in when", "%s is not available, since its result can be of any size; use one of: %s.", n.Name, strings.Join(known, ", "))
 	default:
 		w.Error(n.Range(), "Call to unknown function", "There is no function %q in when%s", n.Name, hclread.Suggest(n.Name, known))

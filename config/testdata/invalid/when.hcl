@@ -48,15 +48,20 @@ team "a" {
     to      = ["*"]
     when    = length(prompt.name, 1) == 1 # ERROR: Too many function arguments
   }
-  expose "10" {
-    prompts = ["u.*"]
-    to      = ["*"]
-    when    = [for a in prompt.arguments : [for b in prompt.arguments : a]] == [] # ERROR: Nested for
-  }
   expose "11" {
     prompts = ["u.*"]
     to      = ["*"]
-    when    = length(prompt.arguments) + 1 < 5 || prompt.title == "${1e999999}" # ERROR: No arithmetic here # ERROR: Number out of range
+    when    = length(prompt.arguments) + 1 < 5 || prompt.title == "" # ERROR: No arithmetic here
+  }
+  expose "huge" {
+    prompts = ["u.*"]
+    to      = ["*"]
+    when    = prompt.title == "${1e999999}" # ERROR: Too much to evaluate
+  }
+  expose "pattern in a loop" {
+    prompts = ["u.*"]
+    to      = ["*"]
+    when    = length([for a in prompt.arguments : a if can(regex(a.name, "x"))]) == 0 # ERROR: The pattern may be another one each time; write it out.
   }
   expose "12" {
     prompts = ["u.*"]
@@ -73,15 +78,5 @@ team "a" {
     prompts = ["u.*"]
     to      = ["*"]
     when    = can(regex(".{0,999}b.{0,999}b.{0,999}b.{0,999}b.{0,999}c", prompt.description)) || can(regex("(", prompt.name)) # ERROR: Invalid pattern; ".{0,999}b.{0,999}b.{0,999}b.{0,999}b.{0,999}c" compiles to more than 10000 instructions # ERROR: "(" is not a regular expression
-  }
-  expose "put together" {
-    prompts = ["u.*"]
-    to      = ["*"]
-    when    = length([for a in prompt.arguments : "${a.name} ${prompt.title}"]) == 0 # ERROR: Template in a loop
-  }
-  expose "long" {
-    prompts = ["u.*"]
-    to      = ["*"]
-    when    = "${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}" == "" # ERROR: Template too long; Text in when may have at most 16 parts
   }
 }

@@ -19,11 +19,7 @@ team "payments" {
   }
   hide "index" {
     prompts = ["billing.b*"]
-    when    = principal.groups[0] == "ops" || element(principal.groups, 0) != "dev" # WARNING: write "group:ops" # WARNING: write "group:dev"
-  }
-  hide "each" {
-    prompts = ["billing.b*"]
-    when    = length([for g in principal.groups : g if g == "ops" || g == "group:ops"]) > 0 # WARNING: write "group:ops"
+    when    = principal.groups[0] == "ops" # WARNING: write "group:ops"
   }
   hide "right" {
     prompts = ["billing.b*"]
