@@ -158,7 +158,7 @@ func TestEvaluate_TakesWhatTeamsWrite(t *testing.T) {
 }
 
 func TestEvaluate_NamesWhatReplacesAFunction(t *testing.T) {
-	library := newLibrary(false)
+	library := newLibrary()
 	for name, instead := range platformOnly {
 		b := box(t, "size = "+name+"()")
 		b.Confine()

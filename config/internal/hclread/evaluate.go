@@ -2,6 +2,7 @@ package hclread
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
@@ -49,7 +50,7 @@ func eval(b *Block, name string, want cty.Type) (v cty.Value, ok bool) {
 // eval reports what goes wrong without showing anything sensitive.
 func (s *scope) eval(expr hclsyntax.Expression, isSecret bool) (cty.Value, bool) {
 	s.unset = nil // env appends to it during the evaluation
-	v, diags := s.evaluate(expr, s.context(isSecret))
+	v, diags := s.evaluate(expr, s.context())
 	for _, d := range diags {
 		redacted := Redact(d, isSecret || usesSensitive(expr))
 		s.Report(explainVariable(redacted, s.byPath[expr.Range().Filename].file.Bytes))
@@ -131,14 +132,17 @@ func walkCalls(expr hclsyntax.Expression, visit func(*hclsyntax.FunctionCallExpr
 // detail goes too, unless it is known to contain names only.
 func Redact(d *hcl.Diagnostic, isSensitive bool) *hcl.Diagnostic {
 	redacted := &hcl.Diagnostic{Severity: d.Severity, Summary: d.Summary, Detail: d.Detail, Subject: d.Subject, Context: d.Context}
-	if call, ok := hcl.DiagnosticExtra[hclsyntax.FunctionCallDiagExtra](d); ok {
+	if call, ok := hcl.DiagnosticExtra[hclsyntax.FunctionCallDiagExtra](d); ok && call.FunctionCallError() != nil {
 		if p, ok := errors.AsType[*DiagnosticError](call.FunctionCallError()); ok {
 			redacted.Summary, redacted.Detail = p.Summary, p.Detail
-			return redacted
+		} else if isSensitive { // the error of a function often quotes an argument
+			redacted.Detail = fmt.Sprintf("Call to function %q failed: it does not accept one of its arguments, "+
+				"which is sensitive and not shown.", call.CalledFunctionName())
 		}
+		return redacted
 	}
 	switch d.Summary {
-	case "Call to unknown function", "Error in function call", "Not enough function arguments", "Too many function arguments",
+	case "Call to unknown function", "Not enough function arguments", "Too many function arguments",
 		"Variables not allowed", summaryBudget, summaryResult, summaryDepth, summaryGone:
 		return redacted
 	}

@@ -24,10 +24,9 @@ type mark string
 
 const sensitive mark = "sensitive"
 
-// newLibrary returns all functions except env and file. Those of a discreet library do not say why they fail, since their
-// arguments may be literal secrets.
-func newLibrary(isDiscreet bool) library {
-	functions := library{
+// newLibrary returns all functions except env and file.
+func newLibrary() library {
+	return library{
 		"base64decode": stringFunction(base64Decode),
 		"base64encode": stringFunction(base64Encode),
 		"chomp":        stdlib.ChompFunc,
@@ -81,55 +80,6 @@ func newLibrary(isDiscreet bool) library {
 		"values":       stdlib.ValuesFunc,
 		"zipmap":       stdlib.ZipmapFunc,
 	}
-	for name, f := range functions {
-		functions[name] = guard(f, isDiscreet)
-	}
-	return functions
-}
-
-// guard keeps sensitive values out of a function's errors, and all values if it is discreet.
-func guard(f Function, isDiscreet bool) Function {
-	spec := &function.Spec{
-		Description: f.Description(),
-		Type: func(args []cty.Value) (cty.Type, error) {
-			t, err := f.ReturnTypeForValues(args)
-			return t, conceal(err, args, isDiscreet)
-		},
-		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			v, err := f.Call(args)
-			return v, conceal(err, args, isDiscreet)
-		},
-	}
-	// The wrapper must not act on special values before f does: an unknown argument would make its result unknown, and a mark
-	// would be lost.
-	for _, p := range f.Params() {
-		spec.Params = append(spec.Params, passing(p))
-	}
-	if p := f.VarParam(); p != nil {
-		passed := passing(*p)
-		spec.VarParam = &passed
-	}
-	return function.New(spec)
-}
-
-// passing returns a parameter that passes all special values on to the guarded function.
-func passing(p function.Parameter) function.Parameter {
-	p.AllowNull, p.AllowUnknown, p.AllowDynamicType, p.AllowMarked = true, true, true, true
-	return p
-}
-
-// conceal replaces an error that may quote an argument. The error of a function often does.
-func conceal(err error, args []cty.Value, isDiscreet bool) error {
-	if err == nil {
-		return nil
-	}
-	for _, v := range args {
-		isDiscreet = isDiscreet || v.ContainsMarked()
-	}
-	if isDiscreet {
-		return errors.New("it does not accept one of its arguments, which is sensitive and not shown")
-	}
-	return err
 }
 
 // stringFunction makes a function of one string.

@@ -108,7 +108,7 @@ func RegexFunction(programs map[string]*Program) Function {
 		}
 		return programs[pattern.AsString()]
 	}
-	return guard(function.New(&function.Spec{
+	return function.New(&function.Spec{
 		Params: general.Params(),
 		Type: func(args []cty.Value) (cty.Type, error) {
 			if p := known(args[0]); p != nil {
@@ -122,7 +122,7 @@ func RegexFunction(programs map[string]*Program) Function {
 			}
 			return general.Call(args)
 		},
-	}), false)
+	})
 }
 
 // find returns the first match in the form that regex gives it: as a string without groups, else as a tuple of the groups or

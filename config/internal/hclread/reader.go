@@ -42,14 +42,13 @@ type Reader struct {
 	sources  []*source
 	byPath   map[string]*source
 
-	// discreet functions do not say why they fail: their arguments may be literal secrets.
-	functions, discreet library
-	names               map[string]hcl.Range // see Unique
-	registered          []Name               // see Unique
-	outside             int                  // see UsedOutside
-	sensitive           []string             // see Sensitive
-	guesses             map[guess]bool       // see Block.Lacks
-	valueFiles          map[string]bool      // see ValueFiles
+	functions  library
+	names      map[string]hcl.Range // see Unique
+	registered []Name               // see Unique
+	outside    int                  // see UsedOutside
+	sensitive  []string             // see Sensitive
+	guesses    map[guess]bool       // see Block.Lacks
+	valueFiles map[string]bool      // see ValueFiles
 }
 
 // New returns a Reader for files whose top level is described by schema.
@@ -72,7 +71,7 @@ func New(schema Schema, options Options) *Reader {
 	}
 	schema.collectNames(r.attributes.secret, r.attributes.shown) // before any file is read, so that no token of one escapes
 	if !options.NoFunctions {
-		r.functions, r.discreet = newLibrary(false), newLibrary(true)
+		r.functions = newLibrary()
 	}
 	return r
 }

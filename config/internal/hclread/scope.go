@@ -43,7 +43,7 @@ type scope struct {
 	// unset are the variables that the last evaluation found unset.
 	unset []string
 
-	plain, discreet *hcl.EvalContext // made at the first use, see context
+	functions *hcl.EvalContext // made at the first use, see context
 }
 
 func newScope(r *Reader, at hcl.Range) *scope {
@@ -55,24 +55,15 @@ func newScope(r *Reader, at hcl.Range) *scope {
 }
 
 // context returns the functions for an expression. There are no variables.
-func (s *scope) context(isSecret bool) *hcl.EvalContext {
-	if s.plain == nil {
-		s.plain, s.discreet = s.newContext(s.Reader.functions), s.newContext(s.Reader.discreet)
+func (s *scope) context() *hcl.EvalContext {
+	if s.functions == nil {
+		s.functions = &hcl.EvalContext{}
+		if !s.options.NoFunctions {
+			s.functions.Functions = maps.Clone(s.Reader.functions)
+			s.functions.Functions["env"], s.functions.Functions["file"] = s.envFunction(), s.fileFunction()
+		}
 	}
-	if isSecret {
-		return s.discreet
-	}
-	return s.plain
-}
-
-func (s *scope) newContext(functions library) *hcl.EvalContext {
-	if s.options.NoFunctions {
-		return &hcl.EvalContext{}
-	}
-	all := maps.Clone(functions)
-	all["env"] = s.envFunction()
-	all["file"] = s.fileFunction()
-	return &hcl.EvalContext{Functions: all}
+	return s.functions
 }
 
 // envFunction marks its result as sensitive, a default included: it is most likely a placeholder for a secret.
@@ -83,10 +74,10 @@ func (s *scope) envFunction() Function {
 		Type:     function.StaticReturnType(cty.String),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 			if args[0].IsMarked() {
-				return cty.NilVal, errors.New("the name of a variable may not come from env or file")
+				return cty.NilVal, &DiagnosticError{"Invalid use of env", "Write it out: the name of a variable may not come from env or file."}
 			}
 			if len(args) > 2 {
-				return cty.NilVal, errors.New("env takes a name and one default")
+				return cty.NilVal, &DiagnosticError{"Invalid use of env", `Write env("NAME", "…"): env takes a name and one default.`}
 			}
 			v, err := s.env(args[0].AsString(), args[1:])
 			return v.Mark(sensitive), err
@@ -187,7 +178,7 @@ func Inputs(b *Block, name string) (env, files []string) {
 	if attribute == nil {
 		return nil, nil
 	}
-	functions := maps.Clone(b.discreet)
+	functions := maps.Clone(b.functions)
 	functions["env"] = recording(func(name string) { env = append(env, name) })
 	functions["file"] = recording(func(path string) {
 		if actual, err := filepath.EvalSymlinks(b.ResolvePath(path)); err == nil {
