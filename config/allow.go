@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -25,17 +26,15 @@ type allowed struct {
 
 // grants is what an allow block lets one team's file use. A nil *grants allows everything.
 type grants struct {
-	team                        string
-	env, files, commands, hosts []Pattern
-	// prefixes are those of the names that the team's prompts may have; bare allows names without one. They take effect once
-	// some allow block grants prefixes.
-	prefixes      []Pattern
+	team string
+	// patterns are by attribute. Those of prefixes are for the names that the team's prompts may have, and
+	// bare allows names without one. They take effect once some allow block grants prefixes.
+	patterns      map[string][]Pattern
 	bare          bool
 	prefixesCount bool
-	// The ceilings of attributes of the team's upstreams.
-	maxMessage, maxPrompts, concurrency int
-	// maxFiles takes the place of the gateway's max_files; 0 where the block has none.
-	maxFiles int
+	// most are the ceilings of attributes of the team's upstreams, and max_files, which takes the place
+	// of the gateway's; 0 where the block has none.
+	most map[string]int
 
 	root     string // paths below it are compared relative to it
 	reserved reserved
@@ -83,36 +82,33 @@ func decodeAllow(b *hclread.Block, declared teamNames) *grants {
 		}
 	}
 	g := newGrants(team)
-	g.env = granted(b, "env", parsePattern)
-	g.files = granted(b, "files", parsePattern)
-	g.commands = granted(b, "commands", parsePattern)
-	g.hosts = granted(b, "hosts", func(s string) (Pattern, error) { return parsePattern(strings.ToLower(s)) })
-	g.prefixes = granted(b, "prefixes", func(s string) (Pattern, error) {
+	for _, name := range []string{"env", "files", "commands"} {
+		g.patterns[name] = granted(b, name, parsePattern)
+	}
+	g.patterns["hosts"] = granted(b, "hosts", func(s string) (Pattern, error) { return parsePattern(strings.ToLower(s)) })
+	g.patterns["prefixes"] = granted(b, "prefixes", func(s string) (Pattern, error) {
 		if s == "" {
 			g.bare = true
 			return Pattern{}, nil // which matches nothing
 		}
 		return parsePattern(s)
 	})
-	grantedCount(b, "max_message", &g.maxMessage)
-	grantedCount(b, "max_prompts", &g.maxPrompts)
-	grantedCount(b, "concurrency", &g.concurrency)
-	grantedCount(b, "max_files", &g.maxFiles)
+	for name := range g.most {
+		before, most := b.Reported(), g.most[name]
+		hclread.Int(b, name, maxCount, &most)
+		if b.Reported() > before {
+			most = maxCount // everything, like a list with a mistake
+		}
+		g.most[name] = most
+	}
 	return g
 }
 
 // newGrants grants nothing, with the ceilings of a team whose allow block raises none.
 func newGrants(team string) *grants {
-	return &grants{team: team, maxMessage: DefaultMaxMessage, maxPrompts: DefaultMaxPrompts, concurrency: DefaultConcurrency}
-}
-
-// grantedCount decodes a ceiling. Like [granted], it grants everything if there is a mistake.
-func grantedCount(b *hclread.Block, name string, dst *int) {
-	before := b.Reported()
-	hclread.Int(b, name, maxCount, dst)
-	if b.Reported() > before {
-		*dst = maxCount
-	}
+	return &grants{team: team, patterns: map[string][]Pattern{}, most: map[string]int{
+		"max_message": DefaultMaxMessage, "max_prompts": DefaultMaxPrompts, "concurrency": DefaultConcurrency, "max_files": 0,
+	}}
 }
 
 // granted decodes one list of an allow block. A list with a mistake grants everything for the rest of this Load, which fails
@@ -161,13 +157,11 @@ func (g *grants) same(other *grants) bool {
 	if g == nil || other == nil {
 		return g == other
 	}
-	patterns := func(a, b []Pattern) bool {
+	areSame := func(a, b []Pattern) bool {
 		return slices.EqualFunc(a, b, func(a, b Pattern) bool { return a.String() == b.String() })
 	}
 	return g.team == other.team && g.bare == other.bare && g.prefixesCount == other.prefixesCount &&
-		g.maxMessage == other.maxMessage && g.maxPrompts == other.maxPrompts && g.concurrency == other.concurrency && g.maxFiles == other.maxFiles &&
-		patterns(g.env, other.env) && patterns(g.files, other.files) && patterns(g.commands, other.commands) &&
-		patterns(g.hosts, other.hosts) && patterns(g.prefixes, other.prefixes)
+		maps.Equal(g.most, other.most) && maps.EqualFunc(g.patterns, other.patterns, areSame)
 }
 
 // AllowEnv implements [hclread.Access].
@@ -177,7 +171,7 @@ func (g *grants) AllowEnv(name string) error {
 		return nil
 	case g.reserved.env[name]: // before the grants, which do not help
 		return errReserved(fmt.Sprintf("The environment variable %q", name))
-	case !matchesAny(g.env, name):
+	case !matchesAny(g.patterns["env"], name):
 		return g.refusal("environment variable", fmt.Sprintf("%q", name), "env")
 	}
 	return nil
@@ -212,7 +206,7 @@ func (g *grants) AllowResolvedFile(path string, written hclread.Text) error {
 
 // allowCommand decides on the first element of command, as it is written.
 func (g *grants) allowCommand(command hclread.Text) error {
-	if g == nil || matchesAny(g.commands, command.Value) {
+	if g == nil || matchesAny(g.patterns["commands"], command.Value) {
 		return nil
 	}
 	return g.refusal("command", command.String(), "commands")
@@ -220,7 +214,7 @@ func (g *grants) allowCommand(command hclread.Text) error {
 
 // allowHost decides on a host in lower case. The error names the host only if its URL may be shown.
 func (g *grants) allowHost(host string, url hclread.Text) error {
-	if g == nil || matchesAny(g.hosts, host) {
+	if g == nil || matchesAny(g.patterns["hosts"], host) {
 		return nil
 	}
 	name := fmt.Sprintf("%q", host)
@@ -233,7 +227,7 @@ func (g *grants) allowHost(host string, url hclread.Text) error {
 // allowPrefix decides on the prefix of names, "" for names without one.
 func (g *grants) allowPrefix(prefix string) error {
 	switch {
-	case g == nil || !g.prefixesCount || prefix == "" && g.bare || prefix != "" && matchesAny(g.prefixes, prefix):
+	case g == nil || !g.prefixesCount || prefix == "" && g.bare || prefix != "" && matchesAny(g.patterns["prefixes"], prefix):
 		return nil
 	case prefix == "":
 		return &hclread.DiagnosticError{
@@ -247,21 +241,19 @@ func (g *grants) allowPrefix(prefix string) error {
 // decodeCounts decodes the attributes of an upstream that cost the gateway memory. Where allow blocks exist, one team must not be
 // able to take what all need.
 func (g *grants) decodeCounts(b *hclread.Block, u *Upstream) {
-	ceilings := grants{maxMessage: maxCount, maxPrompts: maxCount, concurrency: maxCount}
-	if g != nil {
-		ceilings = *g
-	}
-	g.decodeCount(b, "max_message", ceilings.maxMessage, &u.MaxMessage)
-	g.decodeCount(b, "max_prompts", ceilings.maxPrompts, &u.MaxPrompts)
-	g.decodeCount(b, "concurrency", ceilings.concurrency, &u.Concurrency)
-}
-
-func (g *grants) decodeCount(b *hclread.Block, name string, ceiling int, dst *int) {
-	*dst = min(*dst, ceiling) // the default, too, stays below a ceiling that was lowered
-	hclread.Int(b, name, maxCount, dst)
-	if *dst > ceiling {
-		b.Error(b.ValueRange(name), "Not allowed for this team", "Team %q may set %s to at most %d; the platform team can raise that with %s in allow %q.",
-			g.team, name, ceiling, name, g.team)
+	for name, dst := range map[string]*int{
+		"max_message": &u.MaxMessage, "max_prompts": &u.MaxPrompts, "concurrency": &u.Concurrency,
+	} {
+		ceiling := maxCount
+		if g != nil {
+			ceiling = g.most[name]
+		}
+		*dst = min(*dst, ceiling) // the default, too, stays below a ceiling that was lowered
+		hclread.Int(b, name, maxCount, dst)
+		if *dst > ceiling {
+			b.Error(b.ValueRange(name), "Not allowed for this team", "Team %q may set %s to at most %d; "+
+				"the platform team can raise that with %s in allow %q.", g.team, name, ceiling, name, g.team)
+		}
 	}
 }
 
@@ -300,9 +292,9 @@ func (g *grants) matchesFile(root, path string) bool {
 		return false
 	}
 	if relative, err := filepath.Rel(root, path); err == nil && filepath.IsLocal(relative) {
-		return matchesAny(g.files, withoutMounts(relative))
+		return matchesAny(g.patterns["files"], withoutMounts(relative))
 	}
-	return slices.ContainsFunc(g.files, func(p Pattern) bool {
+	return slices.ContainsFunc(g.patterns["files"], func(p Pattern) bool {
 		return filepath.IsAbs(p.String()) && p.Match(withoutMounts(path))
 	})
 }

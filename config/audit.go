@@ -39,9 +39,8 @@ func auditSchema() hclread.Schema {
 // decodeAudit decodes the audit block, of which there is none if it was not written.
 func decodeAudit(b *hclread.Block) Audit {
 	a := Audit{Arguments: AuditNames}
-	if b.Lacks("path") {
-		b.Error(b.Range(), "Missing path", "An audit log needs a file: set path, for example to \"/var/log/promptweir/audit.jsonl\", or to %q.", AuditToStdout)
-	}
+	b.Require("path", `An audit log needs a file: set path, for example to "/var/log/promptweir/audit.jsonl", or to %q.`,
+		AuditToStdout)
 	hclread.Set(b, "path", &a.Path, hclread.Checked(checkAuditPath))
 	hclread.Set(b, "arguments", &a.Arguments, hclread.OneOf(AuditNames, AuditHash, AuditValues))
 	hclread.Bool(b, "required", &a.Required)
@@ -93,9 +92,9 @@ type Admin struct {
 
 func adminSchema() hclread.Schema {
 	return hclread.Schema{
-		External:    []string{"listen"},
-		Secret:      []string{"token_sha256"},
-		Unsupported: []string{"tls"},
+		External: []string{"listen"},
+		Secret:   []string{"token_sha256"},
+		Foreign:  map[string]string{"tls": "The admin listener has no TLS of its own: remove it, and put a proxy in front."},
 	}
 }
 

@@ -65,9 +65,8 @@ func clusterSchema() hclread.Schema {
 // decodeCluster decodes the cluster block, of which there is none if it was not written.
 func decodeCluster(b *hclread.Block) Cluster {
 	var c Cluster
-	if b.Lacks("store") {
-		b.Error(b.Range(), "Missing store", `Replicas are one gateway by what they share: set store, for example to "redis://valkey.internal:6379/0".`)
-	}
+	b.Require("store", "Replicas are one gateway by what they share: set store, "+
+		`for example to "redis://valkey.internal:6379/0".`)
 	isSet := hclread.Set(b, "store", &c.Store, parseStore)
 	for _, inner := range b.Inner("tls") {
 		c.TLS = decodeTLS(inner)

@@ -186,7 +186,7 @@ func (d *decoder) config() *Config {
 		d.teams = append(d.teams, anyTeam)
 	}
 	cfg := d.settings()
-	d.names = namespace{separator: cfg.Gateway.Separator, owners: map[string]owner{}}
+	d.names = namespace{separator: cfg.Gateway.Separator, owners: map[string]claim{}}
 	d.listeners = newListeners(d.Reader, cfg)
 	for _, b := range d.Blocks("hide") {
 		cfg.Hides = append(cfg.Hides, decodeHide(b))

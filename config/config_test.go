@@ -317,41 +317,27 @@ func writeFile(t testing.TB, path, content string) {
 
 func newKey(bytes [32]byte) Key { return Key{bytes} }
 
-func TestAudit_WarnsWhereHashesDoNotLast(t *testing.T) {
-	const audit = "audit {\n  path = \"audit.jsonl\"\n  arguments = \"hash\"\n}\n"
-	keys := "gateway { cursor_keys = [base64encode(\"0123456789abcdef0123456789abcdef\")] }\n"
-	for text, want := range map[string]int{audit: 1, audit + keys: 0} {
-		cfg, diags := Load(filepath.Join(write(t, "x.hcl", text), "x.hcl"), options())
-		if got := diags.Warnings(); cfg == nil || len(got) != want {
-			t.Errorf("%s\n%v, warnings %q, want %d", text, diags.Err(), got, want)
-		}
-	}
-}
-
-func TestAudit_WarnsWhereAnybodyCanFillTheDisk(t *testing.T) {
-	const audit = "audit {\n  path = \"audit.jsonl\"\n  required = true\n}\n"
-	const anonymous = "auth {\n  anonymous = true\n}\n"
-	for text, want := range map[string]int{
-		audit: 0, audit + anonymous: 1, anonymous: 0, audit + anonymous + "gateway {\n limit {\n rate = 5\n }\n}\n": 0,
+func TestLoad_WarnsWhereBlocksDoNotFit(t *testing.T) {
+	const (
+		key       = "cursor_keys = [base64encode(\"0123456789abcdef0123456789abcdef\")]"
+		keys      = "gateway { " + key + " }\n"
+		hashes    = "audit {\n  path = \"audit.jsonl\"\n  arguments = \"hash\"\n}\n"
+		required  = "audit {\n  path = \"audit.jsonl\"\n  required = true\n}\n"
+		anonymous = "auth {\n  anonymous = true\n}\n"
+		cluster   = "cluster { store = \"redis://127.0.0.1\" }\n"
+	)
+	limit := func(limit string) string { return "gateway {\n" + key + "\n limit { " + limit + " }\n}\n" }
+	for text, want := range map[string]string{
+		hashes: "No cursor_keys", hashes + keys: "",
+		required: "", anonymous: "", required + anonymous: "No limit for anonymous callers",
+		required + anonymous + limit("rate = 5"):        "",
+		required + anonymous + limit("concurrency = 5"): "No limit for anonymous callers",
+		limit("concurrency = 4"):                        "", cluster + limit("concurrency = 5"): "", cluster + limit("rate = 1"): "",
+		cluster + limit("concurrency = 4"): "Small concurrency with replicas",
 	} {
-		cfg, diags := Load(filepath.Join(write(t, "x.hcl", text), "x.hcl"), options())
-		if got := diags.Warnings(); cfg == nil || len(got) != want {
-			t.Errorf("%s\n%v, warnings %q, want %d", text, diags.Err(), got, want)
-		}
-	}
-}
-
-func TestCluster_WarnsOfASmallConcurrency(t *testing.T) {
-	const keys = "cursor_keys = [base64encode(\"0123456789abcdef0123456789abcdef\")]\n"
-	const cluster = "cluster { store = \"redis://127.0.0.1\" }\n"
-	gateway := func(limit string) string { return "gateway {\n" + keys + " limit { " + limit + " }\n}\n" }
-	for text, want := range map[string]int{
-		gateway("concurrency = 4"): 0, cluster + gateway("concurrency = 5"): 0, cluster + gateway("rate = 1"): 0,
-		cluster + gateway("concurrency = 4"): 1,
-	} {
-		cfg, diags := Load(filepath.Join(write(t, "x.hcl", text), "x.hcl"), options())
-		if got := diags.Warnings(); cfg == nil || len(got) != want {
-			t.Errorf("%s\n%v, warnings %q, want %d", text, diags.Err(), got, want)
+		_, diags := Load(filepath.Join(write(t, "x.hcl", text), "x.hcl"), options())
+		if got := diags.Warnings(); diags.HasErrors() || len(got) > 1 || strings.Contains(strings.Join(got, ""), ": "+want+":") != (want != "") {
+			t.Errorf("%s\n%v, warnings %q, want %q", text, diags.Err(), got, want)
 		}
 	}
 }

@@ -115,29 +115,10 @@ func (d Diagnostics) All() []Diagnostic {
 }
 
 // Finding is something in a file that is no configuration.
-type Finding struct {
-	Path string
-	// Line is 0 for the whole file, and Source the line as it may be shown.
-	Line            int
-	Source          string
-	Summary, Detail string
-	// IsWarning says that it is no mistake.
-	IsWarning bool
-}
+type Finding = hclread.Finding
 
 // NewDiagnostics makes diagnostics of findings, in their order.
-func NewDiagnostics(findings []Finding) Diagnostics {
-	quotes := make([]hclread.Quote, len(findings))
-	for i, f := range findings {
-		quotes[i] = hclread.Quote{
-			Severity: hcl.DiagError, Summary: f.Summary, Detail: f.Detail, Path: f.Path, Line: f.Line, Source: f.Source,
-		}
-		if f.IsWarning {
-			quotes[i].Severity = hcl.DiagWarning
-		}
-	}
-	return Diagnostics{hclread.NewReport(quotes)}
-}
+func NewDiagnostics(findings []Finding) Diagnostics { return Diagnostics{hclread.NewReport(findings)} }
 
 // Suggest ends a sentence about a wrong name, with a question for the nearest of the known names if one is near, else with a
 // period.

@@ -47,12 +47,24 @@ func decodeEndpoint(b *hclread.Block, u *Upstream, r reach) {
 	case isFiles:
 		checkFiles(b)
 	case isRemote && !isLocal:
-		checkRemote(b)
+		refuse(b, "env", "command", "A server behind a url gets no environment; use headers.")
 	case isLocal && !isRemote:
-		checkLocal(b)
+		refuse(b, "headers", "url", "A child process gets no headers; use env.")
+		refuse(b, "tls", "url", "A child process is not reached over TLS; remove the block.")
+		refuse(b, "oauth", "url", "A child process gets no access tokens; give it what it needs in env.")
 	}
-	if b.Has("texts") && !isFiles {
-		b.Error(b.NameRange("texts"), "texts without files", "Only the texts of files are known beforehand; remove it.")
+	if !isFiles {
+		refuse(b, "texts", "files", "Only the texts of files are known beforehand; remove it.")
+	}
+}
+
+// refuse reports an attribute, or blocks, that have no effect without another attribute.
+func refuse(b *hclread.Block, name, without, detail string) {
+	if b.Has(name) {
+		b.Error(b.NameRange(name), name+" without "+without, "%s", detail)
+	}
+	for _, inner := range b.Inner(name) {
+		b.Error(inner.Range(), name+" without "+without, "%s", detail)
 	}
 }
 
@@ -68,26 +80,6 @@ func checkOneWay(b *hclread.Block) {
 	}
 	for _, further := range ways[1:] {
 		b.Error(b.ValueRange(further), "Two ways to reach one upstream", "%s and %s are mutually exclusive; remove one.", ways[0], further)
-	}
-}
-
-// checkRemote reports what only an upstream with a command can have.
-func checkRemote(b *hclread.Block) {
-	if b.Has("env") {
-		b.Error(b.NameRange("env"), "env without command", "A server behind a url gets no environment; use headers.")
-	}
-}
-
-// checkLocal reports what only an upstream with a url can have.
-func checkLocal(b *hclread.Block) {
-	if b.Has("headers") {
-		b.Error(b.NameRange("headers"), "headers without url", "A child process gets no headers; use env.")
-	}
-	for _, inner := range b.Inner("tls") {
-		b.Error(inner.Range(), "tls without url", "A child process is not reached over TLS; remove the block.")
-	}
-	for _, inner := range b.Inner("oauth") {
-		b.Error(inner.Range(), "oauth without url", "A child process gets no access tokens; give it what it needs in env.")
 	}
 }
 

@@ -55,32 +55,23 @@ func (f *Files) text(path string) hclread.Text {
 
 // decodeFiles decodes files and texts.
 func decodeFiles(b *hclread.Block, u *Upstream, r reach) {
-	before := b.Reported()
 	u.Files = &Files{Folder: b.ResolvePath(""), Root: b.ResolvePath(""), grants: r.grants}
 	if r.grants != nil {
 		u.Files.Root = r.root
 	}
 	hclread.Bool(b, "texts", &u.Texts)
-	u.Files.Patterns = hclread.List(b, "files", parsePathPattern)
-	switch {
-	case len(u.Files.Patterns) > maxPathPatterns:
+	u.Files.Patterns = hclread.NonEmptyList(b, "files", parsePathPattern,
+		`There is no pattern in it; write one like "prompts/**/*.md".`)
+	if len(u.Files.Patterns) > maxPathPatterns {
 		b.Error(b.ValueRange("files"), "Invalid files", "An upstream has at most %d patterns; use wildcards.", maxPathPatterns)
-	case len(u.Files.Patterns) == 0 && b.Reported() == before:
-		b.Error(b.ValueRange("files"), "Invalid files", `There is no pattern in it; write one like "prompts/**/*.md".`)
 	}
 }
 
 // checkFiles reports what only an upstream with a server can have.
 func checkFiles(b *hclread.Block) {
-	schema := upstreamSchema()
-	for _, name := range schema.Attributes() {
-		if b.Has(name) && !slices.Contains([]string{"files", "texts", "prefix", "max_prompts", "url", "urls", "command"}, name) {
-			b.Error(b.NameRange(name), name+" without a server", "Prompts from files need no server, so that %s has no effect; remove it.", name)
-		}
-	}
-	for _, inner := range schema.Blocks {
-		for _, at := range b.Inner(inner.Type) {
-			b.Error(at.Range(), inner.Type+" without a server", "Prompts from files need no server, so that the block has no effect; remove it.")
+	for _, name := range upstreamSchema().Names() {
+		if !slices.Contains([]string{"files", "texts", "prefix", "max_prompts", "url", "urls", "command"}, name) {
+			refuse(b, name, "a server", "Prompts from files need no server, so that "+name+" has no effect; remove it.")
 		}
 	}
 }
@@ -98,7 +89,7 @@ func completeFiles(r *hclread.Reader, cfg *Config) {
 			}
 			files.reserved, files.Max = reserved, cfg.Gateway.MaxFiles
 			if files.grants != nil {
-				files.Max = cmp.Or(files.grants.maxFiles, files.Max)
+				files.Max = cmp.Or(files.grants.most["max_files"], files.Max)
 			}
 		}
 	}

@@ -200,7 +200,7 @@ func checkFolder(s string) error {
 // parseKey reads a cursor key. Its error does not quote the key.
 func parseKey(s string) (Key, error) {
 	b, err := hclread.DecodeBase64(s)
-	if err != nil || len(b) != len(Key{}.bytes) {
+	if err != nil || len(b) != len(Key{}.value) {
 		return Key{}, errors.New("is not base64 of 32 bytes; make one with: openssl rand -base64 32")
 	}
 	key := Key{[32]byte(b)}

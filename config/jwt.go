@@ -58,24 +58,19 @@ func decodeJWT(b *hclread.Block, ids *identities) JWT {
 	j := JWT{
 		Name: b.Label(), Place: placeOf(b.Range()), SubjectClaim: DefaultSubjectClaim, GroupsClaim: DefaultGroupsClaim, Leeway: DefaultLeeway,
 	}
-	if b.Lacks("issuer") {
-		b.Error(b.Range(), "Missing issuer", "A jwt block needs the issuer of its tokens: set issuer to the value of their iss claim, even if jwks_url is set.")
-	}
-	if b.Lacks("audience") {
-		b.Error(b.Range(), "Missing audience", "A token that was made for another service must not be accepted: set audience to the value that the issuer puts into the aud claim of tokens for this gateway, usually its public_url with its path.")
-	}
+	b.Require("issuer", "A jwt block needs the issuer of its tokens: set issuer to the value of their iss claim, "+
+		"even if jwks_url is set.")
+	b.Require("audience", "A token that was made for another service must not be accepted: set audience to the value "+
+		"that the issuer puts into the aud claim of tokens for this gateway, usually its public_url with its path.")
 	hclread.Set(b, "issuer", &j.Issuer, parseIssuer)
 	hclread.Set(b, "jwks_url", &j.JWKSURL, parseProvider)
 	hclread.Set(b, "audience", &j.Audience, hclread.Checked(checkAudience))
 	hclread.Set(b, "subject_claim", &j.SubjectClaim, hclread.Checked(checkClaim))
 	hclread.Set(b, "groups_claim", &j.GroupsClaim, hclread.Checked(checkClaim))
-	before := b.Reported()
-	j.Algorithms = hclread.List(b, "algorithms", parseAlgorithm)
-	switch {
-	case !b.Has("algorithms"):
-		j.Algorithms = asymmetricAlgorithms()
-	case len(j.Algorithms) == 0 && b.Reported() == before:
-		b.Error(b.ValueRange("algorithms"), "Empty algorithms", "No token could be accepted; list the algorithms that the issuer signs with, or leave the attribute out to accept all safe ones.")
+	j.Algorithms = asymmetricAlgorithms()
+	if b.Has("algorithms") {
+		j.Algorithms = hclread.NonEmptyList(b, "algorithms", parseAlgorithm, "No token could be accepted; "+
+			"list the algorithms that the issuer signs with, or leave the attribute out to accept all safe ones.")
 	}
 	hclread.Set(b, "leeway", &j.Leeway, parseLeeway)
 	j.Scopes = hclread.List(b, "scopes", hclread.Checked(checkScope))

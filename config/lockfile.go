@@ -113,9 +113,7 @@ func parseLock(path string, content []byte) (Lock, hclread.Report) {
 // decodeLocked decodes one approved definition.
 func decodeLocked(b *hclread.Block) LockedPrompt {
 	for _, name := range []string{"upstream", "sha256", "definition"} {
-		if b.Lacks(name) {
-			b.Error(b.Range(), "Missing "+name, "A prompt in a lock file needs it; write the file again with: promptweir lock")
-		}
+		b.Require(name, "A prompt in a lock file needs it; write the file again with: promptweir lock")
 	}
 	p := LockedPrompt{Name: b.Label()}
 	hclread.Set(b, "upstream", &p.Upstream, hclread.AnyText)

@@ -23,9 +23,9 @@ const (
 
 // namespace knows which team owns which exposed names: a prefix belongs to the first team that uses it.
 type namespace struct {
-	separator string // empty if it is wrong: then prefixes cannot be checked
-	owners    map[string]owner
-	claims    []claim // all that were made, in order
+	separator string           // empty if it is wrong: then prefixes cannot be checked
+	owners    map[string]claim // the first for each prefix
+	claims    []claim          // all that were made, in order
 }
 
 // claim is a team's use of a prefix.
@@ -34,23 +34,20 @@ type claim struct {
 	at           hcl.Range
 }
 
-// owner is the first use of a prefix.
-type owner struct {
-	team  string
-	at    hcl.Range
-	place Place
+// owner returns who owns the longest prefix of a name; the empty prefix owns all that no other does.
+func (n namespace) owner(name string) (claim, bool) {
+	o, isOwned := n.owners[n.longestPrefix(name)]
+	return o, isOwned
 }
 
-// owner returns who owns the longest prefix of a name.
-func (n namespace) owner(name string) (owner, bool) {
-	best, isOwned := n.owners[""] // the empty prefix owns all that no other does
-	longest := -1
-	for prefix, o := range n.owners {
-		if prefix != "" && strings.HasPrefix(name, prefix+n.separator) && len(prefix) > longest {
-			best, isOwned, longest = o, true, len(prefix)
+// longestPrefix returns the longest prefix that a name has; empty if it has none.
+func (n namespace) longestPrefix(name string) (longest string) {
+	for prefix := range n.owners {
+		if strings.HasPrefix(name, prefix+n.separator) && len(prefix) > len(longest) {
+			longest = prefix
 		}
 	}
-	return best, isOwned
+	return longest
 }
 
 // decodePrefix decodes the prefix of an upstream and claims it for the team.
@@ -78,12 +75,7 @@ func (n *namespace) decodePrefix(b *hclread.Block, u *Upstream, g *grants) {
 
 // prefixOf returns the prefix of a name that a prompt block gives: that of an upstream, else what stands before the separator.
 func (n namespace) prefixOf(name string) string {
-	longest := ""
-	for prefix := range n.owners {
-		if prefix != "" && strings.HasPrefix(name, prefix+n.separator) && len(prefix) > len(longest) {
-			longest = prefix
-		}
-	}
+	longest := n.longestPrefix(name)
 	if before, _, found := strings.Cut(name, n.separator); longest == "" && found {
 		return before
 	}
@@ -95,11 +87,11 @@ func (n *namespace) claim(r *hclread.Reader, c claim) {
 	n.claims = append(n.claims, c)
 	first, isOwned := n.owners[c.prefix]
 	if !isOwned {
-		n.owners[c.prefix] = owner{c.team, c.at, placeOf(c.at)}
+		n.owners[c.prefix] = c
 		return
 	}
 	if first.team != c.team {
-		r.Error(c.at, summaryPrefixTaken, "%q is a prefix of team %q (%s); set prefix to something else.", c.prefix, first.team, first.place)
+		r.Error(c.at, summaryPrefixTaken, "%q is a prefix of team %q (%s); set prefix to something else.", c.prefix, first.team, placeOf(first.at))
 	}
 }
 
@@ -110,7 +102,7 @@ func (n namespace) checkLookalikes(r *hclread.Reader) {
 		if !reported[prefix] {
 			reported[prefix] = true
 			r.Error(n.owners[prefix].at, summaryLookalike, "People cannot tell %+q from %+q, a prefix of team %q (%s); set prefix to something else.",
-				prefix, other, n.owners[other].team, n.owners[other].place)
+				prefix, other, n.owners[other].team, placeOf(n.owners[other].at))
 		}
 	}
 	for _, prefix := range slices.Sorted(maps.Keys(n.owners)) {

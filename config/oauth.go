@@ -57,8 +57,8 @@ func decodeOAuth(b *hclread.Block, u *Upstream, r reach) *OAuth {
 
 func checkOAuthAttributes(b *hclread.Block) {
 	for _, name := range []string{"token_url", "client_id", "client_secret"} {
-		if b.Lacks(name) && (name != "client_secret" || b.Lacks("private_key_file")) {
-			b.Error(b.Range(), "Missing "+name, "A block %q needs token_url, client_id, and either client_secret or private_key_file; set %s.", b.Type(), name)
+		if name != "client_secret" || b.Lacks("private_key_file") {
+			b.Require(name, `A block "oauth" needs token_url, client_id, and either client_secret or private_key_file; set %s.`, name)
 		}
 	}
 	if b.Has("client_secret") && b.Has("private_key_file") {

@@ -136,7 +136,7 @@ func (all overrides) check(r *hclread.Reader, names namespace, a allowed) {
 		case !isOwned:
 			r.Error(o.labelAt, "No such prompt", "%q does not begin with the prefix of any upstream; write the name as clients see it, like \"billing.review\".", prompt)
 		case owner.team != o.team:
-			r.Error(o.labelAt, "Prompt of another team", "%q has a prefix of team %q (%s); a team can change its own prompts only.", prompt, owner.team, owner.place)
+			r.Error(o.labelAt, "Prompt of another team", "%q has a prefix of team %q (%s); a team can change its own prompts only.", prompt, owner.team, placeOf(owner.at))
 		}
 		if name != "" {
 			if err, ok := errors.AsType[*hclread.DiagnosticError](a.team(o.team).allowPrefix(names.prefixOf(name))); ok {
@@ -146,11 +146,11 @@ func (all overrides) check(r *hclread.Reader, names namespace, a allowed) {
 		}
 		if others := names.lookalikes(shapes, name, o.team); len(others) > 0 {
 			r.Error(o.nameAt, "Name looks like another team's", "People cannot tell the beginning of %+q from %+q, a prefix of team %q (%s); choose another name.",
-				name, others[0], names.owners[others[0]].team, names.owners[others[0]].place)
+				name, others[0], names.owners[others[0]].team, placeOf(names.owners[others[0]].at))
 			continue
 		}
 		if owner, isOwned := names.owner(name); name != "" && isOwned && owner.team != o.team {
-			r.Warning(o.nameAt, "Name in another team's prefix", "%q has a prefix of team %q (%s), so the prompt will be left out; choose another name.", name, owner.team, owner.place)
+			r.Warning(o.nameAt, "Name in another team's prefix", "%q has a prefix of team %q (%s), so the prompt will be left out; choose another name.", name, owner.team, placeOf(owner.at))
 		}
 	}
 }

@@ -226,11 +226,17 @@ func TestReadme_HasTheDefaultOfEveryAttribute(t *testing.T) {
 	dir := write(t, "x.hcl", defaultsOf, "client.crt", secretFile(t, "client.crt").Reveal(), "client.key", secretFile(t, "client.key").Reveal())
 	d := newDecoder(filepath.Join(dir, "x.hcl"), options())
 	cfg := d.config()
-	team := cfg.Teams[0]
+	team, most := cfg.Teams[0], d.allowed.grants["a"].most
+	allow := struct {
+		Env, Files, Commands, Hosts, Prefixes         []Pattern
+		MaxMessage, MaxPrompts, Concurrency, MaxFiles int
+	}{
+		MaxMessage: most["max_message"], MaxPrompts: most["max_prompts"], Concurrency: most["concurrency"], MaxFiles: most["max_files"],
+	}
 	blocks := map[string][]any{
 		"gateway": {cfg.Gateway}, "`tls` in `gateway`": {*cfg.Gateway.TLS, ServerTLS{}}, "admin": {cfg.Admin}, "audit": {*cfg.Audit}, "cluster": {*cfg.Cluster}, "auth": {*cfg.Auth},
 		"token": {cfg.Auth.Tokens[0]}, "jwt": {JWT{SubjectClaim: DefaultSubjectClaim, GroupsClaim: DefaultGroupsClaim, Leeway: DefaultLeeway}},
-		"hide": {team.Hides[0]}, "allow": {*d.allowed.grants["a"]}, "team": {team},
+		"hide": {team.Hides[0]}, "allow": {allow}, "team": {team},
 		"upstream": {team.Upstreams[0]}, "breaker": {team.Upstreams[0].Breaker}, "retry": {team.Upstreams[0]},
 		"`tls` in `upstream` or `cluster`": {*team.Upstreams[0].TLS, *team.Upstreams[1].TLS}, "oauth": {*team.Upstreams[0].OAuth},
 		"expose": {team.Exposes[0]}, "prompt": {team.Overrides[0], team.Overrides[1]},

@@ -60,8 +60,10 @@ func decodeScreens(outer *hclread.Block) (screens []Screen) {
 
 func decodeScreen(b *hclread.Block) Screen {
 	s := Screen{Label: b.Label(), Action: ScreenReject, Place: placeOf(b.Range())}
-	s.Content = screenList(b, "content", hclread.OneOf("text", "image", "audio", "resource", "resource_link"))
-	s.Patterns = screenList(b, "patterns", func(pattern string) (*regexp.Regexp, error) { return parseForbidden(b, pattern) })
+	const ambiguous = "An empty list could mean everything or nothing; list what is meant, or remove it."
+	isForbidden := func(pattern string) (*regexp.Regexp, error) { return parseForbidden(b, pattern) }
+	s.Content = hclread.NonEmptyList(b, "content", hclread.OneOf("text", "image", "audio", "resource", "resource_link"), ambiguous)
+	s.Patterns = hclread.NonEmptyList(b, "patterns", isForbidden, ambiguous)
 	hclread.Int(b, "max_size", maxCount, &s.MaxSize)
 	hclread.Bool(b, "invisible", &s.Invisible)
 	hclread.Bool(b, "wellformed", &s.WellFormed)
@@ -73,16 +75,6 @@ func decodeScreen(b *hclread.Block) Screen {
 		b.Error(b.ValueRange("action"), "Cannot be stripped", "strip removes characters from texts and cannot make content fit; move content, max_size and wellformed to a screen block of their own.")
 	}
 	return s
-}
-
-// screenList decodes a list that must not be empty: whether that means everything or nothing is anyone's guess.
-func screenList[T any](b *hclread.Block, name string, parse func(string) (T, error)) []T {
-	before := b.Reported()
-	values := hclread.List(b, name, parse)
-	if len(values) == 0 && b.Has(name) && b.Reported() == before {
-		b.Error(b.ValueRange(name), "Invalid "+name, "An empty list could mean everything or nothing; list what is meant, or remove it.")
-	}
-	return values
 }
 
 // parseForbidden compiles a pattern of texts that must not be there.

@@ -56,9 +56,7 @@ func decodeToken(b *hclread.Block, ids *identities) Token {
 			b.Error(b.LabelRange(), "Invalid token label", "%q %s.", t.Subject, err)
 		}
 	}
-	if b.Lacks("sha256") {
-		b.Error(b.Range(), "Missing sha256", "Set sha256 to the hash of the token: %s prints it.", hashToken)
-	}
+	b.Require("sha256", "Set sha256 to the hash of the token: %s prints it.", hashToken)
 	if hclread.Set(b, "sha256", &t.SHA256, parseHash) {
 		ids.addToken(b, t)
 	}

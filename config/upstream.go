@@ -245,7 +245,9 @@ func decodeUpstream(b *hclread.Block, team string, names *namespace, r reach) Up
 		hclread.Set(inner, "cooldown", &u.Breaker.Cooldown, parseDuration)
 	}
 	for _, inner := range b.Inner("retry") {
-		decodeRetry(inner, &u)
+		inner.Require("attempts", `A block "retry" without attempts has no effect; `+
+			"write attempts = 3 to try a call three times in all.")
+		hclread.Int(inner, "attempts", maxAttempts, &u.Attempts)
 	}
 	return u
 }
@@ -258,14 +260,6 @@ func decodeWhenDown(b *hclread.Block, u *Upstream) {
 		b.Error(b.NameRange("grace"), "grace without hide",
 			"The prompts are kept for as long as the upstream is down; set when_down = %q or remove grace.", WhenDownHide)
 	}
-}
-
-// decodeRetry decodes the retry block, whose one attribute is required.
-func decodeRetry(b *hclread.Block, u *Upstream) {
-	if b.Lacks("attempts") {
-		b.Error(b.Range(), "Missing attempts", "A block %q without attempts has no effect; write attempts = 3 to try a call three times in all.", b.Type())
-	}
-	hclread.Int(b, "attempts", maxAttempts, &u.Attempts)
 }
 
 // parseDuration reads a duration that is more than zero.

@@ -149,6 +149,16 @@ func RequiredList[T any](b *Block, name string, parse func(string) (T, error)) [
 	return values
 }
 
+// NonEmptyList is [List] for an attribute that may be absent, but not empty: the detail says why.
+func NonEmptyList[T any](b *Block, name string, parse func(string) (T, error), detail string) []T {
+	before := b.Reported()
+	values := List(b, name, parse)
+	if len(values) == 0 && b.Has(name) && b.Reported() == before {
+		b.Error(b.ValueRange(name), "Invalid "+name, "%s", detail)
+	}
+	return values
+}
+
 // Texts returns the elements of a list of strings, each with its own place if the list is written out.
 func (b *Block) Texts(name string) []Text {
 	v, ok := eval(b, name, cty.List(cty.String))
@@ -183,7 +193,7 @@ func SecretMap(b *Block, name string, keys Keys, check func(key, value string) e
 	if !ok {
 		return nil
 	}
-	places := checkWrittenKeys(b, name, keys)
+	written := checkWrittenKeys(b, name, keys)
 	if v.IsMarked() { // a mark on the map, as jsondecode(file("…")) leaves it, covers its keys
 		b.Error(b.ValueRange(name), "Sensitive "+name, "The names in %s are logged; write them out and take only the values from env or file.", name)
 		return nil
@@ -192,13 +202,9 @@ func SecretMap(b *Block, name string, keys Keys, check func(key, value string) e
 		return nil
 	}
 	entries := v.AsValueMap()
-	checkComputedKeys(b, name, keys, slices.Sorted(maps.Keys(entries)), places)
 	values := map[string]string{}
-	for key, e := range entries {
-		at, ok := places[key]
-		if !ok {
-			at = b.ValueRange(name)
-		}
+	for _, key := range slices.Sorted(maps.Keys(entries)) {
+		e, at := entries[key], written.add(b, name, key, b.ValueRange(name))
 		if e.IsNull() {
 			b.Error(at, "Invalid "+name, "%q is null; remove it or give it a value.", key)
 			continue
@@ -227,43 +233,40 @@ func Object(b *Block, name string) map[string]cty.Value {
 	return v.AsValueMap()
 }
 
-// checkWrittenKeys returns where the keys of a map stand that is written out, and reports those that stand twice; HCL alone
-// would silently take the last one.
-func checkWrittenKeys(b *Block, name string, keys Keys) map[string]hcl.Range {
-	object, ok := b.hcl.Body.Attributes[name].Expr.(*hclsyntax.ObjectConsExpr)
-	if !ok {
-		return nil
-	}
-	places, seen := map[string]hcl.Range{}, map[string]bool{}
-	for _, item := range object.Items {
-		k, diags := item.KeyExpr.Value(nil)
-		if diags.HasErrors() || k.Type() != cty.String || !k.IsKnown() || k.IsNull() {
-			continue
-		}
-		key, at := k.AsString(), hcl.RangeBetween(item.KeyExpr.Range(), item.ValueExpr.Range())
-		if seen[keys(key)] {
-			b.Error(at, "Duplicate name in "+name, "%q is already in the map; remove one of the two.", key)
-		}
-		places[key], seen[keys(key)] = at, true
-	}
-	return places
+// keyPlaces knows where the keys of a map stand.
+type keyPlaces struct {
+	keys   Keys
+	places map[string]hcl.Range
+	seen   map[string]string // keys as they are written, by what is the same for the same ones
 }
 
-// checkComputedKeys reports keys of the finished map that only differ in case, as merge() gives them if one map has
-// Authorization and the other authorization. The keys at places are written out and were checked.
-func checkComputedKeys(b *Block, name string, keys Keys, all []string, places map[string]hcl.Range) {
-	seen := map[string]string{}
-	for key := range places {
-		seen[keys(key)] = key
+// add returns where a key stands, and reports one that is the same as another: HCL alone would silently take
+// the last one, and merge() takes both if one map has Authorization and the other authorization.
+func (k keyPlaces) add(b *Block, name, key string, at hcl.Range) hcl.Range {
+	if place, isKnown := k.places[key]; isKnown && at == b.ValueRange(name) {
+		return place
 	}
-	for _, key := range all {
-		if _, isWritten := places[key]; isWritten {
-			continue
-		}
-		if first, ok := seen[keys(key)]; ok {
-			b.Error(b.ValueRange(name), "Duplicate name in "+name, "%q is already in the map, as %q; remove one of the two.", key, first)
-			continue
-		}
-		seen[keys(key)] = key
+	if first, ok := k.seen[k.keys(key)]; ok {
+		b.Error(at, "Duplicate name in "+name, "%q is already in the map, as %q; remove one of the two.", key, first)
+	} else {
+		k.seen[k.keys(key)] = key
 	}
+	k.places[key] = at
+	return at
+}
+
+// checkWrittenKeys adds the keys of a map that is written out.
+func checkWrittenKeys(b *Block, name string, keys Keys) keyPlaces {
+	written := keyPlaces{keys, map[string]hcl.Range{}, map[string]string{}}
+	object, ok := b.hcl.Body.Attributes[name].Expr.(*hclsyntax.ObjectConsExpr)
+	if !ok {
+		return written
+	}
+	for _, item := range object.Items {
+		k, diags := item.KeyExpr.Value(nil)
+		if !diags.HasErrors() && k.Type() == cty.String && k.IsKnown() && !k.IsNull() {
+			written.add(b, name, k.AsString(), hcl.RangeBetween(item.KeyExpr.Range(), item.ValueExpr.Range()))
+		}
+	}
+	return written
 }

@@ -69,6 +69,13 @@ func (b *Block) Has(name string) bool { return b.hcl.Body.Attributes[name] != ni
 // after Check.
 func (b *Block) Lacks(name string) bool { return !b.Has(name) && !b.guesses[guess{b.hcl, name}] }
 
+// Require reports an attribute that is absent; the detail says how to set it.
+func (b *Block) Require(name, detail string, args ...any) {
+	if b.Lacks(name) {
+		b.Error(b.Range(), "Missing "+name, detail, args...)
+	}
+}
+
 // HasBlock reports whether the block contains one of these types, right or wrong.
 func (b *Block) HasBlock(types ...string) bool {
 	return slices.ContainsFunc(b.hcl.Body.Blocks, func(inner *hclsyntax.Block) bool { return slices.Contains(types, inner.Type) })

@@ -17,9 +17,8 @@ func testSchema() Schema {
 		{Type: "team", Labelled: true},
 		{Type: "box", Schema: Schema{
 			Plain: []string{"name", "size", "words"}, External: []string{"path"}, Secret: []string{"token", "env"},
-			Blocks:      []BlockSchema{{Type: "lid", Schema: Schema{Plain: []string{"colour"}}}},
-			Unsupported: []string{"lock"},
-			Elsewhere:   map[string]string{"label": "a team block"},
+			Blocks:    []BlockSchema{{Type: "lid", Schema: Schema{Plain: []string{"colour"}}}},
+			Elsewhere: map[string]string{"label": "a team block"},
 		}},
 	}}
 }

@@ -241,27 +241,30 @@ func (r *Reader) SoundFiles() []File {
 	return files
 }
 
-// Quote is a diagnostic about a line of a file that no Reader has read, and that line.
-type Quote struct {
-	Severity        hcl.DiagnosticSeverity
-	Summary, Detail string
-	Path            string
-	Line            int // 0 for the whole file
+// Finding is something in a file that no Reader has read.
+type Finding struct {
+	Path string
+	// Line is 0 for the whole file, and Source the line as it may be shown.
+	Line            int
 	Source          string
+	Summary, Detail string
+	// IsWarning says that it is no mistake.
+	IsWarning bool
 }
 
-// maxQuotedLine is the last line that a report of quotes shows: hcl's writer wants all lines before it, too.
+// maxQuotedLine is the last line of findings that a report shows: hcl's writer wants all lines before
+// it, too.
 const maxQuotedLine = 10_000
 
-// NewReport returns a report of diagnostics in their order.
-func NewReport(quotes []Quote) Report {
+// NewReport returns a report of findings in their order.
+func NewReport(findings []Finding) Report {
 	lines := map[string]map[int]string{}
-	for _, q := range quotes {
-		if lines[q.Path] == nil {
-			lines[q.Path] = map[int]string{}
+	for _, f := range findings {
+		if lines[f.Path] == nil {
+			lines[f.Path] = map[int]string{}
 		}
-		if q.Line <= maxQuotedLine {
-			lines[q.Path][q.Line] = q.Source
+		if f.Line <= maxQuotedLine {
+			lines[f.Path][f.Line] = f.Source
 		}
 	}
 	r := Report{sources: map[string]*source{}}
@@ -270,18 +273,21 @@ func NewReport(quotes []Quote) Report {
 		r.sources[path] = &source{path: path}
 		r.sources[path].file, starts[path] = sparseFile(known)
 	}
-	for _, q := range quotes {
-		d := &hcl.Diagnostic{Severity: q.Severity, Summary: q.Summary, Detail: q.Detail}
-		switch begin, isQuoted := starts[q.Path][q.Line]; {
+	for _, f := range findings {
+		d := &hcl.Diagnostic{Severity: hcl.DiagError, Summary: f.Summary, Detail: f.Detail}
+		if f.IsWarning {
+			d.Severity = hcl.DiagWarning
+		}
+		switch begin, isQuoted := starts[f.Path][f.Line]; {
 		case isQuoted:
 			d.Subject = &hcl.Range{
-				Filename: q.Path, Start: hcl.Pos{Line: q.Line, Column: 1, Byte: begin},
-				End: hcl.Pos{Line: q.Line, Column: len(q.Source) + 1, Byte: begin + len(q.Source)},
+				Filename: f.Path, Start: hcl.Pos{Line: f.Line, Column: 1, Byte: begin},
+				End: hcl.Pos{Line: f.Line, Column: len(f.Source) + 1, Byte: begin + len(f.Source)},
 			}
-		case q.Line > 0:
-			d.Detail = fmt.Sprintf("%s:%d: %s", q.Path, q.Line, q.Detail)
-		case q.Path != "":
-			d.Detail = q.Path + ": " + q.Detail
+		case f.Line > 0:
+			d.Detail = fmt.Sprintf("%s:%d: %s", f.Path, f.Line, f.Detail)
+		case f.Path != "":
+			d.Detail = f.Path + ": " + f.Detail
 		}
 		r.Diagnostics = append(r.Diagnostics, d)
 	}

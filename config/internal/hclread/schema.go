@@ -19,8 +19,6 @@ type Schema struct {
 	// Secret values are sensitive even if they are written out, and their names are masked in every block.
 	Secret []string
 	Blocks []BlockSchema
-	// Unsupported names are planned and have no effect yet: they are refused rather than ignored.
-	Unsupported []string
 	// Elsewhere maps names that belong in other blocks to those blocks.
 	Elsewhere map[string]string
 	// Foreign maps names that people bring along from the configurations of other programs to what they are to do instead, a
@@ -51,8 +49,8 @@ func (s Schema) hasAttribute(name string) bool {
 func (s Schema) isPlain(attribute string) bool  { return slices.Contains(s.Plain, attribute) }
 func (s Schema) isSecret(attribute string) bool { return slices.Contains(s.Secret, attribute) }
 
-// names returns all that may stand in the block.
-func (s Schema) names() []string {
+// Names returns those of all attributes and blocks that may stand in the block.
+func (s Schema) Names() []string {
 	names := s.Attributes()
 	for _, b := range s.Blocks {
 		names = append(names, b.Type)
@@ -105,7 +103,7 @@ func (c checker) block(b *hclsyntax.Block, s Schema) {
 // guess notes what was most likely meant by a name in a block. Comparing names takes long, and most are right.
 func (c checker) guess(b *hclsyntax.Block, name string, s Schema) {
 	if !s.has(name) {
-		name = nearest(name, s.names())
+		name = nearest(name, s.Names())
 	}
 	c.guesses[guess{b, name}] = true
 }
@@ -125,11 +123,8 @@ func (c checker) attributes(attributes hclsyntax.Attributes, s Schema, prefix st
 // mayShow reports whether the value of an attribute that does not exist is certainly not a secret under a misspelt name: the
 // nearest name is one whose value may be shown, and the value does not look like a secret.
 func (c checker) mayShow(a *hclsyntax.Attribute, s Schema) bool {
-	meant := nearest(a.Name, s.names())
-	if slices.Contains(s.Unsupported, a.Name) || !s.hasAttribute(meant) {
-		return false
-	}
-	if c.Reader.attributes.secret[meant] || takesKey(meant) {
+	meant := nearest(a.Name, s.Names())
+	if !s.hasAttribute(meant) || c.Reader.attributes.secret[meant] || takesKey(meant) {
 		return false
 	}
 	value := string(a.Expr.Range().SliceBytes(c.byPath[a.SrcRange.Filename].file.Bytes))
@@ -169,8 +164,6 @@ func (c checker) blocks(blocks hclsyntax.Blocks, s Schema, prefix string) {
 func (c checker) misplaced(at hcl.Range, name, kind, prefix string, s Schema) {
 	_, isBlock := s.block(name)
 	switch {
-	case slices.Contains(s.Unsupported, name):
-		c.Error(at, prefix+name+" is not supported yet", "It would have no effect in this version; remove it.")
 	case s.Elsewhere[name] != "":
 		c.Error(at, "Misplaced "+kind, "%s belongs in %s; move it there.", name, s.Elsewhere[name])
 	case s.Foreign[name] != "":
@@ -180,7 +173,7 @@ func (c checker) misplaced(at hcl.Range, name, kind, prefix string, s Schema) {
 	case isBlock:
 		c.Error(at, "Unexpected attribute", "%s is a block: write %s { … } without an equals sign.", name, name)
 	default:
-		c.Error(at, "Unknown "+kind, "%s%s does not exist%s", prefix, name, Suggest(name, s.names()))
+		c.Error(at, "Unknown "+kind, "%s%s does not exist%s", prefix, name, Suggest(name, s.Names()))
 	}
 }
 

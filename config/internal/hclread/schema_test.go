@@ -13,7 +13,6 @@ func TestCheck_SaysWhyANameIsWrong(t *testing.T) {
 		"name {}":                           `Unexpected block; name is an attribute`,
 		`lid "x" {}`:                        `Unexpected label; Write lid { … } without a label.`,
 		"lid {}\nlid {}":                    `Duplicate block; There is already a block "lid" at x.hcl:2; merge the two.`,
-		"lock = 1":                          `box.lock is not supported yet`,
 		"label {}":                          `Misplaced block; label belongs in a team block; move it there.`,
 		"lid { color = 1 }":                 `Unknown attribute; lid.color does not exist. Did you mean "colour"?`,
 		"lid {\n}\n}\nteam {":               `One label needed; Write team "NAME" { … }.`,

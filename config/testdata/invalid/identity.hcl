@@ -37,7 +37,7 @@ auth {
     as            = "a/b"                # ERROR: Invalid as; "a/b" cannot go in front of a subject
   }
   jwt "bare" {                           # ERROR: Missing issuer # ERROR: Missing audience; A token that was made for another service must not be accepted # ERROR: Missing as
-    algorithms = []                      # ERROR: Empty algorithms
+    algorithms = []                      # ERROR: No token could be accepted
     hmac_key   = "hunter2"               # ERROR: Unknown attribute
   }
   jwt "query" {

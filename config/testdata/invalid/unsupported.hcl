@@ -1,5 +1,5 @@
 admin {
-  tls {}                                 # ERROR: admin.tls is not supported yet
+  tls {}                                 # ERROR: admin.tls does not exist. The admin listener has no TLS of its own
 }
 team "a" {
   upstream "u" {

@@ -1,0 +1,215 @@
+package hclread
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/hashicorp/hcl/v2"
+)
+
+// folder reads what is below a folder, in the order of the names, following links to what lies beneath
+// the folder that was named.
+func (f *finder) folder(path string) {
+	if _, isFirst := f.first(path); !isFirst {
+		return
+	}
+	f.options.OnRead(path)
+	entries, err := readFolder(path)
+	if err != nil {
+		f.unreadable(path, err)
+		return
+	}
+	name := f.InFolder(path)
+	f.count(name, entries)
+	for _, e := range entries {
+		if f.isLeftOut(name) {
+			return
+		}
+		// ..data and its versions in a ConfigMap start with a dot, too: the links beside them are read.
+		if !strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(e.Name(), "_") {
+			f.entry(filepath.Join(path, e.Name()), e)
+		}
+	}
+}
+
+// readFolder returns the entries of a folder by name, or as many as are too many.
+func readFolder(path string) ([]fs.DirEntry, error) {
+	// Without O_NONBLOCK, a pipe that has taken the place of the folder would block.
+	folder, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+	entries, err := folder.ReadDir(maxEntries + 1)
+	if errors.Is(err, io.EOF) { // an empty folder
+		err = nil
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, err
+}
+
+// count adds the entries of a folder to those of the folders around it, and leaves folders out until
+// what is read is within the bound.
+func (f *finder) count(folder string, entries []fs.DirEntry) {
+	n := len(entries)
+	for _, e := range entries {
+		if isConfig(e.Name()) {
+			n += fileEntries - 1
+		}
+	}
+	f.entries["."] += n
+	for ; folder != "."; folder = path.Dir(folder) {
+		f.entries[folder] += n
+	}
+	for f.kept() > maxEntries {
+		f.leaveOut(f.fullest())
+	}
+}
+
+// kept counts the entries that are not left out.
+func (f *finder) kept() int {
+	n := f.entries["."]
+	for folder := range f.leftOut {
+		n -= f.entries[folder]
+	}
+	return n
+}
+
+// fullest returns the deepest folder that has a quarter of all entries so far, those that are left out
+// included. So a team that fills many folders loses the one around them before long, but four teams
+// must do so before the folder of all teams is left out.
+func (f *finder) fullest() string {
+	fullest := "."
+	for {
+		next := ""
+		for folder, n := range f.entries {
+			isFuller := n > f.entries[next] || n == f.entries[next] && folder > next
+			if folder != "." && path.Dir(folder) == fullest && !f.leftOut[folder] && n >= f.entries["."]/4 && isFuller {
+				next = folder
+			}
+		}
+		if next == "" {
+			return fullest
+		}
+		fullest = next
+	}
+}
+
+func (f *finder) leaveOut(folder string) {
+	if folder == "." {
+		f.Unplaced("Too many files", "There are more than %d files and folders in %s, or more than %d .hcl files; "+
+			"put several blocks into one file, and keep other files elsewhere.", maxEntries, f.root, MaxFiles)
+	} else {
+		path := filepath.Join(f.root, filepath.FromSlash(folder))
+		f.refuse(path, "Too many files", "%s has more files and folders than the %d in all, or .hcl files than the %d, "+
+			"that are read, so nothing in it is; put several blocks into one file, and keep other files elsewhere.",
+			path, maxEntries, MaxFiles)
+	}
+	// Those inside it are left out with it.
+	maps.DeleteFunc(f.leftOut, func(other string, _ bool) bool { return isIn(other, folder) })
+	f.leftOut[folder] = true
+	f.found = slices.DeleteFunc(f.found, func(file found) bool { return isIn(f.InFolder(file.path), folder) })
+}
+
+func (f *finder) isLeftOut(folder string) bool {
+	for other := range f.leftOut {
+		if isIn(folder, other) {
+			return true
+		}
+	}
+	return false
+}
+
+// isIn reports whether one path with slashes is another one, or beneath it.
+func isIn(path, folder string) bool {
+	return path == folder || folder == "." || strings.HasPrefix(path, folder+"/")
+}
+
+func (f *finder) entry(path string, entry fs.DirEntry) {
+	isConfig := isConfig(path)
+	if text, ok := f.options.Texts[f.InFolder(path)]; ok {
+		if isConfig {
+			f.standIn(path, text)
+		}
+		f.standInBeneath(path)
+		return
+	}
+	if !isConfig && !entry.IsDir() && entry.Type()&fs.ModeSymlink == 0 {
+		return
+	}
+	info, err := os.Stat(path) // follows the link
+	switch {
+	case err != nil && isConfig:
+		f.unreadable(path, err)
+	case err != nil:
+		// A dangling link without .hcl at its end would not have been read anyway.
+	case info.IsDir():
+		f.folder(path)
+	case isConfig && !info.Mode().IsRegular(): // reading a pipe would block
+		f.refuse(path, "Cannot read the configuration", "%s is not a regular file.", path)
+	case isConfig:
+		f.file(path)
+	}
+}
+
+// standInBeneath reads the texts in place of what is in a folder, which is not read itself.
+func (f *finder) standInBeneath(folder string) {
+	for _, name := range slices.Sorted(maps.Keys(f.options.Texts)) {
+		if strings.HasPrefix(name, f.InFolder(folder)+"/") && isConfig(name) {
+			f.standIn(filepath.Join(f.root, filepath.FromSlash(name)), f.options.Texts[name])
+		}
+	}
+}
+
+// standIn reads a text in place of a file, under whichever name it is met first.
+func (f *finder) standIn(path, text string) {
+	f.options.OnRead(path)
+	if actual, err := filepath.EvalSymlinks(path); err == nil {
+		if f.seen[actual] {
+			return
+		}
+		f.seen[actual] = true
+	}
+	f.found = append(f.found, found{path, []byte(text)})
+}
+
+// first returns the real path of a file or folder that has not been read yet, under this or another name, and that lies
+// beneath the folder that was named.
+func (f *finder) first(path string) (actual string, ok bool) {
+	actual, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		f.unreadable(path, err)
+		return "", false
+	}
+	if !isBeneath(f.actual, actual) {
+		d := &hcl.Diagnostic{
+			Severity: hcl.DiagError, Summary: "Link out of the folder",
+			Detail: fmt.Sprintf("%s is a link to something outside of %s, which is not read; put a copy in its place.", path, f.root),
+			Extra:  inFile(path),
+		}
+		if !strings.HasSuffix(path, ".hcl") { // a folder, of secrets perhaps
+			d.Severity = hcl.DiagWarning
+		}
+		f.Report(d)
+		return "", false
+	}
+	if f.seen[actual] { // a second name of the same file would make every block in it a duplicate
+		return "", false
+	}
+	f.seen[actual] = true
+	return actual, true
+}
+
+func isBeneath(root, path string) bool {
+	relative, err := filepath.Rel(root, path)
+	return err == nil && filepath.IsLocal(relative)
+}
