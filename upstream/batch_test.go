@@ -42,7 +42,6 @@ func TestBatch_IsReadInItsRevisionOnly(t *testing.T) {
 				peer.Prompts("p", "q")
 				text := test.batch(r.Message.ID)
 				if test.framing == "SSE" {
-					w.Header().Set("Content-Type", wire.ContentSSE)
 					upstreamtest.Event(w, strings.ReplaceAll(text, "\n", ""))
 					return
 				}

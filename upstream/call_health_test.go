@@ -134,9 +134,7 @@ func TestCallHealth_OnlyGetsCount(t *testing.T) {
 				t.Fatal("a completion succeeded")
 			}
 		}
-		if problem := c.State().Problem; problem != nil {
-			t.Errorf("after ten completions: %+v", problem)
-		}
+		wantWell(t, c, "after ten completions")
 	})
 }
 
@@ -196,9 +194,7 @@ func TestCallHealth_LastsWhileSessionsAreLost(t *testing.T) {
 		}
 		p.Result(wire.PromptsGet, `{"messages":[]}`)
 		mustGet(t, c, "p")
-		if problem := c.State().Problem; problem != nil {
-			t.Errorf("after a get that succeeded: %+v", problem)
-		}
+		wantWell(t, c, "after a get that succeeded")
 	})
 }
 

@@ -125,8 +125,7 @@ func TestConnector_ConnectsToServerThatStartsLate(t *testing.T) {
 	t.Parallel()
 	server := upstreamtest.Serve(t, http.NotFoundHandler())
 	server.Down()
-	c := start(t, upstreamtest.HTTP("late", server.URL), upstream.Options{})
-	upstreamtest.Eventually(t, "a first try", func() bool { return c.State().Tried })
+	c := startTried(t, upstreamtest.HTTP("late", server.URL))
 	if state := c.State(); state.Listed || state.Connected || state.Problem.Reason != upstream.Unreachable {
 		t.Errorf("State() = %+v, problem %+v", state, state.Problem)
 	}

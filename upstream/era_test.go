@@ -123,9 +123,7 @@ func TestEra_OrdinaryRefusalKeepsSession(t *testing.T) {
 			if answer, ok := errors.AsType[*wire.Error](err); !ok || answer.Code != int64(code) {
 				t.Errorf("%s: get = %v, want %d", name, err, code)
 			}
-			if n := len(peer.Seen(wire.Initialize)); n != handshakes {
-				t.Errorf("%s, %d: %d handshakes more", name, code, n-handshakes)
-			}
+			wantSeen(t, peer, wire.Initialize, handshakes)
 		}
 	}
 }

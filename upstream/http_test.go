@@ -52,8 +52,7 @@ func TestProbe_DecidesTheEraOverHTTP(t *testing.T) {
 			} else {
 				peer.Error(wire.Discover, test.status, test.err)
 			}
-			c := start(t, upstreamtest.HTTP("probed", upstreamtest.Serve(t, peer).URL), upstream.Options{})
-			upstreamtest.Eventually(t, "a first try", func() bool { return c.State().Tried })
+			c := startTried(t, upstreamtest.HTTP("probed", upstreamtest.Serve(t, peer).URL))
 			state := c.State()
 			if revision, ok := test.want.(string); ok {
 				if state.Revision != revision || !state.Listed {

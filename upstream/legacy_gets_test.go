@@ -269,7 +269,6 @@ func TestLegacyGets_OnlyWhereTheServerCannotAsk(t *testing.T) {
 			r.Error(w, http.StatusOK, strings.Replace(refusal, `"code":0`, `"code":-32602`, 1))
 		}},
 		"the client was told something": {modern: func(w http.ResponseWriter, r *upstreamtest.Request) {
-			w.Header().Set("Content-Type", wire.ContentSSE)
 			upstreamtest.Event(w, fmt.Sprintf(progress, r.Params.Object("_meta").Get(wire.MetaProgressToken)))
 			upstreamtest.Event(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":%s}`, r.Message.ID, refusal))
 		}},
@@ -360,7 +359,6 @@ func TestLegacyGets_ErrorAfterAskingIsTheAnswer(t *testing.T) {
 		})
 		onGet(p, func(w http.ResponseWriter, r *upstreamtest.Request) { r.Error(w, http.StatusOK, refusal) },
 			func(w http.ResponseWriter, r *upstreamtest.Request) {
-				w.Header().Set("Content-Type", wire.ContentSSE)
 				upstreamtest.Event(w, rootsRequest)
 				<-replied
 				upstreamtest.Event(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":7,"message":"no"}}`, r.Message.ID))

@@ -193,6 +193,23 @@ func startLogged(t *testing.T, u config.Upstream) (*upstream.Connector, *lockedB
 	return start(t, u, upstream.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}), &log
 }
 
+// startTried is start, until the connector has tried to list the prompts.
+func startTried(t *testing.T, u config.Upstream) *upstream.Connector {
+	t.Helper()
+	c := start(t, u, upstream.Options{})
+	upstreamtest.Eventually(t, "a first try", func() bool { return c.State().Tried })
+	return c
+}
+
+// waitForBoth waits until two replicas have listed their prompts.
+func waitForBoth(t *testing.T, c *upstream.Connector) {
+	t.Helper()
+	upstreamtest.Eventually(t, "both replicas", func() bool {
+		endpoints := c.State().Endpoints
+		return endpoints[0].Listed && endpoints[1].Listed
+	})
+}
+
 // inBubble runs a connector to a peer in memory, in a synctest bubble.
 func inBubble(
 	t *testing.T, peer func(t testing.TB) *upstreamtest.Peer, u config.Upstream,
@@ -306,6 +323,14 @@ func mustGet(t *testing.T, c *upstream.Connector, name string) {
 	t.Helper()
 	if _, err := get(t.Context(), c, name); err != nil {
 		t.Errorf("get(%s) = %v", name, err)
+	}
+}
+
+// wantWell checks that a connector has no problem.
+func wantWell(t *testing.T, c *upstream.Connector, when string) {
+	t.Helper()
+	if problem := c.State().Problem; problem != nil {
+		t.Errorf("%s: %+v", when, problem)
 	}
 }
 

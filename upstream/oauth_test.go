@@ -112,6 +112,13 @@ func (a *authorization) requests() int {
 	return len(a.forms)
 }
 
+func (a *authorization) wantRequests(t *testing.T, want int) {
+	t.Helper()
+	if n := a.requests(); n != want {
+		t.Errorf("%d requests for tokens, want %d", n, want)
+	}
+}
+
 // withOAuth returns an upstream that gets its tokens at address.
 func withOAuth(u config.Upstream, address string) config.Upstream {
 	u.OAuth = &config.OAuth{
@@ -128,9 +135,7 @@ func TestOAuth_SharesTokenAmongReplicas(t *testing.T) {
 	one, two := upstreamtest.Serve(t, a), upstreamtest.Serve(t, a)
 	c := start(t, withOAuth(upstreamtest.HTTP("guarded", one.URL, two.URL), one.URL), upstream.Options{})
 	waitForNames(t, c, "a b c")
-	upstreamtest.Eventually(t, "both replicas are connected", func() bool {
-		return c.State().Endpoints[0].Connected && c.State().Endpoints[1].Connected
-	})
+	waitForBoth(t, c)
 	for range 10 {
 		if result, err := get(t.Context(), c, "b"); err != nil || !strings.Contains(result, "b: wéirs") {
 			t.Fatalf("get: %s, %v", result, err)
@@ -180,9 +185,7 @@ func TestOAuth_RenewsTokenBeforeItExpires(t *testing.T) {
 		want := func(requests int) {
 			t.Helper()
 			mustGet(t, c, "p")
-			if n := a.requests(); n != requests {
-				t.Errorf("%d requests for tokens, want %d", n, requests)
-			}
+			a.wantRequests(t, requests)
 		}
 		want(1)
 		time.Sleep(3569 * time.Second)
@@ -203,9 +206,7 @@ func TestOAuth_RenewsTokenBeforeItExpires(t *testing.T) {
 		for range 10 {
 			wantFailure(t, c, "p", upstream.Denied)
 		}
-		if n := a.requests(); n != asked+1 {
-			t.Errorf("%d requests for tokens at once where there are none", n-asked)
-		}
+		a.wantRequests(t, asked+1)
 
 		// A short-lived token is used all the same.
 		a.change(func() { a.answer, a.life = nil, 4 })
@@ -227,9 +228,7 @@ func TestOAuth_ReplacesRefusedTokenOnce(t *testing.T) {
 			gets.Go(func() { mustGet(t, c, "p") })
 		}
 		gets.Wait()
-		if n := a.requests(); n != 2 {
-			t.Errorf("%d requests for tokens, want 2", n)
-		}
+		a.wantRequests(t, 2)
 		for _, r := range p.Seen(wire.PromptsGet) {
 			if name, _ := r.Params.Text("name"); name != "p" || r.Params.Get("arguments") == nil {
 				t.Errorf("a request that was made again came as %s", r.Body)
@@ -242,9 +241,7 @@ func TestOAuth_ReplacesRefusedTokenOnce(t *testing.T) {
 		for range 10 {
 			wantFailure(t, c, "p", upstream.Denied)
 		}
-		if n := a.requests(); n != 3 {
-			t.Errorf("%d requests for tokens, want 3", n)
-		}
+		a.wantRequests(t, 3)
 		if !c.State().Connected {
 			t.Error("a server that refuses is taken for one that is gone")
 		}
@@ -253,9 +250,7 @@ func TestOAuth_ReplacesRefusedTokenOnce(t *testing.T) {
 		a.change(func() { clear(a.valid) })
 		time.Sleep(11 * time.Second)
 		mustGet(t, c, "p")
-		if n := a.requests(); n != 4 {
-			t.Errorf("%d requests for tokens, want 4", n)
-		}
+		a.wantRequests(t, 4)
 	})
 }
 
@@ -271,9 +266,8 @@ func TestOAuth_DoesNotRepeatWithSameToken(t *testing.T) {
 		for range 5 {
 			wantFailure(t, c, "p", upstream.Denied)
 		}
-		if n := a.requests(); n != 2 || len(p.Seen(wire.PromptsGet)) != 0 {
-			t.Errorf("%d requests for tokens, want 2", n)
-		}
+		a.wantRequests(t, 2)
+		wantSeen(t, p, wire.PromptsGet, 0)
 	})
 }
 
@@ -386,8 +380,7 @@ func TestOAuth_TokenEndpointDownIsUnreachable(t *testing.T) {
 	})
 
 	never := withOAuth(upstreamtest.HTTP("guarded", server.URL), "http://127.0.0.1:1")
-	c = start(t, never, upstream.Options{})
-	upstreamtest.Eventually(t, "a first try", func() bool { return c.State().Tried })
+	c = startTried(t, never)
 	if problem := c.State().Problem; problem == nil || problem.Reason != upstream.Unreachable {
 		t.Errorf("the problem is %+v, want %s", problem, upstream.Unreachable)
 	}
@@ -424,7 +417,5 @@ func TestOAuth_WorksForSingleSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	session.Close()
-	if n := a.requests(); n != 1 {
-		t.Errorf("%d requests for tokens, want 1", n)
-	}
+	a.wantRequests(t, 1)
 }

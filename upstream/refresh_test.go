@@ -161,7 +161,6 @@ func TestRefresh_FollowsChangeReportedDuringCall(t *testing.T) {
 		time.Sleep(time.Minute)
 		p.Prompts("new")
 		p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
-			w.Header().Set("Content-Type", wire.ContentSSE)
 			upstreamtest.Event(w, `{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}`)
 			upstreamtest.Event(w, string(wire.AppendResult(nil, r.Message.ID, []byte(`{"messages":[]}`))))
 		})
@@ -459,7 +458,6 @@ func TestRefresh_HandsOnListWithInvalidDefinition(t *testing.T) {
 		for name, answer := range map[string]func(w http.ResponseWriter, r *upstreamtest.Request){
 			"JSON": func(w http.ResponseWriter, r *upstreamtest.Request) { r.Result(w, fmt.Sprintf(list, bad)) },
 			"stream": func(w http.ResponseWriter, r *upstreamtest.Request) {
-				w.Header().Set("Content-Type", wire.ContentSSE)
 				upstreamtest.Event(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":`+list+`}`, r.Message.ID, bad))
 			},
 			"HTTP+SSE": nil,

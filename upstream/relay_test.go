@@ -69,7 +69,6 @@ func TestRelay_PausesTimeoutDuringReply(t *testing.T) {
 			answered := make(chan struct{})
 			p.Handle("", func(http.ResponseWriter, *upstreamtest.Request) { close(answered) })
 			p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
-				w.Header().Set("Content-Type", wire.ContentSSE)
 				upstreamtest.Event(w, rootsRequest)
 				<-answered
 				select {
@@ -98,7 +97,6 @@ func TestRelay_LendsSlotDuringReply(t *testing.T) {
 	u.Concurrency = 1
 	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
-			w.Header().Set("Content-Type", wire.ContentSSE)
 			upstreamtest.Event(w, rootsRequest)
 			<-r.Context().Done()
 		})
@@ -128,7 +126,6 @@ func TestRelay_KeepsARetiredConnectorDuringReply(t *testing.T) {
 		answered := make(chan struct{})
 		p.Handle("", func(http.ResponseWriter, *upstreamtest.Request) { close(answered) })
 		p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
-			w.Header().Set("Content-Type", wire.ContentSSE)
 			upstreamtest.Event(w, rootsRequest)
 			<-answered
 			time.Sleep(time.Second)

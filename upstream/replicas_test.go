@@ -199,11 +199,9 @@ func TestReplicas_AreNotAskedAfterAnAnswer(t *testing.T) {
 			fmt.Fprint(w, `{"jsonrpc":`)
 		},
 		"progress": func(w http.ResponseWriter, _ *upstreamtest.Request) {
-			w.Header().Set("Content-Type", wire.ContentSSE)
 			upstreamtest.Event(w, `{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`)
 		},
 		"progress, then silence": func(w http.ResponseWriter, r *upstreamtest.Request) {
-			w.Header().Set("Content-Type", wire.ContentSSE)
 			upstreamtest.Event(w, `{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`)
 			<-r.Context().Done()
 		},

@@ -70,8 +70,7 @@ func TestSSE_IsTriedLast(t *testing.T) {
 				sse.ServeHTTP(w, r)
 			})).URL, false)
 			u.Protocol = test.protocol
-			c := start(t, u, upstream.Options{})
-			upstreamtest.Eventually(t, "a first try", func() bool { return c.State().Tried })
+			c := startTried(t, u)
 			asked := len(old.Seen(http.MethodGet)) > 0
 			if test.want == "" {
 				waitForNames(t, c, "p")

@@ -174,10 +174,7 @@ func TestTLS_VerifiesBothSides(t *testing.T) {
 		u := upstreamtest.HTTP("secured", url, ours.serveTLS(tls.VersionTLS12))
 		u.TLS = block(ours, ours, "mcp.example")
 		c := start(t, u, upstream.Options{})
-		upstreamtest.Eventually(t, "both", func() bool {
-			state := c.State()
-			return state.Endpoints[0].Connected && state.Endpoints[1].Connected
-		})
+		waitForBoth(t, c)
 		mustGet(t, c, "p")
 		mustGet(t, c, "p")
 	})

@@ -188,6 +188,7 @@ func (p *Peer) stream(w http.ResponseWriter, r *http.Request, said chan string, 
 
 // Event writes one event of a stream.
 func Event(w http.ResponseWriter, data string) {
+	w.Header().Set("Content-Type", wire.ContentSSE)
 	fmt.Fprintf(w, "data: %s\n\n", data)
 	w.(http.Flusher).Flush()
 }
