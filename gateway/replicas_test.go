@@ -3,6 +3,7 @@
 package gateway_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -260,7 +261,7 @@ func TestReply_FindsItsRequestAtAnotherReplica(t *testing.T) {
 
 // A client whose user has answered is told where the answer is lost, and can send it again.
 func TestReply_IsRefusedWhereTheReplicaThatAskedCannotBeReached(t *testing.T) {
-	store, p := clustertest.Start(t), gatewaytest.NewRequestingPeer(t, gatewaytest.FormElicitation)
+	store, p := clustertest.Start(t), gatewaytest.NewRequestingPeer(t, gatewaytest.RootsRequest)
 	replicas := serveReplicas(t, store, 2, "gateway { %CLUSTER% }\n"+gatewaytest.Team("a", "", "", p.Peer))
 	awaitHearing(t, store, 2)
 	type asked struct {
@@ -270,9 +271,13 @@ func TestReply_IsRefusedWhereTheReplicaThatAskedCannotBeReached(t *testing.T) {
 	}
 	var all []asked
 	for revision, format := range map[string]string{"2025-06-18": "%s", "2025-03-26": "[%s]"} { // which has batches
-		c := replicas[0].LegacyWith(revision, "", `{"elicitation":{}}`)
+		c := replicas[0].LegacyWith(revision, "", `{"roots":{}}`)
 		stream := c.GetStream("7", gatewaytest.GetParams("up.ask"))
-		reply := `{"jsonrpc":"2.0","id":` + stream.WantElicitation(revision) + `,"result":{"action":"accept","content":{"name":"ann"}}}`
+		var request struct{ ID json.RawMessage }
+		if err := json.Unmarshal([]byte(stream.Next().Data), &request); err != nil {
+			t.Fatal(err)
+		}
+		reply := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"roots":[{"uri":"file:///ann"}]}}`, request.ID)
 		all = append(all, asked{c, stream, fmt.Sprintf(format, reply)})
 	}
 	store.Kill()
