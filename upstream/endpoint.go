@@ -135,9 +135,13 @@ func (e *endpoint) connect(ctx context.Context) (listed bool, err error) {
 
 	// Whichever of them finds the session broken ends the others.
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return l.watch(ctx, session) })
-	group.Go(func() error { return l.run(ctx, session) })
-	group.Go(func() error { return e.checkHealth(ctx, session, l) })
+	for _, run := range []func() error{
+		func() error { return l.watch(ctx, session) },
+		func() error { return l.run(ctx, session) },
+		func() error { return e.checkHealth(ctx, session, l) },
+	} {
+		group.Go(func() error { return client.Guard(run) })
+	}
 	err = group.Wait()
 	return l.listed, err
 }
@@ -148,9 +152,12 @@ func (e *endpoint) open(ctx context.Context, opts client.SessionOptions) (sessio
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err = e.notReachedStill(ctx); err == nil {
-			session, err = e.dialer.Connect(ctx, opts)
-		}
+		err = client.Guard(func() (err error) {
+			if err = e.notReachedStill(ctx); err == nil {
+				session, err = e.dialer.Connect(ctx, opts)
+			}
+			return err
+		})
 	}()
 	<-done
 	return session, err
@@ -225,7 +232,9 @@ func (e *endpoint) check(ctx context.Context, session *client.Session, l *lister
 	ctx, cancel := context.WithTimeout(ctx, max(e.upstream.Timeout, timeout))
 	defer cancel()
 	begun, answer := time.Now(), make(chan error, 1)
-	go func() { answer <- session.CheckHealth(ctx, timeout, suspect) }()
+	go func() {
+		answer <- client.Guard(func() error { return session.CheckHealth(ctx, timeout, suspect) })
+	}()
 	late := time.NewTimer(timeout)
 	defer late.Stop()
 	var err error

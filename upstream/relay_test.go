@@ -92,6 +92,28 @@ func TestRelay_PausesTimeoutDuringReply(t *testing.T) {
 	}
 }
 
+// A panic in relaying a server request is for the server to hear of, and ends neither the call nor the process.
+func TestRelay_PanicRefusesOneServerRequest(t *testing.T) {
+	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		answered := make(chan struct{})
+		p.Handle("", func(http.ResponseWriter, *upstreamtest.Request) { close(answered) })
+		p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+			w.Header().Set("Content-Type", wire.ContentSSE)
+			upstreamtest.Event(w, rootsRequest)
+			<-answered
+			upstreamtest.Event(w, string(wire.AppendResult(nil, r.Message.ID, jsontext.Value(`{"messages":[]}`))))
+		})
+		relay := rooted(new(atomic.Int32), 0)
+		relay.Reply = func(context.Context, string, jsontext.Value) (jsontext.Value, error) { panic("out of range") }
+		if err := getFor(t.Context(), c, relay); err != nil {
+			t.Error(err)
+		}
+		if got := answers(p); !slices.Equal(got, []string{"error"}) {
+			t.Errorf("the server received %q, want one error", got)
+		}
+	})
+}
+
 func TestRelay_LendsSlotDuringReply(t *testing.T) {
 	u := anywhere()
 	u.Concurrency = 1

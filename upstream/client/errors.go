@@ -3,9 +3,11 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -33,6 +35,17 @@ var (
 	errProbeFatal  = errors.New("the server did not survive " + wire.Discover)
 	errStreamEnded = errors.New("stream ended without a response")
 )
+
+// Guard carries out what a goroutine does with what a server sends. A panic becomes an error, which
+// ends a call or a session, and not the process.
+func Guard(f func() error) (err error) {
+	defer func() {
+		if broke := recover(); broke != nil {
+			err = fmt.Errorf("panic: %v\n%s", broke, debug.Stack())
+		}
+	}()
+	return f()
+}
 
 // StatusError is an HTTP response that carries no JSON-RPC response to the request.
 type StatusError struct {

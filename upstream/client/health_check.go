@@ -116,7 +116,7 @@ func (s *Session) CheckHealth(ctx context.Context, timeout time.Duration, suspec
 	defer cancel()
 	ask := func(request func(context.Context) error) <-chan error {
 		answered := make(chan error, 1)
-		asking.Go(func() { answered <- request(ctx) })
+		asking.Go(func() { answered <- Guard(func() error { return request(ctx) }) })
 		return answered
 	}
 	pinged := ask(func(ctx context.Context) error {

@@ -132,7 +132,11 @@ func inBackground(ctx context.Context, request func(context.Context) (agreement,
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan outcome, 1)
 	go func() {
-		agreed, err := request(ctx)
+		var agreed agreement
+		err := Guard(func() (err error) {
+			agreed, err = request(ctx)
+			return err
+		})
 		done <- outcome{agreed, err}
 	}()
 	return done, cancel

@@ -212,7 +212,11 @@ func (c *relayedCall) passOn(m *wire.Message) bool {
 	method, params := m.Method, bytes.Clone(m.Params)
 	c.work.Go(func() {
 		defer cancel()
-		reply, err := c.relay.Reply(ctx, method, params)
+		var reply jsontext.Value
+		err := Guard(func() (err error) {
+			reply, err = c.relay.Reply(ctx, method, params)
+			return err
+		})
 		c.replied(id, method, params, err)
 		switch {
 		case c.ctx.Err() != nil: // nobody waits here for the reply to be delivered
