@@ -11,7 +11,8 @@ import (
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
-// Catalog is the merge of all upstreams' lists at one moment. Make it with [Merge]; it is immutable.
+// Catalog is the merge of all upstreams' lists at one moment. Make it with [Merge]; it is
+// immutable.
 type Catalog struct {
 	opts       Options
 	sources    []Source
@@ -22,17 +23,20 @@ type Catalog struct {
 	folded  []*Entry // by folded name, then name
 	reports []Report
 
-	// decided is what policy decided about the entry that was made last. It is used while the catalog is made.
+	// decided is what policy decided about the entry that was made last. It is used while the
+	// catalog is made.
 	decided *decision
 }
 
-// Entries returns all entries, sorted by the bytes of the exposed name. The slice is shared: do not modify it.
+// Entries returns all entries, sorted by the bytes of the exposed name. The slice is shared: do not
+// modify it.
 func (c *Catalog) Entries() []*Entry { return c.entries }
 
 // Lookup returns the entry under an exposed name, or nil.
 func (c *Catalog) Lookup(name string) *Entry { return lookup(c.entries, name) }
 
-// Reports returns the findings that whoever runs an upstream should fix, sorted by name. The slice is shared.
+// Reports returns the findings that whoever runs an upstream should fix, sorted by name. The slice
+// is shared.
 func (c *Catalog) Reports() []Report { return c.reports }
 
 // Entry is a prompt in the catalog under its exposed name. It is immutable.
@@ -49,8 +53,9 @@ type Entry struct {
 	Arguments []Argument
 	// Overrides are the arguments that the gateway adds to a get; nil without any.
 	Overrides *ArgumentOverrides
-	// Fingerprint covers the name and the meaning of the definition. Member order, white space and escapes do not
-	// count, so a server that shuffles members from list to list does not look like one whose prompts change.
+	// Fingerprint covers the name and the meaning of the definition. Member order, white space and
+	// escapes do not count, so a server that shuffles members from list to list does not look like
+	// one whose prompts change.
 	Fingerprint Fingerprint
 
 	decided *decision // nil if nothing was
@@ -78,8 +83,8 @@ func (e *Entry) perOwner() []*policy.Visibility {
 	return e.decided.perOwner
 }
 
-// VisibleTo reports whether an audience may see the entry: by any of its owners. This is the one decision behind list, get,
-// completion and notifications.
+// VisibleTo reports whether an audience may see the entry: by any of its owners. This is the one
+// decision behind list, get, completion and notifications.
 func (e *Entry) VisibleTo(audience *policy.Audience) bool {
 	if e.perOwner() == nil {
 		return audience.Sees(e.visibility())
@@ -87,7 +92,8 @@ func (e *Entry) VisibleTo(audience *policy.Audience) bool {
 	return slices.ContainsFunc(e.perOwner(), audience.Sees)
 }
 
-// VisibilityTo returns what policy decided about an entry that an audience sees: about the first owner by which it does.
+// VisibilityTo returns what policy decided about an entry that an audience sees: about the first
+// owner by which it does.
 func (e *Entry) VisibilityTo(audience *policy.Audience) *policy.Visibility {
 	for _, v := range e.perOwner() {
 		if audience.Sees(v) {
@@ -97,8 +103,8 @@ func (e *Entry) VisibilityTo(audience *policy.Audience) *policy.Visibility {
 	return e.visibility()
 }
 
-// HiddenBy returns the hide block that keeps an entry from an audience which does not see it, nil where none does; see
-// [policy.Audience.HiddenBy].
+// HiddenBy returns the hide block that keeps an entry from an audience which does not see it, nil
+// where none does; see [policy.Audience.HiddenBy].
 func (e *Entry) HiddenBy(audience *policy.Audience) *policy.Rule {
 	for _, v := range e.perOwner() {
 		if rule := audience.HiddenBy(v); rule != nil {
@@ -108,7 +114,8 @@ func (e *Entry) HiddenBy(audience *policy.Audience) *policy.Rule {
 	return audience.HiddenBy(e.visibility())
 }
 
-// OwnersFor returns the owners that may serve an entry to an audience that sees it. The slice is shared: do not modify it.
+// OwnersFor returns the owners that may serve an entry to an audience that sees it. The slice is
+// shared: do not modify it.
 func (e *Entry) OwnersFor(audience *policy.Audience) []Owner {
 	if e.perOwner() == nil {
 		return e.Owners
@@ -122,7 +129,8 @@ func (e *Entry) OwnersFor(audience *policy.Audience) []Owner {
 	return owners
 }
 
-// Decide evaluates what [Entry.VisibleTo] and [Entry.OwnersFor] depend on, within a budget. The error is [policy.ErrBudget].
+// Decide evaluates what [Entry.VisibleTo] and [Entry.OwnersFor] depend on, within a budget. The
+// error is [policy.ErrBudget].
 func (e *Entry) Decide(audience *policy.Audience, b *policy.Budget) error {
 	if e.perOwner() == nil {
 		return audience.Decide(e.visibility(), b)
@@ -237,8 +245,9 @@ func compareFolded(a, b *Entry) int {
 
 // Change is the difference between two catalogs under one exposed name.
 type Change struct {
-	// Before is nil for a new entry, After for one that is gone. Both are set where the definition or the owners
-	// changed; if only owners or spelling did, the fingerprints are equal and no client needs to be told.
+	// Before is nil for a new entry, After for one that is gone. Both are set where the definition
+	// or the owners changed; if only owners or spelling did, the fingerprints are equal and no
+	// client needs to be told.
 	Before, After *Entry
 }
 

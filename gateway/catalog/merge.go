@@ -11,13 +11,14 @@ import (
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
-// Source is what one upstream contributes. Every configured upstream is a source, even one that was never listed: its
-// prefix belongs to its team all the same.
+// Source is what one upstream contributes. Every configured upstream is a source, even one that was
+// never listed: its prefix belongs to its team all the same.
 type Source struct {
 	// Upstream is its label, unique in the configuration.
 	Upstream string
 	Team     string
-	// Prefix stands before the separator in exposed names; without one, a prompt is exposed under its own name.
+	// Prefix stands before the separator in exposed names; without one, a prompt is exposed under
+	// its own name.
 	Prefix string
 	// Place is where the upstream is configured, as PATH:LINE, for reports.
 	Place string
@@ -31,17 +32,19 @@ type Source struct {
 type Options struct {
 	// Separator stands between an upstream's prefix and the prompt's name.
 	Separator string
-	// KeepFirst keeps the first of several definitions that claim one exposed name, in configuration order. Otherwise
-	// all claimants are left out.
+	// KeepFirst keeps the first of several definitions that claim one exposed name, in
+	// configuration order. Otherwise all claimants are left out.
 	KeepFirst bool
-	// Visibility is what policy decides about a new entry that one of its owners serves. It must be pure, and is called once
-	// for each entry: for its first owner, and for the others too if PerOwner says so. If Visibility is nil, nobody sees any
-	// entry; if PerOwner is, all owners are alike.
+	// Visibility is what policy decides about a new entry that one of its owners serves. It must be
+	// pure, and is called once for each entry: for its first owner, and for the others too if
+	// PerOwner says so. If Visibility is nil, nobody sees any entry; if PerOwner is, all owners are
+	// alike.
 	Visibility func(*Entry, *Owner) *policy.Visibility
 	PerOwner   func(*Entry) bool
 }
 
-// claim is one prompt's claim to one exposed name. A catalog's claims are sorted by name, then source.
+// claim is one prompt's claim to one exposed name. A catalog's claims are sorted by name, then
+// source.
 type claim struct {
 	name   string
 	source int // position in configuration order
@@ -80,9 +83,10 @@ func Merge(sources []Source, opts Options) *Catalog {
 	return c
 }
 
-// With returns the catalog after one upstream's list was refreshed: the same as a full [Merge], at a cost in proportion to
-// what changed in that list, plus a look at each of its prompts and the copy of a sorted slice. Unchanged entries keep their
-// pointers, and an unchanged list returns the catalog itself. See [Diff] for the changes.
+// With returns the catalog after one upstream's list was refreshed: the same as a full [Merge], at
+// a cost in proportion to what changed in that list, plus a look at each of its prompts and the
+// copy of a sorted slice. Unchanged entries keep their pointers, and an unchanged list returns the
+// catalog itself. See [Diff] for the changes.
 func (c *Catalog) With(source Source) *Catalog {
 	at := slices.IndexFunc(c.sources, func(old Source) bool { return old.Upstream == source.Upstream })
 	if at < 0 {
@@ -108,7 +112,8 @@ func (c *Catalog) replace(at int, sources []Source) *Catalog {
 	var stale []claim
 	next.claims, stale = exchange(c.claims, at, fresh)
 
-	// Only a name that the source claims now with another prompt than before, or no longer, can have another entry.
+	// Only a name that the source claims now with another prompt than before, or no longer, can
+	// have another entry.
 	names := changedNames(stale, fresh)
 	var changes []Change
 	for _, name := range names.sorted() {
@@ -137,7 +142,8 @@ func (c *Catalog) replace(at int, sources []Source) *Catalog {
 	return next
 }
 
-// claimsOf returns the names that one source may claim, in the order of its list, and reports those it may not.
+// claimsOf returns the names that one source may claim, in the order of its list, and reports those
+// it may not.
 func (c *Catalog) claimsOf(at int) (claims []claim, reports []Report) {
 	source := &c.sources[at]
 	seen := make(map[string]bool, len(source.Prompts))
@@ -162,7 +168,8 @@ func (c *Catalog) claimsOf(at int) (claims []claim, reports []Report) {
 	return claims, reports
 }
 
-// resolve decides about one name: given all of its claims, it returns the entry, if the name gets one.
+// resolve decides about one name: given all of its claims, it returns the entry, if the name gets
+// one.
 func (c *Catalog) resolve(claims []claim) (*Entry, []Report) {
 	if len(claims) == 0 {
 		return nil, nil
@@ -214,7 +221,8 @@ func exchange(claims []claim, source int, fresh []claim) (merged, stale []claim)
 	return append(merged, fresh...), stale
 }
 
-// changedNames returns the names on which one source's claims differ. Both lists have a name once at most.
+// changedNames returns the names on which one source's claims differ. Both lists have a name once
+// at most.
 func changedNames(stale, fresh []claim) set {
 	names, before := set{}, make(map[string]*Prompt, len(stale))
 	for _, c := range stale {

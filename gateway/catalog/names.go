@@ -17,8 +17,9 @@ func ExposedName(prefix, separator, own string) string {
 	return prefix + separator + own
 }
 
-// fold returns the name as the least careful clients turn it into a command: in lower case, with "_" for each character outside
-// A–Z a–z 0–9 _ and -. Even the dot, which most keep, becomes "_" in some.
+// fold returns the name as the least careful clients turn it into a command: in lower case, with
+// "_" for each character outside A–Z a–z 0–9 _ and -. Even the dot, which most keep, becomes "_" in
+// some.
 func fold(name string) string {
 	return strings.Map(func(c rune) rune {
 		switch {
@@ -44,8 +45,9 @@ func clip(name string) string {
 	return fmt.Sprintf("%s… (%d bytes)", name[:end], len(name))
 }
 
-// namespaces says which source's team owns each prefix, including the empty one. A prefix belongs to the first source
-// that claims it; a configuration in which another team claims it too does not load.
+// namespaces says which source's team owns each prefix, including the empty one. A prefix belongs
+// to the first source that claims it; a configuration in which another team claims it too does not
+// load.
 type namespaces struct {
 	separator string
 	owners    map[string]Source // without prompts, which would keep old lists in memory
@@ -62,9 +64,10 @@ func newNamespaces(sources []Source, separator string) namespaces {
 	return namespaces{separator: separator, owners: owners}
 }
 
-// owner returns the source with the longest prefix that the name lies in. With a separator of one character there is
-// only one; with "__", the name "a___x" lies in the prefixes "a" and "a_". A source's exposed name always has an owner:
-// it lies in the source's own prefix. A name that an override gives may have none, which is the zero Source.
+// owner returns the source with the longest prefix that the name lies in. With a separator of one
+// character there is only one; with "__", the name "a___x" lies in the prefixes "a" and "a_". A
+// source's exposed name always has an owner: it lies in the source's own prefix. A name that an
+// override gives may have none, which is the zero Source.
 func (n namespaces) owner(name string) Source {
 	owner := n.owners[""]
 	for end := range name {
@@ -85,7 +88,8 @@ type Candidate struct {
 	Own string
 }
 
-// Candidates returns the sources that a name could come from, in configuration order, whatever they offer now.
+// Candidates returns the sources that a name could come from, in configuration order, whatever they
+// offer now.
 func Candidates(sources []Source, separator, name string) []Candidate {
 	owner := newNamespaces(sources, separator).owner(name)
 	var all []Candidate

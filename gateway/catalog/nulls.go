@@ -10,8 +10,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// The optional members that the protocol's schemas define. The members of an argument or icon that they do not define
-// are the server's own, and may be null.
+// The optional members that the protocol's schemas define. The members of an argument or icon that
+// they do not define are the server's own, and may be null.
 var (
 	optionalMembers         = []string{"title", "description", "arguments", "icons", "_meta"} //nolint:gochecknoglobals // a constant list
 	optionalArgumentMembers = []string{"title", "description", "required"}                    //nolint:gochecknoglobals // a constant list

@@ -24,8 +24,8 @@ type Override struct {
 	Arguments ArgumentOverrides
 }
 
-// ArgumentOverrides are arguments that the gateway sends: the fixed ones always, the defaults where the client sends
-// none. Nil is none of them.
+// ArgumentOverrides are arguments that the gateway sends: the fixed ones always, the defaults where
+// the client sends none. Nil is none of them.
 type ArgumentOverrides struct{ Fixed, Defaults []ArgumentValue }
 
 // ArgumentValue is an argument with its value as JSON.
@@ -55,10 +55,11 @@ func contains(values []ArgumentValue, name string) bool {
 	return slices.ContainsFunc(values, func(v ArgumentValue) bool { return v.Name == name })
 }
 
-// Override returns the prompt as clients are to see it. Fixed arguments disappear from the definition, arguments with a
-// default become optional, and all else stays as the upstream sent it. The error means that the override does not fit
-// the prompt, such as one for an argument that the definition does not declare, or a value that breaks its schema; when ctx
-// has ended, it means nothing.
+// Override returns the prompt as clients are to see it. Fixed arguments disappear from the
+// definition, arguments with a default become optional, and all else stays as the upstream sent it.
+// The error means that the override does not fit the prompt, such as one for an argument that the
+// definition does not declare, or a value that breaks its schema; when ctx has ended, it means
+// nothing.
 func (p *Prompt) Override(ctx context.Context, o *Override) (Prompt, error) {
 	object, err := wire.ParseObject(p.Definition)
 	if err != nil {
@@ -93,7 +94,8 @@ func (p *Prompt) With(definition jsontext.Value) (Prompt, error) {
 	return changed, err
 }
 
-// fit returns the overrides with each value as the definition declares the argument; nil without any.
+// fit returns the overrides with each value as the definition declares the argument; nil without
+// any.
 func (p *Prompt) fit(ctx context.Context, wanted ArgumentOverrides) (*ArgumentOverrides, error) {
 	if wanted.Empty() {
 		return nil, nil
@@ -106,7 +108,8 @@ func (p *Prompt) fit(ctx context.Context, wanted ArgumentOverrides) (*ArgumentOv
 	return &ArgumentOverrides{Fixed: fixed, Defaults: defaults}, err
 }
 
-// fitValues converts values of arguments without a schema to strings: the protocol knows no other type for them.
+// fitValues converts values of arguments without a schema to strings: the protocol knows no other
+// type for them.
 func (p *Prompt) fitValues(ctx context.Context, values []ArgumentValue) (fitting []ArgumentValue, err error) {
 	for _, v := range values {
 		if err := ctx.Err(); err != nil {
@@ -131,8 +134,8 @@ func (p *Prompt) fitValues(ctx context.Context, values []ArgumentValue) (fitting
 	return fitting, nil
 }
 
-// checkValue refuses a value that breaks its argument's schema. If the schema cannot be compiled or the check takes too long,
-// the server decides, as it does for clients' values.
+// checkValue refuses a value that breaks its argument's schema. If the schema cannot be compiled or
+// the check takes too long, the server decides, as it does for clients' values.
 func checkValue(ctx context.Context, argument *Argument, value jsontext.Value) error {
 	compiled, err := schema.Compile(*argument.Schema)
 	if err != nil {
@@ -144,7 +147,8 @@ func checkValue(ctx context.Context, argument *Argument, value jsontext.Value) e
 	return nil
 }
 
-// declare returns a definition's arguments without the fixed ones, and with those that have a default made optional.
+// declare returns a definition's arguments without the fixed ones, and with those that have a
+// default made optional.
 func (o *ArgumentOverrides) declare(arguments jsontext.Value) (jsontext.Value, error) {
 	declared, err := wire.ParseArray(arguments)
 	if err != nil {

@@ -10,26 +10,29 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Prompt is one definition as an upstream listed it. Make it with [ParsePrompt]; the zero value is not a prompt.
+// Prompt is one definition as an upstream listed it. Make it with [ParsePrompt]; the zero value is
+// not a prompt.
 type Prompt struct {
 	// Name is the upstream's own.
 	Name string
 	// Definition is the JSON object as it was sent, on a single line, but for [Prompt.Nulls].
 	Definition jsontext.Value
-	// Hash is that of the canonical definition (RFC 8785) without its name: equal for two definitions that mean the same.
+	// Hash is that of the canonical definition (RFC 8785) without its name: equal for two
+	// definitions that mean the same.
 	Hash [sha256.Size]byte
 	// Arguments are those that the definition declares, in its order.
 	Arguments []Argument
-	// Nulls are the places of optional members that were null as sent, such as "arguments[0].title". Definition and Hash
-	// are without them.
+	// Nulls are the places of optional members that were null as sent, such as
+	// "arguments[0].title". Definition and Hash are without them.
 	Nulls []string
 
-	// Exposed is the exposed name that an override gives; if it is empty, the name follows from the upstream's prefix.
+	// Exposed is the exposed name that an override gives; if it is empty, the name follows from the
+	// upstream's prefix.
 	Exposed string
 	// Overrides are the arguments that the gateway adds to a get; nil without any.
 	Overrides *ArgumentOverrides
-	// Endpoints are those of the upstream's endpoints that may serve the prompt, a bit for each in configuration order; 0
-	// is all of them.
+	// Endpoints are those of the upstream's endpoints that may serve the prompt, a bit for each in
+	// configuration order; 0 is all of them.
 	Endpoints uint64
 
 	// The name's value is Definition[nameStart:nameEnd].
@@ -40,15 +43,17 @@ type Prompt struct {
 type Argument struct {
 	Name     string
 	Required bool
-	// Schema is the JSON Schema of the argument's value as it was sent; nil where there is none, as nearly everywhere.
+	// Schema is the JSON Schema of the argument's value as it was sent; nil where there is none, as
+	// nearly everywhere.
 	Schema *jsontext.Value
 }
 
-// ParsePrompt reads one element of an upstream's prompts/list result, strictly. Members that the protocol's schemas
-// define must have the types that the schemas give them: a client that validates would refuse the whole list, other
-// teams' prompts included, for one bad definition. For the same reason an optional member that is null counts as absent:
-// many serializers write it for a member without a value, and no schema allows it. Unknown members may be anything. The
-// prompt aliases raw, which must not change afterwards.
+// ParsePrompt reads one element of an upstream's prompts/list result, strictly. Members that the
+// protocol's schemas define must have the types that the schemas give them: a client that validates
+// would refuse the whole list, other teams' prompts included, for one bad definition. For the same
+// reason an optional member that is null counts as absent: many serializers write it for a member
+// without a value, and no schema allows it. Unknown members may be anything. The prompt aliases
+// raw, which must not change afterwards.
 func ParsePrompt(raw jsontext.Value) (Prompt, error) {
 	raw = wire.SingleLine(raw)
 	object, err := wire.ParseObject(raw)
@@ -63,7 +68,8 @@ func ParsePrompt(raw jsontext.Value) (Prompt, error) {
 		return Prompt{}, errors.New("prompt: name must not be empty")
 	}
 	if odd := object.Folded("name", "title", "description", "arguments", "icons", "_meta"); odd != "" {
-		// A client that ignores case would read this member instead, which might be another team's name.
+		// A client that ignores case would read this member instead, which might be another team's
+		// name.
 		return Prompt{}, fmt.Errorf("prompt %q: member %q differs from a known member only in case", clip(name), odd)
 	}
 	object, nulls := dropNulls(object)
@@ -104,8 +110,8 @@ func nameless(object wire.Object) jsontext.Value {
 	return object.Without(func(name string) bool { return name == "name" }).JSON()
 }
 
-// hashDefinition keeps integers as they are written. RFC 8785 would round those beyond 2⁵³, and two definitions that
-// differ only there would have the same hash.
+// hashDefinition keeps integers as they are written. RFC 8785 would round those beyond 2⁵³, and two
+// definitions that differ only there would have the same hash.
 func hashDefinition(object wire.Object) ([sha256.Size]byte, error) {
 	canonical := nameless(object)
 	if err := canonical.Canonicalize(jsontext.CanonicalizeRawInts(false)); err != nil {
@@ -137,7 +143,8 @@ func (p *Prompt) under(name string) jsontext.Value {
 	return append(renamed, p.Definition[p.nameEnd:]...)
 }
 
-// checkMembers checks the known members of a definition against the schema and returns the arguments.
+// checkMembers checks the known members of a definition against the schema and returns the
+// arguments.
 func checkMembers(object wire.Object) (arguments []Argument, err error) {
 	for _, member := range object {
 		switch member.Name {

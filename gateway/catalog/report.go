@@ -23,12 +23,14 @@ const (
 	NameTooLong Kind = "name_too_long"
 	// InvisibleName is an exposed name with characters that people cannot see.
 	InvisibleName Kind = "invisible_name"
-	// FoldedNames is several names that some clients cannot tell apart. Nothing is left out because of it.
+	// FoldedNames is several names that some clients cannot tell apart. Nothing is left out because
+	// of it.
 	FoldedNames Kind = "folded_names"
-	// Unreadable is an element of an upstream's list that is not a prompt, see [ParsePrompt].
-	// This kind and those below are reported by the code that admits definitions, not by this package.
+	// Unreadable is an element of an upstream's list that is not a prompt, see [ParsePrompt]. This
+	// kind and those below are reported by the code that admits definitions, not by this package.
 	Unreadable Kind = "unreadable"
-	// NullMembers is optional members that are null, which no schema allows. They count as absent: nothing is left out.
+	// NullMembers is optional members that are null, which no schema allows. They count as absent:
+	// nothing is left out.
 	NullMembers Kind = "null_members"
 	// Misfit is a prompt whose prompt block does not fit it.
 	Misfit Kind = "misfit"
@@ -51,19 +53,21 @@ type Report struct {
 	Kind Kind
 	// Name is the exposed name; the first of several.
 	Name string
-	// Owners are the upstreams concerned. If one is left out, it comes first; the owner of a foreign prefix, who has no
-	// prompt here, comes second and without a name.
+	// Owners are the upstreams concerned. If one is left out, it comes first; the owner of a
+	// foreign prefix, who has no prompt here, comes second and without a name.
 	Owners []Owner
-	// Finding distinguishes several findings of one kind under one name; empty where there can be only one. It is for
-	// comparison, not for reading.
+	// Finding distinguishes several findings of one kind under one name; empty where there can be
+	// only one. It is for comparison, not for reading.
 	Finding string
 	// Text is a sentence that says who, where, and what to do.
 	Text string
-	// Block is where the block or the file is that the report is about, as PATH:LINE or PATH; empty if that is the first owner's.
+	// Block is where the block or the file is that the report is about, as PATH:LINE or PATH; empty
+	// if that is the first owner's.
 	Block string
 }
 
-// Place returns where what the report is about is configured, as PATH:LINE or PATH; "" if that is not known.
+// Place returns where what the report is about is configured, as PATH:LINE or PATH; "" if that is
+// not known.
 func (r Report) Place() string {
 	if r.Block != "" || len(r.Owners) == 0 {
 		return r.Block
@@ -71,7 +75,8 @@ func (r Report) Place() string {
 	return r.Owners[0].Place
 }
 
-// Upstream returns the upstream that the report is about: the first of several, "" if it is about none.
+// Upstream returns the upstream that the report is about: the first of several, "" if it is about
+// none.
 func (r Report) Upstream() string {
 	if len(r.Owners) == 0 {
 		return ""
@@ -79,8 +84,8 @@ func (r Report) Upstream() string {
 	return r.Owners[0].Upstream
 }
 
-// Key is equal for two reports of the same finding, even if its block moved within a file, so that a log can tell
-// new findings from old ones.
+// Key is equal for two reports of the same finding, even if its block moved within a file, so that
+// a log can tell new findings from old ones.
 func (r Report) Key() string {
 	var key strings.Builder
 	key.WriteString(string(r.Kind))
@@ -92,7 +97,8 @@ func (r Report) Key() string {
 	return key.String()
 }
 
-// dependsOn reports whether the refresh of an upstream that touched these names and folded names can change r.
+// dependsOn reports whether the refresh of an upstream that touched these names and folded names
+// can change r.
 func (r Report) dependsOn(upstream string, names, folds set) bool {
 	switch r.Kind {
 	case Conflict:

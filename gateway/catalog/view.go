@@ -30,8 +30,8 @@ func Content(prompts []*Prompt) (content Fingerprint) {
 
 // View is the part of a catalog that one audience sees. It is immutable; the zero value is empty.
 type View struct {
-	// made is the slice of entries once it has been asked for, and make builds it: most views are only ever asked for
-	// their fingerprint. A view without either is empty.
+	// made is the slice of entries once it has been asked for, and make builds it: most views are
+	// only ever asked for their fingerprint. A view without either is empty.
 	made atomic.Pointer[[]*Entry]
 	make func() []*Entry
 	once sync.Once
@@ -62,10 +62,10 @@ func (c *Catalog) visible(visible func(*Entry) bool, length int) []*Entry {
 	return entries
 }
 
-// With returns the view of a later catalog: the same as a new view of it, at a cost in proportion to the changes,
-// which are the [Diff] of the two catalogs. If no change is visible, it returns the view itself. Visible must decide as
-// it did for this view. The first call of Entries then copies a slice if this view's entries had been built, and
-// otherwise filters the whole catalog.
+// With returns the view of a later catalog: the same as a new view of it, at a cost in proportion
+// to the changes, which are the [Diff] of the two catalogs. If no change is visible, it returns the
+// view itself. Visible must decide as it did for this view. The first call of Entries then copies a
+// slice if this view's entries had been built, and otherwise filters the whole catalog.
 func (v *View) With(later *Catalog, changes []Change, visible func(*Entry) bool) *View {
 	next := &View{length: v.length, fingerprint: v.fingerprint}
 	var seen []Change
@@ -99,10 +99,12 @@ func (v *View) With(later *Catalog, changes []Change, visible func(*Entry) bool)
 // Len returns how many entries there are.
 func (v *View) Len() int { return v.length }
 
-// Fingerprint returns the fingerprint of all names and definitions. The order of entries follows from the names.
+// Fingerprint returns the fingerprint of all names and definitions. The order of entries follows
+// from the names.
 func (v *View) Fingerprint() Fingerprint { return v.fingerprint }
 
-// Entries returns all entries, sorted by the bytes of the exposed name. The slice is shared: do not modify it.
+// Entries returns all entries, sorted by the bytes of the exposed name. The slice is shared: do not
+// modify it.
 func (v *View) Entries() []*Entry {
 	if made := v.made.Load(); made != nil {
 		return *made
@@ -123,10 +125,11 @@ func (v *View) Lookup(name string) *Entry { return lookup(v.Entries(), name) }
 // maxPage bounds the definitions of one page, in bytes. A larger definition has a page to itself.
 const maxPage = 4 << 20
 
-// Page returns up to size entries after an exposed name, which need not exist; "" starts at the first. It returns fewer where
-// their definitions would be larger than 4 MiB, and at least one. If more is true, the next page begins after next. A page
-// continues from a name rather than an offset, so that a client that pages while the catalog changes meets each entry that
-// stays exactly once, and reaches an end.
+// Page returns up to size entries after an exposed name, which need not exist; "" starts at the
+// first. It returns fewer where their definitions would be larger than 4 MiB, and at least one. If
+// more is true, the next page begins after next. A page continues from a name rather than an
+// offset, so that a client that pages while the catalog changes meets each entry that stays exactly
+// once, and reaches an end.
 func (v *View) Page(after string, size int) (entries []*Entry, next string, more bool) {
 	all := v.Entries()
 	start, found := slices.BinarySearchFunc(all, after, compareName)
@@ -152,7 +155,8 @@ func pageLength(entries []*Entry, size int) int {
 	return length
 }
 
-// Pages returns how many entries each page has, if no more than size fit on one. The first is all that [FirstPageOnly] get.
+// Pages returns how many entries each page has, if no more than size fit on one. The first is all
+// that [FirstPageOnly] get.
 func (v *View) Pages(size int) (lengths []int) {
 	for rest := v.Entries(); len(rest) > 0; {
 		length := pageLength(rest, size)
@@ -161,10 +165,12 @@ func (v *View) Pages(size int) (lengths []int) {
 	return lengths
 }
 
-// FirstPageOnly names clients that do not ask for a second page, for people who have more prompts than fit on one.
+// FirstPageOnly names clients that do not ask for a second page, for people who have more prompts
+// than fit on one.
 const FirstPageOnly = "Claude Desktop, claude.ai, Copilot CLI, Inspector 0.15, older opencode, and listPrompts() of the TypeScript SDK 1.x"
 
-// AppendPrompts appends the member "prompts" of a prompts/list result to dst: the entries' bytes as they are.
+// AppendPrompts appends the member "prompts" of a prompts/list result to dst: the entries' bytes as
+// they are.
 func AppendPrompts(dst []byte, entries []*Entry) []byte {
 	dst = append(dst, `"prompts":[`...)
 	for i, e := range entries {

@@ -11,41 +11,45 @@ const (
 	maxDecisions = 1 << 17
 )
 
-// Audience is all principals whom the policy cannot tell apart. It never changes. Make it with [Policy.Audience].
+// Audience is all principals whom the policy cannot tell apart. It never changes. Make it with
+// [Policy.Audience].
 type Audience struct {
 	policy *Policy
-	// rules is the set of rules that apply to the audience, one bit each. It is a string so that it can be part of the key
-	// that identifies an audience.
+	// rules is the set of rules that apply to the audience, one bit each. It is a string so that it
+	// can be part of the key that identifies an audience.
 	rules string
 	// facts are what conditions read of the audience's principals.
 	facts config.PrincipalFacts
 }
 
-// Sees reports whether the audience may see an entry. It is the only decision, for list, get, completion and notifications
-// alike.
+// Sees reports whether the audience may see an entry. It is the only decision, for list, get,
+// completion and notifications alike.
 func (a *Audience) Sees(v *Visibility) bool {
 	shownBy, _ := a.shownBy(v, nil) // without a budget there is no error
 	return shownBy != nil
 }
 
-// Decide evaluates the conditions that decide whether the audience sees an entry, so that Sees need not. The error is
-// [ErrBudget].
+// Decide evaluates the conditions that decide whether the audience sees an entry, so that Sees need
+// not. The error is [ErrBudget].
 func (a *Audience) Decide(v *Visibility, b *Budget) error {
 	_, err := a.shownBy(v, b)
 	return err
 }
 
-// EvaluatesNothing reports whether the policy has no condition that reads principals, so that Decide has nothing to do.
+// EvaluatesNothing reports whether the policy has no condition that reads principals, so that
+// Decide has nothing to do.
 func (p *Policy) EvaluatesNothing() bool { return len(p.hideReads)+len(p.readingRules) == 0 }
 
 // shownBy returns the first rule that shows the entry to the audience, or nil if none does.
 func (a *Audience) shownBy(v *Visibility, b *Budget) (*rule, error) {
-	// After a reload a request may hold halves of two policies, whose rules have nothing to do with each other.
+	// After a reload a request may hold halves of two policies, whose rules have nothing to do with
+	// each other.
 	if v == nil || a.policy != v.policy {
 		return nil, nil
 	}
 	for i, id := range v.rules {
-		// The gate last: only for rules that apply to the audience does it have the facts that the condition reads.
+		// The gate last: only for rules that apply to the audience does it have the facts that the
+		// condition reads.
 		if !a.has(int(id)) {
 			continue
 		}
@@ -59,7 +63,8 @@ func (a *Audience) shownBy(v *Visibility, b *Budget) (*rule, error) {
 		if !passes {
 			continue
 		}
-		// The hide blocks after that: what a team writes must cost nothing to those who would not see its prompts anyway.
+		// The hide blocks after that: what a team writes must cost nothing to those who would not
+		// see its prompts anyway.
 		hidden, err := a.passesAny(v.conditional.hides, b)
 		if hidden || err != nil {
 			return nil, err
@@ -79,8 +84,8 @@ func (a *Audience) passesAny(gates []*gate, b *Budget) (bool, error) {
 	return false, nil
 }
 
-// ShownBy returns the rule that shows an entry to the audience, nil if none does, and the limit of its block, nil if it has none
-// or the audience sees the entry as members of the team.
+// ShownBy returns the rule that shows an entry to the audience, nil if none does, and the limit of
+// its block, nil if it has none or the audience sees the entry as members of the team.
 func (a *Audience) ShownBy(v *Visibility) (*Rule, *config.Limit) {
 	r, _ := a.shownBy(v, nil)
 	switch {
@@ -92,9 +97,9 @@ func (a *Audience) ShownBy(v *Visibility) (*Rule, *config.Limit) {
 	return r.named(), r.expose.Limit
 }
 
-// HiddenBy returns the hide block that keeps an entry from the audience, nil where none does. It evaluates no condition, and
-// looks only at those that were evaluated before: its caller must not take longer for a prompt that is hidden than for one that
-// does not exist.
+// HiddenBy returns the hide block that keeps an entry from the audience, nil where none does. It
+// evaluates no condition, and looks only at those that were evaluated before: its caller must not
+// take longer for a prompt that is hidden than for one that does not exist.
 func (a *Audience) HiddenBy(v *Visibility) *Rule {
 	switch {
 	case v == nil || a.policy != v.policy:
@@ -112,8 +117,8 @@ func (a *Audience) HiddenBy(v *Visibility) *Rule {
 	return nil
 }
 
-// SeesTeam reports whether the audience may see anything that a team owns: it belongs to the team, or an expose block of
-// the team names it, whatever that block matches at present.
+// SeesTeam reports whether the audience may see anything that a team owns: it belongs to the team,
+// or an expose block of the team names it, whatever that block matches at present.
 func (a *Audience) SeesTeam(team string) bool {
 	t, ok := a.policy.teams[team]
 	if !ok {
@@ -137,7 +142,8 @@ func (a *Audience) has(rule int) bool { return contains(a.rules, rule) }
 
 func contains[T string | []byte](rules T, id int) bool { return rules[id/8]&(1<<(id%8)) != 0 }
 
-// passes reports whether the block of a gate applies to the audience. Without a gate it always does.
+// passes reports whether the block of a gate applies to the audience. Without a gate it always
+// does.
 func (a *Audience) passes(g *gate, b *Budget) (bool, error) {
 	if g == nil {
 		return true, nil
@@ -157,15 +163,15 @@ func (a *Audience) passes(g *gate, b *Budget) (bool, error) {
 	return decided, nil
 }
 
-// decision is a gate and the audience that it is decided for. One decision holds for the whole audience, since all of its
-// principals have the same values of whatever a condition reads.
+// decision is a gate and the audience that it is decided for. One decision holds for the whole
+// audience, since all of its principals have the same values of whatever a condition reads.
 type decision struct {
 	gate     *gate
 	audience *Audience
 }
 
-// maxPlacements bounds the principals whose audience is remembered. Finding the rules of a principal again for each request
-// would cost more than the rest of the decision.
+// maxPlacements bounds the principals whose audience is remembered. Finding the rules of a
+// principal again for each request would cost more than the rest of the decision.
 const maxPlacements = 1024
 
 // placement is what determines a principal's audience.

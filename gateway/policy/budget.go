@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// What the conditions of all rules may cost one request. Each evaluation has a bound of its own, which decides; these fail the
-// request and decide nothing.
+// What the conditions of all rules may cost one request. Each evaluation has a bound of its own,
+// which decides; these fail the request and decide nothing.
 const (
 	requestSteps = 64 << 20
 	entrySteps   = 16 << 10 // besides, for each entry of the catalog
 	requestTime  = 5 * time.Second
 )
 
-// ErrBudget means that the conditions take more than one request may spend. What was evaluated is remembered, so that a later
-// request gets further.
+// ErrBudget means that the conditions take more than one request may spend. What was evaluated is
+// remembered, so that a later request gets further.
 var ErrBudget = errors.New("the conditions that decide about the catalog take more than one request may spend")
 
 // Budget is what one request may spend on conditions. It is for one goroutine.

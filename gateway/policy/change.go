@@ -16,10 +16,12 @@ const (
 	Other Sign = "!" // neither, or it depends
 )
 
-// Change is one difference between two configurations in who sees which prompts, and under which names.
+// Change is one difference between two configurations in who sees which prompts, and under which
+// names.
 type Change struct {
 	Sign Sign `json:"sign"`
-	// Rule is where the block begins, as PATH:LINE: in the later configuration or, if it was removed, in the earlier one.
+	// Rule is where the block begins, as PATH:LINE: in the later configuration or, if it was
+	// removed, in the earlier one.
 	Rule string `json:"rule,omitempty"`
 	// Text says it in words.
 	Text string `json:"text"`

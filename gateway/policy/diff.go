@@ -11,8 +11,9 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// Diff returns the changes from one configuration to another, without looking at any upstream's prompts. The order, labels
-// and places of blocks do not matter, nor does how a rule is divided into blocks.
+// Diff returns the changes from one configuration to another, without looking at any upstream's
+// prompts. The order, labels and places of blocks do not matter, nor does how a rule is divided
+// into blocks.
 func Diff(before, after *config.Config) []Change {
 	d := &differ{}
 	d.gateway(before, after)
@@ -43,7 +44,8 @@ func byName(teams []config.Team) map[string]config.Team {
 	return all
 }
 
-// unionOfNames returns the names of the teams of both configurations, in the order of the later one.
+// unionOfNames returns the names of the teams of both configurations, in the order of the later
+// one.
 func unionOfNames(before, after []config.Team) []string {
 	var names []string
 	for _, t := range slices.Concat(after, before) {
@@ -159,8 +161,8 @@ func namesOf(cfg *config.Config) nameOwners {
 	return n
 }
 
-// owner returns the team that a name belongs to, "" if none: that of its longest prefix, then that of a rename to it, then that
-// of names without a prefix.
+// owner returns the team that a name belongs to, "" if none: that of its longest prefix, then that
+// of a rename to it, then that of names without a prefix.
 func (n nameOwners) owner(name string, cfg *config.Config) string {
 	longest := ""
 	for prefix := range n.prefixes {
@@ -214,7 +216,8 @@ func (d *differ) exposes(team string, before, after []config.Rule) {
 func (d *differ) exposed(sign Sign, others, rules []config.Rule, text, team string) {
 	for i := range rules {
 		r := &rules[i]
-		// By reader and pattern, since a rule may be divided into blocks in another way without changing anything.
+		// By reader and pattern, since a rule may be divided into blocks in another way without
+		// changing anything.
 		for _, who := range r.To {
 			patterns := onlyIn(r, others, func(other *config.Rule) bool { return slices.Contains(other.To, who) })
 			if patterns != "" {
@@ -241,7 +244,8 @@ func (d *differ) hidden(sign Sign, others, rules []config.Rule, text, whose stri
 	}
 }
 
-// onlyIn returns the rule's patterns that are in no other rule that is alike apart from its patterns.
+// onlyIn returns the rule's patterns that are in no other rule that is alike apart from its
+// patterns.
 func onlyIn(r *config.Rule, others []config.Rule, like func(*config.Rule) bool) string {
 	var patterns []string
 	for _, pattern := range r.Prompts {

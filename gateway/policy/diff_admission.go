@@ -6,10 +6,12 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// locks adds where the lock begins or ceases to leave prompts out, and whether the lock file approves other definitions.
+// locks adds where the lock begins or ceases to leave prompts out, and whether the lock file
+// approves other definitions.
 func (d *differ) locks(before, after *config.Config) {
 	d.lock(ownerOf(""), before.Gateway.Lock, after.Gateway.Lock)
-	// A lock of the gateway holds for every team, so those of teams change nothing while it is there.
+	// A lock of the gateway holds for every team, so those of teams change nothing while it is
+	// there.
 	everywhere := enforced(before.Gateway.Lock) || enforced(after.Gateway.Lock)
 	both := enforced(before.Gateway.Lock) && enforced(after.Gateway.Lock)
 	was, is := byName(before.Teams), byName(after.Teams)
@@ -20,13 +22,15 @@ func (d *differ) locks(before, after *config.Config) {
 			both = both || enforced(old) && enforced(now)
 		}
 	}
-	// Other approvals matter only where the lock is enforced before and after: elsewhere everything changes anyway.
+	// Other approvals matter only where the lock is enforced before and after: elsewhere everything
+	// changes anyway.
 	if changes := config.DiffLocks(before.Lock, after.Lock); both && len(changes) > 0 {
 		d.add(Other, config.Place{}, "%s approves different definitions: %d are added, changed or removed", config.LockFile, len(changes))
 	}
 }
 
-// enforced reports whether a lock leaves prompts out. One that only warns changes nothing that is visible.
+// enforced reports whether a lock leaves prompts out. One that only warns changes nothing that is
+// visible.
 func enforced(l config.LockSetting) bool { return l.Mode == config.LockEnforce }
 
 // lock adds the change of one block's lock.
@@ -39,7 +43,8 @@ func (d *differ) lock(whose string, before, after config.LockSetting) {
 	}
 }
 
-// screens adds the screen blocks of a team, or of the gateway if team is empty, that take effect or cease to.
+// screens adds the screen blocks of a team, or of the gateway if team is empty, that take effect or
+// cease to.
 func (d *differ) screens(team string, before, after []config.Screen) {
 	whose := ownerOf(team)
 	for _, old := range unlike(before, after) {

@@ -7,7 +7,8 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// callers adds the changes in how callers are authenticated and as whom, if there is an auth block before and after.
+// callers adds the changes in how callers are authenticated and as whom, if there is an auth block
+// before and after.
 func (d *differ) callers(before, after *config.Auth) {
 	was, is := holders(before.Tokens), holders(after.Tokens)
 	for _, old := range before.Tokens {

@@ -11,11 +11,11 @@ import (
 // Decision is whether a principal may see an entry, and why.
 type Decision struct {
 	Visible bool
-	// Depends means that the decision depends on the prompt's definition or the principal's claims, which were not given.
-	// Visible is false then.
+	// Depends means that the decision depends on the prompt's definition or the principal's claims,
+	// which were not given. Visible is false then.
 	Depends bool
-	// Rule is where the block that decides begins, as PATH:LINE. It is empty if no block shows the entry to the principal
-	// and none hides it.
+	// Rule is where the block that decides begins, as PATH:LINE. It is empty if no block shows the
+	// entry to the principal and none hides it.
 	Rule string
 	// Reason says in words why.
 	Reason string
@@ -33,8 +33,8 @@ type Step struct {
 	Decides bool
 }
 
-// Explain returns what [Audience.Sees] answers for the principal's audience and the entry's [Visibility], and why. Without a
-// definition, it leaves open whatever depends on one.
+// Explain returns what [Audience.Sees] answers for the principal's audience and the entry's
+// [Visibility], and why. Without a definition, it leaves open whatever depends on one.
 func (p *Policy) Explain(who Principal, team, upstream, name string, definition []byte) Decision {
 	t := p.owner(team, upstream)
 	if t == nil {
@@ -70,17 +70,20 @@ type explanation struct {
 	entry      entry
 	audience   *Audience
 	facts      config.PrincipalFacts
-	// undecided is the first step that depends on something unknown. If mayHide is set, such a step may hide what later
-	// ones show.
+	// undecided is the first step that depends on something unknown. If mayHide is set, such a step
+	// may hide what later ones show.
 	undecided string
 	mayHide   bool
-	// unmet is the first step about an expose block that names the principal but whose condition does not hold.
+	// unmet is the first step about an expose block that names the principal but whose condition
+	// does not hold.
 	unmet string
 }
 
-// step adds a step. The first one that applies decides, but none can show what an undecided hide block may hide.
+// step adds a step. The first one that applies decides, but none can show what an undecided hide
+// block may hide.
 func (e *explanation) step(rule, text string, applies, shows bool) {
-	// Steps after the deciding one are listed too: a reader wants to know what a change of that one would lead to.
+	// Steps after the deciding one are listed too: a reader wants to know what a change of that one
+	// would lead to.
 	decides := applies && e.Rule == "" && (!shows || !e.mayHide)
 	e.Chain = append(e.Chain, Step{rule, text, decides})
 	if decides {

@@ -17,8 +17,9 @@ type Policy struct {
 	// rules are all rules that can show an entry. A rule is identified by its index.
 	rules []rule
 
-	// The rules, indexed by those to whom they apply: directly, through membership of a team, and through membership of every
-	// team. A principal's rules are looked up here rather than found by going through all rules.
+	// The rules, indexed by those to whom they apply: directly, through membership of a team, and
+	// through membership of every team. A principal's rules are looked up here rather than found by
+	// going through all rules.
 	direct     map[config.Selector][]int
 	membership map[config.Selector][]int
 	everyTeam  []int
@@ -32,7 +33,8 @@ type Policy struct {
 	placements *lru.Cache[string, *placement] // by subject
 	decisions  *lru.Cache[decision, bool]
 
-	// hideReads are the attributes of principals that hide blocks read. They concern every principal.
+	// hideReads are the attributes of principals that hide blocks read. They concern every
+	// principal.
 	hideReads []string
 	// readingRules are the rules whose condition reads the principal.
 	readingRules []int
@@ -40,7 +42,8 @@ type Policy struct {
 	onFailure func(Failure) // may be nil
 }
 
-// New returns the policy of a validated configuration. It keeps the configuration and never changes it.
+// New returns the policy of a validated configuration. It keeps the configuration and never changes
+// it.
 func New(cfg *config.Config) *Policy {
 	audiences, err := lru.New[string, *Audience](maxAudiences)
 	if err != nil {
@@ -78,7 +81,8 @@ func New(cfg *config.Config) *Policy {
 	return p
 }
 
-// addHideReads records what hide blocks read of principals. Those blocks concern everybody, whatever rules apply to them.
+// addHideReads records what hide blocks read of principals. Those blocks concern everybody,
+// whatever rules apply to them.
 func (p *Policy) addHideReads(hides []*block) {
 	for _, hide := range hides {
 		p.hideReads = append(p.hideReads, hide.reads()...)
@@ -87,7 +91,8 @@ func (p *Policy) addHideReads(hides []*block) {
 
 // addTeam adds a team's rules: its membership, and its expose blocks.
 func (p *Policy) addTeam(t *config.Team) {
-	// Membership is a rule like an expose block, and the first one, so that it is what explains what members see.
+	// Membership is a rule like an expose block, and the first one, so that it is what explains
+	// what members see.
 	owner := &team{upstreams: map[string]config.Place{}, hides: newHides(t.Hides), first: len(p.rules)}
 	p.addHideReads(owner.hides)
 	for _, u := range t.Upstreams {
@@ -123,8 +128,8 @@ func (p *Policy) addRule(r rule, to []config.Selector) {
 	}
 }
 
-// ReportFailures makes the policy call report when a condition cannot be evaluated, at most once a minute for each block.
-// Call it before any other method.
+// ReportFailures makes the policy call report when a condition cannot be evaluated, at most once a
+// minute for each block. Call it before any other method.
 func (p *Policy) ReportFailures(report func(Failure)) *Policy {
 	p.onFailure = report
 	return p
@@ -142,7 +147,8 @@ func (p *Policy) owner(team, upstream string) *team {
 	return t
 }
 
-// ReadsUpstream reports whether the visibility of a team's entry may depend on which of its owners serves it.
+// ReadsUpstream reports whether the visibility of a team's entry may depend on which of its owners
+// serves it.
 func (p *Policy) ReadsUpstream(team, name string) bool {
 	t, ok := p.teams[team]
 	if !ok {
@@ -153,8 +159,8 @@ func (p *Policy) ReadsUpstream(team, name string) bool {
 		slices.ContainsFunc(p.rules[t.first:t.end], func(r rule) bool { return reads(r.expose) })
 }
 
-// Visibility returns the rules that show the entry with this exposed name and definition, which is JSON, and which an
-// upstream of the team owns. It is nil if the team has no such upstream.
+// Visibility returns the rules that show the entry with this exposed name and definition, which is
+// JSON, and which an upstream of the team owns. It is nil if the team has no such upstream.
 func (p *Policy) Visibility(team, upstream, name string, definition []byte) *Visibility {
 	t := p.owner(team, upstream)
 	if t == nil {
@@ -182,8 +188,8 @@ func (p *Policy) Visibility(team, upstream, name string, definition []byte) *Vis
 	return v
 }
 
-// hidesOf returns the block that hides an entry of the team from everybody; if there is none, the gates that may hide it from
-// some.
+// hidesOf returns the block that hides an entry of the team from everybody; if there is none, the
+// gates that may hide it from some.
 func (p *Policy) hidesOf(t *team, e *entry) (gates []*gate, hiddenBy *block) {
 	for _, hides := range [][]*block{p.hides, t.hides} {
 		for _, hide := range hides {
@@ -202,7 +208,8 @@ func (p *Policy) hidesOf(t *team, e *entry) (gates []*gate, hiddenBy *block) {
 	return gates, nil
 }
 
-// decide reports whether a block that matches the entry's name applies, or returns the gate that decides it.
+// decide reports whether a block that matches the entry's name applies, or returns the gate that
+// decides it.
 func (p *Policy) decide(b *block, e *entry) (applies bool, open *gate) {
 	switch {
 	case b == nil || b.When == nil: // nil is membership
@@ -212,12 +219,14 @@ func (p *Policy) decide(b *block, e *entry) (applies bool, open *gate) {
 	case len(b.When.PrincipalFields()) > 0:
 		return false, &gate{block: b, prompt: e.read(), name: e.name}
 	}
-	// The condition reads nothing of the principal, so no facts are needed to decide it now and for everybody.
+	// The condition reads nothing of the principal, so no facts are needed to decide it now and for
+	// everybody.
 	applies, _ = p.holds(b, e.read(), config.PrincipalFacts{}, e.name)
 	return applies, nil
 }
 
-// holds evaluates a block's condition, and reports it if that is not possible. It also returns the steps that it took.
+// holds evaluates a block's condition, and reports it if that is not possible. It also returns the
+// steps that it took.
 func (p *Policy) holds(b *block, prompt config.PromptFacts, who config.PrincipalFacts, name string) (holds bool, steps int) {
 	holds, steps, err := b.When.Measure(prompt, who)
 	if err == nil {
@@ -234,8 +243,8 @@ func (p *Policy) report(b *block, name string, err error) {
 	}
 }
 
-// Audience returns the audience of a principal: the same pointer for all principals of the audience, as long as it is one
-// of the 10 000 most recently used.
+// Audience returns the audience of a principal: the same pointer for all principals of the
+// audience, as long as it is one of the 10 000 most recently used.
 func (p *Policy) Audience(who Principal) *Audience {
 	// Principals of one subject displace each other, which costs time but never changes the answer.
 	known, ok := p.placements.Get(who.Subject)
@@ -268,7 +277,8 @@ func (p *Policy) rulesFor(who Principal) []byte {
 	}
 	for selector := range who.selectors {
 		add(p.direct[selector])
-		// A caller without a credential is in no team, even if a team lists "user:anonymous" as a member.
+		// A caller without a credential is in no team, even if a team lists "user:anonymous" as a
+		// member.
 		if !who.Anonymous {
 			add(p.membership[selector])
 		}
@@ -276,8 +286,9 @@ func (p *Policy) rulesFor(who Principal) []byte {
 	return set
 }
 
-// distinguish returns the facts that conditions may read of a principal, and a key that is equal for exactly the
-// principals of its audience: the rules that apply to them, and the value of each attribute that a condition reads.
+// distinguish returns the facts that conditions may read of a principal, and a key that is equal
+// for exactly the principals of its audience: the rules that apply to them, and the value of each
+// attribute that a condition reads.
 func (p *Policy) distinguish(who Principal, rules []byte) (facts config.PrincipalFacts, key string) {
 	reads := slices.Clone(p.hideReads)
 	for _, id := range p.readingRules {
@@ -291,8 +302,8 @@ func (p *Policy) distinguish(who Principal, rules []byte) (facts config.Principa
 	facts = who.facts()
 	slices.Sort(reads)
 	values := slices.Clone(rules)
-	// The values alone are enough: which attributes they belong to follows from the rules. Each has its length in front, so
-	// that no two lists of values look alike.
+	// The values alone are enough: which attributes they belong to follows from the rules. Each has
+	// its length in front, so that no two lists of values look alike.
 	for _, read := range slices.Compact(reads) {
 		value := facts.Value(read)
 		values = append(strconv.AppendInt(values, int64(len(value)), 10), ' ')

@@ -27,8 +27,8 @@ func (r Reader) String() string {
 // Everybody reports whether the rule shows the entry to everybody, without a condition.
 func (r Reader) Everybody() bool { return r.Who.Kind == config.Anybody && r.When == "" }
 
-// Readers returns everybody whom some rule shows an entry, each once with the first such rule, in the order of the rules. It
-// agrees with [Policy.Explain], but for all principals at once.
+// Readers returns everybody whom some rule shows an entry, each once with the first such rule, in
+// the order of the rules. It agrees with [Policy.Explain], but for all principals at once.
 func (p *Policy) Readers(team, upstream, name string, definition []byte) []Reader {
 	v := p.Visibility(team, upstream, name, definition)
 	if v == nil {
@@ -39,7 +39,8 @@ func (p *Policy) Readers(team, upstream, name string, definition []byte) []Reade
 		r, when := &p.rules[id], v.when(i)
 		for _, who := range p.selectorsOf(r) {
 			reader := Reader{who, when, r.place.String()}
-			// Two rules may show the entry to the same readers; the first is the one that Explain names.
+			// Two rules may show the entry to the same readers; the first is the one that Explain
+			// names.
 			if !slices.ContainsFunc(readers, func(known Reader) bool { return known.String() == reader.String() }) {
 				readers = append(readers, reader)
 			}
@@ -83,7 +84,8 @@ func (p *Policy) selectorsOf(r *rule) []config.Selector {
 	return readers
 }
 
-// HiddenBy returns where the block that hides an entry from everybody begins, as PATH:LINE; "" if there is none.
+// HiddenBy returns where the block that hides an entry from everybody begins, as PATH:LINE; "" if
+// there is none.
 func (p *Policy) HiddenBy(team, upstream, name string, definition []byte) string {
 	t := p.owner(team, upstream)
 	if t == nil {

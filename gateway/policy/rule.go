@@ -6,11 +6,13 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// team is a team that owns upstreams. A team that owns none shows nothing and is only a set of people.
+// team is a team that owns upstreams. A team that owns none shows nothing and is only a set of
+// people.
 type team struct {
 	upstreams map[string]config.Place // where each block begins
 	hides     []*block
-	// The team's rules are those from first, which is its membership, to before end; the others are its expose blocks.
+	// The team's rules are those from first, which is its membership, to before end; the others are
+	// its expose blocks.
 	first, end int
 }
 

@@ -2,8 +2,9 @@ package policy
 
 import "slices"
 
-// Visibility is what a policy decides about one entry, whoever is calling: the rules that show it. It stays valid until
-// the entry or the policy changes. A nil *Visibility, and one without rules, shows the entry to nobody.
+// Visibility is what a policy decides about one entry, whoever is calling: the rules that show it.
+// It stays valid until the entry or the policy changes. A nil *Visibility, and one without rules,
+// shows the entry to nobody.
 type Visibility struct {
 	policy *Policy
 	rules  []int32
@@ -20,8 +21,8 @@ type conditional struct {
 	shows []*gate
 }
 
-// Equal reports whether both show entries to the same audiences, and by the same rules. Where conditions read the principal, it may
-// report false though they do.
+// Equal reports whether both show entries to the same audiences, and by the same rules. Where
+// conditions read the principal, it may report false though they do.
 func (v *Visibility) Equal(other *Visibility) bool {
 	if v == nil || other == nil {
 		return v == other

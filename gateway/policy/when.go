@@ -15,8 +15,8 @@ const failureInterval = time.Minute
 type Failure struct {
 	// Rule is where the block begins, as PATH:LINE.
 	Rule string
-	// Prompt is the exposed name of the prompt for which it failed, possibly one of many. It is empty if the condition
-	// does not read the prompt.
+	// Prompt is the exposed name of the prompt for which it failed, possibly one of many. It is
+	// empty if the condition does not read the prompt.
 	Prompt string
 	Err    error
 }
@@ -32,9 +32,11 @@ type block struct {
 	named  Rule
 }
 
-// newBlock returns the block of a kind, "expose" or "hide". One that cannot be evaluated hides, or does not expose.
+// newBlock returns the block of a kind, "expose" or "hide". One that cannot be evaluated hides, or
+// does not expose.
 func newBlock(kind string, rule *config.Rule) *block {
-	// One gate for all prompts keeps the decisions few: one for each audience instead of one for each prompt as well.
+	// One gate for all prompts keeps the decisions few: one for each audience instead of one for
+	// each prompt as well.
 	b := &block{
 		Rule: rule, fallback: kind == kindHide, alarm: &rate.Sometimes{First: 1, Interval: failureInterval},
 		named: Rule{Title: title(kind, rule), Place: rule.Place.String()},
@@ -62,7 +64,8 @@ func (b *block) reads() []string {
 	return b.When.PrincipalFields()
 }
 
-// entry is the prompt to decide about. Its facts are made when a condition first reads them: most blocks have none.
+// entry is the prompt to decide about. Its facts are made when a condition first reads them: most
+// blocks have none.
 type entry struct {
 	team, upstream, name string
 	definition           []byte
@@ -77,7 +80,8 @@ func (e *entry) read() config.PromptFacts {
 	return *e.facts
 }
 
-// gate is a condition that depends on the principal: for one prompt or, if it does not read the prompt, for all.
+// gate is a condition that depends on the principal: for one prompt or, if it does not read the
+// prompt, for all.
 type gate struct {
 	*block
 

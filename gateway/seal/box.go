@@ -45,7 +45,8 @@ func (b *Box) Seal(plaintext []byte) string {
 
 // Open returns the plaintext of a token. For the errors, see [Reason].
 func (b *Box) Open(token string) ([]byte, error) {
-	// The decoder skips line breaks even if it is strict, so that a token could be spelled in many ways.
+	// The decoder skips line breaks even if it is strict, so that a token could be spelled in many
+	// ways.
 	if strings.IndexByte(token, '\r') >= 0 || strings.IndexByte(token, '\n') >= 0 {
 		return nil, ErrMalformed
 	}
@@ -110,7 +111,8 @@ func newSubkey(key [keySize]byte, purpose string) subkey {
 	}
 }
 
-// derive derives a key by HKDF. No two pairs of use and purpose have the same info, since a use contains no slash.
+// derive derives a key by HKDF. No two pairs of use and purpose have the same info, since a use
+// contains no slash.
 func derive(key [keySize]byte, use, purpose string, size int) []byte {
 	derived, err := hkdf.Key(sha256.New, key[:], nil, "promptweir/v1/"+use+"/"+purpose, size)
 	if err != nil {

@@ -26,8 +26,8 @@ type Sealer struct {
 	opened   *lru.Cache[string, Session] // by token
 }
 
-// New returns a sealer. The first key seals, and all of them open. Without any key it makes a random one, so that no token
-// outlives the process. A key that is all zeros is an error.
+// New returns a sealer. The first key seals, and all of them open. Without any key it makes a
+// random one, so that no token outlives the process. A key that is all zeros is an error.
 func New(keys [][32]byte) (*Sealer, error) {
 	if len(keys) == 0 {
 		keys = [][keySize]byte{freshKey()}
@@ -53,7 +53,8 @@ func freshKey() (key [keySize]byte) {
 	return key
 }
 
-// For returns the box of one purpose. Deriving its keys takes time, so keep the box rather than call For for each request.
+// For returns the box of one purpose. Deriving its keys takes time, so keep the box rather than
+// call For for each request.
 func (s *Sealer) For(purpose string) *Box {
 	box := &Box{base64: base64.RawURLEncoding.Strict()}
 	for _, key := range s.ring {
@@ -66,13 +67,15 @@ func (s *Sealer) For(purpose string) *Box {
 var (
 	// ErrMalformed means that neither this ring nor any other made the token for this purpose.
 	ErrMalformed = errors.New("malformed token")
-	// errExpiredKey means that the token is intact, but that the key that sealed it is no longer in the ring.
+	// errExpiredKey means that the token is intact, but that the key that sealed it is no longer in
+	// the ring.
 	errExpiredKey = errors.New("token sealed by a key that is no longer in use")
 	// errWrongPrincipal means that a cursor is valid, but belongs to another principal.
 	errWrongPrincipal = errors.New("token sealed for another principal")
 )
 
-// Reason returns the word for an error of this package that clients get as data.reason, "" for any other error.
+// Reason returns the word for an error of this package that clients get as data.reason, "" for any
+// other error.
 func Reason(err error) string {
 	switch {
 	case errors.Is(err, ErrMalformed):
@@ -86,8 +89,8 @@ func Reason(err error) string {
 	}
 }
 
-// MAC makes keyed hashes of one purpose (HMAC-SHA-256), by which equal values can be recognised and not guessed. Make it with
-// [Sealer.MAC].
+// MAC makes keyed hashes of one purpose (HMAC-SHA-256), by which equal values can be recognised and
+// not guessed. Make it with [Sealer.MAC].
 type MAC struct {
 	hashes sync.Pool
 }

@@ -18,7 +18,8 @@ type Session struct {
 	ID [16]byte
 	// Revision is the negotiated protocol revision.
 	Revision string
-	// Capabilities are the bits of the capabilities that the client declared. The caller knows their meaning.
+	// Capabilities are the bits of the capabilities that the client declared. The caller knows
+	// their meaning.
 	Capabilities uint8
 	// ClientName and ClientVersion are what the client calls itself, for the audit log.
 	ClientName, ClientVersion string
@@ -28,15 +29,16 @@ type Session struct {
 	Expires time.Time
 }
 
-// The layout of a session: a version, the capabilities, the id, the expiry in seconds since 1970, the lengths of the next
-// three, the revision, the client's name and version, and the principal.
+// The layout of a session: a version, the capabilities, the id, the expiry in seconds since 1970,
+// the lengths of the next three, the revision, the client's name and version, and the principal.
 const (
 	sessionVersion  = 2
 	sessionHeadSize = 1 + 1 + 16 + 8 + 3
 )
 
-// SealSession returns the session's token, or an error if that would be longer than 1024 bytes: the revision and the
-// principal may take up 700 bytes together. The client's name and version are left out where they do not fit.
+// SealSession returns the session's token, or an error if that would be longer than 1024 bytes: the
+// revision and the principal may take up 700 bytes together. The client's name and version are left
+// out where they do not fit.
 func (s *Sealer) SealSession(session Session) (string, error) {
 	if len(session.Revision) > math.MaxUint8 {
 		return "", fmt.Errorf("session revision has %d bytes, at most %d are possible", len(session.Revision), math.MaxUint8)
@@ -56,7 +58,8 @@ func (s *Sealer) SealSession(session Session) (string, error) {
 	return token, nil
 }
 
-// OpenSession returns the session in a token. For the errors, see [Reason]. It checks neither the principal nor the expiry.
+// OpenSession returns the session in a token. For the errors, see [Reason]. It checks neither the
+// principal nor the expiry.
 func (s *Sealer) OpenSession(token string) (Session, error) {
 	if len(token) > maxSession {
 		return Session{}, ErrMalformed
@@ -108,16 +111,18 @@ func decodeSession(b []byte) (Session, error) {
 	}, nil
 }
 
-// The layout of a cursor: a version, the hashes of the method and of the principal's key, and the name.
+// The layout of a cursor: a version, the hashes of the method and of the principal's key, and the
+// name.
 const (
 	cursorVersion  = 1
 	bindingSize    = 16
 	cursorHeadSize = 1 + 2*bindingSize
 )
 
-// SealCursor returns a token for the position after an exposed name in the list of a method, for one principal only. It names
-// an entry rather than an offset, so it stays valid when the catalog changes between two pages. For a name of up to 256 bytes
-// it is at most 512 bytes long, however long the method and the key are.
+// SealCursor returns a token for the position after an exposed name in the list of a method, for
+// one principal only. It names an entry rather than an offset, so it stays valid when the catalog
+// changes between two pages. For a name of up to 256 bytes it is at most 512 bytes long, however
+// long the method and the key are.
 func (s *Sealer) SealCursor(method, principalKey, after string) string {
 	plaintext := make([]byte, 0, cursorHeadSize+len(after))
 	plaintext = append(plaintext, cursorVersion)
@@ -127,8 +132,8 @@ func (s *Sealer) SealCursor(method, principalKey, after string) string {
 	return s.cursors.Seal(plaintext)
 }
 
-// OpenCursor returns the name after which a cursor stands. A cursor of another method is [ErrMalformed], like any other kind
-// of token. For all errors, see [Reason].
+// OpenCursor returns the name after which a cursor stands. A cursor of another method is
+// [ErrMalformed], like any other kind of token. For all errors, see [Reason].
 func (s *Sealer) OpenCursor(method, principalKey, token string) (after string, err error) {
 	plaintext, err := s.cursors.Open(token)
 	if err != nil {
@@ -138,7 +143,8 @@ func (s *Sealer) OpenCursor(method, principalKey, token string) (after string, e
 		return "", ErrMalformed
 	}
 	bindings, name := plaintext[1:cursorHeadSize], plaintext[cursorHeadSize:]
-	// The method first: only of a cursor for this list is it worth telling that it is somebody else's.
+	// The method first: only of a cursor for this list is it worth telling that it is somebody
+	// else's.
 	if string(bindings[:bindingSize]) != string(binding(method)) {
 		return "", ErrMalformed
 	}
