@@ -47,11 +47,13 @@ type override struct {
 	candidates []catalog.Candidate
 }
 
-// newAdmission returns the admission of a configuration. It shares with before, which may be nil, the screens and prompt
-// blocks that both configurations have, so that what was found out with them still counts.
+// newAdmission returns the admission of a configuration. It shares with before, which may be nil,
+// the screens and prompt blocks that both configurations have, so that what was found out with them
+// still counts.
 func newAdmission(cfg *config.Config, before *admission) *admission {
 	a := &admission{
-		cfg: cfg, overrides: map[string]override{}, teams: make(map[string]teamRules, len(cfg.Teams)), masks: map[string]config.Mask{},
+		cfg: cfg, overrides: map[string]override{}, teams: make(map[string]teamRules, len(cfg.Teams)),
+		masks: map[string]config.Mask{},
 	}
 	for _, u := range cfg.Upstreams() {
 		a.masks[u.Name] = u.Mask()
@@ -74,14 +76,15 @@ func newAdmission(cfg *config.Config, before *admission) *admission {
 			if was := before.overrides[block.Prompt]; was.Override != nil && reflect.DeepEqual(was.Override, block) {
 				block = was.Override
 			}
-			a.overrides[block.Prompt] = override{block, team.Name, catalog.Candidates(sources, cfg.Gateway.Separator, block.Prompt)}
+			candidates := catalog.Candidates(sources, cfg.Gateway.Separator, block.Prompt)
+			a.overrides[block.Prompt] = override{block, team.Name, candidates}
 		}
 	}
 	return a
 }
 
-// sameTeams returns the teams whose definitions both admissions treat alike: with the same lock, prompt blocks and
-// screens at the same places.
+// sameTeams returns the teams whose definitions both admissions treat alike: with the same lock,
+// prompt blocks and screens at the same places.
 func (a *admission) sameTeams(other *admission) map[string]bool {
 	same := make(map[string]bool, len(a.teams))
 	if a.cfg.Gateway.Separator != other.cfg.Gateway.Separator { // it is part of names in lock, blocks and reports
@@ -96,9 +99,10 @@ func (a *admission) sameTeams(other *admission) map[string]bool {
 	return same
 }
 
-// admit reads one upstream's list. It leaves out and reports each definition that is not a prompt or may not be listed.
-// What an earlier list of the upstream, which may be nil, tells of the same definition counts again as far as it follows
-// from the same rules. The error is that of ctx if it ended meanwhile.
+// admit reads one upstream's list. It leaves out and reports each definition that is not a prompt
+// or may not be listed. What an earlier list of the upstream, which may be nil, tells of the same
+// definition counts again as far as it follows from the same rules. The error is that of ctx if it
+// ended meanwhile.
 func (a *admission) admit(
 	ctx context.Context, source *catalog.Source, definitions []jsontext.Value, earlier *admitted,
 ) (*admitted, error) {
@@ -118,8 +122,8 @@ func (a *admission) admit(
 	return list, nil
 }
 
-// judge returns what becomes of one definition. Known, which may be nil, is what became of it before, and sameRules says
-// whether the rules for the whole list are still the same.
+// judge returns what becomes of one definition. Known, which may be nil, is what became of it
+// before, and sameRules says whether the rules for the whole list are still the same.
 func (a *admission) judge(
 	ctx context.Context, source *catalog.Source, definition jsontext.Value, known *judged, sameRules bool,
 ) (*judged, error) {
@@ -159,7 +163,8 @@ func parse(definition jsontext.Value) *judged {
 func (a *admission) rulesOf(source *catalog.Source) listRules {
 	team := a.teams[source.Team]
 	return listRules{
-		upstream: source.Upstream, team: source.Team, prefix: source.Prefix, separator: a.cfg.Gateway.Separator, place: source.Place,
+		upstream: source.Upstream, team: source.Team, prefix: source.Prefix,
+		separator: a.cfg.Gateway.Separator, place: source.Place,
 		lock: team.lock, screen: team.screen,
 	}
 }
@@ -183,9 +188,10 @@ func (a *admission) rulesFor(source *catalog.Source, prompt *catalog.Prompt) pro
 // apply fills in what becomes of a prompt by its rules.
 func (a *admission) apply(ctx context.Context, source *catalog.Source, j *judged) {
 	prompt := j.sent
-	for _, check := range []func(context.Context, *catalog.Source, *catalog.Prompt, promptRules) (*catalog.Prompt, []catalog.Report){
-		a.checkLock, a.override, a.checkName, a.screen,
-	} {
+	type check = func(
+		context.Context, *catalog.Source, *catalog.Prompt, promptRules,
+	) (*catalog.Prompt, []catalog.Report)
+	for _, check := range []check{a.checkLock, a.override, a.checkName, a.screen} {
 		next, found := check(ctx, source, prompt, j.rules)
 		if len(found) > 0 {
 			j.found = &findings{reports: append(j.findings().reports, found...)}
@@ -197,7 +203,8 @@ func (a *admission) apply(ctx context.Context, source *catalog.Source, j *judged
 	j.listed = prompt
 }
 
-// checkLock reports a definition that the lock file does not approve. Whether it is listed depends on the lock's mode.
+// checkLock reports a definition that the lock file does not approve. Whether it is listed depends
+// on the lock's mode.
 func (a *admission) checkLock(
 	_ context.Context, source *catalog.Source, prompt *catalog.Prompt, rules promptRules,
 ) (*catalog.Prompt, []catalog.Report) {
@@ -234,7 +241,8 @@ func (a *admission) override(
 	return &overridden, nil
 }
 
-// checkName leaves out a prompt whose exposed name has characters that people cannot see: it could pass for another team's.
+// checkName leaves out a prompt whose exposed name has characters that people cannot see: it could
+// pass for another team's.
 func (a *admission) checkName(
 	_ context.Context, source *catalog.Source, prompt *catalog.Prompt, _ promptRules,
 ) (*catalog.Prompt, []catalog.Report) {
@@ -307,8 +315,9 @@ func (a *admission) clientsName(source *catalog.Source, prompt *catalog.Prompt) 
 	return cmp.Or(prompt.Exposed, a.exposedName(source, prompt.Name))
 }
 
-// unmatched reports the prompt blocks that match no prompt, once every upstream that could offer one is listed. The
-// lists are by upstream; of one that is not in complete, not all prompts are known.
+// unmatched reports the prompt blocks that match no prompt, once every upstream that could offer
+// one is listed. The lists are by upstream; of one that is not in complete, not all prompts are
+// known.
 func (a *admission) unmatched(lists map[string]*admitted, complete map[string]bool) (reports []catalog.Report) {
 	for _, label := range slices.Sorted(maps.Keys(a.overrides)) {
 		o := a.overrides[label]
@@ -341,8 +350,8 @@ func unreadable(source *catalog.Source, i int, err error) catalog.Report {
 	}
 }
 
-// report returns a report about a listed prompt. Its key changes with the definition, so that a new definition with the
-// same problem is reported again.
+// report returns a report about a listed prompt. Its key changes with the definition, so that a new
+// definition with the same problem is reported again.
 func (a *admission) report(
 	kind catalog.Kind, finding string, source *catalog.Source, prompt *catalog.Prompt, format string, args ...any,
 ) catalog.Report {

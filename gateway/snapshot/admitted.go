@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -12,19 +13,21 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// maxReports bounds the reports about one list, besides one that counts the others: a server may list as many mistakes as
-// prompts.
+// maxReports bounds the reports about one list, besides one that counts the others: a server may
+// list as many mistakes as prompts.
 const maxReports = 100
 
-// admitted is what the admission makes of one upstream's list, or of the lists of its endpoints. It is immutable once it is
-// made; the nil one admits nothing.
+// admitted is what the admission makes of one upstream's list, or of the lists of its endpoints. It
+// is immutable once it is made; the nil one admits nothing.
 type admitted struct {
 	// offer is what the upstream sent, so that an unchanged one is recognised.
 	offer offer
-	// definitions are the list as it was sent. With several endpoints, each has a part of its own instead.
+	// definitions are the list as it was sent. With several endpoints, each has a part of its own
+	// instead.
 	definitions []jsontext.Value
 	parts       []*admitted // nil for an endpoint that was not listed
-	// served are the sets of endpoints that serve a prompt each, of those that not all endpoints serve; no set occurs twice.
+	// served are the sets of endpoints that serve a prompt each, of those that not all endpoints
+	// serve; no set occurs twice.
 	served  []uint64
 	rules   listRules
 	judged  []*judged // of each definition
@@ -51,7 +54,8 @@ type promptRules struct {
 // judged is what became of one definition. It is immutable.
 type judged struct {
 	sent *catalog.Prompt // nil if the definition is not a prompt
-	// listed is the prompt as clients are to see it; nil if it is left out. It follows from sent, listRules and rules.
+	// listed is the prompt as clients are to see it; nil if it is left out. It follows from sent,
+	// listRules and rules.
 	listed *catalog.Prompt
 	rules  promptRules
 	// found is nil for nearly all definitions.
@@ -90,8 +94,8 @@ func (l *admitted) add(i int, j *judged, source *catalog.Source) {
 	}
 }
 
-// finder returns a function that finds what became of a definition in this list, which may be nil. A list that changes
-// mostly keeps the place of a definition, or else its memory.
+// finder returns a function that finds what became of a definition in this list, which may be nil.
+// A list that changes mostly keeps the place of a definition, or else its memory.
 func (l *admitted) finder() func(i int, definition jsontext.Value) *judged {
 	if l == nil {
 		return func(int, jsontext.Value) *judged { return nil }
@@ -115,15 +119,10 @@ func (l *admitted) finder() func(i int, definition jsontext.Value) *judged {
 	}
 }
 
-// finish completes the reports. The mask hides the upstream's secrets in them, since they quote definitions.
+// finish completes the reports. The mask hides the upstream's secrets in them, since they quote
+// definitions.
 func (l *admitted) finish(source *catalog.Source, mask config.Mask) {
-	var nulls nullMembers
-	for _, j := range l.judged {
-		if j.sent != nil {
-			nulls.add(j.sent)
-		}
-	}
-	l.reports = append(nulls.report(source), l.reports...)
+	l.reports = append(l.nullMembers(source), l.reports...)
 	if more := len(l.reports) - maxReports; more > 0 {
 		last := l.reports[maxReports]
 		l.reports = append(l.reports[:maxReports:maxReports], catalog.Report{
@@ -136,35 +135,28 @@ func (l *admitted) finish(source *catalog.Source, mask config.Mask) {
 	}
 }
 
-// nullMembers counts the prompts of a list with optional members that are null. A serializer that writes null does so in
-// every definition, so that one report for each of them would bury all others.
-type nullMembers struct {
-	prompts      int
-	first, place string // the first prompt's name, and its first place
-}
-
-func (n *nullMembers) add(prompt *catalog.Prompt) {
-	if len(prompt.Nulls) == 0 {
-		return
+// nullMembers reports the prompts with optional members that are null, all at once: a serializer
+// that writes null does so in every definition, and a report for each would bury all others.
+func (l *admitted) nullMembers(source *catalog.Source) []catalog.Report {
+	var first *catalog.Prompt
+	n := 0
+	for _, j := range l.judged {
+		if j.sent != nil && len(j.sent.Nulls) > 0 {
+			first = cmp.Or(first, j.sent)
+			n++
+		}
 	}
-	if n.prompts++; n.prompts == 1 {
-		n.first, n.place = prompt.Name, prompt.Nulls[0]
-	}
-}
-
-func (n *nullMembers) report(source *catalog.Source) []catalog.Report {
-	if n.prompts == 0 {
+	if n == 0 {
 		return nil
 	}
 	prompts := "1 prompt"
-	if n.prompts > 1 {
-		prompts = fmt.Sprintf("%d prompts", n.prompts)
+	if n > 1 {
+		prompts = fmt.Sprintf("%d prompts", n)
 	}
 	return []catalog.Report{{
-		Kind: catalog.NullMembers, Name: source.Upstream,
-		Owners: []catalog.Owner{source.Owner("")},
+		Kind: catalog.NullMembers, Name: source.Upstream, Owners: []catalog.Owner{source.Owner("")},
 		Text: fmt.Sprintf("upstream %q (%s) lists %s with members that are null, which the protocol does not allow; "+
 			"the first is %s of prompt %s; they are treated as absent: remove them on the server",
-			source.Upstream, source.Place, prompts, n.place, wire.Quote(n.first)),
+			source.Upstream, source.Place, prompts, first.Nulls[0], wire.Quote(first.Name)),
 	}}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/promptweir/promptweir/upstream"
 )
 
-// builder makes each snapshot from the one before, and puts it into use. All of it belongs to the goroutine of
-// [Publisher.Run].
+// builder makes each snapshot from the one before, and puts it into use. All of it belongs to the
+// goroutine of [Publisher.Run].
 type builder struct {
 	publisher *Publisher
 	// published are the upstreams' lists as they are in the current snapshot, in its order.
@@ -39,8 +39,9 @@ func (b *builder) replace(ctx context.Context, r replacement) {
 	close(before.replaced)
 }
 
-// carryOver keeps the lists that the next generation admits alike, with their admissions that are under way, at their
-// upstream's new index. It ends all other admissions, and no list that other rules admitted stays.
+// carryOver keeps the lists that the next generation admits alike, with their admissions that are
+// under way, at their upstream's new index. It ends all other admissions, and no list that other
+// rules admitted stays.
 func (b *builder) carryOver(before *Generation, r replacement) {
 	carried, indexes := make([]published, len(r.next.Upstreams)), before.index
 	for i := range carried {
@@ -48,7 +49,9 @@ func (b *builder) carryOver(before *Generation, r replacement) {
 			carried[i], b.published[at].running = b.published[at], nil
 		} else if at, known := indexes[r.next.Upstreams[i].Name]; known {
 			was := &b.published[at]
-			carried[i] = published{list: r.lists[i], earlier: cmp.Or(was.list, was.earlier), tried: was.tried, merged: was.merged}
+			carried[i] = published{
+				list: r.lists[i], earlier: cmp.Or(was.list, was.earlier), tried: was.tried, merged: was.merged,
+			}
 			if list := r.lists[i]; list != nil {
 				carried[i].files = list.offer.files
 			}
@@ -60,11 +63,12 @@ func (b *builder) carryOver(before *Generation, r replacement) {
 	b.published = carried
 }
 
-// manyStale is the number of stale lists up to which each is merged by itself; for more, a full merge is cheaper.
+// manyStale is the number of stale lists up to which each is merged by itself; for more, a full
+// merge is cheaper.
 const manyStale = 8
 
-// publish makes a snapshot of the current states, swaps it in, and only then has subscriptions woken. While the generation stays,
-// it looks only at upstreams that have changed.
+// publish makes a snapshot of the current states, swaps it in, and only then has subscriptions
+// woken. While the generation stays, it looks only at upstreams that have changed.
 func (b *builder) publish(ctx context.Context, g *Generation) {
 	before := b.publisher.Current()
 	if g != before.Generation && g.Policy == before.Policy {
@@ -93,7 +97,8 @@ func (b *builder) publish(ctx context.Context, g *Generation) {
 		b.publisher.tellServed(next, before.Generation, stale)
 		b.publisher.swapped.add(next)
 	}
-	if isOther := func(i int) bool { return next.lists[i] != before.lists[i] }; g != before.Generation || slices.ContainsFunc(touched, isOther) {
+	isOther := func(i int) bool { return next.lists[i] != before.lists[i] }
+	if g != before.Generation || slices.ContainsFunc(touched, isOther) {
 		b.publisher.stateDir.signal()
 	}
 	if next.Catalog != before.Catalog || !sameRejections(next, before, touched) {
@@ -101,8 +106,8 @@ func (b *builder) publish(ctx context.Context, g *Generation) {
 	}
 }
 
-// touched returns the indexes of the upstreams that may have changed since the last snapshot, in order: of another generation,
-// all.
+// touched returns the indexes of the upstreams that may have changed since the last snapshot, in
+// order: of another generation, all.
 func (b *builder) touched(before, g *Generation) []int {
 	labels, touched := b.publisher.changed.drain(), b.due.pop(time.Now())
 	if g != before {
@@ -118,8 +123,9 @@ func (b *builder) touched(before, g *Generation) []int {
 	return slices.Compact(touched)
 }
 
-// update puts what upstreams offer into the next snapshot, as far as it is admitted. It returns the indexes of those whose
-// part in the catalog changed. It admits lists for inlineBound at most, all together; others follow in a later snapshot.
+// update puts what upstreams offer into the next snapshot, as far as it is admitted. It returns the
+// indexes of those whose part in the catalog changed. It admits lists for inlineBound at most, all
+// together; others follow in a later snapshot.
 func (b *builder) update(ctx context.Context, next *Snapshot, touched []int) (stale []int) {
 	now, g := time.Now(), next.Generation
 	inline, cancel := context.WithTimeout(ctx, b.inlineBound)
@@ -146,7 +152,8 @@ func (b *builder) update(ctx context.Context, next *Snapshot, touched []int) (st
 	return stale
 }
 
-// wait reports whether a time is still to come, and has Run look at the upstream at index i again then.
+// wait reports whether a time is still to come, and has Run look at the upstream at index i again
+// then.
 func (b *builder) wait(i int, now, due time.Time) bool {
 	if !now.Before(due) {
 		return false
@@ -155,8 +162,8 @@ func (b *builder) wait(i int, now, due time.Time) bool {
 	return true
 }
 
-// admit admits a list of the upstream at index i, here or, where that takes longer than the context of inline lasts, beside
-// Run, which looks at the upstream again when it is done.
+// admit admits a list of the upstream at index i, here or, where that takes longer than the context
+// of inline lasts, beside Run, which looks at the upstream again when it is done.
 func (b *builder) admit(ctx, inline context.Context, g *Generation, i int, offered offer) {
 	u, began := &b.published[i], time.Now()
 	earlier := cmp.Or(u.list, u.earlier)
@@ -202,8 +209,8 @@ func (r *running) cancel() {
 	}
 }
 
-// hideAt returns when the prompts of an upstream that is down, or drained, are to be hidden; ok is false where they are not to be: a
-// server that refuses the gateway is up.
+// hideAt returns when the prompts of an upstream that is down, or drained, are to be hidden; ok is
+// false where they are not to be: a server that refuses the gateway is up.
 func hideAt(u *config.Upstream, state *upstream.State) (at time.Time, ok bool) {
 	problem := state.Problem
 	switch {
@@ -228,7 +235,8 @@ func (b *builder) report(ctx context.Context, reports []catalog.Report) {
 	b.reported = now
 }
 
-// changes are the upstreams, by label, whose part of the current snapshot may not be up to date. [newChanges] makes them.
+// changes are the upstreams, by label, whose part of the current snapshot may not be up to date.
+// [newChanges] makes them.
 type changes struct {
 	// wake holds at most one mark: there are some.
 	wake chan struct{}
@@ -259,8 +267,8 @@ func (c *changes) drain() map[string]bool {
 	return taken
 }
 
-// appointments are times at which upstreams, by index, have to be looked at although nothing about them changes. The zero value
-// has none.
+// appointments are times at which upstreams, by index, have to be looked at although nothing about
+// them changes. The zero value has none.
 type appointments struct {
 	at map[int]time.Time
 	// next is no later than the earliest of them; zero if there are none.

@@ -13,8 +13,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/files"
 )
 
-// Evaluate returns the snapshot that a configuration makes of saved lists, and of the files that hold prompts, which count
-// instead of a list. It contacts and starts nothing.
+// Evaluate returns the snapshot that a configuration makes of saved lists, and of the files that
+// hold prompts, which count instead of a list. It contacts and starts nothing.
 func Evaluate(ctx context.Context, cfg *config.Config, lists Lists, opts Options) (*Snapshot, error) {
 	g, err := newGeneration(cfg, nil, opts.logger())
 	if err != nil {
@@ -33,7 +33,8 @@ func Evaluate(ctx context.Context, cfg *config.Config, lists Lists, opts Options
 	return s, nil
 }
 
-// evaluate returns the snapshot of the saved lists, without those that are not admitted when ctx ends.
+// evaluate returns the snapshot of the saved lists, without those that are not admitted when ctx
+// ends.
 func (g *Generation) evaluate(ctx context.Context) (*Snapshot, []published) {
 	s, lists := newSnapshot(g, time.Now()), make([]published, len(g.Upstreams))
 	for i := range s.States {
@@ -52,8 +53,9 @@ func (g *Generation) evaluate(ctx context.Context) (*Snapshot, []published) {
 	return s, lists
 }
 
-// admitLists admits, until ctx ends, the lists of those upstreams for which want returns one; earlier is the list that was
-// admitted before. The result is nil for the others, and for those that were not done in time.
+// admitLists admits, until ctx ends, the lists of those upstreams for which want returns one;
+// earlier is the list that was admitted before. The result is nil for the others, and for those
+// that were not done in time.
 func (g *Generation) admitLists(
 	ctx context.Context, want func(i int) (offered offer, earlier *admitted, ok bool),
 ) []*admitted {
@@ -72,7 +74,8 @@ func (g *Generation) admitLists(
 	return lists
 }
 
-// contributions returns what each upstream contributes to the catalog, and notes that it is in the catalog.
+// contributions returns what each upstream contributes to the catalog, and notes that it is in the
+// catalog.
 func contributions(sources []catalog.Source, lists []published) []catalog.Source {
 	all := make([]catalog.Source, len(lists))
 	for i := range lists {
@@ -81,7 +84,8 @@ func contributions(sources []catalog.Source, lists []published) []catalog.Source
 	return all
 }
 
-// contribution returns a source with what it contributes to the catalog, and notes that it is in the catalog.
+// contribution returns a source with what it contributes to the catalog, and notes that it is in
+// the catalog.
 func (p *published) contribution(source catalog.Source) catalog.Source {
 	if p.merged = p.visible(); p.merged != nil {
 		source.Prompts = p.merged.prompts
@@ -89,8 +93,9 @@ func (p *published) contribution(source catalog.Source) catalog.Source {
 	return source
 }
 
-// shown returns the state of the upstream at index i as a snapshot has it: a list counts once it is admitted, and an upstream as
-// tried once the list of all its endpoints is, or takes longer than others should wait for.
+// shown returns the state of the upstream at index i as a snapshot has it: a list counts once it is
+// admitted, and an upstream as tried once the list of all its endpoints is, or takes longer than
+// others should wait for.
 func (g *Generation) shown(i int, p *published, state *upstream.State) *upstream.State {
 	offered, known := g.offer(i, state)
 	shown := p.list.degrade(state)
@@ -132,8 +137,8 @@ func (s *Snapshot) rejections() (reports []catalog.Report) {
 	return append(reports, s.unmatched.reports(byLabel, complete)...)
 }
 
-// sameRejections reports whether two snapshots have the same reports about what upstreams list, or what is in their files.
-// They differ at most in the upstreams that were touched.
+// sameRejections reports whether two snapshots have the same reports about what upstreams list, or
+// what is in their files. They differ at most in the upstreams that were touched.
 func sameRejections(s, other *Snapshot, touched []int) bool {
 	if s.Generation != other.Generation {
 		return false
@@ -155,8 +160,9 @@ func promptless(u *config.Upstream, why *upstream.Cause) catalog.Report {
 	}
 }
 
-// published is the part of one upstream in the current snapshot. Nothing in a snapshot is about a list that it does not
-// have, so what it shows of the upstream depends on which list was admitted, and which is offered now:
+// published is the part of one upstream in the current snapshot. Nothing in a snapshot is about a
+// list that it does not have, so what it shows of the upstream depends on which list was admitted,
+// and which is offered now:
 //
 //	admitted         offered now    in the catalog   state in the snapshot
 //	none             nothing        nothing          the upstream's
@@ -168,11 +174,12 @@ func promptless(u *config.Upstream, why *upstream.Cause) catalog.Report {
 //	                   admitted
 //	what is offered                 that list        the upstream's
 //
-// The catalog has nothing of an upstream that is hidden while it is down. After a reload that has other rules for the
-// upstream, none is admitted.
+// The catalog has nothing of an upstream that is hidden while it is down. After a reload that has
+// other rules for the upstream, none is admitted.
 type published struct {
 	list *admitted // nil until one is admitted by the rules of the generation
-	// earlier is a list that was admitted by other rules, whose results are used again; nil once there is another.
+	// earlier is a list that was admitted by other rules, whose results are used again; nil once
+	// there is another.
 	earlier *admitted
 	// merged is the list that is in the catalog; nil if none is.
 	merged *admitted
@@ -213,13 +220,14 @@ func (p *published) admitted(list *admitted, began, ended time.Time) {
 	p.list, p.earlier, p.files, p.pace = list, nil, list.offer.files, p.pace.after(began, ended)
 }
 
-// maxPause bounds the pause after an admission, in multiples of what the admission took. An upstream whose list never stops
-// changing thus takes a seventeenth of one processor's time at most.
+// maxPause bounds the pause after an admission, in multiples of what the admission took. An
+// upstream whose list never stops changing thus takes a seventeenth of one processor's time at
+// most.
 const maxPause = 16
 
-// pace is when an upstream's next list may be admitted. A list that is quick to admit, or changes now and then, is admitted
-// at once. One that keeps changing waits in proportion to what it costs, and longer each time. The zero value waits for
-// nothing.
+// pace is when an upstream's next list may be admitted. A list that is quick to admit, or changes
+// now and then, is admitted at once. One that keeps changing waits in proportion to what it costs,
+// and longer each time. The zero value waits for nothing.
 type pace struct {
 	ended  time.Time // of the last admission
 	factor int       // the pause in multiples of what that took

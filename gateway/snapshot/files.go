@@ -16,7 +16,8 @@ import (
 // maxFileReports bounds the reports of one upstream's files.
 const maxFileReports = 20
 
-// readFiles takes the lists of upstreams without a server from their files, which are there whether or not anything runs.
+// readFiles takes the lists of upstreams without a server from their files, which are there whether
+// or not anything runs.
 func (g *Generation) readFiles(ctx context.Context) {
 	for i, read := range files.Read(ctx, g.Upstreams) {
 		u := &g.Upstreams[i]
@@ -34,8 +35,8 @@ func (g *Generation) readFiles(ctx context.Context) {
 	}
 }
 
-// Text returns a hash of what a get of an upstream's prompt returns, whatever its arguments are; empty where that is unknown,
-// as it is of all servers and of connectors that run.
+// Text returns a hash of what a get of an upstream's prompt returns, whatever its arguments are;
+// empty where that is unknown, as it is of all servers and of connectors that run.
 func (g *Generation) Text(label, own string) string {
 	if prompt := g.FilePrompt(label, own); prompt != nil {
 		return prompt.Text
@@ -43,7 +44,8 @@ func (g *Generation) Text(label, own string) string {
 	return ""
 }
 
-// FilePrompt returns an upstream's prompt that is in a file; nil for another one, and of connectors that run.
+// FilePrompt returns an upstream's prompt that is in a file; nil for another one, and of connectors
+// that run.
 func (g *Generation) FilePrompt(label, own string) *files.Prompt {
 	if list := g.files[label]; list != nil {
 		return list.Prompt(own)
@@ -51,7 +53,8 @@ func (g *Generation) FilePrompt(label, own string) *files.Prompt {
 	return nil
 }
 
-// Files returns the list from which gets of an upstream's prompts are answered that are in files; nil for another upstream.
+// Files returns the list from which gets of an upstream's prompts are answered that are in files;
+// nil for another upstream.
 func (s *Snapshot) Files(label string) *files.List {
 	if i, known := s.index[label]; known {
 		return s.States[i].Files
@@ -74,7 +77,8 @@ func (g *Generation) problemsOf(i int, state *upstream.State) []files.Problem {
 	return g.fileProblems[g.Upstreams[i].Name]
 }
 
-// fileReports reports the problems of an upstream's files: each that is broken, and together what is served in part.
+// fileReports reports the problems of an upstream's files: each that is broken, and together what
+// is served in part.
 func fileReports(u *config.Upstream, problems []files.Problem) (reports []catalog.Report) {
 	report := func(kind catalog.Kind, block, finding, format string, args ...any) {
 		reports = append(reports, catalog.Report{

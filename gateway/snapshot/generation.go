@@ -26,14 +26,15 @@ const requestStates = "request state"
 // hashedArguments is the purpose of the keyed hashes of arguments.
 const hashedArguments = "audit arguments"
 
-// Generation is everything that follows from one configuration. It is immutable. A reload makes another one, which
-// shares with it whatever the new configuration leaves unchanged.
+// Generation is everything that follows from one configuration. It is immutable. A reload makes
+// another one, which shares with it whatever the new configuration leaves unchanged.
 type Generation struct {
 	Config *config.Config
 	// Upstreams are in configuration order.
 	Upstreams []config.Upstream
-	// Connectors are those of the upstreams, in the same order; empty where nothing is ever contacted. A connector may
-	// have been made for an earlier configuration in which the same server stood in another place.
+	// Connectors are those of the upstreams, in the same order; empty where nothing is ever
+	// contacted. A connector may have been made for an earlier configuration in which the same
+	// server stood in another place.
 	Connectors []*upstream.Connector
 
 	Policy   *policy.Policy
@@ -50,20 +51,21 @@ type Generation struct {
 	unmatched  *unmatched
 	sources    []catalog.Source // without prompts
 	index      map[string]int   // of each upstream, by its label
-	connectors map[string]*upstream.Connector
 	teamLimits map[string]*config.Limit
-	// saved are the lists that stand in for upstreams which their connectors have not listed yet, by label.
+	// saved are the lists that stand in for upstreams which their connectors have not listed yet,
+	// by label.
 	saved Lists
 	// files are the lists of upstreams without a server, by label, where nothing runs.
 	files map[string]*files.List
-	// fileProblems are those of the files of upstreams without a server, by label, where nothing runs.
+	// fileProblems are those of the files of upstreams without a server, by label, where nothing
+	// runs.
 	fileProblems map[string][]files.Problem
 	// replaced is closed when another generation has taken this one's place.
 	replaced chan struct{}
 }
 
-// newGeneration returns the generation of a configuration without connectors and saved lists. It shares with before,
-// which may be nil, what both configurations have in common.
+// newGeneration returns the generation of a configuration without connectors and saved lists. It
+// shares with before, which may be nil, what both configurations have in common.
 func newGeneration(cfg *config.Config, before *Generation, logger *slog.Logger) (*Generation, error) {
 	sealer, err := newSealer(cfg, before)
 	if err != nil {
@@ -76,8 +78,7 @@ func newGeneration(cfg *config.Config, before *Generation, logger *slog.Logger) 
 		Origins:      origin.New(cfg.Gateway.Listen, cfg.Gateway.PublicURL, cfg.Gateway.AllowedHosts, cfg.Gateway.AllowedOrigins),
 		AdminOrigins: origin.New(cfg.Admin.Listen, "", cfg.Gateway.AllowedHosts, nil),
 		sources:      sourcesOf(cfg), index: map[string]int{},
-		unmatched:  newUnmatched(cfg),
-		connectors: map[string]*upstream.Connector{}, teamLimits: map[string]*config.Limit{},
+		unmatched: newUnmatched(cfg), teamLimits: map[string]*config.Limit{},
 		saved: Lists{}, files: map[string]*files.List{}, fileProblems: map[string][]files.Problem{}, replaced: make(chan struct{}),
 	}
 	for i := range g.Upstreams {
@@ -95,7 +96,8 @@ func newGeneration(cfg *config.Config, before *Generation, logger *slog.Logger) 
 	return g, nil
 }
 
-// newSealer keeps the sealer for as long as the keys stay: without configured keys, its random key cannot be made again.
+// newSealer keeps the sealer for as long as the keys stay: without configured keys, its random key
+// cannot be made again.
 func newSealer(cfg *config.Config, before *Generation) (*seal.Sealer, error) {
 	if before != nil && slices.Equal(before.Config.Gateway.CursorKeys, cfg.Gateway.CursorKeys) {
 		return before.Sealer, nil
@@ -107,7 +109,8 @@ func newSealer(cfg *config.Config, before *Generation) (*seal.Sealer, error) {
 	return seal.New(keys)
 }
 
-// newPolicy keeps the policy for as long as no rule changes, because entries, audiences and views depend on it.
+// newPolicy keeps the policy for as long as no rule changes, because entries, audiences and views
+// depend on it.
 func newPolicy(cfg *config.Config, before *Generation, logger *slog.Logger) *policy.Policy {
 	if before != nil && samePolicy(before.Config, cfg) {
 		return before.Policy
@@ -122,7 +125,8 @@ func newPolicy(cfg *config.Config, before *Generation, logger *slog.Logger) *pol
 	})
 }
 
-// samePolicy reports whether a policy made from either configuration decides the same and names the same places.
+// samePolicy reports whether a policy made from either configuration decides the same and names the
+// same places.
 func samePolicy(a, b *config.Config) bool {
 	return (a.Auth == nil) == (b.Auth == nil) && sameRules(a.Hides, b.Hides) &&
 		slices.EqualFunc(a.Teams, b.Teams, func(a, b config.Team) bool {
@@ -134,7 +138,8 @@ func samePolicy(a, b *config.Config) bool {
 		})
 }
 
-// sameRules compares conditions by their text: their compiled form holds functions, which cannot be compared.
+// sameRules compares conditions by their text: their compiled form holds functions, which cannot be
+// compared.
 func sameRules(a, b []config.Rule) bool {
 	text := func(c *config.Condition) string {
 		if c == nil {
@@ -158,19 +163,19 @@ func sourcesOf(cfg *config.Config) []catalog.Source {
 	return sources
 }
 
-// addConnector appends the connector of the next upstream.
-func (g *Generation) addConnector(c *upstream.Connector) {
-	g.Connectors = append(g.Connectors, c)
-	g.connectors[c.Upstream().Name] = c
+// Connector returns the connector of the upstream with a label, or nil.
+func (g *Generation) Connector(label string) *upstream.Connector {
+	if i, known := g.index[label]; known && len(g.Connectors) > 0 {
+		return g.Connectors[i]
+	}
+	return nil
 }
 
-// Connector returns the connector of the upstream with a label, or nil.
-func (g *Generation) Connector(label string) *upstream.Connector { return g.connectors[label] }
-
-// ServerID identifies the server behind an upstream's label, or is empty for an unknown label. A reload may give the
-// label to another server, which must not receive state and replies that are meant for this one.
+// ServerID identifies the server behind an upstream's label, or is empty for an unknown label. A
+// reload may give the label to another server, which must not receive state and replies that are
+// meant for this one.
 func (g *Generation) ServerID(label string) string {
-	connector := g.connectors[label]
+	connector := g.Connector(label)
 	if connector == nil {
 		return ""
 	}
@@ -194,8 +199,8 @@ func (g *Generation) ExposedName(source *catalog.Source, own string) string {
 	return g.admission.exposedName(source, own)
 }
 
-// PromptBlock returns the prompt block for an upstream's prompt, and the override that it is to the catalog; nil where there
-// is none.
+// PromptBlock returns the prompt block for an upstream's prompt, and the override that it is to the
+// catalog; nil where there is none.
 func (g *Generation) PromptBlock(source *catalog.Source, own string) (*config.Override, *catalog.Override) {
 	o := g.admission.overrideOf(source, own)
 	if o.Override == nil {
@@ -204,8 +209,8 @@ func (g *Generation) PromptBlock(source *catalog.Source, own string) (*config.Ov
 	return o.Override, change(o.Override)
 }
 
-// NamesWithoutBlock returns the names that a prompt exposed under a name may have without its prompt block, the name itself
-// last.
+// NamesWithoutBlock returns the names that a prompt exposed under a name may have without its
+// prompt block, the name itself last.
 func (g *Generation) NamesWithoutBlock(name string) (names []string) {
 	for label, o := range g.admission.overrides {
 		if o.Name == name && label != name {
@@ -236,8 +241,8 @@ func (g *Generation) mergesLike(other *Generation) bool {
 		})
 }
 
-// kept returns, for each upstream, the index in an earlier generation at which the same server's list was admitted by the
-// same rules, or -1.
+// kept returns, for each upstream, the index in an earlier generation at which the same server's
+// list was admitted by the same rules, or -1.
 func (g *Generation) kept(before *Generation) []int {
 	indexes, same := before.index, g.admission.sameTeams(before.admission)
 	kept := make([]int, len(g.Upstreams))
@@ -252,7 +257,8 @@ func (g *Generation) kept(before *Generation) []int {
 	return kept
 }
 
-// sameServer reports whether the upstream at index i is the same server as the one at index at of another generation.
+// sameServer reports whether the upstream at index i is the same server as the one at index at of
+// another generation.
 func (g *Generation) sameServer(other *Generation, i, at int) bool {
 	if len(g.Connectors) > 0 && len(other.Connectors) > 0 && g.Connectors[i] == other.Connectors[at] {
 		return true

@@ -14,13 +14,14 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Lists are saved lists of prompts by upstream label. They stand in for what the upstreams would list, so that a
-// configuration can be evaluated without contacting anything.
+// Lists are saved lists of prompts by upstream label. They stand in for what the upstreams would
+// list, so that a configuration can be evaluated without contacting anything.
 type Lists map[string]List
 
 // List is one upstream's saved list.
 type List struct {
-	// Server identifies the server that the list is from; empty where it is unknown, and then the label decides.
+	// Server identifies the server that the list is from; empty where it is unknown, and then the
+	// label decides.
 	Server string
 	// Definitions are as the upstream listed them; nil where they are unknown.
 	Definitions []jsontext.Value
@@ -28,13 +29,15 @@ type List struct {
 	Partial bool
 }
 
-// of returns the list of an upstream. The label alone is not enough: it may have moved to another server.
+// of returns the list of an upstream. The label alone is not enough: it may have moved to another
+// server.
 func (l Lists) of(u config.Upstream) (List, bool) {
 	list, ok := l[u.Name]
 	return list, ok && (list.Server == "" || list.Server == serverOf(u))
 }
 
-// known returns the list with definitions that are not nil: a list that is empty is known all the same.
+// known returns the list with definitions that are not nil: a list that is empty is known all the
+// same.
 func (l List) known() List {
 	if l.Definitions == nil {
 		l.Definitions = []jsontext.Value{}
@@ -42,11 +45,13 @@ func (l List) known() List {
 	return l
 }
 
-// maxListFile bounds a file with a saved list, and one with the output of promptweir list, in bytes.
+// maxListFile bounds a file with a saved list, and one with the output of promptweir list, in
+// bytes.
 const maxListFile = 256 << 20
 
-// ReadLists reads saved lists: a state_dir, or a file with the JSON that promptweir list prints, whose names are those
-// of the configuration. It leaves out what cannot be used and says why in problems.
+// ReadLists reads saved lists: a state_dir, or a file with the JSON that promptweir list prints,
+// whose names are those of the configuration. It leaves out what cannot be used and says why in
+// problems.
 func ReadLists(cfg *config.Config, path string) (lists Lists, problems []string, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -69,9 +74,9 @@ func ReadLists(cfg *config.Config, path string) (lists Lists, problems []string,
 	return lists, problems, nil
 }
 
-// readListFile reads prompts under their exposed names. Each becomes part of the list of every upstream that could offer
-// it. What a prompt block does to a definition cannot be undone, so a prompt whose block changes more than the name is
-// left out.
+// readListFile reads prompts under their exposed names. Each becomes part of the list of every
+// upstream that could offer it. What a prompt block does to a definition cannot be undone, so a
+// prompt whose block changes more than the name is left out.
 func readListFile(cfg *config.Config, path string) (lists Lists, problems []string, err error) {
 	content, err := os.ReadFile(path)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/loglimit"
 )
 
-// maxReported bounds the new reports of one kind about one upstream that are logged within ten seconds.
+// maxReported bounds the new reports of one kind about one upstream that are logged within ten
+// seconds.
 const maxReported = 50
 
 // ErrStopped means that the publisher's Run has returned.
@@ -28,12 +29,13 @@ type Options struct {
 	Logger *slog.Logger
 	// StateDir is the folder where the last good lists are kept; empty keeps nothing.
 	StateDir string
-	// Served is called with digests of the lists that a snapshot, by its number, serves from now on, by the
-	// upstream's label, and of the configuration, without one. Later says that its listeners are told when
-	// [Publisher.Announce] says so. It must not block. It is nil where there are no other replicas.
+	// Served is called with digests of the lists that a snapshot, by its number, serves from now
+	// on, by the upstream's label, and of the configuration, without one. Later says that its
+	// listeners are told when [Publisher.Announce] says so. It must not block. It is nil where
+	// there are no other replicas.
 	Served func(number uint64, lists map[string]string, later bool)
-	// NewConnector returns the connector of an upstream that was not there before. Changed must be called, and never
-	// blocks, when the connector's state changes.
+	// NewConnector returns the connector of an upstream that was not there before. Changed must be
+	// called, and never blocks, when the connector's state changes.
 	NewConnector func(u config.Upstream, changed func()) *upstream.Connector
 }
 
@@ -44,8 +46,8 @@ func (o Options) logger() *slog.Logger {
 	return o.Logger
 }
 
-// Publisher turns upstream states and configurations into snapshots, and is their only writer. Its methods are safe for
-// concurrent use.
+// Publisher turns upstream states and configurations into snapshots, and is their only writer. Its
+// methods are safe for concurrent use.
 type Publisher struct {
 	logger       *slog.Logger
 	reportLogger *slog.Logger // is limited: servers decide how often their lists change, and how much in them is wrong
@@ -60,9 +62,8 @@ type Publisher struct {
 	// swapped passes the snapshots that were swapped in to announceChanges.
 	swapped swapped
 	settled settled
-	// replacements passes a new generation to Run, drainChanges what an operator wants.
-	replacements chan replacement
-	drainChanges chan drainChange
+	// calls passes functions to Run's goroutine, see do.
+	calls chan func(context.Context)
 	// stopped is closed when Run has returned.
 	stopped chan struct{}
 	// builder belongs to Run's goroutine.
@@ -73,22 +74,26 @@ type Publisher struct {
 type replacement struct {
 	next *Generation
 	kept []int // see [Generation.kept]
-	// lists are those that the next generation's rules admit; nil for those that are kept, and where that takes long.
+	// lists are those that the next generation's rules admit; nil for those that are kept, and
+	// where that takes long.
 	lists []*admitted
 }
 
-// admissionBound is how long the start waits for lists to be admitted, a reload for those in the catalog whose rules it
-// changes, and everybody for an upstream's first one. What takes longer is published later.
+// admissionBound is how long the start waits for lists to be admitted, a reload for those in the
+// catalog whose rules it changes, and everybody for an upstream's first one. What takes longer is
+// published later.
 const admissionBound = time.Second
 
-// inlineBound is how long the publisher admits lists by itself before it publishes a snapshot. Nearly all take less.
+// inlineBound is how long the publisher admits lists by itself before it publishes a snapshot.
+// Nearly all take less.
 const inlineBound = 5 * time.Millisecond
 
-// NewPublisher returns a publisher whose first snapshot holds what is in the state_dir. It contacts and starts nothing.
+// NewPublisher returns a publisher whose first snapshot holds what is in the state_dir. It contacts
+// and starts nothing.
 func NewPublisher(cfg *config.Config, opts Options) (*Publisher, error) {
 	p := &Publisher{
 		logger: opts.logger(), reportLogger: loglimit.New(opts.logger(), maxReported, "kind", "upstream"), newConnector: opts.NewConnector,
-		started: time.Now(), changed: newChanges(), replacements: make(chan replacement), drainChanges: make(chan drainChange),
+		started: time.Now(), changed: newChanges(), calls: make(chan func(context.Context)),
 		swapped: swapped{wake: make(chan struct{}, 1)}, settled: settled{served: opts.Served, again: math.MaxUint64},
 		stopped: make(chan struct{}),
 	}
@@ -118,14 +123,16 @@ func (p *Publisher) Current() *Snapshot { return p.current.Load() }
 // Started returns when the publisher was made.
 func (p *Publisher) Started() time.Time { return p.started }
 
-// Unsaved returns sentences about the lists that could not be saved in the state_dir. They hold nothing sensitive.
+// Unsaved returns sentences about the lists that could not be saved in the state_dir. They hold
+// nothing sensitive.
 func (p *Publisher) Unsaved() []string { return p.stateDir.unsaved() }
 
 // Stopped is closed once [Publisher.Run] has returned.
 func (p *Publisher) Stopped() <-chan struct{} { return p.stopped }
 
-// NewGeneration returns the generation of a configuration that is to replace the current one. Connectors whose upstream
-// block is unchanged are shared with it; the others have to be run. Nothing is published yet.
+// NewGeneration returns the generation of a configuration that is to replace the current one.
+// Connectors whose upstream block is unchanged are shared with it; the others have to be run.
+// Nothing is published yet.
 func (p *Publisher) NewGeneration(cfg *config.Config) (*Generation, error) {
 	return p.generation(cfg, p.Current().Generation)
 }
@@ -137,7 +144,7 @@ func (p *Publisher) generation(cfg *config.Config, before *Generation) (*Generat
 	}
 	for _, u := range g.Upstreams {
 		connector, list := p.connector(u, before)
-		g.addConnector(connector)
+		g.Connectors = append(g.Connectors, connector)
 		if list.Definitions != nil {
 			g.saved[u.Name] = list
 		}
@@ -145,12 +152,13 @@ func (p *Publisher) generation(cfg *config.Config, before *Generation) (*Generat
 	return g, nil
 }
 
-// connector returns the connector of an upstream and the list that stands in until the connector has listed: the
-// connector of the generation before if it would be the same, or else a new one with the last list of the same server.
+// connector returns the connector of an upstream and the list that stands in until the connector
+// has listed: the connector of the generation before if it would be the same, or else a new one
+// with the last list of the same server.
 func (p *Publisher) connector(u config.Upstream, before *Generation) (*upstream.Connector, List) {
 	var old *upstream.Connector
 	if before != nil {
-		old = before.connectors[u.Name]
+		old = before.Connector(u.Name)
 	}
 	label := u.Name // all of u would stay in memory
 	changed := func() { p.changed.add(label) }
@@ -171,8 +179,8 @@ func (p *Publisher) connector(u config.Upstream, before *Generation) (*upstream.
 	return p.newConnector(u, changed), list
 }
 
-// Run publishes a snapshot whenever an upstream's state changes, a list is admitted or [Publisher.Replace] is called, until
-// ctx ends. To be called once.
+// Run publishes a snapshot whenever an upstream's state changes, a list is admitted or
+// [Publisher.Replace] is called, until ctx ends. To be called once.
 func (p *Publisher) Run(ctx context.Context) error {
 	defer close(p.stopped)
 	group, ctx := errgroup.WithContext(ctx)
@@ -186,8 +194,9 @@ func (p *Publisher) Run(ctx context.Context) error {
 	return err
 }
 
-// restFactor is the rest after a publication, in multiples of what it took: with very many upstreams, or a large catalog, states
-// that change all the time take a fifth of one processor at most. What changes meanwhile shares the next snapshot.
+// restFactor is the rest after a publication, in multiples of what it took: with very many
+// upstreams, or a large catalog, states that change all the time take a fifth of one processor at
+// most. What changes meanwhile shares the next snapshot.
 const restFactor = 4
 
 func (p *Publisher) publishChanges(ctx context.Context) error {
@@ -207,11 +216,8 @@ func (p *Publisher) publishChanges(ctx context.Context) error {
 		case <-rested:
 			rested = nil
 			continue
-		case r := <-p.replacements:
-			p.builder.replace(ctx, r)
-			continue
-		case change := <-p.drainChanges:
-			p.builder.setDrained(ctx, change)
+		case call := <-p.calls:
+			call(ctx)
 			continue
 		case <-ctx.Done():
 			return nil
@@ -222,27 +228,32 @@ func (p *Publisher) publishChanges(ctx context.Context) error {
 	}
 }
 
-// Replace publishes a snapshot of another generation and moves all subscriptions to it. An error means that nothing has
-// changed. It waits for admissionBound at most until the lists that the next generation admits by other rules are admitted,
-// so that their prompts need not be away meanwhile. To be called once at a time.
+// Replace publishes a snapshot of another generation and moves all subscriptions to it. An error
+// means that nothing has changed. It waits for admissionBound at most until the lists that the next
+// generation admits by other rules are admitted, so that their prompts need not be away meanwhile.
+// To be called once at a time.
 func (p *Publisher) Replace(ctx context.Context, next *Generation) error {
-	before := p.Current().Generation
+	r := p.prepare(ctx, next)
+	return p.do(ctx, func(ctx context.Context) { p.builder.replace(ctx, r) })
+}
+
+// do has Run's goroutine call a function, and waits for its end. An error means that it is not
+// called.
+func (p *Publisher) do(ctx context.Context, change func(context.Context)) error {
+	done := make(chan struct{})
 	select {
-	case p.replacements <- p.prepare(ctx, next):
+	case p.calls <- func(ctx context.Context) { defer close(done); change(ctx) }:
+		<-done
+		return nil
 	case <-p.stopped:
 		return ErrStopped
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	select {
-	case <-before.replaced:
-		return nil
-	case <-p.stopped:
-		return ErrStopped
-	}
 }
 
-// prepare admits, beside Run, the lists in the catalog that the next generation admits by other rules.
+// prepare admits, beside Run, the lists in the catalog that the next generation admits by other
+// rules.
 func (p *Publisher) prepare(ctx context.Context, next *Generation) replacement {
 	ctx, cancel := context.WithTimeout(ctx, admissionBound)
 	defer cancel()

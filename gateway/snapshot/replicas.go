@@ -23,8 +23,9 @@ type offer struct {
 	definitions []jsontext.Value
 	// files are those of an upstream without a server, of which definitions are.
 	files *files.List
-	// endpoints are those of an upstream with several, each with a list of its own; nil for any other upstream, and while
-	// the list is the saved one, of which nobody knows which endpoint offered what.
+	// endpoints are those of an upstream with several, each with a list of its own; nil for any
+	// other upstream, and while the list is the saved one, of which nobody knows which endpoint
+	// offered what.
 	endpoints []upstream.EndpointState
 	// differences are those of [upstream.State].
 	differences []string
@@ -42,8 +43,8 @@ func (g *Generation) offer(i int, state *upstream.State) (o offer, known bool) {
 	return o, known
 }
 
-// same reports whether both are made of the same lists. Lists are compared by identity: a connector replaces a list whenever
-// something in it changes.
+// same reports whether both are made of the same lists. Lists are compared by identity: a connector
+// replaces a list whenever something in it changes.
 func (o offer) same(other offer) bool {
 	return sameList(o.definitions, other.definitions) &&
 		slices.EqualFunc(o.endpoints, other.endpoints, func(a, b upstream.EndpointState) bool {
@@ -51,7 +52,8 @@ func (o offer) same(other offer) bool {
 		})
 }
 
-// listedBy returns endpoints with the lists that are offered, as far as they are the same endpoints.
+// listedBy returns endpoints with the lists that are offered, as far as they are the same
+// endpoints.
 func (o offer) listedBy(endpoints []upstream.EndpointState) []upstream.EndpointState {
 	if len(o.endpoints) != len(endpoints) {
 		return endpoints
@@ -68,7 +70,9 @@ func sameList(a, b []jsontext.Value) bool {
 }
 
 // admitOffer is [admission.admit] for all that an upstream offers.
-func (a *admission) admitOffer(ctx context.Context, source *catalog.Source, o offer, earlier *admitted) (list *admitted, err error) {
+func (a *admission) admitOffer(
+	ctx context.Context, source *catalog.Source, o offer, earlier *admitted,
+) (list *admitted, err error) {
 	if o.endpoints == nil {
 		list, err = a.admit(ctx, source, o.definitions, earlier.part(0))
 	} else {
@@ -92,12 +96,13 @@ func (l *admitted) part(i int) *admitted {
 	return nil
 }
 
-// admitReplicas admits each endpoint's own list, because calls go to all of them: a prompt is that of the first endpoint
-// whose definition is admitted, and only those endpoints whose definition is admitted serve it.
+// admitReplicas admits each endpoint's own list, because calls go to all of them: a prompt is that
+// of the first endpoint whose definition is admitted, and only those endpoints whose definition is
+// admitted serve it.
 func (a *admission) admitReplicas(
 	ctx context.Context, source *catalog.Source, endpoints []upstream.EndpointState, earlier *admitted,
 ) (*admitted, error) {
-	m := replicas{endpoints: endpoints, at: map[string]int{}, places: map[reportKey]int{}}
+	m := replicas{endpoints: endpoints, at: map[string]int{}, reportIndex: map[reportKey]int{}}
 	m.overridden, m.parts = map[string]bool{}, make([]*admitted, len(endpoints))
 	for i, endpoint := range endpoints {
 		if !endpoint.Listed {
@@ -123,8 +128,9 @@ func (a *admission) admitReplicas(
 
 func sameBytes(a, b jsontext.Value) bool { return bytes.Equal(a, b) }
 
-// degrade returns the state of the upstream, with the problem of a prompt that is out of reach. The connector does not know
-// that an endpoint may not serve what it lists, and takes it for a substitute.
+// degrade returns the state of the upstream, with the problem of a prompt that is out of reach. The
+// connector does not know that an endpoint may not serve what it lists, and takes it for a
+// substitute.
 func (l *admitted) degrade(state *upstream.State) *upstream.State {
 	if l == nil || state.Problem != nil {
 		return state
@@ -161,9 +167,10 @@ type replicas struct {
 	listed    uint64 // the endpoints that were added, a bit for each
 	// at has the index of each prompt, by the upstream's own name for it.
 	at map[string]int
-	// reportedAt are the endpoints that each report is about, and places has the index of each report.
-	reportedAt []uint64
-	places     map[reportKey]int
+	// reportedAt are the endpoints that each report is about, and places has the index of each
+	// report.
+	reportedAt  []uint64
+	reportIndex map[reportKey]int
 }
 
 // reportKey is equal for two endpoints that are reported for the same.
@@ -184,7 +191,8 @@ func (m *replicas) add(i int, list *admitted) {
 			own := *prompt // the list of the endpoint stays as it is
 			own.Endpoints = endpoint
 			m.prompts = append(m.prompts, &own)
-		case prompt.Overrides.Equal(m.prompts[at].Overrides): // else the arguments that a get sends might not suit it
+		case prompt.Overrides.Equal(m.prompts[at].Overrides):
+			// Else the arguments that a get sends might not suit it.
 			m.prompts[at].Endpoints |= endpoint
 		}
 	}
@@ -196,17 +204,18 @@ func (m *replicas) add(i int, list *admitted) {
 	}
 	for _, r := range list.reports {
 		key := reportKey{r.Kind, r.Name, r.Text}
-		at, ok := m.places[key]
+		at, ok := m.reportIndex[key]
 		if !ok {
 			at = len(m.reports)
-			m.places[key] = at
+			m.reportIndex[key] = at
 			m.reports, m.reportedAt = append(m.reports, r), append(m.reportedAt, 0)
 		}
 		m.reportedAt[at] |= endpoint
 	}
 }
 
-// merged returns the outcome. Reports that are not about all endpoints say which ones they are about.
+// merged returns the outcome. Reports that are not about all endpoints say which ones they are
+// about.
 func (m *replicas) merged() *admitted {
 	for i := range m.prompts {
 		switch p := m.prompts[i]; {

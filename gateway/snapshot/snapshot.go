@@ -15,8 +15,9 @@ import (
 // Starting is the reason of an upstream that has neither answered nor failed yet.
 const Starting upstream.Reason = "starting"
 
-// Snapshot is all that a request needs to know: what follows from the configuration, the catalog, and how each upstream
-// is. It is immutable, except that views are built when they are first asked for.
+// Snapshot is all that a request needs to know: what follows from the configuration, the catalog,
+// and how each upstream is. It is immutable, except that views are built when they are first asked
+// for.
 type Snapshot struct {
 	*Generation
 
@@ -29,17 +30,19 @@ type Snapshot struct {
 	lists []*admitted
 	// drains are the upstreams that operators have taken out of service.
 	drains drains
-	// rejected reports what of the upstreams' lists is not in the catalog, or not as the upstream sent it.
+	// rejected reports what of the upstreams' lists is not in the catalog, or not as the upstream
+	// sent it.
 	rejected []catalog.Report
-	// untried are the indexes of upstreams that have neither answered nor failed yet; unhealthy adds the degraded ones.
-	// A request looks at these only, however many upstreams there are.
+	// untried are the indexes of upstreams that have neither answered nor failed yet; unhealthy
+	// adds the degraded ones. A request looks at these only, however many upstreams there are.
 	untried, unhealthy []int
-	// polled are the indexes of upstreams whose servers say how long their lists are good, and would not report a change; those
-	// of the shortest time first.
+	// polled are the indexes of upstreams whose servers say how long their lists are good, and
+	// would not report a change; those of the shortest time first.
 	polled  []int
 	started time.Time
 
-	// views are those of the most recent audiences. Snapshots with the same policy and catalog share them.
+	// views are those of the most recent audiences. Snapshots with the same policy and catalog
+	// share them.
 	views views
 	// number is higher than that of every earlier snapshot.
 	number uint64
@@ -57,7 +60,8 @@ func newSnapshot(g *Generation, started time.Time) *Snapshot {
 	}
 }
 
-// successor returns the snapshot that follows, as far as nothing has changed. It is to be completed.
+// successor returns the snapshot that follows, as far as nothing has changed. It is to be
+// completed.
 func (s *Snapshot) successor(g *Generation) *Snapshot {
 	next := newSnapshot(g, s.started)
 	next.Catalog, next.number = s.Catalog, s.number+1
@@ -68,8 +72,9 @@ func (s *Snapshot) successor(g *Generation) *Snapshot {
 	return next
 }
 
-// complete fills in what follows from the catalog, the states and the lists. Of the snapshot before, which is nil for the first
-// one, only the upstreams that were touched may differ, or the whole generation. Touched is in order.
+// complete fills in what follows from the catalog, the states and the lists. Of the snapshot
+// before, which is nil for the first one, only the upstreams that were touched may differ, or the
+// whole generation. Touched is in order.
 func (s *Snapshot) complete(before *Snapshot, touched []int) {
 	if before == nil || before.Generation != s.Generation {
 		s.untried, s.unhealthy = nil, nil
@@ -86,7 +91,8 @@ func (s *Snapshot) complete(before *Snapshot, touched []int) {
 	s.untried = update(s.untried, touched, func(i int) bool { return !s.States[i].Tried })
 	s.unhealthy = update(s.unhealthy, touched, func(i int) bool {
 		state := s.States[i]
-		return !state.Tried || !state.Listed || state.Problem != nil // tried and not listed, without a problem: being admitted
+		// One that is tried and not listed, without a problem, is being admitted.
+		return !state.Tried || !state.Listed || state.Problem != nil
 	})
 	if before == nil || before.Policy != s.Policy {
 		s.views = newViews(s.Catalog)
@@ -95,7 +101,8 @@ func (s *Snapshot) complete(before *Snapshot, touched []int) {
 	}
 }
 
-// update returns a list of indexes with those of the touched that belong in it, and without those that do not. Both are in order.
+// update returns a list of indexes with those of the touched that belong in it, and without those
+// that do not. Both are in order.
 func update(list, touched []int, belongs func(i int) bool) []int {
 	var updated []int
 	for _, i := range touched {
@@ -128,13 +135,14 @@ func (s *Snapshot) Superseded() <-chan struct{} { return s.superseded }
 // Reports returns the findings that a person should fix.
 func (s *Snapshot) Reports() []catalog.Report { return slices.Concat(s.Catalog.Reports(), s.rejected) }
 
-// View returns what an audience sees of the catalog, however long the conditions of the policy take.
+// View returns what an audience sees of the catalog, however long the conditions of the policy
+// take.
 func (s *Snapshot) View(audience *policy.Audience) *catalog.View {
 	return s.views.of(audience).entries()
 }
 
-// RequestView is [Snapshot.View] for a request. The error is [policy.ErrBudget] if the conditions take more than one request may
-// spend; a later one gets further.
+// RequestView is [Snapshot.View] for a request. The error is [policy.ErrBudget] if the conditions
+// take more than one request may spend; a later one gets further.
 func (s *Snapshot) RequestView(audience *policy.Audience) (*catalog.View, error) {
 	v := s.views.of(audience)
 	if s.Policy.EvaluatesNothing() || v.ready.Load() {
@@ -150,17 +158,18 @@ func (s *Snapshot) RequestView(audience *policy.Audience) (*catalog.View, error)
 	return v.entries(), nil
 }
 
-// FirstPaged reports whether this is the first call for the audience since the policy changed. Whoever finds that its view has
-// more than one page says so then.
+// FirstPaged reports whether this is the first call for the audience since the policy changed.
+// Whoever finds that its view has more than one page says so then.
 func (s *Snapshot) FirstPaged(audience *policy.Audience) bool {
 	paged := s.views.of(audience).paged
 	return !paged.Load() && paged.CompareAndSwap(false, true)
 }
 
-// Lookup returns the entry that an audience sees under a name. It is nil both for a name that does not exist and for
-// one that the audience may not see.
+// Lookup returns the entry that an audience sees under a name. It is nil both for a name that does
+// not exist and for one that the audience may not see.
 func (s *Snapshot) Lookup(audience *policy.Audience, name string) *catalog.Entry {
-	// In the view, not in the catalog: evaluating an entry's conditions takes time, which would tell a hidden name from an unknown one.
+	// In the view, not in the catalog: evaluating an entry's conditions takes time, which would
+	// tell a hidden name from an unknown one.
 	return s.View(audience).Lookup(name)
 }
 
@@ -170,8 +179,8 @@ func (s *Snapshot) Number() uint64 { return s.number }
 // AllTried reports whether every upstream has answered or failed once.
 func (s *Snapshot) AllTried() bool { return len(s.untried) == 0 }
 
-// Listed reports whether a list of the upstream at index i is known: from its connector, from an earlier one or, with a
-// state_dir, from an earlier process.
+// Listed reports whether a list of the upstream at index i is known: from its connector, from an
+// earlier one or, with a state_dir, from an earlier process.
 func (s *Snapshot) Listed(i int) bool {
 	_, known := s.definitions(i, s.States[i])
 	return known && s.lists[i] != nil
@@ -182,14 +191,15 @@ func (s *Snapshot) WhollyListed(i int) bool {
 	return s.Listed(i) && (s.States[i].Listed || !s.saved[s.Upstreams[i].Name].Partial)
 }
 
-// Definitions returns the list of the upstream at index i, as the upstream sent it; nil where none is known.
+// Definitions returns the list of the upstream at index i, as the upstream sent it; nil where none
+// is known.
 func (s *Snapshot) Definitions(i int) []jsontext.Value {
 	definitions, _ := s.definitions(i, s.States[i])
 	return definitions
 }
 
-// Replicas returns the endpoints of the upstream at index i, each of which serves what is admitted of its own list. It is nil
-// for an upstream with one endpoint, and while the list is a saved one.
+// Replicas returns the endpoints of the upstream at index i, each of which serves what is admitted
+// of its own list. It is nil for an upstream with one endpoint, and while the list is a saved one.
 func (s *Snapshot) Replicas(i int) []upstream.EndpointState {
 	offered, _ := s.offer(i, s.States[i])
 	return offered.endpoints
@@ -224,12 +234,13 @@ type Degradation struct {
 	Upstream string
 	Reason   upstream.Reason
 	Since    time.Time
-	// Stale is true where an earlier list is served meanwhile, and Failing where the list is fresh, but gets fail.
+	// Stale is true where an earlier list is served meanwhile, and Failing where the list is fresh,
+	// but gets fail.
 	Stale, Failing bool
 }
 
-// Degradations returns the upstreams in the audience's view whose lists are not fresh, or whose gets fail. An upstream is named only to
-// members of its team and to those who see an entry of it.
+// Degradations returns the upstreams in the audience's view whose lists are not fresh, or whose
+// gets fail. An upstream is named only to members of its team and to those who see an entry of it.
 func (s *Snapshot) Degradations(audience *policy.Audience) (all []Degradation) {
 	for _, i := range s.unhealthy {
 		u := &s.Upstreams[i]
@@ -246,8 +257,8 @@ func (s *Snapshot) Degradations(audience *policy.Audience) (all []Degradation) {
 	return all
 }
 
-// TTL returns for how long the audience's view is good: the shortest time that a server behind it gives which would not report
-// a change, and at most a given one.
+// TTL returns for how long the audience's view is good: the shortest time that a server behind it
+// gives which would not report a change, and at most a given one.
 func (s *Snapshot) TTL(audience *policy.Audience, most time.Duration) time.Duration {
 	for _, i := range s.polled {
 		ttl := s.States[i].TTL
@@ -261,8 +272,9 @@ func (s *Snapshot) TTL(audience *policy.Audience, most time.Duration) time.Durat
 	return most
 }
 
-// CheckListed returns an [*upstream.Unavailable] where the audience's view is empty only because none of the upstreams
-// behind it has ever been listed. The error names the first of them that the audience may know of.
+// CheckListed returns an [*upstream.Unavailable] where the audience's view is empty only because
+// none of the upstreams behind it has ever been listed. The error names the first of them that the
+// audience may know of.
 func (s *Snapshot) CheckListed(audience *policy.Audience) error {
 	var unlisted *upstream.Unavailable
 	for i, state := range s.States {

@@ -24,15 +24,18 @@ import (
 )
 
 const (
-	// maxTemporary is how old a temporary file may be that somebody is still writing. An older one is left over.
+	// maxTemporary is how old a temporary file may be that somebody is still writing. An older one
+	// is left over.
 	maxTemporary = 10 * time.Minute
-	// firstSaveRetry and lastSaveRetry bound the pause before a list that could not be saved is saved again.
+	// firstSaveRetry and lastSaveRetry bound the pause before a list that could not be saved is
+	// saved again.
 	firstSaveRetry = time.Second
 	lastSaveRetry  = time.Minute
 )
 
-// stateDir keeps the last good list of each upstream on disk, one file each, and the team files. It is the only writer of its folder in this
-// process. Files are replaced as a whole, so that several processes may share the folder.
+// stateDir keeps the last good list of each upstream on disk, one file each, and the team files. It
+// is the only writer of its folder in this process. Files are replaced as a whole, so that several
+// processes may share the folder.
 type stateDir struct {
 	path   string // empty keeps nothing
 	logger *slog.Logger
@@ -42,7 +45,8 @@ type stateDir struct {
 	problems atomic.Pointer[[]string]
 }
 
-// openStateDir creates the folder where it does not exist, and removes what a process left over that was killed.
+// openStateDir creates the folder where it does not exist, and removes what a process left over
+// that was killed.
 func openStateDir(path string, logger *slog.Logger) (*stateDir, error) {
 	d := &stateDir{path: path, logger: logger, changed: make(chan struct{}, 1)}
 	if path == "" {
@@ -55,7 +59,8 @@ func openStateDir(path string, logger *slog.Logger) (*stateDir, error) {
 	return d, nil
 }
 
-// removeTemporary removes old temporary files, under the names that save gives them. Failure does no harm.
+// removeTemporary removes old temporary files, under the names that save gives them. Failure does
+// no harm.
 func (d *stateDir) removeTemporary() {
 	entries, _ := os.ReadDir(d.path)
 	for _, entry := range entries {
@@ -95,7 +100,8 @@ func (d *stateDir) signal() {
 	}
 }
 
-// run saves changed lists and team files until ctx ends, and then once more so that the last change is not lost.
+// run saves changed lists and team files until ctx ends, and then once more so that the last change
+// is not lost.
 func (d *stateDir) run(ctx context.Context, current func() *Generation) error {
 	if d.path == "" {
 		return nil
@@ -130,7 +136,8 @@ type savedFile struct {
 	version uint64 // what is on disk: the count of an upstream's list
 	// pace keeps a large list that never stops changing from taking up the disk.
 	pace pace
-	// err is why the last attempt failed, and retry the pause before the next; empty and 0 if it did not.
+	// err is why the last attempt failed, and retry the pause before the next; empty and 0 if it
+	// did not.
 	err   string
 	retry time.Duration
 	// due is when something newer is to be saved; zero if nothing is.
@@ -148,15 +155,21 @@ func (s savedFiles) due() (next time.Time) {
 	return next
 }
 
-// saveChanged saves whatever is newer than its file, now or if it is due. It returns what is known of the files then.
+// saveChanged saves whatever is newer than its file, now or if it is due. It returns what is known
+// of the files then.
 func (d *stateDir) saveChanged(ctx context.Context, g *Generation, saved savedFiles, now bool) savedFiles {
-	next := savedFiles{lists: make(map[*upstream.Connector]savedFile, len(g.Connectors)), teams: saved.teams, teamsFile: saved.teamsFile}
+	next := savedFiles{
+		lists: make(map[*upstream.Connector]savedFile, len(g.Connectors)),
+		teams: saved.teams, teamsFile: saved.teamsFile,
+	}
 	var problems []string
 	for _, c := range g.Connectors {
 		file, u := saved.lists[c], c.Upstream()
 		if state := c.State(); state.Listed && state.Lists != file.version {
 			var ok bool
-			file, ok = d.attempt(ctx, file, now, "upstream "+u.Name, func() error { return d.save(u, state.Definitions) })
+			file, ok = d.attempt(ctx, file, now, "upstream "+u.Name, func() error {
+				return d.save(u, state.Definitions)
+			})
 			if ok {
 				file.version = state.Lists
 			}
@@ -168,7 +181,9 @@ func (d *stateDir) saveChanged(ctx context.Context, g *Generation, saved savedFi
 	}
 	if teams := g.Config.TeamFiles; !saved.teams.Equal(teams) {
 		var ok bool
-		next.teamsFile, ok = d.attempt(ctx, saved.teamsFile, now, "team files", func() error { return saveTeamFiles(d.path, teams) })
+		next.teamsFile, ok = d.attempt(ctx, saved.teamsFile, now, "team files", func() error {
+			return saveTeamFiles(d.path, teams)
+		})
 		if ok {
 			next.teams = teams
 		}
@@ -181,7 +196,9 @@ func (d *stateDir) saveChanged(ctx context.Context, g *Generation, saved savedFi
 }
 
 // attempt tries to save something, now or if it is due, and returns what is known of its file then.
-func (d *stateDir) attempt(ctx context.Context, file savedFile, now bool, what string, save func() error) (_ savedFile, ok bool) {
+func (d *stateDir) attempt(
+	ctx context.Context, file savedFile, now bool, what string, save func() error,
+) (_ savedFile, ok bool) {
 	began := time.Now()
 	if file.due = file.pace.due(); !now && began.Before(file.due) {
 		return file, false
@@ -194,7 +211,10 @@ func (d *stateDir) attempt(ctx context.Context, file savedFile, now bool, what s
 			d.logger.WarnContext(ctx, "not saved in state_dir", slog.String("what", what), slog.Any("error", err))
 		}
 		retry := min(max(2*file.retry, firstSaveRetry), lastSaveRetry)
-		return savedFile{version: file.version, err: cause, retry: retry, pace: pace{ended: ended, pause: retry}, due: ended.Add(retry)}, false
+		return savedFile{
+			version: file.version, err: cause, retry: retry,
+			pace: pace{ended: ended, pause: retry}, due: ended.Add(retry),
+		}, false
 	}
 	if file.err != "" {
 		d.logger.InfoContext(ctx, "saved in state_dir again", slog.String("what", what))
@@ -207,11 +227,13 @@ const listFormat = "1"
 
 func listPath(dir string, u config.Upstream) string { return filepath.Join(dir, u.Name+".json") }
 
-// save replaces the file of an upstream. At any moment there is either the old file or the new one, never a part.
+// save replaces the file of an upstream. At any moment there is either the old file or the new one,
+// never a part.
 func (d *stateDir) save(u config.Upstream, definitions []jsontext.Value) error {
 	list := []byte{'['}
 	for _, definition := range definitions {
-		// A server may list an invalid definition among others. It would make the whole file unreadable.
+		// A server may list an invalid definition among others. It would make the whole file
+		// unreadable.
 		if _, err := wire.ParseObject(definition); err != nil {
 			continue
 		}
@@ -229,7 +251,8 @@ func (d *stateDir) save(u config.Upstream, definitions []jsontext.Value) error {
 	return replaceFile(listPath(d.path, u), content)
 }
 
-// replaceFile replaces a file as a whole. The new one is readable by its owner only, and stays over a failure of power.
+// replaceFile replaces a file as a whole. The new one is readable by its owner only, and stays over
+// a failure of power.
 func replaceFile(path string, content []byte) error {
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	file, err := os.CreateTemp(filepath.Dir(path), name+".*.tmp")
@@ -260,7 +283,8 @@ func syncFolder(path string) error {
 	return errors.Join(err, folder.Close())
 }
 
-// causeOf returns an error of the file system without a temporary file's name, which differs each time.
+// causeOf returns an error of the file system without a temporary file's name, which differs each
+// time.
 func causeOf(err error) string {
 	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathError.Op + ": " + pathError.Err.Error()

@@ -11,8 +11,8 @@ import (
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
-// Subscription is one client's wish to be told when its view changes. At most one bit is pending for it, however slow the
-// client is.
+// Subscription is one client's wish to be told when its view changes. At most one bit is pending
+// for it, however slow the client is.
 type Subscription struct {
 	publisher *Publisher
 	wake      chan struct{} // holds at most one mark: the view has changed since the last one was taken
@@ -21,9 +21,11 @@ type Subscription struct {
 	principal *policy.Principal
 	audience  *policy.Audience // the principal's, by the policy of the current snapshot
 	view      catalog.Fingerprint
-	// seen is the number of the snapshot of the view, and changedIn that of the one in which it became what it is.
+	// seen is the number of the snapshot of the view, and changedIn that of the one in which it
+	// became what it is.
 	seen, changedIn uint64
-	// changed is when the first change was published that wake is about; zero where it is about none.
+	// changed is when the first change was published that wake is about; zero where it is about
+	// none.
 	changed time.Time
 }
 
@@ -33,27 +35,29 @@ type subscriptions struct {
 	all map[*policy.Audience]map[*Subscription]struct{}
 }
 
-// Subscribe opens a subscription of a principal, whose client is taken to know the current view. [Subscription.Close]
-// must follow.
+// Subscribe opens a subscription of a principal, whose client is taken to know the current view.
+// [Subscription.Close] must follow.
 func (p *Publisher) Subscribe(principal policy.Principal) *Subscription {
 	sub := &Subscription{publisher: p, principal: &principal, wake: make(chan struct{}, 1)}
 	for {
 		s := p.known()
 		sub.audience = s.Policy.Audience(principal)
 		sub.view, sub.seen, sub.changedIn = s.View(sub.audience).Fingerprint(), s.number, s.number
-		// A snapshot that is swapped in after this wakes the subscription: announceChanges looks for subscriptions after the swap.
+		// A snapshot that is swapped in after this wakes the subscription: announceChanges looks
+		// for subscriptions after the swap.
 		if p.subscriptions.add(sub, func() bool { return p.known() == s }) {
 			return sub
 		}
 	}
 }
 
-// Changed receives a value after the view has changed. Whoever lists then sees the change that it is about, or a later
-// one.
+// Changed receives a value after the view has changed. Whoever lists then sees the change that it
+// is about, or a later one.
 func (sub *Subscription) Changed() <-chan struct{} { return sub.wake }
 
-// TakeChange returns when the first change was published that the client is told of now, to be called after a value of
-// [Subscription.Changed]. It is zero if the client is told because its principal has changed.
+// TakeChange returns when the first change was published that the client is told of now, to be
+// called after a value of [Subscription.Changed]. It is zero if the client is told because its
+// principal has changed.
 func (sub *Subscription) TakeChange() time.Time {
 	all := &sub.publisher.subscriptions
 	all.mu.Lock()
@@ -71,7 +75,8 @@ func (sub *Subscription) View() catalog.Fingerprint {
 	return sub.view
 }
 
-// Retain lets a stream continue after a reload. On an error its caller is not accepted any more, see [Publisher.Retain].
+// Retain lets a stream continue after a reload. On an error its caller is not accepted any more,
+// see [Publisher.Retain].
 func (sub *Subscription) Retain(ctx context.Context, c *Caller) error {
 	_, changed, err := sub.publisher.Retain(ctx, c)
 	if changed {
@@ -80,7 +85,8 @@ func (sub *Subscription) Retain(ctx context.Context, c *Caller) error {
 	return err
 }
 
-// setPrincipal gives the subscription another principal and wakes it: its client may have listed either one's view.
+// setPrincipal gives the subscription another principal and wakes it: its client may have listed
+// either one's view.
 func (sub *Subscription) setPrincipal(principal policy.Principal) {
 	p := sub.publisher
 	for {
@@ -160,8 +166,8 @@ func (s *subscriptions) removeLocked(sub *Subscription) {
 // maxSwapped bounds the snapshots that wait to be announced.
 const maxSwapped = 64
 
-// swapped are snapshots that were swapped in, in order. What subscribers see of one takes evaluating conditions, which must not
-// hold up the next.
+// swapped are snapshots that were swapped in, in order. What subscribers see of one takes
+// evaluating conditions, which must not hold up the next.
 type swapped struct {
 	wake chan struct{} // has room for one
 
@@ -189,8 +195,8 @@ func (s *swapped) signal() {
 	}
 }
 
-// take returns the snapshots that wait, up to a number or, if too many wait, all, and whether some were
-// left out before them.
+// take returns the snapshots that wait, up to a number or, if too many wait, all, and whether some
+// were left out before them.
 func (s *swapped) take(upTo uint64) (waiting []*Snapshot, overrun bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,8 +216,9 @@ func (s *swapped) take(upTo uint64) (waiting []*Snapshot, overrun bool) {
 	return waiting, overrun
 }
 
-// announceChanges wakes the subscriptions whose view differs between one snapshot and the next, until ctx ends. Where snapshots
-// were left out, it wakes all: a view may have changed and changed back.
+// announceChanges wakes the subscriptions whose view differs between one snapshot and the next,
+// until ctx ends. Where snapshots were left out, it wakes all: a view may have changed and changed
+// back.
 func (p *Publisher) announceChanges(ctx context.Context) error {
 	generation := p.Current().Generation
 	for {
@@ -263,9 +270,9 @@ func (s *subscriptions) show(audience *policy.Audience, view catalog.Fingerprint
 	}
 }
 
-// showLocked wakes a subscription that is not yet at a snapshot if its view differs there. It compares with
-// the previous view and not with the one that the client was last told of: a view that changed back while the client was slow may
-// have been listed in between.
+// showLocked wakes a subscription that is not yet at a snapshot if its view differs there. It
+// compares with the previous view and not with the one that the client was last told of: a view
+// that changed back while the client was slow may have been listed in between.
 func (sub *Subscription) showLocked(view catalog.Fingerprint, snapshot *Snapshot) {
 	if snapshot.number <= sub.seen {
 		return
@@ -288,7 +295,8 @@ func (sub *Subscription) signal() {
 	}
 }
 
-// moveSubscriptions moves all subscriptions to the policy of a snapshot and wakes those whose view differs there, or all.
+// moveSubscriptions moves all subscriptions to the policy of a snapshot and wakes those whose view
+// differs there, or all.
 func (p *Publisher) moveSubscriptions(s *Snapshot, all bool) {
 	for sub, principal := range p.subscriptions.principals() {
 		audience := s.Policy.Audience(*principal)
@@ -310,8 +318,8 @@ func (s *subscriptions) principals() map[*Subscription]*policy.Principal {
 	return principals
 }
 
-// move gives a subscription the audience that its principal has in a snapshot, unless it was closed, has another
-// principal or is at a later one. It reports whether it did.
+// move gives a subscription the audience that its principal has in a snapshot, unless it was
+// closed, has another principal or is at a later one. It reports whether it did.
 func (s *subscriptions) move(
 	sub *Subscription, principal *policy.Principal, audience *policy.Audience, view catalog.Fingerprint, snapshot *Snapshot,
 ) bool {

@@ -20,8 +20,8 @@ import (
 // maxTeamFiles bounds the texts of all team files together, in bytes.
 const maxTeamFiles = 64 << 20
 
-// teamFilesPath returns where the team files of the configuration in a folder are. Lists end in .json, so that no upstream's
-// label can make the same name.
+// teamFilesPath returns where the team files of the configuration in a folder are. Lists end in
+// .json, so that no upstream's label can make the same name.
 func teamFilesPath(dir, root string) string {
 	return filepath.Join(dir, "teams-"+digest([]byte(root))[:16]+".lastgood")
 }
@@ -52,8 +52,8 @@ func saveTeamFiles(dir string, files config.TeamFiles) error {
 		With("files", content).JSON())
 }
 
-// ReadTeamFiles returns the team files that a gateway with the configuration in a folder has saved in a state_dir. They are
-// empty if there are none.
+// ReadTeamFiles returns the team files that a gateway with the configuration in a folder has saved
+// in a state_dir. They are empty if there are none.
 func ReadTeamFiles(dir, folder string) (files config.TeamFiles, err error) {
 	root, err := filepath.Abs(folder)
 	if err != nil {

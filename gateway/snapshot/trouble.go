@@ -10,7 +10,8 @@ import (
 	"github.com/promptweir/promptweir/upstream"
 )
 
-// Trouble is why the prompts of an upstream, or of one of its replicas, are missing or may not be up to date.
+// Trouble is why the prompts of an upstream, or of one of its replicas, are missing or may not be
+// up to date.
 type Trouble struct {
 	Upstream, Team string
 	// Place is that of the upstream's block.
@@ -40,7 +41,8 @@ func (t Trouble) String() string {
 	return fmt.Sprintf("%s %s: %s", who, t.Condition, t.Cause)
 }
 
-// Troubles returns what is wrong with the upstreams, by name. Of one with replicas, each that is in trouble is named.
+// Troubles returns what is wrong with the upstreams, by name. Of one with replicas, each that is in
+// trouble is named.
 func (s *Snapshot) Troubles() (all []Trouble) {
 	for i, state := range s.States {
 		u := &s.Upstreams[i]

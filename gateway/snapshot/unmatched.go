@@ -12,14 +12,15 @@ import (
 )
 
 const (
-	// maxUnmatched bounds the reports about one team's patterns, besides one that counts the others, and maxNearest those that
-	// suggest a name, since looking for it takes long.
+	// maxUnmatched bounds the reports about one team's patterns, besides one that counts the
+	// others, and maxNearest those that suggest a name, since looking for it takes long.
 	maxUnmatched = 50
 	maxNearest   = 10
 )
 
-// unmatched finds the patterns of expose and hide blocks that match no prompt: a typo in one exposes nothing, or hides nothing,
-// and nobody would hear of it. It is for one goroutine at a time, that of [Publisher.Run] once it runs.
+// unmatched finds the patterns of expose and hide blocks that match no prompt: a typo in one
+// exposes nothing, or hides nothing, and nobody would hear of it. It is for one goroutine at a
+// time, that of [Publisher.Run] once it runs.
 type unmatched struct {
 	separator string
 	teams     []patternsOf
@@ -43,12 +44,13 @@ type rulePattern struct {
 	// block says which one that is, with its place.
 	block string
 	place config.Place
-	// names is set where the pattern matches the name that a prompt block gives. If there is no such prompt, the block has a report
-	// of its own.
+	// names is set where the pattern matches the name that a prompt block gives. If there is no
+	// such prompt, the block has a report of its own.
 	names bool
 }
 
-// matched says which patterns match a prompt of a list: of the team's, and of the gateway's, by their indexes.
+// matched says which patterns match a prompt of a list: of the team's, and of the gateway's, by
+// their indexes.
 type matched struct {
 	list          *admitted
 	team, gateway []bool
@@ -77,8 +79,8 @@ func newUnmatched(cfg *config.Config) *unmatched {
 	return u
 }
 
-// hidePatterns returns the patterns of hide blocks, but not those that begin with a star: they are a precaution against prompts
-// that may come, like "*.debug_*".
+// hidePatterns returns the patterns of hide blocks, but not those that begin with a star: they are
+// a precaution against prompts that may come, like "*.debug_*".
 func hidePatterns(hides []config.Rule) (patterns []rulePattern) {
 	for i := range hides {
 		for _, pattern := range hides[i].Prompts {
@@ -110,8 +112,9 @@ func (u *unmatched) inherit(before *unmatched) {
 	}
 }
 
-// reports returns a report for each pattern that certainly matches nothing: no prompt that is listed, while the lists of all
-// upstreams whose prompts it could match are known. Both maps are by label.
+// reports returns a report for each pattern that certainly matches nothing: no prompt that is
+// listed, while the lists of all upstreams whose prompts it could match are known. Both maps are by
+// label.
 func (u *unmatched) reports(lists map[string]*admitted, complete map[string]bool) (reports []catalog.Report) {
 	for i := range u.teams {
 		for _, up := range u.teams[i].upstreams {
@@ -232,7 +235,8 @@ func nearestName(name string, list *admitted) string {
 	return suggestion(pattern, slices.Collect(list.namesWithoutBlocks))
 }
 
-// suggestion goes into a sentence about a pattern that matches none of the names; empty if none is near.
+// suggestion goes into a sentence about a pattern that matches none of the names; empty if none is
+// near.
 func suggestion(pattern config.Pattern, names []string) string {
 	nearest := pattern.Nearest(names)
 	if nearest == "" {
@@ -249,7 +253,8 @@ func namesOf(upstreams []config.Upstream, lists map[string]*admitted) (names []s
 	return names
 }
 
-// exposedNames yields the names of all prompts in the list as clients would see them, admitted or not.
+// exposedNames yields the names of all prompts in the list as clients would see them, admitted or
+// not.
 func (l *admitted) exposedNames(yield func(string) bool) {
 	l.names(yield, func(j *judged) string {
 		if j.rules.block != nil {
@@ -264,7 +269,8 @@ func (l *admitted) namesWithoutBlocks(yield func(string) bool) {
 	l.names(yield, func(*judged) string { return "" })
 }
 
-// names yields the names that rename gives, or else those that follow from the upstream's own. It reports whether all were wanted.
+// names yields the names that rename gives, or else those that follow from the upstream's own. It
+// reports whether all were wanted.
 func (l *admitted) names(yield func(string) bool, rename func(*judged) string) bool {
 	if l == nil {
 		return true

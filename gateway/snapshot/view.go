@@ -11,8 +11,9 @@ import (
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
-// maxViews bounds the views that a snapshot keeps, to as many audiences as a policy keeps. An audience that the policy
-// has evicted comes back as another pointer, so without a bound the views would grow forever.
+// maxViews bounds the views that a snapshot keeps, to as many audiences as a policy keeps. An
+// audience that the policy has evicted comes back as another pointer, so without a bound the views
+// would grow forever.
 const maxViews = 10_000
 
 // views are what audiences see of a catalog, of the most recent ones.
@@ -29,8 +30,8 @@ func newViews(of *catalog.Catalog) views {
 	return views{of, recent}
 }
 
-// after returns the views of another catalog by the same policy. Those that were built are carried over, at a cost in
-// proportion to what changed; the others are forgotten.
+// after returns the views of another catalog by the same policy. Those that were built are carried
+// over, at a cost in proportion to what changed; the others are forgotten.
 func (v views) after(next *catalog.Catalog) views {
 	if next == v.catalog {
 		return v
@@ -65,14 +66,16 @@ func visibleTo(audience *policy.Audience) func(*catalog.Entry) bool {
 	return func(entry *catalog.Entry) bool { return entry.VisibleTo(audience) }
 }
 
-// view is what one audience sees of a snapshot. Its parts are built on first use, outside of the cache's lock.
+// view is what one audience sees of a snapshot. Its parts are built on first use, outside of the
+// cache's lock.
 type view struct {
 	entries func() *catalog.View
 	// built is set once the entries have been asked for, and ready once they are there.
 	built, ready atomic.Bool
 	// owners are the labels of the upstreams that may serve an entry of the view to the audience.
 	owners func() map[string]bool
-	// paged is set once it has been said that the view has more than one page. The audience's later views share it.
+	// paged is set once it has been said that the view has more than one page. The audience's later
+	// views share it.
 	paged *atomic.Bool
 }
 
@@ -95,8 +98,8 @@ func newView(audience *policy.Audience, paged *atomic.Bool, build func() *catalo
 	return v
 }
 
-// knows reports whether the audience of the view may hear of an upstream: as members of its team, or since they see an
-// entry of it.
+// knows reports whether the audience of the view may hear of an upstream: as members of its team,
+// or since they see an entry of it.
 func (v *view) knows(audience *policy.Audience, u *config.Upstream) bool {
 	return audience.Member(u.Team) || v.owners()[u.Name]
 }
