@@ -24,15 +24,11 @@ run: build ## serve examples/quickstart in the foreground; Ctrl-C stops it
 run-teams: build ## serve examples/teams, with the example servers that it needs; its README walks through it
 	@bin/together bin/handbook -change-every 0 + bin/promptweir serve --config examples/teams
 
-test: ## run all tests that need only Go
+test: ## run all tests that need only Go, and with a real store where redis-server or valkey-server is installed
 	CGO_ENABLED=1 go test -race -shuffle=on ./...
 
-# All tests that need the store: those of the files that are built with it.
-STORE_TESTS = $(shell grep -l '^//go:build store' gateway/*_test.go gateway/requests/*_test.go gateway/transport/*_test.go | xargs sed -n 's/^func \(Test[A-Za-z0-9_]*\).*/\1/p' | paste -sd '|' -)
-
-test-replicas: ## test what replicas share, with a real store; needs redis-server or valkey-server
-	CGO_ENABLED=1 go test -race -tags store -parallel 8 ./gateway/cluster/... # most of them wait for the store
-	CGO_ENABLED=1 go test -race -tags store -run '^($(STORE_TESTS))$$' ./gateway ./gateway/requests ./gateway/transport
+test-replicas: ## test what replicas share as where neither redis-server nor valkey-server is installed
+	CLUSTERTEST_MEMORY=1 CGO_ENABLED=1 go test -race ./gateway/cluster/... ./gateway -run '$(shell sed -n 's/^func \(Test[A-Za-z0-9_]*\).*/\1/p' gateway/replicas_test.go gateway/cluster/*_test.go | paste -sd '|' -)'
 
 matrix: ## print which clients and upstreams, of all revisions and transports, were tested with each other
 	@mkdir -p bin

@@ -71,6 +71,8 @@ type Options struct {
 	Load func(inUse *config.Config) (*config.Config, *LastGood, config.Diagnostics)
 	// Debug is served to operators under /debug/ by [Gateway.Admin]; nil where there is nothing.
 	Debug http.Handler
+	// IsAlone is set over stdio, where no client of another replica comes: no change waits for this one.
+	IsAlone bool
 }
 
 // Gateway is a running configuration. Its methods are safe for concurrent use.
@@ -111,7 +113,7 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	g.loaded.Store(g.inUse(opts.LastGood, opts.Warnings))
 	var err error
 	publishing := snapshot.Options{Logger: opts.Logger, StateDir: opts.StateDir, NewConnector: g.newConnector}
-	if cfg.Cluster != nil {
+	if cfg.Cluster != nil && !opts.IsAlone {
 		publishing.Served = g.tellServed
 	}
 	g.publisher, err = snapshot.NewPublisher(cfg, publishing)

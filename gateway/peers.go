@@ -13,9 +13,10 @@ const drainTimeout = 10 * time.Second
 // peersOptions are what the gateway does with what its peer replicas know.
 func (g *Gateway) peersOptions() cluster.Options {
 	return cluster.Options{
-		Tell:    func(v cluster.Verdict) { g.publisher.Announce(v.Announce, v.Again, v.Since) },
+		Notify:  func(v cluster.Verdict) { g.publisher.Announce(v.Announce, v.Again, v.Since) },
 		Drain:   g.drainAsElsewhere,
 		IsReady: func() bool { return g.ready.Load() || g.IsReady() },
+		IsAlone: g.opts.IsAlone,
 	}
 }
 
@@ -46,7 +47,7 @@ func (g *Gateway) drainAsElsewhere(drains map[string]cluster.Drain) {
 		defer g.draining.Unlock()
 		for label := range drains {
 			ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
-			last := g.cluster.Peers.LastDrain(label)
+			last := g.cluster.Peers.Drains()[label]
 			_, _ = g.publisher.SetDrained(ctx, label, last.Drained) // or the name is unknown
 			cancel()
 		}

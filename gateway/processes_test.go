@@ -1,4 +1,4 @@
-//go:build store
+//go:build unix
 
 package gateway_test
 

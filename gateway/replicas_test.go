@@ -1,5 +1,3 @@
-//go:build store
-
 package gateway_test
 
 import (

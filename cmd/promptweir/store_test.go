@@ -3,7 +3,6 @@
 package main
 
 import (
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -13,10 +12,12 @@ import (
 
 // A store that drops keys when its memory is full switches limits off, which nobody sees until then.
 func TestStore_ThatDropsLimitsIsSaid(t *testing.T) {
-	if _, err := exec.LookPath("valkey-server"); err != nil {
-		if _, err := exec.LookPath("redis-server"); err != nil {
-			t.Skip("neither valkey-server nor redis-server is installed")
+	store := func(settings ...string) string {
+		started := clustertest.Start(t)
+		for i := 0; i < len(settings); i += 2 {
+			started.Command("CONFIG", "SET", settings[i], settings[i+1])
 		}
+		return started.URL()
 	}
 	gone := "redis://" + upstreamtest.Address(t)
 	for name, test := range map[string]struct {
@@ -24,12 +25,12 @@ func TestStore_ThatDropsLimitsIsSaid(t *testing.T) {
 		code        int
 	}{
 		"evicts": {
-			clustertest.Start(t, "--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru").URL(),
+			store("maxmemory", "67108864", "maxmemory-policy", "allkeys-lru"),
 			"warning  the store of the block cluster drops limits when its memory is full (allkeys-lru); set its maxmemory-policy to noeviction\n", exitFailed,
 		},
-		"keeps": {clustertest.Start(t, "--maxmemory", "64mb").URL(), "ok       the store of the block cluster can be used\n", exitDone},
+		"keeps": {store("maxmemory", "67108864"), "ok       the store of the block cluster can be used\n", exitDone},
 		"has no bound": {
-			clustertest.Start(t, "--maxmemory-policy", "allkeys-lru").URL(), "ok       the store of the block cluster can be used\n", exitDone,
+			store("maxmemory-policy", "allkeys-lru"), "ok       the store of the block cluster can be used\n", exitDone,
 		},
 		"is gone": {gone, "error    the store of the block cluster cannot be used: ", exitFailed},
 	} {

@@ -1,4 +1,4 @@
-//go:build store
+//go:build unix
 
 package cluster_test
 
@@ -22,7 +22,6 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/cluster"
 	"github.com/promptweir/promptweir/gateway/cluster/clustertest"
-	"github.com/promptweir/promptweir/gateway/seal"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
@@ -31,7 +30,7 @@ var twoLimits = []*config.Limit{ //nolint:gochecknoglobals // a constant
 }
 
 func TestStore_IsARedisCluster(t *testing.T) {
-	store := clustertest.Start(t, "--cluster-enabled", "yes")
+	store := clustertest.StartServer(t, "--cluster-enabled", "yes")
 	store.Command("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
 	upstreamtest.Eventually(t, "the cluster is ready", func() bool { return store.Command("SET", "x", "1") == "+OK\r\n" })
 	s := replica(t, at(store))
@@ -43,7 +42,7 @@ func TestStore_IsARedisCluster(t *testing.T) {
 }
 
 func TestStore_IsFoundBySentinels(t *testing.T) {
-	store := clustertest.Start(t, "--requirepass", "of-the-store")
+	store := clustertest.StartServer(t, "--requirepass", "of-the-store")
 	sentinel := clustertest.StartSentinel(t, "main", store, "sentinel auth-pass main of-the-store", "requirepass of-the-sentinel")
 	address := at(sentinel)
 	address.MasterSet, address.Password, address.SentinelPassword = "main", "of-the-store", "of-the-sentinel"
@@ -54,7 +53,7 @@ func TestStore_IsFoundBySentinels(t *testing.T) {
 // A user of an access control list who has the keys and not the channels, as whoever is new to one, cannot pass messages on: the store is away
 // for as long as that is so, rather than whenever a message was sent.
 func TestStore_IsAwayForAUserWithoutChannels(t *testing.T) {
-	store := clustertest.Start(t)
+	store := clustertest.StartServer(t)
 	store.Command("ACL", "SETUSER", "gateway", "on", ">of-the-store", "~promptweir:*", "+@all", "-@admin", "-@dangerous", "+info")
 	address := at(store)
 	address.Username, address.Password = "gateway", "of-the-store"
@@ -80,7 +79,7 @@ func TestStore_IsReachedOverTLS(t *testing.T) {
 	}
 	port := l.Addr().(*net.TCPAddr).Port
 	l.Close()
-	clustertest.Start(t, "--tls-port", strconv.Itoa(port), "--tls-auth-clients", "no",
+	clustertest.StartServer(t, "--tls-port", strconv.Itoa(port), "--tls-auth-clients", "no",
 		"--tls-cert-file", filepath.Join(dir, "cert.pem"), "--tls-key-file", filepath.Join(dir, "key.pem"))
 	encrypted := config.Store{Addresses: []string{net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}, Encrypted: true}
 	trusting := &config.Cluster{Store: encrypted, TLS: &config.TLS{CAs: config.NewSecret(certificate), ServerName: "store.internal"}}
@@ -125,14 +124,7 @@ func TestRun_EndsWhileTheStoreHangs(t *testing.T) {
 		if hangs == "before it is reached" {
 			store.Pause()
 		}
-		sealer, err := seal.New([][32]byte{{1}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := cluster.New(&config.Cluster{Store: at(store)}, sealer, discard, cluster.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := newReplica(t, &config.Cluster{Store: at(store)}, [32]byte{1}, discard)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- s.Run(ctx) }()

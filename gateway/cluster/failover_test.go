@@ -1,4 +1,4 @@
-//go:build store
+//go:build unix
 
 package cluster_test
 
@@ -84,7 +84,7 @@ func startCluster(t *testing.T) redisCluster {
 	t.Helper()
 	var all redisCluster
 	for range 4 {
-		all = append(all, clustertest.Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--repl-diskless-sync-delay", "0"))
+		all = append(all, clustertest.StartServer(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--repl-diskless-sync-delay", "0"))
 	}
 	for i, slots := range [][2]string{{"0", "5460"}, {"5461", "10922"}, {"10923", "16383"}} {
 		all[i].Command("CLUSTER", "ADDSLOTSRANGE", slots[0], slots[1])
@@ -165,6 +165,35 @@ func TestStore_IsARedisClusterOfSeveralNodes(t *testing.T) {
 	whole := time.Since(began)
 	worksAt(t, "after a node has died", a, b)
 	t.Logf("the cluster was whole after %v, and all worked after %v", whole, time.Since(began))
+}
+
+// A slot moves to another node with the count that is in it, as when a cluster grows.
+func TestStore_FollowsASlotThatMoves(t *testing.T) {
+	t.Parallel() // it waits
+	nodes := startCluster(t)
+	s, limit := replica(t, nodes.address()), &config.Limit{Rate: 0.001, Burst: 2, Block: "gateway"}
+	take(t, s, "ann", true, limit)
+	from, key := 0, ""
+	for i, node := range nodes[:3] {
+		for _, name := range keys(node) {
+			if !strings.Contains(name, "{replicas}") {
+				from, key = i, name
+			}
+		}
+	}
+	to := (from + 1) % 3
+	slot := strings.Trim(nodes[from].Command("CLUSTER", "KEYSLOT", key), ":\r\n")
+	nodes[to].Command("CLUSTER", "SETSLOT", slot, "IMPORTING", nodes.id(from))
+	nodes[from].Command("CLUSTER", "SETSLOT", slot, "MIGRATING", nodes.id(to))
+	port := strconv.Itoa(nodes[to].Port)
+	if got := nodes[from].Command("MIGRATE", "127.0.0.1", port, key, "0", "5000"); got != "+OK\r\n" {
+		t.Fatalf("the key does not move: %s", got)
+	}
+	for _, i := range []int{to, from} {
+		nodes[i].Command("CLUSTER", "SETSLOT", slot, "NODE", nodes.id(to))
+	}
+	take(t, s, "ann", true, limit)
+	take(t, s, "ann", false, limit)
 }
 
 // A node that has no keys and hangs, as the replica of another one may, holds no message back.

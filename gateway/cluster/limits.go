@@ -14,18 +14,19 @@ import (
 // Limits count requests over all replicas.
 type Limits struct{ store *store }
 
-// takeScript counts one request against each of some rates, or against none, by the store's clock, in
-// microseconds. It returns 0, or how long to wait.
+// countScript counts one request against each of some rates, or against none, by the store's clock,
+// in microseconds. It returns 0, or how long to wait.
 //
 //	KEYS  the rates
 //	ARGV  for each, the interval between requests, and the interval times the burst
 //
-// A rate is one number, the time at which the bucket will be full again (GCRA): a bucket that was never
-// used has none, and expires when it is full. What is later than it can be was written before the clock
-// was set back, or by a server whose clock was ahead of its successor's: it becomes as late as it can be.
+// A rate is one number, the time at which the bucket will be full again (GCRA): a bucket that was
+// never used has none, and expires when it is full. What is later than it can be was written before
+// the clock was set back, or by a server whose clock was ahead of its successor's: it becomes as
+// late as it can be.
 //
 //nolint:gochecknoglobals // a constant
-var takeScript = valkey.NewLuaScript(`
+var countScript = valkey.NewLuaScript(`
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local full = {}
@@ -43,8 +44,8 @@ end
 return 0`)
 
 // Take counts a request of a principal, which is given by its key, against the rate of each of the
-// limits, over all replicas, or against none of them if it has to wait. An error means that this replica
-// has to count it alone.
+// limits, over all replicas, or against none of them if it has to wait. An error means that this
+// replica has to count it alone.
 func (l *Limits) Take(principal string, limits []*config.Limit) (wait time.Duration, err error) {
 	s := l.store
 	client := s.get()
@@ -67,7 +68,7 @@ func (l *Limits) Take(principal string, limits []*config.Limit) (wait time.Durat
 	waits := make(chan int64, 1) // may be written after a time that is too long
 	err = s.do(func() error {
 		// Not the request's context: a client that goes must not look like a store that fails.
-		n, err := takeScript.Exec(context.Background(), client, names, args).AsInt64()
+		n, err := countScript.Exec(context.Background(), client, names, args).AsInt64()
 		waits <- n
 		return err
 	})
@@ -83,14 +84,14 @@ func decimal(n float64) string { return strconv.FormatFloat(n, 'f', 3, 64) }
 type keys struct {
 	sealer            *seal.Sealer
 	principal, limits *seal.MAC
-	// ofAll begins the keys and channels of what all replicas have in common. It has a hash tag: one node
-	// of a Redis Cluster has all of that, and answers to probes. It has the number of the database, since
-	// channels are those of the whole server.
+	// ofAll begins the keys and channels of what all replicas have in common. It has a hash tag:
+	// one node of a Redis Cluster has all of that, and answers to probes. It has the number of the
+	// database, since channels are those of the whole server.
 	ofAll string
 	// probe is the key that probes write, and the channel that they publish to.
 	probe string
-	// fleet names what is shared by all replicas, by each cursor key: while these are being replaced,
-	// replicas have different first ones. Box seals messages and records.
+	// fleet names what is shared by all replicas, by each cursor key: while these are being
+	// replaced, replicas have different first ones. Box seals messages and records.
 	fleet []*seal.MAC
 	box   *seal.Box
 
@@ -115,11 +116,11 @@ func hash(m *seal.MAC, value string) string {
 	return string(m.AppendHex(make([]byte, 0, 64), []byte(value))[:32])
 }
 
-// ofLimit returns the key of one principal under one limit. The keys of one principal have one hash tag,
-// so that they are on one node of a Redis Cluster, and one script can read them.
+// ofLimit returns the key of one principal under one limit. The keys of one principal have one hash
+// tag, so that they are on one node of a Redis Cluster, and one script can read them.
 func (k *keys) ofLimit(principal string, l *config.Limit) string {
-	// As in memory, a limit is what it says and where it stands, so that it survives a reload that moves
-	// its block.
+	// As in memory, a limit is what it says and where it stands, so that it survives a reload that
+	// moves its block.
 	id := make([]byte, 0, 64)
 	id = strconv.AppendFloat(id, l.Rate, 'g', -1, 64)
 	id = strconv.AppendInt(append(id, ' '), int64(l.Burst), 10)
@@ -127,8 +128,8 @@ func (k *keys) ofLimit(principal string, l *config.Limit) string {
 	return "promptweir:{" + principal + "}:" + hash(k.limits, string(id))
 }
 
-// named returns a key or channel of all replicas, by each cursor key: the first is written and published
-// to, and all are read and subscribed to.
+// named returns a key or channel of all replicas, by each cursor key: the first is written and
+// published to, and all are read and subscribed to.
 func (k *keys) named(what string) (names []string) {
 	for _, mac := range k.fleet {
 		names = append(names, k.ofAll+hash(mac, what))

@@ -1,5 +1,3 @@
-//go:build store
-
 package cluster_test
 
 import (

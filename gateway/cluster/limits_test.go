@@ -1,5 +1,3 @@
-//go:build store
-
 package cluster_test
 
 import (
@@ -32,6 +30,13 @@ func replica(t testing.TB, store config.Store) *cluster.Replica {
 
 func start(t testing.TB, cfg *config.Cluster, key [32]byte, logger *slog.Logger) *cluster.Replica {
 	t.Helper()
+	s := newReplica(t, cfg, key, logger)
+	run(t, s)
+	return s
+}
+
+func newReplica(t testing.TB, cfg *config.Cluster, key [32]byte, logger *slog.Logger) *cluster.Replica {
+	t.Helper()
 	sealer, err := seal.New([][32]byte{key})
 	if err != nil {
 		t.Fatal(err)
@@ -40,6 +45,11 @@ func start(t testing.TB, cfg *config.Cluster, key [32]byte, logger *slog.Logger)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+// run runs a replica until the test ends.
+func run(t testing.TB, s *cluster.Replica) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
@@ -49,7 +59,6 @@ func start(t testing.TB, cfg *config.Cluster, key [32]byte, logger *slog.Logger)
 			t.Errorf("Run: %v", err)
 		}
 	})
-	return s
 }
 
 func at(store *clustertest.Store) config.Store {
@@ -234,7 +243,7 @@ func TestStore_IsAwayAndComesBack(t *testing.T) {
 
 // An operation that has to make its connection first waits longer than it may for a store that hangs.
 func TestStore_KeepsOneConnection(t *testing.T) {
-	store := clustertest.Start(t)
+	store := clustertest.StartServer(t)
 	s := replica(t, at(store))
 	for range 200 {
 		take(t, s, "ann", true, &config.Limit{Rate: 1000, Burst: 1000, Block: "gateway"})
@@ -246,7 +255,7 @@ func TestStore_KeepsOneConnection(t *testing.T) {
 }
 
 func TestStore_IsAwayUntilItIsThere(t *testing.T) {
-	store := clustertest.Start(t, "--requirepass", "correct-password")
+	store := clustertest.StartServer(t, "--requirepass", "correct-password")
 	log := &record{Handler: slog.DiscardHandler}
 	wrong := at(store)
 	wrong.Password = "wrong-password"

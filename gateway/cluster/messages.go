@@ -20,20 +20,21 @@ import (
 )
 
 const (
-	// workInterval is how often a replica says that it works on a call, goneAfter how long it may be
-	// silent, and firstTimeout how long it may take to say so first: it may be busy.
+	// workInterval is that of the heartbeats of a call that a replica works on, goneAfter the time
+	// without one after which it is gone, and firstTimeout that before the first: it may be busy.
 	workInterval, goneAfter, firstTimeout = time.Second, 5 * time.Second, 2 * time.Second
 	// subscribePause is how long a replica waits that could not subscribe.
 	subscribePause = 250 * time.Millisecond
 	// lifetime is how long a message lasts by its sender's clock, and by that of its receiver.
 	lifetime = time.Minute
-	// announcedFor is for how long what was announced is published again, and maxAnnounced bounds it.
+	// announcedFor is for how long what was announced is published again, and maxAnnounced bounds
+	// that of one topic.
 	announcedFor, maxAnnounced = 10 * time.Minute, 10_000
 	// maxToAll bounds a message to all, in bytes: each replica gets it over the connection that its
 	// requests wait for.
 	maxToAll = 512 << 10
-	// maxHandled bounds what a replica handles for others at once under a topic, and maxPerPrincipal what
-	// it does so for one principal.
+	// maxHandled bounds what a replica handles for others at once under a topic, and
+	// maxPerPrincipal what it does so for one principal.
 	maxHandled, maxPerPrincipal = 1000, 1000 / 8
 	// maxBeside bounds what a message has beside what is passed on, such as names, in bytes.
 	maxBeside = 64 << 10
@@ -53,8 +54,8 @@ var (
 // Read reads a message into a value.
 type Read = func(message any) error
 
-// Handler handles a message; what it returns is the answer to a call. Its context ends when nobody needs
-// the answer any more.
+// Handler handles a message; what it returns is the answer to a call. Its context ends when nobody
+// needs the answer any more.
 type Handler = func(ctx context.Context, read Read) (answer any)
 
 // kind says what an envelope is.
@@ -102,13 +103,13 @@ type Messages struct {
 	mu        sync.Mutex // guards what follows
 	calls     map[string]chan envelope
 	working   map[string]context.CancelFunc
-	handled   map[string]int   // by topic and principal
-	underWay  map[string]int64 // bytes in the store, by replica and by principal
-	announced []announcement
+	handled   map[string]int            // by topic and principal
+	underWay  map[string]int64          // bytes in the store, by replica and by principal
+	announced map[string][]announcement // by topic
 }
 
-// handler is what is done with the messages of a topic. It has slots of its own: what takes long under
-// one topic, as a post whose client does not read, keeps nothing else from being handled.
+// handler is what is done with the messages of a topic. It has slots of its own: what takes long
+// under one topic, as a post whose client does not read, keeps nothing else from being handled.
 type handler struct {
 	handle Handler
 	slots  chan struct{}
@@ -116,9 +117,8 @@ type handler struct {
 
 // announcement is a message that is published again after an absence of the store.
 type announcement struct {
-	topic string
-	body  jsontext.Value
-	at    time.Time
+	body jsontext.Value
+	at   time.Time
 }
 
 func newMessages(s *store) *Messages {
@@ -129,7 +129,7 @@ func newMessages(s *store) *Messages {
 	m := &Messages{
 		store: s, name: rand.Text(), handlers: map[string]handler{}, seen: seen,
 		calls: map[string]chan envelope{}, working: map[string]context.CancelFunc{},
-		handled: map[string]int{}, underWay: map[string]int64{},
+		handled: map[string]int{}, underWay: map[string]int64{}, announced: map[string][]announcement{},
 	}
 	m.SetMax(config.DefaultMaxMessage)
 	m.Handle(topicReady, func(context.Context, Read) any { return struct{}{} })
@@ -144,47 +144,56 @@ func (m *Messages) Name() string { return m.name }
 // [config.DefaultMaxMessage].
 func (m *Messages) SetMax(size int) { m.max.Store(int64(size) + maxBeside) }
 
-// Handle has a function called, in a goroutine of its own, with each message under a topic. To be called
-// before [Replica.Run].
+// Handle has a function called, in a goroutine of its own, with each message under a topic. To be
+// called before [Replica.Run].
 func (m *Messages) Handle(topic string, handle Handler) {
 	m.handlers[topic] = handler{handle, make(chan struct{}, maxHandled)}
 }
 
-// Publish sends a message to a replica, or to all others if to is empty: then one of at most 512 KiB.
-// Nobody confirms that it arrives.
+// Publish sends a message to a replica, or to all others if to is empty: then one of at most 512
+// KiB. Nobody confirms that it arrives.
 func (m *Messages) Publish(to, topic string, message any) {
 	if body, err := json.Marshal(message, codec); err == nil {
 		_, _ = m.send(to, &envelope{Kind: kindMessage, Topic: topic, Body: body}) // as good as lost
 	}
 }
 
-// Announce publishes a message to all others, and again after each absence of the store, theirs or that
-// of this replica, that ends within ten minutes. Whoever handles it may do so twice.
+// Announce publishes a message to all others, and again after each absence of the store, theirs or
+// that of this replica, that ends within ten minutes. Whoever handles it may do so twice.
 func (m *Messages) Announce(topic string, message any) {
 	body, err := json.Marshal(message, codec)
 	if err != nil {
 		return
 	}
 	m.mu.Lock()
-	if len(m.announced) == maxAnnounced {
-		m.announced = slices.Delete(m.announced, 0, 1)
+	all := m.announced[topic]
+	if len(all) == maxAnnounced {
+		all = slices.Delete(all, 0, 1)
 	}
-	m.announced = append(m.announced, announcement{topic, body, time.Now()})
+	m.announced[topic] = append(all, announcement{body, time.Now()})
 	m.mu.Unlock()
 	_, _ = m.send("", &envelope{Kind: kindMessage, Topic: topic, Body: body}) // it is published again
 }
 
 func (m *Messages) publishAgain() {
+	var all []*envelope
 	m.mu.Lock()
-	m.announced = slices.DeleteFunc(m.announced, func(a announcement) bool { return time.Since(a.at) > announcedFor })
-	all := slices.Clone(m.announced)
+	for topic, announced := range m.announced {
+		m.announced[topic] = slices.DeleteFunc(announced, func(a announcement) bool {
+			return time.Since(a.at) > announcedFor
+		})
+		for _, a := range m.announced[topic] {
+			all = append(all, &envelope{Kind: kindMessage, Topic: topic, Body: a.body})
+		}
+	}
 	m.mu.Unlock()
-	for _, a := range all {
-		_, _ = m.send("", &envelope{Kind: kindMessage, Topic: a.topic, Body: a.body}) // as in Announce
+	for _, e := range all {
+		_, _ = m.send("", e) // as in Announce
 	}
 }
 
-// repeat publishes again what was announced, and asks the others to, whenever the breaker has closed.
+// repeat publishes again what was announced, and asks the others to, whenever the breaker has
+// closed.
 func (m *Messages) repeat(ctx context.Context) {
 	for {
 		select {
@@ -200,8 +209,8 @@ func (m *Messages) repeat(ctx context.Context) {
 	}
 }
 
-// Call sends a question to a replica on behalf of a principal, and reads its answer. An error is that of
-// ctx, or means that there will be no answer; the question may have arrived all the same.
+// Call sends a question to a replica on behalf of a principal, and reads its answer. An error is
+// that of ctx, or means that there will be no answer; the question may have arrived all the same.
 func (m *Messages) Call(ctx context.Context, to, topic, principal string, question, answer any) error {
 	if to == "" || to == m.name {
 		return ErrGone // nobody would answer
@@ -215,8 +224,8 @@ func (m *Messages) Call(ctx context.Context, to, topic, principal string, questi
 	m.expect(e.ID, answers)
 	defer m.forget(e.ID)
 	defer m.discard(e)
-	isHeard, err := m.send(to, e)
-	if err != nil || !isHeard {
+	isReceived, err := m.send(to, e)
+	if err != nil || !isReceived {
 		return cmp.Or(err, ErrGone)
 	}
 	got, err := m.awaitAnswer(ctx, to, e.ID, answers)
@@ -229,7 +238,9 @@ func (m *Messages) Call(ctx context.Context, to, topic, principal string, questi
 	return json.Unmarshal(got.Body, answer, codec)
 }
 
-func (m *Messages) awaitAnswer(ctx context.Context, to, id string, answers <-chan envelope) (envelope, error) {
+func (m *Messages) awaitAnswer(
+	ctx context.Context, to, id string, answers <-chan envelope,
+) (envelope, error) {
 	timer := time.NewTimer(firstTimeout)
 	defer timer.Stop()
 	for {
@@ -263,9 +274,9 @@ func (m *Messages) forget(id string) {
 	delete(m.calls, id)
 }
 
-// send publishes an envelope to a replica, or to all. IsHeard is false if surely nobody listens: a node
-// of a Redis Cluster knows only who listens there.
-func (m *Messages) send(to string, e *envelope) (isHeard bool, err error) {
+// send publishes an envelope to a replica, or to all. IsReceived is false if surely nobody listens:
+// a node of a Redis Cluster knows only who listens there.
+func (m *Messages) send(to string, e *envelope) (isReceived bool, err error) {
 	client := m.store.get()
 	if client == nil {
 		return false, ErrUnavailable
@@ -288,8 +299,8 @@ func (m *Messages) send(to string, e *envelope) (isHeard bool, err error) {
 	channel, message := keys.channels(to)[0], keys.box.Seal(plain)
 	listeners := make(chan int64, 1) // may be written after a time that is too long
 	err = m.store.do(func() error {
-		// In a Redis Cluster it goes to the node that would have a key of that name. Any node would do, but
-		// the client may choose one that hangs, although it has no keys.
+		// In a Redis Cluster it goes to the node that would have a key of that name. Any node would
+		// do, but the client may choose one that hangs, although it has no keys.
 		command := client.B().Arbitrary("PUBLISH").Keys(channel).Args(message).Build()
 		n, err := client.Do(context.Background(), command).AsInt64()
 		listeners <- n
@@ -313,16 +324,18 @@ func (m *Messages) listen(ctx context.Context) {
 		stop := context.AfterFunc(keys.replaced, cancel)
 		channels := append(keys.channels(m.name), keys.channels("")...)
 		subscribe := client.B().Subscribe().Channel(channels...).Build()
-		err := client.Receive(bound, subscribe, func(p valkey.PubSubMessage) { m.receive(ctx, keys, p.Message) })
+		err := client.Receive(bound, subscribe, func(p valkey.PubSubMessage) {
+			m.receive(ctx, keys, p.Message)
+		})
 		stop()
 		cancel()
-		if err != nil && !sleep(ctx, subscribePause) {
+		if err != nil && keys.replaced.Err() == nil && !sleep(ctx, subscribePause) {
 			return
 		}
 	}
 }
 
-// receive takes what was published. It does not block.
+// receive handles what was published. It does not block.
 func (m *Messages) receive(ctx context.Context, keys *keys, sealed string) {
 	plain, err := keys.box.Open(sealed)
 	if err != nil {
@@ -334,8 +347,8 @@ func (m *Messages) receive(ctx context.Context, keys *keys, sealed string) {
 	}
 	if left := time.Until(time.UnixMilli(e.Until)); left < 0 || left > 2*lifetime {
 		m.skewed.Do(func() {
-			m.store.logger.WarnContext(ctx, "message of another replica refused: it is recorded, or the clocks differ by a minute",
-				slog.Duration("left", left))
+			m.store.logger.WarnContext(ctx, "message of another replica refused: "+
+				"it is recorded, or the clocks differ by a minute", slog.Duration("left", left))
 		})
 		return
 	}
@@ -363,7 +376,9 @@ func (m *Messages) handle(ctx context.Context, keys *keys, e envelope) {
 	if !ok {
 		cancel()
 		if e.Kind == kindCall {
-			m.work.Go(func() { _, _ = m.send(e.From, &envelope{Kind: kindNone, ID: e.ID}) }) // or it times out
+			m.work.Go(func() { // or it times out
+				_, _ = m.send(e.From, &envelope{Kind: kindNone, ID: e.ID})
+			})
 		}
 		return
 	}
@@ -379,7 +394,7 @@ func (m *Messages) handle(ctx context.Context, keys *keys, e envelope) {
 			h.handle(ctx, read)
 			return
 		}
-		stop := m.sayWorking(ctx, &e)
+		stop := m.reportWork(ctx, &e)
 		answer := &envelope{Kind: kindAnswer, ID: e.ID}
 		var err error
 		if answer.Body, err = json.Marshal(h.handle(ctx, read), codec); err != nil {
@@ -395,7 +410,7 @@ func (m *Messages) handle(ctx context.Context, keys *keys, e envelope) {
 	})
 }
 
-// begin takes a slot for a message, and one of its principal's. If ok, end must be called.
+// begin acquires a slot for a message, and one of its principal's. If ok, end must be called.
 func (m *Messages) begin(e *envelope, h handler, cancel context.CancelFunc) (end func(), ok bool) {
 	owner := e.Topic + " " + e.Principal
 	m.mu.Lock()
@@ -422,26 +437,24 @@ func (m *Messages) begin(e *envelope, h handler, cancel context.CancelFunc) (end
 	}, true
 }
 
-// sayWorking tells whoever calls, at once and every second until stop is called, that there will be an
-// answer.
-func (m *Messages) sayWorking(ctx context.Context, e *envelope) (stop func()) {
-	say := func() { _, _ = m.send(e.From, &envelope{Kind: kindWork, ID: e.ID}) } // as in handle
-	say()
+// reportWork sends heartbeats of a call, at once and every second until stop is called: there will
+// be an answer.
+func (m *Messages) reportWork(ctx context.Context, e *envelope) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	var said sync.WaitGroup
-	said.Go(func() {
-		for sleep(ctx, workInterval) {
-			say()
+	var reporting sync.WaitGroup
+	reporting.Go(func() {
+		for isNeeded := true; isNeeded; isNeeded = sleep(ctx, workInterval) {
+			_, _ = m.send(e.From, &envelope{Kind: kindWork, ID: e.ID}) // as in handle
 		}
 	})
 	return func() {
 		cancel()
-		said.Wait()
+		reporting.Wait() // an answer comes last
 	}
 }
 
-// deliver hands an envelope to whoever has called. An answer takes the place of a sign of work that was
-// not read yet.
+// deliver hands an envelope to whoever has called. An answer replaces a heartbeat that
+// was not read yet.
 func (m *Messages) deliver(e envelope) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -458,6 +471,6 @@ func (m *Messages) deliver(e envelope) {
 	}
 	select {
 	case answers <- e:
-	default: // a sign of work waits already
+	default: // a heartbeat waits already
 	}
 }

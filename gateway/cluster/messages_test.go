@@ -1,42 +1,29 @@
-//go:build store
-
 package cluster_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/valkey-io/valkey-go"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/cluster"
 	"github.com/promptweir/promptweir/gateway/cluster/clustertest"
-	"github.com/promptweir/promptweir/gateway/seal"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-// server is a replica that serves "echo", counts what it is told under "count", and does "long" until nobody needs it.
+// server is a replica that serves "echo", and counts what it is told under "count".
 type server struct {
 	*cluster.Replica
 
-	stop             func()
-	counted, stopped atomic.Int32
+	counted atomic.Int32
 }
 
 func serve(t *testing.T, store config.Store) *server {
 	t.Helper()
-	sealer, err := seal.New([][32]byte{{1}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &server{}
-	if s.Replica, err = cluster.New(&config.Cluster{Store: store}, sealer, discard, cluster.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	s := &server{Replica: newReplica(t, &config.Cluster{Store: store}, [32]byte{1}, discard)}
 	s.Messages.Handle("echo", func(_ context.Context, read cluster.Read) any {
 		var message string
 		if err := read(&message); err != nil {
@@ -45,60 +32,9 @@ func serve(t *testing.T, store config.Store) *server {
 		return "echo " + message
 	})
 	s.Messages.Handle("count", func(context.Context, cluster.Read) any { s.counted.Add(1); return nil })
-	s.Messages.Handle("long", func(ctx context.Context, _ cluster.Read) any {
-		select {
-		case <-ctx.Done():
-			s.stopped.Add(1)
-		case <-time.After(7 * time.Second):
-		}
-		return "done"
-	})
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-	var stopped atomic.Bool
-	s.stop = func() {
-		if stopped.Swap(true) {
-			return
-		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	}
-	t.Cleanup(s.stop)
+	run(t, s.Replica)
 	upstreamtest.Eventually(t, "the store is here", func() bool { return s.State().Connected })
 	return s
-}
-
-// ask asks, and again if the store seems to be away, as it may on a busy machine. It returns how often it did.
-func ask(t *testing.T, from, to *server, topic, message string) (answer string, times int, err error) {
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
-		times++
-		err = from.Messages.Call(t.Context(), to.Messages.Name(), topic, "", message, &answer)
-		if !errors.Is(err, cluster.ErrUnavailable) {
-			break
-		}
-	}
-	return answer, times, err
-}
-
-// wantGone asks a replica that does not answer, until that is known within a time: on a busy machine it may take longer now and then, or the
-// store seem to be away.
-func wantGone(t *testing.T, from *server, to, topic, message string, within time.Duration) {
-	t.Helper()
-	var err error
-	var took time.Duration
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
-		began := time.Now()
-		err = from.Messages.Call(t.Context(), to, topic, "", message, new(string))
-		if took = time.Since(began); !errors.Is(err, cluster.ErrUnavailable) && took < within {
-			break
-		}
-	}
-	if !errors.Is(err, cluster.ErrGone) || took >= within {
-		t.Errorf("to %q: %v after %v, want %v within %v", to, err, took, cluster.ErrGone, within)
-	}
 }
 
 // awaitHearing waits until one replica hears another.
@@ -108,52 +44,6 @@ func awaitHearing(t *testing.T, from, to *server) {
 		err := from.Messages.Call(t.Context(), to.Messages.Name(), "echo", "", "", new(string))
 		return err == nil
 	})
-}
-
-func TestCall_IsAnsweredByTheReplica(t *testing.T) {
-	t.Parallel()
-	store := clustertest.Start(t)
-	a, b := serve(t, at(store)), serve(t, at(store))
-	awaitHearing(t, a, b)
-	awaitHearing(t, b, a)
-	a.Messages.SetMax(20 << 20)
-	b.Messages.SetMax(20 << 20)
-	given := 0 // up
-	for _, message := range []string{"", "one", strings.Repeat("large", 1<<15), strings.Repeat("large", 4<<20)} {
-		answer, times, err := ask(t, a, b, "echo", message)
-		if err != nil || answer != "echo "+message {
-			t.Errorf("answer of %d bytes, %v, want the message of %d", len(answer), err, len(message))
-		}
-		given += times - 1
-	}
-	if left := store.Command("KEYS", "promptweir:piece:*"); !strings.HasPrefix(left, "*0") && given == 0 {
-		t.Errorf("the store still has %s, want what is read to be gone", left)
-	}
-	if err := a.Messages.Call(t.Context(), b.Messages.Name(), "echo", "", strings.Repeat("x", 21<<20), new(string)); err == nil {
-		t.Error("a message of 21 MiB is sent, want an error")
-	}
-	// What b may not send as an answer, it says at once that it does not. One that is busy would have two seconds.
-	const atOnce = time.Second
-	b.Messages.SetMax(1 << 20)
-	wantGone(t, a, b.Messages.Name(), "echo", strings.Repeat("x", 2<<20), atOnce)
-	for _, to := range []string{"nobody", "", a.Messages.Name()} {
-		wantGone(t, a, to, "echo", "", atOnce)
-	}
-	// What takes long is waited for as long as the replica says that it is at work, or until nobody needs it.
-	if answer, _, err := ask(t, a, b, "long", ""); err != nil || answer != "done" {
-		t.Errorf("%s, %v, want done", answer, err)
-	}
-	upstreamtest.Eventually(t, "the replica has stopped", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		if err := a.Messages.Call(ctx, b.Messages.Name(), "long", "", "", new(string)); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, cluster.ErrUnavailable) {
-			t.Errorf("%v, want the context's error", err)
-		}
-		return b.stopped.Load() > 0
-	})
-	// A replica that ends meanwhile is gone.
-	time.AfterFunc(100*time.Millisecond, b.stop)
-	wantGone(t, a, b.Messages.Name(), "long", "", 30*time.Second)
 }
 
 func TestPublish_ReachesOneOrAllOnce(t *testing.T) {

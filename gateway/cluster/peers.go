@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// heartbeatInterval is how often a replica says that it is alive, and minHeartbeat how soon again
-	// where something has changed.
+	// heartbeatInterval is how often a replica says that it is alive, and minHeartbeat how soon
+	// again where something has changed.
 	heartbeatInterval, minHeartbeat = time.Second, 10 * time.Millisecond
-	// aliveFor is how long a replica is alive after a heartbeat, by the store's clock, and freshFor how
-	// long it may take that for granted, by its own.
+	// aliveFor is how long a replica is alive after a heartbeat, by the store's clock, and freshFor
+	// how long it may rely on that, by its own.
 	aliveFor, freshFor = 6 * time.Second, 5 * time.Second
 	// compareTimeout bounds the wait of a list of a replica that was not alive.
 	compareTimeout = time.Second
@@ -31,12 +31,15 @@ const (
 
 // Options say what the gateway does with what [Peers] know. None may block.
 type Options struct {
-	// Tell has listeners told.
-	Tell func(Verdict)
+	// Notify has listeners notified, without waiting for them.
+	Notify func(Verdict)
 	// Drain does what operators have done last, at whichever replica.
 	Drain func(map[string]Drain)
 	// IsReady reports whether clients may come to this replica: before that it is not alive.
 	IsReady func() bool
+	// IsAlone is set where no client of another replica comes to this one, as over stdio. Then no
+	// change waits for it; drains reach it all the same.
+	IsAlone bool
 }
 
 // Peers are the live replicas, and which lists they serve. Its methods are safe for concurrent use.
@@ -45,8 +48,8 @@ type Peers struct {
 	messages *Messages
 	opts     Options
 	wake     chan struct{}
-	// comparedAt is when the last heartbeat began after which all was compared, in nanoseconds since 1970;
-	// 0 before the first.
+	// comparedAt is when the last heartbeat began after which all was compared, in nanoseconds
+	// since 1970; 0 before the first.
 	comparedAt atomic.Int64
 	joined     atomic.Bool
 
@@ -55,12 +58,12 @@ type Peers struct {
 	drains     map[string]Drain
 	// meanwhile are the lists that changed since the last heartbeat.
 	meanwhile map[string]bool
-	compared  chan struct{} // is closed after each heartbeat, and replaced
 
 	// The rest belongs to run.
 
 	written string // the digest of the record that the store has
-	// away says that this replica may not have been alive, and has not said yet where it was behind.
+	// away says that this replica may not have been alive, and has not said yet where it was
+	// behind.
 	away    bool
 	records map[string]peerKey // what is known of others, by name
 }
@@ -74,11 +77,11 @@ type peerKey struct {
 func newPeers(s *store, m *Messages, opts Options) *Peers {
 	p := &Peers{
 		store: s, messages: m, opts: opts, wake: make(chan struct{}, 1), settlement: newSettlement(),
-		drains: map[string]Drain{}, meanwhile: map[string]bool{}, compared: make(chan struct{}),
-		records: map[string]peerKey{},
+		drains: map[string]Drain{}, meanwhile: map[string]bool{}, records: map[string]peerKey{},
 	}
 	if opts.IsReady == nil { // then this replica is none that clients come to
-		p.opts = Options{Tell: func(Verdict) {}, Drain: func(map[string]Drain) {}, IsReady: func() bool { return false }}
+		p.opts.IsReady = func() bool { return false }
+		p.opts.Notify, p.opts.Drain = func(Verdict) {}, func(map[string]Drain) {}
 	}
 	m.Handle(topicHeartbeat, func(context.Context, Read) any { p.beatSoon(); return nil })
 	return p
@@ -91,8 +94,8 @@ func (p *Peers) beatSoon() {
 	}
 }
 
-// Changed takes digests of lists that a snapshot serves from now on, by the upstream's label. If they are
-// announced later, Options.Tell says when.
+// Changed notes digests of lists that a snapshot serves from now on, by the upstream's label. If
+// they are announced later, Options.Notify says when.
 func (p *Peers) Changed(number uint64, lists map[string]string, later bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,13 +125,6 @@ func (p *Peers) Drained(label string, drained bool) {
 	p.beatSoon()
 }
 
-// LastDrain returns what an operator did last to an upstream, at whichever replica.
-func (p *Peers) LastDrain(label string) Drain {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.drains[label]
-}
-
 // Unsettled returns how many lists are unsettled, and since when the first of them is.
 func (p *Peers) Unsettled() (n int, since time.Time) {
 	p.mu.Lock()
@@ -136,28 +132,16 @@ func (p *Peers) Unsettled() (n int, since time.Time) {
 	return p.settlement.oldest()
 }
 
-// AwaitCompared waits, for a second at most, until a replica that was not alive knows what the others
-// serve, and they what it serves. It is to be called before a list is answered, and hardly ever waits.
+// AwaitCompared waits, for a second at most, until a replica that was not alive knows what the
+// others serve, and they what it serves. It is to be called before a list is answered, and hardly
+// ever waits.
 func (p *Peers) AwaitCompared(ctx context.Context) {
 	if p.isFresh() {
 		return
 	}
-	timer := time.NewTimer(compareTimeout)
-	defer timer.Stop()
-	for {
-		p.mu.Lock()
-		compared := p.compared
-		p.mu.Unlock()
-		if p.isFresh() {
-			return
-		}
-		select {
-		case <-compared:
-		case <-timer.C:
-			return
-		case <-ctx.Done():
-			return
-		}
+	ctx, cancel := context.WithTimeout(ctx, compareTimeout)
+	defer cancel()
+	for sleep(ctx, minHeartbeat) && !p.isFresh() { // so seldom that nothing has to signal it
 	}
 }
 
@@ -169,22 +153,23 @@ func (p *Peers) isFresh() bool {
 // run sends heartbeats until ctx ends.
 func (p *Peers) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		next := p.beat(ctx)
-		timer := time.NewTimer(next)
-		select {
-		case <-p.wake:
-		case <-p.store.closing():
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		timer.Stop()
-		if !sleep(ctx, minHeartbeat) {
-			break
-		}
+		p.step(ctx)
 	}
 }
 
-// beat sends one heartbeat, compares, and has listeners told. It returns when the next one is due.
+// step sends one heartbeat, and waits until the next one is due.
+func (p *Peers) step(ctx context.Context) {
+	select {
+	case <-time.After(p.beat(ctx)):
+	case <-p.wake:
+	case <-p.store.closing():
+	case <-ctx.Done():
+	}
+	sleep(ctx, minHeartbeat)
+}
+
+// beat sends one heartbeat, compares, and has listeners notified. It returns when the next one is
+// due.
 func (p *Peers) beat(ctx context.Context) (next time.Duration) {
 	began := time.Now()
 	if !p.joined.Load() && !p.opts.IsReady() {
@@ -199,16 +184,13 @@ func (p *Peers) beat(ctx context.Context) (next time.Duration) {
 	if err == nil {
 		p.joined.Store(true)
 		p.comparedAt.Store(began.UnixNano())
-		p.mu.Lock()
-		close(p.compared)
-		p.compared = make(chan struct{})
-		p.mu.Unlock()
 	}
 	return next
 }
 
 // exchange writes what this replica serves, and returns the records of the live replicas that serve
-// something else. One that was not alive does so twice: the second time it says where it was behind.
+// something else. One that was not alive does so twice: the second time it says where it was
+// behind.
 func (p *Peers) exchange(ctx context.Context) (others map[string]record, err error) {
 	client := p.store.get()
 	if client == nil {
@@ -220,6 +202,7 @@ func (p *Peers) exchange(ctx context.Context) (others map[string]record, err err
 		p.mu.Lock()
 		isFirst := !p.joined.Load()
 		mine := p.settlement.record(time.Now(), maps.Clone(p.drains))
+		mine.IsAlone = p.opts.IsAlone
 		plain, err := json.Marshal(mine, json.Deterministic(true))
 		meanwhile := p.meanwhile
 		p.meanwhile = map[string]bool{}
@@ -241,6 +224,7 @@ func (p *Peers) exchange(ctx context.Context) (others map[string]record, err err
 		if p.mergeDrains(others) {
 			defer p.beatSoon()
 		}
+		maps.DeleteFunc(others, func(_ string, r record) bool { return r.IsAlone || p.opts.IsAlone })
 		wasAway := p.away
 		if p.away = false; wasAway {
 			if isFirst {
@@ -256,28 +240,39 @@ func (p *Peers) exchange(ctx context.Context) (others map[string]record, err err
 	return others, nil
 }
 
-// heartbeatScript says that this replica is alive, with the digest of its record, and returns the names
-// and digests of all that are, after whether this one was not, and whether the store lacks its record.
+// heartbeatScript says that this replica is alive, with the digest of its record, and returns the
+// names and digests of all that are, after whether this one was not, and whether the store lacks
+// its record.
 //
-//	KEYS  this replica's record, the live replicas by each cursor key
+//	KEYS  the live replicas by each cursor key, this replica's record by each
 //	ARGV  its name, the digest, for how many milliseconds, the record if it is another one than before
+//
+// It writes by the first key. What it has written by another one, before the keys were replaced, is
+// older.
 //
 //nolint:gochecknoglobals // a constant
 var heartbeatScript = valkey.NewLuaScript(`
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local life = tonumber(ARGV[3])
-local before = redis.call('HGET', KEYS[2], ARGV[1])
+local n = #KEYS / 2
 local answer = {'1', '0'}
-if before and tonumber(string.match(before, '^%d+')) > now then answer[1] = '0' end
-redis.call('HSET', KEYS[2], ARGV[1], string.format('%.0f', now + life) .. ' ' .. ARGV[2])
-redis.call('PEXPIRE', KEYS[2], life)
+for i = 1, n do
+	local before = redis.call('HGET', KEYS[i], ARGV[1])
+	if before and tonumber(string.match(before, '^%d+')) > now then answer[1] = '0' end
+	if i > 1 then
+		redis.call('HDEL', KEYS[i], ARGV[1])
+		redis.call('DEL', KEYS[n+i])
+	end
+end
+redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f', now + life) .. ' ' .. ARGV[2])
+redis.call('PEXPIRE', KEYS[1], life)
 if ARGV[4] ~= '' then
-	redis.call('SET', KEYS[1], ARGV[4], 'PX', life)
-elseif redis.call('PEXPIRE', KEYS[1], life) == 0 then
+	redis.call('SET', KEYS[n+1], ARGV[4], 'PX', life)
+elseif redis.call('PEXPIRE', KEYS[n+1], life) == 0 then
 	answer[2] = '1'
 end
-for i = 2, #KEYS do
+for i = 1, n do
 	local all = redis.call('HGETALL', KEYS[i])
 	for j = 1, #all, 2 do
 		local ends, digest = string.match(all[j+1], '^(%d+) (.*)$')
@@ -293,10 +288,12 @@ end
 return answer`)
 
 // write says that this replica is alive, and returns the digests of the others by their names.
-func (p *Peers) write(ctx context.Context, client valkey.Client, plain []byte) (digests map[string]string, isNew bool, err error) {
+func (p *Peers) write(
+	ctx context.Context, client valkey.Client, plain []byte,
+) (digests map[string]string, isNew bool, err error) {
 	keys := p.store.keys.Load()
 	digest := hash(keys.fleet[0], string(plain))
-	names := append([]string{keys.named("record " + p.messages.name)[0]}, keys.named("alive")...)
+	names := append(keys.named("alive"), keys.named("record "+p.messages.name)...)
 	args := []string{p.messages.name, digest, strconv.FormatInt(aliveFor.Milliseconds(), 10), ""}
 	isHint := p.written != digest
 	for {
@@ -335,9 +332,14 @@ func (p *Peers) write(ctx context.Context, client valkey.Client, plain []byte) (
 }
 
 // read returns the records of those that serve something else.
-func (p *Peers) read(ctx context.Context, client valkey.Client, digests map[string]string) (map[string]record, error) {
+func (p *Peers) read(
+	ctx context.Context, client valkey.Client, digests map[string]string,
+) (map[string]record, error) {
 	keys, others := p.store.keys.Load(), map[string]record{}
-	maps.DeleteFunc(p.records, func(name string, _ peerKey) bool { _, isAlive := digests[name]; return !isAlive })
+	maps.DeleteFunc(p.records, func(name string, _ peerKey) bool {
+		_, isAlive := digests[name]
+		return !isAlive
+	})
 	for name, digest := range digests {
 		known := p.records[name]
 		if digest == "" {
@@ -358,7 +360,9 @@ func (p *Peers) read(ctx context.Context, client valkey.Client, digests map[stri
 }
 
 // fetch returns the record of a replica. One that cannot be read serves nothing that is known.
-func (p *Peers) fetch(ctx context.Context, client valkey.Client, keys *keys, name string) (r record, err error) {
+func (p *Peers) fetch(
+	ctx context.Context, client valkey.Client, keys *keys, name string,
+) (r record, err error) {
 	for _, key := range keys.named("record " + name) {
 		bound, cancel := context.WithTimeout(ctx, storeTimeout)
 		sealed, err := client.Do(bound, client.B().Get().Key(key).Build()).ToString()
@@ -378,7 +382,8 @@ func (p *Peers) fetch(ctx context.Context, client valkey.Client, keys *keys, nam
 	return r, nil
 }
 
-// mergeDrains takes what operators have done last at other replicas. It reports whether that is new here.
+// mergeDrains adopts what operators have done last at other replicas. It reports whether that is
+// new here.
 func (p *Peers) mergeDrains(others map[string]record) (isNew bool) {
 	news := map[string]Drain{}
 	for _, other := range others {
@@ -394,7 +399,7 @@ func (p *Peers) mergeDrains(others map[string]record) (isNew bool) {
 	return len(news) > 0
 }
 
-// decide has listeners told, and returns when to compare again.
+// decide has listeners notified, and returns when to compare again.
 func (p *Peers) decide(others map[string]record, known bool) (next time.Duration) {
 	now := time.Now()
 	p.mu.Lock()
@@ -406,11 +411,11 @@ func (p *Peers) decide(others map[string]record, known bool) (next time.Duration
 	}
 	p.mu.Unlock()
 	if verdict.Announce > 0 || verdict.Again {
-		p.opts.Tell(verdict)
+		p.opts.Notify(verdict)
 	}
 	for _, u := range late {
-		p.store.logger.Warn("replicas serve different lists: a server answers each of them differently, or one does not reach it",
-			slog.String("upstream", u.Upstream), slog.Time("since", u.Since))
+		p.store.logger.Warn("replicas serve different lists: a server answers each of them differently, "+
+			"or one does not reach it", slog.String("upstream", u.Upstream), slog.Time("since", u.Since))
 	}
 	return max(next, 0)
 }
@@ -424,5 +429,6 @@ func (p *Peers) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	keys := p.store.keys.Load()
-	_ = client.Do(ctx, client.B().Hdel().Key(keys.named("alive")[0]).Field(p.messages.name).Build()).Error() // or it expires
+	leave := client.B().Hdel().Key(keys.named("alive")[0]).Field(p.messages.name).Build()
+	_ = client.Do(ctx, leave).Error() // or it expires
 }

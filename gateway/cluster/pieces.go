@@ -10,11 +10,11 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-// A server of pub/sub cuts off a subscriber for whom much waits, and whoever else uses the connection
-// waits for a large message. A body that is larger than a piece, and for one replica, is put into the
-// store in pieces, and the message says how many there are. The receiver takes them out. It is asked
-// first whether it is ready: a client can make up the name of a replica, and the store would keep for
-// nobody what the client sends.
+// A server of pub/sub cuts off a subscriber for whom much waits, and whoever else uses the
+// connection waits for a large message. A body that is larger than a piece, and for one replica, is
+// put into the store in pieces, and the message says how many there are. The receiver takes them
+// out. It is asked first whether it is ready: a client can make up the name of a replica, and the
+// store would keep for nobody what the client sends.
 
 const (
 	// pieceSize bounds a message as it is published, and a piece, in bytes.
@@ -23,15 +23,16 @@ const (
 	pieceLife = 30 * time.Second
 	// topicReady is that of the question whether a replica is ready.
 	topicReady = "ready"
-	// maxUnderWay bounds the bytes that are under way to one replica, and maxOfPrincipal those of one
-	// principal.
+	// maxUnderWay bounds the bytes that are under way to one replica, and maxOfPrincipal those of
+	// one principal.
 	maxUnderWay, maxOfPrincipal = 64 << 20, 16 << 20
 )
 
 // ErrTooMuch means that too much is under way to a replica, or of a principal.
 var ErrTooMuch = errors.New("too many bytes are on their way to the replica")
 
-// putPieces puts the body of an envelope into the store, sealed. What it has put is deleted if it fails.
+// putPieces puts the body of an envelope into the store, sealed. What it has put is deleted if it
+// fails.
 func (m *Messages) putPieces(client valkey.Client, keys *keys, e *envelope) (err error) {
 	size := int64(len(e.Body))
 	if e.Kind != kindAnswer { // whoever waits for an answer is there
@@ -42,7 +43,8 @@ func (m *Messages) putPieces(client valkey.Client, keys *keys, e *envelope) (err
 	if e.Kind == kindCall && !m.reserve(e, size) {
 		return ErrTooMuch
 	}
-	sealed := keys.box.Seal(append([]byte(e.ID+" "), e.Body...)) // with the id, so that none stands for another
+	// With the id, so that none stands for another.
+	sealed := keys.box.Seal(append([]byte(e.ID+" "), e.Body...))
 	for e.Body = nil; len(sealed) > 0; e.Pieces++ {
 		piece := sealed[:min(len(sealed), pieceSize)]
 		sealed = sealed[len(piece):]
@@ -57,12 +59,14 @@ func (m *Messages) putPieces(client valkey.Client, keys *keys, e *envelope) (err
 	return nil
 }
 
-// reserve counts the bytes of an envelope, unless there are too many. [Messages.discard] gives them back.
+// reserve counts the bytes of an envelope, unless there are too many. [Messages.discard] gives them
+// back.
 func (m *Messages) reserve(e *envelope, size int64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	to, principal := "to "+e.To, "of "+e.Principal
-	if m.underWay[to]+size > maxUnderWay || e.Principal != "" && m.underWay[principal]+size > maxOfPrincipal {
+	if m.underWay[to]+size > maxUnderWay ||
+		e.Principal != "" && m.underWay[principal]+size > maxOfPrincipal {
 		return false
 	}
 	m.underWay[to] += size
@@ -109,7 +113,8 @@ func (m *Messages) complete(ctx context.Context, keys *keys, e *envelope) error 
 	var sealed strings.Builder
 	for n := range e.Pieces {
 		bound, cancel := context.WithTimeout(ctx, storeTimeout)
-		piece, err := client.Do(bound, client.B().Getdel().Key(pieceKey(e.ID, e.Kind, n)).Build()).ToString()
+		take := client.B().Getdel().Key(pieceKey(e.ID, e.Kind, n)).Build()
+		piece, err := client.Do(bound, take).ToString()
 		cancel()
 		switch {
 		case valkey.IsValkeyNil(err): // it was taken, or has waited for too long

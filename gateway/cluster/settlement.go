@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// settleTimeout is how long listeners are not told of a change that not all replicas serve.
+	// settleTimeout is how long listeners are not notified of a change that not all replicas serve.
 	settleTimeout = time.Second
 	// reportAfter is how long a list may be unsettled before that is reported.
 	reportAfter = 30 * time.Second
@@ -28,19 +28,21 @@ type record struct {
 	// Behind has an id for each list that may have been served when the others served a later one.
 	Behind map[string]string `json:"behind,omitzero"`
 	Drains map[string]Drain  `json:"drains,omitzero"`
+	// IsAlone is that of [Options].
+	IsAlone bool `json:"alone,omitzero"`
 }
 
-// Verdict says whom to tell of changes.
+// Verdict says which listeners to notify of changes.
 type Verdict struct {
-	// Announce is the number of the last snapshot whose listeners are told now; 0 for none.
+	// Announce is the number of the last snapshot whose listeners are notified now; 0 for none.
 	Announce uint64
-	// Again says that the listeners whose view changed in the snapshot numbered Since, or a later one, are
-	// told again.
+	// Again says that the listeners whose view changed in the snapshot numbered Since, or a later
+	// one, are notified again.
 	Again bool
 	Since uint64
 }
 
-// Unsettled is a list of which listeners were told, and which not all live replicas serve.
+// Unsettled is a list of which listeners were notified, and which not all live replicas serve.
 type Unsettled struct {
 	// Upstream is a label; empty for the configuration.
 	Upstream string
@@ -52,12 +54,13 @@ type settlement struct {
 	lists map[string]string
 	// changed has the number of the snapshot in which each list changed last.
 	changed map[string]uint64
-	// pending has, by list, the number of the first snapshot that waits to be announced; since is when the
-	// first of all was made, and number that of the last.
+	// pending has, by list, the number of the first snapshot that waits to be announced; since is
+	// when the first of all was made, and number that of the last.
 	pending map[string]uint64
 	since   time.Time
 	number  uint64
-	// unsettled are those that listeners were told of, or that another replica serves differently.
+	// unsettled are those that listeners were notified of, or that another replica serves
+	// differently.
 	unsettled map[string]*difference
 	// seen has the ids of lists that were behind, by replica and list.
 	seen map[[2]string]string
@@ -68,11 +71,12 @@ type settlement struct {
 
 // difference is an unsettled list.
 type difference struct {
-	// since is when it began, and number that of the snapshot from which listeners are to be told again.
+	// since is when it began, and number that of the snapshot from which listeners are to be
+	// notified again.
 	since  time.Time
 	number uint64
-	// told says that listeners were told: a change here does not do that again.
-	told, reported bool
+	// notified says that listeners were notified: a change here does not do that again.
+	notified, reported bool
 }
 
 func newSettlement() *settlement {
@@ -82,7 +86,7 @@ func newSettlement() *settlement {
 	}
 }
 
-// change takes lists that a snapshot serves. If they are announced later, they wait to be settled.
+// change notes lists that a snapshot serves. If they are announced later, they wait to be settled.
 func (s *settlement) change(now time.Time, number uint64, lists map[string]string, later bool) {
 	maps.Copy(s.lists, lists)
 	maps.DeleteFunc(s.lists, func(_, digest string) bool { return digest == "" }) // of upstreams that are gone
@@ -98,16 +102,19 @@ func (s *settlement) change(now time.Time, number uint64, lists map[string]strin
 			s.pending[label] = number
 		}
 		s.changed[label] = number
-		// Another replica was faster: nobody was told of anything yet that this change does not tell of.
-		if d := s.unsettled[label]; d != nil && !d.told {
+		// Another replica was faster: no listener was notified of what this change does not
+		// include.
+		if d := s.unsettled[label]; d != nil && !d.notified {
 			delete(s.unsettled, label)
 		}
 	}
 }
 
-// compare takes what the live replicas serve that serve something else, and decides. If not known, what
-// others serve cannot be asked for.
-func (s *settlement) compare(now time.Time, others map[string]record, known bool) (v Verdict, late []Unsettled) {
+// compare decides by the records of the live replicas that serve something else. If not known, the
+// store cannot be used.
+func (s *settlement) compare(
+	now time.Time, others map[string]record, known bool,
+) (v Verdict, late []Unsettled) {
 	if known {
 		s.observe(now, others)
 	}
@@ -167,13 +174,13 @@ func (s *settlement) observe(now time.Time, others map[string]record) {
 }
 
 // mark notes that a list is unsettled.
-func (s *settlement) mark(now time.Time, label string, number uint64, told bool) {
+func (s *settlement) mark(now time.Time, label string, number uint64, notified bool) {
 	d := s.unsettled[label]
 	if d == nil {
 		d = &difference{since: now, number: number}
 		s.unsettled[label] = d
 	}
-	d.number, d.told = min(d.number, number), d.told || told
+	d.number, d.notified = min(d.number, number), d.notified || notified
 }
 
 func (s *settlement) differs(label string, others map[string]record) bool {
@@ -185,8 +192,9 @@ func (s *settlement) differs(label string, others map[string]record) bool {
 	return false
 }
 
-// rejoin notes that this replica has joined the live set, or come back to it: what it serves differently,
-// or has changed while it was away, it may have served when the others had a later list.
+// rejoin notes that this replica has joined the live set, or come back to it: what it serves
+// differently, or has changed while it was away, it may have served when the others had a later
+// list.
 func (s *settlement) rejoin(now time.Time, others map[string]record, meanwhile map[string]bool) {
 	for _, other := range others {
 		for label := range union(s.lists, other.Lists) {

@@ -29,7 +29,7 @@ func (st *stage) other(name string, lists map[string]string) { st.others[name] =
 
 func (st *stage) after(d time.Duration) { st.now = st.now.Add(d) }
 
-// want compares, and holds who is told.
+// want compares, and holds who is notified.
 func (st *stage) want(what string, want Verdict) (late []Unsettled) {
 	st.t.Helper()
 	got, late := st.s.compare(st.now, st.others, st.known)
@@ -208,19 +208,19 @@ func TestBreaker(t *testing.T) {
 
 // The others were compared with the record that was written before.
 func TestPeers_DoNotTakeAChangeDuringAHeartbeatForSettled(t *testing.T) {
-	var told []Verdict
+	var notified []Verdict
 	p := &Peers{
 		settlement: newSettlement(), wake: make(chan struct{}, 1), meanwhile: map[string]bool{},
-		opts: Options{Tell: func(v Verdict) { told = append(told, v) }},
+		opts: Options{Notify: func(v Verdict) { notified = append(notified, v) }},
 	}
 	p.Changed(1, lists{"up": "1"}, true)
 	p.decide(map[string]record{}, true)
-	if len(told) > 0 {
-		t.Errorf("told %+v of a list that no heartbeat has compared", told)
+	if len(notified) > 0 {
+		t.Errorf("notified %+v of a list that no heartbeat has compared", notified)
 	}
 	p.meanwhile = map[string]bool{} // as the next heartbeat does
 	p.decide(map[string]record{}, true)
-	if len(told) != 1 || told[0].Announce != 1 {
-		t.Errorf("told %+v after a heartbeat", told)
+	if len(notified) != 1 || notified[0].Announce != 1 {
+		t.Errorf("notified %+v after a heartbeat", notified)
 	}
 }

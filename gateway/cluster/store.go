@@ -44,12 +44,13 @@ type State struct {
 	Connected bool
 	// Since is when that began.
 	Since time.Time
-	// Err is why not; nil where the store is connected, or has not been asked yet. It may have addresses.
+	// Err is why not; nil where the store is connected, or has not been asked yet. It may have
+	// addresses.
 	Err error
 	// Opened counts how often the breaker has opened.
 	Opened uint64
-	// Evicts is the policy by which the store drops keys where its memory is full, and limits with them;
-	// empty where it does not.
+	// Evicts is the policy by which the store drops keys where its memory is full, and limits with
+	// them; empty where it does not.
 	Evicts string
 }
 
@@ -73,7 +74,8 @@ func New(cfg *config.Cluster, sealer *seal.Sealer, logger *slog.Logger, opts Opt
 // checkTimeout bounds a [Check].
 const checkTimeout = 5 * time.Second
 
-// Check asks a store once for all that a replica needs of it, and returns its condition. It joins no other replicas.
+// Check asks a store once for all that a replica needs of it, and returns its condition. It joins no
+// other replicas.
 func Check(ctx context.Context, cfg *config.Cluster, sealer *seal.Sealer) State {
 	r, err := New(cfg, sealer, slog.New(slog.DiscardHandler), Options{})
 	if err != nil {
@@ -82,11 +84,11 @@ func Check(ctx context.Context, cfg *config.Cluster, sealer *seal.Sealer) State 
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	s := r.store
-	s.option.DialCtxFn = s.connections.dial(ctx)
+	s.option.DialCtxFn = dialUntil(ctx)
 	client, err := valkey.NewClient(s.option)
 	if err == nil {
 		defer client.Close()
-		defer s.connections.end() // first, since the client waits for a store that hangs
+		defer cancel() // first, since the client waits for a store that hangs
 		if err = s.probe(ctx, client); errors.Is(err, errLate) {
 			err = s.probe(ctx, client) // the store may not have had the script
 		}
@@ -111,8 +113,7 @@ func (r *Replica) State() State { return *r.store.state.Load() }
 func (r *Replica) Run(ctx context.Context) error {
 	s := r.store
 	connected, disconnect := context.WithCancel(context.WithoutCancel(ctx))
-	s.option.DialCtxFn = s.connections.dial(connected)
-	defer context.AfterFunc(connected, s.connections.end)()
+	s.option.DialCtxFn = dialUntil(connected)
 	group, _ := errgroup.WithContext(ctx)
 	group.Go(func() error { s.run(connected); return nil })
 	group.Go(func() error { r.Messages.listen(connected); return nil })
@@ -125,14 +126,13 @@ func (r *Replica) Run(ctx context.Context) error {
 
 // store is the connection, with its circuit breaker.
 type store struct {
-	logger      *slog.Logger
-	mask        config.Mask
-	option      valkey.ClientOption
-	connections connections
-	keys        atomic.Pointer[keys]
-	client      atomic.Pointer[valkey.Client] // nil before the store was first reached
-	state       atomic.Pointer[State]
-	wake        chan struct{} // holds at most one mark: the breaker has opened
+	logger *slog.Logger
+	mask   config.Mask
+	option valkey.ClientOption
+	keys   atomic.Pointer[keys]
+	client atomic.Pointer[valkey.Client] // nil before the store was first reached
+	state  atomic.Pointer[State]
+	wake   chan struct{} // holds at most one mark: the breaker has opened
 
 	mu      sync.Mutex // guards what follows
 	breaker breaker
@@ -151,20 +151,16 @@ func (s *store) get() valkey.Client {
 }
 
 // isClosed reports whether requests may wait for the store.
-func (s *store) isClosed() bool { return s.state.Load().Connected && !s.isLate() }
-
-func (s *store) isLate() bool {
+func (s *store) isClosed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.breaker.position != closed
+	return s.breaker.position == closed
 }
 
 // await returns the client once the breaker is closed; nil if ctx ends first.
 func (s *store) await(ctx context.Context) valkey.Client {
 	for ctx.Err() == nil {
-		s.mu.Lock()
-		closed := s.closed
-		s.mu.Unlock()
+		closed := s.closing()
 		if client := s.get(); client != nil {
 			return client
 		}
@@ -247,8 +243,8 @@ func within(d time.Duration, operation func() error) error {
 	}
 }
 
-// report tells the breaker how an operation ended, and returns when to probe next. A successful one is
-// a probe.
+// report tells the breaker how an operation ended, and returns when to probe next. A successful one
+// is a probe.
 func (s *store) report(err error) (next time.Duration) {
 	now := time.Now()
 	s.mu.Lock()
@@ -280,20 +276,24 @@ func (s *store) report(err error) (next time.Duration) {
 	return next
 }
 
-// probeScript does what limits, messages and peers need of the store: it runs as a script, writes, and
-// publishes, to nobody. To a user who may not do all of that, the breaker is open, rather than now and
-// then. It returns which server has answered, its memory's bound and its policy, where it tells.
+// probeScript does what limits, messages and peers need of the store: it runs as a script, writes,
+// and publishes, to nobody. To a user who may not do all of that, the breaker is open, rather than
+// now and then. It returns which server has answered, its memory's bound and its policy, where it
+// tells.
 //
 //nolint:gochecknoglobals // a constant
 var probeScript = valkey.NewLuaScript(`
 redis.call('SET', KEYS[1], '', 'PX', 1000)
 redis.call('PUBLISH', KEYS[1], '')
 local server, memory = redis.pcall('INFO', 'server'), redis.pcall('INFO', 'memory')
-local function find(info, pattern) return type(info) == 'string' and string.match(info, pattern) or '' end
-return {find(server, 'run_id:(%w+)'), find(memory, 'maxmemory:(%d+)'), find(memory, 'maxmemory_policy:([%w-]+)')}`)
+local function find(info, pattern)
+	return type(info) == 'string' and string.match(info, pattern) or ''
+end
+return {find(server, 'run_id:(%w+)'), find(memory, 'maxmemory:(%d+)'),
+	find(memory, 'maxmemory_policy:([%w-]+)')}`)
 
-// probe asks the store for what is needed of it. It waits for longer than requests, since the client
-// may have to connect first.
+// probe asks the store for what is needed of it. It waits for longer than requests, since the
+// client may have to connect first.
 func (s *store) probe(ctx context.Context, client valkey.Client) error {
 	began := time.Now()
 	var answer []string
@@ -312,8 +312,8 @@ func (s *store) probe(ctx context.Context, client valkey.Client) error {
 	return err
 }
 
-// answered notes which server has answered. One that takes the place of another while both answer, as
-// in a planned failover, may lack what the other was told last: that is like an absence.
+// answered notes which server has answered. One that takes the place of another while both answer,
+// as in a planned failover, may lack what the other was told last: that is like an absence.
 func (s *store) answered(server, maxMemory, policy string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -322,7 +322,8 @@ func (s *store) answered(server, maxMemory, policy string) {
 		s.closed = make(chan struct{})
 	}
 	s.server = server
-	if bound, err := strconv.ParseUint(maxMemory, 10, 64); err != nil || bound == 0 || policy == "noeviction" {
+	bound, err := strconv.ParseUint(maxMemory, 10, 64)
+	if err != nil || bound == 0 || policy == "noeviction" {
 		policy = ""
 	}
 	state := *s.state.Load()
@@ -330,8 +331,8 @@ func (s *store) answered(server, maxMemory, policy string) {
 		return
 	}
 	if state.Evicts = policy; policy != "" {
-		s.logger.Warn("store evicts: set its maxmemory-policy to noeviction, or limits are lost when its memory is full",
-			slog.String("maxmemory_policy", policy))
+		s.logger.Warn("store evicts: set its maxmemory-policy to noeviction, "+
+			"or limits are lost when its memory is full", slog.String("maxmemory_policy", policy))
 	}
 	s.state.Store(&state)
 }
@@ -346,8 +347,8 @@ const (
 )
 
 const (
-	// maxLate is how long a store may be late before the breaker opens: one that is late once may be due
-	// to a busy machine.
+	// maxLate is how long a store may be late before the breaker opens: one that is late once may
+	// be due to a busy machine.
 	maxLate = 200 * time.Millisecond
 	// A breaker that opens again and again cools down for longer each time, until it was closed for
 	// steadyTime.

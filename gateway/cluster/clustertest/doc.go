@@ -1,3 +1,4 @@
-// Package clustertest runs a real store in a test: the program valkey-server or redis-server, whichever is installed. Tests that
-// use it have the build tag store. Only tests may import this package.
+// Package clustertest runs a store in a test: the program valkey-server or redis-server where one
+// is installed, and otherwise a stand-in within the test's process. Only tests may import this
+// package.
 package clustertest
