@@ -62,7 +62,7 @@ func (p *process) instrument(ctx context.Context) (err error) {
 	if p.telemetry, err = startTelemetry(ctx, p.opts.Version, p.opts.Logger); err != nil {
 		return err
 	}
-	p.logger = p.telemetry.exportLogs(p.opts.Logger)
+	p.logger = slog.New(&tracedHandler{p.opts.Logger.Handler(), p.telemetry.logs})
 	p.logger.InfoContext(ctx, "starting", slog.String("version", p.opts.Version),
 		slog.String("config", p.opts.Config),
 		slog.Int("teams", len(p.cfg.Teams)), slog.Int("upstreams", len(p.cfg.Upstreams())))

@@ -29,36 +29,37 @@ func NewLogger(
 		direct.Warn("log records dropped: standard error is not read fast enough",
 			slog.Int("count", dropped))
 	})
-	return slog.New(&traceHandler{handler(w)}), w.flush
+	return slog.New(handler(w)), w.flush
 }
 
-// traceHandler adds the ids of the span in which a record was made, named as OpenTelemetry names
-// them in logs.
-type traceHandler struct{ next slog.Handler }
+// tracedHandler adds to local records the ids of the span in which they were made, named as
+// OpenTelemetry names them in logs. It exports the same records, to which the exporter adds the ids.
+type tracedHandler struct{ local, exported slog.Handler }
 
-// Enabled implements slog.Handler.
-func (h *traceHandler) Enabled(ctx context.Context, level slog.Level) bool {
-	return h.next.Enabled(ctx, level)
+// Enabled implements slog.Handler. The local handler decides which records are exported.
+func (h *tracedHandler) Enabled(ctx context.Context, level slog.Level) bool {
+	return h.local.Enabled(ctx, level)
 }
 
 // Handle implements slog.Handler.
-func (h *traceHandler) Handle(ctx context.Context, r slog.Record) error {
+func (h *tracedHandler) Handle(ctx context.Context, r slog.Record) error {
+	err := h.exported.Handle(ctx, r)
 	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
 		r = r.Clone()
 		r.AddAttrs(slog.String("trace_id", span.TraceID().String()),
 			slog.String("span_id", span.SpanID().String()))
 	}
-	return h.next.Handle(ctx, r)
+	return errors.Join(h.local.Handle(ctx, r), err)
 }
 
 // WithAttrs implements slog.Handler.
-func (h *traceHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &traceHandler{h.next.WithAttrs(attrs)}
+func (h *tracedHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &tracedHandler{h.local.WithAttrs(attrs), h.exported.WithAttrs(attrs)}
 }
 
 // WithGroup implements slog.Handler.
-func (h *traceHandler) WithGroup(name string) slog.Handler {
-	return &traceHandler{h.next.WithGroup(name)}
+func (h *tracedHandler) WithGroup(name string) slog.Handler {
+	return &tracedHandler{h.local.WithGroup(name), h.exported.WithGroup(name)}
 }
 
 // logWriter passes on what is written to it on a goroutine of its own, so that no writer waits.
@@ -135,36 +136,4 @@ func (w *logWriter) flush() {
 	case <-w.ended:
 	case <-time.After(logFlushTimeout):
 	}
-}
-
-// exportLogs returns a logger whose records are exported, too, if the environment names an exporter
-// of logs. A record that belongs to a span is exported with its ids.
-func (t *telemetry) exportLogs(local *slog.Logger) *slog.Logger {
-	if t.logs == nil {
-		return local
-	}
-	return slog.New(&exportingHandler{local.Handler(), t.logs})
-}
-
-// exportingHandler handles records in two ways. The local one decides which.
-type exportingHandler struct{ local, exported slog.Handler }
-
-// Enabled implements slog.Handler.
-func (h *exportingHandler) Enabled(ctx context.Context, level slog.Level) bool {
-	return h.local.Enabled(ctx, level)
-}
-
-// Handle implements slog.Handler.
-func (h *exportingHandler) Handle(ctx context.Context, r slog.Record) error {
-	return errors.Join(h.local.Handle(ctx, r.Clone()), h.exported.Handle(ctx, r))
-}
-
-// WithAttrs implements slog.Handler.
-func (h *exportingHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &exportingHandler{h.local.WithAttrs(attrs), h.exported.WithAttrs(attrs)}
-}
-
-// WithGroup implements slog.Handler.
-func (h *exportingHandler) WithGroup(name string) slog.Handler {
-	return &exportingHandler{h.local.WithGroup(name), h.exported.WithGroup(name)}
 }

@@ -29,10 +29,10 @@ const (
 )
 
 // listen binds the address of a block's listen attribute, and tells the gateway that it is its own.
-func listen(ctx context.Context, block, address string, place config.Place, g *gateway.Gateway) (net.Listener, error) {
+func listen(ctx context.Context, block, address string, location config.Place, g *gateway.Gateway) (net.Listener, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, ListenError(block, address, place, err)
+		return nil, ListenError(block, address, location, err)
 	}
 	if own, err := netip.ParseAddrPort(listener.Addr().String()); err == nil {
 		g.Own(own)
@@ -41,10 +41,10 @@ func listen(ctx context.Context, block, address string, place config.Place, g *g
 }
 
 // ListenError says why an address cannot be bound, and what to do about it.
-func ListenError(block, address string, place config.Place, err error) error {
+func ListenError(block, address string, location config.Place, err error) error {
 	where := address
-	if place != (config.Place{}) { // else it is the default
-		where += " (" + place.String() + ")"
+	if location != (config.Place{}) { // else it is the default
+		where += " (" + location.String() + ")"
 	}
 	why, remedy := err.Error(), "correct listen in the block "+block
 	switch {

@@ -37,7 +37,7 @@ const flushBound = 5 * time.Second
 type telemetry struct {
 	// metrics serves all metrics in the Prometheus format.
 	metrics http.Handler
-	// logs receives what is exported of the log; nil where nothing is.
+	// logs receives what is exported of the log.
 	logs  slog.Handler
 	stops []func(context.Context) error
 }
@@ -53,7 +53,9 @@ func startTelemetry(ctx context.Context, version string, logger *slog.Logger) (*
 	}))
 	registry := prometheusclient.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	t := &telemetry{metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{})}
+	t := &telemetry{
+		metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), logs: slog.DiscardHandler,
+	}
 	if os.Getenv("OTEL_SDK_DISABLED") == "true" {
 		return t, nil
 	}

@@ -115,34 +115,24 @@ func (l *logLine) level(level slog.Level) {
 // attributes writes attributes. Those that explain trouble become a sentence, which says the same
 // as error in better words. Else an error of one line ends the sentence of the message.
 func (l *logLine) attributes(attrs []slog.Attr) {
-	value := func(key string) string {
-		for _, a := range attrs {
-			if a.Key == key {
-				return shownText(a.Value.Resolve().String())
-			}
+	texts := map[string]string{}
+	for _, a := range attrs {
+		texts[a.Key] = a.Value.Resolve().String()
+	}
+	var said []string // keys of what is in the sentence
+	switch failure := texts["error"]; {
+	case texts["cause"] != "":
+		sentence := ": " + texts["upstream"] + InBrackets(texts["place"]) + ": " + texts["cause"]
+		if texts["remedy"] != "" {
+			sentence += "; " + texts["remedy"]
 		}
-		return ""
+		l.text.WriteString(shownText(sentence))
+		said = []string{"upstream", "team", "place", "reason", "cause", "remedy", "error"}
+	case failure != "" && !strings.Contains(failure, "\n"):
+		l.text.WriteString(": " + shownText(failure))
+		said = []string{"error"}
 	}
-	if cause := value("cause"); cause != "" {
-		l.text.WriteString(": " + value("upstream") + InBrackets(value("place")) + ": " + cause)
-		if remedy := value("remedy"); remedy != "" {
-			l.text.WriteString("; " + remedy)
-		}
-		attrs = slices.DeleteFunc(attrs, func(a slog.Attr) bool {
-			return slices.Contains([]string{
-				"upstream", "team", "place", "reason", "cause",
-				"remedy", "error",
-			}, a.Key)
-		})
-	}
-	endsSentence := func(a slog.Attr) bool {
-		text := a.Value.Resolve().String()
-		return a.Key == "error" && text != "" && !strings.Contains(text, "\n")
-	}
-	if at := slices.IndexFunc(attrs, endsSentence); at >= 0 {
-		l.text.WriteString(": " + shownText(attrs[at].Value.Resolve().String()))
-		attrs = slices.DeleteFunc(attrs, endsSentence)
-	}
+	attrs = slices.DeleteFunc(attrs, func(a slog.Attr) bool { return slices.Contains(said, a.Key) })
 	for _, a := range attrs {
 		text := a.Value.Resolve().String()
 		if lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n"); len(lines) > 1 {
