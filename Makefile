@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run-teams test test-replicas matrix manifests interop screenreader lint fmt fuzz bench bench-go bin/measure bin/stress measure faults faults-short overload cluster cluster-short histories histories-short pictures release release-check check
+.PHONY: help build run run-teams test test-replicas matrix manifests interop screenreader lint fmt fuzz bench bench-go bin/measure bin/stress measure faults faults-short overload cluster cluster-short histories histories-short hostile-team stranger pictures release release-check check
 
 # The output of `promptweir version`. Without git it is empty, and the binary uses its build information.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -116,6 +116,12 @@ histories: bin/stress ## record what 30 clients were told and have listed while 
 
 histories-short: HISTORIES = -busy -short -times 1 -only '^(none|replica killed|store killed|store cut)'
 histories-short: histories ## the same with a few faults, once each
+
+hostile-team: bin/stress ## 50 people beside a team whose prompt files cost as much as they can: STRESS=-busy
+stranger: bin/stress ## 50 people beside somebody who is refused, and keeps connections silent: STRESS=-busy
+hostile-team stranger:
+	$(call ABOUT,$@)
+	@bin/stress $@ $(STRESS)
 
 pictures: build ## take the console's pictures for README.md; needs Chromium
 	bash .ci/pictures

@@ -137,7 +137,11 @@ func answerFaults() (all []fault) {
 		code   int
 		reason string
 	}{
-		{500, badResponse}, {502, unreachable}, {503, unreachable}, {429, rateLimited}, {401, denied},
+		{500, badResponse},
+		{502, unreachable},
+		{503, unreachable},
+		{429, rateLimited},
+		{401, denied},
 		{404, badResponse},
 	} {
 		code := strconv.Itoa(status.code)

@@ -8,6 +8,8 @@
 //	                     restarted or killed
 //	stress histories     what each listening client of three gateways was told and has listed, while
 //	                     gateways and store fail
+//	stress hostile-team  a team whose prompt files cost as much as they can
+//	stress stranger      somebody who sends what is refused, and keeps connections silent
 //
 // The exit code is 1 if a promise was not kept.
 package main
@@ -39,6 +41,7 @@ func main() {
 	programs := map[string]func(context.Context, []string) error{"child": runChild}
 	for name, run := range map[string]func(context.Context, *settings) error{
 		"faults": runFaults, "overload": runOverload, "cluster": runCluster, "histories": runHistories,
+		"hostile-team": runHostileTeam, "stranger": runStranger,
 	} {
 		programs[name] = func(ctx context.Context, args []string) error {
 			s, err := parse(name, args)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -50,7 +51,7 @@ func (a *audience) stop() history {
 func (a *audience) soFar() history {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.ops[:len(a.ops):len(a.ops)]
+	return slices.Clip(a.ops)
 }
 
 // note adds an operation that was begun at a time and has ended.

@@ -321,6 +321,7 @@ func (w *ward) observe() (marked, prompts []string) {
 
 // page returns a page of the admin listener, whatever its status.
 func (w *ward) page(path string) []byte {
-	response := rig.Must(w.client.Send(w.st.Context(), http.MethodGet, w.gateway.Admin+path, ""))
+	response, err := w.client.Send(w.st.Context(), http.MethodGet, w.gateway.Admin+path, "")
+	rig.Check(err)
 	return rig.Must(rig.Body(response))
 }

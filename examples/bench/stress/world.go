@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -200,7 +201,7 @@ func (w *world) offer(mark int) {
 		rig.Prompt("counted", "One with another limit."))
 	for server, name := range map[*rig.Server]string{w.plain: "plain", w.other: "other"} {
 		newest := rig.Prompt(fmt.Sprintf("mark%05d%s", mark, name), "The newest.")
-		server.Offer(append(all[:len(all):len(all)], newest)...)
+		server.Offer(append(slices.Clip(all), newest)...)
 	}
 }
 

@@ -276,7 +276,7 @@ func (p *Pool) Send(ctx context.Context) error {
 			conn = nil
 		}
 		p.release(conn)
-		if err == nil && !(ok && bytes.Contains(body.Bytes(), []byte(`"messages"`))) {
+		if err == nil && (!ok || !bytes.Contains(body.Bytes(), []byte(`"messages"`))) {
 			err = ErrRefused
 		}
 		return err
