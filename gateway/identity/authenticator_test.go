@@ -53,7 +53,8 @@ func TestFromHeader_AuthenticatesTheSender(t *testing.T) {
 	}
 	refused := func(a *identity.Authenticator, header string, want error) {
 		t.Helper()
-		if got, err := a.FromHeader(t.Context(), header); !errors.Is(err, want) || !cmp.Equal(got, policy.Principal{}) {
+		got, err := a.FromHeader(t.Context(), header)
+		if !errors.Is(err, want) || !cmp.Equal(got, policy.Principal{}) || strings.Contains(strings.ToLower(err.Error()), "ci-tok") {
 			t.Errorf("FromHeader(%q) = %+v, %v, want %v", header, got, err, want)
 		}
 	}
@@ -107,14 +108,6 @@ func TestFromToken_AuthenticatesTheOwner(t *testing.T) {
 		got, err := test.a.FromToken(t.Context(), test.token)
 		if diff := cmp.Diff(test.want, got); !errors.Is(err, test.err) || diff != "" {
 			t.Errorf("%s: FromToken(%q): %v, want %v (-want +got):\n%s", test.name, test.token, err, test.err, diff)
-		}
-	}
-}
-
-func TestFromHeader_ErrorsHoldNoCredential(t *testing.T) {
-	for _, header := range []string{"Bearer hunter2", "Basic hunter2", "hunter2", "Bearer hunter2 hunter2"} {
-		if _, err := authenticator(false).FromHeader(t.Context(), header); err == nil || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("FromHeader(%q): %v, want an error that does not repeat it", header, err)
 		}
 	}
 }

@@ -132,7 +132,7 @@ func TestJWT_RefusesBadTokens(t *testing.T) {
 	strict := jwtBlock(p)
 	a, byEmail := issuers(strict), issuers(emails)
 	good := p.Claims("alice")
-	sign := func(key any, alg jose.SignatureAlgorithm, kid, typ string) string {
+	sign := func(key any, alg jose.SignatureAlgorithm, kid string, typ any) string {
 		return identitytest.Sign(t, jose.SigningKey{Algorithm: alg, Key: jose.JSONWebKey{Key: key, KeyID: kid}}, typ, good)
 	}
 	public, err := x509.MarshalPKIXPublicKey(&rsaKey.PublicKey)
@@ -178,6 +178,11 @@ func TestJWT_RefusesBadTokens(t *testing.T) {
 		"somebody else's key":   sign(other.Key().Key, "ES256", other.Key().KeyID, "JWT"),
 		"unknown kid":           sign(rsaKey, "RS256", "key-99", "JWT"),
 		"a logout token":        sign(rsaKey, "RS256", p.Key().KeyID, "logout+jwt"),
+		"a type of null":        sign(rsaKey, "RS256", p.Key().KeyID, nil),
+		"a type of 7":           sign(rsaKey, "RS256", p.Key().KeyID, 7),
+		"a type of true":        sign(rsaKey, "RS256", p.Key().KeyID, true),
+		"a list of types":       sign(rsaKey, "RS256", p.Key().KeyID, []string{"at+jwt"}),
+		"a type in an object":   sign(rsaKey, "RS256", p.Key().KeyID, claims{"at+jwt": "at+jwt"}),
 		"other claims":          parts[0] + "." + encode(forged) + "." + parts[2],
 		"no signature":          parts[0] + "." + parts[1] + ".",
 		"half a signature":      parts[0] + "." + parts[1] + "." + parts[2][:len(parts[2])/2],

@@ -154,11 +154,11 @@ func (p *Provider) Sign(claims Claims) string {
 }
 
 // Sign returns a token with the claims, signed with any key. An empty typ is left out.
-func Sign(tb testing.TB, key jose.SigningKey, typ string, claims Claims) string {
+func Sign(tb testing.TB, key jose.SigningKey, typ any, claims Claims) string {
 	tb.Helper()
 	options := &jose.SignerOptions{}
 	if typ != "" {
-		options.WithType(jose.ContentType(typ))
+		options.WithHeader(jose.HeaderType, typ)
 	}
 	signer, err := jose.NewSigner(key, options)
 	if err != nil {
