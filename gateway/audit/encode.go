@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"time"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -70,14 +71,14 @@ type entry struct {
 	Cut   bool   `json:"cut,omitzero"`
 }
 
-// appendTo appends the line as JSON, and a line feed.
-func (l *Line) appendTo(dst []byte) []byte {
-	r := entry{
-		Time: l.Time.UTC().Format(timeFormat), Event: l.Event, Outcome: l.Outcome, Code: l.Code,
-		Anonymous: l.Anonymous, Count: l.Count,
-		// Rounded to microseconds, or nobody could read the digits.
-		DurationMs: math.Round(float64(l.Duration)/float64(time.Microsecond)) / 1000,
-	}
+// encode returns the line as JSON, with a line feed.
+func (l *Line) encode() []byte { return encode(l.fill) }
+
+func (l *Line) fill(r *entry) {
+	r.Time, r.Event, r.Outcome = l.Time.UTC().Format(timeFormat), l.Event, l.Outcome
+	r.Code, r.Anonymous, r.Count = l.Code, l.Anonymous, l.Count
+	// Rounded to microseconds, or nobody could read the digits.
+	r.DurationMs = math.Round(float64(l.Duration)/float64(time.Microsecond)) / 1000
 	r.Method, r.Subject, r.Issuer = r.text(l.Method), r.text(l.Subject), r.text(l.Issuer)
 	r.ClientName, r.ClientVersion = r.text(l.ClientName), r.text(l.ClientVersion)
 	r.Client, r.Prompt, r.Upstream = r.text(l.Client), r.text(l.Prompt), r.text(l.Upstream)
@@ -91,29 +92,45 @@ func (l *Line) appendTo(dst []byte) []byte {
 	if l.Trace.IsValid() {
 		r.TraceID = l.Trace.String()
 	}
-	return r.appendTo(dst)
 }
 
-// appendGap appends the line about missing ones.
-func appendGap(dst []byte, now time.Time, lost, late uint64) []byte {
-	r := entry{Time: now.UTC().Format(timeFormat), Event: gap, Lost: lost, Late: late}
-	return r.appendTo(dst)
+// encodeGap returns the line about missing ones.
+func encodeGap(now time.Time, lost, late uint64) []byte {
+	return encode(func(r *entry) {
+		r.Time, r.Event, r.Lost, r.Late = now.UTC().Format(timeFormat), gap, lost, late
+	})
 }
 
-// appendTo appends what is written, and a line feed. Invalid UTF-8 becomes U+FFFD.
-func (e *entry) appendTo(dst []byte) []byte {
-	begun := len(dst)
-	buffer := bytes.NewBuffer(dst)
-	encoder := json.NewEncoder(buffer)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(e) // texts, numbers and truth values
-	dst = buffer.Bytes()
-	line := dst[begun:]
-	// Of nearly all lines, each byte is a printable character of ASCII: to find that out costs a fifth of decoding runes.
+// lineEncoder encodes one line after another. An encoder and an entry of its own would cost each
+// line three allocations more.
+type lineEncoder struct {
+	entry  entry
+	buffer bytes.Buffer
+	json   *json.Encoder
+}
+
+var lineEncoders = sync.Pool{New: func() any { //nolint:gochecknoglobals // a pool is shared by nature
+	e := &lineEncoder{}
+	e.json = json.NewEncoder(&e.buffer)
+	e.json.SetEscapeHTML(false)
+	return e
+}}
+
+// encode returns a line with a line feed. Invalid UTF-8 becomes U+FFFD.
+func encode(fill func(e *entry)) []byte {
+	encoder, _ := lineEncoders.Get().(*lineEncoder)
+	defer lineEncoders.Put(encoder)
+	encoder.entry = entry{}
+	fill(&encoder.entry)
+	encoder.buffer.Reset()
+	_ = encoder.json.Encode(&encoder.entry) // texts, numbers and truth values
+	line := encoder.buffer.Bytes()
+	// Of nearly all lines, each byte is a printable character of ASCII: to find that out costs a
+	// fifth of decoding runes.
 	if slices.ContainsFunc(line, func(c byte) bool { return c >= 0x7f }) && bytes.ContainsFunc(line, isHidden) {
-		return appendVisible(dst[:begun], string(line))
+		return visible(line)
 	}
-	return dst
+	return bytes.Clone(line)
 }
 
 // isHidden reports whether a character that JSON leaves as it is cannot be seen, or ends a line to some programs.
@@ -121,21 +138,21 @@ func isHidden(r rune) bool {
 	return r >= 0x7f && (r == '\u2028' || r == '\u2029' || config.IsInvisible(r))
 }
 
-// appendVisible appends JSON with escapes for what cannot be seen: who reads the log at a terminal must not be shown
-// another text than it has, nor have the terminal do something.
-func appendVisible(dst []byte, line string) []byte {
-	for _, r := range line {
+// visible returns JSON with escapes for what cannot be seen: who reads the log at a terminal must
+// not be shown another text than it has, nor have the terminal do something.
+func visible(line []byte) (escaped []byte) {
+	for _, r := range string(line) {
 		switch {
 		case !isHidden(r):
-			dst = utf8.AppendRune(dst, r)
+			escaped = utf8.AppendRune(escaped, r)
 		case r > 0xffff:
 			high, low := utf16.EncodeRune(r)
-			dst = fmt.Appendf(dst, `\u%04x\u%04x`, high, low)
+			escaped = fmt.Appendf(escaped, `\u%04x\u%04x`, high, low)
 		default:
-			dst = fmt.Appendf(dst, `\u%04x`, r)
+			escaped = fmt.Appendf(escaped, `\u%04x`, r)
 		}
 	}
-	return dst
+	return escaped
 }
 
 // text returns a text of bounded length.
@@ -156,8 +173,9 @@ func (e *entry) addGroups(groups []string) {
 	if len(groups) > maxGroups {
 		groups, e.Cut = groups[:maxGroups], true
 	}
-	for _, group := range groups {
-		e.Groups = append(e.Groups, e.text(group))
+	e.Groups = make([]string, len(groups))
+	for i, group := range groups {
+		e.Groups[i] = e.text(group)
 	}
 }
 
@@ -167,8 +185,9 @@ func (e *entry) addArguments(a *Arguments) {
 	if len(members) > maxArguments {
 		members, e.Cut = members[:maxArguments], true
 	}
+	e.Arguments = make([]string, len(members))
 	for i := range members {
-		e.Arguments = append(e.Arguments, e.text(members[i].Name))
+		e.Arguments[i] = e.text(members[i].Name)
 	}
 	switch {
 	case a.Record == config.AuditHash && a.Hash != nil:

@@ -10,9 +10,9 @@ import (
 
 // What a process leaves that was killed, or that ended while the disk was full, is gone when the next one has the file.
 func TestOpen_CutsOffATornLine(t *testing.T) {
-	whole := string(get("a").appendTo(nil))
-	torn := strings.TrimSuffix(string(get("b").appendTo(nil)), "\n")
-	after := string(get("c").appendTo(nil))
+	whole := string(get("a").encode())
+	torn := strings.TrimSuffix(string(get("b").encode()), "\n")
+	after := string(get("c").encode())
 	foreign := "something else"
 	for name, test := range map[string]struct{ before, want string }{
 		"no file content":          {"", after},

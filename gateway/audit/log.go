@@ -112,10 +112,7 @@ func (l *Log) countStrangers() {
 
 // append hands a line to the writer and waits for it where the log is required.
 func (l *Log) append(line *Line) error {
-	buffer, _ := buffers.Get().(*[]byte)
-	defer buffers.Put(buffer)
-	*buffer = line.appendTo((*buffer)[:0])
-	b := l.enqueue(*buffer, line.most())
+	b := l.enqueue(line.encode(), line.most())
 	if !l.required {
 		return nil
 	}
@@ -125,9 +122,6 @@ func (l *Log) append(line *Line) error {
 	<-b.settled
 	return b.err
 }
-
-// buffers are reused between lines.
-var buffers = sync.Pool{New: func() any { return new([]byte) }} //nolint:gochecknoglobals // a pool is shared by nature
 
 // enqueue hands a line to the writer, unless so many bytes wait, and returns the batch that it is written with, nil if the
 // line is lost.

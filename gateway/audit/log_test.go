@@ -285,7 +285,7 @@ func TestLog_NotRequiredCountsWhatDoesNotFitIntoTheQueue(t *testing.T) {
 		_ = l.Write(get("stuck"))
 		time.Sleep(time.Second)
 		long := &Line{Event: Get, Prompt: strings.Repeat("x", maxText), Rule: strings.Repeat("y", maxText)}
-		line := len(long.appendTo(nil))
+		line := len(long.encode())
 		fits := maxQueue / line
 		for range fits + 3 {
 			if err := l.Write(long); err != nil {

@@ -118,7 +118,7 @@ func TestLog_KeepsRoomForWhatIsGiven(t *testing.T) {
 		_ = l.Write(get("first"))
 		time.Sleep(time.Second)
 		line := &Line{Event: Get, Subject: "user:ann", Outcome: Refused, Prompt: "refused"}
-		for range 2 * maxQueue / len(line.appendTo(nil)) {
+		for range 2 * maxQueue / len(line.encode()) {
 			_ = l.Write(line)
 		}
 		_ = l.Write(get("given"))

@@ -156,7 +156,7 @@ func (l *Log) writeGap(gap, late uint64) error {
 	if gap+late == 0 {
 		return nil
 	}
-	line := appendGap(nil, time.Now(), gap, late)
+	line := encodeGap(time.Now(), gap, late)
 	if n, err := l.out.Write(line); err != nil {
 		l.out.cut(n)
 		return err
