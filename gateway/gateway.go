@@ -253,11 +253,9 @@ func (g *Gateway) Admin(metrics http.Handler) http.Handler {
 		Snapshot: g.Snapshot, IsReady: g.IsReady, Ready: g.Ready,
 		Configuration: g.loaded.Load, History: g.history,
 	}
-	refused := func(client, reason string, news bool) {
+	refused := func(client, reason string) {
 		g.transport.CountRefused(reason)
-		if news {
-			acts.refused(client, reason)
-		}
+		acts.refused(client, reason)
 	}
 	operators := admin.NewOperators(g.Snapshot, admin.Records{Acted: acts.act, Refused: refused})
 	return admin.New(admin.Options{

@@ -422,7 +422,7 @@ const steps = {
       await signIn(page, `guess ${i}`);
       await page.getByRole('alert').waitFor();
     }
-    await page.getByText('Too many wrong tokens came from here').waitFor();
+    await page.getByText('Too many tokens came from this address').waitFor();
     await fits(page, 'sign-in-bounded');
   },
 };

@@ -1,8 +1,6 @@
 package admin_test
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -136,30 +134,25 @@ func TestAdmin_ShowsDetailToThisMachineOnly(t *testing.T) {
 
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "metrics here") }) //nolint:errcheck // a recorder
 	admin := s.Admin(metrics)
-	from := func(remote string, h gatewaytest.Headers) string {
+	from := func(remote string, headers ...string) string {
 		t.Helper()
-		r := gatewaytest.NewRequest(t.Context(), t, http.MethodGet, "http://localhost/readyz", "", h)
-		r.RemoteAddr = remote
-		w := httptest.NewRecorder()
-		admin.ServeHTTP(w, r)
+		w := call(t, admin, remote, http.MethodGet, "/readyz", "", headers...)
 		if w.Code != http.StatusOK {
 			t.Errorf("from %s: status %d", remote, w.Code)
 		}
 		return w.Body.String()
 	}
 	for _, loopback := range []string{"127.0.0.1:1", "[::1]:1", "[::ffff:127.0.0.1]:1"} {
-		if got := from(loopback, nil); !strings.Contains(got, `"up"`) {
+		if got := from(loopback); !strings.Contains(got, `"up"`) {
 			t.Errorf("no detail for %s: %s", loopback, got)
 		}
 	}
-	for _, got := range []string{from("192.0.2.1:1", nil), from("127.0.0.1:1", gatewaytest.Headers{"X-Forwarded-For", "192.0.2.1"}), from("", nil)} {
+	for _, got := range []string{from("192.0.2.1:1"), from(here, "X-Forwarded-For", "192.0.2.1"), from("")} {
 		if strings.Contains(got, "up") || !strings.Contains(got, `"ready": true`) {
 			t.Errorf("detail for a caller from another machine: %s", got)
 		}
 	}
-	w := httptest.NewRecorder()
-	admin.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/metrics", nil))
-	if got := w.Body.String(); got != "metrics here" {
+	if got := call(t, admin, here, http.MethodGet, "/metrics", "").Body.String(); got != "metrics here" {
 		t.Errorf("/metrics: %s", got)
 	}
 }
@@ -176,25 +169,21 @@ func TestDebug_IsForOperatorsWhereItIsServed(t *testing.T) {
 }
 
 func TestAdmin_ShowsDetailToTheAdminToken(t *testing.T) {
-	sum := sha256.Sum256([]byte("open"))
-	detail := func(s *gatewaytest.Server, h gatewaytest.Headers) bool {
-		r := gatewaytest.NewRequest(t.Context(), t, http.MethodGet, "http://localhost/readyz", "", h)
-		r.RemoteAddr = "192.0.2.1:1"
-		w := httptest.NewRecorder()
-		s.Admin(http.NotFoundHandler()).ServeHTTP(w, r)
+	detail := func(s *gatewaytest.Server, headers ...string) bool {
+		w := call(t, s.Admin(http.NotFoundHandler()), "192.0.2.1:1", http.MethodGet, "/readyz", "", headers...)
 		return strings.Contains(w.Body.String(), `"upstreams"`)
 	}
 	teams := gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "up", "a"))
-	with, without := gatewaytest.Serve(t, "admin { token_sha256 = \""+hex.EncodeToString(sum[:])+"\" }\n"+teams), gatewaytest.Serve(t, teams)
-	if !detail(with, gatewaytest.Bearer("open")) {
+	with, without := gatewaytest.Serve(t, withToken("open")+teams), gatewaytest.Serve(t, teams)
+	if !detail(with, gatewaytest.Bearer("open")...) {
 		t.Error("no detail for a caller with the token")
 	}
 	for _, h := range []gatewaytest.Headers{nil, gatewaytest.Bearer("wrong"), {"Authorization", "open"}, {"Authorization", "Bearer "}} {
-		if detail(with, h) {
+		if detail(with, h...) {
 			t.Errorf("detail for a caller with the headers %v", h)
 		}
 	}
-	if detail(without, gatewaytest.Bearer("open")) || detail(without, gatewaytest.Bearer("")) {
+	if detail(without, gatewaytest.Bearer("open")...) || detail(without, gatewaytest.Bearer("")...) {
 		t.Error("detail for a caller with a token although none is configured")
 	}
 }

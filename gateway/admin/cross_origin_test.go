@@ -1,9 +1,6 @@
 package admin_test
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -62,8 +59,7 @@ func TestAdmin_AnswersAreWhatTheySay(t *testing.T) {
 }
 
 func TestAdmin_TokenIsForLoopbackToo(t *testing.T) {
-	sum := sha256.Sum256([]byte("open"))
-	s := gatewaytest.Serve(t, fmt.Sprintf("admin {\n token_sha256 = %q\n}\n", hex.EncodeToString(sum[:])))
+	s := gatewaytest.Serve(t, withToken("open"))
 	page := func(status int, h gatewaytest.Headers) {
 		t.Helper()
 		gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/", "", h).Want(t, status)

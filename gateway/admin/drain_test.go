@@ -1,9 +1,6 @@
 package admin_test
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,9 +9,8 @@ import (
 )
 
 func TestDrain_IsForOperators(t *testing.T) {
-	sum := sha256.Sum256([]byte("open"))
 	teams := gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "up", "a"))
-	with := gatewaytest.Serve(t, fmt.Sprintf("admin {\n token_sha256 = %q\n}\n", hex.EncodeToString(sum[:]))+teams)
+	with := gatewaytest.Serve(t, withToken("open")+teams)
 	without := gatewaytest.Serve(t, teams)
 	const body = `{"upstream":"up","drained":true}`
 	post := func(s *gatewaytest.Server, status int, h ...string) {

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/subtle"
 	"net"
 	"net/http"
 	"net/netip"
@@ -30,8 +31,7 @@ const (
 type Operators struct {
 	snapshot func() *snapshot.Snapshot
 	records  Records
-	attempts *attempts
-	sessions sessions
+	signIns  signIns
 }
 
 // Records is told what operators do to become operators, with the network address that they call
@@ -40,13 +40,13 @@ type Records struct {
 	// Acted is called when somebody has signed in or out.
 	Acted func(client, act string, err error)
 	// Refused is called when a token was refused: "bad", or "rate_limited" where the form did not
-	// compare it because others were wrong. News says that this is not only one more of many.
-	Refused func(client, reason string, news bool)
+	// compare it because others came before.
+	Refused func(client, reason string)
 }
 
 // NewOperators returns the operators of a gateway.
 func NewOperators(current func() *snapshot.Snapshot, records Records) *Operators {
-	return &Operators{snapshot: current, records: records, attempts: newAttempts()}
+	return &Operators{snapshot: current, records: records, signIns: newSignIns()}
 }
 
 // presented is the token in the Authorization header of one request. It is compared once, when
@@ -72,28 +72,22 @@ func (o *Operators) presentsToken(r *http.Request) bool {
 	}
 	p, _ := r.Context().Value(presentedKey{}).(*presented) // from meet
 	p.once.Do(func() {
+		// Always compared, whatever came from the address before: strangers behind the same proxy or
+		// gateway of a network would otherwise lock the operator out.
 		scheme, token, _ := strings.Cut(authorization, " ")
-		if !strings.EqualFold(scheme, "Bearer") {
-			token = ""
-		}
-		p.ok = o.try(r, token, o.attempts.inHeader).ok
+		p.ok = strings.EqualFold(scheme, "Bearer") && o.accept(r, token)
 	})
 	return p.ok
 }
 
-// try compares a token of a request with the admin token.
-func (o *Operators) try(
-	r *http.Request, token string, compare func(address string, token, want [sha256.Size]byte, now time.Time) verdict,
-) verdict {
-	client := o.Client(r)
-	v := compare(edge.AddressKey(client), sha256.Sum256([]byte(token)), o.tokenHash(), time.Now())
-	switch {
-	case v.wait > 0:
-		o.records.Refused(client, "rate_limited", v.news)
-	case !v.ok:
-		o.records.Refused(client, "bad", v.news)
+// accept reports whether a token is the admin token, and records one that is not.
+func (o *Operators) accept(r *http.Request, token string) bool {
+	sum, want := sha256.Sum256([]byte(token)), o.tokenHash()
+	if subtle.ConstantTimeCompare(sum[:], want[:]) == 1 {
+		return true
 	}
-	return v
+	o.records.Refused(o.Client(r), "bad")
+	return false
 }
 
 // Client returns the network address that a request comes from: the one that a trusted proxy says,
@@ -129,7 +123,7 @@ func (o *Operators) tokenHash() [sha256.Size]byte {
 func (o *Operators) session(r *http.Request) string {
 	for _, cookie := range slices.Concat(r.CookiesNamed(secureCookie),
 		r.CookiesNamed(plainCookie)) {
-		if o.sessions.has(cookie.Value, o.tokenHash(), time.Now()) {
+		if o.signIns.has(cookie.Value, o.tokenHash(), time.Now()) {
 			return cookie.Value
 		}
 	}
@@ -141,24 +135,28 @@ func (o *Operators) HasSession(r *http.Request) bool { return o.session(r) != ""
 
 // SignIn begins a session for a caller who types the admin token, and reports whether it is the
 // right one. Wait is how long until the caller may try another one, where it was not compared
-// because too many were wrong.
+// because too many came before.
 func (o *Operators) SignIn(w http.ResponseWriter, r *http.Request, token string) (ok bool, wait time.Duration) {
 	if !o.HaveToken() {
 		return false, 0
 	}
-	v := o.try(r, token, o.attempts.inForm)
-	if v.ok {
-		o.setCookie(w, r, o.sessions.begin(o.tokenHash(), time.Now()),
-			int(sessionLifetime/time.Second))
-		o.records.Acted(o.Client(r), "sign-in", nil)
+	client, now := o.Client(r), time.Now()
+	if wait := o.signIns.try(edge.AddressKey(client), now); wait > 0 {
+		o.records.Refused(client, "rate_limited")
+		return false, wait
 	}
-	return v.ok, v.wait
+	if !o.accept(r, token) {
+		return false, 0
+	}
+	o.setCookie(w, r, o.signIns.begin(o.tokenHash(), now), int(sessionLifetime/time.Second))
+	o.records.Acted(client, "sign-in", nil)
+	return true, 0
 }
 
 // SignOut ends the caller's session.
 func (o *Operators) SignOut(w http.ResponseWriter, r *http.Request) {
 	if session := o.session(r); session != "" {
-		o.sessions.end(session)
+		o.signIns.end(session)
 		o.records.Acted(o.Client(r), "sign-out", nil)
 	}
 	o.setCookie(w, r, "", -1)

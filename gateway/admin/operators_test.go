@@ -28,19 +28,27 @@ func withToken(token string) string {
 	return fmt.Sprintf("admin {\n token_sha256 = \"%x\"\n}\n", sha256.Sum256([]byte(token)))
 }
 
-// signIn signs in from an address, with further headers.
-func signIn(t *testing.T, handler http.Handler, token, from string, headers gatewaytest.Headers) *signedIn {
+// call sends a request to the admin listener from an address.
+func call(t *testing.T, handler http.Handler, from, method, path, body string, headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
-	body := url.Values{"token": {token}, "next": {"/prompts?q=x"}}.Encode()
-	headers = append(gatewaytest.Headers{"Content-Type", "application/x-www-form-urlencoded"}, headers...)
-	r := gatewaytest.NewRequest(t.Context(), t, http.MethodPost, "http://localhost/sign-in", body, headers)
+	r := gatewaytest.NewRequest(t.Context(), t, method, "http://localhost"+path, body, headers)
 	r.RemoteAddr = from
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, r)
+	return w
+}
+
+const here = "127.0.0.1:1"
+
+// signIn signs in from an address, with further headers.
+func signIn(t *testing.T, handler http.Handler, token, from string, headers ...string) *signedIn {
+	t.Helper()
+	body := url.Values{"token": {token}, "next": {"/prompts?q=x"}}.Encode()
+	w := call(t, handler, from, http.MethodPost, "/sign-in", body,
+		append(headers, "Content-Type", "application/x-www-form-urlencoded")...)
 	in := &signedIn{w.Code, w.Header().Get("Location"), nil}
-	cookies, err := http.ParseSetCookie(w.Header().Get("Set-Cookie"))
-	if err == nil {
-		in.cookie = cookies
+	if cookie, err := http.ParseSetCookie(w.Header().Get("Set-Cookie")); err == nil {
+		in.cookie = cookie
 	}
 	return in
 }
@@ -52,47 +60,42 @@ type signedIn struct {
 	cookie   *http.Cookie
 }
 
+// session is the header of somebody who signed in.
+func (in *signedIn) session() []string {
+	return []string{"Cookie", in.cookie.Name + "=" + in.cookie.Value}
+}
+
 func TestSignIn_OpensTheConsoleForASession(t *testing.T) {
 	s := gatewaytest.Serve(t, withToken("operator")+gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "up", "a")))
 	handler := s.Admin(http.NotFoundHandler())
-	browse := func(path string, cookie *http.Cookie, accept string) *httptest.ResponseRecorder {
-		r := gatewaytest.NewRequest(t.Context(), t, http.MethodGet, "http://localhost"+path, "", gatewaytest.Headers{"Accept", accept})
-		r.RemoteAddr = "127.0.0.1:1"
-		if cookie != nil {
-			r.AddCookie(cookie)
-		}
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, r)
-		return w
+	browse := func(path, accept string, headers ...string) *httptest.ResponseRecorder {
+		t.Helper()
+		return call(t, handler, here, http.MethodGet, path, "", append(headers, "Accept", accept)...)
 	}
 	const html = "text/html,*/*"
-	if w := browse("/prompts?q=x", nil, html); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/sign-in?next=%2Fprompts%3Fq%3Dx" {
+	if w := browse("/prompts?q=x", html); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/sign-in?next=%2Fprompts%3Fq%3Dx" {
 		t.Errorf("without a session: %d to %q", w.Code, w.Header().Get("Location"))
 	}
-	form := gatewaytest.NewRequest(t.Context(), t, http.MethodPost, "http://localhost/reload", "", gatewaytest.Headers{"Accept", html})
-	form.RemoteAddr = "127.0.0.1:1"
 	for referer, next := range map[string]string{
 		"http://localhost/configuration?team=eng": "%2Fconfiguration%3Fteam%3Deng", "http://evil.example.com/x": "%2F", "": "%2F",
 	} {
-		form.Header.Set("Referer", referer)
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, form)
+		w := call(t, handler, here, http.MethodPost, "/reload", "", "Accept", html, "Referer", referer)
 		if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/sign-in?next="+next {
 			t.Errorf("a form of %q whose session has ended: %d to %q", referer, w.Code, w.Header().Get("Location"))
 		}
 	}
-	if w := browse("/", nil, "*/*"); w.Code != http.StatusForbidden {
+	if w := browse("/", "*/*"); w.Code != http.StatusForbidden {
 		t.Errorf("a program without the token: %d", w.Code)
 	}
-	if w := browse("/sign-in", nil, html); w.Code != http.StatusOK || strings.Contains(w.Body.String(), "Overview") {
+	if w := browse("/sign-in", html); w.Code != http.StatusOK || strings.Contains(w.Body.String(), "Overview") {
 		t.Errorf("the entrance: %d\n%s", w.Code, w.Body)
 	}
 
-	wrong := signIn(t, handler, "wrong", "127.0.0.1:1", nil)
+	wrong := signIn(t, handler, "wrong", here)
 	if wrong.status != http.StatusForbidden || wrong.cookie != nil {
 		t.Errorf("with a wrong token: %+v", wrong)
 	}
-	in := signIn(t, handler, "operator", "127.0.0.1:1", nil)
+	in := signIn(t, handler, "operator", here)
 	cookie := in.cookie
 	if in.status != http.StatusSeeOther || in.location != "/prompts?q=x" || cookie == nil {
 		t.Fatalf("%+v", in)
@@ -101,26 +104,22 @@ func TestSignIn_OpensTheConsoleForASession(t *testing.T) {
 		t.Errorf("cookie %q, want %q", got, want)
 	}
 	for _, path := range []string{"/", "/prompts", "/upstreams", "/prompt?name=up.a", "/api/catalog", "/changes"} {
-		if w := browse(path, cookie, html); w.Code != http.StatusOK {
+		if w := browse(path, html, in.session()...); w.Code != http.StatusOK {
 			t.Errorf("%s with a session: %d", path, w.Code)
 		}
 	}
-	if w := browse("/sign-in?next=//evil.example.com/", cookie, html); w.Header().Get("Location") != "/" {
+	if w := browse("/sign-in?next=//evil.example.com/", html, in.session()...); w.Header().Get("Location") != "/" {
 		t.Errorf("leads to %q", w.Header().Get("Location"))
 	}
-	if w := browse("/", &http.Cookie{Name: "promptweir", Value: "guessed"}, html); w.Code != http.StatusSeeOther {
+	if w := browse("/", html, "Cookie", "promptweir=guessed"); w.Code != http.StatusSeeOther {
 		t.Errorf("with a guessed cookie: %d", w.Code)
 	}
 
-	out := gatewaytest.NewRequest(t.Context(), t, http.MethodPost, "http://localhost/sign-out", "", nil)
-	out.RemoteAddr = "127.0.0.1:1"
-	out.AddCookie(cookie)
-	w := httptest.NewRecorder()
-	handler.ServeHTTP(w, out)
+	w := call(t, handler, here, http.MethodPost, "/sign-out", "", in.session()...)
 	if w.Code != http.StatusSeeOther || !strings.Contains(w.Header().Get("Set-Cookie"), "Max-Age=0") {
 		t.Errorf("sign out: %d, %v", w.Code, w.Header())
 	}
-	if w := browse("/", cookie, html); w.Code != http.StatusSeeOther {
+	if w := browse("/", html, in.session()...); w.Code != http.StatusSeeOther {
 		t.Errorf("after the session: %d", w.Code)
 	}
 }
@@ -143,15 +142,11 @@ func TestSignIn_KnowsWhetherTheConnectionIsEncrypted(t *testing.T) {
 		{"unknown proxy on this machine", "127.0.0.1:1", gatewaytest.Headers{"X-Forwarded-Proto", "https"}, false, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			cookie := signIn(t, handler, "operator", test.from, test.headers).cookie
-			if secure := cookie.Secure && cookie.Name == "__Host-promptweir"; secure != test.secure || cookie.Secure != test.secure {
-				t.Errorf("%s", cookie)
+			in := signIn(t, handler, "operator", test.from, test.headers...)
+			if secure := in.cookie.Name == "__Host-promptweir"; secure != test.secure || in.cookie.Secure != test.secure {
+				t.Errorf("%s", in.cookie)
 			}
-			r := gatewaytest.NewRequest(t.Context(), t, http.MethodGet, "http://localhost/", "", test.headers)
-			r.RemoteAddr = test.from
-			r.AddCookie(cookie)
-			w := httptest.NewRecorder()
-			handler.ServeHTTP(w, r)
+			w := call(t, handler, test.from, http.MethodGet, "/", "", append(in.session(), test.headers...)...)
 			if warns := strings.Contains(w.Body.String(), "This connection is not encrypted."); w.Code != http.StatusOK || warns != test.exposed {
 				t.Errorf("status %d, warns: %t, want %t", w.Code, warns, test.exposed)
 			}
@@ -164,41 +159,28 @@ func TestSignIn_KnowsWhetherTheConnectionIsEncrypted(t *testing.T) {
 func TestSignIn_IsNotEndedByCookiesOfOtherPorts(t *testing.T) {
 	s := gatewaytest.Serve(t, withToken("operator"))
 	handler := s.Admin(http.NotFoundHandler())
-	cookie := signIn(t, handler, "operator", "127.0.0.1:1", nil).cookie
-	r := gatewaytest.NewRequest(t.Context(), t, http.MethodGet, "http://localhost/prompts", "", gatewaytest.Headers{"Cookie", "promptweir=made-up; __Host-promptweir=x; promptweir=" + cookie.Value})
-	r.RemoteAddr = "127.0.0.1:1"
-	w := httptest.NewRecorder()
-	handler.ServeHTTP(w, r)
-	if w.Code != http.StatusOK {
+	cookie := signIn(t, handler, "operator", here).cookie
+	all := "promptweir=made-up; __Host-promptweir=x; promptweir=" + cookie.Value
+	if w := call(t, handler, here, http.MethodGet, "/prompts", "", "Cookie", all); w.Code != http.StatusOK {
 		t.Errorf("status %d", w.Code)
 	}
 }
 
 func TestSignIn_EndsWithTheToken(t *testing.T) {
 	r := gatewaytest.ServeReloadable(t, withToken("operator"), gateway.Options{})
-	cookie := signIn(t, r.Admin(http.NotFoundHandler()), "operator", "127.0.0.1:1", nil).cookie
+	in := signIn(t, r.Admin(http.NotFoundHandler()), "operator", here)
 	handler := r.Admin(http.NotFoundHandler()) // another process has other sessions
-	if code := statusWith(t, handler, cookie); code != http.StatusForbidden {
-		t.Errorf("another process: %d", code)
+	status := func(name string, want int) {
+		t.Helper()
+		if w := call(t, handler, here, http.MethodGet, "/", "", in.session()...); w.Code != want {
+			t.Errorf("%s: %d, want %d", name, w.Code, want)
+		}
 	}
-	cookie = signIn(t, handler, "operator", "127.0.0.1:1", nil).cookie
-	if code := statusWith(t, handler, cookie); code != http.StatusOK {
-		t.Errorf("signed in: %d", code)
-	}
+	status("another process", http.StatusForbidden)
+	in = signIn(t, handler, "operator", here)
+	status("signed in", http.StatusOK)
 	r.MustReload(withToken("another"))
-	if code := statusWith(t, handler, cookie); code != http.StatusForbidden {
-		t.Errorf("with another token in the configuration: %d", code)
-	}
-}
-
-func statusWith(t *testing.T, handler http.Handler, cookie *http.Cookie) int {
-	t.Helper()
-	r := gatewaytest.NewRequest(t.Context(), t, http.MethodGet, "http://localhost/", "", nil)
-	r.RemoteAddr = "127.0.0.1:1"
-	r.AddCookie(cookie)
-	w := httptest.NewRecorder()
-	handler.ServeHTTP(w, r)
-	return w.Code
+	status("with another token in the configuration", http.StatusForbidden)
 }
 
 // A browser sends a form with the session of its user whatever page it comes from.
@@ -208,7 +190,7 @@ func TestSignIn_RefusesOtherOrigins(t *testing.T) {
 	for _, headers := range []gatewaytest.Headers{
 		{"Origin", "http://localhost:1", "Sec-Fetch-Site", "same-site"}, {"Sec-Fetch-Site", "cross-site"}, {"Origin", "http://evil.example.com"}, {"Origin", "null"},
 	} {
-		if r := signIn(t, handler, "operator", "127.0.0.1:1", headers); r.status != http.StatusForbidden || r.cookie != nil {
+		if r := signIn(t, handler, "operator", here, headers...); r.status != http.StatusForbidden || r.cookie != nil {
 			t.Errorf("%v: %+v", headers, r)
 		}
 	}
@@ -226,50 +208,42 @@ func TestOperators_BoundWrongTokens(t *testing.T) {
 	cfg := gatewaytest.Load(t, withToken("operator")+"gateway {\n trusted_proxies = [\"192.0.2.7\"]\n}\n")
 	s := gatewaytest.StartConfig(t, cfg, gateway.Options{Audit: log})
 	handler := s.Admin(http.NotFoundHandler())
-	session := signIn(t, handler, "operator", "192.0.2.1:1", nil).cookie
-
-	call := func(method, path, from string, headers ...string) *httptest.ResponseRecorder {
-		r := gatewaytest.NewRequest(t.Context(), t, method, "http://localhost"+path, "", headers)
-		r.RemoteAddr = from
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, r)
-		return w
+	const guesser = "192.0.2.1:1"
+	operator := signIn(t, handler, "operator", guesser)
+	get := func(path, from string, headers ...string) *httptest.ResponseRecorder {
+		return call(t, handler, from, http.MethodGet, path, "", headers...)
 	}
 	statuses := map[int]int{}
 	for i := range 1000 {
 		wrong := fmt.Sprint("wrong", i)
-		statuses[signIn(t, handler, wrong, "192.0.2.1:1", nil).status]++
-		statuses[call(http.MethodGet, "/api/config", "192.0.2.1:1", gatewaytest.Bearer(wrong)...).Code]++
+		statuses[signIn(t, handler, wrong, guesser).status]++
+		statuses[get("/api/config", guesser, gatewaytest.Bearer(wrong)...).Code]++
 	}
 	if statuses[http.StatusForbidden] > 1010 || statuses[http.StatusForbidden]+statuses[http.StatusTooManyRequests] != 2000 {
 		t.Errorf("answers: %v", statuses)
 	}
 	for _, path := range []string{"/api/config", "/readyz", "/"} {
-		if w := call(http.MethodGet, path, "192.0.2.1:1", gatewaytest.Bearer("operator")...); w.Code != http.StatusOK {
+		if w := get(path, guesser, gatewaytest.Bearer("operator")...); w.Code != http.StatusOK {
 			t.Errorf("%s, with the token from an address that guesses: %d", path, w.Code)
 		}
 	}
-	r := gatewaytest.NewRequest(t.Context(), t, http.MethodPost, "http://localhost/sign-in", "token=operator",
-		gatewaytest.Headers{"Content-Type", "application/x-www-form-urlencoded"})
-	r.RemoteAddr = "192.0.2.1:1"
-	w := httptest.NewRecorder()
-	handler.ServeHTTP(w, r)
-	if w.Code != http.StatusTooManyRequests || !strings.Contains(w.Body.String(), "Too many wrong tokens came from here") {
+	w := call(t, handler, guesser, http.MethodPost, "/sign-in", "token=operator", "Content-Type", "application/x-www-form-urlencoded")
+	if w.Code != http.StatusTooManyRequests || !strings.Contains(w.Body.String(), "Too many tokens came from this address") {
 		t.Errorf("the page: %d\n%s", w.Code, w.Body)
 	}
 
-	if w := call(http.MethodGet, "/api/config", "192.0.2.1:1", "Cookie", session.Name+"="+session.Value); w.Code != http.StatusOK {
+	if w := get("/api/config", guesser, operator.session()...); w.Code != http.StatusOK {
 		t.Errorf("the operator who is signed in: %d", w.Code)
 	}
-	if w := call(http.MethodGet, "/api/config", "192.0.2.2:1", gatewaytest.Bearer("operator")...); w.Code != http.StatusOK {
-		t.Errorf("an operator elsewhere: %d", w.Code)
+	if w := get("/api/config", "192.0.2.2:1", gatewaytest.Bearer("operator")...); w.Code != http.StatusOK {
+		t.Errorf("an operator at another address: %d", w.Code)
 	}
-	if w := call(http.MethodGet, "/metrics", "192.0.2.1:1", gatewaytest.Bearer("wrong")...); w.Code != http.StatusNotFound { // the handler of the test
+	if w := get("/metrics", guesser, gatewaytest.Bearer("wrong")...); w.Code != http.StatusNotFound { // the handler of the test
 		t.Errorf("metrics: %d", w.Code)
 	}
 	// Behind a proxy, each client is one.
 	proxied := func(client, token string) int {
-		return call(http.MethodGet, "/api/config", "192.0.2.7:1", append(gatewaytest.Bearer(token), "X-Forwarded-For", client)...).Code
+		return get("/api/config", "192.0.2.7:1", append(gatewaytest.Bearer(token), "X-Forwarded-For", client)...).Code
 	}
 	for i := range 20 {
 		proxied("198.51.100.1", fmt.Sprint("guess", i))
@@ -284,12 +258,13 @@ func TestOperators_BoundWrongTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	recorded := string(content)
-	for line, most := range map[string]int{`"outcome":"refused","reason":"bad"`: 30, `"outcome":"refused","reason":"rate_limited"`: 10} {
+	for client, most := range map[string]int{"192.0.2.1": 20, "198.51.100.1": 20} { // ten, and one more every 6 seconds
+		line := fmt.Sprintf(`"client":%q,"act":"admin","outcome":"refused","reason":"bad"`, client)
 		if n := strings.Count(recorded, line); n == 0 || n > most {
 			t.Errorf("%d lines with %s, want up to %d", n, line, most)
 		}
 	}
-	for _, line := range []string{`"client":"192.0.2.1","act":"sign-in","outcome":"ok"`, `"client":"198.51.100.1","act":"admin","outcome":"refused"`} {
+	for _, line := range []string{`"client":"192.0.2.1","act":"sign-in","outcome":"ok"`, `"event":"refusals","outcome":"refused","count":`} {
 		if !strings.Contains(recorded, line) {
 			t.Errorf("no line with %s in\n%s", line, recorded)
 		}
@@ -299,10 +274,7 @@ func TestOperators_BoundWrongTokens(t *testing.T) {
 // Without an admin token, there is nothing to sign in with.
 func TestSignIn_SaysThatThereIsNoToken(t *testing.T) {
 	s := gatewaytest.Serve(t, "")
-	r := gatewaytest.NewRequest(t.Context(), t, http.MethodGet, "http://localhost/sign-in", "", nil)
-	r.RemoteAddr = "192.0.2.1:1"
-	w := httptest.NewRecorder()
-	s.Admin(http.NotFoundHandler()).ServeHTTP(w, r)
+	w := call(t, s.Admin(http.NotFoundHandler()), "192.0.2.1:1", http.MethodGet, "/sign-in", "")
 	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "No admin token is configured") || strings.Contains(w.Body.String(), "<form") {
 		t.Errorf("%d\n%s", w.Code, w.Body)
 	}

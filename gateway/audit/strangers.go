@@ -46,8 +46,7 @@ func newStrangers() *strangers {
 func (l *Line) isStrangers() bool {
 	switch l.Outcome {
 	case Refused:
-		// What an operator did, or a token that the admin listener refused, is bounded where it happens.
-		return l.Subject == "" && l.Act == "" || l.Anonymous || l.Reason == "rate_limited"
+		return l.Subject == "" || l.Anonymous || l.Reason == "rate_limited"
 	case Unknown, Hidden:
 		return l.Anonymous
 	}

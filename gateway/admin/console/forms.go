@@ -58,7 +58,7 @@ func (c *console) signIn(w http.ResponseWriter, r *http.Request) {
 			status = http.StatusTooManyRequests
 			seconds := strconv.Itoa(int(math.Ceil(wait.Seconds())))
 			w.Header().Set("Retry-After", seconds)
-			problem = Text("Too many wrong tokens came from here, so this one was not looked at. " +
+			problem = Text("Too many tokens came from this address, so this one was not compared. " +
 				"Try again in " + seconds + " s.")
 		}
 		p := c.page(r)
