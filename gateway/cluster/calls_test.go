@@ -309,6 +309,39 @@ func TestPieces_AreBoundedByPrincipalAndReplica(t *testing.T) {
 	reserve("7", "a", "ann", maxOfPrincipal, true)
 }
 
+// A handler that panics answers nothing, and its replica goes on.
+func TestCall_OutlivesAHandlerThatPanics(t *testing.T) {
+	prepare := func(m *member) {
+		m.Messages.Handle("odd", func(context.Context, Read) any { panic("out of range") })
+		m.Messages.Handle("even", func(context.Context, Read) any { return "even" })
+	}
+	inBubble(t, 2, prepare, func(f *fleet) {
+		a, b := f.all[0], f.all[1]
+		a.Messages.Publish("", "odd", "")
+		if _, took, err := call(f.t.Context(), a, b, "odd", ""); !errors.Is(err, ErrGone) || took > time.Second {
+			t.Errorf("after %v: %v, want %v at once", took, err, ErrGone)
+		}
+		if answer, _, err := call(f.t.Context(), a, b, "even", ""); err != nil || answer != "even" {
+			t.Errorf("another call: %q, %v", answer, err)
+		}
+	})
+}
+
+// An answer to a call that was given up is taken out of the store by nobody.
+func TestPieces_OfALateAnswerAreDeleted(t *testing.T) {
+	inBubble(t, 2, func(*member) {}, func(f *fleet) {
+		a, b := f.all[0].Messages, f.all[1].Messages
+		late := &envelope{Kind: kindAnswer, ID: "given up", Body: []byte(`"` + strings.Repeat("x", 1<<20) + `"`)}
+		if isHeard, err := b.send(a.Name(), late); err != nil || !isHeard {
+			f.t.Fatalf("not sent: %v", err)
+		}
+		time.Sleep(time.Second)
+		if left := f.pieces(); len(left) > 0 {
+			t.Errorf("the store still has %s", left)
+		}
+	})
+}
+
 // A call that is over leaves nothing in the store, whatever has become of it.
 func TestPieces_OfAnAbandonedCallAreDeleted(t *testing.T) {
 	var stopped, counted atomic.Int32

@@ -294,6 +294,28 @@ func TestTake_CountsAgainstAllLimitsOrNone(t *testing.T) {
 	take(t, s, "ann", false, wide)
 }
 
+// However many requests there are at a time, none waits longer for a store that hangs.
+func TestTake_WaitsForAMomentWhereTheQueueIsFull(t *testing.T) {
+	store := clustertest.Start(t)
+	s := replica(t, at(store))
+	limits := []*config.Limit{{Rate: 1e6, Burst: 1e6, Block: "gateway"}}
+	store.Pause()
+	defer store.Resume()
+	var all sync.WaitGroup
+	began := time.Now()
+	for range 2500 {
+		all.Go(func() {
+			if _, err := s.Limits.Take("ann", limits); !errors.Is(err, cluster.ErrUnavailable) {
+				t.Errorf("%v, want %v", err, cluster.ErrUnavailable)
+			}
+		})
+	}
+	all.Wait()
+	if took := time.Since(began); took > 20*time.Second { // they would wait for ever, one after another
+		t.Errorf("all had an answer after %v, want 50 ms on an idle machine", took)
+	}
+}
+
 // What was written by a clock that was ahead by minutes holds nobody up for minutes.
 func TestTake_OutlivesAClockThatWasAhead(t *testing.T) {
 	const ahead = 5 * time.Minute

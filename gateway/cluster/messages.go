@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -391,13 +392,14 @@ func (m *Messages) handle(ctx context.Context, keys *keys, e envelope) {
 			return json.Unmarshal(e.Body, message, codec)
 		}
 		if e.Kind == kindMessage {
-			h.handle(ctx, read)
+			m.guarded(ctx, h, read)
 			return
 		}
 		stop := m.reportWork(ctx, &e)
 		answer := &envelope{Kind: kindAnswer, ID: e.ID}
+		got, ok := m.guarded(ctx, h, read)
 		var err error
-		if answer.Body, err = json.Marshal(h.handle(ctx, read), codec); err != nil {
+		if answer.Body, err = json.Marshal(got, codec); err != nil || !ok {
 			answer.Kind = kindNone
 		}
 		if ctx.Err() == nil {
@@ -408,6 +410,18 @@ func (m *Messages) handle(ctx context.Context, keys *keys, e envelope) {
 		}
 		stop()
 	})
+}
+
+// guarded has a handler do its work. Ok is false if it panics, which ends its message and not the
+// process.
+func (m *Messages) guarded(ctx context.Context, h handler, read Read) (answer any, ok bool) {
+	defer func() {
+		if broke := recover(); broke != nil {
+			m.store.logger.ErrorContext(ctx, "recovered from a panic",
+				slog.Any("error", broke), slog.String("stack", string(debug.Stack())))
+		}
+	}()
+	return h.handle(ctx, read), true
 }
 
 // begin acquires a slot for a message, and one of its principal's. If ok, end must be called.
@@ -460,6 +474,9 @@ func (m *Messages) deliver(e envelope) {
 	defer m.mu.Unlock()
 	answers := m.calls[e.ID]
 	if answers == nil {
+		if e.Pieces > 0 { // whoever has called has given up, and does not take them out
+			m.work.Go(func() { m.deletePieces(&e) })
+		}
 		return
 	}
 	if e.Kind != kindWork {

@@ -88,8 +88,15 @@ func (m *Messages) discard(e *envelope) {
 		}
 	}
 	m.mu.Unlock()
+	if reserved {
+		m.deletePieces(e)
+	}
+}
+
+// deletePieces deletes what of an envelope's body is in the store.
+func (m *Messages) deletePieces(e *envelope) {
 	client := m.store.get()
-	if !reserved || client == nil {
+	if client == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
