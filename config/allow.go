@@ -58,8 +58,7 @@ func decodeAllowed(r *hclread.Reader, declared teamNames) allowed {
 	grantsPrefixes := slices.ContainsFunc(blocks, func(b *hclread.Block) bool { return b.Has("prefixes") })
 	a := allowed{r.Root(), map[string]*grants{}, reservedForCursorKeys(r), grantsPrefixes}
 	for _, b := range blocks {
-		g := decodeAllow(b, declared)
-		g.root, g.reserved, g.prefixesCount = a.root, a.reserved, a.prefixesCount
+		g := a.decode(b, declared)
 		if a.grants[g.team] == nil { // a second block was reported as a duplicate
 			a.grants[g.team] = g
 		}
@@ -72,8 +71,8 @@ func decodeAllowed(r *hclread.Reader, declared teamNames) allowed {
 	return a
 }
 
-// decodeAllow decodes one allow block. Its grants still lack root and reserved.
-func decodeAllow(b *hclread.Block, declared teamNames) *grants {
+// decode decodes one allow block.
+func (a allowed) decode(b *hclread.Block, declared teamNames) *grants {
 	team := b.Label()
 	if b.Labelled() {
 		b.Unique("allow block of team", team, b.LabelRange())
@@ -81,7 +80,7 @@ func decodeAllow(b *hclread.Block, declared teamNames) *grants {
 			b.Error(b.LabelRange(), "Unknown team", "%q %s", team, hclread.Sentence(err))
 		}
 	}
-	g := newGrants(team)
+	g := a.newGrants(team)
 	for _, name := range []string{"env", "files", "commands"} {
 		g.patterns[name] = granted(b, name, parsePattern)
 	}
@@ -105,10 +104,13 @@ func decodeAllow(b *hclread.Block, declared teamNames) *grants {
 }
 
 // newGrants grants nothing, with the ceilings of a team whose allow block raises none.
-func newGrants(team string) *grants {
-	return &grants{team: team, patterns: map[string][]Pattern{}, most: map[string]int{
-		"max_message": DefaultMaxMessage, "max_prompts": DefaultMaxPrompts, "concurrency": DefaultConcurrency, "max_files": 0,
-	}}
+func (a allowed) newGrants(team string) *grants {
+	return &grants{
+		team: team, root: a.root, reserved: a.reserved, prefixesCount: a.prefixesCount, patterns: map[string][]Pattern{},
+		most: map[string]int{
+			"max_message": DefaultMaxMessage, "max_prompts": DefaultMaxPrompts, "concurrency": DefaultConcurrency, "max_files": 0,
+		},
+	}
 }
 
 // granted decodes one list of an allow block. A list with a mistake grants everything for the rest of this Load, which fails
@@ -147,9 +149,7 @@ func (a allowed) team(name string) *grants {
 	if g, ok := a.grants[name]; ok {
 		return g
 	}
-	g := newGrants(name) // the team has no allow block and others do
-	g.root, g.reserved, g.prefixesCount = a.root, a.reserved, a.prefixesCount
-	return g
+	return a.newGrants(name) // the team has no allow block and others do
 }
 
 // same reports whether two allow blocks let a team use the same. Each may be nil.

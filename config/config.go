@@ -208,18 +208,9 @@ func (d *decoder) settings() *Config {
 		Gateway: only(d.Reader, "gateway", func(b *hclread.Block) Gateway { return decodeGateway(b, ids) }),
 		Admin:   only(d.Reader, "admin", decodeAdmin),
 	}
-	if len(d.Blocks("audit")) > 0 {
-		audit := only(d.Reader, "audit", decodeAudit)
-		cfg.Audit = &audit
-	}
-	if len(d.Blocks("cluster")) > 0 {
-		cluster := only(d.Reader, "cluster", decodeCluster)
-		cfg.Cluster = &cluster
-	}
-	if len(d.Blocks("auth")) > 0 {
-		auth := only(d.Reader, "auth", func(b *hclread.Block) Auth { return decodeAuth(b, ids) })
-		cfg.Auth = &auth
-	}
+	cfg.Audit = optional(d.Reader, "audit", decodeAudit)
+	cfg.Cluster = optional(d.Reader, "cluster", decodeCluster)
+	cfg.Auth = optional(d.Reader, "auth", func(b *hclread.Block) Auth { return decodeAuth(b, ids) })
 	cfg.Auth = withCertificates(cfg.Auth, cfg.Gateway.TLS)
 	ids.check(d.Reader)
 	checkPublicURL(d.Reader, cfg)
@@ -241,6 +232,15 @@ func only[T any](r *hclread.Reader, blockType string, decode func(*hclread.Block
 		decode(b)
 	}
 	return value
+}
+
+// optional is [only] for a block without which there is nothing.
+func optional[T any](r *hclread.Reader, blockType string, decode func(*hclread.Block) T) *T {
+	if len(r.Blocks(blockType)) == 0 {
+		return nil
+	}
+	value := only(r, blockType, decode)
+	return &value
 }
 
 // checkOwnership reports the blocks beside a team block: those who may change a team's file must not be able to change

@@ -34,8 +34,8 @@ func decodeEndpoint(b *hclread.Block, u *Upstream, r reach) {
 	}
 	decodeTransport(b, u, isRemote, isLocal)
 	// Decoded whether or not they fit, for the mistakes in them.
-	u.Headers = secretMap(b, "headers", hclread.FoldedKeys, checkHeader)
-	u.Env = secretMap(b, "env", hclread.ExactKeys, r.checkVariable)
+	u.Headers = secretMap(b, "headers", strings.ToLower, checkHeader)
+	u.Env = secretMap(b, "env", nil, r.checkVariable)
 	warnOfShellVariables(b, "headers", "env")
 	for _, inner := range b.Inner("tls") {
 		u.TLS = decodeTLS(inner)
@@ -201,8 +201,10 @@ func masks(texts []hclread.Text) []string {
 	return shown
 }
 
-func secretMap(b *hclread.Block, name string, keys hclread.Keys, check func(key, value string) error) map[string]Secret {
-	values := hclread.SecretMap(b, name, keys, check)
+func secretMap(
+	b *hclread.Block, name string, same func(key string) string, check func(key, value string) error,
+) map[string]Secret {
+	values := hclread.SecretMap(b, name, same, check)
 	if values == nil {
 		return nil
 	}

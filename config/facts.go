@@ -88,18 +88,8 @@ func (a argumentFacts) value() cty.Value {
 func argumentType() cty.Type { return argumentFacts{}.value().Type() }
 
 // promptType and principalType are the types of the two variables of a condition.
-func promptType() cty.Type {
-	return cty.Object(map[string]cty.Type{
-		"name": cty.String, "upstream": cty.String, "team": cty.String, "title": cty.String,
-		"description": cty.String, "arguments": cty.List(argumentType()), "meta": cty.DynamicPseudoType,
-	})
-}
-
-func principalType() cty.Type {
-	return cty.Object(map[string]cty.Type{
-		"subject": cty.String, "groups": cty.List(cty.String), "claims": cty.DynamicPseudoType,
-	})
-}
+func promptType() cty.Type    { return NewPromptFacts("", "", "", nil).value.Type() }
+func principalType() cty.Type { return NewPrincipalFacts("", nil, "").WithoutClaims().value.Type() }
 
 // PrincipalFacts is what conditions know about a principal: subject, groups and claims.
 type PrincipalFacts struct {

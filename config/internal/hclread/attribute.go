@@ -59,35 +59,27 @@ func Bool(b *Block, name string, dst *bool) {
 }
 
 // Int decodes a whole number from 1 to most.
-func Int(b *Block, name string, most int, dst *int) {
-	v, ok := eval(b, name, cty.Number)
-	if !ok {
-		return
-	}
-	var n int
-	if err := gocty.FromCtyValue(v, &n); err != nil || n < 1 || n > most { // an error is a fraction, or too large for an int
-		b.Error(b.ValueRange(name), "Invalid "+name, "%s must be a whole number from 1 to %d.", name, most)
-		return
-	}
-	*dst = n
-}
+func Int(b *Block, name string, most int, dst *int) { number(b, name, "a whole number", 1, most, dst) }
 
 // Float decodes a number within bounds.
 func Float(b *Block, name string, least, most float64, dst *float64) {
+	number(b, name, "a number", least, most, dst)
+}
+
+func number[T int | float64](b *Block, name, kind string, least, most T, dst *T) {
 	v, ok := eval(b, name, cty.Number)
 	if !ok {
 		return
 	}
-	var n float64
+	var n T
+	// For an int, an error is a fraction, or too large for it.
 	if err := gocty.FromCtyValue(v, &n); err != nil || n < least || n > most {
-		b.Error(b.ValueRange(name), "Invalid "+name, "%s must be a number from %s to %s.", name, decimal(least), decimal(most))
+		decimal := func(n T) string { return strconv.FormatFloat(float64(n), 'f', -1, 64) }
+		b.Error(b.ValueRange(name), "Invalid "+name, "%s must be %s from %s to %s.", name, kind, decimal(least), decimal(most))
 		return
 	}
 	*dst = n
 }
-
-// decimal writes a number without an exponent.
-func decimal(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
 // Text returns the value of a string attribute. It is not ok if the attribute is absent, null or wrong; a wrong one was
 // reported.
@@ -183,17 +175,17 @@ func (b *Block) Texts(name string) []Text {
 	return texts
 }
 
-// Keys says which keys of a map are the same: those for which it returns the same text. See [ExactKeys] and [FoldedKeys].
-type Keys func(key string) string
-
-// SecretMap decodes a map of strings. The error of check continues a sentence that begins with the key, and must not show
+// SecretMap decodes a map of strings, whose keys are the same if same returns the same text for them; nil
+// stands for those that are equal. The error of check continues a sentence that begins with the key, and must not show
 // the value.
-func SecretMap(b *Block, name string, keys Keys, check func(key, value string) error) map[string]string {
+func SecretMap(
+	b *Block, name string, same func(key string) string, check func(key, value string) error,
+) map[string]string {
 	v, ok := eval(b, name, cty.Map(cty.String))
 	if !ok {
 		return nil
 	}
-	written := checkWrittenKeys(b, name, keys)
+	written := checkWrittenKeys(b, name, same)
 	if v.IsMarked() { // a mark on the map, as jsondecode(file("…")) leaves it, covers its keys
 		b.Error(b.ValueRange(name), "Sensitive "+name, "The names in %s are logged; write them out and take only the values from env or file.", name)
 		return nil
@@ -229,35 +221,37 @@ func Object(b *Block, name string) map[string]cty.Value {
 		b.Error(b.ValueRange(name), "Invalid "+name, "%s must have a value for each argument: write %s = { NAME = \"…\" }.", name, name)
 		return nil
 	}
-	checkWrittenKeys(b, name, ExactKeys)
+	checkWrittenKeys(b, name, nil)
 	return v.AsValueMap()
 }
 
-// keyPlaces knows where the keys of a map stand.
-type keyPlaces struct {
-	keys   Keys
-	places map[string]hcl.Range
+// keyRanges knows where the keys of a map stand.
+type keyRanges struct {
+	same   func(key string) string
+	ranges map[string]hcl.Range
 	seen   map[string]string // keys as they are written, by what is the same for the same ones
 }
 
 // add returns where a key stands, and reports one that is the same as another: HCL alone would silently take
 // the last one, and merge() takes both if one map has Authorization and the other authorization.
-func (k keyPlaces) add(b *Block, name, key string, at hcl.Range) hcl.Range {
-	if place, isKnown := k.places[key]; isKnown && at == b.ValueRange(name) {
-		return place
+func (k keyRanges) add(b *Block, name, key string, at hcl.Range) hcl.Range {
+	if written, isKnown := k.ranges[key]; isKnown && at == b.ValueRange(name) {
+		return written
 	}
-	if first, ok := k.seen[k.keys(key)]; ok {
+	same := key
+	if k.same != nil {
+		same = k.same(key)
+	}
+	if first, ok := k.seen[same]; ok {
 		b.Error(at, "Duplicate name in "+name, "%q is already in the map, as %q; remove one of the two.", key, first)
-	} else {
-		k.seen[k.keys(key)] = key
 	}
-	k.places[key] = at
+	k.seen[same], k.ranges[key] = key, at
 	return at
 }
 
 // checkWrittenKeys adds the keys of a map that is written out.
-func checkWrittenKeys(b *Block, name string, keys Keys) keyPlaces {
-	written := keyPlaces{keys, map[string]hcl.Range{}, map[string]string{}}
+func checkWrittenKeys(b *Block, name string, same func(key string) string) keyRanges {
+	written := keyRanges{same, map[string]hcl.Range{}, map[string]string{}}
 	object, ok := b.hcl.Body.Attributes[name].Expr.(*hclsyntax.ObjectConsExpr)
 	if !ok {
 		return written

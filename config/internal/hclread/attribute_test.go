@@ -47,7 +47,7 @@ func TestSecretMap_EvaluatesExpressions(t *testing.T) {
 		`[for s in ["a"] : upper(s)][0]`:       "A",
 	} {
 		b := box(t, "env = { V = "+expr+" }", "value", "content\n")
-		got := SecretMap(b, "env", ExactKeys, func(_, _ string) error { return nil })["V"]
+		got := SecretMap(b, "env", nil, func(_, _ string) error { return nil })["V"]
 		if got != want || len(b.diags) > 0 {
 			t.Errorf("%s = %q, want %q; %v", expr, got, want, b.diags)
 		}

@@ -1,6 +1,7 @@
 package hclread
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -138,58 +139,53 @@ func TestReadPath_ShowsNothingOfOtherFiles(t *testing.T) {
 	}
 }
 
-// fill puts empty files into a folder.
-func fill(t *testing.T, folder, ending string, files int) {
-	t.Helper()
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for i := range files {
-		if err := os.WriteFile(filepath.Join(folder, strconv.Itoa(i)+ending), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func TestReadPath_LeavesOutTheFoldersThatHaveTooMuch(t *testing.T) {
-	const files = MaxFiles // of which each counts as several
+	const most = 1000 // entries, of which a file with configuration counts as several
+	const files = most / fileEntries
 	for name, test := range map[string]struct {
 		fill map[string]int // files by folder
 		want []string       // what is left out
 	}{
-		"a folder of folders":          {map[string]int{"teams/b/1": files / 5, "teams/b/2": files / 5, "teams/b/3": files / 5, "teams/b/4": files / 5, "teams/b/5": files / 5}, []string{"teams/b"}},
+		"a folder of folders": {
+			map[string]int{"teams/b/1": files / 5, "teams/b/2": files / 5, "teams/b/3": files / 5, "teams/b/4": files / 5, "teams/b/5": files / 5},
+			[]string{"teams/b"},
+		},
 		"two teams, one after another": {map[string]int{"teams/b": files + 1, "teams/c": files + 1}, []string{"teams/b", "teams/c"}},
+		"few":                          {map[string]int{"teams/b": files / 2}, nil},
+		"the folder itself":            {map[string]int{".": files + 1}, []string{""}},
 	} {
 		dir := write(t, "a.hcl", team("a"), "teams/a/a.hcl", team("b"), "teams/z/z.hcl", team("z"))
 		for folder, n := range test.fill {
-			fill(t, filepath.Join(dir, folder), ".hcl", n)
+			for i := range n {
+				write := filepath.Join(dir, folder, strconv.Itoa(i)+".hcl")
+				if err := errors.Join(os.MkdirAll(filepath.Dir(write), 0o700), os.WriteFile(write, nil, 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
-		r := New(testSchema(), Options{})
+		r := New(testSchema(), Options{maxEntries: most})
 		r.ReadPath(dir)
-		if got := len(r.Blocks("team")); got != 3 {
-			t.Errorf("%s: %d files of others are read, want 3", name, got)
+		others := 3
+		if slices.Contains(test.want, "") {
+			others = 0
+		}
+		if got := len(r.Blocks("team")); got != others {
+			t.Errorf("%s: %d files of others are read, want %d", name, got, others)
 		}
 		mistakes := r.Finish().Mistakes()
 		for _, folder := range test.want {
-			path := filepath.Join(dir, folder)
+			path := folder
+			if folder != "" {
+				path = filepath.Join(dir, folder)
+			}
 			if !slices.Equal(mistakes[path], []string{"Too many files"}) {
-				t.Errorf("%s: %s is not left out", name, folder)
+				t.Errorf("%s: %q is not left out", name, folder)
 			}
 			delete(mistakes, path)
 		}
 		if len(mistakes) > 0 {
 			t.Errorf("%s: left out as well: %v", name, mistakes)
 		}
-	}
-}
-
-func TestReadPath_BoundsTheFiles(t *testing.T) {
-	dir := t.TempDir()
-	fill(t, dir, ".hcl", MaxFiles+1)
-	r := New(testSchema(), Options{})
-	r.ReadPath(dir)
-	if err := r.Finish().Diagnostics; len(err) != 1 || err[0].Summary != "Too many files" || len(r.sources) > 0 {
-		t.Errorf("%d files are read, %v", len(r.sources), err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package hclread
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -70,7 +71,7 @@ func (f *finder) count(folder string, entries []fs.DirEntry) {
 	for ; folder != "."; folder = path.Dir(folder) {
 		f.entries[folder] += n
 	}
-	for f.kept() > maxEntries {
+	for f.kept() > cmp.Or(f.options.maxEntries, maxEntries) {
 		f.leaveOut(f.fullest())
 	}
 }

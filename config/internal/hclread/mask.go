@@ -156,14 +156,12 @@ func valueStart(tokens hclsyntax.Tokens, i int) int {
 func valueEnd(tokens hclsyntax.Tokens, i int) int {
 	depth := 0
 	for ; i < len(tokens)-1; i++ {
-		switch t := tokens[i].Type; {
-		case opens(t):
-			depth++
-		case depth == 0 && (closes(t) || t == hclsyntax.TokenNewline || t == hclsyntax.TokenComment):
+		t := tokens[i].Type
+		isEnd := bracket(t) < 0 || t == hclsyntax.TokenNewline || t == hclsyntax.TokenComment
+		if depth == 0 && isEnd {
 			return i
-		case closes(t):
-			depth--
 		}
+		depth += bracket(t)
 	}
 	return min(i, len(tokens)-1)
 }

@@ -26,6 +26,9 @@ type Options struct {
 	Skip func(path string, content []byte) bool
 	// NoFunctions refuses all function calls, for files that hold literals only.
 	NoFunctions bool
+
+	// maxEntries takes the place of the constant in tests; 0 for none.
+	maxEntries int
 }
 
 // Reader reads one set of files and collects what is wrong with them. [New] makes one.

@@ -51,16 +51,14 @@ func (r *Reader) Finish() Report {
 		order[src.path] = i
 	}
 	// Checks run block by block and attributes come from a map, so the order of reporting means nothing.
-	slices.SortStableFunc(r.diags, func(a, b *hcl.Diagnostic) int {
-		if a.Subject == nil || b.Subject == nil {
-			return cmp.Compare(btoi(a.Subject != nil), btoi(b.Subject != nil))
+	at := func(d *hcl.Diagnostic) []int {
+		if d.Subject == nil {
+			return nil
 		}
-		return cmp.Or(
-			cmp.Compare(order[a.Subject.Filename], order[b.Subject.Filename]),
-			cmp.Compare(a.Subject.Start.Byte, b.Subject.Start.Byte),
-			cmp.Compare(a.Summary, b.Summary),
-			cmp.Compare(a.Detail, b.Detail),
-		)
+		return []int{order[d.Subject.Filename], d.Subject.Start.Byte}
+	}
+	slices.SortStableFunc(r.diags, func(a, b *hcl.Diagnostic) int {
+		return cmp.Or(slices.Compare(at(a), at(b)), cmp.Compare(a.Summary, b.Summary), cmp.Compare(a.Detail, b.Detail))
 	})
 	return Report{fewOfEachFile(r.diags), r.byPath}
 }
@@ -95,14 +93,6 @@ func fewOfEachFile(diags hcl.Diagnostics) hcl.Diagnostics {
 		}
 	}
 	return few
-}
-
-// btoi orders false before true.
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // Merge returns both reports as one, with the diagnostics of r first.

@@ -130,12 +130,7 @@ func (s *source) likelyTopLevel() map[string]bool {
 		if depth == 0 && begins && t.Type == hclsyntax.TokenIdent {
 			found[string(t.Bytes)] = true
 		}
-		switch {
-		case opens(t.Type):
-			depth++
-		case closes(t.Type):
-			depth = max(depth-1, 0)
-		}
+		depth = max(depth+bracket(t.Type), 0)
 		begins = t.Type == hclsyntax.TokenNewline || t.Type == hclsyntax.TokenComment
 	}
 	return found
@@ -177,11 +172,9 @@ func (s *source) likelyLabels(blockType string) []string {
 func tooDeep(tokens hclsyntax.Tokens) *hcl.Range {
 	depth, operators := 0, 0
 	for i := range tokens {
-		switch t := tokens[i].Type; {
-		case opens(t):
-			depth++
-		case closes(t):
-			depth--
+		t := tokens[i].Type
+		depth += bracket(t)
+		switch {
 		case t == hclsyntax.TokenNewline && depth == 0:
 			operators = 0 // the expression has ended
 		case isOperator(t):
@@ -211,28 +204,20 @@ func isOperator(t hclsyntax.TokenType) bool {
 		hclsyntax.TokenSlash, hclsyntax.TokenPercent, hclsyntax.TokenAnd, hclsyntax.TokenOr, hclsyntax.TokenEqualOp,
 		hclsyntax.TokenNotEqual, hclsyntax.TokenLessThan, hclsyntax.TokenGreaterThan:
 		return true
-	default:
-		return false
 	}
+	return false
 }
 
-// opens and closes know the brackets of HCL, those of templates and heredocs included.
-func opens(t hclsyntax.TokenType) bool {
+// bracket is 1 for an opening bracket, -1 for a closing one, and 0 for anything else. Templates and heredocs
+// have brackets, too.
+func bracket(t hclsyntax.TokenType) int {
 	switch t {
 	case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenOQuote,
 		hclsyntax.TokenOHeredoc, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
-		return true
-	default:
-		return false
-	}
-}
-
-func closes(t hclsyntax.TokenType) bool {
-	switch t {
+		return 1
 	case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenCQuote,
 		hclsyntax.TokenCHeredoc, hclsyntax.TokenTemplateSeqEnd:
-		return true
-	default:
-		return false
+		return -1
 	}
+	return 0
 }

@@ -79,12 +79,6 @@ func printableSource(content []byte) []byte {
 // isShown reports whether a character may be printed as it is.
 func isShown(r rune) bool { return r == '\n' || r == '\t' || unicode.IsPrint(r) }
 
-// ExactKeys compares keys as they are.
-func ExactKeys(key string) string { return key }
-
-// FoldedKeys ignores the case of keys.
-func FoldedKeys(key string) string { return strings.ToLower(key) }
-
 // hasCredentials reports whether a value may be a URL with a user or a password in it.
 func hasCredentials(value string) bool {
 	return strings.Contains(value, "@") && strings.Contains(value, "//")
