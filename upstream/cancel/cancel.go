@@ -23,14 +23,25 @@ type Context struct {
 	mu   sync.Mutex // guards what follows
 	err  error
 	done chan struct{} // nil before the first call of Done
-	// first and more, by number, are called when the context ends. Most contexts have one child,
+	// first and more, by number, follow the context when it ends. Most contexts have one child,
 	// which is the first.
-	first func()
-	more  map[int]func()
+	first follower
+	more  map[int]follower
 	n     int
-	// leave detaches the context from its parent.
-	leave func() bool
+
+	// leave detaches the context from its parent or, if that is a [Context], above does, where it
+	// has a number: a closure for each request would be an allocation.
+	leave  func() bool
+	above  *Context
+	number int
 }
+
+// follower is a child of a context, or a function that is called when it ends.
+type follower interface{ follow() }
+
+type function func()
+
+func (f function) follow() { f() }
 
 // self is the key whose value is the innermost [Context] at or above a context.
 type self struct{}
@@ -48,10 +59,28 @@ var closed = func() chan struct{} { //nolint:gochecknoglobals // a constant
 func (c *Context) Begin(parent context.Context) {
 	c.mu.Lock()
 	c.parent = parent
-	c.leave = AfterFunc(parent, c.follow)
+	if c.above = nearest(parent); c.above != nil {
+		c.number = c.above.add(c)
+	} else {
+		c.leave = AfterFunc(parent, c.follow)
+	}
 	c.mu.Unlock()
 	_ = c.Err() // ends it if the parent has ended: follow may not have run yet
 }
+
+// nearest returns the Context that another context is, or adds only values to; nil if there is none.
+func nearest(ctx context.Context) *Context {
+	if c, ok := ctx.(interface{ itself() *Context }); ok {
+		return c.itself()
+	}
+	if c, ok := ctx.Value(self{}).(*Context); ok && c.Done() == ctx.Done() {
+		return c
+	}
+	return nil
+}
+
+// itself is c for any type that embeds it.
+func (c *Context) itself() *Context { return c }
 
 // AfterFunc does what [context.AfterFunc] does, but needs no goroutine to call f where the context
 // is a [Context], or one with further values. F must not block.
@@ -59,7 +88,7 @@ func AfterFunc(ctx context.Context, f func()) (stop func() bool) {
 	if c, ok := ctx.(interface{ AfterFunc(f func()) func() bool }); ok {
 		return c.AfterFunc(f)
 	}
-	if c, ok := ctx.Value(self{}).(*Context); ok && c.Done() == ctx.Done() {
+	if c := nearest(ctx); c != nil {
 		return c.AfterFunc(f)
 	}
 	return context.AfterFunc(ctx, f)
@@ -85,16 +114,20 @@ func (c *Context) End(err error) {
 	} else {
 		close(c.done)
 	}
-	first, more, leave := c.first, c.more, c.leave
+	first, more := c.first, c.more
 	c.first, c.more = nil, nil
 	c.mu.Unlock()
 	if first != nil {
-		first()
+		first.follow()
 	}
 	for _, f := range more {
-		f()
+		f.follow()
 	}
-	leave()
+	if c.above != nil {
+		c.above.forget(c.number)
+	} else {
+		c.leave()
+	}
 }
 
 // AfterFunc arranges for f to be called once the context ends. Stop prevents that, and reports
@@ -102,11 +135,19 @@ func (c *Context) End(err error) {
 // F must not block: [Context.End] calls it before it returns, so that the children have ended by
 // then. If the context has ended already, f is called in a goroutine of its own.
 func (c *Context) AfterFunc(f func()) (stop func() bool) {
+	n := c.add(function(f))
+	if n < 0 {
+		go f()
+	}
+	return func() bool { return c.forget(n) }
+}
+
+// add adds a follower and returns its number; -1 if the context has ended.
+func (c *Context) add(f follower) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
-		go f()
-		return func() bool { return false }
+		return -1
 	}
 	n := c.n
 	c.n++
@@ -114,14 +155,14 @@ func (c *Context) AfterFunc(f func()) (stop func() bool) {
 		c.first = f
 	} else {
 		if c.more == nil {
-			c.more = map[int]func(){}
+			c.more = map[int]follower{}
 		}
 		c.more[n] = f
 	}
-	return func() bool { return c.forget(n) }
+	return n
 }
 
-// forget removes function n, and reports whether it had yet to be called.
+// forget removes follower n, and reports whether it had yet to be called.
 func (c *Context) forget(n int) (there bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,7 +205,7 @@ func (c *Context) Err() error {
 // Cause is [context.Cause] for any context. Of a [Context], or one that only adds values to it,
 // package context returns the cause of a parent even if that ended later.
 func Cause(ctx context.Context) error {
-	if c, ok := ctx.Value(self{}).(*Context); ok && c.Done() == ctx.Done() {
+	if c := nearest(ctx); c != nil {
 		if err := c.Err(); err != context.Canceled { //nolint:errorlint // the value itself: it says nothing about the cause
 			return err
 		}

@@ -221,3 +221,19 @@ func TestContext_EndsWithTheErrorOfItsParentAndForItsCause(t *testing.T) {
 		})
 	}
 }
+
+func TestContext_AllocatesNothingButItself(t *testing.T) { // not parallel: it counts allocations
+	parent := begin(t, t.Context())
+	for name, ctx := range map[string]context.Context{
+		"beneath one": parent, "with a value between": context.WithValue(parent, key{}, "value"),
+	} {
+		allocations := testing.AllocsPerRun(100, func() {
+			child := new(cancel.Context)
+			child.Begin(ctx)
+			child.End(context.Canceled)
+		})
+		if allocations > 1 {
+			t.Errorf("%s: %v allocations, want one", name, allocations)
+		}
+	}
+}
