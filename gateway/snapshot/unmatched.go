@@ -23,18 +23,20 @@ const (
 // time, that of [Publisher.Run] once it runs.
 type unmatched struct {
 	separator string
-	teams     []patternsOf
-	// gateway are the hide blocks of all teams.
-	gateway patternsOf
-	// matched is what the list of an upstream matched, by its label.
-	matched map[string]matched
+	// blocks are those of each team, and last the hide blocks of all teams.
+	blocks []*patternsOf
 }
+
+// anyTeam is whose the hide blocks of all teams are.
+const anyTeam = "any team"
 
 // patternsOf are the patterns of a team's blocks, and the upstreams whose prompts they are about.
 type patternsOf struct {
 	whose     string
 	patterns  []rulePattern
 	upstreams []config.Upstream
+	// matched is what the list of an upstream matched, by its label.
+	matched map[string]matched
 }
 
 // rulePattern is a pattern with the block that it is in.
@@ -49,43 +51,40 @@ type rulePattern struct {
 	names bool
 }
 
-// matched says which patterns match a prompt of a list: of the team's, and of the gateway's, by
-// their indexes.
+// matched says which patterns, by their indexes, match a prompt of a list.
 type matched struct {
-	list          *admitted
-	team, gateway []bool
+	list  *admitted
+	found []bool
 }
 
 func newUnmatched(cfg *config.Config) *unmatched {
-	u := &unmatched{
-		separator: cfg.Gateway.Separator, matched: map[string]matched{},
-		gateway: patternsOf{whose: "any team", patterns: hidePatterns(cfg.Hides), upstreams: cfg.Upstreams()},
+	u := &unmatched{separator: cfg.Gateway.Separator}
+	add := func(whose string, patterns []rulePattern, upstreams []config.Upstream) {
+		u.blocks = append(u.blocks, &patternsOf{whose, patterns, upstreams, map[string]matched{}})
 	}
 	for i := range cfg.Teams {
 		team := &cfg.Teams[i]
-		of := patternsOf{whose: fmt.Sprintf("team %q", team.Name), upstreams: team.Upstreams, patterns: hidePatterns(team.Hides)}
-		for j := range team.Exposes {
-			expose := &team.Exposes[j]
-			for _, pattern := range expose.Prompts {
-				of.patterns = append(of.patterns, rulePattern{Pattern: pattern, block: blockTitle("expose", expose), place: expose.Place})
-			}
+		patterns := append(patternsIn("hide", team.Hides), patternsIn("expose", team.Exposes)...)
+		for j := range patterns {
+			p := &patterns[j]
+			p.names = slices.ContainsFunc(team.Overrides, func(o config.Override) bool {
+				return o.Name != "" && p.Match(o.Name)
+			})
 		}
-		for j := range of.patterns {
-			p := &of.patterns[j]
-			p.names = slices.ContainsFunc(team.Overrides, func(o config.Override) bool { return o.Name != "" && p.Match(o.Name) })
-		}
-		u.teams = append(u.teams, of)
+		add(fmt.Sprintf("team %q", team.Name), patterns, team.Upstreams)
 	}
+	add(anyTeam, patternsIn("hide", cfg.Hides), cfg.Upstreams())
 	return u
 }
 
-// hidePatterns returns the patterns of hide blocks, but not those that begin with a star: they are
-// a precaution against prompts that may come, like "*.debug_*".
-func hidePatterns(hides []config.Rule) (patterns []rulePattern) {
-	for i := range hides {
-		for _, pattern := range hides[i].Prompts {
-			if !strings.HasPrefix(pattern.String(), "*") {
-				patterns = append(patterns, rulePattern{Pattern: pattern, block: blockTitle("hide", &hides[i]), place: hides[i].Place})
+// patternsIn returns the patterns of blocks of a kind. It leaves out those of hide blocks that begin
+// with a star: they are a precaution against prompts that may come, like "*.debug_*".
+func patternsIn(kind string, rules []config.Rule) (patterns []rulePattern) {
+	for i := range rules {
+		title := blockTitle(kind, &rules[i])
+		for _, p := range rules[i].Prompts {
+			if kind != "hide" || !strings.HasPrefix(p.String(), "*") {
+				patterns = append(patterns, rulePattern{Pattern: p, block: title, place: rules[i].Place})
 			}
 		}
 	}
@@ -103,48 +102,32 @@ func blockTitle(kind string, rule *config.Rule) string {
 	return fmt.Sprintf("%s (%s)", title, rule.Place)
 }
 
-// inherit takes over what lists matched under an earlier generation with the same rules.
+// inherit adopts what lists matched under an earlier generation with the same rules.
 func (u *unmatched) inherit(before *unmatched) {
-	for _, up := range u.gateway.upstreams {
-		if m, known := before.matched[up.Name]; known {
-			u.matched[up.Name] = m
-		}
+	for i, of := range before.blocks {
+		u.blocks[i].matched = of.matched
 	}
 }
 
 // reports returns a report for each pattern that certainly matches nothing: no prompt that is
 // listed, while the lists of all upstreams whose prompts it could match are known. Both maps are by
 // label.
-func (u *unmatched) reports(lists map[string]*admitted, complete map[string]bool) (reports []catalog.Report) {
-	for i := range u.teams {
-		for _, up := range u.teams[i].upstreams {
-			u.match(up.Name, lists[up.Name], &u.teams[i])
-		}
+func (u *unmatched) reports(
+	lists map[string]*admitted, complete map[string]bool,
+) (reports []catalog.Report) {
+	for _, of := range u.blocks {
+		reports = append(reports, u.reportsOf(of, lists, complete)...)
 	}
-	ofTeam := func(label string) []bool { return u.matched[label].team }
-	for i := range u.teams {
-		reports = append(reports, u.reportsOf(&u.teams[i], ofTeam, lists, complete)...)
-	}
-	ofGateway := func(label string) []bool { return u.matched[label].gateway }
-	return append(reports, u.reportsOf(&u.gateway, ofGateway, lists, complete)...)
+	return reports
 }
 
-// match compares a list with the patterns, unless it was compared before.
-func (u *unmatched) match(label string, list *admitted, team *patternsOf) {
-	switch {
-	case list == nil:
-		delete(u.matched, label)
-	case u.matched[label].list != list:
-		u.matched[label] = matched{list, team.matchedIn(list), u.gateway.matchedIn(list)}
+// matchedIn returns which of the patterns match a prompt of an upstream's list.
+func (of *patternsOf) matchedIn(label string, list *admitted) []bool {
+	if m, known := of.matched[label]; known && m.list == list {
+		return m.found
 	}
-}
-
-// matchedIn returns which of the patterns match a prompt of a list.
-func (of *patternsOf) matchedIn(list *admitted) []bool {
 	found, left := make([]bool, len(of.patterns)), len(of.patterns)
-	if left == 0 {
-		return found
-	}
+	of.matched[label] = matched{list, found}
 	for name := range list.exposedNames {
 		for i := range of.patterns {
 			if !found[i] && of.patterns[i].Match(name) {
@@ -161,11 +144,11 @@ func (of *patternsOf) matchedIn(list *admitted) []bool {
 
 // reportsOf reports the patterns of a team, or of the gateway.
 func (u *unmatched) reportsOf(
-	of *patternsOf, matchedIn func(label string) []bool, lists map[string]*admitted, complete map[string]bool,
+	of *patternsOf, lists map[string]*admitted, complete map[string]bool,
 ) (reports []catalog.Report) {
 	found := make([]bool, len(of.patterns))
 	for _, up := range of.upstreams {
-		for i, isMatched := range matchedIn(up.Name) {
+		for i, isMatched := range of.matchedIn(up.Name, lists[up.Name]) {
 			found[i] = found[i] || isMatched
 		}
 	}
@@ -176,7 +159,7 @@ func (u *unmatched) reportsOf(
 		}
 		candidates := u.candidates(of, pattern)
 		if slices.ContainsFunc(candidates, func(up config.Upstream) bool { return !complete[up.Name] }) ||
-			len(candidates) == 0 && of != &u.gateway { // which is a warning when the configuration is loaded
+			len(candidates) == 0 && of.whose != anyTeam { // which is a warning when the configuration is loaded
 			continue
 		}
 		if len(reports) == maxUnmatched {
