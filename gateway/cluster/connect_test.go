@@ -4,17 +4,13 @@ package cluster_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
-	"math/big"
-	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,29 +21,13 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-var twoLimits = []*config.Limit{ //nolint:gochecknoglobals // a constant
-	{Rate: 0.01, Burst: 2, Block: "gateway"}, {Rate: 0.01, Burst: 2, Block: "team"},
-}
-
-func TestStore_IsARedisCluster(t *testing.T) {
-	store := clustertest.StartServer(t, "--cluster-enabled", "yes")
-	store.Command("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
-	upstreamtest.Eventually(t, "the cluster is ready", func() bool { return store.Command("SET", "x", "1") == "+OK\r\n" })
-	s := replica(t, at(store))
-	for _, who := range []string{"ann", "bob", "eve"} { // on several nodes, if there were any
-		take(t, s, who, true, twoLimits...)
-		take(t, s, who, true, twoLimits...)
-		take(t, s, who, false, twoLimits...)
-	}
-}
-
 func TestStore_IsFoundBySentinels(t *testing.T) {
 	store := clustertest.StartServer(t, "--requirepass", "of-the-store")
 	sentinel := clustertest.StartSentinel(t, "main", store, "sentinel auth-pass main of-the-store", "requirepass of-the-sentinel")
 	address := at(sentinel)
 	address.MasterSet, address.Password, address.SentinelPassword = "main", "of-the-store", "of-the-sentinel"
 	s := replica(t, address)
-	take(t, s, "ann", true, twoLimits...)
+	take(t, s, "ann", true, &config.Limit{Rate: 0.01, Burst: 2, Block: "gateway"})
 }
 
 // A user of an access control list who has the keys and not the channels, as whoever is new to one, cannot pass messages on: the store is away
@@ -73,47 +53,35 @@ func TestStore_IsAwayForAUserWithoutChannels(t *testing.T) {
 func TestStore_IsReachedOverTLS(t *testing.T) {
 	dir := t.TempDir()
 	certificate := writeCertificate(t, dir)
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not block
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	l.Close()
-	clustertest.StartServer(t, "--tls-port", strconv.Itoa(port), "--tls-auth-clients", "no",
+	address := upstreamtest.Address(t)
+	port := address[strings.LastIndexByte(address, ':')+1:]
+	clustertest.StartServer(t, "--tls-port", port, "--tls-auth-clients", "no",
 		"--tls-cert-file", filepath.Join(dir, "cert.pem"), "--tls-key-file", filepath.Join(dir, "key.pem"))
-	encrypted := config.Store{Addresses: []string{net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}, Encrypted: true}
-	trusting := &config.Cluster{Store: encrypted, TLS: &config.TLS{CAs: config.NewSecret(certificate), ServerName: "store.internal"}}
+	encrypted := config.Store{Addresses: []string{address}, Encrypted: true}
+	trusting := &config.Cluster{Store: encrypted, TLS: &config.TLS{CAs: config.NewSecret(certificate), ServerName: "example.com"}}
 	s := start(t, trusting, [32]byte{1}, discard)
 	upstreamtest.Eventually(t, "the store is here", func() bool { return s.State().Connected })
-	take(t, s, "ann", true, twoLimits...)
+	take(t, s, "ann", true, &config.Limit{Rate: 0.01, Burst: 2, Block: "gateway"})
 	stranger := start(t, &config.Cluster{Store: encrypted}, [32]byte{1}, discard)
 	upstreamtest.Eventually(t, "a certificate of nobody's is refused", func() bool { return stranger.State().Err != nil })
 }
 
-// writeCertificate makes a certificate of store.internal that signs itself.
+// writeCertificate writes the certificate of example.com that tests of HTTP use, and returns it.
 func writeCertificate(t *testing.T, dir string) string {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	server.Close()
+	key, err := x509.MarshalPKCS8PrivateKey(server.TLS.Certificates[0].PrivateKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{"store.internal"}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	err = errors.Join(
+		os.WriteFile(filepath.Join(dir, "cert.pem"), certificate, 0o600),
+		os.WriteFile(filepath.Join(dir, "key.pem"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}), 0o600),
+	)
 	if err != nil {
 		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	for name, content := range map[string][]byte{"cert.pem": certificate, "key.pem": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
 	}
 	return string(certificate)
 }

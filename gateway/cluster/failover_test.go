@@ -46,8 +46,8 @@ func awaitFailover(t *testing.T, f *clustertest.Failover, all ...*cluster.Replic
 }
 
 // takes reports whether a request is counted by the store: false while the store is away.
-func takes(s *cluster.Replica, who string, limit *config.Limit) (counted bool, err error) {
-	wait, err := s.Limits.Take(who, []*config.Limit{limit})
+func takes(s *cluster.Replica, who string, limits ...*config.Limit) (counted bool, err error) {
+	wait, err := s.Limits.Take(who, limits)
 	return wait == 0, err
 }
 
@@ -129,11 +129,12 @@ func (all redisCluster) address() config.Store { return at(all[1]) } // the othe
 func worksAt(t *testing.T, round string, a, b *server) {
 	t.Helper()
 	for i := range 12 {
-		limit := &config.Limit{Rate: 0.001, Burst: 2, Block: round}
+		// Of one principal, so that they are on one node, although they have different keys.
+		wide, narrow := &config.Limit{Rate: 0.001, Burst: 3, Block: round}, &config.Limit{Rate: 0.001, Burst: 2, Block: round}
 		for j, s := range []*server{a, b, a} {
 			who := fmt.Sprint("principal ", i)
 			within(t, "a request is counted", func() bool {
-				counted, err := takes(s.Replica, who, limit)
+				counted, err := takes(s.Replica, who, wide, narrow)
 				if err == nil && counted != (j < 2) {
 					t.Errorf("request %d of 2 that are allowed is counted: %t", j+1, counted)
 				}

@@ -222,9 +222,10 @@ func (m *Messages) Call(ctx context.Context, to, topic, principal string, questi
 	}
 	e := &envelope{Kind: kindCall, ID: rand.Text(), Topic: topic, Principal: principal, Body: body}
 	answers := make(chan envelope, 1)
-	m.expect(e.ID, answers)
-	defer m.forget(e.ID)
-	defer m.discard(e)
+	m.mu.Lock()
+	m.calls[e.ID] = answers
+	m.mu.Unlock()
+	defer m.endCall(e)
 	isReceived, err := m.send(to, e)
 	if err != nil || !isReceived {
 		return cmp.Or(err, ErrGone)
@@ -263,16 +264,12 @@ func (m *Messages) awaitAnswer(
 	}
 }
 
-func (m *Messages) expect(id string, answers chan envelope) {
+// endCall forgets a call, and what is left of its body.
+func (m *Messages) endCall(e *envelope) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.calls[id] = answers
-}
-
-func (m *Messages) forget(id string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.calls, id)
+	delete(m.calls, e.ID)
+	m.mu.Unlock()
+	m.discard(e)
 }
 
 // send publishes an envelope to a replica, or to all. IsReceived is false if surely nobody listens:
