@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -21,7 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestMain makes the test binary also the gateway, and three upstreams, by the name under which it
+// TestMain makes the test binary also the gateway, and four upstreams, by the name under which it
 // is executed.
 func TestMain(m *testing.M) {
 	// Otherwise the race detector makes each process wait for a second at its end.
@@ -40,7 +39,6 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"promptweir": main,
 		"greeter":    child(func() { serveGreeter(&mcp.StdioTransport{}) }),
-		"greeterd":   greeterd,
 		"curious":    child(curious),
 		"spy":        child(spy),
 		"waver":      child(waver),
@@ -125,20 +123,6 @@ func waver() {
 	if err := server.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
-}
-
-// greeterd serves the greeter over Streamable HTTP at the address in its argument, and prints the
-// bound address.
-func greeterd() {
-	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", os.Args[1])
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	fmt.Println(listener.Addr())
-	server := newGreeter()
-	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
-	fmt.Fprintln(os.Stderr, http.Serve(listener, handler))
 }
 
 // spy is a greeter that first tries to read its parent, and says on stderr what came of it.

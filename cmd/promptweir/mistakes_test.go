@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"os"
@@ -119,9 +118,7 @@ func TestMistakes_WarningsOfTheStartAreInReadyzUntilMended(t *testing.T) {
 	if _, readiness := p.page(t, "/readyz"); !strings.Contains(readiness, `"warnings"`) || !strings.Contains(readiness, "team.hcl:3: ") {
 		t.Errorf("/readyz has no warning:\n%s", readiness)
 	}
-	if err := os.WriteFile(filepath.Join(folder, "team.hcl"), fmt.Appendf(nil, team, "billing"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, folder, "team.hcl", fmt.Sprintf(team, "billing"))
 	if status, response := reload(t, p); status != http.StatusOK {
 		t.Fatalf("POST /-/reload: status %d\n%s", status, response)
 	}
@@ -133,20 +130,8 @@ func TestMistakes_WarningsOfTheStartAreInReadyzUntilMended(t *testing.T) {
 // reload asks for a reload, and returns the status and text of the response.
 func reload(t *testing.T, p *gatewayProcess) (status int, text string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.admin+"/-/reload", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	var body bytes.Buffer
-	if _, err := body.ReadFrom(response.Body); err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode, unquoted(body.String())
+	status, text = p.send(t, http.MethodPost, "/-/reload")
+	return status, unquoted(text)
 }
 
 // unquoted returns what JSON has of texts as they are.

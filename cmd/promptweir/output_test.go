@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -151,10 +152,22 @@ func TestGet_SaveNeitherOverwritesNorFollowsALink(t *testing.T) {
 // serveOverHTTP serves an MCP server at a URL until the end of the test.
 func serveOverHTTP(t *testing.T, server *mcp.Server) (url string) {
 	t.Helper()
-	s := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
+	return serveAt(t, "127.0.0.1:0", server).URL
+}
+
+func serveAt(t *testing.T, address string, server *mcp.Server) *httptest.Server {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
+	_ = s.Listener.Close()
+	s.Listener = listener
+	s.Start()
 	t.Cleanup(func() {
 		s.CloseClientConnections()
 		s.Close()
 	})
-	return s.URL
+	return s
 }

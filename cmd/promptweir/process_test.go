@@ -211,7 +211,13 @@ func (p *gatewayProcess) logged() string {
 // page gets a page of the admin listener. Headers are pairs of name and value.
 func (p *gatewayProcess) page(t *testing.T, path string, headers ...string) (status int, text string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.admin+path, http.NoBody)
+	return p.send(t, http.MethodGet, path, headers...)
+}
+
+// send makes a request of the admin listener.
+func (p *gatewayProcess) send(t *testing.T, method, path string, headers ...string) (status int, text string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, p.admin+path, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -445,34 +451,4 @@ func (p *gatewayProcess) get(t *testing.T, name, token string, arguments ...stri
 		t.Fatal(err)
 	}
 	return p.call(t, "prompts/get", name, string(params), token)
-}
-
-// daemon starts greeterd and returns the address at which it listens. It tries again while the port
-// is in use, because the system releases the port of a killed process with a delay.
-func daemon(t *testing.T, address string) (*exec.Cmd, string) {
-	t.Helper()
-	path := program(t, "greeterd")
-	var (
-		command *exec.Cmd
-		at      string
-	)
-	eventually(t, "an HTTP upstream at "+address, func() bool {
-		ctx, cancel := context.WithCancel(context.Background())
-		t.Cleanup(cancel)
-		command = exec.CommandContext(ctx, path, address)
-		stdout, err := command.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := command.Start(); err != nil {
-			t.Fatal(err)
-		}
-		line, _ := bufio.NewReader(stdout).ReadBytes('\n') // empty if it could not listen
-		at = string(bytes.TrimSpace(line))
-		if at == "" {
-			_ = command.Wait() // the reason is on standard error
-		}
-		return at != ""
-	})
-	return command, at
 }

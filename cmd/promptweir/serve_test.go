@@ -18,19 +18,17 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 func TestServe_KilledUpstreamsDoNotAffectOthers(t *testing.T) {
-	web, address := daemon(t, upstreamtest.Address(t))
+	web := serveAt(t, "127.0.0.1:0", newGreeter())
 	greeter := program(t, "greeter")
 	p := serve(t, configure(t, map[string]string{"team.hcl": fmt.Sprintf(`
 team "greeters" {
   upstream "child" { command = [%q] }
   upstream "steady" { command = [%q] }
-  upstream "web" { url = "http://%s/mcp" }
-}`, greeter, greeter, address)}))
+  upstream "web" { url = %q }
+}`, greeter, greeter, web.URL)}))
 	const all = "child.hello child.pid child.slow child.wip_bye steady.hello steady.pid steady.slow steady.wip_bye " +
 		"web.hello web.pid web.slow web.wip_bye"
 	eventually(t, "all prompts listed", func() bool { return p.list(t, "").names() == all })
@@ -44,10 +42,8 @@ team "greeters" {
 	}
 	awaitMore()
 	kill(t, child)
-	if err := web.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = web.Wait()
+	web.CloseClientConnections()
+	web.Close()
 	if names := p.list(t, "").names(); names != all {
 		t.Errorf("with two upstreams down the list is %q, want %q", names, all)
 	}
@@ -55,8 +51,7 @@ team "greeters" {
 	awaitMore()
 
 	back := time.Now()
-	web, _ = daemon(t, address)
-	defer func() { _ = web.Process.Kill() }()
+	serveAt(t, web.Listener.Addr().String(), newGreeter())
 	eventually(t, "both answer again", func() bool {
 		now := p.get(t, "child.pid", "").text()
 		return now != "" && now != child && p.get(t, "web.pid", "").text() != ""
