@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -65,6 +66,8 @@ type validation struct {
 	// folders is how many of the upstreams have their prompts in files, and prompts how many
 	// prompts these are.
 	folders, prompts int
+	// checks are those of --live.
+	checks []liveCheck
 }
 
 func (v *validateFlags) run(ctx context.Context) error {
@@ -171,15 +174,15 @@ func (f *validation) all() []config.Diagnostic {
 
 // isValid reports whether the configuration can be used; if strict, whether there is nothing to
 // correct in it.
-func (f *validation) isValid(strict bool) bool { return areValid(f.all(), strict) }
-
-func areValid(diagnostics []config.Diagnostic, strict bool) bool {
-	for _, d := range diagnostics {
+func (f *validation) isValid(strict bool) bool {
+	for _, d := range f.all() {
 		if d.Severity == config.SeverityError || strict && !d.UnsetVariable {
 			return false
 		}
 	}
-	return true
+	return !slices.ContainsFunc(f.checks, func(c liveCheck) bool {
+		return c.Status == checkError || strict && c.Status == checkWarning
+	})
 }
 
 // summary says what the configuration has.

@@ -110,19 +110,9 @@ type checkedUpstream struct {
 	Remedy       string `json:"remedy,omitempty"`
 }
 
-// checklist is the result of validate --live.
-type checklist struct {
-	// diagnostics are those of the configuration. If there are errors among them, nothing was
-	// checked.
-	diagnostics []config.Diagnostic
-	checks      []liveCheck
-}
-
-// isValid reports whether nothing is wrong; if strict, whether there is no warning either.
-func (l *checklist) isValid(strict bool) bool {
-	return areValid(l.diagnostics, strict) && !slices.ContainsFunc(l.checks, func(c liveCheck) bool {
-		return c.Status == checkError || strict && c.Status == checkWarning
-	})
+// check returns the line of the checklist about the upstream.
+func (u checkedUpstream) check(status checkStatus, text string) liveCheck {
+	return liveCheck{"upstream", status, text, &u, u.Place}
 }
 
 // validateLive starts the upstreams, and prints a checklist of what is well and what is not. The
@@ -138,17 +128,16 @@ func (v *validateFlags) validateLive(ctx context.Context) error {
 			return err
 		}
 	}
-	list := &checklist{diagnostics: found.all()}
 	if cfg != nil {
 		var err error
-		if list.checks, err = checkLive(ctx, v.app, cfg); err != nil {
+		if found.checks, err = checkLive(ctx, v.app, cfg); err != nil {
 			return err
 		}
 	}
-	if err := v.printChecklist(list); err != nil {
+	if err := v.printChecklist(&found); err != nil {
 		return err
 	}
-	if !list.isValid(v.strict) {
+	if !found.isValid(v.strict) {
 		return errReported
 	}
 	return nil
@@ -216,16 +205,10 @@ func checkUpstreams(s *snapshot.Snapshot, took map[string]time.Duration) (checks
 		for _, t := range troubles[u.Name] {
 			bad := found
 			bad.Reason, bad.Cause, bad.Remedy = string(t.Reason), t.Cause.Problem, t.Cause.Remedy
-			checks = append(checks, liveCheck{
-				"upstream", checkError, terminal.OneLine(t.String()),
-				&bad, found.Place,
-			})
+			checks = append(checks, bad.check(checkError, terminal.OneLine(t.String())))
 		}
 		if len(troubles[u.Name]) == 0 {
-			checks = append(checks, liveCheck{
-				"upstream", checkOK, found.String(), &found,
-				found.Place,
-			})
+			checks = append(checks, found.check(checkOK, found.String()))
 		}
 		checks = append(checks, checkClock(u, state)...)
 	}
@@ -350,32 +333,32 @@ func isGateway(ctx context.Context, address string) bool {
 
 // printChecklist prints the checklist in the format of --output, and, unless that is JSON, what it
 // comes to.
-func (v *validateFlags) printChecklist(list *checklist) error {
-	counts := map[checkStatus]int{}
-	var text strings.Builder
-	annotations := slices.Clone(list.diagnostics)
-	for i := range list.checks {
-		c := &list.checks[i]
-		counts[c.Status]++
-		fmt.Fprintf(&text, "%-7s  %s\n", c.Status, c.Text)
-		if c.Status != checkOK {
-			annotations = append(annotations, c.diagnostic())
-		}
-	}
-	switch v.output {
-	case formatJSON:
+func (v *validateFlags) printChecklist(found *validation) error {
+	diagnostics := found.all()
+	if v.output == formatJSON {
 		return terminal.PrintJSON(v.app.out, struct {
 			Valid       bool                `json:"valid"`
 			Diagnostics []config.Diagnostic `json:"diagnostics"`
 			Checks      []liveCheck         `json:"checks"`
-		}{list.isValid(v.strict), list.diagnostics, append([]liveCheck{}, list.checks...)})
-	case formatGitHub:
+		}{found.isValid(v.strict), diagnostics, append([]liveCheck{}, found.checks...)})
+	}
+	counts := map[checkStatus]int{}
+	var text strings.Builder
+	for i := range found.checks {
+		c := &found.checks[i]
+		counts[c.Status]++
+		fmt.Fprintf(&text, "%-7s  %s\n", c.Status, c.Text)
+		if c.Status != checkOK {
+			diagnostics = append(diagnostics, c.diagnostic())
+		}
+	}
+	if v.output == formatGitHub {
 		text.Reset()
-		if err := annotate(v.app.out, annotations); err != nil {
+		if err := annotate(v.app.out, diagnostics); err != nil {
 			return err
 		}
 	}
-	if len(list.checks) > 0 {
+	if len(found.checks) > 0 {
 		fmt.Fprintf(&text, "%s: %s\n", v.app.config, summaryOf(counts))
 	}
 	_, err := io.WriteString(v.app.out, text.String())
@@ -384,17 +367,16 @@ func (v *validateFlags) printChecklist(list *checklist) error {
 
 // summaryOf counts the checks by their outcome.
 func summaryOf(counts map[checkStatus]int) string {
-	if len(counts) == 1 && counts[checkOK] > 0 {
-		return "all " + strconv.Itoa(counts[checkOK]) + " checks passed"
+	if counts[checkError]+counts[checkWarning] == 0 {
+		return fmt.Sprintf("all %d checks passed", counts[checkOK])
 	}
 	var parts []string
 	for _, status := range slices.Sorted(maps.Keys(counts)) {
-		switch n := counts[status]; status {
-		case checkOK:
-			parts = append(parts, fmt.Sprintf("%d ok", n))
-		case checkError, checkWarning:
-			parts = append(parts, terminal.Count(n, string(status)))
+		part := terminal.Count(counts[status], string(status))
+		if status == checkOK {
+			part = fmt.Sprintf("%d ok", counts[status])
 		}
+		parts = append(parts, part)
 	}
 	return strings.Join(parts, ", ")
 }
