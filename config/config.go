@@ -43,14 +43,14 @@ func (c *Config) Upstreams() []Upstream {
 	return all
 }
 
-// Place is where something is in the configuration.
+// Place is the source location of something in the configuration.
 type Place struct {
 	// File is the path as it was found from the --config argument.
 	File string
 	Line int
 }
 
-// String writes a place as FILE:LINE.
+// String writes a location as FILE:LINE.
 func (p Place) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
 
 // placeOf returns where a range begins.
@@ -165,7 +165,7 @@ func rootSchema() hclread.Schema {
 			{Type: "allow", Labelled: true, Schema: allowSchema()},
 			{Type: "team", Labelled: true, Schema: teamSchema()},
 		},
-		Elsewhere: map[string]string{
+		Misplaced: map[string]string{
 			"upstream": "a team block",
 			"expose":   "a team block",
 			"prompt":   "a team block",

@@ -89,7 +89,7 @@ type Range struct {
 	End      Position `json:"end"`
 }
 
-// Position is a place in a file.
+// Position is one point of a file.
 type Position struct {
 	Line   int `json:"line"`
 	Column int `json:"column"`

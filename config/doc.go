@@ -1,7 +1,7 @@
 // Package config answers one question: what does the HCL below --config say? README.md, beside this file, describes the
 // language; this comment is about the code.
 //
-// [Load] reads a file or a folder and returns one checked [Config], or a list of mistakes with the place and the remedy of each.
+// [Load] reads a file or a folder and returns one checked [Config], or a list of mistakes with the source location and the remedy of each.
 // What callers may rely on:
 //
 //   - All or nothing: a Config exists only if there is no error, and after Load nobody checks again.

@@ -152,7 +152,7 @@ func decodeCommand(b *hclread.Block, u *Upstream, r reach) {
 	before := b.Reported()
 	words := b.Texts("command")
 	for _, w := range words {
-		u.Command = append(u.Command, w.Value) // an unset word is empty, so that the others keep their places
+		u.Command = append(u.Command, w.Value) // an unset word is empty, so that the others keep their indexes
 		if strings.Contains(w.Value, "\x00") {
 			b.Invalid("command", w, errors.New("contains a zero byte"))
 		}

@@ -154,7 +154,7 @@ type PathPattern struct {
 	parts []*Pattern
 }
 
-// PathPosition is how far into a pattern the folders of a path lead. It is a set of places, since "**" may stand for more or
+// PathPosition is how far into a pattern the folders of a path lead. It is a set of indexes, since "**" may stand for more or
 // fewer folders.
 type PathPosition uint64
 
@@ -181,12 +181,12 @@ func (p PathPattern) Ends(at PathPosition) bool { return len(p.parts) > 0 && at&
 // Enters reports whether a path that goes on from a position can match.
 func (p PathPattern) Enters(at PathPosition) bool { return at&(1<<len(p.parts)-1) != 0 }
 
-// reach adds a place, and those after it that are reached without a name.
-func (p PathPattern) reach(at PathPosition, place int) PathPosition {
-	for ; place < len(p.parts) && p.parts[place] == nil; place++ {
-		at |= 1 << place
+// reach adds an index, and those after it that are reached without a name.
+func (p PathPattern) reach(at PathPosition, index int) PathPosition {
+	for ; index < len(p.parts) && p.parts[index] == nil; index++ {
+		at |= 1 << index
 	}
-	return at | 1<<place
+	return at | 1<<index
 }
 
 // Folder returns the folder that all matches are in, as far as the pattern spells it out; "." for none.

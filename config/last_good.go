@@ -92,7 +92,7 @@ func (k Kept) Mistaken() string {
 // mistake it reads the text that inUse returns for it, under the platform's files and the other teams' as
 // they are now. A text that no longer fits these leaves with all that is in it, since the file that is
 // right wins, but for the label of a team: that belongs to the file that has it as long as that is
-// there, or else whoever may write one team's file could take over another team's grants while its file
+// there, or else the author of one team's file could take over another team's grants while its file
 // is broken. A file that has no text in use leaves, too. It returns what became of each such file, and
 // the Diagnostics of the files as they are.
 //
@@ -265,7 +265,7 @@ func (k *keeper) wasTeams(name string) bool {
 }
 
 // mayPassOver reports whether a file or a folder that cannot be read is certainly none of the
-// platform's. A new one beside a file of the platform may be its own: whoever may add it may change that.
+// platform's. A new one beside a file of the platform may be its own: who may add it may change that.
 func (k *keeper) mayPassOver(name string) bool {
 	isPlatforms := func(file string) bool {
 		return file == name || strings.HasPrefix(file, name+"/") ||

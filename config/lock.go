@@ -23,7 +23,7 @@ const (
 	LockEnforce LockMode = "enforce" // the prompt is left out, and reported
 )
 
-// LockSetting is a lock attribute and the place of its block.
+// LockSetting is a lock attribute and the location of its block.
 type LockSetting struct {
 	Mode  LockMode
 	Place Place
@@ -35,7 +35,7 @@ func (c *Config) LockFor(team string) LockSetting {
 	strictest := c.Gateway.Lock
 	for i := range c.Teams {
 		own := c.Teams[i].Lock
-		// If both warn, the team's own place is the better one to report.
+		// If both warn, the team's own location is the better one to report.
 		if c.Teams[i].Name == team && own.Mode != LockOff && strictest.Mode != LockEnforce {
 			strictest = own
 		}

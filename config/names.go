@@ -95,7 +95,7 @@ func (n *namespace) claim(r *hclread.Reader, c claim) {
 	}
 }
 
-// checkLookalikes reports each prefix that people cannot tell from another team's, at both places.
+// checkLookalikes reports each prefix that people cannot tell from another team's, at both blocks.
 func (n namespace) checkLookalikes(r *hclread.Reader) {
 	shapes, reported := n.shapes(), map[string]bool{}
 	report := func(prefix, other string) {

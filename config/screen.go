@@ -32,7 +32,7 @@ type ScreenAction string
 // The values of the action attribute.
 const (
 	ScreenReject ScreenAction = "reject" // leaves a definition out, fails a get
-	ScreenStrip  ScreenAction = "strip"  // removes the finding from texts; rejects it elsewhere
+	ScreenStrip  ScreenAction = "strip"  // removes the finding from texts; rejects it in anything else
 	ScreenWarn   ScreenAction = "warn"   // only reports the finding
 )
 

@@ -38,7 +38,7 @@ func teamSchema() hclread.Schema {
 			{Type: "limit", Schema: limitSchema()},
 			{Type: "screen", Labelled: true, Schema: screenSchema()},
 		},
-		Elsewhere: map[string]string{"rate": "a limit block or an upstream"},
+		Misplaced: map[string]string{"rate": "a limit block or an upstream"},
 		Foreign:   foreignServers(`upstream "NAME" { … }`),
 	}
 }

@@ -123,7 +123,7 @@ func (u Upstream) Program() string {
 	return u.Command[0]
 }
 
-// SameConnection reports whether a connection that one upstream block made can serve another. The place of the block, the
+// SameConnection reports whether a connection that one upstream block made can serve another. The location of the block, the
 // prefix and what happens while the server is down make no difference to a connection.
 func (u Upstream) SameConnection(other Upstream) bool {
 	for _, u := range []*Upstream{&u, &other} {
@@ -186,7 +186,7 @@ func upstreamSchema() hclread.Schema {
 			{Type: "tls", Schema: tlsSchema()},
 			{Type: "oauth", Schema: oauthSchema()},
 		},
-		Elsewhere: map[string]string{
+		Misplaced: map[string]string{
 			"lock": "the team block", "limit": "the team block", "prompt": "the team block", "screen": "the team block",
 			"args": "command, after the program",
 		},

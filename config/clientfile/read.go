@@ -182,7 +182,7 @@ func parse(content []byte) (jsontext.Value, error) {
 	return plain, nil
 }
 
-// standard returns JSON with blanks in place of comments and of commas that precede a closing bracket, so that places stay.
+// standard returns JSON with blanks in place of comments and of commas that precede a closing bracket, so that offsets stay.
 func standard(content []byte) []byte {
 	plain, comma := bytes.Clone(content), -1 // comma is the last one, if only blanks and comments have followed
 	blank := func(from, to int) {

@@ -153,7 +153,7 @@ func key(name string) string {
 	return quote(name)
 }
 
-// rest names the members that were not looked at.
+// rest names the members that were not read.
 func (b *block) rest(server jsontext.Value) {
 	known := []string{
 		"type", "command", "args", "env", "cwd", "envFile", "url", "serverUrl", "httpUrl", "headers", "disabled", "enabled", "description",

@@ -38,7 +38,7 @@ func read(path, actual string, limit int64, open Open) ([]byte, error) {
 	}
 	defer file.Close()
 	failed := func(err error) ([]byte, error) { return nil, &fs.PathError{Op: "read", Path: path, Err: err} }
-	// What was opened is looked at, not what its path names: that may be another file by now.
+	// What was opened is examined, not what its path names: that may be another file by now.
 	info, err := file.Stat()
 	switch {
 	case err != nil:

@@ -151,7 +151,7 @@ func NonEmptyList[T any](b *Block, name string, parse func(string) (T, error), d
 	return values
 }
 
-// Texts returns the elements of a list of strings, each with its own place if the list is written out.
+// Texts returns the elements of a list of strings, each with its own range if the list is written out.
 func (b *Block) Texts(name string) []Text {
 	v, ok := eval(b, name, cty.List(cty.String))
 	if !ok {

@@ -111,7 +111,7 @@ type node struct {
 	outer int // how often its parent is
 }
 
-// isOver reports whether the rest need not be looked at.
+// isOver reports whether the rest need not be checked.
 func (s *sizer) isOver() bool { return s.refusal != nil }
 
 func (s *sizer) exceed(at hcl.Range, summary, detail string, args ...any) {

@@ -96,19 +96,19 @@ func IsUnsetVariable(d *hcl.Diagnostic) bool {
 
 // envCalls returns where an expression asks for a variable without a default: the whole expression if the name is computed.
 func envCalls(expr hclsyntax.Expression, name string) []hcl.Range {
-	var places []hcl.Range
+	var calls []hcl.Range
 	walkCalls(expr, func(call *hclsyntax.FunctionCallExpr) {
 		if call.Name != "env" || len(call.Args) != 1 {
 			return
 		}
 		if v, diags := call.Args[0].Value(nil); !diags.HasErrors() && v.RawEquals(cty.StringVal(name)) {
-			places = append(places, call.Range())
+			calls = append(calls, call.Range())
 		}
 	})
-	if places == nil {
+	if calls == nil {
 		return []hcl.Range{expr.Range()}
 	}
-	return places
+	return calls
 }
 
 // usesSensitive reports whether an expression calls env or file anywhere.

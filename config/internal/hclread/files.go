@@ -35,8 +35,8 @@ type finder struct {
 	*Reader
 	// seen holds the real paths of what was read, so that a loop of links ends and no file is loaded twice.
 	seen map[string]bool
-	// actual is the resolved folder that was named. Links may lead to what lies beneath it and nowhere else: whoever may add
-	// a file for one team must not make a load read, and print, other files of the machine.
+	// actual is the resolved folder that was named. Links may lead to what lies beneath it and nowhere else: the author of
+	// one team's file must not make a load read, and print, other files of the machine.
 	actual string
 	// entries counts what is in and beneath each folder, and leftOut are the folders that have too
 	// much of it; both by path in the folder that was named.

@@ -19,7 +19,7 @@ func testSchema() Schema {
 		{Type: "box", Schema: Schema{
 			Plain: []string{"name", "size", "words"}, External: []string{"path"}, Secret: []string{"token", "env"},
 			Blocks:    []BlockSchema{{Type: "lid", Schema: Schema{Plain: []string{"colour"}}}},
-			Elsewhere: map[string]string{"label": "a team block"},
+			Misplaced: map[string]string{"label": "a team block"},
 		}},
 	}}
 }
@@ -191,7 +191,7 @@ func TestReadPath_LeavesOutTheFoldersThatHaveTooMuch(t *testing.T) {
 
 func TestReadPath_KeepsTheSpellingOfThePath(t *testing.T) {
 	t.Chdir(write(t, "conf/teams/a.hcl", team("a")))
-	if got := placeOf(readPath(t, "conf").Blocks("team")[0].Range()); got != "conf/teams/a.hcl:1" {
+	if got := location(readPath(t, "conf").Blocks("team")[0].Range()); got != "conf/teams/a.hcl:1" {
 		t.Errorf("place = %s, want conf/teams/a.hcl:1", got)
 	}
 }

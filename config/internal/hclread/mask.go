@@ -19,7 +19,7 @@ type span struct{ start, end int }
 type maskedSource struct {
 	text   []byte
 	pieces []span // of the source, in order
-	at     []span // the place in text of the mask for each piece
+	at     []span // where in text the mask for each piece is
 }
 
 // maskSource keeps the line numbers: a secret of several lines leaves a mask in each line.

@@ -222,12 +222,13 @@ func (r *Reader) Names() []Name { return r.registered }
 // SummaryDuplicate is that of what [Reader.Unique] reports.
 const SummaryDuplicate = "Duplicate name"
 
-// Unique reports the second use of a name, with the place of the first. At the same place, it is the same use.
+// Unique reports the second use of a name, with the source location of the first. At the same location, it
+// is the same use.
 func (r *Reader) Unique(kind, name string, at hcl.Range) {
 	r.registered = append(r.registered, Name{kind, name, at})
 	key := kind + " " + name
 	if first, ok := r.names[key]; ok && first != at {
-		r.Error(at, SummaryDuplicate, "The %s %q is already defined at %s; rename one or merge the two.", kind, name, placeOf(first))
+		r.Error(at, SummaryDuplicate, "The %s %q is already defined at %s; rename one or merge the two.", kind, name, location(first))
 		return
 	}
 	r.names[key] = at

@@ -34,12 +34,12 @@ func (r *Reporter) Report(d *hcl.Diagnostic) { r.diags = append(r.diags, withRem
 // Reported counts the diagnostics so far, so that a caller can tell whether a step added any.
 func (r *Reporter) Reported() int { return len(r.diags) }
 
-// placeOf writes where a range begins, as FILE:LINE.
-func placeOf(at hcl.Range) string { return fmt.Sprintf("%s:%d", at.Filename, at.Start.Line) }
+// location writes where a range begins, as FILE:LINE.
+func location(at hcl.Range) string { return fmt.Sprintf("%s:%d", at.Filename, at.Start.Line) }
 
 // Report is what a Reader found wrong.
 type Report struct {
-	// Diagnostics are in the order of files and lines; those without a place come first.
+	// Diagnostics are in the order of files and lines; those without a source location come first.
 	Diagnostics hcl.Diagnostics
 	sources     map[string]*source
 }

@@ -19,8 +19,8 @@ type Schema struct {
 	// Secret values are sensitive even if they are written out, and their names are masked in every block.
 	Secret []string
 	Blocks []BlockSchema
-	// Elsewhere maps names that belong in other blocks to those blocks.
-	Elsewhere map[string]string
+	// Misplaced maps names that belong in other blocks to those blocks.
+	Misplaced map[string]string
 	// Foreign maps names that people bring along from the configurations of other programs to what they are to do instead, a
 	// sentence.
 	Foreign map[string]string
@@ -153,7 +153,7 @@ func (c checker) blocks(blocks hclsyntax.Blocks, s Schema, prefix string) {
 		case len(b.Labels) > 0:
 			c.Error(at, "Unexpected label", "Write %s { … } without a label.", b.Type)
 		case isDuplicate:
-			c.Error(at, "Duplicate block", "There is already a block %q at %s; merge the two.", b.Type, placeOf(earlier))
+			c.Error(at, "Duplicate block", "There is already a block %q at %s; merge the two.", b.Type, location(earlier))
 		default:
 			first[b.Type] = at
 		}
@@ -164,8 +164,8 @@ func (c checker) blocks(blocks hclsyntax.Blocks, s Schema, prefix string) {
 func (c checker) misplaced(at hcl.Range, name, kind, prefix string, s Schema) {
 	_, isBlock := s.block(name)
 	switch {
-	case s.Elsewhere[name] != "":
-		c.Error(at, "Misplaced "+kind, "%s belongs in %s; move it there.", name, s.Elsewhere[name])
+	case s.Misplaced[name] != "":
+		c.Error(at, "Misplaced "+kind, "%s belongs in %s; move it there.", name, s.Misplaced[name])
 	case s.Foreign[name] != "":
 		c.Error(at, "Unknown "+kind, "%s%s does not exist. %s", prefix, name, s.Foreign[name])
 	case s.hasAttribute(name):

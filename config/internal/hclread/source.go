@@ -9,7 +9,7 @@ import (
 
 // Bounds of parsing.
 const (
-	// maxNesting bounds the brackets that are open at one place of a file.
+	// maxNesting bounds the brackets that are open at one point of a file.
 	maxNesting = 100
 	// maxCalls bounds the calls of a file. They are counted as parentheses, in comments too, before there are tokens: these take
 	// a hundred times the memory of their text.

@@ -51,8 +51,8 @@ func (t Text) String() string {
 	return strconv.Quote(t.Value)
 }
 
-// Printable replaces what a terminal could act on, and what changes the reading direction or shows nothing: whoever writes a file,
-// or gives it its name, must not decide what a terminal shows.
+// Printable replaces what a terminal could act on, and what changes the reading direction or shows nothing: the author of a file,
+// or of its name, must not decide what a terminal shows.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if isShown(r) {
