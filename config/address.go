@@ -56,7 +56,8 @@ func parsePublicURL(s string) (string, error) {
 	return strings.TrimRight(s, "/"), nil
 }
 
-// parseURL reads an absolute http or https URL. Its errors do not quote the URL, which may hold a secret.
+// parseURL reads an absolute http or https URL. Its errors do not quote the URL, which may hold a
+// secret.
 func parseURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	switch {
@@ -76,8 +77,8 @@ func parseURL(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// isHost reports whether s is an IP address or a possible name. A name that ends in a number is neither: some resolvers read
-// 2130706433 as 127.0.0.1.
+// isHost reports whether s is an IP address or a possible name. A name that ends in a number is
+// neither: some resolvers read 2130706433 as 127.0.0.1.
 func isHost(s string) bool {
 	if strings.Contains(s, ":") { // IPv6, perhaps with a zone, which net.ParseIP does not know
 		return net.ParseIP(strings.Split(s, "%")[0]) != nil
@@ -99,7 +100,8 @@ func isNumber(label string) bool {
 	return label != "" && strings.Trim(label, digits) == ""
 }
 
-// isHostName reports whether s is made of letters and digits of any script, with _, - and dots between them, and perhaps one at the end.
+// isHostName reports whether s is made of letters and digits of any script, with _, - and dots
+// between them, and perhaps one at the end.
 func isHostName(s string) bool {
 	isForeign := func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !strings.ContainsRune("_-.", r)
@@ -145,8 +147,9 @@ func validPort(s string) bool {
 	return err == nil && n > 0
 }
 
-// sameHost reports whether two hosts are certainly the same address of the same machine: equal, or a wildcard and a loopback,
-// or localhost and a loopback. A zone is ignored, since it only says which interface leads there.
+// sameHost reports whether two hosts are certainly the same address of the same machine: equal, or
+// a wildcard and a loopback, or localhost and a loopback. A zone is ignored, since it only says
+// which interface leads there.
 func sameHost(a, b string) bool {
 	a, _, _ = strings.Cut(a, "%")
 	b, _, _ = strings.Cut(b, "%")

@@ -12,8 +12,8 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// allowed holds what each team may use. The zero value is that of a configuration without allow blocks: there is one owner,
-// who is trusted with everything.
+// allowed holds what each team may use. The zero value is that of a configuration without allow
+// blocks: there is one owner, who is trusted with everything.
 type allowed struct {
 	root string
 	// grants is by team, nil for everything. A team that is not in it is granted nothing.
@@ -27,13 +27,14 @@ type allowed struct {
 // grants is what an allow block lets one team's file use. A nil *grants allows everything.
 type grants struct {
 	team string
-	// patterns are by attribute. Those of prefixes are for the names that the team's prompts may have, and
-	// bare allows names without one. They take effect once some allow block grants prefixes.
+	// patterns are by attribute. Those of prefixes are for the names that the team's prompts may
+	// have, and bare allows names without one. They take effect once some allow block grants
+	// prefixes.
 	patterns      map[string][]Pattern
 	bare          bool
 	prefixesCount bool
-	// most are the ceilings of attributes of the team's upstreams, and max_files, which takes the place
-	// of the gateway's; 0 where the block has none.
+	// most are the ceilings of attributes of the team's upstreams, and max_files, which takes the
+	// place of the gateway's; 0 where the block has none.
 	most map[string]int
 
 	root     string // paths below it are compared relative to it
@@ -113,8 +114,9 @@ func (a allowed) newGrants(team string) *grants {
 	}
 }
 
-// granted decodes one list of an allow block. A list with a mistake grants everything for the rest of this Load, which fails
-// anyway: otherwise the mistake would be reported again wherever the team uses what the list was meant to grant.
+// granted decodes one list of an allow block. A list with a mistake grants everything for the rest
+// of this Load, which fails anyway: otherwise the mistake would be reported again wherever the team
+// uses what the list was meant to grant.
 func granted(b *hclread.Block, name string, parse func(string) (Pattern, error)) []Pattern {
 	before := b.Reported()
 	patterns := hclread.List(b, name, parse)
@@ -125,8 +127,8 @@ func granted(b *hclread.Block, name string, parse func(string) (Pattern, error))
 	return patterns
 }
 
-// reservedForCursorKeys returns what the cursor keys are made of. A key can forge every token that the gateway makes, so
-// where allow blocks exist, no team gets at one.
+// reservedForCursorKeys returns what the cursor keys are made of. A key can forge every token that
+// the gateway makes, so where allow blocks exist, no team gets at one.
 func reservedForCursorKeys(r *hclread.Reader) reserved {
 	keys := reserved{map[string]bool{}, map[string]bool{}}
 	for _, b := range r.Blocks("gateway") {
@@ -193,7 +195,8 @@ func (g *grants) AllowResolvedFile(path string, written hclread.Text) error {
 	if g.reserved.files[hclread.Absolute(path)] {
 		return errReserved("The file " + written.String())
 	}
-	// The path is resolved, so what it is compared with must be, too: --config may itself be a link.
+	// The path is resolved, so what it is compared with must be, too: --config may itself be a
+	// link.
 	root, err := filepath.EvalSymlinks(g.root)
 	if err != nil {
 		return err
@@ -238,8 +241,8 @@ func (g *grants) allowPrefix(prefix string) error {
 	return g.refusal("prefix", fmt.Sprintf("%q", prefix), "prefixes")
 }
 
-// decodeCounts decodes the attributes of an upstream that cost the gateway memory. Where allow blocks exist, one team must not be
-// able to take what all need.
+// decodeCounts decodes the attributes of an upstream that cost the gateway memory. Where allow
+// blocks exist, one team must not be able to take what all need.
 func (g *grants) decodeCounts(b *hclread.Block, u *Upstream) {
 	for name, dst := range map[string]*int{
 		"max_message": &u.MaxMessage, "max_prompts": &u.MaxPrompts, "concurrency": &u.Concurrency,
@@ -257,8 +260,9 @@ func (g *grants) decodeCounts(b *hclread.Block, u *Upstream) {
 	}
 }
 
-// checkVariable checks one entry of env. A granted command runs its arguments, which are for the team to decide; a variable
-// could turn it into another program, so that commands would bound nothing at all.
+// checkVariable checks one entry of env. A granted command runs its arguments, which are for the
+// team to decide; a variable could turn it into another program, so that commands would bound
+// nothing at all.
 func (g *grants) checkVariable(name, value string) error {
 	if g != nil && choosesCode(name) {
 		return errors.New("can change which code a command runs, so no team may set it once allow blocks exist; " +
@@ -281,8 +285,8 @@ func errReserved(subject string) error {
 	}
 }
 
-// matchesFile compares a path below root relative to it. A path outside only matches a pattern that starts with a slash, so
-// that neither ".." nor a "*" leads out.
+// matchesFile compares a path below root relative to it. A path outside only matches a pattern that
+// starts with a slash, so that neither ".." nor a "*" leads out.
 func (g *grants) matchesFile(root, path string) bool {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -299,13 +303,15 @@ func (g *grants) matchesFile(root, path string) bool {
 	})
 }
 
-// withoutMounts leaves out the folders through which Kubernetes mounts files: everyone knows secrets/..data/token as
-// secrets/token, and if the --config folder is itself a mount, ..data/token as token.
+// withoutMounts leaves out the folders through which Kubernetes mounts files: everyone knows
+// secrets/..data/token as secrets/token, and if the --config folder is itself a mount, ..data/token
+// as token.
 func withoutMounts(path string) string {
 	return strings.Join(slices.DeleteFunc(strings.Split(filepath.ToSlash(path), "/"), isMountFolder), "/")
 }
 
-// isMountFolder reports whether Kubernetes made a folder: the link ..data, or a folder named for the time of a version.
+// isMountFolder reports whether Kubernetes made a folder: the link ..data, or a folder named for
+// the time of a version.
 func isMountFolder(folder string) bool {
 	isVersion, _ := regexp.MatchString(`^\.\.[0-9]{4}(_[0-9]{2}){5}\.[0-9]+$`, folder)
 	return isVersion || folder == "..data"
@@ -315,8 +321,8 @@ func matchesAny(patterns []Pattern, name string) bool {
 	return slices.ContainsFunc(patterns, func(p Pattern) bool { return p.Match(name) })
 }
 
-// choosesCode reports whether common loaders, shells, runtimes or launchers take programs, libraries, options or
-// configuration from a variable. Case is ignored, as Windows and npm do.
+// choosesCode reports whether common loaders, shells, runtimes or launchers take programs,
+// libraries, options or configuration from a variable. Case is ignored, as Windows and npm do.
 func choosesCode(name string) bool {
 	name = strings.ToUpper(name)
 	for _, prefix := range []string{

@@ -12,7 +12,8 @@ const AuditToStdout = "stdout"
 
 // Audit is the audit block: where the gateway records who got what, and how much of it.
 type Audit struct {
-	// Path is the file that lines are appended to, relative to the working directory, or [AuditToStdout].
+	// Path is the file that lines are appended to, relative to the working directory, or
+	// [AuditToStdout].
 	Path string
 	// Arguments says what of a get's arguments is recorded.
 	Arguments AuditArguments
@@ -84,7 +85,8 @@ const DefaultAdminListen = "127.0.0.1:8081"
 type Admin struct {
 	// Listen is HOST:PORT.
 	Listen string
-	// TokenSHA256 is the hash of the token that opens the pages to callers beyond loopback; zero if no token does.
+	// TokenSHA256 is the hash of the token that opens the pages to callers beyond loopback; zero if
+	// no token does.
 	TokenSHA256 Key
 	// Place is the zero value without a block.
 	Place Place

@@ -14,8 +14,9 @@ import (
 // anonymous is the subject of callers without a credential.
 const anonymous = "anonymous"
 
-// Auth is the auth block, together with the client certificates of the gateway's tls block. Tokens, each jwt block and the
-// certificates are one source of identities each. If there are several, each has an As that no other has.
+// Auth is the auth block, together with the client certificates of the gateway's tls block. Tokens,
+// each jwt block and the certificates are one source of identities each. If there are several, each
+// has an As that no other has.
 type Auth struct {
 	// Anonymous lets a caller without a credential in as user:anonymous, a member of no team.
 	Anonymous bool
@@ -38,7 +39,8 @@ func (a *Auth) MayIssue(subject string) bool {
 	})
 }
 
-// RequiresClientCertificate reports whether a certificate is the only way for a client to authenticate.
+// RequiresClientCertificate reports whether a certificate is the only way for a client to
+// authenticate.
 func (a *Auth) RequiresClientCertificate() bool {
 	return a != nil && a.ClientCertificates != nil && !a.Anonymous && len(a.Tokens) == 0 && len(a.JWTs) == 0
 }
@@ -69,14 +71,16 @@ func decodeAuth(b *hclread.Block, ids *identities) Auth {
 	return a
 }
 
-// asksForCertificates reports whether the gateway asks clients for certificates, even if the file named for that is wrong.
+// asksForCertificates reports whether the gateway asks clients for certificates, even if the file
+// named for that is wrong.
 func asksForCertificates(r *hclread.Reader) bool {
 	return slices.ContainsFunc(r.Blocks("gateway"), func(b *hclread.Block) bool {
 		return slices.ContainsFunc(b.Inner("tls"), func(inner *hclread.Block) bool { return inner.Has("client_ca_file") })
 	})
 }
 
-// withCertificates returns auth with the client certificates of the gateway's tls block; there need not be an auth block.
+// withCertificates returns auth with the client certificates of the gateway's tls block; there need
+// not be an auth block.
 func withCertificates(auth *Auth, t *ServerTLS) *Auth {
 	if t == nil || t.ClientCAs.Reveal() == "" {
 		return auth
@@ -88,7 +92,8 @@ func withCertificates(auth *Auth, t *ServerTLS) *Auth {
 	return auth
 }
 
-// identities knows the sources of identities and their tokens, to keep the subjects of different sources apart.
+// identities knows the sources of identities and their tokens, to keep the subjects of different
+// sources apart.
 type identities struct {
 	sources []identitySource
 	hashes  map[[sha256.Size]byte]Place // of tokens

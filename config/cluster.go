@@ -25,15 +25,18 @@ type Cluster struct {
 	TLS *TLS
 }
 
-// Store is the address of a store that speaks the Redis protocol, with its credentials. Like a [Secret], it never shows itself.
+// Store is the address of a store that speaks the Redis protocol, with its credentials. Like a
+// [Secret], it never shows itself.
 type Store struct {
-	// Addresses are HOST:PORT: of the store, of several nodes of a Redis Cluster or, with a MasterSet, of Sentinels.
+	// Addresses are HOST:PORT: of the store, of several nodes of a Redis Cluster or, with a
+	// MasterSet, of Sentinels.
 	Addresses          []string
 	Username, Password string
 	Database           int
 	// Encrypted says that all connections are TLS.
 	Encrypted bool
-	// MasterSet is the name by which Sentinels know the store; empty where the addresses are the store's own.
+	// MasterSet is the name by which Sentinels know the store; empty where the addresses are the
+	// store's own.
 	MasterSet string
 	// SentinelPassword is that of the Sentinels; empty where they ask for none.
 	SentinelPassword string
@@ -77,8 +80,8 @@ func decodeCluster(b *hclread.Block) Cluster {
 	return c
 }
 
-// smallConcurrency is the most requests in flight of a limit that is likely to protect something that
-// cannot take as many from each replica.
+// smallConcurrency is the most requests in flight of a limit that is likely to protect something
+// that cannot take as many from each replica.
 const smallConcurrency = 4
 
 // checkConcurrency warns where a small limit is multiplied by the number of replicas.

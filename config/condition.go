@@ -14,8 +14,8 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// Condition is a when expression: it decides from the facts about a prompt and a principal. It is immutable and safe for
-// concurrent use.
+// Condition is a when expression: it decides from the facts about a prompt and a principal. It is
+// immutable and safe for concurrent use.
 type Condition struct {
 	text      string
 	expr      hclsyntax.Expression
@@ -30,8 +30,9 @@ type Condition struct {
 // ErrUnknown means that a condition depends on facts that are not known.
 var ErrUnknown = errors.New("it depends on facts that are not known here")
 
-// Holds evaluates the condition within a budget of steps, which depends on nothing but the expression and the facts: the answer
-// is the same on every machine and under any load. The error says where the evaluation failed, without any value that it read.
+// Holds evaluates the condition within a budget of steps, which depends on nothing but the
+// expression and the facts: the answer is the same on every machine and under any load. The error
+// says where the evaluation failed, without any value that it read.
 func (c *Condition) Holds(prompt PromptFacts, who PrincipalFacts) (bool, error) {
 	holds, _, err := c.Measure(prompt, who)
 	return holds, err
@@ -92,8 +93,9 @@ func (c *Condition) ReadsPrompt() bool { return c.readsPrompt }
 // ReadsUpstream reports whether the condition depends on which upstream offers the prompt.
 func (c *Condition) ReadsUpstream() bool { return c.readsUpstream }
 
-// PrincipalFields returns the fields of a principal that the condition depends on, sorted: "subject", "groups", "claims", or
-// "claims.NAME" for a single claim. Principals with the same [PrincipalFacts.Value] for all of them get the same answer.
+// PrincipalFields returns the fields of a principal that the condition depends on, sorted:
+// "subject", "groups", "claims", or "claims.NAME" for a single claim. Principals with the same
+// [PrincipalFacts.Value] for all of them get the same answer.
 func (c *Condition) PrincipalFields() []string { return c.principalFields }
 
 // ReadsClaims reports whether the condition depends on the claims of the principal's token.
@@ -109,7 +111,8 @@ func (c *Config) ReadsClaims() bool {
 	})
 }
 
-// findReads sets what the condition depends on. Claims are distinguished by name, not by what is inside them.
+// findReads sets what the condition depends on. Claims are distinguished by name, not by what is
+// inside them.
 func (c *Condition) findReads() {
 	for _, traversal := range c.expr.Variables() {
 		switch traversal.RootName() {
@@ -138,7 +141,8 @@ func fieldsOf(traversal hcl.Traversal) []string {
 	return []string{attribute}
 }
 
-// stepName is the name at one step of a traversal; empty if there is no such step or it is not a name.
+// stepName is the name at one step of a traversal; empty if there is no such step or it is not a
+// name.
 func stepName(traversal hcl.Traversal, at int) string {
 	if at >= len(traversal) {
 		return ""

@@ -18,17 +18,20 @@ type Config struct {
 	Audit *Audit
 	// Cluster is nil without a cluster block: the gateway shares nothing with replicas.
 	Cluster *Cluster
-	// Auth is nil if there is neither an auth block nor a client_ca_file: everyone is anonymous and in every team.
+	// Auth is nil if there is neither an auth block nor a client_ca_file: everyone is anonymous and
+	// in every team.
 	Auth *Auth
 	// Hides are the hide blocks outside of teams, in configuration order.
 	Hides []Rule
 	// Teams are in configuration order.
 	Teams []Team
-	// Lock holds the approved definitions; it is empty if no lock attribute asks for them or there is no lock file.
+	// Lock holds the approved definitions; it is empty if no lock attribute asks for them or there
+	// is no lock file.
 	Lock Lock
 	// TeamFiles are the files with teams, as they were written.
 	TeamFiles TeamFiles
-	// Hash is equal for equal texts of all files, wherever they are: replicas can be compared by it.
+	// Hash is equal for equal texts of all files, wherever they are: replicas can be compared by
+	// it.
 	Hash string
 
 	evaluated *evaluated
@@ -60,25 +63,27 @@ func placeOf(r hcl.Range) Place { return Place{File: r.Filename, Line: r.Start.L
 type Options struct {
 	// LookupEnv finds environment variables; nil means [os.LookupEnv].
 	LookupEnv func(string) (string, bool)
-	// AllowUnsetEnv makes an unset variable without a default a warning, for the commands that start nothing. What an
-	// expression computes from it is left empty and unchecked.
+	// AllowUnsetEnv makes an unset variable without a default a warning, for the commands that
+	// start nothing. What an expression computes from it is left empty and unchecked.
 	AllowUnsetEnv bool
 	// SkipLockFile leaves the lock file unread, for the command that writes it.
 	SkipLockFile bool
 	// Texts are read in place of files of the folder, by their paths in it, with slashes.
 	Texts map[string]Secret
-	// Before is what an earlier Load of the same path returned. Files of teams that did not change since are not evaluated again
-	// where that makes no difference. It may be nil.
+	// Before is what an earlier Load of the same path returned. Files of teams that did not change
+	// since are not evaluated again where that makes no difference. It may be nil.
 	Before *Config
-	// OnRead is called with each path just before Load reads it or looks for it: folders, configuration files, and the files
-	// that they name. It may be nil.
+	// OnRead is called with each path just before Load reads it or looks for it: folders,
+	// configuration files, and the files that they name. It may be nil.
 	OnRead func(path string)
 
-	// inUse are the files of teams that are in use, where texts may stand in for some; see [LoadLastGood].
+	// inUse are the files of teams that are in use, where texts may stand in for some; see
+	// [LoadLastGood].
 	inUse *TeamFiles
 }
 
-// Load reads the file or the folder at path. The Config is nil exactly when the Diagnostics have errors.
+// Load reads the file or the folder at path. The Config is nil exactly when the Diagnostics have
+// errors.
 func Load(path string, opts Options) (*Config, Diagnostics) {
 	cfg, diags, ok := loadReusing(path, opts)
 	if !ok {
@@ -106,8 +111,8 @@ func loadReusing(path string, opts Options) (cfg *Config, diags Diagnostics, ok 
 	return cfg, diags, true
 }
 
-// AdminListen reads where the gateway of a configuration has its admin listener. Mistakes do not matter: a gateway that runs
-// may have been started before they were made.
+// AdminListen reads where the gateway of a configuration has its admin listener. Mistakes do not
+// matter: a gateway that runs may have been started before they were made.
 func AdminListen(path string, opts Options) string {
 	return newDecoder(path, opts).config().Admin.Listen
 }
@@ -133,7 +138,8 @@ func newDecoder(path string, opts Options) *decoder {
 	return d
 }
 
-// decoder turns the blocks of one configuration into values. Its fields hold what a block must know of other blocks.
+// decoder turns the blocks of one configuration into values. Its fields hold what a block must know
+// of other blocks.
 type decoder struct {
 	*hclread.Reader
 
@@ -143,7 +149,8 @@ type decoder struct {
 	allowed   allowed
 	overrides overrides
 
-	// inUse is nil unless texts may stand in for files of teams; then standIns are the files for which they do.
+	// inUse is nil unless texts may stand in for files of teams; then standIns are the files for
+	// which they do.
 	inUse    *TeamFiles
 	standIns map[string]string
 
@@ -220,8 +227,8 @@ func (d *decoder) settings() *Config {
 	return cfg
 }
 
-// only decodes a block that may appear once; an empty one if it is absent. Further ones were reported, and are decoded for the
-// mistakes in them.
+// only decodes a block that may appear once; an empty one if it is absent. Further ones were
+// reported, and are decoded for the mistakes in them.
 func only[T any](r *hclread.Reader, blockType string, decode func(*hclread.Block) T) T {
 	blocks := r.Blocks(blockType)
 	if len(blocks) == 0 {
@@ -243,8 +250,8 @@ func optional[T any](r *hclread.Reader, blockType string, decode func(*hclread.B
 	return &value
 }
 
-// checkOwnership reports the blocks beside a team block: those who may change a team's file must not be able to change
-// anything else with it.
+// checkOwnership reports the blocks beside a team block: those who may change a team's file must
+// not be able to change anything else with it.
 func (d *decoder) checkOwnership() {
 	if !d.IsFolder() {
 		return

@@ -13,8 +13,8 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// Diagnostics are the mistakes and warnings that [Load] found, in the order of files and lines. They hold no sensitive value.
-// The zero value is empty.
+// Diagnostics are the mistakes and warnings that [Load] found, in the order of files and lines.
+// They hold no sensitive value. The zero value is empty.
 type Diagnostics struct{ report hclread.Report }
 
 // HasErrors reports whether there is more than warnings.
@@ -54,7 +54,8 @@ func line(d *hcl.Diagnostic) string {
 	return hclread.Printable(text)
 }
 
-// Write prints each diagnostic with its source, for a reader at a terminal. A width of 0 does not wrap lines.
+// Write prints each diagnostic with its source, for a reader at a terminal. A width of 0 does not
+// wrap lines.
 func (d Diagnostics) Write(w io.Writer, width uint, color bool) error {
 	for _, diag := range d.report.Diagnostics {
 		shown, files := d.report.Masked(diag)
@@ -78,11 +79,13 @@ type Diagnostic struct {
 	Detail   string `json:"detail,omitempty"`
 	// Range is nil where no line of a file is to blame.
 	Range *Range `json:"range,omitempty"`
-	// UnsetVariable says that it is about an environment variable that is not set here, which is no mistake in a file.
+	// UnsetVariable says that it is about an environment variable that is not set here, which is no
+	// mistake in a file.
 	UnsetVariable bool `json:"-"`
 }
 
-// Range is a part of a file. Lines and columns begin at 1; columns count what people call characters.
+// Range is a part of a file. Lines and columns begin at 1; columns count what people call
+// characters.
 type Range struct {
 	Filename string   `json:"filename"`
 	Start    Position `json:"start"`
@@ -120,8 +123,8 @@ type Finding = hclread.Finding
 // NewDiagnostics makes diagnostics of findings, in their order.
 func NewDiagnostics(findings []Finding) Diagnostics { return Diagnostics{hclread.NewReport(findings)} }
 
-// Suggest ends a sentence about a wrong name, with a question for the nearest of the known names if one is near, else with a
-// period.
+// Suggest ends a sentence about a wrong name, with a question for the nearest of the known names if
+// one is near, else with a period.
 func Suggest(name string, known []string) string { return hclread.Suggest(name, known) }
 
 // Formatted is one file of a configuration, as it is and in canonical form.
@@ -133,8 +136,9 @@ type Formatted struct {
 // Changed reports whether the file is not in canonical form.
 func (f Formatted) Changed() bool { return !bytes.Equal(f.Before, f.After) }
 
-// Format reads the file or the folder at path as [Load] does, but only checks its syntax, and returns its files in canonical
-// form: only white space changes, and comments stay. Files that do not parse are in the Diagnostics only.
+// Format reads the file or the folder at path as [Load] does, but only checks its syntax, and
+// returns its files in canonical form: only white space changes, and comments stay. Files that do
+// not parse are in the Diagnostics only.
 func Format(path string) ([]Formatted, Diagnostics) {
 	d := newDecoder(path, Options{})
 	var files []Formatted
@@ -144,14 +148,16 @@ func Format(path string) ([]Formatted, Diagnostics) {
 	return files, Diagnostics{d.Finish()}
 }
 
-// FormatText returns a text in canonical form, as [Format] does for files. Its name is for the Diagnostics.
+// FormatText returns a text in canonical form, as [Format] does for files. Its name is for the
+// Diagnostics.
 func FormatText(name string, content []byte) (Formatted, Diagnostics) {
 	r := hclread.New(rootSchema(), hclread.Options{})
 	r.Parse(name, content)
 	return Formatted{name, content, canonicalForm(content)}, Diagnostics{r.Finish()}
 }
 
-// maxPasses bounds how often a file is formatted until nothing changes. hclwrite sometimes needs more than one pass.
+// maxPasses bounds how often a file is formatted until nothing changes. hclwrite sometimes needs
+// more than one pass.
 const maxPasses = 4
 
 // canonicalForm formats until nothing changes.

@@ -1,8 +1,8 @@
-// Package config answers one question: what does the HCL below --config say? README.md, beside this file, describes the
-// language; this comment is about the code.
+// Package config answers one question: what does the HCL below --config say? README.md, beside this
+// file, describes the language; this comment is about the code.
 //
-// [Load] reads a file or a folder and returns one checked [Config], or a list of mistakes with the source location and the remedy of each.
-// What callers may rely on:
+// [Load] reads a file or a folder and returns one checked [Config], or a list of mistakes with the
+// source location and the remedy of each. What callers may rely on:
 //
 //   - All or nothing: a Config exists only if there is no error, and after Load nobody checks again.
 //   - One run reports every mistake of every file. A syntax error in one file hides no mistake in the others.
@@ -20,17 +20,18 @@
 //	                                         ▼
 //	                                    Diagnostics
 //
-// To add an attribute to a block, edit the block's file (its value, its schema, its decoder), a fixture in testdata, and its row
-// in README.md, which a test demands. [Upstream] in upstream.go is the largest example.
+// To add an attribute to a block, edit the block's file (its value, its schema, its decoder), a
+// fixture in testdata, and its row in README.md, which a test demands. [Upstream] in upstream.go is
+// the largest example.
 //
-// Some blocks must know of others. That knowledge is in small types, each with the rules for it: names.go knows who owns which
-// prefix, identities.go which sources make subjects, allow.go what a team's file may use, and reach.go which addresses an
-// upstream may have.
+// Some blocks must know of others. That knowledge is in small types, each with the rules for it:
+// names.go knows who owns which prefix, identities.go which sources make subjects, allow.go what a
+// team's file may use, and reach.go which addresses an upstream may have.
 //
 // # Sensitive values
 //
-// The results of env and file are sensitive, and so is whatever is computed from them. The schema of each block says where the
-// value of an attribute goes:
+// The results of env and file are sensitive, and so is whatever is computed from them. The schema
+// of each block says where the value of an attribute goes:
 //
 //	secret     kept as Secret, Key or a hash, and never printed
 //	external   may be sensitive: deployments set it from outside. The Config prints it, but not [Config.Shown], except for url, urls and command, of which
@@ -39,8 +40,8 @@
 //
 // # Conditions
 //
-// A when expression, see [Condition], is evaluated for each prompt and each audience that the block makes a
-// difference to. It has no arithmetic, and no function whose result is much larger than its arguments. One
-// evaluation has a limit of steps; how many it takes depends only on the expression and on the facts that
-// it reads.
+// A when expression, see [Condition], is evaluated for each prompt and each audience that the block
+// makes a difference to. It has no arithmetic, and no function whose result is much larger than its
+// arguments. One evaluation has a limit of steps; how many it takes depends only on the expression
+// and on the facts that it reads.
 package config

@@ -172,8 +172,8 @@ func decodeCommand(b *hclread.Block, u *Upstream, r reach) {
 	}
 }
 
-// decodeTransport decodes which of the two transports over HTTP to use, without trying the other. With command, the attribute
-// is only documentation.
+// decodeTransport decodes which of the two transports over HTTP to use, without trying the other.
+// With command, the attribute is only documentation.
 func decodeTransport(b *hclread.Block, u *Upstream, isRemote, isLocal bool) {
 	var t Transport
 	if !hclread.Set(b, "transport", &t, hclread.OneOf(StreamableHTTP, SSE, Stdio)) || isRemote == isLocal {
@@ -218,7 +218,8 @@ func secretMap(
 // shellVariable matches a variable as shells write it without brackets, which HCL takes as text.
 var shellVariable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$[A-Z][A-Z0-9_]{2,}`) })
 
-// warnOfShellVariables warns of variables that nobody will replace. It does not show them: a password may look like that, too.
+// warnOfShellVariables warns of variables that nobody will replace. It does not show them: a
+// password may look like that, too.
 func warnOfShellVariables(b *hclread.Block, names ...string) {
 	for _, name := range names {
 		if !b.Has(name) {
@@ -243,7 +244,8 @@ func checkHeader(name, value string) error {
 	return nil
 }
 
-// isReservedHeader reports whether a header belongs to the protocol, or net/http would drop or misread it.
+// isReservedHeader reports whether a header belongs to the protocol, or net/http would drop or
+// misread it.
 func isReservedHeader(canonical string) bool {
 	switch canonical {
 	case "Host", "Accept", "Accept-Encoding", "Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade":

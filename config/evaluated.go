@@ -10,20 +10,21 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// evaluated is what the files of teams became in one load, so that a later one need not evaluate those again that did not change.
-// It never changes, and configurations share it.
+// evaluated is what the files of teams became in one load, so that a later one need not evaluate
+// those again that did not change. It never changes, and configurations share it.
 type evaluated struct {
 	separator string
 	listeners listeners
 	teams     teamNames
 	allowed   allowed
 	files     map[string]*evaluatedFile
-	// sensitive are the texts of attributes that must not be shown, see [Config.Shown]. Files that are not evaluated again have none,
-	// since they use nothing from outside.
+	// sensitive are the texts of attributes that must not be shown, see [Config.Shown]. Files that
+	// are not evaluated again have none, since they use nothing from outside.
 	sensitive []Secret
 }
 
-// evaluatedFile is what became of one file. It depends on the text, on what evaluated has beside it, and on nothing else.
+// evaluatedFile is what became of one file. It depends on the text, on what evaluated has beside
+// it, and on nothing else.
 type evaluatedFile struct {
 	text  Secret
 	teams []Team
@@ -81,8 +82,8 @@ func (d *decoder) allTeams() (teams []Team) {
 	return teams
 }
 
-// claimLabels gives the labels of teams to the texts that stand in for files which have them already, see
-// [LoadLastGood].
+// claimLabels gives the labels of teams to the texts that stand in for files which have them
+// already, see [LoadLastGood].
 func (d *decoder) claimLabels() {
 	if d.inUse == nil {
 		return
@@ -95,9 +96,10 @@ func (d *decoder) claimLabels() {
 	}
 }
 
-// byStanding returns files in the order in which their claims count: that of the paths, but where texts may stand in for files,
-// first those that are in use as they are, then those that have changed, of these last those that claim what another one had, and
-// then the texts that stand in. A claim that was refused would else win as soon as the file that it conflicts with is edited.
+// byStanding returns files in the order in which their claims count: that of the paths, but where
+// texts may stand in for files, first those that are in use as they are, then those that have
+// changed, of these last those that claim what another one had, and then the texts that stand in. A
+// claim that was refused would else win as soon as the file that it conflicts with is edited.
 func (d *decoder) byStanding(paths []string) []string {
 	if d.inUse == nil {
 		return paths
@@ -136,7 +138,8 @@ func (d *decoder) byStanding(paths []string) []string {
 	return slices.SortedStableFunc(slices.Values(paths), func(a, b string) int { return cmp.Compare(standing[a], standing[b]) })
 }
 
-// repeat uses what a file that is not evaluated uses of what all files share. A mistake in that is reported again once it is.
+// repeat uses what a file that is not evaluated uses of what all files share. A mistake in that is
+// reported again once it is.
 func (d *decoder) repeat(file *evaluatedFile) {
 	for _, n := range file.names {
 		d.Unique(n.Kind, n.Name, n.At)
@@ -164,7 +167,8 @@ func (d *decoder) teamFile(path string, blocks []*hclread.Block) *evaluatedFile 
 	return file
 }
 
-// hasFiles reports whether a team has prompts in files. Which these may be depends on the rest of the configuration.
+// hasFiles reports whether a team has prompts in files. Which these may be depends on the rest of
+// the configuration.
 func hasFiles(t Team) bool {
 	return slices.ContainsFunc(t.Upstreams, func(u Upstream) bool { return u.Files != nil })
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// variants are texts that a file may have, by its path. The first are without mistakes; an empty one removes the file.
+// variants are texts that a file may have, by its path. The first are without mistakes; an empty
+// one removes the file.
 func variants() map[string][]string {
 	const auth = "auth {\n  token \"ann\" { sha256 = \"2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b\" }\n}\n"
 	gateway := func(listen, separator string) string {

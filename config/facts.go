@@ -12,7 +12,8 @@ import (
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 )
 
-// Bounds of the facts that a condition can read: an evaluation takes time in proportion to their size.
+// Bounds of the facts that a condition can read: an evaluation takes time in proportion to their
+// size.
 const (
 	maxFacts    = 64 << 10 // bytes of JSON, of a prompt or of a principal
 	maxElements = 256      // of a list
@@ -26,14 +27,15 @@ var (
 	errUnreadable = errors.New("the JSON cannot be read")
 )
 
-// PromptFacts is what conditions know about a prompt: name, upstream, team, title, description, arguments and meta.
+// PromptFacts is what conditions know about a prompt: name, upstream, team, title, description,
+// arguments and meta.
 type PromptFacts struct {
 	value cty.Value
 	err   error
 }
 
-// NewPromptFacts returns the facts about a prompt from its definition, as JSON. Without one, only the configured facts are
-// known. What a definition lacks is an empty string, list or object.
+// NewPromptFacts returns the facts about a prompt from its definition, as JSON. Without one, only
+// the configured facts are known. What a definition lacks is an empty string, list or object.
 func NewPromptFacts(name, upstream, team string, definition []byte) PromptFacts {
 	facts := map[string]cty.Value{
 		"name": cty.StringVal(name), "upstream": cty.StringVal(upstream), "team": cty.StringVal(team),
@@ -97,8 +99,9 @@ type PrincipalFacts struct {
 	err   error
 }
 
-// NewPrincipalFacts returns the facts about a principal. Claims are a JSON object; empty text counts as an empty object. Groups
-// are sorted, so that two principals do not differ by the order of their groups.
+// NewPrincipalFacts returns the facts about a principal. Claims are a JSON object; empty text
+// counts as an empty object. Groups are sorted, so that two principals do not differ by the order
+// of their groups.
 func NewPrincipalFacts(subject string, groups []string, claims string) PrincipalFacts {
 	object, err := valueOf([]byte(claims))
 	if err != nil {
@@ -126,7 +129,8 @@ func (f PrincipalFacts) WithoutClaims() PrincipalFacts {
 	return PrincipalFacts{value: cty.ObjectVal(values)}
 }
 
-// Value returns one of the [Condition.PrincipalFields] as text that is equal for two principals exactly if the field is.
+// Value returns one of the [Condition.PrincipalFields] as text that is equal for two principals
+// exactly if the field is.
 func (f PrincipalFacts) Value(field string) string {
 	if f.err != nil {
 		return "error"
@@ -179,7 +183,8 @@ func valueOf(raw []byte) (cty.Value, error) {
 	return v, nil
 }
 
-// checkBounds refuses JSON with a number whose digits would fill the memory, or a list that is too long to go through.
+// checkBounds refuses JSON with a number whose digits would fill the memory, or a list that is too
+// long to go through.
 func checkBounds(raw []byte) error {
 	decoder := jsontext.NewDecoder(bytes.NewReader(raw))
 	for {
@@ -197,8 +202,8 @@ func checkBounds(raw []byte) error {
 	}
 }
 
-// hasHugeExponent works on text, before anything expands the number. With up to three digits it may be over maxExponent, but
-// not by much.
+// hasHugeExponent works on text, before anything expands the number. With up to three digits it may
+// be over maxExponent, but not by much.
 func hasHugeExponent(number string) bool {
 	_, exponent, found := strings.Cut(strings.ToLower(number), "e")
 	return found && len(strings.TrimLeft(exponent, "+-0")) > 3

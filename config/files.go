@@ -16,19 +16,21 @@ import (
 // maxPathPatterns bounds the patterns of one upstream: each file is compared with all of them.
 const maxPathPatterns = 64
 
-// Files is the files attribute of an upstream: the files that hold its prompts, and what else they may bring in.
+// Files is the files attribute of an upstream: the files that hold its prompts, and what else they
+// may bring in.
 type Files struct {
 	// Patterns match the files of prompts, relative to Folder, the folder of the team's file.
 	Patterns []PathPattern
 	Folder   string
-	// Root is the folder beneath which everything that is read must lie: Folder or, where allow blocks say what else a team may
-	// read, the folder of the configuration.
+	// Root is the folder beneath which everything that is read must lie: Folder or, where allow
+	// blocks say what else a team may read, the folder of the configuration.
 	Root string
 	// Max bounds what all files of the team hold in memory, in bytes.
 	Max int
 
 	grants *grants
-	// reserved are the files that the configuration reads as values, such as keys; resolved and absolute.
+	// reserved are the files that the configuration reads as values, such as keys; resolved and
+	// absolute.
 	reserved map[string]bool
 }
 
@@ -76,8 +78,8 @@ func checkFiles(b *hclread.Block) {
 	}
 }
 
-// completeFiles fills in what follows from the whole configuration: how much a team's files may hold, and the files that the
-// configuration reads as values, which no prompt may contain.
+// completeFiles fills in what follows from the whole configuration: how much a team's files may
+// hold, and the files that the configuration reads as values, which no prompt may contain.
 func completeFiles(r *hclread.Reader, cfg *Config) {
 	reserved := maps.Clone(r.ValueFiles())
 	maps.Copy(reserved, reservedForCursorKeys(r).files)
@@ -95,15 +97,15 @@ func completeFiles(r *hclread.Reader, cfg *Config) {
 	}
 }
 
-// SameSource reports whether files are found and granted alike for two blocks of a team, so that they can
-// share what was read.
+// SameSource reports whether files are found and granted alike for two blocks of a team, so that
+// they can share what was read.
 func (f *Files) SameSource(other *Files) bool {
 	return f.Folder == other.Folder && f.Root == other.Root && f.Max == other.Max && f.grants.same(other.grants) &&
 		(maps.Equal(f.reserved, other.reserved) || maps.Equal(f.withheld(), other.withheld()))
 }
 
-// withheld returns the reserved files that could be read otherwise. Where another team begins to read a
-// file as a value, that is no reason to read everything again.
+// withheld returns the reserved files that could be read otherwise. Where another team begins to
+// read a file as a value, that is no reason to read everything again.
 func (f *Files) withheld() map[string]bool {
 	root, err := filepath.EvalSymlinks(hclread.Absolute(f.Root))
 	if err != nil {
@@ -140,22 +142,22 @@ func (f *Files) shownPatterns() string {
 // maxPathParts bounds the folders of a path pattern, far above what people nest.
 const maxPathParts = 32
 
-// PathPattern is a glob over the path of a Markdown file, relative to a folder and with slashes. The zero PathPattern matches
-// nothing.
+// PathPattern is a glob over the path of a Markdown file, relative to a folder and with slashes.
+// The zero PathPattern matches nothing.
 //
 //	"*"    any run of characters within one name; "?" and classes as in [Pattern]
 //	"**"   any number of folders, none included
 //
-// A name that starts with "." or "_" only matches where the pattern writes that character, so that neither the folders of
-// tools nor partials become prompts by accident.
+// A name that starts with "." or "_" only matches where the pattern writes that character, so that
+// neither the folders of tools nor partials become prompts by accident.
 type PathPattern struct {
 	text string
 	// parts match one name each; nil is "**".
 	parts []*Pattern
 }
 
-// PathPosition is how far into a pattern the folders of a path lead. It is a set of indexes, since "**" may stand for more or
-// fewer folders.
+// PathPosition is how far into a pattern the folders of a path lead. It is a set of indexes, since
+// "**" may stand for more or fewer folders.
 type PathPosition uint64
 
 // Start is the position at the folder that paths are relative to.
@@ -189,7 +191,8 @@ func (p PathPattern) reach(at PathPosition, index int) PathPosition {
 	return at | 1<<index
 }
 
-// Folder returns the folder that all matches are in, as far as the pattern spells it out; "." for none.
+// Folder returns the folder that all matches are in, as far as the pattern spells it out; "." for
+// none.
 func (p PathPattern) Folder() string {
 	folder := "."
 	for _, part := range p.parts[:max(len(p.parts)-1, 0)] {

@@ -19,12 +19,12 @@ const (
 	DefaultListen = "127.0.0.1:8080"
 	// DefaultPath is the path of the MCP endpoint.
 	DefaultPath = "/mcp"
-	// DefaultDrainDelay and DefaultDrainTimeout are how long the end takes after SIGTERM: time for load balancers to notice, and
-	// for requests in flight.
+	// DefaultDrainDelay and DefaultDrainTimeout are how long the end takes after SIGTERM: time for
+	// load balancers to notice, and for requests in flight.
 	DefaultDrainDelay   = 5 * time.Second
 	DefaultDrainTimeout = 30 * time.Second
-	// DefaultPageSize bounds the entries of one prompts/list page. It is so large because many clients read the first page only,
-	// and make nothing of the rest.
+	// DefaultPageSize bounds the entries of one prompts/list page. It is so large because many
+	// clients read the first page only, and make nothing of the rest.
 	DefaultPageSize = 1000
 	// DefaultMaxFiles is what all prompt files of one team may hold in memory, in bytes.
 	DefaultMaxFiles = 64 << 20
@@ -41,15 +41,19 @@ type Gateway struct {
 	Listen string
 	// Path is the path of the MCP endpoint, without a slash at the end.
 	Path string
-	// PublicURL is the address that clients use, without a slash at the end; empty if it is not set.
+	// PublicURL is the address that clients use, without a slash at the end; empty if it is not
+	// set.
 	PublicURL string
 	// PageSize bounds the entries of one prompts/list page.
 	PageSize int
-	// Separator stands between an upstream's prefix and the prompt's own name. No prefix contains it.
+	// Separator stands between an upstream's prefix and the prompt's own name. No prefix contains
+	// it.
 	Separator string
-	// CursorKeys are 32 bytes each: the first seals, and each of them opens. Empty means a fresh random key per process.
+	// CursorKeys are 32 bytes each: the first seals, and each of them opens. Empty means a fresh
+	// random key per process.
 	CursorKeys []Key
-	// AllowedHosts and AllowedOrigins are what requests may have in Host and Origin, besides the gateway's own addresses.
+	// AllowedHosts and AllowedOrigins are what requests may have in Host and Origin, besides the
+	// gateway's own addresses.
 	AllowedHosts   []string
 	AllowedOrigins []string
 	// TrustedProxies are the peers whose X-Forwarded-For is believed.
@@ -59,11 +63,12 @@ type Gateway struct {
 	Conflict Conflict
 	// Instructions are sent to every client when it connects.
 	Instructions string
-	// StateDir is the folder in which the last good lists are kept, relative to the working directory; empty means that they
-	// are not kept. It may be below the configuration, of which only *.hcl files are read.
+	// StateDir is the folder in which the last good lists are kept, relative to the working
+	// directory; empty means that they are not kept. It may be below the configuration, of which
+	// only *.hcl files are read.
 	StateDir string
-	// DrainDelay is how long the gateway serves on as before after SIGTERM, unready; DrainTimeout is how long requests in flight may
-	// take after that.
+	// DrainDelay is how long the gateway serves on as before after SIGTERM, unready; DrainTimeout
+	// is how long requests in flight may take after that.
 	DrainDelay, DrainTimeout time.Duration
 	// MaxBuffered bounds what requests and responses hold at once, as a share of the memory limit.
 	MaxBuffered Share
@@ -79,8 +84,8 @@ type Gateway struct {
 	Place Place
 }
 
-// PublicEndpoint returns the URL of the MCP endpoint by public_url, which may be with the endpoint's path or without; nil where there is
-// no public_url.
+// PublicEndpoint returns the URL of the MCP endpoint by public_url, which may be with the
+// endpoint's path or without; nil where there is no public_url.
 func (g *Gateway) PublicEndpoint() *url.URL {
 	u, err := url.Parse(g.PublicURL)
 	if err != nil || u.Host == "" {
@@ -134,7 +139,8 @@ func decodeGateway(b *hclread.Block, ids *identities) Gateway {
 	hclread.Set(b, "public_url", &g.PublicURL, parsePublicURL)
 	hclread.Int(b, "page_size", maxPageSize, &g.PageSize)
 	if !hclread.Set(b, "separator", &g.Separator, hclread.Checked(checkSeparator)) && b.Has("separator") {
-		// Empty rather than the default: a prefix may fit the separator that was meant and not the default.
+		// Empty rather than the default: a prefix may fit the separator that was meant and not the
+		// default.
 		g.Separator = ""
 	}
 	g.CursorKeys = hclread.List(b, "cursor_keys", parseKey)
@@ -236,7 +242,8 @@ func parseProxy(s string) (netip.Prefix, error) {
 const DefaultMaxBuffered = "25%"
 
 const (
-	// minBuffered and maxBuffered bound max_buffered in bytes: a quarter of the least is a prompt of usual size.
+	// minBuffered and maxBuffered bound max_buffered in bytes: a quarter of the least is a prompt
+	// of usual size.
 	minBuffered, maxBuffered = 1 << 20, 1 << 50
 	// maxBufferedPercent leaves memory for everything else.
 	maxBufferedPercent = 90

@@ -26,7 +26,8 @@ const (
 type JWT struct {
 	// Name is the block's label, for logs.
 	Name string
-	// Issuer must equal the iss claim exactly. It is also where the server's metadata is discovered.
+	// Issuer must equal the iss claim exactly. It is also where the server's metadata is
+	// discovered.
 	Issuer string
 	// JWKSURL is where the server's keys are; empty means that discovery says where.
 	JWKSURL string
@@ -87,7 +88,8 @@ func asymmetricAlgorithms() []string {
 
 // parseAlgorithm accepts asymmetric algorithms only.
 func parseAlgorithm(s string) (string, error) {
-	// A symmetric signature is made with the key that verifies it, and the keys of an issuer are public.
+	// A symmetric signature is made with the key that verifies it, and the keys of an issuer are
+	// public.
 	if s == "none" || strings.HasPrefix(s, "HS") {
 		return "", errors.New("would accept tokens that anyone can make from public values; list an algorithm with a private key, like \"RS256\"")
 	}
@@ -103,7 +105,8 @@ func parseIssuer(s string) (string, error) {
 	return parseProvider(s)
 }
 
-// parseProvider accepts only addresses at which no one on the network path can insert keys of their own.
+// parseProvider accepts only addresses at which no one on the network path can insert keys of their
+// own.
 func parseProvider(s string) (string, error) {
 	u, err := parseURL(s)
 	if err != nil {

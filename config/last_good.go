@@ -14,9 +14,9 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// TeamFiles are the files of a folder with team blocks, and so nothing else, as they were written. Their
-// secrets are the references that a team wrote, such as env("TOKEN"), but nothing keeps a team from
-// writing a literal.
+// TeamFiles are the files of a folder with team blocks, and so nothing else, as they were written.
+// Their secrets are the references that a team wrote, such as env("TOKEN"), but nothing keeps a
+// team from writing a literal.
 type TeamFiles struct {
 	// Root is the absolute path of the folder; empty for a configuration that is a single file.
 	Root string
@@ -63,9 +63,11 @@ func hashTexts(r *hclread.Reader, diags Diagnostics) string {
 
 // Kept says what is in use in place of a team's file that has a mistake.
 type Kept struct {
-	// File is the path in the folder, with slashes: of the file, or of a folder that cannot be read.
+	// File is the path in the folder, with slashes: of the file, or of a folder that cannot be
+	// read.
 	File string `json:"file"`
-	// Teams are the teams of the file, as far as they are known, but for those that another file has.
+	// Teams are the teams of the file, as far as they are known, but for those that another file
+	// has.
 	Teams []string `json:"teams"`
 	// Out means that nothing is: no earlier text is in use, or it no longer fits the other files.
 	Out bool `json:"out"`
@@ -88,20 +90,20 @@ func (k Kept) Mistaken() string {
 	return fmt.Sprintf("%q (%s) has mistakes", k.File, strings.Join(k.Teams, ", "))
 }
 
-// LoadLastGood is [Load] for what one team's mistake must not prevent. In place of a team's file with a
-// mistake it reads the text that inUse returns for it, under the platform's files and the other teams' as
-// they are now. A text that no longer fits these leaves with all that is in it, since the file that is
-// right wins, but for the label of a team: that belongs to the file that has it as long as that is
-// there, or else the author of one team's file could take over another team's grants while its file
-// is broken. A file that has no text in use leaves, too. It returns what became of each such file, and
-// the Diagnostics of the files as they are.
+// LoadLastGood is [Load] for what one team's mistake must not prevent. In place of a team's file
+// with a mistake it reads the text that inUse returns for it, under the platform's files and the
+// other teams' as they are now. A text that no longer fits these leaves with all that is in it,
+// since the file that is right wins, but for the label of a team: that belongs to the file that has
+// it as long as that is there, or else the author of one team's file could take over another team's
+// grants while its file is broken. A file that has no text in use leaves, too. It returns what
+// became of each such file, and the Diagnostics of the files as they are.
 //
-// A mistake in a file of the platform is not passed over: the Config is nil then. What is new and cannot
-// be read, be it a file or a folder, concerns only itself, except for a file beside one of the
-// platform's. The name of a team that nobody declares is passed over: the team may have gone, and
-// nothing is granted or shown to anybody by it. A text belongs to its file and teams: a file that is
-// gone, or that is about other teams now, keeps nothing. InUse is called only if it is needed, with the
-// state_dir; a Root that is empty keeps nothing and passes nothing over.
+// A mistake in a file of the platform is not passed over: the Config is nil then. What is new and
+// cannot be read, be it a file or a folder, concerns only itself, except for a file beside one of
+// the platform's. The name of a team that nobody declares is passed over: the team may have gone,
+// and nothing is granted or shown to anybody by it. A text belongs to its file and teams: a file
+// that is gone, or that is about other teams now, keeps nothing. InUse is called only if it is
+// needed, with the state_dir; a Root that is empty keeps nothing and passes nothing over.
 func LoadLastGood(
 	path string, opts Options, inUse func(stateDir string) TeamFiles,
 ) (*Config, []Kept, Diagnostics) {
@@ -125,9 +127,9 @@ func LoadLastGood(
 	return cfg, kept, further
 }
 
-// keeper finds texts that can stand in for the files with mistakes. Each round loads the folder and takes
-// the next of these for each file that does not fit: the file, the text in use, an empty block for each
-// of its teams, nothing.
+// keeper finds texts that can stand in for the files with mistakes. Each round loads the folder and
+// takes the next of these for each file that does not fit: the file, the text in use, an empty
+// block for each of its teams, nothing.
 type keeper struct {
 	folder   string
 	opts     Options
@@ -142,7 +144,8 @@ type standIn struct {
 	text string
 	// mistakes are those of the file in the first round in which it had any.
 	mistakes hclread.Report
-	// mayReturn means that all of them are about what others have, too, and need not have been its own.
+	// mayReturn means that all of them are about what others have, too, and need not have been its
+	// own.
 	mayReturn bool
 }
 
@@ -166,7 +169,8 @@ func (k *keeper) try() (*Config, Diagnostics) {
 	return Load(k.folder, k.opts)
 }
 
-// restore reads files as they are again whose mistakes came from others, which have been replaced since.
+// restore reads files as they are again whose mistakes came from others, which have been replaced
+// since.
 func (k *keeper) restore(cfg *Config) *Config {
 	for _, name := range slices.Sorted(maps.Keys(k.standIns)) {
 		s := k.standIns[name]
@@ -183,8 +187,8 @@ func (k *keeper) restore(cfg *Config) *Config {
 	return cfg
 }
 
-// fallBack takes the next text for each file with a mistake. It reports false if a mistake is not in a
-// team's file.
+// fallBack takes the next text for each file with a mistake. It reports false if a mistake is not
+// in a team's file.
 func (k *keeper) fallBack(diags Diagnostics) bool {
 	read, mistakes := diags.report.Files(), diags.report.Mistakes()
 	var names []string
@@ -215,8 +219,8 @@ func (k *keeper) fallBack(diags Diagnostics) bool {
 	return true
 }
 
-// blamed returns the files that give way in this round. Texts that stand in claim what they need last, so
-// they come last here, too.
+// blamed returns the files that give way in this round. Texts that stand in claim what they need
+// last, so they come last here, too.
 func (k *keeper) blamed(names []string, read map[string]hclread.File, mistakes map[string][]string) []string {
 	isStandIn := func(name string) bool { return k.standIns[name] != nil }
 	isFirst := !slices.ContainsFunc(names, isStandIn)
@@ -251,8 +255,8 @@ func areAll(mistakes, summaries []string) bool {
 // path returns where a file is whose path in the folder is known.
 func (k *keeper) path(name string) string { return filepath.Join(k.folder, filepath.FromSlash(name)) }
 
-// isTeams reports whether a file that was read is one of a team. One that does not say so is, if it was
-// one and does not say that it is the platform's now.
+// isTeams reports whether a file that was read is one of a team. One that does not say so is, if it
+// was one and does not say that it is the platform's now.
 func (k *keeper) isTeams(name string, file hclread.File) bool {
 	found := file.TopLevel()
 	isFound := func(b hclread.BlockSchema) bool { return found[b.Type] }
@@ -265,7 +269,8 @@ func (k *keeper) wasTeams(name string) bool {
 }
 
 // mayPassOver reports whether a file or a folder that cannot be read is certainly none of the
-// platform's. A new one beside a file of the platform may be its own: who may add it may change that.
+// platform's. A new one beside a file of the platform may be its own: who may add it may change
+// that.
 func (k *keeper) mayPassOver(name string) bool {
 	isPlatforms := func(file string) bool {
 		return file == name || strings.HasPrefix(file, name+"/") ||
@@ -284,7 +289,8 @@ func (k *keeper) beneath(folder string) (names []string) {
 	return names
 }
 
-// first returns the text in use for a file, if that is about the same teams, else what stands for none.
+// first returns the text in use for a file, if that is about the same teams, else what stands for
+// none.
 func (k *keeper) first(name string, file hclread.File) *standIn {
 	declared := file.Labels("team")
 	text, wasGood := k.inUse.Texts[name]
@@ -315,9 +321,9 @@ func (s *standIn) next() bool {
 	return true
 }
 
-// report returns what became of the files, and the mistakes: besides those of the files as they are, what
-// makes a mistake of a file only because another one keeps its text. What is out is not in use, so that
-// nothing keeps it later.
+// report returns what became of the files, and the mistakes: besides those of the files as they
+// are, what makes a mistake of a file only because another one keeps its text. What is out is not
+// in use, so that nothing keeps it later.
 func (k *keeper) report(cfg *Config, diags Diagnostics) (kept []Kept, all Diagnostics) {
 	mistakes := diags.report.Mistakes()
 	for _, name := range slices.Sorted(maps.Keys(k.standIns)) {

@@ -26,7 +26,8 @@ func TestLoadLastGood_ReplacesTeamFilesWithMistakes(t *testing.T) {
 		name string
 		// changes are later texts of files; one that is empty removes the file.
 		changes map[string]string
-		// want are the files that are not in use as they are, with their teams; nil if the load fails.
+		// want are the files that are not in use as they are, with their teams; nil if the load
+		// fails.
 		want []string
 	}{
 		{"nothing", nil, []string{}},
@@ -207,8 +208,8 @@ func TestLoadLastGood_SaysWhoseLabelAFileTakes(t *testing.T) {
 	}
 }
 
-// change replaces a file, or removes it if the text is empty. PIPE makes a pipe of it, LINK a link that
-// leads nowhere, and FLOOD puts more files into a folder than are read.
+// change replaces a file, or removes it if the text is empty. PIPE makes a pipe of it, LINK a link
+// that leads nowhere, and FLOOD puts more files into a folder than are read.
 func change(t *testing.T, path, text string) {
 	t.Helper()
 	if text == "FLOOD" {

@@ -8,13 +8,15 @@ import (
 
 // Bounds of numbers, here and in other blocks.
 const (
-	// A rate between these gives an interval between requests that fits a Duration and that someone may mean.
+	// A rate between these gives an interval between requests that fits a Duration and that someone
+	// may mean.
 	minRate, maxRate = 1e-6, 1e6
 	// maxCount bounds the counts that have no bound of their own: an int on every platform.
 	maxCount = 1<<31 - 1
 )
 
-// Limit is a limit block: how much each principal may request. Anonymous callers count as one principal.
+// Limit is a limit block: how much each principal may request. Anonymous callers count as one
+// principal.
 type Limit struct {
 	// Rate is requests per second, 0 for no bound, and Burst how many may come at once.
 	Rate  float64
@@ -23,7 +25,8 @@ type Limit struct {
 	Concurrency int
 	// Streams is streams at the same time, 0 for no bound. Only the gateway's block has it.
 	Streams int
-	// Block identifies the limit in the configuration by the labels around it, not by lines, so that a reload recognises it.
+	// Block identifies the limit in the configuration by the labels around it, not by lines, so
+	// that a reload recognises it.
 	Block string
 	Place Place
 }
@@ -32,7 +35,8 @@ func limitSchema() hclread.Schema {
 	return hclread.Schema{Plain: []string{"rate", "burst", "concurrency", "streams"}}
 }
 
-// decodePromptLimit decodes the limit block inside a team or expose block, which is about some prompts only. See [decodeLimit].
+// decodePromptLimit decodes the limit block inside a team or expose block, which is about some
+// prompts only. See [decodeLimit].
 func decodePromptLimit(outer *hclread.Block) *Limit {
 	l := decodeLimit(outer)
 	if l != nil && l.Streams > 0 {
@@ -42,7 +46,8 @@ func decodePromptLimit(outer *hclread.Block) *Limit {
 	return l
 }
 
-// decodeLimit decodes the limit block inside another one, without [Limit.Block]; nil if there is none.
+// decodeLimit decodes the limit block inside another one, without [Limit.Block]; nil if there is
+// none.
 func decodeLimit(outer *hclread.Block) *Limit {
 	blocks := outer.Inner("limit") // a second one was reported
 	if len(blocks) == 0 {

@@ -29,8 +29,8 @@ type LockSetting struct {
 	Place Place
 }
 
-// LockFor returns the setting for a team's prompts: the stricter one of the gateway's and the team's own, so that a team cannot
-// loosen the gateway's.
+// LockFor returns the setting for a team's prompts: the stricter one of the gateway's and the
+// team's own, so that a team cannot loosen the gateway's.
 func (c *Config) LockFor(team string) LockSetting {
 	strictest := c.Gateway.Lock
 	for i := range c.Teams {
@@ -43,25 +43,31 @@ func (c *Config) LockFor(team string) LockSetting {
 	return strictest
 }
 
-// Lock holds the approved definitions, sorted by name, then upstream. Make it with [NewLock] or [ReadLock].
+// Lock holds the approved definitions, sorted by name, then upstream. Make it with [NewLock] or
+// [ReadLock].
 type Lock []LockedPrompt
 
 // LockedPrompt is one approved definition.
 type LockedPrompt struct {
-	// Name is the prompt's exposed name without overrides: prefix, separator and the upstream's own name.
+	// Name is the prompt's exposed name without overrides: prefix, separator and the upstream's own
+	// name.
 	Name string
 	// Upstream is the label of the upstream that has the prompt.
 	Upstream string
-	// SHA256 is the hash of the definition without its name, in canonical JSON (RFC 8785, with integers as they are spelled).
+	// SHA256 is the hash of the definition without its name, in canonical JSON (RFC 8785, with
+	// integers as they are spelled).
 	SHA256 [sha256.Size]byte
-	// Definition is the JSON that was hashed, for reviews and to show what changed. A [Config] does not keep it.
+	// Definition is the JSON that was hashed, for reviews and to show what changed. A [Config] does
+	// not keep it.
 	Definition string
 }
 
-// NewLockedPrompt makes the lock entry of a definition, which is a JSON object without the member "name".
+// NewLockedPrompt makes the lock entry of a definition, which is a JSON object without the member
+// "name".
 func NewLockedPrompt(name, upstream string, definition []byte) (LockedPrompt, error) {
 	canonical := jsontext.Value(bytes.Clone(definition))
-	// RFC 8785 alone would round large integers to floats, so that two definitions could share a hash.
+	// RFC 8785 alone would round large integers to floats, so that two definitions could share a
+	// hash.
 	if err := canonical.Canonicalize(jsontext.CanonicalizeRawInts(false)); err != nil {
 		return LockedPrompt{}, fmt.Errorf("definition of %q: %w", name, err)
 	}
@@ -87,7 +93,8 @@ func (l Lock) Find(name, upstream string) (LockedPrompt, bool) {
 	return l[at], true
 }
 
-// LockChange is one prompt's difference between two locks: Before is nil for a new prompt, After for one that is gone.
+// LockChange is one prompt's difference between two locks: Before is nil for a new prompt, After
+// for one that is gone.
 type LockChange struct{ Before, After *LockedPrompt }
 
 // DiffLocks returns the prompts that differ between two locks, sorted by name, then upstream.

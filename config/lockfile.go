@@ -35,8 +35,8 @@ func LockPath(path string) string {
 	return filepath.Join(filepath.Dir(path), LockFile)
 }
 
-// readLockFile reads the lock file of a configuration, if a lock attribute asks for it. The definitions are dropped, since the
-// hashes are all that is compared.
+// readLockFile reads the lock file of a configuration, if a lock attribute asks for it. The
+// definitions are dropped, since the hashes are all that is compared.
 func readLockFile(r *hclread.Reader, cfg *Config, path string, opts Options) (Lock, hclread.Report) {
 	asks := cfg.Gateway.Lock
 	for i := range cfg.Teams {
@@ -55,7 +55,8 @@ func readLockFile(r *hclread.Reader, cfg *Config, path string, opts Options) (Lo
 	_, isTooLarge := errors.AsType[*regular.TooLargeError](err)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		// Not an error: the first lock file is written from a configuration that already asks for one.
+		// Not an error: the first lock file is written from a configuration that already asks for
+		// one.
 		at := hcl.Range{Filename: asks.Place.File, Start: hcl.Pos{Line: asks.Place.Line}}
 		r.Warning(at, "No lock file", "There is no %s, so no definition is approved yet; write it with: promptweir lock", file)
 	case isTooLarge:
@@ -72,8 +73,8 @@ func readLockFile(r *hclread.Reader, cfg *Config, path string, opts Options) (Lo
 	return nil, hclread.Report{}
 }
 
-// ReadLock reads the lock file at path, as [Load] does. The Lock is nil if the Diagnostics have errors. The error is that of the
-// file system.
+// ReadLock reads the lock file at path, as [Load] does. The Lock is nil if the Diagnostics have
+// errors. The error is that of the file system.
 func ReadLock(path string) (Lock, Diagnostics, error) {
 	content, err := hclread.ReadLockFile(path, maxLockFile)
 	if err != nil {
@@ -178,8 +179,9 @@ func label(name string) string {
 // literal keeps HCL from reading templates in a string.
 var literal = strings.NewReplacer("${", "$${", "%{", "%%{") //nolint:gochecknoglobals // a constant
 
-// legible escapes characters that a reader cannot see. It escapes all that is not ASCII if the text is not in Unicode's composed
-// form, into which HCL turns every string. The line breaks of indented JSON stay.
+// legible escapes characters that a reader cannot see. It escapes all that is not ASCII if the text
+// is not in Unicode's composed form, into which HCL turns every string. The line breaks of indented
+// JSON stay.
 func legible(text string, escape func(rune) string) string {
 	normal := norm.NFC.IsNormalString(text)
 	var out strings.Builder

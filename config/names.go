@@ -21,7 +21,8 @@ const (
 	summaryLookalike   = "Prefix looks like another team's"
 )
 
-// namespace knows which team owns which exposed names: a prefix belongs to the first team that uses it.
+// namespace knows which team owns which exposed names: a prefix belongs to the first team that uses
+// it.
 type namespace struct {
 	separator string           // empty if it is wrong: then prefixes cannot be checked
 	owners    map[string]claim // the first for each prefix
@@ -34,7 +35,8 @@ type claim struct {
 	at           hcl.Range
 }
 
-// owner returns who owns the longest prefix of a name; the empty prefix owns all that no other does.
+// owner returns who owns the longest prefix of a name; the empty prefix owns all that no other
+// does.
 func (n namespace) owner(name string) (claim, bool) {
 	o, isOwned := n.owners[n.longestPrefix(name)]
 	return o, isOwned
@@ -60,8 +62,8 @@ func (n *namespace) decodePrefix(b *hclread.Block, u *Upstream, g *grants) {
 	if !b.Has("prefix") {
 		at, subject = b.LabelRange(), fmt.Sprintf("label %q, which is the prefix,", u.Prefix)
 	}
-	// The first separator in a name must end the prefix: otherwise the prefix "a-" with the separator "--" would reach into
-	// the namespace of "a".
+	// The first separator in a name must end the prefix: otherwise the prefix "a-" with the
+	// separator "--" would reach into the namespace of "a".
 	if u.Prefix != "" && n.separator != "" && strings.Index(u.Prefix+n.separator, n.separator) != len(u.Prefix) {
 		b.Error(at, "Separator in prefix", "The %s contains the separator %q; set prefix to something else.", subject, n.separator)
 		return
@@ -73,7 +75,8 @@ func (n *namespace) decodePrefix(b *hclread.Block, u *Upstream, g *grants) {
 	n.claim(b.Reader, claim{u.Prefix, u.Team, at})
 }
 
-// prefixOf returns the prefix of a name that a prompt block gives: that of an upstream, else what stands before the separator.
+// prefixOf returns the prefix of a name that a prompt block gives: that of an upstream, else what
+// stands before the separator.
 func (n namespace) prefixOf(name string) string {
 	longest := n.longestPrefix(name)
 	if before, _, found := strings.Cut(name, n.separator); longest == "" && found {
@@ -113,8 +116,8 @@ func (n namespace) checkLookalikes(r *hclread.Reader) {
 	}
 }
 
-// shapes returns all prefixes by what they and the separator look like: names look the same if they have the same skeleton (UTS 39,
-// section 4).
+// shapes returns all prefixes by what they and the separator look like: names look the same if they
+// have the same skeleton (UTS 39, section 4).
 func (n namespace) shapes() map[string][]string {
 	shapes := map[string][]string{}
 	for _, prefix := range slices.Sorted(maps.Keys(n.owners)) {
@@ -126,8 +129,9 @@ func (n namespace) shapes() map[string][]string {
 	return shapes
 }
 
-// lookalikes returns the prefixes of other teams that a name seems to have, and does not. A character can look like the separator,
-// so that it need not be the name's own prefix that misleads.
+// lookalikes returns the prefixes of other teams that a name seems to have, and does not. A
+// character can look like the separator, so that it need not be the name's own prefix that
+// misleads.
 func (n namespace) lookalikes(shapes map[string][]string, name, team string) (prefixes []string) {
 	shape, separator := confusable.Skeleton(name), confusable.Skeleton(n.separator)
 	for end := 0; ; {
@@ -152,8 +156,8 @@ func checkPrefix(s string) error {
 	return checkCharacters(s)
 }
 
-// checkCharacters refuses what people cannot see or tell from other characters: with it, one team could imitate the names of
-// another. HCL composes all strings (NFC).
+// checkCharacters refuses what people cannot see or tell from other characters: with it, one team
+// could imitate the names of another. HCL composes all strings (NFC).
 func checkCharacters(s string) error {
 	for _, r := range s {
 		// Of symbols, only those of ASCII: many others look like letters.
@@ -165,8 +169,9 @@ func checkCharacters(s string) error {
 	return nil
 }
 
-// IsInvisible reports whether a character shows nothing or changes how others are shown: controls, format characters, private
-// use, variation selectors, and fillers, which Unicode counts as letters.
+// IsInvisible reports whether a character shows nothing or changes how others are shown: controls,
+// format characters, private use, variation selectors, and fillers, which Unicode counts as
+// letters.
 func IsInvisible(r rune) bool {
 	switch r {
 	case '\u034f', '\u115f', '\u1160', '\u17b4', '\u17b5', '\u2800', '\u3164', '\uffa0':
@@ -208,7 +213,8 @@ func isName(s string) bool {
 	})
 }
 
-// isPrintable reports whether s is a name that stands out from the text around it: not empty, without white space.
+// isPrintable reports whether s is a name that stands out from the text around it: not empty,
+// without white space.
 func isPrintable(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r) || r == unicode.ReplacementChar

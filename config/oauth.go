@@ -10,17 +10,20 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// OAuth is the oauth block of an upstream: the client credentials that get its access tokens (RFC 6749, section 4.4).
+// OAuth is the oauth block of an upstream: the client credentials that get its access tokens (RFC
+// 6749, section 4.4).
 type OAuth struct {
 	TokenURL     string
 	ClientID     string
 	ClientSecret Secret
-	// PrivateKey is the PEM of a key that signs for the client instead of a secret (RFC 7523), or empty.
+	// PrivateKey is the PEM of a key that signs for the client instead of a secret (RFC 7523), or
+	// empty.
 	PrivateKey Secret
 	// Issuer is the audience of what the client signs; empty means the TokenURL.
 	Issuer string
 	Scopes []string
-	// Resource names the server that the tokens are for (RFC 8707); if it is empty, the request leaves it out.
+	// Resource names the server that the tokens are for (RFC 8707); if it is empty, the request
+	// leaves it out.
 	Resource string
 }
 
@@ -69,7 +72,8 @@ func checkOAuthAttributes(b *hclread.Block) {
 	}
 }
 
-// decodeTokenURL decodes where the tokens come from, which the team must be allowed to reach like an upstream.
+// decodeTokenURL decodes where the tokens come from, which the team must be allowed to reach like
+// an upstream.
 func decodeTokenURL(b *hclread.Block, o *OAuth, r reach) {
 	t, ok := b.Text("token_url")
 	if !ok || t.Unset {
@@ -89,7 +93,8 @@ func decodeTokenURL(b *hclread.Block, o *OAuth, r reach) {
 	o.TokenURL = t.Value
 }
 
-// resourceOf returns an upstream's address as the canonical URI of a server (2026-07-28, Authorization).
+// resourceOf returns an upstream's address as the canonical URI of a server (2026-07-28,
+// Authorization).
 func resourceOf(u *Upstream) string {
 	if len(u.URLs) == 0 {
 		return ""

@@ -26,8 +26,9 @@ type Override struct {
 	Name string
 	// Title and Description are nil if they stay.
 	Title, Description *string
-	// Fixed arguments disappear from the definition and are sent with every get. Arguments with a default become optional;
-	// the default is sent if the client does not send the argument. Both are sorted by name.
+	// Fixed arguments disappear from the definition and are sent with every get. Arguments with a
+	// default become optional; the default is sent if the client does not send the argument. Both
+	// are sorted by name.
 	Fixed, Defaults []ArgumentOverride
 	Place           Place
 }

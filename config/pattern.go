@@ -14,7 +14,8 @@ import (
 // maxPattern bounds a pattern in bytes, far above the longest exposed name.
 const maxPattern = 4096
 
-// Pattern is a glob over whole names. The zero Pattern matches nothing; [ParsePattern] makes the others.
+// Pattern is a glob over whole names. The zero Pattern matches nothing; [ParsePattern] makes the
+// others.
 //
 //	"*"             any run of characters, none and the separator included
 //	"?"             one character
@@ -24,15 +25,16 @@ const maxPattern = 4096
 //
 // Matching is case-sensitive and linear in the length of the name, whatever the pattern.
 //
-// HCL turns every string into Unicode's composed form (NFC), while servers choose the form of their names. So a name matches if
-// it does as it is or in its composed form: "secret_ü" hides the prompt in both spellings, and so does "secret_?". A class that
-// excludes characters also sees the decomposed spelling, where "ü" starts with a "u" that "[!ü]*" matches. That is the safe
-// reading for a hide block, which then hides too much rather than too little. In an expose block, "[!ü]" keeps nothing back:
-// hide what others must not see.
+// HCL turns every string into Unicode's composed form (NFC), while servers choose the form of their
+// names. So a name matches if it does as it is or in its composed form: "secret_ü" hides the prompt
+// in both spellings, and so does "secret_?". A class that excludes characters also sees the
+// decomposed spelling, where "ü" starts with a "u" that "[!ü]*" matches. That is the safe reading
+// for a hide block, which then hides too much rather than too little. In an expose block, "[!ü]"
+// keeps nothing back: hide what others must not see.
 type Pattern struct {
 	text string
-	// parts are the literal texts between the stars of a pattern without other wildcards, which nearly all are. They take a
-	// fraction of the memory of re, which is for the others.
+	// parts are the literal texts between the stars of a pattern without other wildcards, which
+	// nearly all are. They take a fraction of the memory of re, which is for the others.
 	parts []string
 	re    *regexp.Regexp
 }
@@ -58,13 +60,15 @@ func (p Pattern) match(name string) bool {
 	return matchParts(name, p.parts)
 }
 
-// matchParts reports whether a name consists of the parts in order, with any characters between them. No name matches no parts.
+// matchParts reports whether a name consists of the parts in order, with any characters between
+// them. No name matches no parts.
 func matchParts(name string, parts []string) bool {
 	last := len(parts) - 1
 	if last <= 0 {
 		return last == 0 && name == parts[0]
 	}
-	// Prefix and suffix are cut off first, so that the two cannot match the same characters: "ab*ba" does not match "aba".
+	// Prefix and suffix are cut off first, so that the two cannot match the same characters:
+	// "ab*ba" does not match "aba".
 	name, begins := strings.CutPrefix(name, parts[0])
 	name, ends := strings.CutSuffix(name, parts[last])
 	if !begins || !ends {
@@ -88,9 +92,9 @@ func (p Pattern) MarshalText() ([]byte, error) { return []byte(p.text), nil }
 // maxNearest bounds the names among which the nearest is looked for.
 const maxNearest = 1000
 
-// Nearest returns the name that a pattern which matches none of them was most likely meant to match, empty if none is near. What
-// comes before the first wildcard is compared. Beside the letters at the start that are right, half may be wrong of a few, and a
-// third of many.
+// Nearest returns the name that a pattern which matches none of them was most likely meant to
+// match, empty if none is near. What comes before the first wildcard is compared. Beside the
+// letters at the start that are right, half may be wrong of a few, and a third of many.
 func (p Pattern) Nearest(names []string) string {
 	start, isWhole := p.literalStart()
 	best, least := "", len(start)
@@ -145,7 +149,8 @@ func (p Pattern) literalStart() (start string, isWhole bool) {
 	return out.String(), true
 }
 
-// parsePattern leaves the pattern out of its errors, since the caller knows whether it may be shown.
+// parsePattern leaves the pattern out of its errors, since the caller knows whether it may be
+// shown.
 func parsePattern(s string) (Pattern, error) {
 	if s == "" {
 		return Pattern{}, errors.New(`is empty and matches nothing; write "*" for every name`)
@@ -200,7 +205,8 @@ func translate(glob []rune) (string, error) {
 	return out.String(), nil
 }
 
-// translateClass writes the class that follows a "[" and returns how many runes it took, "]" included.
+// translateClass writes the class that follows a "[" and returns how many runes it took, "]"
+// included.
 func translateClass(out *strings.Builder, glob []rune) (int, error) {
 	out.WriteByte('[')
 	i := 0

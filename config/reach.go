@@ -20,8 +20,9 @@ type reach struct {
 	*grants
 }
 
-// checkHost reports an address that no upstream may have, and returns an error for one that the team was not granted. Names
-// are resolved and checked again when they are dialed; only what is certain from the text is decided here.
+// checkHost reports an address that no upstream may have, and returns an error for one that the
+// team was not granted. Names are resolved and checked again when they are dialed; only what is
+// certain from the text is decided here.
 func (r reach) checkHost(b *hclread.Block, t hclread.Text, u *url.URL) error {
 	host, port := hostOf(u), portOf(u)
 	// Reported rather than returned, since a grant of the host does not help.
@@ -57,9 +58,10 @@ func isNeverDialed(host string) bool {
 	return err == nil && NeverDialed(ip) != ""
 }
 
-// NeverDialed continues a sentence that begins with an address at which no upstream may be, and says why; it is empty for any other.
-// Under link-local addresses and some others, clouds serve the credentials of the machine. An IPv6 address to which the network
-// may translate one of IPv4 counts as that, too.
+// NeverDialed continues a sentence that begins with an address at which no upstream may be, and
+// says why; it is empty for any other. Under link-local addresses and some others, clouds serve the
+// credentials of the machine. An IPv6 address to which the network may translate one of IPv4 counts
+// as that, too.
 func NeverDialed(ip netip.Addr) string {
 	ip = ip.Unmap().WithZone("")
 	for _, reached := range []netip.Addr{ip, embedded(ip)} {
@@ -73,7 +75,8 @@ func NeverDialed(ip netip.Addr) string {
 	return ""
 }
 
-// isMetadata reports whether clouds serve a machine's credentials at an address that is not link-local.
+// isMetadata reports whether clouds serve a machine's credentials at an address that is not
+// link-local.
 func isMetadata(ip netip.Addr) bool {
 	switch ip {
 	case netip.AddrFrom4([4]byte{100, 100, 100, 200}), netip.AddrFrom4([4]byte{168, 63, 129, 16}),
@@ -83,7 +86,8 @@ func isMetadata(ip netip.Addr) bool {
 	return false
 }
 
-// embedded returns the IPv4 address to which the network may translate an IPv6 address, or the zero Addr.
+// embedded returns the IPv4 address to which the network may translate an IPv6 address, or the zero
+// Addr.
 func embedded(ip netip.Addr) netip.Addr {
 	if !ip.Is6() {
 		return netip.Addr{}
@@ -99,7 +103,8 @@ func embedded(ip netip.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// newListeners reports listeners that leave the gateway open, or that collide, and returns those that are known for certain.
+// newListeners reports listeners that leave the gateway open, or that collide, and returns those
+// that are known for certain.
 func newListeners(r *hclread.Reader, cfg *Config) (ls listeners) {
 	gatewayHost, gatewayPort, _ := net.SplitHostPort(cfg.Gateway.Listen)
 	adminHost, adminPort, _ := net.SplitHostPort(cfg.Admin.Listen)

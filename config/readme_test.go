@@ -50,7 +50,8 @@ func readReadme(t *testing.T) readme {
 	return r
 }
 
-// section returns the heading of a block, by its type and the block around it: "`tls` in `upstream`".
+// section returns the heading of a block, by its type and the block around it: "`tls` in
+// `upstream`".
 func (r readme) section(t *testing.T, outer, blockType string) string {
 	t.Helper()
 	var found []string
@@ -114,7 +115,8 @@ func TestReadme_HasEveryBlockAndAttribute(t *testing.T) {
 	}
 }
 
-// defaultsOf are blocks that set as little as they can. Where a block must set one of several attributes, two of it do.
+// defaultsOf are blocks that set as little as they can. Where a block must set one of several
+// attributes, two of it do.
 const defaultsOf = `
 gateway {
   limit { rate = 1 }
@@ -158,7 +160,8 @@ team "b" {
 }
 `
 
-// emptyBlocks lack all that can be missing. One block begins in each line, so that the place of a diagnostic names it.
+// emptyBlocks lack all that can be missing. One block begins in each line, so that the place of a
+// diagnostic names it.
 const emptyBlocks = `
 gateway {
   tls {}
@@ -268,7 +271,8 @@ func TestReadme_HasTheDefaultOfEveryAttribute(t *testing.T) {
 	}
 }
 
-// defaultOf returns the default of an attribute as the README writes it: the zero value if some block has it.
+// defaultOf returns the default of an attribute as the README writes it: the zero value if some
+// block has it.
 func defaultOf(t *testing.T, blockType, attribute string, blocks []any) string {
 	t.Helper()
 	texts := map[string]bool{}

@@ -18,7 +18,8 @@ type Rule struct {
 	To []Selector
 	// When narrows the rule; nil if it holds always.
 	When *Condition
-	// Limit is for gets and completions of the prompts that an expose block shows; nil without a limit block.
+	// Limit is for gets and completions of the prompts that an expose block shows; nil without a
+	// limit block.
 	Limit *Limit
 	Place Place
 }
@@ -89,7 +90,8 @@ func (s Selector) String() string {
 	return string(s.Kind) + ":" + s.Name
 }
 
-// ParseSelector reads "user:NAME", "group:NAME", "team:NAME" or "*". It does not check whether the team exists.
+// ParseSelector reads "user:NAME", "group:NAME", "team:NAME" or "*". It does not check whether the
+// team exists.
 func ParseSelector(s string) (Selector, error) {
 	sel, err := parseSelector(s)
 	if err != nil {
@@ -98,7 +100,8 @@ func ParseSelector(s string) (Selector, error) {
 	return sel, nil
 }
 
-// parseSelector leaves the selector out of its errors, since the caller knows whether it may be shown.
+// parseSelector leaves the selector out of its errors, since the caller knows whether it may be
+// shown.
 func parseSelector(s string) (Selector, error) {
 	if s == string(Anybody) {
 		return Selector{Kind: Anybody}, nil

@@ -46,14 +46,16 @@ const (
 	minCut    = 4 // what is left of one that was cut off
 )
 
-// Mask hides the secrets of one upstream in text that its server had a part in: a server may repeat what it was sent, as the
-// name of a member that an error quotes, for example.
+// Mask hides the secrets of one upstream in text that its server had a part in: a server may repeat
+// what it was sent, as the name of a member that an error quotes, for example.
 //
-// It finds secrets as they are, as a string of JSON spells them, and cut off at the end of a text or before an ellipsis, besides
-// those of others that [SecretIn] finds. It does not find those that a server has encoded.
+// It finds secrets as they are, as a string of JSON spells them, and cut off at the end of a text
+// or before an ellipsis, besides those of others that [SecretIn] finds. It does not find those that
+// a server has encoded.
 type Mask struct{ secrets []string }
 
-// Mask returns the mask for the upstream's headers, environment, client credentials and sensitive addresses.
+// Mask returns the mask for the upstream's headers, environment, client credentials and sensitive
+// addresses.
 func (u Upstream) Mask() Mask {
 	var m Mask
 	for _, value := range u.Headers {
@@ -109,14 +111,15 @@ func (m Mask) Text(text string) string {
 	return HideInside(out.String() + text[from:])
 }
 
-// Line is [Mask.Text] for a line of output, which may begin with the rest of a secret: servers wrap lines wherever they are full.
-// Before is what was printed before it, without line ends.
+// Line is [Mask.Text] for a line of output, which may begin with the rest of a secret: servers wrap
+// lines wherever they are full. Before is what was printed before it, without line ends.
 func (m Mask) Line(before, line string) string {
 	longest := 0
 	for _, secret := range m.secrets {
 		for n := min(len(secret)-1, len(before)); n > 0; n-- {
 			rest := secret[n:]
-			// Where the secret goes on after the line too, a few bytes of it are as likely part of a word.
+			// Where the secret goes on after the line too, a few bytes of it are as likely part of
+			// a word.
 			isRest := strings.HasPrefix(line, rest) || n+len(line) >= minMasked &&
 				strings.HasPrefix(rest, line)
 			if isRest && strings.HasSuffix(before, secret[:n]) {
@@ -147,7 +150,8 @@ func (m Mask) at(text string) int {
 	return longest
 }
 
-// Error returns an error whose text has masks, and which is otherwise what it was to [errors.Is] and [errors.As].
+// Error returns an error whose text has masks, and which is otherwise what it was to [errors.Is]
+// and [errors.As].
 func (m Mask) Error(err error) error {
 	if err == nil {
 		return nil
@@ -174,15 +178,18 @@ var (
 	})
 	// queryParameter matches a parameter in a URL, wherever that stands.
 	queryParameter = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`([?&])([^=?&#\s]+)=([^&#\s]+)`) })
-	// givenWord matches a flag, a variable or a header in one word of a command line, and what follows it.
+	// givenWord matches a flag, a variable or a header in one word of a command line, and what
+	// follows it.
 	givenWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(-{0,2}([A-Za-z_][A-Za-z0-9_-]*)(?:=|: *))(.+)$`) })
-	// urlPassword and namedPassword match what a URL and a connection string have of a password, wherever they stand.
+	// urlPassword and namedPassword match what a URL and a connection string have of a password,
+	// wherever they stand.
 	urlPassword   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`://[^\s/?#@:"']*:([^\s/?#"']+)@`) })
 	namedPassword = sync.OnceValue(func() *regexp.Regexp {
 		const names = `(?:password|passwd|pwd|passphrase|accountkey|sharedaccesskey|client[ _]?secret)\s*=\s*`
 		return regexp.MustCompile(`(?i);\s*` + names + `([^;\n"']+)|\b` + names + `([^\s;,&"']+)`)
 	})
-	// joinedPassword matches a word of a command line such as mysql's -pPASSWORD, and no number, address or longer flag.
+	// joinedPassword matches a word of a command line such as mysql's -pPASSWORD, and no number,
+	// address or longer flag.
 	joinedPassword = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-p([^=]*[^=\d.:/].*)$`) })
 	longFlag       = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^-(parallel|passthrough|path|pattern|persist|pid|plugin|poll|port|prefix|preset|pretty|print|prod|profile|project|protocol|provider|proxy|public|pull|push)`)
@@ -190,12 +197,12 @@ var (
 	flagWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^--?([A-Za-z][A-Za-z0-9_-]*)$`) })
 )
 
-// IsSecretName reports whether the value of a variable, a header, a flag or a parameter of this name is a secret, as far as a name can
-// tell.
+// IsSecretName reports whether the value of a variable, a header, a flag or a parameter of this
+// name is a secret, as far as a name can tell.
 func IsSecretName(name string) bool { return secretName().MatchString(name) }
 
-// SecretIn returns where the first secret inside a text begins and ends that what is around it tells: in ://user:PASSWORD@ or
-// ;Password=PASSWORD, for example.
+// SecretIn returns where the first secret inside a text begins and ends that what is around it
+// tells: in ://user:PASSWORD@ or ;Password=PASSWORD, for example.
 func SecretIn(text string) (begin, end int, found bool) {
 	if !strings.ContainsAny(text, "@=") {
 		return 0, 0, false
@@ -210,7 +217,8 @@ func SecretIn(text string) (begin, end int, found bool) {
 	return begin, end, found
 }
 
-// JoinedPassword returns the password in a word of a command line such as -pPASSWORD; empty if there is none.
+// JoinedPassword returns the password in a word of a command line such as -pPASSWORD; empty if
+// there is none.
 func JoinedPassword(word string) string {
 	joined := joinedPassword().FindStringSubmatch(word)
 	if joined == nil || longFlag().MatchString(word) {
@@ -232,7 +240,8 @@ func HideInside(text string) string {
 	}
 }
 
-// hideParameters masks the secrets inside a text, and the parameters in its URLs whose names are those of secrets.
+// hideParameters masks the secrets inside a text, and the parameters in its URLs whose names are
+// those of secrets.
 func hideParameters(text string) string {
 	if !strings.ContainsAny(text, "@=") {
 		return text
@@ -246,7 +255,8 @@ func hideParameters(text string) string {
 	})
 }
 
-// hideWords masks what a command line has of secrets, as far as the names of flags, variables, headers and parameters tell.
+// hideWords masks what a command line has of secrets, as far as the names of flags, variables,
+// headers and parameters tell.
 func hideWords(words []string) []string {
 	hidden := make([]string, len(words))
 	follows := false // a word that is a secret, after a flag that names it

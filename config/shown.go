@@ -12,8 +12,9 @@ import (
 	"unicode"
 )
 
-// Settings are a part of a configuration as it is in use, with defaults filled in and without anything sensitive: what is secret, and
-// what came from env or file, is masked, and so is what somebody has written into an address or a command under the name of a secret.
+// Settings are a part of a configuration as it is in use, with defaults filled in and without
+// anything sensitive: what is secret, and what came from env or file, is masked, and so is what
+// somebody has written into an address or a command under the name of a secret.
 type Settings []Setting
 
 // Setting is a name with its value: a string, a bool, a number, Settings, or a []any of those.
@@ -60,7 +61,8 @@ func (s Settings) Get(name string) any {
 	return s[at].Value
 }
 
-// Shown returns all settings of the configuration. They are named as its fields are. What is not set and has no default is left out.
+// Shown returns all settings of the configuration. They are named as its fields are. What is not
+// set and has no default is left out.
 func (c *Config) Shown() Settings {
 	s := c.shower()
 	all := Settings{{"gateway", s.settings(reflect.ValueOf(c.Gateway))}, {"admin", s.settings(reflect.ValueOf(c.Admin))}}
@@ -84,8 +86,8 @@ func (c *Config) ShownTeam(name string) Settings {
 	return c.shower().settings(reflect.ValueOf(c.Teams[at]))
 }
 
-// shower makes settings of the structs of a configuration. It is generic, so that a new field is shown, or masked by its type, without
-// anybody having to think of it.
+// shower makes settings of the structs of a configuration. It is generic, so that a new field is
+// shown, or masked by its type, without anybody having to think of it.
 type shower struct {
 	// sensitive are the texts that came from env or file.
 	sensitive []Secret
@@ -201,7 +203,8 @@ func (s shower) plain(v reflect.Value) any {
 	}
 }
 
-// text returns a text, masked if it came from env or file: as it is, or with changes such as a slash less.
+// text returns a text, masked if it came from env or file: as it is, or with changes such as a
+// slash less.
 func (s shower) text(text string) string {
 	const long = 8 // shorter ones are parts of ordinary words
 	for _, secret := range s.sensitive {

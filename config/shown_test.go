@@ -78,7 +78,8 @@ team "eng" {
 	}
 }
 
-// Who writes a secret into an address or a command should not, and operators are not shown it all the same.
+// Who writes a secret into an address or a command should not, and operators are not shown it all
+// the same.
 func TestShown_HidesWhatIsNamedLikeASecret(t *testing.T) {
 	for text, want := range map[string]string{
 		"https://a.example.com/mcp?api_key=hunter&page=2&access_token=x%20y#f": "https://a.example.com/mcp?api_key=(sensitive)&page=2&access_token=(sensitive)#f",

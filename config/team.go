@@ -86,7 +86,8 @@ func (d *decoder) team(b *hclread.Block) Team {
 	return t
 }
 
-// nameLimits names the limits of a team. Labels of expose blocks may repeat, so those with the same label are numbered.
+// nameLimits names the limits of a team. Labels of expose blocks may repeat, so those with the same
+// label are numbered.
 func (t *Team) nameLimits() {
 	if t.Limit != nil {
 		t.Limit.Block = fmt.Sprintf("team %q", t.Name)
@@ -114,8 +115,9 @@ func parseMember(s string) (Selector, error) {
 	return sel, err
 }
 
-// warnUnused reports patterns that cannot match any of a team's prompts, whatever its servers offer: a typo in a hide block
-// shows the prompts that it was meant to hide. Call it for a team without mistakes.
+// warnUnused reports patterns that cannot match any of a team's prompts, whatever its servers
+// offer: a typo in a hide block shows the prompts that it was meant to hide. Call it for a team
+// without mistakes.
 func warnUnused(b *hclread.Block, t Team, separator string) {
 	if len(t.Upstreams) == 0 && len(t.Exposes)+len(t.Hides) > 0 {
 		b.Warning(b.Range(), "Rules without prompts",
@@ -131,7 +133,8 @@ func warnUnused(b *hclread.Block, t Team, separator string) {
 	}
 }
 
-// namesStartWith returns what the exposed names of a team can start with: prefix and separator of each upstream.
+// namesStartWith returns what the exposed names of a team can start with: prefix and separator of
+// each upstream.
 func namesStartWith(t Team, separator string) []string {
 	var starts []string
 	for i := range t.Upstreams {

@@ -12,19 +12,21 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// TLS is the tls block of an upstream: how its https connections are made. The contents of the files are PEM that was
-// checked.
+// TLS is the tls block of an upstream: how its https connections are made. The contents of the
+// files are PEM that was checked.
 type TLS struct {
 	// CAs are the only certificates that may sign the server's; empty means those of the system.
 	CAs Secret
-	// Certificate is the chain that the server is shown, and Key its private key; both may be empty.
+	// Certificate is the chain that the server is shown, and Key its private key; both may be
+	// empty.
 	Certificate, Key Secret
-	// ServerName is the name that the server's certificate must have; empty means the host of the URL.
+	// ServerName is the name that the server's certificate must have; empty means the host of the
+	// URL.
 	ServerName string
 }
 
-// ClientConfig returns TLS settings for a connection, a new value with each call. A nil TLS gives the defaults. It fails only
-// if [Load] did not make t.
+// ClientConfig returns TLS settings for a connection, a new value with each call. A nil TLS gives
+// the defaults. It fails only if [Load] did not make t.
 func (t *TLS) ClientConfig() (*tls.Config, error) {
 	if t == nil {
 		return &tls.Config{}, nil // the caller sets fields of its own
@@ -79,8 +81,8 @@ func decodeKeyPair(b *hclread.Block) (certificate, key Secret) {
 	return Secret{}, Secret{}
 }
 
-// decodePEM returns the content of the file that an attribute names. The error of check continues a sentence that begins with
-// the path.
+// decodePEM returns the content of the file that an attribute names. The error of check continues a
+// sentence that begins with the path.
 func decodePEM(b *hclread.Block, name string, check func(content string) error) (content Secret, ok bool) {
 	text, path, ok := b.ReadFile(name)
 	if !ok {
@@ -93,7 +95,8 @@ func decodePEM(b *hclread.Block, name string, check func(content string) error) 
 	return NewSecret(text), true
 }
 
-// checkCertificates reports every certificate that does not parse; crypto/x509 would silently leave it out.
+// checkCertificates reports every certificate that does not parse; crypto/x509 would silently leave
+// it out.
 func checkCertificates(content string) error {
 	found := 0
 	for _, b := range pemBlocks(content) {
@@ -156,9 +159,9 @@ type ServerTLS struct {
 	as string
 }
 
-// ServerConfig returns TLS settings for connections of clients, a new value with each call and without the certificate that
-// clients are shown. A client certificate is verified if there is one, and required if demand is set. It fails only if
-// [Load] did not make t.
+// ServerConfig returns TLS settings for connections of clients, a new value with each call and
+// without the certificate that clients are shown. A client certificate is verified if there is one,
+// and required if demand is set. It fails only if [Load] did not make t.
 func (t *ServerTLS) ServerConfig(demand bool) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12} // Go would do the same, but a GODEBUG could change it
 	cas := t.ClientCAs.Reveal()

@@ -24,7 +24,8 @@ type Token struct {
 	SHA256  [sha256.Size]byte // of the token as it is sent
 	// Groups are without the "group:" in front.
 	Groups []string
-	// As goes in front of the subject and the groups, with a slash: user:AS/SUBJECT. It may be empty.
+	// As goes in front of the subject and the groups, with a slash: user:AS/SUBJECT. It may be
+	// empty.
 	As    string
 	Place Place
 }

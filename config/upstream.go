@@ -18,7 +18,8 @@ const (
 	DefaultTimeout = 10 * time.Second
 	// DefaultRefresh is how often an upstream that cannot notify is listed again.
 	DefaultRefresh = 5 * time.Minute
-	// MinRefresh is the shortest interval between two lists, whatever the configuration or the server says.
+	// MinRefresh is the shortest interval between two lists, whatever the configuration or the
+	// server says.
 	MinRefresh = 10 * time.Second
 	// DefaultConcurrency bounds the calls in flight to one upstream.
 	DefaultConcurrency = 256
@@ -28,9 +29,11 @@ const (
 	DefaultMaxPrompts = 10_000
 	// DefaultMaxMessage bounds one message from an upstream, in bytes.
 	DefaultMaxMessage = 4 << 20
-	// DefaultBreakerFailures is how many calls in a row must go unanswered before the breaker opens.
+	// DefaultBreakerFailures is how many calls in a row must go unanswered before the breaker
+	// opens.
 	DefaultBreakerFailures = 5
-	// DefaultBreakerCooldown is how long an open breaker refuses calls before it lets two callers try.
+	// DefaultBreakerCooldown is how long an open breaker refuses calls before it lets two callers
+	// try.
 	DefaultBreakerCooldown = 5 * time.Second
 
 	defaultGrace = time.Minute
@@ -51,7 +54,8 @@ type Upstream struct {
 	Transport Transport
 	// TransportExplicit means that the transport attribute is written: no other transport is tried.
 	TransportExplicit bool
-	// URLs are the addresses of the replicas of one server, in configuration order; one for a url attribute.
+	// URLs are the addresses of the replicas of one server, in configuration order; one for a url
+	// attribute.
 	URLs []string
 	// Headers are sent with every request, Env is added to the environment of Command.
 	Headers map[string]Secret
@@ -82,7 +86,8 @@ type Upstream struct {
 	// MaxPrompts bounds the list, MaxMessage a message in bytes.
 	MaxPrompts int
 	MaxMessage int
-	// WhenDown says what happens to the prompts while the upstream is down; WhenDownHide applies after Grace.
+	// WhenDown says what happens to the prompts while the upstream is down; WhenDownHide applies
+	// after Grace.
 	WhenDown WhenDown
 	Grace    time.Duration
 	Breaker  Breaker
@@ -92,8 +97,9 @@ type Upstream struct {
 	shown []string
 }
 
-// Addresses returns where the upstream is, for logs and pages: each of its URLs, the command line, or the patterns of its files. Values from env or file
-// are masked here, but not in URLs and Command.
+// Addresses returns where the upstream is, for logs and pages: each of its URLs, the command line,
+// or the patterns of its files. Values from env or file are masked here, but not in URLs and
+// Command.
 func (u Upstream) Addresses() []string {
 	if u.Files != nil {
 		return []string{u.Files.shownPatterns()}
@@ -123,8 +129,9 @@ func (u Upstream) Program() string {
 	return u.Command[0]
 }
 
-// SameConnection reports whether a connection that one upstream block made can serve another. The location of the block, the
-// prefix and what happens while the server is down make no difference to a connection.
+// SameConnection reports whether a connection that one upstream block made can serve another. The
+// location of the block, the prefix and what happens while the server is down make no difference to
+// a connection.
 func (u Upstream) SameConnection(other Upstream) bool {
 	for _, u := range []*Upstream{&u, &other} {
 		u.Place, u.Prefix, u.WhenDown, u.Grace = Place{}, "", "", 0
@@ -194,7 +201,8 @@ func upstreamSchema() hclread.Schema {
 	}
 }
 
-// foreignAttributes are the words that the configurations of MCP clients have for a server, and promptweir does not.
+// foreignAttributes are the words that the configurations of MCP clients have for a server, and
+// promptweir does not.
 func foreignAttributes() map[string]string {
 	const tools = "It is about tools, of which the gateway serves none; remove it."
 	const url = "Write url."

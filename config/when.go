@@ -16,12 +16,13 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// Bounds of a when expression. It has no arithmetic, and no function whose result is much larger than its
-// arguments, so that what an evaluation takes can be found beforehand.
+// Bounds of a when expression. It has no arithmetic, and no function whose result is much larger
+// than its arguments, so that what an evaluation takes can be found beforehand.
 const (
 	maxCondition = 4096 // bytes
-	// maxConditionSteps bounds one evaluation. A byte that is read is about one step, and a byte that a regular expression looks
-	// at is one for each of its instructions. It is a few milliseconds at most.
+	// maxConditionSteps bounds one evaluation. A byte that is read is about one step, and a byte
+	// that a regular expression looks at is one for each of its instructions. It is a few
+	// milliseconds at most.
 	maxConditionSteps = 1 << 20
 )
 
@@ -50,7 +51,8 @@ func decodeWhen(b *hclread.Block) *Condition {
 	return c
 }
 
-// whenFunctions returns the functions of a when expression. The result of none is much larger than its arguments.
+// whenFunctions returns the functions of a when expression. The result of none is much larger than
+// its arguments.
 func whenFunctions(b *hclread.Block) map[string]hclread.Function {
 	all, functions := b.Functions(), map[string]hclread.Function{}
 	for _, name := range []string{
@@ -75,8 +77,8 @@ func affixFunction(has func(s, affix string) bool) hclread.Function {
 	})
 }
 
-// tryCondition evaluates a condition with only the types of its variables known. That finds every mistake that does not depend
-// on the prompt or the principal.
+// tryCondition evaluates a condition with only the types of its variables known. That finds every
+// mistake that does not depend on the prompt or the principal.
 func tryCondition(b *hclread.Block, c *Condition) {
 	v, diags := hclread.Evaluate(c.expr, &hcl.EvalContext{
 		Variables: map[string]cty.Value{"prompt": cty.UnknownVal(promptType()), "principal": cty.UnknownVal(principalType())},
@@ -100,7 +102,8 @@ func tryCondition(b *hclread.Block, c *Condition) {
 	}
 }
 
-// unknownFact says which attributes prompt and principal have, and which of them was most likely meant.
+// unknownFact says which attributes prompt and principal have, and which of them was most likely
+// meant.
 func unknownFact(d *hcl.Diagnostic) string {
 	var known []string
 	for _, t := range []cty.Type{promptType(), principalType()} {
@@ -136,8 +139,8 @@ func (w *whenChecker) check(node hclsyntax.Node) hcl.Diagnostics {
 	return nil
 }
 
-// compile compiles a pattern that is written out. Others are compiled whenever the condition is evaluated,
-// at its cost.
+// compile compiles a pattern that is written out. Others are compiled whenever the condition is
+// evaluated, at its cost.
 func (w *whenChecker) compile(arg hclsyntax.Expression) {
 	v, diags := hclread.Evaluate(arg, nil, hclread.ConditionLimit(maxConditionSteps, nil))
 	if diags.HasErrors() || v.Type() != cty.String || !v.IsKnown() || v.IsNull() {

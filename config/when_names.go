@@ -9,8 +9,8 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// warnNames warns of comparisons in a when expression that never hold, because they forget that subjects
-// begin with "user:" and groups with "group:": contains(principal.groups, "payments").
+// warnNames warns of comparisons in a when expression that never hold, because they forget that
+// subjects begin with "user:" and groups with "group:": contains(principal.groups, "payments").
 func warnNames(b *hclread.Block, expr hclsyntax.Expression) {
 	_ = hclsyntax.VisitAll(expr, func(node hclsyntax.Node) hcl.Diagnostics {
 		switch n := node.(type) {
@@ -33,8 +33,8 @@ func warnNames(b *hclread.Block, expr hclsyntax.Expression) {
 	})
 }
 
-// warnName warns if a value that is compared with names of principals is a text that is written out without
-// the word that these begin with.
+// warnName warns if a value that is compared with names of principals is a text that is written out
+// without the word that these begin with.
 func warnName(b *hclread.Block, names, value hclsyntax.Expression) {
 	written, isTemplate := value.(*hclsyntax.TemplateExpr)
 	variable, isVariable := names.(*hclsyntax.ScopeTraversalExpr)

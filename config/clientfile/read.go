@@ -92,13 +92,15 @@ func looksLikeServers(root jsontext.Value) bool {
 	return len(all) > 0
 }
 
-// member is a member of a JSON object. Objects keep their order, because people order their servers.
+// member is a member of a JSON object. Objects keep their order, because people order their
+// servers.
 type member struct {
 	name  string
 	value jsontext.Value
 }
 
-// members returns the members of a JSON object, and nothing for any other value. Of a name that occurs twice, all are returned.
+// members returns the members of a JSON object, and nothing for any other value. Of a name that
+// occurs twice, all are returned.
 func members(raw jsontext.Value) []member {
 	d := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true))
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
@@ -134,8 +136,8 @@ func find(raw jsontext.Value, path ...string) jsontext.Value {
 	return raw
 }
 
-// text returns a value as environments and command lines take it: a string, or a number or a boolean as it is written. Others are
-// not ok.
+// text returns a value as environments and command lines take it: a string, or a number or a
+// boolean as it is written. Others are not ok.
 func text(raw jsontext.Value) (s string, ok bool) {
 	switch raw.Kind() {
 	case '"':
@@ -171,7 +173,8 @@ func texts(raw jsontext.Value) (list []string, ok bool) {
 	return list, true
 }
 
-// parse reads JSON as editors write it: with comments, commas after the last element, and a byte order mark.
+// parse reads JSON as editors write it: with comments, commas after the last element, and a byte
+// order mark.
 func parse(content []byte) (jsontext.Value, error) {
 	content = bytes.TrimPrefix(content, []byte("\ufeff"))
 	plain := jsontext.Value(standard(content))
@@ -182,7 +185,8 @@ func parse(content []byte) (jsontext.Value, error) {
 	return plain, nil
 }
 
-// standard returns JSON with blanks in place of comments and of commas that precede a closing bracket, so that offsets stay.
+// standard returns JSON with blanks in place of comments and of commas that precede a closing
+// bracket, so that offsets stay.
 func standard(content []byte) []byte {
 	plain, comma := bytes.Clone(content), -1 // comma is the last one, if only blanks and comments have followed
 	blank := func(from, to int) {
@@ -220,7 +224,8 @@ func standard(content []byte) []byte {
 	return plain
 }
 
-// stringLength returns the length of the JSON string that content begins with, or of all content if it does not end.
+// stringLength returns the length of the JSON string that content begins with, or of all content if
+// it does not end.
 func stringLength(content []byte) int {
 	for i := 1; i < len(content); i++ {
 		switch content[i] {
@@ -233,7 +238,8 @@ func stringLength(content []byte) int {
 	return len(content)
 }
 
-// lengthUntil returns how much of content lies before a mark, with so many bytes of the mark, or all.
+// lengthUntil returns how much of content lies before a mark, with so many bytes of the mark, or
+// all.
 func lengthUntil(content []byte, mark string, ofMark int) int {
 	if i := bytes.Index(content, []byte(mark)); i >= 0 {
 		return i + ofMark

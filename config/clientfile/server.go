@@ -30,7 +30,8 @@ type block struct {
 
 type attribute struct{ name, value string }
 
-// inFolder is the command that runs another one in a folder, which a team's file has no attribute for.
+// inFolder is the command that runs another one in a folder, which a team's file has no attribute
+// for.
 const inFolder = `"sh", "-c", "cd \"$0\" && exec \"$@\"", `
 
 // translate makes a block of what a client's file says about a server.
@@ -194,7 +195,8 @@ func labelOf(name string) string {
 	return label[:min(len(label), maxLabel)]
 }
 
-// maxLabel bounds a label, which is the prefix of its prompts, in bytes. It leaves room for a number.
+// maxLabel bounds a label, which is the prefix of its prompts, in bytes. It leaves room for a
+// number.
 const maxLabel = 60
 
 // write returns the block as HCL, not formatted.

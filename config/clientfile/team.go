@@ -12,8 +12,8 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// Team returns the file of a team with an upstream for each server that the files of clients have, in their order. The same server
-// in two files is one upstream.
+// Team returns the file of a team with an upstream for each server that the files of clients have,
+// in their order. The same server in two files is one upstream.
 func Team(team string, files []File) ([]byte, error) {
 	check, err := newChecker(team)
 	if err != nil {
@@ -88,7 +88,8 @@ func (v *variables) needed(blocks []*block) string {
 	return comment("It needs these variables in the gateway's environment:") + text.String()
 }
 
-// checker loads what is to be printed, so that a block which is not valid can be printed as a comment.
+// checker loads what is to be printed, so that a block which is not valid can be printed as a
+// comment.
 type checker struct{ folder, name string }
 
 // newChecker makes a folder, and checks the name of the team. The caller closes the checker.
@@ -128,8 +129,8 @@ func (c *checker) leaveOutInvalid(blocks []*block) {
 	}
 }
 
-// load loads a team's file, and returns the first mistake in it. No variable of the environment is set for it, so that what is printed
-// depends on the client's files only.
+// load loads a team's file, and returns the first mistake in it. No variable of the environment is
+// set for it, so that what is printed depends on the client's files only.
 func (c *checker) load(text string) error {
 	path := filepath.Join(c.folder, "team.hcl")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

@@ -13,7 +13,8 @@ import (
 )
 
 var (
-	// reference matches a variable in a value: ${NAME}, ${NAME:-default}, ${env:NAME}, ${input:name} and others with a colon.
+	// reference matches a variable in a value: ${NAME}, ${NAME:-default}, ${env:NAME},
+	// ${input:name} and others with a colon.
 	reference = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\{([^${}]+)\}`) })
 	// scheme matches what precedes the secret of an Authorization header.
 	scheme = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?i:(bearer|basic|token|apikey|api-key) +)`) })
@@ -100,7 +101,8 @@ type translator struct {
 	inEnv bool
 	// inputs are the inputs of VS Code's file, by their ids.
 	inputs map[string]input
-	// used are the variables that the server needs, and remarks what people should know about its values.
+	// used are the variables that the server needs, and remarks what people should know about its
+	// values.
 	used    []string
 	remarks []string
 }
@@ -211,7 +213,8 @@ func isVariable(text string) bool {
 	return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`).MatchString(text)
 }
 
-// arguments translates a command line, with variables in place of what belongs to a flag, a variable or a header for a secret.
+// arguments translates a command line, with variables in place of what belongs to a flag, a
+// variable or a header for a secret.
 func (t *translator) arguments(words []string) (list []string) {
 	after := "" // the flag for a secret that precedes
 	for _, word := range words {

@@ -1,4 +1,5 @@
-// Package regular reads files that others may have put there: only regular ones, within a bound, and never waiting for a pipe.
+// Package regular reads files that others may have put there: only regular ones, within a bound,
+// and never waiting for a pipe.
 package regular
 
 import (
@@ -22,11 +23,13 @@ func (e *TooLargeError) Error() string {
 // Open is [os.OpenFile], or that of an [os.Root], which no link leads out of.
 type Open func(path string, flag int, mode fs.FileMode) (*os.File, error)
 
-// Read returns the content of a regular file of at most limit bytes. Each error is an [fs.PathError].
+// Read returns the content of a regular file of at most limit bytes. Each error is an
+// [fs.PathError].
 func Read(path string, limit int64, open Open) ([]byte, error) { return read(path, "", limit, open) }
 
-// ReadActual is Read where something was decided by the file's actual path, without links: what is opened must be that file, and
-// not one to which a link leads that has taken the place of the file, or of a folder above it, since.
+// ReadActual is Read where something was decided by the file's actual path, without links: what is
+// opened must be that file, and not one to which a link leads that has taken the place of the file,
+// or of a folder above it, since.
 func ReadActual(path, actual string, limit int64, open Open) ([]byte, error) {
 	return read(path, actual, limit, open)
 }

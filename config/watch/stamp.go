@@ -53,8 +53,9 @@ func (s stamp) same(other stamp) bool {
 		s.info.ModTime().Equal(other.info.ModTime()) && changeTime(s.info) == changeTime(other.info)
 }
 
-// changeTime returns when the system last changed anything about a file, where it says so: tools such as rsync set the time of
-// modification, and a token of the same length may be written over another.
+// changeTime returns when the system last changed anything about a file, where it says so: tools
+// such as rsync set the time of modification, and a token of the same length may be written over
+// another.
 func changeTime(info fs.FileInfo) (at [2]int64) {
 	system := reflect.Indirect(reflect.ValueOf(info.Sys()))
 	if system.Kind() != reflect.Struct {
@@ -68,15 +69,17 @@ func changeTime(info fs.FileInfo) (at [2]int64) {
 	return at
 }
 
-// foldersOf returns the folders whose entries decide where a path leads: the folder of each link on the way, that of the file,
-// and the file itself if it is a folder. If the path ends early, the last one is where it would continue.
+// foldersOf returns the folders whose entries decide where a path leads: the folder of each link on
+// the way, that of the file, and the file itself if it is a folder. If the path ends early, the
+// last one is where it would continue.
 func foldersOf(path string) (folders []string) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil
 	}
 	at, rest := filepath.VolumeName(path)+string(filepath.Separator), strings.TrimPrefix(path, filepath.VolumeName(path))
-	// One name at a time, as the system resolves a path: at is a folder that was reached, and rest is what is left of the path.
+	// One name at a time, as the system resolves a path: at is a folder that was reached, and rest
+	// is what is left of the path.
 	for links := 0; links <= maxLinks; {
 		name, after, more := strings.Cut(strings.TrimLeft(rest, string(filepath.Separator)), string(filepath.Separator))
 		if name == "" {

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// quiet is how long no event may come before the files are compared, so that someone who changes several files has time to
-	// finish.
+	// quiet is how long no event may come before the files are compared, so that someone who
+	// changes several files has time to finish.
 	quiet = 200 * time.Millisecond
 	// maxSettle bounds that wait when events keep coming.
 	maxSettle = 2 * time.Second
-	// round is how often the files are compared without an event: some file systems send none. Where the system cannot watch all
-	// folders, it is blindRound.
+	// round is how often the files are compared without an event: some file systems send none.
+	// Where the system cannot watch all folders, it is blindRound.
 	round      = time.Minute
 	blindRound = 2 * time.Second
 	// maxFollow bounds how often the watched folders are worked out again.
@@ -70,8 +70,8 @@ func (w *Watcher) interval() time.Duration {
 	return round
 }
 
-// Record calls read, which must call visit with the path of each file and folder just before it reads it. From then on these are
-// watched, and none that an earlier call recorded.
+// Record calls read, which must call visit with the path of each file and folder just before it
+// reads it. From then on these are watched, and none that an earlier call recorded.
 func (w *Watcher) Record(read func(visit func(path string))) {
 	seen := map[string]stamp{}
 	read(func(path string) {
@@ -85,8 +85,8 @@ func (w *Watcher) Record(read func(visit func(path string))) {
 	w.followLocked()
 }
 
-// Run calls changed when something that was recorded last has changed, until ctx ends. It calls it again for the next change,
-// whether or not changed records again.
+// Run calls changed when something that was recorded last has changed, until ctx ends. It calls it
+// again for the next change, whether or not changed records again.
 func (w *Watcher) Run(ctx context.Context, changed func()) error {
 	rounds := time.NewTimer(w.interval())
 	defer rounds.Stop()
@@ -148,8 +148,9 @@ func (w *Watcher) differs() bool {
 	return differs
 }
 
-// followLocked watches the folders whose entries decide where the paths lead, and no others. If these have changed by then, it
-// begins again: a folder may have been created before its parent was watched.
+// followLocked watches the folders whose entries decide where the paths lead, and no others. If
+// these have changed by then, it begins again: a folder may have been created before its parent was
+// watched.
 func (w *Watcher) followLocked() {
 	if w.events == nil {
 		return

@@ -13,8 +13,9 @@ import (
 	"github.com/zclconf/go-cty/cty/gocty"
 )
 
-// Set decodes a string attribute into dst, which keeps its default if the attribute is absent or wrong. The error of parse
-// continues a sentence that begins with the value. Set reports whether dst holds what is written.
+// Set decodes a string attribute into dst, which keeps its default if the attribute is absent or
+// wrong. The error of parse continues a sentence that begins with the value. Set reports whether
+// dst holds what is written.
 func Set[T any](b *Block, name string, dst *T, parse func(string) (T, error)) bool {
 	t, ok := b.Text(name)
 	if !ok || t.Unset { // of an unset variable, only the warning is due
@@ -81,8 +82,8 @@ func number[T int | float64](b *Block, name, kind string, least, most T, dst *T)
 	*dst = n
 }
 
-// Text returns the value of a string attribute. It is not ok if the attribute is absent, null or wrong; a wrong one was
-// reported.
+// Text returns the value of a string attribute. It is not ok if the attribute is absent, null or
+// wrong; a wrong one was reported.
 func (b *Block) Text(name string) (t Text, ok bool) {
 	v, ok := eval(b, name, cty.String)
 	if !ok {
@@ -93,8 +94,8 @@ func (b *Block) Text(name string) (t Text, ok bool) {
 	return t, true
 }
 
-// ReadFile returns the content of the file that an attribute names, and the path as it is written. The path is relative to
-// the folder of the block's file, and the block's [Access] must allow it.
+// ReadFile returns the content of the file that an attribute names, and the path as it is written.
+// The path is relative to the folder of the block's file, and the block's [Access] must allow it.
 func (b *Block) ReadFile(name string) (content string, path Text, ok bool) {
 	path, ok = b.Text(name)
 	if !ok || path.Unset {
@@ -114,7 +115,8 @@ func (b *Block) ReadFile(name string) (content string, path Text, ok bool) {
 	return content, path, true
 }
 
-// List decodes each element of a list of strings; see [Set] for parse. Elements that are wrong are reported and left out.
+// List decodes each element of a list of strings; see [Set] for parse. Elements that are wrong are
+// reported and left out.
 func List[T any](b *Block, name string, parse func(string) (T, error)) []T {
 	var values []T
 	for _, t := range b.Texts(name) {
@@ -151,7 +153,8 @@ func NonEmptyList[T any](b *Block, name string, parse func(string) (T, error), d
 	return values
 }
 
-// Texts returns the elements of a list of strings, each with its own range if the list is written out.
+// Texts returns the elements of a list of strings, each with its own range if the list is written
+// out.
 func (b *Block) Texts(name string) []Text {
 	v, ok := eval(b, name, cty.List(cty.String))
 	if !ok {
@@ -175,9 +178,9 @@ func (b *Block) Texts(name string) []Text {
 	return texts
 }
 
-// SecretMap decodes a map of strings, whose keys are the same if same returns the same text for them; nil
-// stands for those that are equal. The error of check continues a sentence that begins with the key, and must not show
-// the value.
+// SecretMap decodes a map of strings, whose keys are the same if same returns the same text for
+// them; nil stands for those that are equal. The error of check continues a sentence that begins
+// with the key, and must not show the value.
 func SecretMap(
 	b *Block, name string, same func(key string) string, check func(key, value string) error,
 ) map[string]string {
@@ -232,8 +235,9 @@ type keyRanges struct {
 	seen   map[string]string // keys as they are written, by what is the same for the same ones
 }
 
-// add returns where a key stands, and reports one that is the same as another: HCL alone would silently take
-// the last one, and merge() takes both if one map has Authorization and the other authorization.
+// add returns where a key stands, and reports one that is the same as another: HCL alone would
+// silently take the last one, and merge() takes both if one map has Authorization and the other
+// authorization.
 func (k keyRanges) add(b *Block, name, key string, at hcl.Range) hcl.Range {
 	if written, isKnown := k.ranges[key]; isKnown && at == b.ValueRange(name) {
 		return written

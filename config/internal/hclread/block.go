@@ -21,8 +21,8 @@ type Block struct {
 // Restrict lets the expressions of the block, and of those inside it, use only what access allows.
 func (b *Block) Restrict(access Access) { b.scope.access = access }
 
-// Confine lets the expressions of the block, and of those inside it, use only what can be bounded before it is evaluated, and no
-// more than the limit of the file.
+// Confine lets the expressions of the block, and of those inside it, use only what can be bounded
+// before it is evaluated, and no more than the limit of the file.
 func (b *Block) Confine() { b.scope.isConfined = true }
 
 // Type is the word that the block starts with.
@@ -65,8 +65,8 @@ func (b *Block) IsEmpty() bool { return len(b.hcl.Body.Attributes)+len(b.hcl.Bod
 // Has reports whether an attribute is written.
 func (b *Block) Has(name string) bool { return b.hcl.Body.Attributes[name] != nil }
 
-// Lacks reports whether an attribute is absent, and not merely misspelt: that was reported, and is one mistake. Call it
-// after Check.
+// Lacks reports whether an attribute is absent, and not merely misspelt: that was reported, and is
+// one mistake. Call it after Check.
 func (b *Block) Lacks(name string) bool { return !b.Has(name) && !b.guesses[guess{b.hcl, name}] }
 
 // Require reports an attribute that is absent; the detail says how to set it.
@@ -81,8 +81,8 @@ func (b *Block) HasBlock(types ...string) bool {
 	return slices.ContainsFunc(b.hcl.Body.Blocks, func(inner *hclsyntax.Block) bool { return slices.Contains(types, inner.Type) })
 }
 
-// Inner returns the nested blocks of a type. Those with the wrong labels are among them, since they may hold further
-// mistakes.
+// Inner returns the nested blocks of a type. Those with the wrong labels are among them, since they
+// may hold further mistakes.
 func (b *Block) Inner(blockType string) []*Block {
 	schema, _ := b.schema.block(blockType)
 	var inner []*Block
@@ -94,7 +94,8 @@ func (b *Block) Inner(blockType string) []*Block {
 	return inner
 }
 
-// ValueRange is the range of an attribute's value, or the block's header if the attribute is absent.
+// ValueRange is the range of an attribute's value, or the block's header if the attribute is
+// absent.
 func (b *Block) ValueRange(name string) hcl.Range {
 	if attribute := b.hcl.Body.Attributes[name]; attribute != nil {
 		return attribute.Expr.Range()
@@ -119,7 +120,8 @@ func (b *Block) Expression(name string) (expr hclsyntax.Expression, source []byt
 	return expr, expr.Range().SliceBytes(b.byPath[expr.Range().Filename].file.Bytes)
 }
 
-// ResolvePath makes a path absolute or relative to the working directory, like the path of the block's own file.
+// ResolvePath makes a path absolute or relative to the working directory, like the path of the
+// block's own file.
 func (b *Block) ResolvePath(path string) string {
 	if filepath.IsAbs(path) {
 		return path
@@ -127,8 +129,8 @@ func (b *Block) ResolvePath(path string) string {
 	return filepath.Join(b.scope.dir, path)
 }
 
-// Invalid reports what is wrong with the value of an attribute. The error continues a sentence that begins with the
-// value; a [DiagnosticError] is reported as it is.
+// Invalid reports what is wrong with the value of an attribute. The error continues a sentence that
+// begins with the value; a [DiagnosticError] is reported as it is.
 func (b *Block) Invalid(name string, t Text, err error) {
 	if p, ok := errors.AsType[*DiagnosticError](err); ok {
 		b.Error(t.At, p.Summary, "%s", p.Detail)
@@ -142,7 +144,8 @@ func (b *Block) Invalid(name string, t Text, err error) {
 	b.Error(t.At, "Invalid "+name, "%s %s", t, Sentence(err))
 }
 
-// DiagnosticError is an error that brings a summary of its own, instead of that of the attribute that it is about.
+// DiagnosticError is an error that brings a summary of its own, instead of that of the attribute
+// that it is about.
 type DiagnosticError struct{ Summary, Detail string }
 
 // Error returns the detail alone.

@@ -11,8 +11,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Bounds of the expressions in a team's file, in bytes. They count what an evaluation makes rather than time, so that the same
-// file gets the same answer on every machine and under any load.
+// Bounds of the expressions in a team's file, in bytes. They count what an evaluation makes rather
+// than time, so that the same file gets the same answer on every machine and under any load.
 const (
 	maxValue      = 1 << 20  // of one value
 	maxFileValues = 16 << 20 // of all values of a file, those in between included
@@ -21,8 +21,8 @@ const (
 	// maxNumberBits bounds the exponent of a number, which becomes text with all its digits.
 	maxNumberBits = 4096
 
-	// maxDigits bounds a text that becomes a number where an attribute wants one, and a number as it is written: reading
-	// digits takes time in proportion to their square.
+	// maxDigits bounds a text that becomes a number where an attribute wants one, and a number as
+	// it is written: reading digits takes time in proportion to their square.
 	maxDigits = 4096
 	// A text of so many bytes is read as a number in a step for each of them.
 	digitsBytes = 256
@@ -49,14 +49,15 @@ type Limit struct {
 	programs map[string]*Program
 }
 
-// fileLimit is the limit of a file. What is written out was read, too: only a lock file is larger than a value may be.
+// fileLimit is the limit of a file. What is written out was read, too: only a lock file is larger
+// than a value may be.
 func fileLimit(content []byte) *Limit {
 	all := max(maxFileValues, 16*len(content))
 	return &Limit{all: all, left: all, value: max(maxValue, len(content)), inFile: true}
 }
 
-// ConditionLimit is the limit of one evaluation of a condition, in steps: a step is about one byte that is read or made, or
-// one instruction of a regular expression for one byte.
+// ConditionLimit is the limit of one evaluation of a condition, in steps: a step is about one byte
+// that is read or made, or one instruction of a regular expression for one byte.
 func ConditionLimit(steps int, programs map[string]*Program) *Limit {
 	return &Limit{all: steps, left: steps, value: math.MaxInt, node: conditionNode, programs: programs}
 }
@@ -64,8 +65,8 @@ func ConditionLimit(steps int, programs map[string]*Program) *Limit {
 // Spent returns how much was taken.
 func (l *Limit) Spent() int { return l.all - l.left }
 
-// Evaluate returns the value of an expression, or the one diagnostic that says why nothing of it was evaluated: it could
-// exceed the limit.
+// Evaluate returns the value of an expression, or the one diagnostic that says why nothing of it
+// was evaluated: it could exceed the limit.
 func Evaluate(expr hclsyntax.Expression, ctx *hcl.EvalContext, l *Limit) (cty.Value, hcl.Diagnostics) {
 	s := sizer{Limit: l, ctx: ctx, times: 1, open: make([]node, 0, 16), parts: make([]part, 0, 16)}
 	if s.spend(1, expr.Range()); s.refusal == nil { // what is over its limit reads no more files, either
@@ -77,8 +78,8 @@ func Evaluate(expr hclsyntax.Expression, ctx *hcl.EvalContext, l *Limit) (cty.Va
 	return expr.Value(ctx)
 }
 
-// part is an upper bound of what one part of an expression becomes. Where a loop evaluates it several times, size and count
-// are those of all times together.
+// part is an upper bound of what one part of an expression becomes. Where a loop evaluates it
+// several times, size and count are those of all times together.
 type part struct {
 	size     int // bytes, elementBytes for each value at least
 	count    int // values at all depths
@@ -87,8 +88,9 @@ type part struct {
 	number   bool
 }
 
-// sizer walks an expression from the leaves to the root and finds how large each part can become before it is evaluated. HCL
-// then evaluates the expression by itself, so the language stays HCL's own.
+// sizer walks an expression from the leaves to the root and finds how large each part can become
+// before it is evaluated. HCL then evaluates the expression by itself, so the language stays HCL's
+// own.
 type sizer struct {
 	*Limit
 
@@ -229,7 +231,8 @@ func (s *sizer) part(n hclsyntax.Node, parts []part) part {
 	return s.sum(parts)
 }
 
-// operation refuses text in a calculation: as a number, a text of a few bytes can have a thousand million digits.
+// operation refuses text in a calculation: as a number, a text of a few bytes can have a thousand
+// million digits.
 func (s *sizer) operation(op *hclsyntax.Operation, parts []part, at hcl.Range) part {
 	isText := func(p part) bool { return !p.number }
 	if s.inFile && op.Type == cty.Number && slices.ContainsFunc(parts, isText) {
@@ -278,8 +281,8 @@ func (s *sizer) variable(n *hclsyntax.ScopeTraversalExpr) part {
 	return measure(v).repeated(s.times)
 }
 
-// element is what the elements of the innermost loop become that is declared by a part, all of them together, at some steps
-// inside an element.
+// element is what the elements of the innermost loop become that is declared by a part, all of them
+// together, at some steps inside an element.
 func (s *sizer) element(declares func(hclsyntax.Node) bool, steps int) part {
 	for i, loop := range slices.Backward(s.open) {
 		if !declares(loop.Node) {
@@ -300,8 +303,8 @@ func (s *sizer) element(declares func(hclsyntax.Node) bool, steps int) part {
 	return part{}
 }
 
-// unify spends what it takes to find one type for values of several. Doubled for each level: cty tries several types at
-// each, and for each of them all types below.
+// unify spends what it takes to find one type for values of several. Doubled for each level: cty
+// tries several types at each, and for each of them all types below.
 func (s *sizer) unify(parts []part, at hcl.Range) {
 	all := s.sum(parts)
 	s.spend(multiply(multiply(all.count, all.count), 1<<min(all.depth, 40)), at)

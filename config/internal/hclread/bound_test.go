@@ -21,7 +21,8 @@ func allocated(f func()) uint64 {
 // mayAllocate is what a refusal may cost, however much the expression would make.
 const mayAllocate = 16 << 20
 
-// hostile are expressions that would take far more memory or time than a file may, and why they are refused.
+// hostile are expressions that would take far more memory or time than a file may, and why they are
+// refused.
 func hostile() map[string]string {
 	nested := func(leaf string) string { return strings.Repeat("{ a = ", 60) + leaf + strings.Repeat(" }", 60) }
 	long := strings.Repeat("x", 500_000)

@@ -11,8 +11,8 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 )
 
-// platformOnly are the functions that a team's file may not call, since their results cannot be bounded well from their
-// arguments, and what to do instead.
+// platformOnly are the functions that a team's file may not call, since their results cannot be
+// bounded well from their arguments, and what to do instead.
 var platformOnly = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"base64decode": "write the text itself, or read it with env or file",
 	"coalescelist": "use a conditional: length(LIST) > 0 ? LIST : OTHER",
@@ -40,8 +40,8 @@ var platformOnly = map[string]string{ //nolint:gochecknoglobals // a constant ta
 // IsPlatformOnly reports whether a function of [Reader.Functions] is not for a team's file.
 func IsPlatformOnly(function string) bool { return platformOnly[function] != "" }
 
-// call returns what a function makes of its arguments at most. Functions that are not named here return no more than their
-// arguments are together.
+// call returns what a function makes of its arguments at most. Functions that are not named here
+// return no more than their arguments are together.
 func (s *sizer) call(n *hclsyntax.FunctionCallExpr, parts []part) part {
 	all := s.sum(parts)
 	text := part{size: all.size, count: s.times} // what a function makes that returns text
@@ -104,7 +104,8 @@ func argument(n *hclsyntax.FunctionCallExpr, parts []part, i int) part {
 // patternBytes is what a byte of a regular expression costs.
 const patternBytes = 1024
 
-// text returns an argument as text, if it is known. Evaluating it is within bounds, as they were found before those of the call.
+// text returns an argument as text, if it is known. Evaluating it is within bounds, as they were
+// found before those of the call.
 func (s *sizer) text(n *hclsyntax.FunctionCallExpr, i int) (string, bool) {
 	if i >= len(n.Args) || isExpanded(n, i) {
 		return "", false
@@ -123,7 +124,8 @@ func isExpanded(n *hclsyntax.FunctionCallExpr, i int) bool {
 	return n.ExpandFinal && i >= len(n.Args)-1
 }
 
-// format returns how large the result of format can be: each verb can name the largest argument, and quote it.
+// format returns how large the result of format can be: each verb can name the largest argument,
+// and quote it.
 func (s *sizer) format(n *hclsyntax.FunctionCallExpr, parts []part, arguments int) int {
 	layout, _ := s.text(n, 0) // without one there is no result
 	verbs := verb.FindAllString(layout, -1)
@@ -173,7 +175,8 @@ func (s *sizer) instructions(pattern string, at hcl.Range) int {
 	return size.instructions
 }
 
-// inLoop reports whether the present part can have variables of a loop, which are not known outside of it.
+// inLoop reports whether the present part can have variables of a loop, which are not known outside
+// of it.
 func (s *sizer) inLoop() bool {
 	return slices.ContainsFunc(s.open, func(n node) bool { _, ok := n.Node.(hclsyntax.ChildScope); return ok })
 }

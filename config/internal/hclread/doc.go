@@ -1,5 +1,6 @@
-// Package hclread reads HCL blocks: it loads files, checks names against a [Schema], evaluates attributes and collects
-// diagnostics. It knows how any block is read and none in particular; package config knows the blocks.
+// Package hclread reads HCL blocks: it loads files, checks names against a [Schema], evaluates
+// attributes and collects diagnostics. It knows how any block is read and none in particular;
+// package config knows the blocks.
 //
 //	ReadPath   files ──▶ tokens ──▶ blocks      each file is parsed by itself
 //	Check      blocks against the Schema        unknown, misplaced and duplicate names
@@ -19,8 +20,9 @@
 //
 // # Sensitive values
 //
-// The results of env and file are sensitive, and so is whatever an expression computes from them. The [Schema] says for
-// each attribute where its value goes: a plain attribute is logged and refuses sensitive values, an external one accepts
-// them, a secret one is treated as sensitive even if it is written out. Besides, the source text of secret attributes is
-// masked by name, on tokens, so that it is masked in a file that does not parse, too.
+// The results of env and file are sensitive, and so is whatever an expression computes from them.
+// The [Schema] says for each attribute where its value goes: a plain attribute is logged and
+// refuses sensitive values, an external one accepts them, a secret one is treated as sensitive even
+// if it is written out. Besides, the source text of secret attributes is masked by name, on tokens,
+// so that it is masked in a file that does not parse, too.
 package hclread

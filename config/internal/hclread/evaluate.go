@@ -11,8 +11,8 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 )
 
-// eval returns the value of an attribute, converted to a type. It is not ok if the attribute is absent, null or wrong; a wrong
-// one was reported.
+// eval returns the value of an attribute, converted to a type. It is not ok if the attribute is
+// absent, null or wrong; a wrong one was reported.
 func eval(b *Block, name string, want cty.Type) (v cty.Value, ok bool) {
 	attribute := b.hcl.Body.Attributes[name]
 	if attribute == nil {
@@ -88,13 +88,15 @@ func (s *scope) warnUnset(expr hclsyntax.Expression) {
 // unsetVariable marks warnings about environment variables.
 type unsetVariable struct{}
 
-// IsUnsetVariable reports whether a warning is about an environment variable that is not set here. That is no mistake in a file.
+// IsUnsetVariable reports whether a warning is about an environment variable that is not set here.
+// That is no mistake in a file.
 func IsUnsetVariable(d *hcl.Diagnostic) bool {
 	_, ok := d.Extra.(unsetVariable)
 	return ok
 }
 
-// envCalls returns where an expression asks for a variable without a default: the whole expression if the name is computed.
+// envCalls returns where an expression asks for a variable without a default: the whole expression
+// if the name is computed.
 func envCalls(expr hclsyntax.Expression, name string) []hcl.Range {
 	var calls []hcl.Range
 	walkCalls(expr, func(call *hclsyntax.FunctionCallExpr) {
@@ -128,8 +130,8 @@ func walkCalls(expr hclsyntax.Expression, visit func(*hclsyntax.FunctionCallExpr
 	})
 }
 
-// Redact returns a diagnostic of an evaluation without the values that HCL adds to it. If the expression is sensitive, the
-// detail goes too, unless it is known to contain names only.
+// Redact returns a diagnostic of an evaluation without the values that HCL adds to it. If the
+// expression is sensitive, the detail goes too, unless it is known to contain names only.
 func Redact(d *hcl.Diagnostic, isSensitive bool) *hcl.Diagnostic {
 	redacted := &hcl.Diagnostic{Severity: d.Severity, Summary: d.Summary, Detail: d.Detail, Subject: d.Subject, Context: d.Context}
 	if call, ok := hcl.DiagnosticExtra[hclsyntax.FunctionCallDiagExtra](d); ok && call.FunctionCallError() != nil {

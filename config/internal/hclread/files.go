@@ -13,7 +13,8 @@ import (
 	"github.com/promptweir/promptweir/config/regular"
 )
 
-// maxFileSize bounds a file, in bytes. With maxNesting, it keeps a hostile file from exhausting the parser's stack.
+// maxFileSize bounds a file, in bytes. With maxNesting, it keeps a hostile file from exhausting the
+// parser's stack.
 const maxFileSize = 1 << 20
 
 // Bounds of a folder, far above what people write: each load reads all names in it.
@@ -33,10 +34,12 @@ type found struct {
 // finder finds the files of a configuration and reads them.
 type finder struct {
 	*Reader
-	// seen holds the real paths of what was read, so that a loop of links ends and no file is loaded twice.
+	// seen holds the real paths of what was read, so that a loop of links ends and no file is
+	// loaded twice.
 	seen map[string]bool
-	// actual is the resolved folder that was named. Links may lead to what lies beneath it and nowhere else: the author of
-	// one team's file must not make a load read, and print, other files of the machine.
+	// actual is the resolved folder that was named. Links may lead to what lies beneath it and
+	// nowhere else: the author of one team's file must not make a load read, and print, other files
+	// of the machine.
 	actual string
 	// entries counts what is in and beneath each folder, and leftOut are the folders that have too
 	// much of it; both by path in the folder that was named.
@@ -98,8 +101,8 @@ func (f *finder) file(path string) {
 	f.add(path, content, err)
 }
 
-// readWithin reads a resolved path. If a link has taken the place of the file or of a folder above it in the meantime, it is
-// not followed out of the root.
+// readWithin reads a resolved path. If a link has taken the place of the file or of a folder above
+// it in the meantime, it is not followed out of the root.
 func readWithin(root, actual string, limit int64) ([]byte, error) {
 	relative, err := filepath.Rel(root, actual)
 	if err != nil {
@@ -113,8 +116,8 @@ func readWithin(root, actual string, limit int64) ([]byte, error) {
 	return regular.Read(relative, limit, within.OpenFile)
 }
 
-// ReadLockFile reads a lock file of up to limit bytes. Links are followed as those to configuration are: to lock files beneath
-// its folder.
+// ReadLockFile reads a lock file of up to limit bytes. Links are followed as those to configuration
+// are: to lock files beneath its folder.
 func ReadLockFile(path string, limit int64) ([]byte, error) {
 	actual, err := filepath.EvalSymlinks(Absolute(path))
 	if err != nil {
@@ -163,7 +166,8 @@ func IsLockFile(path string) bool { return strings.HasSuffix(path, ".lock.hcl") 
 // isConfig reports whether a file of a folder is configuration by its name.
 func isConfig(path string) bool { return strings.HasSuffix(path, ".hcl") && !IsLockFile(path) }
 
-// Cause returns an error of the file system without its path, which the message around it already has.
+// Cause returns an error of the file system without its path, which the message around it already
+// has.
 func Cause(err error) error {
 	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathError.Err

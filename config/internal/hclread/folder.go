@@ -17,8 +17,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// folder reads what is below a folder, in the order of the names, following links to what lies beneath
-// the folder that was named.
+// folder reads what is below a folder, in the order of the names, following links to what lies
+// beneath the folder that was named.
 func (f *finder) folder(path string) {
 	if _, isFirst := f.first(path); !isFirst {
 		return
@@ -35,7 +35,8 @@ func (f *finder) folder(path string) {
 		if f.isLeftOut(name) {
 			return
 		}
-		// ..data and its versions in a ConfigMap start with a dot, too: the links beside them are read.
+		// ..data and its versions in a ConfigMap start with a dot, too: the links beside them are
+		// read.
 		if !strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(e.Name(), "_") {
 			f.entry(filepath.Join(path, e.Name()), e)
 		}
@@ -58,8 +59,8 @@ func readFolder(path string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// count adds the entries of a folder to those of the folders around it, and leaves folders out until
-// what is read is within the bound.
+// count adds the entries of a folder to those of the folders around it, and leaves folders out
+// until what is read is within the bound.
 func (f *finder) count(folder string, entries []fs.DirEntry) {
 	n := len(entries)
 	for _, e := range entries {
@@ -85,9 +86,9 @@ func (f *finder) kept() int {
 	return n
 }
 
-// fullest returns the deepest folder that has a quarter of all entries so far, those that are left out
-// included. So a team that fills many folders loses the one around them before long, but four teams
-// must do so before the folder of all teams is left out.
+// fullest returns the deepest folder that has a quarter of all entries so far, those that are left
+// out included. So a team that fills many folders loses the one around them before long, but four
+// teams must do so before the folder of all teams is left out.
 func (f *finder) fullest() string {
 	fullest := "."
 	for {
@@ -183,8 +184,8 @@ func (f *finder) standIn(path, text string) {
 	f.found = append(f.found, found{path, []byte(text)})
 }
 
-// first returns the real path of a file or folder that has not been read yet, under this or another name, and that lies
-// beneath the folder that was named.
+// first returns the real path of a file or folder that has not been read yet, under this or another
+// name, and that lies beneath the folder that was named.
 func (f *finder) first(path string) (actual string, ok bool) {
 	actual, err := filepath.EvalSymlinks(path)
 	if err != nil {

@@ -10,13 +10,14 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// foreignVariable matches how shells and the configurations of MCP clients write a variable in a string: ${NAME}, ${NAME:-default},
-// ${env:NAME}, ${input:name}; and Terraform, ${var.name}.
+// foreignVariable matches how shells and the configurations of MCP clients write a variable in a
+// string: ${NAME}, ${NAME:-default}, ${env:NAME}, ${input:name}; and Terraform, ${var.name}.
 var foreignVariable = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^\$\{\s*(?:env[:.]|input:|var\.)?([A-Za-z_][A-Za-z0-9_-]*)\s*(:-|\})`)
 })
 
-// explainSyntax returns a diagnostic of the parser with a remedy of ours where the file is written as other programs want it.
+// explainSyntax returns a diagnostic of the parser with a remedy of ours where the file is written
+// as other programs want it.
 func explainSyntax(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
 	switch {
 	case d.Summary == "Extra characters after interpolation expression" && d.Subject != nil:
@@ -33,8 +34,9 @@ func explainSyntax(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
 	return d
 }
 
-// explainVariable returns the diagnostic of a variable in an expression, where there are none, with a remedy. The name is only
-// repeated from a "${…}", because without it, it may be a secret that lacks its quotes.
+// explainVariable returns the diagnostic of a variable in an expression, where there are none, with
+// a remedy. The name is only repeated from a "${…}", because without it, it may be a secret that
+// lacks its quotes.
 func explainVariable(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
 	if d.Summary != "Variables not allowed" || d.Subject == nil {
 		return d
@@ -48,7 +50,8 @@ func explainVariable(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
 	return &explained
 }
 
-// instead says what to write in place of the foreign variable at an offset; nothing if there is none, or the offset is negative.
+// instead says what to write in place of the foreign variable at an offset; nothing if there is
+// none, or the offset is negative.
 func instead(content []byte, at int) string {
 	if at < 0 {
 		return ""
@@ -65,7 +68,8 @@ func instead(content []byte, at int) string {
 	return fmt.Sprintf(`For the variable %s of the gateway's environment write "${%s}", or just %s if it is the whole string; for this text as it is, write "$${".`, name, call, call)
 }
 
-// remedies are what to do about mistakes that the parser explains without saying so, by its summary and a part of its detail.
+// remedies are what to do about mistakes that the parser explains without saying so, by its summary
+// and a part of its detail.
 var remedies = []struct{ summary, detail, remedy string }{ //nolint:gochecknoglobals // a constant table
 	{"Unclosed configuration block", "", "Write the missing }."},
 	{"Invalid block definition", "must not be used when defining a block", "Remove the equals sign."},

@@ -37,7 +37,8 @@ func maskSource(src []byte, secrets []span) *maskedSource {
 	return m
 }
 
-// shift returns the range in the masked text for a range of the source. A range that touches a mask grows to include it.
+// shift returns the range in the masked text for a range of the source. A range that touches a mask
+// grows to include it.
 func (m *maskedSource) shift(r *hcl.Range) *hcl.Range {
 	if r == nil {
 		return nil
@@ -87,12 +88,14 @@ func pieces(src []byte, secrets []span) []span {
 	return out
 }
 
-// attributeNames are the names of attributes, wherever they stand: those of secrets, and all others.
+// attributeNames are the names of attributes, wherever they stand: those of secrets, and all
+// others.
 type attributeNames struct{ secret, shown map[string]bool }
 
-// secretSpans finds the values of secret attributes. It works on tokens, so that it finds them in a file that does not parse,
-// and it masks too much rather than too little: a name is secret in every block. Where isBroken says that the file does not parse,
-// what is assigned to an unknown name counts as secret as well: the name may be misspelt, or one of a map of headers.
+// secretSpans finds the values of secret attributes. It works on tokens, so that it finds them in a
+// file that does not parse, and it masks too much rather than too little: a name is secret in every
+// block. Where isBroken says that the file does not parse, what is assigned to an unknown name
+// counts as secret as well: the name may be misspelt, or one of a map of headers.
 func (names attributeNames) secretSpans(tokens hclsyntax.Tokens, isBroken bool) []span {
 	var spans []span
 	for i := 0; i < len(tokens); i++ {
@@ -108,7 +111,8 @@ func (names attributeNames) secretSpans(tokens hclsyntax.Tokens, isBroken bool) 
 	return spans
 }
 
-// startsSecret reports whether a token is the name of a secret attribute, and not that of a function, as in env("X").
+// startsSecret reports whether a token is the name of a secret attribute, and not that of a
+// function, as in env("X").
 func (names attributeNames) startsSecret(tokens hclsyntax.Tokens, i int, isBroken bool) bool {
 	isWord := tokens[i].Type == hclsyntax.TokenIdent
 	if !isWord && tokens[i].Type != hclsyntax.TokenQuotedLit || i+2 >= len(tokens) {
@@ -152,7 +156,8 @@ func valueStart(tokens hclsyntax.Tokens, i int) int {
 	return i
 }
 
-// valueEnd returns the index of the token that ends the value at i: the end of its line or of its block.
+// valueEnd returns the index of the token that ends the value at i: the end of its line or of its
+// block.
 func valueEnd(tokens hclsyntax.Tokens, i int) int {
 	depth := 0
 	for ; i < len(tokens)-1; i++ {

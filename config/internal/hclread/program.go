@@ -25,8 +25,8 @@ type Program struct {
 	resultType   cty.Type
 }
 
-// Compile compiles a regular expression whose program is within bounds. The error continues a sentence that begins with the
-// pattern.
+// Compile compiles a regular expression whose program is within bounds. The error continues a
+// sentence that begins with the pattern.
 func Compile(pattern string) (*Program, error) {
 	if len(pattern) > MaxExpression {
 		return nil, fmt.Errorf("is longer than %d bytes", MaxExpression)
@@ -46,10 +46,12 @@ func Compile(pattern string) (*Program, error) {
 	return &Program{re, size.instructions, result}, nil
 }
 
-// size is what a regular expression will take when it is compiled: instructions, and memory in bytes.
+// size is what a regular expression will take when it is compiled: instructions, and memory in
+// bytes.
 type size struct{ instructions, memory int }
 
-// programSize returns an upper bound of what a pattern takes; not ok if it is not a regular expression.
+// programSize returns an upper bound of what a pattern takes; not ok if it is not a regular
+// expression.
 func programSize(pattern string) (size, bool) {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -83,7 +85,8 @@ func instructions(re *syntax.Regexp) size {
 	return n
 }
 
-// Compile is [Compile] at the cost of the file of the block, so that many patterns do not take much memory.
+// Compile is [Compile] at the cost of the file of the block, so that many patterns do not take much
+// memory.
 func (b *Block) Compile(pattern string) (*regexp.Regexp, error) {
 	if size, ok := programSize(pattern[:min(len(pattern), MaxExpression)]); ok && size.instructions <= MaxInstructions {
 		if b.scope.limit.left < size.memory {
@@ -98,8 +101,8 @@ func (b *Block) Compile(pattern string) (*regexp.Regexp, error) {
 	return p.regexp, nil
 }
 
-// RegexFunction returns the function regex of HCL, which takes the program of a pattern from those that were compiled
-// beforehand.
+// RegexFunction returns the function regex of HCL, which takes the program of a pattern from those
+// that were compiled beforehand.
 func RegexFunction(programs map[string]*Program) Function {
 	general := stdlib.RegexFunc
 	known := func(pattern cty.Value) *Program {
@@ -125,8 +128,8 @@ func RegexFunction(programs map[string]*Program) Function {
 	})
 }
 
-// find returns the first match in the form that regex gives it: as a string without groups, else as a tuple of the groups or
-// as an object of named ones.
+// find returns the first match in the form that regex gives it: as a string without groups, else as
+// a tuple of the groups or as an object of named ones.
 func (p *Program) find(text string) (cty.Value, error) {
 	at := p.regexp.FindStringSubmatchIndex(text)
 	if at == nil {

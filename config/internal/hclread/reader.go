@@ -15,14 +15,17 @@ import (
 type Options struct {
 	// LookupEnv finds environment variables; nil means [os.LookupEnv].
 	LookupEnv func(string) (string, bool)
-	// AllowUnsetEnv makes an unset variable without a default a warning. What an expression computes from it is unset too.
+	// AllowUnsetEnv makes an unset variable without a default a warning. What an expression
+	// computes from it is unset too.
 	AllowUnsetEnv bool
-	// OnRead is called with each path just before the Reader reads it or looks for it. It may be nil.
+	// OnRead is called with each path just before the Reader reads it or looks for it. It may be
+	// nil.
 	OnRead func(path string)
-	// Texts are read in place of files of the folder, by their paths in it, with slashes. In a folder
-	// that has a text, nothing else is read.
+	// Texts are read in place of files of the folder, by their paths in it, with slashes. In a
+	// folder that has a text, nothing else is read.
 	Texts map[string]string
-	// Skip reports that a file of the folder need not be parsed, as its blocks are known. It may be nil.
+	// Skip reports that a file of the folder need not be parsed, as its blocks are known. It may be
+	// nil.
 	Skip func(path string, content []byte) bool
 	// NoFunctions refuses all function calls, for files that hold literals only.
 	NoFunctions bool
@@ -89,7 +92,8 @@ func (r *Reader) ReadPath(path string) {
 // Parse adds a file that the caller has read.
 func (r *Reader) Parse(path string, content []byte) { r.parse([]found{{path, content}}) }
 
-// parse adds files in their order. Parsing is half of the time that a configuration of many files takes.
+// parse adds files in their order. Parsing is half of the time that a configuration of many files
+// takes.
 func (r *Reader) parse(files []found) {
 	sources, reports := make([]*source, len(files)), make([]Reporter, len(files))
 	var parsing errgroup.Group
@@ -150,12 +154,14 @@ func (r *Reader) InFolder(path string) string {
 // IsFolder reports whether the path that was read is a folder.
 func (r *Reader) IsFolder() bool { return r.isFolder }
 
-// Broken reports whether some file does not parse: then a block that is missing may well be in that file.
+// Broken reports whether some file does not parse: then a block that is missing may well be in that
+// file.
 func (r *Reader) Broken() bool {
 	return slices.ContainsFunc(r.sources, func(s *source) bool { return s.broken })
 }
 
-// Check reports every name in every block that the schema does not allow there. Call it once, before blocks are decoded.
+// Check reports every name in every block that the schema does not allow there. Call it once,
+// before blocks are decoded.
 func (r *Reader) Check() {
 	c := checker{r}
 	var all hclsyntax.Blocks
@@ -166,7 +172,8 @@ func (r *Reader) Check() {
 	c.blocks(all, r.schema, "")
 }
 
-// TopBlocks returns the blocks at the top level of all files, in order, those of unknown types included.
+// TopBlocks returns the blocks at the top level of all files, in order, those of unknown types
+// included.
 func (r *Reader) TopBlocks() []*Block {
 	var all []*Block
 	for _, src := range r.sources {
@@ -177,8 +184,8 @@ func (r *Reader) TopBlocks() []*Block {
 	return all
 }
 
-// Blocks returns the blocks of one type at the top level of all files, in order. Those with the wrong labels are among
-// them, since they may hold further mistakes.
+// Blocks returns the blocks of one type at the top level of all files, in order. Those with the
+// wrong labels are among them, since they may hold further mistakes.
 func (r *Reader) Blocks(blockType string) []*Block {
 	return slices.DeleteFunc(r.TopBlocks(), func(b *Block) bool { return b.Type() != blockType })
 }
@@ -193,8 +200,8 @@ func (r *Reader) open(b *hclsyntax.Block) *Block {
 	return &Block{Reader: r, hcl: b, schema: schema.Schema, scope: newScope(r, b.DefRange())}
 }
 
-// Labels returns the labels of all blocks of one type, broken files included: otherwise one syntax error would make an
-// error of every mention of what the broken file declares.
+// Labels returns the labels of all blocks of one type, broken files included: otherwise one syntax
+// error would make an error of every mention of what the broken file declares.
 func (r *Reader) Labels(blockType string) []string {
 	var labels []string
 	for _, src := range r.sources {
@@ -203,8 +210,8 @@ func (r *Reader) Labels(blockType string) []string {
 	return labels
 }
 
-// ValueFiles returns the files that were read as values, by file or for an attribute that names one. They are resolved and
-// absolute.
+// ValueFiles returns the files that were read as values, by file or for an attribute that names
+// one. They are resolved and absolute.
 func (r *Reader) ValueFiles() map[string]bool { return r.valueFiles }
 
 // Functions returns the functions that expressions may call, except env and file, by name.
@@ -222,8 +229,8 @@ func (r *Reader) Names() []Name { return r.registered }
 // SummaryDuplicate is that of what [Reader.Unique] reports.
 const SummaryDuplicate = "Duplicate name"
 
-// Unique reports the second use of a name, with the source location of the first. At the same location, it
-// is the same use.
+// Unique reports the second use of a name, with the source location of the first. At the same
+// location, it is the same use.
 func (r *Reader) Unique(kind, name string, at hcl.Range) {
 	r.registered = append(r.registered, Name{kind, name, at})
 	key := kind + " " + name

@@ -13,7 +13,8 @@ import (
 // Reporter collects diagnostics. The zero value is ready for use.
 type Reporter struct{ diags hcl.Diagnostics }
 
-// Error reports a mistake in a line of a file. The detail is a sentence that says how to correct it.
+// Error reports a mistake in a line of a file. The detail is a sentence that says how to correct
+// it.
 func (r *Reporter) Error(at hcl.Range, summary, detail string, args ...any) {
 	r.Report(&hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, args...), Subject: &at})
 }
@@ -50,7 +51,8 @@ func (r *Reader) Finish() Report {
 	for i, src := range r.sources {
 		order[src.path] = i
 	}
-	// Checks run block by block and attributes come from a map, so the order of reporting means nothing.
+	// Checks run block by block and attributes come from a map, so the order of reporting means
+	// nothing.
 	at := func(d *hcl.Diagnostic) []int {
 		if d.Subject == nil {
 			return nil
@@ -118,7 +120,8 @@ func (r Report) In(path string) Report {
 	return in
 }
 
-// Masked returns a diagnostic and the file that it points into as they may be shown; no file if it points nowhere.
+// Masked returns a diagnostic and the file that it points into as they may be shown; no file if it
+// points nowhere.
 func (r Report) Masked(diag *hcl.Diagnostic) (*hcl.Diagnostic, map[string]*hcl.File) {
 	shown := *diag // the diagnostic itself is printed again, in logs
 	shown.Summary, shown.Detail = Printable(diag.Summary), Printable(diag.Detail)
@@ -170,7 +173,8 @@ func nameOfBlock(file *hcl.File, offset int) string {
 	return ""
 }
 
-// Mistakes returns the summaries of the errors by the paths of their files; those that are in none have an empty path.
+// Mistakes returns the summaries of the errors by the paths of their files; those that are in none
+// have an empty path.
 func (r Report) Mistakes() map[string][]string {
 	mistakes := map[string][]string{}
 	for _, d := range r.Diagnostics {
@@ -205,11 +209,12 @@ type File struct {
 	source *source
 }
 
-// TopLevel returns the types of blocks at the top level of the file, and attributes there, as far as they can be seen in one
-// that does not parse.
+// TopLevel returns the types of blocks at the top level of the file, and attributes there, as far
+// as they can be seen in one that does not parse.
 func (f File) TopLevel() map[string]bool { return f.source.topLevel() }
 
-// Labels returns the first labels of the blocks of a type, as far as they can be seen; none of a file that was not read.
+// Labels returns the first labels of the blocks of a type, as far as they can be seen; none of a
+// file that was not read.
 func (f File) Labels(blockType string) []string {
 	if f.source == nil {
 		return nil
@@ -242,8 +247,8 @@ type Finding struct {
 	IsWarning bool
 }
 
-// maxQuotedLine is the last line of findings that a report shows: hcl's writer wants all lines before
-// it, too.
+// maxQuotedLine is the last line of findings that a report shows: hcl's writer wants all lines
+// before it, too.
 const maxQuotedLine = 10_000
 
 // NewReport returns a report of findings in their order.
@@ -285,7 +290,8 @@ func NewReport(findings []Finding) Report {
 	return r
 }
 
-// sparseFile returns a file of which only some lines are known, the others being empty, and where in it these lines start.
+// sparseFile returns a file of which only some lines are known, the others being empty, and where
+// in it these lines start.
 func sparseFile(known map[int]string) (file *hcl.File, starts map[int]int) {
 	var text bytes.Buffer
 	starts = map[int]int{}

@@ -10,23 +10,27 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// Schema says what may stand in a block. Each attribute is in one of three lists, by where its value goes.
+// Schema says what may stand in a block. Each attribute is in one of three lists, by where its
+// value goes.
 type Schema struct {
 	// Plain values are logged, so they may not come from env or file.
 	Plain []string
-	// External values may come from env and file, because deployments need that; diagnostics do not show them then.
+	// External values may come from env and file, because deployments need that; diagnostics do not
+	// show them then.
 	External []string
-	// Secret values are sensitive even if they are written out, and their names are masked in every block.
+	// Secret values are sensitive even if they are written out, and their names are masked in every
+	// block.
 	Secret []string
 	Blocks []BlockSchema
 	// Misplaced maps names that belong in other blocks to those blocks.
 	Misplaced map[string]string
-	// Foreign maps names that people bring along from the configurations of other programs to what they are to do instead, a
-	// sentence.
+	// Foreign maps names that people bring along from the configurations of other programs to what
+	// they are to do instead, a sentence.
 	Foreign map[string]string
 }
 
-// BlockSchema is a nested block: unlabelled and at most once, or with one label each and any number of times.
+// BlockSchema is a nested block: unlabelled and at most once, or with one label each and any number
+// of times.
 type BlockSchema struct {
 	Type     string
 	Labelled bool
@@ -66,7 +70,8 @@ func (s Schema) block(blockType string) (BlockSchema, bool) {
 	return s.Blocks[i], true
 }
 
-// collectNames collects the names of attributes at all depths: a secret in the wrong block is still a secret.
+// collectNames collects the names of attributes at all depths: a secret in the wrong block is still
+// a secret.
 func (s Schema) collectNames(secret, shown map[string]bool) {
 	for _, name := range s.Secret {
 		secret[name] = true
@@ -100,7 +105,8 @@ func (c checker) block(b *hclsyntax.Block, s Schema) {
 	}
 }
 
-// guess notes what was most likely meant by a name in a block. Comparing names takes long, and most are right.
+// guess notes what was most likely meant by a name in a block. Comparing names takes long, and most
+// are right.
 func (c checker) guess(b *hclsyntax.Block, name string, s Schema) {
 	if !s.has(name) {
 		name = nearest(name, s.Names())
@@ -120,8 +126,9 @@ func (c checker) attributes(attributes hclsyntax.Attributes, s Schema, prefix st
 	}
 }
 
-// mayShow reports whether the value of an attribute that does not exist is certainly not a secret under a misspelt name: the
-// nearest name is one whose value may be shown, and the value does not look like a secret.
+// mayShow reports whether the value of an attribute that does not exist is certainly not a secret
+// under a misspelt name: the nearest name is one whose value may be shown, and the value does not
+// look like a secret.
 func (c checker) mayShow(a *hclsyntax.Attribute, s Schema) bool {
 	meant := nearest(a.Name, s.Names())
 	if !s.hasAttribute(meant) || c.Reader.attributes.secret[meant] || takesKey(meant) {
@@ -131,7 +138,8 @@ func (c checker) mayShow(a *hclsyntax.Attribute, s Schema) bool {
 	return !hasCredentials(value) && !strings.Contains(value, PEMStart)
 }
 
-// takesKey reports whether an attribute is the path of a private key. That is no secret, but a key may be pasted in its place.
+// takesKey reports whether an attribute is the path of a private key. That is no secret, but a key
+// may be pasted in its place.
 func takesKey(attribute string) bool { return strings.HasSuffix(attribute, "key_file") }
 
 func (c checker) blocks(blocks hclsyntax.Blocks, s Schema, prefix string) {
@@ -177,7 +185,8 @@ func (c checker) misplaced(at hcl.Range, name, kind, prefix string, s Schema) {
 	}
 }
 
-// Suggest ends a sentence about a wrong name, with a question for the nearest known name if there is one.
+// Suggest ends a sentence about a wrong name, with a question for the nearest known name if there
+// is one.
 func Suggest(name string, known []string) string {
 	best := nearest(name, known)
 	if best == "" {

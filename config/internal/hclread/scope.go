@@ -22,7 +22,8 @@ const maxValueFile = 1 << 20
 type Access interface {
 	// AllowEnv decides on an environment variable.
 	AllowEnv(name string) error
-	// AllowFile decides on a path before anything is looked up on disk; written is the path as the block has it.
+	// AllowFile decides on a path before anything is looked up on disk; written is the path as the
+	// block has it.
 	AllowFile(path string, written Text) error
 	// AllowResolvedFile decides on the path that the links of an allowed path lead to.
 	AllowResolvedFile(path string, written Text) error
@@ -66,7 +67,8 @@ func (s *scope) context() *hcl.EvalContext {
 	return s.functions
 }
 
-// envFunction marks its result as sensitive, a default included: it is most likely a placeholder for a secret.
+// envFunction marks its result as sensitive, a default included: it is most likely a placeholder
+// for a secret.
 func (s *scope) envFunction() Function {
 	return function.New(&function.Spec{
 		Params:   []function.Parameter{{Name: "name", Type: cty.String, AllowMarked: true}},
@@ -85,8 +87,8 @@ func (s *scope) envFunction() Function {
 	})
 }
 
-// env looks a variable up. If unset variables are allowed, one without a default is unknown, and so is all that is computed
-// from it; unknown values are not checked.
+// env looks a variable up. If unset variables are allowed, one without a default is unknown, and so
+// is all that is computed from it; unknown values are not checked.
 func (s *scope) env(name string, fallback []cty.Value) (cty.Value, error) {
 	s.outside++
 	if s.access != nil {
@@ -171,8 +173,8 @@ func unreadable(written Text, err error) error {
 	return &DiagnosticError{"Cannot read file", fmt.Sprintf("%s: %s; paths are relative to the folder of this file.", written, Cause(err))}
 }
 
-// Inputs returns the variables and the files that an attribute's value can be made of, whichever way its expression goes.
-// Files are resolved and absolute; those that do not exist are left out.
+// Inputs returns the variables and the files that an attribute's value can be made of, whichever
+// way its expression goes. Files are resolved and absolute; those that do not exist are left out.
 func Inputs(b *Block, name string) (env, files []string) {
 	attribute := b.hcl.Body.Attributes[name]
 	if attribute == nil {
@@ -190,7 +192,8 @@ func Inputs(b *Block, name string) (env, files []string) {
 	return env, files
 }
 
-// recording returns a function that records its argument. Its result is unknown, so that an evaluation takes every branch.
+// recording returns a function that records its argument. Its result is unknown, so that an
+// evaluation takes every branch.
 func recording(record func(argument string)) Function {
 	return function.New(&function.Spec{
 		VarParam: &function.Parameter{Name: "name", Type: cty.String, AllowUnknown: true},

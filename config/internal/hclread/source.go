@@ -11,10 +11,11 @@ import (
 const (
 	// maxNesting bounds the brackets that are open at one point of a file.
 	maxNesting = 100
-	// maxCalls bounds the calls of a file. They are counted as parentheses, in comments too, before there are tokens: these take
-	// a hundred times the memory of their text.
+	// maxCalls bounds the calls of a file. They are counted as parentheses, in comments too, before
+	// there are tokens: these take a hundred times the memory of their text.
 	maxCalls = 20_000
-	// likelyPart is how much of a file with too many calls is read to find out whose it is, in bytes.
+	// likelyPart is how much of a file with too many calls is read to find out whose it is, in
+	// bytes.
 	likelyPart = 16 << 10
 )
 
@@ -85,8 +86,8 @@ func (s *source) parseBlocks(r *Reporter) {
 	}
 }
 
-// keep takes from a body what was certainly parsed as it was meant. A parser that met a syntax error guesses at what follows,
-// so only the blocks before the error are kept.
+// keep takes from a body what was certainly parsed as it was meant. A parser that met a syntax
+// error guesses at what follows, so only the blocks before the error are kept.
 func (s *source) keep(body *hclsyntax.Body, diags hcl.Diagnostics) {
 	limit := len(s.file.Bytes)
 	for _, d := range diags {
@@ -150,8 +151,8 @@ func (s *source) labels(blockType string) []string {
 	return labels
 }
 
-// likelyLabels reads the labels of a broken file from its tokens, where a label may stand without quotes. In a sound file
-// that would go wrong: "for team in" declares nothing.
+// likelyLabels reads the labels of a broken file from its tokens, where a label may stand without
+// quotes. In a sound file that would go wrong: "for team in" declares nothing.
 func (s *source) likelyLabels(blockType string) []string {
 	var labels []string
 	for i := 0; i+2 < len(s.tokens); i++ {
@@ -167,8 +168,8 @@ func (s *source) likelyLabels(blockType string) []string {
 	return labels
 }
 
-// tooDeep returns where the nesting of a file exceeds its bound. HCL's parser recurses, and Go cannot recover from an
-// exhausted stack.
+// tooDeep returns where the nesting of a file exceeds its bound. HCL's parser recurses, and Go
+// cannot recover from an exhausted stack.
 func tooDeep(tokens hclsyntax.Tokens) *hcl.Range {
 	depth, operators := 0, 0
 	for i := range tokens {
@@ -208,8 +209,8 @@ func isOperator(t hclsyntax.TokenType) bool {
 	return false
 }
 
-// bracket is 1 for an opening bracket, -1 for a closing one, and 0 for anything else. Templates and heredocs
-// have brackets, too.
+// bracket is 1 for an opening bracket, -1 for a closing one, and 0 for anything else. Templates and
+// heredocs have brackets, too.
 func bracket(t hclsyntax.TokenType) int {
 	switch t {
 	case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenOQuote,

@@ -27,7 +27,8 @@ type Text struct {
 	At    hcl.Range
 	// Sensitive means that no message may show the value.
 	Sensitive bool
-	// Unset means that the value depends on an unset variable: it is empty, and there is nothing to check.
+	// Unset means that the value depends on an unset variable: it is empty, and there is nothing to
+	// check.
 	Unset bool
 }
 
@@ -51,8 +52,8 @@ func (t Text) String() string {
 	return strconv.Quote(t.Value)
 }
 
-// Printable replaces what a terminal could act on, and what changes the reading direction or shows nothing: the author of a file,
-// or of its name, must not decide what a terminal shows.
+// Printable replaces what a terminal could act on, and what changes the reading direction or shows
+// nothing: the author of a file, or of its name, must not decide what a terminal shows.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if isShown(r) {
@@ -62,7 +63,8 @@ func Printable(text string) string {
 	}, text)
 }
 
-// printableSource is [Printable] for a file. A question mark stands in place of each byte, so that offsets stay.
+// printableSource is [Printable] for a file. A question mark stands in place of each byte, so that
+// offsets stay.
 func printableSource(content []byte) []byte {
 	shown := bytes.Clone(content)
 	for at := 0; at < len(content); {
