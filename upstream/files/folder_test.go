@@ -316,6 +316,13 @@ func TestFolder_TellsNothingOfWhatIsOutside(t *testing.T) {
 		want = append(want, problem{Broken, name + ":1", "is a link to something outside of"})
 	}
 	tr.expect(newFolder(tr.upstream()), map[string]string{"good": "good"}, want...)
+	for _, target := range []string{"folder", "gone"} {
+		tr := newTree(t, "docs.hcl", team("link/*.md"))
+		tr.link(outside.path(target), "link")
+		if _, err := newFolder(tr.upstream()).Refresh(); err == nil || !strings.Contains(err.Error(), "There is no folder "+tr.path("link")) {
+			t.Errorf("a pattern beneath a link to %s: %v", target, err)
+		}
+	}
 }
 
 func TestFolder_NeedsAGrantForEachFileWhereAllowBlocksExist(t *testing.T) {

@@ -25,10 +25,9 @@ const (
 // opener opens files beneath one folder. A link may lead to another file beneath it, if the
 // configuration allows both.
 type opener struct {
-	files *config.Files
-	// root is the folder as it is named, actual without links.
-	root, actual string
-	within       *os.Root
+	files  *config.Files
+	actual string // the root without links
+	within *os.Root
 }
 
 // open returns an opener, which must be closed.
@@ -44,7 +43,7 @@ func open(files *config.Files) (*opener, error) {
 	if err != nil {
 		return nil, cause(err)
 	}
-	return &opener{files: files, root: files.Root, actual: actual, within: within}, nil
+	return &opener{files, actual, within}, nil
 }
 
 func (o *opener) close() { _ = o.within.Close() } // it was only read
@@ -61,7 +60,7 @@ func (o *opener) media(file string) ([]byte, error) {
 }
 
 func (o *opener) read(file string, most int64, isKind func(string) bool) ([]byte, error) {
-	written := filepath.Join(o.root, filepath.FromSlash(file))
+	written := onDisk(o.files, file)
 	if err := checkHidden(file); err != nil {
 		return nil, err
 	}
@@ -100,7 +99,7 @@ func (o *opener) read(file string, most int64, isKind func(string) bool) ([]byte
 }
 
 func (o *opener) outside(file string) error {
-	return fmt.Errorf("the file %s is a link to something outside of %s; put a copy in its place", path.Base(file), o.root)
+	return fmt.Errorf("the file %s is a link to something outside of %s; put a copy in its place", path.Base(file), o.files.Root)
 }
 
 // isOfSystem reports whether an error is one of the file system, and none of [os.Root] because a

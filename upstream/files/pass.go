@@ -149,7 +149,7 @@ func (p *pass) isCurrent(e *entry) bool {
 func (p *pass) read(key entryKey, before *entry) *entry {
 	p.inputs = nil
 	clear(p.noted)
-	prompt, problems := parse(key.path, key.texts, p, shownIn(p.team.source))
+	prompt, problems := parse(key.path, key.texts, p, func(file string) string { return onDisk(p.team.source, file) })
 	next := &entry{prompt: prompt, problems: slices.Clip(problems), inputs: slices.Clip(p.inputs)}
 	if prompt == nil {
 		p.forget()

@@ -191,10 +191,11 @@ func (b *block) complete(before, after map[entryKey]*entry) {
 }
 
 // shown returns a path from the root as problems show it.
-func (b *block) shown(file string) string { return shownIn(b.upstream.Files)(file) }
+func (b *block) shown(file string) string { return onDisk(b.upstream.Files, file) }
 
-func shownIn(source *config.Files) func(string) string {
-	return func(file string) string { return filepath.Join(source.Root, filepath.FromSlash(file)) }
+// onDisk returns the path of a file by its path from the root, with slashes.
+func onDisk(source *config.Files, file string) string {
+	return filepath.Join(source.Root, filepath.FromSlash(file))
 }
 
 // servedLike reports whether two entries are served and reported alike. Each may be nil.

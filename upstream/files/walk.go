@@ -129,10 +129,10 @@ func (w *walk) run() error {
 func (w *walk) missing(files *config.Files, known map[string]bool) error {
 	for _, p := range files.Patterns {
 		folder := filepath.Join(files.Folder, filepath.FromSlash(p.Folder()))
-		exists, looked := known[folder]
-		if !looked {
+		exists, isKnown := known[folder]
+		if !isKnown {
 			info, err := os.Stat(folder)
-			exists = err == nil && info.IsDir()
+			exists = err == nil && info.IsDir() && w.isBeneath(folder) // else a link would tell what there is outside
 			known[folder] = exists
 		}
 		if !exists {
@@ -141,9 +141,6 @@ func (w *walk) missing(files *config.Files, known map[string]bool) error {
 	}
 	return nil
 }
-
-// path returns the location of a path from the root.
-func (w *walk) path(file string) string { return filepath.Join(w.files.Root, filepath.FromSlash(file)) }
 
 // positions returns those in all patterns after a path from the folder of the patterns.
 func (w *walk) positions(path string) []config.PathPosition {
@@ -191,7 +188,7 @@ func (w *walk) children(at visit) ([]*child, error) {
 	if err := w.step(); err != nil {
 		return nil, err
 	}
-	here := w.path(at.path)
+	here := onDisk(w.files, at.path)
 	opened, err := os.OpenFile(here, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe may have taken its name meanwhile
 	if err != nil {
 		return nil, goneOr(here, err)
@@ -296,8 +293,8 @@ func (w *walk) inspect(file string, c *child) error {
 	}
 	w.cost.Stats++
 	c.isKnown = true
-	if c.stamp = stampOf(w.path(file)); c.isLink && c.stamp.exists && c.stamp.mode.IsDir() {
-		c.beneath = w.isBeneath(file)
+	if c.stamp = stampOf(onDisk(w.files, file)); c.isLink && c.stamp.exists && c.stamp.mode.IsDir() {
+		c.beneath = w.isBeneath(onDisk(w.files, file))
 	}
 	return nil
 }
@@ -328,7 +325,7 @@ func (w *walk) isBeneath(file string) bool {
 	if err != nil {
 		return false
 	}
-	actual, err := filepath.EvalSymlinks(w.path(file))
+	actual, err := filepath.EvalSymlinks(file)
 	if err != nil {
 		return false
 	}
@@ -341,7 +338,7 @@ func (w *walk) stamp(file string) stamp {
 	s, known := w.stamps[file]
 	if !known && w.step() == nil { // whoever calls it looks at whether the pass has ended
 		w.cost.Stats++
-		s = stampOf(w.path(file))
+		s = stampOf(onDisk(w.files, file))
 		w.stamps[file] = s
 	}
 	return s
