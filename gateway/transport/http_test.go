@@ -129,8 +129,8 @@ func (l pipes) Close() error {
 // Addr implements [net.Listener].
 func (l pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 
-// readTimeout is that of [serveOverPipes].
-const readTimeout = 500 * time.Millisecond
+// timeout is how long [serveOverPipes] lets a request take to arrive, and a response to be written.
+const timeout = 500 * time.Millisecond
 
 // serveOverPipes serves a gateway with an upstream that has not started, which the first requests wait for.
 func serveOverPipes(t *testing.T, p *gatewaytest.Peer) (*gateway.Gateway, pipes) {
@@ -139,7 +139,7 @@ func serveOverPipes(t *testing.T, p *gatewaytest.Peer) (*gateway.Gateway, pipes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, listener := &http.Server{Handler: g.Handler(), ReadTimeout: readTimeout}, make(pipes)
+	server, listener := &http.Server{Handler: g.Handler(), ReadTimeout: timeout, WriteTimeout: timeout}, make(pipes)
 	go func() { _ = server.Serve(edge.New(edge.Options{}).Listen(server, listener, nil)) }()
 	t.Cleanup(func() {
 		g.Drain()
@@ -164,29 +164,40 @@ func TestHTTP_ReadTimeoutBoundsTheArrivalOfARequest(t *testing.T) {
 		if err != nil || !strings.Contains(string(answer[:n]), "did not arrive in full") {
 			t.Errorf("half of a request: got %q, %v, want that it did not arrive in full", answer[:n], err)
 		}
-		if took := time.Since(begun); took != readTimeout {
-			t.Errorf("it was answered after %v, want %v", took, readTimeout)
+		if took := time.Since(begun); took != timeout {
+			t.Errorf("it was answered after %v, want %v", took, timeout)
 		}
 	})
 }
 
-func TestHTTP_ReadTimeoutDoesNotBoundResponses(t *testing.T) {
+// Gets and streams of each kind take longer than the server's timeouts.
+func TestHTTP_TimeoutsDoNotBoundResponses(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "up", "p")
 	bubble.Test(t, func(t *testing.T) {
 		g, listener := serveOverPipes(t, p)
 		client := &http.Client{Transport: &http.Transport{DialContext: listener.dial}}
-		send := func(method, body string, h gatewaytest.Headers) (http.Header, io.Reader) {
-			response, err := client.Do(gatewaytest.NewRequest(t.Context(), t, method, "http://localhost/mcp", body, h))
+		send := func(method, path, body string, h gatewaytest.Headers) (http.Header, *bufio.Reader) {
+			response, err := client.Do(gatewaytest.NewRequest(t.Context(), t, method, "http://localhost"+path, body, h))
 			if err != nil {
 				t.Error(err)
-				return nil, http.NoBody
+				return nil, bufio.NewReader(http.NoBody)
 			}
 			t.Cleanup(func() { _ = response.Body.Close() })
-			return response.Header, response.Body
+			return response.Header, bufio.NewReader(response.Body)
+		}
+		await := func(stream *bufio.Reader, part string) (line string) {
+			t.Helper()
+			for !strings.Contains(line, part) {
+				var err error
+				if line, err = stream.ReadString('\n'); err != nil {
+					t.Fatalf("the stream has ended before %s: %v", part, err)
+				}
+			}
+			return line
 		}
 		legacy, modern := &gatewaytest.Client{TB: t, Revision: "2025-11-25"}, &gatewaytest.Client{TB: t, Revision: gatewaytest.Latest}
 		initialize, _ := legacy.Encode("1", "initialize", gatewaytest.InitializeParams(legacy.Revision))
-		initialized, _ := send(http.MethodPost, initialize, nil)
+		initialized, _ := send(http.MethodPost, "/mcp", initialize, nil)
 		legacy.Headers = gatewaytest.Headers{"Mcp-Session-Id", initialized.Get("Mcp-Session-Id")}
 
 		begun := time.Now()
@@ -194,26 +205,27 @@ func TestHTTP_ReadTimeoutDoesNotBoundResponses(t *testing.T) {
 		for _, c := range []*gatewaytest.Client{legacy, modern} {
 			get, h := c.Encode("1", "prompts/get", gatewaytest.GetParams("up.p"))
 			slow.Go(func() {
-				_, got := send(http.MethodPost, get, h)
+				_, got := send(http.MethodPost, "/mcp", get, h)
 				body, err := io.ReadAll(got)
 				if err != nil || !strings.Contains(string(body), "Unknown prompt: up.p") {
 					t.Errorf("%s: got %q, %v, want that the prompt is unknown", c.Revision, body, err)
 				}
 			})
 		}
-		_, events := send(http.MethodGet, "", legacy.Headers)
-		stream := bufio.NewReader(events)
+		_, old := send(http.MethodGet, "/mcp", "", legacy.Headers)
+		listen, h := modern.Encode("2", "subscriptions/listen", `{"notifications":{"promptsListChanged":true}}`)
+		_, subscription := send(http.MethodPost, "/mcp", listen, h)
+		_, sse := send(http.MethodGet, "/sse", "", nil)
+		endpoint := strings.TrimSpace(strings.TrimPrefix(await(sse, "data: "), "data: "))
 		slow.Wait()
-		if took := time.Since(begun); took < 3*readTimeout {
-			t.Errorf("the responses took %v, want more than %v", took, 3*readTimeout)
+		if took := time.Since(begun); took < 3*timeout {
+			t.Errorf("the responses took %v, want more than %v", took, 3*timeout)
 		}
-		time.Sleep(3 * readTimeout)
+		time.Sleep(3 * timeout)
+		send(http.MethodPost, endpoint, initialize, nil)
+		await(sse, `"protocolVersion"`)
 		gatewaytest.Run(t, g)
-		for line := ""; !strings.Contains(line, "list_changed"); {
-			var err error
-			if line, err = stream.ReadString('\n'); err != nil {
-				t.Fatalf("the stream has ended: %v", err)
-			}
-		}
+		await(old, "list_changed")
+		await(subscription, "list_changed")
 	})
 }

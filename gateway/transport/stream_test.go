@@ -5,9 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
-	"strings"
 	"testing"
-	"time"
 	"weak"
 
 	"github.com/promptweir/promptweir/gateway"
@@ -15,50 +13,6 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
-
-// The HTTP server's timeouts are shorter than the streams and responses, and clients reuse their connections. All else is shorter than the
-// timeouts on a busy machine, too.
-func TestStream_OutlivesTheServersTimeouts(t *testing.T) {
-	const (
-		short  = 2 * time.Second
-		longer = short * 5 / 4
-	)
-	p := gatewaytest.NewPeer(t, "p", "a")
-	g, err := gateway.New(gatewaytest.Load(t, gatewaytest.Team("eng", "", "", p)), gateway.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	gatewaytest.Run(t, g)
-	listener := gatewaytest.NewUnstartedServer(g)
-	listener.Config.ReadTimeout, listener.Config.WriteTimeout = short, short
-	listener.Start()
-	t.Cleanup(listener.Close)
-	s := &gatewaytest.Server{Gateway: g, TB: t, URL: listener.URL + "/mcp"}
-	c := s.Modern("")
-	modern, legacy, old := c.Listen("1"), s.Legacy("2025-11-25", "").Listen(""), s.SSESession("2024-11-05", "")
-	legacy.Next()
-	begun := time.Now()
-	upstreamtest.Eventually(t, "time passes", func() bool { return time.Since(begun) > longer })
-	p.AwaitStream().Offer("b")
-	modern.WantChange()
-	legacy.WantChange()
-	old.WantChange()
-	p.OnGet(func(http.ResponseWriter, *http.Request, gatewaytest.Call) bool {
-		begun := time.Now()
-		upstreamtest.Eventually(t, "time passes", func() bool { return time.Since(begun) > longer })
-		return false
-	})
-	for range 3 {
-		c.Call("prompts/get", gatewaytest.GetParams("p.b")).Want(t, http.StatusOK, "from p")
-	}
-	g.Drain()
-	if last := modern.Next(); !strings.Contains(last.Data, `"result"`) {
-		t.Errorf("the last event is %s, want the result", last.Data)
-	}
-	modern.WantEnd()
-	legacy.WantEnd()
-	old.WantEnd()
-}
 
 // A stream may be idle for hours, over many reloads and changes of the catalog.
 func TestStream_KeepsNeitherSnapshotNorGeneration(t *testing.T) {
