@@ -35,20 +35,22 @@ type contestant struct {
 	load    rig.Closed
 }
 
-// sample is the result of one turn, or the mean of several.
-type sample struct {
-	rate, p50, p99 float64 // requests per second, milliseconds
-	cpu            float64 // microseconds of processor time per request
-	memory         float64 // MiB
-	objects, bytes float64 // allocations per request, of gateways only
-}
+// sample is the result of one turn, or the mean of several: a value for each of the figures.
+type sample [figures]float64
 
-func (s sample) plus(t sample, weight float64) sample {
-	return sample{
-		s.rate + weight*t.rate, s.p50 + weight*t.p50, s.p99 + weight*t.p99, s.cpu + weight*t.cpu, s.memory + weight*t.memory,
-		s.objects + weight*t.objects, s.bytes + weight*t.bytes,
-	}
-}
+// The figures: requests per second, milliseconds, processor time per request in microseconds, allocations
+// per request, of gateways only, and MiB.
+const (
+	perSecond = iota
+	p50
+	p99
+	cpu
+	objects
+	allocated
+	memory
+
+	figures
+)
 
 const heading = "| case | connections | program | req/s | p50 ms | p99 ms | CPU µs | allocations | bytes | RSS MiB | req/s ratio | CPU ratio | p99 ratio |\n" +
 	"| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
@@ -73,7 +75,9 @@ func (c contest) compare(ctx context.Context, s settings, starts, turns int, len
 			if starts > 1 {
 				var mean sample
 				for _, one := range of {
-					mean = mean.plus(one, 1/float64(len(of)))
+					for f := range one {
+						mean[f] += one[f] / float64(len(of))
+					}
 				}
 				of = []sample{mean}
 			}
@@ -159,58 +163,50 @@ func (c contest) enter(st *rig.Stage, name string, p *rig.Process, prompt, token
 }
 
 func (c contestant) run(ctx context.Context, connections int, length time.Duration) (s sample, err error) {
-	var cpu time.Duration
 	count := func(sign float64) {
-		used, memory := c.process.Usage()
+		used, resident := c.process.Usage()
 		if c.gateway != nil {
 			// One page, because it allocates as well.
 			text := rig.Must(rig.Fetch(ctx, http.MethodGet, c.gateway.Admin+"/metrics"))
-			s.objects += sign * rig.Must(rig.Metric(text, "go_memstats_mallocs_total"))
-			s.bytes += sign * rig.Must(rig.Metric(text, "go_memstats_alloc_bytes_total"))
+			s[objects] += sign * rig.Must(rig.Metric(text, "go_memstats_mallocs_total"))
+			s[allocated] += sign * rig.Must(rig.Metric(text, "go_memstats_alloc_bytes_total"))
 		}
-		cpu += time.Duration(sign) * used
-		s.memory = float64(memory) / (1 << 20)
+		s[cpu] += sign * float64(used.Nanoseconds()) / 1e3
+		s[memory] = float64(resident) / (1 << 20)
 	}
 	result, err := c.load.Run(ctx, connections, length, func() { count(-1) }, func() { count(1) })
 	if err != nil {
 		return s, err
 	}
 	requests := float64(result.Requests)
-	s.rate, s.cpu = requests/result.Elapsed.Seconds(), float64(cpu.Nanoseconds())/1e3/requests
-	s.p50, s.p99 = result.P50.Seconds()*1e3, result.P99.Seconds()*1e3
-	s.objects, s.bytes = s.objects/requests, s.bytes/requests
+	for _, f := range []int{cpu, objects, allocated} {
+		s[f] /= requests
+	}
+	s[perSecond] = requests / result.Elapsed.Seconds()
+	s[p50], s[p99] = result.P50.Seconds()*1e3, result.P99.Seconds()*1e3
 	return s, nil
 }
 
-// row returns cells of the table: medians, and the medians of the ratios to the baseline with their confidence intervals.
+// row returns cells of the table: medians, and the medians of the ratios to the baseline with their
+// confidence intervals.
 func row(of, baseline []sample, isBaseline bool) string {
-	figures := []struct {
-		of      func(sample) float64
-		format  string
-		compare bool
-	}{
-		{func(s sample) float64 { return s.rate }, "%.0f", true},
-		{func(s sample) float64 { return s.p50 }, "%.2f", false},
-		{func(s sample) float64 { return s.p99 }, "%.1f", true},
-		{func(s sample) float64 { return s.cpu }, "%.1f", true},
-		{func(s sample) float64 { return s.objects }, "%.1f", false},
-		{func(s sample) float64 { return s.bytes }, "%.0f", false},
-		{func(s sample) float64 { return s.memory }, "%.0f", false},
-	}
-	var cells, ratios []string
-	for _, f := range figures {
-		values, quotients := make([]float64, len(of)), make([]float64, len(of))
+	var cells []string
+	values := make([]float64, len(of))
+	for f, format := range []string{"%.0f", "%.2f", "%.1f", "%.1f", "%.1f", "%.0f", "%.0f"} {
 		for i := range of {
-			values[i], quotients[i] = f.of(of[i]), f.of(of[i])/f.of(baseline[i])
+			values[i] = of[i][f]
 		}
-		cells = append(cells, fmt.Sprintf(f.format, rig.MedianInterval(values).Median))
-		switch {
-		case f.compare && isBaseline:
-			ratios = append(ratios, "1")
-		case f.compare:
-			ratios = append(ratios, rig.MedianInterval(quotients).String())
-		}
+		cells = append(cells, fmt.Sprintf(format, rig.MedianInterval(values).Median))
 	}
-	ratios[1], ratios[2] = ratios[2], ratios[1] // p99 comes last, being the least certain
-	return strings.Join(append(cells, ratios...), " | ")
+	for _, f := range []int{perSecond, cpu, p99} { // the last being the least certain
+		for i := range of {
+			values[i] = of[i][f] / baseline[i][f]
+		}
+		ratio := "1"
+		if !isBaseline {
+			ratio = rig.MedianInterval(values).String()
+		}
+		cells = append(cells, ratio)
+	}
+	return strings.Join(cells, " | ")
 }

@@ -68,7 +68,6 @@ func runCluster(ctx context.Context, s *settings) (broken error) {
 	}
 	run("rate", false, checkRate)
 	run("rolling restart", false, checkRollingRestart)
-	run("rolling change", false, checkRollingChange)
 	run("replicas are killed", false, checkKilledReplicas)
 	for _, o := range outages() {
 		run(o.name, o.latency > 0, o.check)
@@ -164,69 +163,21 @@ func (t *traffic) stop() (m met) {
 	return m
 }
 
-// stopAndWantAll ends traffic of which nothing may have failed.
-func (t *traffic) stopAndWantAll() string {
-	m := t.stop()
-	t.sc.checks.wantNoFailure(m.free)
-	t.sc.checks.wantNoFailure(m.limited)
-	t.sc.checks.wantNoFailure(m.walks)
-	failed := m.history.failed()
-	t.sc.checks.want(len(failed) == 0, "listeners failed: %v", failed)
-	return m.seen
-}
-
-func (sc *scene) restart(g *rig.Gateway) {
-	rig.Check(g.Terminate())
-	g.Start()
-	sc.world.st.Pause(time.Second) // HAProxy sends it requests again
-}
-
+// checkRollingRestart restarts one replica after another under load, of which nothing may fail.
 func checkRollingRestart(sc *scene) string {
 	t := sc.begin(300, 200)
 	for _, g := range sc.world.gateways {
-		sc.restart(g)
+		rig.Check(g.Terminate())
+		g.Start()
+		sc.world.st.Pause(time.Second) // HAProxy sends it requests again
 	}
-	return t.stopAndWantAll()
-}
-
-// checkRollingChange changes the configuration of one gateway after another by a reload, and back by a
-// restart: the upstream has another address. Each replica lists what its own server offers.
-func checkRollingChange(sc *scene) string {
-	w := sc.world
-	t := sc.begin(480, 20)
-	for _, g := range w.gateways {
-		g.Reload(strings.Replace(g.Text, w.plainURL, w.otherURL, 1))
-		sc.wantServers()
+	m := t.stop()
+	for _, gets := range []rig.Gots{m.free, m.limited, m.walks} {
+		sc.checks.wantNoFailure(gets)
 	}
-	for _, g := range w.gateways {
-		g.Text = strings.Replace(g.Text, w.otherURL, w.plainURL, 1)
-		sc.restart(g)
-		sc.wantServers()
-	}
-	return t.stopAndWantAll()
-}
-
-// wantServers wants that each replica lists what its own server offers: [world.read] tells lists of two.
-func (sc *scene) wantServers() {
-	w := sc.world
-	for i, g := range w.gateways {
-		want := "plain"
-		if strings.Contains(g.Text, w.otherURL) {
-			want = "other"
-		}
-		err := rig.Eventually(timeout, func() error {
-			names, err := w.at(g.Endpoint).Walk(w.st.Context())
-			if err != nil {
-				return err
-			}
-			_, server, err := w.read(names)
-			if err == nil && server != want {
-				err = fmt.Errorf("replica %d lists what %s offers, want %s", i+1, server, want)
-			}
-			return err
-		})
-		sc.checks.want(err == nil, "%w", err)
-	}
+	failed := m.history.failed()
+	sc.checks.want(len(failed) == 0, "listeners failed: %v", failed)
+	return m.seen
 }
 
 // checkKilledReplicas kills replicas at random under load, and starts them again. Lost are only requests

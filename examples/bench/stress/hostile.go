@@ -29,7 +29,7 @@ const (
 func runHostileTeam(ctx context.Context, s *settings) error {
 	kept := &checks{}
 	err := rig.Run(ctx, func(st *rig.Stage) {
-		w := newServers(st, s, 20)
+		w := newWorld(st, s, 20)
 		alone := st.Gateway(w.configuration(""), nil, w.program)
 		troubled := st.Gateway(w.configuration(""), nil, w.program)
 		files := hostileFiles(troubled.Dir)

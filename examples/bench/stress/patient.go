@@ -73,21 +73,6 @@ type patient struct {
 	pid   int // of the child
 }
 
-// haproxyBefore lets streams last. HAProxy answers in place of a server that it cannot reach.
-const haproxyBefore = `defaults
-  mode http
-  retries 0
-  timeout connect 1s
-  timeout client 60s
-  timeout server 60s
-  timeout tunnel 60s
-frontend front
-  bind ADDRESS
-  default_backend back
-backend back
-  server only %s
-`
-
 // admit starts the server of a fault.
 func admit(st *rig.Stage, f *fault) *patient {
 	p := &patient{st: st, reach: f.reach, server: rig.NewServer(true, max(f.size, 300))}
@@ -104,7 +89,7 @@ func admit(st *rig.Stage, f *fault) *patient {
 	address := p.proxy.Address
 	switch f.reach {
 	case behindHAProxy:
-		address = st.HAProxy(fmt.Sprintf(haproxyBefore, address))
+		address = st.HAProxy(0, address) // which answers in place of a server that it cannot reach
 	case byName:
 		address = strings.Replace(address, "127.0.0.1", serverName, 1)
 		p.hosts = filepath.Join(st.Dir(), "hosts")

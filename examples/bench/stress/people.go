@@ -20,7 +20,7 @@ type audience struct {
 	client    rig.Client
 	endpoints []string
 	// read returns the mark of a list.
-	read    func(names map[string]bool) (mark int, server string, err error)
+	read    func(names map[string]bool) (mark int, err error)
 	began   time.Time
 	cancel  context.CancelFunc
 	pending sync.WaitGroup
@@ -143,7 +143,7 @@ func (a *audience) list(ctx context.Context, id int) {
 		o.At, c.Endpoint = a.turn()
 		names, err := c.Walk(ctx)
 		if err == nil {
-			o.Mark, _, err = a.read(names)
+			o.Mark, err = a.read(names)
 		}
 		if ctx.Err() == nil {
 			a.note(o, sent, err)
@@ -165,7 +165,7 @@ func (w *world) walk(ctx context.Context, c *rig.Client, perSecond float64) *rig
 	return rig.Pace(ctx, perSecond, func(ctx context.Context) error {
 		names, err := c.Walk(ctx)
 		if err == nil {
-			_, _, err = w.read(names)
+			_, err = w.read(names)
 		}
 		return err
 	})

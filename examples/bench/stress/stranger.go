@@ -41,7 +41,7 @@ const (
 func runStranger(ctx context.Context, s *settings) error {
 	kept := &checks{}
 	err := rig.Run(ctx, func(st *rig.Stage) {
-		w := newServers(st, s, 20)
+		w := newWorld(st, s, 20)
 		w.client.Transport = &http.Transport{
 			DialContext: dial, MaxIdleConnsPerHost: people, MaxConnsPerHost: people + busyPeople,
 		}

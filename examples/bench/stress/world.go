@@ -9,7 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -33,40 +33,36 @@ const (
 	idleTimeout = 20 * time.Second
 )
 
-// world is gateways, the servers behind them, and a store, if they share one.
+// world is gateways, the server behind them, and a store, if they share one.
 type world struct {
 	st      *rig.Stage
 	program string
 	client  rig.Client
-	// plain is the server of the configuration, and other the one that it is changed to. Each has a
-	// number of prompts, and a mark that says how many changes there have been.
-	plain, other       *rig.Server
-	plainURL, otherURL string
-	prompts            int
-	changes            atomic.Int64
-	gateways           []*rig.Gateway
-	store              *store
+	// server has a number of prompts, and a mark that says how many changes there have been.
+	server   *rig.Server
+	url      string
+	prompts  int
+	changes  atomic.Int64
+	gateways []*rig.Gateway
+	store    *store
 	// proxies are what each gateway reaches the store through, if there are any.
 	proxies []*rig.Proxy
 }
 
-// newServers starts the servers of a world without gateways.
-func newServers(st *rig.Stage, s *settings, prompts int) *world {
-	w := &world{
-		st: st, program: s.promptweir(), prompts: prompts,
-		plain: rig.NewServer(false, 300), other: rig.NewServer(false, 300),
-	}
+// newWorld starts the server of a world without gateways.
+func newWorld(st *rig.Stage, s *settings, prompts int) *world {
+	w := &world{st: st, program: s.promptweir(), prompts: prompts, server: rig.NewServer(false, 300)}
 	w.client = rig.Client{Token: token, Transport: &http.Transport{
 		MaxIdleConnsPerHost: 512, IdleConnTimeout: idleTimeout, ResponseHeaderTimeout: time.Minute,
 	}}
 	w.offer(0)
-	w.plainURL, w.otherURL = st.Serve(w.plain), st.Serve(w.other)
+	w.url = st.Serve(w.server)
 	return w
 }
 
 // newReplicas starts gateways with one store.
 func newReplicas(st *rig.Stage, s *settings, prompts int, proxied bool) *world {
-	w := newServers(st, s, prompts)
+	w := newWorld(st, s, prompts)
 	w.store = newStore(st)
 	for range replicas {
 		address := w.store.address
@@ -122,7 +118,7 @@ team "rig" {
   }
 }
 `, base64.StdEncoding.EncodeToString(key[:]), pageSize, blocks, token, sha256.Sum256([]byte(token)),
-		strangerToken, sha256.Sum256([]byte(strangerToken)), w.plainURL, rate, burst)
+		strangerToken, sha256.Sum256([]byte(strangerToken)), w.url, rate, burst)
 }
 
 // awaitStore waits until the last line of each gateway's log about the store says that it is in use.
@@ -153,40 +149,18 @@ func (w *world) at(endpoint string) *rig.Client {
 	return &c
 }
 
-// haproxy sends each request to the next server, and asks each server's readiness, which a busy machine
-// may answer late. Streams may last. Without http-no-delay, HAProxy keeps an event back for up to
-// 200 ms, in case another one follows.
-const haproxy = `defaults
-  mode http
-  balance roundrobin
-  option redispatch 1
-  option http-no-delay
-  retries 3
-  retry-on conn-failure
-  timeout connect 1s
-  timeout check 2s
-  timeout client 60s
-  timeout server 60s
-  option httpchk GET /readyz
-frontend front
-  bind ADDRESS
-  default_backend back
-backend back
-`
-
 // front starts HAProxy in front of gateways, and returns the endpoint.
 func (w *world) front(gateways ...*rig.Gateway) string {
-	var text strings.Builder
-	text.WriteString(haproxy)
-	for i, g := range gateways {
+	var servers []string
+	for _, g := range gateways {
 		_, port, _ := net.SplitHostPort(strings.TrimPrefix(g.Admin, "http://")) // it is one
-		check := ""
+		server := g.Address()
 		if len(gateways) > 1 { // otherwise there is nowhere else to send a request
-			check = fmt.Sprintf(" check port %s inter 200ms fall 1 rise 1", port)
+			server += fmt.Sprintf(" check port %s inter 200ms fall 1 rise 1", port)
 		}
-		fmt.Fprintf(&text, "  server replica%d %s%s\n", i+1, g.Address(), check)
+		servers = append(servers, server)
 	}
-	endpoint := "http://" + w.st.HAProxy(text.String()) + "/mcp"
+	endpoint := "http://" + w.st.HAProxy(3, servers...) + "/mcp"
 	rig.Check(rig.Eventually(timeout, func() error {
 		_, err := w.at(endpoint).Page(w.st.Context(), "")
 		return err
@@ -194,15 +168,10 @@ func (w *world) front(gateways ...*rig.Gateway) string {
 	return endpoint
 }
 
-// offer has the servers' lists change: they end in a mark, which says which change it was, and at which
-// of the servers.
+// offer has the server's list change: it ends in a mark, which says which change it was.
 func (w *world) offer(mark int) {
-	all := append(rig.Prompts(w.prompts), rig.Prompt("limited", "One with a limit."),
-		rig.Prompt("counted", "One with another limit."))
-	for server, name := range map[*rig.Server]string{w.plain: "plain", w.other: "other"} {
-		newest := rig.Prompt(fmt.Sprintf("mark%05d%s", mark, name), "The newest.")
-		server.Offer(append(slices.Clip(all), newest)...)
-	}
+	w.server.Offer(append(rig.Prompts(w.prompts), rig.Prompt("limited", "One with a limit."),
+		rig.Prompt("counted", "One with another limit."), rig.Prompt(fmt.Sprintf("mark%05d", mark), "The newest."))...)
 }
 
 func (w *world) change() (mark int) {
@@ -211,22 +180,17 @@ func (w *world) change() (mark int) {
 	return mark
 }
 
-// read returns the newest mark of a list, and the server that has marked it. An error means that the
-// list is not whole, or one of two servers.
-func (w *world) read(names map[string]bool) (mark int, server string, err error) {
-	marks := 0
+// read returns the mark of a list. An error means that the list is not whole.
+func (w *world) read(names map[string]bool) (mark int, err error) {
 	for name := range names {
-		if _, text, ok := strings.Cut(name, "plain.mark"); ok {
-			marks++
-			if _, err = fmt.Sscanf(text, "%05d%s", &mark, &server); err != nil {
-				return 0, "", err
-			}
+		if text, ok := strings.CutPrefix(name, "plain.mark"); ok {
+			mark, err = strconv.Atoi(text)
 		}
 	}
-	if want := w.prompts + 2; len(names)-marks != want || marks != 1 {
-		err = fmt.Errorf("a list has %d prompts and %d marks, want %d and 1", len(names)-marks, marks, want)
+	if want := w.prompts + 3; err == nil && len(names) != want {
+		err = fmt.Errorf("a list has %d prompts, want %d", len(names), want)
 	}
-	return mark, server, err
+	return mark, err
 }
 
 // store is a valkey-server or redis-server that keeps nothing on disk.

@@ -106,11 +106,37 @@ func (st *Stage) Serve(handler http.Handler) string {
 	return "http://" + listener.Addr().String()
 }
 
-// HAProxy starts HAProxy with a configuration, in which ADDRESS is where it listens.
-func (st *Stage) HAProxy(configuration string) (address string) {
+// haproxy sends each request to the next server, of those that are ready if they are checked, which a
+// busy machine may say late. Streams may last. Without http-no-delay, HAProxy keeps an event back for up
+// to 200 ms, in case another one follows.
+const haproxy = `defaults
+  mode http
+  option http-no-delay
+  retries %d
+  retry-on conn-failure
+  option redispatch 1
+  option httpchk GET /readyz
+  timeout connect 1s
+  timeout check 2s
+  timeout client 60s
+  timeout server 60s
+frontend front
+  bind %s
+  default_backend back
+backend back
+  balance roundrobin
+  server %s
+`
+
+// HAProxy starts HAProxy in front of servers, each with its parameters.
+func (st *Stage) HAProxy(retries int, servers ...string) (address string) {
 	address = FreeAddress(st.ctx)
+	for i := range servers {
+		servers[i] = fmt.Sprintf("replica%d %s", i, servers[i])
+	}
 	file := filepath.Join(st.Dir(), "haproxy.cfg")
-	Check(os.WriteFile(file, []byte(strings.ReplaceAll(configuration, "ADDRESS", address)), 0o600))
+	text := fmt.Sprintf(haproxy, retries, address, strings.Join(servers, "\n  server "))
+	Check(os.WriteFile(file, []byte(text), 0o600))
 	p := st.Start(Program("haproxy"), "-db", "-f", file)
 	Check(Eventually(startup, func() error {
 		conn, err := new(net.Dialer).DialContext(st.ctx, "tcp", address)
