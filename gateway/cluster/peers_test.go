@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 )
@@ -150,6 +151,31 @@ func TestPeers_TellListenersUntilNobodyServesAnOldList(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+func TestPeers_NotifyOnceAChangeIsSettledAndAfterASecond(t *testing.T) {
+	const late, slow = 300 * time.Millisecond, 3 * time.Second
+	for after, want := range map[time.Duration][3][]time.Duration{
+		late: {{late}, {late}, {late}},
+		slow: {{settleTimeout, slow}, {settleTimeout, slow}, {slow}},
+	} {
+		inBubble(t, 3, nil, func(f *fleet) {
+			began := time.Since(f.began)
+			f.change("2", f.all[0], f.all[1])
+			time.Sleep(after)
+			f.change("2", f.all[2])
+			time.Sleep(10 * time.Second)
+			for i, m := range f.all {
+				got := m.notifiedAt()
+				isAsWanted := slices.EqualFunc(got, want[i], func(at, due time.Duration) bool {
+					return at >= began+due && at < began+due+100*time.Millisecond
+				})
+				if !isAsWanted {
+					t.Errorf("replica %d: listeners are notified at %v, want %v after %v", i, got, want[i], began)
+				}
+			}
+		})
 	}
 }
 
