@@ -63,9 +63,9 @@ team "docs" {
 
 	_, diags := config.Load(dir, config.Options{})
 	fmt.Println(strings.ReplaceAll(diags.Err().Error(), dir+string(filepath.Separator), ""))
-	// Output: docs.hcl:4: Invalid upstream URL: "guides.example.com" is not an http or https URL
-	// with a host; write it like "https://mcp.example.com/mcp". docs.hcl:5: Unknown attribute:
-	// upstream.tiemout does not exist. Did you mean "timeout"?
+	// Output:
+	// docs.hcl:4: Invalid upstream URL: "guides.example.com" is not an http or https URL with a host; write it like "https://mcp.example.com/mcp".
+	// docs.hcl:5: Unknown attribute: upstream.tiemout does not exist. Did you mean "timeout"?
 }
 
 func ExamplePattern() {

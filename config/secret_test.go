@@ -4,7 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"path/filepath"
 	"reflect"
@@ -46,6 +48,63 @@ func TestConfig_PrintsNoSecrets(t *testing.T) {
 			if strings.Contains(dumps, secret) {
 				t.Errorf("%s: %q shows in:\n%s", path, secret, dumps)
 			}
+		}
+	}
+}
+
+func TestMask_HidesWhatAServerRepeats(t *testing.T) {
+	m := Upstream{
+		URLs: []string{"https://h.example.com/hook-7f3a"}, shown: []string{masked},
+		Headers: map[string]Secret{"Authorization": NewSecret("Bearer tok-hunter2"), "X-Long": NewSecret("tok-hunter2-and-more")},
+		Env:     map[string]Secret{"KEY": NewSecret("line-one-x\nline-two-y\n"), "QUOTED": NewSecret(`pass"word\1`), "SHORT": NewSecret("1")},
+		OAuth:   &OAuth{ClientSecret: NewSecret("client-secret")},
+	}.Mask()
+	for text, want := range map[string]string{
+		`nothing of that, 1 tok`:           `nothing of that, 1 tok`,
+		`cut: tok-`:                        `cut: (sensitive)`,
+		`duplicate name "tok-hunter2"`:     `duplicate name "(sensitive)"`,
+		`Bearer tok-hunter2 is bad`:        `(sensitive) is bad`,
+		`tok-hunter2-and-more`:             `(sensitive)`,
+		`cut: tok-hunter2-and`:             `cut: (sensitive)`,
+		`cut: tok-hunt`:                    `cut: (sensitive)`,
+		`cut: "tok-hunter… (9 bytes)"`:     `cut: "(sensitive)… (9 bytes)"`,
+		`cut: tok-hunte... in an object`:   `cut: (sensitive)... in an object`,
+		`tok-hunts are no tokens`:          `tok-hunts are no tokens`,
+		`cannot reach redis://a:pw@host`:   `cannot reach redis://a:(sensitive)@host`,
+		`as "pass\"word\\1" in JSON`:       `as "(sensitive)" in JSON`,
+		`second line: line-two-y`:          `second line: (sensitive)`,
+		`client-secretclient-secret`:       `(sensitive)(sensitive)`,
+		`at https://h.example.com/hook-7f`: `at (sensitive)`,
+	} {
+		if got := m.Text(text); got != want {
+			t.Errorf("Text(%q) = %q, want %q", text, got, want)
+		}
+	}
+	if err := m.Error(errors.Join(io.EOF, errors.New("client-secret"))); !errors.Is(err, io.EOF) || strings.Contains(err.Error(), "client") {
+		t.Errorf("Error = %v", err)
+	}
+	if err := m.Error(io.EOF); err != io.EOF { //nolint:errorlint // it must stay the same
+		t.Errorf("Error(io.EOF) = %v", err)
+	}
+	if got := (Mask{}).Text("text"); got != "text" {
+		t.Errorf("the zero Mask makes %q of text", got)
+	}
+}
+
+func TestMask_HidesTheRestOfASecretOnTheNextLine(t *testing.T) {
+	m := Upstream{Env: map[string]Secret{"KEY": NewSecret("hunter2-abcdefghijkl")}}.Mask()
+	for _, test := range []struct{ before, line, want string }{
+		{"", "defghijkl", "defghijkl"},
+		{"KEY is hunter2-abc", "defghijkl and more", "(sensitive) and more"},
+		{"KEY is h", "unter2-abcdefghijkl", "(sensitive)"},
+		{"KEY is hunter2-abc", "def", "(sensitive)"},
+		{"KEY is hunter2-abcdef", "ghijkl, hunter2-abcd", "(sensitive), (sensitive)"},
+		{"KEY is hunter2-abc", "default", "default"},
+		{"a path", "unter", "unter"},
+		{"hunter2-abcdefghijkl", "ghijkl", "ghijkl"},
+	} {
+		if got := m.Line(test.before, test.line); got != test.want {
+			t.Errorf("Line(%q, %q) = %q, want %q", test.before, test.line, got, test.want)
 		}
 	}
 }

@@ -51,43 +51,43 @@ func (s *sizer) call(n *hclsyntax.FunctionCallExpr, parts []part) part {
 		return measure(v).repeated(s.times)
 	case "base64encode":
 		text.size = add(multiply(all.size/3, 4), 4)
-		return text
 	case "urlencode":
 		text.size = multiply(all.size, 3)
-		return text
 	case "jsonencode": // \u0000
 		text.size = multiply(all.size, 6)
-		return text
 	case "sha256":
-		return text
-	case "length", "strlen":
-		return part{size: all.size, count: s.times, number: true}
 	case "format":
 		text.size = s.format(n, parts, all.size)
-		return text
 	case "join": // between all values
 		text.size = add(all.size, multiply(argument(n, parts, 0).size, all.count))
-		return text
 	case "replace": // each byte, and what is between them
 		replacement := argument(n, parts, 2).size
 		if written, ok := s.text(n, 2); ok {
 			replacement = len(written)
 		}
 		text.size = add(all.size, multiply(all.size, replacement))
-		return text
+	case "length", "strlen":
+		text.number = true
 	case "split":
 		count := add(argument(n, parts, 1).size, s.times)
-		return part{size: add(all.size, multiply(count, elementBytes)), count: add(count, s.times), depth: 1, elements: count}
-	case "element", "substr":
-		s.readNumbers(parts[min(1, len(parts)):], n.Range())
-	case "trim": // looks for each character of the one in all of the other
-		s.spend(multiply(all.size, argument(n, parts, 1).size/elementBytes), n.Range())
+		return part{
+			size: add(all.size, multiply(count, elementBytes)), count: add(count, s.times), depth: 1, elements: count,
+		}
 	case "regex":
 		return s.regex(n, parts)
+	case "element", "substr":
+		s.readNumbers(parts[min(1, len(parts)):], n.Range())
+		return all
+	case "trim": // looks for each character of the one in all of the other
+		s.spend(multiply(all.size, argument(n, parts, 1).size/elementBytes), n.Range())
+		return all
 	case "coalesce", "concat", "merge", "tolist":
 		s.unify(parts, n.Range())
+		return all
+	default:
+		return all
 	}
-	return all
+	return text
 }
 
 // argument is what an argument becomes; the last one stands for several if it is expanded.
