@@ -420,12 +420,16 @@ func first(expressions []ast.Expr) ast.Expr {
 	return expressions[0]
 }
 
-// literal returns the value of a string literal.
+// literal returns the value of a string literal, or of a sum of some.
 func literal(expression ast.Expr) (string, bool) {
-	basic, ok := expression.(*ast.BasicLit)
-	if !ok || basic.Kind != token.STRING {
-		return "", false
+	switch e := expression.(type) {
+	case *ast.BinaryExpr:
+		left, isText := literal(e.X)
+		right, areTexts := literal(e.Y)
+		return left + right, isText && areTexts
+	case *ast.BasicLit:
+		value, err := strconv.Unquote(e.Value)
+		return value, err == nil && e.Kind == token.STRING
 	}
-	value, err := strconv.Unquote(basic.Value)
-	return value, err == nil
+	return "", false
 }
