@@ -94,7 +94,7 @@ func publicEndpoint(g *config.Gateway) (string, error) {
 	}
 	u := url.URL{Scheme: scheme, Host: g.Listen, Path: g.Path}
 	if host := u.Hostname(); host == "" || host == "0.0.0.0" || host == "::" {
-		return "", errors.New("the gateway listens on all addresses: name the one that clients use, with public_url in the configuration or with --url")
+		return "", errors.New("the gateway listens on all addresses: set public_url to the clients', or pass --url")
 	}
 	return u.String(), nil
 }

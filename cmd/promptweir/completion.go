@@ -16,7 +16,7 @@ func completionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion SHELL",
 		Short: "Print the script that lets a shell complete commands, prompts and arguments",
-		Long: "Print a script that lets a shell complete commands, flags, names of prompts, their arguments and values.\n\n" +
+		Long: "Print a script that lets a shell complete commands, flags, prompts and their arguments.\n\n" +
 			"SHELL is " + terminal.OrList(shells) +
 			". Prompts are those of --url or, with --config, those that are known without connecting to a " +
 			"server: the ones in files, and the lists in state_dir. Values come from the server, by completion/complete.",

@@ -72,7 +72,7 @@ func newPaths(files fs.FS, folder string) (paths []string, err error) {
 		if _, err = os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		return cmp.Or(err, fmt.Errorf("%s already exists, so nothing was written; remove it, or name another folder", path))
+		return cmp.Or(err, fmt.Errorf("%s already exists, so nothing was written; name another folder", path))
 	})
 	return paths, err
 }

@@ -40,8 +40,8 @@ func lockCommand(a *app) *cobra.Command {
 		Args: wantArgs(0, 0, ""),
 		Long: "Write " + config.LockFile +
 			", which approves every definition that the upstreams list, beside the configuration.\n\n" +
-			"With --diff, print how the lists differ from the lock file, and write nothing. Where an upstream's list is not known, its " +
-			"approved definitions are kept.",
+			"With --diff, print how the lists differ from the lock file, and write nothing. Where an\n" +
+			"upstream's list is not known, its approved definitions are kept.",
 		Example: "  promptweir lock --config promptweir --live\n" +
 			"  promptweir lock --config promptweir --live --diff --exit-code",
 		SuggestFor: []string{"approve"},
@@ -118,7 +118,8 @@ func (l *lockFlags) merged(before config.Lock, s *snapshot.Snapshot) config.Lock
 	unlisted := s.Unlisted()
 	if len(unlisted) > 0 {
 		fmt.Fprintf(l.app.err,
-			"promptweir: the prompts of %s are not known: their approved definitions stay\n", strings.Join(unlisted, ", "))
+			"promptweir: the prompts of %s are not known, so their approved definitions stay\n",
+			strings.Join(unlisted, ", "))
 	}
 	listed, lists := inspect.Lock(s), s.Lists()
 	all := slices.Clone(listed)
@@ -135,7 +136,7 @@ func (l *lockFlags) merged(before config.Lock, s *snapshot.Snapshot) config.Lock
 func (l *lockFlags) printDifferences(s *snapshot.Snapshot) {
 	for i, state := range s.States {
 		if len(state.Differences) > 0 {
-			l.app.warn("the replicas of %s define these prompts differently, and the lock approves the first replica's: %s",
+			l.app.warn("the replicas of %s differ in these prompts, of which the lock approves the first's: %s",
 				s.Upstreams[i].Name, strings.Join(state.Differences, ", "))
 		}
 	}

@@ -182,8 +182,8 @@ func (p *prober) list(ctx context.Context) (definitions []jsontext.Value, err er
 		p.found.Pages = append(p.found.Pages, len(page))
 		next, more := result.Text("nextCursor")
 		switch {
-		case !more, next == "" && !wire.Modern(p.session.Revision): // before 2026-07-28, an empty cursor means no cursor
-			return definitions, nil
+		case !more, next == "" && !wire.Modern(p.session.Revision):
+			return definitions, nil // before 2026-07-28, an empty cursor means none
 		case cursors[next]:
 			return nil, fmt.Errorf("%s: page %d repeats a cursor: the list would never end",
 				wire.PromptsList, number+1)

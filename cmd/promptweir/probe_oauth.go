@@ -36,7 +36,7 @@ func (f *oauthFlags) settings(token string) (*config.OAuth, error) {
 	case token != "":
 		return nil, &usageError{"--token and --client-id are mutually exclusive"}
 	case (f.secret == "") == (f.keyFile == ""):
-		return nil, &usageError{"--client-id requires either --client-secret (PROMPTWEIR_CLIENT_SECRET) or --private-key"}
+		return nil, &usageError{"--client-id requires one of --client-secret and --private-key"}
 	}
 	o := &config.OAuth{ClientID: f.id, ClientSecret: config.NewSecret(f.secret)}
 	if f.keyFile == "" {

@@ -42,7 +42,7 @@ func (q *query) check() error {
 	case q.url == "" && q.app.config == "":
 		return &usageError{"--config PATH or --url URL is required"}
 	case q.url != "" && q.app.configGiven():
-		return &usageError{"--config and --url are mutually exclusive: use the upstreams of a configuration, or a running gateway"}
+		return &usageError{"--config and --url are mutually exclusive"}
 	case q.url != "" && q.who.as != "":
 		return &usageError{"--as requires --config: a running gateway identifies its caller by --token"}
 	case q.who.claims != "" && q.who.as == "":
@@ -169,7 +169,7 @@ func (p *principalFlags) addTo(command *cobra.Command, a *app, usage string) {
 	command.Flags().StringVar(&p.as, "as", "", usage)
 	completeFlag(command, "as", a.completePrincipal)
 	command.Flags().StringVar(&p.claims, "claims", "",
-		"with --as, the claims of the principal's token, a `JSON` object; if not set, rules that read claims are undecided")
+		"with --as, the claims of its token, a `JSON` object; without them, rules that read claims are undecided")
 }
 
 // principal returns the principal of the flags.

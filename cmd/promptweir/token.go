@@ -32,7 +32,7 @@ hash, is printed to standard output.`,
 	flags.StringArrayVar(&t.Groups, "group", nil,
 		"`NAME` of a group of the caller; may be repeated")
 	flags.StringVar(&t.As, "as", "",
-		"`NAME` of the source of identity, which goes in front of subject and groups; needed if there are several sources")
+		"`NAME` of the source of identity, in front of subject and groups; for several sources")
 	addOutput(command, &output, formatText, formatJSON)
 	return command
 }

@@ -243,7 +243,7 @@ func checkClock(u *config.Upstream, state *upstream.State) (checks []liveCheck) 
 			direction = "behind"
 		}
 		checks = append(checks, checked("clock", checkWarning, u.Place.String(),
-			"%s (%s): the clock of %s is %s %s this machine's; correct whichever is wrong, or tokens are refused that are valid",
+			"%s (%s): the clock of %s is %s %s this machine's; correct the wrong one, or valid tokens are refused",
 			u.Name, u.Place, e.Address, e.ClockOffset.Abs(), direction))
 	}
 	return checks

@@ -91,7 +91,8 @@ func (t *telemetry) startMetrics(ctx context.Context, described *resource.Resour
 		return fmt.Errorf("metrics: %w", err)
 	}
 	options := []metric.Option{metric.WithResource(described), metric.WithReader(reader)}
-	if !exported("TRACES") && os.Getenv("OTEL_METRICS_EXEMPLAR_FILTER") == "" { // no measurement belongs to a trace: do not look at each
+	if !exported("TRACES") && os.Getenv("OTEL_METRICS_EXEMPLAR_FILTER") == "" {
+		// no measurement belongs to a trace, so none needs to be checked for one
 		options = append(options, metric.WithExemplarFilter(exemplar.AlwaysOffFilter))
 	}
 	if exported("METRICS") {

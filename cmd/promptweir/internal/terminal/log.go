@@ -143,7 +143,8 @@ func (l *logLine) attributes(attrs []slog.Attr) {
 		}
 		l.text.WriteByte(' ')
 		l.paint(dim, shownText(a.Key)+"=")
-		if text == "" || strings.ContainsFunc(text, func(r rune) bool { return r == ' ' || r == '"' || r == '=' || !unicode.IsPrint(r) }) {
+		isOdd := func(r rune) bool { return strings.ContainsRune(` "=`, r) || !unicode.IsPrint(r) }
+		if text == "" || strings.ContainsFunc(text, isOdd) {
 			text = strconv.Quote(text)
 		}
 		l.text.WriteString(text)

@@ -128,7 +128,8 @@ func (p *Prompter) completer(complete func(start string) []string) func(line str
 			return "", 0, false
 		}
 		// What is returned is written to the terminal as it is: a server's value could act on it.
-		values := slices.DeleteFunc(slices.Clone(complete(line[:at])), func(value string) bool { return !Showable(value) })
+		isHidden := func(value string) bool { return !Showable(value) }
+		values := slices.DeleteFunc(slices.Clone(complete(line[:at])), isHidden)
 		if len(values) == 0 {
 			return line, at, true
 		}
