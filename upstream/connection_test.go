@@ -3,7 +3,6 @@ package upstream_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"runtime"
 	"strings"
@@ -108,92 +107,69 @@ func TestBreaker_CountsOnlyServerFailures(t *testing.T) {
 	u := anywhere()
 	u.Breaker = config.Breaker{Failures: 3, Cooldown: 7 * time.Second}
 	u.MaxMessage = 64 << 10
+	status := func(status int) func(http.ResponseWriter, *upstreamtest.Request) {
+		return text(status, "text/plain", "")
+	}
+	result := func(json string) func(http.ResponseWriter, *upstreamtest.Request) {
+		return func(w http.ResponseWriter, r *upstreamtest.Request) { r.Result(w, json) }
+	}
+	fails := func(err string) func(http.ResponseWriter, *upstreamtest.Request) {
+		return func(w http.ResponseWriter, r *upstreamtest.Request) { r.Error(w, http.StatusOK, err) }
+	}
 	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-		want := func(reason upstream.Reason) {
-			t.Helper()
-			wantFailure(t, c, "p", reason)
-		}
 		answers := func() {
 			t.Helper()
+			p.Result(wire.PromptsGet, `{}`)
 			mustGet(t, c, "p")
 		}
-		hang := func(_ http.ResponseWriter, r *upstreamtest.Request) { <-r.Context().Done() }
-		for name, notCounted := range map[string]func(){
-			"refusal": func() {
-				p.Error(wire.PromptsGet, http.StatusOK, `{"code":-32603,"message":"no"}`)
-				_, err := get(t.Context(), c, "p")
-				if _, ok := errors.AsType[*wire.Error](err); !ok {
-					t.Error(err)
-				}
-			},
-			"no object": func() { p.Result(wire.PromptsGet, `"text"`); want(upstream.BadResponse) },
-			"no error":  func() { p.Error(wire.PromptsGet, http.StatusOK, `{"message":"no"}`); want(upstream.BadResponse) },
-			"no JSON": func() {
-				p.Handle(wire.PromptsGet, func(w http.ResponseWriter, _ *upstreamtest.Request) {
-					w.Header().Set("Content-Type", "application/json")
-					fmt.Fprint(w, `{"jsonrpc":`)
-				})
-				want(upstream.BadResponse)
-			},
-			"duplicate member": func() { p.Result(wire.PromptsGet, `{"a":1,"a":2}`); want(upstream.BadResponse) },
-			"401":              func() { p.Status(wire.PromptsGet, 401); want(upstream.Denied) },
-			"403":              func() { p.Status(wire.PromptsGet, 403); want(upstream.Denied) },
-			"429":              func() { p.Status(wire.PromptsGet, 429); want(upstream.RateLimited) },
-			"413":              func() { p.Status(wire.PromptsGet, 413); want(upstream.BadResponse) },
-			"cancel": func() {
-				p.Handle(wire.PromptsGet, hang)
-				ctx, cancel := context.WithCancelCause(t.Context())
-				time.AfterFunc(time.Second, func() { cancel(errors.New("the client went away")) })
-				if _, err := get(ctx, c, "p"); !errors.Is(err, context.Canceled) || unavailable(err) != "" {
-					t.Errorf("get = %v, want %v", err, context.Canceled)
-				}
-			},
-			"the caller's own deadline": func() {
-				p.Handle(wire.PromptsGet, hang)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				if _, err := get(ctx, c, "p"); !errors.Is(err, context.DeadlineExceeded) || unavailable(err) != "" {
-					t.Errorf("get = %v, want %v", err, context.DeadlineExceeded)
-				}
-			},
+		for name, notCounted := range map[string]struct {
+			answer func(http.ResponseWriter, *upstreamtest.Request)
+			want   upstream.Reason // "" for an answer, or a caller that has left
+		}{
+			"refusal":          {fails(`{"code":-32603,"message":"no"}`), ""},
+			"no object":        {result(`"text"`), upstream.BadResponse},
+			"no error":         {fails(`{"message":"no"}`), upstream.BadResponse},
+			"no JSON":          {text(http.StatusOK, "application/json", `{"jsonrpc":`), upstream.BadResponse},
+			"duplicate member": {result(`{"a":1,"a":2}`), upstream.BadResponse},
+			"401":              {status(401), upstream.Denied},
+			"403":              {status(403), upstream.Denied},
+			"429":              {status(429), upstream.RateLimited},
+			"413":              {status(413), upstream.BadResponse},
+			"hang":             {hang, ""},
 		} {
 			t.Log(name)
-			for range 10 {
-				notCounted()
+			p.Handle(wire.PromptsGet, notCounted.answer)
+			for i := range 10 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				if i%2 == 0 { // the caller gives up by itself, or by its own deadline
+					time.AfterFunc(time.Second/2, cancel)
+				}
+				_, err := get(ctx, c, "p")
+				wantUnavailable(t, err, notCounted.want)
+				if left := ctx.Err(); left != nil && !errors.Is(err, left) {
+					t.Errorf("get = %v, want %v", err, left)
+				}
+				cancel()
 			}
-			p.Result(wire.PromptsGet, `{}`)
 			answers()
 		}
-		for name, counted := range map[string]func(){
-			"timeout": func() { p.Handle(wire.PromptsGet, hang); want(upstream.Timeout) },
-			"408":     func() { p.Status(wire.PromptsGet, 408); want(upstream.BadResponse) },
-			"500":     func() { p.Status(wire.PromptsGet, 500); want(upstream.BadResponse) },
-			"502":     func() { p.Status(wire.PromptsGet, 502); want(upstream.Unreachable) },
-			"over max_message": func() {
-				p.Result(wire.PromptsGet, `{"text":"`+strings.Repeat("x", u.MaxMessage)+`"}`)
-				want(upstream.BadResponse)
-			},
-			"cut": func() {
-				p.Handle(wire.PromptsGet, func(w http.ResponseWriter, _ *upstreamtest.Request) {
-					w.Header().Set("Content-Type", "text/event-stream")
-					fmt.Fprint(w, "data: {\"json")
-				})
-				want(upstream.BadResponse)
-			},
-			"broken stream": func() {
-				p.Handle(wire.PromptsGet, func(w http.ResponseWriter, _ *upstreamtest.Request) {
-					w.Header().Set("Content-Type", "text/event-stream")
-				})
-				want(upstream.Unreachable)
-			},
-			"a page": func() {
-				p.Handle(wire.PromptsGet, func(w http.ResponseWriter, _ *upstreamtest.Request) { fmt.Fprint(w, "<html>") })
-				want(upstream.BadResponse)
-			},
+		for name, counted := range map[string]struct {
+			answer func(http.ResponseWriter, *upstreamtest.Request)
+			want   upstream.Reason
+		}{
+			"timeout":          {hang, upstream.Timeout},
+			"408":              {status(408), upstream.BadResponse},
+			"500":              {status(500), upstream.BadResponse},
+			"502":              {status(502), upstream.Unreachable},
+			"over max_message": {result(`{"text":"` + strings.Repeat("x", u.MaxMessage) + `"}`), upstream.BadResponse},
+			"cut":              {text(http.StatusOK, "text/event-stream", "data: {\"json"), upstream.BadResponse},
+			"broken stream":    {text(http.StatusOK, "text/event-stream", ""), upstream.Unreachable},
+			"a page":           {text(http.StatusOK, "text/html", "<html>"), upstream.BadResponse},
 		} {
 			t.Log(name)
+			p.Handle(wire.PromptsGet, counted.answer)
 			for range 3 {
-				counted()
+				wantFailure(t, c, "p", counted.want)
 			}
 			before := len(p.Seen(wire.PromptsGet))
 			_, err := get(t.Context(), c, "p")
@@ -201,13 +177,10 @@ func TestBreaker_CountsOnlyServerFailures(t *testing.T) {
 				t.Errorf("get = %#v", err)
 			}
 			time.Sleep(7*time.Second + 1)
-			counted() // half open: one call is let through
-			want(upstream.BreakerOpen)
-			if n := len(p.Seen(wire.PromptsGet)) - before; n != 1 {
-				t.Errorf("%d calls reached the peer while the breaker was open, want 1", n)
-			}
+			wantFailure(t, c, "p", counted.want) // half open: one call is let through
+			wantFailure(t, c, "p", upstream.BreakerOpen)
+			wantSeen(t, p, wire.PromptsGet, before+1)
 			time.Sleep(7*time.Second + 1)
-			p.Result(wire.PromptsGet, `{}`)
 			answers()
 			answers()
 		}

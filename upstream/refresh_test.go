@@ -127,7 +127,7 @@ func TestRefresh_PollsServerWithoutNotifications(t *testing.T) {
 		"GET 405": {legacy, func(p *upstreamtest.Peer) { p.Handle(http.MethodGet, nil) }},
 		"GET 500": {legacy, func(p *upstreamtest.Peer) { p.Status(http.MethodGet, http.StatusInternalServerError) }},
 		"GET brings a page": {legacy, func(p *upstreamtest.Peer) {
-			p.Handle(http.MethodGet, func(w http.ResponseWriter, _ *upstreamtest.Request) { fmt.Fprint(w, "<html>") })
+			p.Handle(http.MethodGet, text(http.StatusOK, "text/html", "<html>"))
 		}},
 		"listen unknown": {modern, func(p *upstreamtest.Peer) { p.Handle(wire.Listen, nil) }},
 		"listen refused": {modern, func(p *upstreamtest.Peer) {
@@ -244,9 +244,7 @@ func TestRefresh_CatchesUpAfterSlowStream(t *testing.T) {
 func TestRefresh_BacksOffIfStreamAlwaysEnds(t *testing.T) {
 	peer := func(t testing.TB) *upstreamtest.Peer {
 		p := upstreamtest.NewPeer(t)
-		p.Handle(http.MethodGet, func(w http.ResponseWriter, _ *upstreamtest.Request) {
-			w.Header().Set("Content-Type", "text/event-stream")
-		})
+		p.Handle(http.MethodGet, text(http.StatusOK, "text/event-stream", ""))
 		return p
 	}
 	inBubble(t, peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, _ *upstream.Connector) {

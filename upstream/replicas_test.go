@@ -192,12 +192,9 @@ func TestReplicas_AreNotAskedAfterAnAnswer(t *testing.T) {
 		"error": func(w http.ResponseWriter, r *upstreamtest.Request) {
 			r.Error(w, 200, `{"code":-32603,"message":"no"}`)
 		},
-		"denied":    func(w http.ResponseWriter, _ *upstreamtest.Request) { w.WriteHeader(http.StatusForbidden) },
-		"too often": func(w http.ResponseWriter, _ *upstreamtest.Request) { w.WriteHeader(http.StatusTooManyRequests) },
-		"half an answer": func(w http.ResponseWriter, _ *upstreamtest.Request) {
-			w.Header().Set("Content-Type", wire.ContentJSON)
-			fmt.Fprint(w, `{"jsonrpc":`)
-		},
+		"denied":         func(w http.ResponseWriter, _ *upstreamtest.Request) { w.WriteHeader(http.StatusForbidden) },
+		"too often":      func(w http.ResponseWriter, _ *upstreamtest.Request) { w.WriteHeader(http.StatusTooManyRequests) },
+		"half an answer": text(http.StatusOK, wire.ContentJSON, `{"jsonrpc":`),
 		"progress": func(w http.ResponseWriter, _ *upstreamtest.Request) {
 			upstreamtest.Event(w, `{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`)
 		},

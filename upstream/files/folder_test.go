@@ -244,17 +244,6 @@ func TestFolder_KeepsAllPromptsOfAFolderThatCannotBeRead(t *testing.T) {
 	tr.expect(f, map[string]string{"a": "A2"})
 }
 
-func TestFolder_BoundsWhatAllPromptsTakeTogether(t *testing.T) {
-	tr := newTree(t, "docs.hcl", team("p/*.md"))
-	for i := range 66 {
-		tr.write(fmt.Sprintf("p/%d.md", i), strings.Repeat("x", 1<<20-100))
-	}
-	_, err := newFolder(tr.upstream()).Refresh()
-	if err == nil || !strings.Contains(err.Error(), "larger than") {
-		t.Errorf("66 MiB: %v", err)
-	}
-}
-
 func TestFolder_ReportsAPatternThatMatchesNothing(t *testing.T) {
 	tr := newTree(t, "docs.hcl", team("p/*.md", "p/x*.md"), "p/a.md", "A")
 	tr.expect(newFolder(tr.upstream()), map[string]string{"a": "A"}, problem{Doubtful, "docs.hcl:2", `No file matches "p/x*.md" of files`})
