@@ -2,7 +2,6 @@ package requests
 
 import (
 	"context"
-	"crypto/rand"
 	"log/slog"
 	"strconv"
 	"sync"
@@ -222,10 +221,7 @@ func (p *parked) park(g *parkedGet, requests wire.Object) (outcome, error) {
 			return outcome{}, Overloaded("Too many large requests wait for their client: send it again later")
 		}
 	}
-	name := rand.Text()
-	if p.peers != nil {
-		name += "." + p.peers.Name()
-	}
+	name := NewID(p.peers)
 	p.mu.Lock()
 	p.byName[name] = g
 	g.expiry = time.AfterFunc(stateLifetime, func() { p.abandonHere(name, g.principal) })

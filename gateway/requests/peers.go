@@ -2,6 +2,7 @@ package requests
 
 import (
 	"context"
+	"crypto/rand"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -25,6 +26,14 @@ type Peers interface {
 	// Handle has a function called with each message under a topic. It returns the answer to a
 	// call.
 	Handle(topic string, handle func(ctx context.Context, read func(message any) error) (answer any))
+}
+
+// NewID returns a random id that names this replica, if it has peers: ID.REPLICA.
+func NewID(peers Peers) string {
+	if peers == nil {
+		return rand.Text()
+	}
+	return rand.Text() + "." + peers.Name()
 }
 
 // PeerIn returns the other replica that an id of this gateway names, as in ID.REPLICA; empty where

@@ -3,7 +3,6 @@ package requests
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"log/slog"
 	"sync"
 
@@ -170,7 +169,7 @@ func (r *Request) serverRequestParams(
 	}
 	// 2025-11-25 requires an elicitationId, which 2026-07-28 does not have.
 	if needed&wire.ElicitationURL != 0 && !r.Modern() && object.Get("elicitationId") == nil {
-		object = object.With("elicitationId", wire.Quote(randomID()))
+		object = object.With("elicitationId", wire.Quote(rand.Text()))
 	}
 	if params == nil {
 		return nil, nil
@@ -180,10 +179,4 @@ func (r *Request) serverRequestParams(
 		return nil, invalidParams("a screen of the gateway rejects the request to the client")
 	}
 	return passed, nil
-}
-
-func randomID() string {
-	var id [8]byte
-	_, _ = rand.Read(id[:]) // never fails
-	return hex.EncodeToString(id[:])
 }

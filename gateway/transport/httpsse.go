@@ -2,11 +2,11 @@ package transport
 
 import (
 	"context"
-	"crypto/rand"
 	"net/http"
 	"sync"
 	"time"
 
+	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -37,8 +37,8 @@ type sseSessions struct {
 }
 
 // add gives a session an id that cannot be guessed, and that names its replica if there are any.
-func (s *sseSessions) add(session *sseSession, replica string) (id string) {
-	id = named(rand.Text(), replica)
+func (s *sseSessions) add(session *sseSession, peers requests.Peers) (id string) {
+	id = requests.NewID(peers)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all == nil {
@@ -94,7 +94,7 @@ func (s *sseSessions) serveStream(x *exchange) {
 		posts: make(chan incoming), over: make(chan struct{}),
 	}
 	opened.conn.legacyOnly, opened.conn.client = true, x.clientAddress()
-	id := s.add(opened, x.t.replies.replica)
+	id := s.add(opened, x.t.peers)
 	defer s.remove(id)
 	x.snapshot = nil // otherwise it would stay in memory as long as the stream
 	out := openStream(x.w)

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"crypto/rand"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -104,9 +103,8 @@ const maxAwaited = 16
 // that the server request was sent to, and once. Ids are random, so that a reply that reaches
 // another replica matches nothing there, and is passed on. The zero value is ready.
 type replies struct {
-	// replica is part of the ids, so that a reply can be passed on to it; empty where that cannot
-	// be needed.
-	replica string
+	// peers are those that a reply may reach first; nil where there are none.
+	peers requests.Peers
 
 	mu      sync.Mutex // guards what follows
 	awaited map[sessionID]map[string]chan<- wire.Message
@@ -118,7 +116,7 @@ type replies struct {
 func (q *replies) request(
 	ctx context.Context, session sessionID, send func([]byte) bool, method string, params jsontext.Value,
 ) (jsontext.Value, error) {
-	id, reply := named(rand.Text(), q.replica), make(chan wire.Message, 1)
+	id, reply := requests.NewID(q.peers), make(chan wire.Message, 1)
 	if !q.add(session, id, reply) {
 		return nil, wire.NewError(wire.InternalError, "Too many requests to the client are waiting for a reply")
 	}

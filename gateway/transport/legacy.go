@@ -183,7 +183,7 @@ func (l *legacyExchange) serveStream() {
 	x.serveStream(stream, sub, caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
 		ctx, leave := t.sessions.addStream(ctx, &s)
 		defer leave()
-		ids, view := eventIDs{stream: randomID()}, sub.View()
+		ids, view := eventIDs{stream: rand.Text()}, sub.View()
 		changed := wire.AppendNotification(nil, wire.PromptsListChanged, nil)
 		switch {
 		case last != "" && !isAbout(last, view):
@@ -214,10 +214,4 @@ func (e *eventIDs) next(view catalog.Fingerprint) string {
 // fingerprint.
 func isAbout(id string, view catalog.Fingerprint) bool {
 	return id[strings.LastIndexByte(id, '.')+1:] == hex.EncodeToString(view[:])
-}
-
-func randomID() string {
-	var id [8]byte
-	_, _ = rand.Read(id[:]) // never fails
-	return hex.EncodeToString(id[:])
 }

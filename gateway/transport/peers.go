@@ -217,11 +217,3 @@ func (t *Transport) post(ctx context.Context, p post) posted {
 	}
 	return postTaken
 }
-
-// named returns a random id with the replica's name, if there are replicas.
-func named(id, replica string) string {
-	if replica == "" {
-		return id
-	}
-	return id + "." + replica
-}

@@ -15,7 +15,7 @@ import (
 func addSSE(t *Transport, owner string) (id string, posts chan incoming) {
 	posts = make(chan incoming)
 	session := &sseSession{owner: owner, posts: posts, over: make(chan struct{})}
-	return t.sseSessions.add(session, t.replies.replica), posts
+	return t.sseSessions.add(session, t.peers), posts
 }
 
 // neighbour is one of two replicas in one process, which calls the other one's handlers.
@@ -63,7 +63,6 @@ func TestPassPost_AsksForSessionAndOwnerBeforeItSendsABody(t *testing.T) {
 	var replicas []*Transport
 	for _, n := range []*neighbour{here, there} {
 		replica := &Transport{peers: n}
-		replica.replies.replica = n.name
 		replica.handlePeers()
 		replicas = append(replicas, replica)
 	}

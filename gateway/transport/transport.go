@@ -80,7 +80,7 @@ func New(publisher *snapshot.Publisher, handler *requests.Handler, opts Options)
 		refused: refused, notified: notified, closing: make(chan struct{}), peers: opts.Peers,
 	}
 	if t.peers != nil {
-		t.replies.replica = t.peers.Name()
+		t.replies.peers = t.peers
 		t.handlePeers()
 	}
 	return t

@@ -194,7 +194,7 @@ func pretty(text string) string {
 var volatile = map[string]*regexp.Regexp{ //nolint:gochecknoglobals // a constant table
 	"Mcp-Session-Id: <session>": regexp.MustCompile(`Mcp-Session-Id: \S+`),
 	`ursor": "<cursor>"`:        regexp.MustCompile(`ursor": "[^"]+"`),
-	"id: <stream>.$1.<view>":    regexp.MustCompile(`id: [0-9a-f]{16}\.(\d+)\.[0-9a-f]{32}`),
+	"id: <stream>.$1.<view>":    regexp.MustCompile(`id: [A-Z2-7]{26}\.(\d+)\.[0-9a-f]{32}`),
 }
 
 func placeholders(text string) string {
