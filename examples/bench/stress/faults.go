@@ -120,7 +120,10 @@ func networkFaults() []fault {
 			name: "list changes while half-open, idle", reasons: hangs, idle: true, relisted: true,
 			begin: becomes(otherList),
 		}, well, lost),
-		network(fault{name: "latency of 2 s", unmarked: true}, well, rig.Network{Delay: 2 * time.Second}),
+		network(fault{name: "latency of 1 s", unmarked: true}, well, rig.Network{Delay: time.Second}),
+		// More than half of the timeout: the server is called with fewer gets at a time.
+		network(fault{name: "latency of 2 s", unmarked: true, reasons: []string{overloaded}},
+			well, rig.Network{Delay: 2 * time.Second}),
 		network(fault{name: "latency of 30 s", reasons: hangs}, well, rig.Network{Delay: 30 * time.Second}),
 		network(fault{name: "1 KB/s", reasons: hangs, size: 20_000},
 			well, rig.Network{Piece: 100, Pause: 100 * time.Millisecond}),
