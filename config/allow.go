@@ -18,8 +18,9 @@ type allowed struct {
 	root string
 	// grants is by team, nil for everything. A team that is not in it is granted nothing.
 	grants map[string]*grants
-	// reserved holds what the cursor keys are made of.
-	reserved reserved
+	// reserved holds what the cursor keys are made of. A key can forge every token that the gateway
+	// makes, so where allow blocks exist, no team gets at one.
+	reserved hclread.Uses
 	// prefixesCount means that some allow block grants prefixes, so that no team may use others.
 	prefixesCount bool
 }
@@ -38,12 +39,7 @@ type grants struct {
 	most map[string]int
 
 	root     string // paths below it are compared relative to it
-	reserved reserved
-}
-
-// reserved holds the variables and files that no team may use, whatever it was granted.
-type reserved struct {
-	env, files map[string]bool // files are resolved and absolute
+	reserved hclread.Uses
 }
 
 func allowSchema() hclread.Schema {
@@ -51,13 +47,13 @@ func allowSchema() hclread.Schema {
 }
 
 // decodeAllowed decodes all allow blocks.
-func decodeAllowed(r *hclread.Reader, declared teamNames) allowed {
+func decodeAllowed(r *hclread.Reader, declared teamNames, reserved hclread.Uses) allowed {
 	blocks, teams := r.Blocks("allow"), r.Labels("allow")
 	if len(blocks) == 0 && len(teams) == 0 {
 		return allowed{}
 	}
 	grantsPrefixes := slices.ContainsFunc(blocks, func(b *hclread.Block) bool { return b.Has("prefixes") })
-	a := allowed{r.Root(), map[string]*grants{}, reservedForCursorKeys(r), grantsPrefixes}
+	a := allowed{r.Root(), map[string]*grants{}, reserved, grantsPrefixes}
 	for _, b := range blocks {
 		g := a.decode(b, declared)
 		if a.grants[g.team] == nil { // a second block was reported as a duplicate
@@ -127,22 +123,6 @@ func granted(b *hclread.Block, name string, parse func(string) (Pattern, error))
 	return patterns
 }
 
-// reservedForCursorKeys returns what the cursor keys are made of. A key can forge every token that
-// the gateway makes, so where allow blocks exist, no team gets at one.
-func reservedForCursorKeys(r *hclread.Reader) reserved {
-	keys := reserved{map[string]bool{}, map[string]bool{}}
-	for _, b := range r.Blocks("gateway") {
-		env, files := hclread.Inputs(b, "cursor_keys")
-		for _, name := range env {
-			keys.env[name] = true
-		}
-		for _, path := range files {
-			keys.files[path] = true
-		}
-	}
-	return keys
-}
-
 // team returns what a team may use.
 func (a allowed) team(name string) *grants {
 	if a.grants == nil {
@@ -171,7 +151,7 @@ func (g *grants) AllowEnv(name string) error {
 	switch {
 	case g == nil:
 		return nil
-	case g.reserved.env[name]: // before the grants, which do not help
+	case g.reserved.Env[name]: // before the grants, which do not help
 		return errReserved(fmt.Sprintf("The environment variable %q", name))
 	case !matchesAny(g.patterns["env"], name):
 		return g.refusal("environment variable", fmt.Sprintf("%q", name), "env")
@@ -192,7 +172,7 @@ func (g *grants) AllowResolvedFile(path string, written hclread.Text) error {
 	if g == nil {
 		return nil
 	}
-	if g.reserved.files[hclread.Absolute(path)] {
+	if g.reserved.Files[hclread.Absolute(path)] {
 		return errReserved("The file " + written.String())
 	}
 	// The path is resolved, so what it is compared with must be, too: --config may itself be a

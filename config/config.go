@@ -148,6 +148,8 @@ type decoder struct {
 	listeners listeners
 	allowed   allowed
 	overrides overrides
+	// cursorKeys holds what these are made of.
+	cursorKeys hclread.Uses
 
 	// inUse is nil unless texts may stand in for files of teams; then standIns are the files for
 	// which they do.
@@ -199,9 +201,9 @@ func (d *decoder) config() *Config {
 		cfg.Hides = append(cfg.Hides, decodeHide(b))
 	}
 	// Grants come before teams, whose expressions are evaluated within them.
-	d.allowed = decodeAllowed(d.Reader, d.teams)
+	d.allowed = decodeAllowed(d.Reader, d.teams, d.cursorKeys)
 	cfg.Teams = d.allTeams()
-	completeFiles(d.Reader, cfg)
+	completeFiles(d.Reader, cfg, d.cursorKeys)
 	// A prompt block may name an upstream that is further down, in another file.
 	d.names.checkLookalikes(d.Reader)
 	d.overrides.check(d.Reader, d.names, d.allowed)
@@ -212,7 +214,7 @@ func (d *decoder) config() *Config {
 func (d *decoder) settings() *Config {
 	ids := &identities{hashes: map[[sha256.Size]byte]Place{}}
 	cfg := &Config{
-		Gateway: only(d.Reader, "gateway", func(b *hclread.Block) Gateway { return decodeGateway(b, ids) }),
+		Gateway: only(d.Reader, "gateway", func(b *hclread.Block) Gateway { return decodeGateway(b, ids, &d.cursorKeys) }),
 		Admin:   only(d.Reader, "admin", decodeAdmin),
 	}
 	cfg.Audit = optional(d.Reader, "audit", decodeAudit)

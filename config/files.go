@@ -80,9 +80,9 @@ func checkFiles(b *hclread.Block) {
 
 // completeFiles fills in what follows from the whole configuration: how much a team's files may
 // hold, and the files that the configuration reads as values, which no prompt may contain.
-func completeFiles(r *hclread.Reader, cfg *Config) {
+func completeFiles(r *hclread.Reader, cfg *Config, cursorKeys hclread.Uses) {
 	reserved := maps.Clone(r.ValueFiles())
-	maps.Copy(reserved, reservedForCursorKeys(r).files)
+	maps.Copy(reserved, cursorKeys.Files)
 	for i := range cfg.Teams {
 		for j := range cfg.Teams[i].Upstreams {
 			files := cfg.Teams[i].Upstreams[j].Files

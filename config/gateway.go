@@ -121,7 +121,7 @@ func gatewaySchema() hclread.Schema {
 	}
 }
 
-func decodeGateway(b *hclread.Block, ids *identities) Gateway {
+func decodeGateway(b *hclread.Block, ids *identities, keys *hclread.Uses) Gateway {
 	g := Gateway{
 		Listen:       DefaultListen,
 		Path:         DefaultPath,
@@ -143,7 +143,7 @@ func decodeGateway(b *hclread.Block, ids *identities) Gateway {
 		// default.
 		g.Separator = ""
 	}
-	g.CursorKeys = hclread.List(b, "cursor_keys", parseKey)
+	*keys = b.Record(func() { g.CursorKeys = hclread.List(b, "cursor_keys", parseKey) })
 	g.AllowedHosts = hclread.List(b, "allowed_hosts", hclread.Checked(checkHost))
 	g.AllowedOrigins = hclread.List(b, "allowed_origins", hclread.Checked(checkOrigin))
 	g.TrustedProxies = hclread.List(b, "trusted_proxies", parseProxy)

@@ -55,6 +55,7 @@ type Reader struct {
 	sensitive  []string             // see Sensitive
 	guesses    map[guess]bool       // see Block.Lacks
 	valueFiles map[string]bool      // see ValueFiles
+	uses       Uses                 // see Record
 }
 
 // New returns a Reader for files whose top level is described by schema.
@@ -74,6 +75,7 @@ func New(schema Schema, options Options) *Reader {
 		guesses:    map[guess]bool{},
 
 		valueFiles: map[string]bool{},
+		uses:       newUses(),
 	}
 	schema.collectNames(r.attributes.secret, r.attributes.shown) // before any file is read, so that no token of one escapes
 	if !options.NoFunctions {
@@ -213,6 +215,21 @@ func (r *Reader) Labels(blockType string) []string {
 // ValueFiles returns the files that were read as values, by file or for an attribute that names
 // one. They are resolved and absolute.
 func (r *Reader) ValueFiles() map[string]bool { return r.valueFiles }
+
+// Uses are the variables and the files that expressions have used, resolved and absolute.
+type Uses struct{ Env, Files map[string]bool }
+
+func newUses() Uses { return Uses{map[string]bool{}, map[string]bool{}} }
+
+// Record returns what expressions use that are evaluated by a function. HCL evaluates both results of a
+// conditional, so that it is all that they can use.
+func (r *Reader) Record(evaluate func()) Uses {
+	uses := newUses()
+	r.uses = uses
+	evaluate()
+	r.uses = newUses() // what is evaluated later is not part of it
+	return uses
+}
 
 // Functions returns the functions that expressions may call, except env and file, by name.
 func (r *Reader) Functions() map[string]Function { return r.functions }

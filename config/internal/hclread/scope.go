@@ -91,6 +91,7 @@ func (s *scope) envFunction() Function {
 // is all that is computed from it; unknown values are not checked.
 func (s *scope) env(name string, fallback []cty.Value) (cty.Value, error) {
 	s.outside++
+	s.uses.Env[name] = true
 	if s.access != nil {
 		if err := s.access.AllowEnv(name); err != nil {
 			return cty.DynamicVal, err
@@ -161,7 +162,7 @@ func (s *scope) read(written Text) (string, error) {
 	if s.contents != nil {
 		s.contents[actual] = content
 	}
-	s.valueFiles[Absolute(actual)] = true
+	s.valueFiles[Absolute(actual)], s.uses.Files[Absolute(actual)] = true, true
 	return content, nil
 }
 
@@ -171,40 +172,6 @@ func unreadable(written Text, err error) error {
 		return p
 	}
 	return &DiagnosticError{"Cannot read file", fmt.Sprintf("%s: %s; paths are relative to the folder of this file.", written, Cause(err))}
-}
-
-// Inputs returns the variables and the files that an attribute's value can be made of, whichever
-// way its expression goes. Files are resolved and absolute; those that do not exist are left out.
-func Inputs(b *Block, name string) (env, files []string) {
-	attribute := b.hcl.Body.Attributes[name]
-	if attribute == nil {
-		return nil, nil
-	}
-	functions := maps.Clone(b.functions)
-	functions["env"] = recording(func(name string) { env = append(env, name) })
-	functions["file"] = recording(func(path string) {
-		if actual, err := filepath.EvalSymlinks(b.ResolvePath(path)); err == nil {
-			files = append(files, Absolute(actual))
-		}
-	})
-	// Its mistakes were reported when it was decoded.
-	_, _ = b.scope.evaluate(attribute.Expr, &hcl.EvalContext{Functions: functions})
-	return env, files
-}
-
-// recording returns a function that records its argument. Its result is unknown, so that an
-// evaluation takes every branch.
-func recording(record func(argument string)) Function {
-	return function.New(&function.Spec{
-		VarParam: &function.Parameter{Name: "name", Type: cty.String, AllowUnknown: true},
-		Type:     function.StaticReturnType(cty.String),
-		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			if len(args) > 0 && args[0].IsKnown() {
-				record(args[0].AsString())
-			}
-			return cty.UnknownVal(cty.String), nil
-		},
-	})
 }
 
 // Absolute makes a path absolute, or leaves it as it is where there is no working directory.
