@@ -71,8 +71,9 @@ func Ask(s *snapshot.Snapshot, principal *policy.Principal, name string) *Answer
 			answer.add(&explanations[i])
 		}
 	} else {
-		for _, r := range Readers(s, name) {
-			answer.addReaders(&r)
+		for _, u := range readerships(s, name) {
+			answer.Visible = answer.Visible || u.Visible
+			answer.Upstreams = append(answer.Upstreams, u)
 		}
 	}
 	answer.Offered = offered(s, explanations, name)
@@ -102,19 +103,6 @@ func (a *Answer) add(x *Explanation) {
 		u.Steps = append(u.Steps, AnswerStep(step))
 	}
 	a.Visible, a.Undecided = a.Visible || u.Visible, a.Undecided || u.Undecided
-	a.Upstreams = append(a.Upstreams, u)
-}
-
-// addReaders adds who sees the name.
-func (a *Answer) addReaders(r *Readership) {
-	u := AnswerUpstream{Upstream: r.Upstream, Team: r.Team, Offers: "yes", Visible: len(r.Readers) > 0}
-	if r.Unknown {
-		u.Offers = "unknown"
-	}
-	for _, reader := range r.Readers {
-		u.Readers = append(u.Readers, AnswerReader{reader.String(), reader.Rule})
-	}
-	a.Visible = a.Visible || u.Visible
 	a.Upstreams = append(a.Upstreams, u)
 }
 
