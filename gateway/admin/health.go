@@ -53,7 +53,7 @@ type ConfigurationState struct {
 	// not all of it: then LastGood and Out say which files are not.
 	Refused  *time.Time `json:"refused,omitempty"`
 	Problems []string   `json:"problems,omitempty"`
-	// Warnings are those of the configuration in use, each with place and remedy; see [Loaded].
+	// Warnings are those of the configuration in use, each with source location and remedy; see [Loaded].
 	Warnings []string `json:"warnings,omitempty"`
 	// LastGood are the team files whose earlier text is in use, because they have a mistake, and
 	// Out those of which nothing is. Teams has the teams of both, with "kept" or "out".
@@ -66,7 +66,7 @@ type ConfigurationState struct {
 type UpstreamHealth struct {
 	Name string `json:"name"`
 	Team string `json:"team"`
-	// Place is that of the upstream's block.
+	// Place is the source location of the upstream's block.
 	Place     string `json:"place"`
 	Connected bool   `json:"connected"`
 	// Listed is true once its prompts have been listed. They stay while it is down.

@@ -32,7 +32,7 @@ type Hour [historyLength]Minute
 
 // Minute is what happened in one minute.
 type Minute struct {
-	// Known says that the upstream was looked at. Level is the worst that it was; without an
+	// Known says that the upstream was recorded. Level is the worst that it was; without an
 	// upstream it means nothing.
 	Known bool
 	Level Level

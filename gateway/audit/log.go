@@ -14,7 +14,7 @@ import (
 const (
 	// writeBound is how long the writing of a line may take before the log counts as one that cannot be written.
 	writeBound = time.Second
-	// closeBound is how long [Log.Close] waits for a file that does not take what is left.
+	// closeBound is how long [Log.Close] waits for a file that does not accept what is left.
 	closeBound = 5 * time.Second
 	// maxQueue bounds the lines that wait to be written, in bytes. The writer may have as many in its hands.
 	maxQueue = 8 << 20
@@ -47,7 +47,7 @@ type Log struct {
 	done chan struct{}
 
 	mu    sync.Mutex // guards what follows, and the fields of batches that say so
-	queue *batch     // what the writer has not taken yet
+	queue *batch     // what the writer has not dequeued yet
 	spare []byte     // the memory of lines that are written
 	// gap and late are lines since the last line of the event "gap": those that are lost, and those that were written after
 	// their response had been replaced.

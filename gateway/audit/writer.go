@@ -171,7 +171,7 @@ func (l *Log) writeGap(gap, late uint64) error {
 func (l *Log) recovered() {
 	l.mu.Lock()
 	before := l.failing.Swap(nil)
-	if l.gap+l.late > 0 { // since the batch was taken
+	if l.gap+l.late > 0 { // since the batch was dequeued
 		signal(l.wake)
 	}
 	l.mu.Unlock()

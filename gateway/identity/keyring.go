@@ -266,7 +266,7 @@ func (k *keyring) discover(ctx context.Context) (string, error) {
 	var failures []error
 	for _, at := range metadataURLs(k.cfg.Issuer) {
 		document, err := k.document(ctx, at)
-		if err != nil { // most providers have their metadata at only one of the places
+		if err != nil { // most providers have their metadata at only one of the URLs
 			failures = append(failures, err)
 			continue
 		}
@@ -287,7 +287,7 @@ func (k *keyring) discover(ctx context.Context) (string, error) {
 	return "", errors.Join(failures...)
 }
 
-// metadataURLs returns the places where an issuer's metadata may be, the most likely one first.
+// metadataURLs returns the URLs of an issuer's metadata, the most likely one first.
 func metadataURLs(issuer string) []string {
 	bare := strings.TrimSuffix(issuer, "/")
 	urls := []string{bare + "/.well-known/openid-configuration"}
@@ -299,7 +299,7 @@ func metadataURLs(issuer string) []string {
 	return urls
 }
 
-// trustworthy reports whether nobody on the network path to a URL can answer in its place.
+// trustworthy reports whether nobody on the network path to a URL can answer instead.
 func trustworthy(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {

@@ -8,7 +8,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// contentType is the type of some content, and its place.
+// contentType is the type of some content, and its JSON Pointer.
 type contentType struct{ kind, at string }
 
 // contentTypes returns the content types in the messages of a result, and in the server requests of a result that requires
@@ -24,7 +24,7 @@ func contentTypes(result jsontext.Value) []contentType {
 	return all
 }
 
-// messageTypes returns the content types of an object that has messages. The object is at a place.
+// messageTypes returns the content types of an object that has messages. At is its JSON Pointer.
 func messageTypes(object wire.Object, at string) (all []contentType) {
 	at += "/messages"
 	value := object.Get("messages")

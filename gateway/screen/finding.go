@@ -27,7 +27,7 @@ type Finding struct {
 	Block *config.Screen
 	// Check is the part of the block that found it: size, content, wellformed, invisible, or "pattern" and its number.
 	Check string
-	// At is its place, as a JSON Pointer; empty for the whole.
+	// At is where, as a JSON Pointer; empty for the whole.
 	At string
 
 	throttle *rate.Sometimes
@@ -35,7 +35,7 @@ type Finding struct {
 
 // String describes the finding without repeating what was found.
 func (f Finding) String() string {
-	// The place and the label are enough to find the block and the text. The text itself stays out of logs and errors.
+	// Pointer and label are enough to find text and block. The text itself stays out of logs and errors.
 	at := ""
 	if f.At != "" {
 		at = " at " + f.At
@@ -58,20 +58,21 @@ const (
 	maxPlain = 64
 )
 
-// place returns the place of the string that was read last, as a JSON Pointer without names that may carry a message.
-func place(at *jsontext.Decoder) string {
-	pointer := at.StackPointer()
+// pointer returns the JSON Pointer of the string that was read last, without names that may carry a
+// message.
+func pointer(at *jsontext.Decoder) string {
+	whole := at.StackPointer()
 	if isName(at) { // the name itself is what was found
-		pointer = pointer.Parent()
+		whole = whole.Parent()
 	}
 	var out strings.Builder
-	for part := range pointer.Tokens() {
+	for part := range whole.Tokens() {
 		out.WriteString("/" + shown(part))
 	}
 	return out.String()
 }
 
-// shown returns a name as it may be shown in a place.
+// shown returns a name as it may be shown in a pointer.
 func shown(name string) string {
 	if name != "" && len(name) <= maxPlain && strings.Trim(name, plain) == "" {
 		return name

@@ -105,9 +105,9 @@ func (p *pass) checkWhole(types func(jsontext.Value) []contentType) {
 // checkStrings checks every string, and copies what it does not change.
 func (p *pass) checkStrings() {
 	// Without such a block there is nothing to look for in strings, and no need to decode.
-	looks := slices.ContainsFunc(p.screen.blocks, func(b block) bool { return b.Invisible || len(b.Patterns) > 0 })
-	decoder := jsontext.NewDecoder(bytes.NewBuffer(p.raw)) // which it reads in place, unlike other readers
-	for looks && p.rejected == nil && !isClosed(p.canceled) {
+	needed := slices.ContainsFunc(p.screen.blocks, func(b block) bool { return b.Invisible || len(b.Patterns) > 0 })
+	decoder := jsontext.NewDecoder(bytes.NewBuffer(p.raw)) // which it reads without a copy, unlike other readers
+	for needed && p.rejected == nil && !isClosed(p.canceled) {
 		// Names of members are strings to the decoder, too.
 		if decoder.PeekKind() != '"' {
 			if _, err := decoder.ReadToken(); err != nil {
@@ -152,7 +152,7 @@ func (p *pass) checkText(text string, at *jsontext.Decoder) string {
 		if round == maxRounds {
 			b := p.screen.blocks[0]
 			// A text made to need more rounds than this is an attack on the screen.
-			p.rejected = &Finding{b.Screen, "too much to strip", place(at), b.throttle}
+			p.rejected = &Finding{b.Screen, "too much to strip", pointer(at), b.throttle}
 			return text
 		}
 	}
@@ -167,10 +167,10 @@ func (p *pass) checkBlock(b block, text string, at *jsontext.Decoder, first bool
 		case b.Action == config.ScreenStrip && strippable(at):
 			text = strip()
 			if first {
-				p.note(Finding{b.Screen, name, place(at), b.throttle})
+				p.note(Finding{b.Screen, name, pointer(at), b.throttle})
 			}
 		case b.Action != config.ScreenWarn || first:
-			p.reject(b, name, place(at))
+			p.reject(b, name, pointer(at))
 		}
 	}
 	if b.Invisible {

@@ -19,7 +19,7 @@ const (
 	// maxSteps bounds what the patterns of one block may take of one definition or result: its bytes times the instructions of the
 	// patterns. It depends on nothing else, so that a block decides alike on every machine at any load.
 	maxSteps int64 = 1 << 32 // more than an int holds on some machines
-	// quickSteps are taken in a moment, without a look at the time.
+	// quickSteps need no bound on the time.
 	quickSteps = 1 << 24
 	// resultBound is the time that screening one result may take.
 	resultBound = 5 * time.Second

@@ -11,7 +11,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// malformed returns the places in a result, or in the server requests of one that requires input, where a message lacks what MCP
+// malformed returns the JSON Pointers in a result, or in the server requests of one that requires input, where a message lacks what MCP
 // demands of it ("Data Types" of the prompts page, the same in all revisions): a role, base64, a MIME type, a URI. Types of content
 // that nobody has heard of yet pass.
 func malformed(result jsontext.Value) []string {
@@ -24,10 +24,10 @@ func malformed(result jsontext.Value) []string {
 	return f.malformed
 }
 
-// form collects places.
+// form collects JSON Pointers.
 type form struct{ malformed []string }
 
-// want notes a place unless what stands there is right.
+// want notes a pointer unless what is there is right.
 func (f *form) want(right bool, at string) {
 	if !right {
 		f.malformed = append(f.malformed, at)

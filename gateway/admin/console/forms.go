@@ -83,7 +83,7 @@ func (c *console) signOut(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/sign-in", http.StatusSeeOther)
 }
 
-// localPath returns a path of the console, "/" in place of all that might lead elsewhere.
+// localPath returns a path of the console, "/" instead of all that might lead to another origin.
 func localPath(path string) string {
 	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") ||
 		strings.ContainsAny(path, "\\\r\n\t") {
