@@ -118,9 +118,14 @@ func (e *endpoint) markDown(ctx context.Context, err error, wait time.Duration) 
 
 // markLate records that a server has not answered for a while, with a session or before the first.
 // It is waited for all the same.
-func (e *endpoint) markLate(ctx context.Context, connected bool, message string, err error) {
-	if e.status.Load().Problem == nil {
-		e.logger.WarnContext(ctx, message, e.explained(Timeout, causeOf(Timeout, err), err)...)
+func (e *endpoint) markLate(ctx context.Context, connected bool, err error) {
+	explained := e.explained(Timeout, causeOf(Timeout, err), err)
+	switch {
+	case e.status.Load().Problem != nil:
+	case connected:
+		e.logger.WarnContext(ctx, "upstream does not answer", explained...)
+	default:
+		e.logger.WarnContext(ctx, "upstream down", explained...)
 	}
 	e.update(func(s *status) {
 		if s.Problem == nil && s.Connected == connected { // else it has connected, or failed, at this moment

@@ -114,7 +114,7 @@ func (e *endpoint) run(ctx context.Context) {
 func (e *endpoint) connect(ctx context.Context) (listed bool, err error) {
 	l := newLister(e)
 	slowAfter := min(max(2*e.upstream.Timeout, leastSlow), mostSlow)
-	slow := time.AfterFunc(slowAfter, func() { e.markLate(ctx, false, "upstream down", e.dialer.SlowStart(slowAfter)) })
+	slow := time.AfterFunc(slowAfter, func() { e.markLate(ctx, false, e.dialer.SlowStart(slowAfter)) })
 	session, err := e.open(ctx, client.SessionOptions{OnListChanged: l.change})
 	slow.Stop()
 	if ctx.Err() == nil {
@@ -244,7 +244,7 @@ func (e *endpoint) check(ctx context.Context, session *client.Session, l *lister
 		// A server that is busy answers others first.
 		if session.Idle() >= time.Since(begun) {
 			e.health.Late()
-			e.markLate(ctx, true, "upstream does not answer", errSilent)
+			e.markLate(ctx, true, errSilent)
 		}
 		err = <-answer
 	}
