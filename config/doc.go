@@ -25,7 +25,7 @@
 // the largest example.
 //
 // Some blocks must know of others. That knowledge is in small types, each with the rules for it:
-// names.go knows who owns which prefix, identities.go which sources make subjects, allow.go what a
+// names.go knows who owns which prefix, auth.go which sources make subjects, allow.go what a
 // team's file may use, and reach.go which addresses an upstream may have.
 //
 // # Sensitive values
