@@ -215,7 +215,8 @@ func (g *grants) allowPrefix(prefix string) error {
 	case prefix == "":
 		return &hclread.DiagnosticError{
 			Summary: "Not allowed for this team",
-			Detail:  fmt.Sprintf("Team %q may not have names without a prefix; the platform team can add \"\" to prefixes in allow %q.", g.team, g.team),
+			Detail: fmt.Sprintf("Team %q may not have names without a prefix; the platform "+
+				"team can add \"\" to prefixes in allow %q.", g.team, g.team),
 		}
 	}
 	return g.refusal("prefix", fmt.Sprintf("%q", prefix), "prefixes")
@@ -254,14 +255,16 @@ func (g *grants) checkVariable(name, value string) error {
 func (g *grants) refusal(kind, name, attribute string) error {
 	return &hclread.DiagnosticError{
 		Summary: "Not allowed for this team",
-		Detail:  fmt.Sprintf("Team %q may not use the %s %s; the platform team can add it to %s in allow %q.", g.team, kind, name, attribute, g.team),
+		Detail: fmt.Sprintf("Team %q may not use the %s %s; the platform team can add it to %s "+
+			"in allow %q.", g.team, kind, name, attribute, g.team),
 	}
 }
 
 func errReserved(subject string) error {
 	return &hclread.DiagnosticError{
 		Summary: "Reserved for the gateway",
-		Detail:  subject + " holds a cursor key of the gateway, which can forge every session and cursor; no team may use it.",
+		Detail: subject + " holds a cursor key of the gateway, which can forge every session " +
+			"and cursor; no team may use it.",
 	}
 }
 

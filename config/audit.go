@@ -63,7 +63,8 @@ func checkAuditHash(r *hclread.Reader, cfg *Config) {
 	if cfg.Audit == nil || cfg.Audit.Arguments != AuditHash || len(cfg.Gateway.CursorKeys) > 0 {
 		return
 	}
-	r.Warning(blocks[0].ValueRange("arguments"), "No cursor_keys", "The hashes are keyed by cursor_keys. Without them each process makes a key of its own, "+
+	r.Warning(blocks[0].ValueRange("arguments"), "No cursor_keys", "The hashes are keyed by "+
+		"cursor_keys. Without them each process makes a key of its own, "+
 		"so that the same value has another hash after a restart and on each replica. Set gateway.cursor_keys.")
 }
 

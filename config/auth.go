@@ -66,7 +66,8 @@ func decodeAuth(b *hclread.Block, ids *identities) Auth {
 	}
 	// A wrong block counts as well: it was reported, and its author did mean to let someone in.
 	if !a.Anonymous && !b.HasBlock("token", "jwt") && !asksForCertificates(b.Reader) {
-		b.Error(b.Range(), "Nobody can authenticate", "Give auth a token or a jwt block, or set anonymous = true to let everyone see what is exposed to \"*\".")
+		b.Error(b.Range(), "Nobody can authenticate", "Give auth a token or a jwt block, or set "+
+			"anonymous = true to let everyone see what is exposed to \"*\".")
 	}
 	return a
 }
@@ -124,7 +125,8 @@ func checkAs(s string) error {
 // addToken reports a token that would authenticate two subjects.
 func (ids *identities) addToken(b *hclread.Block, t Token) {
 	if first, ok := ids.hashes[t.SHA256]; ok {
-		b.Error(b.ValueRange("sha256"), "Duplicate token", "The token at %s has the same hash; give each subject a token of its own.", first)
+		b.Error(b.ValueRange("sha256"), "Duplicate token", "The token at %s has the same hash; "+
+			"give each subject a token of its own.", first)
 		return
 	}
 	ids.hashes[t.SHA256] = t.Place
@@ -139,9 +141,12 @@ func (ids *identities) check(r *hclread.Reader) {
 		first, taken := firsts[s.as]
 		switch {
 		case several && s.as == "":
-			r.Error(s.at, "Missing as", "There are several sources of identities, and alice of one need not be alice of another; set as = \"NAME\", which turns user:alice into user:NAME/alice.")
+			r.Error(s.at, "Missing as", "There are several sources of identities, and alice of "+
+				"one need not be alice of another; set as = \"NAME\", which turns user:alice "+
+				"into user:NAME/alice.")
 		case taken && first.name != s.name:
-			r.Error(s.at, "Duplicate as", "%q already goes in front of the subjects of another source, at %s; choose another name.", s.as, placeOf(first.at))
+			r.Error(s.at, "Duplicate as", "%q already goes in front of the subjects of another "+
+				"source, at %s; choose another name.", s.as, placeOf(first.at))
 		case !taken:
 			firsts[s.as] = s
 		}

@@ -74,7 +74,8 @@ func decodeCluster(b *hclread.Block) Cluster {
 	for _, inner := range b.Inner("tls") {
 		c.TLS = decodeTLS(inner)
 		if isSet && !c.Store.Encrypted {
-			b.Error(inner.Range(), "tls without rediss", "The store is not reached over TLS; write rediss:// or remove the tls block.")
+			b.Error(inner.Range(), "tls without rediss", "The store is not reached over TLS; "+
+				"write rediss:// or remove the tls block.")
 		}
 	}
 	return c
@@ -116,14 +117,16 @@ func checkCluster(r *hclread.Reader, cfg *Config) {
 		return
 	}
 	b := r.Blocks("cluster")[0]
-	b.Error(b.Range(), "No cursor_keys", "Replicas recognise each other by gateway.cursor_keys, and seal with them all that the store holds. Set it to the same keys on every replica.")
+	b.Error(b.Range(), "No cursor_keys", "Replicas recognise each other by gateway.cursor_keys, "+
+		"and seal with them all that the store holds. Set it to the same keys on every replica.")
 }
 
 // parseStore reads the URL of a store. Its errors do not quote it.
 func parseStore(s string) (Store, error) {
 	scheme, rest, ok := strings.Cut(s, "://")
 	if !ok || scheme != "redis" && scheme != "rediss" {
-		return Store{}, errors.New(`is not a redis or rediss URL; write it like "redis://:PASSWORD@valkey.internal:6379/0", or rediss:// for TLS`)
+		return Store{}, errors.New(`is not a redis or rediss URL; write it like ` +
+			`"redis://:PASSWORD@valkey.internal:6379/0", or rediss:// for TLS`)
 	}
 	// url.Parse knows one host, so the others are cut out of what it is given.
 	end := strings.IndexAny(rest+"/", "/?#")
@@ -131,7 +134,8 @@ func parseStore(s string) (Store, error) {
 	at := strings.LastIndexByte(authority, '@')
 	u, err := url.Parse(scheme + "://" + authority[:at+1] + "store" + rest)
 	if err != nil || strings.Contains(rest, "#") {
-		return Store{}, errors.New(`cannot be read as a URL; pass a password through urlencode(), as in "redis://:${urlencode(env("STORE_PASSWORD"))}@valkey.internal"`)
+		return Store{}, errors.New(`cannot be read as a URL; pass a password through ` +
+			`urlencode(), as in "redis://:${urlencode(env("STORE_PASSWORD"))}@valkey.internal"`)
 	}
 	store := Store{Encrypted: scheme == "rediss", Username: u.User.Username()}
 	store.Password, _ = u.User.Password()
@@ -154,7 +158,8 @@ func (s *Store) readQuery(query string) error {
 	}
 	s.MasterSet, s.SentinelPassword = values.Get("master_set"), values.Get("sentinel_password")
 	if err != nil || s.MasterSet == "" && s.SentinelPassword != "" {
-		return errors.New(`has parameters that are not known; there are master_set, the name of the store among Sentinels, and with it sentinel_password`)
+		return errors.New(`has parameters that are not known; there are master_set, the name of ` +
+			`the store among Sentinels, and with it sentinel_password`)
 	}
 	return nil
 }
@@ -170,7 +175,8 @@ func (s *Store) readDatabase(path string) error {
 	case err != nil || n > maxDatabase:
 		return errors.New(`has no number of a database as its path; write it like "redis://valkey.internal:6379/0"`)
 	case n > 0 && s.MasterSet == "" && len(s.Addresses) > 1:
-		return errors.New("has several addresses, which are those of a Redis Cluster, and a database, of which a cluster has none but 0")
+		return errors.New("has several addresses, which are those of a Redis Cluster, and a " +
+			"database, of which a cluster has none but 0")
 	}
 	s.Database = int(n)
 	return nil
@@ -189,7 +195,8 @@ func parseStoreHosts(list string, areSentinels bool) ([]string, error) {
 			host, port = strings.TrimSuffix(strings.TrimPrefix(item, "["), "]"), fallback
 		}
 		if !isHost(host) || !validPort(port) {
-			return nil, errors.New(`has no valid HOST:PORT; write it like "redis://valkey.internal:6379", several with commas between them`)
+			return nil, errors.New(`has no valid HOST:PORT; write it like ` +
+				`"redis://valkey.internal:6379", several with commas between them`)
 		}
 		address := net.JoinHostPort(host, port)
 		if slices.Contains(addresses, address) {
@@ -198,7 +205,8 @@ func parseStoreHosts(list string, areSentinels bool) ([]string, error) {
 		addresses = append(addresses, address)
 	}
 	if len(addresses) > maxEndpoints {
-		return nil, errors.New("has more than " + strconv.Itoa(maxEndpoints) + " addresses; a few are enough to find the others")
+		return nil, errors.New("has more than " + strconv.Itoa(maxEndpoints) + " addresses; a " +
+			"few are enough to find the others")
 	}
 	return addresses, nil
 }

@@ -74,12 +74,14 @@ func checkOneWay(b *hclread.Block) {
 	ways := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !b.Has(name) })
 	if len(ways) == 0 {
 		if !slices.ContainsFunc(all, func(name string) bool { return !b.Lacks(name) }) { // a misspelt one was reported
-			b.Error(b.Range(), "No way to reach the upstream", "Set url to reach it over HTTP, command to start it, or files for prompts without a server.")
+			b.Error(b.Range(), "No way to reach the upstream", "Set url to reach it over HTTP, "+
+				"command to start it, or files for prompts without a server.")
 		}
 		return
 	}
 	for _, further := range ways[1:] {
-		b.Error(b.ValueRange(further), "Two ways to reach one upstream", "%s and %s are mutually exclusive; remove one.", ways[0], further)
+		b.Error(b.ValueRange(further), "Two ways to reach one upstream", "%s and %s are "+
+			"mutually exclusive; remove one.", ways[0], further)
 	}
 }
 
@@ -120,9 +122,11 @@ func decodeAddresses(b *hclread.Block) []hclread.Text {
 	}
 	switch {
 	case len(addresses) == 0 && b.Reported() == before:
-		b.Error(b.ValueRange(name), "Invalid "+name, `No address is given; write one like "https://mcp.example.com/mcp".`)
+		b.Error(b.ValueRange(name), "Invalid "+name, `No address is given; write one like `+
+			`"https://mcp.example.com/mcp".`)
 	case len(addresses) > maxEndpoints: // each would be checked, connected to, and probed
-		b.Error(b.ValueRange(name), "Invalid "+name, "An upstream can have at most %d addresses, and this one has %d; remove some.", maxEndpoints, len(addresses))
+		b.Error(b.ValueRange(name), "Invalid "+name, "An upstream can have at most %d "+
+			"addresses, and this one has %d; remove some.", maxEndpoints, len(addresses))
 		return nil
 	}
 	return addresses
@@ -160,7 +164,8 @@ func decodeCommand(b *hclread.Block, u *Upstream, r reach) {
 	u.shown = masks(words)
 	switch {
 	case len(words) == 0 && b.Reported() == before:
-		b.Error(b.ValueRange("command"), "Invalid command", "The list is empty; write the program first, then its arguments.")
+		b.Error(b.ValueRange("command"), "Invalid command", "The list is empty; write the "+
+			"program first, then its arguments.")
 	case len(words) == 0 || words[0].Unset:
 	case words[0].Value == "":
 		b.Invalid("command", words[0], errors.New("is not a program; write the program first, then its arguments"))
@@ -180,7 +185,8 @@ func decodeTransport(b *hclread.Block, u *Upstream, isRemote, isLocal bool) {
 		return
 	}
 	if (t == Stdio) != isLocal {
-		b.Error(b.ValueRange("transport"), "Transport does not fit", "%s and %s go with url, %s with command; change one or remove transport.", StreamableHTTP, SSE, Stdio)
+		b.Error(b.ValueRange("transport"), "Transport does not fit", "%s and %s go with url, %s "+
+			"with command; change one or remove transport.", StreamableHTTP, SSE, Stdio)
 		return
 	}
 	u.Transport, u.TransportExplicit = t, true
@@ -226,7 +232,9 @@ func warnOfShellVariables(b *hclread.Block, names ...string) {
 			continue
 		}
 		if _, source := b.Expression(name); shellVariable().Match(source) {
-			b.Warning(b.ValueRange(name), "Shell variable", "A text like $NAME in %s is passed on as it is; for a variable of the gateway's environment write env(\"NAME\").", name)
+			b.Warning(b.ValueRange(name), "Shell variable", "A text like $NAME in %s is passed "+
+				"on as it is; for a variable of the gateway's environment write "+
+				"env(\"NAME\").", name)
 		}
 	}
 }
@@ -270,7 +278,8 @@ func isHeaderValue(s string) bool {
 // checkVariable does not show the value in its errors.
 func checkVariable(name, value string) error {
 	if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
-		return errors.New("cannot be in an environment; names have no \"=\", and neither name nor value has a zero byte")
+		return errors.New("cannot be in an environment; names have no \"=\", and neither name " +
+			"nor value has a zero byte")
 	}
 	return nil
 }

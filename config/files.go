@@ -42,7 +42,8 @@ func (f *Files) Allow(path string) error {
 // AllowResolved decides on the path that the links of an allowed path lead to.
 func (f *Files) AllowResolved(path, resolved string) error {
 	if f.reserved[hclread.Absolute(resolved)] {
-		return errors.New("the configuration reads it as a value, and it may hold a secret; keep prompts and secrets in different files")
+		return errors.New("the configuration reads it as a value, and it may hold a secret; " +
+			"keep prompts and secrets in different files")
 	}
 	return f.grants.AllowResolvedFile(resolved, f.text(path))
 }
@@ -65,7 +66,8 @@ func decodeFiles(b *hclread.Block, u *Upstream, r reach) {
 	u.Files.Patterns = hclread.NonEmptyList(b, "files", parsePathPattern,
 		`There is no pattern in it; write one like "prompts/**/*.md".`)
 	if len(u.Files.Patterns) > maxPathPatterns {
-		b.Error(b.ValueRange("files"), "Invalid files", "An upstream has at most %d patterns; use wildcards.", maxPathPatterns)
+		b.Error(b.ValueRange("files"), "Invalid files", "An upstream has at most %d patterns; "+
+			"use wildcards.", maxPathPatterns)
 	}
 }
 
@@ -219,13 +221,16 @@ func parsePathPattern(s string) (PathPattern, error) {
 	case s == "":
 		return PathPattern{}, errors.New(`is empty; write it like "prompts/**/*.md"`)
 	case names[0] == "":
-		return PathPattern{}, errors.New(`starts with a slash; write it relative to the folder of this file, like "prompts/**/*.md"`)
+		return PathPattern{}, errors.New(`starts with a slash; write it relative to the folder ` +
+			`of this file, like "prompts/**/*.md"`)
 	case slices.Contains(names, "..") || slices.Contains(names, "."):
-		return PathPattern{}, errors.New(`contains "." or ".."; prompts lie beneath the folder of this file: move them there`)
+		return PathPattern{}, errors.New(`contains "." or ".."; prompts lie beneath the folder ` +
+			`of this file: move them there`)
 	case len(names) > maxPathParts:
 		return PathPattern{}, fmt.Errorf("has more than %d folders", maxPathParts)
 	case !strings.HasSuffix(s, ".md"):
-		return PathPattern{}, errors.New(`does not end in ".md"; prompts are Markdown files: write it like "prompts/**/*.md"`)
+		return PathPattern{}, errors.New(`does not end in ".md"; prompts are Markdown files: ` +
+			`write it like "prompts/**/*.md"`)
 	}
 	p := PathPattern{text: s}
 	for _, name := range names {
@@ -234,7 +239,8 @@ func parsePathPattern(s string) (PathPattern, error) {
 			continue
 		}
 		if strings.Contains(name, "**") {
-			return PathPattern{}, errors.New(`has "**" beside other characters; it stands for whole folders: write it like "prompts/**/*.md"`)
+			return PathPattern{}, errors.New(`has "**" beside other characters; it stands for ` +
+				`whole folders: write it like "prompts/**/*.md"`)
 		}
 		part, err := parsePattern(name)
 		if err != nil {

@@ -183,7 +183,8 @@ func checkPublicURL(r *hclread.Reader, cfg *Config) {
 	if cfg.Auth == nil || len(cfg.Auth.JWTs) == 0 || len(gateways) == 0 || gateways[0].Has("public_url") || isLoopback(hostOfListen(cfg.Gateway.Listen)) {
 		return
 	}
-	r.Warning(gateways[0].ValueRange("listen"), "No public_url", "Clients without a token are sent to public_url to find the issuer. Without it they are sent to the "+
+	r.Warning(gateways[0].ValueRange("listen"), "No public_url", "Clients without a token are "+
+		"sent to public_url to find the issuer. Without it they are sent to the "+
 		"host of their request, which is wrong behind a proxy that terminates TLS. Set public_url to the address that clients use.")
 }
 
@@ -198,7 +199,8 @@ func checkSeparator(s string) error {
 // checkFolder does not look for the folder, which may be created later.
 func checkFolder(s string) error {
 	if s == "" || strings.Contains(s, "\x00") {
-		return errors.New(`is not the path of a folder; write it like "/var/lib/promptweir", or leave it out to keep nothing`)
+		return errors.New(`is not the path of a folder; write it like "/var/lib/promptweir", or ` +
+			`leave it out to keep nothing`)
 	}
 	return nil
 }
@@ -231,7 +233,8 @@ func parseProxy(s string) (netip.Prefix, error) {
 		return netip.Prefix{}, errors.New(`is not an address or a network; write it like "10.0.0.7" or "10.0.0.0/8"`)
 	case prefix.Bits() == 0:
 		// If every peer is trusted, every client can write the header that names its address.
-		return netip.Prefix{}, errors.New("covers every address, so that any client could forge its own; name the proxies")
+		return netip.Prefix{}, errors.New("covers every address, so that any client could forge " +
+			"its own; name the proxies")
 	case prefix != prefix.Masked():
 		return netip.Prefix{}, fmt.Errorf("has host bits set; write %q", prefix.Masked())
 	}
@@ -273,7 +276,8 @@ func parseShare(s string) (Share, error) {
 	case err != nil:
 		return "", errors.New(`is neither a part of the memory nor a number of bytes; write it like "25%" or 268435456`)
 	case n < least || n > most:
-		return "", fmt.Errorf("is not between %d and %d bytes, or 1%% and %d%% of the memory", minBuffered, int64(maxBuffered), maxBufferedPercent)
+		return "", fmt.Errorf("is not between %d and %d bytes, or 1%% and %d%% of the "+
+			"memory", minBuffered, int64(maxBuffered), maxBufferedPercent)
 	}
 	return Share(s), nil
 }

@@ -91,7 +91,8 @@ func parseAlgorithm(s string) (string, error) {
 	// A symmetric signature is made with the key that verifies it, and the keys of an issuer are
 	// public.
 	if s == "none" || strings.HasPrefix(s, "HS") {
-		return "", errors.New("would accept tokens that anyone can make from public values; list an algorithm with a private key, like \"RS256\"")
+		return "", errors.New("would accept tokens that anyone can make from public values; " +
+			"list an algorithm with a private key, like \"RS256\"")
 	}
 	return hclread.OneOf(asymmetricAlgorithms()...)(s)
 }
@@ -113,14 +114,16 @@ func parseProvider(s string) (string, error) {
 		return "", err
 	}
 	if u.Scheme != "https" && !isLoopback(u.Hostname()) {
-		return "", errors.New("would let anyone on the network path decide which tokens are valid; write https://, or use a host on loopback")
+		return "", errors.New("would let anyone on the network path decide which tokens are " +
+			"valid; write https://, or use a host on loopback")
 	}
 	return s, nil
 }
 
 func checkAudience(s string) error {
 	if !isPrintable(s) {
-		return errors.New(`is not an audience; write the value of the aud claim, like "https://prompts.example.com/mcp"`)
+		return errors.New(`is not an audience; write the value of the aud claim, like ` +
+			`"https://prompts.example.com/mcp"`)
 	}
 	return nil
 }

@@ -41,7 +41,8 @@ func decodePromptLimit(outer *hclread.Block) *Limit {
 	l := decodeLimit(outer)
 	if l != nil && l.Streams > 0 {
 		b := outer.Inner("limit")[0]
-		b.Error(b.ValueRange("streams"), "Misplaced streams", "A stream is about the prompts of all teams; streams belongs in the limit block of gateway.")
+		b.Error(b.ValueRange("streams"), "Misplaced streams", "A stream is about the prompts of "+
+			"all teams; streams belongs in the limit block of gateway.")
 	}
 	return l
 }
@@ -62,9 +63,11 @@ func decodeLimit(outer *hclread.Block) *Limit {
 	hclread.Int(b, "streams", maxCount, &l.Streams)
 	switch {
 	case b.Lacks("rate") && b.Lacks("concurrency") && b.Lacks("streams"):
-		b.Error(b.Range(), "Nothing to limit", "A block \"limit\" needs rate, in requests per second, or concurrency; in gateway, streams is enough.")
+		b.Error(b.Range(), "Nothing to limit", "A block \"limit\" needs rate, in requests per "+
+			"second, or concurrency; in gateway, streams is enough.")
 	case b.Lacks("rate") && b.Has("burst"):
-		b.Error(b.ValueRange("burst"), "burst without rate", "burst is how many requests may come at once within a rate; set rate or remove burst.")
+		b.Error(b.ValueRange("burst"), "burst without rate", "burst is how many requests may "+
+			"come at once within a rate; set rate or remove burst.")
 	}
 	return l
 }

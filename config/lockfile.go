@@ -58,7 +58,8 @@ func readLockFile(r *hclread.Reader, cfg *Config, path string, opts Options) (Lo
 		// Not an error: the first lock file is written from a configuration that already asks for
 		// one.
 		at := hcl.Range{Filename: asks.Place.File, Start: hcl.Pos{Line: asks.Place.Line}}
-		r.Warning(at, "No lock file", "There is no %s, so no definition is approved yet; write it with: promptweir lock", file)
+		r.Warning(at, "No lock file", "There is no %s, so no definition is approved yet; write "+
+			"it with: promptweir lock", file)
 	case isTooLarge:
 		r.Unplaced("Lock file too large", "%s is larger than %d bytes.", file, maxLockFile)
 	case err != nil:
@@ -128,7 +129,8 @@ func decodeLocked(b *hclread.Block) LockedPrompt {
 	// The gateway compares the hash and a reviewer reads the definition, so the two must agree.
 	actual, err := NewLockedPrompt(p.Name, p.Upstream, []byte(definition.Value))
 	if err != nil || actual.SHA256 != p.SHA256 {
-		b.Error(b.ValueRange("sha256"), "Hash does not match", "The sha256 is not the hash of the definition below it; write the file again with: promptweir lock")
+		b.Error(b.ValueRange("sha256"), "Hash does not match", "The sha256 is not the hash of "+
+			"the definition below it; write the file again with: promptweir lock")
 		return p
 	}
 	return actual

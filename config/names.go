@@ -65,7 +65,8 @@ func (n *namespace) decodePrefix(b *hclread.Block, u *Upstream, g *grants) {
 	// The first separator in a name must end the prefix: otherwise the prefix "a-" with the
 	// separator "--" would reach into the namespace of "a".
 	if u.Prefix != "" && n.separator != "" && strings.Index(u.Prefix+n.separator, n.separator) != len(u.Prefix) {
-		b.Error(at, "Separator in prefix", "The %s contains the separator %q; set prefix to something else.", subject, n.separator)
+		b.Error(at, "Separator in prefix", "The %s contains the separator %q; set prefix to "+
+			"something else.", subject, n.separator)
 		return
 	}
 	if err := g.allowPrefix(u.Prefix); err != nil { // then it is not the team's, and nobody else's either
@@ -94,7 +95,8 @@ func (n *namespace) claim(r *hclread.Reader, c claim) {
 		return
 	}
 	if first.team != c.team {
-		r.Error(c.at, summaryPrefixTaken, "%q is a prefix of team %q (%s); set prefix to something else.", c.prefix, first.team, placeOf(first.at))
+		r.Error(c.at, summaryPrefixTaken, "%q is a prefix of team %q (%s); set prefix to "+
+			"something else.", c.prefix, first.team, placeOf(first.at))
 	}
 }
 
@@ -104,7 +106,8 @@ func (n namespace) checkLookalikes(r *hclread.Reader) {
 	report := func(prefix, other string) {
 		if !reported[prefix] {
 			reported[prefix] = true
-			r.Error(n.owners[prefix].at, summaryLookalike, "People cannot tell %+q from %+q, a prefix of team %q (%s); set prefix to something else.",
+			r.Error(n.owners[prefix].at, summaryLookalike, "People cannot tell %+q from %+q, a "+
+				"prefix of team %q (%s); set prefix to something else.",
 				prefix, other, n.owners[other].team, placeOf(n.owners[other].at))
 		}
 	}
@@ -163,7 +166,8 @@ func checkCharacters(s string) error {
 		// Of symbols, only those of ASCII: many others look like letters.
 		isPlain := r < unicode.MaxASCII && unicode.IsPrint(r) || unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.P)
 		if !isPlain || IsInvisible(r) {
-			return fmt.Errorf("contains %U, which people cannot see or tell from other characters; use letters, marks, digits and punctuation", r)
+			return fmt.Errorf("contains %U, which people cannot see or tell from other "+
+				"characters; use letters, marks, digits and punctuation", r)
 		}
 	}
 	return nil
@@ -200,7 +204,8 @@ func checkName(kind string, b *hclread.Block) {
 		return
 	}
 	if !isName(b.Label()) {
-		b.Error(b.LabelRange(), "Invalid "+kind+" name", "%q is not a name; use letters, digits, \"-\" and \"_\".", b.Label())
+		b.Error(b.LabelRange(), "Invalid "+kind+" name", "%q is not a name; use letters, "+
+			"digits, \"-\" and \"_\".", b.Label())
 		return
 	}
 	b.Unique(kind, b.Label(), b.LabelRange())

@@ -52,7 +52,8 @@ func decodeOAuth(b *hclread.Block, u *Upstream, r reach) *OAuth {
 	// The connector sets Authorization from the token; a second one would silently win or lose.
 	for name := range u.Headers {
 		if strings.EqualFold(name, "Authorization") {
-			b.Error(b.Range(), "Two credentials", "headers already has an %s, and a request can carry only one; remove it or the oauth block.", name)
+			b.Error(b.Range(), "Two credentials", "headers already has an %s, and a request can "+
+				"carry only one; remove it or the oauth block.", name)
 		}
 	}
 	return o
@@ -65,10 +66,12 @@ func checkOAuthAttributes(b *hclread.Block) {
 		}
 	}
 	if b.Has("client_secret") && b.Has("private_key_file") {
-		b.Error(b.ValueRange("private_key_file"), "Two credentials", "A client authenticates with a secret or with a key; remove one of the two.")
+		b.Error(b.ValueRange("private_key_file"), "Two credentials", "A client authenticates "+
+			"with a secret or with a key; remove one of the two.")
 	}
 	if b.Has("issuer") && b.Lacks("private_key_file") {
-		b.Error(b.ValueRange("issuer"), "issuer without private_key_file", "It is the audience of what the client signs, and without a key the client signs nothing; remove it.")
+		b.Error(b.ValueRange("issuer"), "issuer without private_key_file", "It is the audience "+
+			"of what the client signs, and without a key the client signs nothing; remove it.")
 	}
 }
 
@@ -149,5 +152,6 @@ func parseSigner(content string) (crypto.Signer, error) {
 			return key, nil
 		}
 	}
-	return nil, errors.New("contains no private key that can sign; make one with: openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256")
+	return nil, errors.New("contains no private key that can sign; make one with: openssl " +
+		"genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256")
 }

@@ -69,10 +69,13 @@ func decodeScreen(b *hclread.Block) Screen {
 	hclread.Bool(b, "wellformed", &s.WellFormed)
 	hclread.Set(b, "action", &s.Action, hclread.OneOf(ScreenReject, ScreenStrip, ScreenWarn))
 	if b.Lacks("content") && b.Lacks("max_size") && b.Lacks("patterns") && b.Lacks("invisible") && b.Lacks("wellformed") {
-		b.Error(b.Range(), "Nothing to screen for", "A block \"screen\" needs content, max_size, patterns, invisible or wellformed.")
+		b.Error(b.Range(), "Nothing to screen for", "A block \"screen\" needs content, "+
+			"max_size, patterns, invisible or wellformed.")
 	}
 	if s.Action == ScreenStrip && (b.Has("content") || b.Has("max_size") || b.Has("wellformed")) {
-		b.Error(b.ValueRange("action"), "Cannot be stripped", "strip removes characters from texts and cannot make content fit; move content, max_size and wellformed to a screen block of their own.")
+		b.Error(b.ValueRange("action"), "Cannot be stripped", "strip removes characters from "+
+			"texts and cannot make content fit; move content, max_size and wellformed to a "+
+			"screen block of their own.")
 	}
 	return s
 }

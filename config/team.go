@@ -110,7 +110,8 @@ func parseMember(s string) (Selector, error) {
 	case sel.Kind != User && sel.Kind != Group:
 		err = errors.New(`cannot be a member; write "user:NAME" or "group:NAME"`)
 	case sel == Selector{User, anonymous}:
-		err = errors.New(`cannot be a member, because callers without a token are in no team; show them prompts in an expose block, to = ["*"]`)
+		err = errors.New(`cannot be a member, because callers without a token are in no team; ` +
+			`show them prompts in an expose block, to = ["*"]`)
 	}
 	return sel, err
 }

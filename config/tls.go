@@ -54,7 +54,9 @@ func tlsSchema() hclread.Schema {
 
 func decodeTLS(b *hclread.Block) *TLS {
 	if b.IsEmpty() {
-		b.Error(b.Range(), "Empty tls", "A block %q without attributes has no effect, and https needs none. Remove it, or set ca_file, cert_file and key_file, or server_name.", b.Type())
+		b.Error(b.Range(), "Empty tls", "A block %q without attributes has no effect, and https "+
+			"needs none. Remove it, or set ca_file, cert_file and key_file, or "+
+			"server_name.", b.Type())
 	}
 	var t TLS
 	t.CAs, _ = decodePEM(b, "ca_file", checkCertificates)
@@ -76,7 +78,8 @@ func decodeKeyPair(b *hclread.Block) (certificate, key Secret) {
 		if _, err := tls.X509KeyPair([]byte(certificate.Reveal()), []byte(key.Reveal())); err == nil {
 			return certificate, key
 		}
-		b.Error(b.ValueRange("key_file"), "Key does not match", "The key does not belong to the first certificate in cert_file; name two files that were made together.")
+		b.Error(b.ValueRange("key_file"), "Key does not match", "The key does not belong to the "+
+			"first certificate in cert_file; name two files that were made together.")
 	}
 	return Secret{}, Secret{}
 }
@@ -104,7 +107,8 @@ func checkCertificates(content string) error {
 			continue
 		}
 		if _, err := x509.ParseCertificate(b.Bytes); err != nil {
-			return fmt.Errorf("contains a certificate that cannot be parsed, number %d in the file; replace or remove it", found+1)
+			return fmt.Errorf("contains a certificate that cannot be parsed, number %d in the "+
+				"file; replace or remove it", found+1)
 		}
 		found++
 	}
@@ -123,7 +127,8 @@ func checkKey(content string) error {
 	for _, b := range pemBlocks(content) {
 		switch {
 		case b.Type == "ENCRYPTED PRIVATE KEY" || strings.Contains(b.Headers["Proc-Type"], "ENCRYPTED"):
-			return errors.New("is encrypted, and there is no one to ask for the password; decrypt it with: openssl pkey")
+			return errors.New("is encrypted, and there is no one to ask for the password; " +
+				"decrypt it with: openssl pkey")
 		case strings.HasSuffix(b.Type, "PRIVATE KEY"):
 			return nil
 		}
@@ -201,7 +206,9 @@ func decodeServerTLS(b *hclread.Block, ids *identities) *ServerTLS {
 	case b.Has("client_ca_file"):
 		t.as = ids.decodeAs(b, "client certificates")
 	case b.Has("as"):
-		b.Error(b.ValueRange("as"), "as without client_ca_file", "It goes in front of the subjects of client certificates, and clients are not asked for any; remove it, or set client_ca_file.")
+		b.Error(b.ValueRange("as"), "as without client_ca_file", "It goes in front of the "+
+			"subjects of client certificates, and clients are not asked for any; remove it, or "+
+			"set client_ca_file.")
 	}
 	return &t
 }

@@ -241,7 +241,8 @@ func decodeUpstream(b *hclread.Block, team string, names *namespace, r reach) Up
 	names.decodePrefix(b, &u, r.grants)
 	hclread.Set(b, "protocol", &u.Protocol, hclread.OneOf("auto", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"))
 	if u.Transport == SSE && u.Protocol == "2026-07-28" {
-		b.Error(b.ValueRange("protocol"), "Protocol does not fit", "Revision 2026-07-28 has no HTTP+SSE; change protocol or transport.")
+		b.Error(b.ValueRange("protocol"), "Protocol does not fit", "Revision 2026-07-28 has no "+
+			"HTTP+SSE; change protocol or transport.")
 	}
 	hclread.Set(b, "timeout", &u.Timeout, parseTimeout)
 	hclread.Set(b, "refresh", &u.Refresh, parseRefresh)
@@ -288,7 +289,8 @@ func parseDuration(s string) (time.Duration, error) {
 // parseTimeout reads how long a call may take.
 func parseTimeout(s string) (time.Duration, error) {
 	if d, err := time.ParseDuration(s); err == nil && d > maxTimeout {
-		return 0, errors.New(`is longer than an hour; write it like "30s" (the time during which a client is asked for input does not count)`)
+		return 0, errors.New(`is longer than an hour; write it like "30s" (the time during ` +
+			`which a client is asked for input does not count)`)
 	}
 	return parseDuration(s)
 }

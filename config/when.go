@@ -131,7 +131,8 @@ func (w *whenChecker) check(node hclsyntax.Node) hcl.Diagnostics {
 	case *hclsyntax.BinaryOpExpr:
 		switch n.Op {
 		case hclsyntax.OpAdd, hclsyntax.OpSubtract, hclsyntax.OpMultiply, hclsyntax.OpDivide, hclsyntax.OpModulo:
-			w.Error(n.Range(), "No arithmetic here", "when compares and does not calculate; rewrite it without the operator.")
+			w.Error(n.Range(), "No arithmetic here", "when compares and does not calculate; "+
+				"rewrite it without the operator.")
 		}
 	case *hclsyntax.FunctionCallExpr:
 		w.call(n)
@@ -166,9 +167,11 @@ func (w *whenChecker) call(n *hclsyntax.FunctionCallExpr) {
 	case n.Name == "env" || n.Name == "file":
 		w.Error(n.Range(), "Not in when", "when decides from prompt and principal alone; %s is not available.", n.Name)
 	case isForOthers:
-		w.Error(n.Range(), "Not in when", "%s is not available, since its result can be of any size; use one of: %s.", n.Name, strings.Join(known, ", "))
+		w.Error(n.Range(), "Not in when", "%s is not available, since its result can be of any "+
+			"size; use one of: %s.", n.Name, strings.Join(known, ", "))
 	default:
-		w.Error(n.Range(), "Call to unknown function", "There is no function %q in when%s", n.Name, hclread.Suggest(n.Name, known))
+		w.Error(n.Range(), "Call to unknown function", "There is no function %q in "+
+			"when%s", n.Name, hclread.Suggest(n.Name, known))
 	}
 }
 
@@ -217,5 +220,6 @@ func warnName(b *hclread.Block, names, value hclsyntax.Expression) {
 		return
 	}
 	name := text.AsString()
-	b.Warning(value.Range(), "Name without "+start, "%s begins with %q, so it is never %q; write %q.", what, start, name, start+name)
+	b.Warning(value.Range(), "Name without "+start, "%s begins with %q, so it is never %q; "+
+		"write %q.", what, start, name, start+name)
 }

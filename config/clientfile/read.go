@@ -63,7 +63,8 @@ func read(f File) (found, error) {
 		all.servers = members(root)
 	}
 	if len(all.servers) == 0 {
-		return found{}, errors.New(`it has no MCP servers: looked for "mcpServers" (Claude Desktop, Claude Code, Cursor, Windsurf) and "servers" (VS Code)`)
+		return found{}, errors.New(`it has no MCP servers: looked for "mcpServers" (Claude ` +
+			`Desktop, Claude Code, Cursor, Windsurf) and "servers" (VS Code)`)
 	}
 	return all, nil
 }

@@ -76,7 +76,8 @@ func number[T int | float64](b *Block, name, kind string, least, most T, dst *T)
 	// For an int, an error is a fraction, or too large for it.
 	if err := gocty.FromCtyValue(v, &n); err != nil || n < least || n > most {
 		decimal := func(n T) string { return strconv.FormatFloat(float64(n), 'f', -1, 64) }
-		b.Error(b.ValueRange(name), "Invalid "+name, "%s must be %s from %s to %s.", name, kind, decimal(least), decimal(most))
+		b.Error(b.ValueRange(name), "Invalid "+name, "%s must be %s from %s to "+
+			"%s.", name, kind, decimal(least), decimal(most))
 		return
 	}
 	*dst = n
@@ -138,7 +139,8 @@ func RequiredList[T any](b *Block, name string, parse func(string) (T, error)) [
 	before := b.Reported()
 	values := List(b, name, parse)
 	if len(values) == 0 && b.Reported() == before && (b.Has(name) || b.Lacks(name)) {
-		b.Error(b.ValueRange(name), "Missing "+name, "A block %q without %s has no effect; write %s = [\"…\"].", b.Type(), name, name)
+		b.Error(b.ValueRange(name), "Missing "+name, "A block %q without %s has no effect; "+
+			"write %s = [\"…\"].", b.Type(), name, name)
 	}
 	return values
 }
@@ -190,7 +192,8 @@ func SecretMap(
 	}
 	written := checkWrittenKeys(b, name, same)
 	if v.IsMarked() { // a mark on the map, as jsondecode(file("…")) leaves it, covers its keys
-		b.Error(b.ValueRange(name), "Sensitive "+name, "The names in %s are logged; write them out and take only the values from env or file.", name)
+		b.Error(b.ValueRange(name), "Sensitive "+name, "The names in %s are logged; write them "+
+			"out and take only the values from env or file.", name)
 		return nil
 	}
 	if !v.IsKnown() {
@@ -221,7 +224,8 @@ func Object(b *Block, name string) map[string]cty.Value {
 		return nil
 	}
 	if !v.Type().IsObjectType() && !v.Type().IsMapType() || v.LengthInt() == 0 {
-		b.Error(b.ValueRange(name), "Invalid "+name, "%s must have a value for each argument: write %s = { NAME = \"…\" }.", name, name)
+		b.Error(b.ValueRange(name), "Invalid "+name, "%s must have a value for each argument: "+
+			"write %s = { NAME = \"…\" }.", name, name)
 		return nil
 	}
 	checkWrittenKeys(b, name, nil)

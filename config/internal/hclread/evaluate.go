@@ -39,7 +39,8 @@ func eval(b *Block, name string, want cty.Type) (v cty.Value, ok bool) {
 		b.Error(at, "Invalid "+name, "%s must be %s%s.", name, friendly(want), remedy)
 		return cty.NilVal, false
 	case isPlain && v.ContainsMarked():
-		b.Error(at, "Sensitive "+name, "Values from env and file are sensitive, and %s is logged; write its value out.", name)
+		b.Error(at, "Sensitive "+name, "Values from env and file are sensitive, and %s is "+
+			"logged; write its value out.", name)
 		return cty.NilVal, false
 	case isPlain && !v.IsWhollyKnown():
 		return cty.NilVal, false
@@ -78,7 +79,8 @@ func (s *scope) warnUnset(expr hclsyntax.Expression) {
 	for _, name := range slices.Compact(s.unset) {
 		for _, at := range envCalls(expr, name) {
 			s.Report(&hcl.Diagnostic{
-				Severity: hcl.DiagWarning, Summary: "Environment variable not set", Subject: &at, Extra: unsetVariable{},
+				Severity: hcl.DiagWarning, Summary: "Environment variable not " +
+					"set", Subject: &at, Extra: unsetVariable{},
 				Detail: name + " is not set and has no default; serve will refuse to start without it.",
 			})
 		}

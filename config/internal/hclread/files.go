@@ -70,7 +70,8 @@ func (f *finder) find(path string) {
 	before := f.Reported()
 	f.folder(path)
 	if len(f.found) == 0 && f.Reported() == before {
-		f.Unplaced("No configuration found", "The folder %s contains no .hcl file; put one there or correct --config.", path)
+		f.Unplaced("No configuration found", "The folder %s contains no .hcl file; put one "+
+			"there or correct --config.", path)
 	}
 }
 
@@ -93,7 +94,8 @@ func (f *finder) file(path string) {
 	}
 	// A secret beneath the folder is not configuration either, and diagnostics quote lines.
 	if !isConfig(actual) {
-		f.refuse(path, "Not a configuration file", "%s is a link to a file whose name does not end in .hcl, which is not read.", path)
+		f.refuse(path, "Not a configuration file", "%s is a link to a file whose name does not "+
+			"end in .hcl, which is not read.", path)
 		return
 	}
 	f.options.OnRead(path)
@@ -128,7 +130,8 @@ func ReadLockFile(path string, limit int64) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !isBeneath(folder, actual):
-		return nil, fmt.Errorf("it is a link to something outside of %s, which is not read; put a copy in its place", filepath.Dir(path))
+		return nil, fmt.Errorf("it is a link to something outside of %s, which is not read; put "+
+			"a copy in its place", filepath.Dir(path))
 	case !IsLockFile(actual):
 		return nil, errors.New("it is a link to a file whose name does not end in .lock.hcl, which is not read")
 	}

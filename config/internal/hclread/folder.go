@@ -112,7 +112,8 @@ func (f *finder) leaveOut(folder string) {
 			"put several blocks into one file, and keep other files elsewhere.", maxEntries, f.root, MaxFiles)
 	} else {
 		path := filepath.Join(f.root, filepath.FromSlash(folder))
-		f.refuse(path, "Too many files", "%s has more files and folders than the %d in all, or .hcl files than the %d, "+
+		f.refuse(path, "Too many files", "%s has more files and folders than the %d in all, or "+
+			".hcl files than the %d, "+
 			"that are read, so nothing in it is; put several blocks into one file, and keep other files elsewhere.",
 			path, maxEntries, MaxFiles)
 	}
@@ -195,8 +196,9 @@ func (f *finder) first(path string) (actual string, ok bool) {
 	if !isBeneath(f.actual, actual) {
 		d := &hcl.Diagnostic{
 			Severity: hcl.DiagError, Summary: "Link out of the folder",
-			Detail: fmt.Sprintf("%s is a link to something outside of %s, which is not read; put a copy in its place.", path, f.root),
-			Extra:  inFile(path),
+			Detail: fmt.Sprintf("%s is a link to something outside of %s, which is not read; "+
+				"put a copy in its place.", path, f.root),
+			Extra: inFile(path),
 		}
 		if !strings.HasSuffix(path, ".hcl") { // a folder, of secrets perhaps
 			d.Severity = hcl.DiagWarning

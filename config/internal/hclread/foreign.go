@@ -23,12 +23,14 @@ func explainSyntax(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
 	case d.Summary == "Extra characters after interpolation expression" && d.Subject != nil:
 		begin := bytes.LastIndex(content[:d.Subject.Start.Byte], []byte("${"))
 		if remedy := instead(content, begin); remedy != "" {
-			return &hcl.Diagnostic{Severity: d.Severity, Summary: "Variables not allowed", Detail: remedy, Subject: d.Subject, Context: d.Context}
+			return &hcl.Diagnostic{Severity: d.Severity, Summary: "Variables not " +
+				"allowed", Detail: remedy, Subject: d.Subject, Context: d.Context}
 		}
 	case d.Subject != nil && d.Subject.Start.Line == 1 && bytes.HasPrefix(bytes.TrimSpace(content), []byte("{")):
 		return &hcl.Diagnostic{
 			Severity: d.Severity, Summary: "JSON instead of HCL", Subject: d.Subject,
-			Detail: "A configuration is written in HCL. If this is the configuration of an MCP client, promptweir import FILE makes a team's file of it.",
+			Detail: "A configuration is written in HCL. If this is the configuration of an MCP " +
+				"client, promptweir import FILE makes a team's file of it.",
 		}
 	}
 	return d
@@ -73,7 +75,8 @@ func instead(content []byte, at int) string {
 var remedies = []struct{ summary, detail, remedy string }{ //nolint:gochecknoglobals // a constant table
 	{"Unclosed configuration block", "", "Write the missing }."},
 	{"Invalid block definition", "must not be used when defining a block", "Remove the equals sign."},
-	{"Invalid block definition", "must have block content", "If it is an attribute, write an equals sign: name = value."},
+	{"Invalid block definition", "must have block content", "If it is an attribute, write an " +
+		"equals sign: name = value."},
 	{"Missing newline after argument", "", "Write one attribute per line; two values are compared with ==."},
 }
 

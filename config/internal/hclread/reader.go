@@ -252,7 +252,8 @@ func (r *Reader) Unique(kind, name string, at hcl.Range) {
 	r.registered = append(r.registered, Name{kind, name, at})
 	key := kind + " " + name
 	if first, ok := r.names[key]; ok && first != at {
-		r.Error(at, SummaryDuplicate, "The %s %q is already defined at %s; rename one or merge the two.", kind, name, location(first))
+		r.Error(at, SummaryDuplicate, "The %s %q is already defined at %s; rename one or merge "+
+			"the two.", kind, name, location(first))
 		return
 	}
 	r.names[key] = at

@@ -76,10 +76,12 @@ func (s *scope) envFunction() Function {
 		Type:     function.StaticReturnType(cty.String),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 			if args[0].IsMarked() {
-				return cty.NilVal, &DiagnosticError{"Invalid use of env", "Write it out: the name of a variable may not come from env or file."}
+				return cty.NilVal, &DiagnosticError{"Invalid use of env", "Write it out: the " +
+					"name of a variable may not come from env or file."}
 			}
 			if len(args) > 2 {
-				return cty.NilVal, &DiagnosticError{"Invalid use of env", `Write env("NAME", "…"): env takes a name and one default.`}
+				return cty.NilVal, &DiagnosticError{"Invalid use of env", `Write env("NAME", ` +
+					`"…"): env takes a name and one default.`}
 			}
 			v, err := s.env(args[0].AsString(), args[1:])
 			return v.Mark(sensitive), err
@@ -171,7 +173,8 @@ func unreadable(written Text, err error) error {
 	if p, ok := errors.AsType[*DiagnosticError](err); ok {
 		return p
 	}
-	return &DiagnosticError{"Cannot read file", fmt.Sprintf("%s: %s; paths are relative to the folder of this file.", written, Cause(err))}
+	return &DiagnosticError{"Cannot read file", fmt.Sprintf("%s: %s; paths are relative to the "+
+		"folder of this file.", written, Cause(err))}
 }
 
 // Absolute makes a path absolute, or leaves it as it is where there is no working directory.

@@ -63,12 +63,14 @@ func (s *source) parseBlocks(r *Reporter) {
 	if s.hasTooManyCalls() {
 		s.broken = true
 		at := hcl.Range{Filename: s.path, Start: hcl.InitialPos, End: hcl.InitialPos}
-		r.Error(at, "Too many calls", "A file may have at most %d function calls; split it, or write values out.", maxCalls)
+		r.Error(at, "Too many calls", "A file may have at most %d function calls; split it, or "+
+			"write values out.", maxCalls)
 		return
 	}
 	if at := tooDeep(s.tokens); at != nil {
 		s.broken = true
-		r.Error(*at, "Nested too deeply", "More than %d brackets or operators are open here; simplify the expression.", maxNesting)
+		r.Error(*at, "Nested too deeply", "More than %d brackets or operators are open here; "+
+			"simplify the expression.", maxNesting)
 		return
 	}
 	if at := tooManyDigits(s.tokens); at != nil {
@@ -91,7 +93,8 @@ func (s *source) parseBlocks(r *Reporter) {
 func (s *source) keep(body *hclsyntax.Body, diags hcl.Diagnostics) {
 	limit := len(s.file.Bytes)
 	for _, d := range diags {
-		if d.Severity == hcl.DiagError && d.Summary != "Attribute redefined" { // the one error that leaves the body intact
+		if d.Severity == hcl.DiagError && d.Summary != "Attribute "+
+			"redefined" { // the one error that leaves the body intact
 			s.broken = true
 			if d.Subject != nil { // the earliest error of all
 				limit = min(limit, d.Subject.Start.Byte)
