@@ -136,7 +136,7 @@ func partialOf(troubles []snapshot.Trouble) jsontext.Value {
 		Upstream string          `json:"upstream"`
 		Endpoint string          `json:"endpoint,omitempty"`
 		Reason   upstream.Reason `json:"reason"`
-		Since    *time.Time      `json:"since,omitempty"`
+		Since    time.Time       `json:"since,omitzero"`
 		Stale    bool            `json:"stale"`
 		Place    string          `json:"place"`
 		Cause    string          `json:"cause,omitempty"`
@@ -145,14 +145,9 @@ func partialOf(troubles []snapshot.Trouble) jsontext.Value {
 	var all []partial
 	for _, t := range troubles {
 		reason := cmp.Or(t.Reason, snapshot.Starting)
-		p := partial{
-			t.Upstream, t.Endpoint, reason, nil, t.Listed, t.Place, t.Cause.Problem,
-			t.Cause.Remedy,
-		}
-		if !t.Since.IsZero() {
-			p.Since = &t.Since
-		}
-		all = append(all, p)
+		all = append(all, partial{
+			t.Upstream, t.Endpoint, reason, t.Since, t.Listed, t.Place, t.Cause.Problem, t.Cause.Remedy,
+		})
 	}
 	if all == nil {
 		return nil

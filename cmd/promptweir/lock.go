@@ -57,10 +57,7 @@ func lockCommand(a *app) *cobra.Command {
 }
 
 func (l *lockFlags) lock(ctx context.Context) error {
-	switch {
-	case l.app.config == "":
-		return errNoConfig
-	case l.exitCode && !l.diff:
+	if l.exitCode && !l.diff {
 		return &usageError{"--exit-code requires --diff"}
 	}
 	if err := l.lists.check(); err != nil {
