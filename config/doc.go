@@ -7,8 +7,8 @@
 //   - All or nothing: a Config exists only if there is no error, and after Load nobody checks again.
 //   - One run reports every mistake of every file. A syntax error in one file hides no mistake in the others.
 //   - Nothing is accepted and silently ignored: an unknown name is an error, and so is a known one without effect.
-//   - Order is kept: teams, upstreams and rules are in the order of the files and of their lines. Folders are read recursively,
-//     each in the byte order of its names.
+//   - Order is kept: teams, upstreams and rules are in the order of the files and of their lines.
+//     Folders are read recursively, each in the byte order of its names.
 //   - A Config never changes, so goroutines may share it.
 //   - Load reads the configuration, the files that it names, and the environment. It never touches the network.
 //
@@ -34,8 +34,9 @@
 // of each block says where the value of an attribute goes:
 //
 //	secret     kept as Secret, Key or a hash, and never printed
-//	external   may be sensitive: deployments set it from outside. The Config prints it, but not [Config.Shown], except for url, urls and command, of which
-//	           only [Upstream.Address] may be shown. The contents of files are kept as Secret.
+//	external   may be sensitive: deployments set it from outside. The Config prints it, but not
+//	           [Config.Shown], except for url, urls and command, of which only [Upstream.Address]
+//	           may be shown. The contents of files are kept as Secret.
 //	plain      logged, so a sensitive value is an error
 //
 // # Conditions
