@@ -69,7 +69,7 @@ func TestCall_IsAnsweredByTheReplica(t *testing.T) {
 		}
 		// What b may not send as an answer, it says at once that it does not.
 		b.Messages.SetMax(1 << 20)
-		wantGone := func(what string, to *member, name, message string) {
+		wantGone := func(what, name, message string) {
 			t.Helper()
 			began := time.Now()
 			err := a.Messages.Call(f.t.Context(), name, "echo", "ann", message, new(string))
@@ -77,9 +77,9 @@ func TestCall_IsAnsweredByTheReplica(t *testing.T) {
 				t.Errorf("%s: %v after %v, want %v at once", what, err, took, ErrGone)
 			}
 		}
-		wantGone("an answer that is too large", b, b.Messages.Name(), strings.Repeat("x", 2<<20))
+		wantGone("an answer that is too large", b.Messages.Name(), strings.Repeat("x", 2<<20))
 		for _, to := range []string{"nobody", "", a.Messages.Name()} {
-			wantGone("to "+to, nil, to, "")
+			wantGone("to "+to, to, "")
 		}
 		// What takes long is waited for as long as the replica works on it, or until nobody needs it.
 		if answer, _, err := call(f.t.Context(), a, b, "long", ""); err != nil || answer != "done" {

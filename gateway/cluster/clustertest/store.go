@@ -1,3 +1,6 @@
+// Package clustertest runs a store in a test: the program valkey-server or redis-server where one
+// is installed, and otherwise a stand-in within the test's process. Only tests may import this
+// package.
 package clustertest
 
 import (
@@ -95,11 +98,11 @@ func command(port int, words ...string) string {
 	}
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(startTimeout))
-	request := fmt.Sprintf("*%d\r\n", len(words))
+	request := fmt.Appendf(nil, "*%d\r\n", len(words))
 	for _, word := range words {
-		request += fmt.Sprintf("$%d\r\n%s\r\n", len(word), word)
+		request = fmt.Appendf(request, "$%d\r\n%s\r\n", len(word), word)
 	}
-	if _, err := c.Write([]byte(request)); err != nil {
+	if _, err := c.Write(request); err != nil {
 		return ""
 	}
 	answer := make([]byte, 1<<20)
