@@ -3,6 +3,7 @@ package snapshot
 import (
 	"encoding/hex"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -15,61 +16,92 @@ import (
 // case its listeners are told again when they all do. Without replicas, each snapshot is announced
 // at once.
 
-// settled is what the publisher knows of the other replicas.
-type settled struct {
+// maxWaiting bounds the snapshots that wait to be announced.
+const maxWaiting = 64
+
+// announcements are the snapshots that were swapped in and not announced yet, in order. What
+// subscribers see of one takes evaluating conditions, which must not hold up the next.
+type announcements struct {
+	wake chan struct{} // has room for one
 	// served is [Options.Served]; nil where there are no replicas.
 	served func(number uint64, lists map[string]string, later bool)
 	// announced is the snapshot that subscriptions are at; nil without replicas, and until the
 	// gateway has started, when changes are only the catalog filling.
 	announced atomic.Pointer[Snapshot]
 
-	mu sync.Mutex // guards what follows
+	mu      sync.Mutex // guards what follows
+	waiting []*Snapshot
+	overrun bool // some were left out
 	// upTo is the number of the last snapshot that is to be announced, again that of the snapshot
-	// from which listeners are to be told again; MaxUint64 for none.
+	// from which listeners are to be notified again; MaxUint64 for none.
 	upTo, again uint64
 	// early is the number of the first snapshot that was announced before upTo said so; 0 for none.
 	early uint64
 }
 
-// Announce has listeners told of all snapshots up to a number and, if again, those told again whose
-// view changed in the snapshot numbered since or a later one. It does not block.
+// add adds a snapshot. If too many wait, it replaces all.
+func (a *announcements) add(next *Snapshot) {
+	a.mu.Lock()
+	if len(a.waiting) == maxWaiting {
+		a.waiting, a.overrun = a.waiting[:0], true
+	}
+	a.waiting = append(a.waiting, next)
+	a.mu.Unlock()
+	a.signal()
+}
+
+// signal wakes announceChanges. It never blocks.
+func (a *announcements) signal() {
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Announce has listeners notified of all snapshots up to a number and, if again, those notified
+// again whose view changed in the snapshot numbered since or a later one. It does not block.
 func (p *Publisher) Announce(upTo uint64, again bool, since uint64) {
-	s := &p.settled
-	s.mu.Lock()
-	if s.upTo = max(s.upTo, upTo); s.early > 0 && s.upTo >= s.early {
-		s.again, s.early = min(s.again, s.early), 0
+	a := &p.announcements
+	a.mu.Lock()
+	if a.upTo = max(a.upTo, upTo); a.early > 0 && a.upTo >= a.early {
+		a.again, a.early = min(a.again, a.early), 0
 	}
 	if again {
-		s.again = min(s.again, since)
+		a.again = min(a.again, since)
 	}
-	s.mu.Unlock()
-	p.swapped.signal()
+	a.mu.Unlock()
+	a.signal()
 }
 
-// take returns up to which snapshot is to be announced, and from which on listeners are told again.
-func (s *settled) take() (upTo, again uint64) {
-	if s.announced.Load() == nil {
-		return math.MaxUint64, math.MaxUint64
+// next returns the snapshots to announce now, whether some were left out before them, and from which
+// number on listeners are notified again.
+func (a *announcements) next() (due []*Snapshot, overrun bool, again uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n, again := len(a.waiting), uint64(math.MaxUint64)
+	if a.announced.Load() != nil {
+		again, a.again = a.again, again
+		isLater := func(s *Snapshot) bool { return s.number > a.upTo }
+		later := slices.IndexFunc(a.waiting, isLater)
+		switch {
+		case later < 0:
+		case n < maxWaiting/2:
+			n = later
+		case a.early == 0: // too many wait
+			a.early = a.waiting[later].number
+		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	again, s.again = s.again, math.MaxUint64
-	return s.upTo, again
-}
-
-// force notes that snapshots from a number on are announced too early, because too many wait.
-func (s *settled) force(number uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.early == 0 {
-		s.early = number
+	due, a.waiting = a.waiting[:n], slices.Clone(a.waiting[n:])
+	if overrun = a.overrun && n > 0; overrun {
+		a.overrun = false
 	}
+	return due, overrun, again
 }
 
 // known returns the snapshot that a client knows who lists now: the current one or, with replicas,
 // the one that was announced last.
 func (p *Publisher) known() *Snapshot {
-	if s := p.settled.announced.Load(); s != nil {
+	if s := p.announcements.announced.Load(); s != nil {
 		return s
 	}
 	return p.Current()
@@ -77,23 +109,23 @@ func (p *Publisher) known() *Snapshot {
 
 // start begins to announce changes later than they are published, once the gateway has started. To
 // be called by Run's goroutine before it publishes a change of this snapshot.
-func (s *settled) start(before *Snapshot) {
-	if s.served != nil && s.announced.Load() == nil && before.AllTried() {
-		s.announced.Store(before)
+func (a *announcements) start(before *Snapshot) {
+	if a.served != nil && a.announced.Load() == nil && before.AllTried() {
+		a.announced.Store(before)
 	}
 }
 
 // announce makes a snapshot the one that subscriptions are at.
-func (s *settled) announce(next *Snapshot) {
-	if s.announced.Load() != nil {
-		s.announced.Store(next)
+func (a *announcements) announce(next *Snapshot) {
+	if a.announced.Load() != nil {
+		a.announced.Store(next)
 	}
 }
 
 // tellServed says which lists a snapshot changes, of a generation and of those of its upstreams
 // that are stale. To be called by Run's goroutine.
 func (p *Publisher) tellServed(next *Snapshot, before *Generation, stale []int) {
-	if p.settled.served == nil {
+	if p.announcements.served == nil {
 		return
 	}
 	g, lists := next.Generation, map[string]string{}
@@ -115,7 +147,7 @@ func (p *Publisher) tellServed(next *Snapshot, before *Generation, stale []int) 
 			lists[label] = hex.EncodeToString(content[:])
 		}
 	}
-	p.settled.served(next.number, lists, p.settled.announced.Load() != nil)
+	p.announcements.served(next.number, lists, p.announcements.announced.Load() != nil)
 }
 
 // wakeChanged wakes the subscriptions whose view changed, or that were opened, in a snapshot with

@@ -91,11 +91,11 @@ func (b *builder) publish(ctx context.Context, g *Generation) {
 	}
 	next.complete(before, touched)
 	next.published = time.Now()
-	b.publisher.settled.start(before)
+	b.publisher.announcements.start(before)
 	close(b.publisher.current.Swap(next).superseded)
 	if next.Catalog != before.Catalog || g != before.Generation {
 		b.publisher.tellServed(next, before.Generation, stale)
-		b.publisher.swapped.add(next)
+		b.publisher.announcements.add(next)
 	}
 	isOther := func(i int) bool { return next.lists[i] != before.lists[i] }
 	if g != before.Generation || slices.ContainsFunc(touched, isOther) {

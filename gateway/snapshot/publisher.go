@@ -58,10 +58,8 @@ type Publisher struct {
 	current       atomic.Pointer[Snapshot]
 	subscriptions subscriptions
 	// changed are the upstreams whose states, or lists, are not in the current snapshot yet.
-	changed *changes
-	// swapped passes the snapshots that were swapped in to announceChanges.
-	swapped swapped
-	settled settled
+	changed       *changes
+	announcements announcements
 	// calls passes functions to Run's goroutine, see do.
 	calls chan func(context.Context)
 	// stopped is closed when Run has returned.
@@ -94,7 +92,9 @@ func NewPublisher(cfg *config.Config, opts Options) (*Publisher, error) {
 	p := &Publisher{
 		logger: opts.logger(), reportLogger: loglimit.New(opts.logger(), maxReported, "kind", "upstream"), newConnector: opts.NewConnector,
 		started: time.Now(), changed: newChanges(), calls: make(chan func(context.Context)),
-		swapped: swapped{wake: make(chan struct{}, 1)}, settled: settled{served: opts.Served, again: math.MaxUint64},
+		announcements: announcements{
+			wake: make(chan struct{}, 1), served: opts.Served, again: math.MaxUint64,
+		},
 		stopped: make(chan struct{}),
 	}
 	p.builder = builder{publisher: p, reported: map[string]bool{}, drains: drains{}, inlineBound: inlineBound}

@@ -404,7 +404,7 @@ func TestPace_GrowsWhileAListKeepsChanging(t *testing.T) {
 
 // What subscribers see of a snapshot may take long to find out. Publishing does not wait for that, and nobody misses a change.
 func TestPublish_DoesNotWaitForTheViewsOfSubscribers(t *testing.T) {
-	for name, reloads := range map[string]int{"few": 3, "more than wait": 2*maxSwapped + 1} {
+	for name, reloads := range map[string]int{"few": 3, "more than wait": 2*maxWaiting + 1} {
 		t.Run(name, func(t *testing.T) {
 			r := reloadingTwoTeams(t)
 			bob, eve := r.Subscribe(policy.Principal{Subject: "user:bob"}), r.Subscribe(policy.Principal{Subject: "user:eve"})
@@ -427,7 +427,7 @@ func TestPublish_DoesNotWaitForTheViewsOfSubscribers(t *testing.T) {
 			defer late.Close()
 			r.reload(twoTeams("", "", ""))
 			upstreamtest.Eventually(t, "one who came later is told of what came after", func() bool { return woken(late) })
-			if want := reloads > maxSwapped; woken(eve) != want {
+			if want := reloads > maxWaiting; woken(eve) != want {
 				t.Errorf("one for whom nothing changes is told: %t, want %t", woken(eve), want)
 			}
 		})

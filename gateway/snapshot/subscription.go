@@ -3,7 +3,6 @@ package snapshot
 import (
 	"context"
 	"math"
-	"slices"
 	"sync"
 	"time"
 
@@ -163,59 +162,6 @@ func (s *subscriptions) removeLocked(sub *Subscription) {
 	}
 }
 
-// maxSwapped bounds the snapshots that wait to be announced.
-const maxSwapped = 64
-
-// swapped are snapshots that were swapped in, in order. What subscribers see of one takes
-// evaluating conditions, which must not hold up the next.
-type swapped struct {
-	wake chan struct{} // has room for one
-
-	mu      sync.Mutex // guards what follows
-	waiting []*Snapshot
-	overrun bool // some were left out
-}
-
-// add adds a snapshot. If too many wait, it takes the place of all.
-func (s *swapped) add(next *Snapshot) {
-	s.mu.Lock()
-	if len(s.waiting) == maxSwapped {
-		s.waiting, s.overrun = s.waiting[:0], true
-	}
-	s.waiting = append(s.waiting, next)
-	s.mu.Unlock()
-	s.signal()
-}
-
-// signal wakes announceChanges. It never blocks.
-func (s *swapped) signal() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
-
-// take returns the snapshots that wait, up to a number or, if too many wait, all, and whether some
-// were left out before them.
-func (s *swapped) take(upTo uint64) (waiting []*Snapshot, overrun bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := len(s.waiting)
-	if n < maxSwapped/2 {
-		n, _ = slices.BinarySearchFunc(s.waiting, upTo, func(next *Snapshot, upTo uint64) int {
-			if next.number <= upTo {
-				return -1
-			}
-			return 1
-		})
-	}
-	waiting, s.waiting = s.waiting[:n], slices.Clone(s.waiting[n:])
-	if overrun = s.overrun && n > 0; overrun {
-		s.overrun = false
-	}
-	return waiting, overrun
-}
-
 // announceChanges wakes the subscriptions whose view differs between one snapshot and the next,
 // until ctx ends. Where snapshots were left out, it wakes all: a view may have changed and changed
 // back.
@@ -223,17 +169,13 @@ func (p *Publisher) announceChanges(ctx context.Context) error {
 	generation := p.Current().Generation
 	for {
 		select {
-		case <-p.swapped.wake:
+		case <-p.announcements.wake:
 		case <-ctx.Done():
 			return nil
 		}
-		upTo, again := p.settled.take()
-		waiting, overrun := p.swapped.take(upTo)
-		for _, s := range waiting {
-			p.settled.announce(s)
-			if s.number > upTo {
-				p.settled.force(s.number)
-			}
+		due, overrun, again := p.announcements.next()
+		for _, s := range due {
+			p.announcements.announce(s)
 			if s.Generation != generation || overrun {
 				p.moveSubscriptions(s, overrun)
 				generation, overrun = s.Generation, false
