@@ -289,6 +289,7 @@ func (m *Messages) send(to string, e *envelope) (isReceived bool, err error) {
 			return false, err
 		}
 	}
+	// From here, since a large body may have taken a while.
 	e.Until = time.Now().Add(lifetime).UnixMilli()
 	plain, err := json.Marshal(e, codec)
 	if err != nil {

@@ -203,6 +203,7 @@ func (p *Peers) exchange(ctx context.Context) (others map[string]record, err err
 		isFirst := !p.joined.Load()
 		mine := p.settlement.record(time.Now(), maps.Clone(p.drains))
 		mine.IsAlone = p.opts.IsAlone
+		// Under the lock: the record shares the maps of the settlement.
 		plain, err := json.Marshal(mine, json.Deterministic(true))
 		meanwhile := p.meanwhile
 		p.meanwhile = map[string]bool{}
@@ -217,12 +218,13 @@ func (p *Peers) exchange(ctx context.Context) (others map[string]record, err err
 		}
 		p.mu.Lock()
 		if err != nil {
+			// No other replica has seen these changes, as far as is known here.
 			maps.Copy(p.meanwhile, meanwhile)
 			p.mu.Unlock()
 			return nil, err
 		}
 		if p.mergeDrains(others) {
-			defer p.beatSoon()
+			defer p.beatSoon() // with a record that has them, too, should the other one end
 		}
 		maps.DeleteFunc(others, func(_ string, r record) bool { return r.IsAlone || p.opts.IsAlone })
 		wasAway := p.away

@@ -89,7 +89,8 @@ func newSettlement() *settlement {
 // change notes lists that a snapshot serves. If they are announced later, they wait to be settled.
 func (s *settlement) change(now time.Time, number uint64, lists map[string]string, later bool) {
 	maps.Copy(s.lists, lists)
-	maps.DeleteFunc(s.lists, func(_, digest string) bool { return digest == "" }) // of upstreams that are gone
+	// Of upstreams that are gone, so that a replica that never had them serves the same.
+	maps.DeleteFunc(s.lists, func(_, digest string) bool { return digest == "" })
 	if !later {
 		return
 	}
@@ -127,6 +128,7 @@ func (s *settlement) compare(
 			}
 		}
 		if len(differing) == 0 || now.Sub(s.since) >= settleTimeout {
+			// Announced as a whole: snapshots are announced in order, whichever list waits.
 			v.Announce = s.number
 			for label, number := range differing {
 				s.mark(now, label, number, true)
@@ -139,6 +141,7 @@ func (s *settlement) compare(
 		switch {
 		case isPending:
 		case settled(label):
+			// All in one verdict: a client that has two lists to read again is notified once.
 			if !v.Again || d.number < v.Since {
 				v.Since = d.number
 			}
@@ -156,13 +159,16 @@ func (s *settlement) compare(
 func (s *settlement) observe(now time.Time, others map[string]record) {
 	for replica, other := range others {
 		for label, id := range other.Behind {
+			// A record has its marks for half a minute, and each counts once.
 			if key := [2]string{replica, label}; s.seen[key] != id {
 				s.seen[key] = id
 				s.mark(now, label, s.changed[label], true)
 			}
 		}
-		for label := range union(s.lists, other.Lists) {
-			if _, isPending := s.pending[label]; !isPending && s.lists[label] != other.Lists[label] {
+		for _, label := range differing(s.lists, other.Lists) {
+			// While a change here is pending, the other may only be slower: compare marks it once
+			// it has waited for too long.
+			if _, isPending := s.pending[label]; !isPending {
 				s.mark(now, label, s.changed[label], false)
 			}
 		}
@@ -197,10 +203,8 @@ func (s *settlement) differs(label string, others map[string]record) bool {
 // list.
 func (s *settlement) rejoin(now time.Time, others map[string]record, meanwhile map[string]bool) {
 	for _, other := range others {
-		for label := range union(s.lists, other.Lists) {
-			if s.lists[label] != other.Lists[label] {
-				s.behind[label] = rand.Text()
-			}
+		for _, label := range differing(s.lists, other.Lists) {
+			s.behind[label] = rand.Text() // so that another time is another mark
 		}
 	}
 	for label := range meanwhile {
@@ -227,13 +231,17 @@ func (s *settlement) oldest() (n int, since time.Time) {
 	return n, since
 }
 
-func union(a, b map[string]string) map[string]struct{} {
-	all := make(map[string]struct{}, len(a))
-	for label := range a {
-		all[label] = struct{}{}
+// differing returns the labels of the lists that two replicas serve differently.
+func differing(a, b map[string]string) (labels []string) {
+	for label, digest := range a {
+		if b[label] != digest {
+			labels = append(labels, label)
+		}
 	}
 	for label := range b {
-		all[label] = struct{}{}
+		if _, isThere := a[label]; !isThere {
+			labels = append(labels, label)
+		}
 	}
-	return all
+	return labels
 }

@@ -222,6 +222,8 @@ func (s *store) do(operation func() error) error {
 	err := within(requestTimeout, operation)
 	if err != nil {
 		s.report(err)
+		// A probe finds out at once whether the store is late or one operation was: until then, all
+		// requests are counted here.
 		select {
 		case s.wake <- struct{}{}:
 		default:
@@ -255,6 +257,7 @@ func (s *store) report(err error) (next time.Duration) {
 	state := *s.state.Load()
 	switch {
 	case after == closed && before != closed:
+		// Whoever waits for the store goes on: subscriptions, heartbeats and announcements.
 		close(s.closed)
 		s.closed = make(chan struct{})
 		if !state.Connected {
