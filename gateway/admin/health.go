@@ -39,7 +39,8 @@ type Readiness struct {
 type StoreHealth struct {
 	Here  bool      `json:"here"`
 	Since time.Time `json:"since"`
-	// Evicts is the policy by which the store drops limits when its memory is full; empty where it does not.
+	// Evicts is the policy by which the store drops limits when its memory is full; empty where it
+	// does not.
 	Evicts string `json:"evicts,omitempty"`
 	// Unsettled is how many lists not all replicas serve yet, and UnsettledSince since when.
 	Unsettled      int        `json:"unsettled,omitempty"`
@@ -53,7 +54,8 @@ type ConfigurationState struct {
 	// not all of it: then LastGood and Out say which files are not.
 	Refused  *time.Time `json:"refused,omitempty"`
 	Problems []string   `json:"problems,omitempty"`
-	// Warnings are those of the configuration in use, each with source location and remedy; see [Loaded].
+	// Warnings are those of the configuration in use, each with source location and remedy; see
+	// [Loaded].
 	Warnings []string `json:"warnings,omitempty"`
 	// LastGood are the team files whose earlier text is in use, because they have a mistake, and
 	// Out those of which nothing is. Teams has the teams of both, with "kept" or "out".

@@ -72,8 +72,8 @@ func (o *Operators) presentsToken(r *http.Request) bool {
 	}
 	p, _ := r.Context().Value(presentedKey{}).(*presented) // from meet
 	p.once.Do(func() {
-		// Always compared, whatever came from the address before: strangers behind the same proxy or
-		// gateway of a network would otherwise lock the operator out.
+		// Always compared, whatever came from the address before: strangers behind the same proxy
+		// or gateway of a network would otherwise lock the operator out.
 		scheme, token, _ := strings.Cut(authorization, " ")
 		p.ok = strings.EqualFold(scheme, "Bearer") && o.accept(r, token)
 	})

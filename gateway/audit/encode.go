@@ -18,7 +18,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Bounds on what a client can write into a line, in bytes and in number. A line in which something was cut says so.
+// Bounds on what a client can write into a line, in bytes and in number. A line in which something
+// was cut says so.
 const (
 	maxText      = 512
 	maxValue     = 1024
@@ -133,7 +134,8 @@ func encode(fill func(e *entry)) []byte {
 	return bytes.Clone(line)
 }
 
-// isHidden reports whether a character that JSON leaves as it is cannot be seen, or ends a line to some programs.
+// isHidden reports whether a character that JSON leaves as it is cannot be seen, or ends a line to
+// some programs.
 func isHidden(r rune) bool {
 	return r >= 0x7f && (r == '\u2028' || r == '\u2029' || config.IsInvisible(r))
 }

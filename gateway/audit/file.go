@@ -41,8 +41,9 @@ func openFile(path string) (*file, error) {
 // maxTail bounds what mend takes for a part of a line, in bytes. No line is longer.
 const maxTail = 1 << 20
 
-// mend takes a part of a line off the end of the file. Such a part is left over by a process that ended while the disk was full, or
-// that was killed between two parts of a write. What is no line of this log stays, and the next line begins on a line of its own.
+// mend takes a part of a line off the end of the file. Such a part is left over by a process that
+// ended while the disk was full, or that was killed between two parts of a write. What is no line
+// of this log stays, and the next line begins on a line of its own.
 func (f *file) mend() {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
@@ -57,7 +58,8 @@ func (f *file) mend() {
 	f.torn = len(part) == maxTail || string(part[:n]) != beginning[:n] || f.Truncate(info.Size()-int64(len(part))) != nil
 }
 
-// readTail reads the end of a file. The log itself is open for writing only: opened for both, a pipe would not say that nobody reads.
+// readTail reads the end of a file. The log itself is open for writing only: opened for both, a
+// pipe would not say that nobody reads.
 func readTail(path string, info os.FileInfo) ([]byte, error) {
 	opened, err := os.Open(path)
 	if err != nil {

@@ -49,7 +49,8 @@ type Line struct {
 	// Method is the request's method, of those that have no event of their own.
 	Method string
 
-	// Subject, Groups and Issuer are the principal's; Client is the network address that the request came from.
+	// Subject, Groups and Issuer are the principal's; Client is the network address that the
+	// request came from.
 	Subject, Issuer, Client string
 	// ClientName and ClientVersion are what the client calls itself.
 	ClientName, ClientVersion string
@@ -68,8 +69,8 @@ type Line struct {
 	// Reason is the gateway's word for an error of its own, Code the JSON-RPC code of any error.
 	Reason string
 	Code   int64
-	// Act is what an operator did. Via is "console" for a get or completion that an operator made there, and As whose view was shown
-	// meanwhile.
+	// Act is what an operator did. Via is "console" for a get or completion that an operator made
+	// there, and As whose view was shown meanwhile.
 	Act, Via, As string
 
 	// Count is that of refusals without a line of their own.

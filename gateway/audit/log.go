@@ -12,13 +12,16 @@ import (
 )
 
 const (
-	// writeBound is how long the writing of a line may take before the log counts as one that cannot be written.
+	// writeBound is how long the writing of a line may take before the log counts as one that
+	// cannot be written.
 	writeBound = time.Second
 	// closeBound is how long [Log.Close] waits for a file that does not accept what is left.
 	closeBound = 5 * time.Second
-	// maxQueue bounds the lines that wait to be written, in bytes. The writer may have as many in its hands.
+	// maxQueue bounds the lines that wait to be written, in bytes. The writer may have as many in
+	// its hands.
 	maxQueue = 8 << 20
-	// maxRefused is how full the queue may be for lines about requests that were given nothing: the rest is for those that are.
+	// maxRefused is how full the queue may be for lines about requests that were given nothing: the
+	// rest is for those that are.
 	maxRefused = maxQueue / 2
 	// maxSpare bounds the memory that is kept for later lines, in bytes.
 	maxSpare = 1 << 20
@@ -40,8 +43,8 @@ type Log struct {
 	// failing is why the file cannot be written, nil while it can. It changes under mu only.
 	failing atomic.Pointer[failure]
 
-	// wake is signalled when the first line of a batch comes, full when there are enough for a write, urgent when the file is to be
-	// opened again or the log to be closed.
+	// wake is signalled when the first line of a batch comes, full when there are enough for a
+	// write, urgent when the file is to be opened again or the log to be closed.
 	wake, full, urgent chan struct{}
 	// done is closed when the writer has ended.
 	done chan struct{}
@@ -49,8 +52,8 @@ type Log struct {
 	mu    sync.Mutex // guards what follows, and the fields of batches that say so
 	queue *batch     // what the writer has not dequeued yet
 	spare []byte     // the memory of lines that are written
-	// gap and late are lines since the last line of the event "gap": those that are lost, and those that were written after
-	// their response had been replaced.
+	// gap and late are lines since the last line of the event "gap": those that are lost, and those
+	// that were written after their response had been replaced.
 	gap, late      uint64
 	reopen, closed bool
 }
@@ -66,7 +69,8 @@ type batch struct {
 	gap, late uint64
 	// expiry ends the wait for the batch.
 	expiry *time.Timer
-	// settled is closed when it is known whether the lines are written, and err says why not. Guarded by Log.mu until then.
+	// settled is closed when it is known whether the lines are written, and err says why not.
+	// Guarded by Log.mu until then.
 	settled   chan struct{}
 	isSettled bool
 	err       error
@@ -94,8 +98,9 @@ func start(out output, required bool, logger *slog.Logger) *Log {
 	return l
 }
 
-// Write appends a line to the log. Where the log is required, the error is [ErrNotWritten]; elsewhere there is none. Of
-// refusals that anybody can cause, a bounded number is written, and how many others there were.
+// Write appends a line to the log. Where the log is required, the error is [ErrNotWritten];
+// elsewhere there is none. Of refusals that anybody can cause, a bounded number is written, and how
+// many others there were.
 func (l *Log) Write(line *Line) error {
 	if l == nil || line.isStrangers() && !l.strangers.admit(line, l.countStrangers) {
 		return nil
@@ -123,8 +128,8 @@ func (l *Log) append(line *Line) error {
 	return b.err
 }
 
-// enqueue hands a line to the writer, unless so many bytes wait, and returns the batch that it is written with, nil if the
-// line is lost.
+// enqueue hands a line to the writer, unless so many bytes wait, and returns the batch that it is
+// written with, nil if the line is lost.
 func (l *Log) enqueue(line []byte, most int) *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -184,8 +189,8 @@ func (l *Log) State() State {
 	return s
 }
 
-// Reopen has the file opened again by its path, for whoever has renamed it. Lines that are written after this call are in the new
-// file. It does not wait.
+// Reopen has the file opened again by its path, for whoever has renamed it. Lines that are written
+// after this call are in the new file. It does not wait.
 func (l *Log) Reopen() {
 	if l == nil {
 		return
@@ -196,7 +201,8 @@ func (l *Log) Reopen() {
 	signal(l.urgent)
 }
 
-// Close writes what is left, within five seconds, and closes the file. Lines that come later are lost.
+// Close writes what is left, within five seconds, and closes the file. Lines that come later are
+// lost.
 func (l *Log) Close() {
 	if l == nil {
 		return

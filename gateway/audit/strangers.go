@@ -9,8 +9,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// How many refusals are recorded that anybody can cause: of one address so many at once, and one more in each of these
-// times; of all addresses together likewise.
+// How many refusals are recorded that anybody can cause: of one address so many at once, and one
+// more in each of these times; of all addresses together likewise.
 const (
 	addressLines    = 10
 	addressInterval = 6 * time.Second
@@ -22,13 +22,15 @@ const (
 	maxAddresses = 4096
 )
 
-// strangers bounds the lines that callers can cause who have shown no credential: without a bound, one of them could fill
-// the disk, after which a required log refuses everybody. Make it with [newStrangers].
+// strangers bounds the lines that callers can cause who have shown no credential: without a bound,
+// one of them could fill the disk, after which a required log refuses everybody. Make it with
+// [newStrangers].
 type strangers struct {
 	mu        sync.Mutex // guards what follows
 	all       *rate.Limiter
 	addresses *simplelru.LRU[string, *rate.Limiter]
-	// unrecorded are the refusals since the last line that counted them, and timer writes the next one.
+	// unrecorded are the refusals since the last line that counted them, and timer writes the next
+	// one.
 	unrecorded uint64
 	timer      *time.Timer
 }
@@ -41,8 +43,9 @@ func newStrangers() *strangers {
 	return &strangers{all: rate.NewLimiter(rate.Every(allInterval), allLines), addresses: addresses}
 }
 
-// isStrangers reports whether a line is about a request that anybody can send any number of, and that was given nothing.
-// Who has a credential answers for its requests, up to its limits: what is refused beyond those costs it nothing.
+// isStrangers reports whether a line is about a request that anybody can send any number of, and
+// that was given nothing. Who has a credential answers for its requests, up to its limits: what is
+// refused beyond those costs it nothing.
 func (l *Line) isStrangers() bool {
 	switch l.Outcome {
 	case Refused:
@@ -62,7 +65,8 @@ func (l *Line) most() int {
 	return maxQueue
 }
 
-// admit reports whether a stranger's line is to be written. The first of the others has count called a little later.
+// admit reports whether a stranger's line is to be written. The first of the others has count
+// called a little later.
 func (s *strangers) admit(l *Line, count func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

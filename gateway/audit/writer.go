@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	// gatherFor is how long lines are gathered before they are written together, where nobody waits for them, and gatherBytes how many
-	// bytes of them: what is written at once stays in the processor's caches, and its memory serves the lines after the next.
+	// gatherFor is how long lines are gathered before they are written together, where nobody waits
+	// for them, and gatherBytes how many bytes of them: what is written at once stays in the
+	// processor's caches, and its memory serves the lines after the next.
 	gatherFor   = 10 * time.Millisecond
 	gatherBytes = 64 << 10
 	// retryPause is the time between two attempts while the file cannot be written.
@@ -90,7 +91,8 @@ func (l *Log) openAgain() {
 	l.logger.Info("audit log opened again")
 }
 
-// write writes a batch, and how many lines were lost before it. It reports whether the file could be written.
+// write writes a batch, and how many lines were lost before it. It reports whether the file could
+// be written.
 func (l *Log) write(b *batch) (ok bool) {
 	if b.count > 0 {
 		if n, err := l.out.Write(b.lines); err != nil {
@@ -121,7 +123,8 @@ func (l *Log) succeed(b *batch) {
 	}
 }
 
-// fail settles a batch of which only the first bytes were written, or keeps what is left of it for later.
+// fail settles a batch of which only the first bytes were written, or keeps what is left of it for
+// later.
 func (l *Log) fail(b *batch, n int, err error) {
 	whole := bytes.LastIndexByte(b.lines[:n], '\n') + 1
 	if l.required {
@@ -194,7 +197,8 @@ func (l *Log) expire(b *batch) {
 		l.mu.Unlock()
 		return
 	}
-	// Under the lock, or it could outlast the end of the write; and before anybody is told, whose next request must be refused.
+	// Under the lock, or it could outlast the end of the write; and before anybody is told, whose
+	// next request must be refused.
 	before := l.failing.Swap(&failure{errSlow})
 	if l.required {
 		if b != l.queue { // the writer has it

@@ -187,8 +187,8 @@ func (i *issuer) read(signed []byte) (who policy.Principal, expiry time.Time, er
 	if err != nil {
 		return policy.Principal{}, expiry, err
 	}
-	// The scopes come last: only a client with a token that is otherwise valid learns which ones are
-	// required.
+	// The scopes come last: only a client with a token that is otherwise valid learns which ones
+	// are required.
 	if !i.granted(claims) {
 		return policy.Principal{}, expiry, &ScopeError{i.cfg.Scopes}
 	}

@@ -16,8 +16,8 @@ type Answer struct {
 	Name string `json:"name"`
 	// Principal is empty where it is about all principals.
 	Principal string `json:"principal,omitempty"`
-	// Visible says that the principal sees the prompt or, without one, that anybody does. Where it is not known whether an upstream
-	// offers the prompt, that is on condition that one does.
+	// Visible says that the principal sees the prompt or, without one, that anybody does. Where it
+	// is not known whether an upstream offers the prompt, that is on condition that one does.
 	Visible bool `json:"visible"`
 	// Undecided is true where it is not visible, and that depends on something that is not known.
 	Undecided bool `json:"undecided,omitempty"`
@@ -38,7 +38,8 @@ type AnswerUpstream struct {
 	Visible bool   `json:"visible"`
 	// Undecided is true where the decision depends on what is not known; then Visible is false.
 	Undecided bool `json:"undecided,omitempty"`
-	// Verdict is the decision in words: where the upstream does not offer the prompt, what it would be.
+	// Verdict is the decision in words: where the upstream does not offer the prompt, what it would
+	// be.
 	Verdict string       `json:"-"`
 	Rule    string       `json:"rule,omitempty"`
 	Reason  string       `json:"reason,omitempty"`
@@ -60,7 +61,8 @@ type AnswerReader struct {
 	Rule string `json:"rule"`
 }
 
-// Ask returns who sees an exposed name: whether a principal does and why or, if it is nil, everybody who does.
+// Ask returns who sees an exposed name: whether a principal does and why or, if it is nil,
+// everybody who does.
 func Ask(s *snapshot.Snapshot, principal *policy.Principal, name string) *Answer {
 	answer := &Answer{Name: name, Upstreams: []AnswerUpstream{}}
 	explanations := Explain(s, policy.Principal{}, name)
@@ -176,8 +178,8 @@ func (a *Answer) writeReaders(text *strings.Builder, u *AnswerUpstream) {
 	}
 }
 
-// offered returns a clause that says which upstreams offer a name: a report about it if there is one, else its owners, else those
-// whose lists are not known.
+// offered returns a clause that says which upstreams offer a name: a report about it if there is
+// one, else its owners, else those whose lists are not known.
 func offered(s *snapshot.Snapshot, explanations []Explanation, name string) string {
 	for _, report := range slices.Backward(s.Reports()) {
 		if report.Name == name {
@@ -211,8 +213,8 @@ func Entries(s *snapshot.Snapshot, principal *policy.Principal) []*catalog.Entry
 	return s.View(s.Policy.Audience(*principal)).Entries()
 }
 
-// Lock returns a lock file that approves every definition in the upstreams' lists, including those that the present lock file
-// leaves out.
+// Lock returns a lock file that approves every definition in the upstreams' lists, including those
+// that the present lock file leaves out.
 func Lock(s *snapshot.Snapshot) config.Lock {
 	seen := map[[2]string]bool{}
 	var prompts []config.LockedPrompt

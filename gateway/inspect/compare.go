@@ -20,8 +20,8 @@ type Comparison struct {
 	Changes []policy.Change `json:"changes"`
 	// Prompts are the changes to prompts in the lists that are known, by name.
 	Prompts []PromptChange `json:"prompts"`
-	// Unknown are the upstreams whose lists are unknown in either configuration, including labels that belong to another server
-	// now, unless that is listed too.
+	// Unknown are the upstreams whose lists are unknown in either configuration, including labels
+	// that belong to another server now, unless that is listed too.
 	Unknown []string `json:"unknown,omitempty"`
 }
 
@@ -30,7 +30,8 @@ const (
 	Exposed = "exposed"
 	Hidden  = "hidden"
 	Renamed = "renamed"
-	// Changed is a prompt from files with another definition or text. What servers list is the same before and after.
+	// Changed is a prompt from files with another definition or text. What servers list is the same
+	// before and after.
 	Changed = "changed"
 )
 
@@ -42,19 +43,19 @@ type PromptChange struct {
 	// Before is the name that a renamed prompt had.
 	Before   string `json:"before,omitempty"`
 	Upstream string `json:"upstream"`
-	// To is to whom it is exposed, or from whom it is hidden: users, groups, or "*" for everybody. But are those among
-	// everybody for whom nothing changes: they saw it before, or still do.
+	// To is to whom it is exposed, or from whom it is hidden: users, groups, or "*" for everybody.
+	// But are those among everybody for whom nothing changes: they saw it before, or still do.
 	To  []string `json:"to,omitempty"`
 	But []string `json:"but,omitempty"`
-	// Rule is where the deciding block begins, as PATH:LINE; empty where there is none. For a prompt that no rule shows any
-	// more, it is the rule that did in the earlier configuration.
+	// Rule is where the deciding block begins, as PATH:LINE; empty where there is none. For a
+	// prompt that no rule shows any more, it is the rule that did in the earlier configuration.
 	Rule string `json:"rule,omitempty"`
 	// Reason explains in words what the rule does not.
 	Reason string `json:"reason,omitempty"`
 }
 
-// Compare returns what changes from one configuration to another. Each snapshot holds the lists that are known to its
-// configuration.
+// Compare returns what changes from one configuration to another. Each snapshot holds the lists
+// that are known to its configuration.
 func Compare(before, after *snapshot.Snapshot) Comparison {
 	c := Comparison{
 		Changes: append([]policy.Change{}, policy.Diff(before.Config, after.Config)...),
@@ -166,8 +167,8 @@ func changes(after *snapshot.Snapshot, key promptKey, was, is exposure) (changes
 	return changes
 }
 
-// beyond returns the later readers that are not among the earlier ones, by the rule that shows the prompt to them. If these
-// are everybody, but holds those for whom nothing changes.
+// beyond returns the later readers that are not among the earlier ones, by the rule that shows the
+// prompt to them. If these are everybody, but holds those for whom nothing changes.
 func beyond(before, after []policy.Reader) (more map[string][]string, but []string) {
 	more = map[string][]string{}
 	if slices.ContainsFunc(before, policy.Reader.Everybody) {
@@ -188,7 +189,8 @@ func beyond(before, after []policy.Reader) (more map[string][]string, but []stri
 	return more, nil
 }
 
-// whyHidden returns why somebody does not see a prompt that a rule of the earlier configuration showed.
+// whyHidden returns why somebody does not see a prompt that a rule of the earlier configuration
+// showed.
 func whyHidden(s *snapshot.Snapshot, key promptKey, before string) (rule, reason string) {
 	at := slices.IndexFunc(s.Upstreams, func(u config.Upstream) bool { return u.Name == key.upstream })
 	if at < 0 {

@@ -15,21 +15,24 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Explanation is why a principal sees an exposed name or does not, for one upstream that the name may belong to.
+// Explanation is why a principal sees an exposed name or does not, for one upstream that the name
+// may belong to.
 type Explanation struct {
 	policy.Decision
 
 	Team, Upstream string
 	// Own is the upstream's own name for the prompt.
 	Own string
-	// Absent is true where the upstream does not offer the prompt: the decision is what would become of it. Unknown is true
-	// where the upstream's list is not known, or not all of it, so that it may offer the prompt.
+	// Absent is true where the upstream does not offer the prompt: the decision is what would
+	// become of it. Unknown is true where the upstream's list is not known, or not all of it, so
+	// that it may offer the prompt.
 	Absent, Unknown bool
 }
 
-// Explain returns what becomes of an exposed name, for each upstream that it may belong to: who owns it and who else claims
-// it, which rules hide and expose it, and what its prompt block, the lock file and the screens do. Where the prompt is listed,
-// its definition counts. An upstream that is listed and does not offer the prompt is left out, unless none offers it.
+// Explain returns what becomes of an exposed name, for each upstream that it may belong to: who
+// owns it and who else claims it, which rules hide and expose it, and what its prompt block, the
+// lock file and the screens do. Where the prompt is listed, its definition counts. An upstream that
+// is listed and does not offer the prompt is left out, unless none offers it.
 func Explain(s *snapshot.Snapshot, principal policy.Principal, name string) []Explanation {
 	var offered, absent []Explanation
 	for _, without := range s.NamesWithoutBlock(name) {
@@ -68,8 +71,8 @@ type listedPrompt struct {
 	endpoint string
 }
 
-// listedPrompts returns the prompt that an upstream lists under its own name, as each of its endpoints defines it, and whether
-// the whole list is known.
+// listedPrompts returns the prompt that an upstream lists under its own name, as each of its
+// endpoints defines it, and whether the whole list is known.
 func listedPrompts(s *snapshot.Snapshot, source *catalog.Source, own string) (prompts []listedPrompt, listed bool) {
 	at := slices.IndexFunc(s.Upstreams, func(u config.Upstream) bool { return u.Name == source.Upstream })
 	if at < 0 {
@@ -93,8 +96,9 @@ func listedPrompts(s *snapshot.Snapshot, source *catalog.Source, own string) (pr
 	return prompts, s.WhollyListed(at)
 }
 
-// explainAdmission explains what happens to a prompt outside of the policy: as the first endpoint defines it whose definition
-// is admitted or, if none is, as the first of all does. Prompts may be empty.
+// explainAdmission explains what happens to a prompt outside of the policy: as the first endpoint
+// defines it whose definition is admitted or, if none is, as the first of all does. Prompts may be
+// empty.
 func explainAdmission(s *snapshot.Snapshot, c catalog.Candidate, prompts []listedPrompt, name string) *admissionChain {
 	chosen := newAdmissionChain(s, c, nil, name)
 	var refused []policy.Step
@@ -119,7 +123,8 @@ type admissionChain struct {
 	snapshot  *snapshot.Snapshot
 	source    *catalog.Source
 	own, name string
-	// prompt is nil where its definition is unknown. Each step replaces it by what the step makes of it.
+	// prompt is nil where its definition is unknown. Each step replaces it by what the step makes
+	// of it.
 	prompt *catalog.Prompt
 	steps  []policy.Step
 	leftBy int // the number of the step that leaves the prompt out; 0 while none does
@@ -263,8 +268,9 @@ func (c *admissionChain) addScreens() {
 	}
 }
 
-// around puts the steps around the policy's decision: who else claims the name goes after the owner, the rest at the end. A
-// prompt that is left out is visible to nobody, whatever the policy says.
+// around puts the steps around the policy's decision: who else claims the name goes after the
+// owner, the rest at the end. A prompt that is left out is visible to nobody, whatever the policy
+// says.
 func (c *admissionChain) around(d policy.Decision) policy.Decision {
 	conflict := c.conflict()
 	if conflict != nil {
@@ -290,8 +296,8 @@ func (c *admissionChain) around(d policy.Decision) policy.Decision {
 	return d
 }
 
-// conflict returns the step of a name that the upstream and others claim, or nil. It decides if the upstream's prompt is left
-// out for it.
+// conflict returns the step of a name that the upstream and others claim, or nil. It decides if the
+// upstream's prompt is left out for it.
 func (c *admissionChain) conflict() *policy.Step {
 	for _, r := range c.snapshot.Catalog.Reports() {
 		mine := slices.ContainsFunc(r.Owners, func(o catalog.Owner) bool { return o.Upstream == c.source.Upstream && o.Name == c.own })

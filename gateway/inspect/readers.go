@@ -5,9 +5,9 @@ import (
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
-// readerships returns who sees an exposed name, for each upstream that owns it or, where that is not
-// known, may own it. There are none where no upstream offers the prompt, or it is left out of the
-// catalog.
+// readerships returns who sees an exposed name, for each upstream that owns it or, where that is
+// not known, may own it. There are none where no upstream offers the prompt, or it is left out of
+// the catalog.
 func readerships(s *snapshot.Snapshot, name string) (all []AnswerUpstream) {
 	add := func(upstream, team, offers string, definition []byte) {
 		u := AnswerUpstream{Upstream: upstream, Team: team, Offers: offers}
@@ -42,7 +42,8 @@ type Admission struct {
 	Steps []AnswerStep
 }
 
-// Admissions returns what the definitions of an exposed name pass, for each upstream that lists such a prompt.
+// Admissions returns what the definitions of an exposed name pass, for each upstream that lists
+// such a prompt.
 func Admissions(s *snapshot.Snapshot, name string) (all []Admission) {
 	for _, without := range s.NamesWithoutBlock(name) {
 		for _, c := range catalog.Candidates(s.Sources(), s.Config.Gateway.Separator, without) {

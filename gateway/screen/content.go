@@ -11,9 +11,10 @@ import (
 // contentType is the type of some content, and its JSON Pointer.
 type contentType struct{ kind, at string }
 
-// contentTypes returns the content types in the messages of a result, and in the server requests of a result that requires
-// input. Content that cannot be read has the empty type, which no block allows, as has content that a client which ignores
-// the case of member names would read differently.
+// contentTypes returns the content types in the messages of a result, and in the server requests of
+// a result that requires input. Content that cannot be read has the empty type, which no block
+// allows, as has content that a client which ignores the case of member names would read
+// differently.
 func contentTypes(result jsontext.Value) []contentType {
 	object, _ := wire.ParseObject(result)
 	all := messageTypes(object, "")

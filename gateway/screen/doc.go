@@ -1,7 +1,7 @@
 // Package screen answers: does a prompt contain anything that people and models must not get?
 //
-// A [Screen] has the screen blocks that hold for one team's prompts. It checks every string of raw JSON, the names of
-// members included, and leaves the bytes of whatever it does not have to change.
+// A [Screen] has the screen blocks that hold for one team's prompts. It checks every string of raw
+// JSON, the names of members included, and leaves the bytes of whatever it does not have to change.
 //
 // Promises:
 //

@@ -25,7 +25,8 @@ func (b block) exceeds(raw []byte) bool { return int64(len(raw))*int64(b.instruc
 // Finding is one thing that a block forbids.
 type Finding struct {
 	Block *config.Screen
-	// Check is the part of the block that found it: size, content, wellformed, invisible, or "pattern" and its number.
+	// Check is the part of the block that found it: size, content, wellformed, invisible, or
+	// "pattern" and its number.
 	Check string
 	// At is where, as a JSON Pointer; empty for the whole.
 	At string
@@ -35,7 +36,8 @@ type Finding struct {
 
 // String describes the finding without repeating what was found.
 func (f Finding) String() string {
-	// Pointer and label are enough to find text and block. The text itself stays out of logs and errors.
+	// Pointer and label are enough to find text and block. The text itself stays out of logs and
+	// errors.
 	at := ""
 	if f.At != "" {
 		at = " at " + f.At
@@ -52,7 +54,8 @@ func isName(at *jsontext.Decoder) bool {
 	return kind == '{' && length%2 == 1
 }
 
-// The parts of a pointer that may be shown are short and of few characters: nobody can put much of a message into them.
+// The parts of a pointer that may be shown are short and of few characters: nobody can put much of
+// a message into them.
 const (
 	plain    = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 	maxPlain = 64

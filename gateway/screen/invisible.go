@@ -12,8 +12,9 @@ const (
 	zeroWidthJoiner    = '\u200d'
 )
 
-// isInvisible reports whether a character cannot be seen: tags, which spell text that only machines read; controls of the
-// direction of text or of the terminal; characters without width; and variation selectors other than those of emoji.
+// isInvisible reports whether a character cannot be seen: tags, which spell text that only machines
+// read; controls of the direction of text or of the terminal; characters without width; and
+// variation selectors other than those of emoji.
 func isInvisible(r rune) bool {
 	if r < utf8.RuneSelf { // most text is ASCII
 		return r < ' ' && r != '\t' && r != '\n' && r != '\f' && r != '\r' || r == 0x7f
@@ -31,7 +32,8 @@ func isInvisible(r rune) bool {
 	return unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
 }
 
-// isSelector reports whether a character selects the look of the one before it, as emoji and some scripts need.
+// isSelector reports whether a character selects the look of the one before it, as emoji and some
+// scripts need.
 func isSelector(r rune) bool {
 	return r >= 0xfe00 && r <= 0xfe0f || r >= 0x180b && r <= 0x180d || r == 0x180f
 }
@@ -39,8 +41,9 @@ func isSelector(r rune) bool {
 // hasInvisible reports whether a text contains an invisible character.
 func hasInvisible(text string) bool { return len(visible(text)) < len(text) }
 
-// visible returns a text without its invisible characters. A joiner between two visible characters outside of ASCII stays, and
-// so does a single selector after a character that has variants: sequences of either can encode hidden text.
+// visible returns a text without its invisible characters. A joiner between two visible characters
+// outside of ASCII stays, and so does a single selector after a character that has variants:
+// sequences of either can encode hidden text.
 func visible(text string) string {
 	if !strings.ContainsFunc(text, func(r rune) bool { return isInvisible(r) || isSelector(r) }) {
 		return text
@@ -66,7 +69,8 @@ func visible(text string) string {
 // joinable reports whether a joiner may stand beside a character.
 func joinable(r rune) bool { return r >= utf8.RuneSelf && r != utf8.RuneError && !isInvisible(r) }
 
-// selectable reports whether a character may have variants. In ASCII, only those of keycap emoji have.
+// selectable reports whether a character may have variants. In ASCII, only those of keycap emoji
+// have.
 func selectable(r rune) bool {
 	return joinable(r) && !isSelector(r) || r >= '0' && r <= '9' || r == '#' || r == '*'
 }

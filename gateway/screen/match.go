@@ -8,11 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// smallText is the size up to which a text is matched in one go, in bytes. With the bound of a pattern's program, that
-// takes a moment.
+// smallText is the size up to which a text is matched in one go, in bytes. With the bound of a
+// pattern's program, that takes a moment.
 const smallText = 4 << 10
 
-// matches is re.MatchString, but returns soon after the pass was canceled. What it returns then means nothing.
+// matches is re.MatchString, but returns soon after the pass was canceled. What it returns then
+// means nothing.
 func (p *pass) matches(re *regexp.Regexp, text string) bool {
 	if p.canceled == nil || len(text) <= smallText {
 		return re.MatchString(text)
@@ -24,8 +25,9 @@ func (p *pass) matches(re *regexp.Regexp, text string) bool {
 	return re.MatchReader(p.reader(text))
 }
 
-// remove returns a text without the matches, and is to [regexp.Regexp.ReplaceAllLiteralString] as matches is to MatchString.
-// Looking for the end of each match in the rest of the text takes time in proportion to the square of its length.
+// remove returns a text without the matches, and is to [regexp.Regexp.ReplaceAllLiteralString] as
+// matches is to MatchString. Looking for the end of each match in the rest of the text takes time
+// in proportion to the square of its length.
 func (p *pass) remove(re *regexp.Regexp, text string) string {
 	if p.canceled == nil || len(text) <= smallText {
 		return re.ReplaceAllLiteralString(text, "")
@@ -55,8 +57,9 @@ func (p *pass) remove(re *regexp.Regexp, text string) string {
 	return kept.String() + text[end:]
 }
 
-// continued returns a regular expression whose first group is the first match of re after the first character. A search
-// that began at the character after it would take that for the beginning of the text.
+// continued returns a regular expression whose first group is the first match of re after the first
+// character. A search that began at the character after it would take that for the beginning of the
+// text.
 func continued(re *regexp.Regexp) *regexp.Regexp {
 	parsed, err := syntax.Parse(re.String(), syntax.Perl)
 	if err != nil {

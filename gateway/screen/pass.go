@@ -14,9 +14,11 @@ import (
 )
 
 const (
-	// maxRounds is how often a text is stripped until nothing more is found: removing one match may make another.
+	// maxRounds is how often a text is stripped until nothing more is found: removing one match may
+	// make another.
 	maxRounds = 16
-	// maxNoted bounds the findings that are noted of one definition or result, which may have one for each byte.
+	// maxNoted bounds the findings that are noted of one definition or result, which may have one
+	// for each byte.
 	maxNoted = 100
 )
 
@@ -32,7 +34,8 @@ type pass struct {
 	copied int64
 }
 
-// reject handles a finding that cannot be stripped: it is noted if the block only warns, and rejects the whole otherwise.
+// reject handles a finding that cannot be stripped: it is noted if the block only warns, and
+// rejects the whole otherwise.
 func (p *pass) reject(b block, check, at string) {
 	f := Finding{Block: b.Screen, Check: check, At: at, throttle: b.throttle}
 	if b.Action == config.ScreenWarn {
@@ -49,8 +52,9 @@ func (p *pass) note(f Finding) {
 	}
 }
 
-// checkName checks the exposed name, "" for none. It has the prefix or comes from a prompt block, so that it may contain what the
-// name in the definition does not; what both contain is one finding.
+// checkName checks the exposed name, "" for none. It has the prefix or comes from a prompt block,
+// so that it may contain what the name in the definition does not; what both contain is one
+// finding.
 func (p *pass) checkName(exposed string) {
 	if exposed == "" {
 		return
@@ -137,8 +141,8 @@ func (p *pass) ended(err error) {
 	}
 }
 
-// checkText returns what is left of one string. It repeats the check until a round changes nothing, since what is left on
-// both sides of a match may form another.
+// checkText returns what is left of one string. It repeats the check until a round changes nothing,
+// since what is left on both sides of a match may form another.
 func (p *pass) checkText(text string, at *jsontext.Decoder) string {
 	for round := 0; ; round++ {
 		before := text
@@ -158,7 +162,8 @@ func (p *pass) checkText(text string, at *jsontext.Decoder) string {
 	}
 }
 
-// checkBlock returns what one block leaves of a text. Findings are noted in the first round only, so that each is noted once.
+// checkBlock returns what one block leaves of a text. Findings are noted in the first round only,
+// so that each is noted once.
 func (p *pass) checkBlock(b block, text string, at *jsontext.Decoder, first bool) string {
 	check := func(name string, hit bool, strip func() string) {
 		switch {

@@ -16,8 +16,9 @@ import (
 const reportInterval = time.Minute
 
 const (
-	// maxSteps bounds what the patterns of one block may take of one definition or result: its bytes times the instructions of the
-	// patterns. It depends on nothing else, so that a block decides alike on every machine at any load.
+	// maxSteps bounds what the patterns of one block may take of one definition or result: its
+	// bytes times the instructions of the patterns. It depends on nothing else, so that a block
+	// decides alike on every machine at any load.
 	maxSteps int64 = 1 << 32 // more than an int holds on some machines
 	// quickSteps need no bound on the time.
 	quickSteps = 1 << 24
@@ -49,7 +50,8 @@ func New(blocks []config.Screen) *Screen {
 	return s
 }
 
-// instructions returns the size of the program of a regular expression: each byte of a text takes up to as many steps.
+// instructions returns the size of the program of a regular expression: each byte of a text takes
+// up to as many steps.
 func instructions(re *regexp.Regexp) int {
 	parsed, err := syntax.Parse(re.String(), syntax.Perl)
 	if err != nil {
@@ -72,8 +74,9 @@ type Outcome struct {
 	Noted []Finding
 }
 
-// Definition screens a prompt's definition, and the name by which clients know the prompt. The error is that of ctx if it ended
-// meanwhile, which takes a moment at most, however costly the screen is.
+// Definition screens a prompt's definition, and the name by which clients know the prompt. The
+// error is that of ctx if it ended meanwhile, which takes a moment at most, however costly the
+// screen is.
 func (s *Screen) Definition(ctx context.Context, raw jsontext.Value, exposed string) (Outcome, error) {
 	outcome := s.screen(ctx.Done(), raw, nil, exposed)
 	if err := ctx.Err(); err != nil {
@@ -82,9 +85,9 @@ func (s *Screen) Definition(ctx context.Context, raw jsontext.Value, exposed str
 	return outcome, nil
 }
 
-// Result screens the result of a get or of a completion, or the params of a server request or notification that is relayed
-// meanwhile. A requestState belongs to the upstream and is left alone. The error is that of ctx if it ended meanwhile, or
-// [context.DeadlineExceeded] after five seconds.
+// Result screens the result of a get or of a completion, or the params of a server request or
+// notification that is relayed meanwhile. A requestState belongs to the upstream and is left alone.
+// The error is that of ctx if it ended meanwhile, or [context.DeadlineExceeded] after five seconds.
 func (s *Screen) Result(ctx context.Context, raw jsontext.Value) (Outcome, error) {
 	if s == nil || len(raw)*s.instructions <= quickSteps {
 		return s.screen(nil, raw, contentTypes, ""), nil

@@ -11,9 +11,10 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// malformed returns the JSON Pointers in a result, or in the server requests of one that requires input, where a message lacks what MCP
-// demands of it ("Data Types" of the prompts page, the same in all revisions): a role, base64, a MIME type, a URI. Types of content
-// that nobody has heard of yet pass.
+// malformed returns the JSON Pointers in a result, or in the server requests of one that requires
+// input, where a message lacks what MCP demands of it ("Data Types" of the prompts page, the same
+// in all revisions): a role, base64, a MIME type, a URI. Types of content that nobody has heard of
+// yet pass.
 func malformed(result jsontext.Value) []string {
 	object, _ := wire.ParseObject(result)
 	var f form
@@ -109,8 +110,8 @@ func (f *form) member(object wire.Object, name, at string, hasForm func(string) 
 
 func isText(string) bool { return true }
 
-// isBase64 reports whether a text is in the standard alphabet with its padding (RFC 4648, section 4), on one line. It does not
-// decode the text, which may be megabytes long.
+// isBase64 reports whether a text is in the standard alphabet with its padding (RFC 4648, section
+// 4), on one line. It does not decode the text, which may be megabytes long.
 func isBase64(text string) bool {
 	digits := strings.TrimRight(text, "=")
 	if len(text)%4 != 0 || len(text)-len(digits) > 2 {
