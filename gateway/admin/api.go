@@ -29,7 +29,9 @@ func (h handler) addAPI(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/explain", h.answers(func(r *http.Request) (any, error) {
 		return h.opts.View.Explain(r.FormValue("name"), r.FormValue("as"))
 	}))
-	mux.HandleFunc("GET /api/config", h.answers(func(r *http.Request) (any, error) { return h.opts.View.Settings(r.FormValue("team")) }))
+	mux.HandleFunc("GET /api/config", h.answers(func(r *http.Request) (any, error) {
+		return h.opts.View.Settings(r.FormValue("team"))
+	}))
 }
 
 // answers serves operators what a function returns.

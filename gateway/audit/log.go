@@ -92,7 +92,8 @@ func Open(cfg *config.Audit, logger *slog.Logger) (*Log, error) {
 func start(out output, required bool, logger *slog.Logger) *Log {
 	l := &Log{
 		out: out, required: required, logger: logger, strangers: newStrangers(), queue: &batch{},
-		wake: make(chan struct{}, 1), full: make(chan struct{}, 1), urgent: make(chan struct{}, 1), done: make(chan struct{}),
+		wake: make(chan struct{}, 1), full: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
+		done: make(chan struct{}),
 	}
 	go l.run()
 	return l
@@ -215,7 +216,8 @@ func (l *Log) Close() {
 	select {
 	case <-l.done:
 	case <-time.After(closeBound):
-		l.logger.ErrorContext(context.Background(), "audit log closed while a write does not return: its lines may be lost")
+		l.logger.ErrorContext(context.Background(),
+			"audit log closed while a write does not return: its lines may be lost")
 	}
 	l.mu.Lock()
 	l.loseLocked(l.queue.count)

@@ -85,7 +85,8 @@ func (l *Log) dequeue() (b *batch, reopen, closed bool) {
 // openAgain opens the file again. If that fails, the log goes on with the one that it has.
 func (l *Log) openAgain() {
 	if err := l.out.reopen(); err != nil {
-		l.logger.ErrorContext(context.Background(), "audit log not opened again, the old file stays in use", slog.Any("error", err))
+		l.logger.ErrorContext(context.Background(),
+			"audit log not opened again, the old file stays in use", slog.Any("error", err))
 		return
 	}
 	l.logger.Info("audit log opened again")
@@ -149,7 +150,10 @@ func (l *Log) fail(b *batch, n int, err error) {
 	if kept == b.count {
 		return
 	}
-	rest := &batch{lines: append(b.lines[whole:], l.queue.lines...), count: b.count - kept + l.queue.count, settled: make(chan struct{})}
+	rest := &batch{
+		lines: append(b.lines[whole:], l.queue.lines...), count: b.count - kept + l.queue.count,
+		settled: make(chan struct{}),
+	}
 	l.settleLocked(l.queue, nil)
 	l.queue = rest
 }
@@ -186,7 +190,8 @@ func (l *Log) recovered() {
 // logFailure logs why the file cannot be written, unless it could not be written before.
 func (l *Log) logFailure(before *failure, err error) {
 	if before == nil {
-		l.logger.ErrorContext(context.Background(), "audit log not written", slog.Any("error", err), slog.Bool("required", l.required))
+		l.logger.ErrorContext(context.Background(), "audit log not written", slog.Any("error", err),
+			slog.Bool("required", l.required))
 	}
 }
 

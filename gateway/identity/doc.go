@@ -16,10 +16,14 @@
 // Promises:
 //
 //   - A bad credential is always an error, even where none is required.
-//   - An issuer that cannot be reached does not make a token bad: with [ErrUnavailable] it is neither accepted nor bad. Tokens
-//     that were accepted stay accepted meanwhile, until they expire.
-//   - Without an auth block no credential is looked at: everybody is anonymous and a member of every team.
-//   - No error contains any part of a credential, and response times say nothing about the tokens that exist.
-//   - An Authenticator is safe for concurrent use. All that changes in it is what it knows of issuers' keys: nothing is
-//     fetched before the first JWT arrives, and no goroutine outlives a call.
+//   - An issuer that cannot be reached does not make a token bad: with [ErrUnavailable] it is
+//     neither accepted nor bad. Tokens that were accepted stay accepted meanwhile, until they
+//     expire.
+//   - Without an auth block no credential is looked at: everybody is anonymous and a member of
+//     every team.
+//   - No error contains any part of a credential, and response times say nothing about the tokens
+//     that exist.
+//   - An Authenticator is safe for concurrent use. All that changes in it is what it knows of
+//     issuers' keys: nothing is fetched before the first JWT arrives, and no goroutine outlives a
+//     call.
 package identity

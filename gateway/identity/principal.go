@@ -25,7 +25,8 @@ func ParsePrincipal(as string) (policy.Principal, error) {
 			return policy.Principal{}, fmt.Errorf("%q is neither a user nor a group: %s", part,
 				principalSyntax)
 		case selector.Kind == config.TeamMembers:
-			return policy.Principal{}, fmt.Errorf("%q cannot be given, since teams follow from the user and the groups: %s", part, principalSyntax)
+			return policy.Principal{}, fmt.Errorf(
+				"%q cannot be given, since teams follow from the user and the groups: %s", part, principalSyntax)
 		case selector.Kind == config.Anybody:
 			return policy.Principal{}, fmt.Errorf("%q is not a single caller: %s", part,
 				principalSyntax)
@@ -43,7 +44,8 @@ func ParsePrincipal(as string) (policy.Principal, error) {
 	case who.Subject == "":
 		return policy.Principal{}, fmt.Errorf("%q names no user: %s", as, principalSyntax)
 	case who.Anonymous && len(who.Groups) > 0:
-		return policy.Principal{}, errors.New("user:anonymous is a caller without a credential, who is in no group: leave out the groups, or name another user")
+		return policy.Principal{}, errors.New("user:anonymous is a caller without a credential, " +
+			"who is in no group: leave out the groups, or name another user")
 	}
 	return who, nil
 }

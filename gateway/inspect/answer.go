@@ -85,7 +85,8 @@ func Ask(s *snapshot.Snapshot, principal *policy.Principal, name string) *Answer
 // add adds what becomes of the name for the principal.
 func (a *Answer) add(x *Explanation) {
 	u := AnswerUpstream{
-		Upstream: x.Upstream, Team: x.Team, Own: x.Own, Offers: "yes", Visible: x.Visible && !x.Absent, Undecided: x.Depends,
+		Upstream: x.Upstream, Team: x.Team, Own: x.Own, Offers: "yes",
+		Visible: x.Visible && !x.Absent, Undecided: x.Depends,
 		Rule: x.Rule, Reason: x.Reason,
 	}
 	u.Verdict = "not visible"
@@ -118,7 +119,8 @@ func (a *Answer) String() string {
 	var text strings.Builder
 	switch {
 	case len(a.Upstreams) == 0 && a.Principal != "":
-		fmt.Fprintf(&text, "no upstream offers %s: none has a prefix that matches this name, so no prompt can have it\n", a.Name)
+		fmt.Fprintf(&text, "no upstream offers %s: none has a prefix that matches this name, "+
+			"so no prompt can have it\n", a.Name)
 		return text.String()
 	case len(a.Upstreams) == 0:
 		fmt.Fprintf(&text, "nobody sees %s: %s\n", a.Name, a.Offered)
@@ -145,13 +147,16 @@ func (a *Answer) write(text *strings.Builder, u *AnswerUpstream) {
 	}
 	switch {
 	case u.Offers == "no":
-		fmt.Fprintf(text, "%s is not visible to %s: upstream %s (team %s) does not offer %q\n", a.Name, a.Principal, u.Upstream, u.Team, u.Own)
+		fmt.Fprintf(text, "%s is not visible to %s: upstream %s (team %s) does not offer %q\n",
+			a.Name, a.Principal, u.Upstream, u.Team, u.Own)
 		fmt.Fprintf(text, "  if it did, the prompt would be %s, decided by %s: %s\n", u.Verdict, rule, u.Reason)
 	case u.Offers == "unknown" && u.Visible:
-		fmt.Fprintf(text, "%s is %s to %s if upstream %s (team %s) offers %q, which is not known\n", a.Name, u.Verdict, a.Principal, u.Upstream, u.Team, u.Own)
+		fmt.Fprintf(text, "%s is %s to %s if upstream %s (team %s) offers %q, which is not known\n",
+			a.Name, u.Verdict, a.Principal, u.Upstream, u.Team, u.Own)
 		fmt.Fprintf(text, "  decided by %s: %s\n", rule, u.Reason)
 	default:
-		fmt.Fprintf(text, "%s is %s to %s, as %q of upstream %s (team %s)\n", a.Name, u.Verdict, a.Principal, u.Own, u.Upstream, u.Team)
+		fmt.Fprintf(text, "%s is %s to %s, as %q of upstream %s (team %s)\n",
+			a.Name, u.Verdict, a.Principal, u.Own, u.Upstream, u.Team)
 		fmt.Fprintf(text, "  decided by %s: %s\n", rule, u.Reason)
 	}
 	for _, step := range u.Steps {

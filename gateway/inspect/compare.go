@@ -59,8 +59,10 @@ type PromptChange struct {
 func Compare(before, after *snapshot.Snapshot) Comparison {
 	c := Comparison{
 		Changes: append([]policy.Change{}, policy.Diff(before.Config, after.Config)...),
-		Prompts: []PromptChange{}, Unknown: slices.Compact(slices.Sorted(slices.Values(append(before.Unlisted(), after.Unlisted()...)))),
+		Prompts: []PromptChange{}, Unknown: append(before.Unlisted(), after.Unlisted()...),
 	}
+	slices.Sort(c.Unknown)
+	c.Unknown = slices.Compact(c.Unknown)
 	was, is := exposures(before), exposures(after)
 	contentBefore, contentAfter := contents(before), contents(after)
 	for key, old := range was {
@@ -78,7 +80,8 @@ func Compare(before, after *snapshot.Snapshot) Comparison {
 		}
 	}
 	slices.SortFunc(c.Prompts, func(a, b PromptChange) int {
-		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Upstream, b.Upstream), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Rule, b.Rule))
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Upstream, b.Upstream),
+			strings.Compare(a.Kind, b.Kind), strings.Compare(a.Rule, b.Rule))
 	})
 	return c
 }

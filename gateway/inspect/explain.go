@@ -54,7 +54,9 @@ func Explain(s *snapshot.Snapshot, principal policy.Principal, name string) []Ex
 }
 
 // explain is for one upstream that may own the name, with its prompts if they are known.
-func explain(s *snapshot.Snapshot, principal policy.Principal, c catalog.Candidate, prompts []listedPrompt, name string) Explanation {
+func explain(
+	s *snapshot.Snapshot, principal policy.Principal, c catalog.Candidate, prompts []listedPrompt, name string,
+) Explanation {
 	chain := explainAdmission(s, c, prompts, name)
 	var definition []byte
 	if chain.prompt != nil {
@@ -109,7 +111,8 @@ func explainAdmission(s *snapshot.Snapshot, c catalog.Candidate, prompts []liste
 		}
 		if chain.leftBy > 0 {
 			step := chain.steps[chain.leftBy-1]
-			refused = append(refused, policy.Step{Rule: step.Rule, Text: prompts[i].endpoint + " does not serve it: " + step.Text})
+			text := prompts[i].endpoint + " does not serve it: " + step.Text
+			refused = append(refused, policy.Step{Rule: step.Rule, Text: text})
 		}
 	}
 	if chosen.leftBy == 0 {
@@ -242,7 +245,9 @@ func (c *admissionChain) addScreens() {
 	var findings map[config.Place]string
 	var rejecting config.Place
 	if c.prompt != nil {
-		outcome, _ := c.snapshot.Screen(c.source.Team).Definition(context.Background(), c.prompt.Definition, c.name) // it is never canceled
+		screen := c.snapshot.Screen(c.source.Team)
+		// It is never canceled.
+		outcome, _ := screen.Definition(context.Background(), c.prompt.Definition, c.name)
 		findings = map[config.Place]string{}
 		for _, f := range outcome.Noted {
 			findings[f.Block.Place] = f.String()
@@ -300,7 +305,9 @@ func (c *admissionChain) around(d policy.Decision) policy.Decision {
 // upstream's prompt is left out for it.
 func (c *admissionChain) conflict() *policy.Step {
 	for _, r := range c.snapshot.Catalog.Reports() {
-		mine := slices.ContainsFunc(r.Owners, func(o catalog.Owner) bool { return o.Upstream == c.source.Upstream && o.Name == c.own })
+		mine := slices.ContainsFunc(r.Owners, func(o catalog.Owner) bool {
+			return o.Upstream == c.source.Upstream && o.Name == c.own
+		})
 		if r.Name != c.name || !mine {
 			continue
 		}
@@ -315,5 +322,7 @@ func (c *admissionChain) conflict() *policy.Step {
 // ownsEntry reports whether the upstream owns the entry under the name.
 func (c *admissionChain) ownsEntry() bool {
 	entry := c.snapshot.Catalog.Lookup(c.name)
-	return entry != nil && slices.ContainsFunc(entry.Owners, func(o catalog.Owner) bool { return o.Upstream == c.source.Upstream })
+	return entry != nil && slices.ContainsFunc(entry.Owners, func(o catalog.Owner) bool {
+		return o.Upstream == c.source.Upstream
+	})
 }

@@ -6,8 +6,10 @@
 // Promises:
 //
 //   - What is stripped is stripped for good: a second pass finds nothing to strip.
-//   - Only title, description and text are ever changed, since people and models read those. Stripping a name, a URI or data
-//     would make it mean something else, so there a finding rejects the whole.
+//   - Only title, description and text are ever changed, since people and models read those.
+//     Stripping a name, a URI or data would make it mean something else, so there a finding rejects
+//     the whole.
 //   - No [Finding] repeats what was found.
-//   - A Screen is pure, apart from the clock that limits warnings. It never changes and is safe for concurrent use.
+//   - A Screen is pure, apart from the clock that limits warnings. It never changes and is safe for
+//     concurrent use.
 package screen

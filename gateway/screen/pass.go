@@ -62,7 +62,9 @@ func (p *pass) checkName(exposed string) {
 	const at = "/name"
 	for _, b := range p.screen.blocks {
 		check := func(name string, hit bool) {
-			known := slices.ContainsFunc(p.noted, func(f Finding) bool { return f.Block == b.Screen && f.Check == name && f.At == at })
+			known := slices.ContainsFunc(p.noted, func(f Finding) bool {
+				return f.Block == b.Screen && f.Check == name && f.At == at
+			})
 			if hit && !known {
 				p.reject(b, name, at)
 			}
