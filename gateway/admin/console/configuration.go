@@ -40,7 +40,7 @@ func (c *console) configuration(r *http.Request, p *page) (Node, error) {
 				"file, is masked. As JSON: "),
 				A(href(p.link("/api/config", "team", team)), Text("/api/config")), Text(".")),
 			code("shown", "settings", shown.String())),
-		c.teamLinks(p, team),
+		teamLinks(p, c.view.Snapshot().Config.Teams, team),
 	}, nil
 }
 
@@ -57,13 +57,13 @@ func loaded(p *page, state *admin.ConfigurationState) Node {
 }
 
 // teamLinks lead to the parts of the configuration that are of one team each.
-func (c *console) teamLinks(p *page, team string) Node {
+func teamLinks(p *page, teams []config.Team, team string) Node {
 	to := func(team string, name Node) Node {
 		return Li(A(href(p.link("/configuration", "team", team)), name))
 	}
 	return Nav(Aria("labelledby", "each"), H2(ID("each"), Text("Teams")),
 		Ul(Class("chips"), If(team != "", to("", Text("all teams"))),
-			Map(c.view.Snapshot().Config.Teams, func(t config.Team) Node {
+			Map(teams, func(t config.Team) Node {
 				return to(t.Name, bdi(t.Name))
 			})))
 }

@@ -22,17 +22,17 @@ func (c *console) askForToken(r *http.Request, p *page) (Node, error) {
 		return nil, &redirectError{next}
 	}
 	p.title = "Sign in"
-	return c.entrance(next, nil), nil
+	return entrance(c.operators.HaveToken(), next, nil), nil
 }
 
 // entrance asks for the token, and leads to the next page; problem is why it asks again.
-func (c *console) entrance(next string, problem Node) Node {
+func entrance(haveToken bool, next string, problem Node) Node {
 	return Section(Class("door"), Aria("labelledby", "title"), H1(ID("title"), Text("Sign in")),
-		If(!c.operators.HaveToken(), Raw(`<p>This is the operators' console. No admin token is `+
+		If(!haveToken, Raw(`<p>This is the operators' console. No admin token is `+
 			`configured, so that it is for callers on the gateway's own machine. `+
 			`<code>promptweir token admin</code> makes one, and <code>admin.token_sha256</code> is its `+
 			`hash.</p>`)),
-		If(c.operators.HaveToken(), Group{
+		If(haveToken, Group{
 			Raw(`<p class="quiet">This is the operators' console. Sign in with the admin token, whose ` +
 				`hash is <code>admin.token_sha256</code> in the configuration. You stay signed in for ` +
 				`12 hours.</p>`),
@@ -63,7 +63,7 @@ func (c *console) signIn(w http.ResponseWriter, r *http.Request) {
 		}
 		p := c.page(r)
 		p.title = "Sign in"
-		c.write(w, status, p, c.entrance(next, problem))
+		c.write(w, status, p, entrance(c.operators.HaveToken(), next, problem))
 		return
 	}
 	if c.operators.Exposed(r) {

@@ -12,6 +12,7 @@ import (
 	. "maragu.dev/gomponents/html"
 
 	"github.com/promptweir/promptweir/gateway/admin"
+	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
 const (
@@ -40,9 +41,11 @@ func (c *console) overview(_ *http.Request, p *page) (Node, error) {
 		p.searchForm(Action("/prompts"), "Search prompts",
 			"Search prompts by name, title or description", ""),
 		Div(live("wrong"), storeProblem(ready.Store), auditProblem(ready.AuditProblem),
-			refused(p, ready.Configuration), c.troubled(p, upstreams[:troubled]), reports(ready.Reports)),
-		section("teams", "Teams", Div(live("team-rows"), teamTable(p, c.teams(&ready)))),
-		section("gateway", "The gateway", c.facts(p, &ready)),
+			refused(p, ready.Configuration),
+			troubledCards(c.view.History, p, upstreams[:troubled]), reports(ready.Reports)),
+		section("teams", "Teams",
+			Div(live("team-rows"), teamTable(p, teams(c.view.Snapshot(), &ready)))),
+		section("gateway", "The gateway", facts(c.view.History.All(p.now), p, &ready)),
 	}, nil
 }
 
@@ -140,14 +143,14 @@ func refused(p *page, state *admin.ConfigurationState) Node {
 		problems(state.Problems))
 }
 
-func (c *console) troubled(p *page, all []admin.UpstreamHealth) Node {
+func troubledCards(h *admin.History, p *page, all []admin.UpstreamHealth) Node {
 	if len(all) == 0 {
 		return nil
 	}
 	shown := all[:min(len(all), maxTroubled)]
 	more := len(all) - len(shown)
 	return section("troubled", "In trouble",
-		c.upstreamCards(p, shown),
+		upstreamCards(h, p, shown),
 		If(more > 0, P(A(href(p.link("/upstreams")), Text(count(more, "upstream")+" more in trouble")))),
 	)
 }
@@ -172,8 +175,7 @@ type teamRow struct {
 }
 
 // teams returns a row for each team, those with trouble first.
-func (c *console) teams(r *admin.Readiness) []teamRow {
-	s := c.view.Snapshot()
+func teams(s *snapshot.Snapshot, r *admin.Readiness) []teamRow {
 	index := map[string]int{}
 	rows := make([]teamRow, len(s.Config.Teams))
 	for i := range rows {
@@ -258,11 +260,10 @@ func (t *teamRow) row(p *page) Node {
 }
 
 // facts are what is known of the gateway as a whole.
-func (c *console) facts(p *page, r *admin.Readiness) Node {
+func facts(hour *admin.Hour, p *page, r *admin.Readiness) Node {
 	fact := func(title string, values ...Node) Node {
 		return Div(Dt(Text(title)), Dd(Group(values)))
 	}
-	hour := c.view.History.All(p.now)
 	gets, errors := hour.Sum()
 	warnings := len(r.Configuration.Warnings)
 	waiting := " requests to clients"

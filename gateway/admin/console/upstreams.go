@@ -55,22 +55,23 @@ func (c *console) upstreams(r *http.Request, p *page) (Node, error) {
 				Text(". Bars are the gets of each minute of the last hour, and the strip beneath is how "+
 					"the upstream was.")),
 			H2(Class("unseen"), Text("The condition of each")),
-			c.upstreamCards(p, shown, If(len(shown) == 0, Li(Class("card"), Text(nothing))))),
+			upstreamCards(c.view.History, p, shown,
+				If(len(shown) == 0, Li(Class("card"), Text(nothing))))),
 		p.pager("/upstreams", query.Team, at, pages),
 	}, nil
 }
 
-func (c *console) upstreamCards(p *page, all []admin.UpstreamHealth, more ...Node) Node {
+func upstreamCards(h *admin.History, p *page, all []admin.UpstreamHealth, more ...Node) Node {
 	return Ul(Class("cards"), Map(all, func(u admin.UpstreamHealth) Node {
-		return c.upstreamCard(p, &u)
+		return upstreamCard(h, p, &u)
 	}), Group(more))
 }
 
 // upstreamCard is an upstream with its last hour, and a button that drains it.
-func (c *console) upstreamCard(p *page, u *admin.UpstreamHealth) Node {
+func upstreamCard(h *admin.History, p *page, u *admin.UpstreamHealth) Node {
 	return Li(Class("card "+u.Level().String()), Data("upstream", u.Name),
 		Div(Class("head"), H3(bdi(u.Name)), condition(u.Condition()),
-			sparkline(c.view.History.Upstream(u.Name, p.now))),
+			sparkline(h.Upstream(u.Name, p.now))),
 		trouble(&u.Trouble),
 		quiet(If(u.Team != "", Group{
 			A(href(p.link("/upstreams", "team", u.Team)), Text("team "), bdi(u.Team)), Text(" · "),
