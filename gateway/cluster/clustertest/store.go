@@ -4,6 +4,7 @@
 package clustertest
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -17,7 +18,7 @@ import (
 // startTimeout bounds the wait for a program to start, and for its answer.
 const startTimeout = 20 * time.Second
 
-// memoryVariable makes [Start] use the stand-in although a program is installed.
+// memoryVariable has tests run as if no program were installed.
 const memoryVariable = "CLUSTERTEST_MEMORY"
 
 // Store is a running store. Its methods are for the test's goroutine.
@@ -41,8 +42,8 @@ type backend interface {
 // Start starts an empty store, which keeps nothing on disk, until the test ends.
 func Start(tb testing.TB) *Store {
 	tb.Helper()
-	program, err := find()
-	if err != nil || os.Getenv(memoryVariable) != "" {
+	program, err := installed()
+	if err != nil {
 		return run(tb, &memory{})
 	}
 	return run(tb, &process{program: program})
@@ -52,11 +53,19 @@ func Start(tb testing.TB) *Store {
 // test where none is installed.
 func StartServer(tb testing.TB, args ...string) *Store {
 	tb.Helper()
-	program, err := find()
+	program, err := installed()
 	if err != nil {
 		tb.Skip(err)
 	}
 	return run(tb, &process{program: program, args: args})
+}
+
+// installed returns the path of the program.
+func installed() (string, error) {
+	if os.Getenv(memoryVariable) != "" {
+		return "", errors.New(memoryVariable + " is set, so no server is run")
+	}
+	return find()
 }
 
 func run(tb testing.TB, backend backend) *Store {
