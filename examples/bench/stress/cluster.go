@@ -116,51 +116,49 @@ func checkRate(sc *scene) string {
 	return sc.wantRate(gets, from, to, rate, tolerance)
 }
 
-// traffic is what clients do while replicas end or change: they get prompts without a limit and with
-// one, walk all pages, and follow changes, which come as long as it lasts.
+// traffic is what clients do while replicas end: they get prompts without a limit and with one, walk all
+// pages, and follow changes, which come as long as it lasts.
 type traffic struct {
-	sc                   *scene
-	perSecond            float64
-	free, limited, walks *rig.Paced
-	audience             *audience
-	began                time.Time
-	quiet                func()
+	sc        *scene
+	perSecond float64
+	began     time.Time
+	// loads are of gets without a limit, gets with one, and walks.
+	loads    []*rig.Paced
+	audience *audience
+	quiet    func()
 }
 
 // begin begins traffic with numbers of gets a second.
 func (sc *scene) begin(free, limited float64) *traffic {
 	w, ctx := sc.world, sc.world.st.Context()
-	t := &traffic{
+	return &traffic{
 		sc: sc, perSecond: free + limited, began: time.Now(),
-		free: get(ctx, sc.client, "plain.p00000", free), limited: get(ctx, sc.client, "plain.limited", limited),
-		walks: w.walk(ctx, sc.client, 4), audience: w.follow(ctx, 6, sc.client.Endpoint),
+		loads: []*rig.Paced{
+			get(ctx, sc.client, "plain.p00000", free), get(ctx, sc.client, "plain.limited", limited),
+			w.walk(ctx, sc.client, 4),
+		},
+		audience: w.follow(ctx, 6, sc.client.Endpoint),
+		quiet:    repeat(changeInterval, func() { w.change() }),
 	}
-	t.quiet = repeat(changeInterval, func() { w.change() })
-	return t
 }
 
-// met is what traffic has met.
-type met struct {
-	free, limited, walks rig.Gots
-	history              history
-	seen                 string
-}
-
-// stop ends traffic, and wants that no client has missed a change.
-func (t *traffic) stop() (m met) {
+// stop ends traffic, wants that no client has missed a change, and returns what the loads and the
+// listeners met.
+func (t *traffic) stop() (loads []rig.Gots, listeners history, seen string) {
 	t.quiet()
 	missed := t.audience.await(t.sc.world.change(), timeout)
 	t.sc.checks.want(missed == nil, "%w", missed)
-	m.free, m.limited, m.walks = t.free.Stop(), t.limited.Stop(), t.walks.Stop()
-	m.history = t.audience.stop()
-	all := len(m.free) + len(m.limited)
-	have := float64(all) / time.Since(t.began).Seconds()
-	t.sc.checks.want(t.sc.settings.busy || have >= 0.95*t.perSecond, "%.0f gets a second instead of %.0f: the machine is too "+
-		"busy", have, t.perSecond)
-	m.seen = fmt.Sprintf("%d gets, %.0f a second, of which %d failed, %d whole lists, %d operations of listeners "+
-		"that failed", all, have, len(unlimited(m.free))+len(unlimited(m.limited)),
-		len(m.walks)-len(m.walks.Failed()), len(m.history.failed()))
-	return m
+	for _, l := range t.loads {
+		loads = append(loads, l.Stop())
+	}
+	listeners = t.audience.stop()
+	gets, walks := slices.Concat(loads[0], loads[1]), loads[2]
+	have := float64(len(gets)) / time.Since(t.began).Seconds()
+	t.sc.checks.want(t.sc.settings.busy || have >= 0.95*t.perSecond,
+		"%.0f gets a second instead of %.0f: the machine is too busy", have, t.perSecond)
+	return loads, listeners, fmt.Sprintf("%d gets, %.0f a second, of which %d failed, %d whole lists, %d "+
+		"operations of listeners that failed", len(gets), have, len(unlimited(gets)),
+		len(walks)-len(walks.Failed()), len(listeners.failed()))
 }
 
 // checkRollingRestart restarts one replica after another under load, of which nothing may fail.
@@ -171,13 +169,13 @@ func checkRollingRestart(sc *scene) string {
 		g.Start()
 		sc.world.st.Pause(time.Second) // HAProxy sends it requests again
 	}
-	m := t.stop()
-	for _, gets := range []rig.Gots{m.free, m.limited, m.walks} {
-		sc.checks.wantNoFailure(gets)
+	loads, listeners, seen := t.stop()
+	for _, requests := range loads {
+		sc.checks.wantNoFailure(requests)
 	}
-	failed := m.history.failed()
+	failed := listeners.failed()
 	sc.checks.want(len(failed) == 0, "listeners failed: %v", failed)
-	return m.seen
+	return seen
 }
 
 // checkKilledReplicas kills replicas at random under load, and starts them again. Lost are only requests
@@ -199,17 +197,17 @@ func checkKilledReplicas(sc *scene) string {
 		st.Pause(killInterval - time.Since(k.began))
 	}
 	from, to := t.began.Add(time.Second), time.Now() // after the burst
-	m := t.stop()
-	lost := slices.Concat(unlimited(m.free), unlimited(m.limited))
+	loads, _, seen := t.stop()
+	lost := unlimited(slices.Concat(loads[0], loads[1]))
 	for _, g := range lost {
 		cut := slices.ContainsFunc(kills, func(k kill) bool {
 			return g.Began.Before(k.ended.Add(blur)) && g.Began.Add(g.Took).After(k.began)
 		})
 		sc.checks.want(cut, "a get was lost that was not in flight when a replica was killed: %w", g.Err)
 	}
-	answered := m.limited.Where(func(g rig.Got) bool { return g.Err == nil || limited(g) })
+	answered := loads[1].Where(func(g rig.Got) bool { return g.Err == nil || limited(g) })
 	held := sc.wantRate(answered, from, to, rate, tolerance)
-	return fmt.Sprintf("%d kills: %s; %d gets lost, in flight around one; %s", len(kills), m.seen, len(lost), held)
+	return fmt.Sprintf("%d kills: %s; %d gets lost, in flight around one; %s", len(kills), seen, len(lost), held)
 }
 
 // outage is something that happens to the store.

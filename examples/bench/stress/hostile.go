@@ -17,9 +17,9 @@ import (
 const (
 	// mostCores is how much processor time a hostile team may cost, of one core.
 	mostCores = 0.2
-	// firstPass bounds how long its files are first read, and settles is how long they are left alone
-	// then.
-	firstPass, settles = 2 * time.Minute, 10 * time.Second
+	// firstPass bounds the wait until all its files were read once, which a bound on its processor time
+	// makes long, and settles is the time after that.
+	firstPass, settles = 5 * time.Minute, 10 * time.Second
 	// blocks is how many upstreams have the same folder of images.
 	blocks = 60
 )
@@ -36,15 +36,16 @@ func runHostileTeam(ctx context.Context, s *settings) error {
 		files.write()
 		troubled.Reload(troubled.Text + hostileTeam())
 		st.Defer(repeat(50*time.Millisecond, files.change))
-		stranger := w.at(troubled.Endpoint)
+		stranger, begun := w.at(troubled.Endpoint), time.Now()
 		stranger.Token = strangerToken
-		rig.Check(rig.Eventually(firstPass, func() error {
-			page, err := stranger.Page(ctx, "")
-			if err == nil && len(page.Prompts) == 0 {
-				err = errors.New("the hostile team has no prompts: nobody would mind it")
+		err := rig.Eventually(s.watched(firstPass), func() error {
+			names, err := stranger.Walk(ctx)
+			if err == nil && !names["texts.p0"] {
+				err = errors.New("the team has only a part of its prompts")
 			}
 			return err
-		}))
+		})
+		fmt.Printf("The first pass took %v: %v.\n\n", time.Since(begun).Round(time.Second), err)
 		st.Pause(s.watched(settles))
 		quiet, cost := w.compare(s, kept, alone, troubled)
 		more := cost.cores - quiet.cores
@@ -92,18 +93,20 @@ func (dir hostileFiles) write() {
 			rig.Check(os.Symlink(fmt.Sprintf("../%d", j%6), link))
 		}
 	}
-	dir.file("images/p.md", dir.images("few", 8))
-	dir.images("many", 32)
+	for i := range 4 {
+		dir.file(fmt.Sprintf("images/p%d.md", i), dir.images(fmt.Sprint("image", i)))
+	}
+	dir.file("images/more.txt", dir.images("more")) // more than the team's account as a prompt: see change
 }
 
-// images writes images of 1 MiB, and returns a text that has them.
-func (dir hostileFiles) images(name string, n int) string {
+// images writes images that are nearly as much as a result may have, and returns a text with them.
+func (dir hostileFiles) images(name string) string {
 	var text strings.Builder
-	for i := range n {
+	for i := range 9 {
 		content := make([]byte, 1<<20)
 		_, _ = rand.Read(content) // never fails
-		dir.file(fmt.Sprintf("images/%s%d.png", name, i), string(content))
-		fmt.Fprintf(&text, "![An image](%s%d.png)\n\n", name, i)
+		dir.file(fmt.Sprintf("images/%s-%d.png", name, i), string(content))
+		fmt.Fprintf(&text, "![An image](%s-%d.png)\n\n", name, i)
 	}
 	return text.String()
 }
@@ -112,16 +115,11 @@ func (dir hostileFiles) images(name string, n int) string {
 func (dir hostileFiles) change() {
 	now := time.Now().UnixMilli()
 	dir.file(fmt.Sprintf("texts/p%d.md", now/50%20), fmt.Sprintf("A text of %d.\n", now))
-	more := filepath.Join(string(dir), "images", "more.md")
+	less, more := filepath.Join(string(dir), "images", "more.txt"), filepath.Join(string(dir), "images", "more.md")
 	if now/5000%2 == 0 {
-		_ = os.Remove(more) // it may not be there
-		return
+		less, more = more, less
 	}
-	var text strings.Builder
-	for i := range 32 {
-		fmt.Fprintf(&text, "![An image](many%d.png)\n\n", i)
-	}
-	_ = os.WriteFile(more, []byte(text.String()), 0o600) // as it was before
+	_ = os.Rename(less, more) // fails where that has happened
 }
 
 func (dir hostileFiles) file(name, content string) {

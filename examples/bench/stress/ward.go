@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"regexp"
@@ -323,5 +324,6 @@ func (w *ward) observe() (marked, prompts []string) {
 func (w *ward) page(path string) []byte {
 	response, err := w.client.Send(w.st.Context(), http.MethodGet, w.gateway.Admin+path, "")
 	rig.Check(err)
-	return rig.Must(rig.Body(response))
+	defer response.Body.Close()
+	return rig.Must(io.ReadAll(response.Body))
 }

@@ -109,12 +109,6 @@ func (c *Client) Call(ctx context.Context, method, params string) (json.RawMessa
 	return Answer(response)
 }
 
-// Body reads the body of a response.
-func Body(response *http.Response) ([]byte, error) {
-	defer response.Body.Close()
-	return io.ReadAll(response.Body)
-}
-
 // Answer reads the response to one request, as JSON or as the last event of a stream.
 func Answer(response *http.Response) (json.RawMessage, error) {
 	defer response.Body.Close()

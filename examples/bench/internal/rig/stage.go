@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -175,7 +176,8 @@ func Fetch(ctx context.Context, method, target string, header ...string) ([]byte
 	if err != nil {
 		return nil, err
 	}
-	content, err := Body(response)
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
 	if err == nil && response.StatusCode != http.StatusOK {
 		err = fmt.Errorf("%s: %s: %.300s", target, response.Status, content)
 	}
