@@ -77,7 +77,6 @@ var errReported = &reportedError{errors.New("reported")}
 func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "promptweir",
-		Version:       thisBuild().String(),
 		Short:         "Serve the prompts of many MCP servers at one MCP endpoint",
 		Args:          cobra.ArbitraryArgs,
 		SilenceErrors: true,
@@ -87,7 +86,14 @@ func newRoot(a *app) *cobra.Command {
 			"  promptweir serve --config promptweir\n" +
 			"  promptweir get handbook.incident_report --url http://127.0.0.1:8080/mcp",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
+			version, err := cmd.Flags().GetBool("version")
+			switch {
+			case err != nil:
+				return err
+			case version:
+				_, err = fmt.Fprintln(a.out, thisBuild())
+				return err
+			case len(args) > 0:
 				return unknownCommand(cmd, args[0])
 			}
 			return cmd.Help()
@@ -99,7 +105,7 @@ func newRoot(a *app) *cobra.Command {
 	root.SetErr(a.err)
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand())
-	root.SetVersionTemplate("{{.Version}}\n")
+	// Not by cobra, whose templates would have the linker keep 14 MB of methods.
 	root.Flags().Bool("version", false, "print the version, as the command version does")
 	flags := root.PersistentFlags()
 	a.flags, a.logLevel = flags, "info"
