@@ -4,13 +4,17 @@
 // [Load] reads a file or a folder and returns one checked [Config], or a list of mistakes with the
 // source location and the remedy of each. What callers may rely on:
 //
-//   - All or nothing: a Config exists only if there is no error, and after Load nobody checks again.
-//   - One run reports every mistake of every file. A syntax error in one file hides no mistake in the others.
-//   - Nothing is accepted and silently ignored: an unknown name is an error, and so is a known one without effect.
+//   - All or nothing: a Config exists only if there is no error, and after Load nobody checks
+//     again.
+//   - One run reports every mistake of every file. A syntax error in one file hides no mistake in
+//     the others.
+//   - Nothing is accepted and silently ignored: an unknown name is an error, and so is a known one
+//     without effect.
 //   - Order is kept: teams, upstreams and rules are in the order of the files and of their lines.
 //     Folders are read recursively, each in the byte order of its names.
 //   - A Config never changes, so goroutines may share it.
-//   - Load reads the configuration, the files that it names, and the environment. It never touches the network.
+//   - Load reads the configuration, the files that it names, and the environment. It never touches
+//     the network.
 //
 // # How a block becomes a value
 //

@@ -71,7 +71,8 @@ type Options struct {
 	Load func(inUse *config.Config) (*config.Config, *LastGood, config.Diagnostics)
 	// Debug is served to operators under /debug/ by [Gateway.Admin]; nil where there is nothing.
 	Debug http.Handler
-	// IsAlone is set over stdio, where no client of another replica comes: no change waits for this one.
+	// IsAlone is set over stdio, where no client of another replica comes: no change waits for this
+	// one.
 	IsAlone bool
 }
 

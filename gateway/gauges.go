@@ -29,8 +29,8 @@ const (
 // unsettledAge is the only metric here that is no whole number.
 const unsettledAge = "promptweir.cluster.unsettled.age"
 
-// gaugeTable has the gauges, and counterTable the counters, that are read from a running gateway when
-// they are collected: name, unit and description of each.
+// gaugeTable has the gauges, and counterTable the counters, that are read from a running gateway
+// when they are collected: name, unit and description of each.
 //
 //nolint:gochecknoglobals // constant tables
 var (

@@ -39,8 +39,8 @@
 //     asked something. The one exception is a get that a server of both eras refuses because it
 //     cannot ask the client in the modern one: see legacy_gets.go. See package client for another
 //     below the level of responses.
-//   - Where calls have to wait, callers are served in turn. What could not be answered in its time is
-//     refused and not sent.
+//   - Where calls have to wait, callers are served in turn. What could not be answered in its time
+//     is refused and not sent.
 //   - Errors distinguish a server that answered with an error ([*wire.Error]) from one that did not
 //     answer ([*Unavailable]). Only the latter count in the circuit breaker, and only those that
 //     are the server's fault: not a caller that gave up, not the wait for a slot, not an attempt

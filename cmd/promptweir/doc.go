@@ -11,10 +11,10 @@
 //	                 import, client
 //
 // Promises:
-//   - The exit code is 0 for success, 1 for a failure or a finding, 2 for wrong usage, and 130 for a command that was
-//     interrupted.
+//   - The exit code is 0 for success, 1 for a failure or a finding, 2 for wrong usage, and 130 for
+//     a command that was interrupted.
 //   - Standard output carries results only. Logs, diagnostics and errors go to standard error.
 //   - Nothing is printed that acts on a terminal or that people cannot see (internal/terminal).
-//   - A command that reads a configuration starts and contacts nothing unless it serves, --live says so, or what it prints
-//     cannot be had otherwise (get, and list without --as).
+//   - A command that reads a configuration starts and contacts nothing unless it serves, --live
+//     says so, or what it prints cannot be had otherwise (get, and list without --as).
 package main

@@ -50,7 +50,8 @@ func thisBuild() build {
 // recorded.
 func buildVersion() string { return thisBuild().Version }
 
-// String describes the build on one line, which begins with the name of the program and its version.
+// String describes the build on one line, which begins with the name of the program and its
+// version.
 func (b build) String() string {
 	commit := ""
 	if b.Commit != "" {

@@ -37,12 +37,12 @@
 //
 // # Who serves which lists (peers.go, settlement.go)
 //
-// The promise: a client that is notified of a change finds it at whichever replica it lists next, or is
-// notified again. It rests on state, since a message may be lost. Each replica keeps a record in the
-// store, until six seconds after its last heartbeat: a digest of each upstream's list and of its
-// configuration, and what operators have drained. A heartbeat writes one digest of the record and
-// reads those of the others; records are read only where these differ, so that a thousand upstreams
-// cost no more than one. A message only says that a heartbeat is worth while now.
+// The promise: a client that is notified of a change finds it at whichever replica it lists next,
+// or is notified again. It rests on state, since a message may be lost. Each replica keeps a record
+// in the store, until six seconds after its last heartbeat: a digest of each upstream's list and of
+// its configuration, and what operators have drained. A heartbeat writes one digest of the record
+// and reads those of the others; records are read only where these differ, so that a thousand
+// upstreams cost no more than one. A message only says that a heartbeat is worth while now.
 //
 //	a list changes here ─▶ pending ── all live replicas serve it ─▶ settled: listeners are notified
 //	                          └────── not within a second ────────▶ unsettled: listeners are notified
@@ -51,8 +51,8 @@
 // [settlement] decides that, without clock or network. A replica that was not alive, after a pause
 // or while the store could not be used, compares before it answers its first list. Lists that
 // differ then, or that it changed meanwhile, it marks in its record as behind: its clients may have
-// read them after others were notified of newer ones. The others take a mark as if the list had been
-// unsettled, and notify their listeners again.
+// read them after others were notified of newer ones. The others take a mark as if the list had
+// been unsettled, and notify their listeners again.
 //
 // # Why valkey-go
 //

@@ -74,8 +74,8 @@ func New(cfg *config.Cluster, sealer *seal.Sealer, logger *slog.Logger, opts Opt
 // checkTimeout bounds a [Check].
 const checkTimeout = 5 * time.Second
 
-// Check asks a store once for all that a replica needs of it, and returns its condition. It joins no
-// other replicas.
+// Check asks a store once for all that a replica needs of it, and returns its condition. It joins
+// no other replicas.
 func Check(ctx context.Context, cfg *config.Cluster, sealer *seal.Sealer) State {
 	r, err := New(cfg, sealer, slog.New(slog.DiscardHandler), Options{})
 	if err != nil {

@@ -33,8 +33,8 @@ type limits struct {
 
 // bucketKey is one principal under one limit block.
 type bucketKey struct {
-	// limit is without its source location and streams, so that a bucket survives a reload that moves its
-	// block within a file.
+	// limit is without its source location and streams, so that a bucket survives a reload that
+	// moves its block within a file.
 	limit     config.Limit
 	principal string
 }

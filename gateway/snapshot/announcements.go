@@ -73,8 +73,8 @@ func (p *Publisher) Announce(upTo uint64, again bool, since uint64) {
 	a.signal()
 }
 
-// next returns the snapshots to announce now, whether some were left out before them, and from which
-// number on listeners are notified again.
+// next returns the snapshots to announce now, whether some were left out before them, and from
+// which number on listeners are notified again.
 func (a *announcements) next() (due []*Snapshot, overrun bool, again uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -77,8 +77,8 @@ func newUnmatched(cfg *config.Config) *unmatched {
 	return u
 }
 
-// patternsIn returns the patterns of blocks of a kind. It leaves out those of hide blocks that begin
-// with a star: they are a precaution against prompts that may come, like "*.debug_*".
+// patternsIn returns the patterns of blocks of a kind. It leaves out those of hide blocks that
+// begin with a star: they are a precaution against prompts that may come, like "*.debug_*".
 func patternsIn(kind string, rules []config.Rule) (patterns []rulePattern) {
 	for i := range rules {
 		title := blockTitle(kind, &rules[i])

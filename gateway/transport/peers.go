@@ -210,8 +210,8 @@ func (t *Transport) post(ctx context.Context, p post) posted {
 		return postUnknown // the replica that passed it on has read it
 	}
 	in.header = http.Header{}
-	// It waits while the client does not read, and takes one of its principal's slots among the calls
-	// that this replica handles for its peers.
+	// It waits while the client does not read, and takes one of its principal's slots among the
+	// calls that this replica handles for its peers.
 	if !s.enqueue(ctx, in) {
 		return postUnknown
 	}

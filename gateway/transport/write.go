@@ -33,8 +33,8 @@ func writeJSON(w http.ResponseWriter, status int, body []byte) error {
 	return write(context.Background(), w, time.Now(), status, false, body)
 }
 
-// write writes a JSON response, which its client must have read writeTimeout from now. What does not
-// fit into the HTTP server's buffer leaves in one system call; ctx is the HTTP request's. If
+// write writes a JSON response, which its client must have read writeTimeout from now. What does
+// not fit into the HTTP server's buffer leaves in one system call; ctx is the HTTP request's. If
 // through, nothing is left in that buffer either: when write returns, the client has read the
 // response, or the system has it.
 func write(

@@ -68,7 +68,8 @@ func (c *Context) Begin(parent context.Context) {
 	_ = c.Err() // ends it if the parent has ended: follow may not have run yet
 }
 
-// nearest returns the Context that another context is, or adds only values to; nil if there is none.
+// nearest returns the Context that another context is, or adds only values to; nil if there is
+// none.
 func nearest(ctx context.Context) *Context {
 	if c, ok := ctx.(interface{ itself() *Context }); ok {
 		return c.itself()

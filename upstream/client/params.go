@@ -78,8 +78,8 @@ func appendModernMeta(meta wire.Object, revision string, self jsontext.Value, re
 	return meta
 }
 
-// traceContext is what a message says about the span that it belongs to, in its headers and in _meta
-// (W3C Trace Context). The zero value says nothing.
+// traceContext is what a message says about the span that it belongs to, in its headers and in
+// _meta (W3C Trace Context). The zero value says nothing.
 type traceContext struct{ parent, state string }
 
 // traceContextOf returns that of the span of ctx.

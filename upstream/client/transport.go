@@ -50,8 +50,8 @@ type request struct {
 	params jsontext.Value
 	// revision is the protocol revision to claim in a header; empty for none.
 	revision string
-	// onMessage, if set, gets the messages that certainly belong to this request. It must not block. Only Streamable HTTP
-	// can tell.
+	// onMessage, if set, gets the messages that certainly belong to this request. It must not
+	// block. Only Streamable HTTP can tell.
 	onMessage func(*wire.Message)
 	// response is set once it has arrived.
 	response *wire.Message

@@ -11,15 +11,18 @@
 // JSON strings, so that a value never makes a message, a partial or another gap.
 //
 // What callers may rely on:
-//   - A file is opened beneath the root of its [config.Files] only, after [config.Files.Allow] has granted both its path and
-//     where its links lead, and only if it is a regular Markdown, image or audio file within the bounds below.
-//   - A file that breaks costs no other file. What is wrong is a [Problem] with its source location and remedy.
+//   - A file is opened beneath the root of its [config.Files] only, after [config.Files.Allow] has
+//     granted both its path and where its links lead, and only if it is a regular Markdown, image
+//     or audio file within the bounds below.
+//   - A file that breaks costs no other file. What is wrong is a [Problem] with its source location
+//     and remedy.
 //   - What a team holds is counted, not estimated from its files: [config.Files.Max] bounds the
-//     account, and what the names take that a walk finds. A pass that would exceed it changes nothing.
-//   - Nobody learns what there is outside of the root: a link that leads out is reported alike whatever
-//     is at its end.
-//   - A pass reads each folder and each partial once, examines at most 1 000 times the bytes that it reads, and calls its step
-//     function, which can end it, before each piece of work.
+//     account, and what the names take that a walk finds. A pass that would exceed it changes
+//     nothing.
+//   - Nobody learns what there is outside of the root: a link that leads out is reported alike
+//     whatever is at its end.
+//   - A pass reads each folder and each partial once, examines at most 1 000 times the bytes that
+//     it reads, and calls its step function, which can end it, before each piece of work.
 //   - A [Team] is for one goroutine. A [Prompt] and a [List] never change.
 //
 // Parsing and rendering work on bytes; only pass.go, walk.go, stamp.go and open.go touch the disk.

@@ -9,16 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OwnGroup gives a process that is to be started a group of its own, so that its descendants can be killed
-// with it, and a Ctrl-C at the terminal reaches the gateway only. It dies with the thread that starts it.
+// OwnGroup gives a process that is to be started a group of its own, so that its descendants can be
+// killed with it, and a Ctrl-C at the terminal reaches the gateway only. It dies with the thread
+// that starts it.
 func OwnGroup(command *exec.Cmd) error {
-	// Most children exit when the gateway is killed, because their stdin ends, but not those that hang.
+	// Most children exit when the gateway is killed, because their stdin ends, but not those that
+	// hang.
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	return nil
 }
 
-// SetUserTimeout makes the kernel close a connection whose bytes are not acknowledged for a time (RFC 5482).
-// Without it, it tries for a quarter of an hour.
+// SetUserTimeout makes the kernel close a connection whose bytes are not acknowledged for a time
+// (RFC 5482). Without it, it tries for a quarter of an hour.
 func SetUserTimeout(connection syscall.RawConn, timeout time.Duration) error {
 	var failure error
 	err := connection.Control(func(fd uintptr) {

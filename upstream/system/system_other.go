@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// OwnGroup gives a process that is to be started a group of its own, so that its descendants can be killed
-// with it, and a Ctrl-C at the terminal reaches the gateway only.
+// OwnGroup gives a process that is to be started a group of its own, so that its descendants can be
+// killed with it, and a Ctrl-C at the terminal reaches the gateway only.
 func OwnGroup(command *exec.Cmd) error {
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return nil

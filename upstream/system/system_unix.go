@@ -13,7 +13,8 @@ func SignalGroup(command *exec.Cmd, signal syscall.Signal) {
 	_ = syscall.Kill(-command.Process.Pid, signal)
 }
 
-// DescriptorLimit returns how many descriptors the process may have. Go has raised it as far as it may.
+// DescriptorLimit returns how many descriptors the process may have. Go has raised it as far as it
+// may.
 func DescriptorLimit() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur > maxDescriptors {

@@ -6,12 +6,14 @@ import (
 	"testing"
 )
 
-// Address returns an address of the loopback interface that is the test's until it ends: it can be listened at again and again, and
-// nobody gets its port as one that is free. On other systems than Linux somebody may get it while nobody listens.
+// Address returns an address of the loopback interface that is the test's until it ends: it can be
+// listened at again and again, and nobody gets its port as one that is free. On other systems than
+// Linux somebody may get it while nobody listens.
 func Address(tb testing.TB) string {
 	tb.Helper()
-	// A socket that is bound and does not listen keeps the port from those that want any. As long as all share the address, it does not
-	// keep it from those that want this one: net.Listen shares, and so do most programs.
+	// A socket that is bound and does not listen keeps the port from those that want any. As long
+	// as all share the address, it does not keep it from those that want this one: net.Listen
+	// shares, and so do most programs.
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		tb.Fatal(err)

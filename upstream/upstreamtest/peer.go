@@ -16,9 +16,10 @@ import (
 // Forgotten in place of a method stands for any request of a session that the peer has forgotten.
 const Forgotten = "session not found"
 
-// Peer is an MCP server over Streamable HTTP. By default it is a legacy one with sessions, notifications and one prompt, "p".
-// Its responses may be replaced at any time. It checks each message that it gets with the schema of its revision, but for
-// gets and completions, whose params are the test's.
+// Peer is an MCP server over Streamable HTTP. By default it is a legacy one with sessions,
+// notifications and one prompt, "p". Its responses may be replaced at any time. It checks each
+// message that it gets with the schema of its revision, but for gets and completions, whose params
+// are the test's.
 type Peer struct {
 	tb testing.TB
 
@@ -66,7 +67,8 @@ func NewModernPeer(tb testing.TB) *Peer {
 	return p
 }
 
-// Handle replaces the response to a method of JSON-RPC or, for a request without a message, of HTTP. Nil means not found.
+// Handle replaces the response to a method of JSON-RPC or, for a request without a message, of
+// HTTP. Nil means not found.
 func (p *Peer) Handle(method string, answer func(http.ResponseWriter, *Request)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,7 +153,8 @@ func (p *Peer) Streams() int {
 	return len(p.streams)
 }
 
-// Stream responds with a stream of the messages of [Peer.Say], until the client leaves or [Peer.Break].
+// Stream responds with a stream of the messages of [Peer.Say], until the client leaves or
+// [Peer.Break].
 func (p *Peer) Stream(w http.ResponseWriter, r *Request) {
 	p.stream(w, r.Request, make(chan string, 64), func() {
 		if r.Message.Method == wire.Listen {

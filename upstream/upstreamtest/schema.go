@@ -18,7 +18,8 @@ import (
 //go:embed testdata/schema/*.json
 var schemas embed.FS
 
-// definitions maps each method, of either side, to the schema definition of its request or notification.
+// definitions maps each method, of either side, to the schema definition of its request or
+// notification.
 var definitions = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"initialize": "InitializeRequest", "ping": "PingRequest", "server/discover": "DiscoverRequest",
 	"prompts/list": "ListPromptsRequest", "prompts/get": "GetPromptRequest", "completion/complete": "CompleteRequest",
@@ -42,8 +43,9 @@ var resultDefinitions = map[string]string{ //nolint:gochecknoglobals // a consta
 	"tools/list": "ListToolsResult", "resources/list": "ListResourcesResult", "resources/templates/list": "ListResourceTemplatesResult",
 }
 
-// Violation returns an error if a message does not satisfy the JSON schema of its revision. For a response, method is the
-// method of the request that it answers; for any other message it is ignored.
+// Violation returns an error if a message does not satisfy the JSON schema of its revision. For a
+// response, method is the method of the request that it answers; for any other message it is
+// ignored.
 func Violation(revision, method string, body []byte) error {
 	var message map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(body))
@@ -74,8 +76,9 @@ func Violation(revision, method string, body []byte) error {
 	return errors.Join(violations...)
 }
 
-// parts names the definition that a message must satisfy as a whole, and the one that its value must: its result, or for a
-// request or notification the message itself. It names none where the revision has no schema for the message.
+// parts names the definition that a message must satisfy as a whole, and the one that its value
+// must: its result, or for a request or notification the message itself. It names none where the
+// revision has no schema for the message.
 func parts(revision, method string, message map[string]any) (whole, part string, value any) {
 	named, isCall := message["method"].(string)
 	switch _, hasID := message["id"]; {
@@ -107,8 +110,8 @@ var (
 	compiled   = map[definition]*jsonschema.Schema{} //nolint:gochecknoglobals // a cache: schemas are slow to compile
 )
 
-// schemaOf returns a definition of a revision. A revision or definition that is missing is an error, so that no message
-// passes unchecked.
+// schemaOf returns a definition of a revision. A revision or definition that is missing is an
+// error, so that no message passes unchecked.
 func schemaOf(revision, name string) (*jsonschema.Schema, error) {
 	compiledMu.Lock()
 	defer compiledMu.Unlock()

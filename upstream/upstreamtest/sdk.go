@@ -7,8 +7,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// SDK returns a server of the official Go SDK with the named prompts, two on each page. A get returns the prompt's name and
-// arguments as text, a completion returns the value doubled.
+// SDK returns a server of the official Go SDK with the named prompts, two on each page. A get
+// returns the prompt's name and arguments as text, a completion returns the value doubled.
 func SDK(options mcp.ServerOptions, names ...string) *mcp.Server {
 	options.PageSize = 2
 	options.CompletionHandler = func(_ context.Context, r *mcp.CompleteRequest) (*mcp.CompleteResult, error) {

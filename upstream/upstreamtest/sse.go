@@ -10,8 +10,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// SSE serves a peer over HTTP+SSE, at /sse. The peer's responses go to the stream, but for those with an error status,
-// which answer the POST.
+// SSE serves a peer over HTTP+SSE, at /sse. The peer's responses go to the stream, but for those
+// with an error status, which answer the POST.
 func SSE(p *Peer) http.Handler { return &overSSE{peer: p, endpoint: "/messages?session="} }
 
 // SSEAt is [SSE] with another endpoint URL, to which the session's number is appended.

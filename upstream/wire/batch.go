@@ -15,8 +15,9 @@ func NoBatches() *Error {
 // IsBatch reports whether raw starts like a batch. It may still not be JSON.
 func IsBatch(raw []byte) bool { return jsontext.Value(raw).Kind() == '[' }
 
-// ParseBatch splits a batch into messages, as strictly as [Parse]. Each must still be read by Parse, because an invalid one
-// leaves the others valid. The error is an [*Error], as Parse returns it.
+// ParseBatch splits a batch into messages, as strictly as [Parse]. Each must still be read by
+// Parse, because an invalid one leaves the others valid. The error is an [*Error], as Parse returns
+// it.
 func ParseBatch(raw []byte) ([]jsontext.Value, error) {
 	messages, err := parseArray(&scanner{raw: raw})
 	if err != nil {
@@ -28,8 +29,8 @@ func ParseBatch(raw []byte) ([]jsontext.Value, error) {
 	return messages, nil
 }
 
-// ParseAll reads either one message or, in a revision that has batches, a batch of which every message must be valid. The
-// error is that of [Parse].
+// ParseAll reads either one message or, in a revision that has batches, a batch of which every
+// message must be valid. The error is that of [Parse].
 func ParseAll(raw []byte, revision string) ([]Message, error) {
 	if !IsBatch(raw) || !Batches(revision) {
 		messages := make([]Message, 1)

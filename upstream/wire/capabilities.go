@@ -6,12 +6,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Capabilities is a set of client capabilities: those by which a server may send its client requests while it works on
-// one of the client's.
+// Capabilities is a set of client capabilities: those by which a server may send its client
+// requests while it works on one of the client's.
 type Capabilities uint8
 
-// The client capabilities and their parts. A part is only ever declared together with its capability. Session tokens store
-// these bits: their values must not change.
+// The client capabilities and their parts. A part is only ever declared together with its
+// capability. Session tokens store these bits: their values must not change.
 const (
 	Elicitation Capabilities = 1 << iota
 	Sampling
@@ -22,8 +22,8 @@ const (
 	SamplingTools
 )
 
-// clientCapabilities is the only place that knows how capabilities are spelled and since when they exist. A capability
-// stands before its parts.
+// clientCapabilities is the only place that knows how capabilities are spelled and since when they
+// exist. A capability stands before its parts.
 var clientCapabilities = []struct { //nolint:gochecknoglobals // a constant table
 	capability Capabilities
 	name, part string
@@ -38,8 +38,9 @@ var clientCapabilities = []struct { //nolint:gochecknoglobals // a constant tabl
 	{Roots, "roots", "", Rev20241105},
 }
 
-// ReadCapabilities returns the capabilities that a client declares in a capabilities object. Others are left out, and so
-// are sub-capabilities such as roots.listChanged, which are no reason for a server to send a request.
+// ReadCapabilities returns the capabilities that a client declares in a capabilities object. Others
+// are left out, and so are sub-capabilities such as roots.listChanged, which are no reason for a
+// server to send a request.
 func ReadCapabilities(declared Object) (set Capabilities) {
 	for _, row := range clientCapabilities {
 		value := declared.Get(row.name)
@@ -53,8 +54,8 @@ func ReadCapabilities(declared Object) (set Capabilities) {
 	return set
 }
 
-// Has reports whether the set contains all of the wanted capabilities. An elicitation capability without any part
-// stands for forms (2025-11-25, Elicitation, "Capabilities").
+// Has reports whether the set contains all of the wanted capabilities. An elicitation capability
+// without any part stands for forms (2025-11-25, Elicitation, "Capabilities").
 func (c Capabilities) Has(wanted Capabilities) bool {
 	if c&Elicitation != 0 && c&ElicitationURL == 0 {
 		c |= ElicitationForm
@@ -62,8 +63,8 @@ func (c Capabilities) Has(wanted Capabilities) bool {
 	return c&wanted == wanted
 }
 
-// In returns what is left of the set in a revision. Before 2025-11-25 elicitation meant forms, so a client that knows
-// only URLs has none there.
+// In returns what is left of the set in a revision. Before 2025-11-25 elicitation meant forms, so a
+// client that knows only URLs has none there.
 func (c Capabilities) In(revision string) (known Capabilities) {
 	if revision < Rev20251125 && !c.Has(ElicitationForm) {
 		c &^= Elicitation
@@ -106,7 +107,8 @@ func (c Capabilities) String() string {
 	return strings.Join(names, ", ")
 }
 
-// NeededCapability returns what a client must have declared to be sent a server request, or 0 for a method of no server request.
+// NeededCapability returns what a client must have declared to be sent a server request, or 0 for a
+// method of no server request.
 func NeededCapability(method string, params Object) Capabilities {
 	switch method {
 	case Elicit:

@@ -39,8 +39,8 @@ func NewError(code int64, message string) *Error { return &Error{Code: code, Mes
 // FromPeer reports whether a peer sent the error, rather than the gateway.
 func (e *Error) FromPeer() bool { return e.raw != nil }
 
-// Label returns the code as an attribute of metrics: a code of the range that JSON-RPC reserves, or "_OTHER". Servers can
-// make up any number of others, and each would be a time series.
+// Label returns the code as an attribute of metrics: a code of the range that JSON-RPC reserves, or
+// "_OTHER". Servers can make up any number of others, and each would be a time series.
 func (e *Error) Label() string {
 	if e.Code < -32768 || e.Code > -32000 {
 		return "_OTHER"
@@ -53,8 +53,8 @@ func (e *Error) WithData(data jsontext.Value) *Error {
 	return &Error{Code: e.Code, Message: e.Message, Data: data}
 }
 
-// ReadError reads the error object of a response. It keeps other members for [Error.JSON]. The code must be a whole number
-// and the message a string (JSON-RPC 2.0, "Error object").
+// ReadError reads the error object of a response. It keeps other members for [Error.JSON]. The code
+// must be a whole number and the message a string (JSON-RPC 2.0, "Error object").
 func ReadError(raw jsontext.Value) (*Error, error) {
 	object, err := ParseObject(raw)
 	if err != nil {
@@ -108,7 +108,8 @@ func (e *Error) JSON() jsontext.Value {
 // maxReason bounds the reason of a cancellation, in bytes.
 const maxReason = 1024
 
-// CancelledError is the cause of a context that a peer has ended by [Cancelled]. It is a [context.Canceled].
+// CancelledError is the cause of a context that a peer has ended by [Cancelled]. It is a
+// [context.Canceled].
 type CancelledError struct {
 	// Reason is what the peer said about it, for people; it may be empty.
 	Reason string

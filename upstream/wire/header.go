@@ -14,8 +14,8 @@ const (
 	sentinelSuffix = "?="
 )
 
-// EncodeHeader returns text as the value of an Mcp-Name header: as it is if that is safe, else in the Base64 sentinel
-// (2026-07-28, Streamable HTTP, "Value Encoding").
+// EncodeHeader returns text as the value of an Mcp-Name header: as it is if that is safe, else in
+// the Base64 sentinel (2026-07-28, Streamable HTTP, "Value Encoding").
 func EncodeHeader(text string) string {
 	if plainHeader(text) && !isSentinel(text) {
 		return text
@@ -61,8 +61,8 @@ func plainHeader(text string) bool {
 	return true
 }
 
-// Header returns the first value of a header. The name must be in canonical form, as the constants of this package are:
-// [http.Header.Get] would convert it each time.
+// Header returns the first value of a header. The name must be in canonical form, as the constants
+// of this package are: [http.Header.Get] would convert it each time.
 func Header(header http.Header, name string) string {
 	if values := header[name]; len(values) > 0 {
 		return values[0]
@@ -70,7 +70,8 @@ func Header(header http.Header, name string) string {
 	return ""
 }
 
-// MediaType returns the media type of a Content-Type header, without parameters; empty if it is invalid.
+// MediaType returns the media type of a Content-Type header, without parameters; empty if it is
+// invalid.
 func MediaType(contentType string) string {
 	if contentType == ContentJSON || contentType == ContentSSE { // nearly always
 		return contentType

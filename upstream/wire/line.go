@@ -9,12 +9,12 @@ import (
 // lineHead is how much of a line is returned with [ErrLineTooLong], in bytes.
 const lineHead = 1 << 10
 
-// ErrLineTooLong is the error for a line over the limit. [ReadLine] returns the head of the line with it, and can then read
-// the next line.
+// ErrLineTooLong is the error for a line over the limit. [ReadLine] returns the head of the line
+// with it, and can then read the next line.
 var ErrLineTooLong = errors.New("line too long")
 
-// ReadLine returns the next line of the stdio transport, with its line break, in memory of its own. The last line needs no
-// line break.
+// ReadLine returns the next line of the stdio transport, with its line break, in memory of its own.
+// The last line needs no line break.
 func ReadLine(reader *bufio.Reader, limit int) ([]byte, error) {
 	var line []byte
 	for tooLong := false; ; {

@@ -7,7 +7,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Message is one JSON-RPC 2.0 message. Other members than these are dropped: each hop has an envelope of its own.
+// Message is one JSON-RPC 2.0 message. Other members than these are dropped: each hop has an
+// envelope of its own.
 type Message struct {
 	// ID is a string or a number as it was sent; nil if there is none.
 	ID     jsontext.Value
@@ -28,8 +29,9 @@ func (m *Message) IsNotification() bool { return m.Method != "" && m.ID == nil }
 // IsResponse reports whether the message answers a request.
 func (m *Message) IsResponse() bool { return m.Method == "" }
 
-// Parse reads one message, strictly. The error is an [*Error] with [ParseError] or [InvalidRequest]. If the ID could be read,
-// the message has it nevertheless, so that an error response can name the request.
+// Parse reads one message, strictly. The error is an [*Error] with [ParseError] or
+// [InvalidRequest]. If the ID could be read, the message has it nevertheless, so that an error
+// response can name the request.
 func Parse(raw []byte) (Message, error) {
 	var m Message
 	err := m.parse(raw)
@@ -60,9 +62,11 @@ type envelope struct {
 
 	// isVersion2 is set if jsonrpc is "2.0".
 	isVersion2 bool
-	// nullID is set if the id is null, which it may be in an error response to a message whose id could not be read.
+	// nullID is set if the id is null, which it may be in an error response to a message whose id
+	// could not be read.
 	nullID bool
-	// problem is the first that was found. Reading goes on after it, because the id may still follow.
+	// problem is the first that was found. Reading goes on after it, because the id may still
+	// follow.
 	problem string
 }
 
@@ -125,7 +129,8 @@ func (e *envelope) check() (problem string) {
 	return ""
 }
 
-// HeadID returns the id of a message of which only the head is left, or nil if the head does not contain it.
+// HeadID returns the id of a message of which only the head is left, or nil if the head does not
+// contain it.
 func HeadID(head []byte) jsontext.Value {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(head))
 	if token, err := dec.ReadToken(); err != nil || token.Kind() != '{' {
@@ -187,7 +192,8 @@ func AppendResultHead(dst []byte, id jsontext.Value) []byte {
 	return append(dst, `,"result":`...)
 }
 
-// AppendError appends an error response to dst. It has no id if that is nil, as MCP's schemas demand.
+// AppendError appends an error response to dst. It has no id if that is nil, as MCP's schemas
+// demand.
 func AppendError(dst []byte, id jsontext.Value, err *Error) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0",`...)
 	if id != nil {

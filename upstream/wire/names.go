@@ -15,7 +15,8 @@ const (
 	TemplatesList = "resources/templates/list"
 )
 
-// Methods of server requests. In the legacy era these are messages, in the modern era they are part of a result.
+// Methods of server requests. In the legacy era these are messages, in the modern era they are part
+// of a result.
 const (
 	Elicit        = "elicitation/create"
 	CreateMessage = "sampling/createMessage"

@@ -20,12 +20,14 @@ var (
 	errTrailing = errors.New("bytes after the end of the JSON value")
 )
 
-// scanner reads JSON strictly in one pass: RFC 8259, and from RFC 7493 that names are unique and text is Unicode. It accepts
-// what a jsontext.Decoder accepts, to which FuzzParseObject and FuzzParseBatch compare it, but reads strings eight bytes at
-// a time: nearly all of a prompt is in its strings.
+// scanner reads JSON strictly in one pass: RFC 8259, and from RFC 7493 that names are unique and
+// text is Unicode. It accepts what a jsontext.Decoder accepts, to which FuzzParseObject and
+// FuzzParseBatch compare it, but reads strings eight bytes at a time: nearly all of a prompt is in
+// its strings.
 //
-// It is kept because of large prompts. With jsontext in its place, a get of 1 MB takes 33 % longer, or 18 % with an escape in every
-// 13 bytes; for one of 0.3 KB no difference shows (8 pairs in turns, over loopback).
+// It is kept because of large prompts. With jsontext in its place, a get of 1 MB takes 33 % longer,
+// or 18 % with an escape in every 13 bytes; for one of 0.3 KB no difference shows (8 pairs in
+// turns, over loopback).
 type scanner struct {
 	raw   []byte
 	at    int
@@ -33,8 +35,9 @@ type scanner struct {
 	rigor rigor
 	// escapes is set if the last string has an escape. It is maintained for a strict scanner only.
 	escapes bool
-	// names has the start of each name of the objects that the scanner is in, and known counts them. They are kept here,
-	// because a set of names at each level would make up most of the stack.
+	// names has the start of each name of the objects that the scanner is in, and known counts
+	// them. They are kept here, because a set of names at each level would make up most of the
+	// stack.
 	names [maxFew]int
 	known int
 }
@@ -44,7 +47,8 @@ type rigor uint8
 
 const (
 	strict rigor = iota
-	// delimiting is for text whose values need only be delimited like JSON: names are not compared and text is not checked.
+	// delimiting is for text whose values need only be delimited like JSON: names are not compared
+	// and text is not checked.
 	delimiting
 	// splitting is for values that were checked before: nothing is checked again.
 	splitting
@@ -215,8 +219,8 @@ func clip(text []byte) []byte {
 // maxFew bounds the names that are compared one by one. More go into a map.
 const maxFew = 16
 
-// nameSet is the set of names of one object: those that the scanner knows from index outer on, or those in many, if there
-// are too many or one is spelled with an escape.
+// nameSet is the set of names of one object: those that the scanner knows from index outer on, or
+// those in many, if there are too many or one is spelled with an escape.
 type nameSet struct {
 	outer int
 	many  map[string]struct{}
@@ -347,7 +351,8 @@ func (s *scanner) skipText() error {
 	}
 }
 
-// skipNested moves past the end of an object or an array that was checked before: past the bracket that closes the first one.
+// skipNested moves past the end of an object or an array that was checked before: past the bracket
+// that closes the first one.
 func (s *scanner) skipNested() error {
 	for depth := 0; s.at < len(s.raw); {
 		switch s.raw[s.at] {
@@ -374,17 +379,18 @@ const (
 	eachHighBit = 0x8080808080808080
 )
 
-// plain moves past ASCII characters that stand for themselves, eight bytes at a time. It stops at a quote, a backslash, a
-// control character or a byte beyond ASCII, or when less than eight bytes are left.
+// plain moves past ASCII characters that stand for themselves, eight bytes at a time. It stops at a
+// quote, a backslash, a control character or a byte beyond ASCII, or when less than eight bytes are
+// left.
 func (s *scanner) plain() {
 	raw, at := s.raw, s.at
 	for ; at+8 <= len(raw); at += 8 {
 		eight := binary.LittleEndian.Uint64(raw[at:])
-		// Flipping this bit swaps the quote and the space, so that the quote follows the control characters directly and
-		// one comparison finds both.
+		// Flipping this bit swaps the quote and the space, so that the quote follows the control
+		// characters directly and one comparison finds both.
 		low, backslash := eight^(eachByte*('"'^' ')), eight^(eachByte*'\\')
-		// The high bit of each special byte is set. A borrow may set it in bytes above a special one too, but only the
-		// lowest counts.
+		// The high bit of each special byte is set. A borrow may set it in bytes above a special
+		// one too, but only the lowest counts.
 		special := (eight | (low - eachByte*(' '+1)) | (backslash - eachByte)) & eachHighBit
 		if special != 0 {
 			at += bits.TrailingZeros64(special) / 8
@@ -423,8 +429,8 @@ func isShortEscape(c byte) bool {
 	return false
 }
 
-// unit returns the UTF-16 code unit of the escape sequence at a position, 0 for a short escape, and the size of the
-// sequence, 0 if there is none.
+// unit returns the UTF-16 code unit of the escape sequence at a position, 0 for a short escape, and
+// the size of the sequence, 0 if there is none.
 func (s *scanner) unit(at int) (unit rune, size int) {
 	if at+1 >= len(s.raw) || s.raw[at] != '\\' {
 		return 0, 0

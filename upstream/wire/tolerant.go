@@ -6,10 +6,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ParseList reads the response to a request for a list like [Parse], except for the elements of the array that the named member
-// of the result has: those need only be delimited like JSON values. One definition with a lone surrogate or a duplicate
-// member would otherwise invalidate the whole list. Split the result with [Members] and [ParseArray], and read each element
-// with [ParseObject], which refuses what this function let pass.
+// ParseList reads the response to a request for a list like [Parse], except for the elements of the
+// array that the named member of the result has: those need only be delimited like JSON values. One
+// definition with a lone surrogate or a duplicate member would otherwise invalidate the whole list.
+// Split the result with [Members] and [ParseArray], and read each element with [ParseObject], which
+// refuses what this function let pass.
 func ParseList(raw []byte, member string) (Message, error) {
 	message, err := Parse(raw)
 	if err == nil {
@@ -24,7 +25,8 @@ func ParseList(raw []byte, member string) (Message, error) {
 	if lax != nil {
 		return Message{}, err
 	}
-	// Everything else is checked in a copy that has null in place of the elements that are not valid.
+	// Everything else is checked in a copy that has null in place of the elements that are not
+	// valid.
 	masked := []byte{'['}
 	for i, element := range elements {
 		if i > 0 {
@@ -49,8 +51,9 @@ func isStrict(raw []byte) bool {
 	return s.value() == nil && s.end() == nil
 }
 
-// ClaimedIDs returns the ids of the responses in a text that [ParseAll] refuses: one, or those of a batch. They only say which
-// requests need not wait any longer. It leaves out messages with a method, whose ids are the sender's, and ids that are not unique.
+// ClaimedIDs returns the ids of the responses in a text that [ParseAll] refuses: one, or those of a
+// batch. They only say which requests need not wait any longer. It leaves out messages with a
+// method, whose ids are the sender's, and ids that are not unique.
 func ClaimedIDs(raw []byte) (ids []jsontext.Value) {
 	if IsBatch(raw) {
 		messages, _ := parseArray(&scanner{raw: raw, rigor: delimiting})
@@ -78,7 +81,8 @@ func claimedID(raw []byte) (id jsontext.Value) {
 			method = true
 		}
 	})
-	// Of a text that breaks off, or is no JSON in between, only the part before is known. The method may be in the other.
+	// Of a text that breaks off, or is no JSON in between, only the part before is known. The
+	// method may be in the other.
 	method = method || (err != nil && bytes.Contains(raw, []byte(`"method"`)))
 	if ids != 1 || method || !isStrict(id) {
 		return nil

@@ -9,14 +9,17 @@
 //
 // What callers may rely on:
 //
-//   - A syntax error in one file hides no mistake in the others. Of the broken file itself, only the blocks before the
-//     error are decoded, because the parser guesses at the rest.
-//   - Everything that is wrong becomes a diagnostic; nothing panics and nothing is ignored, whatever the files contain.
-//   - No diagnostic contains a sensitive value, and the source that it quotes has a mask in place of each one.
-//   - A Reader never touches the network, and it reads no file beyond fixed bounds. It is for one goroutine.
-//   - Evaluating the expressions of a confined block, and conditions, takes bounded memory and time,
-//     see [Limit]. How much they can make is found before anything is made, and counted rather than
-//     timed, so that a file that is accepted is accepted on every machine.
+//   - A syntax error in one file hides no mistake in the others. Of the broken file itself, only
+//     the blocks before the error are decoded, because the parser guesses at the rest.
+//   - Everything that is wrong becomes a diagnostic; nothing panics and nothing is ignored,
+//     whatever the files contain.
+//   - No diagnostic contains a sensitive value, and the source that it quotes has a mask in place
+//     of each one.
+//   - A Reader never touches the network, and it reads no file beyond fixed bounds. It is for one
+//     goroutine.
+//   - Evaluating the expressions of a confined block, and conditions, takes bounded memory and
+//     time, see [Limit]. How much they can make is found before anything is made, and counted
+//     rather than timed, so that a file that is accepted is accepted on every machine.
 //
 // # Sensitive values
 //

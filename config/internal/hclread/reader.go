@@ -221,8 +221,8 @@ type Uses struct{ Env, Files map[string]bool }
 
 func newUses() Uses { return Uses{map[string]bool{}, map[string]bool{}} }
 
-// Record returns what expressions use that are evaluated by a function. HCL evaluates both results of a
-// conditional, so that it is all that they can use.
+// Record returns what expressions use that are evaluated by a function. HCL evaluates both results
+// of a conditional, so that it is all that they can use.
 func (r *Reader) Record(evaluate func()) Uses {
 	uses := newUses()
 	r.uses = uses

@@ -33,7 +33,8 @@ func NewLogger(
 }
 
 // tracedHandler adds to local records the ids of the span in which they were made, named as
-// OpenTelemetry names them in logs. It exports the same records, to which the exporter adds the ids.
+// OpenTelemetry names them in logs. It exports the same records, to which the exporter adds the
+// ids.
 type tracedHandler struct{ local, exported slog.Handler }
 
 // Enabled implements slog.Handler. The local handler decides which records are exported.

@@ -55,8 +55,8 @@ func surviveBrokenPipes() {
 // unit with Type=notify (sd_notify(3)). To any other, nothing is sent.
 type serviceManager struct{ logger *slog.Logger }
 
-// tell says how the process fares. A reload that has begun must be followed by readiness, whether it
-// succeeds or not.
+// tell says how the process fares. A reload that has begun must be followed by readiness, whether
+// it succeeds or not.
 func (m serviceManager) tell(state string) {
 	if _, err := systemd.SdNotify(false, state); err != nil {
 		m.logger.Warn("service manager not told", slog.String("state", state),

@@ -10,7 +10,9 @@
 //	question      ──▶ Prompter  ──▶ the terminal itself, whatever is redirected
 //
 // Promises:
-//   - What is written through this package is text: [Showable] runes, line feeds and tabs, and the colours of this package.
-//   - A value that a person may choose is offered only if it can be shown whole: with U+FFFD in it, it would be another.
+//   - What is written through this package is text: [Showable] runes, line feeds and tabs, and the
+//     colours of this package.
+//   - A value that a person may choose is offered only if it can be shown whole: with U+FFFD in it,
+//     it would be another.
 //   - [Indented] keeps the lines of a text apart from the lines of the program around it.
 package terminal

@@ -45,8 +45,8 @@ const (
 // columns wide and some without width.
 type Table struct {
 	Heads []string
-	// Widths bound the width of each column but the last, in percent of the table's; nil for a table
-	// without a bound.
+	// Widths bound the width of each column but the last, in percent of the table's; nil for a
+	// table without a bound.
 	Widths []int
 	rows   [][]string
 }

@@ -1,6 +1,6 @@
-// Command schemagen reduces the JSON schemas of the MCP specification to their structure: what a test needs in order to
-// check a message, and none of the specification's prose. Run it through go generate, as the README beside the
-// schemas says.
+// Command schemagen reduces the JSON schemas of the MCP specification to their structure: what a
+// test needs in order to check a message, and none of the specification's prose. Run it through go
+// generate, as the README beside the schemas says.
 //
 //	schemagen -from CHECKOUT -to DIRECTORY REVISION...
 package main
@@ -51,7 +51,8 @@ func run(from, to string, revisions []string) error {
 // prose are the keywords that validate nothing.
 var prose = []string{"description", "title", "$comment", "examples", "default", "deprecated"} //nolint:gochecknoglobals // a constant table
 
-// reduce drops the prose of a schema document, and prints each definition on a line of its own, sorted by name.
+// reduce drops the prose of a schema document, and prints each definition on a line of its own,
+// sorted by name.
 func reduce(original []byte) ([]byte, error) {
 	var document map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(original))
@@ -88,8 +89,8 @@ func reduce(original []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// schema returns a schema without its prose. Members of "properties" and the like are names that the schema gives, not
-// keywords: a property may well be called "description" or "title".
+// schema returns a schema without its prose. Members of "properties" and the like are names that
+// the schema gives, not keywords: a property may well be called "description" or "title".
 func schema(s map[string]any) map[string]any {
 	reduced := map[string]any{}
 	for keyword, value := range s {
