@@ -25,8 +25,8 @@
 //
 // Promises of the connection limit:
 //   - A newcomer always gets in: the owner of the most slots loses one, an idle connection before a
-//     stream before another connection. While the limit is reached and more than an eighth of the
-//     slots are of connections on which no credential was accepted, those go first.
+//     stream before another connection. While more than an eighth of the slots are unauthenticated,
+//     those go first: of any owner, the oldest that has sent nothing for a second since it came in.
 //   - A stream that is evicted is told so, and gets a second to end as its revision defines.
 //   - Eight or more /64 networks of one /48 are one client.
 //

@@ -39,6 +39,8 @@ type Ledger struct {
 	accounts map[key]*account
 	// slots ranks the accounts by their slots, for each class.
 	slots [classes]ranking
+	// unread has the slots of the connections from which nothing was read, the oldest first.
+	unread list.List // of *slot
 	// closing is how many evicted connections are still open; closed signals that there are fewer.
 	closing int
 	closed  *sync.Cond

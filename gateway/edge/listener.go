@@ -77,6 +77,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		// shed, and an operator waited for them.
 		runtime.Gosched()
 	}
+	l.ledger.awaitClosing() // not later: what waits here must not seem to be silent
 	in, err := l.Listener.Accept()
 	if err != nil {
 		l.ledger.notAccepted(err)
@@ -87,7 +88,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	if l.shedder != nil {
 		c.onRequest(func() bool { return l.shedder.Enter(c.client) })
 	}
-	c.ledger, c.slot = l.ledger, &slot{conn: c}
+	c.ledger, c.slot, c.unread = l.ledger, &slot{conn: c}, true
 	l.ledger.accept(c)
 	return c, nil
 }

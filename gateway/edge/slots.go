@@ -14,6 +14,10 @@ const (
 	// victimsConsidered is how many of a client's oldest slots are looked at to find one that it
 	// can best do without: an eviction must cost little however many it has.
 	victimsConsidered = 64
+	// silentAfter is how soon a connection must have sent something. Whoever only connects can have as
+	// many addresses as they like, with one connection each, while the people behind one address have
+	// several for a moment.
+	silentAfter = time.Second
 	// maxClosing is how many evicted connections may still be open when another one is accepted.
 	maxClosing = 16
 	// evictionTimeout is how long a stream may take to end in order. Then its connection is closed.
@@ -37,6 +41,8 @@ type slot struct {
 	// in is where the slot is in the rosters of its account and the account's network; nil where it
 	// is in neither.
 	in [classes][2]*list.Element
+	// unread is where the slot is in the ledger's list; nil for a connection that has been read from.
+	unread *list.Element
 	// evicted says that the slot does not count any more, over that its connection or stream is
 	// gone.
 	evicted, over bool
@@ -197,9 +203,23 @@ func (l *Ledger) accept(c *Conn) {
 	l.mu.Lock()
 	l.enterLocked(c.slot, c.client, false)
 	victim := l.makeRoomLocked(c.slot)
+	c.slot.unread = l.unread.PushBack(c.slot)
 	l.mu.Unlock()
 	victim.closeEvicted()
-	l.awaitClosing()
+}
+
+// firstByte notes that something was read from a connection.
+func (l *Ledger) firstByte(s *slot) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.removeUnreadLocked(s)
+}
+
+func (l *Ledger) removeUnreadLocked(s *slot) {
+	if s.unread != nil {
+		l.unread.Remove(s.unread)
+		s.unread = nil
+	}
 }
 
 // awaitClosing waits until few enough evicted connections are open, at most evictionTimeout.
@@ -223,6 +243,7 @@ func (l *Ledger) leaveLocked(s *slot) {
 	for class := range l.slots {
 		l.slots[class].remove(s)
 	}
+	l.removeUnreadLocked(s)
 	l.settleLocked(s.account)
 }
 
@@ -253,6 +274,11 @@ func (l *Ledger) makeRoomLocked(newcomer *slot) (victim *Conn) {
 
 func (l *Ledger) victimLocked(newcomer *slot) *slot {
 	if unknown := &l.slots[unauthenticated]; unknown.count > l.connections/unauthenticatedShare {
+		if oldest := l.unread.Front(); oldest != nil {
+			if s, _ := oldest.Value.(*slot); time.Since(s.conn.read.opened) >= silentAfter {
+				return s
+			}
+		}
 		if victim := unknown.victim(newcomer); victim != nil {
 			return victim
 		}

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
+
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
 // from is a connection from an address, without anything below it.
@@ -16,8 +19,9 @@ type from struct {
 	address string
 }
 
-func (f from) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(f.address), Port: 1} }
-func (f from) Close() error         { return nil }
+func (f from) RemoteAddr() net.Addr   { return &net.TCPAddr{IP: net.ParseIP(f.address), Port: 1} }
+func (f from) Close() error           { return nil }
+func (from) Read([]byte) (int, error) { return 1, nil }
 
 // arriving is a listener on which connections arrive from the addresses that are sent.
 type arriving chan string
@@ -103,6 +107,38 @@ func TestLedger_EvictsUnauthenticatedFirstOverAnEighth(t *testing.T) {
 	if !hasEnded(streams[0]) || hasEnded(streams[1]) {
 		t.Error("the largest client has not lost its oldest stream, and nothing else")
 	}
+}
+
+// People behind one address do not lose their first requests to strangers that only connect.
+func TestLedger_EvictsTheSilentBeforeTheLargestClient(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := newClients(t, 16)
+		var silent, office, recent []*Conn
+		for i := range 12 {
+			silent = append(silent, c.listen("192.0.2."+strconv.Itoa(i)))
+		}
+		time.Sleep(silentAfter)
+		for range 8 {
+			conn := c.listen("198.51.100.2")
+			if _, err := conn.Read(make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
+			office = append(office, conn)
+		}
+		c.wantOpen(8, office...)
+		c.wantOpen(0, silent[:4]...)
+		c.wantOpen(8, silent[4:]...)
+		for i := range 9 { // the last one finds nobody who has been silent for a second
+			time.Sleep(silentAfter / 10)
+			recent = append(recent, c.listen("203.0.113."+strconv.Itoa(i)))
+		}
+		c.wantOpen(0, silent...)
+		c.wantOpen(9, recent...)
+		c.wantOpen(7, office...)
+		if got := c.ledger.unread.Len(); got != len(recent) {
+			t.Errorf("%d connections are kept as unread, want %d", got, len(recent))
+		}
+	})
 }
 
 func TestLedger_ManyNetworksOfOneSiteAreOneClient(t *testing.T) {
