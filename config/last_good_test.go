@@ -208,6 +208,18 @@ func TestLoadLastGood_SaysWhoseLabelAFileTakes(t *testing.T) {
 	}
 }
 
+// A link to another team's folder would else show its files at a path that has no text in use.
+func TestLoadLastGood_NoLinkCostsAnotherTeam(t *testing.T) {
+	dir := write(t, "gateway.hcl", "gateway {}\n", "a/a.hcl", teamFile("a", "one", ""), "b/b.hcl", teamFile("b", "two", ""))
+	cfg := load(t, dir)
+	link(t, "../b", filepath.Join(dir, "a", "b"))
+	change(t, filepath.Join(dir, "b", "b.hcl"), teamFile("b", "two", "colour = 1"))
+	later, kept, diags := LoadLastGood(dir, Options{}, func(string) TeamFiles { return cfg.TeamFiles })
+	if later == nil || len(later.Upstreams()) != 2 || len(kept) != 1 || kept[0].File != "b/b.hcl" || kept[0].Out {
+		t.Errorf("in place of files %v, want the text of b/b.hcl: %v", kept, diags.Err())
+	}
+}
+
 // change replaces a file, or removes it if the text is empty. PIPE makes a pipe of it, LINK a link
 // that leads nowhere, and FLOOD puts more files into a folder than are read.
 func change(t *testing.T, path, text string) {

@@ -45,7 +45,9 @@ type finder struct {
 	// much of it; both by path in the folder that was named.
 	entries map[string]int
 	leftOut map[string]bool
-	// found are the files that were read, in order.
+	// links are those in the folders that were read, which come after all without links.
+	links []string
+	// found are the files that were read, at last in the order of their paths.
 	found []found
 }
 
@@ -68,7 +70,7 @@ func (f *finder) find(path string) {
 		return
 	}
 	before := f.Reported()
-	f.folder(path)
+	f.all()
 	if len(f.found) == 0 && f.Reported() == before {
 		f.Unplaced("No configuration found", "The folder %s contains no .hcl file; put one "+
 			"there or correct --config.", path)

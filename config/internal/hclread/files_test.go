@@ -114,6 +114,19 @@ func TestReadPath_FollowsLinksOnce(t *testing.T) {
 	}
 }
 
+// A link to another team's folder, or to the platform's file, is not what these are known by.
+func TestReadPath_FollowsLinksLast(t *testing.T) {
+	dir := write(t, "a/a.hcl", team("a"), "b/b.hcl", team("b"), "b.hcl", team("p"), ".hidden/h.hcl", team("h"))
+	link(t, "../b", filepath.Join(dir, "a", "b"))
+	link(t, "../b.hcl", filepath.Join(dir, "a", "0.hcl"))
+	link(t, "../a/c", filepath.Join(dir, "b", "a"))
+	link(t, "../.hidden", filepath.Join(dir, "a", "c"))
+	want := []string{"a/a.hcl", "a/c/h.hcl", "b/b.hcl", "b.hcl"}
+	if diff := cmp.Diff(want, places(t, dir)); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+}
+
 func TestReadPath_ShowsNothingOfOtherFiles(t *testing.T) {
 	elsewhere := write(t, "token", "hunter2\n", "o.hcl", "hunter2\n")
 	for name, target := range map[string]string{

@@ -17,8 +17,27 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// folder reads what is below a folder, in the order of the names, following links to what lies
-// beneath the folder that was named.
+// all reads what is below the folder that was named, following links to what lies beneath it. Paths
+// with fewer links come first, so that each file is known by the path that has none: by a link to
+// another team's folder, the author of one team's file could else give that team's files a path at
+// which they are granted less, and have no text that is kept.
+func (f *finder) all() {
+	f.folder(f.root)
+	for len(f.links) > 0 {
+		links := f.links
+		f.links = nil
+		for _, path := range links {
+			if !f.isLeftOut(f.InFolder(path)) {
+				f.entry(path, true)
+			}
+		}
+	}
+	// Of names that two files claim, the first in the order of the paths gets it.
+	names := func(file found) []string { return strings.Split(file.path, string(filepath.Separator)) }
+	slices.SortStableFunc(f.found, func(a, b found) int { return slices.Compare(names(a), names(b)) })
+}
+
+// folder reads what is below a folder, in the order of the names, without the links in it.
 func (f *finder) folder(path string) {
 	if _, isFirst := f.first(path); !isFirst {
 		return
@@ -37,8 +56,14 @@ func (f *finder) folder(path string) {
 		}
 		// ..data and its versions in a ConfigMap start with a dot, too: the links beside them are
 		// read.
-		if !strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(e.Name(), "_") {
-			f.entry(filepath.Join(path, e.Name()), e)
+		if strings.HasPrefix(e.Name(), ".") || strings.HasPrefix(e.Name(), "_") {
+			continue
+		}
+		switch entry := filepath.Join(path, e.Name()); {
+		case e.Type()&fs.ModeSymlink != 0:
+			f.links = append(f.links, entry)
+		default:
+			f.entry(entry, e.IsDir())
 		}
 	}
 }
@@ -137,7 +162,9 @@ func isIn(path, folder string) bool {
 	return path == folder || folder == "." || strings.HasPrefix(path, folder+"/")
 }
 
-func (f *finder) entry(path string, entry fs.DirEntry) {
+// entry reads an entry of a folder. Without .hcl at the end of its name, it is read only if it may
+// be a folder.
+func (f *finder) entry(path string, mayBeFolder bool) {
 	isConfig := isConfig(path)
 	if text, ok := f.options.Texts[f.InFolder(path)]; ok {
 		if isConfig {
@@ -146,7 +173,7 @@ func (f *finder) entry(path string, entry fs.DirEntry) {
 		f.standInBeneath(path)
 		return
 	}
-	if !isConfig && !entry.IsDir() && entry.Type()&fs.ModeSymlink == 0 {
+	if !isConfig && !mayBeFolder {
 		return
 	}
 	info, err := os.Stat(path) // follows the link
