@@ -5,13 +5,37 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"html"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	. "maragu.dev/gomponents/html"
+
+	"github.com/promptweir/promptweir/gateway/admin"
 )
+
+// Whoever pastes the command of a prompt runs nothing else, whatever a server calls its arguments:
+// no word loses its end.
+func TestCommand_KeepsItsQuotes(t *testing.T) {
+	for name, first := range map[string]string{"long": strings.Repeat("a ", 300), "quoted": strings.Repeat("'", 256), "wide": strings.Repeat("é ", 300)} {
+		prompt := &admin.Prompt{Name: first, Arguments: []admin.PromptArgument{
+			{Name: first, Required: true}, {Name: "$(echo ran)", Required: true}, {Name: "`echo ran`;\n", Required: true},
+		}}
+		shown := fmt.Sprint(command(prompt, "https://example.com/mcp"))
+		_, shown, _ = strings.Cut(shown, `<code id="get">`)
+		shown, _, _ = strings.Cut(shown, "</code>")
+		shown = html.UnescapeString(regexp.MustCompile("<[^>]*>").ReplaceAllString(shown, ""))
+		printed, err := exec.CommandContext(t.Context(), "sh", "-c", "printf '%s\\n' "+shown).CombinedOutput()
+		words := strings.Split(strings.TrimSpace(string(printed)), "\n")
+		if err != nil || len(words) != 8 || words[4] != "$(echo ran)=…" || words[5] != "`echo ran`; =…" {
+			t.Errorf("%s: a shell reads %s as %q: %v", name, shown, words, err)
+		}
+	}
+}
 
 // An address that was made from data is a link only where it leads to a page.
 func TestHref_LeadsToPages(t *testing.T) {

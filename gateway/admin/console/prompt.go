@@ -194,14 +194,20 @@ func argumentField(i string, a admin.PromptArgument) Node {
 
 // command is one that gets the prompt, with a placeholder for each required argument.
 func command(prompt *admin.Prompt, endpoint string) Node {
-	words := []string{"promptweir", "get", clientsetup.ShellWord(prompt.Name)}
+	shown := Group{Text("promptweir get")}
+	// What it adds is cut off before: in a word that lost its last quote, a shell would run the next.
+	add := func(word string) {
+		shown = append(shown, Text(" "), El("bdi", Text(clientsetup.ShellWord(word))))
+	}
+	add(line(prompt.Name))
 	for _, a := range prompt.Arguments {
 		if a.Required {
-			words = append(words, clientsetup.ShellWord(a.Name+"=…"))
+			add(line(a.Name) + "=…")
 		}
 	}
-	words = append(words, "--url", clientsetup.ShellWord(endpoint))
-	return copyable("get", "Command", bdis(words, " "))
+	add("--url")
+	add(line(endpoint))
+	return copyable("get", "Command", shown)
 }
 
 // clients say how to point the known clients at an endpoint.
