@@ -115,14 +115,16 @@ func (m Mask) Text(text string) string {
 // lines wherever they are full. Before is what was printed before it, without line ends.
 func (m Mask) Line(before, line string) string {
 	longest := 0
+	// Blanks at which lines are wrapped are not printed.
+	before = strings.ReplaceAll(before, " ", "")
 	for _, secret := range m.secrets {
-		for n := min(len(secret)-1, len(before)); n > 0; n-- {
-			rest := secret[n:]
+		for n := len(secret) - 1; n > 0; n-- {
+			rest := strings.TrimLeft(secret[n:], " ")
 			// Where the secret goes on after the line too, a few bytes of it are as likely part of
 			// a word.
 			isRest := strings.HasPrefix(line, rest) || n+len(line) >= minMasked &&
 				strings.HasPrefix(rest, line)
-			if isRest && strings.HasSuffix(before, secret[:n]) {
+			if isRest && strings.HasSuffix(before, strings.ReplaceAll(secret[:n], " ", "")) {
 				longest = max(longest, min(len(rest), len(line)))
 			}
 		}
@@ -130,7 +132,7 @@ func (m Mask) Line(before, line string) string {
 	if longest == 0 {
 		return m.Text(line)
 	}
-	return masked + m.Text(line[longest:])
+	return masked + m.Text(line[max(longest, m.at(line)):])
 }
 
 // at returns the length of the longest secret, whole or cut off, that a text begins with, or 0.

@@ -92,7 +92,9 @@ func TestMask_HidesWhatAServerRepeats(t *testing.T) {
 }
 
 func TestMask_HidesTheRestOfASecretOnTheNextLine(t *testing.T) {
-	m := Upstream{Env: map[string]Secret{"KEY": NewSecret("hunter2-abcdefghijkl")}}.Mask()
+	m := Upstream{Env: map[string]Secret{
+		"KEY": NewSecret("hunter2-abcdefghijkl"), "PHRASE": NewSecret("correct horse battery staple"), "ABC": NewSecret("abcabcabcabc"),
+	}}.Mask()
 	for _, test := range []struct{ before, line, want string }{
 		{"", "defghijkl", "defghijkl"},
 		{"KEY is hunter2-abc", "defghijkl and more", "(sensitive) and more"},
@@ -102,6 +104,10 @@ func TestMask_HidesTheRestOfASecretOnTheNextLine(t *testing.T) {
 		{"KEY is hunter2-abc", "default", "default"},
 		{"a path", "unter", "unter"},
 		{"hunter2-abcdefghijkl", "ghijkl", "ghijkl"},
+		{"PHRASE is correct horse", "battery staple.", "(sensitive)."},
+		{"PHRASE is correct horse", "battery", "(sensitive)"},
+		{"a horse", "battery staple", "battery staple"},
+		{"ABC is abc", "abcabcabcabc.", "(sensitive)."},
 	} {
 		if got := m.Line(test.before, test.line); got != test.want {
 			t.Errorf("Line(%q, %q) = %q, want %q", test.before, test.line, got, test.want)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"regexp"
@@ -126,5 +127,30 @@ func TestCauses_AreInTheReadme(t *testing.T) {
 		if text.remedy == "" || strings.HasSuffix(text.remedy, ".") {
 			t.Errorf("%s: remedy is %q, want a clause", kind, text.remedy)
 		}
+	}
+}
+
+// What a child prints of its secrets is masked wherever a line cuts them off.
+func TestChild_MasksSecretsThatLinesCutOff(t *testing.T) {
+	mask := config.Upstream{Env: map[string]config.Secret{"KEY": config.NewSecret("hunter2-abcdefghijkl")}}.Mask()
+	var output childOutput
+	output.addGarbage(mask, []byte("KEY is hunter2-abc"))
+	if got := output.lastWords(); got != `, after printing "KEY is (sensitive)"` {
+		t.Errorf("a stray line ends in %s", got)
+	}
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	c := &child{stderr: reader, mask: mask, stderrLog: slog.New(slog.NewTextHandler(&log, nil))}
+	go func() {
+		defer writer.Close()
+		_, _ = writer.WriteString(strings.Repeat("x", 2*maxLogLine) + "hunter2-abc\ndefghijkl and more\n")
+	}()
+	c.logStderr()
+	_ = reader.Close()
+	if got := log.String(); !strings.Contains(got, `line="(sensitive) and more"`) {
+		t.Errorf("after a long line the log has %s", got[max(0, len(got)-100):])
 	}
 }

@@ -237,7 +237,7 @@ func (c *child) readMessages() {
 				c.output.setSpoke()
 				continue
 			}
-			c.output.addGarbage(line)
+			c.output.addGarbage(c.mask, line)
 			c.logger.Warn("line from child process ignored", slog.Any("error", err))
 			if garbage.add() {
 				c.logger.Error("child process stopped: it prints nothing but lines that are not messages")
@@ -274,13 +274,14 @@ func (c *child) logStderr() {
 	before := "" // what it wrote until now, as far as a secret may reach
 	for continued := false; ; {
 		line, more, err := reader.ReadLine()
-		if text := string(bytes.TrimSpace(line)); text != "" && !continued {
+		text := string(bytes.TrimSpace(line))
+		if text != "" && !continued {
 			shown := c.mask.Line(before, text)
 			c.output.addStderr(shown)
 			c.stderrLog.Info("stderr", slog.String("line", shown))
-			before += text
-			before = before[max(0, len(before)-maxLogLine):]
 		}
+		before += text // also where a secret begins in what the log leaves out
+		before = before[max(0, len(before)-maxLogLine):]
 		if err != nil {
 			return
 		}
@@ -368,11 +369,13 @@ func (o *childOutput) setSpoke() {
 }
 
 // addGarbage records a line of stdout that was not a message.
-func (o *childOutput) addGarbage(line []byte) {
+func (o *childOutput) addGarbage(mask config.Mask, line []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.stray == "" {
-		o.stray = string(line[:min(len(line), maxQuoted+1)]) // quoted cuts it, and shows that it did
+		// quoted cuts it, and shows that it did. Before a quotation mark, a secret that the line's end
+		// cuts off could not be told from a word.
+		o.stray = mask.Text(string(line[:min(len(line), maxQuoted+1)]))
 	}
 }
 
