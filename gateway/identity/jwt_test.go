@@ -498,6 +498,24 @@ func TestKeyring_RefusesBadDocuments(t *testing.T) {
 	}
 }
 
+// A panic ends the request in which it happens, and not the fetching for all later ones.
+func TestKeyring_FetchesAgainAfterAPanic(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *identitytest.Provider, a *identity.Authenticator, _ *bytes.Buffer) {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("nothing broke")
+				}
+			}()
+			a.Through(inMemory{http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("broken") })})
+			_, _ = from(t, a, p.Token("alice"))
+		}()
+		a.Through(inMemory{p})
+		time.Sleep(time.Minute)
+		accepted(t, a, p.Token("alice"))
+	})
+}
+
 func TestKeyring_IgnoresUnknownKeys(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

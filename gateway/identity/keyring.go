@@ -218,17 +218,22 @@ func (k *keyring) refresh(ctx context.Context, wait bool) {
 	// it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 	defer cancel()
-	err := k.fetch(ctx)
-	if err != nil {
+	err := errFetchBroke
+	defer func() { // also after a panic: its request ends, and nobody would ever fetch again
+		k.mu.Lock()
+		k.failed, k.fetching = err, nil
+		k.mu.Unlock()
+		close(ended)
+	}()
+	if err = k.fetch(ctx); err != nil {
 		k.logger.WarnContext(ctx, "identity provider's keys not fetched",
 			slog.String("jwt", k.cfg.Name),
 			slog.String("issuer", k.cfg.Issuer), slog.Any("error", err))
 	}
-	k.mu.Lock()
-	k.failed, k.fetching = err, nil
-	k.mu.Unlock()
-	close(ended)
 }
+
+// errFetchBroke is the outcome of a fetch that ended by a panic.
+var errFetchBroke = errors.New("fetching broke off")
 
 // fetch replaces the key set with the one that the issuer has now.
 func (k *keyring) fetch(ctx context.Context) error {
