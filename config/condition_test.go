@@ -143,6 +143,24 @@ func TestHolds_EndsAtItsBudgetOfSteps(t *testing.T) {
 	}
 }
 
+// Each load compiles them: 8000 patterns in a file of 200 KB took ten seconds, and their memory.
+func TestLoad_BoundsThePatternsOfAllConditionsOfAFile(t *testing.T) {
+	conditions := func(patterns int) string {
+		var text strings.Builder
+		for i := range patterns {
+			fmt.Fprintf(&text, "hide \"x\" {\n  prompts = [\"*\"]\n"+
+				"  when = can(regex(\"(ab){900}%d\", prompt.name)) || can(regex(\"(ab){900}%[1]d\", \"\"))\n}\n", i)
+		}
+		return text.String()
+	}
+	for patterns, isRight := range map[int]bool{50: true, 300: false} {
+		_, diags := Load(write(t, "gateway.hcl", "gateway {}\n", "a.hcl", teamFile("a", "one", conditions(patterns))), options())
+		if err := diags.Err(); (err == nil) != isRight || err != nil && !strings.Contains(err.Error(), "patterns of this file too large in all") {
+			t.Errorf("%d patterns: %v", patterns, err)
+		}
+	}
+}
+
 func TestHolds_ReadsGroupsOfACompiledPattern(t *testing.T) {
 	for _, when := range []string{
 		`regex("^(\\w+)\\.(\\w+)$", prompt.name)[1] == "invoice"`,

@@ -82,12 +82,12 @@ func decodeScreen(b *hclread.Block) Screen {
 
 // parseForbidden compiles a pattern of texts that must not be there.
 func parseForbidden(b *hclread.Block, s string) (*regexp.Regexp, error) {
-	re, err := b.Compile(s)
+	program, err := b.Compile(s)
 	if err != nil {
 		return nil, err
 	}
-	if re.MatchString("") { // "x*", most likely meant as "x"
+	if program.Regexp().MatchString("") { // "x*", most likely meant as "x"
 		return nil, errors.New("matches the empty text, and therefore every text; correct it")
 	}
-	return re, nil
+	return program.Regexp(), nil
 }

@@ -147,7 +147,10 @@ func (w *whenChecker) compile(arg hclsyntax.Expression) {
 	if diags.HasErrors() || v.Type() != cty.String || !v.IsKnown() || v.IsNull() {
 		return
 	}
-	program, err := hclread.Compile(v.AsString())
+	if w.programs[v.AsString()] != nil {
+		return
+	}
+	program, err := w.Compile(v.AsString())
 	if err != nil {
 		w.Error(arg.Range(), "Invalid pattern", "%q %s.", v.AsString(), err)
 		return

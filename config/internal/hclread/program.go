@@ -85,20 +85,19 @@ func instructions(re *syntax.Regexp) size {
 	return n
 }
 
+// Regexp returns the regular expression.
+func (p *Program) Regexp() *regexp.Regexp { return p.regexp }
+
 // Compile is [Compile] at the cost of the file of the block, so that many patterns do not take much
-// memory.
-func (b *Block) Compile(pattern string) (*regexp.Regexp, error) {
+// memory, nor a load much time.
+func (b *Block) Compile(pattern string) (*Program, error) {
 	if size, ok := programSize(pattern[:min(len(pattern), MaxExpression)]); ok && size.instructions <= MaxInstructions {
 		if b.scope.limit.left < size.memory {
 			return nil, errors.New("would make the patterns of this file too large in all; remove or simplify some")
 		}
 		b.scope.limit.left -= size.memory
 	}
-	p, err := Compile(pattern)
-	if err != nil {
-		return nil, err
-	}
-	return p.regexp, nil
+	return Compile(pattern)
 }
 
 // RegexFunction returns the function regex of HCL, which takes the program of a pattern from those
