@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/sony/gobreaker/v2"
+
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/health"
@@ -27,7 +29,7 @@ type (
 	// Caller identifies a caller by a key.
 	Caller = queue.Caller
 	// BreakerState is the state of a circuit breaker.
-	BreakerState = health.Breaker
+	BreakerState = gobreaker.State
 	// Reconnects is the pace at which connectors connect that share it.
 	Reconnects = health.Reconnects
 )

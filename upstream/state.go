@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/sony/gobreaker/v2"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/files"
-	"github.com/promptweir/promptweir/upstream/health"
 )
 
 // State is what is known of an upstream at one moment. It is immutable.
@@ -95,9 +95,9 @@ type Problem struct {
 
 // The states of a circuit breaker.
 const (
-	BreakerClosed   = health.Closed
-	BreakerHalfOpen = health.HalfOpen
-	BreakerIsOpen   = health.Open
+	BreakerClosed   = gobreaker.StateClosed
+	BreakerHalfOpen = gobreaker.StateHalfOpen
+	BreakerIsOpen   = gobreaker.StateOpen
 )
 
 // Breaker returns the highest state of the endpoints' breakers.

@@ -46,9 +46,11 @@ func (e *SuspendedError) Error() string { return "the circuit breaker is open" }
 type Attempt struct {
 	endpoint *Endpoint
 	caller   Caller
-	// session and period are those in which it began.
-	session, period int
-	sent            bool
+	// session and breaker are those with which it began.
+	session int
+	breaker *breaker
+	done    func(error) // tells gobreaker
+	sent    bool
 }
 
 // Begin begins an attempt for a caller, nil for one of whom nothing is known, unless the breaker
@@ -56,11 +58,11 @@ type Attempt struct {
 func (e *Endpoint) Begin(caller Caller) (Attempt, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.coolLocked()
-	if retryAfter, ok := e.breaker.admit(caller, e.settings.Cooldown); !ok {
-		return Attempt{}, &SuspendedError{retryAfter}
+	done, err := e.allowLocked(caller)
+	if err != nil {
+		return Attempt{}, err
 	}
-	return Attempt{endpoint: e, caller: caller, session: e.session, period: e.breaker.period}, nil
+	return Attempt{endpoint: e, caller: caller, session: e.session, breaker: e.breaker, done: done}, nil
 }
 
 // Send notes that the request is sent.
@@ -110,14 +112,6 @@ func (a Attempt) End(o Outcome) {
 	case Lost, Excused: // the caller makes the attempt again, or has left
 	}
 	e.endLocked(a, o.Verdict) // only now: what opens the breaker is shown as its reason
-}
-
-// endLocked tells the breaker how an attempt ended.
-func (e *Endpoint) endLocked(a Attempt, v Verdict) {
-	if a.session == e.session && a.period == e.breaker.period {
-		e.setBreakerLocked(e.breaker.end(a.caller, v, e.settings.Failures, e.silent))
-	}
-	e.setUnwellLocked()
 }
 
 // Unsent notes that a call was not sent although there was, or will soon be, a session. Of a server

@@ -1,97 +1,113 @@
 package health
 
 import (
+	"errors"
 	"slices"
 	"time"
+
+	"github.com/sony/gobreaker/v2"
 )
-
-// Breaker is the state of a circuit breaker.
-type Breaker int
-
-// The states of a breaker; the package's description has what each means.
-const (
-	Closed Breaker = iota
-	HalfOpen
-	Open
-)
-
-// String returns the state as logs and metrics show it.
-func (b Breaker) String() string { return [...]string{"closed", "half-open", "open"}[b] }
 
 // maxProbes is how many calls a half-open breaker lets through at a time, of as many callers: with
 // one, a caller whose calls hang, or who gives them up, would keep all others from probing.
 const maxProbes = 2
 
-// breaker is the circuit breaker of a session.
+// breaker is the circuit breaker of a session in one of its states, with what gobreaker does not
+// know. Another state is another breaker, for which attempts that began in this one do not count.
 type breaker struct {
-	state Breaker
-	// period counts changes of state. An attempt that began in another one does not count.
-	period int
-	// since is when it opened or, while it is half-open, when an attempt failed last.
-	since  time.Time
-	row    failures
-	probes []string // the callers that have a call at the server while it is half-open
+	// circuit is called with the endpoint's lock held, and so are its callbacks.
+	circuit *gobreaker.TwoStepCircuitBreaker[struct{}]
+	state   gobreaker.State
+	// since is when the state began or, while it is half-open, when an attempt failed last.
+	since time.Time
+	// failed says that there are failures in a row, and only is the caller that had all of them,
+	// unless several had.
+	failed, several bool
+	only            string
+	probes          []string // the callers that have a call at the server while it is half-open
 }
 
-// change puts the breaker into a state.
-func (b *breaker) change(state Breaker) {
-	*b = breaker{state: state, period: b.period + 1, since: b.since}
-	if state == Open {
-		b.since = time.Now()
-	}
+// What gobreaker is told of an attempt; a nil error is an answer.
+var errUnanswered, errExcused = errors.New("unanswered"), errors.New("excused")
+
+// resetBreakerLocked makes a new, closed breaker, and reports whether the last one was not closed.
+func (e *Endpoint) resetBreakerLocked() (news bool) {
+	circuit := gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+		MaxRequests: maxProbes,
+		// gobreaker is open for longer than its timeout, which must not be 0.
+		Timeout: max(e.settings.Cooldown-1, 1),
+		ReadyToTrip: func(counts gobreaker.Counts) bool {
+			return int64(counts.ConsecutiveFailures) >= int64(e.settings.Failures) && e.mayOpenLocked()
+		},
+		IsExcluded: func(err error) bool { return errors.Is(err, errExcused) },
+		OnStateChange: func(_ string, _, to gobreaker.State) {
+			e.changeBreakerLocked(to, e.breaker.circuit)
+		},
+	})
+	return e.changeBreakerLocked(gobreaker.StateClosed, circuit)
 }
 
-// admit reports whether a call of a caller is made, or else after which time one may be.
-func (b *breaker) admit(caller Caller, cooldown time.Duration) (retryAfter time.Duration, ok bool) {
-	if b.state == Closed {
-		return 0, true
+// mayOpenLocked reports whether the failures in a row are the server's, rather than one caller's.
+func (e *Endpoint) mayOpenLocked() bool { return e.breaker.several || e.silent }
+
+// allowLocked returns the function that tells gobreaker how a call of a caller ended, or a
+// [*SuspendedError] if it is not made.
+func (e *Endpoint) allowLocked(caller Caller) (done func(error), err error) {
+	key, b := keyOf(caller), e.breaker
+	if b.state == gobreaker.StateHalfOpen {
+		if rest := e.restLocked(); rest > 0 && b.failed && b.only == key {
+			return nil, &SuspendedError{rest}
+		}
+		if slices.Contains(b.probes, key) {
+			return nil, &SuspendedError{}
+		}
 	}
-	key, rest := keyOf(caller), time.Until(b.since.Add(cooldown))
+	done, err = b.circuit.Allow()
 	switch {
-	case b.state == Open, rest > 0 && b.row.count > 0 && b.row.only == key:
-		return rest, false
-	case len(b.probes) == maxProbes || slices.Contains(b.probes, key):
-		return 0, false
+	case errors.Is(err, gobreaker.ErrOpenState):
+		return nil, &SuspendedError{e.restLocked()}
+	case err != nil: // as many probe as may
+		return nil, &SuspendedError{}
 	}
-	b.probes = append(b.probes, key)
-	return 0, true
+	if b = e.breaker; b.state == gobreaker.StateHalfOpen { // perhaps only since Allow
+		b.probes = append(b.probes, key)
+	}
+	return done, nil
 }
 
-// end notes how an attempt of this period ended, and returns the state that follows.
-func (b *breaker) end(caller Caller, v Verdict, most int, silent bool) Breaker {
-	key := keyOf(caller)
+// restLocked returns how long the cool-down still takes.
+func (e *Endpoint) restLocked() time.Duration {
+	return time.Until(e.breaker.since.Add(e.settings.Cooldown))
+}
+
+// endLocked tells the breaker how an attempt ended, if it began in this state.
+func (e *Endpoint) endLocked(a Attempt, v Verdict) {
+	defer e.setUnwellLocked()
+	b := e.breaker
+	if a.session != e.session || a.breaker != b {
+		return
+	}
+	key := keyOf(a.caller)
 	b.probes = slices.DeleteFunc(b.probes, func(prober string) bool { return prober == key })
 	switch v {
 	case Excused:
-		return b.state
+		a.done(errExcused)
 	case Unanswered:
+		// Of a nil caller nothing is known: it may be anybody.
+		b.several = b.several || a.caller == nil || b.failed && b.only != key
+		b.failed, b.only = true, key
+		if b.state == gobreaker.StateHalfOpen && !e.mayOpenLocked() {
+			b.since = time.Now()
+			a.done(errExcused) // any failure would open it; this one concerns its caller only
+			return
+		}
+		a.done(errUnanswered)
 	default: // that it refuses, or lost the session, shows that it works
-		b.row = failures{}
-		return Closed
+		b.failed, b.several = false, false
+		for range maxProbes { // gobreaker closes after so many, and one answer is enough
+			a.done(nil)
+		}
 	}
-	b.row.add(caller, key)
-	if (b.state == HalfOpen || b.row.count >= most) && (b.row.several || silent) {
-		return Open
-	}
-	if b.state == HalfOpen {
-		b.since = time.Now()
-	}
-	return b.state
-}
-
-// failures are those in a row.
-type failures struct {
-	count int
-	// only is the caller that had all of them, unless several had.
-	only    string
-	several bool
-}
-
-// add adds the failure of a caller. Of a nil caller nothing is known: it may be anybody.
-func (f *failures) add(caller Caller, key string) {
-	f.several = f.several || caller == nil || f.count > 0 && f.only != key
-	f.only = key
-	f.count++
 }
 
 func keyOf(caller Caller) string {
@@ -123,8 +139,8 @@ func (r *record) fail(get bool, f Failure) {
 }
 
 // trouble returns what is wrong with the breaker in a state, or nil.
-func (r *record) trouble(breaker Breaker) *Trouble {
-	suspended := breaker != Closed
+func (r *record) trouble(breaker gobreaker.State) *Trouble {
+	suspended := breaker != gobreaker.StateClosed
 	if !suspended && r.gets < manyFailed {
 		return nil
 	}

@@ -15,7 +15,9 @@
 //	Failing    five gets in a row have failed                     is made
 //	Well       none of that                                       is made
 //
-// The breaker of a session counts attempts in a row that the server left without an answer:
+// The breaker of a session counts attempts in a row that the server left without an answer. Package
+// gobreaker keeps its state, its cool-down and its counts; this package records which callers had
+// the failures and which probe:
 //
 //	closed     opens once there are as many as Settings.Failures, if several callers had them or the
 //	           endpoint is Silent

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sony/gobreaker/v2"
 )
 
 const (
@@ -60,7 +62,7 @@ func (t *Trouble) same(other *Trouble) bool {
 
 // Report is what calls show to operators.
 type Report struct {
-	Breaker Breaker
+	Breaker gobreaker.State
 	Trouble *Trouble // nil if there is none
 }
 
@@ -104,7 +106,7 @@ type Endpoint struct {
 	link      State
 	forgotten bool
 	silent    bool
-	breaker   breaker
+	breaker   *breaker
 	record    record
 	// trouble was reported last, at changed.
 	trouble *Trouble
@@ -117,10 +119,12 @@ type Endpoint struct {
 
 // NewEndpoint returns the health of an endpoint that has no session.
 func NewEndpoint(settings Settings) *Endpoint {
-	return &Endpoint{
+	e := &Endpoint{
 		settings: settings, Redial: newRedial(settings.Team), link: Down,
-		suspect: make(chan struct{}, 1), relist: make(chan struct{}, 1),
+		suspect: make(chan struct{}, 1), relist: make(chan struct{}, 1), breaker: new(breaker),
 	}
+	e.resetBreakerLocked()
+	return e
 }
 
 // Up notes that there is a session.
@@ -130,8 +134,7 @@ func (e *Endpoint) Up() {
 	defer e.mu.Unlock()
 	e.session++
 	e.link, e.forgotten, e.silent = Well, false, false
-	e.breaker.row = failures{}
-	e.setBreakerLocked(Closed)
+	e.resetBreakerLocked()
 	e.setUnwellLocked()
 	select {
 	case <-e.suspect: // of the last session
@@ -158,8 +161,7 @@ func (e *Endpoint) Down(forgotten bool) {
 		return
 	}
 	e.record = record{}
-	e.breaker.row = failures{}
-	if !e.setBreakerLocked(Closed) {
+	if !e.resetBreakerLocked() {
 		e.assessLocked()
 	}
 	e.setUnwellLocked()
@@ -170,17 +172,17 @@ func (e *Endpoint) State() State {
 	paused := e.Paused() != nil
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.coolLocked()
+	breaker := e.breaker.circuit.State() // which makes it half-open when its time has come
 	switch {
 	case e.link != Well:
 		return e.link
 	case paused:
 		return Paused
-	case e.breaker.state == Open:
+	case breaker == gobreaker.StateOpen:
 		return Suspended
 	case e.silent:
 		return Silent
-	case e.breaker.state == HalfOpen:
+	case breaker == gobreaker.StateHalfOpen:
 		return Probing
 	case e.record.gets >= manyFailed:
 		return Failing
@@ -226,21 +228,16 @@ func mark(c chan<- struct{}) {
 	}
 }
 
-// coolLocked makes the breaker half-open when its time has come.
-func (e *Endpoint) coolLocked() {
-	if e.breaker.state == Open && time.Since(e.breaker.since) >= e.settings.Cooldown {
-		e.setBreakerLocked(HalfOpen)
-		e.setUnwellLocked()
-	}
-}
-
-// setBreakerLocked puts the breaker into a state, and reports whether it was in another one. How
+// changeBreakerLocked notes the state of the breaker, and reports whether it was in another one. How
 // often that is, is bounded by the cool-down.
-func (e *Endpoint) setBreakerLocked(state Breaker) (news bool) {
-	if e.breaker.state == state {
+func (e *Endpoint) changeBreakerLocked(
+	state gobreaker.State, circuit *gobreaker.TwoStepCircuitBreaker[struct{}],
+) (news bool) {
+	before := e.breaker.state
+	e.breaker = &breaker{circuit: circuit, state: state, since: time.Now()}
+	if state == before {
 		return false
 	}
-	e.breaker.change(state)
 	if !e.assessLocked() {
 		e.settings.OnReport(Report{state, e.trouble})
 	}
@@ -265,5 +262,6 @@ func (e *Endpoint) assessLocked() (news bool) {
 }
 
 func (e *Endpoint) setUnwellLocked() {
-	e.unwell.Store(e.breaker.state != Closed || e.breaker.row.count > 0 || e.record.gets > 0 || e.denied)
+	b := e.breaker
+	e.unwell.Store(b.state != gobreaker.StateClosed || b.failed || e.record.gets > 0 || e.denied)
 }

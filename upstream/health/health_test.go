@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sony/gobreaker/v2"
+
 	"github.com/promptweir/promptweir/upstream/health"
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
@@ -25,8 +27,8 @@ type patient struct {
 
 	t       *testing.T
 	reports []health.Report
-	breaker health.Breaker // as last reported
-	changes []string       // of it
+	breaker gobreaker.State // as last reported
+	changes []string        // of it
 }
 
 func newPatient(t *testing.T) *patient {
