@@ -15,9 +15,9 @@
 //	   ▲   └─ an operation fails ─────────────────────────────────────────────────────────────▶  │
 //	   └──── a probe is answered in time, after a cool-down of 20 ms to 1 s ─────────────────────┘
 //
-// A request waits for the store for 50 ms at most, and only while the breaker is closed. While it
-// is not, each replica counts requests alone; while it is open, no message is sent either, and
-// replicas do not know of one another. Nothing is repaid afterwards: counts go on from now.
+// Counting waits for the store for 50 ms at most, and only while the breaker is closed; a message
+// does so unless it is open. While it is not closed, each replica counts alone; while it is open, no
+// message is sent, and no change settles. Nothing is repaid afterwards: counts go on from now.
 //
 // # Limits (limits.go)
 //
@@ -28,7 +28,7 @@
 //
 //	publish   to one or all; it may be lost
 //	announce  to all, and once more whenever a replica's breaker closes within ten minutes
-//	call      to one, which says each second that it works on it, until it answers
+//	call      to one, which says each second that it works on it; 5 s without that, and it is gone
 //
 // A message is handled at most once, or not at all; an announcement may be handled again. It says
 // until when it lasts, a minute, so that one that somebody has recorded is refused afterwards. A
@@ -49,14 +49,15 @@
 //	                                   unsettled ── all serve it ─▶ settled: these listeners are notified again
 //
 // [settlement] decides that, without clock or network. A replica that was not alive, after a pause
-// or while the store could not be used, compares before it answers its first list. Lists that
-// differ then, or that it changed meanwhile, it marks in its record as behind: its clients may have
-// read them after others were notified of newer ones. The others take a mark as if the list had
-// been unsettled, and notify their listeners again.
+// or while the store could not be used, compares before it answers its first list, for 1 s at most.
+// Lists that differ then, or that it changed meanwhile, it marks in its record as behind: its
+// clients may have read them after others were notified of newer ones. The others take a mark as if
+// the list had been unsettled, and notify their listeners again.
 //
 // # Why valkey-go
 //
 // It knows Sentinel, Cluster, TLS and scripts, sends what many goroutines ask for over one
 // connection without waiting for one another, and obeys a context's deadline while it waits, where
-// go-redis gives up the connection. Its price is the binary: 10 MB of methods that nobody calls.
+// go-redis gives up the connection. Its command builder would be 10 MB of the binary if anything
+// called methods by name: text/template does, and so is not linked.
 package cluster

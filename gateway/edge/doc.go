@@ -1,9 +1,10 @@
 // Package edge answers: may this come in now, and whom does it cost?
 //
 // What comes in is a connection, a request or a stream of changes. It costs a client: the principal
-// whose credential was accepted, before that the network address. A [Ledger] has one account for
-// each client, with all that the client holds at this moment: slots of the connection limit, bytes,
-// streams, and requests that wait. An account that holds nothing is closed.
+// whose credential was accepted; before that, and for connections always, the network address. A
+// [Ledger] has one account for each client or upstream, with all that it holds at this moment:
+// slots of the connection limit, bytes, streams, and requests that wait. One that holds nothing is
+// closed.
 //
 // A request over HTTP passes these steps; each may refuse it, evict somebody or make it wait:
 //
@@ -24,27 +25,29 @@
 // transport, which can cancel them.
 //
 // Promises of the connection limit:
-//   - A newcomer always gets in: the owner of the most slots loses one, an idle connection before a
-//     stream before another connection. While more than an eighth of the slots are unauthenticated,
-//     those go first: of any owner, the oldest that has sent nothing for a second since it came in.
+//   - A newcomer always gets in: the owner of the most slots loses one, a kept-alive connection
+//     before a stream before another connection. While more than an eighth of the slots are
+//     unauthenticated, those go first: of any owner, the oldest that has sent nothing for a second
+//     since it came in, else one of the owner of most of them.
 //   - A stream that is evicted is told so, and gets a second to end as its revision defines.
 //   - Eight or more /64 networks of one /48 are one client.
 //
 // Promises of memory:
 //   - One principal or one upstream holds at most a quarter of max_buffered; one principal at most
-//     three quarters of an upstream's quarter. A client that holds nothing may hold one thing,
-//     however large: a small max_buffered makes large responses wait for one another, and never
-//     impossible.
+//     three quarters of an upstream's quarter. Each bound admits one thing, however large, where
+//     nothing else counts for it: a small max_buffered refuses large responses beside one another,
+//     and none for ever.
 //
 // Promises of the load shedder, which is admitting or shedding. It sheds while the process is late
 // by more than a target delay with what has arrived; a probe measures that ([Shedder.Run]):
 //   - While it admits, a request costs one atomic read.
-//   - While it sheds, requests wait in a queue that is fair between clients: one that sends more
-//     waits longer, and costs nobody else. Of one client's requests the newest goes first, since
-//     under overload some wait long, and it had better be few; one in four is the oldest.
+//   - While it sheds, few connections are accepted, and requests wait in a queue that is fair
+//     between clients: one that sends more waits longer, and costs nobody else. Of one client's
+//     requests the newest goes first, since under overload some wait long, and it had better be
+//     few; one in four is the oldest. It ends after 100 probes in time while nobody waits.
 //   - A request that waits holds nothing but its connection. After two seconds it is refused before
 //     it was read.
-//   - Operators do not wait, and with [Shedder.Precede] hardly for clients.
+//   - Operators do not wait; while [Shedder.Precede] serves one, few clients are admitted.
 //
 // [Conn] also makes HTTP/1.1 connections cheaper, without a change in what they do. Measured in
 // pairs of builds with and without (median ratio of CPU per request, 95 % confidence interval):

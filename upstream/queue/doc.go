@@ -11,29 +11,31 @@
 //	                               bob │ b1       │     delays that caller.
 //	      │ slot free, rate allows it, time left for an answer
 //	      ▼
-//	    begun ──▶ Slot.Lend while the client is asked: others may have the slot, and the [Deadline] is paused
+//	    begun ──▶ Slot.Lend, Deadline.Pause while the client is asked; then it goes on, slot or not
 //	      │
 //	      ▼
-//	Slot.Release ──▶ the duration of the call adapts the limit ──▶ the next call of the lines
+//	Slot.Release ──▶ its duration, if measured and not lent, adapts the limit ──▶ the next call
 //
 // The limit begins at 64 slots, or at the upstream's concurrency if that is less, and adapts with
 // the ends of calls:
 //
 //	it grows by one   for a call that found no slot free, up to the concurrency, when a call ends
-//	                  within a quarter of the timeout, or of twice the base
+//	                  within a quarter of the timeout, or within twice the base
 //	it falls          when even the fastest of the last calls needed more than half of the timeout and
 //	                  more than twice the base: the server is late with all of them because it has too
 //	                  many. It then falls to as many as the server answers in a quarter of the
 //	                  timeout, but not below 8
 //
-// The base is the least duration of a call while none has to wait. So a server at ten times its
-// capacity goes on answering at its capacity, and one that is slow by nature keeps its concurrency.
+// The base is the least duration of a call while none has to wait, anew after 64 of these. So a
+// server at ten times its capacity goes on answering at its capacity, and one that is slow by nature
+// keeps its concurrency.
 //
 // The duration that is expected of a call is a smoothed round-trip time and its deviation or, while
 // all slots are occupied, the time in which as many calls end as there are slots, if that is
-// longer. A call waits if by that it would begin early enough to be answered, and is refused
-// otherwise: sending it would only keep the server from calls that it can still answer. When 1 024
-// calls wait, the last one of the longest line is refused for another one.
+// longer; for a call that waits, nine tenths of the timeout at most. A call waits if by that it
+// would begin early enough to be answered, and is refused otherwise: sending it would only keep the
+// server from calls that it can still answer. When 1 024 calls wait, the last one of the longest
+// line is refused for one of a shorter line.
 //
 // All methods are safe for concurrent use. Waiting ends with the caller's context.
 package queue
