@@ -116,12 +116,15 @@ func TestReadPath_FollowsLinksOnce(t *testing.T) {
 
 // A link to another team's folder, or to the platform's file, is not what these are known by.
 func TestReadPath_FollowsLinksLast(t *testing.T) {
-	dir := write(t, "a/a.hcl", team("a"), "b/b.hcl", team("b"), "b.hcl", team("p"), ".hidden/h.hcl", team("h"))
+	dir := write(t, "a/a.hcl", team("a"), "b/b.hcl", team("b"), "b.hcl", team("p"), ".hidden/h.hcl", team("h"),
+		"m/..1/m.hcl", team("m"))
+	link(t, "..1/m.hcl", filepath.Join(dir, "m", "m.hcl"))
+	link(t, "../m/..1/m.hcl", filepath.Join(dir, "a", "m.hcl"))
 	link(t, "../b", filepath.Join(dir, "a", "b"))
 	link(t, "../b.hcl", filepath.Join(dir, "a", "0.hcl"))
 	link(t, "../a/c", filepath.Join(dir, "b", "a"))
 	link(t, "../.hidden", filepath.Join(dir, "a", "c"))
-	want := []string{"a/a.hcl", "a/c/h.hcl", "b/b.hcl", "b.hcl"}
+	want := []string{"a/a.hcl", "a/c/h.hcl", "b/b.hcl", "b.hcl", "m/m.hcl"}
 	if diff := cmp.Diff(want, places(t, dir)); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}

@@ -18,15 +18,24 @@ import (
 )
 
 // all reads what is below the folder that was named, following links to what lies beneath it. Paths
-// with fewer links come first, so that each file is known by the path that has none: by a link to
-// another team's folder, the author of one team's file could else give that team's files a path at
-// which they are granted less, and have no text that is kept.
+// with fewer links come first, and of links those that stay in their folder: by a link to another
+// team's file, the author of one team's could else give that file a path at which it is granted
+// less, and has no text that is kept.
 func (f *finder) all() {
 	f.folder(f.root)
 	for len(f.links) > 0 {
 		links := f.links
 		f.links = nil
+		// Each file of a mounted ConfigMap is a link, too, but one that stays in its folder.
+		inside, out := []string{}, []string{}
 		for _, path := range links {
+			if leadsInside(path) {
+				inside = append(inside, path)
+			} else {
+				out = append(out, path)
+			}
+		}
+		for _, path := range append(inside, out...) {
 			if !f.isLeftOut(f.InFolder(path)) {
 				f.entry(path, true)
 			}
@@ -35,6 +44,16 @@ func (f *finder) all() {
 	// Of names that two files claim, the first in the order of the paths gets it.
 	names := func(file found) []string { return strings.Split(file.path, string(filepath.Separator)) }
 	slices.SortStableFunc(f.found, func(a, b found) int { return slices.Compare(names(a), names(b)) })
+}
+
+// leadsInside reports whether a link leads to what lies beneath its own folder.
+func leadsInside(link string) bool {
+	folder, err := filepath.EvalSymlinks(filepath.Dir(link))
+	if err != nil {
+		return false
+	}
+	actual, err := filepath.EvalSymlinks(link)
+	return err == nil && isBeneath(folder, actual)
 }
 
 // folder reads what is below a folder, in the order of the names, without the links in it.
