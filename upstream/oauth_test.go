@@ -194,10 +194,11 @@ func TestOAuth_RenewsTokenBeforeItExpires(t *testing.T) {
 		want(2)
 
 		// While the token is valid, a failing token endpoint does not matter.
-		time.Sleep(3571 * time.Second)
+		time.Sleep(3569 * time.Second) // a second later a health check would renew it
 		a.change(func() {
 			a.answer = func(w http.ResponseWriter, _ *http.Request) { refuseToken(w, http.StatusBadRequest) }
 		})
+		time.Sleep(2 * time.Second)
 		mustGet(t, c, "p")
 		time.Sleep(15 * time.Second)
 		mustGet(t, c, "p") // else the server, silent for long, would be asked for a health check, which takes a token, too

@@ -3,14 +3,15 @@
 // lists, and the pauses that the server asks for. It says whether calls go there, when the server
 // is to be checked, when to connect again, and what operators see.
 //
-// An [Endpoint] is in the first of these states that holds:
+// An [Endpoint] is in the first of these states that holds. Calls go to one that is
+// [Endpoint.Ready] if there is one: Well, Failing, Probing, or Paused as all of the upstream are.
 //
 //	state      holds while                                        a call
 //	Down       there is no session                                fails at once
 //	Renewing   the server forgot its session; another is opened   waits for it
 //	Paused     the server asked for a pause (Retry-After)         is refused until the pause ends
 //	Suspended  the circuit breaker is open                        is refused until the cool-down ends
-//	Silent     a health check has had no answer in its time       goes to another endpoint if there is one
+//	Silent     a health check has had no answer in its time       is made, if no other one is Ready
 //	Probing    the breaker is half-open                           is a probe, if the breaker lets it through
 //	Failing    five gets in a row have failed                     is made
 //	Well       none of that                                       is made
@@ -19,8 +20,8 @@
 // gobreaker keeps its state, its cool-down and its counts; this package records which callers had
 // the failures and which probe:
 //
-//	closed     opens once there are as many as Settings.Failures, if several callers had them or the
-//	           endpoint is Silent
+//	closed     opens when an attempt ends, once there are Settings.Failures, if several callers
+//	           had them (one that is not known is several) or the endpoint is Silent
 //	open       is half-open after Settings.Cooldown
 //	half-open  lets two callers have one call each at the server. The first answer closes it. An
 //	           attempt without one suspends its own caller for another cool-down; after those of two
@@ -41,12 +42,13 @@
 //	End  Answered      ends the failures in a row, and Failing if it was a get; the list is
 //	                   requested again if it was denied
 //	     Refused       a get counts for Failing; for the breaker the server works
-//	     Unanswered    counts for the breaker, and a get for Failing; the server is checked
+//	     Unanswered    counts for the breaker, and a get for Failing
+//	     Suspicious    beside any of these: the server is checked
 //	     Lost          for the breaker the server works; the caller makes the attempt again
 //	     Excused       none: the caller left, or there was no slot, or hardly any time
 //	Asks               for the breaker the server works, before the call has ended: a reply may
 //	                   take minutes
-//	Unsent             a get counts for Failing, unless it is Down
+//	Unsent             a get counts for Failing, unless Down (but not if that is for forgetting)
 //	Pause              Paused until its end; no calls, checks or connects meanwhile
 //	Late               Silent
 //	Checked            ends Silent if there was an answer; adapts how long a check may take
