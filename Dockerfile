@@ -1,5 +1,5 @@
-# To pin the compiler's image to its bytes: --build-arg GO=golang:1.26.8@sha256:…, with the digest that the registry shows.
-ARG GO=golang:1.26.8
+# The digest pins the bytes of the compiler's image, for all platforms. Another one: --build-arg GO=golang:VERSION@sha256:…
+ARG GO=golang:1.26.8@sha256:6c2a5538f964f1c82f97ad14988bf05de100d922d159d0e398b54c7b0ca0c6c9
 FROM ${GO} AS build
 WORKDIR /src
 # Modules first: they change less often than the code, so their layer stays cached.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -57,6 +58,26 @@ func decodeYAML[T any](t *testing.T, path string) (value T) {
 		t.Fatalf("%s: %v", path, err)
 	}
 	return value
+}
+
+// A tag can be moved to other bytes, a digest can not.
+func TestDockerfiles_PinTheCompilersImage(t *testing.T) {
+	pinned := regexp.MustCompile(`(?m)^(?:ARG GO=|FROM )(golang:[0-9.]+@sha256:[0-9a-f]{64})\b`)
+	images := map[string]bool{}
+	for _, path := range []string{"../Dockerfile", "compose/handbook.Dockerfile"} {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := pinned.FindSubmatch(content)
+		if found == nil {
+			t.Fatalf("%s names no image with a digest", path)
+		}
+		images[string(found[1])] = true
+	}
+	if len(images) > 1 {
+		t.Errorf("several compilers: %v", images)
+	}
 }
 
 func TestCompose_MountsAndBuildsWhatExists(t *testing.T) {
