@@ -134,7 +134,7 @@ func TestCauses_AreInTheReadme(t *testing.T) {
 func TestChild_MasksSecretsThatLinesCutOff(t *testing.T) {
 	mask := config.Upstream{Env: map[string]config.Secret{"KEY": config.NewSecret("hunter2-abcdefghijkl")}}.Mask()
 	var output childOutput
-	output.addGarbage(mask, []byte("KEY is hunter2-abc"))
+	output.addGarbage(mask, []byte("KEY is hunter2-abc\n"))
 	if got := output.lastWords(); got != `, after printing "KEY is (sensitive)"` {
 		t.Errorf("a stray line ends in %s", got)
 	}

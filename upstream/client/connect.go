@@ -192,10 +192,16 @@ func (d *Dialer) open(ctx context.Context, server config.Upstream, opts SessionO
 	s := newSession(d, server, t, opts)
 	// The server may speak before the handshake is complete: a ping then wants a reply.
 	t.start(func(m *wire.Message) { s.receive(m, nil) })
+	isOpen := false
+	defer func() {
+		if !isOpen { // by an error, or a panic over what the server sent
+			s.Close()
+		}
+	}()
 	if err := s.open(ctx); err != nil {
-		s.Close()
 		return nil, d.failure(err)
 	}
+	isOpen = true
 	return s, nil
 }
 

@@ -375,6 +375,7 @@ func (o *childOutput) addGarbage(mask config.Mask, line []byte) {
 	if o.stray == "" {
 		// quoted cuts it, and shows that it did. Before a quotation mark, a secret that the line's end
 		// cuts off could not be told from a word.
+		line = bytes.TrimSpace(line) // or its line break would be the end
 		o.stray = mask.Text(string(line[:min(len(line), maxQuoted+1)]))
 	}
 }
@@ -400,7 +401,7 @@ func (o *childOutput) garbage() string {
 	if o.spoke {
 		return ""
 	}
-	return strings.TrimSpace(o.stray)
+	return o.stray
 }
 
 // lastWords continues a sentence about the process's end with what it said: on stderr or, failing

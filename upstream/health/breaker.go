@@ -53,8 +53,9 @@ func (e *Endpoint) mayOpenLocked() bool { return e.breaker.several || e.silent }
 // allowLocked returns the function that tells gobreaker how a call of a caller ended, or a
 // [*SuspendedError] if it is not made.
 func (e *Endpoint) allowLocked(caller Caller) (done func(error), err error) {
-	key, b := keyOf(caller), e.breaker
-	if b.state == gobreaker.StateHalfOpen {
+	b := e.breaker
+	if b.state == gobreaker.StateHalfOpen { // a key is made for few calls
+		key := keyOf(caller)
 		if rest := e.restLocked(); rest > 0 && b.failed && b.only == key {
 			return nil, &SuspendedError{rest}
 		}
@@ -70,7 +71,7 @@ func (e *Endpoint) allowLocked(caller Caller) (done func(error), err error) {
 		return nil, &SuspendedError{}
 	}
 	if b = e.breaker; b.state == gobreaker.StateHalfOpen { // perhaps only since Allow
-		b.probes = append(b.probes, key)
+		b.probes = append(b.probes, keyOf(caller))
 	}
 	return done, nil
 }

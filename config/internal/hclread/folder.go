@@ -46,8 +46,13 @@ func (f *finder) all() {
 	slices.SortStableFunc(f.found, func(a, b found) int { return slices.Compare(names(a), names(b)) })
 }
 
-// leadsInside reports whether a link leads to what lies beneath its own folder.
+// leadsInside reports whether a link that may be read leads to what lies beneath its own folder.
 func leadsInside(link string) bool {
+	// The kernel follows 40 links at most. EvalSymlinks follows 255, which may take a second.
+	info, err := os.Stat(link)
+	if err != nil || !info.IsDir() && !isConfig(filepath.Base(link)) {
+		return false
+	}
 	folder, err := filepath.EvalSymlinks(filepath.Dir(link))
 	if err != nil {
 		return false
