@@ -44,6 +44,8 @@ func (hidden[T]) MarshalText() ([]byte, error) { return []byte(masked), nil }
 const (
 	minMasked = 8 // a secret
 	minCut    = 4 // what is left of one that was cut off
+	// minInside is a part from inside of one, between what was printed before and after it.
+	minInside = 64
 )
 
 // Mask hides the secrets of one upstream in text that its server had a part in: a server may repeat
@@ -124,7 +126,13 @@ func (m Mask) Line(before, line string) string {
 			// a word.
 			isRest := strings.HasPrefix(line, rest) || n+len(line) >= minMasked &&
 				strings.HasPrefix(rest, line)
-			if isRest && strings.HasSuffix(before, strings.ReplaceAll(secret[:n], " ", "")) {
+			if !isRest {
+				continue
+			}
+			begin := strings.ReplaceAll(secret[:n], " ", "")
+			// Of a long secret, the caller may not have kept all that was printed before.
+			if strings.HasSuffix(before, begin) ||
+				len(before) >= minInside && strings.HasSuffix(begin, before) {
 				longest = max(longest, min(len(rest), len(line)))
 			}
 		}

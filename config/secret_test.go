@@ -91,6 +91,22 @@ func TestMask_HidesWhatAServerRepeats(t *testing.T) {
 	}
 }
 
+// A key may be printed over more lines than anybody keeps.
+func TestMask_HidesTheRestOfALongSecret(t *testing.T) {
+	var key strings.Builder
+	for i := range 2_000 {
+		fmt.Fprintf(&key, "%x.", i)
+	}
+	long := key.String()
+	m := Upstream{Env: map[string]Secret{"KEY": NewSecret(long)}}.Mask()
+	if got := m.Line(long[2_000:6_000], long[6_000:6_100]); got != "(sensitive)" {
+		t.Errorf("the line is shown as %q", got)
+	}
+	if got := m.Line(long[5_990:6_000], long[6_000:6_100]); got != long[6_000:6_100] {
+		t.Errorf("after ten bytes of what may be a word, the line is shown as %q", got)
+	}
+}
+
 func TestMask_HidesTheRestOfASecretOnTheNextLine(t *testing.T) {
 	m := Upstream{Env: map[string]Secret{
 		"KEY": NewSecret("hunter2-abcdefghijkl"), "PHRASE": NewSecret("correct horse battery staple"), "ABC": NewSecret("abcabcabcabc"),
