@@ -140,7 +140,7 @@ func (e *endpoint) connect(ctx context.Context) (listed bool, err error) {
 		func() error { return l.run(ctx, session) },
 		func() error { return e.checkHealth(ctx, session, l) },
 	} {
-		group.Go(func() error { return client.Guard(run) })
+		group.Go(func() error { return client.Guard(e.logger, run) })
 	}
 	err = group.Wait()
 	return l.listed, err
@@ -152,7 +152,7 @@ func (e *endpoint) open(ctx context.Context, opts client.SessionOptions) (sessio
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		err = client.Guard(func() (err error) {
+		err = client.Guard(e.logger, func() (err error) {
 			if err = e.notReachedStill(ctx); err == nil {
 				session, err = e.dialer.Connect(ctx, opts)
 			}
@@ -233,7 +233,7 @@ func (e *endpoint) check(ctx context.Context, session *client.Session, l *lister
 	defer cancel()
 	begun, answer := time.Now(), make(chan error, 1)
 	go func() {
-		answer <- client.Guard(func() error { return session.CheckHealth(ctx, timeout, suspect) })
+		answer <- client.Guard(e.logger, func() error { return session.CheckHealth(ctx, timeout, suspect) })
 	}()
 	late := time.NewTimer(timeout)
 	defer late.Stop()

@@ -226,7 +226,7 @@ func (p *sessionPool) openLocked(set wire.Capabilities) {
 	p.all = append(p.all, s)
 	p.work.Go(func() {
 		defer cancel()
-		err := client.Guard(func() error { return p.serve(ctx, s) })
+		err := client.Guard(p.logger, func() error { return p.serve(ctx, s) })
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		// Remembered only if it could not be opened: one that broke later may well be replaced at

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -36,12 +37,17 @@ var (
 	errStreamEnded = errors.New("stream ended without a response")
 )
 
+// errPanic names no value: that may be what the server sent.
+var errPanic = errors.New("the gateway failed over what the server sent; its log says where")
+
 // Guard carries out what a goroutine does with what a server sends. A panic becomes an error, which
-// ends a call or a session, and not the process.
-func Guard(f func() error) (err error) {
+// ends a call or a session, and not the process. The log has it, whatever becomes of the error.
+func Guard(logger *slog.Logger, f func() error) (err error) {
 	defer func() {
 		if broke := recover(); broke != nil {
-			err = fmt.Errorf("panic: %v\n%s", broke, debug.Stack())
+			logger.Error("recovered from a panic",
+				slog.String("type", fmt.Sprintf("%T", broke)), slog.String("stack", string(debug.Stack())))
+			err = errPanic
 		}
 	}()
 	return f()

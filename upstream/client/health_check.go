@@ -116,7 +116,7 @@ func (s *Session) CheckHealth(ctx context.Context, timeout time.Duration, suspec
 	defer cancel()
 	ask := func(request func(context.Context) error) <-chan error {
 		answered := make(chan error, 1)
-		asking.Go(func() { answered <- Guard(func() error { return request(ctx) }) })
+		asking.Go(func() { answered <- Guard(s.dialer.logger, func() error { return request(ctx) }) })
 		return answered
 	}
 	pinged := ask(func(ctx context.Context) error {
@@ -254,7 +254,7 @@ func isOtherEra(ctx context.Context, s *Session, result Result, err error) bool 
 
 // isModernNow reports whether the server of a legacy session answers like a modern one.
 func isModernNow(ctx context.Context, s *Session) bool {
-	n := negotiator{transport: s.transport, lastID: &s.lastID, self: s.dialer.implementation}
+	n := negotiator{transport: s.transport, lastID: &s.lastID, self: s.dialer.implementation, logger: s.dialer.logger}
 	_, err := n.discover(ctx)
 	return err == nil
 }

@@ -49,7 +49,7 @@ func (t *sseTransport) start(receive func(*wire.Message)) {
 	ctx, hangUp := context.WithCancelCause(context.Background())
 	t.hangUp = hangUp
 	t.reading.Go(func() {
-		err := Guard(func() error { return t.read(ctx) })
+		err := Guard(t.logger, func() error { return t.read(ctx) })
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -42,6 +43,7 @@ var errLegacy = errors.New("legacy era")
 type negotiator struct {
 	transport transport
 	lastID    *atomic.Int64
+	logger    *slog.Logger
 	// self is how the gateway introduces itself, and capabilities are what it declares to a legacy
 	// server.
 	self         jsontext.Value
@@ -84,7 +86,7 @@ func (n *negotiator) negotiate(ctx context.Context, server config.Upstream) (agr
 // may answer it after its silence was taken for an answer, so from then on the first success of
 // probe and handshake counts.
 func (n *negotiator) negotiateWithSilence(ctx context.Context) (agreement, error) {
-	discovered, cancel := inBackground(ctx, n.discover)
+	discovered, cancel := n.inBackground(ctx, n.discover)
 	defer cancel()
 	silence := time.NewTimer(probeSilence)
 	defer silence.Stop()
@@ -99,7 +101,7 @@ func (n *negotiator) negotiateWithSilence(ctx context.Context) (agreement, error
 		return probe.agreement, probe.err
 	case <-silence.C:
 	}
-	initialized, cancel := inBackground(ctx, func(ctx context.Context) (agreement, error) { return n.initialize(ctx, anyLegacy) })
+	initialized, cancel := n.inBackground(ctx, func(ctx context.Context) (agreement, error) { return n.initialize(ctx, anyLegacy) })
 	defer cancel()
 	var probe, handshake outcome
 	select {
@@ -128,12 +130,14 @@ type outcome struct {
 	err error
 }
 
-func inBackground(ctx context.Context, request func(context.Context) (agreement, error)) (<-chan outcome, context.CancelFunc) {
+func (n *negotiator) inBackground(
+	ctx context.Context, request func(context.Context) (agreement, error),
+) (<-chan outcome, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan outcome, 1)
 	go func() {
 		var agreed agreement
-		err := Guard(func() (err error) {
+		err := Guard(n.logger, func() (err error) {
 			agreed, err = request(ctx)
 			return err
 		})

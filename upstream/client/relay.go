@@ -213,7 +213,7 @@ func (c *relayedCall) passOn(m *wire.Message) bool {
 	c.work.Go(func() {
 		defer cancel()
 		var reply jsontext.Value
-		err := Guard(func() (err error) {
+		err := Guard(rs.logger, func() (err error) {
 			reply, err = c.relay.Reply(ctx, method, params)
 			return err
 		})

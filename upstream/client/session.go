@@ -60,7 +60,10 @@ func newSession(d *Dialer, server config.Upstream, t transport, opts SessionOpti
 func (s *Session) open(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	n := negotiator{transport: s.transport, lastID: &s.lastID, self: s.dialer.implementation, capabilities: s.opts.Capabilities}
+	n := negotiator{
+		transport: s.transport, lastID: &s.lastID, logger: s.dialer.logger,
+		self: s.dialer.implementation, capabilities: s.opts.Capabilities,
+	}
 	agreed, err := n.negotiate(ctx, s.server)
 	if err != nil {
 		return err

@@ -231,7 +231,7 @@ func (c *child) readMessages() {
 		case err != nil:
 			return
 		case len(bytes.TrimSpace(line)) > 0:
-			err := Guard(func() error { return c.dispatch(line) })
+			err := Guard(c.logger, func() error { return c.dispatch(line) })
 			if err == nil {
 				garbage = garbageCount{}
 				c.output.setSpoke()
