@@ -22,7 +22,6 @@ type Conn struct {
 	ledger *Ledger
 	slot   *slot
 	client string // the address, as the key of an account
-	unread bool   // nothing was read; only for Read
 
 	// admit says whether a request may be served; nil serves all.
 	admit func() bool
@@ -78,10 +77,6 @@ func (c *Conn) Read(p []byte) (int, error) {
 	for c.read.begin() {
 		n, err := c.Conn.Read(p)
 		if c.read.end(err, c.Conn.SetReadDeadline) {
-			if n > 0 && c.unread {
-				c.unread = false
-				c.ledger.firstByte(c.slot) // before admit, which may wait for longer than silentAfter
-			}
 			if n > 0 && c.fresh.Load() && c.fresh.Swap(false) {
 				c.refused.Store(!c.admit())
 			}

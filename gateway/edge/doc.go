@@ -26,9 +26,11 @@
 //
 // Promises of the connection limit:
 //   - A newcomer always gets in: the owner of the most slots loses one, a kept-alive connection
-//     before a stream before another connection. While more than an eighth of the slots are
-//     unauthenticated, those go first: of any owner, the oldest that has sent nothing for a second
-//     since it came in, else one of the owner of most of them.
+//     before a stream before another connection.
+//   - While more than an eighth of the slots are unauthenticated, the oldest of these goes first:
+//     whatever strangers send, and however often they connect again, a first request that waits for
+//     the load shedder loses its connection only if as many others are accepted meanwhile. If one
+//     owner has more than an eighth of them, that one loses its own.
 //   - A stream that is evicted is told so, and gets a second to end as its revision defines.
 //   - Eight or more /64 networks of one /48 are one client.
 //

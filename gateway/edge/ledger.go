@@ -39,8 +39,6 @@ type Ledger struct {
 	accounts map[key]*account
 	// slots ranks the accounts by their slots, for each class.
 	slots [classes]ranking
-	// unread has the slots of the connections from which nothing was read, the oldest first.
-	unread list.List // of *slot
 	// closing is how many evicted connections are still open; closed signals that there are fewer.
 	closing int
 	closed  *sync.Cond
@@ -53,7 +51,7 @@ func New(opts Options) *Ledger {
 	}
 	l := &Ledger{
 		connections: opts.Connections, memory: opts.Memory, accounts: map[key]*account{},
-		logger: loglimit.New(opts.Logger, 1), // anybody can give reason to log, any number of times
+		logger: loglimit.New(opts.Logger, 1, "authenticated"), // anybody can give reason to log, any number of times
 	}
 	l.slots[unauthenticated].class = unauthenticated
 	l.closed = sync.NewCond(&l.mu)

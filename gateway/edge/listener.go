@@ -77,7 +77,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		// shed, and an operator waited for them.
 		runtime.Gosched()
 	}
-	l.ledger.awaitClosing() // not later: what waits here must not seem to be silent
+	l.ledger.awaitClosing() // not later: a connection that waits here would grow old
 	in, err := l.Listener.Accept()
 	if err != nil {
 		l.ledger.notAccepted(err)
@@ -88,7 +88,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	if l.shedder != nil {
 		c.onRequest(func() bool { return l.shedder.Enter(c.client) })
 	}
-	c.ledger, c.slot, c.unread = l.ledger, &slot{conn: c}, true
+	c.ledger, c.slot = l.ledger, &slot{conn: c}
 	l.ledger.accept(c)
 	return c, nil
 }

@@ -9,15 +9,14 @@ import (
 const (
 	// unauthenticatedShare is the part of the connection limit that connections may take without an
 	// accepted credential while others need it. Whoever has none can have as many addresses as they
-	// like, so that fairness between addresses is not enough.
+	// like, so that fairness between addresses is not enough: people behind one address have several
+	// connections for a moment, until their first requests have arrived in full.
 	unauthenticatedShare = 8
+	// ownerShare is the part of those connections that one owner may have before it loses one first.
+	ownerShare = 8
 	// victimsConsidered is how many of a client's oldest slots are looked at to find one that it
 	// can best do without: an eviction must cost little however many it has.
 	victimsConsidered = 64
-	// silentAfter is how soon a connection must have sent something. Whoever only connects can have as
-	// many addresses as they like, with one connection each, while the people behind one address have
-	// several for a moment.
-	silentAfter = time.Second
 	// maxClosing is how many evicted connections may still be open when another one is accepted.
 	maxClosing = 16
 	// evictionTimeout is how long a stream may take to end in order. Then its connection is closed.
@@ -38,11 +37,10 @@ type slot struct {
 	conn    *Conn // nil for a stream of HTTP/2
 	// end is closed to end a stream in order; nil for a connection without one.
 	end chan struct{}
-	// in is where the slot is in the rosters of its account and the account's network; nil where it
-	// is in neither.
-	in [classes][2]*list.Element
-	// unread is where the slot is in the ledger's list; nil for a connection that has been read from.
-	unread *list.Element
+	// in is where the slot is in the rosters of its account and the account's network, and in order
+	// of each class; nil where it is in none.
+	in    [classes][2]*list.Element
+	order [classes]*list.Element
 	// evicted says that the slot does not count any more, over that its connection or stream is
 	// gone.
 	evicted, over bool
@@ -60,12 +58,12 @@ type roster struct {
 // however many there are: a flood of connections must not make each one more expensive.
 type ranking struct {
 	class  int
-	count  int // of slots
+	slots  list.List // of *slot, the oldest first
 	levels []*list.List
 }
 
 func (r *ranking) add(s *slot) {
-	r.count++
+	s.order[r.class] = r.slots.PushBack(s)
 	for i, a := range s.account.andNetwork() {
 		if a != nil {
 			s.in[r.class][i] = a.slots[r.class].list.PushBack(s)
@@ -76,17 +74,17 @@ func (r *ranking) add(s *slot) {
 
 // remove does nothing for a slot that is not in the class.
 func (r *ranking) remove(s *slot) {
-	if s.in[r.class][0] == nil {
+	if s.order[r.class] == nil {
 		return
 	}
-	r.count--
+	r.slots.Remove(s.order[r.class])
 	for i, a := range s.account.andNetwork() {
 		if a != nil {
 			a.slots[r.class].list.Remove(s.in[r.class][i])
 			r.rank(a)
 		}
 	}
-	s.in[r.class] = [2]*list.Element{}
+	s.in[r.class], s.order[r.class] = [2]*list.Element{}, nil
 }
 
 func (a *account) andNetwork() [2]*account { return [2]*account{a, a.network} }
@@ -111,6 +109,18 @@ func (r *ranking) rank(a *account) {
 	for top := len(r.levels) - 1; top >= 0 && r.levels[top].Len() == 0; top-- {
 		r.levels = r.levels[:top]
 	}
+}
+
+// largest returns the number of slots of the account that has most of them.
+func (r *ranking) largest() int { return max(len(r.levels)-1, 0) }
+
+// oldest returns the slot that has been there for the longest; nil if that is the newcomer.
+func (r *ranking) oldest(newcomer *slot) *slot {
+	if front := r.slots.Front(); front != nil && front.Value != newcomer {
+		s, _ := front.Value.(*slot)
+		return s
+	}
+	return nil
 }
 
 // victim returns the slot that the largest client can best do without; of several as large, the one
@@ -170,19 +180,22 @@ func (l *Ledger) OpenStream(
 	end := make(chan struct{})
 	if !multiplexed {
 		defer l.mu.Unlock()
-		isKnown := s.in[unauthenticated][0] == nil
+		isKnown := s.isKnown()
 		l.leaveLocked(s)
 		s.end = end
 		l.enterLocked(s, owner, isKnown)
 		return end, func() { l.endStream(s) }
 	}
 	stream := &slot{end: end}
-	l.enterLocked(stream, owner, s.in[unauthenticated][0] == nil)
+	l.enterLocked(stream, owner, s.isKnown())
 	victim := l.makeRoomLocked(stream)
 	l.mu.Unlock()
 	victim.closeEvicted()
 	return end, func() { l.release(stream) }
 }
+
+// isKnown reports whether a credential was accepted on the connection.
+func (s *slot) isKnown() bool { return s.order[unauthenticated] == nil }
 
 // endStream notes that a connection is none of a stream any more. It closes soon.
 func (l *Ledger) endStream(s *slot) {
@@ -203,23 +216,8 @@ func (l *Ledger) accept(c *Conn) {
 	l.mu.Lock()
 	l.enterLocked(c.slot, c.client, false)
 	victim := l.makeRoomLocked(c.slot)
-	c.slot.unread = l.unread.PushBack(c.slot)
 	l.mu.Unlock()
 	victim.closeEvicted()
-}
-
-// firstByte notes that something was read from a connection.
-func (l *Ledger) firstByte(s *slot) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.removeUnreadLocked(s)
-}
-
-func (l *Ledger) removeUnreadLocked(s *slot) {
-	if s.unread != nil {
-		l.unread.Remove(s.unread)
-		s.unread = nil
-	}
 }
 
 // awaitClosing waits until few enough evicted connections are open, at most evictionTimeout.
@@ -243,7 +241,6 @@ func (l *Ledger) leaveLocked(s *slot) {
 	for class := range l.slots {
 		l.slots[class].remove(s)
 	}
-	l.removeUnreadLocked(s)
 	l.settleLocked(s.account)
 }
 
@@ -266,20 +263,24 @@ func (l *Ledger) release(s *slot) {
 // makeRoomLocked evicts another one if a newcomer is one too many. It returns the connection that is
 // to be closed at once; nil for none.
 func (l *Ledger) makeRoomLocked(newcomer *slot) (victim *Conn) {
-	if l.connections == 0 || l.slots[all].count <= l.connections {
+	if l.connections == 0 || l.slots[all].slots.Len() <= l.connections {
 		return nil
 	}
 	return l.evictLocked(newcomer)
 }
 
+// victimLocked returns the slot that is to be evicted. Where there are too many without a credential,
+// it is the oldest of these: an honest request brings its credential sooner than a stranger comes
+// round, whatever the stranger sends and however often it connects again. Only an owner of many has
+// to give up one of its own, or one address could make all others come round.
 func (l *Ledger) victimLocked(newcomer *slot) *slot {
-	if unknown := &l.slots[unauthenticated]; unknown.count > l.connections/unauthenticatedShare {
-		if oldest := l.unread.Front(); oldest != nil {
-			if s, _ := oldest.Value.(*slot); time.Since(s.conn.read.opened) >= silentAfter {
-				return s
-			}
+	unknown := &l.slots[unauthenticated]
+	if count := unknown.slots.Len(); count > l.connections/unauthenticatedShare {
+		victim := unknown.oldest(newcomer)
+		if unknown.largest() > count/ownerShare {
+			victim = unknown.victim(newcomer)
 		}
-		if victim := unknown.victim(newcomer); victim != nil {
+		if victim != nil {
 			return victim
 		}
 	}
@@ -292,8 +293,9 @@ func (l *Ledger) evictLocked(newcomer *slot) *Conn {
 	if s == nil {
 		return nil
 	}
-	l.logger.Warn("connection limit reached, the oldest of the largest client was ended",
-		slog.Int("limit", l.connections), slog.String("client", s.account.key.client))
+	l.logger.Warn("connection limit reached, a connection or stream was ended",
+		slog.Int("limit", l.connections), slog.String("client", s.account.key.client),
+		slog.Bool("authenticated", s.isKnown()))
 	l.leaveLocked(s)
 	s.evicted = true
 	if s.conn != nil {

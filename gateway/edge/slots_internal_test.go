@@ -7,9 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"testing"
-	"time"
-
-	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
 // from is a connection from an address, without anything below it.
@@ -109,36 +106,52 @@ func TestLedger_EvictsUnauthenticatedFirstOverAnEighth(t *testing.T) {
 	}
 }
 
-// People behind one address do not lose their first requests to strangers that only connect.
-func TestLedger_EvictsTheSilentBeforeTheLargestClient(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		c := newClients(t, 16)
-		var silent, office, recent []*Conn
-		for i := range 12 {
-			silent = append(silent, c.listen("192.0.2."+strconv.Itoa(i)))
-		}
-		time.Sleep(silentAfter)
-		for range 8 {
-			conn := c.listen("198.51.100.2")
-			if _, err := conn.Read(make([]byte, 1)); err != nil {
-				t.Fatal(err)
+// People behind one address do not lose the connections on which their first requests wait to be admitted.
+func TestLedger_KeepsFirstRequestsFromStrangers(t *testing.T) {
+	const limit, people, steps = 160, 8, 20
+	for name, stranger := range map[string]struct {
+		addresses, perStep int
+		sends, leaves      bool
+	}{
+		"silent":                   {limit, 4, false, false},
+		"sending a byte":           {limit, 4, true, false},
+		"connecting again":         {limit, 16, true, true},
+		"many from one address":    {1, 100, true, false},
+		"many from seven networks": {7, 100, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClients(t, limit)
+			var strangers, office []*Conn
+			connect := func(address string, sends bool) *Conn {
+				conn := c.listen(address)
+				if sends {
+					_, _ = conn.Read(make([]byte, 1)) // never fails
+				}
+				return conn
 			}
-			office = append(office, conn)
-		}
-		c.wantOpen(8, office...)
-		c.wantOpen(0, silent[:4]...)
-		c.wantOpen(8, silent[4:]...)
-		for i := range 9 { // the last one finds nobody who has been silent for a second
-			time.Sleep(silentAfter / 10)
-			recent = append(recent, c.listen("203.0.113."+strconv.Itoa(i)))
-		}
-		c.wantOpen(0, silent...)
-		c.wantOpen(9, recent...)
-		c.wantOpen(7, office...)
-		if got := c.ledger.unread.Len(); got != len(recent) {
-			t.Errorf("%d connections are kept as unread, want %d", got, len(recent))
-		}
-	})
+			arrive := func() {
+				i := len(strangers)
+				address := fmt.Sprintf("2001:db8:%x::1", i%stranger.addresses)
+				strangers = append(strangers, connect(address, stranger.sends))
+			}
+			for range limit {
+				arrive()
+			}
+			for range people {
+				office = append(office, connect("192.0.2.1", true))
+			}
+			for range steps {
+				for range stranger.perStep {
+					if stranger.leaves {
+						_ = strangers[len(strangers)-limit+people].Close()
+					}
+					arrive()
+				}
+			}
+			c.wantOpen(people, office...)
+			c.wantOpen(limit-people, strangers...)
+		})
+	}
 }
 
 func TestLedger_ManyNetworksOfOneSiteAreOneClient(t *testing.T) {
@@ -220,7 +233,7 @@ func TestRanking_FindsTheLargestAmongMany(t *testing.T) {
 			r.add(&slot{account: accounts[i]})
 		}
 	}
-	for left := r.count; left > 0; left-- {
+	for left := r.slots.Len(); left > 0; left-- {
 		s, most := r.victim(nil), 0
 		for _, a := range accounts {
 			most = max(most, a.slots[all].list.Len())

@@ -153,7 +153,7 @@ func TestLedger_EvictsTheOldestStreamOfTheLargestOwner(t *testing.T) {
 			more := s.open("/stream?as=ann")
 			second.wantEnd("goodbye")
 			wantOpen(bob, cat, third, fourth, more)
-			if log := s.log.String(); !strings.Contains(log, "level=WARN") || !strings.Contains(log, "client=ann") {
+			if log := s.log.String(); !strings.Contains(log, "level=WARN") || !strings.Contains(log, "client=ann authenticated=true") {
 				t.Errorf("log %q, want a warning that ann lost one", log)
 			}
 		})
