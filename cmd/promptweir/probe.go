@@ -27,7 +27,6 @@ const (
 
 func probeCommand(a *app) *cobra.Command {
 	var token, protocol, output string
-	var oauth oauthFlags
 	command := &cobra.Command{
 		Use: "probe URL", Short: "Connect to an MCP server, list its prompts and get each of them",
 		Long: `Connect to an MCP server, list all pages of its prompts, and get each prompt with a
@@ -36,7 +35,7 @@ placeholder for its required arguments.
 Each step prints a line. After a prompt that fails, the probe goes on, and exits with 1 at the
 end.`,
 		Example: "  promptweir probe http://127.0.0.1:9090/mcp\n" +
-			"  promptweir probe https://mcp.example.com/mcp --client-id weir --private-key key.pem",
+			"  promptweir probe https://mcp.example.com/mcp --token \"$TOKEN\"",
 		SuggestFor: []string{"ping", "inspect", "test-server"},
 		Args:       wantArgs(1, 1, "a server's URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -45,9 +44,6 @@ end.`,
 				return err
 			}
 			server.Protocol = protocol
-			if server.OAuth, err = oauth.settings(token); err != nil {
-				return err
-			}
 			return probe(cmd.Context(), a, server, output == formatJSON)
 		},
 	}
@@ -57,17 +53,15 @@ end.`,
 		"speak only this `REVISION` of the protocol",
 		append([]string{anyProtocol}, wire.Revisions()...)...)
 	addOutput(command, &output, formatText, formatJSON)
-	oauth.addTo(command)
 	return command
 }
 
 // probed is what a probe found, for programs.
 type probed struct {
-	Server        string          `json:"server"`
-	Authorization string          `json:"authorization_server,omitempty"`
-	Revision      string          `json:"revision,omitempty"`
-	Transport     string          `json:"transport,omitempty"`
-	Capabilities  json.RawMessage `json:"capabilities,omitempty"`
+	Server       string          `json:"server"`
+	Revision     string          `json:"revision,omitempty"`
+	Transport    string          `json:"transport,omitempty"`
+	Capabilities json.RawMessage `json:"capabilities,omitempty"`
 	// Pages has the number of prompts of each page of the list.
 	Pages   []int          `json:"pages"`
 	Prompts []probedPrompt `json:"prompts"`
@@ -111,11 +105,6 @@ type prober struct {
 }
 
 func (p *prober) probe(ctx context.Context, server config.Upstream, options client.Options) (err error) {
-	if server.OAuth != nil {
-		if err := p.discoverAuthorization(ctx, server, options); err != nil {
-			return err
-		}
-	}
 	if p.session, err = client.Connect(ctx, server, options); err != nil {
 		return fmt.Errorf("%s: %w", server.Name, err)
 	}

@@ -1,22 +1,50 @@
 #!/bin/sh
 # The client of the conformance suite, which calls it as: client.sh PROMPTWEIR URL.
 #
-# The suite passes its instructions in the environment. They become flags here, so that the program
-# itself knows nothing of the suite.
+# The suite passes its instructions in the environment. They become flags, or a configuration, here, so
+# that the program itself knows nothing of the suite.
 program=$1 revision=$MCP_CONFORMANCE_PROTOCOL_VERSION
 shift
 case $MCP_CONFORMANCE_SCENARIO in
 auth/client-credentials-*)
-  set -- "$@" --client-id "$(node -p 'JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT).client_id')"
-  key=$(node -p 'JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT).private_key_pem ?? ""')
-  if [ -n "$key" ]; then
-    file=$(mktemp) && trap 'rm -f "$file"' EXIT && printf '%s\n' "$key" >"$file"
-    set -- "$@" --private-key "$file"
-  else
-    PROMPTWEIR_CLIENT_SECRET=$(node -p 'JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT).client_secret')
-    export PROMPTWEIR_CLIENT_SECRET
-  fi
+  folder=$(mktemp -d) && trap 'rm -rf "$folder"' EXIT
+  node --input-type=module - "$1" "$folder" <<'SCRIPT' || exit
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+// An upstream's token endpoint is configured. The suite tells it in its metadata only.
+const [url, folder] = process.argv.slice(2);
+const read = async (address, name) => {
+  const { origin, pathname } = new URL(address);
+  return (await fetch(`${origin}/.well-known/${name}${pathname.replace(/\/$/, "")}`)).json();
+};
+const resource = await read(url, "oauth-protected-resource");
+const [issuer] = resource.authorization_servers;
+const { token_endpoint } = await read(issuer, "oauth-authorization-server");
+const context = JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT);
+const oauth = { token_url: token_endpoint, client_id: context.client_id, scopes: resource.scopes_supported ?? [] };
+if (context.private_key_pem) {
+  writeFileSync(join(folder, "key.pem"), context.private_key_pem);
+  Object.assign(oauth, { private_key_file: "key.pem", issuer });
+} else {
+  oauth.client_secret = context.client_secret;
+}
+const lines = Object.entries(oauth).map(([name, value]) => `${name} = ${JSON.stringify(value)}`);
+const protocol = process.env.MCP_CONFORMANCE_PROTOCOL_VERSION;
+writeFileSync(join(folder, "gateway.hcl"), `team "conformance" {
+  upstream "suite" {
+    url      = ${JSON.stringify(url)}
+    protocol = ${JSON.stringify(protocol)}
+    oauth {
+      ${lines.join("\n      ")}
+    }
+  }
+}
+`);
+SCRIPT
+  set -- list --live --config "$folder"
   ;;
+*) set -- probe --protocol "$revision" "$@" ;;
 esac
 unset MCP_CONFORMANCE_SCENARIO MCP_CONFORMANCE_PROTOCOL_VERSION MCP_CONFORMANCE_CONTEXT
-"$program" probe --protocol "$revision" "$@"
+"$program" "$@"
