@@ -3,7 +3,6 @@ package config
 import (
 	"crypto/sha256"
 	"fmt"
-	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -34,7 +33,9 @@ type Config struct {
 	// it.
 	Hash string
 
-	evaluated *evaluated
+	// shower is nil if the Config was not loaded. It is a pointer, since a dump of the Config would
+	// print what a Secret in an unexported field holds.
+	shower *shower
 }
 
 // Upstreams returns the upstreams of all teams in configuration order.
@@ -70,9 +71,6 @@ type Options struct {
 	SkipLockFile bool
 	// Texts are read in place of files of the folder, by their paths in it, with slashes.
 	Texts map[string]Secret
-	// Before is what an earlier Load of the same path returned. Files of teams that did not change
-	// since are not evaluated again where that makes no difference. It may be nil.
-	Before *Config
 	// OnRead is called with each path just before Load reads it or looks for it: folders,
 	// configuration files, and the files that they name. It may be nil.
 	OnRead func(path string)
@@ -85,30 +83,17 @@ type Options struct {
 // Load reads the file or the folder at path. The Config is nil exactly when the Diagnostics have
 // errors.
 func Load(path string, opts Options) (*Config, Diagnostics) {
-	cfg, diags, ok := loadReusing(path, opts)
-	if !ok {
-		opts.Before = nil
-		cfg, diags, _ = loadReusing(path, opts)
-	}
-	return cfg, diags
-}
-
-// loadReusing is Load. It is not ok if the outcome could be another one without [Options.Before].
-func loadReusing(path string, opts Options) (cfg *Config, diags Diagnostics, ok bool) {
 	d := newDecoder(path, opts)
-	cfg = d.config()
+	cfg := d.config()
 	lock, lockReport := readLockFile(d.Reader, cfg, path, opts)
 	cfg.Lock = lock
-	diags = Diagnostics{d.Finish().Merge(lockReport)}
-	if !d.mayReuse(diags) {
-		return nil, Diagnostics{}, false
-	}
+	diags := Diagnostics{d.Finish().Merge(lockReport)}
 	if diags.HasErrors() {
-		return nil, diags, true // half a configuration could show what a missing hide block was meant to hide
+		return nil, diags // half a configuration could show what a missing hide block was meant to hide
 	}
 	cfg.TeamFiles, cfg.Hash = newTeamFiles(d.Reader, diags), hashTexts(d.Reader, diags)
-	cfg.evaluated = d.evaluated(diags)
-	return cfg, diags, true
+	cfg.shower = &shower{d.Sensitive()}
+	return cfg, diags
 }
 
 // AdminListen reads where the gateway of a configuration has its admin listener. Mistakes do not
@@ -123,16 +108,12 @@ func newDecoder(path string, opts Options) *decoder {
 	for name, text := range opts.Texts {
 		texts[name] = text.Reveal()
 	}
-	d := &decoder{inUse: opts.inUse, standIns: texts, reused: map[string]*evaluatedFile{}, fresh: map[string]*evaluatedFile{}}
-	if opts.Before != nil {
-		d.earlier = opts.Before.evaluated
-	}
+	d := &decoder{inUse: opts.inUse, standIns: texts}
 	d.Reader = hclread.New(rootSchema(), hclread.Options{
 		Texts:         texts,
 		LookupEnv:     opts.LookupEnv,
 		AllowUnsetEnv: opts.AllowUnsetEnv,
 		OnRead:        opts.OnRead,
-		Skip:          d.reuse,
 	})
 	d.ReadPath(path)
 	return d
@@ -155,10 +136,6 @@ type decoder struct {
 	// which they do.
 	inUse    *TeamFiles
 	standIns map[string]string
-
-	earlier *evaluated                // nil if everything is evaluated
-	reused  map[string]*evaluatedFile // files that are not evaluated again, by path
-	fresh   map[string]*evaluatedFile // what became of others
 }
 
 // rootSchema describes the top level of a file, and with it the whole language.
@@ -190,7 +167,7 @@ func rootSchema() hclread.Schema {
 func (d *decoder) config() *Config {
 	d.Check() // first: a misspelt attribute must not be reported as missing, too
 	d.checkOwnership()
-	d.teams = slices.Concat(d.Labels("team"), d.reusedTeams())
+	d.teams = d.Labels("team")
 	if d.inUse != nil { // a team that renames or removes itself must not make a mistake of the files that name it
 		d.teams = append(d.teams, anyTeam)
 	}

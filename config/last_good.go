@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -38,7 +39,7 @@ func newTeamFiles(r *hclread.Reader, diags Diagnostics) TeamFiles {
 	}
 	files := TeamFiles{Root: root, Texts: map[string]Secret{}, Platform: []string{}}
 	for path, file := range diags.report.Files() {
-		if file.IsSkipped() || file.TopLevel()["team"] {
+		if file.TopLevel()["team"] {
 			files.Texts[r.InFolder(path)] = NewSecret(string(file.Content))
 		} else {
 			files.Platform = append(files.Platform, r.InFolder(path))
@@ -342,6 +343,66 @@ func (k *keeper) report(cfg *Config, diags Diagnostics) (kept []Kept, all Diagno
 		}
 	}
 	return kept, diags
+}
+
+// claimLabels gives the labels of teams to the texts that stand in for files which have them
+// already, see [LoadLastGood].
+func (d *decoder) claimLabels() {
+	if d.inUse == nil {
+		return
+	}
+	for _, b := range d.Blocks("team") {
+		name := d.InFolder(b.Range().Filename)
+		if d.standsIn(b.Range().Filename) && slices.Contains(labelsIn(d.inUse.Texts[name].Reveal()), b.Label()) {
+			d.Unique("team", b.Label(), b.LabelRange())
+		}
+	}
+}
+
+// byStanding returns files in the order in which their claims count: that of the paths, but where
+// texts may stand in for files, first those that are in use as they are, then those that have
+// changed, of these last those that claim what another one had, and then the texts that stand in. A
+// claim that was refused would else win as soon as the file that it conflicts with is edited.
+func (d *decoder) byStanding(paths []string) []string {
+	if d.inUse == nil {
+		return paths
+	}
+	const unchanged, changed, claiming, stoodIn = 0, 1, 2, 3
+	standing, had := map[string]int{}, map[string]string{}
+	for _, path := range paths {
+		if standing[path] = changed; d.standsIn(path) {
+			standing[path] = stoodIn
+		}
+	}
+	var files []hclread.File // that have changed
+	for _, file := range d.SoundFiles() {
+		text, wasInUse := d.inUse.Texts[d.InFolder(file.Path)]
+		switch {
+		case standing[file.Path] != changed:
+			continue
+		case wasInUse && text.Reveal() == string(file.Content):
+			standing[file.Path] = unchanged
+			continue
+		case wasInUse:
+			for _, claim := range claimsIn(text.Reveal()) {
+				had[claim] = file.Path
+			}
+		}
+		files = append(files, file)
+	}
+	for _, file := range files {
+		isAnothers := func(claim string) bool { return had[claim] != "" && had[claim] != file.Path }
+		if slices.ContainsFunc(claimsIn(string(file.Content)), isAnothers) {
+			standing[file.Path] = claiming
+		}
+	}
+	return slices.SortedStableFunc(slices.Values(paths), func(a, b string) int { return cmp.Compare(standing[a], standing[b]) })
+}
+
+// standsIn reports whether a text is read in place of a file.
+func (d *decoder) standsIn(path string) bool {
+	_, ok := d.standIns[d.InFolder(path)]
+	return ok
 }
 
 // labelsIn returns the labels of the team blocks in a text.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -172,7 +173,7 @@ func TestLoadLastGood_ReplacesTeamFilesWithMistakes(t *testing.T) {
 				t.Error("the mistake is not reported")
 			}
 			if later != nil {
-				again, _, diags := LoadLastGood(dir, Options{Before: later}, func(string) TeamFiles { return later.TeamFiles })
+				again, _, diags := LoadLastGood(dir, Options{}, func(string) TeamFiles { return later.TeamFiles })
 				if again == nil || len(again.Upstreams()) != len(later.Upstreams()) {
 					t.Errorf("a second load is another one: %v", diags.Err())
 				}
@@ -260,7 +261,7 @@ func TestLoadLastGood_OutlastsATeamThatOthersName(t *testing.T) {
 	for _, text := range []string{"", `team "renamed" {}`} {
 		change(t, filepath.Join(dir, "teams/a.hcl"), text)
 		for i := range 3 { // what was in use before is known to the first load only
-			later, kept, diags := LoadLastGood(dir, Options{Before: cfg}, func(string) TeamFiles { return cfg.TeamFiles })
+			later, kept, diags := LoadLastGood(dir, Options{}, func(string) TeamFiles { return cfg.TeamFiles })
 			if later == nil || len(kept) > 0 || len(later.Upstreams()) != 1 {
 				t.Fatalf("%q, load %d: in place of files %v, %v", text, i, kept, diags.Err())
 			}
@@ -293,4 +294,14 @@ func TestTeamFiles_AreMasked(t *testing.T) {
 	if text := fmt.Sprintf("%v %+v %#v", cfg, cfg.TeamFiles, cfg.TeamFiles); strings.Contains(text, "hunter2") {
 		t.Errorf("a team's text is printed: %s", text)
 	}
+}
+
+// printed returns diagnostics as they are printed.
+func printed(t *testing.T, diags Diagnostics) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := diags.Write(&out, 100, false); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
 }

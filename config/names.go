@@ -26,7 +26,6 @@ const (
 type namespace struct {
 	separator string           // empty if it is wrong: then prefixes cannot be checked
 	owners    map[string]claim // the first for each prefix
-	claims    []claim          // all that were made, in order
 }
 
 // claim is a team's use of a prefix.
@@ -88,7 +87,6 @@ func (n namespace) prefixOf(name string) string {
 
 // claim reports a prefix that another team owns.
 func (n *namespace) claim(r *hclread.Reader, c claim) {
-	n.claims = append(n.claims, c)
 	first, isOwned := n.owners[c.prefix]
 	if !isOwned {
 		n.owners[c.prefix] = c

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"encoding"
 	"encoding/json"
 	"fmt"
@@ -64,7 +65,7 @@ func (s Settings) Get(name string) any {
 // Shown returns all settings of the configuration. They are named as its fields are. What is not
 // set and has no default is left out.
 func (c *Config) Shown() Settings {
-	s := c.shower()
+	s := cmp.Or(c.shower, &shower{})
 	all := Settings{{"gateway", s.settings(reflect.ValueOf(c.Gateway))}, {"admin", s.settings(reflect.ValueOf(c.Admin))}}
 	for _, block := range []struct {
 		name  string
@@ -83,25 +84,18 @@ func (c *Config) ShownTeam(name string) Settings {
 	if at < 0 {
 		return nil
 	}
-	return c.shower().settings(reflect.ValueOf(c.Teams[at]))
+	return cmp.Or(c.shower, &shower{}).settings(reflect.ValueOf(c.Teams[at]))
 }
 
 // shower makes settings of the structs of a configuration. It is generic, so that a new field is
 // shown, or masked by its type, without anybody having to think of it.
 type shower struct {
 	// sensitive are the texts that came from env or file.
-	sensitive []Secret
-}
-
-func (c *Config) shower() shower {
-	if c.evaluated == nil { // it was not loaded
-		return shower{}
-	}
-	return shower{c.evaluated.sensitive}
+	sensitive []string
 }
 
 // settings returns those of a struct.
-func (s shower) settings(v reflect.Value) Settings {
+func (s *shower) settings(v reflect.Value) Settings {
 	var all Settings
 	for i := range v.NumField() {
 		field := v.Type().Field(i)
@@ -120,7 +114,7 @@ func (s shower) settings(v reflect.Value) Settings {
 }
 
 // upstream returns the value of an upstream's field: addresses have masks of their own.
-func (s shower) upstream(u *Upstream, field string, value any) any {
+func (s *shower) upstream(u *Upstream, field string, value any) any {
 	if value == nil || field != "URLs" && field != "Command" {
 		return value
 	}
@@ -133,7 +127,7 @@ func (s shower) upstream(u *Upstream, field string, value any) any {
 }
 
 // value returns what a value is shown as, nil where it is left out.
-func (s shower) value(v reflect.Value) any {
+func (s *shower) value(v reflect.Value) any {
 	if !v.IsValid() || v.IsZero() && v.Kind() != reflect.Bool {
 		return nil
 	}
@@ -157,7 +151,7 @@ func (s shower) value(v reflect.Value) any {
 }
 
 // plain returns what a value without a text of its own is shown as.
-func (s shower) plain(v reflect.Value) any {
+func (s *shower) plain(v reflect.Value) any {
 	switch v.Kind() {
 	case reflect.Pointer:
 		return s.value(v.Elem())
@@ -205,10 +199,9 @@ func (s shower) plain(v reflect.Value) any {
 
 // text returns a text, masked if it came from env or file: as it is, or with changes such as a
 // slash less.
-func (s shower) text(text string) string {
+func (s *shower) text(text string) string {
 	const long = 8 // shorter ones are parts of ordinary words
-	for _, secret := range s.sensitive {
-		sensitive := secret.Reveal()
+	for _, sensitive := range s.sensitive {
 		if text == sensitive || len(sensitive) >= long && strings.Contains(text, sensitive) || len(text) >= long && strings.Contains(sensitive, text) {
 			return masked
 		}

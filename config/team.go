@@ -49,6 +49,25 @@ func foreignServers(instead string) map[string]string {
 	return map[string]string{"server": remedy, "servers": remedy, "mcpServers": remedy, "mcp": remedy}
 }
 
+// allTeams returns the teams of all files, in order.
+func (d *decoder) allTeams() (teams []Team) {
+	blocks, decoded := map[string][]*hclread.Block{}, map[string][]Team{}
+	for _, b := range d.Blocks("team") {
+		path := b.Range().Filename
+		blocks[path] = append(blocks[path], b)
+	}
+	d.claimLabels()
+	for _, path := range d.byStanding(d.Paths()) { // the first to claim a name has it
+		for _, b := range blocks[path] {
+			decoded[path] = append(decoded[path], d.team(b))
+		}
+	}
+	for _, path := range d.Paths() {
+		teams = append(teams, decoded[path]...)
+	}
+	return teams
+}
+
 func (d *decoder) team(b *hclread.Block) Team {
 	t := Team{Name: b.Label(), Place: placeOf(b.Range())}
 	var g *grants

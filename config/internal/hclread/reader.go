@@ -24,9 +24,6 @@ type Options struct {
 	// Texts are read in place of files of the folder, by their paths in it, with slashes. In a
 	// folder that has a text, nothing else is read.
 	Texts map[string]string
-	// Skip reports that a file of the folder need not be parsed, as its blocks are known. It may be
-	// nil.
-	Skip func(path string, content []byte) bool
 	// NoFunctions refuses all function calls, for files that hold literals only.
 	NoFunctions bool
 
@@ -50,8 +47,6 @@ type Reader struct {
 
 	functions  library
 	names      map[string]hcl.Range // see Unique
-	registered []Name               // see Unique
-	outside    int                  // see UsedOutside
 	sensitive  []string             // see Sensitive
 	guesses    map[guess]bool       // see Block.Lacks
 	valueFiles map[string]bool      // see ValueFiles
@@ -101,10 +96,6 @@ func (r *Reader) parse(files []found) {
 	var parsing errgroup.Group
 	parsing.SetLimit(runtime.GOMAXPROCS(0))
 	for i, file := range files {
-		if r.options.Skip != nil && r.options.Skip(file.path, file.content) {
-			sources[i] = &source{path: file.path, file: &hcl.File{Bytes: file.content}, skipped: true}
-			continue
-		}
 		parsing.Go(func() error {
 			sources[i] = newSource(r.attributes, file.path, file.content)
 			sources[i].parse(r.attributes, &reports[i])
@@ -127,9 +118,6 @@ func (r *Reader) Paths() []string {
 	}
 	return paths
 }
-
-// UsedOutside counts the variables and files that expressions have used so far.
-func (r *Reader) UsedOutside() int { return r.outside }
 
 // Sensitive returns the sensitive texts of the attributes that were evaluated.
 func (r *Reader) Sensitive() []string { return r.sensitive }
@@ -234,22 +222,12 @@ func (r *Reader) Record(evaluate func()) Uses {
 // Functions returns the functions that expressions may call, except env and file, by name.
 func (r *Reader) Functions() map[string]Function { return r.functions }
 
-// Name is a name that may be used once, and where it is used.
-type Name struct {
-	Kind, Name string
-	At         hcl.Range
-}
-
-// Names returns the names that were given to Unique so far, in order.
-func (r *Reader) Names() []Name { return r.registered }
-
 // SummaryDuplicate is that of what [Reader.Unique] reports.
 const SummaryDuplicate = "Duplicate name"
 
 // Unique reports the second use of a name, with the source location of the first. At the same
 // location, it is the same use.
 func (r *Reader) Unique(kind, name string, at hcl.Range) {
-	r.registered = append(r.registered, Name{kind, name, at})
 	key := kind + " " + name
 	if first, ok := r.names[key]; ok && first != at {
 		r.Error(at, SummaryDuplicate, "The %s %q is already defined at %s; rename one or merge "+

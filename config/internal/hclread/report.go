@@ -130,7 +130,7 @@ func (r Report) Masked(diag *hcl.Diagnostic) (*hcl.Diagnostic, map[string]*hcl.F
 	}
 	shown.Subject, shown.Context = printableRange(diag.Subject), printableRange(diag.Context)
 	src := r.sources[diag.Subject.Filename]
-	if src == nil || src.skipped || lineLength(src.file.Bytes, diag.Subject) > maxQuoted {
+	if src == nil || lineLength(src.file.Bytes, diag.Subject) > maxQuoted {
 		return &shown, nil
 	}
 	m := maskSource(src.file.Bytes, src.secrets)
@@ -222,14 +222,11 @@ func (f File) Labels(blockType string) []string {
 	return f.source.labels(blockType)
 }
 
-// IsSkipped reports whether the file was not parsed, see [Options].
-func (f File) IsSkipped() bool { return f.source.skipped }
-
 // SoundFiles returns the files that parse, in order.
 func (r *Reader) SoundFiles() []File {
 	var files []File
 	for _, src := range r.sources {
-		if !src.broken && !src.skipped {
+		if !src.broken {
 			files = append(files, File{src.path, src.file.Bytes, src})
 		}
 	}

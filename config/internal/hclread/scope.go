@@ -92,7 +92,6 @@ func (s *scope) envFunction() Function {
 // env looks a variable up. If unset variables are allowed, one without a default is unknown, and so
 // is all that is computed from it; unknown values are not checked.
 func (s *scope) env(name string, fallback []cty.Value) (cty.Value, error) {
-	s.outside++
 	s.uses.Env[name] = true
 	if s.access != nil {
 		if err := s.access.AllowEnv(name); err != nil {
@@ -133,7 +132,6 @@ func (s *scope) fileFunction() Function {
 
 // read reads a file whose written path and whose resolved path the block may use.
 func (s *scope) read(written Text) (string, error) {
-	s.outside++
 	path := written.Value
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(s.dir, path)

@@ -29,8 +29,6 @@ type source struct {
 	// broken means that the file does not parse: blocks holds only those before the first mistake.
 	broken  bool
 	secrets []span
-	// skipped means that the file is not parsed, see Options.
-	skipped bool
 	// limit is for the expressions of the file.
 	limit *Limit
 }

@@ -76,7 +76,7 @@ func (p *process) gatewayOptions() gateway.Options {
 		// Failed reads are watched too: a reload can succeed as soon as the missing file appears.
 		p.files.Record(func(visit func(path string)) {
 			next, lastGood, diagnostics = gateway.ReloadLastGood(
-				p.opts.Config, config.Options{Before: inUse, OnRead: visit}, inUse)
+				p.opts.Config, config.Options{OnRead: visit}, inUse)
 		})
 		return next, lastGood, diagnostics
 	}
