@@ -90,9 +90,10 @@ type Gateway struct {
 	requests   *requests.Handler
 	transport  *transport.Transport
 	// cluster is nil where there are no replicas.
-	cluster  *cluster.Replica
-	draining sync.Mutex // serialises what is done because of a peer's drains
-	history  *admin.History
+	cluster   *cluster.Replica
+	draining  sync.Mutex // serialises what is done because of a peer's drains
+	history   *admin.History
+	operators *admin.Operators
 
 	// reloads hands calls of Reload to Run, and loaded says what became of the last.
 	reloads chan chan<- error
@@ -136,6 +137,13 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	}
 	g.requests = requests.New(g.publisher, handling)
 	g.transport = transport.New(g.publisher, g.requests, carrying)
+	acts := records{opts.Audit}
+	g.operators = admin.NewOperators(g.Snapshot, admin.Records{
+		Acted: acts.act, Refused: func(client, reason string) {
+			g.transport.CountRefused(reason)
+			acts.refused(client, reason)
+		},
+	})
 	return g, nil
 }
 
@@ -254,13 +262,8 @@ func (g *Gateway) Admin(metrics http.Handler) http.Handler {
 		Snapshot: g.Snapshot, IsReady: g.IsReady, Ready: g.Ready,
 		Configuration: g.loaded.Load, History: g.history,
 	}
-	refused := func(client, reason string) {
-		g.transport.CountRefused(reason)
-		acts.refused(client, reason)
-	}
-	operators := admin.NewOperators(g.Snapshot, admin.Records{Acted: acts.act, Refused: refused})
 	return admin.New(admin.Options{
-		View: view, Operators: operators, Console: console.New(view, operators, console.Options{
+		View: view, Operators: g.operators, Console: console.New(view, g.operators, console.Options{
 			Logger: g.logger, Call: operatorCalls(g.requests), SetDrained: g.setDrained,
 			Reload: func(ctx context.Context, client string) error {
 				err := g.Reload(ctx)
@@ -271,6 +274,9 @@ func (g *Gateway) Admin(metrics http.Handler) http.Handler {
 		Reload: g.Reload, Metrics: metrics, Debug: g.opts.Debug, Acted: acts.act, SetDrained: g.setDrained,
 	})
 }
+
+// LinkCode returns the code of a link that opens the console, see [admin.Operators.LinkCode].
+func (g *Gateway) LinkCode() string { return g.operators.LinkCode() }
 
 // isKnown reports whether it is known if the store, which may be nil, can be used: before that,
 // this replica would count each request alone.

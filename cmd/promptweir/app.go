@@ -97,16 +97,23 @@ func (a *app) servingOptions() (opts serving.Options, flush func(), err error) {
 	if a.config == "" {
 		return serving.Options{}, nil, errNoConfig
 	}
-	logger, flush := serving.NewLogger(a.logOutput(), a.logHandler)
+	logger, between, flush := serving.NewLogger(a.logOutput(), a.logHandler)
 	report := func(diagnostics config.Diagnostics, isUsable bool) error {
 		if err := a.printDiagnostics(diagnostics); err != nil || isUsable {
 			return err
 		}
 		return &reportedError{diagnostics.Err()}
 	}
-	return serving.Options{
+	opts = serving.Options{
 		Config: a.config, Report: report, Version: buildVersion(), Logger: logger,
-	}, flush, nil
+	}
+	if a.logsToTerminal() {
+		opts.Listening = func(at serving.Addresses) {
+			// Past the log, which may be exported: the link is for this terminal alone.
+			_, _ = io.WriteString(terminal.Printable(between), a.whatNext(at))
+		}
+	}
+	return opts, flush, nil
 }
 
 // logsToTerminal reports whether a person reads the log as it is written: at a terminal, unless

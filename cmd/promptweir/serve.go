@@ -39,6 +39,17 @@ The gateway reloads its configuration when one of its files changes, on SIGHUP, 
 	return command
 }
 
+// whatNext tells a person at a terminal what to do with a gateway that serves.
+func (a *app) whatNext(at serving.Addresses) string {
+	once := ""
+	if at.SignsIn {
+		once = "  (signs in once, within 2 minutes)"
+	}
+	return fmt.Sprintf("\n  look    %s%s\n  use     %s client claude --url %s\n"+
+		"  change  edit a file of %s: the next list has it. Ctrl-C stops the gateway.\n\n",
+		at.Console, once, os.Args[0], at.Endpoint, a.config)
+}
+
 func stdioCommand(a *app) *cobra.Command {
 	var as string
 	command := &cobra.Command{

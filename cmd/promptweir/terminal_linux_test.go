@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -32,6 +33,27 @@ func TestTerminal_LogOfAGatewayIsForAPerson(t *testing.T) {
 	for _, message := range []string{"listening", "upstream connected", "wiki-mcp-servr", "did not answer"} {
 		eventually(t, "the terminal shows "+message, func() bool { return k.Shows(message) })
 	}
+	next := regexp.MustCompile(`(?m)^\n  look    (http://127\.0\.0\.1:\d+/sign-in)\?(code=\w+)  \(signs in once, within 2 minutes\)\n` +
+		`  use     \S+ client claude --url http://127\.0\.0\.1:\d+/mcp\n  change  edit a file of .*\n\n`)
+	said := next.FindStringSubmatch(k.Text())
+	if said == nil {
+		t.Fatalf("the terminal does not say what next:\n%s", k.Text())
+	}
+	for _, want := range []int{http.StatusSeeOther, http.StatusForbidden} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, said[1], strings.NewReader(said[2]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		response, err := http.DefaultTransport.RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("the link: %s, want %d", response.Status, want)
+		}
+	}
 	if err := command.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +65,7 @@ func TestTerminal_LogOfAGatewayIsForAPerson(t *testing.T) {
 		begin = `\x1b\[2m\d\d:\d\d:\d\d\x1b\[0m \x1b\[(?:32mINFO |33mWARN )\x1b\[0m `
 		place = `(\S*/team.hcl:`
 	)
-	lines := strings.Split(strings.TrimSuffix(k.Text(), "\n"), "\n")
+	lines := strings.Split(strings.TrimSuffix(next.ReplaceAllString(k.Text(), ""), "\n"), "\n")
 	for _, line := range lines {
 		if !regexp.MustCompile(`^` + begin).MatchString(line) {
 			t.Errorf("the terminal shows %q", line)

@@ -26,8 +26,8 @@ const (
 )
 
 // Operators knows who runs the gateway: whoever has the admin token, or signed in with it, or,
-// where none is configured, whoever calls from this machine. Its methods are safe for concurrent
-// use.
+// where none is configured, whoever calls from this machine. Who started the process without one
+// signs in with a link, and has proven it. Its methods are safe for concurrent use.
 type Operators struct {
 	snapshot func() *snapshot.Snapshot
 	records  Records
@@ -105,10 +105,8 @@ func (o *Operators) Include(r *http.Request) bool {
 }
 
 // Proven reports whether a request comes from somebody who has the admin token, by the token or by
-// a session. Being on this machine is not enough.
-func (o *Operators) Proven(r *http.Request) bool {
-	return o.HaveToken() && (o.session(r) != "" || o.presentsToken(r))
-}
+// a session, or by that of a link. Being on this machine is not enough.
+func (o *Operators) Proven(r *http.Request) bool { return o.HasSession(r) || o.presentsToken(r) }
 
 // HaveToken reports whether an admin token is configured.
 func (o *Operators) HaveToken() bool { return o.tokenHash() != [sha256.Size]byte{} }
@@ -133,11 +131,26 @@ func (o *Operators) session(r *http.Request) string {
 // HasSession reports whether a request is one of somebody who signed in, and may sign out.
 func (o *Operators) HasSession(r *http.Request) bool { return o.session(r) != "" }
 
-// SignIn begins a session for a caller who types the admin token, and reports whether it is the
-// right one. Wait is how long until the caller may try another one, where it was not compared
-// because too many came before.
-func (o *Operators) SignIn(w http.ResponseWriter, r *http.Request, token string) (ok bool, wait time.Duration) {
-	if !o.HaveToken() {
+// LinkCode returns the code of a link by which who reads it may sign in: once, within two minutes,
+// from this machine. It is empty where an admin token is configured, without which nobody signs in.
+func (o *Operators) LinkCode() string {
+	if o.HaveToken() {
+		return ""
+	}
+	return o.signIns.newCode(time.Now())
+}
+
+// Secret is what somebody signs in with.
+type Secret struct {
+	// Token is the admin token; empty where Code is set, the code of a link.
+	Token, Code string
+}
+
+// SignIn begins a session for a caller with the right secret, and reports whether it is. Wait is
+// how long until the caller may try another one, where it was not compared because too many came
+// before.
+func (o *Operators) SignIn(w http.ResponseWriter, r *http.Request, given Secret) (ok bool, wait time.Duration) {
+	if o.HaveToken() == (given.Code != "") {
 		return false, 0
 	}
 	client, now := o.Client(r), time.Now()
@@ -145,7 +158,15 @@ func (o *Operators) SignIn(w http.ResponseWriter, r *http.Request, token string)
 		o.records.Refused(client, "rate_limited")
 		return false, wait
 	}
-	if !o.accept(r, token) {
+	switch {
+	case given.Code == "":
+		ok = o.accept(r, given.Token)
+	case fromLoopback(r) && o.signIns.redeem(given.Code, now):
+		ok = true
+	default:
+		o.records.Refused(client, "bad")
+	}
+	if !ok {
 		return false, 0
 	}
 	o.setCookie(w, r, o.signIns.begin(o.tokenHash(), now), int(sessionLifetime/time.Second))

@@ -168,8 +168,9 @@ func TestSignIn_IsNotEndedByCookiesOfOtherPorts(t *testing.T) {
 
 func TestSignIn_EndsWithTheToken(t *testing.T) {
 	r := gatewaytest.ServeReloadable(t, withToken("operator"), gateway.Options{})
-	in := signIn(t, r.Admin(http.NotFoundHandler()), "operator", here)
-	handler := r.Admin(http.NotFoundHandler()) // another process has other sessions
+	before := gatewaytest.Serve(t, withToken("operator")) // the process before, whose sessions ended with it
+	in := signIn(t, before.Admin(http.NotFoundHandler()), "operator", here)
+	handler := r.Admin(http.NotFoundHandler())
 	status := func(name string, want int) {
 		t.Helper()
 		if w := call(t, handler, here, http.MethodGet, "/", "", in.session()...); w.Code != want {
@@ -277,5 +278,60 @@ func TestSignIn_SaysThatThereIsNoToken(t *testing.T) {
 	w := call(t, s.Admin(http.NotFoundHandler()), "192.0.2.1:1", http.MethodGet, "/sign-in", "")
 	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "No admin token is configured") || strings.Contains(w.Body.String(), "<form") {
 		t.Errorf("%d\n%s", w.Code, w.Body)
+	}
+}
+
+// Without an admin token, whoever started the gateway signs in with the link that it printed.
+func TestSignIn_ByALinkOnce(t *testing.T) {
+	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "up", "a")), gateway.Options{})
+	handler := r.Admin(http.NotFoundHandler())
+	code := r.LinkCode()
+	tries := func(cookie ...string) bool {
+		t.Helper()
+		w := call(t, handler, here, http.MethodGet, "/prompt?name=up.a", "", cookie...)
+		return strings.Contains(w.Body.String(), `action="/try"`)
+	}
+	redeem := func(from string, headers ...string) *httptest.ResponseRecorder {
+		t.Helper()
+		return call(t, handler, from, http.MethodPost, "/sign-in", url.Values{"code": {code}}.Encode(),
+			append(headers, "Content-Type", "application/x-www-form-urlencoded")...)
+	}
+	for range 2 { // a browser that loads it before somebody opens it has not used it up
+		w := call(t, handler, here, http.MethodGet, "/sign-in?code="+code, "")
+		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `name="code" value="`+code+`"`) || w.Header().Get("Set-Cookie") != "" {
+			t.Errorf("the link itself: %d\n%s", w.Code, w.Body)
+		}
+	}
+	for name, w := range map[string]*httptest.ResponseRecorder{
+		"another machine": redeem("192.0.2.1:1"), "a proxy": redeem(here, "X-Forwarded-For", "192.0.2.1"),
+		"another port": redeem(here, "Origin", "http://localhost:1", "Sec-Fetch-Site", "same-site"),
+	} {
+		if w.Code != http.StatusForbidden || w.Header().Get("Set-Cookie") != "" {
+			t.Errorf("%s: %d, %v", name, w.Code, w.Header())
+		}
+	}
+	if tries() {
+		t.Error("whoever is on this machine tries prompts without the link")
+	}
+	w := redeem(here)
+	cookie, err := http.ParseSetCookie(w.Header().Get("Set-Cookie"))
+	if err != nil || w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/" {
+		t.Fatalf("%v: %d\n%s", err, w.Code, w.Body)
+	}
+	session := []string{"Cookie", cookie.Name + "=" + cookie.Value}
+	if !tries(session...) {
+		t.Error("who opened the link cannot try prompts")
+	}
+	if w := redeem(here); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "This link was used or has expired") {
+		t.Errorf("again: %d\n%s", w.Code, w.Body)
+	}
+
+	code = r.LinkCode()
+	r.MustReload(withToken("operator"))
+	if w := redeem(here); w.Code != http.StatusForbidden || r.LinkCode() != "" {
+		t.Errorf("with an admin token: %d", w.Code)
+	}
+	if tries(session...) {
+		t.Error("the session outlives the change to an admin token")
 	}
 }

@@ -20,6 +20,8 @@ const (
 	sessionLifetime = 12 * time.Hour
 	// maxSessions bounds the sessions. The oldest gives way.
 	maxSessions = 64
+	// linkLifetime is how long a code of a link can be exchanged for a session.
+	linkLifetime = 2 * time.Minute
 )
 
 // signIns are the sessions of operators who signed in, and the addresses from which somebody tried
@@ -28,6 +30,8 @@ type signIns struct {
 	tries *lru.Cache[string, *rate.Limiter]
 	// by the hash of the cookie, so that a lookup takes as long whatever is compared
 	sessions *lru.Cache[[sha256.Size]byte, grant]
+	// codes are those of links, by their hash, with when they expire: the newest one only.
+	codes *lru.Cache[[sha256.Size]byte, time.Time]
 }
 
 // grant is what a session stands on.
@@ -39,15 +43,18 @@ type grant struct {
 }
 
 func newSignIns() signIns {
-	tries, err := lru.New[string, *rate.Limiter](maxAddresses)
+	return signIns{
+		bounded[string, *rate.Limiter](maxAddresses), bounded[[sha256.Size]byte, grant](maxSessions),
+		bounded[[sha256.Size]byte, time.Time](1),
+	}
+}
+
+func bounded[K comparable, V any](size int) *lru.Cache[K, V] {
+	cache, err := lru.New[K, V](size)
 	if err != nil {
 		panic(err) // only for a size below one
 	}
-	sessions, err := lru.New[[sha256.Size]byte, grant](maxSessions)
-	if err != nil {
-		panic(err)
-	}
-	return signIns{tries, sessions}
+	return cache
 }
 
 // try counts a token from an address, and returns how long to wait where it must not be compared.
@@ -60,6 +67,21 @@ func (s signIns) try(address string, now time.Time) (wait time.Duration) {
 		return 0
 	}
 	return time.Duration((1 - tries.TokensAt(now)) * float64(formInterval))
+}
+
+// newCode returns the code of a link. An earlier one is worth nothing any more.
+func (s signIns) newCode(now time.Time) string {
+	code := rand.Text()
+	s.codes.Add(sha256.Sum256([]byte(code)), now.Add(linkLifetime))
+	return code
+}
+
+// redeem reports whether a code can be exchanged for a session, and ends it if so.
+func (s signIns) redeem(code string, now time.Time) bool {
+	sum := sha256.Sum256([]byte(code))
+	expires, known := s.codes.Peek(sum)
+	// Remove says whether it was there: of two who send the code at once, one gets a session.
+	return known && s.codes.Remove(sum) && now.Before(expires)
 }
 
 // begin returns the value of a new session's cookie.

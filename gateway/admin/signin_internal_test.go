@@ -53,3 +53,25 @@ func TestSignIns_AreBoundedInTimeAndNumber(t *testing.T) {
 		t.Error("a session that has ended")
 	}
 }
+
+func TestSignIns_RedeemACodeOnce(t *testing.T) {
+	s, now := newSignIns(), time.Now()
+	first, second := s.newCode(now), s.newCode(now)
+	for _, step := range []struct {
+		name, code string
+		after      time.Duration
+		want       bool
+	}{
+		{"none", "", 0, false},
+		{"an earlier one", first, 0, false},
+		{"in time", second, linkLifetime - 1, true},
+		{"again", second, linkLifetime - 1, false},
+	} {
+		if got := s.redeem(step.code, now.Add(step.after)); got != step.want {
+			t.Errorf("%s: %t, want %t", step.name, got, step.want)
+		}
+	}
+	if s.redeem(s.newCode(now), now.Add(linkLifetime)) {
+		t.Error("a code that has expired signs in")
+	}
+}

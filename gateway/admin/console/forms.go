@@ -10,6 +10,8 @@ import (
 
 	. "maragu.dev/gomponents"
 	. "maragu.dev/gomponents/html"
+
+	"github.com/promptweir/promptweir/gateway/admin"
 )
 
 // maxForm bounds what a form sends, in bytes.
@@ -17,17 +19,34 @@ const maxForm = 64 << 10
 
 // askForToken shows the page that asks for the token.
 func (c *console) askForToken(r *http.Request, p *page) (Node, error) {
-	next := localPath(r.FormValue("next"))
-	if c.operators.Include(r) { // signed in already, or there is nothing to sign in with
+	next, code := localPath(r.FormValue("next")), r.FormValue("code")
+	// signed in already, or there is nothing to sign in with
+	if c.operators.HasSession(r) || code == "" && c.operators.Include(r) {
 		return nil, &redirectError{next}
 	}
 	p.title = "Sign in"
+	if code != "" && !c.operators.HaveToken() {
+		return linkEntrance(code), nil
+	}
 	return entrance(c.operators.HaveToken(), next, nil), nil
+}
+
+// linkEntrance sends the code of a link back. Only that counts: a browser may load the link before
+// somebody opens it, and a program may look where it leads.
+func linkEntrance(code string) Node {
+	return door(Form(ID("link"), Action("/sign-in"), Method("post"), hidden("code", code),
+		Raw(`<p>This link opens the console once.</p><button class="primary">Open the console</button>`)))
+}
+
+// door is a page for somebody who is not in yet.
+func door(content ...Node) Node {
+	return Section(Class("door"), Aria("labelledby", "title"), H1(ID("title"), Text("Sign in")),
+		Group(content))
 }
 
 // entrance asks for the token, and leads to the next page; problem is why it asks again.
 func entrance(haveToken bool, next string, problem Node) Node {
-	return Section(Class("door"), Aria("labelledby", "title"), H1(ID("title"), Text("Sign in")),
+	return door(If(problem != nil, P(Class("card bad"), Role("alert"), problem)),
 		If(!haveToken, Raw(`<p>This is the operators' console. No admin token is `+
 			`configured, so that it is for callers on the gateway's own machine. `+
 			`<code>promptweir token admin</code> makes one, and <code>admin.token_sha256</code> is its `+
@@ -36,7 +55,6 @@ func entrance(haveToken bool, next string, problem Node) Node {
 			Raw(`<p class="quiet">This is the operators' console. Sign in with the admin token, whose ` +
 				`hash is <code>admin.token_sha256</code> in the configuration. You stay signed in for ` +
 				`12 hours.</p>`),
-			If(problem != nil, P(Class("card bad"), Role("alert"), problem)),
 			Form(Action("/sign-in"), Method("post"), hidden("next", next),
 				// Password managers keep a token only with a name.
 				Raw(`<input class="unseen" type="text" name="username" value="operator" `+
@@ -52,8 +70,15 @@ func entrance(haveToken bool, next string, problem Node) Node {
 func (c *console) signIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	next := localPath(r.PostFormValue("next"))
-	if ok, wait := c.operators.SignIn(w, r, strings.TrimSpace(r.PostFormValue("token"))); !ok {
+	given := admin.Secret{
+		Token: strings.TrimSpace(r.PostFormValue("token")), Code: r.PostFormValue("code"),
+	}
+	if ok, wait := c.operators.SignIn(w, r, given); !ok {
 		status, problem := http.StatusForbidden, Text("That is not the admin token.")
+		if given.Code != "" {
+			problem = Text("This link was used or has expired, or is for another machine. " +
+				"promptweir serve prints a new one at each start.")
+		}
 		if wait > 0 {
 			status = http.StatusTooManyRequests
 			seconds := strconv.Itoa(int(math.Ceil(wait.Seconds())))

@@ -162,8 +162,8 @@ func argumentList(all []admin.PromptArgument) Node {
 		}))
 	}
 	return section("arguments", "Arguments", arguments, Raw(`<p class="quiet">To try it here, `+
-		`configure <code>admin.token_sha256</code> and sign in with the token. `+
-		`<code>promptweir token</code> makes one.</p>`))
+		`open the link that <code>promptweir serve</code> prints at a terminal, or configure `+
+		`<code>admin.token_sha256</code> and sign in with the token.</p>`))
 }
 
 func tryForm(p *page, prompt *admin.Prompt) Node {

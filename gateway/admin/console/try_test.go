@@ -281,7 +281,7 @@ func TestTry_NeedsTheAdminToken(t *testing.T) {
 	for _, path := range []string{"/try", "/try/x", "/complete"} {
 		gatewaytest.Send(t, http.MethodPost, open.AdminURL+path, "name=up.a", nil).Want(t, http.StatusForbidden)
 	}
-	gatewaytest.Send(t, http.MethodGet, open.AdminURL+"/prompt?name=up.a", "", nil).Want(t, http.StatusOK, "To try it here, configure")
+	gatewaytest.Send(t, http.MethodGet, open.AdminURL+"/prompt?name=up.a", "", nil).Want(t, http.StatusOK, "To try it here, open the link")
 	s := serveTriers(t, gatewaytest.Team("eng", "", "", p))
 	s.token = "wrong"
 	if state, _ := s.try(url.Values{"name": {"up.a"}}, nil); !strings.HasPrefix(state, "403") {

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"os"
 	"os/signal"
 	"syscall"
@@ -75,6 +78,10 @@ func HTTP(ctx context.Context, opts Options, profiled bool) error {
 	p.logger.InfoContext(ctx, "listening",
 		slog.String("endpoint", scheme+endpoint.Addr().String()+p.cfg.Gateway.Path),
 		slog.String("admin", "http://"+admin.Addr().String()))
+	if opts.Listening != nil {
+		opts.Listening(addresses(scheme+nearest(endpoint.Addr()).String()+p.cfg.Gateway.Path,
+			nearest(admin.Addr()), g))
+	}
 	shedder := edge.NewShedder(clients, p.logger)
 	operators := edge.New(edge.Options{Logger: p.logger, Connections: adminConnections})
 	adminServer := newServer(shedder.Precede(g.Admin(p.telemetry.metrics)), p.logger)
@@ -97,6 +104,27 @@ func newEndpointServer(
 		return server, "https://", nil
 	}
 	return server, "http://", nil
+}
+
+// nearest returns where this machine reaches a listener: one on all addresses on loopback.
+func nearest(listener net.Addr) netip.AddrPort {
+	address := netip.MustParseAddrPort(listener.String()) // of a TCP listener
+	if address.Addr().IsUnspecified() {
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), address.Port())
+	}
+	return address
+}
+
+// addresses returns where a gateway serves: with a link that signs in where that works, which is on
+// loopback and without an admin token.
+func addresses(endpoint string, admin netip.AddrPort, g *gateway.Gateway) Addresses {
+	console := url.URL{Scheme: "http", Host: admin.String(), Path: "/"}
+	if admin.Addr().IsLoopback() {
+		if code := g.LinkCode(); code != "" {
+			console.Path, console.RawQuery = "/sign-in", url.Values{"code": {code}}.Encode()
+		}
+	}
+	return Addresses{endpoint, console.String(), console.RawQuery != ""}
 }
 
 // listeners are a gateway's two servers, and what they serve.

@@ -25,6 +25,18 @@ type Options struct {
 	Version string
 	// Logger is the local one, see [NewLogger].
 	Logger *slog.Logger
+	// Listening is called once [HTTP] serves, for a person who started it; nil where there is none.
+	Listening func(Addresses)
+}
+
+// Addresses are where a gateway serves, as seen from this machine.
+type Addresses struct {
+	// Endpoint is the URL for clients.
+	Endpoint string
+	// Console is the URL of the console. Where SignsIn is set, it signs in whoever opens it first
+	// within two minutes: nobody else may read it.
+	Console string
+	SignsIn bool
 }
 
 // process is a gateway's process after its first load.

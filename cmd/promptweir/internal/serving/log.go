@@ -18,18 +18,18 @@ const (
 	logFlushTimeout = time.Second
 )
 
-// NewLogger returns a logger of a handler to out, for which nothing waits, and a function that
-// writes the records that are still to be written. What is dropped is said with the next record
-// that is not.
+// NewLogger returns a logger of a handler to out, for which nothing waits, a writer of text between
+// its records, and a function that writes what is still to be written. What is dropped is said with
+// the next record that is not.
 func NewLogger(
 	out io.Writer, handler func(io.Writer) slog.Handler,
-) (logger *slog.Logger, flush func()) {
+) (logger *slog.Logger, between io.Writer, flush func()) {
 	direct := slog.New(handler(out))
 	w := newLogWriter(out, func(dropped int) {
 		direct.Warn("log records dropped: standard error is not read fast enough",
 			slog.Int("count", dropped))
 	})
-	return slog.New(handler(w)), w.flush
+	return slog.New(handler(w)), w, w.flush
 }
 
 // tracedHandler adds to local records the ids of the span in which they were made, named as

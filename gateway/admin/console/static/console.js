@@ -106,6 +106,9 @@ if (version && document.querySelector('[data-live]')) {
   setTimeout(look, every);
 }
 
+// A link that signs in needs no button, once somebody sees the page.
+if (!document.prerendering) document.querySelector('form#link')?.submit();
+
 // Search while somebody types.
 const find = document.getElementById('find');
 if (find) {
