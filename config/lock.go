@@ -4,13 +4,24 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf16"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclwrite"
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
+	"github.com/promptweir/promptweir/config/regular"
 )
 
 // LockMode says what happens to a prompt whose definition is not the one in the lock file.
@@ -123,4 +134,180 @@ func decodeLock(b *hclread.Block) LockSetting {
 		return LockSetting{}
 	}
 	return lock
+}
+
+// LockFile is the name of the lock file beside the configuration.
+const LockFile = "promptweir.lock.hcl"
+
+// maxLockFile bounds the lock file, in bytes.
+const maxLockFile = 256 << 20
+
+// LockPath returns where the lock file of the configuration at path is.
+func LockPath(path string) string {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return filepath.Join(path, LockFile)
+	}
+	return filepath.Join(filepath.Dir(path), LockFile)
+}
+
+// readLockFile reads the lock file of a configuration, if a lock attribute asks for it. The
+// definitions are dropped, since the hashes are all that is compared.
+func readLockFile(r *hclread.Reader, cfg *Config, path string, opts Options) (Lock, hclread.Report) {
+	asks := cfg.Gateway.Lock
+	for i := range cfg.Teams {
+		if asks.Mode == LockOff {
+			asks = cfg.Teams[i].Lock
+		}
+	}
+	if asks.Mode == LockOff || opts.SkipLockFile {
+		return nil, hclread.Report{}
+	}
+	file := LockPath(path)
+	if opts.OnRead != nil {
+		opts.OnRead(file)
+	}
+	content, err := hclread.ReadLockFile(file, maxLockFile)
+	_, isTooLarge := errors.AsType[*regular.TooLargeError](err)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		// Not an error: the first lock file is written from a configuration that already asks for
+		// one.
+		at := hcl.Range{Filename: asks.Place.File, Start: hcl.Pos{Line: asks.Place.Line}}
+		r.Warning(at, "No lock file", "There is no %s, so no definition is approved yet; write "+
+			"it with: promptweir lock", file)
+	case isTooLarge:
+		r.Unplaced("Lock file too large", "%s is larger than %d bytes.", file, maxLockFile)
+	case err != nil:
+		r.Unplaced("Cannot read the lock file", "%s: %s.", file, hclread.Cause(err))
+	default:
+		lock, report := parseLock(file, content)
+		for i := range lock {
+			lock[i].Definition = ""
+		}
+		return lock, report
+	}
+	return nil, hclread.Report{}
+}
+
+// ReadLock reads the lock file at path, as [Load] does. The Lock is nil if the Diagnostics have
+// errors. The error is that of the file system.
+func ReadLock(path string) (Lock, Diagnostics, error) {
+	content, err := hclread.ReadLockFile(path, maxLockFile)
+	if err != nil {
+		return nil, Diagnostics{}, fmt.Errorf("%s: %w", path, hclread.Cause(err))
+	}
+	lock, diagnostics := parseLockFile(path, content)
+	return lock, diagnostics, nil
+}
+
+// parseLockFile reads the content of a lock file. The Lock is nil if the Diagnostics have errors.
+func parseLockFile(path string, content []byte) (Lock, Diagnostics) {
+	lock, report := parseLock(path, content)
+	if report.Diagnostics.HasErrors() {
+		lock = nil
+	}
+	return lock, Diagnostics{report}
+}
+
+func lockSchema() hclread.Schema {
+	prompt := hclread.Schema{Plain: []string{"upstream", "definition"}, Secret: []string{"sha256"}}
+	return hclread.Schema{Blocks: []hclread.BlockSchema{{Type: "prompt", Labelled: true, Schema: prompt}}}
+}
+
+func parseLock(path string, content []byte) (Lock, hclread.Report) {
+	r := hclread.New(lockSchema(), hclread.Options{NoFunctions: true})
+	r.Parse(path, content)
+	r.Check()
+	var prompts []LockedPrompt
+	for _, b := range r.Blocks("prompt") {
+		if b.Labelled() {
+			prompts = append(prompts, decodeLocked(b))
+		}
+	}
+	return NewLock(prompts), r.Finish()
+}
+
+// decodeLocked decodes one approved definition.
+func decodeLocked(b *hclread.Block) LockedPrompt {
+	for _, name := range []string{"upstream", "sha256", "definition"} {
+		b.Require(name, "A prompt in a lock file needs it; write the file again with: promptweir lock")
+	}
+	p := LockedPrompt{Name: b.Label()}
+	hclread.Set(b, "upstream", &p.Upstream, hclread.AnyText)
+	// Two upstreams of a team may have a prompt of the same name.
+	b.Unique("locked prompt of upstream "+p.Upstream, p.Name, b.LabelRange())
+	isHashed := hclread.Set(b, "sha256", &p.SHA256, parseHash)
+	definition, ok := b.Text("definition")
+	if !ok || !isHashed {
+		return p
+	}
+	// The gateway compares the hash and a reviewer reads the definition, so the two must agree.
+	actual, err := NewLockedPrompt(p.Name, p.Upstream, []byte(definition.Value))
+	if err != nil || actual.SHA256 != p.SHA256 {
+		b.Error(b.ValueRange("sha256"), "Hash does not match", "The sha256 is not the hash of "+
+			"the definition below it; write the file again with: promptweir lock")
+		return p
+	}
+	return actual
+}
+
+// lockHeader begins every lock file.
+const lockHeader = `# The definition of every prompt as it was approved. Written by "promptweir lock": review the difference, not the file.
+`
+
+// Format writes the lock as a file, which [ReadLock] reads. Equal locks give equal bytes.
+func (l Lock) Format() []byte {
+	var out bytes.Buffer
+	out.WriteString(lockHeader)
+	for _, p := range l {
+		fmt.Fprintf(&out, "\nprompt %s {\n  upstream = %q\n  sha256   = %q\n  definition = <<-JSON\n%s\n  JSON\n}\n",
+			label(p.Name), p.Upstream, hex.EncodeToString(p.SHA256[:]), p.heredoc())
+	}
+	return hclwrite.Format(out.Bytes())
+}
+
+// heredoc writes the definition with one member per line, so that a review shows what changed.
+func (p LockedPrompt) heredoc() string {
+	text := jsontext.Value(p.Definition)
+	if err := text.Indent(jsontext.WithIndentPrefix("    "), jsontext.WithIndent("  ")); err != nil {
+		panic(err) // NewLockedPrompt made it canonical JSON
+	}
+	visible := legible(string(text), func(r rune) string {
+		if r > 0xffff {
+			high, low := utf16.EncodeRune(r)
+			return fmt.Sprintf(`\u%04x\u%04x`, high, low)
+		}
+		return fmt.Sprintf(`\u%04x`, r)
+	})
+	return "    " + literal.Replace(visible)
+}
+
+// label quotes a name for HCL, which has one escape for a character that takes two in JSON.
+func label(name string) string {
+	quoted := literal.Replace(strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(name))
+	return `"` + legible(quoted, func(r rune) string {
+		if r > 0xffff {
+			return fmt.Sprintf(`\U%08x`, r)
+		}
+		return fmt.Sprintf(`\u%04x`, r)
+	}) + `"`
+}
+
+// literal keeps HCL from reading templates in a string.
+var literal = strings.NewReplacer("${", "$${", "%{", "%%{") //nolint:gochecknoglobals // a constant
+
+// legible escapes characters that a reader cannot see. It escapes all that is not ASCII if the text
+// is not in Unicode's composed form, into which HCL turns every string. The line breaks of indented
+// JSON stay.
+func legible(text string, escape func(rune) string) string {
+	normal := norm.NFC.IsNormalString(text)
+	var out strings.Builder
+	for _, r := range text {
+		if r == '\n' || unicode.IsPrint(r) && (normal || r < 0x80) {
+			out.WriteRune(r)
+		} else {
+			out.WriteString(escape(r))
+		}
+	}
+	return out.String()
 }

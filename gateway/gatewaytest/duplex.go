@@ -3,6 +3,7 @@ package gatewaytest
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/policy"
@@ -201,4 +204,32 @@ func await[T any](tb testing.TB, what string, c <-chan T) (value T, ok bool) {
 		tb.Fatalf("waited %v for %s", Timeout, what)
 	}
 	return value, ok
+}
+
+// SDKTransport returns a transport of the official SDK to the gateway: "http", "sse" or "stdio".
+func (s *Server) SDKTransport(tb testing.TB, kind string) mcp.Transport {
+	tb.Helper()
+	switch kind {
+	case "http":
+		return &mcp.StreamableClientTransport{Endpoint: s.URL}
+	case "sse":
+		return &mcp.SSEClientTransport{Endpoint: s.SSEURL()}
+	}
+	in, toGateway := io.Pipe()
+	fromGateway, out := io.Pipe()
+	who := Anybody()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		// A client that closes both pipes at once does not read the last messages.
+		if err := s.ServeStdio(context.WithoutCancel(tb.Context()), identity.Vouched(who), in, out); err != nil && !errors.Is(err, io.ErrClosedPipe) {
+			tb.Errorf("ServeStdio: %v", err)
+		}
+	}()
+	tb.Cleanup(func() {
+		_ = toGateway.Close()
+		_ = fromGateway.Close()
+		<-ended
+	})
+	return &mcp.IOTransport{Reader: fromGateway, Writer: toGateway}
 }

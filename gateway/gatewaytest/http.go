@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // Headers are alternately names and values. The value "-" removes a header.
@@ -146,4 +148,13 @@ func (r Response) Dump() string {
 	fmt.Fprintln(&b, r.Status)
 	_ = header.Write(&b) // a buffer
 	return b.String() + r.Body
+}
+
+// CheckSchema fails the test if a message violates the JSON schema of a revision. Method is that of
+// the request which the message answers, if it is a response.
+func CheckSchema(tb testing.TB, revision, method, message string) {
+	tb.Helper()
+	if err := upstreamtest.Violation(revision, method, []byte(message)); err != nil {
+		tb.Error(err)
+	}
 }

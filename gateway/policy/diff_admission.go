@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"reflect"
 	"slices"
 
 	"github.com/promptweir/promptweir/config"
@@ -75,4 +76,110 @@ func alike(a, b config.Screen) bool {
 	}
 	return a.Action == b.Action && a.Invisible == b.Invisible && a.WellFormed == b.WellFormed && a.MaxSize == b.MaxSize &&
 		slices.Equal(a.Content, b.Content) && slices.Equal(patterns(a), patterns(b))
+}
+
+// callers adds the changes in how callers are authenticated and as whom, if there is an auth block
+// before and after.
+func (d *differ) callers(before, after *config.Auth) {
+	was, is := holders(before.Tokens), holders(after.Tokens)
+	for _, old := range before.Tokens {
+		if who := "user:" + qualified(old.As, old.Subject); is[who] == nil {
+			d.add(Less, old.Place, "%s no longer has a token", who)
+		}
+	}
+	for _, now := range after.Tokens {
+		who := "user:" + qualified(now.As, now.Subject)
+		if was[who] == nil {
+			d.add(More, now.Place, "%s has a token", who)
+		}
+		d.holder(now.Place, who, was[who], is[who])
+		delete(was, who) // a subject with several tokens is reported once
+	}
+	d.issuers(before.JWTs, after.JWTs)
+	switch old, now := before.ClientCertificates, after.ClientCertificates; {
+	case old == nil && now != nil:
+		d.add(More, config.Place{}, "client certificates are accepted")
+	case old != nil && now == nil:
+		d.add(Less, config.Place{}, "client certificates are no longer accepted")
+	case old != nil && *old != *now:
+		d.add(Other, config.Place{}, "client certificates identify other callers: as = %q instead of %q", now.As, old.As)
+	}
+}
+
+// holders returns the tokens of each subject.
+func holders(tokens []config.Token) map[string][]config.Token {
+	all := map[string][]config.Token{}
+	for _, t := range tokens {
+		who := "user:" + qualified(t.As, t.Subject)
+		all[who] = append(all[who], t)
+	}
+	return all
+}
+
+// qualified returns a name as package identity prefixes it. That package imports this one.
+func qualified(as, name string) string {
+	if as == "" {
+		return name
+	}
+	return as + "/" + name
+}
+
+// holder adds the changes for a subject that had a token before and still has one.
+func (d *differ) holder(place config.Place, who string, before, after []config.Token) {
+	if before == nil { // the whole subject is new
+		return
+	}
+	was, is := groupsOf(before), groupsOf(after)
+	for _, group := range was {
+		if !slices.Contains(is, group) {
+			d.add(Less, place, "%s is no longer in group:%s", who, group)
+		}
+	}
+	for _, group := range is {
+		if !slices.Contains(was, group) {
+			d.add(More, place, "%s is in group:%s", who, group)
+		}
+	}
+	// The new token may be in other hands.
+	if !slices.EqualFunc(before, after, func(a, b config.Token) bool { return a.SHA256 == b.SHA256 }) {
+		d.add(Other, place, "%s has a different token", who)
+	}
+}
+
+// groupsOf returns the groups of a subject's tokens.
+func groupsOf(tokens []config.Token) (groups []string) {
+	for _, t := range tokens {
+		for _, group := range t.Groups {
+			groups = append(groups, qualified(t.As, group))
+		}
+	}
+	return groups
+}
+
+// issuers adds the changes of the jwt blocks, which are identified by their labels.
+func (d *differ) issuers(before, after []config.JWT) {
+	find := func(in []config.JWT, name string) *config.JWT {
+		if at := slices.IndexFunc(in, func(j config.JWT) bool { return j.Name == name }); at >= 0 {
+			return &in[at]
+		}
+		return nil
+	}
+	for i := range before {
+		if old := &before[i]; find(after, old.Name) == nil {
+			d.add(Less, old.Place, "tokens of jwt %q are no longer accepted", old.Name)
+		}
+	}
+	for _, now := range after {
+		old := find(before, now.Name)
+		if old == nil {
+			d.add(More, now.Place, "tokens of jwt %q are accepted", now.Name)
+			continue
+		}
+		// Everything but the place counts, whatever settings jwt blocks have by then.
+		was, place := *old, now.Place
+		was.Place, now.Place = config.Place{}, config.Place{}
+		if !reflect.DeepEqual(was, now) {
+			d.add(Other, place, "jwt %q has different settings: it may accept other tokens or identify callers differently", now.Name)
+		}
+	}
 }

@@ -1,8 +1,12 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/promptweir/promptweir/config"
 )
@@ -99,4 +103,118 @@ func title(kind string, block *config.Rule) string {
 		return kind
 	}
 	return fmt.Sprintf("%s %q", kind, block.Label)
+}
+
+// failureInterval is how often a block whose condition cannot be evaluated is reported.
+const failureInterval = time.Minute
+
+// Failure is a condition that could not be evaluated.
+type Failure struct {
+	// Rule is where the block begins, as PATH:LINE.
+	Rule string
+	// Prompt is the exposed name of the prompt for which it failed, possibly one of many. It is
+	// empty if the condition does not read the prompt.
+	Prompt string
+	Err    error
+}
+
+// block is an expose or a hide block.
+type block struct {
+	*config.Rule
+	// fallback is whether the block applies if its condition cannot be evaluated.
+	fallback bool
+	// shared is the gate for all prompts, if the condition does not read the prompt.
+	shared *gate
+	alarm  *rate.Sometimes
+	named  Rule
+}
+
+// newBlock returns the block of a kind, "expose" or "hide". One that cannot be evaluated hides, or
+// does not expose.
+func newBlock(kind string, rule *config.Rule) *block {
+	// One gate for all prompts keeps the decisions few: one for each audience instead of one for
+	// each prompt as well.
+	b := &block{
+		Rule: rule, fallback: kind == kindHide, alarm: &rate.Sometimes{First: 1, Interval: failureInterval},
+		named: Rule{Title: title(kind, rule), Place: rule.Place.String()},
+	}
+	if rule.When != nil && !rule.When.ReadsPrompt() {
+		b.shared = &gate{block: b}
+	}
+	return b
+}
+
+// newHides returns hide blocks.
+func newHides(rules []config.Rule) []*block {
+	blocks := make([]*block, len(rules))
+	for i := range rules {
+		blocks[i] = newBlock(kindHide, &rules[i])
+	}
+	return blocks
+}
+
+// reads returns the attributes of the principal that the block's condition reads.
+func (b *block) reads() []string {
+	if b == nil || b.When == nil {
+		return nil
+	}
+	return b.When.PrincipalFields()
+}
+
+// entry is the prompt to decide about. Its facts are made when a condition first reads them: most
+// blocks have none.
+type entry struct {
+	team, upstream, name string
+	definition           []byte
+	facts                *config.PromptFacts
+}
+
+func (e *entry) read() config.PromptFacts {
+	if e.facts == nil {
+		facts := config.NewPromptFacts(e.name, e.upstream, e.team, e.definition)
+		e.facts = &facts
+	}
+	return *e.facts
+}
+
+// gate is a condition that depends on the principal: for one prompt or, if it does not read the
+// prompt, for all.
+type gate struct {
+	*block
+
+	prompt config.PromptFacts
+	name   string
+}
+
+// What the conditions of all rules may cost one request. Each evaluation has a bound of its own,
+// which decides; these fail the request and decide nothing.
+const (
+	requestSteps = 64 << 20
+	entrySteps   = 16 << 10 // besides, for each entry of the catalog
+	requestTime  = 5 * time.Second
+)
+
+// ErrBudget means that the conditions take more than one request may spend. What was evaluated is
+// remembered, so that a later request gets further.
+var ErrBudget = errors.New("the conditions that decide about the catalog take more than one request may spend")
+
+// Budget is what one request may spend on conditions. It is for one goroutine.
+type Budget struct {
+	steps    int
+	deadline time.Time
+}
+
+// NewBudget returns the budget of a request that looks at a number of entries, which begins now.
+func NewBudget(entries int) *Budget {
+	return &Budget{requestSteps + entries*entrySteps, time.Now().Add(requestTime)}
+}
+
+// left reports whether another condition may be evaluated. A nil budget has no bound.
+func (b *Budget) left() bool { return b == nil || b.steps > 0 && time.Now().Before(b.deadline) }
+
+// spend takes the steps of an evaluation, which may be more than were left.
+func (b *Budget) spend(steps int) {
+	if b != nil {
+		b.steps -= steps
+	}
 }

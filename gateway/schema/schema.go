@@ -1,10 +1,15 @@
 package schema
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
+	"regexp/syntax"
+	"strconv"
 	"strings"
 	"time"
 
@@ -183,4 +188,129 @@ func (m *meter) watch(s *jsonschema.Schema) {
 		m.spend()
 		return nil
 	}}
+}
+
+const (
+	// maxDepth bounds the levels of a value.
+	maxDepth = 32
+	// maxNumber bounds the digits of a number and its exponent: an exact 1e999999999 would fill the
+	// memory.
+	maxNumber = 1000
+)
+
+// extent is the size of a value.
+type extent struct{ objects, depth int }
+
+// decode parses a JSON value, keeping numbers as they are spelled, and measures it.
+func decode(raw jsontext.Value) (value any, size extent, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	if err := decoder.Decode(&value); err != nil {
+		return nil, size, err
+	}
+	err = size.measure(value, 0)
+	return value, size, err
+}
+
+// measure adds a value that is at some depth, and refuses numbers that are too large.
+func (e *extent) measure(value any, depth int) error {
+	e.depth = max(e.depth, depth)
+	switch value := value.(type) {
+	case map[string]any:
+		e.objects++ // of a schema, each may be a subschema
+		for _, member := range value {
+			if err := e.measure(member, depth+1); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for _, element := range value {
+			if err := e.measure(element, depth+1); err != nil {
+				return err
+			}
+		}
+	case json.Number:
+		return checkNumber(string(value))
+	}
+	return nil
+}
+
+// checkNumber refuses numbers that would take too much memory to compare exactly.
+func checkNumber(spelled string) error {
+	if len(spelled) > maxNumber {
+		return fmt.Errorf("%w: a number has more than %d digits", errTooLarge, maxNumber)
+	}
+	at := strings.IndexAny(spelled, "eE")
+	if at < 0 {
+		return nil
+	}
+	if exponent, err := strconv.Atoi(spelled[at+1:]); err != nil || exponent > maxNumber || exponent < -maxNumber {
+		return fmt.Errorf("%w: a number has an exponent larger than %d", errTooLarge, maxNumber)
+	}
+	return nil
+}
+
+const (
+	// maxPattern bounds one pattern, in bytes, and maxProgram all compiled patterns of a schema, in
+	// instructions.
+	maxPattern = 2 << 10
+	maxProgram = 20_000
+	// maxMatch bounds a match, in bytes times instructions, to which RE2's running time is
+	// proportional.
+	maxMatch = 1 << 26
+)
+
+// patterns compiles the regular expressions of one schema.
+type patterns struct {
+	meter *meter
+	// size is the size of all patterns so far, in instructions, or unlimited once the schema is
+	// compiled: patterns that come later are values, checked for being patterns.
+	size int
+}
+
+const unlimited = -1
+
+// compile is a [jsonschema.RegexpEngine].
+func (p *patterns) compile(expression string) (jsonschema.Regexp, error) {
+	if len(expression) > maxPattern {
+		return nil, errors.New("the pattern is too long")
+	}
+	parsed, err := syntax.Parse(expression, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	// regexp.Compile does the same again below, but does not say how large the program is.
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return nil, err
+	}
+	if p.size != unlimited {
+		p.size += len(program.Inst)
+	}
+	if max(p.size, len(program.Inst)) > maxProgram {
+		return nil, errors.New("the schema's patterns are too large together")
+	}
+	compiled, err := regexp.Compile(expression)
+	if err != nil {
+		return nil, err
+	}
+	return &pattern{compiled, len(program.Inst), p.meter}, nil
+}
+
+// pattern is a compiled regular expression that refuses a match that would take too long.
+type pattern struct {
+	*regexp.Regexp
+
+	size  int
+	meter *meter
+}
+
+// MatchString implements [jsonschema.Regexp].
+func (p *pattern) MatchString(text string) bool {
+	p.meter.spend()
+	// A match cannot be interrupted, so the clock alone would not bound it.
+	if len(text)*p.size > maxMatch {
+		panic(errTooCostly)
+	}
+	return p.Regexp.MatchString(text)
 }

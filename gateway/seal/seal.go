@@ -1,15 +1,21 @@
 package seal
 
 import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
+	"hash/crc32"
 	"slices"
+	"strings"
 	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -126,4 +132,130 @@ func (m *MAC) AppendHex(dst, value []byte) []byte {
 	h.Reset()
 	h.Write(value)
 	return hex.AppendEncode(dst, h.Sum(h.sum[:0]))
+}
+
+// The layout of a token, as drawn in doc.go.
+const (
+	keySize      = 32
+	checksumSize = 4
+	keyIDSize    = 4
+	nonceSize    = 12
+	tagSize      = 16
+	headSize     = checksumSize + keyIDSize + nonceSize
+)
+
+// Box seals and opens the tokens of one purpose. Make it with [Sealer.For].
+type Box struct {
+	keys   []subkey // the first seals
+	base64 *base64.Encoding
+}
+
+// Seal returns the token for a plaintext, always the same one, in visible ASCII.
+func (b *Box) Seal(plaintext []byte) string {
+	key := &b.keys[0]
+	nonce := key.nonce(plaintext)
+
+	token := make([]byte, checksumSize, headSize+len(plaintext)+tagSize)
+	token = append(token, key.id[:]...)
+	token = append(token, nonce[:]...)
+	token = key.aead.Seal(token, nonce[:], plaintext, nil)
+	binary.BigEndian.PutUint32(token, crc32.ChecksumIEEE(token[checksumSize:]))
+	return b.base64.EncodeToString(token)
+}
+
+// Open returns the plaintext of a token. For the errors, see [Reason].
+func (b *Box) Open(token string) ([]byte, error) {
+	// The decoder skips line breaks even if it is strict, so that a token could be spelled in many
+	// ways.
+	if strings.IndexByte(token, '\r') >= 0 || strings.IndexByte(token, '\n') >= 0 {
+		return nil, ErrMalformed
+	}
+	raw, err := b.base64.DecodeString(token)
+	if err != nil || len(raw) < headSize+tagSize {
+		return nil, ErrMalformed
+	}
+	if binary.BigEndian.Uint32(raw) != crc32.ChecksumIEEE(raw[checksumSize:]) {
+		return nil, ErrMalformed
+	}
+	return b.open(raw[checksumSize:])
+}
+
+// open tries every key with the token's id. Ids are short, so two keys may share one.
+func (b *Box) open(raw []byte) ([]byte, error) {
+	id, nonce, ciphertext := [keyIDSize]byte(raw), raw[keyIDSize:][:nonceSize], raw[keyIDSize+nonceSize:]
+	reason := errExpiredKey
+	for i := range b.keys {
+		if b.keys[i].id != id {
+			continue
+		}
+		var dst []byte
+		// In place saves an allocation, but destroys the ciphertext that a second key would need.
+		if len(b.keys) == 1 {
+			dst = ciphertext[:0]
+		}
+		plaintext, err := b.keys[i].aead.Open(dst, nonce, ciphertext, nil)
+		if err == nil {
+			return plaintext, nil
+		}
+		reason = ErrMalformed
+	}
+	return nil, reason
+}
+
+// subkey is what is derived from one key of the ring for one purpose.
+type subkey struct {
+	id   [keyIDSize]byte
+	aead cipher.AEAD
+	// nonces has nonceMakers for reuse: setting up the HMAC is half of its work.
+	nonces *sync.Pool
+	// purpose precedes the plaintext in the input of the nonce's HMAC.
+	purpose []byte
+}
+
+func newSubkey(key [keySize]byte, purpose string) subkey {
+	block, err := aes.NewCipher(derive(key, "encrypt", purpose, keySize))
+	if err != nil {
+		panic(err) // only for a key of the wrong size
+	}
+	aead, err := cipher.NewGCM(block)
+	if err != nil {
+		panic(err) // only for a block of the wrong size
+	}
+	nonceKey := derive(key, "nonce", purpose, keySize)
+	return subkey{
+		// The id names the key of the ring, so it is the same for every purpose.
+		id:      [keyIDSize]byte(derive(key, "id", "", keyIDSize)),
+		aead:    aead,
+		nonces:  &sync.Pool{New: func() any { return &nonceMaker{mac: hmac.New(sha256.New, nonceKey)} }},
+		purpose: []byte(purpose),
+	}
+}
+
+// derive derives a key by HKDF. No two pairs of use and purpose have the same info, since a use
+// contains no slash.
+func derive(key [keySize]byte, use, purpose string, size int) []byte {
+	derived, err := hkdf.Key(sha256.New, key[:], nil, "promptweir/v1/"+use+"/"+purpose, size)
+	if err != nil {
+		panic(err) // only for a size beyond what HKDF gives
+	}
+	return derived
+}
+
+// nonce derives the nonce from the plaintext; doc.go explains why that is safe.
+func (k *subkey) nonce(plaintext []byte) [nonceSize]byte {
+	m, _ := k.nonces.Get().(*nonceMaker)
+	defer k.nonces.Put(m)
+	m.mac.Reset()
+	m.buffer = append(m.buffer[:0], k.purpose...)
+	m.buffer = binary.BigEndian.AppendUint64(m.buffer, uint64(len(plaintext))) // separates purpose and plaintext
+	m.mac.Write(m.buffer)
+	m.mac.Write(plaintext)
+	m.buffer = m.mac.Sum(m.buffer[:0])
+	return [nonceSize]byte(m.buffer)
+}
+
+// nonceMaker is an HMAC with a buffer for its input and its result.
+type nonceMaker struct {
+	mac    hash.Hash
+	buffer []byte
 }

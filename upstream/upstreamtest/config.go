@@ -1,9 +1,14 @@
 package upstreamtest
 
 import (
+	"context"
+	"fmt"
 	"os"
+	"runtime/debug"
 	"testing"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/promptweir/promptweir/config"
 )
@@ -64,4 +69,44 @@ func Eventually(tb testing.TB, what string, holds func() bool) {
 			tb.Fatalf("after %s still not: %s", eventually, what)
 		}
 	}
+}
+
+// Allocs returns how many allocations one call of f makes once its pools are filled. The garbage
+// collector is off meanwhile, since it empties sync.Pools, so without the race detector the first
+// measurement is exact. The race detector makes a sync.Pool drop one value in four at random; only
+// for its sake the least of many measurements is taken.
+func Allocs(tb testing.TB, f func()) float64 {
+	tb.Helper()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	least := testing.AllocsPerRun(1, f)
+	for range 50 {
+		least = min(least, testing.AllocsPerRun(1, f))
+	}
+	return least
+}
+
+// SDK returns a server of the official Go SDK with the named prompts, two on each page. A get
+// returns the prompt's name and arguments as text, a completion returns the value doubled.
+func SDK(options mcp.ServerOptions, names ...string) *mcp.Server {
+	options.PageSize = 2
+	options.CompletionHandler = func(_ context.Context, r *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
+		value := r.Params.Argument.Value
+		return &mcp.CompleteResult{Completion: mcp.CompletionResultDetails{Values: []string{value + value}}}, nil
+	}
+	server := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "1"}, &options)
+	for _, name := range names {
+		AddPrompt(server, name)
+	}
+	return server
+}
+
+// AddPrompt adds a prompt to a server made by [SDK], which notifies its clients.
+func AddPrompt(server *mcp.Server, name string) {
+	prompt := &mcp.Prompt{Name: name, Description: "about " + name, Arguments: []*mcp.PromptArgument{{Name: "topic"}}}
+	server.AddPrompt(prompt, func(_ context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+		text := fmt.Sprintf("%s: %s", name, r.Params.Arguments["topic"])
+		return &mcp.GetPromptResult{
+			Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: text}}},
+		}, nil
+	})
 }

@@ -1,5 +1,7 @@
 package wire
 
+import "slices"
+
 // Methods of requests.
 const (
 	Initialize    = "initialize"
@@ -68,3 +70,38 @@ const (
 	ResultComplete      = "complete"
 	ResultInputRequired = "input_required"
 )
+
+// The protocol's revisions that have prompts.
+const (
+	Rev20241105 = "2024-11-05"
+	Rev20250326 = "2025-03-26"
+	Rev20250618 = "2025-06-18"
+	Rev20251125 = "2025-11-25"
+	Rev20260728 = "2026-07-28"
+)
+
+// LatestLegacy is the newest revision of the legacy era, in which a session begins with an
+// initialize handshake.
+const LatestLegacy = Rev20251125
+
+// Revisions returns every supported revision, newest first.
+func Revisions() []string {
+	return []string{Rev20260728, Rev20251125, Rev20250618, Rev20250326, Rev20241105}
+}
+
+// Modern reports whether a revision is of the modern era, in which each request carries its
+// metadata and there is no initialize handshake. Revisions are dates, so a later one that is not
+// known yet is modern too.
+func Modern(revision string) bool { return revision >= Rev20260728 }
+
+// KnownLegacy reports whether revision is a known one of the legacy era: initialize can agree on
+// it.
+func KnownLegacy(revision string) bool {
+	return !Modern(revision) && slices.Contains(Revisions(), revision)
+}
+
+// levels are the severities of log messages (RFC 5424), the least severe first.
+var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"} //nolint:gochecknoglobals // a constant list
+
+// Severity returns how severe a log level is: from 1 for debug upwards, and 0 for an unknown level.
+func Severity(level string) int { return slices.Index(levels, level) + 1 }
