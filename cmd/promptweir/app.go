@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
+	"os"
 
 	"github.com/spf13/pflag"
 
@@ -46,6 +48,33 @@ func (a *app) warn(format string, args ...any) {
 }
 
 var errNoConfig = &usageError{"--config PATH is required (or PROMPTWEIR_CONFIG)"}
+
+// setConfig sets the configuration of a command that has its path as an argument: the argument, else
+// --config or its variable, else what lies in the working directory under a usual name. Commands
+// that print what a configuration has do not look there, as that could start what it names.
+func (a *app) setConfig(command string, args []string) error {
+	switch {
+	case len(args) > 0 && a.configGiven():
+		return &usageError{"PATH and --config are mutually exclusive"}
+	case len(args) > 0:
+		a.config = args[0]
+	case a.config != "":
+	case isKind("promptweir", fs.ModeDir): // and not the program, as in the folder where it was built
+		a.config = "promptweir"
+	case isKind("gateway.hcl", 0):
+		a.config = "gateway.hcl"
+	default:
+		return &usageError{fmt.Sprintf("%[1]s needs a configuration, and here is neither promptweir/ nor "+
+			"gateway.hcl: promptweir %[1]s PATH", command)}
+	}
+	return nil
+}
+
+// isKind reports whether there is a file of a kind.
+func isKind(path string, kind fs.FileMode) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().Type() == kind
+}
 
 // configGiven reports whether --config is on the command line, and not only in the environment.
 func (a *app) configGiven() bool { return a.flags.Changed("config") }

@@ -15,7 +15,10 @@ import (
 )
 
 // drainFlags are the flags of the commands drain and undrain.
-type drainFlags struct{ admin, token, output string }
+type drainFlags struct {
+	admin  adminFlags
+	output string
+}
 
 func drainCommand(a *app) *cobra.Command {
 	return newDrainCommand(a, true, &cobra.Command{
@@ -45,10 +48,7 @@ func newDrainCommand(a *app, drained bool, command *cobra.Command) *cobra.Comman
 	command.RunE = func(cmd *cobra.Command, args []string) error {
 		return setDrained(cmd.Context(), a, args[0], drained, f)
 	}
-	flags := command.Flags()
-	addAdmin(flags, &f.admin)
-	addSecret(flags, &f.token, "token", "PROMPTWEIR_ADMIN_TOKEN",
-		"the gateway's `ADMIN_TOKEN`, where one is set")
+	f.admin.addTo(command.Flags())
 	addOutput(command, &f.output, formatText, formatJSON)
 	return command
 }
@@ -56,7 +56,7 @@ func newDrainCommand(a *app, drained bool, command *cobra.Command) *cobra.Comman
 // setDrained drains an upstream of a running gateway, or lets it serve again, and prints what holds
 // then.
 func setDrained(ctx context.Context, a *app, name string, drained bool, f drainFlags) error {
-	base, err := a.adminURL(f.admin)
+	base, err := a.adminURL(f.admin.url)
 	if err != nil {
 		return err
 	}
@@ -66,13 +66,13 @@ func setDrained(ctx context.Context, a *app, name string, drained bool, f drainF
 	}
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
-	response, err := callAdmin(ctx, http.MethodPost, base+"/api/drain", f.token, body)
+	_, response, err := callAdmin(ctx, http.MethodPost, base, "/api/drain", f.admin.token, body)
 	if err != nil {
 		return err
 	}
 	var now admin.Drain
 	if err := json.Unmarshal(response, &now); err != nil || now.Drained == nil {
-		return fmt.Errorf("POST %s/api/drain: the response is not that of a gateway's admin listener", base)
+		return errNoGateway(base)
 	}
 	if f.output == formatJSON {
 		return terminal.PrintJSON(a.out, now)

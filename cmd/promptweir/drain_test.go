@@ -60,7 +60,7 @@ func TestDrain_TakesAnUpstreamOutAndLetsItBack(t *testing.T) {
 	if _, stderr, code := runCommand(t, nil, "get", "web.hello", "who=x", "--url", p.endpoint); code != 1 || !strings.Contains(stderr, `"web" is out of service: an operator has drained it`) {
 		t.Errorf("get exits with %d: %s", code, stderr)
 	}
-	want(1, []string{`404 Not Found: the configuration has no such upstream: "wbe". Did you mean "web"?`}, "drain", "wbe")
+	want(1, []string{`promptweir: the configuration has no such upstream: "wbe". Did you mean "web"?`}, "drain", "wbe")
 	want(2, nil, "drain")
 	want(0, []string{"web serves again\n"}, "undrain", "web")
 	if _, stderr, code := runCommand(t, nil, "get", "web.hello", "who=x", "--url", p.endpoint); code != 0 {
@@ -98,7 +98,7 @@ func TestDrain_SaysWhatIsMissing(t *testing.T) {
 		t.Errorf("the help shows the token: %s", stdout)
 	}
 	refusing.Close()
-	if _, stderr, code := runCommand(t, nil, "drain", "web", "--config", path); code != 1 || !strings.Contains(stderr, "connection refused; start the gateway, or name its admin listener with --admin") {
+	if _, stderr, code := runCommand(t, nil, "drain", "web", "--config", path); code != 1 || !strings.Contains(stderr, "promptweir: no gateway answers at "+refusing.URL+": connection refused; start the gateway, or name its admin listener with --admin") {
 		t.Errorf("without a gateway: %d, %s", code, stderr)
 	}
 	if _, stderr, code := runCommand(t, nil, "drain", "web", "--admin", "localhost:8081"); code != 2 || !strings.Contains(stderr, "use an http or https URL") {

@@ -106,7 +106,7 @@ type prober struct {
 
 func (p *prober) probe(ctx context.Context, server config.Upstream, options client.Options) (err error) {
 	if p.session, err = client.Connect(ctx, server, options); err != nil {
-		return fmt.Errorf("%s: %w", server.Name, err)
+		return connectError(ctx, server, err)
 	}
 	defer p.session.Close()
 	p.found.Revision, p.found.Transport = p.session.Revision, string(p.session.Transport())

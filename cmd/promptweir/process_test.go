@@ -144,7 +144,7 @@ func startGateway(t *testing.T, program, config string, prepare func(*gatewayPro
 
 func newGatewayProcess(program, config string) *gatewayProcess {
 	// It ends with the test's cleanup, which comes after that of its context.
-	command := exec.CommandContext(context.Background(), program, "serve", "--config", config, "--log-format", "json")
+	command := exec.CommandContext(context.Background(), program, "serve", config, "--log-format", "json")
 	command.Env = os.Environ()
 	return &gatewayProcess{Cmd: command, eof: make(chan struct{})}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,10 +45,21 @@ func TestServe_ReloadsItsConfiguration(t *testing.T) {
 	eventually(t, "all reloads are in the log", func() bool { return reloads() == 3 })
 	p.signal(t, syscall.SIGHUP)
 	eventually(t, "SIGHUP reloads", func() bool { return reloads() == 4 })
-	if status, text := reload(t, p); status != http.StatusOK {
-		t.Errorf("POST /-/reload: status %d, %s", status, text)
+	command := func(code int, want string) {
+		t.Helper()
+		if stdout, stderr, got := runHere(t, "reload", "--admin", p.admin); got != code || !strings.Contains(stdout+stderr, want) {
+			t.Errorf("reload exits with %d and prints %s%s, want %d and %s", got, stdout, stderr, code, want)
+		}
 	}
-	eventually(t, "POST /-/reload reloads", func() bool { return reloads() == 5 })
+	command(exitDone, "the configuration is in use\n")
+	eventually(t, "reload reloads", func() bool { return reloads() == 5 })
+	writeFile(t, folder, "team.hcl", "team \"greeters\" {\n  hide {\n")
+	command(exitFailed, "the configuration is in use, except for team.hcl\npromptweir: ")
+	writeFile(t, folder, "platform.hcl", "gateway { nonsense = 1 }")
+	command(exitFailed, "the gateway refuses the configuration, and keeps the previous one\npromptweir: ")
+	if stdout, _, code := runHere(t, "reload", "--admin", p.admin, "-o", "json"); code != exitFailed || !strings.Contains(stdout, `"refused": "2`) {
+		t.Errorf("reload -o json exits with %d and prints %s", code, stdout)
+	}
 	if now := p.get(t, "child.pid", "").text(); now != child {
 		t.Errorf("the child process was replaced: %s, want %s", now, child)
 	}

@@ -16,16 +16,21 @@ import (
 func serveCommand(a *app) *cobra.Command {
 	var profiled bool
 	command := &cobra.Command{
-		Use: "serve", Short: "Serve the MCP endpoint over HTTP until SIGINT or SIGTERM",
-		Args: wantArgs(0, 0, ""),
+		Use: "serve [PATH]", Short: "Serve the MCP endpoint over HTTP until SIGINT or SIGTERM",
+		Args: wantArgs(0, 1, "a configuration"),
 		Long: `Serve the MCP endpoint over HTTP until SIGINT or SIGTERM.
 
-The gateway reloads its configuration when one of its files changes, on SIGHUP, and on POST
-/-/reload at the admin listener.`,
-		Example: "  promptweir serve --config promptweir\n" +
+PATH is the configuration; the default is that of --config, else promptweir or gateway.hcl in the
+working directory. The gateway reloads it when one of its files changes, on SIGHUP, and on
+promptweir reload.`,
+		Example: "  promptweir serve\n" +
+			"  promptweir serve examples/quickstart\n" +
 			"  promptweir serve --config gateway.hcl --log-format json --log-level warn",
-		SuggestFor: []string{"start", "run", "server", "up"},
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		SuggestFor: []string{"start", "run", "server", "up"}, ValidArgsFunction: aFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.setConfig("serve", args); err != nil {
+				return err
+			}
 			options, flush, err := a.servingOptions()
 			if err != nil {
 				return err

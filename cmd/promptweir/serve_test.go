@@ -359,6 +359,16 @@ team "greeters" {
 	if _, _, code := runHere(t, "healthcheck", "--admin", p.admin); code != exitDone {
 		t.Errorf("healthcheck exits with %d", code)
 	}
+	// The endpoint for clients is not taken for the admin listener, nor the other way round.
+	if _, said, code := runHere(t, "healthcheck", "--admin", p.endpoint); code != exitFailed || !strings.Contains(said, p.endpoint+" is no admin listener (HTTP 404): name it with --admin") {
+		t.Errorf("healthcheck of the endpoint exits with %d: %s", code, said)
+	}
+	for _, command := range []string{"list", "get"} {
+		args := []string{command, "greeter.hello", "--url", p.admin}
+		if _, said, code := runHere(t, args...); code != exitFailed || !strings.Contains(said, p.admin+" is a gateway's admin listener: use its endpoint for clients, for example http://127.0.0.1:8080/mcp") {
+			t.Errorf("%s of the admin listener exits with %d: %s", command, code, said)
+		}
+	}
 	p.stop(t) // an exporter would try a last export now
 	for line := range strings.SplitSeq(p.logged(), "\n") {
 		if strings.Contains(line, "telemetry") || strings.Contains(line, `"level":"ERROR"`) {
@@ -389,7 +399,7 @@ func TestHealthcheck_TakesTheAddressFromTheConfiguration(t *testing.T) {
 	}
 	alive.Close()
 	missing := filepath.Join(t.TempDir(), "missing.hcl")
-	if _, said, code := runHere(t, "healthcheck", "--config", missing); code != exitFailed || !strings.Contains(said, "missing.hcl") {
+	if _, said, code := runHere(t, "healthcheck", "--config", missing); code != exitFailed || !strings.Contains(said, "missing.hcl does not exist; correct --config") {
 		t.Errorf("a configuration that does not exist: exit code %d, %s", code, said)
 	}
 	folder := configure(t, map[string]string{"admin.hcl": ""})

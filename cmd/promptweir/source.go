@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -83,7 +85,7 @@ func (q *query) withSession(
 	session, err := client.ConnectFor(ctx, server, clientOptions(nil), options)
 	waiting.Stop()
 	if err != nil {
-		return connectError(server.Name, err)
+		return connectError(ctx, server, err)
 	}
 	defer session.Close()
 	return use(session)
@@ -208,16 +210,28 @@ func serverAt(what, address, token string) (config.Upstream, error) {
 	return server, nil
 }
 
-// connectError explains why the server at --url cannot be used.
-func connectError(name string, err error) error {
+// connectError explains why the server that a URL names cannot be used.
+func connectError(ctx context.Context, server config.Upstream, err error) error {
 	cause := client.CauseOf(err)
 	switch cause.Kind {
-	case client.CredentialMissing, client.CredentialRefused: // there is no block that could have a credential
+	case client.CredentialMissing: // there is no block that could have a credential
 		cause.Remedy = "pass a token that it accepts with --token, or in PROMPTWEIR_TOKEN"
+	case client.CredentialRefused, client.AccessDenied: // and what it refuses is the user's
+		if server.Headers != nil {
+			_, details, _ := strings.Cut(cause.Problem, " (")
+			cause.Problem = "it refuses your token (" + details
+			cause.Remedy = "pass another with --token, or in PROMPTWEIR_TOKEN"
+		}
+	case client.NothingThere, client.WebPage, client.NotMCP:
+		u, _ := url.Parse(server.URLs[0]) // which serverAt has parsed
+		if isAdminListener(ctx, u.Scheme+"://"+u.Host) {
+			return fmt.Errorf("%s is a gateway's admin listener: use its endpoint for clients, "+
+				"for example http://%s", server.Name, config.DefaultListen+config.DefaultPath)
+		}
 	case client.UnexplainedFailure:
-		return fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", server.Name, err)
 	}
-	return fmt.Errorf("%s: %s", name, cause)
+	return fmt.Errorf("%s: %s", server.Name, cause)
 }
 
 // clientOptions returns the options of an MCP client. A nil logger discards.

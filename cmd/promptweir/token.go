@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,18 +15,29 @@ import (
 func tokenCommand(a *app) *cobra.Command {
 	var t config.Token
 	var output string
+	var admin bool
 	command := &cobra.Command{
-		Use: "token LABEL", Short: "Make a bearer token, and the auth block that accepts it",
-		Args: wantArgs(1, 1, "a label"),
-		Long: `Make a bearer token, and the auth block that accepts it.
+		Use: "token LABEL", Short: "Make a bearer token, and the block that accepts it",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if admin {
+				return wantArgs(0, 0, "")(cmd, args)
+			}
+			return wantArgs(1, 1, "a label, or --admin")(cmd, args)
+		},
+		Long: `Make a bearer token, and the block that accepts it: an auth block for a client, which
+LABEL names, or with --admin an admin block for operators.
 
 The token is printed to standard error and not stored anywhere. The block, which has only its
 hash, is printed to standard output.`,
 		Example: "  promptweir token ci --group build\n" +
-			"  promptweir token ci --group build -o json",
+			"  promptweir token ci --group build -o json\n" +
+			"  promptweir token --admin",
 		RunE: func(_ *cobra.Command, args []string) error {
-			t.Subject = args[0]
-			return printToken(a, t, output == formatJSON)
+			if admin && (t.As != "" || t.Groups != nil) {
+				return &usageError{"--admin excludes --group and --as: operators are no principals"}
+			}
+			t.Subject = strings.Join(args, "")
+			return printToken(a, t, admin, output == formatJSON)
 		},
 	}
 	flags := command.Flags()
@@ -33,6 +45,7 @@ hash, is printed to standard output.`,
 		"`NAME` of a group of the caller; may be repeated")
 	flags.StringVar(&t.As, "as", "",
 		"`NAME` of the source of identity, in front of subject and groups; for several sources")
+	flags.BoolVar(&admin, "admin", false, "make the token of operators, for the admin listener")
 	addOutput(command, &output, formatText, formatJSON)
 	return command
 }
@@ -42,10 +55,13 @@ const tokenPrefix = "promptweir_"
 
 // printToken prints a new token, of at least 128 random bits in letters and digits, and its block.
 // As JSON, both are in the result.
-func printToken(a *app, t config.Token, asJSON bool) error {
+func printToken(a *app, t config.Token, admin, asJSON bool) error {
 	token := tokenPrefix + rand.Text()
 	t.SHA256 = sha256.Sum256([]byte(token))
-	block, err := config.TokenBlock(t)
+	block, err := fmt.Sprintf("admin {\n  token_sha256 = \"%x\"\n}\n", t.SHA256), error(nil)
+	if !admin {
+		block, err = config.TokenBlock(t)
+	}
 	if err != nil {
 		return &usageError{"token: " + err.Error()}
 	}

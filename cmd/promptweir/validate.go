@@ -30,24 +30,35 @@ type validateFlags struct {
 func validateCommand(a *app) *cobra.Command {
 	v := &validateFlags{app: a}
 	command := &cobra.Command{
-		Use: "validate", Short: "Check a configuration and, with --live, its upstreams",
-		Args: wantArgs(0, 0, ""),
+		Use: "validate [PATH]", Short: "Check a configuration and, with --live, its upstreams",
+		Args: wantArgs(0, 1, "a configuration"),
 		Long: `Check a configuration, and the files of its prompts, without starting or contacting
 anything.
 
 One run reports all errors, each with source location and remedy. Unset environment variables
 are warnings. With --strict, other warnings fail too.
 
+PATH is the configuration; the default is that of --config, else promptweir or gateway.hcl in the
+working directory.
+
 With --live, connect to the upstreams, start those with a command, and print a checklist: how each
 was reached, what it has, which rules and blocks do not fit, and whether the gateway could listen.
 
 With -o json, the result has each diagnostic with its range. With -o github, each diagnostic, and
 each line of the checklist that is not ok, is an annotation of a pull request.`,
-		Example: "  promptweir validate --config promptweir\n" +
-			"  promptweir validate --config promptweir --live\n" +
+		Example: "  promptweir validate\n" +
+			"  promptweir validate promptweir --live\n" +
 			"  promptweir validate --config promptweir --live --strict -o github",
-		SuggestFor: []string{"check", "lint", "doctor", "test", "verify"},
-		RunE:       func(cmd *cobra.Command, _ []string) error { return v.run(cmd.Context()) },
+		SuggestFor: []string{"check", "lint", "doctor", "test", "verify"}, ValidArgsFunction: aFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.setConfig("validate", args); err != nil {
+				return err
+			}
+			if v.live {
+				return v.validateLive(cmd.Context())
+			}
+			return v.validate(cmd.Context())
+		},
 	}
 	command.Flags().BoolVar(&v.strict, "strict", false,
 		"fail on warnings, except about unset environment variables")
@@ -68,16 +79,6 @@ type validation struct {
 	folders, prompts int
 	// checks are those of --live.
 	checks []liveCheck
-}
-
-func (v *validateFlags) run(ctx context.Context) error {
-	switch {
-	case v.app.config == "":
-		return errNoConfig
-	case v.live:
-		return v.validateLive(ctx)
-	}
-	return v.validate(ctx)
 }
 
 func (v *validateFlags) validate(ctx context.Context) error {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"net"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -300,7 +299,7 @@ func isLoopback(host string) bool {
 // checkListeners returns a line for each address that the gateway would listen on: whether it is
 // free, or used by a gateway that already runs.
 func checkListeners(ctx context.Context, cfg *config.Config) []liveCheck {
-	isRunning := isGateway(ctx, cfg.Admin.Listen)
+	isRunning := isAdminListener(ctx, "http://"+cfg.Admin.Listen)
 	check := func(block, address string, place config.Place) liveCheck {
 		location := locationOf(place)
 		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
@@ -320,15 +319,6 @@ func checkListeners(ctx context.Context, cfg *config.Config) []liveCheck {
 		check("gateway", cfg.Gateway.Listen, cfg.Gateway.Place),
 		check("admin", cfg.Admin.Listen, cfg.Admin.Place),
 	}
-}
-
-// isGateway reports whether something that answers like a gateway listens on the admin listener's
-// address.
-func isGateway(ctx context.Context, address string) bool {
-	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
-	defer cancel()
-	text, err := callAdmin(ctx, http.MethodGet, "http://"+address+"/healthz", "", nil)
-	return err == nil && string(text) == "ok\n"
 }
 
 // printChecklist prints the checklist in the format of --output, and, unless that is JSON, what it

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
+	"github.com/promptweir/promptweir/config"
+)
+
+const (
+	// drainTimeout, reloadTimeout and healthTimeout are how long commands wait for the admin
+	// listener.
+	drainTimeout, reloadTimeout, healthTimeout = 10 * time.Second, time.Minute, 2 * time.Second
+	// maxAdminResponse bounds a response of the admin listener that a command reads, in bytes.
+	maxAdminResponse = 1 << 20
+)
+
+// healthcheckCommand is for container images, which have no shell and no HTTP client. It is hidden
+// because people use /readyz.
+func healthcheckCommand(a *app) *cobra.Command {
+	var admin adminFlags
+	command := &cobra.Command{
+		Use: "healthcheck", Short: "Check that the gateway of the configuration is alive",
+		Hidden:  true,
+		Example: "  promptweir healthcheck --admin http://127.0.0.1:8081",
+		Args:    wantArgs(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			base, err := a.adminURL(admin.url)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), healthTimeout)
+			defer cancel()
+			_, _, err = callAdmin(ctx, http.MethodGet, base, "/healthz", "", nil)
+			return err
+		},
+	}
+	admin.addURL(command.Flags())
+	return command
+}
+
+// adminFlags say where the admin listener of a running gateway is, and who calls.
+type adminFlags struct{ url, token string }
+
+func (f *adminFlags) addURL(flags *pflag.FlagSet) {
+	flags.StringVar(&f.url, "admin", "",
+		"`URL` of the admin listener; by default from the configuration, or http://"+config.DefaultAdminListen)
+}
+
+func (f *adminFlags) addTo(flags *pflag.FlagSet) {
+	f.addURL(flags)
+	addSecret(flags, &f.token, "token", "PROMPTWEIR_ADMIN_TOKEN",
+		"the gateway's `ADMIN_TOKEN`, where one is set")
+}
+
+// adminURL returns the base of the admin listener: that of --admin, or else of the configuration.
+func (a *app) adminURL(flag string) (string, error) {
+	if flag == "" {
+		address, err := a.adminAddress()
+		return "http://" + address, err
+	}
+	_, err := parseURL("--admin", flag, config.DefaultAdminListen)
+	return strings.TrimSuffix(flag, "/"), err
+}
+
+// callAdmin makes a request of an operator, and returns the body of a response with the status 200,
+// or 422 where a gateway refuses its configuration. The error of any other has the gateway's own
+// words.
+func callAdmin(
+	ctx context.Context, method, base, path, token string, body []byte,
+) (status int, text []byte, err error) {
+	r, err := http.NewRequestWithContext(ctx, method, base+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, &usageError{"--admin: " + err.Error()}
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err == nil {
+		defer response.Body.Close()
+		text, err = io.ReadAll(io.LimitReader(response.Body, maxAdminResponse))
+	}
+	if err != nil {
+		return 0, nil, fmt.Errorf("no gateway answers at %s: %s; start the gateway, or name its "+
+			"admin listener with --admin", base, networkProblem(err))
+	}
+	said := terminal.OneLine(string(text))
+	switch response.StatusCode {
+	case http.StatusOK, http.StatusUnprocessableEntity:
+		return response.StatusCode, text, nil
+	case http.StatusForbidden:
+		return 0, nil, fmt.Errorf("%s: %s; pass the token with --token, or in PROMPTWEIR_ADMIN_TOKEN",
+			base, said)
+	case http.StatusNotFound, http.StatusMethodNotAllowed:
+		if !strings.HasPrefix(said, "the configuration has no such") {
+			return 0, nil, fmt.Errorf("%s is no admin listener (HTTP %d): name it with --admin, "+
+				"for example http://%s", base, response.StatusCode, config.DefaultAdminListen)
+		}
+		return 0, nil, errors.New(said)
+	}
+	return 0, nil, fmt.Errorf("%s answers HTTP %s: %s", base, response.Status, said)
+}
+
+// networkProblem says why there is no response, without the address, which the caller has said.
+func networkProblem(err error) string {
+	unknown, isUnknown := errors.AsType[*net.DNSError](err)
+	timeout, isTimeout := errors.AsType[net.Error](err)
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case isUnknown:
+		return "the host " + unknown.Name + " is unknown"
+	case isTimeout && timeout.Timeout():
+		return "it takes too long"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+		return "the connection broke"
+	}
+	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
+		err = inner
+	}
+	return err.Error()
+}
+
+// isAdminListener reports whether something that answers like a gateway's admin listener is there.
+func isAdminListener(ctx context.Context, base string) bool {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	_, text, err := callAdmin(ctx, http.MethodGet, base, "/healthz", "", nil)
+	return err == nil && string(text) == "ok\n"
+}
+
+// adminAddress returns the address at which the gateway of --config has its admin listener. It
+// reads no more of the configuration than it needs, because a running gateway is not affected by
+// later errors in its files.
+func (a *app) adminAddress() (string, error) {
+	if a.config == "" {
+		return config.DefaultAdminListen, nil
+	}
+	_, err := os.Stat(a.config)
+	switch { // the default address could be another gateway's
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("the configuration %s does not exist; correct --config, or name the "+
+			"admin listener with --admin", a.config)
+	case err != nil:
+		return "", err
+	}
+	listen := config.AdminListen(a.config, config.Options{AllowUnsetEnv: true})
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "", fmt.Errorf("%q in the block admin of %s is not HOST:PORT; correct it, or name "+
+			"the admin listener with --admin", listen, a.config)
+	}
+	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
+		host = "127.0.0.1" // it listens on all addresses
+	}
+	return net.JoinHostPort(host, port), nil
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
+	"github.com/promptweir/promptweir/gateway/admin"
+)
+
+func reloadCommand(a *app) *cobra.Command {
+	var f adminFlags
+	var output string
+	command := &cobra.Command{
+		Use: "reload", Short: "Have a running gateway load its configuration again",
+		Args: wantArgs(0, 0, ""),
+		Long: `Have a running gateway load its configuration again, and print what came of it.
+
+The gateway does so by itself when a file changes; reload is for variables of files that it does
+not watch, and for scripts that want the outcome. The exit code is 1 if the gateway refuses the
+configuration, or leaves out a team's file.`,
+		Example: "  promptweir reload --config promptweir\n" +
+			"  promptweir reload --admin http://127.0.0.1:8081",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return reloadGateway(cmd.Context(), a, f, output)
+		},
+	}
+	f.addTo(command.Flags())
+	addOutput(command, &output, formatText, formatJSON)
+	return command
+}
+
+// reloadGateway reloads a running gateway, and prints which configuration is in use then.
+func reloadGateway(ctx context.Context, a *app, f adminFlags, output string) error {
+	base, err := a.adminURL(f.url)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, reloadTimeout)
+	defer cancel()
+	status, response, err := callAdmin(ctx, http.MethodPost, base, "/-/reload", f.token, nil)
+	if err != nil {
+		return err
+	}
+	var state admin.ConfigurationState
+	if err := json.Unmarshal(response, &state); err != nil || state.Loaded.IsZero() {
+		return errNoGateway(base)
+	}
+	kept := append(state.LastGood, state.Out...)
+	switch {
+	case output == formatJSON:
+		err = terminal.PrintJSON(a.out, state)
+	case status != http.StatusOK:
+		a.warn("the gateway refuses the configuration, and keeps the previous one")
+	case len(kept) > 0:
+		a.warn("the configuration is in use, except for %s", strings.Join(kept, ", "))
+	default:
+		_, err = fmt.Fprintln(a.out, "the configuration is in use")
+	}
+	if output != formatJSON {
+		for _, problem := range append(state.Problems, state.Warnings...) {
+			a.warn("%s", problem)
+		}
+	}
+	if err == nil && (status != http.StatusOK || len(kept) > 0) {
+		err = errReported
+	}
+	return err
+}
+
+// errNoGateway is about a response that an admin listener would not have made.
+func errNoGateway(base string) error {
+	return fmt.Errorf("%s answers, but not like a gateway's admin listener: name that with --admin", base)
+}
