@@ -340,7 +340,7 @@ team "greeters" {
 	if _, text := page("/readyz"); !strings.Contains(text, `"name": "absent"`) || !strings.Contains(text, `"reason": "unreachable"`) {
 		t.Errorf("/readyz does not name the upstream that is down:\n%s", text)
 	}
-	for path, want := range map[string]int{"/healthz": http.StatusOK, "/": http.StatusOK, "/debug/pprof/": http.StatusNotFound, "/debug/fgprof": http.StatusNotFound} {
+	for path, want := range map[string]int{"/healthz": http.StatusOK, "/": http.StatusOK, "/debug/pprof/": http.StatusNotFound} {
 		if status, _ := page(path); status != want {
 			t.Errorf("%s answers %d, want %d", path, status, want)
 		}
@@ -415,14 +415,13 @@ func TestServe_ServesProfilesWithPprof(t *testing.T) {
 		return status == http.StatusOK && strings.Contains(text, want)
 	}
 	for path, want := range map[string]string{
-		"/debug/pprof/":                         "full goroutine stack dump",
-		"/debug/pprof/cmdline":                  "--pprof",
-		"/debug/pprof/goroutine?debug=1":        "listeners).serve",
-		"/debug/pprof/mutex?debug=1":            "sampling period=100",
-		"/debug/fgprof?seconds=1&format=folded": "listeners).serve",
-		"/debug/pprof/profile?seconds=1":        "",
-		"/debug/pprof/trace?seconds=0.1":        "go 1.",
-		"/debug/pprof/symbol":                   "num_symbols",
+		"/debug/pprof/":                  "full goroutine stack dump",
+		"/debug/pprof/cmdline":           "--pprof",
+		"/debug/pprof/goroutine?debug=1": "listeners).serve",
+		"/debug/pprof/mutex?debug=1":     "sampling period=100",
+		"/debug/pprof/profile?seconds=1": "",
+		"/debug/pprof/trace?seconds=0.1": "go 1.",
+		"/debug/pprof/symbol":            "num_symbols",
 	} {
 		if !holds(path, want) {
 			t.Errorf("%s does not hold %q", path, want)

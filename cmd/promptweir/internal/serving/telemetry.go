@@ -13,7 +13,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/felixge/fgprof"
 	prometheusclient "github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -161,8 +160,7 @@ const (
 )
 
 // startProfiling turns on the block and mutex profiles, sampled so rarely that they cost nothing
-// noticeable, and returns the handler of the profiles under /debug/: the runtime's, and fgprof's of
-// goroutines on and off the CPU.
+// noticeable, and returns the handler of the runtime's profiles under /debug/pprof/.
 func startProfiling() http.Handler {
 	runtime.SetBlockProfileRate(int(blockSample))
 	runtime.SetMutexProfileFraction(mutexSample)
@@ -174,6 +172,5 @@ func startProfiling() http.Handler {
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	mux.Handle("GET /debug/fgprof", fgprof.Handler())
 	return mux
 }
