@@ -63,9 +63,9 @@ define ABOUT
 		"$$(nproc)" "$$(go env GOVERSION)" "$$(git describe --always --dirty --exclude='*' 2>/dev/null)"
 endef
 
-bench: ## run the Go benchmarks, speed, memory and fanout, in ten minutes; the output is also in bin/bench.md
+bench: ## run the Go benchmarks, speed and memory, in ten minutes; the output is also in bin/bench.md
 	@mkdir -p bin
-	@bash -o pipefail -c "$(MAKE) -s --no-print-directory bench-go measure-speed measure-memory measure-fanout | tee bin/bench.md"
+	@bash -o pipefail -c "$(MAKE) -s --no-print-directory bench-go measure-speed measure-memory | tee bin/bench.md"
 
 # Benchmarks that measure memory run one iteration. They take long to set up: they run three times.
 MEMORY := Memory
@@ -90,17 +90,17 @@ measure-%:
 	@$(MAKE) -s --no-print-directory measure MEASURE=$*
 
 FAULTS ?= -write upstream/README.md
-faults: bin/stress ## let servers fail in all ways, and write the table of upstream/README.md; needs HAProxy: FAULTS='-only HTTP'
+faults: bin/stress ## let servers fail in all ways, and write the table of upstream/README.md: FAULTS='-only HTTP'
 	@bin/stress faults $(FAULTS)
 
 # Those that a CI machine of two cores has time for.
-FAULTS_SHORT := -busy -wards 4 -only '^(killed|stopped|forgets its sessions|restarts with another list|connections reset|half-open from the server|HTTP 401|HTTP 500|truncated JSON|child killed|child stopped|child crashing)$$'
+FAULTS_SHORT := -busy -only '^(killed|stopped|forgets its sessions|restarts with another list|connections reset|half-open from the server|HTTP 401|HTTP 500|truncated JSON|child killed|child stopped|child crashing)$$'
 faults-short: FAULTS = $(FAULTS_SHORT)
-faults-short: faults ## the same with a few faults that need no HAProxy, in a minute
+faults-short: faults ## the same with a few faults, in a minute
 
-overload: bin/stress ## offer the gateway, and a server, more than they can answer, on one core: OVERLOAD='-only server'
+overload: bin/stress ## offer a server more than it can answer: OVERLOAD=-busy
 	$(call ABOUT,Overload)
-	@taskset -c 1-$$(($$(nproc) - 1)) bin/stress overload -core 0 $(OVERLOAD)
+	@bin/stress overload $(OVERLOAD)
 
 cluster: bin/stress ## break what three gateways with a store share; needs HAProxy and redis-server or valkey-server: CLUSTER='-only ^store'
 	$(call ABOUT,Several replicas)

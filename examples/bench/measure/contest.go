@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -17,9 +15,8 @@ import (
 type contest struct {
 	name        string
 	connections int
-	upstream    []string // arguments of the server
+	upstream    server
 	pageSize    int
-	modern      bool   // the client speaks 2026-07-28
 	method      string // of the requests
 	arguments   string // of the prompt, in JSON
 	want        string // must be in each first response
@@ -58,7 +55,10 @@ const heading = "| case | connections | program | req/s | p50 ms | p99 ms | CPU 
 // compare starts all contestants a number of times, has them take turns under the load, and prints a row for each. What counts is the
 // ratio within a turn or, with several starts, within a start: two starts of one build differ by some percent for as long as they live,
 // because of how their memory happens to lie.
-func (c contest) compare(ctx context.Context, s settings, starts, turns int, length time.Duration) error {
+func (c contest) compare(ctx context.Context, s *settings, starts, turns int, length time.Duration) error {
+	if !s.only.MatchString(c.name) {
+		return nil
+	}
 	var names []string
 	var samples [][]sample // by contestant
 	for start := range starts {
@@ -90,7 +90,7 @@ func (c contest) compare(ctx context.Context, s settings, starts, turns int, len
 	return nil
 }
 
-func (c contest) start(st *rig.Stage, s settings, start, turns int, length time.Duration) (names []string, samples [][]sample) {
+func (c contest) start(st *rig.Stage, s *settings, start, turns int, length time.Duration) (names []string, samples [][]sample) {
 	all := c.set(st, s)
 	samples = make([][]sample, len(all))
 	for turn := range turns + 1 {
@@ -112,8 +112,8 @@ func (c contest) start(st *rig.Stage, s settings, start, turns int, length time.
 }
 
 // set starts all contestants.
-func (c contest) set(st *rig.Stage, s settings) (all []contestant) {
-	up, block := upstream(st, c.upstream...)
+func (c contest) set(st *rig.Stage, s *settings) (all []contestant) {
+	up, block := c.upstream.start(st)
 	for _, one := range c.gateways {
 		one.upstream, one.pageSize = block, max(c.pageSize, 100)
 		g := s.gateway(st, one)
@@ -122,33 +122,18 @@ func (c contest) set(st *rig.Stage, s settings) (all []contestant) {
 		all = append(all, next)
 	}
 	for _, name := range c.beside {
-		p, prompt := up, "p00001"
-		switch name {
-		case "page":
-			p = c.page(st, all[0])
-		case "upstream": // with nothing in front of it
-		default:
+		p := up // with nothing in front of it
+		if name != "upstream" {
 			p = st.Self(name, up.Endpoint)
 		}
-		all = append(all, c.enter(st, name, p, prompt, ""))
+		all = append(all, c.enter(st, name, p, "p00001", ""))
 	}
 	return all
 }
 
-func (c contest) page(st *rig.Stage, of contestant) *rig.Process {
-	client := rig.Client{Endpoint: of.process.Endpoint, Legacy: !c.modern}
-	rig.Check(client.Initialize(st.Context()))
-	result := rig.Must(client.Call(st.Context(), c.method, ""))
-	file := filepath.Join(st.Dir(), "page.json")
-	rig.Check(os.WriteFile(file, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"result":%s}`, result), 0o600))
-	return st.Self("page", file)
-}
-
 func (c contest) enter(st *rig.Stage, name string, p *rig.Process, prompt, token string) contestant {
-	client := &rig.Client{Endpoint: p.Endpoint, Token: token, Legacy: !c.modern}
-	if name != "page" { // which answers everything with a page
-		rig.Check(client.Initialize(st.Context()))
-	}
+	client := &rig.Client{Endpoint: p.Endpoint, Token: token, Legacy: c.upstream.Legacy}
+	rig.Check(client.Initialize(st.Context()))
 	params := ""
 	if c.method == wire.PromptsGet {
 		params = strings.TrimSuffix(fmt.Sprintf(`"name":%q,%s`, prompt, c.arguments), ",")

@@ -5,14 +5,16 @@
 //	                   older build
 //	measure recording  what an audit log costs a get
 //	measure memory     memory per listener and of a large catalog
-//	measure fanout     how soon a change reaches very many listening clients
 package main
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"flag"
-	"path/filepath"
+	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
@@ -20,36 +22,18 @@ import (
 
 // settings are the flags.
 type settings struct {
-	bin, against, cores string
-	only                *regexp.Regexp
-	turns, pairs        int
-	length              time.Duration
-	listeners, rounds   int
+	build, against, cores   string
+	only                    regexp.Regexp
+	turns, pairs, listeners int
+	length                  time.Duration
 }
 
 func main() {
-	programs := references()
-	for name, run := range map[string]func(context.Context, settings) error{
-		"speed": compareSpeed, "pairs": comparePairs, "recording": compareRecording,
-		"memory": compareMemory, "fanout": measureFanout,
-	} {
-		programs[name] = func(ctx context.Context, args []string) error {
-			s, err := parse(name, args)
-			if err != nil {
-				return err
-			}
-			return run(ctx, s)
-		}
-	}
-	rig.Main(programs)
-}
-
-func parse(name string, args []string) (s settings, err error) {
-	flags := flag.NewFlagSet(name, flag.ContinueOnError)
-	flags.StringVar(&s.bin, "bin", "bin", "`directory` of the program promptweir")
+	s, flags := settings{}, flag.NewFlagSet("measure", flag.ContinueOnError)
+	flags.StringVar(&s.build, "build", "bin/promptweir", "the `program` promptweir")
 	flags.StringVar(&s.against, "against", "",
 		"an older `build` of the gateway; pairs, recording and memory compare with it")
-	only := flags.String("only", "", "measure only the cases whose name matches this regular `expression`")
+	rig.OnlyFlag(flags, &s.only)
 	flags.IntVar(&s.turns, "turns", 5, "speed: how many turns each program takes")
 	flags.IntVar(&s.pairs, "pairs", 15,
 		"pairs, recording: how often the two gateways are started and compared")
@@ -57,12 +41,51 @@ func parse(name string, args []string) (s settings, err error) {
 		"how long a turn lasts; with -pairs, two turns")
 	flags.StringVar(&s.cores, "cores", "",
 		"run the gateway on these `cores` only, such as 2-3; needs taskset")
-	flags.IntVar(&s.listeners, "listeners", 10_000, "fanout, memory: number of listening clients")
-	flags.IntVar(&s.rounds, "rounds", 5, "fanout: number of changes of each kind")
-	if err = flags.Parse(args); err == nil {
-		s.only, err = regexp.Compile(*only)
-	}
-	return s, err
+	flags.IntVar(&s.listeners, "listeners", 10_000, "memory: number of listening clients")
+	rig.Main(flags, map[string]func(context.Context) error{
+		"speed": s.compareSpeed, "pairs": s.comparePairs, "recording": s.compareRecording,
+		"memory": s.compareMemory,
+	}, references())
 }
 
-func (s settings) promptweir() string { return filepath.Join(s.bin, "promptweir") }
+// spec is a gateway: which build, and how it is configured.
+type spec struct {
+	name string
+	// build is the gateway's program; empty means that of the settings.
+	build string
+	// upstream is the body of the upstream block; rules are further blocks of the team, blocks further
+	// ones of the platform.
+	upstream, rules, blocks string
+	pageSize                int
+	// prompts are files by name; with them, there is no upstream.
+	prompts map[string]string
+	// token is a bearer token, whose user is a member of the team; empty means that everybody may do
+	// everything.
+	token string
+}
+
+func (s spec) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "gateway {\n  listen = \"127.0.0.1:0\"\n  page_size = %d\n}\n"+
+		"admin { listen = \"127.0.0.1:0\" }\n", max(s.pageSize, 1))
+	members := ""
+	if s.token != "" {
+		members = fmt.Sprintf("%q", "user:"+s.token)
+		fmt.Fprintf(&b, "auth {\n  token %q { sha256 = \"%x\" }\n}\n", s.token, sha256.Sum256([]byte(s.token)))
+	}
+	upstream := s.upstream + "\n    concurrency = 4096\n    timeout = \"60s\""
+	if s.prompts != nil {
+		upstream = `files = ["*.md"]`
+	}
+	fmt.Fprintf(&b, "team \"bench\" {\n  members = [%s]\n  upstream \"up\" {\n    %s\n  }\n%s}\n%s\n",
+		members, upstream, s.rules, s.blocks)
+	return b.String()
+}
+
+func (s *settings) gateway(st *rig.Stage, of spec) *rig.Gateway {
+	command := []string{cmp.Or(of.build, s.build)}
+	if s.cores != "" {
+		command = append([]string{"taskset", "-c", s.cores}, command...)
+	}
+	return st.Gateway(of.text(), of.prompts, command...)
+}

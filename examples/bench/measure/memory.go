@@ -3,9 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
 )
@@ -15,33 +16,27 @@ const (
 	memoryRuns = 3
 	// manyUpstreams of manyPrompts are a large catalog.
 	manyUpstreams, manyPrompts = 1000, 100
-	// releaseTime is how long after it is ready a gateway may take to give back the memory that only its start needed. On a busy machine
-	// that is a quarter of what it holds when it says that it is ready.
+	// releaseTime is how long after it is ready a gateway may take to give back the memory that only its
+	// start needed. On a busy machine that is a quarter of what it holds when it says that it is ready.
 	releaseTime = 2 * time.Second
+	// openers is how many streams are opened at a time.
+	openers = 64
 )
 
 // compareMemory measures resident memory, of two builds in turns. Unlike under a load, they do not run at
 // the same time.
-func compareMemory(ctx context.Context, s settings) error {
-	builds := []string{s.promptweir()}
+func (s *settings) compareMemory(ctx context.Context) error {
+	builds := []string{s.build}
 	if s.against != "" {
 		builds = append(builds, s.against)
 	}
 	fmt.Printf("\n| resident memory, medians of %d runs | new | old | ratio |\n| --- | --- | --- | --- |\n", memoryRuns)
-	listening := func(legacy bool) func(st *rig.Stage, build string) float64 {
-		return func(st *rig.Stage, build string) float64 {
-			_, block := upstream(st)
-			gateway := s.gateway(st, spec{build: build, upstream: block})
-			each, _ := perListener(st, gateway.Process, s.listeners, legacy, "")
-			return each
-		}
-	}
 	for _, c := range []struct {
 		name    string
 		measure func(st *rig.Stage, build string) float64
 	}{
-		{"KiB per listener of 2026-07-28", listening(false)},
-		{"KiB per listener of 2025-11-25", listening(true)},
+		{"KiB per listener of 2026-07-28", s.listenerMemory(false)},
+		{"KiB per listener of 2025-11-25", s.listenerMemory(true)},
 		{"MiB with 1000 upstreams of 100 prompts", s.catalogMemory},
 	} {
 		if !s.only.MatchString(c.name) {
@@ -70,9 +65,43 @@ func compareMemory(ctx context.Context, s settings) error {
 	return nil
 }
 
+// listenerMemory returns what measures the memory that each of many open streams adds to a gateway, in
+// KiB.
+func (s *settings) listenerMemory(legacy bool) func(st *rig.Stage, build string) float64 {
+	return func(st *rig.Stage, build string) float64 {
+		_, block := server{}.start(st)
+		gateway := s.gateway(st, spec{build: build, upstream: block})
+		before := gateway.RSS()
+		var group errgroup.Group
+		group.SetLimit(openers)
+		conns := make([]*rig.Conn, s.listeners)
+		st.Defer(func() {
+			for _, conn := range conns {
+				if conn != nil {
+					_ = conn.Close()
+				}
+			}
+		})
+		for i := range conns {
+			group.Go(func() (err error) {
+				if conns[i], err = rig.Dial(st.Context(), gateway.Address(), 512); err != nil {
+					return err
+				}
+				client := rig.Client{Endpoint: gateway.Endpoint, Legacy: legacy, Transport: conns[i]}
+				if err = client.Initialize(st.Context()); err == nil {
+					_, err = client.Listen(st.Context(), "")
+				}
+				return err
+			})
+		}
+		rig.Check(group.Wait())
+		return float64(gateway.RSS()-before) / float64(s.listeners) / (1 << 10)
+	}
+}
+
 // catalogMemory is what the gateway holds once it has listed very many upstreams, in MiB.
-func (s settings) catalogMemory(st *rig.Stage, build string) float64 {
-	up, block := upstream(st, "-prompts", strconv.Itoa(manyPrompts))
+func (s *settings) catalogMemory(st *rig.Stage, build string) float64 {
+	up, block := server{Prompts: manyPrompts}.start(st)
 	var blocks strings.Builder
 	for i := range manyUpstreams {
 		fmt.Fprintf(&blocks, "  upstream \"u%04d\" { url = \"%s/%d\" }\n", i, up.Endpoint, i)

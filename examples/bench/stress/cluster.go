@@ -49,7 +49,7 @@ type scene struct {
 
 // runCluster breaks what three gateways with one store behind HAProxy share, each time with others, and
 // prints a row for each.
-func runCluster(ctx context.Context, s *settings) (broken error) {
+func (s *settings) runCluster(ctx context.Context) (broken error) {
 	fmt.Print("| check | took | seen |\n| --- | --- | --- |\n")
 	run := func(name string, proxied bool, check func(sc *scene) (seen string)) {
 		if !s.only.MatchString(name) || ctx.Err() != nil {

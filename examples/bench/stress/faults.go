@@ -24,12 +24,12 @@ const (
 // A fault is something that goes wrong with one of the servers, and what the gateway promises about it.
 type fault struct {
 	name string
-	// reach is how the gateway reaches the server.
-	reach reach
+	// child says that the server is a child process of the gateway.
+	child bool
 	// idle says that the server is not called meanwhile.
 	idle bool
-	// size is that of the server's prompts in bytes; 0 means ordinary.
-	size int
+	// workers is how many gets the server answers at a time, each in workTime; 0 means all at once.
+	workers int
 	// reasons are those that gets of the server may fail for; without one, they are answered all the
 	// time.
 	reasons []string
@@ -39,16 +39,6 @@ type fault struct {
 	relisted   bool
 	begin, end func(*patient)
 }
-
-// reach is how the gateway reaches the server that is to be ill.
-type reach int
-
-const (
-	directly reach = iota
-	behindHAProxy
-	byName
-	asChild
-)
 
 func faults() []fault {
 	all := slices.Concat(processFaults(), networkFaults(), answerFaults(), childFaults())
@@ -67,31 +57,19 @@ func processFaults() []fault {
 	var (
 		kill, start   = (*patient).kill, (*patient).start
 		stop, proceed = (*patient).stop, (*patient).proceed
-		stays         = func(*patient) {}
 		broken        = []string{unreachable}
 		hangs         = []string{timedOut}
 	)
 	return []fault{
 		{name: "killed", begin: kill, end: start, reasons: broken},
-		{name: "killed, behind HAProxy", reach: behindHAProxy, begin: kill, end: start, reasons: broken},
 		{name: "stopped", begin: stop, end: proceed, reasons: hangs},
 		{name: "stopped, idle", begin: stop, end: proceed, reasons: hangs, idle: true},
-		{name: "stopped, behind HAProxy", reach: behindHAProxy, begin: stop, end: proceed, reasons: hangs},
 		{name: "boots slowly", begin: func(p *patient) { p.restart(); p.set("503") }, reasons: broken},
 		{
 			name: "restarts with another list", reasons: broken, unmarked: true, relisted: true,
-			begin: func(p *patient) { p.set(otherList); p.restart() }, end: stays,
+			begin: func(p *patient) { p.relist(); p.restart() }, end: func(*patient) {},
 		},
-		{name: "forgets its sessions", unmarked: true, begin: becomes(forgetful)},
-		{
-			name: "DNS name gone", reach: byName, reasons: broken,
-			begin: func(p *patient) { p.name(""); p.restart() }, // without the connections that are open
-			end:   func(p *patient) { p.name("127.0.0.1") },
-		},
-		{
-			name: "DNS name moved", reach: byName, reasons: broken, unmarked: true,
-			begin: func(p *patient) { p.move("127.0.0.2") }, end: stays,
-		},
+		{name: "forgets its sessions", unmarked: true, begin: func(p *patient) { p.server.Forget() }},
 	}
 }
 
@@ -118,15 +96,13 @@ func networkFaults() []fault {
 		network(fault{name: "half-open from the server", reasons: hangs}, well, lost),
 		network(fault{
 			name: "list changes while half-open, idle", reasons: hangs, idle: true, relisted: true,
-			begin: becomes(otherList),
+			begin: (*patient).relist,
 		}, well, lost),
 		network(fault{name: "latency of 1 s", unmarked: true}, well, rig.Network{Delay: time.Second}),
 		// More than half of the timeout: the server is called with fewer gets at a time.
 		network(fault{name: "latency of 2 s", unmarked: true, reasons: []string{overloaded}},
 			well, rig.Network{Delay: 2 * time.Second}),
 		network(fault{name: "latency of 30 s", reasons: hangs}, well, rig.Network{Delay: 30 * time.Second}),
-		network(fault{name: "1 KB/s", reasons: hangs, size: 20_000},
-			well, rig.Network{Piece: 100, Pause: 100 * time.Millisecond}),
 		network(fault{name: "drip of a byte in 20 ms", reasons: hangs},
 			well, rig.Network{Piece: 1, Pause: 20 * time.Millisecond}),
 	}
@@ -165,18 +141,21 @@ func answerFaults() (all []fault) {
 func childFaults() []fault {
 	kill := func(p *patient) { p.signal(syscall.SIGKILL) }
 	stop, proceed := (*patient).stop, (*patient).proceed
+	wedge := func(p *patient) { p.proxy.Treat(rig.Network{Lost: true}, rig.Network{Lost: true}) }
+	mend := func(p *patient) { p.proxy.Treat(rig.Network{}, rig.Network{}) }
 	all := []fault{
 		{name: "killed", begin: kill, reasons: []string{unreachable}, unmarked: true}, // it is started at once
 		{name: "stopped", begin: stop, end: proceed, reasons: []string{timedOut}},
 		{name: "stopped, idle", begin: stop, end: proceed, reasons: []string{timedOut}, idle: true},
-		{name: "wedged", begin: becomes(wedged), reasons: []string{timedOut}},
-		// A gateway that has the time reads past it.
-		{name: "noisy", begin: becomes(noisy), reasons: []string{timedOut, badResponse}, unmarked: true},
-		{name: "deaf", begin: becomes(deaf), reasons: []string{timedOut}},
-		{name: "crashing", begin: becomes(crashing), reasons: []string{unreachable}},
+		// It reads, and answers nothing.
+		{name: "wedged", begin: wedge, end: mend, reasons: []string{timedOut}},
+		{
+			name: "crashing", reasons: []string{unreachable},
+			begin: func(p *patient) { p.proxy.Reset(true) }, end: func(p *patient) { p.proxy.Reset(false) },
+		},
 	}
 	for i := range all {
-		all[i].name, all[i].reach = "child "+all[i].name, asChild
+		all[i].name, all[i].child = "child "+all[i].name, true
 	}
 	return all
 }

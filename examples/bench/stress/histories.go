@@ -78,7 +78,7 @@ func troubles() []trouble {
 
 // runHistories lets replicas and their store fail while clients listen, changes the list within each
 // fault, and checks what they have listed 5 s after it.
-func runHistories(ctx context.Context, s *settings) (broken error) {
+func (s *settings) runHistories(ctx context.Context) (broken error) {
 	var recorded history
 	err := rig.Run(ctx, func(st *rig.Stage) {
 		w := newReplicas(st, s, 20, true)

@@ -26,7 +26,7 @@ const (
 
 // runHostileTeam has a team that does with its prompt files whatever costs most, beside one to which the
 // others belong.
-func runHostileTeam(ctx context.Context, s *settings) error {
+func (s *settings) runHostileTeam(ctx context.Context) error {
 	kept := &checks{}
 	err := rig.Run(ctx, func(st *rig.Stage) {
 		w := newWorld(st, s, 20)

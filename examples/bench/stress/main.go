@@ -3,7 +3,7 @@
 //
 //	stress faults        one of three servers fails in all the ways that servers, networks and child
 //	                     processes fail
-//	stress overload      clients ask for more than the gateway, or a server, can answer
+//	stress overload      clients ask for more than a server can answer
 //	stress cluster       three gateways with one store behind HAProxy, of which each may be stopped,
 //	                     restarted or killed
 //	stress histories     what each listening client of three gateways was told and has listed, while
@@ -19,7 +19,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"path/filepath"
 	"regexp"
 	"time"
 
@@ -28,60 +27,30 @@ import (
 
 // settings are the flags.
 type settings struct {
-	bin, build, core, write string
-	only                    *regexp.Regexp
+	build, write string
+	only         regexp.Regexp
 	// busy says that the machine is busy with other work, so that how long anything takes is not
 	// checked.
-	busy, short, verbose bool
-	wards, times         int
-	length               time.Duration
+	busy, short bool
+	times       int
+	length      time.Duration
 }
 
 func main() {
-	programs := map[string]func(context.Context, []string) error{"child": runChild}
-	for name, run := range map[string]func(context.Context, *settings) error{
-		"faults": runFaults, "overload": runOverload, "cluster": runCluster, "histories": runHistories,
-		"hostile-team": runHostileTeam, "stranger": runStranger,
-	} {
-		programs[name] = func(ctx context.Context, args []string) error {
-			s, err := parse(name, args)
-			if err != nil {
-				return err
-			}
-			return run(ctx, s)
-		}
-	}
-	rig.Main(programs)
-}
-
-func parse(name string, args []string) (s *settings, err error) {
-	s = &settings{}
-	flags := flag.NewFlagSet(name, flag.ContinueOnError)
-	flags.StringVar(&s.bin, "bin", "bin", "`directory` of the program promptweir")
-	flags.StringVar(&s.build, "build", "", "another `build` of promptweir")
-	only := flags.String("only", "", "run only what has a name that matches this regular `expression`")
+	s, flags := settings{}, flag.NewFlagSet("stress", flag.ContinueOnError)
+	flags.StringVar(&s.build, "build", "bin/promptweir", "the `program` promptweir")
+	rig.OnlyFlag(flags, &s.only)
 	flags.BoolVar(&s.busy, "busy", false,
 		"do not check how long anything takes, because the machine is busy with other work")
 	flags.BoolVar(&s.short, "short", false, "watch for a quarter of the time")
-	flags.BoolVar(&s.verbose, "v", false, "faults: print the log of a gateway that could not be watched")
-	flags.IntVar(&s.wards, "wards", 3, "faults: how many run at the same time")
 	flags.IntVar(&s.times, "times", 10, "histories: how often each fault happens")
 	flags.StringVar(&s.write, "write", "",
 		"faults: write the table into this Markdown `file`; histories: write the history as JSON lines")
-	flags.StringVar(&s.core, "core", "0",
-		"overload: the `core` on which the gateway runs; needs taskset. Start stress itself on others")
 	flags.DurationVar(&s.length, "length", 8*time.Second, "overload: how long each load lasts")
-	if err = flags.Parse(args); err == nil {
-		s.only, err = regexp.Compile(*only)
-	}
-	return s, err
-}
-
-func (s *settings) promptweir() string {
-	if s.build != "" {
-		return s.build
-	}
-	return filepath.Join(s.bin, "promptweir")
+	rig.Main(flags, map[string]func(context.Context) error{
+		"faults": s.runFaults, "overload": s.runOverload, "cluster": s.runCluster,
+		"histories": s.runHistories, "hostile-team": s.runHostileTeam, "stranger": s.runStranger,
+	}, map[string]func(context.Context, []string) error{"child": runChild})
 }
 
 func (s *settings) watched(usual time.Duration) time.Duration {

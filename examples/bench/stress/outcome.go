@@ -30,14 +30,13 @@ const (
 	// maxMemory is how much more memory the gateway may have in use meanwhile, in bytes: the garbage
 	// that it may let accumulate, and a little.
 	maxMemory = 160 << 20
-	// What may be left in use afterwards: connections to the server that are kept alive, each with two
-	// goroutines.
-	maxLeftDescriptors = 80
-	maxLeftGoroutines  = 2 * maxLeftDescriptors
+	// maxLeft is how many connections to the server may be kept alive afterwards.
+	maxLeft = 80
 )
 
-func (u usage) tooMuch() bool {
-	return u.goroutines > maxLeftGoroutines || u.descriptors > maxLeftDescriptors
+// tooMuch reports whether this is more than connections take, each with two goroutines.
+func (u usage) tooMuch(connections int) bool {
+	return u.goroutines > 2*connections || u.descriptors > connections
 }
 
 // outcome is what was seen of a fault.
@@ -110,7 +109,7 @@ func (o *outcome) broken(busy bool) (all []string) {
 	say(o.healed < 0, "not healed after %v", convalescence)
 	say(o.healed > healedWithin, "healed after %v, not within %v", o.healed, healedWithin)
 	say(o.memory > maxMemory, "%d MiB more memory, not at most %d", o.memory>>20, maxMemory>>20)
-	say(o.left.tooMuch(), "%d goroutines and %d descriptors are left", o.left.goroutines, o.left.descriptors)
+	say(o.left.tooMuch(maxLeft), "%d goroutines and %d descriptors are left", o.left.goroutines, o.left.descriptors)
 	return all
 }
 

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,13 +23,8 @@ import (
 // begin; streams go on.
 type mode string
 
-// The modes of a server over HTTP and, from wedged on, of a child process.
 const (
-	healthy mode = "healthy"
-	// otherList offers another list of prompts.
-	otherList mode = "other list"
-	// forgetful ends all sessions once.
-	forgetful mode = "forgets sessions"
+	healthy   mode = "healthy"
 	html      mode = "HTML"
 	truncated mode = "truncated"
 	wrongID   mode = "wrong id"
@@ -40,11 +34,6 @@ const (
 	stopInBody   mode = "stop in body"
 	resetInEvent mode = "reset in event"
 	stopInEvent  mode = "stop in event"
-
-	wedged   mode = "wedged"   // reads and does not answer
-	deaf     mode = "deaf"     // does not read
-	noisy    mode = "noisy"    // prints what is no message
-	crashing mode = "crashing" // exits at each start
 )
 
 const (
@@ -52,52 +41,43 @@ const (
 	modeInterval = 20 * time.Millisecond
 	// hugeSize is the size of a response in the mode huge, in bytes.
 	hugeSize = 1 << 30
-	// serverName is the name of the ill server in a faked hosts file.
-	serverName = "ill.test"
 )
 
-// patient is the server that a fault befalls, and how the gateway reaches it: through a proxy, or as a
-// child process that passes on what it reads.
+// patient is the server that a fault befalls. The gateway, or its child process that passes on what it
+// reads, reaches it through a proxy.
 type patient struct {
 	st     *rig.Stage
 	server *rig.Server
 	proxy  *rig.Proxy
-	reach  reach
-	hosts  string // a file
 	// block is the body of the upstream block.
 	block string
 
-	mu    sync.Mutex // guards what follows
-	mode  mode
-	child net.Conn
-	pid   int // of the child
+	mu   sync.Mutex // guards what follows
+	mode mode
+	pid  int // of the child
 }
 
 // admit starts the server of a fault.
 func admit(st *rig.Stage, f *fault) *patient {
-	p := &patient{st: st, reach: f.reach, server: rig.NewServer(true, max(f.size, 300))}
+	p := &patient{st: st, mode: healthy, server: rig.NewServer(true, 300, illPrompt())}
 	p.server.OnGet = p.spoil
-	p.set(healthy)
-	if f.reach == asChild {
+	if p.server.Workers = f.workers; f.workers > 0 {
+		p.server.Delay = workTime
+	}
+	if f.child {
 		listener := rig.Must(new(net.ListenConfig).Listen(st.Context(), "tcp", rig.AnyAddress))
 		st.Defer(func() { _ = listener.Close() })
 		go p.serveChildren(listener)
-		p.block = fmt.Sprintf("command = [%q, \"child\", %q]", rig.Must(os.Executable()), listener.Addr())
+		p.proxy = st.Proxy(listener.Addr().String())
+		p.block = fmt.Sprintf("command = [%q, \"child\", %q]", rig.Must(os.Executable()), p.proxy.Address)
 		return p
 	}
 	p.proxy = st.Proxy(strings.TrimPrefix(st.Serve(p), "http://"))
-	address := p.proxy.Address
-	switch f.reach {
-	case behindHAProxy:
-		address = st.HAProxy(0, address) // which answers in place of a server that it cannot reach
-	case byName:
-		address = strings.Replace(address, "127.0.0.1", serverName, 1)
-		p.hosts = filepath.Join(st.Dir(), "hosts")
-		p.name("127.0.0.1")
-	}
-	p.block = fmt.Sprintf("url = \"http://%s/mcp\"", address)
+	p.block = fmt.Sprintf("url = \"http://%s/mcp\"", p.proxy.Address)
 	return p
 }
+
+func illPrompt() string { return rig.Prompt(promptName, "A prompt of a server that may be ill") }
 
 func (p *patient) now() mode {
 	p.mu.Lock()
@@ -107,23 +87,14 @@ func (p *patient) now() mode {
 
 // set has the server do something wrong from now on.
 func (p *patient) set(m mode) {
-	prompts := []string{rig.Prompt(promptName, "A prompt of a server that may be ill")}
-	switch m {
-	case otherList:
-		p.server.Offer(append(prompts, rig.Prompt(otherPromptName, "A prompt that another list has"))...)
-	case forgetful:
-		p.server.Forget()
-	case healthy:
-		if before := p.now(); before == "" || before == otherList {
-			p.server.Offer(prompts...)
-		}
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mode = m
-	if m == crashing {
-		_ = p.child.Close() // which ends the process
-	}
+}
+
+// relist gives the server another list.
+func (p *patient) relist() {
+	p.server.Offer(illPrompt(), rig.Prompt(otherPromptName, "A prompt that another list has"))
 }
 
 // kill ends all connections and sessions, and refuses others.
@@ -141,53 +112,25 @@ func (p *patient) restart() {
 
 // stop has the server, or the child process, do nothing until proceed is called.
 func (p *patient) stop() {
-	if p.reach == asChild {
-		p.signal(syscall.SIGSTOP)
-		return
+	if !p.signal(syscall.SIGSTOP) {
+		p.proxy.Treat(rig.Network{Lost: true}, rig.Network{Lost: true})
 	}
-	p.proxy.Treat(rig.Network{Lost: true}, rig.Network{Lost: true})
 }
 
 func (p *patient) proceed() {
-	if p.reach == asChild {
-		p.signal(syscall.SIGCONT)
-		return
+	if !p.signal(syscall.SIGCONT) {
+		p.proxy.Treat(rig.Network{}, rig.Network{})
 	}
-	p.proxy.Treat(rig.Network{}, rig.Network{})
 }
 
-func (p *patient) signal(s syscall.Signal) {
+// signal sends a signal to the child process, if the server is one.
+func (p *patient) signal(s syscall.Signal) (sent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_ = syscall.Kill(p.pid, s) // fails if the gateway has started another one meanwhile
-}
-
-// name lets the server's name mean an IP address, or nothing. The file stays the same, since it is
-// mounted over /etc/hosts.
-func (p *patient) name(ip string) {
-	text := "127.0.0.1 localhost\n"
-	if ip != "" {
-		text += ip + " " + serverName + "\n"
+	if p.pid != 0 {
+		_ = syscall.Kill(p.pid, s) // fails if the gateway has started another one meanwhile
 	}
-	rig.Check(os.WriteFile(p.hosts, []byte(text), 0o600))
-}
-
-// move gives the server another IP address.
-func (p *patient) move(ip string) {
-	p.kill()
-	p.proxy.Address = strings.Replace(p.proxy.Address, "127.0.0.1", ip, 1)
-	p.name(ip)
-	p.start()
-}
-
-// command returns what starts the gateway. Where the server has a name, the gateway sees another hosts
-// file.
-func (p *patient) command(gateway string) []string {
-	if p.reach != byName {
-		return []string{gateway}
-	}
-	const mounted = `mount --bind "$0" /etc/hosts && exec "$@"`
-	return []string{"unshare", "--map-root-user", "--mount", "sh", "-c", mounted, p.hosts, gateway}
+	return p.pid != 0
 }
 
 // ServeHTTP implements [http.Handler].
@@ -201,10 +144,14 @@ func (p *patient) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // spoil answers a get in a mode that gets are answered wrongly in.
 func (p *patient) spoil(w http.ResponseWriter, r *http.Request, m wire.Message) (done bool) {
+	now := p.now()
+	if now == healthy {
+		return false
+	}
 	answer := p.server.Respond(nil, m.ID, wire.PromptsGet)
 	half := answer[:len(answer)/2]
 	w.Header().Set("Content-Type", wire.ContentJSON)
-	switch now := p.now(); now {
+	switch now {
 	case html:
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = io.WriteString(w, "<!DOCTYPE html><p>Please log in.") // fails only if the client has gone
@@ -224,8 +171,6 @@ func (p *patient) spoil(w http.ResponseWriter, r *http.Request, m wire.Message) 
 	case resetInEvent, stopInEvent:
 		w.Header().Set("Content-Type", wire.ContentSSE)
 		p.breakOff(w, r, append([]byte("data: "), half...), now)
-	default:
-		return false
 	}
 	return true
 }
@@ -266,51 +211,14 @@ func (p *patient) serveChildren(listener net.Listener) {
 		if err != nil {
 			return // it is over
 		}
-		if p.now() == crashing {
-			_ = conn.Close() // that is the fault
-			continue
-		}
 		go func() {
 			defer conn.Close()
-			lines := bufio.NewReader(conn)
+			lines, pid := bufio.NewReader(conn), 0
+			_, _ = fmt.Fscanln(lines, &pid) // fails only if the child has ended
 			p.mu.Lock()
-			p.child = conn
-			_, _ = fmt.Fscanln(lines, &p.pid) // fails only if the gateway has gone
+			p.pid = pid
 			p.mu.Unlock()
-			in, out := io.Pipe()
-			go p.makeNoise(conn)
-			go func() { _ = out.CloseWithError(p.passLines(lines, out)) }()
-			_ = p.server.ServeStdio(in, conn) // ends as conn does
+			_ = p.server.ServeStdio(lines, conn) // ends as conn does
 		}()
-	}
-}
-
-func (p *patient) passLines(from *bufio.Reader, to io.Writer) error {
-	for {
-		for p.now() == deaf {
-			time.Sleep(modeInterval)
-		}
-		line, err := from.ReadBytes('\n')
-		if err != nil {
-			return err
-		}
-		if p.now() == wedged {
-			continue
-		}
-		if _, err := to.Write(line); err != nil {
-			return err
-		}
-	}
-}
-
-// makeNoise prints lines that are no messages while the mode is noisy.
-func (p *patient) makeNoise(to io.Writer) {
-	noise := []byte(strings.Repeat(strings.Repeat("noise ", 100)+"\n", 100))
-	for err := error(nil); err == nil; {
-		if p.now() == noisy {
-			_, err = to.Write(noise) // fails if the child has ended
-		} else {
-			time.Sleep(modeInterval)
-		}
 	}
 }

@@ -38,7 +38,7 @@ const (
 
 // runStranger has somebody send a gateway what it refuses, and keep its connections silent, while people
 // with tokens get, list and listen, and an operator looks on.
-func runStranger(ctx context.Context, s *settings) error {
+func (s *settings) runStranger(ctx context.Context) error {
 	kept := &checks{}
 	err := rig.Run(ctx, func(st *rig.Stage) {
 		w := newWorld(st, s, 20)

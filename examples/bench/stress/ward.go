@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
 )
 
@@ -45,6 +46,8 @@ const (
 	interval = 50 * time.Millisecond
 	// getTimeout bounds a get, longer than any fault lasts.
 	getTimeout = time.Minute
+	// wards is how many faults run at the same time.
+	wards = 3
 )
 
 // Gets per second of each caller.
@@ -54,7 +57,7 @@ const (
 )
 
 // runFaults runs all faults, some at a time, each with a gateway of its own, and prints what was seen.
-func runFaults(ctx context.Context, s *settings) (broken error) {
+func (s *settings) runFaults(ctx context.Context) (broken error) {
 	err := rig.Run(ctx, func(st *rig.Stage) {
 		// A ward in which nothing happens: what the machine does slows it as it slows the others.
 		control := open(st, s, &fault{})
@@ -62,14 +65,14 @@ func runFaults(ctx context.Context, s *settings) (broken error) {
 		var outcomes []*outcome
 		var group errgroup.Group
 		begun := time.Now()
-		group.SetLimit(s.wards)
+		group.SetLimit(wards)
 		all := faults()
 		for i := range all {
 			if s.only.MatchString(all[i].name) {
 				o := &outcome{fault: &all[i], seen: map[string]time.Duration{}, healed: -1}
 				outcomes = append(outcomes, o)
 				group.Go(func() error {
-					o.err = rig.Run(ctx, func(st *rig.Stage) { open(st, s, o.fault).run(o, control, s.verbose) })
+					o.err = rig.Run(ctx, func(st *rig.Stage) { open(st, s, o.fault).run(o, control) })
 					fmt.Fprintf(os.Stderr, "%s: %v\n", o.fault.name, append(o.broken(s.busy), "done"))
 					return nil
 				})
@@ -104,7 +107,11 @@ type ward struct {
 func open(st *rig.Stage, s *settings, f *fault) *ward {
 	w := &ward{
 		st: st, patient: admit(st, f),
-		transport: &http.Transport{MaxIdleConnsPerHost: 512, IdleConnTimeout: time.Minute},
+		transport: &http.Transport{MaxIdleConnsPerHost: 8192, IdleConnTimeout: time.Minute},
+	}
+	timeout := callTimeout
+	if f.workers > 0 {
+		timeout = config.DefaultTimeout
 	}
 	var text strings.Builder
 	text.WriteString("gateway { listen = \"127.0.0.1:0\" }\nadmin { listen = \"127.0.0.1:0\" }\nteam \"ward\" {\n")
@@ -113,10 +120,10 @@ func open(st *rig.Stage, s *settings, f *fault) *ward {
 		"neighbour1": fmt.Sprintf("url = %q", st.Serve(newNeighbour(true))),
 		"neighbour2": fmt.Sprintf("url = %q", st.Serve(newNeighbour(false))),
 	} {
-		fmt.Fprintf(&text, "  upstream %q {\n    %s\n    timeout = %q\n  }\n", name, body, callTimeout)
+		fmt.Fprintf(&text, "  upstream %q {\n    %s\n    timeout = %q\n  }\n", name, body, timeout)
 	}
 	text.WriteString("}\n")
-	w.gateway = st.Gateway(text.String(), nil, w.patient.command(s.promptweir())...)
+	w.gateway = st.Gateway(text.String(), nil, s.build)
 	w.client = rig.Client{Transport: w.transport, Endpoint: w.gateway.Endpoint}
 	st.Defer(w.transport.CloseIdleConnections)
 	return w
@@ -154,13 +161,7 @@ func (w *ward) get(upstream string) func(context.Context) error {
 }
 
 // run has the fault of an outcome begin and end, and notes what is seen of it.
-func (w *ward) run(o *outcome, control *ward, verbose bool) {
-	complete := false
-	w.st.Defer(func() {
-		if verbose && !complete {
-			fmt.Fprintln(os.Stderr, w.gateway.Log())
-		}
-	})
+func (w *ward) run(o *outcome, control *ward) {
 	w.call(o.fault.idle)
 	started := time.Now()
 	rig.Check(rig.Eventually(convalescence, func() error {
@@ -182,14 +183,7 @@ func (w *ward) run(o *outcome, control *ward, verbose bool) {
 	o.gets, o.neighbours = w.callers[0].Since(begun), w.ofNeighbours(begun)
 	o.p99Control = control.ofNeighbours(begun).Quantile(99)
 	w.stop()
-	w.transport.CloseIdleConnections() // which the gateway has open, too
-	for deadline := time.Now().Add(subsiding); ; w.st.Pause(interval) {
-		now := w.usage()
-		o.left = usage{goroutines: now.goroutines - was.goroutines, descriptors: now.descriptors - was.descriptors}
-		if complete = true; !o.left.tooMuch() || time.Now().After(deadline) {
-			return
-		}
-	}
+	o.left = w.left(was, maxLeft)
 }
 
 // usage is what a gateway has in use.
@@ -200,13 +194,24 @@ type usage struct {
 
 func (w *ward) usage() (u usage) {
 	_, u.memory = w.gateway.Usage()
-	u.descriptors, u.goroutines = w.gateway.Descriptors(), goroutines(w.st.Context(), w.gateway)
+	text := rig.Must(rig.Fetch(w.st.Context(), http.MethodGet, w.gateway.Admin+"/metrics"))
+	u.descriptors, u.goroutines = w.gateway.Descriptors(), int(rig.Must(rig.Metric(text, "go_goroutines")))
 	return u
 }
 
-func goroutines(ctx context.Context, g *rig.Gateway) int {
-	text := rig.Must(rig.Fetch(ctx, http.MethodGet, g.Admin+"/metrics"))
-	return int(rig.Must(rig.Metric(text, "go_goroutines")))
+// left returns what the gateway still has in use beyond what it had, once that is little or a while has
+// passed.
+func (w *ward) left(was usage, connections int) (more usage) {
+	w.transport.CloseIdleConnections()           // which the gateway has open, too
+	_ = rig.Eventually(subsiding, func() error { // what is left says whether it was in vain
+		now := w.usage()
+		more = usage{goroutines: now.goroutines - was.goroutines, descriptors: now.descriptors - was.descriptors}
+		if more.tooMuch(connections) {
+			return errors.New("too much is in use")
+		}
+		return nil
+	})
+	return more
 }
 
 func (w *ward) ofNeighbours(begin time.Time) rig.Gots {

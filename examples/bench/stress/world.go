@@ -51,7 +51,7 @@ type world struct {
 
 // newWorld starts the server of a world without gateways.
 func newWorld(st *rig.Stage, s *settings, prompts int) *world {
-	w := &world{st: st, program: s.promptweir(), prompts: prompts, server: rig.NewServer(false, 300)}
+	w := &world{st: st, program: s.build, prompts: prompts, server: rig.NewServer(false, 300)}
 	w.client = rig.Client{Token: token, Transport: &http.Transport{
 		MaxIdleConnsPerHost: 512, IdleConnTimeout: idleTimeout, ResponseHeaderTimeout: time.Minute,
 	}}
@@ -160,7 +160,7 @@ func (w *world) front(gateways ...*rig.Gateway) string {
 		}
 		servers = append(servers, server)
 	}
-	endpoint := "http://" + w.st.HAProxy(3, servers...) + "/mcp"
+	endpoint := "http://" + w.st.HAProxy(servers...) + "/mcp"
 	rig.Check(rig.Eventually(timeout, func() error {
 		_, err := w.at(endpoint).Page(w.st.Context(), "")
 		return err

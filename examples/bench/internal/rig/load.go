@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"sync"
 	"time"
@@ -228,92 +227,6 @@ func (l Closed) each(ctx context.Context, workers []*worker, until time.Time) er
 		})
 	}
 	return group.Wait()
-}
-
-// maxConnections bounds the connections of a pool. A request that finds all of them busy has failed:
-// its client would not have got in.
-const maxConnections = 8000
-
-// Pool sends one request again and again, over as many connections as are needed at a time.
-type Pool struct {
-	// Address is host:port, and Raw has the bytes of the request.
-	Address string
-	Raw     []byte
-	// Timeout is how long a client waits for the whole response. Then it closes its connection.
-	Timeout time.Duration
-
-	mu   sync.Mutex // guards what follows
-	idle []*Conn
-	open int
-}
-
-// ErrRefused is an answer without a result.
-var ErrRefused = errors.New("refused")
-
-// Send makes the request. A connection that was kept alive and turns out to be closed is replaced once,
-// as clients do.
-func (p *Pool) Send(ctx context.Context) error {
-	conn, err := p.acquire()
-	if err != nil {
-		return err
-	}
-	until := time.Now().Add(p.Timeout)
-	for fresh := conn == nil; ; fresh = true {
-		if fresh {
-			if conn, err = Dial(ctx, p.Address, 4<<10); err != nil {
-				p.release(nil)
-				return err
-			}
-		}
-		var body bytes.Buffer
-		_ = conn.conn.SetDeadline(until) // fails only if the connection is closed, which the request meets
-		ok, keep, err := conn.once(p.Raw, &body)
-		if err != nil || !keep {
-			_ = conn.Close()
-			if err != nil && !fresh && !errors.Is(err, os.ErrDeadlineExceeded) {
-				continue
-			}
-			conn = nil
-		}
-		p.release(conn)
-		if err == nil && (!ok || !bytes.Contains(body.Bytes(), []byte(`"messages"`))) {
-			err = ErrRefused
-		}
-		return err
-	}
-}
-
-// acquire returns an idle connection, or nil for one that is to be opened.
-func (p *Pool) acquire() (conn *Conn, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if n := len(p.idle); n > 0 {
-		conn, p.idle = p.idle[n-1], p.idle[:n-1]
-	} else if p.open++; p.open > maxConnections {
-		p.open--
-		err = errors.New("too many connections")
-	}
-	return conn, err
-}
-
-func (p *Pool) release(conn *Conn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if conn == nil {
-		p.open--
-	} else {
-		p.idle = append(p.idle, conn)
-	}
-}
-
-// Close closes the idle connections.
-func (p *Pool) Close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, conn := range p.idle {
-		_ = conn.Close()
-	}
-	p.idle, p.open = nil, p.open-len(p.idle)
 }
 
 // Got is one request of a paced load: when it began, how long after it was due, how long it took from

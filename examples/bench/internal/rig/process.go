@@ -68,22 +68,18 @@ func (st *Stage) Self(args ...string) *Process {
 	return st.Listen(Must(os.Executable()), args...)
 }
 
-// Announce listens at an address, logs the endpoint, and serves until ctx ends.
-func Announce(ctx context.Context, address string, server *http.Server) error {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+// Announce serves at a free port until ctx ends, and logs the endpoint.
+func Announce(ctx context.Context, handler http.Handler) error {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", AnyAddress)
 	if err != nil {
 		return err
 	}
-	server.ReadHeaderTimeout, server.ErrorLog = time.Minute, slog.NewLogLogger(slog.DiscardHandler, 0)
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
-	defer stop()
-	scheme, serve := "http", server.Serve
-	if server.TLSConfig != nil {
-		scheme, serve = "https", func(l net.Listener) error { return server.ServeTLS(l, "", "") }
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0),
 	}
-	endpoint := fmt.Sprintf("%s://%s/mcp", scheme, listener.Addr())
-	slog.InfoContext(ctx, "listening", slog.String("endpoint", endpoint))
-	if err := serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	slog.InfoContext(ctx, "listening", slog.String("endpoint", fmt.Sprintf("http://%s/mcp", listener.Addr())))
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil

@@ -51,15 +51,18 @@ func Prompts(n int) []string {
 	return all
 }
 
+// Text returns one of a size in bytes.
+func Text(size int) string {
+	return strings.Repeat("All work and no play makes a dull prompt. ", size/42+1)[:size]
+}
+
 // NewServer returns a server that offers prompts of a size in bytes.
 func NewServer(legacy bool, size int, prompts ...string) *Server {
 	s := &Server{Legacy: legacy, streams: map[chan struct{}]struct{}{}}
-	const declared = `"capabilities":{"prompts":{"listChanged":true},"completions":{}},"serverInfo":{"name":"rig","version":"1"}`
-	text := strings.Repeat("All work and no play makes a dull prompt. ", size/42+1)[:size]
+	const declared = `"capabilities":{"prompts":{"listChanged":true}},"serverInfo":{"name":"rig","version":"1"}`
 	s.results = map[string]string{
 		wire.Ping:       `{}`,
-		wire.PromptsGet: `{"resultType":"complete","messages":[{"role":"user","content":{"type":"text","text":"` + text + `"}}]}`,
-		wire.Complete:   `{"resultType":"complete","completion":{"values":["go","gofumpt","google"]}}`,
+		wire.PromptsGet: `{"resultType":"complete","messages":[{"role":"user","content":{"type":"text","text":"` + Text(size) + `"}}]}`,
 		wire.Initialize: `{"protocolVersion":"2025-11-25",` + declared + `}`,
 	}
 	if !legacy {

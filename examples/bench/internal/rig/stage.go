@@ -6,6 +6,7 @@ package rig
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -15,24 +16,41 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// Main runs the program that the first argument names, with the arguments after it.
-func Main(programs map[string]func(ctx context.Context, args []string) error) {
+// Main runs the case that the first argument names, with flags after it, or a program that cases start,
+// with arguments.
+func Main(flags *flag.FlagSet, cases map[string]func(context.Context) error,
+	programs map[string]func(ctx context.Context, args []string) error,
+) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := fmt.Errorf("want one of %v, each with -h", slices.Sorted(maps.Keys(programs)))
-	if len(os.Args) > 1 && programs[os.Args[1]] != nil {
-		err = programs[os.Args[1]](ctx, os.Args[2:])
+	err := fmt.Errorf("want one of %v, each with -h", slices.Sorted(maps.Keys(cases)))
+	if len(os.Args) > 1 {
+		name, args := os.Args[1], os.Args[2:]
+		if run := cases[name]; run != nil {
+			if err = flags.Parse(args); err == nil {
+				err = run(ctx)
+			}
+		} else if programs[name] != nil {
+			err = programs[name](ctx, args)
+		}
 	}
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", filepath.Base(os.Args[0]), err)
+		fmt.Fprintf(os.Stderr, "%s: %v\n", flags.Name(), err)
 		os.Exit(1) //nolint:gocritic // the deferred call releases only what ends with the process
 	}
+}
+
+// OnlyFlag adds the flag -only.
+func OnlyFlag(flags *flag.FlagSet, only *regexp.Regexp) {
+	flags.TextVar(only, "only", regexp.MustCompile(""),
+		"run only what has a name that matches this regular `expression`")
 }
 
 // Stage has what one case of a rig has started. Its methods, [Check] and [Must] end the case where
@@ -113,7 +131,7 @@ func (st *Stage) Serve(handler http.Handler) string {
 const haproxy = `defaults
   mode http
   option http-no-delay
-  retries %d
+  retries 3
   retry-on conn-failure
   option redispatch 1
   option httpchk GET /readyz
@@ -130,13 +148,13 @@ backend back
 `
 
 // HAProxy starts HAProxy in front of servers, each with its parameters.
-func (st *Stage) HAProxy(retries int, servers ...string) (address string) {
+func (st *Stage) HAProxy(servers ...string) (address string) {
 	address = FreeAddress(st.ctx)
 	for i := range servers {
 		servers[i] = fmt.Sprintf("replica%d %s", i, servers[i])
 	}
 	file := filepath.Join(st.Dir(), "haproxy.cfg")
-	text := fmt.Sprintf(haproxy, retries, address, strings.Join(servers, "\n  server "))
+	text := fmt.Sprintf(haproxy, address, strings.Join(servers, "\n  server "))
 	Check(os.WriteFile(file, []byte(text), 0o600))
 	p := st.Start(Program("haproxy"), "-db", "-f", file)
 	Check(Eventually(startup, func() error {
