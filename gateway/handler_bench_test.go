@@ -83,6 +83,7 @@ func BenchmarkHandler(b *testing.B) {
 	}
 	s := gatewaytest.Serve(b, gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(b, "up", prompts...)))
 	legacy, modern := s.Legacy("2025-11-25", ""), s.Modern("")
+	legacy.WantList("up.p0", "up.p1", "up.p2", "up.p3", "up.p4", "up.p5", "up.p6", "up.p7", "up.p8", "up.p9")
 	for _, test := range []struct {
 		name   string
 		c      *gatewaytest.Client
