@@ -45,6 +45,9 @@ func (a *app) withUpstreams(ctx context.Context, cfg *config.Config, use func(*g
 		if err := a.settle(ctx, g); err != nil {
 			return err
 		}
+		if err := a.reportTroubles(g); err != nil {
+			return err
+		}
 		return use(g)
 	})
 }
@@ -89,17 +92,18 @@ func explained(s *snapshot.Snapshot, err error) error {
 	return err
 }
 
-// settle waits for the upstreams and prints which of them could not be listed. If none could, that
-// is an error.
+// settle waits until each upstream has been listed or has failed.
 func (a *app) settle(ctx context.Context, g *gateway.Gateway) error {
 	bound, cancel := context.WithTimeout(ctx, settleBound)
 	defer cancel()
 	waiting := a.tellLater(func() { a.warnOfWaiting(g.Snapshot()) })
 	g.Settle(bound)
 	waiting.Stop()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
+	return ctx.Err()
+}
+
+// reportTroubles prints which upstreams could not be listed. If none could, that is an error.
+func (a *app) reportTroubles(g *gateway.Gateway) error {
 	for _, trouble := range g.Snapshot().Troubles() {
 		a.warn("%s", trouble)
 	}

@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
@@ -37,12 +40,13 @@ func getCommand(a *app) *cobra.Command {
 		Long: `Get one prompt with its arguments, from a running gateway or from the upstreams of a
 configuration.
 
-ARG=VALUE is a string. ARG:=JSON is any JSON value, and is sent as it is written.
+ARG=VALUE is a string, ARG=@FILE the text of a file, and ARG=- that of standard input. ARG:=JSON
+is any JSON value, and is sent as it is written.
 
 At a terminal, get asks for required arguments that are missing, where Tab completes, and for
 whatever else the server wants to know. Ctrl-D declines, Ctrl-C ends the command.`,
 		Example: "  promptweir get handbook.incident_report --url http://127.0.0.1:8080/mcp\n" +
-			"  promptweir get reviews.code_review code='x := 1' --config promptweir\n" +
+			"  git diff | promptweir get reviews.code_review code=- --config promptweir\n" +
 			"  promptweir get billing.invoice lines:='[1, 2]' --config promptweir -o json\n" +
 			"  promptweir get design.moodboard --config promptweir --save pictures",
 		SuggestFor: []string{"show", "render"},
@@ -51,10 +55,14 @@ whatever else the server wants to know. Ctrl-D declines, Ctrl-C ends the command
 			if err := q.check(); err != nil {
 				return err
 			}
-			if _, err := parseArguments(args[1:]); err != nil { // before anything is started
+			given, err := readValues(a.in, args[1:])
+			if err != nil {
 				return err
 			}
-			return g.run(cmd.Context(), args[0], args[1:])
+			if _, err := parseArguments(given); err != nil { // before anything is started
+				return err
+			}
+			return g.run(cmd.Context(), args[0], given)
 		},
 	}
 	q.addTo(command)
@@ -91,8 +99,10 @@ func (g *getter) run(ctx context.Context, name string, args []string) error {
 				return answer, err
 			}
 		}
-		result, err = g.source.get(ctx, name, getParams(name, arguments), reply)
-		return err
+		if result, err = g.source.get(ctx, getParams(name, arguments), reply); err != nil {
+			return g.explainFailure(ctx, name, err)
+		}
+		return nil
 	})
 	switch {
 	case errors.Is(context.Cause(ctx), terminal.ErrInterrupted):
@@ -111,7 +121,7 @@ func (g *getter) withSource(ctx context.Context, use func() error) error {
 			options = client.SessionOptions{Capabilities: elicitable, Relays: true, Exclusive: true}
 		}
 		return g.query.withSession(ctx, options, func(s *client.Session) error {
-			g.source = &sessionSource{session: s, reportPartial: g.query.reportPartial}
+			g.source = &sessionSource{session: s}
 			return use()
 		})
 	}
@@ -119,7 +129,10 @@ func (g *getter) withSource(ctx context.Context, use func() error) error {
 	if err != nil {
 		return err
 	}
-	return g.query.app.withUpstreams(ctx, cfg, func(gateway *gateway.Gateway) error {
+	return g.query.app.withGateway(ctx, cfg, func(gateway *gateway.Gateway) error {
+		if err := g.query.app.settle(ctx, gateway); err != nil {
+			return err
+		}
 		g.source = gatewaySource{gateway, principal}
 		return use()
 	})
@@ -132,6 +145,44 @@ func getParams(name string, arguments wire.Object) wire.Object {
 		params = params.With("arguments", arguments.JSON())
 	}
 	return params
+}
+
+// maxValue bounds a value from a file or standard input, in bytes, as a gateway bounds a request.
+const maxValue = 4 << 20
+
+// readValues puts texts in the place of the values @FILE and -.
+func readValues(in io.Reader, args []string) ([]string, error) {
+	given, isRead := slices.Clone(args), false
+	for i, arg := range args {
+		name, value, _ := strings.Cut(arg, "=")
+		path, isFile := strings.CutPrefix(value, "@")
+		if strings.HasSuffix(name, ":") || !isFile && value != standardInput {
+			continue
+		}
+		var text []byte
+		var err error
+		switch {
+		case isFile:
+			text, err = readFileAtMost(path, maxValue)
+		case isRead:
+			return nil, &usageError{"standard input can be the value of one argument only"}
+		default:
+			isRead = true
+			text, err = readAtMost(in, "standard input", maxValue)
+		}
+		if err == nil && !utf8.Valid(text) {
+			err = errors.New("it is not text in UTF-8")
+		}
+		if failed, ok := errors.AsType[*fs.PathError](err); ok {
+			err = failed.Err
+		}
+		if err != nil {
+			return nil, fmt.Errorf("argument %s: %s: %w; for that text itself, write %s:='%s'", name, value, err,
+				name, wire.Quote(value))
+		}
+		given[i] = name + "=" + string(text)
+	}
+	return given, nil
 }
 
 // parseArguments returns the arguments in words such as ARG=VALUE; nil for none.
@@ -214,13 +265,15 @@ func contentText(raw json.RawMessage) string {
 // checkArguments asks for the required arguments that are missing, if there is somebody to ask, and
 // returns all. It warns of those that the prompt does not have.
 func (g *getter) checkArguments(ctx context.Context, name string, args []string) ([]string, error) {
-	if g.prompter == nil && g.query.url != "" {
-		return args, nil // not at the cost of another request, which may be limited
+	if g.prompter == nil && len(args) == 0 {
+		return args, nil
 	}
-	d, known := g.source.describe(ctx, name)
-	if !known {
+	prompts, _ := g.source.list(ctx)
+	i := slices.IndexFunc(prompts, func(d description) bool { return d.Name == name })
+	if i < 0 {
 		return args, nil // the get says why
 	}
+	d := prompts[i]
 	var names []string
 	for _, a := range d.Arguments {
 		names = append(names, a.Name)
@@ -248,6 +301,39 @@ func (g *getter) checkArguments(ctx context.Context, name string, args []string)
 		args = append(slices.Clip(args), a.Name+"="+value)
 	}
 	return args, nil
+}
+
+// explainFailure prints of a prompt that does not exist which server's trouble may be the reason, or
+// adds the name that was meant to the error. The trouble of other servers explains nothing.
+func (g *getter) explainFailure(ctx context.Context, name string, failure error) error {
+	prompts, troubles := g.source.list(ctx)
+	names := make([]string, len(prompts))
+	for i := range prompts {
+		names[i] = prompts[i].Name
+	}
+	if slices.Contains(names, name) {
+		return failure
+	}
+	own := slices.DeleteFunc(slices.Clone(troubles), func(t trouble) bool {
+		return !strings.HasPrefix(name, t.upstream)
+	})
+	const noSuggestion = "." // of Suggest
+	meant := config.Suggest(name, names)
+	for _, known := range names {
+		if meant == noSuggestion && strings.HasSuffix(known, "."+name) { // people leave out the prefix
+			meant = fmt.Sprintf(". Did you mean %q?", known)
+		}
+	}
+	switch {
+	case len(own) > 0:
+		troubles = own
+	case meant != noSuggestion:
+		return fmt.Errorf("%w%s", failure, meant)
+	}
+	for _, t := range troubles { // any may be one whose prompt has another name than its own
+		g.query.app.warn("%s", t.text)
+	}
+	return failure
 }
 
 // askFor asks for the value of an argument. Tab completes it by the server.

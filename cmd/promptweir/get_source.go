@@ -15,16 +15,17 @@ import (
 
 // promptSource is where get has its prompt from.
 type promptSource interface {
-	// describe returns what a prompt declares; false where that is not known.
-	describe(ctx context.Context, name string) (description, bool)
+	// list returns the prompts, and the upstreams of which some may be missing; nothing if it fails.
+	list(ctx context.Context) ([]description, []trouble)
 	// complete returns values for the params of completion/complete; none if it fails.
 	complete(ctx context.Context, params wire.Object) []string
 	// get returns the result of prompts/get. Elicitations are answered by reply; if it is nil, they
 	// are refused.
-	get(
-		ctx context.Context, name string, params wire.Object, reply gateway.Reply,
-	) (jsontext.Value, error)
+	get(ctx context.Context, params wire.Object, reply gateway.Reply) (jsontext.Value, error)
 }
+
+// trouble is a sentence about an upstream.
+type trouble struct{ upstream, text string }
 
 // gatewaySource are the upstreams of a configuration. The principal is nil for all prompts.
 type gatewaySource struct {
@@ -32,13 +33,15 @@ type gatewaySource struct {
 	principal *policy.Principal
 }
 
-func (s gatewaySource) describe(_ context.Context, name string) (description, bool) {
-	for _, entry := range inspect.Entries(s.gateway.Snapshot(), s.principal) {
-		if entry.Name == name {
-			return describe(listedPrompt{definition: entry.JSON}), true
-		}
+func (s gatewaySource) list(context.Context) (prompts []description, troubles []trouble) {
+	current := s.gateway.Snapshot()
+	for _, entry := range inspect.Entries(current, s.principal) {
+		prompts = append(prompts, describe(listedPrompt{definition: entry.JSON}))
 	}
-	return description{}, false
+	for _, t := range current.Troubles() {
+		troubles = append(troubles, trouble{t.Upstream, t.String()})
+	}
+	return prompts, troubles
 }
 
 func (s gatewaySource) complete(ctx context.Context, params wire.Object) []string {
@@ -46,7 +49,7 @@ func (s gatewaySource) complete(ctx context.Context, params wire.Object) []strin
 	return completionValues(result)
 }
 
-func (s gatewaySource) get(ctx context.Context, _ string, params wire.Object, reply gateway.Reply) (jsontext.Value, error) {
+func (s gatewaySource) get(ctx context.Context, params wire.Object, reply gateway.Reply) (jsontext.Value, error) {
 	got, err := s.gateway.Get(ctx, s.principal, params, reply)
 	return got, explained(s.gateway.Snapshot(), err)
 }
@@ -54,29 +57,19 @@ func (s gatewaySource) get(ctx context.Context, _ string, params wire.Object, re
 // sessionSource is a server at --url.
 type sessionSource struct {
 	session *client.Session
-	// reportPartial prints what the list of a gateway says of upstreams in trouble. It is called
-	// once, with the first list.
-	reportPartial func(partial jsontext.Value)
-	isListed      bool
+	// listed is what the first list said; nil before it.
+	listed *listing
 }
 
-func (s *sessionSource) describe(ctx context.Context, name string) (description, bool) {
-	for _, prompt := range s.list(ctx) {
-		if d := describe(prompt); d.Name == name {
-			return d, true
-		}
+func (s *sessionSource) list(ctx context.Context) (prompts []description, troubles []trouble) {
+	if s.listed == nil {
+		l, _ := listSession(ctx, s.session) // nothing of a failure
+		s.listed = &l
 	}
-	return description{}, false
-}
-
-// list returns all prompts; none if it fails.
-func (s *sessionSource) list(ctx context.Context) []listedPrompt {
-	l, err := listSession(ctx, s.session)
-	if err == nil && !s.isListed {
-		s.isListed = true
-		s.reportPartial(l.partial)
+	for _, prompt := range s.listed.prompts {
+		prompts = append(prompts, describe(prompt))
 	}
-	return l.prompts
+	return prompts, troublesIn(s.listed.partial)
 }
 
 func (s *sessionSource) complete(ctx context.Context, params wire.Object) []string {
@@ -88,19 +81,10 @@ func (s *sessionSource) complete(ctx context.Context, params wire.Object) []stri
 // maxInputRounds bounds how often a server requires more input for one get.
 const maxInputRounds = 16
 
-// get also says what is partial, if it fails: a prompt may be missing because its server is. One
-// that succeeds is not worth another request, which may be limited.
-func (s *sessionSource) get(ctx context.Context, name string, params wire.Object, reply gateway.Reply) (jsontext.Value, error) {
-	result, err := s.getWithReplies(ctx, name, params, reply)
-	if err != nil && !s.isListed {
-		s.list(ctx)
-	}
-	return result, err
-}
-
-// getWithReplies answers a server of the legacy era during the call. One of the modern era is
-// called again with the replies (2026-07-28, Multi Round-Trip Requests).
-func (s *sessionSource) getWithReplies(ctx context.Context, name string, params wire.Object, reply gateway.Reply) (jsontext.Value, error) {
+// get answers a server of the legacy era during the call. One of the modern era is called again
+// with the replies (2026-07-28, Multi Round-Trip Requests).
+func (s *sessionSource) get(ctx context.Context, params wire.Object, reply gateway.Reply) (jsontext.Value, error) {
+	name, _ := params.Text("name")
 	relay := &client.Relay{}
 	if reply != nil {
 		relay.Capabilities, relay.Reply = elicitable.Object().JSON(), reply

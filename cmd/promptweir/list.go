@@ -84,7 +84,9 @@ type listedPrompt struct {
 func (q *query) list(ctx context.Context, filter *listFilter) (l listing, err error) {
 	if q.url != "" {
 		l, err = q.listRunning(ctx)
-		q.reportPartial(l.partial)
+		for _, t := range troublesIn(l.partial) {
+			q.app.warn("%s", t.text)
+		}
 		return l, err
 	}
 	cfg, principal, err := q.loadToList()
@@ -156,31 +158,34 @@ func partialOf(troubles []snapshot.Trouble) jsontext.Value {
 	return encoded
 }
 
-// reportPartial prints which upstreams' part of a gateway's list is not fresh.
-func (q *query) reportPartial(partial jsontext.Value) {
+// troublesIn says which upstreams' part of a gateway's list is not fresh.
+func troublesIn(partial jsontext.Value) (troubles []trouble) {
 	var upstreams []struct {
 		Upstream, Reason, Since string
 		Stale, Failing          bool
 	}
 	if json.Unmarshal(partial, &upstreams) != nil {
-		return // none, or those of a server that is no gateway
+		return nil // none, or those of a server that is no gateway
 	}
 	for _, u := range upstreams {
 		since := ""
 		if at, err := time.Parse(time.RFC3339, u.Since); err == nil {
 			since = terminal.InBrackets(terminal.Duration(time.Since(at)))
 		}
+		text := u.Upstream + " is down" + since
 		switch {
 		case u.Reason == string(upstream.Draining):
-			q.app.warn("%s is drained%s: gets from it are refused", u.Upstream, since)
+			text = u.Upstream + " is drained" + since + ": gets from it are refused"
 		case u.Failing && !u.Stale:
-			q.app.warn("%s is listed, but gets fail%s: %s", u.Upstream, since, u.Reason)
+			text = u.Upstream + " is listed, but gets fail" + since + ": " + u.Reason
 		case u.Stale:
-			q.app.warn("%s is down%s: its last list is shown", u.Upstream, since)
+			text += ": its last list is shown"
 		default:
-			q.app.warn("%s is down%s: its prompts are missing here", u.Upstream, since)
+			text += ": its prompts are missing here"
 		}
+		troubles = append(troubles, trouble{u.Upstream, text})
 	}
+	return troubles
 }
 
 // loadToList is loadConfig for a list. Unless all prompts are in files, it needs the upstreams'
