@@ -63,15 +63,21 @@ func TestRelease_DeletesOnlyWhatItHasWritten(t *testing.T) {
 		"one beside an earlier release": {map[string]string{
 			"notes.txt": "x", "promptweir_1.deb": "deb", "SHA256SUMS": sum("deb") + "  promptweir_1.deb\n",
 		}, []string{"notes.txt"}},
+		"files that others than a release have summed": {map[string]string{
+			"notes.txt": "x", "promptweir_1.deb": "deb", "SHA256SUMS": sum("deb") + "  promptweir_1.deb\n" + sum("x") + "  notes.txt\n",
+		}, []string{"SHA256SUMS", "notes.txt", "promptweir_1.deb"}},
+		"sums of a release that is elsewhere": {map[string]string{
+			"SHA256SUMS": sum("deb") + "  promptweir_1.deb\n",
+		}, []string{"SHA256SUMS"}},
 		"one of an earlier release that was changed": {map[string]string{
 			"promptweir_1.deb": "mine", "SHA256SUMS": sum("deb") + "  promptweir_1.deb\n",
-		}, []string{"promptweir_1.deb"}},
+		}, []string{"SHA256SUMS", "promptweir_1.deb"}},
 		"sums of somebody's": {map[string]string{
 			"notes.txt": "x", "SHA256SUMS": sum("x") + "  notes.txt\n",
 		}, []string{"SHA256SUMS", "notes.txt"}},
 		"sums that name other folders": {map[string]string{
 			"notes.txt": "x", "SHA256SUMS": sum("x") + "  " + outside + "\n" + sum("x") + "  promptweir_/../../promptweir_outside\n",
-		}, []string{"notes.txt"}},
+		}, []string{"SHA256SUMS", "notes.txt"}},
 	} {
 		writeFile(t, filepath.Dir(outside), filepath.Base(outside), "x")
 		folder := t.TempDir()
