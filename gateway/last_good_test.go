@@ -114,6 +114,14 @@ func TestLastGood_OneTeamsMistakeDoesNotKeepOthersFromStarting(t *testing.T) {
 	s.Stop()
 }
 
+func TestLastGood_KeepsTeamsWithoutUpstreams(t *testing.T) {
+	f := newFolder(t)
+	f.write("a.hcl", "team \"a\" {}\n")
+	s := f.start()
+	upstreamtest.Eventually(t, "the team files are kept", func() bool { return strings.Contains(f.kept(), "a.hcl") })
+	s.Stop()
+}
+
 func TestReload_ATeamsMistakeHoldsUpNobodyElse(t *testing.T) {
 	a, b, c := gatewaytest.NewPeer(t, "one", "x", "y"), gatewaytest.NewPeer(t, "two", "z"), gatewaytest.NewPeer(t, "one", "other")
 	f := newFolder(t)

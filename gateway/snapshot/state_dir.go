@@ -56,6 +56,7 @@ func openStateDir(path string, logger *slog.Logger) (*stateDir, error) {
 		return nil, err
 	}
 	d.removeTemporary()
+	d.signal() // where there are no upstreams, nothing else has the team files saved
 	return d, nil
 }
 
