@@ -5,11 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"html"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode"
@@ -146,6 +149,33 @@ func TestGet_SaveNeitherOverwritesNorFollowsALink(t *testing.T) {
 		if entries, _ := os.ReadDir(dir); name == "a link to nothing" && len(entries) != 1 {
 			t.Errorf("the link is followed: %v", entries)
 		}
+	}
+}
+
+// Whatever a server calls an argument, the command that the console shows sends it.
+func TestGet_RunsTheCommandOfTheConsole(t *testing.T) {
+	server := mcp.NewServer(&mcp.Implementation{Name: "sly", Version: "1"}, nil)
+	server.AddPrompt(&mcp.Prompt{
+		Name: "odd", Arguments: []*mcp.PromptArgument{{Name: "--save", Required: true}},
+	}, func(_ context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+		text := &mcp.TextContent{Text: "--save is " + r.Params.Arguments["--save"]}
+		return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: text}}}, nil
+	})
+	p := serve(t, configure(t, map[string]string{"team.hcl": webTeam(serveOverHTTP(t, server))}))
+	eventually(t, "the prompt is listed", func() bool { return p.list(t, "").names() == "web.odd" })
+	_, page := p.page(t, "/prompt?name=web.odd")
+	_, shown, _ := strings.Cut(page, `<code id="get">promptweir `)
+	shown, _, _ = strings.Cut(shown, "</code>")
+	shown = html.UnescapeString(regexp.MustCompile("<[^>]*>").ReplaceAllString(shown, ""))
+	words, err := exec.CommandContext(t.Context(), "sh", "-c", "printf '%s\n' "+shown).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Pages have the port of the configuration, which is any here.
+	given := strings.Fields(strings.Replace(string(words), "http://127.0.0.1:0/mcp", p.endpoint, 1))
+	stdout, stderr, code := runHere(t, given...)
+	if code != 0 || stdout != "user: --save is …\n" {
+		t.Errorf("promptweir %s prints %s%s", shown, stdout, stderr)
 	}
 }
 

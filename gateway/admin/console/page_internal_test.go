@@ -31,7 +31,7 @@ func TestCommand_KeepsItsQuotes(t *testing.T) {
 		shown = html.UnescapeString(regexp.MustCompile("<[^>]*>").ReplaceAllString(shown, ""))
 		printed, err := exec.CommandContext(t.Context(), "sh", "-c", "printf '%s\\n' "+shown).CombinedOutput()
 		words := strings.Split(strings.TrimSpace(string(printed)), "\n")
-		if err != nil || len(words) != 8 || words[4] != "$(echo ran)=…" || words[5] != "`echo ran`; =…" {
+		if err != nil || len(words) != 9 || words[7] != "$(echo ran)=…" || words[8] != "`echo ran`; =…" {
 			t.Errorf("%s: a shell reads %s as %q: %v", name, shown, words, err)
 		}
 	}

@@ -199,14 +199,15 @@ func command(prompt *admin.Prompt, endpoint string) Node {
 	add := func(word string) {
 		shown = append(shown, Text(" "), El("bdi", Text(clientsetup.ShellWord(word))))
 	}
+	add("--url")
+	add(line(endpoint))
+	add("--") // or a server's names could be flags
 	add(line(prompt.Name))
 	for _, a := range prompt.Arguments {
 		if a.Required {
 			add(line(a.Name) + "=…")
 		}
 	}
-	add("--url")
-	add(line(endpoint))
 	return copyable("get", "Command", shown)
 }
 
