@@ -80,10 +80,10 @@ func affixFunction(has func(s, affix string) bool) hclread.Function {
 // tryCondition evaluates a condition with only the types of its variables known. That finds every
 // mistake that does not depend on the prompt or the principal.
 func tryCondition(b *hclread.Block, c *Condition) {
-	v, diags := hclread.Evaluate(c.expr, &hcl.EvalContext{
+	v, diags := b.TryCondition(c.expr, &hcl.EvalContext{
 		Variables: map[string]cty.Value{"prompt": cty.UnknownVal(promptType()), "principal": cty.UnknownVal(principalType())},
 		Functions: c.functions,
-	}, hclread.ConditionLimit(maxConditionSteps, c.programs))
+	}, maxConditionSteps, c.programs)
 	for _, d := range diags {
 		shown := hclread.Redact(d, false)
 		switch d.Summary {
@@ -143,7 +143,7 @@ func (w *whenChecker) check(node hclsyntax.Node) hcl.Diagnostics {
 // compile compiles a pattern that is written out. Others are compiled whenever the condition is
 // evaluated, at its cost.
 func (w *whenChecker) compile(arg hclsyntax.Expression) {
-	v, diags := hclread.Evaluate(arg, nil, hclread.ConditionLimit(maxConditionSteps, nil))
+	v, diags := w.TryCondition(arg, nil, maxConditionSteps, nil)
 	if diags.HasErrors() || v.Type() != cty.String || !v.IsKnown() || v.IsNull() {
 		return
 	}

@@ -28,6 +28,8 @@ const (
 	digitsBytes = 256
 
 	conditionNode = 64 // steps of each part of a condition, besides a step for each byte
+	// maxFileSteps bounds what all conditions of a file take while it is loaded, in steps.
+	maxFileSteps = 16 << 20
 )
 
 // These summaries stand above details that show no values.
@@ -47,13 +49,15 @@ type Limit struct {
 	inFile bool
 	// programs are the regular expressions that were compiled beforehand.
 	programs map[string]*Program
+	// conditions are the steps that a file has left for conditions.
+	conditions int
 }
 
 // fileLimit is the limit of a file. What is written out was read, too: only a lock file is larger
 // than a value may be.
 func fileLimit(content []byte) *Limit {
 	all := max(maxFileValues, 16*len(content))
-	return &Limit{all: all, left: all, value: max(maxValue, len(content)), inFile: true}
+	return &Limit{all: all, left: all, value: max(maxValue, len(content)), inFile: true, conditions: maxFileSteps}
 }
 
 // ConditionLimit is the limit of one evaluation of a condition, in steps: a step is about one byte
@@ -76,6 +80,25 @@ func Evaluate(expr hclsyntax.Expression, ctx *hcl.EvalContext, l *Limit) (cty.Va
 		return cty.DynamicVal, hcl.Diagnostics{s.refusal}
 	}
 	return expr.Value(ctx)
+}
+
+// TryCondition is [Evaluate] within the limit of one evaluation of a condition, and at the cost of
+// the file of the block, so that many conditions do not take a load much time.
+func (b *Block) TryCondition(
+	expr hclsyntax.Expression, ctx *hcl.EvalContext, steps int, programs map[string]*Program,
+) (cty.Value, hcl.Diagnostics) {
+	file := b.scope.limit
+	if file.conditions == 0 { // which was reported
+		return cty.DynamicVal, nil
+	}
+	l := ConditionLimit(min(steps, file.conditions), programs)
+	v, diags := Evaluate(expr, ctx, l)
+	if file.conditions -= l.Spent(); file.conditions == 0 && l.all < steps {
+		b.Error(expr.Range(), summaryBudget, "The conditions of this file could take more than %d bytes "+
+			"or steps in all; simplify or remove some.", maxFileSteps)
+		return cty.DynamicVal, nil
+	}
+	return v, diags
 }
 
 // part is an upper bound of what one part of an expression becomes. Where a loop evaluates it
