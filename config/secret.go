@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
@@ -54,7 +56,10 @@ const (
 // It finds secrets as they are, as a string of JSON spells them, and cut off at the end of a text
 // or before an ellipsis, besides those of others that [SecretIn] finds. It does not find those that
 // a server has encoded.
-type Mask struct{ secrets []string }
+type Mask struct{ secrets []maskedText }
+
+// maskedText is a secret, and the same without white space: lines are wrapped there.
+type maskedText struct{ text, dense string }
 
 // Mask returns the mask for the upstream's headers, environment, client credentials and sensitive
 // addresses.
@@ -90,18 +95,28 @@ func (m *Mask) add(values ...string) {
 			if len(part) < minMasked {
 				continue
 			}
-			quoted := strconv.Quote(part)
-			m.secrets = append(m.secrets, part, quoted[1:len(quoted)-1])
+			m.secrets = append(m.secrets, maskedText{part, dense(part)})
+			if quoted := strconv.Quote(part); len(quoted) > len(part)+2 {
+				quoted = quoted[1 : len(quoted)-1]
+				m.secrets = append(m.secrets, maskedText{quoted, dense(quoted)})
+			}
 		}
 	}
 }
 
+// dense returns a text without white space.
+func dense(text string) string { return strings.Join(strings.Fields(text), "") }
+
 // Text returns a text with a mask in place of each secret.
 func (m Mask) Text(text string) string {
+	lengths := m.lengths(text)
+	if lengths == nil {
+		return HideInside(text)
+	}
 	var out strings.Builder
 	from := 0
 	for at := 0; at < len(text); {
-		n := m.at(text[at:])
+		n := lengths[at]
 		if n == 0 {
 			at++
 			continue
@@ -116,45 +131,92 @@ func (m Mask) Text(text string) string {
 // Line is [Mask.Text] for a line of output, which may begin with the rest of a secret: servers wrap
 // lines wherever they are full. Before is what was printed before it, without line ends.
 func (m Mask) Line(before, line string) string {
-	longest := 0
-	// Blanks at which lines are wrapped are not printed.
-	before = strings.ReplaceAll(before, " ", "")
+	longest, printed, wrapped := 0, dense(before), dense(line)
 	for _, secret := range m.secrets {
-		for n := len(secret) - 1; n > 0; n-- {
-			rest := strings.TrimLeft(secret[n:], " ")
-			// Where the secret goes on after the line too, a few bytes of it are as likely part of
-			// a word.
-			isRest := strings.HasPrefix(line, rest) || n+len(line) >= minMasked &&
-				strings.HasPrefix(rest, line)
-			if !isRest {
-				continue
-			}
-			begin := strings.ReplaceAll(secret[:n], " ", "")
-			// Of a long secret, the caller may not have kept all that was printed before.
-			if strings.HasSuffix(before, begin) ||
-				len(before) >= minInside && strings.HasSuffix(begin, before) {
-				longest = max(longest, min(len(rest), len(line)))
-			}
-		}
+		longest = max(longest, restOf(secret.dense, printed, wrapped))
 	}
 	if longest == 0 {
 		return m.Text(line)
 	}
-	return masked + m.Text(line[max(longest, m.at(line)):])
+	end := 0
+	for longest > 0 {
+		r, size := utf8.DecodeRuneInString(line[end:])
+		if end += size; !unicode.IsSpace(r) {
+			longest -= size
+		}
+	}
+	if lengths := m.lengths(line); lengths != nil {
+		end = max(end, lengths[0])
+	}
+	return masked + m.Text(line[end:])
 }
 
-// at returns the length of the longest secret, whole or cut off, that a text begins with, or 0.
-func (m Mask) at(text string) int {
-	longest := 0
-	for _, secret := range m.secrets {
+// restOf returns how much of a line is the rest of a secret that began before it.
+func restOf(secret, before, line string) (longest int) {
+	whole := len(secret)
+	if whole > len(before)+len(line) && (len(before) < minInside || !strings.Contains(secret, before)) {
+		secret = secret[:len(before)+len(line)] // it began in what was kept, and so goes no further
+	}
+	ends, rests := prefixes(reversed(before), reversed(secret)), prefixes(line, secret)
+	for n := 1; n < len(secret); n++ {
+		rest, end := rests[n], ends[len(secret)-n]
+		// Where the secret goes on after the line too, a few bytes of it are as likely part of a
+		// word.
+		isRest := rest > 0 && (n+rest == whole || rest == len(line) && n+rest >= minMasked)
+		// Of a long secret, the caller may not have kept all that was printed before.
+		isBegun := end == n || end == len(before) && end >= minInside
+		if isRest && isBegun {
+			longest = max(longest, rest)
+		}
+	}
+	return longest
+}
+
+// prefixes returns for each byte of a text how much of a pattern begins there. It takes time in
+// proportion to both (the Z algorithm).
+func prefixes(pattern, text string) []int {
+	all := pattern + text
+	lengths := make([]int, len(all)+1)
+	for i, begin, end := 1, 0, 0; i < len(all); i++ { // the last known match is from begin to end
 		n := 0
-		for n < min(len(secret), len(text)) && secret[n] == text[n] {
+		if i < end {
+			n = min(end-i, lengths[i-begin])
+		}
+		for i+n < len(all) && all[n] == all[i+n] {
 			n++
 		}
-		rest := text[n:]
-		isCut := rest == "" || strings.HasPrefix(rest, "…") || strings.HasPrefix(rest, "...")
-		if n == len(secret) || n >= minCut && isCut {
-			longest = max(longest, n)
+		if lengths[i] = n; i+n > end {
+			begin, end = i, i+n
+		}
+	}
+	for i := range lengths {
+		lengths[i] = min(lengths[i], len(pattern))
+	}
+	return lengths[len(pattern):]
+}
+
+func reversed(text string) string {
+	bytes := []byte(text)
+	slices.Reverse(bytes)
+	return string(bytes)
+}
+
+// lengths returns for each byte of a text the length of the longest secret, whole or cut off, that
+// begins there; nil if none does.
+func (m Mask) lengths(text string) (longest []int) {
+	for _, secret := range m.secrets {
+		if !strings.Contains(text, secret.text[:minCut]) { // as in nearly all texts
+			continue
+		}
+		if longest == nil {
+			longest = make([]int, len(text))
+		}
+		for at, n := range prefixes(secret.text[:min(len(secret.text), len(text))], text)[:len(text)] {
+			rest := text[at+n:]
+			isCut := rest == "" || strings.HasPrefix(rest, "…") || strings.HasPrefix(rest, "...")
+			if n == len(secret.text) || n >= minCut && isCut {
+				longest[at] = max(longest[at], n)
+			}
 		}
 	}
 	return longest

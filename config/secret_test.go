@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 // dump prints a value in every way that Go offers.
@@ -107,9 +108,27 @@ func TestMask_HidesTheRestOfALongSecret(t *testing.T) {
 	}
 }
 
+// Each byte of a line was compared with each of a secret: these took hours.
+func TestMask_TakesTimeInProportionToSecretsAndLines(t *testing.T) {
+	const size = 128 << 10
+	repeated := strings.Repeat("a", size)
+	m := Upstream{Env: map[string]Secret{"KEY": NewSecret(repeated + "b")}}.Mask()
+	for _, line := range []string{repeated[:size/2] + "c", strings.Repeat("a ", size/4) + "c"} {
+		begun := time.Now()
+		for range 10 {
+			m.Line(repeated[:size/4], line)
+		}
+		if took := time.Since(begun); took > 30*time.Second {
+			t.Errorf("ten lines took %v", took)
+		}
+	}
+}
+
 func TestMask_HidesTheRestOfASecretOnTheNextLine(t *testing.T) {
 	m := Upstream{Env: map[string]Secret{
 		"KEY": NewSecret("hunter2-abcdefghijkl"), "PHRASE": NewSecret("correct horse battery staple"), "ABC": NewSecret("abcabcabcabc"),
+		"BYTES": NewSecret("\xff\xfe\xfd-of-no te\xffxt"),
+		"TABS":  NewSecret("one-two\tthree-four"),
 	}}.Mask()
 	for _, test := range []struct{ before, line, want string }{
 		{"", "defghijkl", "defghijkl"},
@@ -124,6 +143,11 @@ func TestMask_HidesTheRestOfASecretOnTheNextLine(t *testing.T) {
 		{"PHRASE is correct horse", "battery", "(sensitive)"},
 		{"a horse", "battery staple", "battery staple"},
 		{"ABC is abc", "abcabcabcabc.", "(sensitive)."},
+		{"PHRASE is correct\thorse", "battery\tstaple.", "(sensitive)."},
+		{"TABS are one-two\t", "three-four.", "(sensitive)."},
+		{"TABS are one-", "two\tthree-four.", "(sensitive)."},
+		{"h", "u", "u"},
+		{"BYTES are \xff\xfe\xfd-of-", "no te\xffxt", "(sensitive)"},
 	} {
 		if got := m.Line(test.before, test.line); got != test.want {
 			t.Errorf("Line(%q, %q) = %q, want %q", test.before, test.line, got, test.want)
