@@ -25,8 +25,7 @@ import (
 // The session ends with the stream.
 type sseTransport struct {
 	mux
-	http   *httpClient
-	logger *slog.Logger
+	http *httpClient
 	// handshakeTimeout is how long the server may take to open the stream, and for each request of
 	// the handshake.
 	handshakeTimeout time.Duration
@@ -40,7 +39,9 @@ type sseTransport struct {
 }
 
 func newSSETransport(client *httpClient, handshakeTimeout time.Duration, logger *slog.Logger) *sseTransport {
-	return &sseTransport{http: client, logger: logger, mux: newMux(), handshakeTimeout: handshakeTimeout, opened: make(chan struct{})}
+	return &sseTransport{
+		http: client, mux: newMux(logger), handshakeTimeout: handshakeTimeout, opened: make(chan struct{}),
+	}
 }
 
 func (t *sseTransport) start(receive func(*wire.Message)) {

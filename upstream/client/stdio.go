@@ -58,7 +58,6 @@ type child struct {
 	stdin  io.WriteCloser
 	stdout *os.File
 	stderr *os.File
-	logger *slog.Logger
 	// stderrLog is for what it writes to its stderr.
 	stderrLog  *slog.Logger
 	maxMessage int
@@ -79,9 +78,9 @@ type child struct {
 // relative to that.
 func startChild(server config.Upstream, logger, stderrLog *slog.Logger) (*child, error) {
 	c := &child{
-		mux:     newMux(),
-		command: exec.Command(server.Command[0], server.Command[1:]...), //nolint:noctx // close ends it, gracefully
-		logger:  logger, stderrLog: stderrLog, maxMessage: server.MaxMessage, mask: server.Mask(),
+		mux:       newMux(logger),
+		command:   exec.Command(server.Command[0], server.Command[1:]...), //nolint:noctx // close ends it, gracefully
+		stderrLog: stderrLog, maxMessage: server.MaxMessage, mask: server.Mask(),
 		lines: make(chan []byte, writeQueue), closing: make(chan struct{}), exited: make(chan error, 1),
 	}
 	c.command.Env = childEnvironment(server.Env)
@@ -231,7 +230,7 @@ func (c *child) readMessages() {
 		case err != nil:
 			return
 		case len(bytes.TrimSpace(line)) > 0:
-			err := Guard(c.logger, func() error { return c.dispatch(line) })
+			err := c.dispatch(line)
 			if err == nil {
 				garbage = garbageCount{}
 				c.output.setSpoke()

@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 
@@ -62,6 +64,7 @@ type request struct {
 // mux is the part that HTTP+SSE and stdio have in common: everything that the server says arrives
 // on one stream, and responses find their requests by id.
 type mux struct {
+	logger  *slog.Logger
 	receive func(*wire.Message)
 	// idleTime is for how long no message came.
 	idleTime *idleTime
@@ -87,8 +90,8 @@ type muxResponse struct {
 	err     error
 }
 
-func newMux() mux {
-	return mux{idleTime: newIdleTime(), closed: make(chan struct{}), pending: map[string]awaited{}}
+func newMux(logger *slog.Logger) mux {
+	return mux{logger: logger, idleTime: newIdleTime(), closed: make(chan struct{}), pending: map[string]awaited{}}
 }
 
 // await sends a request and waits for its response.
@@ -123,14 +126,25 @@ func (x *mux) await(ctx context.Context, r *request, send func(context.Context, 
 }
 
 // dispatch hands on one JSON text from the stream: responses to whoever awaits them, everything
-// else to receive. A text that is not valid ends the requests that it claims to answer, and no
-// others.
+// else to receive. A text that is not valid, or that makes the gateway panic, ends the requests that
+// it claims to answer, and no others.
 func (x *mux) dispatch(raw []byte) error {
-	messages, err := x.parse(raw)
-	if err != nil {
+	err := Guard(x.logger, func() error { return x.deliver(raw) })
+	if err == nil {
+		return nil
+	}
+	_ = Guard(x.logger, func() error { // it may be the ids that are too much
 		for _, id := range wire.ClaimedIDs(raw) {
 			x.resolve(id, muxResponse{err: notAMessage(err)})
 		}
+		return nil
+	})
+	return err
+}
+
+func (x *mux) deliver(raw []byte) error {
+	messages, err := x.parse(raw)
+	if err != nil {
 		return err
 	}
 	x.idleTime.reset()
@@ -173,7 +187,11 @@ func parseTolerantly(raw []byte, method string, refusal error) ([]wire.Message, 
 
 // notAMessage is the failure of a request whose response cannot be read.
 func notAMessage(err error) error {
-	return &ProtocolError{problem: "the response is not a JSON-RPC message: " + err.Error()}
+	problem := "the response is not a JSON-RPC message: " + err.Error()
+	if errors.Is(err, errPanic) {
+		problem = err.Error()
+	}
+	return &ProtocolError{problem: problem}
 }
 
 // resolve hands a response to whoever awaits it. A response that nobody awaits is dropped.
