@@ -309,17 +309,25 @@ func TestPieces_AreBoundedByPrincipalAndReplica(t *testing.T) {
 	reserve("7", "a", "ann", maxOfPrincipal, true)
 }
 
-// A handler that panics answers nothing, and its replica goes on.
+// oddAnswer panics when it is written.
+type oddAnswer struct{}
+
+func (oddAnswer) MarshalJSON() ([]byte, error) { panic("out of range") }
+
+// A handler that panics, or whose answer does, answers nothing, and its replica goes on.
 func TestCall_OutlivesAHandlerThatPanics(t *testing.T) {
 	prepare := func(m *member) {
 		m.Messages.Handle("odd", func(context.Context, Read) any { panic("out of range") })
+		m.Messages.Handle("odd answer", func(context.Context, Read) any { return oddAnswer{} })
 		m.Messages.Handle("even", func(context.Context, Read) any { return "even" })
 	}
 	inBubble(t, 2, prepare, func(f *fleet) {
 		a, b := f.all[0], f.all[1]
-		a.Messages.Publish("", "odd", "")
-		if _, took, err := call(f.t.Context(), a, b, "odd", ""); !errors.Is(err, ErrGone) || took > time.Second {
-			t.Errorf("after %v: %v, want %v at once", took, err, ErrGone)
+		for _, topic := range []string{"odd", "odd answer"} {
+			a.Messages.Publish("", topic, "")
+			if _, took, err := call(f.t.Context(), a, b, topic, ""); !errors.Is(err, ErrGone) || took > time.Second {
+				t.Errorf("%s: after %v: %v, want %v at once", topic, took, err, ErrGone)
+			}
 		}
 		if answer, _, err := call(f.t.Context(), a, b, "even", ""); err != nil || answer != "even" {
 			t.Errorf("another call: %q, %v", answer, err)

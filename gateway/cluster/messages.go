@@ -394,11 +394,9 @@ func (m *Messages) handle(ctx context.Context, keys *keys, e envelope) {
 			return
 		}
 		stop := m.reportWork(ctx, &e)
-		answer := &envelope{Kind: kindAnswer, ID: e.ID}
-		got, ok := m.guarded(ctx, h, read)
-		var err error
-		if answer.Body, err = json.Marshal(got, codec); err != nil || !ok {
-			answer.Kind = kindNone
+		answer := &envelope{Kind: kindNone, ID: e.ID}
+		if body, ok := m.guarded(ctx, h, read); ok {
+			answer.Kind, answer.Body = kindAnswer, body
 		}
 		if ctx.Err() == nil {
 			// Where that fails, whoever has called waits no longer than for a replica that is gone.
@@ -410,16 +408,17 @@ func (m *Messages) handle(ctx context.Context, keys *keys, e envelope) {
 	})
 }
 
-// guarded has a handler do its work. Ok is false if it panics, which ends its message and not the
-// process.
-func (m *Messages) guarded(ctx context.Context, h handler, read Read) (answer any, ok bool) {
+// guarded has a handler do its work, and returns its answer. Ok is false if there is none, because
+// it cannot be written, or because of a panic, which ends the message and not the process.
+func (m *Messages) guarded(ctx context.Context, h handler, read Read) (answer jsontext.Value, ok bool) {
 	defer func() {
 		if broke := recover(); broke != nil {
 			m.store.logger.ErrorContext(ctx, "recovered from a panic",
 				slog.Any("error", broke), slog.String("stack", string(debug.Stack())))
 		}
 	}()
-	return h.handle(ctx, read), true
+	answer, err := json.Marshal(h.handle(ctx, read), codec)
+	return answer, err == nil
 }
 
 // begin acquires a slot for a message, and one of its principal's. If ok, end must be called.
