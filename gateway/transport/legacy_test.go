@@ -103,9 +103,12 @@ func TestLegacy_AnswersEachMethod(t *testing.T) {
 	}
 }
 
+// A client goes on at any replica, and is told there of a change that it has missed, and only then.
 func TestStream_TellsAReturningClientWhetherItMissedAChange(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a")
 	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	replica := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	upstreamtest.Eventually(t, "both have a stream", func() bool { return p.Streams() == 2 })
 	c := s.Legacy("2025-11-25", "")
 	first := c.Listen("")
 	if got := first.Header.Get("X-Accel-Buffering"); got != "no" {
@@ -115,32 +118,37 @@ func TestStream_TellsAReturningClientWhetherItMissedAChange(t *testing.T) {
 	if prime.LastEventID == "" || prime.Data != "" {
 		t.Fatalf("the first event is %+v, want an id without data", prime)
 	}
-	p.AwaitStream().Offer("a", "b")
+	p.Offer("a", "b")
 	news := first.WantChange()
+	upstreamtest.Eventually(t, "the other replica has the change", func() bool { return len(replica.Modern("").List()) == 2 })
 	if news.LastEventID == prime.LastEventID || !strings.HasPrefix(news.LastEventID, strings.SplitAfter(prime.LastEventID, ".")[0]) {
 		t.Errorf("event ids %q and %q, want different ones of the same stream", prime.LastEventID, news.LastEventID)
 	}
 	first.Close()
 
 	// A session has one stream, so each of these streams needs a session of its own.
-	current := s.Legacy("2025-11-25", "").Listen("", "Last-Event-Id", news.LastEventID)
-	old := s.Legacy("2025-11-25", "").Listen("", "Last-Event-Id", prime.LastEventID)
-	made := s.Legacy("2025-06-18", "").Listen("", "Last-Event-Id", "made up")
-	current.Next()
-	// It is told by the first event: one with only an id would be what a client goes on from that loses its connection after it.
-	if told := old.WantChange(); !strings.HasSuffix(told.LastEventID, news.LastEventID[strings.LastIndexByte(news.LastEventID, '.'):]) {
-		t.Errorf("the change has the event id %q, want the view of %q", told.LastEventID, news.LastEventID)
+	var streams []*gatewaytest.Stream
+	for _, at := range []*gatewaytest.Server{s, replica} {
+		current := at.Legacy("2025-11-25", "").Listen("", "Last-Event-Id", news.LastEventID)
+		old := at.Legacy("2025-11-25", "").Listen("", "Last-Event-Id", prime.LastEventID)
+		made := at.Legacy("2025-06-18", "").Listen("", "Last-Event-Id", "made up")
+		current.Next()
+		// It is told by the first event: one with only an id would be what a client goes on from that loses its connection after it.
+		if told := old.WantChange(); !strings.HasSuffix(told.LastEventID, news.LastEventID[strings.LastIndexByte(news.LastEventID, '.'):]) {
+			t.Errorf("the change has the event id %q, want the view of %q", told.LastEventID, news.LastEventID)
+		}
+		made.WantChange()
+		streams = append(streams, current, old, made)
 	}
-	made.WantChange()
 	// The next change is the first event, so there was none before it.
 	p.Offer("a", "c")
-	for _, stream := range []*gatewaytest.Stream{current, old, made} {
+	for _, stream := range streams {
 		stream.WantChange()
 		stream.WantSilence()
 	}
 	s.Drain()
-	current.WantEnd()
-	old.WantEnd()
+	streams[0].WantEnd()
+	streams[1].WantEnd()
 }
 
 func TestSession_HasOneStream(t *testing.T) {
