@@ -1,6 +1,8 @@
 package transport_test
 
 import (
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,10 +18,13 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/identity/identitytest"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
 type claims = identitytest.Claims
@@ -213,43 +219,47 @@ func TestMetadata_DescribesTheProtectedResource(t *testing.T) {
 	gatewaytest.Send(t, http.MethodGet, strings.TrimSuffix(gatewaytest.Serve(t, "auth {\n"+gatewaytest.Token("ann")+"}").URL, "/mcp")+"/.well-known/oauth-protected-resource", "", nil).Want(t, http.StatusNotFound)
 }
 
-func TestStream_EndsWhenItsTokenExpires(t *testing.T) {
-	idp := identitytest.Serve(t)
-	s := gatewaytest.Serve(t, "auth {\n"+jwtBlock(idp, `leeway = "0s"`)+"}\n"+gatewaytest.Team("eng", `"user:ann"`, "", gatewaytest.NewPeer(t, "p", "a")))
-	brief := func() string {
-		return idp.Sign(idp.Claims("ann").With(claims{"exp": time.Now().Add(5 * time.Second).Unix()}))
-	}
-	t.Run("subscription", func(t *testing.T) {
-		t.Parallel()
-		c := s.Modern(brief())
-		c.TB = t
-		listen := c.Listen("7")
-		if last := listen.Next(); !strings.Contains(last.Data, `"resultType":"complete"`) {
-			t.Errorf("the last message is %s, want the result of the subscription", last.Data)
-		}
-		listen.WantEnd()
-		c.Call("prompts/list", "").Want(t, http.StatusUnauthorized)
-	})
-	t.Run("GET", func(t *testing.T) {
-		t.Parallel()
-		c := s.Legacy("2025-06-18", brief())
-		c.TB = t
-		c.Listen("").WantEnd()
-	})
-	t.Run("HTTP+SSE", func(t *testing.T) {
-		t.Parallel()
-		s.SSE(brief()).WantEnd()
-	})
-	t.Run("stdio", func(t *testing.T) {
-		t.Parallel()
-		who, err := identity.New(gatewaytest.Load(t, "auth {\n"+jwtBlock(idp, `leeway = "0s"`)+"}"), slog.New(slog.DiscardHandler)).FromToken(t.Context(), brief())
-		if err != nil {
-			t.Fatal(err)
-		}
+func TestStream_EndsWhenItsCredentialExpires(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a")
+	bubble.Test(t, func(t *testing.T) {
+		s := serveOverPipes(t, p, &config.Auth{ClientCertificates: &config.ClientCertificates{}})
+		until := time.Now().Add(time.Hour)
+		s.certificate = &x509.Certificate{Subject: pkix.Name{CommonName: "ann"}, NotAfter: until}
+		modern, legacy := &gatewaytest.Client{TB: t, Revision: gatewaytest.Latest}, s.begin("2025-06-18")
 		in, stillOpen := io.Pipe()
 		defer stillOpen.Close()
-		if err := s.ServeStdio(t.Context(), identity.Vouched(who), in, io.Discard); err == nil || !strings.Contains(err.Error(), "expired") {
-			t.Errorf("ServeStdio: %v, want that the credential has expired", err)
+		var streams sync.WaitGroup
+		defer streams.Wait()
+		ends := func(name string, run func() (last string), want string) {
+			streams.Go(func() {
+				last := run()
+				if late := time.Since(until); late < 0 || late > time.Second || !strings.Contains(last, want) {
+					t.Errorf("%s ends %v after its credential, and last says %q, want %q", name, late, last, want)
+				}
+			})
+		}
+		stream := func(method, path, body string, h gatewaytest.Headers) func() string {
+			return func() string {
+				_, stream := s.send(method, path, body, h)
+				said, err := io.ReadAll(stream)
+				if err != nil {
+					t.Errorf("%s %s: %v", method, path, err)
+				}
+				return string(said)
+			}
+		}
+		listen, h := modern.Encode("7", "subscriptions/listen", `{"notifications":{"promptsListChanged":true}}`)
+		ends("a subscription", stream(http.MethodPost, "/mcp", listen, h), `"resultType":"complete"`)
+		ends("a GET", stream(http.MethodGet, "/mcp", "", legacy.Headers), "")
+		ends("HTTP+SSE", stream(http.MethodGet, "/sse", "", nil), "event: endpoint")
+		ends("stdio", func() string {
+			ann := policy.Principal{Subject: "user:ann", Expires: until}
+			return fmt.Sprint(s.ServeStdio(t.Context(), identity.Vouched(ann), in, io.Discard))
+		}, "expired")
+		streams.Wait()
+		list, h := modern.Encode("8", "prompts/list", "{}")
+		if got := stream(http.MethodPost, "/mcp", list, h)(); !strings.Contains(got, "Unauthorized: the credential is not valid") {
+			t.Errorf("after its end a list is answered %s", got)
 		}
 	})
 }

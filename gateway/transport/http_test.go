@@ -3,6 +3,8 @@ package transport_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"io"
 	"net"
 	"net/http"
@@ -12,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
@@ -132,28 +135,66 @@ func (l pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
 // timeout is how long [serveOverPipes] lets a request take to arrive, and a response to be written.
 const timeout = 500 * time.Millisecond
 
+// overPipes is a gateway to which clients connect by pipes, and the certificate that they have, if any.
+type overPipes struct {
+	*gateway.Gateway
+
+	t           *testing.T
+	listener    pipes
+	client      *http.Client
+	certificate *x509.Certificate
+}
+
 // serveOverPipes serves a gateway with an upstream that has not started, which the first requests wait for.
-func serveOverPipes(t *testing.T, p *gatewaytest.Peer) (*gateway.Gateway, pipes) {
+func serveOverPipes(t *testing.T, p *gatewaytest.Peer, auth *config.Auth) *overPipes {
 	t.Helper()
-	g, err := gateway.New(gatewaytest.Load(t, gatewaytest.Team("eng", "", "", p)), gateway.Options{})
+	cfg := gatewaytest.Load(t, gatewaytest.Team("eng", "", "", p))
+	cfg.Auth = auth
+	g, err := gateway.New(cfg, gateway.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, listener := &http.Server{Handler: g.Handler(), ReadTimeout: timeout, WriteTimeout: timeout}, make(pipes)
-	go func() { _ = server.Serve(edge.New(edge.Options{}).Listen(server, listener, nil)) }()
+	s := &overPipes{Gateway: g, t: t, listener: make(pipes)}
+	s.client = &http.Client{Transport: &http.Transport{DialContext: s.listener.dial}}
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.certificate != nil {
+			r.TLS = &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{s.certificate}}}
+		}
+		g.Handler().ServeHTTP(w, r)
+	})
+	server := &http.Server{Handler: handler, ReadTimeout: timeout, WriteTimeout: timeout}
+	go func() { _ = server.Serve(edge.New(edge.Options{}).Listen(server, s.listener, nil)) }()
 	t.Cleanup(func() {
 		g.Drain()
 		_ = server.Close()
 		time.Sleep(time.Second) // the server closes a connection half a second after a request that did not arrive, and the bubble waits for it
 	})
-	return g, listener
+	return s
+}
+
+func (s *overPipes) send(method, path, body string, h gatewaytest.Headers) (http.Header, *bufio.Reader) {
+	response, err := s.client.Do(gatewaytest.NewRequest(s.t.Context(), s.t, method, "http://localhost"+path, body, h))
+	if err != nil {
+		s.t.Error(err)
+		return nil, bufio.NewReader(http.NoBody)
+	}
+	s.t.Cleanup(func() { _ = response.Body.Close() })
+	return response.Header, bufio.NewReader(response.Body)
+}
+
+// begin opens a legacy session.
+func (s *overPipes) begin(revision string) *gatewaytest.Client {
+	c := &gatewaytest.Client{TB: s.t, Revision: revision}
+	initialize, _ := c.Encode("1", "initialize", gatewaytest.InitializeParams(c.Revision))
+	initialized, _ := s.send(http.MethodPost, "/mcp", initialize, nil)
+	c.Headers = gatewaytest.Headers{"Mcp-Session-Id", initialized.Get("Mcp-Session-Id")}
+	return c
 }
 
 func TestHTTP_ReadTimeoutBoundsTheArrivalOfARequest(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "up", "p")
 	bubble.Test(t, func(t *testing.T) {
-		_, listener := serveOverPipes(t, p)
-		half, _ := listener.dial(t.Context(), "", "")
+		half, _ := serveOverPipes(t, p, nil).listener.dial(t.Context(), "", "")
 		defer half.Close()
 		begun := time.Now()
 		if _, err := half.Write([]byte("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")); err != nil {
@@ -174,17 +215,7 @@ func TestHTTP_ReadTimeoutBoundsTheArrivalOfARequest(t *testing.T) {
 func TestHTTP_TimeoutsDoNotBoundResponses(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "up", "p")
 	bubble.Test(t, func(t *testing.T) {
-		g, listener := serveOverPipes(t, p)
-		client := &http.Client{Transport: &http.Transport{DialContext: listener.dial}}
-		send := func(method, path, body string, h gatewaytest.Headers) (http.Header, *bufio.Reader) {
-			response, err := client.Do(gatewaytest.NewRequest(t.Context(), t, method, "http://localhost"+path, body, h))
-			if err != nil {
-				t.Error(err)
-				return nil, bufio.NewReader(http.NoBody)
-			}
-			t.Cleanup(func() { _ = response.Body.Close() })
-			return response.Header, bufio.NewReader(response.Body)
-		}
+		s := serveOverPipes(t, p, nil)
 		await := func(stream *bufio.Reader, part string) (line string) {
 			t.Helper()
 			for !strings.Contains(line, part) {
@@ -195,36 +226,34 @@ func TestHTTP_TimeoutsDoNotBoundResponses(t *testing.T) {
 			}
 			return line
 		}
-		legacy, modern := &gatewaytest.Client{TB: t, Revision: "2025-11-25"}, &gatewaytest.Client{TB: t, Revision: gatewaytest.Latest}
-		initialize, _ := legacy.Encode("1", "initialize", gatewaytest.InitializeParams(legacy.Revision))
-		initialized, _ := send(http.MethodPost, "/mcp", initialize, nil)
-		legacy.Headers = gatewaytest.Headers{"Mcp-Session-Id", initialized.Get("Mcp-Session-Id")}
+		legacy, modern := s.begin("2025-11-25"), &gatewaytest.Client{TB: t, Revision: gatewaytest.Latest}
 
 		begun := time.Now()
 		var slow sync.WaitGroup
 		for _, c := range []*gatewaytest.Client{legacy, modern} {
 			get, h := c.Encode("1", "prompts/get", gatewaytest.GetParams("up.p"))
 			slow.Go(func() {
-				_, got := send(http.MethodPost, "/mcp", get, h)
+				_, got := s.send(http.MethodPost, "/mcp", get, h)
 				body, err := io.ReadAll(got)
 				if err != nil || !strings.Contains(string(body), "Unknown prompt: up.p") {
 					t.Errorf("%s: got %q, %v, want that the prompt is unknown", c.Revision, body, err)
 				}
 			})
 		}
-		_, old := send(http.MethodGet, "/mcp", "", legacy.Headers)
+		_, old := s.send(http.MethodGet, "/mcp", "", legacy.Headers)
 		listen, h := modern.Encode("2", "subscriptions/listen", `{"notifications":{"promptsListChanged":true}}`)
-		_, subscription := send(http.MethodPost, "/mcp", listen, h)
-		_, sse := send(http.MethodGet, "/sse", "", nil)
+		_, subscription := s.send(http.MethodPost, "/mcp", listen, h)
+		_, sse := s.send(http.MethodGet, "/sse", "", nil)
 		endpoint := strings.TrimSpace(strings.TrimPrefix(await(sse, "data: "), "data: "))
 		slow.Wait()
 		if took := time.Since(begun); took < 3*timeout {
 			t.Errorf("the responses took %v, want more than %v", took, 3*timeout)
 		}
 		time.Sleep(3 * timeout)
-		send(http.MethodPost, endpoint, initialize, nil)
+		initialize, _ := legacy.Encode("1", "initialize", gatewaytest.InitializeParams(legacy.Revision))
+		s.send(http.MethodPost, endpoint, initialize, nil)
 		await(sse, `"protocolVersion"`)
-		gatewaytest.Run(t, g)
+		gatewaytest.Run(t, s.Gateway)
 		await(old, "list_changed")
 		await(subscription, "list_changed")
 	})
