@@ -37,7 +37,7 @@
 //     timeout.
 //   - A request is never repeated once any byte of its response has arrived, or its client was
 //     asked something. The one exception is a get that a server of both eras refuses because it
-//     cannot ask the client in the modern one: see legacy_gets.go. See package client for another
+//     cannot ask the client in the modern one: see attempt.go. See package client for another
 //     below the level of responses.
 //   - Where calls have to wait, callers are served in turn. What could not be answered in its time
 //     is refused and not sent.
