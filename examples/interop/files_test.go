@@ -24,10 +24,10 @@ import (
 var promptFiles = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"prompts/report.md": "---\ntitle: Report\narguments:\n  - name: notes\n    required: true\n  - name: severity\n    values: [minor, major]\n" +
 		"    default: minor\n---\nA {{severity}} report: {{notes}}\n## assistant\nHere:\n",
-	".claude/commands/git/fix.md":    "---\nallowed-tools: Bash(git add:*), Bash\nargument-hint: [issue] [priority]\n---\nFix $1 ({{x}}) with $2.\n",
+	".claude/commands/git/fix.md":    "---\nallowed-tools: Bash(git add:*), Bash\nargument-hint: [issue] [priority]\n---\nFix $0 ({{x}}) with $1.\n",
 	".claude/commands/explain.md":    "# Explain\n\n$ARGUMENTS, in one sentence.\n",
 	".github/prompts/docs.prompt.md": "---\nmode: 'agent'\ndescription: 'Write docs'\n---\nDocument ${input:what:a file} of ${workspaceFolder}.\n",
-	"skills/pdf/SKILL.md":            "---\nname: pdf-forms\ndescription: Use it when: a PDF comes up\nlicense: MIT\n---\n# PDF\n\nSee [forms](FORMS.md), $ARGUMENTS.\n",
+	"skills/pdf/SKILL.md":            "---\nname: pdf-forms\ndescription: Use it when: a PDF comes up\nlicense: MIT\narguments: form\n---\n# PDF\n\nSee [forms](FORMS.md), $form.\n",
 }
 
 const promptPatterns = `["prompts/*.md", ".claude/commands/**/*.md", ".github/prompts/*.prompt.md", "skills/**/SKILL.md"]`
@@ -38,12 +38,12 @@ const promptGets = `[
 	{"name": "files.git:fix", "arguments": {"issue": "12", "priority": "care"}},
 	{"name": "files.explain", "arguments": {"arguments": "a weir"}},
 	{"name": "files.docs", "arguments": {"what": "main.go"}},
-	{"name": "files.pdf-forms"}
+	{"name": "files.pdf-forms", "arguments": {"form": "a form"}}
 ]`
 
 var promptTexts = []string{ //nolint:gochecknoglobals // a constant table
 	"A minor report: {{severity}}\n## user", "Here:", "Fix 12 ({{x}}) with care.", "# Explain\n\na weir, in one sentence.",
-	"Document main.go of ${workspaceFolder}.", "# PDF\n\nSee [forms](FORMS.md), $ARGUMENTS.",
+	"Document main.go of ${workspaceFolder}.", "# PDF\n\nSee [forms](FORMS.md), a form.",
 }
 
 // TestInterop_PromptsFromFiles gets prompts of all formats with clients of the oldest and of the newest revision.

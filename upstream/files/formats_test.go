@@ -1,6 +1,7 @@
 package files
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,34 +25,41 @@ func TestParse_ServesTheFormatsThatPeopleHave(t *testing.T) {
 			messages:   []string{"user: Fix issue 12 high. {{x}}\n## user\nAnd 12 high again."},
 		}, {
 			name: "command with words", file: "x/.claude/commands/git/review.md",
-			content:    "---\nargument-hint: [pr-number] [priority] <assignee name>\n---\nReview #$1 ($2) for $3, costs $100.",
-			definition: `{"name":"git:review","description":"Review #$1 ($2) for $3, costs $100.","arguments":[{"name":"pr-number"},{"name":"priority"},{"name":"assignee-name"}]}`,
+			content:    "---\nargument-hint: [pr-number] [priority] <assignee name>\n---\nReview #$0 ($1) for $2, costs $100, $1x.",
+			definition: `{"name":"git:review","description":"Review #$0 ($1) for $2, costs $100, $1x.","arguments":[{"name":"pr-number"},{"name":"priority"},{"name":"assignee-name"}]}`,
 			arguments:  `{"pr-number":"7","assignee-name":"bo"}`,
-			messages:   []string{"user: Review #7 () for bo, costs $100."},
+			messages:   []string{"user: Review #7 ($1) for bo, costs $100, $1x."},
 		}, {
 			name: "command with all and single words", file: ".claude/commands/c.md",
-			content:    "All: $ARGUMENTS; awk '{print $2}' $1 $9.",
-			definition: `{"name":"c","description":"All: $ARGUMENTS; awk '{print $2}' $1 $9.","arguments":[{"name":"arguments"}]}`,
-			arguments:  `{"arguments":"\u0061 \"b\"\n c"}`,
-			messages:   []string{"user: All: a \"b\"\n c; awk '{print \"b\"}' a ."},
+			content:    "All: $ARGUMENTS; $ARGUMENTS[1], awk '{print \\$2}' $0 $9.",
+			definition: `{"name":"c","description":"All: $ARGUMENTS; $ARGUMENTS[1], awk '{print \\$2}' $0 $9.","arguments":[{"name":"arguments"}]}`,
+			arguments:  `{"arguments":"\u0061 \"b b\"\n c"}`,
+			messages:   []string{"user: All: a \"b b\"\n c; b b, awk '{print $2}' a $9."},
+		}, {
+			name: "command as it was once written", file: ".claude/commands/old.md",
+			content:    "---\nargument-hint: [issue] [priority]\n---\nFix\n$1 ($2)",
+			definition: `{"name":"old","description":"Fix","arguments":[{"name":"arguments","description":"[issue] [priority]"}]}`,
+			arguments:  `{"arguments":"12 high"}`,
+			messages:   []string{"user: Fix\nhigh ($2)"},
+			problems:   []problem{{Doubtful, ".claude/commands/old.md:5", "$1 is word number 2: Claude Code counts from $0"}},
 		}, {
 			name: "command with what a prompt cannot have", file: ".claude/commands/a.md",
-			content:    "---\nallowed-tools: Bash(git add:*), Bash(git status:*)\ndescription: Make a commit: fast\nmodel: opus\ndisable-model-invocation: true\n---\n# Commit\n\n- status: !`git status`\nSee @src/main.go and a@b.example, $ARGUMENTS[0]\n",
+			content:    "---\nallowed-tools: Bash(git add:*), Bash(git status:*)\ndescription: Make a commit: fast\nmodel: opus\ndisable-model-invocation: true\n---\n# Commit\n\n- status: !`git status`\nSee @src/main.go and a@b.example, ${CLAUDE_EFFORT}\n",
 			definition: `{"name":"a","description":"Make a commit: fast"}`,
 			arguments:  `{}`,
-			messages:   []string{"user: # Commit\n\n- status: !`git status`\nSee @src/main.go and a@b.example, $ARGUMENTS[0]"},
+			messages:   []string{"user: # Commit\n\n- status: !`git status`\nSee @src/main.go and a@b.example, ${CLAUDE_EFFORT}"},
 			problems: []problem{
 				{Unserved, ".claude/commands/a.md:2", `"allowed-tools" of the front matter has no place in a prompt`},
 				{Unserved, ".claude/commands/a.md:4", `"model" of the front matter`},
 				{Unserved, ".claude/commands/a.md:9", "A prompt runs no commands"},
 				{Unserved, ".claude/commands/a.md:10", "A prompt brings no files along"},
-				{Unserved, ".claude/commands/a.md:10", "$ARGUMENTS[0] is text"},
+				{Unserved, ".claude/commands/a.md:10", "Only Claude Code knows what ${CLAUDE_EFFORT} is"},
 			},
 		}, {
 			name: "command without front matter", file: ".claude/commands/b.md",
-			content:    "# Find $1\n---\nText",
-			definition: `{"name":"b","description":"Find $1","arguments":[{"name":"arg1"}]}`,
-			arguments:  `{"arg1":"it"}`,
+			content:    "# Find $0\n---\nText",
+			definition: `{"name":"b","description":"Find $0","arguments":[{"name":"arguments"}]}`,
+			arguments:  `{"arguments":"it"}`,
 			messages:   []string{"user: # Find it\n---\nText"},
 		}, {
 			name: "prompt file", file: ".github/prompts/readme.prompt.md",
@@ -68,7 +76,7 @@ func TestParse_ServesTheFormatsThatPeopleHave(t *testing.T) {
 			},
 		}, {
 			name: "skill", file: "skills/pdf/SKILL.md",
-			content:    "---\nname: pdf-forms\ndescription: Fill in forms. Use it when: a PDF comes up\nlicense: MIT\n---\n\n# PDF\n\n    indented {{x}} $1\n\nSee [forms](FORMS.md).\n",
+			content:    "---\nname: pdf-forms\ndescription: Fill in forms. Use it when: a PDF comes up\nlicense: MIT\n---\n\n# PDF\n\n    indented {{x}} \\$1\n\nSee [forms](FORMS.md).\n",
 			definition: `{"name":"pdf-forms","description":"Fill in forms. Use it when: a PDF comes up"}`,
 			arguments:  `{}`,
 			messages:   []string{"user: # PDF\n\n    indented {{x}} $1\n\nSee [forms](FORMS.md)."},
@@ -76,6 +84,12 @@ func TestParse_ServesTheFormatsThatPeopleHave(t *testing.T) {
 				{Unserved, "skills/pdf/SKILL.md:4", `"license" of the front matter`},
 				{Unserved, "skills/pdf/SKILL.md:11", "The linked file FORMS.md does not go along"},
 			},
+		}, {
+			name: "skill with named arguments", file: "skills/fix/SKILL.md",
+			content:    "---\ndescription: Fix\nargument-hint: \"[issue] [branch]\"\narguments: [issue, issue-branch]\n---\nFix $issue on $issue-branch, $issues, \\$issue: $1 of $ARGUMENTS; $HOME\n",
+			definition: `{"name":"fix","description":"Fix","arguments":[{"name":"issue"},{"name":"issue-branch"}]}`,
+			arguments:  `{"issue":"login page"}`,
+			messages:   []string{"user: Fix login page on , $issues, $issue: $1 of login page; $HOME"},
 		}, {
 			name: "skill with hopeless front matter", file: "a/SKILL.md",
 			content:    "---\n- [\n---\nText",
@@ -101,5 +115,38 @@ func TestParse_ServesTheFormatsThatPeopleHave(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// What people write after a command arrives as in Claude Code 2.1 from its own folder. From there it has been read off.
+func TestRender_ReadsCommandLinesAsClaudeCode(t *testing.T) {
+	words := disk{".claude/commands/w.md": "$0|$1|$2 $ARGUMENTS"}.prompt(t, ".claude/commands/w.md")
+	for typed, want := range map[string]string{
+		``: `$0|$1|$2`, `a`: `a|$1|$2 a`, `"login page" b`: `login page|b|$2 "login page" b`, `  a    b`: `a|b|$2   a    b`,
+		`"" b`: `|b|$2 "" b`, `'it''s' "a\"b" c\ d`: `its|a\"b|c d 'it''s' "a\"b" c\ d`, `a"b c"d e`: `ab cd|e|$2 a"b c"d e`,
+		`"open x y`: `"open x y|$1|$2 "open x y`, `don't x`: `don't x|$1|$2 don't x`, `$0 $ARGUMENTS`: `$0|$ARGUMENTS|$2 $0 $ARGUMENTS`,
+		`a=b >c;d #e`: `a=b|>c;d|#e a=b >c;d #e`, "a\nb": "a|b|$2 a\nb", `x\`: `x\|$1|$2 x\`,
+	} {
+		got := render(t, words, string(wire.Object{}.With("arguments", wire.Quote(typed)).JSON()))
+		if want = "user: " + want; strings.TrimRight(got[0], " ") != want {
+			t.Errorf("%s gives %s, want %s", typed, got[0], want)
+		}
+	}
+	for _, test := range []struct{ name, content, arguments, want string }{
+		{"pieces of quoted words", "---\narguments: a b c\n---\n$a|$b|$2 [$ARGUMENTS]", `{"a":"\"login","b":"page\"","c":"high"}`, `login page|high|$2 ["login page" high]`},
+		{"a quoted word", "---\narguments: a b\n---\n$a|$b", `{"a":"\"x\"","b":"y"}`, `x|y`},
+		{"fields with blanks", "---\narguments: a b\n---\n$a|$b", `{"a":"\"login","b":"the \"page\""}`, `"login|the "page"`},
+		{"an apostrophe", "---\narguments: a b\n---\n$a|$b", `{"a":"don't","b":"x"}`, `don't|x`},
+		{"a field left out", "---\narguments: a b\n---\n$a|$b|$0", `{"b":"'x'"}`, `|'x'|$0`},
+		{"not a text", "---\narguments: a\n---\n$a", `{"a":[1,"b"]}`, `[1,"b"]`},
+		{"a line that no placeholder gets", "---\nargument-hint: [words]\n---\nHelp.\n", `{"arguments":"a \"b\""}`, "Help.\n\nARGUMENTS: a \"b\""},
+		{"a line without the word of a placeholder", "Only \\$0 and $0 and $5", `{"arguments":""}`, "Only $0 and $0 and $5"},
+		{"a word that the text does not reach", "---\narguments: a\n---\nHelp", `{"a":"b"}`, "Help\n\nARGUMENTS: b"},
+		{"two backslashes", `\\$0 \$HOME`, `{"arguments":"a"}`, `\\a \$HOME`},
+	} {
+		prompt, _ := disk{"s/SKILL.md": test.content}.read("s/SKILL.md")
+		if got := render(t, prompt, test.arguments); got[0] != "user: "+test.want {
+			t.Errorf("%s: %s, want %s", test.name, got[0], test.want)
+		}
 	}
 }

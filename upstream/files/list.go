@@ -127,6 +127,9 @@ func (e *entry) measure() int {
 
 func (p *Prompt) held() int {
 	size := p.fixed + len(p.Path) + len(p.Name) + len(p.Definition) + len(p.Text) + len(p.segments)*int(unsafe.Sizeof(segment{}))
+	for i := range p.segments {
+		size += len(p.segments[i].gap.missing)
+	}
 	for _, m := range p.media {
 		size -= len(m.base64) // which may be shared
 	}

@@ -208,7 +208,7 @@ func (p *parser) nativeLine(files []string, text string, line int) error {
 			closing = at + len(inner)
 		}
 		if closing+len("}}") > min(at+maxInner, len(text)) {
-			p.report.doubtful(last(files), line, "{{ without }} is text; write \\{{ if that is meant")
+			p.report.doubtful(last(files), line, bracesAreText, "{{ without }} is text; write \\{{ if that is meant")
 			p.text.add("{{")
 			continue
 		}
@@ -234,7 +234,7 @@ func (p *parser) nativeBraces(files []string, inner string, line int) (replaced 
 		return true, p.partial(files, strings.TrimSpace(target), line)
 	}
 	if at := p.arguments.find(inner); at >= 0 {
-		p.text.gap(at, 0)
+		p.text.gap(gap{argument: int16(at)}) //nolint:gosec // at most maxArguments
 		return true, nil
 	}
 	p.undeclared(files, inner, line)
@@ -247,11 +247,11 @@ func (p *parser) undeclared(files []string, inner string, line int) {
 		return
 	}
 	if name := spaced().FindStringSubmatch(inner); name != nil && p.arguments.find(name[1]) >= 0 {
-		p.report.doubtful(last(files), line, "{{%s}} is text because of its blanks; write {{%s}}, or \\{{ if text is meant",
+		p.report.doubtful(last(files), line, bracesAreText, "{{%s}} is text because of its blanks; write {{%s}}, or \\{{ if text is meant",
 			clip(inner), clip(name[1]))
 		return
 	}
-	p.report.doubtful(last(files), line,
+	p.report.doubtful(last(files), line, bracesAreText,
 		"{{%s}} is text, as no argument has this name; declare it under arguments, or write \\{{ if text is meant", clip(inner))
 }
 

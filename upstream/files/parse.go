@@ -85,9 +85,8 @@ type parser struct {
 	icons, meta              []byte
 	arguments                declarations
 	text                     builder
-	// words are the numbers of the words that are a command's arguments, in their order; empty
-	// where one argument has all of them.
-	words []int
+	// isLine means that the one argument is a whole command line.
+	isLine bool
 	// size is that of the text with its partials, each time that they are included; mediaSize is
 	// that of the media as base64.
 	size, mediaSize int
@@ -158,7 +157,7 @@ func (p *parser) finish(texts bool) (*Prompt, error) {
 	if size > maxResult {
 		return nil, wrong(0, "it is larger than %d bytes with its partials, images and sounds; remove some", maxResult)
 	}
-	prompt := &Prompt{Path: p.path, Name: p.name, arguments: p.arguments.list}
+	prompt := &Prompt{Path: p.path, Name: p.name, arguments: p.arguments.list, isLine: p.isLine}
 	prompt.compile(p.description, p.text.messages)
 	prompt.Text = hashText(p.text.messages, p.arguments.list)
 	if texts {

@@ -322,7 +322,8 @@ func TestParse_BoundsWhatHostileFilesCost(t *testing.T) {
 		"foreign":         {".claude/commands/a.md": "---\n" + strings.Repeat("- ", 30_000) + "\n---\n" + strings.Repeat("$1 $ARGUMENTS @a/b !`x` ", mib/25)},
 		"foreign inputs":  {"a.prompt.md": strings.Repeat("${input:a:b} #file:x [a](b)\n", mib/30)},
 		"foreign skill":   {"s/SKILL.md": strings.Repeat("[a](b) $ARGUMENTS\n", mib/20)},
-		"many words":      {".claude/commands/a.md": "---\nargument-hint: " + strings.Repeat("[a] ", 10_000) + "\n---\n$1$2$3"},
+		"many words":      {".claude/commands/a.md": "---\narguments: [" + strings.Repeat("a,", 10_000) + "]\n---\n" + strings.Repeat("$1$a", 10_000)},
+		"dollars":         {"s/SKILL.md": "---\narguments: " + strings.Repeat("a", 100) + "\n---\n" + strings.Repeat("$A", mib/2)},
 		"many arguments":  {"a.prompt.md": manyInputs(20_000)},
 		"quoted fallback": {".claude/commands/a.md": "---\n" + strings.Repeat("a: [b] [c]\n", 5_000) + "---\nx"},
 	} {

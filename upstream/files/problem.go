@@ -136,8 +136,10 @@ func (r *report) unserved(file string, line int, format string, args ...any) {
 	}
 }
 
+const bracesAreText = "Braces are text"
+
 // doubtful reports text that was most likely meant to be something else.
-func (r *report) doubtful(file string, line int, format string, args ...any) {
+func (r *report) doubtful(file string, line int, summary, format string, args ...any) {
 	if r.doubts++; r.doubts > maxDoubts || len(r.problems) >= maxProblems {
 		return
 	}
@@ -145,7 +147,7 @@ func (r *report) doubtful(file string, line int, format string, args ...any) {
 	key := fmt.Sprintf("%s:%d: %s", file, line, detail)
 	if !r.doubted[key] { // a partial may be included several times
 		r.doubted[key] = true
-		r.problems = append(r.problems, r.problem(Doubtful, file, line, "Braces are text", detail))
+		r.problems = append(r.problems, r.problem(Doubtful, file, line, summary, detail))
 	}
 }
 

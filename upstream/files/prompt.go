@@ -29,8 +29,10 @@ type Prompt struct {
 	Text string
 
 	arguments []argument
-	segments  []segment
-	media     []*media // those in segments
+	// isLine means that the one argument is a whole command line.
+	isLine   bool
+	segments []segment
+	media    []*media // those in segments
 	// fixed is the length of all segments' JSON, in bytes.
 	fixed int
 }
@@ -51,12 +53,22 @@ type segment struct {
 	gap  gap
 }
 
-// gap is where the value of an argument goes; a word above 0 is that of its words, counted from 1.
-// The zero gap is none.
+// gap is where the value of an argument goes or, where word is not 0, a part of the command line that
+// all arguments make up. The zero gap is none.
 type gap struct {
 	argument, word int16
 	isSet          bool
+	// missing takes the place of a word that is not given.
+	missing string
 }
+
+// What a gap's word says. Above 0, it is the number of a word, counted from 1.
+const (
+	// allWords is the command line.
+	allWords = -1
+	// restOfLine is the command line where no other gap has got anything of it.
+	restOfLine = -2
+)
 
 // Render returns the result of a get. Arguments that the prompt does not declare are ignored, as
 // they have no place in the text. The error is a [*wire.Error].
@@ -70,22 +82,29 @@ func (p *Prompt) Render(arguments wire.Object) (jsontext.Value, error) {
 		}
 		values[i] = a.content(value)
 	}
+	var l *line
+	value := func(g gap) []byte {
+		switch {
+		case !g.isSet:
+			return nil
+		case g.word == 0:
+			return values[g.argument]
+		case l == nil:
+			l = p.line(values)
+		}
+		return l.fill(g)
+	}
 	size := p.fixed
 	for _, s := range p.segments {
-		if s.gap.isSet {
-			size += len(values[s.gap.argument])
-		}
-		if size > maxResult { // checked as it grows, since many gaps may overflow it
+		// checked as it grows, since many gaps may overflow it
+		if size += len(value(s.gap)); size > maxResult {
 			return nil, wire.NewError(wire.InvalidParams, "The arguments are too long: the prompt would be larger than "+
 				strconv.Itoa(maxResult)+" bytes")
 		}
 	}
 	result := make([]byte, 0, size)
 	for _, s := range p.segments {
-		result = append(result, s.json...)
-		if s.gap.isSet {
-			result = append(result, s.gap.of(values[s.gap.argument])...)
-		}
+		result = append(append(result, s.json...), value(s.gap)...)
 	}
 	return result, nil
 }
@@ -106,19 +125,6 @@ func (a *argument) content(value jsontext.Value) []byte {
 func content(text string) []byte {
 	quoted := wire.Quote(text)
 	return quoted[1 : len(quoted)-1]
-}
-
-// of returns what of a value, the content of a JSON string, belongs into the gap.
-func (g gap) of(value []byte) []byte {
-	if g.word == 0 {
-		return value
-	}
-	text, _ := wire.Text(slices.Concat([]byte{'"'}, value, []byte{'"'}))
-	words := strings.Fields(text)
-	if int(g.word) > len(words) {
-		return nil
-	}
-	return content(words[g.word-1])
 }
 
 // Complete returns the result of a completion: the values of an argument that start with a text, in

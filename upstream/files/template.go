@@ -46,13 +46,14 @@ type builder struct {
 
 func (b *builder) add(text string) { b.pending = append(b.pending, text...) }
 
-// gap adds the value of an argument or, with a word above 0, one of its words.
-func (b *builder) gap(argument, word int) {
+// gap adds a gap.
+func (b *builder) gap(g gap) {
 	if b.gaps++; b.gaps > maxGaps {
 		return
 	}
 	b.flush()
-	b.pieces = append(b.pieces, piece{gap: gap{int16(argument), int16(word), true}}) //nolint:gosec // at most maxArguments
+	g.isSet = true
+	b.pieces = append(b.pieces, piece{gap: g})
 }
 
 func (b *builder) flush() {
@@ -199,6 +200,9 @@ func hashText(messages []message, arguments []argument) string {
 			if p.gap.isSet {
 				a := &arguments[p.gap.argument]
 				add("argument", a.name, string(a.fallback), strconv.Itoa(int(p.gap.word)))
+				if p.gap.missing != "" {
+					add(p.gap.missing)
+				}
 			}
 		}
 	}

@@ -1,0 +1,272 @@
+package files
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxWords bounds the words of a command line that a text can name: a price such as $200 is none.
+const maxWords = 100
+
+var (
+	shellLine   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("!`[^`\n]+`") })
+	fileMention = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|[\s(])@[\w~.-]*[/.][\w./-]+`) })
+	clientValue = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\{CLAUDE_\w+\}`) })
+	hintWord    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\[[^\]]*\]|<[^>]*>|[^\s\[<]+`) })
+	// byPosition is $ARGUMENTS, $ARGUMENTS[0] or $0, without the dollar sign.
+	byPosition = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:ARGUMENTS(?:\[(\d+)\])?|(\d+)\b)`) })
+)
+
+// command reads a custom slash command of Claude Code.
+func (p *parser) command(d *document) error {
+	_, below, _ := strings.Cut("/"+p.path, "/.claude/commands/")
+	// As Claude Code shows it: the command fix in the folder git is git:fix.
+	p.name = strings.ReplaceAll(strings.TrimSuffix(below, ".md"), "/", ":")
+	if err := p.claude(d, map[string]func(field) error{}); err != nil {
+		return err
+	}
+	if p.description == "" {
+		p.description = firstLine(d.text)
+	}
+	return nil
+}
+
+// skillPrompt reads a SKILL.md of Agent Skills, which in Claude Code is a command as well.
+func (p *parser) skillPrompt(d *document) error {
+	if p.name = path.Base(path.Dir(p.path)); p.name == "." {
+		p.name = "skill"
+	}
+	return p.claude(d, map[string]func(field) error{"name": setText(&p.name)})
+}
+
+// claude reads a command or a skill as Claude Code 2.1 does (code.claude.com/docs/en/skills, and runs
+// of it):
+//
+//	$ARGUMENTS                 all that people write after the command, as it is typed
+//	$ARGUMENTS[0], $0, $1 …    a word of that, counted from 0; without such a word, the placeholder stays
+//	$issue                     a word by a name in the front matter's arguments; without such a word, nothing
+//	\$1                        $1 as text
+//
+// Where no placeholder gets anything, the command line follows the text.
+func (p *parser) claude(d *document, setters map[string]func(field) error) error {
+	var hint string
+	var names []string
+	setters["description"], setters["argument-hint"] = setText(&p.description), setHint(&hint)
+	setters["arguments"] = setWords(&names)
+	// Only people choose prompts.
+	setters["disable-model-invocation"] = func(field) error { return nil }
+	p.foreignFront(d.front, setters)
+	names = p.usableNames(names)
+	all := p.declareWords(d, names, hint)
+	at := func(line string, number int) {
+		p.commandLine(line, names)
+		p.reportClaude(line, number)
+	}
+	if err := p.foreignLines(d, at); err != nil {
+		return err
+	}
+	if p.text.end(); len(p.text.messages) == 1 && len(p.arguments.list) > 0 && !all {
+		last := &p.text.messages[0]
+		last.pieces = append(last.pieces, piece{gap: gap{word: restOfLine, isSet: true}})
+	}
+	return nil
+}
+
+// usableNames returns the names up to the first that cannot be one, since names stand for positions.
+func (p *parser) usableNames(names []string) []string {
+	for i, name := range names {
+		if i == maxWords || !isArgumentName(name) || slices.Contains(names[:i], name) {
+			p.unserved(1, "arguments has %q, which is no name of its own of letters, digits, - and _, or more than %d: "+
+				"it and what follows have no effect", clip(name), maxWords)
+			return names[:i]
+		}
+	}
+	return names
+}
+
+func isArgumentName(name string) bool {
+	return name != "" && strings.Trim(name, "0123456789") != "" && name == wordOf(name)
+}
+
+// declareWords declares an argument for each word that has a name. Names of a hint count where they
+// are all that the text needs. Else there is one argument for the whole line. It reports whether the
+// text has all of that.
+func (p *parser) declareWords(d *document, names []string, hint string) (all bool) {
+	first, last, lines := maxWords, -1, 0
+	for _, m := range placeholders(d.text, names) {
+		switch index := m.word - 1; {
+		case m.word == allWords:
+			all = true
+		case m.word > 0 && !m.isName:
+			if last = max(last, index); index < first {
+				first, lines = index, strings.Count(d.text[:m.start], "\n")
+			}
+		}
+	}
+	if len(names) == 0 && last >= first && first > 0 {
+		p.report.doubtful(p.path, d.line+lines, "Word by its number", "$%d is word number %d: Claude Code counts from $0, where it used to "+
+			"count from $1; write $0 for the first word, or \\$%d if text is meant", first, first+1, first)
+	}
+	if named := namesIn(hint); len(names) == 0 && !all && last >= 0 && last < len(named) {
+		names = named
+	}
+	for _, name := range names {
+		p.arguments.declare(argument{name: name}, "", "", nil)
+	}
+	if len(names) == 0 && (all || last >= 0 || hint != "") {
+		p.arguments.declare(argument{name: "arguments"}, "", hint, nil)
+		p.isLine = true
+	}
+	return all
+}
+
+// mention is a placeholder in a text, or one that a backslash makes text.
+type mention struct {
+	start, end int
+	// text is the placeholder, and word what it stands for, see [gap]; 0 where it is text.
+	text   string
+	word   int
+	isName bool
+}
+
+// placeholders finds the placeholders of a text.
+func placeholders(text string, names []string) (found []mention) {
+	for start := 0; ; start++ {
+		next := strings.IndexByte(text[start:], '$')
+		if next < 0 {
+			return found
+		}
+		start += next
+		size, word, isName := placeholder(text[start+1:], names)
+		if size == 0 {
+			continue
+		}
+		m := mention{start, start + 1 + size, text[start : start+1+size], word, isName}
+		// Only one backslash makes it text: two are two, before a value.
+		if before := text[:start]; strings.HasSuffix(before, `\`) && !strings.HasSuffix(before, `\\`) {
+			m.start, m.word = start-1, 0
+		}
+		found, start = append(found, m), m.end-1
+	}
+}
+
+// placeholder returns how long the placeholder is with which a text begins, without its dollar sign,
+// and its word; 0 for none.
+func placeholder(text string, names []string) (size, word int, isName bool) {
+	for i, name := range names {
+		rest, ok := strings.CutPrefix(text, name)
+		if ok && len(name) > size && (rest == "" || rest[0] != '[' && !isWordByte(rest[0])) {
+			size, word = len(name), i+1
+		}
+	}
+	if size > 0 || text == "" || !isWordByte(text[0]) {
+		return size, word, size > 0
+	}
+	found := byPosition().FindStringSubmatch(text)
+	if found == nil {
+		return 0, 0, false
+	}
+	number := found[1] + found[2]
+	if number == "" {
+		return len("ARGUMENTS"), allWords, false
+	}
+	index, err := strconv.Atoi(number)
+	if err != nil || index >= maxWords {
+		return 0, 0, false
+	}
+	return len(found[0]), index + 1, false
+}
+
+func isWordByte(b byte) bool {
+	return b == '_' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
+}
+
+// commandLine reads the placeholders of a line.
+func (p *parser) commandLine(text string, names []string) {
+	at := 0
+	for _, m := range placeholders(text, names) {
+		p.text.add(text[at:m.start])
+		at = m.end
+		switch {
+		case m.word == 0:
+			p.text.add(m.text)
+		case m.word != allWords && !m.isName:
+			p.text.gap(gap{word: int16(m.word), missing: strings.Clone(m.text)}) //nolint:gosec // at most maxWords
+		case m.word == allWords && p.isLine:
+			p.text.gap(gap{})
+		default:
+			p.text.gap(gap{word: int16(m.word)}) //nolint:gosec // at most maxWords
+		}
+	}
+	p.text.add(text[at:])
+}
+
+// reportClaude reports what only Claude Code can put in.
+func (p *parser) reportClaude(text string, line int) {
+	if shellLine().MatchString(text) {
+		p.unserved(line, "a prompt runs no commands: the text has the command instead of its output")
+	}
+	if fileMention().MatchString(text) {
+		p.unserved(line, "a prompt brings no files along: the text has the name instead of the content")
+	}
+	if found := clientValue().FindString(text); found != "" {
+		p.unserved(line, "only Claude Code knows what %s is: the text has its name", found)
+	}
+	p.reportLinks(text, line)
+}
+
+// setHint sets an argument-hint, which looks like a list to YAML.
+func setHint(dst *string) func(field) error {
+	return func(f field) error {
+		if f.value.Kind != yaml.SequenceNode {
+			return setText(dst)(f)
+		}
+		var words []string
+		if err := setTexts(&words)(f); err != nil {
+			return err
+		}
+		*dst = "[" + strings.Join(words, ", ") + "]"
+		return nil
+	}
+}
+
+// setWords sets a list of words, which may be written as one text.
+func setWords(dst *[]string) func(field) error {
+	return func(f field) error {
+		if f.value.Kind == yaml.SequenceNode {
+			return setTexts(dst)(f)
+		}
+		var text string
+		err := setText(&text)(f)
+		*dst = strings.Fields(text)
+		return err
+	}
+}
+
+// namesIn returns the names of arguments that a hint such as "[number] <priority>" gives, nil where
+// it gives none that could be told apart.
+func namesIn(hint string) (names []string) {
+	if strings.Contains(hint, "|") { // alternatives, not arguments
+		return nil
+	}
+	for _, word := range hintWord().FindAllString(hint, maxWords) {
+		name := wordOf(word)
+		if name == "" || slices.Contains(names, name) {
+			return nil
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// wordOf makes a name of a word.
+func wordOf(word string) string {
+	parts := strings.FieldsFunc(word, func(r rune) bool { return r != '-' && (r > 127 || !isWordByte(byte(r))) })
+	return strings.Trim(strings.Join(parts, "-"), "-")
+}

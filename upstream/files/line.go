@@ -1,0 +1,119 @@
+package files
+
+import (
+	"strings"
+
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// line is the command line behind a command of Claude Code, as contents of JSON strings.
+type line struct {
+	typed []byte
+	// words are nil where a word is not given.
+	words [][]byte
+	// isUsed means that a placeholder has got something of it.
+	isUsed bool
+}
+
+// line returns the command line of a prompt by the values of its arguments, nil for those not given.
+func (p *Prompt) line(values [][]byte) *line {
+	var given []string
+	isWhole := true // without a gap between those that are given
+	for i, value := range values {
+		if value != nil {
+			text, _ := wire.Text([]byte(`"` + string(value) + `"`))
+			isWhole = isWhole && len(given) == i
+			given = append(given, text)
+		}
+	}
+	l := &line{typed: content(strings.Join(given, " ")), words: values}
+	if words, ok := splitLine(strings.Join(given, " ")); p.isLine || ok && isWhole && isTorn(given) {
+		l.words = make([][]byte, len(words))
+		for i, word := range words {
+			l.words[i] = content(word)
+		}
+	}
+	for _, s := range p.segments {
+		l.isUsed = l.isUsed || s.gap.word == allWords || s.gap.word > 0 && l.word(s.gap) != nil
+	}
+	return l
+}
+
+// isTorn reports whether values are the pieces of a command line with words in quotes. Claude Code cuts
+// it at blanks, in quotes too, and gives each argument one piece. Where a value has a blank, somebody
+// filled in fields.
+func isTorn(values []string) bool {
+	quoted := false
+	for _, value := range values {
+		if value == "" || strings.ContainsAny(value, " \t\r\n") {
+			return false
+		}
+		quoted = quoted || strings.ContainsAny(value[:1], `"'`)
+	}
+	return quoted
+}
+
+// word returns a word; nil if it is not given.
+func (l *line) word(g gap) []byte {
+	if int(g.word) > len(l.words) {
+		return nil
+	}
+	return l.words[g.word-1]
+}
+
+// fill returns what belongs into a gap.
+func (l *line) fill(g gap) []byte {
+	switch {
+	case g.word == allWords:
+		return l.typed
+	case g.word == restOfLine && (l.isUsed || len(l.typed) == 0):
+		return nil
+	case g.word == restOfLine:
+		return append([]byte(`\n\nARGUMENTS: `), l.typed...)
+	}
+	if word := l.word(g); word != nil {
+		return word
+	}
+	return []byte(g.missing)
+}
+
+// splitLine splits a command line into words as Claude Code does: quotes keep blanks, and a backslash
+// outside of them takes the next character as it is. A quote that does not end, such as an
+// apostrophe, has the rest of the line in its word; it is not ok then. Unlike there, a pipe or a
+// semicolon does not end the line.
+func splitLine(text string) (words []string, ok bool) {
+	var word strings.Builder
+	isWord, quote, opened := false, byte(0), 0
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case quote != 0 && c == quote:
+			word.WriteString(text[opened+1 : i])
+			quote = 0
+		case quote == '"' && c == '\\': // an escaped quote does not end it
+			i++
+		case quote != 0:
+		case c == '"' || c == '\'':
+			quote, opened, isWord = c, i, true
+		case strings.IndexByte(" \t\r\n", c) >= 0:
+			if isWord {
+				words = append(words, word.String())
+			}
+			word.Reset()
+			isWord = false
+		default:
+			if c == '\\' && i+1 < len(text) {
+				i++
+			}
+			word.WriteByte(text[i])
+			isWord = true
+		}
+	}
+	if quote != 0 {
+		word.WriteString(text[opened:])
+	}
+	if isWord {
+		words = append(words, word.String())
+	}
+	return words, quote == 0
+}
