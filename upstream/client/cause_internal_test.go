@@ -135,6 +135,9 @@ func TestChild_MasksSecretsThatLinesCutOff(t *testing.T) {
 	mask := config.Upstream{Env: map[string]config.Secret{"KEY": config.NewSecret("hunter2-abcdefghijkl")}}.Mask()
 	var output childOutput
 	output.addGarbage(mask, []byte("KEY is hunter2-abc\n"))
+	if got := output.addGarbage(mask, []byte("defghijkl, and more\n")); got != "(sensitive), and more" {
+		t.Errorf("the next one is %s", got)
+	}
 	if got := output.lastWords(); got != `, after printing "KEY is (sensitive)"` {
 		t.Errorf("a stray line ends in %s", got)
 	}

@@ -3,6 +3,7 @@ package client
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/loglimit"
 	"github.com/promptweir/promptweir/upstream/system"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -58,8 +60,10 @@ type child struct {
 	stdin  io.WriteCloser
 	stdout *os.File
 	stderr *os.File
-	// stderrLog is for what it writes to its stderr.
-	stderrLog  *slog.Logger
+	// stderrLog is for what it writes to its stderr, strayLog for what of its stdout is no message.
+	stderrLog, strayLog *slog.Logger
+	// program is what people call it.
+	program    string
 	maxMessage int
 
 	// mask hides the server's secrets in what it prints.
@@ -81,6 +85,8 @@ func startChild(server config.Upstream, logger, stderrLog *slog.Logger) (*child,
 		mux:       newMux(logger),
 		command:   exec.Command(server.Command[0], server.Command[1:]...), //nolint:noctx // close ends it, gracefully
 		stderrLog: stderrLog, maxMessage: server.MaxMessage, mask: server.Mask(),
+		// A server that logs to stdout does so with each request: one line says what to do.
+		strayLog: loglimit.New(logger, 1), program: server.Program(),
 		lines: make(chan []byte, writeQueue), closing: make(chan struct{}), exited: make(chan error, 1),
 	}
 	c.command.Env = childEnvironment(server.Env)
@@ -236,8 +242,9 @@ func (c *child) readMessages() {
 				c.output.setSpoke()
 				continue
 			}
-			c.output.addGarbage(c.mask, line)
-			c.logger.Warn("line from child process ignored", slog.Any("error", err))
+			cause := newCause(NotMessages, c.program, quoted(c.output.addGarbage(c.mask, line)))
+			c.strayLog.Warn("line from child process ignored", slog.String("cause", cause.Problem),
+				slog.String("remedy", cause.Remedy), slog.Any("error", err))
 			if garbage.add() {
 				c.logger.Error("child process stopped: it prints nothing but lines that are not messages")
 				c.signal(syscall.SIGKILL)
@@ -358,6 +365,8 @@ type childOutput struct {
 	// stray is the first line of stdout that was not a message; last and failure are the last line
 	// of stderr, and the last one that looks like an error.
 	stray, last, failure string
+	// before is what came on stdout in lines that were not messages, as far as a secret may reach.
+	before string
 }
 
 // setSpoke records that a message has come.
@@ -367,16 +376,18 @@ func (o *childOutput) setSpoke() {
 	o.spoke = true
 }
 
-// addGarbage records a line of stdout that was not a message.
-func (o *childOutput) addGarbage(mask config.Mask, line []byte) {
+// addGarbage records a line of stdout that was not a message, and returns it without secrets.
+func (o *childOutput) addGarbage(mask config.Mask, line []byte) string {
+	// quoted cuts it, and shows that it did. Before a quotation mark, a secret that the line's end
+	// cuts off could not be told from a word.
+	line = bytes.TrimSpace(line) // or its line break would be the end
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.stray == "" {
-		// quoted cuts it, and shows that it did. Before a quotation mark, a secret that the line's end
-		// cuts off could not be told from a word.
-		line = bytes.TrimSpace(line) // or its line break would be the end
-		o.stray = mask.Text(string(line[:min(len(line), maxQuoted+1)]))
-	}
+	shown := mask.Line(o.before, string(line[:min(len(line), maxQuoted+1)]))
+	o.stray = cmp.Or(o.stray, shown)
+	o.before += string(line[max(0, len(line)-maxLogLine):])
+	o.before = o.before[max(0, len(o.before)-maxLogLine):]
+	return shown
 }
 
 // addStderr records a line of stderr.
