@@ -31,10 +31,10 @@ func Content(prompts []*Prompt) (content Fingerprint) {
 // View is the part of a catalog that one audience sees. It is immutable; the zero value is empty.
 type View struct {
 	// made is the slice of entries once it has been asked for, and make builds it: most views are
-	// only ever asked for their fingerprint. A view without either is empty.
-	made atomic.Pointer[[]*Entry]
-	make func() []*Entry
-	once sync.Once
+	// only ever asked for their fingerprint. A view without either is empty. Making guards make.
+	made   atomic.Pointer[[]*Entry]
+	making sync.Mutex
+	make   func() []*Entry
 
 	length      int
 	fingerprint Fingerprint
@@ -109,14 +109,19 @@ func (v *View) Entries() []*Entry {
 	if made := v.made.Load(); made != nil {
 		return *made
 	}
-	v.once.Do(func() {
-		var entries []*Entry
-		if v.make != nil {
-			entries, v.make = v.make(), nil // let go of the catalog that make refers to
-		}
-		v.made.Store(&entries)
-	})
-	return *v.made.Load()
+	// Not a sync.Once: after a panic the entries are still to be made.
+	v.making.Lock()
+	defer v.making.Unlock()
+	if made := v.made.Load(); made != nil {
+		return *made
+	}
+	var entries []*Entry
+	if v.make != nil {
+		entries = v.make()
+	}
+	v.make = nil // let go of the catalog that make refers to
+	v.made.Store(&entries)
+	return entries
 }
 
 // Lookup returns the entry under an exposed name, or nil if there is none in this view.

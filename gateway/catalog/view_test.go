@@ -128,6 +128,32 @@ func TestViewWith_EqualsAViewOfTheLaterCatalog(t *testing.T) {
 	}
 }
 
+func TestViewEntries_AreMadeAnewAfterAPanic(t *testing.T) {
+	isBroken := false
+	visible := func(*catalog.Entry) bool {
+		if isBroken {
+			panic("out of range")
+		}
+		return true
+	}
+	s := catalog.Merge([]catalog.Source{upstream(t, "a/a", "x")}, options())
+	v := s.View(visible)
+	for _, name := range []string{"y", "z"} { // the entries of a view whose predecessor has none yet are filtered
+		later := s.With(upstream(t, "a/a", name))
+		s, v = later, v.With(later, catalog.Diff(s, later), visible)
+	}
+	isBroken = true
+	func() {
+		defer func() { _ = recover() }()
+		v.Entries()
+		t.Error("nothing has panicked")
+	}()
+	isBroken = false
+	if got := names(v.Entries()); !slices.Equal(got, []string{"a.z"}) {
+		t.Errorf("after a panic the view has %v", got)
+	}
+}
+
 func TestViewWith_ReturnsItselfWithoutVisibleChange(t *testing.T) {
 	s := catalog.Merge([]catalog.Source{upstream(t, "a/a", "x"), upstream(t, "b/b", "x")}, options())
 	teamA := func(e *catalog.Entry) bool { return e.Team == "a" }

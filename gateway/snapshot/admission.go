@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"reflect"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/screen"
+	"github.com/promptweir/promptweir/upstream/loglimit"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -23,7 +25,8 @@ import (
 //
 // Whatever it leaves out, it reports. It is immutable.
 type admission struct {
-	cfg *config.Config
+	cfg    *config.Config
+	logger *slog.Logger // of panics, which a server may cause as often as it likes
 	// overrides are by the exposed name that a prompt has without them.
 	overrides map[string]override
 	teams     map[string]teamRules
@@ -50,9 +53,9 @@ type override struct {
 // newAdmission returns the admission of a configuration. It shares with before, which may be nil,
 // the screens and prompt blocks that both configurations have, so that what was found out with them
 // still counts.
-func newAdmission(cfg *config.Config, before *admission) *admission {
+func newAdmission(cfg *config.Config, before *admission, logger *slog.Logger) *admission {
 	a := &admission{
-		cfg: cfg, overrides: map[string]override{}, teams: make(map[string]teamRules, len(cfg.Teams)),
+		cfg: cfg, logger: loglimit.New(logger, 1, "upstream"), overrides: map[string]override{}, teams: make(map[string]teamRules, len(cfg.Teams)),
 		masks: map[string]config.Mask{},
 	}
 	for _, u := range cfg.Upstreams() {

@@ -135,7 +135,7 @@ func (b *builder) update(ctx context.Context, next *Snapshot, touched []int) (st
 		b.due.cancel(i)
 		u.receive()
 		offered, known := g.offer(i, state)
-		if due := u.pace.due(); known && !u.list.admits(offered) && u.running == nil && !b.wait(i, now, due) {
+		if due := u.pace.due(); known && !u.list.admits(offered) && !u.failed.about(offered) && u.running == nil && !b.wait(i, now, due) {
 			b.admit(ctx, inline, g, i, offered)
 		}
 		if u.running != nil {
@@ -167,8 +167,9 @@ func (b *builder) wait(i int, now, due time.Time) bool {
 func (b *builder) admit(ctx, inline context.Context, g *Generation, i int, offered offer) {
 	u, began := &b.published[i], time.Now()
 	earlier := cmp.Or(u.list, u.earlier)
-	if list, err := g.admission.admitOffer(inline, &g.sources[i], offered, earlier); err == nil {
-		u.admitted(list, began, time.Now())
+	list, err := g.admission.admitOffer(inline, &g.sources[i], offered, earlier)
+	if err == nil || inline.Err() == nil {
+		u.admitted(result{offered, list, err, time.Now()}, began)
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -177,7 +178,7 @@ func (b *builder) admit(ctx, inline context.Context, g *Generation, i int, offer
 	b.admissions.Go(func() {
 		defer cancel()
 		list, err := g.admission.admitOffer(ctx, &g.sources[i], offered, earlier)
-		if err != nil {
+		if ctx.Err() != nil {
 			return
 		}
 		ended := time.Now()
@@ -185,7 +186,7 @@ func (b *builder) admit(ctx, inline context.Context, g *Generation, i int, offer
 			b.publisher.logger.WarnContext(ctx, "list takes long to admit",
 				slog.String("upstream", g.Upstreams[i].Name), slog.Duration("took", took))
 		}
-		r.done <- result{list, ended}
+		r.done <- result{offered, list, err, ended}
 		b.publisher.changed.add(g.Upstreams[i].Name)
 	})
 }
@@ -197,9 +198,11 @@ type running struct {
 	done  chan result // receives once, unless the admission is canceled
 }
 
-// result is an admitted list, and when its admission ended.
+// result is what an admission made of an offer, or why it made nothing of it, and when it ended.
 type result struct {
+	offer offer
 	list  *admitted
+	err   error
 	ended time.Time
 }
 

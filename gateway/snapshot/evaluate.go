@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -108,6 +109,9 @@ func (g *Generation) shown(i int, p *published, state *upstream.State) *upstream
 	early.Files = p.files
 	early.Tried = shown.Tried &&
 		(p.tried || p.running != nil && time.Since(p.running.began) >= admissionBound)
+	if p.failed.about(offered) {
+		early.Tried, early.Problem = shown.Tried, cmp.Or(early.Problem, p.failed.problem)
+	}
 	if p.list == nil || !p.list.offer.listed {
 		early.Listed, early.Lists, early.Definitions = false, 0, nil
 		return &early
@@ -172,6 +176,8 @@ func promptless(u *config.Upstream, why *upstream.Cause) catalog.Report {
 //	what the         another list,  the admitted     the upstream's, but with the definitions of
 //	upstream listed    not yet        list             the admitted list
 //	                   admitted
+//	as above         one over which  as above        as above, with that as its problem if it has
+//	                   it panicked                     no other
 //	what is offered                 that list        the upstream's
 //
 // The catalog has nothing of an upstream that is hidden while it is down. After a reload that has
@@ -181,6 +187,8 @@ type published struct {
 	// earlier is a list that was admitted by other rules, whose results are used again; nil once
 	// there is another.
 	earlier *admitted
+	// failed is the offer whose admission a panic ended; nil once another was admitted.
+	failed *failure
 	// merged is the list that is in the catalog; nil if none is.
 	merged *admitted
 	// files are those from which gets are answered: the newest whose definitions are those of list.
@@ -209,16 +217,30 @@ func (p *published) receive() {
 	}
 	select {
 	case r := <-p.running.done:
-		p.admitted(r.list, p.running.began, r.ended)
+		p.admitted(r, p.running.began)
 		p.running = nil
 	default:
 	}
 }
 
-// admitted notes a list that was admitted from one time to another.
-func (p *published) admitted(list *admitted, began, ended time.Time) {
-	p.list, p.earlier, p.files, p.pace = list, nil, list.offer.files, p.pace.after(began, ended)
+// admitted notes how an admission ended. What was admitted before stays after a panic.
+func (p *published) admitted(r result, began time.Time) {
+	p.pace = p.pace.after(began, r.ended)
+	if r.err != nil {
+		problem := &upstream.Problem{Reason: upstream.BadResponse, Since: r.ended, Err: r.err}
+		p.failed = &failure{r.offer, problem}
+		return
+	}
+	p.list, p.earlier, p.failed, p.files = r.list, nil, nil, r.offer.files
 }
+
+// failure is an offer whose admission a panic ended, which is not tried again. The nil one is none.
+type failure struct {
+	offer   offer
+	problem *upstream.Problem
+}
+
+func (f *failure) about(o offer) bool { return f != nil && f.offer.same(o) }
 
 // maxPause bounds the pause after an admission, in multiples of what the admission took. An
 // upstream whose list never stops changing thus takes a seventeenth of one processor's time at

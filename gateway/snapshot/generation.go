@@ -85,9 +85,9 @@ func newGeneration(cfg *config.Config, before *Generation, logger *slog.Logger) 
 		g.index[g.Upstreams[i].Name] = i
 	}
 	if before == nil {
-		g.admission = newAdmission(cfg, nil)
+		g.admission = newAdmission(cfg, nil, logger)
 	} else {
-		g.admission = newAdmission(cfg, before.admission)
+		g.admission = newAdmission(cfg, before.admission, logger)
 		g.Identity.InheritKeys(before.Identity)
 	}
 	for i := range cfg.Teams {

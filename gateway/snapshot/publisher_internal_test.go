@@ -265,6 +265,58 @@ func TestShown_CountsReplicasAsTriedOnceTheListOfAllIsAdmitted(t *testing.T) {
 	}
 }
 
+// A panic over one upstream's list is that upstream's problem: what was admitted stays until it offers something else.
+func TestPublish_KeepsTheLastListAfterAPanic(t *testing.T) {
+	for name, inline := range map[string]time.Duration{"quick": time.Minute, "slow": 0} {
+		t.Run(name, func(t *testing.T) {
+			r := reloadingTwoTeams(t)
+			r.builder.inlineBound = inline
+			g := r.Current().Generation
+			at := g.index["a"]
+			offer := func(names ...string) {
+				for i := range r.builder.published { // or the next list would wait
+					r.builder.published[i].pace = pace{}
+				}
+				for _, label := range []string{"a", "b"} {
+					var definitions []jsontext.Value
+					for _, name := range names {
+						definitions = append(definitions, jsontext.Value(fmt.Sprintf(`{"name":%q}`, name)))
+					}
+					g.saved[label] = List{Definitions: definitions}
+					r.changed.add(label)
+				}
+				r.builder.publish(t.Context(), g)
+				r.settle()
+			}
+			want := func(problem bool, names ...string) {
+				t.Helper()
+				s := r.Current()
+				for _, name := range names {
+					if s.Catalog.Lookup(name) == nil {
+						t.Errorf("%s is not in the catalog", name)
+					}
+				}
+				if n := len(s.Catalog.Entries()); n != len(names) || (s.States[at].Problem != nil) != problem {
+					t.Errorf("%d entries and the problem %v, want %d, and one: %t", n, s.States[at].Problem, len(names), problem)
+				}
+			}
+			list := r.builder.published[at].list
+			judged := list.judged
+			list.judged = nil // whoever looks for what is known of its definitions panics
+			offer("x", "new")
+			want(true, "a.x", "a.y", "b.x", "b.new")
+			r.changed.add("a")
+			r.builder.publish(t.Context(), g)
+			if r.builder.published[at].running != nil {
+				t.Error("the same is tried again")
+			}
+			list.judged = judged
+			offer("x", "newer")
+			want(false, "a.x", "a.newer", "b.x", "b.newer")
+		})
+	}
+}
+
 // A list that is quick to admit is in the snapshot that says that it was listed; one that is not leaves the snapshot as it
 // was.
 func TestPublish_ShowsAListOnceItIsAdmitted(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/bits"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/files"
 )
 
@@ -69,15 +71,19 @@ func sameList(a, b []jsontext.Value) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// admitOffer is [admission.admit] for all that an upstream offers.
+// admitOffer is [admission.admit] for all that an upstream offers. After a panic over it, the error
+// is not that of ctx.
 func (a *admission) admitOffer(
 	ctx context.Context, source *catalog.Source, o offer, earlier *admitted,
 ) (list *admitted, err error) {
-	if o.endpoints == nil {
-		list, err = a.admit(ctx, source, o.definitions, earlier.part(0))
-	} else {
-		list, err = a.admitReplicas(ctx, source, o.endpoints, earlier)
-	}
+	err = client.Guard(a.logger.With(slog.String("upstream", source.Upstream)), func() (err error) {
+		if o.endpoints == nil {
+			list, err = a.admit(ctx, source, o.definitions, earlier.part(0))
+		} else {
+			list, err = a.admitReplicas(ctx, source, o.endpoints, earlier)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream/client"
 )
 
 // Subscription is one client's wish to be told when its view changes. At most one bit is pending
@@ -185,13 +186,23 @@ func (p *Publisher) announceChanges(ctx context.Context) error {
 				if ctx.Err() != nil {
 					break
 				}
-				p.subscriptions.show(audience, s.View(audience).Fingerprint(), s) // the view is built outside of the lock
+				p.subscriptions.show(audience, p.fingerprint(s, audience), s) // the view is built outside of the lock
 			}
 		}
 		if again < math.MaxUint64 {
 			p.subscriptions.wakeChanged(again)
 		}
 	}
+}
+
+// fingerprint returns that of an audience's view or, where building that panics, one that hardly any
+// view has: the audience is woken, and its lists say what is wrong.
+func (p *Publisher) fingerprint(s *Snapshot, audience *policy.Audience) (view catalog.Fingerprint) {
+	_ = client.Guard(p.logger, func() error {
+		view = s.View(audience).Fingerprint()
+		return nil
+	})
+	return view
 }
 
 func (s *subscriptions) audiences() []*policy.Audience {
@@ -242,7 +253,7 @@ func (sub *Subscription) signal() {
 func (p *Publisher) moveSubscriptions(s *Snapshot, all bool) {
 	for sub, principal := range p.subscriptions.principals() {
 		audience := s.Policy.Audience(*principal)
-		if p.subscriptions.move(sub, principal, audience, s.View(audience).Fingerprint(), s) && all {
+		if p.subscriptions.move(sub, principal, audience, p.fingerprint(s, audience), s) && all {
 			sub.signal()
 		}
 	}

@@ -81,12 +81,13 @@ type view struct {
 
 func newView(audience *policy.Audience, paged *atomic.Bool, build func() *catalog.View) *view {
 	v := &view{paged: paged}
-	v.entries = sync.OnceValue(func() *catalog.View {
+	v.entries = once(func() *catalog.View {
 		v.built.Store(true)
-		defer v.ready.Store(true)
-		return build()
+		entries := build()
+		v.ready.Store(true)
+		return entries
 	})
-	v.owners = sync.OnceValue(func() map[string]bool {
+	v.owners = once(func() map[string]bool {
 		owners := map[string]bool{}
 		for _, entry := range v.entries().Entries() {
 			for _, owner := range entry.OwnersFor(audience) {
@@ -96,6 +97,29 @@ func newView(audience *policy.Audience, paged *atomic.Bool, build func() *catalo
 		return owners
 	})
 	return v
+}
+
+// once is sync.OnceValue but for a panic, after which the next call builds the value anew: it must
+// not last for as long as the view.
+func once[T any](build func() T) func() T {
+	var (
+		built atomic.Pointer[T]
+		mu    sync.Mutex // guards build
+	)
+	return func() T {
+		if value := built.Load(); value != nil {
+			return *value
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if value := built.Load(); value != nil {
+			return *value
+		}
+		value := build()
+		built.Store(&value)
+		build = nil // let go of what it refers to
+		return value
+	}
 }
 
 // knows reports whether the audience of the view may hear of an upstream: as members of its team,

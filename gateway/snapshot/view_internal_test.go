@@ -1,9 +1,12 @@
 package snapshot
 
 import (
+	"log/slog"
+	"sync/atomic"
 	"testing"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
@@ -31,6 +34,27 @@ func TestViews_AreBounded(t *testing.T) {
 	next.complete(s, nil)
 	if kept, ok := next.views.recent.Peek(last); !ok || kept != s.views.of(last) || next.views.recent.Len() != maxViews {
 		t.Errorf("of %d views the next snapshot has %d, or it lacks that of the latest audience", maxViews, next.views.recent.Len())
+	}
+}
+
+// A panic while a view is built fails one request, and announces the view to its listeners.
+func TestView_IsBuiltAnewAfterAPanic(t *testing.T) {
+	isBroken, audience := true, new(policy.Audience)
+	v := newView(audience, new(atomic.Bool), func() *catalog.View {
+		if isBroken {
+			panic("out of range")
+		}
+		return new(catalog.View)
+	})
+	s := empty(t)
+	s.views.recent.Add(audience, v)
+	p := &Publisher{logger: slog.New(slog.DiscardHandler)}
+	if got := p.fingerprint(s, audience); got != (catalog.Fingerprint{}) || v.ready.Load() {
+		t.Errorf("the view has the fingerprint %x, ready: %t", got, v.ready.Load())
+	}
+	isBroken = false
+	if s.View(audience) == nil || !v.ready.Load() {
+		t.Error("there is no view after a panic")
 	}
 }
 
