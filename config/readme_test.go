@@ -98,8 +98,12 @@ func TestReadme_HasEveryBlockAndAttribute(t *testing.T) {
 			want["`"+inner.Type+"` block"] = ""
 			visit(b.Type, inner)
 		}
+		help := strings.Join(strings.Fields(BlockHelp()[b.Type]), " ")
 		for _, r := range doc.rows[heading] {
 			got[r.name] = r.env
+			if said := plain(r.name) + " "; !strings.Contains(help, said) || !strings.Contains(help, plain(r.meaning)) {
+				t.Errorf("the help about %s lacks %s", b.Type, r.name)
+			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("README, %q: attributes and where their values may come from (-schema +README):\n%s", heading, diff)

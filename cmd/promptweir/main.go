@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -142,11 +143,13 @@ func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
 	root.AddCommand(commands...)
 }
 
-// helpCommand is like cobra's, but an unknown topic is wrong usage.
+// helpCommand is like cobra's, but knows the blocks of a configuration, too, and an unknown topic is wrong usage.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "help [command]", Short: "Print the commands, or what one of them does",
-		Example: "  promptweir help list",
+		Use: "help [TOPIC]", Short: "Print the commands, or what a command or a block does",
+		Long: "Print the commands, or what one of them does, or the attributes of a block of the " +
+			"configuration:\n" + strings.Join(config.BlockTypes(), ", ") + ".",
+		Example: "  promptweir help list\n  promptweir help upstream",
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
 			for _, c := range cmd.Root().Commands() {
 				if len(args) == 0 && c.IsAvailableCommand() {
@@ -158,7 +161,12 @@ func helpCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			topic, rest, err := cmd.Root().Find(args)
 			if err != nil || len(rest) > 0 {
-				return unknownCommand(cmd.Root(), strings.Join(args, " "))
+				name := strings.Join(args, " ")
+				if text := config.BlockHelp()[name]; text != "" {
+					_, err := io.WriteString(cmd.OutOrStdout(), text)
+					return err
+				}
+				return unknownCommand(cmd.Root(), name)
 			}
 			topic.InitDefaultHelpFlag() // or help would not show it
 			return topic.Help()
