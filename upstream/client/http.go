@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
+
 	"github.com/promptweir/promptweir/upstream/cancel"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -178,7 +180,7 @@ func (t *httpTransport) newPost(ctx context.Context) (*http.Request, error) {
 	}
 	post := agreed.post.WithContext(ctx)
 	post.Header = maps.Clone(post.Header) // the values are shared: to set one replaces it
-	traceContextOf(ctx).setHeaders(post.Header)
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(post.Header))
 	return post, nil
 }
 

@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
+
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/cancel"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -132,7 +134,7 @@ func (c *httpClient) newRequest(ctx context.Context, method, url string) (*http.
 		return nil, withoutURL(err)
 	}
 	c.setHeaders(r.Header)
-	traceContextOf(ctx).setHeaders(r.Header)
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header))
 	return r, nil
 }
 

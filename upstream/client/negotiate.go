@@ -151,7 +151,7 @@ func (n *negotiator) inBackground(
 func (n *negotiator) discover(ctx context.Context) (agreement, error) {
 	result, err := n.roundTrip(ctx, &request{
 		method: wire.Discover, revision: wire.Rev20260728,
-		params: outgoingParams(traceContextOf(ctx), wire.Rev20260728, n.self, &Relay{}, 0, nil),
+		params: outgoingParams(ctx, wire.Rev20260728, n.self, &Relay{}, 0, nil),
 	})
 	if err != nil {
 		return agreement{}, probeError(err)

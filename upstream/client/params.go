@@ -2,11 +2,10 @@ package client
 
 import (
 	"context"
-	"fmt"
-	"net/http"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -27,7 +26,7 @@ const emptyObject = "{}"
 // as it came, but for _meta: it loses what was meant for the gateway, and gains what the gateway
 // says for itself and its client. Params may be nil.
 func outgoingParams(
-	traced traceContext, revision string, self jsontext.Value, relay *Relay, progressToken int64, params wire.Object,
+	ctx context.Context, revision string, self jsontext.Value, relay *Relay, progressToken int64, params wire.Object,
 ) jsontext.Value {
 	before := params.Get("_meta")
 	given := params.Object("_meta")
@@ -43,7 +42,7 @@ func outgoingParams(
 	if relay.Progress {
 		meta = append(meta, wire.Member{Name: wire.MetaProgressToken, Value: wire.NumberID(progressToken)})
 	}
-	meta = traced.appendMeta(meta)
+	meta = appendTraceContext(ctx, meta)
 	if len(meta) == 0 && before == nil {
 		if len(params) == 0 {
 			return nil
@@ -78,37 +77,18 @@ func appendModernMeta(meta wire.Object, revision string, self jsontext.Value, re
 	return meta
 }
 
-// traceContext is what a message says about the span that it belongs to, in its headers and in
-// _meta (W3C Trace Context). The zero value says nothing.
-type traceContext struct{ parent, state string }
-
-// traceContextOf returns that of the span of ctx.
-func traceContextOf(ctx context.Context) traceContext {
-	span := trace.SpanContextFromContext(ctx)
-	if !span.IsValid() {
-		return traceContext{}
+// appendTraceContext appends what a message says about the span that it belongs to (W3C Trace
+// Context), as its headers do.
+func appendTraceContext(ctx context.Context, meta wire.Object) wire.Object {
+	if !trace.SpanContextFromContext(ctx).IsValid() { // most often: no carrier is needed then
+		return meta
 	}
-	flags := span.TraceFlags() & (trace.FlagsSampled | trace.FlagsRandom)
-	return traceContext{fmt.Sprintf("00-%s-%s-%s", span.TraceID(), span.SpanID(), flags), span.TraceState().String()}
-}
-
-// setHeaders sets the headers of the trace context.
-func (t traceContext) setHeaders(header http.Header) {
-	if t.parent != "" {
-		header.Set("Traceparent", t.parent)
-	}
-	if t.state != "" {
-		header.Set("Tracestate", t.state)
-	}
-}
-
-// appendMeta appends the members of _meta that say the same.
-func (t traceContext) appendMeta(meta wire.Object) wire.Object {
-	if t.parent != "" {
-		meta = append(meta, wire.Member{Name: wire.MetaTraceParent, Value: wire.Quote(t.parent)})
-	}
-	if t.state != "" {
-		meta = append(meta, wire.Member{Name: wire.MetaTraceState, Value: wire.Quote(t.state)})
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	for _, name := range []string{wire.MetaTraceParent, wire.MetaTraceState} {
+		if value := carrier[name]; value != "" {
+			meta = append(meta, wire.Member{Name: name, Value: wire.Quote(value)})
+		}
 	}
 	return meta
 }

@@ -153,7 +153,7 @@ func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, e
 		relay = &Relay{}
 	}
 	r := &request{id: s.lastID.Add(1), method: q.Method, name: q.Name, revision: s.Revision}
-	r.params = outgoingParams(traceContextOf(ctx), s.Revision, s.dialer.implementation, relay, r.id, q.Params)
+	r.params = outgoingParams(ctx, s.Revision, s.dialer.implementation, relay, r.id, q.Params)
 	// Most calls relay nothing, so that no message of the server has to be matched with them.
 	var call *relayedCall
 	if relay.relays() {
