@@ -11,8 +11,6 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-//go:generate go run ./internal/schemagen -from $MCP_SPECIFICATION -to testdata/schema 2024-11-05 2025-03-26 2025-06-18 2025-11-25 2026-07-28
-
 // schemas has the protocol's JSON schema of each revision.
 //
 //go:embed testdata/schema/*.json
