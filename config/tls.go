@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
@@ -23,6 +24,18 @@ type TLS struct {
 	// ServerName is the name that the server's certificate must have; empty means the host of the
 	// URL.
 	ServerName string
+}
+
+// Expires returns when the certificate does, or the zero time without one.
+func (t *TLS) Expires() time.Time {
+	if t != nil {
+		for _, b := range pemBlocks(t.Certificate.Reveal()) {
+			if cert, err := x509.ParseCertificate(b.Bytes); err == nil {
+				return cert.NotAfter // the first is the gateway's own
+			}
+		}
+	}
+	return time.Time{}
 }
 
 // ClientConfig returns TLS settings for a connection, a new value with each call. A nil TLS gives

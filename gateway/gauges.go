@@ -26,6 +26,14 @@ const (
 	attrPrompt   = attribute.Key("gen_ai.prompt.name")
 )
 
+// CertificateExpiry is a gauge of the endpoint's certificate, which the process observes, and of those
+// that upstreams are shown, in seconds since 1970.
+const (
+	CertificateExpiry     = "promptweir.certificate.expiry.timestamp"
+	CertificateExpiryHelp = "When a certificate expires, in seconds since 1970: the endpoint's, " +
+		"or the one that an upstream is shown."
+)
+
 // unsettledAge is the only metric here that is no whole number.
 const unsettledAge = "promptweir.cluster.unsettled.age"
 
@@ -39,19 +47,20 @@ var (
 		{"promptweir.catalog.reports", "{report}", "Findings in the catalog that somebody should fix, by kind."},
 		{"promptweir.upstream.healthy", "{upstream}", "1 while an upstream's list is fresh " +
 			"and its gets do not all fail, else 0."},
-		{"promptweir.upstream.problem.since", "s", "Since when an upstream has been in trouble, " +
+		{"promptweir.upstream.problem.timestamp", "s", "Since when an upstream has been in trouble, " +
 			"or not been listed yet, in seconds since 1970, by reason; nothing while it is healthy."},
 		{"promptweir.breaker.state", "{state}", "State of an upstream's breaker: " +
 			"0 closed, 1 half-open, 2 open; the highest of its endpoints."},
 		{"promptweir.subscribers", "{stream}", "Open streams of clients that are told of changes."},
 		{"promptweir.config.loaded", "{configuration}", "1 while the configuration that was loaded last " +
 			"is in use, 0 while it was refused."},
-		{"promptweir.config.loaded.time", "s", "When the configuration in use was loaded, " +
+		{"promptweir.config.loaded.timestamp", "s", "When the configuration in use was loaded, " +
 			"in seconds since 1970."},
 		{"promptweir.config.last_good", "{file}", "Team files that are not in use as they are, " +
 			"because of a mistake."},
 		{"promptweir.config.info", "{configuration}", "1, by the hash of the configuration in use, " +
 			"to compare replicas."},
+		{CertificateExpiry, "s", CertificateExpiryHelp},
 		{"promptweir.audit.writable", "{log}", "1 while the audit log can be written, else 0."},
 		{"promptweir.cluster.connected", "{store}", "1 while the store that replicas share can be used, " +
 			"0 while each works alone."},
@@ -131,7 +140,7 @@ func (r *readings) read(g *Gateway) {
 	r.set("promptweir.subscribers", int64(g.publisher.Subscriptions()))
 	r.set("promptweir.catalog.entries", int64(len(s.Catalog.Entries())))
 	r.setIf("promptweir.config.loaded", last.IsInUse())
-	r.set("promptweir.config.loaded.time", last.Loaded.Unix())
+	r.set("promptweir.config.loaded.timestamp", last.Loaded.Unix())
 	r.set("promptweir.config.info", 1, attrHash.String(s.Config.Hash))
 	r.set("promptweir.config.last_good", int64(len(last.LastGood)+len(last.Out)))
 	g.requests.PromptGets(func(prompt, outcome string, n int64) {
@@ -161,6 +170,9 @@ func (r *readings) read(g *Gateway) {
 		}
 		r.setIf("promptweir.upstream.healthy", healthy, named...)
 		r.set("promptweir.breaker.state", int64(state.Breaker()), named...)
+		if expires := s.Upstreams[i].TLS.Expires(); !expires.IsZero() {
+			r.set(CertificateExpiry, expires.Unix(), named...)
+		}
 		if healthy {
 			continue
 		}
@@ -169,7 +181,7 @@ func (r *readings) read(g *Gateway) {
 			reason, since = p.Reason, p.Since
 		}
 		named = append(named, attrReason.String(string(reason)))
-		r.set("promptweir.upstream.problem.since", since.Unix(), named...)
+		r.set("promptweir.upstream.problem.timestamp", since.Unix(), named...)
 	}
 }
 

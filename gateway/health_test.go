@@ -19,7 +19,7 @@ func gaugesOfP(t *testing.T, reader *metric.ManualReader, reason string) (health
 	t.Helper()
 	const p = "team=eng upstream=p"
 	return collect(t, reader, "promptweir.upstream.healthy")[p], collect(t, reader, "promptweir.breaker.state")[p],
-		collect(t, reader, "promptweir.upstream.problem.since")["reason="+reason+" "+p]
+		collect(t, reader, "promptweir.upstream.problem.timestamp")["reason="+reason+" "+p]
 }
 
 // A server whose list is fresh, and whose gets fail, is ill in /readyz, on the page, in the metrics, in lists and in the log, 3

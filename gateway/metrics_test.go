@@ -156,7 +156,7 @@ func TestMetrics_SayWhyGetsFail(t *testing.T) {
 	if !has(connects, "upstream=gone", "reason=unreachable") || connects["team=eng upstream=up"] != 1 {
 		t.Errorf("connects: %v", connects)
 	}
-	since := collect(t, reader, "promptweir.upstream.problem.since")
+	since := collect(t, reader, "promptweir.upstream.problem.timestamp")
 	if at := time.Unix(since["reason=unreachable team=eng upstream=gone"], 0); len(since) != 1 || time.Since(at) > gatewaytest.Timeout {
 		t.Errorf("in trouble: %v", since)
 	}
@@ -199,7 +199,7 @@ func TestMetrics_SayThatAnUpstreamIsStarting(t *testing.T) {
 	_, reader := gatewaytest.RecordTelemetry(t)
 	s := gatewaytest.Start(t, gatewaytest.Team("eng", "", "", gatewaytest.NewSilentPeer(t, "slow")))
 	upstreamtest.Eventually(t, "since when it is starting", func() bool {
-		since := collect(t, reader, "promptweir.upstream.problem.since")
+		since := collect(t, reader, "promptweir.upstream.problem.timestamp")
 		at := time.Unix(since["reason=starting team=eng upstream=slow"], 0)
 		return len(since) == 1 && time.Since(at) < gatewaytest.Timeout
 	})

@@ -99,7 +99,7 @@ func TestReload_RefusesABrokenConfiguration(t *testing.T) {
 	c, stream := r.Modern(""), r.Modern("").Listen("1")
 	gauge := func(name string) int64 { return collect(t, reader, name)[""] }
 	before := r.Ready().Configuration
-	if before.Refused != nil || gauge("promptweir.config.loaded") != 1 || gauge("promptweir.config.loaded.time") != before.Loaded.Unix() {
+	if before.Refused != nil || gauge("promptweir.config.loaded") != 1 || gauge("promptweir.config.loaded.timestamp") != before.Loaded.Unix() {
 		t.Errorf("at the start: %+v", before)
 	}
 	broken := strings.Replace(good, "url", "headers = { Authorization = \"Bearer hunter2\" }\n urll", 1) + "oops {}\n"

@@ -134,7 +134,7 @@ func (a *app) servingOptions() (opts serving.Options, flush func(), err error) {
 		return &reportedError{diagnostics.Err()}
 	}
 	opts = serving.Options{
-		Config: a.config, Report: report, Version: buildVersion(), Logger: logger,
+		Config: a.config, Report: report, Version: buildVersion(), Commit: thisBuild().Commit, Logger: logger,
 	}
 	if a.logsToTerminal() {
 		opts.Listening = func(at serving.Addresses) {

@@ -162,6 +162,7 @@ func eventfulPage(t *testing.T) (text string) {
 	t.Helper()
 	down := httptest.NewServer(http.NotFoundHandler())
 	down.Close()
+	certificate, key := newAuthority(t).server()
 	folder := configure(t, map[string]string{
 		"audit.hcl": fmt.Sprintf("audit { path = %q }\n", filepath.Join(t.TempDir(), "audit.jsonl")),
 		"auth.hcl":  "auth {\n token \"red\" { sha256 = sha256(\"red\") }\n token \"blue\" { sha256 = sha256(\"blue\") }\n}",
@@ -173,9 +174,16 @@ team "greeters" {
     url = %q
     breaker { failures = 1 }
   }
-  upstream "down" { url = %q }
+  upstream "down" {
+    url = %q
+    tls {
+      cert_file = "client.crt"
+      key_file  = "client.key"
+    }
+  }
   prompt "child.none" { title = "a report: there is no such prompt" }
-}`, program(t, "greeter"), refusingGets(t), down.URL),
+}`, program(t, "greeter"), refusingGets(t), strings.Replace(down.URL, "http:", "https:", 1)),
+		"client.crt": certificate, "client.key": key,
 	})
 	shared := "cluster { store = \"redis://127.0.0.1:1\" }" + // which is away
 		strings.Replace(anyPort, "gateway {", "gateway {\n  cursor_keys = [base64encode(\"0123456789abcdef0123456789abcdef\")]", 1)

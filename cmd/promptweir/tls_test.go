@@ -16,6 +16,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -153,6 +155,15 @@ func TestServe_AuthenticatesClientCertificates(t *testing.T) {
 	}))
 	if !strings.HasPrefix(p.endpoint, "https://") {
 		t.Errorf("endpoint = %s, want https", p.endpoint)
+	}
+	_, page := p.page(t, "/metrics")
+	expiry := regexp.MustCompile(`(?m)^promptweir_certificate_expiry_timestamp_seconds (\S+)$`).FindStringSubmatch(page)
+	if expiry == nil {
+		t.Fatal("no metric has the certificate's expiry")
+	}
+	seconds, err := strconv.ParseFloat(expiry[1], 64)
+	if in := time.Until(time.Unix(int64(seconds), 0)); err != nil || in > time.Hour || in < 50*time.Minute {
+		t.Errorf("the certificate of an hour expires in %v, %v", in, err)
 	}
 	for _, test := range []struct {
 		name   string

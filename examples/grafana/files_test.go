@@ -77,7 +77,7 @@ func expressions(t *testing.T) map[string]string {
 	for _, r := range readRules(t) {
 		found["alert "+r.Alert] = r.Expr
 	}
-	variables := strings.NewReplacer("$job", ".*", "$__rate_interval", "1m", "$__range", "1h")
+	variables := strings.NewReplacer("$job", ".*", "$team", ".*", "$upstream", ".*", "$__rate_interval", "1m", "$__range", "1h")
 	d := readDashboard(t)
 	for _, p := range d.Panels {
 		for _, target := range p.Targets {
@@ -104,6 +104,13 @@ func TestDashboard_HasWhatAReaderNeeds(t *testing.T) {
 					t.Fatalf("the panel %q covers %q, or is too wide", p.Title, other)
 				}
 				taken[[2]int{x, y}] = p.Title
+			}
+		}
+		for _, target := range p.Targets {
+			bySeries := strings.Contains(target.Expr, "promptweir_upstream") && p.Type != "stat" && p.Type != "table"
+			if bySeries && (!strings.Contains(target.Expr, "topk(") && !strings.Contains(target.Expr, "bottomk(") ||
+				!strings.Contains(target.Expr, `promptweir_upstream=~"$upstream"`)) {
+				t.Errorf("the panel %q shows all upstreams: %s", p.Title, target.Expr)
 			}
 		}
 		if p.Type != "row" && (p.Description == "" || len(p.Targets) == 0) {

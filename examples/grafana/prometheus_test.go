@@ -134,6 +134,8 @@ func TestPrometheus_SeesEachFault(t *testing.T) {
 	covered := []string{"PromptweirAbsent", "PromptweirDown"}
 	// These are about gateways that share a store, which these two do not: rules_test.yaml has their series.
 	covered = append(covered, "PromptweirStoreFlaps", "PromptweirStoreEvicts", "PromptweirReplicasDiffer", "PromptweirConfigurationsDiffer")
+	// About certificates, which they do not have either.
+	covered = append(covered, "PromptweirCertificateExpires")
 	for _, fault := range faults(first, second) {
 		if fault.begin != nil {
 			fault.begin(t)
@@ -223,6 +225,8 @@ func names(t *testing.T, admin string) map[string][]string {
 func checkNames(t *testing.T, known map[string][]string) {
 	t.Helper()
 	known["up"] = []string{"job", "instance", "namespace"} // of Prometheus itself, as is ALERTS
+	// See cmd/promptweir's tests of the page.
+	known["promptweir_certificate_expiry_timestamp_seconds"] = []string{"job", "instance", "namespace", "promptweir_team", "promptweir_upstream"}
 	known["ALERTS"] = []string{"alertname"}
 	metrics := 0
 	for where, expr := range expressions(t) {

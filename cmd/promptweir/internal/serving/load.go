@@ -23,8 +23,9 @@ type Options struct {
 	Config string
 	// Report prints the diagnostics of the first load. Where the configuration cannot be used, it
 	// returns the error that says so.
-	Report  func(diagnostics config.Diagnostics, usable bool) error
-	Version string
+	Report func(diagnostics config.Diagnostics, usable bool) error
+	// Version and Commit are those of the program.
+	Version, Commit string
 	// Logger is the local one, see [NewLogger].
 	Logger *slog.Logger
 	// Listening is called once [HTTP] serves, for a person who started it; nil where there is none.
@@ -73,7 +74,7 @@ func load(opts Options) (*process, error) {
 // instrument starts telemetry, and logs the first line. It comes before [gateway.New], whose
 // instruments find out once whether anybody traces.
 func (p *process) instrument(ctx context.Context) (err error) {
-	if p.telemetry, err = startTelemetry(ctx, p.opts.Version, p.opts.Logger); err != nil {
+	if p.telemetry, err = startTelemetry(ctx, p.opts.Version, p.opts.Commit, p.opts.Logger); err != nil {
 		return err
 	}
 	p.logger = slog.New(&tracedHandler{p.opts.Logger.Handler(), p.telemetry.logs})

@@ -14,8 +14,12 @@ import (
 	"syscall"
 	"time"
 
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/requests"
 )
 
 // Slow or silent clients must not hold connections.
@@ -146,6 +150,11 @@ func serverTLS(cfg *config.Config, logger *slog.Logger) (*tls.Config, error) {
 	}
 	certificate := &serverCertificate{cfg: cfg.Gateway.TLS, logger: logger, pair: &pair}
 	settings.GetCertificate = certificate.get
+	_, err = otel.Meter(requests.Scope).Int64ObservableGauge(gateway.CertificateExpiry, metric.WithUnit("s"),
+		metric.WithDescription(gateway.CertificateExpiryHelp), metric.WithInt64Callback(certificate.observe))
+	if err != nil {
+		otel.Handle(err)
+	}
 	return settings, nil
 }
 
@@ -162,6 +171,15 @@ func (c *serverCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 		}
 	}
 	return c.pair, nil
+}
+
+// observe looks at the files as a handshake does: a certificate that was renewed no longer expires.
+func (c *serverCertificate) observe(_ context.Context, o metric.Int64Observer) error {
+	pair, err := c.get(nil)
+	if err == nil {
+		o.Observe(pair.Leaf.NotAfter.Unix())
+	}
+	return err
 }
 
 // renew loads the files if they have changed. While only one of the two has been replaced, the key

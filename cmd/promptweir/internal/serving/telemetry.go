@@ -45,13 +45,17 @@ type telemetry struct {
 // the metrics for Prometheus are there: an exporter with default settings would look for a
 // collector on this machine and log that there is none. The logger must not be one that exports: it
 // gets the errors of exporters.
-func startTelemetry(ctx context.Context, version string, logger *slog.Logger) (*telemetry, error) {
+func startTelemetry(ctx context.Context, version, commit string, logger *slog.Logger) (*telemetry, error) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		logger.WarnContext(context.WithoutCancel(ctx), "telemetry not exported",
 			slog.Any("error", err))
 	}))
 	registry := prometheusclient.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		prometheusclient.NewGaugeFunc(prometheusclient.GaugeOpts{
+			Name: "promptweir_build_info", Help: "1, by the version, commit and compiler of the program.",
+			ConstLabels: prometheusclient.Labels{"version": version, "revision": commit, "goversion": runtime.Version()},
+		}, func() float64 { return 1 }))
 	t := &telemetry{
 		metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), logs: slog.DiscardHandler,
 	}
