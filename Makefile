@@ -123,8 +123,10 @@ hostile-team stranger:
 	$(call ABOUT,$@)
 	@bin/stress $@ $(STRESS)
 
-pictures: build ## take the console's pictures for README.md; needs Chromium
+pictures: build ## take the pictures in README.md and examples/bench; needs Chromium, termtosvg and gnuplot
 	bash .ci/pictures
+	bash .ci/recording
+	bash .ci/plot
 
 release: ## build archives, deb, rpm, checksums and bills of materials into bin/release: VERSION=v1.0.0
 	bash .ci/release '$(VERSION)'
