@@ -86,7 +86,7 @@ func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (r
 	if err := k.slot.Acquire(ctx, c.queue, request.Caller, deadline.Left); err != nil {
 		return Result{}, c.notBegun(err)
 	}
-	defer func() { k.slot.Release(isMeasured(err)) }()
+	defer func() { k.slot.Release(slotOutcome(err)) }()
 	k.late = k.slot.Begun().Sub(measured.begun) > c.upstream.Timeout/2
 
 	// Failing over to another endpoint needs no pause: only from the second round on are the same

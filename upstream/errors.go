@@ -134,10 +134,15 @@ func isExcused(err error) bool {
 	return hurried || isCancelled(err) || errors.Is(err, queue.ErrConcurrency) || errors.Is(err, errNoLegacySession)
 }
 
-// isMeasured reports whether the time that a call took is the server's: it answered, or did not
-// within the call's time.
-func isMeasured(err error) bool {
-	return err == nil || client.Answered(err) || reasonOf(err) == Timeout
+// slotOutcome returns what the end of a call says about how long the server takes.
+func slotOutcome(err error) queue.Outcome {
+	switch {
+	case err == nil, client.Answered(err):
+		return queue.Answered
+	case reasonOf(err) == Timeout:
+		return queue.TimedOut
+	}
+	return queue.Unmeasured
 }
 
 // isSuspicious reports whether err is a reason to check whether the session still works.

@@ -19,16 +19,18 @@
 // The limit begins at 64 slots, or at the upstream's concurrency if that is less, and adapts with
 // the ends of calls:
 //
-//	it grows by one   for a call that found no slot free, up to the concurrency, when a call ends
-//	                  within a quarter of the timeout, or within twice the base
+//	it grows by one   for a call that found no slot free, up to the concurrency, when a call is
+//	                  answered within a quarter of the timeout, or within 1.5 times the base
 //	it falls          when even the fastest of the last calls needed more than half of the timeout and
-//	                  more than twice the base: the server is late with all of them because it has too
-//	                  many. It then falls to as many as the server answers in a quarter of the
-//	                  timeout, but not below 8
+//	                  more than 1.5 times the base, or none was answered: to as many as ended in a
+//	                  quarter of the timeout, but not below 8
+//	it stays          where fewer calls do not help: all were answered, but one that began among no
+//	                  more than the limit would fall to was as late. The server is slow, not
+//	                  overloaded, and the base is the time of the fastest
 //
-// The base is the least duration of a call while none has to wait, anew after 64 of these. So a
-// server at ten times its capacity goes on answering at its capacity, and one that is slow by nature
-// keeps its concurrency.
+// The base is otherwise the least duration of a call while none has to wait, anew after 64 of these.
+// So a server at ten times its capacity goes on answering at its capacity; one that is slow by
+// nature keeps its concurrency, and one that becomes slow gets it back.
 //
 // The duration that is expected of a call is a smoothed round-trip time and its deviation or, while
 // all slots are occupied, the time in which as many calls end as there are slots, if that is

@@ -23,9 +23,8 @@ type limit struct {
 	// wanted is how many calls found no slot free since the limit grew for one, as many as slots at
 	// most.
 	wanted int
-	// fastest is the least time that one of the last calls took, of which there are ended.
-	fastest time.Duration
-	ended   int
+	// late is what is known of the last calls, as long as all of them were late.
+	late late
 	// base is the least time that a call took when none had to wait. Stable and stableEnded measure
 	// it anew.
 	base, stable time.Duration
@@ -33,6 +32,19 @@ type limit struct {
 
 	roundTrip roundTrip
 	cycle     cycle
+}
+
+// late is what is known of calls that needed more than half of the timeout, one after another.
+type late struct {
+	// since is when the first of them ended, and ended how many have.
+	since time.Time
+	ended int
+	// fastest is the least time that one took, fewest the least number of calls in flight when one
+	// began.
+	fastest time.Duration
+	fewest  int
+	// timedOut is how many of them were not answered.
+	timedOut int
 }
 
 func newLimit(most int, timeout time.Duration) limit {
@@ -49,30 +61,59 @@ func (l *limit) setBusy(busy bool) {
 	}
 }
 
-// end notes that a call has ended. Waiting says that others wait for a slot, inFlight how many have
-// one.
-func (l *limit) end(now, begun time.Time, waiting bool, inFlight int) {
-	took := now.Sub(begun)
+// end notes how the call in a slot has ended. Waiting says that others wait for one.
+func (l *limit) end(now time.Time, s *Slot, outcome Outcome, waiting bool) {
+	took := now.Sub(s.begun)
 	l.roundTrip.add(took)
 	l.cycle.end(now, l.slots)
-	l.measure(took, waiting)
-	if l.wanted > 0 && took < max(l.timeout/4, 2*l.base) {
-		l.wanted--
-		l.slots = min(l.slots+1, l.most)
+	if outcome == Answered {
+		l.measure(took, waiting)
+		if l.wanted > 0 && took < max(l.timeout/4, l.usual()) {
+			l.wanted--
+			l.slots = min(l.slots+1, l.most)
+		}
 	}
-	if l.ended == 0 || took < l.fastest {
-		l.fastest = took
-	}
-	// The fastest of several: a server that is slow with some prompts keeps its calls.
-	if l.ended++; l.ended < min(max(l.slots/2, fewEnds), manyEnds) {
+	// One is enough: a server that is slow with some prompts keeps its calls.
+	if took <= l.timeout/2 {
+		l.late = late{}
 		return
 	}
-	if l.fastest > l.timeout/2 && l.fastest > 2*l.base {
-		quarter := int(int64(inFlight) * int64(l.timeout/4) / int64(l.fastest))
-		l.slots, l.wanted = min(l.slots, max(quarter, leastSlots)), 0
+	l.late.add(now, took, s.among, outcome)
+	if l.late.ended >= min(max(l.slots/2, fewEnds), manyEnds) {
+		l.judge(now)
+		l.late = late{}
 	}
-	l.ended = 0
 }
+
+func (l *late) add(now time.Time, took time.Duration, among int, outcome Outcome) {
+	if l.ended == 0 {
+		l.since, l.fastest, l.fewest = now, took, among
+	}
+	l.ended++
+	l.fastest, l.fewest = min(l.fastest, took), min(l.fewest, among)
+	if outcome == TimedOut {
+		l.timedOut++
+	}
+}
+
+// judge lowers the limit if the server is late because it has too many calls.
+func (l *limit) judge(now time.Time) {
+	last := &l.late
+	if last.timedOut < last.ended && last.fastest <= l.usual() {
+		return
+	}
+	each := max(now.Sub(last.since)/time.Duration(last.ended), 1)
+	few := max(int(l.timeout/4/each), leastSlots)
+	// After timeouts, even a call among few has others before it, which the server goes on with.
+	if last.timedOut == 0 && last.fewest <= few {
+		l.base = last.fastest
+		return
+	}
+	l.slots, l.wanted = min(l.slots, few), 0
+}
+
+// usual is how long a call may take of a server that does not have too many.
+func (l *limit) usual() time.Duration { return l.base + l.base/2 }
 
 // measure keeps the base. While calls wait it only falls: it would otherwise follow the delay that
 // it is compared with.

@@ -71,7 +71,8 @@ type line struct {
 // waiter is a call that waits.
 type waiter struct {
 	until time.Time
-	// granted receives nil with a slot, or why there is none.
+	slot  *Slot
+	// granted receives nil with the slot, or why there is none.
 	granted chan error
 	line    *line
 }
@@ -90,20 +91,20 @@ func New(concurrency int, timeout time.Duration, perSecond float64) *Queue {
 	return q
 }
 
-// acquire waits for a slot. Left returns how much time the call has, and is called only if it has
-// to wait.
-func (q *Queue) acquire(ctx context.Context, caller Caller, left func() time.Duration) error {
+// acquire waits until a call may begin, which then has the slot. Left returns how much time the call
+// has, and is called only if it has to wait.
+func (q *Queue) acquire(ctx context.Context, s *Slot, caller Caller, left func() time.Duration) error {
 	q.mu.Lock()
 	if q.closed {
 		q.mu.Unlock()
 		return ErrClosed
 	}
 	if q.waiting == 0 && q.freeLocked() && (q.limiter == nil || q.limiter.Allow()) {
-		q.beginLocked()
+		q.beginLocked(s)
 		q.mu.Unlock()
 		return nil
 	}
-	w, most, err := q.joinLocked(caller, left())
+	w, most, err := q.joinLocked(s, caller, left())
 	q.mu.Unlock()
 	if err != nil {
 		return err
@@ -121,6 +122,7 @@ func (q *Queue) acquire(ctx context.Context, caller Caller, left func() time.Dur
 	select {
 	case err := <-w.granted: // at the last moment
 		if err == nil {
+			s.held = false
 			q.vacateLocked()
 			q.endLocked()
 		}
@@ -132,7 +134,9 @@ func (q *Queue) acquire(ctx context.Context, caller Caller, left func() time.Dur
 }
 
 // joinLocked puts a call at the end of its caller's line. It may wait there for as long as most.
-func (q *Queue) joinLocked(caller Caller, left time.Duration) (w *waiter, most time.Duration, err error) {
+func (q *Queue) joinLocked(
+	s *Slot, caller Caller, left time.Duration,
+) (w *waiter, most time.Duration, err error) {
 	key := ""
 	if caller != nil {
 		key = caller.Key()
@@ -161,7 +165,7 @@ func (q *Queue) joinLocked(caller Caller, left time.Duration) (w *waiter, most t
 		l = &line{caller: key}
 		q.lines, q.byCaller[key] = append(q.lines, l), l
 	}
-	w = &waiter{until: time.Now().Add(left), granted: make(chan error, 1), line: l}
+	w = &waiter{until: time.Now().Add(left), slot: s, granted: make(chan error, 1), line: l}
 	l.calls = append(l.calls, w)
 	q.waiting++
 	q.grantLocked() // which also sets the timer for the rate
@@ -249,7 +253,7 @@ func (q *Queue) grantLocked() {
 		if len(first.calls) > 0 {
 			q.lines = append(slices.Delete(q.lines, 0, 1), first)
 		}
-		q.beginLocked()
+		q.beginLocked(w.slot)
 		w.granted <- nil
 	}
 }
@@ -269,9 +273,10 @@ func (q *Queue) wakeLocked(after time.Duration) {
 
 func (q *Queue) freeLocked() bool { return q.inFlight < q.limit.slots }
 
-func (q *Queue) beginLocked() {
+func (q *Queue) beginLocked(s *Slot) {
 	q.calls++
 	q.occupyLocked()
+	s.queue, s.begun, s.among, s.held = q, time.Now(), q.inFlight, true
 }
 
 // occupyLocked counts a slot, which must be free, as occupied.

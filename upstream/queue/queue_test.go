@@ -44,7 +44,7 @@ func know(t *testing.T, q *queue.Queue, took time.Duration) {
 	for range 10 {
 		s := acquire(t, q, "first", time.Hour)
 		time.Sleep(took)
-		s.Release(true)
+		s.Release(queue.Answered)
 	}
 }
 
@@ -61,11 +61,11 @@ func TestSlot_CallersTakeTurns(t *testing.T) {
 				s := acquire(t, q, who, time.Hour)
 				order = append(order, who)
 				time.Sleep(time.Second)
-				s.Release(true)
+				s.Release(queue.Answered)
 			})
 			synctest.Wait()
 		}
-		first.Release(true)
+		first.Release(queue.Answered)
 		waiting.Wait()
 		if want := []caller{"ann", "bob", "cid", "ann", "bob", "ann"}; !slices.Equal(order, want) {
 			t.Errorf("the slot went to %s, want %s", order, want)
@@ -83,8 +83,8 @@ func TestSlot_ACallWaitsWhereItCanStillBeAnswered(t *testing.T) {
 			t.Errorf("refused with %v, come back after %s", refusal, refusal.RetryAfter)
 		}
 		begun := time.Now()
-		time.AfterFunc(time.Second, func() { s.Release(true) })
-		acquire(t, q, "bob", 8*time.Second).Release(true)
+		time.AfterFunc(time.Second, func() { s.Release(queue.Answered) })
+		acquire(t, q, "bob", 8*time.Second).Release(queue.Answered)
 		if took := time.Since(begun); took != time.Second {
 			t.Errorf("bob waited for %s, want 1s", took)
 		}
@@ -125,8 +125,8 @@ func TestSlot_OthersHaveItWhileItIsLent(t *testing.T) {
 			t.Error("a slot that bob has was given away")
 		default:
 		}
-		ann.Release(true)
-		bob.Release(true)
+		ann.Release(queue.Answered)
+		bob.Release(queue.Answered)
 		cid := <-got
 		idle := q.Close()
 		select {
@@ -134,7 +134,7 @@ func TestSlot_OthersHaveItWhileItIsLent(t *testing.T) {
 			t.Error("idle with a call in flight")
 		default:
 		}
-		cid.Release(true)
+		cid.Release(queue.Answered)
 		<-idle
 	})
 }
@@ -156,7 +156,7 @@ func TestQueue_CloseRefusesWhoWaits(t *testing.T) {
 		if !errors.Is(err, queue.ErrClosed) {
 			t.Errorf("who came later got %v", err)
 		}
-		ann.Release(true)
+		ann.Release(queue.Answered)
 		<-idle
 	})
 }
@@ -166,7 +166,7 @@ func TestQueue_RateDelaysAndRefuses(t *testing.T) {
 		q := queue.New(100, 10*time.Second, 2)
 		begun := time.Now()
 		for i := range 6 { // a burst of two, then one in half a second
-			acquire(t, q, "ann", 10*time.Second).Release(true)
+			acquire(t, q, "ann", 10*time.Second).Release(queue.Answered)
 			if i == 1 && time.Since(begun) > 0 {
 				t.Error("the burst was delayed")
 			}
@@ -220,8 +220,8 @@ func TestQueue_CallsThatAreNotSentTakeNothingOfTheRate(t *testing.T) {
 			t.Fatal("a call got a slot that was taken")
 		}
 	}
-	first.Release(false)
+	first.Release(queue.Unmeasured)
 	for range burst - 1 {
-		acquire(t, q, "first", 0).Release(false) // none of them has time to wait
+		acquire(t, q, "first", 0).Release(queue.Unmeasured) // none of them has time to wait
 	}
 }

@@ -11,6 +11,7 @@ import (
 type Slot struct {
 	queue *Queue
 	begun time.Time
+	among int // calls in flight, this one included, when it began
 
 	mu      sync.Mutex // guards what follows
 	held    bool
@@ -24,11 +25,7 @@ type Slot struct {
 // nil is a caller like any other. Without a slot, the error is [ErrClosed] or a [*Refusal].
 // [Slot.Release] must be called for each slot.
 func (s *Slot) Acquire(ctx context.Context, q *Queue, caller Caller, left func() time.Duration) error {
-	if err := q.acquire(ctx, caller, left); err != nil {
-		return err
-	}
-	s.queue, s.begun, s.held = q, time.Now(), true
-	return nil
+	return q.acquire(ctx, s, caller, left)
 }
 
 // Begun returns when the slot was acquired.
@@ -61,17 +58,26 @@ func (s *Slot) Lend() (reclaim func()) {
 	}
 }
 
-// Release ends the call. Measured says that the time since the slot was acquired is how long the
-// server takes.
-func (s *Slot) Release(measured bool) {
+// Outcome is how a call ended.
+type Outcome int
+
+// A call whose time was not the server's alone is unmeasured.
+const (
+	Unmeasured Outcome = iota
+	Answered
+	TimedOut
+)
+
+// Release ends the call.
+func (s *Slot) Release(outcome Outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if s.held {
-		if measured && !s.lent {
-			q.limit.end(time.Now(), s.begun, q.waiting > 0, q.inFlight)
+		if outcome != Unmeasured && !s.lent {
+			q.limit.end(time.Now(), s, outcome, q.waiting > 0)
 		}
 		q.vacateLocked()
 	}

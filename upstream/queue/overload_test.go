@@ -1,0 +1,148 @@
+package queue_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/promptweir/promptweir/upstream/queue"
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
+)
+
+// server answers a call when it returns. None notices that a client has gone.
+type server func()
+
+// workers is a server of several workers that answer calls in order of arrival, each after a time.
+func workers(n int, each time.Duration) server {
+	working := make(chan struct{}, n)
+	return func() {
+		working <- struct{}{}
+		time.Sleep(each)
+		<-working
+	}
+}
+
+// sharing is a server that works on all calls by turns, one of which alone takes a time.
+func sharing(each time.Duration) server {
+	const turns = 20
+	working := make(chan struct{}, 1)
+	return func() {
+		for range turns {
+			working <- struct{}{}
+			time.Sleep(each / turns)
+			<-working
+		}
+	}
+}
+
+// distant is a server that takes a time for each call, however many there are.
+func distant(each time.Duration) server { return func() { time.Sleep(each) } }
+
+// then is a server that becomes another one after a time.
+func then(before server, after time.Duration, other server) server {
+	begun := time.Now()
+	return func() {
+		if time.Since(begun) < after {
+			before()
+			return
+		}
+		other()
+	}
+}
+
+// offer makes calls at a steady rate and returns, for each second, how many of those that began in
+// it were answered.
+func offer(t *testing.T, q *queue.Queue, timeout time.Duration, s server, perSecond, seconds int) []int {
+	t.Helper()
+	var (
+		mu    sync.Mutex
+		calls sync.WaitGroup
+	)
+	answered := make([]int, seconds)
+	for i := range perSecond * seconds {
+		calls.Go(func() {
+			until := time.Now().Add(timeout)
+			slot := new(queue.Slot)
+			if slot.Acquire(t.Context(), q, nil, func() time.Duration { return time.Until(until) }) != nil {
+				return
+			}
+			done := make(chan struct{})
+			calls.Go(func() { s(); close(done) })
+			late := time.NewTimer(time.Until(until))
+			defer late.Stop()
+			select {
+			case <-done:
+				slot.Release(queue.Answered)
+				mu.Lock()
+				answered[i/perSecond]++
+				mu.Unlock()
+			case <-late.C:
+				slot.Release(queue.TimedOut)
+			}
+		})
+		time.Sleep(time.Second / time.Duration(perSecond))
+	}
+	calls.Wait()
+	return answered
+}
+
+func TestQueue_GoodputHoldsUnderOverload(t *testing.T) {
+	const seconds, warmUp = 60, 30
+	one := func() server { return workers(1, time.Second/10) }
+	byTurns := func() server { return sharing(time.Second / 10) }
+	for name, row := range map[string]struct {
+		server                     func() server
+		timeout, offered, capacity int // in seconds, and per second
+	}{
+		"a tenth too much":          {one, 3, 11, 10},
+		"twice":                     {one, 3, 20, 10},
+		"ten times":                 {one, 3, 100, 10},
+		"ten times, longer timeout": {one, 10, 100, 10},
+		"by turns":                  {byTurns, 3, 20, 10},
+		"by turns, longer timeout":  {byTurns, 5, 20, 10},
+		"ten at a time":             {func() server { return workers(10, time.Second/5) }, 10, 100, 50},
+		"after it was only slow":    {func() server { return then(distant(2*time.Second), 10*time.Second, one()) }, 3, 20, 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				timeout, good := time.Duration(row.timeout)*time.Second, 0
+				answered := offer(t, queue.New(256, timeout, 0), timeout, row.server(), row.offered, seconds)
+				for _, n := range answered[warmUp:] {
+					good += n
+				}
+				if least := (seconds - warmUp) * row.capacity * 9 / 10; good < least {
+					t.Errorf("%d answered, want %d: in each second %d", good, least, answered)
+				}
+			})
+		})
+	}
+}
+
+func TestQueue_SlownessThatFewerCallsDoNotCureIsNotOverload(t *testing.T) {
+	const seconds, slow, timeout = 16, 5, 3 * time.Second
+	for _, row := range []struct {
+		name                string
+		concurrency         int
+		before              time.Duration
+		offered             int // per second
+		recovered, answered int // how long that takes in seconds, and how many are answered in two
+	}{
+		{"few calls", 256, time.Millisecond, 20, 0, 40},
+		{"all slots in use", 16, time.Millisecond, 20, 4, 15},
+		{"more calls than slots at first", 256, time.Second / 10, 100, 7, 190},
+		{"all slots in use, and more to have", 256, time.Second / 5, 400, 8, 240},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				s := then(distant(row.before), slow*time.Second, distant(2*time.Second))
+				answered := offer(t, queue.New(row.concurrency, timeout, 0), timeout, s, row.offered, seconds)
+				for i := slow + row.recovered; i+1 < seconds; i++ {
+					if n := answered[i] + answered[i+1]; n < row.answered {
+						t.Errorf("%d answered within two seconds, want %d: in each second %d", n, row.answered, answered)
+						break
+					}
+				}
+			})
+		})
+	}
+}
