@@ -170,11 +170,26 @@ func decodeCommand(b *hclread.Block, u *Upstream, r reach) {
 	case words[0].Value == "":
 		b.Invalid("command", words[0], errors.New("is not a program; write the program first, then its arguments"))
 	default:
+		warnOfLine(b, words)
 		// Arguments are the team's business: see allow in README.md.
 		if err := r.allowCommand(words[0]); err != nil {
 			b.Invalid("command", words[0], err)
 		}
 	}
+}
+
+// warnOfLine warns of a command line in the place of its first word.
+func warnOfLine(b *hclread.Block, words []hclread.Text) {
+	fields := strings.Fields(words[0].Value)
+	if len(words) > 1 || len(fields) < 2 {
+		return
+	}
+	instead := "each word as an element of its own"
+	if !words[0].Sensitive {
+		instead = `["` + strings.Join(hideWords(fields), `", "`) + `"]`
+	}
+	b.Warning(words[0].At, "Command in one word", "This is the name of one program, with the blanks in "+
+		"it; if it is a program and its arguments, write %s.", instead)
 }
 
 // decodeTransport decodes which of the two transports over HTTP to use, without trying the other.

@@ -41,6 +41,20 @@ func (n namespace) owner(name string) (claim, bool) {
 	return o, isOwned
 }
 
+// startsOf lists what the names of a team's prompts begin with, for a sentence.
+func (n namespace) startsOf(team string) string {
+	var starts []string
+	for _, prefix := range slices.Sorted(maps.Keys(n.owners)) {
+		if prefix != "" && n.owners[prefix].team == team {
+			starts = append(starts, prefix+n.separator)
+		}
+	}
+	if starts == nil {
+		return "the prefix of an upstream of the team"
+	}
+	return alternatives(starts)
+}
+
 // longestPrefix returns the longest prefix that a name has; empty if it has none.
 func (n namespace) longestPrefix(name string) (longest string) {
 	for prefix := range n.owners {

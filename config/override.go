@@ -139,7 +139,7 @@ func (all overrides) check(r *hclread.Reader, names namespace, a allowed) {
 		case prompt == "": // the missing label was reported
 		case !isOwned:
 			r.Error(o.labelAt, "No such prompt", "%q does not begin with the prefix of any "+
-				"upstream; write the name as clients see it, like \"billing.review\".", prompt)
+				"upstream; write the name as clients see it, which begins with %s.", prompt, names.startsOf(o.team))
 		case owner.team != o.team:
 			r.Error(o.labelAt, "Prompt of another team", "%q has a prefix of team %q (%s); a "+
 				"team can change its own prompts only.", prompt, owner.team, placeOf(owner.at))

@@ -36,13 +36,28 @@ func exposeSchema() hclread.Schema {
 }
 
 func decodeExpose(b *hclread.Block, teams teamNames) Rule {
-	return Rule{
+	r := Rule{
 		Label:   b.Label(),
 		Place:   placeOf(b.Range()),
 		Prompts: hclread.RequiredList(b, "prompts", parsePattern),
 		To:      hclread.RequiredList(b, "to", audienceParser(teams)),
 		When:    decodeWhen(b),
 		Limit:   decodePromptLimit(b),
+	}
+	warnOfPatterns(b, "to", r.To, `"*" for everybody, or each name`)
+	return r
+}
+
+// warnOfPatterns warns of selectors that are written like patterns, which they are not.
+func warnOfPatterns(b *hclread.Block, attribute string, selectors []Selector, instead string) {
+	if b.HasErrors() { // those that are wrong were left out
+		return
+	}
+	for i, sel := range selectors {
+		if strings.ContainsAny(sel.Name, "*?[") {
+			b.Warning(b.ElementRange(attribute, i), "Pattern in a name", "%q is only who has exactly this "+
+				"name, since %s takes no patterns; write %s.", sel, attribute, instead)
+		}
 	}
 }
 
@@ -101,6 +116,8 @@ func ParseSelector(s string) (Selector, error) {
 	return sel, nil
 }
 
+var errNoSelector = errors.New(`selects no one; write "user:NAME", "group:NAME", "team:NAME" or "*"`)
+
 // parseSelector leaves the selector out of its errors, since the caller knows whether it may be
 // shown.
 func parseSelector(s string) (Selector, error) {
@@ -111,7 +128,7 @@ func parseSelector(s string) (Selector, error) {
 	kind, name, found := strings.Cut(s, ":")
 	switch sel := (Selector{SelectorKind(kind), name}); {
 	case !found || sel.Kind != User && sel.Kind != Group && sel.Kind != TeamMembers:
-		return Selector{}, errors.New(`selects no one; write "user:NAME", "group:NAME", "team:NAME" or "*"`)
+		return Selector{}, errNoSelector
 	case !isPrintable(name):
 		return Selector{}, errors.New("needs a name without spaces after the colon")
 	case strings.ContainsFunc(name, IsInvisible):

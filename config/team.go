@@ -82,6 +82,7 @@ func (d *decoder) team(b *hclread.Block) Team {
 	}
 	checkName("team", b)
 	t.Members = hclread.List(b, "members", parseMember)
+	warnOfPatterns(b, "members", t.Members, "a group, or each name")
 	t.Lock = decodeLock(b)
 	t.Limit = decodePromptLimit(b)
 	t.Screens = decodeScreens(b)
@@ -125,9 +126,9 @@ func (t *Team) nameLimits() {
 func parseMember(s string) (Selector, error) {
 	sel, err := parseSelector(s)
 	switch {
-	case err != nil:
-	case sel.Kind != User && sel.Kind != Group:
+	case errors.Is(err, errNoSelector), err == nil && sel.Kind != User && sel.Kind != Group:
 		err = errors.New(`cannot be a member; write "user:NAME" or "group:NAME"`)
+	case err != nil:
 	case sel == Selector{User, anonymous}:
 		err = errors.New(`cannot be a member, because callers without a token are in no team; ` +
 			`show them prompts in an expose block, to = ["*"]`)

@@ -198,6 +198,7 @@ func upstreamSchema() hclread.Schema {
 			"args": "command, after the program",
 		},
 		Foreign: foreignAttributes(),
+		Masked:  []string{"environment", "token"},
 	}
 }
 
@@ -215,7 +216,8 @@ func foreignAttributes() map[string]string {
 		"name":      "The label of the block is the name of the upstream, and prefix stands before the names of its prompts.",
 		"serverUrl": url, "httpUrl": url, "baseUrl": url, "endpoint": url,
 		"autoApprove": tools, "alwaysAllow": tools, "disabledTools": tools, "tools": tools, "trust": tools,
-		"token": `Write headers = { Authorization = "Bearer ${env("TOKEN")}" }.`,
+		"environment": "Write env.",
+		"token":       `Write headers = { Authorization = "Bearer ${env("TOKEN")}" }.`,
 	}
 }
 

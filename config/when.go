@@ -178,22 +178,34 @@ func (w *whenChecker) call(n *hclsyntax.FunctionCallExpr) {
 	}
 }
 
-// warnNames warns of comparisons in a when expression that never hold, because they forget that
-// subjects begin with "user:" and groups with "group:": contains(principal.groups, "payments").
-func warnNames(b *hclread.Block, expr hclsyntax.Expression) {
+// comparisons visits the facts of a when expression that are compared with a text, or looked for
+// among texts. A fact that is a list is looked into only where isElement says so.
+func comparisons(
+	expr hclsyntax.Expression, visit func(fact hcl.Traversal, text string, at hcl.Range, isElement bool),
+) {
+	compare := func(fact, value hclsyntax.Expression, isElement bool) {
+		written, isTemplate := value.(*hclsyntax.TemplateExpr)
+		variable, isVariable := fact.(*hclsyntax.ScopeTraversalExpr)
+		if !isTemplate || !isVariable || !written.IsStringLiteral() {
+			return
+		}
+		if text, diags := written.Value(nil); !diags.HasErrors() {
+			visit(variable.Traversal, text.AsString(), value.Range(), isElement || len(variable.Traversal) > 2)
+		}
+	}
 	_ = hclsyntax.VisitAll(expr, func(node hclsyntax.Node) hcl.Diagnostics {
 		switch n := node.(type) {
 		case *hclsyntax.BinaryOpExpr:
 			if n.Op == hclsyntax.OpEqual || n.Op == hclsyntax.OpNotEqual {
-				warnName(b, n.LHS, n.RHS)
-				warnName(b, n.RHS, n.LHS)
+				compare(n.LHS, n.RHS, false)
+				compare(n.RHS, n.LHS, false)
 			}
 		case *hclsyntax.FunctionCallExpr:
 			if n.Name == "contains" && len(n.Args) == 2 {
-				warnName(b, n.Args[0], n.Args[1])
+				compare(n.Args[0], n.Args[1], true)
 				if written, ok := n.Args[0].(*hclsyntax.TupleConsExpr); ok {
 					for _, name := range written.Exprs {
-						warnName(b, n.Args[1], name)
+						compare(n.Args[1], name, false)
 					}
 				}
 			}
@@ -202,27 +214,66 @@ func warnNames(b *hclread.Block, expr hclsyntax.Expression) {
 	})
 }
 
-// warnName warns if a value that is compared with names of principals is a text that is written out
-// without the word that these begin with.
-func warnName(b *hclread.Block, names, value hclsyntax.Expression) {
-	written, isTemplate := value.(*hclsyntax.TemplateExpr)
-	variable, isVariable := names.(*hclsyntax.ScopeTraversalExpr)
-	if !isTemplate || !isVariable || !written.IsStringLiteral() || variable.Traversal.RootName() != "principal" {
+// warnNames warns of comparisons in a when expression that never hold, because they forget that
+// subjects begin with "user:" and groups with "group:", or that groups are a list.
+func warnNames(b *hclread.Block, expr hclsyntax.Expression) {
+	comparisons(expr, func(fact hcl.Traversal, text string, at hcl.Range, isElement bool) {
+		if fact.RootName() != "principal" {
+			return
+		}
+		what, start := "principal.subject", "user:"
+		switch stepName(fact, 1) {
+		case "groups":
+			what, start = "each of principal.groups", "group:"
+			if !isElement {
+				b.Warning(at, "List compared with a text", "principal.groups is a list, so it equals no text; "+
+					"write contains(principal.groups, %q).", start+strings.TrimPrefix(text, start))
+				return
+			}
+		case "subject":
+		default:
+			return
+		}
+		if !strings.HasPrefix(text, start) {
+			b.Warning(at, "Name without "+start, "%s begins with %q, so it is never %q; write %q.", what, start, text, start+text)
+		}
+	})
+}
+
+// warnFacts warns of comparisons in when expressions with an upstream or a team that none of the
+// rule's prompts is of.
+func warnFacts(r *hclread.Reader, cfg *Config) {
+	if r.Broken() { // what is missing may be in the file that does not parse
 		return
 	}
-	what, start := "principal.subject", "user:"
-	switch stepName(variable.Traversal, 1) {
-	case "groups":
-		what, start = "each of principal.groups", "group:"
-	case "subject":
-	default:
-		return
+	warn := func(rules []Rule, known map[string][]string) {
+		for i := range rules {
+			if rules[i].When == nil {
+				continue
+			}
+			comparisons(rules[i].When.expr, func(fact hcl.Traversal, text string, at hcl.Range, _ bool) {
+				kind := stepName(fact, 1)
+				names, isName := known[kind]
+				if fact.RootName() == "prompt" && isName && !slices.Contains(names, text) {
+					r.Warning(at, "Unknown "+kind, "The rule is for no prompt whose prompt.%s is %q%s", kind, text, hclread.Suggest(text, names))
+				}
+			})
+		}
 	}
-	text, diags := written.Value(nil)
-	if diags.HasErrors() || strings.HasPrefix(text.AsString(), start) {
-		return
+	all := map[string][]string{}
+	for i := range cfg.Teams {
+		team := &cfg.Teams[i]
+		own := map[string][]string{"team": {team.Name}, "upstream": {}}
+		for j := range team.Upstreams {
+			own["upstream"] = append(own["upstream"], team.Upstreams[j].Name)
+		}
+		warn(team.Hides, own)
+		warn(team.Exposes, own)
+		for kind := range own {
+			all[kind] = append(all[kind], own[kind]...)
+		}
 	}
-	name := text.AsString()
-	b.Warning(value.Range(), "Name without "+start, "%s begins with %q, so it is never %q; "+
-		"write %q.", what, start, name, start+name)
+	if len(cfg.Teams) > 0 {
+		warn(cfg.Hides, all)
+	}
 }

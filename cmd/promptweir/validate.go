@@ -98,6 +98,9 @@ func (v *validateFlags) validate(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
+	case !valid && v.output == formatText:
+		fmt.Fprintf(v.app.err, "%s is not valid: %s\n", v.app.config, found.counted())
+		return errReported
 	case !valid:
 		return errReported
 	case v.output == formatJSON:
@@ -192,17 +195,32 @@ func (f *validation) summary() string {
 	if f.folders > 0 {
 		text += ", " + terminal.Count(f.prompts, "prompt") + " in files"
 	}
+	if _, warnings := f.count(); warnings > 0 {
+		text += "; " + terminal.Count(warnings, "warning")
+	}
 	return text
+}
+
+// count counts errors and warnings.
+func (f *validation) count() (errs, warnings int) {
+	all := f.all()
+	for _, d := range all {
+		if d.Severity == config.SeverityError {
+			errs++
+		}
+	}
+	return errs, len(all) - errs
+}
+
+// counted says how many mistakes there are.
+func (f *validation) counted() string {
+	errs, warnings := f.count()
+	return terminal.Count(errs, "error") + ", " + terminal.Count(warnings, "warning")
 }
 
 // json returns the result for programs, in the form of terraform validate.
 func (f *validation) json(valid bool) any {
-	all, failed := f.all(), 0
-	for _, d := range all {
-		if d.Severity == config.SeverityError {
-			failed++
-		}
-	}
+	failed, warned := f.count()
 	return struct {
 		Valid          bool                `json:"valid"`
 		ErrorCount     int                 `json:"error_count"`
@@ -211,7 +229,7 @@ func (f *validation) json(valid bool) any {
 		Teams          int                 `json:"teams"`
 		Upstreams      int                 `json:"upstreams"`
 		PromptsInFiles int                 `json:"prompts_in_files"`
-	}{valid, failed, len(all) - failed, all, f.teams, f.upstreams, f.prompts}
+	}{valid, failed, warned, f.all(), f.teams, f.upstreams, f.prompts}
 }
 
 // annotate prints each diagnostic as a command by which GitHub Actions annotates a line of a pull
@@ -246,7 +264,10 @@ func findingsIn(s *snapshot.Snapshot) (findings []config.Finding) {
 	for _, r := range s.Reports() {
 		switch r.Kind {
 		case catalog.BrokenFile, catalog.PartlyServed: // which are findings already
-		case catalog.Drift: // which lock --diff shows
+		case catalog.Drift:
+			if len(s.Config.Lock) > 0 { // else there is no lock file, which was reported
+				findings = append(findings, drift(s, r))
+			}
 		default:
 			text := strings.ToUpper(r.Text[:1]) + r.Text[1:] + "."
 			findings = append(findings, config.Finding{
@@ -255,4 +276,19 @@ func findingsIn(s *snapshot.Snapshot) (findings []config.Finding) {
 		}
 	}
 	return findings
+}
+
+// drift says that a prompt's file is not as the lock file approves it.
+func drift(s *snapshot.Snapshot, r catalog.Report) config.Finding {
+	owner := r.Owners[0]
+	at := slices.IndexFunc(s.Upstreams, func(u config.Upstream) bool { return u.Name == owner.Upstream })
+	u := &s.Upstreams[at]
+	found := config.Finding{
+		Line: 1, Summary: "Not as in the lock file", Detail: strings.ToUpper(r.Text[:1]) + r.Text[1:] + ".",
+		IsWarning: s.Config.LockFor(u.Team).Mode != config.LockEnforce,
+	}
+	if prompt := s.FilePrompt(u.Name, owner.Name); prompt != nil {
+		found.Path = filepath.Join(u.Files.Root, filepath.FromSlash(prompt.Path))
+	}
+	return found
 }

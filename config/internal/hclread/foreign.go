@@ -16,10 +16,18 @@ var foreignVariable = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^\$\{\s*(?:env[:.]|input:|var\.)?([A-Za-z_][A-Za-z0-9_-]*)\s*(:-|\})`)
 })
 
+// summaryUnclosed is the parser's for a text whose line ends before it.
+const summaryUnclosed = "Invalid multi-line string"
+
 // explainSyntax returns a diagnostic of the parser with a remedy of ours where the file is written
 // as other programs want it.
 func explainSyntax(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
 	switch {
+	case d.Summary == summaryUnclosed:
+		return &hcl.Diagnostic{
+			Severity: d.Severity, Summary: "Missing quote", Subject: d.Subject, Context: d.Context,
+			Detail: `The text does not end in its line; write the missing ", or \n for a line break.`,
+		}
 	case d.Summary == "Extra characters after interpolation expression" && d.Subject != nil:
 		begin := bytes.LastIndex(content[:d.Subject.Start.Byte], []byte("${"))
 		if remedy := instead(content, begin); remedy != "" {

@@ -27,6 +27,8 @@ type Schema struct {
 	// Foreign maps names that people bring along from the configurations of other programs to what
 	// they are to do instead, a sentence.
 	Foreign map[string]string
+	// Masked are those of Foreign whose values may be secrets.
+	Masked []string
 }
 
 // BlockSchema is a nested block: unlabelled and at most once, or with one label each and any number
@@ -127,11 +129,12 @@ func (c checker) attributes(attributes hclsyntax.Attributes, s Schema, prefix st
 }
 
 // mayShow reports whether the value of an attribute that does not exist is certainly not a secret
-// under a misspelt name: the nearest name is one whose value may be shown, and the value does not
-// look like a secret.
+// under a misspelt name: other programs have it for something else, or the nearest name is one whose
+// value may be shown, and the value does not look like a secret.
 func (c checker) mayShow(a *hclsyntax.Attribute, s Schema) bool {
 	meant := nearest(a.Name, s.Names())
-	if !s.hasAttribute(meant) || c.Reader.attributes.secret[meant] || takesKey(meant) {
+	isForeign := s.Foreign[a.Name] != "" && !slices.Contains(s.Masked, a.Name)
+	if !isForeign && (!s.hasAttribute(meant) || c.Reader.attributes.secret[meant] || takesKey(meant)) {
 		return false
 	}
 	value := string(a.Expr.Range().SliceBytes(c.byPath[a.SrcRange.Filename].file.Bytes))

@@ -79,6 +79,9 @@ func (s *source) parseBlocks(r *Reporter) {
 	file, diags := hclsyntax.ParseConfig(s.file.Bytes, s.path, hcl.InitialPos)
 	for _, d := range diags {
 		r.Report(explainSyntax(d, s.file.Bytes))
+		if d.Summary == summaryUnclosed { // the text between two others is the next one to the parser
+			break
+		}
 	}
 	s.file = file
 	if body, ok := file.Body.(*hclsyntax.Body); ok {

@@ -6,6 +6,7 @@ team "words" {
     url         = "https://r.example.com/mcp"
     disabled    = false                           # ERROR: upstream.disabled does not exist. Remove the block
     autoApprove = ["review"]                      # ERROR: It is about tools
+    environment = { A = "hunter2" }               # ERROR: upstream.environment does not exist. Write env.
     token       = "hunter2"                       # ERROR: Write headers = { Authorization = "Bearer ${env("TOKEN")}" }
   }
   upstream "shell" {

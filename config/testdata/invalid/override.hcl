@@ -3,7 +3,7 @@ team "a" {
   prompt "u.x" {}                        # ERROR: Nothing to change
   prompt "u.x" { title = "again" }       # ERROR: Duplicate name; The prompt block "u.x" is already defined at
   prompt "v.x" { title = "theirs" }      # ERROR: Prompt of another team; "v.x" has a prefix of team "b"
-  prompt "w.x" { title = "nobody's" }    # ERROR: No such prompt
+  prompt "w.x" { title = "nobody's" }    # ERROR: No such prompt; "w.x" does not begin with the prefix of any upstream; write the name as clients see it, which begins with "u.".
   prompt "u.y" { name = "one" }
   prompt "u.z" { name = "one" }          # ERROR: Duplicate name; The exposed name "one" is already defined at
   prompt "u.1" { name = "v.taken" }      # WARNING: Name in another team's prefix

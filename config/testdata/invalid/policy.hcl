@@ -9,9 +9,9 @@ team "search" {
     "user:anonymous",                    # ERROR: "user:anonymous" cannot be a member, because callers without a token are in no team
     "team:payments",                     # ERROR: "team:payments" cannot be a member
     "*",                                 # ERROR: "*" cannot be a member
-    "alice",                             # ERROR: "alice" selects no one
+    "alice",                             # ERROR: "alice" cannot be a member; write "user:NAME" or "group:NAME".
     "user:",                             # ERROR: needs a name
-    "role:x",                            # ERROR: selects no one
+    "role:x",                            # ERROR: cannot be a member
   ]
   expose "nothing" {                     # ERROR: Missing prompts # ERROR: Missing to
   }

@@ -1,6 +1,6 @@
 gateway { page_size = 0 }                # ERROR: from 1 to 10000
 team "payments" {
-  members = ["group:payments"]
+  members = ["group:payments", "group:pay*"] # WARNING: members takes no patterns; write a group, or each name
   upstream "billing" { url = "https://billing.example.com/mcp" }
   expose "forgets the word in front" {
     prompts = ["billing.a*"]
@@ -21,8 +21,27 @@ team "payments" {
     prompts = ["billing.b*"]
     when    = principal.groups[0] == "ops" # WARNING: write "group:ops"
   }
+  hide "list and text" {
+    prompts = ["billing.b*"]
+    when    = principal.groups == "writers" # WARNING: List compared with a text; principal.groups is a list, so it equals no text; write contains(principal.groups, "group:writers")
+  }
+  hide "upstream" {
+    prompts = ["billing.b*"]
+    when    = prompt.upstream == "biling" || contains(["ops"], prompt.team) # WARNING: prompt.upstream is "biling". Did you mean "billing"? # WARNING: Unknown team; The rule is for no prompt whose prompt.team is "ops".
+  }
+  expose "patterns" {
+    prompts = ["billing.a*"]
+    to      = ["user:*"]                   # WARNING: "user:*" is only who has exactly this name, since to takes no patterns; write "*" for everybody
+  }
+  upstream "line" {
+    command = ["npx -y thing --verbose"] # WARNING: Command in one word; This is the name of one program
+  }
   hide "right" {
     prompts = ["billing.b*"]
-    when    = contains(principal.groups, "group:ops") && principal.subject == "user:ops" && prompt.name == "ops" && contains(["ops"], prompt.team) && principal.claims.group == "ops" && [for a in prompt.arguments : a.name][0] == "ops"
+    when    = contains(principal.groups, "group:ops") && principal.subject == "user:ops" && prompt.name == "ops" && contains(["payments"], prompt.team) && principal.claims.group == "ops" && [for a in prompt.arguments : a.name][0] == "ops"
   }
+}
+hide "everywhere" {
+  prompts = ["*"]
+  when    = prompt.upstream == "line" || prompt.upstream != "lin" # WARNING: Did you mean "line"?
 }

@@ -1,5 +1,5 @@
 team "a" {
   upstream "a" {
-    url = "https://a.example.com # ERROR: Invalid multi-line string # ERROR: Unterminated template string
-  } # ERROR: Invalid multi-line string
-} # ERROR: Invalid multi-line string
+    url = "https://a.example.com # ERROR: Missing quote; The text does not end in its line; write the missing "
+  }
+}

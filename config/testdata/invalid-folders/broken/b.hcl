@@ -1,5 +1,5 @@
 team "b" {
-  members = ["nobody"] # ERROR: selects no one
+  members = ["nobody"] # ERROR: cannot be a member
   upstream "b" { url = "b.example.com" } # ERROR: is not an http
   expose "x" {
     prompts = ["*"]
