@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -25,9 +23,8 @@ type Peer struct {
 	// Capabilities are those that it declares.
 	Capabilities string
 
-	modern  bool
-	http    *httptest.Server
-	address string
+	modern bool
+	server *upstreamtest.Server
 
 	mu      sync.Mutex // guards the fields below
 	prompts []string
@@ -67,10 +64,8 @@ func newPeer(tb testing.TB, modern bool, name string, prompts []string) *Peer {
 		TB: tb, Name: name, Capabilities: `{"prompts":{"listChanged":true},"completions":{}}`, modern: modern,
 		prompts: definitions(prompts), results: map[string]string{}, streams: map[chan string]string{},
 	}
-	p.address = upstreamtest.Address(tb)
-	p.URL = "http://" + p.address
-	p.Restart()
-	tb.Cleanup(p.Stop)
+	p.server = upstreamtest.Serve(tb, p)
+	p.URL = p.server.URL
 	return p
 }
 
@@ -106,21 +101,12 @@ func definitions(prompts []string) []string {
 }
 
 // Stop stops the server and breaks its connections. It may be called again.
-func (p *Peer) Stop() {
-	_ = p.http.Listener.Close() // first, or Close waits for a gateway that reconnects at once
-	p.http.CloseClientConnections()
-	p.http.Close()
-}
+func (p *Peer) Stop() { p.server.Down() }
 
 // Restart starts the server again at the same address, which nobody else has got meanwhile.
 func (p *Peer) Restart() {
 	p.TB.Helper()
-	listener, err := net.Listen("tcp", p.address) //nolint:noctx // a test
-	if err != nil {
-		p.TB.Fatal(err)
-	}
-	p.http = &httptest.Server{Listener: listener, Config: &http.Server{Handler: p}} //nolint:gosec // a test
-	p.http.Start()
+	p.server.Up(p)
 }
 
 // SetPrompts replaces the prompts without a notification.
