@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
@@ -279,25 +280,26 @@ func (g *grants) matchesFile(root, path string) bool {
 		return false
 	}
 	if relative, err := filepath.Rel(root, path); err == nil && filepath.IsLocal(relative) {
-		return matchesAny(g.patterns["files"], withoutMounts(relative))
+		return matchesAny(g.patterns["files"], WithoutMounts(relative))
 	}
 	return slices.ContainsFunc(g.patterns["files"], func(p Pattern) bool {
-		return filepath.IsAbs(p.String()) && p.Match(withoutMounts(path))
+		return filepath.IsAbs(p.String()) && p.Match(WithoutMounts(path))
 	})
 }
 
-// withoutMounts leaves out the folders through which Kubernetes mounts files: everyone knows
+var mountVersion = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\.\.[0-9]{4}(_[0-9]{2}){5}\.[0-9]+$`) })
+
+// WithoutMounts returns a path with slashes. It leaves out the folders through which Kubernetes mounts files: everyone knows
 // secrets/..data/token as secrets/token, and if the --config folder is itself a mount, ..data/token
 // as token.
-func withoutMounts(path string) string {
+func WithoutMounts(path string) string {
 	return strings.Join(slices.DeleteFunc(strings.Split(filepath.ToSlash(path), "/"), isMountFolder), "/")
 }
 
 // isMountFolder reports whether Kubernetes made a folder: the link ..data, or a folder named for
 // the time of a version.
 func isMountFolder(folder string) bool {
-	isVersion, _ := regexp.MatchString(`^\.\.[0-9]{4}(_[0-9]{2}){5}\.[0-9]+$`, folder)
-	return isVersion || folder == "..data"
+	return folder == "..data" || mountVersion().MatchString(folder)
 }
 
 func matchesAny(patterns []Pattern, name string) bool {

@@ -111,6 +111,15 @@ type identitySource struct {
 	at       hcl.Range
 }
 
+// Qualify returns the name of a subject or a group as policy knows it: prefixed with the as of its
+// source.
+func Qualify(as, name string) string {
+	if as == "" {
+		return name
+	}
+	return as + "/" + name
+}
+
 // decodeAs decodes what goes in front of the subjects of a block.
 func (ids *identities) decodeAs(b *hclread.Block, source string) (as string) {
 	if hclread.Set(b, "as", &as, hclread.Checked(checkAs)) || !b.Has("as") {

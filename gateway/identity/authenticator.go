@@ -50,7 +50,7 @@ func New(cfg *config.Config, logger *slog.Logger) *Authenticator {
 	}
 	for _, t := range cfg.Auth.Tokens {
 		who := policy.Principal{
-			Subject: "user:" + prefixed(t.As, t.Subject),
+			Subject: "user:" + config.Qualify(t.As, t.Subject),
 			Groups:  groups(t.As, t.Groups),
 		}
 		a.tokens = append(a.tokens, token{t.SHA256, who})

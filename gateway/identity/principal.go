@@ -69,19 +69,11 @@ func NamedPrincipal(cfg *config.Config, as, claims string) (policy.Principal, er
 // token.
 const maxSubject = 600
 
-// prefixed puts a source's prefix in front of a name that the source gave.
-func prefixed(as, name string) string {
-	if as == "" {
-		return name
-	}
-	return as + "/" + name
-}
-
 // groups returns a principal's groups from names that a source gave.
 func groups(as string, names []string) []string {
 	var groups []string
 	for _, name := range names {
-		groups = append(groups, "group:"+prefixed(as, name))
+		groups = append(groups, "group:"+config.Qualify(as, name))
 	}
 	return groups
 }
@@ -89,7 +81,7 @@ func groups(as string, names []string) []string {
 // subject returns a principal's subject from a name that came with a credential. Names from the
 // configuration were validated with it.
 func subject(as, name string) (string, error) {
-	subject := "user:" + prefixed(as, name)
+	subject := "user:" + config.Qualify(as, name)
 	_, err := config.ParseSelector(subject)
 	switch {
 	case err != nil:

@@ -83,12 +83,12 @@ func alike(a, b config.Screen) bool {
 func (d *differ) callers(before, after *config.Auth) {
 	was, is := holders(before.Tokens), holders(after.Tokens)
 	for _, old := range before.Tokens {
-		if who := "user:" + qualified(old.As, old.Subject); is[who] == nil {
+		if who := "user:" + config.Qualify(old.As, old.Subject); is[who] == nil {
 			d.add(Less, old.Place, "%s no longer has a token", who)
 		}
 	}
 	for _, now := range after.Tokens {
-		who := "user:" + qualified(now.As, now.Subject)
+		who := "user:" + config.Qualify(now.As, now.Subject)
 		if was[who] == nil {
 			d.add(More, now.Place, "%s has a token", who)
 		}
@@ -110,18 +110,10 @@ func (d *differ) callers(before, after *config.Auth) {
 func holders(tokens []config.Token) map[string][]config.Token {
 	all := map[string][]config.Token{}
 	for _, t := range tokens {
-		who := "user:" + qualified(t.As, t.Subject)
+		who := "user:" + config.Qualify(t.As, t.Subject)
 		all[who] = append(all[who], t)
 	}
 	return all
-}
-
-// qualified returns a name as package identity prefixes it. That package imports this one.
-func qualified(as, name string) string {
-	if as == "" {
-		return name
-	}
-	return as + "/" + name
 }
 
 // holder adds the changes for a subject that had a token before and still has one.
@@ -150,7 +142,7 @@ func (d *differ) holder(place config.Place, who string, before, after []config.T
 func groupsOf(tokens []config.Token) (groups []string) {
 	for _, t := range tokens {
 		for _, group := range t.Groups {
-			groups = append(groups, qualified(t.As, group))
+			groups = append(groups, config.Qualify(t.As, group))
 		}
 	}
 	return groups

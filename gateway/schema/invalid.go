@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
@@ -107,13 +108,11 @@ func decimal(n *big.Rat) string {
 
 // pointer returns a JSON Pointer (RFC 6901).
 func pointer(tokens []string) string {
-	var b strings.Builder
-	escape := strings.NewReplacer("~", "~0", "/", "~1")
+	var p jsontext.Pointer
 	for _, token := range tokens {
-		b.WriteByte('/')
-		b.WriteString(escape.Replace(token))
+		p = p.AppendToken(token)
 	}
-	return b.String()
+	return string(p)
 }
 
 // clip shortens a text to maxText.

@@ -7,9 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/promptweir/promptweir/config"
@@ -79,7 +77,7 @@ func (o *opener) read(file string, most int64, isKind func(string) bool) ([]byte
 	if err != nil || !filepath.IsLocal(relative) {
 		return nil, o.outside(file)
 	}
-	slashed := withoutMounts(filepath.ToSlash(relative))
+	slashed := config.WithoutMounts(relative)
 	if !isKind(slashed) {
 		return nil, fmt.Errorf("the file %s is a link to a file of another kind; put a copy in its place", path.Base(file))
 	}
@@ -121,19 +119,6 @@ func checkHidden(file string) error {
 		}
 	}
 	return nil
-}
-
-var mountVersion = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\.\.[0-9]{4}(_[0-9]{2}){5}\.[0-9]+$`) })
-
-// withoutMounts leaves out the folders through which Kubernetes mounts files.
-func withoutMounts(file string) string {
-	var names []string
-	for name := range strings.SplitSeq(file, "/") {
-		if name != "..data" && !mountVersion().MatchString(name) {
-			names = append(names, name)
-		}
-	}
-	return strings.Join(names, "/")
 }
 
 // cause returns an error of the file system without its path, which the message around it already
