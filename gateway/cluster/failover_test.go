@@ -47,7 +47,7 @@ func awaitFailover(t *testing.T, f *clustertest.Failover, all ...*cluster.Replic
 
 // takes reports whether a request is counted by the store: false while the store is away.
 func takes(s *cluster.Replica, who string, limits ...*config.Limit) (counted bool, err error) {
-	wait, err := s.Limits.Take(who, limits)
+	wait, err := s.Limits.Acquire(who, limits)
 	return wait == 0, err
 }
 

@@ -43,10 +43,10 @@ for i = 1, #KEYS do
 end
 return 0`)
 
-// Take counts a request of a principal, which is given by its key, against the rate of each of the
+// Acquire counts a request of a principal, which is given by its key, against the rate of each of the
 // limits, over all replicas, or against none of them if it has to wait. An error means that this
 // replica has to count it alone.
-func (l *Limits) Take(principal string, limits []*config.Limit) (wait time.Duration, err error) {
+func (l *Limits) Acquire(principal string, limits []*config.Limit) (wait time.Duration, err error) {
 	s := l.store
 	client := s.get()
 	if client == nil || !s.isClosed() {

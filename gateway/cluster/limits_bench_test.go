@@ -8,12 +8,12 @@ import (
 )
 
 // What a limit costs that is counted at a store on the same machine: the time of one request alone, and of many at once.
-func BenchmarkTake(b *testing.B) {
+func BenchmarkAcquire(b *testing.B) {
 	store := clustertest.Start(b)
 	limits := []*config.Limit{{Rate: 1e9, Burst: 1e9, Block: "gateway"}}
 	s := replica(b, at(store))
 	take := func() {
-		if wait, err := s.Limits.Take("ann", limits); wait > 0 || err != nil {
+		if wait, err := s.Limits.Acquire("ann", limits); wait > 0 || err != nil {
 			b.Fatalf("%v, %v", wait, err)
 		}
 	}

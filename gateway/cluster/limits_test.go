@@ -68,9 +68,9 @@ func at(store *clustertest.Store) config.Store {
 // take takes a request that must be counted, or must wait.
 func take(t *testing.T, s *cluster.Replica, who string, counted bool, limits ...*config.Limit) (wait time.Duration) {
 	t.Helper()
-	wait, err := s.Limits.Take(who, limits)
+	wait, err := s.Limits.Acquire(who, limits)
 	for deadline := time.Now().Add(10 * time.Second); errors.Is(err, cluster.ErrUnavailable) && time.Now().Before(deadline); {
-		wait, err = s.Limits.Take(who, limits) // on a busy machine
+		wait, err = s.Limits.Acquire(who, limits) // on a busy machine
 	}
 	if err != nil || (wait == 0) != counted {
 		t.Errorf("%s: wait %v, %v, want counted: %t", who, wait, err, counted)
@@ -115,7 +115,7 @@ func TestTake_HoldsTheRate(t *testing.T) {
 	for _, s := range replicas {
 		wait.Go(func() {
 			for time.Since(began) < lasting {
-				wait, err := s.Limits.Take("ann", []*config.Limit{limit})
+				wait, err := s.Limits.Acquire("ann", []*config.Limit{limit})
 				mu.Lock()
 				switch now := time.Since(began); {
 				case err != nil:
@@ -213,7 +213,7 @@ func TestStore_IsAwayAndComesBack(t *testing.T) {
 		for range 50 {
 			wait.Go(func() {
 				began := time.Now()
-				_, err := s.Limits.Take("ann", []*config.Limit{limit})
+				_, err := s.Limits.Acquire("ann", []*config.Limit{limit})
 				if took := time.Since(began); !errors.Is(err, cluster.ErrUnavailable) || took > time.Second {
 					t.Errorf("%s: %v after %v, want %v within 50 ms", name, err, took, cluster.ErrUnavailable)
 				}
@@ -226,7 +226,7 @@ func TestStore_IsAwayAndComesBack(t *testing.T) {
 		}
 		began := time.Now()
 		for range 1000 {
-			if _, err := s.Limits.Take("ann", []*config.Limit{limit}); !errors.Is(err, cluster.ErrUnavailable) {
+			if _, err := s.Limits.Acquire("ann", []*config.Limit{limit}); !errors.Is(err, cluster.ErrUnavailable) {
 				t.Errorf("%s: %v, want %v", name, err, cluster.ErrUnavailable)
 			}
 		}
@@ -261,7 +261,7 @@ func TestStore_IsAwayUntilItIsThere(t *testing.T) {
 	wrong.Password = "wrong-password"
 	s := start(t, &config.Cluster{Store: wrong}, [32]byte{1}, slog.New(log))
 	upstreamtest.Eventually(t, "the store refuses", func() bool { return s.State().Err != nil })
-	if _, err := s.Limits.Take("ann", []*config.Limit{{Rate: 1, Burst: 1}}); !errors.Is(err, cluster.ErrUnavailable) {
+	if _, err := s.Limits.Acquire("ann", []*config.Limit{{Rate: 1, Burst: 1}}); !errors.Is(err, cluster.ErrUnavailable) {
 		t.Errorf("%v, want %v", err, cluster.ErrUnavailable)
 	}
 	if got := fmt.Sprint(log.take(), s.State().Err); !strings.Contains(got, "WRONGPASS") || strings.Contains(got, "wrong-password") {
@@ -305,7 +305,7 @@ func TestTake_WaitsForAMomentWhereTheQueueIsFull(t *testing.T) {
 	began := time.Now()
 	for range 2500 {
 		all.Go(func() {
-			if _, err := s.Limits.Take("ann", limits); !errors.Is(err, cluster.ErrUnavailable) {
+			if _, err := s.Limits.Acquire("ann", limits); !errors.Is(err, cluster.ErrUnavailable) {
 				t.Errorf("%v, want %v", err, cluster.ErrUnavailable)
 			}
 		})

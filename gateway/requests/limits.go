@@ -22,7 +22,7 @@ type SharedLimits interface {
 	// Take counts a request of a principal, which is given by its key, against the rate of each of
 	// the limits, or against none of them if it has to wait. It must not take long. An error means
 	// that the replicas cannot count together now. Limits must not be changed after it.
-	Take(principal string, limits []*config.Limit) (wait time.Duration, err error)
+	Acquire(principal string, limits []*config.Limit) (wait time.Duration, err error)
 }
 
 // limits count each principal's requests against limit blocks.
@@ -95,7 +95,7 @@ func (l *limits) acquire(principal *policy.Principal, blocks ...*config.Limit) (
 		return counted{}, err
 	}
 	// A clone, so that the blocks of requests without shared limits stay on the stack.
-	wait, err := l.shared.Take(key, slices.Clone(blocks))
+	wait, err := l.shared.Acquire(key, slices.Clone(blocks))
 	switch {
 	case err != nil:
 		c.end()
