@@ -121,8 +121,8 @@ func (a *app) quietLogger() *slog.Logger {
 }
 
 // servingOptions returns the options of a command that serves, and a function that writes the last
-// records of its log.
-func (a *app) servingOptions() (opts serving.Options, flush func(), err error) {
+// records of its log. A person at a terminal is told next, unless it is nil.
+func (a *app) servingOptions(next func(serving.Addresses) string) (opts serving.Options, flush func(), err error) {
 	if a.config == "" {
 		return serving.Options{}, nil, errNoConfig
 	}
@@ -136,10 +136,10 @@ func (a *app) servingOptions() (opts serving.Options, flush func(), err error) {
 	opts = serving.Options{
 		Config: a.config, Report: report, Version: buildVersion(), Commit: thisBuild().Commit, Logger: logger,
 	}
-	if a.logsToTerminal() {
+	if a.logsToTerminal() && next != nil {
 		opts.Listening = func(at serving.Addresses) {
 			// Past the log, which may be exported: the link is for this terminal alone.
-			_, _ = io.WriteString(terminal.Printable(between), a.whatNext(at))
+			_, _ = io.WriteString(terminal.Printable(between), next(at))
 		}
 	}
 	return opts, flush, nil

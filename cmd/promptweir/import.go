@@ -1,13 +1,19 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config/clientfile"
+	"github.com/promptweir/promptweir/gateway"
 )
 
 // maxClientFile bounds a client's file, in bytes. Claude Code keeps much else in the one that has
@@ -16,39 +22,154 @@ const maxClientFile = 64 << 20
 
 func importCommand(a *app) *cobra.Command {
 	var team string
+	var live, yes bool
 	command := &cobra.Command{
-		Use:   "import FILE...",
+		Use:   "import [FILE]...",
 		Short: "Make a team's file of the MCP servers in a client's configuration",
-		Args:  wantArgs(1, noBound, "a client's file"),
 		Long: `Print a team's file for the MCP servers that a client is configured with.
 
 FILE is the configuration of Claude Desktop (claude_desktop_config.json), Claude Code (.mcp.json,
 ~/.claude.json), Cursor (.cursor/mcp.json), VS Code (.vscode/mcp.json, settings.json) or Windsurf
 (mcp_config.json). Variables such as ${TOKEN} become env("TOKEN"), and so do secrets written out
-in the file. What a team's file cannot say becomes a comment. Nothing is started or contacted.`,
-		Example: "  promptweir import ~/.cursor/mcp.json >teams/mine.hcl\n" +
-			"  promptweir import --team docs .vscode/mcp.json .mcp.json >teams/docs.hcl",
-		RunE: func(_ *cobra.Command, paths []string) error { return importFiles(a, team, paths) },
+in the file. What a team's file cannot say becomes a comment. Without a FILE, it lists the files and
+servers on this machine. Nothing is started or contacted, but with --live, which says how many
+prompts each server has.`,
+		Example: "  promptweir import\n" +
+			"  promptweir import ~/.cursor/mcp.json >teams/mine.hcl\n" +
+			"  promptweir import --team docs .vscode/mcp.json .mcp.json >teams/docs.hcl\n" +
+			"  promptweir import --live",
+		ValidArgsFunction: aFile,
+		RunE: func(cmd *cobra.Command, paths []string) error {
+			switch {
+			case live:
+				return importLive(cmd.Context(), a, paths, yes)
+			case len(paths) == 0:
+				return listClientFiles(a)
+			}
+			return importFiles(a, team, paths)
+		},
 	}
-	command.Flags().StringVar(&team, "team", "imported", "`NAME` of the team")
+	flags := command.Flags()
+	flags.StringVar(&team, "team", "imported", "`NAME` of the team")
+	flags.BoolVar(&live, "live", false, "start or contact the servers, and count their prompts")
+	flags.BoolVar(&yes, "yes", false, "with --live: start commands without asking")
 	return command
 }
 
 func importFiles(a *app, team string, paths []string) error {
-	files := make([]clientfile.File, len(paths))
-	for i, path := range paths {
-		content, err := readFileAtMost(path, maxClientFile)
-		if err != nil {
-			return err
-		}
-		files[i] = clientfile.File{Name: path, Content: content}
+	t := &trial{app: a}
+	if err := t.addClientFiles(paths); err != nil {
+		return err
 	}
-	text, err := clientfile.Team(team, files)
+	made, err := clientfile.Team(team, t.files, nil)
 	if err != nil {
 		return fmt.Errorf("import: %w", err)
 	}
-	_, err = a.out.Write(text)
+	_, err = a.out.Write(made.Text)
 	return err
+}
+
+// clientFiles returns the files in which clients on this machine have servers.
+func clientFiles() (paths []string) {
+	home, _ := os.UserHomeDir()
+	settings, _ := os.UserConfigDir()
+	for _, place := range [][]string{
+		{".mcp.json"},
+		{".cursor", "mcp.json"},
+		{".vscode", "mcp.json"},
+		{home, ".claude.json"},
+		{settings, "Claude", "claude_desktop_config.json"},
+		{home, ".cursor", "mcp.json"},
+		{settings, "Code", "User", "mcp.json"},
+		{settings, "Code", "User", "settings.json"},
+		{home, ".codeium", "windsurf", "mcp_config.json"},
+	} {
+		if path := filepath.Join(place...); place[0] != "" && isKind(path, 0) {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// errNoClientFiles says that there is nothing to import.
+var errNoClientFiles = errors.New("no client on this machine has MCP servers where promptweir looks; name its file: promptweir import FILE")
+
+// addClientFiles adds the files of clients, or those of this machine that have servers.
+func (t *trial) addClientFiles(paths []string) error {
+	for _, path := range paths {
+		if err := t.addClientFile(path); err != nil {
+			return err
+		}
+	}
+	if len(paths) > 0 {
+		return nil
+	}
+	for _, path := range clientFiles() {
+		if err := t.addClientFile(path); err != nil {
+			return err
+		}
+		if len(clientfile.Servers(t.files[len(t.files)-1])) == 0 { // as in settings of VS Code without any
+			t.files = t.files[:len(t.files)-1]
+		}
+	}
+	if len(t.files) == 0 {
+		return errNoClientFiles
+	}
+	return nil
+}
+
+// listClientFiles prints the files of clients on this machine, with the names of their servers.
+func listClientFiles(a *app) error {
+	t := &trial{app: a}
+	if err := t.addClientFiles(nil); err != nil {
+		return err
+	}
+	for _, f := range t.files {
+		fmt.Fprintf(a.out, "%s: %s\n", f.Name, terminal.Line(strings.Join(clientfile.Servers(f), ", ")))
+	}
+	return nil
+}
+
+// importLive starts and contacts the servers in files of clients, and prints how many prompts each has.
+func importLive(ctx context.Context, a *app, paths []string, yes bool) error {
+	t := &trial{app: a, yes: yes}
+	if err := t.addClientFiles(paths); err != nil {
+		return err
+	}
+	cfg, err := t.load(ctx)
+	if err != nil {
+		return err
+	}
+	return a.withGateway(ctx, cfg, func(g *gateway.Gateway) error {
+		waiting := a.tellLater(func() { a.warnOfWaiting(g.Snapshot()) })
+		bound, cancel := context.WithTimeout(ctx, settleBound)
+		defer cancel()
+		g.Settle(bound)
+		waiting.Stop()
+		s := g.Snapshot()
+		with, all := 0, 0
+		for i, state := range s.States {
+			n, name := len(s.Definitions(i)), s.Upstreams[i].Name
+			switch {
+			case !state.Listed:
+				fmt.Fprintf(a.out, "%s: no answer\n", name)
+			case n > 0:
+				with, all = with+1, all+n
+				fallthrough
+			default:
+				fmt.Fprintf(a.out, "%s: %s\n", name, terminal.Count(n, "prompt"))
+			}
+		}
+		for _, trouble := range s.Troubles() {
+			a.warn("%s", trouble)
+		}
+		have := "have"
+		if with == 1 {
+			have = "has"
+		}
+		_, err := fmt.Fprintf(a.out, "%s, %d %s prompts (%d)\n", terminal.Count(len(s.States), "server"), with, have, all)
+		return err
+	})
 }
 
 func readFileAtMost(path string, most int64) ([]byte, error) {

@@ -31,7 +31,7 @@ promptweir reload.`,
 			if err := a.setConfig("serve", args); err != nil {
 				return err
 			}
-			options, flush, err := a.servingOptions()
+			options, flush, err := a.servingOptions(a.whatNext)
 			if err != nil {
 				return err
 			}
@@ -46,13 +46,18 @@ promptweir reload.`,
 
 // whatNext tells a person at a terminal what to do with a gateway that serves.
 func (a *app) whatNext(at serving.Addresses) string {
+	use := fmt.Sprintf("%s client claude --url %s", os.Args[0], at.Endpoint)
+	return nextSteps(at, use, "a file of "+a.config)
+}
+
+func nextSteps(at serving.Addresses, use, files string) string {
 	once := ""
 	if at.SignsIn {
 		once = "  (signs in once, within 2 minutes)"
 	}
-	return fmt.Sprintf("\n  look    %s%s\n  use     %s client claude --url %s\n"+
-		"  change  edit a file of %s: the next list has it. Ctrl-C stops the gateway.\n\n",
-		at.Console, once, os.Args[0], at.Endpoint, a.config)
+	return fmt.Sprintf("\n  look    %s%s\n  use     %s\n"+
+		"  change  edit %s: the next list has it. Ctrl-C stops the gateway.\n\n",
+		at.Console, once, use, files)
 }
 
 func stdioCommand(a *app) *cobra.Command {
@@ -82,7 +87,7 @@ auth block, the client's principal comes from --as, or from the bearer token in 
 
 // serveStdio serves one client, and reports whether it got so far.
 func serveStdio(ctx context.Context, a *app, as string) (started bool, err error) {
-	options, flush, err := a.servingOptions()
+	options, flush, err := a.servingOptions(nil)
 	if err != nil {
 		return false, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -116,5 +117,38 @@ func TestTerminal_CommandsSayWhatTheyWaitFor(t *testing.T) {
 		if want := "promptweir: waiting for " + test.waiting + "\n" + end; !ok || failed.ExitCode() != 130 || k.Text() != want {
 			t.Errorf("%s ends with %v and shows %q, want 130 and %q", test.args, failed, k.Text(), want)
 		}
+	}
+}
+
+// What a client's file would start is shown, and asked for once; then a person sees how to go on.
+func TestTerminal_TryAsksBeforeItStartsCommands(t *testing.T) {
+	greeter, file := program(t, "greeter"), filepath.Join(t.TempDir(), ".mcp.json")
+	writeFile(t, filepath.Dir(file), ".mcp.json", fmt.Sprintf(`{"mcpServers": {"one": {"command": %q, "args": ["--token=hunter2"]}, "two": {"command": "no-such"}}}`,
+		greeter))
+	for answer, wants := range map[string][]string{
+		"y\r":  {"  look    http://127.0.0.1:", "/sign-in?code=", "  use     ", "upstream down: two"},
+		"\r":   {"there is nothing to serve"},
+		"\x04": {"there is nothing to serve"},
+		"\x03": {"interrupted"},
+	} {
+		t.Run(fmt.Sprintf("%q", answer), func(t *testing.T) {
+			t.Parallel()
+			k := terminaltest.Open(t)
+			command := exec.CommandContext(t.Context(), program(t, "promptweir"), "try", "--port", "0", file)
+			command.Stdin, command.Stdout, command.Stderr = k.Device, k.Device, k.Device
+			command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+			if err := command.Start(); err != nil {
+				t.Fatal(err)
+			}
+			k.Type(t, "? [y/N]", answer)
+			for _, want := range wants {
+				k.Await(t, want)
+			}
+			if !k.Shows("one: "+greeter+" (sensitive)") || k.Shows("hunter2") {
+				t.Errorf("the terminal shows\n%s", k.Text())
+			}
+			_ = command.Process.Signal(syscall.SIGINT)
+			_ = command.Wait()
+		})
 	}
 }

@@ -7,7 +7,7 @@
 //   - [Team] returns a formatted file that config.Load accepts as it is, apart from variables of
 //     the environment that are not set.
 //   - Nothing is left out in silence: what a team's file cannot say is a comment in it.
-//   - A value that looks like a secret is not repeated: env("NAME") takes its place, and a comment
-//     names the variable.
+//   - A value that looks like a secret is not in the file: env("NAME") takes its place, and a
+//     comment names the variable.
 //   - Nothing is started or contacted, and no other file is read.
 package clientfile

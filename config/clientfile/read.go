@@ -69,6 +69,15 @@ func read(f File) (found, error) {
 	return all, nil
 }
 
+// Servers returns the names of the servers in a file; none where it cannot be read.
+func Servers(f File) (names []string) {
+	all, _ := read(f)
+	for _, m := range all.servers {
+		names = append(names, m.name)
+	}
+	return names
+}
+
 // addInputs adds the inputs of VS Code. What is a password has no default.
 func (f *found) addInputs(raw jsontext.Value) {
 	for _, one := range elements(raw) {

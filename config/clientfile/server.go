@@ -181,8 +181,8 @@ func first(server jsontext.Value, names ...string) string {
 	return ""
 }
 
-// labelOf makes a label of a name: letters, digits, - and _.
-func labelOf(name string) string {
+// Label makes a label of a name: letters, digits, - and _.
+func Label(name string) string {
 	label := strings.Map(func(r rune) rune {
 		if r <= unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_') {
 			return r

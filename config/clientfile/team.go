@@ -12,9 +12,20 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// Team returns the file of a team with an upstream for each server that the files of clients have,
-// in their order. The same server in two files is one upstream.
-func Team(team string, files []File) ([]byte, error) {
+// Made is what becomes of the files of clients.
+type Made struct {
+	// Text is the team's file.
+	Text []byte
+	// Secrets are values in the clients' files, by the variables that take their place in Text.
+	Secrets map[string]config.Secret
+	// LeftOut says of each server that is only a comment in Text why it is.
+	LeftOut []string
+}
+
+// Team makes the file of a team with an upstream for each server that the files of clients have, in
+// their order. The same server in two files is one upstream. Where isSet is not nil, a server is
+// left out that needs a variable which is not set.
+func Team(team string, files []File, isSet func(variable string) bool) (*Made, error) {
 	check, err := newChecker(team)
 	if err != nil {
 		return nil, err
@@ -36,20 +47,42 @@ func Team(team string, files []File) ([]byte, error) {
 			}
 		}
 	}
+	if isSet != nil {
+		v.leaveOutUnset(blocks, isSet)
+	}
 	if check.load(check.team(blocks)) != nil {
 		check.leaveOutInvalid(blocks)
 	}
 	text := comment("Made by promptweir import from "+strings.Join(names, ", ")+".") + v.needed(blocks) + "\n" + check.team(blocks)
-	formatted := hclwrite.Format([]byte(text))
-	if err := check.load(string(formatted)); err != nil {
+	made := &Made{Text: hclwrite.Format([]byte(text)), Secrets: map[string]config.Secret{}}
+	if err := check.load(string(made.Text)); err != nil {
 		return nil, fmt.Errorf("what was made of it is not valid: %w", err)
 	}
-	return formatted, nil
+	for name, value := range v.secrets {
+		made.Secrets[name] = config.NewSecret(value)
+	}
+	for _, b := range blocks {
+		if b.off != "" {
+			made.LeftOut = append(made.LeftOut, b.name+" is left out: "+b.off)
+		}
+	}
+	return made, nil
+}
+
+// leaveOutUnset makes comments of the blocks with a variable that has no value.
+func (v *variables) leaveOutUnset(blocks []*block, isSet func(variable string) bool) {
+	for _, b := range blocks {
+		for _, name := range b.variables {
+			if _, isSecret := v.secrets[name]; b.off == "" && !isSecret && !isSet(name) {
+				b.off = "it needs the variable " + name + ", which is not set"
+			}
+		}
+	}
 }
 
 // isNew gives a block a label that no other has, unless there is one that says the same.
 func (b *block) isNew(labels map[string]string) bool {
-	base := labelOf(b.name)
+	base := Label(b.name)
 	b.label = base
 	for n := 2; ; n++ {
 		text := b.write()

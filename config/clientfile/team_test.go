@@ -52,11 +52,11 @@ func team(t *testing.T, paths ...string) []byte {
 		}
 		files = append(files, File{path, content})
 	}
-	text, err := Team("mine", files)
+	made, err := Team("mine", files, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return text
+	return made.Text
 }
 
 func TestTeam_ServersOfSeveralFilesKeepApart(t *testing.T) {
@@ -77,12 +77,12 @@ func TestTeam_RefusesWhatIsNoClientsFile(t *testing.T) {
 		`{"mcpServers": {}}`:         "it has no MCP servers",
 		`{"name": "x", "scripts":3}`: "it has no MCP servers",
 	} {
-		text, err := Team("mine", []File{{"some.json", []byte(content)}})
+		made, err := Team("mine", []File{{"some.json", []byte(content)}}, nil)
 		if err == nil || !strings.HasPrefix(err.Error(), "some.json: ") || !strings.Contains(err.Error(), want) {
-			t.Errorf("Team(%q) = %q, %v, want an error with %q", content, text, err, want)
+			t.Errorf("Team(%q) = %v, %v, want an error with %q", content, made, err, want)
 		}
 	}
-	if _, err := Team("no name", nil); err == nil || !strings.Contains(err.Error(), `"no name" is not a name`) {
+	if _, err := Team("no name", nil, nil); err == nil || !strings.Contains(err.Error(), `"no name" is not a name`) {
 		t.Errorf("Team of a wrong name: %v", err)
 	}
 }
@@ -114,7 +114,7 @@ func FuzzTeam(f *testing.F) {
 	}
 	f.Add([]byte("{\"mcpServers\": {\"a\\nb\": {\"command\": \"${\\n}%{ if }\", \"d\\n\": 1, \"env\": {\"\\n\": \"${a\\nb}\"}}}}"))
 	f.Fuzz(func(t *testing.T, content []byte) {
-		_, err := Team("mine", []File{{"some.json", content}})
+		_, err := Team("mine", []File{{"some.json", content}}, nil)
 		if err != nil && strings.Contains(err.Error(), "not valid") {
 			t.Error(err)
 		}

@@ -21,6 +21,8 @@ import (
 type Options struct {
 	// Config is the path of the configuration.
 	Config string
+	// Loaded is used in place of what is at Config, which only names it then; there are no reloads.
+	Loaded *config.Config
 	// Report prints the diagnostics of the first load. Where the configuration cannot be used, it
 	// returns the error that says so.
 	Report func(diagnostics config.Diagnostics, usable bool) error
@@ -58,7 +60,10 @@ type process struct {
 // load loads the configuration and has its files watched. Where a team's file has a mistake, its
 // last good text may be used; the diagnostics are printed all the same.
 func load(opts Options) (*process, error) {
-	p := &process{opts: opts, files: watch.New(opts.Logger)}
+	p := &process{opts: opts, files: watch.New(opts.Logger), cfg: opts.Loaded}
+	if p.cfg != nil {
+		return p, nil
+	}
 	var diagnostics config.Diagnostics
 	p.files.Record(func(visit func(path string)) {
 		p.cfg, p.lastGood, diagnostics = gateway.LoadLastGood(opts.Config,
@@ -94,6 +99,9 @@ func (p *process) gatewayOptions() gateway.Options {
 				p.opts.Config, config.Options{OnRead: visit}, inUse)
 		})
 		return next, lastGood, diagnostics
+	}
+	if p.opts.Loaded != nil {
+		reload = nil
 	}
 	return gateway.Options{
 		Logger: p.logger, Version: p.opts.Version, StateDir: p.cfg.Gateway.StateDir,

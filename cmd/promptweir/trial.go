@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2/hclwrite"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/config/clientfile"
+)
+
+// trial is what is served without a configuration: folders of prompts, and the servers that the
+// files of clients have.
+type trial struct {
+	app *app
+	// yes means that commands are started without a question.
+	yes bool
+	// gateway has the blocks gateway and admin.
+	gateway string
+	files   []clientfile.File
+	folders []promptFolder
+}
+
+// load makes a configuration and loads it as any other. It is in no file but for that moment.
+func (t *trial) load(ctx context.Context) (*config.Config, error) {
+	texts, secrets, err := t.texts()
+	if err != nil {
+		return nil, err
+	}
+	folder, err := os.MkdirTemp("", "promptweir-try-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+	for name, text := range texts {
+		if err := os.WriteFile(filepath.Join(folder, name), text, 0o600); err != nil {
+			return nil, err
+		}
+	}
+	cfg, diagnostics := config.Load(folder, config.Options{LookupEnv: func(name string) (string, bool) {
+		if secret, ok := secrets[name]; ok {
+			return secret.Reveal(), true
+		}
+		return os.LookupEnv(name)
+	}})
+	if cfg == nil {
+		return nil, t.app.report(diagnostics)
+	}
+	t.place(cfg)
+	if err := t.leaveOutCommands(ctx, cfg); err != nil {
+		return nil, err
+	}
+	if len(cfg.Upstreams()) == 0 {
+		return nil, errors.New("there is nothing to serve")
+	}
+	return cfg, nil
+}
+
+// texts returns the files of the configuration by their names, and the secrets that they refer to.
+func (t *trial) texts() (texts map[string][]byte, secrets map[string]config.Secret, err error) {
+	texts = map[string][]byte{"gateway.hcl": []byte(t.gateway)}
+	servers := ""
+	if len(t.files) > 0 {
+		isSet := func(name string) bool { _, ok := os.LookupEnv(name); return ok }
+		made, err := clientfile.Team("servers", t.files, isSet)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, why := range made.LeftOut {
+			t.app.warn("%s", why)
+		}
+		texts["servers.hcl"], secrets, servers = made.Text, made.Secrets, string(made.Text)
+	}
+	var prompts strings.Builder
+	for i := range t.folders {
+		f := &t.folders[i]
+		for base, n := f.label, 2; strings.Contains(servers+prompts.String(), fmt.Sprintf("upstream %q {", f.label)); n++ {
+			f.label = fmt.Sprintf("%s-%d", base, n)
+		}
+		var patterns []cty.Value
+		for _, pattern := range f.patterns {
+			patterns = append(patterns, cty.StringVal(pattern))
+		}
+		fmt.Fprintf(&prompts, "upstream %q {\n  files = %s\n}\n", f.label, hclwrite.TokensForValue(cty.ListVal(patterns)).Bytes())
+	}
+	if len(t.folders) > 0 {
+		texts["prompts.hcl"] = []byte("team \"prompts\" {\n" + prompts.String() + "}\n")
+	}
+	return texts, secrets, nil
+}
+
+// place moves what was loaded to where people have it.
+func (t *trial) place(cfg *config.Config) {
+	var names []string
+	for _, f := range t.files {
+		names = append(names, f.Name)
+	}
+	for i := range cfg.Teams {
+		for j := range cfg.Teams[i].Upstreams {
+			u := &cfg.Teams[i].Upstreams[j]
+			u.Place = config.Place{File: strings.Join(names, ", "), Line: 1}
+			for _, f := range t.folders {
+				if u.Files != nil && u.Name == f.label {
+					u.Place.File, u.Files.Folder, u.Files.Root = f.named, f.path, f.path
+				}
+			}
+		}
+	}
+}
+
+// leaveOutCommands shows the commands that clients' files have, and leaves them out unless they may
+// be started. Whoever wrote such a file, in a repository for instance, need not be who runs it.
+func (t *trial) leaveOutCommands(ctx context.Context, cfg *config.Config) error {
+	isCommand := func(u config.Upstream) bool { return len(u.Command) > 0 }
+	commands := slices.DeleteFunc(cfg.Upstreams(), func(u config.Upstream) bool { return !isCommand(u) })
+	if len(commands) == 0 || t.yes {
+		return nil
+	}
+	prompter := terminal.NewPrompter(t.app.raw.in)
+	if prompter == nil {
+		t.app.warn("%s left out: without a terminal, --yes starts commands", terminal.Count(len(commands), "server"))
+	} else {
+		for _, u := range commands {
+			if err := prompter.Tell("  " + u.Name + ": " + u.Address()); err != nil {
+				return err
+			}
+		}
+		answer, err := prompter.Ask(ctx, "Start "+terminal.Count(len(commands), "command")+" of "+commands[0].Place.File+"? [y/N]", nil)
+		if err != nil && !errors.Is(err, terminal.ErrNoAnswer) {
+			return err
+		}
+		if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
+			return nil
+		}
+	}
+	for i := range cfg.Teams {
+		cfg.Teams[i].Upstreams = slices.DeleteFunc(cfg.Teams[i].Upstreams, isCommand)
+	}
+	return nil
+}

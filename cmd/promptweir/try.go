@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/serving"
+	"github.com/promptweir/promptweir/config/clientfile"
+	"github.com/promptweir/promptweir/gateway/clientsetup"
+)
+
+// defaultTryPort is the port of the endpoint where it is free; the console's is the next one.
+const defaultTryPort = 8080
+
+func tryCommand(a *app) *cobra.Command {
+	var yes bool
+	port := defaultTryPort
+	command := &cobra.Command{
+		Use: "try [PATH|URL]...", Short: "Serve prompts and servers as they are, without a configuration",
+		Long: `Serve prompts and servers as they are, without a configuration, on loopback, until Ctrl-C.
+
+PATH is a folder of Markdown files, of commands (.claude/commands) or of skills, a Markdown file, or
+a client's configuration that import reads; URL is an MCP server's. Without one, it is what the
+working and the home folder have of commands and skills, and .mcp.json. Nothing is written. The
+commands in a client's configuration are started once you have agreed.`,
+		Example: "  promptweir try\n" +
+			"  promptweir try prompts ~/.claude/commands\n" +
+			"  promptweir try .mcp.json https://mcp.example.com/mcp --yes",
+		ValidArgsFunction: aFile,
+		RunE: func(cmd *cobra.Command, paths []string) error {
+			listen, err := tryListeners(cmd.Context(), port)
+			if err != nil {
+				return err
+			}
+			t := &trial{app: a, yes: yes, gateway: listen}
+			if err := t.addAll(paths); err != nil {
+				return err
+			}
+			cfg, err := t.load(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if !a.flags.Changed("log-level") {
+				a.logLevel = "warn"
+			}
+			a.config = "try" // which names no file
+			options, flush, err := a.servingOptions(func(at serving.Addresses) string {
+				return nextSteps(at, clientLine(at.Endpoint), "a prompt's file")
+			})
+			if err != nil {
+				return err
+			}
+			defer flush()
+			if options.Loaded = cfg; options.Listening == nil { // without a terminal, nobody would sign in
+				options.Listening = func(at serving.Addresses) { fmt.Fprintln(a.out, clientLine(at.Endpoint)) }
+			}
+			return serving.HTTP(cmd.Context(), options, false)
+		},
+	}
+	flags := command.Flags()
+	flags.BoolVar(&yes, "yes", false, "start the commands of clients' configurations without asking")
+	flags.IntVar(&port, "port", port, "serve clients at `PORT`, operators at the next; any free ones if it is 0 or taken")
+	return command
+}
+
+// tryListeners returns the blocks of a gateway on loopback.
+func tryListeners(ctx context.Context, port int) (string, error) {
+	if port < 0 || port >= 1<<16 {
+		return "", &usageError{fmt.Sprintf("--port %d: use a number from 0 to 65535", port)}
+	}
+	var blocks strings.Builder
+	for i, block := range []string{"gateway", "admin"} {
+		address := "127.0.0.1:0"
+		if port > 0 && port+i < 1<<16 {
+			wanted := net.JoinHostPort("127.0.0.1", strconv.Itoa(port+i))
+			if l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", wanted); err == nil {
+				address = wanted
+				_ = l.Close()
+			}
+		}
+		fmt.Fprintf(&blocks, "%s { listen = %q }\n", block, address)
+	}
+	return blocks.String(), nil
+}
+
+// clientLine returns the command that points a client on this machine at an endpoint.
+func clientLine(endpoint string) string {
+	for _, c := range clientsetup.For(endpoint, "prompts", clientsetup.Open) {
+		program := map[string]string{"vscode": "code"}[c.Name]
+		if program == "" {
+			program = c.Name
+		}
+		if _, err := exec.LookPath(program); err != nil {
+			continue
+		}
+		if strings.Contains(c.Text, "\n") {
+			return fmt.Sprintf("%s client %s --url %s", os.Args[0], c.Name, endpoint)
+		}
+		return c.Text
+	}
+	return fmt.Sprintf("%s list --url %s", os.Args[0], endpoint)
+}
+
+// addAll adds what paths and URLs name or, without any, what is there.
+func (t *trial) addAll(paths []string) error {
+	for _, path := range paths {
+		if err := t.add(path); err != nil {
+			return err
+		}
+	}
+	if len(paths) > 0 {
+		return nil
+	}
+	home, _ := os.UserHomeDir()
+	for _, folder := range []string{".", home} {
+		if patterns := projectPatterns(folder); folder != "" && len(patterns) > 0 {
+			if err := t.addFolder(folder, patterns); err != nil {
+				return err
+			}
+		}
+	}
+	if isKind(".mcp.json", 0) {
+		return t.addClientFile(".mcp.json")
+	}
+	if len(t.folders) == 0 {
+		return &usageError{"here are neither commands nor skills nor .mcp.json; name a folder of Markdown files: promptweir try PATH"}
+	}
+	return nil
+}
+
+// add adds what a path or a URL names.
+func (t *trial) add(path string) error {
+	if strings.Contains(path, "://") {
+		u, err := parseURL("try", path, "127.0.0.1:9090/mcp")
+		if err != nil {
+			return err
+		}
+		name := clientfile.Label(u.Hostname())
+		if isLoopback(u.Hostname()) {
+			name = "server"
+		}
+		content, err := json.Marshal(map[string]any{"mcpServers": map[string]any{name: map[string]string{"url": path}}})
+		t.files = append(t.files, clientfile.File{Name: u.Redacted(), Content: content})
+		return err
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case info.IsDir():
+		return t.addFolder(path, nil)
+	case strings.HasSuffix(path, ".md"):
+		return t.addFolder(filepath.Dir(path), []string{escapePattern(filepath.Base(path))})
+	}
+	return t.addClientFile(path)
+}
+
+func (t *trial) addClientFile(path string) error {
+	content, err := readFileAtMost(path, maxClientFile)
+	t.files = append(t.files, clientfile.File{Name: path, Content: content})
+	return err
+}
+
+// promptFolder is a folder with files of prompts.
+type promptFolder struct {
+	named, path string
+	label       string
+	patterns    []string
+}
+
+// addFolder adds a folder of prompts. Without patterns, what is in it decides how they are read: a
+// format is known by its path.
+func (t *trial) addFolder(named string, patterns []string) error {
+	path, err := filepath.Abs(named)
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		return err
+	}
+	f := promptFolder{named: named, path: path, label: clientfile.Label(filepath.Base(path)), patterns: patterns}
+	before, below, isCommands := strings.Cut(filepath.ToSlash(path)+"/", "/.claude/commands/")
+	skills, _ := filepath.Glob(filepath.Join(path, "*", "SKILL.md"))
+	switch {
+	case isCommands:
+		base := "**/*.md"
+		if len(patterns) > 0 {
+			base = patterns[0]
+		}
+		f.path, f.patterns = filepath.FromSlash(before+"/"), []string{".claude/commands/" + escapePattern(below) + base}
+	case len(patterns) > 0:
+	case isKind(filepath.Join(path, "SKILL.md"), 0):
+		f.path, f.patterns = filepath.Dir(path), []string{escapePattern(filepath.Base(path)) + "/SKILL.md"}
+	case len(skills) > 0:
+		f.patterns = []string{"**/SKILL.md"}
+	default:
+		if f.patterns = projectPatterns(path); len(f.patterns) == 0 {
+			f.patterns = []string{"**/*.md"}
+		}
+	}
+	t.folders = append(t.folders, f)
+	return nil
+}
+
+// projectPatterns returns the patterns of the commands, skills and prompt files of a project. Beside
+// them, its Markdown is no prompts.
+func projectPatterns(folder string) (patterns []string) {
+	for _, p := range []struct{ folder, files string }{
+		{".claude/commands", "/**/*.md"}, {".claude/skills", "/*/SKILL.md"}, {".github/prompts", "/**/*.prompt.md"},
+	} {
+		if info, err := os.Stat(filepath.Join(folder, filepath.FromSlash(p.folder))); err == nil && info.IsDir() {
+			patterns = append(patterns, p.folder+p.files)
+		}
+	}
+	return patterns
+}
+
+// escapePattern returns a pattern that matches a path only.
+func escapePattern(path string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
+}

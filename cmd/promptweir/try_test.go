@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// tries starts promptweir try in a folder, at free ports.
+func tries(t *testing.T, folder string, args ...string) *gatewayProcess {
+	t.Helper()
+	return startGateway(t, program(t, "promptweir"), "", func(p *gatewayProcess) {
+		p.Args = append([]string{p.Args[0], "try", "--port", "0", "--log-format", "json", "--log-level", "info"}, args...)
+		p.Dir, p.Env = folder, append(p.Env, "HOME="+filepath.Join(folder, "home"), "GREETING=hello")
+	})
+}
+
+// listed returns the names that a gateway lists, with blanks between.
+func listed(t *testing.T, p *gatewayProcess) string {
+	t.Helper()
+	var names []string
+	for _, prompt := range p.list(t, "").Result.Prompts {
+		names = append(names, prompt.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+func TestTry_ServesWhatIsNamedWithoutAConfiguration(t *testing.T) {
+	folder := t.TempDir()
+	for path, text := range map[string]string{
+		"notes/a.md": "A {{x}}", "notes/sub/b.md": "B", "notes/.hidden/c.md": "C", "one [1].md": "One", "other.md": "Other",
+		"home/.claude/commands/git/fix.md": "Fix $0, $1.", "home/.claude/skills/pdf/SKILL.md": "Fill in.", "home/README.md": "No prompt.",
+		"project/.claude/commands/deploy.md": "Deploy.", "project/.github/prompts/doc.prompt.md": "Write.", "project/README.md": "No prompt.",
+		"skills/x/SKILL.md": "X", "skills/x/FORMS.md": "No prompt.",
+		"project/.mcp.json": fmt.Sprintf(`{"mcpServers": {"web": {"url": %q}, "child": {"command": %q, "env": {"SECRET_KEY": "hunter2"}}}}`,
+			serveOverHTTP(t, newGreeter()), program(t, "greeter")),
+	} {
+		if err := os.MkdirAll(filepath.Join(folder, filepath.Dir(path)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, folder, path, text)
+	}
+	const greeter = "%[1]s.hello %[1]s.pid %[1]s.slow %[1]s.wip_bye"
+	url := serveOverHTTP(t, newGreeter())
+	for _, test := range []struct{ in, args, want string }{
+		{".", "notes", "notes.a notes.b"},
+		{".", "one [1].md", filepath.Base(folder) + ".one [1]"},
+		{".", "home/.claude/commands", "commands.git:fix"},
+		{".", "home/.claude/commands/git/fix.md", "git.git:fix"},
+		{".", "home/.claude/skills/pdf", "pdf.pdf"},
+		{".", "skills", "skills.x"},
+		{".", "project", "project.deploy project.doc"},
+		{".", url, fmt.Sprintf(greeter, "server")},
+		{".", "project/.mcp.json", fmt.Sprintf(greeter, "web")},
+		{".", "project/.mcp.json\x00--yes", fmt.Sprintf(greeter+" ", "child") + fmt.Sprintf(greeter, "web")},
+		{".", "", "home.git:fix home.pdf"},
+		{"project", "", "project.deploy project.doc " + fmt.Sprintf(greeter, "web")},
+		{".", "notes\x00project\x00" + url, "notes.a notes.b project.deploy project.doc " + fmt.Sprintf(greeter, "server")},
+	} {
+		t.Run(test.in+" "+test.args, func(t *testing.T) {
+			t.Parallel()
+			p := tries(t, filepath.Join(folder, test.in), strings.FieldsFunc(test.args, func(r rune) bool { return r == 0 })...)
+			got := ""
+			eventually(t, "the list is "+test.want, func() bool { got = listed(t, p); return got == test.want || t.Failed() })
+			for _, address := range []string{p.endpoint, p.admin} {
+				if !strings.Contains(address, "127.0.0.1:") {
+					t.Errorf("it listens at %s", address)
+				}
+			}
+			if log := p.logged(); strings.Contains(log, "hunter2") || strings.Contains(log, "code=") {
+				t.Errorf("the log has a secret:\n%s", log)
+			}
+		})
+	}
+}
+
+// A prompt that is edited while it is tried is in the next list.
+func TestTry_FollowsTheFiles(t *testing.T) {
+	folder := t.TempDir()
+	writeFile(t, folder, "a.md", "A")
+	p := tries(t, folder, folder)
+	name := filepath.Base(folder) + "."
+	eventually(t, "a is listed", func() bool { return listed(t, p) == name+"a" })
+	writeFile(t, folder, "b.md", "B")
+	eventually(t, "b is listed", func() bool { return listed(t, p) == name+"a "+name+"b" })
+	if code := p.stop(t); code != 0 {
+		t.Errorf("it ended with %d", code)
+	}
+}
+
+func TestTry_SaysWhatCannotBeTried(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("HOME", t.TempDir())
+	writeFile(t, ".", "none.json", "{}")
+	writeFile(t, ".", "child.json", `{"mcpServers": {"a": {"command": "x"}}}`)
+	for args, want := range map[string]string{
+		"":              "here are neither commands nor skills nor .mcp.json",
+		"nowhere":       "nowhere: no such file",
+		"ftp://x":       `try "ftp://x": use an http or https URL`,
+		"none.json":     "it has no MCP servers",
+		"child.json":    "1 server left out: without a terminal, --yes starts commands\npromptweir: there is nothing to serve",
+		"--port 100000": "--port 100000: use a number from 0 to 65535",
+	} {
+		_, stderr, code := runHere(t, append([]string{"try"}, strings.Fields(args)...)...)
+		if code == 0 || !strings.Contains(stderr, want) {
+			t.Errorf("try %s: exit code %d, %q, want %q", args, code, stderr, want)
+		}
+	}
+}
