@@ -8,13 +8,15 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 const (
-	// maxRelayed and maxRelayedBytes bound what waits in a queue. Further notifications are
-	// dropped; server requests are not, since they have a bound of their own.
+	// maxRelayed and maxRelayedBytes bound the notifications that wait in a queue. Server requests
+	// have a bound of their own, and all of them count in max_buffered.
 	maxRelayed      = 256
 	maxRelayedBytes = 1 << 20
 	// maxServerRequest bounds the params of one server request, in bytes.
@@ -31,6 +33,10 @@ type RelayQueue struct {
 	queue  [][]byte
 	bytes  int
 	closed bool
+	// hold counts a large message for the client; nil counts none. Queued are those of messages in
+	// the queue, and sending of those that were drained last.
+	hold            func(bytes int) (edge.Hold, bool)
+	queued, sending []edge.Hold
 }
 
 // NewRelayQueue returns an empty queue.
@@ -39,12 +45,30 @@ func NewRelayQueue() *RelayQueue { return &RelayQueue{ready: make(chan struct{},
 // Ready receives a value when there is something to send.
 func (q *RelayQueue) Ready() <-chan struct{} { return q.ready }
 
-// Drain returns the messages to send now, in order.
+// Hold has the queue count what it holds for a client, who may have stopped reading, until
+// release is called.
+func (q *RelayQueue) Hold(ledger *edge.Ledger, maxBuffered config.Share, client string) (release func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.hold = func(bytes int) (edge.Hold, bool) { return ledger.Acquire(maxBuffered, client, "", bytes) }
+	return func() {
+		q.Close()
+		for range 2 { // what is being sent, and what never will be
+			q.Drain()
+		}
+	}
+}
+
+// Drain returns the messages to send now, in order. Those of the last time have been sent.
 func (q *RelayQueue) Drain() [][]byte {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	for i := range q.sending {
+		q.sending[i].Release()
+	}
 	messages := q.queue
 	q.queue, q.bytes = nil, 0
+	q.sending, q.queued = q.queued, nil
 	return messages
 }
 
@@ -59,7 +83,7 @@ func (q *RelayQueue) Close() {
 func (q *RelayQueue) notify(message []byte) { q.add(message, false) }
 
 // Send adds a message that must reach the client. It reports false if the request has been
-// answered.
+// answered, or the client does not read.
 func (q *RelayQueue) Send(message []byte) bool { return q.add(message, true) }
 
 func (q *RelayQueue) add(message []byte, must bool) bool {
@@ -67,6 +91,13 @@ func (q *RelayQueue) add(message []byte, must bool) bool {
 	defer q.mu.Unlock()
 	if q.closed || (!must && (len(q.queue) >= maxRelayed || q.bytes+len(message) > maxRelayedBytes)) {
 		return false
+	}
+	if q.hold != nil && len(message) >= edge.Least {
+		held, ok := q.hold(len(message))
+		if !ok {
+			return false
+		}
+		q.queued = append(q.queued, held)
 	}
 	q.queue = append(q.queue, message)
 	q.bytes += len(message)

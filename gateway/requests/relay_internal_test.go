@@ -3,6 +3,7 @@ package requests
 import (
 	"testing"
 
+	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
@@ -26,6 +27,36 @@ func TestRelay_IsBounded(t *testing.T) {
 	if relay.Close(); relay.Send(nil) {
 		t.Error("Send succeeds after Close")
 	}
+}
+
+// What a client does not read counts for it, server requests too.
+func TestRelay_CountsWhatItHolds(t *testing.T) {
+	const quarter = 1 << 20
+	ledger, relay := edge.New(edge.Options{}), NewRelayQueue()
+	release := relay.Hold(ledger, "4194304", "user:ann")
+	held := func(want int64) {
+		t.Helper()
+		if got := ledger.Held(); got != want {
+			t.Errorf("%d bytes are held, want %d", got, want)
+		}
+	}
+	half := make([]byte, quarter/2)
+	for i := range 3 {
+		if ok := relay.Send(half); ok != (i < 2) {
+			t.Errorf("half %d of what a client may hold is accepted: %t", i+1, ok)
+		}
+	}
+	relay.Drain()
+	if held(quarter); relay.Send(half) {
+		t.Error("what is being sent counts for nothing")
+	}
+	relay.Drain()
+	if held(0); !relay.Send(half) {
+		t.Error("what was sent counts still")
+	}
+	relay.Close()
+	release()
+	held(0)
 }
 
 func TestOwner_IsTheCredentialOrTheAddress(t *testing.T) {

@@ -120,6 +120,8 @@ func readIncoming(raw []byte) (in incoming, refusal *wire.Error) {
 func (t *Transport) handleRelaying(
 	ctx context.Context, request *requests.Request, buffer []byte, out outlet,
 ) (response requests.Response) {
+	maxBuffered := request.Snapshot.Config.Gateway.MaxBuffered
+	defer request.Relay.Hold(t.ledger, maxBuffered, request.Key())()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -142,8 +144,10 @@ func (t *Transport) handleRelaying(
 }
 
 func (o outlet) sendAll(relay *requests.RelayQueue) {
-	for _, message := range relay.Drain() {
-		o.send(message)
+	for messages := relay.Drain(); len(messages) > 0; messages = relay.Drain() {
+		for _, message := range messages {
+			o.send(message)
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
@@ -287,5 +288,50 @@ func TestMaxBuffered_BoundsWhatAPrincipalDoesNotRead(t *testing.T) {
 			client.leave()
 			upstreamtest.Eventually(t, "ann's responses fit again", func() bool { return strings.Contains(call(ann), "xxx") })
 		})
+	}
+}
+
+// So is what a server has to say to it before the response.
+func TestMaxBuffered_BoundsServerRequestsThatNobodyReads(t *testing.T) {
+	const requests, most = 8, 4 // beside what a quarter holds, some are being sent
+	p, left := gatewaytest.NewPeer(t, "p", "a"), make(chan struct{})
+	p.OnGet(func(w http.ResponseWriter, r *http.Request, _ gatewaytest.Call) bool {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i := range requests {
+			_, _ = fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"roots/list\",\"params\":{\"x\":%q}}\n\n", i, strings.Repeat("x", 1<<20-100))
+		}
+		_ = http.NewResponseController(w).Flush() // an error fails the test
+		select {
+		case <-left:
+		case <-r.Context().Done():
+		}
+		return true
+	})
+	s := gatewaytest.Serve(t, "gateway { max_buffered = 8 * 1024 * 1024 }\n"+gatewaytest.Team("eng", "", "", p))
+	in, send := io.Pipe()
+	unread, out := io.Pipe()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = s.ServeStdio(t.Context(), identity.Vouched(policy.Principal{Subject: "user:ann"}), in, out)
+	}()
+	defer func() {
+		close(left)
+		_, _ = unread.Close(), send.Close()
+		<-ended
+	}()
+	_, _ = fmt.Fprintln(send, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"roots":{}}}}`)
+	if _, err := unread.Read(make([]byte, 1<<10)); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = fmt.Fprintln(send, `{"jsonrpc":"2.0","id":2,"method":"prompts/get","params":{"name":"p.a"}}`)
+	upstreamtest.Eventually(t, "the server hears that most are not sent", func() bool { return len(p.Calls("")) >= requests-most })
+	for _, reply := range p.Calls("") {
+		if !strings.Contains(string(reply.Error), "The client does not read") {
+			t.Errorf("the server received the reply %s%s, want an error", reply.Result, reply.Error)
+		}
+	}
+	if got := s.Modern("").Call("prompts/list", "{}"); got.Status != http.StatusOK {
+		t.Errorf("another client's list: %d %s", got.Status, got.Body)
 	}
 }
