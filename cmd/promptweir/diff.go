@@ -2,8 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,28 +27,39 @@ type diffFlags struct {
 
 	output   string
 	exitCode bool
+	// copied is the folder of a copy of the old configuration, which is shown as the revision that it is.
+	copied, shown string
 }
 
 func diffCommand(a *app) *cobra.Command {
 	d := &diffFlags{app: a, lists: listSource{app: a}}
 	command := &cobra.Command{
-		Use:   "diff OLD NEW",
+		Use:   "diff OLD [NEW]",
 		Short: "Print what a change of a configuration exposes, hides or renames, and for whom",
-		Args:  wantArgs(2, 2, "an old and a new configuration"),
+		Args:  wantArgs(1, 2, "an old and a new configuration"),
 		Long: `Print what a change of a configuration exposes (+), hides (-) or renames (!), and
-for whom. OLD and NEW are each a file or a folder.
+for whom. NEW is a file or a folder, ./promptweir or ./gateway.hcl if not given; OLD is one too, or the git
+revision with which NEW is compared.
 
 The configurations alone show which rules change, and what becomes of prompts in files (~ where
 the definition or the text changes). With --state or --live, diff also prints which prompts of
 servers are affected.`,
-		Example: "  promptweir diff main pull-request\n" +
+		Example: "  promptweir diff origin/main\n" +
 			"  promptweir diff main pull-request --state lists.json --exit-code",
 		SuggestFor: []string{"compare", "plan"},
-		RunE:       func(cmd *cobra.Command, args []string) error { return d.diff(cmd.Context(), args[0], args[1]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 2 || a.configGiven() {
+				if err := a.setConfig("diff OLD", args[1:]); err != nil {
+					return err
+				}
+				args = append(args[:1], a.config)
+			}
+			return d.diff(cmd.Context(), args[0], args[1])
+		},
 	}
 	command.ValidArgsFunction = aFile
 	d.lists.addTo(command)
-	addOutput(command, &d.output, formatText, formatJSON)
+	addOutput(command, &d.output, formatText, formatJSON, formatMarkdown)
 	command.Flags().BoolVar(&d.exitCode, "exit-code", false, "exit with 1 if there are differences")
 	return command
 }
@@ -52,6 +68,11 @@ func (d *diffFlags) diff(ctx context.Context, oldPath, newPath string) error {
 	if err := d.lists.check(); err != nil {
 		return err
 	}
+	oldPath, remove, err := d.atRevision(ctx, oldPath, newPath)
+	if err != nil {
+		return err
+	}
+	defer remove()
 	before, err := d.app.loadPath(oldPath, d.lists.options())
 	if err != nil {
 		return err
@@ -73,6 +94,14 @@ func (d *diffFlags) diff(ctx context.Context, oldPath, newPath string) error {
 		return err
 	}
 	comparison := inspect.Compare(evaluatedBefore, evaluatedAfter)
+	if d.copied != "" {
+		for i := range comparison.Changes {
+			comparison.Changes[i].Rule = strings.ReplaceAll(comparison.Changes[i].Rule, d.copied, d.shown)
+		}
+		for i := range comparison.Prompts {
+			comparison.Prompts[i].Rule = strings.ReplaceAll(comparison.Prompts[i].Rule, d.copied, d.shown)
+		}
+	}
 	if err := d.print(comparison, kept); err != nil {
 		return err
 	}
@@ -80,6 +109,59 @@ func (d *diffFlags) diff(ctx context.Context, oldPath, newPath string) error {
 		return errReported
 	}
 	return nil
+}
+
+// atRevision returns where the old configuration is: at its path or, if nothing is there, in a copy of
+// the new one's folder as of that git revision, until remove is called.
+func (d *diffFlags) atRevision(ctx context.Context, old, path string) (at string, remove func(), err error) {
+	remove = func() {}
+	if _, err := os.Stat(old); !errors.Is(err, fs.ErrNotExist) || strings.HasPrefix(old, "-") {
+		return old, remove, nil // what is wrong with it, loading says
+	}
+	folder, name := path, ""
+	if isKind(path, 0) {
+		folder, name = filepath.Dir(path), filepath.Base(path)
+	}
+	within := folder
+	git := func(args ...string) string {
+		var said []byte
+		if err == nil {
+			command := exec.CommandContext(ctx, "git", args...) //nolint:gosec // no option comes from outside
+			command.Dir, command.Env = within, append(os.Environ(), "GIT_INDEX_FILE="+at+"/index")
+			if said, err = command.Output(); err != nil {
+				err = fmt.Errorf("%q is no file, folder or git revision of %s: %w", old, path, gitError(err))
+			}
+		}
+		return strings.TrimSuffix(string(said), "\n")
+	}
+	prefix := git("rev-parse", "--show-prefix")
+	commit := git("rev-parse", "--verify", old+"^{commit}")
+	tree := git("rev-parse", "--verify", commit+":"+strings.TrimSuffix(prefix, "/"))
+	within = git("rev-parse", "--show-toplevel") // elsewhere, only what is beneath is written
+	if err != nil {
+		return "", nil, err
+	}
+	if at, err = os.MkdirTemp("", "promptweir-diff-"); err != nil {
+		return "", nil, err
+	}
+	remove = func() { _ = os.RemoveAll(at) }
+	// An index of its own: that of the repository stays as it is. Git writes no names that lead elsewhere.
+	d.copied, d.shown = filepath.Join(at, commit[:12]), old+":"+filepath.Clean(folder)
+	git("read-tree", tree)
+	git("checkout-index", "--all", "--prefix="+d.copied+"/")
+	if err != nil {
+		remove()
+		return "", nil, err
+	}
+	return filepath.Join(d.copied, name), remove, nil
+}
+
+// gitError is what git has printed about an error.
+func gitError(err error) error {
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
+		return errors.New(strings.TrimPrefix(strings.TrimSpace(string(failed.Stderr)), "fatal: "))
+	}
+	return err
 }
 
 // loadAfter loads the new configuration as a gateway would that has the old one in use: what it
@@ -178,6 +260,10 @@ func (d *diffFlags) print(c inspect.Comparison, kept []config.Kept) error {
 	}
 	if d.lists.given() && len(c.Unknown) > 0 {
 		fmt.Fprintf(&text, "# The prompts of %s are not known.\n", strings.Join(c.Unknown, ", "))
+	}
+	if d.output == formatMarkdown { // each line begins with a sign, so none ends the block
+		_, err := fmt.Fprintf(d.app.out, "```diff\n%s```\n", text.String())
+		return err
 	}
 	_, err := io.WriteString(d.app.out, text.String())
 	return err

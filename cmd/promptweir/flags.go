@@ -57,11 +57,12 @@ func flagError(cmd *cobra.Command, err error) error {
 
 // The formats of --output.
 const (
-	formatTable  = "table"
-	formatWide   = "wide"
-	formatText   = "text"
-	formatJSON   = "json"
-	formatGitHub = "github"
+	formatTable    = "table"
+	formatWide     = "wide"
+	formatText     = "text"
+	formatJSON     = "json"
+	formatGitHub   = "github"
+	formatMarkdown = "markdown"
 )
 
 // addOutput declares the flag --output, whose value is one of the formats; the first is the
