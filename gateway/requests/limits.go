@@ -19,7 +19,7 @@ const maxBuckets = 10_000
 
 // SharedLimits count requests over all replicas of the gateway.
 type SharedLimits interface {
-	// Take counts a request of a principal, which is given by its key, against the rate of each of
+	// Acquire counts a request of a principal, which is given by its key, against the rate of each of
 	// the limits, or against none of them if it has to wait. It must not take long. An error means
 	// that the replicas cannot count together now. Limits must not be changed after it.
 	Acquire(principal string, limits []*config.Limit) (wait time.Duration, err error)
