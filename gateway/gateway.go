@@ -116,7 +116,9 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	var err error
 	publishing := snapshot.Options{Logger: opts.Logger, StateDir: opts.StateDir, NewConnector: g.newConnector}
 	if cfg.Cluster != nil && !opts.IsAlone {
-		publishing.Served = g.tellServed
+		publishing.Served = func(number uint64, lists map[string]string, later bool) {
+			g.cluster.Peers.Changed(number, lists, later) // of the replica that is made below
+		}
 	}
 	g.publisher, err = snapshot.NewPublisher(cfg, publishing)
 	if err != nil {

@@ -94,11 +94,6 @@ func (g *Gateway) peersOptions() cluster.Options {
 	}
 }
 
-// tellServed is [snapshot.Options.Served].
-func (g *Gateway) tellServed(number uint64, lists map[string]string, later bool) {
-	g.cluster.Peers.Changed(number, lists, later)
-}
-
 // drainEverywhere takes an upstream out of service, or lets it serve again, at this replica and all
 // others, see [snapshot.Publisher.SetDrained].
 func (g *Gateway) drainEverywhere(ctx context.Context, label string, drained bool) (since time.Time, err error) {

@@ -191,7 +191,8 @@ func (e *Endpoint) resetBreakerLocked() (news bool) {
 		// gobreaker is open for longer than its timeout, which must not be 0.
 		Timeout: max(e.settings.Cooldown-1, 1),
 		ReadyToTrip: func(counts gobreaker.Counts) bool {
-			return int64(counts.ConsecutiveFailures) >= int64(e.settings.Failures) && e.mayOpenLocked()
+			// Else the failures in a row may be one caller's, rather than the server's.
+			return int64(counts.ConsecutiveFailures) >= int64(e.settings.Failures) && (e.breaker.several || e.silent)
 		},
 		IsExcluded: func(err error) bool { return errors.Is(err, errExcused) },
 		OnStateChange: func(_ string, _, to gobreaker.State) {
@@ -200,9 +201,6 @@ func (e *Endpoint) resetBreakerLocked() (news bool) {
 	})
 	return e.changeBreakerLocked(gobreaker.StateClosed, circuit)
 }
-
-// mayOpenLocked reports whether the failures in a row are the server's, rather than one caller's.
-func (e *Endpoint) mayOpenLocked() bool { return e.breaker.several || e.silent }
 
 // allowLocked returns the function that tells gobreaker how a call of a caller ended, or a
 // [*SuspendedError] if it is not made.
@@ -251,7 +249,7 @@ func (e *Endpoint) endLocked(a Attempt, v Verdict) {
 		// Of a nil caller nothing is known: it may be anybody.
 		b.several = b.several || a.caller == nil || b.failed && b.only != key
 		b.failed, b.only = true, key
-		if b.state == gobreaker.StateHalfOpen && !e.mayOpenLocked() {
+		if b.state == gobreaker.StateHalfOpen && !b.several && !e.silent {
 			b.since = time.Now()
 			a.done(errExcused) // any failure would open it; this one concerns its caller only
 			return
