@@ -289,9 +289,9 @@ func (g *grants) matchesFile(root, path string) bool {
 
 var mountVersion = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\.\.[0-9]{4}(_[0-9]{2}){5}\.[0-9]+$`) })
 
-// WithoutMounts returns a path with slashes. It leaves out the folders through which Kubernetes mounts files: everyone knows
-// secrets/..data/token as secrets/token, and if the --config folder is itself a mount, ..data/token
-// as token.
+// WithoutMounts returns a path with slashes. It leaves out the folders through which Kubernetes
+// mounts files: everyone knows secrets/..data/token as secrets/token, and if the --config folder is
+// itself a mount, ..data/token as token.
 func WithoutMounts(path string) string {
 	return strings.Join(slices.DeleteFunc(strings.Split(filepath.ToSlash(path), "/"), isMountFolder), "/")
 }

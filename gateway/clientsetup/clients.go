@@ -1,15 +1,8 @@
 package clientsetup
 
 import (
-	"crypto/sha256"
-	_ "embed"
-	"encoding/base64"
 	"encoding/json"
-	"net/http"
 	"strings"
-
-	g "maragu.dev/gomponents"
-	h "maragu.dev/gomponents/html"
 
 	"github.com/promptweir/promptweir/config"
 )
@@ -158,88 +151,4 @@ func ShellWord(word string) string {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
-
-//go:embed page.css
-var pageCSS string
-
-// pagePolicy allows nothing but the one style sheet, whatever the address may contain.
-var pagePolicy = func() string { //nolint:gochecknoglobals // constant
-	sum := sha256.Sum256([]byte(pageCSS))
-	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
-		"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-}()
-
-// ServePage answers a browser with a page on how to point clients at an endpoint.
-func ServePage(w http.ResponseWriter, endpoint string, access Access) {
-	header := w.Header()
-	header.Set("Content-Type", "text/html; charset=utf-8")
-	header.Set("Content-Security-Policy", pagePolicy)
-	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("Referrer-Policy", "no-referrer")
-	header.Set("Cache-Control", "no-store")
-	header.Add("Vary", "Accept")
-	_ = page(endpoint, access).Render(w) // an error means that the browser has gone
-}
-
-func page(endpoint string, access Access) g.Node {
-	return h.Doctype(h.HTML(h.Lang("en"),
-		h.Head(
-			g.Raw(`<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">`+
-				`<title>promptweir: prompts for MCP clients</title>`),
-			h.StyleEl(g.Raw(pageCSS)),
-		),
-		h.Body(
-			g.Raw(`<header><h1>promptweir</h1><p>This address is for MCP clients. It serves prompts: point your `+
-				`client at it, and the prompts that you may use are in its menu of slash commands, always up to `+
-				`date.</p></header>`),
-			h.Main(
-				h.Dl(
-					h.Dt(g.Text("Endpoint")), h.Dd(h.Code(h.ID("endpoint"), g.Text(endpoint)), g.Text(" (Streamable HTTP)")),
-					h.Dt(g.Text("Access")), h.Dd(h.ID("access"), access.describe()),
-				),
-				g.Map(For(endpoint, "prompts", access), func(client Client) g.Node {
-					return h.Section(h.ID(client.Name), h.H2(g.Text(client.Title)), h.P(g.Text(client.Where+":")),
-						h.Pre(h.Code(g.Text(client.Text))), h.P(h.Class("quiet"), g.Text(client.Then)))
-				}),
-				g.Raw(`<section><h2>Any other client</h2><p>Add a server with the transport <q>HTTP</q> or `+
-					`<q>Streamable HTTP</q>, and the endpoint above as its URL.</p></section>`),
-			),
-		),
-	))
-}
-
-// describe says how clients authenticate.
-func (a Access) describe() g.Node {
-	switch a {
-	case SignIn:
-		return g.Text("You sign in: your client opens a browser when it connects for the first time.")
-	case Token:
-		return g.Raw("You need a token from the people who run this gateway. Set it as <code>" + TokenVariable +
-			"</code> where your client runs.")
-	case Certificate:
-		return g.Text("Your client needs a certificate from the people who run this gateway.")
-	}
-	return g.Text("You need nothing else.")
-}
-
-// IsBrowser reports whether a request comes from the address bar of a browser rather than from an
-// MCP client: it wants HTML, by name, and no stream of events.
-func IsBrowser(r *http.Request) bool {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		return false
-	}
-	wantsHTML := false
-	for _, value := range r.Header["Accept"] {
-		for item := range strings.SplitSeq(value, ",") {
-			name, _, _ := strings.Cut(item, ";")
-			switch strings.ToLower(strings.TrimSpace(name)) {
-			case "text/html":
-				wantsHTML = true
-			case "text/event-stream":
-				return false
-			}
-		}
-	}
-	return wantsHTML
 }

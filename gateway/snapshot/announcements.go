@@ -47,14 +47,14 @@ func (a *announcements) add(next *Snapshot) {
 	}
 	a.waiting = append(a.waiting, next)
 	a.mu.Unlock()
-	a.signal()
+	signal(a.wake)
 }
 
-// signal wakes announceChanges. It never blocks.
-func (a *announcements) signal() {
+// signal marks a channel that holds one mark at most. It never blocks.
+func signal(marked chan<- struct{}) {
 	select {
-	case a.wake <- struct{}{}:
-	default:
+	case marked <- struct{}{}:
+	default: // whoever receives the mark that is there sees this change, too
 	}
 }
 
@@ -70,7 +70,7 @@ func (p *Publisher) Announce(upTo uint64, again bool, since uint64) {
 		a.again = min(a.again, since)
 	}
 	a.mu.Unlock()
-	a.signal()
+	signal(a.wake)
 }
 
 // next returns the snapshots to announce now, whether some were left out before them, and from
@@ -158,7 +158,7 @@ func (s *subscriptions) wakeChanged(since uint64) {
 	for _, audience := range s.all {
 		for sub := range audience {
 			if sub.changedIn >= since {
-				sub.signal()
+				signal(sub.wake)
 			}
 		}
 	}

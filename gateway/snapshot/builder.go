@@ -99,7 +99,7 @@ func (b *builder) publish(ctx context.Context, g *Generation) {
 	}
 	isOther := func(i int) bool { return next.lists[i] != before.lists[i] }
 	if g != before.Generation || slices.ContainsFunc(touched, isOther) {
-		b.publisher.stateDir.signal()
+		signal(b.publisher.stateDir.changed)
 	}
 	if next.Catalog != before.Catalog || !sameRejections(next, before, touched) {
 		b.report(ctx, next.Reports())
@@ -255,10 +255,7 @@ func (c *changes) add(label string) {
 	c.mu.Lock()
 	c.labels[label] = true
 	c.mu.Unlock()
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
+	signal(c.wake)
 }
 
 // drain returns the upstreams that were added since the last time.

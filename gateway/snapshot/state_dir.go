@@ -56,7 +56,7 @@ func openStateDir(path string, logger *slog.Logger) (*stateDir, error) {
 		return nil, err
 	}
 	d.removeTemporary()
-	d.signal() // where there are no upstreams, nothing else has the team files saved
+	signal(d.changed) // where there are no upstreams, nothing else has the team files saved
 	return d, nil
 }
 
@@ -91,14 +91,6 @@ func (d *stateDir) load(u config.Upstream) (list List, ok bool) {
 		d.logger.Warn("saved list ignored", slog.String("upstream", u.Name), slog.Any("error", err))
 	}
 	return list, err == nil
-}
-
-// signal asks for changed lists to be saved. It never blocks.
-func (d *stateDir) signal() {
-	select {
-	case d.changed <- struct{}{}:
-	default:
-	}
 }
 
 // run saves changed lists and team files until ctx ends, and then once more so that the last change

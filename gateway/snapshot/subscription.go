@@ -142,7 +142,7 @@ func (s *subscriptions) exchange(
 	s.removeLocked(sub)
 	sub.principal, sub.audience, sub.view, sub.seen, sub.changedIn = principal, audience, view, snapshot.number, snapshot.number
 	s.addLocked(sub)
-	sub.signal()
+	signal(sub.wake)
 	return true
 }
 
@@ -236,15 +236,7 @@ func (sub *Subscription) showLocked(view catalog.Fingerprint, snapshot *Snapshot
 		if sub.changed.IsZero() {
 			sub.changed = snapshot.published
 		}
-		sub.signal()
-	}
-}
-
-// signal marks the subscription. It never blocks.
-func (sub *Subscription) signal() {
-	select {
-	case sub.wake <- struct{}{}:
-	default:
+		signal(sub.wake)
 	}
 }
 
@@ -254,7 +246,7 @@ func (p *Publisher) moveSubscriptions(s *Snapshot, all bool) {
 	for sub, principal := range p.subscriptions.principals() {
 		audience := s.Policy.Audience(*principal)
 		if p.subscriptions.move(sub, principal, audience, p.fingerprint(s, audience), s) && all {
-			sub.signal()
+			signal(sub.wake)
 		}
 	}
 }
