@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -45,6 +47,62 @@ func TestMan_HasAPageOfEachCommand(t *testing.T) {
 				t.Errorf("%s lacks --%s", name, f.Name)
 			}
 		})
+	}
+}
+
+// handbookDir is where a release wants the pages of the handbook.
+var handbookDir = flag.String("handbook", "", "write the handbook to this folder") //nolint:gochecknoglobals // a flag
+
+// The handbook of a package has the pages in the folders of the repository: a link leads to one of them,
+// or to the repository for what a package does not have.
+func TestHandbook_LinksLeadSomewhere(t *testing.T) {
+	dir := *handbookDir
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	const repository = "https://github.com/promptweir/promptweir/blob/main/"
+	handbook := []string{
+		"README.md", "CHANGELOG.md", "SECURITY.md", "cmd/promptweir/README.md", "cmd/promptweir/OPERATING.md",
+		"cmd/promptweir/ALERTS.md", "config/README.md", "gateway/README.md", "upstream/README.md",
+	}
+	link := regexp.MustCompile(`(\]\(|src="|srcset=")([^)"#:]+)([)"#])`)
+	inside := 0
+	for _, name := range handbook {
+		page, err := os.ReadFile(filepath.Join("..", "..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := link.ReplaceAllStringFunc(string(page), func(whole string) string {
+			part := link.FindStringSubmatch(whole)
+			to := path.Join(path.Dir(name), part[2])
+			if slices.Contains(handbook, to) {
+				inside++
+				return whole
+			}
+			if _, err := os.Stat(filepath.Join("..", "..", to)); err != nil {
+				return whole // an example of a link
+			}
+			return part[1] + repository + to + part[3]
+		})
+		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755); err != nil { //nolint:gosec // documents
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil { //nolint:gosec // documents
+			t.Fatal(err)
+		}
+	}
+	for _, name := range handbook {
+		page, _ := os.ReadFile(filepath.Join(dir, name)) // written above
+		for _, part := range link.FindAllStringSubmatch(string(page), -1) {
+			to := path.Join(path.Dir(name), part[2])
+			_, gone := os.Stat(filepath.Join(dir, to))
+			if _, err := os.Stat(filepath.Join("..", "..", to)); err == nil && gone != nil {
+				t.Errorf("%s of the package leads to %s, which it does not have", name, to)
+			}
+		}
+	}
+	if inside == 0 {
+		t.Error("no page leads to another one")
 	}
 }
 
