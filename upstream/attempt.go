@@ -112,10 +112,13 @@ func (k *call) try(
 	attempt.Send()
 	result, err = session.Call(ctx, &sent, k.relayDuring(d, attempt))
 	// A server of both eras may refuse a ping of the legacy one and be there all the same.
-	if pool == conn.pool && client.MayRefuseEra(err) && !client.Started(err) {
+	isUnknown := client.MayForgetSession(err)
+	if (pool == conn.pool && client.MayRefuseEra(err) || isUnknown) && !client.Started(err) {
 		if lost := session.Ping(ctx); errors.Is(lost, client.ErrSessionLost) {
-			k.endpoint.health.Check() // the session of this connection, too, has to be replaced
-			return Result{}, lost
+			if err = lost; pooled == nil || !isUnknown {
+				k.endpoint.health.Check() // the session of this connection, too, has to be replaced
+				return Result{}, lost
+			}
 		}
 	}
 	if isLost = errors.Is(err, client.ErrSessionLost); pooled != nil {

@@ -184,7 +184,10 @@ func TestCallHealth_BeginsAnewAfterAnOutage(t *testing.T) {
 // make it well.
 func TestCallHealth_LastsWhileSessionsAreLost(t *testing.T) {
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-		p.Status(wire.PromptsGet, http.StatusNotFound)
+		p.Handle(wire.PromptsGet, func(w http.ResponseWriter, _ *upstreamtest.Request) {
+			p.Forget()
+			w.WriteHeader(http.StatusNotFound)
+		})
 		for range 10 {
 			_, _ = get(t.Context(), c, "p")
 		}

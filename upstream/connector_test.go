@@ -201,6 +201,35 @@ func TestCall_SurvivesLostSession(t *testing.T) {
 	}
 }
 
+// A server that says 404 of a prompt costs its callers no session.
+func TestCall_NotFoundKeepsTheSession(t *testing.T) {
+	for name, test := range map[string]struct {
+		answer func(http.ResponseWriter, *upstreamtest.Request)
+		want   string
+	}{
+		"a text": {func(w http.ResponseWriter, _ *upstreamtest.Request) { w.WriteHeader(http.StatusNotFound) }, "HTTP status 404"},
+		"a JSON-RPC error": {func(w http.ResponseWriter, r *upstreamtest.Request) {
+			r.Error(w, http.StatusNotFound, `{"code":-32602,"message":"gone"}`)
+		}, "gone"},
+		"a broken-off stream": {func(w http.ResponseWriter, _ *upstreamtest.Request) { stream(w, "id: a\ndata:\n\n") }, "stream ended"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+				resumes(p, func(w http.ResponseWriter, _ *upstreamtest.Request, _ int) { w.WriteHeader(http.StatusNotFound) })
+				p.Handle(wire.PromptsGet, test.answer)
+				for range 3 {
+					if _, err := get(t.Context(), c, "p"); err == nil || !strings.Contains(err.Error(), test.want) {
+						t.Errorf("the get fails with %v, want %s", err, test.want)
+					}
+				}
+				p.Result(wire.PromptsGet, `{"messages":[]}`)
+				mustGet(t, c, "p")
+				wantSeen(t, p, wire.Initialize, 1)
+			})
+		})
+	}
+}
+
 // Many servers answer 400 to a session that they do not know.
 func TestConnector_RenewsRefusedSession(t *testing.T) {
 	t.Parallel()

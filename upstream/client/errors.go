@@ -253,6 +253,13 @@ func Suspicious(err error) bool {
 // errors of all kinds.
 const notInitialized = -32000
 
+// MayForgetSession reports whether err may be how a server refuses a request of a session that it
+// does not know. Servers answer so about a prompt, too; [Session.Ping] tells.
+func MayForgetSession(err error) bool {
+	status, ok := errors.AsType[*StatusError](err)
+	return ok && status.Status == http.StatusNotFound
+}
+
 // MayRefuseEra reports whether err may be how a server of one era refuses a request of the other.
 // Servers of the request's own era answer so for other reasons too; [Session.Ping] tells.
 func MayRefuseEra(err error) bool {

@@ -317,7 +317,7 @@ func (t *httpTransport) getStream(
 		}
 		status := came.StatusCode
 		switch {
-		case status == http.StatusNotFound && t.sessionID() != "":
+		case status == http.StatusNotFound && t.sessionID() != "" && want.id == "": // else as in readRefusal
 			t.lose()
 			return ErrSessionLost
 		case status == http.StatusTooManyRequests, status >= http.StatusInternalServerError:

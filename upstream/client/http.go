@@ -192,7 +192,7 @@ func (t *httpTransport) readResponse(came *httpResponse, r *request) (err error)
 		onMessage = t.receive
 	}
 	if came.StatusCode != http.StatusOK {
-		r.response, err = t.readRefusal(came, id)
+		r.response, err = t.readRefusal(came, r.method, id)
 		return err
 	}
 	if t.agreed.Load().revision == "" {
@@ -223,7 +223,7 @@ func (t *httpTransport) readResponse(came *httpResponse, r *request) (err error)
 
 // readRefusal reads a response whose status is not 200. A JSON-RPC error that names the request is
 // the server's answer to it, whatever the status is.
-func (t *httpTransport) readRefusal(came *httpResponse, id string) (*wire.Message, error) {
+func (t *httpTransport) readRefusal(came *httpResponse, method, id string) (*wire.Message, error) {
 	refusal := came.statusError()
 	var (
 		message = new(wire.Message)
@@ -241,16 +241,18 @@ func (t *httpTransport) readRefusal(came *httpResponse, id string) (*wire.Messag
 	}
 	// A 404 with a session means that the session is gone (2025-11-25, Transports, "Session
 	// Management"), unless the server says that it does not know the method, for which some use 404
-	// too.
+	// too. It counts where the gateway asks for itself. Others say 404 of a prompt, and a caller that
+	// gets one must not end the session of all: [MayForgetSession] has a ping decide.
 	named := answer != nil && string(message.ID) == id
-	lost := came.StatusCode == http.StatusNotFound && t.sessionID() != ""
+	lost := came.StatusCode == http.StatusNotFound && t.sessionID() != "" &&
+		(!named || answer.Code != wire.MethodNotFound)
 	switch {
-	case lost && (!named || answer.Code != wire.MethodNotFound):
+	case lost && (method == wire.Ping || method == wire.PromptsList):
 		t.lose()
 		return nil, ErrSessionLost
 	case named && refusal.AsksForPause():
 		refusal.unnamed = answer // which [StatusError.RetryAfter] must not get lost beside
-	case named && !refusal.RefusesCaller():
+	case named && !refusal.RefusesCaller() && !lost:
 		came.drain()
 		return message, nil
 	case named, answer != nil && message.ID == nil && came.StatusCode < http.StatusInternalServerError:
