@@ -91,29 +91,23 @@ func clientFiles() (paths []string) {
 	return paths
 }
 
-// errNoClientFiles says that there is nothing to import.
-var errNoClientFiles = errors.New("no client on this machine has MCP servers where promptweir looks; name its file: promptweir import FILE")
-
 // addClientFiles adds the files of clients, or those of this machine that have servers.
 func (t *trial) addClientFiles(paths []string) error {
+	isNamed := len(paths) > 0
+	if !isNamed {
+		paths = clientFiles()
+	}
 	for _, path := range paths {
 		if err := t.addClientFile(path); err != nil {
 			return err
 		}
-	}
-	if len(paths) > 0 {
-		return nil
-	}
-	for _, path := range clientFiles() {
-		if err := t.addClientFile(path); err != nil {
-			return err
-		}
-		if len(clientfile.Servers(t.files[len(t.files)-1])) == 0 { // as in settings of VS Code without any
-			t.files = t.files[:len(t.files)-1]
+		// as settings of VS Code, most of which have none
+		if last := len(t.files) - 1; !isNamed && len(clientfile.Servers(t.files[last])) == 0 {
+			t.files = t.files[:last]
 		}
 	}
 	if len(t.files) == 0 {
-		return errNoClientFiles
+		return errors.New("no client on this machine has MCP servers where promptweir looks; name its file: promptweir import FILE")
 	}
 	return nil
 }
@@ -149,16 +143,14 @@ func importLive(ctx context.Context, a *app, paths []string, yes bool) error {
 		s := g.Snapshot()
 		with, all := 0, 0
 		for i, state := range s.States {
-			n, name := len(s.Definitions(i)), s.Upstreams[i].Name
-			switch {
-			case !state.Listed:
-				fmt.Fprintf(a.out, "%s: no answer\n", name)
-			case n > 0:
-				with, all = with+1, all+n
-				fallthrough
-			default:
-				fmt.Fprintf(a.out, "%s: %s\n", name, terminal.Count(n, "prompt"))
+			n, said := len(s.Definitions(i)), "no answer"
+			if state.Listed {
+				said = terminal.Count(n, "prompt")
 			}
+			if n > 0 {
+				with, all = with+1, all+n
+			}
+			fmt.Fprintf(a.out, "%s: %s\n", s.Upstreams[i].Name, said)
 		}
 		for _, trouble := range s.Troubles() {
 			a.warn("%s", trouble)
