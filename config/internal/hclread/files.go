@@ -37,16 +37,18 @@ type finder struct {
 	// seen holds the real paths of what was read, so that a loop of links ends and no file is
 	// loaded twice.
 	seen map[string]bool
-	// actual is the resolved folder that was named. Links may lead to what lies beneath it and
-	// nowhere else: the author of one team's file must not make a load read, and print, other files
-	// of the machine.
-	actual string
+	// contested are the real paths to which several links lead, see link.
+	contested map[string]bool
+	// actuals are the real paths of folders and links. Links may lead to what lies beneath the
+	// folder that was named and nowhere else: the author of one team's file must not make a load
+	// read, and print, other files of the machine.
+	actuals map[string]string
 	// entries counts what is in and beneath each folder, and leftOut are the folders that have too
 	// much of it; both by path in the folder that was named.
 	entries map[string]int
 	leftOut map[string]bool
 	// links are those in the folders that were read, which come after all without links.
-	links []string
+	links []foundLink
 	// found are the files that were read, at last in the order of their paths.
 	found []found
 }
@@ -65,10 +67,12 @@ func (f *finder) find(path string) {
 		return
 	}
 	f.isFolder = true
-	if f.actual, err = filepath.EvalSymlinks(path); err != nil {
+	actual, err := filepath.EvalSymlinks(Absolute(path))
+	if err != nil {
 		f.unreadable(path, err)
 		return
 	}
+	f.actuals[path] = actual
 	before := f.Reported()
 	f.all()
 	if len(f.found) == 0 && f.Reported() == before {
@@ -101,7 +105,7 @@ func (f *finder) file(path string) {
 		return
 	}
 	f.options.OnRead(path)
-	content, err := readWithin(f.actual, actual, maxFileSize)
+	content, err := readWithin(f.actuals[f.root], actual, maxFileSize)
 	f.add(path, content, err)
 }
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -127,6 +128,67 @@ func TestReadPath_FollowsLinksLast(t *testing.T) {
 	want := []string{"a/a.hcl", "a/c/h.hcl", "b/b.hcl", "b.hcl", "m/m.hcl"}
 	if diff := cmp.Diff(want, places(t, dir)); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
+	}
+}
+
+// A file in a folder that is left out lies in nobody's: of two teams' links to it, neither can take
+// the other's file, however they are named.
+func TestReadPath_GivesAFileToTheNearestLink(t *testing.T) {
+	for name, test := range map[string]struct {
+		links map[string]string // targets by path
+		want  []string
+		both  bool // links are a mistake
+	}{
+		"only one":                 {map[string]string{"teams/b/b.hcl": "../../_files/b.hcl"}, []string{"teams/b/b.hcl"}, false},
+		"a link to the link":       {map[string]string{"teams/b/b.hcl": "../../_files/b.hcl", "teams/a/a.hcl": "../b/b.hcl"}, []string{"teams/b/b.hcl"}, false},
+		"a link to the folder":     {map[string]string{"teams/b": "../_files", "teams/a/a": "../b"}, []string{"teams/b/b.hcl"}, false},
+		"a nearer link":            {map[string]string{"teams/b": "../_files", "teams/a/a.hcl": "../../_files/b.hcl"}, []string{"teams/b/b.hcl"}, false},
+		"links of two teams":       {map[string]string{"teams/b/b.hcl": "../../_files/b.hcl", "teams/a/a.hcl": "../../_files/b.hcl"}, nil, true},
+		"folders of two teams":     {map[string]string{"teams/b/b": "../../_files", "teams/a/a": "../../_files"}, nil, true},
+		"folders of prompts alone": {map[string]string{"teams/b/b": "../../_prompts", "teams/a/a": "../../_prompts"}, nil, false},
+	} {
+		dir := write(t, "gateway.hcl", "", "_files/b.hcl", team("b"), "_prompts/p.md", "p")
+		for path, target := range test.links {
+			if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			link(t, target, filepath.Join(dir, path))
+		}
+		r := New(testSchema(), Options{})
+		r.ReadPath(dir)
+		var got []string
+		for _, b := range r.Blocks("team") {
+			got = append(got, r.InFolder(b.Range().Filename))
+		}
+		mistakes := r.Finish().Mistakes()
+		if !slices.Equal(got, test.want) || test.both != (len(mistakes) == 2) || !test.both && len(mistakes) > 0 {
+			t.Errorf("%s: %q is read, want %q; %v", name, got, test.want, mistakes)
+		}
+	}
+}
+
+// A chain of 40 links with long targets took 40 ms, and a folder may have thousands.
+func TestReadPath_BoundsWhatItLooksUpForLinks(t *testing.T) {
+	const most, links = 20_000, 200
+	dir := write(t, "a.hcl", team("a"), "teams/a/a.hcl", team("b"), "teams/b/d/d.hcl", team("c"))
+	long := strings.Repeat("d/../", 500)
+	link(t, long+"d", filepath.Join(dir, "teams", "b", "0"))
+	for i := range links {
+		link(t, long+strconv.Itoa(i%30), filepath.Join(dir, "teams", "b", strconv.Itoa(i+1)))
+	}
+	r := New(testSchema(), Options{maxEntries: most})
+	r.ReadPath(dir)
+	if got := len(r.Blocks("team")); got != 2 {
+		t.Errorf("%d files are read, want those of others", got)
+	}
+	path := filepath.Join(dir, "teams", "b")
+	if mistakes := r.Finish().Mistakes(); !slices.Equal(mistakes[path], []string{"Too many files"}) || len(mistakes) != 1 {
+		t.Errorf("the mistakes are %v", mistakes)
+	}
+	for begun, n := time.Now(), 0; n < 10; n++ {
+		if _, err := followLinks(filepath.Join(dir, "teams", "b", "29")); err == nil || time.Since(begun) > 10*time.Second {
+			t.Errorf("a chain is followed: %v, %v", err, time.Since(begun))
+		}
 	}
 }
 

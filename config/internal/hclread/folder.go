@@ -17,28 +17,46 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// all reads what is below the folder that was named, following links to what lies beneath it. Paths
-// with fewer links come first, and of links those that stay in their folder: by a link to another
-// team's file, the author of one team's could else give that file a path at which it is granted
-// less, and has no text that is kept.
+// foundLink is a link in a folder that was read.
+type foundLink struct {
+	path   string
+	folder string // the resolved folder that it is in
+	to     trace
+	err    error // why it leads nowhere
+	// out is by how many folders it leads out of its own: 0 if to what lies beneath it.
+	out int
+}
+
+// all reads what is below the folder that was named, following links to what lies beneath it. Of
+// several paths to a file or a folder, the one without links counts, and then the nearest link: the
+// author of one team's file could else, by a link to another team's file, give that file a path at
+// which it is granted less, and has no text that is kept. A file in a folder that is left out for
+// its name lies in nobody's: it is that of the link that is the least out of its own folder.
 func (f *finder) all() {
 	f.folder(f.root)
 	for len(f.links) > 0 {
-		links := f.links
-		f.links = nil
 		// Each file of a mounted ConfigMap is a link, too, but one that stays in its folder.
-		inside, out := []string{}, []string{}
-		for _, path := range links {
-			if leadsInside(path) {
-				inside = append(inside, path)
+		nearest := slices.MinFunc(f.links, func(a, b foundLink) int { return cmp.Compare(a.out, b.out) }).out
+		var links, rest []foundLink
+		for _, l := range f.links {
+			if l.out == nearest {
+				links = append(links, l)
 			} else {
-				out = append(out, path)
+				rest = append(rest, l)
 			}
 		}
-		for _, path := range append(inside, out...) {
-			if !f.isLeftOut(f.InFolder(path)) {
-				f.entry(path, true)
+		f.links = rest
+		// A text in use comes before what has none, which would be taken for the same file; and a
+		// link before another one that leads through it.
+		hasText := func(l foundLink) int { return min(1, len(f.options.Texts[f.InFolder(l.path)])) }
+		slices.SortStableFunc(links, func(a, b foundLink) int {
+			return cmp.Or(cmp.Compare(hasText(b), hasText(a)), cmp.Compare(len(a.to.links), len(b.to.links)))
+		})
+		for _, l := range links {
+			if f.isLeftOut(f.InFolder(l.path)) {
+				continue
 			}
+			f.link(l, f.rival(l, links))
 		}
 	}
 	// Of names that two files claim, the first in the order of the paths gets it.
@@ -46,26 +64,109 @@ func (f *finder) all() {
 	slices.SortStableFunc(f.found, func(a, b found) int { return slices.Compare(names(a), names(b)) })
 }
 
-// leadsInside reports whether a link that may be read leads to what lies beneath its own folder.
-func leadsInside(link string) bool {
-	// The kernel follows 40 links at most. EvalSymlinks follows 255, which may take a second.
-	info, err := os.Stat(link)
-	if err != nil || !info.IsDir() && !isConfig(filepath.Base(link)) {
-		return false
+// link reads what a link leads to. Where a rival leads there, too, it is configuration of neither.
+func (f *finder) link(l foundLink, rival string) {
+	before := len(f.found)
+	if !f.contested[l.to.actual] || rival == "" {
+		f.entry(l.path, true, &l)
+		if rival == "" || len(f.found) <= before {
+			return
+		}
+		f.found, f.contested[l.to.actual] = f.found[:before], true
 	}
-	folder, err := filepath.EvalSymlinks(filepath.Dir(link))
-	if err != nil {
-		return false
+	f.refuse(l.path, "Two links to one place", "%s and %s are in different folders and lead to the same "+
+		"configuration, which is in neither; remove one of the two.", l.path, rival)
+}
+
+// rival returns the path of a link in another folder that leads to the same place from as near;
+// empty if there is none, or if the place was read before.
+func (f *finder) rival(l foundLink, links []foundLink) string {
+	if l.err != nil || l.out == 0 || f.seen[l.to.actual] && !f.contested[l.to.actual] {
+		return ""
 	}
-	actual, err := filepath.EvalSymlinks(link)
-	return err == nil && isBeneath(folder, actual)
+	for _, other := range links {
+		_, standsIn := f.options.Texts[f.InFolder(other.path)]
+		isThrough := slices.Contains(other.to.links, filepath.Join(l.folder, filepath.Base(l.path)))
+		if other.err == nil && other.to.actual == l.to.actual && other.folder != l.folder && !standsIn && !isThrough {
+			return other.path
+		}
+	}
+	return ""
+}
+
+// Bounds of what is looked up for a link: a chain of links can have a million parts.
+const (
+	maxLookups  = 256
+	freeLookups = 16  // those of a mounted ConfigMap; further ones count as entries of its folder
+	lookupBytes = 256 // of the limit of a file that names a value's file by such a link
+)
+
+// resolve finds out where a link leads.
+func (f *finder) resolve(path, folder string) foundLink {
+	l := foundLink{path: path, folder: folder}
+	l.to, l.err = followLinks(filepath.Join(folder, filepath.Base(path)))
+	f.count(f.InFolder(filepath.Dir(path)), max(0, l.to.lookups-freeLookups))
+	for l.err == nil && !isBeneath(folder, l.to.actual) && folder != filepath.Dir(folder) {
+		folder = filepath.Dir(folder)
+		l.out++
+	}
+	return l
+}
+
+// trace is what following a path has found.
+type trace struct {
+	actual  string
+	lookups int
+	links   []string // the links that it led through
+}
+
+// followLinks is [filepath.EvalSymlinks] of an absolute path, with a bound of what it looks up.
+func followLinks(path string) (t trace, err error) {
+	root := func(path string) string { return filepath.VolumeName(path) + string(filepath.Separator) }
+	at, rest := root(path), path[len(filepath.VolumeName(path)):]
+	for rest != "" {
+		var name string
+		name, rest, _ = strings.Cut(rest, string(filepath.Separator))
+		if name == "" || name == "." {
+			continue
+		}
+		if t.lookups++; t.lookups > maxLookups {
+			return t, fmt.Errorf("it takes more than %d steps to follow this link", maxLookups)
+		}
+		if name == ".." {
+			at = filepath.Dir(at)
+			continue
+		}
+		next := filepath.Join(at, name)
+		info, err := os.Lstat(next)
+		if err != nil {
+			return t, err
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			at = next
+			continue
+		}
+		target, err := os.Readlink(next)
+		if err != nil {
+			return t, err
+		}
+		target, t.links = filepath.FromSlash(target), append(t.links, next)
+		if filepath.IsAbs(target) {
+			at, target = root(target), target[len(filepath.VolumeName(target)):]
+		}
+		rest = target + string(filepath.Separator) + rest
+	}
+	t.actual = at
+	return t, nil
 }
 
 // folder reads what is below a folder, in the order of the names, without the links in it.
 func (f *finder) folder(path string) {
-	if _, isFirst := f.first(path); !isFirst {
+	actual, isFirst := f.first(path)
+	if !isFirst {
 		return
 	}
+	f.actuals[path] = actual
 	f.options.OnRead(path)
 	entries, err := readFolder(path)
 	if err != nil {
@@ -73,7 +174,7 @@ func (f *finder) folder(path string) {
 		return
 	}
 	name := f.InFolder(path)
-	f.count(name, entries)
+	f.countEntries(name, entries)
 	for _, e := range entries {
 		if f.isLeftOut(name) {
 			return
@@ -85,9 +186,9 @@ func (f *finder) folder(path string) {
 		}
 		switch entry := filepath.Join(path, e.Name()); {
 		case e.Type()&fs.ModeSymlink != 0:
-			f.links = append(f.links, entry)
+			f.links = append(f.links, f.resolve(entry, actual))
 		default:
-			f.entry(entry, e.IsDir())
+			f.entry(entry, e.IsDir(), nil)
 		}
 	}
 }
@@ -108,15 +209,20 @@ func readFolder(path string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// count adds the entries of a folder to those of the folders around it, and leaves folders out
-// until what is read is within the bound.
-func (f *finder) count(folder string, entries []fs.DirEntry) {
+// countEntries counts the entries of a folder.
+func (f *finder) countEntries(folder string, entries []fs.DirEntry) {
 	n := len(entries)
 	for _, e := range entries {
 		if isConfig(e.Name()) {
 			n += fileEntries - 1
 		}
 	}
+	f.count(folder, n)
+}
+
+// count adds entries of a folder to those of the folders around it, and leaves folders out until
+// what is read is within the bound.
+func (f *finder) count(folder string, n int) {
 	f.entries["."] += n
 	for ; folder != "."; folder = path.Dir(folder) {
 		f.entries[folder] += n
@@ -186,10 +292,13 @@ func isIn(path, folder string) bool {
 	return path == folder || folder == "." || strings.HasPrefix(path, folder+"/")
 }
 
-// entry reads an entry of a folder. Without .hcl at the end of its name, it is read only if it may
-// be a folder.
-func (f *finder) entry(path string, mayBeFolder bool) {
+// entry reads an entry of a folder, which may be a link. Without .hcl at the end of its name, it is
+// read only if it may be a folder.
+func (f *finder) entry(path string, mayBeFolder bool, l *foundLink) {
 	isConfig := isConfig(path)
+	if l != nil && l.err == nil {
+		f.actuals[path] = l.to.actual
+	}
 	if text, ok := f.options.Texts[f.InFolder(path)]; ok {
 		if isConfig {
 			f.standIn(path, text)
@@ -200,7 +309,14 @@ func (f *finder) entry(path string, mayBeFolder bool) {
 	if !isConfig && !mayBeFolder {
 		return
 	}
-	info, err := os.Stat(path) // follows the link
+	at, err := path, error(nil)
+	if l != nil {
+		at, err = l.to.actual, l.err
+	}
+	var info fs.FileInfo
+	if err == nil {
+		info, err = os.Lstat(at)
+	}
 	switch {
 	case err != nil && isConfig:
 		f.unreadable(path, err)
@@ -227,7 +343,7 @@ func (f *finder) standInBeneath(folder string) {
 // standIn reads a text in place of a file, under whichever name it is met first.
 func (f *finder) standIn(path, text string) {
 	f.options.OnRead(path)
-	if actual, err := filepath.EvalSymlinks(path); err == nil {
+	if actual, err := f.actual(path); err == nil {
 		if f.seen[actual] {
 			return
 		}
@@ -239,12 +355,12 @@ func (f *finder) standIn(path, text string) {
 // first returns the real path of a file or folder that has not been read yet, under this or another
 // name, and that lies beneath the folder that was named.
 func (f *finder) first(path string) (actual string, ok bool) {
-	actual, err := filepath.EvalSymlinks(path)
+	actual, err := f.actual(path)
 	if err != nil {
 		f.unreadable(path, err)
 		return "", false
 	}
-	if !isBeneath(f.actual, actual) {
+	if !isBeneath(f.actuals[f.root], actual) {
 		d := &hcl.Diagnostic{
 			Severity: hcl.DiagError, Summary: "Link out of the folder",
 			Detail: fmt.Sprintf("%s is a link to something outside of %s, which is not read; "+
@@ -262,6 +378,18 @@ func (f *finder) first(path string) (actual string, ok bool) {
 	}
 	f.seen[actual] = true
 	return actual, true
+}
+
+// actual returns the real path of what is beneath the folder that was named.
+func (f *finder) actual(path string) (string, error) {
+	if actual, isKnown := f.actuals[path]; isKnown {
+		return actual, nil
+	}
+	if folder, isKnown := f.actuals[filepath.Dir(path)]; isKnown { // and this is no link
+		return filepath.Join(folder, filepath.Base(path)), nil
+	}
+	t, err := followLinks(Absolute(path))
+	return t.actual, err
 }
 
 func isBeneath(root, path string) bool {

@@ -142,7 +142,11 @@ func (s *scope) read(written Text) (string, error) {
 		}
 	}
 	s.options.OnRead(path)
-	actual, err := filepath.EvalSymlinks(path)
+	t, err := followLinks(Absolute(path))
+	actual := t.actual
+	if s.isConfined && s.limit != nil {
+		s.limit.left -= min(s.limit.left, lookupBytes*max(0, t.lookups-freeLookups))
+	}
 	if err != nil {
 		return "", unreadable(written, err)
 	}
