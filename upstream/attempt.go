@@ -116,7 +116,7 @@ func (k *call) try(
 	if (pool == conn.pool && client.MayRefuseEra(err) || isUnknown) && !client.Started(err) {
 		if lost := session.Ping(ctx); errors.Is(lost, client.ErrSessionLost) {
 			if err = lost; pooled == nil || !isUnknown {
-				k.endpoint.health.Check() // the session of this connection, too, has to be replaced
+				k.endpoint.health.Suspect.Set() // the session of this connection, too, has to be replaced
 				return Result{}, lost
 			}
 		}

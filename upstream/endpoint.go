@@ -201,7 +201,7 @@ func (e *endpoint) checkHealth(ctx context.Context, session *client.Session, l *
 	for {
 		suspect := false
 		select {
-		case <-e.health.Suspect():
+		case <-e.health.Suspect:
 			suspect = true
 		case <-next.C:
 			if left := e.health.NextCheck(session.Idle(), session.CheckStream()); left > 0 {

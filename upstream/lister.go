@@ -174,7 +174,7 @@ func (l *lister) wait(ctx context.Context) error {
 		select {
 		case <-l.changed:
 			return nil
-		case <-l.endpoint.health.Relist():
+		case <-l.endpoint.health.Relist:
 			return nil
 		case <-time.After(l.pollInterval(refused)):
 			if refused || l.silent.Load() {
@@ -239,7 +239,7 @@ func (l *lister) refused(ctx context.Context, s *client.Session, err error) erro
 	e.applyRetryAfter(err)
 	// A list that failed leaves the session in use, unless a ping fails too.
 	if isSuspicious(err) || client.MayRefuseEra(err) {
-		e.health.Check() // which marks the endpoint before this ping has failed
+		e.health.Suspect.Set() // which marks the endpoint before this ping has failed
 		if broken := s.Ping(ctx); broken != nil {
 			return broken
 		}

@@ -96,13 +96,13 @@ func (a Attempt) End(o Outcome) {
 	defer e.mu.Unlock()
 	isPresent := a.session == e.session // else the server may be another one by now
 	if o.Suspicious && isPresent {
-		mark(e.suspect)
+		e.Suspect.Set()
 	}
 	switch o.Verdict {
 	case Answered:
 		if now := time.Now(); e.denied && now.Sub(e.relisted) >= relistPause {
 			e.relisted = now
-			mark(e.relist)
+			e.Relist.Set()
 		}
 		if o.Get && e.record.gets > 0 {
 			e.record.gets = 0

@@ -82,10 +82,11 @@ type Settings struct {
 type Endpoint struct {
 	// Redial says when to connect again.
 	Redial *Redial
+	// Suspect has a mark when the server is to be checked at once, and Relist when the list is to
+	// be requested again, because calls are answered.
+	Suspect, Relist Mark
 
 	settings Settings
-	suspect  chan struct{}
-	relist   chan struct{}
 	// pause is the last that the server asked for, which may be over; nil before the first.
 	pause atomic.Pointer[Pause]
 	// inFlight are the calls at the server, and picked when it was the first choice last, for
@@ -121,7 +122,7 @@ type Endpoint struct {
 func NewEndpoint(settings Settings) *Endpoint {
 	e := &Endpoint{
 		settings: settings, Redial: newRedial(settings.Team), link: Down,
-		suspect: make(chan struct{}, 1), relist: make(chan struct{}, 1), breaker: new(breaker),
+		Suspect: make(Mark, 1), Relist: make(Mark, 1), breaker: new(breaker),
 	}
 	e.resetBreakerLocked()
 	return e
@@ -137,7 +138,7 @@ func (e *Endpoint) Up() {
 	e.resetBreakerLocked()
 	e.setUnwellLocked()
 	select {
-	case <-e.suspect: // of the last session
+	case <-e.Suspect: // of the last session
 	default:
 	}
 }
@@ -211,19 +212,13 @@ func (e *Endpoint) SetDenied(denied bool) {
 	e.setUnwellLocked()
 }
 
-// Suspect has a mark when the server is to be checked at once.
-func (e *Endpoint) Suspect() <-chan struct{} { return e.suspect }
+// Mark is a channel that has room for one mark, which is taken by receiving it.
+type Mark chan struct{}
 
-// Check makes Suspect have a mark.
-func (e *Endpoint) Check() { mark(e.suspect) }
-
-// Relist has a mark when the list is to be requested again, because calls are answered.
-func (e *Endpoint) Relist() <-chan struct{} { return e.relist }
-
-// mark marks a channel that has room for one mark.
-func mark(c chan<- struct{}) {
+// Set makes the channel have a mark.
+func (m Mark) Set() {
 	select {
-	case c <- struct{}{}:
+	case m <- struct{}{}:
 	default:
 	}
 }

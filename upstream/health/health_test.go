@@ -340,7 +340,7 @@ func TestEndpoint_OldAttemptsAreHistory(t *testing.T) {
 			old[i].End(health.Outcome{Verdict: health.Unanswered, Get: true, Suspicious: true, Failure: failure})
 		}
 		p.want(health.Well)
-		if isMarked(p.Suspect()) {
+		if isMarked(p.Suspect) {
 			t.Error("the new session is checked")
 		}
 	})
@@ -379,11 +379,11 @@ func TestEndpoint_ChecksAServerThatIsIdleOrSuspect(t *testing.T) {
 			t.Errorf("its stream is looked at in %s", in)
 		}
 		p.end(nil, health.Outcome{Verdict: health.Refused, Failure: failure})
-		if isMarked(p.Suspect()) {
+		if isMarked(p.Suspect) {
 			t.Error("it is suspect for an answer")
 		}
 		p.end(nil, health.Outcome{Verdict: health.Unanswered, Suspicious: true, Failure: failure})
-		if !isMarked(p.Suspect()) {
+		if !isMarked(p.Suspect) {
 			t.Error("it is not suspect")
 		}
 	})
@@ -420,13 +420,13 @@ func TestEndpoint_AnAnswerListsAgainWhatWasDenied(t *testing.T) {
 		p.get(nil, health.Answered)
 		p.SetDenied(true)
 		p.get(nil, health.Refused)
-		if isMarked(p.Relist()) {
+		if isMarked(p.Relist) {
 			t.Error("lists again for a refusal")
 		}
 		lists := 0
 		for range 100 { // within ten seconds, of a server that lists to nobody
 			p.get(nil, health.Answered)
-			if isMarked(p.Relist()) {
+			if isMarked(p.Relist) {
 				lists++
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -436,7 +436,7 @@ func TestEndpoint_AnAnswerListsAgainWhatWasDenied(t *testing.T) {
 		}
 		p.SetDenied(false)
 		time.Sleep(time.Minute)
-		if p.get(nil, health.Answered); isMarked(p.Relist()) {
+		if p.get(nil, health.Answered); isMarked(p.Relist) {
 			t.Error("lists again what was not denied")
 		}
 	})
