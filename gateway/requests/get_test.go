@@ -232,3 +232,105 @@ func TestGet_KeepsConcurrentGetsApart(t *testing.T) {
 		}
 	}
 }
+
+func TestComplete_RefusesMalformedParams(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a")
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	const ref = `"ref":{"type":"ref/prompt","name":"p.a"}`
+	for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2025-11-25", "")} {
+		for _, params := range []string{
+			`{` + ref + `}`,
+			`{` + ref + `,"argument":null}`,
+			`{` + ref + `,"argument":[]}`,
+			`{` + ref + `,"argument":{}}`,
+			`{` + ref + `,"argument":{"name":"x"}}`,
+			`{` + ref + `,"argument":{"name":"x","value":7}}`,
+			`{` + ref + `,"argument":{"name":7,"value":""}}`,
+			`{` + ref + `,"argument":{"name":"x","value":""},"context":[]}`,
+			`{` + ref + `,"argument":{"name":"x","value":""},"context":{"arguments":[]}}`,
+			`{` + ref + `,"argument":{"name":"x","value":""},"context":{"arguments":{"y":7}}}`,
+			`{"ref":{"type":"ref/prompt","name":"p.a","title":7},"argument":{"name":"x","value":""}}`,
+		} {
+			c.CallUnchecked("completion/complete", params).Want(t, http.StatusOK, `"code":-32602`)
+		}
+		// A prompt that the caller does not see is unknown, however malformed the rest is.
+		c.CallUnchecked("completion/complete", `{"ref":{"type":"ref/prompt","name":"none"}}`).Want(t, http.StatusOK, `"Unknown prompt: none"`)
+	}
+	if n := len(p.Calls("completion/complete")); n != 0 {
+		t.Errorf("%d malformed completions reached the upstream", n)
+	}
+}
+
+func TestComplete_TakesNullForAbsent(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a")
+	c := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p)).Legacy("2025-11-25", "")
+	for i, context := range []string{`null`, `{"arguments":null}`} {
+		c.CallUnchecked("completion/complete", `{"ref":{"type":"ref/prompt","name":"p.a","title":null},"argument":{"name":"x","value":""},"context":`+context+`}`).
+			Want(t, http.StatusOK, `"values"`)
+		if got := string(p.Calls("completion/complete")[i].Params); strings.Contains(got, "null") {
+			t.Errorf("the upstream gets %s", got)
+		}
+	}
+}
+
+func TestGet_WithoutMessagesIsBadResponse(t *testing.T) {
+	for _, peer := range []*gatewaytest.Peer{gatewaytest.NewPeer(t, "p", "a"), gatewaytest.NewModernPeer(t, "p", "a")} {
+		peer.Settings = "breaker { failures = 2 }"
+		s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", peer))
+		clients := []*gatewaytest.Client{s.Modern(""), s.Legacy("2025-11-25", ""), s.Legacy("2024-11-05", "")}
+		for _, result := range []string{`{}`, `{"resultType":"complete"}`, `{"messages":null}`, `{"messages":{}}`} {
+			peer.Answer("prompts/get", result)
+			for _, c := range clients {
+				c.Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `"code":-32603`, `"reason":"bad_response"`)
+			}
+		}
+		peer.Answer("prompts/get", `{"messages":[]}`) // the circuit breaker has not opened
+		for _, c := range clients {
+			c.Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `"messages":[]`)
+		}
+	}
+}
+
+func TestList_TreatsNullAsAbsent(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", `{"name":"a","title":null,"arguments":[{"name":"x","description":null}]}`, `{"name":"b","icons":null}`)
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	for _, revision := range gatewaytest.LegacyRevisions {
+		s.Legacy(revision, "").WantList("p.a", "p.b")
+	}
+	// Call checks the response against the schema.
+	s.Modern("").Call("prompts/list", "").Want(t, http.StatusOK, `[{"name":"p.a","arguments":[{"name":"x"}]},{"name":"p.b"}]`)
+	if got := s.ReportNames(); got != "null_members p" {
+		t.Errorf("reports %q, want one for all nulls of an upstream", got)
+	}
+	if text := s.Reports()[0].Text; !strings.Contains(text, `2 prompts`) || !strings.Contains(text, `title of prompt "a"`) {
+		t.Errorf("the report does not say where: %s", text)
+	}
+}
+
+func TestLock_ApprovesDefinitionWithoutNulls(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", `{"name":"a"}`)
+	lock := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p)).Lock()
+	p.SetPrompts(`{"name":"a","description":null}`)
+	s := gatewaytest.ServeLocked(t, gatewaytest.Team("eng", "", "lock = \"enforce\"\n", p), lock)
+	s.Modern("").WantList("p.a")
+}
+
+func TestParams_NullIsAbsent(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a")
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	legacy := s.Legacy("2025-11-25", "")
+	legacy.CallUnchecked("prompts/list", `{"cursor":null,"_meta":null}`).Want(t, http.StatusOK, `"name":"p.a"`)
+	legacy.CallUnchecked("prompts/list", `null`).Want(t, http.StatusOK, `"name":"p.a"`)
+	legacy.CallUnchecked("prompts/get", `{"name":"p.a","arguments":null,"_meta":null}`).Want(t, http.StatusOK, `"from p"`)
+	legacy.CallUnchecked("completion/complete",
+		`{"ref":{"type":"ref/prompt","name":"p.a"},"argument":{"name":"x","value":""},"context":null}`).Want(t, http.StatusOK, `"from p"`)
+	s.Modern("").CallUnchecked("prompts/get", `{"name":"p.a","arguments":null,"requestState":null,"inputResponses":null,`+gatewaytest.Meta+`}`).
+		Want(t, http.StatusOK, `"from p"`)
+	for _, method := range []string{"prompts/get", "completion/complete"} {
+		for _, call := range p.Calls(method) {
+			if strings.Contains(string(call.Params), "null") {
+				t.Errorf("the upstream heard %s", call.Params)
+			}
+		}
+	}
+}

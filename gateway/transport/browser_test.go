@@ -52,3 +52,56 @@ func TestBrowser_ClientsGetNoPage(t *testing.T) {
 		}
 	}
 }
+
+func TestCORS_IsForAllowedOriginsOnly(t *testing.T) {
+	const app = "https://app.example.com"
+	s := gatewaytest.Serve(t, "gateway { allowed_origins = [\""+app+"\"] }\nauth {\n"+gatewaytest.Token("ann", "eng")+"}\n"+
+		gatewaytest.Team("eng", `"group:eng"`, "", gatewaytest.NewPeer(t, "p", "a")))
+	sse := strings.TrimSuffix(s.URL, "/mcp") + "/sse"
+	preflight := gatewaytest.Headers{"Origin", app, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization"}
+	for _, url := range []string{s.URL, sse} {
+		r := gatewaytest.Send(t, http.MethodOptions, url, "", preflight)
+		r.Want(t, http.StatusNoContent)
+		if got := r.Header.Get("Access-Control-Allow-Origin"); got != app {
+			t.Errorf("%s: allowed origin %q", url, got)
+		}
+		for _, name := range []string{"Authorization", "Content-Type", "Accept", "Mcp-Session-Id", "Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name", "Last-Event-ID"} {
+			if !strings.Contains(r.Header.Get("Access-Control-Allow-Headers"), name) {
+				t.Errorf("%s: %s is not allowed: %v", url, name, r.Header)
+			}
+		}
+		refused := gatewaytest.Send(t, http.MethodOptions, url, "", append(gatewaytest.Headers{"Origin", "https://evil.example.com"}, preflight[2:]...))
+		refused.Want(t, http.StatusForbidden)
+		local := gatewaytest.Send(t, http.MethodOptions, url, "", append(gatewaytest.Headers{"Origin", "http://localhost:1"}, preflight[2:]...))
+		if refused.Header.Get("Access-Control-Allow-Origin")+local.Header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s: origins that are not listed are allowed", url)
+		}
+	}
+	exposed := func(status int, r gatewaytest.Response, name string) {
+		t.Helper()
+		r.Want(t, status)
+		if r.Header.Get("Access-Control-Allow-Origin") != app || !strings.Contains(r.Header.Get("Access-Control-Expose-Headers"), name) || r.Header.Get(name) == "" {
+			t.Errorf("a page cannot read %s: %v", name, r.Header)
+		}
+	}
+	initialize := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":` + gatewaytest.InitializeParams("2025-11-25") + `}`
+	exposed(http.StatusUnauthorized, gatewaytest.Send(t, http.MethodPost, s.URL, initialize, gatewaytest.Headers{"Origin", app}), "WWW-Authenticate")
+	begun := gatewaytest.Send(t, http.MethodPost, s.URL, initialize, append(gatewaytest.Bearer("ann"), "Origin", app))
+	exposed(http.StatusOK, begun, "Mcp-Session-Id")
+
+	for _, h := range []gatewaytest.Headers{{"Mcp-Session-Id", begun.Header.Get("Mcp-Session-Id")}, nil} { // a hijacked stream, and HTTP+SSE
+		url := s.URL
+		if h == nil {
+			url = sse
+		}
+		request := gatewaytest.NewRequest(t.Context(), t, http.MethodGet, url, "", append(append(h, "Origin", app), gatewaytest.Bearer("ann")...))
+		stream, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stream.StatusCode != http.StatusOK || stream.Header.Get("Access-Control-Allow-Origin") != app {
+			t.Errorf("a page cannot read the stream at %s: %d %v", url, stream.StatusCode, stream.Header)
+		}
+		stream.Body.Close()
+	}
+}

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -83,5 +84,84 @@ func TestTraceConnection_EndsItsChildrenBeforeEndReturns(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, context.DeadlineExceeded)
 		}
 		stop()
+	}
+}
+
+// A server that refuses a connection says why, and closes it with a request unread: the next write fails.
+func TestLeavingErrorsToReads_LastWordsAreRead(t *testing.T) {
+	t.Parallel()
+	const words = "refused"
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		server, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		_, _ = io.ReadFull(server, make([]byte, 1))
+		_, _ = io.WriteString(server, words)
+		_ = server.Close()
+	}()
+
+	var plain net.Conn
+	conn, err := leavingErrorsToReads(func(ctx context.Context, network, address string) (net.Conn, error) {
+		var err error
+		plain, err = (&net.Dialer{}).DialContext(ctx, network, address)
+		return plain, err
+	})(t.Context(), "tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	for err == nil { // until a write fails
+		_, err = plain.Write([]byte("request"))
+	}
+	if n, err := conn.Write([]byte("request")); n != len("request") || err != nil {
+		t.Errorf("Write() = %d, %v, want it to succeed", n, err)
+	}
+	if got, err := io.ReadAll(conn); string(got) != words {
+		t.Errorf("read %q, %v, want %q", got, err, words)
+	}
+	_ = conn.Close()
+	if _, err := conn.Write([]byte("request")); err == nil {
+		t.Error("Write() on a connection that was closed here succeeds")
+	}
+}
+
+func TestRetryAfter_ReadsSecondsAndDates(t *testing.T) {
+	t.Parallel()
+	now := time.Now().Truncate(time.Second)
+	date := func(after time.Duration) string { return now.Add(after).UTC().Format(http.TimeFormat) }
+	for name, test := range map[string]struct {
+		value, date string
+		want        time.Duration
+	}{
+		"absent":                       {"", "", 0},
+		"seconds":                      {"7", "", 7 * time.Second},
+		"zero":                         {"0", "", 0},
+		"negative":                     {"-7", "", 0},
+		"a fraction":                   {"1.5", "", 0},
+		"a word":                       {"soon", "", 0},
+		"too long":                     {"86400", "", MaxRetryAfter},
+		"more than nanoseconds hold":   {"9223372037", "", MaxRetryAfter},
+		"more than any number holds":   {"99999999999999999999", "", MaxRetryAfter},
+		"a date":                       {date(time.Minute), date(0), time.Minute},
+		"of another clock":             {date(time.Hour + time.Minute), date(time.Hour), time.Minute},
+		"in the past":                  {date(-time.Minute), date(0), 0},
+		"far ahead":                    {date(9000 * time.Hour), date(0), MaxRetryAfter},
+		"of RFC 850":                   {now.Add(time.Minute).UTC().Format("Monday, 02-Jan-06 15:04:05 GMT"), date(0), time.Minute},
+		"of asctime":                   {now.Add(time.Minute).UTC().Format(time.ANSIC), date(0), time.Minute},
+		"beside a Date that is broken": {date(time.Hour), "yesterday", MaxRetryAfter},
+	} {
+		header := http.Header{}
+		header.Set("Retry-After", test.value)
+		header.Set("Date", test.date)
+		if got := retryAfter(header); got != test.want {
+			t.Errorf("%s: Retry-After: %s = %s, want %s", name, test.value, got, test.want)
+		}
 	}
 }
