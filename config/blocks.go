@@ -106,7 +106,7 @@ func plain(markdown string) string {
 func wrapped(text, indent string) string {
 	var out strings.Builder
 	line := ""
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		if line != "" && utf8.RuneCountInString(indent+line+" "+word) > helpWidth {
 			out.WriteString(indent + line + "\n")
 			line = ""

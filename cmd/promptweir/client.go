@@ -16,24 +16,40 @@ import (
 
 // clientFlags are the flags of the command client.
 type clientFlags struct {
-	url, name string
-	auth      bool
+	url, name          string
+	auth, install, yes bool
 }
 
 func clientCommand(a *app) *cobra.Command {
 	names := clientsetup.Names()
 	var f clientFlags
 	command := &cobra.Command{
-		Use:   "client " + strings.Join(names, "|"),
-		Short: "Print what points a client at the gateway",
+		Use:   "client NAME",
+		Short: "Print or install what points a client at the gateway",
 		Args:  wantArgs(1, 1, "a client's name"), ValidArgs: names,
-		Long: `Print the command or the file that points a client at the gateway.
+		Long: "Print the command or the file that points a client at the gateway.\n\n" +
+			"NAME is " + terminal.OrList(names) + `.
 
 The endpoint and how it authenticates come from --config, or from --url and --auth. Nothing is
-started or contacted.`,
+started or contacted.
+
+With --install, show what changes in the client's file, ask, and write it. The rest of the file
+stays as it is, its previous content is kept beside it, and no link is followed.`,
 		Example: "  promptweir client claude --url http://127.0.0.1:8080/mcp\n" +
-			"  promptweir client vscode --config examples/quickstart >.vscode/mcp.json",
-		RunE: func(_ *cobra.Command, args []string) error { return printClient(a, args[0], f) },
+			"  promptweir client vscode --config examples/quickstart >.vscode/mcp.json\n" +
+			"  promptweir client cursor --url http://127.0.0.1:8080/mcp --install",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := chooseClient(a, args[0], f)
+			switch {
+			case err != nil:
+				return err
+			case f.install:
+				return installClient(cmd.Context(), a, c, f.yes)
+			case f.yes:
+				return &usageError{"--yes requires --install"}
+			}
+			return printClient(a, c)
+		},
 	}
 	flags := command.Flags()
 	flags.StringVar(&f.url, "url", "",
@@ -41,22 +57,32 @@ started or contacted.`,
 	flags.StringVar(&f.name, "name", "prompts", "`NAME` of the server in the client")
 	flags.BoolVar(&f.auth, "auth", false,
 		"with --url: the gateway wants a token, which the client takes from PROMPTWEIR_TOKEN")
+	flags.BoolVar(&f.install, "install", false, "write it to the client's file, after showing the change")
+	flags.BoolVar(&f.yes, "yes", false, "with --install, write without asking")
 	return command
 }
 
-// printClient prints the text to standard output, and where it belongs to standard error.
-func printClient(a *app, name string, f clientFlags) error {
+// chooseClient returns a client by its name, with what points it at the gateway of the flags.
+func chooseClient(a *app, name string, f clientFlags) (clientsetup.Client, error) {
 	if names := clientsetup.Names(); !slices.Contains(names, name) {
-		return &usageError{fmt.Sprintf("client %q: use %s", name, terminal.OrList(names))}
+		return clientsetup.Client{}, &usageError{fmt.Sprintf("client %q: use %s%s", name, terminal.OrList(names),
+			config.Suggest(name, names))}
 	}
 	endpoint, access, err := endpointForClients(a, f)
 	if err != nil {
-		return err
+		return clientsetup.Client{}, err
 	}
 	all := clientsetup.For(endpoint, f.name, access)
-	i := slices.IndexFunc(all, func(c clientsetup.Client) bool { return c.Name == name })
-	fmt.Fprintf(a.err, "%s, %s. %s\n", all[i].Title, all[i].Where, all[i].Then)
-	_, err = fmt.Fprintln(a.out, all[i].Text)
+	return all[slices.IndexFunc(all, func(c clientsetup.Client) bool { return c.Name == name })], nil
+}
+
+// printClient prints the text to standard output, and where it belongs to standard error.
+func printClient(a *app, c clientsetup.Client) error {
+	fmt.Fprintf(a.err, "%s, %s. %s\n", c.Title, c.Where, c.Then)
+	if c.Link != "" {
+		fmt.Fprintf(a.err, "Or open %s\n", c.Link)
+	}
+	_, err := fmt.Fprintln(a.out, c.Text)
 	return err
 }
 

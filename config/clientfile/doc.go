@@ -9,5 +9,6 @@
 //   - Nothing is left out in silence: what a team's file cannot say is a comment in it.
 //   - A value that looks like a secret is not in the file: env("NAME") takes its place, and a
 //     comment names the variable.
+//   - [Apply] changes one member of a client's file, and keeps the rest as it is.
 //   - Nothing is started or contacted, and no other file is read.
 package clientfile

@@ -183,10 +183,12 @@ func texts(raw jsontext.Value) (list []string, ok bool) {
 	return list, true
 }
 
+var byteOrderMark = []byte("\ufeff") //nolint:gochecknoglobals // constant
+
 // parse reads JSON as editors write it: with comments, commas after the last element, and a byte
 // order mark.
 func parse(content []byte) (jsontext.Value, error) {
-	content = bytes.TrimPrefix(content, []byte("\ufeff"))
+	content = bytes.TrimPrefix(content, byteOrderMark)
 	plain := jsontext.Value(standard(content))
 	d := jsontext.NewDecoder(bytes.NewReader(plain), jsontext.AllowDuplicateNames(true))
 	if _, err := d.ReadValue(); err != nil {

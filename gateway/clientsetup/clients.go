@@ -1,10 +1,14 @@
 package clientsetup
 
 import (
+	"encoding/base64"
 	"encoding/json"
+	"net/url"
+	"runtime"
 	"strings"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/config/clientfile"
 )
 
 // Access is what a client needs to be let in.
@@ -22,7 +26,7 @@ const (
 // ways, it is the easiest for people.
 func AccessOf(auth *config.Auth) Access {
 	switch {
-	case auth == nil || auth.Anonymous && len(auth.JWTs) == 0:
+	case auth == nil || auth.Anonymous: // then nobody is refused, and no client asks a person to sign in
 		return Open
 	case len(auth.JWTs) > 0:
 		return SignIn
@@ -46,6 +50,12 @@ type Client struct {
 	Text string
 	// Then says what to do next.
 	Then string
+	// Link opens the client, which asks whether to add the gateway; empty where it has no such link.
+	Link string
+	// File is the client's file, beneath the home folder if it begins with ~/, and else beneath the
+	// working directory; empty where there is none. Edits are what Text has, as changes of it.
+	File  string
+	Edits []clientfile.Edit
 }
 
 // Names returns the names of all clients, in the order of [For].
@@ -58,45 +68,55 @@ func Names() []string {
 }
 
 // For returns all clients with what points them at an endpoint, under a name of the user's choice.
+// Files are where the clients of this system have them.
 func For(endpoint, name string, access Access) []Client {
-	shellHeader := ""
-	headers := map[string]map[string]string{} // by client
-	if access == Token {
+	shellHeader, signIn := "", func(string) string { return "" }
+	headers := func(string) map[string]string { return nil }
+	switch access {
+	case Token:
 		shellHeader = ` --header "Authorization: Bearer $` + TokenVariable + `"`
-		headers["vscode"] = map[string]string{"Authorization": "Bearer ${input:promptweir-token}"}
-		headers["cursor"] = map[string]string{"Authorization": "Bearer ${env:" + TokenVariable +
-			"}"}
+		headers = func(token string) map[string]string {
+			return map[string]string{"Authorization": "Bearer " + token}
+		}
+	case SignIn:
+		signIn = func(how string) string { return how }
+	case Open, Certificate:
 	}
-	vscode := vscodeFile{Servers: map[string]server{name: {
-		Type: "http", URL: endpoint,
-		Headers: headers["vscode"],
-	}}}
-	if access == Token {
-		vscode.Inputs = []promptString{{
-			"promptString", "promptweir-token",
-			"The token for promptweir", true,
-		}}
-	}
+	claude := server{Type: "http", URL: endpoint, Headers: headers("${" + TokenVariable + "}")}
+	desktop := bridge(endpoint, access)
 	return []Client{
 		{
 			Name: "claude", Title: "Claude Code", Where: "in a shell",
-			Text: "claude mcp add --transport http " + ShellWord(name) + " " + ShellWord(endpoint) +
-				shellHeader,
-			Then: "In a session, type / and the name of a prompt; /mcp shows the connection, and signs in.",
+			Text: "claude mcp add --transport http " + ShellWord(name) + " " + ShellWord(endpoint) + shellHeader,
+			Then: "In a session, type / and the name of a prompt; /mcp shows the connection" +
+				signIn(", and signs in") + ".",
+			File: ".mcp.json", Edits: addTo("mcpServers", name, claude),
 		},
-		{
-			Name: "vscode", Title: "VS Code", Where: "in .vscode/mcp.json",
-			Text: indent(vscode),
-			Then: "In the chat, type / and the name of a prompt.",
-		},
-		{
-			Name: "cursor", Title: "Cursor", Where: "in ~/.cursor/mcp.json",
-			Text: indent(cursorFile{Servers: map[string]server{name: {
-				URL:     endpoint,
-				Headers: headers["cursor"],
-			}}}),
-			Then: "In the chat, type / and the name of a prompt.",
-		},
+		vscode(endpoint, name, headers("${input:promptweir-token}")),
+		cursor(name, server{URL: endpoint, Headers: headers("${env:" + TokenVariable + "}")}),
+		inFile(Client{
+			Name: "claude-desktop", Title: "Claude Desktop",
+			Where: "in the file that Settings, Developer, Edit Config opens; it needs Node",
+			Then:  placeholder(access) + "Restart it. The + beside the message has the prompts.",
+			File:  systemFile("Claude/claude_desktop_config.json", true),
+		}, "mcpServers", name, desktop),
+		inFile(Client{
+			Name: "gemini", Title: "Gemini CLI", Where: "in ~/.gemini/settings.json",
+			Then: "Type / and the name of a prompt, of which it takes the first message only" +
+				signIn("; /mcp auth signs in") + ".",
+			File: "~/.gemini/settings.json",
+		}, "mcpServers", name, server{HTTPURL: endpoint, Headers: headers("$" + TokenVariable)}),
+		inFile(Client{
+			Name: "zed", Title: "Zed", Where: "in the file that the command zed: open settings file opens",
+			Then: placeholder(access) + "In an agent thread, type / and the name of a prompt. " +
+				"Prompts with several arguments are hidden there.",
+			File: systemFile("zed/settings.json", false),
+		}, "context_servers", name, server{URL: endpoint, Headers: headers(tokenPlace)}),
+		inFile(Client{
+			Name: "windsurf", Title: "Windsurf", Where: "in ~/.codeium/windsurf/mcp_config.json",
+			Then: "It connects, but shows no prompts: only tools.",
+			File: "~/.codeium/windsurf/mcp_config.json",
+		}, "mcpServers", name, server{ServerURL: endpoint, Headers: headers("${env:" + TokenVariable + "}")}),
 		{
 			Name: "inspector", Title: "MCP Inspector", Where: "in a shell",
 			Text: "npx @modelcontextprotocol/inspector --cli " + ShellWord(endpoint) +
@@ -106,20 +126,69 @@ func For(endpoint, name string, access Access) []Client {
 	}
 }
 
-// server is a server in the file of a client.
+// tokenPlace stands for the token in the files of clients that take it from nowhere else.
+const tokenPlace = "YOUR-TOKEN"
+
+func placeholder(access Access) string {
+	if access == Token {
+		return "Write your token in the place of " + tokenPlace + ". "
+	}
+	return ""
+}
+
+// server is a server in the file of a client. Clients differ in what they call its address.
 type server struct {
-	Type    string            `json:"type,omitempty"`
-	URL     string            `json:"url"`
-	Headers map[string]string `json:"headers,omitempty"`
+	Type      string            `json:"type,omitempty"`
+	URL       string            `json:"url,omitempty"`
+	HTTPURL   string            `json:"httpUrl,omitempty"`
+	ServerURL string            `json:"serverUrl,omitempty"`
+	Command   string            `json:"command,omitempty"`
+	Args      []string          `json:"args,omitempty"`
+	Env       map[string]string `json:"env,omitempty"`
+	Headers   map[string]string `json:"headers,omitempty"`
 }
 
-type cursorFile struct {
-	Servers map[string]server `json:"mcpServers"`
+// bridge is a server for a client whose file has child processes only.
+func bridge(endpoint string, access Access) server {
+	s := server{Command: "npx", Args: []string{"-y", "mcp-remote", endpoint}}
+	if u, err := url.Parse(endpoint); err == nil && u.Scheme == "http" {
+		s.Args = append(s.Args, "--allow-http")
+	}
+	if access == Token { // in a variable, because on Windows blanks of arguments are lost
+		s.Args = append(s.Args, "--header", "Authorization:${AUTHORIZATION}")
+		s.Env = map[string]string{"AUTHORIZATION": "Bearer " + tokenPlace}
+	}
+	return s
 }
 
-type vscodeFile struct {
-	Inputs  []promptString    `json:"inputs,omitempty"`
-	Servers map[string]server `json:"servers"`
+// systemFile returns where the programs of this system keep their settings.
+func systemFile(path string, onMacInLibrary bool) string {
+	switch {
+	case runtime.GOOS == "windows":
+		return "~/AppData/Roaming/" + path
+	case runtime.GOOS == "darwin" && onMacInLibrary:
+		return "~/Library/Application Support/" + path
+	}
+	return "~/.config/" + path
+}
+
+func addTo(servers, name string, s server) []clientfile.Edit {
+	return []clientfile.Edit{{Path: []string{servers, name}, Value: s}}
+}
+
+// inFile completes a client that is pointed at a server in a file.
+func inFile(c Client, servers, name string, s server) Client {
+	c.Text, c.Edits = indent(map[string]any{servers: map[string]server{name: s}}), addTo(servers, name, s)
+	return c
+}
+
+func cursor(name string, s server) Client {
+	return inFile(Client{
+		Name: "cursor", Title: "Cursor", Where: "in ~/.cursor/mcp.json", File: "~/.cursor/mcp.json",
+		Then: "In the chat, type / and the name of a prompt.",
+		Link: "cursor://anysphere.cursor-deeplink/mcp/install?name=" + escaped(name) + "&config=" +
+			escaped(base64.StdEncoding.EncodeToString(compact(s))),
+	}, "mcpServers", name, s)
 }
 
 // promptString is something that VS Code asks for once, and then keeps.
@@ -130,13 +199,43 @@ type promptString struct {
 	Password    bool   `json:"password"`
 }
 
+func vscode(endpoint, name string, headers map[string]string) Client {
+	s := server{Type: "http", URL: endpoint, Headers: headers}
+	link := struct {
+		Name    string            `json:"name"`
+		Type    string            `json:"type"`
+		URL     string            `json:"url"`
+		Headers map[string]string `json:"headers,omitempty"`
+		Inputs  []promptString    `json:"inputs,omitempty"`
+	}{Name: name, Type: s.Type, URL: s.URL, Headers: s.Headers}
+	c := inFile(Client{
+		Name: "vscode", Title: "VS Code", Where: "in .vscode/mcp.json", File: ".vscode/mcp.json",
+		Then: "In the chat, type / and the name of a prompt.",
+	}, "servers", name, s)
+	if headers != nil {
+		input := promptString{"promptString", "promptweir-token", "The token for promptweir", true}
+		link.Inputs = []promptString{input}
+		c.Text = indent(map[string]any{"inputs": link.Inputs, "servers": map[string]server{name: s}})
+		c.Edits = append(c.Edits, clientfile.Edit{Path: []string{"inputs"}, Value: input, IsElement: true})
+	}
+	c.Link = "vscode:mcp/install?" + escaped(string(compact(link)))
+	return c
+}
+
+// escaped escapes a text as JavaScript's encodeURIComponent does, which clients expect.
+func escaped(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
+
 // indent returns a file as JSON, as people write it.
-func indent(file any) string {
+func indent(file any) string { return encode(file, "  ") }
+
+func compact(value any) []byte { return []byte(encode(value, "")) }
+
+func encode(value any, unit string) string {
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(file); err != nil {
+	encoder.SetIndent("", unit)
+	if err := encoder.Encode(value); err != nil {
 		panic(err) // strings always have a form in JSON
 	}
 	return strings.TrimSuffix(text.String(), "\n")

@@ -1,12 +1,20 @@
 package clientsetup
 
 import (
+	"cmp"
+	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os/exec"
+	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/config/clientfile"
 )
 
 // What is for a shell, a shell reads as it is meant; what is for a file is JSON.
@@ -16,10 +24,7 @@ func TestFor_CanBePasted(t *testing.T) {
 		for _, access := range []Access{Open, SignIn, Token, Certificate} {
 			for _, c := range For(endpoint, "prompts", access) {
 				if strings.HasPrefix(c.Text, "{") {
-					var file any
-					if err := json.Unmarshal([]byte(c.Text), &file); err != nil {
-						t.Errorf("%s: %v:\n%s", c.Name, err, c.Text)
-					}
+					wantInFile(t, c, endpoint)
 					continue
 				}
 				program, arguments, _ := strings.Cut(c.Text, " ")
@@ -37,10 +42,111 @@ func TestFor_CanBePasted(t *testing.T) {
 	}
 }
 
+// wantInFile checks that a client's file has the endpoint, and that its edits make the same file.
+func wantInFile(t *testing.T, c Client, endpoint string) {
+	t.Helper()
+	var file, edited any
+	err := json.Unmarshal([]byte(c.Text), &file)
+	if quoted := indent(endpoint); err != nil || !strings.Contains(c.Text, quoted) {
+		t.Errorf("%s: %v, and %s in\n%s", c.Name, err, quoted, c.Text)
+	}
+	var made []byte
+	for _, edit := range c.Edits {
+		if made, err = clientfile.Apply(made, edit); err != nil {
+			t.Fatalf("%s: %v", c.Name, err)
+		}
+	}
+	if err := json.Unmarshal(made, &edited); err != nil || !reflect.DeepEqual(file, edited) {
+		t.Errorf("%s: %v: the edits make\n%s\nwant\n%s", c.Name, err, made, c.Text)
+	}
+}
+
+// The links are read as the clients read them, in JavaScript.
+func TestFor_LinksHaveTheServer(t *testing.T) {
+	const endpoint, name = "https://prompts.example.com/mcp?a=b&c+d", "my prompts"
+	for access, header := range map[Access][]string{Open: {"", ""}, Token: {"Bearer ${input:promptweir-token}", "Bearer ${env:" + TokenVariable + "}"}} {
+		got := map[string]server{}
+		names := map[string]string{}
+		for _, c := range For(endpoint, name, access) {
+			if c.Link == "" {
+				continue
+			}
+			u, err := url.Parse(c.Link)
+			if err != nil {
+				t.Fatalf("%s: %v", c.Link, err)
+			}
+			text, _ := url.PathUnescape(u.RawQuery)
+			names[c.Name] = u.Query().Get("name")
+			if config := u.Query().Get("config"); config != "" {
+				decoded, _ := base64.StdEncoding.DecodeString(config)
+				text = string(decoded)
+			}
+			var s server
+			var named struct{ Name string }
+			if err := errors.Join(json.Unmarshal([]byte(text), &s), json.Unmarshal([]byte(text), &named)); err != nil {
+				t.Fatalf("%s: %v: %s", c.Name, err, text)
+			}
+			got[c.Name], names[c.Name] = s, cmp.Or(names[c.Name], named.Name)
+		}
+		want := map[string]server{"vscode": {Type: "http", URL: endpoint}, "cursor": {URL: endpoint}}
+		for i, client := range []string{"vscode", "cursor"} {
+			if s := want[client]; header[i] != "" {
+				s.Headers = map[string]string{"Authorization": header[i]}
+				want[client] = s
+			}
+		}
+		if !reflect.DeepEqual(got, want) || names["vscode"] != name || names["cursor"] != name {
+			t.Errorf("the links have %+v, named %q, want %+v", got, names, want)
+		}
+	}
+}
+
+// Nobody is told to sign in, or to set a token, where the gateway wants none.
+func TestFor_SaysOnlyWhatIsTrueOfTheGateway(t *testing.T) {
+	jwts := []config.JWT{{Name: "idp"}}
+	tokens := []config.Token{{Subject: "ci"}}
+	for name, test := range map[string]struct {
+		auth *config.Auth
+		want Access
+	}{
+		"no auth":              {nil, Open},
+		"tokens":               {&config.Auth{Tokens: tokens}, Token},
+		"provider":             {&config.Auth{JWTs: jwts, Tokens: tokens}, SignIn},
+		"certificates":         {&config.Auth{}, Certificate},
+		"provider, anonymous":  {&config.Auth{JWTs: jwts, Anonymous: true}, Open},
+		"tokens and anonymous": {&config.Auth{Tokens: tokens, Anonymous: true}, Open},
+	} {
+		access := AccessOf(test.auth)
+		w := httptest.NewRecorder()
+		ServePage(w, "http://127.0.0.1:8080/mcp", access)
+		page := strings.ToLower(w.Body.String())
+		signsIn := strings.Contains(page, "signs in") || strings.Contains(page, "sign in")
+		hasToken := strings.Contains(page, "token")
+		if access != test.want || signsIn != (access == SignIn) || hasToken != (access == Token) {
+			t.Errorf("%s: access %d, want %d; signs in: %t, token: %t", name, access, test.want, signsIn, hasToken)
+		}
+	}
+}
+
+// The page's policy lets its own script run, and no other.
+func TestServePage_RunsItsOwnScriptOnly(t *testing.T) {
+	w := httptest.NewRecorder()
+	ServePage(w, "http://127.0.0.1:8080/mcp", Open)
+	_, script, _ := strings.Cut(w.Body.String(), "<script>")
+	script, _, _ = strings.Cut(script, "</script>")
+	policy := w.Header().Get("Content-Security-Policy")
+	if !strings.Contains(script, "clipboard") || !strings.Contains(policy, "; script-src "+hashOf(script)+";") {
+		t.Errorf("Content-Security-Policy %q for the script\n%s", policy, script)
+	}
+	if buttons, codes := strings.Count(w.Body.String(), "<button"), strings.Count(w.Body.String(), "</code>"); buttons != codes {
+		t.Errorf("%d buttons for %d texts", buttons, codes)
+	}
+}
+
 func TestServePage_EscapesTheEndpoint(t *testing.T) {
 	w := httptest.NewRecorder()
 	ServePage(w, "http://localhost/<script>alert(1)</script>", Open)
-	if body := w.Body.String(); w.Code != http.StatusOK || strings.Contains(body, "<script>") || !strings.Contains(body, "&lt;script&gt;") {
+	if body := w.Body.String(); w.Code != http.StatusOK || strings.Contains(body, "<script>alert") || !strings.Contains(body, "&lt;script&gt;") {
 		t.Errorf("status %d:\n%s", w.Code, body)
 	}
 }

@@ -14,12 +14,28 @@ import (
 //go:embed page.css
 var pageCSS string
 
-// pagePolicy allows nothing but the one style sheet, whatever the address may contain.
-var pagePolicy = func() string { //nolint:gochecknoglobals // constant
-	sum := sha256.Sum256([]byte(pageCSS))
-	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
-		"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-}()
+// pageScript shows the buttons that copy what precedes them, where a browser lets pages copy: over
+// TLS, and on this machine.
+const pageScript = `'use strict';
+for (const button of document.querySelectorAll('button')) {
+  if (!navigator.clipboard) break;
+  button.hidden = false;
+  button.addEventListener('click', async () => {
+    await navigator.clipboard.writeText(button.previousElementSibling.textContent);
+    button.textContent = 'Copied';
+    setTimeout(() => { button.textContent = 'Copy'; }, 1500);
+  });
+}`
+
+// pagePolicy allows nothing but the one style sheet and the one script, whatever the address may
+// contain.
+var pagePolicy = "default-src 'none'; style-src " + hashOf(pageCSS) + "; script-src " + hashOf(pageScript) + //nolint:gochecknoglobals // constant
+	"; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
 
 // ServePage answers a browser with a page on how to point clients at an endpoint.
 func ServePage(w http.ResponseWriter, endpoint string, access Access) {
@@ -46,19 +62,27 @@ func page(endpoint string, access Access) g.Node {
 				`date.</p></header>`),
 			h.Main(
 				h.Dl(
-					h.Dt(g.Text("Endpoint")), h.Dd(h.Code(h.ID("endpoint"), g.Text(endpoint)), g.Text(" (Streamable HTTP)")),
+					h.Dt(g.Text("Endpoint")),
+					h.Dd(h.Code(h.ID("endpoint"), g.Text(endpoint)), copyButton(), g.Text(" (Streamable HTTP)")),
 					h.Dt(g.Text("Access")), h.Dd(h.ID("access"), access.describe()),
 				),
 				g.Map(For(endpoint, "prompts", access), func(client Client) g.Node {
-					return h.Section(h.ID(client.Name), h.H2(g.Text(client.Title)), h.P(g.Text(client.Where+":")),
-						h.Pre(h.Code(g.Text(client.Text))), h.P(h.Class("quiet"), g.Text(client.Then)))
+					return h.Section(h.ID(client.Name), h.H2(g.Text(client.Title)),
+						g.If(client.Link != "", h.P(h.A(h.Href(client.Link), g.Text("Add it to "+client.Title)), g.Text(", or:"))),
+						h.P(g.Text(client.Where+":")),
+						h.Div(h.Class("copy"), h.Pre(h.Code(g.Text(client.Text))), copyButton()),
+						h.P(h.Class("quiet"), g.Text(client.Then)))
 				}),
 				g.Raw(`<section><h2>Any other client</h2><p>Add a server with the transport <q>HTTP</q> or `+
 					`<q>Streamable HTTP</q>, and the endpoint above as its URL.</p></section>`),
 			),
+			h.Script(g.Raw(pageScript)),
 		),
 	))
 }
+
+// copyButton copies what precedes it. A page without the script does not show it.
+func copyButton() g.Node { return h.Button(h.Type("button"), g.Attr("hidden"), g.Text("Copy")) }
 
 // describe says how clients authenticate.
 func (a Access) describe() g.Node {

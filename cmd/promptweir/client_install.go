@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/diff"
+
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
+	"github.com/promptweir/promptweir/config/clientfile"
+	"github.com/promptweir/promptweir/config/regular"
+	"github.com/promptweir/promptweir/gateway/clientsetup"
+)
+
+// maxCopies bounds the copies that client --install keeps of a file.
+const maxCopies = 100
+
+// clientInstall writes the gateway into a client's file.
+type clientInstall struct {
+	app    *app
+	client clientsetup.Client
+	// folder is the one beneath which the file lies, as root and in words; name is the file's path
+	// in it.
+	root         *os.Root
+	folder, name string
+}
+
+// installClient shows how a client's file changes and, once a person agrees, writes it.
+func installClient(ctx context.Context, a *app, c clientsetup.Client, yes bool) error {
+	prompter := terminal.NewPrompter(a.in)
+	switch {
+	case c.File == "":
+		return &usageError{c.Title + " keeps no servers in a file: run the command that promptweir client " +
+			c.Name + " prints"}
+	case !yes && prompter == nil:
+		return &usageError{"without a terminal to ask at, --install needs --yes"}
+	}
+	i := &clientInstall{app: a, client: c, folder: ".", name: filepath.FromSlash(c.File)}
+	if inHome, ok := strings.CutPrefix(c.File, "~/"); ok {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return errors.New("the home folder is not known: set HOME")
+		}
+		i.folder, i.name = home, filepath.FromSlash(inHome)
+	}
+	var err error
+	if i.root, err = os.OpenRoot(i.folder); err != nil {
+		return err
+	}
+	defer i.root.Close()
+	before, err := i.read()
+	if err != nil {
+		return err
+	}
+	after := before
+	for _, edit := range c.Edits {
+		if after, err = clientfile.Apply(after, edit); err != nil {
+			return fmt.Errorf("%s: %w; change it by hand, as promptweir client %s prints", i.path(), err, c.Name)
+		}
+	}
+	if bytes.Equal(before, after) {
+		_, err = fmt.Fprintf(a.out, "%s has it already\n", i.path())
+		return err
+	}
+	if err := i.show(before, after); err != nil {
+		return err
+	}
+	if !yes {
+		answer, err := prompter.Ask(ctx, "Write it? (yes or no)", nil)
+		if err != nil && !errors.Is(err, terminal.ErrNoAnswer) {
+			return err
+		}
+		if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+			return errors.New("nothing was written")
+		}
+	}
+	return i.write(before, after)
+}
+
+func (i *clientInstall) path() string { return filepath.Join(i.folder, i.name) }
+
+// read returns the file, nil if there is none. It refuses one behind a link: that is often kept in a
+// repository, or generated, and the change would be in the wrong place.
+func (i *clientInstall) read() ([]byte, error) {
+	for at := i.name; at != "."; at = filepath.Dir(at) {
+		info, err := i.root.Lstat(at)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return nil, err
+		case info.Mode()&fs.ModeSymlink != 0:
+			return nil, fmt.Errorf("%s is a link, which is not followed: change the file behind it, as "+
+				"promptweir client %s prints", filepath.Join(i.folder, at), i.client.Name)
+		}
+	}
+	content, err := regular.Read(i.name, maxClientFile, i.root.OpenFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return content, err
+}
+
+// show prints the lines that change, and no others: they may have the secrets of other servers.
+func (i *clientInstall) show(before, after []byte) error {
+	fmt.Fprintf(i.app.out, "%s:\n", i.path())
+	isHead := true
+	for line := range bytes.Lines(diff.Diff("", before, "", after)) {
+		if bytes.HasPrefix(line, []byte("@@")) {
+			isHead = false
+			continue
+		}
+		if isHead || line[0] != '+' && line[0] != '-' {
+			continue
+		}
+		if _, err := i.app.out.Write(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write replaces the file, whose previous content it keeps beside it.
+func (i *clientInstall) write(before, after []byte) error {
+	// The client may have written it while the person read.
+	if now, err := i.read(); err != nil || !bytes.Equal(now, before) {
+		return errors.Join(err, fmt.Errorf("%s has changed meanwhile, and nothing was written: try again", i.path()))
+	}
+	if before == nil {
+		if err := i.root.MkdirAll(filepath.Dir(i.name), folderMode); err != nil {
+			return err
+		}
+		if err := i.create(i.name, after); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(i.app.out, "written. %s\n", i.client.Then)
+		return err
+	}
+	kept, err := i.keep(before)
+	if err != nil {
+		return err
+	}
+	if err := replaceWithin(i.root, i.name, after); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(i.app.out, "written; the previous file is %s. %s\n", filepath.Join(i.folder, kept), i.client.Then)
+	return err
+}
+
+// keep writes a copy under a name that nothing has.
+func (i *clientInstall) keep(content []byte) (name string, err error) {
+	for n := range maxCopies {
+		name = i.name + ".bak"
+		if n > 0 {
+			name += strconv.Itoa(n)
+		}
+		if err = i.create(name, content); !errors.Is(err, fs.ErrExist) {
+			return name, err
+		}
+	}
+	return "", fmt.Errorf("%s has %d copies: remove some", i.path(), maxCopies)
+}
+
+// create writes a file that does not exist, for its owner only: it may have secrets.
+func (i *clientInstall) create(name string, content []byte) error {
+	file, err := i.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	return errors.Join(err, file.Close())
+}
