@@ -45,14 +45,14 @@ func Root() string {
 // building lets one call of Build run at a time.
 var building sync.Mutex //nolint:gochecknoglobals // the go command's builds are the process's
 
-// Build builds packages of the module, such as "./cmd/promptweir", and links to them in a directory. They are in bin, in a folder for
-// each package of tests, so that the tests of one package link each program once.
+// Build builds packages of the module, such as "./cmd/promptweir", as make build does, and links to them in a directory. They are
+// in bin, in a folder for each package of tests, so that the tests of one package link each program once.
 func Build(tb testing.TB, dir string, packages ...string) {
 	tb.Helper()
 	building.Lock()
 	defer building.Unlock()
 	built := filepath.Join(Root(), "bin", "tests", filepath.Base(os.Args[0]))
-	goCommand(tb, slices.Concat([]string{"build", "-buildvcs=false", "-o", built + string(filepath.Separator)}, packages))
+	goCommand(tb, slices.Concat([]string{"build", "-tags=grpcnotrace", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", built + string(filepath.Separator)}, packages))
 	names := goCommand(tb, slices.Concat([]string{"list", "-f", "{{.ImportPath}}"}, packages))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		tb.Fatal(err)
@@ -70,6 +70,8 @@ func goCommand(tb testing.TB, args []string) string {
 	tb.Helper()
 	cmd := exec.CommandContext(tb.Context(), "go", args...)
 	cmd.Dir = Root()
+	// Tests with the race detector have cgo. With it, all that uses the network would be compiled once more.
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		tb.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
