@@ -70,23 +70,24 @@ func wantFewDelayed(t *testing.T, outcomes []outcome) {
 }
 
 func TestBalance_StoppedReplicaDelaysFewCalls(t *testing.T) {
-	for _, perSecond := range []int{10, 100, 300} {
+	for perSecond, length := range map[int]time.Duration{10: 20 * time.Second, 100: 10 * time.Second, 300: 5 * time.Second} {
 		t.Run(fmt.Sprint(perSecond, " calls a second"), func(t *testing.T) {
 			withTwo(t, [2]time.Duration{usual, usual}, func(t *testing.T, c *upstream.Connector, stops [2]*stoppable, peers [2]*upstreamtest.Peer) {
-				wantFewDelayed(t, offer(t, c, "ann", perSecond, 20*time.Second))
+				wantFewDelayed(t, offer(t, c, "ann", perSecond, length))
 				half := len(peers[0].Seen(wire.PromptsGet))
 				if all := half + len(peers[1].Seen(wire.PromptsGet)); half < all*2/5 || half > all*3/5 {
 					t.Errorf("one of two equal replicas got %d of %d calls", half, all)
 				}
 				stops[0].stop()
 				wantFewDelayed(t, offer(t, c, "ann", perSecond, 11*time.Second))
-				wantFewDelayed(t, offer(t, c, "ann", perSecond, 20*time.Second))
+				wantFewDelayed(t, offer(t, c, "ann", perSecond, length))
 				stops[0].cont()
 				time.Sleep(10 * time.Second)
 				before := len(peers[0].Seen(wire.PromptsGet))
-				wantFewDelayed(t, offer(t, c, "ann", perSecond, 20*time.Second))
-				if got := len(peers[0].Seen(wire.PromptsGet)) - before; got < 20*perSecond*2/5 {
-					t.Errorf("the one that was stopped got %d of %d calls when it was there again", got, 20*perSecond)
+				wantFewDelayed(t, offer(t, c, "ann", perSecond, length))
+				offered := int(length.Seconds()) * perSecond
+				if got := len(peers[0].Seen(wire.PromptsGet)) - before; got < offered*2/5 {
+					t.Errorf("the one that was stopped got %d of %d calls when it was there again", got, offered)
 				}
 			})
 		})
@@ -96,9 +97,9 @@ func TestBalance_StoppedReplicaDelaysFewCalls(t *testing.T) {
 func TestBalance_SlowerReplicaGetsFewerCalls(t *testing.T) {
 	takes := [2]time.Duration{time.Second, 50 * time.Millisecond}
 	withTwo(t, takes, func(t *testing.T, c *upstream.Connector, _ [2]*stoppable, peers [2]*upstreamtest.Peer) {
-		offer(t, c, "ann", 100, time.Minute)
+		offer(t, c, "ann", 100, 20*time.Second)
 		slow, quick := len(peers[0].Seen(wire.PromptsGet)), len(peers[1].Seen(wire.PromptsGet))
-		if slow*5 > quick || slow < 60 {
+		if slow*5 > quick || slow < 20 {
 			t.Errorf("the slow one got %d calls, the quick one %d", slow, quick)
 		}
 	})
