@@ -64,7 +64,7 @@ func TestPrompt_SaysWhoSeesIt(t *testing.T) {
 		gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompt?"+query, "", nil).Want(t, status, parts...)
 	}
 	page("name=billing.ledger", http.StatusOK, "Who sees it", "group:payments", "gateway.hcl:", "year", "required", "Definition",
-		"<bdi>billing.ledger</bdi> <bdi>&#39;year=…&#39;</bdi> <bdi>--url</bdi> <bdi>http://", "claude mcp add", "revision <bdi>2025-11-25</bdi>", "0 <span")
+		"<bdi>--url</bdi> <bdi>http://", "<bdi>--</bdi> <bdi>billing.ledger</bdi> <bdi>&#39;year=…&#39;</bdi>", "claude mcp add", "revision <bdi>2025-11-25</bdi>", "0 <span")
 	page("name=billing.review_pr&as=user:bob", http.StatusOK, "<b>Yes</b>", "expose &#34;reviews&#34;", "<b>decides</b>", "You see what",
 		`href="/prompt?name=billing.review_pr"`, `href="/prompts?as=user%3Abob&amp;team=payments"`)
 	page("name=billing.wip_x&as=user:ann,group:payments", http.StatusOK, "<b>No</b>", "hide &#34;half-finished&#34;")
