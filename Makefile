@@ -110,7 +110,7 @@ cluster: bin/stress ## break what three gateways with a store share; needs HAPro
 cluster-short: CLUSTER = -busy -short -only '^(rate|rolling restart|store is killed)'
 cluster-short: cluster ## the same in half a minute
 
-histories: bin/stress ## record what 30 clients were told and have listed while replicas and their store fail: HISTORIES='-times 1 -write FILE'
+histories: bin/stress ## record what 30 clients were told and have listed while replicas and their store fail: HISTORIES='-times 1'
 	$(call ABOUT,Histories)
 	@bin/stress histories $(HISTORIES)
 

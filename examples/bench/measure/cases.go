@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
@@ -60,7 +59,7 @@ func (s *settings) compareSpeed(ctx context.Context) error {
 	for i := range all {
 		all[i].gateways = []spec{{name: "promptweir"}}
 	}
-	all = append(all, fromFile("0.3 KB", 300), fromFile("10 KB", 10_000), withRules())
+	all = append(all, fromFile("0.3 KB", 300), fromFile("10 KB", 10_000))
 	fmt.Println(heading)
 	for _, c := range all {
 		if err := c.compare(ctx, s, 1, s.turns, s.length); err != nil {
@@ -79,19 +78,6 @@ func fromFile(name string, size int) contest {
 		{name: "file", prompts: map[string]string{"p00001.md": head + rig.Text(size) + "{{code}}\n"}},
 		{name: "server"},
 	}
-	return c
-}
-
-// withRules compares a caller with a token under a thousand rules that match none of the prompts with
-// an anonymous one under none.
-func withRules() contest {
-	var rules strings.Builder
-	for i := range 500 {
-		fmt.Fprintf(&rules, "expose \"e%d\" {\n prompts = [\"up.x%[1]d_*\"]\n to = [\"group:g%[1]d\"]\n}\n"+
-			"hide \"h%[1]d\" {\n prompts = [\"up.y%[1]d_*\"]\n}\n", i)
-	}
-	c := get("get with a token and 1000 rules", usual, server{Legacy: true})
-	c.gateways = []spec{{name: "token and rules", token: "member", rules: rules.String()}, {name: "anonymous"}}
 	return c
 }
 

@@ -117,7 +117,7 @@ func (c contest) set(st *rig.Stage, s *settings) (all []contestant) {
 	for _, one := range c.gateways {
 		one.upstream, one.pageSize = block, max(c.pageSize, 100)
 		g := s.gateway(st, one)
-		next := c.enter(st, one.name, g.Process, "up.p00001", one.token)
+		next := c.enter(st, one.name, g.Process, "up.p00001")
 		next.gateway = g
 		all = append(all, next)
 	}
@@ -126,13 +126,13 @@ func (c contest) set(st *rig.Stage, s *settings) (all []contestant) {
 		if name != "upstream" {
 			p = st.Self(name, up.Endpoint)
 		}
-		all = append(all, c.enter(st, name, p, "p00001", ""))
+		all = append(all, c.enter(st, name, p, "p00001"))
 	}
 	return all
 }
 
-func (c contest) enter(st *rig.Stage, name string, p *rig.Process, prompt, token string) contestant {
-	client := &rig.Client{Endpoint: p.Endpoint, Token: token, Legacy: c.upstream.Legacy}
+func (c contest) enter(st *rig.Stage, name string, p *rig.Process, prompt string) contestant {
+	client := &rig.Client{Endpoint: p.Endpoint, Legacy: c.upstream.Legacy}
 	rig.Check(client.Initialize(st.Context()))
 	params := ""
 	if c.method == wire.PromptsGet {

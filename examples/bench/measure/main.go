@@ -10,11 +10,9 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"flag"
 	"fmt"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
@@ -59,27 +57,16 @@ type spec struct {
 	pageSize                int
 	// prompts are files by name; with them, there is no upstream.
 	prompts map[string]string
-	// token is a bearer token, whose user is a member of the team; empty means that everybody may do
-	// everything.
-	token string
 }
 
 func (s spec) text() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "gateway {\n  listen = \"127.0.0.1:0\"\n  page_size = %d\n}\n"+
-		"admin { listen = \"127.0.0.1:0\" }\n", max(s.pageSize, 1))
-	members := ""
-	if s.token != "" {
-		members = fmt.Sprintf("%q", "user:"+s.token)
-		fmt.Fprintf(&b, "auth {\n  token %q { sha256 = \"%x\" }\n}\n", s.token, sha256.Sum256([]byte(s.token)))
-	}
 	upstream := s.upstream + "\n    concurrency = 4096\n    timeout = \"60s\""
 	if s.prompts != nil {
 		upstream = `files = ["*.md"]`
 	}
-	fmt.Fprintf(&b, "team \"bench\" {\n  members = [%s]\n  upstream \"up\" {\n    %s\n  }\n%s}\n%s\n",
-		members, upstream, s.rules, s.blocks)
-	return b.String()
+	return fmt.Sprintf("gateway {\n  listen = \"127.0.0.1:0\"\n  page_size = %d\n}\n"+
+		"admin { listen = \"127.0.0.1:0\" }\nteam \"bench\" {\n  upstream \"up\" {\n    %s\n  }\n%s}\n%s\n",
+		max(s.pageSize, 1), upstream, s.rules, s.blocks)
 }
 
 func (s *settings) gateway(st *rig.Stage, of spec) *rig.Gateway {

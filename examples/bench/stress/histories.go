@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"slices"
 	"syscall"
 	"time"
@@ -79,14 +78,13 @@ func troubles() []trouble {
 // runHistories lets replicas and their store fail while clients listen, changes the list within each
 // fault, and checks what they have listed 5 s after it.
 func (s *settings) runHistories(ctx context.Context) (broken error) {
-	var recorded history
 	err := rig.Run(ctx, func(st *rig.Stage) {
 		w := newReplicas(st, s, 20, true)
 		w.client.Transport = &http.Transport{
 			MaxIdleConnsPerHost: listeners, ResponseHeaderTimeout: answerTimeout,
 		}
 		a := w.follow(ctx, listeners, w.endpoints()...)
-		st.Defer(func() { recorded = a.stop() })
+		st.Defer(func() { a.stop() })
 		rig.Check(a.await(w.change(), timeout))
 		fmt.Print("| fault | times | clients that were stale, told in vain | slowest list |\n" +
 			"| --- | --- | --- | --- |\n")
@@ -108,10 +106,6 @@ func (s *settings) runHistories(ctx context.Context) (broken error) {
 				rig.Milliseconds(slowest))
 		}
 	})
-	if s.write != "" {
-		file, errFile := os.Create(s.write)
-		err = errors.Join(err, errFile, recorded.write(file), file.Close())
-	}
 	return errors.Join(err, broken)
 }
 

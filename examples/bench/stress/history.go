@@ -1,9 +1,7 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -12,18 +10,18 @@ import (
 // op is one operation, as data: who did what where and when, and what became of it.
 type op struct {
 	// Client is 0 for what the rig did.
-	Client int `json:"client"`
+	Client int
 	// Name is "list", "told" of a change, or "stream" once that has ended; of the rig "change" of the
 	// list, the name of a fault that begins, or "healed".
-	Name string `json:"name"`
+	Name string
 	// At is the number of the endpoint.
-	At int `json:"at,omitzero"`
+	At int
 	// Sent and Received are when it began and ended, since the begin of the history.
-	Sent     time.Duration `json:"sent"`
-	Received time.Duration `json:"received"`
+	Sent     time.Duration
+	Received time.Duration
 	// Mark is the newest change that is in a list.
-	Mark  int    `json:"mark,omitzero"`
-	Error string `json:"error,omitzero"`
+	Mark  int
+	Error string
 }
 
 // history is operations in the order in which they ended. What is below reads histories, and needs
@@ -114,15 +112,4 @@ func (h history) of(client int) string {
 		}
 	}
 	return text.String()
-}
-
-// write writes an operation each line, as JSON.
-func (h history) write(to io.Writer) error {
-	lines := json.NewEncoder(to)
-	for _, o := range h {
-		if err := lines.Encode(o); err != nil {
-			return err
-		}
-	}
-	return nil
 }

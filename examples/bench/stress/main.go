@@ -44,8 +44,7 @@ func main() {
 		"do not check how long anything takes, because the machine is busy with other work")
 	flags.BoolVar(&s.short, "short", false, "watch for a quarter of the time")
 	flags.IntVar(&s.times, "times", 10, "histories: how often each fault happens")
-	flags.StringVar(&s.write, "write", "",
-		"faults: write the table into this Markdown `file`; histories: write the history as JSON lines")
+	flags.StringVar(&s.write, "write", "", "faults: write the table into this Markdown `file`")
 	flags.DurationVar(&s.length, "length", 8*time.Second, "overload: how long each load lasts")
 	rig.Main(flags, map[string]func(context.Context) error{
 		"faults": s.runFaults, "overload": s.runOverload, "cluster": s.runCluster,

@@ -61,8 +61,8 @@ type patient struct {
 func admit(st *rig.Stage, f *fault) *patient {
 	p := &patient{st: st, mode: healthy, server: rig.NewServer(true, 300, illPrompt())}
 	p.server.OnGet = p.spoil
-	if p.server.Workers = f.workers; f.workers > 0 {
-		p.server.Delay = workTime
+	if f.workers > 0 {
+		p.server.Workers, p.server.Delay = make(chan struct{}, f.workers), workTime
 	}
 	if f.child {
 		listener := rig.Must(new(net.ListenConfig).Listen(st.Context(), "tcp", rig.AnyAddress))

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -51,11 +52,8 @@ const info = `{"name":"rig","version":"1"}`
 // request returns a request. Params are the members of its params, without braces.
 func (c *Client) request(id int, method, params string) (body string, header []string) {
 	header = c.session
-	if c.Token != "" {
-		header = append([]string{"Authorization: Bearer " + c.Token}, header...)
-	}
 	if !c.Legacy {
-		header = append(header, wire.HeaderProtocolVersion+": "+wire.Rev20260728, wire.HeaderMethod+": "+method)
+		header = append(slices.Clip(header), wire.HeaderProtocolVersion+": "+wire.Rev20260728, wire.HeaderMethod+": "+method)
 		var named struct{ Name string }
 		if method == wire.PromptsGet && json.Unmarshal([]byte("{"+params+"}"), &named) == nil {
 			header = append(header, wire.HeaderName+": "+named.Name)
@@ -69,8 +67,9 @@ func (c *Client) request(id int, method, params string) (body string, header []s
 // Raw returns the bytes of an HTTP request.
 func (c *Client) Raw(id int, method, params string) []byte {
 	body, header := c.request(id, method, params)
-	address, path, _ := strings.Cut(strings.TrimPrefix(c.Endpoint, "http://"), "/")
-	return Post(address, "/"+path, body, header...)
+	var raw bytes.Buffer
+	Check(Must(c.newRequest(context.Background(), http.MethodPost, c.Endpoint, body, header...)).Write(&raw))
+	return raw.Bytes()
 }
 
 // Do makes a request and returns the response, whose body must be closed.
@@ -79,8 +78,7 @@ func (c *Client) Do(ctx context.Context, method, params string) (*http.Response,
 	return c.Send(ctx, http.MethodPost, c.Endpoint, body, header...)
 }
 
-// Send sends an HTTP request with header lines.
-func (c *Client) Send(ctx context.Context, method, target, body string, header ...string) (*http.Response, error) {
+func (c *Client) newRequest(ctx context.Context, method, target, body string, header ...string) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, method, target, strings.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -93,6 +91,15 @@ func (c *Client) Send(ctx context.Context, method, target, body string, header .
 	for _, line := range header {
 		name, value, _ := strings.Cut(line, ": ")
 		r.Header.Set(name, value)
+	}
+	return r, nil
+}
+
+// Send sends an HTTP request with header lines.
+func (c *Client) Send(ctx context.Context, method, target, body string, header ...string) (*http.Response, error) {
+	r, err := c.newRequest(ctx, method, target, body, header...)
+	if err != nil {
+		return nil, err
 	}
 	if c.Transport == nil {
 		return http.DefaultTransport.RoundTrip(r)

@@ -9,26 +9,11 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 )
-
-// The load generator reads and writes HTTP/1.1 itself, so that the load costs little processor time beside the server that shares the
-// machine.
-
-// Post returns the bytes of a POST request. Header holds further header lines, without their line breaks.
-func Post(address, path, body string, header ...string) []byte {
-	var raw bytes.Buffer
-	fmt.Fprintf(&raw, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n", path, address)
-	for _, line := range header {
-		raw.WriteString(line + "\r\n")
-	}
-	fmt.Fprintf(&raw, "Content-Length: %d\r\n\r\n%s", len(body), body)
-	return raw.Bytes()
-}
 
 // Conn is a connection, and an [http.RoundTripper] over it for one request after another. It takes a
 // small buffer of memory; http.Transport takes two buffers of 4 KiB and two goroutines per connection.
@@ -57,61 +42,18 @@ func (c *Conn) RoundTrip(r *http.Request) (*http.Response, error) {
 // Close closes the connection, which ends a response that is being read.
 func (c *Conn) Close() error { return c.conn.Close() }
 
-// once sends a request and reads its response, which has a Content-Length or comes in chunks.
-func (c *Conn) once(raw []byte, body io.Writer) (ok, keep bool, err error) {
+// once sends a request and reads its response.
+func (c *Conn) once(raw []byte, body io.Writer) (ok bool, err error) {
 	if _, err := c.conn.Write(raw); err != nil {
-		return false, false, err
+		return false, err
 	}
-	status, err := c.in.ReadSlice('\n')
+	response, err := http.ReadResponse(c.in, nil)
 	if err != nil {
-		return false, false, err
+		return false, err
 	}
-	ok, keep = bytes.HasPrefix(status, []byte("HTTP/1.1 200 ")), true
-	length, chunked := int64(0), false
-	for {
-		line, err := c.in.ReadSlice('\n')
-		if err != nil {
-			return false, false, err
-		}
-		name, value, more := bytes.Cut(line, []byte(":"))
-		switch {
-		case !more && chunked:
-			return ok, keep, readChunks(c.in, body)
-		case !more:
-			_, err := io.CopyN(body, c.in, length)
-			return ok, keep, err
-		case bytes.EqualFold(name, []byte("Content-Length")):
-			if length, err = strconv.ParseInt(string(bytes.TrimSpace(value)), 10, 64); err != nil {
-				return false, false, err
-			}
-		case bytes.EqualFold(name, []byte("Transfer-Encoding")):
-			chunked = true
-		case bytes.EqualFold(name, []byte("Connection")):
-			keep = !bytes.EqualFold(bytes.TrimSpace(value), []byte("close"))
-		}
-	}
-}
-
-func readChunks(in *bufio.Reader, body io.Writer) error {
-	for {
-		line, err := in.ReadSlice('\n')
-		if err != nil {
-			return err
-		}
-		size, err := strconv.ParseInt(string(bytes.TrimSpace(line)), 16, 64)
-		if err != nil {
-			return err
-		}
-		if _, err := io.CopyN(body, in, size); err != nil {
-			return err
-		}
-		if _, err := in.Discard(2); err != nil { // the line break after it
-			return err
-		}
-		if size == 0 {
-			return nil
-		}
-	}
+	defer response.Body.Close()
+	_, err = io.Copy(body, response.Body)
+	return response.StatusCode == http.StatusOK, err
 }
 
 // Closed is a load in a closed loop: each connection sends the next request as soon as it has read the response.
@@ -193,7 +135,7 @@ func (l Closed) open(ctx context.Context, raw []byte) (*worker, error) {
 		return nil, err
 	}
 	var body bytes.Buffer
-	ok, _, err := conn.once(raw, &body)
+	ok, err := conn.once(raw, &body)
 	if err == nil && (!ok || !bytes.Contains(body.Bytes(), []byte(l.Want))) {
 		err = fmt.Errorf("first response: want %s in %.300s", l.Want, body.Bytes())
 	}
@@ -205,7 +147,7 @@ func (l Closed) each(ctx context.Context, workers []*worker, until time.Time) er
 	for _, w := range workers {
 		group.Go(func() error {
 			for now := time.Now(); now.Before(until); {
-				ok, _, err := w.conn.once(w.raw, io.Discard)
+				ok, err := w.conn.once(w.raw, io.Discard)
 				switch {
 				case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 					_ = w.conn.Close() // the server has closed it

@@ -22,13 +22,12 @@ type Server struct {
 	Legacy bool
 	// SSE makes it answer gets with an event stream.
 	SSE bool
-	// Delay is the time before the response to a get; Workers how many are answered at a time, where 0 means no bound.
+	// Delay is the time before the response to a get; Workers has room for those that are answered at a
+	// time, where nil means no bound.
 	Delay   time.Duration
-	Workers int
+	Workers chan struct{}
 	// OnGet may answer a get in place of the server.
 	OnGet func(w http.ResponseWriter, r *http.Request, m wire.Message) (done bool)
-
-	working chan struct{} // of capacity Workers
 
 	mu      sync.RWMutex // guards the fields below
 	results map[string]string
@@ -95,9 +94,9 @@ func (s *Server) Forget() {
 // Respond appends the response to a request for a method, with an id, after the delay.
 func (s *Server) Respond(dst, id []byte, method string) []byte {
 	if s.Delay > 0 && method == wire.PromptsGet {
-		if s.Workers > 0 {
-			s.slots() <- struct{}{}
-			defer func() { <-s.slots() }()
+		if s.Workers != nil {
+			s.Workers <- struct{}{}
+			defer func() { <-s.Workers }()
 		}
 		time.Sleep(s.Delay)
 	}
@@ -109,15 +108,6 @@ func (s *Server) Respond(dst, id []byte, method string) []byte {
 		return append(dst, `"error":{"code":-32601,"message":"Method not found"}}`...)
 	}
 	return append(append(append(dst, `"result":`...), result...), '}')
-}
-
-func (s *Server) slots() chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.working == nil {
-		s.working = make(chan struct{}, s.Workers)
-	}
-	return s.working
 }
 
 // buffers hold responses.
