@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -9,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -195,13 +195,13 @@ func (w *world) read(names map[string]bool) (mark int, err error) {
 
 // store is a valkey-server or redis-server that keeps nothing on disk.
 type store struct {
-	st      *rig.Stage
-	address string
-	process *rig.Process
+	st           *rig.Stage
+	address, cli string
+	process      *rig.Process
 }
 
 func newStore(st *rig.Stage) *store {
-	s := &store{st: st, address: rig.FreeAddress(st.Context())}
+	s := &store{st: st, address: rig.FreeAddress(st.Context()), cli: rig.Program("valkey-cli", "redis-cli")}
 	s.start()
 	return s
 }
@@ -221,25 +221,13 @@ func (s *store) resume() { s.process.Signal(syscall.SIGCONT) }
 
 // command has the store carry out commands without spaces in their arguments.
 func (s *store) command(all ...string) error {
+	ctx, cancel := context.WithTimeout(s.st.Context(), timeout)
+	defer cancel()
 	for _, text := range all {
-		if answer, err := s.ask(text); err != nil || strings.HasPrefix(answer, "-") {
-			return fmt.Errorf("%s: %s, %w", text, answer, err)
+		args := append([]string{"-e", "-u", "redis://" + s.address}, strings.Fields(text)...)
+		if out, err := exec.CommandContext(ctx, s.cli, args...).CombinedOutput(); err != nil { //nolint:gosec // constants
+			return fmt.Errorf("%s: %s, %w", text, out, err)
 		}
 	}
 	return nil
-}
-
-func (s *store) ask(command string) (answer string, err error) {
-	ctx, cancel := context.WithTimeout(s.st.Context(), timeout)
-	defer cancel()
-	c, err := new(net.Dialer).DialContext(ctx, "tcp", s.address)
-	if err != nil {
-		return "", err
-	}
-	defer c.Close()
-	if _, err := fmt.Fprintf(c, "%s\r\n", command); err != nil {
-		return "", err
-	}
-	answer, err = bufio.NewReader(c).ReadString('\n')
-	return strings.TrimSpace(answer), err
 }
