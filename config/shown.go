@@ -99,8 +99,8 @@ func (s *shower) settings(v reflect.Value) Settings {
 	var all Settings
 	for i := range v.NumField() {
 		field := v.Type().Field(i)
-		if !field.IsExported() {
-			continue
+		if !field.IsExported() || slices.Contains([]string{"Place", "Block", "Team", "TransportExplicit"}, field.Name) {
+			continue // a file has no such attribute
 		}
 		value := s.value(v.Field(i))
 		if u, ok := reflect.TypeAssert[Upstream](v); ok {
@@ -118,10 +118,9 @@ func (s *shower) upstream(u *Upstream, field string, value any) any {
 	if value == nil || field != "URLs" && field != "Command" {
 		return value
 	}
-	addresses := u.Addresses()
 	var all []any
-	for _, address := range addresses {
-		all = append(all, hideParameters(address))
+	for _, word := range hideWords(u.shownWords()) {
+		all = append(all, word)
 	}
 	return all
 }
@@ -135,7 +134,7 @@ func (s *shower) value(v reflect.Value) any {
 	case Secret, Key, Store:
 		return masked
 	case time.Duration:
-		return known.String()
+		return duration(known)
 	case Upstream, Token: // they would write themselves in a line
 		return s.settings(v)
 	case fmt.Stringer:
@@ -148,6 +147,17 @@ func (s *shower) value(v reflect.Value) any {
 		return s.text(string(text))
 	}
 	return s.plain(v)
+}
+
+// duration writes a duration as people do: 5m, not 5m0s.
+func duration(d time.Duration) string {
+	text := d.String()
+	for _, rest := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, rest) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
 }
 
 // plain returns what a value without a text of its own is shown as.
@@ -211,7 +221,7 @@ func (s *shower) text(text string) string {
 
 // settingName turns the name of a field into that of a setting, as attributes are spelled.
 func settingName(field string) string {
-	field = strings.Replace(field, "OAuth", "Oauth", 1)
+	field = strings.NewReplacer("OAuth", "Oauth", "WellFormed", "Wellformed").Replace(field)
 	var name strings.Builder
 	runes := []rune(field)
 	for i, r := range runes {

@@ -42,6 +42,7 @@ team "eng" {
     to      = ["*"]
     when    = prompt.name != "x"
   }
+  screen "form" { wellformed = true }
   prompt "up.a" {
     title     = "New title"
     arguments = { year = 2026 }
@@ -61,14 +62,14 @@ team "eng" {
 	text := string(shown)
 	for _, part := range []string{
 		`"page_size": 7`, `"separator": "."`, `"public_url": "(sensitive)"`, `"instructions": "(sensitive)"`, `"token_sha256": "(sensitive)"`,
-		`"subject": "ci"`, `"name": "eng"`, `"group:ci"`, `"timeout": "3s"`, `"refresh": "5m0s"`, `"Authorization": "(sensitive)"`, `"KEY": "(sensitive)"`,
-		`"*.draft_*"`, `"title": "New title"`, `"value": "2026"`, `"place": "`, `"sh -c true --password (sensitive)"`, `"when": "prompt.name != \"x\""`, `"failures": 5`,
+		`"subject": "ci"`, `"name": "eng"`, `"group:ci"`, `"timeout": "3s"`, `"refresh": "5m"`, `"grace": "1m"`, `"Authorization": "(sensitive)"`, `"KEY": "(sensitive)"`,
+		`"*.draft_*"`, `"title": "New title"`, `"value": "2026"`, `"true",`, `"--password",`, `"when": "prompt.name != \"x\""`, `"failures": 5`,
 	} {
 		if !strings.Contains(text, part) {
 			t.Errorf("no %s in\n%s", part, text)
 		}
 	}
-	for _, secret := range []string{"hunter", "outside", "OUTSIDE"} {
+	for _, secret := range []string{"hunter", "outside", "OUTSIDE", "m0s", `"place"`, `"team"`, "transport_explicit", "well_formed"} {
 		if strings.Contains(text, secret) {
 			t.Errorf("%q is shown in\n%s", secret, text)
 		}
@@ -112,7 +113,7 @@ func TestShown_HidesWhatIsNamedLikeASecret(t *testing.T) {
 func TestSettingName_IsSpelledLikeAnAttribute(t *testing.T) {
 	for field, want := range map[string]string{
 		"URLs": "urls", "TLS": "tls", "PublicURL": "public_url", "TokenSHA256": "token_sha256", "JWKSURL": "jwksurl", "OAuth": "oauth",
-		"MaxBuffered": "max_buffered", "TransportExplicit": "transport_explicit", "ClientCAs": "client_cas", "JWTs": "jwts",
+		"MaxBuffered": "max_buffered", "WellFormed": "wellformed", "ClientCAs": "client_cas", "JWTs": "jwts",
 	} {
 		if got := settingName(field); got != want {
 			t.Errorf("%s: %q, want %q", field, got, want)
