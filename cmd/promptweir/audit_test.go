@@ -75,7 +75,7 @@ func recordMixedRequests(t *testing.T, required bool) {
 	p := serve(t, folder)
 	const (
 		workers  = 16
-		requests = 10_000
+		requests = 3_000
 	)
 	var (
 		next, answered atomic.Int64
