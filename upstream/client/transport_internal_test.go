@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
@@ -25,18 +26,18 @@ func TestMux_PanicEndsTheCallThatItIsAbout(t *testing.T) {
 				failures[id] = x.await(ctx, r, func(context.Context, []byte) error { return nil })
 			}()
 		}
-		time.Sleep(time.Second)
+		synctest.Wait()
 		if err := x.dispatch([]byte(`[{"jsonrpc":"2.0","method":"a"},{"jsonrpc":"2.0","id":1,"result":{}}]`)); err == nil {
 			t.Error("nobody hears of a panic")
 		}
-		time.Sleep(time.Second)
+		synctest.Wait()
 		if err := failures[1]; !Answered(err) || err == nil || err.Error() != errPanic.Error() {
 			t.Errorf("the call that it is about fails with %v, want %v", err, errPanic)
 		}
 		if err := x.dispatch([]byte(`{"jsonrpc":"2.0","id":2,"result":{}}`)); err != nil {
 			t.Errorf("the next response: %v", err)
 		}
-		time.Sleep(time.Second)
+		synctest.Wait()
 		if failures[2] != nil {
 			t.Errorf("another call fails with %v", failures[2])
 		}
