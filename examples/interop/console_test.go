@@ -73,6 +73,17 @@ func converseInTheConsole(t *testing.T, script string) {
 	defer other.Close()
 	converse(t, []string{script, browser(t), strings.Replace(s.AdminURL, "127.0.0.1", "localhost", 1), strings.Replace(other.URL, "127.0.0.1", "localhost", 1)},
 		map[string]func(){
+			"nothing was got": func() {
+				if n := len(library.Calls("prompts/get")); n > 0 {
+					t.Errorf("%d gets before the first one", n)
+				}
+			},
+			"line breaks arrived": func() {
+				const want = `"arguments":{"tone":"calm\n\n  and clear\n"}`
+				if calls := library.Calls("prompts/get"); len(calls) != 1 || !strings.Contains(string(calls[0].Params), want) {
+					t.Errorf("%d gets, want one with %s: %s", len(calls), want, calls)
+				}
+			},
 			"desk dies":         desk.Stop,
 			"desk returns":      desk.Restart,
 			"change desk":       func() { desk.SetPrompts("greet", "fresh"); desk.Announce() },

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/promptweir/promptweir/gateway/snapshot"
@@ -32,6 +33,8 @@ type Options struct {
 type Console struct {
 	// Pages are for operators, Entrance is for everybody: how to sign in, and how the pages look.
 	Pages, Entrance map[string]http.HandlerFunc
+	// NotFound answers a browser where there is nothing.
+	NotFound http.HandlerFunc
 }
 
 // New returns the handler of the admin listener: the console, /healthz, /readyz, /metrics, the API,
@@ -78,6 +81,10 @@ func New(opts Options) http.Handler {
 			http.Error(w, "forbidden: "+err.Error(), http.StatusForbidden)
 			return
 		}
+		if _, pattern := mux.Handler(r); pattern == "" && r.Method == http.MethodGet && wantsPage(r) {
+			opts.Console.NotFound(w, r)
+			return
+		}
 		mux.ServeHTTP(w, r)
 	})
 }
@@ -88,6 +95,9 @@ func isPlainCheck(r *http.Request) bool {
 	return r.Host == "" && r.Header.Get("Origin") == "" &&
 		(r.URL.Path == "/healthz" || r.URL.Path == "/readyz")
 }
+
+// wantsPage reports whether a request comes from a browser that shows what is answered.
+func wantsPage(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }
 
 var errEmbedded = errors.New("a page of another origin requests it as a part of itself")
 

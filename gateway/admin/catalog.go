@@ -10,6 +10,7 @@ import (
 
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/inspect"
+	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -57,6 +58,9 @@ type PromptSummary struct {
 	Upstreams   []string `json:"upstreams"`
 	// Arguments are the names of the arguments.
 	Arguments []string `json:"arguments,omitempty"`
+	// Badges say what is unusual about it: "hidden" from everybody, "drifted" from the lock file,
+	// "down" with all its servers, "renamed" by a prompt block.
+	Badges []string `json:"badges,omitempty"`
 }
 
 // Search returns the prompts that a query selects.
@@ -76,10 +80,57 @@ func (v *View) Search(q CatalogQuery) (CatalogPage, error) {
 	}
 	page.Page = min(page.Page, page.Pages)
 	first := (page.Page - 1) * PageSize
-	for _, entry := range found[first:min(first+PageSize, len(found))] {
-		page.Prompts = append(page.Prompts, summarize(entry))
+	found = found[first:min(first+PageSize, len(found))]
+	badges := newBadges(s)
+	for _, entry := range found {
+		summary := summarize(entry)
+		summary.Badges = badges.of(entry)
+		page.Prompts = append(page.Prompts, summary)
 	}
 	return page, nil
+}
+
+// badges are made for the entries of a page.
+type badges struct {
+	snapshot *snapshot.Snapshot
+	sources  []catalog.Source
+	// upstreams are the indexes of upstreams by name, drifted the names that a report is about.
+	upstreams map[string]int
+	drifted   map[string]bool
+}
+
+func newBadges(s *snapshot.Snapshot) *badges {
+	b := &badges{s, s.Sources(), make(map[string]int, len(s.Upstreams)), map[string]bool{}}
+	for i := range s.Upstreams {
+		b.upstreams[s.Upstreams[i].Name] = i
+	}
+	for _, report := range s.Reports() {
+		if report.Kind == catalog.Drift {
+			b.drifted[report.Name] = true
+		}
+	}
+	return b
+}
+
+func (b *badges) of(entry *catalog.Entry) (all []string) {
+	s := b.snapshot
+	hidden, down, renamed := true, true, false
+	for _, owner := range entry.Owners {
+		hidden = hidden && len(s.Policy.Readers(entry.Team, owner.Upstream, entry.Name, entry.JSON)) == 0
+		if i, known := b.upstreams[owner.Upstream]; known {
+			down = down && conditionOf(s.States[i]).level() == Bad
+			renamed = renamed || s.ExposedName(&b.sources[i], owner.Name) != entry.Name
+		}
+	}
+	for _, badge := range []struct {
+		applies bool
+		name    string
+	}{{hidden, "hidden"}, {b.drifted[entry.Name], "drifted"}, {down, "down"}, {renamed, "renamed"}} {
+		if badge.applies {
+			all = append(all, badge.name)
+		}
+	}
+	return all
 }
 
 // wordsOf returns the words of a search in lower case.
@@ -124,8 +175,12 @@ type searchIndex struct {
 // indexed is the index of one catalog. It is immutable.
 type indexed map[*catalog.Entry]entryText
 
-// entryText is an entry's name, and all of its texts, in lower case.
-type entryText struct{ name, all string }
+// entryText is an entry's name, and all of its texts, in lower case, and where the name stands among
+// all in the order of [CompareNames].
+type entryText struct {
+	name, all string
+	position  int
+}
 
 // of returns the index of a catalog.
 func (x *searchIndex) of(c *catalog.Catalog) indexed {
@@ -142,6 +197,14 @@ func (x *searchIndex) of(c *catalog.Catalog) indexed {
 		}
 		texts[entry] = text
 	}
+	ordered := slices.SortedStableFunc(slices.Values(c.Entries()), func(a, b *catalog.Entry) int {
+		return CompareNames(texts[a].name, texts[b].name)
+	})
+	for i, entry := range ordered {
+		text := texts[entry]
+		text.position = i
+		texts[entry] = text
+	}
 	x.catalog, x.texts = c, texts
 	return texts
 }
@@ -151,7 +214,27 @@ func textOf(entry *catalog.Entry) entryText {
 	title, _ := definition.Text("title")
 	description, _ := definition.Text("description")
 	name := strings.ToLower(entry.Name)
-	return entryText{name, name + "\n" + indexedText(title) + "\n" + indexedText(description)}
+	return entryText{name: name, all: name + "\n" + indexedText(title) + "\n" + indexedText(description)}
+}
+
+// CompareNames orders names as people do: review_2 comes before review_10.
+func CompareNames(a, b string) int {
+	for a != "" && b != "" {
+		m, n := leadingDigits(a), leadingDigits(b)
+		x, y := strings.TrimLeft(a[:m], "0"), strings.TrimLeft(b[:n], "0")
+		if m == 0 || n == 0 {
+			m, n, x, y = 1, 1, a[:1], b[:1]
+		}
+		if order := cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)); order != 0 {
+			return order
+		}
+		a, b = a[m:], b[n:]
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+func leadingDigits(s string) int {
+	return len(s) - len(strings.TrimLeft(s, "0123456789"))
 }
 
 // indexedText returns what is searched of a text, in lower case.
@@ -184,11 +267,11 @@ func (t entryText) rank(words []string) int {
 }
 
 // search returns the entries of a team, or of all for "", that match all words: the best first,
-// then in their order.
+// then by name.
 func (x indexed) search(entries []*catalog.Entry, team string, words []string) []*catalog.Entry {
 	type hit struct {
-		entry *catalog.Entry
-		rank  int
+		entry          *catalog.Entry
+		rank, position int
 	}
 	var hits []hit
 	for _, entry := range entries {
@@ -196,10 +279,12 @@ func (x indexed) search(entries []*catalog.Entry, team string, words []string) [
 			continue
 		}
 		if rank := x[entry].rank(words); rank != noMatch {
-			hits = append(hits, hit{entry, rank})
+			hits = append(hits, hit{entry, rank, x[entry].position})
 		}
 	}
-	slices.SortStableFunc(hits, func(a, b hit) int { return cmp.Compare(a.rank, b.rank) })
+	slices.SortFunc(hits, func(a, b hit) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.position, b.position))
+	})
 	found := make([]*catalog.Entry, len(hits))
 	for i := range hits {
 		found[i] = hits[i].entry

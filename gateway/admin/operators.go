@@ -243,8 +243,7 @@ const signInPath = "/sign-in"
 // askToSignIn sends a browser that opens a page, or a form of one whose session has ended, to where
 // the console asks for the token, and reports whether it did.
 func (o *Operators) askToSignIn(w http.ResponseWriter, r *http.Request) bool {
-	if !o.HaveToken() || !strings.Contains(r.Header.Get("Accept"), "text/html") ||
-		r.Header.Get("Authorization") != "" {
+	if !o.HaveToken() || !wantsPage(r) || r.Header.Get("Authorization") != "" {
 		return false
 	}
 	next := r.URL.RequestURI()

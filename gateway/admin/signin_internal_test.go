@@ -75,3 +75,14 @@ func TestSignIns_RedeemACodeOnce(t *testing.T) {
 		t.Error("a code that has expired signs in")
 	}
 }
+
+func TestCompareNames_CountsAsPeopleDo(t *testing.T) {
+	ordered := []string{"", "a", "a.b", "a1", "a2", "a02b", "a10", "a10b", "a99999999999999999999", "a100000000000000000000", "b"}
+	for i, a := range ordered {
+		for j, b := range ordered {
+			if got := CompareNames(a, b); (got < 0) != (i < j) || (got > 0) != (i > j) {
+				t.Errorf("CompareNames(%q, %q) = %d", a, b, got)
+			}
+		}
+	}
+}

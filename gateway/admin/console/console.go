@@ -62,6 +62,7 @@ func New(view *admin.View, operators *admin.Operators, opts Options) admin.Conso
 			"GET /static/{name}": c.static.serve,
 			"GET /favicon.ico":   c.static.serveIcon, // where browsers look for one without a page
 		},
+		NotFound: c.notFound,
 	}
 }
 
@@ -141,6 +142,18 @@ func (c *console) writeProblem(
 		Class("door"), H1(Text(title)), P(Class("card poor"), Role("alert"), bdi(err.Error())),
 		P(A(href(p.uri), Text("Back"))),
 	))
+}
+
+// notFound says to a person that there is nothing, and where there is something.
+func (c *console) notFound(w http.ResponseWriter, r *http.Request) {
+	p := c.page(r)
+	p.title = "Not found"
+	c.write(w, http.StatusNotFound, p, Section(Class("door"), H1(Text("There is no such page")),
+		P(Text("The console has nothing at "), Code(bdi(r.URL.Path)), Text(".")),
+		P(A(href("/"), Text("The overview")), Text(" and "), A(href("/prompts"), Text("all prompts")),
+			Text(" are a good start.")),
+		If(c.operators.Include(r) && r.URL.Path == c.view.Snapshot().Config.Gateway.Path,
+			P(Text("Clients use "), Code(bdi(c.view.Endpoint(r))), Text(".")))))
 }
 
 // serveChanges says which version of everything is the present one.

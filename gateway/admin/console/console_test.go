@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -26,9 +27,9 @@ func TestOverview_BeginsWithWhatIsWrong(t *testing.T) {
 		t.Fatal("a broken configuration is accepted")
 	}
 	a := gatewaytest.Send(t, http.MethodGet, r.AdminURL+"/", "", nil)
-	a.Want(t, http.StatusOK, "Needs attention: the last configuration was refused, 1 of 3 upstreams in trouble, 2 reports to fix.",
-		"<title>Ready: the last configuration was refused", "definitions in upstream &#34;up&#34;", "more than once", "urll",
-		"unreachable since <time>20", "connection refused at", "Start the server, or correct host and port in url.", `data-upstream="gone"`,
+	a.Want(t, http.StatusOK, "<bdi>Upstream gone is down</bdi></h1>", "<title>Upstream gone is down",
+		"Also: the last configuration was refused, 2 reports to fix. The gateway serves clients.", "definitions in upstream &#34;up&#34;", "more than once", "urll",
+		"unreachable since <time datetime=\"20", "connection refused at", "Start the server, or correct host and port in url.", `data-upstream="gone"`,
 		`<tr class="bad" data-team="eng" role="row">`, "1 down", "1.2.3")
 	for _, bad := range []string{"hunter2", `data-upstream="up"`} {
 		if strings.Contains(a.Body, bad) {
@@ -114,6 +115,54 @@ func TestPrompts_SaysWhyThereAreNone(t *testing.T) {
 	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", gatewaytest.NewDownPeer(t)))
 	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompts", "", nil).Want(t, http.StatusOK, "There are no prompts yet", `<a href="/">`)
 	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompts?q=x", "", nil).Want(t, http.StatusOK, "Nothing is found.")
+}
+
+// A person is told at a glance what is unusual, in the order in which people count.
+func TestPrompts_HaveBadges(t *testing.T) {
+	up := gatewaytest.NewPeer(t, "up", "a10", "a2", "a1", `{"name":"b","title":"approved"}`, "draft_x", "old")
+	gone := gatewaytest.NewPeer(t, "gone", "z")
+	text := gatewaytest.Team("eng", `"user:ann"`, "hide \"drafts\" { prompts = [\"*.draft_*\"] }\nprompt \"up.old\" { name = \"up.new\" }\n", up, gone) +
+		"auth {\n" + gatewaytest.Token("ann") + "}\n"
+	lock := gatewaytest.Serve(t, text).Lock()
+	up.SetPrompts("a10", "a2", "a1", `{"name":"b","title":"another"}`, "draft_x", "old")
+	s := gatewaytest.ServeLocked(t, "gateway {\n lock = \"warn\"\n}\n"+text, lock)
+	gone.Stop()
+	s.AwaitTrouble("gone")
+	var found struct {
+		Prompts []struct {
+			Name   string
+			Badges []string
+		}
+	}
+	body := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/api/catalog", "", nil).Body
+	if err := json.Unmarshal([]byte(body), &found); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range found.Prompts {
+		got = append(got, strings.TrimSpace(p.Name+" "+strings.Join(p.Badges, " ")))
+	}
+	want := []string{"gone.z down", "up.a1", "up.a2", "up.a10", "up.b drifted", "up.draft_x hidden", "up.new renamed"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompts", "", nil).Want(t, http.StatusOK, `<span class="tag drifted">drifted</span>`)
+}
+
+func TestNotFound_IsAPage(t *testing.T) {
+	open := gatewaytest.Serve(t, "")
+	closed := gatewaytest.Serve(t, withToken("operator"))
+	for _, test := range []struct{ url, accept, want, not string }{
+		{open.AdminURL + "/no<b>where", "text/html", "There is no such page", "<b>where"},
+		{open.AdminURL + "/mcp", "text/html", "Clients use", ""},
+		{closed.AdminURL + "/mcp", "text/html", "There is no such page", "Clients use"},
+		{open.AdminURL + "/nowhere", "*/*", "404 page not found", "<html"},
+	} {
+		r := gatewaytest.Send(t, http.MethodGet, test.url, "", gatewaytest.Headers{"Accept", test.accept})
+		if r.Want(t, http.StatusNotFound, test.want); test.not != "" && strings.Contains(r.Body, test.not) {
+			t.Errorf("%s: %q is on the page:\n%s", test.url, test.not, r.Body)
+		}
+	}
 }
 
 func TestChanges_FollowAnUpstream(t *testing.T) {

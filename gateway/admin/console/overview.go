@@ -31,13 +31,10 @@ func (c *console) overview(_ *http.Request, p *page) (Node, error) {
 	for troubled < len(upstreams) && upstreams[troubled].Level() != admin.Good {
 		troubled++
 	}
-	attention := attention(&ready, troubled)
-	p.name, p.title = "overview", readyOrNot(&ready)
-	if attention != "" {
-		p.title += ": " + attention
-	}
+	findings := findings(&ready, upstreams[:troubled])
+	p.name, p.title = "overview", findings.headline()
 	return Group{
-		status(&ready, attention),
+		status(&ready, findings),
 		p.searchForm(Action("/prompts"), "Search prompts",
 			"Search prompts by name, title or description", ""),
 		Div(live("wrong"), storeProblem(ready.Store), auditProblem(ready.AuditProblem),
@@ -49,57 +46,75 @@ func (c *console) overview(_ *http.Request, p *page) (Node, error) {
 	}, nil
 }
 
-func readyOrNot(r *admin.Readiness) string {
-	if r.Ready {
-		return "Ready"
-	}
-	return "Not ready"
-}
-
 // worstFirst returns the upstreams with those first that need attention most.
 func worstFirst(all []admin.UpstreamHealth) []admin.UpstreamHealth {
 	return slices.SortedStableFunc(slices.Values(all), func(a, b admin.UpstreamHealth) int {
-		return cmp.Compare(a.Level(), b.Level())
+		return cmp.Or(cmp.Compare(a.Level(), b.Level()), admin.CompareNames(a.Name, b.Name))
 	})
 }
 
-// attention says what needs attention; it is empty where nothing does.
-func attention(r *admin.Readiness, troubled int) string {
-	var all []string
-	if r.Draining {
-		all = append(all, "the gateway is about to end")
-	}
-	if r.Store != nil && !r.Store.Here {
-		all = append(all, "the store is away, and each replica works alone; the log says why")
-	}
-	if r.AuditProblem != "" {
-		all = append(all, "the audit log cannot be written")
-	}
-	if r.Configuration.Refused != nil {
-		all = append(all, "the last configuration was refused")
-	}
-	if troubled > 0 {
-		all = append(all, fmt.Sprintf("%s of %s in trouble", number(troubled),
-			count(len(r.Upstreams), "upstream")))
-	}
-	if n := len(r.Reports); n > 0 {
-		all = append(all, count(n, "report")+" to fix")
-	}
-	return strings.Join(all, ", ")
+// attention is what needs attention, in clauses, the worst first; level is that of the worst.
+type attention struct {
+	level   admin.Level
+	clauses []string
 }
 
-// status says first whether all is well.
-func status(r *admin.Readiness, attention string) Node {
-	level, shown, said := admin.Good, "Nothing needs attention.", "Nothing needs attention."
-	if attention != "" {
-		level, shown, said = admin.Poor, "Needs attention: "+attention+".", sentence(attention)
+func (a *attention) add(holds bool, level admin.Level, clause string) {
+	if holds {
+		a.level, a.clauses = min(a.level, level), append(a.clauses, clause)
 	}
-	if !r.Ready {
-		level = admin.Bad
-		shown += " The gateway is ready once each upstream has been tried and one has been listed."
+}
+
+// headline is the worst.
+func (a *attention) headline() string {
+	if len(a.clauses) == 0 {
+		return "All is well"
 	}
-	return Section(live("status"), Class("status "+level.String()),
-		Data("announce", readyOrNot(r)+". "+said), H1(dot(), Text(readyOrNot(r))), P(Text(shown)))
+	return strings.TrimSuffix(sentence(a.clauses[0]), ".")
+}
+
+// findings returns what needs attention. Troubled are upstreams, the worst first.
+func findings(r *admin.Readiness, troubled []admin.UpstreamHealth) *attention {
+	a := &attention{level: admin.Good}
+	upstreams := func(level admin.Level) {
+		of := slices.DeleteFunc(slices.Clone(troubled), func(u admin.UpstreamHealth) bool {
+			return u.Level() != level
+		})
+		switch {
+		case len(of) == 1:
+			a.add(true, level, "upstream "+line(of[0].Name)+" is "+of[0].Condition())
+		case len(of) > 0 && level == admin.Bad:
+			a.add(true, level, fmt.Sprintf("%s of %s are down", number(len(of)), count(len(r.Upstreams), "upstream")))
+		case len(of) > 0:
+			a.add(true, level, fmt.Sprintf("%s of %s need attention", number(len(of)),
+				count(len(r.Upstreams), "upstream")))
+		}
+	}
+	a.add(r.Draining, admin.Bad, "the gateway is about to end")
+	a.add(!r.Ready && !r.Draining && r.AuditProblem == "", admin.Bad, "the gateway is starting")
+	a.add(r.AuditProblem != "", admin.Bad, "the audit log cannot be written")
+	upstreams(admin.Bad)
+	a.add(r.Configuration.Refused != nil, admin.Bad, "the last configuration was refused")
+	a.add(r.Store != nil && !r.Store.Here, admin.Poor, "the store is away, and each replica works alone")
+	upstreams(admin.Poor)
+	a.add(len(r.Reports) > 0, admin.Poor, count(len(r.Reports), "report")+" to fix")
+	return a
+}
+
+// status says the worst first, then the rest, and whether clients are served.
+func status(r *admin.Readiness, a *attention) Node {
+	serves := "The gateway serves clients."
+	switch {
+	case r.Draining:
+		serves = "No new clients are to come."
+	case !r.Ready:
+		serves = "Load balancers are told to send no clients yet."
+	}
+	if len(a.clauses) > 1 {
+		serves = "Also: " + strings.Join(a.clauses[1:], ", ") + ". " + serves
+	}
+	return Section(live("status"), Class("status "+a.level.String()),
+		Data("announce", a.headline()+". "+serves), H1(dot(), bdi(a.headline())), P(bdi(serves)))
 }
 
 func storeProblem(store *admin.StoreHealth) Node {
@@ -149,7 +164,7 @@ func troubledCards(h *admin.History, p *page, all []admin.UpstreamHealth) Node {
 	}
 	shown := all[:min(len(all), maxTroubled)]
 	more := len(all) - len(shown)
-	return section("troubled", "In trouble",
+	return section("troubled", "In trouble", legend(),
 		upstreamCards(h, p, shown),
 		If(more > 0, P(A(href(p.link("/upstreams")), Text(count(more, "upstream")+" more in trouble")))),
 	)
@@ -200,7 +215,9 @@ func teams(s *snapshot.Snapshot, r *admin.Readiness) []teamRow {
 	for _, entry := range s.Catalog.Entries() {
 		of(entry.Team).prompts++
 	}
-	slices.SortStableFunc(rows, func(a, b teamRow) int { return cmp.Compare(a.level(), b.level()) })
+	slices.SortFunc(rows, func(a, b teamRow) int {
+		return cmp.Or(cmp.Compare(a.level(), b.level()), admin.CompareNames(a.name, b.name))
+	})
 	return rows
 }
 

@@ -211,7 +211,10 @@ func remedy(s string) Node { return Span(Class("remedy"), Text(s)) }
 
 func location(s string) Node { return Span(Class("place"), bdi(s)) }
 
-func moment(t time.Time) Node { return Time(Text(when(t))) }
+// moment is a time in UTC, which the script shows in the reader's zone.
+func moment(t time.Time) Node {
+	return Time(DateTime(t.UTC().Format(time.RFC3339)), Text(when(t)))
+}
 
 func dot() Node { return Span(Class("dot"), Aria("hidden", "true")) }
 

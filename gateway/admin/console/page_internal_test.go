@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	. "maragu.dev/gomponents/html"
 
@@ -115,4 +116,47 @@ func literal(expression ast.Expr) string {
 		}
 	}
 	return ""
+}
+
+// The headline is the worst, whatever else there is.
+func TestFindings_BeginWithTheWorst(t *testing.T) {
+	well := func(change func(*admin.Readiness)) *admin.Readiness {
+		r := &admin.Readiness{Ready: true, Configuration: &admin.ConfigurationState{}, Reports: []string{"a", "b"}}
+		change(r)
+		return r
+	}
+	now := time.Now()
+	for _, test := range []struct {
+		ready *admin.Readiness
+		level admin.Level
+		want  []string
+	}{
+		{&admin.Readiness{Ready: true, Configuration: &admin.ConfigurationState{}}, admin.Good, nil},
+		{well(func(*admin.Readiness) {}), admin.Poor, []string{"2 reports to fix"}},
+		{
+			well(func(r *admin.Readiness) { r.Store = &admin.StoreHealth{} }), admin.Poor,
+			[]string{"the store is away, and each replica works alone", "2 reports to fix"},
+		},
+		{
+			well(func(r *admin.Readiness) { r.Configuration.Refused = &now }), admin.Bad,
+			[]string{"the last configuration was refused", "2 reports to fix"},
+		},
+		{
+			well(func(r *admin.Readiness) { r.Configuration.Refused, r.AuditProblem = &now, "full" }), admin.Bad,
+			[]string{"the audit log cannot be written", "the last configuration was refused", "2 reports to fix"},
+		},
+		{
+			well(func(r *admin.Readiness) { r.Ready, r.Draining = false, true }), admin.Bad,
+			[]string{"the gateway is about to end", "2 reports to fix"},
+		},
+		{well(func(r *admin.Readiness) { r.Ready = false }), admin.Bad, []string{"the gateway is starting", "2 reports to fix"}},
+	} {
+		a := findings(test.ready, nil)
+		if a.level != test.level || !slices.Equal(a.clauses, test.want) {
+			t.Errorf("got %v: %q, want %v: %q", a.level, a.clauses, test.level, test.want)
+		}
+	}
+	if got := findings(&admin.Readiness{Ready: true, Configuration: &admin.ConfigurationState{}}, nil).headline(); got != "All is well" {
+		t.Errorf("headline %q", got)
+	}
 }

@@ -144,7 +144,7 @@ func lastHour(hour *admin.Hour) Node {
 	}
 	return section("lasthour", "Last hour", live("activity"),
 		P(Class("figure"), of(gets, "get"), Text(" · "), of(errors, "error")),
-		sparkline(hour))
+		If(hour != nil, Group{sparkline(hour), legend()}))
 }
 
 // argumentName is the name of an argument, as a label has it.
@@ -175,8 +175,9 @@ func tryForm(p *page, prompt *admin.Prompt) Node {
 		Form(ID("tryit"), Class("tryit"), Action("/try"), Method("post"), AutoComplete("off"),
 			hidden("name", prompt.Name), hidden("as", p.as), fields,
 			If(len(fields) == 0, quiet(Text("It takes no arguments."))),
-			Raw(`<p><button class="primary" id="run">Run</button> `+
-				`<button type="button" id="stop" hidden>Stop</button></p>`+
+			Raw(`<p><button class="primary" id="run" aria-keyshortcuts="Control+Enter">Run</button> `+
+				`<button type="button" id="stop" hidden>Stop</button> `+
+				`<span class="quiet">or Ctrl-Enter in a field</span></p>`+
 				`<p class="quiet">You run it as yourself, with the gateway's credential at the server, `+
 				`whosever view this is. The audit log, if there is one, records it.</p>`+
 				`<noscript><p class="card poor">This needs JavaScript.</p></noscript>`)),
@@ -186,9 +187,9 @@ func tryForm(p *page, prompt *admin.Prompt) Node {
 func argumentField(i string, a admin.PromptArgument) Node {
 	described := a.Description != ""
 	return Div(Class("argument"), Label(For("arg-"+i), argumentName(a)),
-		Input(ID("arg-"+i), Name(fieldPrefix+a.Name), Data("argument", a.Name), Dir("auto"),
-			If(a.Required, Required()), If(described, Aria("describedby", "about-"+i)),
-			Attr("spellcheck", "false")),
+		Textarea(ID("arg-"+i), Name(fieldPrefix+a.Name), Data("argument", a.Name), Rows("1"),
+			Dir("auto"), If(a.Required, Required()), Attr("spellcheck", "false"),
+			If(described, Aria("describedby", "about-"+i))),
 		If(described, quiet(ID("about-"+i), bdi(a.Description))))
 }
 

@@ -42,7 +42,7 @@ func (c *console) findForm(p *page, team string) Node {
 	for _, t := range c.view.Snapshot().Config.Teams {
 		teams = append(teams, t.Name)
 	}
-	slices.Sort(teams)
+	slices.SortFunc(teams, admin.CompareNames)
 	return Form(ID("find"), Class("find"), Role("search"), Action("/prompts"), Method("get"),
 		Div(Class("field wide"), Label(For("q"), Text("Name, title or description")), p.queryField()),
 		Div(Class("field"), Label(For("team"), Text("Team")),
@@ -59,6 +59,9 @@ func (p *page) hit(prompt admin.PromptSummary) Node {
 		Div(Class("hit"),
 			A(Class("name"), href(p.link("/prompt", "name", prompt.Name)), bdi(prompt.Name)),
 			If(prompt.Title != "", Group{Text(" "), Span(Class("title"), bdi(prompt.Title))}),
+			Map(prompt.Badges, func(badge string) Node {
+				return Group{Text(" "), Span(Class("tag "+badge), Text(badge))}
+			}),
 			If(prompt.Description != "", P(Class("description"), bdi(prompt.Description)))),
 		Text(" "), Span(Class("quiet team"), Span(Class("unseen"), Text("team ")), bdi(prompt.Team)))
 }

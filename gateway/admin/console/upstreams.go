@@ -51,9 +51,8 @@ func (c *console) upstreams(r *http.Request, p *page) (Node, error) {
 					Text(" of this team · "),
 					A(href(p.link("/prompts", "team", query.Team)), Text("its prompts")), Text(" · "),
 					A(href(p.link("/upstreams")), Text("all upstreams")),
-				}),
-				Text(". Bars are the gets of each minute of the last hour, and the strip beneath is how "+
-					"the upstream was.")),
+				})),
+			legend(),
 			H2(Class("unseen"), Text("The condition of each")),
 			upstreamCards(c.view.History, p, shown,
 				If(len(shown) == 0, Li(Class("card"), Text(nothing))))),
@@ -179,6 +178,13 @@ func sparkline(hour *admin.Hour) Node {
 		path("gets", gets.String()), path("errors", errors.String()),
 		path("good", strips[admin.Good].String()), path("poor", strips[admin.Poor].String()),
 		path("bad", strips[admin.Bad].String()))
+}
+
+// legend says what a sparkline shows.
+func legend() Node {
+	return Raw(`<p class="legend quiet">The last hour, minute by minute: <i class="gets"></i> gets, ` +
+		`<i class="errors"></i> of them errors; beneath, <i class="good"></i> up, <i class="poor"></i> ` +
+		`in trouble, <i class="bad"></i> down, <i class="track"></i> not known</p>`)
 }
 
 // bar appends a bar to the data of a path.

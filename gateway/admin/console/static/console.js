@@ -46,8 +46,18 @@ function change(node, next) {
   [...node.childNodes].forEach((child, i) => change(child, next.childNodes[i]));
 }
 
+// local shows the times of a document in the reader's own zone, and in UTC beside the pointer.
+function local(root) {
+  for (const time of root.querySelectorAll('time')) {
+    time.title = time.textContent;
+    time.textContent = new Date(time.dateTime).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+  }
+}
+local(document);
+
 // replaceLive makes the live parts of the page like those of another document, and says aloud what they want said.
 function replaceLive(other) {
+  local(other);
   for (const part of document.querySelectorAll('[data-live]')) {
     const next = other.getElementById(part.id);
     if (!next || next.isEqualNode(part)) continue;
@@ -150,14 +160,15 @@ function offers(input, ask) {
   input.replaceWith(place);
   place.append(input, list);
   input.removeAttribute('list');
-  for (const [name, value] of Object.entries({ role: 'combobox', 'aria-autocomplete': 'list', 'aria-expanded': 'false', 'aria-controls': list.id })) {
-    input.setAttribute(name, value);
-  }
+  input.setAttribute('aria-autocomplete', 'list');
+  input.setAttribute('aria-controls', list.id);
+  const isLine = input.nodeName === 'INPUT'; // which may be a combobox; a field of several lines may not
+  if (isLine) input.setAttribute('role', 'combobox');
   let at = -1; // the option that is marked
 
   const open = (isOpen) => {
     list.hidden = !isOpen;
-    input.setAttribute('aria-expanded', isOpen);
+    if (isLine) input.setAttribute('aria-expanded', isOpen);
     mark(-1);
   };
   const mark = (index) => {
@@ -187,6 +198,8 @@ function offers(input, ask) {
     if (any) say(values.length === 1 ? '1 suggestion.' : `${values.length} suggestions.`);
   };
 
+  open(false);
+
   let asked = 0;
   let pending;
   const soon = (delay) => {
@@ -206,13 +219,14 @@ function offers(input, ask) {
   input.addEventListener('blur', stop);
   input.addEventListener('keydown', (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (step && !event.altKey) {
+    const moves = list.hidden && input.value.includes('\n'); // the arrows go from line to line
+    if (step && !event.altKey && !moves) {
       event.preventDefault();
       const last = list.children.length - 1;
       if (list.hidden) soon(0);
       else if (at < 0) mark(step > 0 ? 0 : last);
       else mark(at + step > last ? 0 : at + step < 0 ? last : at + step);
-    } else if (event.key === 'Enter' && at >= 0) {
+    } else if (event.key === 'Enter' && at >= 0 && !event.ctrlKey && !event.metaKey) {
       event.preventDefault();
       take(list.children[at]);
     } else if (event.key === 'Escape' && !list.hidden) {
@@ -359,6 +373,16 @@ if (tryIt) {
     }
   });
   stop.addEventListener('click', () => running?.abort());
+  tryIt.addEventListener('keydown', (event) => {
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) tryIt.requestSubmit();
+  });
+  // Fields grow with their text, by the style sheet in most browsers.
+  if (!CSS.supports('field-sizing', 'content')) {
+    tryIt.addEventListener('input', ({ target }) => {
+      target.style.height = 'auto';
+      target.style.height = `${target.scrollHeight + 2}px`;
+    });
+  }
 
   // Completion of arguments while somebody types.
   for (const input of tryIt.querySelectorAll('[data-argument]')) {
