@@ -267,6 +267,7 @@ func (g *Gateway) Admin(metrics http.Handler) http.Handler {
 	return admin.New(admin.Options{
 		View: view, Operators: g.operators, Console: console.New(view, g.operators, console.Options{
 			Logger: g.logger, Call: operatorCalls(g.requests), SetDrained: g.setDrained,
+			Connect: g.connect,
 			Reload: func(ctx context.Context, client string) error {
 				err := g.Reload(ctx)
 				acts.act(client, "reload", err)

@@ -31,14 +31,33 @@ func operatorCalls(
 }
 
 // setDrained takes an upstream out of service for the operator at an address, or lets it serve
-// again, see [snapshot.Publisher.SetDrained]. The error's text suggests the name that was most
-// likely meant.
+// again, see [snapshot.Publisher.SetDrained].
 func (g *Gateway) setDrained(ctx context.Context, client, name string, drained bool) (since time.Time, err error) {
 	since, err = g.drainEverywhere(ctx, name, drained)
-	line := audit.Line{Event: audit.Operator, Client: client, Act: "undrain", Upstream: name}
+	act := "undrain"
 	if drained {
-		line.Act = "drain"
+		act = "drain"
 	}
+	return since, g.recordAct(client, act, name, err)
+}
+
+// connect has the servers of an upstream that are waited for connected to at once, see
+// [upstream.Connector.ConnectNow].
+func (g *Gateway) connect(client, name string) error {
+	err := snapshot.ErrUnknownUpstream
+	for _, c := range g.Snapshot().Connectors {
+		if c.Upstream().Name == name {
+			c.ConnectNow()
+			err = nil
+		}
+	}
+	return g.recordAct(client, "connect", name, err)
+}
+
+// recordAct records what an operator did with an upstream, and returns its error. The text suggests
+// the name that was most likely meant.
+func (g *Gateway) recordAct(client, act, name string, err error) error {
+	line := audit.Line{Event: audit.Operator, Client: client, Act: act, Upstream: name}
 	var known []string
 	for _, u := range g.Snapshot().Upstreams {
 		if known = append(known, u.Name); u.Name == name {
@@ -47,9 +66,9 @@ func (g *Gateway) setDrained(ctx context.Context, client, name string, drained b
 	}
 	records{g.opts.Audit}.result(line, err)
 	if errors.Is(err, snapshot.ErrUnknownUpstream) {
-		return since, fmt.Errorf("%w: %q%s", err, name, config.Suggest(name, known))
+		return fmt.Errorf("%w: %q%s", err, name, config.Suggest(name, known))
 	}
-	return since, err
+	return err
 }
 
 // records are the lines of the audit log about the gateway itself and its operators.

@@ -54,6 +54,22 @@ func TestReconnect_BacksOffToTenSeconds(t *testing.T) {
 	})
 }
 
+// Somebody who has mended the server waits for nothing.
+func TestReconnect_AtOnceWhereAnOperatorAsks(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var at []time.Time
+		c := start(t, anywhere(), upstream.Options{Transport: failing{&at}})
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		before, now := len(at), time.Now()
+		c.ConnectNow()
+		synctest.Wait()
+		if len(at) != before+1 || !at[before].Equal(now) {
+			t.Errorf("%d attempts at once, want 1", len(at)-before)
+		}
+	})
+}
+
 // Each change is looked at by everybody who shows states.
 func TestReconnect_AnOutageThatGoesOnIsNoChange(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

@@ -120,6 +120,16 @@ func (c *Connector) Run(ctx context.Context) error {
 	return nil
 }
 
+// ConnectNow ends the wait of endpoints that are down for their next attempt to connect. It does
+// not wait for the attempt.
+func (c *Connector) ConnectNow() {
+	for _, e := range c.endpoints {
+		if e.connection.Load().session == nil {
+			signal(e.connectNow)
+		}
+	}
+}
+
 // Retire makes calls fail with [ErrRetired] from now on. It returns when those in flight have
 // ended, or ctx has. Sessions stay open until Run's context ends.
 func (c *Connector) Retire(ctx context.Context) {

@@ -47,6 +47,9 @@ type endpoint struct {
 	pace   *rate.Limiter
 	health *health.Endpoint
 
+	// connectNow ends the wait for the next attempt to connect. It has room for one mark.
+	connectNow chan struct{}
+
 	mu         sync.Mutex // serialises update
 	status     atomic.Pointer[status]
 	connection atomic.Pointer[connection] // written by run only
@@ -60,6 +63,7 @@ func newEndpoints(c *Connector, opts Options) []*endpoint {
 		e := &endpoint{
 			name: c.upstream.Name, upstream: &c.upstream, dialer: dialer, onChange: c.mergeStatuses,
 			metrics: c.metrics, logger: c.logger, isReplica: len(dialers) > 1, pace: opts.Pace,
+			connectNow: make(chan struct{}, 1),
 		}
 		if e.isReplica {
 			e.logger = e.logger.With(slog.String("endpoint", dialer.Address()))
@@ -103,7 +107,10 @@ func (e *endpoint) run(ctx context.Context) {
 		} else {
 			e.markDown(ctx, err, wait)
 		}
-		if sleep(ctx, wait) != nil {
+		select {
+		case <-time.After(wait):
+		case <-e.connectNow:
+		case <-ctx.Done():
 			return
 		}
 	}

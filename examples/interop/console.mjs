@@ -1,7 +1,7 @@
 // What an operator does in the console, in a browser. Each step checks what it sees, and the script fails on the first that does not
 // see what it should. What happens outside of the browser is asked for on standard output.
 //
-//   node console.mjs CHROMIUM CONSOLE OTHER_ORIGIN
+//   node console.mjs CHROMIUM CONSOLE OTHER_ORIGIN LINK
 //
 // With SCREENSHOTS, a folder, it leaves pictures of each state there, in both themes and three widths.
 import assert from 'node:assert/strict';
@@ -9,7 +9,7 @@ import { createInterface } from 'node:readline';
 import axe from 'axe-core';
 import { launch } from './launch.mjs';
 
-const [chromium, url, other] = process.argv.slice(2);
+const [chromium, url, other, link] = process.argv.slice(2);
 const shots = process.env.SCREENSHOTS;
 const answers = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 const browser = await launch(chromium);
@@ -121,7 +121,7 @@ const steps = {
 
   async 'searches among 10 000'(page) {
     await page.goto(`${url}/`);
-    assert.match(await page.locator('h1').innerText(), /reports? to fix/);
+    await page.locator('h1', { hasText: /reports? to fix/ }).waitFor();
     await page.getByRole('link', { name: 'Prompts', exact: true }).click();
     await page.locator('#total', { hasText: /^10.00\d prompts$/ }).waitFor();
     await isLive(page);
@@ -227,11 +227,13 @@ const steps = {
     await fits(page, 'overview');
     await page.setViewportSize({ width: 320, height: 900 });
     const table = (await spoken(page)).map(({ role }) => role).filter((role) => ['table', 'columnheader', 'rowheader'].includes(role));
-    assert.deepEqual(table, ['table', ...Array(4).fill('columnheader'), ...Array(3).fill('rowheader')], 'teams are a table in a narrow window, too');
+    assert.deepEqual(table, ['table', ...Array(4).fill('columnheader'), ...Array(4).fill('rowheader')], 'teams are a table in a narrow window, too');
     await page.setViewportSize({ width: 1280, height: 900 });
     const nodes = await spoken(page);
     const { children } = nodes.find(({ role, properties }) => role === 'status' && properties.live === 'polite');
     assert.match(nodes.find(({ id }) => id === children[0]).name, /Upstream desk is down/, 'what is read aloud');
+    await card.getByRole('button', { name: 'Connect now to desk' }).click();
+    await isAnnounced(page, 'Connecting to desk.');
     await next('desk returns');
     await card.waitFor({ state: 'detached', timeout: 40_000 });
     assert.ok(await page.evaluate(() => window.sameDocument), 'the page was not loaded again');
@@ -254,34 +256,74 @@ const steps = {
     assert.deepEqual(await kept('children'), [false, 'team platform', 'up', 'up'], 'the focus is where it was');
     await page.getByLabel('Search upstreams by name').fill('DES');
     await page.keyboard.press('Enter');
-    await page.getByText('1 upstream found.').waitFor();
+    await page.getByText('1 upstream found').waitFor();
     assert.deepEqual(await page.locator('[data-upstream]').evaluateAll((found) => found.map((card) => card.dataset.upstream)), ['desk']);
   },
 
   async 'drains an upstream and lets it serve again'(page) {
     await page.goto(`${url}/upstreams?team=support`);
+    const drain = page.locator('summary', { hasText: 'Drain' });
+    await isLive(page);
+    await drain.focus();
+    await page.keyboard.press('Enter');
+    await page.getByText('Gets in flight finish.').waitFor();
+    await fits(page, 'drain-asks');
     await page.getByRole('button', { name: 'Drain desk' }).click();
     const card = page.locator('[data-upstream="desk"]');
     await card.getByText('drained by an operator').waitFor();
     await isAnnounced(page, 'desk is drained.');
-    assert.equal(await page.evaluate(() => document.activeElement.innerText), 'Let desk serve again', 'the button keeps the focus');
+    assert.equal(await page.evaluate(() => document.activeElement.innerText), 'Undo: let desk serve again', 'the focus is on what undoes it');
     await fits(page, 'drained');
     await page.keyboard.press('Enter');
     await card.getByText('up', { exact: true }).waitFor();
     await isAnnounced(page, 'desk serves again.');
+    assert.match(await page.evaluate(() => document.activeElement.innerText), /^Drain/, 'and back');
     assert.equal(page.url(), `${url}/upstreams?team=support`);
+  },
+
+  async 'edits a file and sees what clients get'(page) {
+    await next('a prompt is written');
+    await page.goto(`${url}/prompts?q=notes`);
+    await page.getByRole('link', { name: 'notes.draft' }).click();
+    await page.locator('#file pre', { hasText: 'Look at {{code}}.' }).waitFor();
+    await page.locator('#file .said', { hasText: 'Look at ⟨code⟩.' }).waitFor();
+    await isLive(page);
+    await fits(page, 'file');
+    await page.evaluate(() => { window.sameDocument = true; });
+    await page.getByLabel('code').fill('x := 1\ny := 2');
+    await page.locator('#file .said', { hasText: 'Look at x := 1\ny := 2.' }).waitFor();
+    await next('it is edited');
+    await page.locator('#file .said', { hasText: 'Read x := 1\ny := 2 with care.' }).waitFor();
+    assert.equal(await page.getByLabel('code').inputValue(), 'x := 1\ny := 2');
+    await page.getByLabel('tone').waitFor(); // an argument that the file has now
+    await page.getByText('A better title').waitFor();
+    await next('a mistake is made in it');
+    await page.locator('#file mark', { hasText: 'titel: Wrong' }).waitFor();
+    await page.locator('#file .card.bad', { hasText: 'This text is not served' }).waitFor();
+    await page.locator('#file .said', { hasText: 'Read x := 1' }).waitFor();
+    await fits(page, 'file-broken');
+    await next('it is edited');
+    await page.locator('#file mark').waitFor({ state: 'detached' });
+    assert.ok(await page.evaluate(() => window.sameDocument), 'the page was not loaded again');
+  },
+
+  async 'loses the way'(page) {
+    expected++; // a 404
+    await page.goto(`${url}/no/such/page`);
+    await page.getByRole('heading', { name: 'There is no such page' }).waitFor();
+    await fits(page, 'not-found');
   },
 
   async 'loads a configuration with a mistake'(page) {
     await page.goto(`${url}/configuration`);
     await next('a mistake is made');
     await page.getByRole('button', { name: 'Load it again' }).click();
-    await page.getByRole('heading', { name: 'The last configuration was refused' }).waitFor();
+    await page.getByRole('heading', { name: 'The last configuration was refused', level: 2 }).waitFor();
     assert.equal(page.url(), `${url}/configuration#configuration`);
     assert.match(await page.locator('.problems').first().innerText(), /<b>broken/);
     await fits(page, 'refused');
     await page.goto(`${url}/`);
-    await page.getByRole('heading', { name: 'The last configuration was refused' }).waitFor();
+    await page.getByRole('heading', { name: 'The last configuration was refused', level: 2 }).waitFor();
     await fits(page, 'overview-refused');
     await next('it is corrected');
     await page.goto(`${url}/configuration`);
@@ -298,10 +340,10 @@ const steps = {
     await page.getByRole('button', { name: 'Run' }).click();
     await isAnnounced(page, 'Done: 1 message.');
     await page.goto(`${url}/`);
-    await page.getByRole('heading', { name: 'The audit log cannot be written' }).waitFor();
+    await page.getByRole('heading', { name: 'The audit log cannot be written', level: 2 }).waitFor();
     await fits(page, 'overview-audit');
     await next('there is room');
-    await page.getByRole('heading', { name: 'The audit log cannot be written' }).waitFor({ state: 'detached', timeout: 40_000 });
+    await page.getByRole('heading', { name: 'The audit log cannot be written', level: 2 }).waitFor({ state: 'detached', timeout: 40_000 });
   },
 
   async 'is told why a get failed'(page) {
@@ -433,12 +475,29 @@ const steps = {
   },
 };
 
+// Whoever starts a gateway without an admin token opens the link that it prints.
+async function opensALink(page, link) {
+  await page.goto(link);
+  await page.waitForURL(`${new URL(link).origin}/`);
+  await page.getByRole('button', { name: 'Sign out' }).waitFor();
+  await page.goto(link); // signed in already
+  await page.waitForURL(`${new URL(link).origin}/`);
+  const another = await open();
+  expected++; // a 403
+  await another.goto(link);
+  await another.getByRole('alert').filter({ hasText: 'This link was used or has expired' }).waitFor();
+  await fits(another, 'link-used');
+  await another.context().close();
+}
+
 const page = await open();
+console.log('opens a link');
+await opensALink(await open(), link);
 for (const [name, step] of Object.entries(steps)) {
   console.log(name);
   await step(page);
 }
-const unexpected = complaints.filter((text) => !/^Failed to load resource: the server responded with a status of (400|403|422|429)/.test(text));
+const unexpected = complaints.filter((text) => !/^Failed to load resource: the server responded with a status of (400|403|404|422|429)/.test(text));
 assert.deepEqual(unexpected, [], 'what the browser complains about');
 assert.ok(complaints.length <= expected + unexpected.length, `${complaints.length} refusals, ${expected} expected`);
 await browser.close();

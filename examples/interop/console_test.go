@@ -63,7 +63,8 @@ func converseInTheConsole(t *testing.T, script string) {
 	text := fmt.Sprintf("admin {\n token_sha256 = \"%x\"\n}\nauth {\n%s}\n", sha256.Sum256([]byte("open sesame")), gatewaytest.Token("ci", "ci")) +
 		gatewaytest.Team("platform", `"group:platform"`, gatewaytest.Expose("reviews", `"library.review_*"`, `"*"`), library, asker.Peer) +
 		gatewaytest.Team("support", `"user:bob"`, "", desk) +
-		gatewaytest.Team("strangers", `"user:eve"`, "", evil)
+		gatewaytest.Team("strangers", `"user:eve"`, "", evil) +
+		"team \"writers\" {\n members = [\"user:nobody\"]\n upstream \"notes\" { files = [\"prompts/*.md\"] }\n}\n"
 	s := gatewaytest.ServeReloadable(t, text, gateway.Options{Audit: log, Version: "1.2.3"})
 
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -71,7 +72,13 @@ func converseInTheConsole(t *testing.T, script string) {
 		_, _ = io.WriteString(w, "<title>another port</title>") // the browser of the test
 	}))
 	defer other.Close()
-	converse(t, []string{script, browser(t), strings.Replace(s.AdminURL, "127.0.0.1", "localhost", 1), strings.Replace(other.URL, "127.0.0.1", "localhost", 1)},
+	note := filepath.Join(filepath.Dir(s.Path), "prompts", "draft.md")
+	if err := os.Mkdir(filepath.Dir(note), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.MustReload(text) // so that files are beside the configuration that reloads read
+	linked := gatewaytest.Serve(t, "")
+	converse(t, []string{script, browser(t), strings.Replace(s.AdminURL, "127.0.0.1", "localhost", 1), strings.Replace(other.URL, "127.0.0.1", "localhost", 1), linked.AdminURL + "/sign-in?code=" + linked.LinkCode()},
 		map[string]func(){
 			"nothing was got": func() {
 				if n := len(library.Calls("prompts/get")); n > 0 {
@@ -84,13 +91,20 @@ func converseInTheConsole(t *testing.T, script string) {
 					t.Errorf("%d gets, want one with %s: %s", len(calls), want, calls)
 				}
 			},
-			"desk dies":         desk.Stop,
-			"desk returns":      desk.Restart,
-			"change desk":       func() { desk.SetPrompts("greet", "fresh"); desk.Announce() },
-			"a mistake is made": func() { write(t, s.Path, text+"team \"<b>broken\" {\n}\n") },
-			"it is corrected":   func() { write(t, s.Path, text) },
-			"the disk is full":  func() { lead(t, path, "/dev/full"); s.ReopenAudit() },
-			"there is room":     func() { lead(t, path, path+".1"); s.ReopenAudit() },
+			"a prompt is written": func() {
+				write(t, note, "---\narguments:\n  - name: code\n    required: true\n---\nLook at {{code}}.\n")
+			},
+			"it is edited": func() {
+				write(t, note, "---\ntitle: A better title\narguments:\n  - name: code\n    required: true\n  - name: tone\n---\nRead {{code}} with care.\n")
+			},
+			"a mistake is made in it": func() { write(t, note, "---\ntitel: Wrong\n---\nRead it.\n") },
+			"desk dies":               desk.Stop,
+			"desk returns":            desk.Restart,
+			"change desk":             func() { desk.SetPrompts("greet", "fresh"); desk.Announce() },
+			"a mistake is made":       func() { write(t, s.Path, text+"team \"<b>broken\" {\n}\n") },
+			"it is corrected":         func() { write(t, s.Path, text) },
+			"the disk is full":        func() { lead(t, path, "/dev/full"); s.ReopenAudit() },
+			"there is room":           func() { lead(t, path, path+".1"); s.ReopenAudit() },
 		})
 }
 

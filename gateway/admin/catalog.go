@@ -6,8 +6,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/gateway/snapshot"
@@ -290,89 +288,4 @@ func (x indexed) search(entries []*catalog.Entry, team string, words []string) [
 		found[i] = hits[i].entry
 	}
 	return found
-}
-
-// Prompt is all that operators are shown of a prompt.
-type Prompt struct {
-	Name, Title, Description, Team string
-	// Listed is false where no prompt has the name, or none that was admitted to the catalog.
-	Listed    bool
-	Arguments []PromptArgument
-	// Definition is the JSON that clients get, see [wire.Indented].
-	Definition string
-	Owners     []PromptOwner
-	// Answer says who sees it or, if somebody is asked about, whether that principal does.
-	Answer *inspect.Answer
-	// Admissions say what each upstream's definition passed before the catalog.
-	Admissions []inspect.Admission
-	// Reports are sentences about it that somebody should act on.
-	Reports []string
-}
-
-// PromptArgument is an argument that a definition declares.
-type PromptArgument struct {
-	Name, Description string
-	Required          bool
-}
-
-// PromptOwner is an upstream that offers a prompt.
-type PromptOwner struct {
-	// Own is the upstream's own name for the prompt.
-	Own string
-	UpstreamHealth
-}
-
-// Prompt returns what is known about an exposed name, for everybody or as a principal is concerned.
-// It returns something for each name: why there is no such prompt is worth knowing as well.
-func (v *View) Prompt(name, as string) (*Prompt, error) {
-	answer, err := v.Explain(name, as)
-	if err != nil {
-		return nil, err
-	}
-	s := v.Snapshot()
-	p := &Prompt{Name: name, Answer: answer, Admissions: inspect.Admissions(s, name)}
-	for _, report := range s.Reports() {
-		if report.Name == name {
-			p.Reports = append(p.Reports, report.Text)
-		}
-	}
-	entry := s.Catalog.Lookup(name)
-	if entry == nil {
-		return p, nil
-	}
-	p.Listed, p.Team = true, entry.Team
-	definition := wire.Members(entry.JSON)
-	p.Title, _ = definition.Text("title")
-	p.Description, _ = definition.Text("description")
-	p.Arguments = arguments(definition.Get("arguments"))
-	p.Definition = wire.Indented(entry.JSON)
-	for _, owner := range entry.Owners {
-		shown := PromptOwner{Own: owner.Name, UpstreamHealth: UpstreamHealth{
-			Name: owner.Upstream,
-			Team: entry.Team, Place: owner.Place,
-		}}
-		for i := range s.Upstreams {
-			if s.Upstreams[i].Name == owner.Upstream {
-				shown.UpstreamHealth = upstreamHealth(s, i)
-			}
-		}
-		p.Owners = append(p.Owners, shown)
-	}
-	return p, nil
-}
-
-// arguments reads the arguments of a definition, which was checked when it was admitted.
-func arguments(declared jsontext.Value) (all []PromptArgument) {
-	elements, err := wire.ParseArray(declared)
-	if err != nil {
-		return nil
-	}
-	for _, element := range elements {
-		object := wire.Members(element)
-		argument := PromptArgument{Required: string(object.Get("required")) == "true"}
-		argument.Name, _ = object.Text("name")
-		argument.Description, _ = object.Text("description")
-		all = append(all, argument)
-	}
-	return all
 }

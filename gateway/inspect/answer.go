@@ -55,10 +55,11 @@ type AnswerStep struct {
 	Decides bool   `json:"decides,omitempty"`
 }
 
-// AnswerReader is who sees a prompt, and the rule by which they do, as PATH:LINE.
+// AnswerReader is who sees a prompt, and the rule by which they do, as PATH:LINE and by its name.
 type AnswerReader struct {
 	Who  string `json:"who"`
 	Rule string `json:"rule"`
+	By   string `json:"by"`
 }
 
 // Ask returns who sees an exposed name: whether a principal does and why or, if it is nil,
@@ -247,7 +248,7 @@ func readerships(s *snapshot.Snapshot, name string) (all []AnswerUpstream) {
 	add := func(upstream, team, offers string, definition []byte) {
 		u := AnswerUpstream{Upstream: upstream, Team: team, Offers: offers}
 		for _, r := range s.Policy.Readers(team, upstream, name, definition) {
-			u.Readers = append(u.Readers, AnswerReader{r.String(), r.Rule})
+			u.Readers = append(u.Readers, AnswerReader{r.String(), r.Rule, r.By})
 		}
 		u.Visible = len(u.Readers) > 0
 		all = append(all, u)

@@ -227,7 +227,7 @@ func TestReaders_AgreeWithVisibility(t *testing.T) {
 	}
 	company := company()
 	company.Auth = nil
-	want := []policy.Reader{{Who: config.Selector{Kind: config.Anybody}, Rule: "search.hcl:1"}}
+	want := []policy.Reader{{Who: config.Selector{Kind: config.Anybody}, Rule: "search.hcl:1", By: `membership of team "search"`}}
 	if diff := cmp.Diff(want, policy.New(company).Readers("search", "web", "web.x", nil)); diff != "" {
 		t.Errorf("without an auth block (-want +got):\n%s", diff)
 	}

@@ -217,8 +217,8 @@ type Reader struct {
 	Who config.Selector
 	// When is the condition that the principal has to satisfy as well; empty if there is none.
 	When string
-	// Rule is where the rule's block begins, as PATH:LINE.
-	Rule string
+	// Rule is where the rule's block begins, as PATH:LINE, and By what it is called.
+	Rule, By string
 }
 
 func (r Reader) String() string {
@@ -241,8 +241,12 @@ func (p *Policy) Readers(team, upstream, name string, definition []byte) []Reade
 	var readers []Reader
 	for i, id := range v.rules {
 		r, when := &p.rules[id], v.when(i)
+		by := fmt.Sprintf("membership of team %q", r.team)
+		if r.expose != nil {
+			by = r.expose.named.Title
+		}
 		for _, who := range p.selectorsOf(r) {
-			reader := Reader{who, when, r.place.String()}
+			reader := Reader{who, when, r.place.String(), by}
 			// Two rules may show the entry to the same readers; the first is the one that Explain
 			// names.
 			if !slices.ContainsFunc(readers, func(known Reader) bool { return known.String() == reader.String() }) {

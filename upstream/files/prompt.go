@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -125,6 +126,36 @@ func (a *argument) content(value jsontext.Value) []byte {
 func content(text string) []byte {
 	quoted := wire.Quote(text)
 	return quoted[1 : len(quoted)-1]
+}
+
+// Sample returns arguments with something in the place of each that is missing and has no default:
+// the first of its values, or its name in angle brackets.
+func (p *Prompt) Sample(given wire.Object) wire.Object {
+	for i := range p.arguments {
+		a := &p.arguments[i]
+		if given.Get(a.name) != nil || len(a.fallback) > 0 {
+			continue
+		}
+		value := "⟨" + a.name + "⟩"
+		if len(a.values) > 0 {
+			value = a.values[0]
+		}
+		given = given.With(a.name, wire.Quote(value))
+	}
+	return given
+}
+
+// Source returns the text of the prompt's file as it is now, which may be newer than the prompt, and
+// its path as problems show it.
+func (p *Prompt) Source(from *config.Files) (path, text string, err error) {
+	path = onDisk(from, p.Path)
+	o, err := open(from)
+	if err != nil {
+		return path, "", err
+	}
+	defer o.close()
+	text, err = o.text(p.Path)
+	return path, text, err
 }
 
 // Complete returns the result of a completion: the values of an argument that start with a text, in

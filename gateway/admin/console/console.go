@@ -32,10 +32,12 @@ type Options struct {
 	Call func(
 		ctx context.Context, o Operator, method string, params wire.Object, reply Reply,
 	) (jsontext.Value, error)
-	// Reload loads the configuration again, and SetDrained takes an upstream out of service or lets
-	// it serve again, for the operator at a network address.
+	// Reload loads the configuration again, SetDrained takes an upstream out of service or lets it
+	// serve again, and Connect ends its wait for the next attempt to connect, for the operator at a
+	// network address.
 	Reload     func(ctx context.Context, client string) error
 	SetDrained func(ctx context.Context, client, upstream string, drained bool) (time.Time, error)
+	Connect    func(client, upstream string) error
 }
 
 // New returns the pages of the console.
@@ -46,11 +48,13 @@ func New(view *admin.View, operators *admin.Operators, opts Options) admin.Conso
 			"GET /{$}":           c.serve(c.overview),
 			"GET /prompts":       c.serve(c.prompts),
 			"GET /prompt":        c.serve(c.prompt),
+			"POST /prompt":       c.serve(c.prompt), // with arguments, which no address has
 			"GET /upstreams":     c.serve(c.upstreams),
 			"GET /configuration": c.serve(c.configuration),
 			"GET /changes":       c.serveChanges,
 			"POST /reload":       c.acts(c.reload),
 			"POST /drain":        c.acts(c.drain),
+			"POST /connect":      c.acts(c.connect),
 			"POST /sign-out":     c.signOut,
 			"POST /try":          c.proven(c.try),
 			"POST /try/{id}":     c.proven(c.answerRun),
@@ -89,6 +93,7 @@ func (c *console) page(r *http.Request) *page {
 // serve serves a page whose content a function makes.
 func (c *console) serve(fill func(r *http.Request, p *page) (Node, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, maxTried)
 		p := c.page(r)
 		content, err := fill(r, p)
 		if query, ok := errors.AsType[*admin.QueryError](err); ok {

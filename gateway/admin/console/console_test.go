@@ -64,7 +64,7 @@ func TestPrompt_SaysWhoSeesIt(t *testing.T) {
 		t.Helper()
 		gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompt?"+query, "", nil).Want(t, status, parts...)
 	}
-	page("name=billing.ledger", http.StatusOK, "Who sees it", "group:payments", "gateway.hcl:", "year", "required", "Definition",
+	page("name=billing.ledger", http.StatusOK, "Who sees it", "group:payments", "by <bdi>membership of team &#34;payments&#34;", "gateway.hcl:", "year", "required", "Definition",
 		"<bdi>--url</bdi> <bdi>http://", "<bdi>--</bdi> <bdi>billing.ledger</bdi> <bdi>&#39;year=…&#39;</bdi>", "claude mcp add", "revision <bdi>2025-11-25</bdi>", "0 <span")
 	page("name=billing.review_pr&as=user:bob", http.StatusOK, "<b>Yes</b>", "expose &#34;reviews&#34;", "<b>decides</b>", "You see what",
 		`href="/prompt?name=billing.review_pr"`, `href="/prompts?as=user%3Abob&amp;team=payments"`)

@@ -3,7 +3,8 @@
 //
 //	browser ── GET /, /prompts, /prompt, /upstreams, /configuration ──▶ page ◀── admin.View
 //	   │ ── GET /changes, every two seconds ──▶ has anything changed? then the page is fetched again, and its live parts replaced
-//	   ├── POST /try, /try/{id}, /complete ──▶ Options.Call: what an operator does, with the admin token only
+//	   ├── POST /prompt ──▶ the same page, with arguments: how the script shows a file while it is edited
+//	   ├── POST /try, /try/{id}, /complete ──▶ Options.Call: what an operator does who has signed in
 //	   └── GET, POST /sign-in ──▶ admin.Operators
 //
 // Promises:

@@ -152,3 +152,8 @@ func (c *console) drain(ctx context.Context, r *http.Request) (fragment string, 
 		r.PostFormValue("drained") == "true")
 	return "", err
 }
+
+// connect has an upstream that is down connected to at once.
+func (c *console) connect(_ context.Context, r *http.Request) (fragment string, err error) {
+	return "", c.opts.Connect(c.operators.Client(r), r.PostFormValue("upstream"))
+}

@@ -54,7 +54,7 @@ func TestButtons_DrainAndReload(t *testing.T) {
 	}
 	const drain = "upstream=up&drained=true&next=%2Fupstreams%3Fteam%3Deng"
 	for _, headers := range []gatewaytest.Headers{nil, gatewaytest.Bearer("wrong"), append(gatewaytest.Bearer("operator"), "Sec-Fetch-Site", "same-site")} {
-		for _, path := range []string{"/drain", "/reload"} {
+		for _, path := range []string{"/drain", "/reload", "/connect"} {
 			if status, _ := press(path, drain, headers); status != http.StatusForbidden || s.Snapshot().Drained("up") {
 				t.Errorf("%s with %v: %d", path, headers, status)
 			}
@@ -66,13 +66,19 @@ func TestButtons_DrainAndReload(t *testing.T) {
 	}
 	s.logged(`"act":"drain"`, `"upstream":"up"`, `"outcome":"ok"`)
 	page := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/", "", gatewaytest.Bearer("operator"))
-	page.Want(t, http.StatusOK, "drained by an operator", "serve again")
+	page.Want(t, http.StatusOK, "<bdi>Upstream up is drained by an operator</bdi>", "Undo: let <bdi>up</bdi> serve again")
 	_, location = press("/drain", "upstream=up&drained=false&next=//evil.example.com", gatewaytest.Bearer("operator"))
 	if location != "/" || s.Snapshot().Drained("up") {
 		t.Errorf("leads to %s", location)
 	}
-	if status, _ := press("/drain", "upstream=other&drained=true", gatewaytest.Bearer("operator")); status != http.StatusUnprocessableEntity {
-		t.Errorf("an unknown upstream: %d", status)
+	if status, location := press("/connect", "upstream=up&next=/upstreams", gatewaytest.Bearer("operator")); status != http.StatusSeeOther || location != "/upstreams" {
+		t.Errorf("connect: %d to %s", status, location)
+	}
+	s.logged(`"act":"connect"`, `"upstream":"up"`, `"outcome":"ok"`)
+	for _, path := range []string{"/drain", "/connect"} {
+		if status, _ := press(path, "upstream=other&drained=true", gatewaytest.Bearer("operator")); status != http.StatusUnprocessableEntity {
+			t.Errorf("%s of an unknown upstream: %d", path, status)
+		}
 	}
 	if status, location := press("/reload", "next=/configuration", gatewaytest.Bearer("operator")); location != "/configuration#configuration" {
 		t.Errorf("a reload that is refused: %d to %s", status, location)

@@ -207,6 +207,9 @@ func quiet(children ...Node) Node { return P(Class("quiet"), Group(children)) }
 
 func note(children ...Node) Node { return Span(Class("quiet"), Group(children)) }
 
+// unseen is for screen readers, where others see what a text belongs to.
+func unseen(s string) Node { return Span(Class("unseen"), bdi(s)) }
+
 func remedy(s string) Node { return Span(Class("remedy"), Text(s)) }
 
 func location(s string) Node { return Span(Class("place"), bdi(s)) }

@@ -3,6 +3,7 @@ package console
 import (
 	"net/http"
 	"strconv"
+	"strings"
 
 	. "maragu.dev/gomponents"
 	. "maragu.dev/gomponents/html"
@@ -21,9 +22,9 @@ func (c *console) prompt(r *http.Request, p *page) (Node, error) {
 		return nil, err
 	}
 	p.name, p.title = "prompt", line(name)
-	var use Node
+	var try, use Node
 	if prompt.Listed {
-		use = c.useSections(r, p, prompt)
+		try, use = c.trySections(r, p, prompt), c.useSection(r, prompt)
 	}
 	return Group{
 		Nav(Class("crumbs"), Aria("label", "Where this is"), A(href(p.link("/prompts")), Text("Prompts")),
@@ -31,12 +32,13 @@ func (c *console) prompt(r *http.Request, p *page) (Node, error) {
 				Text(" / "), A(href(p.link("/prompts", "team", prompt.Team)), bdi(prompt.Team)),
 			})),
 		H1(Class("name"), bdi(name)),
-		If(prompt.Title != "", P(Class("lead"), bdi(prompt.Title))),
-		If(prompt.Description != "", prose("prose", "Description", prompt.Description)),
+		Div(live("about"), If(prompt.Title != "", P(Class("lead"), bdi(prompt.Title))),
+			If(prompt.Description != "", prose("prose", "Description", prompt.Description))),
 		Div(live("reports"),
 			Map(prompt.Reports, func(report string) Node { return P(Class("card poor"), bdi(report)) }),
 			If(!prompt.Listed, section("unlisted", "Not in the catalog", Class("card bad"),
 				P(bdi(sentence(prompt.Answer.Offered)), Text(" No client can see or get it."))))),
+		Iff(c.mayRead(r), func() Node { return fileSection(c.view.File(name, formArguments(r))) }),
 		Div(Class("columns"),
 			Div(
 				visibility(p.as, prompt.Answer),
@@ -44,8 +46,9 @@ func (c *console) prompt(r *http.Request, p *page) (Node, error) {
 					p.asField(c.view.Principals()), Button(Text("View"))),
 				owners(prompt.Owners),
 				admissions(prompt.Admissions),
+				use,
 			),
-			Div(use)),
+			Div(try)),
 	}, nil
 }
 
@@ -90,7 +93,7 @@ func readers(u inspect.AnswerUpstream) Node {
 	return Group{
 		quiet(Text("As the prompt of "), bdi(u.Upstream), Text(condition)),
 		Ul(Class("readers"), Map(u.Readers, func(reader inspect.AnswerReader) Node {
-			return Li(B(bdi(reader.Who)), Text(" "), location(reader.Rule))
+			return Li(B(bdi(reader.Who)), Text(" by "), bdi(reader.By), Text(" "), location(reader.Rule))
 		}), If(len(u.Readers) == 0, Li(Text("Nobody: no rule shows it, or one hides it.")))),
 	}
 }
@@ -117,21 +120,24 @@ func admissions(all []inspect.Admission) Node {
 		})))
 }
 
-// useSections are what a prompt in the catalog has beside who sees it.
-func (c *console) useSections(r *http.Request, p *page, prompt *admin.Prompt) Node {
-	endpoint := c.view.Endpoint(r)
+// trySections are what a prompt in the catalog has beside who sees it.
+func (c *console) trySections(r *http.Request, p *page, prompt *admin.Prompt) Node {
 	tryOrRead := argumentList(prompt.Arguments)
 	if c.operators.Proven(r) {
 		tryOrRead = tryForm(p, prompt)
 	}
 	return Group{
-		lastHour(c.view.History.Prompt(prompt.Name, p.now)),
 		tryOrRead,
-		section("use", "Use it", command(prompt, endpoint),
-			clients(endpoint, c.view.Snapshot().Config.Auth)),
-		section("definition", "Definition",
+		lastHour(c.view.History.Prompt(prompt.Name, p.now)),
+		section("definition", "Definition", live("defined"),
 			Div(Class("copy"), code("json", "definition", prompt.Definition))),
 	}
+}
+
+func (c *console) useSection(r *http.Request, prompt *admin.Prompt) Node {
+	endpoint := c.view.Endpoint(r)
+	return section("use", "Use it", command(prompt, endpoint),
+		clients(endpoint, c.view.Snapshot().Config.Auth))
 }
 
 func lastHour(hour *admin.Hour) Node {
@@ -168,13 +174,15 @@ func argumentList(all []admin.PromptArgument) Node {
 
 func tryForm(p *page, prompt *admin.Prompt) Node {
 	var fields Group
+	var names []string
 	for i, a := range prompt.Arguments {
-		fields = append(fields, argumentField(strconv.Itoa(i), a))
+		fields, names = append(fields, argumentField(strconv.Itoa(i), a)), append(names, line(a.Name))
 	}
 	return section("try", "Try it",
 		Form(ID("tryit"), Class("tryit"), Action("/try"), Method("post"), AutoComplete("off"),
-			hidden("name", prompt.Name), hidden("as", p.as), fields,
-			If(len(fields) == 0, quiet(Text("It takes no arguments."))),
+			hidden("name", prompt.Name), hidden("as", p.as),
+			Div(ID("fields"), Data("fields", strings.Join(names, " ")), fields,
+				If(len(fields) == 0, quiet(Text("It takes no arguments.")))),
 			Raw(`<p><button class="primary" id="run" aria-keyshortcuts="Control+Enter">Run</button> `+
 				`<button type="button" id="stop" hidden>Stop</button> `+
 				`<span class="quiet">or Ctrl-Enter in a field</span></p>`+

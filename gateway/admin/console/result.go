@@ -27,15 +27,9 @@ func resultCard(raw jsontext.Value) (shown Node, messages int) {
 	description, _ := object.Text("description")
 	// there is one, or the get would have failed
 	all, _ := wire.ParseArray(object.Get("messages"))
-	more := max(0, len(all)-maxMessages)
 	left := maxData
 	return Div(Class("result"), If(description != "", quiet(bdi(description))),
-		Ol(Class("messages"),
-			Map(all[:len(all)-more], func(m jsontext.Value) Node {
-				return messageCard(wire.Members(m), &left)
-			}),
-			If(len(all) == 0, Li(Class("card"), Text("No messages.")))),
-		If(more > 0, quiet(Text(count(more, "message")+" more, not shown."))),
+		messageList(all, &left),
 		Details(Summary(Text("As JSON")), Pre(TabIndex("0"), Role("group"), Aria("label", "JSON"),
 			Code(Text(text(wire.Indented(raw))))))), len(all)
 }

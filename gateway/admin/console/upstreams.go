@@ -66,7 +66,7 @@ func upstreamCards(h *admin.History, p *page, all []admin.UpstreamHealth, more .
 	}), Group(more))
 }
 
-// upstreamCard is an upstream with its last hour, and a button that drains it.
+// upstreamCard is an upstream with its last hour, and what can be done with it.
 func upstreamCard(h *admin.History, p *page, u *admin.UpstreamHealth) Node {
 	return Li(Class("card "+u.Level().String()), Data("upstream", u.Name),
 		Div(Class("head"), H3(bdi(u.Name)), condition(u.Condition()),
@@ -75,7 +75,7 @@ func upstreamCard(h *admin.History, p *page, u *admin.UpstreamHealth) Node {
 		quiet(If(u.Team != "", Group{
 			A(href(p.link("/upstreams", "team", u.Team)), Text("team "), bdi(u.Team)), Text(" · "),
 		}), location(u.Place), revision(u.Revision), Text(" · "+listed(u))),
-		drainForm(p, u),
+		acts(p, u),
 		If(len(u.Differences) > 0, P(Text("The replicas define these prompts differently, which is "+
 			"normal during a rolling deploy: "), bdis(u.Differences, ", "))),
 		If(len(u.Endpoints) > 0, Ul(Class("endpoints"), Map(u.Endpoints, endpoint))))
@@ -96,16 +96,25 @@ func listed(u *admin.UpstreamHealth) string {
 	return "never listed"
 }
 
-func drainForm(p *page, u *admin.UpstreamHealth) Node {
+// acts are what an operator can do with an upstream. A drain asks first and can be undone.
+func acts(p *page, u *admin.UpstreamHealth) Node {
 	name := line(u.Name)
-	button := Button(ID("drain-"+u.Name), Class("plain"), Name("drained"), Value("true"),
-		Aria("label", "Drain "+name), Data("done", name+" is drained."), Text("Drain"))
-	if u.Drained() {
-		button = Button(ID("drain-"+u.Name), Name("drained"), Value("false"),
-			Data("done", name+" serves again."), Text("Let "), bdi(u.Name), Text(" serve again"))
+	form := func(action Node, button ...Node) Node {
+		return Form(Class("act"), action, Method("post"), hidden("upstream", u.Name),
+			hidden("next", p.uri), Button(button...))
 	}
-	return Form(Class("act"), Action("/drain"), Method("post"),
-		hidden("upstream", u.Name), hidden("next", p.uri), button)
+	if u.Drained() {
+		return form(Action("/drain"), Name("drained"), Value("false"), Data("done", name+" serves again."),
+			Text("Undo: let "), bdi(u.Name), Text(" serve again"))
+	}
+	return Div(Class("acts"),
+		If(!u.Connected && u.Reason != "", form(Action("/connect"), Data("done", "Connecting to "+name+"."),
+			Text("Connect now"), unseen(" to "+name))),
+		Details(Class("ask"), Summary(Text("Drain"), unseen(" "+name), Text(" …")),
+			P(Text("Gets in flight finish. New ones go to other owners of a prompt, or are refused until "+
+				"you undo this or, without a cluster, the gateway ends.")),
+			form(Action("/drain"), Class("primary"), Name("drained"), Value("true"),
+				Data("done", name+" is drained."), Text("Drain "), bdi(u.Name))))
 }
 
 func endpoint(e admin.EndpointHealth) Node {

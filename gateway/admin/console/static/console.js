@@ -1,8 +1,9 @@
 // Keeps a page up to date without a reload, searches while somebody types, and copies commands. Each page works without it.
 'use strict';
 
-const every = 2000; // milliseconds between two looks at whether anything changed
-const anyway = 30000; // milliseconds after which a page is fetched in any case, for its times and counts
+const edited = document.getElementById('file'); // a prompt's file, which somebody may edit now
+const every = edited ? 500 : 2000; // milliseconds between two looks at whether anything changed
+const anyway = edited ? 2000 : 30000; // milliseconds after which a page is fetched in any case, for its times and counts
 
 let version = document.body.dataset.version;
 let fetched = Date.now();
@@ -41,7 +42,8 @@ function change(node, next) {
     node.replaceWith(document.importNode(next, true));
     return;
   }
-  for (const { name } of [...node.attributes]) if (!next.hasAttribute(name)) node.removeAttribute(name);
+  // What somebody opened stays open.
+  for (const { name } of [...node.attributes]) if (!next.hasAttribute(name) && name !== 'open') node.removeAttribute(name);
   for (const { name, value } of next.attributes) if (node.getAttribute(name) !== value) node.setAttribute(name, value);
   [...node.childNodes].forEach((child, i) => change(child, next.childNodes[i]));
 }
@@ -71,13 +73,22 @@ function replaceLive(other) {
     if (next.dataset.announce && next.dataset.announce !== said) say(next.dataset.announce);
   }
   document.title = other.title;
+  const fields = document.getElementById('fields');
+  const next = other.getElementById('fields');
+  if (fields && next && fields.dataset.fields !== next.dataset.fields) { // the file has other arguments now
+    const values = new FormData(tryIt);
+    for (const field of next.querySelectorAll('textarea')) field.value = values.get(field.name) ?? '';
+    fields.replaceWith(document.adoptNode(next));
+    completeFields();
+  }
 }
 
 // refresh fetches a page and shows its live parts. A later call ends an earlier one.
 async function refresh(url) {
   fetching?.abort();
   const mine = fetching = new AbortController();
-  const response = await fetch(url, { signal: mine.signal, headers: { Accept: 'text/html' } });
+  const given = edited && tryIt ? { method: 'POST', body: new URLSearchParams(new FormData(tryIt)) } : {};
+  const response = await fetch(url, { ...given, signal: mine.signal, headers: { Accept: 'text/html' } });
   if (response.redirected && new URL(response.url).pathname === '/sign-in') {
     location.reload();
     return;
@@ -248,10 +259,10 @@ for (const input of document.querySelectorAll('input[list]')) {
   });
 }
 
-// Draining, without a reload: the button keeps the focus, and says what can be done next.
+// What is done with an upstream, without a reload: the focus goes to what can be done next.
 document.addEventListener('submit', async (event) => {
   const form = event.target;
-  if (!form.matches('.act')) return;
+  if (!form.matches('.act')) return; // others load a page
   event.preventDefault();
   const body = new URLSearchParams(new FormData(form, event.submitter));
   try {
@@ -262,7 +273,9 @@ document.addEventListener('submit', async (event) => {
     }
     const other = new DOMParser().parseFromString(await response.text(), 'text/html');
     if (response.ok) {
+      const row = `[data-upstream="${CSS.escape(body.get('upstream'))}"]`;
       replaceLive(other);
+      if (!event.submitter.isConnected) document.querySelector(`${row} :is(.act button, .ask summary)`)?.focus();
       say(event.submitter.dataset.done);
     } else {
       document.getElementById('main').replaceWith(document.adoptNode(other.getElementById('main')));
@@ -384,8 +397,18 @@ if (tryIt) {
     });
   }
 
-  // Completion of arguments while somebody types.
-  for (const input of tryIt.querySelectorAll('[data-argument]')) {
+  let pending;
+  if (edited) {
+    tryIt.addEventListener('input', () => {
+      clearTimeout(pending);
+      pending = setTimeout(() => refresh(location.href).catch(() => {}), 150); // the next look tries again
+    });
+  }
+}
+
+// completeFields has arguments completed while somebody types.
+function completeFields() {
+  for (const input of tryIt?.querySelectorAll('[data-argument]') ?? []) {
     let asked = null;
     offers(input, async () => {
       asked?.abort();
@@ -401,3 +424,4 @@ if (tryIt) {
     });
   }
 }
+completeFields();

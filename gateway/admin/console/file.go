@@ -1,0 +1,86 @@
+package console
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	. "maragu.dev/gomponents"
+	. "maragu.dev/gomponents/html"
+
+	"github.com/promptweir/promptweir/gateway/admin"
+	"github.com/promptweir/promptweir/upstream/files"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// maxRendered bounds the images and sounds of a file that are shown, in bytes of base64: the page
+// is fetched again while the file is edited.
+const maxRendered = 1 << 20
+
+// mayRead reports whether a request may be shown the text of a prompt in a file: everybody may get
+// it where there is no auth block; elsewhere, being on this machine is not enough.
+func (c *console) mayRead(r *http.Request) bool {
+	return c.operators.Proven(r) || c.view.Snapshot().Config.Auth == nil
+}
+
+// fileSection shows the file of a prompt beside what a get makes of it, with what is wrong. The
+// script shows it again while somebody edits the file.
+func fileSection(f *admin.PromptFile) Node {
+	if f == nil {
+		return nil
+	}
+	level, said := "card poor", "Served, but most likely not as it was meant:"
+	marked, found := map[int]bool{}, []string{}
+	for _, problem := range f.Problems {
+		if problem.Severity == files.Broken {
+			level, said = "card bad", "This text is not served; the last good one is:"
+		}
+		marked[problem.Line] = true
+		found = append(found, problem.String())
+	}
+	return Section(live("file"), Class("file"), Aria("labelledby", "text"),
+		H2(ID("text"), Text("Text")),
+		If(len(found) > 0, Div(Class(level), P(Text(said)), problems(found))),
+		Div(Class("columns"),
+			Div(quiet(ID("source"), Text("Source: "), location(f.Path)),
+				sourceText(f, marked)),
+			Div(quiet(Text("What clients get, with the arguments of Try it or samples:")), rendered(f))))
+}
+
+// sourceText is the text of a file, in which the lines with problems are marked.
+func sourceText(f *admin.PromptFile, marked map[int]bool) Node {
+	if f.Unread != nil {
+		return P(Class("card bad"), bdi(f.Unread.Error()))
+	}
+	var lines Group
+	for i, s := range strings.SplitAfter(text(f.Source), "\n") {
+		if marked[i+1] {
+			lines = append(lines, Mark(Text(s)))
+		} else {
+			lines = append(lines, Text(s))
+		}
+	}
+	return Pre(TabIndex("0"), Role("group"), Aria("labelledby", "source"), Code(lines))
+}
+
+func rendered(f *admin.PromptFile) Node {
+	if f.Failed != nil {
+		return P(Class("card bad"), bdi(f.Failed.Error()))
+	}
+	left := maxRendered
+	messages, _ := wire.ParseArray(wire.Members(f.Result).Get("messages"))
+	return messageList(messages, &left)
+}
+
+// messageList shows messages, up to a bound. Left is how much images and sounds may take.
+func messageList(all []jsontext.Value, left *int) Node {
+	more := max(0, len(all)-maxMessages)
+	return Group{
+		Ol(Class("messages"),
+			Map(all[:len(all)-more], func(m jsontext.Value) Node {
+				return messageCard(wire.Members(m), left)
+			}),
+			If(len(all) == 0, Li(Class("card"), Text("No messages.")))),
+		If(more > 0, quiet(Text(count(more, "message")+" more, not shown."))),
+	}
+}

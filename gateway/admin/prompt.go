@@ -1,0 +1,147 @@
+package admin
+
+import (
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/inspect"
+	"github.com/promptweir/promptweir/upstream/files"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// Prompt is all that operators are shown of a prompt.
+type Prompt struct {
+	Name, Title, Description, Team string
+	// Listed is false where no prompt has the name, or none that was admitted to the catalog.
+	Listed    bool
+	Arguments []PromptArgument
+	// Definition is the JSON that clients get, see [wire.Indented].
+	Definition string
+	Owners     []PromptOwner
+	// Answer says who sees it or, if somebody is asked about, whether that principal does.
+	Answer *inspect.Answer
+	// Admissions say what each upstream's definition passed before the catalog.
+	Admissions []inspect.Admission
+	// Reports are sentences about it that somebody should act on.
+	Reports []string
+}
+
+// PromptArgument is an argument that a definition declares.
+type PromptArgument struct {
+	Name, Description string
+	Required          bool
+}
+
+// PromptOwner is an upstream that offers a prompt.
+type PromptOwner struct {
+	// Own is the upstream's own name for the prompt.
+	Own string
+	UpstreamHealth
+}
+
+// Prompt returns what is known about an exposed name, for everybody or as a principal is concerned.
+// It returns something for each name: why there is no such prompt is worth knowing as well.
+func (v *View) Prompt(name, as string) (*Prompt, error) {
+	answer, err := v.Explain(name, as)
+	if err != nil {
+		return nil, err
+	}
+	s := v.Snapshot()
+	p := &Prompt{Name: name, Answer: answer, Admissions: inspect.Admissions(s, name)}
+	for _, report := range s.Reports() {
+		if report.Name == name {
+			p.Reports = append(p.Reports, report.Text)
+		}
+	}
+	entry := s.Catalog.Lookup(name)
+	if entry == nil {
+		return p, nil
+	}
+	p.Listed, p.Team = true, entry.Team
+	definition := wire.Members(entry.JSON)
+	p.Title, _ = definition.Text("title")
+	p.Description, _ = definition.Text("description")
+	p.Arguments = arguments(definition.Get("arguments"))
+	p.Definition = wire.Indented(entry.JSON)
+	for _, owner := range entry.Owners {
+		shown := PromptOwner{Own: owner.Name, UpstreamHealth: UpstreamHealth{
+			Name: owner.Upstream,
+			Team: entry.Team, Place: owner.Place,
+		}}
+		for i := range s.Upstreams {
+			if s.Upstreams[i].Name == owner.Upstream {
+				shown.UpstreamHealth = upstreamHealth(s, i)
+			}
+		}
+		p.Owners = append(p.Owners, shown)
+	}
+	return p, nil
+}
+
+// arguments reads the arguments of a definition, which was checked when it was admitted.
+func arguments(declared jsontext.Value) (all []PromptArgument) {
+	elements, err := wire.ParseArray(declared)
+	if err != nil {
+		return nil
+	}
+	for _, element := range elements {
+		object := wire.Members(element)
+		argument := PromptArgument{Required: string(object.Get("required")) == "true"}
+		argument.Name, _ = object.Text("name")
+		argument.Description, _ = object.Text("description")
+		all = append(all, argument)
+	}
+	return all
+}
+
+// PromptFile is the file of a prompt, for somebody who edits it.
+type PromptFile struct {
+	// Path is that of the file, Source its text at this moment, and Unread why there is none.
+	Path, Source string
+	Unread       error
+	// Problems are those that were found in it last. While one is [files.Broken], Result is that of
+	// the last good text.
+	Problems []files.Problem
+	// Result is what a get returns with some arguments, and samples for the others; Failed why it
+	// fails.
+	Result jsontext.Value
+	Failed error
+}
+
+// File returns the file of a prompt; nil where it is in none.
+func (v *View) File(name string, arguments wire.Object) *PromptFile {
+	s := v.Snapshot()
+	entry := s.Catalog.Lookup(name)
+	if entry == nil {
+		return nil
+	}
+	owner := entry.Owners[0]
+	list, i := s.Files(owner.Upstream), slices.IndexFunc(s.Upstreams, func(u config.Upstream) bool {
+		return u.Name == owner.Upstream
+	})
+	if list == nil || i < 0 || list.Prompt(owner.Name) == nil {
+		return nil
+	}
+	prompt, f := list.Prompt(owner.Name), &PromptFile{}
+	f.Path, f.Source, f.Unread = prompt.Source(s.Upstreams[i].Files)
+	for _, problem := range s.States[i].FileProblems {
+		if problem.Path == f.Path {
+			f.Problems = append(f.Problems, problem)
+		}
+	}
+	if block, _ := s.PromptBlock(&s.Sources()[i], owner.Name); block != nil {
+		for _, fixed := range block.Fixed {
+			arguments = arguments.Without(func(name string) bool { return name == fixed.Name }).
+				With(fixed.Name, fixed.Value)
+		}
+		for _, byDefault := range block.Defaults {
+			if arguments.Get(byDefault.Name) == nil {
+				arguments = arguments.With(byDefault.Name, byDefault.Value)
+			}
+		}
+	}
+	f.Result, f.Failed = prompt.Render(prompt.Sample(arguments))
+	return f
+}
