@@ -290,11 +290,11 @@ const steps = {
     await isLive(page);
     await fits(page, 'file');
     await page.evaluate(() => { window.sameDocument = true; });
-    await page.getByLabel('code').fill('x := 1\ny := 2');
+    await page.locator('#arg-0').fill('x := 1\ny := 2');
     await page.locator('#file .said', { hasText: 'Look at x := 1\ny := 2.' }).waitFor();
     await next('it is edited');
     await page.locator('#file .said', { hasText: 'Read x := 1\ny := 2 with care.' }).waitFor();
-    assert.equal(await page.getByLabel('code').inputValue(), 'x := 1\ny := 2');
+    assert.equal(await page.locator('#arg-0').inputValue(), 'x := 1\ny := 2');
     await page.getByLabel('tone').waitFor(); // an argument that the file has now
     await page.getByText('A better title').waitFor();
     await next('a mistake is made in it');
