@@ -295,8 +295,8 @@ const steps = {
     await next('it is edited');
     await page.locator('#file .said', { hasText: 'Read x := 1\ny := 2 with care.' }).waitFor();
     assert.equal(await page.locator('#arg-0').inputValue(), 'x := 1\ny := 2');
-    await page.getByLabel('tone').waitFor(); // an argument that the file has now
-    await page.getByText('A better title').waitFor();
+    await page.locator('#arg-1').waitFor(); // an argument that the file has now
+    await page.getByText('A better title', { exact: true }).waitFor();
     await next('a mistake is made in it');
     await page.locator('#file mark', { hasText: 'titel: Wrong' }).waitFor();
     await page.locator('#file .card.bad', { hasText: 'This text is not served' }).waitFor();

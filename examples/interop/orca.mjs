@@ -141,14 +141,14 @@ async function go(path) {
 const steps = {
   async 'signs in'() {
     await hear(/^region Sign in$/, /^Admin token password text/);
-    await press('Return');
+    await press('ctrl+Return');
     await hear(/fill out this field/);
     await type('wrong');
     await press('Return');
     await hear(/^That is not the admin token/);
     await type('open sesame');
     await press('Return');
-    await hear(/^Finished loading Ready/);
+    await hear(/^Finished loading \d+ reports to fix/);
   },
 
   async 'walks the overview'() {
@@ -169,7 +169,7 @@ const steps = {
   },
 
   async 'completes an argument and runs the prompt'() {
-    await reach(/^tone required editable combo box/);
+    await reach(/^tone required entry/);
     await press('Return');
     await hear(/fill out this field/);
     await type('c');
@@ -207,16 +207,18 @@ const steps = {
     await quiet(5000); // what follows is not of this page
     heard = [];
     await next('desk dies');
-    await hear(/1 of 4 upstreams in trouble/);
+    await hear(/^Upstream desk is down/);
     await pause(10_000); // some refreshes later
     listen();
     assert.equal(heard.length, 1, `what is said about one upstream: ${heard.join(' | ')}`);
     await next('desk returns');
-    await hear(/^Ready. (?!.*in trouble)/);
+    await hear(/^\d+ reports to fix/);
   },
 
   async 'drains an upstream and lets it serve again'() {
     await go('/upstreams');
+    await reach(/^Drain desk/);
+    await press('Return');
     await reach(/^Drain desk push button/);
     await press('Return');
     await hear(/^desk is drained/);
