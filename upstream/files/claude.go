@@ -28,7 +28,7 @@ func (p *parser) command(d *document) error {
 	_, below, _ := strings.Cut("/"+p.path, "/.claude/commands/")
 	// As Claude Code shows it: the command fix in the folder git is git:fix.
 	p.name = strings.ReplaceAll(strings.TrimSuffix(below, ".md"), "/", ":")
-	if err := p.claude(d, map[string]func(field) error{}); err != nil {
+	if err := (&claude{prompt: p}).read(d, map[string]func(field) error{}); err != nil {
 		return err
 	}
 	if p.description == "" {
@@ -42,7 +42,7 @@ func (p *parser) skillPrompt(d *document) error {
 	if p.name = path.Base(path.Dir(p.path)); p.name == "." {
 		p.name = "skill"
 	}
-	return p.claude(d, map[string]func(field) error{"name": setText(&p.name)})
+	return (&claude{prompt: p}).read(d, map[string]func(field) error{"name": setText(&p.name)})
 }
 
 // claude reads a command or a skill as Claude Code 2.1 does (code.claude.com/docs/en/skills, and runs
@@ -54,21 +54,24 @@ func (p *parser) skillPrompt(d *document) error {
 //	\$1                        $1 as text
 //
 // Where no placeholder gets anything, the command line follows the text.
-func (p *parser) claude(d *document, setters map[string]func(field) error) error {
+type claude struct {
+	prompt *parser
+	// names are those that the front matter gives to the words of the command line.
+	names []string
+}
+
+// read reads a file; setters are for what only one of the two has in its front matter.
+func (c *claude) read(d *document, setters map[string]func(field) error) error {
+	p := c.prompt
 	var hint string
-	var names []string
 	setters["description"], setters["argument-hint"] = setText(&p.description), setHint(&hint)
-	setters["arguments"] = setWords(&names)
+	setters["arguments"] = setWords(&c.names)
 	// Only people choose prompts.
 	setters["disable-model-invocation"] = func(field) error { return nil }
 	p.foreignFront(d.front, setters)
-	names = p.usableNames(names)
-	all := p.declareWords(d, names, hint)
-	at := func(line string, number int) {
-		p.commandLine(line, names)
-		p.reportClaude(line, number)
-	}
-	if err := p.foreignLines(d, at); err != nil {
+	c.dropUnusableNames()
+	all := c.declareWords(d, hint)
+	if err := p.foreignLines(d, c.line); err != nil {
 		return err
 	}
 	if p.text.end(); len(p.text.messages) == 1 && len(p.arguments.list) > 0 && !all {
@@ -78,16 +81,17 @@ func (p *parser) claude(d *document, setters map[string]func(field) error) error
 	return nil
 }
 
-// usableNames returns the names up to the first that cannot be one, since names stand for positions.
-func (p *parser) usableNames(names []string) []string {
-	for i, name := range names {
-		if i == maxWords || !isArgumentName(name) || slices.Contains(names[:i], name) {
-			p.unserved(1, "arguments has %q, which is no name of its own of letters, digits, - and _, or more than %d: "+
+// dropUnusableNames keeps the names before the first that cannot be one, since names stand for
+// positions.
+func (c *claude) dropUnusableNames() {
+	for i, name := range c.names {
+		if i == maxWords || !isArgumentName(name) || slices.Contains(c.names[:i], name) {
+			c.prompt.unserved(1, "arguments has %q, which is no name of its own of letters, digits, - and _, or more than %d: "+
 				"it and what follows have no effect", clip(name), maxWords)
-			return names[:i]
+			c.names = c.names[:i]
+			return
 		}
 	}
-	return names
 }
 
 func isArgumentName(name string) bool {
@@ -97,7 +101,8 @@ func isArgumentName(name string) bool {
 // declareWords declares an argument for each word that has a name. Names of a hint count where they
 // are all that the text needs. Else there is one argument for the whole line. It reports whether the
 // text has all of that.
-func (p *parser) declareWords(d *document, names []string, hint string) (all bool) {
+func (c *claude) declareWords(d *document, hint string) (all bool) {
+	p, names := c.prompt, c.names
 	first, last, lines := maxWords, -1, 0
 	for _, m := range placeholders(d.text, names) {
 		switch index := m.word - 1; {
@@ -187,10 +192,10 @@ func isWordByte(b byte) bool {
 	return b == '_' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
 }
 
-// commandLine reads the placeholders of a line.
-func (p *parser) commandLine(text string, names []string) {
-	at := 0
-	for _, m := range placeholders(text, names) {
+// line reads the placeholders of a line, and reports what only Claude Code can put in.
+func (c *claude) line(text string, number int) {
+	p, at := c.prompt, 0
+	for _, m := range placeholders(text, c.names) {
 		p.text.add(text[at:m.start])
 		at = m.end
 		switch {
@@ -205,10 +210,12 @@ func (p *parser) commandLine(text string, names []string) {
 		}
 	}
 	p.text.add(text[at:])
+	c.report(text, number)
 }
 
-// reportClaude reports what only Claude Code can put in.
-func (p *parser) reportClaude(text string, line int) {
+// report reports what only Claude Code can put in.
+func (c *claude) report(text string, line int) {
+	p := c.prompt
 	if shellLine().MatchString(text) {
 		p.unserved(line, "a prompt runs no commands: the text has the command instead of its output")
 	}
