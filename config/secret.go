@@ -301,14 +301,28 @@ func JoinedPassword(word string) string {
 
 // HideInside masks the secrets inside a text, see [SecretIn].
 func HideInside(text string) string {
+	if !strings.ContainsAny(text, "@=") {
+		return text
+	}
+	// One pattern after the other: to look for the nearest of both from each secret on takes time in
+	// proportion to the square of a text, which may be a server's error of megabytes.
+	return hideGroups(namedPassword(), hideGroups(urlPassword(), text))
+}
+
+// hideGroups masks what the one group of each match is that has something.
+func hideGroups(pattern *regexp.Regexp, text string) string {
 	var out strings.Builder
 	for {
-		begin, end, found := SecretIn(text)
-		if !found {
+		at := pattern.FindStringSubmatchIndex(text)
+		if at == nil {
 			return out.String() + text
 		}
-		out.WriteString(text[:begin] + masked)
-		text = text[end:]
+		group := 2
+		for at[group] < 0 {
+			group += 2
+		}
+		out.WriteString(text[:at[group]] + masked)
+		text = text[at[group+1]:]
 	}
 }
 

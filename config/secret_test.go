@@ -72,6 +72,7 @@ func TestMask_HidesWhatAServerRepeats(t *testing.T) {
 		`cut: tok-hunte... in an object`:   `cut: (sensitive)... in an object`,
 		`tok-hunts are no tokens`:          `tok-hunts are no tokens`,
 		`cannot reach redis://a:pw@host`:   `cannot reach redis://a:(sensitive)@host`,
+		`a=b;pwd=x y;z ://u:p@h ://v:q@h`:  `a=b;pwd=(sensitive);z ://u:(sensitive)@h ://v:(sensitive)@h`,
 		`as "pass\"word\\1" in JSON`:       `as "(sensitive)" in JSON`,
 		`second line: line-two-y`:          `second line: (sensitive)`,
 		`client-secretclient-secret`:       `(sensitive)(sensitive)`,
@@ -108,7 +109,8 @@ func TestMask_HidesTheRestOfALongSecret(t *testing.T) {
 	}
 }
 
-// Each byte of a line was compared with each of a secret: these took hours.
+// Each byte of a line was compared with each of a secret, and what follows a password with each
+// pattern: these took hours.
 func TestMask_TakesTimeInProportionToSecretsAndLines(t *testing.T) {
 	const size = 128 << 10
 	repeated := strings.Repeat("a", size)
@@ -120,6 +122,13 @@ func TestMask_TakesTimeInProportionToSecretsAndLines(t *testing.T) {
 		}
 		if took := time.Since(begun); took > 30*time.Second {
 			t.Errorf("ten lines took %v", took)
+		}
+	}
+	for _, unit := range []string{"://a:b@", ";pwd=a", "://a:pwd=b@"} {
+		begun := time.Now()
+		shown := m.Text(strings.Repeat(unit, size/len(unit)))
+		if took := time.Since(begun); took > 10*time.Second || !strings.Contains(shown, masked) {
+			t.Errorf("an error with one %s after another took %v, and is shown as %.40q", unit, took, shown)
 		}
 	}
 }
