@@ -33,9 +33,9 @@ type Config struct {
 	// it.
 	Hash string
 
-	// shower is nil if the Config was not loaded. It is a pointer, since a dump of the Config would
-	// print what a Secret in an unexported field holds.
-	shower *shower
+	// sources is nil if the Config was not loaded. It is a pointer, since a dump of the Config would
+	// print what is in them.
+	sources *sources
 }
 
 // Upstreams returns the upstreams of all teams in configuration order.
@@ -92,7 +92,7 @@ func Load(path string, opts Options) (*Config, Diagnostics) {
 		return nil, diags // half a configuration could show what a missing hide block was meant to hide
 	}
 	cfg.TeamFiles, cfg.Hash = newTeamFiles(d.Reader, diags), hashTexts(d.Reader, diags)
-	cfg.shower = &shower{d.Sensitive()}
+	cfg.sources = newSources(d.Reader, opts)
 	return cfg, diags
 }
 

@@ -38,10 +38,12 @@
 // of each block says where the value of an attribute goes:
 //
 //	secret     kept as Secret, Key or a hash, and never printed
-//	external   may be sensitive: deployments set it from outside. The Config prints it, but not
-//	           [Config.Shown], except for url, urls and command, of which only [Upstream.Address]
-//	           may be shown. The contents of files are kept as Secret.
+//	external   may be sensitive: deployments set it from outside. The Config prints it, except for
+//	           url, urls and command, of which only [Upstream.Address] may be shown. The contents of
+//	           files are kept as Secret.
 //	plain      logged, so a sensitive value is an error
+//
+// [Config.Shown] evaluates nothing: it shows the source, with masks for literals.
 //
 // # Conditions
 //

@@ -1,236 +1,130 @@
 package config
 
 import (
-	"bytes"
 	"cmp"
-	"encoding"
-	"encoding/json"
-	"fmt"
-	"reflect"
+	"encoding/base64"
+	"encoding/hex"
+	"regexp"
 	"slices"
 	"strings"
-	"time"
-	"unicode"
+	"sync"
+
+	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// Settings are a part of a configuration as it is in use, with defaults filled in and without
-// anything sensitive: what is secret, and what came from env or file, is masked, and so is what
-// somebody has written into an address or a command under the name of a secret.
-type Settings []Setting
-
-// Setting is a name with its value: a string, a bool, a number, Settings, or a []any of those.
-type Setting struct {
-	Name  string
-	Value any
+// ShownFile is a file of a configuration as it is in use, without anything sensitive.
+type ShownFile struct {
+	// Name is the path in the folder, with slashes.
+	Name string `json:"name"`
+	// Kept says that the text stands in for that of the file, which has mistakes; see
+	// [LoadLastGood].
+	Kept bool `json:"kept,omitempty"`
+	// Text is HCL that can be loaded: literals of secrets are masked, and env and file are called.
+	Text string `json:"text"`
 }
 
-// MarshalJSON writes an object with its members in order.
-func (s Settings) MarshalJSON() ([]byte, error) {
-	out := []byte{'{'}
-	for i, setting := range s {
-		value, err := marshalPlain(setting.Value)
-		if err != nil {
-			return nil, err
-		}
-		if i > 0 {
-			out = append(out, ',')
-		}
-		name, err := marshalPlain(setting.Name)
-		if err != nil {
-			return nil, err
-		}
-		out = append(append(append(out, name...), ':'), value...)
-	}
-	return append(out, '}'), nil
+// sources are the texts of files in use.
+type sources struct {
+	isFolder bool
+	texts    []sourceText
 }
 
-// marshalPlain leaves <, > and & as they are.
-func marshalPlain(value any) ([]byte, error) {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(value)
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
+type sourceText struct {
+	name    string
+	content []byte
+	isKept  bool
 }
 
-// Get returns the value of a setting, nil if there is none.
-func (s Settings) Get(name string) any {
-	at := slices.IndexFunc(s, func(setting Setting) bool { return setting.Name == name })
-	if at < 0 {
-		return nil
-	}
-	return s[at].Value
-}
-
-// Shown returns all settings of the configuration. They are named as its fields are. What is not
-// set and has no default is left out.
-func (c *Config) Shown() Settings {
-	s := cmp.Or(c.shower, &shower{})
-	all := Settings{{"gateway", s.settings(reflect.ValueOf(c.Gateway))}, {"admin", s.settings(reflect.ValueOf(c.Admin))}}
-	for _, block := range []struct {
-		name  string
-		value any
-	}{{"cluster", c.Cluster}, {"audit", c.Audit}, {"auth", c.Auth}, {"hides", c.Hides}, {"teams", c.Teams}} {
-		if value := s.value(reflect.ValueOf(block.value)); value != nil {
-			all = append(all, Setting{block.name, value})
-		}
+func newSources(r *hclread.Reader, opts Options) *sources {
+	all := &sources{isFolder: r.IsFolder()}
+	for _, file := range r.SoundFiles() {
+		name := r.InFolder(file.Path)
+		_, isKept := opts.Texts[name]
+		all.texts = append(all.texts, sourceText{name, file.Content, isKept})
 	}
 	return all
 }
 
-// ShownTeam returns the settings of a team, nil if there is none of the name.
-func (c *Config) ShownTeam(name string) Settings {
-	at := slices.IndexFunc(c.Teams, func(t Team) bool { return t.Name == name })
-	if at < 0 {
+// Shown returns the files of a loaded configuration with those of their blocks at the top level that
+// are wanted. A file without any is left out.
+func (c *Config) Shown(wants func(blockType, label string) bool) []ShownFile {
+	if c.sources == nil {
 		return nil
 	}
-	return cmp.Or(c.shower, &shower{}).settings(reflect.ValueOf(c.Teams[at]))
-}
-
-// shower makes settings of the structs of a configuration. It is generic, so that a new field is
-// shown, or masked by its type, without anybody having to think of it.
-type shower struct {
-	// sensitive are the texts that came from env or file.
-	sensitive []string
-}
-
-// settings returns those of a struct.
-func (s *shower) settings(v reflect.Value) Settings {
-	var all Settings
-	for i := range v.NumField() {
-		field := v.Type().Field(i)
-		if !field.IsExported() || slices.Contains([]string{"Place", "Block", "Team", "TransportExplicit"}, field.Name) {
-			continue // a file has no such attribute
+	// Texts are parsed again, since syntax trees take much more memory than they do.
+	r, m := hclread.New(rootSchema(), hclread.Options{}), &masker{secrets: map[string]Mask{}}
+	for _, u := range c.Upstreams() {
+		u.URLs, u.Command = nil, nil // which are to be shown, but for what their names tell
+		m.secrets[u.Name] = u.Mask()
+	}
+	confined := ""
+	if c.sources.isFolder {
+		confined = "team"
+	}
+	var all []ShownFile
+	for _, source := range c.sources.texts {
+		r.Parse(source.name, source.content)
+		text := r.Show(source.name, m, confined, wants)
+		if text == "" {
+			continue
 		}
-		value := s.value(v.Field(i))
-		if u, ok := reflect.TypeAssert[Upstream](v); ok {
-			value = s.upstream(&u, field.Name, value)
+		if source.isKept {
+			text = "# In use in place of this file, which has mistakes.\n" + text
 		}
-		if value != nil {
-			all = append(all, Setting{settingName(field.Name), value})
-		}
+		all = append(all, ShownFile{source.name, source.isKept, text})
 	}
 	return all
 }
 
-// upstream returns the value of an upstream's field: addresses have masks of their own.
-func (s *shower) upstream(u *Upstream, field string, value any) any {
-	if value == nil || field != "URLs" && field != "Command" {
-		return value
-	}
-	var all []any
-	for _, word := range hideWords(u.shownWords()) {
-		all = append(all, word)
-	}
-	return all
+// masker masks the secrets of files that are shown.
+type masker struct {
+	secrets map[string]Mask // by upstream
+	hashes  uint16          // that stand for others, each of which may be there once
 }
 
-// value returns what a value is shown as, nil where it is left out.
-func (s *shower) value(v reflect.Value) any {
-	if !v.IsValid() || v.IsZero() && v.Kind() != reflect.Bool {
-		return nil
-	}
-	switch known := v.Interface().(type) {
-	case Secret, Key, Store:
-		return masked
-	case time.Duration:
-		return duration(known)
-	case Upstream, Token: // they would write themselves in a line
-		return s.settings(v)
-	case fmt.Stringer:
-		return s.text(known.String())
-	case encoding.TextMarshaler:
-		text, err := known.MarshalText()
-		if err != nil {
-			return masked
+// Secret returns a text of the form that the attribute has.
+func (m *masker) Secret(attribute, text string) string {
+	switch attribute {
+	case "sha256", "token_sha256", "cursor_keys":
+		m.hashes++
+		standIn := [32]byte{30: byte(m.hashes >> 8), 31: byte(m.hashes)}
+		if attribute == "cursor_keys" {
+			return base64.StdEncoding.EncodeToString(standIn[:])
 		}
-		return s.text(string(text))
+		return hex.EncodeToString(standIn[:])
+	case "store":
+		text = hideParameters(storeUser().ReplaceAllString(text, "${1}:"+masked+"@"))
+		if _, err := parseStore(text); err != nil { // a part of it comes from outside, such as a port
+			scheme, _, _ := strings.Cut(text, ":")
+			return cmp.Or(scheme, "redis") + "://masked.invalid"
+		}
+		return text
 	}
-	return s.plain(v)
+	return masked
 }
 
-// duration writes a duration as people do: 5m, not 5m0s.
-func duration(d time.Duration) string {
-	text := d.String()
-	for _, rest := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, rest) {
-			text = text[:len(text)-2]
-		}
+// storeUser matches the scheme of a store's address, and user and password.
+var storeUser = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(rediss?://)[^/?#]*@`) })
+
+// Words masks what a command or an address has of secrets, as far as names tell, and the secrets of
+// the upstream itself.
+func (m *masker) Words(upstream, attribute string, words []string) []string {
+	shown := slices.Clone(words)
+	if attribute == "command" {
+		shown = hideWords(words)
 	}
-	return text
+	for i, word := range shown {
+		word = hideParameters(word)
+		for _, secret := range m.secrets[upstream].secrets {
+			word = strings.ReplaceAll(word, secret.text, masked)
+		}
+		shown[i] = word
+	}
+	return shown
 }
 
-// plain returns what a value without a text of its own is shown as.
-func (s *shower) plain(v reflect.Value) any {
-	switch v.Kind() {
-	case reflect.Pointer:
-		return s.value(v.Elem())
-	case reflect.Struct:
-		return s.settings(v)
-	case reflect.Array: // of bytes: a hash
-		return masked
-	case reflect.Slice:
-		if v.Type().Elem().Kind() == reflect.Uint8 { // JSON
-			return s.text(string(v.Bytes()))
-		}
-		var all []any
-		for i := range v.Len() {
-			if value := s.value(v.Index(i)); value != nil {
-				all = append(all, value)
-			}
-		}
-		if all == nil {
-			return nil
-		}
-		return all
-	case reflect.Map: // of headers and variables
-		var names []string
-		for _, key := range v.MapKeys() {
-			names = append(names, key.String())
-		}
-		slices.Sort(names)
-		var all Settings
-		for _, name := range names {
-			all = append(all, Setting{name, masked})
-		}
-		return all
-	case reflect.String:
-		return s.text(v.String())
-	case reflect.Bool:
-		return v.Bool()
-	case reflect.Int, reflect.Int64:
-		return v.Int()
-	case reflect.Float64:
-		return v.Float()
-	default:
-		return masked
-	}
-}
-
-// text returns a text, masked if it came from env or file: as it is, or with changes such as a
-// slash less.
-func (s *shower) text(text string) string {
-	const long = 8 // shorter ones are parts of ordinary words
-	for _, sensitive := range s.sensitive {
-		if text == sensitive || len(sensitive) >= long && strings.Contains(text, sensitive) || len(text) >= long && strings.Contains(sensitive, text) {
-			return masked
-		}
-	}
-	return hideParameters(text)
-}
-
-// settingName turns the name of a field into that of a setting, as attributes are spelled.
-func settingName(field string) string {
-	field = strings.NewReplacer("OAuth", "Oauth", "WellFormed", "Wellformed").Replace(field)
-	var name strings.Builder
-	runes := []rune(field)
-	for i, r := range runes {
-		isStart := unicode.IsUpper(r) && i > 0 &&
-			(!unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1]) && string(runes[i+1:]) != "s")
-		if isStart {
-			name.WriteByte('_')
-		}
-		name.WriteRune(unicode.ToLower(r))
-	}
-	return name.String()
+// MayShowDefault keeps the defaults of addresses, which must be valid. What a command takes from a
+// variable is likely to be a secret.
+func (m *masker) MayShowDefault(attribute, variable string) bool {
+	return attribute != "command" && !IsSecretName(variable)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
@@ -197,7 +198,10 @@ func (h handler) addAPI(mux *http.ServeMux) {
 		return h.opts.View.Explain(r.FormValue("name"), r.FormValue("as"))
 	}))
 	mux.HandleFunc("GET /api/config", h.answers(func(r *http.Request) (any, error) {
-		return h.opts.View.Settings(r.FormValue("team"))
+		files, err := h.opts.View.Files(r.FormValue("team"))
+		return struct {
+			Files []config.ShownFile `json:"files"`
+		}{files}, err
 	}))
 }
 

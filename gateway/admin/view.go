@@ -93,17 +93,15 @@ func (v *View) checkTeam(name string) error {
 		config.Suggest(name, teams))}
 }
 
-// Settings returns the configuration in use, or the part of it that is of a team, without anything
+// Files returns the files of the configuration in use, or what is in them of a team, without anything
 // sensitive.
-func (v *View) Settings(team string) (config.Settings, error) {
+func (v *View) Files(team string) ([]config.ShownFile, error) {
 	if err := v.checkTeam(team); err != nil {
 		return nil, err
 	}
-	cfg := v.Snapshot().Config
-	if team != "" {
-		return cfg.ShownTeam(team), nil
-	}
-	return cfg.Shown(), nil
+	return v.Snapshot().Config.Shown(func(blockType, label string) bool {
+		return team == "" || blockType == "team" && label == team
+	}), nil
 }
 
 // maxKnown bounds the principals that [View.Principals] returns.

@@ -90,9 +90,7 @@ func (b *Block) Text(name string) (t Text, ok bool) {
 	if !ok {
 		return Text{}, false
 	}
-	t = newText(v, b.ValueRange(name), b.schema.isSecret(name))
-	b.remember(t)
-	return t, true
+	return newText(v, b.ValueRange(name), b.schema.isSecret(name)), true
 }
 
 // ReadFile returns the content of the file that an attribute names, and the path as it is written.
@@ -173,9 +171,7 @@ func (b *Block) Texts(name string) []Text {
 			b.Error(at, "Invalid "+name, "An element is null; remove it or write a string.")
 			continue
 		}
-		t := newText(e, at, b.schema.isSecret(name) || len(marks) > 0)
-		b.remember(t)
-		texts = append(texts, t)
+		texts = append(texts, newText(e, at, b.schema.isSecret(name) || len(marks) > 0))
 	}
 	return texts
 }

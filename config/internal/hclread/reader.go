@@ -47,7 +47,6 @@ type Reader struct {
 
 	functions  library
 	names      map[string]hcl.Range // see Unique
-	sensitive  []string             // see Sensitive
 	guesses    map[guess]bool       // see Block.Lacks
 	valueFiles map[string]bool      // see ValueFiles
 	uses       Uses                 // see Record
@@ -120,16 +119,6 @@ func (r *Reader) Paths() []string {
 		paths[i] = src.path
 	}
 	return paths
-}
-
-// Sensitive returns the sensitive texts of the attributes that were evaluated.
-func (r *Reader) Sensitive() []string { return r.sensitive }
-
-// remember remembers a text that must not be shown.
-func (r *Reader) remember(t Text) {
-	if t.Sensitive && t.Value != "" {
-		r.sensitive = append(r.sensitive, t.Value)
-	}
 }
 
 // Root is the folder at the path that was read, or the folder of the file there.

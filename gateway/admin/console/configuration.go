@@ -3,7 +3,6 @@ package console
 import (
 	"fmt"
 	"net/http"
-	"strings"
 
 	. "maragu.dev/gomponents"
 	. "maragu.dev/gomponents/html"
@@ -15,16 +14,13 @@ import (
 // configuration shows the configuration in use, or the part of it that is of a team.
 func (c *console) configuration(r *http.Request, p *page) (Node, error) {
 	team := r.FormValue("team")
-	settings, err := c.view.Settings(team)
-	if err != nil {
-		return nil, err
-	}
-	var shown strings.Builder
-	for _, setting := range settings {
-		if team == "" && setting.Name == "teams" { // each has a page of its own
-			continue
+	// Each team has a page of its own.
+	files := c.view.Snapshot().Config.Shown(func(block, _ string) bool { return block != "team" })
+	if team != "" {
+		var err error
+		if files, err = c.view.Files(team); err != nil {
+			return nil, err
 		}
-		writeSetting(&shown, setting.Name, setting.Value, "")
 	}
 	state := c.view.Configuration()
 	p.name, p.title = "configuration", "Configuration: in use since "+when(state.Loaded)
@@ -36,12 +32,21 @@ func (c *console) configuration(r *http.Request, p *page) (Node, error) {
 		loaded(p, state),
 		Form(Action("/reload"), Method("post"), hidden("next", p.uri), P(Button(Text("Load it again")))),
 		section("settings", "In use",
-			quiet(Text("With defaults filled in. What is secret, or came from the environment or a "+
-				"file, is masked. As JSON: "),
+			quiet(Text("As written, without comments, and loadable. Secrets are masked; env and "+
+				"file are not evaluated. As JSON: "),
 				A(href(p.link("/api/config", "team", team)), Text("/api/config")), Text(".")),
-			code("shown", "settings", shown.String())),
+			documents(files)),
 		teamLinks(p, c.view.Snapshot().Config.Teams, team),
 	}, nil
+}
+
+// documents shows files under their names.
+func documents(files []config.ShownFile) (all Group) {
+	for i, f := range files {
+		id := fmt.Sprintf("file-%d", i)
+		all = append(all, H3(ID(id), bdi(f.Name)), code(id+"-text", id, f.Text))
+	}
+	return all
 }
 
 // loaded says since when the configuration is in use, and what is wrong with it.
@@ -66,38 +71,4 @@ func teamLinks(p *page, teams []config.Team, team string) Node {
 			Map(teams, func(t config.Team) Node {
 				return to(t.Name, bdi(t.Name))
 			})))
-}
-
-// writeSetting writes a setting as it could stand in a file, for people.
-func writeSetting(out *strings.Builder, name string, value any, indent string) {
-	switch value := value.(type) {
-	case config.Settings:
-		fmt.Fprintf(out, "%s%s {\n", indent, name)
-		for _, setting := range value {
-			writeSetting(out, setting.Name, setting.Value, indent+"  ")
-		}
-		fmt.Fprintf(out, "%s}\n", indent)
-	case []any:
-		if _, blocks := value[0].(config.Settings); blocks {
-			for _, block := range value {
-				writeSetting(out, strings.TrimSuffix(name, "s"), block, indent)
-			}
-			return
-		}
-		var words []string
-		for _, element := range value {
-			words = append(words, plain(element))
-		}
-		fmt.Fprintf(out, "%s%s = [%s]\n", indent, name, strings.Join(words, ", "))
-	default:
-		fmt.Fprintf(out, "%s%s = %s\n", indent, name, plain(value))
-	}
-}
-
-// plain writes a value without settings of its own.
-func plain(value any) string {
-	if text, ok := value.(string); ok {
-		return fmt.Sprintf("%q", text)
-	}
-	return fmt.Sprint(value)
 }

@@ -22,10 +22,10 @@ func TestConfiguration_ShowsWhatIsInUseAndNoSecret(t *testing.T) {
 			t.Errorf("%s has a secret:\n%s", path, page.Body)
 		}
 	}
-	get("/configuration", "gateway {", "page_size = 1000", "token_sha256 = &#34;(sensitive)&#34;", "*.draft_*", `href="/configuration?team=eng"`, "without warnings")
-	get("/configuration?team=eng", "upstream {", "timeout = &#34;5s&#34;", "Authorization = &#34;(sensitive)&#34;", "user:ann")
-	get("/api/config", `"page_size": 1000`, `"Authorization": "(sensitive)"`, `"teams": [`)
-	get("/api/config?team=eng", `"name": "eng"`)
+	get("/configuration", "admin {", "token_sha256 = &#34;00000000", "*.draft_*", `href="/configuration?team=eng"`, "without warnings")
+	get("/configuration?team=eng", "team &#34;eng&#34; {", "upstream &#34;up&#34; {", "Authorization = &#34;(sensitive)&#34;", "user:ann")
+	get("/api/config", `"files": [`, `admin {\n`, `Authorization = \"(sensitive)\"`, `team \"eng\" {`)
+	get("/api/config?team=eng", `"text": "team \"eng\" {`)
 	gatewaytest.Send(t, http.MethodGet, r.AdminURL+"/api/config?team=none", "", gatewaytest.Bearer("hunter3")).Want(t, http.StatusBadRequest, "no team")
 	gatewaytest.Send(t, http.MethodGet, r.AdminURL+"/api/config", "", nil).Want(t, http.StatusForbidden)
 
@@ -35,7 +35,7 @@ func TestConfiguration_ShowsWhatIsInUseAndNoSecret(t *testing.T) {
 	if err := r.TryReload("gateway {"); err == nil {
 		t.Fatal("a broken configuration is accepted")
 	}
-	get("/configuration", "The last configuration was refused", "page_size = 1000")
+	get("/configuration", "The last configuration was refused", "admin {")
 }
 
 // What buttons do, they do for operators, and then lead back.
