@@ -250,7 +250,7 @@ func TestAudit_RequiredRefusesWhatCannotBeRecorded(t *testing.T) {
 	}
 	ann.List() // needs no line
 	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/readyz", "", nil).Want(t, http.StatusServiceUnavailable, `"audit_problem": "write `)
-	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/", "", nil).Want(t, http.StatusOK, "the audit log cannot be written")
+	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/", "", nil).Want(t, http.StatusOK, "The audit log cannot be written")
 
 	lead(filepath.Join(dir, "room.jsonl"))
 	s.ReopenAudit()
