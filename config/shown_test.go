@@ -51,13 +51,14 @@ func checkLoadsAgain(t *testing.T, path string) {
 	if err := diags.Err(); err != nil {
 		t.Fatal(err)
 	}
-	texts := ""
+	var all strings.Builder
 	for _, file := range cfg.Shown(everyBlock) {
 		if err := os.WriteFile(filepath.Join(dir, filepath.FromSlash(file.Name)), []byte(file.Text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		texts += file.Text
+		all.WriteString(file.Text)
 	}
+	texts := all.String()
 	for _, secret := range []string{"hunter", "0123456789abcdef", "p@ss", "p%40ss", "=watch", `("token")`, `("ci")`} {
 		if strings.Contains(texts, secret) {
 			t.Errorf("%q is shown in\n%s", secret, texts)
