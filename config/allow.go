@@ -44,7 +44,9 @@ type grants struct {
 }
 
 func allowSchema() hclread.Schema {
-	return hclread.Schema{Plain: []string{"env", "files", "commands", "hosts", "prefixes", "max_message", "max_prompts", "concurrency", "max_files"}}
+	return hclread.Schema{Plain: []string{
+		"env", "files", "commands", "dirs", "hosts", "prefixes", "max_message", "max_prompts", "concurrency", "max_files",
+	}}
 }
 
 // decodeAllowed decodes all allow blocks.
@@ -79,7 +81,7 @@ func (a allowed) decode(b *hclread.Block, declared teamNames) *grants {
 		}
 	}
 	g := a.newGrants(team)
-	for _, name := range []string{"env", "files", "commands"} {
+	for _, name := range []string{"env", "files", "commands", "dirs"} {
 		g.patterns[name] = granted(b, name, parsePattern)
 	}
 	g.patterns["hosts"] = granted(b, "hosts", func(s string) (Pattern, error) { return parsePattern(strings.ToLower(s)) })
@@ -162,7 +164,7 @@ func (g *grants) AllowEnv(name string) error {
 
 // AllowFile implements [hclread.Access].
 func (g *grants) AllowFile(path string, written hclread.Text) error {
-	if g == nil || g.matchesFile(g.root, path) {
+	if g == nil || g.matchesPath("files", g.root, path) {
 		return nil
 	}
 	return g.refusal("file", written.String(), "files")
@@ -182,7 +184,7 @@ func (g *grants) AllowResolvedFile(path string, written hclread.Text) error {
 	if err != nil {
 		return err
 	}
-	if !g.matchesFile(root, path) {
+	if !g.matchesPath("files", root, path) {
 		return g.refusal("file", written.String(), "files")
 	}
 	return nil
@@ -194,6 +196,33 @@ func (g *grants) allowCommand(command hclread.Text) error {
 		return nil
 	}
 	return g.refusal("command", command.String(), "commands")
+}
+
+// allowDir decides on a working folder, which needs no grant beneath the folder of the team's file;
+// written is the path as the block has it.
+func (g *grants) allowDir(folder, path string, written hclread.Text) error {
+	if g == nil || g.matchesDir(g.root, folder, path) {
+		return nil
+	}
+	return g.refusal("folder", written.String(), "dirs")
+}
+
+// allowResolvedDir decides on the folder that the links of an allowed path lead to.
+func (g *grants) allowResolvedDir(folder, path string, written hclread.Text) error {
+	if g == nil {
+		return nil
+	}
+	root, err := filepath.EvalSymlinks(g.root)
+	if err != nil {
+		return err
+	}
+	if folder, err = filepath.EvalSymlinks(folder); err != nil {
+		return err
+	}
+	if !g.matchesDir(root, folder, path) {
+		return g.refusal("folder", written.String(), "dirs")
+	}
+	return nil
 }
 
 // allowHost decides on a host in lower case. The error names the host only if its URL may be shown.
@@ -269,9 +298,24 @@ func errReserved(subject string) error {
 	}
 }
 
-// matchesFile compares a path below root relative to it. A path outside only matches a pattern that
+// matchesDir reports whether a folder is beneath the folder of the team's file, or is or is beneath
+// one that matches a pattern.
+func (g *grants) matchesDir(root, folder, path string) bool {
+	path = hclread.Absolute(path)
+	if relative, err := filepath.Rel(hclread.Absolute(folder), path); err == nil && filepath.IsLocal(relative) {
+		return true
+	}
+	for ; !g.matchesPath("dirs", root, path); path = filepath.Dir(path) {
+		if path == filepath.Dir(path) {
+			return false
+		}
+	}
+	return true
+}
+
+// matchesPath compares a path below root relative to it. A path outside only matches a pattern that
 // starts with a slash, so that neither ".." nor a "*" leads out.
-func (g *grants) matchesFile(root, path string) bool {
+func (g *grants) matchesPath(attribute, root, path string) bool {
 	root, err := filepath.Abs(root)
 	if err != nil {
 		return false
@@ -280,9 +324,9 @@ func (g *grants) matchesFile(root, path string) bool {
 		return false
 	}
 	if relative, err := filepath.Rel(root, path); err == nil && filepath.IsLocal(relative) {
-		return matchesAny(g.patterns["files"], WithoutMounts(relative))
+		return matchesAny(g.patterns[attribute], WithoutMounts(relative))
 	}
-	return slices.ContainsFunc(g.patterns["files"], func(p Pattern) bool {
+	return slices.ContainsFunc(g.patterns[attribute], func(p Pattern) bool {
 		return filepath.IsAbs(p.String()) && p.Match(WithoutMounts(path))
 	})
 }

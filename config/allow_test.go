@@ -1,8 +1,10 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -115,5 +117,74 @@ team "a" {
 	u := cfg.Teams[0].Upstreams[0]
 	if u.MaxPrompts != 100 || u.Concurrency != DefaultConcurrency || u.MaxMessage != DefaultMaxMessage {
 		t.Errorf("max_prompts = %d, concurrency = %d, max_message = %d, want 100 and the defaults", u.MaxPrompts, u.Concurrency, u.MaxMessage)
+	}
+}
+
+func TestAllow_GrantsWorkingFoldersByTheirRealPath(t *testing.T) {
+	elsewhere, err := filepath.EvalSymlinks(write(t, "granted/deep/.keep", "", "other/.keep", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := write(t, "teams/a/own/.keep", "", "teams/b/.keep", "", "shared/tools/.keep", "")
+	link(t, filepath.Join(elsewhere, "other"), filepath.Join(root, "teams", "a", "out"))
+	link(t, "../../shared", filepath.Join(root, "teams", "a", "shared"))
+	link(t, "own", filepath.Join(root, "teams", "a", "in"))
+	file := filepath.Join("teams", "a", "a.hcl")
+	const summary = "Not allowed for this team"
+	refused := func(dir string) string {
+		return fmt.Sprintf(`%s; Team "a" may not use the folder %q; the platform team can add it to dirs in allow "a".`, summary, dir)
+	}
+	for _, test := range []struct{ allow, dir, want string }{ // want is the folder, or the error
+		{`dirs = []`, "own", "teams/a/own"},
+		{`dirs = []`, ".", "teams/a"},
+		{`dirs = []`, "../a/own/", "teams/a/own"},
+		{`dirs = []`, "in", "teams/a/own"},
+		{`dirs = []`, "..", refused("..")},
+		{`dirs = []`, "../b", refused("../b")},
+		{`dirs = []`, "../nowhere", refused("../nowhere")}, // whether it exists is not told
+		{`dirs = []`, "out", refused("out")},
+		{`dirs = []`, "shared/tools", refused("shared/tools")},
+		{`dirs = []`, elsewhere, refused(elsewhere)},
+		{`dirs = ["shared"]`, "shared/tools", "shared/tools"},
+		{`dirs = ["shared"]`, "../../shared", "shared"},
+		{`dirs = ["share"]`, "../../shared", refused("../../shared")},
+		{`dirs = ["*"]`, "../b", "teams/b"},
+		{`dirs = ["*"]`, "out", refused("out")},
+		{`dirs = ["` + elsewhere + `/granted"]`, elsewhere + "/granted/deep", elsewhere + "/granted/deep"},
+		{`dirs = ["` + elsewhere + `/granted"]`, elsewhere + "/granted/../other", refused(elsewhere + "/granted/../other")},
+		{"", elsewhere + "/other", elsewhere + "/other"}, // without allow blocks
+		{"", "out", elsewhere + "/other"},
+	} {
+		policy := "gateway {}\n"
+		if test.allow != "" {
+			policy += "allow \"a\" {\ncommands = [\"x\"]\n" + test.allow + "\n}\n"
+		}
+		team := fmt.Sprintf("team \"a\" {\nupstream \"u\" {\ncommand = [\"x\"]\ndir = %q\n}\n}\n", test.dir)
+		for name, content := range map[string]string{"gateway.hcl": policy, file: team} {
+			if err := os.WriteFile(filepath.Join(root, name), []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cfg, diags := Load(root, options())
+		var got string
+		if cfg != nil {
+			if got = cfg.Teams[0].Upstreams[0].Dir; !filepath.IsAbs(got) {
+				t.Errorf("dir = %q: Dir = %q, want an absolute path", test.dir, got)
+			}
+		} else {
+			got = diags.Err().Error()
+		}
+		want := test.want
+		switch actual, err := filepath.EvalSymlinks(root); {
+		case err != nil:
+			t.Fatal(err)
+		case strings.HasPrefix(want, summary):
+			want = filepath.Join(root, file) + ":4: " + strings.Replace(want, "; ", ": ", 1)
+		case !filepath.IsAbs(want):
+			want = filepath.Join(actual, filepath.FromSlash(want))
+		}
+		if got != want {
+			t.Errorf("with %q, dir = %q:\ngot  %s\nwant %s", test.allow, test.dir, got, want)
+		}
 	}
 }

@@ -69,6 +69,9 @@ type Options struct {
 	AllowUnsetEnv bool
 	// SkipLockFile leaves the lock file unread, for the command that writes it.
 	SkipLockFile bool
+	// SkipDirs leaves the folders that dir names unlooked for, for the command that writes a file
+	// for another place.
+	SkipDirs bool
 	// Texts are read in place of files of the folder, by their paths in it, with slashes.
 	Texts map[string]Secret
 	// OnRead is called with each path just before Load reads it or looks for it: folders,
@@ -108,7 +111,7 @@ func newDecoder(path string, opts Options) *decoder {
 	for name, text := range opts.Texts {
 		texts[name] = text.Reveal()
 	}
-	d := &decoder{inUse: opts.inUse, standIns: texts}
+	d := &decoder{inUse: opts.inUse, standIns: texts, skipDirs: opts.SkipDirs}
 	d.Reader = hclread.New(rootSchema(), hclread.Options{
 		Texts:         texts,
 		LookupEnv:     opts.LookupEnv,
@@ -136,6 +139,7 @@ type decoder struct {
 	// which they do.
 	inUse    *TeamFiles
 	standIns map[string]string
+	skipDirs bool // see [Options]
 }
 
 // rootSchema describes the top level of a file, and with it the whole language.

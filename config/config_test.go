@@ -81,6 +81,10 @@ func secretFile(t *testing.T, name string) Secret {
 }
 
 func TestLoad_DecodesEveryAttribute(t *testing.T) {
+	here, err := filepath.EvalSymlinks(hclread.Absolute("."))
+	if err != nil {
+		t.Fatal(err)
+	}
 	path := filepath.Join("testdata", "valid", "everything.hcl")
 	at := func(line int) Place { return Place{path, line} }
 	description := "Plan a day"
@@ -136,12 +140,13 @@ func TestLoad_DecodesEveryAttribute(t *testing.T) {
 				WhenDown:    WhenDownKeep,
 				Grace:       defaultGrace,
 				Breaker:     Breaker{3, time.Second},
-				Place:       at(39),
+				Place:       at(40),
 			}, {
 				Name:      "notes",
 				Team:      "payments",
 				Transport: Stdio,
 				Command:   []string{"npx", "-y", "server", "--quiet"},
+				Dir:       filepath.Join(here, "testdata", "valid", "secrets", "payments"),
 				Env: map[string]Secret{
 					"LOG_LEVEL": NewSecret("warn"), "PORT": NewSecret("8080"), "TOKEN": NewSecret("hunter2-file"),
 				},
@@ -156,7 +161,7 @@ func TestLoad_DecodesEveryAttribute(t *testing.T) {
 				WhenDown:    WhenDownKeep,
 				Grace:       defaultGrace,
 				Breaker:     Breaker{DefaultBreakerFailures, DefaultBreakerCooldown},
-				Place:       at(56),
+				Place:       at(57),
 			}, {
 				Name:      "ledger",
 				Team:      "payments",
@@ -187,32 +192,32 @@ func TestLoad_DecodesEveryAttribute(t *testing.T) {
 				WhenDown:    WhenDownHide,
 				Grace:       30 * time.Second,
 				Breaker:     Breaker{DefaultBreakerFailures, DefaultBreakerCooldown},
-				Place:       at(60),
+				Place:       at(62),
 			}},
 			Exposes: []Rule{{
 				Label:   "reviews for everyone",
 				Prompts: patterns(t, "review_*"),
 				To:      []Selector{{Kind: Anybody}, {Group, "x"}, {User, "y"}, {TeamMembers, "payments"}},
-				Place:   at(80),
+				Place:   at(82),
 			}, {
 				Label:   "narrow",
 				Prompts: patterns(t, "plan"),
 				To:      []Selector{{Kind: Anybody}},
 				When:    &Condition{text: `length(prompt.arguments) <= 5 && principal.claims.tier == "gold"`},
-				Limit:   &Limit{Rate: 1, Burst: 10, Block: `team "payments" expose "narrow" 1`, Place: at(106)},
-				Place:   at(102),
+				Limit:   &Limit{Rate: 1, Burst: 10, Block: `team "payments" expose "narrow" 1`, Place: at(108)},
+				Place:   at(104),
 			}},
-			Hides: []Rule{{Label: "half-finished", Prompts: patterns(t, "notes/wip_?"), Place: at(84)}},
+			Hides: []Rule{{Label: "half-finished", Prompts: patterns(t, "notes/wip_?"), Place: at(86)}},
 			Overrides: []Override{{
 				Prompt: "notes/plan", Name: "plan", Title: new(string), Description: &description,
 				Fixed:    []ArgumentOverride{{"strict", jsontext.Value(`true`)}, {"year", jsontext.Value(`2026`)}},
 				Defaults: []ArgumentOverride{{"lang", jsontext.Value(`"en"`)}},
-				Place:    at(85),
+				Place:    at(87),
 			}},
-			Limit:   &Limit{Rate: 2.5, Burst: 3, Concurrency: 4, Block: `team "payments"`, Place: at(93)},
-			Screens: []Screen{{Label: "hidden orders", Patterns: []*regexp.Regexp{regexp.MustCompile(`(?i)ignore all`)}, Invisible: true, Action: ScreenStrip, Place: at(97)}, {Label: "form", WellFormed: true, Action: ScreenReject, Place: at(111)}},
-			Lock:    LockSetting{Mode: LockEnforce, Place: at(37)},
-			Place:   at(37),
+			Limit:   &Limit{Rate: 2.5, Burst: 3, Concurrency: 4, Block: `team "payments"`, Place: at(95)},
+			Screens: []Screen{{Label: "hidden orders", Patterns: []*regexp.Regexp{regexp.MustCompile(`(?i)ignore all`)}, Invisible: true, Action: ScreenStrip, Place: at(99)}, {Label: "form", WellFormed: true, Action: ScreenReject, Place: at(113)}},
+			Lock:    LockSetting{Mode: LockEnforce, Place: at(38)},
+			Place:   at(38),
 		}},
 		Lock: Lock{{Name: "notes/plan", Upstream: "notes", SHA256: sha256.Sum256([]byte("{}"))}},
 	}

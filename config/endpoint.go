@@ -27,6 +27,7 @@ func decodeEndpoint(b *hclread.Block, u *Upstream, r reach) {
 	if isLocal {
 		u.Transport = Stdio
 		decodeCommand(b, u, r)
+		decodeDir(b, u, r)
 	}
 	if isFiles {
 		u.Transport = NoServer
@@ -48,6 +49,7 @@ func decodeEndpoint(b *hclread.Block, u *Upstream, r reach) {
 		checkFiles(b)
 	case isRemote && !isLocal:
 		refuse(b, "env", "command", "A server behind a url gets no environment; use headers.")
+		refuse(b, "dir", "command", "A server behind a url is not started here; remove it.")
 	case isLocal && !isRemote:
 		refuse(b, "headers", "url", "A child process gets no headers; use env.")
 		refuse(b, "tls", "url", "A child process is not reached over TLS; remove the block.")
@@ -175,6 +177,33 @@ func decodeCommand(b *hclread.Block, u *Upstream, r reach) {
 		if err := r.allowCommand(words[0]); err != nil {
 			b.Invalid("command", words[0], err)
 		}
+	}
+}
+
+// decodeDir decodes dir and checks that the team may have its child there.
+func decodeDir(b *hclread.Block, u *Upstream, r reach) {
+	written, ok := b.Text("dir")
+	switch {
+	case !ok || written.Unset:
+		return
+	case written.Value == "":
+		b.Invalid("dir", written, errors.New("is empty; name a folder, or remove it"))
+		return
+	}
+	folder, path := b.ResolvePath(""), b.ResolvePath(written.Value)
+	err := r.allowDir(folder, path, written)
+	if err == nil && r.skipDirs {
+		return
+	}
+	if err == nil {
+		u.Dir, err = b.ResolveFolder(written)
+	}
+	if err == nil {
+		err = r.allowResolvedDir(folder, u.Dir, written)
+	}
+	u.hidesDir = written.Sensitive
+	if err != nil {
+		b.Invalid("dir", written, err)
 	}
 }
 

@@ -116,7 +116,7 @@ func (f *Files) withheld() map[string]bool {
 	withheld := maps.Clone(f.reserved)
 	maps.DeleteFunc(withheld, func(path string, _ bool) bool {
 		if f.grants != nil {
-			return !f.grants.matchesFile(root, path)
+			return !f.grants.matchesPath("files", root, path)
 		}
 		relative, err := filepath.Rel(root, path)
 		return err != nil || !filepath.IsLocal(relative)

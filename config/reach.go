@@ -18,6 +18,7 @@ type listeners []listener
 type reach struct {
 	listeners listeners
 	*grants
+	skipDirs bool // see [Options]
 }
 
 // checkHost reports an address that no upstream may have, and returns an error for one that the

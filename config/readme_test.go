@@ -235,7 +235,7 @@ func TestReadme_HasTheDefaultOfEveryAttribute(t *testing.T) {
 	cfg := d.config()
 	team, most := cfg.Teams[0], d.allowed.grants["a"].most
 	allow := struct {
-		Env, Files, Commands, Hosts, Prefixes         []Pattern
+		Env, Files, Commands, Dirs, Hosts, Prefixes   []Pattern
 		MaxMessage, MaxPrompts, Concurrency, MaxFiles int
 	}{
 		MaxMessage: most["max_message"], MaxPrompts: most["max_prompts"], Concurrency: most["concurrency"], MaxFiles: most["max_files"],

@@ -75,6 +75,9 @@ func (u Upstream) Mask() Mask {
 	if u.OAuth != nil {
 		m.add(u.OAuth.ClientSecret.Reveal(), u.OAuth.PrivateKey.Reveal())
 	}
+	if u.hidesDir {
+		m.add(u.Dir)
+	}
 	for i, value := range slices.Concat(u.URLs, u.Command) {
 		if i < len(u.shown) && u.shown[i] == masked {
 			m.add(value)

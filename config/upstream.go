@@ -66,6 +66,8 @@ type Upstream struct {
 	// Command is a program and its arguments.
 	Command []string
 	Env     map[string]Secret
+	// Dir is the working folder of Command, absolute and without links; empty for the gateway's.
+	Dir string
 	// Files is nil for a server. Without a server, URLs and Command are empty.
 	Files *Files
 	// Texts says that the definition of a prompt from files carries the hash of its text.
@@ -95,6 +97,8 @@ type Upstream struct {
 
 	// shown is URLs or Command with masks, set if one of them holds a sensitive value.
 	shown []string
+	// hidesDir means that Dir has a sensitive value in it.
+	hidesDir bool
 }
 
 // Addresses returns where the upstream is, for logs and pages: each of its URLs, the command line,
@@ -185,7 +189,7 @@ func upstreamSchema() hclread.Schema {
 			"transport", "protocol", "prefix", "timeout", "refresh", "concurrency", "rate", "max_prompts", "max_message", "when_down", "grace",
 			"files", "texts",
 		},
-		External: []string{"url", "urls", "command"},
+		External: []string{"url", "urls", "command", "dir"},
 		Secret:   []string{"headers", "env"},
 		Blocks: []hclread.BlockSchema{
 			{Type: "breaker", Schema: hclread.Schema{Plain: []string{"failures", "cooldown"}}},
@@ -209,7 +213,7 @@ func foreignAttributes() map[string]string {
 	const url = "Write url."
 	return map[string]string{
 		"type":      `Remove it: url or command says it already. For a server that only knows HTTP+SSE, transport = "sse" does.`,
-		"cwd":       `Let a shell change the folder: command = ["sh", "-c", "cd FOLDER && exec PROGRAM"].`,
+		"cwd":       `Write dir; a path is relative to the folder of this file.`,
 		"disabled":  `Remove the block, or make it a comment; hide "WHY" { prompts = ["PREFIX.*"] } in the team block only hides its prompts.`,
 		"enabled":   `Remove it; to disable an upstream, remove its block or make it a comment.`,
 		"envFile":   `Write the variables in env, for example { TOKEN = env("TOKEN") }, and set them for the gateway.`,

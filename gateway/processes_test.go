@@ -26,7 +26,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	upstreamtest.Main(m, map[string]func(args []string){"replica": replicaRole})
+	upstreamtest.Main(m, map[string]func(args []string){"replica": replicaRole, "folder": folderRole})
 }
 
 // process is a replica in a process of its own, that can be stopped in every way.

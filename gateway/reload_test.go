@@ -15,12 +15,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
@@ -61,6 +63,40 @@ func TestReload_OfThePolicyNotifiesAffectedAudiencesOnly(t *testing.T) {
 			stream.WantChange()
 			stream.WantSilence()
 		}
+	}
+}
+
+// folderRole is a child process whose one prompt is named after the folder that it was started in.
+func folderRole([]string) {
+	folder, err := os.Getwd()
+	if err == nil {
+		err = upstreamtest.SDK(mcp.ServerOptions{}, filepath.Base(folder)).Run(context.Background(), &mcp.StdioTransport{})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+}
+
+func TestReload_OfTheFolderOfAChildStartsItThere(t *testing.T) {
+	r := gatewaytest.ServeReloadable(t, "", gateway.Options{})
+	for _, folder := range []string{"one", "two"} {
+		if err := os.Mkdir(filepath.Join(filepath.Dir(r.Path), folder), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	child := upstreamtest.Child(t, "child", "folder")
+	text := "team \"eng\" {\nupstream \"child\" {\n" + fmt.Sprintf("command = [%q]\nenv = {\n", child.Command[0])
+	for name, value := range child.Env {
+		text += fmt.Sprintf("%s = %q\n", name, value.Reveal())
+	}
+	text += "}\ndir = \"one\"\n}\n}\n"
+	for _, folder := range []string{"one", "two"} {
+		r.MustReload(strings.Replace(text, `"one"`, strconv.Quote(folder), 1))
+		r.AwaitUpstreams()
+		r.Modern("").WantList("child." + folder)
+	}
+	if err := r.TryReload(strings.Replace(text, `"one"`, `"three"`, 1)); err == nil || !strings.Contains(err.Error(), `"three": no such file or directory; make the folder`) {
+		t.Errorf("Reload with a folder that does not exist = %v", err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -87,6 +88,71 @@ func TestChild_GetsOwnEnvironmentOnly(t *testing.T) {
 	}
 	if !slices.Contains(seen, "PATH") || !strings.Contains(text, "OWN=own value") {
 		t.Errorf("environment: %q", text)
+	}
+}
+
+func TestChild_IsStartedInItsFolder(t *testing.T) {
+	t.Parallel()
+	own, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gateways, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	relative, err := filepath.Rel(gateways, program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ dir, command, want string }{
+		{"", program, gateways},
+		{own, program, own},
+		{own, relative, own}, // which is still relative to the gateway's
+	} {
+		u := upstreamtest.Child(t, "scripted", "script")
+		u.Dir, u.Command[0] = test.dir, test.command
+		c := start(t, u, upstream.Options{})
+		waitForNames(t, c, "scripted")
+		got, err := get(t.Context(), c, "folder")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if folder, _ := object(t, got).Text("folder"); folder != test.want {
+			t.Errorf("%s with dir %q is in %q, want %q", test.command, test.dir, folder, test.want)
+		}
+	}
+}
+
+func TestChild_IsNotStartedElsewhereThanInItsFolder(t *testing.T) {
+	t.Parallel()
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(root, filepath.Join(root, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"gone": "no such file or directory", "file": "not a directory", "link": "a link has taken its place",
+	} {
+		u := upstreamtest.Child(t, "scripted", "script")
+		u.Dir = filepath.Join(root, name)
+		_, err := client.Connect(t.Context(), u, client.Options{})
+		if err == nil {
+			t.Fatalf("Connect in %s: no error", name)
+		}
+		want = "cannot start " + u.Program() + " in its working folder: " + want
+		if got := client.CauseOf(err); got.Kind != client.FolderUnusable || got.Problem != want {
+			t.Errorf("in %s: %+v, want %s", name, got, want)
+		}
 	}
 }
 

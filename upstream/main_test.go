@@ -154,6 +154,9 @@ func (s script) get(m wire.Message, result func(string)) {
 		panic(err)
 	}
 	switch name, _ := params.Text("name"); name {
+	case "folder":
+		folder, _ := os.Getwd()
+		result(`{"folder":` + string(wire.Quote(folder)) + `}`)
 	case "env":
 		result(`{"env":` + string(wire.Quote(strings.Join(os.Environ(), "\x00"))) + `}`)
 	case "hang":

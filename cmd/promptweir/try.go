@@ -166,7 +166,11 @@ func (t *trial) add(path string) error {
 
 func (t *trial) addClientFile(path string) error {
 	content, err := readFileAtMost(path, maxClientFile)
-	t.files = append(t.files, clientfile.File{Name: path, Content: content})
+	if err != nil {
+		return err
+	}
+	folder, err := filepath.Abs(filepath.Dir(path))
+	t.files = append(t.files, clientfile.File{Name: path, Content: content, Folder: folder})
 	return err
 }
 

@@ -14,12 +14,16 @@ type File struct {
 	// Name is what comments and errors call it.
 	Name    string
 	Content []byte
+	// Folder is where relative folders begin in a team that is for this machine. In any other, and
+	// where it is empty, they stay relative.
+	Folder string
 }
 
 // found is what a client's file says.
 type found struct {
 	servers []member
 	inputs  map[string]input
+	folder  string // see [File]
 }
 
 // input is something that VS Code asks its user for.
@@ -45,7 +49,7 @@ func read(f File) (found, error) {
 	if root.Kind() != '{' {
 		return found{}, errors.New("it is JSON, but not an object")
 	}
-	all := found{inputs: map[string]input{}}
+	all := found{inputs: map[string]input{}, folder: f.Folder}
 	for _, path := range [][]string{
 		{"mcpServers"},     // Claude Desktop, Claude Code, Cursor, Windsurf
 		{"servers"},        // VS Code: mcp.json

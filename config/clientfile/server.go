@@ -2,6 +2,7 @@ package clientfile
 
 import (
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,13 +31,9 @@ type block struct {
 
 type attribute struct{ name, value string }
 
-// inFolder is the command that runs another one in a folder, which a team's file has no attribute
-// for.
-const inFolder = `"sh", "-c", "cd \"$0\" && exec \"$@\"", `
-
 // translate makes a block of what a client's file says about a server.
-func translate(m member, inputs map[string]input, v *variables) *block {
-	t := translator{variables: v, server: m.name, inputs: inputs}
+func translate(m member, f found, v *variables) *block {
+	t := translator{variables: v, server: m.name, inputs: f.inputs, folder: f.folder}
 	b := &block{name: m.name}
 	if description, ok := text(find(m.value, "description")); ok {
 		b.comments = append(b.comments, description)
@@ -74,15 +71,24 @@ func (b *block) child(t *translator, server jsontext.Value, command string) {
 		b.comments = append(b.comments, "Not taken over: args is not a list of strings.")
 	}
 	words := t.arguments(append([]string{command}, arguments...))
-	list := strings.Join(words, ", ")
+	b.set("command", "["+strings.Join(words, ", ")+"]")
 	if folder, ok := text(find(server, "cwd")); ok && folder != "" {
-		list = inFolder + t.value("", folder) + ", " + list
+		b.workingFolder(t, folder)
 	}
-	b.set("command", "["+list+"]")
 	b.environment(t, "env", find(server, "env"), nil)
 	if path, ok := text(find(server, "envFile")); ok {
 		b.comments = append(b.comments, "The client reads variables from "+path+": write those that the server needs in env.")
 	}
+}
+
+// workingFolder translates the folder that a server is started in.
+func (b *block) workingFolder(t *translator, folder string) {
+	if isRelative := !filepath.IsAbs(folder) && !strings.HasPrefix(folder, "${"); isRelative && t.folder != "" {
+		folder = filepath.Join(t.folder, folder)
+	} else if isRelative {
+		b.comments = append(b.comments, "In the client, dir was relative to its project; here it is to the folder of this file.")
+	}
+	b.set("dir", t.value("", folder))
 }
 
 // remote translates a server at an address.

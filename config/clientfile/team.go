@@ -23,10 +23,11 @@ type Made struct {
 }
 
 // Team makes the file of a team with an upstream for each server that the files of clients have, in
-// their order. The same server in two files is one upstream. Where isSet is not nil, a server is
-// left out that needs a variable which is not set.
+// their order. The same server in two files is one upstream. Where isSet is not nil, the team is for
+// this machine: a server is left out that needs a variable which is not set, or a folder which does
+// not exist.
 func Team(team string, files []File, isSet func(variable string) bool) (*Made, error) {
-	check, err := newChecker(team)
+	check, err := newChecker(team, isSet == nil)
 	if err != nil {
 		return nil, err
 	}
@@ -36,13 +37,16 @@ func Team(team string, files []File, isSet func(variable string) bool) (*Made, e
 	var blocks []*block
 	labels := map[string]string{} // the text of each block, by its label
 	for _, f := range files {
+		if isSet == nil {
+			f.Folder = ""
+		}
 		found, err := read(f)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
 		names = append(names, filepath.Base(f.Name))
 		for _, m := range found.servers {
-			if b := translate(m, found.inputs, v); b.isNew(labels) {
+			if b := translate(m, found, v); b.isNew(labels) {
 				blocks = append(blocks, b)
 			}
 		}
@@ -123,15 +127,18 @@ func (v *variables) needed(blocks []*block) string {
 
 // checker loads what is to be printed, so that a block which is not valid can be printed as a
 // comment.
-type checker struct{ folder, name string }
+type checker struct {
+	folder, name string
+	skipDirs     bool // see [config.Options]
+}
 
 // newChecker makes a folder, and checks the name of the team. The caller closes the checker.
-func newChecker(team string) (*checker, error) {
+func newChecker(team string, skipDirs bool) (*checker, error) {
 	folder, err := os.MkdirTemp("", "promptweir-import-")
 	if err != nil {
 		return nil, err
 	}
-	c := &checker{folder, team}
+	c := &checker{folder, team, skipDirs}
 	if err := c.load(c.team(nil)); err != nil {
 		c.close()
 		return nil, fmt.Errorf("team %q: %w", team, err)
@@ -170,7 +177,7 @@ func (c *checker) load(text string) error {
 		return err
 	}
 	_, diagnostics := config.Load(path, config.Options{
-		AllowUnsetEnv: true, LookupEnv: func(string) (string, bool) { return "", false },
+		AllowUnsetEnv: true, SkipDirs: c.skipDirs, LookupEnv: func(string) (string, bool) { return "", false },
 	})
 	err := diagnostics.Err()
 	if err == nil {

@@ -50,7 +50,7 @@ func team(t *testing.T, paths ...string) []byte {
 		if err != nil {
 			t.Fatal(err)
 		}
-		files = append(files, File{path, content})
+		files = append(files, File{Name: path, Content: content})
 	}
 	made, err := Team("mine", files, nil)
 	if err != nil {
@@ -77,7 +77,7 @@ func TestTeam_RefusesWhatIsNoClientsFile(t *testing.T) {
 		`{"mcpServers": {}}`:         "it has no MCP servers",
 		`{"name": "x", "scripts":3}`: "it has no MCP servers",
 	} {
-		made, err := Team("mine", []File{{"some.json", []byte(content)}}, nil)
+		made, err := Team("mine", []File{{Name: "some.json", Content: []byte(content)}}, nil)
 		if err == nil || !strings.HasPrefix(err.Error(), "some.json: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("Team(%q) = %v, %v, want an error with %q", content, made, err, want)
 		}
@@ -114,7 +114,7 @@ func FuzzTeam(f *testing.F) {
 	}
 	f.Add([]byte("{\"mcpServers\": {\"a\\nb\": {\"command\": \"${\\n}%{ if }\", \"d\\n\": 1, \"env\": {\"\\n\": \"${a\\nb}\"}}}}"))
 	f.Fuzz(func(t *testing.T, content []byte) {
-		_, err := Team("mine", []File{{"some.json", content}}, nil)
+		_, err := Team("mine", []File{{Name: "some.json", Content: content}}, nil)
 		if err != nil && strings.Contains(err.Error(), "not valid") {
 			t.Error(err)
 		}

@@ -101,6 +101,7 @@ type translator struct {
 	inEnv bool
 	// inputs are the inputs of VS Code's file, by their ids.
 	inputs map[string]input
+	folder string // see [File]
 	// used are the variables that the server needs, and remarks what people should know about its
 	// values.
 	used    []string

@@ -54,6 +54,7 @@ const (
 	CommandNotAllowed Kind = "command_not_executable"
 	CommandForeign    Kind = "command_not_a_program"
 	InterpreterGone   Kind = "interpreter_missing"
+	FolderUnusable    Kind = "working_folder_unusable"
 	NoChildren        Kind = "no_child_processes"
 	CommandFailed     Kind = "command_failed"
 	ExitedAtOnce      Kind = "exited_at_once"
@@ -115,6 +116,7 @@ var causes = map[Kind]causeText{ //nolint:gochecknoglobals // a constant table
 	CommandNotAllowed: {"cannot start %s: permission denied", "make the file executable for the gateway's user"},
 	CommandForeign:    {"cannot start %s: not a program for this machine", "install it for this system and processor, or begin a script with #! and its interpreter"},
 	InterpreterGone:   {"cannot start %s: its interpreter does not exist", "install the interpreter, or correct the line of the script that begins with #!"},
+	FolderUnusable:    {"cannot start %s in its working folder: %s", "make the folder that dir names, for the gateway's user, and reload"},
 	NoChildren:        {"cannot start %s: the gateway starts no child processes on Windows", "run the gateway under WSL or in a container, or run the server by itself and set url"},
 	CommandFailed:     {"cannot start %s: %s", "run the command by hand as the gateway's user"},
 	ExitedAtOnce:      {"%s exits at once (%s)%s", "run the command by hand, with the arguments and env of its block"},
@@ -313,6 +315,9 @@ func (d *Dialer) waited(e *stageError) time.Duration {
 // startCause explains why a program could not be started. It is shown as program, and was started
 // as path.
 func startCause(program, path string, err error) Cause {
+	if folder, ok := errors.AsType[*folderError](err); ok {
+		return newCause(FolderUnusable, program, folder.err.Error())
+	}
 	switch {
 	case errors.Is(err, errNoChildren):
 		return newCause(NoChildren, program)

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -78,8 +79,8 @@ type child struct {
 	work    sync.WaitGroup
 }
 
-// startChild starts the process. Its working directory is the gateway's, and a relative command is
-// relative to that.
+// startChild starts the process. A relative command is relative to the gateway's working directory,
+// also where the process gets another one.
 func startChild(server config.Upstream, logger, stderrLog *slog.Logger) (*child, error) {
 	c := &child{
 		mux:       newMux(logger),
@@ -90,10 +91,36 @@ func startChild(server config.Upstream, logger, stderrLog *slog.Logger) (*child,
 		lines: make(chan []byte, writeQueue), closing: make(chan struct{}), exited: make(chan error, 1),
 	}
 	c.command.Env = childEnvironment(server.Env)
-	if err := c.startProcess(); err != nil {
+	err := c.setFolder(server.Dir)
+	if err == nil {
+		err = c.startProcess()
+	}
+	if err != nil {
 		return nil, &startError{server.Address(), withoutPath(err)}
 	}
 	return c, nil
+}
+
+// setFolder sets the working directory, if any.
+func (c *child) setFolder(path string) error {
+	if path == "" {
+		return nil
+	}
+	actual, err := filepath.EvalSymlinks(path)
+	if err == nil {
+		_, err = os.Stat(path + "/.") // for which it must be a folder that can be entered
+	}
+	switch {
+	case err != nil:
+		return &folderError{withoutPath(err)}
+	case actual != path: // it was resolved when it was found to be allowed
+		return &folderError{errors.New("a link has taken its place")}
+	}
+	c.command.Dir = path
+	if !filepath.IsAbs(c.command.Path) && c.command.Err == nil { // it would be relative to the folder
+		c.command.Path, err = filepath.Abs(c.command.Path)
+	}
+	return err
 }
 
 // startProcess makes the pipes and starts the process. Stdout and stderr are pipes of our own: with
@@ -342,6 +369,13 @@ type startError struct {
 func (e *startError) Error() string { return fmt.Sprintf("start %s: %v", e.address, e.err) }
 
 func (e *startError) Unwrap() error { return e.err }
+
+// folderError is why a process cannot have its working directory.
+type folderError struct{ err error }
+
+func (e *folderError) Error() string { return "working folder: " + e.err.Error() }
+
+func (e *folderError) Unwrap() error { return e.err }
 
 // exitError is [ErrExited] with what is known of the end.
 type exitError struct {

@@ -22,9 +22,11 @@ team "mine" {
     transport = "sse"
   }
 
+  # In the client, dir was relative to its project; here it is to the folder of this file.
   # Not taken over: timeout.
   upstream "database" {
-    command = ["sh", "-c", "cd \"$0\" && exec \"$@\"", "./db", "${env("CLAUDE_PLUGIN_ROOT")}/servers/db", "--config", "${env("CLAUDE_PLUGIN_ROOT")}/config.json"]
+    command = ["${env("CLAUDE_PLUGIN_ROOT")}/servers/db", "--config", "${env("CLAUDE_PLUGIN_ROOT")}/config.json"]
+    dir     = "./db"
     env     = { DB_URL = env("DB_URL") }
   }
 

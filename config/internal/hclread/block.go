@@ -2,8 +2,12 @@ package hclread
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -127,6 +131,26 @@ func (b *Block) ResolvePath(path string) string {
 		return path
 	}
 	return filepath.Join(b.scope.dir, path)
+}
+
+// ResolveFolder returns the folder to which a path leads that is relative to the folder of the
+// block's file.
+func (b *Block) ResolveFolder(written Text) (actual string, err error) {
+	path := b.ResolvePath(written.Value)
+	actual, err = b.scope.followLinks(path)
+	if err == nil {
+		var info fs.FileInfo
+		if info, err = os.Lstat(actual); err == nil && !info.IsDir() {
+			err = syscall.ENOTDIR
+		}
+	}
+	if err != nil {
+		// What is in the folder is no concern of a load, but that it is there.
+		b.options.OnRead(path)
+		return "", &DiagnosticError{"No such folder", fmt.Sprintf("%s: %s; make the folder, or correct the "+
+			"path, which is relative to the folder of this file.", written, Cause(err))}
+	}
+	return actual, nil
 }
 
 // Invalid reports what is wrong with the value of an attribute. The error continues a sentence that

@@ -142,11 +142,7 @@ func (s *scope) read(written Text) (string, error) {
 		}
 	}
 	s.options.OnRead(path)
-	t, err := followLinks(Absolute(path))
-	actual := t.actual
-	if s.isConfined && s.limit != nil {
-		s.limit.left -= min(s.limit.left, lookupBytes*max(0, t.lookups-freeLookups))
-	}
+	actual, err := s.followLinks(path)
 	if err != nil {
 		return "", unreadable(written, err)
 	}
@@ -168,6 +164,15 @@ func (s *scope) read(written Text) (string, error) {
 	}
 	s.valueFiles[Absolute(actual)], s.uses.Files[Absolute(actual)] = true, true
 	return content, nil
+}
+
+// followLinks resolves a path at the cost of the file of the block.
+func (s *scope) followLinks(path string) (actual string, err error) {
+	t, err := followLinks(Absolute(path))
+	if s.isConfined && s.limit != nil {
+		s.limit.left -= min(s.limit.left, lookupBytes*max(0, t.lookups-freeLookups))
+	}
+	return t.actual, err
 }
 
 // unreadable keeps a [DiagnosticError] and makes one of any other error.

@@ -24,7 +24,7 @@ team "words" {
   upstream "local" {
     command = ["${HOME}/bin/server"]              # ERROR: write "${env("HOME")}", or just env("HOME")
     args    = ["-y"]                              # ERROR: args belongs in command, after the program; move it there
-    cwd     = "/srv"                              # ERROR: command = ["sh", "-c", "cd FOLDER && exec PROGRAM"]
+    cwd     = "/srv"                              # ERROR: upstream.cwd does not exist. Write dir; a path is relative
     envFile = ".env"                              # ERROR: Write the variables in env
     env = {
       A = "${ TOKEN }"                            # ERROR: write "${env("TOKEN")}"

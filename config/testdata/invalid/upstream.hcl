@@ -66,6 +66,28 @@ team "a" {
     transport = "sse"                    # ERROR: streamable-http and sse go with url
   }
 }
+team "dirs" {
+  upstream "dir_missing" {
+    command = ["x"]
+    dir     = "nowhere/at/all"           # ERROR: No such folder; "nowhere/at/all": no such file or directory; make the folder
+  }
+  upstream "dir_file" {
+    command = ["x"]
+    dir     = "upstream.hcl"             # ERROR: No such folder; "upstream.hcl": not a directory; make the folder
+  }
+  upstream "dir_empty" {
+    command = ["x"]
+    dir     = ""                         # ERROR: "" is empty; name a folder
+  }
+  upstream "dir_url" {
+    url = "https://dir.example.com"
+    dir = "nowhere"                      # ERROR: dir without command; A server behind a url is not started here
+  }
+  upstream "dir_files" {
+    files = ["*.md"]
+    dir   = "trusted"                    # ERROR: dir without a server
+  }
+}
 team "b" {
   upstream "c" {                         # ERROR: Duplicate name; The upstream "c" is already defined at testdata/invalid/upstream.hcl:13
     url    = "https://c.example.com"

@@ -33,6 +33,7 @@ allow "payments" {
   files    = ["secrets/payments/*"]
   commands = ["npx"]
   hosts    = ["*.internal"]
+  dirs     = ["shared/*"]
 }
 team "payments" {
   members = ["group:payments", "user:alice@example.com"]
@@ -55,6 +56,7 @@ team "payments" {
   }
   upstream "notes" {
     command = concat(["npx", "-y"], split(" ", "server --quiet"))
+    dir     = "secrets/./payments"
     env     = merge({ LOG_LEVEL = "warn", PORT = 8080 }, { TOKEN = trimspace(file("secrets/payments/token")) })
   }
   upstream "ledger" {
