@@ -52,7 +52,7 @@ prompts each server has.`,
 	flags := command.Flags()
 	flags.StringVar(&team, "team", "imported", "`NAME` of the team")
 	flags.BoolVar(&live, "live", false, "start or contact the servers, and count their prompts")
-	flags.BoolVar(&yes, "yes", false, "with --live: start commands without asking")
+	flags.BoolVar(&yes, "yes", false, "with --live: start commands and send variables without asking")
 	return command
 }
 

@@ -21,12 +21,14 @@ import (
 // files of clients have.
 type trial struct {
 	app *app
-	// yes means that commands are started without a question.
+	// yes means that commands are started, and variables sent, without a question.
 	yes bool
 	// gateway has the blocks gateway and admin.
 	gateway string
 	files   []clientfile.File
 	folders []promptFolder
+	// sent are the variables of the environment that upstreams' servers get, by their names.
+	sent map[string][]string
 }
 
 // load makes a configuration and loads it as any other. It is in no file but for that moment.
@@ -55,7 +57,7 @@ func (t *trial) load(ctx context.Context) (*config.Config, error) {
 		return nil, t.app.report(diagnostics)
 	}
 	t.place(cfg)
-	if err := t.leaveOutCommands(ctx, cfg); err != nil {
+	if err := t.leaveOutUntrusted(ctx, cfg); err != nil {
 		return nil, err
 	}
 	if len(cfg.Upstreams()) == 0 {
@@ -78,6 +80,7 @@ func (t *trial) texts() (texts map[string][]byte, secrets map[string]config.Secr
 			t.app.warn("%s", why)
 		}
 		texts["servers.hcl"], secrets, servers = made.Text, made.Secrets, string(made.Text)
+		t.sent = made.Sent
 	}
 	var prompts strings.Builder
 	for i := range t.folders {
@@ -116,24 +119,30 @@ func (t *trial) place(cfg *config.Config) {
 	}
 }
 
-// leaveOutCommands shows the commands that clients' files have, and leaves them out unless they may
-// be started. Whoever wrote such a file, in a repository for instance, need not be who runs it.
-func (t *trial) leaveOutCommands(ctx context.Context, cfg *config.Config) error {
-	isCommand := func(u config.Upstream) bool { return len(u.Command) > 0 }
-	commands := slices.DeleteFunc(cfg.Upstreams(), func(u config.Upstream) bool { return !isCommand(u) })
-	if len(commands) == 0 || t.yes {
+// leaveOutUntrusted shows the commands that clients' files have, and the servers that get variables of
+// the environment, and leaves them out unless they may be used. Whoever wrote such a file, in a
+// repository for instance, need not be who runs it.
+func (t *trial) leaveOutUntrusted(ctx context.Context, cfg *config.Config) error {
+	isUntrusted := func(u config.Upstream) bool { return len(u.Command) > 0 || len(t.sent[u.Name]) > 0 }
+	untrusted := slices.DeleteFunc(cfg.Upstreams(), func(u config.Upstream) bool { return !isUntrusted(u) })
+	if len(untrusted) == 0 || t.yes {
 		return nil
 	}
 	prompter := terminal.NewPrompter(t.app.raw.in)
 	if prompter == nil {
-		t.app.warn("%s left out: without a terminal, --yes starts commands", terminal.Count(len(commands), "server"))
+		t.app.warn("%s left out: without a terminal, --yes starts commands and sends variables of the environment",
+			terminal.Count(len(untrusted), "server"))
 	} else {
-		for _, u := range commands {
-			if err := prompter.Tell("  " + u.Name + ": " + u.Address()); err != nil {
+		for _, u := range untrusted {
+			line := "  " + u.Name + ": " + u.Address()
+			if sent := t.sent[u.Name]; len(sent) > 0 {
+				line += ", gets " + strings.Join(sent, ", ") + " of your environment"
+			}
+			if err := prompter.Tell(line); err != nil {
 				return err
 			}
 		}
-		answer, err := prompter.Ask(ctx, "Start "+terminal.Count(len(commands), "command")+" of "+commands[0].Place.File+"? [y/N]", nil)
+		answer, err := prompter.Ask(ctx, "Use "+terminal.Count(len(untrusted), "server")+" of "+untrusted[0].Place.File+"? [y/N]", nil)
 		if err != nil && !errors.Is(err, terminal.ErrNoAnswer) {
 			return err
 		}
@@ -142,7 +151,7 @@ func (t *trial) leaveOutCommands(ctx context.Context, cfg *config.Config) error 
 		}
 	}
 	for i := range cfg.Teams {
-		cfg.Teams[i].Upstreams = slices.DeleteFunc(cfg.Teams[i].Upstreams, isCommand)
+		cfg.Teams[i].Upstreams = slices.DeleteFunc(cfg.Teams[i].Upstreams, isUntrusted)
 	}
 	return nil
 }

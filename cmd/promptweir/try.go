@@ -30,8 +30,8 @@ func tryCommand(a *app) *cobra.Command {
 
 PATH is a folder of Markdown files, of commands (.claude/commands) or of skills, a Markdown file, or
 a client's configuration that import reads; URL is an MCP server's. Without one, it is what the
-working and the home folder have of commands and skills, and .mcp.json. Nothing is written. The
-commands in a client's configuration are started once you have agreed.`,
+working and the home folder have of commands and skills, and .mcp.json. Nothing is written. A
+client's configuration starts commands and sends variables of the environment once you have agreed.`,
 		Example: "  promptweir try\n" +
 			"  promptweir try prompts ~/.claude/commands\n" +
 			"  promptweir try .mcp.json https://mcp.example.com/mcp --yes",
@@ -67,7 +67,7 @@ commands in a client's configuration are started once you have agreed.`,
 		},
 	}
 	flags := command.Flags()
-	flags.BoolVar(&yes, "yes", false, "start the commands of clients' configurations without asking")
+	flags.BoolVar(&yes, "yes", false, "start commands and send variables of the environment without asking")
 	flags.IntVar(&port, "port", port, "serve clients at `PORT`, operators at the next; any free ones if it is 0 or taken")
 	return command
 }

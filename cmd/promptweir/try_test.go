@@ -95,12 +95,15 @@ func TestTry_SaysWhatCannotBeTried(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	writeFile(t, ".", "none.json", "{}")
 	writeFile(t, ".", "child.json", `{"mcpServers": {"a": {"command": "x"}}}`)
+	writeFile(t, ".", "sent.json", `{"mcpServers": {"a": {"url": "http://127.0.0.1:1/mcp", "headers": {"X-A": "${HOME}"}}, `+
+		`"b": {"url": "http://127.0.0.1:1/mcp?b=${HOME}"}}}`)
 	for args, want := range map[string]string{
 		"":              "here are neither commands nor skills nor .mcp.json",
 		"nowhere":       "nowhere: no such file",
 		"ftp://x":       `try "ftp://x": use an http or https URL`,
 		"none.json":     "it has no MCP servers",
-		"child.json":    "1 server left out: without a terminal, --yes starts commands\npromptweir: there is nothing to serve",
+		"child.json":    "1 server left out: without a terminal, --yes starts commands and sends variables of the environment\npromptweir: there is nothing to serve",
+		"sent.json":     "2 servers left out: without a terminal",
 		"--port 100000": "--port 100000: use a number from 0 to 65535",
 	} {
 		_, stderr, code := runHere(t, append([]string{"try"}, strings.Fields(args)...)...)

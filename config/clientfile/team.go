@@ -18,6 +18,9 @@ type Made struct {
 	Text []byte
 	// Secrets are values in the clients' files, by the variables that take their place in Text.
 	Secrets map[string]config.Secret
+	// Sent are the variables of the environment, besides those in Secrets, by the label of the upstream
+	// whose server gets them.
+	Sent map[string][]string
 	// LeftOut says of each server that is only a comment in Text why it is.
 	LeftOut []string
 }
@@ -58,7 +61,7 @@ func Team(team string, files []File, isSet func(variable string) bool) (*Made, e
 		check.leaveOutInvalid(blocks)
 	}
 	text := comment("Made by promptweir import from "+strings.Join(names, ", ")+".") + v.needed(blocks) + "\n" + check.team(blocks)
-	made := &Made{Text: hclwrite.Format([]byte(text)), Secrets: map[string]config.Secret{}}
+	made := &Made{Text: hclwrite.Format([]byte(text)), Secrets: map[string]config.Secret{}, Sent: map[string][]string{}}
 	if err := check.load(string(made.Text)); err != nil {
 		return nil, fmt.Errorf("what was made of it is not valid: %w", err)
 	}
@@ -66,6 +69,11 @@ func Team(team string, files []File, isSet func(variable string) bool) (*Made, e
 		made.Secrets[name] = config.NewSecret(value)
 	}
 	for _, b := range blocks {
+		for _, name := range b.variables {
+			if _, isSecret := v.secrets[name]; !isSecret && b.off == "" {
+				made.Sent[b.label] = append(made.Sent[b.label], name)
+			}
+		}
 		if b.off != "" {
 			made.LeftOut = append(made.LeftOut, b.name+" is left out: "+b.off)
 		}
