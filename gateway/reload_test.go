@@ -85,11 +85,12 @@ func TestReload_OfTheFolderOfAChildStartsItThere(t *testing.T) {
 		}
 	}
 	child := upstreamtest.Child(t, "child", "folder")
-	text := "team \"eng\" {\nupstream \"child\" {\n" + fmt.Sprintf("command = [%q]\nenv = {\n", child.Command[0])
+	var env strings.Builder
 	for name, value := range child.Env {
-		text += fmt.Sprintf("%s = %q\n", name, value.Reveal())
+		fmt.Fprintf(&env, "%s = %q\n", name, value.Reveal())
 	}
-	text += "}\ndir = \"one\"\n}\n}\n"
+	text := fmt.Sprintf("team \"eng\" {\nupstream \"child\" {\ncommand = [%q]\nenv = {\n%s}\ndir = \"one\"\n}\n}\n",
+		child.Command[0], env.String())
 	for _, folder := range []string{"one", "two"} {
 		r.MustReload(strings.Replace(text, `"one"`, strconv.Quote(folder), 1))
 		r.AwaitUpstreams()
