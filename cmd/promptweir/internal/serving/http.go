@@ -79,17 +79,24 @@ func HTTP(ctx context.Context, opts Options, profiled bool) error {
 		slog.String("endpoint", scheme+endpoint.Addr().String()+p.cfg.Gateway.Path),
 		slog.String("admin", "http://"+admin.Addr().String()))
 	if opts.Listening != nil {
-		opts.Listening(addresses(scheme+nearest(endpoint.Addr()).String()+p.cfg.Gateway.Path,
-			nearest(admin.Addr()), g))
+		url := scheme + nearest(endpoint.Addr()).String() + p.cfg.Gateway.Path
+		opts.Listening(addresses(url, nearest(admin.Addr()), g))
 	}
+	return p.admit(g, clients, server, endpoint, admin).serve(ctx)
+}
+
+// admit returns the servers of clients and of operators behind what admits their connections.
+func (p *process) admit(
+	g *gateway.Gateway, clients *edge.Ledger, server *http.Server, endpoint, admin net.Listener,
+) *listeners {
 	shedder := edge.NewShedder(clients, p.logger)
 	operators := edge.New(edge.Options{Logger: p.logger, Connections: adminConnections})
 	adminServer := newServer(shedder.Precede(g.Admin(p.telemetry.metrics)), p.logger)
-	return (&listeners{
+	return &listeners{
 		process: p, gateway: g, shedder: shedder,
 		endpoint: bind(server, clients.Listen(server, endpoint, shedder)),
 		admin:    bind(adminServer, operators.Listen(adminServer, admin, nil)),
-	}).serve(ctx)
+	}
 }
 
 // newEndpointServer returns the server for clients, and how its URL begins.
