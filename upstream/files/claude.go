@@ -173,7 +173,8 @@ func placeholder(text string, names []string) (size, word int, isName bool) {
 	if size > 0 || text == "" || !isWordByte(text[0]) {
 		return size, word, size > 0
 	}
-	found := byPosition().FindStringSubmatch(text)
+	// It looks no further than the longest placeholder, or a line of dollar signs is quadratic.
+	found := byPosition().FindStringSubmatch(text[:min(len(text), maxPlaceholder)])
 	if found == nil {
 		return 0, 0, false
 	}
@@ -187,6 +188,9 @@ func placeholder(text string, names []string) (size, word int, isName bool) {
 	}
 	return len(found[0]), index + 1, false
 }
+
+// maxPlaceholder is more than the bytes of $ARGUMENTS with any index that there can be.
+const maxPlaceholder = 64
 
 func isWordByte(b byte) bool {
 	return b == '_' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'

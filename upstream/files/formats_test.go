@@ -149,4 +149,9 @@ func TestRender_ReadsCommandLinesAsClaudeCode(t *testing.T) {
 			t.Errorf("%s: %s, want %s", test.name, got[0], test.want)
 		}
 	}
+	// They have the same text and definition, and a pass keeps a prompt that is the same.
+	const file = ".claude/commands/w.md"
+	if (disk{file: "$0"}).prompt(t, file).same(disk{file: "---\narguments: arguments\n---\n$0"}.prompt(t, file)) {
+		t.Error("a line is the same as an argument")
+	}
 }

@@ -187,7 +187,8 @@ func (p *Prompt) Complete(name, start string) jsontext.Value {
 
 // same reports whether two prompts are listed, rendered and completed alike.
 func (p *Prompt) same(other *Prompt) bool {
-	return p.Text == other.Text && string(p.Definition) == string(other.Definition) &&
+	return p.Text == other.Text && p.isLine == other.isLine &&
+		string(p.Definition) == string(other.Definition) &&
 		slices.EqualFunc(p.arguments, other.arguments, func(a, b argument) bool {
 			return a.name == b.name && slices.Equal(a.values, b.values) && string(a.fallback) == string(b.fallback)
 		})
