@@ -166,12 +166,15 @@ func TestLoad_BoundsTheStepsOfAllConditionsOfAFile(t *testing.T) {
 	list := "[" + strings.Repeat("1,", 1000) + "1]"
 	loop := "length([for a in " + list + " : a == 1]) == 1001"
 	argument := "can(regex([for a in " + list + ` : "x"][0], prompt.name))`
-	for _, when := range []string{loop, argument} {
+	// Sixteen of these, each over its own limit, take the file's to the last step.
+	endless := strings.Repeat("length([for a in ["+strings.Repeat("1,", 300)+"] : ", 3) + "1" + strings.Repeat("])", 3) + " == 1"
+	for _, when := range []string{loop, argument, endless} {
 		for conditions, isRight := range map[int]bool{2: true, 90: false} {
 			blocks := strings.Repeat("hide \"x\" {\n  prompts = [\"*\"]\n  when = "+when+"\n}\n", conditions)
 			_, diags := Load(write(t, "gateway.hcl", "gateway {}\n", "a.hcl", teamFile("a", "one", blocks)), options())
-			if err := diags.Err(); (err == nil) != isRight || err != nil && strings.Count(err.Error(), "The conditions of this file") != 1 {
-				t.Errorf("%d conditions: %.500v", conditions, err)
+			said := fmt.Sprint(diags.Err())
+			if isWithin := strings.Count(said, "The conditions of this file") == 0; isWithin != isRight || (said == "<nil>") != (isRight && when != endless) {
+				t.Errorf("%d conditions: %.500s", conditions, said)
 			}
 		}
 	}

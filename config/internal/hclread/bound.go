@@ -93,7 +93,7 @@ func (b *Block) TryCondition(
 	}
 	l := ConditionLimit(min(steps, file.conditions), programs)
 	v, diags := Evaluate(expr, ctx, l)
-	if file.conditions -= l.Spent(); file.conditions == 0 && l.all < steps {
+	if file.conditions -= l.Spent(); file.conditions == 0 { // later ones are not read
 		b.Error(expr.Range(), summaryBudget, "The conditions of this file could take more than %d bytes "+
 			"or steps in all; simplify or remove some.", maxFileSteps)
 		return cty.DynamicVal, nil
