@@ -137,7 +137,7 @@ func (d *diffFlags) atRevision(ctx context.Context, old, path string) (at string
 	prefix := git("rev-parse", "--show-prefix")
 	commit := git("rev-parse", "--verify", old+"^{commit}")
 	tree := git("rev-parse", "--verify", commit+":"+strings.TrimSuffix(prefix, "/"))
-	within = git("rev-parse", "--show-toplevel") // elsewhere, only what is beneath is written
+	within = git("rev-parse", "--show-toplevel") // checkout-index leaves out what is not beneath its folder
 	if err != nil {
 		return "", nil, err
 	}
@@ -145,7 +145,8 @@ func (d *diffFlags) atRevision(ctx context.Context, old, path string) (at string
 		return "", nil, err
 	}
 	remove = func() { _ = os.RemoveAll(at) }
-	// An index of its own: that of the repository stays as it is. Git writes no names that lead elsewhere.
+	// A separate index leaves that of the repository as it is. Git refuses names that lead out of the
+	// prefix.
 	d.copied, d.shown = filepath.Join(at, commit[:12]), old+":"+filepath.Clean(folder)
 	git("read-tree", tree)
 	git("checkout-index", "--all", "--prefix="+d.copied+"/")

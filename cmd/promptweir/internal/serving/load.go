@@ -38,8 +38,8 @@ type Options struct {
 type Addresses struct {
 	// Endpoint is the URL for clients.
 	Endpoint string
-	// Console is the URL of the console. Where SignsIn is set, it signs in whoever opens it first
-	// within two minutes: nobody else may read it.
+	// Console is the URL of the console. Where SignsIn is set, it is a secret for two minutes: it
+	// signs in whoever opens it first.
 	Console string
 	SignsIn bool
 }

@@ -141,5 +141,5 @@ func question(f *elicit.Field) string {
 	case !f.Required:
 		hints = append(hints, "Enter for none")
 	}
-	return OneLine(f.Label()) + InBrackets(OneLine(strings.Join(hints, "; "))) + ":"
+	return OneLine(f.Label()) + InBrackets(strings.Join(hints, "; ")) + ":"
 }

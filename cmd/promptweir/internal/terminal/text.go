@@ -136,7 +136,7 @@ func InBrackets(text string) string {
 	if text == "" {
 		return ""
 	}
-	return " (" + text + ")"
+	return " (" + OneLine(text) + ")"
 }
 
 // OrList writes alternatives: a, b or c.
