@@ -131,17 +131,6 @@ func (v *View) File(name string, arguments wire.Object) *PromptFile {
 			f.Problems = append(f.Problems, problem)
 		}
 	}
-	if block, _ := s.PromptBlock(&s.Sources()[i], owner.Name); block != nil {
-		for _, fixed := range block.Fixed {
-			arguments = arguments.Without(func(name string) bool { return name == fixed.Name }).
-				With(fixed.Name, fixed.Value)
-		}
-		for _, byDefault := range block.Defaults {
-			if arguments.Get(byDefault.Name) == nil {
-				arguments = arguments.With(byDefault.Name, byDefault.Value)
-			}
-		}
-	}
-	f.Result, f.Failed = prompt.Render(prompt.Sample(arguments))
+	f.Result, f.Failed = prompt.Render(prompt.Sample(entry.Overrides.AddTo(arguments)))
 	return f
 }

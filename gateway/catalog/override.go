@@ -10,29 +10,14 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/schema"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Override is what a prompt block changes in a definition.
-type Override struct {
-	// Name is the new exposed name; empty keeps the one that follows from the upstream's prefix.
-	Name string
-	// Title and Description are nil where the definition's own stay.
-	Title, Description *string
-
-	Arguments ArgumentOverrides
-}
-
 // ArgumentOverrides are arguments that the gateway sends: the fixed ones always, the defaults where
 // the client sends none. Nil is none of them.
-type ArgumentOverrides struct{ Fixed, Defaults []ArgumentValue }
-
-// ArgumentValue is an argument with its value as JSON.
-type ArgumentValue struct {
-	Name  string
-	Value jsontext.Value
-}
+type ArgumentOverrides struct{ Fixed, Defaults []config.ArgumentOverride }
 
 // Empty reports whether there are none.
 func (o *ArgumentOverrides) Empty() bool { return o == nil || len(o.Fixed)+len(o.Defaults) == 0 }
@@ -47,12 +32,28 @@ func (o *ArgumentOverrides) Equal(other *ArgumentOverrides) bool {
 	if o.Empty() || other.Empty() {
 		return o.Empty() && other.Empty()
 	}
-	equal := func(a, b ArgumentValue) bool { return a.Name == b.Name && bytes.Equal(a.Value, b.Value) }
+	equal := func(a, b config.ArgumentOverride) bool { return a.Name == b.Name && bytes.Equal(a.Value, b.Value) }
 	return slices.EqualFunc(o.Fixed, other.Fixed, equal) && slices.EqualFunc(o.Defaults, other.Defaults, equal)
 }
 
-func contains(values []ArgumentValue, name string) bool {
-	return slices.ContainsFunc(values, func(v ArgumentValue) bool { return v.Name == name })
+// AddTo returns the arguments of a client with those that the gateway sends.
+func (o *ArgumentOverrides) AddTo(arguments wire.Object) wire.Object {
+	if o == nil {
+		return arguments
+	}
+	for _, fixed := range o.Fixed {
+		arguments = arguments.With(fixed.Name, fixed.Value)
+	}
+	for _, byDefault := range o.Defaults {
+		if arguments.Get(byDefault.Name) == nil {
+			arguments = arguments.With(byDefault.Name, byDefault.Value)
+		}
+	}
+	return arguments
+}
+
+func contains(values []config.ArgumentOverride, name string) bool {
+	return slices.ContainsFunc(values, func(v config.ArgumentOverride) bool { return v.Name == name })
 }
 
 // Override returns the prompt as clients are to see it. Fixed arguments disappear from the
@@ -60,7 +61,7 @@ func contains(values []ArgumentValue, name string) bool {
 // The error means that the override does not fit the prompt, such as one for an argument that the
 // definition does not declare, or a value that breaks its schema; when ctx has ended, it means
 // nothing.
-func (p *Prompt) Override(ctx context.Context, o *Override) (Prompt, error) {
+func (p *Prompt) Override(ctx context.Context, o *config.Override) (Prompt, error) {
 	object, err := wire.ParseObject(p.Definition)
 	if err != nil {
 		return Prompt{}, err
@@ -71,7 +72,7 @@ func (p *Prompt) Override(ctx context.Context, o *Override) (Prompt, error) {
 	if o.Description != nil {
 		object = object.With("description", wire.Quote(*o.Description))
 	}
-	overrides, err := p.fit(ctx, o.Arguments)
+	overrides, err := p.fit(ctx, ArgumentOverrides{o.Fixed, o.Defaults})
 	if err != nil {
 		return Prompt{}, err
 	}
@@ -110,7 +111,7 @@ func (p *Prompt) fit(ctx context.Context, wanted ArgumentOverrides) (*ArgumentOv
 
 // fitValues converts values of arguments without a schema to strings: the protocol knows no other
 // type for them.
-func (p *Prompt) fitValues(ctx context.Context, values []ArgumentValue) (fitting []ArgumentValue, err error) {
+func (p *Prompt) fitValues(ctx context.Context, values []config.ArgumentOverride) (fitting []config.ArgumentOverride, err error) {
 	for _, v := range values {
 		if err := ctx.Err(); err != nil {
 			return nil, err

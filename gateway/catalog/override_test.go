@@ -7,12 +7,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
 )
 
-func values(pairs ...string) (list []catalog.ArgumentValue) {
+func values(pairs ...string) (list []config.ArgumentOverride) {
 	for i := 0; i < len(pairs); i += 2 {
-		list = append(list, catalog.ArgumentValue{Name: pairs[i], Value: jsontext.Value(pairs[i+1])})
+		list = append(list, config.ArgumentOverride{Name: pairs[i], Value: jsontext.Value(pairs[i+1])})
 	}
 	return list
 }
@@ -22,21 +23,21 @@ func TestPromptOverride_ChangesOnlyWhatItNames(t *testing.T) {
 	title, nothing := "New \"T\"", ""
 	for _, test := range []struct {
 		what     string
-		override catalog.Override
+		override config.Override
 		want     string
-		fixed    []catalog.ArgumentValue
+		fixed    []config.ArgumentOverride
 	}{
-		{"nothing", catalog.Override{}, definition, nil},
-		{"a title", catalog.Override{Title: &title}, `{"x":1e2,"name":"p","arguments":[ {"name":"a","required":true,"n":1.0},{"name":"b"},{"required":true,"name":"c","schema":{"type":"integer"}}],"title":"New \"T\"","_meta":{"k":[1, 2]}}`, nil},
-		{"a description that was not there", catalog.Override{Description: &nothing}, `{"x":1e2,"name":"p","arguments":[ {"name":"a","required":true,"n":1.0},{"name":"b"},{"required":true,"name":"c","schema":{"type":"integer"}}],"title":"T","_meta":{"k":[1, 2]},"description":""}`, nil},
+		{"nothing", config.Override{}, definition, nil},
+		{"a title", config.Override{Title: &title}, `{"x":1e2,"name":"p","arguments":[ {"name":"a","required":true,"n":1.0},{"name":"b"},{"required":true,"name":"c","schema":{"type":"integer"}}],"title":"New \"T\"","_meta":{"k":[1, 2]}}`, nil},
+		{"a description that was not there", config.Override{Description: &nothing}, `{"x":1e2,"name":"p","arguments":[ {"name":"a","required":true,"n":1.0},{"name":"b"},{"required":true,"name":"c","schema":{"type":"integer"}}],"title":"T","_meta":{"k":[1, 2]},"description":""}`, nil},
 		{
 			"fixed",
-			catalog.Override{Arguments: catalog.ArgumentOverrides{Fixed: values("b", `7`, "c", `7`)}},
+			config.Override{Fixed: values("b", `7`, "c", `7`)},
 			`{"x":1e2,"name":"p","arguments":[{"name":"a","required":true,"n":1.0}],"title":"T","_meta":{"k":[1, 2]}}`, values("b", `"7"`, "c", `7`),
 		},
 		{
 			"defaults",
-			catalog.Override{Arguments: catalog.ArgumentOverrides{Defaults: values("a", `"x"`, "b", `"y"`)}},
+			config.Override{Defaults: values("a", `"x"`, "b", `"y"`)},
 			`{"x":1e2,"name":"p","arguments":[{"name":"a","required":false,"n":1.0},{"name":"b"},{"required":true,"name":"c","schema":{"type":"integer"}}],"title":"T","_meta":{"k":[1, 2]}}`, nil,
 		},
 	} {
@@ -57,12 +58,12 @@ func TestPromptOverride_ChangesOnlyWhatItNames(t *testing.T) {
 		}
 	}
 	p := parse(t, definition)
-	for what, overrides := range map[string]catalog.ArgumentOverrides{
+	for what, overrides := range map[string]config.Override{
 		"an argument that is not there":   {Fixed: values("z", `"1"`)},
 		"a default that is not there":     {Defaults: values("z", `"1"`)},
 		"an object where a string is due": {Fixed: values("a", `{}`)},
 	} {
-		if _, err := p.Override(t.Context(), &catalog.Override{Arguments: overrides}); err == nil {
+		if _, err := p.Override(t.Context(), &overrides); err == nil {
 			t.Errorf("%s fits", what)
 		}
 	}
@@ -79,9 +80,9 @@ func compact(t *testing.T, text string) string {
 }
 
 func TestOverride_RenamesThePrompt(t *testing.T) {
-	renamed := func(p *catalog.Prompt, name string, fixed ...catalog.ArgumentValue) *catalog.Prompt {
+	renamed := func(p *catalog.Prompt, name string, fixed ...config.ArgumentOverride) *catalog.Prompt {
 		t.Helper()
-		overridden, err := p.Override(t.Context(), &catalog.Override{Name: name, Arguments: catalog.ArgumentOverrides{Fixed: fixed}})
+		overridden, err := p.Override(t.Context(), &config.Override{Name: name, Fixed: fixed})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,9 +126,9 @@ func TestOverride_ChecksValuesAgainstSchemas(t *testing.T) {
 		{"external", `"x"`, ""}, // the server decides
 		{"broken", `"x"`, ""},
 	} {
-		values := []catalog.ArgumentValue{{Name: test.argument, Value: jsontext.Value(test.value)}}
-		for kind, overrides := range map[string]catalog.ArgumentOverrides{"fixed": {Fixed: values}, "default": {Defaults: values}} {
-			_, err := p.Override(t.Context(), &catalog.Override{Arguments: overrides})
+		values := []config.ArgumentOverride{{Name: test.argument, Value: jsontext.Value(test.value)}}
+		for kind, overrides := range map[string]config.Override{"fixed": {Fixed: values}, "default": {Defaults: values}} {
+			_, err := p.Override(t.Context(), &overrides)
 			if fits := test.problem == ""; fits != (err == nil) || !fits && !strings.Contains(err.Error(), test.problem) {
 				t.Errorf("%s %s = %s: error %v, want %q", kind, test.argument, test.value, err, test.problem)
 			}

@@ -202,7 +202,7 @@ func whyHidden(s *snapshot.Snapshot, key promptKey, before string) (rule, reason
 	u := &s.Upstreams[at]
 	source := &catalog.Source{Prefix: u.Prefix, Team: u.Team, Upstream: u.Name}
 	name := s.ExposedName(source, key.own)
-	if block, _ := s.PromptBlock(source, key.own); block != nil {
+	if block := s.PromptBlock(source, key.own); block != nil {
 		name = cmp.Or(block.Name, name)
 	}
 	var definition []byte

@@ -155,7 +155,7 @@ func (c *admissionChain) addStep(rule string, leavesOut bool, text string) {
 
 // addOverride explains the prompt block.
 func (c *admissionChain) addOverride() {
-	block, _ := c.snapshot.PromptBlock(c.source, c.own)
+	block := c.snapshot.PromptBlock(c.source, c.own)
 	if block == nil {
 		return
 	}
@@ -172,11 +172,11 @@ func (c *admissionChain) addOverride() {
 
 // overridden returns the prompt as its block changes it; nil where the definition is unknown.
 func (c *admissionChain) overridden() (*catalog.Prompt, error) {
-	block, override := c.snapshot.PromptBlock(c.source, c.own)
+	block := c.snapshot.PromptBlock(c.source, c.own)
 	if c.prompt == nil || block == nil {
 		return c.prompt, nil
 	}
-	overridden, err := c.prompt.Override(context.Background(), override)
+	overridden, err := c.prompt.Override(context.Background(), block)
 	return &overridden, err
 }
 

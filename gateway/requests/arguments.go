@@ -192,19 +192,7 @@ func withOverrides(entry *catalog.Entry, params wire.Object) wire.Object {
 	if entry.Overrides.Empty() {
 		return params
 	}
-	return params.With("arguments", addOverrides(entry, params.Object("arguments")).JSON())
-}
-
-func addOverrides(entry *catalog.Entry, arguments wire.Object) wire.Object {
-	for _, fixed := range entry.Overrides.Fixed {
-		arguments = arguments.With(fixed.Name, fixed.Value)
-	}
-	for _, byDefault := range entry.Overrides.Defaults {
-		if arguments.Get(byDefault.Name) == nil {
-			arguments = arguments.With(byDefault.Name, byDefault.Value)
-		}
-	}
-	return arguments
+	return params.With("arguments", entry.Overrides.AddTo(params.Object("arguments")).JSON())
 }
 
 // checkFixed refuses arguments that the configuration fixes.
@@ -240,7 +228,7 @@ func completionParams(entry *catalog.Entry, params wire.Object) (wire.Object, er
 		return nil, err
 	}
 	texts := known
-	for _, o := range addOverrides(entry, known) {
+	for _, o := range entry.Overrides.AddTo(known) {
 		if o.Value.Kind() == '"' { // the context of a completion holds strings only
 			texts = texts.With(o.Name, o.Value)
 		}

@@ -234,7 +234,7 @@ func (a *admission) override(
 	if rules.block == nil {
 		return prompt, nil
 	}
-	overridden, err := prompt.Override(ctx, change(rules.block))
+	overridden, err := prompt.Override(ctx, rules.block)
 	if err != nil {
 		misfit := a.report(catalog.Misfit, err.Error(), source, prompt,
 			"does not fit its prompt block (%s), so it is left out: %v; correct the block", rules.block.Place, err)
@@ -292,20 +292,6 @@ func (a *admission) overrideOf(source *catalog.Source, own string) override {
 		return o
 	}
 	return override{}
-}
-
-// change returns a prompt block as the catalog knows it.
-func change(o *config.Override) *catalog.Override {
-	values := func(configured []config.ArgumentOverride) (list []catalog.ArgumentValue) {
-		for _, v := range configured {
-			list = append(list, catalog.ArgumentValue(v))
-		}
-		return list
-	}
-	return &catalog.Override{
-		Name: o.Name, Title: o.Title, Description: o.Description,
-		Arguments: catalog.ArgumentOverrides{Fixed: values(o.Fixed), Defaults: values(o.Defaults)},
-	}
 }
 
 // exposedName returns the name that clients would see if no prompt block gave another.

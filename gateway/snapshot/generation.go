@@ -199,14 +199,9 @@ func (g *Generation) ExposedName(source *catalog.Source, own string) string {
 	return g.admission.exposedName(source, own)
 }
 
-// PromptBlock returns the prompt block for an upstream's prompt, and the override that it is to the
-// catalog; nil where there is none.
-func (g *Generation) PromptBlock(source *catalog.Source, own string) (*config.Override, *catalog.Override) {
-	o := g.admission.overrideOf(source, own)
-	if o.Override == nil {
-		return nil, nil
-	}
-	return o.Override, change(o.Override)
+// PromptBlock returns the prompt block for an upstream's prompt; nil where there is none.
+func (g *Generation) PromptBlock(source *catalog.Source, own string) *config.Override {
+	return g.admission.overrideOf(source, own).Override
 }
 
 // NamesWithoutBlock returns the names that a prompt exposed under a name may have without its
