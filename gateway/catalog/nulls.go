@@ -43,18 +43,13 @@ func dropNullsOfEach(array jsontext.Value, optional []string, name string) (kept
 	if err != nil {
 		return array, nil
 	}
-	kept = append(kept, '[')
-	for i, element := range elements {
-		if i > 0 {
-			kept = append(kept, ',')
-		}
-		object, dropped := dropNullMembers(wire.Members(element), optional, fmt.Sprintf("%s[%d].", name, i))
+	for i := range elements {
+		object, dropped := dropNullMembers(wire.Members(elements[i]), optional, fmt.Sprintf("%s[%d].", name, i))
 		if len(dropped) > 0 {
-			element, places = object.JSON(), append(places, dropped...)
+			elements[i], places = object.JSON(), append(places, dropped...)
 		}
-		kept = append(kept, element...)
 	}
-	return append(kept, ']'), places
+	return wire.Array(elements), places
 }
 
 func dropNullMembers(object wire.Object, optional []string, prefix string) (kept wire.Object, places []string) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -155,7 +154,7 @@ func (o *ArgumentOverrides) declare(arguments jsontext.Value) (jsontext.Value, e
 	if err != nil {
 		return nil, err
 	}
-	var kept []string
+	var kept []jsontext.Value
 	for _, argument := range declared {
 		object, err := wire.ParseObject(argument)
 		if err != nil {
@@ -168,7 +167,7 @@ func (o *ArgumentOverrides) declare(arguments jsontext.Value) (jsontext.Value, e
 		if contains(o.Defaults, name) && object.Get("required").Kind() == 't' {
 			argument = object.With("required", jsontext.Value("false")).JSON()
 		}
-		kept = append(kept, string(argument))
+		kept = append(kept, argument)
 	}
-	return jsontext.Value("[" + strings.Join(kept, ",") + "]"), nil
+	return wire.Array(kept), nil
 }

@@ -311,16 +311,13 @@ func (f *Field) several(answers []string) (jsontext.Value, string) {
 	if !within(float64(len(answers)), f.schema.MinItems, f.schema.MaxItems) {
 		return nil, fmt.Sprintf("Choose %s.", f.Limits())
 	}
-	list := []byte{'['}
-	for i, one := range answers {
+	var list []jsontext.Value
+	for _, one := range answers {
 		value, problem := f.choice(one)
 		if problem != "" {
 			return nil, problem
 		}
-		if i > 0 {
-			list = append(list, ',')
-		}
-		list = append(list, value...)
+		list = append(list, value)
 	}
-	return append(list, ']'), ""
+	return wire.Array(list), ""
 }

@@ -124,14 +124,12 @@ func mustRefuse(err error) bool {
 func invalidArgument(name, reason, because string, problems []schema.Problem) *wire.Error {
 	data := argumentData(name, reason)
 	if len(problems) > 0 {
-		list := []byte{'['}
-		for i, p := range problems {
-			if i > 0 {
-				list = append(list, ',')
-			}
-			list = wire.Object{}.With("at", wire.Quote(p.At)).With("problem", wire.Quote(p.Text)).Append(list)
+		var list []jsontext.Value
+		for _, p := range problems {
+			problem := wire.Object{}.With("at", wire.Quote(p.At)).With("problem", wire.Quote(p.Text))
+			list = append(list, problem.JSON())
 		}
-		data = data.With("problems", append(list, ']'))
+		data = data.With("problems", wire.Array(list))
 	}
 	return wire.NewError(wire.InvalidParams, "Invalid argument "+clip(name)+": "+because).WithData(data.JSON())
 }

@@ -64,14 +64,11 @@ func UnsupportedVersion(requested string) *wire.Error {
 
 // supportedVersions returns every revision, newest first, as a JSON array.
 func supportedVersions() jsontext.Value {
-	list := []byte{'['}
-	for i, revision := range wire.Revisions() {
-		if i > 0 {
-			list = append(list, ',')
-		}
-		list = append(list, wire.Quote(revision)...)
+	var list []jsontext.Value
+	for _, revision := range wire.Revisions() {
+		list = append(list, wire.Quote(revision))
 	}
-	return append(list, ']')
+	return wire.Array(list)
 }
 
 // Overloaded returns the error for a request that the gateway has no room for.

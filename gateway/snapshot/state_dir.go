@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -223,19 +224,12 @@ func listPath(dir string, u config.Upstream) string { return filepath.Join(dir, 
 // save replaces the file of an upstream. At any moment there is either the old file or the new one,
 // never a part.
 func (d *stateDir) save(u config.Upstream, definitions []jsontext.Value) error {
-	list := []byte{'['}
-	for _, definition := range definitions {
+	list := wire.Array(slices.DeleteFunc(slices.Clone(definitions), func(definition jsontext.Value) bool {
 		// A server may list an invalid definition among others. It would make the whole file
 		// unreadable.
-		if _, err := wire.ParseObject(definition); err != nil {
-			continue
-		}
-		if len(list) > 1 {
-			list = append(list, ',')
-		}
-		list = append(list, definition...)
-	}
-	list = append(list, ']')
+		_, err := wire.ParseObject(definition)
+		return err != nil
+	}))
 	content := wire.Object{}.
 		With("format", jsontext.Value(listFormat)).
 		With("upstream", wire.Quote(serverOf(u))).

@@ -256,19 +256,14 @@ func runBatch(jobs []job) (batch []byte, release func()) {
 		})
 	}
 	_ = group.Wait() // jobs return no errors
+	var written []jsontext.Value
 	for _, response := range responses {
-		switch {
-		case response.JSON == nil:
-			continue
-		case batch == nil:
-			batch = append(batch, '[')
-		default:
-			batch = append(batch, ',')
+		if response.JSON != nil {
+			written = append(written, response.JSON)
 		}
-		batch = append(batch, response.JSON...)
 	}
-	if batch == nil {
+	if written == nil {
 		return nil, release
 	}
-	return append(batch, ']'), release
+	return wire.Array(written), release
 }

@@ -177,18 +177,15 @@ func toJSON(node *yaml.Node) (jsontext.Value, error) {
 		}
 		return object.JSON(), nil
 	case yaml.SequenceNode:
-		list := []byte{'['}
-		for i, element := range node.Content {
+		var list []jsontext.Value
+		for _, element := range node.Content {
 			value, err := toJSON(element)
 			if err != nil {
 				return nil, err
 			}
-			if i > 0 {
-				list = append(list, ',')
-			}
-			list = append(list, value...)
+			list = append(list, value)
 		}
-		return append(list, ']'), nil
+		return wire.Array(list), nil
 	}
 	switch node.Tag {
 	case "!!null":

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -182,30 +184,29 @@ func withTextHash(meta []byte, hash string) []byte {
 }
 
 func (p *parser) definition() wire.Object {
-	definition := wire.Object{wire.Member{Name: "name", Value: wire.Quote(p.name)}}
-	if p.title != "" {
-		definition = append(definition, wire.Member{Name: "title", Value: wire.Quote(p.title)})
-	}
-	if p.description != "" {
-		definition = append(definition, wire.Member{Name: "description", Value: wire.Quote(p.description)})
-	}
+	definition := described(p.name, p.title, p.description)
 	if len(p.arguments.json) > 0 {
-		list := []byte{'['}
-		for i, declaration := range p.arguments.json {
-			if i > 0 {
-				list = append(list, ',')
-			}
-			list = declaration.Append(list)
-		}
-		definition = append(definition, wire.Member{Name: "arguments", Value: append(list, ']')})
+		definition = definition.With("arguments", wire.Array(p.arguments.json))
 	}
 	if p.icons != nil {
-		definition = append(definition, wire.Member{Name: "icons", Value: p.icons})
+		definition = definition.With("icons", p.icons)
 	}
 	if p.meta != nil {
-		definition = append(definition, wire.Member{Name: "_meta", Value: p.meta})
+		definition = definition.With("_meta", p.meta)
 	}
 	return definition
+}
+
+// described returns the first members of the definition of a prompt or an argument.
+func described(name, title, description string) wire.Object {
+	object := wire.Object{}.With("name", wire.Quote(name))
+	if title != "" {
+		object = object.With("title", wire.Quote(title))
+	}
+	if description != "" {
+		object = object.With("description", wire.Quote(description))
+	}
+	return object
 }
 
 // unserved reports a part of the file that the prompt is served without.
@@ -216,31 +217,25 @@ func (p *parser) unserved(line int, format string, args ...any) {
 // declarations are the arguments of a prompt.
 type declarations struct {
 	list  []argument
-	json  []wire.Object // of list, as the definition has them
+	json  []jsontext.Value // of list, as the definition has them
 	index map[string]int
 }
 
 // declare adds an argument and returns its index.
 func (d *declarations) declare(a argument, title, description string, schema []byte) int {
 	a.name = strings.Clone(a.name) // a part of a file would keep all of it in memory
-	declaration := wire.Object{wire.Member{Name: "name", Value: wire.Quote(a.name)}}
-	if title != "" {
-		declaration = append(declaration, wire.Member{Name: "title", Value: wire.Quote(title)})
-	}
-	if description != "" {
-		declaration = append(declaration, wire.Member{Name: "description", Value: wire.Quote(description)})
-	}
+	declaration := described(a.name, title, description)
 	if a.required {
-		declaration = append(declaration, wire.Member{Name: "required", Value: []byte("true")})
+		declaration = declaration.With("required", jsontext.Value("true"))
 	}
 	if schema != nil {
-		declaration = append(declaration, wire.Member{Name: "schema", Value: schema})
+		declaration = declaration.With("schema", schema)
 	}
 	if d.index == nil {
 		d.index = map[string]int{}
 	}
 	d.index[a.name] = len(d.list)
-	d.list, d.json = append(d.list, a), append(d.json, declaration)
+	d.list, d.json = append(d.list, a), append(d.json, declaration.JSON())
 	return len(d.list) - 1
 }
 

@@ -161,28 +161,22 @@ func (p *Prompt) Source(from *config.Files) (path, text string, err error) {
 // Complete returns the result of a completion: the values of an argument that start with a text, in
 // any case.
 func (p *Prompt) Complete(name, start string) jsontext.Value {
-	var matching []string
+	var matching []jsontext.Value
 	for i := range p.arguments {
 		if p.arguments[i].name != name {
 			continue
 		}
 		for _, value := range p.arguments[i].values {
 			if len(value) >= len(start) && strings.EqualFold(value[:len(start)], start) {
-				matching = append(matching, value)
+				matching = append(matching, wire.Quote(value))
 			}
 		}
 	}
 	shown := matching[:min(len(matching), maxCompletions)]
-	result := []byte(`{"completion":{"values":[`)
-	for i, value := range shown {
-		if i > 0 {
-			result = append(result, ',')
-		}
-		result = append(result, wire.Quote(value)...)
-	}
-	result = strconv.AppendInt(append(result, `],"total":`...), int64(len(matching)), 10)
-	result = strconv.AppendBool(append(result, `,"hasMore":`...), len(shown) < len(matching))
-	return append(result, `}}`...)
+	completion := wire.Object{}.With("values", wire.Array(shown)).
+		With("total", jsontext.Value(strconv.Itoa(len(matching)))).
+		With("hasMore", jsontext.Value(strconv.FormatBool(len(shown) < len(matching))))
+	return wire.Object{}.With("completion", completion.JSON()).JSON()
 }
 
 // same reports whether two prompts are listed, rendered and completed alike.

@@ -259,6 +259,22 @@ func Quote(s string) jsontext.Value {
 	return quoted
 }
 
+// Array returns a JSON array of values.
+func Array(elements []jsontext.Value) jsontext.Value {
+	size := len("[]")
+	for _, element := range elements {
+		size += len(element) + len(",")
+	}
+	array := append(make(jsontext.Value, 0, size), '[')
+	for i, element := range elements {
+		if i > 0 {
+			array = append(array, ',')
+		}
+		array = append(array, element...)
+	}
+	return append(array, ']')
+}
+
 // ParseArray splits a JSON array that is part of a value read by [Parse] or [ParseObject], and so
 // has been checked.
 func ParseArray(raw jsontext.Value) ([]jsontext.Value, error) {

@@ -27,17 +27,12 @@ func ParseList(raw []byte, member string) (Message, error) {
 	}
 	// Everything else is checked in a copy that has null in place of the elements that are not
 	// valid.
-	masked := []byte{'['}
-	for i, element := range elements {
-		if i > 0 {
-			masked = append(masked, ',')
+	for i := range elements {
+		if !isStrict(elements[i]) {
+			elements[i] = jsontext.Value("null")
 		}
-		if !isStrict(element) {
-			element = jsontext.Value("null")
-		}
-		masked = append(masked, element...)
 	}
-	message, lax = Parse(envelope.With("result", result.With(member, append(masked, ']')).JSON()).JSON())
+	message, lax = Parse(envelope.With("result", result.With(member, Array(elements)).JSON()).JSON())
 	if lax != nil {
 		return Message{}, err
 	}
