@@ -44,14 +44,12 @@ func (g *Gateway) setDrained(ctx context.Context, client, name string, drained b
 // connect has the servers of an upstream that are waited for connected to at once, see
 // [upstream.Connector.ConnectNow].
 func (g *Gateway) connect(client, name string) error {
-	err := snapshot.ErrUnknownUpstream
-	for _, c := range g.Snapshot().Connectors {
-		if c.Upstream().Name == name {
-			c.ConnectNow()
-			err = nil
-		}
+	c := g.Snapshot().Connector(name)
+	if c == nil {
+		return g.recordAct(client, "connect", name, snapshot.ErrUnknownUpstream)
 	}
-	return g.recordAct(client, "connect", name, err)
+	c.ConnectNow()
+	return g.recordAct(client, "connect", name, nil)
 }
 
 // recordAct records what an operator did with an upstream, and returns its error. The text suggests

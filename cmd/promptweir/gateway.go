@@ -83,11 +83,9 @@ func explained(s *snapshot.Snapshot, err error) error {
 			return errors.New(terminal.OneLine(t.String()))
 		}
 	}
-	for i := range s.Upstreams {
-		if u := &s.Upstreams[i]; u.Name == failed.Upstream {
-			return errors.New(terminal.OneLine(fmt.Sprintf("%s (%s) does not answer: %s", u.Name,
-				u.Place, failed.Cause())))
-		}
+	if i, known := s.Index(failed.Upstream); known {
+		return errors.New(terminal.OneLine(fmt.Sprintf("%s (%s) does not answer: %s", failed.Upstream,
+			s.Upstreams[i].Place, failed.Cause())))
 	}
 	return err
 }

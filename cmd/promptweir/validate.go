@@ -281,7 +281,7 @@ func findingsIn(s *snapshot.Snapshot) (findings []config.Finding) {
 // drift says that a prompt's file is not as the lock file approves it.
 func drift(s *snapshot.Snapshot, r catalog.Report) config.Finding {
 	owner := r.Owners[0]
-	at := slices.IndexFunc(s.Upstreams, func(u config.Upstream) bool { return u.Name == owner.Upstream })
+	at, _ := s.Index(owner.Upstream)
 	u := &s.Upstreams[at]
 	found := config.Finding{
 		Line: 1, Summary: "Not as in the lock file", Detail: strings.ToUpper(r.Text[:1]) + r.Text[1:] + ".",

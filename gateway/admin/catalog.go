@@ -92,16 +92,11 @@ func (v *View) Search(q CatalogQuery) (CatalogPage, error) {
 type badges struct {
 	snapshot *snapshot.Snapshot
 	sources  []catalog.Source
-	// upstreams are the indexes of upstreams by name, drifted the names that a report is about.
-	upstreams map[string]int
-	drifted   map[string]bool
+	drifted  map[string]bool // names that a report is about
 }
 
 func newBadges(s *snapshot.Snapshot) *badges {
-	b := &badges{s, s.Sources(), make(map[string]int, len(s.Upstreams)), map[string]bool{}}
-	for i := range s.Upstreams {
-		b.upstreams[s.Upstreams[i].Name] = i
-	}
+	b := &badges{s, s.Sources(), map[string]bool{}}
 	for _, report := range s.Reports() {
 		if report.Kind == catalog.Drift {
 			b.drifted[report.Name] = true
@@ -115,7 +110,7 @@ func (b *badges) of(entry *catalog.Entry) (all []string) {
 	hidden, down, renamed := true, true, false
 	for _, owner := range entry.Owners {
 		hidden = hidden && len(s.Policy.Readers(entry.Team, owner.Upstream, entry.Name, entry.JSON)) == 0
-		if i, known := b.upstreams[owner.Upstream]; known {
+		if i, known := s.Index(owner.Upstream); known {
 			down = down && conditionOf(s.States[i]).level() == Bad
 			renamed = renamed || s.ExposedName(&b.sources[i], owner.Name) != entry.Name
 		}

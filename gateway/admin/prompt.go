@@ -1,11 +1,8 @@
 package admin
 
 import (
-	"slices"
-
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/upstream/files"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -70,10 +67,8 @@ func (v *View) Prompt(name, as string) (*Prompt, error) {
 			Name: owner.Upstream,
 			Team: entry.Team, Place: owner.Place,
 		}}
-		for i := range s.Upstreams {
-			if s.Upstreams[i].Name == owner.Upstream {
-				shown.UpstreamHealth = upstreamHealth(s, i)
-			}
+		if i, known := s.Index(owner.Upstream); known {
+			shown.UpstreamHealth = upstreamHealth(s, i)
 		}
 		p.Owners = append(p.Owners, shown)
 	}
@@ -118,10 +113,9 @@ func (v *View) File(name string, arguments wire.Object) *PromptFile {
 		return nil
 	}
 	owner := entry.Owners[0]
-	list, i := s.Files(owner.Upstream), slices.IndexFunc(s.Upstreams, func(u config.Upstream) bool {
-		return u.Name == owner.Upstream
-	})
-	if list == nil || i < 0 || list.Prompt(owner.Name) == nil {
+	list := s.Files(owner.Upstream)
+	i, known := s.Index(owner.Upstream)
+	if list == nil || !known || list.Prompt(owner.Name) == nil {
 		return nil
 	}
 	prompt, f := list.Prompt(owner.Name), &PromptFile{}

@@ -40,19 +40,12 @@ type AnswerUpstream struct {
 	Undecided bool `json:"undecided,omitempty"`
 	// Verdict is the decision in words: where the upstream does not offer the prompt, what it would
 	// be.
-	Verdict string       `json:"-"`
-	Rule    string       `json:"rule,omitempty"`
-	Reason  string       `json:"reason,omitempty"`
-	Steps   []AnswerStep `json:"steps,omitempty"`
+	Verdict string        `json:"-"`
+	Rule    string        `json:"rule,omitempty"`
+	Reason  string        `json:"reason,omitempty"`
+	Steps   []policy.Step `json:"steps,omitempty"`
 	// Readers are who sees the prompt, where it is about all principals.
 	Readers []AnswerReader `json:"readers,omitempty"`
-}
-
-// AnswerStep is a [policy.Step].
-type AnswerStep struct {
-	Rule    string `json:"rule"`
-	Text    string `json:"text"`
-	Decides bool   `json:"decides,omitempty"`
 }
 
 // AnswerReader is who sees a prompt, and the rule by which they do, as PATH:LINE and by its name.
@@ -88,7 +81,7 @@ func (a *Answer) add(x *Explanation) {
 	u := AnswerUpstream{
 		Upstream: x.Upstream, Team: x.Team, Own: x.Own, Offers: "yes",
 		Visible: x.Visible && !x.Absent, Undecided: x.Depends,
-		Rule: x.Rule, Reason: x.Reason,
+		Rule: x.Rule, Reason: x.Reason, Steps: x.Chain,
 	}
 	u.Verdict = "not visible"
 	switch {
@@ -102,9 +95,6 @@ func (a *Answer) add(x *Explanation) {
 		u.Offers, u.Undecided = "no", false
 	case x.Unknown:
 		u.Offers = "unknown"
-	}
-	for _, step := range x.Chain {
-		u.Steps = append(u.Steps, AnswerStep(step))
 	}
 	a.Visible, a.Undecided = a.Visible || u.Visible, a.Undecided || u.Undecided
 	a.Upstreams = append(a.Upstreams, u)
@@ -259,12 +249,10 @@ func readerships(s *snapshot.Snapshot, name string) (all []AnswerUpstream) {
 		}
 		return all
 	}
-	for _, without := range s.NamesWithoutBlock(name) {
-		for _, c := range catalog.Candidates(s.Sources(), s.Config.Gateway.Separator, without) {
-			if _, listed := listedPrompts(s, &c.Source, c.Own); !listed {
-				// Rules whose condition reads the definition are not counted.
-				add(c.Source.Upstream, c.Source.Team, "unknown", nil)
-			}
+	for _, c := range s.Candidates(name) {
+		if _, listed := listedPrompts(s, &c.Source, c.Own); !listed {
+			// Rules whose condition reads the definition are not counted.
+			add(c.Source.Upstream, c.Source.Team, "unknown", nil)
 		}
 	}
 	return all
@@ -275,25 +263,24 @@ type Admission struct {
 	Upstream string
 	// Steps are its prompt block, the lock file and the screen blocks; one that leaves the prompt
 	// out decides.
-	Steps []AnswerStep
+	Steps []policy.Step
 }
 
 // Admissions returns what the definitions of an exposed name pass, for each upstream that lists
 // such a prompt.
 func Admissions(s *snapshot.Snapshot, name string) (all []Admission) {
-	for _, without := range s.NamesWithoutBlock(name) {
-		for _, c := range catalog.Candidates(s.Sources(), s.Config.Gateway.Separator, without) {
-			prompts, _ := listedPrompts(s, &c.Source, c.Own)
-			if len(prompts) == 0 {
-				continue
-			}
-			chain := explainAdmission(s, c, prompts, name)
-			a := Admission{Upstream: c.Source.Upstream}
-			for i, step := range chain.steps {
-				a.Steps = append(a.Steps, AnswerStep{step.Rule, step.Text, i+1 == chain.leftBy})
-			}
-			all = append(all, a)
+	for _, c := range s.Candidates(name) {
+		prompts, _ := listedPrompts(s, &c.Source, c.Own)
+		if len(prompts) == 0 {
+			continue
 		}
+		chain := explainAdmission(s, c, prompts, name)
+		a := Admission{Upstream: c.Source.Upstream}
+		for i, step := range chain.steps {
+			step.Decides = i+1 == chain.leftBy
+			a.Steps = append(a.Steps, step)
+		}
+		all = append(all, a)
 	}
 	return all
 }

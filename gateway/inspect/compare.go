@@ -195,8 +195,8 @@ func beyond(before, after []policy.Reader) (more map[string][]string, but []stri
 // whyHidden returns why somebody does not see a prompt that a rule of the earlier configuration
 // showed.
 func whyHidden(s *snapshot.Snapshot, key promptKey, before string) (rule, reason string) {
-	at := slices.IndexFunc(s.Upstreams, func(u config.Upstream) bool { return u.Name == key.upstream })
-	if at < 0 {
+	at, known := s.Index(key.upstream)
+	if !known {
 		return "", fmt.Sprintf("upstream %q is gone", key.upstream)
 	}
 	u := &s.Upstreams[at]

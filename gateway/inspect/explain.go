@@ -35,16 +35,14 @@ type Explanation struct {
 // is listed and does not offer the prompt is left out, unless none offers it.
 func Explain(s *snapshot.Snapshot, principal policy.Principal, name string) []Explanation {
 	var offered, absent []Explanation
-	for _, without := range s.NamesWithoutBlock(name) {
-		for _, candidate := range catalog.Candidates(s.Sources(), s.Config.Gateway.Separator, without) {
-			prompts, listed := listedPrompts(s, &candidate.Source, candidate.Own)
-			explanation := explain(s, principal, candidate, prompts, name)
-			explanation.Absent, explanation.Unknown = len(prompts) == 0 && listed, len(prompts) == 0 && !listed
-			if explanation.Absent {
-				absent = append(absent, explanation)
-			} else {
-				offered = append(offered, explanation)
-			}
+	for _, candidate := range s.Candidates(name) {
+		prompts, listed := listedPrompts(s, &candidate.Source, candidate.Own)
+		explanation := explain(s, principal, candidate, prompts, name)
+		explanation.Absent, explanation.Unknown = len(prompts) == 0 && listed, len(prompts) == 0 && !listed
+		if explanation.Absent {
+			absent = append(absent, explanation)
+		} else {
+			offered = append(offered, explanation)
 		}
 	}
 	if len(offered) == 0 {
@@ -76,8 +74,8 @@ type listedPrompt struct {
 // listedPrompts returns the prompt that an upstream lists under its own name, as each of its
 // endpoints defines it, and whether the whole list is known.
 func listedPrompts(s *snapshot.Snapshot, source *catalog.Source, own string) (prompts []listedPrompt, listed bool) {
-	at := slices.IndexFunc(s.Upstreams, func(u config.Upstream) bool { return u.Name == source.Upstream })
-	if at < 0 {
+	at, known := s.Index(source.Upstream)
+	if !known {
 		return nil, false
 	}
 	add := func(definitions []jsontext.Value, endpoint string) {

@@ -27,11 +27,11 @@ type Decision struct {
 // Step is one block that bears on an entry.
 type Step struct {
 	// Rule is where the block begins, as PATH:LINE.
-	Rule string
+	Rule string `json:"rule"`
 	// Text says what the block does.
-	Text string
+	Text string `json:"text"`
 	// Decides marks the step that made the decision. There is none if no block did.
-	Decides bool
+	Decides bool `json:"decides,omitempty"`
 }
 
 // Explain returns what [Audience.Sees] answers for the principal's audience and the entry's

@@ -163,6 +163,12 @@ func sourcesOf(cfg *config.Config) []catalog.Source {
 	return sources
 }
 
+// Index returns the index of the upstream with a label in all that is kept for each upstream.
+func (g *Generation) Index(label string) (i int, known bool) {
+	i, known = g.index[label]
+	return i, known
+}
+
 // Connector returns the connector of the upstream with a label, or nil.
 func (g *Generation) Connector(label string) *upstream.Connector {
 	if i, known := g.index[label]; known && len(g.Connectors) > 0 {
@@ -204,16 +210,20 @@ func (g *Generation) PromptBlock(source *catalog.Source, own string) *config.Ove
 	return g.admission.overrideOf(source, own).Override
 }
 
-// NamesWithoutBlock returns the names that a prompt exposed under a name may have without its
-// prompt block, the name itself last.
-func (g *Generation) NamesWithoutBlock(name string) (names []string) {
+// Candidates returns the upstreams that may expose a prompt under a name, those that a prompt block
+// gives the name first.
+func (g *Generation) Candidates(name string) (all []catalog.Candidate) {
+	var labels []string
 	for label, o := range g.admission.overrides {
 		if o.Name == name && label != name {
-			names = append(names, label)
+			labels = append(labels, label)
 		}
 	}
-	slices.Sort(names)
-	return append(names, name)
+	slices.Sort(labels)
+	for _, label := range append(labels, name) {
+		all = append(all, catalog.Candidates(g.sources, g.Config.Gateway.Separator, label)...)
+	}
+	return all
 }
 
 func (g *Generation) catalogOptions() catalog.Options {

@@ -12,6 +12,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/admin"
 	"github.com/promptweir/promptweir/gateway/clientsetup"
 	"github.com/promptweir/promptweir/gateway/inspect"
+	"github.com/promptweir/promptweir/gateway/policy"
 )
 
 // prompt shows a prompt with its last hour and what people need to use it.
@@ -78,8 +79,8 @@ func verdict(u inspect.AnswerUpstream) Node {
 	}
 }
 
-func steps(all []inspect.AnswerStep) Node {
-	return Ol(Class("steps"), Map(all, func(step inspect.AnswerStep) Node {
+func steps(all []policy.Step) Node {
+	return Ol(Class("steps"), Map(all, func(step policy.Step) Node {
 		return Li(If(step.Decides, Class("decides")), location(step.Rule), Text(" "), bdi(step.Text),
 			If(step.Decides, Raw(" <b>decides</b>")))
 	}))
