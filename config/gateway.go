@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"net/url"
 	"strconv"
@@ -95,6 +96,22 @@ func (g *Gateway) PublicEndpoint() *url.URL {
 		return u
 	}
 	return u.JoinPath(g.Path)
+}
+
+// Endpoint returns where clients find the gateway: at its public_url, else where it listens, which
+// is at a host of the caller's choice where it listens on all addresses.
+func (g *Gateway) Endpoint(host string) *url.URL {
+	if public := g.PublicEndpoint(); public != nil {
+		return public
+	}
+	u := &url.URL{Scheme: "http", Host: g.Listen, Path: g.Path}
+	if g.TLS != nil {
+		u.Scheme = "https"
+	}
+	if isWildcard(u.Hostname()) {
+		u.Host = net.JoinHostPort(host, u.Port())
+	}
+	return u
 }
 
 // Conflict says what happens to an exposed name with two definitions.

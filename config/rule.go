@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
@@ -104,6 +105,34 @@ func (s Selector) String() string {
 		return string(Anybody)
 	}
 	return string(s.Kind) + ":" + s.Name
+}
+
+// Principals returns the users and groups that the configuration names, as selectors, in order.
+func (c *Config) Principals() []string {
+	var names []string
+	add := func(selectors []Selector) {
+		for _, s := range selectors {
+			if s.Kind == User || s.Kind == Group {
+				names = append(names, s.String())
+			}
+		}
+	}
+	for i := range c.Teams {
+		add(c.Teams[i].Members)
+		for _, expose := range c.Teams[i].Exposes {
+			add(expose.To)
+		}
+	}
+	if c.Auth != nil {
+		for _, token := range c.Auth.Tokens {
+			add([]Selector{{User, Qualify(token.As, token.Subject)}})
+			for _, group := range token.Groups {
+				add([]Selector{{Group, Qualify(token.As, group)}})
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // ParseSelector reads "user:NAME", "group:NAME", "team:NAME" or "*". It does not check whether the

@@ -3,9 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -102,25 +100,9 @@ func endpointForClients(a *app, f clientFlags) (endpoint string, access clientse
 	if err != nil {
 		return "", 0, err
 	}
-	endpoint, err = publicEndpoint(&cfg.Gateway)
-	return endpoint, clientsetup.AccessOf(cfg.Auth), err
-}
-
-// publicEndpoint returns where clients find a gateway: at its public_url, else where it listens.
-func publicEndpoint(g *config.Gateway) (string, error) {
-	switch {
-	case strings.HasSuffix(g.PublicURL, g.Path):
-		return g.PublicURL, nil
-	case g.PublicURL != "":
-		return g.PublicURL + g.Path, nil
+	u := cfg.Gateway.Endpoint("")
+	if u.Hostname() == "" {
+		return "", 0, errors.New("the gateway listens on all addresses: set public_url to the clients', or pass --url")
 	}
-	scheme := "http"
-	if g.TLS != nil {
-		scheme = "https"
-	}
-	u := url.URL{Scheme: scheme, Host: g.Listen, Path: g.Path}
-	if host := u.Hostname(); host == "" || host == "0.0.0.0" || host == "::" {
-		return "", errors.New("the gateway listens on all addresses: set public_url to the clients', or pass --url")
-	}
-	return u.String(), nil
+	return u.String(), clientsetup.AccessOf(cfg.Auth), nil
 }

@@ -210,43 +210,12 @@ func (a *app) completePrincipal(_ *cobra.Command, _ []string, word string) (word
 	if cfg == nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	for _, name := range principalsIn(cfg) {
+	for _, name := range cfg.Principals() {
 		if user := strings.HasPrefix(name, "user:"); !user || !strings.Contains(before, "user:") { // there is one user
 			words = append(words, before+name)
 		}
 	}
 	return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-}
-
-// principalsIn returns the users and groups that a configuration names, sorted.
-func principalsIn(cfg *config.Config) (names []string) {
-	add := func(selectors []config.Selector) {
-		for _, s := range selectors {
-			if s.Kind == config.User || s.Kind == config.Group {
-				names = append(names, s.String())
-			}
-		}
-	}
-	for _, team := range cfg.Teams {
-		add(team.Members)
-		for _, expose := range team.Exposes {
-			add(expose.To)
-		}
-	}
-	if cfg.Auth != nil {
-		for _, token := range cfg.Auth.Tokens {
-			source := ""
-			if token.As != "" {
-				source = token.As + "/"
-			}
-			names = append(names, "user:"+source+token.Subject)
-			for _, group := range token.Groups {
-				names = append(names, "group:"+source+group)
-			}
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 // completeTeam completes the name of a team.

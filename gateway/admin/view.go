@@ -2,7 +2,6 @@ package admin
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -110,54 +109,13 @@ const maxKnown = 1000
 // Principals returns the users and groups that the configuration names, for somebody who looks for
 // one to query for.
 func (v *View) Principals() []string {
-	cfg := v.Snapshot().Config
-	known := map[string]bool{}
-	add := func(selector config.Selector) {
-		if (selector.Kind == config.User || selector.Kind == config.Group) &&
-			len(known) < maxKnown {
-			known[selector.String()] = true
-		}
-	}
-	if cfg.Auth != nil {
-		for _, token := range cfg.Auth.Tokens {
-			known[token.String()] = true
-		}
-	}
-	for i := range cfg.Teams {
-		team := &cfg.Teams[i]
-		for _, member := range team.Members {
-			add(member)
-		}
-		for j := range team.Exposes {
-			for _, to := range team.Exposes[j].To {
-				add(to)
-			}
-		}
-	}
-	names := make([]string, 0, len(known))
-	for name := range known {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	known := v.Snapshot().Config.Principals()
+	return known[:min(len(known), maxKnown)]
 }
 
 // Endpoint returns the URL of the MCP endpoint, for people to give to their clients. Without a
 // public_url it is where the gateway listens, at the host by which an operator called where that is
 // any address.
 func (v *View) Endpoint(r *http.Request) string {
-	gateway := &v.Snapshot().Config.Gateway
-	if endpoint := gateway.PublicEndpoint(); endpoint != nil {
-		return endpoint.String()
-	}
-	u := url.URL{Scheme: "http", Host: gateway.Listen, Path: gateway.Path}
-	if gateway.TLS != nil {
-		u.Scheme = "https"
-	}
-	host, port, err := net.SplitHostPort(gateway.Listen)
-	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
-		called := (&url.URL{Host: r.Host}).Hostname()
-		u.Host = net.JoinHostPort(called, port)
-	}
-	return u.String()
+	return v.Snapshot().Config.Gateway.Endpoint((&url.URL{Host: r.Host}).Hostname()).String()
 }
