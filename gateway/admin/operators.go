@@ -292,18 +292,10 @@ type grant struct {
 }
 
 func newSignIns() signIns {
-	return signIns{
-		bounded[string, *rate.Limiter](maxAddresses), bounded[[sha256.Size]byte, grant](maxSessions),
-		bounded[[sha256.Size]byte, time.Time](1),
-	}
-}
-
-func bounded[K comparable, V any](size int) *lru.Cache[K, V] {
-	cache, err := lru.New[K, V](size)
-	if err != nil {
-		panic(err) // only for a size below one
-	}
-	return cache
+	tries, _ := lru.New[string, *rate.Limiter](maxAddresses) // errors are for sizes below one
+	sessions, _ := lru.New[[sha256.Size]byte, grant](maxSessions)
+	codes, _ := lru.New[[sha256.Size]byte, time.Time](1)
+	return signIns{tries, sessions, codes}
 }
 
 // try counts a token from an address, and returns how long to wait where it must not be compared.

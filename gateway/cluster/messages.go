@@ -123,10 +123,7 @@ type announcement struct {
 }
 
 func newMessages(s *store) *Messages {
-	seen, err := lru.New[string, struct{}](maxSeen)
-	if err != nil {
-		panic(err) // only for a size below one
-	}
+	seen, _ := lru.New[string, struct{}](maxSeen) // an error is for a size below one
 	m := &Messages{
 		store: s, name: rand.Text(), handlers: map[string]handler{}, seen: seen,
 		calls: map[string]chan envelope{}, working: map[string]context.CancelFunc{},

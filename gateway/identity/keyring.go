@@ -105,10 +105,7 @@ type verifiedToken struct {
 }
 
 func newTokenCache() *tokenCache {
-	tokens, err := lru.New[[sha256.Size]byte, verifiedToken](maxVerified)
-	if err != nil {
-		panic(err) // only for a size that is not positive
-	}
+	tokens, _ := lru.New[[sha256.Size]byte, verifiedToken](maxVerified) // an error is for a size below one
 	return tokens
 }
 

@@ -45,18 +45,9 @@ type Policy struct {
 // New returns the policy of a validated configuration. It keeps the configuration and never changes
 // it.
 func New(cfg *config.Config) *Policy {
-	audiences, err := lru.New[string, *Audience](maxAudiences)
-	if err != nil {
-		panic(err) // only for a size below one
-	}
-	decisions, err := lru.New[decision, bool](maxDecisions)
-	if err != nil {
-		panic(err) // as above
-	}
-	placements, err := lru.New[string, *placement](maxPlacements)
-	if err != nil {
-		panic(err) // as above
-	}
+	audiences, _ := lru.New[string, *Audience](maxAudiences) // errors are for sizes below one
+	decisions, _ := lru.New[decision, bool](maxDecisions)
+	placements, _ := lru.New[string, *placement](maxPlacements)
 	p := &Policy{
 		audiences:  audiences,
 		placements: placements,

@@ -157,10 +157,7 @@ type schemas struct {
 type schemaKey struct{ prompt, argument, schema string }
 
 func newSchemas(logger *slog.Logger) *schemas {
-	cache, err := lru.New[schemaKey, func() (*schema.Schema, error)](maxSchemas)
-	if err != nil {
-		panic(err) // only for a size below one
-	}
+	cache, _ := lru.New[schemaKey, func() (*schema.Schema, error)](maxSchemas) // an error is for a size below one
 	return &schemas{logger, cache}
 }
 

@@ -55,10 +55,7 @@ type bucket struct {
 }
 
 func newLimits(shared SharedLimits) *limits {
-	buckets, err := lru.New[bucketKey, *bucket](maxBuckets)
-	if err != nil {
-		panic(err) // only for a size below one
-	}
+	buckets, _ := lru.New[bucketKey, *bucket](maxBuckets) // an error is for a size below one
 	return &limits{shared, buckets}
 }
 

@@ -44,10 +44,7 @@ func New(keys [][32]byte) (*Sealer, error) {
 			return nil, fmt.Errorf("key %d of %d is all zeros: use 32 random bytes", i+1, len(keys))
 		}
 	}
-	opened, err := lru.New[string, Session](maxOpened)
-	if err != nil {
-		panic(err) // only for a size below one
-	}
+	opened, _ := lru.New[string, Session](maxOpened) // an error is for a size below one
 	s := &Sealer{ring: slices.Clone(keys), opened: opened}
 	s.cursors = s.For("cursor")
 	s.sessions = s.For("session")

@@ -23,10 +23,7 @@ type views struct {
 }
 
 func newViews(of *catalog.Catalog) views {
-	recent, err := lru.New[*policy.Audience, *view](maxViews)
-	if err != nil {
-		panic(err) // only for a size below one
-	}
+	recent, _ := lru.New[*policy.Audience, *view](maxViews) // an error is for a size below one
 	return views{of, recent}
 }
 
