@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
+	"github.com/promptweir/promptweir/config/regular"
 )
 
 // allowed holds what each team may use. The zero value is that of a configuration without allow
@@ -302,7 +303,7 @@ func errReserved(subject string) error {
 // one that matches a pattern.
 func (g *grants) matchesDir(root, folder, path string) bool {
 	path = hclread.Absolute(path)
-	if relative, err := filepath.Rel(hclread.Absolute(folder), path); err == nil && filepath.IsLocal(relative) {
+	if regular.IsBeneath(hclread.Absolute(folder), path) {
 		return true
 	}
 	for ; !g.matchesPath("dirs", root, path); path = filepath.Dir(path) {

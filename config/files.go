@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
+	"github.com/promptweir/promptweir/config/regular"
 )
 
 // maxPathPatterns bounds the patterns of one upstream: each file is compared with all of them.
@@ -118,8 +119,7 @@ func (f *Files) withheld() map[string]bool {
 		if f.grants != nil {
 			return !f.grants.matchesPath("files", root, path)
 		}
-		relative, err := filepath.Rel(root, path)
-		return err != nil || !filepath.IsLocal(relative)
+		return !regular.IsBeneath(root, path)
 	})
 	return withheld
 }

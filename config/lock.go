@@ -178,7 +178,7 @@ func readLockFile(r *hclread.Reader, cfg *Config, path string, opts Options) (Lo
 	case isTooLarge:
 		r.Unplaced("Lock file too large", "%s is larger than %d bytes.", file, maxLockFile)
 	case err != nil:
-		r.Unplaced("Cannot read the lock file", "%s: %s.", file, hclread.Cause(err))
+		r.Unplaced("Cannot read the lock file", "%s: %s.", file, regular.Cause(err))
 	default:
 		lock, report := parseLock(file, content)
 		for i := range lock {
@@ -194,7 +194,7 @@ func readLockFile(r *hclread.Reader, cfg *Config, path string, opts Options) (Lo
 func ReadLock(path string) (Lock, Diagnostics, error) {
 	content, err := hclread.ReadLockFile(path, maxLockFile)
 	if err != nil {
-		return nil, Diagnostics{}, fmt.Errorf("%s: %w", path, hclread.Cause(err))
+		return nil, Diagnostics{}, fmt.Errorf("%s: %w", path, regular.Cause(err))
 	}
 	lock, diagnostics := parseLockFile(path, content)
 	return lock, diagnostics, nil

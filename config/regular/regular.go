@@ -1,5 +1,5 @@
 // Package regular reads files that others may have put there: only regular ones, within a bound,
-// and never waiting for a pipe.
+// and never waiting for a pipe. It follows links within a bound, too.
 package regular
 
 import (
@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -68,4 +69,72 @@ func read(path, actual string, limit int64, open Open) ([]byte, error) {
 		return failed(&TooLargeError{limit})
 	}
 	return content.Bytes(), nil
+}
+
+// maxLookups bounds what is looked up for a path: a chain of links can have a million parts.
+const maxLookups = 256
+
+// Way is where a path leads.
+type Way struct {
+	// Actual is the path without links. Where the path ends early, it is the folder in which it would
+	// continue.
+	Actual string
+	// Links are those on the way.
+	Links []string
+	// Lookups is how many names were looked up.
+	Lookups int
+}
+
+// Follow is [filepath.EvalSymlinks] of an absolute path, with a bound of what it looks up.
+func Follow(path string) (w Way, err error) {
+	root := func(path string) string { return filepath.VolumeName(path) + string(filepath.Separator) }
+	rest := path[len(filepath.VolumeName(path)):]
+	w.Actual = root(path)
+	for rest != "" {
+		var name string
+		name, rest, _ = strings.Cut(rest, string(filepath.Separator))
+		if name == "" || name == "." {
+			continue
+		}
+		if w.Lookups++; w.Lookups > maxLookups {
+			return w, fmt.Errorf("it takes more than %d steps to follow this link", maxLookups)
+		}
+		if name == ".." {
+			w.Actual = filepath.Dir(w.Actual)
+			continue
+		}
+		next := filepath.Join(w.Actual, name)
+		info, err := os.Lstat(next)
+		if err != nil {
+			return w, err
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			w.Actual = next
+			continue
+		}
+		target, err := os.Readlink(next)
+		if err != nil {
+			return w, err
+		}
+		target, w.Links = filepath.FromSlash(target), append(w.Links, next)
+		if filepath.IsAbs(target) {
+			w.Actual, target = root(target), target[len(filepath.VolumeName(target)):]
+		}
+		rest = target + string(filepath.Separator) + rest
+	}
+	return w, nil
+}
+
+// IsBeneath reports whether a path without links is a folder, or leads to something in it.
+func IsBeneath(folder, path string) bool {
+	relative, err := filepath.Rel(folder, path)
+	return err == nil && filepath.IsLocal(relative)
+}
+
+// Cause is an error without the path that it is about, for messages that name the path themselves.
+func Cause(err error) error {
+	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
+		return pathError.Err
+	}
+	return err
 }

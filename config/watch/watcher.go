@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/promptweir/promptweir/config/regular"
 )
 
 const (
@@ -201,9 +203,6 @@ func (w *Watcher) watchLocked(wanted map[string]bool) {
 	}
 }
 
-// maxLinks bounds the links on the way to one file.
-const maxLinks = 40
-
 // stamp tells one state of a file or folder from another.
 type stamp struct {
 	// info describes what the path leads to; nil if that does not exist.
@@ -268,38 +267,18 @@ func foldersOf(path string) (folders []string) {
 	if err != nil {
 		return nil
 	}
-	at, rest := filepath.VolumeName(path)+string(filepath.Separator), strings.TrimPrefix(path, filepath.VolumeName(path))
-	// One name at a time, as the system resolves a path: at is a folder that was reached, and rest
-	// is what is left of the path.
-	for links := 0; links <= maxLinks; {
-		name, after, more := strings.Cut(strings.TrimLeft(rest, string(filepath.Separator)), string(filepath.Separator))
-		if name == "" {
-			return append(folders, at)
-		}
-		next := filepath.Join(at, name)
-		info, err := os.Lstat(next)
-		switch {
-		case errors.Is(err, fs.ErrNotExist), err == nil && !more && info.Mode().IsRegular():
-			return append(folders, at)
-		case err != nil:
-			return folders
-		case info.Mode()&fs.ModeSymlink == 0:
-			if !more {
-				folders = append(folders, at)
-			}
-			at, rest = next, after
-		default: // a link: the walk goes on at its target
-			folders = append(folders, at)
-			target, err := os.Readlink(next)
-			if err != nil {
-				return folders
-			}
-			if !filepath.IsAbs(target) {
-				target = filepath.Join(at, target)
-			}
-			links++
-			at, rest = filepath.VolumeName(target)+string(filepath.Separator), filepath.Join(strings.TrimPrefix(target, filepath.VolumeName(target)), after)
-		}
+	way, err := regular.Follow(path)
+	for _, link := range way.Links {
+		folders = append(folders, filepath.Dir(link))
 	}
-	return folders
+	if errors.Is(err, fs.ErrNotExist) {
+		return append(folders, way.Actual)
+	}
+	if err != nil {
+		return folders
+	}
+	if info, err := os.Lstat(way.Actual); err == nil && info.IsDir() {
+		folders = append(folders, way.Actual)
+	}
+	return append(folders, filepath.Dir(way.Actual))
 }

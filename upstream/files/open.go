@@ -3,7 +3,6 @@ package files
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -35,11 +34,11 @@ func open(files *config.Files) (*opener, error) {
 		actual, err = filepath.Abs(actual)
 	}
 	if err != nil {
-		return nil, cause(err)
+		return nil, regular.Cause(err)
 	}
 	within, err := os.OpenRoot(actual)
 	if err != nil {
-		return nil, cause(err)
+		return nil, regular.Cause(err)
 	}
 	return &opener{files, actual, within}, nil
 }
@@ -69,7 +68,7 @@ func (o *opener) read(file string, most int64, isKind func(string) bool) ([]byte
 	if err != nil {
 		// Nobody is told whether there is something at the end of a link that leads out.
 		if _, inside := o.within.Stat(filepath.FromSlash(file)); isOfSystem(inside) {
-			return nil, fmt.Errorf("cannot read %s: %w", path.Base(file), cause(err))
+			return nil, fmt.Errorf("cannot read %s: %w", path.Base(file), regular.Cause(err))
 		}
 		return nil, o.outside(file)
 	}
@@ -91,7 +90,7 @@ func (o *opener) read(file string, most int64, isKind func(string) bool) ([]byte
 	// follow it out of the root.
 	content, err := regular.ReadActual(relative, actual, most, o.within.OpenFile)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w", path.Base(file), cause(err))
+		return nil, fmt.Errorf("cannot read %s: %w", path.Base(file), regular.Cause(err))
 	}
 	return content, nil
 }
@@ -122,10 +121,3 @@ func checkHidden(file string) error {
 }
 
 // cause returns an error of the file system without its path, which the message around it already
-// has.
-func cause(err error) error {
-	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
-		return pathError.Err
-	}
-	return err
-}

@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/config/regular"
 )
 
 const (
@@ -224,7 +225,7 @@ func goneOr(path string, err error) error {
 	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.EOF) {
 		return nil
 	}
-	return fmt.Errorf("cannot read %s: %w", path, cause(err))
+	return fmt.Errorf("cannot read %s: %w", path, regular.Cause(err))
 }
 
 func (w *walk) child(at visit, c *child) error {
@@ -326,11 +327,7 @@ func (w *walk) isBeneath(file string) bool {
 		return false
 	}
 	actual, err := filepath.EvalSymlinks(file)
-	if err != nil {
-		return false
-	}
-	relative, err := filepath.Rel(root, actual)
-	return err == nil && filepath.IsLocal(relative)
+	return err == nil && regular.IsBeneath(root, actual)
 }
 
 // stamp returns the stamp of a file at the time of the walk or, for others, now.

@@ -11,6 +11,8 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/promptweir/promptweir/config/regular"
 )
 
 // Block is one block, whose diagnostics go to its Reader.
@@ -148,7 +150,7 @@ func (b *Block) ResolveFolder(written Text) (actual string, err error) {
 		// What is in the folder is no concern of a load, but that it is there.
 		b.options.OnRead(path)
 		return "", &DiagnosticError{"No such folder", fmt.Sprintf("%s: %s; make the folder, or correct the "+
-			"path, which is relative to the folder of this file.", written, Cause(err))}
+			"path, which is relative to the folder of this file.", written, regular.Cause(err))}
 	}
 	return actual, nil
 }

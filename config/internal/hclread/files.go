@@ -3,7 +3,6 @@ package hclread
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -135,7 +134,7 @@ func ReadLockFile(path string, limit int64) ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case !isBeneath(folder, actual):
+	case !regular.IsBeneath(folder, actual):
 		return nil, fmt.Errorf("it is a link to something outside of %s, which is not read; put "+
 			"a copy in its place", filepath.Dir(path))
 	case !IsLockFile(actual):
@@ -158,7 +157,7 @@ func (f *finder) add(path string, content []byte, err error) {
 }
 
 func (f *finder) unreadable(path string, err error) {
-	f.refuse(path, "Cannot read the configuration", "%s: %s.", path, Cause(err))
+	f.refuse(path, "Cannot read the configuration", "%s: %s.", path, regular.Cause(err))
 }
 
 // inFile marks a diagnostic that is about a file as a whole, so that it points into none.
@@ -174,12 +173,3 @@ func IsLockFile(path string) bool { return strings.HasSuffix(path, ".lock.hcl") 
 
 // isConfig reports whether a file of a folder is configuration by its name.
 func isConfig(path string) bool { return strings.HasSuffix(path, ".hcl") && !IsLockFile(path) }
-
-// Cause returns an error of the file system without its path, which the message around it already
-// has.
-func Cause(err error) error {
-	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
-		return pathError.Err
-	}
-	return err
-}

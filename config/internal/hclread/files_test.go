@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/config/regular"
 )
 
 // testSchema has an attribute of each kind.
@@ -186,7 +188,7 @@ func TestReadPath_BoundsWhatItLooksUpForLinks(t *testing.T) {
 		t.Errorf("the mistakes are %v", mistakes)
 	}
 	for begun, n := time.Now(), 0; n < 10; n++ {
-		if _, err := followLinks(filepath.Join(dir, "teams", "b", "29")); err == nil || time.Since(begun) > 10*time.Second {
+		if _, err := regular.Follow(filepath.Join(dir, "teams", "b", "29")); err == nil || time.Since(begun) > 10*time.Second {
 			t.Errorf("a chain is followed: %v, %v", err, time.Since(begun))
 		}
 	}

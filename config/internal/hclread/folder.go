@@ -15,13 +15,15 @@ import (
 	"syscall"
 
 	"github.com/hashicorp/hcl/v2"
+
+	"github.com/promptweir/promptweir/config/regular"
 )
 
 // foundLink is a link in a folder that was read.
 type foundLink struct {
 	path   string
 	folder string // the resolved folder that it is in
-	to     trace
+	to     regular.Way
 	err    error // why it leads nowhere
 	// out is by how many folders it leads out of its own: 0 if to what lies beneath it.
 	out int
@@ -50,7 +52,7 @@ func (f *finder) all() {
 		// link before another one that leads through it.
 		hasText := func(l foundLink) int { return min(1, len(f.options.Texts[f.InFolder(l.path)])) }
 		slices.SortStableFunc(links, func(a, b foundLink) int {
-			return cmp.Or(cmp.Compare(hasText(b), hasText(a)), cmp.Compare(len(a.to.links), len(b.to.links)))
+			return cmp.Or(cmp.Compare(hasText(b), hasText(a)), cmp.Compare(len(a.to.Links), len(b.to.Links)))
 		})
 		for _, l := range links {
 			if f.isLeftOut(f.InFolder(l.path)) {
@@ -67,12 +69,12 @@ func (f *finder) all() {
 // link reads what a link leads to. Where a rival leads there, too, it is configuration of neither.
 func (f *finder) link(l foundLink, rival string) {
 	before := len(f.found)
-	if !f.contested[l.to.actual] || rival == "" {
+	if !f.contested[l.to.Actual] || rival == "" {
 		f.entry(l.path, true, &l)
 		if rival == "" || len(f.found) <= before {
 			return
 		}
-		f.found, f.contested[l.to.actual] = f.found[:before], true
+		f.found, f.contested[l.to.Actual] = f.found[:before], true
 	}
 	f.refuse(l.path, "Two links to one place", "%s and %s are in different folders and lead to the same "+
 		"configuration, which is in neither; remove one of the two.", l.path, rival)
@@ -81,22 +83,21 @@ func (f *finder) link(l foundLink, rival string) {
 // rival returns the path of a link in another folder that leads to the same place from as near;
 // empty if there is none, or if the place was read before.
 func (f *finder) rival(l foundLink, links []foundLink) string {
-	if l.err != nil || l.out == 0 || f.seen[l.to.actual] && !f.contested[l.to.actual] {
+	if l.err != nil || l.out == 0 || f.seen[l.to.Actual] && !f.contested[l.to.Actual] {
 		return ""
 	}
 	for _, other := range links {
 		_, standsIn := f.options.Texts[f.InFolder(other.path)]
-		isThrough := slices.Contains(other.to.links, filepath.Join(l.folder, filepath.Base(l.path)))
-		if other.err == nil && other.to.actual == l.to.actual && other.folder != l.folder && !standsIn && !isThrough {
+		isThrough := slices.Contains(other.to.Links, filepath.Join(l.folder, filepath.Base(l.path)))
+		if other.err == nil && other.to.Actual == l.to.Actual && other.folder != l.folder && !standsIn && !isThrough {
 			return other.path
 		}
 	}
 	return ""
 }
 
-// Bounds of what is looked up for a link: a chain of links can have a million parts.
+// What is looked up for links costs those who made them.
 const (
-	maxLookups  = 256
 	freeLookups = 16  // those of a mounted ConfigMap; further ones count as entries of its folder
 	lookupBytes = 256 // of the limit of a file that names a value's file by such a link
 )
@@ -104,60 +105,13 @@ const (
 // resolve finds out where a link leads.
 func (f *finder) resolve(path, folder string) foundLink {
 	l := foundLink{path: path, folder: folder}
-	l.to, l.err = followLinks(filepath.Join(folder, filepath.Base(path)))
-	f.count(f.InFolder(filepath.Dir(path)), max(0, l.to.lookups-freeLookups))
-	for l.err == nil && !isBeneath(folder, l.to.actual) && folder != filepath.Dir(folder) {
+	l.to, l.err = regular.Follow(filepath.Join(folder, filepath.Base(path)))
+	f.count(f.InFolder(filepath.Dir(path)), max(0, l.to.Lookups-freeLookups))
+	for l.err == nil && !regular.IsBeneath(folder, l.to.Actual) && folder != filepath.Dir(folder) {
 		folder = filepath.Dir(folder)
 		l.out++
 	}
 	return l
-}
-
-// trace is what following a path has found.
-type trace struct {
-	actual  string
-	lookups int
-	links   []string // the links that it led through
-}
-
-// followLinks is [filepath.EvalSymlinks] of an absolute path, with a bound of what it looks up.
-func followLinks(path string) (t trace, err error) {
-	root := func(path string) string { return filepath.VolumeName(path) + string(filepath.Separator) }
-	at, rest := root(path), path[len(filepath.VolumeName(path)):]
-	for rest != "" {
-		var name string
-		name, rest, _ = strings.Cut(rest, string(filepath.Separator))
-		if name == "" || name == "." {
-			continue
-		}
-		if t.lookups++; t.lookups > maxLookups {
-			return t, fmt.Errorf("it takes more than %d steps to follow this link", maxLookups)
-		}
-		if name == ".." {
-			at = filepath.Dir(at)
-			continue
-		}
-		next := filepath.Join(at, name)
-		info, err := os.Lstat(next)
-		if err != nil {
-			return t, err
-		}
-		if info.Mode()&fs.ModeSymlink == 0 {
-			at = next
-			continue
-		}
-		target, err := os.Readlink(next)
-		if err != nil {
-			return t, err
-		}
-		target, t.links = filepath.FromSlash(target), append(t.links, next)
-		if filepath.IsAbs(target) {
-			at, target = root(target), target[len(filepath.VolumeName(target)):]
-		}
-		rest = target + string(filepath.Separator) + rest
-	}
-	t.actual = at
-	return t, nil
 }
 
 // folder reads what is below a folder, in the order of the names, without the links in it.
@@ -297,7 +251,7 @@ func isIn(path, folder string) bool {
 func (f *finder) entry(path string, mayBeFolder bool, l *foundLink) {
 	isConfig := isConfig(path)
 	if l != nil && l.err == nil {
-		f.actuals[path] = l.to.actual
+		f.actuals[path] = l.to.Actual
 	}
 	if text, ok := f.options.Texts[f.InFolder(path)]; ok {
 		if isConfig {
@@ -311,7 +265,7 @@ func (f *finder) entry(path string, mayBeFolder bool, l *foundLink) {
 	}
 	at, err := path, error(nil)
 	if l != nil {
-		at, err = l.to.actual, l.err
+		at, err = l.to.Actual, l.err
 	}
 	var info fs.FileInfo
 	if err == nil {
@@ -360,7 +314,7 @@ func (f *finder) first(path string) (actual string, ok bool) {
 		f.unreadable(path, err)
 		return "", false
 	}
-	if !isBeneath(f.actuals[f.root], actual) {
+	if !regular.IsBeneath(f.actuals[f.root], actual) {
 		d := &hcl.Diagnostic{
 			Severity: hcl.DiagError, Summary: "Link out of the folder",
 			Detail: fmt.Sprintf("%s is a link to something outside of %s, which is not read; "+
@@ -388,11 +342,6 @@ func (f *finder) actual(path string) (string, error) {
 	if folder, isKnown := f.actuals[filepath.Dir(path)]; isKnown { // and this is no link
 		return filepath.Join(folder, filepath.Base(path)), nil
 	}
-	t, err := followLinks(Absolute(path))
-	return t.actual, err
-}
-
-func isBeneath(root, path string) bool {
-	relative, err := filepath.Rel(root, path)
-	return err == nil && filepath.IsLocal(relative)
+	t, err := regular.Follow(Absolute(path))
+	return t.Actual, err
 }

@@ -168,11 +168,11 @@ func (s *scope) read(written Text) (string, error) {
 
 // followLinks resolves a path at the cost of the file of the block.
 func (s *scope) followLinks(path string) (actual string, err error) {
-	t, err := followLinks(Absolute(path))
+	t, err := regular.Follow(Absolute(path))
 	if s.isConfined && s.limit != nil {
-		s.limit.left -= min(s.limit.left, lookupBytes*max(0, t.lookups-freeLookups))
+		s.limit.left -= min(s.limit.left, lookupBytes*max(0, t.Lookups-freeLookups))
 	}
-	return t.actual, err
+	return t.Actual, err
 }
 
 // unreadable keeps a [DiagnosticError] and makes one of any other error.
@@ -181,7 +181,7 @@ func unreadable(written Text, err error) error {
 		return p
 	}
 	return &DiagnosticError{"Cannot read file", fmt.Sprintf("%s: %s; paths are relative to the "+
-		"folder of this file.", written, Cause(err))}
+		"folder of this file.", written, regular.Cause(err))}
 }
 
 // Absolute makes a path absolute, or leaves it as it is where there is no working directory.
