@@ -137,24 +137,16 @@ func summarize(entry *catalog.Entry) PromptSummary {
 	title, _ := definition.Text("title")
 	description, _ := definition.Text("description")
 	summary := PromptSummary{
-		Name: entry.Name, Title: clip(title), Description: clip(description),
+		Name: entry.Name, Title: wire.Clip(title, maxSummary), Description: wire.Clip(description, maxSummary),
 		Team: entry.Team,
 	}
 	for _, owner := range entry.Owners {
 		summary.Upstreams = append(summary.Upstreams, owner.Upstream)
 	}
 	for _, argument := range entry.Arguments {
-		summary.Arguments = append(summary.Arguments, clip(argument.Name))
+		summary.Arguments = append(summary.Arguments, wire.Clip(argument.Name, maxSummary))
 	}
 	return summary
-}
-
-// clip cuts a text off after a bound.
-func clip(text string) string {
-	if len(text) <= maxSummary {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxSummary], "") + "…"
 }
 
 // searchIndex has the texts of the entries in lower case, which would take long to make for each

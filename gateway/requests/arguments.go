@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -68,7 +67,7 @@ func (s *schemas) checkArguments(ctx context.Context, entry *catalog.Entry, argu
 		case ok && value.Kind() != '"':
 			return invalidArgument(declared.Name, argumentNoString, "it must be a string", nil)
 		case !ok && declared.Required:
-			return wire.NewError(wire.InvalidParams, "Missing required argument: "+clip(declared.Name)).
+			return wire.NewError(wire.InvalidParams, "Missing required argument: "+wire.Clip(declared.Name, maxQuoted)).
 				WithData(argumentData(declared.Name, argumentMissing).JSON())
 		}
 	}
@@ -97,7 +96,7 @@ func (s *schemas) checkSchema(
 ) error {
 	compiled, err := s.compiled(prompt, declared, func(err error) {
 		s.logger.WarnContext(ctx, "argument schema cannot be used", slog.String("prompt", prompt),
-			slog.String("argument", clip(declared.Name)), slog.Bool("refused", mustRefuse(err)),
+			slog.String("argument", wire.Clip(declared.Name, maxQuoted)), slog.Bool("refused", mustRefuse(err)),
 			slog.Any("error", err))
 	})
 	switch {
@@ -131,19 +130,11 @@ func invalidArgument(name, reason, because string, problems []schema.Problem) *w
 		}
 		data = data.With("problems", wire.Array(list))
 	}
-	return wire.NewError(wire.InvalidParams, "Invalid argument "+clip(name)+": "+because).WithData(data.JSON())
+	return wire.NewError(wire.InvalidParams, "Invalid argument "+wire.Clip(name, maxQuoted)+": "+because).WithData(data.JSON())
 }
 
 func argumentData(name, reason string) wire.Object {
-	return wire.Object{}.With("argument", wire.Quote(clip(name))).With("reason", wire.Quote(reason))
-}
-
-// clip shortens an argument's name for a message.
-func clip(name string) string {
-	if len(name) <= maxQuoted {
-		return name
-	}
-	return strings.ToValidUTF8(name[:maxQuoted], "") + "…"
+	return wire.Object{}.With("argument", wire.Quote(wire.Clip(name, maxQuoted))).With("reason", wire.Quote(reason))
 }
 
 // schemas caches the most recently used compiled schemas of arguments. One that cannot be used is

@@ -18,7 +18,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -181,26 +180,11 @@ const (
 )
 
 // quoted quotes a server's text, up to maxQuoted, so that nothing in it acts on a terminal.
-func quoted(text string) string { return strconv.Quote(shortened(text)) }
-
-// shortened cuts a server's text off after maxQuoted.
-func shortened(text string) string {
-	if len(text) > maxQuoted {
-		return strings.ToValidUTF8(text[:maxQuoted], "") + "…"
-	}
-	return text
-}
+func quoted(text string) string { return strconv.Quote(wire.Clip(text, maxQuoted)) }
 
 // printable replaces what people cannot see, or a terminal could act on, in a server's text up to
 // maxQuoted.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, shortened(text))
-}
+func printable(text string) string { return wire.Printable(wire.Clip(text, maxQuoted)) }
 
 // CauseOf explains an error of this package's, whatever it is wrapped in.
 func CauseOf(err error) Cause {

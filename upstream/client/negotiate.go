@@ -320,6 +320,6 @@ func (d Declared) Promptless() *Cause {
 	if len(declared) == 0 {
 		what = "it declares nothing"
 	}
-	c := newCause(NoPromptsOffered, shortened(what))
+	c := newCause(NoPromptsOffered, wire.Clip(what, maxQuoted))
 	return &c
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // maxWords bounds the words of a command line that a text can name: a price such as $200 is none.
@@ -87,7 +89,7 @@ func (c *claude) dropUnusableNames() {
 	for i, name := range c.names {
 		if i == maxWords || !isArgumentName(name) || slices.Contains(c.names[:i], name) {
 			c.prompt.unserved(1, "arguments has %q, which is no name of its own of letters, digits, - and _, or more than %d: "+
-				"it and what follows have no effect", clip(name), maxWords)
+				"it and what follows have no effect", wire.Clip(name, maxQuoted), maxWords)
 			c.names = c.names[:i]
 			return
 		}

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 const (
@@ -77,10 +79,7 @@ func quoteValues(front string) string {
 func firstLine(text string) string {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(strings.TrimLeft(line, "# \t")); line != "" {
-			if len(line) > maxFirstLine {
-				line = strings.ToValidUTF8(line[:maxFirstLine], "") + "…"
-			}
-			return line
+			return wire.Clip(line, maxFirstLine)
 		}
 	}
 	return ""
@@ -126,7 +125,7 @@ func (p *parser) vscodeLine(text string, line int) {
 func (p *parser) reportLinks(text string, line int) {
 	for _, found := range link().FindAllStringSubmatch(text, -1) {
 		if target := found[1]; !hasScheme().MatchString(target) && !strings.HasPrefix(target, "#") && !strings.HasPrefix(target, "/") {
-			p.unserved(line, "the linked file %s does not go along: people need it from elsewhere", clip(target))
+			p.unserved(line, "the linked file %s does not go along: people need it from elsewhere", wire.Clip(target, maxQuoted))
 		}
 	}
 }

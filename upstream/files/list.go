@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // maxOfList bounds the problems of one list.
@@ -58,7 +60,7 @@ func (b *block) newList(entries map[entryKey]*entry) *List {
 				Severity: Broken, Path: b.shown(file), Summary: "Duplicate name",
 				// Clipped: nobody counts what the problems of a list hold.
 				Detail: fmt.Sprintf("The prompt %q is already in %s; set another name in the front matter.",
-					clip(e.prompt.Name), b.shown(l.byName[e.prompt.Name].Path)),
+					wire.Clip(e.prompt.Name, maxQuoted), b.shown(l.byName[e.prompt.Name].Path)),
 			})
 		default:
 			l.Prompts, l.Definitions = append(l.Prompts, e.prompt), append(l.Definitions, e.prompt.Definition)

@@ -11,6 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 const (
@@ -248,11 +250,11 @@ func (p *parser) undeclared(files []string, inner string, line int) {
 	}
 	if name := spaced().FindStringSubmatch(inner); name != nil && p.arguments.find(name[1]) >= 0 {
 		p.report.doubtful(last(files), line, bracesAreText, "{{%s}} is text because of its blanks; write {{%s}}, or \\{{ if text is meant",
-			clip(inner), clip(name[1]))
+			wire.Clip(inner, maxQuoted), wire.Clip(name[1], maxQuoted))
 		return
 	}
 	p.report.doubtful(last(files), line, bracesAreText,
-		"{{%s}} is text, as no argument has this name; declare it under arguments, or write \\{{ if text is meant", clip(inner))
+		"{{%s}} is text, as no argument has this name; declare it under arguments, or write \\{{ if text is meant", wire.Clip(inner, maxQuoted))
 }
 
 // partial reads the text of another file in the place of its name.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // Severity says what a problem costs.
@@ -80,6 +82,8 @@ const (
 	// maxSource bounds the line that a problem shows, and maxDetail its text; in bytes.
 	maxSource = 200
 	maxDetail = 1000
+	// maxQuoted bounds what a problem quotes, in bytes.
+	maxQuoted = 60
 )
 
 // report collects the problems of one prompt.
@@ -102,11 +106,8 @@ func (r *report) problem(severity Severity, file string, line int, summary, deta
 		source, rest, _ = strings.Cut(rest, "\n")
 	}
 	source = strings.TrimRight(strings.ToValidUTF8(source[:min(len(source), maxSource)], ""), "\r")
-	if len(detail) > maxDetail {
-		detail = strings.Clone(strings.ToValidUTF8(detail[:maxDetail], "")) + "…"
-	}
 	return Problem{
-		Severity: severity, Path: r.shown(file), Line: line, Summary: summary, Detail: sentence(detail),
+		Severity: severity, Path: r.shown(file), Line: line, Summary: summary, Detail: sentence(wire.Clip(detail, maxDetail)),
 		Source: strings.Clone(source), // a part of the content would keep all of it in memory
 	}
 }
@@ -149,13 +150,4 @@ func (r *report) doubtful(file string, line int, summary, format string, args ..
 		r.doubted[key] = true
 		r.problems = append(r.problems, r.problem(Doubtful, file, line, summary, detail))
 	}
-}
-
-// clip shortens a text for a message.
-func clip(text string) string {
-	const most = 60
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -252,6 +253,24 @@ func (o Object) size() int {
 
 // JSON returns the object's JSON.
 func (o Object) JSON() jsontext.Value { return o.Append(make([]byte, 0, o.size())) }
+
+// Clip cuts a text off after a number of bytes, and marks that it did.
+func Clip(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
+// Printable replaces what people cannot see in a text, or a terminal could act on.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
+}
 
 // Quote returns s as a JSON string. Invalid UTF-8 becomes U+FFFD.
 func Quote(s string) jsontext.Value {

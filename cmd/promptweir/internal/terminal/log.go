@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 	"unicode"
+
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // LogHandler is a slog.Handler for a person at a terminal: a short time, the level in colour, and
@@ -40,7 +42,7 @@ func (h *LogHandler) Handle(_ context.Context, r slog.Record) error {
 	line.paint(dim, r.Time.Format(time.TimeOnly))
 	line.text.WriteByte(' ')
 	line.level(r.Level)
-	line.text.WriteString(" " + shownText(r.Message))
+	line.text.WriteString(" " + wire.Printable(r.Message))
 	attrs := slices.Clone(h.attrs)
 	r.Attrs(func(a slog.Attr) bool {
 		a.Key = h.group + a.Key
@@ -126,10 +128,10 @@ func (l *logLine) attributes(attrs []slog.Attr) {
 		if texts["remedy"] != "" {
 			sentence += "; " + texts["remedy"]
 		}
-		l.text.WriteString(shownText(sentence))
+		l.text.WriteString(wire.Printable(sentence))
 		said = []string{"upstream", "team", "place", "reason", "cause", "remedy", "error"}
 	case failure != "" && !strings.Contains(failure, "\n"):
-		l.text.WriteString(": " + shownText(failure))
+		l.text.WriteString(": " + wire.Printable(failure))
 		said = []string{"error"}
 	}
 	attrs = slices.DeleteFunc(attrs, func(a slog.Attr) bool { return slices.Contains(said, a.Key) })
@@ -137,26 +139,16 @@ func (l *logLine) attributes(attrs []slog.Attr) {
 		text := a.Value.Resolve().String()
 		if lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n"); len(lines) > 1 {
 			for _, line := range lines {
-				l.below.WriteString("    " + shownText(line) + "\n")
+				l.below.WriteString("    " + wire.Printable(line) + "\n")
 			}
 			continue
 		}
 		l.text.WriteByte(' ')
-		l.paint(dim, shownText(a.Key)+"=")
+		l.paint(dim, wire.Printable(a.Key)+"=")
 		isOdd := func(r rune) bool { return strings.ContainsRune(` "=`, r) || !unicode.IsPrint(r) }
 		if text == "" || strings.ContainsFunc(text, isOdd) {
 			text = strconv.Quote(text)
 		}
 		l.text.WriteString(text)
 	}
-}
-
-// shownText replaces what a terminal could act on.
-func shownText(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, text)
 }

@@ -10,6 +10,8 @@ import (
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // maxLine bounds a sentence in the output, in bytes, because it may quote a server.
@@ -98,15 +100,7 @@ func PrintJSON(w io.Writer, value any) error {
 
 // OneLine makes one line of text from a server, cut after about 500 bytes.
 func OneLine(text string) string {
-	line := strings.Join(strings.Fields(text), " ")
-	if len(line) <= maxLine {
-		return line
-	}
-	end := maxLine
-	for end > 0 && !utf8.RuneStart(line[end]) {
-		end--
-	}
-	return line[:end] + "…"
+	return wire.Clip(strings.Join(strings.Fields(text), " "), maxLine)
 }
 
 // Count returns a number of things, such as "1 prompt" or "2 prompts".
