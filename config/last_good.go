@@ -62,6 +62,9 @@ func hashTexts(r *hclread.Reader, diags Diagnostics) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
+// LastGood is the inUse of [LoadLastGood] for a reload of a configuration in use.
+func (c *Config) LastGood(string) TeamFiles { return c.TeamFiles }
+
 // Kept says what is in use in place of a team's file that has a mistake.
 type Kept struct {
 	// File is the path in the folder, with slashes: of the file, or of a folder that cannot be

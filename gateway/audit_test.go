@@ -46,7 +46,7 @@ func serveAudited(t *testing.T, text string) (s *gatewaytest.Server, log *audit.
 	}
 	t.Cleanup(log.Close)
 	s = gatewaytest.StartConfig(t, cfg, gateway.Options{
-		Audit: log, Load: func(*config.Config) (*config.Config, *gateway.LastGood, config.Diagnostics) {
+		Audit: log, Load: func(*config.Config) (*config.Config, []config.Kept, config.Diagnostics) {
 			return cfg, nil, config.Diagnostics{}
 		},
 	})

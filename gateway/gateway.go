@@ -56,10 +56,10 @@ type Options struct {
 	// upstream is down still lists its prompts, and the last good texts of team files, see
 	// [LoadLastGood]. Empty keeps nothing.
 	StateDir string
-	// LastGood is set where the configuration is not what its files say; see [LoadLastGood].
-	LastGood *LastGood
-	// Warnings are those of the configuration, for operators.
-	Warnings []string
+	// Kept are the files of teams that are not in use as they are, and Diagnostics what there is to
+	// say about the configuration, for operators; see [LoadLastGood].
+	Kept        []config.Kept
+	Diagnostics config.Diagnostics
 	// Ledger has what clients hold, and the connections that [Gateway.Handler] serves; nil bounds
 	// no connections, and makes a percentage in max_buffered bound nothing.
 	Ledger *edge.Ledger
@@ -67,8 +67,8 @@ type Options struct {
 	// nothing. Whoever has opened it closes it when [Gateway.Run] and the servers have ended.
 	Audit *audit.Log
 	// Load loads the configuration again for [Gateway.Reload]; nil where there are no reloads.
-	// The Config is nil where nothing of it can be used; see [ReloadLastGood].
-	Load func(inUse *config.Config) (*config.Config, *LastGood, config.Diagnostics)
+	// The Config is nil where nothing of it can be used; see [config.LoadLastGood].
+	Load func(inUse *config.Config) (*config.Config, []config.Kept, config.Diagnostics)
 	// Debug is served to operators under /debug/ by [Gateway.Admin]; nil where there is nothing.
 	Debug http.Handler
 	// IsAlone is set over stdio, where no client of another replica comes: no change waits for this
@@ -112,7 +112,7 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 		pace:       rate.NewLimiter(signsPerSecond, signsPerSecond/10),
 		reconnects: upstream.NewReconnects(), folders: upstream.NewFolders(), history: admin.NewHistory(),
 	}
-	g.loaded.Store(g.inUse(opts.LastGood, opts.Warnings))
+	g.loaded.Store(g.inUse(opts.Kept, opts.Diagnostics))
 	var err error
 	publishing := snapshot.Options{Logger: opts.Logger, StateDir: opts.StateDir, NewConnector: g.newConnector}
 	if cfg.Cluster != nil && !opts.IsAlone {

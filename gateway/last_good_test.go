@@ -42,7 +42,7 @@ func (f *folder) write(name, text string) {
 func (f *folder) start() *gatewaytest.Server {
 	f.t.Helper()
 	logger := slog.New(slog.NewTextHandler(&f.log, nil))
-	cfg, lastGood, diags := gateway.LoadLastGood(f.path, config.Options{}, logger)
+	cfg, kept, diags := gateway.LoadLastGood(f.path, config.Options{}, logger)
 	if cfg == nil {
 		if diags.Err() == nil {
 			f.t.Error("neither a configuration nor an error")
@@ -50,9 +50,9 @@ func (f *folder) start() *gatewaytest.Server {
 		return nil
 	}
 	s := gatewaytest.StartConfig(f.t, cfg, gateway.Options{
-		Logger: logger, StateDir: cfg.Gateway.StateDir, LastGood: lastGood,
-		Load: func(inUse *config.Config) (*config.Config, *gateway.LastGood, config.Diagnostics) {
-			return gateway.ReloadLastGood(f.path, config.Options{}, inUse)
+		Logger: logger, StateDir: cfg.Gateway.StateDir, Kept: kept, Diagnostics: diags,
+		Load: func(inUse *config.Config) (*config.Config, []config.Kept, config.Diagnostics) {
+			return config.LoadLastGood(f.path, config.Options{}, inUse.LastGood)
 		},
 	})
 	s.AwaitUpstreams()

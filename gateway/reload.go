@@ -51,9 +51,8 @@ func (g *Gateway) load(
 	if g.opts.Load == nil {
 		return nil, nil, errNoLoad
 	}
-	cfg, lastGood, diagnostics := g.opts.Load(before.Config)
-	warnings := diagnostics.Warnings()
-	for _, warning := range warnings {
+	cfg, kept, diagnostics := g.opts.Load(before.Config)
+	for _, warning := range diagnostics.Warnings() {
 		g.logger.Warn("configuration", slog.String("warning", warning))
 	}
 	if cfg == nil {
@@ -64,7 +63,7 @@ func (g *Gateway) load(
 			strings.Join(names, " and "))
 	}
 	next, err = g.publisher.NewGeneration(cfg)
-	return next, func() *admin.ConfigurationState { return g.inUse(lastGood, warnings) }, err
+	return next, func() *admin.ConfigurationState { return g.inUse(kept, diagnostics) }, err
 }
 
 // changedFixed names the settings that differ and that a running gateway cannot change.
@@ -116,22 +115,12 @@ func sameTLS(before, after *config.Config) bool {
 		before.Auth.RequiresClientCertificate() == after.Auth.RequiresClientCertificate()
 }
 
-// LastGood says which files of teams have a mistake, and what is in use in their place until a load
-// succeeds.
-type LastGood struct {
-	Kept []config.Kept
-	// Mistakes are the errors of the configuration as it is.
-	Mistakes config.Diagnostics
-}
-
-// LoadLastGood loads a configuration for a start, see [config.LoadLastGood], with the texts that a
-// gateway has kept in the state_dir; without one a mistake keeps it from starting. LastGood is nil
-// where the files are in use as they are. The Config is nil if the configuration cannot be used;
-// then the Diagnostics have errors. They have them, too, where LastGood is set.
+// LoadLastGood is [config.LoadLastGood] for a start, with the texts that a gateway has kept in the
+// state_dir; without one a mistake keeps it from starting.
 func LoadLastGood(
 	path string, opts config.Options, logger *slog.Logger,
-) (*config.Config, *LastGood, config.Diagnostics) {
-	return loadLastGood(path, opts, func(stateDir string) config.TeamFiles {
+) (*config.Config, []config.Kept, config.Diagnostics) {
+	return config.LoadLastGood(path, opts, func(stateDir string) config.TeamFiles {
 		if stateDir == "" {
 			return config.TeamFiles{}
 		}
@@ -143,33 +132,15 @@ func LoadLastGood(
 	})
 }
 
-// ReloadLastGood is [LoadLastGood] for a reload, with the texts that are in use.
-func ReloadLastGood(
-	path string, opts config.Options, inUse *config.Config,
-) (*config.Config, *LastGood, config.Diagnostics) {
-	return loadLastGood(path, opts, func(string) config.TeamFiles { return inUse.TeamFiles })
-}
-
-func loadLastGood(
-	path string, opts config.Options, inUse func(stateDir string) config.TeamFiles,
-) (*config.Config, *LastGood, config.Diagnostics) {
-	cfg, kept, diags := config.LoadLastGood(path, opts, inUse)
-	if cfg == nil || !diags.HasErrors() {
-		return cfg, nil, diags
-	}
-	return cfg, &LastGood{Kept: kept, Mistakes: diags}, diags
-}
-
 // inUse says what became of a configuration that is in use from now on, and logs what of it is not.
-func (g *Gateway) inUse(lastGood *LastGood, warnings []string) *admin.ConfigurationState {
-	now := time.Now()
-	state := admin.Loaded(now, warnings)
-	if lastGood == nil {
+func (g *Gateway) inUse(kept []config.Kept, diagnostics config.Diagnostics) *admin.ConfigurationState {
+	now, err := time.Now(), diagnostics.Err()
+	state := admin.Loaded(now, diagnostics.Warnings())
+	if err == nil {
 		return state
 	}
-	err := lastGood.Mistakes.Err()
 	state.Teams = map[string]string{}
-	for _, k := range lastGood.Kept {
+	for _, k := range kept {
 		became := "kept"
 		if k.Out {
 			became = "out"

@@ -168,8 +168,7 @@ func gitError(err error) error {
 // loadAfter loads the new configuration as a gateway would that has the old one in use: what it
 // does with teams' files that have mistakes is part of the difference.
 func (d *diffFlags) loadAfter(before *config.Config, path string) (after *config.Config, kept []config.Kept, err error) {
-	inUse := func(string) config.TeamFiles { return before.TeamFiles }
-	after, kept, diagnostics := config.LoadLastGood(path, d.lists.options(), inUse)
+	after, kept, diagnostics := config.LoadLastGood(path, d.lists.options(), before.LastGood)
 	if err := d.app.printDiagnostics(diagnostics); err != nil {
 		return nil, nil, err
 	}

@@ -235,8 +235,8 @@ type Reloadable struct {
 func ServeReloadable(tb testing.TB, text string, opts gateway.Options) *Reloadable {
 	tb.Helper()
 	r := &Reloadable{Path: filepath.Join(tb.TempDir(), "changing.hcl")}
-	opts.Load = func(inUse *config.Config) (*config.Config, *gateway.LastGood, config.Diagnostics) {
-		return gateway.ReloadLastGood(r.Path, config.Options{}, inUse)
+	opts.Load = func(inUse *config.Config) (*config.Config, []config.Kept, config.Diagnostics) {
+		return config.LoadLastGood(r.Path, config.Options{}, inUse.LastGood)
 	}
 	r.Server = StartWith(tb, text, opts)
 	r.AwaitUpstreams()

@@ -49,9 +49,9 @@ type process struct {
 	opts  Options
 	files *watch.Watcher
 	cfg   *config.Config
-	// lastGood is nil where the configuration is what its files say.
-	lastGood *gateway.LastGood
-	warnings []string
+	// kept and diagnostics are of the load, see [gateway.Options].
+	kept        []config.Kept
+	diagnostics config.Diagnostics
 	// telemetry and logger are set by instrument.
 	telemetry *telemetry
 	logger    *slog.Logger
@@ -64,15 +64,13 @@ func load(opts Options) (*process, error) {
 	if p.cfg != nil {
 		return p, nil
 	}
-	var diagnostics config.Diagnostics
 	p.files.Record(func(visit func(path string)) {
-		p.cfg, p.lastGood, diagnostics = gateway.LoadLastGood(opts.Config,
+		p.cfg, p.kept, p.diagnostics = gateway.LoadLastGood(opts.Config,
 			config.Options{OnRead: visit}, opts.Logger)
 	})
-	if err := opts.Report(diagnostics, p.cfg != nil); err != nil {
+	if err := opts.Report(p.diagnostics, p.cfg != nil); err != nil {
 		return nil, err
 	}
-	p.warnings = diagnostics.Warnings()
 	return p, nil
 }
 
@@ -92,21 +90,19 @@ func (p *process) instrument(ctx context.Context) (err error) {
 // gatewayOptions returns the options of a gateway that serves clients. Unlike one that runs for a
 // single result, it saves lists in state_dir and can reload.
 func (p *process) gatewayOptions() gateway.Options {
-	reload := func(inUse *config.Config) (next *config.Config, lastGood *gateway.LastGood, diagnostics config.Diagnostics) {
+	reload := func(inUse *config.Config) (next *config.Config, kept []config.Kept, diagnostics config.Diagnostics) {
 		// Failed reads are watched too: a reload can succeed as soon as the missing file appears.
 		p.files.Record(func(visit func(path string)) {
-			next, lastGood, diagnostics = gateway.ReloadLastGood(
-				p.opts.Config, config.Options{OnRead: visit}, inUse)
+			next, kept, diagnostics = config.LoadLastGood(p.opts.Config, config.Options{OnRead: visit}, inUse.LastGood)
 		})
-		return next, lastGood, diagnostics
+		return next, kept, diagnostics
 	}
 	if p.opts.Loaded != nil {
 		reload = nil
 	}
 	return gateway.Options{
 		Logger: p.logger, Version: p.opts.Version, StateDir: p.cfg.Gateway.StateDir,
-		LastGood: p.lastGood, Warnings: p.warnings,
-		Load: reload,
+		Kept: p.kept, Diagnostics: p.diagnostics, Load: reload,
 	}
 }
 
