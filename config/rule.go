@@ -29,6 +29,14 @@ type Rule struct {
 // Matches reports whether one of the rule's patterns matches an exposed name.
 func (r *Rule) Matches(name string) bool { return matchesAny(r.Prompts, name) }
 
+// Title is the type and the label of a rule's block as they stand in its header.
+func (r *Rule) Title(blockType string) string {
+	if r.Label == "" {
+		return blockType
+	}
+	return fmt.Sprintf("%s %q", blockType, r.Label)
+}
+
 func exposeSchema() hclread.Schema {
 	return hclread.Schema{
 		Plain:  []string{"prompts", "to", "when"},

@@ -221,7 +221,7 @@ func (d *differ) exposed(sign Sign, others, rules []config.Rule, text, team stri
 		for _, who := range r.To {
 			patterns := onlyIn(r, others, func(other *config.Rule) bool { return slices.Contains(other.To, who) })
 			if patterns != "" {
-				d.add(sign, r.Place, text, title("expose", r), team, patterns, who, when(r))
+				d.add(sign, r.Place, text, r.Title(kindExpose), team, patterns, who, when(r))
 			}
 		}
 	}
@@ -239,7 +239,7 @@ func (d *differ) hidden(sign Sign, others, rules []config.Rule, text, whose stri
 	for i := range rules {
 		r := &rules[i]
 		if patterns := onlyIn(r, others, func(*config.Rule) bool { return true }); patterns != "" {
-			d.add(sign, r.Place, text, title("hide", r), whose, patterns, when(r))
+			d.add(sign, r.Place, text, r.Title(kindHide), whose, patterns, when(r))
 		}
 	}
 }

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -97,14 +96,6 @@ const (
 	kindHide   = "hide"
 )
 
-// title is a block's type and label as they stand in its header.
-func title(kind string, block *config.Rule) string {
-	if block.Label == "" {
-		return kind
-	}
-	return fmt.Sprintf("%s %q", kind, block.Label)
-}
-
 // failureInterval is how often a block whose condition cannot be evaluated is reported.
 const failureInterval = time.Minute
 
@@ -136,7 +127,7 @@ func newBlock(kind string, rule *config.Rule) *block {
 	// each prompt as well.
 	b := &block{
 		Rule: rule, fallback: kind == kindHide, alarm: &rate.Sometimes{First: 1, Interval: failureInterval},
-		named: Rule{Title: title(kind, rule), Place: rule.Place.String()},
+		named: Rule{Title: rule.Title(kind), Place: rule.Place.String()},
 	}
 	if rule.When != nil && !rule.When.ReadsPrompt() {
 		b.shared = &gate{block: b}

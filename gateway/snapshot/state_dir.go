@@ -279,23 +279,33 @@ func causeOf(err error) string {
 	return err.Error()
 }
 
+// readSaved reads a file of a state_dir.
+func readSaved(path string, limit int64) (wire.Object, error) {
+	content, err := regular.Read(path, limit, os.OpenFile)
+	if err != nil {
+		return nil, err
+	}
+	object, err := wire.ParseObject(content)
+	if err == nil && string(object.Get("format")) != listFormat {
+		err = errors.New("its format is not " + listFormat)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return object, nil
+}
+
 // loadList reads the file of an upstream in a folder.
 func loadList(dir string, u config.Upstream) (List, error) {
 	path := listPath(dir, u)
-	content, err := regular.Read(path, maxListFile, os.OpenFile)
+	object, err := readSaved(path, maxListFile)
 	if err != nil {
 		return List{}, err
-	}
-	object, err := wire.ParseObject(content)
-	if err != nil {
-		return List{}, fmt.Errorf("%s: %w", path, err)
 	}
 	list := object.Get("definitions")
 	server, _ := object.Text("upstream")
 	sum, _ := object.Text("sha256")
 	switch {
-	case string(object.Get("format")) != listFormat:
-		return List{}, fmt.Errorf("%s: its format is not %s", path, listFormat)
 	case server != serverOf(u):
 		return List{}, fmt.Errorf("%s: it is the list of another server: %s", path, server)
 	case sum != digest(list):

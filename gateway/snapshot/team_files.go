@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/config"
-	"github.com/promptweir/promptweir/config/regular"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -60,24 +58,17 @@ func ReadTeamFiles(dir, folder string) (files config.TeamFiles, err error) {
 		return config.TeamFiles{}, err
 	}
 	path := teamFilesPath(dir, root)
-	content, err := regular.Read(path, 8*maxTeamFiles, os.OpenFile) // JSON may escape each byte
+	object, err := readSaved(path, 8*maxTeamFiles) // JSON may escape each byte
 	if errors.Is(err, fs.ErrNotExist) {
 		return config.TeamFiles{}, nil
 	}
 	if err != nil {
 		return config.TeamFiles{}, err
 	}
-	object, err := wire.ParseObject(content)
-	if err != nil {
-		return config.TeamFiles{}, fmt.Errorf("%s: %w", path, err)
-	}
 	texts, platform := object.Get("files"), object.Get("platform")
 	saved, _ := object.Text("folder")
 	sum, _ := object.Text("sha256")
-	switch {
-	case string(object.Get("format")) != listFormat:
-		return config.TeamFiles{}, fmt.Errorf("%s: its format is not %s", path, listFormat)
-	case saved != root || sum != digest(slices.Concat(texts, platform)):
+	if saved != root || sum != digest(slices.Concat(texts, platform)) {
 		return config.TeamFiles{}, fmt.Errorf("%s: its content does not match its sha256, or is about another folder", path)
 	}
 	files = config.TeamFiles{Root: root, Texts: map[string]config.Secret{}}

@@ -92,10 +92,7 @@ func patternsIn(kind string, rules []config.Rule) (patterns []rulePattern) {
 }
 
 func blockTitle(kind string, rule *config.Rule) string {
-	title := kind
-	if rule.Label != "" {
-		title = fmt.Sprintf("%s %q", kind, rule.Label)
-	}
+	title := rule.Title(kind)
 	if rule.Limit != nil {
 		title += " with its limit"
 	}
