@@ -13,17 +13,14 @@ import (
 	"github.com/promptweir/promptweir/gateway/cluster"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream"
 )
 
 // Attributes of the gateway's own.
 const (
-	attrUpstream = attribute.Key("promptweir.upstream")
-	attrTeam     = attribute.Key("promptweir.team")
-	attrKind     = attribute.Key("promptweir.report.kind")
-	attrReason   = attribute.Key("promptweir.reason")
-	attrOutcome  = attribute.Key("promptweir.outcome")
-	attrHash     = attribute.Key("promptweir.config.hash")
-	attrPrompt   = attribute.Key("gen_ai.prompt.name")
+	attrKind    = attribute.Key("promptweir.report.kind")
+	attrOutcome = attribute.Key("promptweir.outcome")
+	attrHash    = attribute.Key("promptweir.config.hash")
 )
 
 // CertificateExpiry is a gauge of the endpoint's certificate, which the process observes, and of those
@@ -146,7 +143,7 @@ func (r *readings) read(g *Gateway) {
 	g.requests.PromptGets(func(prompt, outcome string, n int64) {
 		labels := []attribute.KeyValue{attrOutcome.String(outcome)}
 		if prompt != "" {
-			labels = append(labels, attrPrompt.String(prompt))
+			labels = append(labels, upstream.AttrPrompt.String(prompt))
 		}
 		r.set("promptweir.prompt.gets", n, labels...)
 	})
@@ -166,7 +163,7 @@ func (r *readings) read(g *Gateway) {
 	for i, state := range s.States {
 		healthy := state.Listed && state.Problem == nil
 		named := []attribute.KeyValue{
-			attrUpstream.String(s.Upstreams[i].Name), attrTeam.String(s.Upstreams[i].Team),
+			upstream.AttrUpstream.String(s.Upstreams[i].Name), upstream.AttrTeam.String(s.Upstreams[i].Team),
 		}
 		r.setIf("promptweir.upstream.healthy", healthy, named...)
 		r.set("promptweir.breaker.state", int64(state.Breaker()), named...)
@@ -180,7 +177,7 @@ func (r *readings) read(g *Gateway) {
 		if p := state.Problem; p != nil {
 			reason, since = p.Reason, p.Since
 		}
-		named = append(named, attrReason.String(string(reason)))
+		named = append(named, upstream.AttrReason.String(string(reason)))
 		r.set("promptweir.upstream.problem.timestamp", since.Unix(), named...)
 	}
 }

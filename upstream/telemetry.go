@@ -19,18 +19,20 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Attributes of the OpenTelemetry semantic conventions for MCP, and the gateway's own.
+// Attributes of the OpenTelemetry semantic conventions for MCP, and the gateway's own, that have the
+// same meaning on both sides.
 const (
-	attrMethod    = attribute.Key("mcp.method.name")
-	attrRevision  = attribute.Key("mcp.protocol.version")
-	attrPrompt    = attribute.Key("gen_ai.prompt.name")
-	attrStatus    = attribute.Key("rpc.response.status_code")
-	attrErrorType = attribute.Key("error.type")
+	AttrMethod    = attribute.Key("mcp.method.name")
+	AttrRevision  = attribute.Key("mcp.protocol.version")
+	AttrPrompt    = attribute.Key("gen_ai.prompt.name")
+	AttrStatus    = attribute.Key("rpc.response.status_code")
+	AttrErrorType = attribute.Key("error.type")
+	AttrUpstream  = attribute.Key("promptweir.upstream")
+	AttrTeam      = attribute.Key("promptweir.team")
+	AttrReason    = attribute.Key("promptweir.reason")
+
 	attrTransport = attribute.Key("network.transport")
-	attrUpstream  = attribute.Key("promptweir.upstream")
-	attrTeam      = attribute.Key("promptweir.team")
 	attrState     = attribute.Key("promptweir.breaker.state")
-	attrReason    = attribute.Key("promptweir.reason")
 )
 
 // instruments are one upstream's metrics and spans. Attributes of metrics are names from the
@@ -72,13 +74,13 @@ func newInstruments(u *config.Upstream) *instruments {
 	}
 	tracer := otel.Tracer(scope)
 	_, silent := tracer.(noop.Tracer)
-	common := []attribute.KeyValue{attrUpstream.String(u.Name), attrTeam.String(u.Team), attrTransport.String(network)}
+	common := []attribute.KeyValue{AttrUpstream.String(u.Name), AttrTeam.String(u.Team), attrTransport.String(network)}
 	return &instruments{
 		tracer: tracer, silent: silent, duration: duration, transitions: transitions, connects: connects, common: common,
 		succeeded: sync.OnceValue(func() map[string]metric.MeasurementOption {
 			all := map[string]metric.MeasurementOption{}
 			for _, method := range []string{wire.PromptsGet, wire.Complete} {
-				all[method] = metric.WithAttributeSet(attribute.NewSet(append(slices.Clip(common), attrMethod.String(method))...))
+				all[method] = metric.WithAttributeSet(attribute.NewSet(append(slices.Clip(common), AttrMethod.String(method))...))
 			}
 			return all
 		}),
@@ -95,7 +97,7 @@ func (i *instruments) countTransition(to BreakerState) {
 func (i *instruments) countConnect(err error) {
 	attributes := i.common[:2:2] // the upstream and its team
 	if err != nil {
-		attributes = append(attributes, attrReason.String(string(reasonOf(err))))
+		attributes = append(attributes, AttrReason.String(string(reasonOf(err))))
 	}
 	i.connects.Add(context.Background(), 1, metric.WithAttributes(attributes...))
 }
@@ -146,7 +148,7 @@ func (m measurement) end(revision string, err error) {
 	failed := failureAttributes(err)
 	attributes, ok := m.succeeded()[m.method]
 	if err != nil || !ok {
-		attributes = metric.WithAttributes(append(append(slices.Clip(m.common), attrMethod.String(m.method)), failed...)...)
+		attributes = metric.WithAttributes(append(append(slices.Clip(m.common), AttrMethod.String(m.method)), failed...)...)
 	}
 	if m.span.IsRecording() {
 		m.describe(revision, failed)
@@ -161,12 +163,12 @@ func (m measurement) end(revision string, err error) {
 // describe sets what the span says of the call, all at once: each time, the span makes room for
 // what is added.
 func (m measurement) describe(revision string, failed []attribute.KeyValue) {
-	attributes := append(slices.Clip(m.common), attrMethod.String(m.method))
+	attributes := append(slices.Clip(m.common), AttrMethod.String(m.method))
 	if m.prompt != "" {
-		attributes = append(attributes, attrPrompt.String(m.prompt))
+		attributes = append(attributes, AttrPrompt.String(m.prompt))
 	}
 	if revision != "" {
-		attributes = append(attributes, attrRevision.String(revision))
+		attributes = append(attributes, AttrRevision.String(revision))
 	}
 	m.span.SetAttributes(append(attributes, failed...)...)
 }
@@ -179,11 +181,11 @@ func failureAttributes(err error) []attribute.KeyValue {
 	}
 	if wireErr, ok := answerIn(err); ok {
 		code := wireErr.Label()
-		return []attribute.KeyValue{attrErrorType.String(code), attrStatus.String(code)}
+		return []attribute.KeyValue{AttrErrorType.String(code), AttrStatus.String(code)}
 	}
-	attributes := []attribute.KeyValue{attrErrorType.String(string(errorType(err)))}
+	attributes := []attribute.KeyValue{AttrErrorType.String(string(errorType(err)))}
 	if !isCancelled(err) {
-		attributes = append(attributes, attrReason.String(string(reasonOf(err))))
+		attributes = append(attributes, AttrReason.String(string(reasonOf(err))))
 	}
 	return attributes
 }

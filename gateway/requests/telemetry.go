@@ -28,14 +28,8 @@ const Scope = "github.com/promptweir/promptweir/gateway"
 
 // Attributes of OpenTelemetry's semantic conventions for MCP.
 const (
-	attrMethod    = attribute.Key("mcp.method.name")
-	attrRevision  = attribute.Key("mcp.protocol.version")
-	attrPrompt    = attribute.Key("gen_ai.prompt.name")
 	attrRequestID = attribute.Key("jsonrpc.request.id")
-	attrStatus    = attribute.Key("rpc.response.status_code")
-	attrErrorType = attribute.Key("error.type")
 	attrClient    = attribute.Key("client.address")
-	attrReason    = attribute.Key("promptweir.reason")
 )
 
 // instruments record each request. Metric attributes have few values: methods and revisions.
@@ -77,7 +71,7 @@ func newInstruments() *instruments {
 	kinds := map[methodOf]*operationKind{}
 	for method := range knownMethods {
 		for _, revision := range wire.Revisions() {
-			set := attribute.NewSet(attrMethod.String(method), attrRevision.String(revision))
+			set := attribute.NewSet(upstream.AttrMethod.String(method), upstream.AttrRevision.String(revision))
 			success := []metric.RecordOption{metric.WithAttributeSet(set)}
 			kinds[methodOf{revision, method}] = &operationKind{method, success}
 		}
@@ -174,11 +168,11 @@ func (r *Request) end(err error, wireErr *wire.Error) {
 	if err != nil {
 		failed = failure(err)
 		if reason := knownReason(wireErr); reason != "" {
-			failed = append(failed, attrReason.String(reason))
+			failed = append(failed, upstream.AttrReason.String(reason))
 		}
 	}
 	if err != nil || options == nil {
-		named := []attribute.KeyValue{attrMethod.String(o.kind.method), attrRevision.String(r.Revision)}
+		named := []attribute.KeyValue{upstream.AttrMethod.String(o.kind.method), upstream.AttrRevision.String(r.Revision)}
 		options = []metric.RecordOption{metric.WithAttributes(append(named, failed...)...)}
 	}
 	if o.span.IsRecording() {
@@ -206,14 +200,14 @@ func (r *Request) describe(span trace.Span, failed []attribute.KeyValue) {
 	buffer, _ := spanAttributes.Get().(*[maxSpanAttributes]attribute.KeyValue)
 	defer spanAttributes.Put(buffer)
 	method := r.operation.kind.method
-	attributes := append(buffer[:0], attrMethod.String(method), attrRevision.String(r.Revision),
+	attributes := append(buffer[:0], upstream.AttrMethod.String(method), upstream.AttrRevision.String(r.Revision),
 		attrRequestID.String(requestID(r.Message.ID)))
 	if r.Client != "" {
 		attributes = append(attributes, attrClient.String(r.Client))
 	}
 	if name := r.target.seen(); name != "" {
 		span.SetName(method + " " + name)
-		attributes = append(attributes, attrPrompt.String(name))
+		attributes = append(attributes, upstream.AttrPrompt.String(name))
 	}
 	span.SetAttributes(append(attributes, failed...)...)
 }
@@ -241,9 +235,9 @@ func knownReason(err *wire.Error) string {
 }
 
 func failure(err error) []attribute.KeyValue {
-	attributes := []attribute.KeyValue{attrErrorType.String(errorType(err))}
+	attributes := []attribute.KeyValue{upstream.AttrErrorType.String(errorType(err))}
 	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
-		attributes = append(attributes, attrStatus.String(wireErr.Label()))
+		attributes = append(attributes, upstream.AttrStatus.String(wireErr.Label()))
 	}
 	return attributes
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -83,7 +84,7 @@ func (x *exchange) refuseCaller(id jsontext.Value, err error) {
 // of them, so they are logged at debug level only.
 func (x *exchange) countRefused(err error, reason string) {
 	t := x.t
-	t.refused.Add(x.r.Context(), 1, metric.WithAttributes(attrReason.String(reason)))
+	t.refused.Add(x.r.Context(), 1, metric.WithAttributes(upstream.AttrReason.String(reason)))
 	t.logger.DebugContext(x.r.Context(), "caller refused",
 		slog.Any("error", err), slog.String("client", x.clientAddress()))
 	if t.audit == nil {
@@ -100,7 +101,7 @@ func (x *exchange) countRefused(err error, reason string) {
 
 // CountRefused counts a credential that was not accepted elsewhere, for a reason.
 func (t *Transport) CountRefused(reason string) {
-	t.refused.Add(context.Background(), 1, metric.WithAttributes(attrReason.String(reason)))
+	t.refused.Add(context.Background(), 1, metric.WithAttributes(upstream.AttrReason.String(reason)))
 }
 
 // credentialOf returns the credential of a request: its token or, without one, the certificate of

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/promptweir/promptweir/gateway/audit"
@@ -43,9 +42,6 @@ type Transport struct {
 	closing chan struct{}
 	drain   sync.Once
 }
-
-// attrReason is an attribute of the gateway's own.
-const attrReason = attribute.Key("promptweir.reason")
 
 // Options are what a [Transport] needs beside the snapshots and the handler of requests.
 type Options struct {
