@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"math"
 	"slices"
 	"sync"
 	"time"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -209,7 +207,9 @@ func encode(fill func(e *entry)) []byte {
 	// Of nearly all lines, each byte is a printable character of ASCII: to find that out costs a
 	// fifth of decoding runes.
 	if slices.ContainsFunc(line, func(c byte) bool { return c >= 0x7f }) && bytes.ContainsFunc(line, isHidden) {
-		return visible(line)
+		// Who reads the log at a terminal must not be shown another text than it has, nor have the
+		// terminal do something.
+		return wire.Escaped(line, func(r rune) bool { return !isHidden(r) })
 	}
 	return bytes.Clone(line)
 }
@@ -218,23 +218,6 @@ func encode(fill func(e *entry)) []byte {
 // some programs.
 func isHidden(r rune) bool {
 	return r >= 0x7f && (r == '\u2028' || r == '\u2029' || config.IsInvisible(r))
-}
-
-// visible returns JSON with escapes for what cannot be seen: who reads the log at a terminal must
-// not be shown another text than it has, nor have the terminal do something.
-func visible(line []byte) (escaped []byte) {
-	for _, r := range string(line) {
-		switch {
-		case !isHidden(r):
-			escaped = utf8.AppendRune(escaped, r)
-		case r > 0xffff:
-			high, low := utf16.EncodeRune(r)
-			escaped = fmt.Appendf(escaped, `\u%04x\u%04x`, high, low)
-		default:
-			escaped = fmt.Appendf(escaped, `\u%04x`, r)
-		}
-	}
-	return escaped
 }
 
 // text returns a text of bounded length.

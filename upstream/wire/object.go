@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -254,24 +253,6 @@ func (o Object) size() int {
 // JSON returns the object's JSON.
 func (o Object) JSON() jsontext.Value { return o.Append(make([]byte, 0, o.size())) }
 
-// Clip cuts a text off after a number of bytes, and marks that it did.
-func Clip(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
-}
-
-// Printable replaces what people cannot see in a text, or a terminal could act on.
-func Printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, text)
-}
-
 // Quote returns s as a JSON string. Invalid UTF-8 becomes U+FFFD.
 func Quote(s string) jsontext.Value {
 	quoted, _ := jsontext.AppendQuote(make([]byte, 0, len(s)+2), s) // it reports invalid UTF-8, but has replaced it
@@ -313,34 +294,4 @@ func parseArray(s *scanner) (elements []jsontext.Value, err error) {
 		return nil, err
 	}
 	return elements, nil
-}
-
-// SingleLine returns value without line breaks, for the stdio transport, which frames messages by
-// line. Valid JSON has them only between tokens, so that no token changes.
-func SingleLine(value []byte) []byte {
-	if !bytes.ContainsAny(value, "\r\n") {
-		return value
-	}
-	// Compact works in place. Raw strings stay, or escapes would change.
-	compact := jsontext.Value(bytes.Clone(value))
-	if err := compact.Compact(jsontext.PreserveRawStrings(true)); err != nil {
-		return value
-	}
-	return compact
-}
-
-// maxIndented bounds what is indented, in bytes.
-const maxIndented = 64 << 10
-
-// Indented returns a JSON value as people read it. A large one stays as it is: whoever nests it as
-// deep as [MaxDepth] would make it 130 times as large.
-func Indented(value jsontext.Value) string {
-	if len(value) > maxIndented {
-		return string(value)
-	}
-	text := value.Clone()
-	if err := text.Indent(jsontext.WithIndent("  ")); err != nil {
-		return string(value)
-	}
-	return string(text)
 }

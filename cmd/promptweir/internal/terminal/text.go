@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -37,20 +36,7 @@ func PrintableJSON(w io.Writer) io.Writer { return printableJSON{w} }
 type printableJSON struct{ to io.Writer }
 
 func (w printableJSON) Write(text []byte) (int, error) {
-	shown := make([]byte, 0, len(text))
-	for rest := text; len(rest) > 0; {
-		r, size := utf8.DecodeRune(rest)
-		switch high, low := utf16.EncodeRune(r); {
-		case isShown(r):
-			shown = utf8.AppendRune(shown, r)
-		case r > 0xffff:
-			shown = fmt.Appendf(shown, `\u%04x\u%04x`, high, low)
-		default:
-			shown = fmt.Appendf(shown, `\u%04x`, r)
-		}
-		rest = rest[size:]
-	}
-	if _, err := w.to.Write(shown); err != nil {
+	if _, err := w.to.Write(wire.Escaped(text, isShown)); err != nil {
 		return 0, err
 	}
 	return len(text), nil
