@@ -25,6 +25,9 @@ type call struct {
 	owners   []catalog.Owner // those that may be called
 	// resumed is set if the get began earlier, so that a drained upstream has to finish it.
 	resumed bool
+	// anew is set if the client is asked for input that its repeated get does not carry upstream:
+	// the upstream refused the get until a URL has been visited.
+	anew bool
 	// request is what the owner is asked that is called now. Its method and caller are the same for
 	// all.
 	request upstream.Request

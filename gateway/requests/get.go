@@ -42,7 +42,10 @@ func (h *Handler) get(ctx context.Context, r *Request, out *Response) error {
 	}
 	out.upstream, out.parked = c.owner, c.outcome.parked
 	if err != nil {
-		return err
+		if c.result, err = r.afterError(err, r.Capabilities); err != nil {
+			return err
+		}
+		c.anew = true
 	}
 	result, err := r.screening.result(ctx, c.result)
 	if err != nil {
@@ -185,6 +188,7 @@ func (h *Handler) complete(ctx context.Context, r *Request, out *Response) error
 	switch {
 	case refused && wireErr.Code == wire.MethodNotFound: // as good as a server that declares no completions
 	case err != nil:
+		_, err = r.afterError(err, 0)
 		return err
 	default:
 		if result, err = r.screening.result(ctx, c.result); err != nil {

@@ -114,8 +114,7 @@ func collectReplies(ctx context.Context, r *Request, serverRequests wire.Object)
 	}
 	err := group.Wait()
 	if refusal, ok := errors.AsType[*wire.Error](err); ok {
-		problem := "The client did not provide the required input: " + refusal.Message
-		return nil, wire.NewError(wire.InternalError, problem)
+		return nil, inputRefused(refusal.Message)
 	}
 	return replies, err
 }
@@ -134,6 +133,8 @@ type requestState struct {
 	// Waiting names the parked get that continues with the replies; empty where the upstream is
 	// called again.
 	Waiting string
+	// Anew is set if the upstream is called again without the replies, see [forModern].
+	Anew bool `json:",omitempty"`
 }
 
 // errState answers a get whose requestState was not issued for it.
@@ -151,7 +152,7 @@ func (c *call) inputRequired(r *Request, result wire.Object) (wire.Object, error
 	state, err := json.Marshal(requestState{
 		Principal: r.Caller.Principal.Key(), Prompt: c.entry.Name, Params: paramsDigest(r.Params),
 		Owner: c.snapshot.ServerID(c.owner), Expires: time.Now().Add(stateLifetime).Unix(),
-		Own: result.Get(memberState), Waiting: c.parked,
+		Own: result.Get(memberState), Waiting: c.parked, Anew: c.anew,
 	})
 	if err != nil {
 		return nil, err
@@ -178,11 +179,32 @@ func (c *call) resumeFrom(r *Request) error {
 		return errState()
 	}
 	c.owners, c.resumed = c.owners[at:at+1], true
-	c.params = r.Params.Without(func(name string) bool { return name == memberState })
-	if state.Own != nil {
+	c.params = r.Params.Without(func(name string) bool {
+		return name == memberState || name == memberResponses && state.Anew
+	})
+	switch {
+	case state.Anew:
+		return checkAccepted(r.Params.Object(memberResponses))
+	case state.Own != nil:
 		c.params = r.Params.With(memberState, state.Own)
 	}
 	return nil
+}
+
+// checkAccepted refuses a get whose client did not accept what it was asked for: the upstream would
+// only refuse it once more.
+func checkAccepted(replies wire.Object) error {
+	for _, reply := range replies {
+		if action, _ := wire.Members(reply.Value).Text("action"); action != "accept" {
+			return inputRefused(action)
+		}
+	}
+	return nil
+}
+
+// inputRefused is the error of a get whose client refused, with some words, to be asked.
+func inputRefused(words string) *wire.Error {
+	return wire.NewError(wire.InternalError, "The client did not provide the required input: "+words)
 }
 
 // fits reports whether a state was issued for this caller, prompt and arguments, and has not

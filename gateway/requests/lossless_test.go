@@ -185,6 +185,9 @@ func (ps *passage) resultDown(result members) members {
 // hop are the members of a request's _meta that concern one hop, in the order in which the gateway sends them.
 var hop = []string{"io.modelcontextprotocol/protocolVersion", "io.modelcontextprotocol/clientInfo", "io.modelcontextprotocol/clientCapabilities"} //nolint:gochecknoglobals // a constant list
 
+// extension is what a client declares of the protocol's extensions, none of which the gateway relays.
+const extension = `"extensions":{"example.com/x":{}},`
+
 // paramsUp returns the params in the form of the upstream's revision.
 func (ps *passage) paramsUp(params members, name string) members {
 	params = params.with("name", name)
@@ -196,7 +199,7 @@ func (ps *passage) paramsUp(params members, name string) members {
 	if ps.up {
 		capabilities := "{}"
 		if ps.down {
-			capabilities = given.get(hop[2])
+			capabilities = strings.Replace(given.get(hop[2]), extension, "", 1)
 		}
 		meta = meta.with(hop[0], `"2026-07-28"`).with(hop[1], `{"name":"promptweir","version":"1.2.3"}`).with(hop[2], capabilities)
 	}
@@ -457,7 +460,7 @@ func (g *generator) params(i int, modern bool) members {
 	}
 	return g.object(append(must, g.metadata(
 		g.known(hop[0], `"2026-07-28"`), g.known(hop[1], `{"name":"test","version":"1","x":2.50}`),
-		g.known(hop[2], g.pick(`{}`, `{ "elicitation":{} ,"x":1e3}`)))), g.includeContext())
+		g.known(hop[2], g.pick(`{}`, `{ "elicitation":{} ,"x":1e3}`, `{`+extension+`"x":1e3}`)))), g.includeContext())
 }
 
 // The test above is worth as much as the variety of what the generator makes.

@@ -68,9 +68,9 @@ type resumed struct {
 	// Error is there instead of a result; FromServer says that it is the server's own.
 	Error      jsontext.Value `json:"error,omitzero"`
 	FromServer bool           `json:"from_server,omitzero"`
-	// Owner, Revision and Parked are of the outcome of a get that has not failed.
+	Owner      string         `json:"owner,omitzero"`
+	// Revision and Parked are of the outcome of a get that has not failed.
 	Result   jsontext.Value `json:"result,omitzero"`
-	Owner    string         `json:"owner,omitzero"`
 	Revision string         `json:"revision,omitzero"`
 	Parked   string         `json:"parked,omitzero"`
 }
@@ -100,7 +100,7 @@ func (p *parked) answerResume(ctx context.Context, read func(any) error) resumed
 	}
 	if err != nil {
 		refusal := wireError(ctx, p.logger, err)
-		return resumed{Error: refusal.JSON(), FromServer: refusal.FromPeer()}
+		return resumed{Error: refusal.JSON(), FromServer: refusal.FromPeer(), Owner: out.owner}
 	}
 	return resumed{Result: out.result.JSON, Owner: out.owner, Revision: out.result.Revision, Parked: out.parked}
 }
@@ -123,7 +123,7 @@ func (p *parked) resume(ctx context.Context, r *Request, name string) (outcome, 
 	case err != nil: // the replica is gone, and the get with it
 		return outcome{}, errState()
 	case got.Error != nil:
-		return outcome{}, readError(got.Error, got.FromServer)
+		return outcome{owner: got.Owner}, readError(got.Error, got.FromServer)
 	}
 	result := upstream.Result{JSON: got.Result, Revision: got.Revision}
 	return outcome{owner: got.Owner, parked: got.Parked, result: result}, nil

@@ -22,6 +22,9 @@ var hopMeta = []string{ //nolint:gochecknoglobals // a constant list
 // emptyObject is the JSON both of no capabilities and of no members.
 const emptyObject = "{}"
 
+// extensions is the capability in which a client declares extensions of the protocol.
+const extensions = "extensions"
+
 // outgoingParams returns params as they go to a server of the given revision. Every member goes out
 // as it came, but for _meta: it loses what was meant for the gateway, and gains what the gateway
 // says for itself and its client. Params may be nil.
@@ -67,6 +70,10 @@ func appendModernMeta(meta wire.Object, revision string, self jsontext.Value, re
 	}
 	if declared.Kind() != '{' {
 		declared = jsontext.Value(emptyObject)
+	}
+	if object := wire.Members(declared); object.Get(extensions) != nil {
+		// The gateway relays no extension, so that a server which relied on one would speak past it.
+		declared = object.Without(func(name string) bool { return name == extensions }).JSON()
 	}
 	meta = append(meta,
 		wire.Member{Name: wire.MetaProtocolVersion, Value: wire.Quote(revision)}, wire.Member{Name: wire.MetaClientInfo, Value: self},

@@ -53,6 +53,21 @@ func (e *Error) WithData(data jsontext.Value) *Error {
 	return &Error{Code: e.Code, Message: e.Message, Data: data}
 }
 
+// Recode returns a copy of the error with another code and data. A peer's error stays one, with the
+// members that this package does not know.
+func (e *Error) Recode(code int64, data jsontext.Value) *Error {
+	recoded := &Error{Code: code, Message: e.Message, Data: data}
+	if e.raw == nil {
+		return recoded
+	}
+	object := Members(e.raw).With("code", NumberID(code))
+	if data != nil {
+		object = object.With("data", data)
+	}
+	recoded.raw = object.JSON()
+	return recoded
+}
+
 // ReadError reads the error object of a response. It keeps other members for [Error.JSON]. The code
 // must be a whole number and the message a string (JSON-RPC 2.0, "Error object").
 func ReadError(raw jsontext.Value) (*Error, error) {
