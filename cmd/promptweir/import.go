@@ -52,7 +52,7 @@ prompts each server has.`,
 	flags := command.Flags()
 	flags.StringVar(&team, "team", "imported", "`NAME` of the team")
 	flags.BoolVar(&live, "live", false, "start or contact the servers, and count their prompts")
-	flags.BoolVar(&yes, "yes", false, "with --live: start commands and send variables without asking")
+	flags.BoolVar(&yes, "yes", false, "with --live: use the servers without asking")
 	return command
 }
 
@@ -126,7 +126,7 @@ func listClientFiles(a *app) error {
 
 // importLive starts and contacts the servers in files of clients, and prints how many prompts each has.
 func importLive(ctx context.Context, a *app, paths []string, yes bool) error {
-	t := &trial{app: a, yes: yes}
+	t := &trial{app: a, yes: yes, isFound: len(paths) == 0}
 	if err := t.addClientFiles(paths); err != nil {
 		return err
 	}

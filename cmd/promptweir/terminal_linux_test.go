@@ -123,8 +123,9 @@ func TestTerminal_CommandsSayWhatTheyWaitFor(t *testing.T) {
 // What a client's file would start is shown, and asked for once; then a person sees how to go on.
 func TestTerminal_TryAsksBeforeItStartsCommands(t *testing.T) {
 	greeter, file := program(t, "greeter"), filepath.Join(t.TempDir(), ".mcp.json")
-	writeFile(t, filepath.Dir(file), ".mcp.json", fmt.Sprintf(`{"mcpServers": {"one": {"command": %q, "args": ["--token=hunter2"]}, "two": {"command": "no-such"}}}`,
-		greeter))
+	writeFile(t, filepath.Dir(file), ".mcp.json", fmt.Sprintf(`{"mcpServers": {"one": {"command": %q, "args": ["--token=hunter2"]},
+		"two": {"command": "no-such", "args": [%q, "\u001b]0;x\u0007\u202e"], "cwd": "/", "env": {"NODE_OPTIONS": "-r x", "A_TOKEN": "x; evil"}}}}`,
+		greeter, strings.Repeat("-", 600)+"end"))
 	for answer, wants := range map[string][]string{
 		"y\r":  {"  look    http://127.0.0.1:", "/sign-in?code=", "  use     ", "upstream down: two"},
 		"\r":   {"there is nothing to serve"},
@@ -144,8 +145,13 @@ func TestTerminal_TryAsksBeforeItStartsCommands(t *testing.T) {
 			for _, want := range wants {
 				k.Await(t, want)
 			}
-			if !k.Shows("one: "+greeter+" (sensitive)") || k.Shows("hunter2") {
-				t.Errorf("the terminal shows\n%s", k.Text())
+			for _, want := range []string{
+				`--token=${env("ONE_TOKEN of the client's file")}"]`, `-end", "\u001b]0;x\u0007\u202e"]`, `dir     = "/"`,
+				`NODE_OPTIONS = "-r x"`, `A_TOKEN of the client's file is "x; evil"`,
+			} {
+				if !strings.Contains(strings.ReplaceAll(k.Text(), "\r\n", ""), want) || k.Shows("hunter2") {
+					t.Errorf("the terminal does not show %s:\n%s", want, k.Text())
+				}
 			}
 			_ = command.Process.Signal(syscall.SIGINT)
 			_ = command.Wait()

@@ -21,14 +21,16 @@ import (
 // files of clients have.
 type trial struct {
 	app *app
-	// yes means that commands are started, and variables sent, without a question.
+	// yes means that servers of clients' files are used without a question.
 	yes bool
+	// isFound means that nobody named the files.
+	isFound bool
 	// gateway has the blocks gateway and admin.
 	gateway string
 	files   []clientfile.File
 	folders []promptFolder
-	// sent are the variables of the environment that upstreams' servers get, by their names.
-	sent map[string][]string
+	// servers are those of files, by the names of their upstreams.
+	servers map[string]clientfile.Server
 }
 
 // load makes a configuration and loads it as any other. It is in no file but for that moment.
@@ -80,7 +82,7 @@ func (t *trial) texts() (texts map[string][]byte, secrets map[string]config.Secr
 			t.app.warn("%s", why)
 		}
 		texts["servers.hcl"], secrets, servers = made.Text, made.Secrets, string(made.Text)
-		t.sent = made.Sent
+		t.servers = made.Servers
 	}
 	var prompts strings.Builder
 	for i := range t.folders {
@@ -119,26 +121,24 @@ func (t *trial) place(cfg *config.Config) {
 	}
 }
 
-// leaveOutUntrusted shows the commands that clients' files have, and the servers that get variables of
-// the environment, and leaves them out unless they may be used. Whoever wrote such a file, in a
-// repository for instance, need not be who runs it.
+// leaveOutUntrusted shows the servers of clients' files that are started or get variables of the
+// environment, and all servers of files that nobody named, and leaves them out unless they may be
+// used. Whoever wrote such a file, in a repository for instance, need not be who runs it.
 func (t *trial) leaveOutUntrusted(ctx context.Context, cfg *config.Config) error {
-	isUntrusted := func(u config.Upstream) bool { return len(u.Command) > 0 || len(t.sent[u.Name]) > 0 }
+	isUntrusted := func(u config.Upstream) bool {
+		return u.Files == nil && (t.isFound || len(u.Command) > 0 || t.servers[u.Name].GetsVariables)
+	}
 	untrusted := slices.DeleteFunc(cfg.Upstreams(), func(u config.Upstream) bool { return !isUntrusted(u) })
 	if len(untrusted) == 0 || t.yes {
 		return nil
 	}
 	prompter := terminal.NewPrompter(t.app.raw.in)
 	if prompter == nil {
-		t.app.warn("%s left out: without a terminal, --yes starts commands and sends variables of the environment",
+		t.app.warn("%s left out: without a terminal, only --yes agrees to their use",
 			terminal.Count(len(untrusted), "server"))
 	} else {
 		for _, u := range untrusted {
-			line := "  " + u.Name + ": " + u.Address()
-			if sent := t.sent[u.Name]; len(sent) > 0 {
-				line += ", gets " + strings.Join(sent, ", ") + " of your environment"
-			}
-			if err := prompter.Tell(line); err != nil {
+			if err := prompter.Tell(t.servers[u.Name].Text); err != nil {
 				return err
 			}
 		}

@@ -30,8 +30,9 @@ func tryCommand(a *app) *cobra.Command {
 
 PATH is a folder of Markdown files, of commands (.claude/commands) or of skills, a Markdown file, or
 a client's configuration that import reads; URL is an MCP server's. Without one, it is what the
-working and the home folder have of commands and skills, and .mcp.json. Nothing is written. A
-client's configuration starts commands and sends variables of the environment once you have agreed.`,
+working and the home folder have of commands and skills, and .mcp.json. Nothing is written. Servers
+of a client's configuration that you have not named, that are commands, or that get variables of the
+environment are shown, and used once you have agreed.`,
 		Example: "  promptweir try\n" +
 			"  promptweir try prompts ~/.claude/commands\n" +
 			"  promptweir try .mcp.json https://mcp.example.com/mcp --yes",
@@ -67,7 +68,7 @@ client's configuration starts commands and sends variables of the environment on
 		},
 	}
 	flags := command.Flags()
-	flags.BoolVar(&yes, "yes", false, "start commands and send variables of the environment without asking")
+	flags.BoolVar(&yes, "yes", false, "use the servers of clients' configurations without asking")
 	flags.IntVar(&port, "port", port, "serve clients at `PORT`, operators at the next; any free ones if it is 0 or taken")
 	return command
 }
@@ -129,6 +130,7 @@ func (t *trial) addAll(paths []string) error {
 		}
 	}
 	if isKind(".mcp.json", 0) {
+		t.isFound = true
 		return t.addClientFile(".mcp.json")
 	}
 	if len(t.folders) == 0 {

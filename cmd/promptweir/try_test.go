@@ -56,7 +56,8 @@ func TestTry_ServesWhatIsNamedWithoutAConfiguration(t *testing.T) {
 		{".", "project/.mcp.json", fmt.Sprintf(greeter, "web")},
 		{".", "project/.mcp.json\x00--yes", fmt.Sprintf(greeter+" ", "child") + fmt.Sprintf(greeter, "web")},
 		{".", "", "home.git:fix home.pdf"},
-		{"project", "", "project.deploy project.doc " + fmt.Sprintf(greeter, "web")},
+		{"project", "", "project.deploy project.doc"}, // nobody named .mcp.json
+		{"project", "--yes", fmt.Sprintf(greeter, "child") + " project.deploy project.doc " + fmt.Sprintf(greeter, "web")},
 		{".", "notes\x00project\x00" + url, "notes.a notes.b project.deploy project.doc " + fmt.Sprintf(greeter, "server")},
 	} {
 		t.Run(test.in+" "+test.args, func(t *testing.T) {
@@ -96,14 +97,14 @@ func TestTry_SaysWhatCannotBeTried(t *testing.T) {
 	writeFile(t, ".", "none.json", "{}")
 	writeFile(t, ".", "child.json", `{"mcpServers": {"a": {"command": "x"}}}`)
 	writeFile(t, ".", "sent.json", `{"mcpServers": {"a": {"url": "http://127.0.0.1:1/mcp", "headers": {"X-A": "${HOME}"}}, `+
-		`"b": {"url": "http://127.0.0.1:1/mcp?b=${HOME}"}}}`)
+		`"b": {"url": "http://127.0.0.1:1/mcp?b=${HOME}"}, "c": {"url": "http://127.0.0.1:1/mcp", "headers": {"X-A": "${HOME:-none}"}}}}`)
 	for args, want := range map[string]string{
 		"":              "here are neither commands nor skills nor .mcp.json",
 		"nowhere":       "nowhere: no such file",
 		"ftp://x":       `try "ftp://x": use an http or https URL`,
 		"none.json":     "it has no MCP servers",
-		"child.json":    "1 server left out: without a terminal, --yes starts commands and sends variables of the environment\npromptweir: there is nothing to serve",
-		"sent.json":     "2 servers left out: without a terminal",
+		"child.json":    "1 server left out: without a terminal, only --yes agrees to their use\npromptweir: there is nothing to serve",
+		"sent.json":     "3 servers left out: without a terminal",
 		"--port 100000": "--port 100000: use a number from 0 to 65535",
 	} {
 		_, stderr, code := runHere(t, append([]string{"try"}, strings.Fields(args)...)...)

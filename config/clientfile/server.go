@@ -23,8 +23,8 @@ type block struct {
 	// comments precede the block.
 	comments   []string
 	attributes []attribute
-	// variables are those of the environment that it needs.
-	variables []string
+	// variables are those of the environment that it needs, and optional those with a default.
+	variables, optional []string
 	// off says why the whole block is a comment; empty if it is none.
 	off string
 }
@@ -52,7 +52,7 @@ func translate(m member, f found, v *variables) *block {
 	default:
 		b.off = "it has neither a command nor a url"
 	}
-	b.comments, b.variables = append(b.comments, t.remarks...), t.used
+	b.comments, b.variables, b.optional = append(b.comments, t.remarks...), t.used, t.optional
 	b.rest(m.value)
 	if find(m.value, "disabled").Kind() == 't' || find(m.value, "enabled").Kind() == 'f' {
 		b.off = "it is disabled in the client"

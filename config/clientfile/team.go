@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/hashicorp/hcl/v2/hclwrite"
 
@@ -18,11 +21,19 @@ type Made struct {
 	Text []byte
 	// Secrets are values in the clients' files, by the variables that take their place in Text.
 	Secrets map[string]config.Secret
-	// Sent are the variables of the environment, besides those in Secrets, by the label of the upstream
-	// whose server gets them.
-	Sent map[string][]string
+	// Servers are those of a team for this machine, by the labels of their upstreams.
+	Servers map[string]Server
 	// LeftOut says of each server that is only a comment in Text why it is.
 	LeftOut []string
+}
+
+// Server is what a person should know of a server before it is used.
+type Server struct {
+	// Text shows all of it but its secrets, and the variables of the environment that it gets. Nothing
+	// in it acts on a terminal.
+	Text string
+	// GetsVariables means that there are such variables.
+	GetsVariables bool
 }
 
 // Team makes the file of a team with an upstream for each server that the files of clients have, in
@@ -36,6 +47,9 @@ func Team(team string, files []File, isSet func(variable string) bool) (*Made, e
 	}
 	defer check.close()
 	v := &variables{secrets: map[string]string{}, notes: map[string]string{}}
+	if isSet != nil {
+		v.ofFile = " of the client's file" // a name that no reference in a file can have
+	}
 	var names []string
 	var blocks []*block
 	labels := map[string]string{} // the text of each block, by its label
@@ -61,7 +75,7 @@ func Team(team string, files []File, isSet func(variable string) bool) (*Made, e
 		check.leaveOutInvalid(blocks)
 	}
 	text := comment("Made by promptweir import from "+strings.Join(names, ", ")+".") + v.needed(blocks) + "\n" + check.team(blocks)
-	made := &Made{Text: hclwrite.Format([]byte(text)), Secrets: map[string]config.Secret{}, Sent: map[string][]string{}}
+	made := &Made{Text: hclwrite.Format([]byte(text)), Secrets: map[string]config.Secret{}, Servers: map[string]Server{}}
 	if err := check.load(string(made.Text)); err != nil {
 		return nil, fmt.Errorf("what was made of it is not valid: %w", err)
 	}
@@ -69,17 +83,34 @@ func Team(team string, files []File, isSet func(variable string) bool) (*Made, e
 		made.Secrets[name] = config.NewSecret(value)
 	}
 	for _, b := range blocks {
-		for _, name := range b.variables {
-			if _, isSecret := v.secrets[name]; !isSecret && b.off == "" {
-				made.Sent[b.label] = append(made.Sent[b.label], name)
-			}
-		}
-		if b.off != "" {
+		switch {
+		case b.off != "":
 			made.LeftOut = append(made.LeftOut, b.name+" is left out: "+b.off)
+		case isSet != nil:
+			made.Servers[b.label] = v.server(b, isSet)
 		}
 	}
 	return made, nil
 }
+
+// server shows a block. What may be code is shown even where a name calls it a secret: a client's file
+// chooses the names.
+func (v *variables) server(b *block, isSet func(variable string) bool) Server {
+	text, gets := hclwrite.Format([]byte(b.body())), false
+	for _, name := range slices.Concat(b.variables, b.optional) {
+		value, isSecret := v.secrets[name]
+		switch {
+		case isSecret && mayBeCode().MatchString(value):
+			text = fmt.Appendf(text, "  %s is %q\n", name, value)
+		case !isSecret && isSet(name):
+			text, gets = fmt.Appendf(text, "  gets %s of your environment\n", name), true
+		}
+	}
+	return Server{string(text), gets}
+}
+
+// mayBeCode matches a word that a shell or an interpreter takes for more than a word, and a path.
+var mayBeCode = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^[./~]|[\\s$`{;|&<>(]") })
 
 // leaveOutUnset makes comments of the blocks with a variable that has no value.
 func (v *variables) leaveOutUnset(blocks []*block, isSet func(variable string) bool) {

@@ -37,14 +37,16 @@ type variables struct {
 	secrets map[string]string
 	// notes say what a variable is for.
 	notes map[string]string
+	// ofFile ends the names of secrets.
+	ofFile string
 }
 
 // secret returns the variable that takes the place of a secret. Two secrets do not share one.
 func (v *variables) secret(name, value string) string {
 	base := variableName(name)
-	name = base
+	name = base + v.ofFile
 	for n := 2; v.notes[name] != "" && v.secrets[name] != value; n++ {
-		name = fmt.Sprintf("%s_%d", base, n)
+		name = fmt.Sprintf("%s_%d%s", base, n, v.ofFile)
 	}
 	v.secrets[name], v.notes[name] = value, "written out in the client's file"
 	return name
@@ -102,16 +104,18 @@ type translator struct {
 	// inputs are the inputs of VS Code's file, by their ids.
 	inputs map[string]input
 	folder string // see [File]
-	// used are the variables that the server needs, and remarks what people should know about its
-	// values.
-	used    []string
-	remarks []string
+	// used are the variables that the server needs, optional those with a default, and remarks what
+	// people should know about its values.
+	used, optional []string
+	remarks        []string
 }
 
 // env returns the call of env for a variable.
 func (t *translator) env(name, note string, fallback *string) string {
-	if fallback == nil { // else it works without
+	if fallback == nil {
 		t.used = append(t.used, name)
+	} else { // it works without
+		t.optional = append(t.optional, name)
 	}
 	if t.notes[name] == "" {
 		t.notes[name] = note

@@ -39,10 +39,10 @@ func (p *Prompter) Elicit(ctx context.Context, method string, params jsontext.Va
 // openURL asks the user to open an address. It is not opened here, because the server is not to be
 // trusted that far.
 func (p *Prompter) openURL(ctx context.Context, message, url string) error {
-	if err := p.Tell("The server asks you to open an address: " + message); err != nil {
+	if err := p.Tell(OneLine("The server asks you to open an address: " + message)); err != nil {
 		return err
 	}
-	if err := p.Tell(url); err != nil {
+	if err := p.Tell(OneLine(url)); err != nil {
 		return err
 	}
 	_, err := p.Ask(ctx, "Open it if you trust it, then press Enter; Ctrl-D declines:", nil)
@@ -51,7 +51,7 @@ func (p *Prompter) openURL(ctx context.Context, message, url string) error {
 
 // fillIn asks for each field of a form, and returns its content.
 func (p *Prompter) fillIn(ctx context.Context, request *elicit.Request) (wire.Object, error) {
-	if err := p.Tell("The server asks: " + request.Message + " (Ctrl-D declines)"); err != nil {
+	if err := p.Tell(OneLine("The server asks: " + request.Message + " (Ctrl-D declines)")); err != nil {
 		return nil, err
 	}
 	content := wire.Object{}
@@ -88,7 +88,7 @@ func (p *Prompter) fillInField(ctx context.Context, f *elicit.Field) (jsontext.V
 		if problem == "" {
 			return value, nil
 		}
-		if err := p.Tell(problem); err != nil {
+		if err := p.Tell(OneLine(problem)); err != nil {
 			return nil, err
 		}
 	}

@@ -73,11 +73,11 @@ func (k *keys) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Tell prints a line at the terminal, of which nothing acts on it.
+// Tell prints a text at the terminal, of which nothing acts on it.
 func (p *Prompter) Tell(text string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, err := fmt.Fprintln(p.output, Line(OneLine(text)))
+	_, err := fmt.Fprintln(Printable(p.output), text)
 	return err
 }
 
