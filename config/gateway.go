@@ -64,6 +64,8 @@ type Gateway struct {
 	Conflict Conflict
 	// Instructions are sent to every client when it connects.
 	Instructions string
+	// SSE says whether HTTP+SSE, which the protocol deprecates, is served at /sse.
+	SSE bool
 	// StateDir is the folder in which the last good lists are kept, relative to the working
 	// directory; empty means that they are not kept. It may be below the configuration, of which
 	// only *.hcl files are read.
@@ -125,7 +127,9 @@ const (
 
 func gatewaySchema() hclread.Schema {
 	return hclread.Schema{
-		Plain: []string{"page_size", "separator", "conflict", "lock", "max_buffered", "max_files", "drain_delay", "drain_timeout"},
+		Plain: []string{
+			"page_size", "separator", "conflict", "lock", "sse", "max_buffered", "max_files", "drain_delay", "drain_timeout",
+		},
 		External: []string{
 			"listen", "path", "public_url", "allowed_hosts", "allowed_origins", "trusted_proxies", "instructions", "state_dir",
 		},
@@ -145,6 +149,7 @@ func decodeGateway(b *hclread.Block, ids *identities, keys *hclread.Uses) Gatewa
 		PageSize:     DefaultPageSize,
 		Separator:    DefaultSeparator,
 		Conflict:     ConflictDrop,
+		SSE:          true,
 		MaxBuffered:  DefaultMaxBuffered,
 		MaxFiles:     DefaultMaxFiles,
 		DrainDelay:   DefaultDrainDelay,
@@ -168,6 +173,7 @@ func decodeGateway(b *hclread.Block, ids *identities, keys *hclread.Uses) Gatewa
 		g.TLS = decodeServerTLS(inner, ids)
 	}
 	hclread.Set(b, "conflict", &g.Conflict, hclread.OneOf(ConflictDrop, ConflictFirst))
+	hclread.Bool(b, "sse", &g.SSE)
 	hclread.Set(b, "instructions", &g.Instructions, hclread.AnyText)
 	hclread.Set(b, "state_dir", &g.StateDir, hclread.Checked(checkFolder))
 	hclread.Set(b, "max_buffered", &g.MaxBuffered, parseShare)

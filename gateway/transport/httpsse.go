@@ -62,6 +62,11 @@ func (s *sseSessions) remove(id string) {
 
 // serve serves clients of 2024-11-05, and of later legacy revisions that still speak HTTP+SSE.
 func (s *sseSessions) serve(x *exchange) {
+	if gateway := &x.snapshot.Config.Gateway; !gateway.SSE {
+		x.refuse(http.StatusNotFound, nil, wire.NewError(wire.InvalidRequest,
+			"HTTP+SSE is turned off: use Streamable HTTP at "+gateway.Path))
+		return
+	}
 	switch x.r.Method {
 	case http.MethodGet:
 		s.serveStream(x)
@@ -116,7 +121,10 @@ func (s *sseSession) receivePosts(ctx context.Context, ending <-chan struct{}) {
 		case in := <-s.posts:
 			err = s.conn.receive(ctx, in)
 		case <-s.conn.caller.Generation.Replaced():
-			_, err = s.conn.retain(ctx)
+			current, retained := s.conn.retain(ctx)
+			if err = retained; err == nil && !current.Config.Gateway.SSE {
+				return
+			}
 		case <-s.conn.t.closing:
 			return
 		case <-ending:

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
@@ -18,6 +19,20 @@ func TestSSE_HasNoModernEra(t *testing.T) {
 	}
 	c.Request(`0`, "server/discover", gatewaytest.Meta)
 	c.WantMessage(`"id":0`, `"code":-32600`, `"Begin with initialize"`)
+}
+
+func TestSSE_CanBeTurnedOff(t *testing.T) {
+	s := gatewaytest.ServeReloadable(t, ``, gateway.Options{})
+	open := s.SSESession("2024-11-05", "")
+	s.MustReload("gateway { sse = false }")
+	upstreamtest.Eventually(t, "the open session has ended", func() bool {
+		return gatewaytest.Send(t, http.MethodPost, open.Endpoint, "{}", nil).Status == http.StatusNotFound
+	})
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		gatewaytest.Send(t, method, s.SSEURL(), "", nil).
+			Want(t, http.StatusNotFound, `"code":-32600`, "HTTP+SSE is turned off: use Streamable HTTP at /mcp")
+	}
+	s.Legacy("2025-11-25", "").Call("prompts/list", "").Want(t, http.StatusOK, `"prompts":[]`)
 }
 
 func TestSSE_SessionBelongsToItsPrincipal(t *testing.T) {

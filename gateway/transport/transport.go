@@ -110,7 +110,8 @@ func (t *Transport) recovered(ctx context.Context, then func()) {
 }
 
 // Handler serves the MCP endpoint: Streamable HTTP of both eras, decided request by request.
-// Mounted at the root, it answers at the configured path, and at /sse for HTTP+SSE.
+// Mounted at the root, it answers at the configured path, and at /sse for HTTP+SSE unless that is
+// turned off.
 //
 //	POST    initialize, or a session id     legacy (2024-11-05 to 2025-11-25)
 //	        _meta or header says so         modern (2026-07-28)
