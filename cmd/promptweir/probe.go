@@ -18,12 +18,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-const (
-	// placeholder is the value of each required argument.
-	placeholder = "placeholder"
-	// maxProbedPages bounds the pages of a list, which a server could make endless.
-	maxProbedPages = 1000
-)
+// placeholder is the value of each required argument.
+const placeholder = "placeholder"
 
 func probeCommand(a *app) *cobra.Command {
 	var token, protocol, output string
@@ -136,51 +132,17 @@ func (p *prober) probe(ctx context.Context, server config.Upstream, options clie
 	return nil
 }
 
-func (p *prober) call(ctx context.Context, method, name string, params wire.Object) (wire.Object, error) {
-	ctx, cancel := context.WithTimeout(ctx, p.timeout)
-	defer cancel()
-	result, err := p.session.Call(ctx, &client.Request{Method: method, Name: name, Params: params},
-		nil)
-	if err != nil {
-		return nil, err
+// list lists the prompts as a gateway does.
+func (p *prober) list(ctx context.Context) ([]jsontext.Value, error) {
+	list, err := p.session.List(ctx, maxListed)
+	for i, prompts := range list.Pages {
+		fmt.Fprintf(p.out, "%s: page %d, %s\n", wire.PromptsList, i+1, terminal.Count(prompts, "prompt"))
 	}
-	return wire.ParseObject(result.JSON)
-}
-
-// list walks all pages. It does so even if the server has not declared prompts, because the probe
-// is to show what happens.
-func (p *prober) list(ctx context.Context) (definitions []jsontext.Value, err error) {
-	var params wire.Object
-	cursors := map[string]bool{}
-	for number := range maxProbedPages {
-		result, err := p.call(ctx, wire.PromptsList, "", params)
-		if err != nil {
-			return nil, fmt.Errorf("%s: page %d: %w", wire.PromptsList, number+1, err)
-		}
-		// A server that has not declared prompts need not send the member.
-		page, description := []jsontext.Value(nil), "no prompts in the result"
-		if prompts := result.Get("prompts"); prompts != nil {
-			if page, err = wire.ParseArray(prompts); err != nil {
-				return nil, fmt.Errorf("%s: page %d: prompts is not an array", wire.PromptsList,
-					number+1)
-			}
-			description = terminal.Count(len(page), "prompt")
-		}
-		fmt.Fprintf(p.out, "%s: page %d, %s\n", wire.PromptsList, number+1, description)
-		definitions = append(definitions, page...)
-		p.found.Pages = append(p.found.Pages, len(page))
-		next, more := result.Text("nextCursor")
-		switch {
-		case !more, next == "" && !wire.Modern(p.session.Revision):
-			return definitions, nil // before 2026-07-28, an empty cursor means none
-		case cursors[next]:
-			return nil, fmt.Errorf("%s: page %d repeats a cursor: the list would never end",
-				wire.PromptsList, number+1)
-		}
-		cursors[next] = true
-		params = wire.Object{}.With("cursor", wire.Quote(next))
+	if err == nil && len(list.Pages) == 0 {
+		fmt.Fprintf(p.out, "%s: the server does not declare prompts, or does not know the method\n", wire.PromptsList)
 	}
-	return nil, fmt.Errorf("%s: more than %d pages", wire.PromptsList, maxProbedPages)
+	p.found.Pages = append(p.found.Pages, list.Pages...)
+	return list.Definitions, err
 }
 
 // get gets a prompt with placeholders for its required arguments, and prints the outcome.
@@ -196,7 +158,11 @@ func (p *prober) get(ctx context.Context, definition jsontext.Value) error {
 		}
 	}
 	step := wire.PromptsGet + " " + terminal.Line(prompt.Name)
-	result, err := p.call(ctx, wire.PromptsGet, prompt.Name, getParams(prompt.Name, arguments))
+	bound, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	result, err := p.session.Call(bound, &client.Request{
+		Method: wire.PromptsGet, Name: prompt.Name, Params: getParams(prompt.Name, arguments),
+	}, nil)
 	if err != nil {
 		_ = p.printFailure(step, prompt.Name, err)
 		if sdk := client.RefusedServerRequest(err); sdk != "" {
@@ -206,7 +172,7 @@ func (p *prober) get(ctx context.Context, definition jsontext.Value) error {
 		}
 		return err
 	}
-	description, err := describeResult(result)
+	description, err := describeResult(wire.Members(result.JSON))
 	if err != nil {
 		return p.printFailure(step, prompt.Name, err)
 	}

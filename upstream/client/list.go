@@ -36,17 +36,19 @@ type List struct {
 	Unknown bool
 	// Bytes is how much the server sent for it.
 	Bytes int
+	// Pages has the number of prompts of each page.
+	Pages []int
 }
 
 // List walks all pages of the server's prompts. It returns the whole list or, with no more than its
-// Bytes, an error: a list is never cut silently. Each page has the upstream's timeout.
+// Bytes and Pages, an error: a list is never cut silently. Each page has the upstream's timeout.
 func (s *Session) List(ctx context.Context, maxPrompts int) (all List, err error) {
 	if !s.Declared.prompts {
 		return List{}, nil
 	}
 	defer func() {
 		if err != nil {
-			all = List{Bytes: all.Bytes}
+			all = List{Bytes: all.Bytes, Pages: all.Pages}
 		}
 	}()
 	var (
@@ -64,6 +66,7 @@ func (s *Session) List(ctx context.Context, maxPrompts int) (all List, err error
 			return all, fmt.Errorf("%s: %w", wire.PromptsList, err)
 		}
 		all.Definitions, all.Meta = append(all.Definitions, p.definitions...), p.meta
+		all.Pages = append(all.Pages, len(p.definitions))
 		// The list is as old as its oldest page when the first TTL is over.
 		if all.TTL == 0 || (p.ttl > 0 && p.ttl < all.TTL) {
 			all.TTL = p.ttl
