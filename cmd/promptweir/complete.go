@@ -13,8 +13,6 @@ import (
 
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
-	"github.com/promptweir/promptweir/gateway/catalog"
-	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/client"
@@ -39,14 +37,15 @@ func (q *query) completePrompts(arguments int) cobra.CompletionFunc {
 }
 
 func (q *query) promptNames(ctx context.Context) (names []cobra.Completion) {
-	for _, prompt := range q.knownPrompts(ctx) {
-		d := describe(prompt)
-		if !terminal.Showable(d.Name) {
-			continue
+	q.withKnown(ctx, func(ctx context.Context, known promptList) {
+		prompts, _ := known.list(ctx)
+		for _, d := range prompts {
+			if terminal.Showable(d.Name) {
+				names = append(names, cobra.CompletionWithDesc(d.Name,
+					terminal.Line(cmp.Or(d.Title, d.Description))))
+			}
 		}
-		names = append(names, cobra.CompletionWithDesc(d.Name,
-			terminal.Line(cmp.Or(d.Title, d.Description))))
-	}
+	})
 	return names
 }
 
@@ -58,24 +57,27 @@ func (q *query) completeGet(cmd *cobra.Command, args []string, word string) (wor
 	}
 	name, given := args[0], args[1:]
 	if argument, value, ok := strings.Cut(word, "="); ok {
-		for _, completed := range q.completeValue(cmd.Context(), name, argument, value, given) {
-			words = append(words, argument+"="+completed)
-		}
+		q.withKnown(cmd.Context(), func(ctx context.Context, known promptList) {
+			for _, completed := range known.complete(ctx, completionParams(name, argument, value, given)) {
+				words = append(words, argument+"="+completed)
+			}
+		})
 		return words, cobra.ShellCompDirectiveNoFileComp
 	}
-	for _, prompt := range q.knownPrompts(cmd.Context()) {
-		d := describe(prompt)
-		if d.Name != name {
-			continue
+	q.withKnown(cmd.Context(), func(ctx context.Context, known promptList) {
+		prompts, _ := known.list(ctx)
+		at := slices.IndexFunc(prompts, func(d description) bool { return d.Name == name })
+		if at < 0 {
+			return
 		}
-		for _, a := range d.Arguments {
+		for _, a := range prompts[at].Arguments {
 			isGiven := slices.ContainsFunc(given, func(arg string) bool { return argumentName(arg) == a.Name })
 			if terminal.Showable(a.Name) && !isGiven {
 				words = append(words, cobra.CompletionWithDesc(a.Name+"=",
 					terminal.Line(cmp.Or(a.Description, a.Title))))
 			}
 		}
-	}
+	})
 	return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
@@ -85,23 +87,21 @@ func argumentName(arg string) string {
 	return strings.TrimSuffix(name, ":")
 }
 
-// knownPrompts returns the prompts of --url or, with a configuration, those that are known without
+// withKnown has the prompts of --url used or, with a configuration, those that are known without
 // contacting anybody.
-func (q *query) knownPrompts(ctx context.Context) (prompts []listedPrompt) {
+func (q *query) withKnown(ctx context.Context, use func(context.Context, promptList)) {
 	if q.url == "" {
-		s, principal := q.knownSnapshot(ctx)
-		if s == nil {
-			return nil
+		if s, principal := q.knownSnapshot(ctx); s != nil {
+			use(ctx, snapshotSource{s, principal})
 		}
-		for _, entry := range inspect.Entries(s, principal) {
-			prompts = append(prompts, listedPrompt{definition: entry.JSON})
-		}
-		return prompts
+		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, completionBound)
 	defer cancel()
-	l, _ := q.listRunning(ctx)
-	return l.prompts
+	_ = q.withSession(ctx, client.SessionOptions{}, func(s *client.Session) error {
+		use(ctx, &sessionSource{session: s})
+		return nil
+	})
 }
 
 // knownSnapshot evaluates the configuration with the prompts in files, and the lists of --state or
@@ -141,33 +141,6 @@ func (a *app) completionConfig() *config.Config {
 	return cfg
 }
 
-// completeValue completes the value of a prompt's argument, by the server at --url or the prompt's
-// file.
-func (q *query) completeValue(ctx context.Context, name, argument, value string, given []string) []string {
-	if q.url == "" {
-		s, principal := q.knownSnapshot(ctx)
-		if s == nil {
-			return nil
-		}
-		for _, entry := range inspect.Entries(s, principal) {
-			if entry.Name == name {
-				return completionValues(fileCompletion(s, entry.Owners[0], argument, value))
-			}
-		}
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, completionBound)
-	defer cancel()
-	var result jsontext.Value
-	_ = q.withSession(ctx, client.SessionOptions{}, func(s *client.Session) error {
-		params := completionParams(name, argument, value, given)
-		got, err := s.Call(ctx, &client.Request{Method: wire.Complete, Params: params}, nil)
-		result = got.JSON
-		return err
-	})
-	return completionValues(result)
-}
-
 // completionParams returns the params of completion/complete. The arguments that are given already
 // are its context.
 func completionParams(name, argument, value string, given []string) wire.Object {
@@ -193,14 +166,6 @@ func completionValues(result jsontext.Value) []string {
 	var completed struct{ Completion struct{ Values []string } }
 	_ = json.Unmarshal(result, &completed) // nothing, if it is no such result
 	return slices.DeleteFunc(completed.Completion.Values, func(value string) bool { return !terminal.Showable(value) })
-}
-
-// fileCompletion completes a value of a prompt whose owner has it in a file; nil for other owners.
-func fileCompletion(s *snapshot.Snapshot, owner catalog.Owner, argument, value string) jsontext.Value {
-	if prompt := s.FilePrompt(owner.Upstream, owner.Name); prompt != nil {
-		return prompt.Complete(argument, value)
-	}
-	return nil
 }
 
 // completePrincipal completes the last of the principal's names, with those in the configuration.

@@ -9,16 +9,22 @@ import (
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// promptSource is where get has its prompt from.
-type promptSource interface {
+// promptList has prompts, and values for their arguments.
+type promptList interface {
 	// list returns the prompts, and the upstreams of which some may be missing; nothing if it fails.
 	list(ctx context.Context) ([]description, []trouble)
 	// complete returns values for the params of completion/complete; none if it fails.
 	complete(ctx context.Context, params wire.Object) []string
+}
+
+// promptSource is where get has its prompt from.
+type promptSource interface {
+	promptList
 	// get returns the result of prompts/get. Elicitations are answered by reply; if it is nil, they
 	// are refused.
 	get(ctx context.Context, params wire.Object, reply gateway.Reply) (jsontext.Value, error)
@@ -27,21 +33,44 @@ type promptSource interface {
 // trouble is a sentence about an upstream.
 type trouble struct{ upstream, text string }
 
+// snapshotSource has what is known of a configuration. The principal is nil for all prompts.
+type snapshotSource struct {
+	snapshot  *snapshot.Snapshot
+	principal *policy.Principal
+}
+
+func (s snapshotSource) list(context.Context) (prompts []description, troubles []trouble) {
+	for _, entry := range inspect.Entries(s.snapshot, s.principal) {
+		prompts = append(prompts, describe(listedPrompt{definition: entry.JSON}))
+	}
+	for _, t := range s.snapshot.Troubles() {
+		troubles = append(troubles, trouble{t.Upstream, t.String()})
+	}
+	return prompts, troubles
+}
+
+// complete completes the values of a prompt's argument in its file; none for other owners.
+func (s snapshotSource) complete(_ context.Context, params wire.Object) []string {
+	name, _ := params.Object("ref").Text("name")
+	argument, _ := params.Object("argument").Text("name")
+	start, _ := params.Object("argument").Text("value")
+	for _, entry := range inspect.Entries(s.snapshot, s.principal) {
+		owner := entry.Owners[0]
+		if prompt := s.snapshot.FilePrompt(owner.Upstream, owner.Name); entry.Name == name && prompt != nil {
+			return completionValues(prompt.Complete(argument, start))
+		}
+	}
+	return nil
+}
+
 // gatewaySource are the upstreams of a configuration. The principal is nil for all prompts.
 type gatewaySource struct {
 	gateway   *gateway.Gateway
 	principal *policy.Principal
 }
 
-func (s gatewaySource) list(context.Context) (prompts []description, troubles []trouble) {
-	current := s.gateway.Snapshot()
-	for _, entry := range inspect.Entries(current, s.principal) {
-		prompts = append(prompts, describe(listedPrompt{definition: entry.JSON}))
-	}
-	for _, t := range current.Troubles() {
-		troubles = append(troubles, trouble{t.Upstream, t.String()})
-	}
-	return prompts, troubles
+func (s gatewaySource) list(ctx context.Context) ([]description, []trouble) {
+	return snapshotSource{s.gateway.Snapshot(), s.principal}.list(ctx)
 }
 
 func (s gatewaySource) complete(ctx context.Context, params wire.Object) []string {
