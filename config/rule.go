@@ -64,8 +64,8 @@ func warnOfPatterns(b *hclread.Block, attribute string, selectors []Selector, in
 	}
 	for i, sel := range selectors {
 		if strings.ContainsAny(sel.Name, "*?[") {
-			b.Warning(b.ElementRange(attribute, i), "Pattern in a name", "%q is only who has exactly this "+
-				"name, since %s takes no patterns; write %s.", sel, attribute, instead)
+			b.Warning(b.ElementRange(attribute, i), "Pattern in a name", "%q is taken literally: %s takes no "+
+				"patterns; write %s.", sel, attribute, instead)
 		}
 	}
 }

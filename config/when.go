@@ -255,7 +255,7 @@ func warnFacts(r *hclread.Reader, cfg *Config) {
 				kind := stepName(fact, 1)
 				names, isName := known[kind]
 				if fact.RootName() == "prompt" && isName && !slices.Contains(names, text) {
-					r.Warning(at, "Unknown "+kind, "The rule is for no prompt whose prompt.%s is %q%s", kind, text, hclread.Suggest(text, names))
+					r.Warning(at, "Unknown "+kind, "prompt.%s is never %q in this rule%s", kind, text, hclread.Suggest(text, names))
 				}
 			})
 		}

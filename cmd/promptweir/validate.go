@@ -255,12 +255,7 @@ func annotate(w io.Writer, diagnostics []config.Diagnostic) error {
 
 // findingsIn returns what is wrong with the files of prompts, and with the definitions in them.
 func findingsIn(s *snapshot.Snapshot) (findings []config.Finding) {
-	for _, p := range s.FileProblems() {
-		findings = append(findings, config.Finding{
-			Path: p.Path, Line: p.Line, Source: p.Source, Summary: p.Summary, Detail: p.Detail,
-			IsWarning: p.Severity != files.Broken,
-		})
-	}
+	findings = fileFindings(s)
 	for _, r := range s.Reports() {
 		switch r.Kind {
 		case catalog.BrokenFile, catalog.PartlyServed: // which are findings already
@@ -274,6 +269,35 @@ func findingsIn(s *snapshot.Snapshot) (findings []config.Finding) {
 				Summary: "Reported prompt", Detail: text, IsWarning: r.Kind != catalog.Unreadable,
 			})
 		}
+	}
+	return findings
+}
+
+// fileFindings returns the problems of files. What several upstreams have in common is one finding.
+func fileFindings(s *snapshot.Snapshot) (findings []config.Finding) {
+	blocks, first, also := map[string]bool{}, map[files.Problem]int{}, map[int][]string{}
+	for _, u := range s.Upstreams {
+		blocks[u.Place.String()] = true
+	}
+	for _, p := range s.FileProblems() {
+		mistake, isBlock := p, blocks[p.Place()]
+		if isBlock { // which says it in the same words for the same folder or team
+			mistake.Path, mistake.Line = "", 0
+		}
+		at, known := first[mistake]
+		switch {
+		case !known:
+			first[mistake] = len(findings)
+			findings = append(findings, config.Finding{
+				Path: p.Path, Line: p.Line, Source: p.Source, Summary: p.Summary, Detail: p.Detail,
+				IsWarning: p.Severity != files.Broken,
+			})
+		case isBlock:
+			also[at] = append(also[at], p.Place())
+		}
+	}
+	for at, places := range also {
+		findings[at].Detail += " The same goes for " + strings.Join(places, ", ") + "."
 	}
 	return findings
 }

@@ -127,6 +127,19 @@ func (f *folder) Refresh() (*List, error) {
 	return first.List, first.Err
 }
 
+// expectError expects the first upstream to have an error at its block, or none where it is empty.
+func (tr *tree) expectError(want string) {
+	tr.t.Helper()
+	_, err := newFolder(tr.upstream()).Refresh()
+	got := ""
+	if p, ok := errors.AsType[Problem](err); ok {
+		got = p.Detail
+	}
+	if got != want {
+		tr.t.Errorf("Refresh: %v, want %q", err, want)
+	}
+}
+
 func (tr *tree) expect(f *folder, want map[string]string, problems ...problem) {
 	tr.t.Helper()
 	l, err := f.Refresh()
@@ -305,12 +318,25 @@ func TestFolder_TellsNothingOfWhatIsOutside(t *testing.T) {
 		want = append(want, problem{Broken, name + ":1", "is a link to something outside of"})
 	}
 	tr.expect(newFolder(tr.upstream()), map[string]string{"good": "good"}, want...)
-	for _, target := range []string{"folder", "gone"} {
+	for _, target := range []string{"folder", "gone", "there.md"} {
 		tr := newTree(t, "docs.hcl", team("link/*.md"))
 		tr.link(outside.path(target), "link")
-		if _, err := newFolder(tr.upstream()).Refresh(); err == nil || !strings.Contains(err.Error(), "There is no folder "+tr.path("link")) {
-			t.Errorf("a pattern beneath a link to %s: %v", target, err)
+		tr.expectError("The link " + tr.path("link") + " leads to nothing inside of " + tr.root + "; put a folder in its place, or correct files.")
+	}
+}
+
+func TestFolder_SaysWhyAFolderCannotBeRead(t *testing.T) {
+	for pattern, want := range map[string]string{
+		"gone/*.md":         "There is no folder %s/gone; make it, or correct files.",
+		"p/gone/below/x.md": "There is no folder %s/p/gone; make it, or correct files.",
+		"a.md/*.md":         "The path %s/a.md is not a folder; put one in its place, or correct files.",
+		"p/*.md":            "",
+	} {
+		tr := newTree(t, "docs.hcl", team("p/*.md", pattern), "a.md", "A", "p/x.md", "X")
+		if want != "" {
+			want = strings.ReplaceAll(want, "%s", tr.root)
 		}
+		tr.expectError(want)
 	}
 }
 

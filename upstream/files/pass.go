@@ -77,7 +77,7 @@ func (p *pass) run(blocks []*block) (map[entryKey]*entry, error) {
 	if err := p.walk.run(); err != nil {
 		return nil, err
 	}
-	folders := map[string]bool{}
+	folders := map[string]error{}
 	for i, b := range blocks {
 		b.find(p.walk.found[i], p.walk.unmatched(i), p.walk.missing(b.upstream.Files, folders))
 	}

@@ -126,18 +126,39 @@ func (w *walk) run() error {
 	return nil
 }
 
-// missing returns an error for the first pattern of a block whose folder does not exist.
-func (w *walk) missing(files *config.Files, known map[string]bool) error {
+// missing returns an error for the first pattern of a block whose folder cannot be read.
+func (w *walk) missing(files *config.Files, known map[string]error) error {
 	for _, p := range files.Patterns {
-		folder := filepath.Join(files.Folder, filepath.FromSlash(p.Folder()))
-		exists, isKnown := known[folder]
+		folder := p.Folder()
+		err, isKnown := known[folder]
 		if !isKnown {
-			info, err := os.Stat(folder)
-			exists = err == nil && info.IsDir() && w.isBeneath(folder) // else a link would tell what there is outside
-			known[folder] = exists
+			err = w.checkFolder(folder)
+			known[folder] = err
 		}
-		if !exists {
-			return fmt.Errorf("there is no folder %s; make it, or correct the pattern %q", folder, p)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkFolder returns an error for the first part of a folder's path that is none. The text is the
+// same for all patterns, so that one mistake can be told from several.
+func (w *walk) checkFolder(folder string) error {
+	at := w.files.Folder
+	for name := range strings.SplitSeq(folder, "/") {
+		at = filepath.Join(at, name)
+		// Nobody is told whether there is something at the end of a link that leads out.
+		if info, err := os.Lstat(at); err == nil && info.Mode()&fs.ModeSymlink != 0 && !w.isBeneath(at) {
+			return fmt.Errorf("the link %s leads to nothing inside of %s; put a folder in its place, or correct files", at, w.files.Root)
+		}
+		switch info, err := os.Stat(at); {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("there is no folder %s; make it, or correct files", at)
+		case err != nil:
+			return fmt.Errorf("cannot read %s: %w", at, regular.Cause(err))
+		case !info.IsDir():
+			return fmt.Errorf("the path %s is not a folder; put one in its place, or correct files", at)
 		}
 	}
 	return nil

@@ -29,7 +29,7 @@ team "prefixed" {
   }
   hide "x" {
     prompts = [
-      "biling.wip_*",                    # WARNING: "biling.wip_*" matches nothing
+      "biling.wip_*",                    # WARNING: "biling.wip_*" matches nothing. Did you mean "billing."?
       "wip_*",                           # WARNING: "wip_*" matches nothing
       "billing",                         # WARNING: "billing" matches nothing
       "Billing.x",                       # WARNING: "Billing.x" matches nothing

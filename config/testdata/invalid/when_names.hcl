@@ -27,11 +27,11 @@ team "payments" {
   }
   hide "upstream" {
     prompts = ["billing.b*"]
-    when    = prompt.upstream == "biling" || contains(["ops"], prompt.team) # WARNING: prompt.upstream is "biling". Did you mean "billing"? # WARNING: Unknown team; The rule is for no prompt whose prompt.team is "ops".
+    when    = prompt.upstream == "biling" || contains(["ops"], prompt.team) # WARNING: prompt.upstream is never "biling" in this rule. Did you mean "billing"? # WARNING: Unknown team; prompt.team is never "ops" in this rule.
   }
   expose "patterns" {
     prompts = ["billing.a*"]
-    to      = ["user:*"]                   # WARNING: "user:*" is only who has exactly this name, since to takes no patterns; write "*" for everybody
+    to      = ["user:*"]                   # WARNING: "user:*" is taken literally: to takes no patterns; write "*" for everybody
   }
   upstream "line" {
     command = ["npx -y thing --verbose"] # WARNING: Command in one word; This is the name of one program
