@@ -69,7 +69,7 @@ func parseURL(s string) (*url.URL, error) {
 	case u.User != nil:
 		return nil, errors.New("has a user or password in it; leave it out, and send credentials in headers")
 	case strings.Contains(s, "#"): // u.Fragment is empty for a lone "#"
-		return nil, errors.New("has a fragment; leave out the # and what follows")
+		return nil, errors.New("has a fragment; leave out the # and the rest")
 	}
 	if hasPort(u) && !validPort(u.Port()) {
 		return nil, errors.New("has no valid port after the colon")

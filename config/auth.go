@@ -71,8 +71,8 @@ func decodeAuth(b *hclread.Block, ids *identities) Auth {
 	}
 	// A wrong block counts as well: it was reported, and its author did mean to let someone in.
 	if !a.Anonymous && !b.HasBlock("token", "jwt") && !asksForCertificates(b.Reader) {
-		b.Error(b.Range(), "Nobody can authenticate", "Give auth a token or a jwt block, or set "+
-			"anonymous = true to let everyone see what is exposed to \"*\".")
+		b.Error(b.Range(), "Nobody can authenticate", "Give auth a token or a jwt block, or "+
+			"set anonymous = true to show everyone the prompts exposed to \"*\".")
 	}
 	return a
 }

@@ -68,8 +68,7 @@ func clusterSchema() hclread.Schema {
 // decodeCluster decodes the cluster block, of which there is none if it was not written.
 func decodeCluster(b *hclread.Block) Cluster {
 	var c Cluster
-	b.Require("store", "Replicas are one gateway by what they share: set store, "+
-		`for example to "redis://valkey.internal:6379/0".`)
+	b.Require("store", `Replicas share a store: set it, for example to "redis://valkey.internal:6379/0".`)
 	isSet := hclread.Set(b, "store", &c.Store, parseStore)
 	for _, inner := range b.Inner("tls") {
 		c.TLS = decodeTLS(inner)
@@ -117,8 +116,8 @@ func checkCluster(r *hclread.Reader, cfg *Config) {
 		return
 	}
 	b := r.Blocks("cluster")[0]
-	b.Error(b.Range(), "No cursor_keys", "Replicas recognise each other by gateway.cursor_keys, "+
-		"and seal with them all that the store holds. Set it to the same keys on every replica.")
+	b.Error(b.Range(), "No cursor_keys", "gateway.cursor_keys authenticate replicas, and seal "+
+		"the content of the store. Set the same keys on every replica.")
 }
 
 // parseStore reads the URL of a store. Its errors do not quote it.
@@ -158,8 +157,8 @@ func (s *Store) readQuery(query string) error {
 	}
 	s.MasterSet, s.SentinelPassword = values.Get("master_set"), values.Get("sentinel_password")
 	if err != nil || s.MasterSet == "" && s.SentinelPassword != "" {
-		return errors.New(`has parameters that are not known; there are master_set, the name of ` +
-			`the store among Sentinels, and with it sentinel_password`)
+		return errors.New(`has unknown parameters; write master_set, the name of the store ` +
+			`among Sentinels, and with it sentinel_password`)
 	}
 	return nil
 }
@@ -173,7 +172,7 @@ func (s *Store) readDatabase(path string) error {
 	n, err := strconv.ParseUint(number, 10, 16)
 	switch {
 	case err != nil || n > maxDatabase:
-		return errors.New(`has no number of a database as its path; write it like "redis://valkey.internal:6379/0"`)
+		return errors.New(`has a path that is not a database number; write it like "redis://valkey.internal:6379/0"`)
 	case n > 0 && s.MasterSet == "" && len(s.Addresses) > 1:
 		return errors.New("has several addresses, which are those of a Redis Cluster, and a " +
 			"database, of which a cluster has none but 0")

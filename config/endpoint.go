@@ -56,7 +56,7 @@ func decodeEndpoint(b *hclread.Block, u *Upstream, r reach) {
 		refuse(b, "oauth", "url", "A child process gets no access tokens; give it what it needs in env.")
 	}
 	if !isFiles {
-		refuse(b, "texts", "files", "Only the texts of files are known beforehand; remove it.")
+		refuse(b, "texts", "files", "Only prompts from files have texts to approve; remove it.")
 	}
 }
 
@@ -217,8 +217,8 @@ func warnOfLine(b *hclread.Block, words []hclread.Text) {
 	if !words[0].Sensitive {
 		instead = `["` + strings.Join(hideWords(fields), `", "`) + `"]`
 	}
-	b.Warning(words[0].At, "Command in one word", "This is the name of one program, with the blanks in "+
-		"it; if it is a program and its arguments, write %s.", instead)
+	b.Warning(words[0].At, "Command in one word", "This is the name of one program, blanks "+
+		"included; for a program and its arguments, write %s.", instead)
 }
 
 // decodeTransport decodes which of the two transports over HTTP to use, without trying the other.

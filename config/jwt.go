@@ -71,7 +71,7 @@ func decodeJWT(b *hclread.Block, ids *identities) JWT {
 	j.Algorithms = asymmetricAlgorithms()
 	if b.Has("algorithms") {
 		j.Algorithms = hclread.NonEmptyList(b, "algorithms", parseAlgorithm, "No token could be accepted; "+
-			"list the algorithms that the issuer signs with, or leave the attribute out to accept all safe ones.")
+			"list the issuer's signing algorithms, or leave the attribute out to accept all safe ones.")
 	}
 	hclread.Set(b, "leeway", &j.Leeway, parseLeeway)
 	j.Scopes = hclread.List(b, "scopes", hclread.Checked(checkScope))
@@ -114,8 +114,7 @@ func parseProvider(s string) (string, error) {
 		return "", err
 	}
 	if u.Scheme != "https" && !isLoopback(u.Hostname()) {
-		return "", errors.New("would let anyone on the network path decide which tokens are " +
-			"valid; write https://, or use a host on loopback")
+		return "", errors.New("would let anyone on the network path forge tokens; write https://, or use a host on loopback")
 	}
 	return s, nil
 }

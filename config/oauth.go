@@ -71,7 +71,7 @@ func checkOAuthAttributes(b *hclread.Block) {
 	}
 	if b.Has("issuer") && b.Lacks("private_key_file") {
 		b.Error(b.ValueRange("issuer"), "issuer without private_key_file", "It is the audience "+
-			"of what the client signs, and without a key the client signs nothing; remove it.")
+			"of the client's signed assertion, and without a key there is none; remove it.")
 	}
 }
 
@@ -124,7 +124,7 @@ func checkCredential(s string) error {
 	case s == "":
 		return errors.New("is empty; write the value that the authorization server issued")
 	case strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }):
-		return errors.New("has a line break or another character that is not allowed; use trimspace() around file()")
+		return errors.New("has a line break or another forbidden character; use trimspace() around file()")
 	}
 	return nil
 }

@@ -210,8 +210,8 @@ func decodePromptLimit(outer *hclread.Block) *Limit {
 	l := decodeLimit(outer)
 	if l != nil && l.Streams > 0 {
 		b := outer.Inner("limit")[0]
-		b.Error(b.ValueRange("streams"), "Misplaced streams", "A stream is about the prompts of "+
-			"all teams; streams belongs in the limit block of gateway.")
+		b.Error(b.ValueRange("streams"), "Misplaced streams", "A stream carries the changes of "+
+			"all teams; move streams to the limit block of gateway.")
 	}
 	return l
 }
@@ -235,8 +235,8 @@ func decodeLimit(outer *hclread.Block) *Limit {
 		b.Error(b.Range(), "Nothing to limit", "A block \"limit\" needs rate, in requests per "+
 			"second, or concurrency; in gateway, streams is enough.")
 	case b.Lacks("rate") && b.Has("burst"):
-		b.Error(b.ValueRange("burst"), "burst without rate", "burst is how many requests may "+
-			"come at once within a rate; set rate or remove burst.")
+		b.Error(b.ValueRange("burst"), "burst without rate", "burst bounds simultaneous "+
+			"requests within a rate; set rate or remove burst.")
 	}
 	return l
 }

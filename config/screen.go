@@ -60,7 +60,7 @@ func decodeScreens(outer *hclread.Block) (screens []Screen) {
 
 func decodeScreen(b *hclread.Block) Screen {
 	s := Screen{Label: b.Label(), Action: ScreenReject, Place: placeOf(b.Range())}
-	const ambiguous = "An empty list could mean everything or nothing; list what is meant, or remove it."
+	const ambiguous = "An empty list could mean everything or nothing; fill it, or remove it."
 	isForbidden := func(pattern string) (*regexp.Regexp, error) { return parseForbidden(b, pattern) }
 	s.Content = hclread.NonEmptyList(b, "content", hclread.OneOf("text", "image", "audio", "resource", "resource_link"), ambiguous)
 	s.Patterns = hclread.NonEmptyList(b, "patterns", isForbidden, ambiguous)

@@ -209,7 +209,7 @@ func upstreamSchema() hclread.Schema {
 // foreignAttributes are the words that the configurations of MCP clients have for a server, and
 // promptweir does not.
 func foreignAttributes() map[string]string {
-	const tools = "It is about tools, of which the gateway serves none; remove it."
+	const tools = "It is about tools, and the gateway serves none; remove it."
 	const url = "Write url."
 	return map[string]string{
 		"type":      `Remove it: url or command says it already. For a server that only knows HTTP+SSE, transport = "sse" does.`,
@@ -295,8 +295,8 @@ func parseDuration(s string) (time.Duration, error) {
 // parseTimeout reads how long a call may take.
 func parseTimeout(s string) (time.Duration, error) {
 	if d, err := time.ParseDuration(s); err == nil && d > maxTimeout {
-		return 0, errors.New(`is longer than an hour; write it like "30s" (the time during ` +
-			`which a client is asked for input does not count)`)
+		return 0, errors.New(`is longer than an hour; write it like "30s" (waiting for a ` +
+			`client's input does not count)`)
 	}
 	return parseDuration(s)
 }

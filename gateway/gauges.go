@@ -27,8 +27,8 @@ const (
 // that upstreams are shown, in seconds since 1970.
 const (
 	CertificateExpiry     = "promptweir.certificate.expiry.timestamp"
-	CertificateExpiryHelp = "When a certificate expires, in seconds since 1970: the endpoint's, " +
-		"or the one that an upstream is shown."
+	CertificateExpiryHelp = "Expiry of certificates, in seconds since 1970: the endpoint's, " +
+		"and those for upstreams."
 )
 
 // unsettledAge is the only metric here that is no whole number.
@@ -41,20 +41,20 @@ const unsettledAge = "promptweir.cluster.unsettled.age"
 var (
 	gaugeTable = [][3]string{
 		{"promptweir.catalog.entries", "{entry}", "Prompts in the merged catalog."},
-		{"promptweir.catalog.reports", "{report}", "Findings in the catalog that somebody should fix, by kind."},
+		{"promptweir.catalog.reports", "{report}", "Findings in the catalog, by kind."},
 		{"promptweir.upstream.healthy", "{upstream}", "1 while an upstream's list is fresh " +
 			"and its gets do not all fail, else 0."},
-		{"promptweir.upstream.problem.timestamp", "s", "Since when an upstream has been in trouble, " +
-			"or not been listed yet, in seconds since 1970, by reason; nothing while it is healthy."},
+		{"promptweir.upstream.problem.timestamp", "s", "Start of an upstream's trouble, in " +
+			"seconds since 1970, by reason; absent while it is healthy."},
 		{"promptweir.breaker.state", "{state}", "State of an upstream's breaker: " +
 			"0 closed, 1 half-open, 2 open; the highest of its endpoints."},
-		{"promptweir.subscribers", "{stream}", "Open streams of clients that are told of changes."},
-		{"promptweir.config.loaded", "{configuration}", "1 while the configuration that was loaded last " +
-			"is in use, 0 while it was refused."},
-		{"promptweir.config.loaded.timestamp", "s", "When the configuration in use was loaded, " +
-			"in seconds since 1970."},
-		{"promptweir.config.last_good", "{file}", "Team files that are not in use as they are, " +
-			"because of a mistake."},
+		{"promptweir.subscribers", "{stream}", "Open streams of clients for notifications of changes."},
+		{"promptweir.config.loaded", "{configuration}", "1 while the newest configuration is " +
+			"in use, 0 while it is refused."},
+		{"promptweir.config.loaded.timestamp", "s", "Load time of the configuration in use, in " +
+			"seconds since 1970."},
+		{"promptweir.config.last_good", "{file}", "Team files with mistakes, which are not in " +
+			"use as written."},
 		{"promptweir.config.info", "{configuration}", "1, by the hash of the configuration in use, " +
 			"to compare replicas."},
 		{CertificateExpiry, "s", CertificateExpiryHelp},
@@ -62,14 +62,14 @@ var (
 		{"promptweir.cluster.connected", "{store}", "1 while the store that replicas share can be used, " +
 			"0 while each works alone."},
 		{"promptweir.cluster.evicts", "{store}", "1 while the store drops limits when its memory is full."},
-		{"promptweir.cluster.unsettled", "{list}", "Lists that not all live replicas serve yet, " +
-			"though clients were told."},
+		{"promptweir.cluster.unsettled", "{list}", "Lists that clients know of before all live " +
+			"replicas serve them."},
 	}
 	counterTable = [][3]string{
-		{"promptweir.prompt.gets", "{get}", "Gets by prompt, of up to 1000 prompts, and by outcome; " +
-			"without a prompt where the caller sees none of that name."},
+		{"promptweir.prompt.gets", "{get}", "Gets by prompt (up to 1000) and outcome; without " +
+			"a prompt if the caller sees none of that name."},
 		{"promptweir.audit.lines", "{line}", "Lines of the audit log, by outcome: written or lost."},
-		{"promptweir.cluster.disconnects", "{transition}", "How often the store could not be used any more."},
+		{"promptweir.cluster.disconnects", "{transition}", "Losses of the store."},
 	}
 )
 
@@ -117,7 +117,7 @@ func observe(g *Gateway) (stop func()) {
 	}
 	var err error
 	r.age, err = meter.Float64ObservableGauge(unsettledAge, metric.WithUnit("s"),
-		metric.WithDescription("How long the oldest list has been unsettled; 0 without one."))
+		metric.WithDescription("Age of the oldest unsettled list; 0 without one."))
 	handle(err)
 	registration, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		now := r

@@ -43,7 +43,7 @@ func causeOf(reason Reason, err error) Cause {
 	case reason == BreakerOpen:
 		c := Cause{
 			Kind: callsSuspended, Problem: "several calls in a row failed, so no more are sent for a while",
-			Remedy: "see in the log why they failed; cooldown in the breaker block says how long",
+			Remedy: "see the log for their errors; cooldown in the breaker block sets the pause",
 		}
 		if _, refused := errors.AsType[*health.SuspendedError](err); err != nil && !refused { // the last failure
 			last := client.CauseOf(err)
@@ -53,10 +53,10 @@ func causeOf(reason Reason, err error) Cause {
 	case reason == Overloaded:
 		return Cause{
 			Kind: tooManyCalls, Problem: "more calls than can be answered in time",
-			Remedy: "raise concurrency or rate in the block, give the server more, or find out who calls so often",
+			Remedy: "raise concurrency or rate in the block, give the server more capacity, or find the caller",
 		}
 	case errors.Is(err, errNoSession):
-		return Cause{Kind: noSession, Problem: "there is no session with the server", Remedy: "see in the log why it is down"}
+		return Cause{Kind: noSession, Problem: "there is no session with the server", Remedy: "see the log for the cause"}
 	case err == nil:
 		return Cause{}
 	}

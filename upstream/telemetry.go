@@ -65,9 +65,9 @@ func newInstruments(u *config.Upstream) *instruments {
 		metric.WithDescription("Time from sending a request to an upstream to its response."),
 		metric.WithExplicitBucketBoundaries(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300))
 	transitions, err2 := meter.Int64Counter("promptweir.breaker.transitions", metric.WithUnit("{transition}"),
-		metric.WithDescription("Changes of state of an upstream's breaker, by the new state."))
+		metric.WithDescription("State changes of an upstream's breaker, by new state."))
 	connects, err3 := meter.Int64Counter("promptweir.upstream.connects", metric.WithUnit("{attempt}"),
-		metric.WithDescription("Attempts to connect to an upstream, by the reason why they failed; without one where they did not."))
+		metric.WithDescription("Attempts to connect to an upstream, failed ones by reason."))
 	// Only of invalid names, and beside an instrument that does nothing.
 	if err := errors.Join(err1, err2, err3); err != nil {
 		otel.Handle(err)

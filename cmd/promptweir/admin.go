@@ -127,7 +127,7 @@ func networkProblem(err error) string {
 	case isUnknown:
 		return "the host " + unknown.Name + " is unknown"
 	case isTimeout && timeout.Timeout():
-		return "it takes too long"
+		return "it timed out"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
 		return "the connection broke"
 	}

@@ -64,8 +64,8 @@ func (a *app) setConfig(command string, args []string) error {
 	case isKind("gateway.hcl", 0):
 		a.config = "gateway.hcl"
 	default:
-		return &usageError{fmt.Sprintf("%[1]s needs a configuration, and here is neither promptweir/ nor "+
-			"gateway.hcl: promptweir %[1]s PATH", command)}
+		return &usageError{fmt.Sprintf("%[1]s needs a configuration, and this folder has neither "+
+			"promptweir/ nor gateway.hcl: promptweir %[1]s PATH", command)}
 	}
 	return nil
 }

@@ -23,16 +23,16 @@ func clientCommand(a *app) *cobra.Command {
 	var f clientFlags
 	command := &cobra.Command{
 		Use:   "client NAME",
-		Short: "Print or install what points a client at the gateway",
+		Short: "Print or install a client's setting for the gateway",
 		Args:  wantArgs(1, 1, "a client's name"), ValidArgs: names,
-		Long: "Print the command or the file that points a client at the gateway.\n\n" +
+		Long: "Print a client's command or file for the gateway.\n\n" +
 			"NAME is " + terminal.OrList(names) + `.
 
-The endpoint and how it authenticates come from --config, or from --url and --auth. Nothing is
-started or contacted.
+The endpoint and its authentication come from --config, or from --url and --auth. The command
+starts and contacts nothing.
 
-With --install, show what changes in the client's file, ask, and write it. The rest of the file
-stays as it is, its previous content is kept beside it, and no link is followed.`,
+With --install, show the change of the client's file, ask, and write it. The rest of the file
+stays, a copy of the previous file is kept beside it, and links are not followed.`,
 		Example: "  promptweir client claude --url http://127.0.0.1:8080/mcp\n" +
 			"  promptweir client vscode --config examples/quickstart >.vscode/mcp.json\n" +
 			"  promptweir client cursor --url http://127.0.0.1:8080/mcp --install",
@@ -51,11 +51,11 @@ stays as it is, its previous content is kept beside it, and no link is followed.
 	}
 	flags := command.Flags()
 	flags.StringVar(&f.url, "url", "",
-		"the gateway is at `URL`; by default where the configuration says")
+		"`URL` of the gateway; by default from the configuration")
 	flags.StringVar(&f.name, "name", "prompts", "`NAME` of the server in the client")
 	flags.BoolVar(&f.auth, "auth", false,
-		"with --url: the gateway wants a token, which the client takes from PROMPTWEIR_TOKEN")
-	flags.BoolVar(&f.install, "install", false, "write it to the client's file, after showing the change")
+		"with --url: the client sends the token in PROMPTWEIR_TOKEN")
+	flags.BoolVar(&f.install, "install", false, "show the change, ask, and write the client's file")
 	flags.BoolVar(&f.yes, "yes", false, "with --install, write without asking")
 	return command
 }

@@ -40,13 +40,13 @@ func installClient(ctx context.Context, a *app, c clientsetup.Client, yes bool) 
 		return &usageError{c.Title + " keeps no servers in a file: run the command that promptweir client " +
 			c.Name + " prints"}
 	case !yes && prompter == nil:
-		return &usageError{"without a terminal to ask at, --install needs --yes"}
+		return &usageError{"without a terminal, --install needs --yes"}
 	}
 	i := &clientInstall{app: a, client: c, folder: ".", name: filepath.FromSlash(c.File)}
 	if inHome, ok := strings.CutPrefix(c.File, "~/"); ok {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return errors.New("the home folder is not known: set HOME")
+			return errors.New("the home folder is unknown: set HOME")
 		}
 		i.folder, i.name = home, filepath.FromSlash(inHome)
 	}
@@ -62,7 +62,7 @@ func installClient(ctx context.Context, a *app, c clientsetup.Client, yes bool) 
 	after := before
 	for _, edit := range c.Edits {
 		if after, err = clientfile.Apply(after, edit); err != nil {
-			return fmt.Errorf("%s: %w; change it by hand, as promptweir client %s prints", i.path(), err, c.Name)
+			return fmt.Errorf("%s: %w; change it by hand: see promptweir client %s", i.path(), err, c.Name)
 		}
 	}
 	if bytes.Equal(before, after) {
@@ -96,8 +96,8 @@ func (i *clientInstall) read() ([]byte, error) {
 		case err != nil:
 			return nil, err
 		case info.Mode()&fs.ModeSymlink != 0:
-			return nil, fmt.Errorf("%s is a link, which is not followed: change the file behind it, as "+
-				"promptweir client %s prints", filepath.Join(i.folder, at), i.client.Name)
+			return nil, fmt.Errorf("%s is a link, and links are not followed: change its "+
+				"target by hand, see promptweir client %s", filepath.Join(i.folder, at), i.client.Name)
 		}
 	}
 	content, err := regular.Read(i.name, maxClientFile, i.root.OpenFile)

@@ -15,11 +15,11 @@ func completionCommand(a *app) *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{
 		Use:   "completion SHELL",
-		Short: "Print the script that lets a shell complete commands, prompts and arguments",
-		Long: "Print a script that lets a shell complete commands, flags, prompts and their arguments.\n\n" +
+		Short: "Print a shell's completion script, for commands, prompts and arguments",
+		Long: "Print a shell's completion script, for commands, flags, prompts and their arguments.\n\n" +
 			"SHELL is " + terminal.OrList(shells) +
-			". Prompts are those of --url or, with --config, those that are known without connecting to a " +
-			"server: the ones in files, and the lists in state_dir. Values come from the server, by completion/complete.",
+			". Prompts come from the server at --url or, with --config, from files and the lists in " +
+			"state_dir. Values come from the server, by completion/complete.",
 		Example: "  source <(promptweir completion bash)                                  # in this shell\n" +
 			"  promptweir completion bash >/etc/bash_completion.d/promptweir         # in each one\n" +
 			"  promptweir completion zsh >\"${fpath[1]}/_promptweir\"\n" +

@@ -35,15 +35,14 @@ func diffCommand(a *app) *cobra.Command {
 	d := &diffFlags{app: a, lists: listSource{app: a}}
 	command := &cobra.Command{
 		Use:   "diff OLD [NEW]",
-		Short: "Print what a change of a configuration exposes, hides or renames, and for whom",
+		Short: "Print the prompts that a change exposes, hides or renames, and for whom",
 		Args:  wantArgs(1, 2, "an old and a new configuration"),
-		Long: `Print what a change of a configuration exposes (+), hides (-) or renames (!), and
-for whom. NEW is a file or a folder, ./promptweir or ./gateway.hcl if not given; OLD is one too, or the git
-revision with which NEW is compared.
+		Long: `Print the prompts that a change of the configuration exposes (+), hides (-) or renames (!), and
+for whom. NEW is a file or a folder (default: ./promptweir, else ./gateway.hcl); OLD is another, or
+a git revision of NEW.
 
-The configurations alone show which rules change, and what becomes of prompts in files (~ where
-the definition or the text changes). With --state or --live, diff also prints which prompts of
-servers are affected.`,
+The configurations alone show changed rules, and changed definitions or texts of prompts in files
+(~). With --state or --live, diff also prints the affected prompts of servers.`,
 		Example: "  promptweir diff origin/main\n" +
 			"  promptweir diff main pull-request --state lists.json --exit-code",
 		SuggestFor: []string{"compare", "plan"},

@@ -25,9 +25,9 @@ func drainCommand(a *app) *cobra.Command {
 		Use: "drain NAME", Short: "Take an upstream of a running gateway out of service",
 		Long: `Take an upstream of a running gateway out of service.
 
-New gets and completions go to the other owners of the prompt, or are answered with the reason
-draining; gets in flight finish. Its prompts stay listed unless its when_down says otherwise. That
-lasts until promptweir undrain, or until the gateway restarts: of several replicas, all at once.`,
+New gets and completions go to other owners of the prompt, or fail with the reason draining; gets
+in flight finish. Its prompts stay listed, unless when_down hides them. The drain ends with
+promptweir undrain, or once the gateway, with all its replicas, restarts.`,
 		Example: "  promptweir drain billing --config promptweir\n" +
 			"  promptweir drain billing --admin http://127.0.0.1:8081",
 	})
@@ -35,7 +35,7 @@ lasts until promptweir undrain, or until the gateway restarts: of several replic
 
 func undrainCommand(a *app) *cobra.Command {
 	return newDrainCommand(a, false, &cobra.Command{
-		Use: "undrain NAME", Short: "Let an upstream that was drained serve again",
+		Use: "undrain NAME", Short: "Let a drained upstream serve again",
 		Example: "  promptweir undrain billing --config promptweir\n" +
 			"  promptweir undrain billing --admin http://127.0.0.1:8081",
 	})

@@ -26,12 +26,12 @@ func explainCommand(a *app) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "explain NAME",
 		Short: "Explain whether a principal sees a prompt, and which rule decides",
-		Long: `Explain whether a principal sees the prompt with an exposed name, and which rule
-decides; without --as, who sees it.
+		Long: `Explain whether a principal sees a prompt, by its exposed name, and which rule decides; without
+--as, who sees it.
 
 Each step has the source location of its rule; * marks the deciding one. Without --state or
---live, only the configuration is evaluated. With them, explain also prints which upstreams offer
-the prompt. The exit code is 1 if the prompt is not visible.`,
+--live, only the configuration is evaluated. With them, explain also prints the upstreams that
+offer the prompt. The exit code is 1 if the prompt is not visible.`,
 		Example: "  promptweir explain billing.invoice --config promptweir --as user:bob,group:support\n" +
 			"  promptweir explain billing.invoice --config promptweir --live",
 		SuggestFor: []string{"why"},
@@ -96,7 +96,7 @@ func (e *explainFlags) answer(s *snapshot.Snapshot, principal *policy.Principal,
 	answer, source := inspect.Ask(s, principal, name), "files"
 	switch {
 	case !e.lists.given() && len(s.Unlisted()) > 0:
-		answer.Offered = "whether an upstream offers it is not known: " + chooseSource
+		answer.Offered = "unknown whether an upstream offers it: " + chooseSource
 		return answer
 	case e.lists.state != "":
 		source = "saved lists"

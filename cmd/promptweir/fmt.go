@@ -31,11 +31,11 @@ func fmtCommand(a *app) *cobra.Command {
 	f := &fmtFlags{app: a}
 	command := &cobra.Command{
 		Use: "fmt [PATH]...", Short: "Format configuration files", Args: cobra.ArbitraryArgs,
-		Long: `Format configuration files in the canonical style, and print the names of those
-that changed. Comments are kept.
+		Long: `Format configuration files in the canonical style, and print the names of changed
+files. Comments stay.
 
-PATH is a file, or a folder of *.hcl files; the default is the path of --config. Lock files are
-not touched. If PATH is -, standard input is formatted and printed.`,
+PATH is a file, or a folder of *.hcl files; the default is the path of --config. Lock files stay
+as they are. If PATH is -, fmt formats standard input and prints it.`,
 		Example: "  promptweir fmt --config promptweir\n" +
 			"  promptweir fmt --check teams/payments.hcl\n" +
 			"  promptweir fmt --diff teams\n" +
@@ -56,7 +56,7 @@ not touched. If PATH is -, standard input is formatted and printed.`,
 	}
 	command.Flags().BoolVar(&f.check, "check", false, "change nothing; fail if a file would change")
 	command.Flags().BoolVar(&f.diff, "diff", false,
-		"change nothing; print what would change in each file")
+		"change nothing; print the differences of each file")
 	command.ValidArgsFunction = aFile
 	addOutput(command, &f.output, formatText, formatJSON)
 	return command

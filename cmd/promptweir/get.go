@@ -41,10 +41,10 @@ func getCommand(a *app) *cobra.Command {
 configuration.
 
 ARG=VALUE is a string, ARG=@FILE the text of a file, and ARG=- that of standard input. ARG:=JSON
-is any JSON value, and is sent as it is written.
+is any JSON value, sent byte for byte.
 
-At a terminal, get asks for required arguments that are missing, where Tab completes, and for
-whatever else the server wants to know. Ctrl-D declines, Ctrl-C ends the command.`,
+At a terminal, get asks for missing required arguments (Tab completes), and passes on the server's
+questions (Ctrl-D declines). Ctrl-C ends the command.`,
 		Example: "  promptweir get handbook.incident_report --url http://127.0.0.1:8080/mcp\n" +
 			"  git diff | promptweir get reviews.code_review code=- --config promptweir\n" +
 			"  promptweir get billing.invoice lines:='[1, 2]' --config promptweir -o json\n" +
@@ -171,7 +171,7 @@ func readValues(in io.Reader, args []string) ([]string, error) {
 			text, err = readAtMost(in, "standard input", maxValue)
 		}
 		if err == nil && !utf8.Valid(text) {
-			err = errors.New("it is not text in UTF-8")
+			err = errors.New("it is not UTF-8 text")
 		}
 		if failed, ok := errors.AsType[*fs.PathError](err); ok {
 			err = failed.Err

@@ -132,7 +132,7 @@ func (s *sessionSource) get(ctx context.Context, params wire.Object, reply gatew
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("the server required input %d times, and still more", maxInputRounds)
+	return nil, fmt.Errorf("the server asked for input %d times and still has no result", maxInputRounds)
 }
 
 // elicitable are the capabilities of a person at a terminal.

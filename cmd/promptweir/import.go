@@ -25,15 +25,15 @@ func importCommand(a *app) *cobra.Command {
 	var live, yes bool
 	command := &cobra.Command{
 		Use:   "import [FILE]...",
-		Short: "Make a team's file of the MCP servers in a client's configuration",
-		Long: `Print a team's file for the MCP servers that a client is configured with.
+		Short: "Turn a client's MCP servers into a team's file",
+		Long: `Print a team's file with a client's MCP servers.
 
 FILE is the configuration of Claude Desktop (claude_desktop_config.json), Claude Code (.mcp.json,
 ~/.claude.json), Cursor (.cursor/mcp.json), VS Code (.vscode/mcp.json, settings.json) or Windsurf
-(mcp_config.json). Variables such as ${TOKEN} become env("TOKEN"), and so do secrets written out
-in the file. What a team's file cannot say becomes a comment. Without a FILE, it lists the files and
-servers on this machine. Nothing is started or contacted, but with --live, which says how many
-prompts each server has.`,
+(mcp_config.json). Variables such as ${TOKEN} and literal secrets become
+env("TOKEN"); settings without an equivalent become comments. Without a FILE, import lists the files
+and servers on this machine. It starts and contacts servers only with --live, to count their
+prompts.`,
 		Example: "  promptweir import\n" +
 			"  promptweir import ~/.cursor/mcp.json >teams/mine.hcl\n" +
 			"  promptweir import --team docs .vscode/mcp.json .mcp.json >teams/docs.hcl\n" +
@@ -107,7 +107,7 @@ func (t *trial) addClientFiles(paths []string) error {
 		}
 	}
 	if len(t.files) == 0 {
-		return errors.New("no client on this machine has MCP servers where promptweir looks; name its file: promptweir import FILE")
+		return errors.New("found no client's file with MCP servers on this machine; name one: promptweir import FILE")
 	}
 	return nil
 }

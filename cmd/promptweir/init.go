@@ -22,9 +22,9 @@ const starterEndpoint = "http://127.0.0.1:8080/mcp"
 
 func initCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "init [FOLDER]", Short: "Write a configuration to begin with",
+		Use: "init [FOLDER]", Short: "Write a first configuration",
 		Args: wantArgs(0, 1, "a folder"),
-		Long: `Write a configuration to begin with, and print what to do next.
+		Long: `Write a first configuration, and print the next steps.
 
 FOLDER (by default promptweir) gets the gateway's file, a commented team file, and a prompt. If
 any of these files exists, nothing is written.`,

@@ -32,11 +32,11 @@ func listCommand(a *app) *cobra.Command {
 	command := &cobra.Command{
 		Use: "list [PATTERN]...", Short: "List the prompts of a configuration or a running gateway",
 		Args: cobra.ArbitraryArgs,
-		Long: `List the prompts of a configuration or a running gateway: all, or those whose names
-match a PATTERN, in which * stands for any characters. Required arguments are marked with *.
+		Long: `List the prompts of a configuration or a running gateway: all, or those that match a PATTERN, where
+* stands for any characters. In the result, * marks required arguments.
 
-With --config alone, list connects to the upstreams and prints every prompt. With --as it prints
-the prompts that a principal sees, and needs --state or --live.`,
+With --config alone, list connects to the upstreams and prints every prompt. With --as, it prints
+the prompts of a principal, and needs --state or --live.`,
 		Example: "  promptweir list --config promptweir\n" +
 			"  promptweir list 'billing.*' --config promptweir --team payments\n" +
 			"  promptweir list --url http://127.0.0.1:8080/mcp -o json\n" +

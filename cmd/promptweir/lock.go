@@ -36,12 +36,12 @@ type lockFlags struct {
 func lockCommand(a *app) *cobra.Command {
 	l := &lockFlags{app: a, lists: listSource{app: a}}
 	command := &cobra.Command{
-		Use: "lock", Short: "Approve the definitions that the upstreams list",
+		Use: "lock", Short: "Approve the upstreams' current definitions",
 		Args: wantArgs(0, 0, ""),
 		Long: "Write " + config.LockFile +
-			", which approves every definition that the upstreams list, beside the configuration.\n\n" +
-			"With --diff, print how the lists differ from the lock file, and write nothing. Where an\n" +
-			"upstream's list is not known, its approved definitions are kept.",
+			" beside the configuration. It approves every definition in the upstreams' lists.\n\n" +
+			"With --diff, print the differences from the lock file, and write nothing. An upstream\n" +
+			"without a known list keeps its approved definitions.",
 		Example: "  promptweir lock --config promptweir --live\n" +
 			"  promptweir lock --config promptweir --live --diff --exit-code",
 		SuggestFor: []string{"approve"},
@@ -133,7 +133,7 @@ func (l *lockFlags) merged(before config.Lock, s *snapshot.Snapshot) config.Lock
 func (l *lockFlags) printDifferences(s *snapshot.Snapshot) {
 	for i, state := range s.States {
 		if len(state.Differences) > 0 {
-			l.app.warn("the replicas of %s differ in these prompts, of which the lock approves the first's: %s",
+			l.app.warn("the replicas of %s define these prompts differently, and the lock approves the first's: %s",
 				s.Upstreams[i].Name, strings.Join(state.Differences, ", "))
 		}
 	}

@@ -108,7 +108,7 @@ func newRoot(a *app) *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand())
 	// Not by cobra, whose templates would have the linker keep 14 MB of methods.
-	root.Flags().Bool("version", false, "print the version, as the command version does")
+	root.Flags().Bool("version", false, "print the version")
 	flags := root.PersistentFlags()
 	a.flags, a.logLevel = flags, "info"
 	flags.StringVar(&a.config, "config", os.Getenv("PROMPTWEIR_CONFIG"),
@@ -146,9 +146,9 @@ func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
 // helpCommand is like cobra's, but knows the blocks of a configuration, too, and an unknown topic is wrong usage.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "help [TOPIC]", Short: "Print the commands, or what a command or a block does",
-		Long: "Print the commands, or what one of them does, or the attributes of a block of the " +
-			"configuration:\n" + strings.Join(config.BlockTypes(), ", ") + ".",
+		Use: "help [TOPIC]", Short: "Print help on a command or a configuration block",
+		Long: "Print the commands, a command's flags and examples, or the attributes of a configuration\n" +
+			"block: " + strings.Join(config.BlockTypes(), ", ") + ".",
 		Example: "  promptweir help list\n  promptweir help upstream",
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
 			for _, c := range cmd.Root().Commands() {

@@ -28,8 +28,7 @@ func probeCommand(a *app) *cobra.Command {
 		Long: `Connect to an MCP server, list all pages of its prompts, and get each prompt with a
 placeholder for its required arguments.
 
-Each step prints a line. After a prompt that fails, the probe goes on, and exits with 1 at the
-end.`,
+Each step prints a line. The probe goes on after a failed prompt, and exits with 1 at the end.`,
 		Example: "  promptweir probe http://127.0.0.1:9090/mcp\n" +
 			"  promptweir probe https://mcp.example.com/mcp --token \"$TOKEN\"",
 		SuggestFor: []string{"ping", "inspect", "test-server"},

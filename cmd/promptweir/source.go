@@ -36,7 +36,7 @@ func (q *query) addTo(command *cobra.Command) {
 		"connect to the running gateway, or any other MCP server, at `URL`")
 	addSecret(flags, &q.token, "token", "PROMPTWEIR_TOKEN", "bearer `TOKEN` for --url")
 	q.who.addTo(command, q.app,
-		"with --config, see what `PRINCIPAL` sees, for example user:alice,group:payments")
+		"with --config, the prompts of `PRINCIPAL`, for example user:alice,group:payments")
 }
 
 func (q *query) check() error {
@@ -67,7 +67,7 @@ func (q *query) loadConfig() (*config.Config, *policy.Principal, error) {
 		return nil, nil, err
 	}
 	if principal.ClaimsUnknown && cfg.ReadsClaims() {
-		q.app.warn("the claims of %s are not known: prompts whose visibility depends on claims are left out; "+
+		q.app.warn("the claims of %s are unknown: prompts that depend on claims are left out; "+
 			"set them with --claims", principal.Subject)
 	}
 	return cfg, &principal, nil
@@ -161,7 +161,7 @@ func (l *listSource) savedLists(cfg *config.Config) (snapshot.Lists, error) {
 	return lists, err
 }
 
-var errClaimsWithoutAs = &usageError{"--claims requires --as: name the principal that has the claims"}
+var errClaimsWithoutAs = &usageError{"--claims requires --as: name the principal"}
 
 // principalFlags are the flags that name the principal a command is about.
 type principalFlags struct{ as, claims string }
@@ -215,7 +215,7 @@ func connectError(ctx context.Context, server config.Upstream, err error) error 
 	cause := client.CauseOf(err)
 	switch cause.Kind {
 	case client.CredentialMissing: // there is no block that could have a credential
-		cause.Remedy = "pass a token that it accepts with --token, or in PROMPTWEIR_TOKEN"
+		cause.Remedy = "pass a valid token with --token, or in PROMPTWEIR_TOKEN"
 	case client.CredentialRefused, client.AccessDenied: // and what it refuses is the user's
 		if server.Headers != nil {
 			_, details, _ := strings.Cut(cause.Problem, " (")

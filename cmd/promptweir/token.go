@@ -24,11 +24,11 @@ func tokenCommand(a *app) *cobra.Command {
 			}
 			return wantArgs(1, 1, "a label, or --admin")(cmd, args)
 		},
-		Long: `Make a bearer token, and the block that accepts it: an auth block for a client, which
-LABEL names, or with --admin an admin block for operators.
+		Long: `Make a bearer token, and the block that accepts it: an auth block for the client
+LABEL or, with --admin, an admin block for operators.
 
-The token is printed to standard error and not stored anywhere. The block, which has only its
-hash, is printed to standard output.`,
+The token goes to standard error and is stored nowhere. The block, with its hash only, goes to
+standard output.`,
 		Example: "  promptweir token ci --group build\n" +
 			"  promptweir token ci --group build -o json\n" +
 			"  promptweir token --admin",
@@ -44,7 +44,7 @@ hash, is printed to standard output.`,
 	flags.StringArrayVar(&t.Groups, "group", nil,
 		"`NAME` of a group of the caller; may be repeated")
 	flags.StringVar(&t.As, "as", "",
-		"`NAME` of the source of identity, in front of subject and groups; for several sources")
+		"`NAME` of the source of identity, a prefix of subject and groups; for several sources")
 	flags.BoolVar(&admin, "admin", false, "make the token of operators, for the admin listener")
 	addOutput(command, &output, formatText, formatJSON)
 	return command

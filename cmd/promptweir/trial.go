@@ -134,7 +134,7 @@ func (t *trial) leaveOutUntrusted(ctx context.Context, cfg *config.Config) error
 	}
 	prompter := terminal.NewPrompter(t.app.raw.in)
 	if prompter == nil {
-		t.app.warn("%s left out: without a terminal, only --yes agrees to their use",
+		t.app.warn("%s left out: without a terminal, they need --yes",
 			terminal.Count(len(untrusted), "server"))
 	} else {
 		for _, u := range untrusted {

@@ -28,11 +28,11 @@ func tryCommand(a *app) *cobra.Command {
 		Use: "try [PATH|URL]...", Short: "Serve prompts and servers as they are, without a configuration",
 		Long: `Serve prompts and servers as they are, without a configuration, on loopback, until Ctrl-C.
 
-PATH is a folder of Markdown files, of commands (.claude/commands) or of skills, a Markdown file, or
-a client's configuration that import reads; URL is an MCP server's. Without one, it is what the
-working and the home folder have of commands and skills, and .mcp.json. Nothing is written. Servers
-of a client's configuration that you have not named, that are commands, or that get variables of the
-environment are shown, and used once you have agreed.`,
+PATH is a Markdown file, a folder of Markdown files, commands (.claude/commands) or skills, or a
+client's configuration; URL is an MCP server's. By default, try serves the commands, skills and
+.mcp.json of the working and the home folder. It writes nothing. It asks before it uses servers of a
+client's configuration that are commands, get variables of the environment, or are in a file that
+you have not named.`,
 		Example: "  promptweir try\n" +
 			"  promptweir try prompts ~/.claude/commands\n" +
 			"  promptweir try .mcp.json https://mcp.example.com/mcp --yes",
@@ -134,7 +134,7 @@ func (t *trial) addAll(paths []string) error {
 		return t.addClientFile(".mcp.json")
 	}
 	if len(t.folders) == 0 {
-		return &usageError{"here are neither commands nor skills nor .mcp.json; name a folder of Markdown files: promptweir try PATH"}
+		return &usageError{"found no commands, skills or .mcp.json; name a folder of Markdown files: promptweir try PATH"}
 	}
 	return nil
 }

@@ -99,11 +99,11 @@ func TestTry_SaysWhatCannotBeTried(t *testing.T) {
 	writeFile(t, ".", "sent.json", `{"mcpServers": {"a": {"url": "http://127.0.0.1:1/mcp", "headers": {"X-A": "${HOME}"}}, `+
 		`"b": {"url": "http://127.0.0.1:1/mcp?b=${HOME}"}, "c": {"url": "http://127.0.0.1:1/mcp", "headers": {"X-A": "${HOME:-none}"}}}}`)
 	for args, want := range map[string]string{
-		"":              "here are neither commands nor skills nor .mcp.json",
+		"":              "found no commands, skills or .mcp.json",
 		"nowhere":       "nowhere: no such file",
 		"ftp://x":       `try "ftp://x": use an http or https URL`,
 		"none.json":     "it has no MCP servers",
-		"child.json":    "1 server left out: without a terminal, only --yes agrees to their use\npromptweir: there is nothing to serve",
+		"child.json":    "1 server left out: without a terminal, they need --yes\npromptweir: there is nothing to serve",
 		"sent.json":     "3 servers left out: without a terminal",
 		"--port 100000": "--port 100000: use a number from 0 to 65535",
 	} {

@@ -32,20 +32,19 @@ func validateCommand(a *app) *cobra.Command {
 	command := &cobra.Command{
 		Use: "validate [PATH]", Short: "Check a configuration and, with --live, its upstreams",
 		Args: wantArgs(0, 1, "a configuration"),
-		Long: `Check a configuration, and the files of its prompts, without starting or contacting
-anything.
+		Long: `Check a configuration and its prompt files, without starting or contacting anything.
 
 One run reports all errors, each with source location and remedy. Unset environment variables
 are warnings. With --strict, other warnings fail too.
 
-PATH is the configuration; the default is that of --config, else promptweir or gateway.hcl in the
-working directory.
+PATH is the configuration (default: --config, else promptweir or gateway.hcl in the working
+directory).
 
-With --live, connect to the upstreams, start those with a command, and print a checklist: how each
-was reached, what it has, which rules and blocks do not fit, and whether the gateway could listen.
+With --live, connect to the upstreams, start those with a command, and print a checklist: each
+upstream's transport and prompts, rules and blocks without effect, and the gateway's addresses.
 
-With -o json, the result has each diagnostic with its range. With -o github, each diagnostic, and
-each line of the checklist that is not ok, is an annotation of a pull request.`,
+-o json prints each diagnostic with its range; -o github annotates a pull request with diagnostics
+and failed checks.`,
 		Example: "  promptweir validate\n" +
 			"  promptweir validate promptweir --live\n" +
 			"  promptweir validate --config promptweir --live --strict -o github",
@@ -157,8 +156,8 @@ func (v *validateFlags) reloaded() (findings []config.Finding) {
 	for _, k := range kept {
 		detail := k.String()
 		if !isKnown {
-			detail = k.Mistaken() + ": a gateway keeps the text that it has in use where that still fits, and nothing of it " +
-				"otherwise; everything else takes effect."
+			detail = k.Mistaken() + ": a gateway keeps the last good text if it still fits, and otherwise leaves the file out; " +
+				"everything else takes effect."
 		}
 		findings = append(findings, config.Finding{
 			Summary: "On a reload", Detail: detail, IsWarning: true,
@@ -308,7 +307,7 @@ func drift(s *snapshot.Snapshot, r catalog.Report) config.Finding {
 	at, _ := s.Index(owner.Upstream)
 	u := &s.Upstreams[at]
 	found := config.Finding{
-		Line: 1, Summary: "Not as in the lock file", Detail: strings.ToUpper(r.Text[:1]) + r.Text[1:] + ".",
+		Line: 1, Summary: "Differs from the lock file", Detail: strings.ToUpper(r.Text[:1]) + r.Text[1:] + ".",
 		IsWarning: s.Config.LockFor(u.Team).Mode != config.LockEnforce,
 	}
 	if prompt := s.FilePrompt(u.Name, owner.Name); prompt != nil {

@@ -258,8 +258,9 @@ func checkSnapshot(s *snapshot.Snapshot) (checks []liveCheck) {
 	cfg := &s.Config.Gateway
 	if n := len(s.Catalog.Entries()); n > cfg.PageSize {
 		checks = append(checks, checked("pages", checkWarning, locationOf(cfg.Place),
-			"who sees all %d prompts gets more than one page of %d, and these clients read the first only: %s; "+
-				"raise page_size in the block gateway, or show fewer prompts to each", n,
+			"a caller of all %d prompts gets more than one page of %d, and these clients read "+
+				"only the first: %s; raise page_size in the block gateway, or expose fewer "+
+				"prompts", n,
 			cfg.PageSize, catalog.FirstPageOnly))
 	}
 	if host, _, err := net.SplitHostPort(cfg.Listen); err == nil && len(cfg.CursorKeys) == 0 &&
@@ -306,7 +307,7 @@ func checkListeners(ctx context.Context, cfg *config.Config) []liveCheck {
 		switch {
 		case err == nil:
 			_ = listener.Close()
-			return checked("listener", checkOK, location, "%s of the block %s can be listened on",
+			return checked("listener", checkOK, location, "%s of the block %s is free",
 				address, block)
 		case isRunning && errors.Is(err, syscall.EADDRINUSE):
 			return checked("listener", checkOK, location, "a gateway listens on %s of the block %s",

@@ -77,7 +77,7 @@ func Team(team string, files []File, isSet func(variable string) bool) (*Made, e
 	text := comment("Made by promptweir import from "+strings.Join(names, ", ")+".") + v.needed(blocks) + "\n" + check.team(blocks)
 	made := &Made{Text: hclwrite.Format([]byte(text)), Secrets: map[string]config.Secret{}, Servers: map[string]Server{}}
 	if err := check.load(string(made.Text)); err != nil {
-		return nil, fmt.Errorf("what was made of it is not valid: %w", err)
+		return nil, fmt.Errorf("the imported file is not valid: %w", err)
 	}
 	for name, value := range v.secrets {
 		made.Secrets[name] = config.NewSecret(value)

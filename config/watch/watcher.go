@@ -62,7 +62,7 @@ func newWatcher(logger *slog.Logger, open func() (*fsnotify.Watcher, error)) *Wa
 // setBlind warns, the first time, that changes are found by looking.
 func (w *Watcher) setBlind(why error) {
 	if w.blind == nil {
-		w.logger.Warn("changes of the configuration are looked for every two seconds, as the system cannot watch it",
+		w.logger.Warn("the system cannot watch the configuration: it is checked for changes every two seconds",
 			slog.Any("error", why), slog.String("remedy", "raise fs.inotify.max_user_instances and fs.inotify.max_user_watches"))
 	}
 	w.blind = why

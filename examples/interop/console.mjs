@@ -139,7 +139,7 @@ const steps = {
     await isLive(page);
     await fits(page, 'search');
     await field.fill('no such words');
-    await page.getByText('Nothing is found.').waitFor();
+    await page.getByText('Nothing found.').waitFor();
     await fits(page, 'nothing');
   },
 

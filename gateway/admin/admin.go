@@ -100,7 +100,7 @@ func isPlainCheck(r *http.Request) bool {
 // wantsPage reports whether a request comes from a browser that shows what is answered.
 func wantsPage(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }
 
-var errEmbedded = errors.New("a page of another origin requests it as a part of itself")
+var errEmbedded = errors.New("a page of another origin embeds it")
 
 // isEmbedded reports whether a page of another origin requests something by a script, an image or a
 // frame. It could not read the answer, but have the gateway search and evaluate, any number of

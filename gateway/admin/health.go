@@ -12,7 +12,7 @@ import (
 // Readiness is the body of /readyz, and what the page shows.
 type Readiness struct {
 	Ready bool `json:"ready"`
-	// Draining is set once the gateway is about to end.
+	// Draining is set once the gateway is stopping.
 	Draining bool       `json:"draining,omitempty"`
 	Version  string     `json:"version,omitempty"`
 	Started  *time.Time `json:"started,omitempty"`

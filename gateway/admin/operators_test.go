@@ -276,7 +276,7 @@ func TestOperators_BoundWrongTokens(t *testing.T) {
 func TestSignIn_SaysThatThereIsNoToken(t *testing.T) {
 	s := gatewaytest.Serve(t, "")
 	w := call(t, s.Admin(http.NotFoundHandler()), "192.0.2.1:1", http.MethodGet, "/sign-in", "")
-	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "No admin token is configured") || strings.Contains(w.Body.String(), "<form") {
+	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "Without an admin token") || strings.Contains(w.Body.String(), "<form") {
 		t.Errorf("%d\n%s", w.Code, w.Body)
 	}
 }

@@ -121,7 +121,7 @@ func For(endpoint, name string, access Access) []Client {
 			Name: "inspector", Title: "MCP Inspector", Where: "in a shell",
 			Text: "npx @modelcontextprotocol/inspector --cli " + ShellWord(endpoint) +
 				" --transport http --method prompts/list" + shellHeader,
-			Then: "It prints the prompts that you may use.",
+			Then: "It prints your prompts.",
 		},
 	}
 }

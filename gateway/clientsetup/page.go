@@ -57,9 +57,9 @@ func page(endpoint string, access Access) g.Node {
 			h.StyleEl(g.Raw(pageCSS)),
 		),
 		h.Body(
-			g.Raw(`<header><h1>promptweir</h1><p>This address is for MCP clients. It serves prompts: point your `+
-				`client at it, and the prompts that you may use are in its menu of slash commands, always up to `+
-				`date.</p></header>`),
+			g.Raw(`<header><h1>promptweir</h1><p>This address is for MCP clients. It serves prompts: point `+
+				`your client at it, and your prompts are in its menu of slash commands, always `+
+				`up to date.</p></header>`),
 			h.Main(
 				h.Dl(
 					h.Dt(g.Text("Endpoint")),

@@ -312,10 +312,9 @@ func (s *Shedder) log(ctx context.Context) {
 func (s *Shedder) observe() (stop func()) {
 	meter := otel.Meter("github.com/promptweir/promptweir/gateway/edge")
 	waiting, err := meter.Int64ObservableGauge("promptweir.shedder.waiting", metric.WithUnit("{request}"),
-		metric.WithDescription("Requests that wait because there is more to do than the processors can."))
+		metric.WithDescription("Requests that wait for busy processors."))
 	refused, err2 := meter.Int64ObservableCounter("promptweir.shedder.refused", metric.WithUnit("{request}"),
-		metric.WithDescription("Requests that were refused, before they were read, "+
-			"because they had waited for too long."))
+		metric.WithDescription("Requests refused unread after waiting too long."))
 	registration, err3 := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		s.ledger.mu.Lock()
 		defer s.ledger.mu.Unlock()

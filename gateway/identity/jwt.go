@@ -80,7 +80,7 @@ var errOtherIssuer = errors.New("token of another issuer")
 func (i *issuer) principal(ctx context.Context, credential string, sum [sha256.Size]byte) (policy.Principal, error) {
 	token, err := jwt.ParseSigned(credential, i.algorithms)
 	if err != nil {
-		return policy.Principal{}, i.refuse("the token is not a JWT that is signed with one of the block's algorithms")
+		return policy.Principal{}, i.refuse("the token is not a JWT with one of the block's signing algorithms")
 	}
 	// Only the claim that selects the issuer is read before the signature is verified.
 	var unverified struct {

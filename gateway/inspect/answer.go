@@ -142,7 +142,7 @@ func (a *Answer) write(text *strings.Builder, u *AnswerUpstream) {
 			a.Name, a.Principal, u.Upstream, u.Team, u.Own)
 		fmt.Fprintf(text, "  if it did, the prompt would be %s, decided by %s: %s\n", u.Verdict, rule, u.Reason)
 	case u.Offers == "unknown" && u.Visible:
-		fmt.Fprintf(text, "%s is %s to %s if upstream %s (team %s) offers %q, which is not known\n",
+		fmt.Fprintf(text, "%s is %s to %s if upstream %s (team %s) offers %q, which is unknown\n",
 			a.Name, u.Verdict, a.Principal, u.Upstream, u.Team, u.Own)
 		fmt.Fprintf(text, "  decided by %s: %s\n", rule, u.Reason)
 	default:
@@ -170,7 +170,7 @@ func (a *Answer) writeReaders(text *strings.Builder, u *AnswerUpstream) {
 		fmt.Fprintf(text, "    %s: %s\n", reader.Rule, reader.Who)
 	}
 	if u.Offers == "unknown" {
-		fmt.Fprintln(text, "  its definition is not known: rules that read it are not counted")
+		fmt.Fprintln(text, "  its definition is unknown: rules that read it are not counted")
 	}
 }
 
@@ -196,7 +196,7 @@ func offered(s *snapshot.Snapshot, explanations []Explanation, name string) stri
 		}
 	}
 	if len(unknown) > 0 {
-		return fmt.Sprintf("whether %s offers it is not known", strings.Join(unknown, " or "))
+		return fmt.Sprintf("unknown whether %s offers it", strings.Join(unknown, " or "))
 	}
 	return "no upstream offers it"
 }

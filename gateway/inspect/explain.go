@@ -216,9 +216,9 @@ func (c *admissionChain) addLock() {
 	case !known:
 		c.add(lock.Place, enforced, "lock = %q: it is not in %s, so %s", lock.Mode, config.LockFile, outcome)
 	case c.prompt == nil:
-		c.add(lock.Place, false, "lock = %q: if its definition differs from that in %s, %s", lock.Mode, config.LockFile, outcome)
+		c.add(lock.Place, false, "lock = %q: if its definition differs from the one in %s, %s", lock.Mode, config.LockFile, outcome)
 	case approved.SHA256 != c.prompt.Hash:
-		c.add(lock.Place, enforced, "lock = %q: its definition differs from that in %s, so %s", lock.Mode, config.LockFile, outcome)
+		c.add(lock.Place, enforced, "lock = %q: its definition differs from the one in %s, so %s", lock.Mode, config.LockFile, outcome)
 	default:
 		c.add(lock.Place, false, "lock = %q: its definition is the one in %s", lock.Mode, config.LockFile)
 	}
@@ -227,7 +227,7 @@ func (c *admissionChain) addLock() {
 // addName explains that a name with characters that people cannot see is no name for clients.
 func (c *admissionChain) addName() {
 	if strings.ContainsFunc(c.name, config.IsInvisible) {
-		c.addStep(c.source.Place, true, "its name has characters that people cannot see, so it is left out")
+		c.addStep(c.source.Place, true, "its name has invisible characters, so it is left out")
 	}
 }
 

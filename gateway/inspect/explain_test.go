@@ -129,7 +129,7 @@ func TestExplain_GivesEachReason(t *testing.T) {
   gateway.hcl:4: upstream "p" of team "eng" owns it
   gateway.hcl:2: user:bob is not a member of team "eng"
   gateway.hcl:18: expose "small" of team "eng" is for user:bob, and when = length(prompt.arguments) == 0 depends on the prompt's definition, which is not known here
-  gateway.hcl:2: lock = "enforce": if its definition differs from that in promptweir.lock.hcl, it is left out
+  gateway.hcl:2: lock = "enforce": if its definition differs from the one in promptweir.lock.hcl, it is left out
   gateway.hcl:17: screen "orders" (reject) checks its definition and its results
 `},
 	} {
@@ -189,7 +189,7 @@ func TestExplain_SaysWhichReplicasServe(t *testing.T) {
   gateway.hcl:4: upstream "p" of team "eng" owns it
 * gateway.hcl:1: user:bob is a member of team "eng"
   gateway.hcl:1: lock = "enforce": its definition is the one in promptweir.lock.hcl
-  gateway.hcl:1: endpoint 1 (` + drifted.URL + `) does not serve it: lock = "enforce": its definition differs from that in promptweir.lock.hcl, so it is left out
+  gateway.hcl:1: endpoint 1 (` + drifted.URL + `) does not serve it: lock = "enforce": its definition differs from the one in promptweir.lock.hcl, so it is left out
 `
 	s := serve(drifted, approved)
 	s.AwaitReplicas()

@@ -77,7 +77,7 @@ func Overloaded(problem string) *wire.Error { return ownError(upstream.Overloade
 // errUnread refuses a response that does not fit beside those which its client, or other clients of
 // its upstream, have not read.
 func errUnread() *wire.Error {
-	return Overloaded("Too much waits to be read: read the responses before you send more")
+	return Overloaded("Too many bytes are unread: read the responses before you send more")
 }
 
 func methodNotFound(method string) *wire.Error {
@@ -142,7 +142,7 @@ func unavailableMessage(u *upstream.Unavailable, retryMs int64) string {
 	case upstream.Denied:
 		return name + " refuses the gateway: its operator has to renew the credential"
 	case upstream.BadResponse:
-		return name + " answered with something that is not MCP: its operator has to correct that"
+		return name + " did not answer in MCP: its operator has to correct that"
 	}
 	return name + " is unavailable: " + string(u.Reason)
 }

@@ -254,7 +254,7 @@ func (a *admission) checkName(
 		return prompt, nil
 	}
 	return nil, []catalog.Report{a.report(catalog.InvisibleName, "", source, prompt,
-		"is left out because its name, %+q, has characters that people cannot see; rename it on the server, or in a prompt block", name)}
+		"is left out because its name, %+q, has invisible characters; rename it on the server, or in a prompt block", name)}
 }
 
 // screen checks a definition, as clients are to see it, against the screen blocks.

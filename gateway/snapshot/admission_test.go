@@ -131,7 +131,7 @@ func TestAdmission_LeavesOutNamesThatPeopleCannotTell(t *testing.T) {
 		}
 	}
 	explained := inspect.Explain(s.Snapshot(), policy.Principal{EveryTeam: true}, "p.a\u200b")
-	if len(explained) != 1 || explained[0].Visible || !strings.Contains(explained[0].Reason, "people cannot see") {
+	if len(explained) != 1 || explained[0].Visible || !strings.Contains(explained[0].Reason, "invisible characters") {
 		t.Errorf("Explain = %+v", explained)
 	}
 }

@@ -58,14 +58,14 @@ type Options struct {
 func New(publisher *snapshot.Publisher, handler *requests.Handler, opts Options) *Transport {
 	meter := otel.Meter(requests.Scope)
 	refused, err := meter.Int64Counter("promptweir.identity.refused",
-		metric.WithUnit("{credential}"), metric.WithDescription("Credentials that were refused, "+
-			"by reason: bad, scope, unavailable, or rate_limited."))
+		metric.WithUnit("{credential}"), metric.WithDescription("Refused credentials, by "+
+			"reason: bad, scope, unavailable, or rate_limited."))
 	if err != nil {
 		otel.Handle(err) // an invalid name; the instrument beside it works and records nothing
 	}
 	notified, err := meter.Float64Histogram("promptweir.notification.duration", metric.WithUnit("s"),
-		metric.WithDescription("Time from the moment that a changed list is in use "+
-			"until a client was told on its stream."),
+		metric.WithDescription("Time from the use of a changed list to its notification on a "+
+			"client's stream."),
 		metric.WithExplicitBucketBoundaries(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5,
 			1, 2, 5, 10, 30, 60, 120, 300))
 	if err != nil {

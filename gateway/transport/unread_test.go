@@ -274,7 +274,7 @@ func TestMaxBuffered_BoundsWhatAPrincipalDoesNotRead(t *testing.T) {
 			}
 			call := func(c *gatewaytest.Client) string { return c.Call("prompts/get", gatewaytest.GetParams("p.a")).Body }
 			upstreamtest.Eventually(t, "ann's responses do not fit any more", func() bool {
-				return strings.Contains(call(ann), `"code":-32603,"message":"Too much waits to be read: read the responses before you send more","data":{"reason":"overloaded","retryAfterMs":1000}`)
+				return strings.Contains(call(ann), `"code":-32603,"message":"Too many bytes are unread: read the responses before you send more","data":{"reason":"overloaded","retryAfterMs":1000}`)
 			})
 			if got := call(bob); !strings.Contains(got, "xxx") {
 				t.Errorf("bob gets %.300s, want the result", got)

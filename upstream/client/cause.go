@@ -111,7 +111,7 @@ type causeText struct{ problem, remedy string }
 // two.
 var causes = map[Kind]causeText{ //nolint:gochecknoglobals // a constant table
 	CommandNotFound:   {"cannot start %s: not found in PATH", "write the whole path, or install it"},
-	CommandMissing:    {"cannot start %s: no such file", "correct the path in command; a relative one begins at the gateway's working directory"},
+	CommandMissing:    {"cannot start %s: no such file", "correct the path in command; a relative one starts at the gateway's working directory"},
 	CommandNotAllowed: {"cannot start %s: permission denied", "make the file executable for the gateway's user"},
 	CommandForeign:    {"cannot start %s: not a program for this machine", "install it for this system and processor, or begin a script with #! and its interpreter"},
 	InterpreterGone:   {"cannot start %s: its interpreter does not exist", "install the interpreter, or correct the line of the script that begins with #!"},
@@ -127,20 +127,20 @@ var causes = map[Kind]causeText{ //nolint:gochecknoglobals // a constant table
 	NoRoute:           {"no route to %s", "correct the host in url, or this machine's network"},
 	UnknownHost:       {"the host name of %s does not exist", "correct the host in url, or this machine's DNS"},
 	NameService:       {"the host name of %s cannot be resolved (%s)", "check this machine's DNS"},
-	AddressNotAllowed: {"%s", "give the server an address that is neither the gateway's own nor one where clouds keep credentials"},
+	AddressNotAllowed: {"%s", "give the server another address: neither the gateway's own nor a cloud's metadata service"},
 	ConnectionBroke:   {"the connection to %s broke (%s)", "see the log of the server: it may have stopped, or a proxy closed the connection"},
 	ConnectTimeout:    {"no connection to %s within %s", "correct host and port in url, or allow the connection: a firewall may drop the packets"},
 	TLSTimeout:        {"%s did not finish the TLS handshake within %s", "check the server, and that the port is one for HTTPS"},
 	AnswerTimeout:     {"%s took the request, but did not answer %s within %s", "find out why the server hangs, or raise timeout"},
 	EndOfAnswer:       {"%s began to answer %s, and did not finish within %s", "find out why the server is slow, or raise timeout"},
-	StreamTimeout:     {"%s opened no stream that says where to send messages within %s", "correct the path in url, or remove transport: the server may not speak HTTP+SSE"},
+	StreamTimeout:     {"%s named no HTTP+SSE endpoint for messages within %s", "correct the path in url, or remove transport: the server may not speak HTTP+SSE"},
 
 	CertificateName:    {"the certificate of %s is for another name%s", "correct the host in url, or set server_name in a tls block"},
-	CertificateIssuer:  {"the certificate of %s is from an issuer that is not trusted here%s", "set ca_file in a tls block to the issuer's certificate"},
+	CertificateIssuer:  {"the certificate of %s is from an untrusted issuer%s", "set ca_file in a tls block to the issuer's certificate"},
 	CertificateTime:    {"the certificate of %s %s", "renew it on the server, or correct this machine's clock"},
 	CertificateOther:   {"the certificate of %s cannot be accepted: %s", "replace it on the server"},
 	CertificateMissing: {"%s wants a client certificate, and the gateway has none", "set cert_file and key_file in a tls block"},
-	CertificateRefused: {"%s does not accept the gateway's certificate: %s", "set cert_file and key_file in a tls block to a certificate that it accepts"},
+	CertificateRefused: {"%s does not accept the gateway's certificate: %s", "set cert_file and key_file in a tls block to an accepted certificate"},
 	TLSRefused:         {"%s refuses the TLS connection: %s", "check the server's TLS settings: the gateway speaks TLS 1.2 and 1.3"},
 	NoTLS:              {"%s does not speak TLS", "write http:// in url, or let the server serve HTTPS"},
 	NeedsTLS:           {"%s wants HTTPS", "write https:// in url"},
@@ -150,10 +150,10 @@ var causes = map[Kind]causeText{ //nolint:gochecknoglobals // a constant table
 	AccessDenied:       {"the server denies access (HTTP 403%s)", "give the gateway's credential the right to list and get prompts"},
 	TokenRefused:       {"no access token: %s", "check client_id, client_secret and scopes in the oauth block"},
 	TokenNotFetched:    {"no access token: %s", "check token_url in the oauth block, and that the authorization server runs"},
-	NothingThere:       {"nothing is at the path %s (HTTP %d)", "correct the path in url; that of many servers is /mcp or /sse"},
+	NothingThere:       {"nothing is at the path %s (HTTP %d)", "correct the path in url; many servers have /mcp or /sse"},
 	Redirected:         {"the server redirects (HTTP %d%s), and redirects are not followed", "write the final address in url"},
 	TooManyRequests:    {"the server limits the rate of requests (HTTP 429)", "lower rate or concurrency in the block, or have the limit raised"},
-	PauseWanted:        {"the server wants no requests until %s (HTTP %d, Retry-After)", "nothing: calls go on then; if it happens often, lower rate or concurrency in the block, or have the limit raised"},
+	PauseWanted:        {"the server wants no requests until %s (HTTP %d, Retry-After)", "nothing: calls resume then; if this is frequent, lower rate or concurrency in the block, or have the limit raised"},
 	ServerFails:        {"the server fails (HTTP %d %s)", "see the log of the server"},
 	BehindProxy:        {"HTTP %d %s: a proxy does not reach the server, or the server takes no requests", "start the server, or correct the proxy in front of it"},
 	RequestRefused:     {"the server refuses the request (HTTP %d %s)", "check url and headers: the server may not speak MCP"},
@@ -161,7 +161,7 @@ var causes = map[Kind]causeText{ //nolint:gochecknoglobals // a constant table
 	NotMCP:             {"the answer is not MCP: %s", "correct url, or the server; a proxy in front of it may change its answers"},
 	AnsweredWithError:  {"the server answers with an error: %s", "see the log of the server"},
 	ListNotUsable:      {"%s", "correct the server, or raise max_prompts"},
-	SessionLost:        {"the server has forgotten the session", "nothing: a new one is opened; if this goes on, see the log of the server"},
+	SessionLost:        {"the server has forgotten the session", "nothing: a new one is opened; if this is frequent, see the log of the server"},
 	NoPromptsOffered:   {"the server offers no prompts: %s", "remove the upstream, or turn on the server's prompts"},
 	UnexplainedFailure: {"%s", "see the log of the gateway and of the server"},
 }
@@ -367,7 +367,7 @@ func (d *Dialer) tlsCause(err error) (Cause, bool) {
 // certificateMissing explains why a server has got no client certificate.
 func (d *Dialer) certificateMissing() Cause {
 	if t := d.server.TLS; t != nil && t.Certificate.Reveal() != "" {
-		return newCause(CertificateRefused, d.shownAddress(), "it is from none of the issuers that the server names")
+		return newCause(CertificateRefused, d.shownAddress(), "it is from none of the server's accepted issuers")
 	}
 	return newCause(CertificateMissing, d.shownAddress())
 }

@@ -26,7 +26,7 @@ var (
 	ErrStreamTaken = errors.New("the server still considers the previous stream open")
 	// ErrStreamDead is why a stream was closed of which nothing came any more although the server
 	// was there.
-	ErrStreamDead = errors.New("the stream had broken without a word")
+	ErrStreamDead = errors.New("the stream had broken silently")
 	// ErrExited means that the child process has exited.
 	ErrExited = errors.New("child process exited")
 
@@ -38,7 +38,7 @@ var (
 )
 
 // errPanic names no value: that may be what the server sent.
-var errPanic = errors.New("the gateway failed over what the server sent; its log says where")
+var errPanic = errors.New("the gateway failed on the server's message; see its log")
 
 // Guard carries out what a goroutine does with what a server sends. A panic becomes an error, which
 // ends a call or a session, and not the process. The log has it, whatever becomes of the error.

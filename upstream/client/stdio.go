@@ -273,7 +273,7 @@ func (c *child) readMessages() {
 			c.strayLog.Warn("line from child process ignored", slog.String("cause", cause.Problem),
 				slog.String("remedy", cause.Remedy), slog.Any("error", err))
 			if garbage.add() {
-				c.logger.Error("child process stopped: it prints nothing but lines that are not messages")
+				c.logger.Error("child process stopped: none of its lines is a message")
 				c.signal(syscall.SIGKILL)
 				return
 			}

@@ -88,8 +88,8 @@ func (c *claude) read(d *document, setters map[string]func(field) error) error {
 func (c *claude) dropUnusableNames() {
 	for i, name := range c.names {
 		if i == maxWords || !isArgumentName(name) || slices.Contains(c.names[:i], name) {
-			c.prompt.unserved(1, "arguments has %q, which is no name of its own of letters, digits, - and _, or more than %d: "+
-				"it and what follows have no effect", wire.Clip(name, maxQuoted), maxWords)
+			c.prompt.unserved(1, "arguments: %q and the rest have no effect; names are unique, of "+
+				"letters, digits, - and _, and at most %d", wire.Clip(name, maxQuoted), maxWords)
 			c.names = c.names[:i]
 			return
 		}
@@ -223,13 +223,13 @@ func (c *claude) line(text string, number int) {
 func (c *claude) report(text string, line int) {
 	p := c.prompt
 	if shellLine().MatchString(text) {
-		p.unserved(line, "a prompt runs no commands: the text has the command instead of its output")
+		p.unserved(line, "a prompt runs no commands: the text has the command, not its output")
 	}
 	if fileMention().MatchString(text) {
-		p.unserved(line, "a prompt brings no files along: the text has the name instead of the content")
+		p.unserved(line, "a prompt includes no files: the text has the name, not the content")
 	}
 	if found := clientValue().FindString(text); found != "" {
-		p.unserved(line, "only Claude Code knows what %s is: the text has its name", found)
+		p.unserved(line, "only Claude Code has a value for %s: the text has its name", found)
 	}
 	p.reportLinks(text, line)
 }

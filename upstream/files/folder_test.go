@@ -292,8 +292,8 @@ func TestFolder_RefusesWhatIsNotTheTeams(t *testing.T) {
 		problem{Broken, "teams/p/image.md:1", "leads out of the folder"},
 		problem{Broken, "teams/p/includes.md:1", "he configuration reads it as a value"},
 		problem{Broken, "teams/p/key.md", "he configuration reads it as a value"},
-		problem{Broken, "teams/p/link.md", "a link to something outside of"},
-		problem{Broken, "teams/p/other.md", "a link to something outside of"},
+		problem{Broken, "teams/p/link.md", "a link that leads out of"},
+		problem{Broken, "teams/p/other.md", "a link that leads out of"},
 		problem{Broken, "teams/p/partial.md:1", "leads out of the folder"},
 		problem{Broken, "teams/p/picture.md:2", "larger than 4194304 bytes"},
 		problem{Broken, "teams/p/pipe.md", "not a regular file"},
@@ -310,12 +310,12 @@ func TestFolder_TellsNothingOfWhatIsOutside(t *testing.T) {
 	for i, target := range []string{"there.md", "gone.md", "folder", "folder/x.md", "folder/gone.md", "there.md/below"} {
 		name := fmt.Sprintf("p/%d.md", i)
 		tr.link(outside.path(target), name)
-		want = append(want, problem{Broken, name, fmt.Sprintf("The file %d.md is a link to something outside of", i)})
+		want = append(want, problem{Broken, name, fmt.Sprintf("The file %d.md is a link that leads out of", i)})
 	}
 	for i, text := range []string{"{{> ../parts/there.md}}", "{{> ../parts/gone.md}}", "![](../parts/there.png)", "![](../parts/gone.png)"} {
 		name := fmt.Sprintf("p/in%d.md", i)
 		tr.write(name, text)
-		want = append(want, problem{Broken, name + ":1", "is a link to something outside of"})
+		want = append(want, problem{Broken, name + ":1", "is a link that leads out of"})
 	}
 	tr.expect(newFolder(tr.upstream()), map[string]string{"good": "good"}, want...)
 	for _, target := range []string{"folder", "gone", "there.md"} {

@@ -48,7 +48,7 @@ func (p *parser) foreignFront(front string, setters map[string]func(field) error
 	if err != nil {
 		quoted, again := parseFrontMatter(quoteValues(front))
 		if again != nil {
-			p.unserved(1, "nothing of the front matter counts, since %v", err)
+			p.unserved(1, "the front matter is ignored: %v", err)
 			return
 		}
 		fields = quoted
@@ -102,7 +102,7 @@ func (p *parser) vscodeLine(text string, line int) {
 		input, isInput := strings.CutPrefix(inner, "input:")
 		name, description, _ := strings.Cut(input, ":")
 		if name = strings.TrimSpace(name); !isInput || name == "" {
-			p.unserved(line, "only the editor knows what ${%s} is: the text has its name", inner)
+			p.unserved(line, "only the editor has a value for ${%s}: the text has its name", inner)
 			continue
 		}
 		index := p.arguments.find(name)
@@ -125,7 +125,7 @@ func (p *parser) vscodeLine(text string, line int) {
 func (p *parser) reportLinks(text string, line int) {
 	for _, found := range link().FindAllStringSubmatch(text, -1) {
 		if target := found[1]; !hasScheme().MatchString(target) && !strings.HasPrefix(target, "#") && !strings.HasPrefix(target, "/") {
-			p.unserved(line, "the linked file %s does not go along: people need it from elsewhere", wire.Clip(target, maxQuoted))
+			p.unserved(line, "the linked file %s is not part of the prompt: people need it from elsewhere", wire.Clip(target, maxQuoted))
 		}
 	}
 }

@@ -52,8 +52,8 @@ func TestParse_ServesTheFormatsThatPeopleHave(t *testing.T) {
 				{Unserved, ".claude/commands/a.md:2", `"allowed-tools" of the front matter has no place in a prompt`},
 				{Unserved, ".claude/commands/a.md:4", `"model" of the front matter`},
 				{Unserved, ".claude/commands/a.md:9", "A prompt runs no commands"},
-				{Unserved, ".claude/commands/a.md:10", "A prompt brings no files along"},
-				{Unserved, ".claude/commands/a.md:10", "Only Claude Code knows what ${CLAUDE_EFFORT} is"},
+				{Unserved, ".claude/commands/a.md:10", "A prompt includes no files"},
+				{Unserved, ".claude/commands/a.md:10", "Only Claude Code has a value for ${CLAUDE_EFFORT}"},
 			},
 		}, {
 			name: "command without front matter", file: ".claude/commands/b.md",
@@ -71,8 +71,8 @@ func TestParse_ServesTheFormatsThatPeopleHave(t *testing.T) {
 				{Unserved, ".github/prompts/readme.prompt.md:2", `"mode" of the front matter`},
 				{Unserved, ".github/prompts/readme.prompt.md:3", `"tools" of the front matter`},
 				{Unserved, ".github/prompts/readme.prompt.md:6", "#file:src/a.ts means something only in VS Code"},
-				{Unserved, ".github/prompts/readme.prompt.md:6", "Only the editor knows what ${selection} is"},
-				{Unserved, ".github/prompts/readme.prompt.md:7", "The linked file ../style.md does not go along"},
+				{Unserved, ".github/prompts/readme.prompt.md:6", "Only the editor has a value for ${selection}"},
+				{Unserved, ".github/prompts/readme.prompt.md:7", "The linked file ../style.md is not part of the prompt"},
 			},
 		}, {
 			name: "skill", file: "skills/pdf/SKILL.md",
@@ -82,7 +82,7 @@ func TestParse_ServesTheFormatsThatPeopleHave(t *testing.T) {
 			messages:   []string{"user: # PDF\n\n    indented {{x}} $1\n\nSee [forms](FORMS.md)."},
 			problems: []problem{
 				{Unserved, "skills/pdf/SKILL.md:4", `"license" of the front matter`},
-				{Unserved, "skills/pdf/SKILL.md:11", "The linked file FORMS.md does not go along"},
+				{Unserved, "skills/pdf/SKILL.md:11", "The linked file FORMS.md is not part of the prompt"},
 			},
 		}, {
 			name: "skill with named arguments", file: "skills/fix/SKILL.md",
@@ -96,7 +96,7 @@ func TestParse_ServesTheFormatsThatPeopleHave(t *testing.T) {
 			definition: `{"name":"a"}`,
 			arguments:  `{}`,
 			messages:   []string{"user: Text"},
-			problems:   []problem{{Unserved, "a/SKILL.md:1", "Nothing of the front matter counts, since the front matter is not YAML"}},
+			problems:   []problem{{Unserved, "a/SKILL.md:1", "The front matter is ignored: the front matter is not YAML"}},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -96,7 +96,7 @@ func (p *parser) setArgument(node *yaml.Node) error {
 	case p.arguments.find(a.name) >= 0:
 		return wrong(line, "the argument %q is declared twice; remove one", a.name)
 	case a.required && hasDefault:
-		return wrong(line, "the argument %q is required, so that its default has no effect; remove one of the two", a.name)
+		return wrong(line, "the argument %q is required, so its default has no effect; remove one of the two", a.name)
 	}
 	a.fallback = content(fallback)
 	p.arguments.declare(a, title, description, schema)

@@ -96,7 +96,7 @@ func (o *opener) read(file string, most int64, isKind func(string) bool) ([]byte
 }
 
 func (o *opener) outside(file string) error {
-	return fmt.Errorf("the file %s is a link to something outside of %s; put a copy in its place", path.Base(file), o.files.Root)
+	return fmt.Errorf("the file %s is a link that leads out of %s; put a copy in its place", path.Base(file), o.files.Root)
 }
 
 // isOfSystem reports whether an error is one of the file system, and none of [os.Root] because a

@@ -109,8 +109,8 @@ func (p *pass) add(entries map[entryKey]*entry, b *block, file string) (err erro
 		p.held.total += e.listed()
 	}
 	if most := p.team.source.Max; p.held.total > most {
-		return failed("Prompts too large", "all prompt files of team %q together are larger than %d bytes as they are kept in memory, "+
-			"so that all stay as they were; remove some, use fewer and smaller images, or %s", b.upstream.Team, most, p.team.source.Raise())
+		return failed("Prompts too large", "the prompt files of team %q together take more "+
+			"than %d bytes of memory, so all stay unchanged; remove some, use fewer and smaller images, or %s", b.upstream.Team, most, p.team.source.Raise())
 	}
 	return p.over
 }
@@ -185,8 +185,8 @@ func (p *pass) document(file string) (*document, error) {
 		}
 		if p.included > maxIncluded {
 			p.over = failed("Partials too large",
-				"the partials of the team's prompts are larger than %d bytes together, so that all prompts stay as they were; "+
-					"make them smaller", maxIncluded)
+				"the partials of the team's prompts are larger than %d bytes together, so all "+
+					"prompts stay unchanged; make them smaller", maxIncluded)
 		}
 	}
 	p.retry(file, read.err)
@@ -265,8 +265,8 @@ func (p *pass) count(bytes int) {
 func (p *pass) scan(bytes int) error {
 	if p.scanned+int64(bytes) > maxScans*p.size {
 		p.over = failed("Partials included too often",
-			"the text of the team's prompts is more than %d times as large as their files, so that all prompts stay as they were; "+
-				"include less by partials", maxScans)
+			"the text of the team's prompts is more than %d times as large as their files, so "+
+				"all prompts stay unchanged; include less by partials", maxScans)
 		return p.over
 	}
 	p.team.cost.Scanned += int64(bytes)

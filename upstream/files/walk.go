@@ -298,7 +298,7 @@ func (w *walk) child(at visit, c *child) error {
 // gigabytes.
 func (w *walk) hold(bytes int) error {
 	if w.held += bytes; w.held > w.files.Max {
-		return fmt.Errorf("the names of the files in %s take more than %d bytes, as links give them several; narrow the patterns, or use "+
+		return fmt.Errorf("the file names in %s, with those through links, take more than %d bytes; narrow the patterns, or use "+
 			"fewer links", w.files.Folder, w.files.Max)
 	}
 	return nil

@@ -148,7 +148,7 @@ func (s *sizer) exceed(at hcl.Range, summary, detail string, args ...any) {
 // spend takes what a part costs.
 func (s *sizer) spend(cost int, at hcl.Range) {
 	if cost > s.left {
-		s.exceed(at, summaryBudget, "Evaluating it could take more than the %d bytes or steps that are allowed here; simplify it.", s.all)
+		s.exceed(at, summaryBudget, "Evaluating it could take more than the %d bytes or steps allowed here; simplify it.", s.all)
 		cost = s.left
 	}
 	s.left -= cost
@@ -259,7 +259,7 @@ func (s *sizer) part(n hclsyntax.Node, parts []part) part {
 func (s *sizer) operation(op *hclsyntax.Operation, parts []part, at hcl.Range) part {
 	isText := func(p part) bool { return !p.number }
 	if s.inFile && op.Type == cty.Number && slices.ContainsFunc(parts, isText) {
-		s.exceed(at, summaryGone, "A team's file calculates with numbers that are written out only; write the result.")
+		s.exceed(at, summaryGone, "A team's file calculates with literal numbers only; write the result.")
 	}
 	if op != hclsyntax.OpEqual && op != hclsyntax.OpNotEqual && op.Type == cty.Bool {
 		s.readNumbers(parts, at)

@@ -135,7 +135,7 @@ func (s *sizer) format(n *hclsyntax.FunctionCallExpr, parts []part, arguments in
 	verbs = slices.DeleteFunc(verbs, func(v string) bool { return v == "%%" })
 	for i, v := range verbs {
 		if v == "%d" && !argument(n, parts, i+1).number { // it would read a number in a text
-			s.exceed(n.Range(), summaryGone, "%%d takes a number that is written out; write %%s.")
+			s.exceed(n.Range(), summaryGone, "%%d takes a literal number; write %%s.")
 		}
 	}
 	return add(len(layout), multiply(len(verbs), multiply(arguments, 6)))
@@ -148,7 +148,7 @@ func (s *sizer) regex(n *hclsyntax.FunctionCallExpr, parts []part) part {
 	text, groups := argument(n, parts, 1), 1
 	pattern, isKnown := s.text(n, 0)
 	if !isKnown && (s.inLoop() || isExpanded(n, 0)) {
-		s.exceed(n.Range(), summaryBudget, "The pattern may be another one each time; write it out.")
+		s.exceed(n.Range(), summaryBudget, "The pattern could change each time; write it out.")
 	}
 	if isKnown {
 		groups += strings.Count(pattern, "(")

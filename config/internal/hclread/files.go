@@ -99,8 +99,8 @@ func (f *finder) file(path string) {
 	}
 	// A secret beneath the folder is not configuration either, and diagnostics quote lines.
 	if !isConfig(actual) {
-		f.refuse(path, "Not a configuration file", "%s is a link to a file whose name does not "+
-			"end in .hcl, which is not read.", path)
+		f.refuse(path, "Not a configuration file", "%s is a link to a file that does not end "+
+			"in .hcl, and is not read.", path)
 		return
 	}
 	f.options.OnRead(path)
@@ -135,10 +135,10 @@ func ReadLockFile(path string, limit int64) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !regular.IsBeneath(folder, actual):
-		return nil, fmt.Errorf("it is a link to something outside of %s, which is not read; put "+
-			"a copy in its place", filepath.Dir(path))
+		return nil, fmt.Errorf("it is a link that leads out of %s, and is not read; put a copy "+
+			"in its place", filepath.Dir(path))
 	case !IsLockFile(actual):
-		return nil, errors.New("it is a link to a file whose name does not end in .lock.hcl, which is not read")
+		return nil, errors.New("it is a link to a file that does not end in .lock.hcl, and is not read")
 	}
 	return readWithin(folder, actual, limit)
 }

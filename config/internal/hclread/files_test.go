@@ -208,7 +208,7 @@ func TestReadPath_ShowsNothingOfOtherFiles(t *testing.T) {
 			t.Errorf("%s -> %s: %d blocks, want that of a.hcl", name, target, got)
 		}
 		report := r.Finish()
-		if err := report.Diagnostics; len(err) != 1 || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "which is not read") {
+		if err := report.Diagnostics; len(err) != 1 || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "and is not read") {
 			t.Errorf("%s -> %s: %v, want one diagnostic with the name", name, target, err)
 		}
 		for _, src := range report.sources {

@@ -317,8 +317,8 @@ func (f *finder) first(path string) (actual string, ok bool) {
 	if !regular.IsBeneath(f.actuals[f.root], actual) {
 		d := &hcl.Diagnostic{
 			Severity: hcl.DiagError, Summary: "Link out of the folder",
-			Detail: fmt.Sprintf("%s is a link to something outside of %s, which is not read; "+
-				"put a copy in its place.", path, f.root),
+			Detail: fmt.Sprintf("%s is a link that leads out of %s, and is not read; put a "+
+				"copy in its place.", path, f.root),
 			Extra: inFile(path),
 		}
 		if !strings.HasSuffix(path, ".hcl") { // a folder, of secrets perhaps

@@ -1,4 +1,4 @@
-cluster {                                          # ERROR: Replicas are one gateway by what they share: set store # ERROR: No cursor_keys
+cluster {                                          # ERROR: Replicas share a store: set it # ERROR: No cursor_keys
   watch = true                                     # ERROR: watch
 }
 cluster {                                          # ERROR: cluster

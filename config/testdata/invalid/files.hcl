@@ -50,6 +50,6 @@ team "docs" {
   }
   upstream "f" {
     url   = "https://f.example.com"
-    texts = true                           # ERROR: texts without files; Only the texts of files are known beforehand; remove it.
+    texts = true                           # ERROR: texts without files; Only prompts from files have texts to approve; remove it.
   }
 }

@@ -26,7 +26,7 @@ auth {
     as       = "corp"
   }
   jwt "corp" {                           # ERROR: Duplicate name; The jwt "corp" is already defined at
-    issuer        = "http://idp.example.com"            # ERROR: Invalid issuer; "http://idp.example.com" would let anyone on the network path decide
+    issuer        = "http://idp.example.com"            # ERROR: Invalid issuer; "http://idp.example.com" would let anyone on the network path forge tokens
     jwks_url      = "https://idp.example.com/keys#1"    # ERROR: Invalid jwks_url; "https://idp.example.com/keys#1" has a fragment
     audience      = "two words"          # ERROR: Invalid audience; "two words" is not an audience
     subject_claim = ""                   # ERROR: Invalid subject_claim

@@ -11,7 +11,7 @@ team "a" {
   expose "z" {
     prompts = ["u.*"]
     to      = ["*"]
-    limit { streams = 4 }                # ERROR: streams belongs in the limit block of gateway
+    limit { streams = 4 }                # ERROR: move streams to the limit block of gateway
   }
   limit { rate = 1 }                     # ERROR: Duplicate block
   expose "x" {

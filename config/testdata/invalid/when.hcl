@@ -61,7 +61,7 @@ team "a" {
   expose "pattern in a loop" {
     prompts = ["u.*"]
     to      = ["*"]
-    when    = length([for a in prompt.arguments : a if can(regex(a.name, "x"))]) == 0 # ERROR: The pattern may be another one each time; write it out.
+    when    = length([for a in prompt.arguments : a if can(regex(a.name, "x"))]) == 0 # ERROR: The pattern could change each time; write it out.
   }
   expose "12" {
     prompts = ["u.*"]

@@ -114,7 +114,7 @@ func TestUpstreams_AreFoundByName(t *testing.T) {
 func TestPrompts_SaysWhyThereAreNone(t *testing.T) {
 	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", gatewaytest.NewDownPeer(t)))
 	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompts", "", nil).Want(t, http.StatusOK, "There are no prompts yet", `<a href="/">`)
-	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompts?q=x", "", nil).Want(t, http.StatusOK, "Nothing is found.")
+	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompts?q=x", "", nil).Want(t, http.StatusOK, "Nothing found.")
 }
 
 // A person is told at a glance what is unusual, in the order in which people count.
@@ -206,7 +206,7 @@ func TestPrompt_ShowsHowItDiffersFromTheLock(t *testing.T) {
 			t.Helper()
 			gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompt?name="+name, "", nil).Want(t, http.StatusOK, parts...)
 		}
-		page("up.a", "its definition differs from that in promptweir.lock.hcl, so it is "+want, "gateway.hcl:1")
+		page("up.a", "its definition differs from the one in promptweir.lock.hcl, so it is "+want, "gateway.hcl:1")
 		page("up.new", "it is not in promptweir.lock.hcl, so it is "+want)
 		page("up.same", "its definition is the one in promptweir.lock.hcl")
 	}

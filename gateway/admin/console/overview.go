@@ -90,7 +90,7 @@ func findings(r *admin.Readiness, troubled []admin.UpstreamHealth) *attention {
 				count(len(r.Upstreams), "upstream")))
 		}
 	}
-	a.add(r.Draining, admin.Bad, "the gateway is about to end")
+	a.add(r.Draining, admin.Bad, "the gateway is stopping")
 	a.add(!r.Ready && !r.Draining && r.AuditProblem == "", admin.Bad, "the gateway is starting")
 	a.add(r.AuditProblem != "", admin.Bad, "the audit log cannot be written")
 	upstreams(admin.Bad)
@@ -106,7 +106,7 @@ func status(r *admin.Readiness, a *attention) Node {
 	serves := "The gateway serves clients."
 	switch {
 	case r.Draining:
-		serves = "No new clients are to come."
+		serves = "Load balancers are told to send no new clients."
 	case !r.Ready:
 		serves = "Load balancers are told to send no clients yet."
 	}
@@ -129,7 +129,7 @@ func storeProblem(store *admin.StoreHealth) Node {
 func auditProblem(problem string) Node {
 	return If(problem != "", section("audit-problem", "The audit log cannot be written",
 		Class("card bad"), P(bdi(problem), Text(". "), remedy("Make room, or correct the path "+
-			"or its permissions; the log is tried again by itself."))))
+			"or its permissions; the gateway retries by itself."))))
 }
 
 // refused says why the configuration that was loaded last is not in use, or not all of it.
@@ -148,8 +148,8 @@ func refused(p *page, state *admin.ConfigurationState) Node {
 	return section("refused", heading, ID("configuration"), Class("card bad"),
 		P(Text("That was at "), moment(*state.Refused),
 			Text(", "+ago(p.now, *state.Refused)+" ago. That of "), moment(state.Loaded),
-			Text(" "+stays+". "), remedy("Correct what is listed here; the gateway loads "+
-				"its files again when one changes.")),
+			Text(" "+stays+". "), remedy("Correct these mistakes; the gateway reloads when a "+
+				"file changes.")),
 		files("the last good text is", state.LastGood), files("nothing is", state.Out),
 		If(len(state.Teams) > 0, P(
 			Text("Teams: "), Map(slices.Sorted(maps.Keys(state.Teams)), func(name string) Node {

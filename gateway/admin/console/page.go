@@ -98,8 +98,8 @@ func (p *page) banners() Node {
 		If(p.as != "", Aside(Class("banner viewing"), Aria("label", "View"), P(Text("You see what "),
 			B(bdi(p.as)), Text(" sees. "), A(href(p.everybody()), Text("See everything"))))),
 		If(p.exposed, Raw(`<aside class="banner exposed" aria-label="Warning"><p>`+
-			`<b>This connection is not encrypted.</b> Whoever is on the way can read the admin token and `+
-			`your session. Put a proxy with TLS in front of the admin listener, and name it in `+
+			`<b>This connection is not encrypted.</b> Anyone on the network path can read the `+
+			`admin token and your session. Put a proxy with TLS in front of the admin listener, and name it in `+
 			`<code>trusted_proxies</code>.</p></aside>`)),
 	}
 }

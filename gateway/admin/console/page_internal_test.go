@@ -147,7 +147,7 @@ func TestFindings_BeginWithTheWorst(t *testing.T) {
 		},
 		{
 			well(func(r *admin.Readiness) { r.Ready, r.Draining = false, true }), admin.Bad,
-			[]string{"the gateway is about to end", "2 reports to fix"},
+			[]string{"the gateway is stopping", "2 reports to fix"},
 		},
 		{well(func(r *admin.Readiness) { r.Ready = false }), admin.Bad, []string{"the gateway is starting", "2 reports to fix"}},
 	} {

@@ -28,7 +28,7 @@ func (c *console) prompt(r *http.Request, p *page) (Node, error) {
 		try, use = c.trySections(r, p, prompt), c.useSection(r, prompt)
 	}
 	return Group{
-		Nav(Class("crumbs"), Aria("label", "Where this is"), A(href(p.link("/prompts")), Text("Prompts")),
+		Nav(Class("crumbs"), Aria("label", "Breadcrumb"), A(href(p.link("/prompts")), Text("Prompts")),
 			If(prompt.Team != "", Group{
 				Text(" / "), A(href(p.link("/prompts", "team", prompt.Team)), bdi(prompt.Team)),
 			})),
@@ -117,7 +117,7 @@ func admissions(all []inspect.Admission) Node {
 				return steps(a.Steps)
 			}
 			return quiet(Text("From "), bdi(a.Upstream),
-				Text(" as it is: no prompt block, no lock file and no screen is about it."))
+				Text(" unchanged: no prompt block, lock file or screen applies to it."))
 		})))
 }
 
@@ -188,7 +188,7 @@ func tryForm(p *page, prompt *admin.Prompt) Node {
 				`<button type="button" id="stop" hidden>Stop</button> `+
 				`<span class="quiet">or Ctrl-Enter in a field</span></p>`+
 				`<p class="quiet">You run it as yourself, with the gateway's credential at the server, `+
-				`whosever view this is. The audit log, if there is one, records it.</p>`+
+				`in any view. The audit log, if there is one, records it.</p>`+
 				`<noscript><p class="card poor">This needs JavaScript.</p></noscript>`)),
 		Raw(`<div id="outcome" class="outcome" tabindex="-1" role="region" aria-label="Outcome"></div>`))
 }

@@ -73,8 +73,8 @@ func nothing(p *page, team string) Node {
 		return Raw(`<p class="nothing">There are no prompts yet: no upstream has listed any. ` +
 			`<a href="/">The overview</a> says what is wrong.</p>`)
 	case p.as == "":
-		return P(Class("nothing"), Text("Nothing is found. Try fewer or other words."))
+		return P(Class("nothing"), Text("Nothing found. Try fewer or other words."))
 	}
-	return P(Class("nothing"), Text("Nothing is found. "),
+	return P(Class("nothing"), Text("Nothing found. "),
 		A(href(p.everybody()), Text("Look at everything")), Text(" instead, or fewer or other words."))
 }

@@ -48,8 +48,8 @@ func addressToOpen(address string) Node {
 	return Group{
 		P(Text("Open this address"), If(host != "", Group{Text(" on "), B(bdi(host))}),
 			Text(", if you trust it: "), link),
-		If(imitates(host), P(Class("bad-text"), Text("The host's name has letters beside those of "+
-			"English, which can look like another name."))),
+		If(imitates(host), P(Class("bad-text"), Text("The host's name has letters beyond "+
+			"English ones, and may imitate another name."))),
 	}
 }
 

@@ -64,7 +64,7 @@ func messageContent(kind string, content wire.Object, left *int) Node {
 		about := strings.TrimSpace(member("name") + "\n" + member("description"))
 		return Group{address(member("uri")), said(about)}
 	}
-	return quiet(bdi("A message of a kind that is not known: " + kind + "."))
+	return quiet(bdi("A message of an unknown kind: " + kind + "."))
 }
 
 // resource shows an embedded resource.

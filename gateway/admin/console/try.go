@@ -265,7 +265,7 @@ func (c *console) answerRun(w http.ResponseWriter, r *http.Request) {
 		return r.PostForm[fieldPrefix+field]
 	})
 	if !ok {
-		http.Error(w, "nothing is asked any more", http.StatusConflict)
+		http.Error(w, "the question is no longer open", http.StatusConflict)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -185,7 +185,7 @@ func TestTry_ShowsEachKindOfMessage(t *testing.T) {
 	}
 	for _, part := range []string{
 		"&lt;i&gt;d", "&lt;script&gt;alert(1)", "⟨U+202E⟩", `<img src="data:image/png;base64,` + png + `"`, "image/svg+xml, 8 bytes, which is not shown",
-		`<audio controls src="data:audio/wav;base64,` + png + `"`, "file:///x", "inside", "text/html, 8 bytes", "a link", "not known: else",
+		`<audio controls src="data:audio/wav;base64,` + png + `"`, "file:///x", "inside", "text/html, 8 bytes", "a link", "unknown kind: else",
 	} {
 		if !strings.Contains(html, part) {
 			t.Errorf("no %s in\n%s", part, html)
@@ -200,7 +200,7 @@ func TestTry_ShowsEachKindOfMessage(t *testing.T) {
 func TestTry_SaysWhereAnAddressLeads(t *testing.T) {
 	for address, want := range map[string][]string{
 		"https://accounts.example.com:443@evil.example.org/" + strings.Repeat("x", 2000) + "/end": {"<b><bdi>evil.example.org</bdi></b>", "x/end"},
-		"https://xn--80ak6aa92e.com/": {"<bdi>xn--80ak6aa92e.com</bdi>", "can look like another name"},
+		"https://xn--80ak6aa92e.com/": {"<bdi>xn--80ak6aa92e.com</bdi>", "may imitate another name"},
 		"javascript:alert(1)":         {"<code><bdi>javascript:alert(1)</bdi></code>"},
 	} {
 		p := gatewaytest.NewRequestingPeer(t, fmt.Sprintf(`elicitation/create {"mode":"url","message":"Go","elicitationId":"1","url":%q}`, address))

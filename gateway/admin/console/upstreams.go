@@ -40,7 +40,7 @@ func (c *console) upstreams(r *http.Request, p *page) (Node, error) {
 	}
 	nothing := "None is configured."
 	if query.Text != "" {
-		nothing = "Nothing is found."
+		nothing = "Nothing found."
 	}
 	return Group{
 		H1(Text("Upstreams"), If(query.Team != "", Group{Text(" of "), bdi(query.Team)})),

@@ -36,7 +36,7 @@ func availableMemory(logger *slog.Logger) int64 {
 	}
 	limit, err := memlimit.ApplyFallback(memlimit.FromCgroup, memlimit.FromSystem)()
 	if err != nil || limit > math.MaxInt64 {
-		logger.Info("cannot read how much memory there is: max_buffered holds only as a number of bytes",
+		logger.Info("cannot read the size of the memory: max_buffered works only as a number of bytes",
 			slog.Any("error", err))
 		return 0
 	}
