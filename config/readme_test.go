@@ -450,7 +450,7 @@ func TestReadme_ExamplesLoad(t *testing.T) {
 		cfg := load(t, write(t, "sample.hcl", sample[1]))
 		upstreams += len(cfg.Upstreams())
 	}
-	if len(samples) != 2 || upstreams != 4 {
-		t.Errorf("%d examples with %d upstreams, want 2 with 4", len(samples), upstreams)
+	if len(samples) != 1 || upstreams != 3 {
+		t.Errorf("%d examples with %d upstreams, want 1 with 3", len(samples), upstreams)
 	}
 }
