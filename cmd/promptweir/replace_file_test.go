@@ -12,9 +12,9 @@ func TestReplaceFile_FollowsLinksBeneathTheFolderOnly(t *testing.T) {
 		"real.hcl":              "",
 		"..data/real.hcl":       "",
 		"new.hcl":               "",
-		"../outside.hcl":        "which is not written",
+		"../outside.hcl":        "and is not written",
 		"../not-yet.hcl":        "escapes",
-		"away/outside.hcl":      "which is not written",
+		"away/outside.hcl":      "and is not written",
 		"away/not-yet.hcl":      "escapes",
 		"..data/../../conf/x/y": "escapes",
 	} {
