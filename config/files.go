@@ -214,6 +214,12 @@ func isReserved(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_")
 }
 
+// IsPromptFile reports whether a pattern can match a file of this name: Markdown, or a command of
+// Gemini CLI.
+func IsPromptFile(name string) bool {
+	return strings.HasSuffix(name, ".md") || strings.HasSuffix(name, ".toml")
+}
+
 // parsePathPattern leaves the pattern out of its errors.
 func parsePathPattern(s string) (PathPattern, error) {
 	names := strings.Split(s, "/")
@@ -228,9 +234,12 @@ func parsePathPattern(s string) (PathPattern, error) {
 			`of this file: move them there`)
 	case len(names) > maxPathParts:
 		return PathPattern{}, fmt.Errorf("has more than %d folders", maxPathParts)
-	case !strings.HasSuffix(s, ".md"):
+	case !IsPromptFile(s):
 		return PathPattern{}, errors.New(`does not end in ".md"; prompts are Markdown files: ` +
 			`write it like "prompts/**/*.md"`)
+	case strings.HasSuffix(s, ".toml") && !strings.Contains("/"+s, "/.gemini/commands/"):
+		return PathPattern{}, errors.New(`ends in ".toml" for files that are not Gemini CLI's ` +
+			`commands; write it like ".gemini/commands/**/*.toml"`)
 	}
 	p := PathPattern{text: s}
 	for _, name := range names {

@@ -160,7 +160,7 @@ func (t *trial) add(path string) error {
 		return err
 	case info.IsDir():
 		return t.addFolder(path, nil)
-	case strings.HasSuffix(path, ".md"):
+	case strings.HasSuffix(path, ".md") || isGeminiCommand(path):
 		return t.addFolder(filepath.Dir(path), []string{escapePattern(filepath.Base(path))})
 	}
 	return t.addClientFile(path)
@@ -194,15 +194,15 @@ func (t *trial) addFolder(named string, patterns []string) error {
 		return err
 	}
 	f := promptFolder{named: named, path: path, label: clientfile.Label(filepath.Base(path)), patterns: patterns}
-	before, below, isCommands := strings.Cut(filepath.ToSlash(path)+"/", "/.claude/commands/")
+	project, commands, below := commandFolder(filepath.ToSlash(path) + "/")
 	skills, _ := filepath.Glob(filepath.Join(path, "*", "SKILL.md"))
 	switch {
-	case isCommands:
-		base := "**/*.md"
+	case commands.folder != "":
+		files := strings.TrimPrefix(commands.files, "/")
 		if len(patterns) > 0 {
-			base = patterns[0]
+			files = patterns[0]
 		}
-		f.path, f.patterns = filepath.FromSlash(before+"/"), []string{".claude/commands/" + escapePattern(below) + base}
+		f.path, f.patterns = filepath.FromSlash(project+"/"), []string{commands.folder + "/" + escapePattern(below) + files}
 	case len(patterns) > 0:
 	case isKind(filepath.Join(path, "SKILL.md"), 0):
 		f.path, f.patterns = filepath.Dir(path), []string{escapePattern(filepath.Base(path)) + "/SKILL.md"}
@@ -217,17 +217,45 @@ func (t *trial) addFolder(named string, patterns []string) error {
 	return nil
 }
 
-// projectPatterns returns the patterns of the commands, skills and prompt files of a project. Beside
-// them, its Markdown is no prompts.
+// projectFiles are the commands, skills and prompt files of a project. Beside them, its Markdown is
+// no prompts.
+var projectFiles = []projectFolder{ //nolint:gochecknoglobals // a constant table
+	{".claude/commands", "/**/*.md"},
+	{".claude/skills", "/*/SKILL.md"},
+	{".codex/prompts", "/*.md"},
+	{".cursor/commands", "/**/*.md"},
+	{".gemini/commands", "/**/*.toml"},
+	{".github/prompts", "/**/*.prompt.md"},
+	{".opencode/command", "/**/*.md"},
+	{".opencode/commands", "/**/*.md"},
+}
+
+type projectFolder struct{ folder, files string }
+
 func projectPatterns(folder string) (patterns []string) {
-	for _, p := range []struct{ folder, files string }{
-		{".claude/commands", "/**/*.md"}, {".claude/skills", "/*/SKILL.md"}, {".github/prompts", "/**/*.prompt.md"},
-	} {
+	for _, p := range projectFiles {
 		if info, err := os.Stat(filepath.Join(folder, filepath.FromSlash(p.folder))); err == nil && info.IsDir() {
 			patterns = append(patterns, p.folder+p.files)
 		}
 	}
 	return patterns
+}
+
+// commandFolder returns the project, and its folder of commands, that a path is in, and the path
+// below that folder. The format of commands is known by their path from the project.
+func commandFolder(path string) (project string, commands projectFolder, below string) {
+	for _, p := range projectFiles {
+		isKnownByName := strings.HasSuffix(p.files, "SKILL.md") || strings.HasSuffix(p.files, ".prompt.md")
+		if before, after, ok := strings.Cut(path, "/"+p.folder+"/"); ok && !isKnownByName {
+			return before, p, after
+		}
+	}
+	return "", projectFolder{}, ""
+}
+
+func isGeminiCommand(path string) bool {
+	path, err := filepath.Abs(path)
+	return err == nil && strings.HasSuffix(path, ".toml") && strings.Contains(filepath.ToSlash(path), "/.gemini/commands/")
 }
 
 // escapePattern returns a pattern that matches a path only.

@@ -2,11 +2,9 @@ package files
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"go.yaml.in/yaml/v3"
 
@@ -17,12 +15,12 @@ import (
 const maxWords = 100
 
 var (
-	shellLine   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("!`[^`\n]+`") })
-	fileMention = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|[\s(])@[\w~.-]*[/.][\w./-]+`) })
-	clientValue = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\{CLAUDE_\w+\}`) })
-	hintWord    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\[[^\]]*\]|<[^>]*>|[^\s\[<]+`) })
+	shellLine   = lazily("!`[^`\n]+`")
+	fileMention = lazily(`(?:^|[\s(])@[\w~.-]*[/.][\w./-]+`)
+	clientValue = lazily(`\$\{CLAUDE_\w+\}`)
+	hintWord    = lazily(`\[[^\]]*\]|<[^>]*>|[^\s\[<]+`)
 	// byPosition is $ARGUMENTS, $ARGUMENTS[0] or $0, without the dollar sign.
-	byPosition = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:ARGUMENTS(?:\[(\d+)\])?|(\d+)\b)`) })
+	byPosition = lazily(`^(?:ARGUMENTS(?:\[(\d+)\])?|(\d+)\b)`)
 )
 
 // command reads a custom slash command of Claude Code.

@@ -19,13 +19,9 @@ const (
 
 var (
 	// variable is ${input:name}, ${input:name:placeholder}, or what the editor would know.
-	variable = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`\$\{(input:[^}\n]*|file|fileBasename|fileDirname|fileBasenameNoExtension|selection|selectedText|workspaceFolder|workspaceFolderBasename)\}`)
-	})
-	reference = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?:^|\s)#(?:file|folder|sym|tool|codebase|selection|changes|fetch|githubRepo)\b[:\w./-]*`)
-	})
-	link = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\]\(([^()\s]+)\)`) })
+	variable  = lazily(`\$\{(input:[^}\n]*|file|fileBasename|fileDirname|fileBasenameNoExtension|selection|selectedText|workspaceFolder|workspaceFolderBasename)\}`)
+	reference = lazily(`(?:^|\s)#(?:file|folder|sym|tool|codebase|selection|changes|fetch|githubRepo)\b[:\w./-]*`)
+	link      = lazily(`\]\(([^()\s]+)\)`)
 )
 
 // foreignLines reads the text of another product's format.
@@ -63,9 +59,7 @@ func (p *parser) foreignFront(front string, setters map[string]func(field) error
 	}
 }
 
-var plainValue = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^([A-Za-z][\w-]*):[ \t]+([^"'|>\s].*?)[ \t\r]*$`)
-})
+var plainValue = lazily(`(?m)^([A-Za-z][\w-]*):[ \t]+([^"'|>\s].*?)[ \t\r]*$`)
 
 // quoteValues puts the values at the top level that have no quotes into quotes.
 func quoteValues(front string) string {
@@ -128,4 +122,10 @@ func (p *parser) reportLinks(text string, line int) {
 			p.unserved(line, "the linked file %s is not part of the prompt: people need it from elsewhere", wire.Clip(target, maxQuoted))
 		}
 	}
+}
+
+// lazily returns a function that compiles an expression at its first call: a process without
+// prompts from files compiles none.
+func lazily(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }

@@ -91,6 +91,57 @@ func TestParse_ServesTheFormatsThatPeopleHave(t *testing.T) {
 			arguments:  `{"issue":"login page"}`,
 			messages:   []string{"user: Fix login page on , $issues, $issue: $1 of login page; $HOME"},
 		}, {
+			name: "prompt of Codex with words", file: ".codex/prompts/review.md",
+			content:    "---\ndescription: Review\nargument-hint: FILE [focus]\n---\nReview $1 for $2, $$3: $100.",
+			definition: `{"name":"review","description":"Review","arguments":[{"name":"FILE"},{"name":"focus"}]}`,
+			arguments:  `{"FILE":"a.go"}`,
+			messages:   []string{"user: Review a.go for , $$3: a.go00."},
+		}, {
+			name: "prompt of Codex with names", file: ".codex/prompts/pr.md",
+			content:    "Open $TITLE on $BRANCH, $$HOME, $TITLE; $1 $ARGUMENTS",
+			definition: `{"name":"pr","description":"Open $TITLE on $BRANCH, $$HOME, $TITLE; $1 $ARGUMENTS","arguments":[{"name":"TITLE","required":true},{"name":"BRANCH","required":true}]}`,
+			arguments:  `{"TITLE":"$BRANCH","BRANCH":"main"}`,
+			messages:   []string{"user: Open $BRANCH on main, $$HOME, $BRANCH; $1 $ARGUMENTS"},
+		}, {
+			name: "prompt of Codex without placeholders", file: ".codex/prompts/plain.md", content: "Plain.",
+			definition: `{"name":"plain","description":"Plain."}`, arguments: `{}`, messages: []string{"user: Plain."},
+		}, {
+			name: "command of OpenCode", file: "x/.opencode/command/git/log.md",
+			content:    "---\ndescription: Log\nagent: build\n---\n$1: $2 of !`git log` @src/a.go",
+			definition: `{"name":"git/log","description":"Log","arguments":[{"name":"arguments"}]}`,
+			arguments:  `{"arguments":"a 'b c' d"}`,
+			messages:   []string{"user: a: b c d of !`git log` @src/a.go"},
+			problems: []problem{
+				{Unserved, "x/.opencode/command/git/log.md:3", `"agent" of the front matter`},
+				{Unserved, "x/.opencode/command/git/log.md:5", "A prompt runs no commands"},
+				{Unserved, "x/.opencode/command/git/log.md:5", "A prompt includes no files"},
+			},
+		}, {
+			name: "command of OpenCode without placeholders", file: ".opencode/commands/fix.md", content: "Fix it.\n",
+			definition: `{"name":"fix","description":"Fix it.","arguments":[{"name":"arguments"}]}`,
+			arguments:  `{"arguments":"the \"login\""}`,
+			messages:   []string{"user: Fix it.\n\nthe \"login\""},
+		}, {
+			name: "command of Cursor", file: ".cursor/commands/tidy.md", content: "# Tidy\n$1 $ARGUMENTS {{x}}",
+			definition: `{"name":"tidy","description":"Tidy","arguments":[{"name":"arguments"}]}`,
+			arguments:  `{"arguments":"now"}`,
+			messages:   []string{"user: # Tidy\n$1 $ARGUMENTS {{x}}\n\nnow"},
+		}, {
+			name: "command of Gemini CLI", file: ".gemini/commands/git/commit.toml",
+			content:    "description = \"Commit\"\nmodel = 1\nprompt = \"\"\"\nCommit {{args}}:\n!{git diff} @{a.md}\n\"\"\"\n",
+			definition: `{"name":"git:commit","description":"Commit","arguments":[{"name":"arguments"}]}`,
+			arguments:  `{"arguments":"{{args}} !{x}"}`,
+			messages:   []string{"user: Commit {{args}} !{x}:\n!{git diff} @{a.md}"},
+			problems: []problem{
+				{Unserved, ".gemini/commands/git/commit.toml:5", "A prompt runs no commands"},
+				{Unserved, ".gemini/commands/git/commit.toml:5", "A prompt includes no files"},
+			},
+		}, {
+			name: "command of Gemini CLI without a placeholder", file: ".gemini/commands/plan.toml", content: `prompt = "Plan."`,
+			definition: `{"name":"plan","description":"Plan.","arguments":[{"name":"arguments"}]}`,
+			arguments:  `{"arguments":"a b"}`,
+			messages:   []string{"user: Plan.\n\n/plan a b"},
+		}, {
 			name: "skill with hopeless front matter", file: "a/SKILL.md",
 			content:    "---\n- [\n---\nText",
 			definition: `{"name":"a"}`,
@@ -153,5 +204,21 @@ func TestRender_ReadsCommandLinesAsClaudeCode(t *testing.T) {
 	const file = ".claude/commands/w.md"
 	if (disk{file: "$0"}).prompt(t, file).same(disk{file: "---\narguments: arguments\n---\n$0"}.prompt(t, file)) {
 		t.Error("a line is the same as an argument")
+	}
+}
+
+func TestParse_RefusesTOMLThatIsNoCommand(t *testing.T) {
+	const file = ".gemini/commands/a.toml"
+	for content, want := range map[string]string{
+		"\nprompt = [":        "a.toml:2",
+		"prompt = 3":          "a.toml:1",
+		"description = \"x\"": "It has no text; write it like prompt",
+		"prompt = \"" + strings.Repeat("x", maxTOML) + "\"": "larger than 65536 bytes",
+		"x = " + strings.Repeat("[", maxTOML-10):            "a.toml:1",
+	} {
+		prompt, problems := disk{file: content}.read(file)
+		if prompt != nil || len(problems) != 1 || !strings.Contains(problems[0].Place()+problems[0].Detail, want) {
+			t.Errorf("%.20s: %v, want one with %s", content, problems, want)
+		}
 	}
 }

@@ -1,10 +1,8 @@
 package files
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 
 	"go.yaml.in/yaml/v3"
 
@@ -48,7 +46,7 @@ type field struct {
 }
 
 // yamlLine finds the line in an error of the YAML library, which has no field for it.
-var yamlLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^yaml: (?:line (\d+): )?`) })
+var yamlLine = lazily(`^yaml: (?:line (\d+): )?`)
 
 // parseFrontMatter returns the fields of front matter, which begins in the second line of its file.
 // Aliases are refused: a few lines of them can stand for more than any memory holds.

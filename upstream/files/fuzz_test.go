@@ -84,14 +84,17 @@ func FuzzFrontMatter(f *testing.F) {
 func FuzzTemplate(f *testing.F) {
 	f.Add("{{v}}{{{{v}} \\{{ {{", uint16(1000))
 	f.Add("## user\n![](a.png)\n## assistant\n", uint16(500))
+	f.Add("$NAME {{args}} !{x} @{y} = [", uint16(900))
 	f.Add("$1 $ARGUMENTS ${input:a:b} #file:x !`ls` [a](b)\n", uint16(2000))
 	f.Fuzz(func(t *testing.T, text string, times uint16) {
 		if len(text)*int(times) > maxFuzzed {
 			return
 		}
-		for _, file := range []string{"a.md", "a.prompt.md", "a/SKILL.md", ".claude/commands/a.md"} {
+		for _, file := range []string{"a.md", "a.prompt.md", "a/SKILL.md", ".claude/commands/a.md", ".codex/prompts/a.md", ".opencode/command/a.md"} {
 			checkBudget(t, disk{file: "---\narguments: [{name: v}]\n---\n" + strings.Repeat(text, int(times)), "a.png": "PNG"}, file)
 		}
+		const gemini = ".gemini/commands/a.toml"
+		checkBudget(t, disk{gemini: "prompt = '''" + strings.Repeat(text, int(times)) + "'''"}, gemini)
 	})
 }
 

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"bytes"
 	"strings"
 
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -68,8 +69,12 @@ func (l *line) fill(g gap) []byte {
 		return l.typed
 	case g.word == restOfLine && (l.isUsed || len(l.typed) == 0):
 		return nil
+	case g.word == restOfLine && g.missing != "":
+		return append(content(g.missing), l.typed...)
 	case g.word == restOfLine:
 		return append([]byte(`\n\nARGUMENTS: `), l.typed...)
+	case g.takesRest && int(g.word) <= len(l.words):
+		return bytes.Join(l.words[g.word-1:], []byte(" "))
 	}
 	if word := l.word(g); word != nil {
 		return word

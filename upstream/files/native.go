@@ -3,10 +3,8 @@ package files
 import (
 	"errors"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"go.yaml.in/yaml/v3"
 
@@ -127,10 +125,10 @@ func (p *parser) setIcons(f field) error {
 }
 
 var (
-	roleLine  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^## (user|assistant)[ \t\r]*$`) })
-	mediaLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^!\[[^\]]*\]\(([^()<>\s]+)\)[ \t\r]*$`) })
-	hasScheme = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:`) })
-	spaced    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[ \t]*([^{}\r\n]*?)[ \t]*$`) })
+	roleLine  = lazily(`^## (user|assistant)[ \t\r]*$`)
+	mediaLine = lazily(`^!\[[^\]]*\]\(([^()<>\s]+)\)[ \t\r]*$`)
+	hasScheme = lazily(`^[A-Za-z][A-Za-z0-9+.-]*:`)
+	spaced    = lazily(`^[ \t]*([^{}\r\n]*?)[ \t]*$`)
 )
 
 // nativeText reads the text of the last file, which the others include, from a line on.

@@ -45,9 +45,9 @@ func open(files *config.Files) (*opener, error) {
 
 func (o *opener) close() { _ = o.within.Close() } // it was only read
 
-// text returns the content of a Markdown file by its path from the root.
+// text returns the content of a file of text by its path from the root.
 func (o *opener) text(file string) (string, error) {
-	content, err := o.read(file, maxFile, func(file string) bool { return path.Ext(file) == ".md" })
+	content, err := o.read(file, maxFile, func(file string) bool { return path.Ext(file) == ".md" || customOf(file) != nil })
 	return string(content), err
 }
 

@@ -22,10 +22,11 @@ const (
 type format int
 
 const (
-	native   format = iota
-	commands        // .claude/commands/**/*.md
-	vscode          // *.prompt.md
-	skill           // SKILL.md
+	native     format = iota
+	commands          // .claude/commands/**/*.md
+	vscode            // *.prompt.md
+	skill             // SKILL.md
+	customized        // of another client, see custom
 )
 
 func formatOf(file string) format {
@@ -37,6 +38,8 @@ func formatOf(file string) format {
 		return vscode
 	case strings.Contains("/"+folder, "/.claude/commands/"):
 		return commands
+	case customOf(file) != nil:
+		return customized
 	}
 	return native
 }
@@ -121,7 +124,7 @@ func (p *parser) prompt(texts bool) (*Prompt, error) {
 		return nil, d.unended
 	}
 	read := map[format]func(*document) error{
-		native: p.native, commands: p.command, vscode: p.vscodePrompt, skill: p.skillPrompt,
+		native: p.native, commands: p.command, vscode: p.vscodePrompt, skill: p.skillPrompt, customized: p.custom,
 	}[kind]
 	if err := read(d); err != nil {
 		return nil, err

@@ -59,7 +59,9 @@ type segment struct {
 type gap struct {
 	argument, word int16
 	isSet          bool
-	// missing takes the place of a word that is not given.
+	// takesRest means that the words after it go there as well.
+	takesRest bool
+	// missing takes the place of a word that is not given, and stands before a [restOfLine].
 	missing string
 }
 

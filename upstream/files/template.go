@@ -203,6 +203,9 @@ func hashText(messages []message, arguments []argument) string {
 				if p.gap.missing != "" {
 					add(p.gap.missing)
 				}
+				if p.gap.takesRest {
+					add("rest")
+				}
 			}
 		}
 	}

@@ -226,7 +226,7 @@ func (w *walk) children(at visit) ([]*child, error) {
 		}
 		for _, e := range entries {
 			isLink := e.Type()&fs.ModeSymlink != 0
-			if isLink || e.IsDir() || strings.HasSuffix(e.Name(), ".md") { // as each pattern ends
+			if isLink || e.IsDir() || config.IsPromptFile(e.Name()) { // as each pattern ends
 				children = append(children, &child{name: e.Name(), isLink: isLink, isDir: e.IsDir()})
 			}
 		}

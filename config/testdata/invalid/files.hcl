@@ -17,6 +17,7 @@ team "docs" {
       "../other/*.md",                     # ERROR: contains "." or ".."; prompts lie beneath the folder of this file
       "./*.md",                            # ERROR: contains "." or ".."
       "prompts/**",                        # ERROR: does not end in ".md"; prompts are Markdown files
+      "prompts/*.toml",                    # ERROR: ends in ".toml" for files that are not Gemini CLI's commands; write it like ".gemini/commands/**/*.toml"
       "prompts/*.hcl",                     # ERROR: does not end in ".md"
       "a**/b.md",                          # ERROR: has "**" beside other characters
       "a//b.md",                           # ERROR: cannot be read at "", which is empty and matches nothing
