@@ -119,13 +119,15 @@ func (m Mask) Text(text string) string {
 	var out strings.Builder
 	from := 0
 	for at := 0; at < len(text); {
-		n := lengths[at]
-		if n == 0 {
+		end := at + lengths[at]
+		if end == at {
 			at++
 			continue
 		}
 		out.WriteString(text[from:at] + masked)
-		at += n
+		for ; at < end; at++ { // a secret may begin in another, and end after it
+			end = max(end, at+lengths[at])
+		}
 		from = at
 	}
 	return HideInside(out.String() + text[from:])

@@ -57,8 +57,9 @@ func TestMask_HidesWhatAServerRepeats(t *testing.T) {
 	m := Upstream{
 		URLs: []string{"https://h.example.com/hook-7f3a"}, shown: []string{masked},
 		Headers: map[string]Secret{"Authorization": NewSecret("Bearer tok-hunter2"), "X-Long": NewSecret("tok-hunter2-and-more")},
-		Env:     map[string]Secret{"KEY": NewSecret("line-one-x\nline-two-y\n"), "QUOTED": NewSecret(`pass"word\1`), "SHORT": NewSecret("1")},
-		OAuth:   &OAuth{ClientSecret: NewSecret("client-secret")},
+		Env: map[string]Secret{"KEY": NewSecret("line-one-x\nline-two-y\n"), "QUOTED": NewSecret(`pass"word\1`), "SHORT": NewSecret("1"),
+			"OVERLAPS": NewSecret("secret-and-more-words")},
+		OAuth: &OAuth{ClientSecret: NewSecret("client-secret")},
 	}.Mask()
 	for text, want := range map[string]string{
 		`nothing of that, 1 tok`:           `nothing of that, 1 tok`,
@@ -76,6 +77,7 @@ func TestMask_HidesWhatAServerRepeats(t *testing.T) {
 		`as "pass\"word\\1" in JSON`:       `as "(sensitive)" in JSON`,
 		`second line: line-two-y`:          `second line: (sensitive)`,
 		`client-secretclient-secret`:       `(sensitive)(sensitive)`,
+		`client-secret-and-more-words.`:    `(sensitive).`,
 		`at https://h.example.com/hook-7f`: `at (sensitive)`,
 	} {
 		if got := m.Text(text); got != want {

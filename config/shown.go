@@ -52,10 +52,17 @@ func (c *Config) Shown(wants func(blockType, label string) bool) []ShownFile {
 		return nil
 	}
 	// Texts are parsed again, since syntax trees take much more memory than they do.
-	r, m := hclread.New(rootSchema(), hclread.Options{}), &masker{secrets: map[string]Mask{}}
+	r, m := hclread.New(rootSchema(), hclread.Options{}), &masker{secrets: map[string]*strings.Replacer{}}
 	for _, u := range c.Upstreams() {
 		u.URLs, u.Command = nil, nil // which are to be shown, but for what their names tell
-		m.secrets[u.Name] = u.Mask()
+		secrets := u.Mask().secrets
+		// Of those that begin alike, the replacer takes the first.
+		slices.SortFunc(secrets, func(a, b maskedText) int { return cmp.Compare(len(b.text), len(a.text)) })
+		var masks []string
+		for _, secret := range secrets {
+			masks = append(masks, secret.text, masked)
+		}
+		m.secrets[u.Name] = strings.NewReplacer(masks...)
 	}
 	confined := ""
 	if c.sources.isFolder {
@@ -78,8 +85,8 @@ func (c *Config) Shown(wants func(blockType, label string) bool) []ShownFile {
 
 // masker masks the secrets of files that are shown.
 type masker struct {
-	secrets map[string]Mask // by upstream
-	hashes  uint16          // that stand for others, each of which may be there once
+	secrets map[string]*strings.Replacer // by upstream
+	hashes  uint16                       // that stand for others, each of which may be there once
 }
 
 // Secret returns a text of the form that the attribute has.
@@ -115,8 +122,8 @@ func (m *masker) Words(upstream, attribute string, words []string) []string {
 	}
 	for i, word := range shown {
 		word = hideParameters(word)
-		for _, secret := range m.secrets[upstream].secrets {
-			word = strings.ReplaceAll(word, secret.text, masked)
+		if secrets := m.secrets[upstream]; secrets != nil { // nil for what is not in an upstream
+			word = secrets.Replace(word)
 		}
 		shown[i] = word
 	}

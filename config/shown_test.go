@@ -168,6 +168,10 @@ team "eng" {
     url     = "https://mcp.example.com/mcp"
     headers = { Authorization = "Bearer ${env("A_TOKEN")}", X-Key = "hunter2", X-Id = sha256(env("SECRET")) }
   }
+  upstream "child" {
+    command = ["server", "--is=hunter2-and-more", "--is=hunter2-hunter2-"]
+    env     = { SHORT = "hunter2-", LONG = "hunter2-and-more" }
+  }
 }
 `)
 	cfg := load(t, dir)
@@ -177,6 +181,10 @@ team "eng" {
   upstream "up" {
     url     = "https://mcp.example.com/mcp"
     headers = { Authorization = "Bearer ${env("A_TOKEN")}", X-Key = "(sensitive)", X-Id = sha256(env("SECRET")) }
+  }
+  upstream "child" {
+    command = ["server", "--is=(sensitive)", "--is=(sensitive)(sensitive)"]
+    env     = { SHORT = "(sensitive)", LONG = "(sensitive)" }
   }
 }
 `},

@@ -125,6 +125,8 @@ func (d *diffFlags) atRevision(ctx context.Context, old, path string) (at string
 	git := func(args ...string) string {
 		var said []byte
 		if err == nil {
+			// A command that starts nothing has git start nothing of the repository's either.
+			args = append([]string{"-c", "core.fsmonitor=false", "-c", "core.hooksPath=" + os.DevNull}, args...)
 			command := exec.CommandContext(ctx, "git", args...) //nolint:gosec // no option comes from outside
 			command.Dir, command.Env = within, append(os.Environ(), "GIT_INDEX_FILE="+at+"/index")
 			if said, err = command.Output(); err != nil {
