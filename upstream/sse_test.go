@@ -230,6 +230,21 @@ func TestSSE_RenewsForgottenSession(t *testing.T) {
 	})
 }
 
+// A server that says 404 of a prompt costs its callers no session.
+func TestSSE_NotFoundKeepsTheSession(t *testing.T) {
+	inBubble(t, upstreamtest.NewPeer, anywhereSSE(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		p.Status(wire.PromptsGet, http.StatusNotFound)
+		for range 3 {
+			if _, err := get(t.Context(), c, "p"); err == nil || !strings.Contains(err.Error(), "HTTP status 404") {
+				t.Errorf("the get fails with %v, want HTTP status 404", err)
+			}
+		}
+		p.Result(wire.PromptsGet, `{"messages":[]}`)
+		mustGet(t, c, "p")
+		wantSeen(t, p, wire.Initialize, 1)
+	})
+}
+
 func TestSSE_CallEndsWithContext(t *testing.T) {
 	inBubble(t, upstreamtest.NewPeer, anywhereSSE(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		begun := make(chan string, 2)

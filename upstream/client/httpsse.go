@@ -143,6 +143,11 @@ func (t *sseTransport) roundTrip(ctx context.Context, r *request) error {
 		defer cancel()
 	}
 	err := t.await(ctx, r, t.send)
+	// As over Streamable HTTP, a 404 counts where the gateway asks for itself.
+	if MayForgetSession(err) && t.revision() != "" && (r.method == wire.Ping || r.method == wire.PromptsList) {
+		t.hangUp(ErrSessionLost) // it does not know any more what the stream belongs to
+		return ErrSessionLost
+	}
 	if err != nil && ctx.Err() != nil {
 		reached := stageAnswer
 		select {
@@ -172,16 +177,10 @@ func (t *sseTransport) send(ctx context.Context, message []byte) error {
 		return err
 	}
 	r.Header.Set("Content-Type", wire.ContentJSON)
-	revision := t.revision()
-	if revision != "" {
+	if revision := t.revision(); revision != "" {
 		r.Header.Set(wire.HeaderProtocolVersion, revision)
 	}
-	err = t.http.do(r, message, (*httpResponse).success)
-	if status, ok := errors.AsType[*StatusError](err); ok && status.Status == http.StatusNotFound && revision != "" {
-		t.hangUp(ErrSessionLost) // it does not know any more what the stream belongs to
-		return ErrSessionLost
-	}
-	return err
+	return t.http.do(r, message, (*httpResponse).success)
 }
 
 // err distinguishes a stream that ended from a server that cannot be reached: after the former a
