@@ -57,8 +57,10 @@ func TestMask_HidesWhatAServerRepeats(t *testing.T) {
 	m := Upstream{
 		URLs: []string{"https://h.example.com/hook-7f3a"}, shown: []string{masked},
 		Headers: map[string]Secret{"Authorization": NewSecret("Bearer tok-hunter2"), "X-Long": NewSecret("tok-hunter2-and-more")},
-		Env: map[string]Secret{"KEY": NewSecret("line-one-x\nline-two-y\n"), "QUOTED": NewSecret(`pass"word\1`), "SHORT": NewSecret("1"),
-			"OVERLAPS": NewSecret("secret-and-more-words")},
+		Env: map[string]Secret{
+			"KEY": NewSecret("line-one-x\nline-two-y\n"), "QUOTED": NewSecret(`pass"word\1`), "SHORT": NewSecret("1"),
+			"OVERLAPS": NewSecret("secret-and-more-words"),
+		},
 		OAuth: &OAuth{ClientSecret: NewSecret("client-secret")},
 	}.Mask()
 	for text, want := range map[string]string{
