@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
@@ -66,6 +67,8 @@ type Gateway struct {
 	Instructions string
 	// SSE says whether HTTP+SSE, which the protocol deprecates, is served at /sse.
 	SSE bool
+	// Card says whether the endpoint can be found by its domain, which PublicURL then has.
+	Card bool
 	// StateDir is the folder in which the last good lists are kept, relative to the working
 	// directory; empty means that they are not kept. It may be below the configuration, of which
 	// only *.hcl files are read.
@@ -128,7 +131,7 @@ const (
 func gatewaySchema() hclread.Schema {
 	return hclread.Schema{
 		Plain: []string{
-			"page_size", "separator", "conflict", "lock", "sse", "max_buffered", "max_files", "drain_delay", "drain_timeout",
+			"page_size", "separator", "conflict", "lock", "sse", "card", "max_buffered", "max_files", "drain_delay", "drain_timeout",
 		},
 		External: []string{
 			"listen", "path", "public_url", "allowed_hosts", "allowed_origins", "trusted_proxies", "instructions", "state_dir",
@@ -174,6 +177,11 @@ func decodeGateway(b *hclread.Block, ids *identities, keys *hclread.Uses) Gatewa
 	}
 	hclread.Set(b, "conflict", &g.Conflict, hclread.OneOf(ConflictDrop, ConflictFirst))
 	hclread.Bool(b, "sse", &g.SSE)
+	hclread.Bool(b, "card", &g.Card)
+	if g.Card && !hasDomain(&g) {
+		b.Error(b.ValueRange("card"), "No domain to be found by", `The card names the endpoint by the domain of public_url: `+
+			`set it, like "https://mcp.example.com", or remove card.`)
+	}
 	hclread.Set(b, "instructions", &g.Instructions, hclread.AnyText)
 	hclread.Set(b, "state_dir", &g.StateDir, hclread.Checked(checkFolder))
 	hclread.Set(b, "max_buffered", &g.MaxBuffered, parseShare)
@@ -198,6 +206,20 @@ func parseDrain(s string) (time.Duration, error) {
 		return 0, errors.New(`is not a duration from "0s" to "1h"; write it like "10s"`)
 	}
 	return d, nil
+}
+
+// maxCardDomain leaves room for the rest of the card's name, which has at most 200 characters.
+const maxCardDomain = 180
+
+// hasDomain reports whether clients know the gateway by a name of DNS.
+func hasDomain(g *Gateway) bool {
+	endpoint := g.PublicEndpoint()
+	if endpoint == nil {
+		return false
+	}
+	host := endpoint.Hostname()
+	isForeign := func(r rune) bool { return r > unicode.MaxASCII || r == '_' || r == ':' }
+	return len(host) <= maxCardDomain && net.ParseIP(host) == nil && !strings.ContainsFunc(host, isForeign)
 }
 
 // checkPublicURL warns if clients may be sent to the wrong address to authenticate.

@@ -1,8 +1,6 @@
 package transport
 
 import (
-	"encoding/json"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -71,44 +69,21 @@ func servePage(w http.ResponseWriter, r *http.Request, s *snapshot.Snapshot) {
 // wellKnown is where a protected resource says who issues tokens for it (RFC 9728, section 3).
 const wellKnown = "/.well-known/oauth-protected-resource"
 
-// serveMetadata serves the resource's metadata to anybody, including pages in browsers.
+// serveMetadata serves the resource's metadata.
 func (t *Transport) serveMetadata(w http.ResponseWriter, r *http.Request) {
 	s := t.publisher.Current()
-	if err := s.Origins.Host(r); err != nil {
-		refuse(w, http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "Forbidden: "+err.Error()))
-		return
-	}
 	authenticator := s.Identity
 	if len(authenticator.Issuers()) == 0 || !hasMetadata(r, s) {
 		http.NotFound(w, r)
 		return
 	}
-	header := w.Header()
-	header.Set("Access-Control-Allow-Origin", "*")
-	switch r.Method {
-	case http.MethodOptions:
-		header.Set("Access-Control-Allow-Methods", "GET")
-		header.Set("Access-Control-Allow-Headers", "*")
-		w.WriteHeader(http.StatusNoContent)
-		return
-	case http.MethodGet, http.MethodHead:
-	default:
-		refuseMethod(w, "GET, HEAD, OPTIONS", "Method not allowed")
-		return
-	}
-	body, err := json.Marshal(struct {
+	t.servePublic(w, r, s, wire.ContentJSON, struct {
 		Resource             string   `json:"resource"`
 		ResourceName         string   `json:"resource_name"`
 		AuthorizationServers []string `json:"authorization_servers"`
 		ScopesSupported      []string `json:"scopes_supported,omitempty"`
 		BearerMethods        []string `json:"bearer_methods_supported"`
 	}{resourceOf(r, s).String(), requests.Name, authenticator.Issuers(), authenticator.Scopes(), []string{"header"}})
-	if err != nil {
-		t.logger.ErrorContext(r.Context(), "metadata not encoded", slog.Any("error", err))
-		refuse(w, http.StatusInternalServerError, nil, wire.NewError(wire.InternalError, "Internal error"))
-		return
-	}
-	_ = writeJSON(w, http.StatusOK, body) // an error means that the client has gone
 }
 
 // resourceOf returns the endpoint's URL as clients know it. Without a public_url, it is at the host

@@ -9,6 +9,7 @@ gateway {
 }
 gateway {                                # ERROR: Duplicate block; There is already a block "gateway" at testdata/invalid/gateway_more.hcl:1
   path      = "/a/../b"                  # ERROR: is not a plain path
+  card      = true                       # ERROR: No domain to be found by; The card names the endpoint by the domain of public_url
   page_size = 1.5                        # ERROR: must be a whole number
   max_buffered = "95%"                   # ERROR: is not between 1048576 and
   drain_delay = "-1s"                    # ERROR: is not a duration from

@@ -15,6 +15,7 @@ gateway {
   drain_delay     = "0s"
   drain_timeout   = "1m"
   sse             = false
+  card            = true
   limit {
     rate    = 50
     streams = 64
