@@ -137,7 +137,32 @@ func (r Report) Masked(diag *hcl.Diagnostic) (*hcl.Diagnostic, map[string]*hcl.F
 	shown.Subject, shown.Context = m.shift(shown.Subject), m.shift(shown.Context)
 	// Masking moves the offsets, so the name of the surrounding block is looked up before.
 	nav := blockName(Printable(nameOfBlock(src.file, diag.Subject.Start.Byte)))
-	return &shown, map[string]*hcl.File{shown.Subject.Filename: {Bytes: printableSource(m.text), Nav: nav}}
+	text := printableSource(cutOut(m.text, shown.Subject, shown.Context))
+	return &shown, map[string]*hcl.File{shown.Subject.Filename: {Bytes: text, Nav: nav}}
+}
+
+// cutOut empties all lines of a text but those of the ranges, which it moves along: hcl's writer
+// counts the characters of a whole file for each diagnostic in it.
+func cutOut(text []byte, subject, context *hcl.Range) []byte {
+	begin, end := subject.Start.Byte, subject.End.Byte
+	if context != nil {
+		begin, end = min(begin, context.Start.Byte), max(end, context.End.Byte)
+	}
+	begin, end = min(begin, len(text)), min(max(begin, end), len(text))
+	begin = bytes.LastIndexByte(text[:begin], '\n') + 1
+	if n := bytes.IndexByte(text[end:], '\n'); n >= 0 {
+		end += n
+	} else {
+		end = len(text)
+	}
+	before := bytes.Count(text[:begin], []byte("\n"))
+	for _, at := range []*hcl.Range{subject, context} {
+		if at != nil {
+			at.Start.Byte -= begin - before
+			at.End.Byte -= begin - before
+		}
+	}
+	return append(bytes.Repeat([]byte("\n"), before), text[begin:end]...)
 }
 
 // printableRange returns a range whose file name may be shown.

@@ -60,6 +60,22 @@ func TestFinish_BoundsWhatIsPrintedOfOneFile(t *testing.T) {
 	}
 }
 
+// A file costs as much as its diagnostics' lines, however many of both there are.
+func TestMasked_HasTheLinesOfTheDiagnosticOnly(t *testing.T) {
+	r := New(testSchema(), Options{})
+	r.Parse("x.hcl", []byte(strings.Repeat("# line\n", 1000)+"box {\n  words = [\n    1 ] # here\n}\n"+strings.Repeat("# line\n", 1000)))
+	b := r.Blocks("box")[0]
+	b.Error(b.ValueRange("words"), "Wrong", "It is.")
+	report := r.Finish()
+	shown, files := report.Masked(report.Diagnostics[0])
+	if got, want := string(files["x.hcl"].Bytes), strings.Repeat("\n", 1001)+"  words = [\n    1 ] # here"; got != want {
+		t.Errorf("the file is %q", got)
+	}
+	if got := string(shown.Subject.SliceBytes(files["x.hcl"].Bytes)); got != "[\n    1 ]" {
+		t.Errorf("the diagnostic points at %q", got)
+	}
+}
+
 func TestMasked_ShowsNothingThatActsOnATerminal(t *testing.T) {
 	const path = "x\x1b[2J\u202e.hcl"
 	r := New(testSchema(), Options{})
