@@ -57,8 +57,9 @@ func line(d *hcl.Diagnostic) string {
 // Write prints each diagnostic with its source, for a reader at a terminal. A width of 0 does not
 // wrap lines.
 func (d Diagnostics) Write(w io.Writer, width uint, color bool) error {
+	masked := d.report.Masked()
 	for _, diag := range d.report.Diagnostics {
-		shown, files := d.report.Masked(diag)
+		shown, files := masked(diag)
 		if err := hcl.NewDiagnosticTextWriter(w, files, width, color).WriteDiagnostic(shown); err != nil {
 			return fmt.Errorf("write diagnostics: %w", err)
 		}

@@ -120,9 +120,14 @@ func (r Report) In(path string) Report {
 	return in
 }
 
-// Masked returns a diagnostic and the file that it points into as they may be shown; no file if it
-// points nowhere.
-func (r Report) Masked(diag *hcl.Diagnostic) (*hcl.Diagnostic, map[string]*hcl.File) {
+// Masked returns a function that returns a diagnostic and the file that it points into as they may
+// be shown; no file if it points nowhere.
+func (r Report) Masked() func(*hcl.Diagnostic) (*hcl.Diagnostic, map[string]*hcl.File) {
+	masked := map[*source]*maskedSource{} // once for each file, which may have many secrets
+	return func(diag *hcl.Diagnostic) (*hcl.Diagnostic, map[string]*hcl.File) { return r.masked(diag, masked) }
+}
+
+func (r Report) masked(diag *hcl.Diagnostic, masked map[*source]*maskedSource) (*hcl.Diagnostic, map[string]*hcl.File) {
 	shown := *diag // the diagnostic itself is printed again, in logs
 	shown.Summary, shown.Detail = Printable(diag.Summary), Printable(diag.Detail)
 	if diag.Subject == nil {
@@ -133,7 +138,11 @@ func (r Report) Masked(diag *hcl.Diagnostic) (*hcl.Diagnostic, map[string]*hcl.F
 	if src == nil || lineLength(src.file.Bytes, diag.Subject) > maxQuoted {
 		return &shown, nil
 	}
-	m := maskSource(src.file.Bytes, src.secrets)
+	m := masked[src]
+	if m == nil {
+		m = maskSource(src.file.Bytes, src.secrets)
+		masked[src] = m
+	}
 	shown.Subject, shown.Context = m.shift(shown.Subject), m.shift(shown.Context)
 	// Masking moves the offsets, so the name of the surrounding block is looked up before.
 	nav := blockName(Printable(nameOfBlock(src.file, diag.Subject.Start.Byte)))

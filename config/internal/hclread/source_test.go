@@ -55,7 +55,7 @@ func TestFinish_BoundsWhatIsPrintedOfOneFile(t *testing.T) {
 	if got := len(report.Diagnostics); got != 2*(maxOfFile+1) {
 		t.Errorf("%d diagnostics, want the first %d of each severity and a word about the others", got, maxOfFile)
 	}
-	if _, files := report.Masked(report.Diagnostics[0]); files != nil {
+	if _, files := report.Masked()(report.Diagnostics[0]); files != nil {
 		t.Error("a diagnostic quotes a line of 30 000 bytes")
 	}
 }
@@ -67,7 +67,7 @@ func TestMasked_HasTheLinesOfTheDiagnosticOnly(t *testing.T) {
 	b := r.Blocks("box")[0]
 	b.Error(b.ValueRange("words"), "Wrong", "It is.")
 	report := r.Finish()
-	shown, files := report.Masked(report.Diagnostics[0])
+	shown, files := report.Masked()(report.Diagnostics[0])
 	if got, want := string(files["x.hcl"].Bytes), strings.Repeat("\n", 1001)+"  words = [\n    1 ] # here"; got != want {
 		t.Errorf("the file is %q", got)
 	}
@@ -86,7 +86,7 @@ func TestMasked_ShowsNothingThatActsOnATerminal(t *testing.T) {
 	}
 	r.Error(r.sources[0].tokens[0].Range, "Wrong\u202e", "It is\u009b.")
 	for _, d := range r.Finish().Diagnostics {
-		shown, files := Report{sources: r.byPath}.Masked(d)
+		shown, files := Report{sources: r.byPath}.Masked()(d)
 		file := files[shown.Subject.Filename]
 		if file == nil {
 			t.Fatalf("the source is not found under %q", shown.Subject.Filename)
