@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -156,6 +158,8 @@ func (t *trial) add(path string) error {
 	}
 	info, err := os.Stat(path)
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &usageError{path + ": no such file or folder; name Markdown files, a folder of them, a client's file or a URL"}
 	case err != nil:
 		return err
 	case info.IsDir():

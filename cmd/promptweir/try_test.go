@@ -105,7 +105,7 @@ func TestTry_SaysWhatCannotBeTried(t *testing.T) {
 		`"b": {"url": "http://127.0.0.1:1/mcp?b=${HOME}"}, "c": {"url": "http://127.0.0.1:1/mcp", "headers": {"X-A": "${HOME:-none}"}}}}`)
 	for args, want := range map[string]string{
 		"":              "found no commands, skills or .mcp.json",
-		"nowhere":       "nowhere: no such file",
+		"nowhere":       "promptweir: nowhere: no such file or folder; name Markdown files",
 		"ftp://x":       `try "ftp://x": use an http or https URL`,
 		"none.json":     "it has no MCP servers",
 		"child.json":    "1 server left out: without a terminal, they need --yes\npromptweir: there is nothing to serve",
