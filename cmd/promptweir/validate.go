@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -241,7 +242,7 @@ func annotate(w io.Writer, diagnostics []config.Diagnostic) error {
 		text.WriteString("::" + d.Severity + " ")
 		if at := d.Range; at != nil {
 			fmt.Fprintf(&text, "file=%s,line=%d,endLine=%d,",
-				property.Replace(filepath.ToSlash(at.Filename)), at.Start.Line, at.End.Line)
+				property.Replace(inWorkspace(at.Filename)), at.Start.Line, at.End.Line)
 			if at.Start.Line == at.End.Line && at.Start.Column > 0 { // columns of several lines are refused
 				fmt.Fprintf(&text, "col=%d,endColumn=%d,", at.Start.Column, at.End.Column)
 			}
@@ -250,6 +251,18 @@ func annotate(w io.Writer, diagnostics []config.Diagnostic) error {
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
+}
+
+// inWorkspace returns a path as GitHub knows it: from the root of the repository, wherever the step
+// of the workflow runs.
+func inWorkspace(path string) string {
+	if workspace := os.Getenv("GITHUB_WORKSPACE"); workspace != "" {
+		absolute, err := filepath.Abs(path)
+		if relative, relErr := filepath.Rel(workspace, absolute); err == nil && relErr == nil && filepath.IsLocal(relative) {
+			path = relative
+		}
+	}
+	return filepath.ToSlash(path)
 }
 
 // findingsIn returns what is wrong with the files of prompts, and with the definitions in them.
