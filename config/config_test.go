@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"crypto/sha256"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -275,6 +276,22 @@ func TestLoad_ReportsMistakesOfAllFilesInOneRun(t *testing.T) {
 		if !strings.Contains(text, filepath.Join(dir, place)) {
 			t.Errorf("nothing at %s in:\n%s", place, text)
 		}
+	}
+}
+
+// A platform's single file may have more.
+func TestLoad_BoundsTheUpstreamsOfATeamsFile(t *testing.T) {
+	text := "team \"a\" {\n"
+	for i := range maxUpstreams + 1 {
+		text += fmt.Sprintf("upstream \"u%d\" {\n url = \"https://mcp.example.com/mcp\"\n}\n", i)
+	}
+	dir := write(t, "gateway.hcl", "gateway {}\n", "a.hcl", text+"}\n", "b.hcl", "team \"b\" {}\n")
+	if _, diags := Load(filepath.Join(dir, "a.hcl"), options()); diags.Err() != nil {
+		t.Error(diags.Err())
+	}
+	_, diags := Load(dir, options())
+	if err := diags.Err(); err == nil || !strings.Contains(err.Error(), "a.hcl:3002: Too many upstreams: A file with a team block has up to 1000; move") {
+		t.Errorf("a file with 1001 upstreams: %v", err)
 	}
 }
 

@@ -58,6 +58,7 @@ func (d *decoder) allTeams() (teams []Team) {
 	}
 	d.claimLabels()
 	for _, path := range d.byStanding(d.Paths()) { // the first to claim a name has it
+		d.boundUpstreams(blocks[path])
 		for _, b := range blocks[path] {
 			decoded[path] = append(decoded[path], d.team(b))
 		}
@@ -66,6 +67,25 @@ func (d *decoder) allTeams() (teams []Team) {
 		teams = append(teams, decoded[path]...)
 	}
 	return teams
+}
+
+// maxUpstreams bounds the upstreams of a team's file: each takes memory, connections, or a process,
+// of which all teams have one machine's.
+const maxUpstreams = 1000
+
+// boundUpstreams takes the blocks of the teams of one file.
+func (d *decoder) boundUpstreams(teams []*hclread.Block) {
+	if !d.IsFolder() { // the file is the platform's
+		return
+	}
+	var upstreams []*hclread.Block
+	for _, b := range teams {
+		upstreams = append(upstreams, b.Inner("upstream")...)
+	}
+	if len(upstreams) > maxUpstreams {
+		d.Error(upstreams[maxUpstreams].Range(), "Too many upstreams",
+			"A file with a team block has up to %d; move the others to a team with a file of its own.", maxUpstreams)
+	}
 }
 
 func (d *decoder) team(b *hclread.Block) Team {
