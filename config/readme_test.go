@@ -375,8 +375,10 @@ func TestReadme_HasTheBoundsOfTheCode(t *testing.T) {
 	if want := fmt.Sprintf("up to %d steps", maxConditionSteps); !strings.Contains(doc.text["Conditions"], want) {
 		t.Errorf("README, conditions: no %q", want)
 	}
-	if want := fmt.Sprintf("up to %d of them", hclread.MaxFiles); !strings.Contains(doc.text["Files"], want) {
-		t.Errorf("README, files: no %q", want)
+	for _, want := range []string{fmt.Sprintf("up to %d files", hclread.MaxFiles), fmt.Sprintf("up to %d upstreams", maxUpstreams)} {
+		if !strings.Contains(doc.text["Files"], want) {
+			t.Errorf("README, files: no %q", want)
+		}
 	}
 	if want := fmt.Sprintf("up to %d bytes", maxExposed); !strings.Contains(doc.text["Names and who owns them"], want) {
 		t.Errorf("README, names: no %q", want)
