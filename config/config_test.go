@@ -281,11 +281,11 @@ func TestLoad_ReportsMistakesOfAllFilesInOneRun(t *testing.T) {
 
 // A platform's single file may have more.
 func TestLoad_BoundsTheUpstreamsOfATeamsFile(t *testing.T) {
-	text := "team \"a\" {\n"
+	var text strings.Builder
 	for i := range maxUpstreams + 1 {
-		text += fmt.Sprintf("upstream \"u%d\" {\n url = \"https://mcp.example.com/mcp\"\n}\n", i)
+		fmt.Fprintf(&text, "upstream \"u%d\" {\n url = \"https://mcp.example.com/mcp\"\n}\n", i)
 	}
-	dir := write(t, "gateway.hcl", "gateway {}\n", "a.hcl", text+"}\n", "b.hcl", "team \"b\" {}\n")
+	dir := write(t, "gateway.hcl", "gateway {}\n", "a.hcl", "team \"a\" {\n"+text.String()+"}\n", "b.hcl", "team \"b\" {}\n")
 	if _, diags := Load(filepath.Join(dir, "a.hcl"), options()); diags.Err() != nil {
 		t.Error(diags.Err())
 	}
