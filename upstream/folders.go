@@ -143,7 +143,8 @@ func (t *teamFolder) pass(ctx context.Context, members []*folder) time.Duration 
 	for i, m := range members {
 		m.update(ctx, results[i].List, results[i].Err)
 	}
-	if !done {
+	// What was done since the last step is work, not rest: a list for each of many upstreams.
+	if t.pace.step(ctx) != nil || !done {
 		return 0
 	}
 	if t.failed++; !failed {

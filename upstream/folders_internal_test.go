@@ -160,6 +160,26 @@ func TestFolders_ATeamThatComesBackHasNoNewCredit(t *testing.T) {
 	})
 }
 
+// A team may have so many upstreams over one folder that their lists are most of the work.
+func TestFolders_CountTheWorkAfterTheLastStepOfAPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const work, debt = 2 * savedWork, savedWork * workShare
+		_, upstreams := teamOf(t, 1)
+		folders := NewFolders()
+		go folders.run(t.Context(), newTestFolder(upstreams[0], func(*State) { time.Sleep(work) }))
+		synctest.Wait()
+		team := folders.teams["docs"]
+		time.Sleep(work + debt - time.Second)
+		if passes := costOf(folders, team).Passes; passes != 1 {
+			t.Errorf("%d passes before the work of the first is paid for", passes)
+		}
+		time.Sleep(2 * work)
+		if passes := costOf(folders, team).Passes; passes < 2 {
+			t.Error("no pass follows")
+		}
+	})
+}
+
 func TestPace_TakesATwentiethOfAProcessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &pace{credit: savedWork}

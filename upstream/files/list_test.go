@@ -170,13 +170,13 @@ func TestTeam_EndsAPassWithItsContext(t *testing.T) {
 			t.Fatalf("after %d steps: %v and %v", most, results, err)
 		}
 	}
-	if least := 4 + 4; steps < least { // two folders, two files, and each megabyte of text
+	if least := 9 + 4; steps < least { // what it looks at and reads, and each megabyte of text
 		t.Errorf("the pass can end at %d steps, want %d at least", steps, least)
 	}
 }
 
 func TestTeam_ReadsALinkedFolderOnce(t *testing.T) {
-	const n = 6
+	const n, names = 6, 8
 	tr := newTree(t, "docs.hcl", blocks(3, `"p/**/*.md"`))
 	for i := range n {
 		tr.write(fmt.Sprintf("p/%d/%d.md", i, i), "x")
@@ -193,8 +193,8 @@ func TestTeam_ReadsALinkedFolderOnce(t *testing.T) {
 	if want := n + n*n + n; f.cost.Stats > 2*(n+2)+2*want {
 		t.Errorf("%d files looked at, want each once", f.cost.Stats)
 	}
-	if found := f.blocks["u00"].found; len(found) != n*maxNames {
-		t.Errorf("%d names, want %d of each file: %v", len(found), maxNames, found)
+	if found := f.blocks["u00"].found; len(found) != n*names {
+		t.Errorf("%d names, want %d of each file: %v", len(found), names, found)
 	}
 	// The names without links are among them, and first.
 	for i := range n {
@@ -308,6 +308,23 @@ func TestTeam_StepsBeforeEachFileThatAPromptNeeds(t *testing.T) {
 	steps := 0
 	if _, _, err := f.Team.Refresh(t.Context(), f.upstreams, func(context.Context) error { steps++; return nil }); err != nil || steps < n {
 		t.Errorf("%d steps in a look at %d files (%v), want one for each", steps, n, err)
+	}
+}
+
+// The folders of patterns are looked at one by one, with the links on the way to each.
+func TestTeam_StepsBeforeTheFolderOfEachPattern(t *testing.T) {
+	const n = 50
+	patterns := make([]string, n)
+	tr := newTree(t, "p/a.md", "x")
+	for i := range n {
+		patterns[i] = fmt.Sprintf("%d/*.md", i)
+		tr.link("p", strconv.Itoa(i))
+	}
+	tr.write("docs.hcl", team(patterns...))
+	f, steps := newFolder(tr.upstream()), 0
+	_, _, err := f.Team.Refresh(t.Context(), f.upstreams, func(context.Context) error { steps++; return nil })
+	if err != nil || steps < 2*n { // as many while it walks
+		t.Errorf("%d steps for %d patterns (%v), want two for each", steps, n, err)
 	}
 }
 
