@@ -114,7 +114,12 @@ func parse(file string, texts bool, r reader, shown func(string) string) (*Promp
 	return prompt, p.report.problems
 }
 
-func (p *parser) prompt(texts bool) (*Prompt, error) {
+func (p *parser) prompt(texts bool) (prompt *Prompt, err error) {
+	defer func() {
+		if broke := recover(); broke != nil { // of the libraries that read YAML and TOML, for example
+			err = wrong(0, "reading it failed (%v); please report that, and write it in another way", broke)
+		}
+	}()
 	d, err := p.document(p.path)
 	if err != nil {
 		return nil, err

@@ -296,6 +296,18 @@ func TestParse_RefusesBrokenFilesWithPlaceAndRemedy(t *testing.T) {
 	}
 }
 
+// broken is a disk of which a mistake makes no document.
+type broken struct{ disk }
+
+func (broken) document(string) (*document, error) { return nil, nil }
+
+func TestParse_APanicIsAProblemOfItsFile(t *testing.T) {
+	prompt, problems := parse("a.md", false, broken{}, strings.Clone)
+	if prompt != nil || len(problems) != 1 || !strings.HasPrefix(problems[0].Detail, "Reading it failed (runtime error") {
+		t.Errorf("prompt %v, problems %v", prompt, problems)
+	}
+}
+
 func TestParse_BoundsWhatHostileFilesCost(t *testing.T) {
 	bomb := disk{}
 	for i := range 8 {
