@@ -156,6 +156,9 @@ func helpCommand() *cobra.Command {
 					names = append(names, cobra.CompletionWithDesc(c.Name(), c.Short))
 				}
 			}
+			if len(args) == 0 {
+				names = append(names, config.BlockTypes()...)
+			}
 			return names, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -166,7 +169,7 @@ func helpCommand() *cobra.Command {
 					_, err := io.WriteString(cmd.OutOrStdout(), text)
 					return err
 				}
-				return unknownCommand(cmd.Root(), name)
+				return unknownCommand(cmd.Root(), name, config.BlockTypes()...)
 			}
 			topic.InitDefaultHelpFlag() // or help would not show it
 			return topic.Help()
@@ -175,9 +178,8 @@ func helpCommand() *cobra.Command {
 }
 
 // unknownCommand is the error about a name that no command has. It suggests the command that was
-// most likely meant, by the names of other programs' commands too.
-func unknownCommand(root *cobra.Command, name string) error {
-	var known []string
+// most likely meant, by the names of other programs' commands too, or one of the other known names.
+func unknownCommand(root *cobra.Command, name string, known ...string) error {
 	for _, c := range root.Commands() {
 		if !c.IsAvailableCommand() {
 			continue

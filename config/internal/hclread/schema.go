@@ -2,6 +2,7 @@ package hclread
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -175,6 +176,7 @@ func (c checker) blocks(blocks hclsyntax.Blocks, s Schema, prefix string) {
 // misplaced says why a name may not stand where it does.
 func (c checker) misplaced(at hcl.Range, name, kind, prefix string, s Schema) {
 	_, isBlock := s.block(name)
+	foreign := s.Foreign[nearest(name, slices.Sorted(maps.Keys(s.Foreign)))]
 	switch {
 	case s.Misplaced[name] != "":
 		c.Error(at, "Misplaced "+kind, "%s belongs in %s; move it there.", name, s.Misplaced[name])
@@ -184,6 +186,8 @@ func (c checker) misplaced(at hcl.Range, name, kind, prefix string, s Schema) {
 		c.Error(at, "Unexpected block", "%s is an attribute: write %s = … with an equals sign.", name, name)
 	case isBlock:
 		c.Error(at, "Unexpected attribute", "%s is a block: write %s { … } without an equals sign.", name, name)
+	case nearest(name, s.Names()) == "" && foreign != "":
+		c.Error(at, "Unknown "+kind, "%s%s does not exist. %s", prefix, name, foreign)
 	default:
 		c.Error(at, "Unknown "+kind, "%s%s does not exist%s", prefix, name, Suggest(name, s.Names()))
 	}

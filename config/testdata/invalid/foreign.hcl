@@ -20,6 +20,7 @@ team "words" {
   upstream "windsurf" {
     serverUrl = "https://w.example.com/mcp"       # ERROR: upstream.serverUrl does not exist. Write url.
     command   = ["w"]
+    enviroment = { A = "hunter2" }                # ERROR: upstream.enviroment does not exist. Write env.
   }
   upstream "local" {
     command = ["${HOME}/bin/server"]              # ERROR: write "${env("HOME")}", or just env("HOME")
