@@ -107,8 +107,7 @@ const (
 // causeText is what a kind of cause says. Problem is a format.
 type causeText struct{ problem, remedy string }
 
-// causes is the table of causes. upstream/README.md shows it to operators, and a test compares the
-// two.
+// causes is the table of causes. Operators get each with its remedy.
 var causes = map[Kind]causeText{ //nolint:gochecknoglobals // a constant table
 	CommandNotFound:   {"cannot start %s: not found in PATH", "write the whole path, or install it"},
 	CommandMissing:    {"cannot start %s: no such file", "correct the path in command; a relative one starts at the gateway's working directory"},
