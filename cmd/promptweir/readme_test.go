@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -378,24 +379,32 @@ func TestReadme_HasEveryAdminPath(t *testing.T) {
 // upstream, without tests.
 func nodes[N ast.Node](t *testing.T) (found []N) {
 	t.Helper()
+	files, err := parsedFiles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		found = append(found, inside[N](file)...)
+	}
+	return found
+}
+
+var parsedFiles = sync.OnceValues(func() (files []*ast.File, err error) { //nolint:gochecknoglobals // read once for all tests
 	for _, folder := range []string{".", "../../config/watch", "../../gateway", "../../upstream"} {
 		err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 				return err
 			}
 			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-			if err != nil {
-				return err
-			}
-			found = append(found, inside[N](file)...)
-			return nil
+			files = append(files, file)
+			return err
 		})
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 	}
-	return found
-}
+	return files, nil
+})
 
 func inside[N ast.Node](root ast.Node) (found []N) {
 	ast.Inspect(root, func(node ast.Node) bool {
