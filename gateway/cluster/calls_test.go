@@ -366,6 +366,7 @@ func TestPieces_OfAnAbandonedCallAreDeleted(t *testing.T) {
 		if _, _, err := call(ctx, a, b, "long", body); !errors.Is(err, context.DeadlineExceeded) { // which does not read it
 			t.Errorf("%v, want the context's error", err)
 		}
+		a.Messages.underWay["to nobody"] = maxUnderWay // who is asked before anything is on its way
 		if err := a.Messages.Call(f.t.Context(), "nobody", "echo", "ann", body, new(string)); !errors.Is(err, ErrGone) {
 			t.Errorf("a call to nobody: %v, want %v", err, ErrGone)
 		}

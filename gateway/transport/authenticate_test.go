@@ -20,6 +20,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/identity/identitytest"
@@ -363,5 +364,41 @@ func TestAuthenticate_RefusesTwoCredentials(t *testing.T) {
 		if response.StatusCode != http.StatusUnauthorized {
 			t.Errorf("credentials %q: status %d, want 401", two, response.StatusCode)
 		}
+	}
+}
+
+// Connections without an accepted credential are the first to be evicted. Where nobody has one, whoever
+// asks for something is as good as somebody with one.
+func TestAuthenticate_SaysWhichConnectionsHaveACredential(t *testing.T) {
+	auth := "auth {\nanonymous = true\n" + gatewaytest.Token("ann") + "}\n"
+	for _, c := range []struct {
+		auth, token string
+		want        bool
+	}{{"", "", true}, {auth, "", false}, {auth, "wrong", false}, {auth, "ann", true}} {
+		g, err := gateway.New(gatewaytest.Load(t, c.auth), gateway.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		gatewaytest.Run(t, g)
+		var log gatewaytest.Log
+		ledger := edge.New(edge.Options{Connections: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		s := httptest.NewUnstartedServer(g.Handler())
+		s.Listener = ledger.Listen(s.Config, s.Listener, nil)
+		s.Start()
+		for range 2 { // the second connection takes the place of the first
+			client := http.Client{Transport: &http.Transport{}}
+			const discover = `{"jsonrpc":"2.0","id":1,"method":"server/discover"}`
+			r := gatewaytest.NewRequest(t.Context(), t, http.MethodPost, s.URL+"/mcp", discover, gatewaytest.Bearer(c.token))
+			response, err := client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, response.Body) // so that the connection is kept
+			_ = response.Body.Close()
+		}
+		if !strings.Contains(log.String(), fmt.Sprintf("authenticated=%t", c.want)) {
+			t.Errorf("token %q with %q: %s, want authenticated=%t", c.token, c.auth, log.String(), c.want)
+		}
+		s.Close()
 	}
 }

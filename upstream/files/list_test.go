@@ -90,6 +90,9 @@ func TestTeam_HoldsFilesOnceForAllBlocks(t *testing.T) {
 			t.Fatalf("%d prompts and %v, want 8", len(result.List.Prompts), result.Err)
 		}
 	}
+	if one, other := results[0].List.Prompt("0"), results[59].List.Prompt("2"); one.media[0] != other.media[0] {
+		t.Error("the same image is held twice")
+	}
 	if once := 2 * (1 << 20) * 4 / 3; f.held.total > once+1<<20 {
 		t.Errorf("%d bytes held, want those of two images", f.held.total)
 	}

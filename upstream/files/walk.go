@@ -132,8 +132,8 @@ func (w *walk) missing(files *config.Files, known map[string]error) error {
 		folder := p.Folder()
 		err, isKnown := known[folder]
 		if !isKnown {
-			if w.step() != nil { // whoever calls it looks at whether the pass has ended
-				return nil
+			if err := w.step(); err != nil {
+				return err
 			}
 			err = w.checkFolder(folder)
 			known[folder] = err
