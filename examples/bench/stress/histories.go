@@ -147,6 +147,12 @@ func (t trouble) round(w *world, a *audience, s *settings) round {
 		r.vain = h.unneeded(r.began)
 	}
 	r.slowest = max(0, h.caughtUp(r.mark)-healed)
-	rig.Check(a.await(r.mark, busyCurrent)) // the next round begins well
+	if err := a.await(r.mark, busyCurrent); err != nil { // the next round would not begin well
+		h := a.soFar()
+		for _, client := range h.stale(r.mark, time.Since(a.began)) {
+			err = fmt.Errorf("%w\n%s", err, h.since(r.began).of(client))
+		}
+		rig.Check(fmt.Errorf("%s: %w", t.name, err))
+	}
 	return r
 }
