@@ -25,7 +25,7 @@ run-teams: build ## serve examples/teams, with the example servers that it needs
 	@bin/together bin/handbook -change-every 0 + bin/promptweir serve --config examples/teams
 
 test: ## run all tests that need only Go, and with a real store where redis-server or valkey-server is installed
-	CGO_ENABLED=1 go test -race -shuffle=on ./...
+	CGO_ENABLED=1 go test -race -shuffle=on -ldflags=-w ./...
 
 test-replicas: ## test what replicas share as where neither redis-server nor valkey-server is installed
 	CLUSTERTEST_MEMORY=1 CGO_ENABLED=1 go test -race ./gateway/cluster/... ./gateway -run '$(shell sed -n 's/^func \(Test[A-Za-z0-9_]*\).*/\1/p' gateway/replicas_test.go gateway/cluster/*_test.go | paste -sd '|' -)'

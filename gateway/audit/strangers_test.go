@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -117,7 +118,7 @@ func TestLog_KeepsRoomForWhatIsGiven(t *testing.T) {
 		l := start(out, false, quiet())
 		_ = l.Write(get("first"))
 		time.Sleep(time.Second)
-		line := &Line{Event: Get, Subject: "user:ann", Outcome: Refused, Prompt: "refused"}
+		line := &Line{Event: Get, Subject: "user:ann", Outcome: Refused, Prompt: strings.Repeat("refused", 70)}
 		for range 2 * maxQueue / len(line.encode()) {
 			_ = l.Write(line)
 		}

@@ -58,7 +58,7 @@ func BenchmarkParsePrompt(b *testing.B) {
 // A merge grows with what is merged, and not faster.
 func TestMerge_AllocatesInProportionToPrompts(t *testing.T) {
 	const upstreams, perPrompt, perUpstream = 100, 9, 10
-	for _, prompts := range []int{1_000, 10_000} {
+	for _, prompts := range []int{1_000, 4_000} {
 		sources := company(t, prompts, upstreams)
 		got := testing.AllocsPerRun(1, func() { catalog.Merge(sources, options()) })
 		if want := float64(prompts*perPrompt + upstreams*perUpstream); got > want {

@@ -176,7 +176,7 @@ func isFor(cfg *config.Config, who policy.Principal, to []config.Selector) bool 
 // and principals of one audience all see the same.
 func TestPolicy_AgreesWithTheConfiguration(t *testing.T) {
 	whens := randomConditions(t)
-	for seed := range uint64(200) {
+	for seed := range uint64(60) {
 		w := newWorld(seed, whens)
 		p := policy.New(&w.cfg)
 		sees := map[*policy.Audience][]bool{}

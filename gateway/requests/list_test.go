@@ -342,7 +342,7 @@ func TestList_FailsWhenConditionsTakeTooLong(t *testing.T) {
   expose "some" {
     prompts = ["*"]
     to      = ["user:alice"]
-    when    = !can(regex(".{0,999}y", "${principal.subject}${prompt.description}"))
+    when    = !can(regex("y.{0,999}", "${principal.subject}${prompt.description}")) # counted, but found at once
   }
 `, costly)+gatewaytest.Team("docs", `"user:alice", "user:bob"`, "", cheap))
 	alice, bob := s.Modern("alice"), s.Modern("bob")

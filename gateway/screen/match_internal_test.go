@@ -21,7 +21,7 @@ func TestRemove_OfLargeTextsIsThatOfSmallOnes(t *testing.T) {
 		`ab`, `a+?`, `(?i)AB|b(a)`, `^a`, `(?m)^a`, `(?m)b$`, `b$`, `\bab\b`, `\b`, `\Bb`, `a[^c]*c|a`, `(a)(b)?`, `é.`, `\x{10ffff}|\Qa b`, `a|ab`, `[^a]`, `ab[^x]`, `b ab`,
 	} {
 		re := regexp.MustCompile(pattern)
-		for _, part := range []string{"ab ", "aab\nb", "é ab", "abcab b", "\U0010ffffa", "b"} {
+		for _, part := range []string{"ab aab\nb", "é abcab b", "\U0010ffffa b"} {
 			text := strings.Repeat(part, smallText/len(part)+1)
 			if got, want := p.matches(re, text), re.MatchString(text); got != want {
 				t.Errorf("%s matches %q…: %v, want %v", pattern, part, got, want)

@@ -25,12 +25,12 @@ const mayAllocate = 16 << 20
 // refused.
 func hostile() map[string]string {
 	nested := func(leaf string) string { return strings.Repeat("{ a = ", 60) + leaf + strings.Repeat(" }", 60) }
-	long := strings.Repeat("x", 500_000)
+	long := strings.Repeat("x", 200_000)
 	objects := make([]string, 5_000)
 	for i := range objects {
 		objects[i] = "{ k" + strings.Repeat("x", i%50) + " = 1 }"
 	}
-	digits := strings.Repeat("7", 500_000)
+	digits := strings.Repeat("7", 200_000)
 	encoded := strings.Repeat("jsonencode(", maxCallDepth) + `"\""` + strings.Repeat(")", maxCallDepth)
 	return map[string]string{
 		`jsonencode(` + encoded + `)`:                            summaryDepth,
@@ -177,7 +177,7 @@ func TestEvaluate_NamesWhatReplacesAFunction(t *testing.T) {
 
 // Reading digits takes time in proportion to their square.
 func TestNumbers_AreReadWithinBounds(t *testing.T) {
-	digits := strings.Repeat("7", 500_000)
+	digits := strings.Repeat("7", 200_000)
 	for what, read := range map[string]func() Report{
 		"a number": func() Report {
 			r := New(testSchema(), Options{})
