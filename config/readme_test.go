@@ -98,7 +98,7 @@ func TestReadme_HasEveryBlockAndAttribute(t *testing.T) {
 			want["`"+inner.Type+"` block"] = ""
 			visit(b.Type, inner)
 		}
-		help := strings.Join(strings.Fields(BlockHelp()[b.Type]), " ")
+		help := strings.Join(strings.Fields(BlockHelp(b.Type)), " ")
 		for _, r := range doc.rows[heading] {
 			got[r.name] = r.env
 			if said := plain(r.name) + " "; !strings.Contains(help, said) || !strings.Contains(help, plain(r.meaning)) {

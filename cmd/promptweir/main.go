@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -165,8 +164,8 @@ func helpCommand() *cobra.Command {
 			topic, rest, err := cmd.Root().Find(args)
 			if err != nil || len(rest) > 0 {
 				name := strings.Join(args, " ")
-				if text := config.BlockHelp()[name]; text != "" {
-					_, err := io.WriteString(cmd.OutOrStdout(), text)
+				if text := config.BlockHelp(name); text != "" {
+					_, err := fmt.Fprintln(cmd.OutOrStdout(), text)
 					return err
 				}
 				return unknownCommand(cmd.Root(), name, config.BlockTypes()...)
