@@ -134,6 +134,8 @@ func (w *whenChecker) check(node hclsyntax.Node) hcl.Diagnostics {
 			w.Error(n.Range(), "No arithmetic here", "when compares and does not calculate; "+
 				"rewrite it without the operator.")
 		}
+	case *hclsyntax.ForExpr:
+		w.Error(n.Range(), "No loops here", "when has no for; write LIST[*].NAME for an attribute of each element.")
 	case *hclsyntax.FunctionCallExpr:
 		w.call(n)
 	}

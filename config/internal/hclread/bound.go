@@ -72,7 +72,7 @@ func (l *Limit) Spent() int { return l.all - l.left }
 // Evaluate returns the value of an expression, or the one diagnostic that says why nothing of it
 // was evaluated: it could exceed the limit.
 func Evaluate(expr hclsyntax.Expression, ctx *hcl.EvalContext, l *Limit) (cty.Value, hcl.Diagnostics) {
-	s := sizer{Limit: l, ctx: ctx, times: 1, open: make([]node, 0, 16), parts: make([]part, 0, 16)}
+	s := sizer{Limit: l, ctx: ctx, open: make([]node, 0, 16), parts: make([]part, 0, 16)}
 	if s.spend(1, expr.Range()); s.refusal == nil { // what is over its limit reads no more files, either
 		_ = hclsyntax.Walk(expr, &s)
 	}
@@ -101,40 +101,31 @@ func (b *Block) TryCondition(
 	return v, diags
 }
 
-// part is an upper bound of what one part of an expression becomes. Where a loop evaluates it
-// several times, size and count are those of all times together.
+// part is an upper bound of what one part of an expression becomes.
 type part struct {
-	size     int // bytes, elementBytes for each value at least
-	count    int // values at all depths
-	depth    int // of lists and objects inside one another
-	elements int // how often a loop over it runs
-	number   bool
+	size   int // bytes, elementBytes for each value at least
+	count  int // values at all depths
+	depth  int // of lists and objects inside one another
+	number bool
 }
 
 // sizer walks an expression from the leaves to the root and finds how large each part can become
 // before it is evaluated. HCL then evaluates the expression by itself, so the language stays HCL's
-// own.
+// own. No part is evaluated several times, but for the arguments of try.
 type sizer struct {
 	*Limit
 
 	ctx  *hcl.EvalContext
 	open []node // from the root to the present part
 	// parts are those that were left, whose parents were not.
-	parts []part
-	// times is how often the present part is evaluated.
-	times   int
+	parts   []part
 	calls   int // that are open
 	refusal *hcl.Diagnostic
 }
 
-// node is a part of an expression that was entered.
-type node struct {
-	hclsyntax.Node
-
-	first int // of its parts in sizer.parts
-	times int // how often it is evaluated
-	outer int // how often its parent is
-}
+// node is a part of an expression that was entered: where its parts begin in sizer.parts, and what
+// was left of the limit.
+type node struct{ first, left int }
 
 // isOver reports whether the rest need not be checked.
 func (s *sizer) isOver() bool { return s.refusal != nil }
@@ -159,43 +150,38 @@ func (s *sizer) Enter(n hclsyntax.Node) hcl.Diagnostics {
 	if s.isOver() {
 		return nil
 	}
-	outer := s.times
+	s.open = append(s.open, node{len(s.parts), s.left})
 	switch n := n.(type) {
 	case *hclsyntax.FunctionCallExpr:
 		if s.calls++; s.calls > maxCallDepth {
 			s.exceed(n.Range(), summaryDepth, "More than %d calls are inside one another here; simplify the expression.", maxCallDepth)
 		}
-		if n.Name == "try" { // cty evaluates its arguments for the type, and again for the value
-			s.times = multiply(s.times, 2)
-		}
 		if instead := platformOnly[n.Name]; s.inFile && instead != "" {
 			s.exceed(n.NameRange, summaryGone, "%s is for the platform's files; %s.", n.Name, instead)
 		}
 	case *hclsyntax.ForExpr:
-		if s.inFile {
-			s.exceed(n.Range(), summaryGone, "for is for the platform's files; write the values out.")
-		}
+		s.exceed(n.Range(), summaryGone, "for is for the platform's files; write the values out.")
+	case *hclsyntax.SplatExpr:
+		s.checkSplat(n)
 	}
-	if loop := s.loop(n); loop != nil {
-		// A splat takes what is not a list for the one element of a list.
-		s.times = multiply(s.times, max(1, s.parts[loop.first].elements))
-	}
-	s.open = append(s.open, node{n, len(s.parts), s.times, outer})
 	return nil
 }
 
-// loop returns the present part if it evaluates n once for each element of its first part.
-func (s *sizer) loop(n hclsyntax.Node) *node {
-	if len(s.open) == 0 {
+// checkSplat refuses what takes long for each element.
+func (s *sizer) checkSplat(splat *hclsyntax.SplatExpr) {
+	_ = hclsyntax.VisitAll(splat.Each, func(n hclsyntax.Node) hcl.Diagnostics {
+		switch n := n.(type) {
+		case *hclsyntax.AnonSymbolExpr:
+			return nil
+		case *hclsyntax.RelativeTraversalExpr:
+			isIndex := func(step hcl.Traverser) bool { _, ok := step.(hcl.TraverseIndex); return ok }
+			if !slices.ContainsFunc(n.Traversal, isIndex) {
+				return nil
+			}
+		}
+		s.exceed(splat.Range(), summaryGone, "Only names of attributes follow [*] here; write the values out.")
 		return nil
-	}
-	parent := &s.open[len(s.open)-1]
-	_, isScope := n.(hclsyntax.ChildScope)
-	splat, isSplat := parent.Node.(*hclsyntax.SplatExpr)
-	if isScope || isSplat && n == splat.Each {
-		return parent
-	}
-	return nil
+	})
 }
 
 // Exit is called for a part on the way up.
@@ -208,11 +194,14 @@ func (s *sizer) Exit(n hclsyntax.Node) hcl.Diagnostics {
 	if p.size > s.value {
 		s.exceed(n.Range(), summaryResult, "The result could be larger than %d bytes; an element counts as %d bytes.", s.value, elementBytes)
 	}
-	s.spend(add(p.size, multiply(s.node, s.times)), n.Range())
-	if _, isCall := n.(*hclsyntax.FunctionCallExpr); isCall {
+	s.spend(add(p.size, s.node), n.Range())
+	if call, isCall := n.(*hclsyntax.FunctionCallExpr); isCall {
 		s.calls--
+		if call.Name == "try" { // cty evaluates its arguments for the type, and again for the value
+			s.spend(present.left-s.left, n.Range())
+		}
 	}
-	s.open, s.parts, s.times = s.open[:len(s.open)-1], append(s.parts[:present.first], p), present.outer
+	s.open, s.parts = s.open[:len(s.open)-1], append(s.parts[:present.first], p)
 	return nil
 }
 
@@ -220,15 +209,11 @@ func (s *sizer) Exit(n hclsyntax.Node) hcl.Diagnostics {
 func (s *sizer) part(n hclsyntax.Node, parts []part) part {
 	switch n := n.(type) {
 	case *hclsyntax.LiteralValueExpr:
-		return measure(n.Val).repeated(s.times)
+		return measure(n.Val)
 	case *hclsyntax.ScopeTraversalExpr:
-		return s.variable(n)
-	case *hclsyntax.AnonSymbolExpr:
-		return s.element(func(of hclsyntax.Node) bool {
-			splat, ok := of.(*hclsyntax.SplatExpr)
-			return ok && splat.Item == n
-		}, 0)
-	case *hclsyntax.ParenthesesExpr, hclsyntax.ChildScope:
+		v, _ := n.Value(s.ctx) // it is there already, so this makes nothing
+		return measure(v)
+	case *hclsyntax.ParenthesesExpr:
 		return parts[0]
 	case *hclsyntax.FunctionCallExpr:
 		return s.call(n, parts)
@@ -246,7 +231,11 @@ func (s *sizer) part(n hclsyntax.Node, parts []part) part {
 				s.readNumbers([]part{measure(index.Key)}, n.Range())
 			}
 		}
-	case *hclsyntax.TupleConsExpr, *hclsyntax.ObjectConsExpr, *hclsyntax.ForExpr, *hclsyntax.SplatExpr:
+	case *hclsyntax.SplatExpr: // which takes what is not a list for the one element of a list
+		p := parts[0]
+		p.size, p.count, p.depth = add(p.size, multiply(elementBytes, p.count+1)), add(p.count, p.count+1), p.depth+1
+		return p
+	case *hclsyntax.TupleConsExpr, *hclsyntax.ObjectConsExpr:
 		p := s.sum(parts)
 		p.depth++
 		return p
@@ -280,50 +269,11 @@ func (s *sizer) readNumbers(parts []part, at hcl.Range) {
 
 // sum is what all parts become together.
 func (s *sizer) sum(parts []part) part {
-	all := part{size: multiply(elementBytes, s.times), count: s.times}
+	all := part{size: elementBytes, count: 1}
 	for _, p := range parts {
 		all.size, all.count, all.depth = add(all.size, p.size), add(all.count, p.count), max(all.depth, p.depth)
 	}
-	all.elements = all.count
 	return all
-}
-
-// variable is what a variable holds: an element of a loop, or a fact.
-func (s *sizer) variable(n *hclsyntax.ScopeTraversalExpr) part {
-	declares := func(of hclsyntax.Node) bool {
-		scope, _ := of.(hclsyntax.ChildScope)
-		_, ok := scope.LocalNames[n.Traversal.RootName()]
-		return ok
-	}
-	if s.inLoop() {
-		if p := s.element(declares, len(n.Traversal)-1); p != (part{}) {
-			return p
-		}
-	}
-	v, _ := n.Value(s.ctx) // it is there already, so this makes nothing
-	return measure(v).repeated(s.times)
-}
-
-// element is what the elements of the innermost loop become that is declared by a part, all of them
-// together, at some steps inside an element.
-func (s *sizer) element(declares func(hclsyntax.Node) bool, steps int) part {
-	for i, loop := range slices.Backward(s.open) {
-		if !declares(loop.Node) {
-			continue
-		}
-		inside := s.open[min(i+1, len(s.open)-1)]
-		if _, isScope := loop.Node.(hclsyntax.ChildScope); isScope {
-			loop, inside = s.open[i-1], loop
-		}
-		p := s.parts[loop.first].repeated(s.times / max(1, inside.times))
-		p.depth = max(0, p.depth-1-steps)
-		if p.elements = p.count; p.depth == 0 {
-			p.count = s.times
-		}
-		p.size = add(p.size, multiply(elementBytes, s.times))
-		return p
-	}
-	return part{}
 }
 
 // unify spends what it takes to find one type for values of several. Doubled for each level: cty
@@ -331,11 +281,6 @@ func (s *sizer) element(declares func(hclsyntax.Node) bool, steps int) part {
 func (s *sizer) unify(parts []part, at hcl.Range) {
 	all := s.sum(parts)
 	s.spend(multiply(multiply(all.count, all.count), 1<<min(all.depth, 40)), at)
-}
-
-func (p part) repeated(times int) part {
-	p.size, p.count = multiply(p.size, times), multiply(p.count, times)
-	return p
 }
 
 // measure returns what a value is.
@@ -358,7 +303,6 @@ func measure(v cty.Value) part {
 			}
 			e := measure(element)
 			p.size, p.count, p.depth = add(p.size, e.size), add(p.count, e.count), max(p.depth, e.depth)
-			p.elements++
 		}
 		p.depth++
 	}

@@ -44,11 +44,11 @@ func IsPlatformOnly(function string) bool { return platformOnly[function] != "" 
 // return no more than their arguments are together.
 func (s *sizer) call(n *hclsyntax.FunctionCallExpr, parts []part) part {
 	all := s.sum(parts)
-	text := part{size: all.size, count: s.times} // what a function makes that returns text
+	text := part{size: all.size, count: 1} // what a function makes that returns text
 	switch n.Name {
 	case "env", "file":
 		v, _ := n.Value(s.ctx) // a mistake is reported when the whole expression is evaluated
-		return measure(v).repeated(s.times)
+		return measure(v)
 	case "base64encode":
 		text.size = add(multiply(all.size/3, 4), 4)
 	case "urlencode":
@@ -69,10 +69,8 @@ func (s *sizer) call(n *hclsyntax.FunctionCallExpr, parts []part) part {
 	case "length", "strlen":
 		text.number = true
 	case "split":
-		count := add(argument(n, parts, 1).size, s.times)
-		return part{
-			size: add(all.size, multiply(count, elementBytes)), count: add(count, s.times), depth: 1, elements: count,
-		}
+		count := add(argument(n, parts, 1).size, 1)
+		return part{size: add(all.size, multiply(count, elementBytes)), count: add(count, 1), depth: 1}
 	case "regex":
 		return s.regex(n, parts)
 	case "element", "substr":
@@ -147,15 +145,14 @@ var verb = regexp.MustCompile(`%[sqvtd%]`)
 func (s *sizer) regex(n *hclsyntax.FunctionCallExpr, parts []part) part {
 	text, groups := argument(n, parts, 1), 1
 	pattern, isKnown := s.text(n, 0)
-	if !isKnown && (s.inLoop() || isExpanded(n, 0)) {
+	if !isKnown && isExpanded(n, 0) {
 		s.exceed(n.Range(), summaryBudget, "The pattern could change each time; write it out.")
 	}
 	if isKnown {
 		groups += strings.Count(pattern, "(")
-		s.spend(multiply(add(text.size, s.times), s.instructions(pattern, n.Range())), n.Range())
+		s.spend(multiply(add(text.size, 1), s.instructions(pattern, n.Range())), n.Range())
 	}
-	count := multiply(groups, s.times)
-	return part{size: multiply(add(text.size, multiply(elementBytes, s.times)), groups), count: count, depth: 1, elements: count}
+	return part{size: multiply(add(text.size, elementBytes), groups), count: groups, depth: 1}
 }
 
 // instructions returns those of a pattern, after spending what it takes to compile it.
@@ -164,19 +161,13 @@ func (s *sizer) instructions(pattern string, at hcl.Range) int {
 		return program.instructions
 	}
 	// Before it is parsed, which can take a thousand bytes for each: \pL is a class of 650 ranges.
-	if s.spend(multiply(s.times, multiply(len(pattern), patternBytes)), at); s.isOver() {
+	if s.spend(multiply(len(pattern), patternBytes), at); s.isOver() {
 		return 0
 	}
 	size, ok := programSize(pattern)
 	if !ok {
 		return 0 // the function reports the mistake
 	}
-	s.spend(multiply(s.times, multiply(size.memory, 4)), at) // the function compiles it several times
+	s.spend(multiply(size.memory, 4), at) // the function compiles it several times
 	return size.instructions
-}
-
-// inLoop reports whether the present part can have variables of a loop, which are not known outside
-// of it.
-func (s *sizer) inLoop() bool {
-	return slices.ContainsFunc(s.open, func(n node) bool { _, ok := n.Node.(hclsyntax.ChildScope); return ok })
 }

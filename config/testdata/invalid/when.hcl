@@ -58,10 +58,10 @@ team "a" {
     to      = ["*"]
     when    = prompt.title == "${1e999999}" # ERROR: Too much to evaluate
   }
-  expose "pattern in a loop" {
+  expose "loop" {
     prompts = ["u.*"]
     to      = ["*"]
-    when    = length([for a in prompt.arguments : a if can(regex(a.name, "x"))]) == 0 # ERROR: The pattern could change each time; write it out.
+    when    = length([for a in prompt.arguments : a.name]) == 0 # ERROR: No loops here; when has no for
   }
   expose "12" {
     prompts = ["u.*"]

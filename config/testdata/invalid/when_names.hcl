@@ -38,7 +38,7 @@ team "payments" {
   }
   hide "right" {
     prompts = ["billing.b*"]
-    when    = contains(principal.groups, "group:ops") && principal.subject == "user:ops" && prompt.name == "ops" && contains(["payments"], prompt.team) && principal.claims.group == "ops" && [for a in prompt.arguments : a.name][0] == "ops"
+    when    = contains(principal.groups, "group:ops") && principal.subject == "user:ops" && prompt.name == "ops" && contains(["payments"], prompt.team) && principal.claims.group == "ops" && prompt.arguments[*].name == ["ops"]
   }
 }
 hide "everywhere" {

@@ -8,6 +8,6 @@ team "a" {
   expose "all" {
     prompts = flatten([["u.*"]])               # ERROR: flatten is for the platform's files; use concat.
     to      = ["*"]
-    when    = contains([for a in prompt.arguments : a.name], "x")
+    when    = contains(prompt.arguments[*].name, "x")
   }
 }
