@@ -9,6 +9,7 @@ import (
 
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/clients"
 	"github.com/promptweir/promptweir/gateway/clientsetup"
 )
 
@@ -62,6 +63,9 @@ stays, a copy of the previous file is kept beside it, and links are not followed
 
 // chooseClient returns a client by its name, with what points it at the gateway of the flags.
 func chooseClient(a *app, name string, f clientFlags) (clientsetup.Client, error) {
+	if known := clients.Find(name); known != nil {
+		name = known.Name
+	}
 	if names := clientsetup.Names(); !slices.Contains(names, name) {
 		return clientsetup.Client{}, &usageError{fmt.Sprintf("client %q: use %s%s", name, terminal.OrList(names),
 			config.Suggest(name, names))}

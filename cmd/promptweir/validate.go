@@ -15,6 +15,7 @@ import (
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/clients"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/files"
 )
@@ -26,6 +27,9 @@ type validateFlags struct {
 	output string
 	strict bool
 	live   bool
+	// clients are the names of clients; their losses are found for who.
+	clients []string
+	who     principalFlags
 }
 
 func validateCommand(a *app) *cobra.Command {
@@ -44,14 +48,22 @@ directory).
 With --live, connect to the upstreams, start those with a command, and print a checklist: each
 upstream's transport and prompts, rules and blocks without effect, and the gateway's addresses.
 
+With --clients, say what clients lose of each prompt that --as sees or, without it, anybody: what
+they hide, cut or garble, and the remedy. Without --live, only prompts in files are known. Of
+servers' prompts, messages are unknown.
+
 -o json prints each diagnostic with its range; -o github annotates a pull request with diagnostics
 and failed checks.`,
 		Example: "  promptweir validate\n" +
 			"  promptweir validate promptweir --live\n" +
+			"  promptweir validate --clients claude-code,gemini,zed\n" +
 			"  promptweir validate --config promptweir --live --strict -o github",
 		SuggestFor: []string{"check", "lint", "doctor", "test", "verify"}, ValidArgsFunction: aFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.setConfig("validate", args); err != nil {
+				return err
+			}
+			if err := v.checkClients(); err != nil {
 				return err
 			}
 			if v.live {
@@ -64,6 +76,7 @@ and failed checks.`,
 		"fail on warnings, except about unset environment variables")
 	command.Flags().BoolVar(&v.live, "live", false,
 		"connect to the upstreams, and print a checklist; starts those with a command")
+	v.addClients(command)
 	addOutput(command, &v.output, formatText, formatJSON, formatGitHub)
 	return command
 }
@@ -77,8 +90,9 @@ type validation struct {
 	// folders is how many of the upstreams have their prompts in files, and prompts how many
 	// prompts these are.
 	folders, prompts int
-	// checks are those of --live.
-	checks []liveCheck
+	// checks are those of --live, and the losses of --clients, which clients has one by one.
+	checks  []liveCheck
+	clients []clients.Loss
 }
 
 func (v *validateFlags) validate(ctx context.Context) error {
@@ -91,7 +105,7 @@ func (v *validateFlags) validate(ctx context.Context) error {
 	case formatJSON:
 		err = terminal.PrintJSON(v.app.out, found.json(valid))
 	case formatGitHub:
-		err = annotate(v.app.out, found.all())
+		err = annotate(v.app.out, found.annotations())
 	default:
 		err = v.printAll(found)
 	}
@@ -114,7 +128,7 @@ func (v *validateFlags) printAll(found *validation) (err error) {
 	for _, d := range found.diagnostics {
 		err = errors.Join(err, v.app.printDiagnostics(d))
 	}
-	return err
+	return errors.Join(err, printChecks(v.app.out, found.checks))
 }
 
 // check finds out what is wrong with the configuration and, if it loads, with the files that hold
@@ -138,7 +152,7 @@ func (v *validateFlags) check(ctx context.Context) (*validation, error) {
 			found.prompts += len(s.Definitions(i))
 		}
 	}
-	return found, nil
+	return found, v.findLosses(s, found)
 }
 
 // reloaded says what a gateway would do with teams' files that have mistakes.
@@ -176,6 +190,17 @@ func (f *validation) all() []config.Diagnostic {
 	return all
 }
 
+// annotations returns each diagnostic, and each check that is not ok as one.
+func (f *validation) annotations() []config.Diagnostic {
+	all := f.all()
+	for i := range f.checks {
+		if c := &f.checks[i]; c.Status != checkOK {
+			all = append(all, c.diagnostic())
+		}
+	}
+	return all
+}
+
 // isValid reports whether the configuration can be used; if strict, whether there is nothing to
 // correct in it.
 func (f *validation) isValid(strict bool) bool {
@@ -203,7 +228,7 @@ func (f *validation) summary() string {
 
 // count counts errors and warnings.
 func (f *validation) count() (errs, warnings int) {
-	all := f.all()
+	all := f.annotations()
 	for _, d := range all {
 		if d.Severity == config.SeverityError {
 			errs++
@@ -229,7 +254,8 @@ func (f *validation) json(valid bool) any {
 		Teams          int                 `json:"teams"`
 		Upstreams      int                 `json:"upstreams"`
 		PromptsInFiles int                 `json:"prompts_in_files"`
-	}{valid, failed, warned, f.all(), f.teams, f.upstreams, f.prompts}
+		Clients        []clients.Loss      `json:"clients,omitempty"`
+	}{valid, failed, warned, f.annotations(), f.teams, f.upstreams, f.prompts, f.clients}
 }
 
 // annotate prints each diagnostic as a command by which GitHub Actions annotates a line of a pull

@@ -18,7 +18,7 @@ import (
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
-	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/clients"
 	"github.com/promptweir/promptweir/gateway/cluster"
 	"github.com/promptweir/promptweir/gateway/seal"
 	"github.com/promptweir/promptweir/gateway/snapshot"
@@ -55,7 +55,7 @@ type liveCheck struct {
 var checkTitles = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"upstream": "Upstream in trouble", "report": "Reported prompt", "pages": "More than one page",
 	"cursor_keys": "No cursor keys", "clock": "Clocks differ", "listener": "Cannot listen",
-	"store": "Store in trouble",
+	"store": "Store in trouble", "client": "Lost in a client",
 }
 
 // checked returns a line of the checklist that is not about one upstream.
@@ -128,8 +128,7 @@ func (v *validateFlags) validateLive(ctx context.Context) error {
 		}
 	}
 	if cfg != nil {
-		var err error
-		if found.checks, err = checkLive(ctx, v.app, cfg); err != nil {
+		if err := v.checkLive(ctx, cfg, &found); err != nil {
 			return err
 		}
 	}
@@ -142,19 +141,18 @@ func (v *validateFlags) validateLive(ctx context.Context) error {
 	return nil
 }
 
-// checkLive starts the upstreams, and returns the checks.
-func checkLive(ctx context.Context, a *app, cfg *config.Config) (checks []liveCheck, err error) {
+// checkLive starts the upstreams, and adds the checks.
+func (v *validateFlags) checkLive(ctx context.Context, cfg *config.Config, found *validation) error {
 	listeners := checkListeners(ctx, cfg) // before the gateway knows its own addresses
-	err = a.withGateway(ctx, cfg, func(g *gateway.Gateway) error {
-		waiting := a.tellLater(func() { a.warnOfWaiting(g.Snapshot()) })
+	return v.app.withGateway(ctx, cfg, func(g *gateway.Gateway) error {
+		waiting := v.app.tellLater(func() { v.app.warnOfWaiting(g.Snapshot()) })
 		took := awaitEach(ctx, g)
 		waiting.Stop()
 		s := g.Snapshot()
-		checks = slices.Concat(checkUpstreams(s, took), checkSnapshot(s),
+		found.checks = slices.Concat(checkUpstreams(s, took), checkSnapshot(s),
 			checkStore(ctx, cfg.Cluster, s.Sealer), listeners)
-		return ctx.Err()
+		return errors.Join(v.findLosses(s, found), ctx.Err())
 	})
-	return checks, err
 }
 
 // awaitEach waits until each upstream has been listed or has failed, and returns how long that
@@ -261,7 +259,7 @@ func checkSnapshot(s *snapshot.Snapshot) (checks []liveCheck) {
 			"a caller of all %d prompts gets more than one page of %d, and these clients read "+
 				"only the first: %s; raise page_size in the block gateway, or expose fewer "+
 				"prompts", n,
-			cfg.PageSize, catalog.FirstPageOnly))
+			cfg.PageSize, clients.FirstPageOnly()))
 	}
 	if host, _, err := net.SplitHostPort(cfg.Listen); err == nil && len(cfg.CursorKeys) == 0 &&
 		!isLoopback(host) {
@@ -324,35 +322,36 @@ func checkListeners(ctx context.Context, cfg *config.Config) []liveCheck {
 
 // printChecklist prints the checklist in the format of --output, and, unless that is JSON, what it
 // comes to.
-func (v *validateFlags) printChecklist(found *validation) error {
-	diagnostics := found.all()
+func (v *validateFlags) printChecklist(found *validation) (err error) {
 	if v.output == formatJSON {
 		return terminal.PrintJSON(v.app.out, struct {
 			Valid       bool                `json:"valid"`
 			Diagnostics []config.Diagnostic `json:"diagnostics"`
 			Checks      []liveCheck         `json:"checks"`
-		}{found.isValid(v.strict), diagnostics, append([]liveCheck{}, found.checks...)})
-	}
-	counts := map[checkStatus]int{}
-	var text strings.Builder
-	for i := range found.checks {
-		c := &found.checks[i]
-		counts[c.Status]++
-		fmt.Fprintf(&text, "%-7s  %s\n", c.Status, c.Text)
-		if c.Status != checkOK {
-			diagnostics = append(diagnostics, c.diagnostic())
-		}
+			Clients     []clients.Loss      `json:"clients,omitempty"`
+		}{found.isValid(v.strict), found.all(), append([]liveCheck{}, found.checks...), found.clients})
 	}
 	if v.output == formatGitHub {
-		text.Reset()
-		if err := annotate(v.app.out, diagnostics); err != nil {
-			return err
+		err = annotate(v.app.out, found.annotations())
+	} else {
+		err = printChecks(v.app.out, found.checks)
+	}
+	if err == nil && len(found.checks) > 0 {
+		counts := map[checkStatus]int{}
+		for i := range found.checks {
+			counts[found.checks[i].Status]++
 		}
+		_, err = fmt.Fprintf(v.app.out, "%s: %s\n", v.app.config, summaryOf(counts))
 	}
-	if len(found.checks) > 0 {
-		fmt.Fprintf(&text, "%s: %s\n", v.app.config, summaryOf(counts))
+	return err
+}
+
+// printChecks prints a line for each check.
+func printChecks(w io.Writer, checks []liveCheck) (err error) {
+	for i := range checks {
+		_, writeErr := fmt.Fprintf(w, "%-7s  %s\n", checks[i].Status, checks[i].Text)
+		err = errors.Join(err, writeErr)
 	}
-	_, err := io.WriteString(v.app.out, text.String())
 	return err
 }
 

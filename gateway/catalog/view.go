@@ -161,7 +161,7 @@ func pageLength(entries []*Entry, size int) int {
 }
 
 // Pages returns how many entries each page has, if no more than size fit on one. The first is all
-// that [FirstPageOnly] get.
+// that some clients get.
 func (v *View) Pages(size int) (lengths []int) {
 	for rest := v.Entries(); len(rest) > 0; {
 		length := pageLength(rest, size)
@@ -169,10 +169,6 @@ func (v *View) Pages(size int) (lengths []int) {
 	}
 	return lengths
 }
-
-// FirstPageOnly names clients that do not ask for a second page, for people who have more prompts
-// than fit on one.
-const FirstPageOnly = "Claude Desktop, claude.ai, Copilot CLI, Inspector 0.15, older opencode, and listPrompts() of the TypeScript SDK 1.x"
 
 // AppendPrompts appends the member "prompts" of a prompts/list result to dst: the entries' bytes as
 // they are.

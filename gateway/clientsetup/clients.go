@@ -9,6 +9,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/config/clientfile"
+	"github.com/promptweir/promptweir/gateway/clients"
 )
 
 // Access is what a client needs to be let in.
@@ -42,7 +43,7 @@ const TokenVariable = "PROMPTWEIR_TOKEN"
 
 // Client is a program that speaks MCP, and what points it at a gateway.
 type Client struct {
-	// Name is what the command line calls it, Title what people do.
+	// Name and Title are those in the table of package clients.
 	Name, Title string
 	// Where says where Text belongs, such as a file; it ends a sentence that begins with the title.
 	Where string
@@ -84,9 +85,9 @@ func For(endpoint, name string, access Access) []Client {
 	}
 	claude := server{Type: "http", URL: endpoint, Headers: headers("${" + TokenVariable + "}")}
 	desktop := bridge(endpoint, access)
-	return []Client{
+	all := []Client{
 		{
-			Name: "claude", Title: "Claude Code", Where: "in a shell",
+			Name: "claude", Where: "in a shell",
 			Text: "claude mcp add --transport http " + ShellWord(name) + " " + ShellWord(endpoint) + shellHeader,
 			Then: "In a session, type / and the name of a prompt; /mcp shows the connection" +
 				signIn(", and signs in") + ".",
@@ -95,35 +96,39 @@ func For(endpoint, name string, access Access) []Client {
 		vscode(endpoint, name, headers("${input:promptweir-token}")),
 		cursor(name, server{URL: endpoint, Headers: headers("${env:" + TokenVariable + "}")}),
 		inFile(Client{
-			Name: "claude-desktop", Title: "Claude Desktop",
+			Name:  "claude-desktop",
 			Where: "in the file that Settings, Developer, Edit Config opens; it needs Node",
 			Then:  placeholder(access) + "Restart it. The + beside the message has the prompts.",
 			File:  systemFile("Claude/claude_desktop_config.json", true),
 		}, "mcpServers", name, desktop),
 		inFile(Client{
-			Name: "gemini", Title: "Gemini CLI", Where: "in ~/.gemini/settings.json",
+			Name: "gemini", Where: "in ~/.gemini/settings.json",
 			Then: "Type / and the name of a prompt, of which it takes the first message only" +
 				signIn("; /mcp auth signs in") + ".",
 			File: "~/.gemini/settings.json",
 		}, "mcpServers", name, server{HTTPURL: endpoint, Headers: headers("$" + TokenVariable)}),
 		inFile(Client{
-			Name: "zed", Title: "Zed", Where: "in the file that the command zed: open settings file opens",
+			Name: "zed", Where: "in the file that the command zed: open settings file opens",
 			Then: placeholder(access) + "In an agent thread, type / and the name of a prompt. " +
 				"Prompts with several arguments are hidden there.",
 			File: systemFile("zed/settings.json", false),
 		}, "context_servers", name, server{URL: endpoint, Headers: headers(tokenPlace)}),
 		inFile(Client{
-			Name: "windsurf", Title: "Windsurf", Where: "in ~/.codeium/windsurf/mcp_config.json",
+			Name: "windsurf", Where: "in ~/.codeium/windsurf/mcp_config.json",
 			Then: "It connects, but shows no prompts: only tools.",
 			File: "~/.codeium/windsurf/mcp_config.json",
 		}, "mcpServers", name, server{ServerURL: endpoint, Headers: headers("${env:" + TokenVariable + "}")}),
 		{
-			Name: "inspector", Title: "MCP Inspector", Where: "in a shell",
+			Name: "inspector", Where: "in a shell",
 			Text: "npx @modelcontextprotocol/inspector --cli " + ShellWord(endpoint) +
 				" --transport http --method prompts/list" + shellHeader,
 			Then: "It prints your prompts.",
 		},
 	}
+	for i := range all {
+		all[i].Title = clients.Find(all[i].Name).Title
+	}
+	return all
 }
 
 // tokenPlace stands for the token in the files of clients that take it from nowhere else.
@@ -184,7 +189,7 @@ func inFile(c Client, servers, name string, s server) Client {
 
 func cursor(name string, s server) Client {
 	return inFile(Client{
-		Name: "cursor", Title: "Cursor", Where: "in ~/.cursor/mcp.json", File: "~/.cursor/mcp.json",
+		Name: "cursor", Where: "in ~/.cursor/mcp.json", File: "~/.cursor/mcp.json",
 		Then: "In the chat, type / and the name of a prompt.",
 		Link: "cursor://anysphere.cursor-deeplink/mcp/install?name=" + escaped(name) + "&config=" +
 			escaped(base64.StdEncoding.EncodeToString(compact(s))),
@@ -209,7 +214,7 @@ func vscode(endpoint, name string, headers map[string]string) Client {
 		Inputs  []promptString    `json:"inputs,omitempty"`
 	}{Name: name, Type: s.Type, URL: s.URL, Headers: s.Headers}
 	c := inFile(Client{
-		Name: "vscode", Title: "VS Code", Where: "in .vscode/mcp.json", File: ".vscode/mcp.json",
+		Name: "vscode", Where: "in .vscode/mcp.json", File: ".vscode/mcp.json",
 		Then: "In the chat, type / and the name of a prompt.",
 	}, "servers", name, s)
 	if headers != nil {

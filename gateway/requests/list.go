@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/clients"
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/seal"
 	"github.com/promptweir/promptweir/gateway/snapshot"
@@ -76,7 +77,7 @@ func (h *Handler) logPages(ctx context.Context, r *Request, audience *policy.Aud
 	pages := view.Pages(size)
 	h.logger.WarnContext(ctx, "list has more than one page: clients that read the first only lose the rest",
 		slog.String("principal", r.Caller.Principal.Subject), slog.Int("prompts", view.Len()),
-		slog.Int("first_page", pages[0]), slog.Int("pages", len(pages)), slog.Int("page_size", size), slog.String("clients", catalog.FirstPageOnly))
+		slog.Int("first_page", pages[0]), slog.Int("pages", len(pages)), slog.Int("page_size", size), slog.String("clients", clients.FirstPageOnly()))
 }
 
 // position returns the name after which the page begins.

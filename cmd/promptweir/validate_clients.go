@@ -1,0 +1,127 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/clients"
+	"github.com/promptweir/promptweir/gateway/inspect"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+)
+
+// allClients is the value of --clients for each that is known.
+const allClients = "all"
+
+func (v *validateFlags) addClients(command *cobra.Command) {
+	command.Flags().StringSliceVar(&v.clients, "clients", nil,
+		"say what `CLIENTS` lose of prompts: all, or names with commas between, for example claude-code,gemini,zed")
+	completeFlag(command, "clients",
+		cobra.FixedCompletions(append(clients.Names(), allClients), cobra.ShellCompDirectiveNoFileComp))
+	v.who.addTo(command, v.app, "with --clients, the prompts of `PRINCIPAL`, for example user:alice,group:payments")
+}
+
+// checkClients refuses flags that mean nothing.
+func (v *validateFlags) checkClients() error {
+	switch {
+	case v.who.as != "" && len(v.clients) == 0:
+		return &usageError{"--as requires --clients: a configuration is valid for everybody"}
+	case v.who.claims != "" && v.who.as == "":
+		return errClaimsWithoutAs
+	}
+	for _, name := range v.clients {
+		if known := append(clients.Names(), allClients); name != allClients && clients.Find(name) == nil {
+			return &usageError{fmt.Sprintf("--clients %q: use %s%s", name, terminal.OrList(known),
+				config.Suggest(name, known))}
+		}
+	}
+	return nil
+}
+
+// findLosses adds what the clients of the flags lose.
+func (v *validateFlags) findLosses(s *snapshot.Snapshot, found *validation) error {
+	if len(v.clients) == 0 {
+		return nil
+	}
+	var principal *policy.Principal
+	if v.who.as != "" {
+		who, err := v.who.principal(s.Config)
+		if err != nil {
+			return err
+		}
+		principal = &who
+	}
+	if unlisted := s.Unlisted(); len(unlisted) > 0 {
+		remedy := "use --live"
+		if v.live {
+			remedy = "see its check"
+		}
+		v.app.warn("--clients knows no prompts of %s: %s", strings.Join(unlisted, ", "), remedy)
+	}
+	of := clients.All()
+	if !slices.Contains(v.clients, allClients) {
+		of = slices.DeleteFunc(of, func(c clients.Client) bool { return !slices.ContainsFunc(v.clients, c.Is) })
+	}
+	found.clients = inspect.ClientLosses(s, principal, "", of)
+	found.checks = append(found.checks, lossChecks(s, found.clients)...)
+	return nil
+}
+
+// lossChecks returns a line for each loss of a prompt. Clients that lose the same are on one line,
+// and those that lose every prompt on a line for all prompts.
+func lossChecks(s *snapshot.Snapshot, losses []clients.Loss) (checks []liveCheck) {
+	type key struct{ prompt, reason string }
+	var keys []key
+	same := map[key][]clients.Loss{}
+	for _, loss := range losses {
+		k := key{loss.Prompt, loss.Reason}
+		if loss.OfAll {
+			k.prompt = ""
+		}
+		if same[k] == nil {
+			keys = append(keys, k)
+		}
+		if !slices.ContainsFunc(same[k], func(l clients.Loss) bool { return l.Client == loss.Client }) {
+			same[k] = append(same[k], loss)
+		}
+	}
+	slices.SortStableFunc(keys, func(a, b key) int { return strings.Compare(a.prompt, b.prompt) })
+	passive := map[clients.Kind]string{clients.Hides: "hidden", clients.Cuts: "cut", clients.Garbles: "garbled"}
+	for _, k := range keys {
+		var titles, targets []string
+		for _, loss := range same[k] {
+			titles = append(titles, loss.Title)
+			if loss.Sync != "" && !slices.Contains(targets, loss.Sync) {
+				targets = append(targets, loss.Sync)
+			}
+		}
+		loss := &same[k][0]
+		subject, location := "each prompt", ""
+		if k.prompt != "" {
+			location = lossLocation(s, k.prompt)
+			subject = fmt.Sprintf("%s (%s)", k.prompt, location)
+		}
+		text := fmt.Sprintf("%s is %s by %s: %s; %s", subject, passive[loss.Kind], strings.Join(titles, ", "), k.reason, loss.Remedy)
+		if len(targets) > 0 {
+			text += "; or for files, promptweir sync --to " + strings.Join(targets, ",")
+		}
+		checks = append(checks, checked("client", checkWarning, location, "%s", terminal.OneLine(text)))
+	}
+	return checks
+}
+
+// lossLocation returns the source location of a prompt: its file or, for a server's, its upstream's.
+func lossLocation(s *snapshot.Snapshot, name string) string {
+	owner := s.Catalog.Lookup(name).Owners[0]
+	if prompt := inspect.FilePrompt(s, owner); prompt != nil {
+		i, _ := s.Index(owner.Upstream)
+		return filepath.Join(s.Upstreams[i].Files.Root, filepath.FromSlash(prompt.Path))
+	}
+	return owner.Place
+}

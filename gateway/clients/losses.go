@@ -1,0 +1,149 @@
+package clients
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// Loss is what a client loses of a prompt.
+type Loss struct {
+	// Prompt is the exposed name, Client the client's name, and Title its title.
+	Prompt string `json:"prompt"`
+	Client string `json:"client"`
+	Title  string `json:"title"`
+	Kind   Kind   `json:"loss"`
+	Reason string `json:"reason"`
+	Remedy string `json:"remedy"`
+	// Sync is the target of promptweir sync that loses nothing of it; empty without one.
+	Sync string `json:"sync,omitempty"`
+	// OfAll says that the client loses every prompt in this way.
+	OfAll bool `json:"-"`
+}
+
+// Prompt is what is known of an entry.
+type Prompt struct {
+	Entry *catalog.Entry
+	// Result is that of a get with any arguments; nil where it is not known.
+	Result jsontext.Value
+}
+
+// List is what a caller sees.
+type List struct {
+	entries   []*catalog.Entry
+	firstPage int
+	// grouped are the names of entries that look alike in some way, by the way and the look.
+	grouped map[string]map[string][]string
+}
+
+// NewList returns the list of a view, in pages of some size.
+func NewList(view *catalog.View, pageSize int) *List {
+	l := &List{entries: view.Entries(), grouped: map[string]map[string][]string{}}
+	if pages := view.Pages(pageSize); len(pages) > 0 {
+		l.firstPage = pages[0]
+	}
+	return l
+}
+
+// Losses returns what some clients lose of a prompt in the list.
+func (l *List) Losses(of Prompt, clients []Client) (losses []Loss) {
+	p := read(of)
+	for i := range clients {
+		c := &clients[i]
+		for _, b := range c.behaviours {
+			part, isLost := b.loss(l, p)
+			if !isLost {
+				continue
+			}
+			loss := Loss{
+				Prompt: of.Entry.Name, Client: c.Name, Title: c.Title, Kind: b.kind, Reason: b.reason,
+				Remedy: b.remedy, Sync: c.Sync, OfAll: b == knowsNone || b == getsNone,
+			}
+			if part != "" {
+				loss.Reason += ": " + part
+			}
+			losses = append(losses, loss)
+		}
+	}
+	return losses
+}
+
+// prompt is a [Prompt] as the behaviours read it.
+type prompt struct {
+	Prompt
+
+	title, description string
+	messages           []message
+}
+
+type message struct{ role, kind, text string }
+
+func read(of Prompt) *prompt {
+	p := &prompt{Prompt: of}
+	definition := wire.Members(of.Entry.JSON)
+	p.title, _ = definition.Text("title")
+	p.description, _ = definition.Text("description")
+	messages, _ := wire.ParseArray(wire.Members(of.Result).Get("messages")) // none in no result
+	for _, each := range messages {
+		var m message
+		content := wire.Members(each).Object("content")
+		m.role, _ = wire.Members(each).Text("role")
+		m.kind, _ = content.Text("type")
+		m.text, _ = content.Text("text")
+		p.messages = append(p.messages, m)
+	}
+	return p
+}
+
+func (p *prompt) argumentNames() string {
+	var names []string
+	for _, a := range p.Entry.Arguments {
+		names = append(names, a.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// twins reports whether other prompts look the same in some way, and which. An empty look is none.
+func (l *List) twins(way string, look func(*catalog.Entry) string, p *prompt) (string, bool) {
+	if l.grouped[way] == nil {
+		l.grouped[way] = map[string][]string{}
+		for _, e := range l.entries {
+			l.grouped[way][look(e)] = append(l.grouped[way][look(e)], e.Name)
+		}
+	}
+	own := look(p.Entry)
+	others := slices.DeleteFunc(slices.Clone(l.grouped[way][own]), func(name string) bool { return name == p.Entry.Name })
+	if own == "" || len(others) == 0 {
+		return "", false
+	}
+	return strings.Join(others[:min(len(others), maxTwins)], " and ") + " is called " + own + " too", true
+}
+
+// maxTwins bounds the prompts that one sentence names.
+const maxTwins = 3
+
+// Row is a client's row in the table of the page: what it loses at the endpoint, at /flat and
+// through sync.
+func (c *Client) Row() []string {
+	var plain, flat []string
+	for _, b := range c.behaviours {
+		plain = append(plain, b.loses)
+		if b.atFlat {
+			flat = append(flat, b.loses)
+		}
+	}
+	sync := "–"
+	if c.Sync != "" {
+		sync = "nothing"
+	}
+	join := func(all []string) string { return cmp.Or(strings.Join(all, "; "), "nothing") }
+	if len(flat) > 0 && len(flat) == len(plain) {
+		flat = []string{"the same"}
+	}
+	return []string{c.Title, c.Seen + ", " + c.By, join(plain), join(flat), sync}
+}

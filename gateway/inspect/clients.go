@@ -1,0 +1,47 @@
+package inspect
+
+import (
+	"slices"
+
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/clients"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream/files"
+)
+
+// ClientLosses returns what some clients lose of each prompt that a principal sees or, if it is
+// nil, that anybody does; of one prompt only, if its name is not empty.
+func ClientLosses(s *snapshot.Snapshot, principal *policy.Principal, name string, of []clients.Client) (all []clients.Loss) {
+	view := s.Catalog.View(func(*catalog.Entry) bool { return true })
+	if principal != nil {
+		view = s.View(s.Policy.Audience(*principal))
+	}
+	list := clients.NewList(view, s.Config.Gateway.PageSize)
+	for _, entry := range view.Entries() {
+		if name != "" && name != entry.Name || principal == nil && !isVisible(s, entry) {
+			continue
+		}
+		prompt := clients.Prompt{Entry: entry}
+		if file := FilePrompt(s, entry.Owners[0]); file != nil {
+			prompt.Result, _ = file.Render(file.Sample(entry.Overrides.AddTo(nil)))
+		}
+		all = append(all, list.Losses(prompt, of)...)
+	}
+	return all
+}
+
+// isVisible reports whether anybody sees an entry.
+func isVisible(s *snapshot.Snapshot, e *catalog.Entry) bool {
+	return slices.ContainsFunc(e.Owners, func(o catalog.Owner) bool {
+		return len(s.Policy.Readers(e.Team, o.Upstream, e.Name, e.JSON)) > 0
+	})
+}
+
+// FilePrompt returns an owner's prompt that is in a file, whether connectors run or not.
+func FilePrompt(s *snapshot.Snapshot, owner catalog.Owner) *files.Prompt {
+	if list := s.Files(owner.Upstream); list != nil {
+		return list.Prompt(owner.Name)
+	}
+	return s.FilePrompt(owner.Upstream, owner.Name)
+}
