@@ -188,6 +188,7 @@ func (d *decoder) config() *Config {
 	// A prompt block may name an upstream that is further down, in another file.
 	d.names.checkLookalikes(d.Reader)
 	d.overrides.check(d.Reader, d.names, d.allowed)
+	d.separateSkills(cfg)
 	warnFacts(d.Reader, cfg)
 	return cfg
 }

@@ -37,6 +37,9 @@ type Pattern struct {
 	// nearly all are. They take a fraction of the memory of re, which is for the others.
 	parts []string
 	re    *regexp.Regexp
+	// byKind is set where skills are served: a pattern then matches names of one kind only, skills
+	// if it begins with [SkillPrefix].
+	byKind bool
 }
 
 // ParsePattern compiles a pattern. The error quotes it and says why it is wrong.
@@ -54,6 +57,9 @@ func (p Pattern) Match(name string) bool {
 }
 
 func (p Pattern) match(name string) bool {
+	if p.byKind && IsSkill(name) != IsSkill(p.text) {
+		return false
+	}
 	if p.re != nil {
 		return p.re.MatchString(name)
 	}

@@ -186,6 +186,9 @@ func namesStartWith(t Team, separator string) []string {
 		if !slices.Contains(starts, start) {
 			starts = append(starts, start)
 		}
+		if start = SkillPrefix + start; t.Upstreams[i].Skills != "" && !slices.Contains(starts, start) {
+			starts = append(starts, start)
+		}
 	}
 	return starts
 }

@@ -72,6 +72,8 @@ type Upstream struct {
 	Files *Files
 	// Texts says that the definition of a prompt from files carries the hash of its text.
 	Texts bool
+	// Skills says whether the skills that the server declares are served.
+	Skills SkillsMode
 	// Protocol is "auto" or the one revision to speak.
 	Protocol string
 	// Prefix stands before the separator in exposed names; empty means that names have no prefix.
@@ -187,7 +189,7 @@ func upstreamSchema() hclread.Schema {
 	return hclread.Schema{
 		Plain: []string{
 			"transport", "protocol", "prefix", "timeout", "refresh", "concurrency", "rate", "max_prompts", "max_message", "when_down", "grace",
-			"files", "texts",
+			"files", "texts", "skills",
 		},
 		External: []string{"url", "urls", "command", "dir"},
 		Secret:   []string{"headers", "env"},
@@ -252,6 +254,7 @@ func decodeUpstream(b *hclread.Block, team string, names *namespace, r reach) Up
 	}
 	hclread.Set(b, "timeout", &u.Timeout, parseTimeout)
 	hclread.Set(b, "refresh", &u.Refresh, parseRefresh)
+	hclread.Set(b, "skills", &u.Skills, parseSkills)
 	r.decodeCounts(b, &u)
 	hclread.Float(b, "rate", minRate, maxRate, &u.Rate)
 	decodeWhenDown(b, &u)

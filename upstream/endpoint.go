@@ -138,6 +138,9 @@ func (e *endpoint) connect(ctx context.Context) (listed bool, err error) {
 	e.update(func(s *status) {
 		s.Connected, s.Revision, s.Transport = true, session.Revision, session.Transport()
 		s.Promptless, s.ClockOffset = session.Declared.Promptless(), session.ClockOffset()
+		if session.ServesSkills() {
+			s.Promptless = nil
+		}
 	})
 
 	// Whichever of them finds the session broken ends the others.

@@ -48,6 +48,8 @@ type lister struct {
 	// gives none. Only run uses them until it has returned.
 	listed bool
 	ttl    time.Duration
+	// skills is set if the list has skills.
+	skills bool
 }
 
 func newLister(e *endpoint) *lister {
@@ -177,7 +179,7 @@ func (l *lister) wait(ctx context.Context) error {
 		case <-l.endpoint.health.Relist:
 			return nil
 		case <-time.After(l.pollInterval(refused)):
-			if refused || l.silent.Load() {
+			if refused || l.silent.Load() || l.skills { // no server reports a change of its skills
 				return nil
 			}
 		case <-ctx.Done():
@@ -210,7 +212,7 @@ func (l *lister) list(ctx context.Context, s *client.Session) (bytes int, _ erro
 	case err != nil:
 	case list.Unknown && hadPrompts:
 		err = cmp.Or(s.Recheck(traced), errListUnknown)
-	case !s.Declared.Prompts() && l.listed:
+	case !s.Declared.Prompts() && !s.ServesSkills() && l.listed:
 		// Nothing was sent for this list, and no calls go to such a server. It may be down, or have
 		// prompts by now.
 		err = s.Recheck(traced)
@@ -228,7 +230,7 @@ func (l *lister) list(ctx context.Context, s *client.Session) (bytes int, _ erro
 		e.logger.InfoContext(ctx, "upstream connected",
 			slog.Int("prompts", len(list.Definitions)), slog.String("revision", s.Revision))
 	}
-	l.listed, l.ttl = true, list.TTL
+	l.listed, l.ttl, l.skills = true, list.TTL, s.ServesSkills()
 	l.publish(ctx, list.Definitions)
 	return list.Bytes, nil
 }
@@ -273,7 +275,7 @@ func (l *lister) publish(ctx context.Context, definitions []jsontext.Value) {
 		prompts = newPromptIndex(definitions)
 	}
 	ttl := l.ttl
-	if !l.silent.Load() { // a change would be reported
+	if !l.silent.Load() && !l.skills { // a change would be reported
 		ttl = 0
 	}
 	e.update(func(s *status) {

@@ -218,6 +218,9 @@ func newPromptIndex(definitions []jsontext.Value) promptIndex {
 	for i, definition := range definitions {
 		if object, err := wire.ParseObject(definition); err == nil {
 			p.names[i], _ = object.Text("name")
+			if p.names[i] == "" { // the entry of a skill
+				p.names[i], _ = object.Text("uri")
+			}
 		}
 		if _, ok := p.at[p.names[i]]; !ok {
 			p.at[p.names[i]] = i

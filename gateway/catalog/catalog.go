@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
@@ -39,7 +40,7 @@ func (c *Catalog) Lookup(name string) *Entry { return lookup(c.entries, name) }
 // is shared.
 func (c *Catalog) Reports() []Report { return c.reports }
 
-// Entry is a prompt in the catalog under its exposed name. It is immutable.
+// Entry is a prompt or a skill in the catalog under its exposed name. It is immutable.
 type Entry struct {
 	// Name is the exposed name.
 	Name string
@@ -57,6 +58,9 @@ type Entry struct {
 	// escapes do not count, so a server that shuffles members from list to list does not look like
 	// one whose prompts change.
 	Fingerprint Fingerprint
+	// Skill is nil for a prompt. Root is the URI of a skill's folder, as clients see it.
+	Skill *Skill
+	Root  string
 
 	decided *decision // nil if nothing was
 	fold    string
@@ -165,6 +169,23 @@ func (o Owner) same(other Owner) bool {
 	return *o.Declaration == *other.Declaration && o.Name == other.Name && o.Endpoints == other.Endpoints
 }
 
+// Facts is the definition as conditions read it. That of a skill has the description and, as meta,
+// the members of its frontmatter; its manifest is none.
+func (e *Entry) Facts() jsontext.Value {
+	if e.Skill == nil {
+		return e.JSON
+	}
+	return e.Skill.Facts
+}
+
+// Facts is [Entry.Facts] before there is an entry.
+func (p *Prompt) Facts() jsontext.Value {
+	if p.Skill == nil {
+		return p.Definition
+	}
+	return p.Skill.Facts
+}
+
 // newEntry returns the entry of claims that agree.
 func (c *Catalog) newEntry(claims []claim) *Entry {
 	name, prompt := claims[0].name, claims[0].prompt
@@ -172,11 +193,16 @@ func (c *Catalog) newEntry(claims []claim) *Entry {
 		Name:        name,
 		Team:        c.sources[claims[0].source].Team,
 		Owners:      c.owners(claims),
-		JSON:        prompt.under(name),
 		Arguments:   prompt.Arguments,
 		Overrides:   prompt.Overrides,
 		Fingerprint: prompt.fingerprint(name),
 		fold:        fold(name),
+	}
+	if e.Skill = prompt.Skill; e.Skill == nil {
+		e.JSON = prompt.under(name)
+	} else {
+		e.Root = prompt.root(c.sources[claims[0].source].Prefix)
+		e.JSON, e.fold = prompt.underRoot(e.Root), config.SkillPrefix+e.Skill.Name
 	}
 	c.decide(e)
 	return e

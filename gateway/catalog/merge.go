@@ -20,6 +20,8 @@ type Source struct {
 	// Prefix stands before the separator in exposed names; without one, a prompt is exposed under
 	// its own name.
 	Prefix string
+	// Skills says that it may have skills, so that names which begin with "skill:" are theirs.
+	Skills bool
 	// Place is where the upstream is configured, as PATH:LINE, for reports.
 	Place string
 	// Prompts is its last good list, in the upstream's order.
@@ -96,7 +98,7 @@ func (c *Catalog) With(source Source) *Catalog {
 	source.declared = old.declared
 	sources[at] = source
 	switch {
-	case old.Team != source.Team || old.Prefix != source.Prefix || old.Place != source.Place:
+	case old.Team != source.Team || old.Prefix != source.Prefix || old.Skills != source.Skills || old.Place != source.Place:
 		return Merge(sources, c.opts)
 	case slices.EqualFunc(old.Prompts, source.Prompts, samePrompt):
 		return c
@@ -149,13 +151,17 @@ func (c *Catalog) claimsOf(at int) (claims []claim, reports []Report) {
 	seen := make(map[string]bool, len(source.Prompts))
 	claims = make([]claim, 0, len(source.Prompts))
 	for _, prompt := range source.Prompts {
-		name := cmp.Or(prompt.Exposed, ExposedName(source.Prefix, c.opts.Separator, prompt.Name))
+		name := cmp.Or(prompt.Exposed, source.Exposed(c.opts.Separator, prompt.Name))
 		if len(name) > MaxName {
 			reports = append(reports, nameTooLong(source, prompt, name))
 			continue
 		}
 		if owner := c.namespaces.owner(name); owner.Team != source.Team && owner.Upstream != "" { // a name that an override gives may lie in no namespace
 			reports = append(reports, foreignPrefix(source, prompt, name, &owner))
+			continue
+		}
+		if report, taken := c.namespaces.taken(source, prompt, name); taken {
+			reports = append(reports, report)
 			continue
 		}
 		if seen[name] {

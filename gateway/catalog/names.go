@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/promptweir/promptweir/config"
 )
 
 // MaxName bounds an exposed name, in bytes; a cursor has to hold one.
@@ -15,6 +17,15 @@ func ExposedName(prefix, separator, own string) string {
 		return own
 	}
 	return prefix + separator + own
+}
+
+// Exposed returns the clients' name for a prompt or a skill of the source. That of a skill is
+// "skill:", the name that a prompt would have, and so on in a namespace of its own.
+func (s *Source) Exposed(separator, own string) string {
+	if path, ok := strings.CutPrefix(own, config.SkillPrefix); ok && s.Skills {
+		return config.SkillPrefix + ExposedName(s.Prefix, separator, path)
+	}
+	return ExposedName(s.Prefix, separator, own)
 }
 
 // fold returns the name as the least careful clients turn it into a command: in lower case, with
@@ -51,17 +62,20 @@ func clip(name string) string {
 type namespaces struct {
 	separator string
 	owners    map[string]Source // without prompts, which would keep old lists in memory
+	// skills is set if any source may have skills, so that their names are no prompt's.
+	skills bool
 }
 
 func newNamespaces(sources []Source, separator string) namespaces {
-	owners := make(map[string]Source, len(sources))
+	n := namespaces{separator: separator, owners: make(map[string]Source, len(sources))}
 	for _, source := range sources {
-		if _, taken := owners[source.Prefix]; !taken {
+		n.skills = n.skills || source.Skills
+		if _, taken := n.owners[source.Prefix]; !taken {
 			source.Prompts = nil
-			owners[source.Prefix] = source
+			n.owners[source.Prefix] = source
 		}
 	}
-	return namespaces{separator: separator, owners: owners}
+	return n
 }
 
 // owner returns the source with the longest prefix that the name lies in. With a separator of one
@@ -70,6 +84,9 @@ func newNamespaces(sources []Source, separator string) namespaces {
 // override gives may have none, which is the zero Source.
 func (n namespaces) owner(name string) Source {
 	owner := n.owners[""]
+	if n.skills {
+		name = strings.TrimPrefix(name, config.SkillPrefix)
+	}
 	for end := range name {
 		if !strings.HasPrefix(name[end:], n.separator) {
 			continue
@@ -91,15 +108,17 @@ type Candidate struct {
 // Candidates returns the sources that a name could come from, in configuration order, whatever they
 // offer now.
 func Candidates(sources []Source, separator, name string) []Candidate {
-	owner := newNamespaces(sources, separator).owner(name)
+	spaces := newNamespaces(sources, separator)
+	owner, kind := spaces.owner(name), ""
+	if spaces.skills && config.IsSkill(name) {
+		kind = config.SkillPrefix
+	}
 	var all []Candidate
 	for _, source := range sources {
-		own, within := name, true
-		if source.Prefix != "" {
-			own, within = strings.CutPrefix(name, source.Prefix+separator)
-		}
+		own, within := strings.CutPrefix(name, source.Exposed(separator, kind))
+		within = within && (kind == "" || source.Skills)
 		if within && own != "" && source.Team == owner.Team && len(name) <= MaxName {
-			all = append(all, Candidate{Source: source, Own: own})
+			all = append(all, Candidate{Source: source, Own: kind + own})
 		}
 	}
 	return all

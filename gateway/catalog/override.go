@@ -61,6 +61,9 @@ func contains(values []config.ArgumentOverride, name string) bool {
 // definition does not declare, or a value that breaks its schema; when ctx has ended, it means
 // nothing.
 func (p *Prompt) Override(ctx context.Context, o *config.Override) (Prompt, error) {
+	if p.Skill != nil {
+		return Prompt{}, errors.New("a skill is served as it is, since its digests are of its files")
+	}
 	object, err := wire.ParseObject(p.Definition)
 	if err != nil {
 		return Prompt{}, err
@@ -89,7 +92,7 @@ func (p *Prompt) Override(ctx context.Context, o *config.Override) (Prompt, erro
 
 // With returns the prompt with another definition.
 func (p *Prompt) With(definition jsontext.Value) (Prompt, error) {
-	changed, err := ParsePrompt(definition)
+	changed, err := ParseDefinition(definition, p.Skill != nil)
 	changed.Exposed, changed.Overrides = p.Exposed, p.Overrides
 	return changed, err
 }

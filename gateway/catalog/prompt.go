@@ -34,6 +34,8 @@ type Prompt struct {
 	// Endpoints are those of the upstream's endpoints that may serve the prompt, a bit for each in
 	// configuration order; 0 is all of them.
 	Endpoints uint64
+	// Skill is nil for a prompt.
+	Skill *Skill
 
 	// The name's value is Definition[nameStart:nameEnd].
 	nameStart, nameEnd uint32
@@ -97,7 +99,8 @@ func ParsePrompt(raw jsontext.Value) (Prompt, error) {
 	}, nil
 }
 
-// Nameless returns the definition without its name, which is what [Prompt.Hash] is of.
+// Nameless returns the definition without its name, which is what [Prompt.Hash] is of. That of a
+// skill has none: its uri, which names it, is approved with it.
 func (p *Prompt) Nameless() jsontext.Value {
 	object, err := wire.ParseObject(p.Definition)
 	if err != nil {

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // Fingerprint is equal for equal content, on every replica.
@@ -13,6 +16,13 @@ type Fingerprint [16]byte
 
 // toggle adds an element to the fingerprint of a set, or takes it out again.
 func (f *Fingerprint) toggle(element Fingerprint) { subtle.XORBytes(f[:], f[:], element[:]) }
+
+// toggleEntry is toggle for an entry. Skills do not count: no notification is about them.
+func (f *Fingerprint) toggleEntry(e *Entry) {
+	if e.Skill == nil {
+		f.toggle(e.Fingerprint)
+	}
+}
 
 // fingerprint returns that of the prompt under a name.
 func (p *Prompt) fingerprint(name string) Fingerprint {
@@ -38,17 +48,16 @@ type View struct {
 
 	length      int
 	fingerprint Fingerprint
+	kinds       atomic.Pointer[[2]*View] // see Kind
 }
 
 // View returns the view of an audience. It calls visible once for each entry.
 func (c *Catalog) View(visible func(*Entry) bool) *View {
-	v := &View{}
 	entries := c.visible(visible, 0)
+	v := newView(entries)
 	for _, e := range entries {
-		v.fingerprint.toggle(e.Fingerprint)
+		v.fingerprint.toggleEntry(e)
 	}
-	v.length = len(entries)
-	v.made.Store(&entries)
 	return v
 }
 
@@ -74,12 +83,12 @@ func (v *View) With(later *Catalog, changes []Change, visible func(*Entry) bool)
 		if c.Before != nil && visible(c.Before) {
 			mine.Before = c.Before
 			next.length--
-			next.fingerprint.toggle(c.Before.Fingerprint)
+			next.fingerprint.toggleEntry(c.Before)
 		}
 		if c.After != nil && visible(c.After) {
 			mine.After = c.After
 			next.length++
-			next.fingerprint.toggle(c.After.Fingerprint)
+			next.fingerprint.toggleEntry(c.After)
 		}
 		if !mine.nothing() {
 			seen = append(seen, mine)
@@ -127,6 +136,36 @@ func (v *View) Entries() []*Entry {
 // Lookup returns the entry under an exposed name, or nil if there is none in this view.
 func (v *View) Lookup(name string) *Entry { return lookup(v.Entries(), name) }
 
+// Kind returns the part of the view that has the skills, or all others. Where there are no skills,
+// it returns the view itself for the latter.
+func (v *View) Kind(skills bool) *View {
+	kinds := v.kinds.Load()
+	if kinds == nil { // two goroutines may both find the same
+		kinds = &[2]*View{v, {}}
+		all := v.Entries()
+		start, _ := slices.BinarySearchFunc(all, config.SkillPrefix, compareName)
+		end := start
+		for end < len(all) && all[end].Skill != nil { // no other name lies among those of skills, see namespaces.taken
+			end++
+		}
+		if end > start {
+			kinds[0], kinds[1] = newView(slices.Concat(all[:start], all[end:])), newView(all[start:end:end])
+		}
+		v.kinds.Store(kinds)
+	}
+	if skills {
+		return kinds[1]
+	}
+	return kinds[0]
+}
+
+// newView returns a view of entries that were made, without a fingerprint.
+func newView(entries []*Entry) *View {
+	v := &View{length: len(entries)}
+	v.made.Store(&entries)
+	return v
+}
+
 // maxPage bounds the definitions of one page, in bytes. A larger definition has a page to itself.
 const maxPage = 4 << 20
 
@@ -173,12 +212,20 @@ func (v *View) Pages(size int) (lengths []int) {
 // AppendPrompts appends the member "prompts" of a prompts/list result to dst: the entries' bytes as
 // they are.
 func AppendPrompts(dst []byte, entries []*Entry) []byte {
-	dst = append(dst, `"prompts":[`...)
+	return appendEntries(append(dst, `"prompts":[`...), entries, func(dst []byte, e *Entry) []byte { return append(dst, e.JSON...) })
+}
+
+// AppendSkills is AppendPrompts for a skills/list result, with what meta says about each entry.
+func AppendSkills(dst []byte, entries []*Entry, meta func(*Entry) wire.Member) []byte {
+	return appendEntries(append(dst, `"skills":[`...), entries, func(dst []byte, e *Entry) []byte { return e.AppendSkill(dst, meta(e)) })
+}
+
+func appendEntries(dst []byte, entries []*Entry, add func([]byte, *Entry) []byte) []byte {
 	for i, e := range entries {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(dst, e.JSON...)
+		dst = add(dst, e)
 	}
 	return append(dst, ']')
 }

@@ -108,9 +108,9 @@ func (c *Client) Encode(id, method, params string) (string, Headers) {
 			params = strings.Replace(params, "{,", "{", 1)
 		}
 		h = append(Headers{"Mcp-Protocol-Version", Latest, "Mcp-Method", method}, h...)
-		var named struct{ Name string }
-		if json.Unmarshal([]byte(params), &named) == nil && method == "prompts/get" {
-			h = append(Headers{"Mcp-Name", named.Name}, h...)
+		var named struct{ Name, URI string }
+		if json.Unmarshal([]byte(params), &named) == nil && (method == "prompts/get" || method == "resources/read") {
+			h = append(Headers{"Mcp-Name", named.Name + named.URI}, h...)
 		}
 	}
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, method, params), h

@@ -216,7 +216,7 @@ func Lock(s *snapshot.Snapshot) config.Lock {
 	var prompts []config.LockedPrompt
 	for i, source := range s.Sources() {
 		for _, definition := range s.Definitions(i) {
-			prompt, err := catalog.ParsePrompt(definition)
+			prompt, err := catalog.ParseDefinition(definition, source.Skills)
 			if err != nil {
 				continue // it is reported, and never listed
 			}
@@ -245,7 +245,7 @@ func readerships(s *snapshot.Snapshot, name string) (all []AnswerUpstream) {
 	}
 	if entry := s.Catalog.Lookup(name); entry != nil {
 		for _, owner := range entry.Owners {
-			add(owner.Upstream, entry.Team, "yes", entry.JSON)
+			add(owner.Upstream, entry.Team, "yes", entry.Facts())
 		}
 		return all
 	}

@@ -100,7 +100,7 @@ func exposures(s *snapshot.Snapshot) map[promptKey]exposure {
 	all := map[promptKey]exposure{}
 	for _, entry := range s.Catalog.Entries() {
 		for _, owner := range entry.Owners {
-			if readers := s.Policy.Readers(entry.Team, owner.Upstream, entry.Name, entry.JSON); len(readers) > 0 {
+			if readers := s.Policy.Readers(entry.Team, owner.Upstream, entry.Name, entry.Facts()); len(readers) > 0 {
 				all[promptKey{owner.Upstream, owner.Name}] = exposure{entry.Name, readers}
 			}
 		}
@@ -122,7 +122,7 @@ func contents(s *snapshot.Snapshot) map[promptKey]content {
 			continue
 		}
 		for _, definition := range s.Definitions(i) {
-			if prompt, err := catalog.ParsePrompt(definition); err == nil {
+			if prompt, err := catalog.ParseDefinition(definition, u.Skills != ""); err == nil {
 				all[promptKey{u.Name, prompt.Name}] = content{prompt.Hash, s.Text(u.Name, prompt.Name)}
 			}
 		}
@@ -200,14 +200,14 @@ func whyHidden(s *snapshot.Snapshot, key promptKey, before string) (rule, reason
 		return "", fmt.Sprintf("upstream %q is gone", key.upstream)
 	}
 	u := &s.Upstreams[at]
-	source := &catalog.Source{Prefix: u.Prefix, Team: u.Team, Upstream: u.Name}
+	source := &catalog.Source{Prefix: u.Prefix, Team: u.Team, Upstream: u.Name, Skills: u.Skills != ""}
 	name := s.ExposedName(source, key.own)
 	if block := s.PromptBlock(source, key.own); block != nil {
 		name = cmp.Or(block.Name, name)
 	}
 	var definition []byte
 	if entry := s.Catalog.Lookup(name); entry != nil {
-		definition = entry.JSON
+		definition = entry.Facts()
 	}
 	for _, report := range s.Reports() {
 		if report.Name == name && definition == nil {

@@ -58,7 +58,7 @@ func explain(
 	chain := explainAdmission(s, c, prompts, name)
 	var definition []byte
 	if chain.prompt != nil {
-		definition = chain.prompt.Definition
+		definition = chain.prompt.Facts()
 	}
 	decision := s.Policy.Explain(principal, c.Source.Team, c.Source.Upstream, name, definition)
 	return Explanation{Decision: chain.around(decision), Team: c.Source.Team, Upstream: c.Source.Upstream, Own: c.Own}
@@ -80,7 +80,7 @@ func listedPrompts(s *snapshot.Snapshot, source *catalog.Source, own string) (pr
 	}
 	add := func(definitions []jsontext.Value, endpoint string) {
 		for _, definition := range definitions {
-			if prompt, err := catalog.ParsePrompt(definition); err == nil && prompt.Name == own {
+			if prompt, err := catalog.ParseDefinition(definition, source.Skills); err == nil && prompt.Name == own {
 				prompts = append(prompts, listedPrompt{prompt, endpoint})
 				return
 			}

@@ -22,6 +22,8 @@ type target struct {
 	// be most of what a line costs.
 	name      string
 	arguments wire.Object
+	// use is set for the read of a SKILL.md, which is to a skill what a get is to a prompt.
+	use bool
 	// entry is nil where there is none. The caller does not see it if notFound is set.
 	entry    *catalog.Entry
 	notFound bool
@@ -39,7 +41,16 @@ func (t *target) seen() string {
 
 // findHidden finds the prompt that the caller does not see, for the audit log alone.
 func (t *target) findHidden(c *catalog.Catalog, audience *policy.Audience) {
-	if t.entry = c.Lookup(t.name); t.entry != nil {
+	if t.use {
+		for _, e := range c.Entries() { // all of them, whether or not there is one, see authorizeClient
+			if e.Skill != nil && e.URI() == t.name {
+				t.entry = e
+			}
+		}
+	} else {
+		t.entry = c.Lookup(t.name)
+	}
+	if t.entry != nil {
 		t.rule = t.entry.HiddenBy(audience)
 	}
 }
@@ -67,6 +78,9 @@ func (a *recorder) records(r *Request) bool {
 	case wire.PromptsGet, wire.Complete:
 		return true
 	}
+	if r.target.use {
+		return true
+	}
 	cfg := a.snapshotOf(r).Config.Audit
 	return cfg != nil && cfg.Access
 }
@@ -88,7 +102,7 @@ const operatorSubject = "operator"
 // wireErr, or without any. The error means that the response must not be given.
 func (a *recorder) record(ctx context.Context, r *Request, out *Response, err error, wireErr *wire.Error) error {
 	line := audit.Line{
-		Time: r.Answered(), Event: eventOf(r.Message.Method), Duration: r.took, Session: r.Session,
+		Time: r.Answered(), Event: eventOf(r), Duration: r.took, Session: r.Session,
 		Trace:   trace.SpanContextFromContext(ctx).TraceID(),
 		Outcome: outcomeOf(ctx, r, out, err), Upstream: out.upstream,
 	}
@@ -164,15 +178,18 @@ func completedArguments(params wire.Object) wire.Object {
 	return append(wire.Object{wire.Member{Name: name, Value: argument.Get("value")}}, known...)
 }
 
-// eventOf returns what a request of a method is to the audit log.
-func eventOf(method string) audit.Event {
-	switch method {
+// eventOf returns what a request is to the audit log.
+func eventOf(r *Request) audit.Event {
+	switch r.Message.Method {
 	case wire.PromptsGet:
 		return audit.Get
 	case wire.Complete:
 		return audit.Completion
 	case wire.PromptsList:
 		return audit.List
+	}
+	if r.target.use {
+		return audit.Get
 	}
 	return audit.Request
 }

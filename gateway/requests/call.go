@@ -62,8 +62,11 @@ func (c *call) callOwners(ctx context.Context, relay *upstream.Relay) error {
 		}
 		c.request.Params, c.request.Endpoints = c.paramsFor(&owner), upstream.EndpointSet(owner.Endpoints)
 		c.request.Files = c.snapshot.Files(owner.Upstream)
-		if c.request.Method == wire.PromptsGet { // Mcp-Name and spans name the target of gets only
+		switch c.request.Method { // Mcp-Name and spans name the target of gets and reads only
+		case wire.PromptsGet:
 			c.request.Name, c.request.Check = owner.Name, checkGot
+		case wire.ResourcesRead:
+			c.request.Name, _ = c.params.Text("uri")
 		}
 		result, err := c.snapshot.Connector(owner.Upstream).Call(ctx, &c.request, relay)
 		if err == nil || !unanswered(err) {
@@ -110,8 +113,11 @@ func (c *call) healthyFirst() []catalog.Owner {
 // paramsFor returns the params for an owner, which may have another name for the prompt.
 func (c *call) paramsFor(owner *catalog.Owner) wire.Object {
 	name := wire.Quote(owner.Name)
-	if c.request.Method == wire.Complete {
+	switch c.request.Method {
+	case wire.Complete:
 		return c.params.With("ref", c.params.Object("ref").With("name", name).JSON())
+	case wire.ResourcesRead: // the same uri for all, since owners share the definition
+		return c.params
 	}
 	return c.params.With("name", name)
 }

@@ -91,7 +91,9 @@ func (h *Handler) authorize(
 		return nil, nil, errAudit()
 	}
 	if r.local == nil {
-		entry, owners, err = h.authorizeClient(ctx, r, out)
+		entry, owners, err = h.authorizeClient(ctx, r, out, func(_ *policy.Audience, view *catalog.View) *catalog.Entry {
+			return view.Kind(false).Lookup(name)
+		})
 	} else {
 		entry, owners = r.local.lookup(r.Snapshot, name)
 		r.target.entry, r.target.notFound = entry, entry == nil
@@ -106,10 +108,10 @@ func (h *Handler) authorize(
 	return entry, owners, nil
 }
 
-// authorizeClient is authorize for a client. Its limits count the request until its response is
-// written. The entry is nil if it sees none.
+// authorizeClient is authorize for a client and what find finds in its view. Its limits count the
+// request until its response is written. The entry is nil if it sees none.
 func (h *Handler) authorizeClient(
-	ctx context.Context, r *Request, out *Response,
+	ctx context.Context, r *Request, out *Response, find func(*policy.Audience, *catalog.View) *catalog.Entry,
 ) (entry *catalog.Entry, owners []catalog.Owner, err error) {
 	if err := h.settle(ctx, r); err != nil {
 		return nil, nil, err
@@ -122,7 +124,7 @@ func (h *Handler) authorizeClient(
 	}
 	// In the view, not in the catalog: an entry's conditions take time, by which a hidden name
 	// would differ from an unknown one.
-	if entry = view.Lookup(r.target.name); entry == nil {
+	if entry = find(audience, view); entry == nil {
 		r.target.notFound = true
 		if h.audit.log != nil { // the work is the same for a prompt that is hidden and for one that does not exist
 			r.target.findHidden(s.Catalog, audience)

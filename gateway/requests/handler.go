@@ -102,7 +102,7 @@ func (h *Handler) Handle(ctx context.Context, r *Request, buffer []byte) (out Re
 		err = h.hold(r, &out)
 	}
 	refusal := h.conclude(ctx, r, &out, &err)
-	if r.Message.Method == wire.PromptsGet {
+	if r.Message.Method == wire.PromptsGet || r.target.use {
 		h.gets.count(r.target.seen(), outcomeOf(ctx, r, &out, err))
 	}
 	r.end(err, refusal)
@@ -162,20 +162,22 @@ func (h *Handler) result(ctx context.Context, r *Request, out *Response) (err er
 	switch r.Message.Method {
 	case wire.PromptsList:
 		return h.list(ctx, r, out)
-	case wire.PromptsGet, wire.Complete:
-		for {
-			if r.Message.Method == wire.PromptsGet {
-				err = h.get(ctx, r, out)
-			} else {
-				err = h.complete(ctx, r, out)
-			}
-			if !errors.Is(err, upstream.ErrRetired) {
-				return err
-			}
-			out.Release()
-			if err := h.renew(ctx, r); err != nil {
-				return err
-			}
+	case wire.PromptsGet:
+		return h.untilKept(ctx, r, out, h.get)
+	case wire.Complete:
+		return h.untilKept(ctx, r, out, h.complete)
+	}
+	if r.ServesSkills() {
+		switch r.Message.Method {
+		case wire.SkillsList:
+			return h.list(ctx, r, out)
+		case wire.SkillsGet, wire.DirectoryRead:
+			return h.describe(ctx, r, out)
+		case wire.ResourcesRead:
+			return h.untilKept(ctx, r, out, h.read)
+		case wire.ResourcesList, wire.TemplatesList:
+			result := upstream.Result{JSON: emptyLists[r.Message.Method], Revision: r.Revision}
+			return out.appendResult(r, r.cacheable(result), h.info, inputNotAllowed)
 		}
 	}
 	if r.Modern() {
@@ -196,6 +198,21 @@ func (h *Handler) result(ctx context.Context, r *Request, out *Response) (err er
 		return methodNotFound(r.Message.Method)
 	}
 	return nil
+}
+
+// untilKept answers a request, and again after each reload that retires the upstream meanwhile.
+func (h *Handler) untilKept(
+	ctx context.Context, r *Request, out *Response, answer func(context.Context, *Request, *Response) error,
+) error {
+	for {
+		if err := answer(ctx, r, out); !errors.Is(err, upstream.ErrRetired) {
+			return err
+		}
+		out.Release()
+		if err := h.renew(ctx, r); err != nil {
+			return err
+		}
+	}
 }
 
 // emptyObject is the result of requests that have none.
@@ -235,12 +252,15 @@ func (h *Handler) ServerInfo() jsontext.Value { return h.info }
 
 // capabilities returns what the gateway declares to clients of a revision. 2024-11-05 cannot
 // declare completions.
-func capabilities(revision string) jsontext.Value {
+func capabilities(g *snapshot.Generation, revision string) jsontext.Value {
 	declared := wire.Object{}.
 		With("prompts", jsontext.Value(`{"listChanged":true}`)).
 		With("logging", emptyObject)
 	if revision != wire.Rev20241105 {
 		declared = declared.With("completions", emptyObject)
+	}
+	if g.Skills && revision >= wire.Rev20251125 {
+		declared = declared.With("resources", emptyObject).With("extensions", jsontext.Value(`{"`+wire.ExtensionSkills+`":{"directoryRead":true}}`))
 	}
 	return declared.JSON()
 }
@@ -249,7 +269,7 @@ func capabilities(revision string) jsontext.Value {
 func (h *Handler) Initialization(g *snapshot.Generation, revision string) jsontext.Value {
 	result := wire.Object{}.
 		With("protocolVersion", wire.Quote(revision)).
-		With("capabilities", capabilities(revision)).
+		With("capabilities", capabilities(g, revision)).
 		With("serverInfo", h.info)
 	if text := g.Config.Gateway.Instructions; text != "" {
 		result = result.With("instructions", wire.Quote(text))
@@ -265,7 +285,7 @@ func (h *Handler) discovery(s *snapshot.Snapshot) jsontext.Value {
 	result := wire.Object{}.
 		With("resultType", wire.Quote(wire.ResultComplete)).
 		With("supportedVersions", supportedVersions()).
-		With("capabilities", capabilities(wire.Rev20260728)).
+		With("capabilities", capabilities(s.Generation, wire.Rev20260728)).
 		With("_meta", wire.Object{}.With(wire.MetaServerInfo, h.info).JSON())
 	if text := s.Config.Gateway.Instructions; text != "" {
 		result = result.With("instructions", wire.Quote(text))

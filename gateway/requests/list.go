@@ -29,7 +29,8 @@ const (
 // fresh, or whose gets fail.
 const MetaPartial = "promptweir/partial"
 
-// list appends the result of prompts/list: one page of the caller's view, from memory.
+// list appends the result of prompts/list or skills/list: one page of the caller's view, from
+// memory.
 func (h *Handler) list(ctx context.Context, r *Request, out *Response) error {
 	if err := h.settle(ctx, r); err != nil {
 		return err
@@ -51,17 +52,23 @@ func (h *Handler) list(ctx context.Context, r *Request, out *Response) error {
 	if err != nil {
 		return rulesTakeTooLong()
 	}
-	if view.Len() == 0 {
+	skills := r.Message.Method == wire.SkillsList
+	if view = view.Kind(skills); view.Len() == 0 {
 		if err := s.CheckListed(audience); err != nil {
 			return err
 		}
 	}
 	entries, next, more := view.Page(after, s.Config.Gateway.PageSize)
-	out.JSON = append(out.JSON, '{')
-	out.JSON = catalog.AppendPrompts(out.JSON, entries)
+	if out.JSON = append(out.JSON, '{'); skills {
+		out.JSON = catalog.AppendSkills(out.JSON, entries, provenance(s, audience))
+	} else {
+		out.JSON = catalog.AppendPrompts(out.JSON, entries)
+	}
 	if more {
-		h.logPages(ctx, r, audience, view)
-		cursor := s.Sealer.SealCursor(wire.PromptsList, r.Caller.Principal.Key(), next)
+		if !skills {
+			h.logPages(ctx, r, audience, view)
+		}
+		cursor := s.Sealer.SealCursor(r.Message.Method, r.Caller.Principal.Key(), next)
 		out.JSON = append(append(append(out.JSON, `,"nextCursor":"`...), cursor...), '"')
 	}
 	h.appendListMeta(r, out, audience)
@@ -90,7 +97,7 @@ func (r *Request) position() (string, error) {
 	if !ok {
 		return "", invalidCursor(seal.ErrMalformed)
 	}
-	after, err := r.Snapshot.Sealer.OpenCursor(wire.PromptsList, r.Caller.Principal.Key(), cursor)
+	after, err := r.Snapshot.Sealer.OpenCursor(r.Message.Method, r.Caller.Principal.Key(), cursor)
 	if err != nil {
 		return "", invalidCursor(err)
 	}
@@ -127,19 +134,26 @@ func partial(s *snapshot.Snapshot, audience *policy.Audience) (list jsontext.Val
 	return append(list, ']')
 }
 
+// cacheHints returns for how long a client may rely on what an audience sees, and which cache may
+// hold it.
+func cacheHints(s *snapshot.Snapshot, audience *policy.Audience, isPartial bool) (ttl time.Duration, scope string) {
+	ttl, scope = degradedTTL, "private"
+	if !isPartial {
+		ttl = max(ttl, s.TTL(audience, healthyTTL))
+	}
+	if !s.Identity.Required() { // everybody has the same view
+		scope = "public"
+	}
+	return ttl, scope
+}
+
 // appendListMeta ends the result with the members that the client's revision requires beside the
 // prompts.
 func (h *Handler) appendListMeta(r *Request, out *Response, audience *policy.Audience) {
 	var meta wire.Object
 	partial := partial(r.Snapshot, audience)
 	if r.Modern() {
-		ttl, scope := degradedTTL, "private"
-		if partial == nil {
-			ttl = max(ttl, r.Snapshot.TTL(audience, healthyTTL))
-		}
-		if !r.Snapshot.Identity.Required() { // everybody has the same view
-			scope = "public"
-		}
+		ttl, scope := cacheHints(r.Snapshot, audience, partial != nil)
 		out.JSON = append(append(out.JSON, `,"resultType":"complete","cacheScope":"`...), scope...)
 		out.JSON = strconv.AppendInt(append(out.JSON, `","ttlMs":`...), ttl.Milliseconds(), 10)
 		meta = meta.With(wire.MetaServerInfo, h.info)

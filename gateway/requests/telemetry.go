@@ -58,6 +58,7 @@ type operationKind struct {
 var knownMethods = map[string]bool{ //nolint:gochecknoglobals // a constant set
 	wire.Initialize: true, wire.Ping: true, wire.Listen: true, wire.Discover: true,
 	wire.PromptsList: true, wire.PromptsGet: true, wire.Complete: true, wire.ToolsList: true, wire.ResourcesList: true, wire.TemplatesList: true, wire.SetLogLevel: true,
+	wire.SkillsList: true, wire.SkillsGet: true, wire.ResourcesRead: true, wire.DirectoryRead: true,
 }
 
 func newInstruments() *instruments {

@@ -134,7 +134,7 @@ func (a *admission) judge(
 		return nil, err
 	}
 	if known == nil {
-		j := parse(definition)
+		j := parse(definition, source.Skills)
 		if j.sent != nil {
 			j.rules = a.rulesFor(source, j.sent)
 			a.apply(ctx, source, j)
@@ -154,8 +154,8 @@ func (a *admission) judge(
 }
 
 // parse returns a definition that no rule was applied to.
-func parse(definition jsontext.Value) *judged {
-	prompt, err := catalog.ParsePrompt(definition)
+func parse(definition jsontext.Value, skills bool) *judged {
+	prompt, err := catalog.ParseDefinition(definition, skills)
 	if err != nil {
 		return &judged{found: &findings{unreadable: err}}
 	}
@@ -166,7 +166,7 @@ func parse(definition jsontext.Value) *judged {
 func (a *admission) rulesOf(source *catalog.Source) listRules {
 	team := a.teams[source.Team]
 	return listRules{
-		upstream: source.Upstream, team: source.Team, prefix: source.Prefix,
+		upstream: source.Upstream, team: source.Team, prefix: source.Prefix, skills: source.Skills,
 		separator: a.cfg.Gateway.Separator, place: source.Place,
 		lock: team.lock, screen: team.screen,
 	}
@@ -180,6 +180,8 @@ func (a *admission) rulesFor(source *catalog.Source, prompt *catalog.Prompt) pro
 	}
 	approved, known := a.cfg.Lock.Find(a.exposedName(source, prompt.Name), source.Upstream)
 	switch {
+	case prompt.Skill != nil && prompt.Skill.Dynamic:
+		rules.drift = "is dynamic, so that nothing of it can be approved"
 	case !known:
 		rules.drift = "is not in " + config.LockFile
 	case approved.SHA256 != prompt.Hash:
@@ -296,7 +298,7 @@ func (a *admission) overrideOf(source *catalog.Source, own string) override {
 
 // exposedName returns the name that clients would see if no prompt block gave another.
 func (a *admission) exposedName(source *catalog.Source, own string) string {
-	return catalog.ExposedName(source.Prefix, a.cfg.Gateway.Separator, own)
+	return source.Exposed(a.cfg.Gateway.Separator, own)
 }
 
 // clientsName returns the name that clients see.

@@ -41,6 +41,7 @@ type admitted struct {
 type listRules struct {
 	upstream, team, prefix, separator, place string
 
+	skills bool
 	lock   config.LockSetting
 	screen *screen.Screen
 }

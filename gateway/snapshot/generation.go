@@ -47,6 +47,9 @@ type Generation struct {
 	// Origins checks requests to the MCP endpoint, AdminOrigins those to the admin listener.
 	Origins, AdminOrigins origin.Check
 
+	// Skills is set if any upstream's skills are served.
+	Skills bool
+
 	admission  *admission
 	unmatched  *unmatched
 	sources    []catalog.Source // without prompts
@@ -78,6 +81,7 @@ func newGeneration(cfg *config.Config, before *Generation, logger *slog.Logger) 
 		Origins:      origin.New(cfg.Gateway.Listen, cfg.Gateway.PublicURL, cfg.Gateway.AllowedHosts, cfg.Gateway.AllowedOrigins),
 		AdminOrigins: origin.New(cfg.Admin.Listen, "", cfg.Gateway.AllowedHosts, nil),
 		sources:      sourcesOf(cfg), index: map[string]int{},
+		Skills:    cfg.HasSkills(),
 		unmatched: newUnmatched(cfg), teamLimits: map[string]*config.Limit{},
 		saved: Lists{}, files: map[string]*files.List{}, fileProblems: map[string][]files.Problem{}, replaced: make(chan struct{}),
 	}
@@ -158,7 +162,7 @@ func sourcesOf(cfg *config.Config) []catalog.Source {
 	upstreams := cfg.Upstreams()
 	sources := make([]catalog.Source, len(upstreams))
 	for i, u := range upstreams {
-		sources[i] = catalog.Source{Upstream: u.Name, Team: u.Team, Prefix: u.Prefix, Place: u.Place.String()}
+		sources[i] = catalog.Source{Upstream: u.Name, Team: u.Team, Prefix: u.Prefix, Skills: u.Skills != "", Place: u.Place.String()}
 	}
 	return sources
 }
@@ -231,7 +235,7 @@ func (g *Generation) catalogOptions() catalog.Options {
 	return catalog.Options{
 		Separator: g.Config.Gateway.Separator, KeepFirst: g.Config.Gateway.Conflict == config.ConflictFirst,
 		Visibility: func(e *catalog.Entry, owner *catalog.Owner) *policy.Visibility {
-			return p.Visibility(e.Team, owner.Upstream, e.Name, e.JSON)
+			return p.Visibility(e.Team, owner.Upstream, e.Name, e.Facts())
 		},
 		PerOwner: func(e *catalog.Entry) bool { return p.ReadsUpstream(e.Team, e.Name) },
 	}
@@ -242,7 +246,7 @@ func (g *Generation) mergesLike(other *Generation) bool {
 	return g.Policy == other.Policy && g.Config.Gateway.Separator == other.Config.Gateway.Separator &&
 		g.Config.Gateway.Conflict == other.Config.Gateway.Conflict &&
 		slices.EqualFunc(g.sources, other.sources, func(a, b catalog.Source) bool {
-			return a.Upstream == b.Upstream && a.Team == b.Team && a.Prefix == b.Prefix && a.Place == b.Place
+			return a.Upstream == b.Upstream && a.Team == b.Team && a.Prefix == b.Prefix && a.Skills == b.Skills && a.Place == b.Place
 		})
 }
 

@@ -181,7 +181,11 @@ func (u *unmatched) reportsOf(
 // candidates returns the upstreams whose prompts a pattern could match.
 func (u *unmatched) candidates(of *patternsOf, pattern rulePattern) (candidates []config.Upstream) {
 	for _, up := range of.upstreams {
-		if start := catalog.ExposedName(up.Prefix, u.separator, ""); pattern.CanStartWith(start) {
+		source, kind := catalog.Source{Prefix: up.Prefix, Skills: up.Skills != ""}, ""
+		if source.Skills && config.IsSkill(pattern.String()) {
+			kind = config.SkillPrefix
+		}
+		if pattern.CanStartWith(source.Exposed(u.separator, kind)) {
 			candidates = append(candidates, up)
 		}
 	}
@@ -260,11 +264,12 @@ func (l *admitted) names(yield func(string) bool, rename func(*judged) string) b
 			return false
 		}
 	}
+	source := catalog.Source{Prefix: l.rules.prefix, Skills: l.rules.skills}
 	for _, j := range l.judged {
 		if j.sent == nil {
 			continue
 		}
-		if !yield(cmp.Or(rename(j), catalog.ExposedName(l.rules.prefix, l.rules.separator, j.sent.Name))) {
+		if !yield(cmp.Or(rename(j), source.Exposed(l.rules.separator, j.sent.Name))) {
 			return false
 		}
 	}

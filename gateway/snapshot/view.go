@@ -69,6 +69,8 @@ type view struct {
 	entries func() *catalog.View
 	// built is set once the entries have been asked for, and ready once they are there.
 	built, ready atomic.Bool
+	// skills are those of the entries, by the URI of their folder.
+	skills func() map[string]*catalog.Entry
 	// owners are the labels of the upstreams that may serve an entry of the view to the audience.
 	owners func() map[string]bool
 	// paged is set once it has been said that the view has more than one page. The audience's later
@@ -83,6 +85,13 @@ func newView(audience *policy.Audience, paged *atomic.Bool, build func() *catalo
 		entries := build()
 		v.ready.Store(true)
 		return entries
+	})
+	v.skills = once(func() map[string]*catalog.Entry {
+		skills := map[string]*catalog.Entry{}
+		for _, entry := range v.entries().Kind(true).Entries() {
+			skills[entry.Root] = entry
+		}
+		return skills
 	})
 	v.owners = once(func() map[string]bool {
 		owners := map[string]bool{}

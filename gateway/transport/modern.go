@@ -15,6 +15,7 @@ import (
 // everything else.
 func (x *exchange) admitModern(request *requests.Request) (ctx context.Context, status int, ok bool) {
 	id := request.Message.ID
+	request.Snapshot = x.snapshot
 	if request.Message.IsRequest() {
 		if err := checkModern(request, x.r.Header); err != nil {
 			x.refuse(http.StatusBadRequest, id, err)
@@ -42,6 +43,11 @@ func (x *exchange) admitModern(request *requests.Request) (ctx context.Context, 
 		return nil, 0, false
 	case wire.Discover, wire.PromptsList, wire.PromptsGet, wire.Complete:
 		return ctx, http.StatusOK, true
+	case wire.SkillsList, wire.SkillsGet, wire.ResourcesRead, wire.DirectoryRead, wire.ResourcesList, wire.TemplatesList:
+		if request.ServesSkills() {
+			return ctx, http.StatusOK, true
+		}
+		return ctx, http.StatusNotFound, true
 	default:
 		return ctx, http.StatusNotFound, true
 	}
@@ -90,12 +96,18 @@ func checkHeaders(header http.Header, request *requests.Request) *wire.Error {
 	if err := mirrors(header, wire.HeaderMethod, request.Message.Method); err != nil {
 		return err
 	}
-	if request.Message.Method != wire.PromptsGet {
-		return nil
+	member := ""
+	switch request.Message.Method {
+	case wire.PromptsGet:
+		member = "name"
+	case wire.ResourcesRead:
+		if request.Snapshot.Skills {
+			member = "uri"
+		}
 	}
-	name, ok := request.Params.Text("name")
+	name, ok := request.Params.Text(member)
 	if !ok {
-		return nil // the request fails later, because it has no name
+		return nil // it has none, or the request fails later because it lacks one
 	}
 	values := header.Values(wire.HeaderName)
 	if len(values) != 1 {

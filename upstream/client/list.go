@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -23,7 +24,10 @@ const (
 	maxTTL = 24 * 60 * 60 * 1000
 )
 
-// List is a server's whole list of prompts.
+// listMembers are the members that hold the elements of the lists, by method.
+var listMembers = map[string]string{wire.PromptsList: "prompts", wire.SkillsList: "skills"} //nolint:gochecknoglobals // a constant table
+
+// List is a server's whole list of prompts, followed by that of its skills where they are served.
 type List struct {
 	// Definitions are as they were sent. One that [wire.ParseObject] refuses is among them.
 	Definitions []jsontext.Value
@@ -40,12 +44,32 @@ type List struct {
 	Pages []int
 }
 
-// List walks all pages of the server's prompts. It returns the whole list or, with no more than its
-// Bytes and Pages, an error: a list is never cut silently. Each page has the upstream's timeout.
+// List walks all pages of the server's prompts, and of its skills if they are served. It returns the
+// whole list or, with no more than its Bytes and Pages, an error: a list is never cut silently. Each
+// page has the upstream's timeout.
 func (s *Session) List(ctx context.Context, maxPrompts int) (all List, err error) {
-	if !s.Declared.prompts {
-		return List{}, nil
+	if s.Declared.prompts && s.server.Skills != config.SkillsOnly {
+		if all, err = s.list(ctx, wire.PromptsList, maxPrompts); err != nil {
+			return all, err
+		}
 	}
+	if !s.ServesSkills() {
+		return all, nil
+	}
+	skills, err := s.list(ctx, wire.SkillsList, maxPrompts-len(all.Definitions))
+	skills.Bytes, skills.Pages = skills.Bytes+all.Bytes, append(all.Pages, skills.Pages...)
+	skills.Definitions = append(all.Definitions, skills.Definitions...)
+	if skills.TTL == 0 || all.TTL > 0 && all.TTL < skills.TTL {
+		skills.TTL = all.TTL
+	}
+	return skills, err
+}
+
+// ServesSkills reports whether the server declares skills, and the upstream serves them.
+func (s *Session) ServesSkills() bool { return s.Declared.skills && s.server.Skills != "" }
+
+// list walks all pages of one of the lists.
+func (s *Session) list(ctx context.Context, method string, most int) (all List, err error) {
 	defer func() {
 		if err != nil {
 			all = List{Bytes: all.Bytes, Pages: all.Pages}
@@ -57,13 +81,13 @@ func (s *Session) List(ctx context.Context, maxPrompts int) (all List, err error
 		begun   = time.Now()
 	)
 	for range maxPages {
-		p, err := requestPage(ctx, s, params)
+		p, err := requestPage(ctx, s, method, params)
 		all.Bytes += p.size
 		if wireErr, ok := errors.AsType[*wire.Error](err); ok && wireErr.Code == wire.MethodNotFound && len(params) == 0 {
 			return List{Unknown: true}, nil // some servers declare prompts and have none
 		}
 		if err != nil {
-			return all, fmt.Errorf("%s: %w", wire.PromptsList, err)
+			return all, fmt.Errorf("%s: %w", method, err)
 		}
 		all.Definitions, all.Meta = append(all.Definitions, p.definitions...), p.meta
 		all.Pages = append(all.Pages, len(p.definitions))
@@ -72,8 +96,8 @@ func (s *Session) List(ctx context.Context, maxPrompts int) (all List, err error
 			all.TTL = p.ttl
 		}
 		switch {
-		case len(all.Definitions) > maxPrompts:
-			return all, &ListError{fmt.Sprintf("more than max_prompts = %d prompts", maxPrompts)}
+		case len(all.Definitions) > most:
+			return all, &ListError{fmt.Sprintf("more than max_prompts = %d prompts", s.server.MaxPrompts)}
 		case all.Bytes > maxListBytes:
 			return all, &ListError{fmt.Sprintf("all pages together are larger than %d bytes", maxListBytes)}
 		case p.next == nil:
@@ -102,10 +126,10 @@ type page struct {
 	size int
 }
 
-func requestPage(ctx context.Context, s *Session, params wire.Object) (page, error) {
+func requestPage(ctx context.Context, s *Session, method string, params wire.Object) (page, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.server.Timeout)
 	defer cancel()
-	result, err := s.Call(ctx, &Request{Method: wire.PromptsList, Params: params}, nil)
+	result, err := s.Call(ctx, &Request{Method: method, Params: params}, nil)
 	if nonsense, ok := errors.AsType[*ProtocolError](err); ok && nonsense.oversized {
 		return page{size: s.server.MaxMessage}, err
 	}
@@ -117,8 +141,8 @@ func requestPage(ctx context.Context, s *Session, params wire.Object) (page, err
 	// out.
 	object := wire.Members(result.JSON)
 	p.meta = object.Get("_meta")
-	if p.definitions, err = wire.ParseArray(object.Get("prompts")); err != nil {
-		return p, &ProtocolError{problem: "prompts is not an array"}
+	if p.definitions, err = wire.ParseArray(object.Get(listMembers[method])); err != nil {
+		return p, &ProtocolError{problem: listMembers[method] + " is not an array"}
 	}
 	next := object.Get("nextCursor")
 	switch {

@@ -275,7 +275,7 @@ type Declared struct {
 	// JSON is the capabilities object, as it was sent.
 	JSON jsontext.Value
 
-	prompts, listChanged, completions, logging bool
+	prompts, listChanged, completions, logging, skills bool
 }
 
 // declaredBy returns what a capabilities object declares in a revision.
@@ -287,13 +287,14 @@ func declaredBy(capabilities wire.Object, revision string) Declared {
 		// Revision 2024-11-05 had no way to declare completions.
 		completions: capabilities.Get("completions") != nil || revision == wire.Rev20241105,
 		logging:     capabilities.Get("logging") != nil,
+		skills:      capabilities.Object(extensions).Get(wire.ExtensionSkills).Kind() == '{',
 	}
 }
 
 // same reports whether two declarations are the same as far as it matters to prompts.
 func (d Declared) same(other Declared) bool {
 	return d.prompts == other.prompts && d.listChanged == other.listChanged &&
-		d.completions == other.completions && d.logging == other.logging
+		d.completions == other.completions && d.logging == other.logging && d.skills == other.skills
 }
 
 // Prompts reports whether the server has prompts.

@@ -178,10 +178,11 @@ func (x *mux) parse(raw []byte) ([]wire.Message, error) {
 // the method, and that is one for a list, of which the invalid definitions are left to whoever
 // reads them.
 func parseTolerantly(raw []byte, method string, refusal error) ([]wire.Message, error) {
-	if method != wire.PromptsList {
+	member := listMembers[method]
+	if member == "" {
 		return nil, refusal
 	}
-	list, err := wire.ParseList(raw, "prompts")
+	list, err := wire.ParseList(raw, member)
 	return []wire.Message{list}, err
 }
 

@@ -15,7 +15,14 @@ const (
 	ToolsList     = "tools/list"
 	ResourcesList = "resources/list"
 	TemplatesList = "resources/templates/list"
+	ResourcesRead = "resources/read"
+	DirectoryRead = "resources/directory/read"
+	SkillsList    = "skills/list"
+	SkillsGet     = "skills/get"
 )
+
+// ExtensionSkills is the identifier of the Skills extension.
+const ExtensionSkills = "io.modelcontextprotocol/skills"
 
 // Methods of server requests. In the legacy era these are messages, in the modern era they are part
 // of a result.

@@ -1,0 +1,296 @@
+package catalog
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// The bounds of a skill: the first two are those that each host accepts (Skills extension,
+// "Limits").
+const (
+	MaxSkillFiles = 512
+	MaxSkillBytes = 16 << 20
+	maxURI        = 2048
+)
+
+// SkillFile is the name of the file that makes its folder a skill.
+const SkillFile = "SKILL.md"
+
+// Skill is what the entry of a skill says, see the Skills extension. The definition is the entry as
+// the upstream sent it.
+type Skill struct {
+	// Name is that in the frontmatter, which is also the last segment of the path.
+	Name string
+	// Root is the URI of the skill's folder at its upstream.
+	Root string
+	// Files are sorted by path; empty if the content is dynamic.
+	Files   []ManifestFile
+	Dynamic bool
+	// Facts is a definition for conditions, see [Entry.Facts].
+	Facts jsontext.Value
+	// Frontmatter is that of SKILL.md.
+	Frontmatter wire.Object
+}
+
+// ManifestFile is a file of a skill's manifest.
+type ManifestFile struct {
+	// Path is relative to the skill's folder, as its URI has it.
+	Path string
+	// Digest is "sha256:" and 64 hexadecimal digits, Size is in bytes.
+	Digest string
+	Size   int64
+}
+
+// File returns the file with a path; ok is false if there is none.
+func (s *Skill) File(path string) (file ManifestFile, ok bool) {
+	at, found := slices.BinarySearchFunc(s.Files, path, func(f ManifestFile, path string) int { return strings.Compare(f.Path, path) })
+	if found {
+		return s.Files[at], true
+	}
+	// Its files are known to the upstream alone, and lie beneath its folder.
+	return ManifestFile{Path: path}, s.Dynamic && checkSegments(path) == nil
+}
+
+// ParseDefinition is [ParsePrompt] for an upstream that may have skills: an element of its list
+// with a uri and without a name is the entry of a skill.
+func ParseDefinition(raw jsontext.Value, skills bool) (Prompt, error) {
+	if !skills {
+		return ParsePrompt(raw)
+	}
+	object, err := wire.ParseObject(raw)
+	if err == nil && object.Get("name") == nil && object.Get("uri") != nil {
+		return parseSkill(wire.SingleLine(raw))
+	}
+	prompt, err := ParsePrompt(raw)
+	if err == nil && config.IsSkill(prompt.Name) {
+		return Prompt{}, fmt.Errorf("prompt %q: names that begin with %q are those of skills", clip(prompt.Name), config.SkillPrefix)
+	}
+	return prompt, err
+}
+
+// parseSkill reads the entry of a skill, strictly: what hosts must not load is left out. Its own
+// name is "skill:" with the path of its folder.
+func parseSkill(raw jsontext.Value) (Prompt, error) {
+	object, err := wire.ParseObject(raw)
+	if err != nil {
+		return Prompt{}, fmt.Errorf("skill: %w", err)
+	}
+	uri, _ := object.Text("uri")
+	fail := func(err error) (Prompt, error) { return Prompt{}, fmt.Errorf("skill %q: %w", clip(uri), err) }
+	if odd := object.Folded("uri", "frontmatter", "resources", "_meta"); odd != "" {
+		return fail(fmt.Errorf("member %q differs from a known member only in case", odd))
+	}
+	root, isSkill := strings.CutSuffix(uri, "/"+SkillFile)
+	scheme, path, hasScheme := strings.Cut(root, ":")
+	if !isSkill || !hasScheme || !isScheme(scheme) || len(uri) > maxURI {
+		return fail(fmt.Errorf("uri must be a URI of at most %d bytes that ends in /%s", maxURI, SkillFile))
+	}
+	path = strings.TrimLeft(path, "/")
+	if err := checkSegments(path); err != nil {
+		return fail(err)
+	}
+	s := &Skill{Root: root}
+	if err := s.readFrontmatter(object, path[strings.LastIndexByte(path, '/')+1:]); err != nil {
+		return fail(err)
+	}
+	if err := s.readManifest(object.Get("resources"), uri); err != nil {
+		return fail(fmt.Errorf("resources: %w", err))
+	}
+	if meta := object.Get("_meta"); meta != nil && meta.Kind() != '{' {
+		return fail(errors.New("_meta must be an object"))
+	}
+	hash, err := hashDefinition(object)
+	if err != nil {
+		return fail(err)
+	}
+	return Prompt{Name: config.SkillPrefix + path, Definition: object.JSON(), Hash: hash, Skill: s}, nil
+}
+
+func isScheme(scheme string) bool {
+	return scheme != "" && !strings.ContainsFunc(scheme, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && !strings.ContainsRune("+.-", r)
+	})
+}
+
+// checkSegments refuses a path in a URI that could mean another one to somebody who decodes or
+// cleans it.
+func checkSegments(path string) error {
+	for segment := range strings.SplitSeq(path, "/") {
+		decoded, err := url.PathUnescape(segment)
+		if err != nil || decoded == "" || decoded == "." || decoded == ".." || strings.ContainsAny(decoded, "/\\\x00") ||
+			strings.ContainsAny(segment, "?#") {
+			return fmt.Errorf("the segment %q of the uri is not the name of a file or a folder", wire.Clip(segment, MaxName))
+		}
+	}
+	return nil
+}
+
+// skillName is what the Agent Skills specification allows for a name, beside its length.
+var skillName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+
+// CheckSkillName refuses a name that the Agent Skills specification does, or that is not that of
+// the skill's folder.
+func CheckSkillName(name, folder string) error {
+	switch {
+	case len(name) > 64 || !skillName.MatchString(name):
+		return fmt.Errorf("the name %q must be 1 to 64 of a to z, 0 to 9 and single hyphens between them", wire.Clip(name, MaxName))
+	case name != folder:
+		return fmt.Errorf("the name %q must be that of the skill's folder, %q", name, wire.Clip(folder, MaxName))
+	}
+	return nil
+}
+
+func (s *Skill) readFrontmatter(entry wire.Object, folder string) error {
+	value := entry.Get("frontmatter")
+	if value.Kind() != '{' {
+		return errors.New("frontmatter must be an object")
+	}
+	s.Frontmatter = wire.Members(value)
+	name, isText := s.Frontmatter.Text("name")
+	description, isDescribed := s.Frontmatter.Text("description")
+	if !isText || !isDescribed {
+		return errors.New("frontmatter must have the strings name and description")
+	}
+	s.Name = name
+	s.Facts = wire.Object{}.With("title", wire.Quote(name)).With("description", wire.Quote(description)).With("_meta", value).JSON()
+	return CheckSkillName(name, folder)
+}
+
+func (s *Skill) readManifest(resources jsontext.Value, uri string) error {
+	if text, ok := wire.Text(resources); ok && text == "dynamic" {
+		s.Dynamic = true
+		return nil
+	}
+	if resources.Kind() != '[' {
+		return errors.New(`they must be an array or "dynamic"`)
+	}
+	files, err := wire.ParseArray(resources)
+	if err != nil {
+		return err
+	}
+	if len(files) > MaxSkillFiles {
+		return fmt.Errorf("there are %d, more than %d", len(files), MaxSkillFiles)
+	}
+	total := int64(0)
+	for i, value := range files {
+		file, err := s.readFile(wire.Members(value))
+		if err != nil {
+			return fmt.Errorf("[%d]: %w", i, err)
+		}
+		if total += file.Size; total > MaxSkillBytes { // each is smaller, so that it does not overflow
+			return fmt.Errorf("they have more than %d bytes together", MaxSkillBytes)
+		}
+		s.Files = append(s.Files, file)
+	}
+	slices.SortFunc(s.Files, func(a, b ManifestFile) int { return strings.Compare(a.Path, b.Path) })
+	for i := 1; i < len(s.Files); i++ {
+		if s.Files[i].Path == s.Files[i-1].Path {
+			return fmt.Errorf("%q is in them twice", s.Files[i].Path)
+		}
+	}
+	if _, ok := s.File(SkillFile); !ok {
+		return fmt.Errorf("%s is not among them", uri)
+	}
+	return nil
+}
+
+func (s *Skill) readFile(file wire.Object) (ManifestFile, error) {
+	uri, _ := file.Text("uri")
+	path, within := strings.CutPrefix(uri, s.Root+"/")
+	digest, _ := file.Text("digest")
+	sum, err := hex.DecodeString(strings.TrimPrefix(digest, "sha256:"))
+	size, isSize := wire.Int(file.Get("size"))
+	switch {
+	case !within || len(uri) > maxURI:
+		return ManifestFile{}, fmt.Errorf("uri %q is not in the folder of the skill", wire.Clip(uri, MaxName))
+	case err != nil || len(sum) != 32 || digest != fmt.Sprintf("sha256:%x", sum):
+		return ManifestFile{}, errors.New("digest must be sha256: and 64 hexadecimal digits in lower case")
+	case !isSize || size < 0 || size > MaxSkillBytes:
+		return ManifestFile{}, fmt.Errorf("size must be a number of bytes, at most %d", MaxSkillBytes)
+	}
+	return ManifestFile{Path: strings.Clone(path), Digest: digest, Size: size}, checkSegments(path)
+}
+
+// root returns the URI of a skill's folder as clients see it. It never has to be taken apart again:
+// a table of the view finds it.
+func (p *Prompt) root(prefix string) string {
+	root := "skill://"
+	if prefix != "" {
+		root += strings.ReplaceAll(url.QueryEscape(prefix), "+", "%20") + "/"
+	}
+	return root + strings.TrimPrefix(p.Name, config.SkillPrefix)
+}
+
+// underRoot returns the entry with other uris and, as its last member, a _meta.
+func (p *Prompt) underRoot(root string) jsontext.Value {
+	object := wire.Members(p.Definition)
+	moved := func(o wire.Object) wire.Object {
+		uri, _ := o.Text("uri")
+		return o.With("uri", wire.Quote(root+strings.TrimPrefix(uri, p.Skill.Root)))
+	}
+	if !p.Skill.Dynamic {
+		files, _ := wire.ParseArray(object.Get("resources")) // it was read before
+		for i := range files {
+			files[i] = moved(wire.Members(files[i])).JSON()
+		}
+		object = object.With("resources", wire.Array(files))
+	}
+	meta := object.Object("_meta").Without(func(name string) bool { return strings.HasPrefix(name, "promptweir/") })
+	object = object.Without(func(name string) bool { return name == "_meta" })
+	return moved(object).With("_meta", meta.JSON()).JSON()
+}
+
+// URI returns the URI of a skill's SKILL.md, as clients see it.
+func (e *Entry) URI() string { return e.Root + "/" + SkillFile }
+
+// AppendSkill appends the entry of a skill, with a member in its _meta.
+func (e *Entry) AppendSkill(dst []byte, meta wire.Member) []byte {
+	end := len(e.JSON) - len("}}")
+	if dst = append(dst, e.JSON[:end]...); e.JSON[end-1] != '{' {
+		dst = append(dst, ',')
+	}
+	dst = append(append(dst, wire.Quote(meta.Name)...), ':')
+	return append(append(dst, meta.Value...), "}}"...)
+}
+
+// taken reports a name that a prompt cannot have, because skills have it, or a skill whose uri
+// could be one of another upstream's.
+func (n namespaces) taken(source *Source, prompt *Prompt, name string) (r Report, taken bool) {
+	if !n.skills {
+		return Report{}, false
+	}
+	o := source.Owner(prompt.Name)
+	r = Report{Kind: ForeignPrefix, Name: name, Owners: []Owner{o}}
+	if prompt.Skill == nil {
+		r.Text = fmt.Sprintf("prompt %q of %s has a name that begins with %q, as those of skills do: it is left out; rename it, "+
+			"or set a prefix on the upstream", name, who(o), config.SkillPrefix)
+		return r, config.IsSkill(name)
+	}
+	first, _, _ := strings.Cut(strings.TrimPrefix(prompt.Name, config.SkillPrefix), "/")
+	decoded, _ := url.PathUnescape(first) // it was checked
+	if of, isPrefix := n.owners[decoded]; source.Prefix == "" && decoded != "" && isPrefix {
+		r.Owners = append(r.Owners, of.Owner(""))
+		r.Text = fmt.Sprintf("skill %q of %s begins with %q, which is a prefix: it is left out; set a prefix on upstream %q, "+
+			"or move the skill", name, who(o), decoded, o.Upstream)
+		return r, true
+	}
+	return Report{}, false
+}
+
+// Unescaped returns a segment of a path of skills as people read it.
+func Unescaped(segment string) string {
+	if text, err := url.PathUnescape(segment); err == nil {
+		return text
+	}
+	return segment
+}

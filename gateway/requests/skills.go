@@ -1,0 +1,243 @@
+package requests
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/files"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// A skill is an entry of the catalog like a prompt, so that lists and everything about visibility
+// know nothing of it. What is its own: its entry is got from the catalog and its files, one by one,
+// from its upstream. A file is found by the skills around it that the caller sees, and never in
+// another way, so that what belongs to no such skill does not exist.
+
+// MetaProvenance is the _meta key under which the entry of a skill says where it is from.
+const MetaProvenance = "promptweir/provenance"
+
+// ServesSkills reports whether the methods of the Skills extension are there for the client. Earlier
+// revisions know no extensions.
+func (r *Request) ServesSkills() bool { return r.Snapshot.Skills && r.Revision >= wire.Rev20251125 }
+
+// provenance returns a function that says where a skill is from, for an audience that sees it.
+func provenance(s *snapshot.Snapshot, audience *policy.Audience) func(*catalog.Entry) wire.Member {
+	return func(e *catalog.Entry) wire.Member {
+		about := wire.Object{}.With("team", wire.Quote(e.Team)).
+			With("upstream", wire.Quote(e.OwnersFor(audience)[0].Upstream))
+		if lock := s.Config.LockFor(e.Team).Mode; lock != config.LockOff {
+			about = about.With("lock", wire.Quote(string(lock)))
+		}
+		if rule, _ := audience.ShownBy(e.VisibilityTo(audience)); rule != nil {
+			about = about.With("rule", wire.Quote(rule.Place))
+		}
+		return wire.Member{Name: MetaProvenance, Value: about.JSON()}
+	}
+}
+
+// uri returns the URI that a request is about.
+func (r *Request) uri() (string, error) {
+	if odd := r.Params.Folded("uri"); odd != "" {
+		return "", invalidParams(fmt.Sprintf("member %q differs from a known member only in case", odd))
+	}
+	uri, ok := r.Params.Text("uri")
+	if !ok {
+		return "", invalidParams("uri must be a string")
+	}
+	return uri, nil
+}
+
+// describe appends the result of skills/get or resources/directory/read, from memory.
+func (h *Handler) describe(ctx context.Context, r *Request, out *Response) error {
+	uri, err := r.uri()
+	if err != nil {
+		return err
+	}
+	if err := h.settle(ctx, r); err != nil {
+		return err
+	}
+	s := r.Snapshot
+	if out.counted, err = h.limits.acquire(&r.Caller.Principal, s.Config.Gateway.Limit); err != nil {
+		return err
+	}
+	audience := s.Policy.Audience(r.Caller.Principal)
+	if _, err := s.RequestView(audience); err != nil {
+		return rulesTakeTooLong()
+	}
+	if r.Message.Method == wire.DirectoryRead {
+		children, isFolder := childrenOf(s, audience, uri)
+		switch {
+		case r.Params.Get("cursor") != nil: // there is one page only
+			return invalidParams("the cursor is none of this directory's")
+		case !isFolder:
+			return wire.NewError(wire.InvalidParams, "Unknown directory: "+uri)
+		}
+		result := upstream.Result{JSON: wire.Object{}.With("resources", wire.Array(children)).JSON(), Revision: r.Revision}
+		return out.appendResult(r, result, h.info, inputNotAllowed)
+	}
+	entry := s.Skill(audience, uri)
+	if entry == nil {
+		return wire.NewError(wire.InvalidParams, "Unknown skill: "+uri)
+	}
+	out.JSON = append(out.JSON, `{"skill":`...)
+	out.JSON = entry.AppendSkill(out.JSON, provenance(s, audience)(entry))
+	h.appendListMeta(r, out, audience)
+	return nil
+}
+
+// childrenOf returns the files and folders in a folder of skills that an audience sees, as
+// Resources.
+func childrenOf(s *snapshot.Snapshot, audience *policy.Audience, uri string) (children []jsontext.Value, isFolder bool) {
+	found := map[string]wire.Object{}
+	for entry, folder := range s.SkillsAround(audience, uri) {
+		for _, file := range entry.Skill.Files {
+			below := file.Path
+			if folder != "" {
+				var within bool
+				if below, within = strings.CutPrefix(file.Path, folder+"/"); !within {
+					continue
+				}
+			}
+			name, _, isNested := strings.Cut(below, "/")
+			child := wire.Object{}.With("uri", wire.Quote(uri+"/"+name)).With("name", wire.Quote(catalog.Unescaped(name)))
+			switch mime := files.MimeType(name); {
+			case isNested:
+				child = child.With("mimeType", wire.Quote("inode/directory"))
+			case mime != "":
+				child = child.With("mimeType", wire.Quote(mime)).With("size", wire.NumberID(file.Size))
+			default:
+				child = child.With("size", wire.NumberID(file.Size))
+			}
+			found[name] = child
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		children = append(children, found[name].JSON())
+	}
+	return children, len(found) > 0
+}
+
+// read appends the result of resources/read for a file of a skill.
+func (h *Handler) read(ctx context.Context, r *Request, out *Response) error {
+	uri, err := r.uri()
+	if err != nil {
+		return err
+	}
+	r.target = target{name: uri, use: path.Base(uri) == catalog.SkillFile}
+	if h.audit.refuses() {
+		return errAudit()
+	}
+	var file catalog.ManifestFile
+	entry, owners, err := h.authorizeClient(ctx, r, out, func(audience *policy.Audience, _ *catalog.View) *catalog.Entry {
+		for entry, path := range r.Snapshot.SkillsAround(audience, uri) {
+			if known, ok := entry.Skill.File(path); ok && path != "" {
+				file = known
+				return entry
+			}
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case entry == nil:
+		return r.unknownResource(uri)
+	}
+	r.target.name = entry.Name
+	r.screening = newScreening(h.logger, entry, r.Snapshot.Screen(entry.Team))
+	own := entry.Skill.Root + "/" + file.Path
+	c := &call{
+		snapshot: r.Snapshot, entry: entry, owners: owners, request: upstream.Request{Method: wire.ResourcesRead, Caller: r},
+		params: wire.Object{}.With("uri", wire.Quote(own)),
+	}
+	err = c.callOwners(ctx, nil)
+	out.upstream = c.owner
+	if answer, ok := errors.AsType[*wire.Error](err); ok && (answer.Code == wire.InvalidParams || answer.Code == resourceNotFound) {
+		return r.unknownResource(uri) // its message may name the upstream's own uri
+	}
+	if err != nil {
+		_, err = r.afterError(err, 0)
+		return err
+	}
+	content, err := verified(c.result.JSON, own, file)
+	if err != nil {
+		h.logger.ErrorContext(ctx, "file of a skill refused", slog.String("upstream", c.owner), slog.String("prompt", entry.Name),
+			slog.String("reason", string(upstream.BadResponse)), slog.String("uri", uri), slog.Any("error", err))
+		return wire.NewError(wire.InternalError, fmt.Sprintf("%q did not send what the skill's manifest says: list the skills again", c.owner)).
+			WithData(wire.Object{}.With("upstream", wire.Quote(c.owner)).With("reason", wire.Quote(string(upstream.BadResponse))).JSON())
+	}
+	if r.target.use {
+		if _, err := r.screening.result(ctx, c.result); err != nil {
+			return err
+		}
+	}
+	result := wire.Members(c.result.JSON).With("contents", wire.Array([]jsontext.Value{content.With("uri", wire.Quote(uri)).JSON()}))
+	return out.appendResult(r, r.cacheable(upstream.Result{JSON: result.JSON(), Revision: c.result.Revision}), h.info, inputNotAllowed)
+}
+
+// unknownResource is the answer for a file of no skill that the caller sees.
+func (r *Request) unknownResource(uri string) error {
+	if r.Modern() {
+		return wire.NewError(wire.InvalidParams, "Unknown resource: "+uri)
+	}
+	return wire.NewError(resourceNotFound, "Unknown resource: "+uri).
+		WithData(wire.Object{}.With("uri", wire.Quote(uri)).JSON())
+}
+
+// cacheable returns a result with the hints for caches that clients of 2026-07-28 get.
+func (r *Request) cacheable(result upstream.Result) upstream.Result {
+	members := wire.Members(result.JSON).Without(func(name string) bool { return name == "ttlMs" || name == "cacheScope" })
+	if r.Modern() {
+		audience := r.Snapshot.Policy.Audience(r.Caller.Principal)
+		ttl, scope := cacheHints(r.Snapshot, audience, false)
+		members = members.With("ttlMs", strconv.AppendInt(nil, ttl.Milliseconds(), 10)).With("cacheScope", wire.Quote(scope))
+	}
+	result.JSON = members.JSON()
+	return result
+}
+
+// verified returns the content in the result of a read. The error means that it is not the file
+// that the manifest describes.
+func verified(result jsontext.Value, uri string, file catalog.ManifestFile) (wire.Object, error) {
+	contents, err := wire.ParseArray(wire.Members(result).Get("contents"))
+	if err != nil || len(contents) != 1 {
+		return nil, errors.New("the result has not exactly one content")
+	}
+	content := wire.Members(contents[0])
+	if got, _ := content.Text("uri"); got != uri {
+		return nil, errors.New("the content has another uri")
+	}
+	text, isText := content.Text("text")
+	bytes := []byte(text)
+	if blob, isBlob := content.Text("blob"); isBlob == isText {
+		return nil, errors.New("the content must have either a text or a blob")
+	} else if isBlob {
+		if bytes, err = base64.StdEncoding.DecodeString(blob); err != nil {
+			return nil, errors.New("the blob is not base64")
+		}
+	}
+	switch {
+	case file.Digest == "": // dynamic
+	case int64(len(bytes)) != file.Size:
+		return nil, fmt.Errorf("it has %d bytes, not %d", len(bytes), file.Size)
+	case fmt.Sprintf("sha256:%x", sha256.Sum256(bytes)) != file.Digest:
+		return nil, fmt.Errorf("its digest is not %s", file.Digest)
+	}
+	return content, nil
+}

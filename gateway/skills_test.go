@@ -1,0 +1,315 @@
+package gateway_test
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+)
+
+// skillEntry is the entry of a skill as a client reads it.
+type skillEntry struct {
+	URI         string
+	Frontmatter struct{ Name, Description string }
+	Resources   manifest
+	Meta        struct {
+		Provenance struct{ Team, Upstream, Lock, Rule string } `json:"promptweir/provenance"`
+	} `json:"_meta"`
+}
+
+// manifest is empty for a dynamic skill.
+type manifest []struct {
+	URI, Digest string
+	Size        int
+}
+
+func (m *manifest) UnmarshalJSON(text []byte) error {
+	if string(text) == `"dynamic"` {
+		return nil
+	}
+	type files manifest
+	return json.Unmarshal(text, (*files)(m))
+}
+
+func uriParams(uri string) string { return fmt.Sprintf(`{"uri":%q}`, uri) }
+
+// skills lists the skills of a client.
+func skills(t *testing.T, c *gatewaytest.Client) (entries []skillEntry) {
+	t.Helper()
+	for params := ""; ; {
+		r := c.Call("skills/list", params)
+		var page []skillEntry
+		if err := json.Unmarshal(r.Result(t, "skills"), &page); err != nil {
+			t.Fatal(err, r.Body)
+		}
+		entries = append(entries, page...)
+		cursor := r.Result(t, "nextCursor")
+		if cursor == nil {
+			return entries
+		}
+		params = `{"cursor":` + string(cursor) + `}`
+	}
+}
+
+func skillURIs(t *testing.T, c *gatewaytest.Client) []string {
+	t.Helper()
+	uris := []string{}
+	for _, e := range skills(t, c) {
+		uris = append(uris, e.URI)
+	}
+	return uris
+}
+
+// readFile reads a file; ok is false where the gateway has none.
+func readFile(t *testing.T, c *gatewaytest.Client, uri string) (text string, ok bool) {
+	t.Helper()
+	r := c.Call("resources/read", uriParams(uri))
+	if strings.Contains(r.Body, `"error"`) {
+		return r.Body, false
+	}
+	var contents []struct{ URI, Text string }
+	if err := json.Unmarshal(r.Result(t, "contents"), &contents); err != nil || len(contents) != 1 || contents[0].URI != uri {
+		t.Fatalf("%s: %v", r.Body, err)
+	}
+	return contents[0].Text, true
+}
+
+func refundsPeer(t *testing.T) *gatewaytest.SkillPeer {
+	t.Helper()
+	return gatewaytest.NewSkillPeer(t, "billing", map[string]string{
+		"skill://acme/refunds/SKILL.md": "Read references/a.md", "skill://acme/refunds/references/a.md": "A",
+		"skill://acme/refunds/inner/SKILL.md": "Inner", "skill://acme/refunds/inner/x.txt": "X",
+		"github://o/r/triage/SKILL.md": "Triage",
+	})
+}
+
+func TestSkills_AreListedGotAndReadInBothEras(t *testing.T) {
+	peer := refundsPeer(t)
+	s := gatewaytest.Serve(t, gatewaytest.Team("billing", "", "", peer.Peer))
+	for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2025-11-25", "")} {
+		entries := skills(t, c)
+		want := []string{"skill://billing/acme/refunds/SKILL.md", "skill://billing/acme/refunds/inner/SKILL.md", "skill://billing/o/r/triage/SKILL.md"}
+		if diff := cmp.Diff(want, skillURIs(t, c)); diff != "" {
+			t.Fatal(diff)
+		}
+		for _, e := range entries {
+			if e.Meta.Provenance.Team != "billing" || e.Meta.Provenance.Upstream != "billing" || e.Meta.Provenance.Rule == "" {
+				t.Errorf("%+v", e.Meta)
+			}
+			for _, f := range e.Resources {
+				text, ok := readFile(t, c, f.URI)
+				if digest := fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(text))); !ok || digest != f.Digest || len(text) != f.Size {
+					t.Errorf("%s has %q", f.URI, text)
+				}
+			}
+			got := c.Call("skills/get", uriParams(e.URI))
+			var one skillEntry
+			if err := json.Unmarshal(got.Result(t, "skill"), &one); err != nil || !cmp.Equal(one, e) {
+				t.Errorf("%v, %s", err, got.Body)
+			}
+		}
+		folder := c.Call("resources/directory/read", uriParams("skill://billing/acme/refunds"))
+		for _, child := range []string{`"name":"SKILL.md","mimeType":"text/markdown"`, `"name":"references","mimeType":"inode/directory"`, `"name":"inner"`} {
+			if !strings.Contains(folder.Body, child) {
+				t.Errorf("%s has no %s", folder.Body, child)
+			}
+		}
+		for _, uri := range []string{"skill://billing/acme/refunds/SKILL.md", "skill://billing/acme", "skill://billing/acme/refunds/", "skill://billing/acme/refunds/none", ""} {
+			if r := c.Call("resources/directory/read", uriParams(uri)); !strings.Contains(r.Body, "-32602") {
+				t.Errorf("%q is a directory: %s", uri, r.Body)
+			}
+		}
+		for _, method := range []string{"resources/list", "resources/templates/list"} {
+			if r := c.Call(method, ""); !strings.Contains(r.Body, `":[]`) {
+				t.Errorf("%s: %s", method, r.Body)
+			}
+		}
+		c.WantList("billing.p")
+	}
+	for uri := range peer.Files {
+		if _, ok := readFile(t, s.Modern(""), uri); ok {
+			t.Errorf("%s can be read by the upstream's own uri", uri)
+		}
+	}
+	for c, code := range map[*gatewaytest.Client]string{s.Modern(""): "-32602", s.Legacy("2025-11-25", ""): "-32002"} {
+		for _, uri := range []string{"skill://billing/acme/refunds/none.md", "skill://billing/acme/refunds", "skill://billing/acme/refunds/../refunds/SKILL.md", "skill://billing/acme/refunds/%53KILL.md"} {
+			if body, ok := readFile(t, c, uri); ok || !strings.Contains(body, code) {
+				t.Errorf("%s: %s", uri, body)
+			}
+		}
+	}
+}
+
+func TestSkills_AreDeclaredOnlyWhereServed(t *testing.T) {
+	const declared = `"extensions":{"io.modelcontextprotocol/skills":{"directoryRead":true}}`
+	peer := refundsPeer(t)
+	s := gatewaytest.Serve(t, gatewaytest.Team("billing", "", "", peer.Peer))
+	for revision, want := range map[string]bool{"2025-06-18": false, "2025-11-25": true} {
+		r := s.Legacy(revision, "").Call("initialize", gatewaytest.InitializeParams(revision))
+		if strings.Contains(r.Body, declared) != want || strings.Contains(r.Body, `"resources":{}`) != want {
+			t.Errorf("%s: %s", revision, r.Body)
+		}
+	}
+	if r := s.Modern("").Call("server/discover", ""); !strings.Contains(r.Body, declared) {
+		t.Error(r.Body)
+	}
+	peer.Settings = ""
+	peer.Peer.Forget()
+	off := gatewaytest.Serve(t, gatewaytest.Team("billing", "", "", peer.Peer))
+	if r := off.Modern("").Call("server/discover", ""); strings.Contains(r.Body, "skills") || strings.Contains(r.Body, "resources") {
+		t.Error(r.Body)
+	}
+	for _, method := range []string{"skills/list", "skills/get", "resources/read", "resources/directory/read", "resources/list"} {
+		off.Modern("").CallUnchecked(method, uriParams("skill://x")).Want(t, http.StatusNotFound)
+	}
+	if calls := peer.Calls("skills/list"); len(calls) > 0 {
+		t.Error("the server is asked for skills")
+	}
+}
+
+// What was exposed for prompts exposes no skill, and the other way round. What the caller does not see is answered like
+// what nobody has.
+func TestSkills_AreExposedByPatternsOfTheirOwn(t *testing.T) {
+	peer := refundsPeer(t)
+	text := "auth {\n anonymous = true\n" + gatewaytest.Token("ann") + gatewaytest.Token("bob") + gatewaytest.Token("cid") + "}\n" +
+		gatewaytest.Team("billing", `"user:ann"`, gatewaytest.Expose("all", `"*"`, `"user:bob"`)+
+			gatewaytest.Expose("inner", `"skill:billing.acme/refunds/inner"`, `"user:cid"`)+`hide "h" { prompts = ["skill:*triage"] }`, peer.Peer)
+	s := gatewaytest.Serve(t, text)
+	refunds, inner := "skill://billing/acme/refunds/SKILL.md", "skill://billing/acme/refunds/inner/SKILL.md"
+	for token, want := range map[string][]string{"ann": {refunds, inner}, "bob": {}, "cid": {inner}, "": {}} {
+		if diff := cmp.Diff(want, skillURIs(t, s.Modern(token))); diff != "" {
+			t.Errorf("%q: %s", token, diff)
+		}
+	}
+	s.Modern("bob").WantList("billing.p")
+	if listed := s.Modern("cid").List(); len(listed) > 0 {
+		t.Errorf("prompts are exposed: %q", listed)
+	}
+	for _, token := range []string{"bob", "cid"} {
+		for _, c := range []*gatewaytest.Client{s.Modern(token), s.Legacy("2025-11-25", token)} {
+			for hidden, absent := range map[string]string{
+				refunds: "skill://billing/acme/nothing/SKILL.md", "skill://billing/o/r/triage/SKILL.md": "skill://billing/o/r/absent/SKILL.md",
+				"skill://billing/acme/refunds/references/a.md": "skill://billing/acme/nothing/references/a.md",
+				"skill://billing/acme/refunds":                 "skill://billing/acme/nothing",
+			} {
+				for _, method := range []string{"skills/get", "resources/read", "resources/directory/read"} {
+					was, none := c.Call(method, uriParams(hidden)).Body, c.Call(method, uriParams(absent)).Body
+					if strings.ReplaceAll(was, hidden, absent) != none || !strings.Contains(was, `"error"`) {
+						t.Errorf("%s of %s: %s\n%s", method, hidden, was, none)
+					}
+				}
+			}
+		}
+	}
+	if text, ok := readFile(t, s.Modern("cid"), "skill://billing/acme/refunds/inner/x.txt"); !ok || text != "X" {
+		t.Error(text)
+	}
+}
+
+// A nested skill that is hidden can be read through the one around it, but is none.
+func TestSkills_NestedAreFilesOfTheSkillAround(t *testing.T) {
+	peer := refundsPeer(t)
+	s := gatewaytest.Serve(t, gatewaytest.Team("billing", "", `hide "h" { prompts = ["skill:*/inner"] }`, peer.Peer))
+	c, inner := s.Modern(""), "skill://billing/acme/refunds/inner/SKILL.md"
+	if _, ok := readFile(t, c, inner); !ok {
+		t.Error("the file is not readable")
+	}
+	if r := c.Call("skills/get", uriParams(inner)); !strings.Contains(r.Body, "Unknown skill") {
+		t.Error(r.Body)
+	}
+	if slices.Contains(skillURIs(t, c), inner) {
+		t.Error("it is listed")
+	}
+}
+
+func TestSkills_BadEntriesAreLeftOutAndReported(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("a", 64)
+	file := func(uri string) string { return fmt.Sprintf(`{"uri":%q,"digest":%q,"size":1}`, uri, digest) }
+	entry := func(uri, name, resources string) string {
+		return fmt.Sprintf(`{"uri":%q,"frontmatter":{"name":%q,"description":"D"},"resources":%s}`, uri, name, resources)
+	}
+	md := "skill://x/SKILL.md"
+	for reason, bad := range map[string]string{
+		"must be that of the skill's folder": entry(md, "y", "["+file(md)+"]"),
+		"must be 1 to 64":                    entry("skill://X/SKILL.md", "X", "["+file("skill://X/SKILL.md")+"]"),
+		"is not in the folder":               entry(md, "x", "["+file(md)+","+file("skill://other/a")+"]"),
+		"is not among them":                  entry(md, "x", "["+file("skill://x/a")+"]"),
+		"is in them twice":                   entry(md, "x", "["+file(md)+","+file(md)+"]"),
+		"is not the name of a file":          entry(md, "x", "["+file(md)+","+file("skill://x/a/../../b")+"]"),
+		"encoded":                            "",
+		"there are 513":                      entry(md, "x", "["+strings.TrimSuffix(strings.Repeat(file(md)+",", 513), ",")+"]"),
+		"digest must be":                     entry(md, "x", `[{"uri":"`+md+`","digest":"sha256:AA","size":1}]`),
+		"an array or":                        entry(md, "x", "null"),
+		"must have the strings":              `{"uri":"` + md + `","frontmatter":{"name":"x"},"resources":"dynamic"}`,
+		"that ends in":                       entry("skill://x/skill.md", "x", `"dynamic"`),
+		"differs from a known member":        `{"uri":"` + md + `","URI":"skill://y/SKILL.md","frontmatter":{"name":"x","description":"D"},"resources":"dynamic"}`,
+	} {
+		if bad == "" {
+			reason, bad = "is not the name of a file", entry(md, "x", "["+file(md)+","+file("skill://x/%2e%2e/b")+"]")
+		}
+		peer := gatewaytest.NewPeer(t, "b", "p")
+		peer.Capabilities, peer.Settings = `{"prompts":{},"extensions":{"io.modelcontextprotocol/skills":{}}}`, "skills = true"
+		peer.Answer("skills/list", `{"skills":[`+bad+`,`+entry("skill://good/SKILL.md", "good", `"dynamic"`)+`]}`)
+		s := gatewaytest.Serve(t, gatewaytest.Team("b", "", "", peer))
+		if diff := cmp.Diff([]string{"skill://b/good/SKILL.md"}, skillURIs(t, s.Modern(""))); diff != "" {
+			t.Errorf("%s: %s", reason, diff)
+		}
+		if reports := fmt.Sprint(s.Reports()); !strings.Contains(reports, reason) {
+			t.Errorf("no report with %q: %s", reason, reports)
+		}
+		s.Stop()
+	}
+}
+
+func TestSkills_NamesOfOthersAreNotTaken(t *testing.T) {
+	bare := gatewaytest.NewSkillPeer(t, "bare", map[string]string{"skill://billing/refunds/SKILL.md": "", "skill://own/x/SKILL.md": ""})
+	bare.SetPrompts("skill:billing.refunds", "q")
+	bare.Settings += "\nprefix = \"\""
+	plain := gatewaytest.NewPeer(t, "plain", "skill:x")
+	billing := gatewaytest.NewSkillPeer(t, "billing", map[string]string{"skill://refunds/SKILL.md": "", "skill://a/x/SKILL.md": ""})
+	s := gatewaytest.Serve(t, gatewaytest.Team("a", "", "", bare.Peer, plain)+gatewaytest.Team("b", "", "", billing.Peer))
+	want := []string{"skill://billing/a/x/SKILL.md", "skill://billing/refunds/SKILL.md", "skill://own/x/SKILL.md"}
+	if diff := cmp.Diff(want, skillURIs(t, s.Modern(""))); diff != "" {
+		t.Error(diff)
+	}
+	s.Modern("").WantList("billing.p", "plain.skill:x", "q")
+	for _, report := range []string{`begins with "billing", which is a prefix`, `are those of skills`, `cannot tell these prompts apart`} {
+		if !strings.Contains(fmt.Sprint(s.Reports()), report) {
+			t.Errorf("no report with %q: %v", report, s.Reports())
+		}
+	}
+}
+
+// The bytes of a file are those of the manifest, or the client gets an error.
+func TestSkills_BytesAreVerified(t *testing.T) {
+	peer := refundsPeer(t)
+	s, log := gatewaytest.ServeLogged(t, gatewaytest.Team("billing", "", "", peer.Peer))
+	peer.Answer("resources/read", "")
+	uri := "skill://acme/refunds/SKILL.md"
+	for name, contents := range map[string]string{
+		"other bytes": fmt.Sprintf(`[{"uri":%q,"text":"secret"}]`, uri), "other uri": `[{"uri":"skill://x","text":"secret"}]`,
+		"two": fmt.Sprintf(`[{"uri":%q,"text":"secret"},{"uri":%q,"text":"secret"}]`, uri, uri), "none": `[]`,
+		"no content": fmt.Sprintf(`[{"uri":%q}]`, uri), "no base64": fmt.Sprintf(`[{"uri":%q,"blob":"secret!"}]`, uri),
+	} {
+		peer.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
+			if call.Method == "resources/read" {
+				peer.Respond(w, call, `{"contents":`+contents+`}`)
+			}
+			return call.Method == "resources/read"
+		})
+		body, ok := readFile(t, s.Modern(""), "skill://billing/acme/refunds/SKILL.md")
+		if ok || strings.Contains(body, "secret") || !strings.Contains(body, "-32603") {
+			t.Errorf("%s: %s", name, body)
+		}
+	}
+	if !strings.Contains(log.String(), "file of a skill refused") {
+		t.Error("it is not logged")
+	}
+}
