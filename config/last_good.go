@@ -21,7 +21,8 @@ import (
 type TeamFiles struct {
 	// Root is the absolute path of the folder; empty for a configuration that is a single file.
 	Root string
-	// Texts are by the files' paths in the folder, with slashes.
+	// Texts are by the files' paths in the folder, with slashes. Of a file that is out, the text has
+	// the teams whose labels stay with it, and nothing else.
 	Texts map[string]Secret
 	// Platform are the paths of the other files, in order; nil if they are not known.
 	Platform []string
@@ -297,11 +298,11 @@ func (k *keeper) beneath(folder string) (names []string) {
 // none.
 func (k *keeper) first(name string, file hclread.File) *standIn {
 	declared := file.Labels("team")
-	text, wasGood := k.inUse.Texts[name]
+	text := k.inUse.Texts[name]
 	teams := labelsIn(text.Reveal())
 	isGone := func(team string) bool { return len(declared) > 0 && !slices.Contains(declared, team) }
-	if wasGood && text.Reveal() != string(file.Content) && !slices.ContainsFunc(teams, isGone) {
-		return &standIn{Kept: Kept{File: name, Teams: teams}, text: text.Reveal()}
+	if len(teams) > 0 && text.Reveal() != string(file.Content) && !slices.ContainsFunc(teams, isGone) {
+		return &standIn{Kept: Kept{File: name, Teams: teams, Out: text.Reveal() == emptyTeams(teams)}, text: text.Reveal()}
 	}
 	s := &standIn{Kept: Kept{File: name, Teams: slices.Compact(slices.Sorted(slices.Values(declared)))}}
 	s.next()
@@ -313,21 +314,28 @@ func (s *standIn) next() bool {
 	if s.Out && s.text == "" {
 		return false
 	}
-	var stub strings.Builder
-	if !s.Out { // others may name the team, such as in to
-		for _, team := range s.Teams {
-			if isName(team) {
-				fmt.Fprintf(&stub, "team %q {}\n", team)
-			}
-		}
+	if s.text = ""; !s.Out { // others may name the team, such as in to
+		s.text = emptyTeams(s.Teams)
 	}
-	s.Out, s.text = true, stub.String()
+	s.Out = true
 	return true
 }
 
+// emptyTeams returns a text with teams that have nothing.
+func emptyTeams(labels []string) string {
+	var text strings.Builder
+	for _, label := range labels {
+		if isName(label) {
+			fmt.Fprintf(&text, "team %q {}\n", label)
+		}
+	}
+	return text.String()
+}
+
 // report returns what became of the files, and the mistakes: besides those of the files as they
-// are, what makes a mistake of a file only because another one keeps its text. What is out is not
-// in use, so that nothing keeps it later.
+// are, what makes a mistake of a file only because another one keeps its text. Of a file that is
+// out, nothing is kept later but the labels that it had: it stays a team's file, whatever is in it,
+// and holds up nothing.
 func (k *keeper) report(cfg *Config, diags Diagnostics) (kept []Kept, all Diagnostics) {
 	mistakes := diags.report.Mistakes()
 	for _, name := range slices.Sorted(maps.Keys(k.standIns)) {
@@ -336,7 +344,10 @@ func (k *keeper) report(cfg *Config, diags Diagnostics) (kept []Kept, all Diagno
 			return slices.ContainsFunc(cfg.Teams, func(t Team) bool { return t.Name == team && t.Place.File != k.path(name) })
 		})
 		if kept = append(kept, s.Kept); s.Out {
-			delete(cfg.TeamFiles.Texts, name)
+			had := labelsIn(k.inUse.Texts[name].Reveal())
+			isNew := func(team string) bool { return !slices.Contains(had, team) }
+			stays := slices.DeleteFunc(slices.Clone(s.Teams), isNew)
+			cfg.TeamFiles.Texts[name] = NewSecret(emptyTeams(stays))
 		}
 		// What stands for nothing has no team, and is not the platform's.
 		isName := func(other string) bool { return other == name }
