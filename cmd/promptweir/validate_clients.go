@@ -73,45 +73,16 @@ func (v *validateFlags) findLosses(s *snapshot.Snapshot, found *validation) erro
 	return nil
 }
 
-// lossChecks returns a line for each loss of a prompt. Clients that lose the same are on one line,
-// and those that lose every prompt on a line for all prompts.
+// lossChecks returns a line for what clients lose of each prompt, after those for all prompts.
 func lossChecks(s *snapshot.Snapshot, losses []clients.Loss) (checks []liveCheck) {
-	type key struct{ prompt, reason string }
-	var keys []key
-	same := map[key][]clients.Loss{}
-	for _, loss := range losses {
-		k := key{loss.Prompt, loss.Reason}
-		if loss.OfAll {
-			k.prompt = ""
-		}
-		if same[k] == nil {
-			keys = append(keys, k)
-		}
-		if !slices.ContainsFunc(same[k], func(l clients.Loss) bool { return l.Client == loss.Client }) {
-			same[k] = append(same[k], loss)
-		}
-	}
-	slices.SortStableFunc(keys, func(a, b key) int { return strings.Compare(a.prompt, b.prompt) })
-	passive := map[clients.Kind]string{clients.Hides: "hidden", clients.Cuts: "cut", clients.Garbles: "garbled"}
-	for _, k := range keys {
-		var titles, targets []string
-		for _, loss := range same[k] {
-			titles = append(titles, loss.Title)
-			if loss.Sync != "" && !slices.Contains(targets, loss.Sync) {
-				targets = append(targets, loss.Sync)
-			}
-		}
-		loss := &same[k][0]
+	for _, shared := range clients.Join(losses) {
 		subject, location := "each prompt", ""
-		if k.prompt != "" {
-			location = lossLocation(s, k.prompt)
-			subject = fmt.Sprintf("%s (%s)", k.prompt, location)
+		if shared.Prompt != "" {
+			location = lossLocation(s, shared.Prompt)
+			subject = fmt.Sprintf("%s (%s)", shared.Prompt, location)
 		}
-		text := fmt.Sprintf("%s is %s by %s: %s; %s", subject, passive[loss.Kind], strings.Join(titles, ", "), k.reason, loss.Remedy)
-		if len(targets) > 0 {
-			text += "; or for files, promptweir sync --to " + strings.Join(targets, ",")
-		}
-		checks = append(checks, checked("client", checkWarning, location, "%s", terminal.OneLine(text)))
+		checks = append(checks, checked("client", checkWarning, location, "%s",
+			terminal.OneLine(fmt.Sprintf("%s is %s; %s", subject, shared.What(), shared.Remedy))))
 	}
 	return checks
 }

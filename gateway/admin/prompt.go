@@ -3,6 +3,7 @@ package admin
 import (
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/gateway/clients"
 	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/upstream/files"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -23,6 +24,8 @@ type Prompt struct {
 	Admissions []inspect.Admission
 	// Reports are sentences about it that somebody should act on.
 	Reports []string
+	// Losses are what clients lose of it, if it is seen.
+	Losses []clients.SharedLoss
 }
 
 // PromptArgument is an argument that a definition declares.
@@ -62,6 +65,8 @@ func (v *View) Prompt(name, as string) (*Prompt, error) {
 	p.Description, _ = definition.Text("description")
 	p.Arguments = arguments(definition.Get("arguments"))
 	p.Definition = wire.Indented(entry.JSON)
+	principal, err := v.Principal(as)
+	p.Losses = clients.Join(inspect.ClientLosses(s, principal, name, clients.All()))
 	for _, owner := range entry.Owners {
 		shown := PromptOwner{Own: owner.Name, UpstreamHealth: UpstreamHealth{
 			Name: owner.Upstream,
@@ -72,7 +77,7 @@ func (v *View) Prompt(name, as string) (*Prompt, error) {
 		}
 		p.Owners = append(p.Owners, shown)
 	}
-	return p, nil
+	return p, err
 }
 
 // arguments reads the arguments of a definition, which was checked when it was admitted.

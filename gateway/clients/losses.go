@@ -127,6 +127,53 @@ func (l *List) twins(way string, look func(*catalog.Entry) string, p *prompt) (s
 // maxTwins bounds the prompts that one sentence names.
 const maxTwins = 3
 
+// SharedLoss is what several clients lose in the same way.
+type SharedLoss struct {
+	// Prompt is empty for a loss of every prompt.
+	Prompt string
+	// Titles are those of the clients, Kind and Reason of each of them.
+	Titles []string
+	Kind   Kind
+	Reason string
+	// Remedy has promptweir sync for those clients that read its files.
+	Remedy string
+}
+
+// What says by which clients something happens to the prompt, and why.
+func (l *SharedLoss) What() string {
+	passive := map[Kind]string{Hides: "hidden", Cuts: "cut", Garbles: "garbled"}
+	return passive[l.Kind] + " by " + strings.Join(l.Titles, ", ") + ": " + l.Reason
+}
+
+// Join joins the losses of a prompt that clients have in common, and those of every prompt. They
+// come in the order of prompts, those of every prompt first.
+func Join(losses []Loss) (joined []SharedLoss) {
+	type key struct{ prompt, reason string }
+	index, targets := map[key]int{}, map[int][]string{}
+	for _, loss := range losses {
+		if loss.OfAll {
+			loss.Prompt = ""
+		}
+		at, known := index[key{loss.Prompt, loss.Reason}]
+		if !known {
+			at = len(joined)
+			index[key{loss.Prompt, loss.Reason}] = at
+			joined = append(joined, SharedLoss{loss.Prompt, nil, loss.Kind, loss.Reason, loss.Remedy})
+		}
+		if !slices.Contains(joined[at].Titles, loss.Title) {
+			joined[at].Titles = append(joined[at].Titles, loss.Title)
+		}
+		if loss.Sync != "" && !slices.Contains(targets[at], loss.Sync) {
+			targets[at] = append(targets[at], loss.Sync)
+		}
+	}
+	for at, all := range targets {
+		joined[at].Remedy += "; or for files, promptweir sync --to " + strings.Join(all, ",")
+	}
+	slices.SortStableFunc(joined, func(a, b SharedLoss) int { return strings.Compare(a.Prompt, b.Prompt) })
+	return joined
+}
+
 // Row is a client's row in the table of the page: what it loses at the endpoint, at /flat and
 // through sync.
 func (c *Client) Row() []string {

@@ -65,10 +65,15 @@ func TestPrompt_SaysWhoSeesIt(t *testing.T) {
 		gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompt?"+query, "", nil).Want(t, status, parts...)
 	}
 	page("name=billing.ledger", http.StatusOK, "Who sees it", "group:payments", "by <bdi>membership of team &#34;payments&#34;", "gateway.hcl:", "year", "required", "Definition",
-		"<bdi>--url</bdi> <bdi>http://", "<bdi>--</bdi> <bdi>billing.ledger</bdi> <bdi>&#39;year=…&#39;</bdi>", "claude mcp add", "revision <bdi>2025-11-25</bdi>", "0 <span")
+		"<bdi>--url</bdi> <bdi>http://", "<bdi>--</bdi> <bdi>billing.ledger</bdi> <bdi>&#39;year=…&#39;</bdi>", "claude mcp add", "revision <bdi>2025-11-25</bdi>", "0 <span",
+		"Lost in clients", "Garbled by Claude Code: what is typed is split at blanks, in quotes too, and words after the last argument are dropped: year.",
+		"Hidden by Windsurf, Codex, ", "promptweir sync --to codex,claude.")
 	page("name=billing.review_pr&as=user:bob", http.StatusOK, "<b>Yes</b>", "expose &#34;reviews&#34;", "<b>decides</b>", "You see what",
 		`href="/prompt?name=billing.review_pr"`, `href="/prompts?as=user%3Abob&amp;team=payments"`)
 	page("name=billing.wip_x&as=user:ann,group:payments", http.StatusOK, "<b>No</b>", "hide &#34;half-finished&#34;")
+	if hidden := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompt?name=billing.wip_x&as=user:bob", "", nil).Body; strings.Contains(hidden, "Lost in clients") {
+		t.Error("clients of somebody who does not see a prompt lose something of it")
+	}
 	page("name=none.such", http.StatusOK, "Not in the catalog", "Nobody")
 	page("name=x&as=ann", http.StatusBadRequest, "neither a user nor a group", "<title>This cannot be shown", `<a href="/prompt?name=x">Back</a>`, `<a href="/prompts">`)
 	page("", http.StatusBadRequest)

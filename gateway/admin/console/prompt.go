@@ -10,6 +10,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/admin"
+	"github.com/promptweir/promptweir/gateway/clients"
 	"github.com/promptweir/promptweir/gateway/clientsetup"
 	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/gateway/policy"
@@ -45,6 +46,7 @@ func (c *console) prompt(r *http.Request, p *page) (Node, error) {
 				visibility(p.as, prompt.Answer),
 				Form(Class("viewas"), Action("/prompt"), Method("get"), hidden("name", name),
 					p.asField(c.view.Principals()), Button(Text("View"))),
+				losses(prompt.Losses),
 				owners(prompt.Owners),
 				admissions(prompt.Admissions),
 				use,
@@ -99,6 +101,14 @@ func readers(u inspect.AnswerUpstream) Node {
 	}
 }
 
+// losses says what clients make of the prompt.
+func losses(all []clients.SharedLoss) Node {
+	return If(len(all) > 0, section("lost", "Lost in clients", live("losses"),
+		Ul(Class("plainlist"), Map(all, func(loss clients.SharedLoss) Node {
+			return Li(bdi(sentence(loss.What())), Br(), note(bdi(sentence(loss.Remedy))))
+		}))))
+}
+
 func owners(all []admin.PromptOwner) Node {
 	return If(len(all) > 0, section("owned", "Owners", live("owners"),
 		Ul(Class("plainlist"), Map(all, func(owner admin.PromptOwner) Node {
@@ -138,7 +148,7 @@ func (c *console) trySections(r *http.Request, p *page, prompt *admin.Prompt) No
 func (c *console) useSection(r *http.Request, prompt *admin.Prompt) Node {
 	endpoint := c.view.Endpoint(r)
 	return section("use", "Use it", command(prompt, endpoint),
-		clients(endpoint, c.view.Snapshot().Config.Auth))
+		setups(endpoint, c.view.Snapshot().Config.Auth))
 }
 
 func lastHour(hour *admin.Hour) Node {
@@ -221,8 +231,8 @@ func command(prompt *admin.Prompt, endpoint string) Node {
 	return copyable("get", "Command", shown)
 }
 
-// clients say how to point the known clients at an endpoint.
-func clients(endpoint string, auth *config.Auth) Node {
+// setups say how to point the known clients at an endpoint.
+func setups(endpoint string, auth *config.Auth) Node {
 	all := clientsetup.For(endpoint, "prompts", clientsetup.AccessOf(auth))
 	return Map(all, func(client clientsetup.Client) Node {
 		return Details(Summary(Text(client.Title)), quiet(Text(client.Where+":")),
