@@ -3,15 +3,21 @@ package gateway_test
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // skillEntry is the entry of a skill as a client reads it.
@@ -311,5 +317,47 @@ func TestSkills_BytesAreVerified(t *testing.T) {
 	}
 	if !strings.Contains(log.String(), "file of a skill refused") {
 		t.Error("it is not logged")
+	}
+}
+
+// A folder of files is a skill, and its SKILL.md a prompt beside it. A change shows without a restart.
+func TestSkills_AreServedFromFiles(t *testing.T) {
+	dir := t.TempDir()
+	write := func(file, text string) {
+		t.Helper()
+		path := filepath.Join(dir, file)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("skills/acme/refunds/SKILL.md", "---\nname: refunds\ndescription: D\n---\nDo it.")
+	write("skills/acme/refunds/logo.png", "\x89PNG\xff")
+	write("promptweir.hcl", `team "t" {
+  upstream "f" {
+    files  = ["skills/**/SKILL.md"]
+    skills = true
+  }
+}`)
+	cfg, diags := config.Load(dir, config.Options{})
+	if err := diags.Err(); err != nil {
+		t.Fatal(err)
+	}
+	s := gatewaytest.StartConfig(t, cfg, gateway.Options{})
+	s.AwaitUpstreams()
+	c, uri := s.Modern(""), "skill://f/acme/refunds/SKILL.md"
+	if diff := cmp.Diff([]string{uri}, skillURIs(t, c)); diff != "" {
+		t.Fatal(diff)
+	}
+	if text, ok := readFile(t, c, uri); !ok || !strings.HasSuffix(text, "Do it.") {
+		t.Error(text)
+	}
+	if r := c.Call("resources/read", uriParams("skill://f/acme/refunds/logo.png")); !strings.Contains(r.Body, `"mimeType":"image/png","blob":"`) {
+		t.Error(r.Body)
+	}
+	c.WantList("f.refunds")
+	write("skills/acme/refunds/more.md", "more")
+	upstreamtest.Eventually(t, "the new file is in the manifest", func() bool { return len(skills(t, c)[0].Resources) == 3 })
+	if text, ok := readFile(t, c, "skill://f/acme/refunds/more.md"); !ok || text != "more" {
+		t.Error(text)
 	}
 }

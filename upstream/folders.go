@@ -300,6 +300,13 @@ func (f *folder) call(request *Request) (Result, error) {
 	if request.Files == nil {
 		return Result{}, unavailable(f.upstream.Name, Unreachable, pollInterval, errNotRead)
 	}
+	if request.Method == wire.ResourcesRead {
+		result, err := request.Files.ReadSkill(f.upstream.Files, request.Name)
+		if err != nil {
+			return Result{}, unavailable(f.upstream.Name, InvalidFile, 0, err)
+		}
+		return Result{JSON: result, Revision: wire.LatestLegacy}, nil
+	}
 	name := request.Name
 	if request.Method == wire.Complete {
 		name, _ = request.Params.Object("ref").Text("name")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -15,16 +14,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// The bounds of a skill: the first two are those that each host accepts (Skills extension,
-// "Limits").
-const (
-	MaxSkillFiles = 512
-	MaxSkillBytes = 16 << 20
-	maxURI        = 2048
-)
-
-// SkillFile is the name of the file that makes its folder a skill.
-const SkillFile = "SKILL.md"
+// maxURI bounds the URIs of a skill, in bytes.
+const maxURI = 2048
 
 // Skill is what the entry of a skill says, see the Skills extension. The definition is the entry as
 // the upstream sent it.
@@ -90,10 +81,10 @@ func parseSkill(raw jsontext.Value) (Prompt, error) {
 	if odd := object.Folded("uri", "frontmatter", "resources", "_meta"); odd != "" {
 		return fail(fmt.Errorf("member %q differs from a known member only in case", odd))
 	}
-	root, isSkill := strings.CutSuffix(uri, "/"+SkillFile)
+	root, isSkill := strings.CutSuffix(uri, "/"+wire.SkillFile)
 	scheme, path, hasScheme := strings.Cut(root, ":")
 	if !isSkill || !hasScheme || !isScheme(scheme) || len(uri) > maxURI {
-		return fail(fmt.Errorf("uri must be a URI of at most %d bytes that ends in /%s", maxURI, SkillFile))
+		return fail(fmt.Errorf("uri must be a URI of at most %d bytes that ends in /%s", maxURI, wire.SkillFile))
 	}
 	path = strings.TrimLeft(path, "/")
 	if err := checkSegments(path); err != nil {
@@ -135,21 +126,6 @@ func checkSegments(path string) error {
 	return nil
 }
 
-// skillName is what the Agent Skills specification allows for a name, beside its length.
-var skillName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
-
-// CheckSkillName refuses a name that the Agent Skills specification does, or that is not that of
-// the skill's folder.
-func CheckSkillName(name, folder string) error {
-	switch {
-	case len(name) > 64 || !skillName.MatchString(name):
-		return fmt.Errorf("the name %q must be 1 to 64 of a to z, 0 to 9 and single hyphens between them", wire.Clip(name, MaxName))
-	case name != folder:
-		return fmt.Errorf("the name %q must be that of the skill's folder, %q", name, wire.Clip(folder, MaxName))
-	}
-	return nil
-}
-
 func (s *Skill) readFrontmatter(entry wire.Object, folder string) error {
 	value := entry.Get("frontmatter")
 	if value.Kind() != '{' {
@@ -163,7 +139,7 @@ func (s *Skill) readFrontmatter(entry wire.Object, folder string) error {
 	}
 	s.Name = name
 	s.Facts = wire.Object{}.With("title", wire.Quote(name)).With("description", wire.Quote(description)).With("_meta", value).JSON()
-	return CheckSkillName(name, folder)
+	return wire.CheckSkillName(name, folder)
 }
 
 func (s *Skill) readManifest(resources jsontext.Value, uri string) error {
@@ -178,8 +154,8 @@ func (s *Skill) readManifest(resources jsontext.Value, uri string) error {
 	if err != nil {
 		return err
 	}
-	if len(files) > MaxSkillFiles {
-		return fmt.Errorf("there are %d, more than %d", len(files), MaxSkillFiles)
+	if len(files) > wire.MaxSkillFiles {
+		return fmt.Errorf("there are %d, more than %d", len(files), wire.MaxSkillFiles)
 	}
 	total := int64(0)
 	for i, value := range files {
@@ -187,8 +163,8 @@ func (s *Skill) readManifest(resources jsontext.Value, uri string) error {
 		if err != nil {
 			return fmt.Errorf("[%d]: %w", i, err)
 		}
-		if total += file.Size; total > MaxSkillBytes { // each is smaller, so that it does not overflow
-			return fmt.Errorf("they have more than %d bytes together", MaxSkillBytes)
+		if total += file.Size; total > wire.MaxSkillBytes { // each is smaller, so that it does not overflow
+			return fmt.Errorf("they have more than %d bytes together", wire.MaxSkillBytes)
 		}
 		s.Files = append(s.Files, file)
 	}
@@ -198,7 +174,7 @@ func (s *Skill) readManifest(resources jsontext.Value, uri string) error {
 			return fmt.Errorf("%q is in them twice", s.Files[i].Path)
 		}
 	}
-	if _, ok := s.File(SkillFile); !ok {
+	if _, ok := s.File(wire.SkillFile); !ok {
 		return fmt.Errorf("%s is not among them", uri)
 	}
 	return nil
@@ -215,8 +191,8 @@ func (s *Skill) readFile(file wire.Object) (ManifestFile, error) {
 		return ManifestFile{}, fmt.Errorf("uri %q is not in the folder of the skill", wire.Clip(uri, MaxName))
 	case err != nil || len(sum) != 32 || digest != fmt.Sprintf("sha256:%x", sum):
 		return ManifestFile{}, errors.New("digest must be sha256: and 64 hexadecimal digits in lower case")
-	case !isSize || size < 0 || size > MaxSkillBytes:
-		return ManifestFile{}, fmt.Errorf("size must be a number of bytes, at most %d", MaxSkillBytes)
+	case !isSize || size < 0 || size > wire.MaxSkillBytes:
+		return ManifestFile{}, fmt.Errorf("size must be a number of bytes, at most %d", wire.MaxSkillBytes)
 	}
 	return ManifestFile{Path: strings.Clone(path), Digest: digest, Size: size}, checkSegments(path)
 }
@@ -251,7 +227,7 @@ func (p *Prompt) underRoot(root string) jsontext.Value {
 }
 
 // URI returns the URI of a skill's SKILL.md, as clients see it.
-func (e *Entry) URI() string { return e.Root + "/" + SkillFile }
+func (e *Entry) URI() string { return e.Root + "/" + wire.SkillFile }
 
 // AppendSkill appends the entry of a skill, with a member in its _meta.
 func (e *Entry) AppendSkill(dst []byte, meta wire.Member) []byte {

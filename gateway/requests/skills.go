@@ -139,7 +139,7 @@ func (h *Handler) read(ctx context.Context, r *Request, out *Response) error {
 	if err != nil {
 		return err
 	}
-	r.target = target{name: uri, use: path.Base(uri) == catalog.SkillFile}
+	r.target = target{name: uri, use: path.Base(uri) == wire.SkillFile}
 	if h.audit.refuses() {
 		return errAudit()
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // maxURI bounds the URIs that are looked up, in bytes. No file of a skill has a longer one.
@@ -13,7 +14,7 @@ const maxURI = 4096
 // Skill returns the skill that an audience sees whose SKILL.md has this URI; nil if there is none.
 // [Snapshot.RequestView] must have been called for the audience.
 func (s *Snapshot) Skill(audience *policy.Audience, uri string) *catalog.Entry {
-	root, _ := strings.CutSuffix(uri, "/"+catalog.SkillFile)
+	root, _ := strings.CutSuffix(uri, "/"+wire.SkillFile)
 	if entry := s.views.of(audience).skills()[root]; entry != nil && entry.URI() == uri {
 		return entry
 	}

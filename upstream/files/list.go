@@ -24,6 +24,8 @@ type List struct {
 	Problems []Problem
 
 	byName map[string]*Prompt
+	// skillFiles are the files of skills, by URI.
+	skillFiles map[string]skillSource
 }
 
 // Prompt returns the prompt with a name, or nil.
@@ -49,7 +51,7 @@ func (b *block) newList(entries map[entryKey]*entry) *List {
 	}
 	for _, file := range b.found {
 		e := entries[b.key(file)]
-		if e == nil { // for the next pass
+		if e == nil { // for the next pass, or a skill only
 			continue
 		}
 		l.Problems = append(l.Problems, e.problems...)
@@ -67,6 +69,7 @@ func (b *block) newList(entries map[entryKey]*entry) *List {
 			l.byName[e.prompt.Name] = e.prompt
 		}
 	}
+	b.addSkills(l)
 	l.Problems = worst(l.Problems)
 	sortProblems(l.Problems)
 	return l

@@ -376,5 +376,10 @@ func (f *folder) settle() {
 		for _, e := range f.entries {
 			isSettled = isSettled && !slices.ContainsFunc(e.inputs, func(in input) bool { return in.unsettled })
 		}
+		for _, b := range f.blocks {
+			for _, s := range b.skills {
+				isSettled = isSettled && !slices.ContainsFunc(s.found, func(in skillFile) bool { return in.unsettled })
+			}
+		}
 	}
 }

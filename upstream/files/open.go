@@ -11,6 +11,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/config/regular"
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 const (
@@ -47,18 +48,30 @@ func (o *opener) close() { _ = o.within.Close() } // it was only read
 
 // text returns the content of a file of text by its path from the root.
 func (o *opener) text(file string) (string, error) {
-	content, err := o.read(file, maxFile, func(file string) bool { return path.Ext(file) == ".md" || customOf(file) != nil })
+	content, err := o.read(file, maxFile, checkHidden, func(file string) bool { return path.Ext(file) == ".md" || customOf(file) != nil })
 	return string(content), err
 }
 
 // media returns the content of an image or a sound.
 func (o *opener) media(file string) ([]byte, error) {
-	return o.read(file, maxMedia, func(file string) bool { _, ok := mediaOf(file); return ok })
+	return o.read(file, maxMedia, checkHidden, func(file string) bool { _, ok := mediaOf(file); return ok })
 }
 
-func (o *opener) read(file string, most int64, isKind func(string) bool) ([]byte, error) {
+// skill returns the content of a file in the folder of a skill.
+func (o *opener) skill(folder, file string) ([]byte, error) {
+	actual, err := filepath.EvalSymlinks(filepath.Join(o.actual, filepath.FromSlash(folder)))
+	if err != nil {
+		return nil, o.outside(file)
+	}
+	return o.read(file, wire.MaxSkillBytes, func(string) error { return nil }, func(resolved string) bool {
+		relative, err := filepath.Rel(actual, filepath.Join(o.actual, filepath.FromSlash(resolved)))
+		return err == nil && filepath.IsLocal(relative)
+	})
+}
+
+func (o *opener) read(file string, most int64, check func(string) error, isKind func(string) bool) ([]byte, error) {
 	written := onDisk(o.files, file)
-	if err := checkHidden(file); err != nil {
+	if err := check(file); err != nil {
 		return nil, err
 	}
 	if err := o.files.Allow(written); err != nil {
@@ -78,9 +91,9 @@ func (o *opener) read(file string, most int64, isKind func(string) bool) ([]byte
 	}
 	slashed := config.WithoutMounts(relative)
 	if !isKind(slashed) {
-		return nil, fmt.Errorf("the file %s is a link to a file of another kind; put a copy in its place", path.Base(file))
+		return nil, fmt.Errorf("the file %s is a link to a file of another kind, or of another skill; put a copy in its place", path.Base(file))
 	}
-	if err := checkHidden(slashed); err != nil {
+	if err := check(slashed); err != nil {
 		return nil, err
 	}
 	if err := o.files.AllowResolved(written, actual); err != nil {

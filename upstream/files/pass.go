@@ -1,12 +1,15 @@
 package files
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
 	"syscall"
+
+	"github.com/promptweir/promptweir/config"
 )
 
 // pass reads the files of a team that have changed. It is the [reader] of their prompts.
@@ -37,6 +40,8 @@ type pass struct {
 	// inputs are those of the prompt that is being read, and noted their indexes by path.
 	inputs []input
 	noted  map[string]int
+	// digests are those of the files of skills, by path.
+	digests map[string]fileDigest
 }
 
 type readDocument struct {
@@ -52,7 +57,7 @@ type readMedia struct {
 func newPass(t *Team, step func() error) *pass {
 	return &pass{
 		team: t, step: step, held: newAccount(), fresh: newAccount(), noted: map[string]int{},
-		partials: map[string]readDocument{}, images: map[string]readMedia{}, contents: map[mediaKey]*media{},
+		digests: map[string]fileDigest{}, partials: map[string]readDocument{}, images: map[string]readMedia{}, contents: map[mediaKey]*media{},
 	}
 }
 
@@ -84,9 +89,15 @@ func (p *pass) run(blocks []*block) (map[entryKey]*entry, error) {
 	entries := make(map[entryKey]*entry, len(p.team.entries))
 	for _, b := range blocks {
 		for _, file := range b.next {
+			if b.upstream.Skills == config.SkillsOnly && formatOf(file) == skill {
+				continue
+			}
 			if err := p.add(entries, b, file); err != nil {
 				return nil, err
 			}
+		}
+		if err := p.addSkills(b); err != nil {
+			return nil, err
 		}
 	}
 	return entries, nil
@@ -108,11 +119,16 @@ func (p *pass) add(entries map[entryKey]*entry, b *block, file string) (err erro
 	if e != nil {
 		p.held.total += e.listed()
 	}
+	return cmp.Or(p.checkHeld(b), p.over)
+}
+
+// checkHeld returns an error if the team's files hold too much.
+func (p *pass) checkHeld(b *block) error {
 	if most := p.team.source.Max; p.held.total > most {
 		return failed("Prompts too large", "the prompt files of team %q together take more "+
 			"than %d bytes of memory, so all stay unchanged; remove some, use fewer and smaller images, or %s", b.upstream.Team, most, p.team.source.Raise())
 	}
-	return p.over
+	return nil
 }
 
 // current returns the present entry of a file, which may be nil, or a newer one.
@@ -126,12 +142,8 @@ func (p *pass) current(key entryKey, present *entry) (*entry, error) {
 	if p.isCut {
 		return present, nil
 	}
-	if p.opener == nil { // most passes read nothing
-		opener, err := open(p.team.source)
-		if err != nil {
-			return nil, fmt.Errorf("cannot open %s: %w", p.team.source.Root, err)
-		}
-		p.opener = opener
+	if err := p.open(); err != nil {
+		return nil, err
 	}
 	next := p.read(key, present)
 	if p.ended != nil {
@@ -139,6 +151,19 @@ func (p *pass) current(key entryKey, present *entry) (*entry, error) {
 	}
 	p.fresh.add(next)
 	return next, nil
+}
+
+// open opens the team's folder, in which most passes read nothing.
+func (p *pass) open() error {
+	if p.opener != nil {
+		return nil
+	}
+	opener, err := open(p.team.source)
+	if err != nil {
+		return fmt.Errorf("cannot open %s: %w", p.team.source.Root, err)
+	}
+	p.opener = opener
+	return nil
 }
 
 func (p *pass) isCurrent(e *entry) bool {

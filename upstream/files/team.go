@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 
@@ -17,6 +18,7 @@ type Team struct {
 	source  *config.Files
 	blocks  map[string]*block // by the upstream's label
 	entries map[entryKey]*entry
+	digests map[string]fileDigest // of the files of skills, by path
 	held    account
 	cost    Cost
 }
@@ -29,6 +31,8 @@ type block struct {
 	list     *List
 	// next and nextIdle replace found and idle when the pass is complete.
 	next, nextIdle []string
+	// skills are those of the block by the path of SKILL.md, and nextSkills replaces them.
+	skills, nextSkills map[string]*skillFolder
 	// err is a [Problem] at the upstream's block, for which the list stays as it is; nil for none.
 	err error
 }
@@ -122,7 +126,7 @@ func (t *Team) Refresh(
 		results = append(results, Result{b.list, b.err})
 	}
 	if t.blocks = next; err == nil {
-		t.entries, t.held = entries, p.held
+		t.entries, t.held, t.digests = entries, p.held, p.digests
 	}
 	return results, err != nil || !p.isCut, nil
 }
@@ -136,9 +140,9 @@ func (t *Team) present(upstreams []config.Upstream) []*block {
 	for i, u := range upstreams {
 		b := &block{upstream: u, list: &List{}}
 		if before := t.blocks[u.Name]; before != nil {
-			b.found, b.idle, b.list = before.found, before.idle, before.list
+			b.found, b.idle, b.list, b.skills = before.found, before.idle, before.list, before.skills
 		}
-		b.next, b.nextIdle = b.found, b.idle // of a block that fails, what it had stays
+		b.next, b.nextIdle, b.nextSkills = b.found, b.idle, b.skills // of a block that fails, what it had stays
 		blocks[i] = b
 	}
 	return blocks
@@ -181,11 +185,11 @@ func (b *block) key(file string) entryKey { return entryKey{file, b.upstream.Tex
 
 // complete makes the list of what a pass has found, unless it is the present one.
 func (b *block) complete(before, after map[entryKey]*entry) {
-	same := b.list.byName != nil && slices.Equal(b.found, b.next) && slices.Equal(b.idle, b.nextIdle)
+	same := b.list.byName != nil && slices.Equal(b.found, b.next) && slices.Equal(b.idle, b.nextIdle) && maps.Equal(b.skills, b.nextSkills)
 	for i := 0; same && i < len(b.next); i++ {
 		same = before[b.key(b.next[i])].servedLike(after[b.key(b.next[i])])
 	}
-	if b.found, b.idle = b.next, b.nextIdle; !same {
+	if b.found, b.idle, b.skills = b.next, b.nextIdle, b.nextSkills; !same {
 		b.list = b.newList(after)
 	}
 }

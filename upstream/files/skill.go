@@ -1,0 +1,317 @@
+package files
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/config/regular"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// skillFolder is a folder with a SKILL.md. All regular files beneath it are the skill's, but for
+// hidden ones.
+type skillFolder struct {
+	// definition is the entry of the skill; nil if it is broken, and problems say why.
+	definition jsontext.Value
+	problems   []Problem
+	found      []skillFile
+	// root is the URI of the folder.
+	root string
+}
+
+// skillFile is a file of a skill as a walk found it.
+type skillFile struct {
+	path string // from the root of the team's files
+	stamp
+}
+
+// fileDigest is the digest of a file in the state that its stamp has.
+type fileDigest struct {
+	stamp
+	sum [sha256.Size]byte
+}
+
+// addSkills finds the skills of a block. Of one that has not changed, nothing is read.
+func (p *pass) addSkills(b *block) error {
+	if b.upstream.Skills == "" || b.err != nil {
+		return nil
+	}
+	b.nextSkills = map[string]*skillFolder{}
+	for _, file := range b.next {
+		if path.Base(file) != wire.SkillFile {
+			continue
+		}
+		s, err := p.skillAt(b, file)
+		if err != nil {
+			return err
+		}
+		b.nextSkills[file] = s
+		p.held.total += fileOverhead + 2*len(s.definition) + len(s.found)*listedOverhead
+	}
+	return p.checkHeld(b)
+}
+
+// skillAt returns the skill of a SKILL.md: the present one, or a newer one. The error ends the pass.
+func (p *pass) skillAt(b *block, file string) (*skillFolder, error) {
+	next := &skillFolder{root: "skill://" + skillPath(b.upstream.Files, file)}
+	err := p.skillFiles(path.Dir(file), 0, next)
+	before, isSame := b.skills[file], func(a, b skillFile) bool { return a.path == b.path && a.same(b.stamp) }
+	switch {
+	case err != nil || p.ended != nil:
+	case before != nil && before.root == next.root && slices.EqualFunc(before.found, next.found, isSame):
+		for _, f := range before.found {
+			p.digests[f.path] = p.team.digests[f.path]
+		}
+		return before, nil
+	default:
+		next.definition, err = p.skillEntry(file, next)
+	}
+	if err != nil && p.ended == nil {
+		r := report{shown: func(file string) string { return onDisk(p.team.source, file) }}
+		line := 0
+		if at, ok := errors.AsType[*fieldError](err); ok {
+			line = at.line
+		}
+		problem := r.problem(Broken, file, line, "Broken skill", err.Error()+"; it is left out")
+		if before != nil && slices.Equal(before.problems, []Problem{problem}) {
+			return before, nil
+		}
+		next.problems = []Problem{problem}
+		if _, isOfSystem := errors.AsType[syscall.Errno](err); isOfSystem { // it may go without a trace on the files
+			next.found = nil
+		}
+	}
+	return next, p.ended
+}
+
+// skillFiles walks through a folder of a skill.
+func (p *pass) skillFiles(folder string, depth int, into *skillFolder) error {
+	if err := p.rest(); err != nil {
+		return err
+	}
+	if depth > maxFolders {
+		return fmt.Errorf("there are more than %d folders inside of each other", maxFolders)
+	}
+	opened, err := os.OpenFile(onDisk(p.team.source, folder), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return fmt.Errorf("cannot read %s: %w", folder, regular.Cause(err))
+	}
+	defer opened.Close()
+	p.team.cost.Folders++
+	entries, err := opened.ReadDir(4 * wire.MaxSkillFiles) // not all at once: there may be more than memory holds
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("cannot read %s: %w", folder, regular.Cause(err))
+	}
+	slices.SortFunc(entries, func(a, b os.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	for _, e := range entries {
+		file := path.Join(folder, e.Name())
+		switch {
+		case strings.HasPrefix(e.Name(), "."): // such as those of editors and of version control
+			continue
+		case e.IsDir():
+			if err := p.skillFiles(file, depth+1, into); err != nil {
+				return err
+			}
+			continue
+		}
+		p.team.cost.Stats++
+		s := stampOf(onDisk(p.team.source, file))
+		if !s.mode.IsRegular() || !s.exists {
+			return fmt.Errorf("the file %s is not a regular one; remove it", path.Base(file))
+		}
+		into.found = append(into.found, skillFile{file, s})
+	}
+	if len(into.found) > wire.MaxSkillFiles || len(entries) == 4*wire.MaxSkillFiles {
+		return fmt.Errorf("it has more than %d files; remove some", wire.MaxSkillFiles)
+	}
+	return nil
+}
+
+// skillEntry returns the entry of a skill whose files were found.
+func (p *pass) skillEntry(file string, s *skillFolder) (jsontext.Value, error) {
+	total := int64(0)
+	for _, f := range s.found {
+		if total += f.size; total > wire.MaxSkillBytes {
+			return nil, fmt.Errorf("its files have more than %d bytes together; remove some", wire.MaxSkillBytes)
+		}
+	}
+	if err := p.open(); err != nil {
+		return nil, err
+	}
+	content, err := p.opener.text(file)
+	if p.count(len(content)); err != nil {
+		return nil, err
+	}
+	front, err := skillFront(content, path.Base(s.root))
+	if err != nil {
+		return nil, err
+	}
+	var resources []jsontext.Value
+	for _, f := range s.found {
+		sum, err := p.digest(path.Dir(file), f)
+		if err != nil {
+			return nil, err
+		}
+		resources = append(resources, wire.Object{}.With("uri", wire.Quote(s.uri(path.Dir(file), f.path))).
+			With("digest", wire.Quote(fmt.Sprintf("sha256:%x", sum))).With("size", wire.NumberID(f.size)).JSON())
+	}
+	return wire.Object{}.With("uri", wire.Quote(s.root+"/"+wire.SkillFile)).With("frontmatter", front).
+		With("resources", wire.Array(resources)).JSON(), nil
+}
+
+// digest returns the digest of a file: the known one, unless the file has changed.
+func (p *pass) digest(folder string, f skillFile) (sum [sha256.Size]byte, err error) {
+	for _, known := range []map[string]fileDigest{p.digests, p.team.digests} {
+		if d, ok := known[f.path]; ok && d.same(f.stamp) {
+			p.digests[f.path] = d
+			return d.sum, nil
+		}
+	}
+	content, err := p.opener.skill(folder, f.path)
+	if p.count(len(content)); err != nil || p.ended != nil {
+		return sum, errors.Join(err, p.ended)
+	}
+	if int64(len(content)) != f.size {
+		return sum, fmt.Errorf("the file %s changed while it was read", path.Base(f.path))
+	}
+	sum = sha256.Sum256(content)
+	p.digests[f.path] = fileDigest{f.stamp, sum}
+	return sum, nil
+}
+
+// skillFront returns the front matter of a SKILL.md as JSON.
+func skillFront(content, folder string) (jsontext.Value, error) {
+	d, err := newDocument(content)
+	if err != nil {
+		return nil, err
+	}
+	fields, err := parseFrontMatter(d.front)
+	if err != nil {
+		return nil, err
+	}
+	var front wire.Object
+	for _, f := range fields {
+		value, err := toJSON(f.value)
+		if err != nil {
+			return nil, err
+		}
+		if f.name == "name" {
+			name, _ := wire.Text(value)
+			if err := wire.CheckSkillName(name, folder); err != nil {
+				return nil, wrong(f.line, "%v", err)
+			}
+		}
+		front = append(front, wire.Member{Name: f.name, Value: value})
+	}
+	_, isNamed := front.Text("name")
+	if description, ok := front.Text("description"); !isNamed || !ok || strings.TrimSpace(description) == "" {
+		return nil, wrong(1, "a skill needs the texts name and description in its front matter")
+	}
+	return front.JSON(), nil
+}
+
+// skillPath returns the path of a skill in URIs: that of its folder, beneath the folder that the
+// pattern spells out.
+func skillPath(source *config.Files, file string) string {
+	within, err := filepath.Rel(source.Folder, onDisk(source, file))
+	if err != nil {
+		within = file
+	}
+	within = filepath.ToSlash(within)
+	matches := func(p config.PathPattern) bool {
+		at := p.Start()
+		for name := range strings.SplitSeq(within, "/") {
+			at = p.Next(at, name)
+		}
+		return p.Ends(at)
+	}
+	folder, base := path.Dir(within), source.Patterns[max(slices.IndexFunc(source.Patterns, matches), 0)].Folder()
+	switch {
+	case folder == ".":
+		folder = filepath.Base(source.Folder)
+	case folder == base:
+		folder = path.Base(folder)
+	default:
+		folder = strings.TrimPrefix(folder, base+"/")
+	}
+	return escaped(folder)
+}
+
+// escaped returns a path as URIs have it.
+func escaped(file string) string {
+	segments := strings.Split(file, "/")
+	for i := range segments {
+		segments[i] = url.PathEscape(segments[i])
+	}
+	return strings.Join(segments, "/")
+}
+
+// uri returns the URI of a file of the skill.
+func (s *skillFolder) uri(folder, file string) string {
+	return s.root + "/" + escaped(strings.TrimPrefix(file, folder+"/"))
+}
+
+// addSkills adds the skills of a block to its list.
+func (b *block) addSkills(l *List) {
+	for _, file := range b.found {
+		s := b.skills[file]
+		if s == nil {
+			continue
+		}
+		if l.Problems = append(l.Problems, s.problems...); s.definition == nil {
+			continue
+		}
+		l.Definitions = append(l.Definitions, s.definition)
+		for _, f := range s.found {
+			if l.skillFiles == nil {
+				l.skillFiles = map[string]skillSource{}
+			}
+			l.skillFiles[s.uri(path.Dir(file), f.path)] = skillSource{path.Dir(file), f.path}
+		}
+	}
+}
+
+// skillSource is where a file of a skill is, by paths from the root.
+type skillSource struct{ folder, file string }
+
+// ReadSkill returns the result of reading a file of a skill in the list by its URI. It is read now,
+// and may have changed since the list was made.
+func (l *List) ReadSkill(source *config.Files, uri string) (jsontext.Value, error) {
+	at, ok := l.skillFiles[uri]
+	if !ok {
+		return nil, errors.New("no skill has this file any more")
+	}
+	opener, err := open(source)
+	if err != nil {
+		return nil, err
+	}
+	defer opener.close()
+	content, err := opener.skill(at.folder, at.file)
+	if err != nil {
+		return nil, err
+	}
+	result := wire.Object{}.With("uri", wire.Quote(uri))
+	if mime := MimeType(at.file); mime != "" {
+		result = result.With("mimeType", wire.Quote(mime))
+	}
+	if utf8.Valid(content) {
+		result = result.With("text", wire.Quote(string(content)))
+	} else {
+		result = result.With("blob", wire.Quote(base64.StdEncoding.EncodeToString(content)))
+	}
+	return wire.Object{}.With("contents", wire.Array([]jsontext.Value{result.JSON()})).JSON(), nil
+}

@@ -1,0 +1,170 @@
+package files
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+func skillTeam(mode string, patterns ...string) string {
+	return strings.Replace(team(patterns...), "    files", "    skills = "+mode+"\n    files", 1)
+}
+
+func skillText(name string) string {
+	return "---\nname: " + name + "\ndescription: D\nmetadata: {version: 1.10}\n---\nDo it."
+}
+
+// manifests returns the digests of the files of all skills in a list, by URI.
+func manifests(t *testing.T, l *List) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, definition := range l.Definitions {
+		entry, err := wire.ParseObject(definition)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resources, _ := wire.ParseArray(entry.Get("resources")) // nil for a prompt
+		for _, value := range resources {
+			file := wire.Members(value)
+			uri, _ := file.Text("uri")
+			digest, _ := file.Text("digest")
+			all[uri] = fmt.Sprintf("%s %s", digest, file.Get("size"))
+		}
+	}
+	return all
+}
+
+func digestOf(content string) string {
+	return fmt.Sprintf("sha256:%x %d", sha256.Sum256([]byte(content)), len(content))
+}
+
+func (f *folder) read(t *testing.T) *List {
+	t.Helper()
+	l, err := f.Refresh()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestSkills_AreTheFoldersOfTheirFiles(t *testing.T) {
+	x, y := skillText("refunds"), skillText("top")
+	tr := newTree(t, "team.hcl", skillTeam("true", "skills/**/SKILL.md"), "skills/acme/refunds/SKILL.md", x, "skills/acme/refunds/a b/c.bin", "\xff\x00",
+		"skills/acme/refunds/.git/config", "hidden", "skills/acme/refunds/.env", "hidden", "skills/top/SKILL.md", y)
+	tr.link("c.bin", "skills/acme/refunds/a b/link.bin")
+	f := newFolder(tr.upstream())
+	l := f.read(t)
+	want := map[string]string{
+		"skill://acme/refunds/SKILL.md": digestOf(x), "skill://acme/refunds/a%20b/c.bin": digestOf("\xff\x00"),
+		"skill://acme/refunds/a%20b/link.bin": digestOf("\xff\x00"), "skill://top/SKILL.md": digestOf(y),
+	}
+	if diff := cmp.Diff(want, manifests(t, l)); diff != "" {
+		t.Fatal(diff)
+	}
+	if len(l.Prompts) != 2 || len(l.Definitions) != 4 || !strings.Contains(string(l.Definitions[2]), `"metadata":{"version":1.10}`) {
+		t.Errorf("%d prompts, %s", len(l.Prompts), l.Definitions)
+	}
+	source := f.upstreams[0].Files
+	result, err := l.ReadSkill(source, "skill://acme/refunds/a%20b/c.bin")
+	if err != nil || !strings.Contains(string(result), base64.StdEncoding.EncodeToString([]byte("\xff\x00"))) {
+		t.Errorf("%s, %v", result, err)
+	}
+	if result, err = l.ReadSkill(source, "skill://top/SKILL.md"); err != nil || !strings.Contains(string(result), `"text":"---\nname: top`) {
+		t.Errorf("%s, %v", result, err)
+	}
+	for _, uri := range []string{"skill://top/../top/SKILL.md", "skill://acme/refunds/.env", "skill://top", "skill://top/none"} {
+		if result, err := l.ReadSkill(source, uri); err == nil {
+			t.Errorf("%s: %s", uri, result)
+		}
+	}
+}
+
+func TestSkills_PathBeginsBelowWhatThePatternSpellsOut(t *testing.T) {
+	for pattern, want := range map[string]string{
+		"a/b/SKILL.md": "skill://b/SKILL.md", "a/*/SKILL.md": "skill://b/SKILL.md", "**/SKILL.md": "skill://a/b/SKILL.md", "*/b/SKILL.md": "skill://a/b/SKILL.md",
+	} {
+		tr := newTree(t, "team.hcl", skillTeam(`"only"`, pattern), "a/b/SKILL.md", skillText("b"))
+		l := newFolder(tr.upstream()).read(t)
+		if diff := cmp.Diff(map[string]string{want: digestOf(skillText("b"))}, manifests(t, l)); diff != "" || len(l.Prompts) > 0 {
+			t.Errorf("%s: %d prompts, %s", pattern, len(l.Prompts), diff)
+		}
+	}
+}
+
+// A change of one file reads that file, and SKILL.md for its front matter.
+func TestSkills_ChangeCostsOneSkill(t *testing.T) {
+	files := []string{"team.hcl", skillTeam(`"only"`, "skills/**/SKILL.md")}
+	for i := range 50 {
+		folder := fmt.Sprintf("skills/s%d/", i)
+		files = append(files, folder+"SKILL.md", skillText(fmt.Sprintf("s%d", i)), folder+"a.txt", "a", folder+"b.txt", "b")
+	}
+	tr := newTree(t, files...)
+	f := newFolder(tr.upstream())
+	f.settle()
+	before := f.read(t)
+	cost := f.Cost()
+	if again := f.read(t); again != before || f.Cost().Files != cost.Files {
+		t.Errorf("a pass without a change reads %d files", f.Cost().Files-cost.Files)
+	}
+	tr.write("skills/s7/a.txt", "changed")
+	after := f.read(t)
+	if got := manifests(t, after)["skill://s7/a.txt"]; got != digestOf("changed") {
+		t.Error(got)
+	}
+	if n := f.Cost().Files - cost.Files; n != 2 {
+		t.Errorf("the change reads %d files", n)
+	}
+	tr.remove("skills/s7/b.txt")
+	if l := f.read(t); len(manifests(t, l)) != 149 || len(manifests(t, after)) != 150 {
+		t.Error("the removal does not show")
+	}
+}
+
+func TestSkills_BrokenAreLeftOutAndReported(t *testing.T) {
+	tr := newTree(t, "team.hcl", skillTeam(`"only"`, "skills/**/SKILL.md"), "secret.txt", "secret", "skills/good/SKILL.md", skillText("good"),
+		"skills/name/SKILL.md", skillText("other"), "skills/Upper/SKILL.md", skillText("Upper"), "skills/bare/SKILL.md", "No front matter",
+		"skills/out/SKILL.md", skillText("out"), "skills/folder/SKILL.md", skillText("folder"), "skills/fifo/SKILL.md", skillText("fifo"),
+		"skills/many/SKILL.md", skillText("many"), "skills/large/SKILL.md", skillText("large"), "skills/sibling/SKILL.md", skillText("sibling"))
+	tr.link("../../secret.txt", "skills/out/a.txt")
+	tr.link("../good/SKILL.md", "skills/sibling/a.md")
+	tr.link("../good", "skills/folder/good")
+	tr.check(exec.CommandContext(t.Context(), "mkfifo", tr.path("skills/fifo/pipe")).Run())
+	for i := range 512 {
+		tr.write(fmt.Sprintf("skills/many/%d.txt", i), "")
+	}
+	tr.write("skills/large/a.bin", "")
+	tr.check(os.Truncate(tr.path("skills/large/a.bin"), 16<<20))
+	f := newFolder(tr.upstream())
+	l := f.read(t)
+	// A link to the folder of a skill is another name of it.
+	good := digestOf(skillText("good"))
+	if diff := cmp.Diff(map[string]string{"skill://good/SKILL.md": good, "skill://folder/good/SKILL.md": good}, manifests(t, l)); diff != "" {
+		t.Error(diff)
+	}
+	problems := fmt.Sprint(l.Broken())
+	for _, want := range []string{
+		"skills/name/SKILL.md:2: Broken skill: The name \"other\" must be that of the skill's folder", "Upper\" must be 1 to 64", "needs the texts name and description",
+		"or of another skill", "file good is not a regular one", "file pipe is not a regular one", "more than 512 files", "more than 16777216 bytes",
+	} {
+		if !strings.Contains(problems, want) {
+			t.Errorf("no %q in %s", want, problems)
+		}
+	}
+	if len(l.Broken()) != 9 {
+		t.Errorf("%d problems: %s", len(l.Broken()), problems)
+	}
+	// What takes the place of a file is not followed out of the folder.
+	tr.remove("skills/good/SKILL.md")
+	tr.link("../../secret.txt", "skills/good/SKILL.md")
+	if result, err := l.ReadSkill(f.upstreams[0].Files, "skill://good/SKILL.md"); err == nil {
+		t.Errorf("a link is followed: %s", result)
+	}
+}
