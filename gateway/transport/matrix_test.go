@@ -35,7 +35,7 @@ func TestMatrix_AllClientsWithAllUpstreams(t *testing.T) {
 		ups = append(ups, e)
 		startActor(t, e, &text)
 	}
-	s := gatewaytest.Serve(t, "gateway { page_size = 5 }\n"+"team \"eng\" {\n"+text.String()+"}\n")
+	s := gatewaytest.Serve(t, "gateway { page_size = 50 }\n"+"team \"eng\" {\n"+text.String()+"}\n")
 	want := len(ups) * len(actorPrompts())
 	upstreamtest.Eventually(t, "each upstream's prompts are listed", func() bool { return len(s.Modern("").List()) == want })
 	table := [][]string{{"client \\ upstream"}}
