@@ -238,7 +238,7 @@ const steps = {
     await reach(/^You see what user:bob sees/, 'Down');
     await go('/prompt?name=library.ledger_00006&as=user:bob');
     await reach(/^Does user:bob see it\? heading level 2/, 'h');
-    await reach(/^No, as the prompt of library/, 'Down');
+    await reach(/^No, from library/, 'Down');
   },
 
   async 'loads a configuration with a mistake'() {

@@ -29,7 +29,7 @@ func TestOverview_BeginsWithWhatIsWrong(t *testing.T) {
 	a := gatewaytest.Send(t, http.MethodGet, r.AdminURL+"/", "", nil)
 	a.Want(t, http.StatusOK, "<bdi>Upstream gone is down</bdi></h1>", "<title>Upstream gone is down",
 		"Also: the last configuration was refused, 2 reports to fix. The gateway serves clients.", "definitions in upstream &#34;up&#34;", "more than once", "urll",
-		"unreachable since <time datetime=\"20", "connection refused at", "Start the server, or correct host and port in url.", `data-upstream="gone"`,
+		"unreachable since <time datetime=\"20", "connection refused at", "Start the server, or correct host and port in url.", `data-upstream="gone"`, "<dt>Server requests</dt>", "waiting for clients",
 		`<tr class="bad" data-team="eng" role="row">`, "1 down", "1.2.3")
 	for _, bad := range []string{"hunter2", `data-upstream="up"`} {
 		if strings.Contains(a.Body, bad) {
@@ -67,7 +67,8 @@ func TestPrompt_SaysWhoSeesIt(t *testing.T) {
 	page("name=billing.ledger", http.StatusOK, "Who sees it", "group:payments", "by <bdi>membership of team &#34;payments&#34;", "gateway.hcl:", "year", "required", "Definition",
 		"<bdi>--url</bdi> <bdi>http://", "<bdi>--</bdi> <bdi>billing.ledger</bdi> <bdi>&#39;year=…&#39;</bdi>", "claude mcp add", "revision <bdi>2025-11-25</bdi>", "0 <span",
 		"Lost in clients", "Garbled by Claude Code: what is typed is split at blanks, in quotes too, and words after the last argument are dropped: year.",
-		"Hidden by Windsurf, Codex, ", "promptweir sync --to codex,claude.")
+		"Hidden by Windsurf, Codex, ", "promptweir sync --to codex,claude.",
+		"None from <bdi>billing</bdi>: no prompt block", "called <bdi>ledger</bdi> there")
 	page("name=billing.review_pr&as=user:bob", http.StatusOK, "<b>Yes</b>", "expose &#34;reviews&#34;", "<b>decides</b>", "You see what",
 		`href="/prompt?name=billing.review_pr"`, `href="/prompts?as=user%3Abob&amp;team=payments"`)
 	page("name=billing.wip_x&as=user:ann,group:payments", http.StatusOK, "<b>No</b>", "hide &#34;half-finished&#34;")

@@ -283,17 +283,13 @@ func facts(hour *admin.Hour, p *page, r *admin.Readiness) Node {
 	}
 	gets, errors := hour.Sum()
 	warnings := len(r.Configuration.Warnings)
-	waiting := " requests to clients"
-	if r.Waiting == 1 {
-		waiting = " request to clients"
-	}
 	return Dl(live("facts"), Class("facts"),
 		fact("Prompts", Text(number(r.Entries))),
 		fact("Gets, last hour", Text(number(gets)),
 			If(errors > 0, Group{Text(" "), Span(Class("bad-text"), Text(count(errors, "error")))}),
 			If(gets > 0, sparkline(hour))),
 		fact("Streams", Text(number(r.Streams)), note(Text(" open to clients"))),
-		fact("Waiting", Text(number(r.Waiting)), note(Text(waiting))),
+		fact("Server requests", Text(number(r.Waiting)), note(Text(" waiting for clients"))),
 		fact("Configuration", Text(ago(p.now, r.Configuration.Loaded)), note(Text(" in use"),
 			If(r.Configuration.Refused != nil, Text(", a later one was refused")),
 			If(warnings > 0, Text(", "+count(warnings, "warning"))))),

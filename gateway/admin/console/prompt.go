@@ -75,7 +75,7 @@ func verdict(u inspect.AnswerUpstream) Node {
 		level, word = admin.Poor, "Perhaps"
 	}
 	return Group{
-		P(Class("verdict "+level.String()), dot(), B(Text(word)), Text(", as the prompt of "),
+		P(Class("verdict "+level.String()), dot(), B(Text(word)), Text(", from "),
 			bdi(u.Upstream), Text(": "), bdi(u.Reason), If(u.Rule != "", Group{Text(" "), location(u.Rule)})),
 		steps(u.Steps),
 	}
@@ -94,7 +94,7 @@ func readers(u inspect.AnswerUpstream) Node {
 		condition = ", if it offers one; rules that read the definition are not counted"
 	}
 	return Group{
-		quiet(Text("As the prompt of "), bdi(u.Upstream), Text(condition)),
+		quiet(Text("From "), bdi(u.Upstream), Text(condition)),
 		Ul(Class("readers"), Map(u.Readers, func(reader inspect.AnswerReader) Node {
 			return Li(B(bdi(reader.Who)), Text(" by "), bdi(reader.By), Text(" "), location(reader.Rule))
 		}), If(len(u.Readers) == 0, Li(Text("Nobody: no rule shows it, or one hides it.")))),
@@ -114,7 +114,7 @@ func owners(all []admin.PromptOwner) Node {
 		Ul(Class("plainlist"), Map(all, func(owner admin.PromptOwner) Node {
 			return Li(Class(owner.Level().String()), B(bdi(owner.Name)), Text(" "),
 				condition(owner.Condition()), Br(), location(owner.Place),
-				note(Text(" · called "), bdi(owner.Own), Text(" on the server"), revision(owner.Revision)),
+				note(Text(" · called "), bdi(owner.Own), Text(" there"), revision(owner.Revision)),
 				trouble(&owner.Trouble))
 		}))))
 }
@@ -126,8 +126,8 @@ func admissions(all []inspect.Admission) Node {
 			if len(a.Steps) > 0 {
 				return steps(a.Steps)
 			}
-			return quiet(Text("From "), bdi(a.Upstream),
-				Text(" unchanged: no prompt block, lock file or screen applies to it."))
+			return quiet(Text("None from "), bdi(a.Upstream),
+				Text(": no prompt block, lock file or screen applies to it."))
 		})))
 }
 
