@@ -83,7 +83,7 @@ func TestFiles_AreServedInAllRevisions(t *testing.T) {
 	for _, c := range clients {
 		c.WantList("book.report")
 		c.Call("prompts/list", "").Want(t, http.StatusOK, `{"name":"book.report","title":"Write an incident report","description":"Turn notes into a report.",`+
-			`"arguments":[{"name":"notes","required":true},{"name":"a"}],"icons":[{"src":"https://example.com/i.png"}]}`)
+			`"arguments":[{"name":"notes","required":true},{"name":"a"}],"icons":[{"src":"https://example.com/i.png"}],"_meta":{"promptweir/template":true}}`)
 		c.Call("prompts/get", `{"name":"book.report","arguments":{"notes":"x \"y\""}}`).Want(t, http.StatusOK,
 			`"description":"Turn notes into a report.","messages":[{"role":"user","content":{"type":"text","text":"Severity minor: x \"y\""}},`+
 				`{"role":"user","content":{"type":"image","data":"UE5H","mimeType":"image/png"}},{"role":"assistant","content":{"type":"text","text":"Here:"}}]`)

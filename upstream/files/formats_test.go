@@ -155,7 +155,7 @@ func TestParse_ServesTheFormatsThatPeopleHave(t *testing.T) {
 			if prompt == nil {
 				t.Fatal(problems)
 			}
-			if got := string(prompt.Definition); got != test.definition {
+			if got := strings.Replace(string(prompt.Definition), `,"_meta":{"promptweir/template":true}`, "", 1); got != test.definition {
 				t.Errorf("definition\n%s, want\n%s", got, test.definition)
 			}
 			if diff := cmp.Diff(test.messages, render(t, prompt, test.arguments)); diff != "" {
@@ -204,6 +204,26 @@ func TestRender_ReadsCommandLinesAsClaudeCode(t *testing.T) {
 	const file = ".claude/commands/w.md"
 	if (disk{file: "$0"}).prompt(t, file).same(disk{file: "---\narguments: arguments\n---\n$0"}.prompt(t, file)) {
 		t.Error("a line is the same as an argument")
+	}
+}
+
+func TestParse_SaysWhichPromptsAreTemplates(t *testing.T) {
+	for _, test := range []struct {
+		file, content string
+		want          bool
+	}{
+		{"a.md", "---\narguments: [{name: v, default: d}]\n---\n{{v}}", true},
+		{".claude/commands/all.md", "All: $ARGUMENTS", true},
+		{".claude/commands/named.md", "---\narguments: a b\n---\n$b $a $1 $9", true},
+		{".claude/commands/rest.md", "---\nargument-hint: [words]\n---\nHelp.", true},
+		{".claude/commands/words.md", "$0 of $ARGUMENTS", false}, // one argument is cut into words
+		{".opencode/command/rest.md", "$1 and $2", false},
+		{".gemini/commands/a.toml", "prompt = \"{{args}}\"", true},
+	} {
+		definition := string(disk{test.file: test.content}.prompt(t, test.file).Definition)
+		if got := strings.Contains(definition, `"promptweir/template":true`); got != test.want {
+			t.Errorf("%s is a template: %t, want %t", test.file, got, test.want)
+		}
 	}
 }
 

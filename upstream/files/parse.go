@@ -171,7 +171,10 @@ func (p *parser) finish(texts bool) (*Prompt, error) {
 	prompt.compile(p.description, p.text.messages)
 	prompt.Text = hashText(p.text.messages, p.arguments.list)
 	if texts {
-		p.meta = withTextHash(p.meta, prompt.Text)
+		p.meta = wire.Members(p.meta).With(metaText, wire.Quote(prompt.Text)).JSON()
+	}
+	if prompt.isTemplate() {
+		p.meta = wire.Members(p.meta).With(MetaTemplate, jsontext.Value("true")).JSON()
 	}
 	prompt.Definition = p.definition().JSON()
 	input := 0
@@ -184,12 +187,13 @@ func (p *parser) finish(texts bool) (*Prompt, error) {
 	return prompt, nil
 }
 
-// metaText is the member of _meta with the hash of the text.
-const metaText = "promptweir/text_sha256"
-
-func withTextHash(meta []byte, hash string) []byte {
-	return wire.Members(meta).With(metaText, wire.Quote(hash)).JSON()
-}
+const (
+	// MetaTemplate is the member of a definition's _meta that is true where each value of a get goes
+	// into the text as it was sent, and nothing else changes with it.
+	MetaTemplate = "promptweir/template"
+	// metaText is the member of _meta with the hash of the text.
+	metaText = "promptweir/text_sha256"
+)
 
 func (p *parser) definition() wire.Object {
 	definition := described(p.name, p.title, p.description)

@@ -125,7 +125,7 @@ func TestParse_ReadsTheDefinition(t *testing.T) {
 		`{"name":"notes","description":"What was seen and done, in order.","required":true},{"name":"severity","title":"Severity"},` +
 		`{"name":"count","schema":{"type":"integer","minimum":1,"enum":[1,2,1e3]}}],` +
 		`"icons":[{"src":"https://example.com/icon.png","sizes":["48x48"]}],` +
-		`"_meta":{"com.example/owner":"ops","com.example/nested":{"a":[true,null,1.50,"x"]}}}`
+		`"_meta":{"com.example/owner":"ops","com.example/nested":{"a":[true,null,1.50,"x"]},"promptweir/template":true}}`
 	if got := string(prompt.Definition); got != want {
 		t.Errorf("definition\n%s, want\n%s", got, want)
 	}

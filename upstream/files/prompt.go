@@ -130,6 +130,12 @@ func content(text string) []byte {
 	return quoted[1 : len(quoted)-1]
 }
 
+// isTemplate reports whether each value goes into the text as it was sent. A command line in one
+// argument is cut into words.
+func (p *Prompt) isTemplate() bool {
+	return !p.isLine || !slices.ContainsFunc(p.segments, func(s segment) bool { return s.gap.word > 0 })
+}
+
 // Sample returns arguments with something in the place of each that is missing and has no default:
 // the first of its values, or its name in angle brackets.
 func (p *Prompt) Sample(given wire.Object) wire.Object {
