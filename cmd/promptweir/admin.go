@@ -63,7 +63,7 @@ func (f *adminFlags) addURL(flags *pflag.FlagSet) {
 
 func (f *adminFlags) addTo(flags *pflag.FlagSet) {
 	f.addURL(flags)
-	addSecret(flags, &f.token, "token", "PROMPTWEIR_ADMIN_TOKEN",
+	addSecret(flags, &f.token, "PROMPTWEIR_ADMIN_TOKEN",
 		"the gateway's `ADMIN_TOKEN`, where one is set")
 }
 

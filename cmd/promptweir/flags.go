@@ -91,8 +91,9 @@ func addChoice(
 	completeFlag(command, name, cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// addSecret declares a flag whose default is that of a variable. Help does not show it.
-func addSecret(flags *pflag.FlagSet, value *string, name, variable, usage string) {
+// addSecret declares --token, whose default is that of a variable. Help does not show it.
+func addSecret(flags *pflag.FlagSet, value *string, variable, usage string) {
+	const name = "token"
 	flags.StringVar(value, name, os.Getenv(variable), usage+" ("+variable+")")
 	flags.Lookup(name).DefValue = ""
 }

@@ -43,7 +43,7 @@ Each step prints a line. The probe goes on after a failed prompt, and exits with
 		},
 	}
 	flags := command.Flags()
-	addSecret(flags, &token, "token", "PROMPTWEIR_TOKEN", "bearer `TOKEN` for the server")
+	addSecret(flags, &token, "PROMPTWEIR_TOKEN", "bearer `TOKEN` for the server")
 	addChoice(command, flags, &protocol, "protocol", "",
 		"speak only this `REVISION` of the protocol",
 		append([]string{anyProtocol}, wire.Revisions()...)...)

@@ -346,7 +346,7 @@ func TestReadme_HasEveryVariable(t *testing.T) {
 	for _, call := range nodes[*ast.CallExpr](t) {
 		name, ok := literal(first(call.Args))
 		if called(call) == "addSecret" {
-			name, ok = literal(call.Args[3])
+			name, ok = literal(call.Args[2])
 		}
 		if ok && slices.Contains([]string{"Getenv", "addSecret"}, called(call)) && !strings.HasPrefix(name, "OTEL_") {
 			want[name] = true

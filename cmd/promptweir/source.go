@@ -31,12 +31,17 @@ type query struct {
 func newQuery(a *app) *query { return &query{app: a, lists: listSource{app: a}} }
 
 func (q *query) addTo(command *cobra.Command) {
+	q.addServerTo(command)
+	q.who.addTo(command, q.app,
+		"with --config, the prompts of `PRINCIPAL`, for example user:alice,group:payments")
+}
+
+// addServerTo declares the flags of a running gateway only.
+func (q *query) addServerTo(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringVar(&q.url, "url", "",
 		"connect to the running gateway, or any other MCP server, at `URL`")
-	addSecret(flags, &q.token, "token", "PROMPTWEIR_TOKEN", "bearer `TOKEN` for --url")
-	q.who.addTo(command, q.app,
-		"with --config, the prompts of `PRINCIPAL`, for example user:alice,group:payments")
+	addSecret(flags, &q.token, "PROMPTWEIR_TOKEN", "bearer `TOKEN` for --url")
 }
 
 func (q *query) check() error {

@@ -1,0 +1,360 @@
+package syncdir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const source = "http://127.0.0.1:8080/mcp"
+
+// texts are prompts without arguments, by names and texts.
+func texts(pairs ...string) (prompts []Prompt) {
+	for i := 0; i < len(pairs); i += 2 {
+		prompts = append(prompts, Prompt{Name: pairs[i], Pieces: []Piece{{Text: pairs[i+1]}}})
+	}
+	return prompts
+}
+
+// target returns a target whose folder is a new one, and the folder.
+func target(t *testing.T, name string) (*Target, string) {
+	t.Helper()
+	home := t.TempDir()
+	for _, variable := range []string{"HOME", "USERPROFILE", "XDG_CONFIG_HOME", "AppData", "CLAUDE_CONFIG_DIR", "CODEX_HOME"} {
+		t.Setenv(variable, home)
+	}
+	found := &Targets[slices.Index(Names(), name)]
+	base, within, err := found.folder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found, filepath.Join(base, within)
+}
+
+// sync runs, and returns the changes as they are printed, without reasons.
+func sync(t *testing.T, r Run, prompts []Prompt) (lines []string) {
+	t.Helper()
+	r.Source = source
+	_, changes, err := r.Do(prompts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range changes {
+		lines = append(lines, fmt.Sprintf("%c %s%s", c.Action, c.Path, c.Prompt))
+	}
+	return lines
+}
+
+func want(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("changes (-want +got):\n%s", diff)
+	}
+}
+
+// tree returns all files beneath a folder.
+func tree(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		files[filepath.ToSlash(strings.TrimPrefix(path, folder+string(filepath.Separator)))] = string(content)
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func put(t *testing.T, folder, name, content string) {
+	t.Helper()
+	path := filepath.Join(folder, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(content), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRun_FollowsThePrompts(t *testing.T) {
+	for _, name := range Names() {
+		t.Run(name, func(t *testing.T) {
+			target, folder := target(t, name)
+			run, end := Run{Target: target, IsComplete: true}, target.suffix
+			dry := run
+			dry.DryRun = true
+			want(t, sync(t, dry, texts("a", "1", "b", "2")), "+ a"+end, "+ b"+end)
+			if files := tree(t, folder); len(files) > 0 {
+				t.Errorf("a dry run writes %v", files)
+			}
+			want(t, sync(t, run, texts("a", "1", "b", "2")), "+ a"+end, "+ b"+end)
+			want(t, sync(t, run, texts("a", "1", "b", "2")))
+			before := tree(t, folder)
+			want(t, sync(t, dry, texts("a", "3")), "~ a"+end, "- b"+end)
+			if diff := cmp.Diff(before, tree(t, folder)); diff != "" {
+				t.Errorf("a dry run changes files:\n%s", diff)
+			}
+			incomplete := run
+			incomplete.IsComplete = false
+			want(t, sync(t, incomplete, texts("a", "3")), "~ a"+end, "= b"+end)
+			want(t, sync(t, run, texts("a", "3")), "- b"+end)
+			unknown := []Prompt{{Name: "a", Absent: errors.New("down")}}
+			want(t, sync(t, run, unknown), "! a")
+			want(t, sync(t, run, nil), "- a"+end)
+			if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
+				t.Errorf("left %v, %v", left, err)
+			}
+		})
+	}
+}
+
+func TestRun_KeepsWhatItDidNotWriteOrSomebodyEdited(t *testing.T) {
+	target, folder := target(t, "claude")
+	run := Run{Target: target, IsComplete: true}
+	sync(t, run, texts("edited", "1", "copied", "2", "gone", "3", "moved", "4"))
+	files := tree(t, folder)
+	put(t, folder, "edited.md", files["edited.md"]+"mine")
+	put(t, folder, "gone.md", strings.Replace(files["gone.md"], "description", "Description", 1))
+	put(t, folder, "copy.md", files["copied.md"])
+	put(t, folder, "mine.md", "mine")
+	put(t, folder, "empty.md", "")
+	put(t, folder, "sub/moved.md", files["moved.md"])
+	put(t, folder, "other.md", strings.Replace(files["moved.md"], source, "http://other/mcp", 1))
+	if err := os.Mkdir(filepath.Join(folder, "folder.md"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if runtime.GOOS != "windows" {
+		outside := t.TempDir()
+		put(t, outside, "target.md", files["copied.md"])
+		if err := errors.Join(
+			os.Symlink(filepath.Join(outside, "target.md"), filepath.Join(folder, "link.md")),
+			os.Symlink(filepath.Join(outside, "none.md"), filepath.Join(folder, "nowhere.md")),
+		); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := map[string]string{}
+	for name, content := range tree2(t, folder) {
+		if name != "copied.md" && name != "moved.md" {
+			before[name] = content
+		}
+	}
+	got := sync(t, run, texts("edited", "5", "copy", "5", "mine", "5", "empty", "5", "other", "5", "folder", "5", "link", "5", "nowhere", "5"))
+	want(t, got, "= copy.md", "= edited.md", "= empty.md", "= folder.md", "= link.md", "= mine.md", "= nowhere.md", "= other.md",
+		"- copied.md", "= gone.md", "- moved.md")
+	if diff := cmp.Diff(before, tree2(t, folder)); diff != "" {
+		t.Errorf("files (-before +after):\n%s", diff)
+	}
+}
+
+// tree2 is tree that does not follow links.
+func tree2(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	for _, pattern := range []string{"*", "*/*"} {
+		names, _ := filepath.Glob(filepath.Join(folder, pattern))
+		for _, name := range names {
+			info, err := os.Lstat(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			content := info.Mode().Type().String()
+			if info.Mode().IsRegular() {
+				text, _ := os.ReadFile(name)
+				content = string(text)
+			} else if link, err := os.Readlink(name); err == nil {
+				content = link
+			}
+			files[strings.TrimPrefix(name, folder+string(filepath.Separator))] = content
+		}
+	}
+	return files
+}
+
+func TestRun_RefusesAFolderBehindALink(t *testing.T) {
+	target, folder := target(t, "gemini")
+	elsewhere := t.TempDir()
+	if err := os.Symlink(elsewhere, filepath.Dir(folder)); err != nil {
+		t.Skip(err)
+	}
+	r := Run{Target: target, Source: source, IsComplete: true}
+	if _, _, err := r.Do(texts("a", "1")); err == nil || !strings.Contains(err.Error(), "links are not followed") {
+		t.Errorf("error %v", err)
+	}
+	if files := tree(t, elsewhere); len(files) > 0 {
+		t.Errorf("written behind the link: %v", files)
+	}
+}
+
+// dying is a disk whose process is killed before one of its operations.
+type dying struct {
+	disk
+	left *int
+}
+
+var errKilled = errors.New("killed")
+
+func (d dying) alive() error {
+	if *d.left--; *d.left < 0 {
+		return errKilled
+	}
+	return nil
+}
+
+func (d dying) Lstat(name string) (fs.FileInfo, error) {
+	if err := d.alive(); err != nil {
+		return nil, err
+	}
+	return d.disk.Lstat(name)
+}
+
+// OpenFile may also leave an empty file behind, which is half written.
+func (d dying) OpenFile(name string, flag int, perm fs.FileMode) (*os.File, error) {
+	if err := d.alive(); err != nil {
+		return nil, err
+	}
+	file, err := d.disk.OpenFile(name, flag, perm)
+	if flag&os.O_CREATE != 0 && err == nil && d.alive() != nil {
+		return nil, errors.Join(errKilled, file.Close())
+	}
+	return file, err
+}
+
+func (d dying) Mkdir(name string, perm fs.FileMode) error {
+	return errors.Join(d.alive(), onlyIf(*d.left >= 0, func() error { return d.disk.Mkdir(name, perm) }))
+}
+
+func (d dying) Rename(before, after string) error {
+	return errors.Join(d.alive(), onlyIf(*d.left >= 0, func() error { return d.disk.Rename(before, after) }))
+}
+
+func (d dying) Remove(name string) error {
+	return errors.Join(d.alive(), onlyIf(*d.left >= 0, func() error { return d.disk.Remove(name) }))
+}
+
+func onlyIf(alive bool, do func() error) error {
+	if alive {
+		return do()
+	}
+	return nil
+}
+
+// A run that is killed before any of its operations leaves each file as it was or as it should be, and
+// the next run completes it.
+func TestRun_KilledAnywhereLeavesWholeFiles(t *testing.T) {
+	before, after := texts("stays", "1", "changes", "1", "goes", "1"), texts("stays", "1", "changes", "2", "comes", "1")
+	for _, name := range []string{"claude", "codex"} {
+		for left, killed := 0, true; killed; left++ {
+			target, folder := target(t, name)
+			r := Run{Target: target, Source: source, IsComplete: true}
+			sync(t, r, before)
+			old := tree(t, folder)
+			wanted, _ := target.files(after, source)
+			root, err := os.OpenRoot(folder)
+			if err != nil {
+				t.Fatal(err)
+			}
+			count := left
+			_, err = r.in(dying{root, &count}, wanted)
+			killed = errors.Is(err, errKilled) || count < 0
+			for path, content := range tree(t, folder) {
+				if !strings.HasPrefix(path, temporary) && content != old[path] && content != string(wanted[path].content) {
+					t.Errorf("%s, killed at %d: %s is %q", name, left, path, content)
+				}
+			}
+			if _, err := r.in(root, wanted); err != nil {
+				t.Errorf("%s, the run after one killed at %d: %v", name, left, err)
+			}
+			now := map[string]string{}
+			for path, w := range wanted {
+				now[path] = string(w.content)
+			}
+			if diff := cmp.Diff(now, tree(t, folder)); diff != "" {
+				t.Errorf("%s, after one killed at %d (-want +got):\n%s", name, left, diff)
+			}
+			if err := root.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// An editor writes a file between the comparison and the change.
+func TestApply_KeepsAFileThatChangedMeanwhile(t *testing.T) {
+	target, folder := target(t, "claude")
+	r := Run{Target: target, Source: source, IsComplete: true}
+	sync(t, r, texts("replaced", "1", "removed", "1"))
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	have, err := target.scan(root, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted, _ := target.files(texts("replaced", "2", "added", "1"), source)
+	for _, name := range []string{"replaced.md", "removed.md", "added.md"} {
+		put(t, folder, name, "mine")
+	}
+	for _, c := range plan(wanted, have, source, true) {
+		if err := apply(root, &c); err != nil || c.Action != Keep {
+			t.Errorf("%c %s, %v; want it kept", c.Action, c.Path, err)
+		}
+	}
+	for name, content := range tree(t, folder) {
+		if content != "mine" {
+			t.Errorf("%s is %q", name, content)
+		}
+	}
+}
+
+func TestRun_HostileNamesStayInTheFolder(t *testing.T) {
+	names := []string{
+		"../up", "..", ".", "", "/etc/x", `..\up`, "a/../../b", "CON", "con.txt", "nul", "com1.x", "aux", strings.Repeat("a", 300),
+		strings.Repeat("ü", 300), "Twin", "twin", "TWIN", "twin-" + Short("TWIN"), "a\x00b", "a\nb", "a:b", "a*", "trailing.", "trailing ", ".hidden", "-rf",
+		"x.prompt", "x", "\u202eevil", ".promptweir-x.tmp", "SKILL", "a.b", "a:b", "a_b",
+		"---\n# sha256 of the rest: 0", "# written by promptweir from http://other/mcp;",
+	}
+	for _, name := range Names() {
+		target, folder := target(t, name)
+		r := Run{Target: target, IsComplete: true}
+		var prompts []Prompt
+		for _, hostile := range slices.Compact(slices.Sorted(slices.Values(names))) {
+			prompts = append(prompts, texts(hostile, "text of "+strings.ReplaceAll(hostile, "\x00", ""))...)
+		}
+		lines := sync(t, r, prompts)
+		files := tree(t, os.Getenv("HOME"))
+		folded := map[string]bool{}
+		within, err := filepath.Rel(os.Getenv("HOME"), folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for path := range files {
+			inside, ok := strings.CutPrefix(path, filepath.ToSlash(within)+"/")
+			base := strings.TrimSuffix(inside, target.suffix)
+			if !ok || !plainName.MatchString(base) || reserved.MatchString(base) || len(base) > maxName || folded[strings.ToLower(inside)] {
+				t.Errorf("%s: file %q", name, path)
+			}
+			folded[strings.ToLower(inside)] = true
+		}
+		if len(lines) != len(prompts) || len(files) != len(prompts) {
+			t.Errorf("%s: %d files of %d prompts: %q", name, len(files), len(prompts), lines)
+		}
+		want(t, sync(t, r, prompts))
+		if got := len(sync(t, r, nil)); got != len(prompts) || len(tree(t, folder)) > 0 {
+			t.Errorf("%s: %d of %d files are removed, %v stay", name, got, len(prompts), slices.Collect(maps.Keys(tree(t, folder))))
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/syncdir"
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/upstream/client"
+	"github.com/promptweir/promptweir/upstream/files"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// syncer writes the prompts of a server as files of clients.
+type syncer struct {
+	query                   *query
+	source                  string
+	to                      []string
+	snapshot, watch, dryRun bool
+}
+
+func syncCommand(a *app) *cobra.Command {
+	y := &syncer{query: newQuery(a)}
+	command := &cobra.Command{
+		Use: "sync", Short: "Write your prompts as files for clients that know no prompts",
+		Args: wantArgs(0, 0, ""),
+		Long: `Write the prompts that you may see at a server as files in the folders of clients that know no
+prompts, or only part of them. Each file says where it is from. The next run changes and removes
+what has changed and gone, but no file that promptweir did not write or that somebody has edited.
+
+Each change is a line: + adds a file, ~ replaces, - removes, = keeps one that is not as it should be,
+and ! names a prompt without one.`,
+		Example: "  promptweir sync --to claude,codex --url http://127.0.0.1:8080/mcp\n" +
+			"  promptweir sync --to gemini --url https://prompts.example.com/mcp --watch",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := y.check(cmd.Context()); err != nil {
+				return err
+			}
+			if y.watch {
+				return y.follow(cmd.Context())
+			}
+			return y.withSession(cmd.Context(), client.SessionOptions{}, y.run)
+		},
+	}
+	y.query.addServerTo(command)
+	flags := command.Flags()
+	flags.StringSliceVar(&y.to, "to", nil, "write for these `CLIENTS`: "+strings.Join(syncdir.Names(), ","))
+	completeFlag(command, "to", func(_ *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return completeNames(word), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	})
+	flags.BoolVar(&y.snapshot, "snapshot", false, "also write prompts that are no templates, as they are now without arguments")
+	flags.BoolVar(&y.watch, "watch", false, "write again whenever the server says that its prompts changed")
+	flags.BoolVar(&y.dryRun, "dry-run", false, "print the changes, and change nothing")
+	return command
+}
+
+// completeNames completes the last name of a list of clients.
+func completeNames(word string) (words []string) {
+	before := word[:strings.LastIndexByte(word, ',')+1]
+	for _, name := range syncdir.Names() {
+		if !slices.Contains(strings.Split(before, ","), name) && strings.HasPrefix(before+name, word) {
+			words = append(words, before+name)
+		}
+	}
+	return words
+}
+
+// check checks the flags, and asks a person for the clients.
+func (y *syncer) check(ctx context.Context) error {
+	if y.query.url == "" {
+		return &usageError{"sync needs the running gateway: --url URL"}
+	}
+	u, err := parseURL("--url", y.query.url, config.DefaultListen+config.DefaultPath)
+	if err != nil {
+		return err
+	}
+	y.source = sourceOf(u)
+	if prompter := terminal.NewPrompter(y.query.app.in); len(y.to) == 0 && prompter != nil {
+		answer, err := prompter.Ask(ctx, "Write for which clients ("+strings.Join(syncdir.Names(), ",")+")?", completeNames)
+		if err != nil && !errors.Is(err, terminal.ErrNoAnswer) {
+			return err
+		}
+		y.to = strings.FieldsFunc(answer, func(r rune) bool { return r == ',' || r == ' ' })
+	}
+	if len(y.to) == 0 {
+		return &usageError{"sync needs the clients to write for: --to " + strings.Join(syncdir.Names(), ",")}
+	}
+	for _, name := range y.to {
+		if !slices.Contains(syncdir.Names(), name) {
+			return &usageError{fmt.Sprintf("--to %q: use %s", name, terminal.OrList(syncdir.Names()))}
+		}
+	}
+	return nil
+}
+
+// sourceOf returns what the files say of the server, without what may be secret.
+func sourceOf(u *url.URL) string {
+	source := (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+	if u.RawQuery != "" {
+		source += "?" + syncdir.Short(u.RawQuery)
+	}
+	return source
+}
+
+func (y *syncer) withSession(
+	ctx context.Context, options client.SessionOptions, use func(context.Context, *client.Session) error,
+) error {
+	return y.query.withSession(ctx, options, func(s *client.Session) error { return use(ctx, s) })
+}
+
+// run compares all folders with the server once.
+func (y *syncer) run(ctx context.Context, s *client.Session) error {
+	list, err := s.List(ctx, maxListed)
+	switch {
+	case err != nil:
+		return fmt.Errorf("nothing was changed: %w", err)
+	case len(list.Pages) == 0:
+		return errors.New("nothing was changed: the server lists no prompts at all")
+	}
+	partial := wire.Members(list.Meta).Get(gateway.MetaPartial)
+	for _, t := range troublesIn(partial) {
+		y.query.app.warn("%s", t.text)
+	}
+	prompts, failed := y.prompts(ctx, s, list.Definitions)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	for _, target := range syncdir.Targets {
+		if !slices.Contains(y.to, target.Name) {
+			continue
+		}
+		r := &syncdir.Run{Target: &target, Source: y.source, IsComplete: partial == nil, DryRun: y.dryRun}
+		folder, changes, err := r.Do(prompts)
+		if printErr := y.print(&target, folder, changes); printErr != nil {
+			return printErr
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", folder, err)
+		}
+	}
+	switch {
+	case partial != nil:
+		return errors.New("the server's list is not complete, so that nothing was removed")
+	case failed > 0:
+		return fmt.Errorf("%s could not be got; their files stay as they are", terminal.Count(failed, "prompt"))
+	}
+	return nil
+}
+
+// print prints a line for each change, and one for the folder.
+func (y *syncer) print(target *syncdir.Target, folder string, changes []syncdir.Change) error {
+	counts := map[syncdir.Action]int{}
+	for _, c := range changes {
+		counts[c.Action]++
+		about := c.Path + c.Prompt
+		if c.Reason != "" {
+			about += ": " + c.Reason
+		}
+		if _, err := fmt.Fprintf(y.query.app.out, "%c %s %s\n", c.Action, target.Name, terminal.OneLine(about)); err != nil {
+			return err
+		}
+	}
+	if y.watch && len(changes) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(y.query.app.out, "%s: %d added, %d replaced, %d removed, %d kept, %d without a file; %s\n", target.Name,
+		counts[syncdir.Add], counts[syncdir.Replace], counts[syncdir.Remove], counts[syncdir.Keep], counts[syncdir.Refuse], folder)
+	return err
+}
+
+// prompts gets the text of each prompt, and counts those that could not be got.
+func (y *syncer) prompts(ctx context.Context, s *client.Session, definitions []jsontext.Value) (all []syncdir.Prompt, failed int) {
+	for _, definition := range definitions {
+		parsed, err := catalog.ParsePrompt(definition)
+		d, _ := parseDefinition(definition) // which has been parsed
+		p := syncdir.Prompt{Name: d.Name, Description: d.Description, Definition: parsed.Hash}
+		isTemplate := string(wire.Members(definition).Object("_meta").Get(files.MetaTemplate)) == "true"
+		for _, a := range d.Arguments {
+			switch {
+			case isTemplate:
+				p.Arguments = append(p.Arguments, a.Name)
+			case a.Required:
+				p.Refused = fmt.Errorf("it is no template, and requires %s", a.Name)
+			default:
+				p.Without = append(p.Without, a.Name)
+			}
+		}
+		switch {
+		case err != nil:
+			p.Refused = err
+		case !isTemplate && !y.snapshot:
+			p.Refused = errors.New("it is no template; --snapshot writes it as it is now")
+		case p.Refused == nil:
+			if p.Pieces, err = y.text(ctx, s, &p); err != nil {
+				p.Absent = err
+				failed++
+			}
+			if !isTemplate {
+				p.Taken = time.Now()
+			}
+		}
+		all = append(all, p)
+	}
+	return all, failed
+}
+
+// text gets a prompt with a mark for each argument, and cuts its text there. Nobody can guess a mark,
+// and so none is in the text otherwise.
+func (y *syncer) text(ctx context.Context, s *client.Session, p *syncdir.Prompt) ([]syncdir.Piece, error) {
+	var arguments wire.Object
+	secret := "promptweir" + rand.Text() + "_"
+	for i, name := range p.Arguments {
+		arguments = arguments.With(name, wire.Quote(syncdir.Mark(secret, i+1)))
+	}
+	ctx, cancel := context.WithTimeout(ctx, config.DefaultTimeout)
+	defer cancel()
+	result, err := (&sessionSource{session: s}).get(ctx, getParams(p.Name, arguments), nil)
+	if err != nil {
+		return nil, err
+	}
+	text, refused, err := userText(result)
+	if p.Refused = refused; err != nil || refused != nil {
+		return nil, err
+	}
+	return syncdir.Cut(text, secret), nil
+}
+
+// userText returns the text of a result whose messages are all the user's, and texts: a file holds no
+// more.
+func userText(result jsontext.Value) (text string, refused, err error) {
+	var got struct {
+		ResultType string
+		Messages   []struct {
+			Role    string
+			Content struct{ Type, Text string }
+		}
+	}
+	if err := json.Unmarshal(result, &got); err != nil {
+		return "", nil, fmt.Errorf("prompts/get result: %w", err)
+	}
+	if got.ResultType == wire.ResultInputRequired {
+		return "", errors.New("the server asks for input"), nil
+	}
+	var texts []string
+	for _, m := range got.Messages {
+		if m.Role != "user" || m.Content.Type != "text" {
+			return "", fmt.Errorf("it has a message of the %s with %s, and a file holds only text of the user", m.Role, m.Content.Type), nil
+		}
+		texts = append(texts, m.Content.Text)
+	}
+	return strings.Join(texts, "\n\n"), nil, nil
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/promptweir/promptweir/upstream/client"
+)
+
+const (
+	// firstPause and lastPause bound the backoff between two connections of sync --watch.
+	firstPause = time.Second
+	lastPause  = time.Minute
+	// runAgain is when a run that failed is repeated without a change.
+	runAgain = time.Minute
+)
+
+// follow runs after each change that the server announces, and connects again when it is lost.
+func (y *syncer) follow(ctx context.Context) error {
+	wasConnected := false
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		changed := make(chan struct{}, 1)
+		signal := func() {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		}
+		err := y.withSession(ctx, client.SessionOptions{OnListChanged: signal}, func(ctx context.Context, s *client.Session) error {
+			wasConnected, pause = true, firstPause
+			return y.followSession(ctx, s, changed, signal)
+		})
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, client.ErrNoStream):
+			return errors.New("the server does not say when its prompts change; run sync without --watch from time to time")
+		case !wasConnected:
+			return err
+		}
+		y.query.app.warn("%v; connecting again in %s", err, pause)
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// followSession runs at each change until the stream of changes ends, and returns why it did.
+func (y *syncer) followSession(
+	ctx context.Context, s *client.Session, changed <-chan struct{}, signal func(),
+) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err = s.Watch(ctx, signal)
+	}()
+	defer func() {
+		cancel()
+		<-ended
+	}()
+	var again <-chan time.Time
+	for {
+		select {
+		case <-ended:
+			if errors.Is(err, client.ErrNoStream) {
+				return errors.Join(err, y.run(ctx, s))
+			}
+			return err
+		case <-changed:
+		case <-again:
+		}
+		again = nil
+		if err := y.run(ctx, s); err != nil && ctx.Err() == nil {
+			y.query.app.warn("%v", err)
+			again = time.After(runAgain)
+		}
+	}
+}
