@@ -92,9 +92,9 @@ func TestRefresh_FollowsEndlessChangesOfALargeListLessOften(t *testing.T) {
 	large := `{"prompts":[{"name":"a","description":"` + strings.Repeat("x", 8<<20) + `"}]}`
 	for name, test := range map[string]struct {
 		maxMessage, maxPrompts int
-		most                   int // lists in ten seconds
+		most                   int // lists in five seconds
 	}{
-		"accepted": {32 << 20, 10, 20}, "refused": {32 << 20, 0, 20}, "too large": {6 << 20, 10, 26},
+		"accepted": {32 << 20, 10, 10}, "refused": {32 << 20, 0, 10}, "too large": {6 << 20, 10, 13},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := anywhere()
@@ -106,9 +106,9 @@ func TestRefresh_FollowsEndlessChangesOfALargeListLessOften(t *testing.T) {
 				})
 				p.Changed()
 				before := lists(p)
-				time.Sleep(10 * time.Second)
+				time.Sleep(5 * time.Second)
 				if n := lists(p) - before; n < test.most*9/10 || n > test.most+2 {
-					t.Errorf("%d lists in ten seconds, want %d", n, test.most)
+					t.Errorf("%d lists in five seconds, want %d", n, test.most)
 				}
 			})
 		})

@@ -20,7 +20,7 @@ func TestMergeLists_DoesNotDependOnOrderOfArrival(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same in each run
 	u := config.Upstream{Name: "merged", Transport: config.StreamableHTTP, URLs: []string{"http://a", "http://b", "http://c"}, Concurrency: 1}
-	for range 500 {
+	for range 150 {
 		lists := make([][]jsontext.Value, len(u.URLs))
 		for i := range lists {
 			for range random.IntN(6) {

@@ -141,9 +141,9 @@ func TestTeam_LooksForTheEndOfFrontMatterWithinItsBound(t *testing.T) {
 
 func TestTeam_BoundsWhatAllPromptsExamine(t *testing.T) {
 	// Blank text is examined with each prompt, and held by none.
-	tr := newTree(t, "docs.hcl", team("p/*.md"), "p/_blank.md", strings.Repeat(" ", 256<<10))
+	tr := newTree(t, "docs.hcl", team("p/*.md"), "p/_blank.md", strings.Repeat(" ", 32<<10))
 	for i := range 100 {
-		tr.write(fmt.Sprintf("p/%04d.md", i), strings.Repeat("{{> _blank.md}}", 15))
+		tr.write(fmt.Sprintf("p/%04d.md", i), strings.Repeat("{{> _blank.md}}", 60))
 	}
 	f := newFolder(tr.upstream())
 	_, err := f.Refresh()

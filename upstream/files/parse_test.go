@@ -314,13 +314,13 @@ func TestParse_BoundsWhatHostileFilesCost(t *testing.T) {
 		bomb[fmt.Sprintf("%d.md", i)] = strings.Repeat(fmt.Sprintf("{{> %d.md}}", i+1), 1000)
 	}
 	bomb["8.md"] = "x"
-	const mib = 1 << 20
+	const large = 1 << 18 // a file may be four times as large: the bounds are in proportion
 	for name, d := range map[string]disk{
 		"partials":        {"a.md": "{{> 0.md}}", "0.md": bomb["0.md"], "1.md": bomb["1.md"], "2.md": bomb["2.md"], "3.md": bomb["3.md"], "4.md": "x"},
-		"empty partials":  {"a.md": strings.Repeat("{{> b.md}}", mib/10), "b.md": ""},
-		"braces":          {"a.md": strings.Repeat("{", mib)},
-		"closed braces":   {"a.md": strings.Repeat("{{", mib/2) + "}}"},
-		"lines":           {"a.md": strings.Repeat("{{\n", mib/3)},
+		"empty partials":  {"a.md": strings.Repeat("{{> b.md}}", large/10), "b.md": ""},
+		"braces":          {"a.md": strings.Repeat("{", large)},
+		"closed braces":   {"a.md": strings.Repeat("{{", large/2) + "}}"},
+		"lines":           {"a.md": strings.Repeat("{{\n", large/3)},
 		"flow":            {"a.md": "---\n_meta: " + strings.Repeat("[", 60_000) + "\n---\nx"},
 		"flow maps":       {"a.md": "---\n_meta: " + strings.Repeat("{a: ", 15_000) + "\n---\nx"},
 		"sequences":       {"a.md": "---\n_meta: \n" + strings.Repeat("- ", 30_000) + "\n---\nx"},
@@ -329,13 +329,13 @@ func TestParse_BoundsWhatHostileFilesCost(t *testing.T) {
 		"anchors":         {"a.md": "---\n" + strings.Repeat("&a ", 20_000) + "\n---\nx"},
 		"long key":        {"a.md": "---\n" + strings.Repeat("a", 60_000) + ": b\n---\nx"},
 		"many keys":       {"a.md": "---\n" + strings.Repeat("a: b\n", 12_000) + "---\nx"},
-		"large":           {"a.md": "---\ndescription: " + strings.Repeat("a", 100_000) + "\n---\nx"},
+		"scalar":          {"a.md": "---\ndescription: " + strings.Repeat("a", 100_000) + "\n---\nx"},
 		"arguments":       {"a.md": "---\narguments:\n" + strings.Repeat("- {name: a}\n", 5_000) + "---\nx"},
-		"foreign":         {".claude/commands/a.md": "---\n" + strings.Repeat("- ", 30_000) + "\n---\n" + strings.Repeat("$1 $ARGUMENTS @a/b !`x` ", mib/25)},
-		"foreign inputs":  {"a.prompt.md": strings.Repeat("${input:a:b} #file:x [a](b)\n", mib/30)},
-		"foreign skill":   {"s/SKILL.md": strings.Repeat("[a](b) $ARGUMENTS\n", mib/20)},
+		"foreign":         {".claude/commands/a.md": "---\n" + strings.Repeat("- ", 30_000) + "\n---\n" + strings.Repeat("$1 $ARGUMENTS @a/b !`x` ", large/25)},
+		"foreign inputs":  {"a.prompt.md": strings.Repeat("${input:a:b} #file:x [a](b)\n", large/30)},
+		"foreign skill":   {"s/SKILL.md": strings.Repeat("[a](b) $ARGUMENTS\n", large/20)},
 		"many words":      {".claude/commands/a.md": "---\narguments: [" + strings.Repeat("a,", 10_000) + "]\n---\n" + strings.Repeat("$1$a", 10_000)},
-		"dollars":         {"s/SKILL.md": "---\narguments: " + strings.Repeat("a", 100) + "\n---\n" + strings.Repeat("$A", mib/2)},
+		"dollars":         {"s/SKILL.md": "---\narguments: " + strings.Repeat("a", 100) + "\n---\n" + strings.Repeat("$A", large/2)},
 		"many arguments":  {"a.prompt.md": manyInputs(20_000)},
 		"quoted fallback": {".claude/commands/a.md": "---\n" + strings.Repeat("a: [b] [c]\n", 5_000) + "---\nx"},
 	} {
