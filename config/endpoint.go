@@ -63,7 +63,7 @@ func decodeEndpoint(b *hclread.Block, u *Upstream, r reach) {
 // refuse reports an attribute, or blocks, that have no effect without another attribute.
 func refuse(b *hclread.Block, name, without, detail string) {
 	if b.Has(name) {
-		b.Error(b.NameRange(name), name+" without "+without, "%s", detail)
+		b.Error(b.ValueRange(name), name+" without "+without, "%s", detail)
 	}
 	for _, inner := range b.Inner(name) {
 		b.Error(inner.Range(), name+" without "+without, "%s", detail)

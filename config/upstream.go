@@ -275,7 +275,7 @@ func decodeWhenDown(b *hclread.Block, u *Upstream) {
 	isKnown := hclread.Set(b, "when_down", &u.WhenDown, hclread.OneOf(WhenDownKeep, WhenDownHide)) || !b.Has("when_down")
 	hclread.Set(b, "grace", &u.Grace, parseDuration)
 	if isKnown && b.Has("grace") && u.WhenDown != WhenDownHide {
-		b.Error(b.NameRange("grace"), "grace without hide",
+		b.Error(b.ValueRange("grace"), "grace without hide",
 			"The prompts are kept for as long as the upstream is down; set when_down = %q or remove grace.", WhenDownHide)
 	}
 }

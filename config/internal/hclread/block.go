@@ -109,9 +109,6 @@ func (b *Block) ValueRange(name string) hcl.Range {
 	return b.Range()
 }
 
-// NameRange is the range of an attribute's name. The attribute must be there.
-func (b *Block) NameRange(name string) hcl.Range { return b.hcl.Body.Attributes[name].NameRange }
-
 // ElementRange is the range of an element of a list, or of the whole value if the list is computed.
 func (b *Block) ElementRange(name string, i int) hcl.Range {
 	if tuple, ok := b.hcl.Body.Attributes[name].Expr.(*hclsyntax.TupleConsExpr); ok && i < len(tuple.Exprs) {
