@@ -84,18 +84,18 @@ func (s *Session) Idle() time.Duration { return s.transport.idle().length() }
 // or while another connection seems to have broken without a word. It returns when to check again;
 // 0 if the stream's idle time says nothing.
 func (s *Session) CheckStream() (again time.Duration) {
-	stream := s.transport.stream()
-	if stream == nil {
+	over, ok := s.transport.(*httpTransport)
+	if !ok { // what comes on the one stream is no other than that of requests
 		return 0
 	}
-	left, ok := stream.left()
+	left, ok := over.changes.left()
 	switch {
 	case !ok:
 		return 0
 	case left > 0:
 		return left
 	}
-	stream.begin()
+	over.changes.begin()
 	s.hangUp()
 	return 0
 }
@@ -195,7 +195,7 @@ func askForList(ctx context.Context, s *Session) error {
 
 // hangUp ends the present [Session.Watch], if it has a connection of its own.
 func (s *Session) hangUp() {
-	if s.transport.stream() == nil {
+	if !s.TiesMessages() {
 		return
 	}
 	s.mu.Lock()

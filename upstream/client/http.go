@@ -58,13 +58,7 @@ func newHTTPTransport(client *httpClient, handshakeTimeout time.Duration) *httpT
 
 func (t *httpTransport) start(receive func(*wire.Message)) { t.receive = receive }
 
-func (t *httpTransport) tiesMessages() bool { return true }
-
-func (t *httpTransport) mayIgnoreUnknown() bool { return false }
-
 func (t *httpTransport) idle() *idleTime { return t.idleTime }
-
-func (t *httpTransport) stream() *streamIdle { return t.changes }
 
 func (t *httpTransport) setRevision(revision string) {
 	id := t.sessionID()
@@ -113,13 +107,13 @@ func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, t.handshakeTimeout)
 		defer cancel()
-		taken = traceHandshake(ctx)
+		taken = traceConnection(ctx, true)
 		traced = taken
 		if r.method != wire.Initialize {
 			used = taken
 		}
 	case r.onMessage == nil:
-		taken = traceConnection(ctx)
+		taken = traceConnection(ctx, false)
 		traced, used = taken, taken
 	}
 	post, body, err := t.newRequestPost(traced, r)

@@ -234,41 +234,30 @@ type connection struct {
 }
 
 // traceConnection returns a context for one request.
-func traceConnection(ctx context.Context) *connection {
-	c := newConnection()
-	c.Context = httptrace.WithClientTrace(ctx, &c.trace)
-	return c
-}
-
-func newConnection() *connection {
+func traceConnection(ctx context.Context, isHandshake bool) *connection {
 	c := new(connection)
-	c.trace.GotConn = func(got httptrace.GotConnInfo) { c.got.Store(true); c.reused.Store(got.Reused) }
+	c.trace.GotConn = func(got httptrace.GotConnInfo) {
+		c.got.Store(true)
+		c.reused.Store(got.Reused)
+		if secured, ok := got.Conn.(*tls.Conn); ok && isHandshake {
+			c.secured.Store(secured)
+		}
+	}
 	c.trace.GotFirstResponseByte = func() { c.answered.Store(true) }
+	if isHandshake {
+		c.trace.ConnectDone = func(_, _ string, err error) {
+			if err == nil {
+				c.dialed.Store(true)
+			}
+		}
+	}
+	c.Context = httptrace.WithClientTrace(ctx, &c.trace)
 	return c
 }
 
 // AfterFunc lets package context attach a child without a goroutine that waits for the end; see
 // [context.AfterFunc].
 func (c *connection) AfterFunc(f func()) (stop func() bool) { return cancel.AfterFunc(c.Context, f) }
-
-// traceHandshake is traceConnection for a request of a handshake.
-func traceHandshake(ctx context.Context) *connection {
-	c := newConnection()
-	c.trace.ConnectDone = func(_, _ string, err error) {
-		if err == nil {
-			c.dialed.Store(true)
-		}
-	}
-	got := c.trace.GotConn
-	c.trace.GotConn = func(info httptrace.GotConnInfo) {
-		got(info)
-		if secured, ok := info.Conn.(*tls.Conn); ok {
-			c.secured.Store(secured)
-		}
-	}
-	c.Context = httptrace.WithClientTrace(ctx, &c.trace)
-	return c
-}
 
 // isStale reports whether a request that failed was on a connection that was kept from an earlier
 // one, before a response began. The error does not tell: net/http returns io.EOF, a reset or an

@@ -75,13 +75,13 @@ func TestDialer_KeepsNoNetworkForAServerThatIsDown(t *testing.T) {
 // Package context would start a goroutine for each request, and its child would end some time later.
 func TestTraceConnection_EndsItsChildrenBeforeEndReturns(t *testing.T) {
 	t.Parallel()
-	for name, trace := range map[string]func(context.Context) *connection{"request": traceConnection, "handshake": traceHandshake} {
+	for _, isHandshake := range []bool{false, true} {
 		call := new(cancel.Context)
 		call.Begin(t.Context())
-		child, stop := context.WithCancel(trace(call))
+		child, stop := context.WithCancel(traceConnection(call, isHandshake))
 		call.End(context.DeadlineExceeded)
 		if err := child.Err(); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s: %v, want %v", name, err, context.DeadlineExceeded)
+			t.Errorf("handshake %t: %v, want %v", isHandshake, err, context.DeadlineExceeded)
 		}
 		stop()
 	}

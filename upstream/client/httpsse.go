@@ -58,8 +58,6 @@ func (t *sseTransport) start(receive func(*wire.Message)) {
 	})
 }
 
-func (t *sseTransport) mayIgnoreUnknown() bool { return false }
-
 // read opens the stream and reads it until it ends.
 func (t *sseTransport) read(ctx context.Context) error {
 	r, err := t.http.newRequest(ctx, http.MethodGet, t.http.url)
@@ -125,15 +123,7 @@ func resolveSameOrigin(base, reference string) (string, error) {
 
 // origin returns scheme, host and port (RFC 6454).
 func origin(u *url.URL) string {
-	port := u.Port()
-	switch {
-	case port != "":
-	case u.Scheme == "https":
-		port = "443"
-	case u.Scheme == "http":
-		port = "80"
-	}
-	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + port
+	return u.Scheme + "://" + strings.ToLower(hostPort(u))
 }
 
 func (t *sseTransport) roundTrip(ctx context.Context, r *request) error {

@@ -66,7 +66,8 @@ func (n *negotiator) negotiate(ctx context.Context, server config.Upstream) (agr
 	}
 	// With a pinned modern revision, silence cannot mean legacy: there is nothing else to try.
 	pinned := protocol == wire.Rev20260728
-	if n.transport.mayIgnoreUnknown() && !pinned {
+	// A child process may leave unanswered what it does not know.
+	if server.Transport == config.Stdio && !pinned {
 		return n.negotiateWithSilence(ctx)
 	}
 	agreed, err := n.discover(ctx)

@@ -41,10 +41,7 @@ func (s scripted) roundTrip(ctx context.Context, r *request) error {
 func (s scripted) start(func(*wire.Message))                {}
 func (s scripted) send(context.Context, []byte) error       { return nil }
 func (s scripted) standalone(context.Context, func()) error { return ErrNoStream }
-func (s scripted) tiesMessages() bool                       { return false }
 func (s scripted) idle() *idleTime                          { return newIdleTime() }
-func (s scripted) stream() *streamIdle                      { return nil }
-func (s scripted) mayIgnoreUnknown() bool                   { return true }
 func (s scripted) setRevision(string)                       {}
 func (s scripted) done() <-chan struct{}                    { return nil }
 func (s scripted) err() error                               { return nil }

@@ -115,7 +115,7 @@ func (s *Session) ClockOffset() time.Duration {
 }
 
 // TiesMessages reports whether the transport tells which call a server's message belongs to.
-func (s *Session) TiesMessages() bool { return s.transport.tiesMessages() }
+func (s *Session) TiesMessages() bool { return s.Transport() == config.StreamableHTTP }
 
 // Abandoned reports whether a call ended without a response, so that the server may still be
 // working on it.

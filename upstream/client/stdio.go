@@ -175,8 +175,6 @@ func (c *child) start(receive func(*wire.Message)) {
 	c.work.Go(c.run)
 }
 
-func (c *child) mayIgnoreUnknown() bool { return true }
-
 func (c *child) roundTrip(ctx context.Context, r *request) error {
 	return c.await(ctx, r, c.send)
 }

@@ -26,17 +26,10 @@ type transport interface {
 	// breaks. It calls ready once nothing can be missed any more, and returns ErrNoStream if the
 	// server offers no such stream.
 	standalone(ctx context.Context, ready func()) error
-	// tiesMessages reports whether the transport knows which call a server's message belongs to.
-	tiesMessages() bool
-	// mayIgnoreUnknown reports whether a legacy server may leave a request that it does not know
-	// unanswered.
-	mayIgnoreUnknown() bool
 	// setRevision is called once, when a revision has been agreed on.
 	setRevision(revision string)
 	// idle measures for how long nothing has come from the server.
 	idle() *idleTime
-	// stream is that of the stream of changes, if there are others; else nil.
-	stream() *streamIdle
 	// done is closed when the transport cannot be used any more; err then says why.
 	done() <-chan struct{}
 	err() error
@@ -223,11 +216,7 @@ func (x *mux) standalone(ctx context.Context, ready func()) error {
 	}
 }
 
-func (x *mux) tiesMessages() bool { return false }
-
 func (x *mux) idle() *idleTime { return x.idleTime }
-
-func (x *mux) stream() *streamIdle { return nil }
 
 func (x *mux) setRevision(revision string) { x.agreed.Store(&revision) }
 
