@@ -178,7 +178,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	defer observe(g)()
 	defer g.requests.Close()
 	if g.cluster != nil {
-		defer g.runCluster(ctx)() // it ends last: what is drained still sends replies
+		defer g.cluster.Start(ctx)() // it ends last: what is drained still sends replies
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	s := supervisor{gateway: g, group: group, cancels: map[*upstream.Connector]context.CancelFunc{}}
@@ -193,21 +193,6 @@ func (g *Gateway) Run(ctx context.Context) error {
 	g.Drain()
 	g.transport.Wait()
 	return err
-}
-
-// runCluster runs this replica's side of the store until end is called, which waits for its end.
-// Its context does not end before.
-func (g *Gateway) runCluster(ctx context.Context) (end func()) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = g.cluster.Run(ctx) // it returns none
-	}()
-	return func() {
-		cancel()
-		<-ended
-	}
 }
 
 // Snapshot returns what the gateway knows now.
@@ -232,19 +217,12 @@ func (g *Gateway) ServeStdio(ctx context.Context, credential identity.Credential
 	return g.transport.ServeStdio(ctx, credential, in, out)
 }
 
-// Get gets a prompt for a command, on behalf of a principal that may be nil, see
-// [requests.Handler.HandleLocal].
-func (g *Gateway) Get(
-	ctx context.Context, principal *policy.Principal, params wire.Object, reply Reply,
+// Call gets a prompt, or completes an argument, for a command and on behalf of a principal that may
+// be nil, see [requests.Handler.HandleLocal].
+func (g *Gateway) Call(
+	ctx context.Context, principal *policy.Principal, method string, params wire.Object, reply Reply,
 ) (jsontext.Value, error) {
-	return g.requests.HandleLocal(ctx, requests.Local{Principal: principal, Reply: reply}, wire.PromptsGet, params)
-}
-
-// Complete completes an argument for a command.
-func (g *Gateway) Complete(
-	ctx context.Context, principal *policy.Principal, params wire.Object,
-) (jsontext.Value, error) {
-	return g.requests.HandleLocal(ctx, requests.Local{Principal: principal}, wire.Complete, params)
+	return g.requests.HandleLocal(ctx, requests.Local{Principal: principal, Reply: reply}, method, params)
 }
 
 // AnnounceEnd makes the gateway unready, so that load balancers send no further clients.

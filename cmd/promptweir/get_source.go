@@ -74,12 +74,12 @@ func (s gatewaySource) list(ctx context.Context) ([]description, []trouble) {
 }
 
 func (s gatewaySource) complete(ctx context.Context, params wire.Object) []string {
-	result, _ := s.gateway.Complete(ctx, s.principal, params) // no values of a failure
+	result, _ := s.gateway.Call(ctx, s.principal, wire.Complete, params, nil) // no values of a failure
 	return completionValues(result)
 }
 
 func (s gatewaySource) get(ctx context.Context, params wire.Object, reply gateway.Reply) (jsontext.Value, error) {
-	got, err := s.gateway.Get(ctx, s.principal, params, reply)
+	got, err := s.gateway.Call(ctx, s.principal, wire.PromptsGet, params, reply)
 	return got, explained(s.gateway.Snapshot(), err)
 }
 

@@ -124,6 +124,18 @@ func (r *Replica) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
+// Start runs the replica until end is called, which waits for its end. That ctx ends does not
+// matter.
+func (r *Replica) Start(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() { _ = r.Run(ctx) }) // it returns none
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
 // store is the connection, with its circuit breaker.
 type store struct {
 	logger *slog.Logger

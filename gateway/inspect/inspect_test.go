@@ -29,7 +29,7 @@ func TestInspect_AgreesWithTheRunningGateway(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		result, err := s.Get(t.Context(), who, object, nil)
+		result, err := s.Call(t.Context(), who, "prompts/get", object, nil)
 		return string(result), err
 	}
 	if _, err := ask(&bob, `{"name":"billing.ledger","arguments":{"year":"1"}}`); err == nil {

@@ -26,7 +26,7 @@ func (c *console) prompt(r *http.Request, p *page) (Node, error) {
 	p.name, p.title = "prompt", line(name)
 	var try, use Node
 	if prompt.Listed {
-		try, use = c.trySections(r, p, prompt), c.useSection(r, prompt)
+		try, use = c.trySections(r, p, prompt), useSection(c.view, r, prompt)
 	}
 	return Group{
 		Nav(Class("crumbs"), Aria("label", "Breadcrumb"), A(href(p.link("/prompts")), Text("Prompts")),
@@ -145,10 +145,10 @@ func (c *console) trySections(r *http.Request, p *page, prompt *admin.Prompt) No
 	}
 }
 
-func (c *console) useSection(r *http.Request, prompt *admin.Prompt) Node {
-	endpoint := c.view.Endpoint(r)
+func useSection(v *admin.View, r *http.Request, prompt *admin.Prompt) Node {
+	endpoint := v.Endpoint(r)
 	return section("use", "Use it", command(prompt, endpoint),
-		setups(endpoint, c.view.Snapshot().Config.Auth))
+		setups(endpoint, v.Snapshot().Config.Auth))
 }
 
 func lastHour(hour *admin.Hour) Node {

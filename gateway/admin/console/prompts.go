@@ -27,7 +27,7 @@ func (c *console) prompts(r *http.Request, p *page) (Node, error) {
 	total := count(found.Total, "prompt")
 	return Group{
 		H1(Text("Prompts")),
-		c.findForm(p, query.Team),
+		findForm(c.view, p, query.Team),
 		Div(live("found"), Data("announce", total+" found"),
 			quiet(ID("total"), Text(total), If(query.Text != "", Text(" found"))),
 			If(found.Total > 0, Ul(Class("list"), Map(found.Prompts, p.hit))),
@@ -37,9 +37,9 @@ func (c *console) prompts(r *http.Request, p *page) (Node, error) {
 }
 
 // findForm searches while somebody types.
-func (c *console) findForm(p *page, team string) Node {
+func findForm(v *admin.View, p *page, team string) Node {
 	var teams []string
-	for _, t := range c.view.Snapshot().Config.Teams {
+	for _, t := range v.Snapshot().Config.Teams {
 		teams = append(teams, t.Name)
 	}
 	slices.SortFunc(teams, admin.CompareNames)
@@ -50,7 +50,7 @@ func (c *console) findForm(p *page, team string) Node {
 				Map(teams, func(name string) Node {
 					return Option(Value(name), If(name == team, Selected()), Text(line(name)))
 				}))),
-		Div(Class("field"), p.asField(c.view.Principals())),
+		Div(Class("field"), p.asField(v.Principals())),
 		Button(Text("Search")))
 }
 
