@@ -1,17 +1,13 @@
 package interop_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -78,72 +74,29 @@ func askClaude(t *testing.T, folder, prompt string, args ...string) string {
 	api := &modelStub{}
 	server := httptest.NewServer(api)
 	defer server.Close()
-	launcher, err := filepath.Abs("node_modules/@anthropic-ai/claude-code/cli-wrapper.cjs")
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "node", append([]string{launcher, "-p", prompt}, args...)...)
+	cmd := exec.CommandContext(ctx, "node", append([]string{claudeLauncher(t), "-p", prompt}, args...)...)
 	cmd.Dir, cmd.WaitDelay = folder, 5*time.Second
-	cmd.Env = []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "ANTHROPIC_BASE_URL=" + server.URL, "ANTHROPIC_API_KEY=none",
-		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1",
-	}
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}, claudeEnv(server.URL)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("Claude Code with %q: %v\n%s", prompt, err, out)
 	}
 	return api.last()
 }
 
-// modelStub is the API of Anthropic: every message gets the answer "ok".
-type modelStub struct {
-	mu   sync.Mutex
-	text string // the last one that was not the client's own
+func claudeLauncher(t *testing.T) string {
+	t.Helper()
+	launcher, err := filepath.Abs("node_modules/@anthropic-ai/claude-code/cli-wrapper.cjs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return launcher
 }
 
-func (s *modelStub) last() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text
-}
-
-func (s *modelStub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var sent struct {
-		Messages []struct {
-			Role    string
-			Content json.RawMessage
-		}
+// claudeEnv points Claude Code at an API, and at nothing else.
+func claudeEnv(api string) []string {
+	return []string{
+		"ANTHROPIC_BASE_URL=" + api, "ANTHROPIC_API_KEY=none", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1",
 	}
-	if r.URL.Path != "/v1/messages" || json.NewDecoder(r.Body).Decode(&sent) != nil {
-		http.Error(w, `{"type":"error","error":{"type":"not_found_error","message":"not here"}}`, http.StatusNotFound)
-		return
-	}
-	s.mu.Lock()
-	for _, message := range sent.Messages {
-		var parts []struct{ Text string }
-		if message.Role != "user" || json.Unmarshal(message.Content, &parts) != nil {
-			continue
-		}
-		for _, part := range parts {
-			if !strings.HasPrefix(part.Text, "<system-reminder>") && part.Text != "" {
-				s.text = part.Text
-			}
-		}
-	}
-	s.mu.Unlock()
-	w.Header().Set("Content-Type", "text/event-stream")
-	var events bytes.Buffer
-	for _, event := range []string{
-		`{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":1,"output_tokens":1}}}`,
-		`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`,
-		`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"ok"}}`,
-		`{"type":"content_block_stop","index":0}`,
-		`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":1}}`,
-		`{"type":"message_stop"}`,
-	} {
-		kind, _, _ := strings.Cut(strings.TrimPrefix(event, `{"type":"`), `"`)
-		fmt.Fprintf(&events, "event: %s\ndata: %s\n\n", kind, event)
-	}
-	_, _ = w.Write(events.Bytes())
 }
