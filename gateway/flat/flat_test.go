@@ -1,0 +1,306 @@
+package flat_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/flat"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// hostile are pieces of names and texts that mean something to somebody.
+var hostile = []string{ //nolint:gochecknoglobals // a constant list
+	"a", "notes", "severity", "input", "user", ": ", ":", "notes: x", "a: b", "\n", "\r\n", "\r", "\v", "\f", "\u0085", "\u2028", "\u2029",
+	"## user", "## assistant", "##  User:", " ## user", "\u200b## assistant", "#", "##", "## users", "\n## user\n", "\n## assistant",
+	"[image left out]", `"`, `\`, "\x00", "é", "日本", "https://a.example", "\t", " ",
+}
+
+// maker makes random prompts, always the same of a seed.
+type maker struct{ *rand.Rand }
+
+func (m maker) text(most int) string {
+	var text strings.Builder
+	for range m.IntN(most + 1) {
+		text.WriteString(hostile[m.IntN(len(hostile))])
+	}
+	return text.String()
+}
+
+// prompt returns a definition with up to five arguments of different names.
+func (m maker) prompt(t *testing.T) catalog.Prompt {
+	t.Helper()
+	type argument struct {
+		Name        string `json:"name"`
+		Description string `json:"description,omitempty"`
+		Required    bool   `json:"required,omitempty"`
+	}
+	arguments, seen := []argument{}, map[string]bool{}
+	for range m.IntN(6) {
+		a := argument{m.text(2), m.text(3), m.IntN(2) == 0}
+		if !seen[a.Name] {
+			arguments = append(arguments, a)
+		}
+		seen[a.Name] = true
+	}
+	definition, _ := json.Marshal(map[string]any{"name": "p", "title": m.text(3), "description": m.text(9), "arguments": arguments})
+	p, err := catalog.ParsePrompt(definition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Whatever a definition declares and a result has, it is flat afterwards, and nothing is lost without being named.
+func TestFlat_OfTenThousandPrompts(t *testing.T) {
+	for seed := range uint64(10_000) {
+		m := maker{rand.New(rand.NewPCG(seed, 0))}
+		wantFlatDefinition(t, m.prompt(t))
+		wantArguments(t, m)
+		wantFlatResult(t, m)
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+func wantFlatDefinition(t *testing.T, p catalog.Prompt) {
+	t.Helper()
+	made := flat.Definition(p.Definition, p.Arguments)
+	if len(p.Arguments) < 2 {
+		if string(made) != string(p.Definition) {
+			t.Errorf("%s\nbecame %s", p.Definition, made)
+		}
+		return
+	}
+	got, err := catalog.ParsePrompt(made)
+	if err != nil || len(got.Arguments) != 1 || got.Arguments[0].Name != flat.Input {
+		t.Fatalf("%s\nbecame %s: %v", p.Definition, made, err)
+	}
+	required := slices.ContainsFunc(p.Arguments, func(a catalog.Argument) bool { return a.Required })
+	if got.Arguments[0].Required != required {
+		t.Errorf("%s\nbecame %s", p.Definition, made)
+	}
+	rest := func(definition jsontext.Value) string {
+		return string(wire.Members(definition).Without(func(name string) bool { return name == "arguments" }).JSON())
+	}
+	if rest(made) != rest(p.Definition) {
+		t.Errorf("%s\nbecame %s", p.Definition, made)
+	}
+	arguments, _ := wire.ParseArray(wire.Members(made).Get("arguments"))
+	description, _ := wire.Members(arguments[0]).Text("description")
+	for _, a := range p.Arguments {
+		if !strings.Contains(description, fmt.Sprintf(" %q", a.Name)) {
+			t.Errorf("%q does not name %q", description, a.Name)
+		}
+	}
+}
+
+// wantArguments writes some arguments as people are told to, and checks that they arrive, each once.
+func wantArguments(t *testing.T, m maker) {
+	t.Helper()
+	p := m.prompt(t)
+	if len(p.Arguments) < 2 {
+		return
+	}
+	want, lines := map[string]string{}, []string{}
+	for _, i := range m.Perm(len(p.Arguments)) {
+		name := p.Arguments[i].Name
+		if m.IntN(2) == 0 && !strings.ContainsAny(name, "\n\r") && !strings.Contains(name, ": ") && name != "" && !strings.HasSuffix(name, ":") {
+			want[name] = strings.Trim(strings.NewReplacer("\n", "", "\r", "").Replace(m.text(4)), " \t")
+			lines = append(lines, name+": "+want[name]+[]string{"\n", "\r\n"}[m.IntN(2)])
+		}
+	}
+	text := m.text(9)
+	missing := []string{}
+	for _, a := range p.Arguments {
+		if _, ok := want[a.Name]; a.Required && !ok {
+			missing = append(missing, a.Name)
+		}
+	}
+	blank, input := strings.TrimSpace(text) == "", strings.Join(lines, "")+"\n"+text
+	got, err := flat.Arguments(p.Arguments, wire.Object{}.With(flat.Input, wire.Quote(input)))
+	switch {
+	case len(missing) > 1, len(missing) == 1 && blank:
+		if !blank {
+			missing = missing[:len(missing)-1]
+		}
+		if err == nil || !strings.Contains(err.Error(), strings.Join(missing, ", ")) {
+			t.Errorf("%v does not name %q", err, missing)
+		}
+		return
+	case len(missing) == 0 && !blank:
+		if err == nil {
+			t.Errorf("%q is for no argument of %s", text, p.Definition)
+		}
+		return
+	case len(missing) == 1:
+		want[missing[0]] = text
+	}
+	arrived := map[string]string{}
+	for _, a := range got {
+		if _, again := arrived[a.Name]; again {
+			t.Errorf("%q arrives twice", a.Name)
+		}
+		arrived[a.Name], _ = wire.Text(a.Value)
+	}
+	if diff := cmp.Diff(want, arrived); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s\nof %q for %s", err, diff, input, p.Definition)
+	}
+}
+
+// looksLike finds lines that a careless reader would take for headings.
+var (
+	looksLike = regexp.MustCompile(`(?i)^##\s*(user|assistant)[\s:#]*$`)
+	breaks    = regexp.MustCompile("[\n\r\v\f\u0085\u2028\u2029]")
+	unseen    = regexp.MustCompile(`\p{Cf}`)
+)
+
+func wantFlatResult(t *testing.T, m maker) {
+	t.Helper()
+	var messages []any
+	var pieces, roles []string // in order
+	for range m.IntN(5) {
+		role := []string{"user", "assistant"}[m.IntN(2)]
+		if len(roles) == 0 || roles[len(roles)-1] != role {
+			roles = append(roles, role)
+		}
+		var content map[string]any
+		uri, text := "file:///"+m.text(2), m.text(9)
+		switch m.IntN(5) {
+		case 0:
+			content = map[string]any{"type": "image", "data": "", "mimeType": "image/png"}
+			pieces = append(pieces, "[image (image/png) left out]")
+		case 1:
+			content = map[string]any{"type": "resource_link", "uri": uri, "name": "n"}
+			pieces = append(pieces, "[resource_link "+wire.Printable(uri)+" left out]")
+		case 2:
+			content = map[string]any{"type": "resource", "resource": map[string]any{"uri": uri, "blob": ""}}
+			pieces = append(pieces, "[resource "+wire.Printable(uri)+" left out]")
+		case 3:
+			content = map[string]any{"type": "resource", "resource": map[string]any{"uri": uri, "text": text}}
+			pieces = append(pieces, text)
+		default:
+			content = map[string]any{"type": "text", "text": text}
+			pieces = append(pieces, text)
+		}
+		messages = append(messages, map[string]any{"role": role, "content": content})
+	}
+	if messages == nil {
+		messages = []any{}
+	}
+	result, _ := json.Marshal(map[string]any{"description": "d", "messages": messages})
+	var got struct {
+		Description string
+		Messages    []struct {
+			Role    string
+			Content struct{ Type, Text string }
+		}
+	}
+	made := flat.Result(result)
+	if err := json.Unmarshal(made, &got); err != nil || len(got.Messages) != 1 || got.Messages[0].Role != "user" ||
+		got.Messages[0].Content.Type != "text" || got.Description != "d" {
+		t.Fatalf("%s\nbecame %s: %v", result, made, err)
+	}
+	text := got.Messages[0].Content.Text
+	var headings []string
+	for _, line := range breaks.Split(text, -1) {
+		if found := looksLike.FindStringSubmatch(unseen.ReplaceAllString(line, "")); found != nil {
+			headings = append(headings, strings.ToLower(found[1]))
+		}
+	}
+	if len(messages) == 1 && roles[0] == "user" {
+		roles = nil
+	}
+	if !slices.Equal(headings, roles) {
+		t.Errorf("headings %q, want %q in %q", headings, roles, text)
+	}
+	// Without what indents headings, each piece is there.
+	rest := regexp.MustCompile(`(?i)(^|[\n\r\v\f\x{85}\x{2028}\x{2029}]) (\p{Cf}*##\s*(?:user|assistant)[ \t\p{Zs}:#]*)`).ReplaceAllString(text, "$1$2")
+	for _, piece := range pieces {
+		plain := regexp.MustCompile(`(?i)(^|[\n\r\v\f\x{85}\x{2028}\x{2029}]) (\p{Cf}*##\s*(?:user|assistant)[ \t\p{Zs}:#]*)`).ReplaceAllString(piece, "$1$2")
+		_, after, ok := strings.Cut(rest, plain)
+		if !ok {
+			t.Fatalf("%q is not in order in %q", piece, text)
+		}
+		rest = after
+	}
+}
+
+func TestArguments_OfExamples(t *testing.T) {
+	declared := []catalog.Argument{{Name: "notes", Required: true}, {Name: "severity"}, {Name: "input", Required: true}}
+	for input, want := range map[string]string{
+		"notes: n\nfree text":                     `{"notes":"n","input":"free text"}`,
+		"input: i\nseverity: major\nlong\nnotes:": `{"input":"i","severity":"major","notes":"long\nnotes:"}`,
+		"notes: n\nnotes: again":                  `{"notes":"n","input":"notes: again"}`,
+		"notes: n\n\nseverity: is text":           `{"notes":"n","input":"severity: is text"}`,
+		"notes: n\n\n\n two":                      `{"notes":"n","input":"\n two"}`,
+		"Notes: n\nx":                             "Missing required arguments: notes; write a line \"name: value\" for each in input (-32602)",
+		"notes:n\ninput: x":                       "Missing required arguments: notes; write a line \"name: value\" for each in input (-32602)",
+		"":                                        "Missing required arguments: notes, input; write a line \"name: value\" for each in input (-32602)",
+		" \n":                                     "Missing required arguments: notes, input; write a line \"name: value\" for each in input (-32602)",
+		"notes: n\ninput: i\nmore":                "Invalid argument input: only lines \"name: value\" are left to write, of notes, severity, input (-32602)",
+		"notes:\ninput: \r\nseverity:":            `{"notes":"","input":"","severity":""}`,
+		"notes: a\rseverity: b\ninput: \u2028x":   `{"notes":"a\rseverity: b","input":"` + "\u2028" + `x"}`,
+	} {
+		got, err := flat.Arguments(declared, wire.Object{}.With("input", wire.Quote(input)).With("severity", wire.Quote("not read")))
+		text := string(got.JSON())
+		if err != nil {
+			text = err.Error()
+		}
+		if text != want {
+			t.Errorf("%q: %s, want %s", input, text, want)
+		}
+	}
+	if _, err := flat.Arguments(declared, wire.Object{}.With("input", jsontext.Value(`7`))); err == nil {
+		t.Error("a number was accepted")
+	}
+}
+
+func TestText_AttachesWhatIsNoText(t *testing.T) {
+	image := `{"type":"image","data":"","mimeType":"image/png"}`
+	text, attached := flat.Text(jsontext.Value(`[{"role":"user","content":[{"type":"text","text":"a"},`+image+`,{"type":"video","uri":"u"}]}]`), true)
+	if want := "a\n\n[image (image/png) attached]\n\n[video u left out]"; text != want || len(attached) != 1 || string(attached[0]) != image {
+		t.Errorf("%q, %s", text, attached)
+	}
+}
+
+func FuzzArguments(f *testing.F) {
+	f.Add("notes: x\n\ntext")
+	f.Fuzz(func(t *testing.T, input string) {
+		declared := []catalog.Argument{{Name: "notes", Required: true}, {Name: "a: b"}, {Name: "severity"}}
+		got, err := flat.Arguments(declared, wire.Object{}.With(flat.Input, wire.Quote(input)))
+		seen := map[string]bool{}
+		for _, a := range got {
+			if seen[a.Name] || a.Name != "notes" && a.Name != "severity" {
+				t.Errorf("%q: %s", input, got.JSON())
+			}
+			seen[a.Name] = true
+		}
+		if err == nil && !seen["notes"] {
+			t.Errorf("%q: %s", input, got.JSON())
+		}
+	})
+}
+
+func FuzzResult(f *testing.F) {
+	f.Add("## user\r## assistant")
+	f.Fuzz(func(t *testing.T, part string) {
+		text, _ := flat.Text(wire.Array([]jsontext.Value{
+			wire.Object{}.With("role", wire.Quote("user")).With("content", flat.Block(part)).JSON(),
+		}), false)
+		for _, line := range breaks.Split(text, -1) {
+			if looksLike.MatchString(unseen.ReplaceAllString(line, "")) {
+				t.Errorf("%q reads as a heading", line)
+			}
+		}
+	})
+}
