@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -67,6 +68,8 @@ type Gateway struct {
 	Instructions string
 	// SSE says whether HTTP+SSE, which the protocol deprecates, is served at /sse.
 	SSE bool
+	// Variants are the further endpoints, at /VARIANT beneath Path.
+	Variants []Variant
 	// Card says whether the endpoint can be found by its domain, which PublicURL then has.
 	Card bool
 	// StateDir is the folder in which the last good lists are kept, relative to the working
@@ -119,6 +122,15 @@ func (g *Gateway) Endpoint(host string) *url.URL {
 	return u
 }
 
+// Variant is a form in which an endpoint serves prompts; empty is that of the protocol.
+type Variant string
+
+// The values of the variants attribute.
+const (
+	VariantFlat  Variant = "flat"  // each prompt is one text, with one argument at most
+	VariantTools Variant = "tools" // two tools beside the prompts, for clients that know tools only
+)
+
 // Conflict says what happens to an exposed name with two definitions.
 type Conflict string
 
@@ -131,7 +143,7 @@ const (
 func gatewaySchema() hclread.Schema {
 	return hclread.Schema{
 		Plain: []string{
-			"page_size", "separator", "conflict", "lock", "sse", "card", "max_buffered", "max_files", "drain_delay", "drain_timeout",
+			"page_size", "separator", "conflict", "lock", "variants", "sse", "card", "max_buffered", "max_files", "drain_delay", "drain_timeout",
 		},
 		External: []string{
 			"listen", "path", "public_url", "allowed_hosts", "allowed_origins", "trusted_proxies", "instructions", "state_dir",
@@ -176,6 +188,11 @@ func decodeGateway(b *hclread.Block, ids *identities, keys *hclread.Uses) Gatewa
 		g.TLS = decodeServerTLS(inner, ids)
 	}
 	hclread.Set(b, "conflict", &g.Conflict, hclread.OneOf(ConflictDrop, ConflictFirst))
+	g.Variants = hclread.List(b, "variants", hclread.OneOf(VariantFlat, VariantTools))
+	if len(g.Variants) > len(slices.Compact(slices.Sorted(slices.Values(g.Variants)))) {
+		b.Error(b.ValueRange("variants"), "Two endpoints at one path", "Each variant is an endpoint of its own beneath "+
+			"path: write each of them once.")
+	}
 	hclread.Bool(b, "sse", &g.SSE)
 	hclread.Bool(b, "card", &g.Card)
 	if g.Card && !hasDomain(&g) {

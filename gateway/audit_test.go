@@ -133,6 +133,33 @@ func TestAudit_RecordsEachEventOnce(t *testing.T) {
 }
 
 // The log says which software got a prompt, as it calls itself: at most 64 bytes, of which none acts on a terminal.
+// At a variant, a get is a get, with the arguments that it became, and the log says by which form it came.
+func TestAudit_RecordsGetsOfVariants(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	p := gatewaytest.NewPeer(t, "up", `{"name":"review","arguments":[{"name":"code","required":true},{"name":"style"}]}`)
+	text := strings.Replace(auditedConfig(t, path, `arguments = "values"`, p), "gateway { cursor", "gateway {\n variants = [\"flat\", \"tools\"]\n cursor", 1)
+	s, log := serveAudited(t, strings.Replace(text, "%KEY%\"] }", "%KEY%\"]\n}", 1))
+	s.At("flat").Modern("bob").Call("prompts/get", `{"name":"up.review","arguments":{"input":"style: s\nx"}}`)
+	const call = `{"name":"get_prompt","arguments":{"name":"up.review","arguments":{"code":"x"}}}`
+	s.At("tools").Modern("bob").Call("tools/call", call)
+	s.At("tools").Legacy("2025-11-25", "bob").Call("tools/call", `{"name":"get_prompt","arguments":{"name":"up.none"}}`)
+	s.At("tools").Modern("").Call("tools/call", call)
+	s.At("tools").Modern("bob").CallWithID("1", "tools/call", call, "Mcp-Name", "list_prompts").Want(t, http.StatusBadRequest)
+	log.Close()
+	const bob = `"subject":"user:bob",`
+	const shown = `"prompt":"up.review","upstream":"up","team":"payments","rule":"expose \"reviews\"","place":":27",`
+	want := []string{
+		`{"event":"get",` + bob + `` + shown + `"arguments":["style","code"],"argument_values":{"code":"x","style":"s"},"via":"flat","outcome":"ok"}`,
+		`{"event":"get",` + bob + `` + shown + `"arguments":["code"],"argument_values":{"code":"x"},"via":"tools","outcome":"ok"}`,
+		`{"event":"get",` + bob + `"session":"…","prompt":"up.none","via":"tools","outcome":"unknown","code":-32602}`,
+		`{"event":"get","prompt":"up.review","arguments":["code"],"argument_values":{"code":"x"},"via":"tools","outcome":"refused"}`,
+		`{"event":"get","prompt":"up.review","arguments":["code"],"argument_values":{"code":"x"},"via":"tools","outcome":"refused"}`,
+	}
+	if diff := cmp.Diff(want, auditLines(t, path)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestAudit_NamesTheClientsSoftware(t *testing.T) {
 	const version = "1\u009b31m\u202e"
 	long := strings.Repeat("ä", 40)

@@ -25,6 +25,7 @@
 //   - identity: who is calling?
 //   - screen: is there something in a text that must not be passed on?
 //   - schema: does a JSON value satisfy a JSON Schema?
+//   - flat: what is a prompt with one argument and one text at most?
 //   - seal: did this gateway, or a replica of it, make a token?
 //   - origin: does a browser's request mean this gateway?
 //   - elicit: which input does a server ask for?
@@ -58,6 +59,8 @@
 //   - catalog: the merge of all lists; view: what one audience sees of it.
 //   - visibility: what the policy decided about an entry; grants: what an allow block lets a team
 //     use.
+//   - variant: a form of the prompts for clients that lose some of the protocol's, at an endpoint of
+//     its own beneath the plain one.
 //   - generation: everything that follows from one configuration.
 //   - snapshot: the immutable state that one request uses: a generation, a catalog, the upstreams'
 //     states.

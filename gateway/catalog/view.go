@@ -180,15 +180,15 @@ func (v *View) Page(after string, size int) (entries []*Entry, next string, more
 	if found {
 		start++
 	}
-	end := start + pageLength(all[start:], size)
+	end := start + PageLength(all[start:], size)
 	if more = end < len(all); more {
 		next = all[end-1].Name
 	}
 	return all[start:end:end], next, more
 }
 
-// pageLength returns how many of the entries the next page takes.
-func pageLength(entries []*Entry, size int) int {
+// PageLength returns how many of the entries, of size at most, the next page takes: see [View.Page].
+func PageLength(entries []*Entry, size int) int {
 	length := min(max(size, 1), len(entries))
 	bytes := 0
 	for i, e := range entries[:length] {
@@ -203,7 +203,7 @@ func pageLength(entries []*Entry, size int) int {
 // that some clients get.
 func (v *View) Pages(size int) (lengths []int) {
 	for rest := v.Entries(); len(rest) > 0; {
-		length := pageLength(rest, size)
+		length := PageLength(rest, size)
 		lengths, rest = append(lengths, length), rest[length:]
 	}
 	return lengths

@@ -31,6 +31,13 @@ type Client struct {
 	Headers Headers
 }
 
+// At returns the server with the endpoint of a variant in place of the plain one.
+func (s *Server) At(variant string) *Server {
+	at := *s
+	at.URL += "/" + variant
+	return &at
+}
+
 // Modern returns a client of the modern era, without credentials if the token is "".
 func (s *Server) Modern(token string) *Client {
 	return &Client{Server: s, TB: s.TB, Revision: Latest, Headers: Bearer(token)}
@@ -109,7 +116,7 @@ func (c *Client) Encode(id, method, params string) (string, Headers) {
 		}
 		h = append(Headers{"Mcp-Protocol-Version", Latest, "Mcp-Method", method}, h...)
 		var named struct{ Name, URI string }
-		if json.Unmarshal([]byte(params), &named) == nil && (method == "prompts/get" || method == "resources/read") {
+		if json.Unmarshal([]byte(params), &named) == nil && (method == "prompts/get" || method == "resources/read" || method == "tools/call") {
 			h = append(Headers{"Mcp-Name", named.Name + named.URI}, h...)
 		}
 	}

@@ -125,6 +125,9 @@ func (a *recorder) record(ctx context.Context, r *Request, out *Response, err er
 	if r.Client != "" {
 		line.Client = r.Client
 	}
+	if r.Variant != "" {
+		line.Via = string(r.Variant)
+	}
 	if wireErr != nil {
 		line.Code, line.Reason = wireErr.Code, ownReason(wireErr)
 	}

@@ -35,11 +35,11 @@ type call struct {
 	outcome
 }
 
-// newGetCall returns the call of a get that these owners may serve. A get with a requestState goes
+// newGetCall returns the call, with params, of a get that these owners may serve. A get with a requestState goes
 // to the one owner that issued it, or to the parked get that waits for it.
-func newGetCall(r *Request, entry *catalog.Entry, owners []catalog.Owner) (*call, error) {
+func newGetCall(r *Request, entry *catalog.Entry, owners []catalog.Owner, params wire.Object) (*call, error) {
 	c := &call{
-		snapshot: r.Snapshot, entry: entry, params: r.Params, owners: owners,
+		snapshot: r.Snapshot, entry: entry, params: params, owners: owners,
 		request: upstream.Request{Method: wire.PromptsGet},
 	}
 	if r.local == nil {

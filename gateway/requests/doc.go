@@ -17,6 +17,9 @@
 // meanwhile (parked.go); between a legacy client and a modern server, the gateway repeats the get
 // (input_required.go).
 //
+// At a variant of the endpoint, only the forms of definitions, arguments and results differ: flat
+// converts them, and tools.go makes the call of a tool the list or get that it stands for.
+//
 // Promises:
 //   - A request uses one snapshot from beginning to end. Where it has to move to a later one,
 //     because its upstream was replaced by a reload, its caller is authenticated again, or the

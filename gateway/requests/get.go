@@ -8,7 +8,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/flat"
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
@@ -51,6 +53,7 @@ func (h *Handler) get(ctx context.Context, r *Request, out *Response) error {
 	if err != nil {
 		return err
 	}
+	result.JSON = r.form(result.JSON)
 	return out.appendResult(r, result, h.info, func(result wire.Object) (wire.Object, error) {
 		out.asks = true
 		return c.inputRequired(r, result)
@@ -67,13 +70,22 @@ func (h *Handler) authorizeGet(ctx context.Context, r *Request, out *Response) (
 	if err != nil {
 		return nil, err
 	}
-	if r.target.arguments, err = readArguments(r.Params); err != nil {
+	params := r.Params
+	arguments, err := readArguments(params)
+	if err != nil {
 		return nil, err
 	}
+	if r.Variant == config.VariantFlat && !flat.IsOne(entry.Arguments) {
+		if arguments, err = flat.Arguments(entry.Arguments, arguments); err != nil {
+			return nil, err
+		}
+		params = params.With("arguments", arguments.JSON())
+	}
+	r.target.arguments = arguments
 	if err := h.schemas.checkArguments(ctx, entry, r.target.arguments); err != nil {
 		return nil, err
 	}
-	c, err := newGetCall(r, entry, owners)
+	c, err := newGetCall(r, entry, owners, params)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +189,7 @@ func (h *Handler) complete(ctx context.Context, r *Request, out *Response) error
 	owners = slices.DeleteFunc(slices.Clone(owners), func(o catalog.Owner) bool {
 		return !r.Snapshot.Connector(o.Upstream).Completes()
 	})
-	if len(owners) == 0 {
+	if len(owners) == 0 || r.Variant == config.VariantFlat && !flat.IsOne(entry.Arguments) {
 		return out.appendResult(r, result, h.info, inputNotAllowed)
 	}
 	c := &call{

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/audit"
 	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/snapshot"
@@ -106,11 +107,15 @@ func (h *Handler) Handle(ctx context.Context, r *Request, buffer []byte) (out Re
 		h.gets.count(r.target.seen(), outcomeOf(ctx, r, &out, err))
 	}
 	r.end(err, refusal)
-	if refusal != nil {
-		out.JSON, out.Code = wire.AppendError(out.JSON[:0], r.Message.ID, refusal), refusal.Code
+	if refusal == nil {
+		out.JSON = append(out.JSON, '}')
 		return out
 	}
-	out.JSON = append(out.JSON, '}')
+	if result := h.toolError(r, refusal); result != nil {
+		out.JSON = wire.AppendResult(out.JSON[:0], r.Message.ID, result)
+		return out
+	}
+	out.JSON, out.Code = wire.AppendError(out.JSON[:0], r.Message.ID, refusal), refusal.Code
 	return out
 }
 
@@ -159,9 +164,16 @@ func (h *Handler) result(ctx context.Context, r *Request, out *Response) (err er
 	if err := r.checkSpelling(); err != nil {
 		return err
 	}
+	if r.tool.refusal != nil {
+		return r.tool.refusal
+	}
 	switch r.Message.Method {
 	case wire.PromptsList:
 		return h.list(ctx, r, out)
+	case wire.ToolsList:
+		if r.Variant == config.VariantTools {
+			return h.listTools(r, out)
+		}
 	case wire.PromptsGet:
 		return h.untilKept(ctx, r, out, h.get)
 	case wire.Complete:
@@ -184,7 +196,7 @@ func (h *Handler) result(ctx context.Context, r *Request, out *Response) (err er
 		if r.Message.Method != wire.Discover {
 			return methodNotFound(r.Message.Method)
 		}
-		out.append(h.discovery(r.Snapshot))
+		out.append(h.discovery(r))
 		return nil
 	}
 	switch r.Message.Method {
@@ -250,28 +262,31 @@ func serverInfo(version string) jsontext.Value {
 // ServerInfo returns the gateway's Implementation as JSON.
 func (h *Handler) ServerInfo() jsontext.Value { return h.info }
 
-// capabilities returns what the gateway declares to clients of a revision. 2024-11-05 cannot
-// declare completions.
-func capabilities(g *snapshot.Generation, revision string) jsontext.Value {
+// capabilities returns what the gateway declares to the client. 2024-11-05 cannot declare
+// completions.
+func (r *Request) capabilities() jsontext.Value {
 	declared := wire.Object{}.
 		With("prompts", jsontext.Value(`{"listChanged":true}`)).
 		With("logging", emptyObject)
-	if revision != wire.Rev20241105 {
+	if r.Revision != wire.Rev20241105 {
 		declared = declared.With("completions", emptyObject)
 	}
-	if g.Skills && revision >= wire.Rev20251125 {
+	if r.ServesSkills() {
 		declared = declared.With("resources", emptyObject).With("extensions", jsontext.Value(`{"`+wire.ExtensionSkills+`":{"directoryRead":true}}`))
+	}
+	if r.Variant == config.VariantTools {
+		declared = declared.With("tools", emptyObject)
 	}
 	return declared.JSON()
 }
 
-// Initialization returns the result of initialize for a client and the revision that was agreed on.
-func (h *Handler) Initialization(g *snapshot.Generation, revision string) jsontext.Value {
+// Initialization returns the result of initialize, with the revision that was agreed on.
+func (h *Handler) Initialization(r *Request) jsontext.Value {
 	result := wire.Object{}.
-		With("protocolVersion", wire.Quote(revision)).
-		With("capabilities", capabilities(g, revision)).
+		With("protocolVersion", wire.Quote(r.Revision)).
+		With("capabilities", r.capabilities()).
 		With("serverInfo", h.info)
-	if text := g.Config.Gateway.Instructions; text != "" {
+	if text := r.Snapshot.Config.Gateway.Instructions; text != "" {
 		result = result.With("instructions", wire.Quote(text))
 	}
 	return result.JSON()
@@ -281,13 +296,13 @@ func (h *Handler) Initialization(g *snapshot.Generation, revision string) jsonte
 const discoveryTTL = "3600000"
 
 // discovery returns the result of server/discover.
-func (h *Handler) discovery(s *snapshot.Snapshot) jsontext.Value {
+func (h *Handler) discovery(r *Request) jsontext.Value {
 	result := wire.Object{}.
 		With("resultType", wire.Quote(wire.ResultComplete)).
 		With("supportedVersions", supportedVersions()).
-		With("capabilities", capabilities(s.Generation, wire.Rev20260728)).
+		With("capabilities", r.capabilities()).
 		With("_meta", wire.Object{}.With(wire.MetaServerInfo, h.info).JSON())
-	if text := s.Config.Gateway.Instructions; text != "" {
+	if text := r.Snapshot.Config.Gateway.Instructions; text != "" {
 		result = result.With("instructions", wire.Quote(text))
 	}
 	return result.With("ttlMs", jsontext.Value(discoveryTTL)).With("cacheScope", wire.Quote("public")).JSON()

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
@@ -122,8 +123,9 @@ func collectReplies(ctx context.Context, r *Request, serverRequests wire.Object)
 // requestState is the content of a sealed requestState, which takes the place of the upstream's
 // own.
 type requestState struct {
-	// Principal, Prompt and Params are those of the get; a repetition must have the same.
+	// Principal, Prompt, Params and Variant are those of the get; a repetition must have the same.
 	Principal, Prompt, Params string
+	Variant                   config.Variant `json:",omitempty"`
 	// Owner is the server that requires the input, see [snapshot.Generation.ServerID].
 	Owner string
 	// Expires is in seconds since 1970.
@@ -150,7 +152,7 @@ func (c *call) inputRequired(r *Request, result wire.Object) (wire.Object, error
 		return nil, err
 	}
 	state, err := json.Marshal(requestState{
-		Principal: r.Caller.Principal.Key(), Prompt: c.entry.Name, Params: paramsDigest(r.Params),
+		Principal: r.Caller.Principal.Key(), Prompt: c.entry.Name, Params: paramsDigest(r.Params), Variant: r.Variant,
 		Owner: c.snapshot.ServerID(c.owner), Expires: time.Now().Add(stateLifetime).Unix(),
 		Own: result.Get(memberState), Waiting: c.parked, Anew: c.anew,
 	})
@@ -179,14 +181,14 @@ func (c *call) resumeFrom(r *Request) error {
 		return errState()
 	}
 	c.owners, c.resumed = c.owners[at:at+1], true
-	c.params = r.Params.Without(func(name string) bool {
+	c.params = c.params.Without(func(name string) bool {
 		return name == memberState || name == memberResponses && state.Anew
 	})
 	switch {
 	case state.Anew:
 		return checkAccepted(r.Params.Object(memberResponses))
 	case state.Own != nil:
-		c.params = r.Params.With(memberState, state.Own)
+		c.params = c.params.With(memberState, state.Own)
 	}
 	return nil
 }
@@ -210,7 +212,7 @@ func inputRefused(words string) *wire.Error {
 // fits reports whether a state was issued for this caller, prompt and arguments, and has not
 // expired.
 func (s *requestState) fits(r *Request, entry *catalog.Entry) bool {
-	return s.Principal == r.Caller.Principal.Key() && s.Prompt == entry.Name && s.Params == paramsDigest(r.Params) &&
+	return s.Principal == r.Caller.Principal.Key() && s.Prompt == entry.Name && s.Params == paramsDigest(r.Params) && s.Variant == r.Variant &&
 		time.Now().Unix() < s.Expires
 }
 

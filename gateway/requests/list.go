@@ -4,12 +4,15 @@ import (
 	"context"
 	"log/slog"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/clients"
+	"github.com/promptweir/promptweir/gateway/flat"
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/seal"
 	"github.com/promptweir/promptweir/gateway/snapshot"
@@ -58,21 +61,35 @@ func (h *Handler) list(ctx context.Context, r *Request, out *Response) error {
 			return err
 		}
 	}
+	if r.tool.name != "" {
+		return h.listForTool(r, out, audience, view, after)
+	}
 	entries, next, more := view.Page(after, s.Config.Gateway.PageSize)
 	if out.JSON = append(out.JSON, '{'); skills {
 		out.JSON = catalog.AppendSkills(out.JSON, entries, provenance(s, audience))
 	} else {
-		out.JSON = catalog.AppendPrompts(out.JSON, entries)
+		out.JSON = catalog.AppendPrompts(out.JSON, r.inForm(entries))
 	}
 	if more {
 		if !skills {
 			h.logPages(ctx, r, audience, view)
 		}
-		cursor := s.Sealer.SealCursor(r.Message.Method, r.Caller.Principal.Key(), next)
-		out.JSON = append(append(append(out.JSON, `,"nextCursor":"`...), cursor...), '"')
+		out.JSON = append(append(append(out.JSON, `,"nextCursor":"`...), r.sealPosition(next)...), '"')
 	}
 	h.appendListMeta(r, out, audience)
 	return nil
+}
+
+// inForm returns the entries with their definitions in the form of the variant.
+func (r *Request) inForm(entries []*catalog.Entry) []*catalog.Entry {
+	if r.Variant != config.VariantFlat {
+		return entries
+	}
+	formed := make([]*catalog.Entry, len(entries))
+	for i, e := range entries {
+		formed[i] = &catalog.Entry{JSON: flat.Definition(e.JSON, e.Arguments)}
+	}
+	return formed
 }
 
 // logPages says, once for each audience, that its list does not fit on one page.
@@ -87,6 +104,18 @@ func (h *Handler) logPages(ctx context.Context, r *Request, audience *policy.Aud
 		slog.Int("first_page", pages[0]), slog.Int("pages", len(pages)), slog.Int("page_size", size), slog.String("clients", clients.FirstPageOnly()))
 }
 
+// listed names the list that a cursor is for: those of two variants, or queries, differ.
+func (r *Request) listed() string {
+	if r.Variant == "" {
+		return r.Message.Method
+	}
+	return strings.Join([]string{r.Message.Method, string(r.Variant), r.tool.name, r.tool.query}, " ")
+}
+
+func (r *Request) sealPosition(after string) string {
+	return r.Snapshot.Sealer.SealCursor(r.listed(), r.Caller.Principal.Key(), after)
+}
+
 // position returns the name after which the page begins.
 func (r *Request) position() (string, error) {
 	value := r.Params.Get("cursor")
@@ -97,7 +126,7 @@ func (r *Request) position() (string, error) {
 	if !ok {
 		return "", invalidCursor(seal.ErrMalformed)
 	}
-	after, err := r.Snapshot.Sealer.OpenCursor(r.Message.Method, r.Caller.Principal.Key(), cursor)
+	after, err := r.Snapshot.Sealer.OpenCursor(r.listed(), r.Caller.Principal.Key(), cursor)
 	if err != nil {
 		return "", invalidCursor(err)
 	}
@@ -152,7 +181,11 @@ func cacheHints(s *snapshot.Snapshot, audience *policy.Audience, isPartial bool)
 func (h *Handler) appendListMeta(r *Request, out *Response, audience *policy.Audience) {
 	var meta wire.Object
 	partial := partial(r.Snapshot, audience)
-	if r.Modern() {
+	switch {
+	case r.Modern() && r.tool.name != "":
+		out.JSON = append(out.JSON, `,"resultType":"complete"`...)
+		meta = meta.With(wire.MetaServerInfo, h.info)
+	case r.Modern():
 		ttl, scope := cacheHints(r.Snapshot, audience, partial != nil)
 		out.JSON = append(append(out.JSON, `,"resultType":"complete","cacheScope":"`...), scope...)
 		out.JSON = strconv.AppendInt(append(out.JSON, `","ttlMs":`...), ttl.Milliseconds(), 10)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/policy"
@@ -31,6 +32,9 @@ type Request struct {
 	Meta    wire.Object // of the params
 	// Revision is the protocol revision that the client speaks.
 	Revision string
+
+	// Variant is that of the endpoint; empty for the plain one.
+	Variant config.Variant
 
 	// Snapshot and Caller are of one configuration, and so is everything that the request does.
 	Snapshot *snapshot.Snapshot
@@ -65,6 +69,7 @@ type Request struct {
 	// took is how long it was from Received until the response was ready.
 	took   time.Duration
 	target target
+	tool   toolCall
 	// screening checks what the upstream sends during the request.
 	screening screening
 	operation operation

@@ -57,7 +57,7 @@ type operationKind struct {
 // knownMethods may appear on metrics. A client can make up any number of others.
 var knownMethods = map[string]bool{ //nolint:gochecknoglobals // a constant set
 	wire.Initialize: true, wire.Ping: true, wire.Listen: true, wire.Discover: true,
-	wire.PromptsList: true, wire.PromptsGet: true, wire.Complete: true, wire.ToolsList: true, wire.ResourcesList: true, wire.TemplatesList: true, wire.SetLogLevel: true,
+	wire.PromptsList: true, wire.PromptsGet: true, wire.Complete: true, wire.ToolsList: true, wire.ToolsCall: true, wire.ResourcesList: true, wire.TemplatesList: true, wire.SetLogLevel: true,
 	wire.SkillsList: true, wire.SkillsGet: true, wire.ResourcesRead: true, wire.DirectoryRead: true,
 }
 

@@ -40,6 +40,8 @@ func TestOpenSession_ReturnsWhatWasSealed(t *testing.T) {
 		changed(func(s *seal.Session) { s.Capabilities ^= 1 << 7 }),
 		changed(func(s *seal.Session) { s.ClientName = strings.Repeat("n", 64) }),
 		changed(func(s *seal.Session) { s.ClientName, s.ClientVersion = "n", strings.Repeat("v", 64) }),
+		changed(func(s *seal.Session) { s.Variant = "flat" }),
+		changed(func(s *seal.Session) { s.Variant, s.Revision = strings.Repeat("v", 255), "" }),
 		changed(func(s *seal.Session) { s.Principal = strings.Repeat("p", 690) }),
 		changed(func(s *seal.Session) { s.Expires = s.Expires.Add(time.Second) }),
 	} {
@@ -57,8 +59,8 @@ func TestOpenSession_ReturnsWhatWasSealed(t *testing.T) {
 		}
 		tokens[token] = true
 	}
-	if len(tokens) != 12 {
-		t.Errorf("12 different sessions have %d different tokens", len(tokens))
+	if len(tokens) != 14 {
+		t.Errorf("14 different sessions have %d different tokens", len(tokens))
 	}
 }
 
@@ -107,7 +109,8 @@ func TestOpenSession_RefusesEverythingElse(t *testing.T) {
 		{"a cursor", s, s.SealCursor("prompts/list", "user:alice", "x"), seal.ErrMalformed},
 		{"nothing", s, "", seal.ErrMalformed},
 		{"longer than any session", s, s.For("session").Seal(make([]byte, 1024)), seal.ErrMalformed},
-		{"a version yet to come", s, s.For("session").Seal(append([]byte{3}, make([]byte, 28)...)), seal.ErrMalformed},
+		{"a version yet to come", s, s.For("session").Seal(append([]byte{4}, make([]byte, 28)...)), seal.ErrMalformed},
+		{"a variant that is cut off", s, s.For("session").Seal(append([]byte{3}, append(make([]byte, 28), 2, 'f')...)), seal.ErrMalformed},
 		{"a revision that is cut off", s, s.For("session").Seal(append([]byte{2}, append(make([]byte, 27), 1)...)), seal.ErrMalformed},
 	}
 	for _, test := range tests {

@@ -23,6 +23,9 @@ type Session struct {
 	Capabilities uint8
 	// ClientName and ClientVersion are what the client calls itself, for the audit log.
 	ClientName, ClientVersion string
+	// Variant is that of the endpoint, in a few letters; empty for the plain one. The caller
+	// compares it.
+	Variant string
 	// Principal is the key of the principal that opened the session. The caller compares it.
 	Principal string
 	// Expires is when the session ends, to the second. The caller compares it.
@@ -30,9 +33,11 @@ type Session struct {
 }
 
 // The layout of a session: a version, the capabilities, the id, the expiry in seconds since 1970,
-// the lengths of the next three, the revision, the client's name and version, and the principal.
+// the lengths of the next three, the revision, the client's name and version, and the principal. At
+// a variant of the endpoint, its length and itself stand before the revision's.
 const (
 	sessionVersion  = 2
+	variantVersion  = 3
 	sessionHeadSize = 1 + 1 + 16 + 8 + 3
 )
 
@@ -80,20 +85,30 @@ func (s *Sealer) OpenSession(token string) (Session, error) {
 
 func (s *Session) encode() []byte {
 	texts := s.Revision + s.ClientName + s.ClientVersion + s.Principal
-	b := make([]byte, 0, sessionHeadSize+len(texts))
+	b := make([]byte, 0, sessionHeadSize+1+len(s.Variant)+len(texts))
 	b = append(b, sessionVersion, s.Capabilities)
 	b = append(b, s.ID[:]...)
 	b = binary.BigEndian.AppendUint64(b, uint64(s.Expires.Unix()))
 	b = append(b, byte(len(s.Revision)), byte(len(s.ClientName)), byte(len(s.ClientVersion)))
+	if s.Variant != "" {
+		b[0] = variantVersion
+		b = append(append(b, byte(len(s.Variant))), s.Variant...)
+	}
 	return append(b, texts...)
 }
 
 func decodeSession(b []byte) (Session, error) {
-	if len(b) < sessionHeadSize || b[0] != sessionVersion {
+	if len(b) < sessionHeadSize || b[0] != sessionVersion && b[0] != variantVersion {
 		return Session{}, ErrMalformed
 	}
 	capabilities, id, expires, lengths := b[1], b[2:18], b[18:26], b[26:sessionHeadSize]
-	text := string(b[sessionHeadSize:])
+	text, variant := string(b[sessionHeadSize:]), ""
+	if b[0] == variantVersion {
+		if text == "" || len(text) <= int(text[0]) {
+			return Session{}, ErrMalformed
+		}
+		variant, text = text[1:][:text[0]], text[1:][text[0]:]
+	}
 	name := int(lengths[0])
 	version := name + int(lengths[1])
 	principal := version + int(lengths[2])
@@ -106,6 +121,7 @@ func decodeSession(b []byte) (Session, error) {
 		Capabilities:  capabilities,
 		ClientName:    text[name:version],
 		ClientVersion: text[version:principal],
+		Variant:       variant,
 		Principal:     text[principal:],
 		Expires:       time.Unix(int64(binary.BigEndian.Uint64(expires)), 0).UTC(),
 	}, nil

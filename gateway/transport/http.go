@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/clientsetup"
 	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/requests"
@@ -35,6 +36,8 @@ type exchange struct {
 	// snapshot is the one that was current when the request had arrived in full. Until then it is
 	// that of the header, by which its origin is checked.
 	snapshot *snapshot.Snapshot
+	// variant is that of the endpoint; empty for the plain one.
+	variant config.Variant
 	// client is the client's address, once the request has arrived in full.
 	client string
 	// What the request holds until it is over, see release: its entry among those in flight, its
@@ -113,6 +116,7 @@ func (x *exchange) servePost(modernHeader bool) {
 		x.respond(ctx, request, status)
 	}
 	request.Audited = x.audited
+	request.ResolveTool() // or a call that its headers have refused would not be recorded as a get
 	x.t.requests.RecordRefused(x.r.Context(), request, x.r.Header)
 	request.Release()
 }
@@ -149,7 +153,7 @@ func (x *exchange) receive() (incoming, bool) {
 		return incoming{}, false
 	}
 	in.raw, in.header = body, x.r.Header
-	in.request.Client = x.client
+	in.request.Client, in.request.Variant = x.client, x.variant
 	return in, true
 }
 

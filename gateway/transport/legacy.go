@@ -41,6 +41,7 @@ func (x *exchange) inSession() (l legacyExchange, ok bool) {
 // admitLegacy checks a message of the legacy era over HTTP. It returns the context of a request
 // that is to be carried out, and answers everything else.
 func (x *exchange) admitLegacy(request *requests.Request) (ctx context.Context, ok bool) {
+	request.ResolveTool()
 	caller, ok := x.authenticate(request.Message.ID)
 	if !ok {
 		return nil, false
@@ -120,7 +121,7 @@ func (x *exchange) serveInitialize(request *requests.Request) {
 	}
 	sealed := seal.Session{
 		Revision: request.Revision, Capabilities: uint8(request.Capabilities),
-		ClientName: request.Software.Name, ClientVersion: request.Software.Version,
+		ClientName: request.Software.Name, ClientVersion: request.Software.Version, Variant: string(x.variant),
 		Principal: request.Caller.Principal.Key(), Expires: time.Now().Add(sessionLifetime),
 	}
 	_, _ = rand.Read(sealed.ID[:]) // never fails
@@ -138,8 +139,8 @@ func (x *exchange) serveInitialize(request *requests.Request) {
 }
 
 // openSession opens the session token of a legacy request, or answers: 400 without one, 404 for one
-// that has ended, is not the caller's or was not made by the gateway (2025-11-25, Transports,
-// "Session Management").
+// that has ended, is not the caller's, is another variant's or was not made by the gateway
+// (2025-11-25, Transports, "Session Management").
 func (x *exchange) openSession(caller *snapshot.Caller, now time.Time) (seal.Session, bool) {
 	if header := wire.Header(x.r.Header, wire.HeaderProtocolVersion); header != "" && !wire.KnownLegacy(header) {
 		x.refuse(http.StatusBadRequest, nil, requests.UnsupportedVersion(header))
@@ -152,7 +153,8 @@ func (x *exchange) openSession(caller *snapshot.Caller, now time.Time) (seal.Ses
 		return seal.Session{}, false
 	}
 	s, err := x.snapshot.Sealer.OpenSession(token)
-	if err != nil || !caller.Principal.HasKey(s.Principal) || !s.Expires.After(now) || x.t.sessions.hasEnded(s.ID) {
+	if err != nil || !caller.Principal.HasKey(s.Principal) || s.Variant != string(x.variant) ||
+		!s.Expires.After(now) || x.t.sessions.hasEnded(s.ID) {
 		x.refuse(http.StatusNotFound, nil,
 			wire.NewError(wire.InvalidRequest, "Session not found: begin with initialize"))
 		return seal.Session{}, false

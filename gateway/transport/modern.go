@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -47,10 +48,12 @@ func (x *exchange) admitModern(request *requests.Request) (ctx context.Context, 
 		if request.ServesSkills() {
 			return ctx, http.StatusOK, true
 		}
-		return ctx, http.StatusNotFound, true
-	default:
-		return ctx, http.StatusNotFound, true
+	case wire.ToolsList, wire.ToolsCall:
+		if x.variant == config.VariantTools {
+			return ctx, http.StatusOK, true
+		}
 	}
+	return ctx, http.StatusNotFound, true
 }
 
 // checkModern checks what the modern era requires of each request: a revision that is served,
@@ -83,6 +86,7 @@ func checkModern(request *requests.Request, header http.Header) *wire.Error {
 		}
 	}
 	request.Revision = revision
+	request.ResolveTool()
 	request.Capabilities = wire.ReadCapabilities(request.Meta.Object(wire.MetaClientCapabilities))
 	if request.WantsRelay() {
 		request.Relay = requests.NewRelayQueue()
@@ -103,6 +107,10 @@ func checkHeaders(header http.Header, request *requests.Request) *wire.Error {
 	case wire.ResourcesRead:
 		if request.Snapshot.Skills {
 			member = "uri"
+		}
+	case wire.ToolsCall: // where there are none, it fails later
+		if request.Variant == config.VariantTools {
+			member = "name"
 		}
 	}
 	name, ok := request.Params.Text(member)

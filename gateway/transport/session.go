@@ -48,7 +48,7 @@ func initialize(handler *requests.Handler, request *requests.Request) (jsontext.
 	}
 	request.Capabilities = wire.ReadCapabilities(request.Params.Object("capabilities"))
 	request.Software = requests.ReadSoftware(request.Params.Object("clientInfo"))
-	return handler.Initialization(request.Snapshot.Generation, request.Revision), nil
+	return handler.Initialization(request), nil
 }
 
 // connect gives a request what it needs to reach its client: a relay, and a way to send server
@@ -170,7 +170,7 @@ func (l *legacyExchange) serveBatch(batch []jsontext.Value) {
 	responses, release := runBatch(readBatch(batch, func(request *requests.Request) job {
 		request.Caller, request.Snapshot = l.caller, x.snapshot
 		request.Revision, request.Session = l.sealed.Revision, l.sealed.ID
-		request.Software, request.Client = s.software, x.client
+		request.Software, request.Client, request.Variant = s.software, x.client, x.variant
 		if request.Message.IsRequest() {
 			return l.acceptBatched(&s, request)
 		}
@@ -197,6 +197,7 @@ func (l *legacyExchange) serveBatch(batch []jsontext.Value) {
 func (l *legacyExchange) acceptBatched(s *session, request *requests.Request) job {
 	x := l.x
 	request.SetLogLevel = s.setLogLevel
+	request.ResolveTool()
 	ctx := requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header)
 	ctx, begun := s.inFlight.begin(ctx, s.id, request.Message.ID)
 	if begun == nil {

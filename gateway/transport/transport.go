@@ -5,11 +5,14 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"sync"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/audit"
 	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/requests"
@@ -110,8 +113,8 @@ func (t *Transport) recovered(ctx context.Context, then func()) {
 }
 
 // Handler serves the MCP endpoint: Streamable HTTP of both eras, decided request by request.
-// Mounted at the root, it answers at the configured path, and at /sse for HTTP+SSE unless that is
-// turned off.
+// Mounted at the root, it answers at the configured path, at its variants beneath, and at /sse for
+// HTTP+SSE unless that is turned off.
 //
 //	POST    initialize, or a session id     legacy (2024-11-05 to 2025-11-25)
 //	        _meta or header says so         modern (2026-07-28)
@@ -140,15 +143,29 @@ func (t *Transport) Handler() http.Handler {
 		http.NotFound(w, r)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != path { // hardly ever; the mux would take 0.7 % of a get's CPU
+		variant, served := t.variantAt(r.URL.Path, path)
+		if !served { // hardly ever; the mux would take 0.7 % of a get's CPU
 			mux.ServeHTTP(w, r)
 			return
 		}
 		if x, ok := t.begin(w, r); ok { // as in handle, with a function less on the way of a get
 			defer x.release()
+			x.variant = variant
 			x.serve()
 		}
 	})
+}
+
+// variantAt returns the variant whose endpoint is at a path, if that is one of them: empty for the
+// endpoint itself.
+func (t *Transport) variantAt(path, endpoint string) (variant config.Variant, served bool) {
+	beneath, served := strings.CutPrefix(path, endpoint)
+	if !served || beneath == "" {
+		return "", served
+	}
+	name, served := strings.CutPrefix(beneath, "/")
+	variant = config.Variant(name)
+	return variant, served && slices.Contains(t.publisher.Current().Config.Gateway.Variants, variant)
 }
 
 // handle returns a handler of the requests that pass the origin check.

@@ -13,6 +13,7 @@ const (
 	Complete      = "completion/complete"
 	SetLogLevel   = "logging/setLevel"
 	ToolsList     = "tools/list"
+	ToolsCall     = "tools/call"
 	ResourcesList = "resources/list"
 	TemplatesList = "resources/templates/list"
 	ResourcesRead = "resources/read"

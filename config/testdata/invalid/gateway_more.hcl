@@ -6,8 +6,10 @@ gateway {
   separator  = "123456789"               # ERROR: is not 1 to 8 characters
   conflict   = "drop"
   conflict   = "first"                   # ERROR: Attribute redefined
+  variants   = ["flat", "tool"]          # ERROR: is not one of: flat, tools
 }
 gateway {                                # ERROR: Duplicate block; There is already a block "gateway" at testdata/invalid/gateway_more.hcl:1
+  variants  = ["tools", "tools"]         # ERROR: Two endpoints at one path
   path      = "/a/../b"                  # ERROR: is not a plain path
   card      = true                       # ERROR: No domain to be found by; The card names the endpoint by the domain of public_url
   page_size = 1.5                        # ERROR: must be a whole number

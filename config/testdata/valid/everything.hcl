@@ -14,6 +14,7 @@ gateway {
   max_buffered    = 64 * 1024 * 1024
   drain_delay     = "0s"
   drain_timeout   = "1m"
+  variants        = ["flat", "tools"]
   sse             = false
   card            = true
   limit {
