@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
@@ -78,31 +79,30 @@ func NeverDialed(ip netip.Addr) string {
 }
 
 // isMetadata reports whether clouds serve a machine's credentials at an address that is not
-// link-local.
+// link-local: those of Alibaba, Azure and Oracle, and over IPv6 of AWS, Google, Oracle, Scaleway,
+// Alibaba and Akamai.
 func isMetadata(ip netip.Addr) bool {
-	switch ip {
-	case netip.AddrFrom4([4]byte{100, 100, 100, 200}), netip.AddrFrom4([4]byte{168, 63, 129, 16}),
-		netip.AddrFrom4([4]byte{192, 0, 0, 192}), netip.MustParseAddr("fd00:ec2::254"):
-		return true
-	}
-	return false
+	return isIn(ip, "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32", "fd00:ec2::/32",
+		"fd20:ce::254/128", "fd00:c1::a9fe:a9fe/128", "fd00:42::42/128", "fd00:100::100:200/128",
+		"fd00:a9fe:a9fe::1/128")
 }
 
 // embedded returns the IPv4 address to which the network may translate an IPv6 address, or the zero
 // Addr.
 func embedded(ip netip.Addr) netip.Addr {
-	if !ip.Is6() {
-		return netip.Addr{}
-	}
 	b := ip.As16()
 	switch {
-	case netip.MustParsePrefix("64:ff9b::/96").Contains(ip), // NAT64 (RFC 6052)
-		netip.MustParsePrefix("::/96").Contains(ip): // IPv4-compatible (RFC 4291)
+	case isIn(ip, "64:ff9b::/96", "64:ff9b:1::/48", // NAT64 (RFC 6052 and, as is usual, 8215)
+		"::ffff:0:0:0/96", "::/96"): // IPv4-translated and IPv4-compatible (RFC 2765, 4291)
 		return netip.AddrFrom4([4]byte(b[12:16]))
-	case netip.MustParsePrefix("2002::/16").Contains(ip): // 6to4 (RFC 3056)
+	case isIn(ip, "2002::/16"): // 6to4 (RFC 3056)
 		return netip.AddrFrom4([4]byte(b[2:6]))
 	}
 	return netip.Addr{}
+}
+
+func isIn(ip netip.Addr, prefixes ...string) bool {
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return netip.MustParsePrefix(prefix).Contains(ip) })
 }
 
 // newListeners reports listeners that leave the gateway open, or that collide, and returns those
