@@ -133,16 +133,17 @@ func (p *Peers) Unsettled() (n int, since time.Time) {
 }
 
 // AwaitCompared waits, for a second at most, until a replica that was not alive knows what the
-// others serve, and they what it serves. It is to be called before a list is answered, and hardly
-// ever waits.
-func (p *Peers) AwaitCompared(ctx context.Context) {
+// others serve, and they what it serves. It is to be called before a list is answered. It hardly
+// ever waits, and reports whether it did.
+func (p *Peers) AwaitCompared(ctx context.Context) (waited bool) {
 	if p.isFresh() {
-		return
+		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, compareTimeout)
 	defer cancel()
 	for sleep(ctx, minHeartbeat) && !p.isFresh() { // so seldom that nothing has to signal it
 	}
+	return true
 }
 
 func (p *Peers) isFresh() bool {
@@ -229,6 +230,7 @@ func (p *Peers) exchange(ctx context.Context) (others map[string]record, err err
 		maps.DeleteFunc(others, func(_ string, r record) bool { return r.IsAlone || p.opts.IsAlone })
 		wasAway := p.away
 		if p.away = false; wasAway {
+			maps.Copy(meanwhile, p.meanwhile) // since the record was written
 			if isFirst {
 				meanwhile = nil // nobody has been served anything yet
 			}

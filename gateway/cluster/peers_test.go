@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -248,6 +249,33 @@ func TestPeers_ComeBackWithAQuestionBeforeTheFirstList(t *testing.T) {
 		b.Peers.mu.Unlock()
 		if behind == "" {
 			t.Error("the list is answered before the replica says that it is behind")
+		}
+	})
+}
+
+// A replica that comes back may serve what the others do before it has read that: lists that it answered before are old.
+func TestPeers_SayWhereTheyWereBehindDuringAHeartbeat(t *testing.T) {
+	inBubble(t, 2, nil, func(f *fleet) {
+		a, b := f.all[0], f.all[1]
+		b.pause()
+		f.change("2", a)
+		time.Sleep(35 * time.Second)
+		for b.link.heal(); b.Peers.store.get() == nil; time.Sleep(time.Millisecond) {
+		}
+		b.link.hang()
+		beaten := make(chan struct{})
+		go func() {
+			defer close(beaten)
+			b.Peers.beat(f.t.Context())
+		}()
+		synctest.Wait() // its record is on its way
+		f.change("2", b)
+		b.link.heal()
+		<-beaten
+		b.Peers.mu.Lock()
+		defer b.Peers.mu.Unlock()
+		if b.Peers.settlement.behind["up"] == "" {
+			t.Error("the replica does not say that it was behind")
 		}
 	})
 }

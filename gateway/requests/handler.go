@@ -34,8 +34,9 @@ type Options struct {
 	// Peers are the peer replicas; nil where the gateway is alone.
 	Peers Peers
 	// AwaitCompared is called before a list is answered; nil where the gateway is alone. It hardly
-	// ever waits: only after a pause of this replica, until it knows what its peers serve.
-	AwaitCompared func(ctx context.Context)
+	// ever waits, which it reports: only after a pause of this replica, until it knows what its peers
+	// serve.
+	AwaitCompared func(ctx context.Context) (waited bool)
 }
 
 // Handler carries out requests. Its methods are safe for concurrent use.
@@ -50,7 +51,7 @@ type Handler struct {
 	limits  *limits
 	parked  parked
 	// awaitCompared is that of [Options].
-	awaitCompared func(ctx context.Context)
+	awaitCompared func(ctx context.Context) (waited bool)
 	ledger        *edge.Ledger
 	audit         recorder
 	gets          promptGets
