@@ -36,11 +36,9 @@ type finder struct {
 	// seen holds the real paths of what was read, so that a loop of links ends and no file is
 	// loaded twice.
 	seen map[string]bool
-	// contested are the real paths to which several links lead, see link.
-	contested map[string]bool
-	// actuals are the real paths of folders and links. Links may lead to what lies beneath the
-	// folder that was named and nowhere else: the author of one team's file must not make a load
-	// read, and print, other files of the machine.
+	// actuals are the real paths of folders and links. Links may lead to what lies beneath their
+	// folder and nowhere else: the author of one team's file must not make a load read, and print,
+	// other files of the machine.
 	actuals map[string]string
 	// entries counts what is in and beneath each folder, and leftOut are the folders that have too
 	// much of it; both by path in the folder that was named.

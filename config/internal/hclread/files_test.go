@@ -117,55 +117,25 @@ func TestReadPath_FollowsLinksOnce(t *testing.T) {
 	}
 }
 
-// A link to another team's folder, or to the platform's file, is not what these are known by.
-func TestReadPath_FollowsLinksLast(t *testing.T) {
-	dir := write(t, "a/a.hcl", team("a"), "b/b.hcl", team("b"), "b.hcl", team("p"), ".hidden/h.hcl", team("h"),
-		"m/..1/m.hcl", team("m"))
+// Not what another team's folder, or the platform's file, is known by.
+func TestReadPath_LinksStayInTheirFolder(t *testing.T) {
+	dir := write(t, "a/a.hcl", team("a"), "b/b.hcl", team("b"), "b.hcl", team("p"), ".hidden/h.hcl", team("h"), "m/..1/m.hcl", team("m"))
 	link(t, "..1/m.hcl", filepath.Join(dir, "m", "m.hcl"))
-	link(t, "../m/..1/m.hcl", filepath.Join(dir, "a", "m.hcl"))
-	link(t, "../b", filepath.Join(dir, "a", "b"))
-	link(t, "../b.hcl", filepath.Join(dir, "a", "0.hcl"))
-	link(t, "../a/c", filepath.Join(dir, "b", "a"))
-	link(t, "../.hidden", filepath.Join(dir, "a", "c"))
-	want := []string{"a/a.hcl", "a/c/h.hcl", "b/b.hcl", "b.hcl", "m/m.hcl"}
-	if diff := cmp.Diff(want, places(t, dir)); diff != "" {
+	for name, target := range map[string]string{"m.hcl": "../m/..1/m.hcl", "0.hcl": "../b.hcl", "b": "../b", "c": "../.hidden", "d": "../a/c"} {
+		link(t, target, filepath.Join(dir, "a", name))
+	}
+	r := New(testSchema(), Options{})
+	r.ReadPath(dir)
+	var got []string
+	for _, b := range r.Blocks("team") {
+		got = append(got, r.InFolder(b.Range().Filename))
+	}
+	if diff := cmp.Diff([]string{"a/a.hcl", "b/b.hcl", "b.hcl", "m/m.hcl"}, got); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
-}
-
-// A file in a folder that is left out lies in nobody's: of two teams' links to it, neither can take
-// the other's file, however they are named.
-func TestReadPath_GivesAFileToTheNearestLink(t *testing.T) {
-	for name, test := range map[string]struct {
-		links map[string]string // targets by path
-		want  []string
-		both  bool // links are a mistake
-	}{
-		"only one":                 {map[string]string{"teams/b/b.hcl": "../../_files/b.hcl"}, []string{"teams/b/b.hcl"}, false},
-		"a link to the link":       {map[string]string{"teams/b/b.hcl": "../../_files/b.hcl", "teams/a/a.hcl": "../b/b.hcl"}, []string{"teams/b/b.hcl"}, false},
-		"a link to the folder":     {map[string]string{"teams/b": "../_files", "teams/a/a": "../b"}, []string{"teams/b/b.hcl"}, false},
-		"a nearer link":            {map[string]string{"teams/b": "../_files", "teams/a/a.hcl": "../../_files/b.hcl"}, []string{"teams/b/b.hcl"}, false},
-		"links of two teams":       {map[string]string{"teams/b/b.hcl": "../../_files/b.hcl", "teams/a/a.hcl": "../../_files/b.hcl"}, nil, true},
-		"folders of two teams":     {map[string]string{"teams/b/b": "../../_files", "teams/a/a": "../../_files"}, nil, true},
-		"folders of prompts alone": {map[string]string{"teams/b/b": "../../_prompts", "teams/a/a": "../../_prompts"}, nil, false},
-	} {
-		dir := write(t, "gateway.hcl", "", "_files/b.hcl", team("b"), "_prompts/p.md", "p")
-		for path, target := range test.links {
-			if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			link(t, target, filepath.Join(dir, path))
-		}
-		r := New(testSchema(), Options{})
-		r.ReadPath(dir)
-		var got []string
-		for _, b := range r.Blocks("team") {
-			got = append(got, r.InFolder(b.Range().Filename))
-		}
-		mistakes := r.Finish().Mistakes()
-		if !slices.Equal(got, test.want) || test.both != (len(mistakes) == 2) || !test.both && len(mistakes) > 0 {
-			t.Errorf("%s: %q is read, want %q; %v", name, got, test.want, mistakes)
-		}
+	report := r.Finish()
+	if mistakes := report.Mistakes(); len(mistakes) != 2 || len(report.Diagnostics) != 5 {
+		t.Errorf("mistakes %v of %v", mistakes, report.Diagnostics)
 	}
 }
 

@@ -21,33 +21,21 @@ import (
 
 // foundLink is a link in a folder that was read.
 type foundLink struct {
-	path   string
-	folder string // the resolved folder that it is in
-	to     regular.Way
-	err    error // why it leads nowhere
-	// out is by how many folders it leads out of its own: 0 if to what lies beneath it.
-	out int
+	path string
+	to   regular.Way
+	err  error // why it leads nowhere
 }
 
-// all reads what is below the folder that was named, following links to what lies beneath it. Of
-// several paths to a file or a folder, the one without links counts, and then the nearest link: the
-// author of one team's file could else, by a link to another team's file, give that file a path at
-// which it is granted less, and has no text that is kept. A file in a folder that is left out for
-// its name lies in nobody's: it is that of the link that is the least out of its own folder.
+// all reads what is below the folder that was named, and then what links in it lead to: of several
+// paths to a file or a folder, the one without links counts. A link leads to what lies beneath its
+// own folder, as in a mounted ConfigMap. The author of one team's file could else, by a link to
+// another team's file, give that file a path at which it is granted less, and has no text that is
+// kept.
 func (f *finder) all() {
 	f.folder(f.root)
 	for len(f.links) > 0 {
-		// Each file of a mounted ConfigMap is a link, too, but one that stays in its folder.
-		nearest := slices.MinFunc(f.links, func(a, b foundLink) int { return cmp.Compare(a.out, b.out) }).out
-		var links, rest []foundLink
-		for _, l := range f.links {
-			if l.out == nearest {
-				links = append(links, l)
-			} else {
-				rest = append(rest, l)
-			}
-		}
-		f.links = rest
+		links := f.links
+		f.links = nil
 		// A text in use comes before what has none, which would be taken for the same file; and a
 		// link before another one that leads through it.
 		hasText := func(l foundLink) int { return min(1, len(f.options.Texts[f.InFolder(l.path)])) }
@@ -55,45 +43,14 @@ func (f *finder) all() {
 			return cmp.Or(cmp.Compare(hasText(b), hasText(a)), cmp.Compare(len(a.to.Links), len(b.to.Links)))
 		})
 		for _, l := range links {
-			if f.isLeftOut(f.InFolder(l.path)) {
-				continue
+			if !f.isLeftOut(f.InFolder(l.path)) {
+				f.entry(l.path, true, &l)
 			}
-			f.link(l, f.rival(l, links))
 		}
 	}
 	// Of names that two files claim, the first in the order of the paths gets it.
 	names := func(file found) []string { return strings.Split(file.path, string(filepath.Separator)) }
 	slices.SortStableFunc(f.found, func(a, b found) int { return slices.Compare(names(a), names(b)) })
-}
-
-// link reads what a link leads to. Where a rival leads there, too, it is configuration of neither.
-func (f *finder) link(l foundLink, rival string) {
-	before := len(f.found)
-	if !f.contested[l.to.Actual] || rival == "" {
-		f.entry(l.path, true, &l)
-		if rival == "" || len(f.found) <= before {
-			return
-		}
-		f.found, f.contested[l.to.Actual] = f.found[:before], true
-	}
-	f.refuse(l.path, "Two links to one place", "%s and %s are in different folders and lead to the same "+
-		"configuration, which is in neither; remove one of the two.", l.path, rival)
-}
-
-// rival returns the path of a link in another folder that leads to the same place from as near;
-// empty if there is none, or if the place was read before.
-func (f *finder) rival(l foundLink, links []foundLink) string {
-	if l.err != nil || l.out == 0 || f.seen[l.to.Actual] && !f.contested[l.to.Actual] {
-		return ""
-	}
-	for _, other := range links {
-		_, standsIn := f.options.Texts[f.InFolder(other.path)]
-		isThrough := slices.Contains(other.to.Links, filepath.Join(l.folder, filepath.Base(l.path)))
-		if other.err == nil && other.to.Actual == l.to.Actual && other.folder != l.folder && !standsIn && !isThrough {
-			return other.path
-		}
-	}
-	return ""
 }
 
 // What is looked up for links costs those who made them.
@@ -104,13 +61,9 @@ const (
 
 // resolve finds out where a link leads.
 func (f *finder) resolve(path, folder string) foundLink {
-	l := foundLink{path: path, folder: folder}
+	l := foundLink{path: path}
 	l.to, l.err = regular.Follow(filepath.Join(folder, filepath.Base(path)))
 	f.count(f.InFolder(filepath.Dir(path)), max(0, l.to.Lookups-freeLookups))
-	for l.err == nil && !regular.IsBeneath(folder, l.to.Actual) && folder != filepath.Dir(folder) {
-		folder = filepath.Dir(folder)
-		l.out++
-	}
 	return l
 }
 
@@ -307,18 +260,18 @@ func (f *finder) standIn(path, text string) {
 }
 
 // first returns the real path of a file or folder that has not been read yet, under this or another
-// name, and that lies beneath the folder that was named.
+// name, and that lies beneath the folder that it is in.
 func (f *finder) first(path string) (actual string, ok bool) {
 	actual, err := f.actual(path)
 	if err != nil {
 		f.unreadable(path, err)
 		return "", false
 	}
-	if !regular.IsBeneath(f.actuals[f.root], actual) {
+	if folder, isIn := f.actuals[filepath.Dir(path)]; isIn && path != f.root && !regular.IsBeneath(folder, actual) {
 		d := &hcl.Diagnostic{
 			Severity: hcl.DiagError, Summary: "Link out of the folder",
 			Detail: fmt.Sprintf("%s is a link that leads out of %s, and is not read; put a "+
-				"copy in its place.", path, f.root),
+				"copy in its place.", path, filepath.Dir(path)),
 			Extra: inFile(path),
 		}
 		if !strings.HasSuffix(path, ".hcl") { // a folder, of secrets perhaps

@@ -81,7 +81,7 @@ func New(schema Schema, options Options) *Reader {
 // ReadPath reads the file or the folder at path.
 func (r *Reader) ReadPath(path string) {
 	f := &finder{
-		Reader: r, seen: map[string]bool{}, contested: map[string]bool{}, actuals: map[string]string{},
+		Reader: r, seen: map[string]bool{}, actuals: map[string]string{},
 		entries: map[string]int{}, leftOut: map[string]bool{},
 	}
 	f.find(path)
