@@ -522,10 +522,7 @@ func TestReload_KeepsRepliesFromAnotherServer(t *testing.T) {
 // Valid and broken reloads alternate while clients list, get and listen. Each valid one changes a view, and one in ten also
 // an upstream. No request fails, and no session is lost.
 func TestReload_UnderLoadFailsNothing(t *testing.T) {
-	reloads := 1000
-	if testing.Short() {
-		reloads = 100
-	}
+	const reloads = 300
 	stays, changes := gatewaytest.NewPeer(t, "stays", "a", "b"), gatewaytest.NewPeer(t, "changes", "a")
 	auth := "auth {\n" + gatewaytest.Token("ann") + gatewaytest.Token("bob") + "}\n"
 	text := func(i int) string {

@@ -271,7 +271,7 @@ func TestServerRequests_ReachOnlyTheClientOfTheirGet(t *testing.T) {
 		t.Run(up, func(t *testing.T) {
 			s := serveRequesting(t, "timeout = \"60s\"", "", up)
 			var all sync.WaitGroup
-			for i := range 64 {
+			for i := range 32 {
 				revision, transport := "2025-11-25", "http"
 				switch i % 4 {
 				case 1:
