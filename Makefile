@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run-teams test test-replicas matrix manifests interop screenreader lint fmt fuzz bench bench-go bin/measure bin/stress measure faults faults-short overload cluster cluster-short histories histories-short hostile-team stranger pictures release release-check check
+.PHONY: help build run run-teams test test-replicas matrix manifests interop screenreader lint fmt fuzz bench bench-go bin/measure bin/stress measure faults faults-short overload cluster cluster-short histories histories-short simulation simulation-short planted planted-simulation hostile-team stranger pictures release release-check check
 
 # The output of `promptweir version`. Without git it is empty, and the binary uses its build information.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -110,12 +110,36 @@ cluster: bin/stress ## break what three gateways with a store share; needs HAPro
 cluster-short: CLUSTER = -busy -short -only '^(rate|rolling restart|store is killed)'
 cluster-short: cluster ## the same in half a minute
 
-histories: bin/stress ## record what 30 clients were told and have listed while replicas and their store fail: HISTORIES='-times 1'
+HISTORIES ?= -length 10m
+histories: bin/stress ## check what 30 clients recorded while three replicas, their store and their servers break: HISTORIES='-seed 7 -length 1h'
 	$(call ABOUT,Histories)
 	@bin/stress histories $(HISTORIES)
 
-histories-short: HISTORIES = -busy -short -times 1 -only '^(none|replica killed|store killed|store cut)'
-histories-short: histories ## the same with a few faults, once each
+histories-short: HISTORIES = -busy -short -length 1m
+histories-short: histories ## the same for a minute
+
+# Whole gateways in virtual time. The overlay gives them a network in memory.
+SIMULATED := CGO_ENABLED=0 GOGC=400 go test -count=1 -timeout 30m ./gateway/gatewaytest/simulation
+SIMULATION ?= -histories 10000
+simulation: ## check 10 000 histories of whole gateways in virtual time, in ten minutes: SIMULATION='-histories 1 -seed 7'
+	@$(SIMULATED) -overlay "$$(bash .ci/plant network)" -args $(SIMULATION)
+
+simulation-short: SIMULATION = -histories 500
+simulation-short: simulation ## the same with 500
+
+# Defects that are planted on purpose. The first word of each patch is the letter of the violation that must be found.
+PLANTED ?= announce-early forget-last skip-again older-snapshot old-policy count-twice count-never foreign-owner kept-rule
+planted: bin/stress ## want each of nine planted defects found by histories, within ten minutes: PLANTED=forget-last
+	@for defect in $(PLANTED); do \
+		letter=$$(sed 's/:.*//;q' .ci/planted/$$defect.patch) && echo "=== $$defect: $$letter" && \
+		CGO_ENABLED=0 go build -trimpath -buildvcs=false -overlay "$$(bash .ci/plant $$defect)" -o bin/_planted/promptweir ./cmd/promptweir && \
+		bin/stress histories -build bin/_planted/promptweir -want $$letter $(HISTORIES) || exit; done
+
+planted-simulation: PLANTED = announce-early forget-last older-snapshot old-policy
+planted-simulation: ## want each of four planted defects found by the simulation, in 500 histories
+	@for defect in $(PLANTED); do \
+		letter=$$(sed 's/:.*//;q' .ci/planted/$$defect.patch) && echo "=== $$defect: $$letter" && \
+		$(SIMULATED) -overlay "$$(bash .ci/plant network $$defect)" -v -args -histories 500 -want $$letter | grep -A 12 'found in\|^FAIL\|^ok' || exit; done
 
 hostile-team: bin/stress ## 50 people beside a team whose prompt files cost as much as they can: STRESS=-busy
 stranger: bin/stress ## 50 people beside somebody who is refused, and keeps connections silent: STRESS=-busy

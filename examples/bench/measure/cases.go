@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
+	"github.com/promptweir/promptweir/gateway/gatewaytest/light"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -75,7 +76,7 @@ func fromFile(name string, size int) contest {
 	c.arguments = `"arguments":{"code":"x := 1"}`
 	const head = "---\ndescription: A prompt\narguments:\n  - name: code\n    description: The code to review\n---\n"
 	c.gateways = []spec{
-		{name: "file", prompts: map[string]string{"p00001.md": head + rig.Text(size) + "{{code}}\n"}},
+		{name: "file", prompts: map[string]string{"p00001.md": head + light.Text(size) + "{{code}}\n"}},
 		{name: "server"},
 	}
 	return c

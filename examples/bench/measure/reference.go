@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
+	"github.com/promptweir/promptweir/gateway/gatewaytest/light"
 )
 
 // references are the programs that the gateway is compared with, and the server behind it, each in a
@@ -53,7 +54,7 @@ func upstreamServer(_ context.Context, spec string) (http.Handler, error) {
 	if err := json.Unmarshal([]byte(spec), &of); err != nil {
 		return nil, err
 	}
-	s := rig.NewServer(of.Legacy, cmp.Or(of.Size, 300), rig.Prompts(cmp.Or(of.Prompts, 10))...)
+	s := light.NewServer(of.Legacy, cmp.Or(of.Size, 300), light.Prompts(cmp.Or(of.Prompts, 10))...)
 	s.Delay, s.SSE = of.Delay, of.SSE
 	return s, nil
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
+	"github.com/promptweir/promptweir/gateway/gatewaytest/history"
+	"github.com/promptweir/promptweir/gateway/gatewaytest/light"
 )
 
 const (
@@ -44,7 +46,7 @@ type scene struct {
 	settings *settings
 	checks   *checks
 	world    *world
-	client   *rig.Client // of HAProxy
+	client   *light.Client // of HAProxy
 }
 
 // runCluster breaks what three gateways with one store behind HAProxy share, each time with others, and
@@ -76,7 +78,7 @@ func (s *settings) runCluster(ctx context.Context) (broken error) {
 }
 
 func limited(g rig.Got) bool {
-	refused, ok := errors.AsType[*rig.Error](g.Err)
+	refused, ok := errors.AsType[*light.Error](g.Err)
 	return ok && refused.Data.Reason == rateLimited
 }
 
@@ -124,7 +126,7 @@ type traffic struct {
 	began     time.Time
 	// loads are of gets without a limit, gets with one, and walks.
 	loads    []*rig.Paced
-	audience *audience
+	audience *light.Audience
 	quiet    func()
 }
 
@@ -144,21 +146,21 @@ func (sc *scene) begin(free, limited float64) *traffic {
 
 // stop ends traffic, wants that no client has missed a change, and returns what the loads and the
 // listeners met.
-func (t *traffic) stop() (loads []rig.Gots, listeners history, seen string) {
+func (t *traffic) stop() (loads []rig.Gots, listeners history.History, seen string) {
 	t.quiet()
-	missed := t.audience.await(t.sc.world.change(), timeout)
+	missed := await(t.audience, t.sc.world.change(), timeout)
 	t.sc.checks.want(missed == nil, "%w", missed)
 	for _, l := range t.loads {
 		loads = append(loads, l.Stop())
 	}
-	listeners = t.audience.stop()
+	listeners = t.audience.Stop()
 	gets, walks := slices.Concat(loads[0], loads[1]), loads[2]
 	have := float64(len(gets)) / time.Since(t.began).Seconds()
 	t.sc.checks.want(t.sc.settings.busy || have >= 0.95*t.perSecond,
 		"%.0f gets a second instead of %.0f: the machine is too busy", have, t.perSecond)
 	return loads, listeners, fmt.Sprintf("%d gets, %.0f a second, of which %d failed, %d whole lists, %d "+
 		"operations of listeners that failed", len(gets), have, len(unlimited(gets)),
-		len(walks)-len(walks.Failed()), len(listeners.failed()))
+		len(walks)-len(walks.Failed()), len(listeners.Failed()))
 }
 
 // checkRollingRestart restarts one replica after another under load, of which nothing may fail.
@@ -173,7 +175,7 @@ func checkRollingRestart(sc *scene) string {
 	for _, requests := range loads {
 		sc.checks.wantNoFailure(requests)
 	}
-	failed := listeners.failed()
+	failed := listeners.Failed()
 	sc.checks.want(len(failed) == 0, "listeners failed: %v", failed)
 	return seen
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
+	"github.com/promptweir/promptweir/gateway/gatewaytest/history"
+	"github.com/promptweir/promptweir/gateway/gatewaytest/light"
 )
 
 const (
@@ -22,7 +24,7 @@ type crowd struct {
 	world       *world
 	gateway     *rig.Gateway
 	gets, lists *rig.Paced
-	audience    *audience
+	audience    *light.Audience
 	cpu         time.Duration
 }
 
@@ -39,7 +41,7 @@ func (w *world) crowd(g *rig.Gateway) *crowd {
 // watched is what a crowd has met.
 type watched struct {
 	gets, lists rig.Gots
-	history     history
+	history     history.History
 	cores       float64
 	// memory is the most that the gateway used meanwhile, in bytes.
 	memory int64
@@ -68,12 +70,12 @@ func (w *world) compare(s *settings, kept *checks, gateways ...*rig.Gateway) (qu
 	for i, name := range []string{"alone", "in trouble"} {
 		c, seen := crowds[i], &all[i]
 		cpu, _ := c.gateway.Usage()
-		missed := c.audience.await(last, timeout)
+		missed := await(c.audience, last, timeout)
 		kept.want(missed == nil, "%s: %w", name, missed)
-		seen.gets, seen.lists, seen.history = c.gets.Stop(), c.lists.Stop(), c.audience.stop()
+		seen.gets, seen.lists, seen.history = c.gets.Stop(), c.lists.Stop(), c.audience.Stop()
 		seen.cores = (cpu - c.cpu).Seconds() / length.Seconds()
 		kept.wantNoFailure(slices.Concat(seen.gets, seen.lists))
-		failed := seen.history.failed()
+		failed := seen.history.Failed()
 		kept.want(len(failed) == 0, "%s: listeners failed: %v", name, failed)
 		fmt.Printf("| %s | %d | %d | %d | %s | %s | %.2f | %d |\n", name, len(seen.gets), len(seen.lists),
 			len(seen.gets.Failed())+len(seen.lists.Failed())+len(failed), rig.Milliseconds(seen.gets.Quantile(99)),

@@ -32,8 +32,11 @@ type settings struct {
 	// busy says that the machine is busy with other work, so that how long anything takes is not
 	// checked.
 	busy, short bool
-	times       int
 	length      time.Duration
+	// Those of histories.
+	seed     uint64
+	replicas int
+	want     string
 }
 
 func main() {
@@ -43,9 +46,11 @@ func main() {
 	flags.BoolVar(&s.busy, "busy", false,
 		"do not check how long anything takes, because the machine is busy with other work")
 	flags.BoolVar(&s.short, "short", false, "watch for a quarter of the time")
-	flags.IntVar(&s.times, "times", 10, "histories: how often each fault happens")
+	flags.Uint64Var(&s.seed, "seed", uint64(time.Now().UnixNano()), "histories: what faults are drawn from") //nolint:gosec // a number
+	flags.IntVar(&s.replicas, "replicas", replicas, "histories: how many there are")
+	flags.StringVar(&s.want, "want", "", "histories: the `letter` of a violation that must be found")
 	flags.StringVar(&s.write, "write", "", "faults: write the table into this Markdown `file`")
-	flags.DurationVar(&s.length, "length", 8*time.Second, "overload: how long each load lasts")
+	flags.DurationVar(&s.length, "length", 8*time.Second, "overload, histories: how long each load, or all, lasts")
 	rig.Main(flags, map[string]func(context.Context) error{
 		"faults": s.runFaults, "overload": s.runOverload, "cluster": s.runCluster,
 		"histories": s.runHistories, "hostile-team": s.runHostileTeam, "stranger": s.runStranger,

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
+	"github.com/promptweir/promptweir/gateway/gatewaytest/light"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -64,7 +65,7 @@ type outcome struct {
 }
 
 func reasonOf(g rig.Got) (code int, reason string) {
-	if refused, ok := errors.AsType[*rig.Error](g.Err); ok {
+	if refused, ok := errors.AsType[*light.Error](g.Err); ok {
 		return refused.Code, refused.Data.Reason
 	}
 	return -1, g.Err.Error()

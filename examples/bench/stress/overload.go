@@ -9,6 +9,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
+	"github.com/promptweir/promptweir/gateway/gatewaytest/light"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -60,7 +61,7 @@ func (s *settings) runOverload(ctx context.Context) error {
 
 // capacity returns how many gets a second the server answers.
 func (w *ward) capacity(length time.Duration) float64 {
-	client := rig.Client{Endpoint: "http://" + w.patient.proxy.To + "/mcp", Legacy: true}
+	client := light.Client{Endpoint: "http://" + w.patient.proxy.To + "/mcp", Legacy: true}
 	rig.Check(client.Initialize(w.st.Context()))
 	const clients = 3 * workers // some are between two gets
 	load := rig.Closed{Address: w.patient.proxy.To, Want: `"messages"`}
@@ -109,7 +110,7 @@ func (w *ward) offer(rate float64, length time.Duration, kept *checks) (o offere
 	for i := range all {
 		all[i].Took += all[i].Late
 	}
-	refused := func(g rig.Got) bool { _, ok := errors.AsType[*rig.Error](g.Err); return ok }
+	refused := func(g rig.Got) bool { _, ok := errors.AsType[*light.Error](g.Err); return ok }
 	o.good = all.Where(func(g rig.Got) bool { return g.Err == nil })
 	o.refused = all.Where(refused)
 	o.lost = all.Where(func(g rig.Got) bool { return g.Err != nil && !refused(g) })

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
+	"github.com/promptweir/promptweir/gateway/gatewaytest/light"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -47,7 +48,7 @@ const (
 // reads, reaches it through a proxy.
 type patient struct {
 	st     *rig.Stage
-	server *rig.Server
+	server *light.Server
 	proxy  *rig.Proxy
 	// block is the body of the upstream block.
 	block string
@@ -59,7 +60,7 @@ type patient struct {
 
 // admit starts the server of a fault.
 func admit(st *rig.Stage, f *fault) *patient {
-	p := &patient{st: st, mode: healthy, server: rig.NewServer(true, 300, illPrompt())}
+	p := &patient{st: st, mode: healthy, server: light.NewServer(true, 300, illPrompt())}
 	p.server.OnGet = p.spoil
 	if f.workers > 0 {
 		p.server.Workers, p.server.Delay = make(chan struct{}, f.workers), workTime
@@ -77,7 +78,7 @@ func admit(st *rig.Stage, f *fault) *patient {
 	return p
 }
 
-func illPrompt() string { return rig.Prompt(promptName, "A prompt of a server that may be ill") }
+func illPrompt() string { return light.Prompt(promptName, "A prompt of a server that may be ill") }
 
 func (p *patient) now() mode {
 	p.mu.Lock()
@@ -94,7 +95,7 @@ func (p *patient) set(m mode) {
 
 // relist gives the server another list.
 func (p *patient) relist() {
-	p.server.Offer(illPrompt(), rig.Prompt(otherPromptName, "A prompt that another list has"))
+	p.server.Offer(illPrompt(), light.Prompt(otherPromptName, "A prompt that another list has"))
 }
 
 // kill ends all connections and sessions, and refuses others.

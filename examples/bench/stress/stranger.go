@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
+	"github.com/promptweir/promptweir/gateway/gatewaytest/light"
 )
 
 const (
@@ -126,7 +127,7 @@ func (a *stranger) silence() (stop func()) {
 // guess sends a wrong token.
 func (a *stranger) guess(ctx context.Context) error {
 	transport := &http.Transport{DialContext: dial, DisableKeepAlives: true}
-	c := rig.Client{Endpoint: a.gateway.Endpoint, Token: crand.Text(), Transport: transport}
+	c := light.Client{Endpoint: a.gateway.Endpoint, Token: crand.Text(), Transport: transport}
 	return c.Get(ctx, "plain.p00000")
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
+	"github.com/promptweir/promptweir/gateway/gatewaytest/light"
 )
 
 const (
@@ -99,7 +100,7 @@ type ward struct {
 	gateway   *rig.Gateway
 	patient   *patient
 	transport *http.Transport
-	client    rig.Client
+	client    light.Client
 	// callers get prompts: the first of the ill server, the others of its neighbours.
 	callers []*rig.Paced
 }
@@ -124,13 +125,13 @@ func open(st *rig.Stage, s *settings, f *fault) *ward {
 	}
 	text.WriteString("}\n")
 	w.gateway = st.Gateway(text.String(), nil, s.build)
-	w.client = rig.Client{Transport: w.transport, Endpoint: w.gateway.Endpoint}
+	w.client = light.Client{Transport: w.transport, Endpoint: w.gateway.Endpoint}
 	st.Defer(w.transport.CloseIdleConnections)
 	return w
 }
 
-func newNeighbour(legacy bool) *rig.Server {
-	return rig.NewServer(legacy, 300, rig.Prompt(promptName, "A prompt of a server that is well"))
+func newNeighbour(legacy bool) *light.Server {
+	return light.NewServer(legacy, 300, light.Prompt(promptName, "A prompt of a server that is well"))
 }
 
 // call begins gets, of the ill server unless it is idle, and of its neighbours.

@@ -9,19 +9,22 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"strconv"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
+	"github.com/promptweir/promptweir/gateway/gatewaytest/light"
 )
 
 const (
 	replicas = 3
 	// pageSize is how many prompts are on a page.
 	pageSize = 50
+	// server is the label of the server whose list changes.
+	server = "plain"
 	// rate and burst are those of the prompt "limited"; "counted" has a limit that nobody reaches.
 	rate, burst = 100, 10
 	// token is the callers' credential, and strangerToken that of somebody who sees nothing.
@@ -37,9 +40,9 @@ const (
 type world struct {
 	st      *rig.Stage
 	program string
-	client  rig.Client
+	client  light.Client
 	// server has a number of prompts, and a mark that says how many changes there have been.
-	server   *rig.Server
+	server   *light.Server
 	url      string
 	prompts  int
 	changes  atomic.Int64
@@ -51,8 +54,8 @@ type world struct {
 
 // newWorld starts the server of a world without gateways.
 func newWorld(st *rig.Stage, s *settings, prompts int) *world {
-	w := &world{st: st, program: s.build, prompts: prompts, server: rig.NewServer(false, 300)}
-	w.client = rig.Client{Token: token, Transport: &http.Transport{
+	w := &world{st: st, program: s.build, prompts: prompts, server: light.NewServer(false, 300)}
+	w.client = light.Client{Token: token, Transport: &http.Transport{
 		MaxIdleConnsPerHost: 512, IdleConnTimeout: idleTimeout, ResponseHeaderTimeout: time.Minute,
 	}}
 	w.offer(0)
@@ -143,7 +146,7 @@ func (w *world) endpoints() (all []string) {
 }
 
 // at returns a client of one gateway.
-func (w *world) at(endpoint string) *rig.Client {
+func (w *world) at(endpoint string) *light.Client {
 	c := w.client
 	c.Endpoint = endpoint
 	return &c
@@ -170,49 +173,64 @@ func (w *world) front(gateways ...*rig.Gateway) string {
 
 // offer has the server's list change: it ends in a mark, which says which change it was.
 func (w *world) offer(mark int) {
-	w.server.Offer(append(rig.Prompts(w.prompts), rig.Prompt("limited", "One with a limit."),
-		rig.Prompt("counted", "One with another limit."), rig.Prompt(fmt.Sprintf("mark%05d", mark), "The newest."))...)
+	w.server.Offer(append(light.Prompts(w.prompts), light.Prompt("limited", "One with a limit."),
+		light.Prompt("counted", "One with another limit."), light.Prompt(fmt.Sprintf("mark%05d", mark), "The newest."))...)
 }
 
-func (w *world) change() (mark int) {
-	mark = int(w.changes.Add(1))
-	w.offer(mark)
-	return mark
+func (w *world) change() (mark string) {
+	n := int(w.changes.Add(1))
+	w.offer(n)
+	return fmt.Sprintf("%05d", n)
 }
 
 // read returns the mark of a list. An error means that the list is not whole.
-func (w *world) read(names map[string]bool) (mark int, err error) {
+func (w *world) read(names map[string]bool) (seen map[string]string, _ []string, err error) {
+	seen = map[string]string{}
 	for name := range names {
-		if text, ok := strings.CutPrefix(name, "plain.mark"); ok {
-			mark, err = strconv.Atoi(text)
+		if mark, ok := strings.CutPrefix(name, "plain.mark"); ok {
+			seen[server] = mark
 		}
 	}
-	if want := w.prompts + 3; err == nil && len(names) != want {
+	if want := w.prompts + 3; len(names) != want {
 		err = fmt.Errorf("a list has %d prompts, want %d", len(names), want)
 	}
-	return mark, err
+	return seen, nil, err
 }
 
-// store is a valkey-server or redis-server that keeps nothing on disk.
+// store is a valkey-server or redis-server that keeps nothing on disk but what it is told to.
 type store struct {
-	st           *rig.Stage
-	address, cli string
-	process      *rig.Process
+	st                *rig.Stage
+	address, cli, dir string
+	process           *rig.Process
 }
 
 func newStore(st *rig.Stage) *store {
-	s := &store{st: st, address: rig.FreeAddress(st.Context()), cli: rig.Program("valkey-cli", "redis-cli")}
+	s := &store{
+		st: st, address: rig.FreeAddress(st.Context()), cli: rig.Program("valkey-cli", "redis-cli"), dir: st.Dir(),
+	}
 	s.start()
 	return s
 }
 
 // start starts the store, empty and at its address.
 func (s *store) start() {
+	_ = os.Remove(filepath.Join(s.dir, "dump.rdb")) // there may be none
+	s.restore()
+}
+
+// restore starts the store with what it has saved.
+func (s *store) restore() {
 	_, port, _ := net.SplitHostPort(s.address) // it was made of one
-	s.process = s.st.Start(rig.Program("valkey-server", "redis-server"), "--port", port, "--bind",
-		"127.0.0.1", "--save", "", "--appendonly", "no", "--dir", os.TempDir())
+	command := append(clocked(s.clock()), rig.Program("valkey-server", "redis-server"), "--port", port, "--bind",
+		"127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.dir)
+	s.process = s.st.Start(command[0], command[1:]...)
 	rig.Check(rig.Eventually(timeout, func() error { return s.command("PING") }))
 }
+
+func (s *store) clock() string { return filepath.Join(s.dir, "clock") }
+
+// setClock sets the store's clock, relative to that of the machine.
+func (s *store) setClock(by string) { rig.Check(os.WriteFile(s.clock(), []byte(by), 0o600)) }
 
 // hang has the store keep its connections and answer nothing, until resume is called.
 func (s *store) hang() { s.process.Signal(syscall.SIGSTOP) }

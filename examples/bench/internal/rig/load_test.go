@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
+	"github.com/promptweir/promptweir/gateway/gatewaytest/light"
 )
 
 // serve returns the address of a server that answers like a handler, which may read the whole request.
@@ -46,7 +47,7 @@ func TestClosed_CountsResponses(t *testing.T) {
 }
 
 func raw(address string) [][]byte {
-	return [][]byte{(&rig.Client{Endpoint: "http://" + address, Legacy: true}).Raw(1, "ping", "")}
+	return [][]byte{(&light.Client{Endpoint: "http://" + address, Legacy: true}).Raw(1, "ping", "")}
 }
 
 func TestClosed_FailsOnWrongResponses(t *testing.T) {

@@ -21,6 +21,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/promptweir/promptweir/gateway/gatewaytest/light"
 )
 
 // Main runs the case that the first argument names, with flags after it, or a program that cases start,
@@ -190,7 +192,7 @@ func Program(names ...string) string {
 
 // Fetch makes a request without a body, and returns the body of a successful response.
 func Fetch(ctx context.Context, method, target string, header ...string) ([]byte, error) {
-	response, err := (&Client{}).Send(ctx, method, target, "", header...)
+	response, err := (&light.Client{}).Send(ctx, method, target, "", header...)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package rig
+package light
 
 import (
 	"bufio"
@@ -9,22 +9,30 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // Client is an MCP client of 2026-07-28 or, as a legacy one, of 2025-11-25. Its methods may be called
-// concurrently, once a legacy one is initialized.
+// concurrently, once a legacy one is initialized; those of one over HTTP+SSE one after another.
 type Client struct {
 	// Endpoint is the URL of the gateway. Token is a bearer token; empty means none.
 	Endpoint, Token string
 	// Legacy makes the client speak 2025-11-25, for which it must call [Client.Initialize] first.
 	Legacy bool
+	// SSE makes a legacy client use HTTP+SSE: [Client.Initialize] opens its stream, which
+	// [Client.Listen] returns.
+	SSE bool
 	// Transport carries its requests; nil means http.DefaultTransport.
 	Transport http.RoundTripper
 
 	session []string // header lines
+	// Over HTTP+SSE: the stream, the URL of posts, and the last request's id.
+	stream *Stream
+	post   string
+	id     int
 }
 
 // Message is one of JSON-RPC, with the results of the requests that rigs make.
@@ -68,7 +76,13 @@ func (c *Client) request(id int, method, params string) (body string, header []s
 func (c *Client) Raw(id int, method, params string) []byte {
 	body, header := c.request(id, method, params)
 	var raw bytes.Buffer
-	Check(Must(c.newRequest(context.Background(), http.MethodPost, c.Endpoint, body, header...)).Write(&raw))
+	r, err := c.newRequest(context.Background(), http.MethodPost, c.Endpoint, body, header...)
+	if err == nil {
+		err = r.Write(&raw)
+	}
+	if err != nil {
+		panic(err) // the endpoint is no URL
+	}
 	return raw.Bytes()
 }
 
@@ -109,6 +123,9 @@ func (c *Client) Send(ctx context.Context, method, target, body string, header .
 
 // Call makes a request and returns its result. An error of the gateway is an [Error].
 func (c *Client) Call(ctx context.Context, method, params string) (json.RawMessage, error) {
+	if c.SSE {
+		return c.callOverSSE(ctx, method, params)
+	}
 	response, err := c.Do(ctx, method, params)
 	if err != nil {
 		return nil, err
@@ -143,13 +160,71 @@ func Answer(response *http.Response) (json.RawMessage, error) {
 	return m.Result, nil
 }
 
+// callOverSSE posts a request, and reads the stream until its response. Notifications before it are
+// left to [Stream.Next].
+func (c *Client) callOverSSE(ctx context.Context, method, params string) (json.RawMessage, error) {
+	c.id++
+	body, _ := c.request(c.id, method, params)
+	if err := c.postOverSSE(ctx, body); err != nil {
+		return nil, err
+	}
+	for {
+		m, err := c.stream.read()
+		switch {
+		case err != nil:
+			return nil, err
+		case string(m.ID) != strconv.Itoa(c.id):
+			c.stream.pending = append(c.stream.pending, m)
+		case m.Error != nil:
+			return nil, m.Error
+		default:
+			return m.Result, nil
+		}
+	}
+}
+
+func (c *Client) postOverSSE(ctx context.Context, body string) error {
+	response, err := c.Send(ctx, http.MethodPost, c.post, body)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusAccepted {
+		text, _ := io.ReadAll(response.Body) // as much as arrives
+		return fmt.Errorf("%s: %s", response.Status, text)
+	}
+	return nil
+}
+
+// openSSE opens a stream over HTTP+SSE, whose first event is the URL of posts.
+func (c *Client) openSSE(ctx context.Context) error {
+	base := strings.TrimSuffix(c.Endpoint, "/mcp")
+	response, err := c.Send(ctx, http.MethodGet, base+"/sse", "")
+	if err != nil {
+		return err
+	}
+	c.stream = events(response.Body)
+	path, err := c.stream.data()
+	c.post = base + path
+	return err
+}
+
 // Initialize begins a legacy session.
 func (c *Client) Initialize(ctx context.Context) error {
 	if !c.Legacy {
 		return nil
 	}
-	response, err := c.Do(ctx, wire.Initialize, fmt.Sprintf(
-		`"protocolVersion":%q,"capabilities":{},"clientInfo":%s`, wire.Rev20251125, info))
+	params := fmt.Sprintf(`"protocolVersion":%q,"capabilities":{},"clientInfo":%s`, wire.Rev20251125, info)
+	if c.SSE {
+		if err := c.openSSE(ctx); err != nil {
+			return err
+		}
+		if _, err := c.Call(ctx, wire.Initialize, params); err != nil {
+			return err
+		}
+		return c.postOverSSE(ctx, fmt.Sprintf(`{"jsonrpc":"2.0","method":%q}`, wire.Initialized))
+	}
+	response, err := c.Do(ctx, wire.Initialize, params)
 	if err != nil {
 		return err
 	}
@@ -165,11 +240,23 @@ func (c *Client) Initialize(ctx context.Context) error {
 
 // Get gets a prompt.
 func (c *Client) Get(ctx context.Context, name string) error {
-	result, err := c.Call(ctx, wire.PromptsGet, fmt.Sprintf(`"name":%q,"arguments":{"code":"x"}`, name))
-	if err == nil && !bytes.Contains(result, []byte(`"messages":[{`)) {
-		err = fmt.Errorf("neither messages nor an error: %.200s", result)
-	}
+	_, err := c.Text(ctx, name)
 	return err
+}
+
+// Text gets a prompt, and returns the text of its first message.
+func (c *Client) Text(ctx context.Context, name string) (string, error) {
+	result, err := c.Call(ctx, wire.PromptsGet, fmt.Sprintf(`"name":%q,"arguments":{"code":"x"}`, name))
+	if err != nil {
+		return "", err
+	}
+	var got struct {
+		Messages []struct{ Content struct{ Text string } }
+	}
+	if err := json.Unmarshal(result, &got); err != nil || len(got.Messages) == 0 {
+		return "", fmt.Errorf("neither messages nor an error: %.200s", result)
+	}
+	return got.Messages[0].Content.Text, nil
 }
 
 // List is one page of prompts.
@@ -216,6 +303,9 @@ func (c *Client) Walk(ctx context.Context) (map[string]bool, error) {
 // Listen opens the client's stream of notifications, which must be closed. A legacy one goes on after
 // the event last; "" begins a new one. No change after Listen returns is missed.
 func (c *Client) Listen(ctx context.Context, last string) (*Stream, error) {
+	if c.SSE {
+		return c.stream, nil
+	}
 	var response *http.Response
 	var err error
 	if c.Legacy {
@@ -243,8 +333,9 @@ type Stream struct {
 	// ID is that of the last event, ended or not.
 	ID string
 
-	body  io.Closer
-	lines *bufio.Reader
+	body    io.Closer
+	lines   *bufio.Reader
+	pending []*Message // were read, and not returned yet
 }
 
 // events returns those of a body. Its buffer is small, because there may be very many streams.
@@ -257,19 +348,36 @@ func (s *Stream) Close() { _ = s.body.Close() }
 
 // Next returns the next message.
 func (s *Stream) Next() (*Message, error) {
+	if len(s.pending) > 0 {
+		m := s.pending[0]
+		s.pending = s.pending[1:]
+		return m, nil
+	}
+	return s.read()
+}
+
+func (s *Stream) read() (*Message, error) {
+	data, err := s.data()
+	if err != nil {
+		return nil, err
+	}
+	m := &Message{}
+	return m, json.Unmarshal([]byte(data), m)
+}
+
+// data returns that of the next event that has any.
+func (s *Stream) data() (string, error) {
 	for {
 		line, err := s.lines.ReadString('\n')
 		if err != nil {
-			return nil, err
+			return "", err
 		}
 		line = strings.TrimRight(line, "\r\n")
 		if id, ok := strings.CutPrefix(line, "id: "); ok {
 			s.ID = id
 		}
-		// An event without data only has an id.
 		if data, ok := strings.CutPrefix(line, "data: "); ok && data != "" {
-			m := &Message{}
-			return m, json.Unmarshal([]byte(data), m)
+			return data, nil
 		}
 	}
 }

@@ -1,0 +1,202 @@
+package light
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/promptweir/promptweir/gateway/gatewaytest/history"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// restInterval is how long a client rests after an operation that failed.
+const restInterval = 10 * time.Millisecond
+
+// Audience is clients of both eras and of HTTP+SSE that hold a stream, and record what they do. Each
+// lists when it is told of a change, at the next endpoint. When its stream ends it goes on at the
+// next one: a modern client lists then, and one of 2025-11-25 says which event it has seen last, and
+// lists only if it is told. One over HTTP+SSE begins anew. The fields must not change once it is
+// in use.
+type Audience struct {
+	Client    Client
+	Endpoints []string
+	// SSE has a third of the clients use HTTP+SSE.
+	SSE bool
+	// Principals are those of the clients, and their tokens.
+	Principals []string
+	// Read returns what is in a list, and the names in it that rules show to some only. An error
+	// means that the list is not whole.
+	Read func(names map[string]bool) (seen map[string]string, shown []string, err error)
+	*history.Recorder
+
+	cancel  context.CancelFunc
+	pending sync.WaitGroup
+	next    atomic.Int64 // endpoint
+}
+
+// Start has a number of clients begin, and others that have no stream, until [Audience.Stop].
+func (a *Audience) Start(ctx context.Context, n int, others ...func(context.Context)) {
+	a.Recorder = history.NewRecorder()
+	ctx, a.cancel = context.WithCancel(ctx)
+	for _, other := range others {
+		a.pending.Go(func() { other(ctx) })
+	}
+	for id := range n {
+		p := &person{audience: a, id: id + 1, client: a.Client, who: a.Principals[id/3%len(a.Principals)]}
+		p.client.Token, p.client.SSE = p.who, a.SSE && id%3 == 2
+		p.client.Legacy = p.client.SSE || id%2 == 1
+		p.note(history.Op{Name: history.Begin}, time.Now(), nil)
+		a.pending.Go(func() { p.run(ctx) })
+	}
+}
+
+// Stop ends all clients and returns what they did.
+func (a *Audience) Stop() history.History {
+	a.cancel()
+	a.pending.Wait()
+	return a.SoFar()
+}
+
+// Missing returns an error if a client has not listed a content of a part; contents ascend.
+func (a *Audience) Missing(part, content string) error {
+	if stale := a.SoFar().Stale(part, content); len(stale) > 0 {
+		return fmt.Errorf("clients %v have not listed %s of %s", stale, content, part)
+	}
+	return nil
+}
+
+// get gets a prompt at an endpoint, and records who answered, which the text's first word says.
+func (a *Audience) get(ctx context.Context, id, at int, who, prompt string, shown []string) {
+	c := a.Client
+	c.Token, c.Endpoint = who, a.Endpoints[at-1]
+	sent, o := time.Now(), history.Op{Client: id, Who: who, Name: history.Get, At: at, Of: prompt}
+	text, err := c.Text(ctx, prompt)
+	if ctx.Err() != nil {
+		return
+	}
+	if refused, ok := errors.AsType[*Error](err); ok && refused.Data.Reason == history.RateLimited {
+		err = errors.New(history.RateLimited)
+	}
+	if err == nil {
+		o.Owner, _, _ = strings.Cut(text, " ")
+		o.Names = shown
+	}
+	a.Note(o, sent, err)
+}
+
+// turn returns the next endpoint, and its number.
+func (a *Audience) turn() (number int, endpoint string) {
+	number = int(a.next.Add(1)-1) % len(a.Endpoints)
+	return number + 1, a.Endpoints[number]
+}
+
+// person is one client of an audience.
+type person struct {
+	audience *Audience
+	id       int
+	who      string
+	client   Client
+	opened   bool
+	last     string // event
+}
+
+func (p *person) note(o history.Op, sent time.Time, err error) {
+	o.Client, o.Who = p.id, p.who
+	p.audience.Note(o, sent, err)
+}
+
+func (p *person) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		sent, o := time.Now(), history.Op{Name: history.Ended}
+		o.At, p.client.Endpoint = p.audience.turn()
+		var err error
+		if !p.opened || p.client.SSE {
+			err = p.client.Initialize(ctx)
+			p.opened = err == nil
+		}
+		if p.opened {
+			err = p.follow(ctx, o.At)
+		}
+		if ctx.Err() == nil {
+			p.note(o, sent, err)
+			rest(ctx)
+		}
+	}
+}
+
+// rest waits for a moment, or until ctx ends.
+func rest(ctx context.Context) {
+	select {
+	case <-time.After(restInterval):
+	case <-ctx.Done():
+	}
+}
+
+// follow follows one stream. One that ends in the way of its revision is no error.
+func (p *person) follow(ctx context.Context, at int) error {
+	sent := time.Now()
+	stream, err := p.client.Listen(ctx, p.last)
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	if p.client.SSE || p.client.Legacy && p.last == "" {
+		p.note(history.Op{Name: history.Opened, At: at}, sent, nil)
+		if err := p.list(ctx, at); err != nil {
+			return err
+		}
+	}
+	for ctx.Err() == nil {
+		m, err := stream.Next()
+		if err != nil || m.Method == "" { // the latter is the closing result
+			p.last = stream.ID
+			if p.client.Legacy && errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return err
+		}
+		switch m.Method {
+		case wire.PromptsListChanged:
+			p.note(history.Op{Name: history.Told, At: at}, time.Now(), nil)
+		case wire.Acknowledged:
+			p.note(history.Op{Name: history.Opened, At: at}, sent, nil)
+		default:
+			continue
+		}
+		if err := p.list(ctx, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// list lists at one endpoint after another, until one answers. Over HTTP+SSE that is where the stream
+// is, which begins anew after an error.
+func (p *person) list(ctx context.Context, at int) error {
+	for ctx.Err() == nil {
+		o, sent := history.Op{Name: history.List, At: at}, time.Now()
+		c := &p.client
+		if !c.SSE {
+			elsewhere := p.client
+			c = &elsewhere
+			o.At, c.Endpoint = p.audience.turn()
+		}
+		names, err := c.Walk(ctx)
+		if err == nil {
+			o.Seen, o.Names, err = p.audience.Read(names)
+		}
+		if ctx.Err() == nil {
+			p.note(o, sent, err)
+		}
+		if err == nil || c.SSE {
+			return err
+		}
+		rest(ctx)
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package light
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/promptweir/promptweir/gateway/gatewaytest/history"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// What the worlds of histories have in common: two servers whose prompts have one prefix, rules that
+// show one of some prompts to ann and none to bob, and a limit.
+const (
+	// Gates is how many prompts there are of which the rules show one.
+	Gates = 3
+	// Limited is the prompt with a limit.
+	Limited = "plain.limited"
+
+	entry, rules = "plain.entry", "rules"
+)
+
+// Principals are ann and bob, whose tokens are their names.
+func Principals() []string { return []string{"ann", "bob"} }
+
+// Blocks returns the blocks of a configuration, after those of the gateway itself.
+func Blocks(gate, rate, burst int, plain, spare string) string {
+	var tokens strings.Builder
+	for _, who := range Principals() {
+		fmt.Fprintf(&tokens, "  token %q { sha256 = \"%x\" }\n", who, sha256.Sum256([]byte(who)))
+	}
+	return fmt.Sprintf(`
+auth {
+%s}
+team "rig" {
+  members = ["user:nobody"]
+  upstream "plain" { url = %q }
+  upstream "spare" {
+    url    = %q
+    prefix = "plain"
+  }
+  expose "limited" {
+    prompts = [%q]
+    to      = ["*"]
+    limit {
+      rate  = %d
+      burst = %d
+    }
+  }
+  expose "all" {
+    prompts = ["plain.mark*", "plain.other*", %q]
+    to      = ["*"]
+  }
+  expose "gate" {
+    prompts = [%q]
+    to      = ["user:ann"]
+  }
+}
+`, tokens.String(), plain, spare, Limited, rate, burst, entry, gateName(gate))
+}
+
+func gateName(gate int) string { return fmt.Sprintf("plain.gate%d", gate) }
+
+// Rules returns the operation that has a gate in force at a replica.
+func Rules(at, gate int) history.Op {
+	return history.Op{Name: history.Rules, At: at, Shown: map[string][]string{"ann": {gateName(gate)}}}
+}
+
+// RulesChange returns the operation that has a gate in force at all replicas.
+func RulesChange(gate int) history.Op {
+	return history.Op{
+		Name: history.Change, Of: rules, Seen: map[string]string{rules: fmt.Sprint(gate)}, To: []string{"ann"},
+	}
+}
+
+// Source is one of the servers. Its methods and fields are for one goroutine.
+type Source struct {
+	*Server
+
+	Label string
+	// Owns says that it has the entry that both servers may have.
+	Owns bool
+
+	changes int
+}
+
+// NewSource returns a server that says in gets who answers.
+func NewSource(label string, legacy bool) *Source {
+	s := &Source{Server: NewServer(legacy, 0), Label: label, Owns: true}
+	s.OnGet = func(w http.ResponseWriter, _ *http.Request, m wire.Message) bool {
+		w.Header().Set("Content-Type", wire.ContentJSON)
+		_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","messages":[{"role":"user",`+
+			`"content":{"type":"text","text":"%s answers"}}]}}`, m.ID, label) // fails only if the client has gone
+		return true
+	}
+	return s
+}
+
+// Change has the list change to another one.
+func (s *Source) Change(r *history.Recorder) {
+	s.changes++
+	s.offer(r)
+}
+
+// GoBack has the list change to the one before.
+func (s *Source) GoBack(r *history.Recorder) {
+	s.changes--
+	s.offer(r)
+	s.changes++
+}
+
+// Mark returns the content of the list.
+func (s *Source) Mark() string { return fmt.Sprintf("%05d", s.changes) }
+
+// Repeat records the list again, as the first of a history.
+func (s *Source) Repeat(r *history.Recorder) { s.offer(r) }
+
+func (s *Source) offer(r *history.Recorder) {
+	sent, mark := time.Now(), s.Mark()
+	var names []string
+	if s.Owns {
+		names = append(names, "entry")
+	}
+	if s.Label == "spare" {
+		names = append(names, "other"+mark)
+	} else {
+		names = append(names, "mark"+mark, "limited")
+		for gate := range Gates {
+			names = append(names, fmt.Sprintf("gate%d", gate))
+		}
+	}
+	prompts, entries := make([]string, len(names)), make([]string, len(names))
+	for i, name := range names {
+		prompts[i], entries[i] = Prompt(name, "One of a world."), "plain."+name
+	}
+	s.Offer(prompts...)
+	o := history.Op{Name: history.Change, Of: s.Label, Seen: map[string]string{s.Label: mark}, Names: entries}
+	r.Note(o, sent, nil)
+}
+
+// Read returns what is in a list, see [Audience].
+func Read(names map[string]bool) (seen map[string]string, shown []string, err error) {
+	seen = map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		for prefix, part := range map[string]string{"plain.mark": "plain", "plain.other": "spare", "plain.gate": rules} {
+			mark, ok := strings.CutPrefix(name, prefix)
+			if ok && seen[part] != "" && part != rules {
+				return nil, nil, fmt.Errorf("the list has two changes of %s: %s and %s", part, seen[part], mark)
+			}
+			if ok {
+				seen[part] = mark
+			}
+		}
+		if strings.HasPrefix(name, "plain.gate") {
+			shown = append(shown, name)
+		}
+	}
+	return seen, shown, nil
+}
+
+// Getter returns what gets prompts for a principal, mostly the one with a limit, with pauses, until
+// its context ends. Draw returns a number below another.
+func (a *Audience) Getter(id int, who string, pause func() time.Duration, draw func(int) int) func(context.Context) {
+	return func(ctx context.Context) {
+		for ctx.Err() == nil {
+			prompt, shown := Limited, []string(nil)
+			switch draw(8) {
+			case 0:
+				prompt = entry
+			case 1:
+				prompt = gateName(draw(Gates))
+				shown = []string{prompt}
+			}
+			a.get(ctx, id, 1+draw(len(a.Endpoints)), who, prompt, shown)
+			select {
+			case <-time.After(pause()):
+			case <-ctx.Done():
+			}
+		}
+	}
+}
