@@ -22,8 +22,10 @@ type Screen struct {
 	Invisible bool
 	// WellFormed demands of messages what the protocol does: roles, base64, MIME types and URIs.
 	WellFormed bool
-	Action     ScreenAction
-	Place      Place
+	// Skills lets in only skills of texts and images that ask for no tools and no hooks.
+	Skills bool
+	Action ScreenAction
+	Place  Place
 }
 
 // ScreenAction says what happens to a definition or a result in which a screen finds something.
@@ -47,7 +49,7 @@ func (c *Config) ScreensFor(team string) []Screen {
 }
 
 func screenSchema() hclread.Schema {
-	return hclread.Schema{Plain: []string{"content", "max_size", "patterns", "invisible", "wellformed", "action"}}
+	return hclread.Schema{Plain: []string{"content", "max_size", "patterns", "invisible", "wellformed", "skills", "action"}}
 }
 
 // decodeScreens decodes the screen blocks of the gateway or of a team.
@@ -67,14 +69,18 @@ func decodeScreen(b *hclread.Block) Screen {
 	hclread.Int(b, "max_size", maxCount, &s.MaxSize)
 	hclread.Bool(b, "invisible", &s.Invisible)
 	hclread.Bool(b, "wellformed", &s.WellFormed)
+	hclread.Set(b, "skills", &s.Skills, func(s string) (bool, error) {
+		_, err := hclread.OneOf("text")(s)
+		return true, err
+	})
 	hclread.Set(b, "action", &s.Action, hclread.OneOf(ScreenReject, ScreenStrip, ScreenWarn))
-	if b.Lacks("content") && b.Lacks("max_size") && b.Lacks("patterns") && b.Lacks("invisible") && b.Lacks("wellformed") {
+	if b.Lacks("content") && b.Lacks("max_size") && b.Lacks("patterns") && b.Lacks("invisible") && b.Lacks("wellformed") && b.Lacks("skills") {
 		b.Error(b.Range(), "Nothing to screen for", "A block \"screen\" needs content, "+
-			"max_size, patterns, invisible or wellformed.")
+			"max_size, patterns, invisible, wellformed or skills.")
 	}
-	if s.Action == ScreenStrip && (b.Has("content") || b.Has("max_size") || b.Has("wellformed")) {
+	if s.Action == ScreenStrip && (b.Has("content") || b.Has("max_size") || b.Has("wellformed") || b.Has("skills")) {
 		b.Error(b.ValueRange("action"), "Cannot be stripped", "strip removes characters from "+
-			"texts and cannot make content fit; move content, max_size and wellformed to a "+
+			"texts and cannot make content fit; move content, max_size, wellformed and skills to a "+
 			"screen block of their own.")
 	}
 	return s

@@ -151,6 +151,11 @@ func (s *screening) result(ctx context.Context, result upstream.Result) (upstrea
 	if err != nil {
 		return upstream.Result{}, err
 	}
+	return s.screened(ctx, result, outcome)
+}
+
+// screened logs what was found in a result, and returns what may be passed on.
+func (s *screening) screened(ctx context.Context, result upstream.Result, outcome screen.Outcome) (upstream.Result, error) {
 	for _, f := range outcome.Noted {
 		f.Throttle(func() { s.log(ctx, f, "found in a result") })
 	}

@@ -183,9 +183,12 @@ func (h *Handler) read(ctx context.Context, r *Request, out *Response) error {
 			WithData(wire.Object{}.With("upstream", wire.Quote(c.owner)).With("reason", wire.Quote(string(upstream.BadResponse))).JSON())
 	}
 	if r.target.use {
-		if _, err := r.screening.result(ctx, c.result); err != nil {
-			return err
-		}
+		_, err = r.screening.result(ctx, c.result)
+	} else {
+		_, err = r.screening.screened(ctx, c.result, r.screening.blocks.File(c.result.JSON))
+	}
+	if err != nil {
+		return err
 	}
 	result := wire.Members(c.result.JSON).With("contents", wire.Array([]jsontext.Value{content.With("uri", wire.Quote(uri)).JSON()}))
 	return out.appendResult(r, r.cacheable(upstream.Result{JSON: result.JSON(), Revision: c.result.Revision}), h.info, inputNotAllowed)

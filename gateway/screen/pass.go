@@ -86,6 +86,7 @@ func (p *pass) checkWhole(types func(jsontext.Value) []contentType) {
 		if b.exceeds(p.raw) {
 			p.reject(b, "budget", "")
 		}
+		p.checkSkill(b)
 		if types == nil { // a definition has no messages
 			continue
 		}

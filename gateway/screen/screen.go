@@ -103,6 +103,19 @@ func (s *Screen) Result(ctx context.Context, raw jsontext.Value) (Outcome, error
 	return outcome, nil
 }
 
+// File screens the result of reading a file of a skill that is not its SKILL.md, for which
+// [Screen.Result] is: only whether it may be one.
+func (s *Screen) File(raw jsontext.Value) Outcome {
+	if s == nil {
+		return Outcome{JSON: raw}
+	}
+	p := pass{screen: s, raw: raw}
+	for _, b := range s.blocks {
+		p.checkSkill(b)
+	}
+	return Outcome{JSON: raw, Rejected: p.rejected, Noted: p.noted}
+}
+
 // screen returns an outcome that means nothing if canceled, which may be nil, is closed by then.
 func (s *Screen) screen(
 	canceled <-chan struct{}, raw jsontext.Value, types func(jsontext.Value) []contentType, exposed string,
@@ -138,7 +151,7 @@ func (b block) exceeds(raw []byte) bool { return int64(len(raw))*int64(b.instruc
 // Finding is one thing that a block forbids.
 type Finding struct {
 	Block *config.Screen
-	// Check is the part of the block that found it: size, content, wellformed, invisible, or
+	// Check is the part of the block that found it: size, content, wellformed, skills, invisible, or
 	// "pattern" and its number.
 	Check string
 	// At is where, as a JSON Pointer; empty for the whole.

@@ -47,7 +47,7 @@ type fileDigest struct {
 
 // addSkills finds the skills of a block. Of one that has not changed, nothing is read.
 func (p *pass) addSkills(b *block) error {
-	if b.upstream.Skills == "" || b.err != nil {
+	if isBroken := b.err != nil; b.upstream.Skills == "" || isBroken { // then what it had stays
 		return nil
 	}
 	b.nextSkills = map[string]*skillFolder{}
@@ -240,10 +240,10 @@ func skillPath(source *config.Files, file string) string {
 		return p.Ends(at)
 	}
 	folder, base := path.Dir(within), source.Patterns[max(slices.IndexFunc(source.Patterns, matches), 0)].Folder()
-	switch {
-	case folder == ".":
+	switch folder {
+	case ".":
 		folder = filepath.Base(source.Folder)
-	case folder == base:
+	case base:
 		folder = path.Base(folder)
 	default:
 		folder = strings.TrimPrefix(folder, base+"/")

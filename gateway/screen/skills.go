@@ -1,0 +1,68 @@
+package screen
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// textFiles are the extensions of files that a skill of texts may have. SVG is none of them, since
+// it can hold scripts.
+var textFiles = map[string]bool{ //nolint:gochecknoglobals // a constant set
+	".md": true, ".markdown": true, ".txt": true, ".json": true, ".yaml": true, ".yml": true, ".csv": true,
+	".png": true, ".jpg": true, ".jpeg": true, ".gif": true, ".webp": true,
+}
+
+// programs are what scripts and programs begin with: a shebang, ELF, PE, Mach-O and WebAssembly.
+var programs = []string{ //nolint:gochecknoglobals // a constant list
+	"#!", "\x7fELF", "MZ", "\xfe\xed\xfa\xce", "\xfe\xed\xfa\xcf", "\xce\xfa\xed\xfe", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe", "\x00asm",
+}
+
+// checkSkill checks the entry of a skill, or what was read of one, if the block wants texts.
+func (p *pass) checkSkill(b block) {
+	if !b.Skills {
+		return
+	}
+	value := wire.Members(p.raw)
+	contents, _ := wire.ParseArray(value.Get("contents")) // nil for an entry
+	for i, content := range contents {
+		if isProgram(wire.Members(content)) {
+			p.reject(b, "skills", fmt.Sprintf("/contents/%d", i))
+		}
+	}
+	if value.Get("name") != nil || value.Get("frontmatter") == nil { // the definition of a prompt
+		return
+	}
+	for _, member := range value.Object("frontmatter") {
+		if member.Name == "allowed-tools" || member.Name == "hooks" {
+			p.reject(b, "skills", "/frontmatter/"+member.Name)
+		}
+	}
+	files, err := wire.ParseArray(value.Get("resources"))
+	if err != nil { // dynamic: nobody knows which files it has
+		p.reject(b, "skills", "/resources")
+	}
+	for i, file := range files {
+		if uri, _ := wire.Members(file).Text("uri"); !textFiles[strings.ToLower(path.Ext(uri))] {
+			p.reject(b, "skills", fmt.Sprintf("/resources/%d/uri", i))
+		}
+	}
+}
+
+func isProgram(content wire.Object) bool {
+	text, _ := content.Text("text")
+	start := []byte(text[:min(len(text), 16)])
+	if blob, ok := content.Text("blob"); ok {
+		start, _ = base64.StdEncoding.DecodeString(blob[:min(len(blob), 16)]) // what is not base64 was refused before
+	}
+	for _, magic := range programs {
+		if bytes.HasPrefix(start, []byte(magic)) {
+			return true
+		}
+	}
+	return false
+}
