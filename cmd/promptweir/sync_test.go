@@ -18,8 +18,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/syncdir"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/clients"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -363,4 +365,18 @@ func TestSync_WatchEndsWhereNothingIsAnnounced(t *testing.T) {
 	server := httptest.NewServer(peer)
 	defer server.Close()
 	wantFiles(t, syncClaude(t, home, server.URL, 1, "run sync without --watch", "--watch", "--snapshot"), "a.md")
+}
+
+// The table of clients names targets that exist, all of them.
+func TestSync_WritesForTheClientsOfTheTable(t *testing.T) {
+	var known []string
+	for _, c := range clients.All() {
+		if c.Sync != "" && !slices.Contains(known, c.Sync) {
+			known = append(known, c.Sync)
+		}
+	}
+	slices.Sort(known)
+	if want := slices.Sorted(slices.Values(syncdir.Names())); !slices.Equal(known, want) {
+		t.Errorf("the clients' targets are %q, want %q", known, want)
+	}
 }

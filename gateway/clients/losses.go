@@ -20,7 +20,7 @@ type Loss struct {
 	Kind   Kind   `json:"loss"`
 	Reason string `json:"reason"`
 	Remedy string `json:"remedy"`
-	// Sync is the target of promptweir sync that loses nothing of it; empty without one.
+	// Sync is the target of promptweir sync that can write the prompt; empty without one.
 	Sync string `json:"sync,omitempty"`
 	// OfAll says that the client loses every prompt in this way.
 	OfAll bool `json:"-"`
@@ -62,7 +62,10 @@ func (l *List) Losses(of Prompt, clients []Client) (losses []Loss) {
 			}
 			loss := Loss{
 				Prompt: of.Entry.Name, Client: c.Name, Title: c.Title, Kind: b.kind, Reason: b.reason,
-				Remedy: b.remedy, Sync: c.Sync, OfAll: b == knowsNone || b == getsNone,
+				Remedy: b.remedy, OfAll: b == knowsNone || b == getsNone,
+			}
+			if !slices.ContainsFunc(p.messages, message.hasNoFile) {
+				loss.Sync = c.Sync
 			}
 			if part != "" {
 				loss.Reason += ": " + part
@@ -82,6 +85,9 @@ type prompt struct {
 }
 
 type message struct{ role, kind, text string }
+
+// hasNoFile reports whether promptweir sync writes no file for a prompt with the message.
+func (m message) hasNoFile() bool { return m.role != "user" || m.kind != "text" }
 
 func read(of Prompt) *prompt {
 	p := &prompt{Prompt: of}
@@ -186,7 +192,7 @@ func (c *Client) Row() []string {
 	}
 	sync := "–"
 	if c.Sync != "" {
-		sync = "nothing"
+		sync = cmp.Or(syncLoses[c.Sync], "nothing")
 	}
 	join := func(all []string) string { return cmp.Or(strings.Join(all, "; "), "nothing") }
 	if len(flat) > 0 && len(flat) == len(plain) {

@@ -17,6 +17,7 @@ func ClientLosses(s *snapshot.Snapshot, principal *policy.Principal, name string
 	if principal != nil {
 		view = s.View(s.Policy.Audience(*principal))
 	}
+	view = view.Kind(false)
 	list := clients.NewList(view, s.Config.Gateway.PageSize)
 	for _, entry := range view.Entries() {
 		if name != "" && name != entry.Name || principal == nil && !isVisible(s, entry) {
