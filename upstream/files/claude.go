@@ -14,6 +14,9 @@ import (
 // maxWords bounds the words of a command line that a text can name: a price such as $200 is none.
 const maxWords = 100
 
+// maxHint bounds a hint whose words are names of arguments, in bytes.
+const maxHint = 1000
+
 var (
 	shellLine   = lazily("!`[^`\n]+`")
 	fileMention = lazily(`(?:^|[\s(])@[\w~.-]*[/.][\w./-]+`)
@@ -263,7 +266,8 @@ func setWords(dst *[]string) func(field) error {
 // namesIn returns the names of arguments that a hint such as "[number] <priority>" gives, nil where
 // it gives none that could be told apart.
 func namesIn(hint string) (names []string) {
-	if strings.Contains(hint, "|") { // alternatives, not arguments
+	// Alternatives are no arguments, and from each bracket all the rest is looked through for its end.
+	if strings.Contains(hint, "|") || len(hint) > maxHint {
 		return nil
 	}
 	for _, word := range hintWord().FindAllString(hint, maxWords) {

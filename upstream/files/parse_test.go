@@ -308,6 +308,14 @@ func TestParse_APanicIsAProblemOfItsFile(t *testing.T) {
 	}
 }
 
+func TestParse_TakesNoNamesFromALongHint(t *testing.T) {
+	for size, want := range map[int]int{maxHint: 2, maxHint + 1: 0} {
+		if names := namesIn("[a] [b]" + strings.Repeat(" ", size-len("[a] [b]"))); len(names) != want {
+			t.Errorf("%q of a hint of %d bytes, want %d", names, size, want)
+		}
+	}
+}
+
 func TestParse_BoundsWhatHostileFilesCost(t *testing.T) {
 	bomb := disk{}
 	for i := range 8 {
