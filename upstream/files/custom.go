@@ -41,9 +41,11 @@ var (
 	codexWord    = lazily(`\$\$|\$(?:([1-9])|([A-Z][A-Z0-9_]*))`)
 	opencodeWord = lazily(`\$(?:(\d+)|(ARGUMENTS))`)
 	geminiWord   = lazily(`\{\{()?(args)\}\}`)
-	geminiShell  = lazily(`!\{[^}\n]`)
-	geminiFile   = lazily(`@\{[^}\n]`)
-	promptKey    = lazily(`(?m)^[ \t]*["']?prompt["']?[ \t]*=[ \t]*(?:(?:"""|''')\r?\n)?`)
+	// Each of these begins what may go on for lines.
+	opencodeShell = lazily("!`[^`]")
+	geminiShell   = lazily(`!\{`)
+	geminiFile    = lazily(`@\{`)
+	promptKey     = lazily(`(?m)^[ \t]*["']?prompt["']?[ \t]*=[ \t]*(?:(?:"""|''')\r?\n)?`)
 )
 
 // customs has the formats of custom commands.
@@ -54,11 +56,11 @@ var customs = []custom{ //nolint:gochecknoglobals // a constant table
 	},
 	{
 		folder: "/.opencode/command/", ext: ".md", separator: "/",
-		placeholder: opencodeWord, shell: shellLine, mention: fileMention, takesRest: true, follows: true,
+		placeholder: opencodeWord, shell: opencodeShell, mention: fileMention, takesRest: true, follows: true,
 	},
 	{
 		folder: "/.opencode/commands/", ext: ".md", separator: "/",
-		placeholder: opencodeWord, shell: shellLine, mention: fileMention, takesRest: true, follows: true,
+		placeholder: opencodeWord, shell: opencodeShell, mention: fileMention, takesRest: true, follows: true,
 	},
 	{folder: "/.cursor/commands/", ext: ".md", separator: "/", mention: fileMention, follows: true},
 	{
@@ -118,21 +120,28 @@ func (p *parser) toml(d *document) (*document, error) {
 		return nil, wrong(0, "it is larger than %d bytes; shorten it", maxTOML)
 	}
 	var command struct {
-		Prompt      string `toml:"prompt"`
-		Description string `toml:"description"`
+		Prompt      any `toml:"prompt"`
+		Description any `toml:"description"`
 	}
 	if err := toml.Unmarshal([]byte(d.content), &command); err != nil {
 		line := 1
 		if at, ok := errors.AsType[*toml.DecodeError](err); ok {
 			line, _ = at.Position()
 		}
-		return nil, wrong(line, "the file is not TOML with a text as prompt: %v", err)
+		return nil, wrong(line, "the file is not TOML: %v", err)
 	}
-	if strings.TrimSpace(command.Prompt) == "" {
+	text, isText := command.Prompt.(string)
+	description, isDescription := command.Description.(string)
+	switch {
+	case command.Prompt != nil && !isText:
+		return nil, wrong(0, "prompt is no text; write it like prompt = \"\"\"TEXT\"\"\"")
+	case command.Description != nil && !isDescription:
+		return nil, wrong(0, "description is no text; write it like description = \"TEXT\"")
+	case strings.TrimSpace(text) == "":
 		return nil, wrong(0, "it has no text; write it like prompt = \"\"\"TEXT\"\"\"")
 	}
-	p.description = command.Description
-	read := &document{content: d.content, text: command.Prompt, line: 1}
+	p.description = description
+	read := &document{content: d.content, text: text, line: 1}
 	if at := promptKey().FindStringIndex(d.content); at != nil {
 		read.line += strings.Count(d.content[:at[1]], "\n")
 	}

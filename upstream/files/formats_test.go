@@ -137,6 +137,22 @@ func TestParse_ServesTheFormatsThatPeopleHave(t *testing.T) {
 				{Unserved, ".gemini/commands/git/commit.toml:5", "A prompt includes no files"},
 			},
 		}, {
+			name: "command of Gemini CLI over lines", file: ".gemini/commands/lines.toml",
+			content:    "prompt = \"\"\"{{args}}\n!{\ngit diff\n}\n@{\na.md}\"\"\"\n",
+			definition: `{"name":"lines","description":"{{args}}","arguments":[{"name":"arguments"}]}`,
+			arguments:  `{"arguments":"x"}`,
+			messages:   []string{"user: x\n!{\ngit diff\n}\n@{\na.md}"},
+			problems: []problem{
+				{Unserved, ".gemini/commands/lines.toml:2", "A prompt runs no commands"},
+				{Unserved, ".gemini/commands/lines.toml:5", "A prompt includes no files"},
+			},
+		}, {
+			name: "command of OpenCode over lines", file: ".opencode/command/lines.md", content: "$ARGUMENTS !`\ngit log\n`.",
+			definition: `{"name":"lines","description":"$ARGUMENTS !` + "`" + `","arguments":[{"name":"arguments"}]}`,
+			arguments:  `{"arguments":"x"}`,
+			messages:   []string{"user: x !`\ngit log\n`."},
+			problems:   []problem{{Unserved, ".opencode/command/lines.md:1", "A prompt runs no commands"}},
+		}, {
 			name: "command of Gemini CLI without a placeholder", file: ".gemini/commands/plan.toml", content: `prompt = "Plan."`,
 			definition: `{"name":"plan","description":"Plan.","arguments":[{"name":"arguments"}]}`,
 			arguments:  `{"arguments":"a b"}`,
@@ -230,9 +246,10 @@ func TestParse_SaysWhichPromptsAreTemplates(t *testing.T) {
 func TestParse_RefusesTOMLThatIsNoCommand(t *testing.T) {
 	const file = ".gemini/commands/a.toml"
 	for content, want := range map[string]string{
-		"\nprompt = [":        "a.toml:2",
-		"prompt = 3":          "a.toml:1",
-		"description = \"x\"": "It has no text; write it like prompt",
+		"\nprompt = [":                      "a.toml:2",
+		"prompt = 3":                        "Prompt is no text; write it like prompt",
+		"prompt = \"x\"\ndescription = [1]": "Description is no text; write it like description",
+		"description = \"x\"":               "It has no text; write it like prompt",
 		"prompt = \"" + strings.Repeat("x", maxTOML) + "\"": "larger than 65536 bytes",
 		"x = " + strings.Repeat("[", maxTOML-10):            "a.toml:1",
 	} {
