@@ -321,13 +321,14 @@ func startCause(program, path string, err error) Cause {
 
 // tokenCause explains why there is no access token.
 func (d *Dialer) tokenCause(err error) (Cause, bool) {
-	if refused, ok := errors.AsType[*tokenRefusedError](err); ok {
-		return newCause(TokenRefused, refused), true
+	failed, ok := errors.AsType[*tokenEndpointError](err)
+	switch {
+	case !ok:
+		return Cause{}, false
+	case failed.isRefusal:
+		return newCause(TokenRefused, failed), true
 	}
-	if failed, ok := errors.AsType[*tokenFailedError](err); ok {
-		return newCause(TokenNotFetched, failed), true
-	}
-	return Cause{}, false
+	return newCause(TokenNotFetched, failed), true
 }
 
 // tlsCause explains why there is no TLS connection.

@@ -265,7 +265,7 @@ func tokenError(err error) error {
 	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok {
 		if _, ok := errors.AsType[*url.Error](err); ok {
-			return &tokenFailedError{error: fmt.Errorf("token endpoint: %w", withoutURL(err))}
+			return &tokenEndpointError{error: fmt.Errorf("token endpoint: %w", withoutURL(err))}
 		}
 		return &ProtocolError{problem: "token endpoint returned no access token"}
 	}
@@ -277,17 +277,17 @@ func tokenError(err error) error {
 	said := newStatusError(status, answer.Response.Header)
 	switch {
 	case status == http.StatusTooManyRequests:
-		return &tokenRefusedError{problem, said}
+		return &tokenEndpointError{errors.New(problem), true, said}
 	case status/100 == 3:
-		return &tokenFailedError{error: errors.New(problem + ": redirects are not followed")}
+		return &tokenEndpointError{error: errors.New(problem + ": redirects are not followed")}
 	case status == http.StatusServiceUnavailable && said.RetryAfter > 0:
-		return &tokenFailedError{errors.New(problem), said}
+		return &tokenEndpointError{errors.New(problem), false, said}
 	case status/100 == 5, status == http.StatusRequestTimeout:
-		return &tokenFailedError{error: errors.New(problem)}
+		return &tokenEndpointError{error: errors.New(problem)}
 	}
 	// RFC 6749 uses 400 for most refusals. To operators all of them mean that the gateway was
 	// denied access.
-	return &tokenRefusedError{problem, &StatusError{Status: http.StatusUnauthorized}}
+	return &tokenEndpointError{errors.New(problem), true, &StatusError{Status: http.StatusUnauthorized}}
 }
 
 // tokenTypeProblem names a token type, unless it looks like something else, which may be sensitive.
@@ -304,28 +304,19 @@ func isErrorCode(code string) bool {
 		!strings.ContainsFunc(code, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') })
 }
 
-// tokenFailedError is the failure of a token endpoint that refused nothing.
-type tokenFailedError struct {
+// tokenEndpointError is the failure of a token endpoint, or its refusal.
+type tokenEndpointError struct {
 	error
 
-	// pause is set if the token endpoint says when to come back. It counts as one that the server
-	// itself asks for.
-	pause *StatusError
+	isRefusal bool
+	// status counts as one of the server itself: that of a refusal, or when to come back; nil for
+	// neither.
+	status *StatusError
 }
 
-func (e *tokenFailedError) Unwrap() []error {
-	if e.pause == nil {
+func (e *tokenEndpointError) Unwrap() []error {
+	if e.status == nil { // which would be an error that is not nil
 		return []error{e.error}
 	}
-	return []error{e.error, e.pause}
+	return []error{e.error, e.status}
 }
-
-// tokenRefusedError is the refusal of a token endpoint. It counts as one of the server itself.
-type tokenRefusedError struct {
-	problem string
-	status  *StatusError
-}
-
-func (e *tokenRefusedError) Error() string { return e.problem }
-
-func (e *tokenRefusedError) Unwrap() error { return e.status }
