@@ -169,10 +169,5 @@ func (i *clientInstall) keep(content []byte) (name string, err error) {
 
 // create writes a file that does not exist, for its owner only: it may have secrets.
 func (i *clientInstall) create(name string, content []byte) error {
-	file, err := i.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(content)
-	return errors.Join(err, file.Close())
+	return regular.WriteNew(name, content, fileMode, i.root.OpenFile)
 }

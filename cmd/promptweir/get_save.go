@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
+	"github.com/promptweir/promptweir/config/regular"
 )
 
 // folderMode and fileMode are for what --save writes, which may be as private as the prompt.
@@ -77,22 +78,11 @@ func (s *saver) save(raw json.RawMessage) (path string, err error) {
 	}
 	s.count++
 	path = filepath.Join(s.folder, fmt.Sprintf("%s-%d%s", s.name, s.count, extension(mime)))
-	err = writeNew(path, decoded, fileMode)
+	err = regular.WriteNew(path, decoded, fileMode, os.OpenFile)
 	if errors.Is(err, fs.ErrExist) {
 		err = fmt.Errorf("%s already exists and is kept; remove it, or name another folder", path)
 	}
 	return path, err
-}
-
-// writeNew writes a file that does not exist yet. It follows no link, not even one to nothing:
-// O_EXCL says so.
-func writeNew(path string, content []byte, mode fs.FileMode) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(content)
-	return errors.Join(err, file.Close())
 }
 
 // extensions are the ends of files' names by MIME type. It is a table, because that of the system

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/promptweir/promptweir/config/regular"
 )
 
 // newFileMode is the mode of a file that did not exist, before the umask.
@@ -72,17 +74,15 @@ func replaceWithin(root *os.Root, name string, content []byte) error {
 		return err
 	}
 	temporary := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+"."+rand.Text()+".tmp")
-	file, err := root.OpenFile(temporary, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
+	err = regular.WriteNew(temporary, content, fileMode, root.OpenFile)
+	if err == nil {
+		err = root.Chmod(temporary, info.Mode().Perm())
 	}
-	_, err = file.Write(content)
-	err = errors.Join(err, file.Chmod(info.Mode().Perm()), file.Sync(), file.Close())
 	if err == nil {
 		err = root.Rename(temporary, name)
 	}
 	if err != nil {
-		return errors.Join(err, root.Remove(temporary))
+		_ = root.Remove(temporary) // it may not be there
 	}
-	return nil
+	return err
 }

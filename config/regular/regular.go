@@ -1,5 +1,5 @@
 // Package regular reads files that others may have put there: only regular ones, within a bound,
-// and never waiting for a pipe. It follows links within a bound, too.
+// and never waiting for a pipe. It follows links within a bound, too, and writes new files.
 package regular
 
 import (
@@ -69,6 +69,17 @@ func read(path, actual string, limit int64, open Open) ([]byte, error) {
 		return failed(&TooLargeError{limit})
 	}
 	return content.Bytes(), nil
+}
+
+// WriteNew writes a file that does not exist yet. It follows no link, not even one to nothing: O_EXCL
+// says so.
+func WriteNew(path string, content []byte, mode fs.FileMode, open Open) error {
+	file, err := open(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	return errors.Join(err, file.Sync(), file.Close())
 }
 
 // maxLookups bounds what is looked up for a path: a chain of links can have a million parts.
