@@ -52,7 +52,7 @@ func TestPrompter_DeclinesAnElicitation(t *testing.T) {
 // hostileValues set the title of a terminal, clear it, write to its clipboard, and show nothing or
 // something else.
 func hostileValues() []string {
-	return []string{"a\x1b]0;title\a", "a\x1b[2J", "a\x1b]52;c;ZXZpbA==\a", "a\u009b2J", "a\u202eb", "a\u200bb", "a\nb", "a\rb", "a\xffb"}
+	return []string{"a\x1b]0;title\a", "a\x1b[2J", "a\x1b]52;c;ZXZpbA==\a", "a\u009b2J", "a\u202eb", "a\u200bb", "a\u3164", "a\u2800b", "a\nb", "a\rb", "a\xffb"}
 }
 
 // Completed values come from servers: one that cannot be shown whole is neither typed nor listed.
