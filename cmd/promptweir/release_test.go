@@ -120,7 +120,7 @@ func TestRelease_DeletesOnlyWhatItHasWritten(t *testing.T) {
 		"a file of somebody's": {map[string]string{"notes.txt": "x"}, []string{"notes.txt"}},
 		"one beside an earlier release": {map[string]string{
 			"notes.txt": "x", "promptweir_1.deb": "deb", "SHA256SUMS": sum("deb") + "  promptweir_1.deb\n",
-		}, []string{"notes.txt"}},
+		}, []string{"SHA256SUMS", "notes.txt", "promptweir_1.deb"}},
 		"files that others than a release have summed": {map[string]string{
 			"notes.txt": "x", "promptweir_1.deb": "deb", "SHA256SUMS": sum("deb") + "  promptweir_1.deb\n" + sum("x") + "  notes.txt\n",
 		}, []string{"SHA256SUMS", "notes.txt", "promptweir_1.deb"}},
