@@ -17,6 +17,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
@@ -271,6 +272,23 @@ func TestSkills_BadEntriesAreLeftOutAndReported(t *testing.T) {
 			t.Errorf("no report with %q: %s", reason, reports)
 		}
 		s.Stop()
+	}
+}
+
+func TestSkills_AreExplainedWithWhatTheyMayDo(t *testing.T) {
+	peer := gatewaytest.NewSkillPeer(t, "b", map[string]string{"skill://x/SKILL.md": "", "skill://x/run.py": "print()"})
+	uri := "skill://x/SKILL.md"
+	peer.Entries[uri] = strings.Replace(peer.Entry(uri), `"description":"D"`, `"description":"D","allowed-tools":"Bash(rm:*)","hooks":{"x":1}`, 1)
+	s := gatewaytest.Serve(t, gatewaytest.Team("b", "", "", peer.Peer))
+	explained := fmt.Sprint(s.Explain(policy.Principal{Subject: "user:ann", EveryTeam: true}, "skill:b.x"))
+	for _, want := range []string{"a skill of 2 files", "not texts or images: run.py", `allowed-tools: "Bash(rm:*)"`, `hooks: {"x":1}`} {
+		if !strings.Contains(explained, want) {
+			t.Errorf("no %q in %s", want, explained)
+		}
+	}
+	// A get by that name, as an operator makes one at the console, finds no prompt.
+	if r := s.Modern("").Call("prompts/get", gatewaytest.GetParams("skill:b.x")); !strings.Contains(r.Body, "Unknown prompt") {
+		t.Error(r.Body)
 	}
 }
 

@@ -41,7 +41,9 @@ type snapshotSource struct {
 
 func (s snapshotSource) list(context.Context) (prompts []description, troubles []trouble) {
 	for _, entry := range inspect.Entries(s.snapshot, s.principal) {
-		prompts = append(prompts, describe(listedPrompt{definition: entry.JSON}))
+		if entry.Skill == nil { // which cannot be got
+			prompts = append(prompts, describe(listedPrompt{definition: entry.JSON}))
+		}
 	}
 	for _, t := range s.snapshot.Troubles() {
 		troubles = append(troubles, trouble{t.Upstream, t.String()})

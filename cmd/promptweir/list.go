@@ -15,6 +15,7 @@ import (
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/snapshot"
@@ -98,7 +99,13 @@ func (q *query) list(ctx context.Context, filter *listFilter) (l listing, err er
 	}
 	err = q.lists.evaluate(ctx, cfg, func(s *snapshot.Snapshot) error {
 		for _, entry := range inspect.Entries(s, principal) {
+			if (entry.Skill != nil) != filter.skills {
+				continue
+			}
 			prompt := listedPrompt{definition: entry.JSON, team: entry.Team}
+			if entry.Skill != nil {
+				prompt.definition = namedSkill(entry)
+			}
 			for _, owner := range entry.Owners {
 				prompt.upstreams = append(prompt.upstreams, owner.Upstream)
 			}
@@ -111,6 +118,14 @@ func (q *query) list(ctx context.Context, filter *listFilter) (l listing, err er
 		return nil
 	})
 	return l, err
+}
+
+// namedSkill returns the entry of a skill with its exposed name and its description, as prompts have
+// them.
+func namedSkill(entry *catalog.Entry) jsontext.Value {
+	description, _ := entry.Skill.Frontmatter.Text("description")
+	named := wire.Object{}.With("name", wire.Quote(entry.Name)).With("description", wire.Quote(description))
+	return append(named, wire.Members(entry.JSON)...).JSON()
 }
 
 // listRunning lists the prompts of the server at --url.
@@ -205,10 +220,12 @@ func (q *query) loadToList() (*config.Config, *policy.Principal, error) {
 type listFilter struct {
 	patterns []config.Pattern
 	team     string
+	skills   bool
 }
 
 func (f *listFilter) addTo(command *cobra.Command) {
 	command.Flags().StringVar(&f.team, "team", "", "with --config, only the prompts of the `TEAM`")
+	command.Flags().BoolVar(&f.skills, "skills", false, "with --config, the skills in place of the prompts")
 }
 
 // parse takes up the arguments of the command. A running gateway does not tell which team owns a
@@ -216,6 +233,9 @@ func (f *listFilter) addTo(command *cobra.Command) {
 func (f *listFilter) parse(patterns []string, isRunning bool) error {
 	if f.team != "" && isRunning {
 		return &usageError{"--team requires --config: a running gateway does not say which team owns a prompt"}
+	}
+	if f.skills && isRunning {
+		return &usageError{"--skills requires --config"}
 	}
 	for _, text := range patterns {
 		pattern, err := config.ParsePattern(text)

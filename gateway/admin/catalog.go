@@ -133,7 +133,7 @@ func wordsOf(text string) []string {
 }
 
 func summarize(entry *catalog.Entry) PromptSummary {
-	definition := wire.Members(entry.JSON)
+	definition := wire.Members(entry.Facts())
 	title, _ := definition.Text("title")
 	description, _ := definition.Text("description")
 	summary := PromptSummary{
@@ -195,7 +195,7 @@ func (x *searchIndex) of(c *catalog.Catalog) indexed {
 }
 
 func textOf(entry *catalog.Entry) entryText {
-	definition := wire.Members(entry.JSON)
+	definition := wire.Members(entry.Facts())
 	title, _ := definition.Text("title")
 	description, _ := definition.Text("description")
 	name := strings.ToLower(entry.Name)

@@ -60,7 +60,7 @@ func (v *View) Prompt(name, as string) (*Prompt, error) {
 		return p, nil
 	}
 	p.Listed, p.Team = true, entry.Team
-	definition := wire.Members(entry.JSON)
+	definition := wire.Members(entry.Facts())
 	p.Title, _ = definition.Text("title")
 	p.Description, _ = definition.Text("description")
 	p.Arguments = arguments(definition.Get("arguments"))

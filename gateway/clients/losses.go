@@ -43,6 +43,7 @@ type List struct {
 
 // NewList returns the list of a view, in pages of some size.
 func NewList(view *catalog.View, pageSize int) *List {
+	view = view.Kind(false) // what clients lose of skills, nobody has looked at
 	l := &List{entries: view.Entries(), grouped: map[string]map[string][]string{}}
 	if pages := view.Pages(pageSize); len(pages) > 0 {
 		l.firstPage = pages[0]

@@ -19,7 +19,7 @@ func ClientLosses(s *snapshot.Snapshot, principal *policy.Principal, name string
 	}
 	view = view.Kind(false)
 	list := clients.NewList(view, s.Config.Gateway.PageSize)
-	for _, entry := range view.Entries() {
+	for _, entry := range view.Kind(false).Entries() {
 		if name != "" && name != entry.Name || principal == nil && !isVisible(s, entry) {
 			continue
 		}

@@ -133,6 +133,7 @@ type admissionChain struct {
 
 func newAdmissionChain(s *snapshot.Snapshot, c catalog.Candidate, prompt *catalog.Prompt, name string) *admissionChain {
 	chain := &admissionChain{snapshot: s, source: &c.Source, own: c.Own, name: name, prompt: prompt}
+	chain.addSkill()
 	chain.addOverride()
 	chain.addLock()
 	chain.addName()

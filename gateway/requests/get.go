@@ -309,14 +309,14 @@ func (h *Handler) HandleLocal(
 func (l *Local) lookup(s *snapshot.Snapshot, name string) (*catalog.Entry, []catalog.Owner) {
 	if l.Principal == nil {
 		entry := s.Catalog.Lookup(name)
-		if entry == nil {
+		if entry == nil || entry.Skill != nil {
 			return nil, nil
 		}
 		return entry, entry.Owners
 	}
 	audience := s.Policy.Audience(*l.Principal)
 	entry := s.Lookup(audience, name)
-	if entry == nil {
+	if entry == nil || entry.Skill != nil {
 		return nil, nil
 	}
 	return entry, entry.OwnersFor(audience)

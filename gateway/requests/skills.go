@@ -89,7 +89,7 @@ func (h *Handler) describe(ctx context.Context, r *Request, out *Response) error
 			return wire.NewError(wire.InvalidParams, "Unknown directory: "+uri)
 		}
 		result := upstream.Result{JSON: wire.Object{}.With("resources", wire.Array(children)).JSON(), Revision: r.Revision}
-		return out.appendResult(r, result, h.info, inputNotAllowed)
+		return out.appendResult(r, r.cacheable(result), h.info, inputNotAllowed) // the TypeScript SDK demands the hints here, too
 	}
 	entry := s.Skill(audience, uri)
 	if entry == nil {
