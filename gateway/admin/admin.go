@@ -53,7 +53,7 @@ func New(opts Options) http.Handler {
 	mux.HandleFunc("POST /api/drain", h.operatorsOnly(h.serveDrain))
 	h.addAPI(mux)
 	if opts.Debug != nil {
-		mux.HandleFunc("/debug/", h.operatorsOnly(sameOriginOnly(opts.Debug.ServeHTTP)))
+		mux.HandleFunc("/debug/", h.operatorsOnly(opts.Debug.ServeHTTP))
 	}
 	for pattern, page := range opts.Console.Entrance {
 		mux.HandleFunc(pattern, page)
@@ -100,18 +100,19 @@ func isPlainCheck(r *http.Request) bool {
 // wantsPage reports whether a request comes from a browser that shows what is answered.
 func wantsPage(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }
 
-var errEmbedded = errors.New("a page of another origin embeds it")
+var errEmbedded = errors.New("a page of another origin embeds it, or leads to a profile")
 
 // isEmbedded reports whether a page of another origin requests something by a script, an image or a
 // frame. It could not read the answer, but have the gateway search and evaluate, any number of
 // times, in the name of whoever looks at the page; and learn from the time that takes. That a
-// person follows a link there is fine.
+// person follows a link there is fine, but for profiles, which cost time and memory. Programs other
+// than browsers do not send the header.
 func isEmbedded(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "same-origin", "none":
 		return false
 	}
-	return r.Header.Get("Sec-Fetch-Mode") != "navigate" ||
+	return strings.HasPrefix(r.URL.Path, "/debug/") || r.Header.Get("Sec-Fetch-Mode") != "navigate" ||
 		r.Header.Get("Sec-Fetch-Dest") != "document"
 }
 
@@ -129,19 +130,6 @@ func (h handler) operatorsOnly(next http.HandlerFunc) http.HandlerFunc {
 		default:
 			http.Error(w,
 				"forbidden: call from this machine, or configure an admin token and call with it", http.StatusForbidden)
-		}
-	}
-}
-
-// sameOriginOnly refuses requests by pages of other origins, GETs included: a profile costs time
-// and memory. Programs other than browsers do not send the header.
-func sameOriginOnly(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		switch r.Header.Get("Sec-Fetch-Site") {
-		case "", "same-origin", "none":
-			next(w, r)
-		default:
-			http.Error(w, "forbidden: cross-origin request", http.StatusForbidden)
 		}
 	}
 }
