@@ -64,7 +64,7 @@ func decodeJWT(b *hclread.Block, ids *identities) JWT {
 	b.Require("audience", "A token that was made for another service must not be accepted: set audience to the value "+
 		"that the issuer puts into the aud claim of tokens for this gateway, usually its public_url with its path.")
 	hclread.Set(b, "issuer", &j.Issuer, parseIssuer)
-	hclread.Set(b, "jwks_url", &j.JWKSURL, parseProvider)
+	hclread.Set(b, "jwks_url", &j.JWKSURL, ParseProvider)
 	hclread.Set(b, "audience", &j.Audience, hclread.Checked(checkAudience))
 	hclread.Set(b, "subject_claim", &j.SubjectClaim, hclread.Checked(checkClaim))
 	hclread.Set(b, "groups_claim", &j.GroupsClaim, hclread.Checked(checkClaim))
@@ -103,12 +103,12 @@ func parseIssuer(s string) (string, error) {
 	if err == nil && (u.RawQuery != "" || u.ForceQuery) {
 		return "", errors.New("has a query, which an issuer cannot have; leave it out")
 	}
-	return parseProvider(s)
+	return ParseProvider(s)
 }
 
-// parseProvider accepts only addresses at which no one on the network path can insert keys of their
-// own.
-func parseProvider(s string) (string, error) {
+// ParseProvider accepts only addresses at which no one on the network path can insert keys of their
+// own. Its errors continue a sentence that begins with the address.
+func ParseProvider(s string) (string, error) {
 	u, err := parseURL(s)
 	if err != nil {
 		return "", err

@@ -46,7 +46,7 @@ func decodeOAuth(b *hclread.Block, u *Upstream, r reach) *OAuth {
 	hclread.Set(b, "client_id", &o.ClientID, hclread.Checked(checkCredential))
 	hclread.Set(b, "client_secret", &o.ClientSecret, func(s string) (Secret, error) { return NewSecret(s), checkCredential(s) })
 	o.PrivateKey, _ = decodePEM(b, "private_key_file", checkSigningKey)
-	hclread.Set(b, "issuer", &o.Issuer, parseProvider)
+	hclread.Set(b, "issuer", &o.Issuer, ParseProvider)
 	o.Scopes = hclread.List(b, "scopes", hclread.Checked(checkScope))
 	hclread.Set(b, "resource", &o.Resource, parseResource)
 	// The connector sets Authorization from the token; a second one would silently win or lose.

@@ -11,7 +11,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -281,8 +280,9 @@ func (k *keyring) discover(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("%s: %w", at, err)
 		case metadata.Issuer != k.cfg.Issuer: // RFC 8414, section 3.3, demands that they are identical
 			return "", fmt.Errorf("%s is the metadata of another issuer", at)
-		case !trustworthy(metadata.JWKS):
-			return "", fmt.Errorf("%s: jwks_uri is not an https URL", at)
+		}
+		if metadata.JWKS, err = config.ParseProvider(metadata.JWKS); err != nil {
+			return "", fmt.Errorf("%s: jwks_uri %w", at, err)
 		}
 		return metadata.JWKS, nil
 	}
@@ -299,17 +299,6 @@ func metadataURLs(issuer string) []string {
 			u.Scheme+"://"+u.Host+"/.well-known/oauth-authorization-server"+u.EscapedPath())
 	}
 	return urls
-}
-
-// trustworthy reports whether nobody on the network path to a URL can answer instead.
-func trustworthy(address string) bool {
-	u, err := url.Parse(address)
-	if err != nil || u.Host == "" {
-		return false
-	}
-	ip, err := netip.ParseAddr(u.Hostname())
-	loopback := u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
-	return u.Scheme == "https" || u.Scheme == "http" && loopback
 }
 
 // document fetches one JSON document.
