@@ -70,11 +70,11 @@ func chooseClient(a *app, name string, f clientFlags) (clientsetup.Client, error
 		return clientsetup.Client{}, &usageError{fmt.Sprintf("client %q: use %s%s", name, terminal.OrList(names),
 			config.Suggest(name, names))}
 	}
-	endpoint, access, err := endpointForClients(a, f)
+	endpoint, access, variants, err := endpointForClients(a, f)
 	if err != nil {
 		return clientsetup.Client{}, err
 	}
-	all := clientsetup.For(endpoint, f.name, access)
+	all := clientsetup.For(endpoint, f.name, access, variants...)
 	return all[slices.IndexFunc(all, func(c clientsetup.Client) bool { return c.Name == name })], nil
 }
 
@@ -88,25 +88,28 @@ func printClient(a *app, c clientsetup.Client) error {
 	return err
 }
 
-// endpointForClients returns where clients find the gateway, and what they need to be let in.
-func endpointForClients(a *app, f clientFlags) (endpoint string, access clientsetup.Access, err error) {
+// endpointForClients returns where clients find the gateway, what they need to be let in, and which
+// variants there are, as far as that is known.
+func endpointForClients(a *app, f clientFlags) (
+	endpoint string, access clientsetup.Access, variants []config.Variant, err error,
+) {
 	if f.url != "" {
 		if f.auth {
 			access = clientsetup.Token
 		}
 		_, err := parseURL("--url", f.url, config.DefaultListen+config.DefaultPath)
-		return f.url, access, err
+		return f.url, access, nil, err
 	}
 	if a.config == "" {
-		return "", 0, &usageError{"--url URL or --config PATH is required"}
+		return "", 0, nil, &usageError{"--url URL or --config PATH is required"}
 	}
 	cfg, err := a.load(config.Options{AllowUnsetEnv: true})
 	if err != nil {
-		return "", 0, err
+		return "", 0, nil, err
 	}
 	u := cfg.Gateway.Endpoint("")
 	if u.Hostname() == "" {
-		return "", 0, errors.New("the gateway listens on all addresses: set public_url to the clients', or pass --url")
+		return "", 0, nil, errors.New("the gateway listens on all addresses: set public_url to the clients', or pass --url")
 	}
-	return u.String(), clientsetup.AccessOf(cfg.Auth), nil
+	return u.String(), clientsetup.AccessOf(cfg.Auth), cfg.Gateway.Variants, nil
 }

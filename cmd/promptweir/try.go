@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/serving"
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/config/clientfile"
 	"github.com/promptweir/promptweir/gateway/clientsetup"
 )
@@ -82,6 +83,8 @@ func tryListeners(ctx context.Context, port int) (string, error) {
 	}
 	var blocks strings.Builder
 	for i, block := range []string{"gateway", "admin"} {
+		more := map[string]string{"gateway": `variants = ["flat", "tools"]`}[block] // for whichever client it is
+
 		address := "127.0.0.1:0"
 		if port > 0 && port+i < 1<<16 {
 			wanted := net.JoinHostPort("127.0.0.1", strconv.Itoa(port+i))
@@ -90,14 +93,14 @@ func tryListeners(ctx context.Context, port int) (string, error) {
 				_ = l.Close()
 			}
 		}
-		fmt.Fprintf(&blocks, "%s { listen = %q }\n", block, address)
+		fmt.Fprintf(&blocks, "%s {\n listen = %q\n %s\n}\n", block, address, more)
 	}
 	return blocks.String(), nil
 }
 
 // clientLine returns the command that points a client on this machine at an endpoint.
 func clientLine(endpoint string) string {
-	for _, c := range clientsetup.For(endpoint, "prompts", clientsetup.Open) {
+	for _, c := range clientsetup.For(endpoint, "prompts", clientsetup.Open, config.VariantFlat, config.VariantTools) {
 		program := map[string]string{"vscode": "code"}[c.Name]
 		if program == "" {
 			program = c.Name

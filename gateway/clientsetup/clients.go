@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/url"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/promptweir/promptweir/config"
@@ -68,9 +69,12 @@ func Names() []string {
 	return names
 }
 
-// For returns all clients with what points them at an endpoint, under a name of the user's choice.
-// Files are where the clients of this system have them.
-func For(endpoint, name string, access Access) []Client {
+// For returns all clients with what points them at an endpoint, under a name of the user's choice:
+// at the one of its variants, as far as those are turned on, at which the client loses least. Files
+// are where the clients of this system have them.
+func For(endpoint, name string, access Access, variants ...config.Variant) []Client {
+	flat, flatNext := fitting(endpoint, config.VariantFlat, variants)
+	tools, toolsNext := fitting(endpoint, config.VariantTools, variants)
 	shellHeader, signIn := "", func(string) string { return "" }
 	headers := func(string) map[string]string { return nil }
 	switch access {
@@ -103,21 +107,22 @@ func For(endpoint, name string, access Access) []Client {
 		}, "mcpServers", name, desktop),
 		inFile(Client{
 			Name: "gemini", Where: "in ~/.gemini/settings.json",
-			Then: "Type / and the name of a prompt, of which it takes the first message only" +
-				signIn("; /mcp auth signs in") + ".",
+			Then: "Type / and the name of a prompt" + signIn("; /mcp auth signs in") + ". Of several messages, " +
+				"it takes the first only." + flatNext,
 			File: "~/.gemini/settings.json",
-		}, "mcpServers", name, server{HTTPURL: endpoint, Headers: headers("$" + TokenVariable)}),
+		}, "mcpServers", name, server{HTTPURL: flat, Headers: headers("$" + TokenVariable)}),
 		inFile(Client{
 			Name: "zed", Where: "in the file that the command zed: open settings file opens",
 			Then: placeholder(access) + "In an agent thread, type / and the name of a prompt. " +
-				"Prompts with several arguments are hidden there.",
+				"It hides those with several arguments." + flatNext,
 			File: systemFile("zed/settings.json", false),
-		}, "context_servers", name, server{URL: endpoint, Headers: headers(tokenPlace)}),
+		}, "context_servers", name, server{URL: flat, Headers: headers(tokenPlace)}),
 		inFile(Client{
 			Name: "windsurf", Where: "in ~/.codeium/windsurf/mcp_config.json",
-			Then: "It connects, but shows no prompts: only tools.",
+			Then: "It knows tools only." + toolsNext,
 			File: "~/.codeium/windsurf/mcp_config.json",
-		}, "mcpServers", name, server{ServerURL: endpoint, Headers: headers("${env:" + TokenVariable + "}")}),
+		}, "mcpServers", name, server{ServerURL: tools, Headers: headers("${env:" + TokenVariable + "}")}),
+		codex(tools, name, access, "It knows tools only."+toolsNext),
 		{
 			Name: "inspector", Where: "in a shell",
 			Text: "npx @modelcontextprotocol/inspector --cli " + ShellWord(endpoint) +
@@ -129,6 +134,31 @@ func For(endpoint, name string, access Access) []Client {
 		all[i].Title = clients.Find(all[i].Name).Title
 	}
 	return all
+}
+
+// fitting returns the endpoint of a variant, and a sentence for the user: the model chooses the
+// prompt, or how to turn the variant on where it is not, and the endpoint itself is returned.
+func fitting(endpoint string, variant config.Variant, on []config.Variant) (url, next string) {
+	url = endpoint + "/" + string(variant)
+	if !slices.Contains(on, variant) {
+		return endpoint, " With variants = [\"" + string(variant) + "\"] in the block gateway, use " + url + "."
+	}
+	if variant == config.VariantTools {
+		return url, " Ask it to look for a prompt: the model chooses."
+	}
+	return url, " At this URL, all are one message with one argument at most."
+}
+
+func codex(endpoint, name string, access Access, then string) Client {
+	text := "codex mcp add " + ShellWord(name) + " --url " + ShellWord(endpoint)
+	switch access {
+	case Token:
+		text += " --bearer-token-env-var " + TokenVariable
+	case SignIn:
+		then += " codex mcp login " + ShellWord(name) + " signs in."
+	case Open, Certificate:
+	}
+	return Client{Name: "codex", Where: "in a shell", Text: text, Then: then}
 }
 
 // tokenPlace stands for the token in the files of clients that take it from nowhere else.

@@ -34,7 +34,8 @@ func TestFor_CanBePasted(t *testing.T) {
 				if err != nil || !strings.Contains(string(out), "\n"+endpoint+"\n") {
 					t.Errorf("%s %s: a shell reads %q, %v", program, arguments, out, err)
 				}
-				if got := strings.Contains(string(out), "\nAuthorization: Bearer "+token+"\n"); got != (access == Token) {
+				if got := strings.Contains(string(out), "\nAuthorization: Bearer "+token+"\n") ||
+					strings.Contains(string(out), "\n--bearer-token-env-var\n"+TokenVariable+"\n"); got != (access == Token) {
 					t.Errorf("%s: has a header: %t", c.Text, got)
 				}
 			}
@@ -98,6 +99,31 @@ func TestFor_LinksHaveTheServer(t *testing.T) {
 		if !reflect.DeepEqual(got, want) || names["vscode"] != name || names["cursor"] != name {
 			t.Errorf("the links have %+v, named %q, want %+v", got, names, want)
 		}
+	}
+}
+
+// Clients that lose prompts are pointed at the variant that helps, or told how to turn it on.
+func TestFor_PointsAtTheFittingVariant(t *testing.T) {
+	const endpoint = "http://127.0.0.1:8080/mcp"
+	fits := map[string]config.Variant{"gemini": "flat", "zed": "flat", "windsurf": "tools", "codex": "tools"}
+	on, off := For(endpoint, "p", Open, config.VariantTools, config.VariantFlat), For(endpoint, "p", Open)
+	for i := range on {
+		variant := endpoint + "/" + string(fits[on[i].Name])
+		if fits[on[i].Name] == "" {
+			if !reflect.DeepEqual(on[i], off[i]) {
+				t.Errorf("%+v\n%+v", on[i], off[i])
+			}
+			continue
+		}
+		if !strings.Contains(on[i].Text, variant) || strings.Contains(off[i].Text, variant) ||
+			!strings.Contains(off[i].Then, `variants = ["`+string(fits[on[i].Name])+`"]`) || !strings.Contains(off[i].Then, variant) {
+			t.Errorf("%+v\n%+v", on[i], off[i])
+		}
+	}
+	w := httptest.NewRecorder()
+	ServePage(w, endpoint, Open, config.VariantFlat)
+	if page := w.Body.String(); !strings.Contains(page, endpoint+"/flat&#34;") || !strings.Contains(page, `<code id="endpoint">`+endpoint+"</code>") {
+		t.Errorf("%s", page)
 	}
 }
 

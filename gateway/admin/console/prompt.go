@@ -148,7 +148,7 @@ func (c *console) trySections(r *http.Request, p *page, prompt *admin.Prompt) No
 func useSection(v *admin.View, r *http.Request, prompt *admin.Prompt) Node {
 	endpoint := v.Endpoint(r)
 	return section("use", "Use it", command(prompt, endpoint),
-		setups(endpoint, v.Snapshot().Config.Auth))
+		setups(endpoint, v.Snapshot().Config))
 }
 
 func lastHour(hour *admin.Hour) Node {
@@ -232,8 +232,8 @@ func command(prompt *admin.Prompt, endpoint string) Node {
 }
 
 // setups say how to point the known clients at an endpoint.
-func setups(endpoint string, auth *config.Auth) Node {
-	all := clientsetup.For(endpoint, "prompts", clientsetup.AccessOf(auth))
+func setups(endpoint string, cfg *config.Config) Node {
+	all := clientsetup.For(endpoint, "prompts", clientsetup.AccessOf(cfg.Auth), cfg.Gateway.Variants...)
 	return Map(all, func(client clientsetup.Client) Node {
 		return Details(Summary(Text(client.Title)), quiet(Text(client.Where+":")),
 			copyable("client-"+client.Name, client.Title, Text(client.Text)), quiet(Text(client.Then)))
