@@ -206,7 +206,7 @@ func TestRun_LooksEveryTwoSecondsWhereNothingCanBeWatched(t *testing.T) {
 		ended := make(chan error)
 		go func() { ended <- w.Run(ctx, func() { changes.Add(1) }) }()
 		for want := range 3 {
-			time.Sleep(blindRound)
+			time.Sleep(2 * time.Second)
 			synctest.Wait()
 			if got := changes.Load(); got != int64(want) {
 				t.Errorf("%d changes are seen two seconds later, want %d", got, want)
