@@ -49,6 +49,7 @@ require (
 	golang.org/x/time v0.15.0
 	google.golang.org/protobuf v1.36.12
 	maragu.dev/gomponents v1.2.0
+	pgregory.net/rapid v1.3.0
 )
 
 require (

@@ -158,7 +158,7 @@ func TestDiff_ReportsEachChange(t *testing.T) {
 func TestDiff_IsEmptyOnlyIfVisibilityIsEqual(t *testing.T) {
 	empty, whens := 0, randomConditions(t)
 	for seed := range uint64(300) {
-		before, after := newWorld(seed, whens), newWorld(seed, whens)
+		before, after := newWorld(seeded(seed), whens), newWorld(seeded(seed), whens)
 		before.cfg.Auth, after.cfg.Auth = &config.Auth{}, &config.Auth{}
 		mutate(after, seed)
 		if len(policy.Diff(&before.cfg, &after.cfg)) > 0 {
@@ -203,7 +203,7 @@ func mutate(w *world, seed uint64) {
 func TestReaders_AgreeWithVisibility(t *testing.T) {
 	whens := randomConditions(t)
 	for seed := range uint64(250) {
-		w := newWorld(seed, whens)
+		w := newWorld(seeded(seed), whens)
 		w.cfg.Auth = &config.Auth{}
 		p := policy.New(&w.cfg)
 		for _, e := range w.entries {

@@ -10,13 +10,17 @@ import (
 	"sync"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
 // world is a random policy, with the principals and the entries to try it on.
 type world struct {
-	*rand.Rand
+	// IntN draws a number below another.
+	IntN       func(n int) int
+	places     int
 	cfg        config.Config
 	whens      []*config.Condition
 	principals []policy.Principal
@@ -25,8 +29,15 @@ type world struct {
 
 type entry struct{ team, upstream, name, definition string }
 
-func newWorld(seed uint64, whens []*config.Condition) *world {
-	w := &world{Rand: rand.New(rand.NewPCG(seed, 0)), whens: whens}
+// seeded draws by a seed, and drawn as a property, for which a smaller world is looked for that fails.
+func seeded(seed uint64) func(n int) int { return rand.New(rand.NewPCG(seed, 0)).IntN }
+
+func drawn(t *rapid.T) func(n int) int {
+	return func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "choice") }
+}
+
+func newWorld(draw func(n int) int, whens []*config.Condition) *world {
+	w := &world{IntN: draw, whens: whens}
 	w.cfg.Hides = w.rules(1, false)
 	for team := range 1 + w.IntN(3) {
 		name := fmt.Sprint("t", team)
@@ -94,7 +105,10 @@ func (w *world) principal() policy.Principal {
 func (w *world) one(of ...string) string { return of[w.IntN(len(of))] }
 
 // place returns a new place each time, so that a place identifies a rule.
-func (w *world) place() config.Place { return config.Place{File: "x.hcl", Line: int(w.Int64())} }
+func (w *world) place() config.Place {
+	w.places++
+	return config.Place{File: "x.hcl", Line: w.places}
+}
 
 // visible decides from the configuration directly, without anything precomputed.
 func visible(cfg *config.Config, who policy.Principal, e entry) bool {
@@ -176,8 +190,8 @@ func isFor(cfg *config.Config, who policy.Principal, to []config.Selector) bool 
 // and principals of one audience all see the same.
 func TestPolicy_AgreesWithTheConfiguration(t *testing.T) {
 	whens := randomConditions(t)
-	for seed := range uint64(60) {
-		w := newWorld(seed, whens)
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(drawn(t), whens)
 		p := policy.New(&w.cfg)
 		sees := map[*policy.Audience][]bool{}
 		for _, who := range w.principals {
@@ -187,30 +201,30 @@ func TestPolicy_AgreesWithTheConfiguration(t *testing.T) {
 				visibility := p.Visibility(e.team, e.upstream, e.name, []byte(e.definition))
 				for range 2 { // decided, and remembered
 					if got := audience.Sees(visibility); got != want {
-						t.Fatalf("seed %d: %+v sees %+v: %v, want %v", seed, who, e, got, want)
+						t.Fatalf("%+v sees %+v: %v, want %v", who, e, got, want)
 					}
 				}
 				if want && !audience.SeesTeam(e.team) {
-					t.Fatalf("seed %d: %+v sees %+v but nothing of team %s", seed, who, e, e.team)
+					t.Fatalf("%+v sees %+v but nothing of team %s", who, e, e.team)
 				}
-				checkDecision(t, seed, p.Explain(who, e.team, e.upstream, e.name, []byte(e.definition)), want)
+				checkDecision(t, p.Explain(who, e.team, e.upstream, e.name, []byte(e.definition)), want)
 				for _, other := range upstreamsOf(&w.cfg, e) {
 					alike := audience.Sees(p.Visibility(e.team, other, e.name, []byte(e.definition))) == want
 					if !alike && !p.ReadsUpstream(e.team, e.name) {
-						t.Fatalf("seed %d: %+v sees %+v otherwise of %s, though nothing reads the upstream", seed, who, e, other)
+						t.Fatalf("%+v sees %+v otherwise of %s, though nothing reads the upstream", who, e, other)
 					}
 				}
 				if open := p.Explain(who, e.team, e.upstream, e.name, nil); !open.Depends && open.Visible != want || open.Depends && open.Visible {
-					t.Fatalf("seed %d: without the definition of %+v: %+v, want %v", seed, e, open, want)
+					t.Fatalf("without the definition of %+v: %+v, want %v", e, open, want)
 				}
 				seen = append(seen, want)
 			}
 			if before, ok := sees[audience]; ok && !slices.Equal(before, seen) {
-				t.Fatalf("seed %d: %+v shares an audience with somebody who sees other prompts", seed, who)
+				t.Fatalf("%+v shares an audience with somebody who sees other prompts", who)
 			}
 			sees[audience] = seen
 		}
-	}
+	})
 }
 
 // upstreamsOf returns the upstreams that may own an entry, if that of the entry may.
@@ -228,16 +242,16 @@ func upstreamsOf(cfg *config.Config, e entry) (names []string) {
 	return names
 }
 
-func checkDecision(t *testing.T, seed uint64, d policy.Decision, visible bool) {
+func checkDecision(t *rapid.T, d policy.Decision, visible bool) {
 	t.Helper()
 	deciding := slices.DeleteFunc(slices.Clone(d.Chain), func(s policy.Step) bool { return !s.Decides })
 	switch {
 	case d.Visible != visible || d.Reason == "":
-		t.Fatalf("seed %d: Explain = %+v, want visible %v and a reason", seed, d, visible)
+		t.Fatalf("Explain = %+v, want visible %v and a reason", d, visible)
 	case len(deciding) > 1, len(deciding) == 1 && deciding[0].Rule != d.Rule, len(deciding) == 0 && d.Rule != "":
-		t.Fatalf("seed %d: Explain names %q, but its chain has %+v decide", seed, d.Rule, deciding)
+		t.Fatalf("Explain names %q, but its chain has %+v decide", d.Rule, deciding)
 	case d.Visible && d.Rule == "":
-		t.Fatalf("seed %d: Explain = %+v, visible by no rule", seed, d)
+		t.Fatalf("Explain = %+v, visible by no rule", d)
 	}
 }
 
