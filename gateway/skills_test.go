@@ -336,6 +336,7 @@ func TestSkills_BytesAreVerified(t *testing.T) {
 	if !strings.Contains(log.String(), "file of a skill refused") {
 		t.Error("it is not logged")
 	}
+	upstreamtest.Eventually(t, "the server is asked for its list again", func() bool { return len(peer.Calls("skills/list")) > 1 })
 }
 
 // A folder of files is a skill, and its SKILL.md a prompt beside it. A change shows without a restart.

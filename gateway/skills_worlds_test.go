@@ -81,18 +81,19 @@ func newSkillWorld(seed uint64) *skillWorld {
 		blocks[at].WriteString("}\n")
 		w.rules = append(w.rules, r)
 	}
-	text := "auth {\n anonymous = true\n" + gatewaytest.Token("ann") + "}\n" + blocks[2].String()
+	var text strings.Builder
+	text.WriteString("auth {\n anonymous = true\n" + gatewaytest.Token("ann") + "}\n" + blocks[2].String())
 	for i, team := range []string{"x", "y"} {
-		text += fmt.Sprintf("team %q {\n members = [\"user:ann\"]\n", team)
+		fmt.Fprintf(&text, "team %q {\n members = [\"user:ann\"]\n", team)
 		for _, u := range worldUpstreams {
 			if u.team == team {
-				text += fmt.Sprintf("upstream %q {\n url = \"https://%s.example.com\"\n prefix = %q\n skills = true\n}\n", strings.ReplaceAll(u.name, "@", "_"), u.name[:1]+strings.TrimLeft(u.name[1:], "@b"), u.prefix)
+				fmt.Fprintf(&text, "upstream %q {\n url = \"https://%s.example.com\"\n prefix = %q\n skills = true\n}\n", strings.ReplaceAll(u.name, "@", "_"), u.name[:1]+strings.TrimLeft(u.name[1:], "@b"), u.prefix)
 			}
 		}
-		text += blocks[i].String() + "}\n"
+		text.WriteString(blocks[i].String() + "}\n")
 	}
 	w.lists["b_b"] = w.lists["b@b"]
-	w.text = text
+	w.text = text.String()
 	return w
 }
 

@@ -130,6 +130,14 @@ func (c *Connector) ConnectNow() {
 	}
 }
 
+// Relist has the list requested again, because something showed that it is out of date. It does not
+// wait for that, and a server is asked no more often than for its own notifications.
+func (c *Connector) Relist() {
+	for _, e := range c.endpoints {
+		e.health.Relist.Set()
+	}
+}
+
 // Retire makes calls fail with [ErrRetired] from now on. It returns when those in flight have
 // ended, or ctx has. Sessions stay open until Run's context ends.
 func (c *Connector) Retire(ctx context.Context) {

@@ -29,20 +29,20 @@ func aboutSkill(s *catalog.Skill) string {
 			others = append(others, wire.Printable(wire.Clip(catalog.Unescaped(f.Path), maxGrant)))
 		}
 	}
-	about := fmt.Sprintf("it is a skill of %d files, %d bytes", len(s.Files), total)
+	about := []string{fmt.Sprintf("it is a skill of %d files, %d bytes", len(s.Files), total)}
 	if s.Dynamic {
-		about = "it is a skill without digests, whose files only its server knows"
+		about[0] = "it is a skill without digests, whose files only its server knows"
 	}
 	if n := len(others); n > maxShown {
 		others = append(others[:maxShown], fmt.Sprintf("%d more", n-maxShown))
 	}
 	if len(others) > 0 {
-		about += "; not texts or images: " + strings.Join(others, ", ")
+		about = append(about, "not texts or images: "+strings.Join(others, ", "))
 	}
 	for _, name := range []string{"allowed-tools", "hooks"} {
 		if value := s.Frontmatter.Get(name); value != nil {
-			about += fmt.Sprintf("; it asks for %s: %s", name, wire.Printable(wire.Clip(string(value), maxGrant)))
+			about = append(about, fmt.Sprintf("it asks for %s: %s", name, wire.Printable(wire.Clip(string(value), maxGrant))))
 		}
 	}
-	return about
+	return strings.Join(about, "; ")
 }

@@ -169,6 +169,7 @@ func (h *Handler) read(ctx context.Context, r *Request, out *Response) error {
 	err = c.callOwners(ctx, nil)
 	out.upstream = c.owner
 	if answer, ok := errors.AsType[*wire.Error](err); ok && (answer.Code == wire.InvalidParams || answer.Code == resourceNotFound) {
+		r.Snapshot.Connector(c.owner).Relist()
 		return r.unknownResource(uri) // its message may name the upstream's own uri
 	}
 	if err != nil {
@@ -177,6 +178,7 @@ func (h *Handler) read(ctx context.Context, r *Request, out *Response) error {
 	}
 	content, err := verified(c.result.JSON, own, file)
 	if err != nil {
+		r.Snapshot.Connector(c.owner).Relist() // the skill may have changed, which no server reports
 		h.logger.ErrorContext(ctx, "file of a skill refused", slog.String("upstream", c.owner), slog.String("prompt", entry.Name),
 			slog.String("reason", string(upstream.BadResponse)), slog.String("uri", uri), slog.Any("error", err))
 		return wire.NewError(wire.InternalError, fmt.Sprintf("%q did not send what the skill's manifest says: list the skills again", c.owner)).

@@ -96,8 +96,10 @@ func (p *pass) run(blocks []*block) (map[entryKey]*entry, error) {
 				return nil, err
 			}
 		}
-		if err := p.addSkills(b); err != nil {
-			return nil, err
+		if b.err == nil { // else what it had stays
+			if err := p.addSkills(b); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return entries, nil

@@ -47,7 +47,7 @@ type fileDigest struct {
 
 // addSkills finds the skills of a block. Of one that has not changed, nothing is read.
 func (p *pass) addSkills(b *block) error {
-	if isBroken := b.err != nil; b.upstream.Skills == "" || isBroken { // then what it had stays
+	if b.upstream.Skills == "" {
 		return nil
 	}
 	b.nextSkills = map[string]*skillFolder{}
