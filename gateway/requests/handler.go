@@ -168,6 +168,25 @@ func (h *Handler) result(ctx context.Context, r *Request, out *Response) (err er
 	if r.tool.refusal != nil {
 		return r.tool.refusal
 	}
+	for r.callsUpstream() {
+		// Called by their names: through a function value, the response of every request would escape
+		// to the heap.
+		switch r.Message.Method {
+		case wire.PromptsGet:
+			err = h.get(ctx, r, out)
+		case wire.Complete:
+			err = h.complete(ctx, r, out)
+		default:
+			err = h.read(ctx, r, out)
+		}
+		if !errors.Is(err, upstream.ErrRetired) {
+			return err
+		}
+		out.Release()
+		if err := h.renew(ctx, r); err != nil {
+			return err
+		}
+	}
 	switch r.Message.Method {
 	case wire.PromptsList:
 		return h.list(ctx, r, out)
@@ -175,10 +194,6 @@ func (h *Handler) result(ctx context.Context, r *Request, out *Response) (err er
 		if r.Variant == config.VariantTools {
 			return h.listTools(r, out)
 		}
-	case wire.PromptsGet:
-		return h.untilKept(ctx, r, out, h.get)
-	case wire.Complete:
-		return h.untilKept(ctx, r, out, h.complete)
 	}
 	if r.ServesSkills() {
 		switch r.Message.Method {
@@ -186,8 +201,6 @@ func (h *Handler) result(ctx context.Context, r *Request, out *Response) (err er
 			return h.list(ctx, r, out)
 		case wire.SkillsGet, wire.DirectoryRead:
 			return h.describe(ctx, r, out)
-		case wire.ResourcesRead:
-			return h.untilKept(ctx, r, out, h.read)
 		case wire.ResourcesList, wire.TemplatesList:
 			result := upstream.Result{JSON: emptyLists[r.Message.Method], Revision: r.Revision}
 			return out.appendResult(r, r.cacheable(result), h.info, inputNotAllowed)
@@ -213,19 +226,15 @@ func (h *Handler) result(ctx context.Context, r *Request, out *Response) (err er
 	return nil
 }
 
-// untilKept answers a request, and again after each reload that retires the upstream meanwhile.
-func (h *Handler) untilKept(
-	ctx context.Context, r *Request, out *Response, answer func(context.Context, *Request, *Response) error,
-) error {
-	for {
-		if err := answer(ctx, r, out); !errors.Is(err, upstream.ErrRetired) {
-			return err
-		}
-		out.Release()
-		if err := h.renew(ctx, r); err != nil {
-			return err
-		}
+// callsUpstream reports whether the request's answer comes from a server.
+func (r *Request) callsUpstream() bool {
+	switch r.Message.Method {
+	case wire.PromptsGet, wire.Complete:
+		return true
+	case wire.ResourcesRead:
+		return r.ServesSkills()
 	}
+	return false
 }
 
 // emptyObject is the result of requests that have none.
