@@ -139,8 +139,11 @@ func runGemini(t *testing.T, endpoint, model, prompt string, words ...string) {
 		"mcpServers": {"gateway": {"httpUrl": %q}}, "general": {"disableAutoUpdate": true},
 		"security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": false}
 	}`, endpoint))
-	runAgent(t, home, []string{"GEMINI_API_KEY=none", "GOOGLE_GEMINI_BASE_URL=" + model, "GEMINI_CLI_TRUST_WORKSPACE=true"},
-		"node", installed(t, "gemini"), "-m", "gemini-2.5-flash", "-p", typed)
+	runAgent(t, home, geminiEnv(model), "node", installed(t, "gemini"), "-m", "gemini-2.5-flash", "-p", typed)
+}
+
+func geminiEnv(model string) []string {
+	return []string{"GEMINI_API_KEY=none", "GOOGLE_GEMINI_BASE_URL=" + model, "GEMINI_CLI_TRUST_WORKSPACE=true"}
 }
 
 func runOpencode(t *testing.T, endpoint, model, prompt string, words ...string) {

@@ -63,6 +63,16 @@ data: {"type":"message_stop"}
 	":streamGenerateContent": `data: {"candidates":[{"content":{"role":"model","parts":[{"text":"ok"}]},"finishReason":"STOP","index":0}]}
 
 `,
+	"/responses": `event: response.created
+data: {"type":"response.created","response":{"id":"r"}}
+
+event: response.output_item.done
+data: {"type":"response.output_item.done","item":{"type":"message","role":"assistant","id":"m","content":[{"type":"output_text","text":"ok"}]}}
+
+event: response.completed
+data: {"type":"response.completed","response":{"id":"r","usage":{"input_tokens":1,"output_tokens":1,"total_tokens":2}}}
+
+`,
 	"/chat/completions": `data: {"id":"m","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"ok"},"finish_reason":"stop"}]}
 
 data: [DONE]
@@ -71,7 +81,7 @@ data: [DONE]
 }
 
 func (s *modelStub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var sent struct{ Messages, Contents []json.RawMessage }
+	var sent struct{ Messages, Contents, Input []json.RawMessage }
 	answer := ""
 	for path, its := range answers {
 		if strings.HasSuffix(r.URL.Path, path) {
@@ -83,7 +93,7 @@ func (s *modelStub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var messages []modelMessage
-	for _, message := range slices.Concat(sent.Messages, sent.Contents) {
+	for _, message := range slices.Concat(sent.Messages, sent.Contents, sent.Input) {
 		messages = append(messages, readMessage(message)...)
 	}
 	isTitle := slices.ContainsFunc(messages, func(m modelMessage) bool { return strings.HasPrefix(m.text, "Generate a title") })
@@ -117,7 +127,7 @@ func readMessage(raw json.RawMessage) (parts []modelMessage) {
 		switch {
 		case p.Type == "image" || p.Type == "image_url":
 			p.Text = "(image)"
-		case p.Text == "", strings.HasPrefix(p.Text, "<"), strings.HasPrefix(p.Text, "[Image: source:"):
+		case p.Text == "", strings.HasPrefix(p.Text, "<") && !strings.HasPrefix(p.Text, "<skill>"), strings.HasPrefix(p.Text, "[Image: source:"):
 			continue
 		}
 		parts = append(parts, modelMessage{message.Role, strings.TrimSuffix(p.Text, "\n")})
