@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -19,6 +18,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/flat"
 	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/files"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -231,35 +231,15 @@ func (y *syncer) text(ctx context.Context, s *client.Session, p *syncdir.Prompt)
 	if err != nil {
 		return nil, err
 	}
-	text, refused, err := userText(result)
-	if p.Refused = refused; err != nil || refused != nil {
-		return nil, err
+	object := wire.Members(result)
+	if kind, _ := object.Text("resultType"); kind == wire.ResultInputRequired {
+		p.Refused = errors.New("its server asks for input")
+		return nil, nil
 	}
+	messages := object.Get("messages")
+	if _, err := wire.ParseArray(messages); err != nil {
+		return nil, errors.New("prompts/get result: messages is not an array")
+	}
+	text, _ := flat.Text(messages, false)
 	return syncdir.Cut(text, secret), nil
-}
-
-// userText returns the text of a result whose messages are all the user's, and texts: a file holds no
-// more.
-func userText(result jsontext.Value) (text string, refused, err error) {
-	var got struct {
-		ResultType string
-		Messages   []struct {
-			Role    string
-			Content struct{ Type, Text string }
-		}
-	}
-	if err := json.Unmarshal(result, &got); err != nil {
-		return "", nil, fmt.Errorf("prompts/get result: %w", err)
-	}
-	if got.ResultType == wire.ResultInputRequired {
-		return "", errors.New("the server asks for input"), nil
-	}
-	var texts []string
-	for _, m := range got.Messages {
-		if m.Role != "user" || m.Content.Type != "text" {
-			return "", fmt.Errorf("it has a message of the %s with %s, and a file holds only text of the user", m.Role, m.Content.Type), nil
-		}
-		texts = append(texts, m.Content.Text)
-	}
-	return strings.Join(texts, "\n\n"), nil, nil
 }

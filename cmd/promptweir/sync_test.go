@@ -115,7 +115,7 @@ func (h *history) step(n int) {
 	h.t.Helper()
 	name := fmt.Sprintf("p%d", h.random.IntN(len(syncTexts)))
 	switch exposed := "book." + name; {
-	case n%50 == 0: // which takes until the files are read again
+	case n%100 == 50: // which takes until the files are read again
 		h.toggleFile(name)
 	case h.hidden[exposed] != "":
 		delete(h.hidden, exposed)
@@ -378,5 +378,38 @@ func TestSync_WritesForTheClientsOfTheTable(t *testing.T) {
 	slices.Sort(known)
 	if want := slices.Sorted(slices.Values(syncdir.Names())); !slices.Equal(known, want) {
 		t.Errorf("the clients' targets are %q, want %q", known, want)
+	}
+}
+
+func TestSync_MessagesBecomeOneText(t *testing.T) {
+	home := inHome(t)
+	peer := upstreamtest.NewModernPeer(t)
+	peer.Prompts("a")
+	peer.Result(wire.PromptsGet, `{"messages":[{"role":"user","content":{"type":"text","text":"Ask."}},`+
+		`{"role":"assistant","content":{"type":"image","data":"UE5H","mimeType":"image/png"}}]}`)
+	server := httptest.NewServer(peer)
+	defer server.Close()
+	wantFiles(t, syncClaude(t, home, server.URL, 0, "1 added", "--snapshot"), "a.md")
+	if file := syncedFiles(t, home)[".claude/commands/a.md"]; !strings.HasSuffix(file, "---\n## user\n\nAsk.\n\n## assistant\n\n[image (image/png) left out]") {
+		t.Errorf("the file is\n%s", file)
+	}
+	peer.Result(wire.PromptsGet, `{"resultType":"input_required","inputRequests":{}}`)
+	wantFiles(t, syncClaude(t, home, server.URL, 0, "its server asks for input", "--snapshot"))
+	peer.Error(wire.PromptsGet, 400, `{"code":-32602,"message":"no such thing"}`)
+	wantFiles(t, syncClaude(t, home, server.URL, 1, "1 prompt could not be got", "--snapshot"))
+}
+
+func TestSync_NeedsToKnowTheClients(t *testing.T) {
+	for _, test := range []struct{ args, want string }{
+		{"sync --url http://127.0.0.1:1", "sync needs the clients to write for: --to claude,codex"},
+		{"sync --url http://127.0.0.1:1 --to emacs", `--to "emacs": use claude`},
+		{"sync --to claude", "sync needs the running gateway"},
+		{"__complete sync --to cl", "claude\n"},
+		{"__complete sync --to claude,g", "claude,gemini\n"},
+	} {
+		out, problems, _ := runHere(t, strings.Fields(test.args)...)
+		if !strings.Contains(out+problems, test.want) {
+			t.Errorf("%s prints %s%s, want %q", test.args, out, problems, test.want)
+		}
 	}
 }

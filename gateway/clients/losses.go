@@ -20,7 +20,7 @@ type Loss struct {
 	Kind   Kind   `json:"loss"`
 	Reason string `json:"reason"`
 	Remedy string `json:"remedy"`
-	// Sync is the target of promptweir sync that can write the prompt; empty without one.
+	// Sync is the target of promptweir sync that writes files for the client; empty without one.
 	Sync string `json:"sync,omitempty"`
 	// OfAll says that the client loses every prompt in this way.
 	OfAll bool `json:"-"`
@@ -63,10 +63,7 @@ func (l *List) Losses(of Prompt, clients []Client) (losses []Loss) {
 			}
 			loss := Loss{
 				Prompt: of.Entry.Name, Client: c.Name, Title: c.Title, Kind: b.kind, Reason: b.reason,
-				Remedy: b.remedy, OfAll: b == knowsNone || b == getsNone,
-			}
-			if !slices.ContainsFunc(p.messages, message.hasNoFile) {
-				loss.Sync = c.Sync
+				Remedy: b.remedy, Sync: c.Sync, OfAll: b == knowsNone || b == getsNone,
 			}
 			if part != "" {
 				loss.Reason += ": " + part
@@ -86,9 +83,6 @@ type prompt struct {
 }
 
 type message struct{ role, kind, text string }
-
-// hasNoFile reports whether promptweir sync writes no file for a prompt with the message.
-func (m message) hasNoFile() bool { return m.role != "user" || m.kind != "text" }
 
 func read(of Prompt) *prompt {
 	p := &prompt{Prompt: of}
