@@ -19,6 +19,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // TestMain makes the test binary also the gateway, and four upstreams, by the name under which it
@@ -166,13 +167,18 @@ func slow(ctx context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, e
 	return nil, ctx.Err()
 }
 
-// Every command is in a group, or stands for itself at the end, and has examples that its own flags
-// allow.
+// Every command is in a group, or stands for itself at the end, says what each flag does, and has
+// examples that its own flags allow.
 func TestHelp_HasExamplesThatTheFlagsAllow(t *testing.T) {
 	for _, command := range newRoot(newApp(streams{})).Commands() {
 		if command.GroupID == "" && command.Name() != "version" && command.Name() != "completion" {
 			t.Errorf("%s is in no group", command.Name())
 		}
+		command.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Usage == "" {
+				t.Errorf("%s --%s says nothing", command.Name(), f.Name)
+			}
+		})
 		found := 0
 		for line := range strings.Lines(command.Example) {
 			if _, call, ok := strings.Cut(line, "promptweir "+command.Name()); ok {

@@ -19,7 +19,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/spf13/pflag"
 )
 
 // table is a table of a page by its rows' first cells.
@@ -95,44 +94,6 @@ func TestReadme_HasEveryCommand(t *testing.T) {
 	if diff := cmp.Diff(want, readTables(t)["Commands"].names()); diff != "" {
 		t.Errorf("commands (-binary +README):\n%s", diff)
 	}
-}
-
-func TestReadme_HasEveryFlag(t *testing.T) {
-	root := newRoot(newApp(streams{}))
-	root.InitDefaultHelpFlag()
-	want, got := map[string][]string{}, map[string][]string{}
-	add := func(command string) func(*pflag.Flag) {
-		return func(f *pflag.Flag) { want[flagCell(f)] = append(want[flagCell(f)], command) }
-	}
-	root.PersistentFlags().VisitAll(add("all"))
-	root.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.Name == "version" { // the others are those of all commands
-			add("none")(f)
-		}
-	})
-	add("all")(root.Flags().Lookup("help"))
-	for _, command := range root.Commands() { // sorted by name
-		command.Flags().VisitAll(add(command.Name()))
-	}
-	for _, commands := range want {
-		slices.Sort(commands)
-	}
-	for name, cells := range readTables(t)["Flags"] {
-		got[name] = slices.Sorted(slices.Values(strings.Split(cells[0], ", ")))
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("flags and their commands (-binary +README):\n%s", diff)
-	}
-}
-
-// flagCell returns a flag as the README spells it.
-func flagCell(f *pflag.Flag) string {
-	value, _ := pflag.UnquoteUsage(f)
-	cell := "`" + strings.TrimSpace("--"+f.Name+" "+value) + "`"
-	if f.Shorthand != "" {
-		cell += ", `-" + f.Shorthand + "`"
-	}
-	return cell
 }
 
 // Some metrics appear with an event only. The second check finds those whose event the test does
