@@ -2,8 +2,12 @@ package config
 
 import (
 	"cmp"
+	"encoding/base64"
+	"encoding/hex"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
@@ -15,12 +19,15 @@ type ShownFile struct {
 	// Kept says that the text stands in for that of the file, which has mistakes; see
 	// [LoadLastGood].
 	Kept bool `json:"kept,omitempty"`
-	// Text is HCL: what is written out of secrets is masked, and env and file are called.
+	// Text is HCL that can be loaded: literals of secrets are masked, and env and file are called.
 	Text string `json:"text"`
 }
 
 // sources are the texts of files in use.
-type sources struct{ texts []sourceText }
+type sources struct {
+	isFolder bool
+	texts    []sourceText
+}
 
 type sourceText struct {
 	name    string
@@ -29,7 +36,7 @@ type sourceText struct {
 }
 
 func newSources(r *hclread.Reader, opts Options) *sources {
-	all := new(sources)
+	all := &sources{isFolder: r.IsFolder()}
 	for _, file := range r.SoundFiles() {
 		name := r.InFolder(file.Path)
 		_, isKept := opts.Texts[name]
@@ -45,7 +52,7 @@ func (c *Config) Shown(wants func(blockType, label string) bool) []ShownFile {
 		return nil
 	}
 	// Texts are parsed again, since syntax trees take much more memory than they do.
-	r, m := hclread.New(rootSchema(), hclread.Options{}), masker{}
+	r, m := hclread.New(rootSchema(), hclread.Options{}), &masker{secrets: map[string]*strings.Replacer{}}
 	for _, u := range c.Upstreams() {
 		u.URLs, u.Command = nil, nil // which are to be shown, but for what their names tell
 		secrets := u.Mask().secrets
@@ -55,12 +62,16 @@ func (c *Config) Shown(wants func(blockType, label string) bool) []ShownFile {
 		for _, secret := range secrets {
 			masks = append(masks, secret.text, masked)
 		}
-		m[u.Name] = strings.NewReplacer(masks...)
+		m.secrets[u.Name] = strings.NewReplacer(masks...)
+	}
+	confined := ""
+	if c.sources.isFolder {
+		confined = "team"
 	}
 	var all []ShownFile
 	for _, source := range c.sources.texts {
 		r.Parse(source.name, source.content)
-		text := r.Show(source.name, m, wants)
+		text := r.Show(source.name, m, confined, wants)
 		if text == "" {
 			continue
 		}
@@ -72,22 +83,46 @@ func (c *Config) Shown(wants func(blockType, label string) bool) []ShownFile {
 	return all
 }
 
-// masker masks the secrets of files that are shown, by upstream.
-type masker map[string]*strings.Replacer
+// masker masks the secrets of files that are shown.
+type masker struct {
+	secrets map[string]*strings.Replacer // by upstream
+	hashes  uint16                       // that stand for others, each of which may be there once
+}
+
+// Secret returns a text of the form that the attribute has.
+func (m *masker) Secret(attribute, text string) string {
+	switch attribute {
+	case "sha256", "token_sha256", "cursor_keys":
+		m.hashes++
+		standIn := [32]byte{30: byte(m.hashes >> 8), 31: byte(m.hashes)}
+		if attribute == "cursor_keys" {
+			return base64.StdEncoding.EncodeToString(standIn[:])
+		}
+		return hex.EncodeToString(standIn[:])
+	case "store":
+		text = hideParameters(storeUser().ReplaceAllString(text, "${1}:"+masked+"@"))
+		if _, err := parseStore(text); err != nil { // a part of it comes from outside, such as a port
+			scheme, _, _ := strings.Cut(text, ":")
+			return cmp.Or(scheme, "redis") + "://masked.invalid"
+		}
+		return text
+	}
+	return masked
+}
+
+// storeUser matches the scheme of a store's address, and user and password.
+var storeUser = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(rediss?://)[^/?#]*@`) })
 
 // Words masks what a command or an address has of secrets, as far as names tell, and the secrets of
 // the upstream itself.
-func (m masker) Words(upstream, attribute string, words []string) []string {
+func (m *masker) Words(upstream, attribute string, words []string) []string {
 	shown := slices.Clone(words)
 	if attribute == "command" {
 		shown = hideWords(words)
 	}
 	for i, word := range shown {
-		if fields := strings.Fields(word); attribute == "command" && len(fields) > 1 && !slices.Equal(hideWords(fields), fields) {
-			word = masked // a shell's line, or one that is split
-		}
 		word = hideParameters(word)
-		if secrets := m[upstream]; secrets != nil { // nil for what is not in an upstream
+		if secrets := m.secrets[upstream]; secrets != nil { // nil for what is not in an upstream
 			word = secrets.Replace(word)
 		}
 		shown[i] = word
@@ -95,8 +130,8 @@ func (m masker) Words(upstream, attribute string, words []string) []string {
 	return shown
 }
 
-// MayShowDefault reports whether a default is that of an address. What a command takes from a
+// MayShowDefault keeps the defaults of addresses, which must be valid. What a command takes from a
 // variable is likely to be a secret.
-func (m masker) MayShowDefault(attribute, variable string) bool {
+func (m *masker) MayShowDefault(attribute, variable string) bool {
 	return attribute != "command" && !IsSecretName(variable)
 }

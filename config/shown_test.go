@@ -1,18 +1,23 @@
 package config
 
 import (
+	"go/token"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 func everyBlock(string, string) bool { return true }
 
-// What is shown is HCL without secrets, in whichever form these are written.
-func TestShown_HasNoSecrets(t *testing.T) {
+// What is shown loads again, and gives the same configuration but for masked secrets.
+func TestShown_LoadsAgain(t *testing.T) {
 	t.Setenv("FIXTURE_TEXT", "text from outside")
 	paths, err := filepath.Glob("../examples/*/gateway.hcl")
 	if err != nil || len(paths) == 0 {
@@ -26,25 +31,70 @@ func TestShown_HasNoSecrets(t *testing.T) {
 	}
 	paths = append(paths, filepath.Join(write(t, "secrets.hcl", secretsEverywhere), "secrets.hcl"))
 	for _, path := range paths {
-		opts := Options{AllowUnsetEnv: true}
-		if strings.HasPrefix(path, "testdata") {
-			opts = options()
-		}
-		cfg, diags := Load(path, opts)
-		if err := diags.Err(); err != nil {
+		t.Run(filepath.Base(path), func(t *testing.T) { checkLoadsAgain(t, path) })
+	}
+}
+
+func checkLoadsAgain(t *testing.T, path string) {
+	folder, dir, opts := path, t.TempDir(), Options{AllowUnsetEnv: true}
+	if filepath.Ext(path) == ".hcl" {
+		folder = filepath.Dir(path)
+	}
+	if strings.HasPrefix(path, "testdata") {
+		opts = options()
+	}
+	if err := os.CopyFS(dir, os.DirFS(folder)); err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(dir, strings.TrimPrefix(path, folder))
+	cfg, diags := Load(path, opts)
+	if err := diags.Err(); err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, file := range cfg.Shown(everyBlock) {
+		if err := os.WriteFile(filepath.Join(dir, filepath.FromSlash(file.Name)), []byte(file.Text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		for _, file := range cfg.Shown(everyBlock) {
-			for _, secret := range []string{"hunter", "0123456789abcdef", "p@ss", "p%40ss", "=watch", `("token")`, `("ci")`} {
-				if strings.Contains(file.Text, secret) {
-					t.Errorf("%s: %q is shown in\n%s", path, secret, file.Text)
-				}
-			}
-			if _, diags := FormatText(file.Name, []byte(file.Text)); diags.HasErrors() {
-				t.Errorf("%s: what is shown is not HCL: %v\n%s", path, diags.Err(), file.Text)
-			}
+		all.WriteString(file.Text)
+	}
+	texts := all.String()
+	for _, secret := range []string{"hunter", "0123456789abcdef", "p@ss", "p%40ss", "=watch", `("token")`, `("ci")`} {
+		if strings.Contains(texts, secret) {
+			t.Errorf("%q is shown in\n%s", secret, texts)
 		}
 	}
+	again, diags := Load(path, opts)
+	if err := diags.Err(); err != nil {
+		t.Fatalf("what is shown does not load: %v\n%s", err, texts)
+	}
+	if diff := cmp.Diff(cfg, again, butForSecrets()); diff != "" {
+		t.Errorf("what is shown is another configuration:\n%s\n%s", diff, texts)
+	}
+}
+
+// butForSecrets compares configurations without what is secret in them, and without lines.
+func butForSecrets() cmp.Options {
+	return append(comparer()[2:5:5],
+		cmpopts.IgnoreFields(Config{}, "Hash", "TeamFiles"),
+		cmpopts.IgnoreFields(Store{}, "Username", "Password", "SentinelPassword"),
+		cmpopts.IgnoreTypes(Place{}),
+		cmp.FilterPath(func(p cmp.Path) bool {
+			field, ok := p.Last().(cmp.StructField)
+			return ok && !token.IsExported(field.Name())
+		}, cmp.Ignore()),
+		cmpopts.EquateComparable(netip.Prefix{}),
+		cmp.Comparer(func(a, b PathPattern) bool { return a.String() == b.String() }),
+		cmp.Comparer(func(a, b Secret) bool { return true }),
+		cmp.Comparer(func(a, b Key) bool { return true }),
+		cmp.Comparer(func(a, b jsontext.Value) bool {
+			return hideParameters(string(a)) == hideParameters(string(b))
+		}),
+		cmp.Comparer(func(a, b [32]byte) bool { return (a == [32]byte{}) == (b == [32]byte{}) }),
+		cmp.FilterPath(func(p cmp.Path) bool {
+			return slices.Contains([]string{".Command", ".URLs"}, p.Last().String())
+		}, cmp.Comparer(func(a, b []string) bool { return len(a) == len(b) })),
+	)
 }
 
 // secretsEverywhere has hunter in each of its secrets, in the forms that people write them in.
@@ -155,6 +205,21 @@ team "eng" {
 	want[1].Kept, want[1].Text = true, "# In use in place of this file, which has mistakes.\n"+want[1].Text
 	if diff := cmp.Diff(want, kept.Shown(everyBlock)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// What stands for a store's address can be parsed, whatever comes from outside.
+func TestMasker_KeepsTheFormOfAStore(t *testing.T) {
+	for text, want := range map[string]string{
+		"rediss://user:hunter@a.internal,b.internal:7000/?master_set=m&sentinel_password=hunter": "rediss://:(sensitive)@a.internal,b.internal:7000/?master_set=m&sentinel_password=(sensitive)",
+		"redis://hunter@a.internal/2":         "redis://:(sensitive)@a.internal/2",
+		"rediss://:hunter@(sensitive):6379/2": "rediss://masked.invalid",
+		"":                                    "redis://masked.invalid",
+	} {
+		got := (&masker{}).Secret("store", text)
+		if _, err := parseStore(got); got != want || err != nil {
+			t.Errorf("%s: %s (%v), want %s", text, got, err, want)
+		}
 	}
 }
 

@@ -32,7 +32,7 @@ func (c *console) configuration(r *http.Request, p *page) (Node, error) {
 		loaded(p, state),
 		Form(Action("/reload"), Method("post"), hidden("next", p.uri), P(Button(Text("Load it again")))),
 		section("settings", "In use",
-			quiet(Text("As written, without comments. Secrets are masked; env and "+
+			quiet(Text("As written, without comments, and loadable. Secrets are masked; env and "+
 				"file are not evaluated. As JSON: "),
 				A(href(p.link("/api/config", "team", team)), Text("/api/config")), Text(".")),
 			documents(files)),

@@ -22,7 +22,7 @@ func TestConfiguration_ShowsWhatIsInUseAndNoSecret(t *testing.T) {
 			t.Errorf("%s has a secret:\n%s", path, page.Body)
 		}
 	}
-	get("/configuration", "admin {", "token_sha256 = &#34;(sensitive)&#34;", "*.draft_*", `href="/configuration?team=eng"`, "without warnings")
+	get("/configuration", "admin {", "token_sha256 = &#34;00000000", "*.draft_*", `href="/configuration?team=eng"`, "without warnings")
 	get("/configuration?team=eng", "team &#34;eng&#34; {", "upstream &#34;up&#34; {", "Authorization = &#34;(sensitive)&#34;", "user:ann")
 	get("/api/config", `"files": [`, `admin {\n`, `Authorization = \"(sensitive)\"`, `team \"eng\" {`)
 	get("/api/config?team=eng", `"text": "team \"eng\" {`)
