@@ -15,6 +15,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
 build: ## build bin/promptweir, statically linked, and the example servers
+	@[ -e bin/promptweir ] || echo 'A first build takes a minute or two. Meanwhile, read a prompt and who sees it: examples/quickstart/teams'
 	CGO_ENABLED=0 go build -tags grpcnotrace -trimpath -buildvcs=false -ldflags='-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)' -o bin/promptweir ./cmd/promptweir
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/servers/... ./examples/together
 

@@ -2,6 +2,7 @@ package examples_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -76,5 +77,15 @@ func TestREADME_ConfigurationsLoad(t *testing.T) {
 	}
 	if _, diagnostics := config.Load(folder, config.Options{AllowUnsetEnv: true}); diagnostics.HasErrors() {
 		t.Error(diagnostics.Err())
+	}
+}
+
+func TestMakefile_FirstBuildHasSomethingToRead(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "make", "-C", "..", "-n", "build").CombinedOutput()
+	said, _, _ := strings.Cut(string(out), "go build")
+	_, path, ok := strings.Cut(said, "read a prompt and who sees it: ")
+	path, _, _ = strings.Cut(path, "'")
+	if _, missing := os.Stat(filepath.Join("..", path)); err != nil || !ok || missing != nil {
+		t.Errorf("make build begins with %q: %v, %v", said, err, missing)
 	}
 }
