@@ -154,8 +154,10 @@ func (s *settings) check(h history.History) (broken error) {
 		Replicas: s.replicas, Again: 3 * time.Second, Aftermath: 40 * time.Second,
 		Limits: []history.Limit{{Prompt: light.Limited, Rate: heldRate, Burst: heldBurst}},
 	}
-	if s.busy {
+	if s.busy { // then the store is late now and then, and a replica counts alone for a moment
+		alone := heldBurst + heldRate*blurred.Seconds()
 		m.Again, m.Limits[0].Slow = busyCurrent, true
+		m.Limits[0].Burst += float64(s.replicas-1) * alone
 	}
 	seen := map[string]bool{}
 	for _, v := range m.Check(h) {
