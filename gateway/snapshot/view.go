@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -9,12 +10,16 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // maxViews bounds the views that a snapshot keeps, to as many audiences as a policy keeps. An
 // audience that the policy has evicted comes back as another pointer, so without a bound the views
 // would grow forever.
 const maxViews = 10_000
+
+// maxURI bounds the URIs that are looked up, in bytes. No file of a skill has a longer one.
+const maxURI = 4096
 
 // views are what audiences see of a catalog, of the most recent ones.
 type views struct {
@@ -132,4 +137,30 @@ func once[T any](build func() T) func() T {
 // or since they see an entry of it.
 func (v *view) knows(audience *policy.Audience, u *config.Upstream) bool {
 	return audience.Member(u.Team) || v.owners()[u.Name]
+}
+
+// Skill returns the skill that an audience sees whose SKILL.md has this URI; nil if there is none.
+// [Snapshot.RequestView] must have been called for the audience.
+func (s *Snapshot) Skill(audience *policy.Audience, uri string) *catalog.Entry {
+	root, _ := strings.CutSuffix(uri, "/"+wire.SkillFile)
+	if entry := s.views.of(audience).skills()[root]; entry != nil && entry.URI() == uri {
+		return entry
+	}
+	return nil
+}
+
+// SkillsAround yields the skills that an audience sees around a file or folder, or that begin
+// there, the innermost first, each with the path from its folder.
+func (s *Snapshot) SkillsAround(audience *policy.Audience, uri string) func(yield func(*catalog.Entry, string) bool) {
+	return func(yield func(*catalog.Entry, string) bool) {
+		skills := s.views.of(audience).skills()
+		if len(uri) > maxURI || strings.HasSuffix(uri, "/") {
+			return
+		}
+		for end := len(uri); end > 0; end = strings.LastIndexByte(uri[:end], '/') {
+			if entry := skills[uri[:end]]; entry != nil && !yield(entry, strings.TrimPrefix(uri[end:], "/")) {
+				return
+			}
+		}
+	}
 }
