@@ -112,7 +112,7 @@ func (h *Handler) Handle(ctx context.Context, r *Request, buffer []byte) (out Re
 		out.JSON = append(out.JSON, '}')
 		return out
 	}
-	if result := h.toolError(r, refusal); result != nil {
+	if result := toolError(r, refusal, h.info); result != nil {
 		out.JSON = wire.AppendResult(out.JSON[:0], r.Message.ID, result)
 		return out
 	}
@@ -168,7 +168,7 @@ func (h *Handler) result(ctx context.Context, r *Request, out *Response) (err er
 	if r.tool.refusal != nil {
 		return r.tool.refusal
 	}
-	for r.callsUpstream() {
+	for callsUpstream(r) {
 		// Called by their names: through a function value, the response of every request would escape
 		// to the heap.
 		switch r.Message.Method {
@@ -192,7 +192,7 @@ func (h *Handler) result(ctx context.Context, r *Request, out *Response) (err er
 		return h.list(ctx, r, out)
 	case wire.ToolsList:
 		if r.Variant == config.VariantTools {
-			return h.listTools(r, out)
+			return listTools(r, out, h.info)
 		}
 	}
 	if r.ServesSkills() {
@@ -210,7 +210,7 @@ func (h *Handler) result(ctx context.Context, r *Request, out *Response) (err er
 		if r.Message.Method != wire.Discover {
 			return methodNotFound(r.Message.Method)
 		}
-		out.append(h.discovery(r))
+		out.append(discovery(r, h.info))
 		return nil
 	}
 	switch r.Message.Method {
@@ -226,8 +226,8 @@ func (h *Handler) result(ctx context.Context, r *Request, out *Response) (err er
 	return nil
 }
 
-// callsUpstream reports whether the request's answer comes from a server.
-func (r *Request) callsUpstream() bool {
+// callsUpstream reports whether a request's answer comes from a server.
+func callsUpstream(r *Request) bool {
 	switch r.Message.Method {
 	case wire.PromptsGet, wire.Complete:
 		return true
@@ -274,7 +274,7 @@ func (h *Handler) ServerInfo() jsontext.Value { return h.info }
 
 // capabilities returns what the gateway declares to the client. 2024-11-05 cannot declare
 // completions.
-func (r *Request) capabilities() jsontext.Value {
+func capabilities(r *Request) jsontext.Value {
 	declared := wire.Object{}.
 		With("prompts", jsontext.Value(`{"listChanged":true}`)).
 		With("logging", emptyObject)
@@ -294,7 +294,7 @@ func (r *Request) capabilities() jsontext.Value {
 func (h *Handler) Initialization(r *Request) jsontext.Value {
 	result := wire.Object{}.
 		With("protocolVersion", wire.Quote(r.Revision)).
-		With("capabilities", r.capabilities()).
+		With("capabilities", capabilities(r)).
 		With("serverInfo", h.info)
 	if text := r.Snapshot.Config.Gateway.Instructions; text != "" {
 		result = result.With("instructions", wire.Quote(text))
@@ -306,12 +306,12 @@ func (h *Handler) Initialization(r *Request) jsontext.Value {
 const discoveryTTL = "3600000"
 
 // discovery returns the result of server/discover.
-func (h *Handler) discovery(r *Request) jsontext.Value {
+func discovery(r *Request, info jsontext.Value) jsontext.Value {
 	result := wire.Object{}.
 		With("resultType", wire.Quote(wire.ResultComplete)).
 		With("supportedVersions", supportedVersions()).
-		With("capabilities", r.capabilities()).
-		With("_meta", wire.Object{}.With(wire.MetaServerInfo, h.info).JSON())
+		With("capabilities", capabilities(r)).
+		With("_meta", wire.Object{}.With(wire.MetaServerInfo, info).JSON())
 	if text := r.Snapshot.Config.Gateway.Instructions; text != "" {
 		result = result.With("instructions", wire.Quote(text))
 	}

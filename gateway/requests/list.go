@@ -72,11 +72,11 @@ func (h *Handler) list(ctx context.Context, r *Request, out *Response) error {
 	if out.JSON = append(out.JSON, '{'); skills {
 		out.JSON = catalog.AppendSkills(out.JSON, entries, provenance(s, audience))
 	} else {
-		out.JSON = catalog.AppendPrompts(out.JSON, r.inForm(entries))
+		out.JSON = catalog.AppendPrompts(out.JSON, inForm(r.Variant, entries))
 	}
 	if more {
 		if !skills {
-			h.logPages(ctx, r, audience, view)
+			logPages(ctx, h.logger, r, audience, view)
 		}
 		out.JSON = append(append(append(out.JSON, `,"nextCursor":"`...), r.sealPosition(next)...), '"')
 	}
@@ -84,9 +84,9 @@ func (h *Handler) list(ctx context.Context, r *Request, out *Response) error {
 	return nil
 }
 
-// inForm returns the entries with their definitions in the form of the variant.
-func (r *Request) inForm(entries []*catalog.Entry) []*catalog.Entry {
-	if r.Variant != config.VariantFlat {
+// inForm returns the entries with their definitions in the form of a variant.
+func inForm(variant config.Variant, entries []*catalog.Entry) []*catalog.Entry {
+	if variant != config.VariantFlat {
 		return entries
 	}
 	formed := make([]*catalog.Entry, len(entries))
@@ -97,13 +97,15 @@ func (r *Request) inForm(entries []*catalog.Entry) []*catalog.Entry {
 }
 
 // logPages says, once for each audience, that its list does not fit on one page.
-func (h *Handler) logPages(ctx context.Context, r *Request, audience *policy.Audience, view *catalog.View) {
+func logPages(
+	ctx context.Context, logger *slog.Logger, r *Request, audience *policy.Audience, view *catalog.View,
+) {
 	if !r.Snapshot.FirstPaged(audience) {
 		return
 	}
 	size := r.Snapshot.Config.Gateway.PageSize
 	pages := view.Pages(size)
-	h.logger.WarnContext(ctx, "list has more than one page: clients that read the first only lose the rest",
+	logger.WarnContext(ctx, "list has more than one page: clients that read the first only lose the rest",
 		slog.String("principal", r.Caller.Principal.Subject), slog.Int("prompts", view.Len()),
 		slog.Int("first_page", pages[0]), slog.Int("pages", len(pages)), slog.Int("page_size", size), slog.String("clients", clients.FirstPageOnly()))
 }

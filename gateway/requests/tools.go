@@ -98,7 +98,7 @@ func (r *Request) ResolveTool() {
 }
 
 // listTools appends the result of tools/list, which is the same for everybody.
-func (h *Handler) listTools(r *Request, out *Response) error {
+func listTools(r *Request, out *Response, info jsontext.Value) error {
 	if r.Params.Get("cursor") != nil { // there is no second page
 		return invalidCursor(seal.ErrMalformed)
 	}
@@ -106,7 +106,7 @@ func (h *Handler) listTools(r *Request, out *Response) error {
 	if r.Modern() {
 		result = result.With("resultType", wire.Quote(wire.ResultComplete)).
 			With("ttlMs", jsontext.Value(discoveryTTL)).With("cacheScope", wire.Quote("public")).
-			With("_meta", wire.Object{}.With(wire.MetaServerInfo, h.info).JSON())
+			With("_meta", wire.Object{}.With(wire.MetaServerInfo, info).JSON())
 	}
 	out.append(result.JSON())
 	return nil
@@ -129,7 +129,7 @@ func (r *Request) form(result jsontext.Value) jsontext.Value {
 
 // toolError returns the result by which a tool says what is wrong, in the words of the get or list;
 // nil where the client has to deal with it rather than its model.
-func (h *Handler) toolError(r *Request, refusal *wire.Error) jsontext.Value {
+func toolError(r *Request, refusal *wire.Error, info jsontext.Value) jsontext.Value {
 	switch {
 	case r.tool.name == "", r.tool.refusal != nil, refusal.Code == wire.MissingClientCapability:
 		return nil
@@ -140,7 +140,7 @@ func (h *Handler) toolError(r *Request, refusal *wire.Error) jsontext.Value {
 		With("isError", jsontext.Value("true"))
 	if r.Modern() {
 		result = result.With("resultType", wire.Quote(wire.ResultComplete)).
-			With("_meta", wire.Object{}.With(wire.MetaServerInfo, h.info).JSON())
+			With("_meta", wire.Object{}.With(wire.MetaServerInfo, info).JSON())
 	}
 	return result.JSON()
 }

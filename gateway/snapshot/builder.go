@@ -77,7 +77,7 @@ func (b *builder) publish(ctx context.Context, g *Generation) {
 	if g != before.Generation {
 		b.drains = b.drains.of(g)
 	}
-	next := before.successor(g)
+	next := successor(before, g)
 	next.drains = b.drains
 	touched := b.touched(before.Generation, g)
 	stale := b.update(ctx, next, touched)

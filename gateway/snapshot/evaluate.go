@@ -122,7 +122,7 @@ func (g *Generation) shown(i int, p *published, state *upstream.State) *upstream
 }
 
 // rejections reports what is not in the catalog, or not as its upstream sent it.
-func (s *Snapshot) rejections() (reports []catalog.Report) {
+func rejections(s *Snapshot) (reports []catalog.Report) {
 	byLabel, complete := map[string]*admitted{}, map[string]bool{}
 	for i := range s.Upstreams {
 		u := &s.Upstreams[i]

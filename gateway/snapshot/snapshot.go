@@ -62,7 +62,7 @@ func newSnapshot(g *Generation, started time.Time) *Snapshot {
 
 // successor returns the snapshot that follows, as far as nothing has changed. It is to be
 // completed.
-func (s *Snapshot) successor(g *Generation) *Snapshot {
+func successor(s *Snapshot, g *Generation) *Snapshot {
 	next := newSnapshot(g, s.started)
 	next.Catalog, next.number = s.Catalog, s.number+1
 	if g == s.Generation {
@@ -78,14 +78,14 @@ func (s *Snapshot) successor(g *Generation) *Snapshot {
 func (s *Snapshot) complete(before *Snapshot, touched []int) {
 	if before == nil || before.Generation != s.Generation {
 		s.untried, s.unhealthy = nil, nil
-		s.polled, s.rejected = polled(s.States), s.rejections()
+		s.polled, s.rejected = polled(s.States), rejections(s)
 	} else {
 		s.untried, s.unhealthy, s.polled, s.rejected = before.untried, before.unhealthy, before.polled, before.rejected
 		if slices.ContainsFunc(touched, func(i int) bool { return s.States[i].TTL != before.States[i].TTL }) {
 			s.polled = polled(s.States)
 		}
 		if !sameRejections(s, before, touched) {
-			s.rejected = s.rejections()
+			s.rejected = rejections(s)
 		}
 	}
 	s.untried = update(s.untried, touched, func(i int) bool { return !s.States[i].Tried })

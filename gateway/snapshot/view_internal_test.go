@@ -30,7 +30,7 @@ func TestViews_AreBounded(t *testing.T) {
 	if n := s.views.recent.Len(); n != maxViews {
 		t.Errorf("%d views are kept, want %d", n, maxViews)
 	}
-	next := s.successor(s.Generation)
+	next := successor(s, s.Generation)
 	next.complete(s, nil)
 	if kept, ok := next.views.recent.Peek(last); !ok || kept != s.views.of(last) || next.views.recent.Len() != maxViews {
 		t.Errorf("of %d views the next snapshot has %d, or it lacks that of the latest audience", maxViews, next.views.recent.Len())

@@ -77,7 +77,7 @@ func (t *Transport) serveMetadata(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	t.servePublic(w, r, s, wire.ContentJSON, struct {
+	servePublic(w, r, s, t.logger, wire.ContentJSON, struct {
 		Resource             string   `json:"resource"`
 		ResourceName         string   `json:"resource_name"`
 		AuthorizationServers []string `json:"authorization_servers"`

@@ -74,7 +74,7 @@ func (t *Transport) serveCard(w http.ResponseWriter, r *http.Request, s *snapsho
 	endpoint := s.Config.Gateway.PublicEndpoint()
 	labels := strings.Split(endpoint.Hostname(), ".")
 	slices.Reverse(labels)
-	t.servePublic(w, r, s, cardType, serverCard{
+	servePublic(w, r, s, t.logger, cardType, serverCard{
 		Schema:      cardSchema,
 		Name:        strings.Join(labels, ".") + "/" + info.Name,
 		Title:       info.Name,
@@ -91,7 +91,7 @@ func (t *Transport) serveCatalog(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	endpoint := s.Config.Gateway.PublicEndpoint()
-	t.servePublic(w, r, s, catalogType, aiCatalog{"1.0", []aiCatalogEntry{{
+	servePublic(w, r, s, t.logger, catalogType, aiCatalog{"1.0", []aiCatalogEntry{{
 		Identifier:  "urn:air:" + endpoint.Hostname() + ":mcp:" + requests.Name,
 		DisplayName: requests.Name,
 		Type:        cardType,
@@ -100,7 +100,9 @@ func (t *Transport) serveCatalog(w http.ResponseWriter, r *http.Request) {
 }
 
 // servePublic serves a document to anybody, including pages in browsers.
-func (t *Transport) servePublic(w http.ResponseWriter, r *http.Request, s *snapshot.Snapshot, contentType string, document any) {
+func servePublic(
+	w http.ResponseWriter, r *http.Request, s *snapshot.Snapshot, logger *slog.Logger, contentType string, document any,
+) {
 	if err := s.Origins.Host(r); err != nil {
 		refuse(w, http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "Forbidden: "+err.Error()))
 		return
@@ -120,7 +122,7 @@ func (t *Transport) servePublic(w http.ResponseWriter, r *http.Request, s *snaps
 	}
 	body, err := json.Marshal(document)
 	if err != nil {
-		t.logger.ErrorContext(r.Context(), "document not encoded", slog.Any("error", err))
+		logger.ErrorContext(r.Context(), "document not encoded", slog.Any("error", err))
 		refuse(w, http.StatusInternalServerError, nil, wire.NewError(wire.InternalError, "Internal error"))
 		return
 	}

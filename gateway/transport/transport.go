@@ -143,7 +143,7 @@ func (t *Transport) Handler() http.Handler {
 		http.NotFound(w, r)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		variant, served := t.variantAt(r.URL.Path, path)
+		variant, served := variantAt(t.publisher.Current().Config, r.URL.Path, path)
 		if !served { // hardly ever; the mux would take 0.7 % of a get's CPU
 			mux.ServeHTTP(w, r)
 			return
@@ -158,14 +158,14 @@ func (t *Transport) Handler() http.Handler {
 
 // variantAt returns the variant whose endpoint is at a path, if that is one of them: empty for the
 // endpoint itself.
-func (t *Transport) variantAt(path, endpoint string) (variant config.Variant, served bool) {
+func variantAt(c *config.Config, path, endpoint string) (variant config.Variant, served bool) {
 	beneath, served := strings.CutPrefix(path, endpoint)
 	if !served || beneath == "" {
 		return "", served
 	}
 	name, served := strings.CutPrefix(beneath, "/")
 	variant = config.Variant(name)
-	return variant, served && slices.Contains(t.publisher.Current().Config.Gateway.Variants, variant)
+	return variant, served && slices.Contains(c.Gateway.Variants, variant)
 }
 
 // handle returns a handler of the requests that pass the origin check.

@@ -74,7 +74,7 @@ func (c *claude) read(d *document, setters map[string]func(field) error) error {
 	p.foreignFront(d.front, setters)
 	c.dropUnusableNames()
 	all := c.declareWords(d, hint)
-	if err := p.foreignLines(d, c.line); err != nil {
+	if err := foreignLines(p.reader, d, c.line); err != nil {
 		return err
 	}
 	if p.text.end(); len(p.text.messages) == 1 && len(p.arguments.list) > 0 && !all {

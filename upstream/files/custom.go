@@ -101,7 +101,7 @@ func (p *parser) custom(d *document) error {
 		return err
 	}
 	words := p.declareCustom(c, d.text, hint)
-	if err := p.foreignLines(d, func(text string, line int) { words.line(p, text, line) }); err != nil {
+	if err := foreignLines(p.reader, d, func(text string, line int) { words.line(p, text, line) }); err != nil {
 		return err
 	}
 	if p.text.end(); len(p.text.messages) == 1 && c.follows && !words.any {

@@ -25,8 +25,8 @@ var (
 )
 
 // foreignLines reads the text of another product's format.
-func (p *parser) foreignLines(d *document, read func(text string, line int)) error {
-	if err := p.reader.scan(foreignScans * len(d.content)); err != nil {
+func foreignLines(r reader, d *document, read func(text string, line int)) error {
+	if err := r.scan(foreignScans * len(d.content)); err != nil {
 		return err
 	}
 	line := d.line
@@ -83,7 +83,7 @@ func firstLine(text string) string {
 func (p *parser) vscodePrompt(d *document) error {
 	p.name = strings.TrimSuffix(path.Base(p.path), ".prompt.md")
 	p.foreignFront(d.front, map[string]func(field) error{"name": setText(&p.name), "description": setText(&p.description)})
-	return p.foreignLines(d, p.vscodeLine)
+	return foreignLines(p.reader, d, p.vscodeLine)
 }
 
 func (p *parser) vscodeLine(text string, line int) {
