@@ -131,15 +131,16 @@ func runClaude(t *testing.T, endpoint, model, prompt string, words ...string) {
 func runGemini(t *testing.T, endpoint, model, prompt string, words ...string) {
 	t.Helper()
 	home := t.TempDir()
-	typed := "/" + prompt
+	typed := strings.Builder{}
+	typed.WriteString("/" + prompt)
 	for _, word := range words {
-		typed += fmt.Sprintf(" %q", word)
+		fmt.Fprintf(&typed, " %q", word)
 	}
 	writeSettings(t, filepath.Join(home, ".gemini", "settings.json"), fmt.Sprintf(`{
 		"mcpServers": {"gateway": {"httpUrl": %q}}, "general": {"disableAutoUpdate": true},
 		"security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": false}
 	}`, endpoint))
-	runAgent(t, home, geminiEnv(model), "node", installed(t, "gemini"), "-m", "gemini-2.5-flash", "-p", typed)
+	runAgent(t, home, geminiEnv(model), "node", installed(t, "gemini"), "-m", "gemini-2.5-flash", "-p", typed.String())
 }
 
 func geminiEnv(model string) []string {

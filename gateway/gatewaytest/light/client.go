@@ -199,7 +199,7 @@ func (c *Client) postOverSSE(ctx context.Context, body string) error {
 // openSSE opens a stream over HTTP+SSE, whose first event is the URL of posts.
 func (c *Client) openSSE(ctx context.Context) error {
 	base := strings.TrimSuffix(c.Endpoint, "/mcp")
-	response, err := c.Send(ctx, http.MethodGet, base+"/sse", "")
+	response, err := c.Send(ctx, http.MethodGet, base+"/sse", "") //nolint:bodyclose // closed with the stream
 	if err != nil {
 		return err
 	}

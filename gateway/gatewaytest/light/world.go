@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -74,7 +75,7 @@ func Rules(at, gate int) history.Op {
 // RulesChange returns the operation that has a gate in force at all replicas.
 func RulesChange(gate int) history.Op {
 	return history.Op{
-		Name: history.Change, Of: rules, Seen: map[string]string{rules: fmt.Sprint(gate)}, To: []string{"ann"},
+		Name: history.Change, Of: rules, Seen: map[string]string{rules: strconv.Itoa(gate)}, To: []string{"ann"},
 	}
 }
 

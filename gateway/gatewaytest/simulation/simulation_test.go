@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -176,7 +177,7 @@ func TestSimulation_KeepsWhatIsPromised(t *testing.T) {
 	}
 	t.Run("seed", func(t *testing.T) {
 		for _, seed := range seeds {
-			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 				t.Parallel()
 				s.check(t, seed)
 			})
