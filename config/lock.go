@@ -104,6 +104,27 @@ func (l Lock) Find(name, upstream string) (LockedPrompt, bool) {
 	return l[at], true
 }
 
+// LockState is what a lock file says of a definition.
+type LockState string
+
+// The values of [LockState].
+const (
+	LockApproved LockState = "approved"
+	LockDiffers  LockState = "differs"
+	LockMissing  LockState = "not locked"
+)
+
+// State compares an upstream's definition, by the hash of its canonical JSON, with the approved one.
+func (l Lock) State(name, upstream string, hash [sha256.Size]byte) LockState {
+	switch approved, known := l.Find(name, upstream); {
+	case !known:
+		return LockMissing
+	case approved.SHA256 != hash:
+		return LockDiffers
+	}
+	return LockApproved
+}
+
 // LockChange is one prompt's difference between two locks: Before is nil for a new prompt, After
 // for one that is gone.
 type LockChange struct{ Before, After *LockedPrompt }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/gateway/policy"
 )
 
 // The lock file approves the manifest: a skill with another one is left out, and so is one without any.
@@ -34,7 +35,7 @@ func TestSkills_LockApprovesTheManifest(t *testing.T) {
 	if diff := cmp.Diff([]string{"skill://b/one/SKILL.md", "skill://b/two/SKILL.md"}, skillURIs(t, s.Modern(""))); diff != "" {
 		t.Fatal(diff)
 	}
-	if e := skills(t, s.Modern(""))[0]; e.Meta.Provenance.Lock != "enforce" {
+	if e := skills(t, s.Modern(""))[0]; e.Meta.Provenance.Lock != "approved" {
 		t.Errorf("%+v", e.Meta)
 	}
 	// The server changes a file without a new list: the bytes are not those that were approved.
@@ -45,6 +46,19 @@ func TestSkills_LockApprovesTheManifest(t *testing.T) {
 	again := gatewaytest.ServeLocked(t, text, lock)
 	if diff := cmp.Diff([]string{"skill://b/one/SKILL.md"}, skillURIs(t, again.Modern(""))); diff != "" {
 		t.Error(diff)
+	}
+	// Under "warn", hosts are told.
+	peer.Files["skill://new/SKILL.md"] = "---\nname: new\ndescription: D\n---\n"
+	states := map[string]string{}
+	for _, e := range skills(t, gatewaytest.ServeLocked(t, strings.Replace(text, "enforce", "warn", 1), lock).Modern("")) {
+		states[e.Frontmatter.Name] = e.Meta.Provenance.Lock
+	}
+	if diff := cmp.Diff(map[string]string{"one": "approved", "two": "differs", "free": "not locked", "new": "not locked"}, states); diff != "" {
+		t.Error(diff)
+	}
+	explained := fmt.Sprint(again.Explain(policy.Principal{Subject: "user:ann", EveryTeam: true}, "skill:b.free"))
+	if want := "nothing of it can be approved, so it is left out"; !strings.Contains(explained, want) {
+		t.Errorf("no %q in %s", want, explained)
 	}
 	for _, want := range []string{"skill:b.two", "is dynamic, so that nothing of it can be approved"} {
 		if !strings.Contains(fmt.Sprint(again.Reports()), want) {

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -31,6 +32,8 @@ type Skill struct {
 	Facts jsontext.Value
 	// Frontmatter is that of SKILL.md.
 	Frontmatter wire.Object
+	// Hash is that of the whole entry as the upstream sent it, which the lock file approves.
+	Hash [sha256.Size]byte
 }
 
 // ManifestFile is a file of a skill's manifest.
@@ -100,11 +103,10 @@ func parseSkill(raw jsontext.Value) (Prompt, error) {
 	if meta := object.Get("_meta"); meta != nil && meta.Kind() != '{' {
 		return fail(errors.New("_meta must be an object"))
 	}
-	hash, err := hashDefinition(object)
-	if err != nil {
+	if s.Hash, err = hashDefinition(object); err != nil {
 		return fail(err)
 	}
-	return Prompt{Name: config.SkillPrefix + path, Definition: object.JSON(), Hash: hash, Skill: s}, nil
+	return Prompt{Name: config.SkillPrefix + path, Definition: object.JSON(), Hash: s.Hash, Skill: s}, nil
 }
 
 func isScheme(scheme string) bool {

@@ -216,6 +216,8 @@ func (c *admissionChain) addLock() {
 	switch {
 	case !known:
 		c.add(lock.Place, enforced, "lock = %q: it is not in %s, so %s", lock.Mode, config.LockFile, outcome)
+	case c.prompt != nil && c.prompt.Skill != nil && c.prompt.Skill.Dynamic:
+		c.add(lock.Place, enforced, "lock = %q: it is dynamic, so that nothing of it can be approved, so %s", lock.Mode, outcome)
 	case c.prompt == nil:
 		c.add(lock.Place, false, "lock = %q: if its definition differs from the one in %s, %s", lock.Mode, config.LockFile, outcome)
 	case approved.SHA256 != c.prompt.Hash:

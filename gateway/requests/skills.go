@@ -38,11 +38,18 @@ func (r *Request) ServesSkills() bool { return r.Snapshot.Skills && r.Revision >
 
 // provenance returns a function that says where a skill is from, for an audience that sees it.
 func provenance(s *snapshot.Snapshot, audience *policy.Audience) func(*catalog.Entry) wire.Member {
+	sources := s.Sources()
 	return func(e *catalog.Entry) wire.Member {
-		about := wire.Object{}.With("team", wire.Quote(e.Team)).
-			With("upstream", wire.Quote(e.OwnersFor(audience)[0].Upstream))
-		if lock := s.Config.LockFor(e.Team).Mode; lock != config.LockOff {
-			about = about.With("lock", wire.Quote(string(lock)))
+		owner := e.OwnersFor(audience)[0]
+		about := wire.Object{}.With("team", wire.Quote(e.Team)).With("upstream", wire.Quote(owner.Upstream))
+		if s.Config.LockFor(e.Team).Mode != config.LockOff {
+			at, _ := s.Index(owner.Upstream)
+			name := s.ExposedName(&sources[at], owner.Name) // whatever a prompt block calls it
+			state := s.Config.Lock.State(name, owner.Upstream, e.Skill.Hash)
+			if e.Skill.Dynamic { // nothing of it can be approved
+				state = config.LockMissing
+			}
+			about = about.With("lock", wire.Quote(string(state)))
 		}
 		if rule, _ := audience.ShownBy(e.VisibilityTo(audience)); rule != nil {
 			about = about.With("rule", wire.Quote(rule.Place))

@@ -178,13 +178,13 @@ func (a *admission) rulesFor(source *catalog.Source, prompt *catalog.Prompt) pro
 	if a.teams[source.Team].lock.Mode == config.LockOff {
 		return rules
 	}
-	approved, known := a.cfg.Lock.Find(a.exposedName(source, prompt.Name), source.Upstream)
+	state := a.cfg.Lock.State(a.exposedName(source, prompt.Name), source.Upstream, prompt.Hash)
 	switch {
 	case prompt.Skill != nil && prompt.Skill.Dynamic:
 		rules.drift = "is dynamic, so that nothing of it can be approved"
-	case !known:
+	case state == config.LockMissing:
 		rules.drift = "is not in " + config.LockFile
-	case approved.SHA256 != prompt.Hash:
+	case state == config.LockDiffers:
 		rules.drift = "differs from its definition in " + config.LockFile
 	}
 	return rules
