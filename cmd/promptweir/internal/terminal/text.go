@@ -45,10 +45,14 @@ func (w printableJSON) Write(text []byte) (int, error) {
 // isShown reports whether a character may be printed as it is.
 func isShown(r rune) bool { return r == '\n' || r == '\t' || unicode.IsPrint(r) }
 
+// fillers show nothing, although Unicode counts them as letters, marks and symbols.
+const fillers = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
+
 // Showable reports whether all of a value can be shown on a line. A person can only choose what is
 // shown, so a value that cannot be is not offered.
 func Showable(value string) bool {
-	return !strings.ContainsFunc(value, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) })
+	return !strings.ContainsAny(value, fillers) &&
+		!strings.ContainsFunc(value, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) })
 }
 
 func orReplacement(r rune) rune {
