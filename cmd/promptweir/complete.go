@@ -13,6 +13,7 @@ import (
 
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/client"
@@ -30,7 +31,7 @@ var completionBound = 2 * time.Second //nolint:gochecknoglobals // as good as co
 func (q *query) completePrompts(arguments int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
 		if len(args) < arguments {
-			names = q.promptNames(cmd.Context())
+			names = append(q.promptNames(cmd.Context()), q.skillNames(cmd.Context())...)
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -49,9 +50,31 @@ func (q *query) promptNames(ctx context.Context) (names []cobra.Completion) {
 	return names
 }
 
+// skillNames are those of a configuration's skills: asking a server for both lists takes too long.
+func (q *query) skillNames(ctx context.Context) (names []cobra.Completion) {
+	if q.url != "" {
+		return nil
+	}
+	if s, principal := q.knownSnapshot(ctx); s != nil {
+		for _, entry := range inspect.Entries(s, principal) {
+			if entry.Skill != nil && terminal.Showable(entry.Name) {
+				description, _ := entry.Skill.Frontmatter.Text("description")
+				names = append(names, cobra.CompletionWithDesc(entry.Name, terminal.Line(description)))
+			}
+		}
+	}
+	return names
+}
+
 // completeGet completes the name of a prompt, then the names of its arguments and, after =, their
 // values.
 func (q *query) completeGet(cmd *cobra.Command, args []string, word string) (words []cobra.Completion, _ cobra.ShellCompDirective) {
+	if asked, _ := cmd.Flags().GetBool("skill"); asked {
+		if len(args) == 0 {
+			words = q.skillNames(cmd.Context())
+		}
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
 	if len(args) == 0 {
 		return q.promptNames(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
 	}

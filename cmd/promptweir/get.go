@@ -26,6 +26,8 @@ type getter struct {
 	query *query
 	// save is the folder for images and sounds; empty to write none.
 	save string
+	// skill is set if the name is a skill's, of which a file is got.
+	skill bool
 	// prompter asks the user; nil where nobody would answer.
 	prompter *terminal.Prompter
 	source   promptSource
@@ -55,6 +57,12 @@ questions (Ctrl-D declines). Ctrl-C ends the command.`,
 			if err := q.check(); err != nil {
 				return err
 			}
+			if g.skill {
+				if len(args) > 2 {
+					return &usageError{"--skill takes NAME [FILE]"}
+				}
+				return g.runSkill(cmd.Context(), args[0], append(args, wire.SkillFile)[1])
+			}
 			given, err := readValues(a.in, args[1:])
 			if err != nil {
 				return err
@@ -68,6 +76,7 @@ questions (Ctrl-D declines). Ctrl-C ends the command.`,
 	q.addTo(command)
 	command.Flags().StringVar(&g.save, "save", "",
 		"write images, sounds and other files of the messages into the folder `DIR`; overwrites none")
+	command.Flags().BoolVar(&g.skill, "skill", false, "NAME is a skill, or its uri: get its SKILL.md or, as a second argument, another file")
 	completeFlag(command, "save", aFile)
 	addOutput(command, &q.output, formatTable, formatJSON)
 	command.ValidArgsFunction = q.completeGet

@@ -50,6 +50,9 @@ the prompts of a principal, and needs --state or --live.`,
 			if err := q.check(); err != nil {
 				return err
 			}
+			if filter.skills {
+				q.skills = config.SkillsOnly
+			}
 			l, err := q.list(cmd.Context(), &filter)
 			if err != nil {
 				return err
@@ -104,7 +107,7 @@ func (q *query) list(ctx context.Context, filter *listFilter) (l listing, err er
 			}
 			prompt := listedPrompt{definition: entry.JSON, team: entry.Team}
 			if entry.Skill != nil {
-				prompt.definition = namedSkill(entry)
+				prompt.definition = listedSkill(entry.JSON, entry.Name, entry.Skill)
 			}
 			for _, owner := range entry.Owners {
 				prompt.upstreams = append(prompt.upstreams, owner.Upstream)
@@ -120,14 +123,6 @@ func (q *query) list(ctx context.Context, filter *listFilter) (l listing, err er
 	return l, err
 }
 
-// namedSkill returns the entry of a skill with its exposed name and its description, as prompts have
-// them.
-func namedSkill(entry *catalog.Entry) jsontext.Value {
-	description, _ := entry.Skill.Frontmatter.Text("description")
-	named := wire.Object{}.With("name", wire.Quote(entry.Name)).With("description", wire.Quote(description))
-	return append(named, wire.Members(entry.JSON)...).JSON()
-}
-
 // listRunning lists the prompts of the server at --url.
 func (q *query) listRunning(ctx context.Context) (l listing, err error) {
 	err = q.withSession(ctx, client.SessionOptions{}, func(s *client.Session) error {
@@ -140,6 +135,10 @@ func (q *query) listRunning(ctx context.Context) (l listing, err error) {
 func listSession(ctx context.Context, s *client.Session) (l listing, err error) {
 	list, err := s.List(ctx, maxListed)
 	for _, definition := range list.Definitions {
+		if skill, err := catalog.ParseDefinition(definition, true); err == nil && skill.Skill != nil {
+			uri, _ := wire.Members(definition).Text("uri") // a server says no name that prompts have
+			definition = listedSkill(definition, uri, skill.Skill)
+		}
 		l.prompts = append(l.prompts, listedPrompt{definition: definition})
 	}
 	l.partial = wire.Members(list.Meta).Get(gateway.MetaPartial)
@@ -225,7 +224,7 @@ type listFilter struct {
 
 func (f *listFilter) addTo(command *cobra.Command) {
 	command.Flags().StringVar(&f.team, "team", "", "with --config, only the prompts of the `TEAM`")
-	command.Flags().BoolVar(&f.skills, "skills", false, "with --config, the skills in place of the prompts")
+	command.Flags().BoolVar(&f.skills, "skills", false, "the skills in place of the prompts; those of --url by their uri")
 }
 
 // parse takes up the arguments of the command. A running gateway does not tell which team owns a
@@ -233,9 +232,6 @@ func (f *listFilter) addTo(command *cobra.Command) {
 func (f *listFilter) parse(patterns []string, isRunning bool) error {
 	if f.team != "" && isRunning {
 		return &usageError{"--team requires --config: a running gateway does not say which team owns a prompt"}
-	}
-	if f.skills && isRunning {
-		return &usageError{"--skills requires --config"}
 	}
 	for _, text := range patterns {
 		pattern, err := config.ParsePattern(text)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -25,8 +26,8 @@ func probeCommand(a *app) *cobra.Command {
 	var token, protocol, output string
 	command := &cobra.Command{
 		Use: "probe URL", Short: "Connect to an MCP server, list its prompts and get each of them",
-		Long: `Connect to an MCP server, list all pages of its prompts, and get each prompt with a
-placeholder for its required arguments.
+		Long: `Connect to an MCP server, list all pages of its prompts and skills, get each prompt with a
+placeholder for its required arguments, and read each SKILL.md.
 
 Each step prints a line. The probe goes on after a failed prompt, and exits with 1 at the end.`,
 		Example: "  promptweir probe http://127.0.0.1:9090/mcp\n" +
@@ -38,7 +39,7 @@ Each step prints a line. The probe goes on after a failed prompt, and exits with
 			if err != nil {
 				return err
 			}
-			server.Protocol = protocol
+			server.Protocol, server.Skills = protocol, config.SkillsBeside
 			return probe(cmd.Context(), a, server, output == formatJSON)
 		},
 	}
@@ -134,8 +135,12 @@ func (p *prober) probe(ctx context.Context, server config.Upstream, options clie
 // list lists the prompts as a gateway does.
 func (p *prober) list(ctx context.Context) ([]jsontext.Value, error) {
 	list, err := p.session.List(ctx, maxListed)
+	method, what := wire.PromptsList, "prompt"
+	if p.session.ServesSkills() {
+		method, what = wire.PromptsList+" and "+wire.SkillsList, "item"
+	}
 	for i, prompts := range list.Pages {
-		fmt.Fprintf(p.out, "%s: page %d, %s\n", wire.PromptsList, i+1, terminal.Count(prompts, "prompt"))
+		fmt.Fprintf(p.out, "%s: page %d, %s\n", method, i+1, terminal.Count(prompts, what))
 	}
 	if err == nil && len(list.Pages) == 0 {
 		fmt.Fprintf(p.out, "%s: the server does not declare prompts, or does not know the method\n", wire.PromptsList)
@@ -146,6 +151,9 @@ func (p *prober) list(ctx context.Context) ([]jsontext.Value, error) {
 
 // get gets a prompt with placeholders for its required arguments, and prints the outcome.
 func (p *prober) get(ctx context.Context, definition jsontext.Value) error {
+	if skill, err := catalog.ParseDefinition(definition, true); err == nil && skill.Skill != nil {
+		return p.readSkill(ctx, definition)
+	}
 	prompt, err := parseDefinition(definition)
 	if err != nil {
 		return p.printFailure(wire.PromptsGet, "", fmt.Errorf("definition: %w", err))
@@ -176,6 +184,28 @@ func (p *prober) get(ctx context.Context, definition jsontext.Value) error {
 		return p.printFailure(step, prompt.Name, err)
 	}
 	p.found.Prompts = append(p.found.Prompts, probedPrompt{Name: prompt.Name, Result: description})
+	fmt.Fprintf(p.out, "%s: %s\n", step, description)
+	return nil
+}
+
+// readSkill reads a skill's SKILL.md, and prints the outcome.
+func (p *prober) readSkill(ctx context.Context, entry jsontext.Value) error {
+	uri, _ := wire.Members(entry).Text("uri")
+	step := wire.ResourcesRead + " " + terminal.Line(uri)
+	bound, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	result, err := p.session.Call(bound, &client.Request{
+		Method: wire.ResourcesRead, Name: uri, Params: wire.Object{}.With("uri", wire.Quote(uri)),
+	}, nil)
+	if err != nil {
+		return p.printFailure(step, uri, err)
+	}
+	contents, err := wire.ParseArray(wire.Members(result.JSON).Get("contents"))
+	if err != nil {
+		return p.printFailure(step, uri, errors.New("the result has no contents"))
+	}
+	description := terminal.Count(len(contents), "content")
+	p.found.Prompts = append(p.found.Prompts, probedPrompt{Name: uri, Result: description})
 	fmt.Fprintf(p.out, "%s: %s\n", step, description)
 	return nil
 }

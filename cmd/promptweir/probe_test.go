@@ -13,6 +13,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
 )
 
 // The scripts probe four servers: MODERN, of the modern era, requires a token; LEGACY has sessions,
@@ -32,6 +34,7 @@ func TestProbe_FollowsTheScripts(t *testing.T) {
 				env.Defer(server.Close)
 				env.Setenv(name, server.URL)
 			}
+			env.Setenv("SKILLS", gatewaytest.NewSkillPeer(t, "skills", map[string]string{"skill://acme/refunds/SKILL.md": "Refund.", "skill://acme/refunds/a b.md": "A"}).URL)
 			return setup(env)
 		},
 	})

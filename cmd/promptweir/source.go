@@ -26,6 +26,8 @@ type query struct {
 	lists              listSource
 	who                principalFlags
 	url, token, output string
+	// skills says whether the lists of --url have skills.
+	skills config.SkillsMode
 }
 
 func newQuery(a *app) *query { return &query{app: a, lists: listSource{app: a}} }
@@ -86,6 +88,7 @@ func (q *query) withSession(
 	if err != nil {
 		return err
 	}
+	server.Skills = q.skills
 	waiting := q.app.tellLater(func() { q.app.warn("waiting for %s", server.Name) })
 	session, err := client.ConnectFor(ctx, server, clientOptions(nil), options)
 	waiting.Stop()

@@ -150,16 +150,7 @@ func (h *Handler) read(ctx context.Context, r *Request, out *Response) error {
 	if h.audit.refuses() {
 		return errAudit()
 	}
-	var file catalog.ManifestFile
-	entry, owners, err := h.authorizeClient(ctx, r, out, func(audience *policy.Audience, _ *catalog.View) *catalog.Entry {
-		for entry, path := range r.Snapshot.SkillsAround(audience, uri) {
-			if known, ok := entry.Skill.File(path); ok && path != "" {
-				file = known
-				return entry
-			}
-		}
-		return nil
-	})
+	entry, owners, file, err := h.authorizeFile(ctx, r, out, uri)
 	switch {
 	case err != nil:
 		return err
@@ -201,6 +192,44 @@ func (h *Handler) read(ctx context.Context, r *Request, out *Response) error {
 	}
 	result := wire.Members(c.result.JSON).With("contents", wire.Array([]jsontext.Value{content.With("uri", wire.Quote(uri)).JSON()}))
 	return out.appendResult(r, r.cacheable(upstream.Result{JSON: result.JSON(), Revision: c.result.Revision}), h.info, inputNotAllowed)
+}
+
+// authorizeFile is authorize for a file of a skill.
+func (h *Handler) authorizeFile(ctx context.Context, r *Request, out *Response, uri string) (
+	entry *catalog.Entry, owners []catalog.Owner, file catalog.ManifestFile, err error,
+) {
+	if r.local != nil {
+		entry, owners, file = r.local.lookupFile(r.Snapshot, uri)
+		return entry, owners, file, nil
+	}
+	entry, owners, err = h.authorizeClient(ctx, r, out, func(audience *policy.Audience, _ *catalog.View) *catalog.Entry {
+		for entry, path := range r.Snapshot.SkillsAround(audience, uri) {
+			if known, ok := entry.Skill.File(path); ok && path != "" {
+				file = known
+				return entry
+			}
+		}
+		return nil
+	})
+	return entry, owners, file, err
+}
+
+// lookupFile returns a skill with a file, and its owners, as far as the caller may use them.
+func (l *Local) lookupFile(s *snapshot.Snapshot, uri string) (*catalog.Entry, []catalog.Owner, catalog.ManifestFile) {
+	entries, ownersOf := s.Catalog.Entries(), func(e *catalog.Entry) []catalog.Owner { return e.Owners }
+	if l.Principal != nil {
+		audience := s.Policy.Audience(*l.Principal)
+		entries = s.View(audience).Entries()
+		ownersOf = func(e *catalog.Entry) []catalog.Owner { return e.OwnersFor(audience) }
+	}
+	for _, entry := range entries {
+		if path, within := strings.CutPrefix(uri, entry.Root+"/"); entry.Skill != nil && within {
+			if file, ok := entry.Skill.File(path); ok {
+				return entry, ownersOf(entry), file
+			}
+		}
+	}
+	return nil, nil, catalog.ManifestFile{}
 }
 
 // unknownResource is the answer for a file of no skill that the caller sees.
