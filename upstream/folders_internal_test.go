@@ -170,10 +170,12 @@ func TestFolders_CountTheWorkAfterTheLastStepOfAPass(t *testing.T) {
 		synctest.Wait()
 		team := folders.teams["docs"]
 		time.Sleep(work + debt - time.Second)
+		synctest.Wait()
 		if passes := costOf(folders, team).Passes; passes != 1 {
 			t.Errorf("%d passes before the work of the first is paid for", passes)
 		}
 		time.Sleep(2 * work)
+		synctest.Wait()
 		if passes := costOf(folders, team).Passes; passes < 2 {
 			t.Error("no pass follows")
 		}
