@@ -112,6 +112,7 @@ func exposures(s *snapshot.Snapshot) map[promptKey]exposure {
 type content struct {
 	definition [sha256.Size]byte
 	text       string
+	skill      *catalog.Skill // nil for a prompt
 }
 
 // contents returns those of all prompts from files.
@@ -123,7 +124,7 @@ func contents(s *snapshot.Snapshot) map[promptKey]content {
 		}
 		for _, definition := range s.Definitions(i) {
 			if prompt, err := catalog.ParseDefinition(definition, u.Skills != ""); err == nil {
-				all[promptKey{u.Name, prompt.Name}] = content{prompt.Hash, s.Text(u.Name, prompt.Name)}
+				all[promptKey{u.Name, prompt.Name}] = content{prompt.Hash, s.Text(u.Name, prompt.Name), prompt.Skill}
 			}
 		}
 	}
@@ -147,7 +148,11 @@ func contentChange(key promptKey, name string, before, after map[promptKey]conte
 	if len(what) == 0 {
 		return nil
 	}
-	return []PromptChange{{Kind: Changed, Name: name, Upstream: key.upstream, Reason: strings.Join(what, " and ")}}
+	reasons := []string{strings.Join(what, " and ")}
+	if was.skill != nil && is.skill != nil {
+		reasons = append(reasons, skillChanges(was.skill, is.skill)...)
+	}
+	return []PromptChange{{Kind: Changed, Name: name, Upstream: key.upstream, Reason: strings.Join(reasons, "; ")}}
 }
 
 // changes returns what changes for one prompt in the later snapshot.

@@ -2,7 +2,10 @@ package inspect
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/upstream/files"
@@ -23,26 +26,62 @@ func (c *admissionChain) addSkill() {
 }
 
 func aboutSkill(s *catalog.Skill) string {
-	total, others := int64(0), []string{}
+	total := int64(0)
 	for _, f := range s.Files {
-		if total += f.Size; files.MimeType(f.Path) == "" {
-			others = append(others, wire.Printable(wire.Clip(catalog.Unescaped(f.Path), maxGrant)))
-		}
+		total += f.Size
 	}
 	about := []string{fmt.Sprintf("it is a skill of %d files, %d bytes", len(s.Files), total)}
 	if s.Dynamic {
 		about[0] = "it is a skill without digests, whose files only its server knows"
 	}
-	if n := len(others); n > maxShown {
-		others = append(others[:maxShown], fmt.Sprintf("%d more", n-maxShown))
+	if others := notTexts(s.Files); others != "" {
+		about = append(about, "not texts or images: "+others)
 	}
-	if len(others) > 0 {
-		about = append(about, "not texts or images: "+strings.Join(others, ", "))
-	}
-	for _, name := range []string{"allowed-tools", "hooks"} {
+	for _, name := range grants() {
 		if value := s.Frontmatter.Get(name); value != nil {
-			about = append(about, fmt.Sprintf("it asks for %s: %s", name, wire.Printable(wire.Clip(string(value), maxGrant))))
+			about = append(about, fmt.Sprintf("it asks for %s: %s", name, shownGrant(value)))
 		}
 	}
 	return strings.Join(about, "; ")
+}
+
+// skillChanges says what else a skill may do than before.
+func skillChanges(was, is *catalog.Skill) (what []string) {
+	for _, name := range grants() {
+		if before, after := was.Frontmatter.Get(name), is.Frontmatter.Get(name); string(before) != string(after) {
+			what = append(what, fmt.Sprintf("%s: %s, before: %s", name, shownGrant(after), shownGrant(before)))
+		}
+	}
+	fresh := slices.DeleteFunc(slices.Clone(is.Files), func(f catalog.ManifestFile) bool {
+		before, known := was.File(f.Path)
+		return known && before.Digest == f.Digest
+	})
+	if others := notTexts(fresh); others != "" {
+		what = append(what, "new or changed files that are no texts or images: "+others)
+	}
+	return what
+}
+
+// grants are the members of a frontmatter that ask a host for something.
+func grants() []string { return []string{"allowed-tools", "hooks"} }
+
+func shownGrant(value jsontext.Value) string {
+	if value == nil {
+		return "none"
+	}
+	return wire.Printable(wire.Clip(string(value), maxGrant))
+}
+
+// notTexts names the files that are neither texts nor images.
+func notTexts(of []catalog.ManifestFile) string {
+	var others []string
+	for _, f := range of {
+		if files.MimeType(f.Path) == "" {
+			others = append(others, wire.Printable(wire.Clip(catalog.Unescaped(f.Path), maxGrant)))
+		}
+	}
+	if n := len(others); n > maxShown {
+		others = append(others[:maxShown], fmt.Sprintf("%d more", n-maxShown))
+	}
+	return strings.Join(others, ", ")
 }
