@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -12,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal/terminaltest"
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
 )
 
 // A person who starts a gateway at a terminal sees what it does, in colours.
@@ -156,5 +159,29 @@ func TestTerminal_TryAsksBeforeItStartsCommands(t *testing.T) {
 			_ = command.Process.Signal(syscall.SIGINT)
 			_ = command.Wait()
 		})
+	}
+}
+
+// Without --to, a person is asked for the clients.
+func TestTerminal_SyncAsksForTheClients(t *testing.T) {
+	home, k := inHome(t), terminaltest.Open(t)
+	g := gatewaytest.ServeReloadable(t, `team "eng" {}`, gateway.Options{})
+	putFile(t, filepath.Dir(g.Path), "p/a.md", "Say a.")
+	g.MustReload(`team "eng" {
+  upstream "book" { files = ["p/*.md"] }
+}`)
+	g.AwaitUpstreams()
+	command := exec.CommandContext(t.Context(), program(t, "promptweir"), "sync", "--url", g.URL)
+	command.Stdin, command.Stdout, command.Stderr = k.Device, k.Device, k.Device
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	k.Type(t, "Write for which clients", "claude\r")
+	if err := command.Wait(); err != nil {
+		t.Fatalf("%v:\n%s", err, k.Text())
+	}
+	if _, err := os.Stat(filepath.Join(home, ".claude", "commands", "book.a.md")); err != nil {
+		t.Errorf("%v:\n%s", err, k.Text())
 	}
 }
