@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/gateway/identity/identitytest"
 )
 
 const bothVariants = `gateway { variants = ["flat", "tools"] }` + "\n"
@@ -36,20 +37,15 @@ func TestVariants_HaveTheirOwnSessions(t *testing.T) {
 
 // The resource is the endpoint itself, whose tokens hold at its variants.
 func TestVariants_NameTheMetadataOfTheEndpoint(t *testing.T) {
-	s := gatewaytest.Serve(t, bothVariants+`auth {
-  jwt "idp" {
-    issuer   = "http://127.0.0.1:1"
-    audience = "mcp"
-  }
-}`)
-	tokens := gatewaytest.Serve(t, bothVariants+"auth {\n"+gatewaytest.Token("ann")+"}")
+	idp := identitytest.Serve(t)
+	s := gatewaytest.Serve(t, bothVariants+"auth {\n"+jwtBlock(idp)+"}")
 	for _, variant := range []string{"flat", "tools"} {
 		a := gatewaytest.Send(t, http.MethodPost, s.URL+"/"+variant, `{"jsonrpc":"2.0","id":1,"method":"initialize"}`, nil)
 		a.Want(t, http.StatusUnauthorized)
 		if got := a.Header.Get("WWW-Authenticate"); !strings.Contains(got, "/.well-known/oauth-protected-resource/mcp\"") {
 			t.Errorf("%s: %s", variant, got)
 		}
-		tokens.At(variant).Modern("ann").Call("prompts/list", "").Want(t, http.StatusOK)
+		s.At(variant).Modern(idp.Token("ann")).Call("prompts/list", "").Want(t, http.StatusOK)
 		page := gatewaytest.Send(t, http.MethodGet, s.URL+"/"+variant, "", gatewaytest.Headers{"Accept", "text/html"})
 		page.Want(t, http.StatusOK, `<code id="endpoint">`+s.URL+`</code>`)
 	}
