@@ -14,6 +14,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // The lock file approves the manifest: a skill with another one is left out, and so is one without any.
@@ -114,5 +115,51 @@ func TestSkills_ReadsAreInTheAuditLog(t *testing.T) {
 	want := []string{"get skill:billing.acme/refunds ok billing", "get skill://billing/o/r/triage/SKILL.md denied ", "get skill://billing/none/SKILL.md unknown "}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A drained server's skills stay listed, and those of one that is down, each marked; their files cannot be read.
+func TestSkills_OfADrainedOrLostServerAreMarked(t *testing.T) {
+	peer := refundsPeer(t)
+	s := gatewaytest.Serve(t, gatewaytest.Team("billing", "", "", peer.Peer))
+	c, uri := s.Modern(""), "skill://billing/acme/refunds/SKILL.md"
+	drain(t, s, "billing", true)
+	reads := len(peer.Calls("resources/read"))
+	wantDraining(t, c.Call("resources/read", uriParams(uri)), "billing")
+	if after := len(peer.Calls("resources/read")); after != reads {
+		t.Error("the drained server is asked")
+	}
+	c.Call("skills/list", "").Want(t, http.StatusOK, uri, `"promptweir/partial":[{"upstream":"billing","reason":"draining"`)
+	c.Call("skills/get", uriParams(uri)).Want(t, http.StatusOK, uri, `"promptweir/partial":`)
+	drain(t, s, "billing", false)
+	if _, ok := readFile(t, c, uri); !ok {
+		t.Error("it cannot be read any more")
+	}
+	peer.Stop()
+	upstreamtest.Eventually(t, "the skills are marked as stale", func() bool {
+		c.Call("resources/read", uriParams(uri))
+		list := c.Call("skills/list", "").Body
+		return strings.Contains(list, uri) && strings.Contains(list, `"promptweir/partial":[{"upstream":"billing","reason":"unreachable"`)
+	})
+}
+
+// Names that differ only in case or Unicode form are those of different files, and never stand for each other.
+func TestSkills_TwinsAreDifferentFiles(t *testing.T) {
+	files := map[string]string{
+		"skill://x/SKILL.md": "", "skill://x/a.md": "lower", "skill://x/A.md": "upper",
+		"skill://x/caf%C3%A9.md": "composed", "skill://x/cafe%CC%81.md": "decomposed",
+	}
+	s := gatewaytest.Serve(t, gatewaytest.Team("b", "", "", gatewaytest.NewSkillPeer(t, "b", files).Peer))
+	for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2025-11-25", "")} {
+		for uri, want := range files {
+			if text, ok := readFile(t, c, strings.Replace(uri, "//", "//b/", 1)); !ok || want != "" && text != want {
+				t.Errorf("%s has %q", uri, text)
+			}
+		}
+		for _, other := range []string{"skill://b/x/caf\u00e9.md", "skill://b/x/caf%c3%a9.md", "skill://b/x/%61.md", "skill://B/x/a.md", "skill://b/X/a.md"} {
+			if text, ok := readFile(t, c, other); ok {
+				t.Errorf("%s has %q", other, text)
+			}
+		}
 	}
 }

@@ -252,6 +252,7 @@ func TestSkills_BadEntriesAreLeftOutAndReported(t *testing.T) {
 		"is not the name of a file":          entry(md, "x", "["+file(md)+","+file("skill://x/a/../../b")+"]"),
 		"encoded":                            "",
 		"there are 513":                      entry(md, "x", "["+strings.TrimSuffix(strings.Repeat(file(md)+",", 513), ",")+"]"),
+		"there are 100000,":                  entry(md, "x", "["+strings.Repeat("{},", 99_999)+"{}]"),
 		"digest must be":                     entry(md, "x", `[{"uri":"`+md+`","digest":"sha256:AA","size":1}]`),
 		"an array or":                        entry(md, "x", "null"),
 		"must have the strings":              `{"uri":"` + md + `","frontmatter":{"name":"x"},"resources":"dynamic"}`,
