@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run-teams test test-replicas matrix manifests interop screenreader lint fmt fuzz bench bench-go bin/measure bin/stress measure faults faults-short overload cluster cluster-short histories histories-short simulation simulation-short planted planted-simulation hostile-team stranger pictures release release-check check
+.PHONY: help build run run-teams test test-replicas matrix manifests interop screenreader lint fmt fuzz bench bench-go bin/measure bin/promptweir bin/stress measure faults faults-short overload cluster cluster-short histories histories-short simulation simulation-short planted planted-simulation hostile-team stranger pictures release release-check check
 
 # The output of `promptweir version`. Without git it is empty, and the binary uses its build information.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -14,12 +14,15 @@ TOOL := go tool -modfile=.ci/tools.mod
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
-build: ## build bin/promptweir, statically linked, and the example servers
-	@[ -e bin/promptweir ] || echo 'A first build takes a minute or two. Meanwhile, read a prompt and who sees it: examples/quickstart/teams'
-	CGO_ENABLED=0 go build -tags grpcnotrace -trimpath -buildvcs=false -ldflags='-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)' -o bin/promptweir ./cmd/promptweir
+build: bin/promptweir ## build bin/promptweir, statically linked, and the example servers
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/servers/... ./examples/together
 
-run: build ## serve examples/quickstart in the foreground; Ctrl-C stops it
+# The program alone: the quickstart needs no server, and a newcomer waits for the compiler.
+bin/promptweir:
+	@[ -e $@ ] || echo 'A first build takes a minute or two. Meanwhile, read a prompt and who sees it: examples/quickstart/teams'
+	CGO_ENABLED=0 go build -tags grpcnotrace -trimpath -buildvcs=false -ldflags='-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)' -o $@ ./cmd/promptweir
+
+run: bin/promptweir ## serve examples/quickstart in the foreground; Ctrl-C stops it
 	@bin/promptweir serve --config examples/quickstart
 
 run-teams: build ## serve examples/teams, with the example servers that it needs; its README walks through it
