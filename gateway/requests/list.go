@@ -80,7 +80,7 @@ func (h *Handler) list(ctx context.Context, r *Request, out *Response) error {
 		}
 		out.JSON = append(append(append(out.JSON, `,"nextCursor":"`...), r.sealPosition(next)...), '"')
 	}
-	h.appendListMeta(r, out, audience)
+	appendListMeta(r, out, audience, h.info)
 	return nil
 }
 
@@ -184,18 +184,18 @@ func cacheHints(s *snapshot.Snapshot, audience *policy.Audience, isPartial bool)
 
 // appendListMeta ends the result with the members that the client's revision requires beside the
 // prompts.
-func (h *Handler) appendListMeta(r *Request, out *Response, audience *policy.Audience) {
+func appendListMeta(r *Request, out *Response, audience *policy.Audience, info jsontext.Value) {
 	var meta wire.Object
 	partial := partial(r.Snapshot, audience)
 	switch {
 	case r.Modern() && r.tool.name != "":
 		out.JSON = append(out.JSON, `,"resultType":"complete"`...)
-		meta = meta.With(wire.MetaServerInfo, h.info)
+		meta = meta.With(wire.MetaServerInfo, info)
 	case r.Modern():
 		ttl, scope := cacheHints(r.Snapshot, audience, partial != nil)
 		out.JSON = append(append(out.JSON, `,"resultType":"complete","cacheScope":"`...), scope...)
 		out.JSON = strconv.AppendInt(append(out.JSON, `","ttlMs":`...), ttl.Milliseconds(), 10)
-		meta = meta.With(wire.MetaServerInfo, h.info)
+		meta = meta.With(wire.MetaServerInfo, info)
 	}
 	if partial != nil {
 		meta = meta.With(MetaPartial, partial)

@@ -104,7 +104,7 @@ func (h *Handler) describe(ctx context.Context, r *Request, out *Response) error
 	}
 	out.JSON = append(out.JSON, `{"skill":`...)
 	out.JSON = entry.AppendSkill(out.JSON, provenance(s, audience)(entry))
-	h.appendListMeta(r, out, audience)
+	appendListMeta(r, out, audience, h.info)
 	return nil
 }
 

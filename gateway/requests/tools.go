@@ -172,7 +172,7 @@ func (h *Handler) listForTool(r *Request, out *Response, audience *policy.Audien
 	content := flat.Block(string(found.JSON()))
 	out.append(append(append([]byte(`{"content":[`), content...), `],"structuredContent":`...))
 	out.append(found.JSON())
-	h.appendListMeta(r, out, audience)
+	appendListMeta(r, out, audience, h.info)
 	return nil
 }
 
