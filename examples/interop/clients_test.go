@@ -149,11 +149,11 @@ func geminiEnv(model string) []string {
 
 func runOpencode(t *testing.T, endpoint, model, prompt string, words ...string) {
 	t.Helper()
-	home, arch := t.TempDir(), map[string]string{"amd64": "x64"}[runtime.GOARCH]
-	if arch == "" {
-		arch = runtime.GOARCH
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the lock file has opencode for x64 only: npm writes no second platform into it")
 	}
-	program, err := filepath.Abs(filepath.Join("node_modules", "opencode-linux-"+arch, "bin", "opencode"))
+	home := t.TempDir()
+	program, err := filepath.Abs(filepath.Join("node_modules", "opencode-linux-x64", "bin", "opencode"))
 	if err != nil {
 		t.Fatal(err)
 	}
