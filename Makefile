@@ -119,7 +119,7 @@ histories: bin/stress ## check what 30 clients recorded while three replicas, th
 	$(call ABOUT,Histories)
 	@bin/stress histories $(HISTORIES)
 
-histories-short: HISTORIES = -busy -short -length 1m
+histories-short: HISTORIES = -busy -short -length 1m -seed 5
 histories-short: histories ## the same for a minute
 
 # Whole gateways in virtual time. The overlay gives them a network in memory.
