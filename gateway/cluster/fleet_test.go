@@ -227,7 +227,9 @@ type link struct {
 	mu    sync.Mutex // guards what follows
 	isCut bool
 	hung  chan struct{} // is closed when the link goes on; nil while it does not hang
-	open  []net.Conn
+	// isDeaf says that a link that hangs carries what is for the store.
+	isDeaf bool
+	open   []net.Conn
 }
 
 var errCut = errors.New("the link is cut")
@@ -263,7 +265,15 @@ func (l *link) cut() {
 func (l *link) hang() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.hung = make(chan struct{})
+	l.hung, l.isDeaf = make(chan struct{}), false
+}
+
+// deafen lets no answer through.
+func (l *link) deafen() {
+	l.hang()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.isDeaf = true
 }
 
 // heal ends cut and hang.
@@ -294,11 +304,11 @@ func (c *linked) Close() error {
 }
 
 // wait waits while the link hangs.
-func (c *linked) wait() {
+func (c *linked) wait(isAnswer bool) {
 	c.link.mu.Lock()
-	hung := c.link.hung
+	hung, passes := c.link.hung, c.link.isDeaf && !isAnswer
 	c.link.mu.Unlock()
-	if hung != nil {
+	if hung != nil && !passes {
 		select {
 		case <-hung:
 		case <-c.closed:
@@ -325,13 +335,13 @@ func (c *linked) Read(p []byte) (n int, err error) {
 	if len(c.unread) == 0 {
 		return 0, io.EOF
 	}
-	c.wait()
+	c.wait(true)
 	n = copy(p, c.unread)
 	c.unread = c.unread[n:]
 	return n, nil
 }
 
 func (c *linked) Write(p []byte) (int, error) {
-	c.wait()
+	c.wait(false)
 	return c.Conn.Write(p)
 }

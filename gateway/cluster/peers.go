@@ -219,8 +219,10 @@ func (p *Peers) exchange(ctx context.Context) (others map[string]record, err err
 		}
 		p.mu.Lock()
 		if err != nil {
-			// No other replica has seen these changes, as far as is known here.
+			// No other replica has seen these changes, as far as is known here. The store may have
+			// answered that this one was not alive, and will not do so again.
 			maps.Copy(p.meanwhile, meanwhile)
+			p.away = true
 			p.mu.Unlock()
 			return nil, err
 		}

@@ -297,6 +297,24 @@ func TestPeers_SayWhereTheyWereBehindAfterALostAnswer(t *testing.T) {
 	})
 }
 
+// The store was emptied: it takes the next heartbeat for one of a new replica, and says so once.
+func TestPeers_SayWhereTheyWereBehindAfterAnEmptiedStoreWasNotHeard(t *testing.T) {
+	inBubble(t, 2, mute, func(f *fleet) {
+		a, b := f.all[0], f.all[1]
+		b.link.deafen()
+		f.store.FlushAll()
+		time.Sleep(heartbeatInterval + storeTimeout)
+		f.change("2", a, b)
+		b.link.heal()
+		time.Sleep(3 * heartbeatInterval)
+		b.Peers.mu.Lock()
+		defer b.Peers.mu.Unlock()
+		if b.Peers.settlement.behind["up"] == "" {
+			t.Error("the replica does not say that it was behind")
+		}
+	})
+}
+
 func TestPeers_DoNotWaitForAReplicaThatIsAlone(t *testing.T) {
 	inBubble(t, 2, nil, func(f *fleet) {
 		alone := f.start([][32]byte{{1}}, 0, func(m *member) { m.Peers.opts.IsAlone = true })
