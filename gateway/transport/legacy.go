@@ -197,7 +197,7 @@ func (l *legacyExchange) serveStream() {
 		}
 		send := func(message []byte) { out.event(ids.next(sub.View()), message) }
 		t.follow(ctx, &caller, sub, func() { send(changed) },
-			outlet{send, out.comment, func() bool { return out.err != nil }, stream.ending})
+			outlet{send, out.comment, func() bool { return out.err != nil }, stream.ending, x.variant})
 	})
 }
 

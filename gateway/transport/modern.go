@@ -173,6 +173,7 @@ func (x *exchange) serveListen(ctx context.Context, request *requests.Request) {
 			keepAlive: out.comment,
 			broken:    func() bool { return out.err != nil },
 			ending:    stream.ending,
+			variant:   x.variant,
 		})
 		if closing != nil {
 			out.event("", closing)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -29,6 +30,8 @@ type outlet struct {
 	broken func() bool
 	// ending is closed when the connection wants to end its streams; nil where it does not.
 	ending <-chan struct{}
+	// variant is that of the endpoint.
+	variant config.Variant
 }
 
 // ticks returns the ticks at which to call keepAlive.
@@ -41,8 +44,8 @@ func (o outlet) ticks() (ticks <-chan time.Time, stop func()) {
 }
 
 // follow calls changed whenever the view of a subscription has changed, once for all changes within
-// minPause, until the client goes, ctx ends, the gateway drains or a
-// reload does not accept the caller any more. It reports whether it was the gateway that ended it.
+// minPause, until the client goes, ctx ends, the gateway drains, or a reload turns the variant off
+// or does not accept the caller any more. It reports whether it was the gateway that ended it.
 func (t *Transport) follow(
 	ctx context.Context, caller *snapshot.Caller, sub *snapshot.Subscription, changed func(), out outlet,
 ) (ended bool) {
@@ -62,7 +65,7 @@ func (t *Transport) follow(
 		case <-ticks:
 			out.keepAlive()
 		case <-caller.Generation.Replaced():
-			if sub.Retain(ctx, caller) != nil {
+			if sub.Retain(ctx, caller) != nil || !hasVariant(caller.Generation.Config, out.variant) {
 				return true
 			}
 		case <-t.closing:

@@ -165,7 +165,12 @@ func variantAt(c *config.Config, path, endpoint string) (variant config.Variant,
 	}
 	name, served := strings.CutPrefix(beneath, "/")
 	variant = config.Variant(name)
-	return variant, served && slices.Contains(c.Gateway.Variants, variant)
+	return variant, served && variant != "" && hasVariant(c, variant)
+}
+
+// hasVariant reports whether a variant is turned on; the endpoint itself always is.
+func hasVariant(c *config.Config, variant config.Variant) bool {
+	return variant == "" || slices.Contains(c.Gateway.Variants, variant)
 }
 
 // handle returns a handler of the requests that pass the origin check.

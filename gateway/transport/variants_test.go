@@ -1,10 +1,12 @@
 package transport_test
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/identity/identitytest"
 )
@@ -72,6 +74,26 @@ func TestVariants_TellOfChanges(t *testing.T) {
 	}
 	p.AwaitStream().Offer("a", "b")
 	for _, stream := range streams {
+		stream.WantChange()
+	}
+}
+
+// A reload that turns a variant off ends its streams, and those of no other one.
+func TestVariants_EndTheirStreamsWhereTheyAreTurnedOff(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a")
+	team := gatewaytest.Team("eng", "", "", p)
+	s := gatewaytest.ServeReloadable(t, bothVariants+team, gateway.Options{})
+	modern, legacy := s.At("tools").Modern("").Listen("1"), s.At("tools").Legacy("2025-03-26", "").Listen("")
+	rest := s.At("flat").ListenAll("")
+	maps.Copy(rest, s.ListenAll(""))
+	s.MustReload(`gateway { variants = ["flat"] }` + "\n" + team)
+	if last := modern.Next(); !strings.Contains(last.Data, `"resultType":"complete"`) {
+		t.Errorf("the last event is %s, want the result of subscriptions/listen", last.Data)
+	}
+	modern.WantEnd()
+	legacy.WantEnd()
+	p.AwaitStream().Offer("a", "b")
+	for _, stream := range rest {
 		stream.WantChange()
 	}
 }
