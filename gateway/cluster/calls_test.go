@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
 // serveCalls has a replica answer "echo", and "long" after seven seconds unless nobody needs that any more, which stopped
@@ -114,11 +116,11 @@ func TestCall_WaitsForAReplicaThatIsBusy(t *testing.T) {
 			inBubble(t, 2, serveCalls(&stopped, &counted), func(f *fleet) {
 				a, b := f.all[0], f.all[1]
 				if c.after == 0 {
-					b.link.hang()
+					b.link.Hang(bubble.Forth, bubble.Back)
 				} else {
-					time.AfterFunc(c.after, b.link.hang)
+					time.AfterFunc(c.after, func() { b.link.Hang(bubble.Forth, bubble.Back) })
 				}
-				time.AfterFunc(c.after+c.silent, b.link.heal)
+				time.AfterFunc(c.after+c.silent, b.link.Heal)
 				if answer, took, err := call(f.t.Context(), a, b, "long", ""); !errors.Is(err, c.want) {
 					t.Errorf("%q, %v after %v, want %v", answer, err, took, c.want)
 				}
@@ -228,10 +230,10 @@ func TestMessages_StayInTheirDatabase(t *testing.T) {
 func TestAnnounce_ReachesAReplicaThatWasCut(t *testing.T) {
 	var stopped, counted atomic.Int32
 	inBubble(t, 2, serveCalls(&stopped, &counted), func(f *fleet) {
-		f.all[1].link.cut()
+		f.all[1].link.Cut()
 		f.all[0].Messages.Announce("count", "x")
 		time.Sleep(10 * time.Second)
-		f.all[1].link.heal()
+		f.all[1].link.Heal()
 		time.Sleep(5 * time.Second)
 		if counted.Load() == 0 {
 			t.Error("the replica has not heard what was announced while it was cut")

@@ -3,8 +3,6 @@ package cluster
 import (
 	"context"
 	"crypto/tls"
-	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"slices"
@@ -19,6 +17,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/cluster/clustertest"
 	"github.com/promptweir/promptweir/gateway/seal"
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
 // fleet is the replicas of one gateway and their store, all in one bubble of synctest.
@@ -33,7 +32,8 @@ type fleet struct {
 type member struct {
 	*Replica
 
-	link link
+	link bubble.Link // to the store
+	dial func() (net.Conn, error)
 	stop context.CancelFunc
 	ran  sync.WaitGroup
 
@@ -76,9 +76,8 @@ func (f *fleet) start(keys [][32]byte, database int, prepare func(*member)) *mem
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	m := &member{number: 1, announced: 1, running: make(chan struct{})}
+	m := &member{number: 1, announced: 1, running: make(chan struct{}), dial: f.store.Dial}
 	close(m.running)
-	m.link.store = f.store
 	store := config.Store{Addresses: []string{"store:6379"}, Database: database}
 	m.Replica, err = New(&config.Cluster{Store: store}, sealer, slog.New(warnings{slog.DiscardHandler, m}), Options{
 		Notify: func(v Verdict) { m.notify(time.Since(f.began), v) },
@@ -100,7 +99,9 @@ func (f *fleet) start(keys [][32]byte, database int, prepare func(*member)) *mem
 func (m *member) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	m.stop = cancel
-	m.store.option.DialCtxFn = m.link.dial
+	m.store.option.DialCtxFn = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+		return m.link.Join(m.dial)
+	}
 	m.ran.Go(func() { m.store.run(ctx) })
 	m.ran.Go(func() { m.Messages.listen(ctx) })
 	m.ran.Go(func() { m.Messages.repeat(ctx) })
@@ -120,7 +121,7 @@ func (m *member) run() {
 func (m *member) end() {
 	m.resume()
 	m.stop()
-	m.link.cut()
+	m.link.Cut()
 	m.ran.Wait()
 }
 
@@ -162,7 +163,7 @@ func (m *member) pause() {
 	m.mu.Lock()
 	m.running = make(chan struct{})
 	m.mu.Unlock()
-	m.link.hang()
+	m.link.Hang(bubble.Forth, bubble.Back)
 }
 
 func (m *member) resume() {
@@ -171,7 +172,7 @@ func (m *member) resume() {
 		close(m.running)
 	}
 	m.mu.Unlock()
-	m.link.heal()
+	m.link.Heal()
 }
 
 func isClosed(c chan struct{}) bool {
@@ -218,130 +219,4 @@ func (m *member) notifiedAt() []time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.notified)
-}
-
-// link is a replica's way to the store.
-type link struct {
-	store *miniredis.Miniredis
-
-	mu    sync.Mutex // guards what follows
-	isCut bool
-	hung  chan struct{} // is closed when the link goes on; nil while it does not hang
-	// isDeaf says that a link that hangs carries what is for the store.
-	isDeaf bool
-	open   []net.Conn
-}
-
-var errCut = errors.New("the link is cut")
-
-func (l *link) dial(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.isCut {
-		return nil, errCut
-	}
-	c, err := l.store.Dial()
-	if err != nil {
-		return nil, err
-	}
-	connection := &linked{Conn: c, link: l, received: make(chan []byte, 1000), closed: make(chan struct{})}
-	l.open = append(l.open, connection)
-	go connection.receive()
-	return connection, nil
-}
-
-// cut closes all connections, and refuses others.
-func (l *link) cut() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.isCut = true
-	for _, c := range l.open {
-		_ = c.Close() // it may be closed
-	}
-	l.open = nil
-}
-
-// hang lets nothing through.
-func (l *link) hang() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.hung, l.isDeaf = make(chan struct{}), false
-}
-
-// deafen lets no answer through.
-func (l *link) deafen() {
-	l.hang()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.isDeaf = true
-}
-
-// heal ends cut and hang.
-func (l *link) heal() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.isCut = false
-	if l.hung != nil {
-		close(l.hung)
-		l.hung = nil
-	}
-}
-
-// linked is a connection over a link. Like a socket's, it has a buffer: the store does not wait for who reads.
-type linked struct {
-	net.Conn
-
-	link     *link
-	received chan []byte
-	unread   []byte
-	closed   chan struct{}
-	once     sync.Once
-}
-
-func (c *linked) Close() error {
-	c.once.Do(func() { close(c.closed) })
-	return c.Conn.Close()
-}
-
-// wait waits while the link hangs.
-func (c *linked) wait(isAnswer bool) {
-	c.link.mu.Lock()
-	hung, passes := c.link.hung, c.link.isDeaf && !isAnswer
-	c.link.mu.Unlock()
-	if hung != nil && !passes {
-		select {
-		case <-hung:
-		case <-c.closed:
-		}
-	}
-}
-
-func (c *linked) receive() {
-	defer close(c.received)
-	for {
-		buffer := make([]byte, 64<<10)
-		n, err := c.Conn.Read(buffer)
-		if err != nil {
-			return
-		}
-		c.received <- buffer[:n]
-	}
-}
-
-func (c *linked) Read(p []byte) (n int, err error) {
-	if len(c.unread) == 0 {
-		c.unread = <-c.received
-	}
-	if len(c.unread) == 0 {
-		return 0, io.EOF
-	}
-	c.wait(true)
-	n = copy(p, c.unread)
-	c.unread = c.unread[n:]
-	return n, nil
-}
-
-func (c *linked) Write(p []byte) (int, error) {
-	c.wait(false)
-	return c.Conn.Write(p)
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
 // mute has a replica hear no hints that something has changed.
@@ -60,30 +62,30 @@ func TestPeers_TellListenersUntilNobodyServesAnOldList(t *testing.T) {
 			f.change("2", c)
 		}, 2},
 		"a replica is cut for a moment": {func(f *fleet, a, b, c *member) {
-			c.link.cut()
+			c.link.Cut()
 			f.change("2", a, b, c)
 			time.Sleep(2 * time.Second)
-			c.link.heal()
+			c.link.Heal()
 		}, 2},
 		"a replica is cut for long": {func(f *fleet, a, b, c *member) {
-			c.link.cut()
+			c.link.Cut()
 			f.change("2", a, b)
 			time.Sleep(10 * time.Second)
 			f.change("2", c)
 			time.Sleep(2 * time.Second)
-			c.link.heal()
+			c.link.Heal()
 		}, 4},
 		"a replica that is cut keeps the old list": {func(f *fleet, a, b, c *member) {
-			c.link.cut()
+			c.link.Cut()
 			f.change("2", a, b)
 			time.Sleep(10 * time.Second)
-			c.link.heal()
+			c.link.Heal()
 			time.Sleep(time.Second)
 			f.change("2", c)
 		}, 4},
 		"the store hangs": {func(f *fleet, a, b, c *member) {
 			for _, m := range f.all {
-				m.link.hang()
+				m.link.Hang(bubble.Forth, bubble.Back)
 			}
 			time.Sleep(time.Second)
 			f.change("2", a)
@@ -91,18 +93,18 @@ func TestPeers_TellListenersUntilNobodyServesAnOldList(t *testing.T) {
 			f.change("2", b, c)
 			time.Sleep(9 * time.Second)
 			for _, m := range f.all {
-				m.link.heal()
+				m.link.Heal()
 			}
 		}, 4},
 		"the store is killed": {func(f *fleet, a, b, c *member) {
 			for _, m := range f.all {
-				m.link.cut()
+				m.link.Cut()
 			}
 			f.store.FlushAll()
 			f.change("2", a, b)
 			time.Sleep(3 * time.Second)
 			for _, m := range f.all {
-				m.link.heal()
+				m.link.Heal()
 			}
 			time.Sleep(100 * time.Millisecond)
 			f.change("2", c)
@@ -184,9 +186,9 @@ func TestPeers_TellNobodyWithoutAChange(t *testing.T) {
 	inBubble(t, 3, nil, func(f *fleet) {
 		f.store.FlushAll()
 		time.Sleep(10 * time.Second)
-		f.all[0].link.cut()
+		f.all[0].link.Cut()
 		time.Sleep(10 * time.Second)
-		f.all[0].link.heal()
+		f.all[0].link.Heal()
 		f.all[1].pause()
 		time.Sleep(35 * time.Second)
 		f.all[1].resume()
@@ -260,9 +262,9 @@ func TestPeers_SayWhereTheyWereBehindDuringAHeartbeat(t *testing.T) {
 		b.pause()
 		f.change("2", a)
 		time.Sleep(35 * time.Second)
-		for b.link.heal(); b.Peers.store.get() == nil; time.Sleep(time.Millisecond) {
+		for b.link.Heal(); b.Peers.store.get() == nil; time.Sleep(time.Millisecond) {
 		}
-		b.link.hang()
+		b.link.Hang(bubble.Forth, bubble.Back)
 		beaten := make(chan struct{})
 		go func() {
 			defer close(beaten)
@@ -270,7 +272,7 @@ func TestPeers_SayWhereTheyWereBehindDuringAHeartbeat(t *testing.T) {
 		}()
 		synctest.Wait() // its record is on its way
 		f.change("2", b)
-		b.link.heal()
+		b.link.Heal()
 		<-beaten
 		b.Peers.mu.Lock()
 		defer b.Peers.mu.Unlock()
@@ -301,11 +303,11 @@ func TestPeers_SayWhereTheyWereBehindAfterALostAnswer(t *testing.T) {
 func TestPeers_SayWhereTheyWereBehindAfterAnEmptiedStoreWasNotHeard(t *testing.T) {
 	inBubble(t, 2, mute, func(f *fleet) {
 		a, b := f.all[0], f.all[1]
-		b.link.deafen()
+		b.link.Hang(bubble.Back)
 		f.store.FlushAll()
 		time.Sleep(heartbeatInterval + storeTimeout)
 		f.change("2", a, b)
-		b.link.heal()
+		b.link.Heal()
 		time.Sleep(3 * heartbeatInterval)
 		b.Peers.mu.Lock()
 		defer b.Peers.mu.Unlock()

@@ -105,33 +105,6 @@ func TestHTTP_AcceptsItsOwnAddressAsHost(t *testing.T) {
 	}
 }
 
-// pipes is a listener whose connections are pipes, on which the clock of package synctest's bubbles counts.
-type pipes chan net.Conn
-
-// dial has the signature of [http.Transport.DialContext].
-func (l pipes) dial(context.Context, string, string) (net.Conn, error) {
-	near, far := net.Pipe()
-	l <- far
-	return near, nil
-}
-
-// Accept implements [net.Listener].
-func (l pipes) Accept() (net.Conn, error) {
-	if c, ok := <-l; ok {
-		return c, nil
-	}
-	return nil, net.ErrClosed
-}
-
-// Close implements [net.Listener].
-func (l pipes) Close() error {
-	close(l)
-	return nil
-}
-
-// Addr implements [net.Listener].
-func (l pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
-
 // timeout is how long [serveOverPipes] lets a request take to arrive, and a response to be written.
 const timeout = 500 * time.Millisecond
 
@@ -140,7 +113,7 @@ type overPipes struct {
 	*gateway.Gateway
 
 	t           *testing.T
-	listener    pipes
+	listener    *bubble.Listener
 	client      *http.Client
 	certificate *x509.Certificate
 }
@@ -154,8 +127,9 @@ func serveOverPipes(t *testing.T, p *gatewaytest.Peer, auth *config.Auth) *overP
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &overPipes{Gateway: g, t: t, listener: make(pipes)}
-	s.client = &http.Client{Transport: &http.Transport{DialContext: s.listener.dial}}
+	s := &overPipes{Gateway: g, t: t, listener: bubble.NewListener()}
+	dial := func(context.Context, string, string) (net.Conn, error) { return s.listener.Connect() }
+	s.client = &http.Client{Transport: &http.Transport{DialContext: dial}}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.certificate != nil {
 			r.TLS = &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{s.certificate}}}
@@ -194,7 +168,7 @@ func (s *overPipes) begin(revision string) *gatewaytest.Client {
 func TestHTTP_ReadTimeoutBoundsTheArrivalOfARequest(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "up", "p")
 	bubble.Test(t, func(t *testing.T) {
-		half, _ := serveOverPipes(t, p, nil).listener.dial(t.Context(), "", "")
+		half, _ := serveOverPipes(t, p, nil).listener.Connect()
 		defer half.Close()
 		begun := time.Now()
 		if _, err := half.Write([]byte("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")); err != nil {

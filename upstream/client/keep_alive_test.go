@@ -30,28 +30,6 @@ func (c cuttable) Read(p []byte) (int, error) {
 	}
 }
 
-// pipes is a listener for the connections that it dials itself.
-type pipes struct {
-	accepted chan net.Conn
-	cut      atomic.Bool
-}
-
-func (l *pipes) dial(context.Context, string, string) (net.Conn, error) {
-	ours, theirs := net.Pipe()
-	l.accepted <- theirs
-	return cuttable{ours, &l.cut}, nil
-}
-
-func (l *pipes) Accept() (net.Conn, error) {
-	if c, ok := <-l.accepted; ok {
-		return c, nil
-	}
-	return nil, net.ErrClosed
-}
-
-func (l *pipes) Close() error   { return nil }
-func (l *pipes) Addr() net.Addr { return &net.TCPAddr{} }
-
 // A proxy answers TCP's keep-alive in place of a peer that has gone. Over HTTP/2, frames ask that peer.
 func TestKeepAlive_HTTP2StreamEndsWithSilentPeer(t *testing.T) {
 	certified := httptest.NewUnstartedServer(nil)
@@ -59,7 +37,7 @@ func TestKeepAlive_HTTP2StreamEndsWithSilentPeer(t *testing.T) {
 	certified.StartTLS() // for its certificate
 	defer certified.Close()
 	bubble.Test(t, func(t *testing.T) {
-		listener := &pipes{accepted: make(chan net.Conn, 1)}
+		listener, isCut := bubble.NewListener(), new(atomic.Bool)
 		server := &http.Server{
 			TLSConfig: certified.TLS.Clone(), ReadHeaderTimeout: time.Hour,
 			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -69,7 +47,10 @@ func TestKeepAlive_HTTP2StreamEndsWithSilentPeer(t *testing.T) {
 		}
 		go func() { _ = server.ServeTLS(listener, "", "") }()
 		network := newNetwork(1, nil, nil)
-		network.DialContext = listener.dial
+		network.DialContext = func(context.Context, string, string) (net.Conn, error) {
+			c, err := listener.Connect()
+			return cuttable{c, isCut}, err
+		}
 		network.TLSClientConfig.InsecureSkipVerify = true
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://peer.example", http.NoBody)
 		if err != nil {
@@ -94,7 +75,7 @@ func TestKeepAlive_HTTP2StreamEndsWithSilentPeer(t *testing.T) {
 			t.Fatalf("the stream ended while its peer was there: %v", err)
 		default:
 		}
-		listener.cut.Store(true)
+		isCut.Store(true)
 		cut := time.Now()
 		if err := <-ended; err == nil || errors.Is(err, io.EOF) {
 			t.Errorf("the stream ended with %v", err)
@@ -102,7 +83,6 @@ func TestKeepAlive_HTTP2StreamEndsWithSilentPeer(t *testing.T) {
 		if took := time.Since(cut); took > 31*time.Second {
 			t.Errorf("the stream ended after %v, want 30s", took)
 		}
-		close(listener.accepted)
 		_ = server.Close()
 		network.CloseIdleConnections()
 	})
