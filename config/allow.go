@@ -294,8 +294,8 @@ func (g *grants) refusal(kind, name, attribute string) error {
 func errReserved(subject string) error {
 	return &hclread.DiagnosticError{
 		Summary: "Reserved for the gateway",
-		Detail: subject + " holds a cursor key of the gateway, which can forge every session " +
-			"and cursor; no team may use it.",
+		Detail: subject + " holds a cursor key of the gateway. With it, anyone could forge " +
+			"sessions and cursors, so no team may use it.",
 	}
 }
 

@@ -63,9 +63,9 @@ func checkAuditHash(r *hclread.Reader, cfg *Config) {
 	if cfg.Audit == nil || cfg.Audit.Arguments != AuditHash || len(cfg.Gateway.CursorKeys) > 0 {
 		return
 	}
-	r.Warning(blocks[0].ValueRange("arguments"), "No cursor_keys", "cursor_keys key the "+
-		"hashes. Without them, each process makes its own key: a value has another hash after "+
-		"a restart and on each replica. Set gateway.cursor_keys.")
+	r.Warning(blocks[0].ValueRange("arguments"), "No cursor_keys", "The hashes are keyed with "+
+		"cursor_keys. Without them, each process makes its own key, so a value's hash changes at "+
+		"every restart and differs between replicas. Set gateway.cursor_keys.")
 }
 
 // checkAuditLimit warns where anybody can fill the disk of a log without which nobody is served.
@@ -75,9 +75,9 @@ func checkAuditLimit(r *hclread.Reader, cfg *Config) {
 		return
 	}
 	r.Warning(r.Blocks("audit")[0].ValueRange("required"), "No limit for anonymous callers",
-		"Each get of an anonymous caller is a line, and on a full disk, required refuses "+
-			"everybody. Set gateway { limit { rate = 10 } }, or another number of requests per "+
-			"second.")
+		"Every get by an anonymous caller writes a line, and once the disk is full, required "+
+			"refuses everybody. Set gateway { limit { rate = 10 } }, or another number of "+
+			"requests per second.")
 }
 
 // DefaultAdminListen is where health and metrics are served.

@@ -131,7 +131,7 @@ func (ids *identities) decodeAs(b *hclread.Block, source string) (as string) {
 // checkAs refuses a slash in particular: with it, two sources could make the same subject.
 func checkAs(s string) error {
 	if !isName(s) {
-		return errors.New(`cannot go in front of a subject; use letters, digits, "-" and "_"`)
+		return errors.New(`cannot be a prefix of subjects; use letters, digits, "-" and "_"`)
 	}
 	return nil
 }
@@ -159,8 +159,8 @@ func (ids *identities) check(r *hclread.Reader) {
 				"one need not be alice of another; set as = \"NAME\", which turns user:alice "+
 				"into user:NAME/alice.")
 		case taken && first.name != s.name:
-			r.Error(s.at, "Duplicate as", "%q already goes in front of the subjects of another "+
-				"source, at %s; choose another name.", s.as, placeOf(first.at))
+			r.Error(s.at, "Duplicate as", "%q is already the prefix of another source's "+
+				"subjects, at %s; choose another name.", s.as, placeOf(first.at))
 		case !taken:
 			firsts[s.as] = s
 		}

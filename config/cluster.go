@@ -96,8 +96,8 @@ func checkConcurrency(r *hclread.Reader, cfg *Config) {
 	for _, l := range limits {
 		if l != nil && l.Concurrency > 0 && l.Concurrency <= smallConcurrency {
 			r.Warning(r.Blocks("cluster")[0].Range(), "Small concurrency with replicas",
-				"The limit at %s has concurrency = %d, which each replica counts for itself: with three, it is %d. "+
-					"Divide it by the number of replicas, or set rate, which holds over all of them.",
+				"Each replica counts concurrency for itself: with three, the limit at %s is not "+
+					"%d but %d. Divide it by their number, or set rate, which all replicas share.",
 				l.Place, l.Concurrency, 3*l.Concurrency)
 			return // one is enough to think about all
 		}
@@ -116,8 +116,8 @@ func checkCluster(r *hclread.Reader, cfg *Config) {
 		return
 	}
 	b := r.Blocks("cluster")[0]
-	b.Error(b.Range(), "No cursor_keys", "gateway.cursor_keys authenticate replicas, and seal "+
-		"the content of the store. Set the same keys on every replica.")
+	b.Error(b.Range(), "No cursor_keys", "With gateway.cursor_keys, replicas authenticate each "+
+		"other and encrypt what they store. Set the same keys on every replica.")
 }
 
 // parseStore reads the URL of a store. Its errors do not quote it.
@@ -157,8 +157,8 @@ func (s *Store) readQuery(query string) error {
 	}
 	s.MasterSet, s.SentinelPassword = values.Get("master_set"), values.Get("sentinel_password")
 	if err != nil || s.MasterSet == "" && s.SentinelPassword != "" {
-		return errors.New(`has unknown parameters; write master_set, the name of the store ` +
-			`among Sentinels, and with it sentinel_password`)
+		return errors.New(`has unknown parameters; it takes master_set, the Sentinels' name for ` +
+			`the store, and with that sentinel_password`)
 	}
 	return nil
 }
@@ -174,8 +174,8 @@ func (s *Store) readDatabase(path string) error {
 	case err != nil || n > maxDatabase:
 		return errors.New(`has a path that is not a database number; write it like "redis://valkey.internal:6379/0"`)
 	case n > 0 && s.MasterSet == "" && len(s.Addresses) > 1:
-		return errors.New("has several addresses, which are those of a Redis Cluster, and a " +
-			"database, of which a cluster has none but 0")
+		return errors.New("has several addresses, so it is a Redis Cluster, which has database 0 " +
+			"only; leave the database out")
 	}
 	s.Database = int(n)
 	return nil

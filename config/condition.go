@@ -28,7 +28,7 @@ type Condition struct {
 }
 
 // ErrUnknown means that a condition depends on facts that are not known.
-var ErrUnknown = errors.New("it depends on facts unknown here")
+var ErrUnknown = errors.New("it depends on values unknown here")
 
 // Holds evaluates the condition within a budget of steps, which depends on nothing but the
 // expression and the facts: the answer is the same on every machine and under any load. The error

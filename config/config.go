@@ -248,7 +248,8 @@ func (d *decoder) checkOwnership() {
 	for _, b := range d.TopBlocks() {
 		if b.Type() != "team" && isTeamFile[b.Range().Filename] {
 			d.Error(b.Range(), "Not in a team's file",
-				"In a folder, a file with a team block contains nothing else; move %s to a file of the platform team.", b.Type())
+				"In a folder, a file with a team block may contain nothing else; move %s to a "+
+					"file of the platform team.", b.Type())
 		}
 	}
 }

@@ -217,8 +217,8 @@ func warnOfLine(b *hclread.Block, words []hclread.Text) {
 	if !words[0].Sensitive {
 		instead = `["` + strings.Join(hideWords(fields), `", "`) + `"]`
 	}
-	b.Warning(words[0].At, "Command in one word", "This is the name of one program, blanks "+
-		"included; for a program and its arguments, write %s.", instead)
+	b.Warning(words[0].At, "Command in one word", "All of it, blanks included, is the name of "+
+		"one program; for a program with arguments, write %s.", instead)
 }
 
 // decodeTransport decodes which of the two transports over HTTP to use, without trying the other.
@@ -276,8 +276,8 @@ func warnOfShellVariables(b *hclread.Block, names ...string) {
 			continue
 		}
 		if _, source := b.Expression(name); shellVariable().Match(source) {
-			b.Warning(b.ValueRange(name), "Shell variable", "A text like $NAME in %s is passed "+
-				"on as it is; for a variable of the gateway's environment write "+
+			b.Warning(b.ValueRange(name), "Shell variable", "$NAME is not expanded in %s; for a "+
+				"variable of the gateway's environment write "+
 				"env(\"NAME\").", name)
 		}
 	}

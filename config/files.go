@@ -65,7 +65,7 @@ func decodeFiles(b *hclread.Block, u *Upstream, r reach) {
 	}
 	hclread.Bool(b, "texts", &u.Texts)
 	u.Files.Patterns = hclread.NonEmptyList(b, "files", parsePathPattern,
-		`There is no pattern in it; write one like "prompts/**/*.md".`)
+		`The list is empty; write a pattern like "prompts/**/*.md".`)
 	if len(u.Files.Patterns) > maxPathPatterns {
 		b.Error(b.ValueRange("files"), "Invalid files", "An upstream has at most %d patterns; "+
 			"use wildcards.", maxPathPatterns)
@@ -76,7 +76,7 @@ func decodeFiles(b *hclread.Block, u *Upstream, r reach) {
 func checkFiles(b *hclread.Block) {
 	for _, name := range upstreamSchema().Names() {
 		if !slices.Contains([]string{"files", "texts", "skills", "prefix", "max_prompts", "url", "urls", "command"}, name) {
-			refuse(b, name, "a server", "Prompts from files need no server, so that "+name+" has no effect; remove it.")
+			refuse(b, name, "a server", "Prompts from files need no server, so "+name+" has no effect; remove it.")
 		}
 	}
 }

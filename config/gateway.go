@@ -190,13 +190,13 @@ func decodeGateway(b *hclread.Block, ids *identities, keys *hclread.Uses) Gatewa
 	hclread.Set(b, "conflict", &g.Conflict, hclread.OneOf(ConflictDrop, ConflictFirst))
 	g.Variants = hclread.List(b, "variants", hclread.OneOf(VariantFlat, VariantTools))
 	if len(g.Variants) > len(slices.Compact(slices.Sorted(slices.Values(g.Variants)))) {
-		b.Error(b.ValueRange("variants"), "Two endpoints at one path", "Each variant is an endpoint of its own beneath "+
-			"path: write each of them once.")
+		b.Error(b.ValueRange("variants"), "Two endpoints at one path", "Each variant has an "+
+			"endpoint of its own beneath path: write it only once.")
 	}
 	hclread.Bool(b, "sse", &g.SSE)
 	hclread.Bool(b, "card", &g.Card)
 	if g.Card && !hasDomain(&g) {
-		b.Error(b.ValueRange("card"), "No domain to be found by", `The card names the endpoint by the domain of public_url: `+
+		b.Error(b.ValueRange("card"), "No domain for the card", `The card names the endpoint by the domain of public_url: `+
 			`set it, like "https://mcp.example.com", or remove card.`)
 	}
 	hclread.Set(b, "instructions", &g.Instructions, hclread.AnyText)
@@ -336,7 +336,7 @@ func parseShare(s string) (Share, error) {
 	n, err := strconv.ParseInt(number, 10, 64)
 	switch {
 	case err != nil:
-		return "", errors.New(`is neither a part of the memory nor a number of bytes; write it like "25%" or 268435456`)
+		return "", errors.New(`is neither a percentage of the memory nor a number of bytes; write it like "25%" or 268435456`)
 	case n < least || n > most:
 		return "", fmt.Errorf("is not between %d and %d bytes, or 1%% and %d%% of the "+
 			"memory", minBuffered, int64(maxBuffered), maxBufferedPercent)

@@ -59,10 +59,10 @@ func decodeJWT(b *hclread.Block, ids *identities) JWT {
 	j := JWT{
 		Name: b.Label(), Place: placeOf(b.Range()), SubjectClaim: DefaultSubjectClaim, GroupsClaim: DefaultGroupsClaim, Leeway: DefaultLeeway,
 	}
-	b.Require("issuer", "A jwt block needs the issuer of its tokens: set issuer to the value of their iss claim, "+
-		"even if jwks_url is set.")
-	b.Require("audience", "A token that was made for another service must not be accepted: set audience to the value "+
-		"that the issuer puts into the aud claim of tokens for this gateway, usually its public_url with its path.")
+	b.Require("issuer", "A jwt block needs the issuer of its tokens: set issuer to their iss "+
+		"claim, even if jwks_url is set.")
+	b.Require("audience", "Without it, the gateway would accept tokens for other services: set "+
+		"audience to the aud claim of its own tokens, usually public_url with the path.")
 	hclread.Set(b, "issuer", &j.Issuer, parseIssuer)
 	hclread.Set(b, "jwks_url", &j.JWKSURL, ParseProvider)
 	hclread.Set(b, "audience", &j.Audience, hclread.Checked(checkAudience))

@@ -62,7 +62,8 @@ func decodeOAuth(b *hclread.Block, u *Upstream, r reach) *OAuth {
 func checkOAuthAttributes(b *hclread.Block) {
 	for _, name := range []string{"token_url", "client_id", "client_secret"} {
 		if name != "client_secret" || b.Lacks("private_key_file") {
-			b.Require(name, `A block "oauth" needs token_url, client_id, and either client_secret or private_key_file; set %s.`, name)
+			b.Require(name, "An oauth block needs token_url, client_id, and either client_secret "+
+				"or private_key_file; set %s.", name)
 		}
 	}
 	if b.Has("client_secret") && b.Has("private_key_file") {
@@ -71,7 +72,7 @@ func checkOAuthAttributes(b *hclread.Block) {
 	}
 	if b.Has("issuer") && b.Lacks("private_key_file") {
 		b.Error(b.ValueRange("issuer"), "issuer without private_key_file", "It is the audience "+
-			"of the client's signed assertion, and without a key there is none; remove it.")
+			"of an assertion signed with private_key_file; set that, or remove issuer.")
 	}
 }
 

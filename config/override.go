@@ -74,7 +74,7 @@ func (all *overrides) decode(b *hclread.Block, team string) Override {
 		}
 	}
 	if b.IsEmpty() {
-		b.Error(b.Range(), "Nothing to change", "A block \"prompt\" without attributes has no "+
+		b.Error(b.Range(), "Nothing to change", "A prompt block without attributes has no "+
 			"effect; write name, title, description, arguments or defaults.")
 	}
 	if o.Name != "" {

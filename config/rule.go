@@ -232,7 +232,7 @@ func decodeLimit(outer *hclread.Block) *Limit {
 	hclread.Int(b, "streams", maxCount, &l.Streams)
 	switch {
 	case b.Lacks("rate") && b.Lacks("concurrency") && b.Lacks("streams"):
-		b.Error(b.Range(), "Nothing to limit", "A block \"limit\" needs rate, in requests per "+
+		b.Error(b.Range(), "Nothing to limit", "A limit block needs rate, in requests per "+
 			"second, or concurrency; in gateway, streams is enough.")
 	case b.Lacks("rate") && b.Has("burst"):
 		b.Error(b.ValueRange("burst"), "burst without rate", "burst bounds simultaneous "+

@@ -75,13 +75,13 @@ func decodeScreen(b *hclread.Block) Screen {
 	})
 	hclread.Set(b, "action", &s.Action, hclread.OneOf(ScreenReject, ScreenStrip, ScreenWarn))
 	if b.Lacks("content") && b.Lacks("max_size") && b.Lacks("patterns") && b.Lacks("invisible") && b.Lacks("wellformed") && b.Lacks("skills") {
-		b.Error(b.Range(), "Nothing to screen for", "A block \"screen\" needs content, "+
+		b.Error(b.Range(), "Nothing to screen for", "A screen block needs content, "+
 			"max_size, patterns, invisible, wellformed or skills.")
 	}
 	if s.Action == ScreenStrip && (b.Has("content") || b.Has("max_size") || b.Has("wellformed") || b.Has("skills")) {
-		b.Error(b.ValueRange("action"), "Cannot be stripped", "strip removes characters from "+
-			"texts and cannot make content fit; move content, max_size, wellformed and skills to a "+
-			"screen block of their own.")
+		b.Error(b.ValueRange("action"), "Cannot be stripped", "strip only removes characters, so "+
+			"it does not work with content, max_size, wellformed or skills; move those to "+
+			"another screen block.")
 	}
 	return s
 }

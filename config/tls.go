@@ -67,7 +67,7 @@ func tlsSchema() hclread.Schema {
 
 func decodeTLS(b *hclread.Block) *TLS {
 	if b.IsEmpty() {
-		b.Error(b.Range(), "Empty tls", "A block %q without attributes has no effect, and https "+
+		b.Error(b.Range(), "Empty tls", "A %s block without attributes has no effect, and https "+
 			"needs none. Remove it, or set ca_file, cert_file and key_file, or "+
 			"server_name.", b.Type())
 	}
@@ -219,9 +219,9 @@ func decodeServerTLS(b *hclread.Block, ids *identities) *ServerTLS {
 	case b.Has("client_ca_file"):
 		t.as = ids.decodeAs(b, "client certificates")
 	case b.Has("as"):
-		b.Error(b.ValueRange("as"), "as without client_ca_file", "It goes in front of the "+
-			"subjects of client certificates, and clients are not asked for any; remove it, or "+
-			"set client_ca_file.")
+		b.Error(b.ValueRange("as"), "as without client_ca_file", "It is a prefix for the "+
+			"subjects of client certificates, which clients are not asked for; remove it, or set "+
+			"client_ca_file.")
 	}
 	return &t
 }

@@ -211,10 +211,10 @@ func upstreamSchema() hclread.Schema {
 // foreignAttributes are the words that the configurations of MCP clients have for a server, and
 // promptweir does not.
 func foreignAttributes() map[string]string {
-	const tools = "It is about tools, and the gateway serves none; remove it."
+	const tools = "It controls a server's tools, which the gateway does not serve; remove it."
 	const url = "Write url."
 	return map[string]string{
-		"type":      `Remove it: url or command says it already. For a server that only knows HTTP+SSE, transport = "sse" does.`,
+		"type":      `Remove it: url or command already says so. For a server that speaks only HTTP+SSE, write transport = "sse".`,
 		"cwd":       `Write dir; a path is relative to the folder of this file.`,
 		"disabled":  `Remove the block, or make it a comment; hide "WHY" { prompts = ["PREFIX.*"] } in the team block only hides its prompts.`,
 		"enabled":   `Remove it; to disable an upstream, remove its block or make it a comment.`,
@@ -263,7 +263,7 @@ func decodeUpstream(b *hclread.Block, team string, names *namespace, r reach) Up
 		hclread.Set(inner, "cooldown", &u.Breaker.Cooldown, parseDuration)
 	}
 	for _, inner := range b.Inner("retry") {
-		inner.Require("attempts", `A block "retry" without attempts has no effect; `+
+		inner.Require("attempts", `A retry block without attempts has no effect; `+
 			"write attempts = 3 to try a call three times in all.")
 		hclread.Int(inner, "attempts", maxAttempts, &u.Attempts)
 	}

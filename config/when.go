@@ -131,11 +131,12 @@ func (w *whenChecker) check(node hclsyntax.Node) hcl.Diagnostics {
 	case *hclsyntax.BinaryOpExpr:
 		switch n.Op {
 		case hclsyntax.OpAdd, hclsyntax.OpSubtract, hclsyntax.OpMultiply, hclsyntax.OpDivide, hclsyntax.OpModulo:
-			w.Error(n.Range(), "No arithmetic here", "when compares and does not calculate; "+
-				"rewrite it without the operator.")
+			w.Error(n.Range(), "No arithmetic here", "A condition compares and does not "+
+				"calculate; rewrite it without the operator.")
 		}
 	case *hclsyntax.ForExpr:
-		w.Error(n.Range(), "No loops here", "when has no for; write LIST[*].NAME for an attribute of each element.")
+		w.Error(n.Range(), "No loops here", "A condition has no for; write LIST[*].NAME for an "+
+			"attribute of each element.")
 	case *hclsyntax.FunctionCallExpr:
 		w.call(n)
 	}
@@ -170,9 +171,10 @@ func (w *whenChecker) call(n *hclsyntax.FunctionCallExpr) {
 	known := slices.Sorted(maps.Keys(w.functions))
 	switch _, isForOthers := w.Functions()[n.Name]; {
 	case n.Name == "env" || n.Name == "file":
-		w.Error(n.Range(), "Not in when", "when decides from prompt and principal alone; %s is not available.", n.Name)
+		w.Error(n.Range(), "Not in when", "A condition sees prompt and principal only; %s is not "+
+			"available.", n.Name)
 	case isForOthers:
-		w.Error(n.Range(), "Not in when", "%s is not available, since its result can be of any "+
+		w.Error(n.Range(), "Not in when", "%s is not available, because its result can have any "+
 			"size; use one of: %s.", n.Name, strings.Join(known, ", "))
 	default:
 		w.Error(n.Range(), "Call to unknown function", "There is no function %q in "+
@@ -228,8 +230,8 @@ func warnNames(b *hclread.Block, expr hclsyntax.Expression) {
 		case "groups":
 			what, start = "each of principal.groups", "group:"
 			if !isElement {
-				b.Warning(at, "List compared with a text", "principal.groups is a list, so it equals no text; "+
-					"write contains(principal.groups, %q).", start+strings.TrimPrefix(text, start))
+				b.Warning(at, "List compared with a text", "principal.groups is a list and never "+
+					"equals a text; write contains(principal.groups, %q).", start+strings.TrimPrefix(text, start))
 				return
 			}
 		case "subject":

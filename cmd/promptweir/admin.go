@@ -163,7 +163,7 @@ func (a *app) adminAddress() (string, error) {
 	listen := config.AdminListen(a.config, config.Options{AllowUnsetEnv: true})
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
-		return "", fmt.Errorf("%q in the block admin of %s is not HOST:PORT; correct it, or name "+
+		return "", fmt.Errorf("%q in the admin block of %s is not HOST:PORT; correct it, or name "+
 			"the admin listener with --admin", listen, a.config)
 	}
 	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {

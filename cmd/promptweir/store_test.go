@@ -26,13 +26,13 @@ func TestStore_ThatDropsLimitsIsSaid(t *testing.T) {
 	}{
 		"evicts": {
 			store("maxmemory", "67108864", "maxmemory-policy", "allkeys-lru"),
-			"warning  the store of the block cluster drops limits when its memory is full (allkeys-lru); set its maxmemory-policy to noeviction\n", exitFailed,
+			"warning  the store of the cluster block drops limits when its memory is full (allkeys-lru); set its maxmemory-policy to noeviction\n", exitFailed,
 		},
-		"keeps": {store("maxmemory", "67108864"), "ok       the store of the block cluster can be used\n", exitDone},
+		"keeps": {store("maxmemory", "67108864"), "ok       the store of the cluster block can be used\n", exitDone},
 		"has no bound": {
-			store("maxmemory-policy", "allkeys-lru"), "ok       the store of the block cluster can be used\n", exitDone,
+			store("maxmemory-policy", "allkeys-lru"), "ok       the store of the cluster block can be used\n", exitDone,
 		},
-		"is gone": {gone, "error    the store of the block cluster cannot be used: ", exitFailed},
+		"is gone": {gone, "error    the store of the cluster block cannot be used: ", exitFailed},
 	} {
 		folder := configure(t, map[string]string{})
 		shared := "cluster { store = \"" + test.store + "\" }" +

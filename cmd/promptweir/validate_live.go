@@ -257,14 +257,14 @@ func checkSnapshot(s *snapshot.Snapshot) (checks []liveCheck) {
 	if n := len(s.Catalog.Entries()); n > cfg.PageSize {
 		checks = append(checks, checked("pages", checkWarning, locationOf(cfg.Place),
 			"a caller of all %d prompts gets more than one page of %d, and these clients read "+
-				"only the first: %s; raise page_size in the block gateway, or expose fewer "+
+				"only the first: %s; raise page_size in the gateway block, or expose fewer "+
 				"prompts", n,
 			cfg.PageSize, clients.FirstPageOnly()))
 	}
 	if host, _, err := net.SplitHostPort(cfg.Listen); err == nil && len(cfg.CursorKeys) == 0 &&
 		!isLoopback(host) {
 		checks = append(checks, checked("cursor_keys", checkWarning, locationOf(cfg.Place),
-			"cursor_keys is not set in the block gateway: replicas, and the gateway after a restart, refuse each other's "+
+			"cursor_keys is not set in the gateway block: replicas, and the gateway after a restart, refuse each other's "+
 				"cursors and sessions; make one with: openssl rand -base64 32"))
 	}
 	return checks
@@ -275,15 +275,15 @@ func checkStore(ctx context.Context, cfg *config.Cluster, sealer *seal.Sealer) [
 	if cfg == nil {
 		return nil
 	}
-	line := checked("store", checkOK, "", "the store of the block cluster can be used")
+	line := checked("store", checkOK, "", "the store of the cluster block can be used")
 	switch state := cluster.Check(ctx, cfg, sealer); {
 	case !state.Connected:
 		line.Status = checkError
-		line.Text = "the store of the block cluster cannot be used: " +
+		line.Text = "the store of the cluster block cannot be used: " +
 			terminal.OneLine(state.Err.Error()) + "; start it, or correct store"
 	case state.Evicts != "":
 		line.Status = checkWarning
-		line.Text = "the store of the block cluster drops limits when its memory is full (" +
+		line.Text = "the store of the cluster block drops limits when its memory is full (" +
 			state.Evicts + "); set its maxmemory-policy to noeviction"
 	}
 	return []liveCheck{line}
@@ -305,10 +305,10 @@ func checkListeners(ctx context.Context, cfg *config.Config) []liveCheck {
 		switch {
 		case err == nil:
 			_ = listener.Close()
-			return checked("listener", checkOK, location, "%s of the block %s is free",
+			return checked("listener", checkOK, location, "%s of the %s block is free",
 				address, block)
 		case isRunning && errors.Is(err, syscall.EADDRINUSE):
-			return checked("listener", checkOK, location, "a gateway listens on %s of the block %s",
+			return checked("listener", checkOK, location, "a gateway listens on %s of the %s block",
 				address, block)
 		}
 		return checked("listener", checkError, location, "%v",

@@ -44,7 +44,7 @@ func Apply(content []byte, edit Edit) ([]byte, error) {
 	}
 	// Nobody looks at it before the client does, and a name may occur twice.
 	if after, err := parse(edited); err != nil || !edit.isIn(after, value) {
-		return nil, fmt.Errorf("%s occurs twice in it", strings.Join(edit.Path, "."))
+		return nil, fmt.Errorf("it has %s twice", strings.Join(edit.Path, "."))
 	}
 	return slices.Concat(bytes.TrimSuffix(content, text), edited), nil
 }
@@ -83,7 +83,7 @@ func (e *editor) apply(edit Edit, value jsontext.Value) ([]byte, error) {
 	d := jsontext.NewDecoder(bytes.NewReader(e.plain), jsontext.AllowDuplicateNames(true))
 	for depth, name := range edit.Path {
 		if d.PeekKind() != '{' {
-			return nil, fmt.Errorf("%s is no object", strings.Join(append([]string{"the file"}, edit.Path[:depth]...), "."))
+			return nil, fmt.Errorf("%s is not an object", strings.Join(append([]string{"the file"}, edit.Path[:depth]...), "."))
 		}
 		_, _ = d.ReadToken() // which is there, as the text has been parsed
 		open, isEmpty := int(d.InputOffset()), d.PeekKind() == '}'
@@ -100,7 +100,7 @@ func (e *editor) apply(edit Edit, value jsontext.Value) ([]byte, error) {
 	}
 	switch isArray := d.PeekKind() == '['; {
 	case edit.IsElement && !isArray:
-		return nil, fmt.Errorf("%s is no list", strings.Join(edit.Path, "."))
+		return nil, fmt.Errorf("%s is not a list", strings.Join(edit.Path, "."))
 	case edit.IsElement:
 		_, _ = d.ReadToken()
 		return e.insert(int(d.InputOffset()), len(edit.Path)+1, nil, value, d.PeekKind() == ']'), nil

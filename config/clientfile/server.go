@@ -68,7 +68,7 @@ func (b *block) set(name, value string) {
 func (b *block) child(t *translator, server jsontext.Value, command string) {
 	arguments, ok := texts(find(server, "args"))
 	if !ok && find(server, "args") != nil {
-		b.comments = append(b.comments, "Not taken over: args is not a list of strings.")
+		b.comments = append(b.comments, "Not imported: args is not a list of strings.")
 	}
 	words := t.arguments(append([]string{command}, arguments...))
 	b.set("command", "["+strings.Join(words, ", ")+"]")
@@ -77,7 +77,8 @@ func (b *block) child(t *translator, server jsontext.Value, command string) {
 	}
 	b.environment(t, "env", find(server, "env"), nil)
 	if path, ok := text(find(server, "envFile")); ok {
-		b.comments = append(b.comments, "The client reads variables from "+path+": write those that the server needs in env.")
+		b.comments = append(b.comments, "The client reads variables from "+path+": copy those "+
+			"the server needs into env.")
 	}
 }
 
@@ -86,7 +87,8 @@ func (b *block) workingFolder(t *translator, folder string) {
 	if isRelative := !filepath.IsAbs(folder) && !strings.HasPrefix(folder, "${"); isRelative && t.folder != "" {
 		folder = filepath.Join(t.folder, folder)
 	} else if isRelative {
-		b.comments = append(b.comments, "In the client, dir was relative to its project; here it is to the folder of this file.")
+		b.comments = append(b.comments, "In the client, dir was relative to its project; here it "+
+			"is relative to the folder of this file.")
 	}
 	b.set("dir", t.value("", folder))
 }
@@ -94,7 +96,7 @@ func (b *block) workingFolder(t *translator, folder string) {
 // remote translates a server at an address.
 func (b *block) remote(t *translator, server jsontext.Value, kind, url string) {
 	if !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") && !strings.HasPrefix(url, "${") {
-		b.off = "its url is not one of HTTP"
+		b.off = "its url is not an HTTP URL"
 	}
 	b.set("url", t.address(withoutUser(t, url)))
 	if kind == "sse" {
@@ -103,11 +105,14 @@ func (b *block) remote(t *translator, server jsontext.Value, kind, url string) {
 	b.environment(t, "headers", find(server, "headers"), setByGateway())
 	for _, name := range []string{"oauth", "auth"} {
 		if find(server, name) != nil {
-			b.comments = append(b.comments, name+": there, a person signs in. The gateway gets its own tokens with an oauth block (client credentials), or has one in headers.")
+			b.comments = append(b.comments, name+": in the client, a person signs in. The "+
+				"gateway gets tokens through an oauth block (client credentials), or sends one "+
+				"in headers.")
 		}
 	}
 	if find(server, "headersHelper") != nil {
-		b.comments = append(b.comments, "headersHelper: there, a program prints headers. Here they are in headers, or come from an oauth block (client credentials).")
+		b.comments = append(b.comments, "headersHelper: in the client, a program prints headers. "+
+			"Here, write them in headers, or use an oauth block (client credentials).")
 	}
 }
 
@@ -135,10 +140,12 @@ func (b *block) environment(t *translator, name string, object jsontext.Value, d
 		value, ok := text(m.value)
 		switch {
 		case drop != nil && drop.MatchString(m.name):
-			b.comments = append(b.comments, "Not taken over: the header "+m.name+", which the gateway sets itself.")
+			b.comments = append(b.comments, "Not imported: the header "+m.name+", which the "+
+				"gateway sets itself.")
 			continue
 		case !ok:
-			b.comments = append(b.comments, "Not taken over: "+m.name+" in "+name+", which is not a string.")
+			b.comments = append(b.comments, "Not imported: "+m.name+" in "+name+", which is not "+
+				"a string.")
 			continue
 		}
 		lines = append(lines, key(m.name)+" = "+t.value(m.name, value))
@@ -173,7 +180,7 @@ func (b *block) rest(server jsontext.Value) {
 		}
 	}
 	if len(names) > 0 {
-		b.comments = append(b.comments, "Not taken over: "+strings.Join(names, ", ")+".")
+		b.comments = append(b.comments, "Not imported: "+strings.Join(names, ", ")+".")
 	}
 }
 

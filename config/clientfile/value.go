@@ -198,7 +198,8 @@ func (t *translator) reference(e *expression, inside string) {
 		e.call(t.env("HOME", "", nil))
 	case kind == "workspaceFolder":
 		here := "."
-		t.remarks = append(t.remarks, "${workspaceFolder} is a folder of the client's. Here it is the gateway's working directory, unless WORKSPACE_FOLDER is set.")
+		t.remarks = append(t.remarks, "${workspaceFolder} is the client's own folder. Here it is "+
+			"the gateway's working directory, unless WORKSPACE_FOLDER is set.")
 		e.call(t.env("WORKSPACE_FOLDER", "", &here))
 	case !hasKind && isVariable(inside):
 		e.call(t.env(inside, "", nil))
@@ -208,7 +209,7 @@ func (t *translator) reference(e *expression, inside string) {
 		in := t.inputs[name]
 		e.call(t.env(variableName(name), in.note(), in.fallback))
 	default:
-		t.remarks = append(t.remarks, "${"+inside+"} means something to the client only; "+variableName(inside)+" takes its place.")
+		t.remarks = append(t.remarks, "Only the client knows ${"+inside+"}; "+variableName(inside)+" replaces it.")
 		e.call(t.env(variableName(inside), "", nil))
 	}
 }

@@ -41,7 +41,7 @@ type behaviour struct {
 var (
 	knowsNone = &behaviour{
 		kind: Hides, loses: "all prompts", reason: "only tools are shown", atFlat: true,
-		remedy: `offer it as tools, at the endpoint's /tools: variants = ["tools"] in the block gateway`,
+		remedy: `offer it as tools, at the endpoint's /tools: variants = ["tools"] in the gateway block`,
 		loss:   func(*List, *prompt) (string, bool) { return "", true },
 	}
 	getsNone = &behaviour{
@@ -50,7 +50,7 @@ var (
 	}
 	readsOnePage = &behaviour{
 		kind: Hides, loses: "further pages", reason: "only the first page of a list is read", atFlat: true,
-		remedy: "raise page_size in the block gateway, or expose fewer prompts",
+		remedy: "raise page_size in the gateway block, or expose fewer prompts",
 		loss: func(l *List, p *prompt) (string, bool) {
 			at, _ := slices.BinarySearchFunc(l.entries, p.Entry.Name, func(e *catalog.Entry, name string) int {
 				return strings.Compare(e.Name, name)
@@ -140,8 +140,8 @@ var (
 )
 
 const (
-	oneArgument = `leave one main argument: fix the others in a prompt block, or use the endpoint's /flat: variants = ["flat"] in the block gateway`
-	oneMessage  = `write one message of text, or use the endpoint's /flat: variants = ["flat"] in the block gateway`
+	oneArgument = `leave one main argument: fix the others in a prompt block, or use the endpoint's /flat: variants = ["flat"] in the gateway block`
+	oneMessage  = `write one message of text, or use the endpoint's /flat: variants = ["flat"] in the gateway block`
 )
 
 func severalArguments(_ *List, p *prompt) (string, bool) {

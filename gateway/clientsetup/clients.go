@@ -141,7 +141,7 @@ func For(endpoint, name string, access Access, variants ...config.Variant) []Cli
 func fitting(endpoint string, variant config.Variant, on []config.Variant) (url, next string) {
 	url = endpoint + "/" + string(variant)
 	if !slices.Contains(on, variant) {
-		return endpoint, " With variants = [\"" + string(variant) + "\"] in the block gateway, use " + url + "."
+		return endpoint, " With variants = [\"" + string(variant) + "\"] in the gateway block, use " + url + "."
 	}
 	if variant == config.VariantTools {
 		return url, " Ask it to look for a prompt: the model chooses."

@@ -5,25 +5,25 @@
 # - DB_URL
 
 team "mine" {
-  # oauth: there, a person signs in. The gateway gets its own tokens with an oauth block (client credentials), or has one in headers.
+  # oauth: in the client, a person signs in. The gateway gets tokens through an oauth block (client credentials), or sends one in headers.
   upstream "sentry" {
     url = "https://mcp.sentry.dev/mcp"
   }
 
-  # Not taken over: the header Accept, which the gateway sets itself.
+  # Not imported: the header Accept, which the gateway sets itself.
   upstream "api" {
     url     = "${env("API_BASE_URL", "https://api.example.com")}/mcp"
     headers = { Authorization = "Bearer ${env("API_KEY")}" }
   }
 
-  # headersHelper: there, a program prints headers. Here they are in headers, or come from an oauth block (client credentials).
+  # headersHelper: in the client, a program prints headers. Here, write them in headers, or use an oauth block (client credentials).
   upstream "asana" {
     url       = "https://mcp.asana.com/sse"
     transport = "sse"
   }
 
-  # In the client, dir was relative to its project; here it is to the folder of this file.
-  # Not taken over: timeout.
+  # In the client, dir was relative to its project; here it is relative to the folder of this file.
+  # Not imported: timeout.
   upstream "database" {
     command = ["${env("CLAUDE_PLUGIN_ROOT")}/servers/db", "--config", "${env("CLAUDE_PLUGIN_ROOT")}/config.json"]
     dir     = "./db"

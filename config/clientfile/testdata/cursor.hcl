@@ -13,7 +13,7 @@ team "mine" {
     url = "http://127.0.0.1:3845/sse"
   }
 
-  # auth: there, a person signs in. The gateway gets its own tokens with an oauth block (client credentials), or has one in headers.
+  # auth: in the client, a person signs in. The gateway gets tokens through an oauth block (client credentials), or sends one in headers.
   upstream "linear" {
     url     = "https://mcp.linear.app/mcp?workspace=shop&api_key=${env("LINEAR_API_KEY")}"
     headers = { X-Team = env("LINEAR_TEAM") }
@@ -23,9 +23,9 @@ team "mine" {
     command = ["mcp-database", "postgresql://app:${env("DATABASE_PASSWORD")}@db.example.com/shop", "Server=db;User Id=app;Password=${env("DATABASE_PASSWORD_2")};Encrypt=true", "-p${env("DATABASE_PASSWORD_3")}", "-p8080:80", "-port"]
   }
 
-  # Not taken over: PROXY in env, which is not a string.
-  # The client reads variables from ${workspaceFolder}/.env: write those that the server needs in env.
-  # ${workspaceFolder} is a folder of the client's. Here it is the gateway's working directory, unless WORKSPACE_FOLDER is set.
+  # Not imported: PROXY in env, which is not a string.
+  # The client reads variables from ${workspaceFolder}/.env: copy those the server needs into env.
+  # ${workspaceFolder} is the client's own folder. Here it is the gateway's working directory, unless WORKSPACE_FOLDER is set.
   upstream "local" {
     command = ["python", "${env("WORKSPACE_FOLDER", ".")}/tools/server.py", "--home", "${env("HOME")}/.data"]
     env = {

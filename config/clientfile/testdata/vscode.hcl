@@ -3,18 +3,18 @@
 # - GITHUB_TOKEN: A token of GitHub
 
 team "mine" {
-  # Not taken over: gallery, version.
+  # Not imported: gallery, version.
   upstream "github" {
     url     = "https://api.githubcopilot.com/mcp/"
     headers = { Authorization = "Bearer ${env("GITHUB_TOKEN")}" }
   }
 
-  # Not taken over: dev.
+  # Not imported: dev.
   upstream "weather" {
     command = ["uvx", "weather-mcp", "--region", env("REGION", "eu"), "--note", "// no comment, and $5"]
   }
 
-  # Left out: its url is not one of HTTP.
+  # Left out: its url is not an HTTP URL.
   # upstream "socket" {
   #   url = "unix:///run/mcp.sock"
   # }

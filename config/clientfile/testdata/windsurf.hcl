@@ -10,13 +10,13 @@ team "mine" {
     headers = { API_KEY = "Bearer ${env("FIGMA_TOKEN")}" }
   }
 
-  # Not taken over: alwaysAllow.
+  # Not imported: alwaysAllow.
   # Left out: it is disabled in the client.
   # upstream "paused" {
   #   command = ["npx", "-y", "mcp-server-paused"]
   # }
 
-  # ${file:/run/key} means something to the client only; FILE_RUN_KEY takes its place.
+  # Only the client knows ${file:/run/key}; FILE_RUN_KEY replaces it.
   upstream "secrets" {
     command = ["docker", "run", "-i", "--rm", "-e", "API_TOKEN=${env("SECRETS_API_TOKEN")}", "mcp/s"]
     env     = { KEY_FILE = env("FILE_RUN_KEY") }

@@ -137,7 +137,7 @@ func RequiredList[T any](b *Block, name string, parse func(string) (T, error)) [
 	before := b.Reported()
 	values := List(b, name, parse)
 	if len(values) == 0 && b.Reported() == before && (b.Has(name) || b.Lacks(name)) {
-		b.Error(b.ValueRange(name), "Missing "+name, "A block %q without %s has no effect; "+
+		b.Error(b.ValueRange(name), "Missing "+name, "The %s block has no effect without %s; "+
 			"write %s = [\"…\"].", b.Type(), name, name)
 	}
 	return values

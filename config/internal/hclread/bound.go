@@ -154,13 +154,15 @@ func (s *sizer) Enter(n hclsyntax.Node) hcl.Diagnostics {
 	switch n := n.(type) {
 	case *hclsyntax.FunctionCallExpr:
 		if s.calls++; s.calls > maxCallDepth {
-			s.exceed(n.Range(), summaryDepth, "More than %d calls are inside one another here; simplify the expression.", maxCallDepth)
+			s.exceed(n.Range(), summaryDepth, "More than %d calls are nested here; simplify the "+
+				"expression.", maxCallDepth)
 		}
 		if instead := platformOnly[n.Name]; s.inFile && instead != "" {
-			s.exceed(n.NameRange, summaryGone, "%s is for the platform's files; %s.", n.Name, instead)
+			s.exceed(n.NameRange, summaryGone, "Only the platform's files may use %s; %s.", n.Name, instead)
 		}
 	case *hclsyntax.ForExpr:
-		s.exceed(n.Range(), summaryGone, "for is for the platform's files; write the values out.")
+		s.exceed(n.Range(), summaryGone, "Only the platform's files may use for; write the "+
+			"values out.")
 	case *hclsyntax.SplatExpr:
 		s.checkSplat(n)
 	}
@@ -179,7 +181,8 @@ func (s *sizer) checkSplat(splat *hclsyntax.SplatExpr) {
 				return nil
 			}
 		}
-		s.exceed(splat.Range(), summaryGone, "Only names of attributes follow [*] here; write the values out.")
+		s.exceed(splat.Range(), summaryGone, "Only attribute names may follow [*] here; write "+
+			"the values out.")
 		return nil
 	})
 }

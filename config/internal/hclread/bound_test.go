@@ -167,7 +167,7 @@ func TestEvaluate_NamesWhatReplacesAFunction(t *testing.T) {
 		b := box(t, "size = "+name+"()")
 		b.Confine()
 		eval(b, "size", cty.DynamicPseudoType)
-		if got := b.Finish().Diagnostics.Error(); !strings.Contains(got, name+" is for the platform's files; "+instead) {
+		if got := b.Finish().Diagnostics.Error(); !strings.Contains(got, "Only the platform's files may use "+name+"; "+instead) {
 			t.Errorf("%s: %s", name, got)
 		}
 		delete(library, name)

@@ -174,9 +174,9 @@ func (f *finder) leaveOut(folder string) {
 			"put several blocks into one file, and keep other files elsewhere.", maxEntries, f.root, MaxFiles)
 	} else {
 		path := filepath.Join(f.root, filepath.FromSlash(folder))
-		f.refuse(path, "Too many files", "%s has more files and folders than the %d in all, or "+
-			".hcl files than the %d, "+
-			"that are read, so nothing in it is; put several blocks into one file, and keep other files elsewhere.",
+		f.refuse(path, "Too many files", "%s is skipped: with it, the configuration would exceed "+
+			"%d files and folders, or %d .hcl files; put several blocks into one file, and keep "+
+			"other files elsewhere.",
 			path, maxEntries, MaxFiles)
 	}
 	// Those inside it are left out with it.

@@ -37,8 +37,8 @@ func explainSyntax(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
 	case d.Subject != nil && d.Subject.Start.Line == 1 && bytes.HasPrefix(bytes.TrimSpace(content), []byte("{")):
 		return &hcl.Diagnostic{
 			Severity: d.Severity, Summary: "JSON instead of HCL", Subject: d.Subject,
-			Detail: "A configuration is written in HCL. If this is the configuration of an MCP " +
-				"client, promptweir import FILE makes a team's file of it.",
+			Detail: "A configuration is written in HCL. If this is an MCP client's " +
+				"configuration, promptweir import FILE turns it into a team's file.",
 		}
 	}
 	return d

@@ -201,7 +201,8 @@ func (p *Program) Regexp() *regexp.Regexp { return p.regexp }
 func (b *Block) Compile(pattern string) (*Program, error) {
 	if size, ok := programSize(pattern[:min(len(pattern), MaxExpression)]); ok && size.instructions <= MaxInstructions {
 		if b.scope.limit.left < size.memory {
-			return nil, errors.New("would make the patterns of this file too large in all; remove or simplify some")
+			return nil, errors.New("makes the patterns of this file too large together; remove " +
+				"or simplify some")
 		}
 		b.scope.limit.left -= size.memory
 	}

@@ -12,7 +12,7 @@ func TestCheck_SaysWhyANameIsWrong(t *testing.T) {
 		`lid = "x"`:                         `Unexpected attribute; lid is a block`,
 		"name {}":                           `Unexpected block; name is an attribute`,
 		`lid "x" {}`:                        `Unexpected label; Write lid { … } without a label.`,
-		"lid {}\nlid {}":                    `Duplicate block; There is already a block "lid" at x.hcl:2; merge the two.`,
+		"lid {}\nlid {}":                    `Duplicate block; There is already a lid block at x.hcl:2; merge the two.`,
 		"label {}":                          `Misplaced block; label belongs in a team block; move it there.`,
 		"lid { color = 1 }":                 `Unknown attribute; lid.color does not exist. Did you mean "colour"?`,
 		"lid {\n}\n}\nteam {":               `One label needed; Write team "NAME" { … }.`,

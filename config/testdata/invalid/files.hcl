@@ -8,7 +8,7 @@ team "docs" {
     command     = ["b"]
   }
   upstream "c" {
-    files       = []                       # ERROR: There is no pattern in it; write one like "prompts/**/*.md".
+    files       = []                       # ERROR: The list is empty; write a pattern like "prompts/**/*.md".
   }
   upstream "d" {
     files = [
@@ -29,7 +29,7 @@ team "docs" {
   }
   upstream "e" {
     files       = ["e/*.md"]
-    transport   = "stdio"                  # ERROR: transport without a server; Prompts from files need no server, so that transport has no effect; remove it.
+    transport   = "stdio"                  # ERROR: transport without a server; Prompts from files need no server, so transport has no effect; remove it.
     protocol    = "auto"                   # ERROR: protocol without a server
     timeout     = "1s"                     # ERROR: timeout without a server
     refresh     = "10s"                    # ERROR: refresh without a server

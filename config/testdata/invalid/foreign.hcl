@@ -2,16 +2,16 @@
 
 team "words" {
   upstream "remote" {
-    type        = "http"                          # ERROR: upstream.type does not exist. Remove it: url or command says it already
+    type        = "http"                          # ERROR: upstream.type does not exist. Remove it: url or command already says so
     url         = "https://r.example.com/mcp"
     disabled    = false                           # ERROR: upstream.disabled does not exist. Remove the block
-    autoApprove = ["review"]                      # ERROR: It is about tools
+    autoApprove = ["review"]                      # ERROR: It controls a server's tools
     environment = { A = "hunter2" }               # ERROR: upstream.environment does not exist. Write env.
     token       = "hunter2"                       # ERROR: Write headers = { Authorization = "Bearer ${env("TOKEN")}" }
   }
   upstream "shell" {
     url     = "https://s.example.com/mcp"
-    headers = { Authorization = "Bearer $TOKEN" } # WARNING: A text like $NAME in headers is passed on as it is
+    headers = { Authorization = "Bearer $TOKEN" } # WARNING: $NAME is not expanded in headers
   }
   upstream "fine" {
     command = ["sh", "-c", "exec server $FLAGS"]

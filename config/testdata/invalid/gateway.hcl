@@ -30,12 +30,12 @@ gateway {
     "https:x.example.com",                 # ERROR: is not an origin
     "https://[fe80::1%25lo]",              # ERROR: is not an origin
     "HTTPS://x.example.com",               # ERROR: is not an origin
-    "https://X.example.com",               # ERROR: is not the form that browsers send
-    "https://bücher.example",              # ERROR: is not the form that browsers send
-    "https://x.example.com:",              # ERROR: has a port that no browser sends
-    "https://x.example.com:0",             # ERROR: has a port that no browser sends
-    "https://x.example.com:443",           # ERROR: has a port that no browser sends
-    "http://[::1]:80",                     # ERROR: has a port that no browser sends
+    "https://X.example.com",               # ERROR: is not in the form browsers send
+    "https://bücher.example",              # ERROR: is not in the form browsers send
+    "https://x.example.com:",              # ERROR: has a port browsers never send
+    "https://x.example.com:0",             # ERROR: has a port browsers never send
+    "https://x.example.com:443",           # ERROR: has a port browsers never send
+    "http://[::1]:80",                     # ERROR: has a port browsers never send
     "http://[::1]:443",
   ]
   conflict     = "frist"                   # ERROR: is not one of: drop, first. Did you mean "first"

@@ -8,10 +8,10 @@ gateway {
   conflict   = "first"                   # ERROR: Attribute redefined
   variants   = ["flat", "tool"]          # ERROR: is not one of: flat, tools
 }
-gateway {                                # ERROR: Duplicate block; There is already a block "gateway" at testdata/invalid/gateway_more.hcl:1
+gateway {                                # ERROR: Duplicate block; There is already a gateway block at testdata/invalid/gateway_more.hcl:1
   variants  = ["tools", "tools"]         # ERROR: Two endpoints at one path
   path      = "/a/../b"                  # ERROR: is not a plain path
-  card      = true                       # ERROR: No domain to be found by; The card names the endpoint by the domain of public_url
+  card      = true                       # ERROR: No domain for the card; The card names the endpoint by the domain of public_url
   page_size = 1.5                        # ERROR: must be a whole number
   max_buffered = "95%"                   # ERROR: is not between 1048576 and
   drain_delay = "-1s"                    # ERROR: is not a duration from

@@ -20,7 +20,7 @@ auth {
     sha256 = sha256("y")
     as     = "corp"
   }
-  jwt "corp" {                           # ERROR: Duplicate as; "corp" already goes in front of the subjects of another source, at testdata/invalid/identity.hcl:19
+  jwt "corp" {                           # ERROR: Duplicate as; "corp" is already the prefix of another source's subjects, at testdata/invalid/identity.hcl:19
     issuer   = "https://idp.example.com"
     audience = "https://prompts.example.com/mcp"
     as       = "corp"
@@ -34,9 +34,9 @@ auth {
     algorithms    = ["none", "HS256", "RS257"] # ERROR: Invalid algorithms; "none" would accept tokens that anyone can make # ERROR: "HS256" would accept tokens that anyone can make # ERROR: "RS257" is not one of: RS256
     leeway        = "1h"                 # ERROR: Invalid leeway; "1h" is not a duration from "0s" to "5m"
     scopes        = ["a b"]              # ERROR: Invalid scopes; "a b" is not a scope
-    as            = "a/b"                # ERROR: Invalid as; "a/b" cannot go in front of a subject
+    as            = "a/b"                # ERROR: Invalid as; "a/b" cannot be a prefix of subjects
   }
-  jwt "bare" {                           # ERROR: Missing issuer # ERROR: Missing audience; A token that was made for another service must not be accepted # ERROR: Missing as
+  jwt "bare" {                           # ERROR: Missing issuer # ERROR: Missing audience; Without it, the gateway would accept tokens for other services # ERROR: Missing as
     algorithms = []                      # ERROR: No token could be accepted
     hmac_key   = "hunter2"               # ERROR: Unknown attribute
   }

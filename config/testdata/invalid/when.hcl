@@ -21,7 +21,7 @@ team "a" {
   expose "4" {
     prompts = ["u.*"]
     to      = ["*"]
-    when    = env("SECRET") == "" || file("x") == "" # ERROR: Not in when; when decides from prompt and principal alone; env # ERROR: Not in when; when decides from prompt and principal alone; file
+    when    = env("SECRET") == "" || file("x") == "" # ERROR: Not in when; A condition sees prompt and principal only; env # ERROR: Not in when; A condition sees prompt and principal only; file
   }
   expose "5" {
     prompts = ["u.*"]
@@ -61,12 +61,12 @@ team "a" {
   expose "loop" {
     prompts = ["u.*"]
     to      = ["*"]
-    when    = length([for a in prompt.arguments : a.name]) == 0 # ERROR: No loops here; when has no for
+    when    = length([for a in prompt.arguments : a.name]) == 0 # ERROR: No loops here; A condition has no for
   }
   expose "12" {
     prompts = ["u.*"]
     to      = ["*"]
-    when    = replace(prompt.name, "a", "b") == "b" # ERROR: Not in when; replace is not available, since its result can be of any size
+    when    = replace(prompt.name, "a", "b") == "b" # ERROR: Not in when; replace is not available, because its result can have any size
   }
   expose "13" {
     prompts = ["u.*"]

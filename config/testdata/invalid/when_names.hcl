@@ -23,7 +23,7 @@ team "payments" {
   }
   hide "list and text" {
     prompts = ["billing.b*"]
-    when    = principal.groups == "writers" # WARNING: List compared with a text; principal.groups is a list, so it equals no text; write contains(principal.groups, "group:writers")
+    when    = principal.groups == "writers" # WARNING: List compared with a text; principal.groups is a list and never equals a text; write contains(principal.groups, "group:writers")
   }
   hide "upstream" {
     prompts = ["billing.b*"]
@@ -34,7 +34,7 @@ team "payments" {
     to      = ["user:*"]                   # WARNING: "user:*" is taken literally: to takes no patterns; write "*" for everybody
   }
   upstream "line" {
-    command = ["npx -y thing --verbose"] # WARNING: Command in one word; This is the name of one program
+    command = ["npx -y thing --verbose"] # WARNING: Command in one word; All of it, blanks included, is the name of one program
   }
   hide "right" {
     prompts = ["billing.b*"]

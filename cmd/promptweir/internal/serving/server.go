@@ -53,14 +53,14 @@ func ListenError(block, address string, location config.Place, err error) error 
 	if location != (config.Place{}) { // else it is the default
 		where += " (" + location.String() + ")"
 	}
-	why, remedy := err.Error(), "correct listen in the block "+block
+	why, remedy := err.Error(), "correct listen in the "+block+" block"
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		why, remedy = "another process uses the port", "stop it, or choose another port: listen in the block "+block
+		why, remedy = "another process uses the port", "stop it, or choose another port: listen in the "+block+" block"
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		why = "this machine has no such address"
 	case errors.Is(err, syscall.EACCES):
-		why, remedy = "permission denied", "choose a port from 1024 on: listen in the block "+block
+		why, remedy = "permission denied", "choose a port from 1024 on: listen in the "+block+" block"
 	}
 	return fmt.Errorf("cannot listen on %s: %s; %s", where, why, remedy)
 }

@@ -1,3 +1,3 @@
 team "a" {}
-allow "a" { commands = ["*"] } # ERROR: a file with a team block contains nothing else; move allow
+allow "a" { commands = ["*"] } # ERROR: a file with a team block may contain nothing else; move allow
 hide "x" { prompts = ["*"] }   # ERROR: move hide
