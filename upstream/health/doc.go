@@ -1,18 +1,19 @@
-// Package health answers one question for each endpoint of an upstream: is it worth a call? It is
-// told of everything that shows how the server is: sessions, attempts of calls, health checks,
-// lists, and the pauses that the server asks for. It says whether calls go there, when the server
-// is to be checked, when to connect again, and what operators see.
+// Package health answers one question for each endpoint of an upstream: is it worth a call? Its
+// inputs are all that shows the server's condition: sessions, attempts of calls, health checks,
+// lists, and the pauses that the server asks for. It says whether calls go there, when to check the
+// server and when to connect again, and what operators see.
 //
 // An [Endpoint] is in the first of these states that holds. Calls go to one that is
-// [Endpoint.Ready] if there is one: Well, Failing, Probing, or Paused as all of the upstream are.
+// [Endpoint.Ready] if there is one: Well, Failing, Probing, or Paused for a rate limit, which holds
+// at the other endpoints as well.
 //
 //	state      holds while                                        a call
 //	Down       there is no session                                fails at once
 //	Renewing   the server forgot its session; another is opened   waits for it
 //	Paused     the server asked for a pause (Retry-After)         is refused until the pause ends
 //	Suspended  the circuit breaker is open                        is refused until the cool-down ends
-//	Silent     a health check has had no answer in its time       is made, if no other one is Ready
-//	Probing    the breaker is half-open                           is a probe, if the breaker lets it through
+//	Silent     nothing came in the time of a health check         is made, if no other one is Ready
+//	Probing    the breaker is half-open                           is a probe, or is refused
 //	Failing    five gets in a row have failed                     is made
 //	Well       none of that                                       is made
 //
@@ -20,7 +21,7 @@
 // gobreaker keeps its state, its cool-down and its counts; this package records which callers had
 // the failures and which probe:
 //
-//	closed     opens when an attempt ends, once there are Settings.Failures, if several callers
+//	closed     opens when such an attempt ends, once there are Settings.Failures, if several callers
 //	           had them (one that is not known is several) or the endpoint is Silent
 //	open       is half-open after Settings.Cooldown
 //	half-open  lets two callers have one call each at the server. The first answer closes it. An
@@ -39,20 +40,26 @@
 //	Down               Down; failures are forgotten, unless the server is up and only forgot its
 //	                   session again: what comes back may be another server
 //	Begin              an attempt, or an error if the breaker refuses it
-//	End  Answered      ends the failures in a row, and Failing if it was a get; the list is
-//	                   requested again if it was denied
-//	     Refused       a get counts for Failing; for the breaker the server works
-//	     Unanswered    counts for the breaker, and a get for Failing
-//	     Suspicious    beside any of these: the server is checked
+//	End  Answered      with a result or a JSON-RPC error: ends the failures in a row, and Failing if
+//	                   it was a get; the list is requested again if it was denied
+//	     Refused       in full, but not usably, by HTTP 401, say: a get counts for Failing; for the
+//	                   breaker the server works
+//	     Unanswered    not, not in full, or by HTTP 503, say: counts for the breaker, and a get for
+//	                   Failing
+//	     Suspicious    beside either of these: the server is checked at once
 //	     Lost          for the breaker the server works; the caller makes the attempt again
 //	     Excused       none: the caller left, or there was no slot, or hardly any time
 //	Asks               for the breaker the server works, before the call has ended: a reply may
 //	                   take minutes
-//	Unsent             a get counts for Failing, unless Down (but not if that is for forgetting)
+//	Unsent             a get counts for Failing; while Down, only if the server is up and forgets
+//	                   its session again and again
 //	Pause              Paused until its end; no calls, checks or connects meanwhile
 //	Late               Silent
 //	Checked            ends Silent if there was an answer; adapts how long a check may take
 //	SetDenied          whether the server denies the list of prompts
+//
+// A server from which nothing has come for half a minute is checked as well. A check that fails
+// ends the session, even if the answer asks for a pause: the endpoint is then Down or Renewing.
 //
 // Each effect is small: a value that is returned, a mark in a channel ([Endpoint.Suspect],
 // [Endpoint.Relist]), or a [Report] when what operators see changes. The package makes no request
