@@ -21,23 +21,23 @@
 //
 //	it grows by one   for a call that found no slot free, up to the concurrency, when a call is
 //	                  answered within a quarter of the timeout, or within 1.5 times the base
-//	it falls          when even the fastest of the last calls needed more than half of the timeout and
-//	                  more than 1.5 times the base, or none was answered: to as many as ended in a
-//	                  quarter of the timeout, but not below 8
+//	it falls          when even the fastest of the last 8 to 32 calls needed more than half of the
+//	                  timeout and more than 1.5 times the base, or all of them timed out: to as many
+//	                  as end in a quarter of the timeout, timeouts included, but not below 8
 //	it stays          where fewer calls do not help: all were answered, but one that began among no
 //	                  more than the limit would fall to was as late. The server is slow, not
 //	                  overloaded, and the base is the time of the fastest
 //
-// The base is otherwise the least duration of a call while none has to wait, anew after 64 of these.
-// So a server at ten times its capacity goes on answering at its capacity; one that is slow by
-// nature keeps its concurrency, and one that becomes slow gets it back.
+// The base is otherwise the least duration of an answered call. It is measured anew by each 64 that
+// end while none waits. So a server at ten times its capacity goes on answering at its capacity;
+// one that is slow by nature keeps its concurrency, and one that becomes slow gets it back.
 //
-// The duration that is expected of a call is a smoothed round-trip time and its deviation or, while
-// all slots are occupied, the time in which as many calls end as there are slots, if that is
-// longer; for a call that waits, nine tenths of the timeout at most. A call waits if by that it
-// would begin early enough to be answered, and is refused otherwise: sending it would only keep the
-// server from calls that it can still answer. When 1 024 calls wait, the last one of the longest
-// line is refused for one of a shorter line.
+// The expected duration of a call is a smoothed round-trip time or, while all slots are occupied,
+// the time in which as many calls end as there are slots, if that is longer; 0 before any call has
+// ended. A call that has waited begins if its time left is that and twice the deviation, or nine
+// tenths of the timeout. It is refused otherwise, on arrival if that can be foreseen: sending it
+// would only keep the server from calls that it can still answer. When 1 024 calls wait, the last
+// one of the longest line is refused for one of a shorter line.
 //
 // All methods are safe for concurrent use. Waiting ends with the caller's context.
 package queue
