@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -10,24 +9,20 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/client"
 )
 
-// Random lists, in any order of arrival, become the union that State promises.
+// Whatever the lists are, in any order of arrival they become the union that State promises.
 func TestMergeLists_DoesNotDependOnOrderOfArrival(t *testing.T) {
 	t.Parallel()
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same in each run
 	u := config.Upstream{Name: "merged", Transport: config.StreamableHTTP, URLs: []string{"http://a", "http://b", "http://c"}, Concurrency: 1}
-	for range 150 {
-		lists := make([][]jsontext.Value, len(u.URLs))
-		for i := range lists {
-			for range random.IntN(6) {
-				name, version := random.IntN(6), random.IntN(2)
-				lists[i] = append(lists[i], fmt.Appendf(nil, `{"name":"%d","v":%d}`, name, version))
-			}
-		}
+	definition := rapid.Map(rapid.IntRange(0, 11), func(n int) jsontext.Value { return fmt.Appendf(nil, `{"name":"%d","v":%d}`, n/2, n%2) })
+	list := rapid.SliceOfN(definition, 0, 5)
+	rapid.Check(t, func(t *rapid.T) {
+		lists := rapid.SliceOfN(list, len(u.URLs), len(u.URLs)).Draw(t, "lists")
 		var states []*State
 		for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}} {
 			c := New(u, Options{}, func() {})
@@ -43,10 +38,10 @@ func TestMergeLists_DoesNotDependOnOrderOfArrival(t *testing.T) {
 			}
 			checkMerged(t, lists, state)
 		}
-	}
+	})
 }
 
-func checkMerged(t *testing.T, lists [][]jsontext.Value, state *State) {
+func checkMerged(t *rapid.T, lists [][]jsontext.Value, state *State) {
 	t.Helper()
 	if first := lists[0]; len(state.Definitions) < len(first) || !equalLists(state.Definitions[:len(first)], first) {
 		t.Errorf("%s became %s: the first endpoint's do not come first", lists, state.Definitions)

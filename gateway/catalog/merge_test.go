@@ -3,13 +3,13 @@ package catalog_test
 import (
 	"bytes"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -19,7 +19,7 @@ func options() catalog.Options { return catalog.Options{Separator: "."} }
 
 // upstream returns the source of an upstream, given as "team/label" or "team/label prefix=P", that lists prompts,
 // each given as "name" or "name=title".
-func upstream(t testing.TB, who string, prompts ...string) catalog.Source {
+func upstream(t rapid.TB, who string, prompts ...string) catalog.Source {
 	t.Helper()
 	who, prefix, hasPrefix := strings.Cut(who, " prefix=")
 	team, label, _ := strings.Cut(who, "/")
@@ -180,35 +180,32 @@ func TestReportKey_ChangesOnlyWithTheFinding(t *testing.T) {
 	}
 }
 
-// A few names and definitions, so that random sources meet in every way.
-func randomSource(t testing.TB, r *rand.Rand, i int) catalog.Source {
-	teams, prefixes := []string{"a", "b"}, []string{"", "p", "P", "q"}
-	at := r.IntN(len(prefixes))
-	s := catalog.Source{
-		Upstream: fmt.Sprintf("u%d", i), Team: teams[at%2], Prefix: prefixes[at], Place: fmt.Sprintf("%d.hcl:1", i),
+// A few names and definitions, so that sources that are drawn meet in every way.
+func drawSources(t *rapid.T, n int) (sources []catalog.Source) {
+	for i := range n {
+		prefix := rapid.SampledFrom([]string{"", "p", "P", "q"}).Draw(t, "prefix")
+		team := map[string]string{"": "a", "p": "b", "P": "a", "q": "b"}[prefix]
+		sources = append(sources, catalog.Source{
+			Upstream: fmt.Sprintf("u%d", i), Team: team, Prefix: prefix, Place: fmt.Sprintf("%d.hcl:1", i), Prompts: drawPrompts(t),
+		})
 	}
-	s.Prompts = randomPrompts(t, r)
-	return s
+	return sources
 }
 
-func randomPrompts(t testing.TB, r *rand.Rand) []*catalog.Prompt {
-	names := []string{"x", "X", "y", "p.x", "P.x", "q.y", "p", "z z", "z_z", "p.X", strings.Repeat("l", 255)}
-	definitions := []string{`{"name":%q}`, `{"name":%q,"n":1.0}`, `{"n":1,"name":%q}`, `{"name":%q,"n":2}`}
-	var prompts []*catalog.Prompt
-	for range r.IntN(8) {
-		prompts = append(prompts, parse(t, fmt.Sprintf(definitions[r.IntN(len(definitions))], names[r.IntN(len(names))])))
-	}
-	return prompts
+func drawPrompts(t *rapid.T) []*catalog.Prompt {
+	name := rapid.SampledFrom([]string{"x", "X", "y", "p.x", "P.x", "q.y", "p", "z z", "z_z", "p.X", strings.Repeat("l", 255)})
+	definition := rapid.SampledFrom([]string{`{"name":%q}`, `{"name":%q,"n":1.0}`, `{"n":1,"name":%q}`, `{"name":%q,"n":2}`})
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) *catalog.Prompt {
+		return parse(t, fmt.Sprintf(definition.Draw(t, "definition"), name.Draw(t, "name")))
+	}), 0, 7).Draw(t, "prompts")
 }
 
-func randomOptions(r *rand.Rand) catalog.Options {
-	return catalog.Options{Separator: ".", KeepFirst: r.IntN(2) == 1}
+func drawOptions(t *rapid.T) catalog.Options {
+	return catalog.Options{Separator: ".", KeepFirst: rapid.Bool().Draw(t, "keep first")}
 }
 
-func random(t *testing.T) *rand.Rand {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
+func draw(t *rapid.T, what string, least, most int) int {
+	return rapid.IntRange(least, most).Draw(t, what)
 }
 
 // contents is all that can be seen of a catalog.
@@ -234,13 +231,8 @@ func diffContents(a, b *catalog.Catalog) string {
 }
 
 func TestMerge_NamesAreSortedAndUnique(t *testing.T) {
-	r := random(t)
-	for range 300 {
-		var sources []catalog.Source
-		for i := range r.IntN(6) {
-			sources = append(sources, randomSource(t, r, i))
-		}
-		s := catalog.Merge(sources, randomOptions(r))
+	rapid.Check(t, func(t *rapid.T) {
+		s := catalog.Merge(drawSources(t, draw(t, "sources", 0, 5)), drawOptions(t))
 		for i, e := range s.Entries() {
 			if i > 0 && s.Entries()[i-1].Name >= e.Name {
 				t.Fatalf("%q stands before %q", s.Entries()[i-1].Name, e.Name)
@@ -257,37 +249,30 @@ func TestMerge_NamesAreSortedAndUnique(t *testing.T) {
 				t.Fatalf("Lookup(%q) = %v, want none", name, got)
 			}
 		}
-	}
+	})
 }
 
 // However lists arrive, and whatever the upstreams listed before, the catalog is that of their last lists.
 func TestWith_EqualsMergeInAnyOrder(t *testing.T) {
-	r := random(t)
-	for range 100 {
-		var last []catalog.Source
-		for i := range 1 + r.IntN(6) {
-			last = append(last, randomSource(t, r, i))
-		}
-		opts := randomOptions(r)
-		want := catalog.Merge(last, opts)
-
+	rapid.Check(t, func(t *rapid.T) {
+		last, opts := drawSources(t, draw(t, "sources", 1, 6)), drawOptions(t)
 		never := slices.Clone(last)
 		for i := range never {
 			never[i].Prompts = nil
 		}
 		got := catalog.Merge(never, opts)
-		for range r.IntN(5) { // what upstreams listed in the meantime
-			meanwhile := last[r.IntN(len(last))]
-			meanwhile.Prompts = randomPrompts(t, r)
+		for range draw(t, "lists meanwhile", 0, 4) {
+			meanwhile := rapid.SampledFrom(last).Draw(t, "source")
+			meanwhile.Prompts = drawPrompts(t)
 			got = got.With(meanwhile)
 		}
-		for _, i := range r.Perm(len(last)) {
-			got = got.With(last[i])
+		for _, source := range rapid.Permutation(last).Draw(t, "order") {
+			got = got.With(source)
 		}
-		if diff := diffContents(want, got); diff != "" {
+		if diff := diffContents(catalog.Merge(last, opts), got); diff != "" {
 			t.Fatalf("Merge and With differ (-merge +with):\n%s", diff)
 		}
-	}
+	})
 }
 
 func TestWith_AcceptsNewAndMovedUpstreams(t *testing.T) {
@@ -321,19 +306,18 @@ func TestWith_KeepsUnchangedEntries(t *testing.T) {
 
 // Apart from what is left out, an entry of one source looks the same whatever the other sources are.
 func TestExposedName_DependsOnItsOwnUpstreamOnly(t *testing.T) {
-	r := random(t)
-	for range 200 {
-		mine := randomSource(t, r, 0)
+	rapid.Check(t, func(t *rapid.T) {
+		sources := drawSources(t, 3)
+		mine := sources[1]
 		alone := catalog.Merge([]catalog.Source{mine}, options())
-		s := catalog.Merge([]catalog.Source{randomSource(t, r, 1), mine, randomSource(t, r, 2)}, randomOptions(r))
-		for _, e := range s.Entries() {
+		for _, e := range catalog.Merge(sources, drawOptions(t)).Entries() {
 			for _, o := range e.Owners {
 				if o.Upstream == mine.Upstream && alone.Lookup(e.Name) == nil {
 					t.Fatalf("%q is exposed as %q only beside other sources", o.Name, e.Name)
 				}
 			}
 		}
-	}
+	})
 }
 
 func TestDiff_ReturnsTheChanges(t *testing.T) {

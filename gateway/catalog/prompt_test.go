@@ -8,12 +8,13 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-func parse(t testing.TB, raw string) *catalog.Prompt {
+func parse(t rapid.TB, raw string) *catalog.Prompt {
 	t.Helper()
 	p, err := catalog.ParsePrompt(jsontext.Value(raw))
 	if err != nil {

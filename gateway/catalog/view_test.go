@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
 )
@@ -106,18 +106,14 @@ func TestView_ShowsWhatIsVisible(t *testing.T) {
 }
 
 func TestViewWith_EqualsAViewOfTheLaterCatalog(t *testing.T) {
-	r := random(t)
 	visible := func(e *catalog.Entry) bool { return e.Fingerprint[0]%4 > 0 && e.Owners[0].Upstream != "u1" }
-	for range 200 {
-		var sources []catalog.Source
-		for i := range 1 + r.IntN(5) {
-			sources = append(sources, randomSource(t, r, i))
-		}
-		s := catalog.Merge(sources, randomOptions(r))
+	rapid.Check(t, func(t *rapid.T) {
+		sources := drawSources(t, draw(t, "sources", 1, 5))
+		s := catalog.Merge(sources, drawOptions(t))
 		v := s.View(visible)
-		for range 5 {
-			source := sources[r.IntN(len(sources))]
-			source.Prompts = randomPrompts(t, r)
+		for range draw(t, "changes", 1, 5) {
+			source := rapid.SampledFrom(sources).Draw(t, "source")
+			source.Prompts = drawPrompts(t)
 			later := s.With(source)
 			next, want := v.With(later, catalog.Diff(s, later), visible), later.View(visible)
 			if !slices.Equal(next.Entries(), want.Entries()) || next.Fingerprint() != want.Fingerprint() {
@@ -125,7 +121,7 @@ func TestViewWith_EqualsAViewOfTheLaterCatalog(t *testing.T) {
 			}
 			s, v = later, next
 		}
-	}
+	})
 }
 
 func TestViewEntries_AreMadeAnewAfterAPanic(t *testing.T) {
@@ -176,50 +172,35 @@ func TestAppendPrompts_IsJSON(t *testing.T) {
 // A client that walks all pages while upstreams change meets each entry that was there throughout exactly once, in order, and
 // reaches the end.
 func TestPage_WalkingAllPagesWhileTheCatalogChanges(t *testing.T) {
-	r := random(t)
-	for range 300 {
-		drainWhileChanging(t, r)
-	}
-}
-
-func drainWhileChanging(t *testing.T, r *rand.Rand) {
-	t.Helper()
-	stable, restless := catalog.Source{Upstream: "s", Team: "a"}, catalog.Source{Upstream: "r", Team: "a"}
-	for i := range r.IntN(20) {
-		stable.Prompts = append(stable.Prompts, parse(t, fmt.Sprintf(`{"name":"n%02d"}`, i*3+r.IntN(2))))
-	}
-	s := catalog.Merge([]catalog.Source{stable, restless}, options())
-	change := func() {
-		restless.Prompts = nil
-		for range r.IntN(20) {
-			// Names between the stable ones, and the same ones with the same definition.
-			restless.Prompts = append(restless.Prompts, parse(t, fmt.Sprintf(`{"name":"n%02d"}`, r.IntN(60))))
+	rapid.Check(t, func(t *rapid.T) {
+		source := func(upstream string, most int) catalog.Source {
+			s := catalog.Source{Upstream: upstream, Team: "a"}
+			for _, i := range rapid.SliceOfNDistinct(rapid.IntRange(0, 59), 0, most, rapid.ID).Draw(t, upstream) {
+				s.Prompts = append(s.Prompts, parse(t, fmt.Sprintf(`{"name":"n%02d"}`, i)))
+			}
+			return s
 		}
-		s = s.With(restless)
-	}
-
-	var drained []string
-	var after string
-	for pages := 0; ; pages++ {
-		if pages > 60 {
-			t.Fatalf("no end after %d pages", pages)
+		stable := source("stable", 20)
+		s := catalog.Merge([]catalog.Source{stable, {Upstream: "restless", Team: "a"}}, options())
+		var drained []string
+		for after, more := "", true; more; {
+			var entries []*catalog.Entry
+			entries, after, more = s.View(everybody).Page(after, draw(t, "size", 1, 5))
+			if len(entries) == 0 && more {
+				t.Fatal("an empty page is not the last")
+			}
+			drained = append(drained, names(entries)...)
+			for range draw(t, "changes", 0, 2) { // names between the stable ones, and the same ones with the same definition
+				s = s.With(source("restless", 20))
+			}
 		}
-		entries, next, more := s.View(everybody).Page(after, 1+r.IntN(5))
-		drained = append(drained, names(entries)...)
-		if !more {
-			break
+		if !slices.IsSorted(drained) || len(slices.Compact(slices.Clone(drained))) != len(drained) {
+			t.Fatalf("the pages have %v: out of order or twice", drained)
 		}
-		after = next
-		for range r.IntN(3) {
-			change()
+		for _, p := range stable.Prompts {
+			if !slices.Contains(drained, p.Name) {
+				t.Fatalf("the pages have %v without %q", drained, p.Name)
+			}
 		}
-	}
-	if !slices.IsSorted(drained) || len(slices.Compact(slices.Clone(drained))) != len(drained) {
-		t.Fatalf("the pages have %v: out of order or twice", drained)
-	}
-	for _, p := range stable.Prompts {
-		if !slices.Contains(drained, p.Name) {
-			t.Fatalf("the pages have %v without %q", drained, p.Name)
-		}
-	}
+	})
 }

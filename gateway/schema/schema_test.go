@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"pgregory.net/rapid"
 
 	"github.com/promptweir/promptweir/gateway/schema"
 )
@@ -243,7 +245,6 @@ func TestCheck_AgreesWithTheUnboundedValidator(t *testing.T) {
 		`{"$schema":"http://json-schema.org/draft-04/schema#","id":"http://x/","type":"object","minProperties":1,"patternProperties":{"^a":{"minimum":1,"exclusiveMinimum":true}}}`,
 		`{"dependentSchemas":{"a":{"required":["b"]}},"oneOf":[{"minProperties":1},{"maxProperties":2}],"unevaluatedProperties":{"type":"string"}}`,
 	}
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test
 	verdicts := map[bool]int{}
 	for _, text := range schemas {
 		document, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
@@ -259,8 +260,8 @@ func TestCheck_AgreesWithTheUnboundedValidator(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := compile(t, text)
-		for range 300 {
-			value := randomValue(random, 3)
+		rapid.Check(t, func(t *rapid.T) {
+			value := values(3).Draw(t, "value")
 			decoded, err := jsonschema.UnmarshalJSON(strings.NewReader(value))
 			if err != nil {
 				t.Fatal(err)
@@ -271,39 +272,28 @@ func TestCheck_AgreesWithTheUnboundedValidator(t *testing.T) {
 				t.Errorf("%s under %s: %v, the library says %v", value, text, got, want)
 			}
 			verdicts[got == nil]++
-		}
+		})
 	}
-	if verdicts[true] < 200 || verdicts[false] < 200 {
+	if verdicts[true] < 100 || verdicts[false] < 100 {
 		t.Errorf("%d valid and %d invalid values say little", verdicts[true], verdicts[false])
 	}
 }
 
-func randomValue(r *rand.Rand, depth int) string {
-	n := r.IntN(7)
+// values are any that nest at most so deep.
+func values(depth int) *rapid.Generator[string] {
+	flat := rapid.SampledFrom([]string{"null", "true", "false", "1", "2", "1.5", "2.0", "-3", `"x"`, `""`, `"long"`})
 	if depth == 0 {
-		n = r.IntN(4)
+		return flat
 	}
-	switch n {
-	case 0:
-		return []string{"null", "true", "false"}[r.IntN(3)]
-	case 1, 2:
-		return []string{"1", "2", "1.5", "2.0", "-3"}[r.IntN(5)]
-	case 3:
-		return []string{`"x"`, `""`, `"long"`}[r.IntN(3)]
-	case 4:
-		elements := make([]string, r.IntN(4))
-		for i := range elements {
-			elements[i] = randomValue(r, depth-1)
+	elements := rapid.Map(rapid.SliceOfN(values(depth-1), 0, 3), func(all []string) string { return "[" + strings.Join(all, ",") + "]" })
+	members := rapid.Map(rapid.MapOf(rapid.SampledFrom([]string{"a", "b", "c", "aa"}), values(depth-1)), func(all map[string]string) string {
+		var members []string
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			members = append(members, fmt.Sprintf("%q:%s", name, all[name]))
 		}
-		return "[" + strings.Join(elements, ",") + "]"
-	}
-	var members []string
-	for _, name := range []string{"a", "b", "c", "aa"} {
-		if r.IntN(2) == 0 {
-			members = append(members, `"`+name+`":`+randomValue(r, depth-1))
-		}
-	}
-	return "{" + strings.Join(members, ",") + "}"
+		return "{" + strings.Join(members, ",") + "}"
+	})
+	return rapid.OneOf(flat, elements, members)
 }
 
 func TestProblem_StringNamesThePlace(t *testing.T) {

@@ -1,35 +1,33 @@
 package snapshot
 
 import (
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 )
 
 func TestUpdate_IsLikeBuildingTheListAgain(t *testing.T) {
 	t.Parallel()
-	for range 1_000 {
-		const upstreams = 20
-		belongs := make([]bool, upstreams)
+	rapid.Check(t, func(t *rapid.T) {
 		var list, touched, want []int
-		for i := range upstreams {
-			before := rand.IntN(2) == 0
-			if belongs[i] = before; before {
+		upstreams := rapid.SliceOfN(rapid.IntRange(0, 5), 0, 20).Draw(t, "upstreams") // 0 and 1 are as before, of others some belong
+		for i, kind := range upstreams {
+			if kind%2 == 1 {
 				list = append(list, i)
 			}
-			if rand.IntN(3) == 0 {
+			if kind > 1 {
 				touched = append(touched, i)
-				belongs[i] = rand.IntN(2) == 0
 			}
-			if belongs[i] {
+			if kind == 1 || kind > 3 {
 				want = append(want, i)
 			}
 		}
-		if got := update(list, touched, func(i int) bool { return belongs[i] }); !slices.Equal(got, want) {
+		if got := update(list, touched, func(i int) bool { return upstreams[i] > 3 }); !slices.Equal(got, want) {
 			t.Fatalf("%v with %v touched = %v, want %v", list, touched, got, want)
 		}
-	}
+	})
 }
 
 func TestAppointments_AreKeptOnceAndInTime(t *testing.T) {
