@@ -7,15 +7,11 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -106,26 +102,10 @@ func checkAssertion(r *http.Request, key crypto.PublicKey, algorithm jose.Signat
 // certificates, but the token endpoint has another name.
 func TestOAuth_UsesTLSBlockForTokenEndpoint(t *testing.T) {
 	t.Parallel()
-	ours := newAuthority(t)
+	ours := upstreamtest.NewAuthority(t, "test")
 	a := newAuthorization(upstreamtest.NewPeer(t))
-	serve := func(name string) string {
-		pair, err := tls.X509KeyPair(pemPair(ours.pair(x509.ExtKeyUsageServerAuth, name)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		clients := x509.NewCertPool()
-		clients.AddCert(ours.root())
-		server := httptest.NewUnstartedServer(a)
-		server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert}
-		server.Config.ErrorLog = log.New(io.Discard, "", 0)
-		server.StartTLS()
-		t.Cleanup(server.Close)
-		return server.URL
-	}
+	serve := func(name string) string { return ours.Serve(name, a, nil) }
 	u := withOAuth(upstreamtest.HTTP("guarded", serve("mcp.example")), strings.Replace(serve("localhost"), "127.0.0.1", "localhost", 1))
-	certificate, key := ours.pair(x509.ExtKeyUsageClientAuth, "gateway")
-	u.TLS = &config.TLS{
-		CAs: config.NewSecret(ours.pem), ServerName: "mcp.example", Certificate: config.NewSecret(certificate), Key: config.NewSecret(key),
-	}
+	u.TLS = trusting(t, ours, ours, "mcp.example")
 	waitForNames(t, start(t, u, upstream.Options{}), "p")
 }

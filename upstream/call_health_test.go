@@ -285,24 +285,24 @@ func TestReason_IsTheSameForGetsAndLists(t *testing.T) {
 // While a server cannot be reached, the log names the cause, and again when that is another one.
 func TestLog_NamesACauseAgainWhenItChanges(t *testing.T) {
 	t.Parallel()
-	ours := newAuthority(t)
+	ours := upstreamtest.NewAuthority(t, "test")
 	address := upstreamtest.Address(t)
 	u := upstreamtest.HTTP("changing", "https://"+address)
-	u.TLS = &config.TLS{CAs: config.NewSecret(ours.pem), ServerName: "mcp.example"}
+	u.TLS = &config.TLS{CAs: config.NewSecret(ours.PEM), ServerName: "mcp.example"}
 	c, records := startLogged(t, u)
 	upstreamtest.Eventually(t, "a first try", func() bool { return c.State().Tried })
 
-	pair, err := tls.X509KeyPair(pemPair(ours.expired("mcp.example")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expired := ours.Issue(&x509.Certificate{
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, DNSNames: []string{"mcp.example"},
+		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(-time.Hour),
+	})
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := &http.Server{
 		Handler: upstreamtest.NewPeer(t), ReadHeaderTimeout: time.Minute,
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{expired}, MinVersion: tls.VersionTLS12},
 	}
 	var refused lockedBuffer
 	server.ErrorLog = log.New(&refused, "", 0)
@@ -314,13 +314,4 @@ func TestLog_NamesACauseAgainWhenItChanges(t *testing.T) {
 	if strings.Count(text, `msg="upstream down"`) != 2 || !strings.Contains(text, "connection refused") {
 		t.Errorf("each cause should be logged once, whatever the time in it:\n%s", text)
 	}
-}
-
-// expired issues a certificate for a name that was valid an hour ago.
-func (a *authority) expired(name string) (certificate, key string) {
-	a.t.Helper()
-	return a.pairOf(&x509.Certificate{
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, DNSNames: []string{name},
-		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(-time.Hour),
-	})
 }

@@ -1,23 +1,12 @@
 package upstream_test
 
 import (
-	"cmp"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"io"
-	"log"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream"
@@ -25,120 +14,34 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-// authority is a private certificate authority.
-type authority struct {
-	t           *testing.T
-	certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
-	pem         string
-}
-
-func newAuthority(t *testing.T) *authority { return newAuthorityNamed(t, "test") }
-
-// newAuthorityNamed returns an authority with a name, which its clients' certificates name as their
-// issuer.
-func newAuthorityNamed(t *testing.T, name string) *authority {
-	a := &authority{t: t}
-	a.certificate = &x509.Certificate{
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, Subject: pkix.Name{CommonName: name},
-	}
-	a.pem, a.key = a.sign(a.certificate)
-	return a
-}
-
-// sign completes a certificate and signs it: with its own key if the authority has none yet.
-func (a *authority) sign(c *x509.Certificate) (certificate string, key *ecdsa.PrivateKey) {
-	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	c.SerialNumber = big.NewInt(time.Now().UnixNano())
-	c.Subject.CommonName = cmp.Or(c.Subject.CommonName, "test")
-	if c.NotAfter.IsZero() {
-		c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	}
-	signer := key
-	if a.key != nil {
-		signer = a.key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, a.certificate, key.Public(), signer)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), key
-}
-
-// pair issues a certificate for a use and a name, with its key.
-func (a *authority) pair(use x509.ExtKeyUsage, name string) (certificate, key string) {
-	a.t.Helper()
-	return a.pairOf(&x509.Certificate{
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{use}, DNSNames: []string{name},
+// serveTLS serves a peer over TLS, as mcp.example, to clients with a certificate of the authority.
+func serveTLS(t *testing.T, a *upstreamtest.Authority, newest uint16, http2 bool) (url string) {
+	t.Helper()
+	return a.Serve("mcp.example", upstreamtest.NewPeer(t), func(server *httptest.Server) {
+		server.TLS.MaxVersion, server.EnableHTTP2 = newest, http2
 	})
 }
 
-func (a *authority) pairOf(c *x509.Certificate) (certificate, key string) {
-	a.t.Helper()
-	certificate, private := a.sign(c)
-	der, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		a.t.Fatal(err)
+// trusting returns the tls block of an upstream with a certificate of an authority, and one of the client's by
+// another, unless that is nil.
+func trusting(t *testing.T, a, clients *upstreamtest.Authority, name string) *config.TLS {
+	t.Helper()
+	block := &config.TLS{CAs: config.NewSecret(a.PEM), ServerName: name}
+	if clients != nil {
+		certificate, key := upstreamtest.PEM(t, clients.Client("gateway"))
+		block.Certificate, block.Key = config.NewSecret(certificate), config.NewSecret(key)
 	}
-	return certificate, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
-}
-
-// serveTLS serves a peer over TLS, as mcp.example, to clients with a certificate of the authority.
-func (a *authority) serveTLS(newest uint16) (url string) {
-	a.t.Helper()
-	return a.serveTLSWith(newest, false)
-}
-
-func (a *authority) serveTLSWith(newest uint16, http2 bool) (url string) {
-	a.t.Helper()
-	pair, err := tls.X509KeyPair(pemPair(a.pair(x509.ExtKeyUsageServerAuth, "mcp.example")))
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	clients := x509.NewCertPool()
-	clients.AddCert(a.root())
-	server := httptest.NewUnstartedServer(upstreamtest.NewPeer(a.t))
-	server.TLS = &tls.Config{
-		Certificates: []tls.Certificate{pair}, ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert,
-		MinVersion: tls.VersionTLS10, MaxVersion: newest,
-	}
-	server.EnableHTTP2 = http2
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // some handshakes are to fail
-	server.StartTLS()
-	a.t.Cleanup(server.Close)
-	return server.URL
-}
-
-func pemPair(certificate, key string) (certificatePEM, keyPEM []byte) {
-	return []byte(certificate), []byte(key)
-}
-
-func (a *authority) root() *x509.Certificate {
-	block, _ := pem.Decode([]byte(a.pem))
-	root, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return root
+	return block
 }
 
 func TestTLS_VerifiesBothSides(t *testing.T) {
 	t.Parallel()
-	ours, theirs := newAuthority(t), newAuthority(t)
-	url := ours.serveTLS(tls.VersionTLS13)
-	tls12 := ours.serveTLS(tls.VersionTLS12)
-	old := ours.serveTLS(tls.VersionTLS11)
-	block := func(ca, client *authority, name string) *config.TLS {
-		b := &config.TLS{CAs: config.NewSecret(ca.pem), ServerName: name}
-		if client != nil {
-			certificate, key := client.pair(x509.ExtKeyUsageClientAuth, "gateway")
-			b.Certificate, b.Key = config.NewSecret(certificate), config.NewSecret(key)
-		}
-		return b
+	ours, theirs := upstreamtest.NewAuthority(t, "test"), upstreamtest.NewAuthority(t, "test")
+	url := serveTLS(t, ours, tls.VersionTLS13, false)
+	tls12 := serveTLS(t, ours, tls.VersionTLS12, false)
+	old := serveTLS(t, ours, tls.VersionTLS11, false)
+	block := func(ca, client *upstreamtest.Authority, name string) *config.TLS {
+		return trusting(t, ca, client, name)
 	}
 	for name, test := range map[string]struct {
 		url   string
@@ -171,7 +74,7 @@ func TestTLS_VerifiesBothSides(t *testing.T) {
 	}
 	t.Run("replicas", func(t *testing.T) {
 		t.Parallel()
-		u := upstreamtest.HTTP("secured", url, ours.serveTLS(tls.VersionTLS12))
+		u := upstreamtest.HTTP("secured", url, serveTLS(t, ours, tls.VersionTLS12, false))
 		u.TLS = block(ours, ours, "mcp.example")
 		c := start(t, u, upstream.Options{})
 		waitForBoth(t, c)
@@ -183,11 +86,7 @@ func TestTLS_VerifiesBothSides(t *testing.T) {
 // A TLS server that offers HTTP/2 gets HTTP/2, any other HTTP/1.1.
 func TestTLS_NegotiatesHTTPVersion(t *testing.T) {
 	t.Parallel()
-	ours := newAuthority(t)
-	pair, err := tls.X509KeyPair(pemPair(ours.pair(x509.ExtKeyUsageServerAuth, "mcp.example")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ours := upstreamtest.NewAuthority(t, "test")
 	for _, test := range []struct {
 		http2 bool
 		want  string
@@ -196,15 +95,12 @@ func TestTLS_NegotiatesHTTPVersion(t *testing.T) {
 			t.Parallel()
 			peer := upstreamtest.NewPeer(t)
 			var spoken sync.Map // the versions of the requests
-			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			url := ours.Serve("mcp.example", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				spoken.Store(r.Proto, true)
 				peer.ServeHTTP(w, r)
-			}))
-			server.TLS, server.EnableHTTP2 = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, test.http2
-			server.StartTLS()
-			t.Cleanup(server.Close)
-			u := upstreamtest.HTTP("secured", server.URL)
-			u.TLS = &config.TLS{CAs: config.NewSecret(ours.pem), ServerName: "mcp.example"}
+			}), func(server *httptest.Server) { server.EnableHTTP2 = test.http2 })
+			u := upstreamtest.HTTP("secured", url)
+			u.TLS = trusting(t, ours, ours, "mcp.example")
 			c := start(t, u, upstream.Options{})
 			upstreamtest.Eventually(t, "connected", func() bool { return c.State().Connected })
 			mustGet(t, c, "p")
@@ -227,20 +123,19 @@ func TestTLS_NegotiatesHTTPVersion(t *testing.T) {
 func TestTLS_RefusedCertificateIsToldFromABrokenConnection(t *testing.T) {
 	t.Parallel()
 	const attempts = 25 // in some of which the request is written after the refusal
-	ours, theirs, others := newAuthority(t), newAuthority(t), newAuthorityNamed(t, "others")
+	ours, theirs := upstreamtest.NewAuthority(t, "test"), upstreamtest.NewAuthority(t, "test")
+	others := upstreamtest.NewAuthority(t, "others")
 	for version, newest := range map[string]uint16{"TLS 1.2": tls.VersionTLS12, "TLS 1.3": tls.VersionTLS13} {
 		for _, http2 := range []bool{false, true} {
-			for name, clientAuthority := range map[string]*authority{"none": nil, "of an issuer that the server names": theirs, "of another issuer": others} {
+			for name, clientAuthority := range map[string]*upstreamtest.Authority{"none": nil, "of an issuer that the server names": theirs, "of another issuer": others} {
 				protocol := map[bool]string{false: "HTTP/1.1", true: "HTTP/2"}[http2]
 				t.Run(version+", "+protocol+", "+name, func(t *testing.T) {
 					t.Parallel()
-					u := upstreamtest.HTTP("secured", ours.serveTLSWith(newest, http2))
-					u.TLS = &config.TLS{CAs: config.NewSecret(ours.pem), ServerName: "mcp.example"}
+					u := upstreamtest.HTTP("secured", serveTLS(t, ours, newest, http2))
+					u.TLS = trusting(t, ours, clientAuthority, "mcp.example")
 					want := client.CertificateMissing
 					if clientAuthority != nil {
 						want = client.CertificateRefused
-						certificate, key := clientAuthority.pair(x509.ExtKeyUsageClientAuth, "gateway")
-						u.TLS.Certificate, u.TLS.Key = config.NewSecret(certificate), config.NewSecret(key)
 					}
 					for range attempts {
 						_, err := client.Connect(t.Context(), u, upstream.Options{})

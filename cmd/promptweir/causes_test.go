@@ -357,14 +357,12 @@ func illTLS(t *testing.T, ts *testscript.TestScript, kind string) *tls.Config {
 	case "expired":
 		template.NotBefore, template.NotAfter = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2021, 1, 1, 0, 0, 0, 0, time.UTC)
 	}
-	der, key := a.issue(template)
 	ts.Check(os.MkdirAll(ts.MkAbs("conf"), 0o700))
-	ts.Check(os.WriteFile(ts.MkAbs("conf/ca.crt"), []byte(a.pem()), 0o600))
-	settings := &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	ts.Check(os.WriteFile(ts.MkAbs("conf/ca.crt"), []byte(a.PEM), 0o600))
+	settings := &tls.Config{Certificates: []tls.Certificate{a.Issue(template)}}
 	switch kind {
 	case "client-certificate": // one of this authority, and not the one of another that the script has
-		settings.ClientAuth, settings.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
-		settings.ClientCAs.AddCert(a.cert)
+		settings.ClientAuth, settings.ClientCAs = tls.RequireAndVerifyClientCert, a.Pool()
 		certificate, key := newAuthority(t).server()
 		ts.Check(os.WriteFile(ts.MkAbs("conf/other.crt"), []byte(certificate), 0o600))
 		ts.Check(os.WriteFile(ts.MkAbs("conf/other.key"), []byte(key), 0o600))

@@ -2,18 +2,12 @@ package main
 
 import (
 	"bufio"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
-	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -24,82 +18,34 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // authority issues certificates.
 type authority struct {
-	t    *testing.T
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
+	*upstreamtest.Authority
+
+	t *testing.T
 }
 
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
-	a := &authority{t: t}
-	der, key := a.issue(&x509.Certificate{
-		Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	})
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.cert, a.key = cert, key
-	return a
-}
-
-// issue signs a certificate, which is valid for an hour unless it says otherwise. The authority's
-// first certificate is its own, and signs itself.
-func (a *authority) issue(template *x509.Certificate) ([]byte, *ecdsa.PrivateKey) {
-	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	template.SerialNumber, err = rand.Int(rand.Reader, big.NewInt(1<<62))
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	if template.NotAfter.IsZero() {
-		template.NotBefore, template.NotAfter = time.Now().Add(-time.Minute), time.Now().Add(time.Hour)
-	}
-	parent, signer := a.cert, a.key
-	if parent == nil {
-		parent, signer = template, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return der, key
-}
-
-func (a *authority) pem() string {
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw}))
+	return &authority{upstreamtest.NewAuthority(t, "test authority"), t}
 }
 
 // server returns a certificate for this machine, and its key.
 func (a *authority) server() (certificate, key string) {
-	der, private := a.issue(&x509.Certificate{
-		Subject: pkix.Name{CommonName: "gateway"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	})
-	bytes, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
-		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: bytes}))
+	return upstreamtest.PEM(a.t, a.Server("127.0.0.1"))
 }
 
 // client returns an HTTP client that trusts the authority. If template is not nil, it has a
 // certificate issued by another one.
 func (a *authority) client(template *x509.Certificate, by *authority) *http.Client {
-	settings := &tls.Config{RootCAs: x509.NewCertPool()}
-	settings.RootCAs.AddCert(a.cert)
+	settings := &tls.Config{RootCAs: a.Pool()}
 	if template != nil {
 		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-		der, key := by.issue(template)
-		settings.Certificates = []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}
+		settings.Certificates = []tls.Certificate{by.Issue(template)}
 	}
 	transport := &http.Transport{TLSClientConfig: settings, ForceAttemptHTTP2: true}
 	a.t.Cleanup(transport.CloseIdleConnections)
@@ -117,7 +63,7 @@ func (a *authority) withTLS(tlsMore string, files map[string]string) string {
 	certificate, key := a.server()
 	folder := configure(a.t, files)
 	for name, text := range map[string]string{
-		"tls.crt": certificate, "tls.key": key, "ca.crt": a.pem(),
+		"tls.crt": certificate, "tls.key": key, "ca.crt": a.PEM,
 		"listen.hcl": strings.Replace(anyPort, "gateway {",
 			"gateway {\n  tls {\n    cert_file = \"tls.crt\"\n    key_file = \"tls.key\"\n    "+tlsMore+"\n  }", 1),
 	} {

@@ -4,11 +4,7 @@ package cluster_test
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,38 +48,24 @@ func TestStore_IsAwayForAUserWithoutChannels(t *testing.T) {
 
 func TestStore_IsReachedOverTLS(t *testing.T) {
 	dir := t.TempDir()
-	certificate := writeCertificate(t, dir)
+	authority := upstreamtest.NewAuthority(t, "test")
+	certificate, key := upstreamtest.PEM(t, authority.Server("example.com"))
+	for name, text := range map[string]string{"cert.pem": certificate, "key.pem": key} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	address := upstreamtest.Address(t)
 	port := address[strings.LastIndexByte(address, ':')+1:]
 	clustertest.StartServer(t, "--tls-port", port, "--tls-auth-clients", "no",
 		"--tls-cert-file", filepath.Join(dir, "cert.pem"), "--tls-key-file", filepath.Join(dir, "key.pem"))
 	encrypted := config.Store{Addresses: []string{address}, Encrypted: true}
-	trusting := &config.Cluster{Store: encrypted, TLS: &config.TLS{CAs: config.NewSecret(certificate), ServerName: "example.com"}}
+	trusting := &config.Cluster{Store: encrypted, TLS: &config.TLS{CAs: config.NewSecret(authority.PEM), ServerName: "example.com"}}
 	s := start(t, trusting, [32]byte{1}, discard)
 	upstreamtest.Eventually(t, "the store is here", func() bool { return s.State().Connected })
 	take(t, s, "ann", true, &config.Limit{Rate: 0.01, Burst: 2, Block: "gateway"})
 	stranger := start(t, &config.Cluster{Store: encrypted}, [32]byte{1}, discard)
 	upstreamtest.Eventually(t, "a certificate of nobody's is refused", func() bool { return stranger.State().Err != nil })
-}
-
-// writeCertificate writes the certificate of example.com that tests of HTTP use, and returns it.
-func writeCertificate(t *testing.T, dir string) string {
-	t.Helper()
-	server := httptest.NewTLSServer(http.NotFoundHandler())
-	server.Close()
-	key, err := x509.MarshalPKCS8PrivateKey(server.TLS.Certificates[0].PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	err = errors.Join(
-		os.WriteFile(filepath.Join(dir, "cert.pem"), certificate, 0o600),
-		os.WriteFile(filepath.Join(dir, "key.pem"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}), 0o600),
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(certificate)
 }
 
 func TestRun_EndsWhileTheStoreHangs(t *testing.T) {

@@ -7,6 +7,7 @@
 //   - [SDK] returns a server of the official Go SDK, to be served by its handlers or over stdio.
 //   - [Serve] serves a handler on a port that can go down and come back; [Address] is that of other
 //     programs that do.
+//   - [Authority] issues certificates.
 //   - [Main] lets the test binary run as a child process, in a role that the test defines.
 //   - [Violation] checks a message with the JSON schema of its protocol revision; the schemas are
 //     in testdata/schema.

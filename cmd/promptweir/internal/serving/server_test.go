@@ -1,42 +1,21 @@
 package serving
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"log/slog"
-	"math/big"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-// selfSigned returns a certificate for a name, and its key.
-func selfSigned(t *testing.T, name string) (certificate, key string) {
+// certificateOf returns a certificate for a name, and its key.
+func certificateOf(t *testing.T, name string) (certificate, key string) {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	encoded, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
-		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}))
+	return upstreamtest.PEM(t, upstreamtest.NewAuthority(t, "test").Server(name))
 }
 
 func TestServerCertificate_FollowsItsFiles(t *testing.T) {
@@ -51,7 +30,7 @@ func TestServerCertificate_FollowsItsFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	first, firstKey := selfSigned(t, "first")
+	first, firstKey := certificateOf(t, "first")
 	replace(cfg.CertFile, first)
 	replace(cfg.KeyFile, firstKey)
 	certificate := &serverCertificate{cfg: cfg, logger: slog.New(slog.DiscardHandler)}
@@ -68,7 +47,7 @@ func TestServerCertificate_FollowsItsFiles(t *testing.T) {
 		}
 	}
 	isOf("first")
-	next, nextKey := selfSigned(t, "next")
+	next, nextKey := certificateOf(t, "next")
 	replace(cfg.CertFile, next)
 	isOf("first") // the key does not fit yet
 	replace(cfg.KeyFile, nextKey)
