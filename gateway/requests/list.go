@@ -66,7 +66,7 @@ func (h *Handler) list(ctx context.Context, r *Request, out *Response) error {
 		}
 	}
 	if r.tool.name != "" {
-		return h.listForTool(r, out, audience, view, after)
+		return h.listForTool(ctx, r, out, audience, view, after)
 	}
 	entries, next, more := view.Page(after, s.Config.Gateway.PageSize)
 	if out.JSON = append(out.JSON, '{'); skills {

@@ -2,6 +2,7 @@ package requests
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"slices"
 	"strings"
@@ -50,8 +51,9 @@ const (
 	toolPage = 50
 	// maxQueryWords bounds the words of a query that count, maxQuery what is read of it, in bytes.
 	maxQueryWords, maxQuery = 16, 1000
-	// maxRanked bounds how much of a description is searched, in bytes.
-	maxRanked = 4 << 10
+	// maxRanked bounds how much of a title or description is searched, in bytes: whoever asks pays for
+	// what others wrote.
+	maxRanked = 1 << 10
 )
 
 // toolCall is which tool a request calls.
@@ -146,10 +148,14 @@ func toolError(r *Request, refusal *wire.Error, info jsontext.Value) jsontext.Va
 }
 
 // listForTool appends the result of list_prompts: the page of the view behind a name.
-func (h *Handler) listForTool(r *Request, out *Response, audience *policy.Audience, view *catalog.View, after string) error {
+func (h *Handler) listForTool(
+	ctx context.Context, r *Request, out *Response, audience *policy.Audience, view *catalog.View, after string,
+) error {
 	entries := view.Entries()
 	if words := queryWords(r.tool.query); len(words) > 0 {
-		entries = ranked(entries, words)
+		if entries = ranked(ctx, entries, words); ctx.Err() != nil {
+			return ctx.Err()
+		}
 	}
 	if after != "" {
 		at := slices.IndexFunc(entries, func(e *catalog.Entry) bool { return e.Name == after })
@@ -176,11 +182,14 @@ func (h *Handler) listForTool(r *Request, out *Response, audience *policy.Audien
 	return nil
 }
 
-func queryWords(query string) []string {
-	words := strings.FieldsFunc(strings.ToLower(query[:min(len(query), maxQuery)]), func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r)
-	})
-	return words[:min(len(words), maxQueryWords)]
+func queryWords(query string) (words []string) {
+	isBetween := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+	for word := range strings.FieldsFuncSeq(strings.ToLower(query[:min(len(query), maxQuery)]), isBetween) {
+		if len(words) < maxQueryWords && !slices.Contains(words, word) {
+			words = append(words, word)
+		}
+	}
+	return words
 }
 
 // minInside is the length from which a word of a query may be inside of another word, in bytes.
@@ -188,25 +197,28 @@ const minInside = 4
 
 // hasWord reports whether a text has a word; a short one only where a word begins.
 func hasWord(text, word string) bool {
-	for before := ""; ; {
-		head, rest, ok := strings.Cut(text, word)
-		if !ok || len(word) >= minInside {
-			return ok
+	for at := 0; ; at += len(word) {
+		next := strings.Index(text[at:], word)
+		if next < 0 || len(word) >= minInside {
+			return next >= 0
 		}
-		last, _ := utf8.DecodeLastRuneInString(before + head)
-		if !unicode.IsLetter(last) && !unicode.IsDigit(last) {
+		at += next
+		if last, _ := utf8.DecodeLastRuneInString(text[:at]); !unicode.IsLetter(last) && !unicode.IsDigit(last) {
 			return true
 		}
-		before, text = word, rest
 	}
 }
 
 // ranked returns the entries with at least one of the words, the best first. A word counts for more
-// the fewer entries have it, and in a name or title more than in a description.
-func ranked(entries []*catalog.Entry, words []string) []*catalog.Entry {
+// the fewer entries have it, and in a name or title more than in a description. If ctx ends, what it
+// returns means nothing.
+func ranked(ctx context.Context, entries []*catalog.Entry, words []string) []*catalog.Entry {
 	found := make([]float64, len(words))
 	scores := make([][]float64, len(entries)) // by word
 	for i, e := range entries {
+		if ctx.Err() != nil {
+			return nil
+		}
 		scores[i] = make([]float64, len(words))
 		definition := wire.Members(e.JSON)
 		title, _ := definition.Text("title")
