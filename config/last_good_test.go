@@ -59,6 +59,10 @@ func TestLoadLastGood_ReplacesTeamFilesWithMistakes(t *testing.T) {
 			"teams/a.hcl": "hide \"h\" { prompts = [\"one.*\"] }\n" + teamFile("a", "one", ""),
 		}, []string{"teams/a.hcl a"}},
 		{"a file of the platform in the place of a team's", map[string]string{"teams/a.hcl": "hide \"h\" { colour = 1 }\n"}, nil},
+		{"skills of a team, which the platform's screens would break", map[string]string{
+			"gateway.hcl": strings.Replace(platform, "}", "  screen \"s\" {\n    invisible = true\n    action = \"strip\"\n  }\n}", 1),
+			"teams/a.hcl": teamFile("a", "one", "upstream \"x\" {\n  url = \"https://example.com/x\"\n  skills = true\n}"),
+		}, []string{"teams/a.hcl a"}},
 		{"a new file", map[string]string{"teams/c.hcl": `team "c" {`}, []string{"out teams/c.hcl c"}},
 		{"a new file that does not say whose it is", map[string]string{"teams/c.hcl": `hid "h" {`}, nil},
 		{"a new file that takes a team's prefix", map[string]string{"teams/0.hcl": teamFile("c", "one", "")}, []string{"out teams/0.hcl c"}},

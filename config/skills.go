@@ -60,23 +60,44 @@ func (d *decoder) separateSkills(cfg *Config) {
 		}
 	}
 	separate(cfg.Hides)
-	refuseStrip(d.Blocks("gateway"))
-	served := map[string]bool{}
+	served := map[string]bool{} // teams and upstreams
 	for i := range cfg.Teams {
 		team := &cfg.Teams[i]
 		separate(team.Hides)
 		separate(team.Exposes)
-		served[team.Name] = slices.ContainsFunc(team.Upstreams, func(u Upstream) bool { return u.Skills != "" })
+		for _, u := range team.Upstreams {
+			served["team "+team.Name] = served["team "+team.Name] || u.Skills != ""
+			served[u.Name] = u.Skills != ""
+		}
 	}
-	refuseStrip(slices.DeleteFunc(d.Blocks("team"), func(b *hclread.Block) bool { return !served[b.Label()] }))
+	d.refuseStrip(served)
 }
 
-func refuseStrip(outer []*hclread.Block) {
-	for _, block := range outer {
-		for _, b := range block.Inner("screen") {
+// refuseStrip refuses a team's screens that strip and, where the gateway's do, the skills: a team's
+// file must not make a mistake of the platform's.
+func (d *decoder) refuseStrip(served map[string]bool) {
+	stripping := func(outer *hclread.Block) (screens []*hclread.Block) {
+		for _, b := range outer.Inner("screen") {
 			if action, ok := b.Text("action"); ok && action.Value == string(ScreenStrip) {
-				b.Error(b.ValueRange("action"), "Skills cannot be stripped", "A skill's files have digests, which strip "+
-					"would break; write %q or %q, or serve no skills.", ScreenReject, ScreenWarn)
+				screens = append(screens, b)
+			}
+		}
+		return screens
+	}
+	const summary = "Skills cannot be stripped"
+	isStripped := slices.ContainsFunc(d.Blocks("gateway"), func(b *hclread.Block) bool { return len(stripping(b)) > 0 })
+	for _, team := range d.Blocks("team") {
+		if !served["team "+team.Label()] {
+			continue
+		}
+		for _, b := range stripping(team) {
+			b.Error(b.ValueRange("action"), summary, "A skill's files have digests, which strip "+
+				"would break; write %q or %q, or serve no skills.", ScreenReject, ScreenWarn)
+		}
+		for _, b := range team.Inner("upstream") {
+			if isStripped && served[b.Label()] {
+				b.Error(b.ValueRange("skills"), summary, "A skill's files have digests, which a screen of the gateway with "+
+					"action = %q would break; remove skills, or ask the platform team to write %q or %q there.", ScreenStrip, ScreenReject, ScreenWarn)
 			}
 		}
 	}

@@ -39,7 +39,7 @@ func TestSkills_RefusesWhatWouldBreakDigests(t *testing.T) {
 	const strip = "screen \"s\" {\n invisible = true\n action = \"strip\"\n}\n"
 	const upstream = "upstream \"a\" {\n url = \"https://a.example.com\"\n skills = true\n}\n"
 	for text, want := range map[string]string{
-		"gateway {\n" + strip + "}\nteam \"t\" {\n" + upstream + "}":           "Skills cannot be stripped",
+		"gateway {\n" + strip + "}\nteam \"t\" {\n" + upstream + "}":           ".hcl:10: Skills cannot be stripped", // the team's mistake
 		"team \"t\" {\n" + upstream + strip + "}":                              "Skills cannot be stripped",
 		"team \"t\" {\n" + strings.Replace(upstream, "true", `"all"`, 1) + "}": `must be true, false or "only"`,
 		"team \"t\" {\n" + upstream + "}\nteam \"u\" {\n" + strip + "}":        "",
