@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/promptweir/promptweir/config"
 )
@@ -83,7 +85,7 @@ func team(patterns ...string) string {
 }
 
 // texts returns the texts of all prompts by name.
-func texts(t testing.TB, l *List) map[string]string {
+func texts(t rapid.TB, l *List) map[string]string {
 	all := map[string]string{}
 	for _, p := range l.Prompts {
 		result, err := p.Render(nil)
@@ -182,19 +184,58 @@ func TestFolder_FollowsALinkInAFolderWithADot(t *testing.T) {
 	}
 }
 
+// However files change between two passes, each prompt is as its file and the partial are now or, where they are broken, as it was.
 func TestFolder_SeesEachKindOfChange(t *testing.T) {
-	tr := newTree(t, "docs.hcl", team("p/*.md"), "p/a.md", "A {{> _part.md}}", "p/_part.md", "1", "p/b.md", "B")
-	f := newFolder(tr.upstream())
-	tr.expect(f, map[string]string{"a": "A 1", "b": "B"})
-	tr.write("p/_part.md", "2")
-	tr.expect(f, map[string]string{"a": "A 2", "b": "B"})
-	tr.write("p/c.md", "C")
-	tr.remove("p/b.md")
-	tr.expect(f, map[string]string{"a": "A 2", "c": "C"})
-	tr.check(os.Rename(tr.path("p/c.md"), tr.path("p/d.md")))
-	tr.expect(f, map[string]string{"a": "A 2", "d": "C"})
-	tr.check(os.WriteFile(tr.path("p/d.md"), []byte("X"), 0o600)) // in place, and as long as before
-	tr.expect(f, map[string]string{"a": "A 2", "d": "X"})
+	tr := newTree(t, "docs.hcl", team("p/*.md"))
+	u := tr.upstream() // once, as that takes longer than all the rest
+	change := rapid.SampledFrom([]string{"replace", "write", "remove", "rename", "include", "exclude"})
+	name := rapid.SampledFrom([]string{"a", "b", "c"})
+	content := rapid.SampledFrom([]string{"1", "2", "{{> _part.md}}", "---\nbroken: [\n---\n"})
+	rapid.Check(t, func(t *rapid.T) {
+		tr.remove("p")
+		tr.write("p/always.md", "A")
+		f, disk, part, want := newFolder(u), map[string]string{"always": "A"}, "", map[string]string{}
+		for range rapid.IntRange(1, 8).Draw(t, "passes") {
+			for range rapid.IntRange(0, 3).Draw(t, "changes") {
+				file, other := name.Draw(t, "file"), name.Draw(t, "other")
+				path := "p/" + file + ".md"
+				switch change.Draw(t, "change") {
+				case "replace":
+					disk[file] = content.Draw(t, "text")
+					tr.write(path, disk[file])
+				case "write": // in place, often as long as before
+					disk[file] = content.Draw(t, "text")
+					tr.check(os.WriteFile(tr.path(path), []byte(disk[file]), 0o600))
+				case "remove":
+					tr.remove(path)
+					delete(disk, file)
+				case "rename":
+					if moved, ok := disk[file]; ok {
+						tr.check(os.Rename(tr.path(path), tr.path("p/"+other+".md")))
+						delete(disk, file)
+						disk[other] = moved
+					}
+				case "include":
+					part = rapid.SampledFrom([]string{"3", "4"}).Draw(t, "part")
+					tr.write("p/_part.md", part)
+				case "exclude":
+					part = ""
+					tr.remove("p/_part.md")
+				}
+			}
+			maps.DeleteFunc(want, func(name, _ string) bool { _, isThere := disk[name]; return !isThere })
+			for name, content := range disk {
+				whole := strings.Replace(content, "{{> _part.md}}", part, 1)
+				if len(whole) == 1 {
+					want[name] = text(whole)
+				}
+			}
+			l, err := f.Refresh()
+			if diff := cmp.Diff(want, texts(t, l)); err != nil || diff != "" {
+				t.Fatalf("prompts of %q: %v (-want +got):\n%s", disk, err, diff)
+			}
+		}
+	})
 }
 
 func TestFolder_SeesTheSwapOfAConfigMap(t *testing.T) {

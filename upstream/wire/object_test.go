@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -82,31 +83,45 @@ func TestParseObject_IsStrict(t *testing.T) {
 	reject(`{"a":1`, "EOF")
 }
 
-func TestParseObject_ComparesNamesWithinOneObject(t *testing.T) {
-	for outer := range 20 {
-		for inner := range 20 {
-			object := func(n int, last string) string {
-				var names strings.Builder
-				for i := range n {
-					fmt.Fprintf(&names, `"n%d":%d,`, i, i)
-				}
-				return "{" + names.String() + last + "}"
-			}
-			good := object(outer, `"in":`+object(inner, `"in":1,"i\u006e2":2`)+`,"m":[{"n0":1},{"n0":1}]`)
-			if _, err := wire.ParseObject([]byte(good)); err != nil {
-				t.Fatalf("ParseObject(%s): %v", good, err)
-			}
-			for _, bad := range []string{
-				object(outer, `"in":`+object(inner, `"in":1,"in":2`)), object(outer, `"in":`+object(inner, `"i\u006e":1,"in":2`)),
-				object(outer, `"in":`+object(inner, `"in":1,"i\u006e":2`)), object(outer, `"in":`+object(inner, `"m":1`)+`,"in":1`),
-				object(outer, `"in":`+object(inner, `"m":1`)+`,"i\u006e":1`),
-			} {
-				if _, err := wire.ParseObject([]byte(bad)); err == nil || !strings.Contains(err.Error(), "duplicate") {
-					t.Fatalf("ParseObject(%s): %v, want a duplicate name", bad, err)
-				}
-			}
-		}
+// values draws JSON that nests at most so deep. Names meet in one object now and then, in different spellings.
+func values(depth int) *rapid.Generator[string] {
+	flat := rapid.SampledFrom([]string{`null`, `-0`, `1e3`, `2.50`, `""`, `"[{\""`, `"\u00e9😀"`, `"\ud83d\ude00"`})
+	if depth == 0 {
+		return flat
 	}
+	space := rapid.SampledFrom([]string{"", "", " ", "\r\n\t"})
+	name := rapid.Custom(func(t *rapid.T) string {
+		return fmt.Sprintf(`"%s%d"`, rapid.SampledFrom([]string{"n", `\u006e`, `\u006E`}).Draw(t, "spelling"), rapid.IntRange(0, 999).Draw(t, "name"))
+	})
+	list := func(of *rapid.Generator[string], open, end string) *rapid.Generator[string] {
+		return rapid.Custom(func(t *rapid.T) string {
+			var all []string
+			for _, element := range rapid.SliceOfN(of, 0, 20).Draw(t, "elements") {
+				all = append(all, space.Draw(t, "before")+element+space.Draw(t, "after"))
+			}
+			return open + strings.Join(all, ",") + end
+		})
+	}
+	inner := rapid.OneOf(flat, values(depth-1))
+	member := rapid.Custom(func(t *rapid.T) string {
+		return name.Draw(t, "name") + space.Draw(t, "before") + ":" + space.Draw(t, "after") + inner.Draw(t, "value")
+	})
+	return rapid.OneOf(list(member, "{", "}"), list(inner, "[", "]"))
+}
+
+// The scanner accepts exactly what the strict package jsontext accepts, also of JSON with a mistake.
+func TestParseObject_AgreesWithJSONText(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		raw := values(3).Draw(t, "JSON")
+		at := rapid.IntRange(0, len(raw)-1).Draw(t, "at")
+		switch rapid.IntRange(0, 3).Draw(t, "mistake") {
+		case 1:
+			raw = raw[:at] + rapid.SampledFrom([]string{"{", "}", "[", "]", `"`, ",", ":", `\`, "0", ".", "e", "-", " ", "/", ""}).Draw(t, "byte") + raw[at+1:]
+		case 2:
+			raw = strings.Replace(raw, "null", rapid.SampledFrom([]string{`"\ud83d"`, "\"\xff\"", "\"\n\"", "01", "NaN", "{}}"}).Draw(t, "value"), 1)
+		}
+		checkParseObject(t, []byte(raw))
+	})
 }
 
 const odd = `{"\u006eame":"n","big":12345678901234567890,"half":2.50,"e":1e3,"esc":"\u00e9\/","in":{ "b" : 1,"a":[ ] }}`
@@ -228,58 +243,61 @@ func FuzzParseObject(f *testing.F) {
 	for _, seed := range []string{"{}", odd, `{"a":1,"a":2}`, "{\n\"a\":\t[1,{\"b\":null}]}", `{"a":"\ud800"}`, `{}x`, `{ "a": [ 1 ] }`, string(nested(129))} {
 		f.Add([]byte(seed))
 	}
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		before := bytes.Clone(raw)
-		object, err := wire.ParseObject(raw)
-		if !bytes.Equal(before, raw) {
-			t.Fatalf("ParseObject(%q) changed its argument to %q", before, raw)
-		}
-		value := jsontext.Value(raw)
-		strict := value.Kind() == '{' && value.IsValid()
-		switch {
-		case err == nil && !strict:
-			t.Fatalf("ParseObject(%q) accepts what is not an object in strict JSON", raw)
-		case err != nil && strict && !strings.Contains(err.Error(), "nested deeper"):
-			t.Fatalf("ParseObject(%q): %v", raw, err)
-		case err != nil && strict && depth(raw) <= wire.MaxDepth, err == nil && depth(raw) > wire.MaxDepth:
-			t.Fatalf("ParseObject(%q) of depth %d: %v", raw, depth(raw), err)
-		case err != nil:
-			return
-		}
-		if split := wire.Members(raw); !reflect.DeepEqual(split, object) {
-			t.Errorf("Members(%q) = %s, ParseObject %s", raw, split.JSON(), object.JSON())
-		}
+	f.Fuzz(func(t *testing.T, raw []byte) { checkParseObject(t, raw) })
+}
 
-		// Compacted, what is written is what was read.
-		want := value.Clone()
-		if err := want.Compact(); err != nil {
-			t.Fatal(err)
-		}
-		got := object.JSON()
-		if err := got.Compact(); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("ParseObject(%q).JSON() = %s, %v, want %s", raw, got, err, want)
-		}
-		again, err := wire.ParseObject(object.JSON())
-		if err != nil || !bytes.Equal(again.JSON(), object.JSON()) {
-			t.Errorf("ParseObject(%q): read again: %s, %v", raw, again.JSON(), err)
-		}
-		line := wire.SingleLine(raw)
-		if bytes.ContainsAny(line, "\r\n") {
-			t.Errorf("SingleLine(%q) = %q", raw, line)
-		}
-		if line := jsontext.Value(line).Clone(); line.Compact() != nil || !bytes.Equal(line, want) {
-			t.Errorf("SingleLine(%q) changes a token: %s", raw, line)
-		}
+func checkParseObject(t rapid.TB, raw []byte) {
+	t.Helper()
+	before := bytes.Clone(raw)
+	object, err := wire.ParseObject(raw)
+	if !bytes.Equal(before, raw) {
+		t.Fatalf("ParseObject(%q) changed its argument to %q", before, raw)
+	}
+	value := jsontext.Value(raw)
+	strict := value.Kind() == '{' && value.IsValid()
+	switch {
+	case err == nil && !strict:
+		t.Fatalf("ParseObject(%q) accepts what is not an object in strict JSON", raw)
+	case err != nil && strict && !strings.Contains(err.Error(), "nested deeper"):
+		t.Fatalf("ParseObject(%q): %v", raw, err)
+	case err != nil && strict && depth(raw) <= wire.MaxDepth, err == nil && depth(raw) > wire.MaxDepth:
+		t.Fatalf("ParseObject(%q) of depth %d: %v", raw, depth(raw), err)
+	case err != nil:
+		return
+	}
+	if split := wire.Members(raw); !reflect.DeepEqual(split, object) {
+		t.Errorf("Members(%q) = %s, ParseObject %s", raw, split.JSON(), object.JSON())
+	}
 
-		name := "new"
-		if len(object) > 0 {
-			name = object[len(object)-1].Name
-		}
-		with := object.With(name, jsontext.Value("[]"))
-		if text := with.JSON(); !text.IsValid() || string(with.Get(name)) != "[]" {
-			t.Errorf("ParseObject(%q).With(%q, []) = %s", raw, name, text)
-		}
-	})
+	// Compacted, what is written is what was read.
+	want := value.Clone()
+	if err := want.Compact(); err != nil {
+		t.Fatal(err)
+	}
+	got := object.JSON()
+	if err := got.Compact(); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("ParseObject(%q).JSON() = %s, %v, want %s", raw, got, err, want)
+	}
+	again, err := wire.ParseObject(object.JSON())
+	if err != nil || !bytes.Equal(again.JSON(), object.JSON()) {
+		t.Errorf("ParseObject(%q): read again: %s, %v", raw, again.JSON(), err)
+	}
+	line := wire.SingleLine(raw)
+	if bytes.ContainsAny(line, "\r\n") {
+		t.Errorf("SingleLine(%q) = %q", raw, line)
+	}
+	if line := jsontext.Value(line).Clone(); line.Compact() != nil || !bytes.Equal(line, want) {
+		t.Errorf("SingleLine(%q) changes a token: %s", raw, line)
+	}
+
+	name := "new"
+	if len(object) > 0 {
+		name = object[len(object)-1].Name
+	}
+	with := object.With(name, jsontext.Value("[]"))
+	if text := with.JSON(); !text.IsValid() || string(with.Get(name)) != "[]" {
+		t.Errorf("ParseObject(%q).With(%q, []) = %s", raw, name, text)
+	}
 }
 
 // depth is how deep brackets nest in JSON.
