@@ -6,18 +6,15 @@ import (
 	"crypto/x509"
 	"fmt"
 	"log"
-	"log/slog"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
-	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -41,7 +38,7 @@ func TestCallHealth_GetsThatAllFailAreAProblem(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLoggedBubble(t, upstreamtest.NewPeer, anywhere(), func(
-				t *testing.T, p *upstreamtest.Peer, c *upstream.Connector, log *lockedBuffer,
+				t *testing.T, p *upstreamtest.Peer, c *upstream.Connector, log *upstreamtest.Log,
 			) {
 				time.Sleep(time.Minute)
 				p.Handle(wire.PromptsGet, text(test.status, wire.ContentJSON, test.body))
@@ -201,38 +198,6 @@ func TestCallHealth_LastsWhileSessionsAreLost(t *testing.T) {
 	})
 }
 
-// One that fails and works in turns is not published, nor logged, as fast as it does so.
-func TestCallHealth_ChangesHaveAPace(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		const length = time.Minute
-		p := upstreamtest.NewPeer(t)
-		var records lockedBuffer
-		changes := 0
-		c := upstream.New(anywhere(), upstream.Options{
-			Transport: upstreamtest.Memory{Handler: p}, Logger: slog.New(slog.NewTextHandler(&records, nil)),
-		}, func() { changes++ })
-		run(t, c)
-		synctest.Wait()
-		before := changes
-		for begun := time.Now(); time.Since(begun) < length; time.Sleep(100 * time.Millisecond) {
-			p.Status(wire.PromptsGet, http.StatusForbidden)
-			for range 5 {
-				_, _ = get(t.Context(), c, "p")
-			}
-			p.Result(wire.PromptsGet, `{"messages":[]}`)
-			mustGet(t, c, "p")
-		}
-		synctest.Wait()
-		if n, most := changes-before, 2*int(length/time.Second+1); n < 2 || n > most {
-			t.Errorf("%d changes in %s, want 2 to %d", n, length, most)
-		}
-		bound := 3 * int(1+length/(10*time.Second)) // of each kind
-		if n := strings.Count(records.String(), "gets fail") + strings.Count(records.String(), "upstream healthy"); n > 2*bound {
-			t.Errorf("%d records, want %d of each kind at most:\n%s", n, bound, records.String())
-		}
-	})
-}
-
 // A server that fails everything has one reason: for gets and for its state, with a session and
 // without.
 func TestReason_IsTheSameForGetsAndLists(t *testing.T) {
@@ -304,7 +269,7 @@ func TestLog_NamesACauseAgainWhenItChanges(t *testing.T) {
 		Handler: upstreamtest.NewPeer(t), ReadHeaderTimeout: time.Minute,
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{expired}, MinVersion: tls.VersionTLS12},
 	}
-	var refused lockedBuffer
+	var refused upstreamtest.Log
 	server.ErrorLog = log.New(&refused, "", 0)
 	t.Cleanup(func() { _ = server.Close() })
 	go func() { _ = server.ServeTLS(listener, "", "") }()

@@ -26,16 +26,16 @@ import (
 )
 
 // startScript runs a connector to the scripted child, and returns its log.
-func startScript(t *testing.T, faults ...string) (*upstream.Connector, *lockedBuffer, func()) {
+func startScript(t *testing.T, faults ...string) (*upstream.Connector, *upstreamtest.Log, func()) {
 	t.Helper()
 	u := upstreamtest.Child(t, "scripted", "script", faults...)
-	var log lockedBuffer
+	var log upstreamtest.Log
 	c := upstream.New(u, upstream.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func() {})
 	return c, &log, run(t, c)
 }
 
 // number waits until the log has a number after a text, and returns the last one.
-func number(t *testing.T, log *lockedBuffer, after string) int {
+func number(t *testing.T, log *upstreamtest.Log, after string) int {
 	t.Helper()
 	pattern := regexp.MustCompile(after + ` (\d+)`)
 	var n int

@@ -88,7 +88,7 @@ func TestEra_ChangeInPlaceHealsWithinTheGet(t *testing.T) {
 			after, next := ofEra(t, test.toModern, test.refuse)
 			after.Prompts("p", "new")
 			address.swap(old)
-			var log lockedBuffer
+			var log upstreamtest.Log
 			c := start(t, upstreamtest.HTTP("swapped", upstreamtest.Serve(t, &address).URL), upstream.Options{
 				Logger: slog.New(slog.NewTextHandler(&log, nil)),
 			})

@@ -164,7 +164,7 @@ func (s script) get(m wire.Message, result func(string)) {
 		fmt.Fprintf(os.Stderr, "hanging %s\n", m.ID) // the log collapses equal lines
 	case "deaf":
 		fmt.Fprintln(os.Stderr, "deaf now")
-		select {}
+		time.Sleep(time.Hour) // without cgo, the runtime ends a process that waits for nothing
 	case "batch":
 		fmt.Printf(`[{"jsonrpc":"2.0","method":"notifications/progress"},{"jsonrpc":"2.0","id":%s,"result":{"from":"batch"}}]`+"\n", m.ID)
 	case "surrogate":
@@ -191,9 +191,9 @@ func start(t *testing.T, u config.Upstream, opts upstream.Options) *upstream.Con
 }
 
 // startLogged is start with a log.
-func startLogged(t *testing.T, u config.Upstream) (*upstream.Connector, *lockedBuffer) {
+func startLogged(t *testing.T, u config.Upstream) (*upstream.Connector, *upstreamtest.Log) {
 	t.Helper()
-	var log lockedBuffer
+	var log upstreamtest.Log
 	return start(t, u, upstream.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}), &log
 }
 
@@ -220,7 +220,7 @@ func inBubble(
 	test func(*testing.T, *upstreamtest.Peer, *upstream.Connector),
 ) {
 	t.Helper()
-	inLoggedBubble(t, peer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector, _ *lockedBuffer) {
+	inLoggedBubble(t, peer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector, _ *upstreamtest.Log) {
 		test(t, p, c)
 	})
 }
@@ -228,12 +228,12 @@ func inBubble(
 // inLoggedBubble is inBubble with a log.
 func inLoggedBubble(
 	t *testing.T, peer func(t testing.TB) *upstreamtest.Peer, u config.Upstream,
-	test func(*testing.T, *upstreamtest.Peer, *upstream.Connector, *lockedBuffer),
+	test func(*testing.T, *upstreamtest.Peer, *upstream.Connector, *upstreamtest.Log),
 ) {
 	t.Helper()
 	bubble.Test(t, func(t *testing.T) {
 		p := peer(t)
-		var log lockedBuffer
+		var log upstreamtest.Log
 		c := start(t, u, upstream.Options{
 			Transport: upstreamtest.Memory{Handler: handlerFor(u, p)}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		})

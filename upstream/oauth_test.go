@@ -313,7 +313,7 @@ func TestOAuth_ReportsTokenEndpointFailure(t *testing.T) {
 			a := newAuthorization(p)
 			a.answer = test.answer
 			s := upstreamtest.Serve(t, a)
-			var log lockedBuffer
+			var log upstreamtest.Log
 			opts := upstream.Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 			c := start(t, withOAuth(upstreamtest.HTTP("guarded", s.URL), s.URL), opts)
 			upstreamtest.Eventually(t, "a first try", func() bool { return c.State().Tried })

@@ -2,7 +2,6 @@ package upstream_test
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"sync"
@@ -61,55 +60,6 @@ func offer(t *testing.T, c *upstream.Connector, who caller, perSecond int, lengt
 	}
 	calls.Wait()
 	return outcomes
-}
-
-func TestCall_GoodputHoldsUnderOverload(t *testing.T) {
-	const (
-		capacity = 10 // per second
-		warmUp   = 20 * time.Second
-		length   = 80 * time.Second
-	)
-	// The tests of package queue have more servers.
-	for load, concurrency := range map[int]int{1: 16, 2: 1, 10: 256} {
-		t.Run(fmt.Sprintf("%d times the capacity, %d at once", load, concurrency), func(t *testing.T) {
-			u := anywhere()
-			u.Concurrency, u.Timeout = concurrency, 10*time.Second
-			u.Breaker.Failures = 5
-			inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-				serial(p, time.Second/capacity)
-				began := time.Now()
-				good, refused, answered := 0, 0, 0
-				var slowest time.Duration
-				for _, o := range offer(t, c, "ann", load*capacity, length) {
-					if u, ok := errors.AsType[*upstream.Unavailable](o.err); ok && u.RetryAfter <= 0 && o.begun.Sub(began) > warmUp {
-						t.Fatalf("once it is known how long calls take, one is refused without saying when to come again: %v", o.err)
-					}
-					if o.err == nil {
-						answered++
-					}
-					done := o.begun.Add(o.took).Sub(began)
-					switch {
-					case done < warmUp || done >= length:
-					case o.err == nil:
-						good++
-					default:
-						wantUnavailable(t, o.err, upstream.Overloaded)
-						refused++
-						slowest = max(slowest, o.took)
-					}
-				}
-				if want := int((length - warmUp).Seconds()) * capacity * 9 / 10; good < want {
-					t.Errorf("%d answered, want at least %d", good, want)
-				}
-				if load > 1 && (refused == 0 || slowest > 50*time.Millisecond) {
-					t.Errorf("%d refused, the last of them after %v, want some, and each within 50ms", refused, slowest)
-				}
-				if sent := len(p.Seen(wire.PromptsGet)); sent-answered > sent/100 {
-					t.Errorf("%d of %d calls that were sent were not answered in their time", sent-answered, sent)
-				}
-			})
-		})
-	}
 }
 
 func TestCall_SlowServerKeepsItsConcurrency(t *testing.T) {

@@ -84,37 +84,6 @@ func complete(ctx context.Context, c *upstream.Connector, name string) error {
 	return err
 }
 
-func TestReplicas_TakeTurns(t *testing.T) {
-	all, some := []string{"p", "q", "own"}, []string{"p", "q"}
-	withReplicas(t, nil, func(t *testing.T, c *upstream.Connector, replicas ...*replica) {
-		for i := range 30 {
-			mustGet(t, c, []string{"p", "q"}[i%2])
-			for j, r := range replicas {
-				if want := (i + 3 - j) / 3; r.gets() != want {
-					t.Fatalf("after %d gets, replica %d had %d, want %d", i+1, j, r.gets(), want)
-				}
-			}
-		}
-		for _, r := range replicas {
-			r.Result(wire.Complete, `{"completion":{"values":[]}}`)
-		}
-		for range 6 { // calls for what only one lists go there, and the others make up for that
-			if err := complete(t.Context(), c, "own"); err != nil {
-				t.Error(err)
-			}
-			mustGet(t, c, "p")
-			mustGet(t, c, "q")
-		}
-		first, second, third := replicas[0], replicas[1], replicas[2]
-		if n := len(second.Seen(wire.Complete)); n != 6 || first.gets() != 16 || second.gets() != 10 || third.gets() != 16 {
-			t.Errorf("%d completions, gets %d %d %d, want 6 and 16 10 16", n, first.gets(), second.gets(), third.gets())
-		}
-		if got := names(c); got != "p q own" {
-			t.Errorf("names = %s", got)
-		}
-	}, some, all, some)
-}
-
 func TestReplicas_CompleteWhereItIsDeclared(t *testing.T) {
 	withReplicas(t, nil, func(t *testing.T, c *upstream.Connector, replicas ...*replica) {
 		if c.Completes() {
@@ -296,7 +265,7 @@ func TestReplicas_ReportDifferencesOfARollingDeployment(t *testing.T) {
 		same   = `{ "description":"before", "name":"p"},{"name":"q"}`
 		after  = `{"name":"p","description":"after"},{"name":"new"},{"name":"q"}`
 	)
-	var log lockedBuffer
+	var log upstreamtest.Log
 	peers := []*upstreamtest.Peer{upstreamtest.NewPeer(t), upstreamtest.NewPeer(t), upstreamtest.NewPeer(t)}
 	var urls []string
 	for i, list := range []string{before, same, before} {

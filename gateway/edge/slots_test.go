@@ -1,7 +1,6 @@
 package edge_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -26,14 +24,14 @@ type served struct {
 	*httptest.Server
 
 	tb  testing.TB
-	log *syncBuffer
+	log *upstreamtest.Log
 	// idle is how often a connection has become idle, which may be after its client has the response.
 	idle atomic.Int32
 }
 
 func serve(t *testing.T, most int, http2 bool) *served {
 	t.Helper()
-	s := &served{tb: t, log: &syncBuffer{}}
+	s := &served{tb: t, log: &upstreamtest.Log{}}
 	l := edge.New(edge.Options{Connections: most, Logger: slog.New(slog.NewTextHandler(s.log, nil))})
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" {
@@ -243,7 +241,7 @@ func (l *starved) Accept() (net.Conn, error) {
 
 // If the system runs out of descriptors although there are places left, one is given up, and the operator is told.
 func TestListener_MakesRoomWhenThereIsNoDescriptor(t *testing.T) {
-	var log syncBuffer
+	var log upstreamtest.Log
 	ledger := edge.New(edge.Options{Connections: 100, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	inner, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -276,22 +274,4 @@ func TestListener_MakesRoomWhenThereIsNoDescriptor(t *testing.T) {
 	if _, err := listener.Accept(); !errors.Is(err, net.ErrClosed) || strings.Contains(log.String(), "closed network") {
 		t.Errorf("after the end: %v, log %q", err, log.String())
 	}
-}
-
-// syncBuffer is a buffer for one writer and one reader at the same time.
-type syncBuffer struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.String()
 }

@@ -1,9 +1,7 @@
 package gatewaytest
 
 import (
-	"bytes"
 	"strings"
-	"sync"
 	"testing"
 
 	"go.opentelemetry.io/otel"
@@ -17,27 +15,7 @@ import (
 )
 
 // Log keeps log lines in memory. It may be read while a gateway writes it.
-type Log struct {
-	mu   sync.Mutex // guards text
-	text bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (l *Log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-// String returns the log so far.
-func (l *Log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-// Count returns how often the log has a text.
-func (l *Log) Count(text string) int { return strings.Count(l.String(), text) }
+type Log = upstreamtest.Log
 
 // RecordTelemetry replaces the global tracer and meter providers by recorders until the test ends.
 // Tests that use it cannot run in parallel.

@@ -414,34 +414,6 @@ func TestEndpoint_ASlowServerGetsMoreTimeForAnAnswer(t *testing.T) {
 	})
 }
 
-// Whoever could not list is told at once that it can.
-func TestEndpoint_AnAnswerListsAgainWhatWasDenied(t *testing.T) {
-	up(t, func(t *testing.T, p *patient) {
-		p.get(nil, health.Answered)
-		p.SetDenied(true)
-		p.get(nil, health.Refused)
-		if isMarked(p.Relist) {
-			t.Error("lists again for a refusal")
-		}
-		lists := 0
-		for range 100 { // within ten seconds, of a server that lists to nobody
-			p.get(nil, health.Answered)
-			if isMarked(p.Relist) {
-				lists++
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
-		if lists != 2 {
-			t.Errorf("lists %d times in ten seconds, want 2", lists)
-		}
-		p.SetDenied(false)
-		time.Sleep(time.Minute)
-		if p.get(nil, health.Answered); isMarked(p.Relist) {
-			t.Error("lists again what was not denied")
-		}
-	})
-}
-
 func TestOrder_FewestInFlightThenTurns(t *testing.T) {
 	t.Parallel()
 	var (

@@ -1,10 +1,8 @@
 package loglimit_test
 
 import (
-	"bytes"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,27 +10,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/promptweir/promptweir/upstream/loglimit"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
 // recorder is what a logger wrote. Timers write too.
-type recorder struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (r *recorder) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.b.Write(p)
-}
+type recorder struct{ upstreamtest.Log }
 
 // lines returns what was written so far, within synctest.Test.
 func (r *recorder) lines() []string {
 	synctest.Wait()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return strings.Split(strings.TrimSpace(r.b.String()), "\n")
+	return strings.Split(strings.TrimSpace(r.String()), "\n")
 }
 
 // logger returns a logger that writes no times.
