@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -98,42 +97,6 @@ func TestLimit_BoundsConcurrencyAtEachReplica(t *testing.T) {
 	proceed()
 	for _, done := range all {
 		(<-done).Want(t, http.StatusOK, `"from p"`)
-	}
-}
-
-// Gets go on, in time, while the store hangs, is killed or comes back.
-func TestGet_GoesOnWithoutTheStore(t *testing.T) {
-	store, p := clustertest.Start(t), gatewaytest.NewPeer(t, "p", "a")
-	replicas := serveReplicas(t, store, 2, "gateway { %CLUSTER% }\n"+gatewaytest.Team("eng", "", "limit { rate = 100000 }", p))
-	// slowest returns how long the slowest of many gets took.
-	slowest := func() time.Duration {
-		var (
-			wait sync.WaitGroup
-			mu   sync.Mutex
-			most time.Duration
-		)
-		for _, s := range replicas {
-			wait.Go(func() {
-				for range 20 {
-					began := time.Now()
-					s.Modern("").Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `"from p"`)
-					took := time.Since(began)
-					mu.Lock()
-					most = max(most, took)
-					mu.Unlock()
-				}
-			})
-		}
-		wait.Wait()
-		return most
-	}
-	usual := slowest() // on this machine, as busy as it is
-	for i, step := range []func(){store.Pause, store.Resume, store.Kill, store.Restart} {
-		step()
-		took := slowest()
-		if bound := 500*time.Millisecond + 4*usual; took > bound {
-			t.Errorf("step %d: a get took %v, want at most %v", i, took, bound)
-		}
 	}
 }
 

@@ -41,38 +41,6 @@ func (st *stage) want(what string, want Verdict) (late []Unsettled) {
 
 type lists = map[string]string
 
-func TestSettlement_TellsOnceWithoutAFault(t *testing.T) {
-	st := newStage(t)
-	st.serve("up", "1")
-	st.want("alone", Verdict{Announce: 1})
-	st.other("b", lists{"up": "1"})
-	st.other("c", lists{"up": "1"})
-	st.serve("up", "2")
-	st.want("before the others have it", Verdict{})
-	st.other("b", lists{"up": "2"})
-	st.after(500 * time.Millisecond)
-	st.want("before the last one has it", Verdict{})
-	st.other("c", lists{"up": "2"})
-	st.want("all have it", Verdict{Announce: 2})
-	st.after(time.Minute)
-	st.want("later", Verdict{})
-	// Another replica is faster.
-	st.other("b", lists{"up": "3"})
-	st.want("another one is faster", Verdict{})
-	st.serve("up", "3")
-	st.want("the third is slower", Verdict{})
-	st.other("c", lists{"up": "3"})
-	st.want("all have the third list", Verdict{Announce: 3})
-	st.after(time.Minute)
-	st.want("later", Verdict{})
-	// A replica that is not alive any more is not waited for.
-	st.serve("up", "4")
-	st.want("before the others have it", Verdict{})
-	delete(st.others, "b")
-	delete(st.others, "c")
-	st.want("the others are gone", Verdict{Announce: 4})
-}
-
 func TestSettlement_TellsThoseAgainWhoWereToldTooEarly(t *testing.T) {
 	st := newStage(t)
 	st.other("b", lists{"up": "1", "other": "1"})
@@ -128,29 +96,6 @@ func TestSettlement_ReplicaThatComesBackWithAnotherList(t *testing.T) {
 	st.want("the same again", Verdict{})
 	st.others["c"] = record{Lists: lists{"up": "2"}, Behind: lists{"up": "y"}}
 	st.want("c was behind once more", Verdict{Again: true, Since: 2})
-}
-
-func TestSettlement_ReportsWhatDoesNotSettleAndTellsOnce(t *testing.T) {
-	st := newStage(t)
-	st.serve("up", "1")
-	st.want("alone", Verdict{Announce: 1})
-	st.other("b", lists{"up": "b's own"})
-	st.serve("up", "2")
-	st.after(settleTimeout)
-	st.want("a second", Verdict{Announce: 2})
-	reports := 0
-	for range 100 {
-		st.after(time.Second)
-		reports += len(st.want("a server that answers each replica differently", Verdict{}))
-	}
-	if reports != 1 {
-		t.Errorf("%d reports, want one", reports)
-	}
-	st.other("b", lists{"up": "2"})
-	st.want("it settles after all", Verdict{Again: true, Since: 2})
-	if n, _ := st.s.oldest(); n != 0 {
-		t.Errorf("%d lists are unsettled, want none", n)
-	}
 }
 
 func TestSettlement_ConfigurationAndUpstreamsThatAreGone(t *testing.T) {

@@ -61,28 +61,6 @@ func TestLimits_CountPerPrincipalAndBlock(t *testing.T) {
 	})
 }
 
-func TestLimits_SurviveAReloadOfTheSameBlock(t *testing.T) {
-	l := newLimits(nil)
-	limit := func(block string, concurrency, line int) *config.Limit {
-		return &config.Limit{Concurrency: concurrency, Block: block, Place: config.Place{File: "gateway.hcl", Line: line}}
-	}
-	acquire := func(allowed bool, block *config.Limit) func() {
-		t.Helper()
-		c, err := l.acquire(&policy.Principal{Subject: "user:ann"}, block)
-		if (err == nil) != allowed {
-			t.Errorf("%+v: %v, want allowed: %t", block, err, allowed)
-		}
-		return c.end
-	}
-	release := acquire(true, limit("gateway", 1, 3))
-	acquire(false, limit("gateway", 1, 3))
-	acquire(false, limit("gateway", 1, 30))
-	acquire(true, limit(`team "eng"`, 1, 3))
-	acquire(true, limit("gateway", 2, 3))
-	release()
-	acquire(true, limit("gateway", 1, 30))
-}
-
 func TestLimits_RememberABoundedNumberOfPrincipals(t *testing.T) {
 	l := newLimits(nil)
 	for i := range maxBuckets + 100 {

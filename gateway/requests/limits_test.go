@@ -55,20 +55,6 @@ func TestLimit_HoldsPerPrincipal(t *testing.T) {
 	}
 }
 
-func TestLimit_BoundsConcurrency(t *testing.T) {
-	p := gatewaytest.NewPeer(t, "p", "a")
-	begun, proceed := p.PauseGets()
-	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "limit { concurrency = 1 }", p))
-	c := s.Modern("")
-	done := c.Begin("p.a")
-	<-begun
-	c.Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `"reason":"rate_limited"`)
-	c.Call("completion/complete", gatewaytest.CompleteParams("p.a")).Want(t, http.StatusOK, `"reason":"rate_limited"`)
-	proceed()
-	(<-done).Want(t, http.StatusOK, `"from p"`)
-	c.Call("completion/complete", gatewaytest.CompleteParams("p.a")).Want(t, http.StatusOK, `"from p"`)
-}
-
 func TestLimit_SurvivesAReloadThatDoesNotChangeIt(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a", "b", "slow")
 	begun, proceed := make(chan struct{}, 2), make(chan struct{})
