@@ -33,6 +33,9 @@ type Files struct {
 	// reserved are the files that the configuration reads as values, such as keys; resolved and
 	// absolute.
 	reserved map[string]bool
+	// configuration are the files of the configuration itself, resolved and absolute. They may lie in
+	// the folder of a skill.
+	configuration map[string]bool
 }
 
 // Allow decides on a path before anything is looked up on disk.
@@ -45,6 +48,9 @@ func (f *Files) AllowResolved(path, resolved string) error {
 	if f.reserved[hclread.Absolute(resolved)] {
 		return errors.New("the configuration reads it as a value, and it may hold a secret; " +
 			"keep prompts and secrets in different files")
+	}
+	if f.configuration[hclread.Absolute(resolved)] {
+		return fmt.Errorf("the file %s is configuration, which may hold secrets; keep it out of the folders of skills", filepath.Base(path))
 	}
 	return f.grants.AllowResolvedFile(resolved, f.text(path))
 }
@@ -86,13 +92,19 @@ func checkFiles(b *hclread.Block) {
 func completeFiles(r *hclread.Reader, cfg *Config, cursorKeys hclread.Uses) {
 	reserved := maps.Clone(r.ValueFiles())
 	maps.Copy(reserved, cursorKeys.Files)
+	configuration := map[string]bool{}
+	for _, file := range r.SoundFiles() {
+		if actual, err := filepath.EvalSymlinks(hclread.Absolute(file.Path)); err == nil {
+			configuration[actual] = true
+		}
+	}
 	for i := range cfg.Teams {
 		for j := range cfg.Teams[i].Upstreams {
 			files := cfg.Teams[i].Upstreams[j].Files
 			if files == nil {
 				continue
 			}
-			files.reserved, files.Max = reserved, cfg.Gateway.MaxFiles
+			files.reserved, files.configuration, files.Max = reserved, configuration, cfg.Gateway.MaxFiles
 			if files.grants != nil {
 				files.Max = cmp.Or(files.grants.most["max_files"], files.Max)
 			}

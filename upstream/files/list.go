@@ -101,6 +101,8 @@ const (
 	fileOverhead = 1024
 	// listedOverhead is what is held for a prompt in each list that it is in.
 	listedOverhead = 96
+	// skillFileOverhead is what is held for a file in each skill that it is in, beside its path.
+	skillFileOverhead = 256
 
 	// maxGrowth bounds a prompt without its media, as a multiple of its file and partials.
 	maxGrowth = 40

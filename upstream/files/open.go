@@ -65,7 +65,8 @@ func (o *opener) skill(folder, file string) ([]byte, error) {
 	}
 	return o.read(file, wire.MaxSkillBytes, func(string) error { return nil }, func(resolved string) bool {
 		relative, err := filepath.Rel(actual, filepath.Join(o.actual, filepath.FromSlash(resolved)))
-		return err == nil && filepath.IsLocal(relative)
+		isHidden := strings.HasPrefix(relative, ".") || strings.Contains(filepath.ToSlash(relative), "/.")
+		return err == nil && filepath.IsLocal(relative) && !isHidden
 	})
 }
 

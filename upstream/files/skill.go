@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"path"
@@ -29,6 +30,7 @@ type skillFolder struct {
 	definition jsontext.Value
 	problems   []Problem
 	found      []skillFile
+	folders    int
 	// root is the URI of the folder.
 	root string
 }
@@ -60,9 +62,21 @@ func (p *pass) addSkills(b *block) error {
 			return err
 		}
 		b.nextSkills[file] = s
-		p.held.total += fileOverhead + 2*len(s.definition) + len(s.found)*listedOverhead
+		if p.held.total += s.measure(); p.checkHeld(b) != nil { // before the next one is held, too
+			break
+		}
 	}
 	return p.checkHeld(b)
+}
+
+// measure returns what a skill takes in memory, in bytes: its files' paths in particular, which
+// skills inside of one another have in common by their names only.
+func (s *skillFolder) measure() int {
+	size := fileOverhead + 2*len(s.definition)
+	for _, f := range s.found {
+		size += skillFileOverhead + 2*len(f.path)
+	}
+	return size
 }
 
 // skillAt returns the skill of a SKILL.md: the present one, or a newer one. The error ends the pass.
@@ -106,6 +120,9 @@ func (p *pass) skillFiles(folder string, depth int, into *skillFolder) error {
 	if depth > maxFolders {
 		return fmt.Errorf("there are more than %d folders inside of each other", maxFolders)
 	}
+	if into.folders++; into.folders > wire.MaxSkillFiles {
+		return fmt.Errorf("it has more than %d folders; remove some", wire.MaxSkillFiles)
+	}
 	opened, err := os.OpenFile(onDisk(p.team.source, folder), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return fmt.Errorf("cannot read %s: %w", folder, regular.Cause(err))
@@ -127,6 +144,13 @@ func (p *pass) skillFiles(folder string, depth int, into *skillFolder) error {
 				return err
 			}
 			continue
+		}
+		if err := p.rest(); err != nil {
+			return err
+		}
+		// Nobody is told whether there is something at the end of a link that leads out.
+		if at := onDisk(p.team.source, file); e.Type()&fs.ModeSymlink != 0 && !p.walk.isBeneath(at) {
+			return fmt.Errorf("the link %s leads to nothing inside of %s; put a copy in its place", path.Base(file), p.team.source.Root)
 		}
 		p.team.cost.Stats++
 		s := stampOf(onDisk(p.team.source, file))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"strings"
 	"testing"
 
@@ -166,5 +167,67 @@ func TestSkills_BrokenAreLeftOutAndReported(t *testing.T) {
 	tr.link("../../secret.txt", "skills/good/SKILL.md")
 	if result, err := l.ReadSkill(f.upstreams[0].Files, "skill://good/SKILL.md"); err == nil {
 		t.Errorf("a link is followed: %s", result)
+	}
+}
+
+// Skills inside of one another have all files beneath in common, and a name for each.
+func TestSkills_HoldNoMoreThanTheirAccount(t *testing.T) {
+	const nested, files = 10, 50
+	tr := newTree(t, "team.hcl", skillTeam(`"only"`, "skills/**/SKILL.md"))
+	folder := "skills"
+	for range nested {
+		folder += "/s"
+		tr.write(folder+"/SKILL.md", skillText("s"))
+	}
+	for i := range files {
+		tr.write(fmt.Sprintf("%s/%d.txt", folder, i), "x")
+	}
+	f := newFolder(tr.upstream())
+	f.upstreams[0].Files.Max = 30_000
+	_, err := f.Refresh()
+	if err == nil || !strings.Contains(err.Error(), "take more than 30000 bytes") {
+		t.Errorf("the error is %v", err)
+	}
+	if most := 4 * files; f.Cost().Stats > most {
+		t.Errorf("the pass goes on to %d files, more than %d", f.Cost().Stats, most)
+	}
+}
+
+func TestSkills_ShowNothingThatIsNotTheirs(t *testing.T) {
+	tr := newTree(t, "team.hcl", skillTeam(`"only"`, "*/SKILL.md"), "a/SKILL.md", skillText("a"), "a/.env", "secret",
+		"b/SKILL.md", skillText("b"), "c/SKILL.md", skillText("c"), "d/SKILL.md", skillText("d"), "d/.git/config", "secret",
+		"e/SKILL.md", skillText("e"))
+	outside := path.Join(t.TempDir(), "there")
+	tr.check(os.WriteFile(outside, []byte("secret"), 0o600))
+	tr.link(".env", "a/link.txt")
+	tr.link(outside, "b/link.txt")
+	tr.link(outside+"-not", "c/link.txt")
+	tr.link(".git/config", "d/link.txt")
+	for i := range wire.MaxSkillFiles {
+		tr.check(os.MkdirAll(tr.path(fmt.Sprintf("e/%d", i)), 0o700))
+	}
+	l := newFolder(tr.upstream()).read(t)
+	if len(l.Definitions) > 0 {
+		t.Errorf("listed: %s", l.Definitions)
+	}
+	var problems []string
+	for _, p := range l.Broken() {
+		problems = append(problems, strings.ReplaceAll(p.Detail, tr.root, "ROOT"))
+	}
+	const hidden = "The file link.txt is a link to a file of another kind, or of another skill; put a copy in its place; it is left out."
+	const gone = "The link link.txt leads to nothing inside of ROOT; put a copy in its place; it is left out."
+	want := []string{hidden, gone, gone, hidden, "It has more than 512 folders; remove some; it is left out."}
+	if diff := cmp.Diff(want, problems); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A skill may be all that there is beside a configuration in one file.
+func TestSkills_HaveNoConfiguration(t *testing.T) {
+	tr := newTree(t, "skill/team.hcl", skillTeam(`"only"`, "SKILL.md"), "skill/SKILL.md", skillText("skill"))
+	tr.root = tr.path("skill")
+	l := newFolder(tr.upstream()).read(t)
+	if got := fmt.Sprint(l.Broken()); len(l.Definitions) > 0 || !strings.Contains(got, "file team.hcl is configuration, which may hold secrets") {
+		t.Errorf("%s, %s", got, l.Definitions)
 	}
 }
