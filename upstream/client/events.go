@@ -47,13 +47,8 @@ type eventReader struct {
 	maxMessage int
 	// position follows what is read.
 	position *streamPosition
-
-	// line holds the start of a line that did not fit in the source's buffer; nil between lines.
-	line *bytes.Buffer
 	// opened is set after the first line, which may start with a byte order mark.
 	opened bool
-	// afterCR is set if the last line ended in CR: an LF may follow that belongs to it.
-	afterCR bool
 
 	// The fields of the present event. Size counts the bytes of its lines, begun is set once it has
 	// a field that counts, and data is nil before the first data field.
@@ -64,7 +59,34 @@ type eventReader struct {
 }
 
 func newEventReader(source io.Reader, maxMessage int, p *streamPosition) eventReader {
+	source = &lineFeeds{source: source}
 	return eventReader{source: bufio.NewReaderSize(source, 1<<10), maxMessage: maxMessage, position: p}
+}
+
+// lineFeeds reads a text whose lines end in LF, CR or CR LF, and ends each in LF.
+type lineFeeds struct {
+	source io.Reader
+	// afterCR is set if the last byte was a CR: an LF may follow that belongs to it. The line ends
+	// without waiting for that: the stream may say nothing more for hours.
+	afterCR bool
+}
+
+// Read implements [io.Reader].
+func (l *lineFeeds) Read(p []byte) (n int, err error) {
+	read, err := l.source.Read(p)
+	for rest := p[:read]; len(rest) > 0; {
+		if l.afterCR {
+			rest, l.afterCR = bytes.TrimPrefix(rest, []byte("\n")), false
+		}
+		line, after, found := bytes.Cut(rest, []byte("\r"))
+		n += copy(p[n:], line)
+		if found {
+			p[n] = '\n'
+			n++
+		}
+		rest, l.afterCR = after, found
+	}
+	return n, err
 }
 
 // next returns the next event that has a type, data or an id. The error is io.EOF at the end of the
@@ -80,92 +102,39 @@ func (r *eventReader) next() (event, error) {
 		case r.begun:
 			return r.finish(), nil
 		}
-		r.line = nil
 		if !r.begun {
 			r.size = 0
 		}
 	}
 }
 
-// readLine returns the next line without its end, which is LF, CR or CR LF. It is valid until the
-// next call.
-func (r *eventReader) readLine() ([]byte, error) {
-	for searched := 0; ; {
-		chunk, err := r.peek(searched + 1)
-		if err != nil {
-			return nil, err
-		}
-		end, complete := lineEnd(chunk)
-		if r.size+end >= r.maxMessage {
+// readLine returns the next line without its end. It is valid until the next call.
+func (r *eventReader) readLine() (line []byte, err error) {
+	var long bytes.Buffer
+	for isWhole := false; !isWhole; {
+		part, err := r.source.ReadSlice('\n')
+		r.size += len(part)
+		isWhole = err == nil
+		switch {
+		case r.size > r.maxMessage:
 			return nil, tooLarge(r.maxMessage)
-		}
-		// Lines mostly fit in the buffer, and are then read in place.
-		if !complete && end < r.source.Size() {
-			searched = end
-			continue
-		}
-		r.size += end
-		line := chunk[:end]
-		if r.line != nil || !complete {
-			if r.line == nil {
-				r.line = new(bytes.Buffer)
-			}
-			r.line.Write(line)
-			line = r.line.Bytes()
-		}
-		_, _ = r.source.Discard(end) // what was peeked at stays valid until the next read
-		if !complete {
-			searched = 0
-			continue
-		}
-		r.afterCR = chunk[end] == '\r'
-		_, _ = r.source.Discard(1)
-		r.size++
-		if !r.opened {
-			line, r.opened = bytes.TrimPrefix(line, []byte(byteOrderMark)), true
-		}
-		return line, nil
-	}
-}
-
-// peek returns what is buffered of the stream, n bytes at least, without the second half of a CR
-// LF.
-func (r *eventReader) peek(n int) ([]byte, error) {
-	for {
-		if _, err := r.source.Peek(n); err != nil {
-			if errors.Is(err, io.EOF) && !r.begun && r.line == nil && r.source.Buffered() == 0 {
-				return nil, io.EOF
-			}
-			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
+		case isWhole && long.Len() == 0: // lines mostly fit in the buffer, and are then read in place
+			line = part
+		case isWhole, errors.Is(err, bufio.ErrBufferFull):
+			long.Write(part)
+			line = long.Bytes()
+		case errors.Is(err, io.EOF) && !r.begun && r.size == 0:
+			return nil, io.EOF
+		case errors.Is(err, io.EOF):
+			return nil, fmt.Errorf("event stream: %w", io.ErrUnexpectedEOF)
+		default:
 			return nil, fmt.Errorf("event stream: %w", err)
 		}
-		chunk, _ := r.source.Peek(r.source.Buffered())
-		if !r.afterCR || chunk[0] != '\n' {
-			r.afterCR = false
-			return chunk, nil
-		}
-		r.afterCR = false
-		if r.begun {
-			r.size++
-		}
-		_, _ = r.source.Discard(1)
 	}
-}
-
-// lineEnd returns where the line at the start of a chunk ends, and whether it ends within the
-// chunk.
-func lineEnd(chunk []byte) (end int, complete bool) {
-	// A lone CR ends a line as well, but is so rare that a search for LF first costs least.
-	end = bytes.IndexByte(chunk, '\n')
-	if complete = end >= 0; !complete {
-		end = len(chunk)
+	if !r.opened {
+		line, r.opened = bytes.TrimPrefix(line, []byte(byteOrderMark)), true
 	}
-	if cr := bytes.IndexByte(chunk[:end], '\r'); cr >= 0 {
-		return cr, true
-	}
-	return end, complete
+	return bytes.TrimSuffix(line, []byte("\n")), nil
 }
 
 // addField adds a line that is not empty to the present event: a field, or a comment, which is a

@@ -216,10 +216,10 @@ func TestEventReader_ReadsEvents(t *testing.T) {
 	}
 }
 
-// The size of an event is that of all its lines. Comments and events before it do not count.
+// The size of an event is that of all its lines, each with one byte for its end. Comments and events before it do not count.
 func TestEventReader_BoundsEvent(t *testing.T) {
-	const stream = "\n: what goes before\ndata: 0123456789\r\nid: 1\r\n\r\n"
-	size := len("data: 0123456789\r\nid: 1\r\n\r")
+	const stream = "\n: what goes before\ndata: 0123456789\nid: 1\n\n"
+	size := len("data: 0123456789\nid: 1\n\n")
 	for maxMessage, fits := range map[int]bool{size: true, size - 1: false} {
 		got, err := client.Events(strings.NewReader(stream+stream), maxMessage)
 		if fits != (err == nil) || fits != (len(got) == 2) || (err != nil && !strings.Contains(err.Error(), "max_message")) {

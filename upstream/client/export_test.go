@@ -59,9 +59,6 @@ func BuffersHeld(stream io.Reader) int {
 	for {
 		if _, err := events.next(); err != nil {
 			held := events.source.Size()
-			if events.line != nil {
-				held += events.line.Cap()
-			}
 			if events.data != nil {
 				held += events.data.Cap()
 			}
