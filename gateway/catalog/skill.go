@@ -152,12 +152,12 @@ func (s *Skill) readManifest(resources jsontext.Value, uri string) error {
 	if resources.Kind() != '[' {
 		return errors.New(`they must be an array or "dynamic"`)
 	}
+	if wire.Longer(resources, wire.MaxSkillFiles) { // before a million of them are split
+		return fmt.Errorf("there are more than %d", wire.MaxSkillFiles)
+	}
 	files, err := wire.ParseArray(resources)
 	if err != nil {
 		return err
-	}
-	if len(files) > wire.MaxSkillFiles {
-		return fmt.Errorf("there are %d, more than %d", len(files), wire.MaxSkillFiles)
 	}
 	total := int64(0)
 	for i, value := range files {

@@ -3,6 +3,8 @@ package wire
 import (
 	"fmt"
 	"regexp"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // SkillFile is the name of the file that makes its folder a skill.
@@ -31,3 +33,23 @@ func CheckSkillName(name, folder string) error {
 
 // maxQuotedName bounds how much of a name a message quotes, in bytes.
 const maxQuotedName = 256
+
+// Longer reports whether a JSON array that has been checked has more than n elements. It reads no
+// further than the first that is too many, and allocates nothing.
+func Longer(array jsontext.Value, n int) bool {
+	if array.Kind() != '[' {
+		return false
+	}
+	s := &scanner{raw: array, rigor: splitting}
+	s.space()
+	empty, err := s.open(']')
+	for last := empty; !last && err == nil; last, err = s.next(']') {
+		if n--; n < 0 {
+			return true
+		}
+		if s.value() != nil {
+			return false
+		}
+	}
+	return false
+}
