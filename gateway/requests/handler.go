@@ -176,6 +176,8 @@ func (h *Handler) result(ctx context.Context, r *Request, out *Response) (err er
 			err = h.get(ctx, r, out)
 		case wire.Complete:
 			err = h.complete(ctx, r, out)
+		case wire.DirectoryRead:
+			err = readDirectory(ctx, h, r, out)
 		default:
 			err = h.read(ctx, r, out)
 		}
@@ -199,7 +201,7 @@ func (h *Handler) result(ctx context.Context, r *Request, out *Response) (err er
 		switch r.Message.Method {
 		case wire.SkillsList:
 			return h.list(ctx, r, out)
-		case wire.SkillsGet, wire.DirectoryRead:
+		case wire.SkillsGet:
 			return h.describe(ctx, r, out)
 		case wire.ResourcesList, wire.TemplatesList:
 			result := upstream.Result{JSON: emptyLists[r.Message.Method], Revision: r.Revision}
@@ -231,7 +233,7 @@ func callsUpstream(r *Request) bool {
 	switch r.Message.Method {
 	case wire.PromptsGet, wire.Complete:
 		return true
-	case wire.ResourcesRead:
+	case wire.ResourcesRead, wire.DirectoryRead:
 		return r.ServesSkills()
 	}
 	return false

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -70,7 +69,7 @@ func (r *Request) uri() (string, error) {
 	return uri, nil
 }
 
-// describe appends the result of skills/get or resources/directory/read, from memory.
+// describe appends the result of skills/get, from memory.
 func (h *Handler) describe(ctx context.Context, r *Request, out *Response) error {
 	uri, err := r.uri()
 	if err != nil {
@@ -87,17 +86,6 @@ func (h *Handler) describe(ctx context.Context, r *Request, out *Response) error
 	if _, err := s.RequestView(audience); err != nil {
 		return rulesTakeTooLong()
 	}
-	if r.Message.Method == wire.DirectoryRead {
-		children, isFolder := childrenOf(s, audience, uri)
-		switch {
-		case r.Params.Get("cursor") != nil: // there is one page only
-			return invalidParams("the cursor is none of this directory's")
-		case !isFolder:
-			return wire.NewError(wire.InvalidParams, "Unknown directory: "+uri)
-		}
-		result := upstream.Result{JSON: wire.Object{}.With("resources", wire.Array(children)).JSON(), Revision: r.Revision}
-		return out.appendResult(r, r.cacheable(result), h.info, inputNotAllowed) // the TypeScript SDK demands the hints here, too
-	}
 	entry := s.Skill(audience, uri)
 	if entry == nil {
 		return wire.NewError(wire.InvalidParams, "Unknown skill: "+uri)
@@ -106,38 +94,6 @@ func (h *Handler) describe(ctx context.Context, r *Request, out *Response) error
 	out.JSON = entry.AppendSkill(out.JSON, provenance(s, audience)(entry))
 	appendListMeta(r, out, audience, h.info)
 	return nil
-}
-
-// childrenOf returns the files and folders in a folder of skills that an audience sees, as
-// Resources.
-func childrenOf(s *snapshot.Snapshot, audience *policy.Audience, uri string) (children []jsontext.Value, isFolder bool) {
-	found := map[string]wire.Object{}
-	for entry, folder := range s.SkillsAround(audience, uri) {
-		for _, file := range entry.Skill.Files {
-			below := file.Path
-			if folder != "" {
-				var within bool
-				if below, within = strings.CutPrefix(file.Path, folder+"/"); !within {
-					continue
-				}
-			}
-			name, _, isNested := strings.Cut(below, "/")
-			child := wire.Object{}.With("uri", wire.Quote(uri+"/"+name)).With("name", wire.Quote(catalog.Unescaped(name)))
-			switch mime := files.MimeType(name); {
-			case isNested:
-				child = child.With("mimeType", wire.Quote("inode/directory"))
-			case mime != "":
-				child = child.With("mimeType", wire.Quote(mime)).With("size", wire.NumberID(file.Size))
-			default:
-				child = child.With("size", wire.NumberID(file.Size))
-			}
-			found[name] = child
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(found)) {
-		children = append(children, found[name].JSON())
-	}
-	return children, len(found) > 0
 }
 
 // read appends the result of resources/read for a file of a skill.
@@ -160,13 +116,10 @@ func (h *Handler) read(ctx context.Context, r *Request, out *Response) error {
 	r.target.name = entry.Name
 	r.screening = newScreening(h.logger, entry, r.Snapshot.Screen(entry.Team))
 	own := entry.Skill.Root + "/" + file.Path
-	c := &call{
-		snapshot: r.Snapshot, entry: entry, owners: owners, request: upstream.Request{Method: wire.ResourcesRead, Caller: r},
-		params: wire.Object{}.With("uri", wire.Quote(own)),
-	}
+	c := newResourceCall(r, entry, owners, own)
 	err = c.callOwners(ctx, nil)
 	out.upstream = c.owner
-	if answer, ok := errors.AsType[*wire.Error](err); ok && (answer.Code == wire.InvalidParams || answer.Code == resourceNotFound) {
+	if isUnknown(err) {
 		r.Snapshot.Connector(c.owner).Relist()
 		return r.unknownResource(uri) // its message may name the upstream's own uri
 	}
@@ -174,13 +127,9 @@ func (h *Handler) read(ctx context.Context, r *Request, out *Response) error {
 		_, err = r.afterError(err, 0)
 		return err
 	}
-	content, err := verified(c.result.JSON, own, file)
+	content, err := verified(c.result.JSON, own, file, entry.Skill)
 	if err != nil {
-		r.Snapshot.Connector(c.owner).Relist() // the skill may have changed, which no server reports
-		h.logger.ErrorContext(ctx, "file of a skill refused", slog.String("upstream", c.owner), slog.String("prompt", entry.Name),
-			slog.String("reason", string(upstream.BadResponse)), slog.String("uri", uri), slog.Any("error", err))
-		return wire.NewError(wire.InternalError, fmt.Sprintf("%q did not send what the skill's manifest says: list the skills again", c.owner)).
-			WithData(wire.Object{}.With("upstream", wire.Quote(c.owner)).With("reason", wire.Quote(string(upstream.BadResponse))).JSON())
+		return c.refuse(ctx, h.logger, uri, err)
 	}
 	if r.target.use {
 		_, err = r.screening.result(ctx, c.result)
@@ -241,6 +190,30 @@ func (r *Request) unknownResource(uri string) error {
 		WithData(wire.Object{}.With("uri", wire.Quote(uri)).JSON())
 }
 
+// newResourceCall returns the call of the request's method for a resource of a skill, by its owner's
+// uri.
+func newResourceCall(r *Request, entry *catalog.Entry, owners []catalog.Owner, own string) *call {
+	return &call{
+		snapshot: r.Snapshot, entry: entry, owners: owners, request: upstream.Request{Method: r.Message.Method, Caller: r},
+		params: wire.Object{}.With("uri", wire.Quote(own)),
+	}
+}
+
+// isUnknown reports whether an upstream says that it has no such resource.
+func isUnknown(err error) bool {
+	answer, ok := errors.AsType[*wire.Error](err)
+	return ok && (answer.Code == wire.InvalidParams || answer.Code == resourceNotFound || answer.Code == wire.MethodNotFound)
+}
+
+// refuse reports what an upstream sent in place of a skill's content, and returns the client's error.
+func (c *call) refuse(ctx context.Context, logger *slog.Logger, uri string, why error) error {
+	c.snapshot.Connector(c.owner).Relist() // the skill may have changed, which no server reports
+	logger.ErrorContext(ctx, "file of a skill refused", slog.String("upstream", c.owner), slog.String("prompt", c.entry.Name),
+		slog.String("reason", string(upstream.BadResponse)), slog.String("uri", uri), slog.Any("error", why))
+	return wire.NewError(wire.InternalError, fmt.Sprintf("%q did not send what the skill's entry says: list the skills again", c.owner)).
+		WithData(wire.Object{}.With("upstream", wire.Quote(c.owner)).With("reason", wire.Quote(string(upstream.BadResponse))).JSON())
+}
+
 // cacheable returns a result with the hints for caches that clients of 2026-07-28 get.
 func (r *Request) cacheable(result upstream.Result) upstream.Result {
 	members := wire.Members(result.JSON).Without(func(name string) bool { return name == "ttlMs" || name == "cacheScope" })
@@ -254,8 +227,8 @@ func (r *Request) cacheable(result upstream.Result) upstream.Result {
 }
 
 // verified returns the content in the result of a read. The error means that it is not the file
-// that the manifest describes.
-func verified(result jsontext.Value, uri string, file catalog.ManifestFile) (wire.Object, error) {
+// that the skill's entry describes.
+func verified(result jsontext.Value, uri string, file catalog.ManifestFile, of *catalog.Skill) (wire.Object, error) {
 	contents, err := wire.ParseArray(wire.Members(result).Get("contents"))
 	if err != nil || len(contents) != 1 {
 		return nil, errors.New("the result has not exactly one content")
@@ -280,5 +253,27 @@ func verified(result jsontext.Value, uri string, file catalog.ManifestFile) (wir
 	case fmt.Sprintf("sha256:%x", sha256.Sum256(bytes)) != file.Digest:
 		return nil, fmt.Errorf("its digest is not %s", file.Digest)
 	}
+	if file.Path == wire.SkillFile { // of a nested skill, it is a text like any other
+		if err := checkFrontMatter(string(bytes), of); err != nil {
+			return nil, err
+		}
+	}
 	return content, nil
+}
+
+// checkFrontMatter refuses a SKILL.md that says something else of itself than its entry did, by which
+// it was screened and explained.
+func checkFrontMatter(text string, of *catalog.Skill) error {
+	front, err := files.FrontMatter(text)
+	if err != nil {
+		return err
+	}
+	listed := of.Frontmatter.JSON()
+	if err := errors.Join(front.Canonicalize(), listed.Canonicalize()); err != nil {
+		return err
+	}
+	if !slices.Equal(front, listed) {
+		return errors.New("its front matter is not that of the entry")
+	}
+	return nil
 }

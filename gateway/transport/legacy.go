@@ -69,7 +69,7 @@ func (x *exchange) admitLegacy(request *requests.Request) (ctx context.Context, 
 	}
 	ctx = requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header)
 	switch request.Message.Method {
-	case wire.PromptsGet, wire.Complete, wire.SetLogLevel, wire.ResourcesRead:
+	case wire.PromptsGet, wire.Complete, wire.SetLogLevel, wire.ResourcesRead, wire.DirectoryRead:
 		// Everything else is answered at once, and needs no session.
 		s := l.session()
 		if request.Message.Method == wire.SetLogLevel {

@@ -276,11 +276,12 @@ type Declared struct {
 	// JSON is the capabilities object, as it was sent.
 	JSON jsontext.Value
 
-	prompts, listChanged, completions, logging, skills bool
+	prompts, listChanged, completions, logging, skills, directories bool
 }
 
 // declaredBy returns what a capabilities object declares in a revision.
 func declaredBy(capabilities wire.Object, revision string) Declared {
+	skills := capabilities.Object(extensions).Get(wire.ExtensionSkills)
 	return Declared{
 		JSON:        capabilities.JSON(),
 		prompts:     capabilities.Get("prompts") != nil,
@@ -288,7 +289,8 @@ func declaredBy(capabilities wire.Object, revision string) Declared {
 		// Revision 2024-11-05 had no way to declare completions.
 		completions: capabilities.Get("completions") != nil || revision == wire.Rev20241105,
 		logging:     capabilities.Get("logging") != nil,
-		skills:      capabilities.Object(extensions).Get(wire.ExtensionSkills).Kind() == '{',
+		skills:      skills.Kind() == '{',
+		directories: wire.KindOf(skills, "directoryRead") == 't',
 	}
 }
 

@@ -219,33 +219,47 @@ func (p *pass) digest(folder string, f skillFile) (sum [sha256.Size]byte, err er
 
 // skillFront returns the front matter of a SKILL.md as JSON.
 func skillFront(content, folder string) (jsontext.Value, error) {
-	d, err := newDocument(content)
+	front, line, err := frontMatter(content)
 	if err != nil {
 		return nil, err
 	}
-	fields, err := parseFrontMatter(d.front)
-	if err != nil {
-		return nil, err
+	name, isNamed := front.Text("name")
+	if err := wire.CheckSkillName(name, folder); isNamed && err != nil {
+		return nil, wrong(line, "%v", err)
 	}
-	var front wire.Object
-	for _, f := range fields {
-		value, err := toJSON(f.value)
-		if err != nil {
-			return nil, err
-		}
-		if f.name == "name" {
-			name, _ := wire.Text(value)
-			if err := wire.CheckSkillName(name, folder); err != nil {
-				return nil, wrong(f.line, "%v", err)
-			}
-		}
-		front = append(front, wire.Member{Name: f.name, Value: value})
-	}
-	_, isNamed := front.Text("name")
 	if description, ok := front.Text("description"); !isNamed || !ok || strings.TrimSpace(description) == "" {
 		return nil, wrong(1, "a skill needs the texts name and description in its front matter")
 	}
 	return front.JSON(), nil
+}
+
+// FrontMatter returns that of a Markdown file as JSON, numbers as they are spelled.
+func FrontMatter(content string) (jsontext.Value, error) {
+	front, _, err := frontMatter(content)
+	return front.JSON(), err
+}
+
+// frontMatter also returns the line of the name.
+func frontMatter(content string) (front wire.Object, line int, err error) {
+	d, err := newDocument(content)
+	if err != nil {
+		return nil, 0, err
+	}
+	fields, err := parseFrontMatter(d.front)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, f := range fields {
+		value, err := toJSON(f.value)
+		if err != nil {
+			return nil, 0, err
+		}
+		if f.name == "name" {
+			line = f.line
+		}
+		front = append(front, wire.Member{Name: f.name, Value: value})
+	}
+	return front, line, nil
 }
 
 // skillPath returns the path of a skill in URIs: that of its folder, beneath the folder that the

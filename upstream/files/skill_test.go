@@ -168,6 +168,12 @@ func TestSkills_BrokenAreLeftOutAndReported(t *testing.T) {
 	if result, err := l.ReadSkill(f.upstreams[0].Files, "skill://good/SKILL.md"); err == nil {
 		t.Errorf("a link is followed: %s", result)
 	}
+	// Nor is a FIFO waited for.
+	tr.remove("skills/good/SKILL.md")
+	tr.check(exec.CommandContext(t.Context(), "mkfifo", tr.path("skills/good/SKILL.md")).Run())
+	if result, err := l.ReadSkill(f.upstreams[0].Files, "skill://good/SKILL.md"); err == nil {
+		t.Errorf("a FIFO is read: %s", result)
+	}
 }
 
 // Skills inside of one another have all files beneath in common, and a name for each.

@@ -1,0 +1,193 @@
+package gateway_test
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+)
+
+// A SKILL.md that says something else of itself than the entry, by which it was screened, is not passed on, even though its digest
+// is right. The same values in another order, or spelled otherwise, are the same.
+func TestSkills_FrontMatterIsThatOfTheEntry(t *testing.T) {
+	peer := gatewaytest.NewSkillPeer(t, "b", map[string]string{
+		"skill://good/SKILL.md":  "---\ndescription: 'D'\nversion: 1.10\nname: good\nlist: [a, {b: c}]\n---\n",
+		"skill://tools/SKILL.md": "---\nname: tools\ndescription: D\nallowed-tools: Bash\n---\n",
+		"skill://other/SKILL.md": "---\nname: other\ndescription: Another\n---\n",
+		"skill://none/SKILL.md":  "---\nname: none\ndescription: D\n---\n",
+		"skill://twice/SKILL.md": "---\nname: twice\ndescription: D\nname: twice\n---\n",
+		"skill://free/SKILL.md":  "---\nname: free\ndescription: D\nhooks: {}\n---\n",
+	})
+	peer.Files["skill://none/SKILL.md"] = "No front matter"
+	peer.Entries["skill://good/SKILL.md"] = strings.Replace(peer.Entry("skill://good/SKILL.md"), `"description":"D"`,
+		`"list":["a",{"b":"c"}],"version":1.1,"description":"D"`, 1)
+	peer.Entries["skill://free/SKILL.md"] = `{"uri":"skill://free/SKILL.md","frontmatter":{"name":"free","description":"D"},"resources":"dynamic"}`
+	s, log := gatewaytest.ServeLogged(t, gatewaytest.Team("b", "", "", peer.Peer))
+	for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2025-11-25", "")} {
+		if body, ok := readFile(t, c, "skill://b/good/SKILL.md"); !ok {
+			t.Error(body)
+		}
+		for _, name := range []string{"tools", "other", "none", "twice", "free"} {
+			body, ok := readFile(t, c, "skill://b/"+name+"/SKILL.md")
+			if ok || !strings.Contains(body, "-32603") || strings.Contains(body, "Bash") {
+				t.Errorf("%s: %s", name, body)
+			}
+		}
+	}
+	if !strings.Contains(log.String(), "its front matter is not that of the entry") {
+		t.Error("it is not logged")
+	}
+}
+
+// A prefix with characters that a URI does not have is found by its encoded form, and by no other.
+func TestSkills_PrefixIsEncoded(t *testing.T) {
+	peer := gatewaytest.NewSkillPeer(t, "b", map[string]string{"skill://x/SKILL.md": "", "skill://x/a.md": "A"})
+	peer.Settings += "\nprefix = \"é+ü@b~c\""
+	s := gatewaytest.Serve(t, gatewaytest.Team("b", "", "", peer.Peer))
+	const encoded = "skill://%C3%A9%2B%C3%BC%40b~c/x"
+	for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2025-11-25", "")} {
+		if diff := cmp.Diff([]string{encoded + "/SKILL.md"}, skillURIs(t, c)); diff != "" {
+			t.Error(diff)
+		}
+		if text, ok := readFile(t, c, encoded+"/a.md"); !ok || text != "A" {
+			t.Error(text)
+		}
+		for _, other := range []string{"skill://é+ü@b~c/x/a.md", "skill://%c3%a9%2b%c3%bc%40b~c/x/a.md", "skill://%C3%A9%2B%C3%BC@b~c/x/a.md"} {
+			if text, ok := readFile(t, c, other); ok {
+				t.Errorf("%s has %q", other, text)
+			}
+		}
+	}
+}
+
+// What is in a folder of a skill without a manifest, its server says. Children that lie elsewhere, or have names that could mean
+// something else, are left out, and so is what else it says of them.
+func TestSkills_FoldersWithoutAManifestAreTheServers(t *testing.T) {
+	peer := gatewaytest.NewSkillPeer(t, "b", map[string]string{"skill://o/free/SKILL.md": "", "skill://o/free/in/SKILL.md": "", "skill://x/SKILL.md": ""})
+	peer.Capabilities = strings.Replace(peer.Capabilities, "skills\":{}", "skills\":{\"directoryRead\":true}", 1)
+	peer.Entries["skill://o/free/SKILL.md"] = `{"uri":"skill://o/free/SKILL.md","frontmatter":{"name":"free","description":"D"},"resources":"dynamic"}`
+	peer.Folders = map[string]string{
+		"skill://o/free": `{"resources":[{"uri":"skill://o/free/SKILL.md","name":"evil","description":"evil","size":7},` +
+			`{"uri":"skill://o/free/sub","name":"sub","mimeType":"inode/directory"},{"uri":"skill://x/SKILL.md","name":"x"},` +
+			`{"uri":"skill://o/free/../../x","name":"up"},{"uri":"skill://o/free/%2e%2e","name":"up"},{"uri":"skill://o/free/sub/deep","name":"deep"},` +
+			`{"uri":"skill://o/free","name":"self"}],"nextCursor":"?2"}`,
+		"skill://o/free?2":        `{"resources":[{"uri":"skill://o/free/z%20.md","name":"z","size":"many"}]}`,
+		"skill://o/free/sub":      `{"resources":[]}`,
+		"skill://o/free/endless":  `{"resources":[],"nextCursor":"1"}`,
+		"skill://o/free/endless1": `{"resources":[],"nextCursor":"1"}`,
+		"skill://o/free/bad":      `{"resources":{}}`,
+	}
+	auth := "auth {\n anonymous = true\n" + gatewaytest.Token("ann") + "}\n"
+	s := gatewaytest.Serve(t, auth+gatewaytest.Team("b", `"user:ann"`, gatewaytest.Expose("in", `"skill:b.o/free/in"`, `"*"`), peer.Peer))
+	for _, c := range []*gatewaytest.Client{s.Modern("ann"), s.Legacy("2025-11-25", "ann")} {
+		c.Call("resources/directory/read", uriParams("skill://b/o/free")).Want(t, http.StatusOK, `"resources":[`+
+			`{"uri":"skill://b/o/free/SKILL.md","name":"SKILL.md","mimeType":"text/markdown","size":7},`+
+			`{"uri":"skill://b/o/free/sub","name":"sub","mimeType":"inode/directory"},`+
+			`{"uri":"skill://b/o/free/z%20.md","name":"z .md","mimeType":"text/markdown"}]`)
+		c.Call("resources/directory/read", uriParams("skill://b/o/free/sub")).Want(t, http.StatusOK, `"resources":[]`)
+		for folder, code := range map[string]string{"endless": "-32603", "bad": "-32603", "none": `-32602,"message":"Unknown directory: skill://b/o/free/none"`, "%2e%2e": "-32602"} {
+			if r := c.Call("resources/directory/read", uriParams("skill://b/o/free/"+folder)); !strings.Contains(r.Body, code) || strings.Contains(r.Body, "skill://o/") {
+				t.Errorf("%s: %s", folder, r.Body)
+			}
+		}
+	}
+	// Who sees the skill inside only sees its manifest.
+	asked := len(peer.Calls("resources/directory/read"))
+	for uri, want := range map[string]string{
+		"skill://b/o/free/in": `"name":"SKILL.md"`, "skill://b/o/free": "Unknown directory", "skill://b/o/free/sub": "Unknown directory",
+	} {
+		if r := s.Modern("").Call("resources/directory/read", uriParams(uri)); !strings.Contains(r.Body, want) {
+			t.Errorf("%s: %s", uri, r.Body)
+		}
+	}
+	if len(peer.Calls("resources/directory/read")) != asked {
+		t.Error("the server is asked")
+	}
+	// A server that does not declare it is not asked.
+	peer.Capabilities = strings.Replace(peer.Capabilities, "{\"directoryRead\":true}", "{}", 1)
+	peer.Forget()
+	plain := gatewaytest.Serve(t, gatewaytest.Team("b", "", "", peer.Peer))
+	if r := plain.Modern("").Call("resources/directory/read", uriParams("skill://b/o/free")); !strings.Contains(r.Body, "Unknown directory") {
+		t.Error(r.Body)
+	}
+	if len(peer.Calls("resources/directory/read")) > 0 {
+		t.Error("a server that does not declare directoryRead is asked")
+	}
+}
+
+// While a file changes, a read returns what the manifest says, or an error.
+func TestSkills_FilesThatChangeWhileTheyAreRead(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x", "a.txt")
+	write := func(path, text string) {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Error(err)
+		}
+	}
+	write(filepath.Join(dir, "x", "SKILL.md"), "---\nname: x\ndescription: D\n---\n")
+	write(path, "first")
+	write(filepath.Join(dir, "promptweir.hcl"), "team \"t\" {\n upstream \"f\" {\n files = [\"*/SKILL.md\"]\n skills = true\n }\n}\n")
+	cfg, diags := config.Load(dir, config.Options{})
+	if err := diags.Err(); err != nil {
+		t.Fatal(err)
+	}
+	s := gatewaytest.StartConfig(t, cfg, gateway.Options{})
+	s.AwaitUpstreams()
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				write(path, "last")
+				return
+			default:
+				write(path, strings.Repeat(fmt.Sprintf("%06d ", i), 20_000+i%2))
+			}
+		}
+	}()
+	c := s.Modern("")
+	listed := func() string {
+		digest := "" // while the skill is left out
+		for _, e := range skills(t, c) {
+			for _, f := range e.Resources {
+				if strings.HasSuffix(f.URI, "/a.txt") {
+					digest = f.Digest
+				}
+			}
+		}
+		return digest
+	}
+	refused := 0
+	for range 50 {
+		before := listed()
+		body, ok := readFile(t, c, "skill://f/x/a.txt")
+		switch digest := fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(body))); {
+		case before != listed(): // nobody knows by which manifest it was read
+		case ok && digest != before, !ok && !strings.Contains(body, `"code":-32`):
+			t.Errorf("%t, %.200s", ok, body)
+		case !ok:
+			refused++
+		}
+	}
+	close(stop)
+	<-done
+	if refused == 0 {
+		t.Error("no read was refused, although the file was always another one")
+	}
+	upstreamtest.Eventually(t, "the last version is read", func() bool {
+		body, ok := readFile(t, c, "skill://f/x/a.txt")
+		return ok && body == "last"
+	})
+}
