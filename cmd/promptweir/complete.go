@@ -30,8 +30,15 @@ var completionBound = 2 * time.Second //nolint:gochecknoglobals // as good as co
 // completePrompts completes the names of prompts, for the first so many arguments.
 func (q *query) completePrompts(arguments int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
-		if len(args) < arguments {
-			names = append(q.promptNames(cmd.Context()), q.skillNames(cmd.Context())...)
+		if len(args) >= arguments {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		asked, _ := cmd.Flags().GetBool("skills")
+		if !asked {
+			names = q.promptNames(cmd.Context())
+		}
+		if asked || q.url == "" { // asking a server for both lists takes too long
+			names = append(names, q.skillNames(cmd.Context())...)
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -50,10 +57,11 @@ func (q *query) promptNames(ctx context.Context) (names []cobra.Completion) {
 	return names
 }
 
-// skillNames are those of a configuration's skills: asking a server for both lists takes too long.
+// skillNames are the names of a configuration's skills, or the URIs of a server's.
 func (q *query) skillNames(ctx context.Context) (names []cobra.Completion) {
 	if q.url != "" {
-		return nil
+		q.skills = config.SkillsOnly
+		return q.promptNames(ctx)
 	}
 	if s, principal := q.knownSnapshot(ctx); s != nil {
 		for _, entry := range inspect.Entries(s, principal) {

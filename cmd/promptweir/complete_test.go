@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
 )
 
 // completed returns what a shell offers for the last word of a command line.
@@ -97,6 +99,12 @@ func TestComplete_AsksTheServerAtURL(t *testing.T) {
 	wantCompleted(t, []string{"code=", "language="}, "get", url, "review", "")
 	wantCompleted(t, []string{"language=review-language-g-x"}, "get", url, "review", "code=x", "language=g")
 	wantCompleted(t, nil, "get", "--url=http://127.0.0.1:1/mcp", "")
+	wantCompleted(t, nil, "get", url, "--skill", "")
+	url = "--url=" + gatewaytest.NewSkillPeer(t, "skills", map[string]string{"skill://a/x/SKILL.md": "", "skill://a/x/b.md": ""}).URL
+	for _, command := range [][]string{{"get", url, "--skill", ""}, {"list", url, "--skills", "skill"}} {
+		wantCompleted(t, []string{"skill://a/x/SKILL.md\tD"}, command...)
+	}
+	wantCompleted(t, []string{"p"}, "list", url, "")
 }
 
 // A shell types a completed word as it is: what cannot be shown whole is not offered.

@@ -46,7 +46,8 @@ PATH is the configuration (default: --config, else promptweir or gateway.hcl in 
 directory).
 
 With --live, connect to the upstreams, start those with a command, and print a checklist: each
-upstream's transport and prompts, rules and blocks without effect, and the gateway's addresses.
+upstream's transport and prompts, rules and blocks without effect, URIs in the texts of skills that
+clients do not find, and the gateway's addresses.
 
 With --clients, say what clients lose of each prompt that --as sees or, without it, anybody: what
 they hide, cut or garble, and the remedy. Without --live, only prompts in files are known. Of

@@ -55,7 +55,7 @@ type liveCheck struct {
 var checkTitles = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"upstream": "Upstream in trouble", "report": "Reported prompt", "pages": "More than one page",
 	"cursor_keys": "No cursor keys", "clock": "Clocks differ", "listener": "Cannot listen",
-	"store": "Store in trouble", "client": "Lost in a client",
+	"store": "Store in trouble", "client": "Lost in a client", "skill": "Reported skill",
 }
 
 // checked returns a line of the checklist that is not about one upstream.
@@ -149,7 +149,7 @@ func (v *validateFlags) checkLive(ctx context.Context, cfg *config.Config, found
 		took := awaitEach(ctx, g)
 		waiting.Stop()
 		s := g.Snapshot()
-		found.checks = slices.Concat(checkUpstreams(s, took), checkSnapshot(s),
+		found.checks = slices.Concat(checkUpstreams(s, took), checkSnapshot(s), checkSkills(ctx, g),
 			checkStore(ctx, cfg.Cluster, s.Sealer), listeners)
 		return errors.Join(v.findLosses(s, found), ctx.Err())
 	})

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// maxSkillTexts bounds the texts of skills that are read.
+const maxSkillTexts = 1000
+
+var skillURI = regexp.MustCompile(`skill://[^\s<>"'` + "`" + `)\]]+`)
+
+// checkSkills returns a line for each skill whose texts cannot be read, or name files by URIs that
+// clients of the gateway do not know: it moves skills below prefixes, and leaves texts as they are.
+func checkSkills(ctx context.Context, g *gateway.Gateway) (checks []liveCheck) {
+	places := map[string]string{}
+	for _, u := range g.Snapshot().Upstreams {
+		places[u.Name] = u.Place.String()
+	}
+	entries := slices.DeleteFunc(slices.Clone(g.Snapshot().Catalog.Entries()), func(e *catalog.Entry) bool { return e.Skill == nil })
+	isServed := func(uri string) bool {
+		return slices.ContainsFunc(entries, func(e *catalog.Entry) bool { return uri == e.Root || strings.HasPrefix(uri, e.Root+"/") })
+	}
+	reads := 0
+	for _, entry := range entries {
+		files, place := entry.Skill.Files, places[entry.Owners[0].Upstream]
+		if entry.Skill.Dynamic {
+			files = []catalog.ManifestFile{{Path: wire.SkillFile}}
+		}
+		for _, file := range files {
+			if path.Ext(file.Path) != ".md" {
+				continue
+			}
+			if reads++; reads > maxSkillTexts || ctx.Err() != nil {
+				return checks
+			}
+			uri := entry.Root + "/" + file.Path
+			result, err := g.Call(ctx, nil, wire.ResourcesRead, wire.Object{}.With("uri", wire.Quote(uri)), nil)
+			if err != nil {
+				checks = append(checks, checked("skill", checkError, place, "%s: %s cannot be read: %s", terminal.Line(entry.Name), uri,
+					terminal.OneLine(explained(g.Snapshot(), err).Error())))
+				continue
+			}
+			contents, _ := wire.ParseArray(wire.Members(result).Get("contents")) // it was verified
+			for _, content := range contents {
+				text, _ := wire.Members(content).Text("text")
+				foreign := slices.DeleteFunc(skillURI.FindAllString(text, -1), isServed)
+				if len(foreign) > 0 {
+					checks = append(checks, checked("skill", checkWarning, place, "%s: %s names %s, which clients do not find; "+
+						"write the path from the folder of SKILL.md", terminal.Line(entry.Name), uri, namedURIs(foreign)))
+				}
+			}
+		}
+	}
+	return checks
+}
+
+func namedURIs(uris []string) string {
+	text := terminal.Line(wire.Clip(strings.TrimRight(uris[0], ".,;:"), maxShownURI))
+	if more := len(slices.Compact(uris)) - 1; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// maxShownURI bounds how much of a URI is shown, in bytes.
+const maxShownURI = 200
