@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
+	"sync"
 	"time"
 
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
@@ -21,12 +22,17 @@ import (
 const (
 	// listeners are clients whose history is recorded, and getters those that get prompts.
 	listeners, getters = 30, 4
+	// pipes are clients over stdio, which listen too, and noticed is how soon their gateways load a file
+	// that has changed.
+	pipes, noticed = 2, 3 * time.Second
 	// heldRate and heldBurst are those of the prompt with a limit.
 	heldRate, heldBurst = 20, 5
 	// getPause is the longest pause of a getter.
 	getPause = 60 * time.Millisecond
 	// current is how long after everything is healed nobody may hold an old list.
 	current = 5 * time.Second
+	// reached is the same where a server was away, to which a gateway connects again within ten seconds.
+	reached = 11 * time.Second
 	// busyCurrent is the same where durations say nothing.
 	busyCurrent = 40 * time.Second
 	// answerTimeout is how long a listener waits for a replica that may be stopped.
@@ -34,81 +40,6 @@ const (
 	// epoch is how long a history is at least.
 	epoch = 2 * time.Minute
 )
-
-// trouble is a fault of the replicas, their store or their servers. Begin returns what ends it.
-type trouble struct {
-	name  string
-	lasts time.Duration
-	begin func(f *fleet, which int) (end func())
-}
-
-// troubles are all faults. No two of one kind, the first word of the name, happen at a time.
-func troubles() []trouble {
-	stopped := func(lasts time.Duration) trouble {
-		return trouble{"replica stopped for " + lasts.String(), lasts, func(f *fleet, i int) func() {
-			f.w.gateways[i].Signal(syscall.SIGSTOP)
-			return func() { f.w.gateways[i].Signal(syscall.SIGCONT) }
-		}}
-	}
-	network := func(name string, to, from rig.Network) trouble {
-		return trouble{"network " + name, current, func(f *fleet, i int) func() {
-			f.w.proxies[i].Treat(to, from)
-			return func() { f.w.proxies[i].Treat(rig.Network{}, rig.Network{}) }
-		}}
-	}
-	clock := func(by string) trouble {
-		return trouble{"clock of the store by " + by, time.Second, func(f *fleet, _ int) func() {
-			f.w.store.setClock(by)
-			return func() {}
-		}}
-	}
-	server := func(name string, lasts time.Duration, begin func(f *fleet, s *light.Source, i int) func()) trouble {
-		return trouble{"server " + name, lasts, func(f *fleet, i int) func() { return begin(f, f.sources[i%2], i%2) }}
-	}
-	cut, late := rig.Network{Lost: true}, rig.Network{Delay: 300 * time.Millisecond}
-	nothing := func() {}
-	return []trouble{
-		{"none", time.Second, func(*fleet, int) func() { return nothing }},
-		{"replica killed", 3 * time.Second, func(f *fleet, i int) func() {
-			f.w.gateways[i].Kill()
-			return func() { f.start(i) }
-		}},
-		stopped(2 * time.Second), stopped(10 * time.Second), stopped(40 * time.Second),
-		{"store killed", current, func(f *fleet, _ int) func() { f.w.store.process.Kill(); return f.w.store.start }},
-		{"store hung", current, func(f *fleet, _ int) func() { f.w.store.hang(); return f.w.store.resume }},
-		{"store emptied", 100 * time.Millisecond, func(f *fleet, _ int) func() {
-			rig.Check(f.w.store.command("FLUSHALL"))
-			return nothing
-		}},
-		{"store full", current, func(f *fleet, _ int) func() {
-			rig.Check(f.w.store.command("CONFIG SET maxmemory 1"))
-			return func() { rig.Check(f.w.store.command("CONFIG SET maxmemory 0")) }
-		}},
-		{"store replaced by an older copy", current, func(f *fleet, _ int) func() {
-			rig.Check(f.w.store.command("SAVE"))
-			return func() { f.w.store.process.Kill(); f.w.store.restore() }
-		}},
-		network("cut", cut, cut), network("late", late, late),
-		network("loses what is sent", cut, rig.Network{}), network("loses what is received", rig.Network{}, cut),
-		clock("+1h"), clock("-2h"), clock("+24h"),
-		server("flaps", 2*time.Second, func(f *fleet, s *light.Source, _ int) func() {
-			return repeat(50*time.Millisecond, func() { s.Change(f.a.Recorder) })
-		}),
-		server("changes while it is listed", 2*time.Second, func(f *fleet, s *light.Source, i int) func() {
-			f.ways[i].Treat(rig.Network{}, late)
-			stop := repeat(200*time.Millisecond, func() { s.Change(f.a.Recorder) })
-			return func() { stop(); f.ways[i].Treat(rig.Network{}, rig.Network{}) }
-		}),
-		server("answers an older list", time.Second, func(f *fleet, s *light.Source, _ int) func() {
-			s.GoBack(f.a.Recorder)
-			return func() { s.Change(f.a.Recorder) }
-		}),
-		server("is cut", 2*time.Second, func(f *fleet, _ *light.Source, i int) func() {
-			f.ways[i].Treat(cut, cut)
-			return func() { f.ways[i].Treat(rig.Network{}, rig.Network{}) }
-		}),
-	}
-}
 
 // fleet is replicas, with what their histories are made of.
 type fleet struct {
@@ -118,20 +49,59 @@ type fleet struct {
 	sources []*light.Source
 	ways    []*rig.Proxy // to the sources
 	gates   []int        // in force at each replica
-	cost    struct{ operations, changes, notices, faults, gets int }
+	stdio   stdio
+	cost    struct{ operations, changes, notices, faults, gets, piped int }
 }
 
-// runHistories draws faults from a seed, one and two at a time, while clients listen, lists and rules
-// change and prompts are got, and checks what the clients recorded.
+// stdio is what gateways over stdio are started with, which have one client each. They load what the
+// replicas do.
+type stdio struct {
+	command []string
+	path    string
+
+	mu   sync.Mutex // guards gate
+	gate int
+}
+
+// load has gateways over stdio load a configuration, soon.
+func (s *stdio) load(text string, gate int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rig.Check(os.WriteFile(s.path+".next", []byte(text), 0o600))
+	rig.Check(os.Rename(s.path+".next", s.path))
+	s.gate = gate
+}
+
+// open starts a gateway over stdio, which has a number.
+func (f *fleet) open(a *light.Audience, at int) func(context.Context) (io.ReadWriteCloser, error) {
+	return func(ctx context.Context) (io.ReadWriteCloser, error) {
+		sent := time.Now()
+		f.stdio.mu.Lock()
+		gate := f.stdio.gate
+		f.stdio.mu.Unlock()
+		a.Note(history.Op{Name: history.Started, At: at}, sent, nil)
+		a.Note(light.Rules(at, gate), sent, nil)
+		return rig.Pipe(ctx, f.stdio.command[0], f.stdio.command[1:]...)
+	}
+}
+
+// runHistories draws faults, one and two at a time, while clients listen, lists and rules change and
+// prompts are got, and checks what the clients recorded. Each history has a seed of its own, so that
+// the faults of any happen again.
 func (s *settings) runHistories(ctx context.Context) (broken error) {
 	fmt.Printf("seed %d\n", s.seed)
 	err := rig.Run(ctx, func(st *rig.Stage) {
 		f := s.newFleet(st)
-		for began := time.Now(); !s.isOver(broken) && time.Since(began) < s.length; {
-			broken = s.check(f.epoch(s))
+		seed := s.seed
+		for began := time.Now(); !s.isOver(broken) && time.Since(began) < s.length; seed++ {
+			f.rng = rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // to be repeated
+			if err := s.check(f.epoch(s)); err != nil {
+				fmt.Fprintf(os.Stderr, "seed %d: %v\n", seed, err)
+				broken = errors.Join(broken, err)
+			}
 		}
-		fmt.Printf("%d operations, of which %d gets and %d notices; %d changes, %d faults\n",
-			f.cost.operations, f.cost.gets, f.cost.notices, f.cost.changes, f.cost.faults)
+		fmt.Printf("%d operations, of which %d gets, %d notices and %d lists over stdio; %d changes, %d faults\n",
+			f.cost.operations, f.cost.gets, f.cost.notices, f.cost.piped, f.cost.changes, f.cost.faults)
 	})
 	switch {
 	case s.want != "" && s.isOver(broken):
@@ -143,9 +113,9 @@ func (s *settings) runHistories(ctx context.Context) (broken error) {
 	return errors.Join(err, broken)
 }
 
-// isOver reports whether what was found is enough.
+// isOver reports whether what is wanted was found.
 func (s *settings) isOver(broken error) bool {
-	return broken != nil && strings.Contains("\n"+broken.Error(), "\n"+s.want)
+	return broken != nil && s.want != "" && strings.Contains("\n"+broken.Error(), "\n"+s.want)
 }
 
 // check returns the violations in a history, the first of each letter.
@@ -173,7 +143,7 @@ func (s *settings) newFleet(st *rig.Stage) *fleet {
 	w := newWorld(st, s, 0)
 	w.store = newStore(st)
 	f := &fleet{
-		w: w, rng: rand.New(rand.NewPCG(s.seed, 0)), gates: make([]int, s.replicas), //nolint:gosec // to be repeated
+		w: w, gates: make([]int, s.replicas),
 		sources: []*light.Source{light.NewSource("plain", true), light.NewSource("spare", false)},
 	}
 	for _, source := range f.sources {
@@ -189,6 +159,12 @@ func (s *settings) newFleet(st *rig.Stage) *fleet {
 		w.proxies, w.gateways = append(w.proxies, p), append(w.gateways, g)
 	}
 	rig.Check(w.awaitStore())
+	f.stdio.path = filepath.Join(st.Dir(), "gateway.hcl")
+	f.stdio.command = []string{
+		"/usr/bin/env", "STORE=redis://" + w.store.address, "LISTEN=" + rig.AnyAddress, "ADMIN=" + rig.AnyAddress,
+		"PROMPTWEIR_TOKEN=" + light.Principals()[0], w.program, "stdio", "--config", f.stdio.path,
+	}
+	f.stdio.load(f.text(0), 0)
 	return f
 }
 
@@ -216,12 +192,17 @@ func (f *fleet) start(i int) {
 // reload gives the replicas other rules, one after the other.
 func (f *fleet) reload() {
 	gate, sent := (f.gates[0]+1)%light.Gates, time.Now()
+	f.stdio.load(f.text(gate), gate)
 	for i, g := range f.w.gateways {
 		began := time.Now()
 		g.Reload(f.text(gate))
 		f.gates[i] = gate
 		f.a.Note(light.Rules(i+1, gate), began, nil)
 		f.w.st.Pause(time.Duration(f.rng.IntN(1500)) * time.Millisecond)
+	}
+	f.w.st.Pause(time.Until(sent.Add(noticed)))
+	for i := range f.a.Pipes {
+		f.a.Note(light.Rules(f.a.Pipes[i].At, gate), sent, nil)
 	}
 	f.a.Note(light.RulesChange(gate), sent, nil)
 }
@@ -231,6 +212,10 @@ func (f *fleet) epoch(s *settings) history.History {
 	w, began := f.w, time.Now()
 	f.a = &light.Audience{
 		Client: w.client, Endpoints: w.endpoints(), Principals: light.Principals(), SSE: true, Read: light.Read,
+	}
+	for i := range pipes {
+		at := s.replicas + i + 1
+		f.a.Pipes = append(f.a.Pipes, light.Pipe{At: at, Open: f.open(f.a, at)})
 	}
 	var others []func(context.Context)
 	pause := func() time.Duration { return rand.N(getPause) } //nolint:gosec // need not be secret
@@ -259,6 +244,10 @@ func (f *fleet) epoch(s *settings) history.History {
 			f.cost.notices++
 		case history.Get:
 			f.cost.gets++
+		case history.List:
+			if h[i].At > s.replicas && h[i].Error == "" {
+				f.cost.piped++
+			}
 		}
 	}
 	return h
@@ -302,32 +291,13 @@ func (f *fleet) round(s *settings) {
 		f.a.Note(history.Op{Name: history.Healed}, time.Now(), nil)
 	}
 	f.w.st.Pause(current)
+	if slices.ContainsFunc(drawn, func(t trouble) bool { return t.name == "server is cut" }) {
+		f.w.st.Pause(reached - current)
+	}
 	if s.busy {
 		_ = rig.Eventually(busyCurrent-current, func() error { // the model says what is missing
 			return errors.Join(f.a.Missing("plain", f.sources[0].Mark()), f.a.Missing("spare", f.sources[1].Mark()))
 		})
 	}
 	f.a.Note(history.Op{Name: history.Quiet}, time.Now(), nil)
-}
-
-// libfaketime sets the clock of a program that is started with it, by a file.
-const libfaketime = "/usr/lib/*/faketime/libfaketime.so.1"
-
-func canSetClock() bool {
-	found, _ := filepath.Glob(libfaketime) // the pattern is one
-	return len(found) > 0
-}
-
-// clocked returns the words in front of a command, by which a file sets its clock.
-func clocked(file string) []string {
-	found, _ := filepath.Glob(libfaketime) // as above
-	if len(found) == 0 {
-		return nil
-	}
-	rig.Check(os.WriteFile(file, []byte("+0"), 0o600))
-	return []string{
-		// With the libc's malloc, since jemalloc asks for the time before libfaketime is ready.
-		"/usr/bin/env", "LD_PRELOAD=" + found[0] + " libc.so.6", "FAKETIME_TIMESTAMP_FILE=" + file,
-		"FAKETIME_CACHE_DURATION=1", "DONT_FAKE_MONOTONIC=1",
-	}
 }

@@ -61,7 +61,7 @@ type patient struct {
 // admit starts the server of a fault.
 func admit(st *rig.Stage, f *fault) *patient {
 	p := &patient{st: st, mode: healthy, server: light.NewServer(true, 300, illPrompt())}
-	p.server.OnGet = p.spoil
+	p.server.OnRequest = p.spoil
 	if f.workers > 0 {
 		p.server.Workers, p.server.Delay = make(chan struct{}, f.workers), workTime
 	}
@@ -146,7 +146,7 @@ func (p *patient) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // spoil answers a get in a mode that gets are answered wrongly in.
 func (p *patient) spoil(w http.ResponseWriter, r *http.Request, m wire.Message) (done bool) {
 	now := p.now()
-	if now == healthy {
+	if now == healthy || m.Method != wire.PromptsGet {
 		return false
 	}
 	answer := p.server.Respond(nil, m.ID, wire.PromptsGet)

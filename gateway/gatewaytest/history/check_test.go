@@ -54,18 +54,20 @@ func TestModel_NamesThePromiseThatWasNotKept(t *testing.T) {
 		want string
 		then History
 	}{
-		"told and found":            {"", History{change(2, "2"), op(1, 3, Told), list(1, 2, 3, "2")}},
-		"told again":                {"", History{change(2, "2"), op(1, 3, Told), list(1, 2, 3, "1"), op(1, 4, Told), list(1, 2, 4, "2")}},
-		"told, not found":           {"W1", History{change(2, "2"), op(1, 3, Told), list(1, 2, 3, "1")}},
-		"found and lost again":      {"W1", History{change(2, "2"), op(1, 3, Told), list(1, 1, 3, "2"), list(1, 2, 4, "1")}},
-		"told, could not list":      {"W1", History{change(2, "2"), op(1, 3, Told), failed}},
-		"told for nothing":          {"W2", History{op(1, 7, Told), list(1, 1, 7, "1")}},
-		"told twice":                {"W2", History{change(2, "2"), op(1, 3, Told), list(1, 1, 3, "2"), op(1, 7, Told)}},
-		"told twice, but of faults": {"", History{change(2, "2"), op(1, 3, Told), list(1, 1, 3, "2"), op(0, 3, Fault), op(0, 4, Healed), op(1, 7, Told)}},
-		"told of others' change":    {"W2", History{stranger, op(1, 7, Told), list(1, 1, 7, "1")}},
-		"never told":                {"W3", History{change(2, "2")}},
-		"told of the first of two":  {"W3", History{change(2, "2"), change(2.5, "3"), op(1, 3, Told), list(1, 2, 3, "2")}},
-		"gone back":                 {"W4", History{change(2, "2"), op(1, 3, Told), list(2, 1, 3, "2"), list(2, 1, 4, "1"), list(1, 1, 5, "2")}},
+		"told and found":                        {"", History{change(2, "2"), op(1, 3, Told), list(1, 2, 3, "2")}},
+		"told again":                            {"", History{change(2, "2"), op(1, 3, Told), list(1, 2, 3, "1"), op(1, 4, Told), list(1, 2, 4, "2")}},
+		"told, not found":                       {"W1", History{change(2, "2"), op(1, 3, Told), list(1, 2, 3, "1")}},
+		"found and lost again":                  {"W1", History{change(2, "2"), op(1, 3, Told), list(1, 1, 3, "2"), list(1, 2, 4, "1")}},
+		"told, could not list":                  {"W1", History{change(2, "2"), op(1, 3, Told), failed}},
+		"told for nothing":                      {"W2", History{op(1, 7, Told), list(1, 1, 7, "1")}},
+		"told twice":                            {"W2", History{change(2, "2"), op(1, 3, Told), list(1, 1, 3, "2"), op(1, 7, Told)}},
+		"told twice, but of faults":             {"", History{change(2, "2"), op(1, 3, Told), list(1, 1, 3, "2"), op(0, 2.2, Fault), op(0, 4, Healed), op(1, 7, Told)}},
+		"told twice, but of a fault that lasts": {"", History{change(2, "2"), op(1, 3, Told), list(1, 1, 3, "2"), op(0, 2.2, Fault), op(1, 7, Told), op(0, 8, Healed)}},
+		"told of a fault alone":                 {"W2", History{op(0, 3, Fault), op(0, 4, Healed), op(1, 7, Told), list(1, 1, 7, "1")}},
+		"told of others' change":                {"W2", History{stranger, op(1, 7, Told), list(1, 1, 7, "1")}},
+		"never told":                            {"W3", History{change(2, "2")}},
+		"told of the first of two":              {"W3", History{change(2, "2"), change(2.5, "3"), op(1, 3, Told), list(1, 2, 3, "2")}},
+		"gone back":                             {"W4", History{change(2, "2"), op(1, 3, Told), list(2, 1, 3, "2"), list(2, 1, 4, "1"), list(1, 1, 5, "2")}},
 		"gone back at the same time": {"", History{
 			change(2, "2"), op(1, 3, Told), list(2, 1, 3, "2"), list(2, 1, 3.05, "1"), list(1, 1, 5, "2"),
 		}},
@@ -123,6 +125,7 @@ func TestModel_HoldsARateInEachWindow(t *testing.T) {
 		"twice, while replicas count":  {fault(load(30, 20)), true},
 		"thrice, while replicas count": {fault(load(30, 30)), false},
 		"half, while replicas count":   {fault(load(30, 5)), true},
+		"as configured, after a pause": {slices.DeleteFunc(load(30, 10), func(o Op) bool { return o.Sent > 4*second && o.Sent < 6*second }), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := Model{Replicas: 2, Limits: []Limit{{Prompt: "limited", Rate: 10, Burst: 5}}}.Check(test.history)

@@ -33,6 +33,9 @@ const (
 	Told   = "told"
 	List   = "list"
 	Get    = "get"
+	// Complete completes an argument of a prompt, and Read reads a file of a skill.
+	Complete = "complete"
+	Read     = "read"
 )
 
 // RateLimited is the error of a get that a limit refused.
@@ -46,14 +49,15 @@ type Op struct {
 	Name string
 	// At is the number of a replica, from 1.
 	At int
-	// Of is a part of what is served, a fault, or the name of a prompt.
+	// Of is a part of what is served, a fault, the name of a prompt, or the URI of a file.
 	Of string
 	// Sent and Received are when it began and ended, since the begin of the history.
 	Sent, Received time.Duration
 	// Seen is the content of each part that is in a list, or the new one of a change.
 	Seen map[string]string
-	// Names are the prompts in an answer that rules show to some only; of Rules those that they
-	// show, by principal, and of a change the entries that its part owns from then on.
+	// Names are the prompts in an answer that rules show to some only, or that it is about; of a
+	// change, the entries that its part owns from then on. Shown are those that Rules show, by
+	// principal.
 	Names []string
 	Shown map[string][]string
 	// To are the principals whose view a change is in; nil for all.

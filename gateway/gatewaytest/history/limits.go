@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// recovery is how long after a fault replicas may count alone.
+	// recovery is how long after a fault replicas may count alone, and begin with a full bucket.
 	recovery = 5 * time.Second
 	// window is how long there must be calm for a rate to be expected, and least how much of it.
 	window = 4 * time.Second
@@ -32,16 +32,15 @@ func (c *checker) limits() {
 	}
 }
 
-// troubled returns the times in which replicas may count alone, and in which they may begin with a
-// full bucket.
-func (c *checker) troubled() (spans [][2]time.Duration) {
+// troubled returns the times of faults, with a time after the causes of all had gone.
+func (c *checker) troubled(after time.Duration) (spans [][2]time.Duration) {
 	for _, o := range c.rig {
 		switch o.Name {
 		case Fault:
 			spans = append(spans, [2]time.Duration{o.Sent, math.MaxInt64})
 		case Healed:
 			for j := range spans {
-				spans[j][1] = min(spans[j][1], o.Received+recovery)
+				spans[j][1] = min(spans[j][1], o.Received+after)
 			}
 		}
 	}
@@ -68,7 +67,7 @@ func (c *checker) capacity(limit Limit, spans [][2]time.Duration, at time.Durati
 // most checks that no window has more gets than the limit admits. Between a and b were at least
 // those that ended until b, without those that began before a.
 func (c *checker) most(limit Limit, gets History) {
-	spans := c.troubled()
+	spans := c.troubled(recovery)
 	var begun, ended []time.Duration
 	for _, o := range gets {
 		if o.Error == "" {
@@ -80,7 +79,11 @@ func (c *checker) most(limit Limit, gets History) {
 	lowest, from, next := 0.0, time.Duration(0), 0
 	for n, to := range ended {
 		for ; next < len(begun) && begun[next] <= to; next++ {
-			if level := float64(next) - c.capacity(limit, spans, begun[next]); level < lowest {
+			level := float64(next) - c.capacity(limit, spans, begun[next])
+			if isWithin(spans, begun[next]) { // each replica may have a full bucket still
+				level += float64(c.model.Replicas-1) * limit.Burst
+			}
+			if level < lowest {
 				lowest, from = level, begun[next]
 			}
 		}
@@ -92,10 +95,15 @@ func (c *checker) most(limit Limit, gets History) {
 	}
 }
 
+func isWithin(spans [][2]time.Duration, at time.Duration) bool {
+	return slices.ContainsFunc(spans, func(s [2]time.Duration) bool { return s[0] <= at && at <= s[1] })
+}
+
 // least checks that a limit admits enough in calm windows. Where it refuses, less than one get is
-// left: between two refusals, it has admitted all that came in but for one.
+// left: between two refusals, it has admitted all that came in but for one, and for what a bucket that
+// was full has lost.
 func (c *checker) least(limit Limit, gets History) {
-	spans, end := c.troubled(), time.Duration(0)
+	spans, end := c.troubled(recovery), time.Duration(0)
 	for _, o := range gets {
 		end = max(end, o.Received)
 	}
@@ -114,8 +122,17 @@ func (c *checker) least(limit Limit, gets History) {
 			}
 		}
 		admitted, due := 1.0, least*limit.Rate*(last.Sent-first.Received).Seconds()
+		level, before := 1.0, first.Sent
 		for _, o := range gets {
-			if o.Error != RateLimited && o.Sent <= last.Received && o.Received >= first.Sent {
+			if o.Sent > last.Received || o.Received < first.Sent {
+				continue
+			}
+			level += limit.Rate * (o.Received - before).Seconds()
+			due -= max(level-limit.Burst, 0)
+			level, before = min(level, limit.Burst)-1, o.Sent
+			if o.Error == RateLimited {
+				level = 1
+			} else {
 				admitted++
 			}
 		}

@@ -17,16 +17,18 @@ import (
 // restInterval is how long a client rests after an operation that failed.
 const restInterval = 10 * time.Millisecond
 
-// Audience is clients of both eras and of HTTP+SSE that hold a stream, and record what they do. Each
+// Audience is clients of both eras and of all transports that hold a stream, and record what they do. Each
 // lists when it is told of a change, at the next endpoint. When its stream ends it goes on at the
 // next one: a modern client lists then, and one of 2025-11-25 says which event it has seen last, and
-// lists only if it is told. One over HTTP+SSE begins anew. The fields must not change once it is
+// lists only if it is told. One over HTTP+SSE or stdio lists where its stream is, and begins anew. The fields must not change once it is
 // in use.
 type Audience struct {
 	Client    Client
 	Endpoints []string
 	// SSE has a third of the clients use HTTP+SSE.
 	SSE bool
+	// Pipes are those of clients over stdio.
+	Pipes []Pipe
 	// Principals are those of the clients, and their tokens.
 	Principals []string
 	// Read returns what is in a list, and the names in it that rules show to some only. An error
@@ -39,6 +41,12 @@ type Audience struct {
 	next    atomic.Int64 // endpoint
 }
 
+// Pipe is how a client over stdio reaches its replica, which has a number.
+type Pipe struct {
+	At   int
+	Open func(ctx context.Context) (io.ReadWriteCloser, error)
+}
+
 // Start has a number of clients begin, and others that have no stream, until [Audience.Stop].
 func (a *Audience) Start(ctx context.Context, n int, others ...func(context.Context)) {
 	a.Recorder = history.NewRecorder()
@@ -46,10 +54,14 @@ func (a *Audience) Start(ctx context.Context, n int, others ...func(context.Cont
 	for _, other := range others {
 		a.pending.Go(func() { other(ctx) })
 	}
-	for id := range n {
+	for id := range n + len(a.Pipes) {
 		p := &person{audience: a, id: id + 1, client: a.Client, who: a.Principals[id/3%len(a.Principals)]}
-		p.client.Token, p.client.SSE = p.who, a.SSE && id%3 == 2
-		p.client.Legacy = p.client.SSE || id%2 == 1
+		if id < n {
+			p.client.SSE = a.SSE && id%3 == 2
+		} else {
+			p.at, p.client.Pipe, p.who = a.Pipes[id-n].At, a.Pipes[id-n].Open, a.Principals[0]
+		}
+		p.client.Token, p.client.Legacy = p.who, p.client.SSE || id%2 == 1
 		p.note(history.Op{Name: history.Begin}, time.Now(), nil)
 		a.pending.Go(func() { p.run(ctx) })
 	}
@@ -70,21 +82,27 @@ func (a *Audience) Missing(part, content string) error {
 	return nil
 }
 
-// get gets a prompt at an endpoint, and records who answered, which the text's first word says.
-func (a *Audience) get(ctx context.Context, id, at int, who, prompt string, shown []string) {
-	c := a.Client
-	c.Token, c.Endpoint = who, a.Endpoints[at-1]
-	sent, o := time.Now(), history.Op{Client: id, Who: who, Name: history.Get, At: at, Of: prompt}
-	text, err := c.Text(ctx, prompt)
+// do gets a prompt, completes an argument of it or reads a file of a skill, and records the operation.
+// Of a get, that is with who answered, which the text's first word says.
+func (a *Audience) do(ctx context.Context, o history.Op) {
+	c, sent := a.Client, time.Now()
+	c.Token, c.Endpoint = o.Who, a.Endpoints[o.At-1]
+	var text string
+	var err error
+	switch o.Name {
+	case history.Get:
+		text, err = c.Text(ctx, o.Of)
+		o.Owner, _, _ = strings.Cut(text, " ")
+	case history.Complete:
+		_, err = c.Call(ctx, wire.Complete, fmt.Sprintf(`"ref":{"type":"ref/prompt","name":%q},"argument":{"name":"code","value":""}`, o.Of))
+	case history.Read:
+		_, err = c.Call(ctx, wire.ResourcesRead, fmt.Sprintf(`"uri":%q`, o.Of))
+	}
 	if ctx.Err() != nil {
 		return
 	}
 	if refused, ok := errors.AsType[*Error](err); ok && refused.Data.Reason == history.RateLimited {
 		err = errors.New(history.RateLimited)
-	}
-	if err == nil {
-		o.Owner, _, _ = strings.Cut(text, " ")
-		o.Names = shown
 	}
 	a.Note(o, sent, err)
 }
@@ -101,6 +119,7 @@ type person struct {
 	id       int
 	who      string
 	client   Client
+	at       int // where it is over stdio
 	opened   bool
 	last     string // event
 }
@@ -113,9 +132,11 @@ func (p *person) note(o history.Op, sent time.Time, err error) {
 func (p *person) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		sent, o := time.Now(), history.Op{Name: history.Ended}
-		o.At, p.client.Endpoint = p.audience.turn()
+		if o.At = p.at; o.At == 0 {
+			o.At, p.client.Endpoint = p.audience.turn()
+		}
 		var err error
-		if !p.opened || p.client.SSE {
+		if !p.opened || p.client.tied() {
 			err = p.client.Initialize(ctx)
 			p.opened = err == nil
 		}
@@ -145,7 +166,7 @@ func (p *person) follow(ctx context.Context, at int) error {
 		return err
 	}
 	defer stream.Close()
-	if p.client.SSE || p.client.Legacy && p.last == "" {
+	if p.client.Legacy && (p.client.tied() || p.last == "") {
 		p.note(history.Op{Name: history.Opened, At: at}, sent, nil)
 		if err := p.list(ctx, at); err != nil {
 			return err
@@ -175,13 +196,13 @@ func (p *person) follow(ctx context.Context, at int) error {
 	return nil
 }
 
-// list lists at one endpoint after another, until one answers. Over HTTP+SSE that is where the stream
+// list lists at one endpoint after another, until one answers. One that is tied lists where its stream
 // is, which begins anew after an error.
 func (p *person) list(ctx context.Context, at int) error {
 	for ctx.Err() == nil {
 		o, sent := history.Op{Name: history.List, At: at}, time.Now()
 		c := &p.client
-		if !c.SSE {
+		if !c.tied() {
 			elsewhere := p.client
 			c = &elsewhere
 			o.At, c.Endpoint = p.audience.turn()
@@ -193,7 +214,7 @@ func (p *person) list(ctx context.Context, at int) error {
 		if ctx.Err() == nil {
 			p.note(o, sent, err)
 		}
-		if err == nil || c.SSE {
+		if err == nil || c.tied() {
 			return err
 		}
 		rest(ctx)

@@ -1,22 +1,22 @@
 package light
 
 import (
-	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // Client is an MCP client of 2026-07-28 or, as a legacy one, of 2025-11-25. Its methods may be called
-// concurrently, once a legacy one is initialized; those of one over HTTP+SSE one after another.
+// concurrently, once a legacy one is initialized; those of one over HTTP+SSE or stdio one after
+// another.
 type Client struct {
 	// Endpoint is the URL of the gateway. Token is a bearer token; empty means none.
 	Endpoint, Token string
@@ -25,15 +25,22 @@ type Client struct {
 	// SSE makes a legacy client use HTTP+SSE: [Client.Initialize] opens its stream, which
 	// [Client.Listen] returns.
 	SSE bool
+	// Pipe makes a client of either era use stdio: [Client.Initialize] opens it, and the stream that
+	// [Client.Listen] returns closes it.
+	Pipe func(ctx context.Context) (io.ReadWriteCloser, error)
 	// Transport carries its requests; nil means http.DefaultTransport.
 	Transport http.RoundTripper
 
 	session []string // header lines
-	// Over HTTP+SSE: the stream, the URL of posts, and the last request's id.
+	// Where it is tied: the stream, where requests go, and the last one's id.
 	stream *Stream
 	post   string
+	pipe   io.Writer
 	id     int
 }
+
+// tied says that all responses come on one stream.
+func (c *Client) tied() bool { return c.SSE || c.Pipe != nil }
 
 // Message is one of JSON-RPC, with the results of the requests that rigs make.
 type Message struct {
@@ -55,6 +62,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("error %d %s: %s", e.Code, e.Data.Reason, e.Message)
 }
 
+const listenParams = `"notifications":{"promptsListChanged":true}`
+
 const info = `{"name":"rig","version":"1"}`
 
 // request returns a request. Params are the members of its params, without braces.
@@ -62,9 +71,9 @@ func (c *Client) request(id int, method, params string) (body string, header []s
 	header = c.session
 	if !c.Legacy {
 		header = append(slices.Clip(header), wire.HeaderProtocolVersion+": "+wire.Rev20260728, wire.HeaderMethod+": "+method)
-		var named struct{ Name string }
-		if method == wire.PromptsGet && json.Unmarshal([]byte("{"+params+"}"), &named) == nil {
-			header = append(header, wire.HeaderName+": "+named.Name)
+		var named struct{ Name, URI string }
+		if (method == wire.PromptsGet || method == wire.ResourcesRead) && json.Unmarshal([]byte("{"+params+"}"), &named) == nil {
+			header = append(header, wire.HeaderName+": "+cmp.Or(named.Name, named.URI))
 		}
 		params = strings.TrimPrefix(fmt.Sprintf(`%s,"_meta":{%q:%q,%q:{},%q:%s}`, params,
 			wire.MetaProtocolVersion, wire.Rev20260728, wire.MetaClientCapabilities, wire.MetaClientInfo, info), ",")
@@ -123,8 +132,8 @@ func (c *Client) Send(ctx context.Context, method, target, body string, header .
 
 // Call makes a request and returns its result. An error of the gateway is an [Error].
 func (c *Client) Call(ctx context.Context, method, params string) (json.RawMessage, error) {
-	if c.SSE {
-		return c.callOverSSE(ctx, method, params)
+	if c.tied() {
+		return c.callTied(ctx, method, params)
 	}
 	response, err := c.Do(ctx, method, params)
 	if err != nil {
@@ -160,69 +169,26 @@ func Answer(response *http.Response) (json.RawMessage, error) {
 	return m.Result, nil
 }
 
-// callOverSSE posts a request, and reads the stream until its response. Notifications before it are
-// left to [Stream.Next].
-func (c *Client) callOverSSE(ctx context.Context, method, params string) (json.RawMessage, error) {
-	c.id++
-	body, _ := c.request(c.id, method, params)
-	if err := c.postOverSSE(ctx, body); err != nil {
-		return nil, err
-	}
-	for {
-		m, err := c.stream.read()
-		switch {
-		case err != nil:
-			return nil, err
-		case string(m.ID) != strconv.Itoa(c.id):
-			c.stream.pending = append(c.stream.pending, m)
-		case m.Error != nil:
-			return nil, m.Error
-		default:
-			return m.Result, nil
+// Initialize begins a legacy session, and opens the stream of a client that is tied.
+func (c *Client) Initialize(ctx context.Context) error {
+	if c.tied() {
+		if err := c.open(ctx); err != nil {
+			return err
 		}
 	}
-}
-
-func (c *Client) postOverSSE(ctx context.Context, body string) error {
-	response, err := c.Send(ctx, http.MethodPost, c.post, body)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusAccepted {
-		text, _ := io.ReadAll(response.Body) // as much as arrives
-		return fmt.Errorf("%s: %s", response.Status, text)
-	}
-	return nil
-}
-
-// openSSE opens a stream over HTTP+SSE, whose first event is the URL of posts.
-func (c *Client) openSSE(ctx context.Context) error {
-	base := strings.TrimSuffix(c.Endpoint, "/mcp")
-	response, err := c.Send(ctx, http.MethodGet, base+"/sse", "") //nolint:bodyclose // closed with the stream
-	if err != nil {
-		return err
-	}
-	c.stream = events(response.Body)
-	path, err := c.stream.data()
-	c.post = base + path
-	return err
-}
-
-// Initialize begins a legacy session.
-func (c *Client) Initialize(ctx context.Context) error {
 	if !c.Legacy {
 		return nil
 	}
 	params := fmt.Sprintf(`"protocolVersion":%q,"capabilities":{},"clientInfo":%s`, wire.Rev20251125, info)
-	if c.SSE {
-		if err := c.openSSE(ctx); err != nil {
-			return err
+	if c.tied() {
+		_, err := c.Call(ctx, wire.Initialize, params)
+		if err == nil {
+			err = c.writeTied(ctx, fmt.Sprintf(`{"jsonrpc":"2.0","method":%q}`, wire.Initialized))
 		}
-		if _, err := c.Call(ctx, wire.Initialize, params); err != nil {
-			return err
+		if err != nil {
+			c.stream.Close()
 		}
-		return c.postOverSSE(ctx, fmt.Sprintf(`{"jsonrpc":"2.0","method":%q}`, wire.Initialized))
+		return err
 	}
 	response, err := c.Do(ctx, wire.Initialize, params)
 	if err != nil {
@@ -303,19 +269,21 @@ func (c *Client) Walk(ctx context.Context) (map[string]bool, error) {
 // Listen opens the client's stream of notifications, which must be closed. A legacy one goes on after
 // the event last; "" begins a new one. No change after Listen returns is missed.
 func (c *Client) Listen(ctx context.Context, last string) (*Stream, error) {
-	if c.SSE {
-		return c.stream, nil
-	}
 	var response *http.Response
 	var err error
-	if c.Legacy {
+	switch {
+	case c.tied() && c.Legacy:
+		return c.stream, nil
+	case c.tied():
+		return c.stream, c.sendTied(ctx, wire.Listen, listenParams)
+	case c.Legacy:
 		header := c.session
 		if last != "" {
 			header = append([]string{"Last-Event-ID: " + last}, header...)
 		}
 		response, err = c.Send(ctx, http.MethodGet, c.Endpoint, "", header...)
-	} else {
-		response, err = c.Do(ctx, wire.Listen, `"notifications":{"promptsListChanged":true}`)
+	default:
+		response, err = c.Do(ctx, wire.Listen, listenParams)
 	}
 	if err != nil {
 		return nil, err
@@ -326,58 +294,4 @@ func (c *Client) Listen(ctx context.Context, last string) (*Stream, error) {
 		return nil, fmt.Errorf("want an event stream, got %s: %s", response.Status, text)
 	}
 	return events(response.Body), nil
-}
-
-// Stream reads events whose data are messages.
-type Stream struct {
-	// ID is that of the last event, ended or not.
-	ID string
-
-	body    io.Closer
-	lines   *bufio.Reader
-	pending []*Message // were read, and not returned yet
-}
-
-// events returns those of a body. Its buffer is small, because there may be very many streams.
-func events(body io.ReadCloser) *Stream {
-	return &Stream{body: body, lines: bufio.NewReaderSize(body, 256)}
-}
-
-// Close ends the stream.
-func (s *Stream) Close() { _ = s.body.Close() }
-
-// Next returns the next message.
-func (s *Stream) Next() (*Message, error) {
-	if len(s.pending) > 0 {
-		m := s.pending[0]
-		s.pending = s.pending[1:]
-		return m, nil
-	}
-	return s.read()
-}
-
-func (s *Stream) read() (*Message, error) {
-	data, err := s.data()
-	if err != nil {
-		return nil, err
-	}
-	m := &Message{}
-	return m, json.Unmarshal([]byte(data), m)
-}
-
-// data returns that of the next event that has any.
-func (s *Stream) data() (string, error) {
-	for {
-		line, err := s.lines.ReadString('\n')
-		if err != nil {
-			return "", err
-		}
-		line = strings.TrimRight(line, "\r\n")
-		if id, ok := strings.CutPrefix(line, "id: "); ok {
-			s.ID = id
-		}
-		if data, ok := strings.CutPrefix(line, "data: "); ok && data != "" {
-			return data, nil
-		}
-	}
 }

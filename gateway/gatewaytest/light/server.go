@@ -26,8 +26,8 @@ type Server struct {
 	// time, where nil means no bound.
 	Delay   time.Duration
 	Workers chan struct{}
-	// OnGet may answer a get in place of the server.
-	OnGet func(w http.ResponseWriter, r *http.Request, m wire.Message) (done bool)
+	// OnRequest may answer a request in place of the server.
+	OnRequest func(w http.ResponseWriter, r *http.Request, m wire.Message) (done bool)
 
 	mu      sync.RWMutex // guards the fields below
 	results map[string]string
@@ -58,17 +58,22 @@ func Text(size int) string {
 // NewServer returns a server that offers prompts of a size in bytes.
 func NewServer(legacy bool, size int, prompts ...string) *Server {
 	s := &Server{Legacy: legacy, streams: map[chan struct{}]struct{}{}}
-	const declared = `"capabilities":{"prompts":{"listChanged":true}},"serverInfo":{"name":"rig","version":"1"}`
 	s.results = map[string]string{
 		wire.Ping:       `{}`,
 		wire.PromptsGet: `{"resultType":"complete","messages":[{"role":"user","content":{"type":"text","text":"` + Text(size) + `"}}]}`,
-		wire.Initialize: `{"protocolVersion":"2025-11-25",` + declared + `}`,
 	}
-	if !legacy {
-		s.results[wire.Discover] = `{"resultType":"complete","supportedVersions":["2026-07-28"],"ttlMs":0,"cacheScope":"public",` + declared + `}`
-	}
+	s.declare("")
 	s.Offer(prompts...)
 	return s
+}
+
+// declare declares more capabilities than prompts.
+func (s *Server) declare(more string) {
+	declared := `"capabilities":{"prompts":{"listChanged":true}` + more + `},"serverInfo":{"name":"rig","version":"1"}`
+	s.results[wire.Initialize] = `{"protocolVersion":"2025-11-25",` + declared + `}`
+	if !s.Legacy {
+		s.results[wire.Discover] = `{"resultType":"complete","supportedVersions":["2026-07-28"],"ttlMs":0,"cacheScope":"public",` + declared + `}`
+	}
 }
 
 // Offer replaces the prompts, given as definitions, and notifies all listening clients.
@@ -136,7 +141,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !m.IsRequest():
 		w.WriteHeader(http.StatusAccepted)
 		return
-	case m.Method == wire.PromptsGet && s.OnGet != nil && s.OnGet(w, r, m):
+	case s.OnRequest != nil && s.OnRequest(w, r, m):
 		return
 	case m.Method == wire.Listen && !s.Legacy:
 		s.stream(w, r, json.RawMessage(m.ID))

@@ -40,7 +40,10 @@ auth {
 %s}
 team "rig" {
   members = ["user:nobody"]
-  upstream "plain" { url = %q }
+  upstream "plain" {
+    url    = %q
+    skills = true
+  }
   upstream "spare" {
     url    = %q
     prefix = "plain"
@@ -58,7 +61,7 @@ team "rig" {
     to      = ["*"]
   }
   expose "gate" {
-    prompts = [%q]
+    prompts = [%q, "skill:%[8]s"]
     to      = ["user:ann"]
   }
 }
@@ -90,13 +93,31 @@ type Source struct {
 	changes int
 }
 
-// NewSource returns a server that says in gets who answers.
+// NewSource returns a server that says in gets who answers. It completes arguments, and has a skill
+// beside each gate.
 func NewSource(label string, legacy bool) *Source {
 	s := &Source{Server: NewServer(legacy, 0), Label: label, Owns: true}
-	s.OnGet = func(w http.ResponseWriter, _ *http.Request, m wire.Message) bool {
+	s.declare(`,"completions":{},"resources":{},"extensions":{"io.modelcontextprotocol/skills":{}}`)
+	var skills []string
+	for gate := range Gates {
+		skills = append(skills, fmt.Sprintf(`{"uri":"skill://gate%d/SKILL.md","resources":"dynamic",`+
+			`"frontmatter":{"name":"gate%[1]d","description":"One of a world."}}`, gate))
+	}
+	results := map[string]string{
+		wire.PromptsGet: `"messages":[{"role":"user","content":{"type":"text","text":"` + label + ` answers"}}]`,
+		wire.Complete:   `"completion":{"values":["` + label + `"]}`,
+		wire.SkillsList: `"skills":[` + strings.Join(skills, ",") + `]`,
+	}
+	s.OnRequest = func(w http.ResponseWriter, _ *http.Request, m wire.Message) bool {
+		result := results[m.Method]
+		if m.Method == wire.ResourcesRead {
+			result = fmt.Sprintf(`"contents":[{"uri":%s,"text":"---\nname: a\ndescription: b\n---\n"}]`, wire.Members(m.Params).Get("uri"))
+		}
+		if result == "" {
+			return false
+		}
 		w.Header().Set("Content-Type", wire.ContentJSON)
-		_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","messages":[{"role":"user",`+
-			`"content":{"type":"text","text":"%s answers"}}]}}`, m.ID, label) // fails only if the client has gone
+		_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete",%s}}`, m.ID, result) // fails only if the client has gone
 		return true
 	}
 	return s
@@ -164,20 +185,27 @@ func Read(names map[string]bool) (seen map[string]string, shown []string, err er
 	return seen, shown, nil
 }
 
-// Getter returns what gets prompts for a principal, mostly the one with a limit, with pauses, until
-// its context ends. Draw returns a number below another.
+// Getter returns what gets prompts for a principal, mostly the one with a limit, completes arguments
+// and reads skills, with pauses, until its context ends. Draw returns a number below another.
 func (a *Audience) Getter(id int, who string, pause func() time.Duration, draw func(int) int) func(context.Context) {
 	return func(ctx context.Context) {
 		for ctx.Err() == nil {
-			prompt, shown := Limited, []string(nil)
-			switch draw(8) {
+			o := history.Op{Client: id, Who: who, Name: history.Get, At: 1 + draw(len(a.Endpoints)), Of: Limited}
+			gate := draw(Gates)
+			switch draw(10) {
 			case 0:
-				prompt = entry
+				o.Of = entry
 			case 1:
-				prompt = gateName(draw(Gates))
-				shown = []string{prompt}
+				o.Of = gateName(gate)
+			case 2:
+				o.Name, o.Of = history.Complete, gateName(gate)
+			case 3:
+				o.Name, o.Of = history.Read, fmt.Sprintf("skill://plain/gate%d/SKILL.md", gate)
 			}
-			a.get(ctx, id, 1+draw(len(a.Endpoints)), who, prompt, shown)
+			if o.Of != Limited && o.Of != entry {
+				o.Names = []string{gateName(gate)}
+			}
+			a.do(ctx, o)
 			select {
 			case <-time.After(pause()):
 			case <-ctx.Done():

@@ -3,6 +3,7 @@ package simulation_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -22,6 +23,8 @@ import (
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/gatewaytest/history"
 	"github.com/promptweir/promptweir/gateway/gatewaytest/light"
+	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
@@ -141,6 +144,7 @@ func run(t *testing.T, id int, seed uint64, configs []*config.Config, steps []st
 	worldsMu.Unlock()
 	transport := &http.Transport{DialContext: dial, ResponseHeaderTimeout: 2 * time.Second, MaxIdleConnsPerHost: 2}
 	w.audience.Client.Transport = transport
+	w.audience.Pipes = []light.Pipe{{At: 1, Open: w.pipe}}
 	for i, label := range []string{"plain", "spare"} {
 		w.servers[label] = w.serve(label, i == 0)
 	}
@@ -176,6 +180,27 @@ func run(t *testing.T, id int, seed uint64, configs []*config.Config, steps []st
 	worldsMu.Unlock()
 	time.Sleep(time.Minute) // whatever still waits for a time ends
 	return h
+}
+
+// pipe returns a client's end of the pipes of the first replica, which serves ann over them.
+func (w *world) pipe(ctx context.Context) (io.ReadWriteCloser, error) {
+	r := w.replicas[0]
+	client, err := r.clients.Join(func() (net.Conn, error) {
+		near, far := net.Pipe()
+		credential := func(ctx context.Context, a *identity.Authenticator) (policy.Principal, error) {
+			return a.FromToken(ctx, light.Principals()[0])
+		}
+		go func() {
+			_ = r.gateway.ServeStdio(context.Background(), credential, far, far) // until it is cut
+			_ = far.Close()
+		}()
+		return near, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, func() { _ = client.Close() }) // a pipe returns none
+	return client, nil
 }
 
 func (w *world) serve(label string, legacy bool) *server {

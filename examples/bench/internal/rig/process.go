@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -54,6 +55,32 @@ func (st *Stage) Start(name string, args ...string) *Process {
 	Check(p.cmd.Start())
 	st.Defer(p.Kill)
 	return p
+}
+
+// pipe is the standard input and output of a program.
+type pipe struct {
+	io.Reader
+	io.Writer
+
+	process *Process
+}
+
+func (p pipe) Close() error {
+	p.process.Kill()
+	return nil
+}
+
+// Pipe starts a program that is used over its standard input and output. It is killed when these are
+// closed, or ctx ends.
+func Pipe(ctx context.Context, name string, args ...string) (io.ReadWriteCloser, error) {
+	p := &Process{cmd: exec.CommandContext(ctx, name, args...)}
+	p.cmd.Stderr = p
+	in, errIn := p.cmd.StdinPipe()
+	out, errOut := p.cmd.StdoutPipe()
+	if err := errors.Join(errIn, errOut); err != nil {
+		return nil, err
+	}
+	return pipe{out, in, p}, p.cmd.Start()
 }
 
 // Listen starts a program and waits until it has logged its endpoint.
