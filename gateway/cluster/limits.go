@@ -23,23 +23,30 @@ type Limits struct{ store *store }
 // A rate is one number, the time at which the bucket will be full again (GCRA): a bucket that was
 // never used has none, and expires when it is full. What is later than it can be was written before
 // the clock was set back, or by a server whose clock was ahead of its successor's: it becomes as
-// late as it can be.
+// late as it can be, even if the request has to wait: else all would.
 //
 //nolint:gochecknoglobals // a constant
 var countScript = valkey.NewLuaScript(`
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
+local function keep(key, full)
+	local ttl = math.min(math.ceil((full - now) / 1000) + 1, 1e12)
+	redis.call('SET', key, string.format('%.0f', full), 'PX', string.format('%.0f', ttl))
+end
 local full = {}
 for i = 1, #KEYS do
 	local interval, burst = tonumber(ARGV[2*i-1]), tonumber(ARGV[2*i])
-	local before = math.min(tonumber(redis.call('GET', KEYS[i]) or 0), now + burst)
+	local before, latest = tonumber(redis.call('GET', KEYS[i]) or 0), now + burst
+	if before > latest then
+		before = latest
+		keep(KEYS[i], latest)
+	end
 	full[i] = math.max(before, now) + interval
 	local wait = full[i] - burst - now
 	if wait >= 1 then return math.ceil(wait) end
 end
 for i = 1, #KEYS do
-	local ttl = math.min(math.ceil((full[i] - now) / 1000) + 1, 1e12)
-	redis.call('SET', KEYS[i], string.format('%.0f', full[i]), 'PX', string.format('%.0f', ttl))
+	keep(KEYS[i], full[i])
 end
 return 0`)
 
