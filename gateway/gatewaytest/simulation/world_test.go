@@ -211,6 +211,11 @@ func (w *world) serve(label string, legacy bool) *server {
 	return s
 }
 
+// isBehind reports whether a client has not listed the last change.
+func (w *world) isBehind() bool {
+	return w.audience.Missing("plain", w.servers["plain"].Mark()) != nil || w.audience.Missing("spare", w.servers["spare"].Mark()) != nil
+}
+
 func (w *world) change(s *server) { s.Change(w.audience.Recorder) }
 
 // config returns what a replica loads.

@@ -1,6 +1,7 @@
 package bubble
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -157,11 +158,10 @@ func (l *Link) pass(from, to net.Conn, direction int) {
 		bytes []byte
 		due   time.Time
 	}
-	queue := make(chan sent, 1000)
+	queue := make(chan sent, 100)
 	go func() {
 		defer close(queue)
-		for {
-			b := make([]byte, 16<<10)
+		for b := make([]byte, 16<<10); ; {
 			n, err := from.Read(b)
 			if err != nil {
 				return
@@ -170,7 +170,7 @@ func (l *Link) pass(from, to net.Conn, direction int) {
 			if l.Delay != nil {
 				due = due.Add(l.Delay())
 			}
-			queue <- sent{b[:n], due}
+			queue <- sent{bytes.Clone(b[:n]), due}
 		}
 	}()
 	for next := range queue {
