@@ -3,7 +3,6 @@ package flat_test
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/flat"
@@ -24,34 +24,21 @@ var hostile = []string{ //nolint:gochecknoglobals // a constant list
 	"[image left out]", `"`, `\`, "\x00", "é", "日本", "https://a.example", "\t", " ",
 }
 
-// maker makes random prompts, always the same of a seed.
-type maker struct{ *rand.Rand }
-
-func (m maker) text(most int) string {
-	var text strings.Builder
-	for range m.IntN(most + 1) {
-		text.WriteString(hostile[m.IntN(len(hostile))])
-	}
-	return text.String()
+func drawText(t *rapid.T, most int) string {
+	return strings.Join(rapid.SliceOfN(rapid.SampledFrom(hostile), 0, most).Draw(t, "text"), "")
 }
 
-// prompt returns a definition with up to five arguments of different names.
-func (m maker) prompt(t *testing.T) catalog.Prompt {
-	t.Helper()
+// drawPrompt returns a definition with up to five arguments of different names.
+func drawPrompt(t *rapid.T) catalog.Prompt {
 	type argument struct {
 		Name        string `json:"name"`
 		Description string `json:"description,omitempty"`
 		Required    bool   `json:"required,omitempty"`
 	}
-	arguments, seen := []argument{}, map[string]bool{}
-	for range m.IntN(6) {
-		a := argument{m.text(2), m.text(3), m.IntN(2) == 0}
-		if !seen[a.Name] {
-			arguments = append(arguments, a)
-		}
-		seen[a.Name] = true
-	}
-	definition, _ := json.Marshal(map[string]any{"name": "p", "title": m.text(3), "description": m.text(9), "arguments": arguments})
+	arguments := rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) argument {
+		return argument{drawText(t, 2), drawText(t, 3), rapid.Bool().Draw(t, "required")}
+	}), 0, 5, func(a argument) string { return a.Name }).Draw(t, "arguments")
+	definition, _ := json.Marshal(map[string]any{"name": "p", "title": drawText(t, 3), "description": drawText(t, 9), "arguments": arguments})
 	p, err := catalog.ParsePrompt(definition)
 	if err != nil {
 		t.Fatal(err)
@@ -60,20 +47,16 @@ func (m maker) prompt(t *testing.T) catalog.Prompt {
 }
 
 // Whatever a definition declares and a result has, it is flat afterwards, and nothing is lost without being named.
-func TestFlat_OfTenThousandPrompts(t *testing.T) {
-	for seed := range uint64(10_000) {
-		m := maker{rand.New(rand.NewPCG(seed, 0))}
-		wantFlatDefinition(t, m.prompt(t))
-		wantArguments(t, m)
-		wantFlatResult(t, m)
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
+func TestFlat_LosesNothingWithoutNamingIt(t *testing.T) {
+	for _, check := range []func(*rapid.T){wantFlatDefinition, wantArguments, wantFlatResult} {
+		for range 10 {
+			rapid.Check(t, check)
 		}
 	}
 }
 
-func wantFlatDefinition(t *testing.T, p catalog.Prompt) {
-	t.Helper()
+func wantFlatDefinition(t *rapid.T) {
+	p := drawPrompt(t)
 	made := flat.Definition(p.Definition, p.Arguments)
 	if len(p.Arguments) < 2 {
 		if string(made) != string(p.Definition) {
@@ -105,21 +88,20 @@ func wantFlatDefinition(t *testing.T, p catalog.Prompt) {
 }
 
 // wantArguments writes some arguments as people are told to, and checks that they arrive, each once.
-func wantArguments(t *testing.T, m maker) {
-	t.Helper()
-	p := m.prompt(t)
+func wantArguments(t *rapid.T) {
+	p := drawPrompt(t)
 	if len(p.Arguments) < 2 {
 		return
 	}
 	want, lines := map[string]string{}, []string{}
-	for _, i := range m.Perm(len(p.Arguments)) {
-		name := p.Arguments[i].Name
-		if m.IntN(2) == 0 && !strings.ContainsAny(name, "\n\r") && !strings.Contains(name, ": ") && name != "" && !strings.HasSuffix(name, ":") {
-			want[name] = strings.Trim(strings.NewReplacer("\n", "", "\r", "").Replace(m.text(4)), " \t")
-			lines = append(lines, name+": "+want[name]+[]string{"\n", "\r\n"}[m.IntN(2)])
+	for _, a := range rapid.Permutation(p.Arguments).Draw(t, "order") {
+		name := a.Name
+		if rapid.Bool().Draw(t, "given") && !strings.ContainsAny(name, "\n\r") && !strings.Contains(name, ": ") && name != "" && !strings.HasSuffix(name, ":") {
+			want[name] = strings.Trim(strings.NewReplacer("\n", "", "\r", "").Replace(drawText(t, 4)), " \t")
+			lines = append(lines, name+": "+want[name]+rapid.SampledFrom([]string{"\n", "\r\n"}).Draw(t, "break"))
 		}
 	}
-	text := m.text(9)
+	text := drawText(t, 9)
 	missing := []string{}
 	for _, a := range p.Arguments {
 		if _, ok := want[a.Name]; a.Required && !ok {
@@ -164,18 +146,17 @@ var (
 	unseen    = regexp.MustCompile(`\p{Cf}`)
 )
 
-func wantFlatResult(t *testing.T, m maker) {
-	t.Helper()
+func wantFlatResult(t *rapid.T) {
 	var messages []any
 	var pieces, roles []string // in order
-	for range m.IntN(5) {
-		role := []string{"user", "assistant"}[m.IntN(2)]
+	for range rapid.IntRange(0, 4).Draw(t, "messages") {
+		role := rapid.SampledFrom([]string{"user", "assistant"}).Draw(t, "role")
 		if len(roles) == 0 || roles[len(roles)-1] != role {
 			roles = append(roles, role)
 		}
 		var content map[string]any
-		uri, text := "file:///"+m.text(2), m.text(9)
-		switch m.IntN(5) {
+		uri, text := "file:///"+drawText(t, 2), drawText(t, 9)
+		switch rapid.IntRange(0, 4).Draw(t, "kind") {
 		case 0:
 			content = map[string]any{"type": "image", "data": "", "mimeType": "image/png"}
 			pieces = append(pieces, "[image (image/png) left out]")
