@@ -1,16 +1,15 @@
 package gateway_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
@@ -19,9 +18,8 @@ import (
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
-// skillWorld is a random configuration of three upstreams of two teams with random skills, and a naive reading of it.
+// skillWorld is a configuration of three upstreams of two teams with skills, and a naive reading of it.
 type skillWorld struct {
-	*rand.Rand
 	text  string
 	lists snapshot.Lists
 	rules []skillRule
@@ -41,17 +39,17 @@ type worldSkill struct {
 // worldUpstreams have an empty prefix among them, and two of a team have the same.
 var worldUpstreams = []struct{ name, team, prefix string }{{"a", "x", "a"}, {"a2", "x", "a"}, {"n", "x", ""}, {"b@b", "y", "b@b"}} //nolint:gochecknoglobals // a constant list
 
-func newSkillWorld(seed uint64) *skillWorld {
-	w := &skillWorld{Rand: rand.New(rand.NewPCG(seed, 1)), lists: snapshot.Lists{}}
+func newSkillWorld(t *rapid.T) *skillWorld {
+	w := &skillWorld{lists: snapshot.Lists{}}
 	for _, u := range worldUpstreams {
 		list := snapshot.List{Definitions: []jsontext.Value{jsontext.Value(`{"name":"skill-like"}`)}}
 		for _, path := range []string{"k", "k/in", "o/k", "a/k", "b%40b/k", "o/k/in/in"} {
-			if w.IntN(2) == 0 {
+			if rapid.Bool().Draw(t, path) {
 				s := &worldSkill{
-					upstream: u.name, team: u.team, prefix: u.prefix, path: path, scheme: w.one("skill", "skill", "git"), content: w.one("0", "0", "1"),
+					upstream: u.name, team: u.team, prefix: u.prefix, path: path, scheme: one(t, "skill", "skill", "git"), content: one(t, "0", "0", "1"),
 					files: []string{"SKILL.md", "x.md"},
 				}
-				if w.IntN(2) == 0 {
+				if rapid.Bool().Draw(t, "inner") {
 					s.files = append(s.files, "in/SKILL.md", "in/deep.md")
 				}
 				w.all = append(w.all, s)
@@ -61,12 +59,12 @@ func newSkillWorld(seed uint64) *skillWorld {
 		w.lists[u.name] = list
 	}
 	var blocks [3]strings.Builder // of the teams x and y, and of the gateway
-	for range 1 + w.IntN(5) {
+	for range rapid.IntRange(1, 5).Draw(t, "rules") {
 		r := skillRule{
-			kind: w.one("expose", "expose", "hide"), team: w.one("x", "y"),
-			pattern: w.one("skill:*", "*", "skill:a.*", "skill:*/in", "skill:b@b.*", "a.*", "skill:k", "skill:o/k*"),
+			kind: one(t, "expose", "expose", "hide"), team: one(t, "x", "y"),
+			pattern: one(t, "skill:*", "*", "skill:a.*", "skill:*/in", "skill:b@b.*", "a.*", "skill:k", "skill:o/k*"),
 		}
-		if r.kind == "hide" && w.IntN(2) == 0 {
+		if r.kind == "hide" && rapid.Bool().Draw(t, "of the gateway") {
 			r.team = ""
 		}
 		at := strings.Index("xy", r.team)
@@ -75,7 +73,7 @@ func newSkillWorld(seed uint64) *skillWorld {
 		}
 		fmt.Fprintf(&blocks[at], "%s \"r\" {\n prompts = [%q]\n", r.kind, r.pattern)
 		if r.kind == "expose" {
-			r.to = []string{w.one("*", "user:bob", "group:g")}
+			r.to = []string{one(t, "*", "user:bob", "group:g")}
 			fmt.Fprintf(&blocks[at], " to = [%q]\n", r.to[0])
 		}
 		blocks[at].WriteString("}\n")
@@ -96,8 +94,6 @@ func newSkillWorld(seed uint64) *skillWorld {
 	w.text = text.String()
 	return w
 }
-
-func (w *skillWorld) one(of ...string) string { return of[w.IntN(len(of))] }
 
 func (s *worldSkill) entry() jsontext.Value {
 	name := s.path[strings.LastIndexByte(s.path, '/')+1:]
@@ -166,25 +162,26 @@ func (w *skillWorld) sees(who string, s *worldSkill) bool {
 	return shown && w.served(s)
 }
 
-// In random worlds, for each caller, lists, entries, files and explanations agree with a naive reading of the rules. A
-// file of no skill that the caller sees is not found, by any spelling.
+// Of each world and caller, lists, entries, files and explanations agree with a naive reading of the rules. A file of no skill
+// that the caller sees is not found, by any spelling.
 func TestSkills_AgreeWithANaiveReadingOfTheRules(t *testing.T) {
-	for seed := range uint64(100) {
-		w := newSkillWorld(seed)
-		s, err := snapshot.Evaluate(context.Background(), gatewaytest.Load(t, w.text), w.lists, snapshot.Options{})
+	testing := t
+	rapid.Check(t, func(t *rapid.T) {
+		w := newSkillWorld(t)
+		s, err := snapshot.Evaluate(t.Context(), gatewaytest.Load(testing, w.text), w.lists, snapshot.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, who := range []string{"user:ann", "user:bob,group:g", "user:cid,group:g", "user:dan"} {
 			w.agree(t, s, who)
-			if t.Failed() {
-				t.Fatalf("world %d:\n%s", seed, w.text)
-			}
 		}
-	}
+		if t.Failed() {
+			t.Fatal(w.text)
+		}
+	})
 }
 
-func (w *skillWorld) agree(t *testing.T, s *snapshot.Snapshot, who string) {
+func (w *skillWorld) agree(t *rapid.T, s *snapshot.Snapshot, who string) {
 	t.Helper()
 	principal, err := identity.ParsePrincipal(who)
 	if err != nil {
