@@ -339,6 +339,38 @@ func TestSkills_BytesAreVerified(t *testing.T) {
 	upstreamtest.Eventually(t, "the server is asked for its list again", func() bool { return len(peer.Calls("skills/list")) > 1 })
 }
 
+// What a read holds counts before there is a response. Otherwise a few clients that read large files at
+// once take all memory.
+func TestSkills_ReadsCountWhatTheyHold(t *testing.T) {
+	peer := refundsPeer(t)
+	peer.Files["skill://acme/refunds/large.txt"] = strings.Repeat("x", 1<<20)
+	s := gatewaytest.Serve(t, "gateway { max_buffered = 16 * 1024 * 1024 }\n"+gatewaytest.Team("billing", "", "", peer.Peer))
+	entered, release := make(chan struct{}, 10), make(chan struct{})
+	peer.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
+		if call.Method != "resources/read" {
+			return false
+		}
+		file := "SKILL.md"
+		if strings.Contains(string(call.Params), "large") {
+			file = "large.txt"
+			entered <- struct{}{}
+			<-release
+		}
+		uri := "skill://acme/refunds/" + file
+		peer.Respond(w, call, fmt.Sprintf(`{"contents":[{"uri":%q,"text":%q}]}`, uri, peer.Files[uri]))
+		return true
+	})
+	c, params := s.Modern(""), uriParams("skill://billing/acme/refunds/large.txt")
+	first := make(chan gatewaytest.Response)
+	go func() { first <- c.Call("resources/read", params) }()
+	<-entered
+	c.Call("resources/read", params).Want(t, http.StatusOK, `"code":-32603`, "Too many bytes are unread", `"overloaded"`)
+	c.Call("resources/read", uriParams("skill://billing/acme/refunds/SKILL.md")).Want(t, http.StatusOK, "contents")
+	close(release)
+	(<-first).Want(t, http.StatusOK, "contents")
+	c.Call("resources/read", params).Want(t, http.StatusOK, "contents") // it is given back
+}
+
 // A folder of files is a skill, and its SKILL.md a prompt beside it. A change shows without a restart.
 func TestSkills_AreServedFromFiles(t *testing.T) {
 	dir := t.TempDir()

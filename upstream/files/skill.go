@@ -94,6 +94,9 @@ func (p *pass) skillAt(b *block, file string) (*skillFolder, error) {
 	default:
 		next.definition, err = p.skillEntry(file, next)
 	}
+	if errors.Is(err, errChanging) && before != nil { // the next pass finds it as it is then
+		return before, p.ended
+	}
 	if err != nil && p.ended == nil {
 		r := report{shown: func(file string) string { return onDisk(p.team.source, file) }}
 		line := 0
@@ -210,12 +213,14 @@ func (p *pass) digest(folder string, f skillFile) (sum [sha256.Size]byte, err er
 		return sum, errors.Join(err, p.ended)
 	}
 	if int64(len(content)) != f.size {
-		return sum, fmt.Errorf("the file %s changed while it was read", path.Base(f.path))
+		return sum, fmt.Errorf("the file %s %w", path.Base(f.path), errChanging)
 	}
 	sum = sha256.Sum256(content)
 	p.digests[f.path] = fileDigest{f.stamp, sum}
 	return sum, nil
 }
+
+var errChanging = errors.New("changed while it was read")
 
 // skillFront returns the front matter of a SKILL.md as JSON.
 func skillFront(content, folder string) (jsontext.Value, error) {

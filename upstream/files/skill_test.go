@@ -1,6 +1,7 @@
 package files
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
@@ -235,5 +236,23 @@ func TestSkills_HaveNoConfiguration(t *testing.T) {
 	l := newFolder(tr.upstream()).read(t)
 	if got := fmt.Sprint(l.Broken()); len(l.Definitions) > 0 || !strings.Contains(got, "file team.hcl is configuration, which may hold secrets") {
 		t.Errorf("%s, %s", got, l.Definitions)
+	}
+}
+
+// A skill is not gone while one of its files is written.
+func TestSkills_StayWhileTheirFilesChange(t *testing.T) {
+	tr := newTree(t, "team.hcl", skillTeam(`"only"`, "skills/**/SKILL.md"), "skills/a/SKILL.md", skillText("a"), "skills/a/a.txt", "")
+	f := newFolder(tr.upstream())
+	before, text := f.read(t), ""
+	results, _, err := f.Team.Refresh(t.Context(), f.upstreams, func(context.Context) error {
+		text += "x"
+		tr.write("skills/a/a.txt", text)
+		return nil
+	})
+	if err != nil || results[0].List != before || len(before.Definitions) != 1 {
+		t.Errorf("%v, %+v", err, results)
+	}
+	if got := manifests(t, f.read(t))["skill://a/a.txt"]; got != digestOf(text) {
+		t.Errorf("the manifest has %s of %q", got, text)
 	}
 }
