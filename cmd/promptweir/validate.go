@@ -295,7 +295,7 @@ func inWorkspace(path string) string {
 // findingsIn returns what is wrong with the files of prompts, and with the definitions in them.
 func findingsIn(s *snapshot.Snapshot) (findings []config.Finding) {
 	findings = fileFindings(s)
-	for _, r := range s.Reports() {
+	for _, r := range append(s.Reports(), s.Unmatched()...) {
 		switch r.Kind {
 		case catalog.BrokenFile, catalog.PartlyServed: // which are findings already
 		case catalog.Drift:

@@ -71,9 +71,6 @@ const manyStale = 8
 // woken. While the generation stays, it looks only at upstreams that have changed.
 func (b *builder) publish(ctx context.Context, g *Generation) {
 	before := b.publisher.Current()
-	if g != before.Generation && g.Policy == before.Policy {
-		g.unmatched.inherit(before.unmatched)
-	}
 	if g != before.Generation {
 		b.drains = b.drains.of(g)
 	}

@@ -137,8 +137,7 @@ func rejections(s *Snapshot) (reports []catalog.Report) {
 		reports = append(reports, list.reports...)
 		byLabel[u.Name], complete[u.Name] = list, s.WhollyListed(i)
 	}
-	reports = append(reports, s.admission.unmatched(byLabel, complete)...)
-	return append(reports, s.unmatched.reports(byLabel, complete)...)
+	return append(reports, s.admission.unmatched(byLabel, complete)...)
 }
 
 // sameRejections reports whether two snapshots have the same reports about what upstreams list, or

@@ -51,7 +51,6 @@ type Generation struct {
 	Skills bool
 
 	admission  *admission
-	unmatched  *unmatched
 	sources    []catalog.Source // without prompts
 	index      map[string]int   // of each upstream, by its label
 	teamLimits map[string]*config.Limit
@@ -81,9 +80,9 @@ func newGeneration(cfg *config.Config, before *Generation, logger *slog.Logger) 
 		Origins:      origin.New(cfg.Gateway.Listen, cfg.Gateway.PublicURL, cfg.Gateway.AllowedHosts, cfg.Gateway.AllowedOrigins),
 		AdminOrigins: origin.New(cfg.Admin.Listen, "", cfg.Gateway.AllowedHosts, nil),
 		sources:      sourcesOf(cfg), index: map[string]int{},
-		Skills:    cfg.HasSkills(),
-		unmatched: newUnmatched(cfg), teamLimits: map[string]*config.Limit{},
-		saved: Lists{}, files: map[string]*files.List{}, fileProblems: map[string][]files.Problem{}, replaced: make(chan struct{}),
+		Skills:     cfg.HasSkills(),
+		teamLimits: map[string]*config.Limit{},
+		saved:      Lists{}, files: map[string]*files.List{}, fileProblems: map[string][]files.Problem{}, replaced: make(chan struct{}),
 	}
 	for i := range g.Upstreams {
 		g.index[g.Upstreams[i].Name] = i

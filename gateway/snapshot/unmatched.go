@@ -11,202 +11,93 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-const (
-	// maxUnmatched bounds the reports about one team's patterns, besides one that counts the
-	// others, and maxNearest those that suggest a name, since looking for it takes long.
-	maxUnmatched = 50
-	maxNearest   = 10
-)
+// maxNearest bounds the reports of one kind that suggest a name, since looking for it takes long.
+const maxNearest = 10
 
-// unmatched finds the patterns of expose and hide blocks that match no prompt: a typo in one
-// exposes nothing, or hides nothing, and nobody would hear of it. It is for one goroutine at a
-// time, that of [Publisher.Run] once it runs.
-type unmatched struct {
-	separator string
-	// blocks are those of each team, and last the hide blocks of all teams.
-	blocks []*patternsOf
+// Unmatched returns a report for each pattern of an expose or hide block that matches no prompt,
+// while the lists of all upstreams whose prompts it could match are known: a typo exposes nothing,
+// or hides nothing, and nobody would hear of it. Each pattern is compared with each name, which is
+// for commands that check a configuration, and not for a gateway that serves.
+func (s *Snapshot) Unmatched() (reports []catalog.Report) {
+	for i := range s.Config.Teams {
+		team := &s.Config.Teams[i]
+		u := unmatched{snapshot: s, whose: fmt.Sprintf("team %q", team.Name), upstreams: team.Upstreams, blocks: team.Overrides}
+		u.find("hide", team.Hides)
+		u.find("expose", team.Exposes)
+		reports = append(reports, u.reports...)
+	}
+	u := unmatched{snapshot: s, whose: anyTeam, upstreams: s.Config.Upstreams()}
+	u.find("hide", s.Config.Hides)
+	return append(reports, u.reports...)
 }
 
 // anyTeam is whose the hide blocks of all teams are.
 const anyTeam = "any team"
 
-// patternsOf are the patterns of a team's blocks, and the upstreams whose prompts they are about.
-type patternsOf struct {
+// unmatched finds the patterns of a team's blocks that match no prompt of its upstreams.
+type unmatched struct {
+	snapshot  *Snapshot
 	whose     string
-	patterns  []rulePattern
 	upstreams []config.Upstream
-	// matched is what the list of an upstream matched, by its label.
-	matched map[string]matched
+	blocks    []config.Override
+	reports   []catalog.Report
 }
 
-// rulePattern is a pattern with the block that it is in.
-type rulePattern struct {
-	config.Pattern
-
-	// block says which one that is, with its place.
-	block string
-	place config.Place
-	// names is set where the pattern matches the name that a prompt block gives. If there is no
-	// such prompt, the block has a report of its own.
-	names bool
-}
-
-// matched says which patterns, by their indexes, match a prompt of a list.
-type matched struct {
-	list  *admitted
-	found []bool
-}
-
-func newUnmatched(cfg *config.Config) *unmatched {
-	u := &unmatched{separator: cfg.Gateway.Separator}
-	add := func(whose string, patterns []rulePattern, upstreams []config.Upstream) {
-		u.blocks = append(u.blocks, &patternsOf{whose, patterns, upstreams, map[string]matched{}})
-	}
-	for i := range cfg.Teams {
-		team := &cfg.Teams[i]
-		patterns := append(patternsIn("hide", team.Hides), patternsIn("expose", team.Exposes)...)
-		for j := range patterns {
-			p := &patterns[j]
-			p.names = slices.ContainsFunc(team.Overrides, func(o config.Override) bool {
-				return o.Name != "" && p.Match(o.Name)
-			})
+func (u *unmatched) find(kind string, rules []config.Rule) {
+	var names []string
+	for _, up := range u.upstreams {
+		if i, known := u.snapshot.Index(up.Name); known {
+			names = slices.AppendSeq(names, u.snapshot.lists[i].exposedNames)
 		}
-		add(fmt.Sprintf("team %q", team.Name), patterns, team.Upstreams)
 	}
-	add(anyTeam, patternsIn("hide", cfg.Hides), cfg.Upstreams())
-	return u
-}
-
-// patternsIn returns the patterns of blocks of a kind. It leaves out those of hide blocks that
-// begin with a star: they are a precaution against prompts that may come, like "*.debug_*".
-func patternsIn(kind string, rules []config.Rule) (patterns []rulePattern) {
 	for i := range rules {
-		title := blockTitle(kind, &rules[i])
 		for _, p := range rules[i].Prompts {
-			if kind != "hide" || !strings.HasPrefix(p.String(), "*") {
-				patterns = append(patterns, rulePattern{Pattern: p, block: title, place: rules[i].Place})
+			// "*.debug_*" is a precaution against prompts that may come. Where a prompt block gives the
+			// name, and there is no such prompt, the block has a report of its own.
+			isPrecaution := kind == "hide" && strings.HasPrefix(p.String(), "*")
+			isGiven := slices.ContainsFunc(u.blocks, func(o config.Override) bool { return o.Name != "" && p.Match(o.Name) })
+			if !isPrecaution && !isGiven && !slices.ContainsFunc(names, p.Match) {
+				u.report(kind, &rules[i], p, names)
 			}
 		}
 	}
-	return patterns
 }
 
-func blockTitle(kind string, rule *config.Rule) string {
-	title := rule.Title(kind)
+func (u *unmatched) report(kind string, rule *config.Rule, p config.Pattern, names []string) {
+	var owners []catalog.Owner
+	for i := range u.upstreams {
+		source, skill := catalog.Source{Prefix: u.upstreams[i].Prefix, Skills: u.upstreams[i].Skills != ""}, ""
+		if source.Skills && config.IsSkill(p.String()) {
+			skill = config.SkillPrefix
+		}
+		if !p.CanStartWith(source.Exposed(u.snapshot.Config.Gateway.Separator, skill)) {
+			continue
+		}
+		if at, known := u.snapshot.Index(u.upstreams[i].Name); !known || u.snapshot.lists[at] == nil || !u.snapshot.WhollyListed(at) {
+			return
+		}
+		owners = append(owners, ownerOf(&u.upstreams[i]))
+	}
+	if len(owners) == 0 && u.whose != anyTeam { // which is a warning when the configuration is loaded
+		return
+	}
+	nearest, title := "", rule.Title(kind)
+	if len(u.reports) < maxNearest {
+		nearest = suggestion(p, names)
+	}
 	if rule.Limit != nil {
 		title += " with its limit"
 	}
-	return fmt.Sprintf("%s (%s)", title, rule.Place)
-}
-
-// inherit adopts what lists matched under an earlier generation with the same rules.
-func (u *unmatched) inherit(before *unmatched) {
-	for i, of := range before.blocks {
-		u.blocks[i].matched = of.matched
-	}
-}
-
-// reports returns a report for each pattern that certainly matches nothing: no prompt that is
-// listed, while the lists of all upstreams whose prompts it could match are known. Both maps are by
-// label.
-func (u *unmatched) reports(
-	lists map[string]*admitted, complete map[string]bool,
-) (reports []catalog.Report) {
-	for _, of := range u.blocks {
-		reports = append(reports, u.reportsOf(of, lists, complete)...)
-	}
-	return reports
-}
-
-// matchedIn returns which of the patterns match a prompt of an upstream's list.
-func (of *patternsOf) matchedIn(label string, list *admitted) []bool {
-	if m, known := of.matched[label]; known && m.list == list {
-		return m.found
-	}
-	found, left := make([]bool, len(of.patterns)), len(of.patterns)
-	of.matched[label] = matched{list, found}
-	for name := range list.exposedNames {
-		for i := range of.patterns {
-			if !found[i] && of.patterns[i].Match(name) {
-				found[i] = true
-				left--
-			}
-		}
-		if left == 0 {
-			break
-		}
-	}
-	return found
-}
-
-// reportsOf reports the patterns of a team, or of the gateway.
-func (u *unmatched) reportsOf(
-	of *patternsOf, lists map[string]*admitted, complete map[string]bool,
-) (reports []catalog.Report) {
-	found := make([]bool, len(of.patterns))
-	for _, up := range of.upstreams {
-		for i, isMatched := range of.matchedIn(up.Name, lists[up.Name]) {
-			found[i] = found[i] || isMatched
-		}
-	}
-	more := 0
-	for i, pattern := range of.patterns {
-		if found[i] || pattern.names {
-			continue
-		}
-		candidates := u.candidates(of, pattern)
-		if slices.ContainsFunc(candidates, func(up config.Upstream) bool { return !complete[up.Name] }) ||
-			len(candidates) == 0 && of.whose != anyTeam { // which is a warning when the configuration is loaded
-			continue
-		}
-		if len(reports) == maxUnmatched {
-			more++
-			continue
-		}
-		nearest := ""
-		if len(reports) < maxNearest {
-			nearest = suggestion(pattern.Pattern, namesOf(of.upstreams, lists))
-		}
-		reports = append(reports, unmatchedReport(of, pattern, candidates, nearest))
-	}
-	if more > 0 {
-		reports = append(reports, catalog.Report{
-			Kind: catalog.Unmatched, Name: of.whose, Owners: reports[0].Owners,
-			Text: fmt.Sprintf("%d more patterns match no prompt of %s; correct or remove them", more, of.whose),
-		})
-	}
-	return reports
-}
-
-// candidates returns the upstreams whose prompts a pattern could match.
-func (u *unmatched) candidates(of *patternsOf, pattern rulePattern) (candidates []config.Upstream) {
-	for _, up := range of.upstreams {
-		source, kind := catalog.Source{Prefix: up.Prefix, Skills: up.Skills != ""}, ""
-		if source.Skills && config.IsSkill(pattern.String()) {
-			kind = config.SkillPrefix
-		}
-		if pattern.CanStartWith(source.Exposed(u.separator, kind)) {
-			candidates = append(candidates, up)
-		}
-	}
-	return candidates
+	u.reports = append(u.reports, catalog.Report{
+		Kind: catalog.Unmatched, Name: p.String(), Owners: owners[:min(len(owners), 1)], Finding: u.whose, Block: rule.Place.String(),
+		Text: fmt.Sprintf("the pattern %s of %s (%s) matches no prompt of %s%s: correct or remove it",
+			wire.Quote(p.String()), title, rule.Place, u.whose, nearest),
+	})
 }
 
 // ownerOf returns an upstream as what a report is about that concerns no prompt of it.
 func ownerOf(u *config.Upstream) catalog.Owner {
 	return catalog.Owner{Declaration: &catalog.Declaration{Upstream: u.Name, Place: u.Place.String()}}
-}
-
-func unmatchedReport(of *patternsOf, pattern rulePattern, candidates []config.Upstream, nearest string) catalog.Report {
-	var owners []catalog.Owner
-	if len(candidates) > 0 {
-		owners = []catalog.Owner{ownerOf(&candidates[0])}
-	}
-	return catalog.Report{
-		Kind: catalog.Unmatched, Name: pattern.String(), Owners: owners, Finding: of.whose, Block: pattern.place.String(),
-		Text: fmt.Sprintf("the pattern %s of %s matches no prompt of %s%s: correct or remove it",
-			wire.Quote(pattern.String()), pattern.block, of.whose, nearest),
-	}
 }
 
 // nearestName suggests a name that an upstream has instead of an exact one that it does not have.
@@ -227,14 +118,6 @@ func suggestion(pattern config.Pattern, names []string) string {
 		return ""
 	}
 	return fmt.Sprintf(" (the nearest is %s)", wire.Quote(nearest))
-}
-
-// namesOf returns the exposed names of all prompts that upstreams list.
-func namesOf(upstreams []config.Upstream, lists map[string]*admitted) (names []string) {
-	for _, up := range upstreams {
-		names = slices.AppendSeq(names, lists[up.Name].exposedNames)
-	}
-	return names
 }
 
 // exposedNames yields the names of all prompts in the list as clients would see them, admitted or

@@ -1,13 +1,11 @@
 package snapshot_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
@@ -15,7 +13,7 @@ import (
 
 // unmatchedIn returns the texts of the reports about what matches nothing, without the places of blocks.
 func unmatchedIn(s *gatewaytest.Server) (texts []string) {
-	for _, r := range s.Reports() {
+	for _, r := range append(s.Reports(), s.Snapshot().Unmatched()...) {
 		if r.Kind == catalog.Unmatched {
 			before, after, _ := strings.Cut(r.Text, " (")
 			_, after, _ = strings.Cut(after, ")")
@@ -69,37 +67,4 @@ prompt "billing.invoice" { name = "billing.renamed" }
 	upstreamtest.Eventually(t, "the pattern that matches now is no longer reported", func() bool {
 		return !strings.Contains(strings.Join(unmatchedIn(s), "\n"), "wip_")
 	})
-}
-
-// The reports follow a reload that changes rules, and one that does not.
-func TestUnmatched_FollowsReloads(t *testing.T) {
-	p := gatewaytest.NewPeer(t, "p", "a")
-	rule := func(pattern string) string {
-		return gatewaytest.Team("eng", "", fmt.Sprintf("expose \"x\" {\n prompts = [%q]\n to = [\"*\"]\n}\n", pattern), p)
-	}
-	r := gatewaytest.ServeReloadable(t, rule("p.b"), gateway.Options{})
-	if got := len(unmatchedIn(r.Server)); got != 1 {
-		t.Fatalf("%d reports, want 1", got)
-	}
-	r.MustReload("gateway { page_size = 7 }\n" + rule("p.b"))
-	if got := len(unmatchedIn(r.Server)); got != 1 {
-		t.Errorf("%d reports after a reload that changes no rule, want 1", got)
-	}
-	r.MustReload(rule("p.a"))
-	if got := unmatchedIn(r.Server); len(got) != 0 {
-		t.Errorf("after the correction: %q", got)
-	}
-}
-
-// A team with very many patterns fills neither the console nor the log.
-func TestUnmatched_IsBounded(t *testing.T) {
-	patterns := make([]string, 500)
-	for i := range patterns {
-		patterns[i] = fmt.Sprintf("%q", fmt.Sprint("p.x", i))
-	}
-	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", gatewaytest.Expose("many", strings.Join(patterns, ", "), `"*"`), gatewaytest.NewPeer(t, "p", "a")))
-	got := unmatchedIn(s)
-	if want := `450 more patterns match no prompt of team "eng"; correct or remove them`; len(got) != 51 || !strings.Contains(strings.Join(got, "\n"), want) {
-		t.Errorf("%d reports, the last %q, want 51 with %q", len(got), got[len(got)-1], want)
-	}
 }
