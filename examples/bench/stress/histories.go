@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
@@ -37,8 +35,8 @@ const (
 	busyCurrent = 40 * time.Second
 	// answerTimeout is how long a listener waits for a replica that may be stopped.
 	answerTimeout = 2 * time.Second
-	// epoch is how long a history is at least.
-	epoch = 2 * time.Minute
+	// epoch is how long a history is at least, and brief the same where a defect is to be found.
+	epoch, brief = 2 * time.Minute, 40 * time.Second
 )
 
 // fleet is replicas, with what their histories are made of.
@@ -53,38 +51,6 @@ type fleet struct {
 	cost    struct{ operations, changes, notices, faults, gets, piped int }
 }
 
-// stdio is what gateways over stdio are started with, which have one client each. They load what the
-// replicas do.
-type stdio struct {
-	command []string
-	path    string
-
-	mu   sync.Mutex // guards gate
-	gate int
-}
-
-// load has gateways over stdio load a configuration, soon.
-func (s *stdio) load(text string, gate int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	rig.Check(os.WriteFile(s.path+".next", []byte(text), 0o600))
-	rig.Check(os.Rename(s.path+".next", s.path))
-	s.gate = gate
-}
-
-// open starts a gateway over stdio, which has a number.
-func (f *fleet) open(a *light.Audience, at int) func(context.Context) (io.ReadWriteCloser, error) {
-	return func(ctx context.Context) (io.ReadWriteCloser, error) {
-		sent := time.Now()
-		f.stdio.mu.Lock()
-		gate := f.stdio.gate
-		f.stdio.mu.Unlock()
-		a.Note(history.Op{Name: history.Started, At: at}, sent, nil)
-		a.Note(light.Rules(at, gate), sent, nil)
-		return rig.Pipe(ctx, f.stdio.command[0], f.stdio.command[1:]...)
-	}
-}
-
 // runHistories draws faults, one and two at a time, while clients listen, lists and rules change and
 // prompts are got, and checks what the clients recorded. Each history has a seed of its own, so that
 // the faults of any happen again.
@@ -95,8 +61,11 @@ func (s *settings) runHistories(ctx context.Context) (broken error) {
 		seed := s.seed
 		for began := time.Now(); !s.isOver(broken) && time.Since(began) < s.length; seed++ {
 			f.rng = rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // to be repeated
-			if err := s.check(f.epoch(s)); err != nil {
-				fmt.Fprintf(os.Stderr, "seed %d: %v\n", seed, err)
+			h := f.epoch(s)
+			if err := s.check(h); err != nil {
+				whole := filepath.Join(os.TempDir(), fmt.Sprintf("history-%d.txt", seed))
+				rig.Check(os.WriteFile(whole, []byte(h.String()), 0o600))
+				fmt.Fprintf(os.Stderr, "seed %d, all of it is in %s: %v\n", seed, whole, err)
 				broken = errors.Join(broken, err)
 			}
 		}
@@ -231,7 +200,11 @@ func (f *fleet) epoch(s *settings) history.History {
 	}
 	f.a.Note(light.RulesChange(f.gates[0]), time.Now(), nil)
 	w.st.Pause(2 * current) // the first is the clients' begin
-	for time.Since(began) < min(epoch, s.length) {
+	lasts := min(epoch, s.length)
+	if s.want != "" {
+		lasts = min(brief, s.length)
+	}
+	for time.Since(began) < lasts {
 		f.round(s)
 	}
 	h := f.a.Stop()
@@ -281,6 +254,10 @@ func (f *fleet) round(s *settings) {
 		f.reload()
 	case !flaps:
 		f.sources[n%2].Change(f.a.Recorder)
+		if n > 1 { // the other one, too, before all replicas have the first change
+			f.w.st.Pause(time.Duration(f.rng.IntN(60)) * time.Millisecond)
+			f.sources[1-n%2].Change(f.a.Recorder)
+		}
 	}
 	f.w.st.Pause(lasts - before)
 	for _, end := range ends {

@@ -212,6 +212,9 @@ func (c *checker) owner(o *Op, replica floors) {
 		return
 	}
 	ops, known := History{}, replica.at(o.Owner, o.Sent).version
+	if all := c.changes[o.Owner]; len(all) > 0 && all[0].Received > o.Sent {
+		return // what it owned at first is not known yet
+	}
 	for i, change := range c.changes[o.Owner] {
 		if i < known || change.Sent > o.Received {
 			continue

@@ -45,7 +45,7 @@ func (c *checker) notices(own History) {
 			}
 		case o.Name == Told:
 			from := max(since-c.model.Again, 0)
-			if !c.isBehind(held, o) && !c.reason(o.Who, from, o.Received) {
+			if !c.isBehind(held, o) && !c.reason(o, from) {
 				c.violated("W2", c.history.between(o.Client, from, o.Received),
 					"client %d was told without a change since the notice before", o.Client)
 			}
@@ -66,18 +66,19 @@ func (c *checker) isBehind(held map[string]int, o *Op) bool {
 	return false
 }
 
-// reason reports whether there was a change of a principal's view in a time, or one that a fault in
-// that time, or before whose aftermath it was, has kept from replicas or clients. Faults alone are
-// none.
-func (c *checker) reason(who string, from, to time.Duration) bool {
+// reason reports whether there was a change of a principal's view since a time before a notice, or
+// one that a fault since then, or in whose aftermath that was, has kept from replicas or clients.
+// Faults alone are none, but that a replica that has just started may know no server yet.
+func (c *checker) reason(told *Op, from time.Duration) bool {
 	began := from
 	for _, span := range c.troubled(c.model.Aftermath) {
-		if span[0] <= to && span[1] >= from {
+		if span[0] <= told.Received && span[1] >= from {
 			began = min(began, span[0]-c.model.Again)
 		}
 	}
 	return slices.ContainsFunc(c.rig, func(o *Op) bool {
-		return o.Name == Change && o.concerns(who) && o.Sent <= to && o.Received >= began
+		return o.Sent <= told.Received && (o.Name == Change && o.concerns(told.Who) && o.Received >= began ||
+			o.Name == Started && o.At == told.At && o.Received+recovery >= from)
 	})
 }
 
