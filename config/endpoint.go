@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
@@ -286,11 +288,11 @@ func warnOfShellVariables(b *hclread.Block, names ...string) {
 // checkHeader does not show the value in its errors.
 func checkHeader(name, value string) error {
 	switch {
-	case !isToken(name):
+	case !httpguts.ValidHeaderFieldName(name):
 		return errors.New("is not a header name; use letters, digits and \"-\"")
 	case isReservedHeader(textproto.CanonicalMIMEHeaderKey(name)):
 		return errors.New("is set by the gateway itself; remove it")
-	case !isHeaderValue(value):
+	case !httpguts.ValidHeaderFieldValue(value) || value != strings.Trim(value, " \t"):
 		return errors.New("has a value with a line break or control character; use trimspace() around file()")
 	}
 	return nil
@@ -304,19 +306,6 @@ func isReservedHeader(canonical string) bool {
 		return true
 	}
 	return strings.HasPrefix(canonical, "Mcp-") || strings.HasPrefix(canonical, "Content-")
-}
-
-// isToken reports whether s is a token of RFC 9110, such as the name of a header.
-func isToken(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return r > '~' || r <= ' ' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
-	})
-}
-
-// isHeaderValue reports whether s is a field value of RFC 9110.
-func isHeaderValue(s string) bool {
-	return s == strings.TrimFunc(s, func(r rune) bool { return r == ' ' || r == '\t' }) &&
-		!strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
 
 // checkVariable does not show the value in its errors.

@@ -73,11 +73,11 @@ func installClient(ctx context.Context, a *app, c clientsetup.Client, yes bool) 
 		return err
 	}
 	if !yes {
-		answer, err := prompter.Ask(ctx, "Write it? (yes or no)", nil)
-		if err != nil && !errors.Is(err, terminal.ErrNoAnswer) {
+		isWanted, err := prompter.Confirm(ctx, "Write it?")
+		switch {
+		case err != nil:
 			return err
-		}
-		if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		case !isWanted:
 			return errors.New("nothing was written")
 		}
 	}

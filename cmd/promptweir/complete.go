@@ -175,19 +175,13 @@ func (a *app) completionConfig() *config.Config {
 // completionParams returns the params of completion/complete. The arguments that are given already
 // are its context.
 func completionParams(name, argument, value string, given []string) wire.Object {
-	ref := wire.Object{}.With("type", wire.Quote("ref/prompt")).With("name", wire.Quote(name))
-	word := wire.Object{}.With("name", wire.Quote(argument)).With("value", wire.Quote(value))
-	params := wire.Object{}.With("ref", ref.JSON()).With("argument", word.JSON())
 	var arguments wire.Object
 	for _, arg := range given {
 		if key, text, ok := strings.Cut(arg, "="); ok && key != "" && !strings.HasSuffix(key, ":") {
 			arguments = arguments.With(key, wire.Quote(text))
 		}
 	}
-	if arguments != nil {
-		params = params.With("context", wire.Object{}.With("arguments", arguments.JSON()).JSON())
-	}
-	return params
+	return wire.CompleteParams(name, argument, value, arguments)
 }
 
 // completionValues returns the values of a result of completion/complete that can be shown. A shell

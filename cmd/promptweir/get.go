@@ -108,7 +108,7 @@ func (g *getter) run(ctx context.Context, name string, args []string) error {
 				return answer, err
 			}
 		}
-		if result, err = g.source.get(ctx, getParams(name, arguments), reply); err != nil {
+		if result, err = g.source.get(ctx, wire.GetParams(name, arguments), reply); err != nil {
 			return g.explainFailure(ctx, name, err)
 		}
 		return nil
@@ -145,15 +145,6 @@ func (g *getter) withSource(ctx context.Context, use func() error) error {
 		g.source = gatewaySource{gateway, principal}
 		return use()
 	})
-}
-
-// getParams returns the params of prompts/get. Without arguments, the member is left out.
-func getParams(name string, arguments wire.Object) wire.Object {
-	params := wire.Object{}.With("name", wire.Quote(name))
-	if arguments != nil {
-		params = params.With("arguments", arguments.JSON())
-	}
-	return params
 }
 
 // maxValue bounds a value from a file or standard input, in bytes, as a gateway bounds a request.

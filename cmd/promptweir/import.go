@@ -135,11 +135,9 @@ func importLive(ctx context.Context, a *app, paths []string, yes bool) error {
 		return err
 	}
 	return a.withGateway(ctx, cfg, func(g *gateway.Gateway) error {
-		waiting := a.tellLater(func() { a.warnOfWaiting(g.Snapshot()) })
-		bound, cancel := context.WithTimeout(ctx, settleBound)
-		defer cancel()
-		g.Settle(bound)
-		waiting.Stop()
+		if err := a.settle(ctx, g); err != nil {
+			return err
+		}
 		s := g.Snapshot()
 		with, all := 0, 0
 		for i, state := range s.States {

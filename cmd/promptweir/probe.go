@@ -168,7 +168,7 @@ func (p *prober) get(ctx context.Context, definition jsontext.Value) error {
 	bound, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	result, err := p.session.Call(bound, &client.Request{
-		Method: wire.PromptsGet, Name: prompt.Name, Params: getParams(prompt.Name, arguments),
+		Method: wire.PromptsGet, Name: prompt.Name, Params: wire.GetParams(prompt.Name, arguments),
 	}, nil)
 	if err != nil {
 		_ = p.printFailure(step, prompt.Name, err)

@@ -227,7 +227,7 @@ func (y *syncer) text(ctx context.Context, s *client.Session, p *syncdir.Prompt)
 	}
 	ctx, cancel := context.WithTimeout(ctx, config.DefaultTimeout)
 	defer cancel()
-	result, err := (&sessionSource{session: s}).get(ctx, getParams(p.Name, arguments), nil)
+	result, err := (&sessionSource{session: s}).get(ctx, wire.GetParams(p.Name, arguments), nil)
 	if err != nil {
 		return nil, err
 	}

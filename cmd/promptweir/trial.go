@@ -142,12 +142,9 @@ func (t *trial) leaveOutUntrusted(ctx context.Context, cfg *config.Config) error
 				return err
 			}
 		}
-		answer, err := prompter.Ask(ctx, "Use "+terminal.Count(len(untrusted), "server")+" of "+untrusted[0].Place.File+"? [y/N]", nil)
-		if err != nil && !errors.Is(err, terminal.ErrNoAnswer) {
+		question := "Use " + terminal.Count(len(untrusted), "server") + " of " + untrusted[0].Place.File + "?"
+		if yes, err := prompter.Confirm(ctx, question); err != nil || yes {
 			return err
-		}
-		if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
-			return nil
 		}
 	}
 	for i := range cfg.Teams {

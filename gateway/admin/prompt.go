@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/gateway/clients"
@@ -30,8 +31,9 @@ type Prompt struct {
 
 // PromptArgument is an argument that a definition declares.
 type PromptArgument struct {
-	Name, Description string
-	Required          bool
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Required    bool   `json:"required"`
 }
 
 // PromptOwner is an upstream that offers a prompt.
@@ -60,10 +62,13 @@ func (v *View) Prompt(name, as string) (*Prompt, error) {
 		return p, nil
 	}
 	p.Listed, p.Team = true, entry.Team
-	definition := wire.Members(entry.Facts())
-	p.Title, _ = definition.Text("title")
-	p.Description, _ = definition.Text("description")
-	p.Arguments = arguments(definition.Get("arguments"))
+	var declared struct {
+		Title       string           `json:"title"`
+		Description string           `json:"description"`
+		Arguments   []PromptArgument `json:"arguments"`
+	}
+	_ = json.Unmarshal(entry.Facts(), &declared) // it was checked when it was admitted
+	p.Title, p.Description, p.Arguments = declared.Title, declared.Description, declared.Arguments
 	p.Definition = wire.Indented(entry.JSON)
 	principal, err := v.Principal(as)
 	p.Losses = clients.Join(inspect.ClientLosses(s, principal, name, clients.All()))
@@ -78,22 +83,6 @@ func (v *View) Prompt(name, as string) (*Prompt, error) {
 		p.Owners = append(p.Owners, shown)
 	}
 	return p, err
-}
-
-// arguments reads the arguments of a definition, which was checked when it was admitted.
-func arguments(declared jsontext.Value) (all []PromptArgument) {
-	elements, err := wire.ParseArray(declared)
-	if err != nil {
-		return nil
-	}
-	for _, element := range elements {
-		object := wire.Members(element)
-		argument := PromptArgument{Required: string(object.Get("required")) == "true"}
-		argument.Name, _ = object.Text("name")
-		argument.Description, _ = object.Text("description")
-		all = append(all, argument)
-	}
-	return all
 }
 
 // PromptFile is the file of a prompt, for somebody who edits it.

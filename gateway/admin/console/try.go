@@ -210,7 +210,7 @@ func (c *console) try(w http.ResponseWriter, r *http.Request) {
 			send("asking", questionForm(begun.id, question), "The server asks: "+line(question.Message))
 		})
 	}
-	result, err := c.opts.Call(ctx, c.operator(r), wire.PromptsGet, triedParams(r), reply)
+	result, err := c.opts.Call(ctx, c.operator(r), wire.PromptsGet, wire.GetParams(r.PostForm.Get("name"), formArguments(r)), reply)
 	if err != nil {
 		shown, message := failedCard(err)
 		send("failed", shown, "It failed: "+line(message))
@@ -228,16 +228,7 @@ func (c *console) operator(r *http.Request) Operator {
 // question.
 const fieldPrefix = "a:"
 
-// triedParams returns the params of prompts/get for a form. Arguments that are left empty are left
-// out.
-func triedParams(r *http.Request) wire.Object {
-	params := wire.Object{}.With("name", wire.Quote(r.PostForm.Get("name")))
-	if arguments := formArguments(r); arguments != nil {
-		params = params.With("arguments", arguments.JSON())
-	}
-	return params
-}
-
+// formArguments returns the arguments of a form. Those that are left empty are left out.
 func formArguments(r *http.Request) (arguments wire.Object) {
 	for name, values := range r.PostForm {
 		argument, ok := strings.CutPrefix(name, fieldPrefix)
@@ -279,15 +270,8 @@ func (c *console) answerRun(w http.ResponseWriter, r *http.Request) {
 // complete answers with values for an argument.
 func (c *console) complete(w http.ResponseWriter, r *http.Request) {
 	argument := r.PostForm.Get("argument")
-	params := wire.Object{}.
-		With("ref", wire.Object{}.With("type", wire.Quote("ref/prompt")).With("name",
-			wire.Quote(r.PostForm.Get("name"))).JSON()).
-		With("argument", wire.Object{}.With("name", wire.Quote(argument)).With("value",
-			wire.Quote(r.PostForm.Get(fieldPrefix+argument))).JSON())
 	others := formArguments(r).Without(func(name string) bool { return name == argument })
-	if len(others) > 0 {
-		params = params.With("context", wire.Object{}.With("arguments", others.JSON()).JSON())
-	}
+	params := wire.CompleteParams(r.PostForm.Get("name"), argument, r.PostForm.Get(fieldPrefix+argument), others)
 	ctx, cancel := context.WithTimeout(r.Context(), completionBound)
 	defer cancel()
 	values := []string{}

@@ -117,6 +117,16 @@ func (p *Prompter) Ask(ctx context.Context, question string, complete func(start
 	}
 }
 
+// Confirm asks a question, and reports whether the answer is yes. Without an answer it is no.
+func (p *Prompter) Confirm(ctx context.Context, question string) (bool, error) {
+	answer, err := p.Ask(ctx, question+" [y/N]", nil)
+	if err != nil && !errors.Is(err, ErrNoAnswer) {
+		return false, err
+	}
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes", nil
+}
+
 // completer returns what the terminal calls for each key. Tab completes what is before the cursor
 // as far as all values agree, and prints them if there are several.
 func (p *Prompter) completer(complete func(start string) []string) func(line string, at int, key rune) (string, int, bool) {
