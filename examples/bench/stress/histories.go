@@ -45,10 +45,11 @@ type fleet struct {
 	a       *light.Audience
 	rng     *rand.Rand
 	sources []*light.Source
-	ways    []*rig.Proxy // to the sources
-	gates   []int        // in force at each replica
-	stdio   stdio
-	cost    struct{ operations, changes, notices, faults, gets, piped int }
+	// ways are those to the sources, of each replica and then of gateways over stdio.
+	ways  [][]*rig.Proxy
+	gates []int // in force at each replica
+	stdio stdio
+	cost  struct{ operations, changes, notices, faults, gets, piped int }
 }
 
 // runHistories draws faults, one and two at a time, while clients listen, lists and rules change and
@@ -116,25 +117,41 @@ func (s *settings) newFleet(st *rig.Stage) *fleet {
 		sources: []*light.Source{light.NewSource("plain", true), light.NewSource("spare", false)},
 	}
 	for _, source := range f.sources {
-		f.ways = append(f.ways, st.Proxy(strings.TrimPrefix(st.Serve(source), "http://")))
+		var ways []*rig.Proxy
+		for address := strings.TrimPrefix(st.Serve(source), "http://"); len(ways) <= s.replicas; {
+			ways = append(ways, st.Proxy(address))
+		}
+		f.ways = append(f.ways, ways)
 		source.Change(history.NewRecorder())
 	}
 	w.client.Transport = &http.Transport{MaxIdleConnsPerHost: listeners, ResponseHeaderTimeout: answerTimeout}
-	for range s.replicas {
+	for i := range s.replicas {
 		p := st.Proxy(w.store.address)
 		// The texts are the same, as where replicas share what they load.
-		g := st.Gateway(f.text(0), nil, "/usr/bin/env", "STORE=redis://"+p.Address,
-			"LISTEN="+rig.FreeAddress(st.Context()), "ADMIN="+rig.FreeAddress(st.Context()), w.program)
+		g := st.Gateway(f.text(0), nil, f.command(i, p.Address, rig.FreeAddress(st.Context()), rig.FreeAddress(st.Context()))...)
 		w.proxies, w.gateways = append(w.proxies, p), append(w.gateways, g)
 	}
 	rig.Check(w.awaitStore())
 	f.stdio.path = filepath.Join(st.Dir(), "gateway.hcl")
-	f.stdio.command = []string{
-		"/usr/bin/env", "STORE=redis://" + w.store.address, "LISTEN=" + rig.AnyAddress, "ADMIN=" + rig.AnyAddress,
-		"PROMPTWEIR_TOKEN=" + light.Principals()[0], w.program, "stdio", "--config", f.stdio.path,
-	}
+	f.stdio.command = append(f.command(s.replicas, w.store.address, rig.AnyAddress, rig.AnyAddress), "stdio", "--config", f.stdio.path)
 	f.stdio.load(f.text(0), 0)
 	return f
+}
+
+// command returns the program with what its configuration asks for.
+func (f *fleet) command(way int, store, listen, admin string) []string {
+	return []string{
+		"/usr/bin/env", "STORE=redis://" + store, "LISTEN=" + listen, "ADMIN=" + admin,
+		"PLAIN=http://" + f.ways[0][way].Address + "/mcp", "SPARE=http://" + f.ways[1][way].Address + "/mcp",
+		"PROMPTWEIR_TOKEN=" + light.Principals()[0], f.w.program,
+	}
+}
+
+// treat treats what replicas send to a source, and receive from it.
+func (f *fleet) treat(source int, to, from rig.Network) {
+	for _, way := range f.ways[source] {
+		way.Treat(to, from)
+	}
 }
 
 func (f *fleet) text(gate int) string {
@@ -147,7 +164,7 @@ gateway {
 admin { listen = env("ADMIN") }
 cluster { store = env("STORE") }
 `
-	return head + light.Blocks(gate, heldRate, heldBurst, "http://"+f.ways[0].Address+"/mcp", "http://"+f.ways[1].Address+"/mcp")
+	return head + light.Blocks(gate, heldRate, heldBurst, `env("PLAIN")`, `env("SPARE")`)
 }
 
 // start starts a replica that has ended.
@@ -268,7 +285,7 @@ func (f *fleet) round(s *settings) {
 		f.a.Note(history.Op{Name: history.Healed}, time.Now(), nil)
 	}
 	f.w.st.Pause(current)
-	if slices.ContainsFunc(drawn, func(t trouble) bool { return t.name == "server is cut" }) {
+	if slices.ContainsFunc(drawn, func(t trouble) bool { return t.name == wayCut }) {
 		f.w.st.Pause(reached - current)
 	}
 	if s.busy {

@@ -17,6 +17,9 @@ type trouble struct {
 	begin func(f *fleet, which int) (end func())
 }
 
+// wayCut is the fault after which a gateway connects again.
+const wayCut = "way to a server is cut"
+
 // troubles are all faults. No two of one kind, the first word of the name, happen at a time.
 func troubles() []trouble {
 	stopped := func(lasts time.Duration) trouble {
@@ -40,7 +43,7 @@ func troubles() []trouble {
 	server := func(name string, lasts time.Duration, begin func(f *fleet, s *light.Source, i int) func()) trouble {
 		return trouble{"server " + name, lasts, func(f *fleet, i int) func() { return begin(f, f.sources[i%2], i%2) }}
 	}
-	cut, late := rig.Network{Lost: true}, rig.Network{Delay: 300 * time.Millisecond}
+	cut, late, later := rig.Network{Lost: true}, rig.Network{Delay: 300 * time.Millisecond}, rig.Network{Delay: 1500 * time.Millisecond}
 	nothing := func() {}
 	return []trouble{
 		{"none", time.Second, func(*fleet, int) func() { return nothing }},
@@ -70,18 +73,23 @@ func troubles() []trouble {
 			return repeat(50*time.Millisecond, func() { s.Change(f.a.Recorder) })
 		}),
 		server("changes while it is listed", 2*time.Second, func(f *fleet, s *light.Source, i int) func() {
-			f.ways[i].Treat(rig.Network{}, late)
+			f.treat(i, rig.Network{}, late)
 			stop := repeat(200*time.Millisecond, func() { s.Change(f.a.Recorder) })
-			return func() { stop(); f.ways[i].Treat(rig.Network{}, rig.Network{}) }
+			return func() { stop(); f.treat(i, rig.Network{}, rig.Network{}) }
 		}),
 		server("answers an older list", time.Second, func(f *fleet, s *light.Source, _ int) func() {
 			s.GoBack(f.a.Recorder)
 			return func() { s.Change(f.a.Recorder) }
 		}),
-		server("is cut", 2*time.Second, func(f *fleet, _ *light.Source, i int) func() {
-			f.ways[i].Treat(cut, cut)
-			return func() { f.ways[i].Treat(rig.Network{}, rig.Network{}) }
-		}),
+		{"way to a server is late for one replica", current, func(f *fleet, i int) func() {
+			way := f.ways[f.rng.IntN(len(f.ways))][i]
+			way.Treat(rig.Network{}, later)
+			return func() { way.Treat(rig.Network{}, rig.Network{}) }
+		}},
+		{wayCut, 2 * time.Second, func(f *fleet, i int) func() {
+			f.treat(i%2, cut, cut)
+			return func() { f.treat(i%2, rig.Network{}, rig.Network{}) }
+		}},
 	}
 }
 

@@ -29,7 +29,8 @@ const (
 // Principals are ann and bob, whose tokens are their names.
 func Principals() []string { return []string{"ann", "bob"} }
 
-// Blocks returns the blocks of a configuration, after those of the gateway itself.
+// Blocks returns the blocks of a configuration, after those of the gateway itself. Plain and spare are
+// expressions, the URLs of the servers.
 func Blocks(gate, rate, burst int, plain, spare string) string {
 	var tokens strings.Builder
 	for _, who := range Principals() {
@@ -41,11 +42,11 @@ auth {
 team "rig" {
   members = ["user:nobody"]
   upstream "plain" {
-    url    = %q
+    url    = %s
     skills = true
   }
   upstream "spare" {
-    url    = %q
+    url    = %s
     prefix = "plain"
   }
   expose "limited" {

@@ -40,7 +40,7 @@ func configurations(t *testing.T) (all []*config.Config) {
 	t.Helper()
 	for gate := range light.Gates {
 		all = append(all, gatewaytest.Load(t, "gateway { cursor_keys = [\"%KEY%\"] }\ncluster { store = \"redis://store:6379\" }\n"+
-			light.Blocks(gate, rate, burst, "http://plain/mcp", "http://spare/mcp")))
+			light.Blocks(gate, rate, burst, `"http://plain/mcp"`, `"http://spare/mcp"`)))
 	}
 	return all
 }
