@@ -30,6 +30,7 @@ require (
 	github.com/zclconf/go-cty v1.19.0 // indirect
 	go.mau.fi/util v0.9.4 // indirect
 	golang.org/x/mod v0.41.0 // indirect
+	golang.org/x/net v0.59.0 // indirect
 	golang.org/x/oauth2 v0.37.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
 	golang.org/x/time v0.15.0 // indirect
