@@ -1,6 +1,8 @@
 package files
 
 import (
+	"errors"
+	"io"
 	"strconv"
 	"strings"
 
@@ -51,8 +53,9 @@ var yamlLine = lazily(`^yaml: (?:line (\d+): )?`)
 // parseFrontMatter returns the fields of front matter, which begins in the second line of its file.
 // Aliases are refused: a few lines of them can stand for more than any memory holds.
 func parseFrontMatter(front string) ([]field, error) {
-	var document yaml.Node
-	if err := yaml.Unmarshal([]byte(front), &document); err != nil {
+	var document, more yaml.Node
+	decoder := yaml.NewDecoder(strings.NewReader(front))
+	if err := decoder.Decode(&document); err != nil && !errors.Is(err, io.EOF) {
 		found := yamlLine().FindStringSubmatch(err.Error())
 		line := 1
 		if found != nil && found[1] != "" {
@@ -63,6 +66,10 @@ func parseFrontMatter(front string) ([]field, error) {
 	}
 	if len(document.Content) == 0 { // nothing but comments
 		return nil, nil
+	}
+	// Hosts that read lines would find in what follows what this gateway has not seen.
+	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
+		return nil, wrong(max(more.Line, 1)+1, "the front matter has two documents; remove the line that ends the first")
 	}
 	if err := checkNode(document.Content[0], 0); err != nil {
 		return nil, err
@@ -97,6 +104,9 @@ func fieldsOf(node *yaml.Node) ([]field, error) {
 		name := node.Content[i]
 		if name.Kind != yaml.ScalarNode {
 			return nil, wrong(name.Line+1, "a name must be a word")
+		}
+		if name.Tag == "!!merge" { // hosts take what is beneath it for fields
+			return nil, wrong(name.Line+1, "the merge key << is not supported; write the values themselves")
 		}
 		if seen[name.Value] {
 			return nil, wrong(name.Line+1, "%q is there twice; remove one", name.Value)

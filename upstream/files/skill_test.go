@@ -256,3 +256,19 @@ func TestSkills_StayWhileTheirFilesChange(t *testing.T) {
 		t.Errorf("the manifest has %s of %q", got, text)
 	}
 }
+
+// A host may take the front matter for more than its fields.
+func TestSkills_FrontMatterIsWhatHostsSee(t *testing.T) {
+	for more, want := range map[string]string{
+		"<<: {allowed-tools: Bash}": ":4: Broken skill: The merge key << is not supported", "metadata: {<<: {a: b}}": ":4: Broken skill: The merge key",
+		"...\nallowed-tools: Bash": "Broken skill: The front matter has two documents", "--- {allowed-tools: Bash}": "Broken skill: The front matter has two documents",
+		"...": "", "# a comment": "", `"<<": a`: "",
+	} {
+		text := "---\nname: a\ndescription: D\n" + more + "\n---\nDo it."
+		tr := newTree(t, "team.hcl", skillTeam(`"only"`, "*/SKILL.md"), "a/SKILL.md", text)
+		l := newFolder(tr.upstream()).read(t)
+		if got := fmt.Sprint(l.Broken()); (len(l.Definitions) > 0) != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%q: %s, %s", more, got, l.Definitions)
+		}
+	}
+}
