@@ -115,7 +115,7 @@ cluster-short: CLUSTER = -busy -short -only '^(rate|rolling restart|store is kil
 cluster-short: cluster ## the same in half a minute
 
 HISTORIES ?= -length 10m
-histories: bin/stress ## check what 30 clients recorded while three replicas, their store and their servers break: HISTORIES='-seed 7 -length 1h'
+histories: bin/stress ## check what 36 clients recorded while three replicas, their store and their servers break: HISTORIES='-seed 7 -length 1h'
 	$(call ABOUT,Histories)
 	@bin/stress histories $(HISTORIES)
 
@@ -133,6 +133,7 @@ simulation-short: simulation ## the same with 500
 
 # Defects that are planted on purpose. The first word of each patch is the letter of the violation that must be found.
 PLANTED ?= announce-early forget-last skip-again older-snapshot old-policy count-twice count-never foreign-owner kept-rule
+planted: HISTORIES = -length 10m -seed 1
 planted: bin/stress ## want each of nine planted defects found by histories, within ten minutes: PLANTED=forget-last
 	@for defect in $(PLANTED); do \
 		letter=$$(sed 's/:.*//;q' .ci/planted/$$defect.patch) && echo "=== $$defect: $$letter" && \
