@@ -1,8 +1,8 @@
 // Package seal answers: did this gateway, or a replica with the same key, make this token, and for
 // this purpose?
 //
-// A token is a piece of the gateway's own state that a client keeps: a cursor, a session, the state
-// of a parked request. No replica has to remember it.
+// A token is a piece of the gateway's own state that a client keeps: a cursor, a session, a link, the
+// state of a parked request. No replica has to remember it.
 //
 // Promises:
 //
@@ -33,5 +33,7 @@
 // equal, and different ones share it only if 96 bits of the HMAC collide. By the birthday bound,
 // the probability of that after n different plaintexts for one key and purpose is about n²/2⁹⁷:
 // 2⁻³³, or one in eight billion, after 2³² of them, which is a thousand a second for 50 days.
-// Replace the key before then; kept behind the new one, it still opens what it sealed.
+// Replace the key before then; kept behind the new one, it still opens what it sealed. Of links, a
+// server decides how many are new: package requests seals at most 256 of one result, so that a server
+// and its client would have to get that much 200 times a second for a day.
 package seal

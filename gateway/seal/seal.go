@@ -29,6 +29,7 @@ type Sealer struct {
 	ring     [][keySize]byte
 	cursors  *Box
 	sessions *Box
+	links    *Box
 	opened   *lru.Cache[string, Session] // by token
 }
 
@@ -48,6 +49,7 @@ func New(keys [][32]byte) (*Sealer, error) {
 	s := &Sealer{ring: slices.Clone(keys), opened: opened}
 	s.cursors = s.For("cursor")
 	s.sessions = s.For("session")
+	s.links = s.For("link")
 	return s, nil
 }
 

@@ -1,0 +1,49 @@
+package seal
+
+import "encoding/binary"
+
+// Link is what the gateway needs to know to follow a link in the result of a get.
+type Link struct {
+	// Owner is the upstream whose result it was in, Prompt the exposed name of what was got.
+	Owner, Prompt string
+	// URI is what the owner calls the resource.
+	URI string
+}
+
+// The layout of a link: a version, the hash of the principal's key, the lengths of the owner and of
+// the prompt, these, and the URI.
+const (
+	linkVersion  = 1
+	linkHeadSize = 1 + bindingSize + 2 + 2
+)
+
+// SealLink returns the token of a link for one principal. It does not expire, so that equal gets
+// have equal bytes.
+func (s *Sealer) SealLink(principalKey string, l Link) string {
+	plaintext := make([]byte, 0, linkHeadSize+len(l.Owner)+len(l.Prompt)+len(l.URI))
+	plaintext = append(append(plaintext, linkVersion), binding(principalKey)...)
+	plaintext = binary.BigEndian.AppendUint16(plaintext, uint16(len(l.Owner)))  //nolint:gosec // a label is short
+	plaintext = binary.BigEndian.AppendUint16(plaintext, uint16(len(l.Prompt))) //nolint:gosec // and so is a name
+	return s.links.Seal(append(plaintext, l.Owner+l.Prompt+l.URI...))
+}
+
+// OpenLink returns the link in a token. For the errors, see [Reason].
+func (s *Sealer) OpenLink(principalKey, token string) (Link, error) {
+	plaintext, err := s.links.Open(token)
+	if err != nil {
+		return Link{}, err
+	}
+	if len(plaintext) < linkHeadSize || plaintext[0] != linkVersion {
+		return Link{}, ErrMalformed
+	}
+	head, text := plaintext[1:linkHeadSize], string(plaintext[linkHeadSize:])
+	if string(head[:bindingSize]) != string(binding(principalKey)) {
+		return Link{}, errWrongPrincipal
+	}
+	owner := int(binary.BigEndian.Uint16(head[bindingSize:]))
+	prompt := owner + int(binary.BigEndian.Uint16(head[bindingSize+2:]))
+	if prompt > len(text) {
+		return Link{}, ErrMalformed
+	}
+	return Link{text[:owner], text[owner:prompt], text[prompt:]}, nil
+}
