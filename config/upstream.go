@@ -74,6 +74,8 @@ type Upstream struct {
 	Texts bool
 	// Skills says whether the skills that the server declares are served.
 	Skills SkillsMode
+	// Resources says which of the server's resources can be read.
+	Resources ResourcesMode
 	// Protocol is "auto" or the one revision to speak.
 	Protocol string
 	// Prefix stands before the separator in exposed names; empty means that names have no prefix.
@@ -136,11 +138,11 @@ func (u Upstream) Program() string {
 }
 
 // SameConnection reports whether a connection that one upstream block made can serve another. The
-// location of the block, the prefix and what happens while the server is down make no difference to
-// a connection.
+// location of the block, the prefix, which resources can be read and what happens while the server
+// is down make no difference to a connection.
 func (u Upstream) SameConnection(other Upstream) bool {
 	for _, u := range []*Upstream{&u, &other} {
-		u.Place, u.Prefix, u.WhenDown, u.Grace = Place{}, "", "", 0
+		u.Place, u.Prefix, u.WhenDown, u.Grace, u.Resources = Place{}, "", "", 0, ""
 	}
 	return reflect.DeepEqual(u, other)
 }
@@ -177,6 +179,13 @@ const (
 	WhenDownHide WhenDown = "hide" // list them for the grace period only
 )
 
+// ResourcesMode says which of a server's resources can be read through the gateway.
+type ResourcesMode string
+
+// ResourcesLinked is the value of the resources attribute: those that results of gets link to. The
+// zero value is for none.
+const ResourcesLinked ResourcesMode = "linked"
+
 // Breaker is the breaker block of an upstream.
 type Breaker struct {
 	// Failures is how many calls in a row must go unanswered to open the breaker.
@@ -189,7 +198,7 @@ func upstreamSchema() hclread.Schema {
 	return hclread.Schema{
 		Plain: []string{
 			"transport", "protocol", "prefix", "timeout", "refresh", "concurrency", "rate", "max_prompts", "max_message", "when_down", "grace",
-			"files", "texts", "skills",
+			"files", "texts", "skills", "resources",
 		},
 		External: []string{"url", "urls", "command", "dir"},
 		Secret:   []string{"headers", "env"},
@@ -255,6 +264,7 @@ func decodeUpstream(b *hclread.Block, team string, names *namespace, r reach) Up
 	hclread.Set(b, "timeout", &u.Timeout, parseTimeout)
 	hclread.Set(b, "refresh", &u.Refresh, parseRefresh)
 	hclread.Set(b, "skills", &u.Skills, parseSkills)
+	hclread.Set(b, "resources", &u.Resources, hclread.OneOf(ResourcesLinked))
 	r.decodeCounts(b, &u)
 	hclread.Float(b, "rate", minRate, maxRate, &u.Rate)
 	decodeWhenDown(b, &u)

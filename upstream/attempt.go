@@ -286,7 +286,7 @@ func (l *legacyGets) changesEra(k *call, pool *sessionPool, err error) bool {
 
 // canAsk reports whether the client of a call can be asked for input during it.
 func (l *legacyGets) canAsk(k *call) bool {
-	if k.relay.Reply == nil || k.request.Method != wire.PromptsGet {
+	if k.relay.Reply == nil || k.request.Method == wire.Complete {
 		return false
 	}
 	set, _ := l.pool.needed(k.relay)

@@ -204,7 +204,7 @@ func (s *Skill) readFile(file wire.Object) (ManifestFile, error) {
 func (p *Prompt) root(prefix string) string {
 	root := "skill://"
 	if prefix != "" {
-		root += strings.ReplaceAll(url.QueryEscape(prefix), "+", "%20") + "/"
+		root += Escaped(prefix) + "/"
 	}
 	return root + strings.TrimPrefix(p.Name, config.SkillPrefix)
 }
@@ -264,6 +264,9 @@ func (n namespaces) taken(source *Source, prompt *Prompt, name string) (r Report
 	}
 	return Report{}, false
 }
+
+// Escaped returns a text as an authority or a segment of a URI.
+func Escaped(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
 
 // Unescaped returns a segment of a path of skills as people read it.
 func Unescaped(segment string) string {

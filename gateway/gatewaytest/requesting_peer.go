@@ -49,8 +49,8 @@ const (
 	RootsRequest    = `roots/list {}`
 )
 
-// RequestingPeer is a legacy peer that sends server requests during a get, on the get's own stream
-// and one after another. Its result has the replies.
+// RequestingPeer is a legacy peer that sends server requests during a get or a read, on its own
+// stream and one after another. Its result has the replies.
 type RequestingPeer struct {
 	*Peer
 
@@ -87,7 +87,7 @@ func (p *RequestingPeer) handle(w http.ResponseWriter, r *http.Request, call Cal
 		}
 		w.WriteHeader(http.StatusAccepted)
 		return true
-	case "prompts/get":
+	case "prompts/get", "resources/read":
 		p.serveGet(w, r, call)
 		return true
 	}
@@ -128,7 +128,11 @@ func (p *RequestingPeer) serveGet(w http.ResponseWriter, r *http.Request, call C
 		}
 	}
 	text, _ := json.Marshal(strings.Join(replies, " ")) // a string
-	send(`{"jsonrpc":"2.0","id":%s,"result":{"messages":[{"role":"user","content":{"type":"text","text":%s}}]}}`, call.ID, text)
+	result := `"messages":[{"role":"user","content":{"type":"text","text":%s}}]`
+	if call.Method == "resources/read" {
+		result = `"contents":[{"uri":"memo:asked","text":%s}]`
+	}
+	send(`{"jsonrpc":"2.0","id":%s,"result":{`+result+`}}`, call.ID, text)
 }
 
 // elicitationID returns the id of an elicitation by URL, or "".

@@ -138,7 +138,15 @@ func newAdmissionChain(s *snapshot.Snapshot, c catalog.Candidate, prompt *catalo
 	chain.addLock()
 	chain.addName()
 	chain.addScreens()
+	chain.addLinks()
 	return chain
+}
+
+// addLinks explains that what its results link to can be read.
+func (c *admissionChain) addLinks() {
+	if at, known := c.snapshot.Index(c.source.Upstream); known && c.snapshot.Upstreams[at].Resources == config.ResourcesLinked {
+		c.addStep(c.source.Place, false, `resources = "linked": whoever sees it can read what its results link to`)
+	}
 }
 
 func (c *admissionChain) add(place config.Place, leavesOut bool, format string, args ...any) {

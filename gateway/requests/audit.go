@@ -24,6 +24,8 @@ type target struct {
 	arguments wire.Object
 	// use is set for the read of a SKILL.md, which is to a skill what a get is to a prompt.
 	use bool
+	// linked is set for the read of a link in a prompt's result. Its argument is the server's uri.
+	linked bool
 	// entry is nil where there is none. The caller does not see it if notFound is set.
 	entry    *catalog.Entry
 	notFound bool
@@ -78,7 +80,7 @@ func (a *recorder) records(r *Request) bool {
 	case wire.PromptsGet, wire.Complete:
 		return true
 	}
-	if r.target.use {
+	if r.target.use || r.target.linked {
 		return true
 	}
 	cfg := a.snapshotOf(r).Config.Audit
@@ -106,7 +108,7 @@ func (a *recorder) record(ctx context.Context, r *Request, out *Response, err er
 		Trace:   trace.SpanContextFromContext(ctx).TraceID(),
 		Outcome: outcomeOf(ctx, r, out, err), Upstream: out.upstream,
 	}
-	if line.Event == audit.Request {
+	if line.Event == audit.Request || r.target.linked {
 		line.Method = r.operation.kind.method
 	}
 	if r.local != nil {
@@ -191,7 +193,7 @@ func eventOf(r *Request) audit.Event {
 	case wire.PromptsList:
 		return audit.List
 	}
-	if r.target.use {
+	if r.target.use || r.target.linked {
 		return audit.Get
 	}
 	return audit.Request

@@ -35,12 +35,13 @@ type call struct {
 	outcome
 }
 
-// newGetCall returns the call, with params, of a get that these owners may serve. A get with a requestState goes
-// to the one owner that issued it, or to the parked get that waits for it.
-func newGetCall(r *Request, entry *catalog.Entry, owners []catalog.Owner, params wire.Object) (*call, error) {
+// newCall returns the call, with params, of a get that these owners may serve, or of the read of a
+// link. One with a requestState goes to the one owner that issued it, or to the parked get that
+// waits for it.
+func newCall(r *Request, entry *catalog.Entry, owners []catalog.Owner, params wire.Object) (*call, error) {
 	c := &call{
 		snapshot: r.Snapshot, entry: entry, params: params, owners: owners,
-		request: upstream.Request{Method: wire.PromptsGet},
+		request: upstream.Request{Method: r.Message.Method},
 	}
 	if r.local == nil {
 		c.request.Caller = r
@@ -80,17 +81,25 @@ func (c *call) callOwners(ctx context.Context, relay *upstream.Relay) error {
 
 // checkGot refuses the result of a get that has no messages: clients that validate would fail on
 // it, without saying whose fault it is.
-func checkGot(result upstream.Result) error {
-	if wire.KindOf(result.JSON, "messages") == '[' {
+func checkGot(result upstream.Result) error { return checkArray(result, "messages", errNoMessages) }
+
+// checkRead is [checkGot] for the result of reading a link.
+func checkRead(result upstream.Result) error { return checkArray(result, "contents", errNoContents) }
+
+func checkArray(result upstream.Result, member string, missing error) error {
+	if wire.KindOf(result.JSON, member) == '[' {
 		return nil
 	}
 	if kind, _ := wire.Members(result.JSON).Text("resultType"); kind == wire.ResultInputRequired {
 		return nil
 	}
-	return errNoMessages
+	return missing
 }
 
-var errNoMessages = errors.New("the result of prompts/get has no array of messages")
+var (
+	errNoMessages = errors.New("the result of prompts/get has no array of messages")
+	errNoContents = errors.New("the result of resources/read has no array of contents")
+)
 
 // healthyFirst returns the owners in configuration order, those without a session after the others,
 // and drained ones last.

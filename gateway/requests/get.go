@@ -23,6 +23,11 @@ func (h *Handler) get(ctx context.Context, r *Request, out *Response) error {
 	if err != nil {
 		return err
 	}
+	return c.carryOut(ctx, h, r, out)
+}
+
+// carryOut makes the call of a get, or of the read of a link, and appends its result.
+func (c *call) carryOut(ctx context.Context, h *Handler, r *Request, out *Response) (err error) {
 	switch {
 	case c.parked != "": // the client has come back with its replies
 		c.outcome, err = h.parked.resume(ctx, r, c.parked)
@@ -43,6 +48,11 @@ func (h *Handler) get(ctx context.Context, r *Request, out *Response) error {
 		err = c.callOwners(ctx, r.upstreamRelay(ctx))
 	}
 	out.upstream, out.parked = c.owner, c.outcome.parked
+	reads := c.request.Method == wire.ResourcesRead
+	if answer, ok := errors.AsType[*wire.Error](err); reads && ok && answer.FromPeer() && isUnknown(err) {
+		uri, _ := r.Params.Text("uri")
+		return r.unknownResource(uri)
+	}
 	if err != nil {
 		if c.result, err = r.afterError(err, r.Capabilities); err != nil {
 			return err
@@ -53,7 +63,10 @@ func (h *Handler) get(ctx context.Context, r *Request, out *Response) error {
 	if err != nil {
 		return err
 	}
-	result.JSON = r.form(result.JSON)
+	result.JSON = r.form(c.sealLinks(ctx, r, result.JSON))
+	if reads {
+		result = cacheableRead(r, result)
+	}
 	return out.appendResult(r, result, h.info, func(result wire.Object) (wire.Object, error) {
 		out.asks = true
 		return c.inputRequired(r, result)
@@ -85,7 +98,7 @@ func (h *Handler) authorizeGet(ctx context.Context, r *Request, out *Response) (
 	if err := h.schemas.checkArguments(ctx, entry, r.target.arguments); err != nil {
 		return nil, err
 	}
-	c, err := newGetCall(r, entry, owners, params)
+	c, err := newCall(r, entry, owners, params)
 	if err != nil {
 		return nil, err
 	}

@@ -197,7 +197,7 @@ func (h *Handler) result(ctx context.Context, r *Request, out *Response) (err er
 			return listTools(r, out, h.info)
 		}
 	}
-	if r.ServesSkills() {
+	if r.Serves(r.Message.Method) {
 		switch r.Message.Method {
 		case wire.SkillsList:
 			return h.list(ctx, r, out)
@@ -234,7 +234,7 @@ func callsUpstream(r *Request) bool {
 	case wire.PromptsGet, wire.Complete:
 		return true
 	case wire.ResourcesRead, wire.DirectoryRead:
-		return r.ServesSkills()
+		return r.Serves(r.Message.Method)
 	}
 	return false
 }
@@ -283,8 +283,11 @@ func capabilities(r *Request) jsontext.Value {
 	if r.Revision != wire.Rev20241105 {
 		declared = declared.With("completions", emptyObject)
 	}
-	if r.ServesSkills() {
-		declared = declared.With("resources", emptyObject).With("extensions", jsontext.Value(`{"`+wire.ExtensionSkills+`":{"directoryRead":true}}`))
+	if r.Serves(wire.ResourcesRead) {
+		declared = declared.With("resources", emptyObject)
+	}
+	if r.Serves(wire.SkillsList) {
+		declared = declared.With("extensions", jsontext.Value(`{"`+wire.ExtensionSkills+`":{"directoryRead":true}}`))
 	}
 	if r.Variant == config.VariantTools {
 		declared = declared.With("tools", emptyObject)

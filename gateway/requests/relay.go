@@ -119,7 +119,7 @@ func (r *Request) upstreamRelay(ctx context.Context) *upstream.Relay {
 	}
 	c.Progress, c.LogLevel = r.progressToken() != nil, r.LogLevel
 	c.Notify = func(method string, params jsontext.Value) { r.relayNotification(ctx, method, params) }
-	if r.ServerRequest != nil && r.Message.Method == wire.PromptsGet {
+	if r.ServerRequest != nil && r.Message.Method != wire.Complete {
 		c.Capabilities, c.Reply = r.Capabilities.Object().JSON(), r.sendServerRequest
 	}
 	return c

@@ -169,6 +169,11 @@ func (r *Request) Modern() bool { return wire.Modern(r.Revision) }
 // WantsRelay reports whether anything may have to be sent to the client before the response.
 func (r *Request) WantsRelay() bool {
 	switch r.Message.Method {
+	case wire.ResourcesRead:
+		if !readsLink(r) {
+			return false
+		}
+		fallthrough
 	case wire.PromptsGet:
 		return r.Capabilities != 0 || r.progressToken() != nil || r.LogLevel != ""
 	case wire.Complete:

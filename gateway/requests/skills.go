@@ -31,10 +31,6 @@ import (
 // MetaProvenance is the _meta key under which the entry of a skill says where it is from.
 const MetaProvenance = "promptweir/provenance"
 
-// ServesSkills reports whether the methods of the Skills extension are there for the client. Earlier
-// revisions know no extensions.
-func (r *Request) ServesSkills() bool { return r.Snapshot.Skills && r.Revision >= wire.Rev20251125 }
-
 // provenance returns a function that says where a skill is from, for an audience that sees it.
 func provenance(s *snapshot.Snapshot, audience *policy.Audience) func(*catalog.Entry) wire.Member {
 	sources := s.Sources()
@@ -96,11 +92,17 @@ func (h *Handler) describe(ctx context.Context, r *Request, out *Response) error
 	return nil
 }
 
-// read appends the result of resources/read for a file of a skill.
+// read appends the result of resources/read, for a link or a file of a skill.
 func (h *Handler) read(ctx context.Context, r *Request, out *Response) error {
 	uri, err := r.uri()
 	if err != nil {
 		return err
+	}
+	if readsLink(r) {
+		return readLink(ctx, h, r, out, uri)
+	}
+	if !r.Serves(wire.SkillsGet) { // there are only links
+		return r.unknownResource(uri)
 	}
 	r.target = target{name: uri, use: path.Base(uri) == wire.SkillFile}
 	if h.audit.refuses() {

@@ -147,18 +147,35 @@ func isURI(text string) bool {
 // contentType is the type of some content, and its JSON Pointer.
 type contentType struct{ kind, at string }
 
-// contentTypes returns the content types in the messages of a result, and in the server requests of
-// a result that requires input. Content that cannot be read has the empty type, which no block
+// contentTypes returns the content types in the messages of a result, in the contents of a resource,
+// and in the server requests of a result that requires input. Content that cannot be read has the empty type, which no block
 // allows, as has content that a client which ignores the case of member names would read
 // differently.
 func contentTypes(result jsontext.Value) []contentType {
 	object, _ := wire.ParseObject(result)
 	all := messageTypes(object, "")
+	contents, _ := wire.ParseArray(object.Get("contents"))
+	for i, content := range contents {
+		all = append(all, contentType{resourceType(wire.Members(content)), fmt.Sprintf("/contents/%d", i)})
+	}
 	for _, request := range object.Object("inputRequests") {
 		params := wire.Members(request.Value).Object("params")
 		all = append(all, messageTypes(params, "/inputRequests/"+shown(request.Name)+"/params")...)
 	}
 	return all
+}
+
+// resourceType returns the type of message that would have what is in a resource.
+func resourceType(content wire.Object) string {
+	mime, _ := content.Text("mimeType")
+	kind, _, _ := strings.Cut(strings.ToLower(mime), "/")
+	switch {
+	case content.Get("blob") == nil && content.Folded("text", "blob") == "":
+		return "text"
+	case kind == "image" || kind == "audio":
+		return kind
+	}
+	return "resource"
 }
 
 // messageTypes returns the content types of an object that has messages. At is its JSON Pointer.

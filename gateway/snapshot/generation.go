@@ -47,8 +47,9 @@ type Generation struct {
 	// Origins checks requests to the MCP endpoint, AdminOrigins those to the admin listener.
 	Origins, AdminOrigins origin.Check
 
-	// Skills is set if any upstream's skills are served.
-	Skills bool
+	// Skills is set if any upstream's skills are served, and Links if the links in any upstream's
+	// results can be read.
+	Skills, Links bool
 
 	admission  *admission
 	sources    []catalog.Source // without prompts
@@ -81,6 +82,7 @@ func newGeneration(cfg *config.Config, before *Generation, logger *slog.Logger) 
 		AdminOrigins: origin.New(cfg.Admin.Listen, "", cfg.Gateway.AllowedHosts, nil),
 		sources:      sourcesOf(cfg), index: map[string]int{},
 		Skills:     cfg.HasSkills(),
+		Links:      slices.ContainsFunc(cfg.Upstreams(), func(u config.Upstream) bool { return u.Resources == config.ResourcesLinked }),
 		teamLimits: map[string]*config.Limit{},
 		saved:      Lists{}, files: map[string]*files.List{}, fileProblems: map[string][]files.Problem{}, replaced: make(chan struct{}),
 	}

@@ -174,8 +174,26 @@ func (c *cell) list() {
 
 func (c *cell) contents() {
 	for name, content := range contents {
+		if name == "resource_link" {
+			c.link(content)
+			continue
+		}
 		c.ask("prompts/get", `{"name":"<up>.`+name+`"}`).Want(c.t, http.StatusOK, `"messages":[{"role":"user","content":`+content+`}]`, `"x-kept":2.50`)
 	}
+}
+
+// link gets a link, and reads it.
+func (c *cell) link(content string) {
+	a := c.ask("prompts/get", `{"name":"<up>.resource_link"}`)
+	start := strings.Index(a.Body, "promptweir://"+c.up.name()+"/")
+	if start < 0 {
+		c.t.Fatalf("no link in %s", a.Body)
+	}
+	uri, _, _ := strings.Cut(a.Body[start:], `"`)
+	a.Want(c.t, http.StatusOK, strings.Replace(content, "file:///a", uri, 1), `"x-kept":2.50`)
+	c.ask("resources/read", `{"uri":"`+uri+`"}`).Want(c.t, http.StatusOK, `"contents":[{"uri":"`+uri+`","text":"A"}]`, `"x-kept":2.50`)
+	unknown := c.ask("resources/read", `{"uri":"`+strings.Replace(uri, "promptweir://", "promptweir://x", 1)+`"}`)
+	unknown.Want(c.t, http.StatusOK, `"code":`+map[bool]string{true: "-32602", false: "-32002"}[c.end.revision == gatewaytest.Latest])
 }
 
 func (c *cell) arguments() {
@@ -410,11 +428,11 @@ func (a *actor) take(ctx context.Context, body []byte) string {
 		ID     json.RawMessage
 		Method string
 		Params struct {
-			Name, Cursor string
-			RequestID    json.RawMessage
-			Arguments    map[string]any
-			Argument     struct{ Value string }
-			Ref          struct{ Name string }
+			Name, Cursor, URI string
+			RequestID         json.RawMessage
+			Arguments         map[string]any
+			Argument          struct{ Value string }
+			Ref               struct{ Name string }
 		}
 	}
 	err := json.Unmarshal(body, &call)
@@ -442,6 +460,8 @@ func (a *actor) take(ctx context.Context, body []byte) string {
 		result = a.page(call.Params.Cursor)
 	case "prompts/get":
 		return a.get(ctx, string(call.ID), call.Params.Name, call.Params.Arguments)
+	case "resources/read":
+		result = fmt.Sprintf(`{"contents":[{"uri":%q,"text":"A"}],"ttlMs":0,"cacheScope":"public","x-kept":2.50}`, call.Params.URI)
 	case "completion/complete":
 		result = fmt.Sprintf(`{"completion":{"values":[%q]}}`, call.Params.Ref.Name+" "+call.Params.Argument.Value)
 	case "notifications/cancelled":
@@ -555,9 +575,9 @@ func (a *actor) release(id string) {
 // startActor starts an upstream and appends its upstream block to the text.
 func startActor(t *testing.T, e end, text *strings.Builder) {
 	t.Helper()
-	settings := fmt.Sprintf("protocol = %q\n timeout = \"60s\"\n", e.revision)
+	settings := fmt.Sprintf("protocol = %q\n timeout = \"60s\"\n resources = \"linked\"\n", e.revision)
 	if e.revision == gatewaytest.Latest || e.revision == "2025-11-25" {
-		settings = "timeout = \"60s\"\n" // the gateway finds out how to speak to it
+		settings = "timeout = \"60s\"\n resources = \"linked\"\n" // the gateway finds out how to speak to it
 	}
 	if e.transport == "stdio" {
 		u := upstreamtest.Child(t, e.name(), "actor", e.revision)

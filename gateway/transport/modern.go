@@ -44,12 +44,12 @@ func (x *exchange) admitModern(request *requests.Request) (ctx context.Context, 
 		return nil, 0, false
 	case wire.Discover, wire.PromptsList, wire.PromptsGet, wire.Complete:
 		return ctx, http.StatusOK, true
-	case wire.SkillsList, wire.SkillsGet, wire.ResourcesRead, wire.DirectoryRead, wire.ResourcesList, wire.TemplatesList:
-		if request.ServesSkills() {
-			return ctx, http.StatusOK, true
-		}
 	case wire.ToolsList, wire.ToolsCall:
 		if x.variant == config.VariantTools {
+			return ctx, http.StatusOK, true
+		}
+	default:
+		if request.Serves(request.Message.Method) {
 			return ctx, http.StatusOK, true
 		}
 	}
@@ -105,7 +105,7 @@ func checkHeaders(header http.Header, request *requests.Request) *wire.Error {
 	case wire.PromptsGet:
 		member = "name"
 	case wire.ResourcesRead:
-		if request.Snapshot.Skills {
+		if request.Snapshot.Skills || request.Snapshot.Links {
 			member = "uri"
 		}
 	case wire.ToolsCall: // where there are none, it fails later

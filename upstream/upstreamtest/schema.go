@@ -23,7 +23,7 @@ var definitions = map[string]string{ //nolint:gochecknoglobals // a constant tab
 	"prompts/list": "ListPromptsRequest", "prompts/get": "GetPromptRequest", "completion/complete": "CompleteRequest",
 	"logging/setLevel": "SetLevelRequest", "subscriptions/listen": "SubscriptionsListenRequest",
 	"elicitation/create": "ElicitRequest", "sampling/createMessage": "CreateMessageRequest", "roots/list": "ListRootsRequest",
-	"tools/list": "ListToolsRequest", "tools/call": "CallToolRequest", "resources/list": "ListResourcesRequest", "resources/templates/list": "ListResourceTemplatesRequest",
+	"tools/list": "ListToolsRequest", "tools/call": "CallToolRequest", "resources/list": "ListResourcesRequest", "resources/templates/list": "ListResourceTemplatesRequest", "resources/read": "ReadResourceRequest",
 	"notifications/initialized": "InitializedNotification", "notifications/cancelled": "CancelledNotification",
 	"notifications/progress": "ProgressNotification", "notifications/message": "LoggingMessageNotification",
 	"notifications/prompts/list_changed":       "PromptListChangedNotification",
@@ -38,7 +38,7 @@ var resultDefinitions = map[string]string{ //nolint:gochecknoglobals // a consta
 	"prompts/list": "ListPromptsResult", "prompts/get": "GetPromptResult", "completion/complete": "CompleteResult",
 	"logging/setLevel": "EmptyResult", "subscriptions/listen": "SubscriptionsListenResult",
 	"elicitation/create": "ElicitResult", "sampling/createMessage": "CreateMessageResult", "roots/list": "ListRootsResult",
-	"tools/list": "ListToolsResult", "tools/call": "CallToolResult", "resources/list": "ListResourcesResult", "resources/templates/list": "ListResourceTemplatesResult",
+	"tools/list": "ListToolsResult", "tools/call": "CallToolResult", "resources/list": "ListResourcesResult", "resources/templates/list": "ListResourceTemplatesResult", "resources/read": "ReadResourceResult",
 }
 
 // Violation returns an error if a message does not satisfy the JSON schema of its revision. For a
@@ -95,7 +95,7 @@ func parts(revision, method string, message map[string]any) (whole, part string,
 	if revision >= "2025-11-25" {
 		whole = "JSONRPCResultResponse"
 	}
-	if result, ok := value.(map[string]any); ok && result["resultType"] == "input_required" && (method == "prompts/get" || method == "tools/call") {
+	if result, ok := value.(map[string]any); ok && result["resultType"] == "input_required" && (method == "prompts/get" || method == "tools/call" || method == "resources/read") {
 		part = "InputRequiredResult"
 	}
 	return whole, part, value

@@ -25,6 +25,7 @@ team "a" {
     concurrency = 0                      # ERROR: must be a whole number from 1
     max_prompts = -1                     # ERROR: must be a whole number from 1
     max_message = "4MiB"                 # ERROR: max_message must be a number
+    resources   = "all"                  # ERROR: is not one of: linked
     when_down   = "kepp"                 # ERROR: is not one of: keep, hide. Did you mean "keep"
     transport   = "http"                 # ERROR: is not one of: streamable-http, sse, stdio
     breaker {

@@ -68,6 +68,7 @@ team "payments" {
     rate      = 2.5
     when_down = "hide"
     grace     = "30s"
+    resources = "linked"
     retry { attempts = 3 }
     tls {
       ca_file     = "secrets/payments/ca.crt"
