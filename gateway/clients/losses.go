@@ -1,7 +1,6 @@
 package clients
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -173,25 +172,4 @@ func Join(losses []Loss) (joined []SharedLoss) {
 	}
 	slices.SortStableFunc(joined, func(a, b SharedLoss) int { return strings.Compare(a.Prompt, b.Prompt) })
 	return joined
-}
-
-// Row is a client's row in the table of the page: what it loses at the endpoint, at /flat and
-// through sync.
-func (c *Client) Row() []string {
-	var plain, flat []string
-	for _, b := range c.behaviours {
-		plain = append(plain, b.loses)
-		if b.atFlat {
-			flat = append(flat, b.loses)
-		}
-	}
-	sync := "–"
-	if c.Sync != "" {
-		sync = cmp.Or(syncLoses[c.Sync], "nothing")
-	}
-	join := func(all []string) string { return cmp.Or(strings.Join(all, "; "), "nothing") }
-	if len(flat) > 0 && len(flat) == len(plain) {
-		flat = []string{"the same"}
-	}
-	return []string{c.Title, c.Seen + ", " + c.By, join(plain), join(flat), sync}
 }

@@ -2,6 +2,8 @@ package clients
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -119,4 +121,49 @@ func TestAll_IsWhole(t *testing.T) {
 		}
 		seen[c.Name], seen[c.Title] = true, true
 	}
+}
+
+// The table of losses is that of package clients, row by row.
+func TestReadme_HasWhatClientsLose(t *testing.T) {
+	readme, err := os.ReadFile(filepath.FromSlash("../clientsetup/README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(readme), "\n| client | seen | loses at the endpoint | at `/flat` | through `sync` |\n| --- | --- | --- | --- | --- |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var want []string
+	for _, c := range All() {
+		want = append(want, "| "+strings.Join(c.row(), " | ")+" |")
+	}
+	if diff := cmp.Diff(want, strings.Split(table, "\n")); diff != "" {
+		t.Errorf("table (-want +got):\n%s", diff)
+	}
+}
+
+// row is a client's row in the table of the page: what it loses at the endpoint, at /flat and
+// through sync.
+func (c *Client) row() []string {
+	var plain, flat []string
+	for _, b := range c.behaviours {
+		plain = append(plain, b.loses)
+		if b.atFlat {
+			flat = append(flat, b.loses)
+		}
+	}
+	sync := "–"
+	if c.Sync != "" {
+		sync = orNothing(syncLoses[c.Sync])
+	}
+	join := func(all []string) string { return orNothing(strings.Join(all, "; ")) }
+	if len(flat) > 0 && len(flat) == len(plain) {
+		flat = []string{"the same"}
+	}
+	return []string{c.Title, c.Seen + ", " + c.By, join(plain), join(flat), sync}
+}
+
+func orNothing(text string) string {
+	if text == "" {
+		return "nothing"
+	}
+	return text
 }
