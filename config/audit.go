@@ -98,7 +98,8 @@ func adminSchema() hclread.Schema {
 	return hclread.Schema{
 		External: []string{"listen"},
 		Secret:   []string{"token_sha256"},
-		Foreign:  map[string]string{"tls": "The admin listener has no TLS of its own: remove it, and put a proxy in front."},
+		Foreign: map[string]string{"tls": "The admin listener has no TLS of its own: remove it, " +
+			"and put a proxy in front."},
 	}
 }
 

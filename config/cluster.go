@@ -112,7 +112,8 @@ func checkCluster(r *hclread.Reader, cfg *Config) {
 	if cfg.Cluster == nil || len(cfg.Gateway.CursorKeys) > 0 {
 		return
 	}
-	if gateways := r.Blocks("gateway"); len(gateways) > 0 && gateways[0].Has("cursor_keys") { // whatever is wrong with them was reported
+	// Whatever is wrong with them was reported.
+	if gateways := r.Blocks("gateway"); len(gateways) > 0 && gateways[0].Has("cursor_keys") {
 		return
 	}
 	b := r.Blocks("cluster")[0]

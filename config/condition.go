@@ -119,7 +119,8 @@ func (c *Condition) findReads() {
 		case "prompt":
 			c.readsPrompt = true
 			field := stepName(traversal, 1)
-			c.readsUpstream = c.readsUpstream || field == "upstream" || field == "" // the whole prompt, or a computed attribute
+			// An empty field is the whole prompt, or a computed attribute.
+			c.readsUpstream = c.readsUpstream || field == "upstream" || field == ""
 		case "principal":
 			c.principalFields = append(c.principalFields, fieldsOf(traversal)...)
 		}

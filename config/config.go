@@ -172,7 +172,8 @@ func (d *decoder) config() *Config {
 	d.Check() // first: a misspelt attribute must not be reported as missing, too
 	d.checkOwnership()
 	d.teams = d.Labels("team")
-	if d.inUse != nil { // a team that renames or removes itself must not make a mistake of the files that name it
+	// A team that renames or removes itself must not make a mistake of the files that name it.
+	if d.inUse != nil {
 		d.teams = append(d.teams, anyTeam)
 	}
 	cfg := d.settings()

@@ -77,7 +77,8 @@ func checkOneWay(b *hclread.Block) {
 	all := []string{"url", "urls", "command", "files"}
 	ways := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !b.Has(name) })
 	if len(ways) == 0 {
-		if !slices.ContainsFunc(all, func(name string) bool { return !b.Lacks(name) }) { // a misspelt one was reported
+		// A misspelt one was reported.
+		if !slices.ContainsFunc(all, func(name string) bool { return !b.Lacks(name) }) {
 			b.Error(b.Range(), "No way to reach the upstream", "Set url to reach it over HTTP, "+
 				"command to start it, or files for prompts without a server.")
 		}
@@ -160,7 +161,8 @@ func decodeCommand(b *hclread.Block, u *Upstream, r reach) {
 	before := b.Reported()
 	words := b.Texts("command")
 	for _, w := range words {
-		u.Command = append(u.Command, w.Value) // an unset word is empty, so that the others keep their indexes
+		// An unset word is empty, so that the others keep their indexes.
+		u.Command = append(u.Command, w.Value)
 		if strings.Contains(w.Value, "\x00") {
 			b.Invalid("command", w, errors.New("contains a zero byte"))
 		}

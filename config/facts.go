@@ -43,7 +43,8 @@ func NewPromptFacts(name, upstream, team string, definition []byte) PromptFacts 
 		"arguments": cty.UnknownVal(cty.List(argumentType())), "meta": cty.DynamicVal,
 	}
 	if definition == nil {
-		return PromptFacts{value: cty.ObjectVal(facts)} // an unknown fact makes the result unknown, not false
+		// An unknown fact makes the result unknown, not false.
+		return PromptFacts{value: cty.ObjectVal(facts)}
 	}
 	var d struct {
 		Title       string          `json:"title"`

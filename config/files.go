@@ -50,7 +50,8 @@ func (f *Files) AllowResolved(path, resolved string) error {
 			"keep prompts and secrets in different files")
 	}
 	if f.configuration[hclread.Absolute(resolved)] {
-		return fmt.Errorf("the file %s is configuration, which may hold secrets; keep it out of the folders of skills", filepath.Base(path))
+		return fmt.Errorf("the file %s is configuration, which may hold secrets; keep it out of "+
+			"the folders of skills", filepath.Base(path))
 	}
 	return f.grants.AllowResolvedFile(resolved, f.text(path))
 }

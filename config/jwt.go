@@ -114,7 +114,8 @@ func ParseProvider(s string) (string, error) {
 		return "", err
 	}
 	if u.Scheme != "https" && !isLoopback(u.Hostname()) {
-		return "", errors.New("would let anyone on the network path forge tokens; write https://, or use a host on loopback")
+		return "", errors.New("would let anyone on the network path forge tokens; write https://, " +
+			"or use a host on loopback")
 	}
 	return s, nil
 }

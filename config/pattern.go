@@ -217,7 +217,8 @@ func translateClass(out *strings.Builder, glob []rune) (int, error) {
 	out.WriteByte('[')
 	i := 0
 	switch {
-	case len(glob) > 0 && glob[0] == '^': // other globs exclude with it; here it would silently do the opposite
+	// Other globs exclude with it; here it would silently do the opposite.
+	case len(glob) > 0 && glob[0] == '^':
 		return 0, errors.New(`has a class that starts with "^"; write "[!a]" for all but "a", "[\^a]" for "^" and "a"`)
 	case len(glob) > 0 && glob[0] == '!':
 		out.WriteByte('^')

@@ -96,7 +96,8 @@ func (d *decoder) refuseStrip(served map[string]bool) {
 		}
 		for _, b := range team.Inner("upstream") {
 			if isStripped && served[b.Label()] {
-				b.Error(b.ValueRange("skills"), summary, "A skill's files have digests, which a screen of the gateway with "+
+				b.Error(b.ValueRange("skills"), summary, "A skill's files have digests, which a "+
+					"screen of the gateway with "+
 					"action = %q would break; remove skills, or ask the platform team to write %q or %q there.", ScreenStrip, ScreenReject, ScreenWarn)
 			}
 		}

@@ -164,8 +164,9 @@ type Transport string
 
 // The values of the transport attribute.
 const (
-	StreamableHTTP Transport = "streamable-http" // the default for a url; unless it is written, SSE is tried too
-	SSE            Transport = "sse"             // HTTP+SSE of 2024-11-05
+	// The default for a url; unless it is written, SSE is tried too.
+	StreamableHTTP Transport = "streamable-http"
+	SSE            Transport = "sse" // HTTP+SSE of 2024-11-05
 	Stdio          Transport = "stdio"
 	NoServer       Transport = "files" // prompts from files; not a value of the attribute
 )

@@ -239,7 +239,8 @@ func warnNames(b *hclread.Block, expr hclsyntax.Expression) {
 			return
 		}
 		if !strings.HasPrefix(text, start) {
-			b.Warning(at, "Name without "+start, "%s begins with %q, so it is never %q; write %q.", what, start, text, start+text)
+			b.Warning(at, "Name without "+start, "%s begins with %q, so it is never %q; "+
+				"write %q.", what, start, text, start+text)
 		}
 	})
 }
@@ -259,7 +260,8 @@ func warnFacts(r *hclread.Reader, cfg *Config) {
 				kind := stepName(fact, 1)
 				names, isName := known[kind]
 				if fact.RootName() == "prompt" && isName && !slices.Contains(names, text) {
-					r.Warning(at, "Unknown "+kind, "prompt.%s is never %q in this rule%s", kind, text, hclread.Suggest(text, names))
+					r.Warning(at, "Unknown "+kind, "prompt.%s is never %q in "+
+						"this rule%s", kind, text, hclread.Suggest(text, names))
 				}
 			})
 		}

@@ -22,7 +22,8 @@ const (
 // causeOf explains a reason with its error to operators.
 func causeOf(reason Reason, err error) Cause {
 	if reason == Draining {
-		c := Cause{Kind: drained, Problem: "an operator has drained it", Remedy: "let it serve again with promptweir undrain"}
+		c := Cause{Kind: drained, Problem: "an operator has drained it", Remedy: "let it serve " +
+			"again with promptweir undrain"}
 		if besides, ok := errors.AsType[*Unavailable](err); ok {
 			c.Problem += "; besides, " + besides.Cause().Problem
 		}
@@ -45,7 +46,8 @@ func causeOf(reason Reason, err error) Cause {
 			Kind: callsSuspended, Problem: "several calls in a row failed, so no more are sent for a while",
 			Remedy: "see the log for their errors; cooldown in the breaker block sets the pause",
 		}
-		if _, refused := errors.AsType[*health.SuspendedError](err); err != nil && !refused { // the last failure
+		// What is returned is the last failure.
+		if _, refused := errors.AsType[*health.SuspendedError](err); err != nil && !refused {
 			last := client.CauseOf(err)
 			c.Problem, c.Remedy = c.Problem+": "+last.Problem, last.Remedy
 		}

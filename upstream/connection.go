@@ -106,7 +106,8 @@ func (e *endpoint) markDown(ctx context.Context, err error, wait time.Duration) 
 	down := noConnection()
 	down.retryAt = time.Now().Add(wait)
 	e.replace(down)
-	if !before.tried || !known { // an outage that goes on is no change, which costs everybody who looks at states
+	// An outage that goes on is no change, which costs everybody who looks at states.
+	if !before.tried || !known {
 		e.update(func(s *status) {
 			s.Connected = false
 			s.setProblem(reason, err)
@@ -128,7 +129,8 @@ func (e *endpoint) markLate(ctx context.Context, connected bool, err error) {
 		e.logger.WarnContext(ctx, "upstream down", explained...)
 	}
 	e.update(func(s *status) {
-		if s.Problem == nil && s.Connected == connected { // else it has connected, or failed, at this moment
+		// Else it has connected, or failed, at this moment.
+		if s.Problem == nil && s.Connected == connected {
 			s.setProblem(Timeout, err)
 		}
 	})

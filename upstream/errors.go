@@ -74,7 +74,8 @@ var (
 	errPooledLost = fmt.Errorf("pooled %w", client.ErrSessionLost)
 	// errListUnknown is the refusal of a server that listed prompts before, and still declares that
 	// it has some.
-	errListUnknown error = wire.NewError(wire.MethodNotFound, wire.PromptsList+": the server no longer knows the method")
+	errListUnknown error = wire.NewError(wire.MethodNotFound, wire.PromptsList+": the server no "+
+		"longer knows the method")
 	// errNoLegacySession means that a get that should be made in the legacy era has to be made in
 	// the modern one.
 	errNoLegacySession = fmt.Errorf("%w in the legacy era", errNoSession)

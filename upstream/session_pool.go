@@ -33,7 +33,8 @@ const (
 	pooledRetryPause = 30 * time.Second
 )
 
-var errPoolExhausted = fmt.Errorf("%w: each call that may ask its client for input needs a session of its own", queue.ErrConcurrency)
+var errPoolExhausted = fmt.Errorf("%w: each call that may ask its client for input needs a "+
+	"session of its own", queue.ErrConcurrency)
 
 // sessionPool has the sessions of an endpoint beside the primary one, for clients that can be asked
 // for input or want log messages. A legacy server learns the client's capabilities when a session
@@ -98,7 +99,9 @@ func newSessionPool(ctx context.Context, name string, logger *slog.Logger, prima
 // acquire returns the session for a call. A pooled one must be released; it is nil for the primary
 // session. If none is free, acquire waits; for one that has yet to be opened only half of the time
 // that is left.
-func (p *sessionPool) acquire(ctx context.Context, d *queue.Deadline, relay *Relay) (*client.Session, *pooledSession, error) {
+func (p *sessionPool) acquire(
+	ctx context.Context, d *queue.Deadline, relay *Relay,
+) (*client.Session, *pooledSession, error) {
 	set, needed := p.needed(relay)
 	if !needed {
 		return p.primary, nil, nil
@@ -152,7 +155,9 @@ func (p *sessionPool) wait(set wire.Capabilities, n int) {
 
 // tryAcquire returns a free session, or begins to open one if that is allowed. Changed is closed
 // when it is worth another try; it is nil if it never will be.
-func (p *sessionPool) tryAcquire(set wire.Capabilities, caller string) (free *pooledSession, opening bool, changed <-chan struct{}) {
+func (p *sessionPool) tryAcquire(
+	set wire.Capabilities, caller string,
+) (free *pooledSession, opening bool, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// Not even a free session: otherwise a caller with many calls could hold all that there may be.
@@ -325,7 +330,9 @@ func (p *sessionPool) release(s *pooledSession, lost bool) {
 		}
 		p.idleLocked(s)
 	case p.closed:
-	default: // it stays in use until the server has shown, by answering a ping, that nothing more comes for the call
+	// It stays in use until the server has shown, by answering a ping, that nothing more comes for
+	// the call.
+	default:
 		p.work.Go(func() {
 			err := s.session.Ping(p.ctx)
 			p.mu.Lock()

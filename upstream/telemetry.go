@@ -137,7 +137,8 @@ func (i *instruments) start(ctx context.Context, method, prompt string) (context
 	}
 	m := measurement{i, ctx, span, method, prompt, begun}
 	if !span.IsRecording() {
-		m.ctx = context.Background() // a sampled span is looked for there, through all the contexts of the request
+		// A sampled span is looked for there, through all the contexts of the request.
+		m.ctx = context.Background()
 	}
 	return ctx, m
 }

@@ -109,7 +109,8 @@ func endpointForClients(a *app, f clientFlags) (
 	}
 	u := cfg.Gateway.Endpoint("")
 	if u.Hostname() == "" {
-		return "", 0, nil, errors.New("the gateway listens on all addresses: set public_url to the clients', or pass --url")
+		return "", 0, nil, errors.New("the gateway listens on all addresses: set public_url to " +
+			"the clients', or pass --url")
 	}
 	return u.String(), clientsetup.AccessOf(cfg.Auth), cfg.Gateway.Variants, nil
 }

@@ -76,7 +76,9 @@ func (q *query) skillNames(ctx context.Context) (names []cobra.Completion) {
 
 // completeGet completes the name of a prompt, then the names of its arguments and, after =, their
 // values.
-func (q *query) completeGet(cmd *cobra.Command, args []string, word string) (words []cobra.Completion, _ cobra.ShellCompDirective) {
+func (q *query) completeGet(
+	cmd *cobra.Command, args []string, word string,
+) (words []cobra.Completion, _ cobra.ShellCompDirective) {
 	if asked, _ := cmd.Flags().GetBool("skill"); asked {
 		if len(args) == 0 {
 			words = q.skillNames(cmd.Context())
@@ -194,14 +196,17 @@ func completionValues(result jsontext.Value) []string {
 }
 
 // completePrincipal completes the last of the principal's names, with those in the configuration.
-func (a *app) completePrincipal(_ *cobra.Command, _ []string, word string) (words []cobra.Completion, _ cobra.ShellCompDirective) {
+func (a *app) completePrincipal(
+	_ *cobra.Command, _ []string, word string,
+) (words []cobra.Completion, _ cobra.ShellCompDirective) {
 	before := word[:strings.LastIndexByte(word, ',')+1]
 	cfg := a.completionConfig()
 	if cfg == nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	for _, name := range cfg.Principals() {
-		if user := strings.HasPrefix(name, "user:"); !user || !strings.Contains(before, "user:") { // there is one user
+		// A principal has one user at most.
+		if user := strings.HasPrefix(name, "user:"); !user || !strings.Contains(before, "user:") {
 			words = append(words, before+name)
 		}
 	}

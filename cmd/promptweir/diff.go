@@ -168,7 +168,9 @@ func gitError(err error) error {
 
 // loadAfter loads the new configuration as a gateway would that has the old one in use: what it
 // does with teams' files that have mistakes is part of the difference.
-func (d *diffFlags) loadAfter(before *config.Config, path string) (after *config.Config, kept []config.Kept, err error) {
+func (d *diffFlags) loadAfter(
+	before *config.Config, path string,
+) (after *config.Config, kept []config.Kept, err error) {
 	after, kept, diagnostics := config.LoadLastGood(path, d.lists.options(), before.LastGood)
 	if err := d.app.printDiagnostics(diagnostics); err != nil {
 		return nil, nil, err
@@ -183,7 +185,9 @@ func isDifferent(c inspect.Comparison) bool { return len(c.Changes)+len(c.Prompt
 
 // listsOfBoth returns the lists of both configurations' upstreams. Where both mean the same server
 // they are the same, so that only the configurations make a difference.
-func (d *diffFlags) listsOfBoth(ctx context.Context, before, after *config.Config) (listsBefore, listsAfter snapshot.Lists, err error) {
+func (d *diffFlags) listsOfBoth(
+	ctx context.Context, before, after *config.Config,
+) (listsBefore, listsAfter snapshot.Lists, err error) {
 	if !d.lists.live {
 		lists, err := d.savedListsOfBoth(before, after)
 		return lists, lists, err

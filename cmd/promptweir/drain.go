@@ -88,7 +88,9 @@ func setDrained(ctx context.Context, a *app, name string, drained bool, f drainF
 }
 
 // completeUpstream completes the name of an upstream.
-func (a *app) completeUpstream(_ *cobra.Command, args []string, _ string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+func (a *app) completeUpstream(
+	_ *cobra.Command, args []string, _ string,
+) (names []cobra.Completion, _ cobra.ShellCompDirective) {
 	if cfg := a.completionConfig(); cfg != nil && len(args) == 0 {
 		for _, u := range cfg.Upstreams() {
 			names = append(names, u.Name)

@@ -102,7 +102,8 @@ func addSecret(flags *pflag.FlagSet, value *string, variable, usage string) {
 func parseURL(what, address, example string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, &usageError{fmt.Sprintf("%s %q: use an http or https URL, for example http://%s", what, address, example)}
+		return nil, &usageError{fmt.Sprintf("%s %q: use an http or https URL, for example "+
+			"http://%s", what, address, example)}
 	}
 	return u, nil
 }

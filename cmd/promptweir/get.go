@@ -76,7 +76,8 @@ questions (Ctrl-D declines). Ctrl-C ends the command.`,
 	q.addTo(command)
 	command.Flags().StringVar(&g.save, "save", "",
 		"write images, sounds and other files of the messages into the folder `DIR`; overwrites none")
-	command.Flags().BoolVar(&g.skill, "skill", false, "NAME is a skill, or its uri: get its SKILL.md or, as a second argument, another file")
+	command.Flags().BoolVar(&g.skill, "skill", false, "NAME is a skill, or its uri: get its "+
+		"SKILL.md or, as a second argument, another file")
 	completeFlag(command, "save", aFile)
 	addOutput(command, &q.output, formatTable, formatJSON)
 	command.ValidArgsFunction = q.completeGet

@@ -209,7 +209,8 @@ func (q *query) loadToList() (*config.Config, *policy.Principal, error) {
 		q.lists.live = true
 	}
 	cfg, principal, err := q.loadConfig()
-	if err == nil && !q.lists.suffices(cfg) { // typical of a review, on a machine where nothing must be started unasked
+	// Typical of a review, on a machine where nothing must be started unasked.
+	if err == nil && !q.lists.suffices(cfg) {
 		err = &usageError{"--as needs the upstreams' lists: " + chooseSource}
 	}
 	return cfg, principal, err
@@ -224,7 +225,8 @@ type listFilter struct {
 
 func (f *listFilter) addTo(command *cobra.Command) {
 	command.Flags().StringVar(&f.team, "team", "", "with --config, only the prompts of the `TEAM`")
-	command.Flags().BoolVar(&f.skills, "skills", false, "the skills in place of the prompts; those of --url by their uri")
+	command.Flags().BoolVar(&f.skills, "skills", false, "the skills in place of the prompts; "+
+		"those of --url by their uri")
 }
 
 // parse takes up the arguments of the command. A running gateway does not tell which team owns a

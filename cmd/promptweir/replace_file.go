@@ -40,7 +40,8 @@ func replaceFile(within, path string, content []byte) error {
 	case err != nil:
 		return err
 	case !filepath.IsLocal(name):
-		return fmt.Errorf("%s is a link that leads out of %s, and is not written; put a copy in its place", path, within)
+		return fmt.Errorf("%s is a link that leads out of %s, and is not written; put a copy in "+
+			"its place", path, within)
 	case !exists:
 		return root.WriteFile(name, content, newFileMode)
 	}

@@ -108,7 +108,8 @@ func stdioCredential(cfg *config.Config, as string) (identity.Credential, error)
 		principal, err := (&principalFlags{as: as, claims: "{}"}).principal(cfg)
 		return identity.Vouched(principal), err
 	case token == "" && cfg.Auth != nil:
-		return nil, &usageError{"the configuration has an auth block: name the client with --as, or set PROMPTWEIR_TOKEN"}
+		return nil, &usageError{"the configuration has an auth block: name the client with --as, " +
+			"or set PROMPTWEIR_TOKEN"}
 	}
 	return func(ctx context.Context, authenticator *identity.Authenticator) (policy.Principal, error) {
 		principal, err := authenticator.FromToken(ctx, token)

@@ -182,7 +182,9 @@ func (y *syncer) print(target *syncdir.Target, folder string, changes []syncdir.
 }
 
 // prompts gets the text of each prompt, and counts those that could not be got.
-func (y *syncer) prompts(ctx context.Context, s *client.Session, definitions []jsontext.Value) (all []syncdir.Prompt, failed int) {
+func (y *syncer) prompts(
+	ctx context.Context, s *client.Session, definitions []jsontext.Value,
+) (all []syncdir.Prompt, failed int) {
 	for _, definition := range definitions {
 		parsed, err := catalog.ParsePrompt(definition)
 		d, _ := parseDefinition(definition) // which has been parsed

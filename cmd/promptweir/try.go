@@ -83,7 +83,8 @@ func tryListeners(ctx context.Context, port int) (string, error) {
 	}
 	var blocks strings.Builder
 	for i, block := range []string{"gateway", "admin"} {
-		more := map[string]string{"gateway": `variants = ["flat", "tools"]`}[block] // for whichever client it is
+		// Both, for whichever client it is.
+		more := map[string]string{"gateway": `variants = ["flat", "tools"]`}[block]
 
 		address := "127.0.0.1:0"
 		if port > 0 && port+i < 1<<16 {
@@ -139,7 +140,8 @@ func (t *trial) addAll(paths []string) error {
 		return t.addClientFile(".mcp.json")
 	}
 	if len(t.folders) == 0 {
-		return &usageError{"found no commands, skills or .mcp.json; name a folder of Markdown files: promptweir try PATH"}
+		return &usageError{"found no commands, skills or .mcp.json; name a folder of Markdown " +
+			"files: promptweir try PATH"}
 	}
 	return nil
 }
@@ -162,7 +164,8 @@ func (t *trial) add(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &usageError{path + ": no such file or folder; name Markdown files, a folder of them, a client's file or a URL"}
+		return &usageError{path + ": no such file or folder; name Markdown files, a folder of " +
+			"them, a client's file or a URL"}
 	case err != nil:
 		return err
 	case info.IsDir():

@@ -172,7 +172,8 @@ func (v *validateFlags) reloaded() (findings []config.Finding) {
 	for _, k := range kept {
 		detail := k.String()
 		if !isKnown {
-			detail = k.Mistaken() + ": a gateway keeps the last good text if it still fits, and otherwise leaves the file out; " +
+			detail = k.Mistaken() + ": a gateway keeps the last good text if it still fits, and " +
+				"otherwise leaves the file out; " +
 				"everything else takes effect."
 		}
 		findings = append(findings, config.Finding{

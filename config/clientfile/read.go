@@ -204,7 +204,8 @@ func parse(content []byte) (jsontext.Value, error) {
 // standard returns JSON with blanks in place of comments and of commas that precede a closing
 // bracket, so that offsets stay.
 func standard(content []byte) []byte {
-	plain, comma := bytes.Clone(content), -1 // comma is the last one, if only blanks and comments have followed
+	// The last comma, if only blanks and comments have followed, else -1.
+	plain, comma := bytes.Clone(content), -1
 	blank := func(from, to int) {
 		for i := from; i < to; i++ {
 			if plain[i] != '\n' {

@@ -36,7 +36,8 @@ func ReadActual(path, actual string, limit int64, open Open) ([]byte, error) {
 }
 
 func read(path, actual string, limit int64, open Open) ([]byte, error) {
-	file, err := open(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // else a pipe that nobody writes to would block
+	// Not blocking, or a pipe that nobody writes to would keep the caller.
+	file, err := open(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}

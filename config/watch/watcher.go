@@ -63,7 +63,8 @@ func newWatcher(logger *slog.Logger, open func() (*fsnotify.Watcher, error)) *Wa
 func (w *Watcher) setBlind(why error) {
 	if w.blind == nil {
 		w.logger.Warn("the system cannot watch the configuration: it is checked for changes every two seconds",
-			slog.Any("error", why), slog.String("remedy", "raise fs.inotify.max_user_instances and fs.inotify.max_user_watches"))
+			slog.Any("error", why), slog.String("remedy", "raise fs.inotify.max_user_instances "+
+				"and fs.inotify.max_user_watches"))
 	}
 	w.blind = why
 }

@@ -75,7 +75,8 @@ func New(opts Options) http.Handler {
 		if err == nil {
 			err = protection.Check(r)
 		}
-		if err == nil && isEmbedded(r) && r.URL.Path != "/healthz" { // of which a page may show that it answers
+		// Of which a page may show that it answers.
+		if err == nil && isEmbedded(r) && r.URL.Path != "/healthz" {
 			err = errEmbedded
 		}
 		if err != nil {

@@ -40,8 +40,9 @@ type Outcome string
 
 // The outcomes.
 const (
-	OK            Outcome = "ok"
-	InputRequired Outcome = "input_required" // the client was asked for input, and comes back with another get
+	OK Outcome = "ok"
+	// The client was asked for input, and comes back with another get.
+	InputRequired Outcome = "input_required"
 	Unknown       Outcome = "unknown"        // there is no such prompt
 	Hidden        Outcome = "denied"         // there is one, which the caller may not see; it was told that there is none
 	Refused       Outcome = "refused"        // the gateway answered with an error of its own

@@ -112,7 +112,8 @@ func (l *Log) Write(line *Line) error {
 // countStrangers writes how many refusals were not written one by one.
 func (l *Log) countStrangers() {
 	if n := l.strangers.drain(); n > 0 {
-		_ = l.append(&Line{Time: time.Now(), Event: Refusals, Count: n, Outcome: Refused}) // the log counts what it loses
+		// The log counts what it loses.
+		_ = l.append(&Line{Time: time.Now(), Event: Refusals, Count: n, Outcome: Refused})
 	}
 }
 

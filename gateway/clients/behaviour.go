@@ -168,7 +168,8 @@ func underscores(kept string) func(name string) string {
 // folds is for clients that put something in the place of some characters of names.
 func folds(loses, replacement string, fold func(name string) string) *behaviour {
 	return &behaviour{
-		kind: Garbles, loses: loses, reason: replacement + " takes the place of some characters of a name", atFlat: true,
+		kind: Garbles, loses: loses, reason: replacement + " takes the place of some characters " +
+			"of a name", atFlat: true,
 		remedy: "give it a name of lower case letters, digits and _ in a prompt block",
 		loss: func(l *List, p *prompt) (string, bool) {
 			name := p.Entry.Name

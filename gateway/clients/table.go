@@ -25,7 +25,8 @@ type Client struct {
 func All() []Client {
 	return []Client{
 		{"claude", "claude-code", "Claude Code", "2.1", "run", "claude", does(splitsAtBlanks, joinsMessages, showsNoTitles)},
-		{"vscode", "", "VS Code", "2026-11", "source: pull requests 249139, 249673, 250909", "vscode", does(foldsNames)},
+		{"vscode", "", "VS Code", "2026-11", "source: pull requests 249139, " +
+			"249673, 250909", "vscode", does(foldsNames)},
 		{"cursor", "", "Cursor", "2026-11", "documentation", "cursor", nil},
 		{"claude-desktop", "", "Claude Desktop", "2026-11", "thread", "", does(readsOnePage)},
 		{"claude.ai", "", "claude.ai", "2026-11", "thread", "", does(readsOnePage)},
@@ -52,7 +53,8 @@ func All() []Client {
 		{"copilot", "", "Copilot CLI", "1.0", "run", "", does(knowsNone)},
 		{"github-app", "", "github/app", "2026-11", "thread", "", does(knowsNone)},
 		{"chatgpt", "", "ChatGPT", "2026-11", "documentation", "", does(knowsNone)},
-		{"claude-vscode", "", "Claude Code in VS Code", "2026-11", "thread: claude-code 30738, 14078, 94376", "claude", does(knowsNone)},
+		{"claude-vscode", "", "Claude Code in VS Code", "2026-11", "thread: claude-code 30738, " +
+			"14078, 94376", "claude", does(knowsNone)},
 		{"lm-studio", "", "LM Studio", "2026-11", "thread", "", does(knowsNone)},
 		{"open-webui", "", "Open WebUI", "2026-11", "thread", "", does(knowsNone)},
 		{"librechat", "", "LibreChat", "2026-11", "thread", "", does(knowsNone)},

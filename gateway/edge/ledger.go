@@ -51,7 +51,8 @@ func New(opts Options) *Ledger {
 	}
 	l := &Ledger{
 		connections: opts.Connections, memory: opts.Memory, accounts: map[key]*account{},
-		logger: loglimit.New(opts.Logger, 1, "authenticated"), // anybody can give reason to log, any number of times
+		// Anybody can give reason to log, any number of times.
+		logger: loglimit.New(opts.Logger, 1, "authenticated"),
 	}
 	l.slots[unauthenticated].class = unauthenticated
 	l.closed = sync.NewCond(&l.mu)

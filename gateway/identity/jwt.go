@@ -45,7 +45,9 @@ func newIssuer(cfg config.JWT, logger *slog.Logger) *issuer {
 
 // fromJWT authenticates a caller by a JWT with this SHA-256. The token's own iss, not verified yet,
 // selects the issuer that verifies it.
-func (a *Authenticator) fromJWT(ctx context.Context, credential string, sum [sha256.Size]byte) (policy.Principal, error) {
+func (a *Authenticator) fromJWT(
+	ctx context.Context, credential string, sum [sha256.Size]byte,
+) (policy.Principal, error) {
 	// Verifying a signature takes most of a request's time, so tokens that were verified are
 	// remembered by their hash.
 	for _, i := range a.issuers {

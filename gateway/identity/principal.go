@@ -86,7 +86,8 @@ func subject(as, name string) (string, error) {
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("%w: the subject is empty or contains white space", ErrBadCredential)
-	case subject == policy.AnonymousSubject: // an issuer must not be able to name the callers without a credential
+	// An issuer must not be able to name the callers without a credential.
+	case subject == policy.AnonymousSubject:
 		return "", fmt.Errorf("%w: the subject is reserved for callers without a credential",
 			ErrBadCredential)
 	case len(subject) > maxSubject:

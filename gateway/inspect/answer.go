@@ -222,7 +222,8 @@ func Lock(s *snapshot.Snapshot) config.Lock {
 			}
 			name := s.ExposedName(&source, prompt.Name)
 			locked, err := config.NewLockedPrompt(name, source.Upstream, prompt.Nameless())
-			if key := [2]string{name, source.Upstream}; err == nil && !seen[key] { // the first of duplicates counts
+			// The first of duplicates counts.
+			if key := [2]string{name, source.Upstream}; err == nil && !seen[key] {
 				seen[key] = true
 				prompts = append(prompts, locked)
 			}

@@ -12,7 +12,9 @@ import (
 
 // ClientLosses returns what some clients lose of each prompt that a principal sees or, if it is
 // nil, that anybody does; of one prompt only, if its name is not empty.
-func ClientLosses(s *snapshot.Snapshot, principal *policy.Principal, name string, of []clients.Client) (all []clients.Loss) {
+func ClientLosses(
+	s *snapshot.Snapshot, principal *policy.Principal, name string, of []clients.Client,
+) (all []clients.Loss) {
 	view := s.Catalog.View(func(*catalog.Entry) bool { return true })
 	if principal != nil {
 		view = s.View(s.Policy.Audience(*principal))

@@ -225,11 +225,14 @@ func (c *admissionChain) addLock() {
 	case !known:
 		c.add(lock.Place, enforced, "lock = %q: it is not in %s, so %s", lock.Mode, config.LockFile, outcome)
 	case c.prompt != nil && c.prompt.Skill != nil && c.prompt.Skill.Dynamic:
-		c.add(lock.Place, enforced, "lock = %q: it is dynamic, so that nothing of it can be approved, so %s", lock.Mode, outcome)
+		c.add(lock.Place, enforced, "lock = %q: it is dynamic, so that nothing of it can be "+
+			"approved, so %s", lock.Mode, outcome)
 	case c.prompt == nil:
-		c.add(lock.Place, false, "lock = %q: if its definition differs from the one in %s, %s", lock.Mode, config.LockFile, outcome)
+		c.add(lock.Place, false, "lock = %q: if its definition differs from the one "+
+			"in %s, %s", lock.Mode, config.LockFile, outcome)
 	case approved.SHA256 != c.prompt.Hash:
-		c.add(lock.Place, enforced, "lock = %q: its definition differs from the one in %s, so %s", lock.Mode, config.LockFile, outcome)
+		c.add(lock.Place, enforced, "lock = %q: its definition differs from the one in "+
+			"%s, so %s", lock.Mode, config.LockFile, outcome)
 	default:
 		c.add(lock.Place, false, "lock = %q: its definition is the one in %s", lock.Mode, config.LockFile)
 	}
@@ -275,7 +278,8 @@ func (c *admissionChain) addScreens() {
 		case found != "":
 			c.add(b.Place, false, "screen %q (%s) finds %s in its definition", b.Label, b.Action, found)
 		case c.prompt != nil:
-			c.add(b.Place, false, "screen %q (%s) finds nothing in its definition, and checks its results", b.Label, b.Action)
+			c.add(b.Place, false, "screen %q (%s) finds nothing in its definition, and checks "+
+				"its results", b.Label, b.Action)
 		default:
 			c.add(b.Place, false, "screen %q (%s) checks its definition and its results", b.Label, b.Action)
 		}

@@ -99,12 +99,15 @@ func (d *differ) upstreams(team string, before, after []config.Upstream) {
 		old := find(before, now.Name)
 		switch {
 		case old == nil:
-			d.add(More, now.Place, "upstream %q of team %q is new: the team's members see its prompts, %s", now.Name, team, prefixed(now.Prefix))
+			d.add(More, now.Place, "upstream %q of team %q is new: the team's members see its "+
+				"prompts, %s", now.Name, team, prefixed(now.Prefix))
 			continue // everything else about it is new as well
 		case old.Address() != now.Address():
-			d.add(Other, now.Place, "upstream %q of team %q points to another server: %s instead of %s", now.Name, team, now.Address(), old.Address())
+			d.add(Other, now.Place, "upstream %q of team %q points to another server: %s "+
+				"instead of %s", now.Name, team, now.Address(), old.Address())
 		case old.Transport != now.Transport:
-			d.add(Other, now.Place, "upstream %q of team %q uses another transport: %s instead of %s", now.Name, team, now.Transport, old.Transport)
+			d.add(Other, now.Place, "upstream %q of team %q uses another transport: %s "+
+				"instead of %s", now.Name, team, now.Transport, old.Transport)
 		}
 		if old.Prefix != now.Prefix {
 			d.add(Other, now.Place, "the prompts of upstream %q of team %q are renamed: %s instead of %s",
@@ -134,7 +137,8 @@ func (d *differ) owners(before, after *config.Config) {
 		case was.renamed[name] != "" || is.renamed[name] != "":
 			d.add(Other, config.Place{}, "the name %q belongs to team %q instead of team %q", name, now, old)
 		default:
-			d.add(Other, config.Place{}, "names that begin with %q belong to team %q instead of team %q", name, now, old)
+			d.add(Other, config.Place{}, "names that begin with %q belong to team %q instead "+
+				"of team %q", name, now, old)
 		}
 	}
 }

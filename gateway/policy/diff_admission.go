@@ -26,7 +26,8 @@ func (d *differ) locks(before, after *config.Config) {
 	// Other approvals matter only where the lock is enforced before and after: elsewhere everything
 	// changes anyway.
 	if changes := config.DiffLocks(before.Lock, after.Lock); both && len(changes) > 0 {
-		d.add(Other, config.Place{}, "%s approves different definitions: %d are added, changed or removed", config.LockFile, len(changes))
+		d.add(Other, config.Place{}, "%s approves different definitions: %d are added, changed "+
+			"or removed", config.LockFile, len(changes))
 	}
 }
 
@@ -38,9 +39,11 @@ func enforced(l config.LockSetting) bool { return l.Mode == config.LockEnforce }
 func (d *differ) lock(whose string, before, after config.LockSetting) {
 	switch {
 	case enforced(after) && !enforced(before):
-		d.add(Less, after.Place, "lock = %q %s leaves out prompts that %s does not approve", after.Mode, whose, config.LockFile)
+		d.add(Less, after.Place, "lock = %q %s leaves out prompts that %s does "+
+			"not approve", after.Mode, whose, config.LockFile)
 	case enforced(before) && !enforced(after):
-		d.add(More, before.Place, "lock = %q %s is removed: prompts that %s does not approve are no longer left out", before.Mode, whose, config.LockFile)
+		d.add(More, before.Place, "lock = %q %s is removed: prompts that %s does not approve are "+
+			"no longer left out", before.Mode, whose, config.LockFile)
 	}
 }
 
@@ -102,7 +105,8 @@ func (d *differ) callers(before, after *config.Auth) {
 	case old != nil && now == nil:
 		d.add(Less, config.Place{}, "client certificates are no longer accepted")
 	case old != nil && *old != *now:
-		d.add(Other, config.Place{}, "client certificates identify other callers: as = %q instead of %q", now.As, old.As)
+		d.add(Other, config.Place{}, "client certificates identify other callers: as = %q "+
+			"instead of %q", now.As, old.As)
 	}
 }
 
@@ -171,7 +175,8 @@ func (d *differ) issuers(before, after []config.JWT) {
 		was, place := *old, now.Place
 		was.Place, now.Place = config.Place{}, config.Place{}
 		if !reflect.DeepEqual(was, now) {
-			d.add(Other, place, "jwt %q has different settings: it may accept other tokens or identify callers differently", now.Name)
+			d.add(Other, place, "jwt %q has different settings: it may accept other tokens or "+
+				"identify callers differently", now.Name)
 		}
 	}
 }

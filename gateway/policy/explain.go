@@ -47,7 +47,8 @@ func (p *Policy) Explain(who Principal, team, upstream, name string, definition 
 	e.audience = &Audience{policy: p, rules: string(p.rulesFor(who))}
 	e.Reason = fmt.Sprintf("%s is not a member of team %q, and no expose block of that team is for %s and matches %q",
 		who.Subject, team, who.Subject, name)
-	e.Chain = []Step{{Rule: t.upstreams[upstream].String(), Text: fmt.Sprintf("upstream %q of team %q owns it", upstream, team)}}
+	e.Chain = []Step{{Rule: t.upstreams[upstream].String(), Text: fmt.Sprintf("upstream %q of "+
+		"team %q owns it", upstream, team)}}
 	// In order of precedence: hide blocks beat rules, and the gateway's beat the team's.
 	e.hides(p.hides, ownerOf(""))
 	e.hides(t.hides, ownerOf(team))

@@ -218,7 +218,9 @@ func (p *Policy) decide(b *block, e *entry) (applies bool, open *gate) {
 
 // holds evaluates a block's condition, and reports it if that is not possible. It also returns the
 // steps that it took.
-func (p *Policy) holds(b *block, prompt config.PromptFacts, who config.PrincipalFacts, name string) (holds bool, steps int) {
+func (p *Policy) holds(
+	b *block, prompt config.PromptFacts, who config.PrincipalFacts, name string,
+) (holds bool, steps int) {
 	holds, steps, err := b.When.Measure(prompt, who)
 	if err == nil {
 		return holds, steps

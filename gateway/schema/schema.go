@@ -182,7 +182,8 @@ func (m *meter) watch(s *jsonschema.Schema) {
 		}
 	}
 	s.DraftVersion, s.Location = was.DraftVersion, was.Location
-	s.DynamicAnchor, s.RecursiveAnchor = was.DynamicAnchor, was.RecursiveAnchor // other schemas find it by these
+	// Other schemas find it by these.
+	s.DynamicAnchor, s.RecursiveAnchor = was.DynamicAnchor, was.RecursiveAnchor
 	s.Ref = &was
 	s.Format = &jsonschema.Format{Name: "promptweir-clock", Validate: func(any) error {
 		m.spend()

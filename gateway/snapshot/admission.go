@@ -90,7 +90,8 @@ func newAdmission(cfg *config.Config, before *admission, logger *slog.Logger) *a
 // prompt blocks and screens at the same places.
 func (a *admission) sameTeams(other *admission) map[string]bool {
 	same := make(map[string]bool, len(a.teams))
-	if a.cfg.Gateway.Separator != other.cfg.Gateway.Separator { // it is part of names in lock, blocks and reports
+	// It is part of names in lock, blocks and reports.
+	if a.cfg.Gateway.Separator != other.cfg.Gateway.Separator {
 		return same
 	}
 	sameLock := slices.Equal(a.cfg.Lock, other.cfg.Lock)
@@ -325,7 +326,8 @@ func (a *admission) unmatched(lists map[string]*admitted, complete map[string]bo
 		reports = append(reports, catalog.Report{
 			Kind: catalog.Unmatched, Name: label, Block: o.Place.String(),
 			Owners: []catalog.Owner{first.Source.Owner(first.Own)},
-			Text: fmt.Sprintf("the prompt block %s (%s) has no effect: upstream %q (%s) offers no such prompt%s; correct or remove it",
+			Text: fmt.Sprintf("the prompt block %s (%s) has no effect: upstream %q (%s) offers no "+
+				"such prompt%s; correct or remove it",
 				wire.Quote(label), o.Place, first.Source.Upstream, first.Source.Place, nearest),
 		})
 	}

@@ -128,7 +128,8 @@ func (l *admitted) finish(source *catalog.Source, mask config.Mask) {
 		last := l.reports[maxReports]
 		l.reports = append(l.reports[:maxReports:maxReports], catalog.Report{
 			Kind: last.Kind, Name: source.Upstream, Owners: []catalog.Owner{source.Owner("")},
-			Text: fmt.Sprintf("upstream %q (%s) has %d more findings like these; correct those first", source.Upstream, source.Place, more),
+			Text: fmt.Sprintf("upstream %q (%s) has %d more findings like these; correct "+
+				"those first", source.Upstream, source.Place, more),
 		})
 	}
 	for i := range l.reports {

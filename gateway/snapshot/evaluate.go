@@ -68,7 +68,8 @@ func (g *Generation) admitLists(
 			continue
 		}
 		running.Go(func() {
-			lists[i], _ = g.admission.admitOffer(ctx, &g.sources[i], offered, earlier) // nil when ctx has ended
+			// A list is nil when ctx has ended.
+			lists[i], _ = g.admission.admitOffer(ctx, &g.sources[i], offered, earlier)
 		})
 	}
 	running.Wait()

@@ -92,7 +92,8 @@ func fileReports(u *config.Upstream, problems []files.Problem) (reports []catalo
 		switch p.Severity {
 		case files.Broken:
 			if broken++; broken <= maxFileReports {
-				report(catalog.BrokenFile, p.Place(), p.String(), "has a file that cannot be served as written: %s", clause(p))
+				report(catalog.BrokenFile, p.Place(), p.String(), "has a file that cannot be "+
+					"served as written: %s", clause(p))
 			}
 		case files.Unserved:
 			if unserved++; unserved == 1 {
@@ -105,7 +106,8 @@ func fileReports(u *config.Upstream, problems []files.Problem) (reports []catalo
 		report(catalog.BrokenFile, "", "more", "has %d more such files; see promptweir validate", more)
 	}
 	if unserved > 0 {
-		report(catalog.PartlyServed, first.Place(), "", "has %d parts in its files without a meaning in prompts, and serves their text; the first is %s; see promptweir validate",
+		report(catalog.PartlyServed, first.Place(), "", "has %d parts in its files without a "+
+			"meaning in prompts, and serves their text; the first is %s; see promptweir validate",
 			unserved, clause(first))
 	}
 	return reports

@@ -49,8 +49,9 @@ func (o Options) logger() *slog.Logger {
 // Publisher turns upstream states and configurations into snapshots, and is their only writer. Its
 // methods are safe for concurrent use.
 type Publisher struct {
-	logger       *slog.Logger
-	reportLogger *slog.Logger // is limited: servers decide how often their lists change, and how much in them is wrong
+	logger *slog.Logger
+	// reportLogger is limited: servers decide how often their lists change, and how much is wrong.
+	reportLogger *slog.Logger
 	newConnector func(config.Upstream, func()) *upstream.Connector
 	stateDir     *stateDir
 	started      time.Time

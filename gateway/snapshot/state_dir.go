@@ -169,7 +169,8 @@ func (d *stateDir) saveChanged(ctx context.Context, g *Generation, saved savedFi
 			}
 		}
 		if file.err != "" {
-			problems = append(problems, fmt.Sprintf("the list of upstream %q is not saved in state_dir: %s", u.Name, file.err))
+			problems = append(problems, fmt.Sprintf("the list of upstream %q is not saved in "+
+				"state_dir: %s", u.Name, file.err))
 		}
 		next.lists[c] = file
 	}

@@ -186,7 +186,8 @@ func (p *Publisher) announceChanges(ctx context.Context) error {
 				if ctx.Err() != nil {
 					break
 				}
-				p.subscriptions.show(audience, p.fingerprint(s, audience), s) // the view is built outside of the lock
+				// The view is built outside of the lock.
+				p.subscriptions.show(audience, p.fingerprint(s, audience), s)
 			}
 		}
 		if again < math.MaxUint64 {

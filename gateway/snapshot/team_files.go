@@ -69,7 +69,8 @@ func ReadTeamFiles(dir, folder string) (files config.TeamFiles, err error) {
 	saved, _ := object.Text("folder")
 	sum, _ := object.Text("sha256")
 	if saved != root || sum != digest(slices.Concat(texts, platform)) {
-		return config.TeamFiles{}, fmt.Errorf("%s: its content does not match its sha256, or is about another folder", path)
+		return config.TeamFiles{}, fmt.Errorf("%s: its content does not match its sha256, or is "+
+			"about another folder", path)
 	}
 	files = config.TeamFiles{Root: root, Texts: map[string]config.Secret{}}
 	for _, member := range wire.Members(texts) {

@@ -43,7 +43,8 @@ func openStream(w http.ResponseWriter) *eventStream {
 
 // extend moves the write deadline. The server's WriteTimeout would count from the request on.
 func (s *eventStream) extend() {
-	_ = s.control.SetWriteDeadline(time.Now().Add(writeTimeout)) // a writer without deadlines stays unbounded
+	// A writer without deadlines stays unbounded.
+	_ = s.control.SetWriteDeadline(time.Now().Add(writeTimeout))
 }
 
 // end leaves the rest to the HTTP server, which still writes the end of the body.

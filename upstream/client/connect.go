@@ -68,7 +68,8 @@ func NewDialers(server config.Upstream, opts Options) []*Dialer {
 	dialers := make([]*Dialer, len(single))
 	for i := range single {
 		address := server.Address()
-		if len(shown) == len(single) { // a configuration may be loaded without the environment that its addresses need
+		// A configuration may be loaded without the environment that its addresses need.
+		if len(shown) == len(single) {
 			address = shown[i]
 		}
 		logger := opts.logger()
@@ -169,7 +170,8 @@ func (d *Dialer) connect(ctx context.Context, opts SessionOptions) (*Session, er
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return s, err
-	case errors.Is(err, errProbeFatal): // a legacy server that exits on an unknown method: start it once more
+	// A legacy server that exits on an unknown method: start it once more.
+	case errors.Is(err, errProbeFatal):
 		server.Protocol = anyLegacy
 		return d.open(ctx, server, opts)
 	case server.Transport == config.StreamableHTTP && !server.TransportExplicit && mayBeSSE(err):

@@ -303,8 +303,10 @@ var serverRequestRefusals = []struct { //nolint:gochecknoglobals // a constant t
 	text string
 }{
 	{"github.com/modelcontextprotocol/go-sdk v1.8.0", 0, "cannot be sent while serving a request on protocol version "},
-	{"@modelcontextprotocol/server 2.4.0", wire.InternalError, "Server-to-client requests are not available on protocol revision "},
-	{"github.com/mark3labs/mcp-go v1.2.1", wire.InternalError, "server-initiated requests are not supported in protocol version "},
+	{"@modelcontextprotocol/server 2.4.0", wire.InternalError, "Server-to-client requests are not " +
+		"available on protocol revision "},
+	{"github.com/mark3labs/mcp-go v1.2.1", wire.InternalError, "server-initiated requests are not " +
+		"supported in protocol version "},
 }
 
 // RefusedServerRequest returns the SDK by whose recorded answer a server refused to ask the client

@@ -234,7 +234,9 @@ func (p *streamPosition) pause(ctx context.Context, least time.Duration) error {
 //
 // Messages on the resumed stream are tied to no call: a server that cannot resume may take the GET
 // for one that opens its standalone stream, and send messages of any call there.
-func (t *httpTransport) resume(ctx context.Context, p *streamPosition, want expected, broken error) (*wire.Message, error) {
+func (t *httpTransport) resume(
+	ctx context.Context, p *streamPosition, want expected, broken error,
+) (*wire.Message, error) {
 	p.stopped = time.Now()
 	failed := 0
 	for range maxResumes {
@@ -286,7 +288,8 @@ func (t *httpTransport) getStream(
 		}
 		status := came.StatusCode
 		switch {
-		case status == http.StatusNotFound && t.sessionID() != "" && want.id == "": // else as in readRefusal
+		// Where a response is expected, as in readRefusal.
+		case status == http.StatusNotFound && t.sessionID() != "" && want.id == "":
 			t.lose()
 			return ErrSessionLost
 		case status == http.StatusTooManyRequests, status >= http.StatusInternalServerError:

@@ -216,8 +216,10 @@ func ping(ctx context.Context, s *Session) (Result, error) {
 	result, err := s.Call(ctx, &Request{Method: method}, nil)
 	switch status, ok := errors.AsType[*StatusError](err); {
 	case isOtherEra(ctx, s, result, err):
-		return Result{}, errors.Join(fmt.Errorf("%s: %w: the server has changed eras since the session began", method, ErrSessionLost), err)
-	case ok && status.Status == http.StatusBadRequest, // many servers answer so when they do not know the session
+		return Result{}, errors.Join(fmt.Errorf("%s: %w: the server has changed eras since the "+
+			"session began", method, ErrSessionLost), err)
+	// Many servers answer so when they do not know the session.
+	case ok && status.Status == http.StatusBadRequest,
 		ok && wire.Modern(s.Revision) && MayRefuseEra(err): // as in negotiation, this is no modern server
 		return Result{}, fmt.Errorf("%s: %w: %w", method, ErrSessionLost, err)
 	case errors.Is(err, ErrSessionLost), Suspicious(err):
@@ -235,7 +237,8 @@ func isOtherEra(ctx context.Context, s *Session, result Result, err error) bool 
 	switch {
 	case unnamed, err != nil && !refused:
 		return false
-	case wire.Modern(s.Revision) && refused: // an internal error may be temporary, and says nothing about the era
+	// An internal error may be temporary, and says nothing about the era.
+	case wire.Modern(s.Revision) && refused:
 		return refusal.Code != wire.InternalError && errors.Is(modernError(refusal), errLegacy)
 	case wire.Modern(s.Revision):
 		members, err := wire.ParseObject(result.JSON)

@@ -224,7 +224,8 @@ func (t *httpTransport) readRefusal(came *httpResponse, method, id string) (*wir
 		answer  *wire.Error
 	)
 	raw, err := came.readAll(t.http.maxMessage)
-	refusal.tls = tlsRefusalIn(came.StatusCode, raw) // even if the rest broke off: such a server has not read the request
+	// Even if the rest broke off: such a server has not read the request.
+	refusal.tls = tlsRefusalIn(came.StatusCode, raw)
 	if err == nil {
 		if messages, err := t.parse(raw, ""); err == nil && len(messages) == 1 {
 			message = &messages[0]
@@ -270,7 +271,9 @@ func clockOffset(header http.Header) time.Duration {
 type expected struct{ id, method string }
 
 // readJSON reads the expected response from a JSON body. Other messages in it go to onMessage.
-func (t *httpTransport) readJSON(came *httpResponse, want expected, onMessage func(*wire.Message)) (*wire.Message, error) {
+func (t *httpTransport) readJSON(
+	came *httpResponse, want expected, onMessage func(*wire.Message),
+) (*wire.Message, error) {
 	messages, err := t.readMessages(came, want.method)
 	if err != nil {
 		return nil, err
@@ -278,7 +281,8 @@ func (t *httpTransport) readJSON(came *httpResponse, want expected, onMessage fu
 	if response := pickResponse(messages, want.id, onMessage); response != nil {
 		return response, nil
 	}
-	if only := &messages[0]; len(messages) == 1 && only.Error != nil && only.ID == nil { // it can only mean this request
+	// An error without an id can only mean this request.
+	if only := &messages[0]; len(messages) == 1 && only.Error != nil && only.ID == nil {
 		return only, nil
 	}
 	return nil, &ProtocolError{problem: "the id of the response is not that of the request"}
@@ -366,7 +370,8 @@ func (t *httpTransport) standalone(ctx context.Context, ready func()) error {
 		return err
 	}
 	_, err := t.getStream(ctx, &t.position, expected{}, ready)
-	if errors.Is(err, ErrNoStream) && t.position.lastEventID != "" { // perhaps it only cannot resume from there
+	// Perhaps it only cannot resume from there.
+	if errors.Is(err, ErrNoStream) && t.position.lastEventID != "" {
 		t.position = streamPosition{opened: true}
 		_, err = t.getStream(ctx, &t.position, expected{}, ready)
 	}

@@ -56,7 +56,8 @@ func newHTTPClient(server *config.Upstream, opts Options, tokens *tokenSource) *
 	c := &httpClient{
 		tokens: tokens, headers: server.Headers, maxMessage: server.MaxMessage,
 	}
-	if len(server.URLs) > 0 { // there is none where a configuration was loaded without the environment that it needs
+	// There is none where a configuration was loaded without the environment that it needs.
+	if len(server.URLs) > 0 {
 		c.url = server.URLs[0]
 	}
 	if opts.Transport != nil {

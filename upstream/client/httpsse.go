@@ -78,7 +78,8 @@ func (t *sseTransport) read(ctx context.Context) error {
 }
 
 func (t *sseTransport) readStream(body io.Reader) error {
-	events := newEventReader(body, t.http.maxMessage, new(streamPosition)) // such a stream cannot be resumed
+	// The position is nobody's: such a stream cannot be resumed.
+	events := newEventReader(body, t.http.maxMessage, new(streamPosition))
 	for {
 		event, err := events.next()
 		switch {

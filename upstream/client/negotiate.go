@@ -119,7 +119,8 @@ func (n *negotiator) negotiateWithSilence(ctx context.Context) (agreement, error
 			return probe.agreement, nil
 		}
 	}
-	if handshake.err != nil && errors.Is(probe.err, ErrExited) { // it took long to start, and then read the probe first
+	// It took long to start, and then read the probe first.
+	if handshake.err != nil && errors.Is(probe.err, ErrExited) {
 		return agreement{}, fmt.Errorf("%w: %w", errProbeFatal, probe.err)
 	}
 	return handshake.agreement, handshake.err
@@ -183,7 +184,8 @@ func (n *negotiator) initialize(ctx context.Context, protocol string) (agreement
 	}
 	revision, _ := result.Text("protocolVersion")
 	if !wire.KnownLegacy(revision) || (wire.KnownLegacy(protocol) && revision != protocol) {
-		problem := fmt.Sprintf("%s: asked for revision %s, but the server insists on %q", wire.Initialize, wanted, revision)
+		problem := fmt.Sprintf("%s: asked for revision %s, but the server "+
+			"insists on %q", wire.Initialize, wanted, revision)
 		return agreement{}, &ProtocolError{problem: problem}
 	}
 	return agreement{revision, result.Object("capabilities")}, nil
@@ -233,7 +235,8 @@ func modernError(err *wire.Error) error {
 		if newestModern(supported) == "" {
 			return errLegacy
 		}
-		return fmt.Errorf("%s: the server says that it speaks %s, but refused %s: %w", wire.Discover, supported, wire.Rev20260728, err)
+		return fmt.Errorf("%s: the server says that it speaks %s, but "+
+			"refused %s: %w", wire.Discover, supported, wire.Rev20260728, err)
 	case wire.HeaderMismatch, wire.MissingClientCapability:
 		return fmt.Errorf("%s: %w", wire.Discover, err)
 	}

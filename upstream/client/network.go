@@ -46,7 +46,8 @@ func newNetwork(connections int, block *config.TLS, dialGuard func(address strin
 		DialContext: newDialer(dialGuard).DialContext, ForceAttemptHTTP2: true, HTTP2: keepAliveHTTP2(),
 		MaxIdleConns: connections, MaxIdleConnsPerHost: connections, IdleConnTimeout: idleTimeout,
 		TLSClientConfig: tlsConfig(block), TLSHandshakeTimeout: dialTimeout,
-		DisableCompression: true, // so that max_message bounds both what comes over the wire and what is read
+		// Without compression, max_message bounds both what comes over the wire and what is read.
+		DisableCompression: true,
 	}
 }
 
@@ -152,7 +153,8 @@ func foundConnectionClosed(err error) bool {
 // noteMissingCertificates makes a client note when a server asks for a certificate and gets none,
 // because none is configured, or it is from an issuer that the server did not name.
 func noteMissingCertificates(settings *tls.Config, missing *atomic.Bool) {
-	settings.GetClientCertificate = func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) { // as without this function
+	// The choice is that of crypto/tls without this function.
+	settings.GetClientCertificate = func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		for i := range settings.Certificates {
 			if asked.SupportsCertificate(&settings.Certificates[i]) == nil {
 				return &settings.Certificates[i], nil

@@ -148,7 +148,8 @@ func (t *tokenSource) get(ctx context.Context, refused string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if t.token.AccessToken == refused { // some authorization servers return the same token until it has expired
+	// Some authorization servers return the same token until it has expired.
+	if t.token.AccessToken == refused {
 		t.refusedUntil = time.Now().Add(refusedPause)
 	}
 	return t.token.AccessToken, nil

@@ -64,7 +64,9 @@ func outgoingParams(
 }
 
 // appendModernMeta appends what each request of the modern era says about its sender.
-func appendModernMeta(meta wire.Object, revision string, self jsontext.Value, relay *Relay, declared jsontext.Value) wire.Object {
+func appendModernMeta(
+	meta wire.Object, revision string, self jsontext.Value, relay *Relay, declared jsontext.Value,
+) wire.Object {
 	if relay.Capabilities != nil {
 		declared = relay.Capabilities
 	}

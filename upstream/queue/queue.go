@@ -151,7 +151,8 @@ func (q *Queue) joinLocked(
 	wait, cause := q.waitLocked(own)
 	most = left - q.limit.need(time.Now())
 	margin := time.Duration(0)
-	if !errors.Is(cause, errRate) { // an estimate may be wrong by that much, and a call that joins should be served
+	// An estimate may be wrong by that much, and a call that joins should be served.
+	if !errors.Is(cause, errRate) {
 		margin = wait / 4
 	}
 	if wait+margin >= most {

@@ -255,7 +255,8 @@ func (o Object) JSON() jsontext.Value { return o.Append(make([]byte, 0, o.size()
 
 // Quote returns s as a JSON string. Invalid UTF-8 becomes U+FFFD.
 func Quote(s string) jsontext.Value {
-	quoted, _ := jsontext.AppendQuote(make([]byte, 0, len(s)+2), s) // it reports invalid UTF-8, but has replaced it
+	// It reports invalid UTF-8, but has replaced it.
+	quoted, _ := jsontext.AppendQuote(make([]byte, 0, len(s)+2), s)
 	return quoted
 }
 

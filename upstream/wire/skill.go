@@ -24,7 +24,8 @@ var skillName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 func CheckSkillName(name, folder string) error {
 	switch {
 	case len(name) > 64 || !skillName.MatchString(name):
-		return fmt.Errorf("the name %q must be 1 to 64 of a to z, 0 to 9 and single hyphens between them", Clip(name, maxQuotedName))
+		return fmt.Errorf("the name %q must be 1 to 64 of a to z, 0 to 9 and single hyphens "+
+			"between them", Clip(name, maxQuotedName))
 	case name != folder:
 		return fmt.Errorf("the name %q must be that of the skill's folder, %q", name, Clip(folder, maxQuotedName))
 	}

@@ -139,7 +139,8 @@ func (s *sizer) exceed(at hcl.Range, summary, detail string, args ...any) {
 // spend takes what a part costs.
 func (s *sizer) spend(cost int, at hcl.Range) {
 	if cost > s.left {
-		s.exceed(at, summaryBudget, "Evaluating it could take more than the %d bytes or steps allowed here; simplify it.", s.all)
+		s.exceed(at, summaryBudget, "Evaluating it could take more than the %d bytes or steps "+
+			"allowed here; simplify it.", s.all)
 		cost = s.left
 	}
 	s.left -= cost
@@ -195,7 +196,8 @@ func (s *sizer) Exit(n hclsyntax.Node) hcl.Diagnostics {
 	present := s.open[len(s.open)-1]
 	p := s.part(n, s.parts[present.first:])
 	if p.size > s.value {
-		s.exceed(n.Range(), summaryResult, "The result could be larger than %d bytes; an element counts as %d bytes.", s.value, elementBytes)
+		s.exceed(n.Range(), summaryResult, "The result could be larger than %d bytes; an element "+
+			"counts as %d bytes.", s.value, elementBytes)
 	}
 	s.spend(add(p.size, s.node), n.Range())
 	if call, isCall := n.(*hclsyntax.FunctionCallExpr); isCall {

@@ -128,7 +128,8 @@ func (s *sizer) format(n *hclsyntax.FunctionCallExpr, parts []part, arguments in
 	layout, _ := s.text(n, 0) // without one there is no result
 	verbs := verb.FindAllString(layout, -1)
 	if isExpanded(n, 0) || strings.Count(strings.Join(verbs, ""), "%") < strings.Count(layout, "%") {
-		s.exceed(n.Range(), summaryGone, "In a team's file, format takes %%s, %%q, %%v, %%t and %%d without widths; write spaces out.")
+		s.exceed(n.Range(), summaryGone, "In a team's file, format takes %%s, %%q, %%v, %%t and "+
+			"%%d without widths; write spaces out.")
 	}
 	verbs = slices.DeleteFunc(verbs, func(v string) bool { return v == "%%" })
 	for i, v := range verbs {

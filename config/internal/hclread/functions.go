@@ -140,7 +140,8 @@ func Compile(pattern string) (*Program, error) {
 		return nil, fmt.Errorf("is longer than %d bytes", MaxExpression)
 	}
 	size, ok := programSize(pattern)
-	if ok && size.instructions > MaxInstructions { // before it is compiled, which takes memory in proportion
+	// Before it is compiled, which takes memory in proportion.
+	if ok && size.instructions > MaxInstructions {
 		return nil, fmt.Errorf("compiles to more than %d instructions; use smaller repetitions", MaxInstructions)
 	}
 	re, err := regexp.Compile(pattern)

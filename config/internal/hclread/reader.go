@@ -71,7 +71,8 @@ func New(schema Schema, options Options) *Reader {
 		valueFiles: map[string]bool{},
 		uses:       newUses(),
 	}
-	schema.collectNames(r.attributes.secret, r.attributes.shown) // before any file is read, so that no token of one escapes
+	// Before any file is read, so that no token of one escapes.
+	schema.collectNames(r.attributes.secret, r.attributes.shown)
 	if !options.NoFunctions {
 		r.functions = newLibrary()
 	}

@@ -216,7 +216,8 @@ func Sentence(err error) string {
 func nearest(name string, known []string) string {
 	best, limit := "", len(name)/3+1 // one typo in three letters
 	for _, k := range known {
-		if d := distance(name, k); d <= limit && d < len(k) { // a distance of the whole length has nothing in common
+		// A distance of the whole length has nothing in common.
+		if d := distance(name, k); d <= limit && d < len(k) {
 			best, limit = k, d-1
 		}
 	}

@@ -39,7 +39,8 @@ func newSource(names attributeNames, path string, content []byte) *source {
 		s.secrets = []span{{0, len(content)}}
 		content = content[:min(len(content), likelyPart)]
 	}
-	s.tokens, _ = hclsyntax.LexConfig(content, path, hcl.InitialPos) // the parser reports the same diagnostics
+	// The parser reports the same diagnostics.
+	s.tokens, _ = hclsyntax.LexConfig(content, path, hcl.InitialPos)
 	s.secrets = append(s.secrets, names.secretSpans(s.tokens, false)...)
 	return s
 }

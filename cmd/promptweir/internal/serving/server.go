@@ -36,7 +36,9 @@ const (
 )
 
 // listen binds the address of a block's listen attribute, and tells the gateway that it is its own.
-func listen(ctx context.Context, block, address string, location config.Place, g *gateway.Gateway) (net.Listener, error) {
+func listen(
+	ctx context.Context, block, address string, location config.Place, g *gateway.Gateway,
+) (net.Listener, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, ListenError(block, address, location, err)
@@ -96,7 +98,8 @@ func bind(server *http.Server, listener net.Listener) boundServer {
 func (s boundServer) serve() error {
 	serve := s.server.Serve
 	if s.server.TLSConfig != nil {
-		serve = func(l net.Listener) error { return s.server.ServeTLS(l, "", "") } // the certificate is in TLSConfig
+		// Without files: the certificate is in TLSConfig.
+		serve = func(l net.Listener) error { return s.server.ServeTLS(l, "", "") }
 	}
 	if err := serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
 		return err

@@ -88,7 +88,8 @@ func checkStandardOutput(cfg *config.Config) error {
 		}
 	}
 	if cfg.Audit != nil && cfg.Audit.Path == config.AuditToStdout {
-		return fmt.Errorf("audit.path = %q would write to standard output, which carries MCP messages: record in a file",
+		return fmt.Errorf("audit.path = %q would write to standard output, which carries MCP "+
+			"messages: record in a file",
 			config.AuditToStdout)
 	}
 	return nil

@@ -87,7 +87,9 @@ func exported(signal string) bool {
 		os.Getenv("OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT")) != ""
 }
 
-func (t *telemetry) startMetrics(ctx context.Context, described *resource.Resource, registry *prometheusclient.Registry) error {
+func (t *telemetry) startMetrics(
+	ctx context.Context, described *resource.Resource, registry *prometheusclient.Registry,
+) error {
 	reader, err := prometheus.New(prometheus.WithRegisterer(registry),
 		prometheus.WithoutScopeInfo())
 	if err != nil {

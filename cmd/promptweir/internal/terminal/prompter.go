@@ -129,7 +129,9 @@ func (p *Prompter) Confirm(ctx context.Context, question string) (bool, error) {
 
 // completer returns what the terminal calls for each key. Tab completes what is before the cursor
 // as far as all values agree, and prints them if there are several.
-func (p *Prompter) completer(complete func(start string) []string) func(line string, at int, key rune) (string, int, bool) {
+func (p *Prompter) completer(
+	complete func(start string) []string,
+) func(line string, at int, key rune) (string, int, bool) {
 	if complete == nil {
 		return nil
 	}
