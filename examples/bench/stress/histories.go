@@ -91,7 +91,7 @@ func (s *settings) isOver(broken error) bool {
 // check returns the violations in a history, the first of each letter.
 func (s *settings) check(h history.History) (broken error) {
 	m := history.Model{
-		Replicas: s.replicas, Again: 3 * time.Second, Aftermath: 40 * time.Second,
+		Replicas: s.replicas, Again: 3 * time.Second, Aftermath: reached,
 		Limits: []history.Limit{{Prompt: light.Limited, Rate: heldRate, Burst: heldBurst}},
 	}
 	if s.busy { // then the store is late now and then, and a replica counts alone for a moment

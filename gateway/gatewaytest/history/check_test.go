@@ -66,11 +66,12 @@ func TestModel_NamesThePromiseThatWasNotKept(t *testing.T) {
 		"told by who has just started": {"", History{
 			op(0, 3, Fault), at(4, 4, Op{Name: Started, At: 1}), op(0, 4, Healed), at(7, 7, Op{Client: 1, Who: "ann", Name: Told, At: 1}),
 		}},
-		"told of a fault alone":    {"W2", History{op(0, 3, Fault), op(0, 4, Healed), op(1, 7, Told), list(1, 1, 7, "1")}},
-		"told of others' change":   {"W2", History{stranger, op(1, 7, Told), list(1, 1, 7, "1")}},
-		"never told":               {"W3", History{change(2, "2")}},
-		"told of the first of two": {"W3", History{change(2, "2"), change(2.5, "3"), op(1, 3, Told), list(1, 2, 3, "2")}},
-		"gone back":                {"W4", History{change(2, "2"), op(1, 3, Told), list(2, 1, 3, "2"), list(2, 1, 4, "1"), list(1, 1, 5, "2")}},
+		"told of others' change in a fault": {"", History{op(0, 1.8, Fault), stranger, op(0, 4, Healed), op(1, 7, Told), list(1, 1, 7, "1")}},
+		"told of a fault alone":             {"W2", History{op(0, 3, Fault), op(0, 4, Healed), op(1, 7, Told), list(1, 1, 7, "1")}},
+		"told of others' change":            {"W2", History{stranger, op(1, 7, Told), list(1, 1, 7, "1")}},
+		"never told":                        {"W3", History{change(2, "2")}},
+		"told of the first of two":          {"W3", History{change(2, "2"), change(2.5, "3"), op(1, 3, Told), list(1, 2, 3, "2")}},
+		"gone back":                         {"W4", History{change(2, "2"), op(1, 3, Told), list(2, 1, 3, "2"), list(2, 1, 4, "1"), list(1, 1, 5, "2")}},
 		"gone back at the same time": {"", History{
 			change(2, "2"), op(1, 3, Told), list(2, 1, 3, "2"), list(2, 1, 3.05, "1"), list(1, 1, 5, "2"),
 		}},

@@ -66,18 +66,19 @@ func (c *checker) isBehind(held map[string]int, o *Op) bool {
 	return false
 }
 
-// reason reports whether there was a change of a principal's view since a time before a notice, or
-// one that a fault since then, or in whose aftermath that was, has kept from replicas or clients.
-// Faults alone are none, but that a replica that has just started may know no server yet.
+// reason reports whether there was a change of a principal's view since a time before a notice, or one
+// that a fault since then, or in whose aftermath that was, has kept from replicas or clients: of
+// anybody's view, since replicas that lost each other do not know whose it was. Faults alone are
+// none, but that a replica that has just started may know no server yet.
 func (c *checker) reason(told *Op, from time.Duration) bool {
-	began := from
+	hidden := told.Received + 1 // since when anybody's may have been
 	for _, span := range c.troubled(c.model.Aftermath) {
 		if span[0] <= told.Received && span[1] >= from {
-			began = min(began, span[0]-c.model.Again)
+			hidden = min(hidden, span[0]-c.model.Again)
 		}
 	}
 	return slices.ContainsFunc(c.rig, func(o *Op) bool {
-		return o.Sent <= told.Received && (o.Name == Change && o.concerns(told.Who) && o.Received >= began ||
+		return o.Sent <= told.Received && (o.Name == Change && (o.concerns(told.Who) && o.Received >= from || o.Received >= hidden) ||
 			o.Name == Started && o.At == told.At && o.Received+recovery >= from)
 	})
 }

@@ -80,8 +80,8 @@ func (c *checker) most(limit Limit, gets History) {
 	for n, to := range ended {
 		for ; next < len(begun) && begun[next] <= to; next++ {
 			level := float64(next) - c.capacity(limit, spans, begun[next])
-			if isWithin(spans, begun[next]) { // each replica may have a full bucket still
-				level += float64(c.model.Replicas-1) * limit.Burst
+			if isWithin(spans, begun[next]) { // each replica may have a full bucket, and the store another
+				level += float64(c.model.Replicas) * limit.Burst
 			}
 			if level < lowest {
 				lowest, from = level, begun[next]

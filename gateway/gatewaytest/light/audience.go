@@ -17,11 +17,11 @@ import (
 // restInterval is how long a client rests after an operation that failed.
 const restInterval = 10 * time.Millisecond
 
-// Audience is clients of both eras and of all transports that hold a stream, and record what they do. Each
-// lists when it is told of a change, at the next endpoint. When its stream ends it goes on at the
-// next one: a modern client lists then, and one of 2025-11-25 says which event it has seen last, and
-// lists only if it is told. One over HTTP+SSE or stdio lists where its stream is, and begins anew. The fields must not change once it is
-// in use.
+// Audience is clients of both eras and of all transports that hold a stream, and record what they
+// do. Each lists when it is told of a change, at the next endpoint. When its stream ends it goes on
+// at the next one: a modern client lists then, and one of 2025-11-25 says which event it has seen
+// last, and lists only if it is told. One over HTTP+SSE or stdio lists where its stream is, and
+// begins anew. The fields must not change once it is in use.
 type Audience struct {
 	Client    Client
 	Endpoints []string
@@ -82,8 +82,8 @@ func (a *Audience) Missing(part, content string) error {
 	return nil
 }
 
-// do gets a prompt, completes an argument of it or reads a file of a skill, and records the operation.
-// Of a get, that is with who answered, which the text's first word says.
+// do gets a prompt, completes an argument of it or reads a file of a skill, and records that: of a
+// get, with who answered, which the text's first word says.
 func (a *Audience) do(ctx context.Context, o history.Op) {
 	c, sent := a.Client, time.Now()
 	c.Token, c.Endpoint = o.Who, a.Endpoints[o.At-1]
@@ -196,8 +196,8 @@ func (p *person) follow(ctx context.Context, at int) error {
 	return nil
 }
 
-// list lists at one endpoint after another, until one answers. One that is tied lists where its stream
-// is, which begins anew after an error.
+// list lists at one endpoint after another, until one answers. One that is tied lists where its
+// stream is, which begins anew after an error.
 func (p *person) list(ctx context.Context, at int) error {
 	for ctx.Err() == nil {
 		o, sent := history.Op{Name: history.List, At: at}, time.Now()
