@@ -2,39 +2,32 @@ package requests_test
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 )
-
-var losslessSeed = flag.Uint64("lossless.seed", 0, "the seed of TestLossless_MessagesArriveUnchanged; 0 picks one") //nolint:gochecknoglobals // a flag
 
 // Generated JSON passes through the gateway in all combinations of the eras, and is compared byte by byte: definitions,
 // results and errors on their way down, params on their way up. The members that belong to the gateway are changed in the
 // expectation, by code that shares nothing with the gateway's.
 func TestLossless_MessagesArriveUnchanged(t *testing.T) {
-	seed := *losslessSeed
-	if seed == 0 {
-		seed = rand.Uint64() //nolint:gosec // a test
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("once more: go test ./gateway -run %s -lossless.seed=%d", t.Name(), seed)
-		}
-	})
-	for i, up := range []string{"legacy", "modern"} {
-		for j, down := range []string{"legacy", "modern"} {
+	for _, up := range []string{"legacy", "modern"} {
+		for _, down := range []string{"legacy", "modern"} {
 			t.Run(down+" client, "+up+" upstream", func(t *testing.T) {
-				g := &generator{Rand: rand.New(rand.NewPCG(seed, uint64(2*i+j)))} //nolint:gosec // a test
-				newPassage(t, g, up == "modern", down == "modern").check()
+				ps := newPassage(t, up == "modern", down == "modern")
+				ps.list()
+				rapid.Check(t, func(t *rapid.T) {
+					g, i := &generator{T: t}, rapid.IntRange(0, len(ps.definitions)-1).Draw(t, "prompt")
+					ps.get(g, i)
+					ps.fail(g, i)
+				})
 			})
 		}
 	}
@@ -42,51 +35,38 @@ func TestLossless_MessagesArriveUnchanged(t *testing.T) {
 
 // passage is one client and one upstream, with the gateway between them.
 type passage struct {
-	t            testing.TB
-	g            *generator
-	up, down     bool // which of them are modern
-	c            *gatewaytest.Client
-	p            *gatewaytest.Peer
-	definitions  []members
-	rounds, page int
+	t           testing.TB
+	up, down    bool // which of them are modern
+	c           *gatewaytest.Client
+	p           *gatewaytest.Peer
+	definitions []members
 }
 
-func newPassage(t testing.TB, g *generator, up, down bool) *passage {
-	ps := &passage{t: t, g: g, up: up, down: down, rounds: 60, page: 7}
-	if testing.Short() {
-		ps.rounds = 10
-	}
+func newPassage(t testing.TB, up, down bool) *passage {
+	ps := &passage{t: t, up: up, down: down}
 	ps.p = gatewaytest.NewPeer(t, "p")
 	if up {
 		ps.p = gatewaytest.NewModernPeer(t, "p")
 	}
 	var prompts []string
-	for i := range ps.rounds {
-		definition := g.definition(fmt.Sprintf("a%03d", i))
+	for i := range 60 {
+		definition := rapid.Custom(func(t *rapid.T) members { return (&generator{T: t}).definition(fmt.Sprintf("a%03d", i)) }).Example()
 		ps.definitions = append(ps.definitions, definition)
 		prompts = append(prompts, definition.json())
 	}
 	ps.p.SetPrompts(prompts...)
-	s := gatewaytest.Serve(t, fmt.Sprintf("gateway { page_size = %d }\n", ps.page)+gatewaytest.Team("eng", "", "", ps.p))
+	s := gatewaytest.Serve(t, "gateway { page_size = 7 }\n"+gatewaytest.Team("eng", "", "", ps.p))
 	ps.c = s.Modern("")
 	if !down {
-		ps.c = s.Legacy(gatewaytest.LegacyRevisions[g.IntN(len(gatewaytest.LegacyRevisions))], "")
+		ps.c = s.Legacy(rapid.SampledFrom(gatewaytest.LegacyRevisions).Example(), "")
 	}
 	return ps
 }
 
-func (ps *passage) check() {
-	ps.list()
-	for i := range ps.rounds {
-		ps.get(i)
-		ps.fail(i)
-	}
-}
-
-func (ps *passage) same(what, want, got string) {
-	ps.t.Helper()
+func same(t rapid.TB, what, want, got string) {
+	t.Helper()
 	if want != got {
-		ps.t.Fatalf("%s\nwant %s\ngot  %s\n%s", what, want, got, cmp.Diff(want, got))
+		t.Fatalf("%s\nwant %s\ngot  %s\n%s", what, want, got, cmp.Diff(want, got))
 	}
 }
 
@@ -128,32 +108,32 @@ func (ps *passage) ask(i int, params members) gatewaytest.Response {
 }
 
 // get compares a result on its way down, and the params on their way up.
-func (ps *passage) get(i int) {
-	ps.t.Helper()
-	result := ps.g.result(ps.up)
+func (ps *passage) get(g *generator, i int) {
+	g.Helper()
+	result := g.result(ps.up)
 	said, want := result.json(), ps.resultDown(result).json()
 	if !ps.up && !ps.down { // no byte of it belongs to the gateway
-		said = append(result, ps.g.known("resultType", ps.g.value(1))).spaced(ps.g)
+		said = append(result, g.known("resultType", g.value(1))).spaced(g)
 		want = said
 	}
 	ps.p.Answer("prompts/get", said)
-	params := ps.g.params(i, ps.down)
+	params := g.params(i, ps.down)
 	a := ps.ask(i, params)
-	ps.same("result", `{"jsonrpc":"2.0","id":1,"result":`+want+`}`, a.Body)
+	same(g, "result", `{"jsonrpc":"2.0","id":1,"result":`+want+`}`, a.Body)
 	calls := ps.p.Calls("prompts/get")
 	if len(calls) == 0 {
-		ps.t.Fatalf("the get did not reach the upstream: %s", a.Body)
+		g.Fatalf("the get did not reach the upstream: %s", a.Body)
 	}
-	ps.same("params", ps.paramsUp(params, fmt.Sprintf(`"a%03d"`, i)).json(), string(calls[len(calls)-1].Params))
+	same(g, "params", ps.paramsUp(params, fmt.Sprintf(`"a%03d"`, i)).json(), string(calls[len(calls)-1].Params))
 }
 
 // fail compares an error on its way down.
-func (ps *passage) fail(i int) {
-	ps.t.Helper()
-	failure := ps.g.failure().json()
+func (ps *passage) fail(g *generator, i int) {
+	g.Helper()
+	failure := g.failure().json()
 	ps.p.Answer("prompts/get", "error:"+failure)
-	a := ps.ask(i, ps.g.params(i, ps.down))
-	ps.same("error", `{"jsonrpc":"2.0","id":1,"error":`+failure+`}`, a.Body)
+	a := ps.ask(i, g.params(i, ps.down))
+	same(g, "error", `{"jsonrpc":"2.0","id":1,"error":`+failure+`}`, a.Body)
 }
 
 const serverInfo = "io.modelcontextprotocol/serverInfo"
@@ -264,19 +244,21 @@ func (m members) without(name string) members {
 
 // generator makes JSON that readers and writers tend to change.
 type generator struct {
-	*rand.Rand
+	*rapid.T
 
 	names int
 }
 
 // pick returns one of the texts.
-func (g *generator) pick(texts ...string) string { return texts[g.IntN(len(texts))] }
+func (g *generator) pick(texts ...string) string { return rapid.SampledFrom(texts).Draw(g.T, "text") }
 
-func (g *generator) maybe() bool { return g.IntN(2) == 0 }
+func (g *generator) maybe() bool { return rapid.Bool().Draw(g.T, "maybe") }
+
+func (g *generator) IntN(n int) int { return rapid.IntRange(0, n-1).Draw(g.T, "number") }
 
 func (g *generator) number() string {
 	return g.pick("0", "-0", "-0.0", "1.0", "2.50", "1e3", "1E+3", "1e-7", "0.1", "1e400", "-1E-400", "9007199254740993",
-		"12345678901234567890", "0.1000000000000000000000001", strconv.FormatInt(g.Int64(), 10), fmt.Sprintf("%de%d", g.IntN(100), g.IntN(100)))
+		"12345678901234567890", "0.1000000000000000000000001", strconv.FormatInt(rapid.Int64().Draw(g.T, "integer"), 10), fmt.Sprintf("%de%d", g.IntN(100), g.IntN(100)))
 }
 
 // text returns a JSON string.
@@ -360,10 +342,7 @@ func (g *generator) metadata(others ...jsonMember) jsonMember {
 	return member
 }
 
-func (g *generator) shuffle(m members) members {
-	g.Shuffle(len(m), func(i, j int) { m[i], m[j] = m[j], m[i] })
-	return m
-}
+func (g *generator) shuffle(m members) members { return rapid.Permutation(m).Draw(g.T, "order") }
 
 // object returns all of must, some of may, and unknown members, in any order.
 func (g *generator) object(must members, may ...jsonMember) members {
@@ -445,7 +424,7 @@ func (g *generator) result(modern bool) members {
 }
 
 func (g *generator) failure() members {
-	return g.object(members{g.known("code", g.pick("-32001", "-32602", "-32603", "-32601", "-32000", "0", "7", strconv.Itoa(int(g.Int32())))), g.known("message", g.text())},
+	return g.object(members{g.known("code", g.pick("-32001", "-32602", "-32603", "-32601", "-32000", "0", "7", strconv.Itoa(int(rapid.Int32().Draw(g.T, "code"))))), g.known("message", g.text())},
 		g.known("data", g.value(3)))
 }
 
@@ -465,16 +444,18 @@ func (g *generator) params(i int, modern bool) members {
 
 // The test above is worth as much as the variety of what the generator makes.
 func TestGenerator_MakesEachOddity(t *testing.T) {
-	g := &generator{Rand: rand.New(rand.NewPCG(1, 1))} //nolint:gosec // a test
 	var all strings.Builder
-	for i := range 300 {
-		for _, made := range []members{g.definition("a000"), g.result(i%2 == 0), g.failure(), g.params(0, i%2 == 0)} {
-			if text := made.json(); !json.Valid([]byte(text)) {
-				t.Fatalf("not JSON: %s", text)
+	rapid.Check(t, func(t *rapid.T) {
+		g := &generator{T: t}
+		for range 3 {
+			for _, made := range []members{g.definition("a000"), g.result(true), g.failure(), g.params(0, g.maybe())} {
+				if text := made.json(); !json.Valid([]byte(text)) {
+					t.Fatalf("not JSON: %s", text)
+				}
+				all.WriteString(made.json())
 			}
-			all.WriteString(made.json())
 		}
-	}
+	})
 	for _, part := range []string{`"includeContext"`, `"schema":{ "type" : "string" }`, `"hologram"`, `"resource","uri"`, `12345678901234567890`, `-32001`, `"arguments":{}`, `"large1"`, `\ud83d\ude00`, `1e400`, `"_meta":{}`} {
 		if !strings.Contains(all.String(), part) {
 			t.Errorf("the generator never makes %s", part)
