@@ -64,9 +64,9 @@ func TestNewLockedPrompt_IgnoresSpelling(t *testing.T) {
 func TestDiffLocks_ReturnsAllDifferences(t *testing.T) {
 	gone, same := locked(t, "b", "u", `{}`), locked(t, "c", "u", `{}`)
 	old, changed := locked(t, "d", "u", `{}`), locked(t, "d", "u", `{"title":"T"}`)
-	fresh, moved := locked(t, "a", "u", `{}`), locked(t, "b", "v", `{}`)
-	got := DiffLocks(NewLock([]LockedPrompt{gone, same, old}), NewLock([]LockedPrompt{fresh, moved, same, changed}))
-	want := []LockChange{{After: &fresh}, {Before: &gone}, {After: &moved}, {Before: &old, After: &changed}}
+	fresh, moved, last := locked(t, "a", "u", `{}`), locked(t, "b", "v", `{}`), locked(t, "e", "u", `{}`)
+	got := DiffLocks(NewLock([]LockedPrompt{gone, same, old}), NewLock([]LockedPrompt{fresh, moved, same, changed, last}))
+	want := []LockChange{{After: &fresh}, {Before: &gone}, {After: &moved}, {Before: &old, After: &changed}, {After: &last}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("DiffLocks (-want +got):\n%s", diff)
 	}
@@ -77,7 +77,7 @@ func TestDiffLocks_ReturnsAllDifferences(t *testing.T) {
 
 func TestLoad_ReadsTheLockFileBesideTheConfiguration(t *testing.T) {
 	lock := NewLock([]LockedPrompt{locked(t, "a.x", "a", `{"title":"T"}`)})
-	dir := write(t, "gateway.hcl", `gateway { lock = "enforce" }`+"\n", LockFile, string(lock.Format()))
+	dir := write(t, "gateway.hcl", "team \"a\" { lock = \"enforce\" }\nteam \"b\" {}\n", LockFile, string(lock.Format()))
 	want, _ := lock.Find("a.x", "a")
 	want.Definition = ""
 	for _, path := range []string{dir, filepath.Join(dir, "gateway.hcl")} {
@@ -85,8 +85,13 @@ func TestLoad_ReadsTheLockFileBesideTheConfiguration(t *testing.T) {
 		if got, ok := cfg.Lock.Find("a.x", "a"); !ok || got != want {
 			t.Errorf("Load(%s).Lock = %v, want %v", path, cfg.Lock, want)
 		}
-		if _, ok := cfg.Lock.Find("a.x", "b"); ok {
-			t.Error("another upstream's prompt is approved")
+		for upstream, state := range map[string]LockState{"a": LockApproved, "b": LockMissing} {
+			if got := cfg.Lock.State("a.x", upstream, want.SHA256); got != state {
+				t.Errorf("of upstream %s: %s, want %s", upstream, got, state)
+			}
+		}
+		if got := cfg.Lock.State("a.x", "a", locked(t, "a.x", "a", `{}`).SHA256); got != LockDiffers {
+			t.Errorf("another definition: %s", got)
 		}
 	}
 	if err := os.Remove(filepath.Join(dir, LockFile)); err != nil {
@@ -131,6 +136,7 @@ func FuzzLockFile(f *testing.F) {
 	f.Add("a.x", `{"title":"T"}`)
 	f.Add("$${ %%{ $$${ \n\r", `{"a":"$${ $$${"}`)
 	f.Add("a.\u202e\"", `{"description":"${x}\n  JSON\n"}`)
+	f.Add("a.\uffff\U000e0001", "{\"title\":\"\uffff\U000e0001\"}")
 	f.Fuzz(func(t *testing.T, name, definition string) {
 		p, err := NewLockedPrompt(strings.ToValidUTF8(name, "?"), "u", []byte(definition))
 		if err != nil || strings.Count(definition, "[")+strings.Count(definition, "{") > 100 {
