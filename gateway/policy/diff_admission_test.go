@@ -26,6 +26,7 @@ func guarded() *config.Config {
 	}
 	c.Teams[0].Lock = config.LockSetting{Mode: config.LockEnforce, Place: place("payments.hcl:1")}
 	c.Lock = config.Lock{{Name: "billing.a", Upstream: "billing"}}
+	c.Teams[0].Overrides = []config.Override{{Prompt: "billing.y", Name: "y", Place: place("payments.hcl:50")}, {Prompt: "billing.z", Name: "z", Place: place("payments.hcl:60")}}
 	return c
 }
 
@@ -68,16 +69,22 @@ func TestDiff_ReportsAuthLocksAndScreens(t *testing.T) {
 		"an issuer removed": {func(c *config.Config) { c.Auth.JWTs = nil }, []policy.Change{
 			{policy.Less, "auth.hcl:9", `tokens of jwt "corp" are no longer accepted`},
 		}},
-		"a lock removed": {func(c *config.Config) { c.Teams[0].Lock = config.LockSetting{} }, []policy.Change{
+		"a lock removed": {func(c *config.Config) { c.Teams[0].Lock, c.Lock = config.LockSetting{}, nil }, []policy.Change{
 			{policy.More, "payments.hcl:1", `lock = "enforce" of team "payments" is removed: prompts that promptweir.lock.hcl does not approve are no longer left out`},
 		}},
 		"a lock for all": {func(c *config.Config) {
-			c.Gateway.Lock, c.Teams[0].Lock = enforce("gateway.hcl:1"), config.LockSetting{}
+			c.Gateway.Lock, c.Teams[0].Lock, c.Lock = enforce("gateway.hcl:1"), config.LockSetting{}, nil
 		}, []policy.Change{
 			{policy.Less, "gateway.hcl:1", `lock = "enforce" of the gateway leaves out prompts that promptweir.lock.hcl does not approve`},
 		}},
 		"approved definitions": {func(c *config.Config) { c.Lock = nil }, []policy.Change{
 			{policy.Other, "", "promptweir.lock.hcl approves different definitions: 1 are added, changed or removed"},
+		}},
+		"prompt blocks": {func(c *config.Config) {
+			c.Teams[0].Overrides = []config.Override{{Prompt: "billing.z", Name: "zz", Place: place("payments.hcl:70")}}
+		}, []policy.Change{
+			{policy.Other, "payments.hcl:70", `prompt "billing.z" of team "payments" is renamed: "zz" instead of "z"`},
+			{policy.Other, "payments.hcl:50", `prompt "billing.y" of team "payments" is renamed: "billing.y" instead of "y"`},
 		}},
 		"screens": {func(c *config.Config) {
 			c.Gateway.Screens[0].Patterns = nil
@@ -89,10 +96,39 @@ func TestDiff_ReportsAuthLocksAndScreens(t *testing.T) {
 			{policy.Less, "search.hcl:7", `screen "sizes" of team "search" takes effect: action = "strip"`},
 		}},
 	} {
+		checkDiff(t, name, guarded, test.change, test.want)
+	}
+	for name, change := range map[string]func(*config.Screen){
+		"another size":    func(s *config.Screen) { s.MaxSize = 9 },
+		"invisible":       func(s *config.Screen) { s.Invisible = true },
+		"well-formed":     func(s *config.Screen) { s.WellFormed = true },
+		"another action":  func(s *config.Screen) { s.Action = config.ScreenStrip },
+		"another pattern": func(s *config.Screen) { s.Patterns = nil },
+	} {
 		after := guarded()
-		test.change(after)
-		if diff := cmp.Diff(test.want, policy.Diff(guarded(), after)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
+		change(&after.Gateway.Screens[0])
+		if changes := policy.Diff(guarded(), after); len(changes) != 2 {
+			t.Errorf("%s: %v, want one screen in the place of another", name, changes)
 		}
+	}
+}
+
+// checkDiff also checks that the other way round, what was more is less.
+func checkDiff(t *testing.T, name string, before func() *config.Config, change func(*config.Config), want []policy.Change) {
+	t.Helper()
+	after := before()
+	change(after)
+	if diff := cmp.Diff(want, policy.Diff(before(), after)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+	signs := map[policy.Sign]int{}
+	for _, change := range want {
+		signs[change.Sign]++
+	}
+	for _, change := range policy.Diff(after, before()) {
+		signs[map[policy.Sign]policy.Sign{policy.More: policy.Less, policy.Less: policy.More}[change.Sign]]--
+	}
+	if signs[policy.More] != 0 || signs[policy.Less] != 0 {
+		t.Errorf("%s: the other way round, %d changes fewer show less, and %d fewer show more", name, signs[policy.More], signs[policy.Less])
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/policy"
@@ -42,6 +43,10 @@ func TestDiff_ReportsNamesThatChangeTheirOwner(t *testing.T) {
 				`names without a prefix belong to team "b" instead of team "a"`, `the name "git.commit" belongs to team "b" instead of team "a"`,
 				`names that begin with "ledger." belong to team "b" instead of team "a"`, `names that begin with "web." belong to team "a" instead of team "b"`,
 			},
+		},
+		"a name within several prefixes": {
+			with(config.Team{Upstreams: upstream("", "ledger", "git"), Overrides: before.Teams[0].Overrides}, config.Team{Upstreams: upstream("web", "g", "git.commit", "git.co")}),
+			[]string{`names that begin with "git.commit." belong to team "b" instead of team "a"`, `names that begin with "git.co." belong to team "b" instead of team "a"`, `names that begin with "g." belong to team "b" instead of team "a"`},
 		},
 		"a prefix within the team": {with(config.Team{Upstreams: upstream("", "ledger", "new"), Overrides: before.Teams[0].Overrides}, before.Teams[1]), nil},
 	} {
@@ -147,52 +152,49 @@ func TestDiff_ReportsEachChange(t *testing.T) {
 		}},
 	}
 	for name, test := range tests {
-		after := company()
-		test.change(after)
-		if diff := cmp.Diff(test.want, policy.Diff(company(), after)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		checkDiff(t, name, company, test.change, test.want)
 	}
 }
 
 func TestDiff_IsEmptyOnlyIfVisibilityIsEqual(t *testing.T) {
-	empty, whens := 0, randomConditions(t)
-	for seed := range uint64(300) {
-		before, after := newWorld(seeded(seed), whens), newWorld(seeded(seed), whens)
+	empty, all, whens := 0, 0, randomConditions(t)
+	rapid.Check(t, func(t *rapid.T) {
+		draw, choices, at := drawn(t), []int{}, 0
+		before := newWorld(func(n int) int { choices = append(choices, draw(n)); return choices[len(choices)-1] }, whens)
+		after := newWorld(func(int) int { at++; return choices[at-1] }, whens)
 		before.cfg.Auth, after.cfg.Auth = &config.Auth{}, &config.Auth{}
-		mutate(after, seed)
-		if len(policy.Diff(&before.cfg, &after.cfg)) > 0 {
-			continue
+		mutate(after, draw(7), &after.cfg.Teams[draw(len(after.cfg.Teams))])
+		if all++; len(policy.Diff(&before.cfg, &after.cfg)) > 0 {
+			return
 		}
 		for _, e := range before.entries {
 			for _, who := range before.principals {
 				if was, is := visible(&before.cfg, who, e), visible(&after.cfg, who, e); was != is {
-					t.Fatalf("seed %d: %v is visible to %v: %v, before %v, and Diff is empty", seed, e, who, is, was)
+					t.Fatalf("%v is visible to %v: %v, before %v, and Diff is empty", e, who, is, was)
 				}
 			}
 		}
 		empty++
-	}
-	if empty == 0 || empty == 300 {
-		t.Errorf("%d of 300 diffs are empty: the test tests nothing", empty)
+	})
+	if empty == 0 || empty == all {
+		t.Errorf("%d of %d diffs are empty: the test tests nothing", empty, all)
 	}
 }
 
 // mutate removes one thing from a configuration, or changes something that does not matter.
-func mutate(w *world, seed uint64) {
-	team := &w.cfg.Teams[int(seed)%len(w.cfg.Teams)]
+func mutate(w *world, what int, team *config.Team) {
 	switch {
-	case seed%7 == 0 && len(w.cfg.Hides) > 0:
+	case what == 0 && len(w.cfg.Hides) > 0:
 		w.cfg.Hides = w.cfg.Hides[1:]
-	case seed%7 == 1 && len(team.Exposes) > 0:
+	case what == 1 && len(team.Exposes) > 0:
 		team.Exposes = team.Exposes[1:]
-	case seed%7 == 2 && len(team.Members) > 0:
+	case what == 2 && len(team.Members) > 0:
 		team.Members = team.Members[1:]
-	case seed%7 == 3 && len(team.Upstreams) > 0:
+	case what == 3 && len(team.Upstreams) > 0:
 		team.Upstreams = team.Upstreams[1:]
-	case seed%7 == 4 && len(team.Hides) > 0:
+	case what == 4 && len(team.Hides) > 0:
 		team.Hides = nil
-	case seed%7 == 5 && len(team.Exposes) > 0:
+	case what == 5 && len(team.Exposes) > 0:
 		team.Exposes[0].When = nil
 	default:
 		slices.Reverse(team.Exposes)
@@ -202,8 +204,8 @@ func mutate(w *world, seed uint64) {
 
 func TestReaders_AgreeWithVisibility(t *testing.T) {
 	whens := randomConditions(t)
-	for seed := range uint64(250) {
-		w := newWorld(seeded(seed), whens)
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(drawn(t), whens)
 		w.cfg.Auth = &config.Auth{}
 		p := policy.New(&w.cfg)
 		for _, e := range w.entries {
@@ -220,11 +222,11 @@ func TestReaders_AgreeWithVisibility(t *testing.T) {
 					}
 				}
 				if sees := visible(&w.cfg, who, e); does && !sees || sees && !does && !may {
-					t.Fatalf("seed %d: %v sees %v: %v; readers %v", seed, who, e, sees, readers)
+					t.Fatalf("%v sees %v: %v; readers %v", who, e, sees, readers)
 				}
 			}
 		}
-	}
+	})
 	company := company()
 	company.Auth = nil
 	want := []policy.Reader{{Who: config.Selector{Kind: config.Anybody}, Rule: "search.hcl:1", By: `membership of team "search"`}}

@@ -2,7 +2,6 @@ package policy_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,9 +27,6 @@ type world struct {
 }
 
 type entry struct{ team, upstream, name, definition string }
-
-// seeded draws by a seed, and drawn as a property, for which a smaller world is looked for that fails.
-func seeded(seed uint64) func(n int) int { return rand.New(rand.NewPCG(seed, 0)).IntN }
 
 func drawn(t *rapid.T) func(n int) int {
 	return func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "choice") }
