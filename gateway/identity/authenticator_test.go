@@ -6,6 +6,8 @@ import (
 	"crypto/x509/pkix"
 	"errors"
 	"log/slog"
+	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"testing"
@@ -175,6 +177,48 @@ func TestFromCertificate_UsesTheMostSpecificName(t *testing.T) {
 		test.leaf.NotAfter = time.Now().Add(-time.Second) // on a connection that goes on
 		if got, err := a.FromCertificate(&test.leaf); !errors.Is(err, identity.ErrBadCredential) {
 			t.Errorf("%s: after its end: %+v, %v", test.name, got, err)
+		}
+	}
+}
+
+func TestFromHeader_SaysWhatIsNoToken(t *testing.T) {
+	for _, header := range []string{"Bearer", "Bearer  ", "Bearer a b", "Bearer a\tb"} {
+		if _, err := authenticator(false).FromHeader(t.Context(), header); err == nil || !strings.Contains(err.Error(), "exactly one token") {
+			t.Errorf("FromHeader(%q): %v", header, err)
+		}
+	}
+}
+
+func TestVouched_IsInEveryTeamOnlyWithoutAuth(t *testing.T) {
+	for a, want := range map[*identity.Authenticator]bool{authenticator(true): false, withoutAuth(): true} {
+		if got, err := identity.Vouched(ci())(t.Context(), a); err != nil || got.EveryTeam != want {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+}
+
+func TestClientAddress_FollowsTrustedProxies(t *testing.T) {
+	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	for _, test := range []struct {
+		from, forwarded, want string
+		proxy                 bool
+	}{
+		{"192.0.2.1:1", "203.0.113.9", "192.0.2.1", false},
+		{"10.0.0.1:1", "203.0.113.9", "203.0.113.9", true},
+		{"10.0.0.1:1", "198.51.100.7, 203.0.113.9", "203.0.113.9", true},
+		{"10.0.0.1:1", "203.0.113.9, 10.0.0.2", "203.0.113.9", true},
+		{"10.0.0.1:1", "203.0.113.9, unknown", "10.0.0.1", true},
+		{"10.0.0.1:1", "", "10.0.0.1", true},
+		{"[::ffff:10.0.0.1]:1", "203.0.113.9", "203.0.113.9", true},
+		{"[fe80::1%eth0]:1", "203.0.113.9", "fe80::1%eth0", false},
+		{"@", "203.0.113.9", "@", false},
+	} {
+		r := &http.Request{RemoteAddr: test.from, Header: http.Header{"X-Forwarded-For": {test.forwarded}}}
+		if got := identity.ClientAddress(r, trusted); got != test.want {
+			t.Errorf("%s for %q: %s, want %s", test.from, test.forwarded, got, test.want)
+		}
+		if got := identity.FromProxy(r, trusted); got != test.proxy {
+			t.Errorf("%s is a proxy: %v", test.from, got)
 		}
 	}
 }

@@ -387,3 +387,43 @@ func TestWhen_OfAHideIsEvaluatedOnlyForThoseWhoWouldSeeThePrompt(t *testing.T) {
 		}
 	}
 }
+
+func TestPolicy_KnowsWhatItsConditionsRead(t *testing.T) {
+	whens := conditions(t, `principal.subject == "user:ann"`, `principal.subject == "user:bob"`, `prompt.upstream == "v"`)
+	with := func(when ...*config.Condition) *policy.Policy {
+		cfg := &config.Config{Auth: &config.Auth{}, Teams: []config.Team{{
+			Name: "a", Upstreams: []config.Upstream{{Name: "u"}}, Exposes: []config.Rule{rule("a.hcl:1", "", "*", "*")}, Members: selectors("user:eve"),
+		}}}
+		for i := range when {
+			hide := rule("a.hcl:2", "", "*")
+			hide.When = when[i]
+			cfg.Hides = append(cfg.Hides, hide)
+		}
+		return policy.New(cfg)
+	}
+	for name, test := range map[string]struct {
+		p                     *policy.Policy
+		nothing, readUpstream bool
+		sees                  map[string]bool
+	}{
+		"no condition":  {with(), true, false, map[string]bool{"user:ann": true, "user:bob": true, "user:eve": true}},
+		"the principal": {with(whens[0], whens[1]), false, false, map[string]bool{"user:ann": false, "user:bob": false, "user:eve": true}},
+		"the upstream":  {with(whens[2]), true, true, map[string]bool{"user:ann": true, "user:bob": true, "user:eve": true}},
+	} {
+		if got := test.p.EvaluatesNothing(); got != test.nothing {
+			t.Errorf("%s: it evaluates nothing: %v", name, got)
+		}
+		if test.p.ReadsUpstream("a", "x") != test.readUpstream || test.p.ReadsUpstream("b", "x") {
+			t.Errorf("%s: ReadsUpstream is %v, and of no team %v", name, test.p.ReadsUpstream("a", "x"), test.p.ReadsUpstream("b", "x"))
+		}
+		for who, sees := range test.sees {
+			audience := test.p.Audience(policy.Principal{Subject: who})
+			if got := audience.Sees(test.p.Visibility("a", "u", "x", []byte("{}"))); got != sees {
+				t.Errorf("%s: %s sees it: %v", name, who, got)
+			}
+			if audience.Member("a") != (who == "user:eve") || audience.Member("b") {
+				t.Errorf("%s: %s is a member: %v, and of no team: %v", name, who, audience.Member("a"), audience.Member("b"))
+			}
+		}
+	}
+}

@@ -222,7 +222,7 @@ func (a *Audience) SeesTeam(team string) bool {
 // Member reports whether the audience belongs to a team.
 func (a *Audience) Member(team string) bool {
 	t, ok := a.policy.teams[team]
-	return ok && t.first < t.end && a.has(t.first)
+	return ok && a.has(t.first) // membership is the first rule
 }
 
 func (a *Audience) has(rule int) bool { return contains(a.rules, rule) }
