@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run-teams test test-replicas matrix manifests interop screenreader lint fmt fuzz bench bench-go bin/measure bin/promptweir bin/stress measure faults faults-short overload cluster cluster-short histories histories-short simulation simulation-short planted planted-simulation hostile-team stranger pictures release release-check check
+.PHONY: help build run run-teams test test-replicas matrix manifests interop screenreader lint fmt fuzz bench bench-go bin/measure bin/promptweir bin/stress measure faults faults-short overload cluster cluster-short histories histories-short simulation simulation-short planted planted-simulation mutants hostile-team stranger pictures release release-check check
 
 # The output of `promptweir version`. Without git it is empty, and the binary uses its build information.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -145,6 +145,10 @@ planted-simulation: ## want each of four planted defects found by the simulation
 	@for defect in $(PLANTED); do \
 		letter=$$(sed 's/:.*//;q' .ci/planted/$$defect.patch) && echo "=== $$defect: $$letter" && \
 		$(SIMULATED) -overlay "$$(bash .ci/plant network $$defect)" -v -args -histories 500 -want $$letter | grep -A 8 'found in\|^FAIL\|^ok' | grep -v '^ *\(===\|---\)' || exit; done
+
+# Gremlins takes no case of a switch for covered, and builds once for each mutant.
+mutants: ## want the tests to find each operator that is changed in policy, seal, identity, catalog, screen and lock: MUTANTS=gateway/seal
+	@CGO_ENABLED=0 go run -modfile=.ci/tools.mod ./.ci/mutants $(MUTANTS)
 
 hostile-team: bin/stress ## 50 people beside a team whose prompt files cost as much as they can: STRESS=-busy
 stranger: bin/stress ## 50 people beside somebody who is refused, and keeps connections silent: STRESS=-busy
