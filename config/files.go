@@ -105,7 +105,10 @@ func completeFiles(r *hclread.Reader, cfg *Config, cursorKeys hclread.Uses) {
 			if files == nil {
 				continue
 			}
-			files.reserved, files.configuration, files.Max = reserved, configuration, cfg.Gateway.MaxFiles
+			files.reserved, files.Max = reserved, cfg.Gateway.MaxFiles
+			if cfg.Teams[i].Upstreams[j].Skills != "" { // no other upstream is new where the set changes
+				files.configuration = configuration
+			}
 			if files.grants != nil {
 				files.Max = cmp.Or(files.grants.most["max_files"], files.Max)
 			}
