@@ -56,9 +56,9 @@ func parsePublicURL(s string) (string, error) {
 	return strings.TrimRight(s, "/"), nil
 }
 
-// parseURL reads an absolute http or https URL. Its errors do not quote the URL, which may hold a
-// secret.
+// parseURL reads an absolute http or https URL.
 func parseURL(s string) (*url.URL, error) {
+	// Its errors do not quote the URL, which may hold a secret.
 	u, err := url.Parse(s)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || !isHost(u.Hostname()):
@@ -149,9 +149,9 @@ func validPort(s string) bool {
 }
 
 // sameHost reports whether two hosts are certainly the same address of the same machine: equal, or
-// a wildcard and a loopback, or localhost and a loopback. A zone is ignored, since it only says
-// which interface leads there.
+// a wildcard and a loopback, or localhost and a loopback.
 func sameHost(a, b string) bool {
+	// A zone is ignored, since it only says which interface leads there.
 	a, _, _ = strings.Cut(a, "%")
 	b, _, _ = strings.Cut(b, "%")
 	switch {

@@ -114,10 +114,11 @@ func (a allowed) newGrants(team string) *grants {
 	}
 }
 
-// granted decodes one list of an allow block. A list with a mistake grants everything for the rest
-// of this Load, which fails anyway: otherwise the mistake would be reported again wherever the team
-// uses what the list was meant to grant.
+// granted decodes one list of an allow block.
 func granted(b *hclread.Block, name string, parse func(string) (Pattern, error)) []Pattern {
+	// A list with a mistake grants everything for the rest of this Load, which fails anyway:
+	// otherwise the mistake would be reported again wherever the team uses what the list was meant
+	// to grant.
 	before := b.Reported()
 	patterns := hclread.List(b, name, parse)
 	if b.Reported() > before {
@@ -253,9 +254,9 @@ func (g *grants) allowPrefix(prefix string) error {
 	return g.refusal("prefix", fmt.Sprintf("%q", prefix), "prefixes")
 }
 
-// decodeCounts decodes the attributes of an upstream that cost the gateway memory. Where allow
-// blocks exist, one team must not be able to take what all need.
+// decodeCounts decodes the attributes of an upstream that cost the gateway memory.
 func (g *grants) decodeCounts(b *hclread.Block, u *Upstream) {
+	// Where allow blocks exist, one team must not be able to take what all need.
 	for name, dst := range map[string]*int{
 		"max_message": &u.MaxMessage, "max_prompts": &u.MaxPrompts, "concurrency": &u.Concurrency,
 	} {
@@ -272,10 +273,10 @@ func (g *grants) decodeCounts(b *hclread.Block, u *Upstream) {
 	}
 }
 
-// checkVariable checks one entry of env. A granted command runs its arguments, which are for the
-// team to decide; a variable could turn it into another program, so that commands would bound
-// nothing at all.
+// checkVariable checks one entry of env.
 func (g *grants) checkVariable(name, value string) error {
+	// A granted command runs its arguments, which are for the team to decide; a variable could turn
+	// it into another program, so that commands would bound nothing at all.
 	if g != nil && choosesCode(name) {
 		return errors.New("can change which code a command runs, so no team may set it once allow blocks exist; " +
 			"remove it, or ask the platform team to allow a script that sets it")
@@ -314,9 +315,10 @@ func (g *grants) matchesDir(root, folder, path string) bool {
 	return true
 }
 
-// matchesPath compares a path below root relative to it. A path outside only matches a pattern that
-// starts with a slash, so that neither ".." nor a "*" leads out.
+// matchesPath compares a path below root relative to it.
 func (g *grants) matchesPath(attribute, root, path string) bool {
+	// A path outside only matches a pattern that starts with a slash, so that neither ".." nor a
+	// "*" leads out.
 	root, err := filepath.Abs(root)
 	if err != nil {
 		return false

@@ -77,9 +77,9 @@ func affixFunction(has func(s, affix string) bool) hclread.Function {
 	})
 }
 
-// tryCondition evaluates a condition with only the types of its variables known. That finds every
-// mistake that does not depend on the prompt or the principal.
+// tryCondition evaluates a condition with only the types of its variables known.
 func tryCondition(b *hclread.Block, c *Condition) {
+	// That finds every mistake that does not depend on the prompt or the principal.
 	v, diags := b.TryCondition(c.expr, &hcl.EvalContext{
 		Variables: map[string]cty.Value{"prompt": cty.UnknownVal(promptType()), "principal": cty.UnknownVal(principalType())},
 		Functions: c.functions,

@@ -88,9 +88,10 @@ func (r records) refused(client, reason string) {
 	})
 }
 
-// result records a line with the outcome of what it is about. That it cannot be written holds up no
-// operator, least of all the one who mends that; the log counts it.
+// result records a line with the outcome of what it is about.
 func (r records) result(line audit.Line, err error) {
+	// That it cannot be written holds up no operator, least of all the one who mends that; the log
+	// counts it.
 	line.Time, line.Outcome = time.Now(), audit.OK
 	if err != nil {
 		line.Outcome = audit.Failed
@@ -125,9 +126,10 @@ func (g *Gateway) drainEverywhere(ctx context.Context, label string, drained boo
 	return since, err
 }
 
-// drainAsElsewhere does what operators have done to upstreams at another replica. An upstream that
-// the configuration here does not have may come with its next one: a reload does it again.
+// drainAsElsewhere does what operators have done to upstreams at another replica.
 func (g *Gateway) drainAsElsewhere(drains map[string]cluster.Drain) {
+	// An upstream that the configuration here does not have may come with its next one: a reload
+	// does it again.
 	go func() { // it waits for the publisher, which tells the peers what it serves
 		g.draining.Lock() // the last to come does what was done last
 		defer g.draining.Unlock()

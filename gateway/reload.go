@@ -100,9 +100,10 @@ func auditPath(cfg *config.Config) string {
 
 func auditRequired(cfg *config.Config) bool { return cfg.Audit != nil && cfg.Audit.Required }
 
-// sameTLS reports whether the endpoint's connections would be set up in the same way. The content
-// of the certificate's files does not count: it is read again while the gateway serves.
+// sameTLS reports whether the endpoint's connections would be set up in the same way.
 func sameTLS(before, after *config.Config) bool {
+	// The content of the certificate's files does not count: it is read again while the gateway
+	// serves.
 	was, is := before.Gateway.TLS, after.Gateway.TLS
 	if was == nil || is == nil {
 		return was == is

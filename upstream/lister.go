@@ -120,9 +120,10 @@ func (l *lister) watch(ctx context.Context, s *client.Session) error {
 }
 
 // countConflicts counts how often in a row a server refused a stream because it considers the last
-// one open. The server's side of a connection that broke without a word may last for hours, and
-// goes with the session; otherwise the server may need a moment.
+// one open.
 func countConflicts(conflicts int, err error) int {
+	// The server's side of a connection that broke without a word may last for hours, and goes with
+	// the session; otherwise the server may need a moment.
 	switch {
 	case errors.Is(err, client.ErrStreamDead):
 		return maxConflicts / 2

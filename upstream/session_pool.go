@@ -199,9 +199,10 @@ func (p *sessionPool) tryAcquire(
 	return nil, pending > 0, p.changed
 }
 
-// heldLocked returns how many exclusive sessions of a set a caller holds. Callers of whom nothing
-// is known count as one: otherwise a single one of them could hold all sessions.
+// heldLocked returns how many exclusive sessions of a set a caller holds.
 func (p *sessionPool) heldLocked(set wire.Capabilities, caller string) (n int) {
+	// Callers of whom nothing is known count as one: otherwise a single one of them could hold all
+	// sessions.
 	for _, s := range p.all {
 		if s.exclusive && s.calls > 0 && s.set == set && s.caller == caller {
 			n++

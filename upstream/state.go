@@ -191,9 +191,9 @@ type status struct {
 // problem returns the endpoint's problem.
 func (s *status) problem() *Problem { return cmp.Or(s.Problem, s.calls) }
 
-// setProblem records a problem of the list. One that goes on keeps the time when it began. Being
-// refused is another problem than being down, because only the latter hides prompts.
+// setProblem records a problem of the list. One that goes on keeps the time when it began.
 func (s *status) setProblem(reason Reason, err error) {
+	// Being refused is another problem than being down, because only the latter hides prompts.
 	s.tried = true
 	next := &Problem{Reason: reason, Since: time.Now(), Err: err}
 	if before := s.problem(); before != nil && before.IsRefusal() == next.IsRefusal() {

@@ -186,10 +186,10 @@ func completionParams(name, argument, value string, given []string) wire.Object 
 	return wire.CompleteParams(name, argument, value, arguments)
 }
 
-// completionValues returns the values of a result of completion/complete that can be shown. A shell
-// would type them as they are, so that another could act on the terminal, or be a further line of
-// the command's result.
+// completionValues returns the values of a result of completion/complete that can be shown.
 func completionValues(result jsontext.Value) []string {
+	// A shell would type them as they are, so that another could act on the terminal, or be a
+	// further line of the command's result.
 	var completed struct{ Completion struct{ Values []string } }
 	_ = json.Unmarshal(result, &completed) // nothing, if it is no such result
 	return slices.DeleteFunc(completed.Completion.Values, func(value string) bool { return !terminal.Showable(value) })

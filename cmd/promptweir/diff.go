@@ -183,11 +183,12 @@ func (d *diffFlags) loadAfter(
 
 func isDifferent(c inspect.Comparison) bool { return len(c.Changes)+len(c.Prompts) > 0 }
 
-// listsOfBoth returns the lists of both configurations' upstreams. Where both mean the same server
-// they are the same, so that only the configurations make a difference.
+// listsOfBoth returns the lists of both configurations' upstreams.
 func (d *diffFlags) listsOfBoth(
 	ctx context.Context, before, after *config.Config,
 ) (listsBefore, listsAfter snapshot.Lists, err error) {
+	// Where both mean the same server they are the same, so that only the configurations make a
+	// difference.
 	if !d.lists.live {
 		lists, err := d.savedListsOfBoth(before, after)
 		return lists, lists, err

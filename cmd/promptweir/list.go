@@ -229,9 +229,9 @@ func (f *listFilter) addTo(command *cobra.Command) {
 		"those of --url by their uri")
 }
 
-// parse takes up the arguments of the command. A running gateway does not tell which team owns a
-// prompt.
+// parse takes up the arguments of the command.
 func (f *listFilter) parse(patterns []string, isRunning bool) error {
+	// A running gateway does not tell which team owns a prompt.
 	if f.team != "" && isRunning {
 		return &usageError{"--team requires --config: a running gateway does not say which team owns a prompt"}
 	}

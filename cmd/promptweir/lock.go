@@ -108,10 +108,11 @@ func (l *lockFlags) approved(path string) (config.Lock, error) {
 	return lock, l.app.report(diagnostics)
 }
 
-// merged returns the lock for the present lists. Where a list is not known, or lacks prompts
-// because it was printed with prompt blocks in force, the approved definitions stay: that a prompt
-// is not known is no reason to withdraw its approval.
+// merged returns the lock for the present lists.
 func (l *lockFlags) merged(before config.Lock, s *snapshot.Snapshot) config.Lock {
+	// Where a list is not known, or lacks prompts because it was printed with prompt blocks in
+	// force, the approved definitions stay: that a prompt is not known is no reason to withdraw its
+	// approval.
 	unlisted := s.Unlisted()
 	if len(unlisted) > 0 {
 		fmt.Fprintf(l.app.err,

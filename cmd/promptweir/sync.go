@@ -219,9 +219,9 @@ func (y *syncer) prompts(
 	return all, failed
 }
 
-// text gets a prompt with a mark for each argument, and cuts its text there. Nobody can guess a mark,
-// and so none is in the text otherwise.
+// text gets a prompt with a mark for each argument, and cuts its text there.
 func (y *syncer) text(ctx context.Context, s *client.Session, p *syncdir.Prompt) ([]syncdir.Piece, error) {
+	// Nobody can guess a mark, and so none is in the text otherwise.
 	var arguments wire.Object
 	secret := "promptweir" + rand.Text() + "_"
 	for i, name := range p.Arguments {

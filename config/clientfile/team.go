@@ -208,9 +208,10 @@ func (c *checker) leaveOutInvalid(blocks []*block) {
 	}
 }
 
-// load loads a team's file, and returns the first mistake in it. No variable of the environment is
-// set for it, so that what is printed depends on the client's files only.
+// load loads a team's file, and returns the first mistake in it.
 func (c *checker) load(text string) error {
+	// No variable of the environment is set for it, so that what is printed depends on the client's
+	// files only.
 	path := filepath.Join(c.folder, "team.hcl")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return err

@@ -214,9 +214,10 @@ func (o *Operators) fromTrustedProxy(r *http.Request) bool {
 	return identity.FromProxy(r, o.snapshot().Config.Gateway.TrustedProxies)
 }
 
-// fromLoopback reports whether a request comes from this machine. A forwarding proxy on this
-// machine would hide where a request comes from, so one that says that it forwards does not count.
+// fromLoopback reports whether a request comes from this machine.
 func fromLoopback(r *http.Request) bool {
+	// A forwarding proxy on this machine would hide where a request comes from, so one that says
+	// that it forwards does not count.
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil || isForwarded(r.Header) {
 		return false

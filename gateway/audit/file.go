@@ -58,9 +58,10 @@ func (f *file) mend() {
 	f.torn = len(part) == maxTail || string(part[:n]) != beginning[:n] || f.Truncate(info.Size()-int64(len(part))) != nil
 }
 
-// readTail reads the end of a file. The log itself is open for writing only: opened for both, a
-// pipe would not say that nobody reads.
+// readTail reads the end of a file.
 func readTail(path string, info os.FileInfo) ([]byte, error) {
+	// The log itself is open for writing only: opened for both, a pipe would not say that nobody
+	// reads.
 	opened, err := os.Open(path)
 	if err != nil {
 		return nil, err

@@ -123,9 +123,10 @@ func hash(m *seal.MAC, value string) string {
 	return string(m.AppendHex(make([]byte, 0, 64), []byte(value))[:32])
 }
 
-// ofLimit returns the key of one principal under one limit. The keys of one principal have one hash
-// tag, so that they are on one node of a Redis Cluster, and one script can read them.
+// ofLimit returns the key of one principal under one limit.
 func (k *keys) ofLimit(principal string, l *config.Limit) string {
+	// The keys of one principal have one hash tag, so that they are on one node of a Redis Cluster,
+	// and one script can read them.
 	// As in memory, a limit is what it says and where it stands, so that it survives a reload that
 	// moves its block.
 	id := make([]byte, 0, 64)

@@ -178,9 +178,9 @@ func (d *deadline) begin() bool {
 	return d.reading
 }
 
-// end reports whether the result of a read is final. Otherwise a deadline fired too early, and the
-// read must be repeated.
+// end reports whether the result of a read is final.
 func (d *deadline) end(err error, arm func(time.Time) error) bool {
+	// Otherwise a deadline fired too early, and the read must be repeated.
 	fired := err != nil && errors.Is(err, os.ErrDeadlineExceeded)
 	d.mu.Lock()
 	defer d.mu.Unlock()

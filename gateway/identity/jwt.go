@@ -116,9 +116,9 @@ func (i *issuer) refuse(why string) error {
 
 // mayBeAccessToken reports whether a token's header has no typ, or that of a token for a resource
 // server, or an unspecific one (RFC 9068, section 2.1). Logout tokens and proofs of possession are
-// signed with the same keys, and must not pass for access tokens. The header is read again, because
-// the library leaves out members that are null.
+// signed with the same keys, and must not pass for access tokens.
 func mayBeAccessToken(credential string) bool {
+	// The header is read again, because the library leaves out members that are null.
 	encoded, _, _ := strings.Cut(credential, ".")
 	raw, err := base64.RawURLEncoding.DecodeString(encoded)
 	var header map[string]json.RawMessage

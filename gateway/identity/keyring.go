@@ -353,8 +353,9 @@ func verifies(key jose.JSONWebKey) bool {
 }
 
 // mayVerify reports whether a key's operations, if it names any, include the verification of
-// signatures (RFC 7517, section 4.3). The library does not read them.
+// signatures (RFC 7517, section 4.3).
 func mayVerify(raw []byte) bool {
+	// The library does not read them.
 	var key struct {
 		Operations []string `json:"key_ops"`
 	}

@@ -120,9 +120,9 @@ type block struct {
 	named  Rule
 }
 
-// newBlock returns the block of a kind, "expose" or "hide". One that cannot be evaluated hides, or
-// does not expose.
+// newBlock returns the block of a kind, "expose" or "hide".
 func newBlock(kind string, rule *config.Rule) *block {
+	// One that cannot be evaluated hides, or does not expose.
 	// One gate for all prompts keeps the decisions few: one for each audience instead of one for
 	// each prompt as well.
 	b := &block{

@@ -343,11 +343,12 @@ func unreadable(source *catalog.Source, i int, err error) catalog.Report {
 	}
 }
 
-// report returns a report about a listed prompt. Its key changes with the definition, so that a new
-// definition with the same problem is reported again.
+// report returns a report about a listed prompt.
 func (a *admission) report(
 	kind catalog.Kind, finding string, source *catalog.Source, prompt *catalog.Prompt, format string, args ...any,
 ) catalog.Report {
+	// Its key changes with the definition, so that a new definition with the same problem is
+	// reported again.
 	name := a.exposedName(source, prompt.Name)
 	return catalog.Report{
 		Kind: kind, Name: name,

@@ -96,8 +96,8 @@ func (l *admitted) add(i int, j *judged, source *catalog.Source) {
 }
 
 // finder returns a function that finds what became of a definition in this list, which may be nil.
-// A list that changes mostly keeps the place of a definition, or else its memory.
 func (l *admitted) finder() func(i int, definition jsontext.Value) *judged {
+	// A list that changes mostly keeps the place of a definition, or else its memory.
 	if l == nil {
 		return func(int, jsontext.Value) *judged { return nil }
 	}
@@ -120,9 +120,9 @@ func (l *admitted) finder() func(i int, definition jsontext.Value) *judged {
 	}
 }
 
-// finish completes the reports. The mask hides the upstream's secrets in them, since they quote
-// definitions.
+// finish completes the reports.
 func (l *admitted) finish(source *catalog.Source, mask config.Mask) {
+	// The mask hides the upstream's secrets in them, since they quote definitions.
 	l.reports = append(l.nullMembers(source), l.reports...)
 	if more := len(l.reports) - maxReports; more > 0 {
 		last := l.reports[maxReports]

@@ -134,10 +134,10 @@ func (a *admission) admitReplicas(
 
 func sameBytes(a, b jsontext.Value) bool { return bytes.Equal(a, b) }
 
-// degrade returns the state of the upstream, with the problem of a prompt that is out of reach. The
-// connector does not know that an endpoint may not serve what it lists, and takes it for a
-// substitute.
+// degrade returns the state of the upstream, with the problem of a prompt that is out of reach.
 func (l *admitted) degrade(state *upstream.State) *upstream.State {
+	// The connector does not know that an endpoint may not serve what it lists, and takes it for a
+	// substitute.
 	if l == nil || state.Problem != nil {
 		return state
 	}

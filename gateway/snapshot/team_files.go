@@ -18,9 +18,9 @@ import (
 // maxTeamFiles bounds the texts of all team files together, in bytes.
 const maxTeamFiles = 64 << 20
 
-// teamFilesPath returns where the team files of the configuration in a folder are. Lists end in
-// .json, so that no upstream's label can make the same name.
+// teamFilesPath returns where the team files of the configuration in a folder are.
 func teamFilesPath(dir, root string) string {
+	// Lists end in .json, so that no upstream's label can make the same name.
 	return filepath.Join(dir, "teams-"+digest([]byte(root))[:16]+".lastgood")
 }
 

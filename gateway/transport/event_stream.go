@@ -41,8 +41,9 @@ func openStream(w http.ResponseWriter) *eventStream {
 	return s
 }
 
-// extend moves the write deadline. The server's WriteTimeout would count from the request on.
+// extend moves the write deadline.
 func (s *eventStream) extend() {
+	// The server's WriteTimeout would count from the request on.
 	// A writer without deadlines stays unbounded.
 	_ = s.control.SetWriteDeadline(time.Now().Add(writeTimeout))
 }

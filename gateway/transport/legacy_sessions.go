@@ -122,9 +122,9 @@ func (l *legacySessions) end(id sessionID, expires time.Time) {
 	}
 }
 
-// addStream returns the context of a session's stream. Leave must be called when the stream ends. A
-// new stream ends the session's previous one, so that nothing is sent twice.
+// addStream returns the context of a session's stream. Leave must be called when the stream ends.
 func (l *legacySessions) addStream(ctx context.Context, s *seal.Session) (_ context.Context, leave func()) {
+	// A new stream ends the session's previous one, so that nothing is sent twice.
 	ctx, cancel := withExpiry(ctx, s.Expires)
 	l.mu.Lock()
 	defer l.mu.Unlock()

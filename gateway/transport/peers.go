@@ -181,9 +181,10 @@ const (
 	postTooMany posted = "too many" // the peer has no slot for another of the principal's
 )
 
-// passPost passes what a client posts on to the replica that has its session of HTTP+SSE. That is
-// asked first: a client can make up a session, and the store would keep for nobody what it posts.
+// passPost passes what a client posts on to the replica that has its session of HTTP+SSE.
 func (x *exchange) passPost(id, owner string, body []byte) posted {
+	// That is asked first: a client can make up a session, and the store would keep for nobody what
+	// it posts.
 	replica := requests.PeerIn(id, x.t.peers)
 	if replica == "" {
 		return postUnknown

@@ -170,9 +170,9 @@ func (w *lineWriter) pending() time.Duration {
 	return 0
 }
 
-// writeAll writes messages until there are no more. After an error it discards them, so that no
-// sender waits.
+// writeAll writes messages until there are no more.
 func (w *lineWriter) writeAll(messages <-chan outgoing) error {
+	// After an error it discards them, so that no sender waits.
 	for next := range messages {
 		begun := time.Now()
 		w.since.Store(&begun)

@@ -196,9 +196,9 @@ type streamPosition struct {
 	opened  bool
 }
 
-// advance moves the position to an event. A stream cannot be resumed from an event whose id does
-// not fit in a header.
+// advance moves the position to an event.
 func (p *streamPosition) advance(id string) {
+	// A stream cannot be resumed from an event whose id does not fit in a header.
 	if len(id) > maxEventID || strings.ContainsFunc(id, unicode.IsControl) {
 		id = ""
 	}

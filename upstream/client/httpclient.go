@@ -297,9 +297,9 @@ func (r *httpResponse) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// drain reads the rest of the body if that is short: only then is the connection used again. Some
-// streams do not end.
+// drain reads the rest of the body if that is short: only then is the connection used again.
 func (r *httpResponse) drain() {
+	// Some streams do not end.
 	if r.ended {
 		return
 	}

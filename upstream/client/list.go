@@ -158,9 +158,10 @@ func requestPage(ctx context.Context, s *Session, method string, params wire.Obj
 	return p, nil
 }
 
-// ttl returns how long the server says that its result stays fresh. Zero, which the schema wants
-// from a server that does not care, says nothing about when to list again.
+// ttl returns how long the server says that its result stays fresh.
 func ttl(result wire.Object) time.Duration {
+	// Zero, which the schema wants from a server that does not care, says nothing about when to
+	// list again.
 	milliseconds, err := strconv.ParseFloat(string(result.Get("ttlMs")), 64)
 	if err != nil || milliseconds <= 0 {
 		return 0

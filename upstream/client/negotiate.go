@@ -207,9 +207,9 @@ func (n *negotiator) roundTrip(ctx context.Context, r *request) (wire.Object, er
 	return result, nil
 }
 
-// probeError decides what the error of a probe says about the era. A server that refuses the
-// caller, or does not answer at all, has said nothing about it.
+// probeError decides what the error of a probe says about the era.
 func probeError(err error) error {
+	// A server that refuses the caller, or does not answer at all, has said nothing about it.
 	status, hasStatus := errors.AsType[*StatusError](err)
 	if hasStatus && status.RefusesCaller() {
 		return fmt.Errorf("%s: %w", wire.Discover, err)

@@ -123,9 +123,10 @@ func (c *child) setFolder(path string) error {
 	return err
 }
 
-// startProcess makes the pipes and starts the process. Stdout and stderr are pipes of our own: with
-// those of package exec, Wait does not return as long as another process holds them open.
+// startProcess makes the pipes and starts the process.
 func (c *child) startProcess() (err error) {
+	// Stdout and stderr are pipes of our own: with those of package exec, Wait does not return as
+	// long as another process holds them open.
 	if err := system.OwnGroup(c.command); err != nil {
 		return errNoChildren
 	}

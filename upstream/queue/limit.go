@@ -115,9 +115,9 @@ func (l *limit) judge(now time.Time) {
 // usual is how long a call may take of a server that does not have too many.
 func (l *limit) usual() time.Duration { return l.base + l.base/2 }
 
-// measure keeps the base. While calls wait it only falls: it would otherwise follow the delay that
-// it is compared with.
+// measure keeps the base.
 func (l *limit) measure(took time.Duration, waiting bool) {
+	// While calls wait it only falls: it would otherwise follow the delay that it is compared with.
 	if l.base == 0 || took < l.base {
 		l.base = took
 	}

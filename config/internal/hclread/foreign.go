@@ -45,9 +45,10 @@ func explainSyntax(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
 }
 
 // explainVariable returns the diagnostic of a variable in an expression, where there are none, with
-// a remedy. The name is only repeated from a "${…}", because without it, it may be a secret that
-// lacks its quotes.
+// a remedy.
 func explainVariable(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
+	// The name is only repeated from a "${…}", because without it, it may be a secret that lacks
+	// its quotes.
 	if d.Summary != "Variables not allowed" || d.Subject == nil {
 		return d
 	}

@@ -227,9 +227,9 @@ func Printable(text string) string {
 	}, text)
 }
 
-// printableSource is [Printable] for a file. A question mark stands in place of each byte, so that
-// offsets stay.
+// printableSource is [Printable] for a file.
 func printableSource(content []byte) []byte {
+	// A question mark stands in place of each byte, so that offsets stay.
 	shown := bytes.Clone(content)
 	for at := 0; at < len(content); {
 		r, size := utf8.DecodeRune(content[at:])

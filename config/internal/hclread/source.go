@@ -157,8 +157,9 @@ func (s *source) labels(blockType string) []string {
 }
 
 // likelyLabels reads the labels of a broken file from its tokens, where a label may stand without
-// quotes. In a sound file that would go wrong: "for team in" declares nothing.
+// quotes.
 func (s *source) likelyLabels(blockType string) []string {
+	// In a sound file that would go wrong: "for team in" declares nothing.
 	var labels []string
 	for i := 0; i+2 < len(s.tokens); i++ {
 		t := s.tokens[i:]
@@ -173,9 +174,9 @@ func (s *source) likelyLabels(blockType string) []string {
 	return labels
 }
 
-// tooDeep returns where the nesting of a file exceeds its bound. HCL's parser recurses, and Go
-// cannot recover from an exhausted stack.
+// tooDeep returns where the nesting of a file exceeds its bound.
 func tooDeep(tokens hclsyntax.Tokens) *hcl.Range {
+	// HCL's parser recurses, and Go cannot recover from an exhausted stack.
 	depth, operators := 0, 0
 	for i := range tokens {
 		t := tokens[i].Type

@@ -132,9 +132,9 @@ func readCollection() collection {
 }
 
 // nextBudget returns the garbage in bytes after which the next collection keeps to gcFraction, if
-// it takes as long as the last and the process allocates as fast as since then. The budget falls by
-// at most half at a time, so that after a pause it is soon what it was.
+// it takes as long as the last and the process allocates as fast as since then.
 func (c collection) nextBudget(last collection) uint64 {
+	// The budget falls by at most half at a time, so that after a pause it is soon what it was.
 	elapsed := max(c.at.Sub(last.at), time.Microsecond)
 	perSecond := float64(c.allocated-last.allocated) / elapsed.Seconds()
 	interval := (c.spent - last.spent).Seconds() / (gcFraction * float64(runtime.GOMAXPROCS(0)))

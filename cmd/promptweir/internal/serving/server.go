@@ -185,9 +185,10 @@ func (c *serverCertificate) observe(_ context.Context, o metric.Int64Observer) e
 	return err
 }
 
-// renew loads the files if they have changed. While only one of the two has been replaced, the key
-// does not match, and the next check tries again.
+// renew loads the files if they have changed.
 func (c *serverCertificate) renew() error {
+	// While only one of the two has been replaced, the key does not match, and the next check tries
+	// again.
 	var files [2]string
 	for i, path := range []string{c.cfg.CertFile, c.cfg.KeyFile} {
 		info, err := os.Stat(path)

@@ -40,8 +40,9 @@ func header(p *Prompt, source string) string {
 }
 
 // quote writes a text as a string that YAML, TOML and the simple readers of front matter have in
-// common. Three hyphens would end front matter for some of them.
+// common.
 func quote(text string) string {
+	// Three hyphens would end front matter for some of them.
 	text = wire.Printable(strings.Join(strings.Fields(text), " "))
 	return strings.ReplaceAll(string(wire.Quote(text)), "--", `-\u002d`)
 }
