@@ -38,6 +38,30 @@ var model = history.Model{ //nolint:gochecknoglobals // a constant
 // server was away, to which a gateway connects again within ten seconds.
 const current, reached = 5 * time.Second, 11 * time.Second
 
+// dice is safe for concurrent use.
+type dice struct {
+	mu  sync.Mutex
+	rng *rand.Rand
+}
+
+// n returns a number below n.
+func (d *dice) n(n int) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.rng.IntN(n)
+}
+
+// span returns a time up to one.
+func (d *dice) span(most time.Duration) time.Duration { return time.Duration(d.n(int(most))) }
+
+// delay is that of a network: little, and now and then that of a segment that was lost.
+func (d *dice) delay() time.Duration {
+	if d.n(50) == 0 {
+		return 200*time.Millisecond + d.span(400*time.Millisecond)
+	}
+	return d.span(3 * time.Millisecond)
+}
+
 // step is something that happens, and the pause after it.
 type step struct {
 	name  string

@@ -58,30 +58,6 @@ type world struct {
 	gate     int
 }
 
-// dice is safe for concurrent use.
-type dice struct {
-	mu  sync.Mutex
-	rng *rand.Rand
-}
-
-// n returns a number below n.
-func (d *dice) n(n int) int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.rng.IntN(n)
-}
-
-// span returns a time up to one.
-func (d *dice) span(most time.Duration) time.Duration { return time.Duration(d.n(int(most))) }
-
-// delay is that of a network: little, and now and then that of a segment that was lost.
-func (d *dice) delay() time.Duration {
-	if d.n(50) == 0 {
-		return 200*time.Millisecond + d.span(400*time.Millisecond)
-	}
-	return d.span(3 * time.Millisecond)
-}
-
 // server is one behind the gateways.
 type server struct {
 	*light.Source
@@ -100,6 +76,7 @@ type replica struct {
 
 	gateway *gateway.Gateway
 	listens *bubble.Listener
+	pipes   *bubble.Listener
 	http    *http.Server
 	stop    func()
 }
@@ -182,25 +159,32 @@ func run(t *testing.T, id int, seed uint64, configs []*config.Config, steps []st
 	return h
 }
 
-// pipe returns a client's end of the pipes of the first replica, which serves ann over them.
+// pipe returns a client's end of the pipes of the first replica.
 func (w *world) pipe(ctx context.Context) (io.ReadWriteCloser, error) {
 	r := w.replicas[0]
-	client, err := r.clients.Join(func() (net.Conn, error) {
-		near, far := net.Pipe()
-		credential := func(ctx context.Context, a *identity.Authenticator) (policy.Principal, error) {
-			return a.FromToken(ctx, light.Principals()[0])
-		}
-		go func() {
-			_ = r.gateway.ServeStdio(context.Background(), credential, far, far) // until it is cut
-			_ = far.Close()
-		}()
-		return near, nil
-	})
+	client, err := r.clients.Join(func() (net.Conn, error) { return r.pipes.Connect() })
 	if err != nil {
 		return nil, err
 	}
 	context.AfterFunc(ctx, func() { _ = client.Close() }) // a pipe returns none
 	return client, nil
+}
+
+// servePipes serves ann over each pair of pipes until a replica is killed.
+func servePipes(g *gateway.Gateway, pipes *bubble.Listener) {
+	credential := func(ctx context.Context, a *identity.Authenticator) (policy.Principal, error) {
+		return a.FromToken(ctx, light.Principals()[0])
+	}
+	for {
+		pipe, err := pipes.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			_ = g.ServeStdio(context.Background(), credential, pipe, pipe) // until it is cut
+			_ = pipe.Close()
+		}()
+	}
 }
 
 func (w *world) serve(label string, legacy bool) *server {
@@ -258,7 +242,8 @@ func (w *world) start(r *replica) {
 	}()
 	w.audience.Note(history.Op{Name: history.Started, At: r.number}, sent, nil)
 	w.note(r, sent)
-	r.gateway, r.listens = g, bubble.NewListener()
+	r.gateway, r.listens, r.pipes = g, bubble.NewListener(), bubble.NewListener()
+	go servePipes(g, r.pipes)
 	r.stop = func() { cancel(); <-ended }
 	r.http = &http.Server{Handler: g.Handler(), ReadHeaderTimeout: time.Minute}
 	go func() { _ = r.http.Serve(edge.New(edge.Options{}).Listen(r.http, r.listens, nil)) }()
@@ -273,6 +258,7 @@ func (r *replica) kill() {
 	r.clients.Cut()
 	r.store.Cut()
 	_ = r.http.Close()
+	_ = r.pipes.Close() // it returns none
 	r.stop()
 }
 
