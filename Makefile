@@ -28,10 +28,10 @@ run: bin/promptweir ## serve examples/quickstart in the foreground; Ctrl-C stops
 run-teams: build ## serve examples/teams, with the example servers that it needs; its README walks through it
 	@bin/together bin/handbook -change-every 0 + bin/promptweir serve --config examples/teams
 
-test: ## run all tests that need only Go, and with a real store where redis-server or valkey-server is installed
+test: ## run all tests that need only Go; with a real store if redis-server or valkey-server is installed
 	CGO_ENABLED=1 go test -race -shuffle=on -ldflags=-w ./...
 
-test-replicas: ## test what replicas share as where neither redis-server nor valkey-server is installed
+test-replicas: ## test what replicas share, as on a machine without redis-server and valkey-server
 	CLUSTERTEST_MEMORY=1 CGO_ENABLED=1 go test -race ./gateway/cluster/... ./gateway -run '$(shell sed -n 's/^func \(Test[A-Za-z0-9_]*\).*/\1/p' gateway/replicas_test.go gateway/cluster/*_test.go | paste -sd '|' -)'
 
 matrix: ## print which clients and upstreams, of all revisions and transports, were tested with each other
@@ -94,7 +94,7 @@ measure-%:
 	@$(MAKE) -s --no-print-directory measure MEASURE=$*
 
 FAULTS ?= -write upstream/README.md
-faults: bin/stress ## let servers fail in all ways, and write the table of upstream/README.md: FAULTS='-only HTTP'
+faults: bin/stress ## make servers fail in every way, and write the table of upstream/README.md: FAULTS='-only HTTP'
 	@bin/stress faults $(FAULTS)
 
 # Those that a CI machine of two cores has time for.
@@ -134,14 +134,14 @@ simulation-short: simulation ## the same with 500
 # Defects that are planted on purpose. The first word of each patch is the letter of the violation that must be found.
 PLANTED ?= announce-early forget-last skip-again older-snapshot old-policy count-twice count-never foreign-owner kept-rule
 planted: HISTORIES = -length 10m -seed 1
-planted: bin/stress ## want each of nine planted defects found by histories, within ten minutes: PLANTED=forget-last
+planted: bin/stress ## check that histories find each of nine planted defects, within ten minutes: PLANTED=forget-last
 	@for defect in $(PLANTED); do \
 		letter=$$(sed 's/:.*//;q' .ci/planted/$$defect.patch) && echo "=== $$defect: $$letter" && \
 		CGO_ENABLED=0 go build -trimpath -buildvcs=false -overlay "$$(bash .ci/plant $$defect)" -o bin/_planted/promptweir ./cmd/promptweir && \
 		bin/stress histories -build bin/_planted/promptweir -want $$letter $(HISTORIES) || exit; done
 
 planted-simulation: PLANTED = announce-early forget-last older-snapshot old-policy
-planted-simulation: ## want each of four planted defects found by the simulation, in 500 histories
+planted-simulation: ## check that the simulation finds each of four planted defects, in 500 histories
 	@for defect in $(PLANTED); do \
 		letter=$$(sed 's/:.*//;q' .ci/planted/$$defect.patch) && echo "=== $$defect: $$letter" && \
 		$(SIMULATED) -overlay "$$(bash .ci/plant network $$defect)" -v -args -histories 500 -want $$letter | grep -A 8 'found in\|^FAIL\|^ok' | grep -v '^ *\(===\|---\)' || exit; done

@@ -193,8 +193,8 @@ func readLockFile(r *hclread.Reader, cfg *Config, path string, opts Options) (Lo
 	case errors.Is(err, fs.ErrNotExist):
 		// Not an error: the first lock file is written from a configuration that already asks for
 		// one.
-		at := hcl.Range{Filename: asks.Place.File, Start: hcl.Pos{Line: asks.Place.Line}}
-		r.Warning(at, "No lock file", "There is no %s, so no definition is approved yet; write "+
+		at := hcl.Pos{Line: asks.Place.Line, Column: 1}
+		r.Warning(hcl.Range{Filename: asks.Place.File, Start: at, End: at}, "No lock file", "There is no %s, so no definition is approved yet; write "+
 			"it with: promptweir lock", file)
 	case isTooLarge:
 		r.Unplaced("Lock file too large", "%s is larger than %d bytes.", file, maxLockFile)
@@ -273,7 +273,7 @@ func decodeLocked(b *hclread.Block) LockedPrompt {
 }
 
 // lockHeader begins every lock file.
-const lockHeader = `# The definition of every prompt as it was approved. Written by "promptweir lock": review the difference, not the file.
+const lockHeader = `# Every prompt's approved definition, written by "promptweir lock": review the difference, not the file.
 `
 
 // Format writes the lock as a file, which [ReadLock] reads. Equal locks give equal bytes.

@@ -45,7 +45,7 @@ func TestSkills_FrontMatterIsThatOfTheEntry(t *testing.T) {
 			}
 		}
 	}
-	if !strings.Contains(log.String(), "its front matter is not that of the entry") {
+	if !strings.Contains(log.String(), "its front matter differs from the entry") {
 		t.Error("it is not logged")
 	}
 }

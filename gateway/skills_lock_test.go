@@ -58,10 +58,10 @@ func TestSkills_LockApprovesTheManifest(t *testing.T) {
 		t.Error(diff)
 	}
 	explained := fmt.Sprint(again.Explain(policy.Principal{Subject: "user:ann", EveryTeam: true}, "skill:b.free"))
-	if want := "nothing of it can be approved, so it is left out"; !strings.Contains(explained, want) {
+	if want := "which no lock can approve, so it is left out"; !strings.Contains(explained, want) {
 		t.Errorf("no %q in %s", want, explained)
 	}
-	for _, want := range []string{"skill:b.two", "is dynamic, so that nothing of it can be approved"} {
+	for _, want := range []string{"skill:b.two", "is dynamic, which no lock can approve"} {
 		if !strings.Contains(fmt.Sprint(again.Reports()), want) {
 			t.Errorf("no report with %q: %v", want, again.Reports())
 		}

@@ -247,11 +247,11 @@ func TestSkills_BadEntriesAreLeftOutAndReported(t *testing.T) {
 		"must be that of the skill's folder": entry(md, "y", "["+file(md)+"]"),
 		"must be 1 to 64":                    entry("skill://X/SKILL.md", "X", "["+file("skill://X/SKILL.md")+"]"),
 		"is not in the folder":               entry(md, "x", "["+file(md)+","+file("skill://other/a")+"]"),
-		"is not among them":                  entry(md, "x", "["+file("skill://x/a")+"]"),
-		"is in them twice":                   entry(md, "x", "["+file(md)+","+file(md)+"]"),
+		"lacks skill://x/SKILL.md":           entry(md, "x", "["+file("skill://x/a")+"]"),
+		`has "SKILL.md" twice`:               entry(md, "x", "["+file(md)+","+file(md)+"]"),
 		"is not the name of a file":          entry(md, "x", "["+file(md)+","+file("skill://x/a/../../b")+"]"),
 		"encoded":                            "",
-		"there are more than 512":            entry(md, "x", "["+strings.TrimSuffix(strings.Repeat(file(md)+",", 513), ",")+"]"),
+		"has more than 512 files":            entry(md, "x", "["+strings.TrimSuffix(strings.Repeat(file(md)+",", 513), ",")+"]"),
 		"digest must be":                     entry(md, "x", `[{"uri":"`+md+`","digest":"sha256:AA","size":1}]`),
 		"an array or":                        entry(md, "x", "null"),
 		"must have the strings":              `{"uri":"` + md + `","frontmatter":{"name":"x"},"resources":"dynamic"}`,
@@ -281,7 +281,7 @@ func TestSkills_AreExplainedWithWhatTheyMayDo(t *testing.T) {
 	peer.Entries[uri] = strings.Replace(peer.Entry(uri), `"description":"D"`, `"description":"D","allowed-tools":"Bash(rm:*)","hooks":{"x":1}`, 1)
 	s := gatewaytest.Serve(t, gatewaytest.Team("b", "", "", peer.Peer))
 	explained := fmt.Sprint(s.Explain(policy.Principal{Subject: "user:ann", EveryTeam: true}, "skill:b.x"))
-	for _, want := range []string{"a skill of 2 files", "not texts or images: run.py", `allowed-tools: "Bash(rm:*)"`, `hooks: {"x":1}`} {
+	for _, want := range []string{"a skill of 2 files", "neither texts nor images: run.py", `allowed-tools: "Bash(rm:*)"`, `hooks: {"x":1}`} {
 		if !strings.Contains(explained, want) {
 			t.Errorf("no %q in %s", want, explained)
 		}

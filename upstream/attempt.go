@@ -303,8 +303,8 @@ func (l *legacyGets) isUseless(name string) bool {
 // learn remembers that a prompt is to be had on a legacy session, as an SDK's answer has shown.
 func (l *legacyGets) learn(ctx context.Context, name, sdk string) {
 	if l.remember(name, time.Time{}) {
-		l.logger.WarnContext(ctx, "server requests of the prompt need the legacy era: gets for "+
-			"clients that can be asked use a legacy session",
+		l.logger.WarnContext(ctx, "server requests of the prompt need a legacy session: its gets "+
+			"use one if the client can answer",
 			slog.String("prompt", name), slog.String("sdk", sdk))
 	}
 }
@@ -312,8 +312,8 @@ func (l *legacyGets) learn(ctx context.Context, name, sdk string) {
 // giveUp remembers for a time that a legacy session is of no use to a prompt.
 func (l *legacyGets) giveUp(ctx context.Context, name, sdk string) {
 	if l.remember(name, time.Now().Add(legacyRetryPause)) {
-		l.logger.WarnContext(ctx, "server requests of the prompt need the legacy era, but a "+
-			"legacy session has none either: its gets fail",
+		l.logger.WarnContext(ctx, "server requests of the prompt need a legacy session, but fail "+
+			"there too: its gets fail",
 			slog.String("prompt", name), slog.String("sdk", sdk))
 	}
 }

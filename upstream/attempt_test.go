@@ -127,7 +127,7 @@ func TestLegacyGets_SDKServerOfBothEras(t *testing.T) {
 					}
 				}
 			}
-			if n := strings.Count(log.String(), "need the legacy era"); n != 3 || !strings.Contains(log.String(), "go-sdk") {
+			if n := strings.Count(log.String(), "need a legacy session"); n != 3 || !strings.Contains(log.String(), "go-sdk") {
 				t.Errorf("it is logged %d times, want once for each prompt:\n%s", n, log.String())
 			}
 			for _, test := range []struct {

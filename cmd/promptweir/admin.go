@@ -34,7 +34,7 @@ const (
 func healthcheckCommand(a *app) *cobra.Command {
 	var admin adminFlags
 	command := &cobra.Command{
-		Use: "healthcheck", Short: "Check that the gateway of the configuration is alive",
+		Use: "healthcheck", Short: "Check that the configuration's gateway is alive",
 		Hidden:  true,
 		Example: "  promptweir healthcheck --admin http://127.0.0.1:8081",
 		Args:    wantArgs(0, 0, ""),
@@ -109,7 +109,8 @@ func callAdmin(
 			base, said)
 	case http.StatusNotFound, http.StatusMethodNotAllowed:
 		if !strings.HasPrefix(said, "the configuration has no such") {
-			return 0, nil, fmt.Errorf("%s is no admin listener (HTTP %d): name it with --admin, "+
+			return 0, nil, fmt.Errorf("%s is not an admin listener (HTTP %d): name it with "+
+				"--admin, "+
 				"for example http://%s", base, response.StatusCode, config.DefaultAdminListen)
 		}
 		return 0, nil, errors.New(said)

@@ -24,9 +24,9 @@ func clientCommand(a *app) *cobra.Command {
 	var f clientFlags
 	command := &cobra.Command{
 		Use:   "client NAME",
-		Short: "Print or install a client's setting for the gateway",
+		Short: "Connect a client to the gateway: print or install its settings",
 		Args:  wantArgs(1, 1, "a client's name"), ValidArgs: names,
-		Long: "Print a client's command or file for the gateway.\n\n" +
+		Long: "Print the command or file that connects a client to the gateway.\n\n" +
 			"NAME is " + terminal.OrList(names) + `.
 
 The endpoint and its authentication come from --config, or from --url and --auth. The command
@@ -110,7 +110,7 @@ func endpointForClients(a *app, f clientFlags) (
 	u := cfg.Gateway.Endpoint("")
 	if u.Hostname() == "" {
 		return "", 0, nil, errors.New("the gateway listens on all addresses: set public_url to " +
-			"the clients', or pass --url")
+			"the one clients use, or pass --url")
 	}
 	return u.String(), clientsetup.AccessOf(cfg.Auth), cfg.Gateway.Variants, nil
 }

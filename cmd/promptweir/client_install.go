@@ -37,7 +37,7 @@ func installClient(ctx context.Context, a *app, c clientsetup.Client, yes bool) 
 	prompter := terminal.NewPrompter(a.in)
 	switch {
 	case c.File == "":
-		return &usageError{c.Title + " keeps no servers in a file: run the command that promptweir client " +
+		return &usageError{"--install cannot set up " + c.Title + ": run the command that promptweir client " +
 			c.Name + " prints"}
 	case !yes && prompter == nil:
 		return &usageError{"without a terminal, --install needs --yes"}
@@ -66,7 +66,7 @@ func installClient(ctx context.Context, a *app, c clientsetup.Client, yes bool) 
 		}
 	}
 	if bytes.Equal(before, after) {
-		_, err = fmt.Fprintf(a.out, "%s has it already\n", i.path())
+		_, err = fmt.Fprintf(a.out, "%s already has this server\n", i.path())
 		return err
 	}
 	if err := i.show(before, after); err != nil {
@@ -130,7 +130,8 @@ func (i *clientInstall) show(before, after []byte) error {
 func (i *clientInstall) write(before, after []byte) error {
 	// The client may have written it while the person read.
 	if now, err := i.read(); err != nil || !bytes.Equal(now, before) {
-		return errors.Join(err, fmt.Errorf("%s has changed meanwhile, and nothing was written: try again", i.path()))
+		return errors.Join(err, fmt.Errorf("%s has changed in the meantime, so nothing was "+
+			"written: try again", i.path()))
 	}
 	if before == nil {
 		if err := i.root.MkdirAll(filepath.Dir(i.name), folderMode); err != nil {

@@ -130,7 +130,7 @@ func (d *diffFlags) atRevision(ctx context.Context, old, path string) (at string
 			command := exec.CommandContext(ctx, "git", args...) //nolint:gosec // no option comes from outside
 			command.Dir, command.Env = within, append(os.Environ(), "GIT_INDEX_FILE="+at+"/index")
 			if said, err = command.Output(); err != nil {
-				err = fmt.Errorf("%q is no file, folder or git revision of %s: %w", old, path, gitError(err))
+				err = fmt.Errorf("%q is not a file, a folder or a git revision of %s: %w", old, path, gitError(err))
 			}
 		}
 		return strings.TrimSuffix(string(said), "\n")

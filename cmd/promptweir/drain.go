@@ -27,7 +27,7 @@ func drainCommand(a *app) *cobra.Command {
 
 New gets and completions go to other owners of the prompt, or fail with the reason draining; gets
 in flight finish. Its prompts stay listed, unless when_down hides them. The drain ends with
-promptweir undrain, or once the gateway, with all its replicas, restarts.`,
+promptweir undrain, or when the gateway and all its replicas restart.`,
 		Example: "  promptweir drain billing --config promptweir\n" +
 			"  promptweir drain billing --admin http://127.0.0.1:8081",
 	})
@@ -83,7 +83,7 @@ func setDrained(ctx context.Context, a *app, name string, drained bool, f drainF
 	}
 	since := cmp.Or(now.Since, &time.Time{}).UTC().Format(time.RFC3339)
 	_, err = fmt.Fprintf(a.out,
-		"%s is drained since %s; promptweir undrain %s lets it serve again\n", name, since, name)
+		"%s has been drained since %s; promptweir undrain %s lets it serve again\n", name, since, name)
 	return err
 }
 

@@ -47,7 +47,7 @@ func TestDrain_TakesAnUpstreamOutAndLetsItBack(t *testing.T) {
 			}
 		}
 	}
-	want(0, []string{"web is drained since 2", "; promptweir undrain web lets it serve again\n"}, "drain", "web")
+	want(0, []string{"web has been drained since 2", "; promptweir undrain web lets it serve again\n"}, "drain", "web")
 	stdout, _, _ := runCommand(t, nil, "drain", "web", "-o", "json", "--admin", p.admin+"/")
 	var now admin.Drain
 	if err := json.Unmarshal([]byte(stdout), &now); err != nil || now.Upstream != "web" || now.Drained == nil || !*now.Drained || now.Since == nil {

@@ -26,8 +26,8 @@ func explainCommand(a *app) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "explain NAME",
 		Short: "Explain whether a principal sees a prompt, and which rule decides",
-		Long: `Explain whether a principal sees a prompt, by its exposed name, and which rule decides; without
---as, who sees it.
+		Long: `Explain whether a principal sees a prompt, and which rule decides; without --as, explain who sees
+it. NAME is the exposed name.
 
 Each step has the source location of its rule; * marks the deciding one. Without --state or
 --live, only the configuration is evaluated. With them, explain also prints the upstreams that

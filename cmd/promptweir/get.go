@@ -75,9 +75,9 @@ questions (Ctrl-D declines). Ctrl-C ends the command.`,
 	}
 	q.addTo(command)
 	command.Flags().StringVar(&g.save, "save", "",
-		"write images, sounds and other files of the messages into the folder `DIR`; overwrites none")
-	command.Flags().BoolVar(&g.skill, "skill", false, "NAME is a skill, or its uri: get its "+
-		"SKILL.md or, as a second argument, another file")
+		"save images, sounds and other files of the messages in the folder `DIR`; overwrites none")
+	command.Flags().BoolVar(&g.skill, "skill", false, "get a skill, by its name or uri: its "+
+		"SKILL.md or the file that a second argument names")
 	completeFlag(command, "save", aFile)
 	addOutput(command, &q.output, formatTable, formatJSON)
 	command.ValidArgsFunction = q.completeGet

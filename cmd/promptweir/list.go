@@ -225,8 +225,8 @@ type listFilter struct {
 
 func (f *listFilter) addTo(command *cobra.Command) {
 	command.Flags().StringVar(&f.team, "team", "", "with --config, only the prompts of the `TEAM`")
-	command.Flags().BoolVar(&f.skills, "skills", false, "the skills in place of the prompts; "+
-		"those of --url by their uri")
+	command.Flags().BoolVar(&f.skills, "skills", false, "list skills instead of prompts; with "+
+		"--url, by their uri")
 }
 
 // parse takes up the arguments of the command.

@@ -134,7 +134,8 @@ func (l *lockFlags) merged(before config.Lock, s *snapshot.Snapshot) config.Lock
 func (l *lockFlags) printDifferences(s *snapshot.Snapshot) {
 	for i, state := range s.States {
 		if len(state.Differences) > 0 {
-			l.app.warn("the replicas of %s define these prompts differently, and the lock approves the first's: %s",
+			l.app.warn("the replicas of %s define these prompts differently, and the lock "+
+				"approves the first replica's definitions: %s",
 				s.Upstreams[i].Name, strings.Join(state.Differences, ", "))
 		}
 	}

@@ -22,7 +22,7 @@ team "greeters" {
   upstream "web" { urls = [%q, %q] }
 }`, urls[0], urls[1])})
 	out, problems, code := runHere(t, "lock", "--live", "--diff", "--config", folder)
-	want := "promptweir: the replicas of web define these prompts differently, and the lock approves the first's: other\n"
+	want := "promptweir: the replicas of web define these prompts differently, and the lock approves the first replica's definitions: other\n"
 	if code != exitDone || problems != want || !strings.Contains(out, `"first"`) || strings.Contains(out, `"second"`) {
 		t.Errorf("exit code %d, printed %s\nand to stderr %s\nwant %s", code, out, problems, want)
 	}

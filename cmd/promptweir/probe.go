@@ -174,8 +174,8 @@ func (p *prober) get(ctx context.Context, definition jsontext.Value) error {
 		_ = p.printFailure(step, prompt.Name, err)
 		if sdk := client.RefusedServerRequest(err); sdk != "" {
 			fmt.Fprintf(p.out,
-				"%s: its server requests need the legacy era (%s): the gateway makes such gets on a legacy session, "+
-					"if the client can be asked\n", step, sdk)
+				"%s: its server requests need a legacy session (%s): the gateway uses one for "+
+					"clients that can answer them\n", step, sdk)
 		}
 		return err
 	}

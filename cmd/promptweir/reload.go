@@ -17,13 +17,13 @@ func reloadCommand(a *app) *cobra.Command {
 	var f adminFlags
 	var output string
 	command := &cobra.Command{
-		Use: "reload", Short: "Have a running gateway reload its configuration",
+		Use: "reload", Short: "Make a running gateway reload its configuration",
 		Args: wantArgs(0, 0, ""),
-		Long: `Have a running gateway reload its configuration, and print the outcome.
+		Long: `Make a running gateway reload its configuration, and print the outcome.
 
-The gateway also reloads by itself when a file of the configuration changes; scripts use reload for
-its outcome. The exit code is 1 if the gateway refuses the configuration, or leaves out a team's
-file.`,
+The gateway also reloads by itself when a file of the configuration changes; reload is for scripts
+that need the outcome. The exit code is 1 if the gateway refuses the configuration, or leaves out a
+team's file.`,
 		Example: "  promptweir reload --config promptweir\n" +
 			"  promptweir reload --admin http://127.0.0.1:8081",
 		RunE: func(cmd *cobra.Command, _ []string) error {

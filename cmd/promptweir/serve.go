@@ -40,7 +40,7 @@ reload.`,
 		},
 	}
 	command.Flags().BoolVar(&profiled, "pprof", false,
-		"serve profiles to operators under /debug/ at the admin listener")
+		"serve profiles under /debug/ on the admin listener")
 	return command
 }
 

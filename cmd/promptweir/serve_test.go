@@ -301,7 +301,7 @@ team "greeters" {
 		t.Errorf("healthcheck exits with %d", code)
 	}
 	// The endpoint for clients is not taken for the admin listener, nor the other way round.
-	if _, said, code := runHere(t, "healthcheck", "--admin", p.endpoint); code != exitFailed || !strings.Contains(said, p.endpoint+" is no admin listener (HTTP 404): name it with --admin") {
+	if _, said, code := runHere(t, "healthcheck", "--admin", p.endpoint); code != exitFailed || !strings.Contains(said, p.endpoint+" is not an admin listener (HTTP 404): name it with --admin") {
 		t.Errorf("healthcheck of the endpoint exits with %d: %s", code, said)
 	}
 	for _, command := range []string{"list", "get"} {

@@ -35,14 +35,14 @@ type syncer struct {
 func syncCommand(a *app) *cobra.Command {
 	y := &syncer{query: newQuery(a)}
 	command := &cobra.Command{
-		Use: "sync", Short: "Write your prompts as files for clients that know no prompts",
+		Use: "sync", Short: "Write your prompts as files, for clients without support for prompts",
 		Args: wantArgs(0, 0, ""),
-		Long: `Write the prompts that you may see at a server as files in the folders of clients that know no
-prompts, or only part of them. Each file says where it is from. The next run changes and removes
-what has changed and gone, but no file that promptweir did not write or that somebody has edited.
+		Long: `Write the prompts that a server shows you as files, in the folders of clients that do not support
+prompts, or only in part. Each file names its origin. The next run updates changed prompts and
+removes deleted ones, but leaves files alone that promptweir did not write or somebody has edited.
 
-Each change is a line: + adds a file, ~ replaces, - removes, = keeps one that is not as it should be,
-and ! names a prompt without one.`,
+Each change is a line: + adds a file, ~ replaces it, - removes it; = keeps an outdated file, and
+! names a prompt that gets no file.`,
 		Example: "  promptweir sync --to claude,codex --url http://127.0.0.1:8080/mcp\n" +
 			"  promptweir sync --to gemini --url https://prompts.example.com/mcp --watch",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -61,8 +61,10 @@ and ! names a prompt without one.`,
 	completeFlag(command, "to", func(_ *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return completeNames(word), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	})
-	flags.BoolVar(&y.snapshot, "snapshot", false, "also write prompts that are no templates, as they are now without arguments")
-	flags.BoolVar(&y.watch, "watch", false, "write again whenever the server says that its prompts changed")
+	flags.BoolVar(&y.snapshot, "snapshot", false, "also write prompts that are not templates: "+
+		"their current text without arguments")
+	flags.BoolVar(&y.watch, "watch", false, "keep running, and write again whenever the server's "+
+		"prompts change")
 	flags.BoolVar(&y.dryRun, "dry-run", false, "print the changes, and change nothing")
 	return command
 }
@@ -153,7 +155,7 @@ func (y *syncer) run(ctx context.Context, s *client.Session) error {
 	}
 	switch {
 	case partial != nil:
-		return errors.New("the server's list is not complete, so that nothing was removed")
+		return errors.New("the server's list is incomplete, so nothing was removed")
 	case failed > 0:
 		return fmt.Errorf("%s could not be got; their files stay as they are", terminal.Count(failed, "prompt"))
 	}
@@ -195,7 +197,7 @@ func (y *syncer) prompts(
 			case isTemplate:
 				p.Arguments = append(p.Arguments, a.Name)
 			case a.Required:
-				p.Refused = fmt.Errorf("it is no template, and requires %s", a.Name)
+				p.Refused = fmt.Errorf("it is not a template, and requires %s", a.Name)
 			default:
 				p.Without = append(p.Without, a.Name)
 			}
@@ -204,7 +206,7 @@ func (y *syncer) prompts(
 		case err != nil:
 			p.Refused = err
 		case !isTemplate && !y.snapshot:
-			p.Refused = errors.New("it is no template; --snapshot writes it as it is now")
+			p.Refused = errors.New("it is not a template; --snapshot writes its current text")
 		case p.Refused == nil:
 			if p.Pieces, err = y.text(ctx, s, &p); err != nil {
 				p.Absent = err

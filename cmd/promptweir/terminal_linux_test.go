@@ -85,7 +85,7 @@ func TestTerminal_LogOfAGatewayIsForAPerson(t *testing.T) {
 	}
 	for _, pattern := range []string{
 		`upstream connected \x1b\[2mupstream=\x1b\[0mgreeter .*prompts=\x1b\[0m4 `,
-		`upstream down: wiki \` + place + `3\): cannot start wiki-mcp-servr: not found in PATH; write the whole path, or install it$`,
+		`upstream down: wiki \` + place + `3\): cannot start wiki-mcp-servr: not found in PATH; use the full path, or install it$`,
 		`upstream down: slow \` + place + `4\): 127.0.0.1:\d+ took the request, but did not answer server/discover within 3s; `,
 	} {
 		if !regexp.MustCompile(`(?m)^` + begin + pattern).MatchString(k.Text()) {

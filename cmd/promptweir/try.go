@@ -33,9 +33,9 @@ func tryCommand(a *app) *cobra.Command {
 
 PATH is a Markdown file, a folder of Markdown files, commands (.claude/commands) or skills, or a
 client's configuration; URL is an MCP server's. By default, try serves the commands, skills and
-.mcp.json of the working and the home folder. It writes nothing. It asks before it uses servers of a
-client's configuration that are commands, get variables of the environment, or are in a file that
-you have not named.`,
+.mcp.json of the working and the home folder. It writes nothing. It asks before it uses a server of
+a client's configuration that is a command, gets environment variables, or is in a file that you did
+not name.`,
 		Example: "  promptweir try\n" +
 			"  promptweir try prompts ~/.claude/commands\n" +
 			"  promptweir try .mcp.json https://mcp.example.com/mcp --yes",

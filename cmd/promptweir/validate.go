@@ -49,9 +49,9 @@ With --live, connect to the upstreams, start those with a command, and print a c
 upstream's transport and prompts, rules and blocks without effect, URIs in the texts of skills that
 clients do not find, and the gateway's addresses.
 
-With --clients, say what clients lose of each prompt that --as sees or, without it, anybody: what
-they hide, cut or garble, and the remedy. Without --live, only prompts in files are known. Of
-servers' prompts, messages are unknown.
+With --clients, report what each client hides, cuts or garbles of the prompts that --as sees
+(default: of all prompts), and the remedy. Without --live, this covers prompts in files only. The
+messages of servers' prompts are unknown.
 
 -o json prints each diagnostic with its range; -o github annotates a pull request with diagnostics
 and failed checks.`,
@@ -306,7 +306,7 @@ func findingsIn(s *snapshot.Snapshot) (findings []config.Finding) {
 		default:
 			text := strings.ToUpper(r.Text[:1]) + r.Text[1:] + "."
 			findings = append(findings, config.Finding{
-				Summary: "Reported prompt", Detail: text, IsWarning: r.Kind != catalog.Unreadable,
+				Summary: "Problem with a prompt", Detail: text, IsWarning: r.Kind != catalog.Unreadable,
 			})
 		}
 	}
@@ -348,7 +348,7 @@ func drift(s *snapshot.Snapshot, r catalog.Report) config.Finding {
 	at, _ := s.Index(owner.Upstream)
 	u := &s.Upstreams[at]
 	found := config.Finding{
-		Line: 1, Summary: "Differs from the lock file", Detail: strings.ToUpper(r.Text[:1]) + r.Text[1:] + ".",
+		Line: 1, Summary: "Not approved", Detail: strings.ToUpper(r.Text[:1]) + r.Text[1:] + ".",
 		IsWarning: s.Config.LockFor(u.Team).Mode != config.LockEnforce,
 	}
 	if prompt := s.FilePrompt(u.Name, owner.Name); prompt != nil {

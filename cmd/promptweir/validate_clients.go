@@ -21,7 +21,8 @@ const allClients = "all"
 
 func (v *validateFlags) addClients(command *cobra.Command) {
 	command.Flags().StringSliceVar(&v.clients, "clients", nil,
-		"say what `CLIENTS` lose of prompts: all, or names with commas between, for example claude-code,gemini,zed")
+		"report what `CLIENTS` lose of prompts: all, or names separated by commas, for example "+
+			"claude-code,gemini,zed")
 	completeFlag(command, "clients",
 		cobra.FixedCompletions(append(clients.Names(), allClients), cobra.ShellCompDirectiveNoFileComp))
 	v.who.addTo(command, v.app, "with --clients, the prompts of `PRINCIPAL`, for example user:alice,group:payments")

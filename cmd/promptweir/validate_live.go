@@ -53,9 +53,10 @@ type liveCheck struct {
 
 // checkTitles are the titles of annotations.
 var checkTitles = map[string]string{ //nolint:gochecknoglobals // a constant table
-	"upstream": "Upstream in trouble", "report": "Reported prompt", "pages": "More than one page",
+	"upstream": "Upstream in trouble", "report": "Problem with a prompt", "pages": "More than " +
+		"one page",
 	"cursor_keys": "No cursor keys", "clock": "Clocks differ", "listener": "Cannot listen",
-	"store": "Store in trouble", "client": "Lost in a client", "skill": "Reported skill",
+	"store": "Store in trouble", "client": "Lost in a client", "skill": "Problem with a skill",
 }
 
 // checked returns a line of the checklist that is not about one upstream.
@@ -256,7 +257,7 @@ func checkSnapshot(s *snapshot.Snapshot) (checks []liveCheck) {
 	cfg := &s.Config.Gateway
 	if n := len(s.Catalog.Entries()); n > cfg.PageSize {
 		checks = append(checks, checked("pages", checkWarning, locationOf(cfg.Place),
-			"a caller of all %d prompts gets more than one page of %d, and these clients read "+
+			"a caller who sees all %d prompts gets several pages of %d, and these clients read "+
 				"only the first: %s; raise page_size in the gateway block, or expose fewer "+
 				"prompts", n,
 			cfg.PageSize, clients.FirstPageOnly()))

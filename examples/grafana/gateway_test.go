@@ -82,7 +82,7 @@ func faults(first, second *gateway) []fault {
 			// starts with a file of a team that is broken, no prompts, and a store that is not there.
 			alerts: []string{
 				"PromptweirListsSlow", "PromptweirTeamFilesLastGood", "PromptweirCatalogEmpty", "PromptweirMemoryNearLimit",
-				"PromptweirManyUpstreamsDown", "PromptweirStoreAway",
+				"PromptweirManyUpstreamsDown", "PromptweirStoreUnavailable",
 			},
 			begin: func(t *testing.T) {
 				second.process.stop()

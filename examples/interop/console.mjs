@@ -317,7 +317,7 @@ const steps = {
   async 'loads a configuration with a mistake'(page) {
     await page.goto(`${url}/configuration`);
     await next('a mistake is made');
-    await page.getByRole('button', { name: 'Load it again' }).click();
+    await page.getByRole('button', { name: 'Reload' }).click();
     await page.getByRole('heading', { name: 'The last configuration was refused', level: 2 }).waitFor();
     assert.equal(page.url(), `${url}/configuration#configuration`);
     assert.match(await page.locator('.problems').first().innerText(), /<b>broken/);
@@ -327,7 +327,7 @@ const steps = {
     await fits(page, 'overview-refused');
     await next('it is corrected');
     await page.goto(`${url}/configuration`);
-    await page.getByRole('button', { name: 'Load it again' }).click();
+    await page.getByRole('button', { name: 'Reload' }).click();
     await page.getByText(/In use since/).waitFor();
     assert.equal(page.url(), `${url}/configuration`);
   },

@@ -244,13 +244,13 @@ const steps = {
   async 'loads a configuration with a mistake'() {
     await go('/configuration');
     await next('a mistake is made');
-    await reach(/^Load it again push button/);
+    await reach(/^Reload push button/);
     await press('Return');
     await hear(/^The last configuration was refused/);
     await reach(/Invalid team name/, 'Down');
     await next('it is corrected');
     await go('/configuration');
-    await reach(/^Load it again push button/);
+    await reach(/^Reload push button/);
     await press('Return');
     await hear(/^Finished loading Configuration: in use since/);
   },

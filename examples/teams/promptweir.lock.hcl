@@ -1,4 +1,4 @@
-# The definition of every prompt as it was approved. Written by "promptweir lock": review the difference, not the file.
+# Every prompt's approved definition, written by "promptweir lock": review the difference, not the file.
 
 prompt "handbook.incident_report" {
   upstream   = "handbook"

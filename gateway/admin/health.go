@@ -253,7 +253,7 @@ func (c condition) String() string {
 	case c.failing:
 		return "connected, but gets fail"
 	case c.troubled:
-		return "up, but its list is not fresh"
+		return "up, but its list is stale"
 	case !c.listed:
 		return "starting"
 	case c.down > 0:

@@ -218,7 +218,7 @@ func (l *Log) Close() {
 	case <-l.done:
 	case <-time.After(closeBound):
 		l.logger.ErrorContext(context.Background(),
-			"audit log closed while a write does not return: its lines may be lost")
+			"audit log closed during a write that hangs: its lines may be lost")
 	}
 	l.mu.Lock()
 	l.loseLocked(l.queue.count)

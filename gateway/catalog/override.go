@@ -62,7 +62,7 @@ func contains(values []config.ArgumentOverride, name string) bool {
 // nothing.
 func (p *Prompt) Override(ctx context.Context, o *config.Override) (Prompt, error) {
 	if p.Skill != nil {
-		return Prompt{}, errors.New("a skill is served as it is, since its digests are of its files")
+		return Prompt{}, errors.New("a skill cannot be changed: it has digests of its files")
 	}
 	object, err := wire.ParseObject(p.Definition)
 	if err != nil {

@@ -150,10 +150,10 @@ func (s *Skill) readManifest(resources jsontext.Value, uri string) error {
 		return nil
 	}
 	if resources.Kind() != '[' {
-		return errors.New(`they must be an array or "dynamic"`)
+		return errors.New(`must be an array or "dynamic"`)
 	}
 	if wire.Longer(resources, wire.MaxSkillFiles) { // before a million of them are split
-		return fmt.Errorf("there are more than %d", wire.MaxSkillFiles)
+		return fmt.Errorf("has more than %d files", wire.MaxSkillFiles)
 	}
 	files, err := wire.ParseArray(resources)
 	if err != nil {
@@ -166,18 +166,18 @@ func (s *Skill) readManifest(resources jsontext.Value, uri string) error {
 			return fmt.Errorf("[%d]: %w", i, err)
 		}
 		if total += file.Size; total > wire.MaxSkillBytes { // each is smaller, so that it does not overflow
-			return fmt.Errorf("they have more than %d bytes together", wire.MaxSkillBytes)
+			return fmt.Errorf("has more than %d bytes of files", wire.MaxSkillBytes)
 		}
 		s.Files = append(s.Files, file)
 	}
 	slices.SortFunc(s.Files, func(a, b ManifestFile) int { return strings.Compare(a.Path, b.Path) })
 	for i := 1; i < len(s.Files); i++ {
 		if s.Files[i].Path == s.Files[i-1].Path {
-			return fmt.Errorf("%q is in them twice", s.Files[i].Path)
+			return fmt.Errorf("has %q twice", s.Files[i].Path)
 		}
 	}
 	if _, ok := s.File(wire.SkillFile); !ok {
-		return fmt.Errorf("%s is not among them", uri)
+		return fmt.Errorf("lacks %s", uri)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ func TestParseDefinition_RefusesAHugeManifestCheaply(t *testing.T) {
 	raw := []byte(`{"uri":"skill://x/SKILL.md","frontmatter":{"name":"x","description":"D"},"resources":[` + strings.Repeat("{},", 999_999) + `{}]}`)
 	var err error
 	allocations := testing.AllocsPerRun(3, func() { _, err = ParseDefinition(raw, true) })
-	if err == nil || !strings.Contains(err.Error(), "there are more than 512") {
+	if err == nil || !strings.Contains(err.Error(), "has more than 512 files") {
 		t.Error(err)
 	}
 	if allocations > 100 {

@@ -45,7 +45,7 @@ var (
 		loss:   func(*List, *prompt) (string, bool) { return "", true },
 	}
 	getsNone = &behaviour{
-		kind: Hides, loses: "all messages", reason: "prompts are listed, and never got", atFlat: true,
+		kind: Hides, loses: "all messages", reason: "prompts are listed, but never fetched", atFlat: true,
 		remedy: knowsNone.remedy, loss: knowsNone.loss,
 	}
 	readsOnePage = &behaviour{
@@ -63,20 +63,21 @@ var (
 		remedy: oneArgument, loss: severalArguments,
 	}
 	fillsFirstArgument = &behaviour{
-		kind: Garbles, loses: "further arguments", reason: "all that is typed is the first argument",
+		kind: Garbles, loses: "further arguments", reason: "everything typed is the first argument",
 		remedy: oneArgument, loss: severalArguments,
 	}
 	splitsAtBlanks = &behaviour{
 		kind: Garbles, loses: "further words of an argument", atFlat: true,
-		reason: "what is typed is split at blanks, in quotes too, and words after the last argument are dropped",
+		reason: "input is split at blanks, even in quotes, and words after the last argument are " +
+			"dropped",
 		remedy: "let values be single words",
 		loss: func(_ *List, p *prompt) (string, bool) {
 			return p.argumentNames(), len(p.Entry.Arguments) > 0
 		},
 	}
 	sendsPlaceholders = &behaviour{
-		kind: Garbles, loses: "values that a server reads", atFlat: true,
-		reason: "$1, $2 … are sent as the values, and replaced in the text that comes back",
+		kind: Garbles, loses: "values that a server uses", atFlat: true,
+		reason: "the server gets $1, $2 … as values; the real ones replace them in its text",
 		remedy: "fix the arguments in a prompt block, or give them defaults",
 		loss: func(_ *List, p *prompt) (string, bool) { // files only put values in, to the same effect
 			return p.argumentNames(), len(p.Entry.Arguments) > 0 && p.Result == nil
@@ -97,14 +98,15 @@ var (
 		},
 	}
 	refusesOther = &behaviour{
-		kind: Hides, loses: "what begins with no text", reason: "a prompt is refused unless its first message is text",
+		kind: Hides, loses: "prompts that do not begin with text", reason: "a prompt is " +
+			"refused unless its first message is text",
 		remedy: oneMessage,
 		loss: func(_ *List, p *prompt) (string, bool) {
 			return "", len(p.messages) > 0 && p.messages[0].kind != "text"
 		},
 	}
 	dropsOther = &behaviour{
-		kind: Cuts, loses: "all but text", reason: "what is no text is left out", remedy: oneMessage,
+		kind: Cuts, loses: "everything but text", reason: "everything but text is left out", remedy: oneMessage,
 		loss: func(_ *List, p *prompt) (string, bool) {
 			i := slices.IndexFunc(p.messages, func(m message) bool { return m.kind != "text" })
 			if i < 0 {
@@ -128,14 +130,15 @@ var (
 		},
 	}
 	showsTitlesOnly = &behaviour{
-		kind: Garbles, loses: "names beside titles", reason: "titles take the place of names", atFlat: true,
+		kind: Garbles, loses: "names of prompts with titles", reason: "titles are shown instead " +
+			"of names", atFlat: true,
 		remedy: "give it another title, in a prompt block for example",
 		loss: func(l *List, p *prompt) (string, bool) {
 			return l.twins("title", titleOf, p)
 		},
 	}
-	foldsNames  = folds("other characters of names than A–Z, a–z, 0–9, _, . and -", "_", underscores("_.-"))
-	foldsDots   = folds("other characters of names than A–Z, a–z, 0–9, _ and -", "_", underscores("_-"))
+	foldsNames  = folds("characters of names other than A–Z, a–z, 0–9, _, . and -", "_", underscores("_.-"))
+	foldsDots   = folds("characters of names other than A–Z, a–z, 0–9, _ and -", "_", underscores("_-"))
 	foldsBlanks = folds("blanks in names", "-", func(name string) string { return strings.Join(strings.Fields(name), "-") })
 )
 
@@ -168,8 +171,7 @@ func underscores(kept string) func(name string) string {
 // folds is for clients that put something in the place of some characters of names.
 func folds(loses, replacement string, fold func(name string) string) *behaviour {
 	return &behaviour{
-		kind: Garbles, loses: loses, reason: replacement + " takes the place of some characters " +
-			"of a name", atFlat: true,
+		kind: Garbles, loses: loses, reason: replacement + " replaces some characters of a name", atFlat: true,
 		remedy: "give it a name of lower case letters, digits and _ in a prompt block",
 		loss: func(l *List, p *prompt) (string, bool) {
 			name := p.Entry.Name

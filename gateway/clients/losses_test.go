@@ -42,14 +42,14 @@ func TestLosses_FollowFromDefinitionListAndMessages(t *testing.T) {
 		want        []string // kinds and reasons
 	}{
 		"plain in Claude Code":        {definitions: []string{`{"name": "x"}`}, client: "claude-code"},
-		"words":                       {definitions: []string{one}, client: "claude", want: []string{"garbles what is typed is split at blanks, in quotes too, and words after the last argument are dropped: a"}},
+		"words":                       {definitions: []string{one}, client: "claude", want: []string{"garbles input is split at blanks, even in quotes, and words after the last argument are dropped: a"}},
 		"roles":                       {definitions: []string{`{"name": "x"}`}, result: messages(text("user", "a"), text("assistant", "b")), client: "claude", want: []string{"garbles all messages get the role of the user"}},
 		"roles, all of the user":      {definitions: []string{`{"name": "x"}`}, result: messages(text("user", "a"), text("user", "b")), client: "claude"},
 		"title":                       {definitions: []string{`{"name": "x", "title": "X"}`}, client: "claude", want: []string{"cuts titles are not shown: X"}},
 		"title and description":       {definitions: []string{`{"name": "x", "title": "X", "description": "d"}`}, client: "claude"},
 		"two arguments in Zed":        {definitions: []string{two}, client: "zed", want: []string{"hides prompts with several arguments are not shown: a, b"}},
 		"one argument in Zed":         {definitions: []string{one}, client: "zed"},
-		"two in docker-agent":         {definitions: []string{two}, client: "docker-agent", want: []string{"garbles all that is typed is the first argument: a, b"}},
+		"two in docker-agent":         {definitions: []string{two}, client: "docker-agent", want: []string{"garbles everything typed is the first argument: a, b"}},
 		"Gemini, unknown messages":    {definitions: []string{two}, client: "gemini"},
 		"Gemini, one word":            {definitions: []string{two}, result: messages(text("user", "ok")), client: "gemini"},
 		"Gemini, several messages":    {definitions: []string{two}, result: messages(text("user", "a"), text("user", "b")), client: "gemini", want: []string{"cuts only the first message is used: it has 2"}},
@@ -57,13 +57,13 @@ func TestLosses_FollowFromDefinitionListAndMessages(t *testing.T) {
 		"Gemini, letters of no ASCII": {definitions: []string{two}, result: messages(text("user", "ä…")), client: "gemini"},
 		"Gemini, image":               {definitions: []string{`{"name": "x"}`}, result: messages(image), client: "gemini", want: []string{"hides a prompt is refused unless its first message is text"}},
 		"goose":                       {definitions: []string{`{"name": "x"}`}, result: messages(text("user", "a"), image), client: "goose", want: []string{"cuts only the last message is used: it has 2"}},
-		"opencode, image":             {definitions: []string{`{"name": "x"}`}, result: messages(text("user", "a"), image), client: "opencode", want: []string{"cuts what is no text is left out: image"}},
-		"opencode, of a server":       {definitions: []string{one}, client: "opencode", want: []string{"garbles $1, $2 … are sent as the values, and replaced in the text that comes back: a"}},
+		"opencode, image":             {definitions: []string{`{"name": "x"}`}, result: messages(text("user", "a"), image), client: "opencode", want: []string{"cuts everything but text is left out: image"}},
+		"opencode, of a server":       {definitions: []string{one}, client: "opencode", want: []string{"garbles the server gets $1, $2 … as values; the real ones replace them in its text: a"}},
 		"opencode, of a file":         {definitions: []string{one}, result: messages(text("user", "a")), client: "opencode"},
 		"no prompts":                  {definitions: []string{`{"name": "x"}`}, client: "codex", want: []string{"hides only tools are shown"}},
 		"first page":                  {definitions: []string{`{"name": "x"}`, `{"name": "a"}`}, client: "claude.ai"},
 		"second page":                 {definitions: []string{`{"name": "x"}`, `{"name": "a"}`, `{"name": "b"}`}, client: "claude.ai", want: []string{"hides only the first page of a list is read: this is prompt 3, and the page has 2"}},
-		"equal titles":                {definitions: []string{`{"name": "x", "title": "T"}`, `{"name": "y", "title": "T"}`, `{"name": "z"}`}, client: "inspector", want: []string{"garbles titles take the place of names: y is called T too"}},
+		"equal titles":                {definitions: []string{`{"name": "x", "title": "T"}`, `{"name": "y", "title": "T"}`, `{"name": "z"}`}, client: "inspector", want: []string{"garbles titles are shown instead of names: y is called T too"}},
 		"no titles":                   {definitions: []string{`{"name": "x"}`, `{"name": "y"}`}, client: "inspector"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -64,7 +64,7 @@ func All() []Client {
 
 // syncLoses is what is lost in the files of a target of promptweir sync, beside what has no file.
 var syncLoses = map[string]string{ //nolint:gochecknoglobals // a constant table
-	"codex": "places of arguments", "cursor": "places of arguments", "gemini": "places of several arguments",
+	"codex": "placeholders of arguments", "cursor": "placeholders of arguments", "gemini": "placeholders of several arguments",
 }
 
 // Is reports whether a name is the client's.

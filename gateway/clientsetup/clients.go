@@ -101,28 +101,28 @@ func For(endpoint, name string, access Access, variants ...config.Variant) []Cli
 		cursor(name, server{URL: endpoint, Headers: headers("${env:" + TokenVariable + "}")}),
 		inFile(Client{
 			Name:  "claude-desktop",
-			Where: "in the file that Settings, Developer, Edit Config opens; it needs Node",
-			Then:  placeholder(access) + "Restart it. The + beside the message has the prompts.",
-			File:  systemFile("Claude/claude_desktop_config.json", true),
+			Where: "in the file under Settings, Developer, Edit Config; it needs Node",
+			Then: placeholder(access) + "Restart it. The prompts are in the + menu beside the " +
+				"message.",
+			File: systemFile("Claude/claude_desktop_config.json", true),
 		}, "mcpServers", name, desktop),
 		inFile(Client{
 			Name: "gemini", Where: "in ~/.gemini/settings.json",
-			Then: "Type / and the name of a prompt" + signIn("; /mcp auth signs in") + ". Of several messages, " +
-				"it takes the first only." + flatNext,
+			Then: "Type / and the name of a prompt" + signIn("; /mcp auth signs in") + ". It uses only the first of several messages." + flatNext,
 			File: "~/.gemini/settings.json",
 		}, "mcpServers", name, server{HTTPURL: flat, Headers: headers("$" + TokenVariable)}),
 		inFile(Client{
 			Name: "zed", Where: "in the file that the command zed: open settings file opens",
 			Then: placeholder(access) + "In an agent thread, type / and the name of a prompt. " +
-				"It hides those with several arguments." + flatNext,
+				"It hides prompts with several arguments." + flatNext,
 			File: systemFile("zed/settings.json", false),
 		}, "context_servers", name, server{URL: flat, Headers: headers(tokenPlace)}),
 		inFile(Client{
 			Name: "windsurf", Where: "in ~/.codeium/windsurf/mcp_config.json",
-			Then: "It knows tools only." + toolsNext,
+			Then: "It supports tools only." + toolsNext,
 			File: "~/.codeium/windsurf/mcp_config.json",
 		}, "mcpServers", name, server{ServerURL: tools, Headers: headers("${env:" + TokenVariable + "}")}),
-		codex(tools, name, access, "It knows tools only."+toolsNext),
+		codex(tools, name, access, "It supports tools only."+toolsNext),
 		{
 			Name: "inspector", Where: "in a shell",
 			Text: "npx @modelcontextprotocol/inspector --cli " + ShellWord(endpoint) +
@@ -146,7 +146,7 @@ func fitting(endpoint string, variant config.Variant, on []config.Variant) (url,
 	if variant == config.VariantTools {
 		return url, " Ask it to look for a prompt: the model chooses."
 	}
-	return url, " At this URL, all are one message with one argument at most."
+	return url, " At this URL, each prompt is one message with at most one argument."
 }
 
 func codex(endpoint, name string, access Access, then string) Client {
@@ -166,7 +166,7 @@ const tokenPlace = "YOUR-TOKEN"
 
 func placeholder(access Access) string {
 	if access == Token {
-		return "Write your token in the place of " + tokenPlace + ". "
+		return "Replace " + tokenPlace + " with your token. "
 	}
 	return ""
 }

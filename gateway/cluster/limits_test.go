@@ -235,7 +235,7 @@ func TestStore_IsAwayAndComesBack(t *testing.T) {
 		}
 		outage.end()
 		here()
-		if got := log.take(); len(got) != 2 || !strings.HasPrefix(got[0], "store away") || !strings.HasPrefix(got[1], "store in use") {
+		if got := log.take(); len(got) != 2 || !strings.HasPrefix(got[0], "store unavailable") || !strings.HasPrefix(got[1], "store in use") {
 			t.Errorf("%s: log %q, want away and in use", name, got)
 		}
 	}

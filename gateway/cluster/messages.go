@@ -343,8 +343,8 @@ func (m *Messages) receive(ctx context.Context, keys *keys, sealed string) {
 	}
 	if left := time.Until(time.UnixMilli(e.Until)); left < 0 || left > 2*lifetime {
 		m.skewed.Do(func() {
-			m.store.logger.WarnContext(ctx, "message of another replica refused: "+
-				"it is recorded, or the clocks differ by a minute", slog.Duration("left", left))
+			m.store.logger.WarnContext(ctx, "message of another replica refused: it was "+
+				"replayed, or the clocks differ by a minute", slog.Duration("left", left))
 		})
 		return
 	}

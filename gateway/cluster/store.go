@@ -283,7 +283,7 @@ func (s *store) report(err error) (next time.Duration) {
 			state.Since = now
 		}
 		state.Connected, state.Err = false, masked
-		s.logger.Warn("store away: each replica works alone", slog.Any("error", masked))
+		s.logger.Warn("store unavailable: each replica works alone", slog.Any("error", masked))
 	default:
 		return next
 	}

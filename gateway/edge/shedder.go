@@ -303,7 +303,7 @@ func (s *Shedder) log(ctx context.Context) {
 	waiting, refused := s.queue.len(), s.refused-s.logged
 	s.logged = s.refused
 	s.ledger.mu.Unlock()
-	s.logger.WarnContext(ctx, "more requests than the processors can serve, the newest go first",
+	s.logger.WarnContext(ctx, "overloaded: the newest waiting requests are served first",
 		slog.Int("waiting", waiting), slog.Int("refused", refused))
 }
 

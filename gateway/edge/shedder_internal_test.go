@@ -125,8 +125,8 @@ func TestShedder_ShedsWhileTheProcessIsLate(t *testing.T) {
 		if entered, _ := c.answered(); len(entered) != batched {
 			t.Errorf("%d requests entered, want a batch of %d after the first probe", len(entered), batched)
 		}
-		if got := c.log.String(); strings.Count(got, "more requests than the processors can serve") != 1 {
-			t.Errorf("log = %q, want that there are more requests than the processors can serve, once", got)
+		if got := c.log.String(); strings.Count(got, "overloaded") != 1 {
+			t.Errorf("log = %q, want that the gateway is overloaded, once", got)
 		}
 		c.late.Store(0)
 		time.Sleep(50*time.Millisecond + 2*stableProbes*sheddingInterval)

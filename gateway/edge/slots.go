@@ -293,7 +293,7 @@ func (l *Ledger) evictLocked(newcomer *slot) *Conn {
 	if s == nil {
 		return nil
 	}
-	l.logger.Warn("connection limit reached, a connection or stream was ended",
+	l.logger.Warn("connection limit reached: a connection or stream was closed",
 		slog.Int("limit", l.connections), slog.String("client", s.account.key.client),
 		slog.Bool("authenticated", s.isKnown()))
 	l.leaveLocked(s)

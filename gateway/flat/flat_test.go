@@ -228,9 +228,10 @@ func TestArguments_OfExamples(t *testing.T) {
 		"notes:n\ninput: x":                       "Missing required arguments: notes; write a line \"name: value\" for each in input (-32602)",
 		"":                                        "Missing required arguments: notes, input; write a line \"name: value\" for each in input (-32602)",
 		" \n":                                     "Missing required arguments: notes, input; write a line \"name: value\" for each in input (-32602)",
-		"notes: n\ninput: i\nmore":                "Invalid argument input: only lines \"name: value\" are left to write, of notes, severity, input (-32602)",
-		"notes:\ninput: \r\nseverity:":            `{"notes":"","input":"","severity":""}`,
-		"notes: a\rseverity: b\ninput: \u2028x":   `{"notes":"a\rseverity: b","input":"` + "\u2028" + `x"}`,
+		"notes: n\ninput: i\nmore": "Invalid argument input: only lines \"name: " +
+			"value\" can follow, for notes, severity, input (-32602)",
+		"notes:\ninput: \r\nseverity:":          `{"notes":"","input":"","severity":""}`,
+		"notes: a\rseverity: b\ninput: \u2028x": `{"notes":"a\rseverity: b","input":"` + "\u2028" + `x"}`,
 	} {
 		got, err := flat.Arguments(declared, wire.Object{}.With("input", wire.Quote(input)).With("severity", wire.Quote("not read")))
 		text := string(got.JSON())

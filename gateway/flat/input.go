@@ -86,7 +86,7 @@ func Arguments(declared []catalog.Argument, sent wire.Object) (wire.Object, erro
 	main := lastRequired(declared, given)
 	switch blank := strings.TrimSpace(rest) == ""; {
 	case main < 0 && !blank:
-		return nil, wire.NewError(wire.InvalidParams, "Invalid argument "+Input+`: only lines "name: value" are left to write, of `+
+		return nil, wire.NewError(wire.InvalidParams, "Invalid argument "+Input+`: only lines "name: value" can follow, for `+
 			names(declared, func(a catalog.Argument) bool { return true }))
 	case main >= 0 && !blank:
 		given[declared[main].Name] = true

@@ -229,7 +229,7 @@ func (k *keyring) refresh(ctx context.Context, wait bool) {
 }
 
 // errFetchBroke is the outcome of a fetch that ended by a panic.
-var errFetchBroke = errors.New("fetching broke off")
+var errFetchBroke = errors.New("fetching was interrupted")
 
 // fetch replaces the key set with the one that the issuer has now.
 func (k *keyring) fetch(ctx context.Context) error {

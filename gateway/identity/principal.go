@@ -26,7 +26,7 @@ func ParsePrincipal(as string) (policy.Principal, error) {
 				principalSyntax)
 		case selector.Kind == config.TeamMembers:
 			return policy.Principal{}, fmt.Errorf(
-				"%q cannot be given, since teams follow from the user and the groups: %s", part, principalSyntax)
+				"%q cannot be given, because teams follow from the user and the groups: %s", part, principalSyntax)
 		case selector.Kind == config.Anybody:
 			return policy.Principal{}, fmt.Errorf("%q is not a single caller: %s", part,
 				principalSyntax)

@@ -40,7 +40,7 @@ func TestParsePrincipal_ExplainsMistakes(t *testing.T) {
 		{"user:alice group:payments", `"user:alice group:payments" is neither a user nor a group: write one user:NAME`},
 		{"group:payments", `"group:payments" names no user: write one user:NAME`},
 		{"user:alice,user:bob", `"user:alice" and "user:bob" are two users: write one user:NAME`},
-		{"user:alice,team:payments", `"team:payments" cannot be given, since teams follow from the user and the groups: write`},
+		{"user:alice,team:payments", `"team:payments" cannot be given, because teams follow from the user and the groups: write`},
 		{"*", `"*" is not a single caller: write one user:NAME`},
 		{"user:anonymous,group:payments", "user:anonymous is a caller without a credential, who is in no group: leave out"},
 	}

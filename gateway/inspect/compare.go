@@ -140,10 +140,10 @@ func contentChange(key promptKey, name string, before, after map[promptKey]conte
 	}
 	var what []string
 	if was.definition != is.definition {
-		what = append(what, "another definition")
+		what = append(what, "a different definition")
 	}
 	if was.text != is.text {
-		what = append(what, "another text")
+		what = append(what, "a different text")
 	}
 	if len(what) == 0 {
 		return nil

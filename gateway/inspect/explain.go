@@ -217,7 +217,7 @@ func (c *admissionChain) addLock() {
 		return
 	}
 	approved, known := c.snapshot.Config.Lock.Find(c.snapshot.ExposedName(c.source, c.own), c.source.Upstream)
-	enforced, outcome := lock.Mode == config.LockEnforce, "it is listed all the same"
+	enforced, outcome := lock.Mode == config.LockEnforce, "it is listed anyway"
 	if enforced {
 		outcome = "it is left out"
 	}
@@ -225,8 +225,7 @@ func (c *admissionChain) addLock() {
 	case !known:
 		c.add(lock.Place, enforced, "lock = %q: it is not in %s, so %s", lock.Mode, config.LockFile, outcome)
 	case c.prompt != nil && c.prompt.Skill != nil && c.prompt.Skill.Dynamic:
-		c.add(lock.Place, enforced, "lock = %q: it is dynamic, so that nothing of it can be "+
-			"approved, so %s", lock.Mode, outcome)
+		c.add(lock.Place, enforced, "lock = %q: it is dynamic, which no lock can approve, so %s", lock.Mode, outcome)
 	case c.prompt == nil:
 		c.add(lock.Place, false, "lock = %q: if its definition differs from the one "+
 			"in %s, %s", lock.Mode, config.LockFile, outcome)

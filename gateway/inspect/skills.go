@@ -35,7 +35,7 @@ func aboutSkill(s *catalog.Skill) string {
 		about[0] = "it is a skill without digests, whose files only its server knows"
 	}
 	if others := notTexts(s.Files); others != "" {
-		about = append(about, "not texts or images: "+others)
+		about = append(about, "neither texts nor images: "+others)
 	}
 	for _, name := range grants() {
 		if value := s.Frontmatter.Get(name); value != nil {
@@ -57,7 +57,7 @@ func skillChanges(was, is *catalog.Skill) (what []string) {
 		return known && before.Digest == f.Digest
 	})
 	if others := notTexts(fresh); others != "" {
-		what = append(what, "new or changed files that are no texts or images: "+others)
+		what = append(what, "new or changed files that are neither texts nor images: "+others)
 	}
 	return what
 }

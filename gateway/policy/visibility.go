@@ -187,7 +187,7 @@ const (
 
 // ErrBudget means that the conditions take more than one request may spend. What was evaluated is
 // remembered, so that a later request gets further.
-var ErrBudget = errors.New("the conditions that decide about the catalog take more than one request may spend")
+var ErrBudget = errors.New("the catalog's conditions take longer than one request may")
 
 // Budget is what one request may spend on conditions. It is for one goroutine.
 type Budget struct {

@@ -43,7 +43,7 @@ func readDirectory(ctx context.Context, h *Handler, r *Request, out *Response) e
 	case err != nil:
 		return err
 	case r.Params.Get("cursor") != nil: // there is one page only
-		return invalidParams("the cursor is none of this directory's")
+		return invalidParams("the cursor is not from this directory's list")
 	case entry == nil:
 		return d.unknown()
 	case len(d.children) == 0:

@@ -132,7 +132,7 @@ func unavailableMessage(u *upstream.Unavailable, retryMs int64) string {
 	case upstream.Timeout:
 		return name + " did not answer in time" + tryAgain
 	case upstream.Overloaded:
-		return name + " has too much to do" + tryAgain
+		return name + " is overloaded" + tryAgain
 	case upstream.RateLimited:
 		return name + " asks for a pause" + tryAgain
 	case snapshot.Starting:

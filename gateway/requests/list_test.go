@@ -350,7 +350,7 @@ func TestList_FailsWhenConditionsTakeTooLong(t *testing.T) {
 	for method, params := range map[string]string{"prompts/list": "", "prompts/get": `{"name":"cheap.x"}`} {
 		alice.Call(method, params).Want(t, http.StatusOK, `"code":-32603`, `"reason":"overloaded"`, `"retryAfterMs"`)
 	}
-	if got := log.Count("when expressions take too long"); got != 1 {
+	if got := log.Count("conditions take too long"); got != 1 {
 		t.Errorf("%d reports, want 1 in a minute", got)
 	}
 	// What was evaluated stays, so that the client gets through, and sees what the condition says.

@@ -328,7 +328,8 @@ func (p *parked) sendServerRequest(
 	}
 	held, ok := p.ledger.Acquire(g.first.Snapshot.Config.Gateway.MaxBuffered, g.first.Key(), "", len(params))
 	if !ok {
-		return nil, wire.NewError(wire.InternalError, "Too much waits for the client's reply: ask for less")
+		return nil, wire.NewError(wire.InternalError, "Too many large requests wait for the "+
+			"client's reply: send smaller ones")
 	}
 	defer held.Release()
 	request := wire.Object{}.With("method", wire.Quote(method))

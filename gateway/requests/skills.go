@@ -218,7 +218,7 @@ func (c *call) refuse(ctx context.Context, logger *slog.Logger, uri string, why 
 	c.snapshot.Connector(c.owner).Relist() // the skill may have changed, which no server reports
 	logger.ErrorContext(ctx, "file of a skill refused", slog.String("upstream", c.owner), slog.String("prompt", c.entry.Name),
 		slog.String("reason", string(upstream.BadResponse)), slog.String("uri", uri), slog.Any("error", why))
-	return wire.NewError(wire.InternalError, fmt.Sprintf("%q did not send what the skill's entry says: list the skills again", c.owner)).
+	return wire.NewError(wire.InternalError, fmt.Sprintf("%q sent a file that differs from the skill's entry: list the skills again", c.owner)).
 		WithData(wire.Object{}.With("upstream", wire.Quote(c.owner)).With("reason", wire.Quote(string(upstream.BadResponse))).JSON())
 }
 
@@ -239,11 +239,11 @@ func (r *Request) cacheable(result upstream.Result) upstream.Result {
 func verified(result jsontext.Value, uri string, file catalog.ManifestFile, of *catalog.Skill) (wire.Object, error) {
 	contents, err := wire.ParseArray(wire.Members(result).Get("contents"))
 	if err != nil || len(contents) != 1 {
-		return nil, errors.New("the result has not exactly one content")
+		return nil, errors.New("the result does not have exactly one content")
 	}
 	content := wire.Members(contents[0])
 	if got, _ := content.Text("uri"); got != uri {
-		return nil, errors.New("the content has another uri")
+		return nil, errors.New("the content has a different uri")
 	}
 	text, isText := content.Text("text")
 	bytes := []byte(text)
@@ -281,7 +281,7 @@ func checkFrontMatter(text string, of *catalog.Skill) error {
 		return err
 	}
 	if !slices.Equal(front, listed) {
-		return errors.New("its front matter is not that of the entry")
+		return errors.New("its front matter differs from the entry")
 	}
 	return nil
 }

@@ -182,7 +182,7 @@ func (a *admission) rulesFor(source *catalog.Source, prompt *catalog.Prompt) pro
 	state := a.cfg.Lock.State(a.exposedName(source, prompt.Name), source.Upstream, prompt.Hash)
 	switch {
 	case prompt.Skill != nil && prompt.Skill.Dynamic:
-		rules.drift = "is dynamic, so that nothing of it can be approved"
+		rules.drift = "is dynamic, which no lock can approve"
 	case state == config.LockMissing:
 		rules.drift = "is not in " + config.LockFile
 	case state == config.LockDiffers:
@@ -219,7 +219,7 @@ func (a *admission) checkLock(
 	}
 	lock, outcome := a.teams[source.Team].lock, "it is left out"
 	if lock.Mode == config.LockWarn {
-		outcome = "it is listed all the same"
+		outcome = "it is listed anyway"
 	}
 	reports := []catalog.Report{a.report(catalog.Drift, rules.drift, source, prompt,
 		"%s: %s (lock = %q at %s); see the difference with promptweir lock --diff, and approve it with promptweir lock",

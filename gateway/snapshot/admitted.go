@@ -157,8 +157,9 @@ func (l *admitted) nullMembers(source *catalog.Source) []catalog.Report {
 	}
 	return []catalog.Report{{
 		Kind: catalog.NullMembers, Name: source.Upstream, Owners: []catalog.Owner{source.Owner("")},
-		Text: fmt.Sprintf("upstream %q (%s) lists %s with members that are null, which the protocol does not allow; "+
-			"the first is %s of prompt %s; they are treated as absent: remove them on the server",
+		Text: fmt.Sprintf("upstream %q (%s) lists %s with null members, which the protocol "+
+			"forbids; the first is %s of prompt %s; they are treated as absent: remove them on "+
+			"the server",
 			source.Upstream, source.Place, prompts, first.Nulls[0], wire.Quote(first.Name)),
 	}}
 }

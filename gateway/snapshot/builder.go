@@ -180,7 +180,7 @@ func (b *builder) admit(ctx, inline context.Context, g *Generation, i int, offer
 		}
 		ended := time.Now()
 		if took := ended.Sub(r.began); took > admissionBound {
-			b.publisher.logger.WarnContext(ctx, "list takes long to admit",
+			b.publisher.logger.WarnContext(ctx, "admission of a list takes long",
 				slog.String("upstream", g.Upstreams[i].Name), slog.Duration("took", took))
 		}
 		r.done <- result{offered, list, err, ended}

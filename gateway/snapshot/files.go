@@ -106,8 +106,8 @@ func fileReports(u *config.Upstream, problems []files.Problem) (reports []catalo
 		report(catalog.BrokenFile, "", "more", "has %d more such files; see promptweir validate", more)
 	}
 	if unserved > 0 {
-		report(catalog.PartlyServed, first.Place(), "", "has %d parts in its files without a "+
-			"meaning in prompts, and serves their text; the first is %s; see promptweir validate",
+		report(catalog.PartlyServed, first.Place(), "", "serves %d parts of its files as plain "+
+			"text, which have no meaning in a prompt; the first is %s; see promptweir validate",
 			unserved, clause(first))
 	}
 	return reports

@@ -122,10 +122,10 @@ func newPolicy(cfg *config.Config, before *Generation, logger *slog.Logger) *pol
 	}
 	return policy.New(cfg).ReportFailures(func(f policy.Failure) {
 		if errors.Is(f.Err, policy.ErrBudget) {
-			logger.Warn("when expressions take too long: requests fail", slog.String("rule", f.Rule))
+			logger.Warn("conditions take too long: requests fail", slog.String("rule", f.Rule))
 			return
 		}
-		logger.Warn("when expression failed: the block hides, or does not expose", slog.String("rule", f.Rule),
+		logger.Warn("condition failed: hide hides, expose does not expose", slog.String("rule", f.Rule),
 			slog.String("prompt", f.Prompt), slog.Any("error", f.Err))
 	})
 }

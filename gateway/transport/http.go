@@ -167,7 +167,7 @@ func (x *exchange) readBody() ([]byte, error) {
 }
 
 // errNoMemory means that a body does not fit beside what its client has sent already.
-var errNoMemory = errors.New("too much is held")
+var errNoMemory = errors.New("too many bytes are held")
 
 // readLargeBody reads a body that is large or may be. Its memory grows with what has arrived, and
 // counts for the client's address: who the caller is will be found out from the message.

@@ -109,7 +109,7 @@ type causeText struct{ problem, remedy string }
 
 // causes is the table of causes. Operators get each with its remedy.
 var causes = map[Kind]causeText{ //nolint:gochecknoglobals // a constant table
-	CommandNotFound:   {"cannot start %s: not found in PATH", "write the whole path, or install it"},
+	CommandNotFound:   {"cannot start %s: not found in PATH", "use the full path, or install it"},
 	CommandMissing:    {"cannot start %s: no such file", "correct the path in command; a relative one starts at the gateway's working directory"},
 	CommandNotAllowed: {"cannot start %s: permission denied", "make the file executable for the gateway's user"},
 	CommandForeign:    {"cannot start %s: not a program for this machine", "install it for this system and processor, or begin a script with #! and its interpreter"},
@@ -152,15 +152,15 @@ var causes = map[Kind]causeText{ //nolint:gochecknoglobals // a constant table
 	NothingThere:       {"nothing is at the path %s (HTTP %d)", "correct the path in url; many servers have /mcp or /sse"},
 	Redirected:         {"the server redirects (HTTP %d%s), and redirects are not followed", "write the final address in url"},
 	TooManyRequests:    {"the server limits the rate of requests (HTTP 429)", "lower rate or concurrency in the block, or have the limit raised"},
-	PauseWanted:        {"the server wants no requests until %s (HTTP %d, Retry-After)", "nothing: calls resume then; if this is frequent, lower rate or concurrency in the block, or have the limit raised"},
+	PauseWanted:        {"the server wants no requests until %s (HTTP %d, Retry-After)", "nothing to do: calls resume then; if this is frequent, lower rate or concurrency in the block, or have the limit raised"},
 	ServerFails:        {"the server fails (HTTP %d %s)", "see the log of the server"},
 	BehindProxy:        {"HTTP %d %s: a proxy does not reach the server, or the server takes no requests", "start the server, or correct the proxy in front of it"},
 	RequestRefused:     {"the server refuses the request (HTTP %d %s)", "check url and headers: the server may not speak MCP"},
-	WebPage:            {"a web page answers (%s), and not an MCP server", "correct the path in url; it may be the login page of a proxy in front of the server"},
+	WebPage:            {"a web page answers (%s), not an MCP server", "correct the path in url; it may be the login page of a proxy in front of the server"},
 	NotMCP:             {"the answer is not MCP: %s", "correct url, or the server; a proxy in front of it may change its answers"},
 	AnsweredWithError:  {"the server answers with an error: %s", "see the log of the server"},
 	ListNotUsable:      {"%s", "correct the server, or raise max_prompts"},
-	SessionLost:        {"the server has forgotten the session", "nothing: a new one is opened; if this is frequent, see the log of the server"},
+	SessionLost:        {"the server has forgotten the session", "nothing to do: a new one is opened; if this is frequent, see the log of the server"},
 	NoPromptsOffered:   {"the server offers no prompts: %s", "remove the upstream, or turn on the server's prompts"},
 	UnexplainedFailure: {"%s", "see the log of the gateway and of the server"},
 }

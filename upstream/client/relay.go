@@ -220,8 +220,8 @@ func (c *relayedCall) passOn(m *wire.Message) bool {
 		c.replied(id, method, params, err)
 		switch {
 		case c.ctx.Err() != nil: // nobody waits here for the reply to be delivered
-			rs.refuse(jsontext.Value(id), wire.NewError(wire.InternalError, "The request that "+
-				"this belongs to has ended"))
+			rs.refuse(jsontext.Value(id), wire.NewError(wire.InternalError, "The client's "+
+				"request has ended"))
 		case ctx.Err() == nil: // else the server cancelled its request
 			c.deliver(jsontext.Value(id), reply, err)
 		}

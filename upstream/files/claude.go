@@ -89,8 +89,8 @@ func (c *claude) read(d *document, setters map[string]func(field) error) error {
 func (c *claude) dropUnusableNames() {
 	for i, name := range c.names {
 		if i == maxWords || !isArgumentName(name) || slices.Contains(c.names[:i], name) {
-			c.prompt.unserved(1, "arguments: %q and the rest have no effect; names are unique, of "+
-				"letters, digits, - and _, and at most %d", wire.Clip(name, maxQuoted), maxWords)
+			c.prompt.unserved(1, "arguments: %q and the names after it have no effect; write at "+
+				"most %d unique names of letters, digits, - and _", wire.Clip(name, maxQuoted), maxWords)
 			c.names = c.names[:i]
 			return
 		}
@@ -230,7 +230,7 @@ func (c *claude) report(text string, line int) {
 		p.unserved(line, "a prompt includes no files: the text has the name, not the content")
 	}
 	if found := clientValue().FindString(text); found != "" {
-		p.unserved(line, "only Claude Code has a value for %s: the text has its name", found)
+		p.unserved(line, "only Claude Code has a value for %s: the text keeps the name", found)
 	}
 	p.reportLinks(text, line)
 }

@@ -134,9 +134,9 @@ func (p *parser) toml(d *document) (*document, error) {
 	description, isDescription := command.Description.(string)
 	switch {
 	case command.Prompt != nil && !isText:
-		return nil, wrong(0, "prompt is no text; write it like prompt = \"\"\"TEXT\"\"\"")
+		return nil, wrong(0, "prompt is not a string; write it like prompt = \"\"\"TEXT\"\"\"")
 	case command.Description != nil && !isDescription:
-		return nil, wrong(0, "description is no text; write it like description = \"TEXT\"")
+		return nil, wrong(0, "description is not a string; write it like description = \"TEXT\"")
 	case strings.TrimSpace(text) == "":
 		return nil, wrong(0, "it has no text; write it like prompt = \"\"\"TEXT\"\"\"")
 	}

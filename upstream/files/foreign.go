@@ -51,7 +51,7 @@ func (p *parser) foreignFront(front string, setters map[string]func(field) error
 	}
 	for _, f := range fields {
 		err := decode([]field{f}, setters, func(f field) error {
-			return wrong(f.line, "%q of the front matter has no place in a prompt", f.name)
+			return wrong(f.line, "%q in the front matter has no effect in a prompt", f.name)
 		})
 		if err != nil {
 			p.unserved(f.line, "%v", err)
@@ -88,7 +88,7 @@ func (p *parser) vscodePrompt(d *document) error {
 
 func (p *parser) vscodeLine(text string, line int) {
 	if found := reference().FindString(text); found != "" {
-		p.unserved(line, "%s means something only in VS Code: the text has its name", strings.TrimSpace(found))
+		p.unserved(line, "only VS Code resolves %s: the text keeps the name", strings.TrimSpace(found))
 	}
 	at := 0
 	for _, found := range variable().FindAllStringSubmatchIndex(text, -1) {
@@ -96,7 +96,7 @@ func (p *parser) vscodeLine(text string, line int) {
 		input, isInput := strings.CutPrefix(inner, "input:")
 		name, description, _ := strings.Cut(input, ":")
 		if name = strings.TrimSpace(name); !isInput || name == "" {
-			p.unserved(line, "only the editor has a value for ${%s}: the text has its name", inner)
+			p.unserved(line, "only the editor has a value for ${%s}: the text keeps the name", inner)
 			continue
 		}
 		index := p.arguments.find(name)
@@ -119,7 +119,7 @@ func (p *parser) vscodeLine(text string, line int) {
 func (p *parser) reportLinks(text string, line int) {
 	for _, found := range link().FindAllStringSubmatch(text, -1) {
 		if target := found[1]; !hasScheme().MatchString(target) && !strings.HasPrefix(target, "#") && !strings.HasPrefix(target, "/") {
-			p.unserved(line, "the linked file %s is not part of the prompt: people need it from elsewhere", wire.Clip(target, maxQuoted))
+			p.unserved(line, "the linked file %s is not part of the prompt: include its text", wire.Clip(target, maxQuoted))
 		}
 	}
 }

@@ -49,8 +49,8 @@ func TestParse_ServesTheFormatsThatPeopleHave(t *testing.T) {
 			arguments:  `{}`,
 			messages:   []string{"user: # Commit\n\n- status: !`git status`\nSee @src/main.go and a@b.example, ${CLAUDE_EFFORT}"},
 			problems: []problem{
-				{Unserved, ".claude/commands/a.md:2", `"allowed-tools" of the front matter has no place in a prompt`},
-				{Unserved, ".claude/commands/a.md:4", `"model" of the front matter`},
+				{Unserved, ".claude/commands/a.md:2", `"allowed-tools" in the front matter has no effect in a prompt`},
+				{Unserved, ".claude/commands/a.md:4", `"model" in the front matter`},
 				{Unserved, ".claude/commands/a.md:9", "A prompt runs no commands"},
 				{Unserved, ".claude/commands/a.md:10", "A prompt includes no files"},
 				{Unserved, ".claude/commands/a.md:10", "Only Claude Code has a value for ${CLAUDE_EFFORT}"},
@@ -68,9 +68,9 @@ func TestParse_ServesTheFormatsThatPeopleHave(t *testing.T) {
 			arguments:  `{"title":"T","who":"W"}`,
 			messages:   []string{"user: Write T for W, T. Look at ${selection} and #file:src/a.ts\n[style](../style.md) [web](https://example.com) ${HOME}"},
 			problems: []problem{
-				{Unserved, ".github/prompts/readme.prompt.md:2", `"mode" of the front matter`},
-				{Unserved, ".github/prompts/readme.prompt.md:3", `"tools" of the front matter`},
-				{Unserved, ".github/prompts/readme.prompt.md:6", "#file:src/a.ts means something only in VS Code"},
+				{Unserved, ".github/prompts/readme.prompt.md:2", `"mode" in the front matter`},
+				{Unserved, ".github/prompts/readme.prompt.md:3", `"tools" in the front matter`},
+				{Unserved, ".github/prompts/readme.prompt.md:6", "Only VS Code resolves #file:src/a.ts"},
 				{Unserved, ".github/prompts/readme.prompt.md:6", "Only the editor has a value for ${selection}"},
 				{Unserved, ".github/prompts/readme.prompt.md:7", "The linked file ../style.md is not part of the prompt"},
 			},
@@ -81,7 +81,7 @@ func TestParse_ServesTheFormatsThatPeopleHave(t *testing.T) {
 			arguments:  `{}`,
 			messages:   []string{"user: # PDF\n\n    indented {{x}} $1\n\nSee [forms](FORMS.md)."},
 			problems: []problem{
-				{Unserved, "skills/pdf/SKILL.md:4", `"license" of the front matter`},
+				{Unserved, "skills/pdf/SKILL.md:4", `"license" in the front matter`},
 				{Unserved, "skills/pdf/SKILL.md:11", "The linked file FORMS.md is not part of the prompt"},
 			},
 		}, {
@@ -112,7 +112,7 @@ func TestParse_ServesTheFormatsThatPeopleHave(t *testing.T) {
 			arguments:  `{"arguments":"a 'b c' d"}`,
 			messages:   []string{"user: a: b c d of !`git log` @src/a.go"},
 			problems: []problem{
-				{Unserved, "x/.opencode/command/git/log.md:3", `"agent" of the front matter`},
+				{Unserved, "x/.opencode/command/git/log.md:3", `"agent" in the front matter`},
 				{Unserved, "x/.opencode/command/git/log.md:5", "A prompt runs no commands"},
 				{Unserved, "x/.opencode/command/git/log.md:5", "A prompt includes no files"},
 			},
@@ -247,8 +247,8 @@ func TestParse_RefusesTOMLThatIsNoCommand(t *testing.T) {
 	const file = ".gemini/commands/a.toml"
 	for content, want := range map[string]string{
 		"\nprompt = [":                      "a.toml:2",
-		"prompt = 3":                        "Prompt is no text; write it like prompt",
-		"prompt = \"x\"\ndescription = [1]": "Description is no text; write it like description",
+		"prompt = 3":                        "Prompt is not a string; write it like prompt",
+		"prompt = \"x\"\ndescription = [1]": "Description is not a string; write it like description",
 		"description = \"x\"":               "It has no text; write it like prompt",
 		"prompt = \"" + strings.Repeat("x", maxTOML) + "\"": "larger than 65536 bytes",
 		"x = " + strings.Repeat("[", maxTOML-10):            "a.toml:1",

@@ -40,7 +40,7 @@ func TestTeam_CountsTheGapsOfPrompts(t *testing.T) {
 	f := newFolder(tr.upstream())
 	list, err := f.Refresh()
 	tr.check(err)
-	checkProblems(t, tr.root, list.Problems, problem{Broken, tr.path("p/b.md"), "It has more than 10000 gaps"})
+	checkProblems(t, tr.root, list.Problems, problem{Broken, tr.path("p/b.md"), "It has more than 10000 placeholders"})
 	if len(list.Prompts) != 1 || f.held.total < 32*maxGaps {
 		t.Errorf("%d prompts that hold %d bytes, want one with 32 bytes for each gap", len(list.Prompts), f.held.total)
 	}

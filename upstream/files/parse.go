@@ -152,13 +152,13 @@ func (p *parser) finish(texts bool) (*Prompt, error) {
 	case p.name == "":
 		return nil, wrong(1, "its name is empty; set name in the front matter")
 	case !utf8.ValidString(p.name):
-		return nil, wrong(1, "its name, that of the file, is not UTF-8; set name in the front matter")
+		return nil, wrong(1, "its name, the file's, is not UTF-8; set name in the front matter")
 	case strings.ContainsFunc(p.name, func(r rune) bool { return r < ' ' }):
 		return nil, wrong(1, "its name has a line break or a control character; set name in the front matter")
 	case len(p.text.messages) == 0:
 		return nil, wrong(0, "it has no text; write the prompt below the front matter")
 	case p.text.gaps > maxGaps:
-		return nil, wrong(0, "it has more than %d gaps for values of arguments; use fewer", maxGaps)
+		return nil, wrong(0, "it has more than %d placeholders for arguments; use fewer", maxGaps)
 	}
 	size := 0
 	for i := range p.text.messages {

@@ -121,7 +121,7 @@ func (p *pass) skillFiles(folder string, depth int, into *skillFolder) error {
 		return err
 	}
 	if depth > maxFolders {
-		return fmt.Errorf("there are more than %d folders inside of each other", maxFolders)
+		return fmt.Errorf("its folders are nested more than %d deep", maxFolders)
 	}
 	if into.folders++; into.folders > wire.MaxSkillFiles {
 		return fmt.Errorf("it has more than %d folders; remove some", wire.MaxSkillFiles)
@@ -336,7 +336,7 @@ type skillSource struct{ folder, file string }
 func (l *List) ReadSkill(source *config.Files, uri string) (jsontext.Value, error) {
 	at, ok := l.skillFiles[uri]
 	if !ok {
-		return nil, errors.New("no skill has this file any more")
+		return nil, errors.New("no skill has this file anymore")
 	}
 	opener, err := open(source)
 	if err != nil {

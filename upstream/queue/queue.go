@@ -22,8 +22,8 @@ var (
 	ErrConcurrency = errors.New("the maximum number of calls is in flight")
 
 	errRate      = errors.New("the rate of calls is exceeded")
-	errNoTime    = fmt.Errorf("%w, and those that wait leave no time for this one", ErrConcurrency)
-	errQueueFull = fmt.Errorf("%w, and so is the number of those that wait", ErrConcurrency)
+	errNoTime    = fmt.Errorf("%w, and the waiting ones leave no time for this one", ErrConcurrency)
+	errQueueFull = fmt.Errorf("%w, and so is the number of waiting ones", ErrConcurrency)
 )
 
 // Refusal is the error of a call that got no slot.

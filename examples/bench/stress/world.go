@@ -129,7 +129,7 @@ func (w *world) awaitStore() error {
 	return rig.Eventually(2*timeout, func() error {
 		for i, g := range w.gateways {
 			log := g.Log()
-			if strings.LastIndex(log, "store in use") <= strings.LastIndex(log, "store away") {
+			if strings.LastIndex(log, "store in use") <= strings.LastIndex(log, "store unavailable") {
 				return fmt.Errorf("replica %d does not use the store:\n%s", i+1, log)
 			}
 		}

@@ -30,7 +30,7 @@ func (c *console) configuration(r *http.Request, p *page) (Node, error) {
 	return Group{
 		H1(Text("Configuration"), If(team != "", Group{Text(" of "), bdi(team)})),
 		loaded(p, state),
-		Form(Action("/reload"), Method("post"), hidden("next", p.uri), P(Button(Text("Load it again")))),
+		Form(Action("/reload"), Method("post"), hidden("next", p.uri), P(Button(Text("Reload")))),
 		section("settings", "In use",
 			quiet(Text("As written, without comments, and loadable. Secrets are masked; env and "+
 				"file are not evaluated. As JSON: "),

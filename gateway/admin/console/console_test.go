@@ -66,7 +66,8 @@ func TestPrompt_SaysWhoSeesIt(t *testing.T) {
 	}
 	page("name=billing.ledger", http.StatusOK, "Who sees it", "group:payments", "by <bdi>membership of team &#34;payments&#34;", "gateway.hcl:", "year", "required", "Definition",
 		"<bdi>--url</bdi> <bdi>http://", "<bdi>--</bdi> <bdi>billing.ledger</bdi> <bdi>&#39;year=…&#39;</bdi>", "claude mcp add", "revision <bdi>2025-11-25</bdi>", "0 <span",
-		"Lost in clients", "Garbled by Claude Code: what is typed is split at blanks, in quotes too, and words after the last argument are dropped: year.",
+		"Lost in clients", "Garbled by Claude Code: input is split at blanks, even in quotes, "+
+			"and words after the last argument are dropped: year.",
 		"Hidden by Windsurf, Codex, ", "promptweir sync --to codex,claude.",
 		"None from <bdi>billing</bdi>: no prompt block", "called <bdi>ledger</bdi> there")
 	page("name=billing.review_pr&as=user:bob", http.StatusOK, "<b>Yes</b>", "expose &#34;reviews&#34;", "<b>decides</b>", "You see what",
@@ -206,7 +207,7 @@ func TestPrompt_ShowsHowItDiffersFromTheLock(t *testing.T) {
 	text := gatewaytest.Team("eng", "", "", p)
 	lock := gatewaytest.Serve(t, text).Lock()
 	p.SetPrompts(`{"name":"a","title":"another"}`, "same", "new")
-	for mode, want := range map[string]string{"warn": "listed all the same", "enforce": "left out"} {
+	for mode, want := range map[string]string{"warn": "listed anyway", "enforce": "left out"} {
 		s := gatewaytest.ServeLocked(t, "gateway {\n lock = \""+mode+"\"\n}\n"+text, lock)
 		page := func(name string, parts ...string) {
 			t.Helper()

@@ -29,7 +29,7 @@ func fileSection(f *admin.PromptFile) Node {
 	if f == nil {
 		return nil
 	}
-	level, said := "card poor", "Served, but probably not as meant:"
+	level, said := "card poor", "Served, but probably not as intended:"
 	marked, found := map[int]bool{}, []string{}
 	for _, problem := range f.Problems {
 		if problem.Severity == files.Broken {
@@ -44,7 +44,7 @@ func fileSection(f *admin.PromptFile) Node {
 		Div(Class("columns"),
 			Div(quiet(ID("source"), Text("Source: "), location(f.Path)),
 				sourceText(f, marked)),
-			Div(quiet(Text("The prompt for clients, with the arguments of Try it or samples:")), rendered(f))))
+			Div(quiet(Text("As clients get it, with the arguments of Try it or samples:")), rendered(f))))
 }
 
 // sourceText is the text of a file, in which the lines with problems are marked.

@@ -47,8 +47,7 @@ func door(content ...Node) Node {
 // entrance asks for the token, and leads to the next page; problem is why it asks again.
 func entrance(haveToken bool, next string, problem Node) Node {
 	return door(If(problem != nil, P(Class("card bad"), Role("alert"), problem)),
-		If(!haveToken, Raw(`<p>This is the operators' console. Without an admin token, it is `+
-			`for callers on the gateway's own machine only. <code>promptweir token `+
+		If(!haveToken, Raw(`<p>This is the operators' console. Without an admin token, it opens on the gateway's own machine only. <code>promptweir token `+
 			`--admin</code> makes a token, and the block with its hash.</p>`)),
 		If(haveToken, Group{
 			Raw(`<p class="quiet">This is the operators' console. Sign in with the admin token, whose ` +

@@ -95,7 +95,8 @@ func findings(r *admin.Readiness, troubled []admin.UpstreamHealth) *attention {
 	a.add(r.AuditProblem != "", admin.Bad, "the audit log cannot be written")
 	upstreams(admin.Bad)
 	a.add(r.Configuration.Refused != nil, admin.Bad, "the last configuration was refused")
-	a.add(r.Store != nil && !r.Store.Here, admin.Poor, "the store is away, and each replica works alone")
+	a.add(r.Store != nil && !r.Store.Here, admin.Poor, "the store is unavailable, and each "+
+		"replica works alone")
 	upstreams(admin.Poor)
 	a.add(len(r.Reports) > 0, admin.Poor, count(len(r.Reports), "report")+" to fix")
 	return a
@@ -121,7 +122,7 @@ func storeProblem(store *admin.StoreHealth) Node {
 	if store == nil || store.Here {
 		return nil
 	}
-	return section("store", "The store is away", Class("card poor"),
+	return section("store", "The store is unavailable", Class("card poor"),
 		P(Text("Since "), moment(store.Since), Text(" each replica works alone. "),
 			remedy("The log says why.")))
 }
@@ -177,7 +178,7 @@ func reports(all []string) Node {
 	shown := all[:min(len(all), maxReports)]
 	more := len(all) - len(shown)
 	return section("reports", "To fix",
-		Ul(Class("cards"), Map(shown, func(s string) Node { return Li(Class("card poor"), bdi(s)) })),
+		Ul(Class("cards"), Map(shown, func(s string) Node { return Li(Class("card poor"), bdi(sentence(s))) })),
 		If(more > 0, quiet(Text(count(more, "report")+" more: see "), Raw(`<a href="/readyz">/readyz</a>.`))),
 	)
 }

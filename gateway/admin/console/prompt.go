@@ -197,8 +197,7 @@ func tryForm(p *page, prompt *admin.Prompt) Node {
 			Raw(`<p><button class="primary" id="run" aria-keyshortcuts="Control+Enter">Run</button> `+
 				`<button type="button" id="stop" hidden>Stop</button> `+
 				`<span class="quiet">or Ctrl-Enter in a field</span></p>`+
-				`<p class="quiet">You run it as yourself, with the gateway's credential at the server, `+
-				`in any view. The audit log, if there is one, records it.</p>`+
+				`<p class="quiet">In any view, it runs as you, with the gateway's credential at the server. The audit log, if there is one, records it.</p>`+
 				`<noscript><p class="card poor">This needs JavaScript.</p></noscript>`)),
 		Raw(`<div id="outcome" class="outcome" tabindex="-1" role="region" aria-label="Outcome"></div>`))
 }

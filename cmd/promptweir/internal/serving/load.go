@@ -202,7 +202,7 @@ type serviceManager struct{ logger *slog.Logger }
 // it succeeds or not.
 func (m serviceManager) tell(state string) {
 	if _, err := systemd.SdNotify(false, state); err != nil {
-		m.logger.Warn("service manager not told", slog.String("state", state),
+		m.logger.Warn("service manager not notified", slog.String("state", state),
 			slog.Any("error", err))
 	}
 }

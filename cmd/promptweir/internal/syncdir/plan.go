@@ -48,7 +48,7 @@ func (t *Target) files(prompts []Prompt, source string) (want map[string]wanted,
 		p := &prompts[i]
 		path := fileName(p.Name) + t.suffix
 		if _, isTaken := want[path]; isTaken {
-			refuse(p, "another prompt has its file")
+			refuse(p, "another prompt has the same file name")
 			continue
 		}
 		if p.Absent != nil {
@@ -105,9 +105,11 @@ func plan(want map[string]wanted, have map[string]found, source string, isComple
 		change := Change{Action: Remove, Path: path, before: have[path].content}
 		switch {
 		case !intact:
-			change.Action, change.Reason = Keep, "it was edited, and its prompt is gone; remove it yourself"
+			change.Action, change.Reason = Keep, "its prompt is gone, but it was edited; remove "+
+				"it yourself"
 		case !isComplete:
-			change.Action, change.Reason = Keep, "its prompt is not listed, but the list is not complete"
+			change.Action, change.Reason = Keep, "its prompt is not listed, but the list is "+
+				"incomplete"
 		}
 		changes = append(changes, change)
 	}

@@ -74,7 +74,8 @@ func (t *Target) render(p *Prompt, source string) (content []byte, lacks string,
 				escaped, ok = t.escape(p, names, piece.Text)
 			}
 			if !ok {
-				return nil, "", fmt.Errorf("%s fills in a placeholder in its text, and no backslash can be added to the one before it", t.Title)
+				return nil, "", fmt.Errorf("%s would fill in a placeholder in its text, and the "+
+					"backslash before it leaves no way to escape it", t.Title)
 			}
 			plain.WriteString(piece.Text)
 			text.WriteString(escaped)
@@ -96,14 +97,14 @@ func (t *Target) render(p *Prompt, source string) (content []byte, lacks string,
 	}
 	for _, l := range t.live {
 		if l.find(plain.String()) {
-			return nil, "", fmt.Errorf("%s %s in its text, and a file cannot say that it is text", t.Title, l.does)
+			return nil, "", fmt.Errorf("%s %s in its text, which a file cannot escape", t.Title, l.does)
 		}
 	}
 	switch {
 	case len(p.Without) > 0:
-		lacks = "has no place for " + strings.Join(p.Without, ", ")
+		lacks = "cannot hold " + strings.Join(p.Without, ", ")
 	case len(named) > 0:
-		lacks = "has no place for " + strings.Join(slices.Compact(slices.Sorted(slices.Values(named))), ", ") + ": people type values after the name"
+		lacks = "cannot hold " + strings.Join(slices.Compact(slices.Sorted(slices.Values(named))), ", ") + ": people type values after the name"
 	}
 	return seal(fileName(p.Name)+t.suffix, t.compose(p, header(p, source), text.String())), lacks, nil
 }

@@ -57,7 +57,7 @@ var Targets = []Target{
 			{matches("(^|[^!-~])!\x00*[`\x00]|`\x00*`\x00*`\x00*[!\x00]"), "runs a command"},
 			{matches("(^|[^!-~])@[^ \t\r\n]"), "reads a file"},
 			{matches("\\$\x00*\\{\x00*CLAUDE_"), "fills in a value"},
-			{matches("\\\\\x00|\x00\\[[0-9]"), "takes an argument for something else"},
+			{matches("\\\\\x00|\x00\\[[0-9]"), "misreads an argument"},
 		},
 	},
 	{
@@ -73,7 +73,7 @@ var Targets = []Target{
 		live: []live{
 			{matches("!\x00*[{\x00]"), "runs a command"},
 			{matches("@\x00*[{\x00]"), "reads a file"},
-			{matches(`\{\{args\}\}`), "fills in what people type"},
+			{matches(`\{\{args\}\}`), "inserts what people type"},
 		},
 	},
 	{

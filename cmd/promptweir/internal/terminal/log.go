@@ -130,6 +130,9 @@ func (l *logLine) attributes(attrs []slog.Attr) {
 		}
 		l.text.WriteString(wire.Printable(sentence))
 		said = []string{"upstream", "team", "place", "reason", "cause", "remedy", "error"}
+	case texts["report"] != "": // which names its upstream
+		l.text.WriteString(": " + wire.Printable(texts["report"]))
+		said = []string{"upstream", "report"}
 	case failure != "" && !strings.Contains(failure, "\n"):
 		l.text.WriteString(": " + wire.Printable(failure))
 		said = []string{"error"}

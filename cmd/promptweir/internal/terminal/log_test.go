@@ -32,6 +32,7 @@ func TestLogHandler_WritesForAPerson(t *testing.T) {
 			slog.String("remedy", "start the server"), slog.Any("error", errors.New("dial tcp 127.0.0.1:9090: connect: connection refused")))
 		l.Error("configuration refused", slog.Any("error", errors.New("Error: one\n  on a.hcl line 1\nError: two")))
 		l.Error("configuration refused", slog.String("config", "a.hcl"), slog.Any("error", errors.New(`a.hcl:1: Unknown attribute: Did you mean "url"?`)))
+		l.Warn("catalog", slog.String("kind", "misfit"), slog.String("upstream", "wiki"), slog.String("report", `prompt "x" is left out`))
 		l.WithGroup("a").With(slog.Int("b", 1)).Info("grouped", slog.String("c", "x y"), slog.Duration("d", time.Second))
 		l.Info("stderr", slog.String("line", "\x1b[2J\u202egone"))
 	})
@@ -42,6 +43,7 @@ HH:MM:SS ERROR configuration refused
       on a.hcl line 1
     Error: two
 HH:MM:SS ERROR configuration refused: a.hcl:1: Unknown attribute: Did you mean "url"? config=a.hcl
+HH:MM:SS WARN  catalog: prompt "x" is left out kind=misfit
 HH:MM:SS INFO  grouped a.b=1 a.c="x y" a.d=1s
 HH:MM:SS INFO  stderr line="\x1b[2J\u202egone"
 `

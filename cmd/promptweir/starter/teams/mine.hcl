@@ -1,5 +1,5 @@
-# A team's file: which servers it has, and who may use which of their prompts. Other teams have files of their own beside it.
-# "promptweir import FILE" makes one of what an MCP client is configured with.
+# A team's file: its servers, and who may use which of their prompts. Each team has a file of its own.
+# "promptweir import FILE" makes one from an MCP client's configuration.
 
 team "mine" {
   # members = ["group:mine"] # who sees all prompts of the team, once there is an auth block
@@ -7,7 +7,7 @@ team "mine" {
   # Each Markdown file is a prompt: prompts/code_review.md is listed as notes.code_review. Change one, and the next list has it.
   upstream "notes" { files = ["prompts/*.md"] }
 
-  # A server that is reached over HTTP. Its prompts are listed as wiki.NAME.
+  # A server over HTTP. Its prompts are listed as wiki.NAME.
   #
   # upstream "wiki" {
   #   url     = "https://wiki.example.com/mcp"
