@@ -32,6 +32,7 @@
 //   - audit: who got what, and was it written down before it was given?
 //   - cluster: what do the replicas of a gateway share, and by which store?
 //   - edge: may this come in now, and whom does it cost?
+//   - clients: what does a client make of a prompt?
 //   - clientsetup: how is a client pointed at the gateway?
 //
 // Promises:

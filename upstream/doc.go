@@ -37,10 +37,10 @@
 //     timeout.
 //   - A request is never repeated once any byte of its response has arrived, or its client was
 //     asked something. The one exception is a get that a server of both eras refuses because it
-//     cannot ask the client in the modern one: see attempt.go. See package client for another
-//     below the level of responses.
-//   - Where calls have to wait, callers are served in turn. What could not be answered in its time
-//     is refused and not sent.
+//     cannot ask the client in the modern one: see attempt.go. Package client has another, below
+//     the level of responses.
+//   - Waiting callers are served in turn. A call that could not be answered in time is refused, not
+//     sent.
 //   - Errors distinguish a server that answered with an error ([*wire.Error]) from one that did not
 //     answer ([*Unavailable]). Only the latter count in the circuit breaker, and only those that
 //     are the server's fault: not a caller that gave up, not the wait for a slot, not an attempt

@@ -5,8 +5,8 @@
 //	                                          └── written, or not ◀──┘  (only where the log is required)
 //
 // Promises:
-//   - A line is one JSON object, written whole and once. What a full disk has cut is taken off the
-//     file again, at the latest when the file is opened next.
+//   - A line is one JSON object, written whole and once. A line cut by a full disk is removed
+//     again, at the latest when the file is next opened.
 //   - Where the log is required, Write returns when the system has the line, or an error after a
 //     second at most. From then on it refuses at once, until a write has succeeded. It is not
 //     synced: a line survives the process, not the machine.

@@ -7,6 +7,6 @@
 //   - What is printed can be pasted as it is. An address with characters that a shell or JSON would
 //     read is quoted.
 //   - The page says how clients authenticate, and nothing of the catalog, the teams or the
-//     upstreams. It loads nothing, runs only what copies, and is the same for every
-//     caller.
+//     upstreams. It loads nothing, runs only the script of its copy buttons, and is the same for
+//     every caller.
 package clientsetup

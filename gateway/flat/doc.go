@@ -6,9 +6,9 @@
 //	result     ──▶ Result:     all messages become one text of the user
 //
 // The input begins with a line "name: value" for each argument that has one, exactly as it is
-// declared and once. The first other line ends them; it is left out if it is empty. From there on,
-// everything is the value of the last required argument without a line, untouched. In a text of
-// several messages, a heading says whose a message is.
+// declared and once. The first other line ends them; it is left out if it is empty. The rest is the
+// value of the last required argument without a line, untouched. In a text of several messages,
+// headings name their roles.
 //
 // Promises:
 //   - Everything here is a pure function, at a cost in proportion to its arguments.

@@ -7,8 +7,8 @@
 //
 //   - What is stripped is stripped for good: a second pass finds nothing to strip.
 //   - Only title, description and text are ever changed, since people and models read those.
-//     Stripping a name, a URI or data would make it mean something else, so there a finding rejects
-//     the whole.
+//     Stripping would change the meaning of a name, a URI or data, so a finding there rejects the
+//     whole.
 //   - No [Finding] repeats what was found.
 //   - A Screen is pure, apart from the clock that limits warnings. It never changes and is safe for
 //     concurrent use.

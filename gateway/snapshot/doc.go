@@ -19,9 +19,9 @@
 //   - The [Publisher] is the only writer. Its goroutine runs in [Publisher.Run]; everything else
 //     only reads.
 //   - The publisher admits lists for 5 ms before it publishes; one that takes longer is admitted
-//     beside it, and costs the upstream that it is for: its earlier list stays in the catalog, and
-//     the upstreams of others change, a reload takes effect and Run ends meanwhile. No list that
-//     was admitted by one configuration's rules is published by another's.
+//     beside it, and costs its own upstream only: its earlier list stays in the catalog while other
+//     upstreams change, a reload takes effect or Run ends. No list that was admitted by one
+//     configuration's rules is published by another's.
 //   - A subscription wakes once the changed snapshot can be read, and only if the view of its own
 //     principal changed. A slow subscriber costs nothing: at most one bit is pending for it.
 //   - With replicas it wakes a little later, when all of them have the change, and again if one of

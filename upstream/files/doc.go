@@ -16,11 +16,10 @@
 //     or audio file within the bounds below.
 //   - A file that breaks costs no other file. What is wrong is a [Problem] with its source location
 //     and remedy.
-//   - What a team holds is counted, not estimated from its files: [config.Files.Max] bounds the
-//     account, and what the names take that a walk finds. A pass that would exceed it changes
-//     nothing.
-//   - Nobody learns what there is outside of the root: a link that leads out is reported alike
-//     whatever is at its end.
+//   - The memory of a team is counted, not estimated from its files: [config.Files.Max] bounds it,
+//     and the names that a walk finds. A pass that would exceed it changes nothing.
+//   - A link that leads out of the root is reported alike whatever it leads to, so nobody learns
+//     what is outside.
 //   - A pass reads each folder and each partial once, examines at most 1 000 times the bytes that
 //     it reads, and calls its step function, which can end it, before each piece of work.
 //   - A [Team] is for one goroutine. A [Prompt] and a [List] never change.

@@ -18,8 +18,8 @@
 //   - A Reader never touches the network, and it reads no file beyond fixed bounds. It is for one
 //     goroutine.
 //   - Evaluating the expressions of a confined block, and conditions, takes bounded memory and
-//     time, see [Limit]. How much they can make is found before anything is made, and counted
-//     rather than timed, so that a file that is accepted is accepted on every machine.
+//     time, see [Limit]. The bounds are computed before evaluation, and count work rather than
+//     time: a file accepted on one machine is accepted on all.
 //
 // # Sensitive values
 //

@@ -10,8 +10,7 @@
 //
 // Promises:
 //   - Both addresses are bound before a child process is started.
-//   - A gateway that ends says so before it refuses anything: drain_delay goes by while clients are
-//     served as before.
+//   - A gateway announces its end before it refuses anything: during drain_delay, it still serves.
 //   - The admin listener outlives the endpoint, and the upstreams outlive both.
 //   - Nothing waits for a reader of the log or for a collector of telemetry.
 package serving
