@@ -344,7 +344,7 @@ func TestSkills_BytesAreVerified(t *testing.T) {
 func TestSkills_ReadsCountWhatTheyHold(t *testing.T) {
 	peer := refundsPeer(t)
 	peer.Files["skill://acme/refunds/large.txt"] = strings.Repeat("x", 1<<20)
-	s := gatewaytest.Serve(t, "gateway { max_buffered = 16 * 1024 * 1024 }\n"+gatewaytest.Team("billing", "", "", peer.Peer))
+	s := gatewaytest.Serve(t, "gateway { max_buffered = 24 * 1024 * 1024 }\n"+gatewaytest.Team("billing", "", "", peer.Peer))
 	entered, release := make(chan struct{}, 10), make(chan struct{})
 	peer.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
 		if call.Method != "resources/read" {

@@ -117,8 +117,8 @@ func (h *Handler) read(ctx context.Context, r *Request, out *Response) error {
 	}
 	r.target.name = entry.Name
 	r.screening = newScreening(h.logger, entry, r.Snapshot.Screen(entry.Team))
-	// Until the response counts what it holds, there is the file, and what is made of it.
-	reading, ok := h.ledger.Acquire(r.Snapshot.Config.Gateway.MaxBuffered, r.Key(), owners[0].Upstream, 2*int(file.Size))
+	// Until the response counts what it holds, there are several copies of the file.
+	reading, ok := h.ledger.Acquire(r.Snapshot.Config.Gateway.MaxBuffered, r.Key(), owners[0].Upstream, 4*int(file.Size))
 	if !ok {
 		return errUnread()
 	}

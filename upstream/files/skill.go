@@ -347,14 +347,17 @@ func (l *List) ReadSkill(source *config.Files, uri string) (jsontext.Value, erro
 	if err != nil {
 		return nil, err
 	}
-	result := wire.Object{}.With("uri", wire.Quote(uri))
+	head := wire.Object{}.With("uri", wire.Quote(uri))
 	if mime := MimeType(at.file); mime != "" {
-		result = result.With("mimeType", wire.Quote(mime))
+		head = head.With("mimeType", wire.Quote(mime))
 	}
-	if utf8.Valid(content) {
-		result = result.With("text", wire.Quote(string(content)))
+	// Written into one buffer, since each copy of a large file counts.
+	dst := make([]byte, 0, base64.StdEncoding.EncodedLen(len(content))+3*len(uri)+100)
+	dst = head.Append(append(dst, `{"contents":[`...))
+	if dst = dst[:len(dst)-1]; utf8.Valid(content) { // without the brace that ends it
+		dst, err = jsontext.AppendQuote(append(dst, `,"text":`...), content)
 	} else {
-		result = result.With("blob", wire.Quote(base64.StdEncoding.EncodeToString(content)))
+		dst = append(base64.StdEncoding.AppendEncode(append(dst, `,"blob":"`...), content), '"')
 	}
-	return wire.Object{}.With("contents", wire.Array([]jsontext.Value{result.JSON()})).JSON(), nil
+	return append(dst, "}]}"...), err
 }
