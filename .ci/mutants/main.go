@@ -32,7 +32,7 @@ import (
 
 // suites are the tests of each package: its own, and those of packages above.
 var suites = map[string][]suite{
-	"gateway/policy":   {{".", "."}},
+	"gateway/policy":   {{".", "."}, {"../inspect", "."}},
 	"gateway/seal":     {{".", "."}},
 	"gateway/identity": {{".", "."}},
 	"gateway/catalog":  {{".", "."}, {"..", "Skill"}},

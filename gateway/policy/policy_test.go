@@ -427,3 +427,35 @@ func TestPolicy_KnowsWhatItsConditionsRead(t *testing.T) {
 		}
 	}
 }
+
+func TestEqual_IsOfTheSameRulesWithoutConditionsOnThePrincipal(t *testing.T) {
+	when := conditions(t, `principal.subject == "user:ann"`)
+	with := func(hides ...config.Rule) *policy.Policy {
+		return policy.New(&config.Config{Hides: hides, Teams: []config.Team{{
+			Name: "a", Upstreams: []config.Upstream{{Name: "u"}}, Exposes: []config.Rule{rule("a.hcl:1", "", "[xy]", "*")},
+		}}})
+	}
+	of := func(p *policy.Policy, name string) *policy.Visibility {
+		return p.Visibility("a", "u", name, []byte("{}"))
+	}
+	hidden, conditional := rule("a.hcl:2", "", "y"), rule("a.hcl:2", "", "y")
+	conditional.When = when[0]
+	plain, hides, depends := with(), with(hidden), with(conditional)
+	for name, test := range map[string]struct {
+		a, b *policy.Visibility
+		want bool
+	}{
+		"two names":           {of(plain, "x"), of(plain, "y"), true},
+		"another rule":        {of(plain, "x"), of(plain, "z"), false},
+		"of two policies":     {of(plain, "x"), of(with(), "x"), false},
+		"one that is hidden":  {of(hides, "z"), of(hides, "y"), false},
+		"two that are hidden": {of(hides, "y"), of(hides, "y"), true},
+		"one that depends":    {of(depends, "x"), of(depends, "y"), false},
+		"of no upstream":      {nil, nil, true},
+		"of an upstream":      {nil, of(plain, "x"), false},
+	} {
+		if test.a.Equal(test.b) != test.want || test.b.Equal(test.a) != test.want {
+			t.Errorf("%s: %v, and the other way round %v", name, test.a.Equal(test.b), test.b.Equal(test.a))
+		}
+	}
+}

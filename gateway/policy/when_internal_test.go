@@ -63,3 +63,9 @@ team "a" {
 		}
 	}
 }
+
+func TestNewBudget_GrowsWithTheCatalog(t *testing.T) {
+	if few, many := NewBudget(1), NewBudget(100); few.steps >= many.steps {
+		t.Errorf("%d steps for one entry, %d for a hundred", few.steps, many.steps)
+	}
+}
