@@ -44,7 +44,7 @@ func newWorld(draw func(n int) int, whens []*config.Condition) *world {
 		}
 		w.cfg.Teams = append(w.cfg.Teams, t)
 	}
-	for range 12 {
+	for range 6 {
 		w.principals = append(w.principals, w.principal())
 	}
 	for team := range 4 { // no team is called t3, and none owns all of its upstreams
