@@ -1,9 +1,11 @@
 package gateway_test
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -18,91 +20,127 @@ import (
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
-// skillWorld is a configuration of three upstreams of two teams with skills, and a naive reading of it.
+// skillWorld is a random configuration of four upstreams of two teams with random skills, and a naive reading of it.
 type skillWorld struct {
-	text  string
-	lists snapshot.Lists
 	rules []skillRule
 	all   []*worldSkill
 }
 
 type skillRule struct {
 	kind, team, pattern string
-	to                  []string // of an expose block
+	to                  string // of an expose block
 }
 
 type worldSkill struct {
-	upstream, team, prefix, scheme, path, content string
+	upstream, team, prefix, scheme, path, variant string
 	files                                         []string
 }
 
 // worldUpstreams have an empty prefix among them, and two of a team have the same.
-var worldUpstreams = []struct{ name, team, prefix string }{{"a", "x", "a"}, {"a2", "x", "a"}, {"n", "x", ""}, {"b@b", "y", "b@b"}} //nolint:gochecknoglobals // a constant list
+var worldUpstreams = []struct{ name, team, prefix string }{{"a", "x", "a"}, {"a2", "x", "a"}, {"n", "x", ""}, {"b_b", "y", "b@b"}} //nolint:gochecknoglobals // a constant list
 
 func newSkillWorld(t *rapid.T) *skillWorld {
-	w := &skillWorld{lists: snapshot.Lists{}}
+	w := &skillWorld{}
 	for _, u := range worldUpstreams {
-		list := snapshot.List{Definitions: []jsontext.Value{jsontext.Value(`{"name":"skill-like"}`)}}
 		for _, path := range []string{"k", "k/in", "o/k", "a/k", "b%40b/k", "o/k/in/in"} {
 			if rapid.Bool().Draw(t, path) {
 				s := &worldSkill{
-					upstream: u.name, team: u.team, prefix: u.prefix, path: path, scheme: one(t, "skill", "skill", "git"), content: one(t, "0", "0", "1"),
+					upstream: u.name, team: u.team, prefix: u.prefix, path: path, scheme: one(t, "skill", "skill", "git"), variant: one(t, "0", "0", "1"),
 					files: []string{"SKILL.md", "x.md"},
 				}
 				if rapid.Bool().Draw(t, "inner") {
 					s.files = append(s.files, "in/SKILL.md", "in/deep.md")
 				}
 				w.all = append(w.all, s)
-				list.Definitions = append(list.Definitions, s.entry())
 			}
 		}
-		w.lists[u.name] = list
 	}
-	var blocks [3]strings.Builder // of the teams x and y, and of the gateway
+	return w.governed(t)
+}
+
+// governed returns the same skills under other rules.
+func (w *skillWorld) governed(t *rapid.T) *skillWorld {
+	next := &skillWorld{all: w.all}
 	for range rapid.IntRange(1, 5).Draw(t, "rules") {
 		r := skillRule{
-			kind: one(t, "expose", "expose", "hide"), team: one(t, "x", "y"),
+			kind: one(t, "expose", "expose", "hide"), team: one(t, "x", "y"), to: one(t, "*", "user:bob", "group:g"),
 			pattern: one(t, "skill:*", "*", "skill:a.*", "skill:*/in", "skill:b@b.*", "a.*", "skill:k", "skill:o/k*"),
 		}
 		if r.kind == "hide" && rapid.Bool().Draw(t, "of the gateway") {
-			r.team = ""
+			r.team = "" // a rule of the gateway
 		}
-		at := strings.Index("xy", r.team)
-		if r.team == "" {
-			at = 2
-		}
-		fmt.Fprintf(&blocks[at], "%s \"r\" {\n prompts = [%q]\n", r.kind, r.pattern)
-		if r.kind == "expose" {
-			r.to = []string{one(t, "*", "user:bob", "group:g")}
-			fmt.Fprintf(&blocks[at], " to = [%q]\n", r.to[0])
-		}
-		blocks[at].WriteString("}\n")
-		w.rules = append(w.rules, r)
+		next.rules = append(next.rules, r)
 	}
+	return next
+}
+
+// blocks returns the rules of a team, or those of the gateway.
+func (w *skillWorld) blocks(team string) string {
 	var text strings.Builder
-	text.WriteString("auth {\n anonymous = true\n" + gatewaytest.Token("ann") + "}\n" + blocks[2].String())
-	for i, team := range []string{"x", "y"} {
+	for _, r := range w.rules {
+		if r.team == team && r.kind == "hide" {
+			fmt.Fprintf(&text, "hide \"r\" {\n prompts = [%q]\n}\n", r.pattern)
+		} else if r.team == team {
+			text.WriteString(gatewaytest.Expose("r", strconv.Quote(r.pattern), strconv.Quote(r.to)))
+		}
+	}
+	return text.String()
+}
+
+// text is a configuration in which each upstream has the block that make returns.
+func (w *skillWorld) text(block func(name, prefix string) string) string {
+	var text strings.Builder
+	text.WriteString("auth {\n anonymous = true\n" + gatewaytest.Token("ann") + gatewaytest.Token("bob", "g") + gatewaytest.Token("cid", "g") +
+		gatewaytest.Token("dan") + "}\n" + w.blocks(""))
+	for _, team := range []string{"x", "y"} {
 		fmt.Fprintf(&text, "team %q {\n members = [\"user:ann\"]\n", team)
 		for _, u := range worldUpstreams {
 			if u.team == team {
-				fmt.Fprintf(&text, "upstream %q {\n url = \"https://%s.example.com\"\n prefix = %q\n skills = true\n}\n", strings.ReplaceAll(u.name, "@", "_"), u.name[:1]+strings.TrimLeft(u.name[1:], "@b"), u.prefix)
+				text.WriteString(block(u.name, u.prefix))
 			}
 		}
-		text.WriteString(blocks[i].String() + "}\n")
+		text.WriteString(w.blocks(team) + "}\n")
 	}
-	w.lists["b_b"] = w.lists["b@b"]
-	w.text = text.String()
-	return w
+	return text.String()
 }
 
+// snapshot evaluates the world without servers.
+func (w *skillWorld) snapshot(t *testing.T) *snapshot.Snapshot {
+	t.Helper()
+	lists := snapshot.Lists{}
+	text := w.text(func(name, prefix string) string {
+		lists[name] = snapshot.List{Definitions: []jsontext.Value{jsontext.Value(`{"name":"skill-like"}`)}}
+		return fmt.Sprintf("upstream %q {\n url = \"https://%s.example.com\"\n prefix = %q\n skills = true\n}\n", name, strings.ReplaceAll(name, "_", ""), prefix)
+	})
+	for _, s := range w.all {
+		lists[s.upstream] = snapshot.List{Definitions: append(lists[s.upstream].Definitions, s.entry())}
+	}
+	evaluated, err := snapshot.Evaluate(t.Context(), gatewaytest.Load(t, text), lists, snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return evaluated
+}
+
+// content is the text of a file, which is the same whichever skill it is read through.
+func (s *worldSkill) content(file string) string {
+	at := strings.Split(s.path+"/"+file, "/")
+	if at[len(at)-1] == "SKILL.md" {
+		return fmt.Sprintf("---\nname: %s\ndescription: D\n---\n", at[len(at)-2])
+	}
+	return s.path + "/" + file
+}
+
+func (s *worldSkill) own(file string) string { return s.scheme + "://" + s.path + "/" + file }
+
 func (s *worldSkill) entry() jsontext.Value {
-	name := s.path[strings.LastIndexByte(s.path, '/')+1:]
 	var files []string
 	for _, file := range s.files {
-		files = append(files, fmt.Sprintf(`{"uri":"%s://%s/%s","digest":"sha256:%s","size":1}`, s.scheme, s.path, file, strings.Repeat(s.content, 64)))
+		text := s.content(file)
+		files = append(files, fmt.Sprintf(`{"uri":%q,"digest":"sha256:%x","size":%d}`, s.own(file), sha256.Sum256([]byte(text)), len(text)))
 	}
-	return jsontext.Value(fmt.Sprintf(`{"uri":"%s://%s/SKILL.md","frontmatter":{"name":%q,"description":%q},"resources":[%s]}`,
-		s.scheme, s.path, name, s.content, strings.Join(files, ",")))
+	return jsontext.Value(fmt.Sprintf(`{"uri":%q,"frontmatter":{"name":%q,"description":"D"},"resources":[%s],"_meta":{"v":%q}}`,
+		s.own("SKILL.md"), s.path[strings.LastIndexByte(s.path, '/')+1:], strings.Join(files, ","), s.variant))
 }
 
 func (s *worldSkill) name() string {
@@ -155,34 +193,60 @@ func (w *skillWorld) sees(who string, s *worldSkill) bool {
 		case r.team != "" && r.team != s.team || !matches(r.pattern, s.name()):
 		case r.kind == "hide":
 			return false
-		case r.to[0] == "*", slices.Contains(strings.Split(who, ","), r.to[0]):
+		case r.to == "*", slices.Contains(strings.Split(who, ","), r.to):
 			shown = true
 		}
 	}
 	return shown && w.served(s)
 }
 
-// Of each world and caller, lists, entries, files and explanations agree with a naive reading of the rules. A file of no skill
-// that the caller sees is not found, by any spelling.
+// worldCallers are a member of both teams, and others.
+var worldCallers = []string{"user:ann", "user:bob,group:g", "user:cid,group:g", "user:dan"} //nolint:gochecknoglobals // a constant list
+
+// Of each world and caller, lists, entries, files, explanations and the difference between two configurations agree with a naive
+// reading of the rules. A file of no skill that the caller sees is not found, by any spelling. (-rapid.checks=1000 tries a thousand.)
 func TestSkills_AgreeWithANaiveReadingOfTheRules(t *testing.T) {
 	testing := t
 	rapid.Check(t, func(t *rapid.T) {
 		w := newSkillWorld(t)
-		s, err := snapshot.Evaluate(t.Context(), gatewaytest.Load(testing, w.text), w.lists, snapshot.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, who := range []string{"user:ann", "user:bob,group:g", "user:cid,group:g", "user:dan"} {
+		s, next := w.snapshot(testing), w.governed(t)
+		for _, who := range worldCallers {
 			w.agree(t, s, who)
 		}
+		comparison := inspect.Compare(s, next.snapshot(testing))
+		// It speaks of names and groups one by one.
+		for _, who := range []string{"user:ann", "user:bob", "user:cid,group:g", "user:dan"} {
+			want := map[string]bool{}
+			for _, skill := range w.all {
+				if was, is := w.sees(who, skill), next.sees(who, skill); was != is {
+					want[map[bool]string{true: inspect.Exposed, false: inspect.Hidden}[is]+" "+skill.name()+" "+skill.upstream] = true
+				}
+			}
+			if diff := cmp.Diff(want, changesFor(comparison, strings.Split(who, ","))); diff != "" {
+				t.Errorf("%s: %s", who, diff)
+			}
+		}
 		if t.Failed() {
-			t.Fatal(w.text)
+			t.Fatalf("%+v, then %+v", w.rules, next.rules)
 		}
 	})
 }
 
+// changesFor returns the changes that a comparison has for a principal. If it is named apart from everybody else, the name counts.
+func changesFor(c inspect.Comparison, selectors []string) map[string]bool {
+	named := func(in []string) bool {
+		return slices.ContainsFunc(selectors, func(s string) bool { return slices.Contains(in, s) })
+	}
+	all := map[string]bool{}
+	for _, p := range c.Prompts {
+		if strings.HasPrefix(p.Name, "skill:") && (named(p.To) || slices.Contains(p.To, "*") && !named(p.But)) {
+			all[p.Kind+" "+p.Name+" "+p.Upstream] = true
+		}
+	}
+	return all
+}
+
 func (w *skillWorld) agree(t *rapid.T, s *snapshot.Snapshot, who string) {
-	t.Helper()
 	principal, err := identity.ParsePrincipal(who)
 	if err != nil {
 		t.Fatal(err)
@@ -242,5 +306,104 @@ func (w *skillWorld) agree(t *rapid.T, s *snapshot.Snapshot, who string) {
 	}
 	if diff := cmp.Diff(len(view.Entries()), len(view.Kind(true).Entries())+len(view.Kind(false).Entries())); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// On the wire, in both eras, each caller lists, gets and reads the same skills, and finds in each folder what the skills around it that
+// it sees have there.
+func TestSkills_AgreeOnTheWire(t *testing.T) {
+	for seed := range 4 {
+		w, peers := rapid.Custom(newSkillWorld).Example(seed), map[string]*gatewaytest.SkillPeer{}
+		text := w.text(func(name, prefix string) string {
+			peer := gatewaytest.NewSkillPeer(t, name, nil)
+			peers[name] = peer
+			return fmt.Sprintf("upstream %q {\n url = %q\n prefix = %q\n skills = true\n}\n", name, peer.URL, prefix)
+		})
+		for _, s := range w.all {
+			for _, file := range s.files {
+				peers[s.upstream].Files[s.own(file)] = s.content(file)
+			}
+			peers[s.upstream].Entries[s.own("SKILL.md")] = string(s.entry())
+		}
+		for _, s := range w.all { // an inner SKILL.md without an entry is none of the list
+			for _, file := range s.files {
+				if own := s.own(file); strings.HasSuffix(file, "in/SKILL.md") && peers[s.upstream].Entries[own] == "" {
+					peers[s.upstream].Entries[own] = `{"uri":"not a skill"}`
+				}
+			}
+		}
+		server := gatewaytest.Serve(t, text)
+		for _, who := range worldCallers {
+			token := strings.TrimPrefix(strings.Split(who, ",")[0], "user:")
+			for _, c := range []*gatewaytest.Client{server.Modern(token), server.Legacy("2025-11-25", token)} {
+				w.agreeOnTheWire(t, c, who)
+			}
+		}
+		if t.Failed() {
+			t.Fatalf("world %d:\n%s", seed, text)
+		}
+		server.Stop()
+	}
+}
+
+func (w *skillWorld) agreeOnTheWire(t *testing.T, c *gatewaytest.Client, who string) {
+	t.Helper()
+	listed, files, folders := map[string]bool{}, map[string]string{}, map[string]map[string]bool{}
+	for _, s := range w.all {
+		if !w.sees(who, s) {
+			continue
+		}
+		listed[s.root()+"/SKILL.md"] = true
+		for _, file := range s.files {
+			uri := s.root() + "/" + file
+			files[uri] = s.content(file)
+			for child, at := uri, strings.LastIndexByte(uri, '/'); at >= len(s.root()); child, at = uri[:at], strings.LastIndexByte(uri[:at], '/') {
+				if folders[uri[:at]] == nil {
+					folders[uri[:at]] = map[string]bool{}
+				}
+				folders[uri[:at]][child] = true
+			}
+		}
+	}
+	got := map[string]bool{}
+	for _, uri := range skillURIs(t, c) {
+		got[uri] = true
+	}
+	if diff := cmp.Diff(listed, got); diff != "" {
+		t.Errorf("%s lists %s", who, diff)
+	}
+	for _, s := range w.all {
+		for _, file := range s.files {
+			uri := s.root() + "/" + file
+			if text, ok := readFile(t, c, uri); ok != (files[uri] != "") || ok && text != files[uri] {
+				t.Errorf("%s reads %s: %s", who, uri, text)
+			}
+			for _, other := range []string{s.root() + "/x/../" + file, s.root() + "/%2e/" + file, uri + "/", s.own(file)} {
+				if text, ok := readFile(t, c, other); ok && files[other] == "" {
+					t.Errorf("%s reads %s: %s", who, other, text)
+				}
+			}
+		}
+		uri := s.root() + "/SKILL.md"
+		if r := c.Call("skills/get", uriParams(uri)); strings.Contains(r.Body, `"error"`) == listed[uri] {
+			t.Errorf("%s gets %s: %s", who, uri, r.Body)
+		}
+		for _, folder := range []string{s.root(), s.root() + "/in", s.root() + "/in/in", s.root()[:strings.LastIndexByte(s.root(), '/')]} {
+			r := c.Call("resources/directory/read", uriParams(folder))
+			var children map[string]bool
+			if !strings.Contains(r.Body, `"error"`) {
+				children = map[string]bool{}
+				var resources []struct{ URI string }
+				if err := json.Unmarshal(r.Result(t, "resources"), &resources); err != nil {
+					t.Fatal(err)
+				}
+				for _, child := range resources {
+					children[child.URI] = true
+				}
+			}
+			if diff := cmp.Diff(folders[folder], children); diff != "" {
+				t.Errorf("%s finds in %s: %s", who, folder, diff)
+			}
+		}
 	}
 }
