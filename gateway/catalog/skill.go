@@ -232,13 +232,12 @@ func (p *Prompt) underRoot(root string) jsontext.Value {
 func (e *Entry) URI() string { return e.Root + "/" + wire.SkillFile }
 
 // AppendSkill appends the entry of a skill, with a member in its _meta.
-func (e *Entry) AppendSkill(dst []byte, meta wire.Member) []byte {
+func (e *Entry) AppendSkill(dst, member []byte) []byte {
 	end := len(e.JSON) - len("}}")
 	if dst = append(dst, e.JSON[:end]...); e.JSON[end-1] != '{' {
 		dst = append(dst, ',')
 	}
-	dst = append(append(dst, wire.Quote(meta.Name)...), ':')
-	return append(append(dst, meta.Value...), "}}"...)
+	return append(append(dst, member...), "}}"...)
 }
 
 // taken reports a name that a prompt cannot have, because skills have it, or a skill whose uri

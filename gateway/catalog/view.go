@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/promptweir/promptweir/config"
-	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // Fingerprint is equal for equal content, on every replica.
@@ -216,7 +215,7 @@ func AppendPrompts(dst []byte, entries []*Entry) []byte {
 }
 
 // AppendSkills is AppendPrompts for a skills/list result, with what meta says about each entry.
-func AppendSkills(dst []byte, entries []*Entry, meta func(*Entry) wire.Member) []byte {
+func AppendSkills(dst []byte, entries []*Entry, meta func(*Entry) []byte) []byte {
 	return appendEntries(append(dst, `"skills":[`...), entries, func(dst []byte, e *Entry) []byte { return e.AppendSkill(dst, meta(e)) })
 }
 

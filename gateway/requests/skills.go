@@ -31,25 +31,41 @@ import (
 // MetaProvenance is the _meta key under which the entry of a skill says where it is from.
 const MetaProvenance = "promptweir/provenance"
 
-// provenance returns a function that says where a skill is from, for an audience that sees it.
-func provenance(s *snapshot.Snapshot, audience *policy.Audience) func(*catalog.Entry) wire.Member {
-	sources := s.Sources()
-	return func(e *catalog.Entry) wire.Member {
+// provenance returns a function that says, as a member of _meta, where a skill is from, for an
+// audience that sees it. Most skills of a list are from the same place.
+func provenance(s *snapshot.Snapshot, audience *policy.Audience) func(*catalog.Entry) []byte {
+	type origin struct{ team, upstream, lock, rule string }
+	sources, known := s.Sources(), map[origin][]byte{}
+	team, isLocked := "", false
+	return func(e *catalog.Entry) []byte {
 		owner := e.OwnersFor(audience)[0]
-		about := wire.Object{}.With("team", wire.Quote(e.Team)).With("upstream", wire.Quote(owner.Upstream))
-		if s.Config.LockFor(e.Team).Mode != config.LockOff {
+		from := origin{team: e.Team, upstream: owner.Upstream}
+		if e.Team != team {
+			team, isLocked = e.Team, s.Config.LockFor(e.Team).Mode != config.LockOff
+		}
+		if isLocked {
 			at, _ := s.Index(owner.Upstream)
 			name := s.ExposedName(&sources[at], owner.Name) // whatever a prompt block calls it
-			state := s.Config.Lock.State(name, owner.Upstream, e.Skill.Hash)
+			from.lock = string(s.Config.Lock.State(name, owner.Upstream, e.Skill.Hash))
 			if e.Skill.Dynamic { // nothing of it can be approved
-				state = config.LockMissing
+				from.lock = string(config.LockMissing)
 			}
-			about = about.With("lock", wire.Quote(string(state)))
 		}
 		if rule, _ := audience.ShownBy(e.VisibilityTo(audience)); rule != nil {
-			about = about.With("rule", wire.Quote(rule.Place))
+			from.rule = rule.Place
 		}
-		return wire.Member{Name: MetaProvenance, Value: about.JSON()}
+		if known[from] == nil {
+			about := wire.Object{}.With("team", wire.Quote(from.team)).With("upstream", wire.Quote(from.upstream))
+			if from.lock != "" {
+				about = about.With("lock", wire.Quote(from.lock))
+			}
+			if from.rule != "" {
+				about = about.With("rule", wire.Quote(from.rule))
+			}
+			member := wire.Object{}.With(MetaProvenance, about.JSON()).JSON()
+			known[from] = member[len("{") : len(member)-len("}")]
+		}
+		return known[from]
 	}
 }
 
