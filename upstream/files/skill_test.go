@@ -104,7 +104,7 @@ func TestSkills_PathBeginsBelowWhatThePatternSpellsOut(t *testing.T) {
 // A change of one file reads that file, and SKILL.md for its front matter.
 func TestSkills_ChangeCostsOneSkill(t *testing.T) {
 	files := []string{"team.hcl", skillTeam(`"only"`, "skills/**/SKILL.md")}
-	for i := range 50 {
+	for i := range 1000 {
 		folder := fmt.Sprintf("skills/s%d/", i)
 		files = append(files, folder+"SKILL.md", skillText(fmt.Sprintf("s%d", i)), folder+"a.txt", "a", folder+"b.txt", "b")
 	}
@@ -125,7 +125,7 @@ func TestSkills_ChangeCostsOneSkill(t *testing.T) {
 		t.Errorf("the change reads %d files", n)
 	}
 	tr.remove("skills/s7/b.txt")
-	if l := f.read(t); len(manifests(t, l)) != 149 || len(manifests(t, after)) != 150 {
+	if l := f.read(t); len(manifests(t, l)) != 2999 || len(manifests(t, after)) != 3000 {
 		t.Error("the removal does not show")
 	}
 }
