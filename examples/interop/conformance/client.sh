@@ -44,6 +44,24 @@ writeFileSync(join(folder, "gateway.hcl"), `team "conformance" {
 SCRIPT
   set -- list --live --config "$folder"
   ;;
+sep-2640-client-*)
+  # A gateway in front of the suite's server, asked for all skills and, where one is to be refused, for its SKILL.md.
+  folder=$(mktemp -d) && trap 'rm -rf "$folder"' EXIT
+  cat >"$folder/gateway.hcl" <<CONFIG
+team "conformance" {
+  upstream "suite" {
+    url    = "$1"
+    skills = "only"
+  }
+}
+CONFIG
+  scenario=$MCP_CONFORMANCE_SCENARIO
+  unset MCP_CONFORMANCE_SCENARIO MCP_CONFORMANCE_PROTOCOL_VERSION MCP_CONFORMANCE_CONTEXT
+  "$program" list --skills --live --config "$folder" || exit
+  [ "$scenario" = sep-2640-client-no-prefetch ] && exit
+  "$program" get --skill skill:suite.pdf-processing --config "$folder"
+  exit
+  ;;
 *) set -- probe --protocol "$revision" "$@" ;;
 esac
 unset MCP_CONFORMANCE_SCENARIO MCP_CONFORMANCE_PROTOCOL_VERSION MCP_CONFORMANCE_CONTEXT
