@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/system"
 )
 
 // upstreams loads the configuration in the tree and returns all upstreams.
@@ -230,7 +231,7 @@ func TestTeam_ReplacesMuchInParts(t *testing.T) {
 }
 
 func TestTeam_SeesAChangeWithTheSameSizeAndTime(t *testing.T) {
-	if _, changed := identify(statOf(t, t.TempDir()), ""); changed == 0 {
+	if _, changed := system.Identify(statOf(t, t.TempDir()), ""); changed == 0 {
 		t.Skip("this system does not say when it changed a file")
 	}
 	tr := newTree(t, "docs.hcl", team("p/*.md"), "p/a.md", "1")
@@ -247,7 +248,7 @@ func TestTeam_SeesAChangeWithTheSameSizeAndTime(t *testing.T) {
 // A clock that is ahead, or a program that sets dates, must not have a team's files read in every
 // pass.
 func TestTeam_ReadsAFileDatedInTheFutureOnce(t *testing.T) {
-	if _, changed := identify(statOf(t, t.TempDir()), ""); changed == 0 {
+	if _, changed := system.Identify(statOf(t, t.TempDir()), ""); changed == 0 {
 		t.Skip("this system does not say when it changed a file")
 	}
 	tr := newTree(t, "docs.hcl", team("p/*.md"), "p/a.md", "1")

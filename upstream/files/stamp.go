@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"github.com/promptweir/promptweir/upstream/system"
 )
 
 const (
@@ -18,7 +20,7 @@ const (
 // file.
 type stamp struct {
 	exists bool
-	id     fileID // of the file that links lead to
+	id     system.FileID // of the file that links lead to
 	size   int64
 	mode   fs.FileMode
 	// modified is what programs may set, such as cp -p; changed is the system's own, 0 where it has
@@ -31,7 +33,7 @@ type stamp struct {
 
 func newStamp(info fs.FileInfo, path string) stamp {
 	s := stamp{exists: true, size: info.Size(), mode: info.Mode(), modified: info.ModTime().UnixNano()}
-	s.id, s.changed = identify(info, path)
+	s.id, s.changed = system.Identify(info, path)
 	// Where the system has a time of its own, a file that a program dated in the future, and which
 	// would never be old enough by that date, is not read again in every pass.
 	latest, least := cmp.Or(s.changed, s.modified), tick

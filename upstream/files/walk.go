@@ -15,6 +15,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/config/regular"
+	"github.com/promptweir/promptweir/upstream/system"
 )
 
 const (
@@ -48,8 +49,8 @@ type walk struct {
 	found  [][]string
 	stamps map[string]stamp
 	// folders holds of each the entries of interest: folders, links and Markdown files.
-	folders map[fileID][]*child
-	names   map[fileID]int
+	folders map[system.FileID][]*child
+	names   map[system.FileID]int
 	entries int
 	// held is what the names take that were found, in bytes.
 	held int
@@ -70,17 +71,17 @@ type child struct {
 // visit is a folder under one of its names.
 type visit struct {
 	path string // from the root, with slashes
-	id   fileID
+	id   system.FileID
 	// positions are those in the patterns; nil while the visit waits, of which there may be many.
 	positions []config.PathPosition
-	above     []fileID // the folders around it
+	above     []system.FileID // the folders around it
 }
 
 // newWalk returns the walk for blocks that have the same source.
 func newWalk(files *config.Files, blocks []*block, step func() error, cost *Cost) *walk {
 	w := &walk{
 		files: files, step: step, cost: cost, found: make([][]string, len(blocks)),
-		stamps: map[string]stamp{}, folders: map[fileID][]*child{}, names: map[fileID]int{},
+		stamps: map[string]stamp{}, folders: map[system.FileID][]*child{}, names: map[system.FileID]int{},
 	}
 	index := map[string]int{}
 	for i, b := range blocks {
@@ -182,7 +183,7 @@ func (w *walk) positions(path string) []config.PathPosition {
 }
 
 // mayEnter reports whether a folder is to be visited under one more name.
-func (w *walk) mayEnter(id fileID, above []fileID) bool {
+func (w *walk) mayEnter(id system.FileID, above []system.FileID) bool {
 	// A link that leads back up would make each of its files known under longer and longer names.
 	if len(above) > maxFolders || slices.Contains(above, id) {
 		return false
