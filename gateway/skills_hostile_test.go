@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -157,6 +158,11 @@ func TestSkills_FilesThatChangeWhileTheyAreRead(t *testing.T) {
 			}
 		}
 	}()
+	end := sync.OnceFunc(func() {
+		close(stop)
+		<-done
+	})
+	t.Cleanup(end)
 	c := s.Modern("")
 	listed := func() string {
 		digest := "" // while the skill is left out
@@ -181,8 +187,7 @@ func TestSkills_FilesThatChangeWhileTheyAreRead(t *testing.T) {
 			refused++
 		}
 	}
-	close(stop)
-	<-done
+	end()
 	if refused == 0 {
 		t.Error("no read was refused, although the file was always another one")
 	}
