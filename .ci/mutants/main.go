@@ -265,7 +265,7 @@ func (w *writer) mutated(n ast.Node) (string, bool) {
 		x, y := w.original(n.X), w.original(n.Y)
 		var cases strings.Builder
 		for _, op := range other[n.Op] {
-			fmt.Fprintf(&cases, "case %d: return %s %s %s\n", w.add(n, fmt.Sprintf("%s → %s", oneLine(w.original(n)), op)), x, op, y)
+			fmt.Fprintf(&cases, "case %d: return (%s) %s (%s)\n", w.add(n, fmt.Sprintf("%s → %s", oneLine(w.original(n)), op)), x, op, y)
 		}
 		return fmt.Sprintf("func() %s { switch mutantOn {\n%s}; return %s %s %s }()", types.TypeString(types.Default(tv.Type), w.qualify), cases.String(), w.whole(n.X), n.Op, w.whole(n.Y)), true
 	case *ast.UnaryExpr:

@@ -390,16 +390,32 @@ func TestWhen_OfAHideIsEvaluatedOnlyForThoseWhoWouldSeeThePrompt(t *testing.T) {
 
 func TestPolicy_KnowsWhatItsConditionsRead(t *testing.T) {
 	whens := conditions(t, `principal.subject == "user:ann"`, `principal.subject == "user:bob"`, `prompt.upstream == "v"`)
-	with := func(when ...*config.Condition) *policy.Policy {
-		cfg := &config.Config{Auth: &config.Auth{}, Teams: []config.Team{{
+	configured := func() *config.Config {
+		return &config.Config{Auth: &config.Auth{}, Teams: []config.Team{{
 			Name: "a", Upstreams: []config.Upstream{{Name: "u"}}, Exposes: []config.Rule{rule("a.hcl:1", "", "*", "*")}, Members: selectors("user:eve"),
 		}}}
+	}
+	with := func(when ...*config.Condition) *policy.Policy {
+		cfg := configured()
 		for i := range when {
 			hide := rule("a.hcl:2", "", "*")
 			hide.When = when[i]
 			cfg.Hides = append(cfg.Hides, hide)
 		}
 		return policy.New(cfg)
+	}
+	for _, blocks := range []func(*config.Config) *[]config.Rule{
+		func(c *config.Config) *[]config.Rule { return &c.Hides },
+		func(c *config.Config) *[]config.Rule { return &c.Teams[0].Hides },
+		func(c *config.Config) *[]config.Rule { return &c.Teams[0].Exposes },
+	} {
+		cfg := configured()
+		reading := rule("a.hcl:2", "", "*", "*")
+		reading.When = whens[2]
+		*blocks(cfg) = append(*blocks(cfg), reading)
+		if !policy.New(cfg).ReadsUpstream("a", "x") {
+			t.Errorf("%+v does not read the upstream", cfg)
+		}
 	}
 	for name, test := range map[string]struct {
 		p                     *policy.Policy
