@@ -214,7 +214,7 @@ func TestConformance_HostileSkillServers(t *testing.T) {
 			if isListed := strings.Contains(found.client, "pdf-processing"); !isListed {
 				t.Errorf("the skill is not listed: %s", found.client)
 			}
-			if isRefused := strings.Contains(found.client, "did not send what the skill's entry says"); isRefused != (scenario != "no-prefetch") {
+			if isRefused := strings.Contains(found.client, "the skill's entry: list the skills again"); isRefused != (scenario != "no-prefetch") {
 				t.Errorf("the client sees %s", found.client)
 			}
 		})
