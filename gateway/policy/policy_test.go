@@ -444,6 +444,26 @@ func TestPolicy_KnowsWhatItsConditionsRead(t *testing.T) {
 	}
 }
 
+func TestAudience_TellsPrincipalsOfOneSubjectApart(t *testing.T) {
+	untitled := rule("a.hcl:1", "", "*", "*")
+	untitled.When = conditions(t, `try(principal.claims.tier, "none") == "none"`)[0]
+	p := policy.New(&config.Config{Auth: &config.Auth{}, Teams: []config.Team{
+		{Name: "a", Upstreams: []config.Upstream{{Name: "u"}}, Members: selectors("user:anonymous")},
+		{Name: "b", Upstreams: []config.Upstream{{Name: "v"}}, Exposes: []config.Rule{untitled}},
+	}})
+	for range 2 {
+		for _, is := range []bool{true, false} {
+			if got := p.Audience(policy.Principal{Subject: "user:anonymous", Anonymous: is}).Member("a"); got == is {
+				t.Errorf("anonymous: %v, a member: %v", is, got)
+			}
+			sees := p.Audience(policy.Principal{Subject: "user:x", ClaimsUnknown: is}).Sees(p.Visibility("b", "v", "x", []byte("{}")))
+			if sees == is {
+				t.Errorf("claims are unknown: %v, what depends on them is seen: %v", is, sees)
+			}
+		}
+	}
+}
+
 func TestEqual_IsOfTheSameRulesWithoutConditionsOnThePrincipal(t *testing.T) {
 	when := conditions(t, `principal.subject == "user:ann"`)
 	with := func(hides ...config.Rule) *policy.Policy {
