@@ -147,6 +147,10 @@ planted-simulation: ## check that the simulation finds each of four planted defe
 		found=$$($(SIMULATED) -overlay "$$(bash .ci/plant network $$defect)" -v -args -histories 500 -want $$letter) || { echo "$$found" | tail -n 5; exit 1; }; \
 		echo "$$found" | grep -A 8 'found in' | grep -v '^ *\(===\|---\)'; done
 
+# Gremlins takes no case of a switch for covered, and builds once for each mutant.
+mutants: ## want the tests to find each operator that is changed in policy, seal, identity, catalog, screen and lock: MUTANTS=gateway/seal
+	@CGO_ENABLED=0 go run -modfile=.ci/tools.mod ./.ci/mutants $(MUTANTS)
+
 hostile-team: bin/stress ## 50 people beside a team whose prompt files cost as much as they can: STRESS=-busy
 stranger: bin/stress ## 50 people beside somebody who is refused, and keeps connections silent: STRESS=-busy
 hostile-team stranger:
