@@ -434,8 +434,9 @@ func TestPolicy_KnowsWhatItsConditionsRead(t *testing.T) {
 		}
 		for who, sees := range test.sees {
 			audience := test.p.Audience(policy.Principal{Subject: who})
-			if got := audience.Sees(test.p.Visibility("a", "u", "x", []byte("{}"))); got != sees {
-				t.Errorf("%s: %s sees it: %v", name, who, got)
+			visibility := test.p.Visibility("a", "u", "x", []byte("{}"))
+			if got, hidden := audience.Sees(visibility), audience.HiddenBy(visibility) != nil; got != sees || hidden == sees {
+				t.Errorf("%s: %s sees it: %v, and it is hidden: %v", name, who, got, hidden)
 			}
 			if audience.Member("a") != (who == "user:eve") || audience.Member("b") {
 				t.Errorf("%s: %s is a member: %v, and of no team: %v", name, who, audience.Member("a"), audience.Member("b"))

@@ -125,7 +125,7 @@ func (a *Audience) Decide(v *Visibility, b *Budget) error {
 
 // EvaluatesNothing reports whether the policy has no condition that reads principals, so that
 // Decide has nothing to do.
-func (p *Policy) EvaluatesNothing() bool { return len(p.hideReads)+len(p.readingRules) == 0 }
+func (p *Policy) EvaluatesNothing() bool { return len(p.hideReads) == 0 && len(p.readingRules) == 0 }
 
 // shownBy returns the first rule that shows the entry to the audience, or nil if none does.
 func (a *Audience) shownBy(v *Visibility, b *Budget) (*rule, error) {
