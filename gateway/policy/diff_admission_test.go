@@ -18,7 +18,8 @@ func guarded() *config.Config {
 			{Subject: "ci", SHA256: [32]byte{1}, Groups: []string{"build"}, As: "bots", Place: place("auth.hcl:2")},
 			{Subject: "old", SHA256: [32]byte{2}, As: "bots", Place: place("auth.hcl:5")},
 		},
-		JWTs: []config.JWT{{Name: "corp", Issuer: "https://idp.example.com", As: "corp", Place: place("auth.hcl:9")}},
+		JWTs:               []config.JWT{{Name: "corp", Issuer: "https://idp.example.com", As: "corp", Place: place("auth.hcl:9")}},
+		ClientCertificates: &config.ClientCertificates{As: "machines"},
 	}
 	c.Gateway.Screens = []config.Screen{
 		{Label: "orders", Patterns: []*regexp.Regexp{regexp.MustCompile("ignore")}, Action: config.ScreenReject, Place: place("gateway.hcl:3")},
@@ -60,14 +61,15 @@ func TestDiff_ReportsAuthLocksAndScreens(t *testing.T) {
 		"issuers": {func(c *config.Config) {
 			c.Auth.JWTs[0].Audience = "x"
 			c.Auth.JWTs = append(c.Auth.JWTs, config.JWT{Name: "partner", Place: place("auth.hcl:20")})
-			c.Auth.ClientCertificates = &config.ClientCertificates{As: "machines"}
+			c.Auth.ClientCertificates = &config.ClientCertificates{As: "robots"}
 		}, []policy.Change{
 			{policy.Other, "auth.hcl:9", `jwt "corp" has different settings: it may accept other tokens or identify callers differently`},
 			{policy.More, "auth.hcl:20", `tokens of jwt "partner" are accepted`},
-			{policy.More, "", "client certificates are accepted"},
+			{policy.Other, "", `client certificates identify other callers: as = "robots" instead of "machines"`},
 		}},
-		"an issuer removed": {func(c *config.Config) { c.Auth.JWTs = nil }, []policy.Change{
+		"issuers removed": {func(c *config.Config) { c.Auth.JWTs, c.Auth.ClientCertificates = nil, nil }, []policy.Change{
 			{policy.Less, "auth.hcl:9", `tokens of jwt "corp" are no longer accepted`},
+			{policy.Less, "", "client certificates are no longer accepted"},
 		}},
 		"a lock removed": {func(c *config.Config) { c.Teams[0].Lock, c.Lock = config.LockSetting{}, nil }, []policy.Change{
 			{policy.More, "payments.hcl:1", `lock = "enforce" of team "payments" is removed: prompts that promptweir.lock.hcl does not approve are no longer left out`},
