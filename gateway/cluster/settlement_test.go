@@ -25,7 +25,7 @@ func (st *stage) serve(label, list string) {
 	st.s.change(st.now, st.number, map[string]string{label: list}, true)
 }
 
-func (st *stage) other(name string, lists map[string]string) { st.others[name] = record{Lists: lists} }
+func (st *stage) other(lists map[string]string) { st.others["b"] = record{Lists: lists} }
 
 func (st *stage) after(d time.Duration) { st.now = st.now.Add(d) }
 
@@ -43,7 +43,7 @@ type lists = map[string]string
 
 func TestSettlement_TellsThoseAgainWhoWereToldTooEarly(t *testing.T) {
 	st := newStage(t)
-	st.other("b", lists{"up": "1", "other": "1"})
+	st.other(lists{"up": "1", "other": "1"})
 	st.serve("up", "1")
 	st.serve("other", "1")
 	st.want("both", Verdict{Announce: 2})
@@ -54,9 +54,9 @@ func TestSettlement_TellsThoseAgainWhoWereToldTooEarly(t *testing.T) {
 	st.want("after a second", Verdict{Announce: 3})
 	st.after(2 * time.Second)
 	st.serve("other", "2") // 4
-	st.other("b", lists{"up": "1", "other": "2"})
+	st.other(lists{"up": "1", "other": "2"})
 	st.want("another list", Verdict{Announce: 4})
-	st.other("b", lists{"up": "2", "other": "2"})
+	st.other(lists{"up": "2", "other": "2"})
 	st.want("settled", Verdict{Again: true, Since: 3})
 	st.after(time.Minute)
 	st.want("later", Verdict{})
@@ -74,9 +74,9 @@ func TestSettlement_WithoutTheStore(t *testing.T) {
 		t.Errorf("%v is reported, want nothing while others cannot be asked", late)
 	}
 	st.known = true
-	st.other("b", lists{"up": "0"})
+	st.other(lists{"up": "0"})
 	st.want("b has an old list", Verdict{})
-	st.other("b", lists{"up": "1"})
+	st.other(lists{"up": "1"})
 	st.want("settled", Verdict{Again: true, Since: 1})
 }
 
@@ -86,9 +86,9 @@ func TestSettlement_ReplicaThatComesBackWithAnotherList(t *testing.T) {
 	st.serve("up", "2")
 	st.want("alone", Verdict{Announce: 2})
 	st.after(time.Minute)
-	st.other("b", lists{"up": "1"})
+	st.other(lists{"up": "1"})
 	st.want("b comes back with an old list", Verdict{})
-	st.other("b", lists{"up": "2"})
+	st.other(lists{"up": "2"})
 	st.want("b has the new one", Verdict{Again: true, Since: 2})
 	// One that had the new list before it was seen says that it was behind.
 	st.others["c"] = record{Lists: lists{"up": "2"}, Behind: lists{"up": "x"}}
@@ -100,12 +100,12 @@ func TestSettlement_ReplicaThatComesBackWithAnotherList(t *testing.T) {
 
 func TestSettlement_ConfigurationAndUpstreamsThatAreGone(t *testing.T) {
 	st := newStage(t)
-	st.other("b", lists{"": "old", "up": "1"})
+	st.other(lists{"": "old", "up": "1"})
 	st.s.change(st.now, 1, lists{"": "old", "up": "1"}, false) // before the gateway has started
 	st.want("the catalog fills", Verdict{})
 	st.s.change(st.now, 2, lists{"": "new", "up": ""}, true)
 	st.want("b has not reloaded", Verdict{})
-	st.other("b", lists{"": "new"})
+	st.other(lists{"": "new"})
 	st.want("b has reloaded", Verdict{Announce: 2})
 }
 
