@@ -8,6 +8,9 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 DATE ?= $(shell git show -s --format=%cI HEAD 2>/dev/null)
 
+# Nobody debugs what make builds. Without the debugger's tables, the compiler needs a seventh less; traces stay the same.
+export GOFLAGS := $(GOFLAGS) -gcflags=all=-dwarf=false
+
 # Tools have a module file of their own, so that go.mod lists only the dependencies that ship.
 TOOL := go tool -modfile=.ci/tools.mod
 
