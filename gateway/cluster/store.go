@@ -20,12 +20,13 @@ import (
 const (
 	// requestTimeout bounds what is on a request's way, and storeTimeout what nobody waits for.
 	requestTimeout, storeTimeout = 50 * time.Millisecond, time.Second
-	// probeInterval is how often the store is probed, and minProbeInterval how soon again while the
-	// breaker is not closed.
+	// probeInterval is how often the store is probed. While the breaker is not closed, it is probed
+	// sooner: after minProbeInterval, then after twice as long each time.
 	probeInterval, minProbeInterval = time.Second, 50 * time.Millisecond
 )
 
-// ErrUnavailable means that the breaker is not closed.
+// ErrUnavailable means that the breaker does not let an operation pass, or that the store did not
+// carry it out.
 var ErrUnavailable = errors.New("the store cannot be used at the moment")
 
 var errLate = errors.New("the store takes longer than 50 ms to answer")
@@ -40,7 +41,8 @@ type Replica struct {
 
 // State is the condition of the connection to the store.
 type State struct {
-	// Connected says that the breaker is closed: replicas share what they should.
+	// Connected says that the breaker is not open: replicas share what they should, but for counts
+	// while it is half-open.
 	Connected bool
 	// Since is when that began.
 	Since time.Time
