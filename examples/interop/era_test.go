@@ -22,9 +22,13 @@ func TestInterop_ServersOfBothEras(t *testing.T) {
 	}
 	endpoint := startGateway(t, 100,
 		fmt.Sprintf("upstream \"ts_stdio\" { command = [\"node\", %q, \"stdio\"] }", script),
+		// As slow to start as npx: initialize is on its way when the probe is answered.
+		fmt.Sprintf("upstream \"ts_slow\" { command = [\"sh\", \"-c\", %q] }", "sleep 4; exec node '"+script+"' stdio"),
 		fmt.Sprintf("upstream \"ts_http\" { url = %q }", serveScript(t, script, "http")),
 		fmt.Sprintf("upstream \"mcpgo\" { command = [%q, \"serve\"] }", buildMcpgo(t)))
-	waitUntilListed(t, endpoint, []string{"mcpgo.pushed", "ts_http.pushed", "ts_http.required", "ts_stdio.pushed", "ts_stdio.required"})
+	waitUntilListed(t, endpoint, []string{
+		"mcpgo.pushed", "ts_http.pushed", "ts_http.required", "ts_slow.pushed", "ts_slow.required", "ts_stdio.pushed", "ts_stdio.required",
+	})
 
 	for _, revision := range []string{"2025-11-25", "2026-07-28"} {
 		client := mcp.NewClient(&mcp.Implementation{Name: "ada", Version: "1"}, &mcp.ClientOptions{
@@ -36,7 +40,7 @@ func TestInterop_ServersOfBothEras(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{"ts_stdio.pushed", "ts_stdio.required", "ts_http.required", "mcpgo.pushed"} {
+		for _, name := range []string{"ts_stdio.pushed", "ts_stdio.required", "ts_slow.pushed", "ts_http.required", "mcpgo.pushed"} {
 			for range 2 { // first learned, then known
 				got, err := session.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: name})
 				if err != nil {

@@ -84,8 +84,8 @@ func (n *negotiator) negotiate(ctx context.Context, server config.Upstream) (agr
 }
 
 // negotiateWithSilence probes a server that may leave the probe unanswered. A slow modern server
-// may answer it after its silence was taken for an answer, so from then on the first success of
-// probe and handshake counts.
+// may answer it after its silence was taken for an answer, so from then on the success of either
+// counts, and the handshake's before the probe's.
 func (n *negotiator) negotiateWithSilence(ctx context.Context) (agreement, error) {
 	discovered, cancel := n.inBackground(ctx, n.discover)
 	defer cancel()
@@ -108,6 +108,16 @@ func (n *negotiator) negotiateWithSilence(ctx context.Context) (agreement, error
 	select {
 	case probe = <-discovered:
 		if probe.err == nil {
+			// It has the handshake as well. If it speaks both eras, it accepts that, and knows no
+			// modern method in the session that follows.
+			silence.Reset(probeSilence)
+			select {
+			case handshake = <-initialized:
+				if handshake.err == nil {
+					return handshake.agreement, nil
+				}
+			case <-silence.C:
+			}
 			return probe.agreement, nil
 		}
 		handshake = <-initialized

@@ -65,9 +65,12 @@ func TestNegotiate_TakesSilenceForLegacy(t *testing.T) {
 		want string // revision, or "" for an error
 		at   time.Duration
 	}{
-		"modern at once":               {scripted{wire.Discover: says(0, modern)}, wire.Rev20260728, 0},
-		"modern, slow":                 {scripted{wire.Discover: says(2*time.Second, modern)}, wire.Rev20260728, 2 * time.Second},
-		"modern, later than 3 s":       {scripted{wire.Discover: says(9*time.Second, modern)}, wire.Rev20260728, 9 * time.Second},
+		"modern at once":         {scripted{wire.Discover: says(0, modern)}, wire.Rev20260728, 0},
+		"modern, slow":           {scripted{wire.Discover: says(2*time.Second, modern)}, wire.Rev20260728, 2 * time.Second},
+		"modern, later than 3 s": {scripted{wire.Discover: says(9*time.Second, modern)}, wire.Rev20260728, 12 * time.Second},
+		"both eras, later than 3 s": {scripted{
+			wire.Discover: says(9*time.Second, modern), wire.Initialize: says(6*time.Second+time.Millisecond, legacy),
+		}, wire.Rev20250618, 9*time.Second + time.Millisecond},
 		"modern, refuses initialize":   {scripted{wire.Discover: says(9*time.Second, modern), wire.Initialize: refuses(0)}, wire.Rev20260728, 9 * time.Second},
 		"legacy, refuses the probe":    {scripted{wire.Discover: refuses(0), wire.Initialize: says(0, legacy)}, wire.Rev20250618, 0},
 		"legacy, silent":               {scripted{wire.Initialize: says(0, legacy)}, wire.Rev20250618, 3 * time.Second},
