@@ -115,7 +115,7 @@ func (q *query) list(ctx context.Context, filter *listFilter) (l listing, err er
 			l.prompts = append(l.prompts, prompt)
 		}
 		l.partial = partialOf(s.Troubles())
-		for _, report := range append(s.Reports(), s.Unmatched()...) {
+		for _, report := range append(s.Reports(), snapshot.Unmatched(s)...) {
 			q.app.warn("%s", report.Text)
 		}
 		return nil

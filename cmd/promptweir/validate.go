@@ -296,7 +296,7 @@ func inWorkspace(path string) string {
 // findingsIn returns what is wrong with the files of prompts, and with the definitions in them.
 func findingsIn(s *snapshot.Snapshot) (findings []config.Finding) {
 	findings = fileFindings(s)
-	for _, r := range append(s.Reports(), s.Unmatched()...) {
+	for _, r := range append(s.Reports(), snapshot.Unmatched(s)...) {
 		switch r.Kind {
 		case catalog.BrokenFile, catalog.PartlyServed: // which are findings already
 		case catalog.Drift:

@@ -250,7 +250,7 @@ func checkClock(u *config.Upstream, state *upstream.State) (checks []liveCheck) 
 // checkSnapshot returns a line for each report, and for what the catalog as a whole makes of the
 // configuration.
 func checkSnapshot(s *snapshot.Snapshot) (checks []liveCheck) {
-	for _, r := range append(s.Reports(), s.Unmatched()...) {
+	for _, r := range append(s.Reports(), snapshot.Unmatched(s)...) {
 		checks = append(checks, checked("report", checkError, r.Place(), "%s",
 			terminal.OneLine(r.Text)))
 	}

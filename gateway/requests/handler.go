@@ -215,6 +215,11 @@ func (h *Handler) result(ctx context.Context, r *Request, out *Response) (err er
 		out.append(discovery(r, h.info))
 		return nil
 	}
+	return answerLegacy(r, out)
+}
+
+// answerLegacy answers what only the legacy era has.
+func answerLegacy(r *Request, out *Response) error {
 	switch r.Message.Method {
 	case wire.Ping:
 		out.append(emptyObject)

@@ -18,7 +18,7 @@ const maxNearest = 10
 // while the lists of all upstreams whose prompts it could match are known: a typo exposes nothing,
 // or hides nothing, and nobody would hear of it. Each pattern is compared with each name, which is
 // for commands that check a configuration, and not for a gateway that serves.
-func (s *Snapshot) Unmatched() (reports []catalog.Report) {
+func Unmatched(s *Snapshot) (reports []catalog.Report) {
 	for i := range s.Config.Teams {
 		team := &s.Config.Teams[i]
 		u := unmatched{snapshot: s, whose: fmt.Sprintf("team %q", team.Name), upstreams: team.Upstreams, blocks: team.Overrides}

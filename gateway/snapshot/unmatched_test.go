@@ -8,12 +8,13 @@ import (
 
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // unmatchedIn returns the texts of the reports about what matches nothing, without the places of blocks.
 func unmatchedIn(s *gatewaytest.Server) (texts []string) {
-	for _, r := range append(s.Reports(), s.Snapshot().Unmatched()...) {
+	for _, r := range append(s.Reports(), snapshot.Unmatched(s.Snapshot())...) {
 		if r.Kind == catalog.Unmatched {
 			before, after, _ := strings.Cut(r.Text, " (")
 			_, after, _ = strings.Cut(after, ")")
