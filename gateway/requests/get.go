@@ -17,17 +17,12 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// get appends the result of prompts/get.
+// get appends the result of prompts/get, or that of resources/read for a link.
 func (h *Handler) get(ctx context.Context, r *Request, out *Response) error {
 	c, err := h.authorizeGet(ctx, r, out)
 	if err != nil {
 		return err
 	}
-	return c.carryOut(ctx, h, r, out)
-}
-
-// carryOut makes the call of a get, or of the read of a link, and appends its result.
-func (c *call) carryOut(ctx context.Context, h *Handler, r *Request, out *Response) (err error) {
 	switch {
 	case c.parked != "": // the client has come back with its replies
 		c.outcome, err = h.parked.resume(ctx, r, c.parked)
@@ -75,6 +70,9 @@ func (c *call) carryOut(ctx context.Context, h *Handler, r *Request, out *Respon
 
 // authorizeGet returns the upstream call of a get that its caller may make.
 func (h *Handler) authorizeGet(ctx context.Context, r *Request, out *Response) (*call, error) {
+	if r.Message.Method == wire.ResourcesRead {
+		return authorizeLink(ctx, h, r, out)
+	}
 	name, ok := r.Params.Text("name")
 	if !ok {
 		return nil, invalidParams("name must be a string")

@@ -52,15 +52,16 @@ func readsLink(r *Request) bool {
 	return r.Message.Method == wire.ResourcesRead && r.Snapshot.Links && r.local == nil && strings.HasPrefix(uri, linkScheme)
 }
 
-// readLink appends the result of resources/read for a link.
-func readLink(ctx context.Context, h *Handler, r *Request, out *Response, uri string) error {
+// authorizeLink returns the upstream call of the read of a link that its caller may make.
+func authorizeLink(ctx context.Context, h *Handler, r *Request, out *Response) (*call, error) {
+	uri, _ := r.Params.Text("uri")
 	link, err := openLink(r, uri)
 	r.target = target{name: uri, linked: true}
 	if err == nil {
 		r.target = target{name: link.Prompt, linked: true, arguments: wire.Object{}.With("uri", wire.Quote(link.URI))}
 	}
 	if h.audit.refuses() {
-		return errAudit()
+		return nil, errAudit()
 	}
 	var owner []catalog.Owner
 	// What does not open takes the same way, so that it cannot be told from what policy took back.
@@ -82,17 +83,17 @@ func readLink(ctx context.Context, h *Handler, r *Request, out *Response, uri st
 	})
 	switch {
 	case refusal != nil:
-		return refusal
+		return nil, refusal
 	case entry == nil:
-		return r.unknownResource(uri)
+		return nil, r.unknownResource(uri)
 	}
 	r.screening = newScreening(h.logger, entry, r.Snapshot.Screen(entry.Team))
 	c, err := newCall(r, entry, owner, r.Params.With("uri", wire.Quote(link.URI)))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c.request.Check = checkRead
-	return c.carryOut(ctx, h, r, out)
+	return c, nil
 }
 
 var errNoLink = errors.New("no link of the caller's")

@@ -115,7 +115,7 @@ func (h *Handler) read(ctx context.Context, r *Request, out *Response) error {
 		return err
 	}
 	if readsLink(r) {
-		return readLink(ctx, h, r, out, uri)
+		return h.get(ctx, r, out)
 	}
 	if !r.Serves(wire.SkillsGet) { // there are only links
 		return r.unknownResource(uri)
