@@ -239,15 +239,15 @@ func outages() []outage {
 			name: "store hangs", perSecond: alone, tolerance: toleranceAlone,
 			begin: func(w *world) { w.store.hang() }, end: func(w *world) { w.store.resume() },
 		},
-		// Too late for any request: replicas count alone, and together as often as it answers.
-		{name: "store is slow", perSecond: rate, tolerance: tolerance, latency: 200 * time.Millisecond},
+		// Too late for any request: replicas count alone, and nothing is repaid.
+		{name: "store is slow", perSecond: alone, tolerance: toleranceAlone, latency: 200 * time.Millisecond},
 		// Gets with a limit wait for it.
 		{
 			name: "store is late", lasts: 20 * time.Second, perSecond: rate, tolerance: tolerance,
 			latency: late, waits: late + few,
 		},
-		{
-			name: "store stutters", lasts: 20 * time.Second, perSecond: rate, tolerance: tolerance,
+		{ // too late too often to be trusted in between
+			name: "store stutters", lasts: 20 * time.Second, perSecond: alone, tolerance: toleranceAlone,
 			waits: storeTimeout + few,
 			begin: func(w *world) {
 				stop = repeat(400*time.Millisecond, func() {
