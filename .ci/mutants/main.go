@@ -5,9 +5,9 @@
 //
 // All mutants of a package are in one program, and a variable of the environment says which is on,
 // so that each costs only the time that the tests take to fail. The file equivalent.txt beside it
-// lists, with the reason, those that nobody could notice; others that the tests do not find are
-// printed, and are a failure, as are lines of the list that name no such mutant. Constants are not
-// changed.
+// lists mutants that change nothing anybody could notice, each with the reason. Any other mutant that
+// survives is printed and fails the run, and so does a line of the list without a mutant. Constants
+// are not changed.
 package main
 
 import (
