@@ -33,7 +33,7 @@ const (
 	Told   = "told"
 	List   = "list"
 	Get    = "get"
-	// Complete completes an argument of a prompt, and Read reads a file of a skill.
+	// Complete completes an argument of a prompt, and Read reads a file of a skill or a link.
 	Complete = "complete"
 	Read     = "read"
 )

@@ -82,16 +82,17 @@ func (a *Audience) Missing(part, content string) error {
 	return nil
 }
 
-// do gets a prompt, completes an argument of it or reads a file of a skill, and records that: of a
-// get, with who answered, which the text's first word says.
-func (a *Audience) do(ctx context.Context, o history.Op) {
+// do gets a prompt, completes an argument of it or reads a file of a skill or a link, and records
+// that: of a get, with who answered, which the text's first word says. It returns the link that a
+// get had.
+func (a *Audience) do(ctx context.Context, o history.Op) (link string) {
 	c, sent := a.Client, time.Now()
 	c.Token, c.Endpoint = o.Who, a.Endpoints[o.At-1]
 	var text string
 	var err error
 	switch o.Name {
 	case history.Get:
-		text, err = c.Text(ctx, o.Of)
+		text, link, err = c.Text(ctx, o.Of)
 		o.Owner, _, _ = strings.Cut(text, " ")
 	case history.Complete:
 		_, err = c.Call(ctx, wire.Complete, fmt.Sprintf(`"ref":{"type":"ref/prompt","name":%q},"argument":{"name":"code","value":""}`, o.Of))
@@ -99,12 +100,13 @@ func (a *Audience) do(ctx context.Context, o history.Op) {
 		_, err = c.Call(ctx, wire.ResourcesRead, fmt.Sprintf(`"uri":%q`, o.Of))
 	}
 	if ctx.Err() != nil {
-		return
+		return ""
 	}
 	if refused, ok := errors.AsType[*Error](err); ok && refused.Data.Reason == history.RateLimited {
 		err = errors.New(history.RateLimited)
 	}
 	a.Note(o, sent, err)
+	return link
 }
 
 // turn returns the next endpoint, and its number.

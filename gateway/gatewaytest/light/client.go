@@ -206,23 +206,23 @@ func (c *Client) Initialize(ctx context.Context) error {
 
 // Get gets a prompt.
 func (c *Client) Get(ctx context.Context, name string) error {
-	_, err := c.Text(ctx, name)
+	_, _, err := c.Text(ctx, name)
 	return err
 }
 
-// Text gets a prompt, and returns the text of its first message.
-func (c *Client) Text(ctx context.Context, name string) (string, error) {
+// Text gets a prompt, and returns the text of its first message and the link in its last one.
+func (c *Client) Text(ctx context.Context, name string) (text, link string, err error) {
 	result, err := c.Call(ctx, wire.PromptsGet, fmt.Sprintf(`"name":%q,"arguments":{"code":"x"}`, name))
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	var got struct {
-		Messages []struct{ Content struct{ Text string } }
+		Messages []struct{ Content struct{ Text, URI string } }
 	}
 	if err := json.Unmarshal(result, &got); err != nil || len(got.Messages) == 0 {
-		return "", fmt.Errorf("neither messages nor an error: %.200s", result)
+		return "", "", fmt.Errorf("neither messages nor an error: %.200s", result)
 	}
-	return got.Messages[0].Content.Text, nil
+	return got.Messages[0].Content.Text, got.Messages[len(got.Messages)-1].Content.URI, nil
 }
 
 // List is one page of prompts.

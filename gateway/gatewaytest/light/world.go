@@ -1,6 +1,7 @@
 package light
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -42,8 +43,9 @@ auth {
 team "rig" {
   members = ["user:nobody"]
   upstream "plain" {
-    url    = %s
-    skills = true
+    url       = %s
+    skills    = true
+    resources = "linked"
   }
   upstream "spare" {
     url    = %s
@@ -94,8 +96,8 @@ type Source struct {
 	changes int
 }
 
-// NewSource returns a server that says in gets who answers. It completes arguments, and has a skill
-// beside each gate.
+// NewSource returns a server that says in gets who answers, with a link. It completes arguments, and
+// has a skill beside each gate.
 func NewSource(label string, legacy bool) *Source {
 	s := &Source{Server: NewServer(legacy, 0), Label: label, Owns: true}
 	s.declare(`,"completions":{},"resources":{},"extensions":{"io.modelcontextprotocol/skills":{}}`)
@@ -105,14 +107,17 @@ func NewSource(label string, legacy bool) *Source {
 			`"frontmatter":{"name":"gate%[1]d","description":"One of a world."}}`, gate))
 	}
 	results := map[string]string{
-		wire.PromptsGet: `"messages":[{"role":"user","content":{"type":"text","text":"` + label + ` answers"}}]`,
+		wire.PromptsGet: `"messages":[{"role":"user","content":{"type":"text","text":"` + label + ` answers"}},` +
+			`{"role":"user","content":{"type":"resource_link","uri":"rig://notes","name":"notes"}}]`,
 		wire.Complete:   `"completion":{"values":["` + label + `"]}`,
 		wire.SkillsList: `"skills":[` + strings.Join(skills, ",") + `]`,
 	}
 	s.OnRequest = func(w http.ResponseWriter, _ *http.Request, m wire.Message) bool {
 		result := results[m.Method]
 		if m.Method == wire.ResourcesRead {
-			result = fmt.Sprintf(`"contents":[{"uri":%s,"text":"---\nname: a\ndescription: b\n---\n"}]`, wire.Members(m.Params).Get("uri"))
+			uri, _ := wire.Members(m.Params).Text("uri")
+			skill, _, _ := strings.Cut(strings.TrimPrefix(uri, "skill://"), "/")
+			result = fmt.Sprintf(`"contents":[{"uri":%q,"text":"---\nname: %s\ndescription: One of a world.\n---\n"}]`, uri, skill)
 		}
 		if result == "" {
 			return false
@@ -187,9 +192,11 @@ func Read(names map[string]bool) (seen map[string]string, shown []string, err er
 }
 
 // Getter returns what gets prompts for a principal, mostly the one with a limit, completes arguments
-// and reads skills, with pauses, until its context ends. Draw returns a number below another.
+// and reads skills and the links that it was given, with pauses, until its context ends. Draw returns
+// a number below another.
 func (a *Audience) Getter(id int, who string, pause func() time.Duration, draw func(int) int) func(context.Context) {
 	return func(ctx context.Context) {
+		var links [Gates]string
 		for ctx.Err() == nil {
 			o := history.Op{Client: id, Who: who, Name: history.Get, At: 1 + draw(len(a.Endpoints)), Of: Limited}
 			gate := draw(Gates)
@@ -202,11 +209,15 @@ func (a *Audience) Getter(id int, who string, pause func() time.Duration, draw f
 				o.Name, o.Of = history.Complete, gateName(gate)
 			case 3:
 				o.Name, o.Of = history.Read, fmt.Sprintf("skill://plain/gate%d/SKILL.md", gate)
+			case 4:
+				o.Name, o.Of = history.Read, cmp.Or(links[gate], "promptweir://guessed")
 			}
 			if o.Of != Limited && o.Of != entry {
 				o.Names = []string{gateName(gate)}
 			}
-			a.do(ctx, o)
+			if link := a.do(ctx, o); link != "" && o.Of == gateName(gate) {
+				links[gate] = link
+			}
 			select {
 			case <-time.After(pause()):
 			case <-ctx.Done():

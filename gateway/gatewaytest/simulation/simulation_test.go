@@ -221,12 +221,19 @@ func TestSimulation_KeepsWhatIsPromised(t *testing.T) {
 	if *want != "" && s.violations.Load() == 0 {
 		t.Errorf("no violation of %s", *want)
 	}
+	for _, kind := range []string{history.List, history.Get, history.Complete, "read skill", "read promptweir"} {
+		if _, ok := s.answered.Load(kind); !ok && s.histories.Load() >= 100 {
+			t.Errorf("no history has an answer to %s", kind)
+		}
+	}
 }
 
 // simulation counts what is checked.
 type simulation struct {
 	configs                           []*config.Config
 	histories, operations, violations atomic.Int64
+	// answered has each kind of operation that gateways answered: what they always refuse shows nothing.
+	answered sync.Map
 }
 
 // check checks the history of a seed. Of one that shows a violation, it looks for a shorter
@@ -267,6 +274,14 @@ func (s *simulation) run(t *testing.T, seed uint64, steps []step) (found []histo
 		found = model.Check(h)
 		s.histories.Add(1)
 		s.operations.Add(int64(len(h)))
+		for _, o := range h {
+			if scheme, _, ok := strings.Cut(o.Of, "://"); ok {
+				o.Name += " " + scheme
+			}
+			if o.Error == "" {
+				s.answered.Store(o.Name, true)
+			}
+		}
 	})
 	return found
 }
