@@ -59,5 +59,5 @@
 //
 // What is known of an endpoint, and what follows from it, is package health; the slots of an
 // upstream are package queue. The MCP client is package client; JSON-RPC and MCP as bytes are
-// package wire; the context of a call is package cancel.
+// package wire.
 package upstream

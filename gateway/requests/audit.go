@@ -11,7 +11,6 @@ import (
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
-	"github.com/promptweir/promptweir/upstream/cancel"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -217,7 +216,7 @@ func outcomeOf(ctx context.Context, r *Request, out *Response, err error) audit.
 		return audit.UpstreamError
 	case answered:
 		return audit.Refused
-	case ctx.Err() != nil && !errors.Is(cancel.Cause(ctx), ErrShuttingDown):
+	case ctx.Err() != nil && !errors.Is(context.Cause(ctx), ErrShuttingDown):
 		return audit.Cancelled
 	}
 	return audit.Failed

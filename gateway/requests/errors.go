@@ -12,7 +12,6 @@ import (
 
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
-	"github.com/promptweir/promptweir/upstream/cancel"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -90,7 +89,7 @@ func wireError(ctx context.Context, logger *slog.Logger, err error) *wire.Error 
 	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
 		return wireErr
 	}
-	if errors.Is(cancel.Cause(ctx), ErrShuttingDown) {
+	if errors.Is(context.Cause(ctx), ErrShuttingDown) {
 		return shuttingDown()
 	}
 	if ctx.Err() != nil { // nobody waits for this, but some transports must send something

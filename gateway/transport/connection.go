@@ -11,7 +11,6 @@ import (
 	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
-	"github.com/promptweir/promptweir/upstream/cancel"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -289,7 +288,7 @@ func (c *connection) respond(ctx context.Context, request *requests.Request) req
 	} else {
 		response = c.t.handleRelaying(ctx, request, nil, outlet{send: c.send})
 	}
-	if ctx.Err() != nil && !errors.Is(cancel.Cause(ctx), requests.ErrShuttingDown) {
+	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), requests.ErrShuttingDown) {
 		response.JSON = nil
 	}
 	return response

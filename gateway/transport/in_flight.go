@@ -7,7 +7,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/gateway/requests"
-	"github.com/promptweir/promptweir/upstream/cancel"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -38,7 +37,7 @@ type requestKey struct {
 
 // cancellable is a request in flight. A nil one is of a request that needs no session.
 type cancellable struct {
-	ctx      cancel.Context
+	stop     context.CancelCauseFunc
 	inFlight *inFlight
 	key      requestKey
 	// again is set if another request of the session has the same id. It is this one that the
@@ -59,12 +58,12 @@ func (f *inFlight) begin(ctx context.Context, session sessionID, id jsontext.Val
 		f.requests, f.counts = map[requestKey]*cancellable{}, map[sessionID]int{}
 	}
 	c := &cancellable{inFlight: f, key: requestKey{session, string(id)}}
-	c.ctx.Begin(ctx)
+	ctx, c.stop = context.WithCancelCause(ctx)
 	f.counts[session]++
 	if _, c.again = f.requests[c.key]; !c.again {
 		f.requests[c.key] = c
 	}
-	return &c.ctx, c
+	return ctx, c
 }
 
 // end forgets a request and ends its context. Its id is free for another.
@@ -72,7 +71,7 @@ func (c *cancellable) end() {
 	if c == nil {
 		return
 	}
-	c.ctx.End(context.Canceled)
+	c.stop(nil)
 	f, session := c.inFlight, c.key.session
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -91,7 +90,7 @@ func (f *inFlight) cancel(session sessionID, id jsontext.Value, reason *wire.Can
 	c := f.requests[requestKey{session, string(id)}]
 	f.mu.Unlock()
 	if c != nil {
-		c.ctx.End(reason)
+		c.stop(reason)
 	}
 	return c != nil
 }

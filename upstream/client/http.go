@@ -13,7 +13,6 @@ import (
 
 	"go.opentelemetry.io/otel/propagation"
 
-	"github.com/promptweir/promptweir/upstream/cancel"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -132,7 +131,7 @@ func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
 	} else {
 		reached, err = taken.stage(), taken.withRefusal(err)
 	}
-	if err != nil && used.isStale() && errors.Is(cancel.Cause(ctx), context.DeadlineExceeded) {
+	if err != nil && used.isStale() && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		t.changes.doubted.Store(true)
 	}
 	if err != nil && ctx.Err() != nil {

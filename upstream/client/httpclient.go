@@ -18,7 +18,6 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/promptweir/promptweir/config"
-	"github.com/promptweir/promptweir/upstream/cancel"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -255,10 +254,6 @@ func traceConnection(ctx context.Context, isHandshake bool) *connection {
 	c.Context = httptrace.WithClientTrace(ctx, &c.trace)
 	return c
 }
-
-// AfterFunc lets package context attach a child without a goroutine that waits for the end; see
-// [context.AfterFunc].
-func (c *connection) AfterFunc(f func()) (stop func() bool) { return cancel.AfterFunc(c.Context, f) }
 
 // isStale reports whether a request that failed was on a connection that was kept from an earlier
 // one, before a response began. The error does not tell: net/http returns io.EOF, a reset or an

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/config"
-	"github.com/promptweir/promptweir/upstream/cancel"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
@@ -69,21 +67,6 @@ func TestDialer_KeepsNoNetworkForAServerThatIsDown(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d connections to the proxy are kept", open.Load())
 		}
-	}
-}
-
-// Package context would start a goroutine for each request, and its child would end some time later.
-func TestTraceConnection_EndsItsChildrenBeforeEndReturns(t *testing.T) {
-	t.Parallel()
-	for _, isHandshake := range []bool{false, true} {
-		call := new(cancel.Context)
-		call.Begin(t.Context())
-		child, stop := context.WithCancel(traceConnection(call, isHandshake))
-		call.End(context.DeadlineExceeded)
-		if err := child.Err(); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("handshake %t: %v, want %v", isHandshake, err, context.DeadlineExceeded)
-		}
-		stop()
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/config"
-	"github.com/promptweir/promptweir/upstream/cancel"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -171,7 +170,7 @@ func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, e
 		// Transports return what broke when the context ended. The cause says why it ended, a
 		// deadline for example.
 		s.giveUp(ctx, r.id)
-		err = replaceCause(err, cancel.Cause(ctx))
+		err = replaceCause(err, context.Cause(ctx))
 	case err != nil:
 	case r.response.Error != nil:
 		err = responseError(r.response.Error)
@@ -205,7 +204,7 @@ func responseError(raw jsontext.Value) error {
 func (s *Session) giveUp(ctx context.Context, id int64) {
 	s.relays.abandon()
 	reason := "the caller gave up"
-	if cancelled, ok := errors.AsType[*wire.CancelledError](cancel.Cause(ctx)); ok && cancelled.Reason != "" {
+	if cancelled, ok := errors.AsType[*wire.CancelledError](context.Cause(ctx)); ok && cancelled.Reason != "" {
 		reason = cancelled.Reason
 	}
 	params := wire.Object{}.With("requestId", wire.NumberID(id)).With("reason", wire.Quote(reason))

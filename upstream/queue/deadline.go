@@ -4,16 +4,15 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/promptweir/promptweir/upstream/cancel"
 )
 
 // Deadline is a context that ends with [context.DeadlineExceeded] after a time, like that of
 // [context.WithTimeout], but can be paused while a client is asked. [Deadline.Start] must be called
 // before any other method. A Deadline must not be copied.
 type Deadline struct {
-	cancel.Context
+	context.Context //nolint:containedctx // it is one
 
+	end context.CancelCauseFunc
 	// outer is the deadline of the call that an attempt is part of, or nil.
 	outer *Deadline
 
@@ -29,14 +28,22 @@ type Deadline struct {
 // latest. It must be stopped. Outer is the deadline that is paused with it, or nil.
 func (d *Deadline) Start(parent context.Context, now time.Time, timeout time.Duration, outer *Deadline) {
 	d.outer, d.until = outer, now.Add(timeout)
-	d.Begin(parent)
-	d.timer = time.AfterFunc(timeout, func() { d.End(context.DeadlineExceeded) })
+	d.Context, d.end = context.WithCancelCause(parent)
+	d.timer = time.AfterFunc(timeout, func() { d.end(context.DeadlineExceeded) })
 }
 
 // Stop ends the context.
 func (d *Deadline) Stop() {
 	d.timer.Stop()
-	d.End(context.Canceled)
+	d.end(nil)
+}
+
+// Err implements [context.Context]: it tells a time that is over from a call that was cancelled.
+func (d *Deadline) Err() error {
+	if d.Context.Err() == nil {
+		return nil
+	}
+	return context.Cause(d.Context)
 }
 
 // Left returns how much time is left.
