@@ -32,7 +32,7 @@ const (
 type Screen struct {
 	blocks []block
 	// instructions are those of all patterns.
-	instructions int
+	instructions int64
 }
 
 // New returns a screen of these blocks, nil if there are none.
@@ -54,7 +54,7 @@ func New(blocks []config.Screen) *Screen {
 
 // instructions returns the size of the program of a regular expression: each byte of a text takes
 // up to as many steps.
-func instructions(re *regexp.Regexp) int {
+func instructions(re *regexp.Regexp) int64 {
 	parsed, err := syntax.Parse(re.String(), syntax.Perl)
 	if err != nil {
 		panic(err) // it was compiled before
@@ -63,7 +63,7 @@ func instructions(re *regexp.Regexp) int {
 	if err != nil {
 		panic(err)
 	}
-	return len(program.Inst)
+	return int64(len(program.Inst))
 }
 
 // Outcome is the result of screening one definition or result.
@@ -91,7 +91,7 @@ func (s *Screen) Definition(ctx context.Context, raw jsontext.Value, exposed str
 // notification that is relayed meanwhile. A requestState belongs to the upstream and is left alone.
 // The error is that of ctx if it ended meanwhile, or [context.DeadlineExceeded] after five seconds.
 func (s *Screen) Result(ctx context.Context, raw jsontext.Value) (Outcome, error) {
-	if s == nil || len(raw)*s.instructions <= quickSteps {
+	if s == nil || int64(len(raw))*s.instructions <= quickSteps {
 		return s.screen(nil, raw, contentTypes, ""), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, resultBound)
@@ -142,11 +142,11 @@ type block struct {
 
 	throttle *rate.Sometimes
 	// instructions are those of its patterns.
-	instructions int
+	instructions int64
 }
 
 // exceeds reports whether the block's patterns could take more steps of a value than they may.
-func (b block) exceeds(raw []byte) bool { return int64(len(raw))*int64(b.instructions) > maxSteps }
+func (b block) exceeds(raw []byte) bool { return int64(len(raw))*b.instructions > maxSteps }
 
 // Finding is one thing that a block forbids.
 type Finding struct {
