@@ -45,9 +45,9 @@ func (p *pass) reject(b block, check, at string) {
 	}
 }
 
-// note records a finding that does not reject the whole.
+// note records a finding that does not reject the whole, once.
 func (p *pass) note(f Finding) {
-	if len(p.noted) < maxNoted {
+	if len(p.noted) < maxNoted && !slices.Contains(p.noted, f) {
 		p.noted = append(p.noted, f)
 	}
 }
@@ -61,17 +61,13 @@ func (p *pass) checkName(exposed string) {
 	}
 	const at = "/name"
 	for _, b := range p.screen.blocks {
-		check := func(name string, hit bool) {
-			known := slices.ContainsFunc(p.noted, func(f Finding) bool {
-				return f.Block == b.Screen && f.Check == name && f.At == at
-			})
-			if hit && !known {
-				p.reject(b, name, at)
-			}
+		if b.Invisible && hasInvisible(exposed) {
+			p.reject(b, "invisible", at)
 		}
-		check("invisible", b.Invisible && hasInvisible(exposed))
 		for i, re := range b.Patterns {
-			check(fmt.Sprintf("pattern %d", i+1), re.MatchString(exposed))
+			if re.MatchString(exposed) {
+				p.reject(b, fmt.Sprintf("pattern %d", i+1), at)
+			}
 		}
 	}
 }
@@ -150,7 +146,7 @@ func (p *pass) checkText(text string, at *jsontext.Decoder) string {
 	for round := 0; ; round++ {
 		before := text
 		for _, b := range p.screen.blocks {
-			text = p.checkBlock(b, text, at, round == 0)
+			text = p.checkBlock(b, text, at)
 		}
 		// What is rejected need not be stripped.
 		if text == before || p.rejected != nil || isClosed(p.canceled) {
@@ -165,19 +161,16 @@ func (p *pass) checkText(text string, at *jsontext.Decoder) string {
 	}
 }
 
-// checkBlock returns what one block leaves of a text. Findings are noted in the first round only,
-// so that each is noted once.
-func (p *pass) checkBlock(b block, text string, at *jsontext.Decoder, first bool) string {
+// checkBlock returns what one block leaves of a text.
+func (p *pass) checkBlock(b block, text string, at *jsontext.Decoder) string {
 	check := func(name string, hit bool, strip func() string) {
 		switch {
 		// Only the top-level requestState is exempt: the upstream must get it back unchanged.
 		case !hit || at.StackPointer() == "/requestState":
 		case b.Action == config.ScreenStrip && strippable(at):
 			text = strip()
-			if first {
-				p.note(Finding{b.Screen, name, pointer(at), b.throttle})
-			}
-		case b.Action != config.ScreenWarn || first:
+			p.note(Finding{b.Screen, name, pointer(at), b.throttle})
+		default:
 			p.reject(b, name, pointer(at))
 		}
 	}

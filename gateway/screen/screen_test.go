@@ -114,6 +114,25 @@ func TestResult_AppliesEachAction(t *testing.T) {
 	}
 }
 
+// What one block strips may be what another has to find.
+func TestResult_AppliesBlocksToWhatOthersLeave(t *testing.T) {
+	strip := forbidding("strip", "ab")
+	for _, test := range []struct {
+		screens []config.Screen
+		raw     string
+		want    string
+	}{
+		{[]config.Screen{strip, forbidding("reject", "xy")}, text("xaby"), `rejected pattern 1 at ` + textAt + ` (screen "reject"), pattern 1 at ` + textAt + ` (screen "strip")`},
+		{[]config.Screen{forbidding("reject", "xy"), strip}, text("xaby"), `rejected pattern 1 at ` + textAt + ` (screen "reject"), pattern 1 at ` + textAt + ` (screen "strip")`},
+		{[]config.Screen{forbidding("warn", "xy"), strip}, text("xaby"), text("xy") + `, pattern 1 at ` + textAt + ` (screen "strip"), pattern 1 at ` + textAt + ` (screen "warn")`},
+		{[]config.Screen{forbidding("warn", "z"), strip}, text("zab"), text("z") + `, pattern 1 at ` + textAt + ` (screen "warn"), pattern 1 at ` + textAt + ` (screen "strip")`},
+	} {
+		if got := show(resultOf(screen.New(test.screens), jsontext.Value(test.raw)), test.raw); got != test.want {
+			t.Errorf("%s then %s:\n got %s\nwant %s", test.screens[0].Label, test.screens[1].Label, got, test.want)
+		}
+	}
+}
+
 func TestResult_IsWellFormed(t *testing.T) {
 	s := screen.New([]config.Screen{{Label: "form", WellFormed: true, Action: config.ScreenReject}})
 	content := func(s string) string { return `{"messages":[{"role":"user","content":` + s + `}]}` }
