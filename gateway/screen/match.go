@@ -20,10 +20,8 @@ func (p *pass) matches(re *regexp.Regexp, text string) bool {
 		return re.MatchString(text)
 	}
 	// Which a reader would take a hundred times as long to find.
-	if literal, whole := re.LiteralPrefix(); whole || !strings.Contains(text, literal) {
-		return strings.Contains(text, literal)
-	}
-	return re.MatchReader(p.reader(text))
+	literal, whole := re.LiteralPrefix()
+	return strings.Contains(text, literal) && (whole || re.MatchReader(p.reader(text)))
 }
 
 // remove returns a text without the matches, and is to [regexp.Regexp.ReplaceAllLiteralString] as
@@ -113,10 +111,9 @@ func isInvisible(r rune) bool {
 		return r < ' ' && r != '\t' && r != '\n' && r != '\f' && r != '\r' || r == 0x7f
 	}
 	switch {
-	case r >= 0xe0000 && r <= 0xe0fff, // tags, variation selectors supplement, and the unassigned ones beside them
-		r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x206f, // bidirectional embeddings, overrides and isolates
-		r == 0x200e, r == 0x200f, r == 0x061c, // bidirectional marks
-		r == 0x200b, r >= 0x2060 && r <= 0x2065, r == 0xfeff, r == 0x180e, r == 0xad, // no width
+	case r >= 0xe0001 && r <= 0xe01ef, // tags, variation selectors supplement, and the unassigned ones between them
+		r >= 0x202a && r <= 0x202e, r == 0x200e, r == 0x200f, r == 0x061c, // bidirectional embeddings, overrides and marks
+		r == 0x200b, r >= 0x2060 && r <= 0x206f, r == 0xfeff, r == 0x180e, r == 0xad, // no width, bidirectional isolates
 		r >= 0x80 && r <= 0x9f && r != 0x85,                                                    // controls
 		r >= 0xfff9 && r <= 0xfffb, r >= 0x1bca0 && r <= 0x1bca3, r >= 0x1d173 && r <= 0x1d17a, // annotations and formats
 		r == zeroWidthNonJoiner, r == zeroWidthJoiner:
@@ -128,7 +125,7 @@ func isInvisible(r rune) bool {
 // isSelector reports whether a character selects the look of the one before it, as emoji and some
 // scripts need.
 func isSelector(r rune) bool {
-	return r >= 0xfe00 && r <= 0xfe0f || r >= 0x180b && r <= 0x180d || r == 0x180f
+	return unicode.Is(unicode.Variation_Selector, r)
 }
 
 // hasInvisible reports whether a text contains an invisible character.
@@ -160,7 +157,7 @@ func visible(text string) string {
 }
 
 // joinable reports whether a joiner may stand beside a character.
-func joinable(r rune) bool { return r >= utf8.RuneSelf && r != utf8.RuneError && !isInvisible(r) }
+func joinable(r rune) bool { return utf8.RuneLen(r) > 1 && r != utf8.RuneError && !isInvisible(r) }
 
 // selectable reports whether a character may have variants. In ASCII, only those of keycap emoji
 // have.

@@ -33,6 +33,21 @@ func TestRemove_OfLargeTextsIsThatOfSmallOnes(t *testing.T) {
 	}
 }
 
+func TestPass_ChecksNothingOnceItIsCanceled(t *testing.T) {
+	canceled := make(chan struct{})
+	close(canceled)
+	s := New([]config.Screen{{Patterns: []*regexp.Regexp{regexp.MustCompile(`a[^z]*z`)}, Action: config.ScreenReject}})
+	text := strings.Repeat("a", smallText) + "z"
+	p := pass{screen: s, raw: wire.Quote(text), canceled: canceled}
+	if p.matches(s.blocks[0].Patterns[0], text) || p.remove(s.blocks[0].Patterns[0], text) != text {
+		t.Error("a text is read to its end")
+	}
+	p.raw = jsontext.Value(`["az"]`)
+	if p.checkStrings(); p.rejected != nil {
+		t.Error("another string is checked")
+	}
+}
+
 // Each of these would take minutes.
 func TestDefinition_EndsWithItsContext(t *testing.T) {
 	for action, pattern := range map[config.ScreenAction]string{

@@ -108,9 +108,11 @@ func (p *pass) checkWhole(types func(jsontext.Value) []contentType) {
 // checkStrings checks every string, and copies what it does not change.
 func (p *pass) checkStrings() {
 	// Without such a block there is nothing to look for in strings, and no need to decode.
-	needed := slices.ContainsFunc(p.screen.blocks, func(b block) bool { return b.Invisible || len(b.Patterns) > 0 })
+	if !slices.ContainsFunc(p.screen.blocks, func(b block) bool { return b.Invisible || b.Patterns != nil }) {
+		return
+	}
 	decoder := jsontext.NewDecoder(bytes.NewBuffer(p.raw)) // which it reads without a copy, unlike other readers
-	for needed && p.rejected == nil && !isClosed(p.canceled) {
+	for p.rejected == nil && !isClosed(p.canceled) {
 		// Names of members are strings to the decoder, too.
 		if decoder.PeekKind() != '"' {
 			if _, err := decoder.ReadToken(); err != nil {
@@ -190,8 +192,7 @@ func (p *pass) checkBlock(b block, text string, at *jsontext.Decoder) string {
 func strippable(at *jsontext.Decoder) bool {
 	switch at.StackPointer().LastToken() {
 	case "title", "description", "text":
-		kind, _ := at.StackIndex(at.StackDepth())
-		return kind == '{' && !isName(at)
+		return !isName(at)
 	}
 	return false
 }

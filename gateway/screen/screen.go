@@ -203,7 +203,7 @@ func pointer(at *jsontext.Decoder) string {
 
 // shown returns a name as it may be shown in a pointer.
 func shown(name string) string {
-	if name != "" && len(name) <= maxPlain && strings.Trim(name, plain) == "" {
+	if len(name) <= maxPlain && strings.Trim(name, plain) == "" {
 		return name
 	}
 	return "…"

@@ -46,7 +46,7 @@ func show(o screen.Outcome, raw string) string {
 
 func TestResult_AppliesEachAction(t *testing.T) {
 	reject, strip, warn := forbidding("reject", `(?i)ignore all`), forbidding("strip", "ab"), forbidding("warn", "secret")
-	small := config.Screen{Label: "small", MaxSize: 60, Action: config.ScreenReject}
+	small := config.Screen{Label: "small", MaxSize: len(text("short")), Action: config.ScreenReject}
 	texts := config.Screen{Label: "texts", Content: []string{"text", "resource"}, Action: config.ScreenReject}
 	for _, test := range []struct {
 		screen config.Screen
@@ -61,8 +61,10 @@ func TestResult_AppliesEachAction(t *testing.T) {
 		{reject, strings.ReplaceAll(text("x!"), "!", `\udb40\udc41`), `rejected invisible at ` + textAt + ` (screen "reject")`},
 		{reject, text("zero\u200bwidth"), `rejected invisible at ` + textAt + ` (screen "reject")`},
 		{reject, text("a\u200db"), `rejected invisible at ` + textAt + ` (screen "reject")`},
+		{reject, text("a\u200d👩"), `rejected invisible at ` + textAt + ` (screen "reject")`},
+		{reject, text("👩\u200da"), `rejected invisible at ` + textAt + ` (screen "reject")`},
 		{reject, text("family 👨\u200d👩\u200d👧 ❤\ufe0f, می\u200cخواهم"), "ok"},
-		{reject, text("keycap 1\ufe0f\u20e3, 葛\ufe00城, ❤\ufe0f\u200d🔥, ᠪ\u180bᠠ\tx\r\n"), "ok"},
+		{reject, text("keycaps 0\ufe0f\u20e3 and 9\ufe0f\u20e3, 葛\ufe00城, ❤\ufe0f\u200d🔥, ᠪ\u180bᠠ\tx\r\n"), "ok"},
 		{reject, text("soft\u00adhyphen"), `rejected invisible at ` + textAt + ` (screen "reject")`},
 		{reject, text("filler\u3164"), `rejected invisible at ` + textAt + ` (screen "reject")`},
 		{reject, text("grapheme\u034fjoiner"), `rejected invisible at ` + textAt + ` (screen "reject")`},
@@ -70,9 +72,11 @@ func TestResult_AppliesEachAction(t *testing.T) {
 		{reject, text("terminal\x1b[8m"), `rejected invisible at ` + textAt + ` (screen "reject")`},
 		{reject, text("terminal\u009b8m"), `rejected invisible at ` + textAt + ` (screen "reject")`},
 		{reject, text("bytes in selectors ❤\ufe06\ufe01"), `rejected invisible at ` + textAt + ` (screen "reject")`},
+		{reject, text("葛\U000e01ef城"), `rejected invisible at ` + textAt + ` (screen "reject")`},
 		{reject, text("a\ufe01"), `rejected invisible at ` + textAt + ` (screen "reject")`},
 		{reject, `{"messages":[],"x":{"ignore all":1}}`, `rejected pattern 1 at /x (screen "reject")`},
 		{reject, `{"messages":[],"_meta":{"a b":["ignore all"]}}`, `rejected pattern 1 at /_meta/…/0 (screen "reject")`},
+		{reject, `{"messages":[],"` + strings.Repeat("k", 64) + `":"ignore all"}`, `rejected pattern 1 at /` + strings.Repeat("k", 64) + ` (screen "reject")`},
 		{reject, `{"requestState":"ignore all","messages":[]}`, "ok"},
 		{warn, text("a secret\u200b"), `ok, invisible at ` + textAt + ` (screen "warn"), pattern 1 at ` + textAt + ` (screen "warn")`},
 		{strip, text("xaby\u200b"), text("xy") + `, invisible at ` + textAt + ` (screen "strip"), pattern 1 at ` + textAt + ` (screen "strip")`},
@@ -83,8 +87,8 @@ func TestResult_AppliesEachAction(t *testing.T) {
 		{strip, `{"messages":[],"name":"ab"}`, `rejected pattern 1 at /name (screen "strip")`},
 		{strip, `{"messages":[],"text":["ab"]}`, `rejected pattern 1 at /text/0 (screen "strip")`},
 		{strip, `{"text":{"ab":1}}`, `rejected pattern 1 at /text (screen "strip")`},
-		{small, text("short"), `rejected size (screen "small")`},
-		{small, `{"messages":[]}`, "ok"},
+		{small, text("longer"), `rejected size (screen "small")`},
+		{small, text("short"), "ok"},
 		{texts, text("x"), "ok"},
 		{texts, `{"messages":[{"content":{"type":"text","text":"x"}},{"content":{"type":"image","data":""}}]}`, `rejected content at /messages/1/content (screen "texts")`},
 		{texts, `{"messages":[{"content":[{"type":"text","text":"x"},{"type":"new"}]}]}`, `rejected content at /messages/0/content/1 (screen "texts")`},
@@ -94,6 +98,9 @@ func TestResult_AppliesEachAction(t *testing.T) {
 		{texts, `{"messages":[{"content":{"type":"text","text":""},"Content":{"type":"image"}}]}`, `rejected content at /messages/0 (screen "texts")`},
 		{texts, `{"messages":[{"content":{"type":"text","text":"","TYPE":"image"}}]}`, `rejected content at /messages/0/content (screen "texts")`},
 		{texts, `{"completion":{"values":[]}}`, "ok"},
+		{texts, `{"contents":[{"mimeType":"image/svg+xml","text":"#!"},{"mimeType":"application/pdf","blob":""}]}`, "ok"},
+		{texts, `{"contents":[{"mimeType":"image/png","blob":""}]}`, `rejected content at /contents/0 (screen "texts")`},
+		{texts, `{"contents":[{"text":""},{"mimeType":"Audio/wav","text":"","Blob":""}]}`, `rejected content at /contents/1 (screen "texts")`},
 		{texts, `{"inputRequests":{"1":{"params":{"messages":[{"content":{"type":"text"}}]}},"2":{"params":{"message":"x"}},"3":{}}}`, "ok"},
 		{texts, `{"inputRequests":{"1":{"params":{"messages":[{"content":{"type":"image"}}]}}}}`, `rejected content at /inputRequests/1/params/messages/0/content (screen "texts")`},
 		{texts, `{"inputRequests":{"so evil":{"params":{"messages":{}}}}}`, `rejected content at /inputRequests/…/params/messages (screen "texts")`},
@@ -111,6 +118,22 @@ func TestResult_AppliesEachAction(t *testing.T) {
 	none := screen.New(nil)
 	if got := resultOf(none, jsontext.Value(text("\u200b"))); got.Rejected != nil || got.Noted != nil || string(got.JSON) != text("\u200b") {
 		t.Errorf("no screen: %+v", got)
+	}
+}
+
+// The first and the last characters of each range, and those beside them.
+func TestResult_FindsInvisibleCharacters(t *testing.T) {
+	s := screen.New([]config.Screen{forbidding("reject")})
+	for characters, want := range map[string]bool{
+		"\x00\x08\x0b\x0e\x1f\x7f\u0080\u0084\u0086\u009f\u180b\u180d\u180e\u180f\u200b\u200c\u200f\u202a\u202e\u2060\u206f":               true,
+		"\ufe00\ufe0f\ufff9\ufffb\U0001bca0\U0001bca3\U0001d173\U0001d17a\U000e0001\U000e01ef\U000e0fff":                                   true,
+		"\t\n\f\r ~\u0085\u00a0\u180a\u1810\u200a\u2010\u2029\u202f\u205f\u2070\ufdff\ufe10\ufffc\U0001bc9f\U0001bca4\U0001d172\U0001d17b": false,
+	} {
+		for _, r := range characters {
+			if got := resultOf(s, jsontext.Value(text("x"+string(r)+"x"))).Rejected != nil; got != want {
+				t.Errorf("%U is invisible: %v, want %v", r, got, want)
+			}
+		}
 	}
 }
 
@@ -143,7 +166,8 @@ func TestResult_IsWellFormed(t *testing.T) {
 		`{"messages":[{"role":"assistant","content":{"type":"image","data":"aGk=","mimeType":"image/png"}}]}`: "",
 		content(`{"type":"audio","data":"a\/+k","mimeType":"audio/wav; codecs=\"1\""}`):                       "",
 		content(`{"type":"image","data":"","mimeType":"image/png"}`):                                          "",
-		content(`{"type":"resource","resource":{"uri":"file:///a%20b","mimeType":"text/plain","text":"x"}}`):  "",
+		content(`{"type":"image","data":"azAZ09Zz+/+/YQ==","mimeType":"image/png"}`):                          "",
+		content(`{"type":"resource","resource":{"uri":"file:///~a%20b","mimeType":"text/plain","text":"x"}}`): "",
 		content(`{"type":"resource","resource":{"uri":"urn:x:y","mimeType":"a/b","blob":"AAAA"}}`):            "",
 		content(`{"type":"resource_link","uri":"https://example.com/?q=1#f","name":"x"}`):                     "",
 		content(`{"type":"hologram","data":7}`):                                                               "",

@@ -136,7 +136,7 @@ func isMIMEType(text string) bool {
 // isURI reports whether a text is a URI with a scheme (RFC 3986), in ASCII.
 func isURI(text string) bool {
 	if strings.ContainsFunc(text, func(r rune) bool {
-		return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"<>\\^`{|}", r)
+		return r <= ' ' || r > '~' || strings.ContainsRune("\"<>\\^`{|}", r)
 	}) {
 		return false
 	}
