@@ -108,8 +108,8 @@ func OwnerOf(principal *policy.Principal, client string) string {
 	return edge.AddressKey(client)
 }
 
-// free are requests that can be used again. Allocating one takes 3 % of the CPU time of a short
-// list.
+// free are requests that can be used again. Without them, a list of 10 takes 1.046 of the CPU time
+// (95 % confidence interval of 30 pairs of builds: 1.026–1.075).
 var free = sync.Pool{New: func() any { return new(Request) }} //nolint:gochecknoglobals // a pool is shared by nature
 
 // Release lets a request that has been answered be used again, if it is a list: nothing else can

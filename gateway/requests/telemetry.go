@@ -187,21 +187,14 @@ func (r *Request) end(err error, wireErr *wire.Error) {
 	o.metrics.duration.Record(o.ctx, r.took.Seconds(), options...)
 }
 
-// spanAttributes has memory for the attributes of a span, which copies them.
-var spanAttributes = sync.Pool{ //nolint:gochecknoglobals // a pool is shared by nature
-	New: func() any { return new([maxSpanAttributes]attribute.KeyValue) },
-}
-
 // maxSpanAttributes is how many attributes a span has at most.
 const maxSpanAttributes = 8
 
 // describe sets what a span says of its request, all at once: a span that gets more later grows for
 // what is added.
 func (r *Request) describe(span trace.Span, failed []attribute.KeyValue) {
-	buffer, _ := spanAttributes.Get().(*[maxSpanAttributes]attribute.KeyValue)
-	defer spanAttributes.Put(buffer)
 	method := r.operation.kind.method
-	attributes := append(buffer[:0], upstream.AttrMethod.String(method), upstream.AttrRevision.String(r.Revision),
+	attributes := append(make([]attribute.KeyValue, 0, maxSpanAttributes), upstream.AttrMethod.String(method), upstream.AttrRevision.String(r.Revision),
 		attrRequestID.String(requestID(r.Message.ID)))
 	if r.Client != "" {
 		attributes = append(attributes, attrClient.String(r.Client))
