@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -38,12 +39,13 @@ func (d *Deadline) Stop() {
 	d.end(nil)
 }
 
-// Err implements [context.Context]: it tells a time that is over from a call that was cancelled.
+// Err implements [context.Context]: it tells a time that is over from a parent that was cancelled.
+// The Err of its children does not; their [context.Cause] does.
 func (d *Deadline) Err() error {
-	if d.Context.Err() == nil {
-		return nil
+	if cause := context.Cause(d.Context); errors.Is(cause, context.DeadlineExceeded) {
+		return cause
 	}
-	return context.Cause(d.Context)
+	return d.Context.Err()
 }
 
 // Left returns how much time is left.

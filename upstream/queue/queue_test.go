@@ -203,6 +203,14 @@ func TestDeadline_StandsStillWhileAPersonIsAsked(t *testing.T) {
 		if !errors.Is(d.Err(), context.DeadlineExceeded) || outer.Err() != nil || outer.Left() != 5*time.Second {
 			t.Errorf("ended with %v, and the outer one with %v", d.Err(), outer.Err())
 		}
+		ctx, leave := context.WithCancelCause(t.Context())
+		leave(errors.New("the client has gone"))
+		var gone queue.Deadline
+		gone.Start(ctx, time.Now(), time.Second, nil)
+		defer gone.Stop()
+		if err := gone.Err(); !errors.Is(err, context.Canceled) {
+			t.Errorf("one whose parent was cancelled: %v", err)
+		}
 	})
 }
 
