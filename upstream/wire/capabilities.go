@@ -117,7 +117,7 @@ func NeededCapability(method string, params Object) Capabilities {
 		}
 		return Elicitation | ElicitationForm
 	case CreateMessage:
-		if params.Get("tools") != nil {
+		if params.Get("tools") != nil || params.Get("toolChoice") != nil {
 			return Sampling | SamplingTools
 		}
 		return Sampling

@@ -43,6 +43,7 @@ func TestNeededCapability_FollowsMethodAndParams(t *testing.T) {
 		{wire.Elicit, `{"mode":"url"}`, wire.Elicitation | wire.ElicitationURL, true},
 		{wire.CreateMessage, `{}`, wire.Sampling, true},
 		{wire.CreateMessage, `{"tools":[]}`, wire.Sampling, false},
+		{wire.CreateMessage, `{"toolChoice":{}}`, wire.Sampling, false},
 		{wire.CreateMessage, `{"tools":[]}`, all, true},
 		{wire.RootsList, `{}`, all &^ wire.Roots, false},
 	} {
