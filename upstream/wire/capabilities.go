@@ -47,6 +47,8 @@ func ReadCapabilities(declared Object) (set Capabilities) {
 		if row.part != "" {
 			value = declared.Object(row.name).Get(row.part)
 		}
+		// Only an object declares a capability, even an empty one: null, or true, is none by the
+		// schemas.
 		if value.Kind() == '{' {
 			set |= row.capability
 		}
@@ -112,11 +114,14 @@ func (c Capabilities) String() string {
 func NeededCapability(method string, params Object) Capabilities {
 	switch method {
 	case Elicit:
+		// A request without a mode asks for a form, as all did before 2025-11-25.
 		if mode, _ := params.Text("mode"); mode == "url" {
 			return Elicitation | ElicitationURL
 		}
 		return Elicitation | ElicitationForm
 	case CreateMessage:
+		// Not SamplingContext: a client may ignore includeContext, so that nothing fails without
+		// it.
 		if params.Get("tools") != nil || params.Get("toolChoice") != nil {
 			return Sampling | SamplingTools
 		}

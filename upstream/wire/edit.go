@@ -20,6 +20,7 @@ func Edit(raw jsontext.Value, path []string, edit func(jsontext.Value) jsontext.
 		err    error
 	)
 	visit := func(value []byte) {
+		// The scanner calls back as soon as it has read a value, which therefore ends at s.at.
 		edited := Edit(value, path[1:], edit)
 		if !bytes.Equal(edited, value) {
 			out = append(append(out, raw[copied:s.at-len(value)]...), edited...)

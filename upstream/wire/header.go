@@ -17,6 +17,7 @@ const (
 // EncodeHeader returns text as the value of an Mcp-Name header: as it is if that is safe, else in
 // the Base64 sentinel (2026-07-28, Streamable HTTP, "Value Encoding").
 func EncodeHeader(text string) string {
+	// What only looks like the sentinel is encoded too, or the receiver would decode it.
 	if plainHeader(text) && !isSentinel(text) {
 		return text
 	}
@@ -50,6 +51,7 @@ func isSentinel(value string) bool {
 
 // plainHeader reports whether text survives in a header as it is.
 func plainHeader(text string) bool {
+	// HTTP drops the white space around a value (RFC 9110, section 5.5).
 	if text == "" || strings.Trim(text, " \t") != text {
 		return false
 	}

@@ -6,7 +6,8 @@ import (
 	"io"
 )
 
-// lineHead is how much of a line is returned with [ErrLineTooLong], in bytes.
+// lineHead is how much of a line is returned with [ErrLineTooLong], in bytes: enough for [HeadID] to
+// find its id.
 const lineHead = 1 << 10
 
 // ErrLineTooLong is the error for a line over the limit. [ReadLine] returns the head of the line

@@ -123,6 +123,7 @@ func (e *envelope) check() (problem string) {
 		return "a message must have a method, a result or an error"
 	case m.Result != nil && m.Error != nil:
 		return "a response must not have both a result and an error"
+	// An error may lack it: its sender may have been unable to read the request's.
 	case m.Result != nil && m.ID == nil:
 		return "a result must have an id"
 	}
@@ -132,6 +133,7 @@ func (e *envelope) check() (problem string) {
 // HeadID returns the id of a message of which only the head is left, or nil if the head does not
 // contain it.
 func HeadID(head []byte) jsontext.Value {
+	// A decoder, since it returns each token before it meets the end of a text that breaks off.
 	dec := jsontext.NewDecoder(bytes.NewBuffer(head))
 	if token, err := dec.ReadToken(); err != nil || token.Kind() != '{' {
 		return nil

@@ -11,7 +11,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// MaxDepth is how deep arrays and objects may nest in a message.
+// MaxDepth is how deep arrays and objects may nest in a message. The scanner recurses, and a stack
+// that overflows ends the process.
 const MaxDepth = 128
 
 var (
@@ -148,6 +149,8 @@ func (s *scanner) object(member func(quoted, value []byte)) error {
 			return err
 		}
 		if member != nil {
+			// Without spare capacity: what is appended to a value must not overwrite what follows
+			// it.
 			member(quoted, s.raw[start:s.at:s.at])
 		}
 		if last, err := s.next('}'); last || err != nil {
@@ -168,6 +171,7 @@ func (s *scanner) array(element func(value []byte)) error {
 			return err
 		}
 		if element != nil {
+			// Without spare capacity, as a member's value.
 			element(s.raw[start:s.at:s.at])
 		}
 		if last, err := s.next(']'); last || err != nil {
@@ -270,6 +274,7 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 func (s *scanner) number() error {
 	s.skip('-')
+	// A digit after a leading 0 is left for whoever expects the end of the value.
 	if !s.skip('0') && !s.digits() {
 		return s.errorAt("want a digit")
 	}
@@ -317,8 +322,10 @@ func (s *scanner) text() error {
 			if err := s.escape(); err != nil {
 				return err
 			}
+		// At the end of the text, too, where peek returns 0: errorAt then says so.
 		case c < ' ':
 			return s.errorAt("control character in a string")
+		// One of the last bytes, which are too few for plain.
 		case c < utf8.RuneSelf:
 			s.at++
 		default:
