@@ -229,6 +229,7 @@ func (e *entry) clip(text string, most int) string {
 		return text
 	}
 	e.Cut = true
+	// Not within a character, of which JSON would make U+FFFD.
 	for most > 0 && !utf8.RuneStart(text[most]) {
 		most--
 	}
@@ -265,6 +266,7 @@ func (e *entry) addArguments(a *Arguments) {
 		e.ArgumentValues = make(map[string]string, len(members))
 		left := maxValues
 		for i, name := range e.Arguments {
+			// A name is written again, as the key of its value.
 			left = max(0, left-len(name))
 			value := e.clip(textOf(members[i].Value), min(left, maxValue))
 			e.ArgumentValues[name] = value

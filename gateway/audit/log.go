@@ -142,6 +142,7 @@ func (l *Log) enqueue(line []byte, most int) *batch {
 	}
 	b := l.queue
 	if b.count == 0 {
+		// One time for the whole batch, counted from its first line: that one has waited longest.
 		b.settled = make(chan struct{})
 		b.expiry = time.AfterFunc(writeBound, func() { l.expire(b) })
 		signal(l.wake)
@@ -209,6 +210,7 @@ func (l *Log) Close() {
 	if l == nil {
 		return
 	}
+	// First, since a closed log accepts no line, this one included.
 	l.countStrangers()
 	l.mu.Lock()
 	l.closed = true
@@ -221,6 +223,7 @@ func (l *Log) Close() {
 			"audit log closed during a write that hangs: its lines may be lost")
 	}
 	l.mu.Lock()
+	// The writer puts what it could not write back into the queue, and has ended.
 	l.loseLocked(l.queue.count)
 	l.queue = &batch{}
 	gap := l.gap

@@ -10,7 +10,8 @@ import (
 )
 
 // How many refusals are recorded that anybody can cause: of one address so many at once, and one
-// more in each of these times; of all addresses together likewise.
+// more in each of these times; of all addresses together likewise, which is at most 86,500 lines a
+// day.
 const (
 	addressLines    = 10
 	addressInterval = 6 * time.Second

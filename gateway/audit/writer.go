@@ -62,6 +62,8 @@ func (l *Log) await(failed bool) {
 	case <-l.urgent:
 		return
 	}
+	// A request waits for each line, so that nothing is gathered. What comes during a write shares
+	// the next one.
 	if l.required {
 		return
 	}
@@ -96,6 +98,7 @@ func (l *Log) openAgain() {
 // be written.
 func (l *Log) write(b *batch) (ok bool) {
 	if b.count > 0 {
+		// Before the gap, for which no request waits.
 		if n, err := l.out.Write(b.lines); err != nil {
 			l.fail(b, n, err)
 			return false
@@ -131,12 +134,15 @@ func (l *Log) fail(b *batch, n int, err error) {
 	if l.required {
 		whole = 0 // nobody has been given what these lines say
 	}
+	// Whole lines that stay in the file are written, whatever their requests were told.
 	if cut := l.out.cut(n - whole); !cut && l.required {
 		whole = bytes.LastIndexByte(b.lines[:n], '\n') + 1
 	}
 	kept := uint64(bytes.Count(b.lines[:whole], []byte{'\n'}))
 	l.written.Add(kept)
 	l.mu.Lock()
+	// The swap happens here and now, before anybody is told of the failure; only the logging is
+	// deferred, until the lock is released.
 	defer l.logFailure(l.failing.Swap(&failure{err}), err)
 	defer l.mu.Unlock()
 	if l.required {
@@ -152,6 +158,8 @@ func (l *Log) fail(b *batch, n int, err error) {
 	}
 	rest := &batch{
 		lines: append(b.lines[whole:], l.queue.lines...), count: b.count - kept + l.queue.count,
+		// Nobody waits for it, and without a timer only its writing settles it. It needs no wake:
+		// after a failure, the writer comes back by itself.
 		settled: make(chan struct{}),
 	}
 	l.settleLocked(l.queue, nil)
