@@ -25,6 +25,8 @@ func clientOption(cfg *config.Cluster) (valkey.ClientOption, error) {
 		// made when an operation first needs it, and that one would wait for a store that hangs.
 		PipelineMultiplex:  -1,
 		ReadBufferEachConn: 64 << 10, WriteBufferEachConn: 64 << 10,
+		// The client pings a silent connection, and gives it up where that is not answered for so
+		// long.
 		ConnWriteTimeout: 5 * time.Second,
 	}
 	option.Dialer.Timeout = dialTimeout
@@ -38,6 +40,8 @@ func clientOption(cfg *config.Cluster) (valkey.ClientOption, error) {
 	}
 	if cfg.Store.MasterSet != "" {
 		option.Sentinel = valkey.SentinelOption{
+			// The master is asked for again and again: one that was demoted keeps its connections,
+			// so that a single announcement that is missed would leave the client with it for good.
 			MasterSet: cfg.Store.MasterSet, Password: cfg.Store.SentinelPassword,
 			TLSConfig: option.TLSConfig, Dialer: option.Dialer, TopologyRefreshInterval: 5 * time.Second,
 		}
@@ -50,6 +54,8 @@ func clientOption(cfg *config.Cluster) (valkey.ClientOption, error) {
 type connection struct {
 	net.Conn
 
+	// forget has run's end not close the connection any more: without it, run would refer to each
+	// connection that was ever made.
 	forget func() bool
 }
 
@@ -69,6 +75,7 @@ func dialUntil(run context.Context) dialFunc {
 	) (net.Conn, error) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
+		// The client dials in contexts of its own, which do not end with run.
 		defer context.AfterFunc(run, cancel)()
 		dial := dialer.DialContext
 		if settings != nil {

@@ -23,7 +23,8 @@ type Limits struct{ store *store }
 // A rate is one number, the time at which the bucket will be full again (GCRA): a bucket that was
 // never used has none, and expires when it is full. What is later than it can be was written before
 // the clock was set back, or by a server whose clock was ahead of its successor's: it becomes as
-// late as it can be, even if the request has to wait: else all would.
+// late as it can be, even if the request has to wait: else all would. Numbers are formatted, since
+// Lua writes one of more than 14 digits with an exponent, and the rest of them is lost.
 //
 //nolint:gochecknoglobals // a constant
 var countScript = valkey.NewLuaScript(`
@@ -63,6 +64,7 @@ func (l *Limits) Acquire(principal string, limits []*config.Limit) (wait time.Du
 	hashed := hash(keys.principal, principal)
 	names, args := make([]string, 0, len(limits)), make([]string, 0, 2*len(limits))
 	for _, limit := range limits {
+		// One that bounds only how much runs at once has no rate: each replica counts that alone.
 		if limit.Rate > 0 {
 			names = append(names, keys.ofLimit(hashed, limit))
 			interval := 1e6 / limit.Rate

@@ -165,6 +165,7 @@ func (m *Messages) Announce(topic string, message any) {
 	}
 	m.mu.Lock()
 	all := m.announced[topic]
+	// The oldest goes: it is the most likely to have arrived.
 	if len(all) == maxAnnounced {
 		all = slices.Delete(all, 0, 1)
 	}
@@ -317,6 +318,7 @@ func (m *Messages) listen(ctx context.Context) {
 	for client := m.store.await(ctx); client != nil; client = m.store.await(ctx) {
 		keys := m.store.keys.Load()
 		bound, cancel := context.WithCancel(ctx)
+		// Other keys name other channels: the loop then subscribes to those.
 		stop := context.AfterFunc(keys.replaced, cancel)
 		channels := append(keys.channels(m.name), keys.channels("")...)
 		subscribe := client.B().Subscribe().Channel(channels...).Build()
@@ -353,6 +355,7 @@ func (m *Messages) receive(ctx context.Context, keys *keys, sealed string) {
 		if known, _ := m.seen.ContainsOrAdd(e.ID, struct{}{}); !known {
 			m.handle(ctx, keys, e)
 		}
+	// Not remembered as seen: who repeats one meets no call that waits for it, see deliver.
 	case kindWork, kindAnswer, kindNone:
 		m.deliver(e)
 	case kindCancel:
@@ -401,6 +404,8 @@ func (m *Messages) handle(ctx context.Context, keys *keys, e envelope) {
 				_, _ = m.send(e.From, &envelope{Kind: kindNone, ID: e.ID})
 			}
 		}
+		// Only now: a large answer takes a while, during which the heartbeats keep the caller
+		// waiting.
 		stop()
 	})
 }
@@ -457,7 +462,7 @@ func (m *Messages) reportWork(ctx context.Context, e *envelope) (stop func()) {
 	})
 	return func() {
 		cancel()
-		reporting.Wait() // an answer comes last
+		reporting.Wait() // or it could outlast listen
 	}
 }
 

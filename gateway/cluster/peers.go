@@ -29,7 +29,8 @@ const (
 	topicHeartbeat = "heartbeat"
 )
 
-// Options say what the gateway does with what [Peers] know. None may block.
+// Options say what the gateway does with what [Peers] know. None may block. Drain is called with
+// the lock of Peers held, so that it must not call their methods.
 type Options struct {
 	// Notify has listeners notified, without waiting for them.
 	Notify func(Verdict)
@@ -117,6 +118,7 @@ func (p *Peers) Drains() map[string]Drain {
 func (p *Peers) Drained(label string, drained bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	// By the wall clock alone, which is all that other replicas' times have.
 	at := time.Now().Round(0)
 	if before := p.drains[label].At; !at.After(before) { // another replica's clock is ahead
 		at = before.Add(1)
@@ -166,6 +168,7 @@ func (p *Peers) step(ctx context.Context) {
 	case <-p.store.closing():
 	case <-ctx.Done():
 	}
+	// Changes that come at about the same time share a heartbeat.
 	sleep(ctx, minHeartbeat)
 }
 
@@ -174,6 +177,7 @@ func (p *Peers) step(ctx context.Context) {
 func (p *Peers) beat(ctx context.Context) (next time.Duration) {
 	began := time.Now()
 	if !p.joined.Load() && !p.opts.IsReady() {
+		// What changes meanwhile is announced after settleTimeout all the same.
 		p.decide(nil, false)
 		return heartbeatInterval / 10
 	}
@@ -184,6 +188,8 @@ func (p *Peers) beat(ctx context.Context) (next time.Duration) {
 	next = p.decide(others, err == nil)
 	if err == nil {
 		p.joined.Store(true)
+		// When it began: the store counts aliveFor from a later moment, so that freshFor ends
+		// first.
 		p.comparedAt.Store(began.UnixNano())
 	}
 	return next
@@ -229,6 +235,7 @@ func (p *Peers) exchange(ctx context.Context) (others map[string]record, err err
 		if p.mergeDrains(others) {
 			defer p.beatSoon() // with a record that has them, too, should the other one end
 		}
+		// After the drains, which count whoever has them.
 		maps.DeleteFunc(others, func(_ string, r record) bool { return r.IsAlone || p.opts.IsAlone })
 		wasAway := p.away
 		if p.away = false; wasAway {
@@ -324,9 +331,11 @@ func (p *Peers) write(
 		if answer[1] == "0" {
 			break
 		}
+		// It is not known which record the store has.
 		p.written = "" // the store has lost it
 	}
 	if isHint {
+		// After the write, or whoever compares because of it might find the earlier record.
 		p.messages.Publish("", topicHeartbeat, struct{}{})
 	}
 	for name := range digests {
@@ -413,6 +422,7 @@ func (p *Peers) decide(others map[string]record, known bool) (next time.Duration
 	verdict, late := p.settlement.compare(now, others, known && len(p.meanwhile) == 0)
 	next = heartbeatInterval
 	if len(p.settlement.pending) > 0 {
+		// Else a change would wait for the next heartbeat after its time is over.
 		next = min(next, p.settlement.since.Add(settleTimeout).Sub(now))
 	}
 	p.mu.Unlock()

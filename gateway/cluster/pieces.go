@@ -31,8 +31,8 @@ const (
 // ErrTooMuch means that too much is under way to a replica, or of a principal.
 var ErrTooMuch = errors.New("too many bytes are on their way to the replica")
 
-// putPieces puts the body of an envelope into the store, sealed. What it has put is deleted if it
-// fails.
+// putPieces puts the body of an envelope into the store, sealed. What it has put of a
+// call that fails is deleted by endCall; that of anything else expires.
 func (m *Messages) putPieces(client valkey.Client, keys *keys, e *envelope) (err error) {
 	size := int64(len(e.Body))
 	if e.Kind != kindAnswer { // whoever waits for an answer is there
@@ -45,6 +45,7 @@ func (m *Messages) putPieces(client valkey.Client, keys *keys, e *envelope) (err
 	}
 	// With the id, so that none stands for another.
 	sealed := keys.box.Seal(append([]byte(e.ID+" "), e.Body...))
+	// Pieces counts those that are in the store, for whoever deletes them after a failure.
 	for e.Body = nil; len(sealed) > 0; e.Pieces++ {
 		piece := sealed[:min(len(sealed), pieceSize)]
 		sealed = sealed[len(piece):]
@@ -120,6 +121,7 @@ func (m *Messages) complete(ctx context.Context, keys *keys, e *envelope) error 
 	var sealed strings.Builder
 	for n := range e.Pieces {
 		bound, cancel := context.WithTimeout(ctx, storeTimeout)
+		// GETDEL, so that nobody has to come back to delete them.
 		take := client.B().Getdel().Key(pieceKey(e.ID, e.Kind, n)).Build()
 		piece, err := client.Do(bound, take).ToString()
 		cancel()

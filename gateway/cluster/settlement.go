@@ -99,6 +99,8 @@ func (s *settlement) change(now time.Time, number uint64, lists map[string]strin
 	}
 	s.number = max(s.number, number)
 	for label := range lists {
+		// The first snapshot counts: listeners who were notified of it may have read an older list
+		// elsewhere.
 		if _, ok := s.pending[label]; !ok {
 			s.pending[label] = number
 		}
@@ -139,6 +141,7 @@ func (s *settlement) compare(
 	for label, d := range s.unsettled {
 		_, isPending := s.pending[label]
 		switch {
+		// Its own announcement comes first, and says whether it is settled.
 		case isPending:
 		case settled(label):
 			// All in one verdict: a client that has two lists to read again is notified once.
@@ -186,6 +189,7 @@ func (s *settlement) mark(now time.Time, label string, number uint64, notified b
 		d = &difference{since: now, number: number}
 		s.unsettled[label] = d
 	}
+	// The earliest snapshot: whoever was notified of that one or a later one is notified again.
 	d.number, d.notified = min(d.number, number), d.notified || notified
 }
 

@@ -114,6 +114,7 @@ func (r *Replica) State() State { return *r.store.state.Load() }
 // Run keeps the store connected until ctx ends. To be called once.
 func (r *Replica) Run(ctx context.Context) error {
 	s := r.store
+	// The connection outlasts ctx, for leave.
 	connected, disconnect := context.WithCancel(context.WithoutCancel(ctx))
 	s.option.DialCtxFn = dialUntil(connected)
 	group, _ := errgroup.WithContext(ctx)
@@ -278,6 +279,7 @@ func (s *store) report(err error) (next time.Duration) {
 			state.Connected, state.Since, state.Err = true, now, nil
 			s.logger.Info("store in use: replicas share limits and sessions")
 		}
+	// The breaker begins open, without an error: the first failure is news, too.
 	case after == open && (before != open || state.Err == nil):
 		masked := s.mask.Error(err)
 		if state.Connected {
@@ -335,6 +337,8 @@ func (s *store) answered(server, maxMemory, policy string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.server != "" && s.server != server {
+		// Whoever waits for the breaker to close does what it does then: subscribe, announce,
+		// compare.
 		close(s.closed)
 		s.closed = make(chan struct{})
 	}
@@ -386,11 +390,13 @@ func (b *breaker) report(now time.Time, err error) (next time.Duration) {
 	switch {
 	case err == nil && b.position == closed:
 		return probeInterval
+	// A store that answers now and then is not trusted sooner.
 	case err == nil && now.Before(b.trusted):
 		return b.trusted.Sub(now)
 	case err == nil:
 		b.position, b.closedAt, b.retry = closed, now, 0
 		return probeInterval
+	// One late answer may be chance: the probe that follows at once decides.
 	case errors.Is(err, errLate) && b.position == closed:
 		b.leave(halfOpen, now)
 		b.lateSince = now
