@@ -135,9 +135,9 @@ func (c *Catalog) replace(at int, sources []Source) *Catalog {
 		reports = append(reports, foldedReports(next.foldedTo(folded))...)
 	}
 
-	for _, r := range c.reports {
-		if !r.dependsOn(c.sources[at].Upstream, names, folds) {
-			reports = append(reports, r)
+	for i := range c.reports {
+		if !c.dependsOn(&c.reports[i], c.sources[at].Upstream, names, folds) {
+			reports = append(reports, c.reports[i])
 		}
 	}
 	next.reports = sortReports(reports)

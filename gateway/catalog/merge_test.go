@@ -287,6 +287,29 @@ func TestWith_AcceptsNewAndMovedUpstreams(t *testing.T) {
 	}
 }
 
+// Skills are told apart by the name in their frontmatter, whatever their paths are.
+func TestWith_DropsTheReportOfSkillsWithOneName(t *testing.T) {
+	skills := func(paths ...string) catalog.Source {
+		source := catalog.Source{Upstream: "a/one", Team: "a", Skills: true}
+		for _, path := range paths {
+			uri := "skill://" + path + "/SKILL.md"
+			prompt, err := catalog.ParseDefinition([]byte(`{"uri":"`+uri+`","frontmatter":{"name":"x","description":"D"},"resources":"dynamic"}`), true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			source.Prompts = append(source.Prompts, &prompt)
+		}
+		return source
+	}
+	both := catalog.Merge([]catalog.Source{skills("a/x", "b/x")}, options())
+	if got := both.Reports(); len(got) != 1 || got[0].Kind != catalog.FoldedNames {
+		t.Fatalf("reports of two skills named x = %v, want folded names", got)
+	}
+	if got := both.With(skills("a/x")).Reports(); len(got) != 0 {
+		t.Errorf("reports of one skill named x = %v, want none", got)
+	}
+}
+
 func TestWith_KeepsUnchangedEntries(t *testing.T) {
 	one, two := upstream(t, "a/one", "x=1", "y=1"), upstream(t, "a/two", "z=1")
 	before := catalog.Merge([]catalog.Source{one, two}, options())

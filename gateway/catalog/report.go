@@ -98,13 +98,13 @@ func (r Report) Key() string {
 }
 
 // dependsOn reports whether the refresh of an upstream that touched these names and folded names
-// can change r.
-func (r Report) dependsOn(upstream string, names, folds set) bool {
+// can change a report of the catalog.
+func (c *Catalog) dependsOn(r *Report, upstream string, names, folds set) bool {
 	switch r.Kind {
 	case Conflict:
 		return names.has(r.Name)
 	case FoldedNames:
-		return folds.has(fold(r.Name))
+		return folds.has(c.Lookup(r.Name).fold) // not what the name folds to: a skill's has another
 	default:
 		return r.Owners[0].Upstream == upstream
 	}
