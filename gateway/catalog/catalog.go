@@ -198,6 +198,8 @@ func (c *Catalog) newEntry(claims []claim) *Entry {
 		Fingerprint: prompt.fingerprint(name),
 		fold:        fold(name),
 	}
+	// Clients look for a skill by the name in its frontmatter, and no prompt's folded name has a
+	// colon: the two never share one.
 	if e.Skill = prompt.Skill; e.Skill == nil {
 		e.JSON = prompt.under(name)
 	} else {
@@ -297,6 +299,7 @@ func Diff(before, after *Catalog) []Change {
 	for len(a) > 0 || len(b) > 0 {
 		var c Change
 		switch {
+		// Most entries are the same pointer on both sides, which spares comparing their names.
 		case len(b) == 0 || len(a) > 0 && a[0] != b[0] && a[0].Name < b[0].Name:
 			c.Before, a = a[0], a[1:]
 		case len(a) == 0 || a[0] != b[0] && a[0].Name > b[0].Name:

@@ -59,6 +59,7 @@ func compareClaims(a, b claim) int {
 
 // Merge returns the catalog of all sources, which are in configuration order.
 func Merge(sources []Source, opts Options) *Catalog {
+	// The catalog sets fields of its own in them.
 	sources = slices.Clone(sources)
 	c := &Catalog{opts: opts, sources: sources, namespaces: newNamespaces(sources, opts.Separator)}
 	for i := range c.sources {
@@ -95,9 +96,11 @@ func (c *Catalog) With(source Source) *Catalog {
 		return Merge(append(slices.Clone(c.sources), source), c.opts)
 	}
 	old, sources := c.sources[at], slices.Clone(c.sources)
+	// Entries that stay refer to it, and so do those that are made now.
 	source.declared = old.declared
 	sources[at] = source
 	switch {
+	// Any of these may change what other upstreams' names mean, or what their reports say.
 	case old.Team != source.Team || old.Prefix != source.Prefix || old.Skills != source.Skills || old.Place != source.Place:
 		return Merge(sources, c.opts)
 	case slices.EqualFunc(old.Prompts, source.Prompts, samePrompt):
@@ -110,6 +113,7 @@ func (c *Catalog) With(source Source) *Catalog {
 func (c *Catalog) replace(at int, sources []Source) *Catalog {
 	next := &Catalog{opts: c.opts, sources: sources, namespaces: c.namespaces}
 	fresh, reports := next.claimsOf(at)
+	// By name, since exchange merges two sorted lists.
 	slices.SortFunc(fresh, compareClaims)
 	var stale []claim
 	next.claims, stale = exchange(c.claims, at, fresh)
@@ -121,6 +125,8 @@ func (c *Catalog) replace(at int, sources []Source) *Catalog {
 	for _, name := range names.sorted() {
 		entry, conflict := next.resolve(next.claimsOn(name))
 		reports = append(reports, conflict...)
+		// An entry that is the same although its claims changed keeps its pointer, and so do the
+		// views.
 		if change := (Change{Before: c.Lookup(name), After: entry}); !change.nothing() {
 			changes = append(changes, change)
 		}
@@ -180,6 +186,7 @@ func (c *Catalog) resolve(claims []claim) (*Entry, []Report) {
 	if len(claims) == 0 {
 		return nil, nil
 	}
+	// A clone, since the claims are a part of the catalog's.
 	agreed := slices.DeleteFunc(slices.Clone(claims), func(c claim) bool { return !c.prompt.agrees(claims[0].prompt) })
 	if len(agreed) == len(claims) {
 		return c.newEntry(agreed), nil
@@ -193,6 +200,7 @@ func (c *Catalog) resolve(claims []claim) (*Entry, []Report) {
 
 // claimsOn returns the claims on one name.
 func (c *Catalog) claimsOn(name string) []claim {
+	// No claim has the name and a source below 0: the search ends at the first one of the name.
 	start, _ := slices.BinarySearchFunc(c.claims, claim{name: name}, compareClaims)
 	end := start
 	for end < len(c.claims) && c.claims[end].name == name {
@@ -203,6 +211,7 @@ func (c *Catalog) claimsOn(name string) []claim {
 
 // foldedTo returns the entries whose names fold to the same.
 func (c *Catalog) foldedTo(folded string) []*Entry {
+	// No entry has an empty name, which would sort first: as in claimsOn.
 	start, _ := slices.BinarySearchFunc(c.folded, &Entry{fold: folded}, compareFolded)
 	end := start
 	for end < len(c.folded) && c.folded[end].fold == folded {

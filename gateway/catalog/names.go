@@ -91,6 +91,7 @@ func (n namespaces) owner(name string) Source {
 		if !strings.HasPrefix(name[end:], n.separator) {
 			continue
 		}
+		// The last one is the longest.
 		if source, owned := n.owners[name[:end]]; owned {
 			owner = source
 		}

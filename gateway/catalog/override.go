@@ -74,6 +74,8 @@ func (p *Prompt) Override(ctx context.Context, o *config.Override) (Prompt, erro
 	if o.Description != nil {
 		object = object.With("description", wire.Quote(*o.Description))
 	}
+	// Against the upstream's own arguments: those that are fixed disappear from the definition
+	// below.
 	overrides, err := p.fit(ctx, ArgumentOverrides{o.Fixed, o.Defaults})
 	if err != nil {
 		return Prompt{}, err
@@ -85,6 +87,7 @@ func (p *Prompt) Override(ctx context.Context, o *config.Override) (Prompt, erro
 		}
 		object = object.With("arguments", arguments)
 	}
+	// Parsed again, so that the hash and the arguments are those of what clients see.
 	changed, err := p.With(object.JSON())
 	changed.Exposed, changed.Overrides = o.Name, overrides
 	return changed, err

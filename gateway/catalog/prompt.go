@@ -57,6 +57,7 @@ type Argument struct {
 // without a value, and no schema allows it. Unknown members may be anything. The prompt aliases
 // raw, which must not change afterwards.
 func ParsePrompt(raw jsontext.Value) (Prompt, error) {
+	// Here, once for all pages and views: stdio frames messages by line.
 	raw = wire.SingleLine(raw)
 	object, err := wire.ParseObject(raw)
 	if err != nil {
@@ -83,6 +84,7 @@ func ParsePrompt(raw jsontext.Value) (Prompt, error) {
 	if err != nil {
 		return Prompt{}, fmt.Errorf("prompt %q: %w", clip(name), err)
 	}
+	// Of what object.JSON writes, not of raw, which may have white space between its members.
 	start, end := locateName(object)
 	definition := object.JSON()
 	if len(definition) == len(raw) { // there was no white space between members, so one copy is enough

@@ -115,6 +115,7 @@ func sortReports(reports []Report) []Report {
 	slices.SortFunc(reports, func(a, b Report) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind), strings.Compare(a.Text, b.Text))
 	})
+	// A list that has a name three times is reported twice, in the same words.
 	return slices.CompactFunc(reports, func(a, b Report) bool { return a.Kind == b.Kind && a.Text == b.Text })
 }
 

@@ -89,6 +89,7 @@ func parseSkill(raw jsontext.Value) (Prompt, error) {
 	if !isSkill || !hasScheme || !isScheme(scheme) || len(uri) > maxURI {
 		return fail(fmt.Errorf("uri must be a URI of at most %d bytes that ends in /%s", maxURI, wire.SkillFile))
 	}
+	// The authority counts as the first segment: skill://docs/x and skill:docs/x have one path.
 	path = strings.TrimLeft(path, "/")
 	if err := checkSegments(path); err != nil {
 		return fail(err)
@@ -176,6 +177,7 @@ func (s *Skill) readManifest(resources jsontext.Value, uri string) error {
 			return fmt.Errorf("has %q twice", s.Files[i].Path)
 		}
 	}
+	// After the sort, by which File finds it.
 	if _, ok := s.File(wire.SkillFile); !ok {
 		return fmt.Errorf("lacks %s", uri)
 	}
@@ -191,6 +193,7 @@ func (s *Skill) readFile(file wire.Object) (ManifestFile, error) {
 	switch {
 	case !within || len(uri) > maxURI:
 		return ManifestFile{}, fmt.Errorf("uri %q is not in the folder of the skill", wire.Clip(uri, MaxName))
+	// Written again, since DecodeString takes capitals too, and what is compared later is the text.
 	case err != nil || len(sum) != 32 || digest != fmt.Sprintf("sha256:%x", sum):
 		return ManifestFile{}, errors.New("digest must be sha256: and 64 hexadecimal digits in lower case")
 	case !isSize || size < 0 || size > wire.MaxSkillBytes:
@@ -223,7 +226,9 @@ func (p *Prompt) underRoot(root string) jsontext.Value {
 		}
 		object = object.With("resources", wire.Array(files))
 	}
+	// Members of that prefix are the gateway's, which clients trust: no server may write them.
 	meta := object.Object("_meta").Without(func(name string) bool { return strings.HasPrefix(name, "promptweir/") })
+	// It goes to the end, even if it is empty, where AppendSkill adds a member.
 	object = object.Without(func(name string) bool { return name == "_meta" })
 	return moved(object).With("_meta", meta.JSON()).JSON()
 }
@@ -255,6 +260,8 @@ func (n namespaces) taken(source *Source, prompt *Prompt, name string) (r Report
 	}
 	first, _, _ := strings.Cut(strings.TrimPrefix(prompt.Name, config.SkillPrefix), "/")
 	decoded, _ := url.PathUnescape(first) // it was checked
+	// Skills of upstreams with a prefix have it as the first segment of their uris: this one could
+	// pass for one of theirs.
 	if of, isPrefix := n.owners[decoded]; source.Prefix == "" && decoded != "" && isPrefix {
 		r.Owners = append(r.Owners, of.Owner(""))
 		r.Text = fmt.Sprintf("skill %q of %s begins with %q, which is a prefix: it is left out; set a prefix on upstream %q, "+

@@ -96,6 +96,7 @@ func (v *View) With(later *Catalog, changes []Change, visible func(*Entry) bool)
 	if len(seen) == 0 {
 		return v
 	}
+	// It holds the slice and not v, whose make may refer to an older catalog, and so on.
 	if before := v.made.Load(); before != nil {
 		next.make = func() []*Entry { return splice(*before, seen, compareNames) }
 	} else {
@@ -140,6 +141,7 @@ func (v *View) Lookup(name string) *Entry { return lookup(v.Entries(), name) }
 func (v *View) Kind(skills bool) *View {
 	kinds := v.kinds.Load()
 	if kinds == nil { // two goroutines may both find the same
+		// Names are sorted, so that those of skills, which begin alike, are neighbours.
 		kinds = &[2]*View{v, {}}
 		all := v.Entries()
 		start, _ := slices.BinarySearchFunc(all, config.SkillPrefix, compareName)
@@ -188,6 +190,7 @@ func (v *View) Page(after string, size int) (entries []*Entry, next string, more
 
 // PageLength returns how many of the entries, of size at most, the next page takes: see [View.Page].
 func PageLength(entries []*Entry, size int) int {
+	// At least one, or a client that follows the cursor would page for ever.
 	length := min(max(size, 1), len(entries))
 	bytes := 0
 	for i, e := range entries[:length] {
