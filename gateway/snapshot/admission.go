@@ -68,6 +68,7 @@ func newAdmission(cfg *config.Config, before *admission, logger *slog.Logger) *a
 	for i := range cfg.Teams {
 		team := &cfg.Teams[i]
 		rules := teamRules{lock: cfg.LockFor(team.Name), blocks: team.Overrides, screens: cfg.ScreensFor(team.Name)}
+		// The pointers stay the same where nothing has changed: sameTeams and rulesOf compare them.
 		if was, known := before.teams[team.Name]; known && reflect.DeepEqual(was.screens, rules.screens) {
 			rules.screen = was.screen
 		} else {
@@ -94,6 +95,7 @@ func (a *admission) sameTeams(other *admission) map[string]bool {
 	if a.cfg.Gateway.Separator != other.cfg.Gateway.Separator {
 		return same
 	}
+	// Once: a lock file may have tens of thousands of entries.
 	sameLock := slices.Equal(a.cfg.Lock, other.cfg.Lock)
 	for name, rules := range a.teams {
 		before, known := other.teams[name]
@@ -140,6 +142,7 @@ func (a *admission) judge(
 			j.rules = a.rulesFor(source, j.sent)
 			a.apply(ctx, source, j)
 		}
+		// A screen that was cut short leaves the prompt out, which must not count.
 		return j, ctx.Err()
 	}
 	if known.sent == nil {
@@ -197,6 +200,8 @@ func (a *admission) apply(ctx context.Context, source *catalog.Source, j *judged
 	type check = func(
 		context.Context, *catalog.Source, *catalog.Prompt, promptRules,
 	) (*catalog.Prompt, []catalog.Report)
+	// The lock first, which approves what the server sent; the screens last, which judge what
+	// clients see.
 	for _, check := range []check{a.checkLock, a.override, a.checkName, a.screen} {
 		next, found := check(ctx, source, prompt, j.rules)
 		if len(found) > 0 {
@@ -265,6 +270,7 @@ func (a *admission) screen(
 	ctx context.Context, source *catalog.Source, prompt *catalog.Prompt, _ promptRules,
 ) (*catalog.Prompt, []catalog.Report) {
 	outcome, err := a.teams[source.Team].screen.Definition(ctx, prompt.Definition, a.clientsName(source, prompt))
+	// Only because ctx has ended, which judge reports.
 	if err != nil {
 		return nil, nil
 	}

@@ -104,6 +104,7 @@ func (l *admitted) finder() func(i int, definition jsontext.Value) *judged {
 	var byMemory map[*byte]*judged
 	return func(i int, definition jsontext.Value) *judged {
 		switch {
+		// It has no first byte by which to be found.
 		case len(definition) == 0:
 			return nil
 		case i < len(l.definitions) && bytes.Equal(l.definitions[i], definition):
@@ -112,6 +113,7 @@ func (l *admitted) finder() func(i int, definition jsontext.Value) *judged {
 			byMemory = make(map[*byte]*judged, len(l.definitions))
 			for i, d := range l.definitions {
 				if len(d) > 0 {
+					// A connector keeps a definition that is listed again where it is in memory.
 					byMemory[&d[0]] = l.judged[i]
 				}
 			}

@@ -42,6 +42,7 @@ type announcements struct {
 // add adds a snapshot. If too many wait, it replaces all.
 func (a *announcements) add(next *Snapshot) {
 	a.mu.Lock()
+	// Each of them keeps a catalog in memory.
 	if len(a.waiting) == maxWaiting {
 		a.waiting, a.overrun = a.waiting[:0], true
 	}
@@ -63,6 +64,7 @@ func signal(marked chan<- struct{}) {
 func (p *Publisher) Announce(upTo uint64, again bool, since uint64) {
 	a := &p.announcements
 	a.mu.Lock()
+	// What was announced too early is settled now: its listeners may have listed elsewhere.
 	if a.upTo = max(a.upTo, upTo); a.early > 0 && a.upTo >= a.early {
 		a.again, a.early = min(a.again, a.early), 0
 	}
@@ -85,12 +87,14 @@ func (a *announcements) next() (due []*Snapshot, overrun bool, again uint64) {
 		later := slices.IndexFunc(a.waiting, isLater)
 		switch {
 		case later < 0:
+		// From half of the bound on, those that wait are announced early, before add replaces them.
 		case n < maxWaiting/2:
 			n = later
 		case a.early == 0: // too many wait
 			a.early = a.waiting[later].number
 		}
 	}
+	// Cloned, or the array would keep snapshots in memory that have been announced.
 	due, a.waiting = a.waiting[:n], slices.Clone(a.waiting[n:])
 	if overrun = a.overrun && n > 0; overrun {
 		a.overrun = false
@@ -134,6 +138,7 @@ func (p *Publisher) tellServed(next *Snapshot, before *Generation, stale []int) 
 		if before != nil {
 			for i := range before.Upstreams {
 				if _, stays := g.index[before.Upstreams[i].Name]; !stays {
+					// Or this replica would seem to serve it still.
 					lists[before.Upstreams[i].Name] = ""
 				}
 			}

@@ -36,6 +36,7 @@ func (b *builder) replace(ctx context.Context, r replacement) {
 	before := b.publisher.Current().Generation
 	b.carryOver(before, r)
 	b.publish(ctx, r.next)
+	// After the swap: whoever is woken takes the next snapshot's generation.
 	close(before.replaced)
 }
 
@@ -46,6 +47,7 @@ func (b *builder) carryOver(before *Generation, r replacement) {
 	carried, indexes := make([]published, len(r.next.Upstreams)), before.index
 	for i := range carried {
 		if at := r.kept[i]; at >= 0 {
+			// Its admission goes on, so that the loop below must not cancel it.
 			carried[i], b.published[at].running = b.published[at], nil
 		} else if at, known := indexes[r.next.Upstreams[i].Name]; known {
 			was := &b.published[at]
@@ -89,6 +91,7 @@ func (b *builder) publish(ctx context.Context, g *Generation) {
 	next.complete(before, touched)
 	next.published = time.Now()
 	b.publisher.announcements.start(before)
+	// After the swap, for those who wait for it and then read the current one.
 	close(b.publisher.current.Swap(next).superseded)
 	if next.Catalog != before.Catalog || g != before.Generation {
 		b.publisher.tellServed(next, before.Generation, stale)
@@ -129,7 +132,10 @@ func (b *builder) update(ctx context.Context, next *Snapshot, touched []int) (st
 	defer cancel()
 	for _, i := range touched {
 		state, u := g.state(i), &b.published[i]
+		// Times are made anew below, where they still hold.
 		b.due.cancel(i)
+		// Before anything is decided about the upstream: a list that has been admitted may be what
+		// is offered.
 		u.receive()
 		offered, known := g.offer(i, state)
 		if due := u.pace.due(); known && !u.list.admits(offered) && !u.failed.about(offered) && u.running == nil && !b.wait(i, now, due) {
@@ -165,6 +171,7 @@ func (b *builder) admit(ctx, inline context.Context, g *Generation, i int, offer
 	u, began := &b.published[i], time.Now()
 	earlier := cmp.Or(u.list, u.earlier)
 	list, err := g.admission.admitOffer(inline, &g.sources[i], offered, earlier)
+	// An error while there was time is a panic's, and would come again.
 	if err == nil || inline.Err() == nil {
 		u.admitted(result{offered, list, err, time.Now()}, began)
 		return
@@ -175,6 +182,7 @@ func (b *builder) admit(ctx, inline context.Context, g *Generation, i int, offer
 	b.admissions.Go(func() {
 		defer cancel()
 		list, err := g.admission.admitOffer(ctx, &g.sources[i], offered, earlier)
+		// Nobody waits for it, and a list that was cut short is none.
 		if ctx.Err() != nil {
 			return
 		}
@@ -184,6 +192,7 @@ func (b *builder) admit(ctx, inline context.Context, g *Generation, i int, offer
 				slog.String("upstream", g.Upstreams[i].Name), slog.Duration("took", took))
 		}
 		r.done <- result{offered, list, err, ended}
+		// After the result is there, which receive does not wait for.
 		b.publisher.changed.add(g.Upstreams[i].Name)
 	})
 }

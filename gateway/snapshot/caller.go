@@ -46,6 +46,8 @@ func (p *Publisher) Renew(ctx context.Context, c *Caller) (s *Snapshot, changed 
 	if err != nil {
 		return s, false, err
 	}
+	// A stream belongs to a principal, by which it is counted and found: it cannot become
+	// another's.
 	if principal.Key() != c.Principal.Key() {
 		return s, false, ErrPrincipalChanged
 	}

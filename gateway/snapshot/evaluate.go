@@ -30,6 +30,7 @@ func Evaluate(ctx context.Context, cfg *config.Config, lists Lists, opts Options
 	if g.readFiles(ctx); ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
+	// Without a bound, unlike at a start: a command that checks has to know everything.
 	s, _ := g.evaluate(context.Background())
 	return s, nil
 }
@@ -102,6 +103,7 @@ func (g *Generation) shown(i int, p *published, state *upstream.State) *upstream
 	offered, known := g.offer(i, state)
 	shown := p.list.degrade(state)
 	if !known || p.list.admits(offered) {
+		// It stays: an upstream that was shown once does not hold up requests again.
 		p.tried = p.tried || shown.Tried
 		p.files = shown.Files // whose definitions are the same, though texts may differ
 		return shown

@@ -26,6 +26,7 @@ func (g *Generation) readFiles(ctx context.Context) {
 		}
 		problems := read.List.Problems
 		if problem, ok := errors.AsType[files.Problem](read.Err); ok {
+			// Clipped, or they could become problems of the list, too.
 			problems = append(slices.Clip(problems), problem)
 		} else if read.Err == nil {
 			g.files[u.Name] = read.List

@@ -93,6 +93,7 @@ func newGeneration(cfg *config.Config, before *Generation, logger *slog.Logger) 
 		g.admission = newAdmission(cfg, nil, logger)
 	} else {
 		g.admission = newAdmission(cfg, before.admission, logger)
+		// A reload must not refuse tokens because an issuer is out of reach at that moment.
 		g.Identity.InheritKeys(before.Identity)
 	}
 	for i := range cfg.Teams {
@@ -154,6 +155,7 @@ func sameRules(a, b []config.Rule) bool {
 	}
 	return slices.EqualFunc(a, b, func(a, b config.Rule) bool {
 		same := (a.When == nil) == (b.When == nil) && text(a.When) == text(b.When)
+		// These are copies; what was compared by its text must not be compared by reflection.
 		a.When, b.When = nil, nil
 		return same && reflect.DeepEqual(a, b)
 	})

@@ -111,6 +111,7 @@ func readListFile(cfg *config.Config, path string) (lists Lists, problems []stri
 // add adds a prompt under its exposed name to the lists of the upstreams that could offer it.
 func (l Lists) add(cfg *config.Config, prompt wire.Object, name string) (problems []string) {
 	block := promptBlock(cfg, name)
+	// By the name without the block, which begins with the upstream's prefix.
 	candidates := catalog.Candidates(sourcesOf(cfg), cfg.Gateway.Separator, cmp.Or(block.Prompt, name))
 	if len(candidates) == 0 {
 		problems = append(problems, fmt.Sprintf("no upstream has a prefix that matches %q", name))

@@ -175,6 +175,7 @@ func (p *Publisher) connector(u config.Upstream, before *Generation) (*upstream.
 	}
 	list := before.saved[u.Name]
 	if state := old.State(); state.Listed {
+		// What the old connector listed is newer than what was saved when it began.
 		list = List{Definitions: state.Definitions}.known()
 	}
 	return p.newConnector(u, changed), list
@@ -191,6 +192,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		return p.stateDir.run(ctx, func() *Generation { return p.Current().Generation })
 	})
 	err := group.Wait()
+	// Their ctx has ended, and nothing may go on after Run.
 	p.builder.admissions.Wait()
 	return err
 }
@@ -201,11 +203,13 @@ func (p *Publisher) Run(ctx context.Context) error {
 const restFactor = 4
 
 func (p *Publisher) publishChanges(ctx context.Context) error {
+	// Other replicas compare with the first snapshot, too.
 	p.tellServed(p.Current(), nil, p.Current().all())
 	var rested <-chan time.Time // nil while the publisher does not rest
 	for {
 		var due <-chan time.Time
 		changed := p.changed.wake
+		// A nil channel never receives: changes gather meanwhile.
 		if rested != nil {
 			changed = nil
 		} else if !p.builder.due.next.IsZero() {
@@ -217,7 +221,7 @@ func (p *Publisher) publishChanges(ctx context.Context) error {
 		case <-rested:
 			rested = nil
 			continue
-		case call := <-p.calls:
+		case call := <-p.calls: // during a rest, too: a reload or an operator waits
 			call(ctx)
 			continue
 		case <-ctx.Done():
@@ -244,6 +248,7 @@ func (p *Publisher) do(ctx context.Context, change func(context.Context)) error 
 	done := make(chan struct{})
 	select {
 	case p.calls <- func(ctx context.Context) { defer close(done); change(ctx) }:
+		// Not ctx: the change is under way, and the caller must know how it ended.
 		<-done
 		return nil
 	case <-p.stopped:

@@ -94,6 +94,7 @@ func (s *Snapshot) complete(before *Snapshot, touched []int) {
 		// One that is tried and not listed, without a problem, is being admitted.
 		return !state.Tried || !state.Listed || state.Problem != nil
 	})
+	// Audiences are those of one policy.
 	if before == nil || before.Policy != s.Policy {
 		s.views = newViews(s.Catalog)
 	} else {
@@ -288,6 +289,7 @@ func (s *Snapshot) CheckListed(audience *policy.Audience) error {
 			continue
 		}
 		unlisted = &upstream.Unavailable{Reason: Starting}
+		// To others, the name of an upstream is nothing that they may know.
 		if audience.Member(u.Team) {
 			unlisted.Upstream = u.Name
 			if state.Problem != nil {

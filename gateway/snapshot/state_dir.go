@@ -248,6 +248,7 @@ func replaceFile(path string, content []byte) error {
 		return err
 	}
 	_, err = file.Write(content)
+	// Synced before the rename, or a failure of power could leave an empty file under the name.
 	err = errors.Join(err, file.Sync(), file.Close())
 	if err == nil {
 		err = os.Rename(file.Name(), path)

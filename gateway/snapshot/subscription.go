@@ -177,12 +177,14 @@ func (p *Publisher) announceChanges(ctx context.Context) error {
 		due, overrun, again := p.announcements.next()
 		for _, s := range due {
 			p.announcements.announce(s)
+			// Another policy has other audiences, so that each subscription is looked at by itself.
 			if s.Generation != generation || overrun {
 				p.moveSubscriptions(s, overrun)
 				generation, overrun = s.Generation, false
 				continue
 			}
 			for _, audience := range p.subscriptions.audiences() {
+				// Evaluating conditions for all audiences may take long.
 				if ctx.Err() != nil {
 					break
 				}
@@ -271,6 +273,7 @@ func (s *subscriptions) move(
 ) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// The view was computed outside of the lock, while any of this may have happened.
 	if _, open := s.all[sub.audience][sub]; !open || sub.principal != principal || snapshot.number <= sub.seen {
 		return false
 	}
