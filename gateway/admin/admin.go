@@ -83,6 +83,7 @@ func New(opts Options) http.Handler {
 			http.Error(w, "forbidden: "+err.Error(), http.StatusForbidden)
 			return
 		}
+		// The mux itself would answer in plain text.
 		if _, pattern := mux.Handler(r); pattern == "" && r.Method == http.MethodGet && wantsPage(r) {
 			opts.Console.NotFound(w, r)
 			return
@@ -156,6 +157,7 @@ func (h handler) serveReload(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, snapshot.ErrStopped):
 		w.WriteHeader(http.StatusServiceUnavailable)
 	case err != nil:
+		// By which commands tell a configuration that is refused from a request that failed.
 		w.WriteHeader(http.StatusUnprocessableEntity)
 	}
 	writeIndented(w, h.opts.View.Configuration())
@@ -249,6 +251,7 @@ func (h handler) serveDrain(w http.ResponseWriter, r *http.Request) {
 	var drain Drain
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxDrain))
 	decoder.DisallowUnknownFields()
+	// Since is of the response: in a request, it would have no effect.
 	if err := decoder.Decode(&drain); err != nil || drain.Upstream == "" || drain.Drained == nil ||
 		drain.Since != nil || hasMore(decoder) {
 		http.Error(w, errNoDrain.Error(), http.StatusBadRequest)

@@ -76,6 +76,7 @@ func (v *View) Search(q CatalogQuery) (CatalogPage, error) {
 		Total: len(found), Page: max(1, q.Page), Pages: max(1, (len(found)+PageSize-1)/PageSize),
 		Prompts: []PromptSummary{},
 	}
+	// A page that is gone meanwhile is the last one: a browser may still show a link to it.
 	page.Page = min(page.Page, page.Pages)
 	first := (page.Page - 1) * PageSize
 	found = found[first:min(first+PageSize, len(found))]
@@ -176,6 +177,7 @@ func (x *searchIndex) of(c *catalog.Catalog) indexed {
 	}
 	texts := make(indexed, len(c.Entries()))
 	for _, entry := range c.Entries() {
+		// Entries keep their pointers from one catalog to the next.
 		text, ok := x.texts[entry]
 		if !ok {
 			text = textOf(entry)
@@ -206,6 +208,7 @@ func textOf(entry *catalog.Entry) entryText {
 func CompareNames(a, b string) int {
 	for a != "" && b != "" {
 		m, n := leadingDigits(a), leadingDigits(b)
+		// Without leading zeros, the longer number is the larger one.
 		x, y := strings.TrimLeft(a[:m], "0"), strings.TrimLeft(b[:n], "0")
 		if m == 0 || n == 0 {
 			m, n, x, y = 1, 1, a[:1], b[:1]

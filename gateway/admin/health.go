@@ -214,6 +214,7 @@ func conditionOf(state *upstream.State) condition {
 		c.troubled, c.failing, c.drained = true, p.Failing, p.Reason == upstream.Draining
 	}
 	for i := range state.Endpoints {
+		// The problem of a single endpoint is that of the upstream.
 		if c.endpoints > 1 && state.Endpoints[i].Problem != nil {
 			c.down++
 		}

@@ -116,6 +116,7 @@ func (h *History) Record(now time.Time, s *snapshot.Snapshot, gets GetCounts) {
 			at.Known, at.Level = true, level
 		}
 	}
+	// Only those of a snapshot are ever added, so that more than it has means that some are gone.
 	if len(h.upstreams) > len(s.Upstreams) {
 		h.forgetLocked(s)
 	}

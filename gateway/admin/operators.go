@@ -154,6 +154,7 @@ type Secret struct {
 // how long until the caller may try another one, where it was not compared because too many came
 // before.
 func (o *Operators) SignIn(w http.ResponseWriter, r *http.Request, given Secret) (ok bool, wait time.Duration) {
+	// The token signs in where one is configured, and a code where none is.
 	if o.HaveToken() == (given.Code != "") {
 		return false, 0
 	}
@@ -165,6 +166,7 @@ func (o *Operators) SignIn(w http.ResponseWriter, r *http.Request, given Secret)
 	switch {
 	case given.Code == "":
 		ok = o.accept(r, given.Token)
+	// In this order, or a caller from elsewhere would use the code up.
 	case fromLoopback(r) && o.signIns.redeem(given.Code, now):
 		ok = true
 	default:
@@ -244,12 +246,14 @@ const signInPath = "/sign-in"
 // askToSignIn sends a browser that opens a page, or a form of one whose session has ended, to where
 // the console asks for the token, and reports whether it did.
 func (o *Operators) askToSignIn(w http.ResponseWriter, r *http.Request) bool {
+	// Whoever sends a token is a program, which needs the error.
 	if !o.HaveToken() || !wantsPage(r) || r.Header.Get("Authorization") != "" {
 		return false
 	}
 	next := r.URL.RequestURI()
 	if r.Method != http.MethodGet {
 		next = "/"
+		// Only within the console, since the browser goes there after signing in.
 		if page, err := url.Parse(r.Referer()); err == nil && page.Host == r.Host {
 			next = page.RequestURI()
 		}

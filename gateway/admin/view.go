@@ -73,6 +73,7 @@ func (v *View) Upstreams(team string) ([]UpstreamHealth, error) {
 func (v *View) Version() string {
 	loaded := v.Configuration()
 	version := fmt.Sprintf("%d-%d", v.Snapshot().Number(), loaded.Loaded.UnixNano())
+	// A load that was refused changes neither of the two.
 	if loaded.Refused != nil {
 		version += fmt.Sprintf("-%d", loaded.Refused.UnixNano())
 	}

@@ -84,6 +84,7 @@ func (c *console) page(r *http.Request) *page {
 		as: r.FormValue("as"), now: time.Now(), uri: r.URL.RequestURI(),
 		signedIn: c.operators.HasSession(r), exposed: c.operators.Exposed(r),
 	}
+	// Others are not even told when something changes.
 	if c.operators.Include(r) {
 		p.version = c.view.Version()
 	}
@@ -221,6 +222,7 @@ func (f staticFiles) serveNamed(w http.ResponseWriter, r *http.Request, name str
 	header := w.Header()
 	header.Set("Content-Type", file.kind)
 	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
+	// Without the hash, the address may mean another version's file after an update.
 	header.Set("Cache-Control", "no-cache")
 	if r.URL.RawQuery == file.hash {
 		header.Set("Cache-Control", "max-age=31536000, immutable")

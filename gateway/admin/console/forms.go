@@ -108,6 +108,7 @@ func (c *console) signOut(w http.ResponseWriter, r *http.Request) {
 
 // localPath returns a path of the console, "/" instead of all that might lead to another origin.
 func localPath(path string) string {
+	// Browsers take a backslash for a slash, and drop tabs and line ends.
 	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") ||
 		strings.ContainsAny(path, "\\\r\n\t") {
 		return "/"
@@ -123,6 +124,7 @@ func (c *console) acts(
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		next := localPath(r.PostFormValue("next"))
+		// A browser that leaves does not stop what its operator has begun.
 		fragment, err := act(context.WithoutCancel(r.Context()), r)
 		if err != nil {
 			p := c.page(r)

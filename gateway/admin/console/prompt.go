@@ -40,6 +40,7 @@ func (c *console) prompt(r *http.Request, p *page) (Node, error) {
 			Map(prompt.Reports, func(report string) Node { return P(Class("card poor"), bdi(report)) }),
 			If(!prompt.Listed, section("unlisted", "Not in the catalog", Class("card bad"),
 				P(bdi(sentence(prompt.Answer.Offered)), Text(" No client can see or get it."))))),
+		// Iff reads the file only where it is shown; the argument of If is always evaluated.
 		Iff(c.mayRead(r), func() Node { return fileSection(c.view.File(name, formArguments(r))) }),
 		Div(Class("columns"),
 			Div(

@@ -190,6 +190,7 @@ func (c *console) try(w http.ResponseWriter, r *http.Request) {
 	send := func(state string, shown Node, said string) {
 		var html strings.Builder
 		_ = shown.Render(&html) // a builder takes all
+		// Questions and the outcome come from different goroutines.
 		writing.Lock()
 		defer writing.Unlock()
 		_ = control.SetWriteDeadline(time.Now().Add(sendBound))
@@ -231,6 +232,7 @@ const fieldPrefix = "a:"
 // formArguments returns the arguments of a form. Those that are left empty are left out.
 func formArguments(r *http.Request) (arguments wire.Object) {
 	for name, values := range r.PostForm {
+		// Browsers send the line ends of a textarea as CRLF.
 		argument, ok := strings.CutPrefix(name, fieldPrefix)
 		if ok && values[0] != "" {
 			arguments = arguments.With(argument, wire.Quote(strings.ReplaceAll(values[0], "\r\n",

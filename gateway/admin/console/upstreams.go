@@ -160,6 +160,7 @@ func sparkline(hour *admin.Hour) Node {
 	}
 	for x, m := range hour {
 		if m.Gets > 0 {
+			// A single get beside many is still to be seen.
 			height := max(1.5, barsHeight*float64(m.Gets)/float64(most))
 			failed := height * float64(m.Errors) / float64(m.Gets)
 			bar(&gets, x, barsHeight-height, height-failed)
