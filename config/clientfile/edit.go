@@ -46,6 +46,7 @@ func Apply(content []byte, edit Edit) ([]byte, error) {
 	if after, err := parse(edited); err != nil || !edit.isIn(after, value) {
 		return nil, fmt.Errorf("it has %s twice", strings.Join(edit.Path, "."))
 	}
+	// With the byte order mark, if there was one.
 	return slices.Concat(bytes.TrimSuffix(content, text), edited), nil
 }
 

@@ -76,6 +76,7 @@ func Team(team string, files []File, isSet func(variable string) bool) (*Made, e
 	}
 	text := comment("Made by promptweir import from "+strings.Join(names, ", ")+".") + v.needed(blocks) + "\n" + check.team(blocks)
 	made := &Made{Text: hclwrite.Format([]byte(text)), Secrets: map[string]config.Secret{}, Servers: map[string]Server{}}
+	// Loaded as it is printed: comments and formatting must not have changed what it says.
 	if err := check.load(string(made.Text)); err != nil {
 		return nil, fmt.Errorf("the imported file is not valid: %w", err)
 	}

@@ -45,6 +45,7 @@ type variables struct {
 func (v *variables) secret(name, value string) string {
 	base := variableName(name)
 	name = base + v.ofFile
+	// Notes have every name that was given, those of references included.
 	for n := 2; v.notes[name] != "" && v.secrets[name] != value; n++ {
 		name = fmt.Sprintf("%s_%d%s", base, n, v.ofFile)
 	}
@@ -172,6 +173,7 @@ func (t *translator) literal(e *expression, text string) {
 	for {
 		name := "secret"
 		at := secretText().FindStringIndex(text)
+		// Whichever begins first, so that the rest of the text is looked at again behind it.
 		if begin, end, found := config.SecretIn(text); found && (at == nil || begin <= at[0]) {
 			name, at = "password", []int{begin, end}
 		}
