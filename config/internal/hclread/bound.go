@@ -193,6 +193,7 @@ func (s *sizer) Exit(n hclsyntax.Node) hcl.Diagnostics {
 	if s.isOver() {
 		return nil
 	}
+	// The parts of the expression that is left are the last of parts.
 	present := s.open[len(s.open)-1]
 	p := s.part(n, s.parts[present.first:])
 	if p.size > s.value {
@@ -285,6 +286,7 @@ func (s *sizer) sum(parts []part) part {
 // tries several types at each, and for each of them all types below.
 func (s *sizer) unify(parts []part, at hcl.Range) {
 	all := s.sum(parts)
+	// 40 is beyond every limit, and does not overflow.
 	s.spend(multiply(multiply(all.count, all.count), 1<<min(all.depth, 40)), at)
 }
 
@@ -321,6 +323,7 @@ func digits(number cty.Value) int {
 	if n.IsInf() || exponent > maxNumberBits || exponent < -maxNumberBits {
 		return math.MaxInt
 	}
+	// A decimal digit has more than three bits.
 	return max(exponent, -exponent) / 3
 }
 

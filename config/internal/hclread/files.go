@@ -64,6 +64,7 @@ func (f *finder) find(path string) {
 		return
 	}
 	f.isFolder = true
+	// The folder that is named may itself be a link, as a mounted one often is.
 	actual, err := filepath.EvalSymlinks(Absolute(path))
 	if err != nil {
 		f.unreadable(path, err)

@@ -168,6 +168,7 @@ func programSize(pattern string) (size, bool) {
 	}
 	n := instructions(re)
 	n.instructions = add(n.instructions, 2) // fail and match
+	// A syntax.Inst has 40 bytes.
 	return size{n.instructions, add(multiply(n.instructions, 40), n.memory)}, true
 }
 

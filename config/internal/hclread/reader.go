@@ -95,6 +95,7 @@ func (r *Reader) Parse(path string, content []byte) { r.parse([]found{{path, con
 // parse adds files in their order. Parsing is half of the time that a configuration of many files
 // takes.
 func (r *Reader) parse(files []found) {
+	// Each reports for itself: a Reporter is for one goroutine.
 	sources, reports := make([]*source, len(files)), make([]Reporter, len(files))
 	var parsing errgroup.Group
 	parsing.SetLimit(runtime.GOMAXPROCS(0))

@@ -218,6 +218,7 @@ func nearest(name string, known []string) string {
 	for _, k := range known {
 		// A distance of the whole length has nothing in common.
 		if d := distance(name, k); d <= limit && d < len(k) {
+			// Only a nearer one takes its place, so that the first of several counts.
 			best, limit = k, d-1
 		}
 	}

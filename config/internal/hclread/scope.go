@@ -60,6 +60,7 @@ func (s *scope) context() *hcl.EvalContext {
 	if s.functions == nil {
 		s.functions = &hcl.EvalContext{}
 		if !s.options.NoFunctions {
+			// Of this block, whose access env and file obey.
 			s.functions.Functions = maps.Clone(s.Reader.functions)
 			s.functions.Functions["env"], s.functions.Functions["file"] = s.envFunction(), s.fileFunction()
 		}

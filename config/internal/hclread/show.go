@@ -50,6 +50,7 @@ func (r *Reader) Show(
 		s.body(b.Body, schema.Schema, label)
 	}
 	slices.SortFunc(s.edits, func(a, b edit) int {
+		// An edit comes before those inside it, which edited then passes over.
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end))
 	})
 	var blocks [][]byte
