@@ -177,6 +177,7 @@ func (g *grants) AllowResolvedFile(path string, written hclread.Text) error {
 	if g == nil {
 		return nil
 	}
+	// Here and not in AllowFile: a link with a name that is granted may lead to it.
 	if g.reserved.Files[hclread.Absolute(path)] {
 		return errReserved("The file " + written.String())
 	}

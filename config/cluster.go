@@ -131,6 +131,7 @@ func parseStore(s string) (Store, error) {
 	// url.Parse knows one host, so the others are cut out of what it is given.
 	end := strings.IndexAny(rest+"/", "/?#")
 	authority, rest := rest[:end], rest[end:]
+	// The last one: a password may have others in it.
 	at := strings.LastIndexByte(authority, '@')
 	u, err := url.Parse(scheme + "://" + authority[:at+1] + "store" + rest)
 	if err != nil || strings.Contains(rest, "#") {
@@ -153,6 +154,7 @@ func (s *Store) readQuery(query string) error {
 	values, err := url.ParseQuery(query)
 	for name, all := range values {
 		if len(all) > 1 || all[0] == "" || name != "master_set" && name != "sentinel_password" {
+			// Any error: what it says is below.
 			err = errors.New("")
 		}
 	}

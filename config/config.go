@@ -88,6 +88,7 @@ type Options struct {
 func Load(path string, opts Options) (*Config, Diagnostics) {
 	d := newDecoder(path, opts)
 	cfg := d.config()
+	// Before Finish, since it may add a warning.
 	lock, lockReport := readLockFile(d.Reader, cfg, path, opts)
 	cfg.Lock = lock
 	diags := Diagnostics{d.Finish().Merge(lockReport)}
@@ -178,6 +179,7 @@ func (d *decoder) config() *Config {
 	}
 	cfg := d.settings()
 	d.names = namespace{separator: cfg.Gateway.Separator, owners: map[string]claim{}}
+	// Before teams: no upstream may be where the gateway listens.
 	d.listeners = newListeners(d.Reader, cfg)
 	for _, b := range d.Blocks("hide") {
 		cfg.Hides = append(cfg.Hides, decodeHide(b))

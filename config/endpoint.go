@@ -15,7 +15,7 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// maxEndpoints bounds the replicas of one upstream.
+// maxEndpoints bounds the replicas of one upstream: sets of them are bits of a uint64.
 const maxEndpoints = 64
 
 // decodeEndpoint decodes how an upstream is reached.

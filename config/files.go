@@ -157,7 +157,8 @@ func (f *Files) shownPatterns() string {
 	return strings.Join(texts, " ")
 }
 
-// maxPathParts bounds the folders of a path pattern, far above what people nest.
+// maxPathParts bounds the folders of a path pattern, far above what people nest. A [PathPosition]
+// has a bit for each, and one for the end.
 const maxPathParts = 32
 
 // PathPattern is a glob over the path of a Markdown file, relative to a folder and with slashes.

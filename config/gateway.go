@@ -180,6 +180,7 @@ func decodeGateway(b *hclread.Block, ids *identities, keys *hclread.Uses) Gatewa
 		// default.
 		g.Separator = ""
 	}
+	// What the keys are made of is withheld from teams, see [allowed].
 	*keys = b.Record(func() { g.CursorKeys = hclread.List(b, "cursor_keys", parseKey) })
 	g.AllowedHosts = hclread.List(b, "allowed_hosts", hclread.Checked(checkHost))
 	g.AllowedOrigins = hclread.List(b, "allowed_origins", hclread.Checked(checkOrigin))

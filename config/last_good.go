@@ -156,6 +156,7 @@ type standIn struct {
 
 func (k *keeper) load() *Config {
 	for {
+		// It ends: each round gives some file its next text, of which each has three at most.
 		cfg, diags := k.try()
 		if cfg != nil {
 			return k.restore(cfg)

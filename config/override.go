@@ -128,6 +128,7 @@ func encodeArgument(v cty.Value) (jsontext.Value, error) {
 
 // check reports prompt blocks for prompts of other teams.
 func (all overrides) check(r *hclread.Reader, names namespace, a allowed) {
+	// A prefix may be declared in the file that does not parse.
 	if names.separator == "" || r.Broken() {
 		return
 	}

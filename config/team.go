@@ -65,6 +65,7 @@ func (d *decoder) allTeams() (teams []Team) {
 		}
 	}
 	for _, path := range d.Paths() {
+		// In the order of the paths again, in which everything else is.
 		teams = append(teams, decoded[path]...)
 	}
 	return teams

@@ -186,6 +186,7 @@ func (t *ServerTLS) ServerConfig(demand bool) (*tls.Config, error) {
 	if cas == "" {
 		return c, nil
 	}
+	// Not demanded where a token, or nothing, lets clients in as well.
 	c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.VerifyClientCertIfGiven
 	if !c.ClientCAs.AppendCertsFromPEM([]byte(cas)) {
 		return nil, errors.New("client_ca_file contains no PEM certificate")

@@ -142,6 +142,7 @@ func (u Upstream) Program() string {
 // is down make no difference to a connection.
 func (u Upstream) SameConnection(other Upstream) bool {
 	for _, u := range []*Upstream{&u, &other} {
+		// Both are copies.
 		u.Place, u.Prefix, u.WhenDown, u.Grace, u.Resources = Place{}, "", "", 0, ""
 	}
 	return reflect.DeepEqual(u, other)

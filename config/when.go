@@ -38,6 +38,7 @@ func decodeWhen(b *hclread.Block) *Condition {
 	}
 	before := b.Reported()
 	w := whenChecker{Block: b, functions: whenFunctions(b), programs: map[string]*hclread.Program{}}
+	// The map is filled by the check below, before anything calls the function.
 	w.functions["regex"] = hclread.RegexFunction(w.programs)
 	_ = hclsyntax.VisitAll(expr, w.check)
 	if b.Reported() > before {
