@@ -108,6 +108,7 @@ func callAdmin(
 		return 0, nil, fmt.Errorf("%s: %s; pass the token with --token, or in PROMPTWEIR_ADMIN_TOKEN",
 			base, said)
 	case http.StatusNotFound, http.StatusMethodNotAllowed:
+		// The gateway's own 404 is about the name of an upstream.
 		if !strings.HasPrefix(said, "the configuration has no such") {
 			return 0, nil, fmt.Errorf("%s is not an admin listener (HTTP %d): name it with "+
 				"--admin, "+
@@ -143,6 +144,7 @@ func isAdminListener(ctx context.Context, base string) bool {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	_, text, err := callAdmin(ctx, http.MethodGet, base, "/healthz", "", nil)
+	// By the text: many servers answer any path with 200.
 	return err == nil && string(text) == "ok\n"
 }
 

@@ -112,6 +112,7 @@ func (i *clientInstall) show(before, after []byte) error {
 	fmt.Fprintf(i.app.out, "%s:\n", i.path())
 	isHead := true
 	for line := range bytes.Lines(diff.Diff("", before, "", after)) {
+		// Before the first hunk are names of files, whose lines begin with + and - as well.
 		if bytes.HasPrefix(line, []byte("@@")) {
 			isHead = false
 			continue
@@ -137,6 +138,7 @@ func (i *clientInstall) write(before, after []byte) error {
 		if err := i.root.MkdirAll(filepath.Dir(i.name), folderMode); err != nil {
 			return err
 		}
+		// It fails where the client has made the file by now.
 		if err := i.create(i.name, after); err != nil {
 			return err
 		}

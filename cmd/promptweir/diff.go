@@ -114,6 +114,7 @@ func (d *diffFlags) diff(ctx context.Context, oldPath, newPath string) error {
 // the new one's folder as of that git revision, until remove is called.
 func (d *diffFlags) atRevision(ctx context.Context, old, path string) (at string, remove func(), err error) {
 	remove = func() {}
+	// To git, a revision with a hyphen in front would be an option.
 	if _, err := os.Stat(old); !errors.Is(err, fs.ErrNotExist) || strings.HasPrefix(old, "-") {
 		return old, remove, nil // what is wrong with it, loading says
 	}
@@ -123,6 +124,7 @@ func (d *diffFlags) atRevision(ctx context.Context, old, path string) (at string
 	}
 	within := folder
 	git := func(args ...string) string {
+		// After an error nothing more is run, so that the caller checks only once.
 		var said []byte
 		if err == nil {
 			// A command that starts nothing has git start nothing of the repository's either.

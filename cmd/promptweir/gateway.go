@@ -97,6 +97,7 @@ func (a *app) settle(ctx context.Context, g *gateway.Gateway) error {
 	waiting := a.tellLater(func() { a.warnOfWaiting(g.Snapshot()) })
 	g.Settle(bound)
 	waiting.Stop()
+	// Not the bound's end: an upstream that has not answered by then is reported as trouble.
 	return ctx.Err()
 }
 

@@ -269,6 +269,7 @@ func (g *getter) checkArguments(ctx context.Context, name string, args []string)
 	if g.prompter == nil && len(args) == 0 {
 		return args, nil
 	}
+	// A list that fails says nothing about arguments, and the get may work.
 	prompts, _ := g.source.list(ctx)
 	i := slices.IndexFunc(prompts, func(d description) bool { return d.Name == name })
 	if i < 0 {

@@ -76,6 +76,7 @@ func (s *saver) save(raw json.RawMessage) (path string, err error) {
 	if err := os.MkdirAll(s.folder, folderMode); err != nil {
 		return "", err
 	}
+	// The number in the result and not in the folder, so that the same get gives the same names.
 	s.count++
 	path = filepath.Join(s.folder, fmt.Sprintf("%s-%d%s", s.name, s.count, extension(mime)))
 	err = regular.WriteNew(path, decoded, fileMode, os.OpenFile)

@@ -153,6 +153,7 @@ func withReplies(ctx context.Context, params, result wire.Object, reply gateway.
 		}
 		replies = append(replies, wire.Member{Name: request.Name, Value: answer})
 	}
+	// Those of the round before: the server's present state has what it needs of them.
 	params = params.Without(func(name string) bool { return name == "inputResponses" || name == "requestState" })
 	if replies != nil {
 		params = params.With("inputResponses", replies.JSON())

@@ -44,6 +44,7 @@ func writeStarter(a *app, folder string) error {
 	if err != nil {
 		return err
 	}
+	// First, since CopyFS would leave what it has written before it meets a file that exists.
 	paths, err := newPaths(files, folder)
 	if err == nil {
 		err = os.CopyFS(folder, files)

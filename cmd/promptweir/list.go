@@ -205,6 +205,7 @@ func troublesIn(partial jsontext.Value) (troubles []trouble) {
 // loadToList is loadConfig for a list. Unless all prompts are in files, it needs the upstreams'
 // lists, and takes them from the upstreams if no flag says otherwise.
 func (q *query) loadToList() (*config.Config, *policy.Principal, error) {
+	// What list prints cannot be had otherwise, see doc.go.
 	if !q.lists.given() && q.who.as == "" {
 		q.lists.live = true
 	}

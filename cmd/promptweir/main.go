@@ -43,6 +43,7 @@ func run(ctx context.Context, args []string, std streams) int {
 	switch {
 	case err == nil:
 		return exitDone
+	// Before all other errors: most of them follow from the signal.
 	case stopped && !wrongUsage:
 		fmt.Fprintf(a.err, "promptweir: %s\n", by)
 		return by.ExitCode()

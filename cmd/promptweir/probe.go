@@ -120,6 +120,7 @@ func (p *prober) probe(ctx context.Context, server config.Upstream, options clie
 			failed++
 		}
 	}
+	// Here, too, so that the line below is true when it is printed.
 	p.session.Close()
 	fmt.Fprintln(p.out, "closed")
 	switch {

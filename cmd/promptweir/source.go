@@ -207,6 +207,7 @@ func serverAt(what, address, token string) (config.Upstream, error) {
 		return config.Upstream{}, err
 	}
 	server := config.Upstream{
+		// The name is in errors and logs, and the URL may have a password.
 		Name: u.Redacted(), Transport: config.StreamableHTTP, URLs: []string{address},
 		Protocol: anyProtocol, Timeout: config.DefaultTimeout,
 		Concurrency: config.DefaultConcurrency,

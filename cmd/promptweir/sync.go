@@ -112,6 +112,7 @@ func (y *syncer) check(ctx context.Context) error {
 func sourceOf(u *url.URL) string {
 	source := (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 	if u.RawQuery != "" {
+		// A hash, since a query may have a token, and another query may show other prompts.
 		source += "?" + syncdir.Short(u.RawQuery)
 	}
 	return source
@@ -129,6 +130,7 @@ func (y *syncer) run(ctx context.Context, s *client.Session) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("nothing was changed: %w", err)
+	// A server that declares no prompts, by mistake perhaps, would have all files removed.
 	case len(list.Pages) == 0:
 		return errors.New("nothing was changed: the server lists no prompts at all")
 	}
@@ -137,6 +139,7 @@ func (y *syncer) run(ctx context.Context, s *client.Session) error {
 		y.query.app.warn("%s", t.text)
 	}
 	prompts, failed := y.prompts(ctx, s, list.Definitions)
+	// Prompts that were cut off count as absent, which would print a line for each.
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -36,6 +36,7 @@ func (y *syncer) follow(ctx context.Context) error {
 			return context.Cause(ctx)
 		case errors.Is(err, client.ErrNoStream):
 			return errors.New("the server does not say when its prompts change; run sync without --watch from time to time")
+		// A first connection that fails is most likely a wrong address or token.
 		case !wasConnected:
 			return err
 		}
@@ -60,6 +61,7 @@ func (y *syncer) followSession(
 		defer close(ended)
 		err = s.Watch(ctx, signal)
 	}()
+	// Whatever ends this, the session is closed after it, which the watch must not outlive.
 	defer func() {
 		cancel()
 		<-ended

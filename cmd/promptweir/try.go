@@ -91,6 +91,7 @@ func tryListeners(ctx context.Context, port int) (string, error) {
 			wanted := net.JoinHostPort("127.0.0.1", strconv.Itoa(port+i))
 			if l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", wanted); err == nil {
 				address = wanted
+				// Only a look: serving binds it again, and says so if it was taken in between.
 				_ = l.Close()
 			}
 		}

@@ -39,6 +39,7 @@ func HTTP(ctx context.Context, opts Options, profiled bool) error {
 		return err
 	}
 	defer p.telemetry.stop(ctx, opts.Logger)
+	// Before availableMemory, which reads the limit that this sets.
 	limitMemory(p.logger)
 	paceCollector()
 	options := p.gatewayOptions()
@@ -146,6 +147,7 @@ type listeners struct {
 // clients to leave.
 func (l *listeners) serve(ctx context.Context) error {
 	hangups := make(chan os.Signal, 1)
+	// Without this, SIGHUP ends the process.
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 	upstreams, stopUpstreams := context.WithCancel(context.WithoutCancel(ctx))
@@ -175,6 +177,7 @@ func (l *listeners) serve(ctx context.Context) error {
 		<-ctx.Done()
 		manager.tell(systemd.SdNotifyStopping)
 		l.end(ctx, stopReloads)
+		// Last: requests in flight still need them.
 		stopUpstreams()
 		return nil
 	})
@@ -194,6 +197,7 @@ func (l *listeners) end(ctx context.Context, stopReloads func()) {
 	if ok && signal.Is == syscall.SIGTERM && cfg.DrainDelay > 0 {
 		logger.InfoContext(ctx, "no longer ready, stopping soon",
 			slog.Duration("drain_delay", cfg.DrainDelay))
+		// Nothing has to interrupt it: a second signal ends the process.
 		time.Sleep(cfg.DrainDelay)
 	}
 	stopReloads()

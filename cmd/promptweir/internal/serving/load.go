@@ -122,6 +122,7 @@ func (p *process) reloadOnChange(
 			select {
 			case <-signals:
 				manager.tell(systemd.SdNotifyReloading)
+				// SIGHUP is also how logrotate says that it has renamed the log.
 				g.ReopenAudit()
 				reload()
 				manager.tell(systemd.SdNotifyReady)
@@ -182,6 +183,7 @@ func UntilSignal() context.Context {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		end(&SignalError{<-signals})
+		// Go's default action is back from here on.
 		signal.Stop(signals)
 	}()
 	return ctx

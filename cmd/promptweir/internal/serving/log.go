@@ -24,6 +24,7 @@ const (
 func NewLogger(
 	out io.Writer, handler func(io.Writer) slog.Handler,
 ) (logger *slog.Logger, between io.Writer, flush func()) {
+	// Past the queue, so that it stands before the records that follow those that were dropped.
 	direct := slog.New(handler(out))
 	w := newLogWriter(out, func(dropped int) {
 		direct.Warn("log records dropped: standard error is not read fast enough",

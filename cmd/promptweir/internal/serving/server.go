@@ -167,6 +167,7 @@ func (c *serverCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now := time.Now(); now.Sub(c.checked) >= certificateInterval {
+		// Before the attempt, so that one that fails is not repeated at each handshake.
 		c.checked = now
 		if err := c.renew(); err != nil {
 			c.logger.Warn("certificate not renewed", slog.String("cert_file", c.cfg.CertFile),

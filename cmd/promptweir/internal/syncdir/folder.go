@@ -200,6 +200,7 @@ func apply(d disk, c *Change) error {
 	if err := write(d, written, c.after); err != nil {
 		return errors.Join(err, d.Remove(written))
 	}
+	// As late as possible: a rename replaces whatever is there.
 	if !unchanged(d, c) {
 		return d.Remove(written)
 	}

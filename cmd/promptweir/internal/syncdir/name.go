@@ -20,6 +20,7 @@ var (
 // alone, so that no other prompt renames the file. A name that some system could not tell from
 // another, or not have, gets a part of its hash.
 func fileName(prompt string) string {
+	// A name that ends like a hash gets one too, or it could be that of another prompt's file.
 	if len(prompt) <= maxName && plainName.MatchString(prompt) &&
 		!hashed.MatchString(prompt) && !reserved.MatchString(prompt) {
 		return prompt

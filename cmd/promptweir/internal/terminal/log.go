@@ -43,6 +43,7 @@ func (h *LogHandler) Handle(_ context.Context, r slog.Record) error {
 	line.text.WriteByte(' ')
 	line.level(r.Level)
 	line.text.WriteString(" " + wire.Printable(r.Message))
+	// A clone: records of several goroutines would append to the same array.
 	attrs := slices.Clone(h.attrs)
 	r.Attrs(func(a slog.Attr) bool {
 		a.Key = h.group + a.Key
