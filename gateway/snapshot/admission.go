@@ -116,6 +116,9 @@ func (a *admission) admit(
 		definitions: definitions, rules: a.rulesOf(source), judged: make([]*judged, len(definitions)),
 		prompts: make([]*catalog.Prompt, 0, len(definitions)), overridden: map[string]bool{},
 	}
+	if earlier != nil && earlier.rules.skills != list.rules.skills {
+		earlier = nil // what is a prompt, and what a skill, was read otherwise
+	}
 	find := earlier.finder()
 	for i, definition := range definitions {
 		j, err := a.judge(ctx, source, definition, find(i, definition), earlier != nil && earlier.rules == list.rules)

@@ -426,6 +426,24 @@ func TestAdmit_JudgesOnlyWhatChanged(t *testing.T) {
 	}
 }
 
+// An upstream whose skills are not served any more may be down: its earlier list stands in.
+func TestAdmit_ReadsDefinitionsAnewWhereSkillsAreNotServedAnyMore(t *testing.T) {
+	r := newReloading(t, twoTeams("", "", ""), map[string][]string{"a": {"x"}})
+	g := r.Current().Generation
+	source := g.sources[0]
+	skill := []jsontext.Value{jsontext.Value(`{"uri":"skill://x/SKILL.md","frontmatter":{"name":"x","description":"D"},"resources":"dynamic"}`)}
+	source.Skills = true
+	first, err := g.admission.admit(t.Context(), &source, skill, nil)
+	if err != nil || len(first.prompts) != 1 {
+		t.Fatalf("admit = prompts %v, reports %v, %v, want the skill", first.prompts, first.reports, err)
+	}
+	source.Skills = false
+	second, err := g.admission.admit(t.Context(), &source, skill, first)
+	if err != nil || len(second.prompts) != 0 || len(second.reports) != 1 {
+		t.Errorf("admit = prompts %v, reports %v, %v, want one report only", second.prompts, second.reports, err)
+	}
+}
+
 func TestAdmit_EndsWithItsContext(t *testing.T) {
 	r := newReloading(t, twoTeams("", "", ""), map[string][]string{"a": {"x", "y", "z"}})
 	g, first := r.Current().Generation, r.admittedOf("a")
