@@ -119,6 +119,9 @@ func identifiers(arguments []string) []string {
 		if name == "" || taken[name] || name[0] >= '0' && name[0] <= '9' {
 			name = "argument_" + strconv.Itoa(i+1)
 		}
+		for taken[name] { // an argument before may be called so
+			name += "_"
+		}
 		names[i], taken[name] = name, true
 	}
 	return names

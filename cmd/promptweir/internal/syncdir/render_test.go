@@ -19,6 +19,7 @@ func TestRender_TextStaysText(t *testing.T) {
 		{"claude", "a b", "$a $as $a[0] $ab ⟦1⟧ ⟦2⟧s ⟦1⟧[x] $b", `\$a $as $a[0] $ab $a $ARGUMENTS[1]s $ARGUMENTS[0][x] \$b`},
 		{"claude", "a", "⟦1⟧s $a", `$ARGUMENTSs $a`},
 		{"claude", "x/y 1 ARGUMENTS", "⟦1⟧ ⟦2⟧", `$x_y $argument_2`},
+		{"claude", "argument_2 ?", "⟦1⟧ ⟦2⟧", `$argument_2 $argument_2_`},
 		{"claude", "", `\$0`, ""},
 		{"claude", "a b", `\$a`, ""},
 		{"claude", "a", `\⟦1⟧`, ""},
