@@ -142,8 +142,9 @@ func (m *Messages) Name() string { return m.name }
 // [config.DefaultMaxMessage].
 func (m *Messages) SetMax(size int) { m.max.Store(int64(size) + maxBeside) }
 
-// Handle has a function called, in a goroutine of its own, with each message under a topic. To be
-// called before [Replica.Run].
+// Handle has a function called, in a goroutine of its own, with each message under a topic. Beyond
+// 1,000 at once, or 125 of one principal, messages are dropped, and callers told so. To be called
+// before [Replica.Run].
 func (m *Messages) Handle(topic string, handle Handler) {
 	m.handlers[topic] = handler{handle, make(chan struct{}, maxHandled)}
 }
@@ -210,6 +211,7 @@ func (m *Messages) repeat(ctx context.Context) {
 
 // Call sends a question to a replica on behalf of a principal, and reads its answer. An error is
 // that of ctx, or means that there will be no answer; the question may have arrived all the same.
+// It waits for as long as the other replica says that it works on it: a bound is for ctx.
 func (m *Messages) Call(ctx context.Context, to, topic, principal string, question, answer any) error {
 	if to == "" || to == m.name {
 		return ErrGone // nobody would answer
@@ -343,6 +345,7 @@ func (m *Messages) receive(ctx context.Context, keys *keys, sealed string) {
 	if json.Unmarshal(plain, &e, codec) != nil || e.From == m.name || e.To != "" && e.To != m.name {
 		return // one of these, if somebody else has published it again
 	}
+	// It lasts for lifetime from when it was sent, by a clock that may be ahead by as much.
 	if left := time.Until(time.UnixMilli(e.Until)); left < 0 || left > 2*lifetime {
 		m.skewed.Do(func() {
 			m.store.logger.WarnContext(ctx, "message of another replica refused: it was "+

@@ -95,8 +95,9 @@ func (p *Peers) beatSoon() {
 	}
 }
 
-// Changed notes digests of lists that a snapshot serves from now on, by the upstream's label. If
-// they are announced later, Options.Notify says when.
+// Changed notes digests of lists that a snapshot serves from now on, by the upstream's label;
+// the empty label is that of the configuration. An upstream that is gone, or has shown nothing yet,
+// has an empty digest. If they are announced later, Options.Notify says when.
 func (p *Peers) Changed(number uint64, lists map[string]string, later bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -36,6 +36,7 @@ var ErrTooMuch = errors.New("too many bytes are on their way to the replica")
 func (m *Messages) putPieces(client valkey.Client, keys *keys, e *envelope) (err error) {
 	size := int64(len(e.Body))
 	if e.Kind != kindAnswer { // whoever waits for an answer is there
+		// It ends without a context: the other replica answers at once, or counts as gone.
 		if err := m.Call(context.Background(), e.To, topicReady, "", struct{}{}, &struct{}{}); err != nil {
 			return err
 		}
