@@ -153,6 +153,7 @@ func (s savedFiles) due() (next time.Time) {
 // of the files then.
 func (d *stateDir) saveChanged(ctx context.Context, g *Generation, saved savedFiles, now bool) savedFiles {
 	next := savedFiles{
+		// By connector: another one for the same label counts its lists anew.
 		lists: make(map[*upstream.Connector]savedFile, len(g.Connectors)),
 		teams: saved.teams, teamsFile: saved.teamsFile,
 	}
