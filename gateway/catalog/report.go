@@ -89,6 +89,7 @@ func (r Report) Upstream() string {
 func (r Report) Key() string {
 	var key strings.Builder
 	key.WriteString(string(r.Kind))
+	// Quoted, so that the blanks in a name cannot pass for those between names.
 	key.WriteString(" " + strconv.Quote(r.Name))
 	for _, o := range r.Owners {
 		key.WriteString(" " + strconv.Quote(o.Upstream) + " " + strconv.Quote(o.Name))

@@ -199,6 +199,7 @@ func (s *Skill) readFile(file wire.Object) (ManifestFile, error) {
 	case !isSize || size < 0 || size > wire.MaxSkillBytes:
 		return ManifestFile{}, fmt.Errorf("size must be a number of bytes, at most %d", wire.MaxSkillBytes)
 	}
+	// A clone, or the whole uri would stay in memory.
 	return ManifestFile{Path: strings.Clone(path), Digest: digest, Size: size}, checkSegments(path)
 }
 

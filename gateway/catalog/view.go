@@ -167,7 +167,8 @@ func newView(entries []*Entry) *View {
 	return v
 }
 
-// maxPage bounds the definitions of one page, in bytes. A larger definition has a page to itself.
+// maxPage bounds the definitions of one page, in bytes, so that a page of long ones stays below
+// what clients accept in a message. A larger definition has a page to itself.
 const maxPage = 4 << 20
 
 // Page returns up to size entries after an exposed name, which need not exist; "" starts at the
