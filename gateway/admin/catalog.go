@@ -21,7 +21,7 @@ const (
 	// maxSummary bounds the texts of a [PromptSummary], in bytes.
 	maxSummary = 400
 	// maxIndexed bounds how much of a title and of a description is searched, in bytes. The index
-	// has a copy.
+	// has a copy, and a server may write megabytes.
 	maxIndexed = 4 << 10
 )
 

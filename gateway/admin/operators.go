@@ -152,7 +152,7 @@ type Secret struct {
 
 // SignIn begins a session for a caller with the right secret, and reports whether it is. Wait is
 // how long until the caller may try another one, where it was not compared because too many came
-// before.
+// before. It sets a cookie, and so comes before the response begins.
 func (o *Operators) SignIn(w http.ResponseWriter, r *http.Request, given Secret) (ok bool, wait time.Duration) {
 	// The token signs in where one is configured, and a code where none is.
 	if o.HaveToken() == (given.Code != "") {
@@ -194,6 +194,7 @@ func (o *Operators) setCookie(w http.ResponseWriter, r *http.Request, value stri
 		Name: plainCookie, Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true,
 		SameSite: http.SameSiteStrictMode,
 	}
+	// Over plain HTTP, browsers drop such a cookie.
 	if o.isEncrypted(r) {
 		cookie.Name, cookie.Secure = secureCookie, true
 	}

@@ -94,6 +94,7 @@ func (c *console) page(r *http.Request) *page {
 // serve serves a page whose content a function makes.
 func (c *console) serve(fill func(r *http.Request, p *page) (Node, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		// The page of a prompt is sent the arguments that are being tried.
 		r.Body = http.MaxBytesReader(w, r.Body, maxTried)
 		p := c.page(r)
 		content, err := fill(r, p)
