@@ -54,6 +54,7 @@ func (f *file) mend() {
 	if err != nil || tail[len(tail)-1] == '\n' {
 		return
 	}
+	// It is not completed later: a required log must not say that somebody got what was refused.
 	part := tail[bytes.LastIndexByte(tail, '\n')+1:]
 	n := min(len(part), len(beginning))
 	f.torn = len(part) == maxTail || string(part[:n]) != beginning[:n] || f.Truncate(info.Size()-int64(len(part))) != nil

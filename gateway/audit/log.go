@@ -99,9 +99,9 @@ func start(out output, required bool, logger *slog.Logger) *Log {
 	return l
 }
 
-// Write appends a line to the log. Where the log is required, the error is [ErrNotWritten];
-// elsewhere there is none. Of refusals that anybody can cause, a bounded number is written, and how
-// many others there were.
+// Write appends a line to the log, and keeps nothing of it. Where the log is required, the error is
+// [ErrNotWritten]; elsewhere there is none. Of refusals that anybody can cause, a bounded number is
+// written, and how many others there were.
 func (l *Log) Write(line *Line) error {
 	if l == nil || line.isStrangers() && !l.strangers.admit(line, l.countStrangers) {
 		return nil
