@@ -49,6 +49,7 @@ func (m *Message) parse(raw []byte) error {
 		}
 		return NewError(ParseError, "Parse error: "+err.Error())
 	}
+	// Only the id: nothing else of an invalid message may be acted on.
 	if problem := e.check(); problem != "" {
 		*m = Message{ID: m.ID}
 		return NewError(InvalidRequest, "Invalid request: "+problem)
