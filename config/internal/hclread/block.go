@@ -58,6 +58,7 @@ func (b *Block) Range() hcl.Range { return b.hcl.DefRange() }
 
 // HasErrors reports whether an error was reported in the block so far, at any depth.
 func (b *Block) HasErrors() bool {
+	// By position, since a diagnostic does not say which block it is about.
 	whole := b.hcl.Range()
 	return slices.ContainsFunc(b.diags, func(d *hcl.Diagnostic) bool {
 		return d.Severity == hcl.DiagError && d.Subject != nil && d.Subject.Filename == whole.Filename &&

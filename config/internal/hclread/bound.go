@@ -56,6 +56,7 @@ type Limit struct {
 // fileLimit is the limit of a file. What is written out was read, too: only a lock file is larger
 // than a value may be.
 func fileLimit(content []byte) *Limit {
+	// As much for each byte of a lock file as for a configuration of the largest size.
 	all := max(maxFileValues, 16*len(content))
 	return &Limit{all: all, left: all, value: max(maxValue, len(content)), inFile: true, conditions: maxFileSteps}
 }
@@ -230,6 +231,7 @@ func (s *sizer) part(n hclsyntax.Node, parts []part) part {
 	case *hclsyntax.ConditionalExpr:
 		s.unify(parts[1:], n.Range()) // HCL evaluates both results, and looks for a type that fits both
 	case *hclsyntax.IndexExpr:
+		// HCL reads an index that is a text as a number.
 		s.readNumbers(parts[1:], n.Range())
 	case *hclsyntax.RelativeTraversalExpr:
 		for _, step := range n.Traversal {

@@ -201,6 +201,7 @@ func (p *Program) Regexp() *regexp.Regexp { return p.regexp }
 // Compile is [Compile] at the cost of the file of the block, so that many patterns do not take much
 // memory, nor a load much time.
 func (b *Block) Compile(pattern string) (*Program, error) {
+	// Compile refuses all others before they cost anything.
 	if size, ok := programSize(pattern[:min(len(pattern), MaxExpression)]); ok && size.instructions <= MaxInstructions {
 		if b.scope.limit.left < size.memory {
 			return nil, errors.New("makes the patterns of this file too large together; remove " +
