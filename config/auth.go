@@ -122,6 +122,7 @@ func Qualify(as, name string) string {
 
 // decodeAs decodes what goes in front of the subjects of a block.
 func (ids *identities) decodeAs(b *hclread.Block, source string) (as string) {
+	// A wrong one was reported, and must not be reported as missing, too.
 	if hclread.Set(b, "as", &as, hclread.Checked(checkAs)) || !b.Has("as") {
 		ids.sources = append(ids.sources, identitySource{source, as, b.Range()})
 	}

@@ -38,7 +38,8 @@ type Config struct {
 	sources *sources
 }
 
-// Upstreams returns the upstreams of all teams in configuration order.
+// Upstreams returns the upstreams of all teams in configuration order, in a slice of the caller's
+// own.
 func (c *Config) Upstreams() []Upstream {
 	var all []Upstream
 	for _, t := range c.Teams {
@@ -187,6 +188,7 @@ func (d *decoder) config() *Config {
 	// Grants come before teams, whose expressions are evaluated within them.
 	d.allowed = decodeAllowed(d.Reader, d.teams, d.cursorKeys)
 	cfg.Teams = d.allTeams()
+	// After teams: only now is it known which files are read as values.
 	completeFiles(d.Reader, cfg, d.cursorKeys)
 	// A prompt block may name an upstream that is further down, in another file.
 	d.names.checkLookalikes(d.Reader)

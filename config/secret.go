@@ -211,6 +211,7 @@ func reversed(text string) string {
 // begins there; nil if none does.
 func (m Mask) lengths(text string) (longest []int) {
 	for _, secret := range m.secrets {
+		// Each secret has minMasked bytes at least, see add.
 		if !strings.Contains(text, secret.text[:minCut]) { // as in nearly all texts
 			continue
 		}

@@ -72,7 +72,7 @@ func (d *decoder) allTeams() (teams []Team) {
 }
 
 // maxUpstreams bounds the upstreams of a team's file: each takes memory, connections, or a process,
-// of which all teams have one machine's.
+// of which all teams have one machine's. A file of the largest size has room for 18,700.
 const maxUpstreams = 1000
 
 // boundUpstreams takes the blocks of the teams of one file.
