@@ -93,6 +93,7 @@ func (d *diffFlags) diff(ctx context.Context, oldPath, newPath string) error {
 		return err
 	}
 	comparison := inspect.Compare(evaluatedBefore, evaluatedAfter)
+	// Where the copy was means nothing to a reader: it is gone by then.
 	if d.copied != "" {
 		for i := range comparison.Changes {
 			comparison.Changes[i].Rule = strings.ReplaceAll(comparison.Changes[i].Rule, d.copied, d.shown)

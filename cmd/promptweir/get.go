@@ -128,6 +128,8 @@ func (g *getter) withSource(ctx context.Context, use func() error) error {
 	if g.query.url != "" {
 		options := client.SessionOptions{}
 		if g.prompter != nil {
+			// One call at a time, so that a question that names no call is part of the one under
+			// way.
 			options = client.SessionOptions{Capabilities: elicitable, Relays: true, Exclusive: true}
 		}
 		return g.query.withSession(ctx, options, func(s *client.Session) error {

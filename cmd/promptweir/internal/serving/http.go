@@ -91,6 +91,7 @@ func (p *process) admit(
 	g *gateway.Gateway, clients *edge.Ledger, server *http.Server, endpoint, admin net.Listener,
 ) *listeners {
 	shedder := edge.NewShedder(clients, p.logger)
+	// A ledger of their own, so that operators get in however many clients there are.
 	operators := edge.New(edge.Options{Logger: p.logger, Connections: adminConnections})
 	adminServer := newServer(shedder.Precede(g.Admin(p.telemetry.metrics)), p.logger)
 	return &listeners{

@@ -31,7 +31,8 @@ const (
 	// idleTimeout is how long a connection may wait for its next request.
 	idleTimeout    = 2 * time.Minute
 	maxHeaderBytes = 64 << 10
-	// maxHTTP2Streams bounds the requests in flight of one HTTP/2 connection.
+	// maxHTTP2Streams bounds the requests in flight of one HTTP/2 connection. It is net/http's own
+	// default, which an update of Go could change.
 	maxHTTP2Streams = 250
 )
 
