@@ -26,7 +26,7 @@ type Catalog struct {
 
 	// decided is what policy decided about the entry that was made last. It is used while the
 	// catalog is made.
-	decided *decision
+	decided []*policy.Visibility
 }
 
 // Entries returns all entries, sorted by the bytes of the exposed name. The slice is shared: do not
@@ -62,70 +62,47 @@ type Entry struct {
 	Skill *Skill
 	Root  string
 
-	decided *decision // nil if nothing was
+	// decided is what policy decided, see [Options]. Most entries of a team share one slice.
+	decided []*policy.Visibility
 	fold    string
-}
-
-// decision is what policy decided about entries, see [Options]. Most entries of a team share one.
-type decision struct {
-	visibility *policy.Visibility
-	// perOwner is nil unless policy decided for each owner; then it has an element for each.
-	perOwner []*policy.Visibility
-}
-
-func (e *Entry) visibility() *policy.Visibility {
-	if e.decided == nil {
-		return nil
-	}
-	return e.decided.visibility
-}
-
-func (e *Entry) perOwner() []*policy.Visibility {
-	if e.decided == nil {
-		return nil
-	}
-	return e.decided.perOwner
 }
 
 // VisibleTo reports whether an audience may see the entry: by any of its owners. This is the one
 // decision behind list, get, completion and notifications.
 func (e *Entry) VisibleTo(audience *policy.Audience) bool {
-	if e.perOwner() == nil {
-		return audience.Sees(e.visibility())
-	}
-	return slices.ContainsFunc(e.perOwner(), audience.Sees)
+	return slices.ContainsFunc(e.decided, audience.Sees)
 }
 
 // VisibilityTo returns what policy decided about an entry that an audience sees: about the first
 // owner by which it does.
 func (e *Entry) VisibilityTo(audience *policy.Audience) *policy.Visibility {
-	for _, v := range e.perOwner() {
+	for _, v := range e.decided {
 		if audience.Sees(v) {
 			return v
 		}
 	}
-	return e.visibility()
+	return nil
 }
 
 // HiddenBy returns the hide block that keeps an entry from an audience which does not see it, nil
 // where none does; see [policy.Audience.HiddenBy].
 func (e *Entry) HiddenBy(audience *policy.Audience) *policy.Rule {
-	for _, v := range e.perOwner() {
+	for _, v := range e.decided {
 		if rule := audience.HiddenBy(v); rule != nil {
 			return rule
 		}
 	}
-	return audience.HiddenBy(e.visibility())
+	return nil
 }
 
 // OwnersFor returns the owners that may serve an entry to an audience that sees it. The slice is
 // shared: do not modify it.
 func (e *Entry) OwnersFor(audience *policy.Audience) []Owner {
-	if e.perOwner() == nil {
+	if len(e.decided) < 2 { // all are alike
 		return e.Owners
 	}
 	var owners []Owner
-	for i, v := range e.perOwner() {
+	for i, v := range e.decided {
 		if audience.Sees(v) {
 			owners = append(owners, e.Owners[i])
 		}
@@ -136,10 +113,7 @@ func (e *Entry) OwnersFor(audience *policy.Audience) []Owner {
 // Decide evaluates what [Entry.VisibleTo] and [Entry.OwnersFor] depend on, within a budget. The
 // error is [policy.ErrBudget].
 func (e *Entry) Decide(audience *policy.Audience, b *policy.Budget) error {
-	if e.perOwner() == nil {
-		return audience.Decide(e.visibility(), b)
-	}
-	for _, v := range e.perOwner() {
+	for _, v := range e.decided {
 		if err := audience.Decide(v, b); err != nil {
 			return err
 		}
@@ -206,29 +180,13 @@ func (c *Catalog) newEntry(claims []claim) *Entry {
 		e.Root = prompt.root(c.sources[claims[0].source].Prefix)
 		e.JSON, e.fold = prompt.underRoot(e.Root), config.SkillPrefix+e.Skill.Name
 	}
-	c.decide(e)
+	if c.opts.Decide != nil {
+		if decided := c.opts.Decide(e); !slices.EqualFunc(c.decided, decided, (*policy.Visibility).Equal) {
+			c.decided = decided
+		}
+		e.decided = c.decided
+	}
 	return e
-}
-
-// decide sets what policy decided about a new entry.
-func (c *Catalog) decide(e *Entry) {
-	if c.opts.Visibility == nil {
-		return
-	}
-	first := c.opts.Visibility(e, &e.Owners[0])
-	if c.decided == nil || !c.decided.visibility.Equal(first) {
-		c.decided = &decision{visibility: first}
-	}
-	e.decided = c.decided // most entries of a team are visible alike, and one is kept for all of them
-	if len(e.Owners) == 1 || c.opts.PerOwner == nil || !c.opts.PerOwner(e) {
-		return
-	}
-	perOwner := make([]*policy.Visibility, len(e.Owners))
-	perOwner[0] = c.decided.visibility
-	for i := 1; i < len(e.Owners); i++ {
-		perOwner[i] = c.opts.Visibility(e, &e.Owners[i])
-	}
-	e.decided = &decision{c.decided.visibility, perOwner}
 }
 
 func (c *Catalog) owners(claims []claim) []Owner {

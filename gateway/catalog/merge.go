@@ -37,12 +37,9 @@ type Options struct {
 	// KeepFirst keeps the first of several definitions that claim one exposed name, in
 	// configuration order. Otherwise all claimants are left out.
 	KeepFirst bool
-	// Visibility is what policy decides about a new entry that one of its owners serves. It must be
-	// pure, and is called once for each entry: for its first owner, and for the others too if
-	// PerOwner says so. If Visibility is nil, nobody sees any entry; if PerOwner is, all owners are
-	// alike.
-	Visibility func(*Entry, *Owner) *policy.Visibility
-	PerOwner   func(*Entry) bool
+	// Decide returns what policy decides about a new entry: one visibility if all of its owners are
+	// alike, else one for each. It must be pure. If it is nil, nobody sees any entry.
+	Decide func(*Entry) []*policy.Visibility
 }
 
 // claim is one prompt's claim to one exposed name. A catalog's claims are sorted by name, then

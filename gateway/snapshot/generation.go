@@ -237,10 +237,16 @@ func (g *Generation) catalogOptions() catalog.Options {
 	p := g.Policy // not g: a catalog may outlive many generations, and keeps these options
 	return catalog.Options{
 		Separator: g.Config.Gateway.Separator, KeepFirst: g.Config.Gateway.Conflict == config.ConflictFirst,
-		Visibility: func(e *catalog.Entry, owner *catalog.Owner) *policy.Visibility {
-			return p.Visibility(e.Team, owner.Upstream, e.Name, e.Facts())
+		Decide: func(e *catalog.Entry) (decided []*policy.Visibility) {
+			owners := e.Owners
+			if !p.ReadsUpstream(e.Team, e.Name) {
+				owners = owners[:1]
+			}
+			for _, owner := range owners {
+				decided = append(decided, p.Visibility(e.Team, owner.Upstream, e.Name, e.Facts()))
+			}
+			return decided
 		},
-		PerOwner: func(e *catalog.Entry) bool { return p.ReadsUpstream(e.Team, e.Name) },
 	}
 }
 
