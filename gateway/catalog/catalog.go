@@ -145,19 +145,16 @@ func (o Owner) same(other Owner) bool {
 
 // Facts is the definition as conditions read it. That of a skill has the description and, as meta,
 // the members of its frontmatter; its manifest is none.
-func (e *Entry) Facts() jsontext.Value {
-	if e.Skill == nil {
-		return e.JSON
-	}
-	return e.Skill.Facts
-}
+func (e *Entry) Facts() jsontext.Value { return e.Skill.factsOr(e.JSON) }
 
 // Facts is [Entry.Facts] before there is an entry.
-func (p *Prompt) Facts() jsontext.Value {
-	if p.Skill == nil {
-		return p.Definition
+func (p *Prompt) Facts() jsontext.Value { return p.Skill.factsOr(p.Definition) }
+
+func (s *Skill) factsOr(definition jsontext.Value) jsontext.Value {
+	if s == nil {
+		return definition
 	}
-	return p.Skill.Facts
+	return s.Facts
 }
 
 // newEntry returns the entry of claims that agree.
@@ -207,9 +204,9 @@ func (s *Source) Owner(name string) Owner {
 	return Owner{Declaration: declared, Name: name}
 }
 
-// same reports whether the two entries are indistinguishable.
+// same reports whether the two entries under one name are indistinguishable.
 func (e *Entry) same(other *Entry) bool {
-	return e == other || e.Name == other.Name && e.Team == other.Team &&
+	return e == other || e.Team == other.Team &&
 		slices.EqualFunc(e.Owners, other.Owners, Owner.same) && bytes.Equal(e.JSON, other.JSON) && e.Overrides.Equal(other.Overrides)
 }
 

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/policy"
@@ -90,6 +92,27 @@ func TestEntry_IsJudgedByEachOwner(t *testing.T) {
 		}
 		if got != test.want {
 			t.Errorf("%s: %+v, want %+v", test.who, got, test.want)
+		}
+	}
+}
+
+func TestDiff_HasOwnersThatChanged(t *testing.T) {
+	for what, change := range map[string]func(*catalog.Source){
+		"the team":     func(s *catalog.Source) { s.Team = "b" },
+		"the upstream": func(s *catalog.Source) { s.Upstream = "v" },
+		"the place":    func(s *catalog.Source) { s.Place = "b.hcl:1" },
+		"the own name": func(s *catalog.Source) {
+			s.Prefix, s.Prompts = "", []*catalog.Prompt{parse(t, `{"name":"u.x","title":""}`)}
+		},
+		"the endpoints": func(s *catalog.Source) { s.Prompts[0].Endpoints = 1 },
+	} {
+		source := upstream(t, "a/u", "x")
+		before := catalog.Merge([]catalog.Source{source}, options())
+		source = upstream(t, "a/u", "x")
+		change(&source)
+		got := catalog.Diff(before, catalog.Merge([]catalog.Source{source}, options()))
+		if len(got) != 1 || got[0].Before == nil || got[0].After == nil || !cmp.Equal(got[0].Before.Fingerprint, got[0].After.Fingerprint) {
+			t.Errorf("%s: %+v", what, got)
 		}
 	}
 }

@@ -121,6 +121,9 @@ func TestMerge_DecidesWhoOwnsEachName(t *testing.T) {
 		}, []string{
 			"A.x y= A:x y", "A.x-y= A:x-y", "A.x/y= A:x/y", "A.x_y= A:x_y", "a.X_Y= a:X_Y", "a.é= a:é", "folded_names A.x y",
 		}},
+		{"letters and digits do not fold with an underscore", options(), []catalog.Source{
+			upstream(t, "a/a prefix=", "A", "z", "0", "9", "-", "_"),
+		}, []string{"-= a:-", "0= a:0", "9= a:9", "A= a:A", "_= a:_", "z= a:z"}},
 		{"a dot folds with an underscore, as in some clients", options(), []catalog.Source{
 			upstream(t, "a/foo", "bar_x"), upstream(t, "a/foo_bar", "x"),
 		}, []string{"foo.bar_x= foo:bar_x", "foo_bar.x= foo_bar:x", "folded_names foo.bar_x"}},
@@ -159,6 +162,39 @@ func TestReports_NameOwnerPlaceAndRemedy(t *testing.T) {
 	first := catalog.Merge(sources, catalog.Options{Separator: ".", KeepFirst: true}).Reports()
 	if got := first[2].Text; !strings.Contains(got, `: that of upstream "one" (teams/a.hcl:3) is used; `) {
 		t.Errorf("conflict = first: %s", got)
+	}
+}
+
+func TestReports_EnumerateEightUpstreams(t *testing.T) {
+	for n, want := range map[int]string{
+		2: `"1" (teams/a.hcl:1) and upstream "2" (teams/a.hcl:1): all`, 8: `"7" (teams/a.hcl:1) and upstream "8" (teams/a.hcl:1): all`,
+		9: `"8" (teams/a.hcl:1) and 1 more: all`,
+	} {
+		var sources []catalog.Source
+		for i := range n {
+			sources = append(sources, upstream(t, fmt.Sprintf("a/%d prefix=p", i+1), fmt.Sprintf("x=%d", i)))
+		}
+		if got := catalog.Merge(sources, options()).Reports()[0].Text; !strings.Contains(got, want) {
+			t.Errorf("%d upstreams: %s, want %s", n, got, want)
+		}
+	}
+}
+
+func TestReport_SaysWhereAndOfWhichUpstream(t *testing.T) {
+	u, v := upstream(t, "a/u"), upstream(t, "b/v")
+	owners := []catalog.Owner{u.Owner("x"), v.Owner("x")}
+	for _, test := range []struct {
+		report          catalog.Report
+		place, upstream string
+	}{
+		{catalog.Report{}, "", ""},
+		{catalog.Report{Block: "b.hcl:2"}, "b.hcl:2", ""},
+		{catalog.Report{Owners: owners}, "teams/a.hcl:1", "u"},
+		{catalog.Report{Owners: owners, Block: "b.hcl:2"}, "b.hcl:2", "u"},
+	} {
+		if place, upstream := test.report.Place(), test.report.Upstream(); place != test.place || upstream != test.upstream {
+			t.Errorf("%+v is at %q of %q, want %q of %q", test.report, place, upstream, test.place, test.upstream)
+		}
 	}
 }
 
@@ -379,6 +415,7 @@ func TestCandidates_AreTheSourcesThatMayExposeAName(t *testing.T) {
 		{Upstream: "bills", Team: "payments", Prefix: "billing"},
 		{Upstream: "bills2", Team: "payments", Prefix: "billing"},
 		{Upstream: "bare", Team: "search", Prefix: ""},
+		{Upstream: "skilled", Team: "search", Prefix: "s", Skills: true},
 	}
 	candidates := func(name string, want ...string) {
 		t.Helper()
@@ -395,4 +432,9 @@ func TestCandidates_AreTheSourcesThatMayExposeAName(t *testing.T) {
 	candidates("billing", "bare billing")
 	candidates("other.review", "bare other.review")
 	candidates("billing.") // a prompt without a name of its own
+	candidates("s.review", "bare s.review", "skilled review")
+	candidates("skill:s.review", "skilled skill:review")
+	candidates("skill:review") // the owner of names without a prefix has no skills
+	candidates(strings.Repeat("n", 256), "bare "+strings.Repeat("n", 256))
+	candidates(strings.Repeat("n", 257))
 }

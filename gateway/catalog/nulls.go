@@ -36,7 +36,7 @@ func dropNulls(definition wire.Object) (kept wire.Object, places []string) {
 // dropNullsOfEach is dropNullMembers for each object in an array. Anything else stays as it is.
 func dropNullsOfEach(array jsontext.Value, optional []string, name string) (kept jsontext.Value, places []string) {
 	// Parsing every list of arguments twice would show in the time that a large catalog takes.
-	if array.Kind() != '[' || !bytes.Contains(array, []byte("null")) {
+	if !bytes.Contains(array, []byte("null")) {
 		return array, nil
 	}
 	elements, err := wire.ParseArray(array)

@@ -15,8 +15,8 @@ func TestParsePrompt_TreatsNullAsAbsent(t *testing.T) {
 		{`{"name":"a","description":null,"x":null}`, `{"name":"a","x":null}`, "description"},
 		{`{"title":null,"name":"a","arguments":null,"icons":null,"_meta":null}`, `{"name":"a"}`, "title arguments icons _meta"},
 		{
-			`{"name":"a","arguments":[{"name":"x"},{"title":null,"name":"y","description":null,"required":null,"z":null}]}`,
-			`{"name":"a","arguments":[{"name":"x"},{"name":"y","z":null}]}`,
+			`{"name":"a","arguments":[{ "name":"x" },{"title":null,"name":"y","description":null,"required":null,"z":null}]}`,
+			`{"name":"a","arguments":[{ "name":"x" },{"name":"y","z":null}]}`,
 			"arguments[1].title arguments[1].description arguments[1].required",
 		},
 		{

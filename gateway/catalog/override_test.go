@@ -9,6 +9,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 func values(pairs ...string) (list []config.ArgumentOverride) {
@@ -34,6 +35,11 @@ func TestPromptOverride_ChangesOnlyWhatItNames(t *testing.T) {
 			"fixed",
 			config.Override{Fixed: values("b", `7`, "c", `7`)},
 			`{"x":1e2,"name":"p","arguments":[{"name":"a","required":true,"n":1.0}],"title":"T","_meta":{"k":[1, 2]}}`, values("b", `"7"`, "c", `7`),
+		},
+		{
+			"one of each",
+			config.Override{Fixed: values("b", `7`), Defaults: values("a", `"x"`)},
+			`{"x":1e2,"name":"p","arguments":[{"name":"a","required":false,"n":1.0},{"required":true,"name":"c","schema":{"type":"integer"}}],"title":"T","_meta":{"k":[1, 2]}}`, values("b", `"7"`),
 		},
 		{
 			"defaults",
@@ -113,6 +119,39 @@ func TestOverride_RenamesThePrompt(t *testing.T) {
 		t.Error("another fixed value is no change")
 	} else if later.Entries()[0].Fingerprint != first.Entries()[0].Fingerprint {
 		t.Error("a client would hear of a change that it cannot see")
+	}
+}
+
+func TestArgumentOverrides_AreAddedToWhatAClientSends(t *testing.T) {
+	plain := parse(t, `{"name":"skill:x","arguments":[{"name":"a"},{"name":"b"}]}`) // a prompt, since the upstream has no skills
+	overridden, err := plain.Override(t.Context(), &config.Override{Fixed: values("a", `"A"`), Defaults: values("b", `"B"`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for sent, want := range map[string]string{`{}`: `{"a":"A","b":"B"}`, `{"b":"2","a":"1"}`: `{"b":"2","a":"A"}`} {
+		arguments := wire.Members(jsontext.Value(sent))
+		if got := overridden.Overrides.AddTo(arguments).JSON(); string(got) != want {
+			t.Errorf("of %s: %s, want %s", sent, got, want)
+		}
+		if got := plain.Overrides.AddTo(arguments).JSON(); string(got) != sent {
+			t.Errorf("without overrides: %s, want %s", got, sent)
+		}
+	}
+}
+
+// A default of an optional argument leaves the definition as it is.
+func TestWith_SeesADefaultThatComesOrGoes(t *testing.T) {
+	plain, defaulted := upstream(t, "a/a"), upstream(t, "a/a")
+	plain.Prompts = append(plain.Prompts, parse(t, `{"name":"x","arguments":[{"name":"c"}]}`))
+	overridden, err := plain.Prompts[0].Override(t.Context(), &config.Override{Defaults: values("c", `"eur"`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defaulted.Prompts = append(defaulted.Prompts, &overridden)
+	first := catalog.Merge([]catalog.Source{plain}, options())
+	second := first.With(defaulted)
+	if second == first || second.With(plain) == second || len(catalog.Diff(first, second)) != 1 {
+		t.Error("a default that came or went is no change")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -103,13 +104,7 @@ func ParsePrompt(raw jsontext.Value) (Prompt, error) {
 
 // Nameless returns the definition without its name, which is what [Prompt.Hash] is of. That of a
 // skill has none: its uri, which names it, is approved with it.
-func (p *Prompt) Nameless() jsontext.Value {
-	object, err := wire.ParseObject(p.Definition)
-	if err != nil {
-		return p.Definition // unreachable: it was parsed before
-	}
-	return nameless(object)
-}
+func (p *Prompt) Nameless() jsontext.Value { return nameless(wire.Members(p.Definition)) }
 
 func nameless(object wire.Object) jsontext.Value {
 	return object.Without(func(name string) bool { return name == "name" }).JSON()
@@ -141,11 +136,7 @@ func (p *Prompt) under(name string) jsontext.Value {
 	if name == p.Name {
 		return p.Definition
 	}
-	quoted := wire.Quote(name)
-	renamed := make(jsontext.Value, 0, len(p.Definition)-int(p.nameEnd-p.nameStart)+len(quoted))
-	renamed = append(renamed, p.Definition[:p.nameStart]...)
-	renamed = append(renamed, quoted...)
-	return append(renamed, p.Definition[p.nameEnd:]...)
+	return slices.Concat(p.Definition[:p.nameStart], wire.Quote(name), p.Definition[p.nameEnd:])
 }
 
 // checkMembers checks the known members of a definition against the schema and returns the

@@ -95,6 +95,7 @@ func TestParsePrompt_RefusesWhatIsNotAPrompt(t *testing.T) {
 
 	// What follows would make clients that check the schema refuse the whole list.
 	reject(`{"name":"a","title":7}`, `prompt "a": title must be a string, not a number`)
+	reject(`{"name":"`+strings.Repeat("n", 256)+`","title":7}`, `prompt "`+strings.Repeat("n", 256)+`": title`)
 	reject(`{"name":"a","_meta":[]}`, "_meta must be an object, not an array")
 	reject(`{"name":"a","icons":{}}`, "icons must be an array, not an object")
 	reject(`{"name":"a","icons":["i.png"]}`, "icons[0]: not a JSON object")

@@ -61,8 +61,8 @@ func ParseDefinition(raw jsontext.Value, skills bool) (Prompt, error) {
 	if !skills {
 		return ParsePrompt(raw)
 	}
-	object, err := wire.ParseObject(raw)
-	if err == nil && object.Get("name") == nil && object.Get("uri") != nil {
+	object, _ := wire.ParseObject(raw) // both read it again, and return the error
+	if object.Get("name") == nil && object.Get("uri") != nil {
 		return parseSkill(wire.SingleLine(raw))
 	}
 	prompt, err := ParsePrompt(raw)
@@ -111,17 +111,15 @@ func parseSkill(raw jsontext.Value) (Prompt, error) {
 }
 
 func isScheme(scheme string) bool {
-	return scheme != "" && !strings.ContainsFunc(scheme, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && !strings.ContainsRune("+.-", r)
-	})
+	return scheme != "" && strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz0123456789+.-") == ""
 }
 
 // checkSegments refuses a path in a URI that could mean another one to somebody who decodes or
 // cleans it.
 func checkSegments(path string) error {
 	for segment := range strings.SplitSeq(path, "/") {
-		decoded, err := url.PathUnescape(segment)
-		if err != nil || decoded == "" || decoded == "." || decoded == ".." || strings.ContainsAny(decoded, "/\\\x00") ||
+		decoded, _ := url.PathUnescape(segment) // empty if it cannot be
+		if decoded == "" || decoded == "." || decoded == ".." || strings.ContainsAny(decoded, "/\\\x00") ||
 			strings.ContainsAny(segment, "?#") {
 			return fmt.Errorf("the segment %q of the uri is not the name of a file or a folder", wire.Clip(segment, MaxName))
 		}
@@ -146,7 +144,7 @@ func (s *Skill) readFrontmatter(entry wire.Object, folder string) error {
 }
 
 func (s *Skill) readManifest(resources jsontext.Value, uri string) error {
-	if text, ok := wire.Text(resources); ok && text == "dynamic" {
+	if text, _ := wire.Text(resources); text == "dynamic" {
 		s.Dynamic = true
 		return nil
 	}
@@ -188,13 +186,13 @@ func (s *Skill) readFile(file wire.Object) (ManifestFile, error) {
 	uri, _ := file.Text("uri")
 	path, within := strings.CutPrefix(uri, s.Root+"/")
 	digest, _ := file.Text("digest")
-	sum, err := hex.DecodeString(strings.TrimPrefix(digest, "sha256:"))
+	sum, _ := hex.DecodeString(strings.TrimPrefix(digest, "sha256:"))
 	size, isSize := wire.Int(file.Get("size"))
 	switch {
 	case !within || len(uri) > maxURI:
 		return ManifestFile{}, fmt.Errorf("uri %q is not in the folder of the skill", wire.Clip(uri, MaxName))
 	// Written again, since DecodeString takes capitals too, and what is compared later is the text.
-	case err != nil || len(sum) != 32 || digest != fmt.Sprintf("sha256:%x", sum):
+	case len(sum) != sha256.Size || digest != fmt.Sprintf("sha256:%x", sum):
 		return ManifestFile{}, errors.New("digest must be sha256: and 64 hexadecimal digits in lower case")
 	case !isSize || size < 0 || size > wire.MaxSkillBytes:
 		return ManifestFile{}, fmt.Errorf("size must be a number of bytes, at most %d", wire.MaxSkillBytes)

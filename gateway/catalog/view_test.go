@@ -56,7 +56,7 @@ func TestPage_EndsBeforeItIsLargerThan4MiB(t *testing.T) {
 	const mib = 1 << 20
 	var prompts []*catalog.Prompt
 	for i, size := range []int{1, 1, 1, 2, 5, 1, 3, 1, 1} {
-		text := strings.Repeat("x", size*mib-100) // the rest of the definition takes less than 100 bytes
+		text := strings.Repeat("x", size*mib-len(`{"name":"a","description":""}`))
 		prompts = append(prompts, parse(t, fmt.Sprintf(`{"name":"%c","description":%q}`, 'a'+i, text)))
 	}
 	v := catalog.Merge([]catalog.Source{{Upstream: "u", Team: "a", Prompts: prompts}}, options()).View(everybody)
@@ -94,6 +94,9 @@ func TestView_ShowsWhatIsVisible(t *testing.T) {
 	if v.Lookup("a.x") == nil || v.Lookup("b.x") != nil {
 		t.Error("Lookup does not agree with Entries")
 	}
+	if v.Kind(false) != v || v.Kind(true).Len() != 0 {
+		t.Error("a view without skills is taken apart")
+	}
 	if v.Fingerprint() == s.View(everybody).Fingerprint() {
 		t.Error("two views have one fingerprint")
 	}
@@ -116,7 +119,7 @@ func TestViewWith_EqualsAViewOfTheLaterCatalog(t *testing.T) {
 			source.Prompts = drawPrompts(t)
 			later := s.With(source)
 			next, want := v.With(later, catalog.Diff(s, later), visible), later.View(visible)
-			if !slices.Equal(next.Entries(), want.Entries()) || next.Fingerprint() != want.Fingerprint() {
+			if next.Len() != want.Len() || !slices.Equal(next.Entries(), want.Entries()) || next.Fingerprint() != want.Fingerprint() {
 				t.Fatalf("With = %v, want %v", names(next.Entries()), names(want.Entries()))
 			}
 			s, v = later, next
