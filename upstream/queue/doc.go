@@ -37,7 +37,10 @@
 // ended. A call that has waited begins if its time left is that and twice the deviation, or nine
 // tenths of the timeout. It is refused otherwise, on arrival if that can be foreseen: sending it
 // would only keep the server from calls that it can still answer. When 1 024 calls wait, the last
-// one of the longest line is refused for one of a shorter line.
+// one of the longest line is refused for one whose line would still be shorter; else that one is.
 //
-// All methods are safe for concurrent use. Waiting ends with the caller's context.
+// All methods are safe for concurrent use. Waiting ends with the caller's context, too, and with a
+// [Refusal]: the context says why. Contexts derived from a [Deadline] say Canceled when its time is
+// over; [context.Cause] says why. A call that has a slot asks [Queue.AwaitRate] before each further
+// request, such as a retry.
 package queue

@@ -158,7 +158,7 @@ func (q *Queue) joinLocked(
 	if wait+margin >= most {
 		return nil, 0, &Refusal{cause, wait}
 	}
-	if q.waiting >= maxWaiting && !q.evictLocked(own) {
+	if q.waiting >= maxWaiting && !q.evictLocked(own+1) {
 		return nil, 0, &Refusal{errQueueFull, wait}
 	}
 	l := q.byCaller[key]
@@ -203,8 +203,8 @@ func (q *Queue) waitLocked(own int) (time.Duration, error) {
 	return wait, cause
 }
 
-// evictLocked refuses the latest call of the longest line, unless a line of this length would be as
-// long.
+// evictLocked refuses the latest call of the longest line, if that is longer than a length: that of
+// the line which a call would join, with it.
 func (q *Queue) evictLocked(length int) bool {
 	var longest *line
 	for _, l := range q.lines {

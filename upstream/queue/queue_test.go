@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -136,6 +137,21 @@ func TestSlot_OthersHaveItWhileItIsLent(t *testing.T) {
 		}
 		cid.Release(queue.Answered)
 		<-idle
+	})
+}
+
+func TestSlot_AFullQueueOfManyCallersRefusesTheNextOne(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		q := queue.New(1, time.Hour, 0)
+		first := acquire(t, q, "first", time.Hour)
+		var waiting sync.WaitGroup
+		for i := range 1024 {
+			waiting.Go(func() { acquire(t, q, caller(strconv.Itoa(i)), time.Hour).Release(queue.Unmeasured) })
+		}
+		synctest.Wait()
+		refused(t, q, "late", time.Hour) // nobody who waits has more calls than that one
+		first.Release(queue.Answered)
+		waiting.Wait()
 	})
 }
 
