@@ -31,21 +31,24 @@
 //
 // # Messages (messages.go, pieces.go)
 //
-//	publish   to one or all; it may be lost
-//	announce  to all; when any replica's breaker closes, all repeat theirs of the last ten minutes
+//	publish   to one, or to all others; it may be lost
+//	announce  to all others; it may be lost as well, but when any replica's breaker closes, all
+//	          repeat theirs of the last ten minutes
 //	call      to one, which says each second that it works on it; it is gone after 5 s without
-//	          that, 2 s before the first, or at once where the store knows of no subscriber
+//	          that, 2 s before the first, or at once where the store knows of no subscriber. One
+//	          that is busy, or panics, says that it is gone, too, and may have done the work
 //
-// A message is handled at most once; an announcement may be handled again. A message older than a
-// minute is refused, since somebody may have recorded it: clocks must differ by less than that. A
+// A message is handled at most once, in a goroutine of its own, in no order; an announcement may be
+// handled again. A message older than a minute is refused, since somebody may have recorded it: clocks must differ by less than that. A
 // body for all has 512 KiB at most; one of more than 128 KiB for a single replica is put into the
-// store in pieces, which the receiver takes out. Slots and bytes are bounded, see the constants.
+// store in pieces, which the receiver takes out: that may take 2 s, and 1 s for each piece. Slots and bytes are bounded, see the constants.
 //
 // # Who serves which lists (peers.go, settlement.go)
 //
 // The promise: a client that is notified of a change finds it at whichever replica it lists next,
-// or is notified again. It rests on state, since a message may be lost. A replica is alive until it
-// leaves, or for six seconds after a heartbeat. Its record in the store has digests of its
+// or is notified again. It rests on state, since a message may be lost. A replica is alive from its
+// first heartbeat, once it is ready for clients, until it leaves, or for six seconds after a
+// heartbeat; one over stdio is never waited for. Its record in the store has digests of its
 // configuration and of each upstream's list, and what operators have drained. A heartbeat writes
 // one digest of the record and reads those of the others; a record is read only where that differs,
 // so that a thousand upstreams cost no more than one. A message only says that a heartbeat is worth
@@ -59,7 +62,8 @@
 // here until this one serves it, too. [settlement] decides that, without clock or network.
 //
 // A replica that had no heartbeat answered for 5 s, because it was paused or the store was away,
-// compares before it answers a list, for 1 s at most, unless the breaker is open. After that, or a
+// compares before it answers a list, for 1 s at most, unless the breaker is open; not before its
+// first heartbeat has been answered. After that, or a
 // single heartbeat without an answer, it marks lists in its record as behind that differ or changed
 // meanwhile: its clients may have read them after others were notified of newer ones. The others
 // take a mark as if the list had been unsettled, and notify their listeners again.

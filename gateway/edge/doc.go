@@ -18,7 +18,7 @@
 //	of them unauthenticated          an eighth, once all taken  address               eviction
 //	bytes of requests, responses     max_buffered, a quarter    principal, upstream   503
 //	requests over HTTP/2             32 KiB each, of these      address               503
-//	streams                          limit { streams }          principal             429
+//	streams (Ledger.CountStream)     limit { streams }          principal             429
 //	requests that wait               2 s                        address               503
 //
 // Rates are limited by package requests, and the requests in flight of a session by package
@@ -37,8 +37,8 @@
 // Promises of memory:
 //   - One principal or one upstream holds at most a quarter of max_buffered; one principal at most
 //     three quarters of an upstream's quarter. Each bound admits one thing, however large, where
-//     nothing else counts for it: a small max_buffered refuses large responses beside one another,
-//     and none for ever.
+//     nothing else counts for it: one larger than max_buffered gets in only while nobody else holds
+//     anything.
 //
 // Promises of the load shedder, which is admitting or shedding. It sheds once the process is late
 // by more than a target delay, 20 ms, with what has arrived; a probe measures that ([Shedder.Run]):
@@ -48,9 +48,10 @@
 //     requests the newest goes first, so that few wait long rather than all; one in four is the
 //     oldest. Shedding ends after 100 probes in a row that are in time and find nobody waiting.
 //   - A request waits before it is read, over HTTP/2 after its header, and holds nothing but its
-//     connection. After two seconds it is refused, its body unread.
-//   - Operators do not wait; while [Shedder.Precede] serves one, for 100 ms at most, few clients
-//     are admitted.
+//     connection. After two seconds, or later if many wait, it is refused, its body unread: a
+//     handler asks [Conn.Refuses] once for each request, and answers 503. Over HTTP/2 that waits.
+//   - Operators do not wait, since their listener has no shedder; while [Shedder.Precede] serves
+//     one, for 100 ms at most, few clients are admitted.
 //
 // [Conn] also makes HTTP/1.1 connections cheaper, without a change in what they do. Measured in
 // pairs of builds with and without (median ratio of CPU per request, 95 % confidence interval):

@@ -23,7 +23,8 @@
 //
 //	closed     opens when such an attempt ends, once there are Settings.Failures, if several callers
 //	           had them (one that is not known is several) or the endpoint is Silent
-//	open       is half-open after Settings.Cooldown
+//	open       is half-open once somebody asks for the state, or begins a call, after
+//	           Settings.Cooldown
 //	half-open  lets two callers have one call each at the server. The first answer closes it. An
 //	           attempt without one suspends its own caller for another cool-down; after those of two
 //	           callers, or of one while the endpoint is Silent, it opens again
@@ -39,7 +40,9 @@
 //	Renew              Renewing; attempts on the old session count no more, but for answers
 //	Down               Down; failures are forgotten, unless the server is up and only forgot its
 //	                   session again: what comes back may be another server
-//	Begin              an attempt, or an error if the breaker refuses it
+//	Begin              an attempt, or an error if the breaker refuses it, whatever the state: callers
+//	                   see to Down, Renewing and Paused. It counts while the breaker is in the state
+//	                   in which it began
 //	End  Answered      with a result or a JSON-RPC error: ends the failures in a row, and Failing if
 //	                   it was a get; the list is requested again if it was denied
 //	     Refused       in full, but not usably, by HTTP 401, say: a get counts for Failing; for the
@@ -53,7 +56,8 @@
 //	                   take minutes
 //	Unsent             a get counts for Failing; while Down, only if the server is up and forgets
 //	                   its session again and again
-//	Pause              Paused until its end; no calls, checks or connects meanwhile
+//	Pause              Paused until its end; no calls, checks or connects meanwhile. The last one
+//	                   counts, even if it is shorter
 //	Late               Silent
 //	Checked            ends Silent if there was an answer; adapts how long a check may take
 //	SetDenied          whether the server denies the list of prompts
