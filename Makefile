@@ -35,6 +35,8 @@ run: bin/promptweir ## serve examples/quickstart in the foreground; Ctrl-C stops
 run-teams: build ## serve examples/teams, with the example servers that it needs; its README walks through it
 	@bin/together bin/handbook -change-every 0 + bin/promptweir serve --config examples/teams
 
+# Under the race detector, a case of a property costs ten times as much.
+test: export RAPID_CHECKS ?= 25
 test: ## run all tests that need only Go; with a real store if redis-server or valkey-server is installed
 	CGO_ENABLED=1 go test -race -shuffle=on -ldflags=-w ./...
 
