@@ -149,7 +149,10 @@ func TestSlot_AFullQueueOfManyCallersRefusesTheNextOne(t *testing.T) {
 			waiting.Go(func() { acquire(t, q, caller(strconv.Itoa(i)), time.Hour).Release(queue.Unmeasured) })
 		}
 		synctest.Wait()
-		refused(t, q, "late", time.Hour) // nobody who waits has more calls than that one
+		// Nobody who waits has more calls than that one.
+		if refusal := refused(t, q, "late", time.Hour); !errors.Is(refusal, queue.ErrConcurrency) {
+			t.Errorf("refused with %v, want %v", refusal, queue.ErrConcurrency)
+		}
 		first.Release(queue.Answered)
 		waiting.Wait()
 	})
