@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"io"
 	"log/slog"
 	"math/big"
 	"net/http"
@@ -193,6 +194,9 @@ func TestJWT_RefusesBadTokens(t *testing.T) {
 		t.Run(name, func(t *testing.T) { refused(t, a, token, identity.ErrBadCredential) })
 	}
 	accepted(t, a, p.Sign(good.With(claims{"sub": strings.Repeat("x", 595)})))
+	// Without a kid, a payload can make the token just as long as it may be.
+	accepted(t, a, ofLength(t, p, 16<<10))
+	refused(t, a, ofLength(t, p, 16<<10+2), identity.ErrBadCredential)
 	all := jwtBlock(p)
 	all.Algorithms = []string{"RS256", "RS384", "PS256"}
 	accepted(t, issuers(all), sign(rsaKey, "RS256", p.Key().KeyID, ""))
@@ -208,6 +212,23 @@ func TestJWT_RefusesBadTokens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { refused(t, byEmail, p.Sign(good.With(more)), identity.ErrBadCredential) })
 	}
+}
+
+// ofLength returns a token of a length in bytes that is otherwise good.
+func ofLength(t *testing.T, p *identitytest.Provider, length int) string {
+	t.Helper()
+	key := p.Key()
+	for n := length * 3 / 4; n > 0; n-- {
+		more := claims{"x": strings.Repeat("x", n)}
+		token := identitytest.Sign(t, jose.SigningKey{Algorithm: jose.SignatureAlgorithm(key.Algorithm), Key: key.Key}, "JWT", p.Claims("alice").With(more))
+		if len(token) <= length {
+			if len(token) != length {
+				t.Fatalf("the nearest token has %d bytes, want %d", len(token), length)
+			}
+			return token
+		}
+	}
+	panic("unreachable")
 }
 
 func TestJWT_ReportsMissingScopes(t *testing.T) {
@@ -241,6 +262,11 @@ func TestJWT_SelectsTheIssuerByIss(t *testing.T) {
 	refused(t, a, partner.Sign(corp.Claims("alice")), identity.ErrBadCredential) // signed by another issuer than it names
 	if got := a.Issuers(); !cmp.Equal(got, []string{corp.Issuer, partner.Issuer}) {
 		t.Errorf("Issuers() = %v", got)
+	}
+	for source, want := range map[string]string{one.Source: corp.Issuer, two.Source: partner.Issuer, "certificate": "certificate"} {
+		if got := a.Issuer(source); got != want {
+			t.Errorf("Issuer(%q) = %q, want %q", source, got, want)
+		}
 	}
 
 	// An issuer that is down does not affect the tokens of another, and its own are neither good
@@ -345,6 +371,125 @@ func TestKeyring_NoticesAWithdrawnKey(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		refused(t, a, old, identity.ErrBadCredential)
 	})
+}
+
+func TestKeyring_KeysLastForFifteenMinutes(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *identitytest.Provider, a *identity.Authenticator, _ *bytes.Buffer) {
+		old := p.Token("alice")
+		accepted(t, a, old)
+		fetches := func(want int) {
+			t.Helper()
+			accepted(t, a, old)
+			accepted(t, a, p.Token("bob"))
+			if n := p.Fetches(); n != want {
+				t.Errorf("%d fetches, want %d", n, want)
+			}
+		}
+		time.Sleep(15 * time.Minute)
+		fetches(1)
+		time.Sleep(time.Nanosecond)
+		fetches(2)
+	})
+}
+
+func TestKeyring_AsksAgainAfterTenSeconds(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *identitytest.Provider, a *identity.Authenticator, _ *bytes.Buffer) {
+		accepted(t, a, p.Token("alice"))
+		p.Rotate()
+		time.Sleep(10*time.Second - time.Nanosecond)
+		refused(t, a, p.Token("alice"), identity.ErrBadCredential)
+		time.Sleep(time.Nanosecond)
+		accepted(t, a, p.Token("alice"))
+	})
+}
+
+// Where the key is known by its ID, a forged signature is no reason to look for newer keys; without
+// an ID it may be one by a new key.
+func TestKeyring_AsksAgainOnlyIfAKeyMayBeNew(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *identitytest.Provider, a *identity.Authenticator, _ *bytes.Buffer) {
+		anonymous := func(p *identitytest.Provider) string {
+			key := jose.SigningKey{Algorithm: jose.SignatureAlgorithm(p.Key().Algorithm), Key: p.Key().Key}
+			return identitytest.Sign(t, key, "at+jwt", p.Claims("alice"))
+		}
+		forger := identitytest.New(t, p.Issuer) // its key has the same ID
+		for range 3 {
+			accepted(t, a, anonymous(p))
+			refused(t, a, forger.Token("alice"), identity.ErrBadCredential)
+			time.Sleep(time.Minute)
+		}
+		if n := p.Fetches(); n != 1 {
+			t.Errorf("%d fetches, want one", n)
+		}
+		p.Rotate()
+		accepted(t, a, anonymous(p))
+	})
+}
+
+func TestKeyring_InheritsTheKeysOfTheSameIssuerAndPlace(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		p := identitytest.New(t, "https://idp.example.com")
+		block := jwtBlock(p)
+		block.JWKSURL = "https://idp.example.com/keys"
+		before := issuers(block).Through(inMemory{p})
+		accepted(t, before, p.Token("alice"))
+		p.Answer(http.StatusBadGateway)
+		after := func(issuer, keys string) *identity.Authenticator {
+			changed := block
+			changed.Issuer, changed.JWKSURL = issuer, keys
+			a := issuers(changed).Through(inMemory{p})
+			a.InheritKeys(before)
+			return a
+		}
+		accepted(t, after(p.Issuer, block.JWKSURL), p.Token("bob"))
+		refused(t, after(p.Issuer, "https://idp.example.com/others"), p.Token("bob"), identity.ErrUnavailable)
+		const other = "https://other.example.com"
+		token := p.Sign(p.Claims("bob").With(claims{"iss": other}))
+		refused(t, after(other, block.JWKSURL), token, identity.ErrUnavailable)
+	})
+}
+
+// The two ways to find an issuer's metadata differ where the issuer has a path.
+func TestKeyring_FindsMetadata(t *testing.T) {
+	for _, at := range []string{
+		"/realm/.well-known/openid-configuration",
+		"/.well-known/oauth-authorization-server/realm",
+	} {
+		p := identitytest.New(t, "https://idp.example.com/realm")
+		mux := http.NewServeMux()
+		mux.HandleFunc(at, func(w http.ResponseWriter, r *http.Request) {
+			r.URL.Path = "/.well-known/openid-configuration"
+			p.ServeHTTP(w, r)
+		})
+		mux.Handle("/realm/keys", http.StripPrefix("/realm", p))
+		accepted(t, issuers(jwtBlock(p)).Through(inMemory{mux}), p.Token("alice"))
+	}
+}
+
+func TestKeyring_BoundsDocumentsAndKeys(t *testing.T) {
+	p := identitytest.New(t, "https://idp.example.com")
+	block := jwtBlock(p)
+	block.JWKSURL = "https://idp.example.com/keys"
+	says := func(document string) *identity.Authenticator {
+		return issuers(block).Through(inMemory{http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, document)
+		})})
+	}
+	signing := p.Key()
+	good, _ := json.Marshal(signing.Public())
+	padded := func(bytes int) string {
+		document := `{"keys":[` + string(good) + `]}`
+		return document + strings.Repeat(" ", bytes-len(document))
+	}
+	accepted(t, says(padded(1<<20)), p.Token("alice"))
+	refused(t, says(padded(1<<20+1)), p.Token("alice"), identity.ErrUnavailable)
+
+	other := identitytest.New(t, p.Issuer).Key()
+	decoy, _ := json.Marshal(other.Public())
+	after := func(others int) string {
+		return `{"keys":[` + strings.Repeat(string(decoy)+",", others) + string(good) + `]}`
+	}
+	accepted(t, says(after(99)), p.Token("alice"))
+	refused(t, says(after(100)), p.Token("alice"), identity.ErrBadCredential)
 }
 
 func TestKeyring_FetchesOnlyFromTheTokensIssuer(t *testing.T) {

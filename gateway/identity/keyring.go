@@ -142,10 +142,11 @@ func (k *keyring) verified(ctx context.Context, sum [sha256.Size]byte) (policy.P
 	found, ok := set.tokens.Get(sum)
 	if ok && now.Sub(set.at) > keyLife {
 		k.refresh(ctx, false) // the key may have been withdrawn
-		found, ok = k.set.Load().tokens.Get(sum)
+		found, _ = k.set.Load().tokens.Get(sum)
 		now = time.Now() // a fetch takes time
 	}
-	if !ok || !now.Before(found.expiry) {
+	// A token that was not found has long expired: its expiry is the zero time.
+	if !now.Before(found.expiry) {
 		return policy.Principal{}, false
 	}
 	return found.principal, true
@@ -317,7 +318,7 @@ func (k *keyring) document(ctx context.Context, at string) ([]byte, error) {
 		return nil, fmt.Errorf("%s answered %s", at, response.Status)
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxDocument+1))
-	if err == nil && len(body) > maxDocument {
+	if len(body) > maxDocument {
 		err = fmt.Errorf("%s sent more than %d bytes", at, maxDocument)
 	}
 	return body, err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/policy"
 )
@@ -49,5 +50,32 @@ func TestParsePrincipal_ExplainsMistakes(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("ParsePrincipal(%q) = %+v, %v, want an error with %q", test.as, got, err, test.want)
 		}
+	}
+}
+
+func TestNamedPrincipal_IsCompletedByTheConfiguration(t *testing.T) {
+	none, tokens := &config.Config{}, &config.Config{Auth: &config.Auth{}}
+	issuer := &config.Config{Auth: &config.Auth{JWTs: []config.JWT{{As: "corp"}}}}
+	const claims = `{"dept":"payments"}`
+	tests := []struct {
+		cfg        *config.Config
+		as, claims string
+		want       policy.Principal
+	}{
+		{none, "user:alice", "", policy.Principal{Subject: "user:alice", EveryTeam: true}},
+		{tokens, "user:alice", "", policy.Principal{Subject: "user:alice"}},
+		{tokens, "user:alice", claims, policy.Principal{Subject: "user:alice", Claims: claims}},
+		{issuer, "user:corp/alice", "", policy.Principal{Subject: "user:corp/alice", ClaimsUnknown: true}},
+		{issuer, "user:corp/alice", claims, policy.Principal{Subject: "user:corp/alice", Claims: claims}},
+		{issuer, "user:alice", "", policy.Principal{Subject: "user:alice"}}, // no issuer can name her
+	}
+	for _, test := range tests {
+		got, err := identity.NamedPrincipal(test.cfg, test.as, test.claims)
+		if diff := cmp.Diff(test.want, got); err != nil || diff != "" {
+			t.Errorf("NamedPrincipal(%q, %q): %v (-want +got):\n%s", test.as, test.claims, err, diff)
+		}
+	}
+	if got, err := identity.NamedPrincipal(none, "alice", ""); err == nil || !cmp.Equal(got, policy.Principal{}) {
+		t.Errorf("NamedPrincipal of a bad text: %+v, %v", got, err)
 	}
 }
