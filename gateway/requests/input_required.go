@@ -50,8 +50,10 @@ const (
 // made again: each time a modern upstream requires input, the client is asked, and the upstream is
 // called with its replies.
 func (c *call) anotherRound(ctx context.Context, r *Request, round int, err error) (again bool, _ error) {
-	if round > 0 && errors.Is(err, upstream.ErrRetired) { // or the server requests would be repeated
-		err = &upstream.Unavailable{Upstream: c.owners[0].Upstream, Reason: snapshot.Starting, Err: err}
+	// The error does not wrap ErrRetired, for which the whole get would begin again, and with it the
+	// server requests that the client has replied to.
+	if round > 0 && errors.Is(err, upstream.ErrRetired) {
+		err = &upstream.Unavailable{Upstream: c.owners[0].Upstream, Reason: snapshot.Starting, Err: errReplacedMeanwhile}
 	}
 	if err != nil || !wire.Modern(c.result.Revision) {
 		return false, err
@@ -62,6 +64,8 @@ func (c *call) anotherRound(ctx context.Context, r *Request, round int, err erro
 	}
 	return again, err
 }
+
+var errReplacedMeanwhile = errors.New("a reload replaced it while the client was asked for input")
 
 // collectInput reports whether the call has to be repeated, with the replies to what a modern
 // upstream requires.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 )
 
@@ -136,5 +137,23 @@ func TestInputRequired_LegacyClientRepliesToAModernServer(t *testing.T) {
 	}
 	if data := asked.Next().Data; !strings.Contains(data, `"code":-32603`) || !strings.Contains(data, "too many times") {
 		t.Errorf("got %s", data)
+	}
+}
+
+// A get that began again would ask a person the same twice.
+func TestInputRequired_AsksNothingTwiceWhereAReloadReplacesTheServer(t *testing.T) {
+	p := gatewaytest.NewInputRequiredPeer(t, `"state"`)
+	text := func(timeout string) string {
+		p.Settings = fmt.Sprintf("timeout = %q", timeout)
+		return gatewaytest.Team("a", "", "", p)
+	}
+	r := gatewaytest.ServeReloadable(t, text("5s"), gateway.Options{})
+	c := r.LegacyWith("2025-06-18", "", `{"elicitation":{}}`)
+	asked := c.GetStream("7", gatewaytest.GetParams("up.ask"))
+	id := asked.WantElicitation("2025-06-18")
+	r.MustReload(text("6s"))
+	c.Reply(id, `{"action":"accept","content":{"name":"x"}}`)
+	if data := asked.Next().Data; !strings.Contains(data, `"reason":"starting"`) || !strings.Contains(data, `"retryAfterMs"`) {
+		t.Errorf("got %s, want that the server is starting", data)
 	}
 }
