@@ -41,10 +41,7 @@ type call struct {
 func newCall(r *Request, entry *catalog.Entry, owners []catalog.Owner, params wire.Object) (*call, error) {
 	c := &call{
 		snapshot: r.Snapshot, entry: entry, params: params, owners: owners,
-		request: upstream.Request{Method: r.Message.Method},
-	}
-	if r.local == nil {
-		c.request.Caller = r
+		request: upstream.Request{Method: r.Message.Method, Caller: r.upstreamCaller()},
 	}
 	if r.Modern() && (r.Params.Get(memberState) != nil || r.Params.Get(memberResponses) != nil) {
 		return c, c.resumeFrom(r)

@@ -205,7 +205,7 @@ func (h *Handler) complete(ctx context.Context, r *Request, out *Response) error
 	}
 	c := &call{
 		snapshot: r.Snapshot, entry: entry, params: params, owners: owners,
-		request: upstream.Request{Method: wire.Complete},
+		request: upstream.Request{Method: wire.Complete, Caller: r.upstreamCaller()},
 	}
 	err = c.callOwners(ctx, r.upstreamRelay(ctx))
 	out.upstream = c.owner

@@ -142,6 +142,25 @@ func TestComplete_NeedsAnUpstreamThatCompletes(t *testing.T) {
 	}
 }
 
+// What one caller's completions do to a server concerns no other caller's gets.
+func TestComplete_FailuresOfOneCallerOpenNoBreaker(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a")
+	p.Settings = "breaker { failures = 2 }"
+	p.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
+		if call.Method == "completion/complete" {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+		return call.Method == "completion/complete"
+	})
+	s := gatewaytest.Serve(t, "auth {\n"+gatewaytest.Token("ann")+gatewaytest.Token("bob")+"}\n"+
+		gatewaytest.Team("eng", `"user:ann", "user:bob"`, "", p))
+	ann, bob := s.Modern("ann"), s.Modern("bob")
+	for range 3 {
+		ann.Call("completion/complete", gatewaytest.CompleteParams("p.a")).Want(t, http.StatusOK, `"bad_response"`)
+	}
+	bob.Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `"from p"`)
+}
+
 func TestGet_CancelsUpstreamWhenItsClientLeaves(t *testing.T) {
 	legacy, modern := gatewaytest.NewPeer(t, "p", "a"), gatewaytest.NewModernPeer(t, "p", "a")
 	for _, p := range []*gatewaytest.Peer{legacy, modern} {

@@ -16,6 +16,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -98,6 +99,15 @@ func (r *Request) Answered() time.Time { return r.Received.Add(r.took) }
 
 // Key returns whom the request costs, see [OwnerOf]. It implements [upstream.Caller].
 func (r *Request) Key() string { return OwnerOf(&r.Caller.Principal, r.Client) }
+
+// upstreamCaller returns whose line at an upstream the request's call waits in, and whose failures
+// it adds to. Callers in this process have no key by which they could be told apart.
+func (r *Request) upstreamCaller() upstream.Caller {
+	if r.local != nil {
+		return nil
+	}
+	return r
+}
 
 // OwnerOf returns whom memory and streams cost: a principal or, for callers without a credential,
 // the address that they call from. A client of IPv6 has a whole network to itself.
