@@ -58,21 +58,21 @@ func (c *call) anotherRound(ctx context.Context, r *Request, round int, err erro
 	if err != nil || !wire.Modern(c.result.Revision) {
 		return false, err
 	}
-	again, err = c.collectInput(ctx, r)
-	if again && round == maxRounds-1 {
-		return false, wire.NewError(wire.InternalError, "The upstream required input too many times")
-	}
-	return again, err
+	return c.collectInput(ctx, r, round == maxRounds)
 }
 
 var errReplacedMeanwhile = errors.New("a reload replaced it while the client was asked for input")
 
 // collectInput reports whether the call has to be repeated, with the replies to what a modern
-// upstream requires.
-func (c *call) collectInput(ctx context.Context, r *Request) (again bool, err error) {
+// upstream requires. It is an error if the upstream requires more after the last round.
+func (c *call) collectInput(ctx context.Context, r *Request, last bool) (again bool, err error) {
 	result, err := wire.ParseObject(c.result.JSON)
 	if kind, _ := result.Text("resultType"); err != nil || kind != wire.ResultInputRequired {
 		return false, err
+	}
+	// Before the client is asked: nobody should reply to what is then thrown away.
+	if last {
+		return false, wire.NewError(wire.InternalError, "The upstream required input too many times")
 	}
 	if err := checkServerRequests(r, c.owner, result); err != nil {
 		return false, err

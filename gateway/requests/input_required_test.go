@@ -131,12 +131,17 @@ func TestInputRequired_LegacyClientRepliesToAModernServer(t *testing.T) {
 
 	p.Answer("prompts/get", `{"resultType":"input_required","inputRequests":`+gatewaytest.InputRequests+`}`)
 	p.Intercept(nil)
+	p.Forget()
 	asked = c.GetStream("8", gatewaytest.GetParams("up.ask"))
 	for range 8 {
 		c.Reply(asked.WantElicitation("2025-06-18"), `{"action":"decline"}`)
 	}
 	if data := asked.Next().Data; !strings.Contains(data, `"code":-32603`) || !strings.Contains(data, "too many times") {
 		t.Errorf("got %s", data)
+	}
+	gets = p.Calls("prompts/get")
+	if got := string(gets[len(gets)-1].Params); len(gets) != 9 || !strings.Contains(got, `"decline"`) {
+		t.Errorf("the server receives %d gets, the last with %s, want each reply in one after the first", len(gets), got)
 	}
 }
 
