@@ -53,6 +53,7 @@ func (s *schemas) checkArguments(ctx context.Context, entry *catalog.Entry, argu
 	for i := range arguments {
 		sent[arguments[i].Name] = arguments[i].Value
 	}
+	// The definition has no fixed arguments any more, so that the loop below would let them pass.
 	if err := checkFixed(entry, func(name string) bool { return sent[name] != nil }); err != nil {
 		return err
 	}
@@ -109,6 +110,8 @@ func (s *schemas) checkSchema(
 	if invalid, ok := errors.AsType[*schema.Invalid](err); ok {
 		return invalidArgument(declared.Name, argumentInvalid, invalid.Problems[0].String(), invalid.Problems)
 	}
+	// A check that would take too long is refused like a schema that cannot be looked up: the value
+	// may be invalid.
 	if err != nil && ctx.Err() == nil {
 		return invalidArgument(declared.Name, argumentUnverified, err.Error(), nil)
 	}
@@ -159,6 +162,7 @@ func (s *schemas) compiled(prompt string, declared *catalog.Argument, report fun
 	if compile, ok := s.cache.Get(key); ok {
 		return compile()
 	}
+	// Gets that come at once compile it, and log what is wrong with it, one time together.
 	compile := sync.OnceValues(func() (*schema.Schema, error) {
 		compiled, err := schema.Compile(*declared.Schema)
 		if err != nil {

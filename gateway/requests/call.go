@@ -55,6 +55,8 @@ func (c *call) callOwners(ctx context.Context, relay *upstream.Relay) error {
 	var first error
 	for _, owner := range c.healthyFirst() {
 		if c.snapshot.Drained(owner.Upstream) && !c.resumed {
+			// Drained owners come last, so that their refusal is the error only if no other owner
+			// failed.
 			first = cmp.Or(first, error(&upstream.Unavailable{Upstream: owner.Upstream, Reason: upstream.Draining}))
 			continue
 		}
@@ -87,6 +89,7 @@ func checkArray(result upstream.Result, member string, missing error) error {
 	if wire.KindOf(result.JSON, member) == '[' {
 		return nil
 	}
+	// Whether the server may ask for input here is for appendResult to say.
 	if kind, _ := wire.Members(result.JSON).Text("resultType"); kind == wire.ResultInputRequired {
 		return nil
 	}
@@ -150,6 +153,7 @@ func newScreening(logger *slog.Logger, entry *catalog.Entry, blocks *screen.Scre
 // quotes nothing of the result.
 func (s *screening) result(ctx context.Context, result upstream.Result) (upstream.Result, error) {
 	outcome, err := s.blocks.Result(ctx, result.JSON)
+	// The deadline that has passed is the screens' own, since the request goes on.
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		s.logger.WarnContext(ctx, "screens take too long: requests fail", slog.String("prompt", s.prompt))
 		return upstream.Result{}, rulesTakeTooLong()

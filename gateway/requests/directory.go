@@ -75,6 +75,7 @@ func (d *directory) find(s *snapshot.Snapshot, audience *policy.Audience) (of *c
 			continue
 		}
 		for _, file := range entry.Skill.Files {
+			// With a slash before it, the root, whose path is empty, is a folder like the others.
 			below, within := strings.CutPrefix("/"+file.Path, strings.TrimSuffix("/"+path, "/")+"/")
 			if !within {
 				continue
@@ -140,6 +141,7 @@ func (d *directory) ask(ctx context.Context, h *Handler, r *Request, out *Respon
 		if next.Kind() != '"' {
 			return nil
 		}
+		// A cursor means something only to the server that it is from.
 		c.params = c.params.With("cursor", next)
 		c.owners = slices.DeleteFunc(slices.Clone(c.owners), func(o catalog.Owner) bool { return o.Upstream != c.owner })
 	}

@@ -89,6 +89,7 @@ func wireError(ctx context.Context, logger *slog.Logger, err error) *wire.Error 
 	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
 		return wireErr
 	}
+	// Before the next check: this context has ended, too, but its client still waits.
 	if errors.Is(context.Cause(ctx), ErrShuttingDown) {
 		return shuttingDown()
 	}
@@ -222,6 +223,8 @@ func urlRequests(data jsontext.Value) (requests wire.Object) {
 		if _, ok := elicitation.Text("url"); !ok || !described || mode != "url" {
 			return nil
 		}
+		// The keys are the gateway's own. No server has to know them, since the get is made anew
+		// without the replies.
 		request := wire.Object{}.With("method", wire.Quote(wire.Elicit)).With("params", params)
 		requests = requests.With(strconv.Itoa(i+1), request.JSON())
 	}

@@ -46,6 +46,8 @@ func (h *Handler) get(ctx context.Context, r *Request, out *Response) error {
 	reads := c.request.Method == wire.ResourcesRead
 	if answer, ok := errors.AsType[*wire.Error](err); reads && ok && answer.FromPeer() && isUnknown(err) {
 		uri, _ := r.Params.Text("uri")
+		// The answer is the gateway's, since the server's may name its own uri, which is sealed in
+		// the client's.
 		return r.unknownResource(uri)
 	}
 	if err != nil {
@@ -54,6 +56,8 @@ func (h *Handler) get(ctx context.Context, r *Request, out *Response) error {
 		}
 		c.anew = true
 	}
+	// Screens see the server's own uris. Links are sealed before the form changes, which may turn one
+	// into text.
 	result, err := r.screening.result(ctx, c.result)
 	if err != nil {
 		return err
@@ -86,6 +90,8 @@ func (h *Handler) authorizeGet(ctx context.Context, r *Request, out *Response) (
 	if err != nil {
 		return nil, err
 	}
+	// Before the check: the definition, its schemas and the audit log are about the prompt's own
+	// arguments.
 	if r.Variant == config.VariantFlat && !flat.IsOne(entry.Arguments) {
 		if arguments, err = flat.Arguments(entry.Arguments, arguments); err != nil {
 			return nil, err
@@ -100,6 +106,8 @@ func (h *Handler) authorizeGet(ctx context.Context, r *Request, out *Response) (
 	if err != nil {
 		return nil, err
 	}
+	// Only now: a client may not send fixed arguments, and the values of overrides were held
+	// against the schemas when the prompt was admitted.
 	c.params = withOverrides(entry, c.params)
 	return c, nil
 }
@@ -110,6 +118,8 @@ func (h *Handler) authorize(
 	ctx context.Context, r *Request, out *Response, name string,
 ) (entry *catalog.Entry, owners []catalog.Owner, err error) {
 	r.target = target{name: name}
+	// Before the lookup, so that the refusal is the same for prompts that the caller sees and for
+	// others.
 	if h.audit.refuses() {
 		return nil, nil, errAudit()
 	}
@@ -156,6 +166,8 @@ func (h *Handler) authorizeClient(
 	}
 	rule, limit := audience.ShownBy(entry.VisibilityTo(audience))
 	r.target.entry, r.target.rule = entry, rule
+	// The response to a client that reads nothing would not fit, and its server would have worked
+	// for nothing.
 	share := s.Config.Gateway.MaxBuffered
 	if h.ledger.Busy(share) && h.ledger.Full(share, r.Key()) {
 		return nil, nil, errUnread()
@@ -196,10 +208,12 @@ func (h *Handler) complete(ctx context.Context, r *Request, out *Response) error
 	if err != nil {
 		return err
 	}
+	// As if a legacy server had sent it: appendResult adds what clients of the modern era need.
 	result := upstream.Result{JSON: jsontext.Value(noCompletions), Revision: wire.LatestLegacy}
 	owners = slices.DeleteFunc(slices.Clone(owners), func(o catalog.Owner) bool {
 		return !r.Snapshot.Connector(o.Upstream).Completes()
 	})
+	// In the flat form, several arguments are one text, which no server knows as an argument.
 	if len(owners) == 0 || r.Variant == config.VariantFlat && !flat.IsOne(entry.Arguments) {
 		return out.appendResult(r, result, h.info, inputNotAllowed)
 	}
@@ -295,11 +309,15 @@ func (h *Handler) HandleLocal(
 	ctx context.Context, caller Local, method string, params wire.Object,
 ) (jsontext.Value, error) {
 	r := &Request{
+		// In the newest legacy revision, a server's request is a call in the middle of the get, as
+		// Reply is. In the modern era, the get would end with the request.
 		Received: time.Now(), Message: wire.Message{Method: method}, Params: params, Revision: wire.LatestLegacy,
 		Snapshot: h.publisher.Current(), local: &caller,
 	}
 	if caller.Reply != nil {
 		r.Capabilities = wire.Elicitation | wire.ElicitationForm | wire.ElicitationURL
+		// Nobody drains the queue, which is bounded. It is there because a request without one asks
+		// nothing.
 		r.Relay, r.ServerRequest = NewRelayQueue(), caller.Reply
 	}
 	var out Response

@@ -96,14 +96,19 @@ func (h *Handler) Handle(ctx context.Context, r *Request, buffer []byte) (out Re
 			out = Response{JSON: wire.AppendError(nil, r.Message.ID, refusal), Code: refusal.Code}
 		}
 	}()
+	// Deferred calls run in reverse: this one catches the panic, and the one above answers for it.
 	defer recovered(&broke)
 	ctx = h.metrics.start(ctx, r)
+	// The head is there before it is known whether there is a result, which is then appended behind
+	// it without a copy. An error begins the buffer anew.
 	out = Response{JSON: wire.AppendResultHead(buffer[:0], r.Message.ID), inParts: r.InParts}
 	err := h.result(ctx, r, &out)
 	if err == nil {
+		// Before the outcome is recorded: a response that does not fit is a refusal.
 		err = h.hold(r, &out)
 	}
 	refusal := h.conclude(ctx, r, &out, &err)
+	// After conclude, which makes a refusal of what cannot be recorded.
 	if r.Message.Method == wire.PromptsGet || r.target.use {
 		h.gets.count(r.target.seen(), outcomeOf(ctx, r, &out, err))
 	}
@@ -127,6 +132,7 @@ func (h *Handler) conclude(ctx context.Context, r *Request, out *Response, err *
 		refusal = wireError(ctx, h.logger, *err)
 	}
 	if h.audit.records(r) {
+		// The line has the time until it is written; end sets it again, with what the writing took.
 		r.took = time.Since(r.Received)
 		if h.audit.record(ctx, r, out, *err, refusal) != nil {
 			refusal = errAudit()
@@ -162,6 +168,7 @@ func (h *Handler) hold(r *Request, out *Response) error {
 // new configuration.
 func (h *Handler) result(ctx context.Context, r *Request, out *Response) (err error) {
 	defer recovered(&err)
+	// Before anything is looked up: the answer must not depend on whether the prompt is visible.
 	if err := r.checkSpelling(); err != nil {
 		return err
 	}
@@ -184,6 +191,8 @@ func (h *Handler) result(ctx context.Context, r *Request, out *Response) (err er
 		if !errors.Is(err, upstream.ErrRetired) {
 			return err
 		}
+		// The next attempt is counted by the limits of its own configuration, and must not count
+		// beside this one.
 		out.Release()
 		if err := h.renew(ctx, r); err != nil {
 			return err
@@ -289,6 +298,7 @@ func capabilities(r *Request) jsontext.Value {
 		declared = declared.With("completions", emptyObject)
 	}
 	if r.Serves(wire.ResourcesRead) {
+		// Without subscribe and listChanged, since resources/list is always empty.
 		declared = declared.With("resources", emptyObject)
 	}
 	if r.Serves(wire.SkillsList) {

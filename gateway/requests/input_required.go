@@ -81,6 +81,7 @@ func (c *call) collectInput(ctx context.Context, r *Request, last bool) (again b
 	if err != nil {
 		return false, err
 	}
+	// Replies and state are for the server that asked. A clone, since the owners are the catalog's.
 	c.owners = slices.DeleteFunc(slices.Clone(c.owners), func(o catalog.Owner) bool { return o.Upstream != c.owner })
 	c.params = c.params.Without(func(name string) bool { return name == memberState || name == memberResponses })
 	if len(replies) > 0 {
@@ -103,6 +104,8 @@ func collectReplies(ctx context.Context, r *Request, serverRequests wire.Object)
 			return nil, ctx.Err()
 		}
 	}
+	// The replies have the keys of the server requests, and each goroutine writes into an element
+	// of its own.
 	replies := slices.Clone(serverRequests)
 	group, ctx := errgroup.WithContext(ctx)
 	for i, request := range serverRequests {
@@ -119,6 +122,8 @@ func collectReplies(ctx context.Context, r *Request, serverRequests wire.Object)
 	}
 	err := group.Wait()
 	if refusal, ok := errors.AsType[*wire.Error](err); ok {
+		// With its own code, a client's refusal would pass for one of its get, such as an unknown
+		// method.
 		return nil, inputRefused(refusal.Message)
 	}
 	return replies, err
@@ -174,6 +179,7 @@ func (c *call) resumeFrom(r *Request) error {
 	if err != nil || json.Unmarshal(content, &state) != nil || !state.fits(r, c.entry) {
 		return errState()
 	}
+	// The call that waits has its owner and params already.
 	if state.Waiting != "" {
 		c.parked = state.Waiting
 		return nil

@@ -87,6 +87,8 @@ func (l *limits) acquire(principal *policy.Principal, blocks ...*config.Limit) (
 	if l.shared == nil {
 		return l.acquireHere(key, blocks, true)
 	}
+	// Requests in flight are counted first: what the store has counted against a rate cannot be
+	// taken back.
 	c, err := l.acquireHere(key, blocks, false)
 	if err != nil {
 		return counted{}, err
@@ -95,6 +97,7 @@ func (l *limits) acquire(principal *policy.Principal, blocks ...*config.Limit) (
 	wait, err := l.shared.Acquire(key, slices.Clone(blocks))
 	switch {
 	case err != nil:
+		// First, or the request would be in flight twice.
 		c.end()
 		return l.acquireHere(key, blocks, true)
 	case wait > 0:
@@ -113,6 +116,7 @@ func (l *limits) acquireHere(principal string, blocks []*config.Limit, rated boo
 		if wait > 0 { // then it is as if there had been no request
 			for _, a := range c.by {
 				if a.reservation != nil {
+					// At the time of the reservation: later, rate would keep the token as used.
 					a.reservation.CancelAt(now)
 				}
 			}
@@ -147,9 +151,11 @@ func (b *bucket) acquire(now time.Time, rated bool) (reservation *rate.Reservati
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.concurrency > 0 && b.inFlight >= b.concurrency {
+		// Nobody knows when a request in flight ends.
 		return nil, defaultRetryMs * time.Millisecond
 	}
 	if rated {
+		// AllowN would not say how long to wait.
 		reservation = b.rate.ReserveN(now, 1)
 		if wait := reservation.DelayFrom(now); wait > 0 {
 			reservation.CancelAt(now)

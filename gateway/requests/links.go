@@ -55,6 +55,7 @@ func readsLink(r *Request) bool {
 // authorizeLink returns the upstream call of the read of a link that its caller may make.
 func authorizeLink(ctx context.Context, h *Handler, r *Request, out *Response) (*call, error) {
 	uri, _ := r.Params.Text("uri")
+	// For the audit log only. Whether the link may be read is decided with authorization.
 	link, err := openLink(r, uri)
 	r.target = target{name: uri, linked: true}
 	if err == nil {
@@ -110,6 +111,8 @@ func openLink(r *Request, uri string) (seal.Link, error) {
 		return seal.Link{}, err
 	}
 	u := linkedUpstream(r, link.Owner)
+	// The token alone would do. The rest is compared so that a link has one spelling, and does not
+	// outlive the prefix in it.
 	if u == nil || linkURI(u, parts[1], link.URI) != uri {
 		return seal.Link{}, errNoLink
 	}
@@ -152,6 +155,7 @@ func (c *call) sealLinks(ctx context.Context, r *Request, result jsontext.Value)
 		switch {
 		case !isText || isForClients(uri):
 			return value
+		// Clients look for the content under the uri that they asked for.
 		case c.request.Method == wire.ResourcesRead && uri == own:
 			return wire.Quote(asked) // though it may be sealed with an older key
 		}

@@ -61,6 +61,7 @@ func (h *Handler) list(ctx context.Context, r *Request, out *Response) error {
 	}
 	skills := r.Message.Method == wire.SkillsList
 	if view = view.Kind(skills); view.Len() == 0 {
+		// As long as no server has been listed, clients would keep an empty list for the truth.
 		if err := s.CheckListed(audience); err != nil {
 			return err
 		}
@@ -91,6 +92,7 @@ func inForm(variant config.Variant, entries []*catalog.Entry) []*catalog.Entry {
 	}
 	formed := make([]*catalog.Entry, len(entries))
 	for i, e := range entries {
+		// A page is appended from the JSON alone.
 		formed[i] = &catalog.Entry{JSON: flat.Definition(e.JSON, e.Arguments)}
 	}
 	return formed
@@ -188,6 +190,7 @@ func appendListMeta(r *Request, out *Response, audience *policy.Audience, info j
 	var meta wire.Object
 	partial := partial(r.Snapshot, audience)
 	switch {
+	// The result of a tool has no hints for caches (2026-07-28, CallToolResult).
 	case r.Modern() && r.tool.name != "":
 		out.JSON = append(out.JSON, `,"resultType":"complete"`...)
 		meta = meta.With(wire.MetaServerInfo, info)

@@ -25,7 +25,7 @@ import (
 //
 // The client's sealed requestState names the parked get. It can be used once, and only by the
 // principal that was asked. Another replica hands the replies to the one that the get's name names
-// (parked_elsewhere.go).
+// (peers.go).
 
 const (
 	// maxParked bounds the gets that wait for their clients, and maxParkedEach those of one
@@ -119,6 +119,7 @@ func (p *parked) begin(
 		defer p.running.Done()
 		defer cancel(nil)
 		defer close(g.done)
+		// Deferred calls run in reverse: the outcome, or the panic, is there before done is closed.
 		defer recovered(&g.err)
 		g.outcome, g.err = call(detached, relay)
 	}()
@@ -224,6 +225,7 @@ func (p *parked) park(g *parkedGet, requests wire.Object) (outcome, error) {
 	name := NewID(p.peers)
 	p.mu.Lock()
 	p.byName[name] = g
+	// Under the lock, since whoever unparks it stops the timer.
 	g.expiry = time.AfterFunc(stateLifetime, func() { p.abandonHere(name, g.principal) })
 	p.mu.Unlock()
 	result := wire.Object{}.
@@ -241,6 +243,7 @@ func (p *parked) unpark(name, principal string) *parkedGet {
 		return nil
 	}
 	delete(p.byName, name)
+	// One that has fired meanwhile finds that the name is gone.
 	g.expiry.Stop()
 	return g
 }
@@ -292,6 +295,8 @@ func (g *parkedGet) reply(r *Request, replies wire.Object) {
 	for _, reply := range replies {
 		if p, ok := g.pending[reply.Name]; ok {
 			delete(g.pending, reply.Name)
+			// A copy, or the get would keep all of the message that the reply came in. It never
+			// blocks, since there is room for the one reply.
 			p.reply <- reply.Value.Clone()
 		}
 	}

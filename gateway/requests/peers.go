@@ -131,6 +131,8 @@ func (p *parked) resume(ctx context.Context, r *Request, name string) (outcome, 
 
 // readError returns the error in an answer, which may be the server's own.
 func readError(payload jsontext.Value, fromServer bool) error {
+	// ReadError takes it for a server's own. One of the gateway's is made anew below, without what it
+	// was read from.
 	refusal, err := wire.ReadError(payload)
 	if err != nil {
 		return err

@@ -150,6 +150,7 @@ func (r *Request) relayNotification(ctx context.Context, method string, params j
 		if r.LogLevel == "" || wire.Severity(level) < wire.Severity(r.LogLevel) {
 			return
 		}
+	// Only 2025-11-25 has it: 2026-07-28 asks for input by results.
 	case wire.ElicitComplete:
 		if r.Modern() || r.Revision < wire.Rev20251125 {
 			return
@@ -202,6 +203,7 @@ func (r *Request) serverRequestParams(
 	if needed&wire.ElicitationURL != 0 && !r.Modern() && object.Get("elicitationId") == nil {
 		object = object.With("elicitationId", wire.Quote(rand.Text()))
 	}
+	// roots/list may come without params, and then there is nothing to screen.
 	if params == nil {
 		return nil, nil
 	}

@@ -87,6 +87,7 @@ func ReadSoftware(info wire.Object) Software {
 	read := func(name string) string {
 		text, _ := info.Text(name)
 		if len(text) > maxSoftware {
+			// The cut may fall within a character.
 			text = strings.ToValidUTF8(text[:maxSoftware], "")
 		}
 		return text
@@ -227,6 +228,7 @@ func (r *Request) checkSpelling() error {
 // renew moves a request to the current snapshot. If a reload has replaced the configuration, the
 // caller is authenticated again, and the request fails where it is not accepted any more.
 func (h *Handler) renew(ctx context.Context, r *Request) error {
+	// A caller in this process has no credential that a new configuration could refuse.
 	if r.local != nil {
 		r.Snapshot = h.publisher.Current()
 		return nil

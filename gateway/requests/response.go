@@ -93,6 +93,7 @@ func (out *Response) appendResult(
 		}
 	}
 	before := object.Get("_meta")
+	// Whatever else a server says of itself, its serverInfo is not the one of the client's server.
 	meta := object.Object("_meta").Without(func(name string) bool { return name == wire.MetaServerInfo })
 	if r.Modern() {
 		if !stated {
@@ -103,6 +104,7 @@ func (out *Response) appendResult(
 		object = object.Without(func(name string) bool { return name == "resultType" })
 	}
 	switch {
+	// A _meta that the server sent empty stays; one that only held its serverInfo goes.
 	case len(meta) > 0 || string(before) == "{}":
 		object = object.With("_meta", meta.JSON())
 	case before != nil:

@@ -38,6 +38,7 @@ func provenance(s *snapshot.Snapshot, audience *policy.Audience) func(*catalog.E
 	sources, known := s.Sources(), map[origin][]byte{}
 	team, isLocked := "", false
 	return func(e *catalog.Entry) []byte {
+		// The first in the configuration, although a call may have to go to another one.
 		owner := e.OwnersFor(audience)[0]
 		from := origin{team: e.Team, upstream: owner.Upstream}
 		if e.Team != team {
@@ -95,6 +96,8 @@ func (h *Handler) describe(ctx context.Context, r *Request, out *Response) error
 		return err
 	}
 	audience := s.Policy.Audience(r.Caller.Principal)
+	// The lookup below has no budget of its own: this evaluates what conditions the audience's view
+	// needs.
 	if _, err := s.RequestView(audience); err != nil {
 		return rulesTakeTooLong()
 	}
@@ -120,6 +123,8 @@ func (h *Handler) read(ctx context.Context, r *Request, out *Response) error {
 	if !r.Serves(wire.SkillsGet) { // there are only links
 		return r.unknownResource(uri)
 	}
+	// The audit log calls the read of a SKILL.md a get, and must know it even if the request is
+	// refused here.
 	r.target = target{name: uri, use: path.Base(uri) == wire.SkillFile}
 	if h.audit.refuses() {
 		return errAudit()

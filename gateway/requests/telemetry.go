@@ -99,6 +99,7 @@ var serverSpan = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer
 // [Request.end] must follow.
 func (i *instruments) start(ctx context.Context, r *Request) context.Context {
 	kind := i.kinds[methodOf{r.Revision, r.Message.Method}]
+	// Kinds of made-up methods are not kept, since a client can make up any number.
 	if kind == nil {
 		kind = &operationKind{method: metricMethod(r.Message.Method)}
 	}
@@ -157,6 +158,7 @@ func requestID(id jsontext.Value) string {
 	if !ok {
 		text = string(id)
 	}
+	// The cut may fall within a character.
 	return strings.ToValidUTF8(text[:min(len(text), maxRequestID)], "")
 }
 

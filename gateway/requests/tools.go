@@ -175,6 +175,8 @@ func (h *Handler) listForTool(
 	if len(page) < len(entries) {
 		found = found.With("nextCursor", wire.Quote(r.sealPosition(page[len(page)-1].Name)))
 	}
+	// The same as text, for clients from before structuredContent (2025-06-18, Tools, "Structured
+	// Content").
 	content := flat.Block(string(found.JSON()))
 	out.append(append(append([]byte(`{"content":[`), content...), `],"structuredContent":`...))
 	out.append(found.JSON())
@@ -185,6 +187,7 @@ func (h *Handler) listForTool(
 func queryWords(query string) (words []string) {
 	isBetween := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 	for word := range strings.FieldsFuncSeq(strings.ToLower(query[:min(len(query), maxQuery)]), isBetween) {
+		// A word that is written twice would count, and cost, twice.
 		if len(words) < maxQueryWords && !slices.Contains(words, word) {
 			words = append(words, word)
 		}
