@@ -188,8 +188,10 @@ func (s *screening) relayed(ctx context.Context, params jsontext.Value) (passed 
 	}
 	outcome, err := s.blocks.Result(ctx, params)
 	if err != nil {
-		s.logger.WarnContext(ctx, "screens take too long: a server request or notification is not passed on",
-			slog.String("prompt", s.prompt))
+		if ctx.Err() == nil {
+			s.logger.WarnContext(ctx, "screens take too long: a server request or notification is not passed on",
+				slog.String("prompt", s.prompt))
+		}
 		return nil, false
 	}
 	for _, f := range outcome.Noted {

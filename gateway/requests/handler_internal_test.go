@@ -122,6 +122,35 @@ func TestGet_PanicReleasesItsLimit(t *testing.T) {
 	}
 }
 
+// Operators would look for slow patterns where clients have left.
+func TestScreening_BlamesNoScreenForAClientThatLeft(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "gateway.hcl")
+	err := os.WriteFile(path, []byte(`
+		team "eng" {
+		  members = []
+		  screen "odd" { patterns = ["(a|b|c){100}x"] }
+		}`), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, diags := config.Load(path, config.Options{})
+	if err := diags.Err(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := snapshot.Evaluate(t.Context(), cfg, nil, snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	sent := screening{slog.New(slog.NewTextHandler(&log, nil)), "p", s.Screen("eng")}
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	_, ok := sent.relayed(ctx, wire.Object{}.With("message", wire.Quote(strings.Repeat("abc", 1<<18))).JSON())
+	if ok || log.Len() > 0 {
+		t.Errorf("passed: %t, logged: %s, want neither", ok, log.String())
+	}
+}
+
 func TestRenew_DistinguishesARefusalFromAnIssuerThatCannotBeAsked(t *testing.T) {
 	before, err := snapshot.Evaluate(t.Context(), &config.Config{}, nil, snapshot.Options{})
 	if err != nil {
