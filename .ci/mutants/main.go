@@ -19,10 +19,12 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -68,12 +70,15 @@ func main() {
 	if len(names) == 0 {
 		names = []string{"gateway/policy", "gateway/seal", "gateway/identity", "gateway/catalog", "gateway/screen", "config/lock.go"}
 	}
-	ok := true
-	for _, name := range names {
-		file := ""
-		if strings.HasSuffix(name, ".go") {
-			name, file = filepath.Dir(name), filepath.Base(name)
+	for _, arg := range names { // all first: a run takes minutes
+		if err := check(split(arg)); err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", arg, err)
+			os.Exit(2)
 		}
+	}
+	ok := true
+	for _, arg := range names {
+		name, file := split(arg)
 		alive, err := try(name, file)
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
@@ -84,6 +89,25 @@ func main() {
 	if !ok {
 		os.Exit(1)
 	}
+}
+
+// split returns the package of an argument, and its file if it names one.
+func split(arg string) (name, file string) {
+	if strings.HasSuffix(arg, ".go") {
+		return filepath.Dir(arg), filepath.Base(arg)
+	}
+	return arg, ""
+}
+
+// check wants tests for the package, and the file to be there: without tests every mutant would
+// survive, and without the file none would.
+func check(name, file string) error {
+	if len(suites[name]) == 0 {
+		return fmt.Errorf("no tests are known for it; write one of %s, or a file of one, as in gateway/policy/explain.go",
+			strings.Join(slices.Sorted(maps.Keys(suites)), ", "))
+	}
+	_, err := os.Stat(filepath.Join(name, file))
+	return err
 }
 
 // try tries the mutants of a package or of a file of it, and returns how many lines are to be
