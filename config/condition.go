@@ -23,8 +23,8 @@ type Condition struct {
 	// programs are the regular expressions that are written out, compiled once.
 	programs map[string]*hclread.Program
 
-	readsPrompt, readsUpstream bool
-	principalFields            []string
+	readsPrompt, readsDefinition, readsUpstream bool
+	principalFields                             []string
 }
 
 // ErrUnknown means that a condition depends on facts that are not known.
@@ -90,6 +90,10 @@ func (c *Condition) MarshalText() ([]byte, error) { return []byte(c.text), nil }
 // ReadsPrompt reports whether the condition depends on the prompt.
 func (c *Condition) ReadsPrompt() bool { return c.readsPrompt }
 
+// ReadsDefinition reports whether the condition depends on the prompt's definition, rather than on
+// its name, upstream and team alone.
+func (c *Condition) ReadsDefinition() bool { return c.readsDefinition }
+
 // ReadsUpstream reports whether the condition depends on which upstream offers the prompt.
 func (c *Condition) ReadsUpstream() bool { return c.readsUpstream }
 
@@ -121,6 +125,8 @@ func (c *Condition) findReads() {
 			field := stepName(traversal, 1)
 			// An empty field is the whole prompt, or a computed attribute.
 			c.readsUpstream = c.readsUpstream || field == "upstream" || field == ""
+			configured := field == "name" || field == "upstream" || field == "team"
+			c.readsDefinition = c.readsDefinition || !configured
 		case "principal":
 			c.principalFields = append(c.principalFields, fieldsOf(traversal)...)
 		}

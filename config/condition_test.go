@@ -89,6 +89,24 @@ func TestHolds_IsUnknownWithoutADefinition(t *testing.T) {
 	}
 }
 
+func TestReadsDefinition_IsFalseOfWhatTheConfigurationSays(t *testing.T) {
+	for when, want := range map[string]bool{
+		`prompt.name == "x" && prompt["upstream"] == "u" && prompt.team == "t"`: false,
+		`principal.subject == "user:x"`:                                         false,
+		`prompt.title == "x"`:                                                   true,
+		`prompt.description == "x"`:                                             true,
+		`length(prompt.arguments) == 0`:                                         true,
+		`prompt["meta"].level > 3`:                                              true,
+		`prompt.title == "x" && prompt.name == "x"`:                             true,
+		`length(keys(prompt)) == 7`:                                             true,
+		`prompt[principal.subject] == "x"`:                                      true,
+	} {
+		if got := condition(t, when).ReadsDefinition(); got != want {
+			t.Errorf("%s reads the definition: %v, want %v", when, got, want)
+		}
+	}
+}
+
 // The bound is generous: an expression that is not bounded by its length takes hours.
 func TestHolds_EndsSoonForTheWorstExpressions(t *testing.T) {
 	var arguments []string

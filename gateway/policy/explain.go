@@ -123,7 +123,7 @@ func (e *explanation) evaluate(b *block) outcome {
 // missing names what a condition depends on and was not given.
 func (e *explanation) missing(when *config.Condition) string {
 	claims := e.who.ClaimsUnknown && when.ReadsClaims()
-	switch definition := when.ReadsPrompt() && e.entry.definition == nil; {
+	switch definition := when.ReadsDefinition() && e.entry.definition == nil; {
 	case claims && definition:
 		return "the prompt's definition and the principal's claims, which are not known here"
 	case claims:

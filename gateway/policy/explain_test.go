@@ -1,10 +1,13 @@
 package policy_test
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
@@ -52,5 +55,63 @@ func TestExplain_ListsEveryStep(t *testing.T) {
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("Explain(%s, payments, %s, %s) (-want +got):\n%s", test.who, test.upstream, test.name, diff)
 		}
+	}
+}
+
+// conditional is a team with one expose block to everybody for each condition, from x.hcl:1.
+func conditional(t *testing.T, whens ...string) *policy.Policy {
+	t.Helper()
+	team := config.Team{Name: "a", Members: selectors("user:eve"), Upstreams: []config.Upstream{{Name: "u", Place: place("x.hcl:101")}}, Place: place("x.hcl:100")}
+	for i, when := range conditions(t, whens...) {
+		expose := rule("x.hcl:"+strconv.Itoa(i+1), "", "*", "*")
+		expose.When = when
+		team.Exposes = append(team.Exposes, expose)
+	}
+	return policy.New(&config.Config{Auth: &config.Auth{}, Teams: []config.Team{team}})
+}
+
+// The reader of "possibly visible" learns what to give so that the answer is yes or no, and is not
+// asked for what would not change it.
+func TestExplain_NamesWhatTheAnswerDependsOn(t *testing.T) {
+	const (
+		definition = "the prompt's definition"
+		claims     = "the principal's claims"
+		both       = definition + " and " + claims
+	)
+	for _, test := range []struct {
+		when string
+		// What it depends on if the claims, the definition or neither are known: nothing if empty.
+		withClaims, withDefinition, withNeither string
+	}{
+		{`prompt.title == "T"`, definition, "", definition},
+		{`principal.claims.tier == "gold"`, "", claims, claims},
+		{`prompt.title == "T" && principal.claims.tier == "gold"`, definition, claims, both},
+		{`prompt.title == "T" && principal.subject == "user:bob"`, definition, "", definition},
+		{`contains(principal.groups, "group:g") || principal.claims.tier == "gold"`, "", claims, claims},
+		{`prompt.name == "u.x" && principal.claims.tier == "gold"`, "", claims, claims},
+		{`prompt.upstream == "u" && prompt["team"] == "a" && principal.claims.tier == "gold"`, "", claims, claims},
+		{`prompt.name == "u.x" && principal.subject == "user:bob"`, "", "", ""},
+	} {
+		p := conditional(t, test.when)
+		bob, unclaimed := principal("bob"), principal("bob")
+		bob.Claims, unclaimed.ClaimsUnknown = `{"tier":"gold"}`, true
+		ask := func(who policy.Principal, definition []byte, missing string) {
+			t.Helper()
+			got := p.Explain(who, "a", "u", "u.x", definition)
+			if missing == "" {
+				if got.Depends || !got.Visible {
+					t.Errorf("%s: depends: %v, visible: %v", test.when, got.Depends, got.Visible)
+				}
+				return
+			}
+			want := "when = " + test.when + " depends on " + missing + ", which"
+			if !got.Depends || !strings.Contains(got.Reason, want) {
+				t.Errorf("%s: depends: %v, %s, want %s", test.when, got.Depends, got.Reason, want)
+			}
+		}
+		ask(bob, []byte(`{"title":"T"}`), "")
+		ask(bob, nil, test.withClaims)
+		ask(unclaimed, []byte(`{"title":"T"}`), test.withDefinition)
+		ask(unclaimed, nil, test.withNeither)
 	}
 }
