@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -76,8 +77,8 @@ type explanation struct {
 	// may hide what later ones show.
 	undecided string
 	mayHide   bool
-	// unmet is the first step about an expose block that names the principal but whose condition
-	// does not hold.
+	// unmet is the first step about an expose block that names the principal. If no step decides and
+	// none depends on something unknown, the block's condition does not hold.
 	unmet string
 }
 
@@ -178,9 +179,7 @@ func (e *explanation) rules(t *team) {
 				text = fmt.Sprintf("%s of team %q is for %s, and %s", r.expose.named.Title, r.team, e.who.Subject, out.because)
 				e.leaveOpen(out, text)
 			}
-			if !applies && e.unmet == "" {
-				e.unmet = text
-			}
+			e.unmet = cmp.Or(e.unmet, text)
 		}
 		e.step(r.place.String(), text, applies, true)
 	}

@@ -115,3 +115,23 @@ func TestExplain_NamesWhatTheAnswerDependsOn(t *testing.T) {
 		ask(unclaimed, nil, test.withNeither)
 	}
 }
+
+func TestExplain_GivesTheFirstConditionThatDoesNotHold(t *testing.T) {
+	p := conditional(t, `principal.subject == "user:ann"`, `contains(principal.groups, "group:g")`)
+	want := policy.Decision{
+		Reason: `expose of team "a" is for user:bob, and when = principal.subject == "user:ann" does not hold`,
+		Chain: []policy.Step{
+			{Rule: "x.hcl:101", Text: `upstream "u" of team "a" owns it`},
+			{Rule: "x.hcl:100", Text: `user:bob is not a member of team "a"`},
+			{Rule: "x.hcl:1", Text: `expose of team "a" is for user:bob, and when = principal.subject == "user:ann" does not hold`},
+			{Rule: "x.hcl:2", Text: `expose of team "a" is for user:bob, and when = contains(principal.groups, "group:g") does not hold`},
+		},
+	}
+	if diff := cmp.Diff(want, p.Explain(principal("bob"), "a", "u", "u.x", nil)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	// The second one shows it, whatever the first one says.
+	if got := p.Explain(principal("bob,g"), "a", "u", "u.x", nil); !got.Visible || got.Rule != "x.hcl:2" {
+		t.Errorf("Explain = %+v", got)
+	}
+}
