@@ -53,6 +53,7 @@ func (k *call) attempt(ctx context.Context, e *endpoint, more bool) (result Resu
 	for try := range 2 {
 		conn := e.await(ctx, lost)
 		if conn.session == nil || conn == lost {
+			// A caller that left while it waited says nothing about the endpoint.
 			if err = e.noSession(conn); k.caller.Err() == nil {
 				err = k.unsent(err)
 			}
@@ -208,6 +209,7 @@ func (k *call) relayDuring(d *queue.Deadline, attempt health.Attempt) *Relay {
 func (k *call) attribute(err error, share time.Duration) error {
 	timeout := k.connector.upstream.Timeout
 	switch gone := k.caller.Err(); {
+	// First: even if the caller has gone by now, the server has shown that it works.
 	case client.Answered(err):
 	case gone != nil:
 		return &callerGoneError{gone}

@@ -62,6 +62,7 @@ func (s EndpointSet) Has(i int) bool { return s == 0 || s&(1<<i) != 0 }
 // many as there are healthy endpoints, or attempts configured. If all fail, the error is that of
 // the first, which was the most likely to succeed.
 func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (result Result, err error) {
+	// A call that passes here just before Retire is refused by the queue, with ErrClosed.
 	if c.retired.Load() {
 		return Result{}, ErrRetired
 	}
@@ -158,6 +159,7 @@ func (c *Connector) refusePaused(request *Request) error {
 
 // pick returns the endpoints to try for a request, best first, and how many of them are healthy.
 func (c *Connector) pick(request *Request) (ordered []*endpoint, healthy int) {
+	// Whether it is healthy does not matter: there is no other, and its error says what is wrong.
 	if len(c.endpoints) == 1 {
 		return c.endpoints, 1
 	}

@@ -125,6 +125,8 @@ func (c *Connector) Run(ctx context.Context) error {
 func (c *Connector) ConnectNow() {
 	for _, e := range c.endpoints {
 		if e.connection.Load().session == nil {
+			// It is also set while an attempt is being made: should that fail, the next one comes
+			// at once.
 			signal(e.connectNow)
 		}
 	}
@@ -143,6 +145,8 @@ func (c *Connector) Relist() {
 func (c *Connector) Retire(ctx context.Context) {
 	c.retired.Store(true)
 	select {
+	// It also refuses the calls that found retired unset but have no slot yet, so that none is
+	// missed.
 	case <-c.queue.Close():
 	case <-ctx.Done():
 	}
@@ -169,6 +173,8 @@ func (c *Connector) Completes() bool {
 // mergeStatuses makes a state of what the endpoints know, and tells the connector's owner.
 func (c *Connector) mergeStatuses() {
 	c.mu.Lock()
+	// The statuses are read under the lock, so that of two calls at once the later one stores the
+	// newer statuses.
 	before, statuses := c.state.Load(), c.statuses()
 	next := summarize(before, statuses)
 	// Most changes of status bring no new list, and merging lists takes long.

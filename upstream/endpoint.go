@@ -83,8 +83,11 @@ func newEndpoints(c *Connector, opts Options) []*endpoint {
 
 // run keeps the endpoint connected until ctx ends.
 func (e *endpoint) run(ctx context.Context) {
+	// Deferred first, so done last: it ends the wait of calls that still hope for a new session.
 	defer e.replace(noConnection())
 	defer e.dialer.CloseIdleConnections()
+	// Otherwise it would count as down for ever, and all others would connect less often because of
+	// it.
 	defer e.health.Redial.Stop()
 	if wait := e.health.Redial.First(); wait > 0 && sleep(ctx, wait) != nil {
 		return
@@ -125,6 +128,7 @@ func (e *endpoint) connect(ctx context.Context) (listed bool, err error) {
 	session, err := e.open(ctx, client.SessionOptions{OnListChanged: l.change})
 	slow.Stop()
 	if ctx.Err() == nil {
+		// An attempt that the end of the connector has cut off says nothing about the server.
 		e.metrics().countConnect(err)
 	}
 	if err != nil {
@@ -133,6 +137,8 @@ func (e *endpoint) connect(ctx context.Context) (listed bool, err error) {
 	defer session.Close()
 	conn := newConnection(ctx, e, session)
 	defer conn.close()
+	// Before calls can find the session: attempts of before are counted with the session before,
+	// and not at all once there is a new one.
 	e.health.Up()
 	e.replace(conn)
 	e.update(func(s *status) {
@@ -214,10 +220,13 @@ func (e *endpoint) checkHealth(ctx context.Context, session *client.Session, l *
 		case <-e.health.Suspect:
 			suspect = true
 		case <-next.C:
+			// The timer is not moved by what the server sends; how long it has been idle is looked
+			// at only here.
 			if left := e.health.NextCheck(session.Idle(), session.CheckStream()); left > 0 {
 				next.Reset(left)
 				continue
 			}
+			// Not for a suspect one, above: calls to it fail in the meantime.
 			if e.pace != nil && e.pace.Wait(ctx) != nil {
 				return ctx.Err()
 			}
@@ -273,6 +282,8 @@ func (e *endpoint) isHealthy(method string) bool {
 // publishCalls publishes what calls show. They fail and succeed by themselves, whatever the list
 // does.
 func (e *endpoint) publishCalls(report health.Report) {
+	// Health calls this with its lock held, so that reports come in their order. Nothing below may
+	// call health, or wait.
 	trouble := problemOfCalls(report.Trouble)
 	before := e.status.Load()
 	if from, to := before.Breaker, report.Breaker; from != to {
@@ -301,6 +312,8 @@ func (e *endpoint) update(change func(*status)) {
 	change(&next)
 	e.status.Store(&next)
 	e.mu.Unlock()
+	// Without the lock, so perhaps out of order; that does not matter to mergeStatuses, which reads
+	// what is published by then.
 	e.onChange()
 }
 

@@ -202,6 +202,8 @@ func reasonOf(err error) Reason {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return Timeout
+	// A response that broke off, and not by the deadline: the server may have done its work, so
+	// that this is none of the reasons for which a call is made again.
 	case client.Started(err):
 		return BadResponse
 	}

@@ -109,6 +109,7 @@ func (fs *Folders) leave(f *folder, t *teamFolder) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	t.members = slices.DeleteFunc(t.members, func(m *folder) bool { return m == f })
+	// One that join replaced may leave after the last member did, when the team has a new folder.
 	if len(t.members) == 0 && fs.teams[f.upstream.Team] == t {
 		delete(fs.teams, f.upstream.Team)
 	}
@@ -145,6 +146,7 @@ func (t *teamFolder) pass(ctx context.Context, members []*folder) time.Duration 
 	}
 	// What was done since the last step is work, not rest: a list for each of many upstreams.
 	if t.pace.step(ctx) != nil || !done {
+		// The pace has made the pass wait already.
 		return 0
 	}
 	if t.failed++; !failed {

@@ -77,6 +77,8 @@ func (l *lister) watch(ctx context.Context, s *client.Session) error {
 			now := time.Now()
 			opened.Store(&now)
 			l.silent.Store(false)
+			// In this order: once ready, run discards the mark, since its first list is requested
+			// after this.
 			l.change() // something may have changed before
 			l.setReady()
 		})

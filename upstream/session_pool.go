@@ -176,6 +176,7 @@ func (p *sessionPool) tryAcquire(
 		default:
 			s.calls++
 			s.caller = caller
+			// If its time has come just now, the timer waits for the lock and then finds a call.
 			if s.idle != nil {
 				s.idle.Stop()
 			}
@@ -330,6 +331,7 @@ func (p *sessionPool) release(s *pooledSession, lost bool) {
 			return
 		}
 		p.idleLocked(s)
+	// Nothing may be added to work any more, which close waits for. The session ends with ctx.
 	case p.closed:
 	// It stays in use until the server has shown, by answering a ping, that nothing more comes for
 	// the call.
@@ -366,6 +368,7 @@ func (p *sessionPool) notifyLocked() {
 // close closes all sessions and waits until they have ended.
 func (p *sessionPool) close() {
 	p.mu.Lock()
+	// First under the lock: a WaitGroup must not grow from zero while it is waited for.
 	p.closed = true
 	p.notifyLocked()
 	p.mu.Unlock()

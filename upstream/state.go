@@ -183,8 +183,8 @@ type status struct {
 	lists uint64
 	// prompts indexes Definitions. It is kept only if there are other endpoints to compare it with.
 	prompts promptIndex
-	// calls is why calls fail in the present session, see [callHealth]. Problem is only about the
-	// list.
+	// calls is why calls fail in the present session, as [health.Trouble] tells it. Problem is
+	// only about the list.
 	calls *Problem
 }
 
