@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
 	api "go.opentelemetry.io/otel/trace"
 
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
@@ -119,4 +120,23 @@ func TestTelemetry_RequestHasOneServerSpan(t *testing.T) {
 	legacy := s.Legacy("2025-11-25", "ann")
 	one("no session", func() { legacy.CallWithID("1", "ping", "{}", "Mcp-Session-Id", "made-up") })
 	one("a ping", func() { legacy.Call("ping", "{}") })
+}
+
+func TestTelemetry_RefusedInitializeIsAnErrorOverEachTransport(t *testing.T) {
+	const params = `"capabilities":{}` // without a protocolVersion
+	for transport, send := range map[string]func(s *gatewaytest.Server){
+		"Streamable HTTP": func(s *gatewaytest.Server) {
+			s.Legacy("2025-11-25", "").CallUnchecked("initialize", "{"+params+"}")
+		},
+		"HTTP+SSE": func(s *gatewaytest.Server) { s.SSE("").Request("1", "initialize", params) },
+		"stdio":    func(s *gatewaytest.Server) { s.Stdio("").Request("1", "initialize", params) },
+	} {
+		t.Run(transport, func(t *testing.T) {
+			spans, _ := gatewaytest.RecordTelemetry(t)
+			send(gatewaytest.Serve(t, ""))
+			if span := gatewaytest.AwaitSpan(t, spans, "initialize", ""); span.Status().Code != codes.Error {
+				t.Errorf("the span has the status %s, want %s", span.Status().Code, codes.Error)
+			}
+		})
+	}
 }

@@ -225,7 +225,7 @@ func (c *connection) acceptRequest(ctx context.Context, request *requests.Reques
 func (c *connection) acceptInitialize(ctx context.Context, request *requests.Request) []byte {
 	result, refusal := initialize(c.t.requests, request)
 	if refusal != nil {
-		c.t.requests.Record(ctx, request, nil)
+		c.t.requests.RecordRefused(ctx, request, nil)
 		return wire.AppendError(nil, request.Message.ID, refusal)
 	}
 	c.session.revision, c.session.capabilities = request.Revision, request.Capabilities
