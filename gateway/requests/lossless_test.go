@@ -447,7 +447,7 @@ func TestGenerator_MakesEachOddity(t *testing.T) {
 	var all strings.Builder
 	rapid.Check(t, func(t *rapid.T) {
 		g := &generator{T: t}
-		for range 3 {
+		for range 20 {
 			for _, made := range []members{g.definition("a000"), g.result(true), g.failure(), g.params(0, g.maybe())} {
 				if text := made.json(); !json.Valid([]byte(text)) {
 					t.Fatalf("not JSON: %s", text)

@@ -274,7 +274,7 @@ func TestCheck_AgreesWithTheUnboundedValidator(t *testing.T) {
 			verdicts[got == nil]++
 		})
 	}
-	if verdicts[true] < 100 || verdicts[false] < 100 {
+	if few := (verdicts[true] + verdicts[false]) / 5; verdicts[true] < few || verdicts[false] < few {
 		t.Errorf("%d valid and %d invalid values say little", verdicts[true], verdicts[false])
 	}
 }
