@@ -50,6 +50,7 @@ func (x *exchange) authenticate(id jsontext.Value) (snapshot.Caller, bool) {
 // up. Where a reload in the meantime does not accept the caller, it answers the request.
 func (x *exchange) settle(caller *snapshot.Caller, id jsontext.Value) bool {
 	s, err := x.t.publisher.Settle(x.r.Context(), caller, x.snapshot)
+	// Even with an error: the refusal has the challenge of the configuration that refuses.
 	x.snapshot = s
 	if err != nil {
 		x.refuseCaller(id, err)
@@ -71,6 +72,7 @@ func (x *exchange) refuseCaller(id jsontext.Value, err error) {
 	case lacksScope:
 		status, problem, reason = http.StatusForbidden, "Forbidden: the token lacks a required scope", "scope"
 	case errors.Is(err, identity.ErrNoCredential):
+		// Not counted: clients begin without a credential to learn who issues them (RFC 9728).
 		problem, reason = "Unauthorized: a bearer token is required", ""
 	}
 	if reason != "" {

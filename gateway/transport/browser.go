@@ -34,6 +34,7 @@ func shareWithOrigin(w http.ResponseWriter, r *http.Request, origins origin.Chec
 	}
 	header := w.Header()
 	header.Set("Access-Control-Allow-Origin", origin)
+	// A cache must not give one origin's response to another.
 	header.Set("Vary", "Origin")
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
 		header.Set("Access-Control-Expose-Headers", exposedHeaders)

@@ -103,6 +103,8 @@ func (t *Transport) serveCatalog(w http.ResponseWriter, r *http.Request) {
 func servePublic(
 	w http.ResponseWriter, r *http.Request, s *snapshot.Snapshot, logger *slog.Logger, contentType string, document any,
 ) {
+	// The host but not the origin: a page may read what is for everybody, but not by rebinding a
+	// name.
 	if err := s.Origins.Host(r); err != nil {
 		refuse(w, http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "Forbidden: "+err.Error()))
 		return
@@ -126,6 +128,8 @@ func servePublic(
 		refuse(w, http.StatusInternalServerError, nil, wire.NewError(wire.InternalError, "Internal error"))
 		return
 	}
+	// An ETag that only tells versions apart: nobody gains anything by two documents with the same
+	// one.
 	hash := fnv.New64a()
 	_, _ = hash.Write(body)
 	header.Set("Content-Type", contentType)

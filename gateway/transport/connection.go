@@ -81,6 +81,7 @@ func (c *connection) retain(ctx context.Context) (*snapshot.Snapshot, error) {
 // finish ends the streams, waits for the requests in flight, and closes out. To be called after the
 // last receive.
 func (c *connection) finish() {
+	// Streams are part of the work that is waited for, and only end by this.
 	close(c.ending)
 	c.replies.close()
 	c.work.Wait()
@@ -186,6 +187,7 @@ func (c *connection) notify() {
 		defer sub.Close()
 		defer c.t.recovered(context.Background(), nil)
 		changed := wire.AppendNotification(nil, wire.PromptsListChanged, nil)
+		// Not in the context of the message that began it. The connection ends it by ending.
 		c.t.follow(context.Background(), &caller, sub, func() { c.send(changed) },
 			outlet{send: c.send, ending: c.ending})
 	})
@@ -202,6 +204,8 @@ func (c *connection) acceptRequest(ctx context.Context, request *requests.Reques
 		return c.begin(ctx, request)
 	case request.Message.Method == wire.Initialize:
 		return c.acceptInitialize(ctx, request), nil
+	// Before initialize, too: pings are the one thing that clients may send then (2025-11-25,
+	// Lifecycle).
 	case request.Message.Method == wire.Ping:
 		c.t.requests.Record(ctx, request, nil)
 		return wire.AppendResult(nil, id, jsontext.Value("{}")), nil
@@ -249,7 +253,9 @@ func (c *connection) begin(ctx context.Context, request *requests.Request) (resp
 		c.t.requests.Record(ctx, request, refusal)
 		return wire.AppendError(nil, request.Message.ID, refusal), nil
 	}
+	// Never nil: there are fewer slots than maxSessionInFlight.
 	ctx, begun := c.inFlight.begin(ctx, c.session.id, request.Message.ID)
+	// Over one connection nothing but the id says which request a response is for.
 	if begun.again {
 		begun.end()
 		c.t.requests.RecordRefused(ctx, request, nil)

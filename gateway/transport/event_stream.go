@@ -37,6 +37,8 @@ func openStream(w http.ResponseWriter) *eventStream {
 	s := &eventStream{w: w, control: http.NewResponseController(w)}
 	s.extend()
 	w.WriteHeader(http.StatusOK)
+	// At once: clients wait for the header of a stream on which nothing may happen for hours.
+	// hijack needs an empty buffer, too.
 	s.err = s.control.Flush()
 	return s
 }
@@ -128,6 +130,7 @@ func (x *exchange) serveStream(
 		leave()
 		return
 	}
+	// The request's context ends when its handler returns.
 	ctx, cancel := withExpiry(context.Background(), expires)
 	x.t.hijacked.open.Go(func() {
 		defer cancel()
@@ -160,6 +163,8 @@ func (s *eventStream) hijack(w http.ResponseWriter, r *http.Request) (conn net.C
 	if err != nil {
 		return nil, false
 	}
+	// openStream has flushed, so that the server's buffer is empty and the chunks continue the
+	// body.
 	s.w, s.control = chunked{conn}, chunked{conn}
 	return conn, true
 }
@@ -208,6 +213,7 @@ func (h *hijacked) remove(conn net.Conn) {
 // read.
 func (h *hijacked) wait() {
 	h.mu.Lock()
+	// First: a WaitGroup must not be added to from zero while somebody waits for it.
 	h.stopped = true
 	h.mu.Unlock()
 	defer time.AfterFunc(closeTimeout, h.closeAll).Stop()

@@ -52,6 +52,7 @@ type exchange struct {
 
 // serve serves Streamable HTTP.
 func (x *exchange) serve() {
+	// A GET or DELETE has no message that could tell its era.
 	modern := wire.Modern(wire.Header(x.r.Header, wire.HeaderProtocolVersion))
 	switch x.r.Method {
 	case http.MethodPost:
@@ -172,6 +173,8 @@ var errNoMemory = errors.New("too many bytes are held")
 // readLargeBody reads a body that is large or may be. Its memory grows with what has arrived, and
 // counts for the client's address: who the caller is will be found out from the message.
 func (x *exchange) readLargeBody() ([]byte, error) {
+	// MaxBytesReader has the server close the connection, too, in place of reading on what a client
+	// goes on sending.
 	source := http.MaxBytesReader(x.w, x.r.Body, MaxRequest)
 	share, client := x.snapshot.Config.Gateway.MaxBuffered, edge.AddressKey(x.clientAddress())
 	var ok bool
@@ -181,6 +184,7 @@ func (x *exchange) readLargeBody() ([]byte, error) {
 	body := make([]byte, 0, maxPrealloc)
 	for {
 		if len(body) == cap(body) {
+			// Before the memory is taken.
 			if !x.body.Grow(share, 2*cap(body)) {
 				return nil, errNoMemory
 			}
@@ -188,6 +192,7 @@ func (x *exchange) readLargeBody() ([]byte, error) {
 		}
 		n, err := source.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
+		// A body that breaks off ends with another error, such as io.ErrUnexpectedEOF.
 		if errors.Is(err, io.EOF) {
 			return body, nil
 		}
@@ -211,6 +216,7 @@ func (x *exchange) respond(ctx context.Context, request *requests.Request, statu
 	if stream != nil {
 		stream.event("", x.response.JSON)
 		stream.end()
+		// As below: the failed write may still use the buffer.
 		if stream.err == nil {
 			putBuffer(buffer, x.response.JSON)
 		}

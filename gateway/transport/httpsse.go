@@ -98,6 +98,7 @@ func (s *sseSessions) serveStream(x *exchange) {
 		conn: newConnection(x.t, caller), owner: caller.Principal.Key(),
 		posts: make(chan incoming), over: make(chan struct{}),
 	}
+	// Now, since x forgets the snapshot, whose configuration says which proxies to believe.
 	opened.conn.legacyOnly, opened.conn.client = true, x.clientAddress()
 	id := s.add(opened, x.t.peers)
 	defer s.remove(id)
@@ -105,6 +106,7 @@ func (s *sseSessions) serveStream(x *exchange) {
 	out := openStream(x.w)
 	defer out.end()
 	out.named("endpoint", []byte(ssePath+"?"+sseSessionKey+"="+id))
+	// This goroutine writes, since net/http ends the stream when the handler returns.
 	go opened.receivePosts(ctx, stream.ending)
 	opened.writeEvents(out, cancel)
 }
@@ -113,6 +115,8 @@ func (s *sseSessions) serveStream(x *exchange) {
 // stream, the gateway drains or a reload does not accept the client any more.
 func (s *sseSession) receivePosts(ctx context.Context, ending <-chan struct{}) {
 	defer s.conn.finish()
+	// Deferred calls run in reverse: posts are refused before the requests in flight are waited
+	// for.
 	defer close(s.over)
 	defer s.conn.t.recovered(ctx, nil)
 	for {
@@ -167,6 +171,7 @@ func (s *sseSession) writeEvents(out *eventStream, giveUp context.CancelFunc) {
 			out.comment()
 		}
 		if out.err != nil {
+			// Messages are taken and discarded from now on, so that no request waits for a writer.
 			giveUp()
 		}
 	}

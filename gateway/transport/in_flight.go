@@ -60,6 +60,8 @@ func (f *inFlight) begin(ctx context.Context, session sessionID, id jsontext.Val
 	c := &cancellable{inFlight: f, key: requestKey{session, string(id)}}
 	ctx, c.stop = context.WithCancelCause(ctx)
 	f.counts[session]++
+	// The first one stays the one that can be cancelled. Over HTTP, a response finds its request
+	// without the id, so that the second one need not be refused.
 	if _, c.again = f.requests[c.key]; !c.again {
 		f.requests[c.key] = c
 	}
@@ -132,6 +134,7 @@ func (q *replies) request(
 		return resultOf(m)
 	case <-ctx.Done():
 		params := wire.Object{}.With("requestId", quoted).With("reason", wire.Quote("the reply is no longer needed"))
+		// Whether it arrives does not matter: a late reply matches nothing.
 		send(wire.AppendNotification(nil, wire.Cancelled, params.JSON()))
 		return nil, ctx.Err()
 	}
@@ -198,6 +201,8 @@ func (q *replies) deliver(session sessionID, m *wire.Message) bool {
 		return false
 	}
 	delete(q.awaited[session], id)
+	// It does not block under the lock: there is room for one, and only who removes the entry
+	// sends.
 	reply <- *m
 	return true
 }
@@ -208,6 +213,7 @@ func (q *replies) end(session sessionID) {
 	defer q.mu.Unlock()
 	for id, reply := range q.awaited[session] {
 		delete(q.awaited[session], id)
+		// It has neither result nor error, so that resultOf makes an error of it.
 		reply <- wire.Message{}
 	}
 }

@@ -42,6 +42,7 @@ func (x *exchange) inSession() (l legacyExchange, ok bool) {
 // that is to be carried out, and answers everything else.
 func (x *exchange) admitLegacy(request *requests.Request) (ctx context.Context, ok bool) {
 	request.ResolveTool()
+	// Before the session is opened: a token is only its principal's.
 	caller, ok := x.authenticate(request.Message.ID)
 	if !ok {
 		return nil, false
@@ -142,6 +143,8 @@ func (x *exchange) serveInitialize(request *requests.Request) {
 // that has ended, is not the caller's, is another variant's or was not made by the gateway
 // (2025-11-25, Transports, "Session Management").
 func (x *exchange) openSession(caller *snapshot.Caller, now time.Time) (seal.Session, bool) {
+	// Revisions before 2025-06-18 have no such header. Which one the session speaks is sealed in
+	// its token.
 	if header := wire.Header(x.r.Header, wire.HeaderProtocolVersion); header != "" && !wire.KnownLegacy(header) {
 		x.refuse(http.StatusBadRequest, nil, requests.UnsupportedVersion(header))
 		return seal.Session{}, false
@@ -173,6 +176,7 @@ func (l *legacyExchange) end() {
 // is told at once.
 func (l *legacyExchange) serveStream() {
 	x, caller, s := l.x, l.caller, l.sealed
+	// Before a stream is counted, since this may take two seconds.
 	if !x.settle(&caller, nil) {
 		return
 	}
@@ -185,6 +189,7 @@ func (l *legacyExchange) serveStream() {
 	x.serveStream(stream, sub, caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
 		ctx, leave := t.sessions.addStream(ctx, &s)
 		defer leave()
+		// After Subscribe: a change since then is one that follow will tell of.
 		ids, view := eventIDs{stream: rand.Text()}, sub.View()
 		changed := wire.AppendNotification(nil, wire.PromptsListChanged, nil)
 		switch {

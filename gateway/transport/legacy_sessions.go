@@ -63,6 +63,7 @@ func (l *legacySessions) setLogLevel(id sessionID, expires time.Time, level stri
 func (l *legacySessions) adoptLogLevel(id sessionID, told sessionLevel) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// Levels and ends come by topics of their own, in any order.
 	if _, ended := l.ended[id]; !ended && told.set.After(l.levels[id].set) {
 		l.setLogLevelLocked(id, told)
 	}
@@ -142,6 +143,7 @@ func (l *legacySessions) addStream(ctx context.Context, s *seal.Session) (_ cont
 		cancel()
 		l.mu.Lock()
 		defer l.mu.Unlock()
+		// A newer stream may have taken the entry, which is not this one's to remove.
 		if l.streams[s.ID] == &cancel {
 			delete(l.streams, s.ID)
 		}

@@ -18,6 +18,8 @@ func (x *exchange) admitModern(request *requests.Request) (ctx context.Context, 
 	id := request.Message.ID
 	request.Snapshot = x.snapshot
 	if request.Message.IsRequest() {
+		// Before the caller is authenticated, for which an issuer may have to be asked: the answer
+		// depends on the message alone.
 		if err := checkModern(request, x.r.Header); err != nil {
 			x.refuse(http.StatusBadRequest, id, err)
 			return nil, 0, false
@@ -53,6 +55,8 @@ func (x *exchange) admitModern(request *requests.Request) (ctx context.Context, 
 			return ctx, http.StatusOK, true
 		}
 	}
+	// The revision has this status for unknown methods. In the legacy era, where it means that the
+	// session has ended, they are answered with 200.
 	return ctx, http.StatusNotFound, true
 }
 

@@ -76,6 +76,8 @@ func (t *Transport) handlePeers() {
 		if message, err := wire.Parse(r.Message); err == nil {
 			t.replies.deliver(r.Session, &message)
 		}
+		// It has arrived, even if nobody waits for it any more. At the replica that asked, such a
+		// reply is accepted as well.
 		return true
 	})
 	t.peers.Handle(topicCancel, func(_ context.Context, read func(any) error) any {
@@ -157,6 +159,8 @@ func (t *Transport) passOn(ctx context.Context, session sessionID, request *requ
 		err := t.peers.Call(ctx, replica, topicReply, principal, reply, &arrived)
 		return err == nil && arrived
 	}
+	// Published and not called: nobody waits for the outcome of a cancellation, and which replica
+	// it is for is not known.
 	if id := request.Params.Get("requestId"); id != nil && len(id) <= maxCancelledID {
 		reason := wire.ReadCancelled(request.Params).Reason
 		t.peers.Publish("", topicCancel, cancellation{session, id, reason})

@@ -42,6 +42,8 @@ func initialize(handler *requests.Handler, request *requests.Request) (jsontext.
 	if !ok {
 		return nil, wire.NewError(wire.InvalidParams, "Invalid params: protocolVersion must be a string")
 	}
+	// A client that asks for another revision is offered this one, and goes if it does not know it
+	// (2025-11-25, Lifecycle, "Version Negotiation").
 	request.Revision = wire.LatestLegacy
 	if wire.KnownLegacy(requested) {
 		request.Revision = requested
@@ -61,6 +63,7 @@ func (s *session) connect(request *requests.Request) {
 	if !request.WantsRelay() {
 		return
 	}
+	// What the function keeps is copied out of s, which would else go to the heap with each get.
 	relay, replies, id := requests.NewRelayQueue(), s.replies, s.id
 	request.Relay = relay
 	request.ServerRequest = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
@@ -102,6 +105,7 @@ func readIncoming(raw []byte) (in incoming, refusal *wire.Error) {
 		in.request, refusal = requests.Read(raw)
 		return in, refusal
 	}
+	// Without an id: an error about a batch as a whole answers none of its messages.
 	in.request = &requests.Request{}
 	batch, err := wire.ParseBatch(raw)
 	switch {
@@ -121,8 +125,11 @@ func (t *Transport) handleRelaying(
 	ctx context.Context, request *requests.Request, buffer []byte, out outlet,
 ) (response requests.Response) {
 	maxBuffered := request.Snapshot.Config.Gateway.MaxBuffered
+	// Until the client has read them, its messages wait in the queue, which nobody else counts.
 	defer request.Relay.Hold(t.ledger, maxBuffered, request.Key())()
 	done := make(chan struct{})
+	// This goroutine is the only one that writes to the client, so that the request has one of its
+	// own.
 	go func() {
 		defer close(done)
 		response = t.requests.Handle(ctx, request, buffer)
@@ -137,6 +144,7 @@ func (t *Transport) handleRelaying(
 		case <-ticks:
 			out.keepAlive()
 		case <-done:
+			// What came last: the response must not overtake it.
 			out.sendAll(request.Relay)
 			return response
 		}
@@ -182,6 +190,8 @@ func (l *legacyExchange) serveBatch(batch []jsontext.Value) {
 	defer release()
 	switch {
 	case responses == nil && lost:
+		// Only a batch of nothing but replies can be sent again: of others, the requests have been
+		// carried out.
 		x.refuseAtOnce(replyLost)
 		return
 	case responses == nil:
@@ -219,6 +229,7 @@ func readBatch(batch []jsontext.Value, accept func(*requests.Request) job) (jobs
 		switch {
 		case refusal != nil || !request.Message.IsRequest():
 		case request.Message.Method == wire.Initialize:
+			// Nothing else is possible until it is answered (2025-03-26, Lifecycle).
 			refusal = wire.NewError(wire.InvalidRequest, "Invalid request: initialize must not be part of a batch")
 		case request.ClaimsModern():
 			refusal = wire.NoBatches()

@@ -39,11 +39,13 @@ func (t *Transport) ServeStdio(
 	outside := ctx
 	ctx, stop := withExpiry(ctx, c.caller.Principal.Expires)
 	defer stop()
+	// The end of ctx is a drain: requests in flight go on until end cuts them off.
 	inFlight, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cut(nil)
 	w, ended := &lineWriter{out: out}, make(chan struct{})
 	defer close(ended)
 	defer context.AfterFunc(ctx, func() { c.end(ctx, outside, cut, w, ended) })()
+	// Failed has room for an error of either goroutine, since nobody may receive a second one.
 	lines, written, failed := make(chan []byte), make(chan struct{}), make(chan error, 2)
 	go func() { failed <- readLines(ctx, in, lines) }()
 	go func() {
@@ -101,6 +103,7 @@ func (c *connection) end(
 		cut(errExpired)
 	}
 	over := time.After(c.t.publisher.Current().Config.Gateway.DrainTimeout)
+	// Counted from the end of ctx: before it, a client may take its time.
 	began, stuck := time.Now(), time.NewTicker(flushTimeout/4)
 	defer stuck.Stop()
 	for {

@@ -59,12 +59,15 @@ func (t *Transport) follow(
 			if published := sub.TakeChange(); !published.IsZero() {
 				t.notified.Record(ctx, time.Since(published).Seconds())
 			}
+			// A nil channel is never ready: changes that come meanwhile wait in the subscription as
+			// one.
 			changes, pause = nil, time.After(minPause)
 		case <-pause:
 			changes, pause = sub.Changed(), nil
 		case <-ticks:
 			out.keepAlive()
 		case <-caller.Generation.Replaced():
+			// Retain keeps a caller whose issuer cannot be asked just now: nobody has refused it.
 			if sub.Retain(ctx, caller) != nil || !hasVariant(caller.Generation.Config, out.variant) {
 				return true
 			}
@@ -105,6 +108,7 @@ func (x *exchange) countStream(caller *snapshot.Caller, id jsontext.Value) (open
 		x.refuse(http.StatusTooManyRequests, id, requests.TooManyStreams())
 		return openedStream{}, false
 	}
+	// An idle stream would else count for what only its beginning took, for as long as it is open.
 	x.release()
 	owner := requests.OwnerOf(&caller.Principal, x.clientAddress())
 	ending, leave := x.t.ledger.OpenStream(x.conn, x.r.ProtoMajor > 1, owner)

@@ -191,6 +191,7 @@ func (t *Transport) begin(w http.ResponseWriter, r *http.Request) (x *exchange, 
 		x.refuse(http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "Forbidden: "+err.Error()))
 		return nil, false
 	}
+	// Before the bounds, so that a page can read why it was refused.
 	if shareWithOrigin(w, r, x.snapshot.Origins) {
 		return nil, false
 	}
@@ -202,6 +203,7 @@ func (t *Transport) begin(w http.ResponseWriter, r *http.Request) (x *exchange, 
 	if !multiplexed {
 		return x, true // each request takes a connection, and those have a bound
 	}
+	// By the address: who the caller is shows only once the message has been read.
 	client := edge.AddressKey(x.clientAddress())
 	if x.request, ok = x.t.ledger.Acquire(x.snapshot.Config.Gateway.MaxBuffered, client, "", requestMemory); !ok {
 		x.refuseAtOnce("Too many requests of this address at once: send it again later")
