@@ -204,7 +204,7 @@ func toJSON(node *yaml.Node) (jsontext.Value, error) {
 		if number := jsontext.Value(node.Value); number.IsValid() {
 			return number, nil
 		}
-		return nil, wrong(node.Line+1, "%s is not a JSON number; write it in digits, or as a text in quotes", node.Value)
+		return nil, wrong(node.Line+1, "the value %s is not a JSON number; write it in digits, or as a text in quotes", node.Value)
 	}
 	return wire.Quote(node.Value), nil
 }

@@ -384,3 +384,13 @@ func (f *folder) settle() {
 		}
 	}
 }
+
+func TestSentence_BeginsWithAWholeCharacter(t *testing.T) {
+	for clause, want := range map[string]string{
+		"é is a letter.": "É is a letter.", `"é" is quoted`: `"é" is quoted.`,
+	} {
+		if got := sentence(clause); got != want {
+			t.Errorf("sentence(%q) = %q, want %q", clause, got, want)
+		}
+	}
+}

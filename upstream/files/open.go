@@ -134,8 +134,6 @@ func checkHidden(file string) error {
 	return nil
 }
 
-// cause returns an error of the file system without its path, which the message around it already
-
 // textTypes are the MIME types of texts that skills have beside their SKILL.md.
 var textTypes = map[string]string{ //nolint:gochecknoglobals // a constant table
 	".md": "text/markdown", ".txt": "text/plain", ".csv": "text/csv", ".json": "application/json",

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -59,7 +61,9 @@ func sortProblems(problems []Problem) {
 
 // sentence makes a sentence of a clause.
 func sentence(clause string) string {
-	return strings.ToUpper(clause[:1]) + strings.TrimSuffix(clause[1:], ".") + "."
+	// A whole character: a clause may begin with text of a file, in any script.
+	first, size := utf8.DecodeRuneInString(clause)
+	return string(unicode.ToUpper(first)) + strings.TrimSuffix(clause[size:], ".") + "."
 }
 
 // fieldError is a mistake in a line of a file.
