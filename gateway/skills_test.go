@@ -412,3 +412,49 @@ func TestSkills_AreServedFromFiles(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// A broken deployment must not take a server's prompts away because its skills are still listed.
+func TestSkills_UnknownListKeepsWhatItHad(t *testing.T) {
+	const uri, unknown = "skill://s/SKILL.md", `error:{"code":-32601,"message":"Method not found"}`
+	prompts := func(p *gatewaytest.Peer) { p.Answer("prompts/list", unknown) }
+	skills := func(p *gatewaytest.Peer) {
+		p.Intercept(nil) // it answers skills/list as any method that it does not know
+	}
+	for lost, forget := range map[string]func(*gatewaytest.Peer){"prompts/list": prompts, "skills/list": skills} {
+		p := gatewaytest.NewSkillPeer(t, "up", map[string]string{uri: "Do"})
+		s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p.Peer))
+		p.AwaitStream()
+		forget(p.Peer)
+		p.Announce()
+		s.AwaitTrouble("up")
+		c := s.Legacy("2025-11-25", "")
+		c.WantList("up.p")
+		if got := skillURIs(t, c); len(got) != 1 {
+			t.Errorf("%s is unknown: skills %v, want the one that was there", lost, got)
+		}
+		if cause := s.Problem("up").Err.Error(); !strings.Contains(cause, lost) {
+			t.Errorf("the problem is %q, want %s in it", cause, lost)
+		}
+	}
+}
+
+// Some servers declare a capability and do not know the method that lists what they do not have.
+func TestSkills_ListThatWasNeverKnownIsEmpty(t *testing.T) {
+	const uri = "skill://s/SKILL.md"
+	unlisted := gatewaytest.NewSkillPeer(t, "unlisted", map[string]string{uri: "Do"})
+	unlisted.Answer("prompts/list", `error:{"code":-32601,"message":"Method not found"}`)
+	skillless := gatewaytest.NewSkillPeer(t, "skillless", nil)
+	skillless.Intercept(nil)
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", unlisted.Peer, skillless.Peer))
+	c := s.Legacy("2025-11-25", "")
+	for peer, method := range map[*gatewaytest.SkillPeer]string{unlisted: "skills/list", skillless: "prompts/list"} {
+		peer.AwaitStream().Offer("p", "q")
+		upstreamtest.Eventually(t, "another list of "+peer.Name, func() bool { return len(peer.Calls(method)) > 1 })
+	}
+	upstreamtest.Eventually(t, "the new prompt", func() bool { return slices.Contains(c.List(), "skillless.q") })
+	for _, name := range []string{"unlisted", "skillless"} {
+		if problem := s.Problem(name); problem != nil {
+			t.Errorf("%s: %v, want no problem", name, problem)
+		}
+	}
+}

@@ -72,10 +72,6 @@ var (
 	errPaused    = errors.New("the server asked for a pause")
 	// errPooledLost means that a session of the pool was lost, and another one may be had.
 	errPooledLost = fmt.Errorf("pooled %w", client.ErrSessionLost)
-	// errListUnknown is the refusal of a server that listed prompts before, and still declares that
-	// it has some.
-	errListUnknown error = wire.NewError(wire.MethodNotFound, wire.PromptsList+": the server no "+
-		"longer knows the method")
 	// errNoLegacySession means that a get that should be made in the legacy era has to be made in
 	// the modern one.
 	errNoLegacySession = fmt.Errorf("%w in the legacy era", errNoSession)
@@ -83,6 +79,12 @@ var (
 	// errPanicked is what the health of an endpoint is told about a call that panics.
 	errPanicked = errors.New("call panicked")
 )
+
+// errListUnknown is the refusal of a server that listed something by the method before, and still
+// declares that it has some.
+func errListUnknown(method string) error {
+	return wire.NewError(wire.MethodNotFound, method+": the server no longer knows the method")
+}
 
 // unsentError is the error of a call that was not sent. It does not unwrap to the cause: an answer
 // of the server to something else is none to the call.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -211,10 +212,12 @@ func (l *lister) list(ctx context.Context, s *client.Session) (bytes int, _ erro
 	e := l.endpoint
 	traced, measured := e.metrics().start(ctx, wire.PromptsList, "")
 	list, err := s.List(traced, e.upstream.MaxPrompts)
-	switch hadPrompts := len(e.status.Load().Definitions) > 0; {
+	had := e.status.Load().Definitions
+	at := slices.IndexFunc(list.Unknown, func(method string) bool { return hasListed(had, method) })
+	switch {
 	case err != nil:
-	case list.Unknown && hadPrompts:
-		err = cmp.Or(s.Recheck(traced), errListUnknown)
+	case at >= 0:
+		err = cmp.Or(s.Recheck(traced), errListUnknown(list.Unknown[at]))
 	case !s.Declared.Prompts() && !s.ServesSkills() && l.listed:
 		// Nothing was sent for this list, and no calls go to such a server. It may be down, or have
 		// prompts by now.
@@ -236,6 +239,15 @@ func (l *lister) list(ctx context.Context, s *client.Session) (bytes int, _ erro
 	l.listed, l.ttl, l.skills = true, list.TTL, s.ServesSkills()
 	l.publish(ctx, list.Definitions)
 	return list.Bytes, nil
+}
+
+// hasListed reports whether there are definitions of what a method lists, prompts or skills.
+func hasListed(definitions []jsontext.Value, method string) bool {
+	return slices.ContainsFunc(definitions, func(definition jsontext.Value) bool {
+		object, _ := wire.ParseObject(definition) // an invalid one counts as a prompt
+		isSkill := object.Get("name") == nil && object.Get("uri") != nil
+		return isSkill == (method == wire.SkillsList)
+	})
 }
 
 // refused records why there is no new list, and returns an error if the session is of no more use.

@@ -35,9 +35,9 @@ type List struct {
 	TTL time.Duration
 	// Meta is the _meta of the last page, as it was sent; nil if it has none.
 	Meta jsontext.Value
-	// Unknown is set if the server declared prompts, but does not know the method that lists them.
-	// The list is empty then.
-	Unknown bool
+	// Unknown has the methods that list what the server declared, and that it does not know. Nothing
+	// of what they list is among the definitions.
+	Unknown []string
 	// Bytes is how much the server sent for it.
 	Bytes int
 	// Pages has the number of prompts of each page.
@@ -58,11 +58,15 @@ func (s *Session) List(ctx context.Context, maxPrompts int) (all List, err error
 	}
 	skills, err := s.list(ctx, wire.SkillsList, maxPrompts-len(all.Definitions))
 	skills.Bytes, skills.Pages = skills.Bytes+all.Bytes, append(all.Pages, skills.Pages...)
+	if err != nil {
+		return skills, err
+	}
 	skills.Definitions = append(all.Definitions, skills.Definitions...)
+	skills.Unknown = append(all.Unknown, skills.Unknown...)
 	if skills.TTL == 0 || all.TTL > 0 && all.TTL < skills.TTL {
 		skills.TTL = all.TTL
 	}
-	return skills, err
+	return skills, nil
 }
 
 // ServesSkills reports whether the server declares skills, and the upstream serves them.
@@ -84,7 +88,7 @@ func (s *Session) list(ctx context.Context, method string, most int) (all List, 
 		p, err := requestPage(ctx, s, method, params)
 		all.Bytes += p.size
 		if wireErr, ok := errors.AsType[*wire.Error](err); ok && wireErr.Code == wire.MethodNotFound && len(params) == 0 {
-			return List{Unknown: true}, nil // some servers declare prompts and have none
+			return List{Unknown: []string{method}}, nil // some servers declare prompts and have none
 		}
 		if err != nil {
 			return all, fmt.Errorf("%s: %w", method, err)
