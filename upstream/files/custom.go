@@ -38,9 +38,11 @@ type custom struct {
 const maxTOML = 64 << 10
 
 var (
+	// $$ is matched so that what follows it begins no placeholder: it is text.
 	codexWord    = lazily(`\$\$|\$(?:([1-9])|([A-Z][A-Z0-9_]*))`)
 	opencodeWord = lazily(`\$(?:(\d+)|(ARGUMENTS))`)
-	geminiWord   = lazily(`\{\{()?(args)\}\}`)
+	// The first group matches nothing: Gemini CLI knows no numbers of words.
+	geminiWord = lazily(`\{\{()?(args)\}\}`)
 	// Each of these begins what may go on for lines.
 	opencodeShell = lazily("!`[^`]")
 	geminiShell   = lazily(`!\{`)
@@ -176,6 +178,7 @@ func (p *parser) declareCustom(c *custom, text, hint string) customWords {
 	}
 	words.any = all || words.named || words.highest > 0
 	switch named := namesIn(hint); {
+	// Names are declared by now, and a line that nothing gets needs no argument.
 	case words.named || !words.any && !c.follows:
 	case !all && words.highest > 0 && words.highest <= len(named):
 		for _, name := range named {

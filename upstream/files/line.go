@@ -22,6 +22,8 @@ func (p *Prompt) line(values [][]byte) *line {
 	isWhole := true // without a gap between those that are given
 	for i, value := range values {
 		if value != nil {
+			// Unescaped, since \n in JSON is a blank at which the line is cut. A value is part of a
+			// valid request.
 			text, _ := wire.Text([]byte(`"` + string(value) + `"`))
 			isWhole = isWhole && len(given) == i
 			given = append(given, text)

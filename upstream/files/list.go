@@ -81,6 +81,7 @@ func worst(problems []Problem) []Problem {
 		return problems
 	}
 	slices.SortStableFunc(problems, func(a, b Problem) int { return cmp.Compare(a.Severity, b.Severity) })
+	// A part of the slice would keep all of them in memory.
 	return slices.Clone(problems[:maxOfList])
 }
 

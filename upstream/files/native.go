@@ -283,6 +283,7 @@ func (p *parser) partial(files []string, target string, line int) error {
 	if err != nil {
 		return p.report.at(last(files), line, err)
 	}
+	// The line that includes it has a line end of its own.
 	return p.nativeText(append(slices.Clip(files), file), strings.TrimSuffix(strings.TrimSuffix(d.text, "\n"), "\r"), d.line)
 }
 

@@ -63,6 +63,7 @@ func (o *opener) skill(folder, file string) ([]byte, error) {
 	if err != nil {
 		return nil, o.outside(file)
 	}
+	// What is hidden counts only from the skill's folder on, which may itself be in .claude.
 	return o.read(file, wire.MaxSkillBytes, func(string) error { return nil }, func(resolved string) bool {
 		relative, err := filepath.Rel(actual, filepath.Join(o.actual, filepath.FromSlash(resolved)))
 		isHidden := strings.HasPrefix(relative, ".") || strings.Contains(filepath.ToSlash(relative), "/.")
@@ -90,10 +91,13 @@ func (o *opener) read(file string, most int64, check func(string) error, isKind 
 	if err != nil || !filepath.IsLocal(relative) {
 		return nil, o.outside(file)
 	}
+	// A mounted ConfigMap has each file behind links through hidden folders, which are not the
+	// team's doing.
 	slashed := config.WithoutMounts(relative)
 	if !isKind(slashed) {
 		return nil, fmt.Errorf("the file %s is a link to a file of another kind, or of another skill; put a copy in its place", path.Base(file))
 	}
+	// Again, for where links lead: a link must not make a hidden file seen.
 	if err := check(slashed); err != nil {
 		return nil, err
 	}

@@ -138,6 +138,7 @@ func (p *pass) current(key entryKey, present *entry) (*entry, error) {
 	if present != nil && p.isCurrent(present) {
 		return present, p.ended
 	}
+	// The first pass is never cut: there is nothing yet whose place is taken.
 	if before := p.team.held.total; before > 0 && before+p.fresh.total > p.team.source.Max/2*3 {
 		p.isCut = true
 	}
@@ -182,6 +183,7 @@ func (p *pass) read(key entryKey, before *entry) *entry {
 		p.forget()
 	}
 	if before != nil && before.prompt != nil && (prompt == nil || before.prompt.same(prompt)) {
+		// The same pointer, by which a block sees that its list is the same.
 		next.prompt = before.prompt
 	}
 	next.size = next.measure()
@@ -200,6 +202,7 @@ func (p *pass) forget() {
 
 // document implements [reader].
 func (p *pass) document(file string) (*document, error) {
+	// The first document that a prompt reads is its own file.
 	isPartial := len(p.inputs) > 0
 	p.note(file)
 	read, known := p.partials[file]

@@ -88,6 +88,7 @@ func (p *pass) skillAt(b *block, file string) (*skillFolder, error) {
 	case err != nil || p.ended != nil:
 	case before != nil && before.root == next.root && slices.EqualFunc(before.found, next.found, isSame):
 		for _, f := range before.found {
+			// The team forgets the digests that a pass does not have.
 			p.digests[f.path] = p.team.digests[f.path]
 		}
 		return before, nil
@@ -104,6 +105,7 @@ func (p *pass) skillAt(b *block, file string) (*skillFolder, error) {
 			line = at.line
 		}
 		problem := r.problem(Broken, file, line, "Broken skill", err.Error()+"; it is left out")
+		// The same pointer, by which the block sees that its list is the same.
 		if before != nil && slices.Equal(before.problems, []Problem{problem}) {
 			return before, nil
 		}

@@ -48,6 +48,7 @@ func newStamp(info fs.FileInfo, path string) stamp {
 func stampOf(path string) stamp {
 	info, err := os.Stat(path)
 	if err != nil {
+		// Whatever the error is: once the file can be looked at, its stamp is another one.
 		return stamp{}
 	}
 	return newStamp(info, path)

@@ -125,6 +125,7 @@ func (t *Team) Refresh(
 		next[b.upstream.Name] = b
 		results = append(results, Result{b.list, b.err})
 	}
+	// The blocks in any case: they keep what the error leaves as it was.
 	if t.blocks = next; err == nil {
 		t.entries, t.held, t.digests = entries, p.held, p.digests
 	}

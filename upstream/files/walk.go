@@ -285,6 +285,7 @@ func (w *walk) child(at visit, c *child) error {
 		switch {
 		case matches && c.isLink && !c.beneath: // reported as any other link that leads out
 			return w.add(file, s, positions)
+		// In this order: mayEnter counts the name as one of the eight.
 		case !enters || c.isLink && !c.beneath || !w.mayEnter(s.id, at.above):
 		case c.isLink:
 			w.links = append(w.links, visit{path: file, id: s.id, above: at.above})
