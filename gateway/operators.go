@@ -105,7 +105,7 @@ const drainTimeout = 10 * time.Second
 // peersOptions are what the gateway does with what its peer replicas know.
 func (g *Gateway) peersOptions() cluster.Options {
 	return cluster.Options{
-		Notify:  func(v cluster.Verdict) { g.publisher.Announce(v.Announce, v.Again, v.Since) },
+		Notify:  func(v cluster.Verdict) { g.publisher.Announce(v.Announce, v.Again, v.Since, v.Unsettled) },
 		Drain:   g.drainAsElsewhere,
 		IsReady: func() bool { return g.ready.Load() || g.IsReady() },
 		IsAlone: g.opts.IsAlone,

@@ -40,6 +40,9 @@ type Verdict struct {
 	// one, are notified again.
 	Again bool
 	Since uint64
+	// Unsettled is the number of the first snapshot that not all replicas may serve although its
+	// listeners were notified; 0 for none.
+	Unsettled uint64
 }
 
 // Unsettled is a list of which listeners were notified, and which not all live replicas serve.
@@ -153,6 +156,15 @@ func (s *settlement) compare(
 		case known && !d.reported && now.Sub(d.since) >= reportAfter:
 			d.reported = true
 			late = append(late, Unsettled{label, d.since})
+		}
+	}
+	if v.Announce == 0 && !v.Again {
+		return v, late
+	}
+	for _, d := range s.unsettled {
+		// One that has no snapshot here concerns all of them.
+		if number := max(d.number, 1); d.notified && (v.Unsettled == 0 || number < v.Unsettled) {
+			v.Unsettled = number
 		}
 	}
 	return v, late

@@ -51,11 +51,11 @@ func TestSettlement_TellsThoseAgainWhoWereToldTooEarly(t *testing.T) {
 	st.after(settleTimeout - 1)
 	st.want("within a second", Verdict{})
 	st.after(1)
-	st.want("after a second", Verdict{Announce: 3})
+	st.want("after a second", Verdict{Announce: 3, Unsettled: 3})
 	st.after(2 * time.Second)
 	st.serve("other", "2") // 4
 	st.other(lists{"up": "1", "other": "2"})
-	st.want("another list", Verdict{Announce: 4})
+	st.want("another list", Verdict{Announce: 4, Unsettled: 3})
 	st.other(lists{"up": "2", "other": "2"})
 	st.want("settled", Verdict{Again: true, Since: 3})
 	st.after(time.Minute)
@@ -68,7 +68,7 @@ func TestSettlement_WithoutTheStore(t *testing.T) {
 	st.serve("up", "1")
 	st.want("at once", Verdict{})
 	st.after(settleTimeout)
-	st.want("after a second", Verdict{Announce: 1})
+	st.want("after a second", Verdict{Announce: 1, Unsettled: 1})
 	st.after(time.Hour)
 	if late := st.want("an hour", Verdict{}); late != nil {
 		t.Errorf("%v is reported, want nothing while others cannot be asked", late)

@@ -35,8 +35,9 @@ type announcements struct {
 	// upTo is the number of the last snapshot that is to be announced, again that of the snapshot
 	// from which listeners are to be notified again; MaxUint64 for none.
 	upTo, again uint64
-	// early is the number of the first snapshot that was announced before upTo said so; 0 for none.
-	early uint64
+	// early is the number of the first snapshot that was announced before upTo said so, and
+	// unsettled that of the first one that not all replicas may serve all the same; 0 for none.
+	early, unsettled uint64
 }
 
 // add adds a snapshot. If too many wait, it replaces all.
@@ -60,10 +61,12 @@ func signal(marked chan<- struct{}) {
 }
 
 // Announce has listeners notified of all snapshots up to a number and, if again, those notified
-// again whose view changed in the snapshot numbered since or a later one. It does not block.
-func (p *Publisher) Announce(upTo uint64, again bool, since uint64) {
+// again whose view changed in the snapshot numbered since or a later one. Those of the one numbered
+// unsettled and of later ones will be notified again; 0 for none. It does not block.
+func (p *Publisher) Announce(upTo uint64, again bool, since, unsettled uint64) {
 	a := &p.announcements
 	a.mu.Lock()
+	a.unsettled = unsettled
 	// What was announced too early is settled now: its listeners may have listed elsewhere.
 	if a.upTo = max(a.upTo, upTo); a.early > 0 && a.upTo >= a.early {
 		a.again, a.early = min(a.again, a.early), 0
@@ -73,6 +76,14 @@ func (p *Publisher) Announce(upTo uint64, again bool, since uint64) {
 	}
 	a.mu.Unlock()
 	signal(a.wake)
+}
+
+// isSettled reports whether all replicas serve what changed in the snapshot with a number.
+func (a *announcements) isSettled(number uint64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	isBefore := func(first uint64) bool { return first == 0 || number < first }
+	return isBefore(a.early) && isBefore(a.unsettled)
 }
 
 // next returns the snapshots to announce now, whether some were left out before them, and from

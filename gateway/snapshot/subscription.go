@@ -67,12 +67,13 @@ func (sub *Subscription) TakeChange() time.Time {
 	return changed
 }
 
-// View returns the fingerprint of the view that a notification sent now is about.
-func (sub *Subscription) View() catalog.Fingerprint {
+// View returns the fingerprint of the view that a notification sent now is about, and whether all
+// replicas serve it. If not, the client may list an older one elsewhere, and is notified again.
+func (sub *Subscription) View() (view catalog.Fingerprint, settled bool) {
 	all := &sub.publisher.subscriptions
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	return sub.view
+	return sub.view, sub.publisher.announcements.isSettled(sub.changedIn)
 }
 
 // Retain lets a stream continue after a reload. On an error its caller is not accepted any more,

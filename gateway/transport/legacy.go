@@ -173,7 +173,7 @@ func (l *legacyExchange) end() {
 
 // serveStream serves the GET stream that tells a legacy client of changes. Each event's id ends in
 // the view's fingerprint: a client that resumes from an old fingerprint has missed something, and
-// is told at once.
+// is told at once. So is one that resumes from none.
 func (l *legacyExchange) serveStream() {
 	x, caller, s := l.x, l.caller, l.sealed
 	// Before a stream is counted, since this may take two seconds.
@@ -190,15 +190,16 @@ func (l *legacyExchange) serveStream() {
 		ctx, leave := t.sessions.addStream(ctx, &s)
 		defer leave()
 		// After Subscribe: a change since then is one that follow will tell of.
-		ids, view := eventIDs{stream: rand.Text()}, sub.View()
+		ids := eventIDs{stream: rand.Text()}
+		view, settled := sub.View()
 		changed := wire.AppendNotification(nil, wire.PromptsListChanged, nil)
 		switch {
 		case last != "" && !isAbout(last, view):
 			// Not after an event with only this id, from which the client would go on without the
 			// change.
-			out.event(ids.next(view), changed)
+			out.event(ids.next(view, settled), changed)
 		case s.Revision >= wire.Rev20251125: // clients of that revision know events without data
-			out.event(ids.next(view), nil)
+			out.event(ids.next(view, settled), nil)
 		}
 		send := func(message []byte) { out.event(ids.next(sub.View()), message) }
 		t.follow(ctx, &caller, sub, func() { send(changed) },
@@ -206,15 +207,21 @@ func (l *legacyExchange) serveStream() {
 	})
 }
 
-// eventIDs makes the ids of one stream's events: STREAM.COUNTER.FINGERPRINT.
+// eventIDs makes the ids of one stream's events: STREAM.COUNTER.FINGERPRINT, where a view that is
+// not settled has no fingerprint. Its client may have listed an older one at another replica, and
+// lose its stream before it is told again.
 type eventIDs struct {
 	stream  string
 	counter int
 }
 
-func (e *eventIDs) next(view catalog.Fingerprint) string {
+func (e *eventIDs) next(view catalog.Fingerprint, settled bool) string {
 	e.counter++
-	return e.stream + "." + strconv.Itoa(e.counter) + "." + hex.EncodeToString(view[:])
+	id := e.stream + "." + strconv.Itoa(e.counter) + "."
+	if !settled {
+		return id
+	}
+	return id + hex.EncodeToString(view[:])
 }
 
 // isAbout reports whether an event id, of whichever replica and stream, ends in the view's
