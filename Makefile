@@ -29,6 +29,8 @@ bin/promptweir:
 	@[ -e $@ ] || echo 'A first build takes a minute or two. Meanwhile, read a prompt and who sees it: examples/quickstart/teams'
 	$(BUILD) build $(BUILD_FLAGS) -tags grpcnotrace -ldflags='-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)' -o $@ ./cmd/promptweir
 
+# It is tried, not deployed: a first build takes a fifth less time where nothing is optimised.
+run: BUILD_FLAGS += '-gcflags=all=-N -l -dwarf=false'
 run: bin/promptweir ## serve examples/quickstart in the foreground; Ctrl-C stops it
 	@bin/promptweir serve --config examples/quickstart
 
