@@ -52,6 +52,7 @@ var (
 		kind: Hides, loses: "further pages", reason: "only the first page of a list is read", atFlat: true,
 		remedy: "raise page_size in the gateway block, or expose fewer prompts",
 		loss: func(l *List, p *prompt) (string, bool) {
+			// Entries are in the order of their names, and so are pages.
 			at, _ := slices.BinarySearchFunc(l.entries, p.Entry.Name, func(e *catalog.Entry, name string) int {
 				return strings.Compare(e.Name, name)
 			})

@@ -32,7 +32,8 @@ type Prompt struct {
 	Result jsontext.Value
 }
 
-// List is what a caller sees.
+// List is what a caller sees. It remembers what it has grouped, so that only one goroutine may use
+// it.
 type List struct {
 	entries   []*catalog.Entry
 	firstPage int

@@ -186,6 +186,7 @@ type server struct {
 // bridge is a server for a client whose file has child processes only.
 func bridge(endpoint string, access Access) server {
 	s := server{Command: "npx", Args: []string{"-y", "mcp-remote", endpoint}}
+	// mcp-remote refuses http without this flag, except at this machine.
 	if u, err := url.Parse(endpoint); err == nil && u.Scheme == "http" {
 		s.Args = append(s.Args, "--allow-http")
 	}
@@ -268,6 +269,7 @@ func compact(value any) []byte { return []byte(encode(value, "")) }
 func encode(value any, unit string) string {
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)
+	// People copy the text: an & of an address must not become \u0026.
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", unit)
 	if err := encoder.Encode(value); err != nil {

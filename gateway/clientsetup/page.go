@@ -47,6 +47,7 @@ func ServePage(w http.ResponseWriter, endpoint string, access Access, variants .
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Cache-Control", "no-store")
+	// At the same address, MCP clients get another answer.
 	header.Add("Vary", "Accept")
 	_ = page(endpoint, access, variants).Render(w) // an error means that the browser has gone
 }

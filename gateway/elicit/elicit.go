@@ -54,6 +54,7 @@ func Read(params jsontext.Value) (*Request, error) {
 	object := wire.Members(params)
 	r := &Request{}
 	r.Message, _ = object.Text("message")
+	// Its address tells the kind, since the mode of a form may be absent and a form has no address.
 	if r.URL, r.IsURL = object.Text("url"); r.IsURL {
 		return r, nil
 	}
@@ -172,10 +173,12 @@ func (f *Field) Value(answers ...string) (value jsontext.Value, problem string) 
 		text = answers[0]
 	}
 	switch {
+	// It is not checked: the server has chosen it.
 	case text == "" && f.Default != nil:
 		return f.Default, ""
 	case text == "" && !f.Required:
 		return nil, ""
+	// A text that is required may still be empty, if its schema allows it.
 	case text == "" && (f.Type != "string" || len(f.Choices) > 0):
 		return nil, "A value is required."
 	}
@@ -232,6 +235,7 @@ var formats = map[string]struct { //nolint:gochecknoglobals // a constant table
 }{
 	"email": {"an e-mail address such as ann@example.com", func(text string) bool {
 		address, err := mail.ParseAddress(text)
+		// ParseAddress also accepts an address with a name: Ann <ann@example.com>.
 		return err == nil && address.Address == text
 	}},
 	"uri": {"a whole address such as https://example.com/", func(text string) bool {

@@ -115,6 +115,7 @@ func readLines(declared []catalog.Argument, text string, given map[string]bool) 
 			return arguments, after
 		}
 		// With a blank behind the colon, so that "https://…" is no value of an argument "https".
+		// And with one added at the end, so that a line "name:" gives an empty value.
 		name, value, isValue := strings.Cut(line+" ", ": ")
 		if !isValue || !known[name] || given[name] {
 			return arguments, text

@@ -149,6 +149,7 @@ func isHeading(line string) bool {
 		case unicode.IsSpace(r):
 			r = ' '
 		}
+		// Most lines end here at their first character, however long they are.
 		if seen += string(unicode.ToLower(r)); seen[0] != '#' || len(seen) > longest {
 			return false
 		}

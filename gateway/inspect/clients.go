@@ -21,12 +21,13 @@ func ClientLosses(
 	}
 	view = view.Kind(false)
 	list := clients.NewList(view, s.Config.Gateway.PageSize)
-	for _, entry := range view.Kind(false).Entries() {
+	for _, entry := range view.Entries() {
 		if name != "" && name != entry.Name || principal == nil && !isVisible(s, entry) {
 			continue
 		}
 		prompt := clients.Prompt{Entry: entry}
 		if file := FilePrompt(s, entry.Owners[0]); file != nil {
+			// After an error the result is nil, and nothing is said of the messages.
 			prompt.Result, _ = file.Render(file.Sample(entry.Overrides.AddTo(nil)))
 		}
 		all = append(all, list.Losses(prompt, of)...)

@@ -58,6 +58,7 @@ type PromptChange struct {
 // that are known to its configuration.
 func Compare(before, after *snapshot.Snapshot) Comparison {
 	c := Comparison{
+		// Empty rather than nil, for which JSON would have null and not a list.
 		Changes: append([]policy.Change{}, policy.Diff(before.Config, after.Config)...),
 		Prompts: []PromptChange{}, Unknown: append(before.Unlisted(), after.Unlisted()...),
 	}

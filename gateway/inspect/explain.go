@@ -133,6 +133,8 @@ type admissionChain struct {
 
 func newAdmissionChain(s *snapshot.Snapshot, c catalog.Candidate, prompt *catalog.Prompt, name string) *admissionChain {
 	chain := &admissionChain{snapshot: s, source: &c.Source, own: c.Own, name: name, prompt: prompt}
+	// In the order of admission: the lock is about the server's own definition, the screens see
+	// what the prompt block has made of it.
 	chain.addSkill()
 	chain.addOverride()
 	chain.addLock()

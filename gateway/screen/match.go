@@ -147,6 +147,7 @@ func visible(text string) string {
 			if !joinable(before) || !joinable(next) || isSelector(next) {
 				continue
 			}
+		// Of several selectors only the first is kept, since none may follow another.
 		case isInvisible(r), isSelector(r) && !selectable(before):
 			continue
 		}

@@ -61,6 +61,7 @@ func (p *pass) checkName(exposed string) {
 	}
 	const at = "/name"
 	for _, b := range p.screen.blocks {
+		// The name is not stripped: clients get the prompt by it.
 		if b.Invisible && hasInvisible(exposed) {
 			p.reject(b, "invisible", at)
 		}
@@ -126,6 +127,7 @@ func (p *pass) checkStrings() {
 			p.ended(err)
 			return
 		}
+		// It is a valid string, or the decoder would not have read it.
 		text, _ := wire.Text(quoted)
 		if kept := p.checkText(text, decoder); kept != text {
 			end := decoder.InputOffset()

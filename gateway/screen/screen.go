@@ -42,6 +42,7 @@ func New(blocks []config.Screen) *Screen {
 	}
 	s := &Screen{}
 	for i := range blocks {
+		// The throttle by a pointer: blocks and findings are copied, and share it.
 		b := block{&blocks[i], &rate.Sometimes{First: 1, Interval: reportInterval}, 0}
 		for _, re := range b.Patterns {
 			b.instructions += instructions(re)

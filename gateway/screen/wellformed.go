@@ -148,9 +148,9 @@ func isURI(text string) bool {
 type contentType struct{ kind, at string }
 
 // contentTypes returns the content types in the messages of a result, in the contents of a resource,
-// and in the server requests of a result that requires input. Content that cannot be read has the empty type, which no block
-// allows, as has content that a client which ignores the case of member names would read
-// differently.
+// and in the server requests of a result that requires input. Content that cannot be read has the
+// empty type, which no block allows, as has content that a client which ignores the case of member
+// names would read differently.
 func contentTypes(result jsontext.Value) []contentType {
 	object, _ := wire.ParseObject(result)
 	all := messageTypes(object, "")
