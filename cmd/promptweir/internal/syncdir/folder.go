@@ -55,6 +55,7 @@ func (r *Run) Do(prompts []Prompt) (folder string, changes []Change, err error) 
 	}
 	folder = filepath.Join(base, within)
 	want, changes := r.Target.files(prompts, r.Source)
+	// Without a prompt to write, a client that is not there gets no folder.
 	create := !r.DryRun && len(want) > 0
 	root, err := openFolder(base, within, create)
 	if errors.Is(err, fs.ErrNotExist) && !create {
@@ -82,6 +83,7 @@ func openFolder(base, within string, create bool) (*os.Root, error) {
 	}
 	defer root.Close()
 	for at := within; at != "."; at = filepath.Dir(at) {
+		// What is not there is no link; any other error shows when the folder is opened.
 		if info, err := root.Lstat(at); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 			return nil, fmt.Errorf("%s is a link, and links are not followed", filepath.Join(base, at))
 		}
@@ -230,5 +232,6 @@ func write(d disk, name string, content []byte) error {
 		return err
 	}
 	_, err = file.Write(content)
+	// Synced, or the rename could survive a crash that the content does not.
 	return errors.Join(err, file.Sync(), file.Close())
 }

@@ -27,6 +27,8 @@ func fileName(prompt string) string {
 	}
 	hash := "-" + Short(prompt)
 	name := noName.ReplaceAllString(strings.ToLower(prompt), "_")
+	// By now it is ASCII, so that no character is torn. A dot in front would hide the file, and
+	// Windows drops one at the end.
 	name = strings.Trim(name[:min(len(name), maxName-len(hash)-1)], ".-")
 	if name == "" || reserved.MatchString(name) {
 		name = "_" + name

@@ -113,6 +113,7 @@ var noIdent = regexp.MustCompile(`[^A-Za-z0-9_]+`)
 
 // identifiers returns a name for each argument that any placeholder may have.
 func identifiers(arguments []string) []string {
+	// To Claude Code, $ARGUMENTS is all that people type.
 	names, taken := make([]string, len(arguments)), map[string]bool{"ARGUMENTS": true}
 	for i, argument := range arguments {
 		name := strings.Trim(noIdent.ReplaceAllString(argument, "_"), "_")
@@ -175,5 +176,6 @@ func composeTOML(p *Prompt, head, text string) string {
 			escaped.WriteRune(r)
 		}
 	}
+	// TOML drops the first line break, so that one with which the text begins stays.
 	return head + "description = " + p.description() + "\nprompt = \"\"\"\n" + escaped.String() + "\"\"\"\n"
 }

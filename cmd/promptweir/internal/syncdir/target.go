@@ -126,6 +126,7 @@ func claudePlace(p *Prompt, names []string, argument int, next string) string {
 	switch {
 	case len(p.Arguments) == 1:
 		return "$ARGUMENTS"
+	// The name would run on into what follows.
 	case next != "" && (next[0] == '[' || isWordByte(next[0])):
 		return "$ARGUMENTS[" + strconv.Itoa(argument) + "]"
 	}

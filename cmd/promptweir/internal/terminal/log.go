@@ -150,6 +150,7 @@ func (l *logLine) attributes(attrs []slog.Attr) {
 		l.text.WriteByte(' ')
 		l.paint(dim, wire.Printable(a.Key)+"=")
 		isOdd := func(r rune) bool { return strings.ContainsRune(` "=`, r) || !unicode.IsPrint(r) }
+		// Quoted, what could act on the terminal is an escape, and nothing is lost.
 		if text == "" || strings.ContainsFunc(text, isOdd) {
 			text = strconv.Quote(text)
 		}
