@@ -162,6 +162,7 @@ func (d *deadline) set(t time.Time, arm func(time.Time) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.wanted, d.interrupted = t, !t.IsZero() && t.Before(d.opened)
+	// An interruption of a read that has not begun need not be armed: begin sees it.
 	firesInTime := !d.armed.IsZero() && !t.Before(d.armed)
 	if t.IsZero() || firesInTime || (d.interrupted && !d.reading) {
 		return nil

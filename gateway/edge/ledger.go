@@ -87,6 +87,7 @@ func (l *Ledger) accountLocked(k key) *account {
 	if a == nil {
 		a = &account{key: k}
 		l.accounts[k] = a
+		// Not for what a client holds of one upstream: its own account has that as well.
 		if network := networkOf(k.client); network != "" && k.upstream == "" {
 			a.network = l.accountLocked(key{client: network})
 			a.network.members++

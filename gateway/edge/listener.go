@@ -89,6 +89,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		c.onRequest(func() bool { return l.shedder.Enter(c.client) })
 	}
 	c.ledger, c.slot = l.ledger, &slot{conn: c}
+	// Last: from here on, another connection may evict this one.
 	l.ledger.accept(c)
 	return c, nil
 }

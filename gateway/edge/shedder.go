@@ -95,6 +95,7 @@ func (s *Shedder) Enter(client string) bool {
 		return true
 	}
 	s.ledger.mu.Lock()
+	// Shedding may have ended since: nobody would answer what is queued now.
 	if s.state.Load() != shedding {
 		s.ledger.mu.Unlock()
 		return true
@@ -182,6 +183,7 @@ func (s *Shedder) Run(ctx context.Context) error {
 func (s *Shedder) run(ctx context.Context, wait func() (time.Duration, error)) error {
 	var logged time.Time
 	for stable := 0; s.rest(ctx); {
+		// By a timer: until the probe is back, which may take long, all would still be admitted.
 		late := time.AfterFunc(targetDelay, s.shed)
 		took, err := wait()
 		late.Stop()
@@ -259,6 +261,7 @@ func (s *Shedder) admit(n int) (left int) {
 func (s *Shedder) answerLocked(w *waiter, enter bool) {
 	s.queue.remove(w)
 	s.ledger.settleLocked(w.account)
+	// It has room, so that nothing is waited for with the lock held.
 	w.enter <- enter
 }
 
@@ -273,6 +276,7 @@ func (s *Shedder) shed() {
 // end admits all for good.
 func (s *Shedder) end() {
 	s.ledger.mu.Lock()
+	// First, or a timer that fires late could make it shed again.
 	s.ended = true
 	s.ledger.mu.Unlock()
 	s.admitAll()

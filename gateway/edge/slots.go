@@ -180,6 +180,7 @@ func (l *Ledger) OpenStream(
 	end := make(chan struct{})
 	if !multiplexed {
 		defer l.mu.Unlock()
+		// Before it leaves: a slot in no class looks as if it were known.
 		isKnown := s.isKnown()
 		l.leaveLocked(s)
 		s.end = end
@@ -316,6 +317,7 @@ func (l *Ledger) evictLocked(newcomer *slot) *Conn {
 func (l *Ledger) makeRoom() {
 	l.mu.Lock()
 	var victim *Conn
+	// Those that are closing free descriptors soon.
 	if l.closing <= maxClosing {
 		victim = l.evictLocked(nil)
 	}

@@ -25,6 +25,7 @@ func Write(ctx context.Context, w http.ResponseWriter, parts ...[]byte) error {
 	}
 	c.gathering = nil
 	if err == nil {
+		// Writing consumes the slice that it is given; release needs the whole one.
 		g.unsent = g.writes
 		err = c.writeAll(&g.unsent)
 	}

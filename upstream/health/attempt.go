@@ -89,6 +89,8 @@ func (a Attempt) End(o Outcome) {
 	if a.sent {
 		e.inFlight.Add(-1)
 	}
+	// The breaker is not told either: while it is closed, and no failures are counted, neither
+	// changes anything.
 	if (o.Verdict == Answered || o.Verdict == Excused) && !e.unwell.Load() {
 		return
 	}
@@ -195,6 +197,7 @@ func (e *Endpoint) resetBreakerLocked() (news bool) {
 			return int64(counts.ConsecutiveFailures) >= int64(e.settings.Failures) && (e.breaker.several || e.silent)
 		},
 		IsExcluded: func(err error) bool { return errors.Is(err, errExcused) },
+		// gobreaker holds its lock here: nothing beneath may ask the circuit for its state.
 		OnStateChange: func(_ string, _, to gobreaker.State) {
 			e.changeBreakerLocked(to, e.breaker.circuit)
 		},

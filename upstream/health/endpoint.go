@@ -162,6 +162,7 @@ func (e *Endpoint) Down(forgotten bool) {
 		return
 	}
 	e.record = record{}
+	// A breaker that changes its state assesses by itself.
 	if !e.resetBreakerLocked() {
 		e.assessLocked()
 	}

@@ -116,6 +116,7 @@ func (r *Reconnects) failed(d *Redial) time.Duration {
 	wait := time.Duration(turns) * time.Second / reconnectRate
 	wait = time.Duration(float64(wait) * (1 + backoffJitter*(2*rand.Float64()-1))) //nolint:gosec // jitter
 	now := time.Now()
+	// Truncate counts from the zero time, so that all endpoints have the same ticks.
 	return now.Add(wait + reconnectTick).Truncate(reconnectTick).Sub(now)
 }
 
