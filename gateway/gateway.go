@@ -182,6 +182,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	s := supervisor{gateway: g, group: group, cancels: map[*upstream.Connector]context.CancelFunc{}}
+	// Here, since the supervisor belongs to the next goroutine once that runs.
 	s.start(ctx, g.Snapshot().Connectors)
 	group.Go(func() error { return s.run(ctx) })
 	group.Go(func() error { return g.publisher.Run(ctx) })

@@ -120,6 +120,7 @@ func observe(g *Gateway) (stop func()) {
 		metric.WithDescription("Age of the oldest unsettled list; 0 without one."))
 	handle(err)
 	registration, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		// A copy: several readers may collect at the same time.
 		now := r
 		now.Observer = o
 		now.read(g)

@@ -25,6 +25,7 @@ var errNoLoad = errors.New("the gateway cannot reload: it was started without a 
 // Connectors whose upstream block is unchanged stay, with their sessions and calls. The others are
 // replaced, or end, once their calls in flight are over.
 func (g *Gateway) Reload(ctx context.Context) error {
+	// With room, so that the supervisor does not wait for a caller that has left.
 	done := make(chan error, 1)
 	select {
 	case g.reloads <- done:
@@ -34,6 +35,7 @@ func (g *Gateway) Reload(ctx context.Context) error {
 		return ctx.Err()
 	}
 	select {
+	// From here on the reload is carried out, even if ctx ends first.
 	case err := <-done:
 		return err
 	case <-g.publisher.Stopped():

@@ -70,6 +70,7 @@ func (s *supervisor) reload(ctx context.Context) error {
 	}
 	s.start(ctx, next.Connectors)
 	g.awaitTakeover(ctx, before, next)
+	// It fails only when the gateway ends, and with it the connectors that were started here.
 	if err := g.publisher.Replace(ctx, next); err != nil {
 		return snapshot.ErrStopped
 	}
@@ -93,6 +94,7 @@ func (g *Gateway) awaitTakeover(ctx context.Context, before, next *snapshot.Gene
 	awaited := replacing(before, next)
 	isTried := func(c *upstream.Connector) bool { return c.State().Tried }
 	for {
+		// Before the look at the connectors, so that no change after it is missed.
 		s := g.Snapshot() // a connector that changes causes another
 		if awaited = slices.DeleteFunc(awaited, isTried); len(awaited) == 0 {
 			return
