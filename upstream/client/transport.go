@@ -163,8 +163,9 @@ func (x *mux) parse(raw []byte) ([]wire.Message, error) {
 		return nil, err
 	}
 	x.mu.Lock()
-	defer x.mu.Unlock()
-	return parseTolerantly(raw, x.pending[string(ids[0])].method, err)
+	method := x.pending[string(ids[0])].method
+	x.mu.Unlock()
+	return parseTolerantly(raw, method, err)
 }
 
 // parseTolerantly reads what ParseAll refused with an error, if it is the response to a request of
