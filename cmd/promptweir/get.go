@@ -268,6 +268,7 @@ func contentText(raw json.RawMessage) string {
 // checkArguments asks for the required arguments that are missing, if there is somebody to ask, and
 // returns all. It warns of those that the prompt does not have.
 func (g *getter) checkArguments(ctx context.Context, name string, args []string) ([]string, error) {
+	// There is nobody to ask and nothing to warn of, so that the list need not be requested.
 	if g.prompter == nil && len(args) == 0 {
 		return args, nil
 	}

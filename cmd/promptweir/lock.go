@@ -229,6 +229,7 @@ func (l *lockFlags) printChanges(changes []config.LockChange) error {
 // unifiedDiff compares two definitions line by line. It has no file names: there are no such files.
 func unifiedDiff(before, after *config.LockedPrompt) []byte {
 	text := diff.Diff("approved", []byte(indented(before)), "listed", []byte(indented(after)))
+	// The lines before the first hunk are the names.
 	at := bytes.Index(text, []byte("\n@@"))
 	return text[at+1:]
 }

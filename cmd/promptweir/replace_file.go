@@ -74,9 +74,11 @@ func replaceWithin(root *os.Root, name string, content []byte) error {
 	if err != nil {
 		return err
 	}
+	// In the same folder, since a rename does not leave a file system.
 	temporary := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+"."+rand.Text()+".tmp")
 	err = regular.WriteNew(temporary, content, fileMode, root.OpenFile)
 	if err == nil {
+		// Until now it was for its owner only, as secrets may be in it.
 		err = root.Chmod(temporary, info.Mode().Perm())
 	}
 	if err == nil {

@@ -178,6 +178,7 @@ func (y *syncer) print(target *syncdir.Target, folder string, changes []syncdir.
 			return err
 		}
 	}
+	// An announced change may concern no file here, and would print the same line again.
 	if y.watch && len(changes) == 0 {
 		return nil
 	}

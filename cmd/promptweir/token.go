@@ -72,6 +72,7 @@ func printToken(a *app, t config.Token, admin, asJSON bool) error {
 			Block string `json:"block"`
 		}{token, block})
 	}
+	// So that the block can be redirected to a file without the token.
 	fmt.Fprintf(a.err, "Token, shown only once: %s\n", token)
 	_, err = fmt.Fprint(a.out, block)
 	return err

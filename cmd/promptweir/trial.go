@@ -49,6 +49,7 @@ func (t *trial) load(ctx context.Context) (*config.Config, error) {
 			return nil, err
 		}
 	}
+	// The secrets of clients' files are handed over in memory. The files above only refer to them.
 	cfg, diagnostics := config.Load(folder, config.Options{LookupEnv: func(name string) (string, bool) {
 		if secret, ok := secrets[name]; ok {
 			return secret.Reveal(), true
