@@ -82,6 +82,7 @@ func NewDialers(server config.Upstream, opts Options) []*Dialer {
 			logger: loglimit.New(masked, maxLogged),
 		}
 		if server.Transport == config.Stdio {
+			// Each line once in ten seconds, and no more than maxLogged lines of whatever kind.
 			d.stderr = loglimit.New(loglimit.New(masked, 1, "line"), maxLogged)
 		} else {
 			d.http = newHTTPClient(&d.server, opts, tokens)

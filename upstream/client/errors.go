@@ -279,6 +279,7 @@ func MayRefuseEra(err error) bool {
 
 // withoutURL takes URLs and host names out of an error, because they may be sensitive.
 func withoutURL(err error) error {
+	// First, since a url.Error that wraps it would go without its URL and still name the host.
 	if wrapped, ok := errors.AsType[*net.DNSError](err); ok {
 		return &resolveError{wrapped}
 	}

@@ -60,6 +60,7 @@ type eventReader struct {
 
 func newEventReader(source io.Reader, maxMessage int, p *streamPosition) eventReader {
 	source = &lineFeeds{source: source}
+	// Each open stream has such a buffer, and its connection has 4 KiB of its own below.
 	return eventReader{source: bufio.NewReaderSize(source, 1<<10), maxMessage: maxMessage, position: p}
 }
 
@@ -243,6 +244,8 @@ func (t *httpTransport) resume(
 		if err := p.pause(ctx, min(firstResumePause<<failed, lastResumePause)); err != nil {
 			return nil, err
 		}
+		// A stream that opens shows that the server is there, however soon it ends: only failures
+		// in a row count.
 		response, err := t.getStream(ctx, p, want, func() { failed = 0 })
 		switch {
 		case err == nil:
@@ -292,6 +295,8 @@ func (t *httpTransport) getStream(
 		case status == http.StatusNotFound && t.sessionID() != "" && want.id == "":
 			t.lose()
 			return ErrSessionLost
+		// These pass. Any other status is taken for a server without such streams, which is not
+		// asked again.
 		case status == http.StatusTooManyRequests, status >= http.StatusInternalServerError:
 			return came.statusError()
 		case status == http.StatusConflict && p.opened:

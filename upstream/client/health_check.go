@@ -95,6 +95,7 @@ func (s *Session) CheckStream() (again time.Duration) {
 	case left > 0:
 		return left
 	}
+	// Or the next check would find the same silence before there is another stream.
 	over.changes.begin()
 	s.hangUp()
 	return 0
@@ -111,6 +112,7 @@ func (s *Session) CheckStream() (again time.Duration) {
 // unless a call has failed as well, which made the session suspect.
 func (s *Session) CheckHealth(ctx context.Context, timeout time.Duration, suspect bool) error {
 	var asking sync.WaitGroup
+	// Deferred calls run in reverse: the questions are cancelled first, and then waited for.
 	defer asking.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -136,8 +138,10 @@ func (s *Session) CheckHealth(ctx context.Context, timeout time.Duration, suspec
 		if refusal == nil || suspect || (errors.Is(refusal, ErrSessionLost) && !mayNotKnowPing(s.Revision, refusal)) {
 			return refusal
 		}
+		// It has been answered: a nil channel is never ready.
 		pinged = nil
 	case <-half.C:
+		// The silence of a server that ignores pings says nothing about connections.
 		if wait > 0 {
 			s.dialer.renewConnections()
 		}
@@ -155,6 +159,8 @@ func (s *Session) CheckHealth(ctx context.Context, timeout time.Duration, suspec
 			failure = err
 		case err := <-listed:
 			listed = nil
+			// The first time only: a server that ignores pings would lose its stream with each
+			// check.
 			if err == nil && refusal == nil && !s.ignoresPing.Swap(true) {
 				s.hangUp()
 			}

@@ -108,6 +108,7 @@ func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
 		defer cancel()
 		taken = traceConnection(ctx, true)
 		traced = taken
+		// server/discover may be sent twice: it begins nothing.
 		if r.method != wire.Initialize {
 			used = taken
 		}
@@ -131,6 +132,8 @@ func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
 	} else {
 		reached, err = taken.stage(), taken.withRefusal(err)
 	}
+	// This connection had worked, and took the request without a word. That of the stream of
+	// changes may be as dead.
 	if err != nil && used.isStale() && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		t.changes.doubted.Store(true)
 	}
@@ -141,6 +144,7 @@ func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
 		return err // the modern era resumes nothing
 	}
 	if r.response, err = t.resume(ctx, &r.position, expected{string(wire.NumberID(r.id)), r.method}, err); err != nil {
+		// Events of the response had come, so that the server was at work.
 		return &startedError{err}
 	}
 	return nil
@@ -380,6 +384,7 @@ func (t *httpTransport) standalone(ctx context.Context, ready func()) error {
 // close ends the session at the server, best effort. It does not interrupt calls.
 func (t *httpTransport) close() {
 	select {
+	// The server has forgotten the session, so that there is nothing to end.
 	case <-t.lost:
 		return
 	default:

@@ -94,6 +94,7 @@ func (c *httpClient) connections() http.RoundTripper {
 			return *network
 		}
 		var made http.RoundTripper = c.newNetwork()
+		// All requests have to share one: renew closes the connections of no other.
 		if c.network.CompareAndSwap(nil, &made) {
 			return made
 		}

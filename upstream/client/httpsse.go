@@ -94,6 +94,8 @@ func (t *sseTransport) readStream(body io.Reader) error {
 			if t.endpoint, err = resolveSameOrigin(t.http.url, string(event.data)); err != nil {
 				return err
 			}
+			// This publishes endpoint: whoever reads it has waited for this or for the end, and
+			// nobody writes it any more.
 			close(t.opened)
 		case event.isMessage():
 			if err := t.dispatch(event.data); err != nil { // other calls have nothing to do with it
@@ -159,6 +161,7 @@ func (t *sseTransport) send(ctx context.Context, message []byte) error {
 		return ctx.Err()
 	}
 	select {
+	// Of two channels that are ready, the select above takes either. The end counts.
 	case <-t.closed:
 		return t.err() // nothing was sent, so nothing was processed
 	default:

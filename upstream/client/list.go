@@ -87,6 +87,7 @@ func (s *Session) list(ctx context.Context, method string, most int) (all List, 
 	for range maxPages {
 		p, err := requestPage(ctx, s, method, params)
 		all.Bytes += p.size
+		// On the first page only: of a list that has begun, it is a failure.
 		if wireErr, ok := errors.AsType[*wire.Error](err); ok && wireErr.Code == wire.MethodNotFound && len(params) == 0 {
 			return List{Unknown: []string{method}}, nil // some servers declare prompts and have none
 		}

@@ -233,6 +233,7 @@ func assertion(o *config.OAuth) (string, error) {
 	}
 	audience, now := o.Issuer, time.Now()
 	if audience == "" {
+		// The token endpoint's URL may stand for its authorization server (RFC 7523, section 3).
 		audience = o.TokenURL
 	}
 	return jwt.Signed(signer).Claims(jwt.Claims{

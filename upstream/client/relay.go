@@ -106,6 +106,7 @@ func (c *relayedCall) end() {
 	c.relays.mu.Lock()
 	delete(c.relays.calls, c.id)
 	c.ended = true
+	// Released before the wait: the replies take it when they end.
 	c.relays.mu.Unlock()
 	c.cancel()
 	c.work.Wait()
@@ -210,6 +211,8 @@ func (c *relayedCall) passOn(m *wire.Message) bool {
 	c.pending++
 	c.requested = true
 	method, params := m.Method, bytes.Clone(m.Params)
+	// Begun under the lock that guards ended, so that end waits only when nothing is added any
+	// more.
 	c.work.Go(func() {
 		defer cancel()
 		var reply jsontext.Value
@@ -378,6 +381,7 @@ func (o *outbox) deliver(message []byte, timeout time.Duration, level slog.Level
 		o.slots.Release(1)
 		return
 	}
+	// As for replies: under the lock that guards closed.
 	o.work.Go(func() {
 		defer o.slots.Release(1)
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)

@@ -271,6 +271,7 @@ func (s *Session) Watch(ctx context.Context, ready func()) error {
 	if !wire.Modern(s.Revision) || s.opts.OnListChanged == nil {
 		err := s.transport.standalone(ctx, ready)
 		if ctx.Err() != nil {
+			// It is ErrStreamDead where a health check has ended the stream.
 			err = context.Cause(ctx)
 		}
 		return s.dialer.failure(err)
@@ -351,6 +352,7 @@ func (l *logLevel) lower(ctx context.Context, severity int, set func() error) er
 	select {
 	case l.slot <- struct{}{}:
 		defer func() { <-l.slot }()
+	// Nothing has failed: the call for which the level was to be set ends by itself.
 	case <-ctx.Done():
 		return nil
 	}

@@ -202,6 +202,7 @@ func (c *child) writeLines() {
 	for {
 		select {
 		case line := <-c.lines:
+			// That the child has exited, or does not answer, is found out elsewhere.
 			if _, err := c.stdin.Write(line); err != nil {
 				return
 			}

@@ -92,6 +92,7 @@ func (x *mux) await(ctx context.Context, r *request, send func(context.Context, 
 	id := string(wire.NumberID(r.id))
 	response := make(chan muxResponse, 1)
 	x.mu.Lock()
+	// Before it is sent: over a fast server's stream, the response may come before send returns.
 	x.pending[id] = awaited{r.method, response}
 	x.mu.Unlock()
 	defer func() {
@@ -196,6 +197,7 @@ func (x *mux) resolve(id []byte, r muxResponse) {
 	delete(x.pending, string(id))
 	x.mu.Unlock()
 	if waiting.response != nil {
+		// It never blocks: there is room for one, and only the first response finds the entry.
 		waiting.response <- r
 	}
 }
