@@ -78,24 +78,30 @@ func TestList_IsThatAfterTheWait(t *testing.T) {
 	}
 }
 
-// If a panic kept what its request takes of the limit, that would be lost for good.
-func TestGet_PanicReleasesItsLimit(t *testing.T) {
+// configured returns the configuration that a text is.
+func configured(t *testing.T, text string) *config.Config {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "gateway.hcl")
-	err := os.WriteFile(path, []byte(`
-		gateway {
-		  limit { concurrency = 1 }
-		}
-		team "eng" {
-		  members = []
-		  upstream "up" { url = "http://127.0.0.1:1/mcp" }
-		}`), 0o600)
-	if err != nil {
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cfg, diags := config.Load(path, config.Options{})
 	if err := diags.Err(); err != nil {
 		t.Fatal(err)
 	}
+	return cfg
+}
+
+// If a panic kept what its request takes of the limit, that would be lost for good.
+func TestGet_PanicReleasesItsLimit(t *testing.T) {
+	cfg := configured(t, `
+		gateway {
+		  limit { concurrency = 1 }
+		}
+		team "eng" {
+		  members = []
+		  upstream "up" { url = "http://127.0.0.1:1/mcp" }
+		}`)
 	definition := jsontext.Value(`{"name":"p","arguments":[{"name":"a","schema":{}}]}`)
 	s, err := snapshot.Evaluate(t.Context(), cfg, snapshot.Lists{"up": {Definitions: []jsontext.Value{definition}}}, snapshot.Options{})
 	if err != nil {
@@ -124,19 +130,11 @@ func TestGet_PanicReleasesItsLimit(t *testing.T) {
 
 // Operators would look for slow patterns where clients have left.
 func TestScreening_BlamesNoScreenForAClientThatLeft(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "gateway.hcl")
-	err := os.WriteFile(path, []byte(`
+	cfg := configured(t, `
 		team "eng" {
 		  members = []
 		  screen "odd" { patterns = ["(a|b|c){100}x"] }
-		}`), 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg, diags := config.Load(path, config.Options{})
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
+		}`)
 	s, err := snapshot.Evaluate(t.Context(), cfg, nil, snapshot.Options{})
 	if err != nil {
 		t.Fatal(err)
