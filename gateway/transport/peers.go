@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -214,7 +213,6 @@ func (t *Transport) post(ctx context.Context, p post) posted {
 	if refusal != nil {
 		return postUnknown // the replica that passed it on has read it
 	}
-	in.header = http.Header{}
 	// It waits while the client does not read, and takes one of its principal's slots among the
 	// calls that this replica handles for its peers.
 	if !s.enqueue(ctx, in) {
