@@ -1,6 +1,8 @@
 package hclread
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"regexp"
 	"slices"
 	"strings"
@@ -56,6 +58,7 @@ func (s *sizer) call(n *hclsyntax.FunctionCallExpr, parts []part) part {
 	case "jsonencode": // \u0000
 		text.size = multiply(all.size, 6)
 	case "sha256":
+		text.size = hex.EncodedLen(sha256.Size)
 	case "format":
 		text.size = s.format(n, parts, all.size)
 	case "join": // between all values
