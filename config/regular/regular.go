@@ -80,6 +80,7 @@ func WriteNew(path string, content []byte, mode fs.FileMode, open Open) error {
 		return err
 	}
 	_, err = file.Write(content)
+	// Synced, or a rename that follows could survive a crash that the content does not.
 	return errors.Join(err, file.Sync(), file.Close())
 }
 

@@ -115,12 +115,12 @@ func (r *Run) in(d disk, want map[string]wanted) ([]Change, error) {
 }
 
 // scan returns the files of the target's kind, and removes what a run left that was killed.
-func (t *Target) scan(d disk, clean bool) (map[string]found, error) {
+func (t *Target) scan(d disk, clean bool) (map[string][]byte, error) {
 	names, err := readDir(d, ".")
 	if err != nil {
 		return nil, err
 	}
-	have := map[string]found{}
+	have := map[string][]byte{}
 	for _, name := range names {
 		file := name
 		switch {
@@ -140,7 +140,7 @@ func (t *Target) scan(d disk, clean bool) (map[string]found, error) {
 		case err != nil:
 			return nil, err
 		default:
-			have[file] = found{content}
+			have[file] = content
 		}
 	}
 	return have, nil
@@ -199,7 +199,7 @@ func apply(d disk, c *Change) error {
 		}
 	}
 	written := temporary + rand.Text() + ".tmp"
-	if err := write(d, written, c.after); err != nil {
+	if err := regular.WriteNew(written, c.after, fileMode, d.OpenFile); err != nil {
 		return errors.Join(err, d.Remove(written))
 	}
 	// As late as possible: a rename replaces whatever is there.
@@ -223,15 +223,4 @@ func unchanged(d disk, c *Change) bool {
 		c.Action, c.Reason = Keep, "it is another file by now, or differs from one only in case"
 	}
 	return isSame
-}
-
-// write writes a new file, and follows no link.
-func write(d disk, name string, content []byte) error {
-	file, err := d.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(content)
-	// Synced, or the rename could survive a crash that the content does not.
-	return errors.Join(err, file.Sync(), file.Close())
 }

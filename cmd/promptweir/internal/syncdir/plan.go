@@ -69,16 +69,13 @@ func (t *Target) files(prompts []Prompt, source string) (want map[string]wanted,
 	return want, refused
 }
 
-// found is a file that is there. Content is nil for what is no regular file, or too large for one of
-// this package.
-type found struct{ content []byte }
-
-// plan compares what should be there with what is. Only with isComplete is a file removed.
-func plan(want map[string]wanted, have map[string]found, source string, isComplete bool) (changes []Change) {
+// plan compares what should be there with the content of what is: nil for what is no regular file, or
+// too large for one of this package. Only with isComplete is a file removed.
+func plan(want map[string]wanted, have map[string][]byte, source string, isComplete bool) (changes []Change) {
 	for _, path := range slices.Sorted(maps.Keys(want)) {
 		w, change := want[path], Change{Path: path, Reason: want[path].lacks, after: want[path].content}
-		file, isThere := have[path]
-		from, intact := origin(path, file.content)
+		content, isThere := have[path]
+		from, intact := origin(path, content)
 		switch {
 		case w.unknown:
 			continue
@@ -88,21 +85,21 @@ func plan(want map[string]wanted, have map[string]found, source string, isComple
 			change.Action, change.Reason = Keep, "promptweir did not write it; rename it, or the prompt"
 		case from != source:
 			change.Action, change.Reason = Keep, "it is from "+from
-		case bytes.Equal(file.content, w.content) || intact && same(file.content, w.content):
+		case bytes.Equal(content, w.content) || intact && same(content, w.content):
 			continue
 		case !intact:
 			change.Action, change.Reason = Keep, "it was edited; remove it to get the new one"
 		default:
-			change.Action, change.before = Replace, file.content
+			change.Action, change.before = Replace, content
 		}
 		changes = append(changes, change)
 	}
 	for _, path := range slices.Sorted(maps.Keys(have)) {
-		from, intact := origin(path, have[path].content)
+		from, intact := origin(path, have[path])
 		if _, isWanted := want[path]; isWanted || from != source {
 			continue
 		}
-		change := Change{Action: Remove, Path: path, before: have[path].content}
+		change := Change{Action: Remove, Path: path, before: have[path]}
 		switch {
 		case !intact:
 			change.Action, change.Reason = Keep, "its prompt is gone, but it was edited; remove "+
