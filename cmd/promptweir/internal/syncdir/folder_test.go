@@ -61,7 +61,7 @@ func want(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// tree returns all files beneath a folder.
+// tree returns all files beneath a folder, and where the links lead.
 func tree(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -69,8 +69,13 @@ func tree(t *testing.T, folder string) map[string]string {
 		if err != nil || entry.IsDir() {
 			return err
 		}
+		name := filepath.ToSlash(strings.TrimPrefix(path, folder+string(filepath.Separator)))
+		if entry.Type()&fs.ModeSymlink != 0 {
+			files[name], err = os.Readlink(path)
+			return err
+		}
 		content, err := os.ReadFile(path)
-		files[filepath.ToSlash(strings.TrimPrefix(path, folder+string(filepath.Separator)))] = string(content)
+		files[name] = string(content)
 		return err
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -131,9 +136,7 @@ func TestRun_KeepsWhatItDidNotWriteOrSomebodyEdited(t *testing.T) {
 	put(t, folder, "empty.md", "")
 	put(t, folder, "sub/moved.md", files["moved.md"])
 	put(t, folder, "other.md", strings.Replace(files["moved.md"], source, "http://other/mcp", 1))
-	if err := os.Mkdir(filepath.Join(folder, "folder.md"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	put(t, folder, "folder.md/mine", "mine")
 	if runtime.GOOS != "windows" {
 		outside := t.TempDir()
 		put(t, outside, "target.md", files["copied.md"])
@@ -144,42 +147,15 @@ func TestRun_KeepsWhatItDidNotWriteOrSomebodyEdited(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	before := map[string]string{}
-	for name, content := range tree2(t, folder) {
-		if name != "copied.md" && name != "moved.md" {
-			before[name] = content
-		}
-	}
+	before := tree(t, folder)
+	delete(before, "copied.md")
+	delete(before, "moved.md")
 	got := sync(t, run, texts("edited", "5", "copy", "5", "mine", "5", "empty", "5", "other", "5", "folder", "5", "link", "5", "nowhere", "5"))
 	want(t, got, "= copy.md", "= edited.md", "= empty.md", "= folder.md", "= link.md", "= mine.md", "= nowhere.md", "= other.md",
 		"- copied.md", "= gone.md", "- moved.md")
-	if diff := cmp.Diff(before, tree2(t, folder)); diff != "" {
+	if diff := cmp.Diff(before, tree(t, folder)); diff != "" {
 		t.Errorf("files (-before +after):\n%s", diff)
 	}
-}
-
-// tree2 is tree that does not follow links.
-func tree2(t *testing.T, folder string) map[string]string {
-	t.Helper()
-	files := map[string]string{}
-	for _, pattern := range []string{"*", "*/*"} {
-		names, _ := filepath.Glob(filepath.Join(folder, pattern))
-		for _, name := range names {
-			info, err := os.Lstat(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			content := info.Mode().Type().String()
-			if info.Mode().IsRegular() {
-				text, _ := os.ReadFile(name)
-				content = string(text)
-			} else if link, err := os.Readlink(name); err == nil {
-				content = link
-			}
-			files[strings.TrimPrefix(name, folder+string(filepath.Separator))] = content
-		}
-	}
-	return files
 }
 
 func TestRun_RefusesAFolderBehindALink(t *testing.T) {

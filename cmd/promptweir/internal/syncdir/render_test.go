@@ -1,6 +1,7 @@
 package syncdir
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -67,7 +68,7 @@ func TestRender_TextStaysText(t *testing.T) {
 		{"codex", "", "\x00", ""},
 		{"cursor", "a", "\u2028⟦1⟧", "\u2028⟨a⟩"},
 	} {
-		target := &Targets[indexOf(test.target)]
+		target := &Targets[slices.Index(Names(), test.target)]
 		arguments := strings.Fields(test.arguments)
 		if test.arguments == "a user's b" {
 			arguments = []string{"a", "user's"}
@@ -88,15 +89,6 @@ func TestRender_TextStaysText(t *testing.T) {
 			t.Errorf("%s, %q is written as\n%q, want\n%q", test.target, test.text, got, test.want)
 		}
 	}
-}
-
-func indexOf(name string) int {
-	for i, known := range Names() {
-		if known == name {
-			return i
-		}
-	}
-	panic(name)
 }
 
 // Nothing of a definition gets out of its comment or field.
