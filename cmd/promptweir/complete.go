@@ -144,13 +144,9 @@ func (q *query) knownSnapshot(ctx context.Context) (*snapshot.Snapshot, *policy.
 	if cfg == nil {
 		return nil, nil
 	}
-	var principal *policy.Principal
-	if q.who.as != "" {
-		p, err := q.who.principal(cfg)
-		if err != nil {
-			return nil, nil
-		}
-		principal = &p
+	principal, err := q.who.principal(cfg)
+	if err != nil {
+		return nil, nil
 	}
 	lists := snapshot.Lists{}
 	if saved := cmp.Or(q.lists.state, cfg.Gateway.StateDir); saved != "" {

@@ -79,16 +79,11 @@ func (e *explainFlags) explain(ctx context.Context, name string) error {
 // principalToExplain returns the principal of the flags, or nil for all principals. Without an auth
 // block it defaults to an anonymous caller, as every caller is then.
 func (e *explainFlags) principalToExplain(cfg *config.Config) (*policy.Principal, error) {
-	switch {
-	case e.who.as != "":
-		principal, err := e.who.principal(cfg)
-		return &principal, err
-	case cfg.Auth != nil:
-		return nil, nil //nolint:nilnil // all principals
+	principal, err := e.who.principal(cfg)
+	if err == nil && principal == nil && cfg.Auth == nil {
+		principal = &policy.Principal{Subject: policy.AnonymousSubject, Anonymous: true, EveryTeam: true}
 	}
-	return &policy.Principal{
-		Subject: policy.AnonymousSubject, Anonymous: true, EveryTeam: true,
-	}, nil
+	return principal, err
 }
 
 // answer explains a name for a principal or, if it is nil, for all.

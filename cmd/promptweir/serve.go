@@ -106,7 +106,10 @@ func stdioCredential(cfg *config.Config, as string) (identity.Credential, error)
 		// Whoever starts the process vouches for the principal, whom no issuer knows: it has no
 		// claims.
 		principal, err := (&principalFlags{as: as, claims: "{}"}).principal(cfg)
-		return identity.Vouched(principal), err
+		if err != nil {
+			return nil, err
+		}
+		return identity.Vouched(*principal), nil
 	case token == "" && cfg.Auth != nil:
 		return nil, &usageError{"the configuration has an auth block: name the client with --as, " +
 			"or set PROMPTWEIR_TOKEN"}

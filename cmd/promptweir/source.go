@@ -66,18 +66,15 @@ func (q *query) check() error {
 // nil, which sees everything.
 func (q *query) loadConfig() (*config.Config, *policy.Principal, error) {
 	cfg, err := q.app.load(q.lists.options())
-	if err != nil || q.who.as == "" {
-		return cfg, nil, err
-	}
-	principal, err := q.who.principal(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
-	if principal.ClaimsUnknown && cfg.ReadsClaims() {
+	principal, err := q.who.principal(cfg)
+	if principal != nil && principal.ClaimsUnknown && cfg.ReadsClaims() {
 		q.app.warn("the claims of %s are unknown: prompts that depend on claims are left out; "+
 			"set them with --claims", principal.Subject)
 	}
-	return cfg, &principal, nil
+	return cfg, principal, err
 }
 
 // withSession connects to --url while use runs.
@@ -182,18 +179,21 @@ func (p *principalFlags) addTo(command *cobra.Command, a *app, usage string) {
 		"with --as, the claims of its token, a `JSON` object; without them, rules that read claims are undecided")
 }
 
-// principal returns the principal of the flags.
-func (p *principalFlags) principal(cfg *config.Config) (policy.Principal, error) {
+// principal returns the principal of the flags; nil without --as.
+func (p *principalFlags) principal(cfg *config.Config) (*policy.Principal, error) {
+	if p.as == "" {
+		return nil, nil //nolint:nilnil // what it is for decides who that means
+	}
 	if p.claims != "" {
 		if _, err := wire.ParseObject([]byte(p.claims)); err != nil {
-			return policy.Principal{}, &usageError{"--claims: write a JSON object: " + err.Error()}
+			return nil, &usageError{"--claims: write a JSON object: " + err.Error()}
 		}
 	}
 	principal, err := identity.NamedPrincipal(cfg, p.as, p.claims)
 	if err != nil {
-		return policy.Principal{}, &usageError{"--as: " + err.Error()}
+		return nil, &usageError{"--as: " + err.Error()}
 	}
-	return principal, nil
+	return &principal, nil
 }
 
 // anyProtocol lets client and server agree on the newest revision that both speak.

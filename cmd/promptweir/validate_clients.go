@@ -12,7 +12,6 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/clients"
 	"github.com/promptweir/promptweir/gateway/inspect"
-	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
@@ -50,13 +49,9 @@ func (v *validateFlags) findLosses(s *snapshot.Snapshot, found *validation) erro
 	if len(v.clients) == 0 {
 		return nil
 	}
-	var principal *policy.Principal
-	if v.who.as != "" {
-		who, err := v.who.principal(s.Config)
-		if err != nil {
-			return err
-		}
-		principal = &who
+	principal, err := v.who.principal(s.Config)
+	if err != nil {
+		return err
 	}
 	if unlisted := s.Unlisted(); len(unlisted) > 0 {
 		remedy := "use --live"
