@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -150,10 +151,12 @@ func (p *prober) list(ctx context.Context) ([]jsontext.Value, error) {
 	return list.Definitions, err
 }
 
-// get gets a prompt with placeholders for its required arguments, and prints the outcome.
+// get gets a prompt with placeholders for its required arguments, or reads a skill's SKILL.md, and
+// prints the outcome.
 func (p *prober) get(ctx context.Context, definition jsontext.Value) error {
 	if skill, err := catalog.ParseDefinition(definition, true); err == nil && skill.Skill != nil {
-		return p.readSkill(ctx, definition)
+		uri, _ := wire.Members(definition).Text("uri")
+		return p.call(ctx, wire.ResourcesRead, uri, wire.Object{}.With("uri", wire.Quote(uri)), "contents")
 	}
 	prompt, err := parseDefinition(definition)
 	if err != nil {
@@ -165,14 +168,18 @@ func (p *prober) get(ctx context.Context, definition jsontext.Value) error {
 			arguments = arguments.With(a.Name, wire.Quote(placeholder))
 		}
 	}
-	step := wire.PromptsGet + " " + terminal.Line(prompt.Name)
-	bound, cancel := context.WithTimeout(ctx, p.timeout)
+	return p.call(ctx, wire.PromptsGet, prompt.Name, wire.GetParams(prompt.Name, arguments), "messages")
+}
+
+// call sends a request about what has a name, and prints the outcome: how much is in a member of the
+// result.
+func (p *prober) call(ctx context.Context, method, name string, params wire.Object, member string) error {
+	step := method + " " + terminal.Line(name)
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	result, err := p.session.Call(bound, &client.Request{
-		Method: wire.PromptsGet, Name: prompt.Name, Params: wire.GetParams(prompt.Name, arguments),
-	}, nil)
+	result, err := p.session.Call(ctx, &client.Request{Method: method, Name: name, Params: params}, nil)
 	if err != nil {
-		_ = p.printFailure(step, prompt.Name, err)
+		_ = p.printFailure(step, name, err)
 		if sdk := client.RefusedServerRequest(err); sdk != "" {
 			fmt.Fprintf(p.out,
 				"%s: its server requests need a legacy session (%s): the gateway uses one for "+
@@ -180,33 +187,11 @@ func (p *prober) get(ctx context.Context, definition jsontext.Value) error {
 		}
 		return err
 	}
-	description, err := describeResult(wire.Members(result.JSON))
+	description, err := describeResult(wire.Members(result.JSON), member)
 	if err != nil {
-		return p.printFailure(step, prompt.Name, err)
+		return p.printFailure(step, name, err)
 	}
-	p.found.Prompts = append(p.found.Prompts, probedPrompt{Name: prompt.Name, Result: description})
-	fmt.Fprintf(p.out, "%s: %s\n", step, description)
-	return nil
-}
-
-// readSkill reads a skill's SKILL.md, and prints the outcome.
-func (p *prober) readSkill(ctx context.Context, entry jsontext.Value) error {
-	uri, _ := wire.Members(entry).Text("uri")
-	step := wire.ResourcesRead + " " + terminal.Line(uri)
-	bound, cancel := context.WithTimeout(ctx, p.timeout)
-	defer cancel()
-	result, err := p.session.Call(bound, &client.Request{
-		Method: wire.ResourcesRead, Name: uri, Params: wire.Object{}.With("uri", wire.Quote(uri)),
-	}, nil)
-	if err != nil {
-		return p.printFailure(step, uri, err)
-	}
-	contents, err := wire.ParseArray(wire.Members(result.JSON).Get("contents"))
-	if err != nil {
-		return p.printFailure(step, uri, errors.New("the result has no contents"))
-	}
-	description := terminal.Count(len(contents), "content")
-	p.found.Prompts = append(p.found.Prompts, probedPrompt{Name: uri, Result: description})
+	p.found.Prompts = append(p.found.Prompts, probedPrompt{Name: name, Result: description})
 	fmt.Fprintf(p.out, "%s: %s\n", step, description)
 	return nil
 }
@@ -217,13 +202,14 @@ func (p *prober) printFailure(step, name string, err error) error {
 	return err
 }
 
-func describeResult(result wire.Object) (string, error) {
+// describeResult says how many messages, or contents, a result has.
+func describeResult(result wire.Object, member string) (string, error) {
 	if kind, _ := result.Text("resultType"); kind == wire.ResultInputRequired {
 		return "requires input, which a probe does not provide", nil
 	}
-	messages, err := wire.ParseArray(result.Get("messages"))
+	list, err := wire.ParseArray(result.Get(member))
 	if err != nil {
-		return "", errors.New("the result has no messages")
+		return "", errors.New("the result has no " + member)
 	}
-	return terminal.Count(len(messages), "message"), nil
+	return terminal.Count(len(list), strings.TrimSuffix(member, "s")), nil
 }
