@@ -43,9 +43,7 @@ func healthcheckCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), healthTimeout)
-			defer cancel()
-			_, _, err = callAdmin(ctx, http.MethodGet, base, "/healthz", "", nil)
+			_, _, err = callAdmin(cmd.Context(), healthTimeout, http.MethodGet, base, "/healthz", "", nil)
 			return err
 		},
 	}
@@ -81,8 +79,10 @@ func (a *app) adminURL(flag string) (string, error) {
 // or 422 where a gateway refuses its configuration. The error of any other has the gateway's own
 // words.
 func callAdmin(
-	ctx context.Context, method, base, path, token string, body []byte,
+	ctx context.Context, within time.Duration, method, base, path, token string, body []byte,
 ) (status int, text []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, base+path, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, &usageError{"--admin: " + err.Error()}
@@ -110,8 +110,7 @@ func callAdmin(
 	case http.StatusNotFound, http.StatusMethodNotAllowed:
 		// The gateway's own 404 is about the name of an upstream.
 		if !strings.HasPrefix(said, "the configuration has no such") {
-			return 0, nil, fmt.Errorf("%s is not an admin listener (HTTP %d): name it with "+
-				"--admin, "+
+			return 0, nil, fmt.Errorf("%s is not an admin listener (HTTP %d): name it with --admin, "+
 				"for example http://%s", base, response.StatusCode, config.DefaultAdminListen)
 		}
 		return 0, nil, errors.New(said)
@@ -141,9 +140,7 @@ func networkProblem(err error) string {
 
 // isAdminListener reports whether something that answers like a gateway's admin listener is there.
 func isAdminListener(ctx context.Context, base string) bool {
-	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
-	defer cancel()
-	_, text, err := callAdmin(ctx, http.MethodGet, base, "/healthz", "", nil)
+	_, text, err := callAdmin(ctx, healthTimeout, http.MethodGet, base, "/healthz", "", nil)
 	// By the text: many servers answer any path with 200.
 	return err == nil && string(text) == "ok\n"
 }

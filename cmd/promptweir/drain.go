@@ -64,9 +64,7 @@ func setDrained(ctx context.Context, a *app, name string, drained bool, f drainF
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
-	defer cancel()
-	_, response, err := callAdmin(ctx, http.MethodPost, base, "/api/drain", f.admin.token, body)
+	_, response, err := callAdmin(ctx, drainTimeout, http.MethodPost, base, "/api/drain", f.admin.token, body)
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,8 @@ the prompts of a principal, and needs --state or --live.`,
 			if err != nil {
 				return err
 			}
-			return q.printList(filter.apply(l), &filter)
+			l.prompts = slices.DeleteFunc(l.prompts, func(p listedPrompt) bool { return !filter.selects(p) })
+			return q.printList(l, &filter)
 		},
 	}
 	q.addTo(command)
@@ -85,9 +86,13 @@ type listedPrompt struct {
 	upstreams  []string
 }
 
+// list lists the prompts of the server at --url, or else of the configuration.
 func (q *query) list(ctx context.Context, filter *listFilter) (l listing, err error) {
 	if q.url != "" {
-		l, err = q.listRunning(ctx)
+		err = q.withSession(ctx, client.SessionOptions{}, func(s *client.Session) error {
+			l, err = listSession(ctx, s)
+			return err
+		})
 		for _, t := range troublesIn(l.partial) {
 			q.app.warn("%s", t.text)
 		}
@@ -119,15 +124,6 @@ func (q *query) list(ctx context.Context, filter *listFilter) (l listing, err er
 			q.app.warn("%s", report.Text)
 		}
 		return nil
-	})
-	return l, err
-}
-
-// listRunning lists the prompts of the server at --url.
-func (q *query) listRunning(ctx context.Context) (l listing, err error) {
-	err = q.withSession(ctx, client.SessionOptions{}, func(s *client.Session) error {
-		l, err = listSession(ctx, s)
-		return err
 	})
 	return l, err
 }
@@ -259,18 +255,12 @@ func (f *listFilter) check(cfg *config.Config) error {
 		config.Suggest(f.team, teams))}
 }
 
-// apply returns the listing with the selected prompts only.
-func (f *listFilter) apply(l listing) listing {
-	selected := listing{partial: l.partial}
-	for _, p := range l.prompts {
-		name, _ := wire.Members(p.definition).Text("name")
-		matches := func(pattern config.Pattern) bool { return pattern.Match(name) }
-		if (f.team == "" || p.team == f.team) && (len(f.patterns) == 0 ||
-			slices.ContainsFunc(f.patterns, matches)) {
-			selected.prompts = append(selected.prompts, p)
-		}
-	}
-	return selected
+// selects reports whether a prompt is one of the team, and its name matches a pattern.
+func (f *listFilter) selects(p listedPrompt) bool {
+	name, _ := wire.Members(p.definition).Text("name")
+	matches := func(pattern config.Pattern) bool { return pattern.Match(name) }
+	return (f.team == "" || p.team == f.team) &&
+		(len(f.patterns) == 0 || slices.ContainsFunc(f.patterns, matches))
 }
 
 // String says which prompts are selected, to go on after the word prompts; empty for all.

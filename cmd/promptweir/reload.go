@@ -41,9 +41,7 @@ func reloadGateway(ctx context.Context, a *app, f adminFlags, output string) err
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, reloadTimeout)
-	defer cancel()
-	status, response, err := callAdmin(ctx, http.MethodPost, base, "/-/reload", f.token, nil)
+	status, response, err := callAdmin(ctx, reloadTimeout, http.MethodPost, base, "/-/reload", f.token, nil)
 	if err != nil {
 		return err
 	}

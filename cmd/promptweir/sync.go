@@ -52,7 +52,9 @@ Each change is a line: + adds a file, ~ replaces it, - removes it; = keeps an ou
 			if y.watch {
 				return y.follow(cmd.Context())
 			}
-			return y.withSession(cmd.Context(), client.SessionOptions{}, y.run)
+			return y.query.withSession(cmd.Context(), client.SessionOptions{}, func(s *client.Session) error {
+				return y.run(cmd.Context(), s)
+			})
 		},
 	}
 	y.query.addServerTo(command)
@@ -116,12 +118,6 @@ func sourceOf(u *url.URL) string {
 		source += "?" + syncdir.Short(u.RawQuery)
 	}
 	return source
-}
-
-func (y *syncer) withSession(
-	ctx context.Context, options client.SessionOptions, use func(context.Context, *client.Session) error,
-) error {
-	return y.query.withSession(ctx, options, func(s *client.Session) error { return use(ctx, s) })
 }
 
 // run compares all folders with the server once.

@@ -27,7 +27,7 @@ func (y *syncer) follow(ctx context.Context) error {
 			default:
 			}
 		}
-		err := y.withSession(ctx, client.SessionOptions{OnListChanged: signal}, func(ctx context.Context, s *client.Session) error {
+		err := y.query.withSession(ctx, client.SessionOptions{OnListChanged: signal}, func(s *client.Session) error {
 			wasConnected, pause = true, firstPause
 			return y.followSession(ctx, s, changed, signal)
 		})
