@@ -9,52 +9,49 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
-	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// runSkill reads a file of a skill and prints it. A configuration's skills have names, those of a
-// server only the URIs in its list.
-func (g *getter) runSkill(ctx context.Context, name, file string) (err error) {
-	params := func(root string) wire.Object {
-		root = strings.TrimSuffix(root, "/"+wire.SkillFile)
-		return wire.Object{}.With("uri", wire.Quote(root+"/"+(&url.URL{Path: file}).EscapedPath()))
-	}
+// runSkill reads a file of a skill and prints it.
+func (g *getter) runSkill(ctx context.Context, name, file string) error {
 	var result jsontext.Value
-	if g.query.url != "" {
-		err = g.query.withSession(ctx, client.SessionOptions{}, func(s *client.Session) error {
-			uri, _ := params(name).Text("uri")
-			got, err := s.Call(ctx, &client.Request{Method: wire.ResourcesRead, Name: uri, Params: params(name)}, nil)
-			result = got.JSON
-			return err
-		})
-	} else {
-		cfg, principal, failed := g.query.loadConfig()
-		if failed != nil {
-			return failed
-		}
-		err = g.query.app.withGateway(ctx, cfg, func(gateway *gateway.Gateway) error {
-			if err := g.query.app.settle(ctx, gateway); err != nil {
-				return err
-			}
-			root := name
-			for _, entry := range inspect.Entries(gateway.Snapshot(), principal) {
-				if entry.Skill != nil && entry.Name == name {
-					root = entry.Root
-				}
-			}
-			got, err := gateway.Call(ctx, principal, wire.ResourcesRead, params(root), nil)
-			result = got
-			return explained(gateway.Snapshot(), err)
-		})
-	}
+	err := g.withSource(ctx, func() (err error) {
+		result, err = g.source.readSkill(ctx, name, file)
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	return g.printFile(name, result)
+}
+
+// skillFile returns the URI of a file of a skill, which may be named by that of its SKILL.md.
+func skillFile(root, file string) string {
+	return strings.TrimSuffix(root, "/"+wire.SkillFile) + "/" + (&url.URL{Path: file}).EscapedPath()
+}
+
+// readSkill knows skills by their names in the configuration.
+func (s gatewaySource) readSkill(ctx context.Context, name, file string) (jsontext.Value, error) {
+	root := name
+	for _, entry := range inspect.Entries(s.gateway.Snapshot(), s.principal) {
+		if entry.Skill != nil && entry.Name == name {
+			root = entry.Root
+		}
+	}
+	params := wire.Object{}.With("uri", wire.Quote(skillFile(root, file)))
+	got, err := s.gateway.Call(ctx, s.principal, wire.ResourcesRead, params, nil)
+	return got, explained(s.gateway.Snapshot(), err)
+}
+
+// readSkill knows skills by the URIs in the list of the server only.
+func (s *sessionSource) readSkill(ctx context.Context, name, file string) (jsontext.Value, error) {
+	uri := skillFile(name, file)
+	params := wire.Object{}.With("uri", wire.Quote(uri))
+	got, err := s.session.Call(ctx, &client.Request{Method: wire.ResourcesRead, Name: uri, Params: params}, nil)
+	return got.JSON, err
 }
 
 // printFile prints the content of a file, and saves it if it is no text.

@@ -28,6 +28,8 @@ type promptSource interface {
 	// get returns the result of prompts/get. Elicitations are answered by reply; if it is nil, they
 	// are refused.
 	get(ctx context.Context, params wire.Object, reply gateway.Reply) (jsontext.Value, error)
+	// readSkill returns the result of resources/read for a file of a skill.
+	readSkill(ctx context.Context, name, file string) (jsontext.Value, error)
 }
 
 // trouble is a sentence about an upstream.
