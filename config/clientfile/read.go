@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -196,7 +197,8 @@ func parse(content []byte) (jsontext.Value, error) {
 	plain := jsontext.Value(standard(content))
 	d := jsontext.NewDecoder(bytes.NewReader(plain), jsontext.AllowDuplicateNames(true))
 	if _, err := d.ReadValue(); err != nil {
-		return nil, fmt.Errorf("line %d is not JSON: %w", 1+bytes.Count(content[:min(int(d.InputOffset()), len(content))], []byte("\n")), err)
+		line := 1 + bytes.Count(content[:min(int(d.InputOffset()), len(content))], []byte("\n"))
+		return nil, fmt.Errorf("line %d is not JSON: %s", line, strings.TrimPrefix(err.Error(), "jsontext: "))
 	}
 	return plain, nil
 }

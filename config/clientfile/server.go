@@ -70,6 +70,10 @@ func (b *block) child(t *translator, server jsontext.Value, command string) {
 	if !ok && find(server, "args") != nil {
 		b.comments = append(b.comments, "Not imported: args is not a list of strings.")
 	}
+	t.own = map[string]string{}
+	for _, m := range members(find(server, "env")) {
+		t.own[m.name], _ = text(m.value)
+	}
 	words := t.arguments(append([]string{command}, arguments...))
 	b.set("command", "["+strings.Join(words, ", ")+"]")
 	if folder, ok := text(find(server, "cwd")); ok && folder != "" {

@@ -26,9 +26,27 @@ var (
 	headerWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([A-Za-z0-9-]+)(: *)(.+)$`) })
 	// secretText matches secrets of services whose form is known, wherever they stand.
 	secretText = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`\b(sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[abposr]-[\w-]{10,}|AKIA[A-Z0-9]{16}|eyJ[\w-]+\.[\w-]+\.[\w-]*|AIza[\w-]{30,}|ntn_\w{16,}|secret_\w{16,})`)
+		return regexp.MustCompile(`\b(sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[abposr]-[\w-]{10,}|T[A-Z0-9]{8,}/B[A-Z0-9]{8,}/[A-Za-z0-9]{20,}|AKIA[A-Z0-9]{16}|eyJ[\w-]+\.[\w-]+\.[\w-]*|AIza[\w-]{30,}|ntn_\w{16,}|secret_\w{16,})`)
 	})
-	unnamed = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^A-Z0-9]+`) })
+	// bearerText matches a credential with its scheme in front, wherever it stands.
+	bearerText = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\b(?:[Bb]earer +([\w.~+/=-]{6,})|Basic +([A-Za-z0-9+/]{8,}=*))`)
+	})
+	// namedText matches a name and what a text has behind it: in JSON, in the query of a URL, in a
+	// variable, a flag or a header of a shell's command.
+	namedText = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`"([\w-]+)"\s*:\s*"((?:[^"\\]|\\.)+)"` +
+			`|(?:^|[\s;?&'"])-{0,2}([A-Za-z_][\w-]*)=["']?([^\s&#;'"]+)` +
+			`|(?:^|\s)--?([A-Za-z][\w-]*)\s+["']?([^\s'"-][^\s'"]*)` +
+			`|["']([A-Za-z][\w-]*): *([^\s'"]+)["']`)
+	})
+	// credentialText matches all of what follows a scheme.
+	credentialText = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[^\s${}]{6,}$`) })
+	// longPart matches a part of a URL's path that is too long for a word.
+	longPart = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`https?://[^\s?#]*?/([\w=-]{40,})`) })
+	// shellVariable matches a value that a shell is to put in.
+	shellVariable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\$[A-Za-z_({]`) })
+	unnamed       = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^A-Z0-9]+`) })
 )
 
 // variables are those of the environment that stand for something in a client's file.
@@ -102,6 +120,9 @@ type translator struct {
 	server string
 	// inEnv says that names are those of variables. Others get the name of the server in front.
 	inEnv bool
+	// own are the variables that the client sets for the server: mcp-remote puts them into its
+	// arguments itself.
+	own map[string]string
 	// inputs are the inputs of VS Code's file, by their ids.
 	inputs map[string]input
 	folder string // see [File]
@@ -141,24 +162,31 @@ func (t *translator) credential(e *expression, name, value string) {
 	if strings.EqualFold(name, "Authorization") {
 		name = "token"
 	}
-	t.template(e, name, value[len(prefix):])
+	if rest := value[len(prefix):]; prefix != "" && credentialText().MatchString(rest) {
+		e.call(t.env(t.secret(t.variable(name), rest), "", nil))
+	} else {
+		t.template(e, name, rest)
+	}
 }
 
 // template translates references, and hides secrets.
 func (t *translator) template(e *expression, name, value string) {
-	if value != "" && config.IsSecretName(name) && !reference().MatchString(value) {
+	if value != "" && isSecretName(name) && !reference().MatchString(value) {
 		e.call(t.env(t.secret(t.variable(name), value), "", nil))
 		return
 	}
 	rest := value
 	for _, at := range reference().FindAllStringSubmatchIndex(value, -1) {
 		begin := len(value) - len(rest)
-		t.literal(e, value[begin:at[0]])
+		t.literal(e, name, value[begin:at[0]])
 		t.reference(e, value[at[2]:at[3]])
 		rest = value[at[1]:]
 	}
-	t.literal(e, rest)
+	t.literal(e, name, rest)
 }
+
+// isSecretName is [config.IsSecretName] for a flag, too.
+func isSecretName(name string) bool { return config.IsSecretName(strings.TrimLeft(name, "-")) }
 
 // variable returns the name for the variable of a secret.
 func (t *translator) variable(name string) string {
@@ -169,22 +197,78 @@ func (t *translator) variable(name string) string {
 }
 
 // literal adds text, with a variable in place of what looks like a secret.
-func (t *translator) literal(e *expression, text string) {
+func (t *translator) literal(e *expression, name, text string) {
 	for {
-		name := "secret"
-		at := secretText().FindStringIndex(text)
-		// Whichever begins first, so that the rest of the text is looked at again behind it.
-		if begin, end, found := config.SecretIn(text); found && (at == nil || begin <= at[0]) {
-			name, at = "password", []int{begin, end}
-		}
-		if at == nil {
+		begin, end, what := findSecret(text)
+		if end == 0 {
 			e.text(text)
 			return
 		}
-		e.text(text[:at[0]])
-		e.call(t.env(t.secret(t.variable(name), text[at[0]:at[1]]), "", nil))
-		text = text[at[1]:]
+		if t.inEnv && what == "secret" {
+			what = name
+		} else if t.inEnv { // the gateway's environment has variables of other servers, too
+			what = name + "_" + what
+		}
+		e.text(text[:begin])
+		e.call(t.env(t.secret(t.variable(what), text[begin:end]), "", nil))
+		text = text[end:]
 	}
+}
+
+// findSecret returns where the first secret in a text begins and ends, and a name for it. The end
+// is 0 if there is none.
+func findSecret(text string) (begin, end int, name string) {
+	first := func(from, to int, called string) {
+		// Whichever begins first, so that the rest of the text is looked at again behind it.
+		if end == 0 || from < begin {
+			begin, end, name = from, to, called
+		}
+	}
+	if at := secretText().FindStringIndex(text); at != nil {
+		first(at[0], at[1], "secret")
+	}
+	if from, to, found := config.SecretIn(text); found {
+		first(from, to, "password")
+	}
+	if at := bearerText().FindStringSubmatchIndex(text); at != nil {
+		group := 2
+		if at[group] < 0 {
+			group = 4
+		}
+		first(at[group], at[group+1], "token")
+	}
+	if at := longPart().FindStringSubmatchIndex(text); at != nil && isRandom(text[at[2]:at[3]]) {
+		first(at[2], at[3], "secret")
+	}
+	if from, to, called := findNamed(text); to > 0 {
+		first(from, to, called)
+	}
+	return begin, end, name
+}
+
+// findNamed is findSecret for secrets behind their names.
+func findNamed(text string) (begin, end int, name string) {
+	for from := 0; ; {
+		at := namedText().FindStringSubmatchIndex(text[from:])
+		if at == nil {
+			return 0, 0, ""
+		}
+		group := 2
+		for at[group] < 0 {
+			group += 4
+		}
+		begin, end, name = from+at[group+2], from+at[group+3], text[from+at[group]:from+at[group+1]]
+		value := text[begin:end]
+		if config.IsSecretName(name) && !shellVariable().MatchString(value) && scheme().FindString(value+" ") == "" {
+			return begin, end, name
+		}
+		from += at[group+1] // what is behind a flag may be the name of a header
+	}
+}
+
+// isRandom reports whether a text has small and capital letters and digits, as only random ones do.
+func isRandom(text string) bool {
+	return strings.ContainsAny(text, "0123456789") && strings.ToLower(text) != text && strings.ToUpper(text) != text
 }
 
 // reference translates what stands in ${…}.
@@ -193,7 +277,7 @@ func (t *translator) reference(e *expression, inside string) {
 	fallback, hasFallback := strings.CutPrefix(inside[len(kind):], ":-")
 	switch {
 	case hasFallback && isVariable(kind): // of Claude Code and of shells
-		e.call(t.env(kind, "", &fallback))
+		t.withDefault(e, kind, fallback)
 	case !hasKind && (inside == "/" || inside == "pathSeparator"):
 		e.text("/")
 	case !hasKind && inside == "userHome":
@@ -203,6 +287,10 @@ func (t *translator) reference(e *expression, inside string) {
 		t.remarks = append(t.remarks, "${workspaceFolder} is the client's own folder. Here it is "+
 			"the gateway's working directory, unless WORKSPACE_FOLDER is set.")
 		e.call(t.env("WORKSPACE_FOLDER", "", &here))
+	case !hasKind && t.own[inside] != "" && !t.inEnv:
+		t.inEnv = true
+		t.credential(e, inside, t.own[inside])
+		t.inEnv = false
 	case !hasKind && isVariable(inside):
 		e.call(t.env(inside, "", nil))
 	case kind == "env" && isVariable(name):
@@ -213,6 +301,21 @@ func (t *translator) reference(e *expression, inside string) {
 	default:
 		t.remarks = append(t.remarks, "Only the client knows ${"+inside+"}; "+variableName(inside)+" replaces it.")
 		e.call(t.env(variableName(inside), "", nil))
+	}
+}
+
+// withDefault translates a variable with a default. A secret is no default: the variable has to be
+// set, or, in a team for this machine, has the secret's variable as its default.
+func (t *translator) withDefault(e *expression, name, fallback string) {
+	_, end, _ := findSecret(fallback)
+	switch {
+	case fallback == "" || end == 0 && !config.IsSecretName(name):
+		e.call(t.env(name, "", &fallback))
+	case t.ofFile == "":
+		e.call(t.env(name, "its default is written out in the client's file", nil))
+	default:
+		t.optional = append(t.optional, name)
+		e.call("env(" + quote(name) + ", " + t.env(t.secret(name, fallback), "", nil) + ")")
 	}
 }
 
@@ -239,14 +342,14 @@ func (t *translator) arguments(words []string) (list []string) {
 		case config.JoinedPassword(word) != "":
 			e.text("-p")
 			t.template(&e, "password", config.JoinedPassword(word))
-		case header != nil && config.IsSecretName(header[1]):
+		case header != nil && isSecretName(header[1]):
 			e.text(header[1] + header[2])
 			t.credential(&e, header[1], header[3])
 		default:
 			t.template(&e, "", word)
 		}
 		list = append(list, e.String())
-		if after = ""; isFlag && given[2] == "" && config.IsSecretName(word) {
+		if after = ""; isFlag && given[2] == "" && isSecretName(word) {
 			after = word
 		}
 	}
