@@ -52,6 +52,9 @@ type relays struct {
 	opts   SessionOptions
 	outbox *outbox
 	logger *slog.Logger
+	// abandoned is set once any call has ended without a response: the server may still be working
+	// on it.
+	abandoned atomic.Bool
 
 	mu sync.Mutex // guards what follows, and the fields of calls
 	// calls are those in flight with a relay, by request id, which is the progress token as well.
@@ -60,9 +63,6 @@ type relays struct {
 	begun int
 	// pending has what cancels each server request that waits for a reply, by the server's id.
 	pending map[string]context.CancelFunc
-	// abandoned is set once any call has ended without a response: the server may still be working
-	// on it.
-	abandoned bool
 }
 
 func newRelays(opts SessionOptions, out *outbox, logger *slog.Logger) *relays {
@@ -80,14 +80,13 @@ type relayedCall struct {
 	ctx    context.Context //nolint:containedctx // the call's
 	cancel context.CancelFunc
 	work   sync.WaitGroup // replies that are awaited
-	// notified is set once a notification was passed on.
-	notified atomic.Bool
+	// notified is set once a notification was passed on, and requested once a server request was.
+	notified, requested atomic.Bool
 
 	// The lock of relays guards what follows.
-	pending   int
-	requested bool // a server request was passed on
-	ended     bool
-	urls      []string // ids of the elicitations by URL that the client accepted
+	pending int
+	ended   bool
+	urls    []string // ids of the elicitations by URL that the client accepted
 }
 
 // begin registers a call. Its end method must be called.
@@ -110,26 +109,6 @@ func (c *relayedCall) end() {
 	c.relays.mu.Unlock()
 	c.cancel()
 	c.work.Wait()
-}
-
-// hasRelayedRequest reports whether a server request was passed on to the client.
-func (c *relayedCall) hasRelayedRequest() bool {
-	c.relays.mu.Lock()
-	defer c.relays.mu.Unlock()
-	return c.requested
-}
-
-// abandon records that a call ended without a response.
-func (rs *relays) abandon() {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	rs.abandoned = true
-}
-
-func (rs *relays) isAbandoned() bool {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	return rs.abandoned
 }
 
 // receive passes on a request or notification of the server. Call is the call that the transport
@@ -185,7 +164,7 @@ func (rs *relays) refuse(id jsontext.Value, err *wire.Error) {
 func (rs *relays) soleCall() *relayedCall {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	if !rs.opts.Relays || rs.abandoned || len(rs.calls) != 1 || (!rs.opts.Exclusive && rs.begun > 1) {
+	if !rs.opts.Relays || rs.abandoned.Load() || len(rs.calls) != 1 || (!rs.opts.Exclusive && rs.begun > 1) {
 		return nil
 	}
 	for _, c := range rs.calls {
@@ -209,7 +188,7 @@ func (c *relayedCall) passOn(m *wire.Message) bool {
 	// reader of the transport.
 	rs.pending[id] = cancel
 	c.pending++
-	c.requested = true
+	c.requested.Store(true)
 	method, params := m.Method, bytes.Clone(m.Params)
 	// Begun under the lock that guards ended, so that end waits only when nothing is added any
 	// more.
@@ -236,8 +215,8 @@ func (c *relayedCall) passOn(m *wire.Message) bool {
 // have started.
 func (c *relayedCall) replied(id, method string, params jsontext.Value, err error) {
 	elicitation := ""
-	if object, parseErr := wire.ParseObject(params); parseErr == nil && method == wire.Elicit && err == nil {
-		elicitation, _ = object.Text("elicitationId")
+	if method == wire.Elicit && err == nil {
+		elicitation, _ = wire.Members(params).Text("elicitationId")
 	}
 	c.relays.mu.Lock()
 	defer c.relays.mu.Unlock()
@@ -265,26 +244,19 @@ func (c *relayedCall) deliver(id, reply jsontext.Value, err error) {
 
 // cancelRequest ends a server request that the server does not want a reply to any more.
 func (rs *relays) cancelRequest(m *wire.Message) {
-	params, err := wire.ParseObject(m.Params)
-	if err != nil {
-		return
-	}
+	id := string(wire.Members(m.Params).Get("requestId"))
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	if cancel := rs.pending[string(params.Get("requestId"))]; cancel != nil {
+	if cancel := rs.pending[id]; cancel != nil {
 		cancel()
 	}
 }
 
 // receiveProgress passes progress on by its token, unless it arrived with another call.
 func (rs *relays) receiveProgress(m *wire.Message, call *relayedCall) {
-	params, err := wire.ParseObject(m.Params)
-	if err != nil {
-		return
-	}
 	// Tokens are the session's own request ids, so that a server cannot name a call of another
 	// session.
-	token, ok := wire.Int(params.Get(wire.MetaProgressToken))
+	token, ok := wire.Int(wire.Members(m.Params).Get(wire.MetaProgressToken))
 	rs.mu.Lock()
 	named := rs.calls[token]
 	rs.mu.Unlock()
@@ -307,11 +279,7 @@ func (rs *relays) receiveLog(m *wire.Message, call *relayedCall) {
 // If several calls in flight used the same id, nobody knows which of them is meant, and none is
 // told.
 func (rs *relays) receiveElicited(m *wire.Message, call *relayedCall) {
-	params, err := wire.ParseObject(m.Params)
-	if err != nil {
-		return
-	}
-	id, _ := params.Text("elicitationId")
+	id, _ := wire.Members(m.Params).Text("elicitationId")
 	var found []*relayedCall
 	rs.mu.Lock()
 	for _, c := range rs.calls {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -35,10 +36,13 @@ type Session struct {
 	// ignoresPing is set while the server leaves pings without an answer and is there nevertheless.
 	ignoresPing atomic.Bool
 
-	lastID   atomic.Int64
-	outbox   *outbox
-	relays   *relays
-	logLevel *logLevel
+	lastID atomic.Int64
+	outbox *outbox
+	relays *relays
+	// severity is that from which on the server was told to send log messages; 0 before the first.
+	// Whoever reads or sets it holds logSlot, which can be waited for until a context ends.
+	severity int
+	logSlot  *semaphore.Weighted
 
 	mu sync.Mutex // guards what follows
 	// acknowledged is called when the server acknowledges a subscriptions/listen request.
@@ -51,7 +55,7 @@ func newSession(d *Dialer, server config.Upstream, t transport, opts SessionOpti
 	out := newOutbox(t.send, d.logger)
 	return &Session{
 		dialer: d, server: server, opts: opts, transport: t,
-		outbox: out, relays: newRelays(opts, out, d.logger), logLevel: newLogLevel(),
+		outbox: out, relays: newRelays(opts, out, d.logger), logSlot: semaphore.NewWeighted(1),
 	}
 }
 
@@ -118,7 +122,7 @@ func (s *Session) TiesMessages() bool { return s.Transport() == config.Streamabl
 
 // Abandoned reports whether a call ended without a response, so that the server may still be
 // working on it.
-func (s *Session) Abandoned() bool { return s.relays.isAbandoned() }
+func (s *Session) Abandoned() bool { return s.relays.abandoned.Load() }
 
 // Done is closed when the session's connection has broken for good. [Session.Err] then says why.
 func (s *Session) Done() <-chan struct{} { return s.transport.done() }
@@ -181,7 +185,7 @@ func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, e
 	}
 	switch {
 	case call == nil:
-	case call.hasRelayedRequest(): // the client must not be asked the same again
+	case call.requested.Load(): // the client must not be asked the same again
 		err = &startedError{err}
 	case call.notified.Load():
 		err = &relayedError{err}
@@ -202,7 +206,7 @@ func responseError(raw jsontext.Value) error {
 // its client said so. Over HTTP in the modern era the closed stream says so already, and the
 // transport drops the message.
 func (s *Session) giveUp(ctx context.Context, id int64) {
-	s.relays.abandon()
+	s.relays.abandoned.Store(true)
 	reason := "the caller gave up"
 	if cancelled, ok := errors.AsType[*wire.CancelledError](context.Cause(ctx)); ok && cancelled.Reason != "" {
 		reason = cancelled.Reason
@@ -316,13 +320,20 @@ func (s *Session) lowerLogLevel(ctx context.Context, level string) {
 	if level == "" || wire.Modern(s.Revision) || !s.Declared.logging {
 		return
 	}
-	err := s.logLevel.lower(ctx, wire.Severity(level), func() error {
-		_, err := s.Call(ctx, &Request{Method: wire.SetLogLevel, Params: wire.Object{}.With("level", wire.Quote(level))}, nil)
-		return err
-	})
-	if err != nil {
-		s.dialer.logger.DebugContext(ctx, "log level not set", slog.Any("error", err))
+	if s.logSlot.Acquire(ctx, 1) != nil {
+		return // nothing has failed: the call for which the level was to be set ends by itself
 	}
+	defer s.logSlot.Release(1)
+	severity := wire.Severity(level)
+	if s.severity != 0 && s.severity <= severity {
+		return
+	}
+	params := wire.Object{}.With("level", wire.Quote(level))
+	if _, err := s.Call(ctx, &Request{Method: wire.SetLogLevel, Params: params}, nil); err != nil {
+		s.dialer.logger.DebugContext(ctx, "log level not set", slog.Any("error", err))
+		return
+	}
+	s.severity = severity
 }
 
 // Close ends the session and waits until everything that belongs to it has ended. A child process
@@ -336,32 +347,4 @@ func (s *Session) Close() {
 	if s.ownsDialer {
 		s.dialer.CloseIdleConnections()
 	}
-}
-
-// logLevel is the severity from which on a server was told to send log messages.
-type logLevel struct {
-	// slot is held while the level is read or set, and can be waited for until a context ends.
-	slot     chan struct{}
-	severity int // 0 before the first
-}
-
-func newLogLevel() *logLevel { return &logLevel{slot: make(chan struct{}, 1)} }
-
-// lower calls set unless the level is low enough.
-func (l *logLevel) lower(ctx context.Context, severity int, set func() error) error {
-	select {
-	case l.slot <- struct{}{}:
-		defer func() { <-l.slot }()
-	// Nothing has failed: the call for which the level was to be set ends by itself.
-	case <-ctx.Done():
-		return nil
-	}
-	if l.severity != 0 && l.severity <= severity {
-		return nil
-	}
-	if err := set(); err != nil {
-		return err
-	}
-	l.severity = severity
-	return nil
 }
