@@ -40,10 +40,12 @@ type AnswerUpstream struct {
 	Undecided bool `json:"undecided,omitempty"`
 	// Verdict is the decision in words: where the upstream does not offer the prompt, what it would
 	// be.
-	Verdict string        `json:"-"`
-	Rule    string        `json:"rule,omitempty"`
-	Reason  string        `json:"reason,omitempty"`
-	Steps   []policy.Step `json:"steps,omitempty"`
+	Verdict string `json:"-"`
+	// Rule and Reason say why the principal sees the prompt, or does not; where it is about all
+	// principals, only why nobody does.
+	Rule   string        `json:"rule,omitempty"`
+	Reason string        `json:"reason,omitempty"`
+	Steps  []policy.Step `json:"steps,omitempty"`
 	// Readers are who sees the prompt, where it is about all principals.
 	Readers []AnswerReader `json:"readers,omitempty"`
 }
@@ -162,7 +164,10 @@ func (a *Answer) write(text *strings.Builder, u *AnswerUpstream) {
 // writeReaders writes who sees the name.
 func (a *Answer) writeReaders(text *strings.Builder, u *AnswerUpstream) {
 	if len(u.Readers) == 0 {
-		fmt.Fprintf(text, "nobody sees %s of upstream %s (team %s): no rule shows it\n", a.Name, u.Upstream, u.Team)
+		fmt.Fprintf(text, "nobody sees %s of upstream %s (team %s): %s\n", a.Name, u.Upstream, u.Team, u.Reason)
+		if u.Rule != "" {
+			fmt.Fprintf(text, "  decided by %s\n", u.Rule)
+		}
 		return
 	}
 	fmt.Fprintf(text, "%s of upstream %s (team %s) is visible to\n", a.Name, u.Upstream, u.Team)
@@ -241,7 +246,12 @@ func readerships(s *snapshot.Snapshot, name string) (all []AnswerUpstream) {
 		for _, r := range s.Policy.Readers(team, upstream, name, definition) {
 			u.Readers = append(u.Readers, AnswerReader{r.String(), r.Rule, r.By})
 		}
-		u.Visible = len(u.Readers) > 0
+		if u.Visible = len(u.Readers) > 0; !u.Visible {
+			u.Reason = "no rule shows it"
+			if hide := s.Policy.HiddenBy(team, upstream, name, definition); hide.Decides {
+				u.Rule, u.Reason = hide.Rule, hide.Text
+			}
+		}
 		all = append(all, u)
 	}
 	if entry := s.Catalog.Lookup(name); entry != nil {

@@ -223,8 +223,8 @@ func whyHidden(s *snapshot.Snapshot, key promptKey, before string) (rule, reason
 	if prompts, listed := listedPrompts(s, source, key.own); len(prompts) == 0 && listed {
 		return "", fmt.Sprintf("upstream %q does not offer it", key.upstream)
 	}
-	if hide := s.Policy.HiddenBy(u.Team, u.Name, name, definition); hide != "" {
-		return hide, ""
+	if hide := s.Policy.HiddenBy(u.Team, u.Name, name, definition); hide.Decides {
+		return hide.Rule, ""
 	}
 	return before, "which showed it, no longer does"
 }

@@ -233,7 +233,8 @@ func TestReaders_AgreeWithVisibility(t *testing.T) {
 	if diff := cmp.Diff(want, policy.New(company).Readers("search", "web", "web.x", nil)); diff != "" {
 		t.Errorf("without an auth block (-want +got):\n%s", diff)
 	}
-	if got := policy.New(company).HiddenBy("payments", "notes", "notes.wip_x", nil); got != "payments.hcl:30" {
-		t.Errorf("HiddenBy = %q", got)
+	hidden := policy.New(company).HiddenBy("payments", "notes", "notes.wip_x", nil)
+	if !strings.HasPrefix(hidden.Text, "hide ") || hidden.Rule != "payments.hcl:30" || !hidden.Decides {
+		t.Errorf("HiddenBy = %+v", hidden)
 	}
 }

@@ -292,22 +292,27 @@ func (p *Policy) selectorsOf(r *rule) []config.Selector {
 	return readers
 }
 
-// HiddenBy returns where the block that hides an entry from everybody begins, as PATH:LINE; "" if
-// there is none.
-func (p *Policy) HiddenBy(team, upstream, name string, definition []byte) string {
+// HiddenBy returns the hide block that removes an entry from everybody; the zero Step if there is
+// none.
+func (p *Policy) HiddenBy(team, upstream, name string, definition []byte) Step {
 	t := p.owner(team, upstream)
 	if t == nil {
-		return ""
+		return Step{}
 	}
 	e := &entry{team: team, upstream: upstream, name: name, definition: definition}
 	// Only blocks that hide from everybody count: what others hide depends on who is calling.
-	for _, hide := range slices.Concat(p.hides, t.hides) {
+	for i, hide := range slices.Concat(p.hides, t.hides) {
 		if !hide.Matches(name) {
 			continue
 		}
 		if applies, _ := p.decide(hide, e); applies {
-			return hide.Place.String()
+			owner := ownerOf("")
+			if i >= len(p.hides) {
+				owner = ownerOf(team)
+			}
+			text := fmt.Sprintf("%s %s removes it from everybody", hide.named.Title, owner)
+			return Step{Rule: hide.Place.String(), Text: text, Decides: true}
 		}
 	}
-	return ""
+	return Step{}
 }

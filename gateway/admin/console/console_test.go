@@ -73,6 +73,7 @@ func TestPrompt_SaysWhoSeesIt(t *testing.T) {
 	page("name=billing.review_pr&as=user:bob", http.StatusOK, "<b>Yes</b>", "expose &#34;reviews&#34;", "<b>decides</b>", "You see what",
 		`href="/prompt?name=billing.review_pr"`, `href="/prompts?as=user%3Abob&amp;team=payments"`)
 	page("name=billing.wip_x&as=user:ann,group:payments", http.StatusOK, "<b>No</b>", "hide &#34;half-finished&#34;")
+	page("name=billing.wip_x", http.StatusOK, "Nobody: <bdi>hide &#34;half-finished&#34; of team &#34;payments&#34; removes it from everybody</bdi> ", "gateway.hcl:")
 	if hidden := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompt?name=billing.wip_x&as=user:bob", "", nil).Body; strings.Contains(hidden, "Lost in clients") {
 		t.Error("clients of somebody who does not see a prompt lose something of it")
 	}

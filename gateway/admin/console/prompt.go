@@ -98,7 +98,8 @@ func readers(u inspect.AnswerUpstream) Node {
 		quiet(Text("From "), bdi(u.Upstream), Text(condition)),
 		Ul(Class("readers"), Map(u.Readers, func(reader inspect.AnswerReader) Node {
 			return Li(B(bdi(reader.Who)), Text(" by "), bdi(reader.By), Text(" "), location(reader.Rule))
-		}), If(len(u.Readers) == 0, Li(Text("Nobody: no rule shows it, or one hides it.")))),
+		}), If(len(u.Readers) == 0, Li(Text("Nobody: "), bdi(u.Reason),
+			If(u.Rule != "", Group{Text(" "), location(u.Rule)})))),
 	}
 }
 
