@@ -213,9 +213,7 @@ func (v *visibility) agree(t *testing.T, s *gatewaytest.Server) {
 	for who, as := range callers {
 		modern, legacy := s.Modern(who), s.Legacy("2025-11-25", who)
 		listed := modern.List()
-		if diff := cmp.Diff(listed, legacy.List()); diff != "" {
-			t.Errorf("%q: the lists of the eras differ:\n%s", who, diff)
-		}
+		upstreamtest.Equal(t, listed, legacy.List(), "%q: the lists of the eras differ", who)
 		if principal, err := identity.ParsePrincipal(as); err != nil || !slices.Equal(listed, s.EntryNames(&principal)) {
 			t.Errorf("%q: the view of the commands differs from %q", who, listed)
 		}

@@ -13,8 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/audit"
@@ -127,9 +125,7 @@ func TestAudit_RecordsEachEventOnce(t *testing.T) {
 		`{"event":"reload","outcome":"ok"}`,
 		`{"event":"operator","act":"reload","outcome":"ok"}`,
 	}
-	if diff := cmp.Diff(want, auditLines(t, path)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	upstreamtest.Equal(t, want, auditLines(t, path), "audit log")
 }
 
 // The log says which software got a prompt, as it calls itself: at most 64 bytes, of which none acts on a terminal.
@@ -155,9 +151,7 @@ func TestAudit_RecordsGetsOfVariants(t *testing.T) {
 		`{"event":"get","prompt":"up.review","arguments":["code"],"argument_values":{"code":"x"},"via":"tools","outcome":"refused"}`,
 		`{"event":"get","prompt":"up.review","arguments":["code"],"argument_values":{"code":"x"},"via":"tools","outcome":"refused"}`,
 	}
-	if diff := cmp.Diff(want, auditLines(t, path)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	upstreamtest.Equal(t, want, auditLines(t, path), "audit log")
 }
 
 func TestAudit_NamesTheClientsSoftware(t *testing.T) {
@@ -232,9 +226,7 @@ func TestAudit_RecordsOtherRequestsWhereItIsAsked(t *testing.T) {
 	for i := range got {
 		got[i] = regexp.MustCompile(`[0-9a-f]{64}`).ReplaceAllString(got[i], "HASH")
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	upstreamtest.Equal(t, want, got, "audit log")
 }
 
 // The link stands for a disk: /dev/full is one without room.
@@ -263,14 +255,10 @@ func TestAudit_RequiredRefusesWhatCannotBeRecorded(t *testing.T) {
 		t.Errorf("not ready before anything was to be recorded: %+v", problem)
 	}
 	get("up.review").Want(t, http.StatusOK, `"code":-32603`, refused)
-	if n := len(p.Calls("prompts/get")); n != 1 {
-		t.Errorf("%d gets at the server, want the one by which the full disk was found", n)
-	}
+	upstreamtest.Equal(t, 1, len(p.Calls("prompts/get")), "gets at the server")
 	visible, unknown := get("up.review"), get("up.debug")
 	visible.Want(t, http.StatusOK, refused)
-	if diff := cmp.Diff(visible.Dump(), unknown.Dump()); diff != "" {
-		t.Errorf("prompts that are visible and hidden are refused differently:\n%s", diff)
-	}
+	upstreamtest.Equal(t, visible.Dump(), unknown.Dump(), "prompts that are visible and hidden are refused differently")
 	ann.Call("completion/complete", gatewaytest.CompleteParams("up.review")).Want(t, http.StatusOK, refused)
 	if n, m := len(p.Calls("prompts/get")), len(p.Calls("completion/complete")); n != 1 || m != 0 {
 		t.Errorf("the server was asked %d times for prompts and %d times for completions, want only once", n, m)

@@ -107,9 +107,7 @@ func TestAudit_HangingDisk(t *testing.T) {
 					t.Errorf("the line had %v to be written, want a second", took)
 				}
 				get().Want(t, http.StatusOK, `"code":-32603`, `"reason":"audit"`)
-				if n := len(p.Calls("prompts/get")); n != 1 {
-					t.Errorf("%d gets at the server, want the one by which it was found", n)
-				}
+				upstreamtest.Equal(t, 1, len(p.Calls("prompts/get")), "gets at the server")
 				gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/readyz", "", nil).Want(t, http.StatusServiceUnavailable, `"audit_problem": "the write takes longer than 1s"`)
 			}
 			reader.drain()

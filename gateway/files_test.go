@@ -126,9 +126,7 @@ team "eng" {
 		}
 	}
 	bob.Call("prompts/get", `{"name":"book.public","arguments":{"v":"a SECRET"}}`).Want(t, http.StatusOK, `"reason":"screened"`)
-	if got, want := s.ReportNames(), "screened book.bad"; got != want {
-		t.Errorf("reports %q, want %q", got, want)
-	}
+	upstreamtest.Equal(t, "screened book.bad", s.ReportNames(), "reports")
 }
 
 func TestFiles_ChangeNotifiesThoseWhoseListChanged(t *testing.T) {

@@ -94,9 +94,7 @@ func TestLastGood_OneTeamsMistakeDoesNotKeepOthersFromStarting(t *testing.T) {
 	if n := f.log.Count("configuration in use, except for team files that have mistakes"); n != 1 {
 		t.Errorf("logged %d times:\n%s", n, f.log.String())
 	}
-	if got := collect(t, reader, "promptweir.config.last_good")[""]; got != 1 {
-		t.Errorf("promptweir.config.last_good is %d", got)
-	}
+	upstreamtest.Equal(t, 1, collect(t, reader, "promptweir.config.last_good")[""], "promptweir.config.last_good")
 
 	if err := s.Reload(t.Context()); err != nil || !slices.Equal(s.Ready().Configuration.LastGood, []string{"a.hcl"}) {
 		t.Errorf("a reload with the same mistake: %v, %+v", err, s.Ready().Configuration)
@@ -108,9 +106,7 @@ func TestLastGood_OneTeamsMistakeDoesNotKeepOthersFromStarting(t *testing.T) {
 	if c := s.Ready().Configuration; c.Refused != nil || len(c.LastGood) > 0 {
 		t.Errorf("after the correction: %+v", c)
 	}
-	if got := collect(t, reader, "promptweir.config.last_good")[""]; got != 0 {
-		t.Errorf("promptweir.config.last_good is %d", got)
-	}
+	upstreamtest.Equal(t, 0, collect(t, reader, "promptweir.config.last_good")[""], "promptweir.config.last_good")
 	s.Stop()
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/seal"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // linkPeer starts a peer whose prompt "p" links to some URIs, in messages with odd spelling, and which reads each URI that
@@ -158,9 +159,7 @@ func TestLinks_LeaveEveryOtherByte(t *testing.T) {
 		many[i] = fmt.Sprint("memo:", i)
 	}
 	p.Answer("prompts/get", linkResult(many...))
-	if n := len(links(t, s.Modern(""), "b.p")); n != 256 {
-		t.Errorf("%d links are sealed", n)
-	}
+	upstreamtest.Equal(t, 256, len(links(t, s.Modern(""), "b.p")), "sealed links")
 }
 
 // A link that is forged or foreign, or that policy or the configuration took back, is none.

@@ -21,7 +21,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/promptweir/promptweir/config"
@@ -47,9 +46,7 @@ func TestReload_OfThePolicyNotifiesAffectedAudiencesOnly(t *testing.T) {
 		c.WantList("p.a", "p.b")
 	}
 	sse.WantMessage("notifications/prompts/list_changed")
-	if n := len(p.Calls("initialize")); n != 1 {
-		t.Errorf("the upstream was connected to %d times", n)
-	}
+	upstreamtest.Equal(t, 1, len(p.Calls("initialize")), "connections to the upstream")
 	p.Offer("a", "c") // the streams go on over the reload; for ann, the first notification
 	for _, streams := range []map[*gatewaytest.Client]*gatewaytest.Stream{ann, bob} {
 		for _, stream := range streams {
@@ -114,17 +111,14 @@ func TestReload_OfTheSameConfigurationChangesNothing(t *testing.T) {
 	for range 3 {
 		r.MustReload(text("# same\n\n"))
 	}
-	if diff := cmp.Diff([]string{"p.c"}, session.Call("prompts/list", `{"cursor":`+cursor+`}`).Names(t)); diff != "" {
-		t.Errorf("the cursor from before the reload (-want +got):\n%s", diff)
-	}
+	upstreamtest.Equal(t, []string{"p.c"}, session.Call("prompts/list", `{"cursor":`+cursor+`}`).Names(t),
+		"the cursor from before the reload")
 	p.Offer("d")
 	for _, stream := range streams {
 		stream.WantChange() // the first notification
 		stream.WantSilence()
 	}
-	if n := len(p.Calls("initialize")); n != 1 {
-		t.Errorf("the upstream was connected to %d times", n)
-	}
+	upstreamtest.Equal(t, 1, len(p.Calls("initialize")), "connections to the upstream")
 }
 
 func TestReload_RefusesABrokenConfiguration(t *testing.T) {
@@ -242,9 +236,7 @@ func TestReload_GetsInFlightEndWhereTheyBegan(t *testing.T) {
 		t.Errorf("%d gets, the last with the header %q", len(calls), got)
 	}
 	for p, connected := range map[*gatewaytest.Peer]int{stays: 1, changes: 2, goes: 1, more: 1} {
-		if n := len(p.Calls("initialize")); n != connected {
-			t.Errorf("%s was connected to %d times, want %d", p.Name, n, connected)
-		}
+		upstreamtest.Equal(t, connected, len(p.Calls("initialize")), "connections to %s", p.Name)
 	}
 	upstreamtest.Eventually(t, "the session of the removed upstream is closed", goes.Unwatched)
 }
@@ -309,9 +301,7 @@ func TestReload_AuthenticatesWaitingGetsAnew(t *testing.T) {
 		t.Errorf("the new upstream received %s from callers whom the new configuration does not accept", calls[0].Params)
 	}
 	r.Modern("ann").Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `"from p"`)
-	if n := len(next.Calls("prompts/get")); n != 1 {
-		t.Errorf("the new upstream received %d gets, want that of ann only", n)
-	}
+	upstreamtest.Equal(t, 1, len(next.Calls("prompts/get")), "gets at the new upstream")
 }
 
 func TestReload_ChangedUpstreamIsNeverMissing(t *testing.T) {
@@ -512,9 +502,7 @@ func TestReload_KeepsRepliesFromAnotherServer(t *testing.T) {
 	state := call("prompts/get", `{"name":"up.ask"}`).RequestState(t)
 	r.MustReload(gatewaytest.Team("eng", "", "", two))
 	call("prompts/get", gatewaytest.RetryParams("up.ask", state, "")).Want(t, http.StatusOK, `"code":-32602`, `"reason":"state"`)
-	if n := len(two.Calls("prompts/get")); n != 0 {
-		t.Errorf("the other server received %d gets", n)
-	}
+	upstreamtest.Equal(t, 0, len(two.Calls("prompts/get")), "gets at the other server")
 	r.MustReload(gatewaytest.Team("eng", "", "", one))
 	call("prompts/get", gatewaytest.RetryParams("up.ask", state, "")).Want(t, http.StatusOK, `"resultType":"complete"`)
 }
@@ -571,9 +559,7 @@ func TestReload_UnderLoadFailsNothing(t *testing.T) {
 		t.Errorf("bob's stream has %d notifications", n)
 	}
 	annStream.WantSilence() // ann sees everything all the time
-	if n := len(stays.Calls("initialize")); n != 1 {
-		t.Errorf("the upstream that stays was connected to %d times", n)
-	}
+	upstreamtest.Equal(t, 1, len(stays.Calls("initialize")), "connections to the upstream that stays")
 	if n := len(changes.Calls("initialize")); n > reloads/20+1 {
 		t.Errorf("the upstream that changes was connected to %d times", n)
 	}
@@ -600,9 +586,7 @@ func TestReload_ReadsTheLockFileAgain(t *testing.T) {
 	r.MustReload(locked)
 	stream.WantChange()
 	c.WantList("p.a", "p.b")
-	if n := len(p.Calls("initialize")); n != 1 {
-		t.Errorf("the upstream was connected to %d times", n)
-	}
+	upstreamtest.Equal(t, 1, len(p.Calls("initialize")), "connections to the upstream")
 }
 
 func TestReload_KeepsAnIssuersKeysAndForgetsItsTokens(t *testing.T) {
@@ -657,12 +641,8 @@ func TestReload_AdmitsListsAgainWithoutListing(t *testing.T) {
 		r.MustReload(gatewaytest.Team("eng", "", step.more, p))
 		for c, stream := range streams {
 			stream.WantChange()
-			if diff := cmp.Diff(step.sees, c.List()); diff != "" {
-				t.Errorf("with %s (-want +got):\n%s", step.more, diff)
-			}
+			upstreamtest.Equal(t, step.sees, c.List(), "with %s", step.more)
 		}
 	}
-	if n := len(p.Calls("prompts/list")); n != 1 {
-		t.Errorf("the upstream was listed %d times, want once", n)
-	}
+	upstreamtest.Equal(t, 1, len(p.Calls("prompts/list")), "lists of the upstream")
 }

@@ -346,9 +346,7 @@ func TestParked_ResumesFromAnyReplica(t *testing.T) {
 	last := call(1, "ann", resuming(second.RequestState(t), second.InputResponses(t, `{"roots":[]}`)))
 	last.Want(t, 200, `"resultType":"complete"`, `\\u0041`, `roots`)
 	gatewaytest.CheckSchema(t, gatewaytest.Latest, "prompts/get", last.Body)
-	if n := len(p.Calls("prompts/get")); n != 1 {
-		t.Errorf("the server received %d gets, want one", n)
-	}
+	upstreamtest.Equal(t, 1, len(p.Calls("prompts/get")), "gets at the server")
 
 	// A replica that has ended has taken its gets with it.
 	first = call(0, "ann", gatewaytest.GetParams("up.ask"))

@@ -191,9 +191,7 @@ func TestSkills_AreExposedByPatternsOfTheirOwn(t *testing.T) {
 	s := gatewaytest.Serve(t, text)
 	refunds, inner := "skill://billing/acme/refunds/SKILL.md", "skill://billing/acme/refunds/inner/SKILL.md"
 	for token, want := range map[string][]string{"ann": {refunds, inner}, "bob": {}, "cid": {inner}, "": {}} {
-		if diff := cmp.Diff(want, skillURIs(t, s.Modern(token))); diff != "" {
-			t.Errorf("%q: %s", token, diff)
-		}
+		upstreamtest.Equal(t, want, skillURIs(t, s.Modern(token)), "%q", token)
 	}
 	s.Modern("bob").WantList("billing.p")
 	if listed := s.Modern("cid").List(); len(listed) > 0 {
@@ -265,9 +263,7 @@ func TestSkills_BadEntriesAreLeftOutAndReported(t *testing.T) {
 		peer.Capabilities, peer.Settings = `{"prompts":{},"extensions":{"io.modelcontextprotocol/skills":{}}}`, "skills = true"
 		peer.Answer("skills/list", `{"skills":[`+bad+`,`+entry("skill://good/SKILL.md", "good", `"dynamic"`)+`]}`)
 		s := gatewaytest.Serve(t, gatewaytest.Team("b", "", "", peer))
-		if diff := cmp.Diff([]string{"skill://b/good/SKILL.md"}, skillURIs(t, s.Modern(""))); diff != "" {
-			t.Errorf("%s: %s", reason, diff)
-		}
+		upstreamtest.Equal(t, []string{"skill://b/good/SKILL.md"}, skillURIs(t, s.Modern("")), "%s", reason)
 		if reports := fmt.Sprint(s.Reports()); !strings.Contains(reports, reason) {
 			t.Errorf("no report with %q: %s", reason, reports)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // skillWorld is a random configuration of four upstreams of two teams with random skills, and a naive reading of it.
@@ -222,9 +223,7 @@ func TestSkills_AgreeWithANaiveReadingOfTheRules(t *testing.T) {
 					want[map[bool]string{true: inspect.Exposed, false: inspect.Hidden}[is]+" "+skill.name()+" "+skill.upstream] = true
 				}
 			}
-			if diff := cmp.Diff(want, changesFor(comparison, strings.Split(who, ","))); diff != "" {
-				t.Errorf("%s: %s", who, diff)
-			}
+			upstreamtest.Equal(t, want, changesFor(comparison, strings.Split(who, ",")), "%s", who)
 		}
 		if t.Failed() {
 			t.Fatalf("%+v, then %+v", w.rules, next.rules)
@@ -369,9 +368,7 @@ func (w *skillWorld) agreeOnTheWire(t *testing.T, c *gatewaytest.Client, who str
 	for _, uri := range skillURIs(t, c) {
 		got[uri] = true
 	}
-	if diff := cmp.Diff(listed, got); diff != "" {
-		t.Errorf("%s lists %s", who, diff)
-	}
+	upstreamtest.Equal(t, listed, got, "%s lists", who)
 	for _, s := range w.all {
 		for _, file := range s.files {
 			uri := s.root() + "/" + file
@@ -401,9 +398,7 @@ func (w *skillWorld) agreeOnTheWire(t *testing.T, c *gatewaytest.Client, who str
 					children[child.URI] = true
 				}
 			}
-			if diff := cmp.Diff(folders[folder], children); diff != "" {
-				t.Errorf("%s finds in %s: %s", who, folder, diff)
-			}
+			upstreamtest.Equal(t, folders[folder], children, "%s finds in %s", who, folder)
 		}
 	}
 }

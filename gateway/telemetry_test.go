@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	api "go.opentelemetry.io/otel/trace"
@@ -76,18 +75,14 @@ func TestTelemetry_NamesOnlyVisiblePrompts(t *testing.T) {
 		}
 	}
 	want := map[string]bool{"prompts/get": true, "completion/complete": true, "prompts/list": true, "initialize": true, "subscriptions/listen": true, "_OTHER": true}
-	if diff := cmp.Diff(want, names); diff != "" {
-		t.Errorf("server spans (-want +got):\n%s", diff)
-	}
+	upstreamtest.Equal(t, want, names, "server spans")
 
 	for _, name := range []string{"promptweir.catalog.entries", "promptweir.catalog.reports", "promptweir.upstream.healthy", "mcp.client.operation.duration"} {
 		if len(collect(t, reader, name)) == 0 {
 			t.Errorf("no metric %s", name)
 		}
 	}
-	if streams := collect(t, reader, "promptweir.subscribers")[""]; streams != 2 {
-		t.Errorf("%d subscribers, want 2", streams)
-	}
+	upstreamtest.Equal(t, 2, collect(t, reader, "promptweir.subscribers")[""], "subscribers")
 	durations := collect(t, reader, "mcp.server.operation.duration")
 	if !has(durations, "type=-32602") {
 		t.Error("no duration has the error type of a refusal")

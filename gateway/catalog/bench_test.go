@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // definition is an ordinary one: two arguments, some prose.
@@ -144,9 +145,7 @@ func TestCatalog_ReadingAllocatesNothing(t *testing.T) {
 			catalog.AppendPrompts(room, entries)
 		},
 	} {
-		if got := testing.AllocsPerRun(100, read); got != 0 {
-			t.Errorf("%s allocates %v times", name, got)
-		}
+		upstreamtest.Equal(t, 0, testing.AllocsPerRun(100, read), "allocations of %s", name)
 	}
 }
 

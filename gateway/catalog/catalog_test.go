@@ -11,6 +11,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 const judged = `
@@ -78,9 +79,7 @@ func TestEntry_IsJudgedByEachOwner(t *testing.T) {
 		if err := test.entry.Decide(audience, &policy.Budget{}); test.entry == each && test.want.shownBy == `team "a"` && !errors.Is(err, policy.ErrBudget) {
 			t.Errorf("%s: without a budget the error is %v", test.who, err)
 		}
-		if visible := test.entry.VisibleTo(audience); visible != (test.want.shownBy != "") {
-			t.Errorf("%s sees it: %v", test.who, visible)
-		}
+		upstreamtest.Equal(t, test.want.shownBy != "", test.entry.VisibleTo(audience), "%s sees it", test.who)
 		for _, owner := range test.entry.OwnersFor(audience) {
 			got.owners += owner.Upstream + " "
 		}

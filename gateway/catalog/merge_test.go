@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -132,9 +133,7 @@ func TestMerge_DecidesWhoOwnsEachName(t *testing.T) {
 		}, []string{"p.X= one:X", "conflict p.x"}},
 	} {
 		t.Run(test.rule, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, show(catalog.Merge(test.sources, test.opts))); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			upstreamtest.Equal(t, test.want, show(catalog.Merge(test.sources, test.opts)), "catalog")
 		})
 	}
 }
@@ -155,9 +154,7 @@ func TestReports_NameOwnerPlaceAndRemedy(t *testing.T) {
 		`upstream "one" (teams/a.hcl:3) lists prompt "y" more than once: the first is used; remove the others from its server`,
 		`prompt "` + strings.Repeat("世", 21) + `… (300 bytes)" of upstream "free" (teams/a.hcl:4) has an exposed name of 300 bytes, more than 256: it is left out; shorten its name or the upstream's prefix`,
 	}
-	if diff := cmp.Diff(want, texts); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	upstreamtest.Equal(t, want, texts, "texts")
 
 	first := catalog.Merge(sources, catalog.Options{Separator: ".", KeepFirst: true}).Reports()
 	if got := first[2].Text; !strings.Contains(got, `: that of upstream "one" (teams/a.hcl:3) is used; `) {
@@ -208,9 +205,7 @@ func TestReportKey_ChangesOnlyWithTheFinding(t *testing.T) {
 	one, two := upstream(t, "a/one prefix=p", "x=1"), upstream(t, "a/two prefix=p", "x=2")
 	before := keys(one, two)
 	one.Place = "moved.hcl:1"
-	if diff := cmp.Diff(before, keys(one, two)); diff != "" {
-		t.Errorf("moved (-before +after):\n%s", diff)
-	}
+	upstreamtest.Equal(t, before, keys(one, two), "moved")
 	if got := keys(one, two, upstream(t, "a/three prefix=p", "x=1")); cmp.Equal(before, got) {
 		t.Errorf("a third claimant: the key is still %q", got)
 	}
@@ -391,9 +386,7 @@ func TestDiff_ReturnsTheChanges(t *testing.T) {
 		got = append(got, change{c.Name(), c.Before != nil, c.After != nil})
 	}
 	want := []change{{"u.added", false, true}, {"u.changed", true, true}, {"u.gone", true, false}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	upstreamtest.Equal(t, want, got, "changes")
 }
 
 func TestFingerprint_FollowsMeaningNotSpelling(t *testing.T) {
@@ -423,9 +416,7 @@ func TestCandidates_AreTheSourcesThatMayExposeAName(t *testing.T) {
 		for _, c := range catalog.Candidates(sources, ".", name) {
 			got = append(got, c.Source.Upstream+" "+c.Own)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("Candidates(%q) (-want +got):\n%s", name, diff)
-		}
+		upstreamtest.Equal(t, want, got, "Candidates(%q)", name)
 	}
 	candidates("billing.review", "bills review", "bills2 review")
 	candidates("review", "bare review")

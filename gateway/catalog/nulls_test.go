@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 func TestParsePrompt_TreatsNullAsAbsent(t *testing.T) {
@@ -26,15 +26,11 @@ func TestParsePrompt_TreatsNullAsAbsent(t *testing.T) {
 		{`{"name":"a","_meta":{"title":null},"arguments":[{"name":"null"}]}`, `{"name":"a","_meta":{"title":null},"arguments":[{"name":"null"}]}`, ""},
 	} {
 		got, plain := parse(t, test.raw), parse(t, test.want)
-		if diff := cmp.Diff(test.want, string(got.Definition)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", test.raw, diff)
-		}
+		upstreamtest.Equal(t, test.want, string(got.Definition), "%s", test.raw)
 		if got.Hash != plain.Hash {
 			t.Errorf("%s does not have the hash of %s", test.raw, test.want)
 		}
-		if places := strings.Join(got.Nulls, " "); places != test.places {
-			t.Errorf("%s: null at %q, want %q", test.raw, places, test.places)
-		}
+		upstreamtest.Equal(t, test.places, strings.Join(got.Nulls, " "), "%s: nulls", test.raw)
 	}
 }
 

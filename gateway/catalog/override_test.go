@@ -5,10 +5,10 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -53,15 +53,11 @@ func TestPromptOverride_ChangesOnlyWhatItNames(t *testing.T) {
 			t.Errorf("%s: %v", test.what, err)
 			continue
 		}
-		if diff := cmp.Diff(compact(t, test.want), compact(t, string(got.Definition))); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", test.what, diff)
-		}
+		upstreamtest.Equal(t, compact(t, test.want), compact(t, string(got.Definition)), "%s", test.what)
 		if got.Overrides == nil {
 			got.Overrides = &catalog.ArgumentOverrides{}
 		}
-		if diff := cmp.Diff(test.fixed, got.Overrides.Fixed); diff != "" {
-			t.Errorf("%s list (-want +got):\n%s", test.what, diff)
-		}
+		upstreamtest.Equal(t, test.fixed, got.Overrides.Fixed, "%s list", test.what)
 	}
 	p := parse(t, definition)
 	for what, overrides := range map[string]config.Override{
@@ -99,9 +95,7 @@ func TestOverride_RenamesThePrompt(t *testing.T) {
 	a.Prompts[0] = renamed(a.Prompts[0], "short")
 	b.Prompts[0] = renamed(b.Prompts[0], "a.stolen")
 	s := catalog.Merge([]catalog.Source{a, b}, options())
-	if diff := cmp.Diff([]string{"a.y= a:y", "short= a:x", "foreign_prefix a.stolen"}, show(s)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	upstreamtest.Equal(t, []string{"a.y= a:y", "short= a:x", "foreign_prefix a.stolen"}, show(s), "catalog")
 	// One name with two sets of fixed arguments is not one prompt.
 	with := func(value string) catalog.Source {
 		source := upstream(t, "a/"+value)
@@ -109,9 +103,7 @@ func TestOverride_RenamesThePrompt(t *testing.T) {
 		return source
 	}
 	s = catalog.Merge([]catalog.Source{with("eur"), with("usd")}, options())
-	if diff := cmp.Diff([]string{"conflict one"}, show(s)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	upstreamtest.Equal(t, []string{"conflict one"}, show(s), "catalog")
 	changed := with("eur")
 	changed.Prompts[0] = renamed(parse(t, `{"name":"x","arguments":[{"name":"c"}]}`), "one", values("c", `"chf"`)...)
 	first := catalog.Merge([]catalog.Source{with("eur")}, options())

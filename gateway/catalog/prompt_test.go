@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -40,9 +41,7 @@ func TestParsePrompt_IsLossless(t *testing.T) {
 		{"b", "{\n  \"name\": \"x\",\r\n  \"n\": [\n    2.50\n  ]\n}\n", `{"name":"b.x","n":[2.50]}`},
 	} {
 		s := catalog.Merge([]catalog.Source{{Upstream: "u", Prefix: test.prefix, Prompts: []*catalog.Prompt{parse(t, test.raw)}}}, options())
-		if diff := cmp.Diff(test.want, string(s.Entries()[0].JSON)); diff != "" {
-			t.Errorf("%s under %q (-want +got):\n%s", test.raw, test.prefix, diff)
-		}
+		upstreamtest.Equal(t, test.want, string(s.Entries()[0].JSON), "%s under %q", test.raw, test.prefix)
 	}
 }
 
@@ -61,9 +60,7 @@ func TestParsePrompt_ReadsTheDefinition(t *testing.T) {
 	arguments := []catalog.Argument{
 		{Name: "code", Required: true, Schema: new(jsontext.Value(`{ "type" : "string" }`))}, {Name: "style"}, {Name: "language", Required: true},
 	}
-	if diff := cmp.Diff(arguments, p.Arguments); diff != "" {
-		t.Errorf("Arguments (-want +got):\n%s", diff)
-	}
+	upstreamtest.Equal(t, arguments, p.Arguments, "Arguments")
 	e := catalog.Merge([]catalog.Source{{Upstream: "u", Prompts: []*catalog.Prompt{&p}}}, options()).Lookup("review")
 	if text(e, "title") != "Réview / 😀" || text(e, "description") != "line\nline" {
 		t.Errorf("title, description = %q, %q", text(e, "title"), text(e, "description"))
@@ -109,9 +106,7 @@ func TestParsePrompt_RefusesWhatIsNotAPrompt(t *testing.T) {
 func TestPromptHash_IsEqualForEqualMeaning(t *testing.T) {
 	same := func(a, b string, want bool) {
 		t.Helper()
-		if got := parse(t, a).Hash == parse(t, b).Hash; got != want {
-			t.Errorf("%s and %s: same = %v, want %v", a, b, got, want)
-		}
+		upstreamtest.Equal(t, want, parse(t, a).Hash == parse(t, b).Hash, "%s and %s: same", a, b)
 	}
 	same(`{"name":"a","x":1,"y":2}`, `{ "y" : 2, "x" : 1, "name" : "a" }`, true)
 	same(`{"name":"a","title":"A"}`, `{"name":"b","title":"A"}`, true) // names are compared where they are exposed
@@ -168,9 +163,7 @@ func checkEntry(t *testing.T, p catalog.Prompt, e *catalog.Entry) {
 		t.Errorf("%s becomes %s under %q", p.Definition, e.JSON, e.Name)
 	}
 	want["name"] = got["name"]
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s becomes %s (-want +got):\n%s", p.Definition, e.JSON, diff)
-	}
+	upstreamtest.Equal(t, want, got, "%s becomes %s", p.Definition, e.JSON)
 	if _, err := wire.ParseObject(e.JSON); err != nil {
 		t.Errorf("%s becomes %s: %v", p.Definition, e.JSON, err)
 	}

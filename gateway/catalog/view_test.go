@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 func names(entries []*catalog.Entry) []string {
@@ -75,9 +76,7 @@ func TestPage_EndsBeforeItIsLargerThan4MiB(t *testing.T) {
 			entries, after, more = v.Page(after, test.size)
 			pages, lengths = append(pages, strings.Join(names(entries), " ")), append(lengths, len(entries))
 		}
-		if got := strings.Join(pages, "|"); got != test.want {
-			t.Errorf("pages of %d: %s, want %s", test.size, got, test.want)
-		}
+		upstreamtest.Equal(t, test.want, strings.Join(pages, "|"), "pages of %d", test.size)
 		if got := v.Pages(test.size); !slices.Equal(got, lengths) {
 			t.Errorf("Pages(%d) = %v, want %v", test.size, got, lengths)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
@@ -296,9 +297,7 @@ func TestPieces_AreBoundedByPrincipalAndReplica(t *testing.T) {
 	reserve := func(id, to, principal string, size int64, want bool) *envelope {
 		t.Helper()
 		e := &envelope{ID: id, To: to, Principal: principal}
-		if got := m.reserve(e, size); got != want {
-			t.Errorf("%d bytes of %q to %q: %t, want %t", size, principal, to, got, want)
-		}
+		upstreamtest.Equal(t, want, m.reserve(e, size), "%d bytes of %q to %q", size, principal, to)
 		return e
 	}
 	first := reserve("1", "a", "ann", maxOfPrincipal, true)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/promptweir/promptweir/gateway/edge"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 func TestLedger_BoundsEachPrincipalAndUpstream(t *testing.T) {
@@ -37,9 +38,7 @@ func TestLedger_BoundsEachPrincipalAndUpstream(t *testing.T) {
 	for _, h := range held {
 		h.Release()
 	}
-	if left := a.Held(); left != 0 {
-		t.Errorf("%d bytes are held after all are released", left)
-	}
+	upstreamtest.Equal(t, 0, a.Held(), "bytes held after all are released")
 	acquire(true, "bob", "git", 900) // nothing is held: even more than there is
 }
 
@@ -54,9 +53,7 @@ func TestLedger_HoldGrows(t *testing.T) {
 		t.Error("a principal with more than a quarter holds another byte")
 	}
 	other.Release()
-	if got := a.Held(); got != 400 {
-		t.Errorf("%d bytes are held, want 400", got)
-	}
+	upstreamtest.Equal(t, 400, a.Held(), "bytes held")
 	h.Release()
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
@@ -203,9 +204,7 @@ func TestConn_HardlyArmsDeadlinesOfRequests(t *testing.T) {
 				for range 10 {
 					request()
 				}
-				if got := below.deadlines - before; got != test.want {
-					t.Errorf("%d deadlines were armed for ten requests, want %d", got, test.want)
-				}
+				upstreamtest.Equal(t, test.want, below.deadlines-before, "deadlines armed for ten requests")
 			})
 		})
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // refusing is a listener whose connections refuse all requests.
@@ -101,9 +102,7 @@ func TestTransport_SaysThatARefusedRequestMaySucceedLater(t *testing.T) {
 		body, header := c.Encode("1", "prompts/list", "{}")
 		r := gatewaytest.Send(t, http.MethodPost, c.URL, body, header)
 		r.Want(t, http.StatusServiceUnavailable)
-		if got := r.Header.Get("Retry-After"); got != "1" {
-			t.Errorf("Retry-After: %q, want 1", got)
-		}
+		upstreamtest.Equal(t, "1", r.Header.Get("Retry-After"), "Retry-After")
 		for _, want := range []string{`"code":-32603`, `"reason":"overloaded"`} {
 			if !strings.Contains(r.Body, want) {
 				t.Errorf("body = %s, want %s in it", r.Body, want)

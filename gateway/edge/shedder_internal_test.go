@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
@@ -316,22 +317,16 @@ func TestShedder_AcceptsConnectionsWhereThereIsRoomAndNowAndThen(t *testing.T) {
 		}()
 		c.shedder.admit(5)
 		synctest.Wait()
-		if got := accepted.Load(); got != 5 {
-			t.Errorf("%d connections were accepted, want 5, as many as there is room", got)
-		}
+		upstreamtest.Equal(t, 5, accepted.Load(), "accepted connections")
 		c.arrive(1, 10*connectionEvery)
 		for range 3 * connectionEvery {
 			c.shedder.admit(1)
 			synctest.Wait()
 		}
-		if got := accepted.Load(); got != 8 {
-			t.Errorf("%d connections were accepted, want 3 more", got)
-		}
+		upstreamtest.Equal(t, 8, accepted.Load(), "accepted connections")
 		c.shedder.admitAll()
 		synctest.Wait()
-		if got := accepted.Load(); got != 1000 {
-			t.Errorf("%d connections were accepted while admitting, want 1000", got)
-		}
+		upstreamtest.Equal(t, 1000, accepted.Load(), "accepted connections while admitting")
 	})
 }
 

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // from is a connection from an address, without anything below it.
@@ -177,9 +179,7 @@ func TestLedger_ManyNetworksOfOneSiteAreOneClient(t *testing.T) {
 		for _, conn := range append(site, neighbour...) {
 			_ = conn.Close()
 		}
-		if left := len(c.ledger.accounts); left != 2 {
-			t.Errorf("%d accounts are left for one connection, want its own and its network's", left)
-		}
+		upstreamtest.Equal(t, 2, len(c.ledger.accounts), "accounts for one connection")
 	}
 }
 

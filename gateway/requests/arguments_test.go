@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/schema"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
@@ -149,9 +147,7 @@ func TestArguments_UnusableSchemaIsLoggedOnce(t *testing.T) {
 				}
 			}
 			a.pass(`,"arguments":{}`)
-			if n := log.Count("argument schema cannot be used"); n != 1 {
-				t.Errorf("the schema was logged %d times, want once", n)
-			}
+			upstreamtest.Equal(t, 1, log.Count("argument schema cannot be used"), "lines about the schema")
 		})
 	}
 }
@@ -210,9 +206,7 @@ func TestOverrides_ChangeDefinitionAndArguments(t *testing.T) {
 		p.Forget()
 		list := c.Call("prompts/list", "")
 		list.Want(t, http.StatusOK, `{"name":"review","x":1.0,"arguments":[{"name":"id","required":true},{"name":"lang","required":false}],"title":"Review"}`)
-		if diff := cmp.Diff([]string{"billing.plain", "review"}, list.Names(t)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		upstreamtest.Equal(t, []string{"billing.plain", "review"}, list.Names(t), "names")
 		c.Call("prompts/get", `{"name":"review","arguments":{"id":"7","extra":"x"}}`).Want(t, http.StatusOK, `"from billing"`)
 		c.Call("prompts/get", `{"name":"review","arguments":{"lang":"de","id":"7"}}`).Want(t, http.StatusOK, `"from billing"`)
 		c.Call("prompts/get", `{"name":"billing.plain"}`).Want(t, http.StatusOK, `"from billing"`)
@@ -246,9 +240,7 @@ func TestOverrides_ChangeDefinitionAndArguments(t *testing.T) {
 		} {
 			c.Call("completion/complete", params).Want(t, http.StatusOK, `-32602`, `"reason":"fixed"`)
 		}
-		if n := len(p.Calls("completion/complete")); n != 1 {
-			t.Errorf("%d completions reached the upstream, want 1", n)
-		}
+		upstreamtest.Equal(t, 1, len(p.Calls("completion/complete")), "completions at the upstream")
 		for _, name := range []string{"billing.review_invoice", "billing.other"} {
 			c.Call("prompts/get", gatewaytest.GetParams(name)).Want(t, http.StatusOK, `"Unknown prompt: `+name)
 		}

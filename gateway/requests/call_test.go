@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
@@ -32,13 +31,9 @@ gateway {
 `, p)+gatewaytest.Team("others", "", "", other))
 	c := s.Modern("")
 	list := c.Call("prompts/list", "")
-	if diff := cmp.Diff([]string{"other.loud", "other.x", "p.hidden", "p.plain"}, list.Names(t)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	upstreamtest.Equal(t, []string{"other.loud", "other.x", "p.hidden", "p.plain"}, list.Names(t), "names")
 	list.Want(t, http.StatusOK, `{"name":"p.hidden","description":"ab","x":1.0}`)
-	if got, want := s.ReportNames(), "screened p.loud, screened p.hidden, screened p.both"; got != want {
-		t.Errorf("reports %q, want %q", got, want)
-	}
+	upstreamtest.Equal(t, "screened p.loud, screened p.hidden, screened p.both", s.ReportNames(), "reports")
 	for _, r := range s.Reports() {
 		if strings.Contains(r.Text, "IGNORE") {
 			t.Errorf("the report repeats the text that it is about: %s", r.Text)
@@ -86,9 +81,7 @@ func TestScreens_ApplyToServerRequestsAndNotifications(t *testing.T) {
 			if _, err := evil.session.GetPrompt(t.Context(), params); err != nil {
 				t.Errorf("%s, %s: %v", revision, up, err)
 			}
-			if got := evil.notes(); got != "" {
-				t.Errorf("%s, %s: evil receives %q", revision, up, got)
-			}
+			upstreamtest.Equal(t, "", evil.notes(), "%s, %s: evil receives", revision, up)
 		}
 	}
 }
@@ -164,7 +157,7 @@ hide "nothing from a or b" {
 		want(who, "prompts/get", gatewaytest.GetParams("p.y"), "Unknown prompt")
 	}
 	s.Modern("bob").WantList("p.x")
-	s.Modern("").WantList([]string{}...)
+	s.Modern("").WantList()
 	for who, visible := range map[string][2]bool{"user:ann": {true, true}, "user:bob": {false, true}, "user:eve": {true, false}} {
 		explained := s.Explain(policy.Principal{Subject: who}, "p.x")
 		if len(explained) != 2 || explained[0].Visible != visible[0] || explained[1].Visible != visible[1] {
@@ -181,7 +174,5 @@ hide "nothing from a or b" {
 		t.Errorf("bob hears of an upstream that shows nothing to him: %s", r.Body)
 	}
 	s.Modern("ann").Call("prompts/list", "").Want(t, http.StatusOK, `"upstream":"a"`)
-	if n := len(b.Calls("prompts/get")); n != 2 {
-		t.Errorf("b had %d gets, want one of bob's and one of ann's", n)
-	}
+	upstreamtest.Equal(t, 2, len(b.Calls("prompts/get")), "gets at b")
 }

@@ -33,9 +33,7 @@ func TestGet_ReachesTheOwnerUnderItsOwnName(t *testing.T) {
 	if got := string(last.Params); !strings.HasPrefix(got, `{"name":"grüße an alle"`) {
 		t.Errorf("the owner received %s, want its own name for the prompt", got)
 	}
-	if got := last.Header.Get("Mcp-Name"); got != "=?base64?Z3LDvMOfZSBhbiBhbGxl?=" {
-		t.Errorf("the owner received Mcp-Name %q", got)
-	}
+	upstreamtest.Equal(t, "=?base64?Z3LDvMOfZSBhbiBhbGxl?=", last.Header.Get("Mcp-Name"), "the owner received Mcp-Name")
 }
 
 // odd has the members that JSON readers and writers tend to change.
@@ -61,15 +59,12 @@ func TestGet_PassesEachByteThrough(t *testing.T) {
 	legacy.CallUnchecked("prompts/get", params)
 	calls := p.Calls("prompts/get")
 	want := strings.Replace(strings.Replace(params, `"name":"p.a"`, `"name":"a"`, 1), `"progressToken":7`, `"progressToken":`+string(calls[len(calls)-1].ID), 1) // the gateway's own token
-	if diff := cmp.Diff(want, string(calls[len(calls)-1].Params)); diff != "" {
-		t.Errorf("params on the way up (-want +got):\n%s", diff)
-	}
+	upstreamtest.Equal(t, want, string(calls[len(calls)-1].Params), "params on the way up")
 	for _, params := range []string{`{"name":"p.a"}`, `{"name":"p.a","arguments":{}}`} {
 		legacy.CallUnchecked("prompts/get", params)
 		calls := p.Calls("prompts/get")
-		if diff := cmp.Diff(strings.Replace(params, "p.a", "a", 1), string(calls[len(calls)-1].Params)); diff != "" {
-			t.Errorf("params on the way up (-want +got):\n%s", diff)
-		}
+		upstreamtest.Equal(t, strings.Replace(params, "p.a", "a", 1), string(calls[len(calls)-1].Params),
+			"params on the way up")
 	}
 	p.Answer("completion/complete", `{"completion":{"values":["x"],"total":1e0,"hasMore":false},`+odd+`}`)
 	legacy.CallUnchecked("completion/complete", `{"argument":{"name":"n","value":"\u0041"},"context":{"arguments":{"q":"\/"}},"ref":{"x":1.0,"name":"p.a","type":"ref/prompt"}}`).
@@ -137,9 +132,7 @@ func TestComplete_NeedsAnUpstreamThatCompletes(t *testing.T) {
 			c.CallUnchecked("completion/complete", `{"ref":`+ref+`,"argument":{"name":"a","value":""}}`).Want(t, http.StatusOK, `"code":-32602`)
 		}
 	}
-	if n := len(without.Calls("completion/complete")); n != 0 {
-		t.Errorf("an upstream without completions received %d requests", n)
-	}
+	upstreamtest.Equal(t, 0, len(without.Calls("completion/complete")), "requests at an upstream without completions")
 }
 
 // What one caller's completions do to a server concerns no other caller's gets.
@@ -264,9 +257,7 @@ func TestComplete_RefusesMalformedParams(t *testing.T) {
 		// A prompt that the caller does not see is unknown, however malformed the rest is.
 		c.CallUnchecked("completion/complete", `{"ref":{"type":"ref/prompt","name":"none"}}`).Want(t, http.StatusOK, `"Unknown prompt: none"`)
 	}
-	if n := len(p.Calls("completion/complete")); n != 0 {
-		t.Errorf("%d malformed completions reached the upstream", n)
-	}
+	upstreamtest.Equal(t, 0, len(p.Calls("completion/complete")), "malformed completions at the upstream")
 }
 
 func TestComplete_TakesNullForAbsent(t *testing.T) {
@@ -307,9 +298,7 @@ func TestList_TreatsNullAsAbsent(t *testing.T) {
 	}
 	// Call checks the response against the schema.
 	s.Modern("").Call("prompts/list", "").Want(t, http.StatusOK, `[{"name":"p.a","arguments":[{"name":"x"}]},{"name":"p.b"}]`)
-	if got := s.ReportNames(); got != "null_members p" {
-		t.Errorf("reports %q, want one for all nulls of an upstream", got)
-	}
+	upstreamtest.Equal(t, "null_members p", s.ReportNames(), "reports")
 	if text := s.Reports()[0].Text; !strings.Contains(text, `2 prompts`) || !strings.Contains(text, `title of prompt "a"`) {
 		t.Errorf("the report does not say where: %s", text)
 	}

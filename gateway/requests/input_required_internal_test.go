@@ -3,6 +3,7 @@ package requests
 import (
 	"testing"
 
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -21,8 +22,6 @@ func TestParamsDigest_TellsParamsApart(t *testing.T) {
 		`{"name":"b","context":{"id":9007199254740993}}`:                                                             false,
 		`{"name":"a"}`: false,
 	} {
-		if got := digest(text) == digest(params); got != same {
-			t.Errorf("%s has the digest of %s: %t, want %t", text, params, got, same)
-		}
+		upstreamtest.Equal(t, same, digest(text) == digest(params), "%s has the digest of %s", text, params)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -68,7 +69,5 @@ func TestLimits_RememberABoundedNumberOfPrincipals(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := l.buckets.Len(); n != maxBuckets {
-		t.Errorf("%d buckets, want %d", n, maxBuckets)
-	}
+	upstreamtest.Equal(t, maxBuckets, l.buckets.Len(), "buckets")
 }

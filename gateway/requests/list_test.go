@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
@@ -23,19 +21,13 @@ func TestList_MergesUpstreamsInPages(t *testing.T) {
 	s := gatewaytest.Serve(t, `gateway { page_size = 2 }`+"\n"+gatewaytest.Team("eng", "", "", reviews)+gatewaytest.Team("docs", "", "", wiki))
 	want := []string{"reviews.code", "reviews.design", "reviews.prose", "wiki.page", "wiki.search"}
 	for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2025-11-25", ""), s.Legacy("2024-11-05", "")} {
-		if diff := cmp.Diff(want, c.List()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", c.Revision, diff)
-		}
+		c.WantList(want...)
 		first, again := c.Call("prompts/list", ""), c.Call("prompts/list", "")
-		if diff := cmp.Diff(first.Dump(), again.Dump()); diff != "" {
-			t.Errorf("%s: equal pages differ (-first +second):\n%s", c.Revision, diff)
-		}
+		upstreamtest.Equal(t, first.Dump(), again.Dump(), "%s: equal pages differ", c.Revision)
 		if cursor := string(first.Result(t, "nextCursor")); strings.Contains(cursor, "design") || len(cursor) > 514 {
 			t.Errorf("cursor %s shows its position or is longer than 514 bytes", cursor)
 		}
-		if got := len(first.Names(t)); got != 2 {
-			t.Errorf("the first page has %d prompts, want 2", got)
-		}
+		upstreamtest.Equal(t, 2, len(first.Names(t)), "prompts on the first page")
 	}
 }
 
@@ -65,12 +57,8 @@ func TestList_HasAThousandOnAPage(t *testing.T) {
 		prompts = append(prompts, fmt.Sprintf("p%04d", i))
 	}
 	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "p", prompts...)))
-	if got := len(s.Modern("").Call("prompts/list", "").Names(t)); got != 1000 {
-		t.Errorf("the first page has %d prompts, want 1000", got)
-	}
-	if got := len(s.Modern("").List()); got != 1001 {
-		t.Errorf("all pages have %d prompts, want 1001", got)
-	}
+	upstreamtest.Equal(t, 1000, len(s.Modern("").Call("prompts/list", "").Names(t)), "prompts on the first page")
+	upstreamtest.Equal(t, 1001, len(s.Modern("").List()), "prompts on all pages")
 }
 
 func TestList_WalksAllPagesWhileTheCatalogChanges(t *testing.T) {
@@ -92,9 +80,7 @@ func TestList_WalksAllPagesWhileTheCatalogChanges(t *testing.T) {
 			upstreamtest.Eventually(t, "the change is in the list", func() bool { return slices.Contains(c.List(), "p.g") })
 		}
 	}
-	if diff := cmp.Diff([]string{"p.b", "p.d", "p.f", "p.g", "p.h"}, seen); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	upstreamtest.Equal(t, []string{"p.b", "p.d", "p.f", "p.g", "p.h"}, seen, "prompts on all pages")
 }
 
 func TestList_RefusesInvalidCursors(t *testing.T) {
@@ -126,9 +112,7 @@ func TestList_RefusesInvalidCursors(t *testing.T) {
 func TestList_LeavesOutInvalidDefinitions(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", `{"name":7}`, "good", `{"name":"bad","arguments":{}}`, `{"name":"good","title":"the second of that name"}`)
 	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
-	if diff := cmp.Diff([]string{"p.good"}, s.Modern("").List()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	s.Modern("").WantList("p.good")
 	s.Modern("").Call("prompts/get", gatewaytest.GetParams("p.bad")).Want(t, http.StatusOK, "Unknown prompt: p.bad")
 }
 
@@ -188,9 +172,7 @@ func TestList_WaitsForStartingUpstreams(t *testing.T) {
 		g := newGateway(t, p)
 		time.AfterFunc(time.Second, func() { gatewaytest.Run(t, g) })
 		a, took := timeList(t, g)
-		if diff := cmp.Diff([]string{"p.a"}, a.Names(t)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		upstreamtest.Equal(t, []string{"p.a"}, a.Names(t), "names")
 		if took != time.Second {
 			t.Errorf("the list took %v, want it to be there with the upstream", took)
 		}
@@ -210,9 +192,7 @@ func TestList_NamesDegradedUpstreams(t *testing.T) {
 	upstreamtest.Eventually(t, "the upstream is degraded", func() bool { return strings.Contains(modern.Call("prompts/list", "").Body, "promptweir/partial") })
 	a := modern.Call("prompts/list", "")
 	a.Want(t, http.StatusOK, `"ttlMs":5000`, `"promptweir/partial":[{"upstream":"down","reason":"unreachable","since":"`, `"stale":true}]`)
-	if diff := cmp.Diff([]string{"down.b", "up.a"}, a.Names(t)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	upstreamtest.Equal(t, []string{"down.b", "up.a"}, a.Names(t), "names")
 	a = legacy.Call("prompts/list", "")
 	a.Want(t, http.StatusOK, `"promptweir/partial":[{"upstream":"down"`)
 	if strings.Contains(a.Body, "ttlMs") || strings.Contains(a.Body, "resultType") || strings.Contains(a.Body, "serverInfo") {
@@ -350,9 +330,7 @@ func TestList_FailsWhenConditionsTakeTooLong(t *testing.T) {
 	for method, params := range map[string]string{"prompts/list": "", "prompts/get": `{"name":"cheap.x"}`} {
 		alice.Call(method, params).Want(t, http.StatusOK, `"code":-32603`, `"reason":"overloaded"`, `"retryAfterMs"`)
 	}
-	if got := log.Count("conditions take too long"); got != 1 {
-		t.Errorf("%d reports, want 1 in a minute", got)
-	}
+	upstreamtest.Equal(t, 1, log.Count("conditions take too long"), "reports")
 	// What was evaluated stays, so that the client gets through, and sees what the condition says.
 	for range prompts {
 		if got := alice.Call("prompts/get", `{"name":"cheap.x"}`); !strings.Contains(got.Body, "overloaded") {

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // Generated JSON passes through the gateway in all combinations of the eras, and is compared byte by byte: definitions,
@@ -92,9 +93,7 @@ func (ps *passage) list() {
 		}
 		params = `{"cursor":` + string(cursor) + `}`
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		ps.t.Errorf("definitions (-want +got):\n%s", diff)
-	}
+	upstreamtest.Equal(ps.t, want, got, "definitions")
 }
 
 // ask sends a get with exactly these params.

@@ -23,9 +23,7 @@ func TestParked_ModernClientRepliesToALegacyServer(t *testing.T) {
 	last := call("prompts/get", resumed(second.RequestState(t), second.InputResponses(t, `{"roots":[]}`)))
 	last.Want(t, 200, `"resultType":"complete"`, `\\u0041`, `roots`)
 	gatewaytest.CheckSchema(t, gatewaytest.Latest, "prompts/get", last.Body)
-	if n := len(p.Calls("prompts/get")); n != 1 {
-		t.Errorf("the server received %d gets, want one", n)
-	}
+	upstreamtest.Equal(t, 1, len(p.Calls("prompts/get")), "gets at the server")
 	for _, initialize := range p.Calls("initialize")[1:] {
 		if !strings.Contains(string(initialize.Params), `"capabilities":{"elicitation":{},"roots":{}}`) {
 			t.Errorf("the server receives %s, want the client's capabilities", initialize.Params)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 func TestRelay_IsBounded(t *testing.T) {
@@ -15,15 +16,11 @@ func TestRelay_IsBounded(t *testing.T) {
 	if !relay.Send([]byte(`"question"`)) {
 		t.Error("there is no room for a server request")
 	}
-	if n := len(relay.Drain()); n != maxRelayed+1 {
-		t.Errorf("%d messages are kept, want %d", n, maxRelayed+1)
-	}
+	upstreamtest.Equal(t, maxRelayed+1, len(relay.Drain()), "messages kept")
 	for range 10 {
 		relay.notify(make([]byte, maxRelayedBytes/4))
 	}
-	if n := len(relay.Drain()); n != 4 {
-		t.Errorf("%d large messages are kept, want 4", n)
-	}
+	upstreamtest.Equal(t, 4, len(relay.Drain()), "large messages kept")
 	if relay.Close(); relay.Send(nil) {
 		t.Error("Send succeeds after Close")
 	}
@@ -36,15 +33,11 @@ func TestRelay_CountsWhatItHolds(t *testing.T) {
 	release := relay.Hold(ledger, "4194304", "user:ann")
 	held := func(want int64) {
 		t.Helper()
-		if got := ledger.Held(); got != want {
-			t.Errorf("%d bytes are held, want %d", got, want)
-		}
+		upstreamtest.Equal(t, want, ledger.Held(), "bytes held")
 	}
 	half := make([]byte, quarter/2)
 	for i := range 3 {
-		if ok := relay.Send(half); ok != (i < 2) {
-			t.Errorf("half %d of what a client may hold is accepted: %t", i+1, ok)
-		}
+		upstreamtest.Equal(t, i < 2, relay.Send(half), "half %d of what a client may hold is accepted", i+1)
 	}
 	relay.Drain()
 	if held(quarter); relay.Send(half) {
@@ -71,11 +64,8 @@ func TestOwner_IsTheCredentialOrTheAddress(t *testing.T) {
 		{anonymous, "fe80::1%eth0", "fe80::/64"},
 		{anonymous, "@", "@"}, // a Unix socket
 	} {
-		if got := OwnerOf(&test.principal, test.address); got != test.want {
-			t.Errorf("%s from %s is %q, want %q", test.principal.Key(), test.address, got, test.want)
-		}
+		upstreamtest.Equal(t, test.want, OwnerOf(&test.principal, test.address),
+			"%s from %s", test.principal.Key(), test.address)
 	}
-	if got, want := OwnerOf(&anonymous, ""), anonymous.Key(); got != want {
-		t.Errorf("a caller of whom nothing is known is %q, want %q", got, want)
-	}
+	upstreamtest.Equal(t, anonymous.Key(), OwnerOf(&anonymous, ""), "a caller of whom nothing is known")
 }

@@ -289,9 +289,7 @@ func TestServerRequests_ReachOnlyTheClientOfTheirGet(t *testing.T) {
 						}
 					}
 					want := strings.TrimSuffix(strings.Repeat("Hello "+p.name+"; ", 3), "; ")
-					if got := p.notes(); got != want {
-						t.Errorf("%s received the server requests %q, want %q", p.name, got, want)
-					}
+					upstreamtest.Equal(t, want, p.notes(), "%s received the server requests", p.name)
 				})
 			}
 			all.Wait()
@@ -408,9 +406,8 @@ func TestRelay_PassesProgressAndLogMessages(t *testing.T) {
 								t.Errorf("%s received %q, which is for another client", name, note)
 							}
 						}
-						if got := strings.Count(p.notes(), "log for"); got != want {
-							t.Errorf("%s with log level %q received %q: %d log messages, want %d", name, level, p.notes(), got, want)
-						}
+						upstreamtest.Equal(t, want, strings.Count(p.notes(), "log for"),
+							"%s with log level %q received %q log messages", name, level, p.notes())
 					})
 				}
 				all.Wait()

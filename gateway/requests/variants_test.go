@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
@@ -48,9 +46,7 @@ func TestFlat_ServesOneArgumentAndOneText(t *testing.T) {
 			got = append(got, string(params.Arguments))
 		}
 		want := []string{`{"severity":"major","notes":"notes: all down"}`, `{"topic":"notes: x"}`}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: the server gets (-want +got):\n%s", c.Revision, diff)
-		}
+		upstreamtest.Equal(t, want, got, "%s: the server gets", c.Revision)
 		c.Call("prompts/get", `{"name":"p.incident","arguments":{"input":"severity: major"}}`).Want(t, http.StatusOK, `"code":-32602`,
 			`Missing required arguments: notes`, `"argument":"notes","reason":"missing"`)
 		complete := func(name, argument string) gatewaytest.Response {
@@ -121,9 +117,7 @@ func TestTools_ListsRanksAndGets(t *testing.T) {
 			"nothing-like it":         nil,
 		} {
 			got, _ := listTool(t, c, query)
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s: %q (-want +got):\n%s", c.Revision, query, diff)
-			}
+			upstreamtest.Equal(t, want, got, "%s: %q", c.Revision, query)
 		}
 		p.Forget()
 		c.Call("tools/call", `{"name":"get_prompt","arguments":{"name":"p.incident","arguments":{"notes":"down"}}}`).Want(t, http.StatusOK,
@@ -182,16 +176,13 @@ func TestVariants_HideWhatPolicyHides(t *testing.T) {
 			}
 			return strings.ReplaceAll(a.Dump(), name, "NAME")
 		}
-		if diff := cmp.Diff(answer("billing.ledgen"), answer("billing.ledger")); diff != "" {
-			t.Errorf("a hidden prompt differs from an unknown one (-unknown +hidden):\n%s", diff)
-		}
+		upstreamtest.Equal(t, answer("billing.ledgen"), answer("billing.ledger"),
+			"a hidden prompt differs from an unknown one")
 	}
 	if got, _ := listTool(t, s.At("tools").Modern("bob"), "ledger review query"); !slices.Equal(slices.Sorted(slices.Values(got)), []string{"billing.review_pr", "find.query"}) {
 		t.Errorf("bob finds %q", got)
 	}
-	if n := len(billing.Calls("prompts/get")); n != 0 {
-		t.Errorf("the server received %d gets", n)
-	}
+	upstreamtest.Equal(t, 0, len(billing.Calls("prompts/get")), "gets at the server")
 }
 
 func TestTools_PagesByQuery(t *testing.T) {

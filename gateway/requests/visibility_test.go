@@ -9,6 +9,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 func TestVisibility_IsTheTeamsOwnAndExposedPrompts(t *testing.T) {
@@ -21,9 +22,7 @@ func TestVisibility_IsTheTeamsOwnAndExposedPrompts(t *testing.T) {
 	all := []string{"billing.ledger", "billing.review_pr", "billing.wip_x", "billing.debug_y", "find.query", "find.none", "none"}
 	for who, view := range views {
 		for _, c := range []*gatewaytest.Client{s.Modern(who), s.Legacy("2025-11-25", who)} {
-			if diff := cmp.Diff(view, c.List()); diff != "" {
-				t.Errorf("%q lists (-want +got):\n%s", who, diff)
-			}
+			c.WantList(view...)
 			for _, name := range all {
 				visible := strings.Contains(strings.Join(view, " ")+" ", name+" ")
 				for method, params := range map[string]string{"prompts/get": `{"name":"` + name + `","arguments":{"year":"1"}}`, "completion/complete": gatewaytest.CompleteParams(name)} {
@@ -105,9 +104,7 @@ func (ask exchange) wantAbsent(t *testing.T, hidden string) {
 		if !strings.Contains(none, "-32602") || !strings.Contains(none, "NAME") {
 			t.Errorf("%s of a name that does not exist: %s", request.method, none)
 		}
-		if diff := cmp.Diff(none, answer(hidden)); diff != "" {
-			t.Errorf("%s %s (-absent +hidden):\n%s", request.method, hidden, diff)
-		}
+		upstreamtest.Equal(t, none, answer(hidden), "%s %s", request.method, hidden)
 	}
 }
 

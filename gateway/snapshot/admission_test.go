@@ -40,16 +40,11 @@ func TestAdmission_LeavesOutWhatTheLockDoesNotApprove(t *testing.T) {
 	upstreamtest.Eventually(t, "the new lists are published", func() bool {
 		return strings.Contains(strings.Join(c.List(), " "), "free.y") && s.ReportNames() != ""
 	})
-	if diff := cmp.Diff([]string{"free.x", "free.y", "p.a"}, c.List()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if got, want := s.ReportNames(), "drift p.b, drift p.c"; got != want {
-		t.Errorf("reports %q, want %q", got, want)
-	}
+	c.WantList("free.x", "free.y", "p.a")
+	upstreamtest.Equal(t, "drift p.b, drift p.c", s.ReportNames(), "reports")
 	made, hidden := c.Call("prompts/get", gatewaytest.GetParams("p.z")), c.Call("prompts/get", gatewaytest.GetParams("p.b"))
-	if diff := cmp.Diff(made.Dump(), strings.ReplaceAll(hidden.Dump(), "p.b", "p.z")); diff != "" {
-		t.Errorf("a prompt that is left out does not look absent (-absent +left out):\n%s", diff)
-	}
+	upstreamtest.Equal(t, made.Dump(), strings.ReplaceAll(hidden.Dump(), "p.b", "p.z"),
+		"a prompt that is left out does not look absent")
 
 	approved := s.Lock() // includes the definitions that were left out
 	if changes := config.DiffLocks(lock, approved); len(changes) != 3 || changes[1].After.Definition != `{"description":"new"}` {
@@ -60,12 +55,9 @@ func TestAdmission_LeavesOutWhatTheLockDoesNotApprove(t *testing.T) {
 		t.Errorf("after approval (-want +got):\n%s%s", diff, again.ReportNames())
 	}
 	warned := gatewaytest.ServeLocked(t, text(`lock = "warn"`), lock)
-	if diff := cmp.Diff([]string{"free.x", "free.y", "p.a", "p.b", "p.c"}, warned.Modern("").List()); diff != "" {
-		t.Errorf("lock = \"warn\" leaves prompts out (-want +got):\n%s", diff)
-	}
-	if got, want := warned.ReportNames(), "drift p.b, drift p.c"; got != want {
-		t.Errorf("reports %q, want %q", got, want)
-	}
+	upstreamtest.Equal(t, []string{"free.x", "free.y", "p.a", "p.b", "p.c"}, warned.Modern("").List(),
+		"lock = \"warn\" leaves prompts out")
+	upstreamtest.Equal(t, "drift p.b, drift p.c", warned.ReportNames(), "reports")
 }
 
 func TestAdmission_LogsEachFinding(t *testing.T) {
@@ -144,9 +136,7 @@ func TestAdmission_ScreensTheExposedName(t *testing.T) {
 `, p), gateway.Options{})
 	s.AwaitUpstreams()
 	s.Legacy("2025-11-25", "").WantList("p.a")
-	if got, want := s.ReportNames(), "screened p.b, screened p.c"; got != want {
-		t.Errorf("reports %q, want %q", got, want)
-	}
+	upstreamtest.Equal(t, "screened p.b, screened p.c", s.ReportNames(), "reports")
 }
 
 // One definition that no strict reader accepts costs its upstream that definition, and not its list.
@@ -157,9 +147,7 @@ func TestAdmission_LeavesOutInvalidDefinitionOnly(t *testing.T) {
 	s := gatewaytest.StartWith(t, text, gateway.Options{StateDir: folder})
 	s.AwaitUpstreams()
 	s.Legacy("2025-11-25", "").WantList("p.a", "p.e")
-	if got, want := s.ReportNames(), "unreadable p[1], unreadable p[2]"; got != want {
-		t.Errorf("reports %q, want %q", got, want)
-	}
+	upstreamtest.Equal(t, "unreadable p[1], unreadable p[2]", s.ReportNames(), "reports")
 	s.Stop()
 	p.Stop()
 	again := gatewaytest.StartWith(t, text, gateway.Options{StateDir: folder})

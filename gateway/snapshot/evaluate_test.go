@@ -6,12 +6,12 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 const evaluated = `
@@ -55,19 +55,13 @@ func TestEvaluate_AdmitsAndMergesSavedLists(t *testing.T) {
 	for _, entry := range s.Catalog.Entries() {
 		names = append(names, entry.Name)
 	}
-	if diff := cmp.Diff([]string{"short", "up.open"}, names); diff != "" {
-		t.Errorf("entries (-want +got):\n%s", diff)
-	}
+	upstreamtest.Equal(t, []string{"short", "up.open"}, names, "entries")
 	kinds := []string{}
 	for _, r := range s.Reports() {
 		kinds = append(kinds, string(r.Kind)+" "+r.Name)
 	}
-	if diff := cmp.Diff([]string{"screened up.bad", "unreadable up[3]"}, kinds); diff != "" {
-		t.Errorf("reports (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"moved", "unknown"}, s.Unlisted()); diff != "" {
-		t.Errorf("unlisted (-want +got):\n%s", diff)
-	}
+	upstreamtest.Equal(t, []string{"screened up.bad", "unreadable up[3]"}, kinds, "reports")
+	upstreamtest.Equal(t, []string{"moved", "unknown"}, s.Unlisted(), "unlisted")
 	for who, want := range map[string][]string{"user:ann": {"short", "up.open"}, "user:bob": {"up.open"}} {
 		audience, seen := s.Policy.Audience(policy.Principal{Subject: who}), []string{}
 		for _, name := range append(names, "up.long", "up.bad") {
@@ -75,9 +69,7 @@ func TestEvaluate_AdmitsAndMergesSavedLists(t *testing.T) {
 				seen = append(seen, name)
 			}
 		}
-		if diff := cmp.Diff(want, seen); diff != "" {
-			t.Errorf("%s sees (-want +got):\n%s", who, diff)
-		}
+		upstreamtest.Equal(t, want, seen, "%s sees", who)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // Conditions that cannot be evaluated are logged, which shows for which lookup they were evaluated.
@@ -37,9 +38,7 @@ team "eng" {
 		}
 		audience := s.Policy.Audience(policy.Principal{Subject: "user:ann", Groups: []string{"group:eng"}})
 		entry := s.Lookup(audience, name)
-		if found := entry != nil; found != (name == "p.seen") {
-			t.Errorf("%s: found %v", name, found)
-		}
+		upstreamtest.Equal(t, name == "p.seen", entry != nil, "%s: found", name)
 		log = out.String()
 		out.Reset()
 		if s.Lookup(audience, "p.hidden"); out.Len() > 0 {

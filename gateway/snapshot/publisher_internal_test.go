@@ -416,9 +416,8 @@ func TestAdmit_JudgesOnlyWhatChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range want {
-			if judged := list.judged[i] != first.judged[i]; judged != want[i] {
-				t.Errorf("%s: definition %d judged again: %v, want %v", block, i, judged, want[i])
-			}
+			upstreamtest.Equal(t, want[i], list.judged[i] != first.judged[i],
+				"%s: definition %d judged again", block, i)
 			if list.judged[i].sent != first.judged[i].sent {
 				t.Errorf("%s: definition %d was parsed again", block, i)
 			}
@@ -467,9 +466,7 @@ func TestPace_GrowsWhileAListKeepsChanging(t *testing.T) {
 		now = p.due()
 	}
 	p = p.after(now.Add(16*cost), now.Add(17*cost)) // quiet for as long as it waited
-	if got := p.due().Sub(p.ended); got != cost {
-		t.Errorf("after a quiet time it waits %v, want %v", got, cost)
-	}
+	upstreamtest.Equal(t, cost, p.due().Sub(p.ended), "after a quiet time it waits")
 }
 
 // What subscribers see of a snapshot may take long to find out. Publishing does not wait for that, and nobody misses a change.

@@ -45,16 +45,12 @@ func TestSubscription_NotifiesOncePerChange(t *testing.T) {
 	}
 	for c, stream := range streams {
 		stream.WantChange()
-		if diff := cmp.Diff([]string{"p.b", "p.c", "p.d"}, c.List()); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		c.WantList("p.b", "p.c", "p.d")
 	}
 	p.Offer("e") // the next notification is about this change
 	for c, stream := range streams {
 		stream.WantChange()
-		if diff := cmp.Diff([]string{"p.e"}, c.List()); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		c.WantList("p.e")
 		stream.WantSilence()
 	}
 }
@@ -98,9 +94,7 @@ func TestSubscription_ChangesOfABurstShareOneMoreList(t *testing.T) {
 		stream.WantChange()
 	}
 	stream.WantSilence()
-	if more := len(listing); more != 2 {
-		t.Errorf("%d lists after the first of the burst, want one for the rest of it and one for the last change", more)
-	}
+	upstreamtest.Equal(t, 2, len(listing), "lists after the first of the burst")
 }
 
 func TestSubscription_NotifiesOfAChangedDefinition(t *testing.T) {
@@ -155,9 +149,7 @@ func TestSubscription_FailingUpstreamIsNotAChange(t *testing.T) {
 	upstreamtest.Eventually(t, "the upstream is healthy again", func() bool { return !strings.Contains(c.Call("prompts/list", "").Body, "partial") })
 	stays.Offer("a", "c")
 	stream.WantChange()
-	if diff := cmp.Diff([]string{"goes.b", "stays.a", "stays.c"}, c.List()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	c.WantList("goes.b", "stays.a", "stays.c")
 	stream.WantSilence()
 }
 
@@ -205,8 +197,6 @@ func TestSubscription_OpenedDuringChangesMissesNone(t *testing.T) {
 	close(stop)
 	changing.Wait()
 	for range cap(ended) {
-		if diff := cmp.Diff(last, <-ended); diff != "" {
-			t.Errorf("a client's last list (-want +got):\n%s", diff)
-		}
+		upstreamtest.Equal(t, last, <-ended, "a client's last list")
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/snapshot"
@@ -60,9 +58,7 @@ prompt "billing.invoice" { name = "billing.renamed" }
 			got[i] = before + after
 		}
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	upstreamtest.Equal(t, want, got, "reports")
 
 	billing.AwaitStream().Offer("review_code", "invoice", "wip_x")
 	upstreamtest.Eventually(t, "the pattern that matches now is no longer reported", func() bool {

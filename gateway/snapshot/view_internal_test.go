@@ -8,6 +8,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 func empty(tb testing.TB) *Snapshot {
@@ -27,9 +28,7 @@ func TestViews_AreBounded(t *testing.T) {
 		last = new(policy.Audience)
 		s.View(last)
 	}
-	if n := s.views.recent.Len(); n != maxViews {
-		t.Errorf("%d views are kept, want %d", n, maxViews)
-	}
+	upstreamtest.Equal(t, maxViews, s.views.recent.Len(), "views kept")
 	next := successor(s, s.Generation)
 	next.complete(s, nil)
 	if kept, ok := next.views.recent.Peek(last); !ok || kept != s.views.of(last) || next.views.recent.Len() != maxViews {

@@ -25,6 +25,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/identity/identitytest"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
@@ -47,12 +48,8 @@ func TestAuthenticate_TokensOfAnIssuerArePrincipals(t *testing.T) {
 		idp.Token("bob"): {},
 		"ann":            {"q.b"},
 	} {
-		if diff := cmp.Diff(want, s.Modern(who).List()); diff != "" {
-			t.Errorf("%.20s… (-want +got):\n%s", who, diff)
-		}
-		if diff := cmp.Diff(want, s.Legacy("2025-11-25", who).List()); diff != "" {
-			t.Errorf("%.20s… with a session (-want +got):\n%s", who, diff)
-		}
+		upstreamtest.Equal(t, want, s.Modern(who).List(), "%.20s…", who)
+		upstreamtest.Equal(t, want, s.Legacy("2025-11-25", who).List(), "%.20s… with a session", who)
 	}
 	// A session belongs to its principal: any other token of the same principal may use it, and no other principal.
 	session := s.Legacy("2025-11-25", idp.Token("ann"))
@@ -95,9 +92,7 @@ func TestAuthenticate_LongestSubjectHasSessionsAndCursors(t *testing.T) {
 	s := gatewaytest.Serve(t, "gateway { page_size = 1 }\nauth {\n"+jwtBlock(idp)+"}\n"+gatewaytest.Team("eng", `"group:eng"`, "", gatewaytest.NewPeer(t, "p", "a", "b", "c")))
 	long := idp.Claims(strings.Repeat("x", 600-len("user:"))).With(claims{"groups": "eng"})
 	for _, c := range []*gatewaytest.Client{s.Legacy("2025-11-25", idp.Sign(long)), s.Modern(idp.Sign(long))} {
-		if diff := cmp.Diff([]string{"p.a", "p.b", "p.c"}, c.List()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", c.Revision, diff)
-		}
+		c.WantList("p.a", "p.b", "p.c")
 	}
 	session := gatewaytest.Send(t, http.MethodPost, s.URL, `{"jsonrpc":"2.0","id":5,"method":"initialize","params":`+gatewaytest.InitializeParams("2025-11-25")+`}`, gatewaytest.Bearer(idp.Sign(long)))
 	if n := len(session.Header.Get("Mcp-Session-Id")); n == 0 || n > 1024 {
@@ -314,9 +309,7 @@ func TestAuthenticate_CountsRefusedCredentials(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff(map[string]int64{"bad": 2, "scope": 1}, got); diff != "" {
-		t.Errorf("promptweir.identity.refused (-want +got):\n%s", diff)
-	}
+	upstreamtest.Equal(t, map[string]int64{"bad": 2, "scope": 1}, got, "promptweir.identity.refused")
 }
 
 func TestAuthenticate_RefusesMissingAndUnknownTokens(t *testing.T) {
@@ -333,9 +326,7 @@ func TestAuthenticate_RefusesMissingAndUnknownTokens(t *testing.T) {
 			(&gatewaytest.Client{Server: s, TB: t, Revision: gatewaytest.Latest, Headers: h}).Call("server/discover", ""),
 		} {
 			a.Want(t, http.StatusUnauthorized)
-			if got := a.Header.Get("WWW-Authenticate"); got != "Bearer" {
-				t.Errorf("%s: WWW-Authenticate %q", name, got)
-			}
+			upstreamtest.Equal(t, "Bearer", a.Header.Get("WWW-Authenticate"), "%s: WWW-Authenticate", name)
 		}
 	}
 	open, _, _ := gatewaytest.ServeTwoTeams(t, "auth {\n anonymous = true\n"+gatewaytest.Token("ann", "payments")+"}")
@@ -344,9 +335,7 @@ func TestAuthenticate_RefusesMissingAndUnknownTokens(t *testing.T) {
 	// Without an auth block everybody is a member of every team, whatever credential they send.
 	all, _, _ := gatewaytest.ServeTwoTeams(t, "")
 	for _, token := range []string{"", "eve"} {
-		if diff := cmp.Diff([]string{"billing.ledger", "billing.review_pr", "find.query"}, all.Modern(token).List()); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		all.Modern(token).WantList("billing.ledger", "billing.review_pr", "find.query")
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // Bodies are bounded for the address that they come from while they arrive, and until they are done with.
@@ -31,9 +32,7 @@ func TestReadBody_BoundsWhatAnAddressHolds(t *testing.T) {
 	if _, err := send.Write(make([]byte, 600<<10)); err != nil { // returns when all of it is read
 		t.Fatal(err)
 	}
-	if got := account.Held(); got != 1<<20 {
-		t.Errorf("a body of which 600 KiB have arrived holds %d bytes, want 1 MiB", got)
-	}
+	upstreamtest.Equal(t, 1<<20, account.Held(), "bytes of a body of which 600 KiB have arrived")
 	for address, want := range map[string]error{"192.0.2.1:2": errNoMemory, "192.0.2.2:2": nil} {
 		other := post(address, bytes.NewReader(make([]byte, 100<<10)))
 		if _, err := other.readBody(); !errors.Is(err, want) {
@@ -46,9 +45,7 @@ func TestReadBody_BoundsWhatAnAddressHolds(t *testing.T) {
 		t.Errorf("a body that breaks off: %v, want %v", err, io.ErrUnexpectedEOF)
 	}
 	slow.release()
-	if got := account.Held(); got != 0 {
-		t.Errorf("%d bytes are held after all bodies are done with", got)
-	}
+	upstreamtest.Equal(t, 0, account.Held(), "bytes held after all bodies are done with")
 }
 
 func TestReadBody_ReadsAllOfALargeBody(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // browserAccept is what the address bars of Chromium and Firefox send.
@@ -62,9 +63,7 @@ func TestCORS_IsForAllowedOriginsOnly(t *testing.T) {
 	for _, url := range []string{s.URL, sse} {
 		r := gatewaytest.Send(t, http.MethodOptions, url, "", preflight)
 		r.Want(t, http.StatusNoContent)
-		if got := r.Header.Get("Access-Control-Allow-Origin"); got != app {
-			t.Errorf("%s: allowed origin %q", url, got)
-		}
+		upstreamtest.Equal(t, app, r.Header.Get("Access-Control-Allow-Origin"), "%s: allowed origin", url)
 		for _, name := range []string{"Authorization", "Content-Type", "Accept", "Mcp-Session-Id", "Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name", "Last-Event-ID"} {
 			if !strings.Contains(r.Header.Get("Access-Control-Allow-Headers"), name) {
 				t.Errorf("%s: %s is not allowed: %v", url, name, r.Header)

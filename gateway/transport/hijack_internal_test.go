@@ -15,6 +15,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -33,9 +34,7 @@ func TestHijackedWait_CutsOffClientsThatDoNotRead(t *testing.T) {
 		})
 		began := time.Now()
 		h.hijacked.wait()
-		if waited := time.Since(began); waited != closeTimeout {
-			t.Errorf("wait returned after %v, want %v", waited, closeTimeout)
-		}
+		upstreamtest.Equal(t, closeTimeout, time.Since(began), "wait returned after")
 		if late, _ := net.Pipe(); h.hijacked.add(late) {
 			t.Error("a stream is accepted after wait")
 		}
@@ -80,9 +79,7 @@ func TestServeStream_ClosesItsSubscriptionWhereTheGatewayStops(t *testing.T) {
 		_ = response.Body.Close()
 	}
 	<-released
-	if n := publisher.Subscriptions(); n != 0 {
-		t.Errorf("%d subscriptions are left", n)
-	}
+	upstreamtest.Equal(t, 0, publisher.Subscriptions(), "subscriptions left")
 }
 
 // A panic on a goroutine of a connection ends the request or the session that it is for.
@@ -118,8 +115,6 @@ func TestFollow_KeepsQuietStreamsAlive(t *testing.T) {
 		if h.follow(ctx, caller, &snapshot.Subscription{}, func() { t.Error("a change was sent") }, outlet{keepAlive: out.comment}) {
 			t.Error("the stream ended although its client was still there")
 		}
-		if got := written.String(); got != strings.Repeat(": keep-alive\n\n", 3) {
-			t.Errorf("within %s it sent %q, want three keep-alives", 3*keepAlive, got)
-		}
+		upstreamtest.Equal(t, strings.Repeat(": keep-alive\n\n", 3), written.String(), "within %s it sent", 3*keepAlive)
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
@@ -179,9 +180,7 @@ func TestHTTP_ReadTimeoutBoundsTheArrivalOfARequest(t *testing.T) {
 		if err != nil || !strings.Contains(string(answer[:n]), "did not arrive in full") {
 			t.Errorf("half of a request: got %q, %v, want that it did not arrive in full", answer[:n], err)
 		}
-		if took := time.Since(begun); took != timeout {
-			t.Errorf("it was answered after %v, want %v", took, timeout)
-		}
+		upstreamtest.Equal(t, timeout, time.Since(begun), "it was answered after")
 	})
 }
 

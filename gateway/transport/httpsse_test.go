@@ -13,9 +13,7 @@ import (
 func TestSSE_HasNoModernEra(t *testing.T) {
 	c := gatewaytest.Serve(t, ``).SSE("")
 	for name, want := range map[string]string{"Cache-Control": "no-cache", "X-Accel-Buffering": "no", "Mcp-Session-Id": ""} {
-		if got := c.Header.Get(name); got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
-		}
+		upstreamtest.Equal(t, want, c.Header.Get(name), "%s", name)
 	}
 	c.Request(`0`, "server/discover", gatewaytest.Meta)
 	c.WantMessage(`"id":0`, `"code":-32600`, `"Begin with initialize"`)
@@ -84,9 +82,7 @@ func TestSSE_ReadsMessagesStrictly(t *testing.T) {
 	gatewaytest.Send(t, http.MethodGet, s.SSEURL(), "", gatewaytest.Headers{"Accept", "application/json"}).Want(t, http.StatusNotAcceptable)
 	a := gatewaytest.Send(t, http.MethodDelete, s.SSEURL(), "", nil)
 	a.Want(t, http.StatusMethodNotAllowed)
-	if got := a.Header.Get("Allow"); got != "GET, POST" {
-		t.Errorf("Allow: %q", got)
-	}
+	upstreamtest.Equal(t, "GET, POST", a.Header.Get("Allow"), "Allow")
 	for _, method := range []string{http.MethodPost, http.MethodGet} {
 		for _, h := range []gatewaytest.Headers{{"Host", "evil.example.com"}, {"Origin", "http://evil.example.com"}} {
 			gatewaytest.Send(t, method, c.Endpoint, ping, h).Want(t, http.StatusForbidden)

@@ -23,9 +23,8 @@ func TestInitialize_NegotiatesARevision(t *testing.T) {
 		c := &gatewaytest.Client{Server: s, TB: t, Revision: want}
 		a := c.Call("initialize", gatewaytest.InitializeParams(asked))
 		a.Want(t, http.StatusOK, `"protocolVersion":"`+want+`"`, `"prompts":{"listChanged":true}`, `"instructions":"Ask."`, `"serverInfo":{"name":"promptweir","version":"1.2.3"}`)
-		if has := strings.Contains(a.Body, `"completions":{}`); has != (want != "2024-11-05") {
-			t.Errorf("%s: completions are declared: %t", want, has)
-		}
+		upstreamtest.Equal(t, want != "2024-11-05", strings.Contains(a.Body, `"completions":{}`),
+			"%s: completions are declared", want)
 		if id := a.Header.Get("Mcp-Session-Id"); id == "" || len(id) > 1024 || strings.Contains(id, want) {
 			t.Errorf("session token %q, want one of at most 1024 bytes that does not show the revision", id)
 		}
@@ -116,9 +115,7 @@ func TestStream_TellsAReturningClientWhetherItMissedAChange(t *testing.T) {
 	upstreamtest.Eventually(t, "both have a stream", func() bool { return p.Streams() == 2 })
 	c := s.Legacy("2025-11-25", "")
 	first := c.Listen("")
-	if got := first.Header.Get("X-Accel-Buffering"); got != "no" {
-		t.Errorf("X-Accel-Buffering %q", got)
-	}
+	upstreamtest.Equal(t, "no", first.Header.Get("X-Accel-Buffering"), "X-Accel-Buffering")
 	prime := first.Next()
 	if prime.LastEventID == "" || prime.Data != "" {
 		t.Fatalf("the first event is %+v, want an id without data", prime)
@@ -202,15 +199,11 @@ func TestHTTP_RefusesOtherMethods(t *testing.T) {
 	for _, method := range []string{http.MethodGet, http.MethodDelete} {
 		a := gatewaytest.Send(t, method, s.URL, "", gatewaytest.Headers{"Mcp-Protocol-Version", gatewaytest.Latest})
 		a.Want(t, http.StatusMethodNotAllowed)
-		if got := a.Header.Get("Allow"); got != "POST" {
-			t.Errorf("Allow: %q", got)
-		}
+		upstreamtest.Equal(t, "POST", a.Header.Get("Allow"), "Allow")
 	}
 	a := gatewaytest.Send(t, http.MethodPut, s.URL, "", nil)
 	a.Want(t, http.StatusMethodNotAllowed)
-	if got := a.Header.Get("Allow"); got != "POST, GET, DELETE" {
-		t.Errorf("Allow: %q", got)
-	}
+	upstreamtest.Equal(t, "POST, GET, DELETE", a.Header.Get("Allow"), "Allow")
 }
 
 // Over HTTP+SSE a server can ask its clients on few sessions, of which nobody may take more than a share. Callers without a

@@ -17,8 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
@@ -167,9 +165,8 @@ func (c *cell) list() {
 	c.t.Helper()
 	want := actorPrompts()
 	slices.Sort(want)
-	if diff := cmp.Diff(want, slices.DeleteFunc(c.names(), func(name string) bool { return name == "grown" })); diff != "" {
-		c.t.Errorf("list (-want +got):\n%s", diff)
-	}
+	upstreamtest.Equal(c.t, want, slices.DeleteFunc(c.names(), func(name string) bool { return name == "grown" }),
+		"list")
 }
 
 func (c *cell) contents() {

@@ -68,9 +68,7 @@ func TestSDK_WorksOnBothSides(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer session.Close()
-				if got := session.InitializeResult().ProtocolVersion; got != revision {
-					t.Errorf("revision %s, want %s", got, revision)
-				}
+				upstreamtest.Equal(t, revision, session.InitializeResult().ProtocolVersion, "revision")
 				list := func() []string {
 					names := []string{}
 					for prompt, err := range session.Prompts(t.Context(), nil) {
@@ -81,9 +79,7 @@ func TestSDK_WorksOnBothSides(t *testing.T) {
 					}
 					return names
 				}
-				if diff := cmp.Diff(want, list()); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
-				}
+				upstreamtest.Equal(t, want, list(), "prompts")
 				for name, own := range map[string]string{"old.a": "a", "old.c (with spaces)": "c (with spaces)", "fresh.c": "c"} {
 					got, err := session.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: name, Arguments: map[string]string{"who": "me"}})
 					if err != nil {

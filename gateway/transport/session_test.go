@@ -59,9 +59,7 @@ func TestBatch_RespondsInOrder(t *testing.T) {
 	wantInOrder(t, got, `"id":1,"error":{"code":-32600`, `"id":2,"error":{"code":-32600`, `"code":-32700`, `"code":-32600`, `"code":-32600`,
 		`"id":9,"error":{"code":-32600`, `"id":10,"result":{}`)
 	for _, silent := range [][]string{{someNotification}, {someResponse, someResponse}, {someNotification, someResponse}} {
-		if got := answer(http.StatusAccepted, silent...); got != "" {
-			t.Errorf("%s: got the body %s, want none", silent, got)
-		}
+		upstreamtest.Equal(t, "", answer(http.StatusAccepted, silent...), "%s: got the body", silent)
 	}
 	full := make([]string, 101)
 	for i := range full {

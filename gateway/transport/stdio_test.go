@@ -236,9 +236,8 @@ func TestStdio_SeesAsItsPrincipal(t *testing.T) {
 	for as, want := range map[string]int{"user:bob": 2, "user:zoe,group:payments": 2, "user:zoe": 1} {
 		c := s.Stdio(as)
 		c.Request(`1`, "prompts/list", gatewaytest.Meta)
-		if got := strings.Count(c.Next(), `"name":"billing`) + strings.Count(as, "bob"); got != want {
-			t.Errorf("%s sees %d prompts, want %d", as, got, want)
-		}
+		upstreamtest.Equal(t, want, strings.Count(c.Next(), `"name":"billing`)+strings.Count(as, "bob"),
+			"prompts of %s", as)
 	}
 }
 

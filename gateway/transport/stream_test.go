@@ -103,9 +103,7 @@ func TestLimit_BoundsStreamsOfEachKind(t *testing.T) {
 	body, h := ann.Encode("2", "subscriptions/listen", `{"notifications":{}}`)
 	refused := gatewaytest.Send(t, http.MethodPost, s.URL, body, h)
 	refused.Want(t, http.StatusTooManyRequests, append(want, `"id":2`)...)
-	if got := refused.Header.Get("Retry-After"); got != "1" {
-		t.Errorf("Retry-After: %q, want 1", got)
-	}
+	upstreamtest.Equal(t, "1", refused.Header.Get("Retry-After"), "Retry-After")
 	asStream := gatewaytest.Headers{"Accept", "text/event-stream"}
 	gatewaytest.Send(t, http.MethodGet, s.URL, "", append(append(asStream, old.Headers...), asStream...)).Want(t, http.StatusTooManyRequests, want...)
 	gatewaytest.Send(t, http.MethodGet, s.SSEURL(), "", append(asStream, gatewaytest.Bearer("ann")...)).Want(t, http.StatusTooManyRequests, want...)

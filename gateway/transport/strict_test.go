@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
@@ -181,9 +179,7 @@ func TestUpstream_MalformedListKeepsTheLastGoodOne(t *testing.T) {
 		upstreamtest.Eventually(t, name+": the list is reported as stale", func() bool {
 			return strings.Contains(c.Call("prompts/list", "").Body, `"promptweir/partial"`)
 		})
-		if diff := cmp.Diff([]string{"p.good"}, c.List()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		c.WantList("p.good")
 	}
 }
 

@@ -12,10 +12,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/wire") //nolint:gochecknoglobals // a flag
@@ -225,7 +225,5 @@ func (tr *transcript) compare(path string) {
 	if err != nil {
 		tr.t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		tr.t.Errorf("%s (-want +got):\n%s", path, diff)
-	}
+	upstreamtest.Equal(tr.t, string(want), string(got), "%s", path)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/promptweir/promptweir/config"
@@ -68,6 +69,18 @@ func Eventually(tb testing.TB, what string, holds func() bool) {
 		if time.Now().After(deadline) {
 			tb.Fatalf("after %s still not: %s", eventually, what)
 		}
+	}
+}
+
+// Equal fails the test if two values differ; the format says what they are.
+func Equal[T any](tb interface {
+	Helper()
+	Errorf(format string, args ...any)
+}, want, got T, format string, args ...any,
+) {
+	tb.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		tb.Errorf("%s (-want +got):\n%s", fmt.Sprintf(format, args...), diff)
 	}
 }
 
