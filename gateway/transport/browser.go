@@ -78,13 +78,14 @@ func (t *Transport) serveMetadata(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	servePublic(w, r, s, t.logger, wire.ContentJSON, struct {
-		Resource             string   `json:"resource"`
-		ResourceName         string   `json:"resource_name"`
-		AuthorizationServers []string `json:"authorization_servers"`
-		ScopesSupported      []string `json:"scopes_supported,omitempty"`
-		BearerMethods        []string `json:"bearer_methods_supported"`
-	}{resourceOf(r, s).String(), requests.Name, authenticator.Issuers(), authenticator.Scopes(), []string{"header"}})
+	metadata := wire.Object{}.
+		With("resource", wire.Quote(resourceOf(r, s).String())).
+		With("resource_name", wire.Quote(requests.Name)).
+		With("authorization_servers", texts(authenticator.Issuers()))
+	if scopes := authenticator.Scopes(); len(scopes) > 0 {
+		metadata = metadata.With("scopes_supported", texts(scopes))
+	}
+	servePublic(w, r, s, wire.ContentJSON, metadata.With("bearer_methods_supported", texts([]string{"header"})))
 }
 
 // resourceOf returns the endpoint's URL as clients know it. Without a public_url, it is at the host

@@ -2,14 +2,14 @@ package transport
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"hash/fnv"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
@@ -29,34 +29,6 @@ const (
 	cardSchema = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
 )
 
-// aiCatalog is https://github.com/Agent-Card/ai-catalog with what the extension demands of an entry.
-type aiCatalog struct {
-	SpecVersion string           `json:"specVersion"`
-	Entries     []aiCatalogEntry `json:"entries"`
-}
-
-type aiCatalogEntry struct {
-	Identifier  string `json:"identifier"`
-	DisplayName string `json:"displayName"`
-	Type        string `json:"type"`
-	URL         string `json:"url"`
-}
-
-type serverCard struct {
-	Schema      string       `json:"$schema"`
-	Name        string       `json:"name"`
-	Title       string       `json:"title"`
-	Description string       `json:"description"`
-	Version     string       `json:"version"`
-	Remotes     []cardRemote `json:"remotes"`
-}
-
-type cardRemote struct {
-	Type      string   `json:"type"`
-	URL       string   `json:"url"`
-	Revisions []string `json:"supportedProtocolVersions"`
-}
-
 // isCard reports whether a path is that of the card: beneath the endpoint as clients know it, or as
 // it is on this host, where a proxy strips a path.
 func isCard(path string, s *snapshot.Snapshot) bool {
@@ -67,23 +39,25 @@ func isCard(path string, s *snapshot.Snapshot) bool {
 
 // serveCard serves the card, which lists no prompts: what there is depends on the caller.
 func (t *Transport) serveCard(w http.ResponseWriter, r *http.Request, s *snapshot.Snapshot) {
-	var info struct{ Name, Version string } // as in server/discover
-	if err := json.Unmarshal(t.requests.ServerInfo(), &info); err != nil {
-		t.logger.ErrorContext(r.Context(), "server info not read", slog.Any("error", err))
-	}
+	info := wire.Members(t.requests.ServerInfo()) // as in server/discover
 	endpoint := s.Config.Gateway.PublicEndpoint()
 	labels := strings.Split(endpoint.Hostname(), ".")
 	slices.Reverse(labels)
-	servePublic(w, r, s, t.logger, cardType, serverCard{
-		Schema:      cardSchema,
-		Name:        strings.Join(labels, ".") + "/" + info.Name,
-		Title:       info.Name,
-		Description: "The prompts of many MCP servers at one endpoint.",
-		Version:     info.Version,
-		Remotes:     []cardRemote{{"streamable-http", endpoint.String(), wire.Revisions()}},
-	})
+	remote := wire.Object{}.
+		With("type", wire.Quote("streamable-http")).
+		With("url", wire.Quote(endpoint.String())).
+		With("supportedProtocolVersions", texts(wire.Revisions()))
+	servePublic(w, r, s, cardType, wire.Object{}.
+		With("$schema", wire.Quote(cardSchema)).
+		With("name", wire.Quote(strings.Join(labels, ".")+"/"+requests.Name)).
+		With("title", info.Get("name")).
+		With("description", wire.Quote("The prompts of many MCP servers at one endpoint.")).
+		With("version", info.Get("version")).
+		With("remotes", wire.Array([]jsontext.Value{remote.JSON()})))
 }
 
+// serveCatalog serves https://github.com/Agent-Card/ai-catalog with what the extension demands of an
+// entry.
 func (t *Transport) serveCatalog(w http.ResponseWriter, r *http.Request) {
 	s := t.publisher.Current()
 	if !s.Config.Gateway.Card {
@@ -91,17 +65,27 @@ func (t *Transport) serveCatalog(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	endpoint := s.Config.Gateway.PublicEndpoint()
-	servePublic(w, r, s, t.logger, catalogType, aiCatalog{"1.0", []aiCatalogEntry{{
-		Identifier:  "urn:air:" + endpoint.Hostname() + ":mcp:" + requests.Name,
-		DisplayName: requests.Name,
-		Type:        cardType,
-		URL:         endpoint.JoinPath(cardPath).String(),
-	}}})
+	entry := wire.Object{}.
+		With("identifier", wire.Quote("urn:air:"+endpoint.Hostname()+":mcp:"+requests.Name)).
+		With("displayName", wire.Quote(requests.Name)).
+		With("type", wire.Quote(cardType)).
+		With("url", wire.Quote(endpoint.JoinPath(cardPath).String()))
+	servePublic(w, r, s, catalogType, wire.Object{}.
+		With("specVersion", wire.Quote("1.0")).With("entries", wire.Array([]jsontext.Value{entry.JSON()})))
+}
+
+// texts returns a JSON array of strings.
+func texts(all []string) jsontext.Value {
+	var quoted []jsontext.Value
+	for _, text := range all {
+		quoted = append(quoted, wire.Quote(text))
+	}
+	return wire.Array(quoted)
 }
 
 // servePublic serves a document to anybody, including pages in browsers.
 func servePublic(
-	w http.ResponseWriter, r *http.Request, s *snapshot.Snapshot, logger *slog.Logger, contentType string, document any,
+	w http.ResponseWriter, r *http.Request, s *snapshot.Snapshot, contentType string, document wire.Object,
 ) {
 	// The host but not the origin: a page may read what is for everybody, but not by rebinding a
 	// name.
@@ -122,12 +106,7 @@ func servePublic(
 		refuseMethod(w, "GET, HEAD, OPTIONS", "Method not allowed")
 		return
 	}
-	body, err := json.Marshal(document)
-	if err != nil {
-		logger.ErrorContext(r.Context(), "document not encoded", slog.Any("error", err))
-		refuse(w, http.StatusInternalServerError, nil, wire.NewError(wire.InternalError, "Internal error"))
-		return
-	}
+	body := document.JSON()
 	// An ETag that only tells versions apart: nobody gains anything by two documents with the same
 	// one.
 	hash := fnv.New64a()
