@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,7 +73,7 @@ func NewDialers(server config.Upstream, opts Options) []*Dialer {
 		if len(shown) == len(single) {
 			address = shown[i]
 		}
-		logger := opts.logger()
+		logger := cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 		if len(single) > 1 {
 			logger = logger.With(slog.String("endpoint", address))
 		}
@@ -112,18 +113,7 @@ func (d *Dialer) Address() string { return d.address }
 func (d *Dialer) negotiatesEra() bool { return d.server.Protocol == "auto" || d.server.Protocol == "" }
 
 // CloseIdleConnections closes connections that no request uses.
-func (d *Dialer) CloseIdleConnections() {
-	if d.http != nil {
-		d.http.closeIdle()
-	}
-}
-
-// renewConnections makes the following requests use new connections.
-func (d *Dialer) renewConnections() {
-	if d.http != nil {
-		d.http.renew()
-	}
-}
+func (d *Dialer) CloseIdleConnections() { d.http.closeIdle() }
 
 // SlowStart returns the error of an attempt to open a session that goes on after a time: why it has
 // not succeeded yet.
@@ -146,10 +136,7 @@ func (d *Dialer) Reach(ctx context.Context) error {
 	case strings.ContainsFunc(u.Host, isForeign): // net/http dials the ASCII form of a foreign name
 		return nil
 	}
-	if err := d.http.dial(ctx, hostPort(u)); err != nil {
-		return d.failure(err)
-	}
-	return nil
+	return d.failure(d.http.dial(ctx, hostPort(u)))
 }
 
 // Connect opens a session: it reaches the server, detects its era and, over HTTP, the transport
@@ -159,7 +146,7 @@ func (d *Dialer) Reach(ctx context.Context) error {
 func (d *Dialer) Connect(ctx context.Context, opts SessionOptions) (*Session, error) {
 	s, err := d.connect(ctx, opts)
 	if err != nil {
-		d.renewConnections()
+		d.http.renew()
 	}
 	return s, err
 }
@@ -240,13 +227,6 @@ type Options struct {
 	// Transport carries HTTP requests in place of a network transport. TLS settings and DialGuard
 	// do not apply to it.
 	Transport http.RoundTripper
-}
-
-func (o Options) logger() *slog.Logger {
-	if o.Logger == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return o.Logger
 }
 
 // implementation is how the gateway introduces itself (Implementation in the schema).

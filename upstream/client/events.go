@@ -219,10 +219,8 @@ const (
 // pause waits until as much time has passed since the stream stopped as the server wants, or least
 // if that is more.
 func (p *streamPosition) pause(ctx context.Context, least time.Duration) error {
-	timer := time.NewTimer(time.Until(p.stopped.Add(max(p.retry, least))))
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(time.Until(p.stopped.Add(max(p.retry, least)))):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

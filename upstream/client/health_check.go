@@ -129,8 +129,6 @@ func (s *Session) CheckHealth(ctx context.Context, timeout time.Duration, suspec
 	if s.ignoresPing.Load() {
 		wait = 0
 	}
-	half := time.NewTimer(wait)
-	defer half.Stop()
 	var refusal error
 	select {
 	case refusal = <-pinged:
@@ -140,10 +138,10 @@ func (s *Session) CheckHealth(ctx context.Context, timeout time.Duration, suspec
 		}
 		// It has been answered: a nil channel is never ready.
 		pinged = nil
-	case <-half.C:
+	case <-time.After(wait):
 		// The silence of a server that ignores pings says nothing about connections.
 		if wait > 0 {
-			s.dialer.renewConnections()
+			s.dialer.http.renew()
 		}
 	case <-ctx.Done():
 		return notAnswered(ctx)
@@ -247,8 +245,7 @@ func isOtherEra(ctx context.Context, s *Session, result Result, err error) bool 
 	case wire.Modern(s.Revision) && refused:
 		return refusal.Code != wire.InternalError && errors.Is(modernError(refusal), errLegacy)
 	case wire.Modern(s.Revision):
-		members, err := wire.ParseObject(result.JSON)
-		return err != nil || newestModern(members.Get("supportedVersions")) == ""
+		return newestModern(wire.Members(result.JSON).Get("supportedVersions")) == ""
 	case !refused:
 		return false
 	}
@@ -263,7 +260,6 @@ func isOtherEra(ctx context.Context, s *Session, result Result, err error) bool 
 
 // isModernNow reports whether the server of a legacy session answers like a modern one.
 func isModernNow(ctx context.Context, s *Session) bool {
-	n := negotiator{transport: s.transport, lastID: &s.lastID, self: s.dialer.implementation, logger: s.dialer.logger}
-	_, err := n.discover(ctx)
+	_, err := s.negotiator().discover(ctx)
 	return err == nil
 }

@@ -103,9 +103,9 @@ func (c *httpClient) connections() http.RoundTripper {
 
 // renew makes the following requests use new connections. Those that are in use are closed when
 // their requests have ended: connections can break without a word, and of HTTP/2 all requests share
-// one. Until the next request, nothing is kept.
+// one. Until the next request, nothing is kept. The nil client, of a child process, has none.
 func (c *httpClient) renew() {
-	if c.newNetwork == nil {
+	if c == nil || c.newNetwork == nil {
 		return
 	}
 	if before := c.network.Swap(nil); before != nil {
@@ -113,8 +113,11 @@ func (c *httpClient) renew() {
 	}
 }
 
-// closeIdle closes connections that no request uses.
+// closeIdle closes connections that no request uses. Those of the nil client are none.
 func (c *httpClient) closeIdle() {
+	if c == nil {
+		return
+	}
 	if network := c.network.Load(); network != nil {
 		closeIdle(*network)
 	}

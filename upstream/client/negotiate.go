@@ -89,8 +89,6 @@ func (n *negotiator) negotiate(ctx context.Context, server config.Upstream) (agr
 func (n *negotiator) negotiateWithSilence(ctx context.Context) (agreement, error) {
 	discovered, cancel := n.inBackground(ctx, n.discover)
 	defer cancel()
-	silence := time.NewTimer(probeSilence)
-	defer silence.Stop()
 	select {
 	case probe := <-discovered:
 		switch {
@@ -100,7 +98,7 @@ func (n *negotiator) negotiateWithSilence(ctx context.Context) (agreement, error
 			return agreement{}, fmt.Errorf("%w: %w", errProbeFatal, probe.err)
 		}
 		return probe.agreement, probe.err
-	case <-silence.C:
+	case <-time.After(probeSilence):
 	}
 	initialized, cancel := n.inBackground(ctx, func(ctx context.Context) (agreement, error) { return n.initialize(ctx, anyLegacy) })
 	defer cancel()
@@ -110,13 +108,12 @@ func (n *negotiator) negotiateWithSilence(ctx context.Context) (agreement, error
 		if probe.err == nil {
 			// It has the handshake as well. If it speaks both eras, it accepts that, and knows no
 			// modern method in the session that follows.
-			silence.Reset(probeSilence)
 			select {
 			case handshake = <-initialized:
 				if handshake.err == nil {
 					return handshake.agreement, nil
 				}
-			case <-silence.C:
+			case <-time.After(probeSilence):
 			}
 			return probe.agreement, nil
 		}
@@ -237,11 +234,7 @@ func probeError(err error) error {
 func modernError(err *wire.Error) error {
 	switch err.Code {
 	case wire.UnsupportedProtocolVersion:
-		data, parseErr := wire.ParseObject(err.Data)
-		if parseErr != nil {
-			return errLegacy
-		}
-		supported := data.Get("supported")
+		supported := wire.Members(err.Data).Get("supported")
 		if newestModern(supported) == "" {
 			return errLegacy
 		}
@@ -328,10 +321,8 @@ func (d Declared) Promptless() *Cause {
 		return nil
 	}
 	var declared []string
-	if object, err := wire.ParseObject(d.JSON); err == nil {
-		for _, member := range object {
-			declared = append(declared, printable(member.Name))
-		}
+	for _, member := range wire.Members(d.JSON) {
+		declared = append(declared, printable(member.Name))
 	}
 	what := "it declares " + strings.Join(declared, ", ")
 	if len(declared) == 0 {

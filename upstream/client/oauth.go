@@ -22,6 +22,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/promptweir/promptweir/config"
 )
@@ -55,7 +56,7 @@ type tokenSource struct {
 	// slot is held by whoever uses what follows, even while a token is being fetched, so that
 	// nobody fetches a second one. It is not a mutex because callers wait for it only until their
 	// context ends.
-	slot  chan struct{}
+	slot  *semaphore.Weighted
 	token *oauth2.Token // nil before the first
 	// renewAt is when the token is to be renewed; zero for never.
 	renewAt time.Time
@@ -82,7 +83,7 @@ func newTokenSource(server config.Upstream, opts Options) *tokenSource {
 			ClientSecret: server.OAuth.ClientSecret.Reveal(), Scopes: server.OAuth.Scopes,
 		},
 		client: &http.Client{Transport: transport, CheckRedirect: noRedirects},
-		slot:   make(chan struct{}, 1),
+		slot:   semaphore.NewWeighted(1),
 	}
 	t.config.EndpointParams = url.Values{}
 	if server.OAuth.Resource != "" {
@@ -122,12 +123,10 @@ func (t *tokenSource) get(ctx context.Context, refused string) (string, error) {
 	if t == nil {
 		return "", nil
 	}
-	select {
-	case t.slot <- struct{}{}:
-		defer func() { <-t.slot }()
-	case <-ctx.Done():
-		return "", ctx.Err()
+	if err := t.slot.Acquire(ctx, 1); err != nil {
+		return "", err
 	}
+	defer t.slot.Release(1)
 	now := time.Now()
 	hasToken := t.token != nil
 	isRefused := hasToken && refused == t.token.AccessToken
@@ -158,11 +157,9 @@ func (t *tokenSource) get(ctx context.Context, refused string) (string, error) {
 // refused records that the server refused a token that had just been fetched because it refused the
 // one before.
 func (t *tokenSource) refused(ctx context.Context) {
-	select {
-	case t.slot <- struct{}{}:
+	if t.slot.Acquire(ctx, 1) == nil {
 		t.refusedUntil = time.Now().Add(refusedPause)
-		<-t.slot
-	case <-ctx.Done():
+		t.slot.Release(1)
 	}
 }
 
@@ -249,13 +246,11 @@ func signatureAlgorithm(key crypto.Signer) (jose.SignatureAlgorithm, error) {
 	case ed25519.PrivateKey:
 		return jose.EdDSA, nil
 	case *ecdsa.PrivateKey:
-		switch key.Curve {
-		case elliptic.P256():
-			return jose.ES256, nil
-		case elliptic.P384():
-			return jose.ES384, nil
-		case elliptic.P521():
-			return jose.ES512, nil
+		byCurve := map[elliptic.Curve]jose.SignatureAlgorithm{
+			elliptic.P256(): jose.ES256, elliptic.P384(): jose.ES384, elliptic.P521(): jose.ES512,
+		}
+		if algorithm, ok := byCurve[key.Curve]; ok {
+			return algorithm, nil
 		}
 	}
 	return "", errors.New("private_key: unsupported kind of key, use RSA, Ed25519, or ECDSA with P-256, P-384 or P-521")

@@ -46,16 +46,11 @@ func outgoingParams(
 		meta = append(meta, wire.Member{Name: wire.MetaProgressToken, Value: wire.NumberID(progressToken)})
 	}
 	meta = appendTraceContext(ctx, meta)
-	if len(meta) == 0 && before == nil {
-		if len(params) == 0 {
-			return nil
-		}
-		return params.JSON()
-	}
-	if len(meta) == 0 && string(before) != emptyObject { // nothing is left of it
-		params = params.Without(func(name string) bool { return name == "_meta" })
-	} else {
+	switch {
+	case len(meta) > 0 || string(before) == emptyObject:
 		params = params.With("_meta", meta.JSON())
+	case before != nil: // nothing is left of it
+		params = params.Without(func(name string) bool { return name == "_meta" })
 	}
 	if len(params) == 0 {
 		return nil

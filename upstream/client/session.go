@@ -59,15 +59,18 @@ func newSession(d *Dialer, server config.Upstream, t transport, opts SessionOpti
 	}
 }
 
+func (s *Session) negotiator() *negotiator {
+	return &negotiator{
+		transport: s.transport, lastID: &s.lastID, logger: s.dialer.logger,
+		self: s.dialer.implementation, capabilities: s.opts.Capabilities,
+	}
+}
+
 // open negotiates a revision and completes the handshake.
 func (s *Session) open(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	n := negotiator{
-		transport: s.transport, lastID: &s.lastID, logger: s.dialer.logger,
-		self: s.dialer.implementation, capabilities: s.opts.Capabilities,
-	}
-	agreed, err := n.negotiate(ctx, s.server)
+	agreed, err := s.negotiator().negotiate(ctx, s.server)
 	if err != nil {
 		return err
 	}
