@@ -5,6 +5,7 @@ package loglimit
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -24,7 +25,7 @@ const (
 // values of the attributes named keys. Loggers derived from the returned one count together with
 // it.
 func New(logger *slog.Logger, burst int, keys ...string) *slog.Logger {
-	return slog.New(&handler{logger.Handler(), &counts{burst: burst, keys: keys}})
+	return slog.New(&handler{logger.Handler(), &counts{burst: burst, keys: keys, kinds: map[string]*kind{}}})
 }
 
 // handler counts records, and passes on some of them.
@@ -39,8 +40,8 @@ type counts struct {
 	burst int
 	keys  []string
 
-	mu    sync.Mutex       // guards kinds and what is in them
-	kinds map[string]*kind // nil before the first
+	mu    sync.Mutex // guards kinds and what is in them
+	kinds map[string]*kind
 }
 
 // kind counts the records of a kind since its window began.
@@ -83,11 +84,8 @@ func (c *counts) add(to slog.Handler, name string, r slog.Record) bool {
 	defer c.mu.Unlock()
 	k := c.kinds[name]
 	if k == nil || k.handler == nil && time.Since(k.began) >= window { // else report begins the next window
-		switch {
-		case c.kinds == nil:
-			c.kinds = map[string]*kind{}
-		case len(c.kinds) >= maxKinds:
-			c.forgetLocked()
+		if len(c.kinds) >= maxKinds {
+			maps.DeleteFunc(c.kinds, func(_ string, k *kind) bool { return time.Since(k.began) >= window })
 		}
 		k = &kind{began: time.Now()}
 		c.kinds[name] = k
@@ -112,14 +110,6 @@ func (c *counts) report(k *kind) {
 		r.AddAttrs(slog.Int("more", more))
 	}
 	_ = to.Handle(context.Background(), r) // as with slog.Logger, a failure to log is nowhere to be logged
-}
-
-func (c *counts) forgetLocked() {
-	for name, k := range c.kinds {
-		if time.Since(k.began) >= window {
-			delete(c.kinds, name)
-		}
-	}
 }
 
 // WithAttrs implements slog.Handler.

@@ -91,9 +91,11 @@ func New(concurrency int, timeout time.Duration, perSecond float64) *Queue {
 	return q
 }
 
-// acquire waits until a call may begin, which then has the slot. Left returns how much time the call
-// has, and is called only if it has to wait.
-func (q *Queue) acquire(ctx context.Context, s *Slot, caller Caller, left func() time.Duration) error {
+// Acquire waits for a slot of a queue, for as long as leaves time for an answer. Left returns how
+// much time the call has, and is called only if it has to wait. Caller says whose line it waits in;
+// nil is a caller like any other. Without a slot, the error is [ErrClosed] or a [*Refusal].
+// [Slot.Release] must be called for each slot.
+func (s *Slot) Acquire(ctx context.Context, q *Queue, caller Caller, left func() time.Duration) error {
 	q.mu.Lock()
 	if q.closed {
 		q.mu.Unlock()
@@ -109,12 +111,10 @@ func (q *Queue) acquire(ctx context.Context, s *Slot, caller Caller, left func()
 	if err != nil {
 		return err
 	}
-	late := time.NewTimer(most)
-	defer late.Stop()
 	select {
 	case err := <-w.granted:
 		return err
-	case <-late.C:
+	case <-time.After(most):
 	case <-ctx.Done():
 	}
 	q.mu.Lock()
@@ -312,10 +312,8 @@ func (q *Queue) AwaitRate(ctx context.Context, left time.Duration) bool {
 		return true
 	}
 	if wait < left {
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 			return true
 		case <-ctx.Done():
 		}

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"context"
 	"sync"
 	"time"
 )
@@ -18,14 +17,6 @@ type Slot struct {
 	lending int
 	// lent is set once the slot was lent: its time was then not the server's alone.
 	lent bool
-}
-
-// Acquire waits for a slot of a queue, for as long as leaves time for an answer. Left returns how
-// much time the call has, and is called only if it has to wait. Caller says whose line it waits in;
-// nil is a caller like any other. Without a slot, the error is [ErrClosed] or a [*Refusal].
-// [Slot.Release] must be called for each slot.
-func (s *Slot) Acquire(ctx context.Context, q *Queue, caller Caller, left func() time.Duration) error {
-	return q.acquire(ctx, s, caller, left)
 }
 
 // Begun returns when the slot was acquired.

@@ -138,7 +138,7 @@ func (s *scanner) object(member func(quoted, value []byte)) error {
 		}
 		quoted := s.raw[start:s.at]
 		if s.rigor == strict && !names.add(s, start) {
-			return fmt.Errorf("duplicate name %s in an object", clip(quoted))
+			return fmt.Errorf("duplicate name %s in an object", Clip(string(quoted), maxClipped))
 		}
 		if s.space(); !s.skip(':') {
 			return s.errorAt("want a colon after a name")
@@ -212,13 +212,6 @@ func (s *scanner) closed(closing byte) bool {
 
 // maxClipped bounds the part of a name that an error shows, in bytes.
 const maxClipped = 64
-
-func clip(text []byte) []byte {
-	if len(text) > maxClipped {
-		return append(bytes.ToValidUTF8(text[:maxClipped:maxClipped], nil), "..."...)
-	}
-	return text
-}
 
 // maxFew bounds the names that are compared one by one. More go into a map.
 const maxFew = 16

@@ -50,19 +50,16 @@ func isStrict(raw []byte) bool {
 // batch. They only say which requests need not wait any longer. It leaves out messages with a
 // method, whose ids are the sender's, and ids that are not unique.
 func ClaimedIDs(raw []byte) (ids []jsontext.Value) {
+	messages := []jsontext.Value{raw}
 	if IsBatch(raw) {
-		messages, _ := parseArray(&scanner{raw: raw, rigor: delimiting})
-		for _, message := range messages {
-			if id := claimedID(message); id != nil {
-				ids = append(ids, id)
-			}
+		messages, _ = parseArray(&scanner{raw: raw, rigor: delimiting})
+	}
+	for _, message := range messages {
+		if id := claimedID(message); id != nil {
+			ids = append(ids, id)
 		}
-		return ids
 	}
-	if id := claimedID(raw); id != nil {
-		return []jsontext.Value{id}
-	}
-	return nil
+	return ids
 }
 
 func claimedID(raw []byte) (id jsontext.Value) {
