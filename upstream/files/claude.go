@@ -217,22 +217,10 @@ func (c *claude) line(text string, number int) {
 		}
 	}
 	p.text.add(text[at:])
-	c.report(text, number)
-}
-
-// report reports what only Claude Code can put in.
-func (c *claude) report(text string, line int) {
-	p := c.prompt
-	if shellLine().MatchString(text) {
-		p.unserved(line, "a prompt runs no commands: the text has the command, not its output")
-	}
-	if fileMention().MatchString(text) {
-		p.unserved(line, "a prompt includes no files: the text has the name, not the content")
-	}
+	p.reportForeign(text, number, shellLine, fileMention)
 	if found := clientValue().FindString(text); found != "" {
-		p.unserved(line, "only Claude Code has a value for %s: the text keeps the name", found)
+		p.unserved(number, "only Claude Code has a value for %s: the text keeps the name", found)
 	}
-	p.reportLinks(text, line)
 }
 
 // setHint sets an argument-hint, which looks like a list to YAML.

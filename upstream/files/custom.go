@@ -204,13 +204,7 @@ func (w customWords) line(p *parser, text string, number int) {
 		at = m.end
 	}
 	p.text.add(text[at:])
-	if w.shell != nil && w.shell().MatchString(text) {
-		p.unserved(number, "a prompt runs no commands: the text has the command, not its output")
-	}
-	if w.mention().MatchString(text) {
-		p.unserved(number, "a prompt includes no files: the text has the name, not the content")
-	}
-	p.reportLinks(text, number)
+	p.reportForeign(text, number, w.shell, w.mention)
 }
 
 // gap returns the gap of a placeholder; it is not ok for text.

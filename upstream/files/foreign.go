@@ -115,6 +115,18 @@ func (p *parser) vscodeLine(text string, line int) {
 	p.reportLinks(text, line)
 }
 
+// reportForeign reports what only a client can put in: the output of a command, nil where it runs
+// none, and the content of a file.
+func (p *parser) reportForeign(text string, line int, shell, mention func() *regexp.Regexp) {
+	if shell != nil && shell().MatchString(text) {
+		p.unserved(line, "a prompt runs no commands: the text has the command, not its output")
+	}
+	if mention().MatchString(text) {
+		p.unserved(line, "a prompt includes no files: the text has the name, not the content")
+	}
+	p.reportLinks(text, line)
+}
+
 // reportLinks reports the links to other files of the same folder or project.
 func (p *parser) reportLinks(text string, line int) {
 	for _, found := range link().FindAllStringSubmatch(text, -1) {

@@ -175,15 +175,8 @@ func toJSON(node *yaml.Node) (jsontext.Value, error) {
 		if err != nil {
 			return nil, err
 		}
-		var object wire.Object
-		for _, f := range fields {
-			value, err := toJSON(f.value)
-			if err != nil {
-				return nil, err
-			}
-			object = append(object, wire.Member{Name: f.name, Value: value})
-		}
-		return object.JSON(), nil
+		object, err := toObject(fields)
+		return object.JSON(), err
 	case yaml.SequenceNode:
 		var list []jsontext.Value
 		for _, element := range node.Content {
@@ -207,6 +200,17 @@ func toJSON(node *yaml.Node) (jsontext.Value, error) {
 		return nil, wrong(node.Line+1, "the value %s is not a JSON number; write it in digits, or as a text in quotes", node.Value)
 	}
 	return wire.Quote(node.Value), nil
+}
+
+func toObject(fields []field) (object wire.Object, err error) {
+	for _, f := range fields {
+		value, err := toJSON(f.value)
+		if err != nil {
+			return nil, err
+		}
+		object = append(object, wire.Member{Name: f.name, Value: value})
+	}
+	return object, nil
 }
 
 // decode calls the setter of each field. A name that has none is passed to unknown.

@@ -29,8 +29,8 @@ type pass struct {
 	isCut bool
 
 	// Partials and media are read once, by path; media of the same content are one.
-	partials map[string]readDocument
-	images   map[string]readMedia
+	partials map[string]outcome[document]
+	images   map[string]outcome[media]
 	contents map[mediaKey]*media
 	included int // bytes of partials
 
@@ -44,20 +44,17 @@ type pass struct {
 	digests map[string]fileDigest
 }
 
-type readDocument struct {
-	document *document
-	err      error
-}
-
-type readMedia struct {
-	media *media
+// outcome is a document or media, or why there is none.
+type outcome[T any] struct {
+	value *T
 	err   error
 }
 
 func newPass(t *Team, step func() error) *pass {
 	return &pass{
 		team: t, step: step, held: newAccount(), fresh: newAccount(), noted: map[string]int{},
-		digests: map[string]fileDigest{}, partials: map[string]readDocument{}, images: map[string]readMedia{}, contents: map[mediaKey]*media{},
+		digests: map[string]fileDigest{}, contents: map[mediaKey]*media{},
+		partials: map[string]outcome[document]{}, images: map[string]outcome[media]{},
 	}
 }
 
@@ -193,7 +190,7 @@ func (p *pass) read(key entryKey, before *entry) *entry {
 // forget forgets the media of a broken prompt, of which nobody counts what they hold.
 func (p *pass) forget() {
 	for _, in := range p.inputs {
-		if m := p.images[in.path].media; m != nil && p.held.media[m.key] == nil && p.fresh.media[m.key] == nil {
+		if m := p.images[in.path].value; m != nil && p.held.media[m.key] == nil && p.fresh.media[m.key] == nil {
 			delete(p.images, in.path)
 			delete(p.contents, m.key)
 		}
@@ -207,11 +204,11 @@ func (p *pass) document(file string) (*document, error) {
 	p.note(file)
 	read, known := p.partials[file]
 	if !known {
-		read.document, read.err = p.readDocument(file)
+		read.value, read.err = p.readDocument(file)
 	}
 	if isPartial && !known { // which others may include, too
-		if p.partials[file] = read; read.document != nil {
-			p.included += len(read.document.content)
+		if p.partials[file] = read; read.value != nil {
+			p.included += len(read.value.content)
 		}
 		if p.included > maxIncluded {
 			p.over = failed("Partials too large",
@@ -220,7 +217,7 @@ func (p *pass) document(file string) (*document, error) {
 		}
 	}
 	p.retry(file, read.err)
-	return read.document, read.err
+	return read.value, read.err
 }
 
 func (p *pass) readDocument(file string) (*document, error) {
@@ -243,12 +240,12 @@ func (p *pass) media(file string) (*media, error) {
 		var content []byte
 		content, read.err = p.opener.media(file)
 		if p.count(len(content)); read.err == nil {
-			read.media = p.shared(file, content)
+			read.value = p.shared(file, content)
 		}
 		p.images[file] = read
 	}
 	p.retry(file, read.err)
-	return read.media, read.err
+	return read.value, read.err
 }
 
 // shared returns the media of a content: the one that another prompt of the team has, if there is

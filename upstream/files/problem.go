@@ -78,6 +78,14 @@ func wrong(line int, format string, args ...any) error {
 	return &fieldError{line, fmt.Sprintf(format, args...)}
 }
 
+// lineOf returns the line in which an error is; 0 for the whole file.
+func lineOf(err error) int {
+	if at, ok := errors.AsType[*fieldError](err); ok {
+		return at.line
+	}
+	return 0
+}
+
 const (
 	// maxProblems bounds the problems of one file, and maxDoubts how many braces are examined for
 	// them.
@@ -120,11 +128,7 @@ func (r *report) problem(severity Severity, file string, line int, summary, deta
 func (r *report) broken(file string, err error) {
 	problem, ok := errors.AsType[Problem](err)
 	if !ok {
-		line := 0
-		if at, ok := errors.AsType[*fieldError](err); ok {
-			line = at.line
-		}
-		problem = r.problem(Broken, file, line, "Broken prompt", err.Error())
+		problem = r.problem(Broken, file, lineOf(err), "Broken prompt", err.Error())
 	}
 	r.problems = append(r.problems, problem)
 }

@@ -100,11 +100,7 @@ func (p *pass) skillAt(b *block, file string) (*skillFolder, error) {
 	}
 	if err != nil && p.ended == nil {
 		r := report{shown: func(file string) string { return onDisk(p.team.source, file) }}
-		line := 0
-		if at, ok := errors.AsType[*fieldError](err); ok {
-			line = at.line
-		}
-		problem := r.problem(Broken, file, line, "Broken skill", err.Error()+"; it is left out")
+		problem := r.problem(Broken, file, lineOf(err), "Broken skill", err.Error()+"; it is left out")
 		// The same pointer, by which the block sees that its list is the same.
 		if before != nil && slices.Equal(before.problems, []Problem{problem}) {
 			return before, nil
@@ -256,17 +252,11 @@ func frontMatter(content string) (front wire.Object, line int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	for _, f := range fields {
-		value, err := toJSON(f.value)
-		if err != nil {
-			return nil, 0, err
-		}
-		if f.name == "name" {
-			line = f.line
-		}
-		front = append(front, wire.Member{Name: f.name, Value: value})
+	if at := slices.IndexFunc(fields, func(f field) bool { return f.name == "name" }); at >= 0 {
+		line = fields[at].line
 	}
-	return front, line, nil
+	front, err = toObject(fields)
+	return front, line, err
 }
 
 // skillPath returns the path of a skill in URIs: that of its folder, beneath the folder that the
