@@ -59,7 +59,10 @@ func (k *call) attempt(ctx context.Context, e *endpoint, more bool) (result Resu
 			}
 			return Result{}, err
 		}
-		pool := conn.poolFor(k)
+		pool := conn.pool
+		if conn.legacy.begins(k) {
+			pool = conn.legacy.pool
+		}
 		result, err = k.try(ctx, d, conn, pool, try > 0)
 		if conn.legacy.changesEra(k, pool, err) {
 			result, err = k.tryOtherEra(ctx, d, conn, err)

@@ -212,7 +212,7 @@ func (c *Connector) finish(caller context.Context, measured measurement, result 
 		return err
 	}
 	if gone, ok := errors.AsType[*callerGoneError](err); ok {
-		return gone.cause
+		return gone.error
 	}
 	if answer, ok := answerIn(err); ok {
 		return answer

@@ -49,14 +49,6 @@ func (c *connection) close() {
 	c.pool.close()
 }
 
-// poolFor returns the pool whose sessions a call is to be made on.
-func (c *connection) poolFor(k *call) *sessionPool {
-	if c.legacy.begins(k) {
-		return c.legacy.pool
-	}
-	return c.pool
-}
-
 // replace puts a connection in place of another. Only run's goroutine may call it.
 func (e *endpoint) replace(next *connection) { close(e.connection.Swap(next).replaced) }
 

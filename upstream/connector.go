@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -63,9 +64,7 @@ type Connector struct {
 // New returns a connector that has not started. It calls onChange after each change of [State];
 // onChange must not block.
 func New(u config.Upstream, opts Options, onChange func()) *Connector {
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	c := &Connector{
 		upstream: u, onChange: onChange,
 		logger: opts.Logger.With(slog.String("upstream", u.Name), slog.String("team", u.Team)),
@@ -127,7 +126,7 @@ func (c *Connector) ConnectNow() {
 		if e.connection.Load().session == nil {
 			// It is also set while an attempt is being made: should that fail, the next one comes
 			// at once.
-			signal(e.connectNow)
+			e.connectNow.Set()
 		}
 	}
 }
@@ -180,7 +179,9 @@ func (c *Connector) mergeStatuses() {
 	// Most changes of status bring no new list, and merging lists takes long.
 	if lists := countLists(statuses); lists != c.mergedLists {
 		c.mergedLists = lists
-		next.setPrompts(mergeLists(statuses))
+		definitions, differences := mergeLists(statuses)
+		next.Differences = differences
+		next.setPrompts(definitions)
 	}
 	c.state.Store(next)
 	c.mu.Unlock() // before the owner is told, who may want to read the state at once

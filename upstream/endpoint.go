@@ -47,8 +47,8 @@ type endpoint struct {
 	pace   *rate.Limiter
 	health *health.Endpoint
 
-	// connectNow ends the wait for the next attempt to connect. It has room for one mark.
-	connectNow chan struct{}
+	// connectNow ends the wait for the next attempt to connect.
+	connectNow health.Mark
 
 	mu         sync.Mutex // serialises update
 	status     atomic.Pointer[status]
@@ -63,7 +63,7 @@ func newEndpoints(c *Connector, opts Options) []*endpoint {
 		e := &endpoint{
 			name: c.upstream.Name, upstream: &c.upstream, dialer: dialer, onChange: c.mergeStatuses,
 			metrics: c.metrics, logger: c.logger, isReplica: len(dialers) > 1, pace: opts.Pace,
-			connectNow: make(chan struct{}, 1),
+			connectNow: make(health.Mark, 1),
 		}
 		if e.isReplica {
 			e.logger = e.logger.With(slog.String("endpoint", dialer.Address()))
@@ -254,12 +254,10 @@ func (e *endpoint) check(ctx context.Context, session *client.Session, l *lister
 	go func() {
 		answer <- client.Guard(e.logger, func() error { return session.CheckHealth(ctx, timeout, suspect) })
 	}()
-	late := time.NewTimer(timeout)
-	defer late.Stop()
 	var err error
 	select {
 	case err = <-answer:
-	case <-late.C:
+	case <-time.After(timeout):
 		// A server that is busy answers others first.
 		if session.Idle() >= time.Since(begun) {
 			e.health.Late()
@@ -324,13 +322,5 @@ func sleep(ctx context.Context, wait time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	}
-}
-
-// signal marks a channel that has room for one mark. It never blocks.
-func signal(marked chan<- struct{}) {
-	select {
-	case marked <- struct{}{}:
-	default:
 	}
 }

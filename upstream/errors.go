@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/promptweir/promptweir/upstream/client"
@@ -108,11 +109,9 @@ func pausedBy(name string, p *health.Pause) error {
 }
 
 // callerGoneError is the end of a call that its caller gave up, by cancelling it or by a deadline.
-type callerGoneError struct{ cause error }
+type callerGoneError struct{ error }
 
-func (e *callerGoneError) Error() string { return e.cause.Error() }
-
-func (e *callerGoneError) Unwrap() error { return e.cause }
+func (e *callerGoneError) Unwrap() error { return e.error }
 
 // unchangedError is the failure of an attempt to connect, which is the same as that of the attempt
 // before.
@@ -162,11 +161,7 @@ func isRetryable(err error) bool {
 // isRetried reports whether a call that failed for a reason may be made at another
 // endpoint, or again.
 func isRetried(reason Reason) bool {
-	switch reason {
-	case Unreachable, Timeout, BreakerOpen, Overloaded:
-		return true
-	}
-	return false
+	return slices.Contains([]Reason{Unreachable, Timeout, BreakerOpen, Overloaded}, reason)
 }
 
 // answerIn returns the JSON-RPC error with which the server answered. Where it refuses the

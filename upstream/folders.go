@@ -13,6 +13,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/files"
+	"github.com/promptweir/promptweir/upstream/health"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -48,9 +49,9 @@ func NewFolders() *Folders {
 // teamFolder is the folder of one team. One of its upstreams leads: its goroutine reads for all,
 // until it ends.
 type teamFolder struct {
-	members []*folder     // in the order in which they came
-	lead    chan struct{} // has an element while nobody leads
-	came    chan struct{} // has an element after a member came that the leader may not know
+	members []*folder   // in the order in which they came
+	lead    health.Mark // is there while nobody leads
+	came    health.Mark // is there after a member came that the leader may not know
 
 	// The rest belongs to the leader.
 
@@ -68,7 +69,7 @@ func (fs *Folders) run(ctx context.Context, f *folder) {
 	case <-ctx.Done():
 		return
 	}
-	defer signal(t.lead)
+	defer t.lead.Set()
 	for ctx.Err() == nil {
 		wait := t.pass(ctx, fs.members(t))
 		select {
@@ -84,14 +85,14 @@ func (fs *Folders) join(f *folder) *teamFolder {
 	defer fs.mu.Unlock()
 	t := fs.teams[f.upstream.Team]
 	if t == nil {
-		t = &teamFolder{lead: make(chan struct{}, 1), came: make(chan struct{}, 1), pace: fs.paceLocked(f.upstream.Team)}
-		t.lead <- struct{}{}
+		t = &teamFolder{lead: make(health.Mark, 1), came: make(health.Mark, 1), pace: fs.paceLocked(f.upstream.Team)}
+		t.lead.Set()
 		fs.teams[f.upstream.Team] = t
 	}
 	// After a reload, the connector that this one replaces may still answer what was asked before.
 	t.members = slices.DeleteFunc(t.members, func(m *folder) bool { return m.upstream.Name == f.upstream.Name })
 	t.members = append(t.members, f)
-	signal(t.came)
+	t.came.Set()
 	return t
 }
 
@@ -243,9 +244,8 @@ func (f *folder) next(list *files.List, err error) *State {
 	if err == nil {
 		next.Files = list
 	}
-	if next.Listed && (next.Lists == 0 || !equalLists(next.Definitions, list.Definitions)) {
-		next.Definitions = list.Definitions
-		next.Lists++
+	if next.Listed {
+		next.setPrompts(list.Definitions)
 	}
 	before := f.state
 	if before.Tried && before.Listed == next.Listed && before.Files == next.Files && before.Problem == next.Problem &&
@@ -258,14 +258,14 @@ func (f *folder) next(list *files.List, err error) *State {
 
 // since returns the present problem if it is of the same kind, or else a new one.
 func (f *folder) since(reason Reason, problem files.Problem) *Problem {
-	now := f.state.Problem
-	switch {
-	case now != nil && now.Reason == reason && errors.Is(now.Err, problem):
-		return now
-	case now != nil && now.Reason == reason:
-		return &Problem{Reason: reason, Since: now.Since, Err: problem}
+	next := &Problem{Reason: reason, Since: time.Now(), Err: problem}
+	if now := f.state.Problem; now != nil && now.Reason == reason {
+		if errors.Is(now.Err, problem) {
+			return now
+		}
+		next.Since = now.Since
 	}
-	return &Problem{Reason: reason, Since: time.Now(), Err: problem}
+	return next
 }
 
 // maxLogged bounds the problems that are logged at once.

@@ -37,8 +37,8 @@ const (
 // refreshes.
 type lister struct {
 	endpoint *endpoint
-	// changed holds at most one mark: the list changed since the last refresh began.
-	changed chan struct{}
+	// changed has a mark if the list changed since the last refresh began.
+	changed health.Mark
 	// ready is closed when the first list need wait no longer: either no change can be missed, or
 	// none will be reported.
 	ready     chan struct{}
@@ -54,11 +54,11 @@ type lister struct {
 }
 
 func newLister(e *endpoint) *lister {
-	return &lister{endpoint: e, changed: make(chan struct{}, 1), ready: make(chan struct{})}
+	return &lister{endpoint: e, changed: make(health.Mark, 1), ready: make(chan struct{})}
 }
 
 // change makes run request the list. It never blocks.
-func (l *lister) change() { signal(l.changed) }
+func (l *lister) change() { l.changed.Set() }
 
 func (l *lister) setReady() { l.readyOnce.Do(func() { close(l.ready) }) }
 

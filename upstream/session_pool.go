@@ -106,8 +106,7 @@ func (p *sessionPool) acquire(
 	if !needed {
 		return p.primary, nil, nil
 	}
-	half := time.NewTimer(d.Left() / 2)
-	defer half.Stop()
+	half := time.After(d.Left() / 2)
 	p.wait(set, 1)
 	defer p.wait(set, -1)
 	for {
@@ -118,7 +117,7 @@ func (p *sessionPool) acquire(
 		case changed == nil:
 			return p.primary, nil, p.noSession
 		}
-		late := half.C
+		late := half
 		if !opening {
 			late = nil // there are sessions, but they are busy
 		}

@@ -152,7 +152,8 @@ func promptless(statuses []*status) (why *Cause) {
 
 // problemOf returns the first endpoint's problem that other endpoints do not make up for.
 func problemOf(statuses []*status) *Problem {
-	well := slices.DeleteFunc(slices.Clone(statuses), func(s *status) bool { return !s.isWell() })
+	// Those whose last good list is up to date, and whose calls do not fail.
+	well := slices.DeleteFunc(slices.Clone(statuses), func(s *status) bool { return !s.Listed || s.problem() != nil })
 	missing := func(name string) bool {
 		return !slices.ContainsFunc(well, func(s *status) bool { return s.prompts.has(name) })
 	}
@@ -164,11 +165,10 @@ func problemOf(statuses []*status) *Problem {
 	return nil
 }
 
-// setPrompts stores a merged list, unless it is the present one.
-func (s *State) setPrompts(m mergedLists) {
-	s.Differences = m.differences
-	if s.Lists == 0 || !equalLists(s.Definitions, m.definitions) {
-		s.Definitions = m.definitions
+// setPrompts stores a list, unless it is the present one.
+func (s *State) setPrompts(definitions []jsontext.Value) {
+	if s.Lists == 0 || !equalLists(s.Definitions, definitions) {
+		s.Definitions = definitions
 		s.Lists++
 	}
 }
@@ -202,9 +202,6 @@ func (s *status) setProblem(reason Reason, err error) {
 	s.Problem = next
 }
 
-// isWell reports whether the last good list is up to date, and calls do not fail.
-func (s *status) isWell() bool { return s.Listed && s.problem() == nil }
-
 // promptIndex finds the prompts of a list by name.
 type promptIndex struct {
 	// names are those of the definitions, in order; "" for a definition without one.
@@ -234,20 +231,14 @@ func (p promptIndex) has(name string) bool {
 	return ok
 }
 
-// mergedLists is the union of the lists of several endpoints.
-type mergedLists struct {
-	definitions []jsontext.Value
-	differences []string
-}
-
-// mergeLists returns the union of the endpoints' lists, in their order. Duplicates within one list
-// stay: the catalog reports them to the upstream's owner.
-func mergeLists(statuses []*status) mergedLists {
+// mergeLists returns the union of the endpoints' lists, in their order, and the names of prompts that
+// they define differently. Duplicates within one list stay: the catalog reports them to the
+// upstream's owner.
+func mergeLists(statuses []*status) (union []jsontext.Value, differences []string) {
 	if len(statuses) == 1 {
-		return mergedLists{definitions: statuses[0].Definitions}
+		return statuses[0].Definitions, nil
 	}
 	var (
-		union   []jsontext.Value
 		listed  = map[string]jsontext.Value{}
 		differs = map[string]bool{}
 	)
@@ -268,7 +259,7 @@ func mergeLists(statuses []*status) mergedLists {
 		}
 	}
 	delete(differs, "") // definitions without a name are not the same prompt
-	return mergedLists{union, slices.Sorted(maps.Keys(differs))}
+	return union, slices.Sorted(maps.Keys(differs))
 }
 
 // equalLists reports whether two lists have the same bytes.

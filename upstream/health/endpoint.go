@@ -216,7 +216,7 @@ func (e *Endpoint) SetDenied(denied bool) {
 // Mark is a channel that has room for one mark, which is taken by receiving it.
 type Mark chan struct{}
 
-// Set makes the channel have a mark.
+// Set makes the channel have a mark. It never blocks.
 func (m Mark) Set() {
 	select {
 	case m <- struct{}{}:
