@@ -92,14 +92,11 @@ func (p *Peer) Status(method string, status int) {
 
 // Prompts makes the peer list prompts with these names, on one page.
 func (p *Peer) Prompts(names ...string) {
-	list := []byte(`{"prompts":[`)
+	list := make([]jsontext.Value, len(names))
 	for i, name := range names {
-		if i > 0 {
-			list = append(list, ',')
-		}
-		list = fmt.Appendf(list, `{"name":%s}`, wire.Quote(name))
+		list[i] = wire.Object{}.With("name", wire.Quote(name)).JSON()
 	}
-	p.Result(wire.PromptsList, string(append(list, "]}"...)))
+	p.Result(wire.PromptsList, `{"prompts":`+string(wire.Array(list))+`}`)
 }
 
 // Seen returns the requests so far with a method of JSON-RPC or of HTTP.
@@ -223,9 +220,7 @@ func (p *Peer) ServeHTTP(w http.ResponseWriter, httpRequest *http.Request) {
 			return
 		}
 		method = r.Message.Method
-		if r.Message.Params != nil {
-			r.Params, _ = wire.ParseObject(r.Message.Params)
-		}
+		r.Params = wire.Members(r.Message.Params)
 		if err := Violation(r.revision(), "", body); err != nil && method != wire.PromptsGet && method != wire.Complete {
 			p.tb.Error(err)
 		}

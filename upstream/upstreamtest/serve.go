@@ -70,7 +70,7 @@ func (m Memory) RoundTrip(r *http.Request) (*http.Response, error) {
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r, Header: http.Header{},
 		Body: &memoryBody{reader, cancel}, ContentLength: -1,
 	}
-	w := &memoryWriter{response: response, body: writer, started: make(chan struct{})}
+	w := &memoryWriter{response: response, body: writer, header: http.Header{}, started: make(chan struct{})}
 	stop := context.AfterFunc(ctx, func() { writer.CloseWithError(context.Canceled) })
 	go func() {
 		defer stop()
@@ -107,16 +107,11 @@ type memoryWriter struct {
 	started  chan struct{}
 }
 
-func (w *memoryWriter) Header() http.Header {
-	if w.header == nil {
-		w.header = http.Header{}
-	}
-	return w.header
-}
+func (w *memoryWriter) Header() http.Header { return w.header }
 
 func (w *memoryWriter) WriteHeader(status int) {
 	w.once.Do(func() {
-		w.response.StatusCode, w.response.Header = status, w.Header().Clone()
+		w.response.StatusCode, w.response.Header = status, w.header.Clone()
 		close(w.started)
 	})
 }
