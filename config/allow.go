@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
 	"github.com/promptweir/promptweir/config/regular"
@@ -335,7 +333,7 @@ func (g *grants) matchesPath(attribute, root, path string) bool {
 	})
 }
 
-var mountVersion = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\.\.[0-9]{4}(_[0-9]{2}){5}\.[0-9]+$`) })
+var mountVersion = hclread.Lazily(`^\.\.[0-9]{4}(_[0-9]{2}){5}\.[0-9]+$`)
 
 // WithoutMounts returns a path with slashes. It leaves out the folders through which Kubernetes
 // mounts files: everyone knows secrets/..data/token as secrets/token, and if the --config folder is

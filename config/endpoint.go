@@ -5,10 +5,8 @@ import (
 	"net"
 	"net/textproto"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -270,7 +268,7 @@ func secretMap(
 }
 
 // shellVariable matches a variable as shells write it without brackets, which HCL takes as text.
-var shellVariable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$[A-Z][A-Z0-9_]{2,}`) })
+var shellVariable = hclread.Lazily(`\$[A-Z][A-Z0-9_]{2,}`)
 
 // warnOfShellVariables warns of variables that nobody will replace. It does not show them: a
 // password may look like that, too.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -251,29 +250,27 @@ func (e *maskedError) Error() string { return e.text }
 
 func (e *maskedError) Unwrap() error { return e.err }
 
+// passwordName is how connection strings call what a password follows.
+const passwordName = `(?:password|passwd|pwd|passphrase|accountkey|sharedaccesskey|client[ _]?secret)\s*=\s*`
+
 var (
-	secretName = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)token|secret|passw|credential|cookie|authorization|api[-_]?key|access[-_]?key|private[-_]?key|^key$|pgpass$|(^|[-_])pass$|passphrase|_pat$|dsn$|(database|postgres|mongo(db)?|redis)_?ur[il]$`)
-	})
+	secretName = hclread.Lazily(`(?i)token|secret|passw|credential|cookie|authorization|api[-_]?key|access[-_]?key|` +
+		`private[-_]?key|^key$|pgpass$|(^|[-_])pass$|passphrase|_pat$|dsn$|(database|postgres|mongo(db)?|redis)_?ur[il]$`)
 	// queryParameter matches a parameter in a URL, wherever that stands.
-	queryParameter = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`([?&])([^=?&#\s]+)=([^&#\s]+)`) })
+	queryParameter = hclread.Lazily(`([?&])([^=?&#\s]+)=([^&#\s]+)`)
 	// givenWord matches a flag, a variable or a header in one word of a command line, and what
 	// follows it.
-	givenWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(-{0,2}([A-Za-z_][A-Za-z0-9_-]*)(?:=|: *))(.+)$`) })
+	givenWord = hclread.Lazily(`^(-{0,2}([A-Za-z_][A-Za-z0-9_-]*)(?:=|: *))(.+)$`)
 	// urlPassword and namedPassword match what a URL and a connection string have of a password,
 	// wherever they stand.
-	urlPassword   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`://[^\s/?#@:"']*:([^\s/?#"']+)@`) })
-	namedPassword = sync.OnceValue(func() *regexp.Regexp {
-		const names = `(?:password|passwd|pwd|passphrase|accountkey|sharedaccesskey|client[ _]?secret)\s*=\s*`
-		return regexp.MustCompile(`(?i);\s*` + names + `([^;\n"']+)|\b` + names + `([^\s;,&"']+)`)
-	})
+	urlPassword   = hclread.Lazily(`://[^\s/?#@:"']*:([^\s/?#"']+)@`)
+	namedPassword = hclread.Lazily(`(?i);\s*` + passwordName + `([^;\n"']+)|\b` + passwordName + `([^\s;,&"']+)`)
 	// joinedPassword matches a word of a command line such as mysql's -pPASSWORD, and no number,
 	// address or longer flag.
-	joinedPassword = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-p([^=]*[^=\d.:/].*)$`) })
-	longFlag       = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^-(parallel|passthrough|path|pattern|persist|pid|plugin|poll|port|prefix|preset|pretty|print|prod|profile|project|protocol|provider|proxy|public|pull|push)`)
-	})
-	flagWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^--?([A-Za-z][A-Za-z0-9_-]*)$`) })
+	joinedPassword = hclread.Lazily(`^-p([^=]*[^=\d.:/].*)$`)
+	longFlag       = hclread.Lazily(`^-(parallel|passthrough|path|pattern|persist|pid|plugin|poll|port|prefix|preset|` +
+		`pretty|print|prod|profile|project|protocol|provider|proxy|public|pull|push)`)
+	flagWord = hclread.Lazily(`^--?([A-Za-z][A-Za-z0-9_-]*)$`)
 )
 
 // IsSecretName reports whether the value of a variable, a header, a flag or a parameter of this

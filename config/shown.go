@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/hex"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
@@ -111,7 +109,7 @@ func (m *masker) Secret(attribute, text string) string {
 }
 
 // storeUser matches the scheme of a store's address, and user and password.
-var storeUser = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(rediss?://)[^/?#]*@`) })
+var storeUser = hclread.Lazily(`^(rediss?://)[^/?#]*@`)
 
 // Words masks what a command or an address has of secrets, as far as names tell, and the secrets of
 // the upstream itself.

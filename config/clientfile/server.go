@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -14,6 +13,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
 // block is an upstream block to be written.
@@ -121,10 +121,8 @@ func (b *block) remote(t *translator, server jsontext.Value, kind, url string) {
 }
 
 var (
-	userInfo     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(https?://)[^/?#]*@`) })
-	setByGateway = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^(accept|accept-encoding|host|connection|mcp-.*|content-.*)$`)
-	})
+	userInfo     = hclread.Lazily(`^(https?://)[^/?#]*@`)
+	setByGateway = hclread.Lazily(`(?i)^(accept|accept-encoding|host|connection|mcp-.*|content-.*)$`)
 )
 
 // withoutUser takes the user and the password out of a URL.

@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/hashicorp/hcl/v2/hclwrite"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
 // Made is what becomes of the files of clients.
@@ -111,7 +110,7 @@ func (v *variables) server(b *block, isSet func(variable string) bool) Server {
 }
 
 // mayBeCode matches a word that a shell or an interpreter takes for more than a word, and a path.
-var mayBeCode = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^[./~]|[\\s$`{;|&<>(]") })
+var mayBeCode = hclread.Lazily("^[./~]|[\\s$`{;|&<>(]")
 
 // leaveOutUnset makes comments of the blocks with a variable that has no value.
 func (v *variables) leaveOutUnset(blocks []*block, isSet func(variable string) bool) {

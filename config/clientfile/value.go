@@ -4,49 +4,43 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
 var (
 	// reference matches a variable in a value: ${NAME}, ${NAME:-default}, ${env:NAME},
 	// ${input:name} and others with a colon.
-	reference = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\{([^${}]+)\}`) })
+	reference = hclread.Lazily(`\$\{([^${}]+)\}`)
 	// scheme matches what precedes the secret of an Authorization header.
-	scheme = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?i:(bearer|basic|token|apikey|api-key) +)`) })
+	scheme = hclread.Lazily(`^(?i:(bearer|basic|token|apikey|api-key) +)`)
 	// assignment matches a flag or a variable of a command line, and what follows its equals sign.
-	assignment = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(--?[A-Za-z0-9_-]+|[A-Za-z_][A-Za-z0-9_]*)(=(.*))?$`)
-	})
+	assignment = hclread.Lazily(`^(--?[A-Za-z0-9_-]+|[A-Za-z_][A-Za-z0-9_]*)(=(.*))?$`)
 	// headerWord matches a header in one word of a command line.
-	headerWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([A-Za-z0-9-]+)(: *)(.+)$`) })
+	headerWord = hclread.Lazily(`^([A-Za-z0-9-]+)(: *)(.+)$`)
 	// secretText matches secrets of services whose form is known, wherever they stand.
-	secretText = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`\b(sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[abposr]-[\w-]{10,}|T[A-Z0-9]{8,}/B[A-Z0-9]{8,}/[A-Za-z0-9]{20,}|AKIA[A-Z0-9]{16}|eyJ[\w-]+\.[\w-]+\.[\w-]*|AIza[\w-]{30,}|ntn_\w{16,}|secret_\w{16,})`)
-	})
+	secretText = hclread.Lazily(`\b(sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|` +
+		`xox[abposr]-[\w-]{10,}|T[A-Z0-9]{8,}/B[A-Z0-9]{8,}/[A-Za-z0-9]{20,}|AKIA[A-Z0-9]{16}|` +
+		`eyJ[\w-]+\.[\w-]+\.[\w-]*|AIza[\w-]{30,}|ntn_\w{16,}|secret_\w{16,})`)
 	// bearerText matches a credential with its scheme in front, wherever it stands.
-	bearerText = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`\b(?:[Bb]earer +([\w.~+/=-]{6,})|Basic +([A-Za-z0-9+/]{8,}=*))`)
-	})
+	bearerText = hclread.Lazily(`\b(?:[Bb]earer +([\w.~+/=-]{6,})|Basic +([A-Za-z0-9+/]{8,}=*))`)
 	// namedText matches a name and what a text has behind it: in JSON, in the query of a URL, in a
 	// variable, a flag or a header of a shell's command.
-	namedText = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`"([\w-]+)"\s*:\s*"((?:[^"\\]|\\.)+)"` +
-			`|(?:^|[\s;?&'"])-{0,2}([A-Za-z_][\w-]*)=["']?([^\s&#;'"]+)` +
-			`|(?:^|\s)--?([A-Za-z][\w-]*)\s+["']?([^\s'"-][^\s'"]*)` +
-			`|["']([A-Za-z][\w-]*): *([^\s'"]+)["']`)
-	})
+	namedText = hclread.Lazily(`"([\w-]+)"\s*:\s*"((?:[^"\\]|\\.)+)"` +
+		`|(?:^|[\s;?&'"])-{0,2}([A-Za-z_][\w-]*)=["']?([^\s&#;'"]+)` +
+		`|(?:^|\s)--?([A-Za-z][\w-]*)\s+["']?([^\s'"-][^\s'"]*)` +
+		`|["']([A-Za-z][\w-]*): *([^\s'"]+)["']`)
 	// credentialText matches all of what follows a scheme.
-	credentialText = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[^\s${}]{6,}$`) })
+	credentialText = hclread.Lazily(`^[^\s${}]{6,}$`)
 	// longPart matches a part of a URL's path that is too long for a word.
-	longPart = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`https?://[^\s?#]*?/([\w=-]{40,})`) })
+	longPart = hclread.Lazily(`https?://[^\s?#]*?/([\w=-]{40,})`)
 	// shellVariable matches a value that a shell is to put in.
-	shellVariable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\$[A-Za-z_({]`) })
-	unnamed       = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^A-Z0-9]+`) })
+	shellVariable = hclread.Lazily(`^\$[A-Za-z_({]`)
+	unnamed       = hclread.Lazily(`[^A-Z0-9]+`)
 )
 
 // variables are those of the environment that stand for something in a client's file.

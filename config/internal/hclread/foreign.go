@@ -3,18 +3,14 @@ package hclread
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/hashicorp/hcl/v2"
 )
 
 // foreignVariable matches how shells and the configurations of MCP clients write a variable in a
 // string: ${NAME}, ${NAME:-default}, ${env:NAME}, ${input:name}; and Terraform, ${var.name}.
-var foreignVariable = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^\$\{\s*(?:env[:.]|input:|var\.)?([A-Za-z_][A-Za-z0-9_-]*)\s*(:-|\})`)
-})
+var foreignVariable = Lazily(`^\$\{\s*(?:env[:.]|input:|var\.)?([A-Za-z_][A-Za-z0-9_-]*)\s*(:-|\})`)
 
 // summaryUnclosed is the parser's for a text whose line ends before it.
 const summaryUnclosed = "Invalid multi-line string"

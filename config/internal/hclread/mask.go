@@ -145,8 +145,14 @@ func credentialSpans(content []byte) []span {
 	return spans
 }
 
+// Lazily returns a function that compiles an expression at its first call: a command that needs none
+// does not wait for them.
+func Lazily(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
+
 // credentials may have templates in them, and escaped quotes.
-var credentials = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`//(\$\{[^}\n]*\}|\\[^\n]|[^\s"])*@`) })
+var credentials = Lazily(`//(\$\{[^}\n]*\}|\\[^\n]|[^\s"])*@`)
 
 // valueStart returns the index of the token after NAME, NAME = or "NAME" =.
 func valueStart(tokens hclsyntax.Tokens, i int) int {

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"maps"
-	"regexp"
 	"slices"
-	"sync"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -304,7 +302,7 @@ func isReference(expr hclsyntax.Expression) bool {
 }
 
 // scheme matches what stands before a credential in a header.
-var scheme = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?i)(bearer|basic|token) $`) })
+var scheme = Lazily(`^(?i)(bearer|basic|token) $`)
 
 // isText reports whether an expression is a string that is written out.
 func isText(expr hclsyntax.Expression) bool {
