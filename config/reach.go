@@ -49,11 +49,9 @@ func (ls listeners) find(host, port string) string {
 
 // isMetadataName reports whether clouds serve a machine's credentials under a name.
 func isMetadataName(host string) bool {
-	switch host {
-	case "metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal":
-		return true
-	}
-	return false
+	return slices.Contains([]string{
+		"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal",
+	}, host)
 }
 
 func isNeverDialed(host string) bool {

@@ -35,14 +35,9 @@ func parseSkills(s string) (SkillsMode, error) {
 
 // HasSkills reports whether any upstream's skills are served.
 func (c *Config) HasSkills() bool {
-	for i := range c.Teams {
-		for j := range c.Teams[i].Upstreams {
-			if c.Teams[i].Upstreams[j].Skills != "" {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Teams, func(t Team) bool {
+		return slices.ContainsFunc(t.Upstreams, func(u Upstream) bool { return u.Skills != "" })
+	})
 }
 
 // separateSkills keeps the patterns of prompts from matching skills, where any are served: what was

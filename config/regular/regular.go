@@ -26,16 +26,14 @@ type Open func(path string, flag int, mode fs.FileMode) (*os.File, error)
 
 // Read returns the content of a regular file of at most limit bytes. Each error is an
 // [fs.PathError].
-func Read(path string, limit int64, open Open) ([]byte, error) { return read(path, "", limit, open) }
+func Read(path string, limit int64, open Open) ([]byte, error) {
+	return ReadActual(path, "", limit, open)
+}
 
 // ReadActual is Read where something was decided by the file's actual path, without links: what is
 // opened must be that file, and not one to which a link leads that has taken the place of the file,
 // or of a folder above it, since.
 func ReadActual(path, actual string, limit int64, open Open) ([]byte, error) {
-	return read(path, actual, limit, open)
-}
-
-func read(path, actual string, limit int64, open Open) ([]byte, error) {
 	// Not blocking, or a pipe that nobody writes to would keep the caller.
 	file, err := open(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -79,8 +79,7 @@ func (s *scope) warnUnset(expr hclsyntax.Expression) {
 	for _, name := range slices.Compact(s.unset) {
 		for _, at := range envCalls(expr, name) {
 			s.Report(&hcl.Diagnostic{
-				Severity: hcl.DiagWarning, Summary: "Environment variable not " +
-					"set", Subject: &at, Extra: unsetVariable{},
+				Severity: hcl.DiagWarning, Summary: "Environment variable not set", Subject: &at, Extra: unsetVariable{},
 				Detail: name + " is not set and has no default; serve will refuse to start without it.",
 			})
 		}
@@ -147,7 +146,7 @@ func Redact(d *hcl.Diagnostic, isSensitive bool) *hcl.Diagnostic {
 	}
 	switch d.Summary {
 	case "Call to unknown function", "Not enough function arguments", "Too many function arguments",
-		"Variables not allowed", summaryBudget, summaryResult, summaryDepth, summaryGone:
+		summaryVariables, summaryBudget, summaryResult, summaryDepth, summaryGone:
 		return redacted
 	}
 	if isSensitive {

@@ -12,32 +12,31 @@ import (
 // string: ${NAME}, ${NAME:-default}, ${env:NAME}, ${input:name}; and Terraform, ${var.name}.
 var foreignVariable = Lazily(`^\$\{\s*(?:env[:.]|input:|var\.)?([A-Za-z_][A-Za-z0-9_-]*)\s*(:-|\})`)
 
-// summaryUnclosed is the parser's for a text whose line ends before it.
-const summaryUnclosed = "Invalid multi-line string"
+// These summaries are HCL's own, of a text whose line ends before it, and of a name without quotes.
+const (
+	summaryUnclosed  = "Invalid multi-line string"
+	summaryVariables = "Variables not allowed"
+)
 
 // explainSyntax returns a diagnostic of the parser with a remedy of ours where the file is written
 // as other programs want it.
 func explainSyntax(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
+	explained := *d
 	switch {
 	case d.Summary == summaryUnclosed:
-		return &hcl.Diagnostic{
-			Severity: d.Severity, Summary: "Missing quote", Subject: d.Subject, Context: d.Context,
-			Detail: `The text does not end in its line; write the missing ", or \n for a line break.`,
-		}
+		explained.Summary = "Missing quote"
+		explained.Detail = `The text does not end in its line; write the missing ", or \n for a line break.`
 	case d.Summary == "Extra characters after interpolation expression" && d.Subject != nil:
 		begin := bytes.LastIndex(content[:d.Subject.Start.Byte], []byte("${"))
 		if remedy := instead(content, begin); remedy != "" {
-			return &hcl.Diagnostic{Severity: d.Severity, Summary: "Variables not " +
-				"allowed", Detail: remedy, Subject: d.Subject, Context: d.Context}
+			explained.Summary, explained.Detail = summaryVariables, remedy
 		}
 	case d.Subject != nil && d.Subject.Start.Line == 1 && bytes.HasPrefix(bytes.TrimSpace(content), []byte("{")):
-		return &hcl.Diagnostic{
-			Severity: d.Severity, Summary: "JSON instead of HCL", Subject: d.Subject,
-			Detail: "A configuration is written in HCL. If this is an MCP client's " +
-				"configuration, promptweir import FILE turns it into a team's file.",
-		}
+		explained.Summary, explained.Context = "JSON instead of HCL", nil // its first line says enough
+		explained.Detail = "A configuration is written in HCL. If this is an MCP client's configuration, promptweir " +
+			"import FILE turns it into a team's file."
 	}
-	return d
+	return &explained
 }
 
 // explainVariable returns the diagnostic of a variable in an expression, where there are none, with
@@ -45,7 +44,7 @@ func explainSyntax(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
 func explainVariable(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
 	// The name is only repeated from a "${…}", because without it, it may be a secret that lacks
 	// its quotes.
-	if d.Summary != "Variables not allowed" || d.Subject == nil {
+	if d.Summary != summaryVariables || d.Subject == nil {
 		return d
 	}
 	explained := *d

@@ -59,22 +59,19 @@ func (s *source) parse(names attributeNames, report *Reporter) {
 }
 
 func (s *source) parseBlocks(r *Reporter) {
+	before := r.Reported()
 	if s.hasTooManyCalls() {
-		s.broken = true
 		at := hcl.Range{Filename: s.path, Start: hcl.InitialPos, End: hcl.InitialPos}
 		r.Error(at, "Too many calls", "A file may have at most %d function calls; split it, or "+
 			"write values out.", maxCalls)
-		return
-	}
-	if at := tooDeep(s.tokens); at != nil {
-		s.broken = true
+	} else if at := tooDeep(s.tokens); at != nil {
 		r.Error(*at, "Nested too deeply", "More than %d brackets or operators are open here; "+
 			"simplify the expression.", maxNesting)
-		return
-	}
-	if at := tooManyDigits(s.tokens); at != nil {
-		s.broken = true
+	} else if at := tooManyDigits(s.tokens); at != nil {
 		r.Error(*at, "Number too long", "A number may have at most %d digits.", maxDigits)
+	}
+	// What takes the parser too long is not given to it.
+	if s.broken = r.Reported() > before; s.broken {
 		return
 	}
 	file, diags := hclsyntax.ParseConfig(s.file.Bytes, s.path, hcl.InitialPos)
@@ -95,8 +92,7 @@ func (s *source) parseBlocks(r *Reporter) {
 func (s *source) keep(body *hclsyntax.Body, diags hcl.Diagnostics) {
 	limit := len(s.file.Bytes)
 	for _, d := range diags {
-		if d.Severity == hcl.DiagError && d.Summary != "Attribute "+
-			"redefined" { // the one error that leaves the body intact
+		if d.Severity == hcl.DiagError && d.Summary != "Attribute redefined" { // which leaves the body intact
 			s.broken = true
 			if d.Subject != nil { // the earliest error of all
 				limit = min(limit, d.Subject.Start.Byte)
