@@ -58,15 +58,6 @@ func TestLoad_DecodesEveryAttributeOfIdentity(t *testing.T) {
 	}
 }
 
-func TestAuth_NeedsNoAsWithOneSource(t *testing.T) {
-	for _, content := range []string{
-		"auth {\n token \"a\" { sha256 = sha256(\"a\") }\n token \"b\" {\n sha256 = sha256(\"b\")\n as = \"b\"\n }\n}",
-		"auth {\n jwt \"a\" {\n issuer = \"https://a.example.com\"\n audience = \"x\"\n }\n}",
-	} {
-		load(t, write(t, "x.hcl", content))
-	}
-}
-
 func TestAuth_FollowsFromClientCertificates(t *testing.T) {
 	pem := func(name string) string { return secretFile(t, name).Reveal() }
 	cfg := load(t, write(t, "ca.crt", pem("ca.crt"), "tls.crt", pem("client.crt"), "tls.key", pem("client.key"), "x.hcl", `gateway {

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -72,24 +71,5 @@ func TestStore_IsMasked(t *testing.T) {
 	}
 	if text := store.Mask().Text("WRONGPASS hushhush"); strings.Contains(text, "hushhush") {
 		t.Errorf("the mask leaves %q", text)
-	}
-}
-
-func TestCluster_NeedsCursorKeys(t *testing.T) {
-	const cluster = "cluster { store = \"redis://store\" }\n"
-	for text, want := range map[string]string{
-		cluster: "No cursor_keys",
-		cluster + "gateway { cursor_keys = [base64encode(\"0123456789abcdef0123456789abcdef\")] }\n": "",
-		cluster + "gateway { cursor_keys = [\"short\"] }\n":                                          "Invalid cursor_keys",
-		"cluster {\n store = \"redis://store\"\n tls { server_name = \"store\" }\n}\n" +
-			"gateway { cursor_keys = [base64encode(\"0123456789abcdef0123456789abcdef\")] }\n": "tls without rediss",
-	} {
-		_, diags := Load(filepath.Join(write(t, "x.hcl", text), "x.hcl"), options())
-		switch err := diags.Err(); {
-		case want == "" && err != nil:
-			t.Errorf("%s\n%v", text, err)
-		case want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), "x.hcl:") != 1):
-			t.Errorf("%s\n%v, want %q alone", text, err, want)
-		}
 	}
 }

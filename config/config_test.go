@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -32,15 +33,12 @@ func load(t *testing.T, path string) *Config {
 // write makes a folder of files, given as name and content in turns.
 func write(t *testing.T, files ...string) string {
 	t.Helper()
-	dir := t.TempDir()
+	dir, all := t.TempDir(), fstest.MapFS{}
 	for i := 0; i < len(files); i += 2 {
-		path := filepath.Join(dir, files[i])
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(files[i+1]), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		all[files[i]] = &fstest.MapFile{Data: []byte(files[i+1])}
+	}
+	if err := os.CopyFS(dir, all); err != nil {
+		t.Fatal(err)
 	}
 	return dir
 }

@@ -132,16 +132,6 @@ func TestWrite_MasksWhateverIsNamedLikeASecret(t *testing.T) {
 	}
 }
 
-func TestErr_HasPlaceSummaryAndRemedy(t *testing.T) {
-	dir := write(t, "docs.hcl", "team \"a\" {\n  upstream \"docs\" {\n    url = \"guides.example.com\"\n  }\n}")
-	_, diags := Load(dir, options())
-	want := filepath.Join(dir, "docs.hcl") + `:3: Invalid upstream URL: "guides.example.com" is not an http or https URL with a host; ` +
-		`write it like "https://mcp.example.com/mcp".`
-	if got := diags.Err().Error(); got != want {
-		t.Errorf("Err() = %q, want %q", got, want)
-	}
-}
-
 func TestDiagnostics_ZeroValueIsEmpty(t *testing.T) {
 	var none Diagnostics
 	if none.Err() != nil || none.HasErrors() || len(none.report.Diagnostics) != 0 {

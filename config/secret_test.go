@@ -45,7 +45,7 @@ func TestConfig_PrintsNoSecrets(t *testing.T) {
 		}
 		dumps := all.String()
 		hash := sha256.Sum256([]byte("token"))
-		for _, secret := range []string{"hunter2", "0123456789abcdef", hex.EncodeToString(hash[:8]), fmt.Sprint(hash)} {
+		for _, secret := range []string{"hunter2", "MIGHAgEAMBMGByqGSM49", "0123456789abcdef", hex.EncodeToString(hash[:8]), fmt.Sprint(hash)} {
 			if strings.Contains(dumps, secret) {
 				t.Errorf("%s: %q shows in:\n%s", path, secret, dumps)
 			}

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"strings"
 	"testing"
 )
 
@@ -31,22 +30,6 @@ func TestSkills_HavePatternsOfTheirOwn(t *testing.T) {
 		}
 		if got := cfg.Teams[0].Hides[0].Matches(test.name); got != test.want || cfg.HasSkills() != (test.skills != "false") {
 			t.Errorf("%+v: %v", test, got)
-		}
-	}
-}
-
-func TestSkills_RefusesWhatWouldBreakDigests(t *testing.T) {
-	const strip = "screen \"s\" {\n invisible = true\n action = \"strip\"\n}\n"
-	const upstream = "upstream \"a\" {\n url = \"https://a.example.com\"\n skills = true\n}\n"
-	for text, want := range map[string]string{
-		"gateway {\n" + strip + "}\nteam \"t\" {\n" + upstream + "}":           ".hcl:10: Skills cannot be stripped", // the team's mistake
-		"team \"t\" {\n" + upstream + strip + "}":                              "Skills cannot be stripped",
-		"team \"t\" {\n" + strings.Replace(upstream, "true", `"all"`, 1) + "}": `must be true, false or "only"`,
-		"team \"t\" {\n" + upstream + "}\nteam \"u\" {\n" + strip + "}":        "",
-	} {
-		_, diags := Load(write(t, "config.hcl", text), Options{})
-		if err := diags.Err(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", text, err)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"crypto/tls"
-	"encoding/base64"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,24 +12,6 @@ import (
 func ledger(t *testing.T) *TLS {
 	t.Helper()
 	return load(t, filepath.Join("testdata", "valid", "everything.hcl")).Upstreams()[2].TLS
-}
-
-func TestTLS_NeverShowsThePrivateKey(t *testing.T) {
-	all := ledger(t)
-	body := strings.Split(all.Key.Reveal(), "\n")[2]
-	der, err := base64.StdEncoding.DecodeString(body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown := dump(t, all) + dump(t, struct{ TLS *TLS }{all}) + dump(t, all.Key)
-	for _, secret := range []string{"hunter2", body, string(der[:8])} {
-		if strings.Contains(shown, secret) {
-			t.Errorf("%q shows in:\n%s", secret, shown)
-		}
-	}
-	if !strings.Contains(shown, masked) || !strings.Contains(shown, "ledger.internal") {
-		t.Errorf("no mask or no server name in:\n%s", shown)
-	}
 }
 
 func TestClientConfig_HasAllOfTheBlockAndElseDefaults(t *testing.T) {

@@ -17,16 +17,6 @@ func tries(t *testing.T, folder string, args ...string) *gatewayProcess {
 	})
 }
 
-// listed returns the names that a gateway lists, with blanks between.
-func listed(t *testing.T, p *gatewayProcess) string {
-	t.Helper()
-	var names []string
-	for _, prompt := range p.list(t, "").Result.Prompts {
-		names = append(names, prompt.Name)
-	}
-	return strings.Join(names, " ")
-}
-
 func TestTry_ServesWhatIsNamedWithoutAConfiguration(t *testing.T) {
 	folder := t.TempDir()
 	for path, text := range map[string]string{
@@ -69,7 +59,7 @@ func TestTry_ServesWhatIsNamedWithoutAConfiguration(t *testing.T) {
 			t.Parallel()
 			p := tries(t, filepath.Join(folder, test.in), strings.FieldsFunc(test.args, func(r rune) bool { return r == 0 })...)
 			got := ""
-			eventually(t, "the list is "+test.want, func() bool { got = listed(t, p); return got == test.want || t.Failed() })
+			eventually(t, "the list is "+test.want, func() bool { got = p.list(t, "").names(); return got == test.want || t.Failed() })
 			for _, address := range []string{p.endpoint, p.admin} {
 				if !strings.Contains(address, "127.0.0.1:") {
 					t.Errorf("it listens at %s", address)
@@ -88,9 +78,9 @@ func TestTry_FollowsTheFiles(t *testing.T) {
 	writeFile(t, folder, "a.md", "A")
 	p := tries(t, folder, folder)
 	name := filepath.Base(folder) + "."
-	eventually(t, "a is listed", func() bool { return listed(t, p) == name+"a" })
+	eventually(t, "a is listed", func() bool { return p.list(t, "").names() == name+"a" })
 	writeFile(t, folder, "b.md", "B")
-	eventually(t, "b is listed", func() bool { return listed(t, p) == name+"a "+name+"b" })
+	eventually(t, "b is listed", func() bool { return p.list(t, "").names() == name+"a "+name+"b" })
 	if code := p.stop(t); code != 0 {
 		t.Errorf("it ended with %d", code)
 	}

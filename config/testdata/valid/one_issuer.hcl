@@ -1,0 +1,6 @@
+auth {
+  jwt "a" {
+    issuer   = "https://a.example.com"
+    audience = "x"
+  }
+}

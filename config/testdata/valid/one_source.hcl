@@ -1,0 +1,8 @@
+# All tokens are one source of identities, which needs no as.
+auth {
+  token "a" { sha256 = sha256("a") }
+  token "b" {
+    sha256 = sha256("b")
+    as     = "b"
+  }
+}
