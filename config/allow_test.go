@@ -35,11 +35,8 @@ func TestAllow_GrantsFilesByTheirRealPath(t *testing.T) {
 	loads := func(grant, upstream string) bool {
 		policy := `allow "a" {` + "\n" + `files = ["` + grant + `"]` + "\n" + `commands = ["*"]` + "\n" + `hosts = ["*"]` + "\n}"
 		team := `team "a" {` + "\n" + `upstream "u" {` + "\n" + upstream + "\n}\n}"
-		for name, content := range map[string]string{"gateway.hcl": policy, "teams/a.hcl": team} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
+		writeFile(t, filepath.Join(dir, "gateway.hcl"), policy)
+		writeFile(t, filepath.Join(dir, "teams", "a.hcl"), team)
 		cfg, _ := Load(dir, options())
 		return cfg != nil
 	}
@@ -160,11 +157,8 @@ func TestAllow_GrantsWorkingFoldersByTheirRealPath(t *testing.T) {
 			policy += "allow \"a\" {\ncommands = [\"x\"]\n" + test.allow + "\n}\n"
 		}
 		team := fmt.Sprintf("team \"a\" {\nupstream \"u\" {\ncommand = [\"x\"]\ndir = %q\n}\n}\n", test.dir)
-		for name, content := range map[string]string{"gateway.hcl": policy, file: team} {
-			if err := os.WriteFile(filepath.Join(root, name), []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
+		writeFile(t, filepath.Join(root, "gateway.hcl"), policy)
+		writeFile(t, filepath.Join(root, file), team)
 		cfg, diags := Load(root, options())
 		var got string
 		if cfg != nil {

@@ -378,9 +378,7 @@ func FuzzLoad(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, content []byte) {
 		path := filepath.Join(t.TempDir(), "x.hcl")
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, path, string(content))
 		opts := options()
 		for _, opts.AllowUnsetEnv = range []bool{false, true} {
 			cfg, diags := Load(path, opts)

@@ -19,11 +19,7 @@ func written(t *testing.T, content string) string {
 	if !diags.HasErrors() {
 		t.Fatalf("no mistake in:\n%s", content)
 	}
-	var out strings.Builder
-	if err := diags.Write(&out, 0, false); err != nil {
-		t.Fatal(err)
-	}
-	return out.String()
+	return printed(t, diags)
 }
 
 func TestWrite_MasksSecretsInSnippets(t *testing.T) {
@@ -183,15 +179,12 @@ func TestNewDiagnostics_ShowTheirLines(t *testing.T) {
 	if !diags.HasErrors() || len(diags.Warnings()) != 1 {
 		t.Errorf("errors %v, warnings %q", diags.Err(), diags.Warnings())
 	}
-	var out strings.Builder
-	if err := diags.Write(&out, 0, false); err != nil {
-		t.Fatal(err)
-	}
+	text := printed(t, diags)
 	for _, want := range []string{
 		"on a.md line 3:\n   3: three\n", "on a.md line 1:\n   1: one\n", "b.md: The whole file.", "c.md:1048576: Far below.", "\nNowhere.",
 	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in\n%s", want, out.String())
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
 }

@@ -115,12 +115,9 @@ func (e expectation) matches(d *hcl.Diagnostic) bool {
 // checkSecretsAreMasked looks for the text that every secret of the fixtures contains.
 func checkSecretsAreMasked(t *testing.T, diags Diagnostics) {
 	t.Helper()
-	var out strings.Builder
-	if err := diags.Write(&out, 0, true); err != nil {
-		t.Fatal(err)
-	}
+	text := printed(t, diags) + fmt.Sprint(diags.Err())
 	for _, secret := range []string{"hunter2", "9f86d081"} {
-		if text := out.String() + fmt.Sprint(diags.Err()); strings.Contains(text, secret) {
+		if strings.Contains(text, secret) {
 			t.Errorf("diagnostics show %q:\n%s", secret, text)
 		}
 	}

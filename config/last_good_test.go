@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -146,10 +145,7 @@ func TestLoadLastGood_ReplacesTeamFilesWithMistakes(t *testing.T) {
 				files = append(files, name, text)
 			}
 			dir := write(t, files...)
-			cfg, diags := Load(dir, Options{})
-			if err := diags.Err(); err != nil {
-				t.Fatal(err)
-			}
+			cfg := load(t, dir)
 			if n := len(cfg.TeamFiles.Texts); n != 2 {
 				t.Fatalf("%d team files, want 2", n)
 			}
@@ -177,7 +173,7 @@ func TestLoadLastGood_ReplacesTeamFilesWithMistakes(t *testing.T) {
 				t.Error("the mistake is not reported")
 			}
 			if later != nil {
-				again, _, diags := LoadLastGood(dir, Options{}, func(string) TeamFiles { return later.TeamFiles })
+				again, _, diags := LoadLastGood(dir, Options{}, later.LastGood)
 				if again == nil || len(again.Upstreams()) != len(later.Upstreams()) {
 					t.Errorf("a second load is another one: %v", diags.Err())
 				}
@@ -234,7 +230,7 @@ func TestLoadLastGood_SaysWhoseLabelAFileTakes(t *testing.T) {
 	cfg := load(t, dir)
 	writeFile(t, filepath.Join(dir, "a.hcl"), `team "a" {`)
 	writeFile(t, filepath.Join(dir, "b.hcl"), teamFile("a", "two", ""))
-	_, _, diags := LoadLastGood(dir, Options{}, func(string) TeamFiles { return cfg.TeamFiles })
+	_, _, diags := LoadLastGood(dir, Options{}, cfg.LastGood)
 	want := filepath.Join(dir, "b.hcl") + `:1: Duplicate name: The team "a" is already defined at ` + filepath.Join(dir, "a.hcl") + ":1;"
 	if got := diags.Err().Error(); !strings.Contains(got, want) {
 		t.Errorf("want %s in:\n%s", want, got)
@@ -250,7 +246,7 @@ func TestLoadLastGood_NoLinkCostsAnotherTeam(t *testing.T) {
 	cfg := load(t, dir)
 	link(t, "../b", filepath.Join(dir, "a", "b"))
 	change(t, filepath.Join(dir, "b", "b.hcl"), teamFile("b", "two", "colour = 1"))
-	later, kept, diags := LoadLastGood(dir, Options{}, func(string) TeamFiles { return cfg.TeamFiles })
+	later, kept, diags := LoadLastGood(dir, Options{}, cfg.LastGood)
 	if later == nil || len(later.Upstreams()) != 2 || len(kept) != 1 || kept[0].File != "b/b.hcl" || kept[0].Out {
 		t.Errorf("in place of files %v, want the text of b/b.hcl: %v", kept, diags.Err())
 	}
@@ -289,14 +285,11 @@ func TestLoadLastGood_OutlastsATeamThatOthersName(t *testing.T) {
 	names := "expose \"x\" {\n  prompts = [\"two.*\"]\n  to = [\"team:a\"]\n}"
 	dir := write(t, "gateway.hcl", "gateway {\n  state_dir = \"state\"\n}\nallow \"a\" {\n  hosts = [\"*\"]\n}\nallow \"b\" {\n  hosts = [\"*\"]\n}\n",
 		"teams/a.hcl", teamFile("a", "one", ""), "teams/b.hcl", teamFile("b", "two", names))
-	cfg, diags := Load(dir, Options{})
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
+	cfg := load(t, dir)
 	for _, text := range []string{"", `team "renamed" {}`} {
 		change(t, filepath.Join(dir, "teams/a.hcl"), text)
 		for i := range 3 { // what was in use before is known to the first load only
-			later, kept, diags := LoadLastGood(dir, Options{}, func(string) TeamFiles { return cfg.TeamFiles })
+			later, kept, diags := LoadLastGood(dir, Options{}, cfg.LastGood)
 			if later == nil || len(kept) > 0 || len(later.Upstreams()) != 1 {
 				t.Fatalf("%q, load %d: in place of files %v, %v", text, i, kept, diags.Err())
 			}
@@ -317,7 +310,7 @@ func TestLoadLastGood_LeavesOutATextThatFailsToday(t *testing.T) {
 		t.Fatal(err)
 	}
 	unset := Options{LookupEnv: func(string) (string, bool) { return "", false }}
-	later, replaced, diags := LoadLastGood(dir, unset, func(string) TeamFiles { return cfg.TeamFiles })
+	later, replaced, diags := LoadLastGood(dir, unset, cfg.LastGood)
 	if later == nil || !diags.HasErrors() || len(replaced) != 1 || !replaced[0].Out || len(later.Upstreams()) > 0 {
 		t.Errorf("in place of files: %+v, %v", replaced, diags.Err())
 	}
@@ -331,11 +324,11 @@ func TestTeamFiles_AreMasked(t *testing.T) {
 	}
 }
 
-// printed returns diagnostics as they are printed.
+// printed returns diagnostics as a terminal shows them.
 func printed(t *testing.T, diags Diagnostics) string {
 	t.Helper()
-	var out bytes.Buffer
-	if err := diags.Write(&out, 100, false); err != nil {
+	var out strings.Builder
+	if err := diags.Write(&out, 0, false); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()

@@ -53,9 +53,7 @@ func checkLoadsAgain(t *testing.T, path string) {
 	}
 	var all strings.Builder
 	for _, file := range cfg.Shown(everyBlock) {
-		if err := os.WriteFile(filepath.Join(dir, filepath.FromSlash(file.Name)), []byte(file.Text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(dir, filepath.FromSlash(file.Name)), file.Text)
 		all.WriteString(file.Text)
 	}
 	texts := all.String()
@@ -196,12 +194,8 @@ team "eng" {
 		t.Errorf("the team's files are %v", got)
 	}
 	// A file with a mistake is shown as it is in use.
-	good := cfg.TeamFiles
-	mistaken := filepath.Join(dir, "teams", "eng.hcl")
-	if err := os.WriteFile(mistaken, []byte("team \"eng\" { oops = \"hunter2\" }"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	kept, _, _ := LoadLastGood(dir, options(), func(string) TeamFiles { return good })
+	writeFile(t, filepath.Join(dir, "teams", "eng.hcl"), "team \"eng\" { oops = \"hunter2\" }")
+	kept, _, _ := LoadLastGood(dir, options(), cfg.LastGood)
 	want[1].Kept, want[1].Text = true, "# In use in place of this file, which has mistakes.\n"+want[1].Text
 	if diff := cmp.Diff(want, kept.Shown(everyBlock)); diff != "" {
 		t.Error(diff)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -29,10 +28,7 @@ func TestTry_ServesWhatIsNamedWithoutAConfiguration(t *testing.T) {
 		"project/.mcp.json": fmt.Sprintf(`{"mcpServers": {"web": {"url": %q}, "child": {"command": %q, "env": {"SECRET_KEY": "hunter2"}}}}`,
 			serveOverHTTP(t, newGreeter()), program(t, "greeter")),
 	} {
-		if err := os.MkdirAll(filepath.Join(folder, filepath.Dir(path)), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		writeFile(t, folder, path, text)
+		putFile(t, folder, path, text)
 	}
 	const greeter = "%[1]s.hello %[1]s.pid %[1]s.slow %[1]s.wip_bye"
 	url := serveOverHTTP(t, newGreeter())
