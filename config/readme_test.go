@@ -309,19 +309,12 @@ func first(set map[string]bool, texts ...string) string {
 
 // fieldName returns the name of the field that an attribute sets, in any case.
 func fieldName(blockType, attribute string) string {
-	switch blockType + "." + attribute {
-	case "tls.ca_file":
-		return "CAs"
-	case "tls.cert_file":
-		return "Certificate"
-	case "tls.key_file":
-		return "Key"
-	case "tls.client_ca_file":
-		return "ClientCAs"
-	case "prompt.arguments":
-		return "Fixed"
-	case "oauth.private_key_file":
-		return "PrivateKey"
+	names := map[string]string{
+		"tls.ca_file": "CAs", "tls.client_ca_file": "ClientCAs", "tls.cert_file": "Certificate", "tls.key_file": "Key",
+		"oauth.private_key_file": "PrivateKey", "prompt.arguments": "Fixed",
+	}
+	if name, ok := names[blockType+"."+attribute]; ok {
+		return name
 	}
 	return strings.ReplaceAll(attribute, "_", "")
 }
