@@ -356,16 +356,12 @@ func matchesAny(patterns []Pattern, name string) bool {
 // libraries, options or configuration from a variable. Case is ignored, as Windows and npm do.
 func choosesCode(name string) bool {
 	name = strings.ToUpper(name)
-	for _, prefix := range []string{
+	begins := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
+	return slices.ContainsFunc([]string{
 		"LD_", "DYLD_", "BASH_", "NPM_CONFIG_", "PNPM_CONFIG_", "YARN_", "BUN_", "DENO_", "TS_NODE_", "UV_", "PIP_", "PIPX_",
 		"BUNDLE_", "LUA_", "CORECLR_", "COR_", "OPENSSL_", "GIT_SSH", "GIT_CONFIG",
-	} {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	switch name {
-	case "PATH", "PATHEXT", "COMSPEC", "SHELL", "HOME", "USERPROFILE", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "GCONV_PATH",
+	}, begins) || slices.Contains([]string{
+		"PATH", "PATHEXT", "COMSPEC", "SHELL", "HOME", "USERPROFILE", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "GCONV_PATH",
 		"ENV", "IFS", "PS4", "SHELLOPTS", "BASHOPTS", "PROMPT_COMMAND", "ZDOTDIR", "FPATH", "PSMODULEPATH", "MAKEFLAGS",
 		"EDITOR", "VISUAL", "PAGER", "LESSOPEN", "LESSCLOSE", "BROWSER", "SSH_ASKPASS", "SUDO_ASKPASS",
 		"NODE_OPTIONS", "NODE_PATH",
@@ -378,8 +374,6 @@ func choosesCode(name string) bool {
 		"DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG",
 		"GOFLAGS", "GOPROXY", "GOTOOLCHAIN", "GOENV", "RUSTC", "RUSTC_WRAPPER", "RUSTFLAGS",
 		"GIT_EXEC_PATH", "GIT_ASKPASS", "GIT_PROXY_COMMAND", "GIT_EXTERNAL_DIFF", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR",
-		"GIT_PAGER", "GIT_TEMPLATE_DIR":
-		return true
-	}
-	return false
+		"GIT_PAGER", "GIT_TEMPLATE_DIR",
+	}, name)
 }

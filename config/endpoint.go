@@ -301,11 +301,9 @@ func checkHeader(name, value string) error {
 // isReservedHeader reports whether a header belongs to the protocol, or net/http would drop or
 // misread it.
 func isReservedHeader(canonical string) bool {
-	switch canonical {
-	case "Host", "Accept", "Accept-Encoding", "Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
-		return true
-	}
-	return strings.HasPrefix(canonical, "Mcp-") || strings.HasPrefix(canonical, "Content-")
+	return strings.HasPrefix(canonical, "Mcp-") || strings.HasPrefix(canonical, "Content-") || slices.Contains([]string{
+		"Host", "Accept", "Accept-Encoding", "Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+	}, canonical)
 }
 
 // checkVariable does not show the value in its errors.
