@@ -41,11 +41,9 @@ func (y *syncer) follow(ctx context.Context) error {
 			return err
 		}
 		y.query.app.warn("%v; connecting again in %s", err, pause)
-		timer := time.NewTimer(pause)
 		select {
-		case <-timer.C:
+		case <-time.After(pause):
 		case <-ctx.Done():
-			timer.Stop()
 			return context.Cause(ctx)
 		}
 	}

@@ -97,8 +97,6 @@ func (w *Watcher) Record(read func(visit func(path string))) {
 // Run calls changed when something that was recorded last has changed, until ctx ends. It calls it
 // again for the next change, whether or not changed records again.
 func (w *Watcher) Run(ctx context.Context, changed func()) error {
-	rounds := time.NewTimer(w.interval())
-	defer rounds.Stop()
 	var events <-chan fsnotify.Event
 	var lost <-chan error
 	if w.events != nil {
@@ -109,14 +107,13 @@ func (w *Watcher) Run(ctx context.Context, changed func()) error {
 		if w.differs() {
 			changed()
 		}
-		rounds.Reset(w.interval())
 		select {
 		case <-events:
 			if !settle(ctx, events) {
 				return nil
 			}
 		case <-lost: //nolint:errcheck // whatever was lost, it is time to compare
-		case <-rounds.C:
+		case <-time.After(w.interval()):
 		case <-ctx.Done():
 			return nil
 		}
@@ -125,17 +122,13 @@ func (w *Watcher) Run(ctx context.Context, changed func()) error {
 
 // settle waits until events stop coming, at most maxSettle. It reports false if ctx ends first.
 func settle(ctx context.Context, events <-chan fsnotify.Event) bool {
-	end := time.NewTimer(maxSettle)
-	defer end.Stop()
-	pause := time.NewTimer(quiet)
-	defer pause.Stop()
+	end := time.After(maxSettle)
 	for {
 		select {
-		case <-events:
-			pause.Reset(quiet)
-		case <-pause.C:
+		case <-events: // after which the pause begins again
+		case <-time.After(quiet):
 			return true
-		case <-end.C:
+		case <-end:
 			return true
 		case <-ctx.Done():
 			return false
