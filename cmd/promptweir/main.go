@@ -77,6 +77,7 @@ var errReported = &reportedError{errors.New("reported")}
 
 // newRoot returns the command line: the global flags and all commands.
 func newRoot(a *app) *cobra.Command {
+	var asksVersion bool
 	root := &cobra.Command{
 		Use:           "promptweir",
 		Short:         "Serve the prompts of many MCP servers at one MCP endpoint",
@@ -88,12 +89,9 @@ func newRoot(a *app) *cobra.Command {
 			"  promptweir serve --config promptweir\n" +
 			"  promptweir get handbook.incident_report --url http://127.0.0.1:8080/mcp",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			version, err := cmd.Flags().GetBool("version")
 			switch {
-			case err != nil:
-				return err
-			case version:
-				_, err = fmt.Fprintln(a.out, thisBuild())
+			case asksVersion:
+				_, err := fmt.Fprintln(a.out, thisBuild())
 				return err
 			case len(args) > 0:
 				return unknownCommand(cmd, args[0])
@@ -108,7 +106,7 @@ func newRoot(a *app) *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand())
 	// Not by cobra, whose templates would have the linker keep 14 MB of methods.
-	root.Flags().Bool("version", false, "print the version")
+	root.Flags().BoolVar(&asksVersion, "version", false, "print the version")
 	flags := root.PersistentFlags()
 	a.flags, a.logLevel = flags, "info"
 	flags.StringVar(&a.config, "config", os.Getenv("PROMPTWEIR_CONFIG"),

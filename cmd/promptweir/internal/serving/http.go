@@ -156,17 +156,16 @@ func (l *listeners) serve(ctx context.Context) error {
 	// otherwise streams would keep their connections busy forever
 	l.endpoint.server.RegisterOnShutdown(l.gateway.Drain)
 
-	manager := serviceManager{l.process.logger}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return l.gateway.Run(upstreams) })
 	// Not with ctx: while clients are served as before, a prompt that is hidden or a token that is
 	// withdrawn counts as before.
 	reloads, stopReloads := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopReloads()
-	group.Go(func() error { return l.process.reloadOnChange(reloads, l.gateway, hangups, manager) })
+	group.Go(func() error { return l.process.reloadOnChange(reloads, l.gateway, hangups) })
 	group.Go(func() error {
 		if awaitReady(ctx, l.gateway.IsReady) {
-			manager.tell(systemd.SdNotifyReady)
+			l.process.tell(systemd.SdNotifyReady)
 			releaseMemory()
 		}
 		return nil
@@ -176,7 +175,7 @@ func (l *listeners) serve(ctx context.Context) error {
 	group.Go(l.admin.serve)
 	group.Go(func() error {
 		<-ctx.Done()
-		manager.tell(systemd.SdNotifyStopping)
+		l.process.tell(systemd.SdNotifyStopping)
 		l.end(ctx, stopReloads)
 		// Last: requests in flight still need them.
 		stopUpstreams()

@@ -108,9 +108,7 @@ func (p *process) gatewayOptions() gateway.Options {
 
 // reloadOnChange reloads the gateway when a file of its configuration changes or a signal arrives,
 // until ctx ends.
-func (p *process) reloadOnChange(
-	ctx context.Context, g *gateway.Gateway, signals <-chan os.Signal, manager serviceManager,
-) error {
+func (p *process) reloadOnChange(ctx context.Context, g *gateway.Gateway, signals <-chan os.Signal) error {
 	group, ctx := errgroup.WithContext(ctx)
 	reload := func() {
 		_ = g.Reload(ctx) // the gateway has logged it
@@ -121,11 +119,11 @@ func (p *process) reloadOnChange(
 		for {
 			select {
 			case <-signals:
-				manager.tell(systemd.SdNotifyReloading)
+				p.tell(systemd.SdNotifyReloading)
 				// SIGHUP is also how logrotate says that it has renamed the log.
 				g.ReopenAudit()
 				reload()
-				manager.tell(systemd.SdNotifyReady)
+				p.tell(systemd.SdNotifyReady)
 			case <-ctx.Done():
 				return nil
 			}
@@ -196,15 +194,12 @@ func surviveBrokenPipes() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 }
 
-// serviceManager is what started the process, if it wants to know how that fares: systemd, for a
-// unit with Type=notify (sd_notify(3)). To any other, nothing is sent.
-type serviceManager struct{ logger *slog.Logger }
-
-// tell says how the process fares. A reload that has begun must be followed by readiness, whether
-// it succeeds or not.
-func (m serviceManager) tell(state string) {
+// tell says how the process fares to what started it, if that wants to know: systemd, for a unit with
+// Type=notify (sd_notify(3)). To any other, nothing is sent. A reload that has begun must be followed
+// by readiness, whether it succeeds or not.
+func (p *process) tell(state string) {
 	if _, err := systemd.SdNotify(false, state); err != nil {
-		m.logger.Warn("service manager not notified", slog.String("state", state),
+		p.logger.Warn("service manager not notified", slog.String("state", state),
 			slog.Any("error", err))
 	}
 }

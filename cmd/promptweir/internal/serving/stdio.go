@@ -58,7 +58,7 @@ func Stdio(
 	err = With(ctx, p.cfg, options, func(g *gateway.Gateway) error {
 		watching, stop := context.WithCancel(ctx)
 		var group errgroup.Group
-		group.Go(func() error { return p.reloadOnChange(watching, g, nil, serviceManager{p.logger}) })
+		group.Go(func() error { return p.reloadOnChange(watching, g, nil) })
 		err := g.ServeStdio(ctx, noting(&started, accepted), in, out)
 		stop()
 		if errors.Is(err, syscall.EPIPE) { // the client has left, which is how its session ends

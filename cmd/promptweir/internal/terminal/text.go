@@ -18,28 +18,27 @@ const maxLine = 500
 
 // Printable returns a writer to w that replaces what a terminal could act on, and what changes the
 // reading direction or shows nothing. Each Write must end at the end of a character.
-func Printable(w io.Writer) io.Writer { return printable{w} }
-
-type printable struct{ to io.Writer }
-
-func (w printable) Write(text []byte) (int, error) {
-	if _, err := w.to.Write(bytes.Map(orReplacement, text)); err != nil {
-		return 0, err
-	}
-	return len(text), nil // of the caller's bytes: another count would be an error to it
+func Printable(w io.Writer) io.Writer {
+	return printable{w, func(text []byte) []byte { return bytes.Map(orReplacement, text) }}
 }
 
 // PrintableJSON returns a writer to w that escapes what [Printable] would replace, so that JSON
 // keeps its meaning.
-func PrintableJSON(w io.Writer) io.Writer { return printableJSON{w} }
+func PrintableJSON(w io.Writer) io.Writer {
+	return printable{w, func(text []byte) []byte { return wire.Escaped(text, isShown) }}
+}
 
-type printableJSON struct{ to io.Writer }
+// printable writes what has been made of each text.
+type printable struct {
+	to   io.Writer
+	make func(text []byte) []byte
+}
 
-func (w printableJSON) Write(text []byte) (int, error) {
-	if _, err := w.to.Write(wire.Escaped(text, isShown)); err != nil {
+func (w printable) Write(text []byte) (int, error) {
+	if _, err := w.to.Write(w.make(text)); err != nil {
 		return 0, err
 	}
-	return len(text), nil
+	return len(text), nil // of the caller's bytes: another count would be an error to it
 }
 
 // isShown reports whether a character may be printed as it is.
