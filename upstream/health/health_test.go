@@ -66,12 +66,18 @@ var failure = health.Failure{Reason: "bad_response", Cause: "fails", Err: errSer
 
 func (p *patient) end(who health.Caller, o health.Outcome) {
 	p.t.Helper()
+	p.send(who).End(o)
+}
+
+// send begins an attempt for a caller, and sends it.
+func (p *patient) send(who health.Caller) health.Attempt {
+	p.t.Helper()
 	a, err := p.Begin(who)
 	if err != nil {
 		p.t.Fatalf("in state %d: %v", p.State(), err)
 	}
 	a.Send()
-	a.End(o)
+	return a
 }
 
 func (p *patient) want(state health.State) {
@@ -221,11 +227,7 @@ func TestEndpoint_AProbeThatAsksItsClientEndsTheSuspension(t *testing.T) {
 			p.get(nil, health.Unanswered)
 		}
 		time.Sleep(cooldown + 1)
-		probe, err := p.Begin(caller("ann"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		probe.Send()
+		probe := p.send(caller("ann"))
 		p.refuses(caller("ann"), 0)
 		probe.Asks()
 		probe.Asks()
@@ -291,16 +293,9 @@ func TestEndpoint_FailedProbesOfTwoCallersSuspendItAgain(t *testing.T) {
 func TestEndpoint_ProbesOfOneCallerLeaveRoomForAnother(t *testing.T) {
 	up(t, func(t *testing.T, p *patient) {
 		p.suspend()
-		hanging, err := p.Begin(caller("ann"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		hanging.Send()
+		hanging := p.send(caller("ann"))
 		p.refuses(caller("ann"), 0)
-		other, err := p.Begin(caller("bob"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		other := p.send(caller("bob"))
 		p.refuses(caller("cid"), 0) // more would be no probe of a server that may still be overloaded
 		other.End(health.Outcome{Verdict: health.Excused})
 		p.get(caller("cid"), health.Answered)
@@ -328,11 +323,7 @@ func TestEndpoint_OldAttemptsAreHistory(t *testing.T) {
 	up(t, func(t *testing.T, p *patient) {
 		var old []health.Attempt
 		for range 10 {
-			a, err := p.Begin(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			old = append(old, a)
+			old = append(old, p.send(nil))
 		}
 		p.Down(false)
 		p.Up()
@@ -432,22 +423,14 @@ func TestOrder_FewestInFlightThenTurns(t *testing.T) {
 			t.Errorf("pick %d is %d", i, got)
 		}
 	}
-	stuck, err := three[0].Begin(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stuck.Send()
+	three[0].send(nil)
 	for i := range 10 {
 		if got := first(); got != 1+i%2 {
 			t.Errorf("with a call at the first one, pick %d is %d", i, got)
 		}
 	}
 	for _, p := range three[1:] {
-		a, err := p.Begin(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		a.Send()
+		p.send(nil)
 	}
 	if got := first(); got != 0 {
 		t.Errorf("with a call at each, the pick is %d: a long call keeps others away", got)
