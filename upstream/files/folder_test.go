@@ -68,15 +68,7 @@ func (tr *tree) check(err error) {
 // upstream loads the configuration in the tree and returns its first upstream.
 func (tr *tree) upstream() config.Upstream {
 	tr.t.Helper()
-	cfg, diags := config.Load(tr.root, config.Options{})
-	tr.check(diags.Err())
-	for _, u := range cfg.Upstreams() {
-		if u.Files != nil {
-			return u
-		}
-	}
-	tr.t.Fatal("no upstream has files")
-	return config.Upstream{}
+	return tr.upstreams()[0]
 }
 
 // team is a team's file with one upstream.

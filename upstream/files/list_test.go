@@ -39,8 +39,7 @@ const oneArgument = "---\narguments: [{name: v}]\n---\n"
 func TestTeam_CountsTheGapsOfPrompts(t *testing.T) {
 	tr := newTree(t, "docs.hcl", team("p/*.md"), "p/a.md", oneArgument+strings.Repeat("{{v}}", maxGaps), "p/b.md", oneArgument+strings.Repeat("{{v}}", maxGaps+1))
 	f := newFolder(tr.upstream())
-	list, err := f.Refresh()
-	tr.check(err)
+	list := f.read(t)
 	checkProblems(t, tr.root, list.Problems, problem{Broken, tr.path("p/b.md"), "It has more than 10000 placeholders"})
 	if len(list.Prompts) != 1 || f.held.total < 32*maxGaps {
 		t.Errorf("%d prompts that hold %d bytes, want one with 32 bytes for each gap", len(list.Prompts), f.held.total)
@@ -126,8 +125,7 @@ func TestTeam_ReadsAPartialOnceAndIncludesItAThousandTimes(t *testing.T) {
 		"p/a.md", "x"+strings.Repeat("{{> _part.md}}", maxInclusions), "p/b.md", "x"+strings.Repeat("{{> _part.md}}", maxInclusions+1),
 		"p/c.md", "x"+strings.Repeat("{{> _nested.md}}", 100), "p/_nested.md", strings.Repeat("{{> _part.md}}", 100))
 	f := newFolder(tr.upstream())
-	list, err := f.Refresh()
-	tr.check(err)
+	list := f.read(t)
 	checkProblems(t, tr.root, list.Problems,
 		problem{Broken, tr.path("p/_nested.md:1"), "partials more than 1000 times"}, problem{Broken, tr.path("p/b.md:1"), "partials more than 1000 times"})
 	if f.cost.Files != 5 || f.cost.Scanned > 10*f.cost.Bytes {
@@ -189,8 +187,7 @@ func TestTeam_ReadsALinkedFolderOnce(t *testing.T) {
 		}
 	}
 	f := newFolder(tr.upstreams()...)
-	list, err := f.Refresh()
-	tr.check(err)
+	list := f.read(t)
 	if f.cost.Folders != n+2 {
 		t.Errorf("%d folders read, want each of the %d once", f.cost.Folders, n+2)
 	}
@@ -288,8 +285,7 @@ func TestTeam_BoundsTheNamesOfFiles(t *testing.T) {
 func TestTeam_BoundsTheMessagesOfPrompts(t *testing.T) {
 	tr := newTree(t, "docs.hcl", team("p/*.md"), "p/a.md", strings.Repeat("![](i.png)\n", maxMessages), "p/i.png", "",
 		"p/b.md", strings.Repeat("![](i.png)\n", maxMessages+2), "p/c.md", "{{> _part.md}}\n{{> _part.md}}", "p/_part.md", strings.Repeat("## user\nx\n", maxMessages))
-	list, err := newFolder(tr.upstream()).Refresh()
-	tr.check(err)
+	list := newFolder(tr.upstream()).read(t)
 	checkProblems(t, tr.root, list.Problems,
 		problem{Broken, tr.path("p/b.md"), "It has more than 10000 messages"}, problem{Broken, tr.path("p/c.md"), "It has more than 10000 messages"})
 	if list.Prompt("a") == nil {
@@ -354,8 +350,7 @@ func TestTeam_CountsTheProblemsOfEachList(t *testing.T) {
 func TestTeam_ClipsNamesInProblemsOfAList(t *testing.T) {
 	name := strings.Repeat("n", maxFrontMatter-100)
 	tr := newTree(t, "docs.hcl", team("p/*.md"), "p/a.md", "---\nname: "+name+"\n---\nA", "p/b.md", "---\nname: "+name+"\n---\nB")
-	list, err := newFolder(tr.upstream()).Refresh()
-	tr.check(err)
+	list := newFolder(tr.upstream()).read(t)
 	if len(list.Problems) != 1 || len(list.Problems[0].Detail) > maxDetail {
 		t.Errorf("%d problems, the first of %d bytes", len(list.Problems), len(list.Problems[0].Detail))
 	}
