@@ -180,8 +180,7 @@ func dualPeer(t testing.TB) *upstreamtest.Peer {
 	t.Helper()
 	p := upstreamtest.NewModernPeer(t)
 	p.Result(wire.Initialize, legacyHandshake)
-	onGet(p, func(w http.ResponseWriter, r *upstreamtest.Request) { r.Error(w, http.StatusOK, refusal) },
-		func(w http.ResponseWriter, r *upstreamtest.Request) { r.Result(w, `{"messages":[]}`) })
+	onGet(p, refuses(refusal), results(`{"messages":[]}`))
 	return p
 }
 
@@ -262,12 +261,8 @@ func TestLegacyGets_OnlyWhereTheServerCannotAsk(t *testing.T) {
 		"nobody can be asked":      {client: &upstream.Relay{}},
 		"only for what is none":    {client: &upstream.Relay{Capabilities: jsontext.Value(`{"x":{}}`), Reply: askable(new(atomic.Int32)).Reply}},
 		"a revision is configured": {change: func(u *config.Upstream) { u.Protocol = wire.Rev20260728 }},
-		"another error": {modern: func(w http.ResponseWriter, r *upstreamtest.Request) {
-			r.Error(w, http.StatusOK, `{"code":0,"message":"cannot be sent"}`)
-		}},
-		"another code": {modern: func(w http.ResponseWriter, r *upstreamtest.Request) {
-			r.Error(w, http.StatusOK, strings.Replace(refusal, `"code":0`, `"code":-32602`, 1))
-		}},
+		"another error":            {modern: refuses(`{"code":0,"message":"cannot be sent"}`)},
+		"another code":             {modern: refuses(strings.Replace(refusal, `"code":0`, `"code":-32602`, 1))},
 		"the client was told something": {modern: func(w http.ResponseWriter, r *upstreamtest.Request) {
 			upstreamtest.Event(w, fmt.Sprintf(progress, r.Params.Object("_meta").Get(wire.MetaProgressToken)))
 			upstreamtest.Event(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":%s}`, r.Message.ID, refusal))
@@ -280,7 +275,7 @@ func TestLegacyGets_OnlyWhereTheServerCannotAsk(t *testing.T) {
 			}
 			inBubble(t, dualPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 				if test.modern != nil {
-					onGet(p, test.modern, func(w http.ResponseWriter, r *upstreamtest.Request) { r.Result(w, `{"messages":[]}`) })
+					onGet(p, test.modern, results(`{"messages":[]}`))
 				}
 				told := 0
 				client := test.client
@@ -309,10 +304,7 @@ func TestLegacyGets_RefusalStandsWhereTheyFail(t *testing.T) {
 	}{
 		"no legacy session": {func(p *upstreamtest.Peer) { p.Handle(wire.Initialize, nil) }, [][2]int{{1, 0}, {2, 0}, {3, 0}}},
 		"an error": {func(p *upstreamtest.Peer) {
-			onGet(p, func(w http.ResponseWriter, r *upstreamtest.Request) { r.Error(w, http.StatusOK, refusal) },
-				func(w http.ResponseWriter, r *upstreamtest.Request) {
-					r.Error(w, http.StatusOK, `{"code":1,"message":"nor here"}`)
-				})
+			onGet(p, refuses(refusal), refuses(`{"code":1,"message":"nor here"}`))
 		}, [][2]int{{1, 1}, {2, 1}, {3, 2}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -342,7 +334,7 @@ func TestLegacyGets_FallBackWithoutSession(t *testing.T) {
 		}
 		time.Sleep(time.Hour) // the session is closed when nobody uses it
 		p.Handle(wire.Initialize, nil)
-		onGet(p, func(w http.ResponseWriter, r *upstreamtest.Request) { r.Result(w, `{"messages":[]}`) }, nil)
+		onGet(p, results(`{"messages":[]}`), nil)
 		if _, err := getNamed(t.Context(), c, "p", client); err != nil || getsByEra(p) != [2]int{2, 1} {
 			t.Errorf("get = %v, and %v gets in the two eras", err, getsByEra(p))
 		}
@@ -357,7 +349,7 @@ func TestLegacyGets_ErrorAfterAskingIsTheAnswer(t *testing.T) {
 			replied <- struct{}{}
 			w.WriteHeader(http.StatusAccepted)
 		})
-		onGet(p, func(w http.ResponseWriter, r *upstreamtest.Request) { r.Error(w, http.StatusOK, refusal) },
+		onGet(p, refuses(refusal),
 			func(w http.ResponseWriter, r *upstreamtest.Request) {
 				upstreamtest.Event(w, rootsRequest)
 				<-replied

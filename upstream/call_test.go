@@ -42,9 +42,7 @@ func TestCall_PassesFewFunctions(t *testing.T) {
 		stack := &stackRecorder{RoundTripper: upstreamtest.Memory{Handler: peer}}
 		c := start(t, anywhere(), upstream.Options{Transport: stack})
 		waitForNames(t, c, "p")
-		if _, err := get(t.Context(), c, "p"); err != nil {
-			t.Fatal(err)
-		}
+		mustGet(t, c, "p")
 		t.Log(strings.Join(stack.functions, " <- "))
 		const most = 6
 		if n := len(stack.functions); n == 0 || n > most {

@@ -164,14 +164,8 @@ func TestChild_LogsStderrAndExitsOnClose(t *testing.T) {
 		t.Errorf("Revision = %s", got)
 	}
 	stop()
-	for _, want := range []string{
-		`upstream=scripted line="pid `, `line="unfinished line`, `line="stdin ended"`, "line from child process ignored",
-		`notification notifications/initialized`, `response \"early\" {}`,
-	} {
-		if !strings.Contains(log.String(), want) {
-			t.Errorf("the log lacks %s:\n%s", want, log)
-		}
-	}
+	wantLogged(t, log, `upstream=scripted line="pid `, `line="unfinished line`, `line="stdin ended"`,
+		"line from child process ignored", `notification notifications/initialized`, `response \"early\" {}`)
 	if pid := number(t, log, "pid"); exists(pid) {
 		t.Errorf("process %d is still there", pid)
 	}
@@ -267,19 +261,16 @@ func TestChild_IsRestartedAfterKill(t *testing.T) {
 			c, log, _ := startScript(t, fault)
 			waitForNames(t, c, "scripted")
 			pid := number(t, log, `"pid`)
-			ended := make(chan error, 10)
+			var gets []<-chan error
 			for range 10 {
-				go func() {
-					_, err := get(t.Context(), c, "hang")
-					ended <- err
-				}()
+				gets = append(gets, getting(t.Context(), c, "hang"))
 			}
 			upstreamtest.Eventually(t, "all are on their way", func() bool { return strings.Count(log.String(), "hanging") == 10 })
 			mustGet(t, c, "x")
 			if err := kill(pid); err != nil {
 				t.Fatal(err)
 			}
-			for range 10 {
+			for _, ended := range gets {
 				wantUnavailable(t, <-ended, upstream.Unreachable) // before their timeout
 			}
 			if names(c) != "scripted" {
@@ -290,9 +281,7 @@ func TestChild_IsRestartedAfterKill(t *testing.T) {
 				return err == nil && !strings.Contains(got, strconv.Itoa(pid))
 			})
 			waitForNames(t, c, "scripted")
-			if !strings.Contains(log.String(), "signal: killed") {
-				t.Errorf("the log does not say how it ended:\n%s", log)
-			}
+			wantLogged(t, log, "signal: killed")
 		})
 	}
 }
@@ -324,9 +313,7 @@ func TestChild_IsKilledAfterClosingStdout(t *testing.T) {
 	t.Parallel()
 	c, log, _ := startScript(t, "closes-stdout")
 	upstreamtest.Eventually(t, "the loss is noticed", func() bool { return c.State().Problem != nil })
-	if !strings.Contains(log.String(), "signal: killed") {
-		t.Errorf("log:\n%s", log)
-	}
+	wantLogged(t, log, "signal: killed")
 }
 
 // The pipe to a child that does not read is full. Neither calls nor Run's end may be delayed by
@@ -368,11 +355,7 @@ func TestChild_GetsCancelledAndMayExceedLineLimit(t *testing.T) {
 	c, log := startLogged(t, u)
 	waitForNames(t, c, "scripted")
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		_, err := get(ctx, c, "hang")
-		ended <- err
-	}()
+	ended := getting(ctx, c, "hang")
 	upstreamtest.Eventually(t, "the call is on its way", func() bool { return strings.Contains(log.String(), "hanging") })
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
@@ -385,9 +368,7 @@ func TestChild_GetsCancelledAndMayExceedLineLimit(t *testing.T) {
 	if got, err := get(t.Context(), c, "x"); err != nil || !strings.Contains(got, "wéirs") {
 		t.Errorf("after a line too long: %s, %v", got, err)
 	}
-	if !strings.Contains(log.String(), "line too long") {
-		t.Errorf("log:\n%s", log.String())
-	}
+	wantLogged(t, log, "line too long")
 }
 
 func TestRun_LeavesNoGoroutine(t *testing.T) { // not parallel: it counts goroutines
@@ -430,11 +411,7 @@ func TestChild_InvalidResultEndsItsCallOnly(t *testing.T) {
 	c := start(t, u, upstream.Options{})
 	waitForNames(t, c, "scripted")
 	ctx, cancel := context.WithCancel(t.Context())
-	hanging := make(chan error, 1)
-	go func() {
-		_, err := get(ctx, c, "hang")
-		hanging <- err
-	}()
+	hanging := getting(ctx, c, "hang")
 	for _, name := range []string{"surrogate", "duplicate", "truncated", "batch with a duplicate", "surrogate", "duplicate"} {
 		wantFailure(t, c, name, upstream.BadResponse) // and no timeout
 	}
@@ -469,9 +446,6 @@ func TestChild_ThatPrintsOnlyGarbageIsStopped(t *testing.T) {
 	if n := strings.Count(log.String(), "line from child process ignored"); n > windows {
 		t.Errorf("%d lines were logged, want %d at most", n, windows)
 	}
-	for _, want := range []string{`: \"this is garbage, too:  `, `remedy="start it in its stdio mode, and let it log to standard error"`} {
-		if !strings.Contains(log.String(), want) {
-			t.Errorf("the log lacks %s:\n%s", want, log)
-		}
-	}
+	wantLogged(t, log, `: \"this is garbage, too:  `,
+		`remedy="start it in its stdio mode, and let it log to standard error"`)
 }

@@ -188,9 +188,7 @@ func TestCall_SurvivesLostSession(t *testing.T) {
 				peer.Forget()
 				var calls sync.WaitGroup
 				for range 20 {
-					calls.Go(func() {
-						mustGet(t, c, "p")
-					})
+					calls.Go(func() { mustGet(t, c, "p") })
 				}
 				calls.Wait()
 				upstreamtest.Eventually(t, "the list of the new session", func() bool { // one change when connected, one with the list
@@ -207,17 +205,19 @@ func TestCall_SurvivesLostSession(t *testing.T) {
 // A server that says 404 of a prompt costs its callers no session.
 func TestCall_NotFoundKeepsTheSession(t *testing.T) {
 	for name, test := range map[string]struct {
+		u      config.Upstream
 		answer func(http.ResponseWriter, *upstreamtest.Request)
 		want   string
 	}{
-		"a text": {func(w http.ResponseWriter, _ *upstreamtest.Request) { w.WriteHeader(http.StatusNotFound) }, "HTTP status 404"},
-		"a JSON-RPC error": {func(w http.ResponseWriter, r *upstreamtest.Request) {
+		"a text":                {anywhere(), status(http.StatusNotFound), "HTTP status 404"},
+		"a text, over HTTP+SSE": {anywhereSSE(), status(http.StatusNotFound), "HTTP status 404"},
+		"a JSON-RPC error": {anywhere(), func(w http.ResponseWriter, r *upstreamtest.Request) {
 			r.Error(w, http.StatusNotFound, `{"code":-32602,"message":"gone"}`)
 		}, "gone"},
-		"a broken-off stream": {func(w http.ResponseWriter, _ *upstreamtest.Request) { stream(w, "id: a\ndata:\n\n") }, "stream ended"},
+		"a broken-off stream": {anywhere(), text(http.StatusOK, wire.ContentSSE, "id: a\ndata:\n\n"), "stream ended"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+			inBubble(t, upstreamtest.NewPeer, test.u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 				resumes(p, func(w http.ResponseWriter, _ *upstreamtest.Request, _ int) { w.WriteHeader(http.StatusNotFound) })
 				p.Handle(wire.PromptsGet, test.answer)
 				for range 3 {
@@ -250,9 +250,7 @@ func TestConnector_RenewsRefusedSession(t *testing.T) {
 	}
 	peer.Handle(wire.PromptsGet, ok)
 	peer.Handle(wire.Ping, ok)
-	if _, err := get(t.Context(), c, "p"); err != nil {
-		t.Errorf("the get was not made again on a new session: %v", err)
-	}
+	mustGet(t, c, "p") // made again on a new session
 	wantSeen(t, peer, wire.Initialize, 2)
 }
 

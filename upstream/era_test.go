@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -102,9 +101,7 @@ func TestEra_ChangeInPlaceHealsWithinTheGet(t *testing.T) {
 			if got, want := wire.Modern(c.State().Revision), test.toModern; got != want {
 				t.Errorf("the session speaks %s", c.State().Revision)
 			}
-			if !strings.Contains(log.String(), "session lost") {
-				t.Errorf("the log does not tell of the change:\n%s", log.String())
-			}
+			wantLogged(t, &log, "session lost")
 			before.Break()
 		})
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptrace"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -385,8 +384,8 @@ func TestHealthCheck_ServerThatDoesNotKnowPingKeepsItsSession(t *testing.T) {
 		"silence": hang,
 		"400":     func(w http.ResponseWriter, _ *upstreamtest.Request) { http.Error(w, "unknown", http.StatusBadRequest) },
 		"-32601":  nil,
-		"502":     func(w http.ResponseWriter, _ *upstreamtest.Request) { w.WriteHeader(http.StatusBadGateway) },
-		"429":     func(w http.ResponseWriter, _ *upstreamtest.Request) { w.WriteHeader(http.StatusTooManyRequests) },
+		"502":     status(http.StatusBadGateway),
+		"429":     status(http.StatusTooManyRequests),
 	} {
 		t.Run(name, func(t *testing.T) {
 			peer := func(t testing.TB) *upstreamtest.Peer {
@@ -412,9 +411,7 @@ func TestHealthCheck_BusyServerIsNotAsked(t *testing.T) {
 			time.Sleep(time.Second)
 			mustGet(t, c, "p")
 		}
-		if n := len(p.Seen(wire.Ping)); n > 0 {
-			t.Errorf("%d pings in ten minutes", n)
-		}
+		wantSeen(t, p, wire.Ping, 0)
 		p.Handle(wire.Ping, func(w http.ResponseWriter, r *upstreamtest.Request) {
 			select {
 			case <-time.After(9 * time.Second):
@@ -490,9 +487,7 @@ func TestHealthCheck_StoppedChildIsNoticedAndReplaced(t *testing.T) {
 	if exists(pid) {
 		t.Errorf("process %d is still there", pid)
 	}
-	if !strings.Contains(log.String(), "upstream does not answer") {
-		t.Error("the log does not say that it did not answer")
-	}
+	wantLogged(t, log, "upstream does not answer")
 	if _, err := get(t.Context(), c, "scripted"); errors.Is(err, context.Canceled) || unavailable(err) != "" {
 		t.Errorf("get = %v", err)
 	}

@@ -92,9 +92,7 @@ func TestHTTP_FollowsNoRedirectAndShowsNoSecret(t *testing.T) {
 				t.Errorf("told: %s", text)
 			}
 		}
-		if !strings.Contains(log.String(), "redirects are not followed") {
-			t.Errorf("log: %s", log.String())
-		}
+		wantLogged(t, log, "redirects are not followed")
 	}
 	wantSeen(t, elsewhere, http.MethodPost, 0)
 	down := upstreamtest.Serve(t, elsewhere)

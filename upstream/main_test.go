@@ -322,11 +322,53 @@ func get(ctx context.Context, c *upstream.Connector, name string) (string, error
 	return string(result.JSON), err
 }
 
+// getting gets a prompt in the background. The channel gets how that ends.
+func getting(ctx context.Context, c *upstream.Connector, name string) <-chan error {
+	ended := make(chan error, 1)
+	go func() {
+		_, err := get(ctx, c, name)
+		ended <- err
+	}()
+	return ended
+}
+
 // mustGet fails the test if a get fails.
 func mustGet(t *testing.T, c *upstream.Connector, name string) {
 	t.Helper()
 	if _, err := get(t.Context(), c, name); err != nil {
 		t.Errorf("get(%s) = %v", name, err)
+	}
+}
+
+// results, refuses and status are answers of a peer: a result, an error object in HTTP 200, and an
+// HTTP status.
+func results(json string) func(http.ResponseWriter, *upstreamtest.Request) {
+	return func(w http.ResponseWriter, r *upstreamtest.Request) { r.Result(w, json) }
+}
+
+func refuses(err string) func(http.ResponseWriter, *upstreamtest.Request) {
+	return func(w http.ResponseWriter, r *upstreamtest.Request) { r.Error(w, http.StatusOK, err) }
+}
+
+func status(status int) func(http.ResponseWriter, *upstreamtest.Request) {
+	return func(w http.ResponseWriter, _ *upstreamtest.Request) { w.WriteHeader(status) }
+}
+
+// wantLogged checks that a log has texts.
+func wantLogged(t *testing.T, log *upstreamtest.Log, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log lacks %s:\n%s", want, log)
+		}
+	}
+}
+
+// wantNames checks the names of the present list.
+func wantNames(t *testing.T, c *upstream.Connector, want string) {
+	t.Helper()
+	if got := names(c); got != want {
+		t.Errorf("names = %s, want %s", got, want)
 	}
 }
 

@@ -321,9 +321,7 @@ func TestOAuth_ReportsTokenEndpointFailure(t *testing.T) {
 			if problem == nil || problem.Reason != test.want || !strings.Contains(problem.Err.Error(), test.says) {
 				t.Errorf("the problem is %+v, want %s and %q", problem, test.want, test.says)
 			}
-			if len(p.Seen(wire.Discover)) > 0 {
-				t.Error("the server was asked without a token")
-			}
+			wantSeen(t, p, wire.Discover, 0) // not without a token
 			a.change(func() { a.answer = nil })
 			waitForNames(t, c, "p")
 			a.change(func() { a.answer, a.deaf = test.answer, true })

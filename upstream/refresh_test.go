@@ -41,9 +41,7 @@ func TestRefresh_CollectsChangesInOneMore(t *testing.T) {
 		wantLists(t, p, 249*time.Millisecond, 2, 2)
 		wantLists(t, p, time.Millisecond, 3, 3)
 		wantLists(t, p, time.Minute, 3, 3)
-		if got := names(c); got != "later-4" {
-			t.Errorf("names = %s, want later-4", got)
-		}
+		wantNames(t, c, "later-4")
 	})
 }
 
@@ -60,9 +58,7 @@ func TestRefresh_KeepsChangeDuringRefresh(t *testing.T) {
 		p.Changed()
 		wantLists(t, p, 0, 2, 2)
 		wantLists(t, p, 750*time.Millisecond, 3, 3)
-		if got := names(c); got != "new" {
-			t.Errorf("names = %s, want new", got)
-		}
+		wantNames(t, c, "new")
 	})
 }
 
@@ -80,9 +76,7 @@ func TestRefresh_FollowsEndlessChangesFourTimesASecond(t *testing.T) {
 		}
 		p.Prompts("really", "new")
 		wantLists(t, p, 250*time.Millisecond+1, before+1, before+2) // a real change is known as soon as another one
-		if got := names(c); got != "really new" {
-			t.Errorf("names = %s, want really new", got)
-		}
+		wantNames(t, c, "really new")
 	})
 }
 
@@ -164,13 +158,9 @@ func TestRefresh_FollowsChangeReportedDuringCall(t *testing.T) {
 			upstreamtest.Event(w, `{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}`)
 			upstreamtest.Event(w, string(wire.AppendResult(nil, r.Message.ID, []byte(`{"messages":[]}`))))
 		})
-		if _, err := get(t.Context(), c, "p"); err != nil {
-			t.Fatal(err)
-		}
+		mustGet(t, c, "p")
 		time.Sleep(time.Second)
-		if got := names(c); got != "new" {
-			t.Errorf("names = %s, want new", got)
-		}
+		wantNames(t, c, "new")
 	})
 }
 
@@ -234,9 +224,7 @@ func TestRefresh_CatchesUpAfterSlowStream(t *testing.T) {
 		p.Prompts("untold")
 		p.Changed() // nobody is notified
 		wantLists(t, p, 3*time.Second, 2, 2)
-		if got := names(c); got != "untold" {
-			t.Errorf("names = %s, want untold", got)
-		}
+		wantNames(t, c, "untold")
 		wantLists(t, p, time.Minute, 2, 2)
 	})
 }
@@ -264,34 +252,22 @@ func TestRefresh_KeepsLastListAndRetriesRefusedOne(t *testing.T) {
 		want   upstream.Reason
 		says   string
 	}{
-		"repeated cursor": {func(w http.ResponseWriter, r *upstreamtest.Request) {
-			r.Result(w, `{"prompts":[],"nextCursor":"again"}`)
-		}, upstream.ListRefused, "repeats a cursor"},
+		"repeated cursor": {results(`{"prompts":[],"nextCursor":"again"}`), upstream.ListRefused, "repeats a cursor"},
 		"too many pages": {func(w http.ResponseWriter, r *upstreamtest.Request) {
 			r.Result(w, fmt.Sprintf(`{"prompts":[],"nextCursor":"%d"}`, n.Add(1)))
 		}, upstream.ListRefused, "more than 1000 pages"},
-		"too many prompts": {func(w http.ResponseWriter, r *upstreamtest.Request) {
-			r.Result(w, `{"prompts":[{},{},{},{}]}`)
-		}, upstream.ListRefused, "more than max_prompts = 3"},
+		"too many prompts": {results(`{"prompts":[{},{},{},{}]}`), upstream.ListRefused, "more than max_prompts = 3"},
 		"too slow": {func(w http.ResponseWriter, r *upstreamtest.Request) {
 			time.Sleep(9 * time.Second)
 			r.Result(w, fmt.Sprintf(`{"prompts":[],"nextCursor":"%d"}`, n.Add(1)))
 		}, upstream.ListRefused, "longer than 2m0s"},
-		"no array": {func(w http.ResponseWriter, r *upstreamtest.Request) {
-			r.Result(w, `{"prompts":{}}`)
-		}, upstream.BadResponse, "prompts is not an array"},
-		"null": {func(w http.ResponseWriter, r *upstreamtest.Request) {
-			r.Result(w, `{"prompts":null}`)
-		}, upstream.BadResponse, "prompts is not an array"},
-		"cursor that is no string": {func(w http.ResponseWriter, r *upstreamtest.Request) {
-			r.Result(w, `{"prompts":[],"nextCursor":5}`)
-		}, upstream.BadResponse, "nextCursor is not a string"},
-		"error": {func(w http.ResponseWriter, r *upstreamtest.Request) {
-			r.Error(w, http.StatusOK, `{"code":-32603,"message":"no"}`)
-		}, upstream.ListRefused, "no"},
-		"denied":  {func(w http.ResponseWriter, _ *upstreamtest.Request) { w.WriteHeader(http.StatusForbidden) }, upstream.Denied, "403"},
-		"fails":   {func(w http.ResponseWriter, _ *upstreamtest.Request) { w.WriteHeader(http.StatusBadGateway) }, upstream.Unreachable, "502"},
-		"silence": {func(_ http.ResponseWriter, r *upstreamtest.Request) { <-r.Context().Done() }, upstream.Timeout, "deadline"},
+		"no array":                 {results(`{"prompts":{}}`), upstream.BadResponse, "prompts is not an array"},
+		"null":                     {results(`{"prompts":null}`), upstream.BadResponse, "prompts is not an array"},
+		"cursor that is no string": {results(`{"prompts":[],"nextCursor":5}`), upstream.BadResponse, "nextCursor is not a string"},
+		"error":                    {refuses(`{"code":-32603,"message":"no"}`), upstream.ListRefused, "no"},
+		"denied":                   {status(http.StatusForbidden), upstream.Denied, "403"},
+		"fails":                    {status(http.StatusBadGateway), upstream.Unreachable, "502"},
+		"silence":                  {hang, upstream.Timeout, "deadline"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
@@ -341,7 +317,7 @@ func TestRefresh_RetriesRefusedListEveryTenToThirtySeconds(t *testing.T) {
 func TestProbe_SilenceOverHTTPDecidesNothing(t *testing.T) {
 	silent := func(t testing.TB) *upstreamtest.Peer {
 		p := upstreamtest.NewPeer(t)
-		p.Handle(wire.Discover, func(_ http.ResponseWriter, r *upstreamtest.Request) { <-r.Context().Done() })
+		p.Handle(wire.Discover, hang)
 		return p
 	}
 	inBubble(t, silent, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {

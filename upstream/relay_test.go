@@ -60,6 +60,14 @@ func getFor(ctx context.Context, c *upstream.Connector, client *upstream.Relay) 
 	return err
 }
 
+// mustGetFor fails the test if a get for a client fails.
+func mustGetFor(t *testing.T, c *upstream.Connector, client *upstream.Relay) {
+	t.Helper()
+	if err := getFor(t.Context(), c, client); err != nil {
+		t.Error(err)
+	}
+}
+
 // The server sends a request on the call's own stream, and responds some time after the reply.
 func TestRelay_PausesTimeoutDuringReply(t *testing.T) {
 	for after, want := range map[time.Duration]upstream.Reason{800 * time.Millisecond: "", 1100 * time.Millisecond: upstream.Timeout} {
@@ -105,9 +113,7 @@ func TestRelay_PanicRefusesOneServerRequest(t *testing.T) {
 		})
 		relay := rooted(new(atomic.Int32), 0)
 		relay.Reply = func(context.Context, string, jsontext.Value) (jsontext.Value, error) { panic("out of range") }
-		if err := getFor(t.Context(), c, relay); err != nil {
-			t.Error(err)
-		}
+		mustGetFor(t, c, relay)
 		if got := answers(p); !slices.Equal(got, []string{"error"}) {
 			t.Errorf("the server received %q, want one error", got)
 		}
@@ -129,17 +135,13 @@ func TestRelay_LendsSlotDuringReply(t *testing.T) {
 		synctest.Wait()
 		p.Result(wire.PromptsGet, `{"messages":[]}`)
 		for range 2 {
-			if err := getFor(t.Context(), c, &upstream.Relay{}); err != nil {
-				t.Error(err)
-			}
+			mustGetFor(t, c, &upstream.Relay{})
 		}
 		cancel()
 		if err := <-ended; err == nil || asked.Load() != 1 {
 			t.Errorf("a call that was given up: %v; %d were asked", err, asked.Load())
 		}
-		if err := getFor(t.Context(), c, &upstream.Relay{}); err != nil {
-			t.Error(err)
-		}
+		mustGetFor(t, c, &upstream.Relay{})
 	})
 }
 
@@ -201,17 +203,11 @@ func TestRelay_GivesUntiedRequestToSoleCallOnly(t *testing.T) {
 		var asked atomic.Int32
 		ended := make(chan error, 2)
 		begin := func(ctx context.Context) { go func() { ended <- getFor(ctx, c, rooted(&asked, 0)) }() }
-		sessions := func(want int) {
-			t.Helper()
-			if got := len(p.Seen(wire.Initialize)); got != want {
-				t.Errorf("%d sessions, want %d", got, want)
-			}
-		}
 
 		begin(t.Context())
 		begin(t.Context())
 		synctest.Wait()
-		sessions(2) // calls with the same capabilities share one
+		wantSeen(t, p, wire.Initialize, 2) // calls with the same capabilities share one
 		p.Say(rootsRequest)
 		synctest.Wait()
 		if asked.Load() != 0 || !slices.Equal(answers(p), []string{"error", "error"}) {
@@ -236,14 +232,14 @@ func TestRelay_GivesUntiedRequestToSoleCallOnly(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		begin(ctx)
 		synctest.Wait()
-		sessions(4) // now that calls take turns
+		wantSeen(t, p, wire.Initialize, 4) // now that calls take turns
 		cancel()
 		if err := <-ended; err == nil {
 			t.Error("a call that was given up has a result")
 		}
 		begin(t.Context())
 		synctest.Wait()
-		sessions(5) // late messages about the call that was given up must not reach the next
+		wantSeen(t, p, wire.Initialize, 5) // late messages about the call that was given up must not reach the next
 		close(proceed)
 		for range 2 {
 			if err := <-ended; err != nil {
@@ -258,9 +254,7 @@ func TestRelay_GivesUntiedRequestToFirstCallOnly(t *testing.T) {
 		inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 			var asked atomic.Int32
 			for range earlier {
-				if err := getFor(t.Context(), c, rooted(&asked, 0)); err != nil {
-					t.Error(err)
-				}
+				mustGetFor(t, c, rooted(&asked, 0))
 			}
 			p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
 				p.Say(rootsRequest)
@@ -301,9 +295,7 @@ func TestRelay_KeepsCallsApart(t *testing.T) {
 				client := &upstream.Relay{Progress: true, Notify: func(method string, params jsontext.Value) {
 					told = append(told, method+string(params[len(params)-13:]))
 				}}
-				if err := getFor(t.Context(), c, client); err != nil {
-					t.Error(err)
-				}
+				mustGetFor(t, c, client)
 				if want := []string{`notifications/progress"progress":1}`}; !slices.Equal(told, want) {
 					t.Errorf("told of %q, want %q", told, want)
 				}
@@ -322,9 +314,7 @@ func TestSessionPool_IsBoundedAndClosesIdleSessions(t *testing.T) {
 				client := rooted(&asked, 0)
 				client.Capabilities = jsontext.Value(fmt.Sprintf(`{%s"x":{},"elicitation":%s}`, sampling, elicitation))
 				for range 2 {
-					if err := getFor(t.Context(), c, client); err != nil {
-						t.Error(err)
-					}
+					mustGetFor(t, c, client)
 				}
 				synctest.Wait()
 				if open := len(p.Seen(wire.Initialize)) - len(p.Seen(http.MethodDelete)); open > 9 {
@@ -348,9 +338,7 @@ func TestSessionPool_FallsBackToPrimarySession(t *testing.T) {
 		p.Status(wire.Initialize, http.StatusServiceUnavailable)
 		var asked atomic.Int32
 		for range 3 {
-			if err := getFor(t.Context(), c, rooted(&asked, 0)); err != nil {
-				t.Error(err)
-			}
+			mustGetFor(t, c, rooted(&asked, 0))
 		}
 		wantSeen(t, p, wire.Initialize, 2)
 	})

@@ -158,11 +158,9 @@ func TestReplicas_HaveOwnBreakers(t *testing.T) {
 
 func TestReplicas_AreNotAskedAfterAnAnswer(t *testing.T) {
 	for name, answer := range map[string]func(http.ResponseWriter, *upstreamtest.Request){
-		"error": func(w http.ResponseWriter, r *upstreamtest.Request) {
-			r.Error(w, 200, `{"code":-32603,"message":"no"}`)
-		},
-		"denied":         func(w http.ResponseWriter, _ *upstreamtest.Request) { w.WriteHeader(http.StatusForbidden) },
-		"too often":      func(w http.ResponseWriter, _ *upstreamtest.Request) { w.WriteHeader(http.StatusTooManyRequests) },
+		"error":          refuses(`{"code":-32603,"message":"no"}`),
+		"denied":         status(http.StatusForbidden),
+		"too often":      status(http.StatusTooManyRequests),
 		"half an answer": text(http.StatusOK, wire.ContentJSON, `{"jsonrpc":`),
 		"progress": func(w http.ResponseWriter, _ *upstreamtest.Request) {
 			upstreamtest.Event(w, `{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`)

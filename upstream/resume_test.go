@@ -164,11 +164,7 @@ func TestResume_TiesNoRequestToCall(t *testing.T) {
 		var asked atomic.Int32
 		var calls sync.WaitGroup
 		for range 2 {
-			calls.Go(func() {
-				if err := getFor(t.Context(), c, rooted(&asked, 0)); err != nil {
-					t.Error(err)
-				}
-			})
+			calls.Go(func() { mustGetFor(t, c, rooted(&asked, 0)) })
 		}
 		calls.Wait()
 		synctest.Wait()

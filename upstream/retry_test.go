@@ -28,8 +28,6 @@ func failFirst(p *upstreamtest.Peer, n int, failure func(http.ResponseWriter, *u
 	})
 }
 
-func badGateway(w http.ResponseWriter, _ *upstreamtest.Request) { w.WriteHeader(http.StatusBadGateway) }
-
 func hang(_ http.ResponseWriter, r *upstreamtest.Request) { <-r.Context().Done() }
 
 // since rounds off what a rate in calls per second cannot express exactly.
@@ -92,7 +90,7 @@ func TestRetry_RepeatsTheCallAtTheSameEndpoint(t *testing.T) {
 			}
 			begun, asked = time.Now(), len(p.Seen(wire.PromptsGet))
 		}
-		failFirst(p, 2, badGateway)
+		failFirst(p, 2, status(http.StatusBadGateway))
 		want("", 3, 150*time.Millisecond, 300*time.Millisecond)
 		failFirst(p, 1, hang)
 		want("", 2, config.DefaultTimeout/2, config.DefaultTimeout/2+100*time.Millisecond)
@@ -100,7 +98,7 @@ func TestRetry_RepeatsTheCallAtTheSameEndpoint(t *testing.T) {
 		want(upstream.Timeout, 3, config.DefaultTimeout, config.DefaultTimeout)
 		failFirst(p, 0, nil)
 		want("", 1, 0, 0)
-		failFirst(p, 9, badGateway)
+		failFirst(p, 9, status(http.StatusBadGateway))
 		want(upstream.Unreachable, 3, 150*time.Millisecond, 300*time.Millisecond)
 		want(upstream.Unreachable, 2, 150*time.Millisecond, 300*time.Millisecond) // and the breaker opened
 		want(upstream.BreakerOpen, 0, 0, 0)                                       // a pause does not help
@@ -111,13 +109,13 @@ func TestRetry_PrefersAnotherReplica(t *testing.T) {
 	one := []string{"p"}
 	withReplicas(t, func(u *config.Upstream) { u.Attempts = 4 }, func(t *testing.T, c *upstream.Connector, replicas ...*replica) {
 		begun := time.Now()
-		failFirst(replicas[0].Peer, 1, badGateway)
+		failFirst(replicas[0].Peer, 1, status(http.StatusBadGateway))
 		mustGet(t, c, "p")
 		if took := time.Since(begun); took != 0 || replicas[1].gets() != 1 {
 			t.Errorf("the next was asked %d times after %s, want once at once", replicas[1].gets(), took)
 		}
 		for _, r := range replicas {
-			failFirst(r.Peer, 9, badGateway)
+			failFirst(r.Peer, 9, status(http.StatusBadGateway))
 		}
 		wantFailure(t, c, "p", upstream.Unreachable)
 		if took := time.Since(begun); took < 150*time.Millisecond || replicas[0].gets() != 1+2 || replicas[1].gets() != 1+2 {
@@ -130,7 +128,7 @@ func TestRetry_CountsInRate(t *testing.T) {
 	u := anywhere()
 	u.Attempts, u.Rate = 3, 0.25
 	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-		failFirst(p, 9, badGateway)
+		failFirst(p, 9, status(http.StatusBadGateway))
 		begun := time.Now()
 		wantFailure(t, c, "p", upstream.Unreachable)
 		if n := len(p.Seen(wire.PromptsGet)); n != 3 || since(begun) != 8*time.Second {
@@ -211,14 +209,10 @@ func TestRetire_WaitsForCallsAndRefusesNewOnes(t *testing.T) {
 			time.Sleep(time.Second)
 			r.Result(w, `{"messages":[]}`)
 		})
-		inFlight, waiting := make(chan error, 1), make(chan error, 1)
-		for _, ended := range []chan error{inFlight, waiting} {
-			go func() {
-				_, err := get(t.Context(), c, "p")
-				ended <- err
-			}()
-			synctest.Wait()
-		}
+		inFlight := getting(t.Context(), c, "p")
+		synctest.Wait()
+		waiting := getting(t.Context(), c, "p")
+		synctest.Wait()
 		begun := time.Now()
 		impatient, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()

@@ -204,11 +204,7 @@ func TestSSE_ReplacesSessionWithBrokenStream(t *testing.T) {
 	inBubble(t, upstreamtest.NewPeer, anywhereSSE(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		entered := make(chan struct{}, 1)
 		p.Handle(wire.PromptsGet, func(http.ResponseWriter, *upstreamtest.Request) { entered <- struct{}{} })
-		ended := make(chan error, 1)
-		go func() {
-			_, err := get(t.Context(), c, "p")
-			ended <- err
-		}()
+		ended := getting(t.Context(), c, "p")
 		<-entered
 		p.Result(wire.PromptsGet, `{}`)
 		p.Prompts("p", "q")
@@ -227,21 +223,6 @@ func TestSSE_RenewsForgottenSession(t *testing.T) {
 		wantSeen(t, p, wire.Initialize, 2)
 		p.Status(wire.PromptsGet, http.StatusInternalServerError)
 		wantFailure(t, c, "p", upstream.BadResponse)
-	})
-}
-
-// A server that says 404 of a prompt costs its callers no session.
-func TestSSE_NotFoundKeepsTheSession(t *testing.T) {
-	inBubble(t, upstreamtest.NewPeer, anywhereSSE(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-		p.Status(wire.PromptsGet, http.StatusNotFound)
-		for range 3 {
-			if _, err := get(t.Context(), c, "p"); err == nil || !strings.Contains(err.Error(), "HTTP status 404") {
-				t.Errorf("the get fails with %v, want HTTP status 404", err)
-			}
-		}
-		p.Result(wire.PromptsGet, `{"messages":[]}`)
-		mustGet(t, c, "p")
-		wantSeen(t, p, wire.Initialize, 1)
 	})
 }
 
@@ -281,16 +262,6 @@ func TestSSE_RejectsMessageThatIsTooLarge(t *testing.T) {
 		p.Result(wire.PromptsGet, `{}`)
 		mustGet(t, c, "p") // on another session
 	})
-}
-
-func TestSSE_GuardsDial(t *testing.T) {
-	t.Parallel()
-	peer := upstreamtest.NewPeer(t)
-	u := sseUpstream(upstreamtest.Serve(t, upstreamtest.SSE(peer)).URL, true)
-	_, err := client.Connect(t.Context(), u, upstream.Options{DialGuard: func(string) error { return errors.New("that is me") }})
-	if err == nil || !strings.Contains(err.Error(), "that is me") || len(peer.Seen(http.MethodGet)) != 0 {
-		t.Errorf("Connect() = %v", err)
-	}
 }
 
 // One stream carries all responses. An invalid one ends its own call, and neither the stream nor

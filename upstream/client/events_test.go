@@ -37,10 +37,7 @@ func TestReadStream_FindsResponse(t *testing.T) {
 	const note = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"n":1e3}}`
 	for name, stream := range map[string]string{
 		"lines that end in LF":    "data: " + note + "\n\ndata: " + response7 + "\n\n",
-		"in CR LF":                "data: " + note + "\r\n\r\ndata: " + response7 + "\r\n\r\n",
-		"in CR":                   "data: " + note + "\r\rdata: " + response7 + "\r\r",
-		"no space":                "data:" + note + "\n\ndata:" + response7 + "\n\n",
-		"a byte order mark":       "\ufeffdata: " + note + "\n\ndata: " + response7 + "\n\n",
+		"lines that end in CR":    "data: " + note + "\r\rdata: " + response7 + "\r\r",
 		"types, ids, retry":       "event: message\nid: 1\nretry: 10\ndata: " + note + "\n\nevent: message\ndata: " + response7 + "\n\n",
 		"comments and empty ones": ": hello\n\ndata:\n\nid: 5\ndata: \n\ndata: " + note + "\n\n:\n\ndata: " + response7 + "\n\n",
 		"another type of event":   "event: other\ndata: {\n\ndata: " + note + "\n\ndata: " + response7 + "\n\n",

@@ -243,20 +243,24 @@ func TestConnect_GuardsDial(t *testing.T) {
 	t.Parallel()
 	peer := upstreamtest.NewPeer(t)
 	server := upstreamtest.Serve(t, peer)
-	var mu sync.Mutex
-	var asked []string
-	u := upstreamtest.HTTP("own", strings.Replace(server.URL, "127.0.0.1", "localhost", 1))
-	_, err := client.Connect(t.Context(), u, client.Options{DialGuard: func(address string) error {
-		mu.Lock()
-		defer mu.Unlock()
-		asked = append(asked, address)
-		return errors.New("that is me")
-	}})
-	if err == nil || !strings.Contains(err.Error(), "that is me") || len(peer.Seen(http.MethodPost)) != 0 {
-		t.Errorf("Connect() = %v", err)
-	}
-	if want := strings.TrimPrefix(server.URL, "http://"); !slices.Contains(asked, want) {
-		t.Errorf("asked about %v, want the resolved %s", asked, want)
+	for _, transport := range []config.Transport{config.StreamableHTTP, config.SSE} {
+		var mu sync.Mutex
+		var asked []string
+		u := upstreamtest.HTTP("own", strings.Replace(server.URL, "127.0.0.1", "localhost", 1))
+		u.Transport = transport
+		_, err := client.Connect(t.Context(), u, client.Options{DialGuard: func(address string) error {
+			mu.Lock()
+			defer mu.Unlock()
+			asked = append(asked, address)
+			return errors.New("that is me")
+		}})
+		requests := len(peer.Seen(http.MethodPost)) + len(peer.Seen(http.MethodGet))
+		if err == nil || !strings.Contains(err.Error(), "that is me") || requests > 0 {
+			t.Errorf("%s: Connect() = %v after %d requests", transport, err, requests)
+		}
+		if want := strings.TrimPrefix(server.URL, "http://"); !slices.Contains(asked, want) {
+			t.Errorf("%s: asked about %v, want the resolved %s", transport, asked, want)
+		}
 	}
 }
 
