@@ -29,7 +29,8 @@ team "greeters" {
 func serveUnread(t *testing.T, config string) (p *gatewayProcess, log *os.File) {
 	t.Helper()
 	args := []string{"serve", "--config", config, "--log-format", "json", "--log-level", "debug"}
-	p = &gatewayProcess{Cmd: exec.CommandContext(context.Background(), program(t, "promptweir"), args...), eof: make(chan struct{})}
+	command := exec.CommandContext(context.Background(), program(t, "promptweir"), args...)
+	p = &gatewayProcess{process: process{command}, eof: make(chan struct{})}
 	log, stderr, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

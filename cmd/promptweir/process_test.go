@@ -99,7 +99,7 @@ func runHere(t *testing.T, args ...string) (stdout, stderr string, code int) {
 
 // gatewayProcess is promptweir serve as a process of its own.
 type gatewayProcess struct {
-	*exec.Cmd
+	process
 
 	endpoint, admin string
 
@@ -146,7 +146,7 @@ func newGatewayProcess(program, config string) *gatewayProcess {
 	// It ends with the test's cleanup, which comes after that of its context.
 	command := exec.CommandContext(context.Background(), program, "serve", config, "--log-format", "json")
 	command.Env = os.Environ()
-	return &gatewayProcess{Cmd: command, eof: make(chan struct{})}
+	return &gatewayProcess{process: process{command}, eof: make(chan struct{})}
 }
 
 // launch starts the process, and waits until it listens.
@@ -256,7 +256,10 @@ func (p *gatewayProcess) awaitStatus(t *testing.T, path string, want int) {
 	eventually(t, fmt.Sprint(path, " is ", want), func() bool { status, _ := p.page(t, path); return status == want })
 }
 
-func (p *gatewayProcess) signal(t *testing.T, signal os.Signal) {
+// process is one that a test can send a signal.
+type process struct{ *exec.Cmd }
+
+func (p process) signal(t *testing.T, signal os.Signal) {
 	t.Helper()
 	if err := p.Process.Signal(signal); err != nil {
 		t.Fatal(err)
@@ -284,7 +287,7 @@ func (p *gatewayProcess) end(t *testing.T) int {
 
 // stdioProcess is promptweir stdio as a process of its own.
 type stdioProcess struct {
-	*exec.Cmd
+	process
 
 	in    io.WriteCloser
 	out   io.ReadCloser
@@ -294,7 +297,7 @@ type stdioProcess struct {
 func startStdio(t *testing.T, config string, log io.Writer, flags ...string) *stdioProcess {
 	t.Helper()
 	args := append([]string{"stdio", "--config", config}, flags...)
-	p := &stdioProcess{Cmd: exec.CommandContext(context.Background(), program(t, "promptweir"), args...)}
+	p := &stdioProcess{process: process{exec.CommandContext(context.Background(), program(t, "promptweir"), args...)}}
 	p.Stderr = log
 	var err error
 	if p.in, err = p.StdinPipe(); err != nil {
@@ -328,13 +331,6 @@ func (p *stdioProcess) receive(t *testing.T) (response rpcResponse) {
 		t.Fatalf("%v: %s", err, p.lines.Bytes())
 	}
 	return response
-}
-
-func (p *stdioProcess) signal(t *testing.T, signal os.Signal) {
-	t.Helper()
-	if err := p.Process.Signal(signal); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // rpcResponse is the JSON-RPC response to a request, with its HTTP status, header and body.
