@@ -284,27 +284,30 @@ const maxQuotedLine = 10_000
 
 // NewReport returns a report of findings in their order.
 func NewReport(findings []Finding) Report {
-	lines := map[string]map[int]string{}
-	for _, f := range findings {
-		if lines[f.Path] == nil {
-			lines[f.Path] = map[int]string{}
-		}
-		if f.Line <= maxQuotedLine {
-			lines[f.Path][f.Line] = f.Source
-		}
-	}
 	r := Report{sources: map[string]*source{}}
-	starts := map[string]map[int]int{}
-	for path, known := range lines {
-		r.sources[path] = &source{path: path}
-		r.sources[path].file, starts[path] = sparseFile(known)
+	starts := map[Finding]int{} // of their lines, in files whose other lines are empty
+	byLine := func(a, b Finding) int { return cmp.Compare(a.Line, b.Line) }
+	for _, f := range slices.SortedFunc(slices.Values(findings), byLine) {
+		if f.Line == 0 || f.Line > maxQuotedLine {
+			continue
+		}
+		src := r.sources[f.Path]
+		if src == nil {
+			src = &source{path: f.Path, file: &hcl.File{}}
+			r.sources[f.Path] = src
+		}
+		text := src.file.Bytes
+		text = append(text, bytes.Repeat([]byte("\n"), f.Line-1-bytes.Count(text, []byte("\n")))...)
+		starts[f] = bytes.LastIndexByte(text, '\n') + 1
+		// In the place of what another finding has of the same line.
+		src.file.Bytes = append(text[:starts[f]], f.Source...)
 	}
 	for _, f := range findings {
 		d := &hcl.Diagnostic{Severity: hcl.DiagError, Summary: f.Summary, Detail: f.Detail}
 		if f.IsWarning {
 			d.Severity = hcl.DiagWarning
 		}
-		switch begin, isQuoted := starts[f.Path][f.Line]; {
+		switch begin, isQuoted := starts[f]; {
 		case isQuoted:
 			d.Subject = &hcl.Range{
 				Filename: f.Path, Start: hcl.Pos{Line: f.Line, Column: 1, Byte: begin},
@@ -319,24 +322,4 @@ func NewReport(findings []Finding) Report {
 	}
 	r.Diagnostics = fewOfEachFile(r.Diagnostics)
 	return r
-}
-
-// sparseFile returns a file of which only some lines are known, the others being empty, and where
-// in it these lines start.
-func sparseFile(known map[int]string) (file *hcl.File, starts map[int]int) {
-	var text bytes.Buffer
-	starts = map[int]int{}
-	at := 1
-	for _, line := range slices.Sorted(maps.Keys(known)) {
-		if line == 0 {
-			continue
-		}
-		for ; at < line; at++ {
-			text.WriteByte('\n')
-		}
-		starts[line] = text.Len()
-		text.WriteString(known[line])
-	}
-	text.WriteByte('\n')
-	return &hcl.File{Bytes: text.Bytes()}, starts
 }
