@@ -76,8 +76,7 @@ func checkAuditLimit(r *hclread.Reader, cfg *Config) {
 	}
 	r.Warning(r.Blocks("audit")[0].ValueRange("required"), "No limit for anonymous callers",
 		"Every get by an anonymous caller writes a line, and once the disk is full, required "+
-			"refuses everybody. Set gateway { limit { rate = 10 } }, or another number of "+
-			"requests per second.")
+			"refuses everybody. Set gateway { limit { rate = 10 } }, or another number of requests per second.")
 }
 
 // DefaultAdminListen is where health and metrics are served.

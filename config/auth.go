@@ -157,8 +157,7 @@ func (ids *identities) check(r *hclread.Reader) {
 		switch {
 		case several && s.as == "":
 			r.Error(s.at, "Missing as", "There are several sources of identities, and alice of "+
-				"one need not be alice of another; set as = \"NAME\", which turns user:alice "+
-				"into user:NAME/alice.")
+				"one need not be alice of another; set as = \"NAME\", which turns user:alice into user:NAME/alice.")
 		case taken && first.name != s.name:
 			r.Error(s.at, "Duplicate as", "%q is already the prefix of another source's "+
 				"subjects, at %s; choose another name.", s.as, placeOf(first.at))

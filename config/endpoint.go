@@ -279,8 +279,7 @@ func warnOfShellVariables(b *hclread.Block, names ...string) {
 		}
 		if _, source := b.Expression(name); shellVariable().Match(source) {
 			b.Warning(b.ValueRange(name), "Shell variable", "$NAME is not expanded in %s; for a "+
-				"variable of the gateway's environment write "+
-				"env(\"NAME\").", name)
+				"variable of the gateway's environment write env(\"NAME\").", name)
 		}
 	}
 }

@@ -296,8 +296,7 @@ func parseProxy(s string) (netip.Prefix, error) {
 		return netip.Prefix{}, errors.New(`is not an address or a network; write it like "10.0.0.7" or "10.0.0.0/8"`)
 	case prefix.Bits() == 0:
 		// If every peer is trusted, every client can write the header that names its address.
-		return netip.Prefix{}, errors.New("covers every address, so any client could forge its " +
-			"own; name the proxies")
+		return netip.Prefix{}, errors.New("covers every address, so any client could forge its own; name the proxies")
 	case prefix != prefix.Masked():
 		return netip.Prefix{}, fmt.Errorf("has host bits set; write %q", prefix.Masked())
 	}

@@ -159,8 +159,7 @@ func (all overrides) check(r *hclread.Reader, names namespace, a allowed) {
 		}
 		if owner, isOwned := names.owner(name); name != "" && isOwned && owner.team != o.team {
 			r.Warning(o.nameAt, "Name in another team's prefix", "%q has a prefix of team %q "+
-				"(%s), so the prompt will be left out; choose another "+
-				"name.", name, owner.team, placeOf(owner.at))
+				"(%s), so the prompt will be left out; choose another name.", name, owner.team, placeOf(owner.at))
 		}
 	}
 }

@@ -80,8 +80,7 @@ func decodeScreen(b *hclread.Block) Screen {
 	}
 	if s.Action == ScreenStrip && (b.Has("content") || b.Has("max_size") || b.Has("wellformed") || b.Has("skills")) {
 		b.Error(b.ValueRange("action"), "Cannot be stripped", "strip only removes characters, so "+
-			"it does not work with content, max_size, wellformed or skills; move those to "+
-			"another screen block.")
+			"it does not work with content, max_size, wellformed or skills; move those to another screen block.")
 	}
 	return s
 }

@@ -45,8 +45,7 @@ func teamSchema() hclread.Schema {
 
 // foreignServers are the words that the configurations of MCP clients have for all servers.
 func foreignServers(instead string) map[string]string {
-	remedy := "Write " + instead + " for each server; promptweir import FILE does so for an MCP " +
-		"client's file."
+	remedy := "Write " + instead + " for each server; promptweir import FILE does so for an MCP client's file."
 	return map[string]string{"server": remedy, "servers": remedy, "mcpServers": remedy, "mcp": remedy}
 }
 

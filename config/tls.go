@@ -68,8 +68,7 @@ func tlsSchema() hclread.Schema {
 func decodeTLS(b *hclread.Block) *TLS {
 	if b.IsEmpty() {
 		b.Error(b.Range(), "Empty tls", "A %s block without attributes has no effect, and https "+
-			"needs none. Remove it, or set ca_file, cert_file and key_file, or "+
-			"server_name.", b.Type())
+			"needs none. Remove it, or set ca_file, cert_file and key_file, or server_name.", b.Type())
 	}
 	var t TLS
 	t.CAs, _ = decodePEM(b, "ca_file", checkCertificates)
@@ -221,8 +220,7 @@ func decodeServerTLS(b *hclread.Block, ids *identities) *ServerTLS {
 		t.as = ids.decodeAs(b, "client certificates")
 	case b.Has("as"):
 		b.Error(b.ValueRange("as"), "as without client_ca_file", "It is a prefix for the "+
-			"subjects of client certificates, which clients are not asked for; remove it, or set "+
-			"client_ca_file.")
+			"subjects of client certificates, which clients are not asked for; remove it, or set client_ca_file.")
 	}
 	return &t
 }

@@ -172,8 +172,7 @@ func (w *whenChecker) call(n *hclsyntax.FunctionCallExpr) {
 	known := slices.Sorted(maps.Keys(w.functions))
 	switch _, isForOthers := w.Functions()[n.Name]; {
 	case n.Name == "env" || n.Name == "file":
-		w.Error(n.Range(), "Not in when", "A condition sees prompt and principal only; %s is not "+
-			"available.", n.Name)
+		w.Error(n.Range(), "Not in when", "A condition sees prompt and principal only; %s is not available.", n.Name)
 	case isForOthers:
 		w.Error(n.Range(), "Not in when", "%s is not available, because its result can have any "+
 			"size; use one of: %s.", n.Name, strings.Join(known, ", "))

@@ -107,8 +107,7 @@ func (t *trial) addClientFiles(paths []string) error {
 		}
 	}
 	if len(t.files) == 0 {
-		return errors.New("no client on this machine has a file with MCP servers; name a file: " +
-			"promptweir import FILE")
+		return errors.New("no client on this machine has a file with MCP servers; name a file: promptweir import FILE")
 	}
 	return nil
 }

@@ -222,8 +222,7 @@ type listFilter struct {
 
 func (f *listFilter) addTo(command *cobra.Command) {
 	command.Flags().StringVar(&f.team, "team", "", "with --config, only the prompts of the `TEAM`")
-	command.Flags().BoolVar(&f.skills, "skills", false, "list skills instead of prompts; with "+
-		"--url, by their uri")
+	command.Flags().BoolVar(&f.skills, "skills", false, "list skills instead of prompts; with --url, by their uri")
 }
 
 // parse takes up the arguments of the command.

@@ -65,8 +65,7 @@ Each change is a line: + adds a file, ~ replaces it, - removes it; = keeps an ou
 	})
 	flags.BoolVar(&y.snapshot, "snapshot", false, "also write prompts that are not templates: "+
 		"their current text without arguments")
-	flags.BoolVar(&y.watch, "watch", false, "keep running, and write again whenever the server's "+
-		"prompts change")
+	flags.BoolVar(&y.watch, "watch", false, "keep running, and write again whenever the server's prompts change")
 	flags.BoolVar(&y.dryRun, "dry-run", false, "print the changes, and change nothing")
 	return command
 }

@@ -307,8 +307,7 @@ func TestSync_RemovesNothingUnlessTheListIsComplete(t *testing.T) {
 func TestSync_WritesSnapshotsOnlyWhenAsked(t *testing.T) {
 	home := inHome(t)
 	url := serveOverHTTP(t, newGreeter())
-	wantFiles(t, syncClaude(t, home, url, 0, "it is not a template; --snapshot writes its "+
-		"current text"))
+	wantFiles(t, syncClaude(t, home, url, 0, "it is not a template; --snapshot writes its current text"))
 	wantFiles(t, syncClaude(t, home, url, 0, "hello: it is not a template, and requires who", "--snapshot"), "pid.md", "wip_bye.md")
 	before := syncedFiles(t, home)
 	if content := before[".claude/commands/wip_bye.md"]; !strings.Contains(content, ", a snapshot of 20") {

@@ -34,8 +34,7 @@ standard output.`,
 			"  promptweir token --admin",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if admin && (t.As != "" || t.Groups != nil) {
-				return &usageError{"--admin excludes --group and --as: operators are not " +
-					"principals"}
+				return &usageError{"--admin excludes --group and --as: operators are not principals"}
 			}
 			t.Subject = strings.Join(args, "")
 			return printToken(a, t, admin, output == formatJSON)

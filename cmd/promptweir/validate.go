@@ -173,8 +173,7 @@ func (v *validateFlags) reloaded() (findings []config.Finding) {
 		detail := k.String()
 		if !isKnown {
 			detail = k.Mistaken() + ": a gateway keeps the last good text if it still fits, and " +
-				"otherwise leaves the file out; " +
-				"everything else takes effect."
+				"otherwise leaves the file out; everything else takes effect."
 		}
 		findings = append(findings, config.Finding{
 			Summary: "On a reload", Detail: detail, IsWarning: true,

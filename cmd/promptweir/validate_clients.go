@@ -20,8 +20,7 @@ const allClients = "all"
 
 func (v *validateFlags) addClients(command *cobra.Command) {
 	command.Flags().StringSliceVar(&v.clients, "clients", nil,
-		"report what `CLIENTS` lose of prompts: all, or names separated by commas, for example "+
-			"claude-code,gemini,zed")
+		"report what `CLIENTS` lose of prompts: all, or names separated by commas, for example claude-code,gemini,zed")
 	completeFlag(command, "clients",
 		cobra.FixedCompletions(append(clients.Names(), allClients), cobra.ShellCompDirectiveNoFileComp))
 	v.who.addTo(command, v.app, "with --clients, the prompts of `PRINCIPAL`, for example user:alice,group:payments")

@@ -53,8 +53,7 @@ type liveCheck struct {
 
 // checkTitles are the titles of annotations.
 var checkTitles = map[string]string{ //nolint:gochecknoglobals // a constant table
-	"upstream": "Upstream in trouble", "report": "Problem with a prompt", "pages": "More than " +
-		"one page",
+	"upstream": "Upstream in trouble", "report": "Problem with a prompt", "pages": "More than one page",
 	"cursor_keys": "No cursor keys", "clock": "Clocks differ", "listener": "Cannot listen",
 	"store": "Store in trouble", "client": "Lost in a client", "skill": "Problem with a skill",
 }
@@ -258,8 +257,7 @@ func checkSnapshot(s *snapshot.Snapshot) (checks []liveCheck) {
 	if n := len(s.Catalog.Entries()); n > cfg.PageSize {
 		checks = append(checks, checked("pages", checkWarning, locationOf(cfg.Place),
 			"a caller who sees all %d prompts gets several pages of %d, and these clients read "+
-				"only the first: %s; raise page_size in the gateway block, or expose fewer "+
-				"prompts", n,
+				"only the first: %s; raise page_size in the gateway block, or expose fewer prompts", n,
 			cfg.PageSize, clients.FirstPageOnly()))
 	}
 	if host, _, err := net.SplitHostPort(cfg.Listen); err == nil && len(cfg.CursorKeys) == 0 &&

@@ -110,8 +110,7 @@ func (b *block) remote(t *translator, server jsontext.Value, kind, url string) {
 	for _, name := range []string{"oauth", "auth"} {
 		if find(server, name) != nil {
 			b.comments = append(b.comments, name+": in the client, a person signs in. The "+
-				"gateway gets tokens through an oauth block (client credentials), or sends one "+
-				"in headers.")
+				"gateway gets tokens through an oauth block (client credentials), or sends one in headers.")
 		}
 	}
 	if find(server, "headersHelper") != nil {
@@ -142,12 +141,10 @@ func (b *block) environment(t *translator, name string, object jsontext.Value, d
 		value, ok := text(m.value)
 		switch {
 		case drop != nil && drop.MatchString(m.name):
-			b.comments = append(b.comments, "Not imported: the header "+m.name+", which the "+
-				"gateway sets itself.")
+			b.comments = append(b.comments, "Not imported: the header "+m.name+", which the gateway sets itself.")
 			continue
 		case !ok:
-			b.comments = append(b.comments, "Not imported: "+m.name+" in "+name+", which is not "+
-				"a string.")
+			b.comments = append(b.comments, "Not imported: "+m.name+" in "+name+", which is not a string.")
 			continue
 		}
 		lines = append(lines, key(m.name)+" = "+t.value(m.name, value))

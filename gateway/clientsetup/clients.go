@@ -102,9 +102,8 @@ func For(endpoint, name string, access Access, variants ...config.Variant) []Cli
 		inFile(Client{
 			Name:  "claude-desktop",
 			Where: "in the file under Settings, Developer, Edit Config; it needs Node",
-			Then: placeholder(access) + "Restart it. The prompts are in the + menu beside the " +
-				"message.",
-			File: systemFile("Claude/claude_desktop_config.json", true),
+			Then:  placeholder(access) + "Restart it. The prompts are in the + menu beside the message.",
+			File:  systemFile("Claude/claude_desktop_config.json", true),
 		}, "mcpServers", name, desktop),
 		inFile(Client{
 			Name: "gemini", Where: "in ~/.gemini/settings.json",

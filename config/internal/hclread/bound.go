@@ -163,8 +163,7 @@ func (s *sizer) Enter(n hclsyntax.Node) hcl.Diagnostics {
 			s.exceed(n.NameRange, summaryGone, "Only the platform's files may use %s; %s.", n.Name, instead)
 		}
 	case *hclsyntax.ForExpr:
-		s.exceed(n.Range(), summaryGone, "Only the platform's files may use for; write the "+
-			"values out.")
+		s.exceed(n.Range(), summaryGone, "Only the platform's files may use for; write the values out.")
 	case *hclsyntax.SplatExpr:
 		s.checkSplat(n)
 	}
@@ -183,8 +182,7 @@ func (s *sizer) checkSplat(splat *hclsyntax.SplatExpr) {
 				return nil
 			}
 		}
-		s.exceed(splat.Range(), summaryGone, "Only attribute names may follow [*] here; write "+
-			"the values out.")
+		s.exceed(splat.Range(), summaryGone, "Only attribute names may follow [*] here; write the values out.")
 		return nil
 	})
 }

@@ -175,8 +175,7 @@ func (f *finder) leaveOut(folder string) {
 	} else {
 		path := filepath.Join(f.root, filepath.FromSlash(folder))
 		f.refuse(path, "Too many files", "%s is skipped: with it, the configuration would exceed "+
-			"%d files and folders, or %d .hcl files; put several blocks into one file, and keep "+
-			"other files elsewhere.",
+			"%d files and folders, or %d .hcl files; put several blocks into one file, and keep other files elsewhere.",
 			path, maxEntries, MaxFiles)
 	}
 	// Those inside it are left out with it.

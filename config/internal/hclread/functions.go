@@ -204,8 +204,7 @@ func (b *Block) Compile(pattern string) (*Program, error) {
 	// Compile refuses all others before they cost anything.
 	if size, ok := programSize(pattern[:min(len(pattern), MaxExpression)]); ok && size.instructions <= MaxInstructions {
 		if b.scope.limit.left < size.memory {
-			return nil, errors.New("makes the patterns of this file too large together; remove " +
-				"or simplify some")
+			return nil, errors.New("makes the patterns of this file too large together; remove or simplify some")
 		}
 		b.scope.limit.left -= size.memory
 	}

@@ -102,11 +102,9 @@ func plan(want map[string]wanted, have map[string][]byte, source string, isCompl
 		change := Change{Action: Remove, Path: path, before: have[path]}
 		switch {
 		case !intact:
-			change.Action, change.Reason = Keep, "its prompt is gone, but it was edited; remove "+
-				"it yourself"
+			change.Action, change.Reason = Keep, "its prompt is gone, but it was edited; remove it yourself"
 		case !isComplete:
-			change.Action, change.Reason = Keep, "its prompt is not listed, but the list is "+
-				"incomplete"
+			change.Action, change.Reason = Keep, "its prompt is not listed, but the list is incomplete"
 		}
 		changes = append(changes, change)
 	}
