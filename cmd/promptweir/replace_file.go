@@ -18,10 +18,11 @@ const newFileMode = 0o644
 // what lies beneath the folder within, so that they stay links; if within is empty, to anything. An
 // existing file is replaced by renaming: a gateway that watches it never reads half of it.
 func replaceFile(within, path string, content []byte) error {
-	target, err := filepath.EvalSymlinks(path)
+	target, err := resolved(path)
 	exists := err == nil
-	if errors.Is(err, fs.ErrNotExist) {
-		target, err = resolveFolder(path)
+	if errors.Is(err, fs.ErrNotExist) { // the links in the folder of a new file are followed, too
+		target, err = resolved(filepath.Dir(path))
+		target = filepath.Join(target, filepath.Base(path))
 	}
 	if err != nil {
 		return err
@@ -35,7 +36,11 @@ func replaceFile(within, path string, content []byte) error {
 		return err
 	}
 	defer root.Close()
-	name, err := relative(within, target)
+	folder, err := resolved(within) // which may be a link
+	if err != nil {
+		return err
+	}
+	name, err := filepath.Rel(folder, target)
 	switch {
 	case err != nil:
 		return err
@@ -48,25 +53,13 @@ func replaceFile(within, path string, content []byte) error {
 	return replaceWithin(root, name, content)
 }
 
-// resolveFolder resolves the links in the folder of a file that does not exist.
-func resolveFolder(path string) (string, error) {
-	folder, err := filepath.EvalSymlinks(filepath.Dir(path))
-	return filepath.Join(folder, filepath.Base(path)), err
-}
-
-// relative returns a resolved path relative to a folder, which may be a link.
-func relative(folder, target string) (string, error) {
-	folder, err := filepath.EvalSymlinks(folder)
+// resolved returns the absolute path to which a path leads.
+func resolved(path string) (string, error) {
+	path, err := filepath.Abs(path)
 	if err != nil {
 		return "", err
 	}
-	if folder, err = filepath.Abs(folder); err != nil {
-		return "", err
-	}
-	if target, err = filepath.Abs(target); err != nil {
-		return "", err
-	}
-	return filepath.Rel(folder, target)
+	return filepath.EvalSymlinks(path)
 }
 
 func replaceWithin(root *os.Root, name string, content []byte) error {
