@@ -244,10 +244,10 @@ func (c *relayedCall) deliver(id, reply jsontext.Value, err error) {
 
 // cancelRequest ends a server request that the server does not want a reply to any more.
 func (rs *relays) cancelRequest(m *wire.Message) {
-	id := string(wire.Members(m.Params).Get("requestId"))
+	id := wire.Members(m.Params).Get("requestId")
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	if cancel := rs.pending[id]; cancel != nil {
+	if cancel := rs.pending[string(id)]; cancel != nil {
 		cancel()
 	}
 }
