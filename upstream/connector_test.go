@@ -172,6 +172,9 @@ func TestCall_SurvivesLostSession(t *testing.T) {
 		"404 and JSON": func(w http.ResponseWriter, r *upstreamtest.Request) {
 			r.Error(w, http.StatusNotFound, `{"code":-32001,"message":"Session not found"}`)
 		},
+		// As many servers answer.
+		"400 and JSON": text(http.StatusBadRequest, wire.ContentJSON,
+			`{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"No valid session ID"}}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -231,27 +234,6 @@ func TestCall_NotFoundKeepsTheSession(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Many servers answer 400 to a session that they do not know.
-func TestConnector_RenewsRefusedSession(t *testing.T) {
-	t.Parallel()
-	peer := upstreamtest.NewPeer(t)
-	c := start(t, upstreamtest.HTTP("refusing", upstreamtest.Serve(t, peer).URL), upstream.Options{})
-	waitForNames(t, c, "p")
-	ok := func(w http.ResponseWriter, r *upstreamtest.Request) {
-		if r.Header.Get(wire.HeaderSessionID) != "s1" {
-			r.Result(w, `{}`)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusBadRequest)
-		_, _ = w.Write([]byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"No valid session ID"}}`))
-	}
-	peer.Handle(wire.PromptsGet, ok)
-	peer.Handle(wire.Ping, ok)
-	mustGet(t, c, "p") // made again on a new session
-	wantSeen(t, peer, wire.Initialize, 2)
 }
 
 func TestConnector_BacksOffIfEverySessionIsLost(t *testing.T) {

@@ -18,7 +18,6 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream"
-	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -405,16 +404,4 @@ func TestOAuth_GuardsDialOfTokenEndpoint(t *testing.T) {
 	if problem == nil || !strings.Contains(problem.Err.Error(), "not there") || a.requests() > 0 {
 		t.Errorf("the problem is %+v after %d requests", problem, a.requests())
 	}
-}
-
-func TestOAuth_WorksForSingleSession(t *testing.T) {
-	t.Parallel()
-	a := newAuthorization(upstreamtest.NewPeer(t))
-	s := upstreamtest.Serve(t, a)
-	session, err := client.Connect(t.Context(), withOAuth(upstreamtest.HTTP("guarded", s.URL), s.URL), upstream.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	session.Close()
-	a.wantRequests(t, 1)
 }

@@ -68,23 +68,27 @@ func mustGetFor(t *testing.T, c *upstream.Connector, client *upstream.Relay) {
 	}
 }
 
-// The server sends a request on the call's own stream, and responds some time after the reply.
+// asks makes a peer send a request on a get's own stream, and respond some time after the reply.
+func asks(p *upstreamtest.Peer, after time.Duration) {
+	answered := make(chan struct{})
+	p.Handle("", func(http.ResponseWriter, *upstreamtest.Request) { close(answered) })
+	p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+		upstreamtest.Event(w, rootsRequest)
+		<-answered
+		select {
+		case <-time.After(after):
+			upstreamtest.Event(w, string(wire.AppendResult(nil, r.Message.ID, jsontext.Value(`{"messages":[]}`))))
+		case <-r.Context().Done():
+		}
+	})
+}
+
 func TestRelay_PausesTimeoutDuringReply(t *testing.T) {
 	for after, want := range map[time.Duration]upstream.Reason{800 * time.Millisecond: "", 1100 * time.Millisecond: upstream.Timeout} {
 		u := anywhere()
 		u.Timeout = time.Second
 		inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-			answered := make(chan struct{})
-			p.Handle("", func(http.ResponseWriter, *upstreamtest.Request) { close(answered) })
-			p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
-				upstreamtest.Event(w, rootsRequest)
-				<-answered
-				select {
-				case <-time.After(after):
-					upstreamtest.Event(w, string(wire.AppendResult(nil, r.Message.ID, jsontext.Value(`{"messages":[]}`))))
-				case <-r.Context().Done():
-				}
-			})
+			asks(p, after)
 			var asked atomic.Int32
 			begun := time.Now()
 			if err := getFor(t.Context(), c, rooted(&asked, time.Hour)); unavailable(err) != want {
@@ -103,14 +107,7 @@ func TestRelay_PausesTimeoutDuringReply(t *testing.T) {
 // A panic in relaying a server request is for the server to hear of, and ends neither the call nor the process.
 func TestRelay_PanicRefusesOneServerRequest(t *testing.T) {
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-		answered := make(chan struct{})
-		p.Handle("", func(http.ResponseWriter, *upstreamtest.Request) { close(answered) })
-		p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
-			w.Header().Set("Content-Type", wire.ContentSSE)
-			upstreamtest.Event(w, rootsRequest)
-			<-answered
-			upstreamtest.Event(w, string(wire.AppendResult(nil, r.Message.ID, jsontext.Value(`{"messages":[]}`))))
-		})
+		asks(p, 0)
 		relay := rooted(new(atomic.Int32), 0)
 		relay.Reply = func(context.Context, string, jsontext.Value) (jsontext.Value, error) { panic("out of range") }
 		mustGetFor(t, c, relay)
@@ -147,14 +144,7 @@ func TestRelay_LendsSlotDuringReply(t *testing.T) {
 
 func TestRelay_KeepsARetiredConnectorDuringReply(t *testing.T) {
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-		answered := make(chan struct{})
-		p.Handle("", func(http.ResponseWriter, *upstreamtest.Request) { close(answered) })
-		p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
-			upstreamtest.Event(w, rootsRequest)
-			<-answered
-			time.Sleep(time.Second)
-			upstreamtest.Event(w, string(wire.AppendResult(nil, r.Message.ID, jsontext.Value(`{"messages":[]}`))))
-		})
+		asks(p, time.Second)
 		var asked atomic.Int32
 		ended := make(chan error, 1)
 		begun := time.Now()

@@ -7,9 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -225,37 +223,6 @@ func TestEventReader_BoundsEvent(t *testing.T) {
 	}
 }
 
-// Concurrent streams share pooled buffers. Data that was returned must not change afterwards.
-func TestEventReader_KeepsStreamsApart(t *testing.T) {
-	read := client.StreamReader(1 << 20)
-	var reading sync.WaitGroup
-	for i := range 8 {
-		reading.Go(func() {
-			random := rand.New(rand.NewPCG(1, uint64(i)))
-			var (
-				got  []jsontext.Value
-				want []string
-			)
-			for n := range 50 {
-				var said []wire.Message
-				text := strings.Repeat(fmt.Sprint(i, n, " "), 1+random.IntN(20_000))
-				stream := fmt.Sprintf("data: {\"jsonrpc\":\"2.0\",\"method\":\"m\",\"params\":{\"a\":%[1]q}}\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":7,\ndata: \"result\":%[1]q}\n\n", text)
-				answer, err := read(iotest.HalfReader(strings.NewReader(stream)), "7", func(m wire.Message) { said = append(said, m) })
-				if err != nil || len(said) != 1 {
-					t.Errorf("%v, said %d messages, want 1", err, len(said))
-					return
-				}
-				got = append(got, said[0].Params, answer.Result)
-				want = append(want, fmt.Sprintf(`{"a":%q}`, text), strconv.Quote(text))
-			}
-			if !slices.EqualFunc(got, want, func(value jsontext.Value, text string) bool { return string(value) == text }) {
-				t.Error("a stream returned the response of another stream")
-			}
-		})
-	}
-	reading.Wait()
-}
-
 // A stream that stays open holds a small buffer only, however large its events were.
 func TestEventReader_HoldsSmallBuffer(t *testing.T) {
 	for _, size := range []int{0, 5_000, 50_000, 5_000_000} {
@@ -266,28 +233,19 @@ func TestEventReader_HoldsSmallBuffer(t *testing.T) {
 	}
 }
 
-// readAnswers returns what reads an answer, to a get, from streams of one session.
-func readAnswers(tb testing.TB, lines int) (text string, once func()) {
-	tb.Helper()
-	text = ": hello\n\nid: 1\ndata: {\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{\"messages\":[{\"role\":\"user\",\"content\":{\"type\":\"text\",\"text\":\"" +
-		strings.Repeat("All work and no play. ", lines) + "\"}}]}}\n\n"
-	read := client.StreamReader(4 << 20)
-	return text, func() {
-		if _, err := read(strings.NewReader(text), "7", func(wire.Message) {}); err != nil {
-			tb.Fatal(err)
-		}
-	}
-}
-
 // BenchmarkReadStream reads a response from an event stream. Two of the allocations are the benchmark's own.
 func BenchmarkReadStream(b *testing.B) {
 	for _, lines := range []int{14, 450, 45_000} {
-		text, once := readAnswers(b, lines)
+		text := `: hello` + "\n\nid: 1\n" + `data: {"jsonrpc":"2.0","id":7,"result":{"messages":[` +
+			`{"role":"user","content":{"type":"text","text":"` + strings.Repeat("All work and no play. ", lines) + `"}}]}}` + "\n\n"
+		read := client.StreamReader(4 << 20)
 		b.Run(fmt.Sprint(len(text), " bytes"), func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()
 			for b.Loop() {
-				once()
+				if _, err := read(strings.NewReader(text), "7", func(wire.Message) {}); err != nil {
+					b.Fatal(err)
+				}
 			}
 		})
 	}

@@ -131,17 +131,6 @@ func TestParse_ReadsTheDefinition(t *testing.T) {
 	}
 }
 
-func TestParse_NamesAPromptAfterItsFile(t *testing.T) {
-	for file, want := range map[string]string{
-		"prompts/shift_handover.md": "shift_handover", ".claude/commands/fix.md": "fix", "teams/x/.claude/commands/git/push.md": "git:push",
-		".github/prompts/create-readme.prompt.md": "create-readme", "skills/pdf/SKILL.md": "pdf",
-	} {
-		if got := (disk{file: "Do it."}).prompt(t, file).Name; got != want {
-			t.Errorf("%s is named %q, want %q", file, got, want)
-		}
-	}
-}
-
 func TestRender_PutsValuesInAfterTheStructure(t *testing.T) {
 	prompt := disk{
 		"a.md":    "---\narguments: [{name: v}, {name: w, default: 'd \"q\"'}]\n---\nBefore {{v}} {{w}}{{v}}\n## assistant\n{{v}}\n",
