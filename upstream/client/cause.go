@@ -440,13 +440,10 @@ func brokenInNetHTTP(err error) bool {
 
 // rootOf returns the innermost error, which names no addresses.
 func rootOf(err error) error {
-	for {
-		inner := errors.Unwrap(err)
-		if inner == nil {
-			return err
-		}
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
 		err = inner
 	}
+	return err
 }
 
 // timeoutCause says in which step the time was over.

@@ -62,24 +62,24 @@ type Dialer struct {
 // NewDialers returns a dialer for each address of a server, in configuration order. They share
 // access tokens, and contact nothing before they are asked for a session.
 func NewDialers(server config.Upstream, opts Options) []*Dialer {
-	single := splitAddresses(server)
 	shown := server.Addresses()
 	tokens := newTokenSource(server, opts)
 	mask := server.Mask()
-	dialers := make([]*Dialer, len(single))
-	for i := range single {
-		address := server.Address()
+	dialers := make([]*Dialer, max(len(server.URLs), 1))
+	for i := range dialers {
+		single, address := server, server.Address()
 		// A configuration may be loaded without the environment that its addresses need.
-		if len(shown) == len(single) {
+		if len(shown) == len(dialers) {
 			address = shown[i]
 		}
 		logger := cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
-		if len(single) > 1 {
+		if len(dialers) > 1 {
+			single.URLs = server.URLs[i : i+1]
 			logger = logger.With(slog.String("endpoint", address))
 		}
 		masked := slog.New(&maskLog{logger.With(slog.String("upstream", server.Name)).Handler(), mask})
 		d := &Dialer{
-			server: single[i], address: address, implementation: opts.implementation(), mask: mask,
+			server: single, address: address, implementation: opts.implementation(), mask: mask,
 			logger: loglimit.New(masked, maxLogged),
 		}
 		if server.Transport == config.Stdio {
@@ -91,19 +91,6 @@ func NewDialers(server config.Upstream, opts Options) []*Dialer {
 		dialers[i] = d
 	}
 	return dialers
-}
-
-// splitAddresses returns the configuration once for each address.
-func splitAddresses(server config.Upstream) []config.Upstream {
-	if len(server.URLs) < 2 {
-		return []config.Upstream{server}
-	}
-	single := make([]config.Upstream, len(server.URLs))
-	for i := range server.URLs {
-		single[i] = server
-		single[i].URLs = server.URLs[i : i+1]
-	}
-	return single
 }
 
 // Address returns the server's address with sensitive parts masked.

@@ -277,9 +277,13 @@ type expected struct{ id, method string }
 func (t *httpTransport) readJSON(
 	came *httpResponse, want expected, onMessage func(*wire.Message),
 ) (*wire.Message, error) {
-	messages, err := t.readMessages(came, want.method)
+	raw, err := came.readAll(t.http.maxMessage)
 	if err != nil {
 		return nil, err
+	}
+	messages, err := t.parse(raw, want.method) // without an error at least one
+	if err != nil {
+		return nil, notAMessage(err)
 	}
 	if response := pickResponse(messages, want.id, onMessage); response != nil {
 		return response, nil
@@ -289,20 +293,6 @@ func (t *httpTransport) readJSON(
 		return only, nil
 	}
 	return nil, &ProtocolError{problem: "the id of the response is not that of the request"}
-}
-
-// readMessages reads the JSON body of the response to a method. Without an error there is at least
-// one message.
-func (t *httpTransport) readMessages(came *httpResponse, method string) ([]wire.Message, error) {
-	raw, err := came.readAll(t.http.maxMessage)
-	if err != nil {
-		return nil, err
-	}
-	messages, err := t.parse(raw, method)
-	if err != nil {
-		return nil, notAMessage(err)
-	}
-	return messages, nil
 }
 
 // parse reads one JSON text that came in response to a method.

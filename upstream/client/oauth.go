@@ -176,7 +176,11 @@ func (t *tokenSource) fetch(caller context.Context) error {
 	}
 	if err != nil {
 		if caller.Err() == nil { // else the caller left, which says nothing about the token endpoint
-			t.failure, t.failedUntil = err, time.Now().Add(retryPause(err))
+			pause := tokenRetryPause
+			if status, ok := errors.AsType[*StatusError](err); ok {
+				pause = max(pause, status.RetryAfter)
+			}
+			t.failure, t.failedUntil = err, time.Now().Add(pause)
 		}
 		return err
 	}
@@ -185,14 +189,6 @@ func (t *tokenSource) fetch(caller context.Context) error {
 		t.renewAt = token.Expiry.Add(-min(renewBefore, time.Until(token.Expiry)/4))
 	}
 	return nil
-}
-
-// retryPause returns how long the token endpoint is not asked again after a failure.
-func retryPause(err error) time.Duration {
-	if status, ok := errors.AsType[*StatusError](err); ok {
-		return max(status.RetryAfter, tokenRetryPause)
-	}
-	return tokenRetryPause
 }
 
 // request asks the token endpoint; a client with a key sends a new assertion each time.

@@ -32,13 +32,8 @@ type List struct {
 func (l *List) Prompt(name string) *Prompt { return l.byName[name] }
 
 // Broken returns the problems of files that are not served as they are.
-func (l *List) Broken() (broken []Problem) {
-	for _, p := range l.Problems {
-		if p.Severity == Broken {
-			broken = append(broken, p)
-		}
-	}
-	return broken
+func (l *List) Broken() []Problem {
+	return slices.DeleteFunc(slices.Clone(l.Problems), func(p Problem) bool { return p.Severity != Broken })
 }
 
 // newList returns the list of the files that were found. The first of several files with one name

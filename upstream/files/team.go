@@ -205,8 +205,5 @@ func onDisk(source *config.Files, file string) string {
 
 // servedLike reports whether two entries are served and reported alike. Each may be nil.
 func (e *entry) servedLike(other *entry) bool {
-	if e == nil || other == nil {
-		return e == other
-	}
-	return e == other || e.prompt == other.prompt && slices.Equal(e.problems, other.problems)
+	return e == other || e != nil && other != nil && e.prompt == other.prompt && slices.Equal(e.problems, other.problems)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -133,10 +132,7 @@ type CancelledError struct {
 // ReadCancelled reads the params of [Cancelled]. Too long a reason is cut.
 func ReadCancelled(params Object) *CancelledError {
 	reason, _ := params.Text("reason")
-	if len(reason) > maxReason {
-		reason = strings.ToValidUTF8(reason[:maxReason], "")
-	}
-	return &CancelledError{reason}
+	return &CancelledError{Clip(reason, maxReason)}
 }
 
 // Error does not repeat the reason, which is the peer's own text.

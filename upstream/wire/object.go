@@ -210,13 +210,7 @@ func (o Object) With(name string, value jsontext.Value) Object {
 
 // Without returns a copy of the object without the members that drop selects.
 func (o Object) Without(drop func(name string) bool) Object {
-	kept := make(Object, 0, len(o))
-	for _, m := range o {
-		if !drop(m.Name) {
-			kept = append(kept, m)
-		}
-	}
-	return kept
+	return slices.DeleteFunc(slices.Clone(o), func(m Member) bool { return drop(m.Name) })
 }
 
 // Append appends the object's JSON to dst.
