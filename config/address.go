@@ -158,10 +158,10 @@ func sameHost(a, b string) bool {
 	case strings.EqualFold(a, b):
 		return true
 	case isWildcard(a):
-		return isWildcard(b) || isLoopback(b)
+		return isWildcard(b) || IsLoopback(b)
 	case isWildcard(b):
-		return isLoopback(a)
-	case isLoopback(a) && isLoopback(b):
+		return IsLoopback(a)
+	case IsLoopback(a) && IsLoopback(b):
 		return isLocalhost(a) || isLocalhost(b) || sameIP(a, b)
 	default:
 		return sameIP(a, b)
@@ -174,7 +174,8 @@ func isWildcard(host string) bool {
 	return host == "" || err == nil && ip.Unmap().IsUnspecified()
 }
 
-func isLoopback(host string) bool {
+// IsLoopback reports whether a host is this machine, seen from itself only.
+func IsLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return isLocalhost(host) || err == nil && ip.Unmap().IsLoopback()
 }
@@ -207,9 +208,4 @@ func portOf(u *url.URL) string {
 	default:
 		return "80"
 	}
-}
-
-func hostOfListen(listen string) string {
-	host, _, _ := net.SplitHostPort(listen)
-	return host
 }

@@ -243,7 +243,8 @@ func hasDomain(g *Gateway) bool {
 // checkPublicURL warns if clients may be sent to the wrong address to authenticate.
 func checkPublicURL(r *hclread.Reader, cfg *Config) {
 	gateways := r.Blocks("gateway")
-	if cfg.Auth == nil || len(cfg.Auth.JWTs) == 0 || len(gateways) == 0 || gateways[0].Has("public_url") || isLoopback(hostOfListen(cfg.Gateway.Listen)) {
+	host, _, _ := net.SplitHostPort(cfg.Gateway.Listen)
+	if cfg.Auth == nil || len(cfg.Auth.JWTs) == 0 || len(gateways) == 0 || gateways[0].Has("public_url") || IsLoopback(host) {
 		return
 	}
 	r.Warning(gateways[0].ValueRange("listen"), "No public_url", "Clients without a token are "+

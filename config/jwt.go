@@ -113,7 +113,7 @@ func ParseProvider(s string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if u.Scheme != "https" && !isLoopback(u.Hostname()) {
+	if u.Scheme != "https" && !IsLoopback(u.Hostname()) {
 		return "", errors.New("would let anyone on the network path forge tokens; write https://, " +
 			"or use a host on loopback")
 	}

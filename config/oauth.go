@@ -84,7 +84,7 @@ func decodeTokenURL(b *hclread.Block, o *OAuth, r reach) {
 		return
 	}
 	parsed, err := parseURL(t.Value)
-	if err == nil && parsed.Scheme != "https" && !isLoopback(hostOf(parsed)) {
+	if err == nil && parsed.Scheme != "https" && !IsLoopback(hostOf(parsed)) {
 		err = errors.New("would send the client's secret in plain text; write https://, or use a host on loopback")
 	}
 	if err == nil {

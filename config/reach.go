@@ -109,7 +109,7 @@ func newListeners(r *hclread.Reader, cfg *Config) (ls listeners) {
 	gatewayHost, gatewayPort, _ := net.SplitHostPort(cfg.Gateway.Listen)
 	adminHost, adminPort, _ := net.SplitHostPort(cfg.Admin.Listen)
 	gateways, admins := r.Blocks("gateway"), r.Blocks("admin")
-	if len(gateways) > 0 && cfg.Auth == nil && !isLoopback(gatewayHost) && !r.Broken() {
+	if len(gateways) > 0 && cfg.Auth == nil && !IsLoopback(gatewayHost) && !r.Broken() {
 		r.Error(gateways[0].ValueRange("listen"), "Open to everyone",
 			"Without an auth block everyone is anonymous and in every team, so the gateway may only listen on loopback; add auth or listen on 127.0.0.1.")
 	}

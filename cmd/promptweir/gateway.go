@@ -23,20 +23,16 @@ const (
 	progressAfter = 300 * time.Millisecond
 )
 
-// outsideCluster returns a configuration without its cluster block: a command that shows what
-// servers say is no replica of those that serve clients, and may end at any moment.
-func outsideCluster(cfg *config.Config) *config.Config {
-	outside := *cfg
-	outside.Cluster = nil
-	return &outside
-}
-
 // withGateway runs a gateway without listeners while use runs.
 func (a *app) withGateway(
 	ctx context.Context, cfg *config.Config, use func(*gateway.Gateway) error,
 ) error {
+	// A command that shows what servers say is no replica of those that serve clients, and may end at
+	// any moment.
+	outside := *cfg
+	outside.Cluster = nil
 	options := gateway.Options{Logger: a.quietLogger(), Version: buildVersion()}
-	return serving.With(ctx, outsideCluster(cfg), options, use)
+	return serving.With(ctx, &outside, options, use)
 }
 
 // withUpstreams is withGateway after each upstream has been listed or has failed.

@@ -155,7 +155,7 @@ func (t *trial) add(path string) error {
 			return err
 		}
 		name := clientfile.Label(u.Hostname())
-		if isLoopback(u.Hostname()) {
+		if config.IsLoopback(u.Hostname()) {
 			name = "server"
 		}
 		content, err := json.Marshal(map[string]any{"mcpServers": map[string]any{name: map[string]string{"url": path}}})

@@ -261,7 +261,7 @@ func checkSnapshot(s *snapshot.Snapshot) (checks []liveCheck) {
 			cfg.PageSize, clients.FirstPageOnly()))
 	}
 	if host, _, err := net.SplitHostPort(cfg.Listen); err == nil && len(cfg.CursorKeys) == 0 &&
-		!isLoopback(host) {
+		!config.IsLoopback(host) {
 		checks = append(checks, checked("cursor_keys", checkWarning, locationOf(cfg.Place),
 			"cursor_keys is not set in the gateway block: replicas, and the gateway after a restart, refuse each other's "+
 				"cursors and sessions; make one with: openssl rand -base64 32"))
@@ -286,12 +286,6 @@ func checkStore(ctx context.Context, cfg *config.Cluster, sealer *seal.Sealer) [
 			state.Evicts + "); set its maxmemory-policy to noeviction"
 	}
 	return []liveCheck{line}
-}
-
-// isLoopback reports whether a host is this machine, seen from itself only.
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // checkListeners returns a line for each address that the gateway would listen on: whether it is
