@@ -28,17 +28,6 @@ func TestAddress_MasksSensitiveParts(t *testing.T) {
 	}
 }
 
-func TestAddress_ShowsAllReplicas(t *testing.T) {
-	for want, u := range map[string]Upstream{
-		"https://a.example.com, https://b.example.com": {URLs: []string{"https://a.example.com", "https://b.example.com"}},
-		"npx -y server": {Transport: Stdio, Command: []string{"npx", "-y", "server"}},
-	} {
-		if got := u.Address(); got != want {
-			t.Errorf("Address() = %q, want %q", got, want)
-		}
-	}
-}
-
 func TestSameConnection_IgnoresOnlyWhatNoConnectionDependsOn(t *testing.T) {
 	const block = `team "eng" {
   upstream "up" {

@@ -148,8 +148,7 @@ func say(word string) mcp.PromptHandler {
 		if who := r.Params.Arguments["who"]; who != "" {
 			words = append(words, who)
 		}
-		text := &mcp.TextContent{Text: strings.Join(words, ", ")}
-		return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: text}}}, nil
+		return textResult(strings.Join(words, ", ")), nil
 	}
 }
 

@@ -158,8 +158,7 @@ func TestGet_RunsTheCommandOfTheConsole(t *testing.T) {
 	server.AddPrompt(&mcp.Prompt{
 		Name: "odd", Arguments: []*mcp.PromptArgument{{Name: "--save", Required: true}},
 	}, func(_ context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-		text := &mcp.TextContent{Text: "--save is " + r.Params.Arguments["--save"]}
-		return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: text}}}, nil
+		return textResult("--save is " + r.Params.Arguments["--save"]), nil
 	})
 	p := serve(t, configure(t, map[string]string{"team.hcl": webTeam(serveOverHTTP(t, server))}))
 	eventually(t, "the prompt is listed", func() bool { return p.list(t, "").names() == "web.odd" })

@@ -49,7 +49,7 @@ func probeable(failing bool) *mcp.Server {
 		if got := fmt.Sprint(r.Params.Arguments); got != "map[text:placeholder]" {
 			return nil, errors.New("arguments: " + got)
 		}
-		return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: "echo"}}}}, nil
+		return textResult("echo"), nil
 	})
 	server.AddPrompt(&mcp.Prompt{Name: "nothing"}, func(_ context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 		if r.Params.Arguments != nil {

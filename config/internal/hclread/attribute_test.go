@@ -22,8 +22,23 @@ func box(t *testing.T, attributes string, files ...string) *Block {
 	return r.Blocks("box")[0]
 }
 
+// wantValues evaluates expressions, within bounds if the block is confined.
+func wantValues(t *testing.T, isConfined bool, values map[string]string) {
+	t.Helper()
+	for expr, want := range values {
+		b := box(t, "env = { V = "+expr+" }", "value", "content\n")
+		if isConfined {
+			b.Confine()
+		}
+		got := SecretMap(b, "env", nil, func(_, _ string) error { return nil })["V"]
+		if got != want || len(b.diags) > 0 {
+			t.Errorf("%s = %q, want %q; %v", expr, got, want, b.diags)
+		}
+	}
+}
+
 func TestSecretMap_EvaluatesExpressions(t *testing.T) {
-	for expr, want := range map[string]string{
+	wantValues(t, false, map[string]string{
 		`trimprefix("abc", "a")`:               "bc",
 		`trimsuffix("abc", "c")`:               "ab",
 		`trim("xax", "x")`:                     "a",
@@ -45,13 +60,7 @@ func TestSecretMap_EvaluatesExpressions(t *testing.T) {
 		`"<${trimspace(file("value"))}>"`:      "<content>",
 		`true ? env("SECRET") : "x"`:           "hunter2-env",
 		`[for s in ["a"] : upper(s)][0]`:       "A",
-	} {
-		b := box(t, "env = { V = "+expr+" }", "value", "content\n")
-		got := SecretMap(b, "env", nil, func(_, _ string) error { return nil })["V"]
-		if got != want || len(b.diags) > 0 {
-			t.Errorf("%s = %q, want %q; %v", expr, got, want, b.diags)
-		}
-	}
+	})
 }
 
 func TestSet_KeepsTheDefaultOfAWrongValue(t *testing.T) {
