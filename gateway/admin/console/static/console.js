@@ -16,6 +16,19 @@ function say(what) {
   setTimeout(() => { place.textContent = what; }, 50);
 }
 
+// notice says something and shows it to everybody: for 5 seconds or, if it stays, until endNotice.
+let ending;
+function notice(what, stays) {
+  say(what);
+  document.getElementById('announce').className = 'notice';
+  clearTimeout(ending);
+  if (!stays) ending = setTimeout(endNotice, 5000);
+}
+
+function endNotice() {
+  document.getElementById('announce').className = 'unseen';
+}
+
 // key finds an element again in another version of its page, in the row that is about the same thing.
 function key(element) {
   const row = element.closest('[data-upstream], [data-team], [data-prompt]');
@@ -111,11 +124,16 @@ async function look() {
       }
       const now = await response.json();
       if (now.version !== version || Date.now() - fetched > anyway) await refresh(location.href);
-      document.body.classList.remove('lost');
+      if (document.body.classList.contains('lost')) {
+        document.body.classList.remove('lost');
+        document.getElementById('live').hidden = false;
+        endNotice();
+      }
     } catch (error) {
       if (error.name !== 'AbortError' && !document.body.classList.contains('lost')) {
         document.body.classList.add('lost');
-        say('The gateway does not answer.');
+        document.getElementById('live').hidden = true;
+        notice('The gateway does not answer.', true);
       }
     }
   }
@@ -276,13 +294,13 @@ document.addEventListener('submit', async (event) => {
       const row = `[data-upstream="${CSS.escape(body.get('upstream'))}"]`;
       replaceLive(other);
       if (!event.submitter.isConnected) document.querySelector(`${row} :is(.act button, .ask summary)`)?.focus();
-      say(event.submitter.dataset.done);
+      notice(event.submitter.dataset.done); // the page may look as before
     } else {
       document.getElementById('main').replaceWith(document.adoptNode(other.getElementById('main')));
       document.getElementById('main').focus();
     }
   } catch {
-    say('The gateway does not answer.');
+    notice('The gateway does not answer.');
   }
 });
 
