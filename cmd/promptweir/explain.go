@@ -90,7 +90,7 @@ func (e *explainFlags) principalToExplain(cfg *config.Config) (*policy.Principal
 func (e *explainFlags) answer(s *snapshot.Snapshot, principal *policy.Principal, name string) *inspect.Answer {
 	answer, source := inspect.Ask(s, principal, name), "files"
 	switch {
-	case !e.lists.given() && len(s.Unlisted()) > 0:
+	case !e.lists.given() && answer.IsUnknown():
 		answer.Offered = "unknown whether an upstream offers it: " + chooseSource
 		return answer
 	case e.lists.state != "":

@@ -107,6 +107,11 @@ func (a *Answer) IsOffered() bool {
 	return slices.ContainsFunc(a.Upstreams, func(u AnswerUpstream) bool { return u.Offers != "no" })
 }
 
+// IsUnknown reports whether it is not known of an upstream whether it offers the prompt.
+func (a *Answer) IsUnknown() bool {
+	return slices.ContainsFunc(a.Upstreams, func(u AnswerUpstream) bool { return u.Offers == "unknown" })
+}
+
 // String writes the answer for a person at a terminal: the whole truth first.
 func (a *Answer) String() string {
 	var text strings.Builder
@@ -142,7 +147,11 @@ func (a *Answer) write(text *strings.Builder, u *AnswerUpstream) {
 	case u.Offers == "no":
 		fmt.Fprintf(text, "%s is not visible to %s: upstream %s (team %s) does not offer %q\n",
 			a.Name, a.Principal, u.Upstream, u.Team, u.Own)
-		fmt.Fprintf(text, "  if it did, the prompt would be %s, decided by %s: %s\n", u.Verdict, rule, u.Reason)
+		would := "would be " + u.Verdict
+		if u.Verdict == "not visible" {
+			would = "would not be visible"
+		}
+		fmt.Fprintf(text, "  if it did, the prompt %s, decided by %s: %s\n", would, rule, u.Reason)
 	case u.Offers == "unknown" && u.Visible:
 		fmt.Fprintf(text, "%s is %s to %s if upstream %s (team %s) offers %q, which is unknown\n",
 			a.Name, u.Verdict, a.Principal, u.Upstream, u.Team, u.Own)
@@ -198,6 +207,13 @@ func offered(s *snapshot.Snapshot, explanations []Explanation, name string) stri
 	for _, e := range explanations {
 		if e.Unknown {
 			unknown = append(unknown, e.Upstream)
+		}
+	}
+	for _, a := range Admissions(s, name) {
+		for _, step := range a.Steps {
+			if step.Decides {
+				return "upstream " + a.Upstream + " offers it, but " + step.Text
+			}
 		}
 	}
 	if len(unknown) > 0 {

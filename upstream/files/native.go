@@ -79,7 +79,7 @@ func (p *parser) setArgument(node *yaml.Node) error {
 		"values": setTexts(&a.values), "default": setText(&fallback),
 		"schema": setJSON(&schema, yaml.MappingNode, "a JSON Schema"),
 	}, func(f field) error {
-		return wrong(f.line, "%q is not known of an argument; write one of: %s", f.name, strings.Join(names, ", "))
+		return wrong(f.line, "an argument has no field %q; write one of: %s", f.name, strings.Join(names, ", "))
 	})
 	line, hasDefault := node.Line+1, slices.ContainsFunc(fields, func(f field) bool { return f.name == "default" })
 	switch {
