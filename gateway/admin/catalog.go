@@ -18,8 +18,9 @@ const PageSize = 50
 const (
 	// maxWords bounds the words of one search.
 	maxWords = 16
-	// maxSummary bounds the texts of a [PromptSummary], in bytes.
-	maxSummary = 400
+	// maxSummary bounds the texts of a [PromptSummary], in bytes. With the mark of a cut, they fit
+	// in a line of the console, which would cut them again and count only what it cut itself.
+	maxSummary = 400 - len("…")
 	// maxIndexed bounds how much of a title and of a description is searched, in bytes. The index
 	// has a copy, and a server may write megabytes.
 	maxIndexed = 4 << 10

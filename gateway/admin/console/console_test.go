@@ -127,12 +127,12 @@ func TestPrompts_SaysWhyThereAreNone(t *testing.T) {
 
 // A person is told at a glance what is unusual, in the order in which people count.
 func TestPrompts_HaveBadges(t *testing.T) {
-	up := gatewaytest.NewPeer(t, "up", "a10", "a2", "a1", `{"name":"b","title":"approved"}`, "draft_x", "old")
+	up := gatewaytest.NewPeer(t, "up", "a10", "a2", `{"name":"a1","description":"`+strings.Repeat("long ", 200)+`"}`, `{"name":"b","title":"approved"}`, "draft_x", "old")
 	gone := gatewaytest.NewPeer(t, "gone", "z")
 	text := gatewaytest.Team("eng", `"user:ann"`, "hide \"drafts\" { prompts = [\"*.draft_*\"] }\nprompt \"up.old\" { name = \"up.new\" }\n", up, gone) +
 		"auth {\n" + gatewaytest.Token("ann") + "}\n"
 	lock := gatewaytest.Serve(t, text).Lock()
-	up.SetPrompts("a10", "a2", "a1", `{"name":"b","title":"another"}`, "draft_x", "old")
+	up.SetPrompts("a10", "a2", `{"name":"a1","description":"`+strings.Repeat("long ", 200)+`"}`, `{"name":"b","title":"another"}`, "draft_x", "old")
 	s := gatewaytest.ServeLocked(t, "gateway {\n lock = \"warn\"\n}\n"+text, lock)
 	gone.Stop()
 	s.AwaitTrouble("gone")
@@ -154,7 +154,12 @@ func TestPrompts_HaveBadges(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompts", "", nil).Want(t, http.StatusOK, `<span class="tag drifted">drifted</span>`)
+	list := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompts", "", nil)
+	list.Want(t, http.StatusOK, `<span class="tag drifted">drifted</span>`, "long lo…</bdi>")
+	if strings.Contains(list.Body, "more)") {
+		t.Error("a description is cut twice, and the second cut counts only its own bytes")
+	}
+	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompt?name=up.old", "", nil).Want(t, http.StatusOK, "Upstream up offers it, but its prompt block exposes it as &#34;up.new&#34; instead.")
 }
 
 func TestNotFound_IsAPage(t *testing.T) {
@@ -216,6 +221,9 @@ func TestPrompt_ShowsHowItDiffersFromTheLock(t *testing.T) {
 		}
 		page("up.a", "its definition differs from the one in promptweir.lock.hcl, so it is "+want, "gateway.hcl:1")
 		page("up.new", "it is not in promptweir.lock.hcl, so it is "+want)
+		if body := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompt?name=up.a", "", nil).Body; strings.Count(body, "differs from its definition") != 1 {
+			t.Errorf("%s: the page does not say once that the definition differs:\n%s", mode, body)
+		}
 		page("up.same", "its definition is the one in promptweir.lock.hcl")
 	}
 }

@@ -37,7 +37,12 @@ func (c *console) prompt(r *http.Request, p *page) (Node, error) {
 		Div(live("about"), If(prompt.Title != "", P(Class("lead"), bdi(prompt.Title))),
 			If(prompt.Description != "", prose("prose", "Description", prompt.Description))),
 		Div(live("reports"),
-			Map(prompt.Reports, func(report string) Node { return P(Class("card poor"), bdi(report)) }),
+			Map(prompt.Reports, func(report string) Node {
+				if !prompt.Listed && report == prompt.Answer.Offered {
+					return nil // the card below says so
+				}
+				return P(Class("card poor"), bdi(sentence(report)))
+			}),
 			If(!prompt.Listed, section("unlisted", "Not in the catalog", Class("card bad"),
 				P(bdi(sentence(prompt.Answer.Offered)), Text(" No client can see or get it."))))),
 		// Iff reads the file only where it is shown; the argument of If is always evaluated.
@@ -64,7 +69,7 @@ func visibility(as string, answer *inspect.Answer) Node {
 	}
 	return Section(live("visibility"), Aria("labelledby", "visible"), H2(ID("visible"), heading),
 		Map(answer.Upstreams, show),
-		If(len(answer.Upstreams) == 0, P(Text("Nobody: "), bdi(answer.Offered), Text("."))))
+		If(len(answer.Upstreams) == 0, P(Text("Nobody: it is not in the catalog."))))
 }
 
 func verdict(u inspect.AnswerUpstream) Node {
@@ -196,10 +201,10 @@ func tryForm(p *page, prompt *admin.Prompt) Node {
 			hidden("name", prompt.Name), hidden("as", p.as),
 			Div(ID("fields"), Data("fields", strings.Join(names, " ")), fields,
 				If(len(fields) == 0, quiet(Text("It takes no arguments.")))),
-			Raw(`<p><button class="primary" id="run" aria-keyshortcuts="Control+Enter">Run</button> `+
-				`<button type="button" id="stop" hidden>Stop</button> `+
-				`<span class="quiet">or Ctrl-Enter in a field</span></p>`+
-				`<p class="quiet">In any view, it runs as you, with the gateway's credential at the server. The audit log, if there is one, records it.</p>`+
+			P(Raw(`<button class="primary" id="run" aria-keyshortcuts="Control+Enter">Run</button> `+
+				`<button type="button" id="stop" hidden>Stop</button>`),
+				If(len(fields) > 0, note(Text(" or Ctrl-Enter in a field")))),
+			Raw(`<p class="quiet">In any view, it runs as you, with the gateway's credential at the server. The audit log, if there is one, records it.</p>`+
 				`<noscript><p class="card poor">This needs JavaScript.</p></noscript>`)),
 		Raw(`<div id="outcome" class="outcome" tabindex="-1" role="region" aria-label="Outcome"></div>`))
 }

@@ -111,8 +111,8 @@ func acts(p *page, u *admin.UpstreamHealth) Node {
 		If(!u.Connected && u.Reason != "", form(Action("/connect"), Data("done", "Connecting to "+name+"."),
 			Text("Connect now"), unseen(" to "+name))),
 		Details(Class("ask"), Summary(Text("Drain"), unseen(" "+name), Text(" …")),
-			P(Text("Gets in flight finish. New ones go to other owners of a prompt, or are refused until "+
-				"you undo this or, without a cluster, the gateway ends.")),
+			P(Text("Gets in flight finish. New ones go to a prompt's other owners, or are refused. The drain "+
+				"lasts until you undo it or, without a cluster, the gateway stops.")),
 			form(Action("/drain"), Class("primary"), Name("drained"), Value("true"),
 				Data("done", name+" is drained."), Text("Drain "), bdi(u.Name))))
 }
