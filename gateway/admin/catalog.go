@@ -113,7 +113,7 @@ func (b *badges) of(entry *catalog.Entry) (all []string) {
 	for _, owner := range entry.Owners {
 		hidden = hidden && len(s.Policy.Readers(entry.Team, owner.Upstream, entry.Name, entry.Facts())) == 0
 		if i, known := s.Index(owner.Upstream); known {
-			down = down && conditionOf(s.States[i]).level() == Bad
+			down = down && conditionOf(s.States[i]).level == Bad
 			renamed = renamed || s.ExposedName(&b.sources[i], owner.Name) != entry.Name
 		}
 	}

@@ -196,73 +196,47 @@ const (
 func (l Level) String() string { return [...]string{"bad", "poor", "good"}[l] }
 
 // Level returns how urgently the upstream needs attention.
-func (h UpstreamHealth) Level() Level { return h.condition.level() }
+func (h UpstreamHealth) Level() Level { return h.condition.level }
 
 // Drained reports whether an operator has taken the upstream out of service.
-func (h UpstreamHealth) Drained() bool { return h.condition.drained }
+func (h UpstreamHealth) Drained() bool { return h.Reason == string(upstream.Draining) }
 
 // Condition describes the upstream in a few words.
-func (h UpstreamHealth) Condition() string { return h.condition.String() }
-
-// conditionOf returns the condition of an upstream in a state.
-func conditionOf(state *upstream.State) condition {
-	c := condition{
-		connected: state.Connected, listed: state.Listed,
-		endpoints: len(state.Endpoints),
-	}
-	if p := state.Problem; p != nil {
-		c.troubled, c.failing, c.drained = true, p.Failing, p.Reason == upstream.Draining
-	}
-	for i := range state.Endpoints {
-		// The problem of a single endpoint is that of the upstream.
-		if c.endpoints > 1 && state.Endpoints[i].Problem != nil {
-			c.down++
-		}
-	}
-	return c
-}
+func (h UpstreamHealth) Condition() string { return h.condition.text }
 
 // condition is how an upstream is.
 type condition struct {
-	connected, listed bool
-	// drained is set if an operator has taken it out of service.
-	drained bool
-	// troubled is set if its list is not fresh or its gets fail, failing if it is the latter.
-	troubled, failing bool
-	// down counts the endpoints that are in trouble, if there are several.
-	down, endpoints int
+	level Level
+	text  string
 }
 
-func (c condition) level() Level {
-	switch {
-	case c.drained:
-		return Poor
-	case c.troubled && !c.connected, c.failing:
-		return Bad
-	case c.troubled, !c.listed, c.down > 0, !c.connected:
-		return Poor
+// conditionOf returns the condition of an upstream in a state: what matters most.
+func conditionOf(state *upstream.State) condition {
+	p, down := state.Problem, 0
+	for i := range state.Endpoints {
+		if state.Endpoints[i].Problem != nil {
+			down++
+		}
 	}
-	return Good
-}
-
-func (c condition) String() string {
 	switch {
-	case c.drained:
-		return "drained by an operator"
-	case c.troubled && !c.connected:
-		return "down"
-	case c.failing:
-		return "connected, but gets fail"
-	case c.troubled:
-		return "up, but its list is stale"
-	case !c.listed:
-		return "starting"
-	case c.down > 0:
-		return fmt.Sprintf("up, but %d of %d replicas in trouble", c.down, c.endpoints)
-	case !c.connected:
-		return "not connected"
+	case p != nil && p.Reason == upstream.Draining:
+		return condition{Poor, "drained by an operator"}
+	case p != nil && !state.Connected:
+		return condition{Bad, "down"}
+	case p != nil && p.Failing:
+		return condition{Bad, "connected, but gets fail"}
+	case p != nil:
+		return condition{Poor, "up, but its list is stale"}
+	case !state.Listed:
+		return condition{Poor, "starting"}
+	// The problem of a single endpoint is that of the upstream.
+	case down > 0 && len(state.Endpoints) > 1:
+		text := fmt.Sprintf("up, but %d of %d replicas in trouble", down, len(state.Endpoints))
+		return condition{Poor, text}
+	case !state.Connected:
+		return condition{Poor, "not connected"}
 	}
-	return "up"
+	return condition{Good, "up"}
 }
 
 // trouble returns what operators are shown of a problem.

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -112,13 +113,13 @@ func (h *History) Record(now time.Time, s *snapshot.Snapshot, gets GetCounts) {
 			continue
 		}
 		at := of(h.upstreams, s.Upstreams[i].Name).at(minute)
-		if level := conditionOf(state).level(); !at.Known || level < at.Level {
+		if level := conditionOf(state).level; !at.Known || level < at.Level {
 			at.Known, at.Level = true, level
 		}
 	}
 	// Only those of a snapshot are ever added, so that more than it has means that some are gone.
 	if len(h.upstreams) > len(s.Upstreams) {
-		h.forgetLocked(s)
+		maps.DeleteFunc(h.upstreams, func(name string, _ *series) bool { return s.Connector(name) == nil })
 	}
 	sums := map[string]totals{}
 	gets(func(prompt, outcome string, n int64) {
@@ -150,15 +151,6 @@ func of(all map[string]*series, name string) *series {
 		all[name] = new(series)
 	}
 	return all[name]
-}
-
-// forgetLocked forgets upstreams that there are no more.
-func (h *History) forgetLocked(s *snapshot.Snapshot) {
-	for name := range h.upstreams {
-		if s.Connector(name) == nil {
-			delete(h.upstreams, name)
-		}
-	}
 }
 
 // countLocked counts new gets of a prompt, for the prompt and the first upstream that owns it.
