@@ -73,21 +73,24 @@ func (v *View) Search(q CatalogQuery) (CatalogPage, error) {
 	}
 	s := v.Snapshot()
 	found := v.index.of(s.Catalog).search(inspect.Entries(s, principal), q.Team, wordsOf(q.Text))
-	page := CatalogPage{
-		Total: len(found), Page: max(1, q.Page), Pages: max(1, (len(found)+PageSize-1)/PageSize),
-		Prompts: []PromptSummary{},
-	}
-	// A page that is gone meanwhile is the last one: a browser may still show a link to it.
-	page.Page = min(page.Page, page.Pages)
-	first := (page.Page - 1) * PageSize
-	found = found[first:min(first+PageSize, len(found))]
+	shown, at, pages := PageOf(found, q.Page, PageSize)
+	page := CatalogPage{Total: len(found), Page: at, Pages: pages, Prompts: []PromptSummary{}}
 	badges := newBadges(s)
-	for _, entry := range found {
+	for _, entry := range shown {
 		summary := summarize(entry)
 		summary.Badges = badges.of(entry)
 		page.Prompts = append(page.Prompts, summary)
 	}
 	return page, nil
+}
+
+// PageOf returns a page of a list by its number, the number itself, and how many pages there are. A
+// page that is gone meanwhile is the last one: a browser may still show a link to it.
+func PageOf[T any](all []T, number, size int) (page []T, at, pages int) {
+	pages = max(1, (len(all)+size-1)/size)
+	at = min(max(1, number), pages)
+	first := (at - 1) * size
+	return all[first:min(first+size, len(all))], at, pages
 }
 
 // badges are made for the entries of a page.

@@ -82,15 +82,20 @@ func (v *View) Version() string {
 
 // checkTeam refuses a team that the configuration does not have.
 func (v *View) checkTeam(name string) error {
-	var teams []string
-	for _, team := range v.Snapshot().Config.Teams {
-		teams = append(teams, team.Name)
-	}
+	teams := v.TeamNames()
 	if name == "" || slices.Contains(teams, name) {
 		return nil
 	}
 	return &QueryError{fmt.Sprintf("team: the configuration has no team %q%s", name,
 		config.Suggest(name, teams))}
+}
+
+// TeamNames returns the names of all teams.
+func (v *View) TeamNames() (names []string) {
+	for _, team := range v.Snapshot().Config.Teams {
+		names = append(names, team.Name)
+	}
+	return names
 }
 
 // Files returns the files of the configuration in use, or what is in them of a team, without anything

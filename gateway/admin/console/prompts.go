@@ -38,10 +38,7 @@ func (c *console) prompts(r *http.Request, p *page) (Node, error) {
 
 // findForm searches while somebody types.
 func findForm(v *admin.View, p *page, team string) Node {
-	var teams []string
-	for _, t := range v.Snapshot().Config.Teams {
-		teams = append(teams, t.Name)
-	}
+	teams := v.TeamNames()
 	slices.SortFunc(teams, admin.CompareNames)
 	return Form(ID("find"), Class("find"), Role("search"), Action("/prompts"), Method("get"),
 		Div(Class("field wide"), Label(For("q"), Text("Name, title or description")), p.queryField()),

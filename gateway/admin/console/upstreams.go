@@ -29,11 +29,7 @@ func (c *console) upstreams(r *http.Request, p *page) (Node, error) {
 	all = worstFirst(slices.DeleteFunc(all, func(u admin.UpstreamHealth) bool {
 		return !strings.Contains(strings.ToLower(u.Name), name)
 	}))
-	pages := max(1, (len(all)+upstreamsPerPage-1)/upstreamsPerPage)
-	at := min(max(1, query.Page), pages)
-	first := (at - 1) * upstreamsPerPage
-	shown := all[first:min(first+upstreamsPerPage, len(all))]
-
+	shown, at, pages := admin.PageOf(all, query.Page, upstreamsPerPage)
 	p.name, p.title, p.query = "upstreams", "Upstreams", query.Text
 	if query.Text != "" || query.Team != "" {
 		p.title += ": " + number(len(all)) + " found"
