@@ -53,35 +53,28 @@ func NewOperators(current func() *snapshot.Snapshot, records Records) *Operators
 	return &Operators{snapshot: current, records: records, signIns: newSignIns()}
 }
 
-// presented is the token in the Authorization header of one request. It is compared once, when
-// somebody wants to know.
-type presented struct {
-	once sync.Once
-	ok   bool
-}
-
-// presentedKey is that of the *presented in a request's context.
-type presentedKey struct{}
+// presentsKey is that of a func() bool in a request's context, which compares the token in the
+// Authorization header: once, since it records one that is wrong.
+type presentsKey struct{}
 
 // meet prepares a request for the other methods.
 func (o *Operators) meet(r *http.Request) *http.Request {
-	return r.WithContext(context.WithValue(r.Context(), presentedKey{}, new(presented)))
+	presents := sync.OnceValue(func() bool {
+		// Always compared, whatever came from the address before: strangers behind the same proxy
+		// or gateway of a network would otherwise lock the operator out.
+		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		return strings.EqualFold(scheme, "Bearer") && o.accept(r, token)
+	})
+	return r.WithContext(context.WithValue(r.Context(), presentsKey{}, presents))
 }
 
 // presentsToken reports whether a request has the admin token in its Authorization header.
 func (o *Operators) presentsToken(r *http.Request) bool {
-	authorization := r.Header.Get("Authorization")
-	if authorization == "" || !o.HaveToken() {
+	if r.Header.Get("Authorization") == "" || !o.HaveToken() {
 		return false
 	}
-	p, _ := r.Context().Value(presentedKey{}).(*presented) // from meet
-	p.once.Do(func() {
-		// Always compared, whatever came from the address before: strangers behind the same proxy
-		// or gateway of a network would otherwise lock the operator out.
-		scheme, token, _ := strings.Cut(authorization, " ")
-		p.ok = strings.EqualFold(scheme, "Bearer") && o.accept(r, token)
-	})
-	return p.ok
+	presents, _ := r.Context().Value(presentsKey{}).(func() bool) // from meet
+	return presents()
 }
 
 // accept reports whether a token is the admin token, and records one that is not.
@@ -232,9 +225,7 @@ func fromLoopback(r *http.Request) bool {
 // isForwarded reports whether a header shows that a proxy forwarded the request.
 func isForwarded(header http.Header) bool {
 	for name := range header {
-		switch {
-		case name == "Forwarded", name == "Via", name == "X-Real-Ip", strings.HasPrefix(name,
-			"X-Forwarded-"):
+		if name == "Forwarded" || name == "Via" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-") {
 			return true
 		}
 	}
