@@ -96,9 +96,7 @@ func Reason(err error) string {
 
 // MAC makes keyed hashes of one purpose (HMAC-SHA-256), by which equal values can be recognised and
 // not guessed. Make it with [Sealer.MAC].
-type MAC struct {
-	hashes sync.Pool
-}
+type MAC struct{ hashes *sync.Pool }
 
 // MAC returns the keyed hash of one purpose. Its key is derived from the first key of the ring.
 func (s *Sealer) MAC(purpose string) *MAC { return newMAC(s.ring[0], purpose) }
@@ -113,15 +111,19 @@ func (s *Sealer) MACs(purpose string) []*MAC {
 }
 
 func newMAC(ringKey [keySize]byte, purpose string) *MAC {
-	key := derive(ringKey, "mac", purpose, keySize)
-	return &MAC{hashes: sync.Pool{New: func() any { return &hasher{Hash: hmac.New(sha256.New, key)} }}}
+	return &MAC{hashers(derive(ringKey, "mac", purpose, keySize))}
 }
 
-// hasher is a hash that can be used again, with memory for its result.
+// hasher is an HMAC, with memory for its input and its result.
 type hasher struct {
 	hash.Hash
 
-	sum [sha256.Size]byte
+	buffer []byte
+}
+
+// hashers returns a pool of hashers with a key: setting up an HMAC is half of its work.
+func hashers(key []byte) *sync.Pool {
+	return &sync.Pool{New: func() any { return &hasher{Hash: hmac.New(sha256.New, key)} }}
 }
 
 // AppendHex appends the hash of a value, 64 hexadecimal digits.
@@ -130,7 +132,8 @@ func (m *MAC) AppendHex(dst, value []byte) []byte {
 	defer m.hashes.Put(h)
 	h.Reset()
 	h.Write(value)
-	return hex.AppendEncode(dst, h.Sum(h.sum[:0]))
+	h.buffer = h.Sum(h.buffer[:0])
+	return hex.AppendEncode(dst, h.buffer)
 }
 
 // The layout of a token, as drawn in doc.go.
@@ -205,7 +208,7 @@ func (b *Box) open(raw []byte) ([]byte, error) {
 type subkey struct {
 	id   [keyIDSize]byte
 	aead cipher.AEAD
-	// nonces has nonceMakers for reuse: setting up the HMAC is half of its work.
+	// nonces has the hashers that make nonces.
 	nonces *sync.Pool
 	// purpose precedes the plaintext in the input of the nonce's HMAC.
 	purpose []byte
@@ -220,12 +223,11 @@ func newSubkey(key [keySize]byte, purpose string) subkey {
 	if err != nil {
 		panic(err) // only for a block of the wrong size
 	}
-	nonceKey := derive(key, "nonce", purpose, keySize)
 	return subkey{
 		// The id names the key of the ring, so it is the same for every purpose.
 		id:      [keyIDSize]byte(derive(key, "id", "", keyIDSize)),
 		aead:    aead,
-		nonces:  &sync.Pool{New: func() any { return &nonceMaker{mac: hmac.New(sha256.New, nonceKey)} }},
+		nonces:  hashers(derive(key, "nonce", purpose, keySize)),
 		purpose: []byte(purpose),
 	}
 }
@@ -242,19 +244,13 @@ func derive(key [keySize]byte, use, purpose string, size int) []byte {
 
 // nonce derives the nonce from the plaintext; doc.go explains why that is safe.
 func (k *subkey) nonce(plaintext []byte) [nonceSize]byte {
-	m, _ := k.nonces.Get().(*nonceMaker)
-	defer k.nonces.Put(m)
-	m.mac.Reset()
-	m.buffer = append(m.buffer[:0], k.purpose...)
-	m.buffer = binary.BigEndian.AppendUint64(m.buffer, uint64(len(plaintext))) // separates purpose and plaintext
-	m.mac.Write(m.buffer)
-	m.mac.Write(plaintext)
-	m.buffer = m.mac.Sum(m.buffer[:0])
-	return [nonceSize]byte(m.buffer)
-}
-
-// nonceMaker is an HMAC with a buffer for its input and its result.
-type nonceMaker struct {
-	mac    hash.Hash
-	buffer []byte
+	h, _ := k.nonces.Get().(*hasher)
+	defer k.nonces.Put(h)
+	h.Reset()
+	h.buffer = append(h.buffer[:0], k.purpose...)
+	h.buffer = binary.BigEndian.AppendUint64(h.buffer, uint64(len(plaintext))) // separates purpose and plaintext
+	h.Write(h.buffer)
+	h.Write(plaintext)
+	h.buffer = h.Sum(h.buffer[:0])
+	return [nonceSize]byte(h.buffer)
 }
