@@ -81,11 +81,7 @@ type Outcome struct {
 // error is that of ctx if it ended meanwhile, which takes a moment at most, however costly the
 // screen is.
 func (s *Screen) Definition(ctx context.Context, raw jsontext.Value, exposed string) (Outcome, error) {
-	outcome := s.screen(ctx.Done(), raw, nil, exposed)
-	if err := ctx.Err(); err != nil {
-		return Outcome{}, err
-	}
-	return outcome, nil
+	return s.screen(ctx, raw, nil, exposed)
 }
 
 // Result screens the result of a get or of a completion, or the params of a server request or
@@ -93,15 +89,11 @@ func (s *Screen) Definition(ctx context.Context, raw jsontext.Value, exposed str
 // The error is that of ctx if it ended meanwhile, or [context.DeadlineExceeded] after five seconds.
 func (s *Screen) Result(ctx context.Context, raw jsontext.Value) (Outcome, error) {
 	if s == nil || int64(len(raw))*s.instructions <= quickSteps {
-		return s.screen(nil, raw, contentTypes, ""), nil
+		return s.screen(context.WithoutCancel(ctx), raw, contentTypes, "")
 	}
 	ctx, cancel := context.WithTimeout(ctx, resultBound)
 	defer cancel()
-	outcome := s.screen(ctx.Done(), raw, contentTypes, "")
-	if err := ctx.Err(); err != nil {
-		return Outcome{}, err
-	}
-	return outcome, nil
+	return s.screen(ctx, raw, contentTypes, "")
 }
 
 // File screens the result of reading a file of a skill that is not its SKILL.md, for which
@@ -117,24 +109,26 @@ func (s *Screen) File(raw jsontext.Value) Outcome {
 	return Outcome{JSON: raw, Rejected: p.rejected, Noted: p.noted}
 }
 
-// screen returns an outcome that means nothing if canceled, which may be nil, is closed by then.
+// screen returns an outcome, which would mean nothing if ctx has ended by then.
 func (s *Screen) screen(
-	canceled <-chan struct{}, raw jsontext.Value, types func(jsontext.Value) []contentType, exposed string,
-) Outcome {
+	ctx context.Context, raw jsontext.Value, types func(jsontext.Value) []contentType, exposed string,
+) (Outcome, error) {
 	if s == nil {
-		return Outcome{JSON: raw}
+		return Outcome{JSON: raw}, ctx.Err()
 	}
-	p := pass{screen: s, raw: raw, canceled: canceled}
+	p := pass{screen: s, raw: raw, canceled: ctx.Done()}
 	p.checkWhole(types)
 	p.checkStrings()
 	p.checkName(exposed)
-	switch {
+	switch err := ctx.Err(); {
+	case err != nil:
+		return Outcome{}, err
 	case p.rejected != nil: // without JSON, so that nobody passes it on by mistake
-		return Outcome{Rejected: p.rejected, Noted: p.noted}
+		return Outcome{Rejected: p.rejected, Noted: p.noted}, nil
 	case p.out == nil:
-		return Outcome{JSON: raw, Noted: p.noted}
+		return Outcome{JSON: raw, Noted: p.noted}, nil
 	}
-	return Outcome{JSON: append(p.out, raw[p.copied:]...), Noted: p.noted}
+	return Outcome{JSON: append(p.out, raw[p.copied:]...), Noted: p.noted}, nil
 }
 
 // block is a screen block, with the throttle for reports about it.
