@@ -6,6 +6,7 @@
 package elicit
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -121,12 +122,7 @@ type Choice struct{ Value, Title string }
 func (f *Field) Several() bool { return f.Type == "array" }
 
 // Label returns what people call the field.
-func (f *Field) Label() string {
-	if f.Title != "" {
-		return f.Title
-	}
-	return f.Name
-}
+func (f *Field) Label() string { return cmp.Or(f.Title, f.Name) }
 
 // fieldSchema is the part of a PrimitiveSchemaDefinition that matters to a person (2025-11-25,
 // Elicitation, "Requested Schema").

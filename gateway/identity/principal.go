@@ -16,25 +16,24 @@ const principalSyntax = "write one user:NAME and any number of group:NAME, as in
 // "user:alice,group:payments". "user:anonymous" is a caller without a credential. It knows no
 // configuration: if there is no auth block, EveryTeam is the caller's to set.
 func ParsePrincipal(as string) (policy.Principal, error) {
+	refuse := func(why string, args ...any) (policy.Principal, error) {
+		return policy.Principal{}, fmt.Errorf(why+": "+principalSyntax, args...)
+	}
 	var who policy.Principal
 	for part := range strings.SplitSeq(as, ",") {
 		part = strings.TrimSpace(part)
 		selector, err := config.ParseSelector(part)
 		switch {
 		case err != nil:
-			return policy.Principal{}, fmt.Errorf("%q is neither a user nor a group: %s", part,
-				principalSyntax)
+			return refuse("%q is neither a user nor a group", part)
 		case selector.Kind == config.TeamMembers:
-			return policy.Principal{}, fmt.Errorf(
-				"%q cannot be given, because teams follow from the user and the groups: %s", part, principalSyntax)
+			return refuse("%q cannot be given, because teams follow from the user and the groups", part)
 		case selector.Kind == config.Anybody:
-			return policy.Principal{}, fmt.Errorf("%q is not a single caller: %s", part,
-				principalSyntax)
+			return refuse("%q is not a single caller", part)
 		case selector.Kind == config.Group:
 			who.Groups = append(who.Groups, part)
 		case who.Subject != "":
-			return policy.Principal{}, fmt.Errorf("%q and %q are two users: %s", who.Subject, part,
-				principalSyntax)
+			return refuse("%q and %q are two users", who.Subject, part)
 		default:
 			who.Subject = part
 		}
@@ -42,7 +41,7 @@ func ParsePrincipal(as string) (policy.Principal, error) {
 	who.Anonymous = who.Subject == policy.AnonymousSubject
 	switch {
 	case who.Subject == "":
-		return policy.Principal{}, fmt.Errorf("%q names no user: %s", as, principalSyntax)
+		return refuse("%q names no user", as)
 	case who.Anonymous && len(who.Groups) > 0:
 		return policy.Principal{}, errors.New("user:anonymous is a caller without a credential, " +
 			"who is in no group: leave out the groups, or name another user")

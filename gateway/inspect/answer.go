@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -139,10 +140,7 @@ func (a *Answer) String() string {
 
 // write writes what becomes of the name for the principal.
 func (a *Answer) write(text *strings.Builder, u *AnswerUpstream) {
-	rule := u.Rule
-	if rule == "" {
-		rule = "no rule"
-	}
+	rule := cmp.Or(u.Rule, "no rule")
 	switch {
 	case u.Offers == "no":
 		fmt.Fprintf(text, "%s is not visible to %s: upstream %s (team %s) does not offer %q\n",

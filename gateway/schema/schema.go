@@ -97,8 +97,8 @@ func (noLoader) Load(string) (any, error) { return nil, ErrExternal }
 // explain turns the compiler's errors for references and dialects into ours, on which callers
 // branch: such a schema must not be treated as one that allows everything.
 func explain(err error, document any) error {
-	var unloaded *jsonschema.LoadURLError
-	if !errors.As(err, &unloaded) {
+	unloaded, ok := errors.AsType[*jsonschema.LoadURLError](err)
+	if !ok {
 		return err
 	}
 	object, _ := document.(map[string]any)
@@ -140,8 +140,8 @@ func (s *Schema) Check(ctx context.Context, raw jsontext.Value) (err error) {
 			err = fmt.Errorf("the value cannot be checked: %v", problem)
 		}
 	}()
-	var invalid *jsonschema.ValidationError
-	if err := s.root.Validate(value); errors.As(err, &invalid) {
+	err = s.root.Validate(value)
+	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
 		return newInvalid(invalid)
 	}
 	return err
