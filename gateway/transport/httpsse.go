@@ -32,32 +32,21 @@ type sseSession struct {
 
 // sseSessions are the open sessions by id. The zero value is ready.
 type sseSessions struct {
-	mu  sync.Mutex // guards what follows
-	all map[string]*sseSession
+	all sync.Map // of *sseSession
 }
 
 // add gives a session an id that cannot be guessed, and that names its replica if there are any.
 func (s *sseSessions) add(session *sseSession, peers requests.Peers) (id string) {
 	id = requests.NewID(peers)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.all == nil {
-		s.all = map[string]*sseSession{}
-	}
-	s.all[id] = session
+	s.all.Store(id, session)
 	return id
 }
 
+// find returns nil where there is no such session.
 func (s *sseSessions) find(id string) *sseSession {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.all[id]
-}
-
-func (s *sseSessions) remove(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.all, id)
+	found, _ := s.all.Load(id)
+	session, _ := found.(*sseSession)
+	return session
 }
 
 // serve serves clients of 2024-11-05, and of later legacy revisions that still speak HTTP+SSE.
@@ -101,7 +90,7 @@ func (s *sseSessions) serveStream(x *exchange) {
 	// Now, since x forgets the snapshot, whose configuration says which proxies to believe.
 	opened.conn.legacyOnly, opened.conn.client = true, x.clientAddress()
 	id := s.add(opened, x.t.peers)
-	defer s.remove(id)
+	defer s.all.Delete(id)
 	x.snapshot = nil // otherwise it would stay in memory as long as the stream
 	out := openStream(x.w)
 	defer out.end()

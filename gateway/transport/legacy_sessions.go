@@ -2,21 +2,20 @@ package transport
 
 import (
 	"context"
-	"maps"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/promptweir/promptweir/gateway/seal"
 )
 
 const (
-	// sweepInterval is how often expired sessions are forgotten.
-	sweepInterval = time.Minute
-	// maxEnded bounds the sessions that are remembered as ended. Beyond it one is forgotten, and
-	// its id valid again.
+	// maxEnded bounds the sessions that are remembered as ended. Beyond it the first is forgotten,
+	// and its id valid again if it has not expired.
 	maxEnded = 100_000
-	// maxLogLevels bounds the sessions whose log level is known. Beyond it one is forgotten, and
-	// gets no more log messages.
+	// maxLogLevels bounds the sessions whose log level is known. Beyond it the one that was set
+	// first is forgotten, and gets no more log messages.
 	maxLogLevels = 100_000
 )
 
@@ -25,37 +24,44 @@ type sessionID = [16]byte
 
 // legacySessions is what this replica knows of Streamable HTTP's legacy sessions beyond their
 // sealed ids: which have ended before they expired, the stream of each and the level of log
-// messages that each wants. The zero value is ready.
+// messages that each wants.
 type legacySessions struct {
-	mu      sync.Mutex              // guards what follows
-	ended   map[sessionID]time.Time // when each would have expired
-	swept   time.Time               // when expired sessions were last forgotten
+	mu      sync.Mutex // guards what follows
 	streams map[sessionID]*context.CancelFunc
-	levels  map[sessionID]sessionLevel
+	// Those that have expired stay until others push them out: nobody asks for them.
+	ended  *simplelru.LRU[sessionID, struct{}]
+	levels *simplelru.LRU[sessionID, sessionLevel]
 }
 
 type sessionLevel struct {
-	level        string
-	set, expires time.Time
+	level string
+	set   time.Time
+}
+
+func newLegacySessions() *legacySessions {
+	ended, _ := simplelru.NewLRU[sessionID, struct{}](maxEnded, nil) // fails if it is to hold nothing
+	levels, _ := simplelru.NewLRU[sessionID, sessionLevel](maxLogLevels, nil)
+	return &legacySessions{streams: map[sessionID]*context.CancelFunc{}, ended: ended, levels: levels}
 }
 
 // logLevel returns the least severe level of log messages that a session wants; empty for none.
 func (l *legacySessions) logLevel(id sessionID) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.levels[id].level
+	known, _ := l.levels.Peek(id)
+	return known.level
 }
 
 // setLogLevel sets a session's level. It returns when that was, later than before whatever another
 // replica's clock says, and whether it made a difference.
-func (l *legacySessions) setLogLevel(id sessionID, expires time.Time, level string) (set time.Time, changed bool) {
+func (l *legacySessions) setLogLevel(id sessionID, level string) (set time.Time, changed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before := l.levels[id]
+	before, _ := l.levels.Peek(id)
 	if set = time.Now(); !set.After(before.set) {
 		set = before.set.Add(1)
 	}
-	l.setLogLevelLocked(id, sessionLevel{level, set, expires})
+	l.levels.Add(id, sessionLevel{level, set})
 	return set, before.level != level
 }
 
@@ -64,60 +70,23 @@ func (l *legacySessions) adoptLogLevel(id sessionID, told sessionLevel) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	// Levels and ends come by topics of their own, in any order.
-	if _, ended := l.ended[id]; !ended && told.set.After(l.levels[id].set) {
-		l.setLogLevelLocked(id, told)
+	if known, _ := l.levels.Peek(id); !l.ended.Contains(id) && told.set.After(known.set) {
+		l.levels.Add(id, told)
 	}
-}
-
-func (l *legacySessions) setLogLevelLocked(id sessionID, level sessionLevel) {
-	if l.levels == nil {
-		l.levels = map[sessionID]sessionLevel{}
-	}
-	l.sweepLocked()
-	makeRoom(l.levels, maxLogLevels)
-	l.levels[id] = level
-}
-
-// makeRoom removes one element of a map that is full.
-func makeRoom[V any](m map[sessionID]V, most int) {
-	if len(m) < most {
-		return
-	}
-	for one := range m {
-		delete(m, one)
-		return
-	}
-}
-
-// sweepLocked forgets, from time to time, what has expired.
-func (l *legacySessions) sweepLocked() {
-	now := time.Now()
-	if now.Sub(l.swept) <= sweepInterval {
-		return
-	}
-	l.swept = now
-	maps.DeleteFunc(l.ended, func(_ sessionID, expires time.Time) bool { return expires.Before(now) })
-	maps.DeleteFunc(l.levels, func(_ sessionID, level sessionLevel) bool { return level.expires.Before(now) })
 }
 
 func (l *legacySessions) hasEnded(id sessionID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, ok := l.ended[id]
-	return ok
+	return l.ended.Contains(id)
 }
 
 // end ends a session and its stream.
-func (l *legacySessions) end(id sessionID, expires time.Time) {
+func (l *legacySessions) end(id sessionID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ended == nil {
-		l.ended = map[sessionID]time.Time{}
-	}
-	l.sweepLocked()
-	delete(l.levels, id)
-	makeRoom(l.ended, maxEnded)
-	l.ended[id] = expires
+	l.levels.Remove(id)
+	l.ended.Add(id, struct{}{})
 	if cancel := l.streams[id]; cancel != nil {
 		(*cancel)()
 	}
@@ -129,14 +98,11 @@ func (l *legacySessions) addStream(ctx context.Context, s *seal.Session) (_ cont
 	ctx, cancel := withExpiry(ctx, s.Expires)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.streams == nil {
-		l.streams = map[sessionID]*context.CancelFunc{}
-	}
 	if before := l.streams[s.ID]; before != nil {
 		(*before)()
 	}
 	l.streams[s.ID] = &cancel
-	if _, ended := l.ended[s.ID]; ended { // since the session was opened
+	if l.ended.Contains(s.ID) { // since the session was opened
 		cancel()
 	}
 	return ctx, func() {

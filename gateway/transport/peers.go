@@ -67,11 +67,7 @@ type ended struct {
 // handlePeers has this replica do what its peers pass on, and what is done to a session at one of
 // them.
 func (t *Transport) handlePeers() {
-	t.peers.Handle(topicReply, func(_ context.Context, read func(any) error) any {
-		var r reply
-		if read(&r) != nil {
-			return nil
-		}
+	handle(t, topicReply, func(_ context.Context, r reply) any {
 		if message, err := wire.Parse(r.Message); err == nil {
 			t.replies.deliver(r.Session, &message)
 		}
@@ -79,61 +75,64 @@ func (t *Transport) handlePeers() {
 		// reply is accepted as well.
 		return true
 	})
-	t.peers.Handle(topicCancel, func(_ context.Context, read func(any) error) any {
-		var c cancellation
-		if read(&c) == nil {
-			t.inFlight.cancel(c.Session, c.Request, &wire.CancelledError{Reason: c.Reason})
+	handle(t, topicCancel, func(_ context.Context, c cancellation) any {
+		t.inFlight.cancel(c.Session, c.Request, &wire.CancelledError{Reason: c.Reason})
+		return nil
+	})
+	handle(t, topicSession, func(_ context.Context, p post) any { return t.sessionOf(p) != nil })
+	handle(t, topicPost, func(ctx context.Context, p post) any { return t.post(ctx, p) })
+	handle(t, topicEnded, func(_ context.Context, e ended) any {
+		if e.Expires.After(time.Now()) {
+			t.endHere(e.Session)
 		}
 		return nil
 	})
-	t.peers.Handle(topicSession, func(_ context.Context, read func(any) error) any {
-		var p post
-		s := (*sseSession)(nil)
-		if read(&p) == nil {
-			s = t.sseSessions.find(p.ID)
-		}
-		return s != nil && s.owner == p.Owner
-	})
-	t.peers.Handle(topicPost, func(ctx context.Context, read func(any) error) any {
-		var p post
-		if read(&p) != nil {
-			return postUnknown
-		}
-		return t.post(ctx, p)
-	})
-	t.peers.Handle(topicEnded, func(_ context.Context, read func(any) error) any {
-		var e ended
-		if read(&e) == nil && e.Expires.After(time.Now()) {
-			t.endHere(e.Session, e.Expires)
-		}
-		return nil
-	})
-	t.peers.Handle(topicLevel, func(_ context.Context, read func(any) error) any {
-		var e ended
-		if read(&e) == nil && e.Expires.After(time.Now()) {
-			t.sessions.adoptLogLevel(e.Session, sessionLevel{e.Level, e.Set, e.Expires})
+	handle(t, topicLevel, func(_ context.Context, e ended) any {
+		if e.Expires.After(time.Now()) {
+			t.sessions.adoptLogLevel(e.Session, sessionLevel{e.Level, e.Set})
 		}
 		return nil
 	})
 }
 
+// handle has a function called with each message under a topic, but for those that cannot be read:
+// only a peer of another version sends any.
+func handle[T any](t *Transport, topic string, do func(context.Context, T) any) {
+	t.peers.Handle(topic, func(ctx context.Context, read func(any) error) any {
+		var message T
+		if read(&message) != nil {
+			return nil
+		}
+		return do(ctx, message)
+	})
+}
+
+// sessionOf returns the session of this replica that something is posted to; nil if there is none
+// of its owner.
+func (t *Transport) sessionOf(p post) *sseSession {
+	if s := t.sseSessions.find(p.ID); s != nil && s.owner == p.Owner {
+		return s
+	}
+	return nil
+}
+
 // endSession ends a session at all replicas.
 func (t *Transport) endSession(id sessionID, expires time.Time) {
-	t.endHere(id, expires)
+	t.endHere(id)
 	if t.peers != nil {
 		t.peers.Announce(topicEnded, ended{Session: id, Expires: expires})
 	}
 }
 
 // endHere ends a session at this replica.
-func (t *Transport) endHere(id sessionID, expires time.Time) {
-	t.sessions.end(id, expires)
+func (t *Transport) endHere(id sessionID) {
+	t.sessions.end(id)
 	t.replies.end(id)
 }
 
 // setLogLevel sets the level of a session at all replicas.
 func (t *Transport) setLogLevel(id sessionID, expires time.Time, level string) {
-	if set, changed := t.sessions.setLogLevel(id, expires, level); changed && t.peers != nil {
+	if set, changed := t.sessions.setLogLevel(id, level); changed && t.peers != nil {
 		t.peers.Announce(topicLevel, ended{Session: id, Expires: expires, Level: level, Set: set})
 	}
 }
@@ -205,8 +204,8 @@ func (x *exchange) passPost(id, owner string, body []byte) posted {
 
 // post hands a message that a peer replica passes on to a session of HTTP+SSE of this one.
 func (t *Transport) post(ctx context.Context, p post) posted {
-	s := t.sseSessions.find(p.ID)
-	if s == nil || s.owner != p.Owner {
+	s := t.sessionOf(p)
+	if s == nil {
 		return postUnknown
 	}
 	in, refusal := readIncoming(p.Body)

@@ -35,7 +35,7 @@ type Transport struct {
 	// For the legacy sessions of Streamable HTTP, which outlast their connections:
 	inFlight inFlight
 	replies  replies
-	sessions legacySessions
+	sessions *legacySessions
 	peers    requests.Peers // nil where there are none
 
 	audit       *audit.Log // nil where nothing is recorded
@@ -77,6 +77,7 @@ func New(publisher *snapshot.Publisher, handler *requests.Handler, opts Options)
 	t := &Transport{
 		publisher: publisher, requests: handler, ledger: opts.Ledger, audit: opts.Audit, logger: opts.Logger,
 		refused: refused, notified: notified, closing: make(chan struct{}), peers: opts.Peers,
+		sessions: newLegacySessions(),
 	}
 	if t.peers != nil {
 		t.replies.peers = t.peers
