@@ -75,7 +75,7 @@ func (t *trial) texts() (texts map[string][]byte, secrets map[string]config.Secr
 	servers := ""
 	if len(t.files) > 0 {
 		isSet := func(name string) bool { _, ok := os.LookupEnv(name); return ok }
-		made, err := clientfile.Team("servers", t.files, isSet)
+		made, err := clientfile.Team("servers", t.files, &clientfile.Machine{IsSet: isSet, Gateway: t.gateway})
 		if err != nil {
 			return nil, nil, err
 		}

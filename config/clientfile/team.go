@@ -35,25 +35,32 @@ type Server struct {
 	GetsVariables bool
 }
 
+// Machine is what a team for this machine finds here.
+type Machine struct {
+	// IsSet reports whether the environment has a variable.
+	IsSet func(variable string) bool
+	// Gateway has the blocks of the gateway that is to serve the team: its own address is no server.
+	Gateway string
+}
+
 // Team makes the file of a team with an upstream for each server that the files of clients have, in
-// their order. The same server in two files is one upstream. Where isSet is not nil, the team is for
-// this machine: a server is left out that needs a variable which is not set, or a folder which does
-// not exist.
-func Team(team string, files []File, isSet func(variable string) bool) (*Made, error) {
-	check, err := newChecker(team, isSet == nil)
+// their order. The same server in two files is one upstream. For a machine, a server is left out
+// that needs a variable which is not set, or a folder which does not exist.
+func Team(team string, files []File, machine *Machine) (*Made, error) {
+	check, err := newChecker(team, machine)
 	if err != nil {
 		return nil, err
 	}
 	defer check.close()
 	v := &variables{secrets: map[string]string{}, notes: map[string]string{}}
-	if isSet != nil {
+	if machine != nil {
 		v.ofFile = " of the client's file" // a name that no reference in a file can have
 	}
 	var names []string
 	var blocks []*block
 	labels := map[string]string{} // the text of each block, by its label
 	for _, f := range files {
-		if isSet == nil {
+		if machine == nil {
 			f.Folder = ""
 		}
 		found, err := read(f)
@@ -67,8 +74,8 @@ func Team(team string, files []File, isSet func(variable string) bool) (*Made, e
 			}
 		}
 	}
-	if isSet != nil {
-		v.leaveOutUnset(blocks, isSet)
+	if machine != nil {
+		v.leaveOutUnset(blocks, machine.IsSet)
 	}
 	if check.load(check.team(blocks)) != nil {
 		check.leaveOutInvalid(blocks)
@@ -86,8 +93,8 @@ func Team(team string, files []File, isSet func(variable string) bool) (*Made, e
 		switch {
 		case b.off != "":
 			made.LeftOut = append(made.LeftOut, b.name+" is left out: "+b.off)
-		case isSet != nil:
-			made.Servers[b.label] = v.server(b, isSet)
+		case machine != nil:
+			made.Servers[b.label] = v.server(b, machine.IsSet)
 		}
 	}
 	return made, nil
@@ -167,17 +174,20 @@ func (v *variables) needed(blocks []*block) string {
 // checker loads what is to be printed, so that a block which is not valid can be printed as a
 // comment.
 type checker struct {
-	folder, name string
-	skipDirs     bool // see [config.Options]
+	folder, name, gateway string
+	skipDirs              bool // see [config.Options]
 }
 
 // newChecker makes a folder, and checks the name of the team. The caller closes the checker.
-func newChecker(team string, skipDirs bool) (*checker, error) {
+func newChecker(team string, machine *Machine) (*checker, error) {
 	folder, err := os.MkdirTemp("", "promptweir-import-")
 	if err != nil {
 		return nil, err
 	}
-	c := &checker{folder, team, skipDirs}
+	c := &checker{folder: folder, name: team, skipDirs: machine == nil}
+	if machine != nil {
+		c.gateway = machine.Gateway
+	}
 	if err := c.load(c.team(nil)); err != nil {
 		c.close()
 		return nil, fmt.Errorf("team %q: %w", team, err)
@@ -213,7 +223,7 @@ func (c *checker) load(text string) error {
 	// No variable of the environment is set for it, so that what is printed depends on the client's
 	// files only.
 	path := filepath.Join(c.folder, "team.hcl")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(text+"\n"+c.gateway), 0o600); err != nil {
 		return err
 	}
 	_, diagnostics := config.Load(path, config.Options{

@@ -81,7 +81,8 @@ func TestTeam_SaysWhatAServerGets(t *testing.T) {
 		{Name: "mine.json", Content: []byte(`{"mcpServers": {"mine": {"command": "x", "env": {"A_TOKEN": "hunter2"}}}}`)},
 	}
 	for range 2 {
-		made, err := Team("mine", files, func(name string) bool { return name != "UNSET" && name != "UNSET_TOKEN" })
+		isSet := func(name string) bool { return name != "UNSET" && name != "UNSET_TOKEN" }
+		made, err := Team("mine", files, &Machine{IsSet: isSet})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,6 +103,19 @@ func TestTeam_SaysWhatAServerGets(t *testing.T) {
 			t.Errorf("what is run is not shown:\n%s", text)
 		}
 		slices.Reverse(files)
+	}
+}
+
+// Where another gateway has the usual port, its address is a server as any other.
+func TestTeam_LeavesOutTheGatewaysOwnAddressOnly(t *testing.T) {
+	file := File{Name: "some.json", Content: []byte(`{"mcpServers": {
+		"own": {"url": "http://127.0.0.1:9999/mcp"}, "other": {"url": "http://127.0.0.1:8080/mcp"}}}`)}
+	made, err := Team("mine", []File{file}, &Machine{Gateway: `gateway { listen = "127.0.0.1:9999" }`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := made.Servers["other"]; !ok || len(made.LeftOut) != 1 || !strings.HasPrefix(made.LeftOut[0], "own is left out") {
+		t.Errorf("Team = %v, left out %q, want other and not own", made.Servers, made.LeftOut)
 	}
 }
 
