@@ -205,7 +205,7 @@ func TestCancel_PassesTheReasonOn(t *testing.T) {
 		{gatewaytest.Meta, `,"reason":"the user pressed Esc"`, `"the user pressed Esc"`},
 		{eliciting, `,"reason":"the user pressed Esc"`, `"the user pressed Esc"`},
 		{gatewaytest.Meta, `,"reason":7`, `"the caller gave up"`},
-		{gatewaytest.Meta, `,"reason":"x` + long + `"`, `"x` + long[:1022] + `"`}, // 1024 bytes end within a character
+		{gatewaytest.Meta, `,"reason":"x` + long + `"`, `"x` + long[:1022] + `…"`}, // 1024 bytes end within a character
 		{gatewaytest.Meta, ``, `"the caller gave up"`},
 	} {
 		c := s.Stdio("")
