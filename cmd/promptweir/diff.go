@@ -72,7 +72,7 @@ func (d *diffFlags) diff(ctx context.Context, oldPath, newPath string) error {
 		return err
 	}
 	defer remove()
-	before, err := d.app.loadPath(oldPath, d.lists.options())
+	before, err := d.loadBefore(oldPath)
 	if err != nil {
 		return err
 	}
@@ -93,14 +93,11 @@ func (d *diffFlags) diff(ctx context.Context, oldPath, newPath string) error {
 		return err
 	}
 	comparison := inspect.Compare(evaluatedBefore, evaluatedAfter)
-	// Where the copy was means nothing to a reader: it is gone by then.
-	if d.copied != "" {
-		for i := range comparison.Changes {
-			comparison.Changes[i].Rule = strings.ReplaceAll(comparison.Changes[i].Rule, d.copied, d.shown)
-		}
-		for i := range comparison.Prompts {
-			comparison.Prompts[i].Rule = strings.ReplaceAll(comparison.Prompts[i].Rule, d.copied, d.shown)
-		}
+	for i := range comparison.Changes {
+		comparison.Changes[i].Rule = d.moved(comparison.Changes[i].Rule)
+	}
+	for i := range comparison.Prompts {
+		comparison.Prompts[i].Rule = d.moved(comparison.Prompts[i].Rule)
 	}
 	if err := d.print(comparison, kept); err != nil {
 		return err
@@ -161,10 +158,46 @@ func (d *diffFlags) atRevision(ctx context.Context, old, path string) (at string
 	return filepath.Join(d.copied, name), remove, nil
 }
 
+// moved returns a text with the revision in place of its copy, which means nothing to a reader: it
+// is gone by then.
+func (d *diffFlags) moved(text string) string {
+	if d.copied == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, d.copied, d.shown)
+}
+
+// loadBefore loads the old configuration. What is printed about it names its revision.
+func (d *diffFlags) loadBefore(path string) (*config.Config, error) {
+	cfg, diagnostics := config.Load(path, d.lists.options())
+	var text strings.Builder
+	width, color := terminal.Style(d.app.raw.err)
+	if err := diagnostics.Write(&text, width, color); err != nil {
+		return nil, err
+	}
+	if _, err := io.WriteString(d.app.raw.err, d.moved(text.String())); err != nil {
+		return nil, err
+	}
+	if diagnostics.HasErrors() {
+		return nil, errReported
+	}
+	for i := range cfg.Teams {
+		for j := range cfg.Teams[i].Upstreams {
+			place := &cfg.Teams[i].Upstreams[j].Place
+			place.File = d.moved(place.File)
+		}
+	}
+	return cfg, nil
+}
+
 // gitError is what git has printed about an error.
 func gitError(err error) error {
 	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
-		return errors.New(strings.TrimPrefix(strings.TrimSpace(string(failed.Stderr)), "fatal: "))
+		said := strings.TrimPrefix(strings.TrimSpace(string(failed.Stderr)), "fatal: ")
+		if said == "Needed a single revision" { // for a name that it does not know
+			said = "there is no such commit here; git fetch gets those of the remote"
+		}
+		return errors.New(said)
 	}
 	return err
 }
@@ -259,7 +292,7 @@ func (d *diffFlags) print(c inspect.Comparison, kept []config.Kept) error {
 			terminal.OneLine(change.Text), terminal.InBrackets(change.Rule))
 	}
 	if !d.lists.given() && len(c.Unknown) > 0 {
-		fmt.Fprintln(&text, "# The affected prompts are not known: "+chooseSource+".")
+		fmt.Fprintf(&text, "# The affected prompts of %s are not known: %s.\n", strings.Join(c.Unknown, ", "), chooseSource)
 	}
 	if len(c.Prompts) > 0 {
 		fmt.Fprintln(&text, "# Affected prompts:")
