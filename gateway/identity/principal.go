@@ -16,24 +16,22 @@ const principalSyntax = "write one user:NAME and any number of group:NAME, as in
 // "user:alice,group:payments". "user:anonymous" is a caller without a credential. It knows no
 // configuration: if there is no auth block, EveryTeam is the caller's to set.
 func ParsePrincipal(as string) (policy.Principal, error) {
-	refuse := func(why string, args ...any) (policy.Principal, error) {
-		return policy.Principal{}, fmt.Errorf(why+": "+principalSyntax, args...)
-	}
+	refused := func(why string, args ...any) error { return fmt.Errorf(why+": "+principalSyntax, args...) }
 	var who policy.Principal
 	for part := range strings.SplitSeq(as, ",") {
 		part = strings.TrimSpace(part)
 		selector, err := config.ParseSelector(part)
 		switch {
 		case err != nil:
-			return refuse("%q is neither a user nor a group", part)
+			return policy.Principal{}, refused("%q is neither a user nor a group", part)
 		case selector.Kind == config.TeamMembers:
-			return refuse("%q cannot be given, because teams follow from the user and the groups", part)
+			return policy.Principal{}, refused("%q cannot be given, because teams follow from the user and the groups", part)
 		case selector.Kind == config.Anybody:
-			return refuse("%q is not a single caller", part)
+			return policy.Principal{}, refused("%q is not a single caller", part)
 		case selector.Kind == config.Group:
 			who.Groups = append(who.Groups, part)
 		case who.Subject != "":
-			return refuse("%q and %q are two users", who.Subject, part)
+			return policy.Principal{}, refused("%q and %q are two users", who.Subject, part)
 		default:
 			who.Subject = part
 		}
@@ -41,7 +39,7 @@ func ParsePrincipal(as string) (policy.Principal, error) {
 	who.Anonymous = who.Subject == policy.AnonymousSubject
 	switch {
 	case who.Subject == "":
-		return refuse("%q names no user", as)
+		return policy.Principal{}, refused("%q names no user", as)
 	case who.Anonymous && len(who.Groups) > 0:
 		return policy.Principal{}, errors.New("user:anonymous is a caller without a credential, " +
 			"who is in no group: leave out the groups, or name another user")
