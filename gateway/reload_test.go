@@ -283,7 +283,7 @@ func TestReload_AuthenticatesWaitingGetsAnew(t *testing.T) {
 		waiting = append(waiting, get(c))
 	}
 	upstreamtest.Eventually(t, "both gets wait for their turn", func() bool {
-		return goroutinesIn("queue.(*Queue).acquire(") == len(waiting)
+		return goroutinesIn("queue.(*Slot).Acquire(") == len(waiting)
 	})
 
 	r.MustReload("auth {\n" + gatewaytest.Token("ann") + "}\n" + gatewaytest.Team("eng", `"user:ann"`, "", next))
