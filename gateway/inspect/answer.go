@@ -108,7 +108,7 @@ func (a *Answer) IsOffered() bool {
 	return slices.ContainsFunc(a.Upstreams, func(u AnswerUpstream) bool { return u.Offers != "no" })
 }
 
-// IsUnknown reports whether it is not known of an upstream whether it offers the prompt.
+// IsUnknown reports whether an upstream whose list is not known may offer the prompt.
 func (a *Answer) IsUnknown() bool {
 	return slices.ContainsFunc(a.Upstreams, func(u AnswerUpstream) bool { return u.Offers == "unknown" })
 }

@@ -292,8 +292,8 @@ func (p *Policy) selectorsOf(r *rule) []config.Selector {
 	return readers
 }
 
-// HiddenBy returns the hide block that removes an entry from everybody; the zero Step if there is
-// none.
+// HiddenBy returns the hide block that removes an entry from everybody, or may, where the definition
+// that it reads is nil; the zero Step if there is none.
 func (p *Policy) HiddenBy(team, upstream, name string, definition []byte) Step {
 	t := p.owner(team, upstream)
 	if t == nil {
@@ -310,8 +310,11 @@ func (p *Policy) HiddenBy(team, upstream, name string, definition []byte) Step {
 			if i >= len(p.hides) {
 				owner = ownerOf(team)
 			}
-			text := fmt.Sprintf("%s %s removes it from everybody", hide.named.Title, owner)
-			return Step{Rule: hide.Place.String(), Text: text, Decides: true}
+			what := "removes it from everybody"
+			if definition == nil && hide.When != nil && hide.When.ReadsDefinition() {
+				what = "may remove it, depending on its definition, which is not known here"
+			}
+			return Step{Rule: hide.Place.String(), Text: hide.named.Title + " " + owner + " " + what, Decides: true}
 		}
 	}
 	return Step{}
