@@ -184,8 +184,8 @@ func TestLoad_BoundsTheStepsOfAllConditionsOfAFile(t *testing.T) {
 	argument := "can(regex(" + list + `[*].x, prompt.name))`
 	// Sixteen of these, each over its own limit, take the file's to the last step.
 	endless := strings.Repeat("try(", 14) + "length(" + list + ")" + strings.Repeat(")", 14) + " == 1"
-	for _, when := range []string{lists, argument, endless} {
-		for conditions, isRight := range map[int]bool{2: true, 90: false} {
+	for when, tooMany := range map[string]int{lists: 70, argument: 45, endless: 20} {
+		for conditions, isRight := range map[int]bool{2: true, tooMany: false} {
 			blocks := strings.Repeat("hide \"x\" {\n  prompts = [\"*\"]\n  when = "+when+"\n}\n", conditions)
 			_, diags := Load(write(t, "gateway.hcl", "gateway {}\n", "a.hcl", teamFile("a", "one", blocks)), options())
 			said := fmt.Sprint(diags.Err())

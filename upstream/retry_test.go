@@ -195,7 +195,7 @@ func TestRefresh_PollsByTTL(t *testing.T) {
 				}
 				wantLists(t, test.peer, test.every-time.Second, 2, 2)
 				wantLists(t, test.peer, test.every/5+2*time.Second, 4, 4)
-				wantLists(t, test.peer, 3*test.every, 4+2*2, 4+2*3)
+				wantLists(t, test.peer, test.every*5/4, 6, 6)
 			})
 		})
 	}

@@ -183,7 +183,7 @@ func TestSync_FollowsARandomHistory(t *testing.T) {
 	for name, content := range foreign {
 		putFile(t, home, name, content)
 	}
-	for n := range 200 {
+	for n := range 100 {
 		h.step(n)
 		out, problems, code := runHere(t, "sync", "--to", "claude,codex,gemini,cursor,vscode", "--url", h.gateway.URL)
 		if code != 0 {

@@ -58,7 +58,7 @@ func TestPage_EndsBeforeItIsLargerThan4MiB(t *testing.T) {
 	var prompts []*catalog.Prompt
 	for i, size := range []int{1, 1, 1, 2, 5, 1, 3, 1, 1} {
 		text := strings.Repeat("x", size*mib-len(`{"name":"a","description":""}`))
-		prompts = append(prompts, parse(t, fmt.Sprintf(`{"name":"%c","description":%q}`, 'a'+i, text)))
+		prompts = append(prompts, parse(t, `{"name":"`+string(rune('a'+i))+`","description":"`+text+`"}`))
 	}
 	v := catalog.Merge([]catalog.Source{{Upstream: "u", Team: "a", Prompts: prompts}}, options()).View(everybody)
 	for _, test := range []struct {

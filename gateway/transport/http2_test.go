@@ -86,7 +86,7 @@ func (blanks) Read(p []byte) (int, error) {
 
 // A stream is open for long, and what its client sent to open it counts for nobody meanwhile.
 func TestHTTP2_StreamsKeepNoMessages(t *testing.T) {
-	const streams, size = 64, 1 << 20
+	const streams, size = 24, 1 << 20
 	peer := gatewaytest.NewPeer(t, "p", "a")
 	s := gatewaytest.Serve(t, ofAnn("", peer))
 	server := httptest.NewUnstartedServer(s.Handler())

@@ -269,7 +269,7 @@ func TestMaxBuffered_BoundsWhatAPrincipalDoesNotRead(t *testing.T) {
 			s := gatewaytest.Serve(t, "gateway { max_buffered = 64 * 1024 * 1024 }\n"+ofAnn("", p))
 			ann, bob := s.Modern("ann"), s.Modern("bob")
 			client := open(t, s)
-			for range 16 {
+			for range 8 {
 				client.get()
 			}
 			call := func(c *gatewaytest.Client) string { return c.Call("prompts/get", gatewaytest.GetParams("p.a")).Body }
