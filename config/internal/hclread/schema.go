@@ -188,6 +188,9 @@ func (c checker) misplaced(at hcl.Range, name, kind, prefix string, s Schema) {
 		c.Error(at, "Unexpected attribute", "%s is a block: write %s { … } without an equals sign.", name, name)
 	case nearest(name, s.Names()) == "" && foreign != "":
 		c.Error(at, "Unknown "+kind, "%s%s does not exist. %s", prefix, name, foreign)
+	case nearest(name, s.Names()) == "":
+		names := strings.Join(slices.Sorted(slices.Values(s.Names())), ", ")
+		c.Error(at, "Unknown "+kind, "%s%s does not exist; there are %s.", prefix, name, names)
 	default:
 		c.Error(at, "Unknown "+kind, "%s%s does not exist%s", prefix, name, Suggest(name, s.Names()))
 	}

@@ -48,7 +48,7 @@ team "a" {
     prompt = ["u.*"]                          # ERROR: expose.prompt does not exist. Did you mean "prompts"?
     too    = ["*"]                            # ERROR: expose.too does not exist. Did you mean "to"?
   }
-  expose "f" { zzz = ["u.*"] }                # ERROR: expose.zzz does not exist. # ERROR: Missing prompts # ERROR: Missing to
+  expose "f" { zzz = ["u.*"] }                # ERROR: expose.zzz does not exist; there are limit, prompts, to, when. # ERROR: Missing prompts # ERROR: Missing to
   hide "h" { promts = ["u.*"] }               # ERROR: hide.promts does not exist. Did you mean "prompts"?
 }
 team "arguments" {

@@ -13,7 +13,7 @@ auth {
   }
 }
 allow "a" {
-  enviroment = ["*"]                     # ERROR: allow.enviroment does not exist.
+  enviroment = ["*"]                     # ERROR: allow.enviroment does not exist; there are 
   hosts      = ["*"]
 }
 allow "b" { host = ["*"] }               # ERROR: Did you mean "hosts"? # ERROR: Unknown team; "b" names a team that no team block declares.
@@ -22,7 +22,7 @@ team "a" {
   upstream "u" {
     url      = "https://u.example.com"
     prefixx  = "v"                       # ERROR: upstream.prefixx does not exist. Did you mean "prefix"?
-    zzzzzzzz = 1                         # ERROR: upstream.zzzzzzzz does not exist.
+    zzzzzzzz = 1                         # ERROR: upstream.zzzzzzzz does not exist; there are 
     breaker {
       failure = 3                        # ERROR: breaker.failure does not exist. Did you mean "failures"?
     }
@@ -40,7 +40,7 @@ team "a" {
   }
   expose "x" {
     prompts = ["*"]
-    for     = ["*"]                      # ERROR: expose.for does not exist.
+    for     = ["*"]                      # ERROR: expose.for does not exist; there are limit, prompts, to, when.
     to      = ["*"]
   }
   hide "x" {
