@@ -86,6 +86,8 @@ and failed checks.`,
 type validation struct {
 	// diagnostics are those of the configuration, and then those of the files that hold prompts.
 	diagnostics []config.Diagnostics
+	// kept says of each team's file with mistakes what a gateway would do with it.
+	kept []string
 	// The rest is known where the configuration has no errors.
 	teams, upstreams int
 	// folders is how many of the upstreams have their prompts in files, and prompts how many
@@ -106,7 +108,7 @@ func (v *validateFlags) validate(ctx context.Context) error {
 	case formatJSON:
 		err = terminal.PrintJSON(v.app.out, found.json(valid))
 	case formatGitHub:
-		err = annotate(v.app.out, found.annotations())
+		err = annotate(v.app.out, found)
 	default:
 		err = v.printAll(found)
 	}
@@ -129,6 +131,9 @@ func (v *validateFlags) printAll(found *validation) (err error) {
 	for _, d := range found.diagnostics {
 		err = errors.Join(err, v.app.printDiagnostics(d))
 	}
+	for _, sentence := range found.kept {
+		fmt.Fprintf(v.app.err, "On a reload: %s\n\n", sentence)
+	}
 	return errors.Join(err, printChecks(v.app.out, found.checks))
 }
 
@@ -138,7 +143,7 @@ func (v *validateFlags) check(ctx context.Context) (*validation, error) {
 	cfg, diagnostics := config.Load(v.app.config, config.Options{AllowUnsetEnv: true})
 	found := &validation{diagnostics: []config.Diagnostics{diagnostics}}
 	if cfg == nil {
-		found.diagnostics = append(found.diagnostics, config.NewDiagnostics(v.reloaded()))
+		found.kept = v.reloaded()
 		return found, nil
 	}
 	s, err := snapshot.Evaluate(ctx, cfg, nil, snapshot.Options{})
@@ -157,7 +162,7 @@ func (v *validateFlags) check(ctx context.Context) (*validation, error) {
 }
 
 // reloaded says what a gateway would do with teams' files that have mistakes.
-func (v *validateFlags) reloaded() (findings []config.Finding) {
+func (v *validateFlags) reloaded() (sentences []string) {
 	isKnown := false
 	inUse := func(stateDir string) config.TeamFiles {
 		if stateDir != "" {
@@ -170,16 +175,14 @@ func (v *validateFlags) reloaded() (findings []config.Finding) {
 	}
 	_, kept, _ := config.LoadLastGood(v.app.config, config.Options{AllowUnsetEnv: true}, inUse)
 	for _, k := range kept {
-		detail := k.String()
+		sentence := k.String()
 		if !isKnown {
-			detail = k.Mistaken() + ": a gateway keeps the last good text if it still fits, and " +
+			sentence = k.Mistaken() + ": a gateway keeps the last good text if it still fits, and " +
 				"otherwise leaves the file out; everything else takes effect."
 		}
-		findings = append(findings, config.Finding{
-			Summary: "On a reload", Detail: detail, IsWarning: true,
-		})
+		sentences = append(sentences, sentence)
 	}
-	return findings
+	return sentences
 }
 
 // all returns each diagnostic.
@@ -259,13 +262,13 @@ func (f *validation) json(valid bool) any {
 	}{valid, failed, warned, f.annotations(), f.teams, f.upstreams, f.prompts, f.clients}
 }
 
-// annotate prints each diagnostic as a command by which GitHub Actions annotates a line of a pull
+// annotate prints what was found as commands by which GitHub Actions annotates the lines of a pull
 // request.
-func annotate(w io.Writer, diagnostics []config.Diagnostic) error {
+func annotate(w io.Writer, found *validation) error {
 	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 	var text strings.Builder
-	for _, d := range diagnostics {
+	for _, d := range found.annotations() {
 		text.WriteString("::" + d.Severity + " ")
 		if at := d.Range; at != nil {
 			fmt.Fprintf(&text, "file=%s,line=%d,endLine=%d,",
@@ -275,6 +278,9 @@ func annotate(w io.Writer, diagnostics []config.Diagnostic) error {
 			}
 		}
 		fmt.Fprintf(&text, "title=%s::%s\n", property.Replace(d.Summary), data.Replace(d.Detail))
+	}
+	for _, sentence := range found.kept {
+		fmt.Fprintf(&text, "::notice title=On a reload::%s\n", data.Replace(sentence))
 	}
 	_, err := io.WriteString(w, text.String())
 	return err

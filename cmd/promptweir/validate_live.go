@@ -120,7 +120,7 @@ func (v *validateFlags) validateLive(ctx context.Context) error {
 	cfg, diagnostics := config.Load(v.app.config, config.Options{})
 	found := validation{diagnostics: []config.Diagnostics{diagnostics}}
 	if cfg == nil {
-		found.diagnostics = append(found.diagnostics, config.NewDiagnostics(v.reloaded()))
+		found.kept = v.reloaded()
 	}
 	if v.output == formatText {
 		if err := v.printAll(&found); err != nil {
@@ -325,7 +325,7 @@ func (v *validateFlags) printChecklist(found *validation) (err error) {
 		}{found.isValid(v.strict), found.all(), append([]liveCheck{}, found.checks...), found.clients})
 	}
 	if v.output == formatGitHub {
-		err = annotate(v.app.out, found.annotations())
+		err = annotate(v.app.out, found)
 	} else {
 		err = printChecks(v.app.out, found.checks)
 	}
