@@ -18,7 +18,7 @@ func TestTroubles_SayWhatWhereWhyAndWhatNext(t *testing.T) {
 		t.Fatalf("got %+v, want the one that is down", all)
 	}
 	want := "gone (" + all[0].Place + ") is down: connection refused at " + strings.TrimSuffix(strings.TrimPrefix(gone.URL, "http://"), "/mcp") +
-		"; start the server, or correct host and port in url"
+		"; start the server, or correct host and port in the URL"
 	if got := all[0].String(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

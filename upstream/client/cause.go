@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -122,41 +123,41 @@ var causes = map[Kind]causeText{ //nolint:gochecknoglobals // a constant table
 	NotMessages:       {"%s prints something other than MCP messages on standard output: %s", "start it in its stdio mode, and let it log to standard error"},
 	SilentChild:       {"%s runs, but has not answered %s within %s", "run the command by hand: it may wait for something, or still be installing itself"},
 
-	ConnectionRefused: {"connection refused at %s", "start the server, or correct host and port in url"},
-	NoRoute:           {"no route to %s", "correct the host in url, or this machine's network"},
-	UnknownHost:       {"the host name of %s does not exist", "correct the host in url, or this machine's DNS"},
+	ConnectionRefused: {"connection refused at %s", "start the server, or correct host and port in the URL"},
+	NoRoute:           {"no route to %s", "correct the host in the URL, or this machine's network"},
+	UnknownHost:       {"the host name of %s does not exist", "correct the host in the URL, or this machine's DNS"},
 	NameService:       {"the host name of %s cannot be resolved (%s)", "check this machine's DNS"},
 	AddressNotAllowed: {"%s", "give the server another address: neither the gateway's own nor a cloud's metadata service"},
 	ConnectionBroke:   {"the connection to %s broke (%s)", "see the log of the server: it may have stopped, or a proxy closed the connection"},
-	ConnectTimeout:    {"no connection to %s within %s", "correct host and port in url, or allow the connection: a firewall may drop the packets"},
+	ConnectTimeout:    {"no connection to %s within %s", "correct host and port in the URL, or allow the connection: a firewall may drop the packets"},
 	TLSTimeout:        {"%s did not finish the TLS handshake within %s", "check the server, and that the port is one for HTTPS"},
 	AnswerTimeout:     {"%s took the request, but did not answer %s within %s", "find out why the server hangs, or raise timeout"},
 	EndOfAnswer:       {"%s began to answer %s, and did not finish within %s", "find out why the server is slow, or raise timeout"},
-	StreamTimeout:     {"%s named no HTTP+SSE endpoint for messages within %s", "correct the path in url, or remove transport: the server may not speak HTTP+SSE"},
+	StreamTimeout:     {"%s named no HTTP+SSE endpoint for messages within %s", "correct the path in the URL, or remove transport: the server may not speak HTTP+SSE"},
 
-	CertificateName:    {"the certificate of %s is for another name%s", "correct the host in url, or set server_name in a tls block"},
+	CertificateName:    {"the certificate of %s is for another name%s", "correct the host in the URL, or set server_name in a tls block"},
 	CertificateIssuer:  {"the certificate of %s is from an untrusted issuer%s", "set ca_file in a tls block to the issuer's certificate"},
 	CertificateTime:    {"the certificate of %s %s", "renew it on the server, or correct this machine's clock"},
 	CertificateOther:   {"the certificate of %s cannot be accepted: %s", "replace it on the server"},
 	CertificateMissing: {"%s wants a client certificate, and the gateway has none", "set cert_file and key_file in a tls block"},
 	CertificateRefused: {"%s does not accept the gateway's certificate: %s", "set cert_file and key_file in a tls block to an accepted certificate"},
 	TLSRefused:         {"%s refuses the TLS connection: %s", "check the server's TLS settings: the gateway speaks TLS 1.2 and 1.3"},
-	NoTLS:              {"%s does not speak TLS", "write http:// in url, or let the server serve HTTPS"},
-	NeedsTLS:           {"%s wants HTTPS", "write https:// in url"},
+	NoTLS:              {"%s does not speak TLS", "write http:// in the URL, or let the server serve HTTPS"},
+	NeedsTLS:           {"%s wants HTTPS", "write https:// in the URL"},
 
 	CredentialMissing:  {"the server wants a credential (HTTP 401%s)", "set Authorization in headers, or add an oauth block"},
 	CredentialRefused:  {"the server refuses the gateway's credential (HTTP 401%s)", "renew it: it may have expired, or be for another server"},
 	AccessDenied:       {"the server denies access (HTTP 403%s)", "give the gateway's credential the right to list and get prompts"},
 	TokenRefused:       {"no access token: %s", "check client_id, client_secret and scopes in the oauth block"},
 	TokenNotFetched:    {"no access token: %s", "check token_url in the oauth block, and that the authorization server runs"},
-	NothingThere:       {"nothing is at the path %s (HTTP %d)", "correct the path in url; many servers have /mcp or /sse"},
-	Redirected:         {"the server redirects (HTTP %d%s), and redirects are not followed", "write the final address in url"},
+	NothingThere:       {"nothing is at the path %s (HTTP %d)", "correct the path in the URL; many servers have /mcp or /sse"},
+	Redirected:         {"the server redirects (HTTP %d%s), and redirects are not followed", "set the URL to the final address"},
 	TooManyRequests:    {"the server limits the rate of requests (HTTP 429)", "lower rate or concurrency in the block, or have the limit raised"},
 	PauseWanted:        {"the server wants no requests until %s (HTTP %d, Retry-After)", "nothing to do: calls resume then; if this is frequent, lower rate or concurrency in the block, or have the limit raised"},
 	ServerFails:        {"the server fails (HTTP %d %s)", "see the log of the server"},
 	BehindProxy:        {"HTTP %d %s: a proxy does not reach the server, or the server takes no requests", "start the server, or correct the proxy in front of it"},
 	RequestRefused:     {"the server refuses the request (HTTP %d %s)", "check url and headers: the server may not speak MCP"},
-	WebPage:            {"a web page answers (%s), not an MCP server", "correct the path in url; it may be the login page of a proxy in front of the server"},
+	WebPage:            {"a web page answers (%s), not an MCP server", "correct the path in the URL; it may be the login page of a proxy in front of the server"},
 	NotMCP:             {"the answer is not MCP: %s", "correct url, or the server; a proxy in front of it may change its answers"},
 	AnsweredWithError:  {"the server answers with an error: %s", "see the log of the server"},
 	ListNotUsable:      {"%s", "correct the server, or raise max_prompts"},
@@ -231,7 +232,7 @@ func (d *Dialer) explain(err error) Cause {
 func (d *Dialer) shownAddress() string {
 	u := d.visibleURL()
 	if u == nil {
-		return "the address in url"
+		return "the address in the URL"
 	}
 	return hostPort(u)
 }
@@ -487,9 +488,9 @@ func (d *Dialer) statusCause(err error) (Cause, bool) {
 	case code == http.StatusForbidden:
 		return newCause(AccessDenied, status.shownChallenge()), true
 	case code == http.StatusNotFound, code == http.StatusGone, code == http.StatusMethodNotAllowed:
-		path := "in url"
+		path := "in the URL"
 		if u := d.visibleURL(); u != nil {
-			path = u.EscapedPath()
+			path = cmp.Or(u.EscapedPath(), "/")
 		}
 		return newCause(NothingThere, path, code), true
 	case status.AsksForPause():

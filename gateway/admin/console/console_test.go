@@ -29,7 +29,7 @@ func TestOverview_BeginsWithWhatIsWrong(t *testing.T) {
 	a := gatewaytest.Send(t, http.MethodGet, r.AdminURL+"/", "", nil)
 	a.Want(t, http.StatusOK, "<bdi>Upstream gone is down</bdi></h1>", "<title>Upstream gone is down",
 		"Also: the last configuration was refused, 2 reports to fix. The gateway serves clients.", "definitions in upstream &#34;up&#34;", "more than once", "urll",
-		"unreachable since <time datetime=\"20", "connection refused at", "Start the server, or correct host and port in url.", `data-upstream="gone"`, "<dt>Server requests</dt>", "waiting for clients",
+		"unreachable since <time datetime=\"20", "connection refused at", "Start the server, or correct host and port in the URL.", `data-upstream="gone"`, "<dt>Server requests</dt>", "waiting for clients",
 		`<tr class="bad" data-team="eng" role="row">`, "1 down", "1.2.3")
 	for _, bad := range []string{"hunter2", `data-upstream="up"`} {
 		if strings.Contains(a.Body, bad) {
