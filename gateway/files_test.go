@@ -171,6 +171,7 @@ func TestFiles_DegradeOnlyTheirUpstream(t *testing.T) {
 	c.Call("prompts/get", gatewaytest.GetParams("book.a")).Want(t, http.StatusOK, `"text":"A"`)
 	r := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/readyz", "", nil)
 	r.Want(t, http.StatusOK, `"ready": true`, "has a file that cannot be served as written: "+filepath.Join(f.dir, "p", "a.md")+":2: Broken prompt: The front matter is not YAML")
+	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/", "", nil).Want(t, http.StatusOK, "Upstream book is up, but has files that are broken")
 	f.write("p/a.md", "A2")
 	f.write("p/new.md", "New")
 	upstreamtest.Eventually(t, "the upstream is healthy", func() bool {

@@ -221,6 +221,8 @@ func conditionOf(state *upstream.State) condition {
 	switch {
 	case p != nil && p.Reason == upstream.Draining:
 		return condition{Poor, "drained by an operator"}
+	case p != nil && p.Reason == upstream.InvalidFile:
+		return condition{Poor, "up, but has files that are broken"}
 	case p != nil && !state.Connected:
 		return condition{Bad, "down"}
 	case p != nil && p.Failing:

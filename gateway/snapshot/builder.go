@@ -231,12 +231,12 @@ func hideAt(u *config.Upstream, state *upstream.State) (at time.Time, ok bool) {
 	return problem.Since.Add(u.Grace), true
 }
 
-// report logs the reports that are new.
+// report logs the reports that are new, apart from those of files: their upstreams log them.
 func (b *builder) report(ctx context.Context, reports []catalog.Report) {
 	now := make(map[string]bool, len(reports))
 	for _, r := range reports {
 		now[r.Key()] = true
-		if !b.reported[r.Key()] {
+		if !b.reported[r.Key()] && r.Kind != catalog.BrokenFile {
 			b.publisher.reportLogger.WarnContext(ctx, "catalog",
 				slog.String("kind", string(r.Kind)), slog.String("upstream", r.Upstream()), slog.String("report", r.Text))
 		}
