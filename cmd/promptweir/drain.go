@@ -76,7 +76,7 @@ func setDrained(ctx context.Context, a *app, name string, drained bool, f drainF
 		return terminal.PrintJSON(a.out, now)
 	}
 	if !drained {
-		_, err = fmt.Fprintf(a.out, "%s serves again\n", name)
+		_, err = fmt.Fprintf(a.out, "%s is not drained\n", name)
 		return err
 	}
 	since := cmp.Or(now.Since, &time.Time{}).UTC().Format(time.RFC3339)

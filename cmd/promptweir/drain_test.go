@@ -62,7 +62,7 @@ func TestDrain_TakesAnUpstreamOutAndLetsItBack(t *testing.T) {
 	}
 	want(1, []string{`promptweir: the configuration has no such upstream: "wbe". Did you mean "web"?`}, "drain", "wbe")
 	want(2, nil, "drain")
-	want(0, []string{"web serves again\n"}, "undrain", "web")
+	want(0, []string{"web is not drained\n"}, "undrain", "web")
 	if _, stderr, code := runCommand(t, nil, "get", "web.hello", "who=x", "--url", p.endpoint); code != 0 {
 		t.Errorf("get exits with %d: %s", code, stderr)
 	}
@@ -89,7 +89,7 @@ func TestDrain_SaysWhatIsMissing(t *testing.T) {
 	}
 	for _, args := range [][]string{{"--token", "open"}, nil} {
 		stdout, stderr, code := runCommand(t, []string{"PROMPTWEIR_ADMIN_TOKEN=open"}, append([]string{"undrain", "web", "--config", path}, args...)...)
-		if code != 0 || stdout != "web serves again\n" {
+		if code != 0 || stdout != "web is not drained\n" {
 			t.Errorf("with the token: %d, %s%s", code, stdout, stderr)
 		}
 	}

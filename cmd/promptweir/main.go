@@ -84,7 +84,9 @@ func newRoot(a *app) *cobra.Command {
 		Args:          cobra.ArbitraryArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Example: "  promptweir validate --config promptweir\n" +
+		Example: "  promptweir try\n" +
+			"  promptweir init promptweir\n" +
+			"  promptweir validate --config promptweir\n" +
 			"  promptweir list --config promptweir\n" +
 			"  promptweir serve --config promptweir\n" +
 			"  promptweir get handbook.incident_report --url http://127.0.0.1:8080/mcp",

@@ -133,7 +133,7 @@ func TestTerminal_TryAsksBeforeItStartsCommands(t *testing.T) {
 		"y\r":  {"  look    http://127.0.0.1:", "/sign-in?code=", "  use     ", "upstream down: two"},
 		"\r":   {"there is nothing to serve"},
 		"\x04": {"there is nothing to serve"},
-		"\x03": {"interrupted"},
+		"\x03": {"\npromptweir: interrupted"},
 	} {
 		t.Run(fmt.Sprintf("%q", answer), func(t *testing.T) {
 			t.Parallel()

@@ -19,8 +19,11 @@ func tokenCommand(a *app) *cobra.Command {
 	command := &cobra.Command{
 		Use: "token LABEL", Short: "Make a bearer token, and the block that accepts it",
 		Args: func(cmd *cobra.Command, args []string) error {
-			if admin {
-				return wantArgs(0, 0, "")(cmd, args)
+			switch {
+			case admin && len(args) > 0:
+				return &usageError{"--admin excludes LABEL: promptweir token --admin"}
+			case admin:
+				return nil
 			}
 			return wantArgs(1, 1, "a label, or --admin")(cmd, args)
 		},

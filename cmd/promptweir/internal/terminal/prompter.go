@@ -104,14 +104,14 @@ func (p *Prompter) Ask(ctx context.Context, question string, complete func(start
 	}()
 	select {
 	case a := <-answered:
-		switch {
-		case errors.Is(a.err, io.EOF) && p.keys.interrupted:
-			return "", ErrInterrupted
-		case errors.Is(a.err, io.EOF):
-			fmt.Fprint(p.output, "\r\n")
-			return "", ErrNoAnswer
+		if !errors.Is(a.err, io.EOF) {
+			return a.line, a.err
 		}
-		return a.line, a.err
+		fmt.Fprint(p.output, "\r\n")
+		if p.keys.interrupted {
+			return "", ErrInterrupted
+		}
+		return "", ErrNoAnswer
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
