@@ -233,7 +233,7 @@ const steps = {
     const { children } = nodes.find(({ role, properties }) => role === 'status' && properties.live === 'polite');
     assert.match(nodes.find(({ id }) => id === children[0]).name, /Upstream desk is down/, 'what is read aloud');
     await card.getByRole('button', { name: 'Connect now to desk' }).click();
-    await isAnnounced(page, 'Connecting to desk.');
+    await page.locator('#announce.notice', { hasText: 'Connecting to desk.' }).waitFor(); // seen as well as heard
     await next('desk returns');
     await card.waitFor({ state: 'detached', timeout: 40_000 });
     assert.ok(await page.evaluate(() => window.sameDocument), 'the page was not loaded again');
