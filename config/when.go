@@ -248,7 +248,7 @@ func warnNames(b *hclread.Block, expr hclsyntax.Expression) {
 // warnFacts warns of comparisons in when expressions with an upstream or a team that none of the
 // rule's prompts is of.
 func warnFacts(r *hclread.Reader, cfg *Config) {
-	if r.Broken() { // what is missing may be in the file that does not parse
+	if r.Broken() { // what is missing may be in what could not be read
 		return
 	}
 	warn := func(rules []Rule, known map[string][]string) {

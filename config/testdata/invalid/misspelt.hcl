@@ -24,6 +24,13 @@ auth {
   }
 }
 team "a" {
+  upsteam "z" {                               # ERROR: team.upsteam does not exist. Did you mean "upstream"?
+    url = "https://z.example.com"
+  }
+  hide "z" {
+    prompts = ["u.*"]
+    when    = prompt.upstream == "z"
+  }
   upstream "u" {
     urll = "https://u.example.com"            # ERROR: upstream.urll does not exist. Did you mean "url"?
   }
