@@ -199,7 +199,7 @@ func (l Level) String() string { return [...]string{"bad", "poor", "good"}[l] }
 func (h UpstreamHealth) Level() Level { return h.condition.level }
 
 // Drained reports whether an operator has taken the upstream out of service.
-func (h UpstreamHealth) Drained() bool { return h.Reason == string(upstream.Draining) }
+func (t Trouble) Drained() bool { return t.Reason == string(upstream.Draining) }
 
 // Condition describes the upstream in a few words.
 func (h UpstreamHealth) Condition() string { return h.condition.text }

@@ -322,7 +322,7 @@ func TestSignIn_ByALinkOnce(t *testing.T) {
 	if !tries(session...) {
 		t.Error("who opened the link cannot try prompts")
 	}
-	if w := redeem(here); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "This link was used or has expired") {
+	if w := redeem(here); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), `<a href="/">open the console</a>`) {
 		t.Errorf("again: %d\n%s", w.Code, w.Body)
 	}
 

@@ -74,8 +74,11 @@ func (c *console) signIn(w http.ResponseWriter, r *http.Request) {
 	if ok, wait := c.operators.SignIn(w, r, given); !ok {
 		status, problem := http.StatusForbidden, Text("That is not the admin token.")
 		if given.Code != "" {
-			problem = Text("This link was used or has expired, or is for another machine. " +
-				"promptweir serve prints a new one at each start.")
+			problem = Group{
+				Text("This link was used or has expired, or is for another machine. promptweir serve " +
+					"prints a new one at each start."),
+				If(c.operators.Include(r), Raw(` To look only, <a href="/">open the console</a> without it.`)),
+			}
 		}
 		if wait > 0 {
 			status = http.StatusTooManyRequests
