@@ -39,8 +39,9 @@ func validateCommand(a *app) *cobra.Command {
 		Args: wantArgs(0, 1, "a configuration"),
 		Long: `Check a configuration and its prompt files, without starting or contacting anything.
 
-One run reports all errors, each with source location and remedy. Unset environment variables
-are warnings. With --strict, other warnings fail too.
+One run reports all errors, each with source location and remedy; those of prompt files, once the
+configuration loads. Unset environment variables are warnings. With --strict, other warnings fail
+too.
 
 PATH is the configuration (default: --config, else promptweir or gateway.hcl in the working
 directory).
