@@ -2,11 +2,13 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -116,6 +118,29 @@ func TestLeavingErrorsToReads_LastWordsAreRead(t *testing.T) {
 	_ = conn.Close()
 	if _, err := conn.Write([]byte("request")); err == nil {
 		t.Error("Write() on a connection that was closed here succeeds")
+	}
+}
+
+// Over HTTP/1.1, net/http may have read the refusal, and closed the connection, before it writes the request.
+func TestWithRefusal_AddsTheAlertThatClosedTheConnection(t *testing.T) {
+	t.Parallel()
+	ours := upstreamtest.NewAuthority(t, "test")
+	near, far := net.Pipe()
+	server := tls.Server(far, &tls.Config{Certificates: []tls.Certificate{ours.Server("mcp.example")}, ClientAuth: tls.RequireAnyClientCert})
+	go func() {
+		_ = server.HandshakeContext(t.Context()) // which fails
+		_, _ = io.Copy(io.Discard, far)          // the client's farewell
+	}()
+	secured := tls.Client(near, &tls.Config{RootCAs: ours.Pool(), ServerName: "mcp.example"})
+	if _, err := secured.Read(make([]byte, 1)); err == nil {
+		t.Fatal("the server takes a client without a certificate")
+	}
+	_ = secured.Close()
+	_, err := secured.Write([]byte("request"))
+	var c connection
+	c.secured.Store(secured)
+	if err := c.withRefusal(err); !strings.Contains(err.Error(), "certificate required") {
+		t.Errorf("the request fails with %v, want the alert", err)
 	}
 }
 

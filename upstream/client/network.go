@@ -128,8 +128,8 @@ func (c *readErrorsConn) Write(p []byte) (int, error) {
 }
 
 // withRefusal adds to the error of a request the alert that ended its connection before the request
-// was written. It is nil-safe. Of HTTP/2, net/http then tells only that there is no connection;
-// crypto/tls returns the alert from each further read.
+// was written. It is nil-safe. Net/http then tells only that the connection was closed, which it
+// did itself; crypto/tls returns the alert from each further read.
 func (c *connection) withRefusal(err error) error {
 	if c == nil || !foundConnectionClosed(err) {
 		return err
@@ -142,12 +142,14 @@ func (c *connection) withRefusal(err error) error {
 	return err
 }
 
-// foundConnectionClosed reports whether HTTP/2 found that the reader of the connection had closed
-// it, before it wrote the header of the request or before it wrote the body. net/http does not
-// export the errors.
+// foundConnectionClosed reports whether net/http found that the reader of the connection had closed
+// it, before it wrote the header of the request or before it wrote the body. It does not export the
+// errors of HTTP/2.
 func foundConnectionClosed(err error) bool {
 	text := err.Error()
-	return strings.Contains(text, "http2: client conn could not be established") || strings.Contains(text, "http2: client conn is closed")
+	return errors.Is(err, net.ErrClosed) ||
+		strings.Contains(text, "http2: client conn could not be established") ||
+		strings.Contains(text, "http2: client conn is closed")
 }
 
 // noteMissingCertificates makes a client note when a server asks for a certificate and gets none,
