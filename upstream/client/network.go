@@ -135,6 +135,7 @@ func (c *connection) withRefusal(err error) error {
 		return err
 	}
 	if secured := c.secured.Load(); secured != nil {
+		_ = secured.SetReadDeadline(time.Now().Add(time.Second)) // in case that it is not closed
 		if _, ended := secured.Read(make([]byte, 1)); ended != nil {
 			return fmt.Errorf("%w: %w", err, ended)
 		}
