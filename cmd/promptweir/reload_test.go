@@ -85,9 +85,9 @@ func TestMistakes_OfATeamAreSaidWithWhatItKeeps(t *testing.T) {
 		kept = `"a.hcl" (a) has mistakes: the text in use is kept, everything else takes effect.`
 		out  = `"b.hcl" (b) has mistakes: nothing of it is in use, everything else takes effect.`
 	)
-	for _, flags := range [][]string{nil, {"--live"}, {"-o", "github"}, {"--live", "-o", "github"}} {
+	for _, flags := range [][]string{nil, {"--live"}, {"-o", "github"}, {"--live", "-o", "github"}, {"-o", "json"}, {"--live", "-o", "json"}} {
 		stdout, stderr, code := runHere(t, append([]string{"validate", "--config", folder}, flags...)...)
-		said := strings.Join(strings.Fields(stdout+stderr), " ") // diagnostics are wrapped
+		said := strings.ReplaceAll(strings.Join(strings.Fields(stdout+stderr), " "), `\"`, `"`) // JSON escapes quotes
 		if code != exitFailed || !strings.Contains(said, kept) || !strings.Contains(said, out) {
 			t.Errorf("validate %q: exit code %d, and says %s", flags, code, said)
 		}

@@ -256,11 +256,12 @@ func (f *validation) json(valid bool) any {
 		ErrorCount     int                 `json:"error_count"`
 		WarningCount   int                 `json:"warning_count"`
 		Diagnostics    []config.Diagnostic `json:"diagnostics"`
+		OnReload       []string            `json:"on_reload,omitempty"`
 		Teams          int                 `json:"teams"`
 		Upstreams      int                 `json:"upstreams"`
 		PromptsInFiles int                 `json:"prompts_in_files"`
 		Clients        []clients.Loss      `json:"clients,omitempty"`
-	}{valid, failed, warned, f.annotations(), f.teams, f.upstreams, f.prompts, f.clients}
+	}{valid, failed, warned, f.annotations(), f.kept, f.teams, f.upstreams, f.prompts, f.clients}
 }
 
 // annotate prints what was found as commands by which GitHub Actions annotates the lines of a pull

@@ -320,9 +320,10 @@ func (v *validateFlags) printChecklist(found *validation) (err error) {
 		return terminal.PrintJSON(v.app.out, struct {
 			Valid       bool                `json:"valid"`
 			Diagnostics []config.Diagnostic `json:"diagnostics"`
+			OnReload    []string            `json:"on_reload,omitempty"`
 			Checks      []liveCheck         `json:"checks"`
 			Clients     []clients.Loss      `json:"clients,omitempty"`
-		}{found.isValid(v.strict), found.all(), append([]liveCheck{}, found.checks...), found.clients})
+		}{found.isValid(v.strict), found.all(), found.kept, append([]liveCheck{}, found.checks...), found.clients})
 	}
 	if v.output == formatGitHub {
 		err = annotate(v.app.out, found)
