@@ -111,6 +111,7 @@ func TestOpenSession_RefusesEverythingElse(t *testing.T) {
 		{"nothing", s, "", seal.ErrMalformed},
 		{"longer than any session", s, s.For("session").Seal(make([]byte, 1024)), seal.ErrMalformed},
 		{"a version yet to come", s, s.For("session").Seal(append([]byte{4}, make([]byte, 28)...)), seal.ErrMalformed},
+		{"a variant without a letter", s, s.For("session").Seal(append([]byte{3}, make([]byte, 29)...)), seal.ErrMalformed},
 		{"a variant that is cut off", s, s.For("session").Seal(append([]byte{3}, append(make([]byte, 28), 2, 'f')...)), seal.ErrMalformed},
 		{"a revision that is cut off", s, s.For("session").Seal(append([]byte{2}, append(make([]byte, 27), 1)...)), seal.ErrMalformed},
 	}
@@ -137,6 +138,7 @@ func FuzzSession(f *testing.F) {
 	f.Add([]byte{1})
 	f.Add(sealed)
 	f.Add(sealed[:27])
+	f.Add(append([]byte{3}, make([]byte, 29)...))
 	f.Fuzz(func(t *testing.T, plaintext []byte) {
 		token := box.Seal(plaintext)
 		session, err := s.OpenSession(token)

@@ -104,7 +104,7 @@ func decodeSession(b []byte) (Session, error) {
 	capabilities, id, expires, lengths := b[1], b[2:18], b[18:26], b[26:sessionHeadSize]
 	text, variant := string(b[sessionHeadSize:]), ""
 	if b[0] == variantVersion {
-		if text == "" || len(text) <= int(text[0]) {
+		if text == "" || text[0] == 0 || len(text) <= int(text[0]) {
 			return Session{}, ErrMalformed
 		}
 		variant, text = text[1:][:text[0]], text[1:][text[0]:]
