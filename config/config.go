@@ -172,7 +172,6 @@ func rootSchema() hclread.Schema {
 // config decodes all blocks. Those that others depend on come first.
 func (d *decoder) config() *Config {
 	d.Check() // first: a misspelt attribute must not be reported as missing, too
-	d.checkOwnership()
 	d.teams = d.Labels("team")
 	// A team that renames or removes itself must not make a mistake of the files that name it.
 	if d.inUse != nil {
@@ -195,6 +194,7 @@ func (d *decoder) config() *Config {
 	d.overrides.check(d.Reader, d.names, d.allowed)
 	d.separateSkills(cfg)
 	warnFacts(d.Reader, cfg)
+	d.checkOwnership() // last: it is the one thing to say of a block that is to leave
 	return cfg
 }
 
@@ -241,7 +241,8 @@ func optional[T any](r *hclread.Reader, blockType string, decode func(*hclread.B
 }
 
 // checkOwnership reports the blocks beside a team block: those who may change a team's file must
-// not be able to change anything else with it.
+// not be able to change anything else with it. Of a block of an unknown type, its name is the
+// mistake.
 func (d *decoder) checkOwnership() {
 	if !d.IsFolder() {
 		return
@@ -251,10 +252,13 @@ func (d *decoder) checkOwnership() {
 		isTeamFile[b.Range().Filename] = true
 	}
 	for _, b := range d.TopBlocks() {
-		if b.Type() != "team" && isTeamFile[b.Range().Filename] {
-			d.Error(b.Range(), "Not in a team's file",
-				"In a folder, a file with a team block may contain nothing else; move %s to a "+
-					"file of the platform team.", b.Type())
+		if d.Knows(b.Type()) && b.Type() != "team" && isTeamFile[b.Range().Filename] {
+			place := "to a file of the platform team"
+			if b.Type() == "hide" {
+				place = "into the team block, for the team's own prompts, or " + place
+			}
+			b.OnlyError("Not in a team's file", "In a folder, a file with a team block may contain nothing else; move %s %s.",
+				b.Type(), place)
 		}
 	}
 }

@@ -58,12 +58,21 @@ func (b *Block) Range() hcl.Range { return b.hcl.DefRange() }
 
 // HasErrors reports whether an error was reported in the block so far, at any depth.
 func (b *Block) HasErrors() bool {
-	// By position, since a diagnostic does not say which block it is about.
+	return slices.ContainsFunc(b.diags, func(d *hcl.Diagnostic) bool { return d.Severity == hcl.DiagError && b.isAbout(d) })
+}
+
+// OnlyError reports a mistake in place of all that was reported in the block so far.
+func (b *Block) OnlyError(summary, detail string, args ...any) {
+	b.diags = slices.DeleteFunc(b.diags, b.isAbout)
+	b.Error(b.Range(), summary, detail, args...)
+}
+
+// isAbout reports whether a diagnostic is about the block or what is in it: by position, since it
+// does not say so.
+func (b *Block) isAbout(d *hcl.Diagnostic) bool {
 	whole := b.hcl.Range()
-	return slices.ContainsFunc(b.diags, func(d *hcl.Diagnostic) bool {
-		return d.Severity == hcl.DiagError && d.Subject != nil && d.Subject.Filename == whole.Filename &&
-			whole.Start.Byte <= d.Subject.Start.Byte && d.Subject.Start.Byte < whole.End.Byte
-	})
+	return d.Subject != nil && d.Subject.Filename == whole.Filename &&
+		whole.Start.Byte <= d.Subject.Start.Byte && d.Subject.Start.Byte < whole.End.Byte
 }
 
 // IsEmpty reports whether the block has no attributes and no blocks.

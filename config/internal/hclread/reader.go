@@ -157,6 +157,12 @@ func (r *Reader) Check() {
 	c.blocks(all, r.schema, "")
 }
 
+// Knows reports whether there are blocks of a type at the top level.
+func (r *Reader) Knows(blockType string) bool {
+	_, ok := r.schema.block(blockType)
+	return ok
+}
+
 // TopBlocks returns the blocks at the top level of all files, in order, those of unknown types
 // included.
 func (r *Reader) TopBlocks() []*Block {
