@@ -157,14 +157,6 @@ func rootSchema() hclread.Schema {
 			{Type: "allow", Labelled: true, Schema: allowSchema()},
 			{Type: "team", Labelled: true, Schema: teamSchema()},
 		},
-		Misplaced: map[string]string{
-			"upstream": "a team block",
-			"expose":   "a team block",
-			"prompt":   "a team block",
-			"limit":    "a gateway, team or expose block",
-			"screen":   "a gateway or team block",
-			"lock":     "a gateway or team block",
-		},
 		Foreign: foreignServers(`team "NAME" { upstream "NAME" { … } }`),
 	}
 }

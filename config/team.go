@@ -38,8 +38,7 @@ func teamSchema() hclread.Schema {
 			{Type: "limit", Schema: limitSchema()},
 			{Type: "screen", Labelled: true, Schema: screenSchema()},
 		},
-		Misplaced: map[string]string{"rate": "a limit block or an upstream"},
-		Foreign:   foreignServers(`upstream "NAME" { … }`),
+		Foreign: foreignServers(`upstream "NAME" { … }`),
 	}
 }
 

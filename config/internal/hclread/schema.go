@@ -23,7 +23,7 @@ type Schema struct {
 	// block.
 	Secret []string
 	Blocks []BlockSchema
-	// Misplaced maps names that belong in other blocks to those blocks.
+	// Misplaced maps names that belong elsewhere to the place, unless that is a block inside.
 	Misplaced map[string]string
 	// Foreign maps names that people bring along from the configurations of other programs to what
 	// they are to do instead, a sentence.
@@ -71,6 +71,19 @@ func (s Schema) block(blockType string) (BlockSchema, bool) {
 		return BlockSchema{}, false
 	}
 	return s.Blocks[i], true
+}
+
+// inner returns the types of the blocks inside, at any depth, in which an attribute or a block of a
+// name may stand.
+func (s Schema) inner(name string) []string {
+	var types []string
+	for _, b := range s.Blocks {
+		if b.has(name) && !slices.Contains(types, b.Type) {
+			types = append(types, b.Type)
+		}
+		types = append(types, slices.DeleteFunc(b.inner(name), func(t string) bool { return slices.Contains(types, t) })...)
+	}
+	return types
 }
 
 // collectNames collects the names of attributes at all depths: a secret in the wrong block is still
@@ -134,8 +147,11 @@ func (c checker) attributes(attributes hclsyntax.Attributes, s Schema, prefix st
 // value may be shown, and the value does not look like a secret.
 func (c checker) mayShow(a *hclsyntax.Attribute, s Schema) bool {
 	meant := nearest(a.Name, s.Names())
+	if len(s.inner(a.Name)) > 0 {
+		meant = a.Name
+	}
 	isForeign := s.Foreign[a.Name] != "" && !slices.Contains(s.Masked, a.Name)
-	if !isForeign && (!s.hasAttribute(meant) || c.Reader.attributes.secret[meant] || takesKey(meant)) {
+	if !isForeign && (!c.Reader.attributes.shown[meant] || c.Reader.attributes.secret[meant] || takesKey(meant)) {
 		return false
 	}
 	value := string(a.Expr.Range().SliceBytes(c.byPath[a.SrcRange.Filename].file.Bytes))
@@ -179,6 +195,7 @@ const unknownBlock = "Unknown block"
 // misplaced says why a name may not stand where it does.
 func (c checker) misplaced(at hcl.Range, name, kind, prefix string, s Schema) {
 	_, isBlock := s.block(name)
+	inner := s.inner(name)
 	foreign := s.Foreign[nearest(name, slices.Sorted(maps.Keys(s.Foreign)))]
 	switch {
 	case s.Misplaced[name] != "":
@@ -189,6 +206,8 @@ func (c checker) misplaced(at hcl.Range, name, kind, prefix string, s Schema) {
 		c.Error(at, "Unexpected block", "%s is an attribute: write %s = … with an equals sign.", name, name)
 	case isBlock:
 		c.Error(at, "Unexpected attribute", "%s is a block: write %s { … } without an equals sign.", name, name)
+	case len(inner) > 0:
+		c.Error(at, "Misplaced "+kind, "%s belongs in %s; move it there.", name, aBlock(inner))
 	case nearest(name, s.Names()) == "" && foreign != "":
 		c.Error(at, "Unknown "+kind, "%s%s does not exist. %s", prefix, name, foreign)
 	case nearest(name, s.Names()) == "":
@@ -197,6 +216,20 @@ func (c checker) misplaced(at hcl.Range, name, kind, prefix string, s Schema) {
 	default:
 		c.Error(at, "Unknown "+kind, "%s%s does not exist%s", prefix, name, Suggest(name, s.Names()))
 	}
+}
+
+// aBlock writes the types that a block may have, like "an admin or gateway block".
+func aBlock(types []string) string {
+	slices.Sort(types)
+	text := "a "
+	if strings.ContainsAny(types[0][:1], "aeiou") {
+		text = "an "
+	}
+	last := len(types) - 1
+	if last > 0 {
+		text += strings.Join(types[:last], ", ") + " or "
+	}
+	return text + types[last] + " block"
 }
 
 // Suggest ends a sentence about a wrong name, with a question for the nearest known name if there

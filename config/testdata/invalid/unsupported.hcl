@@ -7,6 +7,6 @@ team "a" {
   }
 }
 prompt "x" {}                            # ERROR: Misplaced block; prompt belongs in a team block
-limit "x" {}                             # ERROR: Misplaced block; limit belongs in a gateway, team or expose block
+limit "x" {}                             # ERROR: Misplaced block; limit belongs in an expose, gateway or team block
 screen "x" {}                            # ERROR: Misplaced block; screen belongs in
 lock {}                                  # ERROR: Misplaced block; lock belongs in
