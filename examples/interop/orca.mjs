@@ -252,7 +252,7 @@ const steps = {
     await go('/configuration');
     await reach(/^Reload push button/);
     await press('Return');
-    await hear(/^Finished loading Configuration: in use since/);
+    await hear(/^Finished loading Configuration: in use/);
   },
 };
 

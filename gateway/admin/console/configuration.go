@@ -23,7 +23,7 @@ func (c *console) configuration(r *http.Request, p *page) (Node, error) {
 		}
 	}
 	state := c.view.Configuration()
-	p.name, p.title = "configuration", "Configuration: in use since "+when(state.Loaded)
+	p.name, p.title = "configuration", "Configuration: in use"
 	if state.Refused != nil {
 		p.title = "Configuration: the last one was refused"
 	}

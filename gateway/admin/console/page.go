@@ -216,7 +216,8 @@ func location(s string) Node { return Span(Class("place"), bdi(s)) }
 
 // moment is a time in UTC, which the script shows in the reader's zone.
 func moment(t time.Time) Node {
-	return Time(DateTime(t.UTC().Format(time.RFC3339)), Text(when(t)))
+	t = t.UTC()
+	return Time(DateTime(t.Format(time.RFC3339)), Text(t.Format("2006-01-02 15:04:05 MST")))
 }
 
 func dot() Node { return Span(Class("dot"), Aria("hidden", "true")) }

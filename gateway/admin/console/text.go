@@ -89,9 +89,6 @@ func number(n int) string {
 	return out.String()
 }
 
-// when writes a time.
-func when(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }
-
 // ago says how long before now a time was, as precisely as a reader needs.
 func ago(now, t time.Time) string {
 	const day = 24 * time.Hour
