@@ -55,7 +55,7 @@ func (p *Policy) Explain(who Principal, team, upstream, name string, definition 
 	e.hides(t.hides, ownerOf(team))
 	e.rules(t)
 	switch {
-	case e.Rule != "": // a step decided and gave its reason
+	case e.isDecided: // a step decided and gave its reason
 	case e.undecided != "":
 		e.Depends, e.Reason = true, e.undecided
 	case e.unmet != "":
@@ -73,6 +73,7 @@ type explanation struct {
 	entry      entry
 	audience   *Audience
 	facts      config.PrincipalFacts
+	isDecided  bool // by a step
 	// undecided is the first step that depends on something unknown. If mayHide is set, such a step
 	// may hide what later ones show.
 	undecided string
@@ -87,10 +88,10 @@ type explanation struct {
 func (e *explanation) step(rule, text string, applies, shows bool) {
 	// Steps after the deciding one are listed too: a reader wants to know what a change of that one
 	// would lead to.
-	decides := applies && e.Rule == "" && (!shows || !e.mayHide)
+	decides := applies && !e.isDecided && (!shows || !e.mayHide)
 	e.Chain = append(e.Chain, Step{rule, text, decides})
 	if decides {
-		e.Rule, e.Reason, e.Visible = rule, text, shows
+		e.isDecided, e.Rule, e.Reason, e.Visible = true, rule, text, shows
 	}
 }
 
@@ -159,7 +160,7 @@ func (e *explanation) hides(hides []*block, owner string) {
 
 // leaveOpen remembers a step with an unknown outcome, unless an earlier step decided already.
 func (e *explanation) leaveOpen(out outcome, text string) {
-	if out.unknown && e.Rule == "" && e.undecided == "" {
+	if out.unknown && !e.isDecided && e.undecided == "" {
 		e.undecided = text
 	}
 }
