@@ -52,11 +52,17 @@ func (c *Config) Upstreams() []Upstream {
 type Place struct {
 	// File is the path as it was found from the --config argument.
 	File string
+	// Line is 0 for all of the file, or a folder.
 	Line int
 }
 
 // String writes a location as FILE:LINE.
-func (p Place) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
+func (p Place) String() string {
+	if p.Line == 0 {
+		return p.File
+	}
+	return fmt.Sprintf("%s:%d", p.File, p.Line)
+}
 
 // placeOf returns where a range begins.
 func placeOf(r hcl.Range) Place { return Place{File: r.Filename, Line: r.Start.Line} }

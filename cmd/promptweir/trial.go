@@ -112,7 +112,7 @@ func (t *trial) place(cfg *config.Config) {
 	for i := range cfg.Teams {
 		for j := range cfg.Teams[i].Upstreams {
 			u := &cfg.Teams[i].Upstreams[j]
-			u.Place = config.Place{File: strings.Join(names, ", "), Line: 1}
+			u.Place = config.Place{File: strings.Join(names, ", ")}
 			for _, f := range t.folders {
 				if u.Files != nil && u.Name == f.label {
 					u.Place.File, u.Files.Folder, u.Files.Root = f.named, f.path, f.path

@@ -75,6 +75,9 @@ func TestTry_FollowsTheFiles(t *testing.T) {
 	p := tries(t, folder, folder)
 	name := filepath.Base(folder) + "."
 	eventually(t, "a is listed", func() bool { return p.list(t, "").names() == name+"a" })
+	if _, body := p.page(t, "/api/upstreams"); !strings.Contains(body, fmt.Sprintf(`"place": %q`, folder)) {
+		t.Errorf("the place is not the folder: %s", body)
+	}
 	writeFile(t, folder, "b.md", "B")
 	eventually(t, "b is listed", func() bool { return p.list(t, "").names() == name+"a "+name+"b" })
 	if code := p.stop(t); code != 0 {
