@@ -138,11 +138,11 @@ func (r *Reader) InFolder(path string) string {
 // IsFolder reports whether the path that was read is a folder.
 func (r *Reader) IsFolder() bool { return r.isFolder }
 
-// Broken reports whether some file does not parse, or some block has an unknown type: then a block
-// that is missing may well be there.
+// Broken reports whether some file does not parse, or some block may not stand where it does: then
+// a block that is missing may well be there.
 func (r *Reader) Broken() bool {
 	return slices.ContainsFunc(r.sources, func(s *source) bool { return s.broken }) ||
-		slices.ContainsFunc(r.diags, func(d *hcl.Diagnostic) bool { return d.Summary == unknownBlock })
+		slices.ContainsFunc(r.diags, func(d *hcl.Diagnostic) bool { return d.Summary == unknownBlock || d.Summary == misplacedBlock })
 }
 
 // Check reports every name in every block that the schema does not allow there. Call it once,

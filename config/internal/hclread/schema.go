@@ -189,8 +189,11 @@ func (c checker) blocks(blocks hclsyntax.Blocks, s Schema, prefix string) {
 	}
 }
 
-// unknownBlock is the summary for a block whose type is unknown.
-const unknownBlock = "Unknown block"
+// The summaries for a block that may not stand where it does.
+const (
+	unknownBlock   = "Unknown block"
+	misplacedBlock = "Misplaced block"
+)
 
 // misplaced says why a name may not stand where it does.
 func (c checker) misplaced(at hcl.Range, name, kind, prefix string, s Schema) {
