@@ -20,8 +20,7 @@ const (
 // SealLink returns the token of a link for one principal. It does not expire, so that equal gets
 // have equal bytes.
 func (s *Sealer) SealLink(principalKey string, l Link) string {
-	plaintext := make([]byte, 0, linkHeadSize+len(l.Owner)+len(l.Prompt)+len(l.URI))
-	plaintext = append(append(plaintext, linkVersion), binding(principalKey)...)
+	plaintext := append([]byte{linkVersion}, binding(principalKey)...)
 	plaintext = binary.BigEndian.AppendUint16(plaintext, uint16(len(l.Owner)))  //nolint:gosec // a label is short
 	plaintext = binary.BigEndian.AppendUint16(plaintext, uint16(len(l.Prompt))) //nolint:gosec // and so is a name
 	return s.links.Seal(append(plaintext, l.Owner+l.Prompt+l.URI...))
