@@ -22,8 +22,9 @@ func TestInterop_ServersOfBothEras(t *testing.T) {
 	}
 	endpoint := startGateway(t, 100,
 		fmt.Sprintf("upstream \"ts_stdio\" { command = [\"node\", %q, \"stdio\"] }", script),
-		// As slow to start as npx: initialize is on its way when the probe is answered.
-		fmt.Sprintf("upstream \"ts_slow\" { command = [\"sh\", \"-c\", %q] }", "sleep 4; exec node '"+script+"' stdio"),
+		// As slow to start as npx: initialize is on its way when the probe is answered. A get waits for the start of the session in
+		// which its client can be asked, but for half of the timeout only.
+		fmt.Sprintf("upstream \"ts_slow\" {\n command = [\"sh\", \"-c\", %q]\n timeout = \"1m\"\n}", "sleep 4; exec node '"+script+"' stdio"),
 		fmt.Sprintf("upstream \"ts_http\" { url = %q }", serveScript(t, script, "http")),
 		fmt.Sprintf("upstream \"mcpgo\" { command = [%q, \"serve\"] }", buildMcpgo(t)))
 	waitUntilListed(t, endpoint, []string{
