@@ -50,7 +50,7 @@ func allowSchema() hclread.Schema {
 
 // decodeAllowed decodes all allow blocks.
 func decodeAllowed(r *hclread.Reader, declared teamNames, reserved hclread.Uses) allowed {
-	blocks, teams := r.Blocks("allow"), r.Labels("allow")
+	blocks, teams := r.Blocks("allow"), r.LabelsWithout("allow", "team") // a team's file grants nothing
 	if len(blocks) == 0 && len(teams) == 0 {
 		return allowed{}
 	}

@@ -169,7 +169,8 @@ func rootSchema() hclread.Schema {
 
 // config decodes all blocks. Those that others depend on come first.
 func (d *decoder) config() *Config {
-	d.Check() // first: a misspelt attribute must not be reported as missing, too
+	d.checkOwnership()
+	d.Check() // before the rest: a misspelt attribute must not be reported as missing, too
 	d.teams = d.Labels("team")
 	// A team that renames or removes itself must not make a mistake of the files that name it.
 	if d.inUse != nil {
@@ -192,7 +193,6 @@ func (d *decoder) config() *Config {
 	d.overrides.check(d.Reader, d.names, d.allowed)
 	d.separateSkills(cfg)
 	warnFacts(d.Reader, cfg)
-	d.checkOwnership() // last: it is the one thing to say of a block that is to leave
 	return cfg
 }
 
@@ -239,8 +239,8 @@ func optional[T any](r *hclread.Reader, blockType string, decode func(*hclread.B
 }
 
 // checkOwnership reports the blocks beside a team block: those who may change a team's file must
-// not be able to change anything else with it. Of a block of an unknown type, its name is the
-// mistake.
+// not be able to change anything else with it, nor to make a mistake of another file by it. Of a
+// block of an unknown type, its name is the mistake.
 func (d *decoder) checkOwnership() {
 	if !d.IsFolder() {
 		return
@@ -255,7 +255,7 @@ func (d *decoder) checkOwnership() {
 			if b.Type() == "hide" {
 				place = "into the team block, for the team's own prompts, or " + place
 			}
-			b.OnlyError("Not in a team's file", "In a folder, a file with a team block may contain nothing else; move %s %s.",
+			b.Discard("Not in a team's file", "In a folder, a file with a team block may contain nothing else; move %s %s.",
 				b.Type(), place)
 		}
 	}

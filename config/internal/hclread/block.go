@@ -61,10 +61,15 @@ func (b *Block) HasErrors() bool {
 	return slices.ContainsFunc(b.diags, func(d *hcl.Diagnostic) bool { return d.Severity == hcl.DiagError && b.isAbout(d) })
 }
 
-// OnlyError reports a mistake in place of all that was reported in the block so far.
-func (b *Block) OnlyError(summary, detail string, args ...any) {
+// Discard reports a mistake of a block at the top level, and reads nothing else of it: neither its
+// mistakes nor what it says count. Call it before Check.
+func (b *Block) Discard(summary, detail string, args ...any) {
+	checker{b.Reader}.block(b.hcl, b.schema) // for what may not be shown
 	b.diags = slices.DeleteFunc(b.diags, b.isAbout)
 	b.Error(b.Range(), summary, detail, args...)
+	src := b.byPath[b.Range().Filename]
+	src.blocks = slices.DeleteFunc(slices.Clone(src.blocks), func(other *hclsyntax.Block) bool { return other == b.hcl })
+	b.hasDiscarded = true
 }
 
 // isAbout reports whether a diagnostic is about the block or what is in it: by position, since it

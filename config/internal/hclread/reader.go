@@ -42,8 +42,11 @@ type Reader struct {
 	// root is the folder at the path that was read, or the folder of the file there.
 	root     string
 	isFolder bool
-	sources  []*source
-	byPath   map[string]*source
+	// hasDiscarded is set by Block.Discard.
+	hasDiscarded bool
+
+	sources []*source
+	byPath  map[string]*source
 
 	functions  library
 	names      map[string]hcl.Range // see Unique
@@ -141,7 +144,7 @@ func (r *Reader) IsFolder() bool { return r.isFolder }
 // Broken reports whether some file does not parse, or some block may not stand where it does: then
 // a block that is missing may well be there.
 func (r *Reader) Broken() bool {
-	return slices.ContainsFunc(r.sources, func(s *source) bool { return s.broken }) ||
+	return r.hasDiscarded || slices.ContainsFunc(r.sources, func(s *source) bool { return s.broken }) ||
 		slices.ContainsFunc(r.diags, func(d *hcl.Diagnostic) bool { return d.Summary == unknownBlock || d.Summary == misplacedBlock })
 }
 
@@ -197,6 +200,17 @@ func (r *Reader) Labels(blockType string) []string {
 	var labels []string
 	for _, src := range r.sources {
 		labels = append(labels, src.labels(blockType)...)
+	}
+	return labels
+}
+
+// LabelsWithout is [Reader.Labels] of the files of a folder that have no block of another type.
+func (r *Reader) LabelsWithout(blockType, other string) []string {
+	var labels []string
+	for _, src := range r.sources {
+		if !r.isFolder || len(src.labels(other)) == 0 {
+			labels = append(labels, src.labels(blockType)...)
+		}
 	}
 	return labels
 }

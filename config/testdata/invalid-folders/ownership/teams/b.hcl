@@ -1,0 +1,3 @@
+team "b" {
+  upstream "u" { url = "https://b.example.com/mcp" }
+}
