@@ -227,7 +227,7 @@ func translateClass(out *strings.Builder, glob []rune) (int, error) {
 	for first := i; ; {
 		if i < len(glob) && glob[i] == ']' {
 			if i == first {
-				return 0, errors.New(`has an empty class "[]"; write "\[" for a bracket`)
+				return 0, errors.New(`has an empty class "[]"; write "\\[" for a bracket`)
 			}
 			out.WriteByte(']')
 			return i + 1, nil
@@ -268,7 +268,7 @@ func classRune(glob []rune) (char rune, n int, err error) {
 		glob, n = glob[1:], 1
 	}
 	if len(glob) == 0 {
-		return 0, 0, errors.New(`has a class without a closing "]"; write "\[" for a bracket`)
+		return 0, 0, errors.New(`has a class without a closing "]"; write "\\[" for a bracket`)
 	}
 	return glob[0], n + 1, nil
 }
