@@ -211,7 +211,8 @@ func upstreamSchema() hclread.Schema {
 			{Type: "oauth", Schema: oauthSchema()},
 		},
 		Misplaced: map[string]string{
-			"lock": "the team block", "limit": "the team block", "prompt": "the team block", "screen": "the team block",
+			"members": "the team block", "lock": "the team block", "expose": "the team block", "hide": "the team block",
+			"limit": "the team block", "prompt": "the team block", "screen": "the team block",
 			"args": "command, after the program",
 		},
 		Foreign: foreignAttributes(),

@@ -9,3 +9,12 @@ team "b" {
     when    = prompt.upstream == "wiki"
   }
 }
+team "c" {
+  upstream "v" {
+    url     = "https://z.example.com/mcp"
+    members = ["*"]             # ERROR: members belongs in the team block; move it there
+    hide "x" {}                 # ERROR: hide belongs in the team block; move it there
+    expose "x" {}               # ERROR: expose belongs in the team block; move it there
+  }
+  hide "y" { prompts = ["v.[x"] } # ERROR: write "\\[" for a bracket
+}
