@@ -87,7 +87,7 @@ func TestSet_AcceptsSensitiveValuesByTheSchema(t *testing.T) {
 }
 
 func TestSet_HidesSensitiveValuesInErrors(t *testing.T) {
-	for _, attribute := range []string{`path = env("SECRET")`, `token = "hunter2"`, `path = "https://me:hunter2@example.com"`} {
+	for _, attribute := range []string{`path = env("SECRET")`, `token = "hunter2"`, `path = "https://me:hunter2@example.com"`, `path = "https://example.com/?token=hunter2"`} {
 		name, _, _ := strings.Cut(attribute, " ")
 		b := box(t, attribute)
 		var got string

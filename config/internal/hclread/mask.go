@@ -251,9 +251,10 @@ func printableSource(content []byte) []byte {
 // isShown reports whether a character may be printed as it is.
 func isShown(r rune) bool { return r == '\n' || r == '\t' || unicode.IsPrint(r) }
 
-// hasCredentials reports whether a value may be a URL with a user or a password in it.
+// hasCredentials reports whether a value may be a URL with a user, a password or a query in it,
+// which may hold a token.
 func hasCredentials(value string) bool {
-	return strings.Contains(value, "@") && strings.Contains(value, "//")
+	return strings.ContainsAny(value, "@?") && strings.Contains(value, "//")
 }
 
 // DecodeBase64 reads the standard and the URL alphabet, padded or not.
