@@ -61,10 +61,10 @@ func (b *Block) HasErrors() bool {
 	return slices.ContainsFunc(b.diags, func(d *hcl.Diagnostic) bool { return d.Severity == hcl.DiagError && b.isAbout(d) })
 }
 
-// Discard reports a mistake of a block at the top level, and reads nothing else of it: neither its
-// mistakes nor what it says count. Call it before Check.
+// Discard reports one mistake in place of a whole block at the top level, which is then read as if it
+// were not there. Call it before Check.
 func (b *Block) Discard(summary, detail string, args ...any) {
-	checker{b.Reader}.block(b.hcl, b.schema) // for what may not be shown
+	checker{b.Reader}.block(b.hcl, b.schema) // masks secrets under wrong names
 	b.diags = slices.DeleteFunc(b.diags, b.isAbout)
 	b.Error(b.Range(), summary, detail, args...)
 	src := b.byPath[b.Range().Filename]

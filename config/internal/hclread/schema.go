@@ -23,7 +23,8 @@ type Schema struct {
 	// block.
 	Secret []string
 	Blocks []BlockSchema
-	// Misplaced maps names that belong elsewhere to the place, unless that is a block inside.
+	// Misplaced says where a name belongs that may not stand here. Names of the blocks inside need
+	// no entry.
 	Misplaced map[string]string
 	// Foreign maps names that people bring along from the configurations of other programs to what
 	// they are to do instead, a sentence.
