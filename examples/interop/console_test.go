@@ -25,21 +25,16 @@ import (
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 )
 
-// consoleBound is how long the whole session of an operator may take, also with a screen reader.
-const consoleBound = 10 * time.Minute
+// consoleBound bounds the whole session of an operator.
+const consoleBound = 5 * time.Minute
 
 // dot is a PNG of one pixel.
 const dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
-// TestConsole_InABrowser has console.mjs do what an operator does, in Chromium. The script checks what it sees.
+// TestConsole_InABrowser runs console.mjs, an operator's session in Chromium with the console of a gateway that has four upstreams. The script
+// checks what it sees.
 func TestConsole_InABrowser(t *testing.T) {
 	t.Parallel()
-	converseInTheConsole(t, "console.mjs")
-}
-
-// converseInTheConsole runs a script of an operator's session in a browser, with the console of a gateway that has four upstreams.
-func converseInTheConsole(t *testing.T, script string) {
-	t.Helper()
 	library := gatewaytest.NewPeer(t, "library", manyPrompts(10_000)...)
 	library.Answer("completion/complete", `{"completion":{"values":["calm","clear"]}}`)
 	library.Answer("prompts/get", fmt.Sprintf(`{"messages":[{"role":"user","content":{"type":"text","text":"<script>pwned = true</script> said"}},
@@ -78,7 +73,7 @@ func converseInTheConsole(t *testing.T, script string) {
 	}
 	s.MustReload(text) // so that files are beside the configuration that reloads read
 	linked := gatewaytest.Serve(t, "")
-	converse(t, []string{script, browser(t), strings.Replace(s.AdminURL, "127.0.0.1", "localhost", 1), strings.Replace(other.URL, "127.0.0.1", "localhost", 1), linked.AdminURL + "/sign-in?code=" + linked.LinkCode()},
+	converse(t, []string{"console.mjs", browser(t), strings.Replace(s.AdminURL, "127.0.0.1", "localhost", 1), strings.Replace(other.URL, "127.0.0.1", "localhost", 1), linked.AdminURL + "/sign-in?code=" + linked.LinkCode()},
 		map[string]func(){
 			"nothing was got": func() {
 				if n := len(library.Calls("prompts/get")); n > 0 {

@@ -37,7 +37,7 @@ type fault struct {
 	unmarked bool
 	// relisted says that the server has another list afterwards.
 	relisted   bool
-	begin, end func(*patient)
+	begin, end func(*faultyServer)
 }
 
 func faults() []fault {
@@ -51,12 +51,12 @@ func faults() []fault {
 }
 
 // becomes returns the begin of a fault that is a mode of the server.
-func becomes(m mode) func(*patient) { return func(p *patient) { p.set(m) } }
+func becomes(m mode) func(*faultyServer) { return func(p *faultyServer) { p.set(m) } }
 
 func processFaults() []fault {
 	var (
-		kill, start   = (*patient).kill, (*patient).start
-		stop, proceed = (*patient).stop, (*patient).proceed
+		kill, start   = (*faultyServer).kill, (*faultyServer).start
+		stop, proceed = (*faultyServer).stop, (*faultyServer).proceed
 		broken        = []string{unreachable}
 		hangs         = []string{timedOut}
 	)
@@ -64,12 +64,12 @@ func processFaults() []fault {
 		{name: "killed", begin: kill, end: start, reasons: broken},
 		{name: "stopped", begin: stop, end: proceed, reasons: hangs},
 		{name: "stopped, idle", begin: stop, end: proceed, reasons: hangs, idle: true},
-		{name: "boots slowly", begin: func(p *patient) { p.restart(); p.set("503") }, reasons: broken},
+		{name: "boots slowly", begin: func(p *faultyServer) { p.restart(); p.set("503") }, reasons: broken},
 		{
 			name: "restarts with another list", reasons: broken, unmarked: true, relisted: true,
-			begin: func(p *patient) { p.relist(); p.restart() }, end: func(*patient) {},
+			begin: func(p *faultyServer) { p.relist(); p.restart() }, end: func(*faultyServer) {},
 		},
-		{name: "forgets its sessions", unmarked: true, begin: func(p *patient) { p.server.Forget() }},
+		{name: "forgets its sessions", unmarked: true, begin: func(p *faultyServer) { p.server.Forget() }},
 	}
 }
 
@@ -77,26 +77,26 @@ func processFaults() []fault {
 func networkFaults() []fault {
 	network := func(f fault, toServer, fromServer rig.Network) fault {
 		begun := f.begin
-		f.begin = func(p *patient) {
+		f.begin = func(p *faultyServer) {
 			p.proxy.Treat(toServer, fromServer)
 			if begun != nil {
 				begun(p)
 			}
 		}
-		f.end = func(p *patient) { p.proxy.Treat(rig.Network{}, rig.Network{}) }
+		f.end = func(p *faultyServer) { p.proxy.Treat(rig.Network{}, rig.Network{}) }
 		return f
 	}
 	well, lost, hangs := rig.Network{}, rig.Network{Lost: true}, []string{timedOut}
 	return []fault{
 		{
 			name: "connections reset", reasons: []string{unreachable},
-			begin: func(p *patient) { p.proxy.Reset(true) }, end: func(p *patient) { p.proxy.Reset(false) },
+			begin: func(p *faultyServer) { p.proxy.Reset(true) }, end: func(p *faultyServer) { p.proxy.Reset(false) },
 		},
 		network(fault{name: "half-open towards the server", reasons: hangs}, lost, well),
 		network(fault{name: "half-open from the server", reasons: hangs}, well, lost),
 		network(fault{
 			name: "list changes while half-open, idle", reasons: hangs, idle: true, relisted: true,
-			begin: (*patient).relist,
+			begin: (*faultyServer).relist,
 		}, well, lost),
 		network(fault{name: "latency of 1 s", unmarked: true}, well, rig.Network{Delay: time.Second}),
 		// More than half of the timeout, but not for too many gets at a time.
@@ -138,10 +138,10 @@ func answerFaults() (all []fault) {
 }
 
 func childFaults() []fault {
-	kill := func(p *patient) { p.signal(syscall.SIGKILL) }
-	stop, proceed := (*patient).stop, (*patient).proceed
-	wedge := func(p *patient) { p.proxy.Treat(rig.Network{Lost: true}, rig.Network{Lost: true}) }
-	mend := func(p *patient) { p.proxy.Treat(rig.Network{}, rig.Network{}) }
+	kill := func(p *faultyServer) { p.signal(syscall.SIGKILL) }
+	stop, proceed := (*faultyServer).stop, (*faultyServer).proceed
+	wedge := func(p *faultyServer) { p.proxy.Treat(rig.Network{Lost: true}, rig.Network{Lost: true}) }
+	mend := func(p *faultyServer) { p.proxy.Treat(rig.Network{}, rig.Network{}) }
 	all := []fault{
 		{name: "killed", begin: kill, reasons: []string{unreachable}, unmarked: true}, // it is started at once
 		{name: "stopped", begin: stop, end: proceed, reasons: []string{timedOut}},
@@ -150,7 +150,7 @@ func childFaults() []fault {
 		{name: "wedged", begin: wedge, end: mend, reasons: []string{timedOut}},
 		{
 			name: "crashing", reasons: []string{unreachable},
-			begin: func(p *patient) { p.proxy.Reset(true) }, end: func(p *patient) { p.proxy.Reset(false) },
+			begin: func(p *faultyServer) { p.proxy.Reset(true) }, end: func(p *faultyServer) { p.proxy.Reset(false) },
 		},
 	}
 	for i := range all {

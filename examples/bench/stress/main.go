@@ -1,15 +1,11 @@
 // Command stress breaks what is around the gateway, or asks too much of it, and checks what it promises
 // then:
 //
-//	stress faults        one of three servers fails in all the ways that servers, networks and child
-//	                     processes fail
-//	stress overload      clients ask for more than a server can answer
-//	stress cluster       three gateways with one store behind HAProxy, of which each may be stopped,
-//	                     restarted or killed
-//	stress histories     what each listening client of three gateways was told and has listed, while
-//	                     gateways and store fail
-//	stress hostile-team  a team whose prompt files cost as much as they can
-//	stress stranger      somebody who sends what is refused, and keeps connections silent
+//	stress faults     one of three servers fails in all the ways that servers, networks and child
+//	                  processes fail
+//	stress overload   clients ask for more than a server can answer
+//	stress histories  gateways, their store and their servers fail, and the recorded notifications and
+//	                  lists of each client are compared with a model
 //
 // The exit code is 1 if a promise was not kept.
 package main
@@ -36,7 +32,6 @@ type settings struct {
 	// Those of histories.
 	seed     uint64
 	replicas int
-	want     string
 }
 
 func main() {
@@ -48,20 +43,11 @@ func main() {
 	flags.BoolVar(&s.short, "short", false, "watch for a quarter of the time")
 	flags.Uint64Var(&s.seed, "seed", uint64(time.Now().UnixNano()), "histories: what faults are drawn from") //nolint:gosec // a number
 	flags.IntVar(&s.replicas, "replicas", replicas, "histories: how many there are")
-	flags.StringVar(&s.want, "want", "", "histories: the `letter` of a violation that must be found")
 	flags.StringVar(&s.write, "write", "", "faults: write the table into this Markdown `file`")
 	flags.DurationVar(&s.length, "length", 8*time.Second, "overload, histories: how long each load, or all, lasts")
 	rig.Main(flags, map[string]func(context.Context) error{
-		"faults": s.runFaults, "overload": s.runOverload, "cluster": s.runCluster,
-		"histories": s.runHistories, "hostile-team": s.runHostileTeam, "stranger": s.runStranger,
+		"faults": s.runFaults, "overload": s.runOverload, "histories": s.runHistories,
 	}, map[string]func(context.Context, []string) error{"child": runChild})
-}
-
-func (s *settings) watched(usual time.Duration) time.Duration {
-	if s.short {
-		return min(usual/4, 3*time.Second)
-	}
-	return usual
 }
 
 // checks are promises of a rig that were not kept.

@@ -114,3 +114,21 @@ func clocked(file string) []string {
 		"FAKETIME_CACHE_DURATION=1", "DONT_FAKE_MONOTONIC=1",
 	}
 }
+
+// repeat calls do again and again, with a pause after each call. Calling stop ends this and waits for
+// the last call.
+func repeat(pause time.Duration, do func()) (stop func()) {
+	stopping, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			do()
+			select {
+			case <-stopping:
+				return
+			case <-time.After(pause):
+			}
+		}
+	}()
+	return func() { close(stopping); <-done }
+}

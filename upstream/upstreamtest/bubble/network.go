@@ -2,18 +2,11 @@ package bubble
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"net"
 	"sync"
 	"time"
 )
-
-// Dial makes all connections of gateways that are built with the overlay of .ci/plant network, which
-// is how whole gateways run in a bubble.
-//
-//nolint:gochecknoglobals // a bubble has no other way into code that knows nothing of it
-var Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 // ErrCut means that a link is cut.
 var ErrCut = errors.New("the link is cut")

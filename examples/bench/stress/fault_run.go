@@ -47,8 +47,8 @@ const (
 	interval = 50 * time.Millisecond
 	// getTimeout bounds a get, longer than any fault lasts.
 	getTimeout = time.Minute
-	// wards is how many faults run at the same time.
-	wards = 3
+	// faultsAtOnce is how many faults run at the same time.
+	faultsAtOnce = 3
 )
 
 // Gets per second of each caller.
@@ -60,13 +60,13 @@ const (
 // runFaults runs all faults, some at a time, each with a gateway of its own, and prints what was seen.
 func (s *settings) runFaults(ctx context.Context) (broken error) {
 	err := rig.Run(ctx, func(st *rig.Stage) {
-		// A ward in which nothing happens: what the machine does slows it as it slows the others.
+		// A run without a fault: a busy machine slows it as it slows the others.
 		control := open(st, s, &fault{})
 		control.call(false)
 		var outcomes []*outcome
 		var group errgroup.Group
 		begun := time.Now()
-		group.SetLimit(wards)
+		group.SetLimit(faultsAtOnce)
 		all := faults()
 		for i := range all {
 			if s.only.MatchString(all[i].name) {
@@ -94,20 +94,20 @@ func (s *settings) runFaults(ctx context.Context) (broken error) {
 	return errors.Join(err, broken)
 }
 
-// ward is a gateway in front of a server that falls ill, and two neighbours.
-type ward struct {
-	st        *rig.Stage
-	gateway   *rig.Gateway
-	patient   *patient
-	transport *http.Transport
-	client    light.Client
+// faultRun is a gateway in front of a server that falls ill, and two neighbours.
+type faultRun struct {
+	st           *rig.Stage
+	gateway      *rig.Gateway
+	faultyServer *faultyServer
+	transport    *http.Transport
+	client       light.Client
 	// callers get prompts: the first of the ill server, the others of its neighbours.
 	callers []*rig.Paced
 }
 
-func open(st *rig.Stage, s *settings, f *fault) *ward {
-	w := &ward{
-		st: st, patient: admit(st, f),
+func open(st *rig.Stage, s *settings, f *fault) *faultRun {
+	w := &faultRun{
+		st: st, faultyServer: admit(st, f),
 		transport: &http.Transport{MaxIdleConnsPerHost: 8192, IdleConnTimeout: time.Minute},
 	}
 	timeout := callTimeout
@@ -115,9 +115,9 @@ func open(st *rig.Stage, s *settings, f *fault) *ward {
 		timeout = config.DefaultTimeout
 	}
 	var text strings.Builder
-	text.WriteString("gateway { listen = \"127.0.0.1:0\" }\nadmin { listen = \"127.0.0.1:0\" }\nteam \"ward\" {\n")
+	text.WriteString("gateway { listen = \"127.0.0.1:0\" }\nadmin { listen = \"127.0.0.1:0\" }\nteam \"rig\" {\n")
 	for name, body := range map[string]string{
-		illName:      w.patient.block,
+		illName:      w.faultyServer.block,
 		"neighbour1": fmt.Sprintf("url = %q", st.Serve(newNeighbour(true))),
 		"neighbour2": fmt.Sprintf("url = %q", st.Serve(newNeighbour(false))),
 	} {
@@ -135,7 +135,7 @@ func newNeighbour(legacy bool) *light.Server {
 }
 
 // call begins gets, of the ill server unless it is idle, and of its neighbours.
-func (w *ward) call(idle bool) {
+func (w *faultRun) call(idle bool) {
 	for name, perSecond := range map[string]float64{"neighbour1": neighbourRate, "neighbour2": neighbourRate} {
 		w.callers = append(w.callers, rig.Pace(w.st.Context(), perSecond, w.get(name)))
 	}
@@ -147,13 +147,13 @@ func (w *ward) call(idle bool) {
 	w.st.Defer(w.stop)
 }
 
-func (w *ward) stop() {
+func (w *faultRun) stop() {
 	for _, c := range w.callers {
 		c.Stop()
 	}
 }
 
-func (w *ward) get(upstream string) func(context.Context) error {
+func (w *faultRun) get(upstream string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, getTimeout)
 		defer cancel()
@@ -162,7 +162,7 @@ func (w *ward) get(upstream string) func(context.Context) error {
 }
 
 // run has the fault of an outcome begin and end, and notes what is seen of it.
-func (w *ward) run(o *outcome, control *ward) {
+func (w *faultRun) run(o *outcome, control *faultRun) {
 	w.call(o.fault.idle)
 	started := time.Now()
 	rig.Check(rig.Eventually(convalescence, func() error {
@@ -176,10 +176,10 @@ func (w *ward) run(o *outcome, control *ward) {
 	o.p99Before = w.ofNeighbours(started.Add(before / 4)).Quantile(99)
 	was := w.usage()
 	begun := time.Now()
-	o.fault.begin(w.patient)
+	o.fault.begin(w.faultyServer)
 	w.watchIllness(o, begun, was)
 	ended := time.Now()
-	o.fault.end(w.patient)
+	o.fault.end(w.faultyServer)
 	w.watchRecovery(o, ended, was)
 	o.gets, o.neighbours = w.callers[0].Since(begun), w.ofNeighbours(begun)
 	o.p99Control = control.ofNeighbours(begun).Quantile(99)
@@ -193,7 +193,7 @@ type usage struct {
 	goroutines, descriptors int
 }
 
-func (w *ward) usage() (u usage) {
+func (w *faultRun) usage() (u usage) {
 	_, u.memory = w.gateway.Usage()
 	text := rig.Must(rig.Fetch(w.st.Context(), http.MethodGet, w.gateway.Admin+"/metrics"))
 	u.descriptors, u.goroutines = w.gateway.Descriptors(), int(rig.Must(rig.Metric(text, "go_goroutines")))
@@ -202,7 +202,7 @@ func (w *ward) usage() (u usage) {
 
 // left returns what the gateway still has in use beyond what it had, once that is little or a while has
 // passed.
-func (w *ward) left(was usage, connections int) (more usage) {
+func (w *faultRun) left(was usage, connections int) (more usage) {
 	w.transport.CloseIdleConnections()           // which the gateway has open, too
 	_ = rig.Eventually(subsiding, func() error { // what is left says whether it was in vain
 		now := w.usage()
@@ -215,13 +215,13 @@ func (w *ward) left(was usage, connections int) (more usage) {
 	return more
 }
 
-func (w *ward) ofNeighbours(begin time.Time) rig.Gots {
+func (w *faultRun) ofNeighbours(begin time.Time) rig.Gots {
 	return slices.Concat(w.callers[1].Since(begin), w.callers[2].Since(begin))
 }
 
 // watchIllness watches until the fault has lasted long enough, and notes when each of the showers shows
 // it.
-func (w *ward) watchIllness(o *outcome, begun time.Time, was usage) {
+func (w *faultRun) watchIllness(o *outcome, begun time.Time, was usage) {
 	bound := longest
 	if o.fault.idle {
 		bound = longestIdle
@@ -253,13 +253,13 @@ func (w *ward) watchIllness(o *outcome, begun time.Time, was usage) {
 	}
 }
 
-func (w *ward) weigh(o *outcome, was usage) {
+func (w *faultRun) weigh(o *outcome, was usage) {
 	_, memory := w.gateway.Usage()
 	o.memory = max(o.memory, memory-was.memory)
 }
 
 // watchRecovery waits until the server is well, everywhere, and for long enough that it is not by chance.
-func (w *ward) watchRecovery(o *outcome, ended time.Time, was usage) {
+func (w *faultRun) watchRecovery(o *outcome, ended time.Time, was usage) {
 	wanted := illName + "." + promptName
 	if o.fault.relisted {
 		wanted = illName + "." + otherPromptName
@@ -298,7 +298,7 @@ var (
 
 // observe returns which of the showers show the upstream as ill, to operators and clients, and its
 // prompts in the list.
-func (w *ward) observe() (marked, prompts []string) {
+func (w *faultRun) observe() (marked, prompts []string) {
 	var health struct {
 		Upstreams []struct{ Name, Reason string }
 	}
@@ -327,7 +327,7 @@ func (w *ward) observe() (marked, prompts []string) {
 }
 
 // page returns a page of the admin listener, whatever its status.
-func (w *ward) page(path string) []byte {
+func (w *faultRun) page(path string) []byte {
 	response, err := w.client.Send(w.st.Context(), http.MethodGet, w.gateway.Admin+path, "")
 	rig.Check(err)
 	defer response.Body.Close()

@@ -44,9 +44,9 @@ const (
 	hugeSize = 1 << 30
 )
 
-// patient is the server that a fault befalls. The gateway, or its child process that passes on what it
+// faultyServer is the server that has the fault. The gateway, or its child process that passes on what it
 // reads, reaches it through a proxy.
-type patient struct {
+type faultyServer struct {
 	st     *rig.Stage
 	server *light.Server
 	proxy  *rig.Proxy
@@ -59,8 +59,8 @@ type patient struct {
 }
 
 // admit starts the server of a fault.
-func admit(st *rig.Stage, f *fault) *patient {
-	p := &patient{st: st, mode: healthy, server: light.NewServer(true, 300, illPrompt())}
+func admit(st *rig.Stage, f *fault) *faultyServer {
+	p := &faultyServer{st: st, mode: healthy, server: light.NewServer(true, 300, illPrompt())}
 	p.server.OnRequest = p.spoil
 	if f.workers > 0 {
 		p.server.Workers, p.server.Delay = make(chan struct{}, f.workers), workTime
@@ -80,52 +80,52 @@ func admit(st *rig.Stage, f *fault) *patient {
 
 func illPrompt() string { return light.Prompt(promptName, "A prompt of a server that may be ill") }
 
-func (p *patient) now() mode {
+func (p *faultyServer) now() mode {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.mode
 }
 
 // set has the server do something wrong from now on.
-func (p *patient) set(m mode) {
+func (p *faultyServer) set(m mode) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mode = m
 }
 
 // relist gives the server another list.
-func (p *patient) relist() {
+func (p *faultyServer) relist() {
 	p.server.Offer(illPrompt(), light.Prompt(otherPromptName, "A prompt that another list has"))
 }
 
 // kill ends all connections and sessions, and refuses others.
-func (p *patient) kill() {
+func (p *faultyServer) kill() {
 	p.proxy.Refuse()
 	p.server.Forget()
 }
 
-func (p *patient) start() { p.proxy.Accept(p.st.Context()) }
+func (p *faultyServer) start() { p.proxy.Accept(p.st.Context()) }
 
-func (p *patient) restart() {
+func (p *faultyServer) restart() {
 	p.kill()
 	p.start()
 }
 
 // stop has the server, or the child process, do nothing until proceed is called.
-func (p *patient) stop() {
+func (p *faultyServer) stop() {
 	if !p.signal(syscall.SIGSTOP) {
 		p.proxy.Treat(rig.Network{Lost: true}, rig.Network{Lost: true})
 	}
 }
 
-func (p *patient) proceed() {
+func (p *faultyServer) proceed() {
 	if !p.signal(syscall.SIGCONT) {
 		p.proxy.Treat(rig.Network{}, rig.Network{})
 	}
 }
 
 // signal sends a signal to the child process, if the server is one.
-func (p *patient) signal(s syscall.Signal) (sent bool) {
+func (p *faultyServer) signal(s syscall.Signal) (sent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.pid != 0 {
@@ -135,7 +135,7 @@ func (p *patient) signal(s syscall.Signal) (sent bool) {
 }
 
 // ServeHTTP implements [http.Handler].
-func (p *patient) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (p *faultyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if status, err := strconv.Atoi(string(p.now())); err == nil {
 		http.Error(w, http.StatusText(status), status)
 		return
@@ -144,7 +144,7 @@ func (p *patient) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // spoil answers a get in a mode that gets are answered wrongly in.
-func (p *patient) spoil(w http.ResponseWriter, r *http.Request, m wire.Message) (done bool) {
+func (p *faultyServer) spoil(w http.ResponseWriter, r *http.Request, m wire.Message) (done bool) {
 	now := p.now()
 	if now == healthy || m.Method != wire.PromptsGet {
 		return false
@@ -177,7 +177,7 @@ func (p *patient) spoil(w http.ResponseWriter, r *http.Request, m wire.Message) 
 }
 
 // breakOff writes the first half of a response, and then resets the connection or writes no more.
-func (p *patient) breakOff(w http.ResponseWriter, r *http.Request, half []byte, now mode) {
+func (p *faultyServer) breakOff(w http.ResponseWriter, r *http.Request, half []byte, now mode) {
 	_, _ = w.Write(half)                      // an error recurs in Flush
 	_ = http.NewResponseController(w).Flush() // fails only if the client has gone
 	if now == stopInBody || now == stopInEvent {
@@ -188,7 +188,7 @@ func (p *patient) breakOff(w http.ResponseWriter, r *http.Request, half []byte, 
 	panic(http.ErrAbortHandler) // which closes the connection
 }
 
-// runChild is a child process of the gateway. It tells the patient its process ID, and then passes on
+// runChild is a child process of the gateway. It tells the faultyServer its process ID, and then passes on
 // what it reads.
 func runChild(ctx context.Context, args []string) error {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", args[0])
@@ -206,7 +206,7 @@ func runChild(ctx context.Context, args []string) error {
 	return err
 }
 
-func (p *patient) serveChildren(listener net.Listener) {
+func (p *faultyServer) serveChildren(listener net.Listener) {
 	for {
 		conn, err := listener.Accept()
 		if err != nil {
