@@ -88,13 +88,11 @@
 //   - in-flight request: one that its client can still cancel.
 //   - cursor: the sealed position at which the next page begins; requestState: a sealed token of a
 //     get that required input.
-//   - client: the network peer that sends requests; account: what connections, streams, bytes and
-//     waiting cost a client, by its principal or, without a credential, its address; ledger: all
+//   - client: the network peer that sends requests; account: what a client holds in connections,
+//     streams and bytes, by its principal or, without a credential, its address; ledger: all
 //     accounts; owner: the account that a slot or bytes count for.
 //   - slot: one of the connections and streams that the connection limit allows; victim: the
 //     connection or stream that is evicted, so that a newcomer gets its slot.
-//   - load shedder: admits requests, or sheds them while the process is late by more than the
-//     target delay.
 //   - limit: a bound on a principal's requests; breaker: stops calls to an upstream that does not
 //     answer.
 //   - failover: calling the next owner or endpoint; retry: calling the same one again; backoff: the

@@ -24,13 +24,8 @@ type Conn struct {
 	slot   *slot
 	client string // the address, as the key of an account
 
-	// admit says whether a request may be served; nil serves all.
-	admit func() bool
-	// fresh says that the next bytes begin a request, refused that the one in progress may not be
-	// served.
-	fresh, refused atomic.Bool
-	idle           atomic.Bool
-	isKnown        atomic.Bool // a credential was accepted
+	idle    atomic.Bool
+	isKnown atomic.Bool // a credential was accepted
 }
 
 func newConn(c net.Conn) *Conn {
@@ -49,23 +44,6 @@ func (c *Conn) Authenticated() {
 	}
 }
 
-// onRequest sets what to call when a request begins to arrive, before anything else becomes of it:
-// it may wait, and reports whether the request may be served. To be called before the connection is
-// served.
-func (c *Conn) onRequest(admit func() bool) {
-	c.admit = admit
-	c.fresh.Store(true)
-}
-
-// Refuses reports whether a request may not be served, to be asked once for each. A request of
-// HTTP/2 may have to wait now: only its connection has waited.
-func (c *Conn) Refuses(multiplexed bool) bool {
-	if multiplexed {
-		return c.admit != nil && !c.admit()
-	}
-	return c.refused.Load() && c.refused.Swap(false)
-}
-
 // Close implements [net.Conn].
 func (c *Conn) Close() error {
 	err := c.Conn.Close()
@@ -78,9 +56,6 @@ func (c *Conn) Read(p []byte) (int, error) {
 	for c.read.begin() {
 		n, err := c.Conn.Read(p)
 		if c.read.end(err, c.Conn.SetReadDeadline) {
-			if n > 0 && c.fresh.Load() && c.fresh.Swap(false) {
-				c.refused.Store(!c.admit())
-			}
 			return n, err
 		}
 	}

@@ -2,16 +2,16 @@
 //
 // What comes in is a connection, a request or a stream of changes. It costs a client: the network
 // address until a credential is accepted, then the principal. A connection costs its address to its
-// end; one that carries a stream over HTTP/1.1 costs the stream's principal. The address of
-// connections, and of requests that wait, is a proxy's where there is one. A [Ledger] has one
-// account for each client or upstream, with all that it holds at this moment: slots of the
-// connection limit, bytes, streams, and requests that wait. One that holds nothing is closed.
+// end; one that carries a stream over HTTP/1.1 costs the stream's principal. The address of a
+// connection is a proxy's where there is one. A [Ledger] has one account for each client or
+// upstream, with all that it holds at this moment: slots of the connection limit, bytes and
+// streams. One that holds nothing is closed.
 //
-// A request over HTTP passes these steps; each may refuse it, evict somebody or make it wait:
+// A request over HTTP passes these steps; each may refuse it, or evict somebody:
 //
-//	Accept ─▶ slot of the address ─▶ Shedder.Enter ─▶ Conn.Authenticated ─┬▶ Acquire: bytes
-//	          none free:             shedding: wait,  until the            └▶ OpenStream: a slot
-//	          evict a victim         or 503           connection ends         of the principal
+//	Accept ─▶ slot of the address ─▶ Conn.Authenticated ─┬▶ Acquire: bytes
+//	          none free:             until the            └▶ OpenStream: a slot
+//	          evict a victim         connection ends         of the principal
 //
 //	bound                            number                     for each              kept by
 //	connections, and HTTP/2 streams  Options.Connections        address, principal    eviction
@@ -19,7 +19,6 @@
 //	bytes of requests, responses     max_buffered, a quarter    principal, upstream   503
 //	requests over HTTP/2             32 KiB each, of these      address               503
 //	streams (Ledger.CountStream)     limit { streams }          principal             429
-//	requests that wait               2 s                        address               503
 //
 // Rates are limited by package requests, and the requests in flight of a session by package
 // transport, which can cancel them.
@@ -28,9 +27,9 @@
 //   - A newcomer always gets in: the owner of the most slots loses one, a kept-alive connection
 //     before a stream before another connection.
 //   - While more than an eighth of the slots are unauthenticated, the oldest of these goes instead:
-//     whatever strangers send, and however often they connect again, a first request that waits for
-//     the load shedder loses its connection only if an eighth of the slots is filled anew
-//     meanwhile. But an owner of more than an eighth of the unauthenticated ones loses its own.
+//     whatever strangers send, and however often they connect again, a first request loses its
+//     connection only if an eighth of the slots is filled anew meanwhile. But an owner of more than
+//     an eighth of the unauthenticated ones loses its own.
 //   - A stream that is evicted is told so, and gets a second to end as its revision defines.
 //   - Eight or more /64 networks of one /48 are one client.
 //
@@ -39,19 +38,6 @@
 //     three quarters of an upstream's quarter. Each bound admits one thing, however large, where
 //     nothing else counts for it: one larger than max_buffered gets in only while nobody else holds
 //     anything.
-//
-// Promises of the load shedder, which is admitting or shedding. It sheds once the process is late
-// by more than a target delay, 20 ms, with what has arrived; a probe measures that ([Shedder.Run]):
-//   - While it admits, a request costs one atomic read.
-//   - While it sheds, few connections are accepted, and requests wait in a queue that is fair
-//     between clients: one that sends more waits longer, and costs nobody else. Of one client's
-//     requests the newest goes first, so that few wait long rather than all; one in four is the
-//     oldest. Shedding ends after 100 probes in a row that are in time and find nobody waiting.
-//   - A request waits before it is read, over HTTP/2 after its header, and holds nothing but its
-//     connection. After two seconds, or later if many wait, it is refused, its body unread: a
-//     handler asks [Conn.Refuses] once for each request, and answers 503. Over HTTP/2 that waits.
-//   - Operators do not wait, since their listener has no shedder; while [Shedder.Precede] serves
-//     one, for 100 ms at most, few clients are admitted.
 //
 // [Conn] also makes HTTP/1.1 connections cheaper, without a change in what they do. Measured in
 // pairs of builds with and without (median ratio of CPU per request, 95 % confidence interval):

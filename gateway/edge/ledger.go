@@ -1,7 +1,6 @@
 package edge
 
 import (
-	"container/list"
 	"log/slog"
 	"net/netip"
 	"strings"
@@ -74,10 +73,6 @@ type account struct {
 	bytes   int64
 	streams int
 	slots   [classes]roster
-	// waiting has the requests that wait for the load shedder, the oldest first. See queue.
-	waiting list.List // of *waiter
-	inQueue *list.Element
-	entered int
 }
 
 // accountLocked returns a client's account, which it opens if need be. After each change,
@@ -99,8 +94,7 @@ func (l *Ledger) accountLocked(k key) *account {
 
 // settleLocked closes an account that holds nothing.
 func (l *Ledger) settleLocked(a *account) {
-	if a.members > 0 || a.bytes != 0 || a.streams > 0 ||
-		a.slots[all].list.Len() > 0 || a.waiting.Len() > 0 {
+	if a.members > 0 || a.bytes != 0 || a.streams > 0 || a.slots[all].list.Len() > 0 {
 		return
 	}
 	delete(l.accounts, a.key)

@@ -7,15 +7,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"runtime"
 	"syscall"
 )
 
 // Listen wraps in, the listener of an HTTP server, for [http.Server.Serve] or ServeTLS. Its
-// connections are of type *Conn: each takes a slot of the ledger and, with a shedder, waits while
-// that sheds, as do its requests. Listen sets the server's ConnContext, so that [Write] and
-// [FromContext] find the connection of a request, and its ConnState.
-func (l *Ledger) Listen(server *http.Server, in net.Listener, shedder *Shedder) net.Listener {
+// connections are of type *Conn, and each takes a slot of the ledger. Listen sets the server's
+// ConnContext, so that [Write] and [FromContext] find the connection of a request, and its
+// ConnState.
+func (l *Ledger) Listen(server *http.Server, in net.Listener) net.Listener {
 	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		if c, ok := c.(*Conn); ok {
 			return context.WithValue(ctx, connKey{}, c)
@@ -25,12 +24,9 @@ func (l *Ledger) Listen(server *http.Server, in net.Listener, shedder *Shedder) 
 	server.ConnState = func(c net.Conn, state http.ConnState) {
 		if c := below(c); c != nil {
 			c.idle.Store(state == http.StateIdle)
-			if state == http.StateIdle && c.admit != nil {
-				c.fresh.Store(true)
-			}
 		}
 	}
-	return &listener{in, l, shedder}
+	return &listener{in, l}
 }
 
 type (
@@ -63,20 +59,12 @@ func below(c net.Conn) *Conn {
 type listener struct {
 	net.Listener // the wrapped one
 
-	ledger  *Ledger
-	shedder *Shedder
+	ledger *Ledger
 }
 
 // Accept implements [net.Listener]. The HTTP server calls it again after an error that is
 // temporary.
 func (l *listener) Accept() (net.Conn, error) {
-	if l.shedder != nil {
-		l.shedder.awaitConnection()
-		// While the shedder admits, it notices that there are too many when their requests are
-		// late, which they must not be because all of them are accepted first: 600 were before it
-		// shed, and an operator waited for them.
-		runtime.Gosched()
-	}
 	l.ledger.awaitClosing() // not later: a connection that waits here would grow old
 	in, err := l.Listener.Accept()
 	if err != nil {
@@ -85,9 +73,6 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 	c := newConn(in)
 	c.client = AddressKey(host(in))
-	if l.shedder != nil {
-		c.onRequest(func() bool { return l.shedder.Enter(c.client) })
-	}
 	c.ledger, c.slot = l.ledger, &slot{conn: c}
 	// Last: from here on, another connection may evict this one.
 	l.ledger.accept(c)

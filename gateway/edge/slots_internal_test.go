@@ -39,7 +39,7 @@ type clients struct {
 func newClients(t *testing.T, most int) clients {
 	t.Helper()
 	ledger, in := New(Options{Connections: most}), make(arriving, 1)
-	l := ledger.Listen(new(http.Server), in, nil) //nolint:gosec // it never serves
+	l := ledger.Listen(new(http.Server), in) //nolint:gosec // it never serves
 	return clients{t, ledger, func(address string) *Conn {
 		in <- address
 		c, err := l.Accept()

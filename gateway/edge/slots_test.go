@@ -53,7 +53,7 @@ func serve(t *testing.T, most int, http2 bool) *served {
 		case <-r.Context().Done():
 		}
 	}))
-	s.Listener = l.Listen(s.Config, s.Listener, nil)
+	s.Listener = l.Listen(s.Config, s.Listener)
 	listen := s.Config.ConnState
 	s.Config.ConnState = func(c net.Conn, state http.ConnState) {
 		listen(c, state)
@@ -249,7 +249,7 @@ func TestListener_MakesRoomWhenThereIsNoDescriptor(t *testing.T) {
 	}
 	l := &starved{Listener: inner}
 	defer inner.Close()
-	listener := ledger.Listen(&http.Server{ReadHeaderTimeout: time.Second}, l, nil)
+	listener := ledger.Listen(&http.Server{ReadHeaderTimeout: time.Second}, l)
 	client, err := new(net.Dialer).DialContext(t.Context(), "tcp", inner.Addr().String())
 	if err != nil {
 		t.Fatal(err)

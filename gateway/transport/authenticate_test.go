@@ -372,7 +372,7 @@ func TestAuthenticate_SaysWhichConnectionsHaveACredential(t *testing.T) {
 		var log gatewaytest.Log
 		ledger := edge.New(edge.Options{Connections: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		s := httptest.NewUnstartedServer(g.Handler())
-		s.Listener = ledger.Listen(s.Config, s.Listener, nil)
+		s.Listener = ledger.Listen(s.Config, s.Listener)
 		s.Start()
 		for range 2 { // the second connection takes the place of the first
 			client := http.Client{Transport: &http.Transport{}}

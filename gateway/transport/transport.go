@@ -185,7 +185,7 @@ func (t *Transport) handle(serve func(*exchange)) http.HandlerFunc {
 }
 
 // begin begins to serve a request whose header has arrived, or refuses one that fails the origin
-// check, has waited too long, or does not fit into the memory that its client may hold.
+// check, or does not fit into the memory that its client may hold.
 func (t *Transport) begin(w http.ResponseWriter, r *http.Request) (x *exchange, ok bool) {
 	x = &exchange{t: t, w: w, r: r, snapshot: t.publisher.Current()}
 	if err := x.snapshot.Origins.Request(r); err != nil {
@@ -196,12 +196,8 @@ func (t *Transport) begin(w http.ResponseWriter, r *http.Request) (x *exchange, 
 	if shareWithOrigin(w, r, x.snapshot.Origins) {
 		return nil, false
 	}
-	multiplexed := r.ProtoMajor == 2
-	if x.conn = edge.FromContext(r.Context()); x.conn != nil && x.conn.Refuses(multiplexed) {
-		x.refuseAtOnce("Too many requests at once: send it again later")
-		return nil, false
-	}
-	if !multiplexed {
+	x.conn = edge.FromContext(r.Context())
+	if r.ProtoMajor != 2 {
 		return x, true // each request takes a connection, and those have a bound
 	}
 	// By the address: who the caller is shows only once the message has been read.

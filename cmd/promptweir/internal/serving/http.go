@@ -90,14 +90,13 @@ func HTTP(ctx context.Context, opts Options, profiled bool) error {
 func (p *process) admit(
 	g *gateway.Gateway, clients *edge.Ledger, server *http.Server, endpoint, admin net.Listener,
 ) *listeners {
-	shedder := edge.NewShedder(clients, p.logger)
 	// A ledger of their own, so that operators get in however many clients there are.
 	operators := edge.New(edge.Options{Logger: p.logger, Connections: adminConnections})
-	adminServer := newServer(shedder.Precede(g.Admin(p.telemetry.metrics)), p.logger)
+	adminServer := newServer(g.Admin(p.telemetry.metrics), p.logger)
 	return &listeners{
-		process: p, gateway: g, shedder: shedder,
-		endpoint: bind(server, clients.Listen(server, endpoint, shedder)),
-		admin:    bind(adminServer, operators.Listen(adminServer, admin, nil)),
+		process: p, gateway: g,
+		endpoint: bind(server, clients.Listen(server, endpoint)),
+		admin:    bind(adminServer, operators.Listen(adminServer, admin)),
 	}
 }
 
@@ -140,7 +139,6 @@ func addresses(endpoint string, admin netip.AddrPort, g *gateway.Gateway) Addres
 type listeners struct {
 	process         *process
 	gateway         *gateway.Gateway
-	shedder         *edge.Shedder
 	endpoint, admin boundServer
 }
 
@@ -170,7 +168,6 @@ func (l *listeners) serve(ctx context.Context) error {
 		}
 		return nil
 	})
-	group.Go(func() error { return l.shedder.Run(upstreams) })
 	group.Go(l.endpoint.serve)
 	group.Go(l.admin.serve)
 	group.Go(func() error {
