@@ -2,6 +2,7 @@ package config
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 
 	"github.com/hashicorp/hcl/v2"
@@ -33,9 +34,16 @@ type Config struct {
 	// it.
 	Hash string
 
-	// sources is nil if the Config was not loaded. It is a pointer, since a dump of the Config would
-	// print what is in them.
-	sources *sources
+	// Files are the files that were read, in order.
+	Files []File
+}
+
+// File is one file of a configuration.
+type File struct {
+	// Name is the path in the folder, with slashes.
+	Name string `json:"name"`
+	// SHA256 is the hash of the text in use, in hexadecimal.
+	SHA256 string `json:"sha256"`
 }
 
 // Upstreams returns the upstreams of all teams in configuration order, in a slice of the caller's
@@ -103,7 +111,10 @@ func Load(path string, opts Options) (*Config, Diagnostics) {
 		return nil, diags // half a configuration could show what a missing hide block was meant to hide
 	}
 	cfg.TeamFiles, cfg.Hash = newTeamFiles(d.Reader, diags), hashTexts(d.Reader, diags)
-	cfg.sources = newSources(d.Reader, opts)
+	for _, file := range d.SoundFiles() {
+		sum := sha256.Sum256(file.Content)
+		cfg.Files = append(cfg.Files, File{d.InFolder(file.Path), hex.EncodeToString(sum[:])})
+	}
 	return cfg, diags
 }
 

@@ -2,7 +2,6 @@ package config
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -20,14 +19,19 @@ type Diagnostics struct{ report hclread.Report }
 // HasErrors reports whether there is more than warnings.
 func (d Diagnostics) HasErrors() bool { return d.report.Diagnostics.HasErrors() }
 
-// Err returns nil without errors, else one error with a line for each: PATH:LINE: Summary: detail.
+// Err returns nil without errors, else an [Error].
 func (d Diagnostics) Err() error {
-	lines := d.lines(hcl.DiagError)
-	if lines == nil {
+	if !d.HasErrors() {
 		return nil
 	}
-	return errors.New(strings.Join(lines, "\n"))
+	return &Error{d}
 }
+
+// Error is the error of [Diagnostics] that have errors.
+type Error struct{ Diagnostics Diagnostics }
+
+// Error returns a line for each error: PATH:LINE: Summary: detail.
+func (e *Error) Error() string { return strings.Join(e.Diagnostics.lines(hcl.DiagError), "\n") }
 
 // Warnings returns a line for each warning, as in [Diagnostics.Err].
 func (d Diagnostics) Warnings() []string { return d.lines(hcl.DiagWarning) }
@@ -57,9 +61,8 @@ func line(d *hcl.Diagnostic) string {
 // Write prints each diagnostic with its source, for a reader at a terminal. A width of 0 does not
 // wrap lines.
 func (d Diagnostics) Write(w io.Writer, width uint, color bool) error {
-	masked := d.report.Masked()
 	for _, diag := range d.report.Diagnostics {
-		shown, files := masked(diag)
+		shown, files := d.report.Quote(diag)
 		if err := hcl.NewDiagnosticTextWriter(w, files, width, color).WriteDiagnostic(shown); err != nil {
 			return fmt.Errorf("write diagnostics: %w", err)
 		}

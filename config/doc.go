@@ -43,8 +43,6 @@
 //	           files are kept as Secret.
 //	plain      logged, so a sensitive value is an error
 //
-// [Config.Shown] evaluates nothing: it shows the source, with masks for literals.
-//
 // # Conditions
 //
 // A when expression, see [Condition], is evaluated for each prompt and each audience that the block

@@ -167,3 +167,33 @@ func TestMask_HidesTheRestOfASecretOnTheNextLine(t *testing.T) {
 		}
 	}
 }
+
+// A secret does not belong in an address or a command. If it is there, nobody is shown it.
+func TestHideWords_HideWhatIsNamedLikeASecret(t *testing.T) {
+	for text, want := range map[string]string{
+		"https://a.example.com/mcp?api_key=hunter&page=2&access_token=x%20y#f": "https://a.example.com/mcp?api_key=(sensitive)&page=2&access_token=(sensitive)#f",
+		"https://a.example.com/mcp?page=2":                                     "https://a.example.com/mcp?page=2",
+		"a=b":                                                                  "a=b",
+		"postgresql://app:hunter2@db/shop?x=1 and mysql://b:c@d":               "postgresql://app:(sensitive)@db/shop?x=1 and mysql://b:(sensitive)@d",
+		"https://app@db.example.com:8080/a@b":                                  "https://app@db.example.com:8080/a@b",
+		"Server=db;Password=hunter two;Encrypt=true":                           "Server=db;Password=(sensitive);Encrypt=true",
+		"host=db pwd=hunter2 sslmode=require":                                  "host=db pwd=(sensitive) sslmode=require",
+	} {
+		if got := hideParameters(text); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+	for _, test := range [][2]string{
+		{"server|--token=hunter|--name=x", "server|--token=(sensitive)|--name=x"},
+		{"server|--api-key|hunter|--verbose|x", "server|--api-key|(sensitive)|--verbose|x"},
+		{"server|--no-token|--name|x", "server|--no-token|--name|x"},
+		{"env|API_TOKEN=hunter|HOME=/x|server", "env|API_TOKEN=(sensitive)|HOME=/x|server"},
+		{"mcp-remote|https://a.example.com/?token=hunter|--header|Authorization: Bearer hunter", "mcp-remote|https://a.example.com/?token=(sensitive)|--header|Authorization: (sensitive)"},
+		{"server|--token", "server|--token"},
+		{"mysql|-pHunter2|-u|app|-p|-port|-p8080:80|-p=1", "mysql|-p(sensitive)|-u|app|-p|-port|-p8080:80|-p=1"},
+	} {
+		if got := strings.Join(hideWords(strings.Split(test[0], "|")), "|"); got != test[1] {
+			t.Errorf("%s: %s, want %s", test[0], got, test[1])
+		}
+	}
+}

@@ -216,7 +216,6 @@ func upstreamSchema() hclread.Schema {
 			"args": "command, after the program",
 		},
 		Foreign: foreignAttributes(),
-		Masked:  []string{"environment", "token"},
 	}
 }
 

@@ -112,7 +112,7 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 		pace:       rate.NewLimiter(signsPerSecond, signsPerSecond/10),
 		reconnects: upstream.NewReconnects(), folders: upstream.NewFolders(), history: admin.NewHistory(),
 	}
-	g.loaded.Store(g.inUse(opts.Kept, opts.Diagnostics))
+	g.loaded.Store(g.inUse(cfg, opts.Kept, opts.Diagnostics))
 	var err error
 	publishing := snapshot.Options{Logger: opts.Logger, StateDir: opts.StateDir, NewConnector: g.newConnector}
 	if cfg.Cluster != nil && !opts.IsAlone {

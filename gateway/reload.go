@@ -65,7 +65,7 @@ func (g *Gateway) load(
 			strings.Join(names, " and "))
 	}
 	next, err = g.publisher.NewGeneration(cfg)
-	return next, func() *admin.ConfigurationState { return g.inUse(kept, diagnostics) }, err
+	return next, func() *admin.ConfigurationState { return g.inUse(cfg, kept, diagnostics) }, err
 }
 
 // changedFixed names the settings that differ and that a running gateway cannot change.
@@ -136,9 +136,11 @@ func LoadLastGood(
 }
 
 // inUse says what became of a configuration that is in use from now on, and logs what of it is not.
-func (g *Gateway) inUse(kept []config.Kept, diagnostics config.Diagnostics) *admin.ConfigurationState {
+func (g *Gateway) inUse(
+	cfg *config.Config, kept []config.Kept, diagnostics config.Diagnostics,
+) *admin.ConfigurationState {
 	now, err := time.Now(), diagnostics.Err()
-	state := admin.Loaded(now, diagnostics.Warnings())
+	state := admin.Loaded(g.loaded.Load(), now, cfg, diagnostics)
 	if err == nil {
 		return state
 	}
@@ -153,6 +155,9 @@ func (g *Gateway) inUse(kept []config.Kept, diagnostics config.Diagnostics) *adm
 		}
 		for _, team := range k.Teams {
 			state.Teams[team] = became
+		}
+		for i := range state.Files {
+			state.Files[i].Kept = state.Files[i].Kept || state.Files[i].Name == k.File
 		}
 	}
 	g.logger.ErrorContext(context.Background(), "configuration in use, except for team files that have mistakes",

@@ -188,11 +188,15 @@ func (h handler) addAPI(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/explain", h.answers(func(r *http.Request) (any, error) {
 		return h.opts.View.Explain(r.FormValue("name"), r.FormValue("as"))
 	}))
-	mux.HandleFunc("GET /api/config", h.answers(func(r *http.Request) (any, error) {
-		files, err := h.opts.View.Files(r.FormValue("team"))
+	mux.HandleFunc("GET /api/config", h.answers(func(*http.Request) (any, error) {
+		state := h.opts.View.Configuration()
 		return struct {
-			Files []config.ShownFile `json:"files"`
-		}{files}, err
+			Hash        string              `json:"hash"`
+			Loaded      time.Time           `json:"loaded"`
+			Refused     *time.Time          `json:"refused,omitempty"`
+			Files       []LoadedFile        `json:"files"`
+			Diagnostics []config.Diagnostic `json:"diagnostics"`
+		}{h.opts.View.Snapshot().Config.Hash, state.Loaded, state.Refused, state.Files, state.Diagnostics}, nil
 	}))
 }
 

@@ -1,10 +1,12 @@
 package admin
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
 )
@@ -62,6 +64,20 @@ type ConfigurationState struct {
 	LastGood []string          `json:"last_good,omitempty"`
 	Out      []string          `json:"out,omitempty"`
 	Teams    map[string]string `json:"teams,omitempty"`
+	// Files are those of the configuration in use, and Diagnostics are about the one that was loaded
+	// last.
+	Files       []LoadedFile        `json:"-"`
+	Diagnostics []config.Diagnostic `json:"-"`
+}
+
+// LoadedFile is a file of the configuration in use.
+type LoadedFile struct {
+	config.File
+
+	// Loaded is when this text came into use.
+	Loaded time.Time `json:"loaded"`
+	// Kept is true if the file has errors now, so that an earlier text stays in use.
+	Kept bool `json:"kept,omitempty"`
 }
 
 // UpstreamHealth is the condition of one upstream.
@@ -111,14 +127,29 @@ const maxWarnings = 100
 // teams that have mistakes.
 func (c *ConfigurationState) IsInUse() bool { return c.Refused == nil || c.Refused.Equal(c.Loaded) }
 
-// Loaded returns the state after a configuration was loaded. Of more than 100 warnings, the others
-// are counted.
-func Loaded(at time.Time, warnings []string) *ConfigurationState {
+// Loaded returns the state after a configuration was loaded in place of the one of an earlier state,
+// which is nil at a start. Of more than 100 warnings, the others are counted.
+func Loaded(before *ConfigurationState, at time.Time, cfg *config.Config, diagnostics config.Diagnostics) *ConfigurationState {
+	warnings := diagnostics.Warnings()
 	if more := len(warnings) - maxWarnings; more > 0 {
 		warnings = append(warnings[:maxWarnings:maxWarnings],
 			fmt.Sprintf("%d more; see promptweir validate", more))
 	}
-	return &ConfigurationState{Loaded: at, Warnings: warnings}
+	loaded := map[config.File]time.Time{}
+	if before != nil {
+		for _, file := range before.Files {
+			loaded[file.File] = file.Loaded
+		}
+	}
+	state := &ConfigurationState{Loaded: at, Warnings: warnings, Diagnostics: diagnostics.All()}
+	for _, file := range cfg.Files {
+		since, stays := loaded[file]
+		if !stays {
+			since = at
+		}
+		state.Files = append(state.Files, LoadedFile{File: file, Loaded: since})
+	}
+	return state
 }
 
 // Refused returns the state after a configuration was refused. The error's text must hold nothing
@@ -126,6 +157,10 @@ func Loaded(at time.Time, warnings []string) *ConfigurationState {
 func Refused(inUse *ConfigurationState, at time.Time, err error) *ConfigurationState {
 	state := *inUse
 	state.Refused, state.Problems = &at, strings.Split(err.Error(), "\n")
+	state.Diagnostics = []config.Diagnostic{{Severity: config.SeverityError, Summary: err.Error()}}
+	if refused, ok := errors.AsType[*config.Error](err); ok {
+		state.Diagnostics = refused.Diagnostics.All()
+	}
 	return &state
 }
 

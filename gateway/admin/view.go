@@ -98,17 +98,6 @@ func (v *View) TeamNames() (names []string) {
 	return names
 }
 
-// Files returns the files of the configuration in use, or what is in them of a team, without anything
-// sensitive.
-func (v *View) Files(team string) ([]config.ShownFile, error) {
-	if err := v.checkTeam(team); err != nil {
-		return nil, err
-	}
-	return v.Snapshot().Config.Shown(func(blockType, label string) bool {
-		return team == "" || blockType == "team" && label == team
-	}), nil
-}
-
 // maxKnown bounds the principals that [View.Principals] returns.
 const maxKnown = 1000
 

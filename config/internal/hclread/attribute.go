@@ -101,7 +101,7 @@ func (b *Block) ReadFile(name string) (content string, path Text, ok bool) {
 		return "", path, false
 	}
 	if strings.Contains(path.Value, PEMStart) {
-		b.mask(path.At)
+		b.hide(path.At)
 		path.Sensitive = true
 		b.Invalid(name, path, errPEM)
 		return "", path, false

@@ -64,7 +64,7 @@ func (b *Block) HasErrors() bool {
 // Discard reports one mistake in place of a whole block at the top level, which is then read as if it
 // were not there. Call it before Check.
 func (b *Block) Discard(summary, detail string, args ...any) {
-	checker{b.Reader}.block(b.hcl, b.schema) // masks secrets under wrong names
+	checker{b.Reader}.block(b.hcl, b.schema) // hides secrets under wrong names
 	b.diags = slices.DeleteFunc(b.diags, b.isAbout)
 	b.Error(b.Range(), summary, detail, args...)
 	src := b.byPath[b.Range().Filename]
@@ -177,7 +177,7 @@ func (b *Block) Invalid(name string, t Text, err error) {
 	// Written out, it is not marked as sensitive, and a password in a URL is a secret all the same.
 	if hasCredentials(t.Value) {
 		t.Sensitive = true
-		b.mask(t.At)
+		b.hide(t.At)
 	}
 	b.Error(t.At, "Invalid "+name, "%s %s", t, Sentence(err))
 }

@@ -13,8 +13,7 @@
 //     the blocks before the error are decoded, because the parser guesses at the rest.
 //   - Everything that is wrong becomes a diagnostic; nothing panics and nothing is ignored,
 //     whatever the files contain.
-//   - No diagnostic contains a sensitive value, and the source that it quotes has a mask in place
-//     of each one.
+//   - No diagnostic contains a sensitive value, and none quotes a line that may have one.
 //   - A Reader never touches the network, and it reads no file beyond fixed bounds. It is for one
 //     goroutine.
 //   - Evaluating the expressions of a confined block, and conditions, takes bounded memory and
@@ -26,6 +25,6 @@
 // The results of env and file are sensitive, and so is whatever an expression computes from them.
 // The [Schema] says for each attribute where its value goes: a plain attribute is logged and
 // refuses sensitive values, an external one accepts them, a secret one is treated as sensitive even
-// if it is written out. Besides, the source text of secret attributes is masked by name, on tokens,
-// so that it is masked in a file that does not parse, too.
+// if it is written out. No diagnostic quotes a line of a secret or an unknown attribute, or of a
+// file that does not parse.
 package hclread

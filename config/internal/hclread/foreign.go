@@ -39,6 +39,29 @@ func explainSyntax(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
 	return &explained
 }
 
+// lineName matches the name that a line begins with.
+var lineName = Lazily(`^\s*"?([A-Za-z_][A-Za-z0-9_-]*)`)
+
+// locate adds to a syntax error, whose line is not quoted, the name of the attribute or block that
+// the line begins with.
+func (names attributeNames) locate(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
+	if d.Subject == nil {
+		return d
+	}
+	begin := bytes.LastIndexByte(content[:d.Subject.Start.Byte], '\n') + 1
+	match := lineName().FindSubmatch(content[begin:])
+	// Another word may be part of a secret.
+	if match == nil {
+		return d
+	}
+	if _, isKnown := names[string(match[1])]; !isKnown {
+		return d
+	}
+	located := *d
+	located.Detail += fmt.Sprintf(" The line begins with %s.", match[1])
+	return &located
+}
+
 // explainVariable returns the diagnostic of a variable in an expression, where there are none, with
 // a remedy.
 func explainVariable(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {

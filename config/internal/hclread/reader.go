@@ -66,7 +66,7 @@ func New(schema Schema, options Options) *Reader {
 	r := &Reader{
 		options:    options,
 		schema:     schema,
-		attributes: attributeNames{secret: map[string]bool{}, shown: map[string]bool{}},
+		attributes: attributeNames{},
 		byPath:     map[string]*source{},
 		names:      map[string]hcl.Range{},
 		guesses:    map[guess]bool{},
@@ -74,8 +74,7 @@ func New(schema Schema, options Options) *Reader {
 		valueFiles: map[string]bool{},
 		uses:       newUses(),
 	}
-	// Before any file is read, so that no token of one escapes.
-	schema.collectNames(r.attributes.secret, r.attributes.shown)
+	schema.collectNames(r.attributes)
 	if !options.NoFunctions {
 		r.functions = newLibrary()
 	}
@@ -104,7 +103,7 @@ func (r *Reader) parse(files []found) {
 	parsing.SetLimit(runtime.GOMAXPROCS(0))
 	for i, file := range files {
 		parsing.Go(func() error {
-			sources[i] = newSource(r.attributes, file.path, file.content)
+			sources[i] = newSource(file.path, file.content)
 			sources[i].parse(r.attributes, &reports[i])
 			return nil
 		})
@@ -252,8 +251,5 @@ func (r *Reader) Unique(kind, name string, at hcl.Range) {
 	r.names[key] = at
 }
 
-// mask keeps the source text of a range out of everything that is printed.
-func (r *Reader) mask(at hcl.Range) {
-	src := r.byPath[at.Filename]
-	src.secrets = append(src.secrets, span{at.Start.Byte, at.End.Byte})
-}
+// hide keeps the lines of a range out of everything that is printed.
+func (r *Reader) hide(at hcl.Range) { r.byPath[at.Filename].hide(at) }

@@ -120,14 +120,9 @@ func (r Report) In(path string) Report {
 	return in
 }
 
-// Masked returns a function that returns a diagnostic and the file that it points into as they may
-// be shown; no file if it points nowhere.
-func (r Report) Masked() func(*hcl.Diagnostic) (*hcl.Diagnostic, map[string]*hcl.File) {
-	masked := map[*source]*maskedSource{} // once for each file, which may have many secrets
-	return func(diag *hcl.Diagnostic) (*hcl.Diagnostic, map[string]*hcl.File) { return r.masked(diag, masked) }
-}
-
-func (r Report) masked(diag *hcl.Diagnostic, masked map[*source]*maskedSource) (*hcl.Diagnostic, map[string]*hcl.File) {
+// Quote returns a diagnostic as it may be shown, and the file with the lines that it quotes. In place
+// of lines that may have a secret, or that are too long, the file has a sentence.
+func (r Report) Quote(diag *hcl.Diagnostic) (*hcl.Diagnostic, map[string]*hcl.File) {
 	shown := *diag // the diagnostic itself is printed again, in logs
 	shown.Summary, shown.Detail = Printable(diag.Summary), Printable(diag.Detail)
 	if diag.Subject == nil {
@@ -135,43 +130,42 @@ func (r Report) masked(diag *hcl.Diagnostic, masked map[*source]*maskedSource) (
 	}
 	shown.Subject, shown.Context = printableRange(diag.Subject), printableRange(diag.Context)
 	src := r.sources[diag.Subject.Filename]
-	if src == nil || lineLength(src.file.Bytes, diag.Subject) > maxQuoted {
+	if src == nil {
 		return &shown, nil
 	}
-	m := masked[src]
-	if m == nil {
-		m = maskSource(src.file.Bytes, src.secrets)
-		masked[src] = m
+	content := src.file.Bytes
+	lines := linesOf(content, diag)
+	before := bytes.Count(content[:lines.start], []byte("\n"))
+	// Other lines are empty: hcl's writer counts the characters of a whole file for each diagnostic in it.
+	text := bytes.Repeat([]byte("\n"), before)
+	if why := src.withholds(lines); why != "" {
+		text = fmt.Appendf(text, "(not shown: %s; see column %d)", why, diag.Subject.Start.Column)
+		shown.Subject.Start.Byte, shown.Subject.End.Byte, shown.Context = before, len(text), nil
+	} else {
+		text = append(text, printableSource(content[lines.start:lines.end])...)
+		for _, at := range []*hcl.Range{shown.Subject, shown.Context} {
+			if at != nil {
+				at.Start.Byte -= lines.start - before
+				at.End.Byte -= lines.start - before
+			}
+		}
 	}
-	shown.Subject, shown.Context = m.shift(shown.Subject), m.shift(shown.Context)
-	// Masking moves the offsets, so the name of the surrounding block is looked up before.
 	nav := blockName(Printable(nameOfBlock(src.file, diag.Subject.Start.Byte)))
-	text := printableSource(cutOut(m.text, shown.Subject, shown.Context))
 	return &shown, map[string]*hcl.File{shown.Subject.Filename: {Bytes: text, Nav: nav}}
 }
 
-// cutOut empties all lines of a text but those of the ranges, which it moves along: hcl's writer
-// counts the characters of a whole file for each diagnostic in it.
-func cutOut(text []byte, subject, context *hcl.Range) []byte {
-	begin, end := subject.Start.Byte, subject.End.Byte
-	if context != nil {
-		begin, end = min(begin, context.Start.Byte), max(end, context.End.Byte)
+// linesOf returns the lines that a diagnostic quotes.
+func linesOf(content []byte, d *hcl.Diagnostic) span {
+	begin, end := d.Subject.Start.Byte, d.Subject.End.Byte
+	if d.Context != nil {
+		begin, end = min(begin, d.Context.Start.Byte), max(end, d.Context.End.Byte)
 	}
-	begin, end = min(begin, len(text)), min(max(begin, end), len(text))
-	begin = bytes.LastIndexByte(text[:begin], '\n') + 1
-	if n := bytes.IndexByte(text[end:], '\n'); n >= 0 {
-		end += n
-	} else {
-		end = len(text)
+	begin, end = min(begin, len(content)), min(max(begin, end), len(content))
+	begin = bytes.LastIndexByte(content[:begin], '\n') + 1
+	if n := bytes.IndexByte(content[end:], '\n'); n >= 0 {
+		return span{begin, end + n}
 	}
-	before := bytes.Count(text[:begin], []byte("\n"))
-	for _, at := range []*hcl.Range{subject, context} {
-		if at != nil {
-			at.Start.Byte -= begin - before
-			at.End.Byte -= begin - before
-		}
-	}
-	return append(bytes.Repeat([]byte("\n"), before), text[begin:end]...)
+	return span{begin, len(content)}
 }
 
 // printableRange returns a range whose file name may be shown.
@@ -184,20 +178,10 @@ func printableRange(at *hcl.Range) *hcl.Range {
 	return &shown
 }
 
-// lineLength returns the length of the lines of a range.
-func lineLength(content []byte, at *hcl.Range) int {
-	begin, end := min(at.Start.Byte, len(content)), min(at.End.Byte, len(content))
-	begin = bytes.LastIndexByte(content[:begin], '\n') + 1
-	if n := bytes.IndexByte(content[end:], '\n'); n >= 0 {
-		return end + n - begin
-	}
-	return len(content) - begin
-}
-
 // blockName answers hcl's writer when it asks in which block a diagnostic is.
 type blockName string
 
-// ContextString ignores the offset, which is one of the masked text.
+// ContextString ignores the offset, which is one of the text that was cut out.
 func (n blockName) ContextString(int) string { return string(n) }
 
 func nameOfBlock(file *hcl.File, offset int) string {

@@ -19,8 +19,8 @@ type Schema struct {
 	// External values may come from env and file, because deployments need that; diagnostics do not
 	// show them then.
 	External []string
-	// Secret values are sensitive even if they are written out, and their names are masked in every
-	// block.
+	// Secret values are sensitive even if they are written out. No diagnostic quotes the lines of an
+	// attribute of that name, whatever block it is in.
 	Secret []string
 	Blocks []BlockSchema
 	// Misplaced says where a name belongs that may not stand here. Names of the blocks inside need
@@ -29,8 +29,6 @@ type Schema struct {
 	// Foreign maps names that people bring along from the configurations of other programs to what
 	// they are to do instead, a sentence.
 	Foreign map[string]string
-	// Masked are those of Foreign whose values may be secrets.
-	Masked []string
 }
 
 // BlockSchema is a nested block: unlabelled and at most once, or with one label each and any number
@@ -87,17 +85,17 @@ func (s Schema) inner(name string) []string {
 	return types
 }
 
-// collectNames collects the names of attributes at all depths: a secret in the wrong block is still
-// a secret.
-func (s Schema) collectNames(secret, shown map[string]bool) {
-	for _, name := range s.Secret {
-		secret[name] = true
-	}
-	for _, name := range slices.Concat(s.Plain, s.External) {
-		shown[name] = true
+// attributeNames are the names of all attributes and blocks, and whether an attribute of that name
+// is a secret in some block.
+type attributeNames map[string]bool
+
+// collectNames collects the names at all depths: a secret in the wrong block is still a secret.
+func (s Schema) collectNames(names attributeNames) {
+	for _, name := range s.Names() {
+		names[name] = names[name] || s.isSecret(name)
 	}
 	for _, b := range s.Blocks {
-		b.collectNames(secret, shown)
+		b.collectNames(names)
 	}
 }
 
@@ -136,32 +134,10 @@ func (c checker) attributes(attributes hclsyntax.Attributes, s Schema, prefix st
 		if s.hasAttribute(name) {
 			continue
 		}
-		if !c.mayShow(a, s) {
-			c.mask(a.Expr.Range())
-		}
+		c.hide(a.SrcRange) // which may be a secret under a misspelt name
 		c.misplaced(a.NameRange, name, "attribute", prefix, s)
 	}
 }
-
-// mayShow reports whether the value of an attribute that does not exist is certainly not a secret
-// under a misspelt name: other programs have it for something else, or the nearest name is one whose
-// value may be shown, and the value does not look like a secret.
-func (c checker) mayShow(a *hclsyntax.Attribute, s Schema) bool {
-	meant := nearest(a.Name, s.Names())
-	if len(s.inner(a.Name)) > 0 {
-		meant = a.Name
-	}
-	isForeign := s.Foreign[a.Name] != "" && !slices.Contains(s.Masked, a.Name)
-	if !isForeign && (!c.Reader.attributes.shown[meant] || c.Reader.attributes.secret[meant] || takesKey(meant)) {
-		return false
-	}
-	value := string(a.Expr.Range().SliceBytes(c.byPath[a.SrcRange.Filename].file.Bytes))
-	return !hasCredentials(value) && !strings.Contains(value, PEMStart)
-}
-
-// takesKey reports whether an attribute is the path of a private key. That is no secret, but a key
-// may be pasted in its place.
-func takesKey(attribute string) bool { return strings.HasSuffix(attribute, "key_file") }
 
 func (c checker) blocks(blocks hclsyntax.Blocks, s Schema, prefix string) {
 	first := map[string]hcl.Range{}
@@ -174,6 +150,7 @@ func (c checker) blocks(blocks hclsyntax.Blocks, s Schema, prefix string) {
 		earlier, isDuplicate := first[b.Type]
 		switch {
 		case !ok:
+			c.hide(hcl.Range{Filename: at.Filename, Start: b.OpenBraceRange.End, End: b.CloseBraceRange.Start})
 			c.misplaced(at, b.Type, "block", prefix, s)
 		case known.Labelled:
 			if len(b.Labels) != 1 {

@@ -2,6 +2,7 @@ package hclread
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -26,22 +27,24 @@ type source struct {
 	blocks     hclsyntax.Blocks
 	attributes hclsyntax.Attributes
 	tokens     hclsyntax.Tokens // of a broken file
-	// broken means that the file does not parse: blocks holds only those before the first mistake.
-	broken  bool
-	secrets []span
+	// broken means that the file does not parse: blocks holds only those before the first error.
+	broken bool
+	// unquoted are the parts of the file whose lines no diagnostic quotes.
+	unquoted []span
 	// limit is for the expressions of the file.
 	limit *Limit
 }
 
-func newSource(names attributeNames, path string, content []byte) *source {
+// span is a run of bytes in a source.
+type span struct{ start, end int }
+
+func newSource(path string, content []byte) *source {
 	s := &source{path: path, file: &hcl.File{Bytes: content}, limit: fileLimit(content)}
 	if s.hasTooManyCalls() {
-		s.secrets = []span{{0, len(content)}}
 		content = content[:min(len(content), likelyPart)]
 	}
 	// The parser reports the same diagnostics.
 	s.tokens, _ = hclsyntax.LexConfig(content, path, hcl.InitialPos)
-	s.secrets = append(s.secrets, names.secretSpans(s.tokens, false)...)
 	return s
 }
 
@@ -49,16 +52,17 @@ func (s *source) hasTooManyCalls() bool { return bytes.Count(s.file.Bytes, []byt
 
 // parse fills in the blocks and reports syntax errors. Several sources may be parsed at once.
 func (s *source) parse(names attributeNames, report *Reporter) {
-	s.parseBlocks(report)
+	before := report.Reported()
+	s.parseBlocks(names, report)
+	if report.Reported() > before { // any line may have a secret: which attribute it is of is not certain
+		s.unquoted = []span{{0, len(s.file.Bytes)}}
+	}
 	if !s.broken {
 		s.tokens = nil // which take more memory than all the rest
-		return
 	}
-	// Neither names nor values were checked, and some may hold a secret by mistake.
-	s.secrets = append(names.secretSpans(s.tokens, true), credentialSpans(s.file.Bytes)...)
 }
 
-func (s *source) parseBlocks(r *Reporter) {
+func (s *source) parseBlocks(names attributeNames, r *Reporter) {
 	before := r.Reported()
 	if s.hasTooManyCalls() {
 		at := hcl.Range{Filename: s.path, Start: hcl.InitialPos, End: hcl.InitialPos}
@@ -76,7 +80,7 @@ func (s *source) parseBlocks(r *Reporter) {
 	}
 	file, diags := hclsyntax.ParseConfig(s.file.Bytes, s.path, hcl.InitialPos)
 	for _, d := range diags {
-		r.Report(explainSyntax(d, s.file.Bytes))
+		r.Report(names.locate(explainSyntax(d, s.file.Bytes), s.file.Bytes))
 		if d.Summary == summaryUnclosed { // the text between two others is the next one to the parser
 			break
 		}
@@ -84,7 +88,37 @@ func (s *source) parseBlocks(r *Reporter) {
 	s.file = file
 	if body, ok := file.Body.(*hclsyntax.Body); ok {
 		s.keep(body, diags)
+		s.hideSecrets(names, body)
 	}
+}
+
+// hideSecrets keeps secret attributes out of what is printed, wherever they stand.
+func (s *source) hideSecrets(names attributeNames, body *hclsyntax.Body) {
+	for name, a := range body.Attributes {
+		if names[name] {
+			s.hide(a.SrcRange)
+		}
+	}
+	for _, b := range body.Blocks {
+		s.hideSecrets(names, b.Body)
+	}
+}
+
+// hide keeps the lines of a range out of everything that is printed.
+func (s *source) hide(at hcl.Range) {
+	s.unquoted = append(s.unquoted, span{at.Start.Byte, at.End.Byte})
+}
+
+// withholds says why lines are not printed; nothing if they may be.
+func (s *source) withholds(lines span) (why string) {
+	isIn := func(hidden span) bool { return hidden.start < lines.end && lines.start < hidden.end }
+	switch {
+	case lines.end-lines.start > maxQuoted:
+		return "the line is too long"
+	case slices.ContainsFunc(s.unquoted, isIn):
+		return "the line may have a secret"
+	}
+	return ""
 }
 
 // keep takes from a body what was certainly parsed as it was meant. A parser that met a syntax

@@ -55,19 +55,19 @@ func TestFinish_BoundsWhatIsPrintedOfOneFile(t *testing.T) {
 	if got := len(report.Diagnostics); got != 2*(maxOfFile+1) {
 		t.Errorf("%d diagnostics, want the first %d of each severity and a word about the others", got, maxOfFile)
 	}
-	if _, files := report.Masked()(report.Diagnostics[0]); files != nil {
+	if _, files := report.Quote(report.Diagnostics[0]); len(files["x.hcl"].Bytes) > 100 {
 		t.Error("a diagnostic quotes a line of 30 000 bytes")
 	}
 }
 
 // A file costs as much as its diagnostics' lines, however many of both there are.
-func TestMasked_HasTheLinesOfTheDiagnosticOnly(t *testing.T) {
+func TestQuote_HasTheLinesOfTheDiagnosticOnly(t *testing.T) {
 	r := New(testSchema(), Options{})
 	r.Parse("x.hcl", []byte(strings.Repeat("# line\n", 1000)+"box {\n  words = [\n    1 ] # here\n}\n"+strings.Repeat("# line\n", 1000)))
 	b := r.Blocks("box")[0]
 	b.Error(b.ValueRange("words"), "Wrong", "It is.")
 	report := r.Finish()
-	shown, files := report.Masked()(report.Diagnostics[0])
+	shown, files := report.Quote(report.Diagnostics[0])
 	if got, want := string(files["x.hcl"].Bytes), strings.Repeat("\n", 1001)+"  words = [\n    1 ] # here"; got != want {
 		t.Errorf("the file is %q", got)
 	}
@@ -76,24 +76,19 @@ func TestMasked_HasTheLinesOfTheDiagnosticOnly(t *testing.T) {
 	}
 }
 
-func TestMasked_ShowsNothingThatActsOnATerminal(t *testing.T) {
+func TestQuote_ShowsNothingThatActsOnATerminal(t *testing.T) {
 	const path = "x\x1b[2J\u202e.hcl"
 	r := New(testSchema(), Options{})
-	r.Parse(path, []byte("box {\r\n  words = [\"ä\u009b\u200b\", 7\xff]\r\n}\r\n"))
-	b := r.Blocks("box")
-	if len(b) != 0 {
-		t.Fatal("the file is sound")
+	r.Parse(path, []byte("box {\r\n  words = [\"ä\u009b\u200b\", 7] # \xff\r\n}\r\n"))
+	r.Error(r.Blocks("box")[0].ValueRange("words"), "Wrong\u202e", "It is\u009b.")
+	report := r.Finish()
+	shown, files := report.Quote(report.Diagnostics[0])
+	file := files[shown.Subject.Filename]
+	if file == nil {
+		t.Fatalf("the source is not found under %q", shown.Subject.Filename)
 	}
-	r.Error(r.sources[0].tokens[0].Range, "Wrong\u202e", "It is\u009b.")
-	for _, d := range r.Finish().Diagnostics {
-		shown, files := Report{sources: r.byPath}.Masked()(d)
-		file := files[shown.Subject.Filename]
-		if file == nil {
-			t.Fatalf("the source is not found under %q", shown.Subject.Filename)
-		}
-		text := shown.Summary + shown.Detail + shown.Subject.Filename + strings.ReplaceAll(string(file.Bytes), "\r\n", "\n")
-		if text != Printable(text) {
-			t.Errorf("shown: %q", text)
-		}
+	text := shown.Summary + shown.Detail + shown.Subject.Filename + strings.ReplaceAll(string(file.Bytes), "\r\n", "\n")
+	if text != Printable(text) {
+		t.Errorf("shown: %q", text)
 	}
 }

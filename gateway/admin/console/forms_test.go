@@ -22,20 +22,19 @@ func TestConfiguration_ShowsWhatIsInUseAndNoSecret(t *testing.T) {
 			t.Errorf("%s has a secret:\n%s", path, page.Body)
 		}
 	}
-	get("/configuration", "admin {", "token_sha256 = &#34;00000000", "*.draft_*", `href="/configuration?team=eng"`, "without warnings")
-	get("/configuration?team=eng", "team &#34;eng&#34; {", "upstream &#34;up&#34; {", "Authorization = &#34;(sensitive)&#34;", "user:ann")
-	get("/api/config", `"files": [`, `admin {\n`, `Authorization = \"(sensitive)\"`, `team \"eng\" {`)
-	get("/api/config?team=eng", `"text": "team \"eng\" {`)
-	gatewaytest.Send(t, http.MethodGet, r.AdminURL+"/api/config?team=none", "", gatewaytest.Bearer("hunter3")).Want(t, http.StatusBadRequest, "no team")
+	get("/configuration", "<bdi>gateway.hcl</bdi>", "SHA-256", "without warnings", "/api/config")
+	get("/api/config", `"files": [`, `"sha256": "`, `"loaded": "`, `"diagnostics": []`)
 	gatewaytest.Send(t, http.MethodGet, r.AdminURL+"/api/config", "", nil).Want(t, http.StatusForbidden)
 
 	r.MustReload(text + "team \"idle\" {\n hide \"nothing\" { prompts = [\"idle.*\"] }\n}\n")
 	get("/configuration", "1 warning", "Warnings", "idle")
+	get("/api/config", `"severity": "warning"`, `"line": `)
 	get("/", "1 warning")
 	if err := r.TryReload("gateway {"); err == nil {
 		t.Fatal("a broken configuration is accepted")
 	}
-	get("/configuration", "The last configuration was refused", "admin {")
+	get("/configuration", "The last configuration was refused", "SHA-256")
+	get("/api/config", `"refused": "`, `"summary": "Unclosed configuration block"`, `"severity": "error"`)
 }
 
 // What buttons do, they do for operators, and then lead back.
