@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -71,8 +70,7 @@ type Options struct {
 	Load func(inUse *config.Config) (*config.Config, []config.Kept, config.Diagnostics)
 	// Debug is served to operators under /debug/ by [Gateway.Admin]; nil where there is nothing.
 	Debug http.Handler
-	// IsAlone is set over stdio, where no client of another replica comes: no change waits for this
-	// one.
+	// IsAlone is set over stdio, where the client never reaches another replica.
 	IsAlone bool
 }
 
@@ -91,7 +89,6 @@ type Gateway struct {
 	transport  *transport.Transport
 	// cluster is nil where there are no replicas.
 	cluster   *cluster.Replica
-	draining  sync.Mutex // serialises what is done because of a peer's drains
 	history   *admin.History
 	operators *admin.Operators
 
@@ -114,13 +111,10 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	}
 	g.loaded.Store(g.inUse(cfg, opts.Kept, opts.Diagnostics))
 	var err error
-	publishing := snapshot.Options{Logger: opts.Logger, StateDir: opts.StateDir, NewConnector: g.newConnector}
-	if cfg.Cluster != nil && !opts.IsAlone {
-		publishing.Served = func(number uint64, lists map[string]string, later bool) {
-			g.cluster.Peers.Changed(number, lists, later) // of the replica that is made below
-		}
-	}
-	g.publisher, err = snapshot.NewPublisher(cfg, publishing)
+	g.publisher, err = snapshot.NewPublisher(cfg, snapshot.Options{
+		Logger: opts.Logger, StateDir: opts.StateDir, NewConnector: g.newConnector,
+		Replicated: cfg.Cluster != nil && !opts.IsAlone,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -128,17 +122,16 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 		opts.Ledger = edge.New(edge.Options{Logger: opts.Logger})
 	}
 	handling := requests.Options{Logger: opts.Logger, Version: opts.Version, Ledger: opts.Ledger, Audit: opts.Audit}
-	carrying := transport.Options{Logger: opts.Logger, Ledger: opts.Ledger, Audit: opts.Audit}
 	if cfg.Cluster != nil {
-		if g.cluster, err = cluster.New(cfg.Cluster, g.Snapshot().Sealer, opts.Logger, g.peersOptions()); err != nil {
+		if g.cluster, err = cluster.New(cfg.Cluster, g.Snapshot().Sealer, opts.Logger); err != nil {
 			return nil, err
 		}
-		g.cluster.Messages.SetMax(maxForwarded(cfg))
-		handling.Shared, handling.AwaitCompared = g.cluster.Limits, g.cluster.Peers.AwaitCompared
-		handling.Peers, carrying.Peers = g.cluster.Messages, g.cluster.Messages
+		handling.Shared = g.cluster.Limits
 	}
 	g.requests = requests.New(g.publisher, handling)
-	g.transport = transport.New(g.publisher, g.requests, carrying)
+	g.transport = transport.New(g.publisher, g.requests, transport.Options{
+		Logger: opts.Logger, Ledger: opts.Ledger, Audit: opts.Audit,
+	})
 	acts := records{opts.Audit}
 	g.operators = admin.NewOperators(g.Snapshot, admin.Records{
 		Acted: acts.act, Refused: func(client, reason string) {
@@ -147,16 +140,6 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 		},
 	})
 	return g, nil
-}
-
-// maxForwarded returns the size of the largest message that replicas pass on, in bytes: a client's,
-// or a server's result.
-func maxForwarded(cfg *config.Config) int {
-	largest := transport.MaxRequest
-	for _, u := range cfg.Upstreams() {
-		largest = max(largest, u.MaxMessage)
-	}
-	return largest
 }
 
 func (g *Gateway) newConnector(u config.Upstream, changed func()) *upstream.Connector {
@@ -178,7 +161,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	defer observe(g)()
 	defer g.requests.Close()
 	if g.cluster != nil {
-		defer g.cluster.Start(ctx)() // it ends last: what is drained still sends replies
+		defer g.cluster.Start(ctx)() // it ends last: requests are counted until then
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	s := supervisor{gateway: g, group: group, cancels: map[*upstream.Connector]context.CancelFunc{}}
@@ -292,13 +275,7 @@ func (g *Gateway) Ready() admin.Readiness {
 	}
 	if g.cluster != nil {
 		state := g.cluster.State()
-		unsettled, since := g.cluster.Peers.Unsettled()
-		readiness.Store = &admin.StoreHealth{
-			Here: state.Connected, Since: state.Since, Evicts: state.Evicts, Unsettled: unsettled,
-		}
-		if unsettled > 0 {
-			readiness.Store.UnsettledSince = &since
-		}
+		readiness.Store = &admin.StoreHealth{Here: state.Connected, Since: state.Since, Evicts: state.Evicts}
 	}
 	readiness.Streams = g.publisher.Subscriptions()
 	readiness.Waiting = g.requests.Parked() + g.transport.AwaitedReplies()

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"time"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -31,9 +30,6 @@ const (
 		"and those for upstreams."
 )
 
-// unsettledAge is the only metric here that is no whole number.
-const unsettledAge = "promptweir.cluster.unsettled.age"
-
 // gaugeTable has the gauges, and counterTable the counters, that are read from a running gateway
 // when they are collected: name, unit and description of each.
 //
@@ -60,10 +56,8 @@ var (
 		{CertificateExpiry, "s", CertificateExpiryHelp},
 		{"promptweir.audit.writable", "{log}", "1 while the audit log can be written, else 0."},
 		{"promptweir.cluster.connected", "{store}", "1 while the store that replicas share can be used, " +
-			"0 while each works alone."},
+			"0 while each counts limits alone."},
 		{"promptweir.cluster.evicts", "{store}", "1 while the store drops limits when its memory is full."},
-		{"promptweir.cluster.unsettled", "{list}", "Lists that clients know of before all live " +
-			"replicas serve them."},
 	}
 	counterTable = [][3]string{
 		{"promptweir.prompt.gets", "{get}", "Gets by prompt (up to 1000) and outcome; without " +
@@ -78,7 +72,6 @@ type readings struct {
 	metric.Observer
 
 	instruments map[string]metric.Int64Observable
-	age         metric.Float64ObservableGauge // unsettledAge
 }
 
 // set sets the value of a metric, for some attributes.
@@ -115,17 +108,13 @@ func observe(g *Gateway) (stop func()) {
 		handle(err)
 		r.instruments[row[0]], all = counter, append(all, counter)
 	}
-	var err error
-	r.age, err = meter.Float64ObservableGauge(unsettledAge, metric.WithUnit("s"),
-		metric.WithDescription("Age of the oldest unsettled list; 0 without one."))
-	handle(err)
 	registration, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		// A copy: several readers may collect at the same time.
 		now := r
 		now.Observer = o
 		now.read(g)
 		return nil
-	}, append(all, r.age)...)
+	}, all...)
 	if err != nil {
 		handle(err)
 		return func() {}
@@ -188,13 +177,6 @@ func (r *readings) readCluster(replica *cluster.Replica) {
 	r.setIf("promptweir.cluster.connected", state.Connected)
 	r.setIf("promptweir.cluster.evicts", state.Evicts != "")
 	r.set("promptweir.cluster.disconnects", int64(state.Opened))
-	unsettled, since := replica.Peers.Unsettled()
-	r.set("promptweir.cluster.unsettled", int64(unsettled))
-	age := 0.0
-	if unsettled > 0 {
-		age = time.Since(since).Seconds()
-	}
-	r.ObserveFloat64(r.age, age)
 }
 
 func (r *readings) readAudit(state audit.State) {

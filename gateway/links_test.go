@@ -353,7 +353,7 @@ func TestLinks_ReadsAreParked(t *testing.T) {
 	first := replicas[0].ModernWith("", `{"elicitation":{}}`)("resources/read", uriParams(own))
 	first.Want(t, http.StatusOK, `"resultType":"input_required"`, `"message":"Who?"`)
 	retry := fmt.Sprintf(`{"uri":%q,"requestState":%q,"inputResponses":%s}`, own, first.RequestState(t), first.InputResponses(t, `{"action":"accept","content":{"name":"x"}}`))
-	replicas[1].ModernWith("", `{"elicitation":{}}`)("resources/read", retry).Want(t, http.StatusOK, `"uri":"`+own+`"`, `{\"name\":\"x\"}`)
+	replicas[0].ModernWith("", `{"elicitation":{}}`)("resources/read", retry).Want(t, http.StatusOK, `"uri":"`+own+`"`, `{\"name\":\"x\"}`)
 	c := replicas[1].LegacyWith("2025-06-18", "", `{"elicitation":{}}`)
 	body, h := c.Encode("7", "resources/read", uriParams(own))
 	asked := c.OpenStream(http.MethodPost, body, h)

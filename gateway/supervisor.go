@@ -76,8 +76,6 @@ func (s *supervisor) reload(ctx context.Context) error {
 	}
 	if g.cluster != nil {
 		g.cluster.SetKeys(next.Sealer)
-		g.cluster.Messages.SetMax(maxForwarded(next.Config))
-		g.drainAsElsewhere(g.cluster.Peers.Drains())
 	}
 	g.loaded.Store(state())
 	retired := s.retire(ctx, before, next)

@@ -133,7 +133,7 @@ func TestPrometheus_SeesEachFault(t *testing.T) {
 
 	covered := []string{"PromptweirAbsent", "PromptweirDown"}
 	// These are about gateways that share a store, which these two do not: rules_test.yaml has their series.
-	covered = append(covered, "PromptweirStoreFlaps", "PromptweirStoreEvicts", "PromptweirReplicasDiffer", "PromptweirConfigurationsDiffer")
+	covered = append(covered, "PromptweirStoreFlaps", "PromptweirStoreEvicts", "PromptweirConfigurationsDiffer")
 	// About certificates, which they do not have either.
 	covered = append(covered, "PromptweirCertificateExpires")
 	for _, fault := range faults(first, second) {

@@ -49,7 +49,7 @@ func secrets() map[string]map[string]string {
 		},
 		withStore: {
 			"store/password":  "secret",
-			"store/users.acl": "user default on #" + sha256OfSecret + " ~promptweir:* &promptweir:* +@all -@admin -@dangerous +info\n",
+			"store/users.acl": "user default on #" + sha256OfSecret + " ~promptweir:* +@all -@admin -@dangerous +info\n",
 		},
 	}
 }

@@ -37,16 +37,13 @@ type Readiness struct {
 }
 
 // StoreHealth says whether the store that replicas share can be used, and since when that is so.
-// Without it each replica works alone, and is as ready as with it.
+// Without it each replica counts limits alone, and is as ready as with it.
 type StoreHealth struct {
 	Here  bool      `json:"here"`
 	Since time.Time `json:"since"`
 	// Evicts is the policy by which the store drops limits when its memory is full; empty where it
 	// does not.
 	Evicts string `json:"evicts,omitempty"`
-	// Unsettled is how many lists not all replicas serve yet, and UnsettledSince since when.
-	Unsettled      int        `json:"unsettled,omitempty"`
-	UnsettledSince *time.Time `json:"unsettled_since,omitempty"`
 }
 
 // ConfigurationState says since when the configuration has been in use, and why a later one is not.

@@ -29,14 +29,6 @@ func (p *Prompt) fingerprint(name string) Fingerprint {
 	return Fingerprint(sum[:len(Fingerprint{})])
 }
 
-// Content returns the fingerprint of a list of prompts under their own names, in whatever order.
-func Content(prompts []*Prompt) (content Fingerprint) {
-	for _, p := range prompts {
-		content.toggle(p.fingerprint(p.Name))
-	}
-	return content
-}
-
 // View is the part of a catalog that one audience sees. It is immutable; the zero value is empty.
 type View struct {
 	// made is the slice of entries once it has been asked for, and make builds it: most views are

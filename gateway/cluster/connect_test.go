@@ -3,8 +3,6 @@
 package cluster_test
 
 import (
-	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +10,6 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/config"
-	"github.com/promptweir/promptweir/gateway/cluster"
 	"github.com/promptweir/promptweir/gateway/cluster/clustertest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
@@ -26,24 +23,19 @@ func TestStore_IsFoundBySentinels(t *testing.T) {
 	take(t, s, "ann", true, &config.Limit{Rate: 0.01, Burst: 2, Block: "gateway"})
 }
 
-// A user of an access control list who has the keys and not the channels, as whoever is new to one, cannot pass messages on: the store is away
-// for as long as that is so, rather than whenever a message was sent.
-func TestStore_IsAwayForAUserWithoutChannels(t *testing.T) {
+// A user who may not run scripts cannot count: the store is away for as long as that is so.
+func TestStore_IsAwayForAUserWithoutScripts(t *testing.T) {
 	store := clustertest.StartServer(t)
-	store.Command("ACL", "SETUSER", "gateway", "on", ">of-the-store", "~promptweir:*", "+@all", "-@admin", "-@dangerous", "+info")
+	store.Command("ACL", "SETUSER", "gateway", "on", ">of-the-store", "~promptweir:*", "+@all", "-@admin", "-@dangerous", "-@scripting")
 	address := at(store)
 	address.Username, address.Password = "gateway", "of-the-store"
 	a := start(t, &config.Cluster{Store: address}, [32]byte{1}, discard)
 	upstreamtest.Eventually(t, "it is known what is refused", func() bool { return a.State().Err != nil })
-	if state := a.State(); state.Connected || !strings.Contains(state.Err.Error(), "channel") {
-		t.Errorf("state %+v, want away because of channels", state)
+	if state := a.State(); state.Connected || !strings.Contains(state.Err.Error(), "NOPERM") {
+		t.Errorf("state %+v, want away for lack of a permission", state)
 	}
-	store.Command("ACL", "SETUSER", "gateway", "&promptweir:*")
+	store.Command("ACL", "SETUSER", "gateway", "+@scripting")
 	upstreamtest.Eventually(t, "the store is here", func() bool { return a.State().Connected })
-	upstreamtest.Eventually(t, "a message is published", func() bool {
-		err := a.Messages.Call(t.Context(), "nobody", "question", "", "", new(string))
-		return errors.Is(err, cluster.ErrGone)
-	})
 }
 
 func TestStore_IsReachedOverTLS(t *testing.T) {
@@ -68,25 +60,22 @@ func TestStore_IsReachedOverTLS(t *testing.T) {
 	upstreamtest.Eventually(t, "a certificate of nobody's is refused", func() bool { return stranger.State().Err != nil })
 }
 
-func TestRun_EndsWhileTheStoreHangs(t *testing.T) {
+func TestStart_EndsWhileTheStoreHangs(t *testing.T) {
 	store := clustertest.Start(t)
 	for _, hangs := range []string{"before it is reached", "later"} {
 		if hangs == "before it is reached" {
 			store.Pause()
 		}
 		s := newReplica(t, &config.Cluster{Store: at(store)}, [32]byte{1}, discard)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- s.Run(ctx) }()
+		end := s.Start(t.Context())
 		if hangs == "later" {
 			upstreamtest.Eventually(t, "the store is here", func() bool { return s.State().Connected })
 			store.Pause()
 		}
 		time.Sleep(100 * time.Millisecond) // for a connection to be made, or waited for
 		began := time.Now()
-		cancel()
-		if err := <-ended; err != nil || time.Since(began) > time.Second {
-			t.Errorf("a store that hangs %s: Run returned after %v, %v, want at once", hangs, time.Since(began), err)
+		if end(); time.Since(began) > time.Second {
+			t.Errorf("a store that hangs %s: the replica ended after %v, want at once", hangs, time.Since(began))
 		}
 		store.Resume()
 	}

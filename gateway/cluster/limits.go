@@ -57,7 +57,7 @@ return 0`)
 func (l *Limits) Acquire(principal string, limits []*config.Limit) (wait time.Duration, err error) {
 	s := l.store
 	client := s.get()
-	if client == nil || !s.isClosed() {
+	if client == nil {
 		return 0, ErrUnavailable
 	}
 	keys := s.keys.Load()
@@ -89,35 +89,19 @@ func (l *Limits) Acquire(principal string, limits []*config.Limit) (wait time.Du
 
 func decimal(n float64) string { return strconv.FormatFloat(n, 'f', 3, 64) }
 
-// keys name things in the store by keyed hashes, and seal what is in it.
+// keys name things in the store by keyed hashes.
 type keys struct {
 	sealer            *seal.Sealer
 	principal, limits *seal.MAC
-	// ofAll begins the keys and channels of what all replicas have in common. It has a hash tag:
-	// one node of a Redis Cluster has all of that, and answers to probes. It has the number of the
-	// database, since channels are those of the whole server.
-	ofAll string
-	// probe is the key that probes write, and the channel that they publish to.
+	// probe is the key that probes write.
 	probe string
-	// fleet names what is shared by all replicas, by each cursor key: while these are being
-	// replaced, replicas have different first ones. Box seals messages and records.
-	fleet []*seal.MAC
-	box   *seal.Box
-
-	// replaced ends when other keys have taken the place of these.
-	replaced context.Context //nolint:containedctx // it is a mark that others wait for
-	replace  context.CancelFunc
 }
 
-func newKeys(sealer *seal.Sealer, database int) *keys {
-	k := &keys{
+func newKeys(sealer *seal.Sealer) *keys {
+	return &keys{
 		sealer: sealer, principal: sealer.MAC("cluster principal"), limits: sealer.MAC("cluster limit"),
-		ofAll: "promptweir:{replicas}:" + strconv.Itoa(database) + ":",
-		fleet: sealer.MACs("cluster fleet"), box: sealer.For("cluster message"),
+		probe: "promptweir:probe:" + hash(sealer.MAC("cluster probe"), "probe"),
 	}
-	k.probe = k.ofAll + "probe:" + hash(k.fleet[0], "probe")
-	k.replaced, k.replace = context.WithCancel(context.Background())
-	return k
 }
 
 // hash returns 128 bits of a keyed hash, in hexadecimal digits.
@@ -136,13 +120,4 @@ func (k *keys) ofLimit(principal string, l *config.Limit) string {
 	id = strconv.AppendInt(append(id, ' '), int64(l.Burst), 10)
 	id = append(append(id, ' '), l.Block...)
 	return "promptweir:{" + principal + "}:" + hash(k.limits, string(id))
-}
-
-// named returns a key or channel of all replicas, by each cursor key: the first is written and
-// published to, and all are read and subscribed to.
-func (k *keys) named(what string) (names []string) {
-	for _, mac := range k.fleet {
-		names = append(names, k.ofAll+hash(mac, what))
-	}
-	return names
 }

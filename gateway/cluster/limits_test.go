@@ -31,7 +31,7 @@ func replica(t testing.TB, store config.Store) *cluster.Replica {
 func start(t testing.TB, cfg *config.Cluster, key [32]byte, logger *slog.Logger) *cluster.Replica {
 	t.Helper()
 	s := newReplica(t, cfg, key, logger)
-	run(t, s)
+	t.Cleanup(s.Start(t.Context()))
 	return s
 }
 
@@ -41,24 +41,11 @@ func newReplica(t testing.TB, cfg *config.Cluster, key [32]byte, logger *slog.Lo
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := cluster.New(cfg, sealer, logger, cluster.Options{})
+	s, err := cluster.New(cfg, sealer, logger)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
-}
-
-// run runs a replica until the test ends.
-func run(t testing.TB, s *cluster.Replica) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	})
 }
 
 func at(store *clustertest.Store) config.Store {
@@ -323,7 +310,7 @@ func TestTake_OutlivesAClockThatWasAhead(t *testing.T) {
 	s, rated := replica(t, at(store)), &config.Limit{Rate: 2, Burst: 2, Block: "gateway"}
 	take(t, s, "ann", true, rated)
 	for _, key := range keys(store) {
-		if !strings.Contains(key, "{replicas}") {
+		if !strings.Contains(key, "probe") {
 			store.Command("SET", key, strconv.FormatInt(time.Now().Add(ahead).UnixMicro(), 10))
 		}
 	}

@@ -11,14 +11,13 @@ import (
 	"time"
 
 	"github.com/valkey-io/valkey-go"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/seal"
 )
 
 const (
-	// requestTimeout bounds what is on a request's way, and storeTimeout what nobody waits for.
+	// requestTimeout bounds how long a request waits for the store, and storeTimeout a probe.
 	requestTimeout, storeTimeout = 50 * time.Millisecond, time.Second
 	// probeInterval is how often the store is probed. While the breaker is not closed, it is probed
 	// sooner: after minProbeInterval, then after twice as long each time.
@@ -31,55 +30,47 @@ var ErrUnavailable = errors.New("the store cannot be used at the moment")
 
 var errLate = errors.New("the store takes longer than 50 ms to answer")
 
-// Replica is one replica of a cluster. Make it with [New]. Its parts share one connection.
+// Replica is one replica of a cluster. Make it with [New].
 type Replica struct {
-	Limits   *Limits
-	Messages *Messages
-	Peers    *Peers
-	store    *store
+	Limits *Limits
+
+	store *store
 }
 
 // State is the condition of the connection to the store.
 type State struct {
-	// Connected says that the breaker is not open: replicas share what they should, but for counts
-	// while it is half-open.
+	// Connected is true while the breaker is not open.
 	Connected bool
 	// Since is when that began.
 	Since time.Time
-	// Err is why not; nil where the store is connected, or has not been asked yet. It may have
-	// addresses.
+	// Err is why the breaker is open; nil where the store is connected, or has not been asked yet.
+	// It may contain addresses.
 	Err error
 	// Opened counts how often the breaker has opened.
 	Opened uint64
-	// Evicts is the policy by which the store drops keys where its memory is full, and limits with
-	// them; empty where it does not.
+	// Evicts is the policy by which the store drops keys, and limits with them, where its memory is
+	// full; empty where it drops none.
 	Evicts string
 }
 
-// New returns a replica that is not connected. It contacts nothing; [Replica.Run] does.
-func New(cfg *config.Cluster, sealer *seal.Sealer, logger *slog.Logger, opts Options) (*Replica, error) {
+// New returns a replica that is not connected. It contacts nothing; [Replica.Start] does.
+func New(cfg *config.Cluster, sealer *seal.Sealer, logger *slog.Logger) (*Replica, error) {
 	option, err := clientOption(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	s := &store{
-		logger: logger, mask: cfg.Store.Mask(), option: option,
-		wake: make(chan struct{}, 1), closed: make(chan struct{}),
-	}
+	s := &store{logger: logger, mask: cfg.Store.Mask(), option: option, wake: make(chan struct{}, 1)}
 	s.state.Store(&State{Since: time.Now()})
-	s.keys.Store(newKeys(sealer, cfg.Store.Database))
-	r := &Replica{Limits: &Limits{s}, Messages: newMessages(s), store: s}
-	r.Peers = newPeers(s, r.Messages, opts)
-	return r, nil
+	s.keys.Store(newKeys(sealer))
+	return &Replica{Limits: &Limits{s}, store: s}, nil
 }
 
 // checkTimeout bounds a [Check].
 const checkTimeout = 5 * time.Second
 
-// Check asks a store once for all that a replica needs of it, and returns its condition. It joins
-// no other replicas.
+// Check asks a store once for all that a replica needs of it, and returns its condition.
 func Check(ctx context.Context, cfg *config.Cluster, sealer *seal.Sealer) State {
-	r, err := New(cfg, sealer, slog.New(slog.DiscardHandler), Options{})
+	r, err := New(cfg, sealer, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return State{Err: err}
 	}
@@ -101,38 +92,21 @@ func Check(ctx context.Context, cfg *config.Cluster, sealer *seal.Sealer) State 
 
 // SetKeys has the replica derive its keys from the cursor keys of a new configuration.
 func (r *Replica) SetKeys(sealer *seal.Sealer) {
-	s := r.store
-	if before := s.keys.Load(); before.sealer != sealer {
-		s.keys.Store(newKeys(sealer, s.option.SelectDB))
-		before.replace()
+	if r.store.keys.Load().sealer != sealer {
+		r.store.keys.Store(newKeys(sealer))
 	}
 }
 
 // State returns the condition of the connection.
 func (r *Replica) State() State { return *r.store.state.Load() }
 
-// Run keeps the store connected until ctx ends. To be called once.
-func (r *Replica) Run(ctx context.Context) error {
-	s := r.store
-	// The connection outlasts ctx, for leave.
-	connected, disconnect := context.WithCancel(context.WithoutCancel(ctx))
-	s.option.DialCtxFn = dialUntil(connected)
-	group, _ := errgroup.WithContext(ctx)
-	group.Go(func() error { s.run(connected); return nil })
-	group.Go(func() error { r.Messages.listen(connected); return nil })
-	group.Go(func() error { r.Messages.repeat(connected); return nil })
-	r.Peers.run(ctx)
-	r.Peers.leave() // while there is a connection
-	disconnect()
-	return group.Wait()
-}
-
-// Start runs the replica until end is called, which waits for its end. That ctx ends does not
-// matter.
+// Start keeps the store connected until end is called, which waits for the end of the connection.
+// The end of ctx does not matter. Call it once.
 func (r *Replica) Start(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	r.store.option.DialCtxFn = dialUntil(ctx)
 	var running sync.WaitGroup
-	running.Go(func() { _ = r.Run(ctx) }) // it returns none
+	running.Go(func() { r.store.run(ctx) })
 	return func() {
 		cancel()
 		running.Wait()
@@ -147,51 +121,20 @@ type store struct {
 	keys   atomic.Pointer[keys]
 	client atomic.Pointer[valkey.Client] // nil before the store was first reached
 	state  atomic.Pointer[State]
-	wake   chan struct{} // holds at most one mark: the breaker has opened
+	wake   chan struct{} // holds at most one mark: an operation has failed
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards breaker
 	breaker breaker
-	server  string        // the id of the one that answered last
-	closed  chan struct{} // is closed when the breaker closes, and replaced
 }
 
-// get returns the client; nil while the breaker is open.
+// get returns the client; nil unless the breaker is closed.
 func (s *store) get() valkey.Client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if client := s.client.Load(); client != nil && s.breaker.position != open {
+	if client := s.client.Load(); client != nil && s.breaker.position == closed {
 		return *client
 	}
 	return nil
-}
-
-// isClosed reports whether requests may wait for the store.
-func (s *store) isClosed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.breaker.position == closed
-}
-
-// await returns the client once the breaker is closed; nil if ctx ends first.
-func (s *store) await(ctx context.Context) valkey.Client {
-	for ctx.Err() == nil {
-		closed := s.closing()
-		if client := s.get(); client != nil {
-			return client
-		}
-		select {
-		case <-closed:
-		case <-ctx.Done():
-		}
-	}
-	return nil
-}
-
-// closing returns a channel that is closed when the breaker closes next.
-func (s *store) closing() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.closed
 }
 
 // run connects, and then probes the store until ctx ends.
@@ -207,13 +150,11 @@ func (s *store) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		timer := time.NewTimer(s.report(err))
 		select {
 		case <-s.wake:
-		case <-timer.C:
+		case <-time.After(s.report(err)):
 		case <-ctx.Done():
 		}
-		timer.Stop()
 	}
 }
 
@@ -225,7 +166,9 @@ func (s *store) connect(ctx context.Context) valkey.Client {
 			return client
 		}
 		s.report(err)
-		if !sleep(ctx, probeInterval) {
+		select {
+		case <-time.After(probeInterval):
+		case <-ctx.Done():
 			return nil
 		}
 	}
@@ -271,14 +214,9 @@ func (s *store) report(err error) (next time.Duration) {
 	after := s.breaker.position
 	state := *s.state.Load()
 	switch {
-	case after == closed && before != closed:
-		// Whoever waits for the store goes on: subscriptions, heartbeats and announcements.
-		close(s.closed)
-		s.closed = make(chan struct{})
-		if !state.Connected {
-			state.Connected, state.Since, state.Err = true, now, nil
-			s.logger.Info("store in use: replicas share limits and sessions")
-		}
+	case after == closed && !state.Connected:
+		state.Connected, state.Since, state.Err = true, now, nil
+		s.logger.Info("store in use: replicas share limits")
 	// The breaker begins open, without an error: the first failure is news, too.
 	case after == open && (before != open || state.Err == nil):
 		masked := s.mask.Error(err)
@@ -287,7 +225,7 @@ func (s *store) report(err error) (next time.Duration) {
 			state.Since = now
 		}
 		state.Connected, state.Err = false, masked
-		s.logger.Warn("store unavailable: each replica works alone", slog.Any("error", masked))
+		s.logger.Warn("store unavailable: each replica counts alone", slog.Any("error", masked))
 	default:
 		return next
 	}
@@ -295,21 +233,17 @@ func (s *store) report(err error) (next time.Duration) {
 	return next
 }
 
-// probeScript does what limits, messages and peers need of the store: it runs as a script, writes,
-// and publishes, to nobody. To a user who may not do all of that, the breaker is open, rather than
-// now and then. It returns which server has answered, its memory's bound and its policy, where it
-// tells.
+// probeScript does what limits need of the store: it runs as a script, and writes. It returns the
+// bound of the store's memory and its policy, where the store tells them.
 //
 //nolint:gochecknoglobals // a constant
 var probeScript = valkey.NewLuaScript(`
 redis.call('SET', KEYS[1], '', 'PX', 1000)
-redis.call('PUBLISH', KEYS[1], '')
-local server, memory = redis.pcall('INFO', 'server'), redis.pcall('INFO', 'memory')
-local function find(info, pattern)
-	return type(info) == 'string' and string.match(info, pattern) or ''
+local memory = redis.pcall('INFO', 'memory')
+local function find(pattern)
+	return type(memory) == 'string' and string.match(memory, pattern) or ''
 end
-return {find(server, 'run_id:(%w+)'), find(memory, 'maxmemory:(%d+)'),
-	find(memory, 'maxmemory_policy:([%w-]+)')}`)
+return {find('maxmemory:(%d+)'), find('maxmemory_policy:([%w-]+)')}`)
 
 // probe asks the store for what is needed of it. It waits for longer than requests, since the
 // client may have to connect first.
@@ -325,24 +259,16 @@ func (s *store) probe(ctx context.Context, client valkey.Client) error {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), err == nil && time.Since(began) > requestTimeout:
 		return errLate
-	case err == nil && len(answer) == 3:
-		s.answered(answer[0], answer[1], answer[2])
+	case err == nil && len(answer) == 2:
+		s.noteMemory(answer[0], answer[1])
 	}
 	return err
 }
 
-// answered notes which server has answered. One that takes the place of another while both answer,
-// as in a planned failover, may lack what the other was told last: that is like an absence.
-func (s *store) answered(server, maxMemory, policy string) {
+// noteMemory notes whether the store drops limits where its memory is full.
+func (s *store) noteMemory(maxMemory, policy string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.server != "" && s.server != server {
-		// Whoever waits for the breaker to close does what it does then: subscribe, announce,
-		// compare.
-		close(s.closed)
-		s.closed = make(chan struct{})
-	}
-	s.server = server
 	bound, err := strconv.ParseUint(maxMemory, 10, 64)
 	if err != nil || bound == 0 || policy == "noeviction" {
 		policy = ""
@@ -419,14 +345,4 @@ func (b *breaker) leave(to position, now time.Time) {
 		b.coolDown = minCoolDown
 	}
 	b.position, b.trusted = to, now.Add(b.coolDown)
-}
-
-// sleep reports whether ctx has not ended meanwhile.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

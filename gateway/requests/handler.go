@@ -31,12 +31,6 @@ type Options struct {
 	Audit *audit.Log
 	// Shared counts requests over all replicas; nil where there are none.
 	Shared SharedLimits
-	// Peers are the peer replicas; nil where the gateway is alone.
-	Peers Peers
-	// AwaitCompared is called before a list is answered; nil where the gateway is alone. It hardly
-	// ever waits, which it reports: only after a pause of this replica, until it knows what its peers
-	// serve.
-	AwaitCompared func(ctx context.Context) (waited bool)
 }
 
 // Handler carries out requests. Its methods are safe for concurrent use.
@@ -50,11 +44,9 @@ type Handler struct {
 	schemas *schemas
 	limits  *limits
 	parked  parked
-	// awaitCompared is that of [Options].
-	awaitCompared func(ctx context.Context) (waited bool)
-	ledger        *edge.Ledger
-	audit         recorder
-	gets          promptGets
+	ledger  *edge.Ledger
+	audit   recorder
+	gets    promptGets
 }
 
 // New returns a handler of requests whose snapshots come from a publisher.
@@ -67,11 +59,8 @@ func New(publisher *snapshot.Publisher, opts Options) *Handler {
 	h := &Handler{
 		publisher: publisher, logger: logger, metrics: newInstruments(), info: serverInfo(opts.Version),
 		schemas: newSchemas(logger), limits: newLimits(opts.Shared), ledger: opts.Ledger,
-		audit: recorder{opts.Audit, publisher}, awaitCompared: opts.AwaitCompared,
-		parked: parked{peers: opts.Peers, logger: logger, ledger: opts.Ledger},
-	}
-	if opts.Peers != nil {
-		h.parked.handlePeers()
+		audit:  recorder{opts.Audit, publisher},
+		parked: parked{ledger: opts.Ledger},
 	}
 	return h
 }

@@ -57,27 +57,6 @@ func TestHandle_PanicEndsOneRequest(t *testing.T) {
 	}
 }
 
-// While a list waits for what other replicas serve, a newer one may come.
-func TestList_IsThatAfterTheWait(t *testing.T) {
-	var publishers [2]*snapshot.Publisher
-	for i := range publishers {
-		var err error
-		publishers[i], err = snapshot.NewPublisher(&config.Config{}, snapshot.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	before, newest := publishers[0].Current(), publishers[1].Current()
-	for waits, want := range map[bool]*snapshot.Snapshot{false: before, true: newest} {
-		h := New(publishers[1], Options{Logger: slog.New(slog.DiscardHandler), AwaitCompared: func(context.Context) bool { return waits }})
-		r := read(t, `{"jsonrpc":"2.0","id":1,"method":"prompts/list"}`)
-		r.Snapshot, r.Caller.Generation = before, newest.Generation
-		if h.Handle(t.Context(), r, nil); r.Snapshot != want {
-			t.Errorf("waits %t: the list is another one", waits)
-		}
-	}
-}
-
 // configured returns the configuration that a text is.
 func configured(t *testing.T, text string) *config.Config {
 	t.Helper()

@@ -38,13 +38,6 @@ func (h *Handler) list(ctx context.Context, r *Request, out *Response) error {
 	if err := h.settle(ctx, r); err != nil {
 		return err
 	}
-	if h.awaitCompared != nil && h.awaitCompared(ctx) { // the list may have changed meanwhile
-		newest, _, err := h.publisher.Renew(ctx, &r.Caller)
-		if err != nil {
-			return refusedAfterReload(err)
-		}
-		r.Snapshot = newest
-	}
 	s := r.Snapshot
 	var err error
 	if out.counted, err = h.limits.acquire(&r.Caller.Principal, s.Config.Gateway.Limit); err != nil {

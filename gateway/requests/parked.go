@@ -2,7 +2,7 @@ package requests
 
 import (
 	"context"
-	"log/slog"
+	"crypto/rand"
 	"strconv"
 	"sync"
 	"time"
@@ -24,8 +24,7 @@ import (
 //	       ◀─ result ────────── await ◀── result ─────────
 //
 // The client's sealed requestState names the parked get. It can be used once, and only by the
-// principal that was asked. Another replica hands the replies to the one that the get's name names
-// (peers.go).
+// principal that was asked.
 
 const (
 	// maxParked bounds the gets that wait for their clients, and maxParkedEach those of one
@@ -49,9 +48,6 @@ type outcome struct {
 // parked are the gets during which clients of the modern era may be asked for input. The zero value
 // is ready.
 type parked struct {
-	// peers is nil where the gateway is alone.
-	peers   Peers
-	logger  *slog.Logger
 	ledger  *edge.Ledger
 	running sync.WaitGroup
 
@@ -222,11 +218,11 @@ func (p *parked) park(g *parkedGet, requests wire.Object) (outcome, error) {
 			return outcome{}, Overloaded("Too many large requests wait for their client: send it again later")
 		}
 	}
-	name := NewID(p.peers)
+	name := rand.Text()
 	p.mu.Lock()
 	p.byName[name] = g
 	// Under the lock, since whoever unparks it stops the timer.
-	g.expiry = time.AfterFunc(stateLifetime, func() { p.abandonHere(name, g.principal) })
+	g.expiry = time.AfterFunc(stateLifetime, func() { p.abandon(name, g.principal) })
 	p.mu.Unlock()
 	result := wire.Object{}.
 		With("resultType", wire.Quote(wire.ResultInputRequired)).
@@ -248,9 +244,8 @@ func (p *parked) unpark(name, principal string) *parkedGet {
 	return g
 }
 
-// abandonHere ends a get that is parked here and that its client will not come back to. No get has
-// the empty name.
-func (p *parked) abandonHere(name, principal string) {
+// abandon ends a parked get that its client will not come back to. No get has the empty name.
+func (p *parked) abandon(name, principal string) {
 	if g := p.unpark(name, principal); g != nil {
 		p.remove(g, nil)
 	}
@@ -273,12 +268,14 @@ func checkReplies(replies wire.Object) error {
 	return nil
 }
 
-// resumeHere hands a client's replies, which were checked, to the get that is parked here under a
-// name, and waits for it again. What the server relays goes to r.
-func (p *parked) resumeHere(
-	ctx context.Context, r *Request, name, principal string, replies wire.Object,
-) (outcome, error) {
-	g := p.unpark(name, principal)
+// resume hands the client's replies to the get that is parked under a name, and waits for it again.
+// What the server relays goes to r.
+func (p *parked) resume(ctx context.Context, r *Request, name string) (outcome, error) {
+	replies := r.Params.Object(memberResponses)
+	if err := checkReplies(replies); err != nil {
+		return outcome{}, err
+	}
+	g := p.unpark(name, r.Caller.Principal.Key())
 	if g == nil {
 		return outcome{}, errState()
 	}

@@ -63,7 +63,7 @@ func TestParked_AreBounded(t *testing.T) {
 		}
 		retry := modernGet("0")
 		retry.Params = wire.Object{}.With(memberResponses, jsontext.Value(`{"1":{"roots":[]}}`))
-		if got, err := p.resumeHere(t.Context(), retry, names[0], retry.Caller.Principal.Key(), retry.Params.Object(memberResponses)); err != nil || string(got.result.JSON) != `{"roots":[]}` {
+		if got, err := p.resume(t.Context(), retry, names[0]); err != nil || string(got.result.JSON) != `{"roots":[]}` {
 			t.Errorf("a get that is resumed: %s, %v", got.result.JSON, err)
 		}
 		if got, err := get("another"); err != nil || got.parked == "" {
@@ -71,7 +71,7 @@ func TestParked_AreBounded(t *testing.T) {
 		}
 		time.Sleep(stateLifetime + time.Second)
 		synctest.Wait()
-		if _, err := p.resumeHere(t.Context(), retry, names[10], retry.Caller.Principal.Key(), retry.Params.Object(memberResponses)); code(err) != wire.InvalidParams {
+		if _, err := p.resume(t.Context(), retry, names[10]); code(err) != wire.InvalidParams {
 			t.Errorf("a get that was parked too long: %v", err)
 		}
 		if len(p.all)+len(p.byName)+len(p.asking)+p.count != 0 {

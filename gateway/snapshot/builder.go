@@ -90,11 +90,9 @@ func (b *builder) publish(ctx context.Context, g *Generation) {
 	}
 	next.complete(before, touched)
 	next.published = time.Now()
-	b.publisher.announcements.start(before)
 	// After the swap, for those who wait for it and then read the current one.
 	close(b.publisher.current.Swap(next).superseded)
 	if next.Catalog != before.Catalog || g != before.Generation {
-		b.publisher.tellServed(next, before.Generation, stale)
 		b.publisher.announcements.add(next)
 	}
 	isOther := func(i int) bool { return next.lists[i] != before.lists[i] }

@@ -30,9 +30,7 @@ func (s *Snapshot) Drained(label string) bool {
 // or the context's.
 //
 // A drain is of a name: it outlasts a reload, also one that gives the name to another server, but
-// not, without replicas, one that removes the name. The end of the process is its end, too.
-// Whatever is to be drained comes in here, whoever decides it: replicas call it for what is done at
-// one of them.
+// not one that removes the name. The end of the process is its end, too.
 func (p *Publisher) SetDrained(ctx context.Context, label string, drained bool) (since time.Time, err error) {
 	known := true
 	err = p.do(ctx, func(ctx context.Context) { since, known = p.builder.setDrained(ctx, label, drained) })

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -29,11 +28,9 @@ type Options struct {
 	Logger *slog.Logger
 	// StateDir is the folder where the last good lists are kept; empty keeps nothing.
 	StateDir string
-	// Served is called with digests of the lists that a snapshot, by its number, serves from now
-	// on, by the upstream's label, and of the configuration, without one. Later says that its
-	// listeners are told when [Publisher.Announce] says so. It must not block. It is nil where
-	// there are no other replicas.
-	Served func(number uint64, lists map[string]string, later bool)
+	// Replicated is set where clients may list at other replicas: they are notified of each change
+	// again, once these have had time to get it.
+	Replicated bool
 	// NewConnector returns the connector of an upstream that was not there before. Changed must be
 	// called, and never blocks, when the connector's state changes.
 	NewConnector func(u config.Upstream, changed func()) *upstream.Connector
@@ -61,6 +58,7 @@ type Publisher struct {
 	// changed are the upstreams whose states, or lists, are not in the current snapshot yet.
 	changed       *changes
 	announcements announcements
+	repeats       repeats
 	// calls passes functions to Run's goroutine, see do.
 	calls chan func(context.Context)
 	// stopped is closed when Run has returned.
@@ -93,10 +91,9 @@ func NewPublisher(cfg *config.Config, opts Options) (*Publisher, error) {
 	p := &Publisher{
 		logger: opts.logger(), reportLogger: loglimit.New(opts.logger(), maxReported, "kind", "upstream"), newConnector: opts.NewConnector,
 		started: time.Now(), changed: newChanges(), calls: make(chan func(context.Context)),
-		announcements: announcements{
-			wake: make(chan struct{}, 1), served: opts.Served, again: math.MaxUint64,
-		},
-		stopped: make(chan struct{}),
+		announcements: announcements{wake: make(chan struct{}, 1)},
+		repeats:       repeats{isOn: opts.Replicated, lastChange: time.Now()},
+		stopped:       make(chan struct{}),
 	}
 	p.builder = builder{publisher: p, reported: map[string]bool{}, drains: drains{}, inlineBound: inlineBound}
 	var err error
@@ -203,8 +200,6 @@ func (p *Publisher) Run(ctx context.Context) error {
 const restFactor = 4
 
 func (p *Publisher) publishChanges(ctx context.Context) error {
-	// Other replicas compare with the first snapshot, too.
-	p.tellServed(p.Current(), nil, p.Current().all())
 	var rested <-chan time.Time // nil while the publisher does not rest
 	for {
 		var due <-chan time.Time

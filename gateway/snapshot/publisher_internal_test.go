@@ -32,11 +32,20 @@ type reloading struct {
 
 func newReloading(t *testing.T, text string, lists map[string][]string) *reloading {
 	t.Helper()
+	return newReloadingReplica(t, text, lists, false)
+}
+
+// newReloadingReplica is newReloading for a publisher that may have other replicas.
+func newReloadingReplica(t *testing.T, text string, lists map[string][]string, replicated bool) *reloading {
+	t.Helper()
 	r := &reloading{t: t, path: filepath.Join(t.TempDir(), "gateway.hcl")}
 	var err error
-	r.Publisher, err = NewPublisher(r.load(text), Options{NewConnector: func(u config.Upstream, changed func()) *upstream.Connector {
-		return upstream.New(u, upstream.Options{}, changed)
-	}})
+	r.Publisher, err = NewPublisher(r.load(text), Options{
+		Replicated: replicated,
+		NewConnector: func(u config.Upstream, changed func()) *upstream.Connector {
+			return upstream.New(u, upstream.Options{}, changed)
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +128,12 @@ team "two" {
 
 func reloadingTwoTeams(t *testing.T) *reloading {
 	t.Helper()
-	r := newReloading(t, twoTeams("", "", ""), map[string][]string{"a": {"x", "y"}, "b": {"x", "bad"}})
+	return reloadingReplica(t, false)
+}
+
+func reloadingReplica(t *testing.T, replicated bool) *reloading {
+	t.Helper()
+	r := newReloadingReplica(t, twoTeams("", "", ""), map[string][]string{"a": {"x", "y"}, "b": {"x", "bad"}}, replicated)
 	if n := len(r.Current().Catalog.Entries()); n != 4 {
 		t.Fatalf("%d entries, want 4", n)
 	}

@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"context"
-	"math"
 	"sync"
 	"time"
 
@@ -21,9 +20,7 @@ type Subscription struct {
 	principal *policy.Principal
 	audience  *policy.Audience // the principal's, by the policy of the current snapshot
 	view      catalog.Fingerprint
-	// seen is the number of the snapshot of the view, and changedIn that of the one in which it
-	// became what it is.
-	seen, changedIn uint64
+	seen      uint64 // the number of the snapshot of the view
 	// changed is when the first change was published that wake is about; zero where it is about
 	// none.
 	changed time.Time
@@ -40,12 +37,13 @@ type subscriptions struct {
 func (p *Publisher) Subscribe(principal policy.Principal) *Subscription {
 	sub := &Subscription{publisher: p, principal: &principal, wake: make(chan struct{}, 1)}
 	for {
-		s := p.known()
+		s := p.Current()
 		sub.audience = s.Policy.Audience(principal)
-		sub.view, sub.seen, sub.changedIn = s.View(sub.audience).Fingerprint(), s.number, s.number
+		sub.view, sub.seen = s.View(sub.audience).Fingerprint(), s.number
 		// A snapshot that is swapped in after this wakes the subscription: announceChanges looks
 		// for subscriptions after the swap.
-		if p.subscriptions.add(sub, func() bool { return p.known() == s }) {
+		if p.subscriptions.add(sub, func() bool { return p.Current() == s }) {
+			p.repeats.opened(sub)
 			return sub
 		}
 	}
@@ -67,13 +65,12 @@ func (sub *Subscription) TakeChange() time.Time {
 	return changed
 }
 
-// View returns the fingerprint of the view that a notification sent now is about, and whether all
-// replicas serve it. If not, the client may list an older one elsewhere, and is notified again.
-func (sub *Subscription) View() (view catalog.Fingerprint, settled bool) {
+// View returns the fingerprint of the view that a notification sent now is about.
+func (sub *Subscription) View() catalog.Fingerprint {
 	all := &sub.publisher.subscriptions
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	return sub.view, sub.publisher.announcements.isSettled(sub.changedIn)
+	return sub.view
 }
 
 // Retain lets a stream continue after a reload. On an error its caller is not accepted any more,
@@ -91,9 +88,10 @@ func (sub *Subscription) Retain(ctx context.Context, c *Caller) error {
 func (sub *Subscription) setPrincipal(principal policy.Principal) {
 	p := sub.publisher
 	for {
-		s := p.known()
+		s := p.Current()
 		audience := s.Policy.Audience(principal)
-		if p.subscriptions.exchange(sub, &principal, audience, s, func() bool { return p.known() == s }) {
+		if p.subscriptions.exchange(sub, &principal, audience, s, func() bool { return p.Current() == s }) {
+			p.repeats.add(sub)
 			return
 		}
 	}
@@ -141,7 +139,7 @@ func (s *subscriptions) exchange(
 		return false
 	}
 	s.removeLocked(sub)
-	sub.principal, sub.audience, sub.view, sub.seen, sub.changedIn = principal, audience, view, snapshot.number, snapshot.number
+	sub.principal, sub.audience, sub.view, sub.seen = principal, audience, view, snapshot.number
 	s.addLocked(sub)
 	signal(sub.wake)
 	return true
@@ -175,9 +173,9 @@ func (p *Publisher) announceChanges(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		due, overrun, again := p.announcements.next()
+		due, overrun := p.announcements.take()
 		for _, s := range due {
-			p.announcements.announce(s)
+			p.repeats.changed()
 			// Another policy has other audiences, so that each subscription is looked at by itself.
 			if s.Generation != generation || overrun {
 				p.moveSubscriptions(s, overrun)
@@ -192,9 +190,6 @@ func (p *Publisher) announceChanges(ctx context.Context) error {
 				// The view is built outside of the lock.
 				p.subscriptions.show(audience, p.fingerprint(s, audience), s)
 			}
-		}
-		if again < math.MaxUint64 {
-			p.subscriptions.wakeChanged(again)
 		}
 	}
 }
@@ -236,11 +231,12 @@ func (sub *Subscription) showLocked(view catalog.Fingerprint, snapshot *Snapshot
 	}
 	sub.seen = snapshot.number
 	if sub.view != view {
-		sub.view, sub.changedIn = view, snapshot.number
+		sub.view = view
 		if sub.changed.IsZero() {
 			sub.changed = snapshot.published
 		}
 		signal(sub.wake)
+		sub.publisher.repeats.add(sub)
 	}
 }
 
@@ -251,6 +247,7 @@ func (p *Publisher) moveSubscriptions(s *Snapshot, all bool) {
 		audience := s.Policy.Audience(*principal)
 		if p.subscriptions.move(sub, principal, audience, p.fingerprint(s, audience), s) && all {
 			signal(sub.wake)
+			p.repeats.add(sub)
 		}
 	}
 }

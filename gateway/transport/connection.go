@@ -172,7 +172,7 @@ func (c *connection) accept(
 	if request.Message.IsRequest() {
 		return c.acceptRequest(ctx, request)
 	}
-	_ = c.session.receive(ctx, request) // over one connection, every reply is for this replica
+	c.session.receive(request)
 	if request.Message.Method == wire.Initialized && c.session.revision != "" && !c.notified {
 		c.notified = true
 		c.notify()

@@ -153,7 +153,7 @@ func (x *exchange) receive() (incoming, bool) {
 		x.refuse(http.StatusBadRequest, in.request.Message.ID, refusal)
 		return incoming{}, false
 	}
-	in.raw, in.header = body, x.r.Header
+	in.header = x.r.Header
 	in.request.Client, in.request.Variant = x.client, x.variant
 	return in, true
 }

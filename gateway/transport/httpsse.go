@@ -2,11 +2,11 @@ package transport
 
 import (
 	"context"
+	"crypto/rand"
 	"net/http"
 	"sync"
 	"time"
 
-	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -18,8 +18,7 @@ const (
 )
 
 // sseSession is a connection over HTTP+SSE: the client's messages come by POSTs, and its GET stream
-// carries the others. It exists on this replica, to which others pass on what is posted to them,
-// for as long as the stream.
+// carries the others. It exists on this replica, for as long as the stream.
 type sseSession struct {
 	conn *connection
 
@@ -35,9 +34,9 @@ type sseSessions struct {
 	all sync.Map // of *sseSession
 }
 
-// add gives a session an id that cannot be guessed, and that names its replica if there are any.
-func (s *sseSessions) add(session *sseSession, peers requests.Peers) (id string) {
-	id = requests.NewID(peers)
+// add gives a session an id that cannot be guessed.
+func (s *sseSessions) add(session *sseSession) (id string) {
+	id = rand.Text()
 	s.all.Store(id, session)
 	return id
 }
@@ -89,7 +88,7 @@ func (s *sseSessions) serveStream(x *exchange) {
 	}
 	// Now, since x forgets the snapshot, whose configuration says which proxies to believe.
 	opened.conn.legacyOnly, opened.conn.client = true, x.clientAddress()
-	id := s.add(opened, x.t.peers)
+	id := s.add(opened)
 	defer s.all.Delete(id)
 	x.snapshot = nil // otherwise it would stay in memory as long as the stream
 	out := openStream(x.w)
@@ -178,19 +177,12 @@ func (s *sseSessions) servePost(x *exchange) {
 	if !ok {
 		return
 	}
-	to, owner := x.r.URL.Query().Get(sseSessionKey), caller.Principal.Key()
-	outcome := postUnknown
-	if session := s.find(to); session == nil {
-		outcome = x.passPost(to, owner, in.raw)
-	} else if session.owner == owner && session.enqueue(x.r.Context(), in) {
-		outcome = postTaken
-	}
+	session := s.find(x.r.URL.Query().Get(sseSessionKey))
+	isTaken := session != nil && session.owner == caller.Principal.Key() && session.enqueue(x.r.Context(), in)
 	switch {
 	case x.r.Context().Err() != nil:
-	case outcome == postTaken:
+	case isTaken:
 		x.w.WriteHeader(http.StatusAccepted)
-	case outcome == postTooMany:
-		x.refuse(http.StatusServiceUnavailable, id, errInFlight())
 	default:
 		x.refuse(http.StatusNotFound, id, wire.NewError(wire.InvalidRequest, "Session not found: open a new stream"))
 	}

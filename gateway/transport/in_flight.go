@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"crypto/rand"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -85,16 +86,14 @@ func (c *cancellable) end() {
 	}
 }
 
-// cancel ends the context of a session's request, for a reason, and reports whether it is in
-// flight.
-func (f *inFlight) cancel(session sessionID, id jsontext.Value, reason *wire.CancelledError) bool {
+// cancel ends the context of a session's request, for a reason, if it is in flight.
+func (f *inFlight) cancel(session sessionID, id jsontext.Value, reason *wire.CancelledError) {
 	f.mu.Lock()
 	c := f.requests[requestKey{session, string(id)}]
 	f.mu.Unlock()
 	if c != nil {
 		c.stop(reason)
 	}
-	return c != nil
 }
 
 // maxAwaited bounds the replies that are awaited from one session at a time.
@@ -102,11 +101,8 @@ const maxAwaited = 16
 
 // replies are those awaited from clients of the legacy era. A reply counts only from the session
 // that the server request was sent to, and once. Ids are random, so that a reply that reaches
-// another replica matches nothing there, and is passed on. The zero value is ready.
+// another replica matches nothing there. The zero value is ready.
 type replies struct {
-	// peers are those that a reply may reach first; nil where there are none.
-	peers requests.Peers
-
 	mu      sync.Mutex // guards what follows
 	awaited map[sessionID]map[string]chan<- wire.Message
 	closed  bool
@@ -117,7 +113,7 @@ type replies struct {
 func (q *replies) request(
 	ctx context.Context, session sessionID, send func([]byte) bool, method string, params jsontext.Value,
 ) (jsontext.Value, error) {
-	id, reply := requests.NewID(q.peers), make(chan wire.Message, 1)
+	id, reply := rand.Text(), make(chan wire.Message, 1)
 	if !q.add(session, id, reply) {
 		return nil, wire.NewError(wire.InternalError, "Too many requests to the client are waiting for a reply")
 	}
@@ -191,20 +187,19 @@ func (q *replies) len() int {
 	return n
 }
 
-// deliver passes a session's reply to whoever awaits it, and reports whether somebody does.
-func (q *replies) deliver(session sessionID, m *wire.Message) bool {
+// deliver passes a session's reply to the server request that awaits it, if any.
+func (q *replies) deliver(session sessionID, m *wire.Message) {
 	id, ok := wire.Text(m.ID)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	reply := q.awaited[session][id]
 	if !ok || reply == nil {
-		return false
+		return
 	}
 	delete(q.awaited[session], id)
 	// It does not block under the lock: there is room for one, and only who removes the entry
 	// sends.
 	reply <- *m
-	return true
 }
 
 // end stops waiting for a session's replies: it has ended.

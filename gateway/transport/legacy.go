@@ -61,10 +61,7 @@ func (x *exchange) admitLegacy(request *requests.Request) (ctx context.Context, 
 	request.Software = requests.Software{Name: sealed.ClientName, Version: sealed.ClientVersion}
 	if !request.Message.IsRequest() {
 		s := l.session()
-		if !s.receive(x.r.Context(), request) {
-			x.refuseAtOnce(replyLost)
-			return nil, false
-		}
+		s.receive(request)
 		x.w.WriteHeader(http.StatusAccepted)
 		return nil, false
 	}
@@ -87,9 +84,6 @@ func (x *exchange) admitLegacy(request *requests.Request) (ctx context.Context, 
 	return ctx, true
 }
 
-// replyLost refuses a reply to a server request of another replica, which did not get it.
-const replyLost = "The replica that asked cannot be reached: send the reply again"
-
 // errInFlight refuses a request of a session that has too many in flight.
 func errInFlight() *wire.Error {
 	return requests.Overloaded("Too many requests in flight: read the responses before you send more")
@@ -100,7 +94,7 @@ func errInFlight() *wire.Error {
 func (l *legacyExchange) session() session {
 	t, sealed := l.x.t, &l.sealed
 	return session{
-		id: sealed.ID, inFlight: &t.inFlight, replies: &t.replies, passOn: t,
+		id: sealed.ID, inFlight: &t.inFlight, replies: &t.replies,
 		revision: sealed.Revision, capabilities: wire.Capabilities(sealed.Capabilities),
 		software: requests.Software{Name: sealed.ClientName, Version: sealed.ClientVersion},
 		logLevel: t.sessions.logLevel(sealed.ID),
@@ -108,8 +102,8 @@ func (l *legacyExchange) session() session {
 }
 
 func (l *legacyExchange) logLevelSetter() func(level string) {
-	t, id, expires := l.x.t, l.sealed.ID, l.sealed.Expires
-	return func(level string) { t.setLogLevel(id, expires, level) }
+	sessions, id := l.x.t.sessions, l.sealed.ID
+	return func(level string) { sessions.setLogLevel(id, level) }
 }
 
 // serveInitialize begins a session. All that a replica needs to know of it is in its sealed token.
@@ -167,7 +161,8 @@ func (x *exchange) openSession(caller *snapshot.Caller, now time.Time) (seal.Ses
 
 // end ends the session.
 func (l *legacyExchange) end() {
-	l.x.t.endSession(l.sealed.ID, l.sealed.Expires)
+	l.x.t.sessions.end(l.sealed.ID)
+	l.x.t.replies.end(l.sealed.ID)
 	l.x.w.WriteHeader(http.StatusNoContent)
 }
 
@@ -191,15 +186,15 @@ func (l *legacyExchange) serveStream() {
 		defer leave()
 		// After Subscribe: a change since then is one that follow will tell of.
 		ids := eventIDs{stream: rand.Text()}
-		view, settled := sub.View()
+		view := sub.View()
 		changed := wire.AppendNotification(nil, wire.PromptsListChanged, nil)
 		switch {
 		case last != "" && !isAbout(last, view):
 			// Not after an event with only this id, from which the client would go on without the
 			// change.
-			out.event(ids.next(view, settled), changed)
+			out.event(ids.next(view), changed)
 		case s.Revision >= wire.Rev20251125: // clients of that revision know events without data
-			out.event(ids.next(view, settled), nil)
+			out.event(ids.next(view), nil)
 		}
 		send := func(message []byte) { out.event(ids.next(sub.View()), message) }
 		t.follow(ctx, &caller, sub, func() { send(changed) },
@@ -207,21 +202,15 @@ func (l *legacyExchange) serveStream() {
 	})
 }
 
-// eventIDs makes the ids of one stream's events: STREAM.COUNTER.FINGERPRINT, where a view that is
-// not settled has no fingerprint. Its client may have listed an older one at another replica, and
-// lose its stream before it is told again.
+// eventIDs makes the ids of one stream's events: STREAM.COUNTER.FINGERPRINT.
 type eventIDs struct {
 	stream  string
 	counter int
 }
 
-func (e *eventIDs) next(view catalog.Fingerprint, settled bool) string {
+func (e *eventIDs) next(view catalog.Fingerprint) string {
 	e.counter++
-	id := e.stream + "." + strconv.Itoa(e.counter) + "."
-	if !settled {
-		return id
-	}
-	return id + hex.EncodeToString(view[:])
+	return e.stream + "." + strconv.Itoa(e.counter) + "." + hex.EncodeToString(view[:])
 }
 
 // isAbout reports whether an event id, of whichever replica and stream, ends in the view's

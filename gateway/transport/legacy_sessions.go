@@ -3,7 +3,6 @@ package transport
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
@@ -30,17 +29,12 @@ type legacySessions struct {
 	streams map[sessionID]*context.CancelFunc
 	// Those that have expired stay until others push them out: nobody asks for them.
 	ended  *simplelru.LRU[sessionID, struct{}]
-	levels *simplelru.LRU[sessionID, sessionLevel]
-}
-
-type sessionLevel struct {
-	level string
-	set   time.Time
+	levels *simplelru.LRU[sessionID, string]
 }
 
 func newLegacySessions() *legacySessions {
 	ended, _ := simplelru.NewLRU[sessionID, struct{}](maxEnded, nil) // fails if it is to hold nothing
-	levels, _ := simplelru.NewLRU[sessionID, sessionLevel](maxLogLevels, nil)
+	levels, _ := simplelru.NewLRU[sessionID, string](maxLogLevels, nil)
 	return &legacySessions{streams: map[sessionID]*context.CancelFunc{}, ended: ended, levels: levels}
 }
 
@@ -48,31 +42,14 @@ func newLegacySessions() *legacySessions {
 func (l *legacySessions) logLevel(id sessionID) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	known, _ := l.levels.Peek(id)
-	return known.level
+	level, _ := l.levels.Peek(id)
+	return level
 }
 
-// setLogLevel sets a session's level. It returns when that was, later than before whatever another
-// replica's clock says, and whether it made a difference.
-func (l *legacySessions) setLogLevel(id sessionID, level string) (set time.Time, changed bool) {
+func (l *legacySessions) setLogLevel(id sessionID, level string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before, _ := l.levels.Peek(id)
-	if set = time.Now(); !set.After(before.set) {
-		set = before.set.Add(1)
-	}
-	l.levels.Add(id, sessionLevel{level, set})
-	return set, before.level != level
-}
-
-// adoptLogLevel is setLogLevel for what another replica has done, maybe before what is known.
-func (l *legacySessions) adoptLogLevel(id sessionID, told sessionLevel) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	// Levels and ends come by topics of their own, in any order.
-	if known, _ := l.levels.Peek(id); !l.ended.Contains(id) && told.set.After(known.set) {
-		l.levels.Add(id, told)
-	}
+	l.levels.Add(id, level)
 }
 
 func (l *legacySessions) hasEnded(id sessionID) bool {

@@ -22,9 +22,6 @@ type session struct {
 	inFlight *inFlight
 	replies  *replies
 
-	// passOn is set if another replica, where there are any, may have what a message is about.
-	passOn *Transport
-
 	// revision is empty before initialize.
 	revision string
 	// capabilities are those by which the client can be asked for input.
@@ -71,17 +68,14 @@ func (s *session) connect(request *requests.Request) {
 	}
 }
 
-// receive handles a notification, or a reply to a server request. What is not about this replica is
-// passed on. It returns false for a reply that the replica that asked did not get.
-func (s *session) receive(ctx context.Context, request *requests.Request) bool {
-	here := true
+// receive handles a notification, or a reply to a server request.
+func (s *session) receive(request *requests.Request) {
 	switch {
 	case request.Message.IsResponse():
-		here = s.replies.deliver(s.id, &request.Message)
+		s.replies.deliver(s.id, &request.Message)
 	case request.Message.Method == wire.Cancelled:
-		here = s.inFlight.cancel(s.id, request.Params.Get("requestId"), wire.ReadCancelled(request.Params))
+		s.inFlight.cancel(s.id, request.Params.Get("requestId"), wire.ReadCancelled(request.Params))
 	}
-	return here || s.passOn == nil || s.passOn.passOn(ctx, s.id, request)
 }
 
 // maxBatch bounds the messages of a batch.
@@ -92,8 +86,6 @@ type incoming struct {
 	request *requests.Request
 	// batch holds the messages of a batch, each still to be read; nil for a single message.
 	batch []jsontext.Value
-	// raw is what was posted; nil over stdio.
-	raw []byte
 	// header is that of the HTTP request that brought it; nil over stdio.
 	header http.Header
 }
@@ -173,7 +165,7 @@ func (l *legacyExchange) serveBatch(batch []jsontext.Value) {
 		x.refuse(http.StatusBadRequest, nil, wire.NoBatches())
 		return
 	}
-	s, lost := l.session(), false
+	s := l.session()
 	s.setLogLevel = l.logLevelSetter()
 	responses, release := runBatch(readBatch(batch, func(request *requests.Request) job {
 		request.Caller, request.Snapshot = l.caller, x.snapshot
@@ -182,19 +174,11 @@ func (l *legacyExchange) serveBatch(batch []jsontext.Value) {
 		if request.Message.IsRequest() {
 			return l.acceptBatched(&s, request)
 		}
-		if !s.receive(x.r.Context(), request) { // the others of the batch are handled all the same
-			lost = true
-		}
+		s.receive(request)
 		return nil
 	}))
 	defer release()
-	switch {
-	case responses == nil && lost:
-		// Only a batch of nothing but replies can be sent again: of others, the requests have been
-		// carried out.
-		x.refuseAtOnce(replyLost)
-		return
-	case responses == nil:
+	if responses == nil {
 		x.w.WriteHeader(http.StatusAccepted)
 		return
 	}

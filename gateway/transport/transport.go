@@ -36,7 +36,6 @@ type Transport struct {
 	inFlight inFlight
 	replies  replies
 	sessions *legacySessions
-	peers    requests.Peers // nil where there are none
 
 	audit       *audit.Log // nil where nothing is recorded
 	sseSessions sseSessions
@@ -53,8 +52,6 @@ type Options struct {
 	Ledger *edge.Ledger
 	// Audit records refused credentials; nil records none.
 	Audit *audit.Log
-	// Peers are the peer replicas; nil where the gateway is alone.
-	Peers requests.Peers
 }
 
 // New returns a transport that hands requests to a handler.
@@ -74,16 +71,11 @@ func New(publisher *snapshot.Publisher, handler *requests.Handler, opts Options)
 	if err != nil {
 		otel.Handle(err) // as above
 	}
-	t := &Transport{
+	return &Transport{
 		publisher: publisher, requests: handler, ledger: opts.Ledger, audit: opts.Audit, logger: opts.Logger,
-		refused: refused, notified: notified, closing: make(chan struct{}), peers: opts.Peers,
+		refused: refused, notified: notified, closing: make(chan struct{}),
 		sessions: newLegacySessions(),
 	}
-	if t.peers != nil {
-		t.replies.peers = t.peers
-		t.handlePeers()
-	}
-	return t
 }
 
 // Drain ends the streams of all clients in the way that their revision defines. Requests in flight

@@ -96,7 +96,7 @@ func findings(r *admin.Readiness, troubled []admin.UpstreamHealth) *attention {
 	upstreams(admin.Bad)
 	a.add(r.Configuration.Refused != nil, admin.Bad, "the last configuration was refused")
 	a.add(r.Store != nil && !r.Store.Here, admin.Poor, "the store is unavailable, and each "+
-		"replica works alone")
+		"replica counts limits alone")
 	upstreams(admin.Poor)
 	a.add(len(r.Reports) > 0, admin.Poor, count(len(r.Reports), "report")+" to fix")
 	return a
@@ -123,7 +123,7 @@ func storeProblem(store *admin.StoreHealth) Node {
 		return nil
 	}
 	return section("store", "The store is unavailable", Class("card poor"),
-		P(Text("Since "), moment(store.Since), Text(" each replica works alone. "),
+		P(Text("Since "), moment(store.Since), Text(" each replica counts limits alone. "),
 			remedy("The log says why.")))
 }
 

@@ -135,7 +135,7 @@ func TestFindings_BeginWithTheWorst(t *testing.T) {
 		{well(func(*admin.Readiness) {}), admin.Poor, []string{"2 reports to fix"}},
 		{
 			well(func(r *admin.Readiness) { r.Store = &admin.StoreHealth{} }), admin.Poor,
-			[]string{"the store is unavailable, and each replica works alone", "2 reports to fix"},
+			[]string{"the store is unavailable, and each replica counts limits alone", "2 reports to fix"},
 		},
 		{
 			well(func(r *admin.Readiness) { r.Configuration.Refused = &now }), admin.Bad,

@@ -11,19 +11,6 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// NewMemory returns a store in the test's process, for [testing/synctest]: its connections are made
-// by [miniredis.Miniredis.Dial], and its clock is the test's.
-func NewMemory() (*miniredis.Miniredis, error) {
-	m := miniredis.NewMiniRedis()
-	m.ClockTTL(true)
-	first, err := m.Dial() // only then it takes a hook
-	if err != nil {
-		return nil, err
-	}
-	m.Server().SetPreHook((&memory{}).answer)
-	return m, first.Close()
-}
-
 // memory is a store in the test's process.
 type memory struct {
 	redis *miniredis.Miniredis // nil while there is none
