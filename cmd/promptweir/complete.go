@@ -137,8 +137,8 @@ func (q *query) withKnown(ctx context.Context, use func(context.Context, promptL
 	})
 }
 
-// knownSnapshot evaluates the configuration with the prompts in files, and the lists of --state or
-// of the state_dir. The principal is that of --as; nil sees everything.
+// knownSnapshot evaluates the configuration with the prompts in files and the lock file. The principal
+// is the one of --as; nil sees everything.
 func (q *query) knownSnapshot(ctx context.Context) (*snapshot.Snapshot, *policy.Principal) {
 	cfg := q.app.completionConfig()
 	if cfg == nil {
@@ -148,13 +148,8 @@ func (q *query) knownSnapshot(ctx context.Context) (*snapshot.Snapshot, *policy.
 	if err != nil {
 		return nil, nil
 	}
-	lists := snapshot.Lists{}
-	if saved := cmp.Or(q.lists.state, cfg.Gateway.StateDir); saved != "" {
-		if known, _, err := snapshot.ReadLists(cfg, saved); err == nil {
-			lists = known
-		}
-	}
-	s, err := snapshot.Evaluate(ctx, cfg, lists, snapshot.Options{})
+	lock, _, _ := config.ReadLock(config.LockPath(q.app.config)) // completion prints no errors
+	s, err := snapshot.Evaluate(ctx, cfg, snapshot.LockedLists(cfg, lock), snapshot.Options{})
 	if err != nil {
 		return nil, nil
 	}

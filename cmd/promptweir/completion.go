@@ -18,8 +18,8 @@ func completionCommand(a *app) *cobra.Command {
 		Short: "Print a shell's completion script, for commands, prompts and arguments",
 		Long: "Print a shell's completion script, for commands, flags, prompts and their arguments.\n\n" +
 			"SHELL is " + terminal.OrList(shells) +
-			". Prompts come from the server at --url or, with --config, from files and the lists in " +
-			"state_dir. Values come from the server, by completion/complete.",
+			". Prompts come from the server at --url or, with --config, from files and the lock " +
+			"file. Values come from the server, by completion/complete.",
 		Example: "  source <(promptweir completion bash)                                  # in this shell\n" +
 			"  promptweir completion bash >/etc/bash_completion.d/promptweir         # in each one\n" +
 			"  promptweir completion zsh >\"${fpath[1]}/_promptweir\"\n" +

@@ -41,10 +41,10 @@ func diffCommand(a *app) *cobra.Command {
 for whom. NEW is a file or a folder (default: ./promptweir, else ./gateway.hcl); OLD is another, or
 a git revision of NEW.
 
-The configurations alone show changed rules, and changed definitions or texts of prompts in files
-(~). With --state or --live, diff also prints the affected prompts of servers.`,
+It prints changed rules, changed definitions or texts of prompts in files (~), and the affected
+prompts of servers: those in the lock files or, with --live, those that the servers list.`,
 		Example: "  promptweir diff origin/main\n" +
-			"  promptweir diff main pull-request --state lists.json --exit-code",
+			"  promptweir diff main pull-request --exit-code",
 		SuggestFor: []string{"compare", "plan"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 2 || a.configGiven() {
@@ -64,9 +64,6 @@ The configurations alone show changed rules, and changed definitions or texts of
 }
 
 func (d *diffFlags) diff(ctx context.Context, oldPath, newPath string) error {
-	if err := d.lists.check(); err != nil {
-		return err
-	}
 	oldPath, remove, err := d.atRevision(ctx, oldPath, newPath)
 	if err != nil {
 		return err
@@ -80,7 +77,7 @@ func (d *diffFlags) diff(ctx context.Context, oldPath, newPath string) error {
 	if err != nil {
 		return err
 	}
-	listsBefore, listsAfter, err := d.listsOfBoth(ctx, before, after)
+	listsBefore, listsAfter, err := d.listsOfBoth(ctx, before, after, oldPath, newPath)
 	if err != nil {
 		return err
 	}
@@ -221,22 +218,18 @@ func isDifferent(c inspect.Comparison) bool { return len(c.Changes)+len(c.Prompt
 
 // listsOfBoth returns the lists of both configurations' upstreams.
 func (d *diffFlags) listsOfBoth(
-	ctx context.Context, before, after *config.Config,
+	ctx context.Context, before, after *config.Config, oldPath, newPath string,
 ) (listsBefore, listsAfter snapshot.Lists, err error) {
-	// Where both mean the same server they are the same, so that only the configurations make a
-	// difference.
-	if !d.lists.live {
-		lists, err := d.savedListsOfBoth(before, after)
-		return lists, lists, err
-	}
-	if listsBefore, err = d.liveLists(ctx, before); err != nil {
+	if listsBefore, err = d.listsOf(ctx, before, oldPath); err != nil {
 		return nil, nil, err
 	}
-	if listsAfter, err = d.liveLists(ctx, after); err != nil {
+	if listsAfter, err = d.listsOf(ctx, after, newPath); err != nil {
 		return nil, nil, err
 	}
 	for name, list := range listsBefore {
-		if other, ok := listsAfter[name]; !ok || other.Server == list.Server {
+		// A server that both configurations mean is compared with itself, so that only the configurations
+		// make a difference. A lock file is part of its configuration.
+		if other, ok := listsAfter[name]; !ok || d.lists.live && other.Server == list.Server {
 			listsAfter[name] = list
 		}
 	}
@@ -248,28 +241,14 @@ func (d *diffFlags) listsOfBoth(
 	return listsBefore, listsAfter, nil
 }
 
-func (d *diffFlags) liveLists(ctx context.Context, cfg *config.Config) (lists snapshot.Lists, err error) {
+func (d *diffFlags) listsOf(ctx context.Context, cfg *config.Config, path string) (lists snapshot.Lists, err error) {
+	if !d.lists.live {
+		return d.app.lockedLists(cfg, path)
+	}
 	err = d.app.withUpstreams(ctx, cfg, func(g *gateway.Gateway) error {
 		lists = g.Snapshot().Lists()
 		return nil
 	})
-	return lists, err
-}
-
-// savedListsOfBoth is listsOfBoth for --state. Lists in the output of list -o json name no server:
-// they belong to the old configuration, under whose names they were printed.
-func (d *diffFlags) savedListsOfBoth(before, after *config.Config) (snapshot.Lists, error) {
-	lists, err := d.lists.savedLists(before)
-	if err != nil || d.lists.state == "" {
-		return lists, err
-	}
-	// problems with the files were printed above
-	more, _, err := snapshot.ReadLists(after, d.lists.state)
-	for name, list := range more {
-		if _, known := lists[name]; !known && list.Server != "" {
-			lists[name] = list
-		}
-	}
 	return lists, err
 }
 
@@ -291,7 +270,7 @@ func (d *diffFlags) print(c inspect.Comparison, kept []config.Kept) error {
 		fmt.Fprintf(&text, "%s %s%s\n", change.Sign,
 			terminal.OneLine(change.Text), terminal.InBrackets(change.Rule))
 	}
-	if !d.lists.given() && len(c.Unknown) > 0 {
+	if !d.lists.live && len(c.Unknown) > 0 {
 		fmt.Fprintf(&text, "# The affected prompts of %s are not known: %s.\n", strings.Join(c.Unknown, ", "), chooseSource)
 	}
 	if len(c.Prompts) > 0 {
@@ -300,7 +279,7 @@ func (d *diffFlags) print(c inspect.Comparison, kept []config.Kept) error {
 	for _, change := range c.Prompts {
 		fmt.Fprintln(&text, promptLine(change))
 	}
-	if d.lists.given() && len(c.Unknown) > 0 {
+	if d.lists.live && len(c.Unknown) > 0 {
 		fmt.Fprintf(&text, "# The prompts of %s are not known.\n", strings.Join(c.Unknown, ", "))
 	}
 	if d.output == formatMarkdown { // each line begins with a sign, so none ends the block

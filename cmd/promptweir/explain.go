@@ -29,9 +29,9 @@ func explainCommand(a *app) *cobra.Command {
 		Long: `Explain whether a principal sees a prompt, and which rule decides; without --as, explain who sees
 it. NAME is the exposed name.
 
-Each step has the source location of its rule; * marks the deciding one. Without --state or
---live, only the configuration is evaluated. With them, explain also prints the upstreams that
-offer the prompt. The exit code is 1 if the prompt is not visible.`,
+Each step has the source location of its rule; * marks the deciding one. explain also prints the
+upstreams that offer the prompt: by files and the lock file or, with --live, by the upstreams' own
+lists. The exit code is 1 if the prompt is not visible.`,
 		Example: "  promptweir explain billing.invoice --config promptweir --as user:bob,group:support\n" +
 			"  promptweir explain billing.invoice --config promptweir --live",
 		SuggestFor: []string{"why"},
@@ -50,9 +50,6 @@ offer the prompt. The exit code is 1 if the prompt is not visible.`,
 func (e *explainFlags) explain(ctx context.Context, name string) error {
 	if e.who.claims != "" && e.who.as == "" {
 		return errClaimsWithoutAs
-	}
-	if err := e.lists.check(); err != nil {
-		return err
 	}
 	cfg, err := e.app.load(e.lists.options())
 	if err != nil {
@@ -88,15 +85,15 @@ func (e *explainFlags) principalToExplain(cfg *config.Config) (*policy.Principal
 
 // answer explains a name for a principal or, if it is nil, for all.
 func (e *explainFlags) answer(s *snapshot.Snapshot, principal *policy.Principal, name string) *inspect.Answer {
-	answer, source := inspect.Ask(s, principal, name), "files"
+	answer, source := inspect.Ask(s, principal, name), "files and lock file"
 	switch {
-	case !e.lists.given() && answer.IsUnknown():
-		answer.Offered = "unknown whether an upstream offers it: " + chooseSource
-		return answer
-	case e.lists.state != "":
-		source = "saved lists"
 	case e.lists.live:
 		source = "live"
+	case e.lists.suffices(s.Config, nil):
+		source = "files"
+	case answer.IsUnknown():
+		answer.Offered = "unknown whether an upstream offers it: " + chooseSource
+		return answer
 	}
 	answer.Offered = source + ": " + terminal.OneLine(answer.Offered)
 	return answer

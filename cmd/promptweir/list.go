@@ -37,7 +37,8 @@ func listCommand(a *app) *cobra.Command {
 * stands for any characters. In the result, * marks required arguments.
 
 With --config alone, list connects to the upstreams and prints every prompt. With --as, it prints
-the prompts of a principal, and needs --state or --live.`,
+the prompts of a principal: those in files and in the lock file or, with --live, those that the
+upstreams list.`,
 		Example: "  promptweir list --config promptweir\n" +
 			"  promptweir list 'billing.*' --config promptweir --team payments\n" +
 			"  promptweir list --url http://127.0.0.1:8080/mcp -o json\n" +
@@ -198,16 +199,20 @@ func troublesIn(partial jsontext.Value) (troubles []trouble) {
 	return troubles
 }
 
-// loadToList is loadConfig for a list. Unless all prompts are in files, it needs the upstreams'
-// lists, and takes them from the upstreams if no flag says otherwise.
+// loadToList is loadConfig for a list. Without --as, the upstreams are asked for their lists. With it,
+// the lists must be known.
 func (q *query) loadToList() (*config.Config, *policy.Principal, error) {
 	// What list prints cannot be had otherwise, see doc.go.
-	if !q.lists.given() && q.who.as == "" {
+	if q.who.as == "" {
 		q.lists.live = true
 	}
 	cfg, principal, err := q.loadConfig()
+	if err != nil || q.lists.live {
+		return cfg, principal, err
+	}
+	locked, err := q.app.lockedLists(cfg, q.app.config)
 	// Typical of a review, on a machine where nothing must be started unasked.
-	if err == nil && !q.lists.suffices(cfg) {
+	if err == nil && !q.lists.suffices(cfg, locked) {
 		err = &usageError{"--as needs the upstreams' lists: " + chooseSource}
 	}
 	return cfg, principal, err

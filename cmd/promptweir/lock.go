@@ -5,10 +5,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -60,20 +58,17 @@ func (l *lockFlags) lock(ctx context.Context) error {
 	if l.exitCode && !l.diff {
 		return &usageError{"--exit-code requires --diff"}
 	}
-	if err := l.lists.check(); err != nil {
-		return err
-	}
 	options := l.lists.options()
 	options.SkipLockFile = true // or it would keep out what is about to be approved
 	cfg, err := l.app.load(options)
 	if err != nil {
 		return err
 	}
-	if !l.lists.suffices(cfg) {
-		return &usageError{"lock needs the upstreams' lists: " + chooseSource}
+	if !l.lists.suffices(cfg, nil) {
+		return &usageError{"lock needs the upstreams' lists: use --live to connect to the upstreams"}
 	}
 	path := config.LockPath(l.app.config)
-	before, err := l.approved(path)
+	before, err := l.app.readLock(path)
 	if err != nil {
 		return err
 	}
@@ -96,34 +91,19 @@ func (l *lockFlags) lock(ctx context.Context) error {
 	})
 }
 
-// approved returns the present lock, which is empty where there is no file.
-func (l *lockFlags) approved(path string) (config.Lock, error) {
-	lock, diagnostics, err := config.ReadLock(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return lock, l.app.report(diagnostics)
-}
-
 // merged returns the lock for the present lists.
 func (l *lockFlags) merged(before config.Lock, s *snapshot.Snapshot) config.Lock {
-	// Where a list is not known, or lacks prompts because it was printed with prompt blocks in
-	// force, the approved definitions stay: that a prompt is not known is no reason to withdraw its
-	// approval.
+	// Where a list is unknown, its approved definitions stay: that a prompt is unknown is no reason to
+	// withdraw its approval.
 	unlisted := s.Unlisted()
 	if len(unlisted) > 0 {
 		fmt.Fprintf(l.app.err,
 			"promptweir: the prompts of %s are not known, so their approved definitions stay\n",
 			strings.Join(unlisted, ", "))
 	}
-	listed, lists := inspect.Lock(s), s.Lists()
-	all := slices.Clone(listed)
+	all := inspect.Lock(s)
 	for _, prompt := range before {
-		_, found := listed.Find(prompt.Name, prompt.Upstream)
-		if slices.Contains(unlisted, prompt.Upstream) || lists[prompt.Upstream].Partial && !found {
+		if slices.Contains(unlisted, prompt.Upstream) {
 			all = append(all, prompt)
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,19 +11,24 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/catalog"
 )
 
-// TestMain makes the test binary also the gateway, and four upstreams, by the name under which it
+// TestMain makes the test binary also the gateway, and five upstreams, by the name under which it
 // is executed.
 func TestMain(m *testing.M) {
 	// Otherwise the race detector makes each process wait for a second at its end.
@@ -41,6 +47,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"promptweir": main,
 		"greeter":    child(func() { serveGreeter(&mcp.StdioTransport{}) }),
+		"lister":     child(lister),
 		"curious":    child(curious),
 		"spy":        child(spy),
 		"waver":      child(waver),
@@ -50,7 +57,7 @@ func TestMain(m *testing.M) {
 func TestCommands_FollowTheScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", RequireExplicitExec: true, UpdateScripts: os.Getenv("UPDATE") != "",
-		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "mistake": mistakeCommand},
+		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "locked": locked, "mistake": mistakeCommand},
 		Setup: setup,
 	})
 }
@@ -73,6 +80,50 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	if code != args[0] {
 		ts.Fatalf("exit code %s, want %s", code, args[0])
+	}
+}
+
+// locked writes the lock file of a configuration that approves the prompts of a JSON file, by their
+// exposed names. The first word of a name is its upstream: locked FILE FOLDER.
+func locked(ts *testscript.TestScript, _ bool, args []string) {
+	var prompts []config.LockedPrompt
+	for _, definition := range listIn([]byte(ts.ReadFile(args[0]))) {
+		prompt, err := catalog.ParsePrompt(definition)
+		ts.Check(err)
+		upstream, _, _ := strings.Cut(prompt.Name, ".")
+		one, err := config.NewLockedPrompt(prompt.Name, upstream, prompt.Nameless())
+		ts.Check(err)
+		prompts = append(prompts, one)
+	}
+	path := filepath.Join(ts.MkAbs(args[1]), config.LockFile)
+	ts.Check(os.WriteFile(path, config.NewLock(prompts).Format(), 0o600))
+}
+
+// listIn returns the prompts of a list in JSON.
+func listIn(text []byte) (definitions []jsontext.Value) {
+	var list struct{ Prompts []jsontext.Value }
+	if err := json.Unmarshal(text, &list); err != nil {
+		panic(err)
+	}
+	return list.Prompts
+}
+
+// lister serves the prompts of a JSON file, its argument.
+func lister() {
+	text, err := os.ReadFile(os.Args[1])
+	if err != nil {
+		panic(err)
+	}
+	server := mcp.NewServer(&mcp.Implementation{Name: "lister", Version: "1"}, nil)
+	for _, definition := range listIn(text) {
+		var prompt mcp.Prompt
+		if err := json.Unmarshal(definition, &prompt); err != nil {
+			panic(err)
+		}
+		server.AddPrompt(&prompt, say(prompt.Name))
+	}
+	if err := server.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 	}
 }
 

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/url"
 	"slices"
@@ -56,10 +58,10 @@ func (q *query) check() error {
 		return &usageError{"--as requires --config: a running gateway identifies its caller by --token"}
 	case q.who.claims != "" && q.who.as == "":
 		return errClaimsWithoutAs
-	case q.url != "" && q.lists.given():
-		return &usageError{"--state and --live require --config: a running gateway has lists of its own"}
+	case q.url != "" && q.lists.live:
+		return &usageError{"--live requires --config: a running gateway has lists of its own"}
 	}
-	return q.lists.check()
+	return nil
 }
 
 // loadConfig returns the configuration and the principal of --as. Without --as the principal is
@@ -96,53 +98,42 @@ func (q *query) withSession(
 	return use(session)
 }
 
-// chooseSource ends messages about lists of upstreams that are needed, or would say more.
-const chooseSource = "use --state PATH to read saved lists, or --live to connect to the upstreams"
+// chooseSource ends messages about lists of upstreams that are unknown.
+const chooseSource = "use --live to connect to the upstreams, or write " + config.LockFile + " with: promptweir lock --live"
 
-// listSource are the flags that say where a command gets the upstreams' lists from. Without them
-// there are only the prompts in files: the configuration may be an untrusted pull request, so
-// nothing is started or contacted unless a flag says so.
+// listSource is the flag that says where a command gets the upstreams' lists from. Without it there are
+// the prompts in files and the definitions in the lock file: the configuration may be an untrusted pull
+// request, so nothing is started or contacted without the flag.
 type listSource struct {
-	app   *app
-	state string
-	live  bool
+	app  *app
+	live bool
 }
 
 func (l *listSource) addTo(command *cobra.Command) {
-	command.Flags().StringVar(&l.state, "state", "",
-		"read the upstreams' lists from `PATH`: a state_dir, or the output of list -o json")
-	completeFlag(command, "state", aFile)
 	command.Flags().BoolVar(&l.live, "live", false,
 		"connect to the upstreams for their lists; starts those with a command")
 }
-
-// given reports whether the flags name a source.
-func (l *listSource) given() bool { return l.live || l.state != "" }
 
 // options returns how a configuration is loaded. Where nothing is started, the environment need not
 // have what a server needs.
 func (l *listSource) options() config.Options { return config.Options{AllowUnsetEnv: !l.live} }
 
-// suffices reports whether the lists of a configuration are known: by the flags, or because all
-// prompts are in files.
-func (l *listSource) suffices(cfg *config.Config) bool {
-	return l.given() || !slices.ContainsFunc(cfg.Upstreams(), func(u config.Upstream) bool { return u.Files == nil })
+// suffices reports whether the lists of a configuration are known: by the flag, or because all prompts
+// are in files or in the lock file.
+func (l *listSource) suffices(cfg *config.Config, locked snapshot.Lists) bool {
+	return l.live || !slices.ContainsFunc(cfg.Upstreams(), func(u config.Upstream) bool {
+		_, isLocked := locked[u.Name]
+		return u.Files == nil && !isLocked
+	})
 }
 
-func (l *listSource) check() error {
-	if l.live && l.state != "" {
-		return &usageError{"--live and --state are mutually exclusive"}
-	}
-	return nil
-}
-
-// evaluate calls use with a snapshot of the configuration and the lists of the source, if there are
-// any.
+// evaluate calls use with a snapshot of the configuration and its upstreams' lists, as far as they are
+// known.
 func (l *listSource) evaluate(ctx context.Context, cfg *config.Config, use func(*snapshot.Snapshot) error) error {
 	if l.live {
 		return l.app.withUpstreams(ctx, cfg, func(g *gateway.Gateway) error { return use(g.Snapshot()) })
 	}
-	lists, err := l.savedLists(cfg)
+	lists, err := l.app.lockedLists(cfg, l.app.config)
 	if err != nil {
 		return err
 	}
@@ -153,17 +144,22 @@ func (l *listSource) evaluate(ctx context.Context, cfg *config.Config, use func(
 	return use(s)
 }
 
-// savedLists returns the lists of --state, or none without it. It prints which of them cannot be
-// used.
-func (l *listSource) savedLists(cfg *config.Config) (snapshot.Lists, error) {
-	if l.state == "" {
-		return snapshot.Lists{}, nil
+// lockedLists returns the definitions in the lock file of the configuration at path, if there is one.
+func (a *app) lockedLists(cfg *config.Config, path string) (snapshot.Lists, error) {
+	lock, err := a.readLock(config.LockPath(path))
+	return snapshot.LockedLists(cfg, lock), err
+}
+
+// readLock reads a lock file, and prints its diagnostics. The lock is empty where there is no file.
+func (a *app) readLock(path string) (config.Lock, error) {
+	lock, diagnostics, err := config.ReadLock(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
 	}
-	lists, problems, err := snapshot.ReadLists(cfg, l.state)
-	for _, problem := range problems {
-		l.app.warn("%s", problem)
-	}
-	return lists, err
+	return lock, a.report(diagnostics)
 }
 
 var errClaimsWithoutAs = &usageError{"--claims requires --as: name the principal"}

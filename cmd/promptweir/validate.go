@@ -147,7 +147,11 @@ func (v *validateFlags) check(ctx context.Context) (*validation, error) {
 		found.kept = v.reloaded()
 		return found, nil
 	}
-	s, err := snapshot.Evaluate(ctx, cfg, nil, snapshot.Options{})
+	locked, err := v.app.lockedLists(cfg, v.app.config)
+	if err != nil {
+		return nil, err
+	}
+	s, err := snapshot.Evaluate(ctx, cfg, locked, snapshot.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -2,8 +2,6 @@ package inspect_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -57,16 +55,17 @@ team "other" { members = ["user:olaf"] }
 
 func evaluated(t *testing.T, cfg *config.Config) *snapshot.Snapshot {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "listed.json")
-	one := cfg.Upstreams()[0].Prefix
-	text := fmt.Sprintf(`{"prompts":[{"name":"%s.a"},{"name":"%s.b"},{"name":"two.a"},{"name":"two.b"}]}`, one, one)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+	var prompts []config.LockedPrompt
+	for _, u := range cfg.Upstreams() {
+		for _, own := range []string{"a", "b"} {
+			locked, err := config.NewLockedPrompt(u.Prefix+"."+own, u.Name, []byte("{}"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			prompts = append(prompts, locked)
+		}
 	}
-	lists, problems, err := snapshot.ReadLists(cfg, file)
-	if err != nil || len(problems) > 0 {
-		t.Fatal(err, problems)
-	}
+	lists := snapshot.LockedLists(cfg, config.NewLock(prompts))
 	s, err := snapshot.Evaluate(t.Context(), cfg, lists, snapshot.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -93,7 +93,7 @@ func listedPrompts(s *snapshot.Snapshot, source *catalog.Source, own string) (pr
 	if replicas == nil {
 		add(s.Definitions(at), "")
 	}
-	return prompts, s.WhollyListed(at)
+	return prompts, s.Listed(at)
 }
 
 // explainAdmission explains what happens to a prompt outside of the policy: as the first endpoint

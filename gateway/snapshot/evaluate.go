@@ -138,7 +138,7 @@ func rejections(s *Snapshot) (reports []catalog.Report) {
 			continue
 		}
 		reports = append(reports, list.reports...)
-		byLabel[u.Name], complete[u.Name] = list, s.WhollyListed(i)
+		byLabel[u.Name], complete[u.Name] = list, s.Listed(i)
 	}
 	return append(reports, s.admission.unmatched(byLabel, complete)...)
 }
@@ -151,7 +151,7 @@ func sameRejections(s, other *Snapshot, touched []int) bool {
 	}
 	differs := func(i int) bool {
 		a, b := s.problemsOf(i, s.States[i]), other.problemsOf(i, other.States[i])
-		return s.lists[i] != other.lists[i] || s.WhollyListed(i) != other.WhollyListed(i) ||
+		return s.lists[i] != other.lists[i] || s.Listed(i) != other.Listed(i) ||
 			s.States[i].Promptless != other.States[i].Promptless ||
 			len(a) != len(b) || len(a) > 0 && &a[0] != &b[0]
 	}

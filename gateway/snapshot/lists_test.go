@@ -2,41 +2,43 @@ package snapshot_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
-func TestReadLists_ReportsUnusableLists(t *testing.T) {
-	cfg := gatewaytest.Load(t, "team \"eng\" {\n upstream \"one\" { command = [\"no-such-command\"] }\n}\n")
-	folder := t.TempDir()
-	write := func(name, text string) string {
-		path := filepath.Join(folder, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+func TestLockedLists_HaveTheUpstreamsOwnNames(t *testing.T) {
+	cfg := gatewaytest.Load(t, `team "eng" {
+  upstream "one" { command = ["no-such-command"] }
+  upstream "two" {
+    command = ["no-such-command"]
+    prefix  = ""
+    skills  = true
+  }
+}
+`)
+	var lock config.Lock
+	for _, p := range [][3]string{
+		{"one.a", "one", `{"title":"A"}`}, {"former.b", "one", `{}`}, {"one.c", "gone", `{}`},
+		{"d", "two", `{}`}, {"skill:e", "two", `{"uri":"skill://e/SKILL.md"}`},
+	} {
+		locked, err := config.NewLockedPrompt(p[0], p[1], []byte(p[2]))
+		if err != nil {
 			t.Fatal(err)
 		}
-		return path
+		lock = append(lock, locked)
 	}
-	for text, want := range map[string]string{
-		"":                             "listed.json",
-		`[]`:                           "listed.json",
-		`{"prompts":{}}`:               "no array of prompts",
-		`{"prompts":[{}]}`:             "prompt 0 has no name",
-		`{"prompts":[1]}`:              "prompt 0 has no name",
-		`{"prompts":[{"name":"x.y"}]}`: `no upstream has a prefix that matches "x.y"`,
+	got := snapshot.LockedLists(cfg, config.NewLock(lock))
+	for name, want := range map[string]string{
+		"one": `[{"title":"A","name":"a"}]`, "two": `[{"name":"d"} {"uri":"skill://e/SKILL.md"}]`,
 	} {
-		_, problems, err := snapshot.ReadLists(cfg, write("listed.json", text))
-		if got := fmt.Sprint(problems, err); !strings.Contains(got, want) {
-			t.Errorf("%s: %s, want %q", text, got, want)
+		if list := fmt.Sprint(got[name].Definitions); list != want {
+			t.Errorf("%s: %s, want %s", name, list, want)
 		}
 	}
-	write("one.json", `{"format":1,"upstream":"eng/one another-command","definitions":[]}`)
-	lists, problems, err := snapshot.ReadLists(cfg, folder)
-	if err != nil || len(lists) > 0 || !strings.Contains(fmt.Sprint(problems), "another server") {
-		t.Errorf("lists %v, problems %v, error %v", lists, problems, err)
+	if len(got) != 2 {
+		t.Errorf("lists of %d upstreams, want 2", len(got))
 	}
 }

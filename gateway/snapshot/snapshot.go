@@ -187,11 +187,6 @@ func (s *Snapshot) Listed(i int) bool {
 	return known && s.lists[i] != nil
 }
 
-// WhollyListed reports whether everything that the upstream at index i offers is known.
-func (s *Snapshot) WhollyListed(i int) bool {
-	return s.Listed(i) && (s.States[i].Listed || !s.saved[s.Upstreams[i].Name].Partial)
-}
-
 // Definitions returns the list of the upstream at index i, as the upstream sent it; nil where none
 // is known.
 func (s *Snapshot) Definitions(i int) []jsontext.Value {

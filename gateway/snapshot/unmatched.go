@@ -73,7 +73,7 @@ func (u *unmatched) report(kind string, rule *config.Rule, p config.Pattern, nam
 		if !p.CanStartWith(source.Exposed(u.snapshot.Config.Gateway.Separator, skill)) {
 			continue
 		}
-		if at, known := u.snapshot.Index(u.upstreams[i].Name); !known || u.snapshot.lists[at] == nil || !u.snapshot.WhollyListed(at) {
+		if at, known := u.snapshot.Index(u.upstreams[i].Name); !known || !u.snapshot.Listed(at) {
 			return
 		}
 		owners = append(owners, ownerOf(&u.upstreams[i]))
