@@ -90,9 +90,7 @@
 //     get that required input.
 //   - client: the network peer that sends requests; account: what a client holds in connections,
 //     streams and bytes, by its principal or, without a credential, its address; ledger: all
-//     accounts; owner: the account that a slot or bytes count for.
-//   - slot: one of the connections and streams that the connection limit allows; victim: the
-//     connection or stream that is evicted, so that a newcomer gets its slot.
+//     accounts; owner: the account that bytes count for.
 //   - limit: a bound on a principal's requests; breaker: stops calls to an upstream that does not
 //     answer.
 //   - failover: calling the next owner or endpoint; retry: calling the same one again; backoff: the

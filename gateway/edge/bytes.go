@@ -70,7 +70,7 @@ func (l *Ledger) fitsLocked(h *Hold, most, more int64) bool {
 // bytesLocked returns how many bytes are held by whoever pays for an account.
 func (l *Ledger) bytesLocked(k key) int64 {
 	if a := l.accounts[k]; a != nil {
-		return a.payer().bytes
+		return a.bytes
 	}
 	return 0
 }
@@ -86,9 +86,7 @@ func (l *Ledger) addLocked(k key, bytes int64) {
 
 func (l *Ledger) addOneLocked(k key, bytes int64) {
 	a := l.accountLocked(k)
-	if a.bytes += bytes; a.network != nil {
-		a.network.bytes += bytes
-	}
+	a.bytes += bytes
 	l.settleLocked(a)
 }
 

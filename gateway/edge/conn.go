@@ -20,12 +20,10 @@ type Conn struct {
 	// to the connection.
 	gathering *gathered
 
-	ledger *Ledger
-	slot   *slot
-	client string // the address, as the key of an account
-
-	idle    atomic.Bool
-	isKnown atomic.Bool // a credential was accepted
+	ledger   *Ledger
+	client   string      // the address, as the key of an account
+	isKnown  atomic.Bool // a credential was accepted
+	isClosed bool        // guarded by the ledger's mutex
 }
 
 func newConn(c net.Conn) *Conn {
@@ -33,21 +31,18 @@ func newConn(c net.Conn) *Conn {
 	return &Conn{Conn: c, read: deadline{opened: now}, write: deadline{opened: now}}
 }
 
-// Idle reports whether the connection has had a request and has none in progress.
-func (c *Conn) Idle() bool { return c.idle.Load() }
-
-// Authenticated notes that a credential was accepted on the connection, which makes it one of the
-// last to be evicted. A nil connection has no slot.
+// Authenticated notes that a credential was accepted on the connection, which no longer counts for
+// the part of those without one. A nil connection counts for nothing.
 func (c *Conn) Authenticated() {
-	if c != nil && !c.isKnown.Load() && !c.isKnown.Swap(true) {
-		c.ledger.authenticated(c.slot)
+	if c != nil && !c.isKnown.Load() {
+		c.ledger.authenticated(c)
 	}
 }
 
 // Close implements [net.Conn].
 func (c *Conn) Close() error {
 	err := c.Conn.Close()
-	c.ledger.release(c.slot)
+	c.ledger.release(c)
 	return err
 }
 

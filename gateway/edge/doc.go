@@ -1,37 +1,28 @@
 // Package edge answers: may this come in now, and whom does it cost?
 //
-// What comes in is a connection, a request or a stream of changes. It costs a client: the network
-// address until a credential is accepted, then the principal. A connection costs its address to its
-// end; one that carries a stream over HTTP/1.1 costs the stream's principal. The address of a
-// connection is a proxy's where there is one. A [Ledger] has one account for each client or
-// upstream, with all that it holds at this moment: slots of the connection limit, bytes and
-// streams. One that holds nothing is closed.
+// What comes in is a connection, a request or a stream of changes. A connection counts for its
+// address, which is a proxy's where there is one. A request counts for the address until its
+// credential is accepted, then for the principal. A stream counts for its principal. A [Ledger] has
+// one account for each client or upstream: its connections, bytes and streams at this moment. An
+// account that holds nothing is closed.
 //
-// A request over HTTP passes these steps; each may refuse it, or evict somebody:
+//	Accept ─▶ Conn.Authenticated ─┬▶ Acquire: bytes
+//	                              └▶ OpenStream
 //
-//	Accept ─▶ slot of the address ─▶ Conn.Authenticated ─┬▶ Acquire: bytes
-//	          none free:             until the            └▶ OpenStream: a slot
-//	          evict a victim         connection ends         of the principal
-//
-//	bound                            number                     for each              kept by
-//	connections, and HTTP/2 streams  Options.Connections        address, principal    eviction
-//	of them unauthenticated          an eighth, once all taken  address               eviction
-//	bytes of requests, responses     max_buffered, a quarter    principal, upstream   503
-//	requests over HTTP/2             32 KiB each, of these      address               503
-//	streams (Ledger.CountStream)     limit { streams }          principal             429
+//	bound                            number                    for each              beyond it
+//	connections, and HTTP/2 streams  Options.Connections                             closed; 429
+//	connections without a credential half of them                                    closed
+//	connections                      a quarter of them         address, not a proxy  closed
+//	streams                          a quarter, less by limit  principal             429
+//	bytes of requests, responses     max_buffered, a quarter   principal, upstream   503
+//	requests over HTTP/2             32 KiB each, of these     address               503
 //
 // Rates are limited by package requests, and the requests in flight of a session by package
 // transport, which can cancel them.
 //
-// Promises of the connection limit, once all slots are taken:
-//   - A newcomer always gets in: the owner of the most slots loses one, a kept-alive connection
-//     before a stream before another connection.
-//   - While more than an eighth of the slots are unauthenticated, the oldest of these goes instead:
-//     whatever strangers send, and however often they connect again, a first request loses its
-//     connection only if an eighth of the slots is filled anew meanwhile. But an owner of more than
-//     an eighth of the unauthenticated ones loses its own.
-//   - A stream that is evicted is told so, and gets a second to end as its revision defines.
-//   - Eight or more /64 networks of one /48 are one client.
+// A connection is never closed to make room for another: one that is in stays, and a newcomer
+// beyond a bound is closed unread. Silent connections end by the server's timeouts: 10 s for a
+// header, 2 minutes without a request.
 //
 // Promises of memory:
 //   - One principal or one upstream holds at most a quarter of max_buffered; one principal at most

@@ -7,26 +7,26 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"syscall"
+
+	"github.com/promptweir/promptweir/config"
 )
 
 // Listen wraps in, the listener of an HTTP server, for [http.Server.Serve] or ServeTLS. Its
-// connections are of type *Conn, and each takes a slot of the ledger. Listen sets the server's
-// ConnContext, so that [Write] and [FromContext] find the connection of a request, and its
-// ConnState.
-func (l *Ledger) Listen(server *http.Server, in net.Listener) net.Listener {
+// connections are of type *Conn and count in the ledger; those beyond a bound are closed at once.
+// Current returns the configuration in use; if it is nil, only the connection limit itself is a
+// bound. Listen sets the server's ConnContext, so that [Write] and [FromContext] find the connection
+// of a request.
+func (l *Ledger) Listen(server *http.Server, in net.Listener, current func() *config.Config) net.Listener {
 	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		if c, ok := c.(*Conn); ok {
 			return context.WithValue(ctx, connKey{}, c)
 		}
 		return context.WithValue(ctx, tlsKey{}, below(c)) // TLS has to see every byte
 	}
-	server.ConnState = func(c net.Conn, state http.ConnState) {
-		if c := below(c); c != nil {
-			c.idle.Store(state == http.StateIdle)
-		}
+	if current == nil {
+		current = func() *config.Config { return nil }
 	}
-	return &listener{in, l}
+	return &listener{in, l, current}
 }
 
 type (
@@ -59,24 +59,28 @@ func below(c net.Conn) *Conn {
 type listener struct {
 	net.Listener // the wrapped one
 
-	ledger *Ledger
+	ledger  *Ledger
+	current func() *config.Config
 }
 
 // Accept implements [net.Listener]. The HTTP server calls it again after an error that is
 // temporary.
 func (l *listener) Accept() (net.Conn, error) {
-	l.ledger.awaitClosing() // not later: a connection that waits here would grow old
-	in, err := l.Listener.Accept()
-	if err != nil {
-		l.ledger.notAccepted(err)
-		return nil, err
+	for {
+		in, err := l.Listener.Accept()
+		if err != nil {
+			if !errors.Is(err, net.ErrClosed) {
+				l.ledger.logger.Warn("connection not accepted", slog.Any("error", err))
+			}
+			return nil, err
+		}
+		c, peer := newConn(in), host(in)
+		c.ledger, c.client = l.ledger, AddressKey(peer)
+		if l.ledger.admit(c, peer, l.current()) {
+			return c, nil
+		}
+		_ = in.Close() // its client is told by that
 	}
-	c := newConn(in)
-	c.client = AddressKey(host(in))
-	c.ledger, c.slot = l.ledger, &slot{conn: c}
-	// Last: from here on, another connection may evict this one.
-	l.ledger.accept(c)
-	return c, nil
 }
 
 // host returns a client's address without the port.
@@ -86,16 +90,4 @@ func host(c net.Conn) string {
 		return host
 	}
 	return address
-}
-
-// notAccepted logs why a connection was not accepted, and makes room if the system has no
-// descriptor left for it.
-func (l *Ledger) notAccepted(err error) {
-	if errors.Is(err, net.ErrClosed) {
-		return
-	}
-	l.logger.Warn("connection not accepted", slog.Any("error", err))
-	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
-		l.makeRoom()
-	}
 }

@@ -23,7 +23,7 @@ const moreThanBuffered = 64 << 10
 func serve(tb testing.TB, handler http.HandlerFunc, wrap func(net.Listener) net.Listener) *httptest.Server {
 	tb.Helper()
 	s := httptest.NewUnstartedServer(handler)
-	s.Listener = unbounded().Listen(s.Config, wrap(s.Listener))
+	s.Listener = unbounded().Listen(s.Config, wrap(s.Listener), nil)
 	s.Start()
 	tb.Cleanup(s.Close)
 	return s
@@ -206,7 +206,7 @@ func TestWrite_WorksOverTLS(t *testing.T) {
 			t.Error(err)
 		}
 	}))
-	s.Listener = unbounded().Listen(s.Config, s.Listener)
+	s.Listener = unbounded().Listen(s.Config, s.Listener, nil)
 	s.StartTLS()
 	defer s.Close()
 	if got, err := fetch(t, s); err != nil || len(got) != moreThanBuffered+len("head ") {
@@ -225,7 +225,7 @@ func TestConn_ClosesOneDirection(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer peer.Close()
-	conn, err := unbounded().Listen(&http.Server{}, l).Accept() //nolint:gosec // never serves
+	conn, err := unbounded().Listen(&http.Server{}, l, nil).Accept() //nolint:gosec // never serves
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -123,7 +123,7 @@ func StartConfig(tb testing.TB, cfg *config.Config, opts gateway.Options) *Serve
 // program.
 func NewUnstartedServer(g *gateway.Gateway) *httptest.Server {
 	s := httptest.NewUnstartedServer(g.Handler())
-	s.Listener = edge.New(edge.Options{}).Listen(s.Config, s.Listener)
+	s.Listener = edge.New(edge.Options{}).Listen(s.Config, s.Listener, nil)
 	return s
 }
 

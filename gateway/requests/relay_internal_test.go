@@ -64,8 +64,8 @@ func TestOwner_IsTheCredentialOrTheAddress(t *testing.T) {
 		{anonymous, "fe80::1%eth0", "fe80::/64"},
 		{anonymous, "@", "@"}, // a Unix socket
 	} {
-		upstreamtest.Equal(t, test.want, OwnerOf(&test.principal, test.address),
+		upstreamtest.Equal(t, test.want, ownerOf(&test.principal, test.address),
 			"%s from %s", test.principal.Key(), test.address)
 	}
-	upstreamtest.Equal(t, anonymous.Key(), OwnerOf(&anonymous, ""), "a caller of whom nothing is known")
+	upstreamtest.Equal(t, anonymous.Key(), ownerOf(&anonymous, ""), "a caller of whom nothing is known")
 }

@@ -98,8 +98,8 @@ func ReadSoftware(info wire.Object) Software {
 // Answered returns when the response was ready.
 func (r *Request) Answered() time.Time { return r.Received.Add(r.took) }
 
-// Key returns whom the request costs, see [OwnerOf]. It implements [upstream.Caller].
-func (r *Request) Key() string { return OwnerOf(&r.Caller.Principal, r.Client) }
+// Key returns the client whose memory the request takes, see [ownerOf]. It implements [upstream.Caller].
+func (r *Request) Key() string { return ownerOf(&r.Caller.Principal, r.Client) }
 
 // upstreamCaller returns whose line at an upstream the request's call waits in, and whose failures
 // it adds to. Callers in this process have no key by which they could be told apart.
@@ -110,9 +110,9 @@ func (r *Request) upstreamCaller() upstream.Caller {
 	return r
 }
 
-// OwnerOf returns whom memory and streams cost: a principal or, for callers without a credential,
-// the address that they call from. A client of IPv6 has a whole network to itself.
-func OwnerOf(principal *policy.Principal, client string) string {
+// ownerOf returns the client whose memory a request takes: a principal or, for callers without a
+// credential, the address that they call from. A client of IPv6 has a whole network to itself.
+func ownerOf(principal *policy.Principal, client string) string {
 	if !principal.Anonymous || client == "" {
 		return principal.Key()
 	}

@@ -38,8 +38,7 @@ func (x *exchange) authenticate(id jsontext.Value) (snapshot.Caller, bool) {
 		x.refuseCaller(id, err)
 		return snapshot.Caller{}, false
 	}
-	// Where everybody is anonymous, whoever asks for something is as good as one with a credential.
-	if !caller.Principal.Anonymous || x.snapshot.Config.Auth == nil {
+	if !caller.Principal.Anonymous {
 		x.conn.Authenticated()
 	}
 	return caller, true

@@ -307,7 +307,7 @@ func (c *connection) respondListen(ctx context.Context, request *requests.Reques
 	if refusal != nil {
 		return requests.Response{JSON: wire.AppendError(nil, request.Message.ID, refusal)}
 	}
-	release, ok := c.t.countStream(&request.Caller)
+	release, ok := c.t.countStream(&request.Caller, false)
 	if !ok {
 		return requests.Response{JSON: wire.AppendError(nil, request.Message.ID, requests.TooManyStreams())}
 	}

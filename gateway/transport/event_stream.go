@@ -105,12 +105,12 @@ type hijacked struct {
 // namely two buffers of 4 KiB, the request, and a stack that grew to read it. When the stream is
 // over, it is released and its subscription closed.
 func (x *exchange) serveStream(
-	stream openedStream, sub *snapshot.Subscription, expires time.Time,
+	release func(), sub *snapshot.Subscription, expires time.Time,
 	serve func(ctx context.Context, out *eventStream),
 ) {
 	leave := func() {
 		sub.Close()
-		stream.release()
+		release()
 	}
 	if x.r.ProtoMajor == 1 {
 		x.w.Header().Set("Connection", "close") // the server never sees the connection again

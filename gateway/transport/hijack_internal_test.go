@@ -68,8 +68,8 @@ func TestServeStream_ClosesItsSubscriptionWhereTheGatewayStops(t *testing.T) {
 	transport.hijacked.wait()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := &exchange{t: transport, w: w, r: r}
-		stream := openedStream{release: func() { close(released) }}
-		x.serveStream(stream, publisher.Subscribe(policy.Principal{}), time.Time{}, func(context.Context, *eventStream) {
+		release := func() { close(released) }
+		x.serveStream(release, publisher.Subscribe(policy.Principal{}), time.Time{}, func(context.Context, *eventStream) {
 			t.Error("the stream is served")
 		})
 	}))
@@ -97,7 +97,7 @@ func TestConnection_PanicEndsOneRequestOrSession(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	s := &sseSession{conn: newConnection(transport, caller), posts: make(chan incoming), over: make(chan struct{})}
-	go s.receivePosts(t.Context(), nil)
+	go s.receivePosts(t.Context())
 	s.enqueue(t.Context(), incoming{}) // without a publisher, it cannot be received
 	<-s.over
 }

@@ -138,7 +138,7 @@ func serveOverPipes(t *testing.T, p *gatewaytest.Peer, auth *config.Auth) *overP
 		g.Handler().ServeHTTP(w, r)
 	})
 	server := &http.Server{Handler: handler, ReadTimeout: timeout, WriteTimeout: timeout}
-	go func() { _ = server.Serve(edge.New(edge.Options{}).Listen(server, s.listener)) }()
+	go func() { _ = server.Serve(edge.New(edge.Options{}).Listen(server, s.listener, nil)) }()
 	t.Cleanup(func() {
 		g.Drain()
 		_ = server.Close()

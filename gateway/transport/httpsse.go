@@ -75,11 +75,11 @@ func (s *sseSessions) serveStream(x *exchange) {
 	if !ok {
 		return
 	}
-	stream, ok := x.countStream(&caller, nil)
+	release, ok := x.countStream(&caller, nil)
 	if !ok {
 		return
 	}
-	defer stream.release()
+	defer release()
 	ctx, cancel := withExpiry(x.r.Context(), caller.Principal.Expires)
 	defer cancel()
 	opened := &sseSession{
@@ -95,13 +95,13 @@ func (s *sseSessions) serveStream(x *exchange) {
 	defer out.end()
 	out.named("endpoint", []byte(ssePath+"?"+sseSessionKey+"="+id))
 	// This goroutine writes, since net/http ends the stream when the handler returns.
-	go opened.receivePosts(ctx, stream.ending)
+	go opened.receivePosts(ctx)
 	opened.writeEvents(out, cancel)
 }
 
-// receivePosts receives what the client posts, until ctx ends, the session has to end for another
-// stream, the gateway drains or a reload does not accept the client any more.
-func (s *sseSession) receivePosts(ctx context.Context, ending <-chan struct{}) {
+// receivePosts receives what the client posts, until ctx ends, the gateway drains or a reload does not
+// accept the client any more.
+func (s *sseSession) receivePosts(ctx context.Context) {
 	defer s.conn.finish()
 	// Deferred calls run in reverse: posts are refused before the requests in flight are waited
 	// for.
@@ -118,8 +118,6 @@ func (s *sseSession) receivePosts(ctx context.Context, ending <-chan struct{}) {
 				return
 			}
 		case <-s.conn.t.closing:
-			return
-		case <-ending:
 			return
 		case <-ctx.Done():
 			return

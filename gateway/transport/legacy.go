@@ -175,13 +175,13 @@ func (l *legacyExchange) serveStream() {
 	if !x.settle(&caller, nil) {
 		return
 	}
-	stream, ok := x.countStream(&caller, nil)
+	release, ok := x.countStream(&caller, nil)
 	if !ok {
 		return
 	}
 	last, sub, t := wire.Header(x.r.Header, wire.HeaderLastEventID), x.t.publisher.Subscribe(caller.Principal), x.t
 	x.snapshot = nil // otherwise it would stay in memory as long as the stream
-	x.serveStream(stream, sub, caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
+	x.serveStream(release, sub, caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
 		ctx, leave := t.sessions.addStream(ctx, &s)
 		defer leave()
 		// After Subscribe: a change since then is one that follow will tell of.
@@ -198,7 +198,7 @@ func (l *legacyExchange) serveStream() {
 		}
 		send := func(message []byte) { out.event(ids.next(sub.View()), message) }
 		t.follow(ctx, &caller, sub, func() { send(changed) },
-			outlet{send, out.comment, func() bool { return out.err != nil }, stream.ending, x.variant})
+			outlet{send, out.comment, func() bool { return out.err != nil }, nil, x.variant})
 	})
 }
 

@@ -162,7 +162,7 @@ func (x *exchange) serveListen(ctx context.Context, request *requests.Request) {
 	if !x.settle(&caller, id) {
 		return
 	}
-	stream, ok := x.countStream(&caller, id)
+	release, ok := x.countStream(&caller, id)
 	if !ok {
 		return
 	}
@@ -171,12 +171,11 @@ func (x *exchange) serveListen(ctx context.Context, request *requests.Request) {
 	// An idle stream must not keep in memory what later reloads replace, nor its message, which
 	// counts for nobody any more: over HTTP/2, servePost has the request until the stream ends.
 	x.snapshot, *request = nil, requests.Request{}
-	x.serveStream(stream, sub, caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
+	x.serveStream(release, sub, caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
 		closing := t.listen(ctx, l, outlet{
 			send:      func(message []byte) { out.event("", message) },
 			keepAlive: out.comment,
 			broken:    func() bool { return out.err != nil },
-			ending:    stream.ending,
 			variant:   x.variant,
 		})
 		if closing != nil {

@@ -82,40 +82,28 @@ func (t *Transport) follow(
 	return false
 }
 
-// countStream counts a stream for its principal, unless the limit of that is used up. If ok,
-// release must be called when the stream is over.
-func (t *Transport) countStream(caller *snapshot.Caller) (release func(), ok bool) {
+// countStream counts a stream for its principal, unless that has as many as it may. If ok, release
+// must be called when the stream is over.
+func (t *Transport) countStream(caller *snapshot.Caller, multiplexed bool) (release func(), ok bool) {
 	most := 0
 	if limit := caller.Generation.Config.Gateway.Limit; limit != nil {
 		most = limit.Streams
 	}
-	return t.ledger.CountStream(caller.Principal.Key(), most)
-}
-
-// openedStream is a stream that counts for its caller.
-type openedStream struct {
-	// ending is closed if the stream has to end for another one.
-	ending <-chan struct{}
-	// release must be called when the stream is over.
-	release func()
+	return t.ledger.OpenStream(caller.Principal.Key(), most, multiplexed)
 }
 
 // countStream counts a stream that is about to be opened, or answers that its caller has too many.
-func (x *exchange) countStream(caller *snapshot.Caller, id jsontext.Value) (openedStream, bool) {
-	release, ok := x.t.countStream(caller)
+// If ok, release must be called when the stream is over.
+func (x *exchange) countStream(caller *snapshot.Caller, id jsontext.Value) (release func(), ok bool) {
+	release, ok = x.t.countStream(caller, x.r.ProtoMajor > 1)
 	if !ok {
 		x.w.Header().Set("Retry-After", "1")
 		x.refuse(http.StatusTooManyRequests, id, requests.TooManyStreams())
-		return openedStream{}, false
+		return nil, false
 	}
-	// An idle stream would else count for what only its beginning took, for as long as it is open.
+	// Now: an idle stream would count for as long as it is open for what only its beginning took.
 	x.release()
-	owner := requests.OwnerOf(&caller.Principal, x.clientAddress())
-	ending, leave := x.t.ledger.OpenStream(x.conn, x.r.ProtoMajor > 1, owner)
-	return openedStream{ending, func() {
-		leave()
-		release()
-	}}, true
+	return release, true
 }
 
 // listener is a subscriptions/listen request (2026-07-28).

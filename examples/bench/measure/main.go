@@ -39,7 +39,7 @@ func main() {
 		"how long a turn lasts; with -pairs, two turns")
 	flags.StringVar(&s.cores, "cores", "",
 		"run the gateway on these `cores` only, such as 2-3; needs taskset")
-	flags.IntVar(&s.listeners, "listeners", 10_000, "memory: number of listening clients")
+	flags.IntVar(&s.listeners, "listeners", 2500, "memory: number of listening clients, at most a quarter of the connections")
 	rig.Main(flags, map[string]func(context.Context) error{
 		"speed": s.compareSpeed, "pairs": s.comparePairs, "recording": s.compareRecording,
 		"memory": s.compareMemory,

@@ -95,8 +95,8 @@ func (p *process) admit(
 	adminServer := newServer(g.Admin(p.telemetry.metrics), p.logger)
 	return &listeners{
 		process: p, gateway: g,
-		endpoint: bind(server, clients.Listen(server, endpoint)),
-		admin:    bind(adminServer, operators.Listen(adminServer, admin)),
+		endpoint: bind(server, clients.Listen(server, endpoint, func() *config.Config { return g.Snapshot().Config })),
+		admin:    bind(adminServer, operators.Listen(adminServer, admin, nil)),
 	}
 }
 

@@ -205,8 +205,7 @@ func (p *process) tell(state string) {
 }
 
 const (
-	// adminConnections bounds the connections of the admin listener. Beyond it the oldest is
-	// closed.
+	// adminConnections bounds the connections of the admin listener.
 	adminConnections = 32
 	// ownDescriptors is how many descriptors the process keeps for itself: the admin listener,
 	// files, and connections that are about to close.
