@@ -6,12 +6,15 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"time"
 
+	"github.com/lmittmann/tint"
 	"github.com/spf13/pflag"
 
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/serving"
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // app is what all commands share: the standard streams and the global flags.
@@ -155,10 +158,19 @@ func (a *app) logsToTerminal() bool {
 // logOutput returns where the log goes.
 func (a *app) logOutput() io.Writer {
 	if a.logsToTerminal() {
-		// because of the colours: its handler lets nothing else act on the terminal
+		// because of the colours: nothing else in it acts on the terminal
 		return a.raw.err
 	}
 	return a.err
+}
+
+// showable makes one printable line of an attribute that would act on the terminal: the handler writes
+// escape sequences as they are.
+func showable(_ []string, a slog.Attr) slog.Attr {
+	if text := a.Value.String(); text != wire.Printable(text) {
+		a.Value = slog.StringValue(terminal.Line(text))
+	}
+	return a
 }
 
 func (a *app) logHandler(w io.Writer) slog.Handler {
@@ -166,7 +178,7 @@ func (a *app) logHandler(w io.Writer) slog.Handler {
 	_ = level.UnmarshalText([]byte(a.logLevel)) // the flag has checked it
 	if a.logsToTerminal() {
 		_, color := terminal.Style(a.raw.err)
-		return terminal.NewLogHandler(w, level, color)
+		return tint.NewHandler(w, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !color, ReplaceAttr: showable})
 	}
 	options := &slog.HandlerOptions{Level: level}
 	if a.logFormat == formatJSON {

@@ -10,10 +10,11 @@ import (
 
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// listWidth is the width of a list that is not printed on a terminal.
-const listWidth = 160
+// maxDescription bounds a description in a list, in bytes. With -o wide it has no bound.
+const maxDescription = 120
 
 // printList prints the prompts that the filter selected. For people, an empty list is a sentence
 // and no empty table.
@@ -28,26 +29,21 @@ func (q *query) printList(l listing, filter *listFilter) error {
 	if q.output == formatWide {
 		return q.printWide(l)
 	}
-	table := terminal.Table{
-		Heads: []string{"NAME", "ARGUMENTS", "DESCRIPTION"}, Widths: []int{40, 35},
-	}
+	rows := [][]string{{"NAME", "ARGUMENTS", "DESCRIPTION"}}
 	for _, prompt := range l.prompts {
 		d := describe(prompt)
-		table.Add(d.Name, d.arguments(), cmp.Or(d.Description, d.Title))
+		text := wire.Clip(terminal.Line(cmp.Or(d.Description, d.Title)), maxDescription)
+		rows = append(rows, []string{d.Name, d.arguments(), text})
 	}
-	width := listWidth
-	if columns, isTerminal := terminal.Width(q.app.raw.out); isTerminal {
-		width = columns
-	}
-	return table.Write(q.app.out, width)
+	return terminal.WriteTable(q.app.out, rows)
 }
 
 // printWide prints all there is to see, on lines of any length. Teams and upstreams are known with
 // a configuration only.
 func (q *query) printWide(l listing) error {
-	table := terminal.Table{Heads: []string{"NAME", "TITLE", "ARGUMENTS", "DESCRIPTION"}}
+	rows := [][]string{{"NAME", "TITLE", "ARGUMENTS", "DESCRIPTION"}}
 	if q.url == "" {
-		table.Heads = slices.Insert(table.Heads, 2, "TEAM", "UPSTREAM")
+		rows[0] = slices.Insert(rows[0], 2, "TEAM", "UPSTREAM")
 	}
 	for _, prompt := range l.prompts {
 		d := describe(prompt)
@@ -55,9 +51,9 @@ func (q *query) printWide(l listing) error {
 		if q.url == "" {
 			cells = slices.Insert(cells, 2, prompt.team, strings.Join(prompt.upstreams, ","))
 		}
-		table.Add(cells...)
+		rows = append(rows, cells)
 	}
-	return table.Write(q.app.out, 0)
+	return terminal.WriteTable(q.app.out, rows)
 }
 
 // json returns the listing in the form of a result of prompts/list.

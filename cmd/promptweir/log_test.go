@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"strconv"
@@ -143,5 +145,13 @@ func TestStdio_SurvivesAReaderOfItsLogThatLeaves(t *testing.T) {
 	}
 	if exists(second) {
 		t.Error("the child process is still there")
+	}
+}
+
+func TestShowable_LeavesNoEscapeSequence(t *testing.T) {
+	for value, want := range map[string]string{"plain text": "plain text", "\x1b[2J\u202egone\nbye": "\ufffd[2J\ufffdgone bye"} {
+		if got := showable(nil, slog.Any("error", errors.New(value))).Value.String(); got != want {
+			t.Errorf("%q becomes %q, want %q", value, got, want)
+		}
 	}
 }

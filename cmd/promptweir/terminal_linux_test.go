@@ -66,8 +66,8 @@ func TestTerminal_LogOfAGatewayIsForAPerson(t *testing.T) {
 	}
 	eventually(t, "the terminal shows the end", func() bool { return k.Shows(" stopped") })
 	const (
-		begin = `\x1b\[2m\d\d:\d\d:\d\d\x1b\[0m \x1b\[(?:32mINFO |33mWARN )\x1b\[0m `
-		place = `(\S*/team.hcl:`
+		begin = `\x1b\[2m\d\d:\d\d:\d\d\x1b\[0m \x1b\[(?:92mINF|93mWRN)\x1b\[0m `
+		key   = `\x1b\[2m%s=\x1b\[0m`
 	)
 	lines := strings.Split(strings.TrimSuffix(next.ReplaceAllString(k.Text(), ""), "\n"), "\n")
 	for _, line := range lines {
@@ -85,8 +85,8 @@ func TestTerminal_LogOfAGatewayIsForAPerson(t *testing.T) {
 	}
 	for _, pattern := range []string{
 		`upstream connected \x1b\[2mupstream=\x1b\[0mgreeter .*prompts=\x1b\[0m4 `,
-		`upstream down: wiki \` + place + `3\): cannot start wiki-mcp-servr: not found in PATH; use the full path, or install it$`,
-		`upstream down: slow \` + place + `4\): 127.0.0.1:\d+ took the request, but did not answer server/discover within 3s; `,
+		`upstream down .*wiki.*` + fmt.Sprintf(key, "place") + `\S*/team.hcl:3 .*"cannot start wiki-mcp-servr: not found in PATH" ` + fmt.Sprintf(key, "remedy") + `"use the full path, or install it" `,
+		`upstream down .*slow.*` + fmt.Sprintf(key, "place") + `\S*/team.hcl:4 .*"127.0.0.1:\d+ took the request, but did not answer server/discover within 3s" `,
 	} {
 		if !regexp.MustCompile(`(?m)^` + begin + pattern).MatchString(k.Text()) {
 			t.Errorf("the terminal does not show %s:\n%s", pattern, k.Text())
@@ -130,7 +130,7 @@ func TestTerminal_TryAsksBeforeItStartsCommands(t *testing.T) {
 		"two": {"command": "no-such", "args": [%q, "\u001b]0;x\u0007\u202e"], "cwd": "/", "env": {"NODE_OPTIONS": "-r x", "A_TOKEN": "x; evil"}}}}`,
 		greeter, strings.Repeat("-", 600)+"end"))
 	for answer, wants := range map[string][]string{
-		"y\r":  {"  look    http://127.0.0.1:", "/sign-in?code=", "  use     ", "upstream down: two"},
+		"y\r":  {"  look    http://127.0.0.1:", "/sign-in?code=", "  use     ", "upstream down"},
 		"\r":   {"there is nothing to serve"},
 		"\x04": {"there is nothing to serve"},
 		"\x03": {"\npromptweir: interrupted"},
