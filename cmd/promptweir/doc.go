@@ -6,7 +6,7 @@
 //	main ──▶ run ──▶ serve, stdio                     a gateway that reloads its configuration (internal/serving)
 //	                 list, get --config; --live       a gateway that runs for one result
 //	                 explain, diff, lock, list --as   a snapshot that is evaluated, without a gateway
-//	                 list, get --url; probe, sync     an MCP client; sync writes files (internal/syncdir)
+//	                 list, get --url; sync            an MCP client; sync writes files (internal/syncdir)
 //	                 validate, fmt, token, init,      configuration only
 //	                 import, client
 //

@@ -70,7 +70,6 @@ func TestCommands_PrintNothingThatActsOnATerminal(t *testing.T) {
 		{[]string{"get", "--url", url, "bad" + hostile}, "promptweir: a\ufffd[31m"},
 		{[]string{"get", "--url", url, "good", hostile}, "write ARG=VALUE"},
 		{[]string{"get", "--url", url, "bad" + hostile, "--log-level", "debug", "--log-format", "json"}, "promptweir: a\ufffd[31m"},
-		{[]string{"probe", url}, "prompts/get bada\ufffd[31m"},
 		{[]string{"validate", "--config", folder}, "wronga\ufffd[31m\ufffd2J"},
 		{[]string{"fmt", "--check", folder}, "untidya\ufffd[31m\ufffd2J"},
 		{[]string{"explain", hostile, "--config", filepath.Join(folder, "untidy"+hostile+".hcl")}, "no upstream"},

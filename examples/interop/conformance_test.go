@@ -109,7 +109,7 @@ func TestConformance_Server(t *testing.T) {
 }
 
 // TestConformance_Client runs the official suite against the gateway's upstream side, through promptweir
-// probe, and through promptweir list for the scenarios of OAuth, which needs a configuration.
+// list and get with a configuration.
 func TestConformance_Client(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

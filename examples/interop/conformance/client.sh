@@ -62,7 +62,35 @@ CONFIG
   "$program" get --skill skill:suite.pdf-processing --config "$folder"
   exit
   ;;
-*) set -- probe --protocol "$revision" "$@" ;;
+*)
+  # A gateway in front of the suite's server lists its prompts and gets each of them.
+  folder=$(mktemp -d) && trap 'rm -rf "$folder"' EXIT
+  cat >"$folder/gateway.hcl" <<CONFIG
+team "conformance" {
+  upstream "suite" {
+    url      = "$1"
+    protocol = "$revision"
+    prefix   = ""
+  }
+}
+CONFIG
+  unset MCP_CONFORMANCE_SCENARIO MCP_CONFORMANCE_PROTOCOL_VERSION MCP_CONFORMANCE_CONTEXT
+  "$program" list --config "$folder" -o json >"$folder/list.json" || exit
+  cat "$folder/list.json"
+  node --input-type=module - "$program" "$folder" <<'SCRIPT'
+import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+
+const [program, folder] = process.argv.slice(2);
+const { prompts } = JSON.parse(readFileSync(`${folder}/list.json`));
+const failed = prompts.filter(({ name, arguments: declared = [] }) => {
+  const given = declared.filter((argument) => argument.required).map((argument) => `${argument.name}=placeholder`);
+  return spawnSync(program, ["get", "--config", folder, "--", name, ...given], { stdio: "inherit" }).status !== 0;
+});
+process.exit(failed.length > 0 ? 1 : 0);
+SCRIPT
+  exit
+  ;;
 esac
 unset MCP_CONFORMANCE_SCENARIO MCP_CONFORMANCE_PROTOCOL_VERSION MCP_CONFORMANCE_CONTEXT
 "$program" "$@"
