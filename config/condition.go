@@ -20,8 +20,7 @@ type Condition struct {
 	text      string
 	expr      hclsyntax.Expression
 	functions map[string]hclread.Function
-	// programs are the regular expressions that are written out, compiled once.
-	programs map[string]*hclread.Program
+	steps     *hclread.Steps
 
 	readsPrompt, readsDefinition, readsUpstream bool
 	principalFields                             []string
@@ -47,24 +46,24 @@ func (c *Condition) Measure(prompt PromptFacts, who PrincipalFacts) (holds bool,
 	if len(c.principalFields) > 0 && who.err != nil {
 		return false, 0, who.err
 	}
-	limit := hclread.ConditionLimit(maxConditionSteps, c.programs)
-	holds, err = c.evaluate(prompt, who, limit)
-	return holds, limit.Spent(), err
-}
-
-func (c *Condition) evaluate(prompt PromptFacts, who PrincipalFacts, limit *hclread.Limit) (bool, error) {
-	v, diags := hclread.Evaluate(c.expr, &hcl.EvalContext{
+	ctx := &hcl.EvalContext{
 		Variables: map[string]cty.Value{"prompt": prompt.value, "principal": who.value},
 		Functions: c.functions,
-	}, limit)
+	}
+	steps, over := c.steps.Count(ctx, maxConditionSteps)
+	if over != nil {
+		return false, steps, fmt.Errorf("%s in column %d", strings.ToLower(summaryTooMuch), over.Start.Column)
+	}
+	v, diags := c.expr.Value(ctx)
 	if diags.HasErrors() {
 		if diag, ok := errors.AsType[*hcl.Diagnostic](diags.Errs()[0]); ok {
 			// The detail may quote a value, such as a claim; the summary never does.
-			return false, fmt.Errorf("%s in column %d", strings.ToLower(diag.Summary), diag.Subject.Start.Column)
+			return false, steps, fmt.Errorf("%s in column %d", strings.ToLower(diag.Summary), diag.Subject.Start.Column)
 		}
-		return false, errors.New("the evaluation failed")
+		return false, steps, errors.New("the evaluation failed")
 	}
-	return truth(v)
+	holds, err = truth(v)
+	return holds, steps, err
 }
 
 // truth converts a result as HCL does, so that "true" is true.

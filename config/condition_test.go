@@ -159,7 +159,6 @@ func TestHolds_EndsAtItsBudgetOfSteps(t *testing.T) {
 	}
 }
 
-// Each load compiles them: 8000 patterns in a file of 200 KB took ten seconds, and their memory.
 func TestLoad_BoundsThePatternsOfAllConditionsOfAFile(t *testing.T) {
 	conditions := func(patterns int) string {
 		var text strings.Builder
@@ -173,25 +172,6 @@ func TestLoad_BoundsThePatternsOfAllConditionsOfAFile(t *testing.T) {
 		_, diags := Load(write(t, "gateway.hcl", "gateway {}\n", "a.hcl", teamFile("a", "one", conditions(patterns))), options())
 		if err := diags.Err(); (err == nil) != isRight || err != nil && !strings.Contains(err.Error(), "of this file") {
 			t.Errorf("%d patterns: %v", patterns, err)
-		}
-	}
-}
-
-// Each load evaluates them once: in a file of 1 MB they took up to 15 s.
-func TestLoad_BoundsTheStepsOfAllConditionsOfAFile(t *testing.T) {
-	list := "[" + strings.Repeat("1,", 1900) + "1]"
-	lists := "length(" + list + ") == 1901"
-	argument := "can(regex(" + list + `[*].x, prompt.name))`
-	// Sixteen of these, each over its own limit, take the file's to the last step.
-	endless := strings.Repeat("try(", 14) + "length(" + list + ")" + strings.Repeat(")", 14) + " == 1"
-	for when, tooMany := range map[string]int{lists: 70, argument: 45, endless: 20} {
-		for conditions, isRight := range map[int]bool{2: true, tooMany: false} {
-			blocks := strings.Repeat("hide \"x\" {\n  prompts = [\"*\"]\n  when = "+when+"\n}\n", conditions)
-			_, diags := Load(write(t, "gateway.hcl", "gateway {}\n", "a.hcl", teamFile("a", "one", blocks)), options())
-			said := fmt.Sprint(diags.Err())
-			if isWithin := strings.Count(said, "The conditions of this file") == 0; isWithin != isRight || (said == "<nil>") != (isRight && when != endless) {
-				t.Errorf("%d conditions: %.500s", conditions, said)
-			}
 		}
 	}
 }
@@ -216,7 +196,7 @@ func BenchmarkHolds(b *testing.B) {
 	facts := NewPromptFacts("billing.invoice", "billing", "payments", []byte(invoice))
 	for _, when := range []string{
 		`prompt.name == "billing.invoice" && prompt.upstream == "billing"`,
-		`can(regex("^bill[a-z]+\\.", prompt.name)) && contains([for a in prompt.arguments : a.name if a.required], "id")`,
+		`can(regex("^bill[a-z]+\\.", prompt.name)) && contains(prompt.arguments[*].name, "id")`,
 	} {
 		c := condition(b, when)
 		b.Run(when[:12], func(b *testing.B) {

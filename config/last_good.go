@@ -40,7 +40,7 @@ func newTeamFiles(r *hclread.Reader, diags Diagnostics) TeamFiles {
 	}
 	files := TeamFiles{Root: root, Texts: map[string]Secret{}, Platform: []string{}}
 	for path, file := range diags.report.Files() {
-		if file.TopLevel()["team"] {
+		if file.Declares("team") {
 			files.Texts[r.InFolder(path)] = NewSecret(string(file.Content))
 		} else {
 			files.Platform = append(files.Platform, r.InFolder(path))
@@ -264,9 +264,8 @@ func (k *keeper) path(name string) string { return filepath.Join(k.folder, filep
 // isTeams reports whether a file that was read is one of a team. One that does not say so is, if it
 // was one and does not say that it is the platform's now.
 func (k *keeper) isTeams(name string, file hclread.File) bool {
-	found := file.TopLevel()
-	isFound := func(b hclread.BlockSchema) bool { return found[b.Type] }
-	return found["team"] || k.wasTeams(name) && !slices.ContainsFunc(rootSchema().Blocks, isFound)
+	isFound := func(b hclread.BlockSchema) bool { return file.Declares(b.Type) }
+	return file.Declares("team") || k.wasTeams(name) && !slices.ContainsFunc(rootSchema().Blocks, isFound)
 }
 
 func (k *keeper) wasTeams(name string) bool {
@@ -433,7 +432,6 @@ func claimsIn(text string) (claims []string) {
 	r.Parse("", []byte(text))
 	for _, team := range r.Blocks("team") {
 		team.Restrict(&grants{}) // nothing outside of the text is read
-		team.Confine()
 		claims = append(claims, "team "+team.Label())
 		for _, u := range team.Inner("upstream") {
 			prefix := u.Label()

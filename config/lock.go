@@ -236,7 +236,7 @@ func lockSchema() hclread.Schema {
 }
 
 func parseLock(path string, content []byte) (Lock, hclread.Report) {
-	r := hclread.New(lockSchema(), hclread.Options{NoFunctions: true})
+	r := hclread.New(lockSchema(), hclread.Options{TextsOnly: true})
 	r.Parse(path, content)
 	r.Check()
 	var prompts []LockedPrompt

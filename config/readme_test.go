@@ -395,24 +395,13 @@ func codeSpans(text string) []string {
 
 func TestReadme_HasEveryFunctionAndVariable(t *testing.T) {
 	doc := readReadme(t)
-	r := hclread.New(rootSchema(), hclread.Options{})
 	table, _, _ := strings.Cut(doc.text["Functions"], "\n\n`env(")
-	want := append(slices.Collect(maps.Keys(r.Functions())), "env", "file")
+	want := append(slices.Collect(maps.Keys(hclread.Functions())), "env", "file")
 	slices.Sort(want)
 	if diff := cmp.Diff(want, codeSpans(table)); diff != "" {
 		t.Errorf("functions (-code +README):\n%s", diff)
 	}
-	var platforms strings.Builder
-	for line := range strings.Lines(table) {
-		if cells := strings.Split(line, "|"); len(cells) == 5 {
-			platforms.WriteString(cells[3])
-		}
-	}
-	want = slices.DeleteFunc(want, func(name string) bool { return !hclread.IsPlatformOnly(name) })
-	if diff := cmp.Diff(want, codeSpans(platforms.String())); diff != "" {
-		t.Errorf("functions of the platform's files (-code +README):\n%s", diff)
-	}
-	want = slices.Sorted(maps.Keys(whenFunctions(r.Absent("hide"))))
+	want = slices.Sorted(maps.Keys(whenFunctions()))
 	if diff := cmp.Diff(want, codeSpans(doc.text["Functions in `when`"])); diff != "" {
 		t.Errorf("functions in when (-code +README):\n%s", diff)
 	}

@@ -97,9 +97,6 @@ func (d *decoder) team(b *hclread.Block) Team {
 	if g != nil { // a nil *grants in an interface would not be nil
 		b.Restrict(g)
 	}
-	if d.IsFolder() { // a single file is the platform's, with all that is in it
-		b.Confine()
-	}
 	checkName("team", b)
 	t.Members = hclread.List(b, "members", parseMember)
 	warnOfPatterns(b, "members", t.Members, "a group, or each name")

@@ -26,6 +26,8 @@ const (
 	maxConditionSteps = 1 << 20
 )
 
+const summaryTooMuch = "Too much to evaluate"
+
 // decodeWhen decodes the when attribute of a rule; nil if there is none or it is wrong.
 func decodeWhen(b *hclread.Block) *Condition {
 	if !b.Has("when") {
@@ -37,15 +39,18 @@ func decodeWhen(b *hclread.Block) *Condition {
 		return nil
 	}
 	before := b.Reported()
-	w := whenChecker{Block: b, functions: whenFunctions(b), programs: map[string]*hclread.Program{}}
+	b.Prepare(expr)
+	w := whenChecker{Block: b, functions: whenFunctions(), programs: map[string]*hclread.Program{}}
 	// The map is filled by the check below, before anything calls the function.
 	w.functions["regex"] = hclread.RegexFunction(w.programs)
 	_ = hclsyntax.VisitAll(expr, w.check)
 	if b.Reported() > before {
 		return nil // evaluating it may take forever
 	}
-	// One line, for logs and explain.
-	c := &Condition{text: strings.Join(strings.Fields(string(source)), " "), expr: expr, functions: w.functions, programs: w.programs}
+	c := &Condition{
+		text: strings.Join(strings.Fields(string(source)), " "), // one line, for logs and explain
+		expr: expr, functions: w.functions, steps: hclread.NewSteps(expr, w.programs),
+	}
 	tryCondition(b, c)
 	warnNames(b, expr)
 	c.findReads()
@@ -54,8 +59,8 @@ func decodeWhen(b *hclread.Block) *Condition {
 
 // whenFunctions returns the functions of a when expression. The result of none is much larger than
 // its arguments.
-func whenFunctions(b *hclread.Block) map[string]hclread.Function {
-	all, functions := b.Functions(), map[string]hclread.Function{}
+func whenFunctions() map[string]hclread.Function {
+	all, functions := hclread.Functions(), map[string]hclread.Function{}
 	for _, name := range []string{
 		"chomp", "coalesce", "contains", "element", "keys", "length", "lookup", "lower", "regex", "strlen", "substr", "title",
 		"tobool", "tolist", "trim", "trimprefix", "trimspace", "trimsuffix", "upper", "values",
@@ -80,11 +85,16 @@ func affixFunction(has func(s, affix string) bool) hclread.Function {
 
 // tryCondition evaluates a condition with only the types of its variables known.
 func tryCondition(b *hclread.Block, c *Condition) {
-	// That finds every mistake that does not depend on the prompt or the principal.
-	v, diags := b.TryCondition(c.expr, &hcl.EvalContext{
+	// That finds every error that does not depend on the prompt or the principal.
+	ctx := &hcl.EvalContext{
 		Variables: map[string]cty.Value{"prompt": cty.UnknownVal(promptType()), "principal": cty.UnknownVal(principalType())},
 		Functions: c.functions,
-	}, maxConditionSteps, c.programs)
+	}
+	if _, over := c.steps.Count(ctx, maxConditionSteps); over != nil {
+		b.Error(*over, summaryTooMuch, "Evaluating this takes more than %d steps, whatever the prompt is; simplify it.", maxConditionSteps)
+		return
+	}
+	v, diags := c.expr.Value(ctx)
 	for _, d := range diags {
 		shown := hclread.Redact(d, false)
 		switch d.Summary {
@@ -130,24 +140,39 @@ type whenChecker struct {
 func (w *whenChecker) check(node hclsyntax.Node) hcl.Diagnostics {
 	switch n := node.(type) {
 	case *hclsyntax.BinaryOpExpr:
-		switch n.Op {
-		case hclsyntax.OpAdd, hclsyntax.OpSubtract, hclsyntax.OpMultiply, hclsyntax.OpDivide, hclsyntax.OpModulo:
+		if n.Op.Type == cty.Number {
 			w.Error(n.Range(), "No arithmetic here", "A condition compares and does not "+
 				"calculate; rewrite it without the operator.")
 		}
-	case *hclsyntax.ForExpr:
-		w.Error(n.Range(), "No loops here", "A condition has no for; write LIST[*].NAME for an "+
-			"attribute of each element.")
+	case *hclsyntax.SplatExpr:
+		w.splat(n)
 	case *hclsyntax.FunctionCallExpr:
 		w.call(n)
 	}
 	return nil
 }
 
+// splat refuses what takes long for each element.
+func (w *whenChecker) splat(splat *hclsyntax.SplatExpr) {
+	_ = hclsyntax.VisitAll(splat.Each, func(n hclsyntax.Node) hcl.Diagnostics {
+		switch n := n.(type) {
+		case *hclsyntax.AnonSymbolExpr:
+			return nil
+		case *hclsyntax.RelativeTraversalExpr:
+			isIndex := func(step hcl.Traverser) bool { _, ok := step.(hcl.TraverseIndex); return ok }
+			if !slices.ContainsFunc(n.Traversal, isIndex) {
+				return nil
+			}
+		}
+		w.Error(splat.Range(), "No index here", "Only attribute names may follow [*] in a condition.")
+		return nil
+	})
+}
+
 // compile compiles a pattern that is written out. Others are compiled whenever the condition is
 // evaluated, at its cost.
 func (w *whenChecker) compile(arg hclsyntax.Expression) {
-	v, diags := w.TryCondition(arg, nil, maxConditionSteps, nil)
+	v, diags := arg.Value(nil)
 	if diags.HasErrors() || v.Type() != cty.String || !v.IsKnown() || v.IsNull() {
 		return
 	}
@@ -170,7 +195,7 @@ func (w *whenChecker) call(n *hclsyntax.FunctionCallExpr) {
 		return
 	}
 	known := slices.Sorted(maps.Keys(w.functions))
-	switch _, isForOthers := w.Functions()[n.Name]; {
+	switch _, isForOthers := hclread.Functions()[n.Name]; {
 	case n.Name == "env" || n.Name == "file":
 		w.Error(n.Range(), "Not in when", "A condition sees prompt and principal only; %s is not available.", n.Name)
 	case isForOthers:

@@ -27,10 +27,6 @@ type Block struct {
 // Restrict lets the expressions of the block, and of those inside it, use only what access allows.
 func (b *Block) Restrict(access Access) { b.scope.access = access }
 
-// Confine lets the expressions of the block, and of those inside it, use only what can be bounded
-// before it is evaluated, and no more than the limit of the file.
-func (b *Block) Confine() { b.scope.isConfined = true }
-
 // Type is the word that the block starts with.
 func (b *Block) Type() string { return b.hcl.Type }
 
@@ -58,7 +54,8 @@ func (b *Block) Range() hcl.Range { return b.hcl.DefRange() }
 
 // HasErrors reports whether an error was reported in the block so far, at any depth.
 func (b *Block) HasErrors() bool {
-	return slices.ContainsFunc(b.diags, func(d *hcl.Diagnostic) bool { return d.Severity == hcl.DiagError && b.isAbout(d) })
+	whole := b.hcl.Range()
+	return slices.ContainsFunc(b.errorsAt[whole.Filename], func(at int) bool { return whole.Start.Byte <= at && at < whole.End.Byte })
 }
 
 // Discard reports one mistake in place of a whole block at the top level, which is then read as if it
@@ -135,7 +132,7 @@ func (b *Block) ElementRange(name string, i int) hcl.Range {
 // Expression returns the unevaluated value of an attribute that is written, and its source text.
 func (b *Block) Expression(name string) (expr hclsyntax.Expression, source []byte) {
 	expr = b.hcl.Body.Attributes[name].Expr
-	return expr, expr.Range().SliceBytes(b.byPath[expr.Range().Filename].file.Bytes)
+	return expr, expr.Range().SliceBytes(b.scope.source.file.Bytes)
 }
 
 // ResolvePath makes a path absolute or relative to the working directory, like the path of the
@@ -151,8 +148,8 @@ func (b *Block) ResolvePath(path string) string {
 // block's file.
 func (b *Block) ResolveFolder(written Text) (actual string, err error) {
 	path := b.ResolvePath(written.Value)
-	actual, err = b.scope.followLinks(path)
-	if err == nil {
+	way, err := regular.Follow(Absolute(path))
+	if actual = way.Actual; err == nil {
 		var info fs.FileInfo
 		if info, err = os.Lstat(actual); err == nil && !info.IsDir() {
 			err = syscall.ENOTDIR

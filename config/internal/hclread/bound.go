@@ -1,330 +1,276 @@
 package hclread
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
-	"slices"
+	"strconv"
+	"strings"
+	"sync"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+	"github.com/zclconf/go-cty/cty/function"
 )
 
-// Bounds of the expressions in a team's file, in bytes. They count what an evaluation makes rather
-// than time, so that the same file gets the same answer on every machine and under any load.
+// Bounds of a configuration file, which are counted before it is parsed.
 const (
-	maxValue      = 1 << 20  // of one value
-	maxFileValues = 16 << 20 // of all values of a file, those in between included
-	maxCallDepth  = 16       // of calls inside one another
-	elementBytes  = 16       // of each value, a text of fewer bytes included
-	// maxNumberBits bounds the exponent of a number, which becomes text with all its digits.
-	maxNumberBits = 4096
+	maxFileSize = 256 << 10 // bytes
+	maxTokens   = 50_000
+	// maxParts bounds the parts of one template: HCL joins them in quadratic time, and each line of a
+	// heredoc and each $ is one.
+	maxParts = 1_000
+	// maxNesting bounds the brackets that are open at one point: HCL's parser recurses, and Go cannot
+	// recover from an exhausted stack.
+	maxNesting = 100
+)
 
-	// maxDigits bounds a text that becomes a number where an attribute wants one, and a number as
-	// it is written: reading digits takes time in proportion to their square.
-	maxDigits = 4096
-	// A text of so many bytes is read as a number in a step for each of them.
-	digitsBytes = 256
-
-	conditionNode = 64 // steps of each part of a condition, besides a step for each byte
-	// maxFileSteps bounds what all conditions of a file take while it is loaded, in steps.
-	maxFileSteps = 16 << 20
+// Bounds of the expressions in a file.
+const (
+	maxValue      = 1 << 20  // bytes of an argument, of a result, and of an attribute's value
+	maxFileValues = 16 << 20 // bytes of all of these in a file
+	maxElements   = 4_096    // of a list, an object or a map
+	// maxDigits bounds a number as it is written, read from a text, or computed: it becomes text with
+	// all its digits.
+	maxDigits = 400
+	// elementBytes is what a value counts at least.
+	elementBytes = 16
 )
 
 // These summaries stand above details that show no values.
 const (
 	summaryBudget = "Too much to evaluate"
-	summaryResult = "Result too large"
-	summaryDepth  = "Nested too deeply"
-	summaryGone   = "Not in a team's file"
+	summaryResult = "Value too large"
+	summaryNumber = "Number too long"
+	summaryLoop   = "No loops here"
 )
 
-// Limit is what evaluations may still make. It is for one goroutine.
-type Limit struct {
-	all, left, value int
-	// node is what each part of an expression costs besides its size.
-	node int
-	// inFile refuses what only the platform's files may use.
-	inFile bool
-	// programs are the regular expressions that were compiled beforehand.
-	programs map[string]*Program
-	// conditions are the steps that a file has left for conditions.
-	conditions int
-}
-
-// fileLimit is the limit of a file. What is written out was read, too: only a lock file is larger
-// than a value may be.
-func fileLimit(content []byte) *Limit {
-	// As much for each byte of a lock file as for a configuration of the largest size.
-	all := max(maxFileValues, 16*len(content))
-	return &Limit{all: all, left: all, value: max(maxValue, len(content)), inFile: true, conditions: maxFileSteps}
-}
-
-// ConditionLimit is the limit of one evaluation of a condition, in steps: a step is about one byte
-// that is read or made, or one instruction of a regular expression for one byte.
-func ConditionLimit(steps int, programs map[string]*Program) *Limit {
-	return &Limit{all: steps, left: steps, value: math.MaxInt, node: conditionNode, programs: programs}
-}
-
-// Spent returns how much was taken.
-func (l *Limit) Spent() int { return l.all - l.left }
-
-// Evaluate returns the value of an expression, or the one diagnostic that says why nothing of it
-// was evaluated: it could exceed the limit.
-func Evaluate(expr hclsyntax.Expression, ctx *hcl.EvalContext, l *Limit) (cty.Value, hcl.Diagnostics) {
-	s := sizer{Limit: l, ctx: ctx, open: make([]node, 0, 16), parts: make([]part, 0, 16)}
-	if s.spend(1, expr.Range()); s.refusal == nil { // what is over its limit reads no more files, either
-		_ = hclsyntax.Walk(expr, &s)
+// tooMuch returns where the tokens of a file exceed a bound, and what to do about it; nil if they do
+// not.
+func tooMuch(tokens hclsyntax.Tokens) *hcl.Diagnostic {
+	if len(tokens) > maxTokens {
+		return exceeds(&tokens[maxTokens], "Too many tokens", "A file may have at most %d words, signs and line "+
+			"ends; split it.", maxTokens)
 	}
-	if s.refusal != nil {
-		return cty.DynamicVal, hcl.Diagnostics{s.refusal}
-	}
-	return expr.Value(ctx)
-}
-
-// TryCondition is [Evaluate] within the limit of one evaluation of a condition, and at the cost of
-// the file of the block, so that many conditions do not take a load much time.
-func (b *Block) TryCondition(
-	expr hclsyntax.Expression, ctx *hcl.EvalContext, steps int, programs map[string]*Program,
-) (cty.Value, hcl.Diagnostics) {
-	file := b.scope.limit
-	if file.conditions == 0 { // which was reported
-		return cty.DynamicVal, nil
-	}
-	l := ConditionLimit(min(steps, file.conditions), programs)
-	v, diags := Evaluate(expr, ctx, l)
-	if file.conditions -= l.Spent(); file.conditions == 0 { // later ones are not read
-		b.Error(expr.Range(), summaryBudget, "The conditions of this file could take more than %d bytes "+
-			"or steps in all; simplify or remove some.", maxFileSteps)
-		return cty.DynamicVal, nil
-	}
-	return v, diags
-}
-
-// part is an upper bound of what one part of an expression becomes.
-type part struct {
-	size   int // bytes, elementBytes for each value at least
-	count  int // values at all depths
-	depth  int // of lists and objects inside one another
-	number bool
-}
-
-// sizer walks an expression from the leaves to the root and finds how large each part can become
-// before it is evaluated. HCL then evaluates the expression by itself, so the language stays HCL's
-// own. No part is evaluated several times, but for the arguments of try.
-type sizer struct {
-	*Limit
-
-	ctx  *hcl.EvalContext
-	open []node // from the root to the present part
-	// parts are those that were left, whose parents were not.
-	parts   []part
-	calls   int // that are open
-	refusal *hcl.Diagnostic
-}
-
-// node is a part of an expression that was entered: where its parts begin in sizer.parts, and what
-// was left of the limit.
-type node struct{ first, left int }
-
-// isOver reports whether the rest need not be checked.
-func (s *sizer) isOver() bool { return s.refusal != nil }
-
-func (s *sizer) exceed(at hcl.Range, summary, detail string, args ...any) {
-	if s.refusal == nil {
-		s.refusal = &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, args...), Subject: &at}
-	}
-}
-
-// spend takes what a part costs.
-func (s *sizer) spend(cost int, at hcl.Range) {
-	if cost > s.left {
-		s.exceed(at, summaryBudget, "Evaluating it could take more than the %d bytes or steps "+
-			"allowed here; simplify it.", s.all)
-		cost = s.left
-	}
-	s.left -= cost
-}
-
-// Enter is called for a part on the way down.
-func (s *sizer) Enter(n hclsyntax.Node) hcl.Diagnostics {
-	if s.isOver() {
-		return nil
-	}
-	s.open = append(s.open, node{len(s.parts), s.left})
-	switch n := n.(type) {
-	case *hclsyntax.FunctionCallExpr:
-		if s.calls++; s.calls > maxCallDepth {
-			s.exceed(n.Range(), summaryDepth, "More than %d calls are nested here; simplify the "+
-				"expression.", maxCallDepth)
+	depth, parts := 0, []int{} // of the templates that are open
+	for i := range tokens {
+		t := &tokens[i]
+		if depth += bracket(t.Type); depth > maxNesting {
+			return exceeds(t, "Nested too deeply", "More than %d brackets are open here; simplify the expression.", maxNesting)
 		}
-		if instead := platformOnly[n.Name]; s.inFile && instead != "" {
-			s.exceed(n.NameRange, summaryGone, "Only the platform's files may use %s; %s.", n.Name, instead)
+		switch t.Type {
+		case hclsyntax.TokenOQuote, hclsyntax.TokenOHeredoc:
+			parts = append(parts, 0)
+		case hclsyntax.TokenCQuote, hclsyntax.TokenCHeredoc:
+			parts = parts[:max(0, len(parts)-1)]
+		case hclsyntax.TokenQuotedLit, hclsyntax.TokenStringLit, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
+			if last := len(parts) - 1; last >= 0 {
+				if parts[last]++; parts[last] > maxParts {
+					return exceeds(t, "Text too long", "A text may have at most %d parts, such as lines and ${…}; put "+
+						"it into a file, and read that with file.", maxParts)
+				}
+			}
+		case hclsyntax.TokenNumberLit:
+			if writtenDigits(string(t.Bytes)) > maxDigits {
+				return exceeds(t, summaryNumber, "A number may have at most %d digits.", maxDigits)
+			}
 		}
-	case *hclsyntax.ForExpr:
-		s.exceed(n.Range(), summaryGone, "Only the platform's files may use for; write the values out.")
-	case *hclsyntax.SplatExpr:
-		s.checkSplat(n)
 	}
 	return nil
 }
 
-// checkSplat refuses what takes long for each element.
-func (s *sizer) checkSplat(splat *hclsyntax.SplatExpr) {
-	_ = hclsyntax.VisitAll(splat.Each, func(n hclsyntax.Node) hcl.Diagnostics {
-		switch n := n.(type) {
-		case *hclsyntax.AnonSymbolExpr:
-			return nil
-		case *hclsyntax.RelativeTraversalExpr:
-			isIndex := func(step hcl.Traverser) bool { _, ok := step.(hcl.TraverseIndex); return ok }
-			if !slices.ContainsFunc(n.Traversal, isIndex) {
-				return nil
+func exceeds(t *hclsyntax.Token, summary, detail string, args ...any) *hcl.Diagnostic {
+	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, args...), Subject: &t.Range}
+}
+
+// noText returns the first token of a lock file that may not be in one. A lock file has blocks and
+// texts only, so it needs no bound except its size.
+func noText(tokens hclsyntax.Tokens) *hcl.Diagnostic {
+	depth := 0
+	for i := range tokens {
+		t := &tokens[i]
+		depth += bracket(t.Type)
+		switch t.Type {
+		case hclsyntax.TokenIdent, hclsyntax.TokenEqual, hclsyntax.TokenOBrace, hclsyntax.TokenCBrace, hclsyntax.TokenNewline,
+			hclsyntax.TokenOQuote, hclsyntax.TokenQuotedLit, hclsyntax.TokenCQuote, hclsyntax.TokenOHeredoc,
+			hclsyntax.TokenStringLit, hclsyntax.TokenCHeredoc, hclsyntax.TokenComment, hclsyntax.TokenEOF:
+			if depth <= maxNesting {
+				continue
 			}
 		}
-		s.exceed(splat.Range(), summaryGone, "Only attribute names may follow [*] here; write the values out.")
+		return exceeds(t, "Not in a lock file", "A lock file has blocks and texts only; write it again with: promptweir lock")
+	}
+	return nil
+}
+
+// writtenDigits returns about how many digits a number has when it is written without an exponent.
+func writtenDigits(number string) int {
+	mantissa, exponent, _ := strings.Cut(strings.ToLower(number), "e")
+	n, err := strconv.Atoi(exponent)
+	if errors.Is(err, strconv.ErrRange) {
+		return math.MaxInt
+	}
+	return add(len(mantissa), max(n, -n))
+}
+
+// bracket is 1 for an opening bracket, -1 for a closing one, and 0 for anything else. Templates and
+// heredocs have brackets, too.
+func bracket(t hclsyntax.TokenType) int {
+	switch t {
+	case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenOQuote,
+		hclsyntax.TokenOHeredoc, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
+		return 1
+	case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenCQuote,
+		hclsyntax.TokenCHeredoc, hclsyntax.TokenTemplateSeqEnd:
+		return -1
+	}
+	return 0
+}
+
+// Prepare makes the operations of an expression refuse numbers that are too long. It reports loops,
+// without which each value of an expression is used once: then a result is as large as what its
+// functions have made together. Call it before the expression is evaluated.
+func (r *Reader) Prepare(expr hclsyntax.Expression) (ok bool) {
+	ok = true
+	_ = hclsyntax.VisitAll(expr, func(n hclsyntax.Node) hcl.Diagnostics {
+		switch n := n.(type) {
+		case *hclsyntax.ForExpr:
+			ok = false
+			r.Error(n.Range(), summaryLoop, "There is no for; write the values out, or LIST[*].NAME for an attribute of each element.")
+		case *hclsyntax.BinaryOpExpr:
+			n.Op = bounded(n.Op)
+		case *hclsyntax.UnaryOpExpr:
+			n.Op = bounded(n.Op)
+		}
 		return nil
 	})
+	return ok
 }
 
-// Exit is called for a part on the way up.
-func (s *sizer) Exit(n hclsyntax.Node) hcl.Diagnostics {
-	if s.isOver() {
-		return nil
+// bounded returns an operation on numbers that refuses those that are too long, and any other as it
+// is.
+func bounded(op *hclsyntax.Operation) *hclsyntax.Operation {
+	if b, ok := boundedOperations()[op]; ok {
+		return b
 	}
-	// The parts of the expression that is left are the last of parts.
-	present := s.open[len(s.open)-1]
-	p := s.part(n, s.parts[present.first:])
-	if p.size > s.value {
-		s.exceed(n.Range(), summaryResult, "The result could be larger than %d bytes; an element "+
-			"counts as %d bytes.", s.value, elementBytes)
+	return op
+}
+
+var boundedOperations = sync.OnceValue(func() map[*hclsyntax.Operation]*hclsyntax.Operation {
+	all := map[*hclsyntax.Operation]*hclsyntax.Operation{}
+	for _, op := range []*hclsyntax.Operation{
+		hclsyntax.OpAdd, hclsyntax.OpSubtract, hclsyntax.OpMultiply, hclsyntax.OpDivide, hclsyntax.OpModulo, hclsyntax.OpNegate,
+		hclsyntax.OpLessThan, hclsyntax.OpLessThanOrEqual, hclsyntax.OpGreaterThan, hclsyntax.OpGreaterThanOrEqual,
+	} {
+		all[op] = boundedOperation(op)
 	}
-	s.spend(add(p.size, s.node), n.Range())
-	if call, isCall := n.(*hclsyntax.FunctionCallExpr); isCall {
-		s.calls--
-		if call.Name == "try" { // cty evaluates its arguments for the type, and again for the value
-			s.spend(present.left-s.left, n.Range())
+	return all
+})
+
+func boundedOperation(op *hclsyntax.Operation) *hclsyntax.Operation {
+	params := op.Impl.Params()
+	for i := range params { // else HCL would read a text as a number before the operation can refuse it
+		params[i].Type = cty.DynamicPseudoType
+	}
+	return &hclsyntax.Operation{Type: op.Type, Impl: function.New(&function.Spec{
+		Params: params,
+		Type:   function.StaticReturnType(op.Type),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			numbers := make([]cty.Value, len(args))
+			for i, arg := range args {
+				if arg.Type() == cty.String && writtenDigits(arg.AsString()) > maxDigits {
+					return cty.NilVal, errNumber
+				}
+				var err error
+				if numbers[i], err = convert.Convert(arg, cty.Number); err != nil {
+					return cty.NilVal, err
+				}
+			}
+			v, err := op.Impl.Call(numbers)
+			if err == nil && sizeOf(v).digits > maxDigits {
+				err = errNumber
+			}
+			return v, err
+		},
+	})}
+}
+
+var errNumber = &DiagnosticError{summaryNumber, fmt.Sprintf("A number may have at most %d digits.", maxDigits)}
+
+// spend counts values against what the expressions of a file may take and make. The expression that
+// is being evaluated says which file that is.
+func (r *Reader) spend(values ...cty.Value) error {
+	for _, v := range values {
+		s := sizeOf(v)
+		switch {
+		case s.digits > maxDigits:
+			return errNumber
+		case s.longest > maxElements:
+			return &DiagnosticError{summaryResult, fmt.Sprintf("A list may have at most %d elements.", maxElements)}
+		case s.bytes > maxValue:
+			return tooLarge()
 		}
+		r.evaluating.left -= s.bytes
 	}
-	s.open, s.parts = s.open[:len(s.open)-1], append(s.parts[:present.first], p)
+	if r.evaluating.left < 0 {
+		return &DiagnosticError{summaryBudget, fmt.Sprintf("The expressions of this file take and make more than %d "+
+			"bytes; simplify or remove some.", maxFileValues)}
+	}
 	return nil
 }
 
-// part returns what a part can become, from what its own parts can.
-func (s *sizer) part(n hclsyntax.Node, parts []part) part {
-	switch n := n.(type) {
-	case *hclsyntax.LiteralValueExpr:
-		return measure(n.Val)
-	case *hclsyntax.ScopeTraversalExpr:
-		v, _ := n.Value(s.ctx) // it is there already, so this makes nothing
-		return measure(v)
-	case *hclsyntax.ParenthesesExpr:
-		return parts[0]
-	case *hclsyntax.FunctionCallExpr:
-		return s.call(n, parts)
-	case *hclsyntax.BinaryOpExpr:
-		return s.operation(n.Op, parts, n.Range())
-	case *hclsyntax.UnaryOpExpr:
-		return s.operation(n.Op, parts, n.Range())
-	case *hclsyntax.ConditionalExpr:
-		s.unify(parts[1:], n.Range()) // HCL evaluates both results, and looks for a type that fits both
-	case *hclsyntax.IndexExpr:
-		// HCL reads an index that is a text as a number.
-		s.readNumbers(parts[1:], n.Range())
-	case *hclsyntax.RelativeTraversalExpr:
-		for _, step := range n.Traversal {
-			if index, ok := step.(hcl.TraverseIndex); ok {
-				s.readNumbers([]part{measure(index.Key)}, n.Range())
-			}
-		}
-	case *hclsyntax.SplatExpr: // which takes what is not a list for the one element of a list
-		p := parts[0]
-		p.size, p.count, p.depth = add(p.size, multiply(elementBytes, p.count+1)), add(p.count, p.count+1), p.depth+1
-		return p
-	case *hclsyntax.TupleConsExpr, *hclsyntax.ObjectConsExpr:
-		p := s.sum(parts)
-		p.depth++
-		return p
-	}
-	return s.sum(parts)
+func tooLarge() error {
+	return &DiagnosticError{summaryResult, fmt.Sprintf("An argument or a result may have at most %d bytes; each "+
+		"element counts %d at least.", maxValue, elementBytes)}
 }
 
-// operation refuses text in a calculation: as a number, a text of a few bytes can have a thousand
-// million digits.
-func (s *sizer) operation(op *hclsyntax.Operation, parts []part, at hcl.Range) part {
-	isText := func(p part) bool { return !p.number }
-	if s.inFile && op.Type == cty.Number && slices.ContainsFunc(parts, isText) {
-		s.exceed(at, summaryGone, "A team's file calculates with literal numbers only; write the result.")
-	}
-	if op != hclsyntax.OpEqual && op != hclsyntax.OpNotEqual && op.Type == cty.Bool {
-		s.readNumbers(parts, at)
-	}
-	p := s.sum(parts)
-	p.number = op.Type == cty.Number
-	return p
+// extent is how large a value is.
+type extent struct {
+	bytes int // of all values in it, elementBytes for each at least
+	count int // of values at all depths
+	// longest is the number of elements of the longest list in it, and digits that of the longest
+	// number.
+	longest, digits int
 }
 
-// readNumbers spends what it takes to read texts as numbers.
-func (s *sizer) readNumbers(parts []part, at hcl.Range) {
-	for _, p := range parts {
-		if !p.number {
-			s.spend(multiply(p.size, p.size/digitsBytes), at)
-		}
-	}
-}
-
-// sum is what all parts become together.
-func (s *sizer) sum(parts []part) part {
-	all := part{size: elementBytes, count: 1}
-	for _, p := range parts {
-		all.size, all.count, all.depth = add(all.size, p.size), add(all.count, p.count), max(all.depth, p.depth)
-	}
-	return all
-}
-
-// unify spends what it takes to find one type for values of several. Doubled for each level: cty
-// tries several types at each, and for each of them all types below.
-func (s *sizer) unify(parts []part, at hcl.Range) {
-	all := s.sum(parts)
-	// 40 is beyond every limit, and does not overflow.
-	s.spend(multiply(multiply(all.count, all.count), 1<<min(all.depth, 40)), at)
-}
-
-// measure returns what a value is.
-func measure(v cty.Value) part {
+func sizeOf(v cty.Value) extent {
 	v, _ = v.Unmark()
-	p := part{size: elementBytes, count: 1}
+	s := extent{bytes: elementBytes, count: 1}
 	if v == cty.NilVal || !v.IsKnown() || v.IsNull() {
-		return p
+		return s
 	}
 	switch t := v.Type(); {
 	case t == cty.String:
-		p.size = max(p.size, len(v.AsString()))
+		s.bytes = max(s.bytes, len(v.AsString()))
 	case t == cty.Number:
-		p.size, p.number = add(p.size, digits(v)), true
+		s.digits = digits(v)
+		s.bytes = max(s.bytes, s.digits)
 	case v.CanIterateElements():
+		s.longest = v.LengthInt()
 		for it := v.ElementIterator(); it.Next(); {
 			key, element := it.Element()
 			if t.IsMapType() || t.IsObjectType() {
-				p.size = add(p.size, len(key.AsString()))
+				s.bytes = add(s.bytes, len(key.AsString()))
 			}
-			e := measure(element)
-			p.size, p.count, p.depth = add(p.size, e.size), add(p.count, e.count), max(p.depth, e.depth)
+			e := sizeOf(element)
+			s.bytes, s.count = add(s.bytes, e.bytes), add(s.count, e.count)
+			s.longest, s.digits = max(s.longest, e.longest), max(s.digits, e.digits)
 		}
-		p.depth++
 	}
-	return p
+	return s
 }
 
-// digits is about the digits that a number has as text.
+// digits is about how many digits a number has as text.
 func digits(number cty.Value) int {
 	n := number.AsBigFloat()
-	exponent := n.MantExp(nil)
-	if n.IsInf() || exponent > maxNumberBits || exponent < -maxNumberBits {
+	if n.IsInf() {
 		return math.MaxInt
 	}
-	// A decimal digit has more than three bits.
-	return max(exponent, -exponent) / 3
+	exponent := n.MantExp(nil)
+	return max(exponent, -exponent) * 3 / 10 // a bit is 0.301 decimal digits
 }
 
 // add and multiply stop at the largest number, for counts that are not negative.

@@ -1,11 +1,16 @@
 package hclread
 
 import (
+	"fmt"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 )
 
@@ -18,181 +23,211 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// mayAllocate is what a refusal may cost, however much the expression would make.
-const mayAllocate = 16 << 20
+// mayAllocate is what a refusal may cost, however much would be made.
+const mayAllocate = 256 << 20
 
-// hostile are expressions that would take far more memory or time than a file may, and why they are
-// refused.
-func hostile() map[string]string {
-	nested := func(leaf string) string { return strings.Repeat("{ a = ", 60) + leaf + strings.Repeat(" }", 60) }
-	long := strings.Repeat("x", 20_000)
-	objects := make([]string, 5_000)
-	for i := range objects {
-		objects[i] = "{ k" + strings.Repeat("x", i%50) + " = 1 }"
-	}
-	digits := strings.Repeat("7", 70_000)
-	encoded := strings.Repeat("jsonencode(", maxCallDepth) + `"\""` + strings.Repeat(")", maxCallDepth)
-	return map[string]string{
-		`jsonencode(` + encoded + `)`:                            summaryDepth,
-		`[` + strings.Repeat(encoded+",", 500) + `]`:             summaryResult,
-		`urlencode(urlencode(file("large")))`:                    summaryResult,
-		`base64encode(base64encode(file("large")))`:              summaryResult,
-		`coalesce(` + strings.Repeat("null,", 5_000) + `1)`:      summaryBudget,
-		`trim(file("large"), file("large"))`:                     summaryBudget,
-		`"` + digits + `" < 1`:                                   summaryBudget,
-		`[1]["` + digits + `"]`:                                  summaryBudget,
-		`element([1], "` + digits + `")`:                         summaryBudget,
-		`substr("abc", 0, "` + digits + `")`:                     summaryBudget,
-		`regex("` + strings.Repeat(`\\pL`, 20_000) + `", "a")`:   summaryBudget,
-		`format("%6000000000d", 1)`:                              summaryGone,
-		`format("%[1]*d", 6000000000)`:                           summaryGone,
-		`format(["%s", "a"]...)`:                                 summaryGone,
-		`format("%d", "1e999999999")`:                            summaryGone,
-		`format("%d", ["1e999999999"]...)`:                       summaryGone,
-		`format("%% %s%d", 1, "1e999999999")`:                    summaryGone,
-		`format("%x", "a")`:                                      summaryGone,
-		`format("%s%s%s%s", file("large"))`:                      summaryResult,
-		`join(file("large"), ["a", "b", "c", "d", "e"])`:         summaryResult,
-		`join([file("large"), ["a", "b", "c", "d", "e"]]...)`:    summaryResult,
-		`replace(file("large"), "", "0123456789")`:               summaryResult,
-		`replace(file("large"), "x", "0123456789")`:              summaryResult,
-		`replace([file("large"), "x", "0123456789"]...)`:         summaryResult,
-		`split("", file("large"))`:                               summaryResult,
-		`"${1e999999999}"`:                                       summaryResult,
-		`1e4000 * 1e4000`:                                        summaryResult,
-		`"${"1e999999999" * 1}"`:                                 summaryGone,
-		`"${-"1e999999999"}"`:                                    summaryGone,
-		`"` + strings.Repeat("${file(\"large\")}", 2) + `"`:      summaryResult,
-		`"` + strings.Repeat("${file(\"large\")}", 2_000) + `"`:  summaryBudget,
-		`[` + strings.Repeat("file(\"large\"),", 2_000) + `]`:    summaryBudget,
-		`[for x in [1] : x]`:                                     summaryGone,
-		`"%{ for a in [1] }x%{ endfor }"`:                        summaryGone,
-		`[[1]][*][0]`:                                            summaryGone,
-		`[{ a = [1] }][*].a[*]`:                                  summaryGone,
-		`regex(".{0,999}b.{0,999}b.{0,999}c", "` + long + `")`:   summaryBudget,
-		`regex("` + strings.Repeat("(a{999})", 3_000) + `", "")`: summaryBudget,
-		`regex("` + strings.Repeat("(", 500) + "a" + strings.Repeat(")", 500) + `", "` + long + `")`: summaryBudget,
-		`tolist([` + strings.Join(objects, ", ") + `])`:                                              summaryBudget,
-		`true ? ` + nested("1") + ` : ` + nested("[]"):                                               summaryBudget,
-	}
-}
+// soon is far longer than a refusal takes, and far shorter than what is refused.
+const soon = 10 * time.Second
 
-func TestEvaluate_RefusesBeforeAnythingIsMade(t *testing.T) {
-	for expr, want := range hostile() {
-		b := box(t, "size = "+expr, "large", strings.Repeat("x", maxValueFile))
-		b.Confine()
-		var ok bool
-		bytes := allocated(func() { _, ok = eval(b, "size", cty.DynamicPseudoType) })
-		diags, shown := b.Finish().Diagnostics, expr[:min(len(expr), 60)]
-		if ok || len(diags) != 1 || diags[0].Summary != want {
-			t.Errorf("%s: %v, want %q", shown, diags, want)
-		}
-		if bytes > mayAllocate {
-			t.Errorf("%s took %d KiB", shown, bytes>>10)
-		}
-	}
-}
-
-// A file of 1 MiB is parsed into a hundred times its size, so these are refused before.
-func TestRead_RefusesFilesOfCalls(t *testing.T) {
-	for name, expr := range map[string]string{
-		"references": `"` + strings.Repeat(`${file("x")}`, 70_000) + `"`,
-		"list":       `[` + strings.Repeat(`file("x"), `, 70_000) + `]`,
-		"encoders":   strings.Repeat("base64encode(", 70_000) + `"x"` + strings.Repeat(")", 70_000),
-		"sequence":   `[` + strings.Repeat(strings.Repeat("urlencode(", 16)+`"x"`+strings.Repeat(")", 16)+",", 5_000) + `]`,
+func TestParse_RefusesFilesThatTakeLong(t *testing.T) {
+	for name, test := range map[string]struct{ content, want string }{
+		"dollars in a header":   {`box "` + strings.Repeat("$", 250_000) + `" {}`, "Too many tokens"},
+		"a few of them":         {`box "` + strings.Repeat("$", maxParts+1) + `" {}`, "Text too long"},
+		"a heredoc of lines":    {"a = <<EOT\n" + strings.Repeat("x\n", 40_000) + "EOT\n", "Text too long"},
+		"templates in one text": {`a = "` + strings.Repeat("${1}", maxParts+1) + `"`, "Text too long"},
+		"blocks":                {strings.Repeat("expose \"\" {}\n", 18_000), "Too many tokens"},
+		"calls":                 {`a = [` + strings.Repeat(`file("x"),`, 25_000) + `]`, "Too many tokens"},
+		"brackets":              {"a = " + strings.Repeat("[", maxNesting+1), "Nested too deeply"},
+		"templates":             {"a = \"" + strings.Repeat("${\"", maxNesting), "Nested too deeply"},
+		"blocks in blocks":      {strings.Repeat("a {\n", maxNesting+1), "Nested too deeply"},
+		"digits":                {"a = " + strings.Repeat("7", maxDigits+1), summaryNumber},
+		"a large exponent":      {"a = 1e999", summaryNumber},
+		"a small exponent":      {"a = 1e-99999999999999999999", summaryNumber},
 	} {
-		dir := write(t, "x", strings.Repeat("x", maxValueFile), "x.hcl", "box \"a\" {\n  name = "+expr+"\n  token = \"hunter2\"\n}\n")
-		var (
-			report Report
-			labels []string
-		)
-		bytes := allocated(func() {
-			r := New(testSchema(), Options{LookupEnv: environment})
-			r.ReadPath(filepath.Join(dir, "x.hcl"))
-			r.Check()
-			report, labels = r.Finish(), r.Labels("box")
-		})
-		if len(labels) != 1 {
+		r, begun := New(testSchema(), Options{}), time.Now()
+		bytes := allocated(func() { r.Parse("x.hcl", []byte("team \"a\" {}\n"+test.content)) })
+		if took := time.Since(begun); took > soon || bytes > mayAllocate {
+			t.Errorf("%s: took %v and %d KiB", name, took, bytes>>10)
+		}
+		if labels := r.Labels("team"); !slices.Contains(labels, "a") {
 			t.Errorf("%s: what the file declares is not found", name)
 		}
-		if got := report.Diagnostics.Error(); !strings.Contains(got, "Too many calls") {
-			t.Errorf("%s: %s", name, got)
-		}
-		if bytes > mayAllocate {
-			t.Errorf("%s took %d KiB", name, bytes>>10)
+		if diags := r.Finish().Diagnostics; len(diags) != 1 || diags[0].Summary != test.want {
+			t.Errorf("%s: %v, want %s", name, diags, test.want)
 		}
 	}
 }
 
-func TestEvaluate_TakesWhatTeamsWrite(t *testing.T) {
-	wantValues(t, true, map[string]string{
-		`"Bearer ${trimspace(file("value"))}"`:        "Bearer content",
-		`join(",", split("-", "a-b"))`:                "a,b",
-		`join(",", concat(["a"], ["b"]))`:             "a,b",
-		`join(",", compact(["", "a"]))`:               "a",
-		`join(",", [{ a = "b" }, { a = "c" }][*].a)`:  "b,c",
-		`merge({ a = "1" }, { a = "2" }).a`:           "2",
-		`replace("a-b", "-", "+")`:                    "a+b",
-		`format("%s-%d %q %% %v", "a", 7, "b", true)`: `a-7 "b" % true`,
-		`sha256("a")`:                                      "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb",
-		`base64encode("user:${env("SECRET")}")`:            "dXNlcjpodW50ZXIyLWVudg==",
-		`urlencode("a b")`:                                 "a+b",
-		`jsonencode({ a = ["b"] })`:                        `{"a":["b"]}`,
-		`regex("[0-9]+", "ab12")`:                          "12",
-		`regex("(a)(b)", "ab")[1]`:                         "b",
-		`length(split(",", "a,b")) * (2 + 1)`:              "6",
-		`env("UNSET", "") == "" ? lower("A") : upper("b")`: "a",
-		`coalesce(null, lookup({ a = "1" }, "a", "c"))`:    "1",
-		`([{ a = "x" }, { a = "y" }][*].a)[1]`:             "y",
-		`element(tolist(keys({ k = 1 })), 0)`:              "k",
-	})
-	large := strings.Repeat("x", maxValueFile)
-	b := box(t, `token = file("large")`, "large", large)
-	b.Confine()
-	if got, ok := b.Text("token"); !ok || got.Value != large {
-		t.Errorf("a file of %d bytes is refused: %v", maxValueFile, b.diags)
-	}
-}
-
-func TestEvaluate_NamesWhatReplacesAFunction(t *testing.T) {
-	library := newLibrary()
-	for name, instead := range platformOnly {
-		b := box(t, "size = "+name+"()")
-		b.Confine()
-		eval(b, "size", cty.DynamicPseudoType)
-		if got := b.Finish().Diagnostics.Error(); !strings.Contains(got, "Only the platform's files may use "+name+"; "+instead) {
-			t.Errorf("%s: %s", name, got)
-		}
-		delete(library, name)
-	}
-	// What is left is bounded by call, or returns no more than it takes.
-	if n := len(library); n != 31 {
-		t.Errorf("a team's file has %d functions besides env and file; each needs a bound", n)
-	}
-}
-
-// Reading digits takes time in proportion to their square.
-func TestNumbers_AreReadWithinBounds(t *testing.T) {
-	digits := strings.Repeat("7", 70_000)
-	for what, read := range map[string]func() Report{
-		"a number": func() Report {
-			r := New(testSchema(), Options{})
-			r.Parse("x.hcl", []byte("box {\nsize = "+digits+"\n}\n"))
-			return r.Finish()
-		},
-		"a file as a number": func() Report {
-			b := box(t, `size = file("digits")`, "digits", digits)
-			b.Confine()
-			Int(b, "size", 1<<30, new(int))
-			return b.Finish()
-		},
+// What is within the bounds is parsed without exhausting the stack.
+func TestParse_EndsForWhatIsWithinTheBounds(t *testing.T) {
+	n := maxTokens - 10
+	for _, expr := range []string{
+		strings.Repeat("!", n) + "true", strings.Repeat("-", n) + "1", strings.Repeat("1+", n/2) + "1",
+		strings.Repeat("b ? c : ", n/4) + "1", "b" + strings.Repeat("[*]", n/3), "b" + strings.Repeat(".c", n/2),
+		`"` + strings.Repeat("$", maxParts) + `"`,
 	} {
-		var report Report
-		if bytes := allocated(func() { report = read() }); bytes > mayAllocate {
-			t.Errorf("%s took %d KiB", what, bytes>>10)
+		begun := time.Now()
+		eval(box(t, "size = "+expr), "size", cty.DynamicPseudoType)
+		if took := time.Since(begun); took > soon {
+			t.Errorf("%.20s… took %v", expr, took)
 		}
-		if diags := report.Diagnostics; len(diags) != 1 || !strings.Contains(diags[0].Detail, "digits") {
-			t.Errorf("%s: %v", what, diags)
+	}
+}
+
+func TestRead_RefusesALargeFile(t *testing.T) {
+	r := New(testSchema(), Options{})
+	r.ReadPath(filepath.Join(write(t, "x.hcl", strings.Repeat("#", maxFileSize+1)), "x.hcl"))
+	if got := r.Finish().Diagnostics.Error(); !strings.Contains(got, "Configuration file too large") {
+		t.Error(got)
+	}
+}
+
+// A lock file has as much text as its size allows, and nothing else.
+func TestParse_TakesTextsOnlyOfALockFile(t *testing.T) {
+	text := strings.Repeat("x\n", 5*maxParts)
+	for content, want := range map[string]string{
+		"box {\n  name = <<EOT\n" + text + "EOT\n}\n" + strings.Repeat("box {}\n", maxTokens/4): "",
+		"box {\n  name = file(\"x\")\n}\n":      "Not in a lock file",
+		"box {\n  name = \"${1}\"\n}\n":         "Not in a lock file",
+		"box {\n  name = - - 1\n}\n":            "Not in a lock file",
+		strings.Repeat("box {\n", maxNesting+1): "Not in a lock file",
+		"box {\n  words = [\"x\"]\n}\n":         "Not in a lock file",
+	} {
+		r := New(testSchema(), Options{TextsOnly: true})
+		r.Parse("x.lock.hcl", []byte(content))
+		var got string
+		for _, b := range r.Blocks("box") {
+			if b.Has("name") {
+				Set(b, "name", &got, AnyText)
+			}
+		}
+		if diags := r.Finish().Diagnostics; want == "" && got != text || (want == "") != (len(diags) == 0) || want != "" && diags[0].Summary != want {
+			t.Errorf("%.40q: %v, want %q", content, diags, want)
+		}
+	}
+}
+
+func TestFunctions_RefuseWhatIsTooLarge(t *testing.T) {
+	digits := strings.Repeat("7", 70_000)
+	for expr, want := range map[string]string{
+		`base64encode(base64encode(file("large")))`:                            summaryResult,
+		`format("%6000000000d", 1)`:                                            summaryResult,
+		`format("%.60000000f", 1)`:                                             summaryResult,
+		`format("%[1]s%[1]s%[1]s", file("large"))`:                             summaryResult,
+		`formatlist("%s${file("large")}", split("", "abc"))`:                   summaryResult,
+		`join(file("large"), ["a", "b", "c", "d", "e"])`:                       summaryResult,
+		`join([file("large"), ["a", "b", "c", "d", "e"]]...)`:                  summaryResult,
+		`replace(file("large"), "", "0123456789")`:                             summaryResult,
+		`replace(file("large"), "x", "0123456789")`:                            summaryResult,
+		`indent(2000000000, "a\nb")`:                                           summaryResult,
+		`split("", file("large"))`:                                             summaryResult,
+		`split("", format("%5000s", "x"))`:                                     summaryResult,
+		`regexall("", file("large"))`:                                          summaryResult,
+		`regexall("` + strings.Repeat("()", 500) + `", format("%3000s", "x"))`: summaryResult,
+		`regexreplace(file("large"), "x", "0123456789")`:                       summaryResult,
+		`regexreplace(file("large"), "(.*)", "$1$1$1$1")`:                      summaryResult,
+		`regex("` + strings.Repeat("(a{999})", 100) + `", "")`:                 "Invalid pattern",
+		`regex("` + strings.Repeat(`\\pL`, 20_000) + `", "a")`:                 "Invalid pattern",
+		`jsondecode(format("%s", replace(format("%100000s", ""), " ", "[")))`:  "Error in function call",
+		`jsondecode("1e999999999")`:                                            summaryNumber,
+		`tonumber("1e999999999")`:                                              summaryNumber,
+		`"1e999999999" * 1`:                                                    "Operation failed",
+		`-"1e999999999"`:                                                       "Operation failed",
+		`"` + digits + `" < 1`:                                                 "Operation failed",
+		`1e300 * 1e300`:                                                        "Operation failed",
+		`[for x in [1] : x]`:                                                   summaryLoop,
+		`"%{ for a in [1] }x%{ endfor }"`:                                      summaryLoop,
+		`[` + strings.Repeat("1,", maxElements+1) + `]`:                        summaryResult,
+		`"` + strings.Repeat("${file(\"large\")}", 2) + `"`:                    summaryResult,
+		`"` + strings.Repeat("${file(\"large\")}", 900) + `"`:                  summaryBudget,
+		`[` + strings.Repeat("file(\"large\"),", 2_000) + `]`:                  summaryBudget,
+	} {
+		b := box(t, "size = "+expr, "large", strings.Repeat("x", maxValueFile))
+		var ok bool
+		begun := time.Now()
+		bytes := allocated(func() { _, ok = eval(b, "size", cty.DynamicPseudoType) })
+		diags, took := b.Finish().Diagnostics, time.Since(begun)
+		if ok || len(diags) == 0 || slices.ContainsFunc(diags, func(d *hcl.Diagnostic) bool { return d.Summary != want && d.Summary != summaryMore }) {
+			t.Errorf("%.60s: %.300v, want %q", expr, diags, want)
+		}
+		if bytes > mayAllocate || took > soon {
+			t.Errorf("%.60s took %v and %d KiB", expr, took, bytes>>10)
+		}
+	}
+}
+
+func TestFunctions_TakeAWholeFile(t *testing.T) {
+	large := strings.Repeat("x", maxValueFile)
+	if got, ok := box(t, `token = file("large")`, "large", large).Text("token"); !ok || got.Value != large {
+		t.Errorf("a file of %d bytes is refused", maxValueFile)
+	}
+}
+
+// All expressions of a file count together.
+func TestFunctions_CountForTheWholeFile(t *testing.T) {
+	dir := write(t, "large", strings.Repeat("x", maxValueFile), "a.hcl", strings.Repeat("box { token = file(\"large\") }\n", 5), "b.hcl", "box { token = file(\"large\") }\n")
+	r := New(testSchema(), Options{})
+	r.ReadPath(dir)
+	read := map[string]int{}
+	for _, b := range r.Blocks("box") {
+		if _, ok := b.Text("token"); ok {
+			read[filepath.Base(b.Range().Filename)]++
+		}
+	}
+	if want := map[string]int{"a.hcl": 5, "b.hcl": 1}; fmt.Sprint(read) != fmt.Sprint(want) {
+		t.Errorf("read %v, want %v", read, want)
+	}
+	for range 10 { // each takes two: the file's text, and the attribute's value
+		r.Blocks("box")[0].Text("token")
+	}
+	if diags := r.Finish().Diagnostics; len(diags) == 0 || diags[0].Summary != summaryBudget {
+		t.Errorf("the file has no limit: %v", diags)
+	}
+}
+
+// An attribute that wants a number reads no long text as one.
+func TestNumbers_AreReadWithinBounds(t *testing.T) {
+	b := box(t, `size = file("digits")`, "digits", strings.Repeat("7", 70_000))
+	Int(b, "size", 1<<30, new(int))
+	if diags := b.Finish().Diagnostics; len(diags) != 1 || !strings.Contains(diags[0].Detail, "digits") {
+		t.Error(diags)
+	}
+}
+
+func TestSteps_GrowWithTheFacts(t *testing.T) {
+	facts := func(size int) *hcl.EvalContext {
+		list := make([]cty.Value, size/100)
+		for i := range list {
+			list[i] = cty.ObjectVal(map[string]cty.Value{fmt.Sprint("k", i): cty.StringVal(strings.Repeat("x", 84))})
+		}
+		return &hcl.EvalContext{Functions: Functions(), Variables: map[string]cty.Value{"fact": cty.ObjectVal(map[string]cty.Value{
+			"text": cty.StringVal(strings.Repeat("7", size)), "list": cty.TupleVal(list),
+		})}}
+	}
+	const most = 1 << 20
+	for expr, growth := range map[string]int{ // of the steps if a fact has ten times the size
+		`fact.text == "x"`:                         10,
+		`lower("${fact.text}${fact.text}") == "x"`: 10,
+		`regex("[a-z]+x", fact.text)`:              10,
+		`regex(fact.text, "x")`:                    3,
+		`trim("x", fact.text)`:                     50,
+		`[1][fact.text]`:                           50,
+		`element([1], fact.text)`:                  50,
+		`tolist(fact.list)`:                        40,
+		`true ? fact.list : [1]`:                   35,
+	} {
+		parsed, diags := hclsyntax.ParseExpression([]byte(expr), "x", hcl.InitialPos)
+		if diags.HasErrors() {
+			t.Fatal(diags)
+		}
+		steps := NewSteps(parsed, nil)
+		small, over := steps.Count(facts(500), most)
+		large, _ := steps.Count(facts(5_000), most)
+		if over != nil || large < growth*small/3 {
+			t.Errorf("%s: %d steps, and %d for ten times the size", expr, small, large)
+		}
+		if got, over := steps.Count(facts(1<<20), most); over == nil || got != most {
+			t.Errorf("%s: %d steps for a MiB are not too many", expr, got)
 		}
 	}
 }

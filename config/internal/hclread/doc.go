@@ -4,7 +4,7 @@
 //
 //	ReadPath   files ──▶ tokens ──▶ blocks      each file is parsed by itself
 //	Check      blocks against the Schema        unknown, misplaced and duplicate names
-//	Blocks     attributes ──▶ values            Set, List, Int … evaluate within a limit, convert and check
+//	Blocks     attributes ──▶ values            Set, List, Int … evaluate within bounds, convert and check
 //	Report     diagnostics in order, with the sources that they quote
 //
 // What callers may rely on:
@@ -16,9 +16,10 @@
 //   - No diagnostic contains a sensitive value, and none quotes a line that may have one.
 //   - A Reader never touches the network, and it reads no file beyond fixed bounds. It is for one
 //     goroutine.
-//   - Evaluating the expressions of a confined block, and conditions, takes bounded memory and
-//     time, see [Limit]. The bounds are computed before evaluation, and count work rather than
-//     time: a file accepted on one machine is accepted on all.
+//   - A file is bounded before it is parsed, and what its functions take and make while they are
+//     called: see the bounds in bound.go. What a condition takes is computed before each evaluation,
+//     because servers choose the facts: see [Steps]. Both count bytes and not time, so a file that is
+//     accepted on one machine is accepted on all.
 //
 // # Sensitive values
 //

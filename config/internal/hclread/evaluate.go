@@ -25,8 +25,8 @@ func eval(b *Block, name string, want cty.Type) (v cty.Value, ok bool) {
 	}
 	at := attribute.Expr.Range()
 	// Converting is lenient, as HCL is: 8080 is a string where one is wanted, and "50" a number.
-	if want == cty.Number && measure(v).size > maxDigits {
-		b.Error(at, "Invalid "+name, "%s must be a number, in fewer than %d digits.", name, maxDigits)
+	if want == cty.Number && sizeOf(v).bytes > maxDigits {
+		b.Error(at, "Invalid "+name, "%s must be a number of at most %d digits.", name, maxDigits)
 		return cty.NilVal, false
 	}
 	v, err := convert.Convert(v, want)
@@ -50,27 +50,29 @@ func eval(b *Block, name string, want cty.Type) (v cty.Value, ok bool) {
 
 // eval reports what goes wrong without showing anything sensitive.
 func (s *scope) eval(expr hclsyntax.Expression, isSecret bool) (cty.Value, bool) {
-	s.unset = nil // env appends to it during the evaluation
-	v, diags := s.evaluate(expr, s.context())
+	if !s.Prepare(expr) {
+		return cty.NilVal, false
+	}
+	s.unset, s.evaluating = nil, s.source // env appends to unset during the evaluation
+	v, diags := expr.Value(s.context())
+	isSensitive := isSecret || len(diags) > 0 && usesSensitive(expr)
 	for _, d := range diags {
-		redacted := Redact(d, isSecret || usesSensitive(expr))
-		s.Report(explainVariable(redacted, s.byPath[expr.Range().Filename].file.Bytes))
+		s.Report(explainVariable(Redact(d, isSensitive), s.source.file.Bytes))
 	}
 	if s.options.AllowUnsetEnv {
 		s.warnUnset(expr)
 	}
-	return v, !diags.HasErrors()
-}
-
-// evaluate evaluates an expression of the block, within bounds if the block is confined.
-func (s *scope) evaluate(expr hclsyntax.Expression, ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
-	// A file is read once for an expression: what was measured is what is evaluated.
-	s.contents = map[string]string{}
-	defer func() { s.contents = nil }()
-	if s.isConfined {
-		return Evaluate(expr, ctx, s.limit)
+	if diags.HasErrors() {
+		return v, false
 	}
-	return expr.Value(ctx)
+	if s.options.TextsOnly {
+		return v, true
+	}
+	if p, tooMuch := errors.AsType[*DiagnosticError](s.spend(v)); tooMuch {
+		s.Error(expr.Range(), p.Summary, "%s", p.Detail)
+		return v, false
+	}
+	return v, true
 }
 
 // warnUnset points at each call of env in an expression whose variable is unset.
@@ -145,8 +147,7 @@ func Redact(d *hcl.Diagnostic, isSensitive bool) *hcl.Diagnostic {
 		return redacted
 	}
 	switch d.Summary {
-	case "Call to unknown function", "Not enough function arguments", "Too many function arguments",
-		summaryVariables, summaryBudget, summaryResult, summaryDepth, summaryGone:
+	case "Call to unknown function", "Not enough function arguments", "Too many function arguments", summaryVariables:
 		return redacted
 	}
 	if isSensitive {

@@ -12,10 +12,6 @@ import (
 	"github.com/promptweir/promptweir/config/regular"
 )
 
-// maxFileSize bounds a file, in bytes. With maxNesting, it keeps a hostile file from exhausting the
-// parser's stack.
-const maxFileSize = 1 << 20
-
 // Bounds of a folder, far above what people write: each load reads all names in it.
 const (
 	MaxFiles   = 10_000 // with configuration

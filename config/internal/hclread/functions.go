@@ -19,17 +19,14 @@ import (
 // Function is what an expression can call.
 type Function = function.Function
 
-// library is functions by the names that they are called by.
-type library = map[string]Function
-
 // mark is what sensitive values carry through every expression.
 type mark string
 
 const sensitive mark = "sensitive"
 
-// newLibrary returns all functions except env and file.
-func newLibrary() library {
-	return library{
+// Functions returns the functions that expressions may call, except env and file.
+func Functions() map[string]Function {
+	return map[string]Function{
 		"base64decode": stringFunction(base64Decode),
 		"base64encode": stringFunction(base64Encode),
 		"chomp":        stdlib.ChompFunc,
@@ -136,13 +133,9 @@ type Program struct {
 // Compile compiles a regular expression whose program is within bounds. The error continues a
 // sentence that begins with the pattern.
 func Compile(pattern string) (*Program, error) {
-	if len(pattern) > MaxExpression {
-		return nil, fmt.Errorf("is longer than %d bytes", MaxExpression)
-	}
-	size, ok := programSize(pattern)
-	// Before it is compiled, which takes memory in proportion.
-	if ok && size.instructions > MaxInstructions {
-		return nil, fmt.Errorf("compiles to more than %d instructions; use smaller repetitions", MaxInstructions)
+	cost, err := checkPattern(pattern)
+	if err != nil {
+		return nil, err
 	}
 	re, err := regexp.Compile(pattern)
 	if err != nil {
@@ -152,29 +145,34 @@ func Compile(pattern string) (*Program, error) {
 	if err != nil {
 		return nil, errors.New("cannot mix named and unnamed groups")
 	}
-	return &Program{re, size.instructions, result}, nil
+	return &Program{re, cost.instructions, result}, nil
 }
 
-// size is what a regular expression will take when it is compiled: instructions, and memory in
-// bytes.
-type size struct{ instructions, memory int }
+// cost is what a regular expression takes when it is compiled: instructions, and memory in bytes.
+type cost struct{ instructions, memory int }
 
-// programSize returns an upper bound of what a pattern takes; not ok if it is not a regular
-// expression.
-func programSize(pattern string) (size, bool) {
+// checkPattern returns an upper bound of what a pattern takes, or an error that continues a sentence
+// which begins with the pattern. What is not a regular expression costs nothing.
+func checkPattern(pattern string) (cost, error) {
+	if len(pattern) > MaxExpression {
+		return cost{}, fmt.Errorf("is longer than %d bytes", MaxExpression)
+	}
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
-		return size{}, false
+		return cost{}, nil
 	}
-	n := instructions(re)
-	n.instructions = add(n.instructions, 2) // fail and match
-	// A syntax.Inst has 40 bytes.
-	return size{n.instructions, add(multiply(n.instructions, 40), n.memory)}, true
+	c := instructions(re)
+	c.instructions = add(c.instructions, 2) // fail and match
+	if c.instructions > MaxInstructions {
+		return cost{}, fmt.Errorf("compiles to more than %d instructions; use smaller repetitions", MaxInstructions)
+	}
+	c.memory += multiply(c.instructions, 40) // bytes of a syntax.Inst
+	return c, nil
 }
 
 // instructions counts repetitions before they are expanded.
-func instructions(re *syntax.Regexp) size {
-	n := size{instructions: 1 + len(re.Sub)}
+func instructions(re *syntax.Regexp) cost {
+	n := cost{instructions: 1 + len(re.Sub)}
 	switch re.Op {
 	case syntax.OpLiteral:
 		n.instructions += len(re.Rune)
@@ -199,15 +197,16 @@ func instructions(re *syntax.Regexp) size {
 func (p *Program) Regexp() *regexp.Regexp { return p.regexp }
 
 // Compile is [Compile] at the cost of the file of the block, so that many patterns do not take much
-// memory, nor a load much time.
+// memory.
 func (b *Block) Compile(pattern string) (*Program, error) {
-	// Compile refuses all others before they cost anything.
-	if size, ok := programSize(pattern[:min(len(pattern), MaxExpression)]); ok && size.instructions <= MaxInstructions {
-		if b.scope.limit.left < size.memory {
-			return nil, errors.New("makes the patterns of this file too large together; remove or simplify some")
-		}
-		b.scope.limit.left -= size.memory
+	cost, err := checkPattern(pattern)
+	if err != nil {
+		return nil, err
 	}
+	if b.scope.source.left < cost.memory {
+		return nil, errPatterns
+	}
+	b.scope.source.left -= cost.memory
 	return Compile(pattern)
 }
 

@@ -24,8 +24,8 @@ type Options struct {
 	// Texts are read in place of files of the folder, by their paths in it, with slashes. In a
 	// folder that has a text, nothing else is read.
 	Texts map[string]string
-	// NoFunctions refuses all function calls, for files that hold literals only.
-	NoFunctions bool
+	// TextsOnly accepts blocks and texts only, without a bound except the file's size: a lock file.
+	TextsOnly bool
 
 	// maxEntries takes the place of the constant in tests; 0 for none.
 	maxEntries int
@@ -48,7 +48,8 @@ type Reader struct {
 	sources []*source
 	byPath  map[string]*source
 
-	functions  library
+	functions  map[string]Function
+	evaluating *source              // the file whose expression is being evaluated, see spend
 	names      map[string]hcl.Range // see Unique
 	guesses    map[guess]bool       // see Block.Lacks
 	valueFiles map[string]bool      // see ValueFiles
@@ -75,9 +76,7 @@ func New(schema Schema, options Options) *Reader {
 		uses:       newUses(),
 	}
 	schema.collectNames(r.attributes)
-	if !options.NoFunctions {
-		r.functions = newLibrary()
-	}
+	r.functions = r.library()
 	return r
 }
 
@@ -104,7 +103,7 @@ func (r *Reader) parse(files []found) {
 	for i, file := range files {
 		parsing.Go(func() error {
 			sources[i] = newSource(file.path, file.content)
-			sources[i].parse(r.attributes, &reports[i])
+			sources[i].parse(r.attributes, r.options.TextsOnly, &reports[i])
 			return nil
 		})
 	}
@@ -112,7 +111,9 @@ func (r *Reader) parse(files []found) {
 	for i, src := range sources {
 		r.sources = append(r.sources, src)
 		r.byPath[src.path] = src
-		r.diags = append(r.diags, reports[i].diags...)
+		for _, d := range reports[i].diags {
+			r.Report(d)
+		}
 	}
 }
 
@@ -232,9 +233,6 @@ func (r *Reader) Record(evaluate func()) Uses {
 	r.uses = newUses() // what is evaluated later is not part of it
 	return uses
 }
-
-// Functions returns the functions that expressions may call, except env and file, by name.
-func (r *Reader) Functions() map[string]Function { return r.functions }
 
 // SummaryDuplicate is that of what [Reader.Unique] reports.
 const SummaryDuplicate = "Duplicate name"

@@ -11,7 +11,26 @@ import (
 )
 
 // Reporter collects diagnostics. The zero value is ready for use.
-type Reporter struct{ diags hcl.Diagnostics }
+type Reporter struct {
+	diags hcl.Diagnostics
+	// reported counts all, those that were left out included.
+	reported int
+	seen     map[kind]int
+	// errorsAt has the offsets of the errors that were not left out, by file.
+	errorsAt map[string][]int
+}
+
+// kind is the file and the severity of a diagnostic.
+type kind struct {
+	file     string
+	severity hcl.DiagnosticSeverity
+}
+
+// maxOfFile bounds the errors of one file, and its warnings: a file may have an error in every few
+// bytes, and each block looks at those of its file.
+const maxOfFile = 100
+
+const summaryMore = "Only some are shown"
 
 // Error reports a mistake in a line of a file. The detail is a sentence that says how to correct
 // it.
@@ -29,11 +48,44 @@ func (r *Reporter) Unplaced(summary, detail string, args ...any) {
 	r.Report(&hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, args...)})
 }
 
-// Report adds a diagnostic, which must hold no sensitive value.
-func (r *Reporter) Report(d *hcl.Diagnostic) { r.diags = append(r.diags, withRemedy(d)) }
+// Report adds a diagnostic, which must hold no sensitive value, unless there are too many of its file.
+func (r *Reporter) Report(d *hcl.Diagnostic) {
+	if r.seen == nil {
+		r.seen, r.errorsAt = map[kind]int{}, map[string][]int{}
+	}
+	k := kind{severity: d.Severity}
+	if d.Subject != nil {
+		k.file = d.Subject.Filename
+	}
+	r.reported++
+	if r.seen[k]++; r.seen[k] > maxOfFile {
+		return
+	}
+	if d.Subject != nil && d.Severity == hcl.DiagError {
+		r.errorsAt[k.file] = append(r.errorsAt[k.file], d.Subject.Start.Byte)
+	}
+	r.diags = append(r.diags, withRemedy(d))
+}
 
 // Reported counts the diagnostics so far, so that a caller can tell whether a step added any.
-func (r *Reporter) Reported() int { return len(r.diags) }
+func (r *Reporter) Reported() int { return r.reported }
+
+// addCounts adds for each file of which some diagnostics were left out how many there are.
+func (r *Reporter) addCounts() {
+	for k, n := range r.seen {
+		if n <= maxOfFile {
+			continue
+		}
+		about := "There are"
+		if k.file != "" {
+			about = k.file + " has"
+		}
+		r.diags = append(r.diags, &hcl.Diagnostic{
+			Severity: k.severity, Summary: summaryMore, Extra: inFile(k.file),
+			Detail: fmt.Sprintf("%s %d of these, of which %d are shown; correct them, then look at the rest.", about, n, maxOfFile),
+		})
+	}
+}
 
 // location writes where a range begins, as FILE:LINE.
 func location(at hcl.Range) string { return fmt.Sprintf("%s:%d", at.Filename, at.Start.Line) }
@@ -47,6 +99,7 @@ type Report struct {
 
 // Finish returns what was reported. The Reader is not to be used afterwards.
 func (r *Reader) Finish() Report {
+	r.addCounts()
 	order := map[string]int{}
 	for i, src := range r.sources {
 		order[src.path] = i
@@ -62,40 +115,11 @@ func (r *Reader) Finish() Report {
 	slices.SortStableFunc(r.diags, func(a, b *hcl.Diagnostic) int {
 		return cmp.Or(slices.Compare(at(a), at(b)), cmp.Compare(a.Summary, b.Summary), cmp.Compare(a.Detail, b.Detail))
 	})
-	return Report{fewOfEachFile(r.diags), r.byPath}
+	return Report{r.diags, r.byPath}
 }
 
-// Bounds of what is printed, since a file may have a mistake in every few bytes.
-const (
-	maxOfFile = 200  // mistakes, and as many warnings
-	maxQuoted = 4096 // bytes of a line
-)
-
-// fewOfEachFile leaves out what is beyond maxOfFile and says so.
-func fewOfEachFile(diags hcl.Diagnostics) hcl.Diagnostics {
-	type kind struct {
-		file     string
-		severity hcl.DiagnosticSeverity
-	}
-	seen := map[kind]int{}
-	var few hcl.Diagnostics
-	for _, d := range diags {
-		k := kind{severity: d.Severity}
-		if d.Subject != nil {
-			k.file = d.Subject.Filename
-		}
-		switch seen[k]++; {
-		case seen[k] == maxOfFile+1:
-			few = append(few, &hcl.Diagnostic{
-				Severity: d.Severity, Summary: "More in this file", Subject: d.Subject,
-				Detail: fmt.Sprintf("Only the first %d are shown; correct them, then look at the rest.", maxOfFile),
-			})
-		case seen[k] <= maxOfFile:
-			few = append(few, d)
-		}
-	}
-	return few
-}
+// maxQuoted bounds the lines that a diagnostic quotes, in bytes.
+const maxQuoted = 4096
 
 // Merge returns both reports as one, with the diagnostics of r first.
 func (r Report) Merge(other Report) Report {
@@ -227,9 +251,9 @@ type File struct {
 	source *source
 }
 
-// TopLevel returns the types of blocks at the top level of the file, and attributes there, as far
-// as they can be seen in one that does not parse.
-func (f File) TopLevel() map[string]bool { return f.source.topLevel() }
+// Declares reports whether there is a block of a type at the top level of the file, as far as that
+// can be seen in one that does not parse.
+func (f File) Declares(blockType string) bool { return f.source.declares(blockType) }
 
 // Labels returns the first labels of the blocks of a type, as far as they can be seen; none of a
 // file that was not read.
@@ -268,7 +292,7 @@ const maxQuotedLine = 10_000
 
 // NewReport returns a report of findings in their order.
 func NewReport(findings []Finding) Report {
-	r := Report{sources: map[string]*source{}}
+	r, all := Report{sources: map[string]*source{}}, Reporter{}
 	starts := map[Finding]int{} // of their lines, in files whose other lines are empty
 	byLine := func(a, b Finding) int { return cmp.Compare(a.Line, b.Line) }
 	for _, f := range slices.SortedFunc(slices.Values(findings), byLine) {
@@ -302,8 +326,9 @@ func NewReport(findings []Finding) Report {
 		case f.Path != "":
 			d.Detail = f.Path + ": " + f.Detail
 		}
-		r.Diagnostics = append(r.Diagnostics, d)
+		all.Report(d)
 	}
-	r.Diagnostics = fewOfEachFile(r.Diagnostics)
+	all.addCounts()
+	r.Diagnostics = all.diags
 	return r
 }

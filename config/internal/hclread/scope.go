@@ -35,12 +35,8 @@ type scope struct {
 
 	// dir is the folder of the block's file.
 	dir    string
-	access Access // nil allows everything
-	limit  *Limit // of the file
-	// isConfined means that the limit holds for all expressions.
-	isConfined bool
-	// contents are the files that the present evaluation has read, by their resolved paths.
-	contents map[string]string
+	source *source // of the block; nil for one that is absent
+	access Access  // nil allows everything
 	// unset are the variables that the last evaluation found unset.
 	unset []string
 
@@ -48,22 +44,15 @@ type scope struct {
 }
 
 func newScope(r *Reader, at hcl.Range) *scope {
-	s := &scope{Reader: r, dir: filepath.Dir(at.Filename), isConfined: r.options.NoFunctions}
-	if src := r.byPath[at.Filename]; src != nil { // an absent block is in no file, and has no expressions
-		s.limit = src.limit
-	}
-	return s
+	return &scope{Reader: r, dir: filepath.Dir(at.Filename), source: r.byPath[at.Filename]}
 }
 
 // context returns the functions for an expression. There are no variables.
 func (s *scope) context() *hcl.EvalContext {
 	if s.functions == nil {
-		s.functions = &hcl.EvalContext{}
-		if !s.options.NoFunctions {
-			// Of this block, whose access env and file obey.
-			s.functions.Functions = maps.Clone(s.Reader.functions)
-			s.functions.Functions["env"], s.functions.Functions["file"] = s.envFunction(), s.fileFunction()
-		}
+		// Of this block, whose access env and file obey.
+		s.functions = &hcl.EvalContext{Functions: maps.Clone(s.Reader.functions)}
+		s.functions.Functions["env"], s.functions.Functions["file"] = s.envFunction(), s.fileFunction()
 	}
 	return s.functions
 }
@@ -85,6 +74,9 @@ func (s *scope) envFunction() Function {
 					`"…"): env takes a name and one default.`}
 			}
 			v, err := s.env(args[0].AsString(), args[1:])
+			if err == nil {
+				err = s.spend(v)
+			}
 			return v.Mark(sensitive), err
 		},
 	})
@@ -121,12 +113,19 @@ func (s *scope) fileFunction() Function {
 		Params: []function.Parameter{{Name: "path", Type: cty.String, AllowMarked: true}},
 		Type:   function.StaticReturnType(cty.String),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			if err := s.spend(); err != nil { // reads nothing more
+				return cty.NilVal, err
+			}
 			path := newText(args[0], hcl.Range{}, false)
 			content, err := s.read(path)
 			if err == nil && !utf8.ValidString(content) {
 				content, err = "", unreadable(path, errors.New("it is not UTF-8 text"))
 			}
-			return cty.StringVal(content).Mark(sensitive), err
+			v := cty.StringVal(content)
+			if err == nil {
+				err = s.spend(v)
+			}
+			return v.Mark(sensitive), err
 		},
 	})
 }
@@ -143,37 +142,22 @@ func (s *scope) read(written Text) (string, error) {
 		}
 	}
 	s.options.OnRead(path)
-	actual, err := s.followLinks(path)
+	way, err := regular.Follow(Absolute(path))
 	if err != nil {
 		return "", unreadable(written, err)
 	}
+	actual := way.Actual
 	if s.access != nil {
 		if err := s.access.AllowResolvedFile(actual, written); err != nil {
 			return "", unreadable(written, err)
 		}
 	}
-	content, isRead := s.contents[actual]
-	if !isRead {
-		value, err := regular.ReadActual(actual, actual, maxValueFile, os.OpenFile)
-		if err != nil {
-			return "", unreadable(written, err)
-		}
-		content = string(value)
-	}
-	if s.contents != nil {
-		s.contents[actual] = content
+	content, err := regular.ReadActual(actual, actual, maxValueFile, os.OpenFile)
+	if err != nil {
+		return "", unreadable(written, err)
 	}
 	s.valueFiles[Absolute(actual)], s.uses.Files[Absolute(actual)] = true, true
-	return content, nil
-}
-
-// followLinks resolves a path at the cost of the file of the block.
-func (s *scope) followLinks(path string) (actual string, err error) {
-	t, err := regular.Follow(Absolute(path))
-	if s.isConfined && s.limit != nil {
-		s.limit.left -= min(s.limit.left, lookupBytes*max(0, t.Lookups-freeLookups))
-	}
-	return t.Actual, err
+	return string(content), nil
 }
 
 // unreadable keeps a [DiagnosticError] and makes one of any other error.

@@ -6,29 +6,6 @@ import (
 	"testing"
 )
 
-func TestParse_RefusesDeepNesting(t *testing.T) {
-	n := maxFileSize / 32 // far deeper than what is parsed; the whole size takes long under the race detector
-	for _, content := range []string{
-		"a = " + strings.Repeat("[", n),
-		"a = " + strings.Repeat("!", n) + "true",
-		"a = " + strings.Repeat("-", n) + "1",
-		"a = " + strings.Repeat("1+", n) + "1",
-		"a = " + strings.Repeat("b ? c : ", n/8) + "1",
-		"a = \"" + strings.Repeat("${\"", n/4),
-		"a = b" + strings.Repeat("[*]", n/4),
-		"a = b" + strings.Repeat("[0]", n/4),
-		"a = b" + strings.Repeat(".c", n/4),
-		strings.Repeat("a {\n", n/8),
-	} {
-		r := New(testSchema(), Options{})
-		r.Parse("x.hcl", []byte(content))
-		r.Check()
-		if !r.Finish().Diagnostics.HasErrors() {
-			t.Errorf("%.20s… is accepted", content)
-		}
-	}
-}
-
 func TestParse_KeepsWhatStandsBeforeASyntaxError(t *testing.T) {
 	r := New(testSchema(), Options{})
 	r.Parse("x.hcl", []byte("team \"a\" {}\nteam \"b\" { = }\nteam c {}\n"))
@@ -45,7 +22,7 @@ func TestParse_KeepsWhatStandsBeforeASyntaxError(t *testing.T) {
 
 func TestFinish_BoundsWhatIsPrintedOfOneFile(t *testing.T) {
 	r := New(testSchema(), Options{})
-	r.Parse("x.hcl", []byte("box {}\nbox { words = ["+strings.Repeat("1, ", 10_000)+"] }\n"))
+	r.Parse("x.hcl", []byte("box {}\nbox { words = [\""+strings.Repeat("1, ", 10_000)+"\"] }\n"))
 	b := r.Blocks("box")[1]
 	for range 10_000 {
 		b.Error(b.ValueRange("words"), "Wrong", "It is.")
@@ -53,9 +30,9 @@ func TestFinish_BoundsWhatIsPrintedOfOneFile(t *testing.T) {
 	}
 	report := r.Finish()
 	if got := len(report.Diagnostics); got != 2*(maxOfFile+1) {
-		t.Errorf("%d diagnostics, want the first %d of each severity and a word about the others", got, maxOfFile)
+		t.Errorf("%d diagnostics, want %d of each severity and a word about the others", got, maxOfFile)
 	}
-	if _, files := report.Quote(report.Diagnostics[0]); len(files["x.hcl"].Bytes) > 100 {
+	if _, files := report.Quote(report.Diagnostics[maxOfFile]); len(files["x.hcl"].Bytes) > 100 {
 		t.Error("a diagnostic quotes a line of 30 000 bytes")
 	}
 }

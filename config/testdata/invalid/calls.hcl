@@ -21,7 +21,7 @@ team "a" {
   }
   upstream "d" {
     url   = "https://d.example.com"
-    rate  = 1e-400                       # ERROR: must be a number from
+    rate  = 1e-300                       # ERROR: must be a number from
     retry { attempts = 1.5 }             # ERROR: must be a whole number
   }
   upstream "e" {

@@ -33,12 +33,12 @@ team "a" {
     urls = ["https://h.example.com/", "https://h.example.com"] # ERROR: "https://h.example.com" is already in the list
   }
   upstream "i" {
-    urls = [for n in split("", env("SECRET")) : "https://i.example.com/${n}"] # ERROR: Duplicate upstream URL; (sensitive) is already in the list # ERROR: (sensitive) is already in the list
+    urls = formatlist("https://i.example.com/%s", split("", env("SECRET"))) # ERROR: Duplicate upstream URL; (sensitive) is already in the list # ERROR: (sensitive) is already in the list
   }
   upstream "k" {
-    urls = [for n in split("", "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.") : "https://k.example.com/${n}"] # ERROR: An upstream can have at most 64 addresses, and this one has 65
+    urls = formatlist("https://k.example.com/%s", split("", "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.")) # ERROR: An upstream can have at most 64 addresses, and this one has 65
   }
   upstream "l" {
-    urls = [for n in split("", "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_") : "https://k.example.com/${n}"]
+    urls = formatlist("https://k.example.com/%s", split("", "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"))
   }
 }

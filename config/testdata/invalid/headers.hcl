@@ -38,7 +38,7 @@ team "a" {
   }
   upstream "reserved" {
     url     = "https://reserved.example.com"
-    headers = merge({ HOST = "x" }, { mcp-Session-id = "x" }, { for n in ["coNNection"] : n => "x" }) # ERROR: "HOST" is set by the gateway itself # ERROR: "mcp-Session-id" is set by # ERROR: "coNNection" is set by
+    headers = merge({ HOST = "x" }, { mcp-Session-id = "x" }, { (lower("Connection")) = "x" }) # ERROR: "HOST" is set by the gateway itself # ERROR: "mcp-Session-id" is set by # ERROR: "connection" is set by
   }
   upstream "x" {
     url     = "https://x.example.com"

@@ -29,7 +29,7 @@ team "search" {
 team named {
   upstream u { url = "https://u.example.com" }
   expose x {
-    prompts = [for team in ["u"] : "${team}.*"]
+    prompts = ["u.*"]
     to      = ["team:named", "team:in"]  # ERROR: "team:in" names a team that no team block declares
   }
 }

@@ -22,7 +22,7 @@ team "a" {
   }
   upstream "w" {
     url     = "https://w.example.com"
-    headers = { for s in [env("SECRET"), env("SECRET")] : s => s } # ERROR: The details are not shown because the expression contains a sensitive value
+    headers = { A = env("SECRET") + 1 } # ERROR: The details are not shown because the expression contains a sensitive value
   }
   upstream "x" { command = ["npx", file(env("SECRET")), env(env("SECRET")), env("A", "b", "c")] } # ERROR: Cannot read file; (sensitive): # ERROR: the name of a variable may not come from env # ERROR: env takes a name and one default
   upstream "y" { command = ["npx", file("."), file("/dev/null")] } # ERROR: it is not a regular file # ERROR: it is not a regular file

@@ -53,15 +53,10 @@ team "a" {
     to      = ["*"]
     when    = length(prompt.arguments) + 1 < 5 || prompt.title == "" # ERROR: No arithmetic here
   }
-  expose "huge" {
-    prompts = ["u.*"]
-    to      = ["*"]
-    when    = prompt.title == "${1e999999}" # ERROR: Too much to evaluate
-  }
   expose "loop" {
     prompts = ["u.*"]
     to      = ["*"]
-    when    = length([for a in prompt.arguments : a.name]) == 0 # ERROR: No loops here; A condition has no for
+    when    = length([for a in prompt.arguments : a.name]) == 0 # ERROR: No loops here; There is no for; write the values out, or LIST[*].NAME
   }
   expose "12" {
     prompts = ["u.*"]

@@ -1,7 +1,7 @@
 # Labels need no quotes.
 allow pay { hosts = ["*.internal"] }
 team pay {
-  members = [for team in ["pay"] : "group:${team}"]
+  members = ["group:pay"]
   upstream ledger { url = "https://ledger.internal/mcp" }
   expose everything {
     prompts = ["ledger.*"]

@@ -1,6 +1,6 @@
 gateway {
   cursor_keys = flatten([
-    [for name in ["CURSOR"] : base64encode(env(name))],
+    [base64encode(env("CURSOR"))],
     env("NEWER", "") == "" ? [trimspace(file("${"keys"}/cursor.key"))] : [env("NEWER")],
   ])
 }

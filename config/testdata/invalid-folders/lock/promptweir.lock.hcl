@@ -16,9 +16,9 @@ prompt "a.y" {
 prompt "a.z" {                           # ERROR: Missing sha256 # ERROR: Missing definition # ERROR: Missing upstream
 }
 prompt "a.w" {
-  upstream   = env("A_TOKEN")            # ERROR: Function calls not allowed
+  upstream   = "w"
   sha256     = "12"                      # ERROR: is not 64 hexadecimal digits
   definition = "{}"
-  other      = 1                         # ERROR: Unknown attribute
+  other      = "1"                       # ERROR: Unknown attribute
 }
 team "x" {}                              # ERROR: Unknown block

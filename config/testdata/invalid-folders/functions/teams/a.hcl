@@ -1,12 +1,12 @@
 team "a" {
-  members = [for n in ["alice"] : "user:${n}"] # ERROR: Only the platform's files may use for; write the values out.
+  members = ["%{ for n in ["alice"] }user:${n}%{ endfor }"] # ERROR: No loops here
   upstream "u" {
     url     = "https://u.example.com/mcp"
-    headers = jsondecode(env("HEADERS", "{}")) # ERROR: Only the platform's files may use jsondecode; write the values out, or read each with env or file.
-    prefix  = format("%05d", 1)                # ERROR: format takes %s, %q, %v, %t and %d without widths
+    headers = jsondecode("{\"X-A\":\"b\"}")
+    prefix  = format("%2000000d", 1)         # ERROR: Value too large; An argument or a result may have at most 1048576 bytes
   }
   expose "all" {
-    prompts = flatten([["u.*"]])               # ERROR: Only the platform's files may use flatten; use concat.
+    prompts = flatten([["u.*"]])
     to      = ["*"]
     when    = contains(prompt.arguments[*].name, "x")
   }
