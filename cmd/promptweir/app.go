@@ -178,7 +178,7 @@ func (a *app) logHandler(w io.Writer) slog.Handler {
 	_ = level.UnmarshalText([]byte(a.logLevel)) // the flag has checked it
 	if a.logsToTerminal() {
 		_, color := terminal.Style(a.raw.err)
-		return tint.NewHandler(w, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !color, ReplaceAttr: showable})
+		return tint.NewTextHandler(w, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !color, ReplaceAttr: showable})
 	}
 	options := &slog.HandlerOptions{Level: level}
 	if a.logFormat == formatJSON {

@@ -21,8 +21,11 @@ func TestLockedLists_HaveTheUpstreamsOwnNames(t *testing.T) {
 `)
 	var lock config.Lock
 	for _, p := range [][3]string{
-		{"one.a", "one", `{"title":"A"}`}, {"former.b", "one", `{}`}, {"one.c", "gone", `{}`},
-		{"d", "two", `{}`}, {"skill:e", "two", `{"uri":"skill://e/SKILL.md"}`},
+		{"one.a", "one", `{"title":"A"}`},
+		{"former.b", "one", `{}`},
+		{"one.c", "gone", `{}`},
+		{"d", "two", `{}`},
+		{"skill:e", "two", `{"uri":"skill://e/SKILL.md"}`},
 	} {
 		locked, err := config.NewLockedPrompt(p[0], p[1], []byte(p[2]))
 		if err != nil {
