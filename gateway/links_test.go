@@ -25,7 +25,7 @@ func linkPeer(t *testing.T, name string, uris ...string) *gatewaytest.Peer {
 	t.Helper()
 	p := gatewaytest.NewPeer(t, name, "p", "debug")
 	p.Settings = `resources = "linked"`
-	p.Capabilities = `{"prompts":{"listChanged":true},"resources":{}}`
+	p.Declare(`{"prompts":{"listChanged":true},"resources":{}}`)
 	p.Answer("prompts/get", linkResult(uris...))
 	p.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
 		if call.Method != "resources/read" {

@@ -76,7 +76,8 @@ func TestSkills_PrefixIsEncoded(t *testing.T) {
 // something else, are left out, and so is what else it says of them.
 func TestSkills_FoldersWithoutAManifestAreTheServers(t *testing.T) {
 	peer := gatewaytest.NewSkillPeer(t, "b", map[string]string{"skill://o/free/SKILL.md": "", "skill://o/free/in/SKILL.md": "", "skill://x/SKILL.md": ""})
-	peer.Capabilities = strings.Replace(peer.Capabilities, "skills\":{}", "skills\":{\"directoryRead\":true}", 1)
+	const declared = `{"prompts":{"listChanged":true},"resources":{},"extensions":{"io.modelcontextprotocol/skills":%s}}`
+	peer.Declare(fmt.Sprintf(declared, `{"directoryRead":true}`))
 	peer.Entries["skill://o/free/SKILL.md"] = `{"uri":"skill://o/free/SKILL.md","frontmatter":{"name":"free","description":"D"},"resources":"dynamic"}`
 	peer.Folders = map[string]string{
 		"skill://o/free": `{"resources":[{"uri":"skill://o/free/SKILL.md","name":"evil","description":"evil","size":7},` +
@@ -116,7 +117,7 @@ func TestSkills_FoldersWithoutAManifestAreTheServers(t *testing.T) {
 		t.Error("the server is asked")
 	}
 	// A server that does not declare it is not asked.
-	peer.Capabilities = strings.Replace(peer.Capabilities, "{\"directoryRead\":true}", "{}", 1)
+	peer.Declare(fmt.Sprintf(declared, "{}"))
 	peer.Forget()
 	plain := gatewaytest.Serve(t, gatewaytest.Team("b", "", "", peer.Peer))
 	if r := plain.Modern("").Call("resources/directory/read", uriParams("skill://b/o/free")); !strings.Contains(r.Body, "Unknown directory") {

@@ -260,7 +260,8 @@ func TestSkills_BadEntriesAreLeftOutAndReported(t *testing.T) {
 			reason, bad = "is not the name of a file", entry(md, "x", "["+file(md)+","+file("skill://x/%2e%2e/b")+"]")
 		}
 		peer := gatewaytest.NewPeer(t, "b", "p")
-		peer.Capabilities, peer.Settings = `{"prompts":{},"extensions":{"io.modelcontextprotocol/skills":{}}}`, "skills = true"
+		peer.Declare(`{"prompts":{},"extensions":{"io.modelcontextprotocol/skills":{}}}`)
+		peer.Settings = "skills = true"
 		peer.Answer("skills/list", `{"skills":[`+bad+`,`+entry("skill://good/SKILL.md", "good", `"dynamic"`)+`]}`)
 		s := gatewaytest.Serve(t, gatewaytest.Team("b", "", "", peer))
 		upstreamtest.Equal(t, []string{"skill://b/good/SKILL.md"}, skillURIs(t, s.Modern("")), "%s", reason)

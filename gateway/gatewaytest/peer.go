@@ -3,37 +3,29 @@ package gatewaytest
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Peer is an MCP server over HTTP, without sessions, with streams for changes. By default it is a
-// legacy one; a modern one answers server/discover, and no request of the legacy era.
+// Peer is an [upstreamtest.Peer] that listens. Its responses have its name, and it has no sessions.
 type Peer struct {
+	*upstreamtest.Peer
+
 	TB testing.TB
 	// Name is the name of its upstream block, and URL its address.
 	Name, URL string
 	// Settings are further attributes of its upstream block.
 	Settings string
-	// Capabilities are those that it declares.
-	Capabilities string
 
 	modern bool
 	server *upstreamtest.Server
-
-	mu      sync.Mutex // guards the fields below
-	prompts []string
-	// results are its results by method, or its errors, which begin with "error:".
-	results map[string]string
-	// handle, if set, may respond to a request instead of the peer; it reports whether it did.
-	handle  func(w http.ResponseWriter, r *http.Request, call Call) bool
-	calls   []Call
-	streams map[chan string]string // to the id of the request that opened it
 }
 
 // Call is a message that a peer received.
@@ -60,10 +52,17 @@ func NewModernPeer(tb testing.TB, name string, prompts ...string) *Peer {
 
 func newPeer(tb testing.TB, modern bool, name string, prompts []string) *Peer {
 	tb.Helper()
-	p := &Peer{
-		TB: tb, Name: name, Capabilities: `{"prompts":{"listChanged":true},"completions":{}}`, modern: modern,
-		prompts: definitions(prompts), results: map[string]string{}, streams: map[chan string]string{},
+	start := upstreamtest.NewPeer
+	if modern {
+		start = upstreamtest.NewModernPeer
 	}
+	p := &Peer{Peer: start(tb), TB: tb, Name: name, modern: modern}
+	p.Sessionless = true
+	p.Declare(`{"prompts":{"listChanged":true},"completions":{}}`)
+	p.SetPrompts(prompts...)
+	p.Answer("prompts/get", `{"messages":[{"role":"user","content":{"type":"text","text":"from `+name+`"}}]}`)
+	p.Answer("completion/complete", `{"completion":{"values":["from `+name+`"]}}`)
+	p.Intercept(nil)
 	p.server = upstreamtest.Serve(tb, p)
 	p.URL = p.server.URL
 	return p
@@ -109,42 +108,21 @@ func (p *Peer) Restart() {
 	p.server.Up(p)
 }
 
-// SetPrompts replaces the prompts without a notification.
-func (p *Peer) SetPrompts(prompts ...string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.prompts = definitions(prompts)
-}
+// SetPrompts replaces the prompts, which are names or whole definitions, without a notification.
+func (p *Peer) SetPrompts(prompts ...string) { p.List(definitions(prompts)...) }
 
 // Offer replaces the prompts and sends a list_changed notification.
-func (p *Peer) Offer(prompts ...string) {
-	p.SetPrompts(prompts...)
-	p.Announce()
-}
+func (p *Peer) Offer(prompts ...string) { p.Peer.Offer(definitions(prompts)...) }
 
 // Announce sends a list_changed notification on all streams.
-func (p *Peer) Announce() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for stream, id := range p.streams {
-		params := ""
-		if id != "" {
-			params = `,"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `}}`
-		}
-		stream <- `{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"` + params + `}`
-	}
-}
+func (p *Peer) Announce() { p.Changed() }
 
 // Synchronize waits until the gateway has read everything sent on the streams so far: it pings the
 // gateway on each of them.
 func (p *Peer) Synchronize() {
 	p.TB.Helper()
-	p.mu.Lock()
-	for stream := range p.streams {
-		stream <- `{"jsonrpc":"2.0","id":"synchronize","method":"ping"}`
-	}
-	streams := len(p.streams)
-	p.mu.Unlock()
+	p.Say(`{"jsonrpc":"2.0","id":"synchronize","method":"ping"}`)
+	streams := p.Streams()
 	upstreamtest.Eventually(p.TB, p.Name+" has a reply from each stream", func() bool {
 		replies := 0
 		for _, call := range p.Calls("") {
@@ -166,26 +144,16 @@ func (p *Peer) AwaitStream() *Peer {
 // Unwatched reports whether the gateway has no stream any more.
 func (p *Peer) Unwatched() bool { return p.Streams() == 0 }
 
-// Streams returns how many streams are open.
-func (p *Peer) Streams() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.streams)
-}
-
 // Answer sets the result of a method, or its error if the text begins with "error:".
-func (p *Peer) Answer(method, text string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.results[method] = text
-}
+func (p *Peer) Answer(method, text string) { p.Peer.Result(method, text) }
 
 // Intercept lets a test respond to requests itself. Handle reports whether it has responded; if
 // not, the peer does.
 func (p *Peer) Intercept(handle func(w http.ResponseWriter, r *http.Request, call Call) bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.handle = handle
+	p.Peer.Intercept(func(w http.ResponseWriter, r *upstreamtest.Request) bool {
+		p.checkGet(r)
+		return handle != nil && handle(w, r.Request, callOf(r))
+	})
 }
 
 // OnGet is [Peer.Intercept] for gets.
@@ -228,57 +196,37 @@ func (p *Peer) HoldGets() (entered, gone chan struct{}) {
 // Calls returns the requests and notifications of a method in the order of their arrival. Those of
 // the method "" are replies.
 func (p *Peer) Calls(method string) []Call {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	requests := p.Replies()
+	if method != "" {
+		requests = p.Seen(method)
+	}
 	var calls []Call
-	for _, call := range p.calls {
-		if call.Method == method {
-			calls = append(calls, call)
-		}
+	for _, r := range requests {
+		calls = append(calls, callOf(r))
 	}
 	return calls
 }
 
+func callOf(r *upstreamtest.Request) Call {
+	m := r.Message
+	return Call{
+		json.RawMessage(m.ID), m.Method, json.RawMessage(m.Params), json.RawMessage(m.Result), json.RawMessage(m.Error), r.Header,
+	}
+}
+
 // Forget forgets the calls so far.
-func (p *Peer) Forget() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.calls = nil
-}
+func (p *Peer) Forget() { p.ForgetSeen() }
 
-// ServeHTTP implements http.Handler.
-func (p *Peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodGet && !p.modern {
-		p.serveStream(w, r, "")
+// checkGet checks a get or a completion of the gateway with its schema. It leaves out gets with
+// arguments that are not strings: no revision allows them, and they are passed on as the client sent
+// them.
+func (p *Peer) checkGet(r *upstreamtest.Request) {
+	method := r.Message.Method
+	if method != "prompts/get" && method != "completion/complete" {
 		return
 	}
-	body, err := io.ReadAll(r.Body)
-	call := Call{Header: r.Header.Clone()}
-	if err != nil || r.Method != http.MethodPost || json.Unmarshal(body, &call) != nil {
-		w.WriteHeader(http.StatusMethodNotAllowed)
-		return
-	}
-	p.mu.Lock()
-	p.calls = append(p.calls, call)
-	handle := p.handle
-	p.mu.Unlock()
-	p.checkSchema(call, body)
-	switch {
-	case handle != nil && handle(w, r, call):
-	case call.ID == nil:
-		w.WriteHeader(http.StatusAccepted)
-	case p.modern && call.Method == "subscriptions/listen":
-		p.serveStream(w, r, string(call.ID))
-	default:
-		p.Respond(w, call, p.Result(call.Method))
-	}
-}
-
-// checkSchema checks a message of the gateway. It leaves out gets with arguments that are not
-// strings: no revision allows them, and they are passed on as the client sent them.
-func (p *Peer) checkSchema(call Call, body []byte) {
 	var params struct{ Arguments map[string]json.RawMessage }
-	if call.Method == "prompts/get" && json.Unmarshal(call.Params, &params) == nil {
+	if json.Unmarshal(r.Message.Params, &params) == nil {
 		for _, value := range params.Arguments {
 			if value[0] != '"' {
 				return
@@ -286,71 +234,17 @@ func (p *Peer) checkSchema(call Call, body []byte) {
 		}
 	}
 	revision := "2025-11-25"
-	if p.modern || call.Method == "server/discover" {
+	if p.modern {
 		revision = Latest
 	}
-	CheckSchema(p.TB, revision, "", string(body))
+	CheckSchema(p.TB, revision, "", string(r.Body))
 }
 
 // Respond sends a result, or an error if the text begins with "error:".
 func (p *Peer) Respond(w http.ResponseWriter, call Call, text string) {
-	w.Header().Set("Content-Type", "application/json")
-	kind := "result"
-	if failure, ok := strings.CutPrefix(text, "error:"); ok {
-		kind, text = "error", failure
-	}
-	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%q:%s}`, call.ID, kind, text)
+	r := upstreamtest.Request{Message: wire.Message{ID: jsontext.Value(call.ID)}}
+	r.Result(w, text)
 }
 
-// Result returns the result of a method, or the error after "error:", as the peer itself responds
-// with it.
-func (p *Peer) Result(method string) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if text, ok := p.results[method]; ok {
-		return text
-	}
-	switch {
-	case method == "initialize" && !p.modern:
-		return `{"protocolVersion":"2025-11-25","serverInfo":{"name":"peer","version":"1"},"capabilities":` + p.Capabilities + `}`
-	case method == "server/discover" && p.modern:
-		return `{"resultType":"complete","supportedVersions":["2026-07-28"],"ttlMs":0,"cacheScope":"public","capabilities":` + p.Capabilities + `}`
-	case method == "prompts/list":
-		return `{"prompts":[` + strings.Join(p.prompts, ",") + `]}`
-	case method == "prompts/get":
-		return `{"messages":[{"role":"user","content":{"type":"text","text":"from ` + p.Name + `"}}]}`
-	case method == "completion/complete":
-		return `{"completion":{"values":["from ` + p.Name + `"]}}`
-	case method == "ping":
-		return `{}`
-	}
-	return `error:{"code":-32601,"message":"Method not found"}`
-}
-
-func (p *Peer) serveStream(w http.ResponseWriter, r *http.Request, id string) {
-	messages := make(chan string, 100)
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.WriteHeader(http.StatusOK)
-	if id != "" {
-		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/subscriptions/acknowledged\",\"params\":{\"_meta\":{\"io.modelcontextprotocol/subscriptionId\":%s},\"notifications\":{\"promptsListChanged\":true}}}\n\n", id)
-	}
-	p.mu.Lock()
-	p.streams[messages] = id
-	p.mu.Unlock()
-	flusher := http.NewResponseController(w)
-	_ = flusher.Flush() // if the gateway has gone, the context below has ended
-	defer func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		delete(p.streams, messages)
-	}()
-	for {
-		select {
-		case message := <-messages:
-			fmt.Fprintf(w, "data: %s\n\n", message)
-			_ = flusher.Flush() // an error means that the gateway has gone
-		case <-r.Context().Done():
-			return
-		}
-	}
-}
+// Result returns the result of a method, or the error after "error:".
+func (p *Peer) Result(method string) string { return p.ResultOf(method) }

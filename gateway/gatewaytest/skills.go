@@ -26,7 +26,7 @@ type SkillPeer struct {
 func NewSkillPeer(tb testing.TB, name string, files map[string]string) *SkillPeer {
 	tb.Helper()
 	p := &SkillPeer{Peer: NewPeer(tb, name, "p"), Files: map[string]string{}, Entries: map[string]string{}, Folders: map[string]string{}}
-	p.Capabilities = `{"prompts":{"listChanged":true},"resources":{},"extensions":{"io.modelcontextprotocol/skills":{}}}`
+	p.Declare(`{"prompts":{"listChanged":true},"resources":{},"extensions":{"io.modelcontextprotocol/skills":{}}}`)
 	p.Settings = "skills = true"
 	for uri, text := range files {
 		if root, ok := strings.CutSuffix(uri, "/SKILL.md"); ok && !strings.HasPrefix(text, "---") {

@@ -120,7 +120,7 @@ func TestGet_FailsOverToAnotherOwner(t *testing.T) {
 
 func TestComplete_NeedsAnUpstreamThatCompletes(t *testing.T) {
 	with, without, lies := gatewaytest.NewPeer(t, "with", "a"), gatewaytest.NewPeer(t, "without", "a"), gatewaytest.NewPeer(t, "lies", "a")
-	without.Capabilities = `{"prompts":{}}`
+	without.Declare(`{"prompts":{}}`)
 	lies.Answer("completion/complete", `error:{"code":-32601,"message":"Method not found"}`)
 	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", with, without, lies))
 	for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2025-03-26", "")} {

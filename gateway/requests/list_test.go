@@ -287,7 +287,7 @@ func TestList_IsGoodForAsLongAsServersSay(t *testing.T) {
 	const quiet, notifying = `{"prompts":{}}`, `{"prompts":{"listChanged":true}}`
 	polled := func(name, capabilities, ttl string) *gatewaytest.Peer {
 		p := gatewaytest.NewModernPeer(t, name, "x")
-		p.Capabilities = capabilities
+		p.Declare(capabilities)
 		p.Answer("prompts/list", `{"resultType":"complete","prompts":[{"name":"x"}],"cacheScope":"public","ttlMs":`+ttl+`}`)
 		return p
 	}

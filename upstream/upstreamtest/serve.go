@@ -162,7 +162,7 @@ func (s *overSSE) serveStream(w http.ResponseWriter, r *http.Request) {
 	s.peer.mu.Lock()
 	s.peer.seen = append(s.peer.seen, &Request{Request: r})
 	s.peer.mu.Unlock()
-	s.peer.stream(w, r, said, func() { fmt.Fprintf(w, ": hello\n\nevent: endpoint\ndata: %s%d\n\n", s.endpoint, number) })
+	s.peer.stream(w, r, said, nil, func() { fmt.Fprintf(w, ": hello\n\nevent: endpoint\ndata: %s%d\n\n", s.endpoint, number) })
 }
 
 func (s *overSSE) serveMessage(w http.ResponseWriter, r *http.Request) {
@@ -183,7 +183,7 @@ func (s *overSSE) serveMessage(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	said := s.sessions[number-1]
 	s.mu.Unlock()
-	if s.peer.streams[said] {
+	if _, open := s.peer.streams[said]; open {
 		said <- answer.Body.String()
 	}
 }

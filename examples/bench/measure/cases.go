@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
-	"github.com/promptweir/promptweir/gateway/gatewaytest/light"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -76,7 +77,7 @@ func fromFile(name string, size int) contest {
 	c.arguments = `"arguments":{"code":"x := 1"}`
 	const head = "---\ndescription: A prompt\narguments:\n  - name: code\n    description: The code to review\n---\n"
 	c.gateways = []spec{
-		{name: "file", prompts: map[string]string{"p00001.md": head + light.Text(size) + "{{code}}\n"}},
+		{name: "file", prompts: map[string]string{"p00001.md": head + upstreamtest.Text(size) + "{{code}}\n"}},
 		{name: "server"},
 	}
 	return c

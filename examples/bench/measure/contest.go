@@ -7,8 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
-	"github.com/promptweir/promptweir/gateway/gatewaytest/light"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -133,7 +134,7 @@ func (c contest) set(st *rig.Stage, s *settings) (all []contestant) {
 }
 
 func (c contest) enter(st *rig.Stage, name string, p *rig.Process, prompt string) contestant {
-	client := &light.Client{Endpoint: p.Endpoint, Legacy: c.upstream.Legacy}
+	client := &upstreamtest.Client{Endpoint: p.Endpoint, Legacy: c.upstream.Legacy}
 	rig.Check(client.Initialize(st.Context()))
 	params := ""
 	if c.method == wire.PromptsGet {

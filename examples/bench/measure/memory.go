@@ -6,10 +6,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+
 	"golang.org/x/sync/errgroup"
 
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
-	"github.com/promptweir/promptweir/gateway/gatewaytest/light"
 )
 
 const (
@@ -88,7 +89,7 @@ func (s *settings) listenerMemory(legacy bool) func(st *rig.Stage, build string)
 				if conns[i], err = rig.Dial(st.Context(), gateway.Address(), 512); err != nil {
 					return err
 				}
-				client := light.Client{Endpoint: gateway.Endpoint, Legacy: legacy, Transport: conns[i]}
+				client := upstreamtest.Client{Endpoint: gateway.Endpoint, Legacy: legacy, Transport: conns[i]}
 				if err = client.Initialize(st.Context()); err == nil {
 					_, err = client.Listen(st.Context(), "")
 				}
@@ -108,7 +109,7 @@ func (s *settings) catalogMemory(st *rig.Stage, build string) float64 {
 		fmt.Fprintf(&blocks, "  upstream \"u%04d\" { url = \"%s/%d\" }\n", i, up.Endpoint, i)
 	}
 	gateway := s.gateway(st, spec{build: build, upstream: block, pageSize: 1000, rules: blocks.String()})
-	client := light.Client{Endpoint: gateway.Endpoint}
+	client := upstreamtest.Client{Endpoint: gateway.Endpoint}
 	rig.Check(rig.Eventually(time.Minute, func() error {
 		names, err := client.Walk(st.Context())
 		if want := (manyUpstreams + 1) * manyPrompts; err == nil && len(names) != want {

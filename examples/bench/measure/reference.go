@@ -11,10 +11,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
-	"github.com/promptweir/promptweir/gateway/gatewaytest/light"
 )
 
 // references are the programs that the gateway is compared with, and the server behind it, each in a
@@ -54,7 +55,7 @@ func upstreamServer(_ context.Context, spec string) (http.Handler, error) {
 	if err := json.Unmarshal([]byte(spec), &of); err != nil {
 		return nil, err
 	}
-	s := light.NewServer(of.Legacy, cmp.Or(of.Size, 300), light.Prompts(cmp.Or(of.Prompts, 10))...)
+	s := upstreamtest.NewLoadPeer(of.Legacy, cmp.Or(of.Size, 300), upstreamtest.Prompts(cmp.Or(of.Prompts, 10))...)
 	s.Delay, s.SSE = of.Delay, of.SSE
 	return s, nil
 }

@@ -14,11 +14,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+
 	"golang.org/x/sync/errgroup"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
-	"github.com/promptweir/promptweir/gateway/gatewaytest/light"
 )
 
 const (
@@ -100,7 +101,7 @@ type faultRun struct {
 	gateway      *rig.Gateway
 	faultyServer *faultyServer
 	transport    *http.Transport
-	client       light.Client
+	client       upstreamtest.Client
 	// callers get prompts: the first of the ill server, the others of its neighbours.
 	callers []*rig.Paced
 }
@@ -125,13 +126,13 @@ func open(st *rig.Stage, s *settings, f *fault) *faultRun {
 	}
 	text.WriteString("}\n")
 	w.gateway = st.Gateway(text.String(), nil, s.build)
-	w.client = light.Client{Transport: w.transport, Endpoint: w.gateway.Endpoint}
+	w.client = upstreamtest.Client{Transport: w.transport, Endpoint: w.gateway.Endpoint}
 	st.Defer(w.transport.CloseIdleConnections)
 	return w
 }
 
-func newNeighbour(legacy bool) *light.Server {
-	return light.NewServer(legacy, 300, light.Prompt(promptName, "A prompt of a server that is well"))
+func newNeighbour(legacy bool) *upstreamtest.Peer {
+	return upstreamtest.NewLoadPeer(legacy, 300, upstreamtest.Prompt(promptName, "A prompt of a server that is well"))
 }
 
 // call begins gets, of the ill server unless it is idle, and of its neighbours.

@@ -15,8 +15,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
-	"github.com/promptweir/promptweir/gateway/gatewaytest/light"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -48,7 +49,7 @@ const (
 // reads, reaches it through a proxy.
 type faultyServer struct {
 	st     *rig.Stage
-	server *light.Server
+	server *upstreamtest.Peer
 	proxy  *rig.Proxy
 	// block is the body of the upstream block.
 	block string
@@ -60,8 +61,8 @@ type faultyServer struct {
 
 // admit starts the server of a fault.
 func admit(st *rig.Stage, f *fault) *faultyServer {
-	p := &faultyServer{st: st, mode: healthy, server: light.NewServer(true, 300, illPrompt())}
-	p.server.OnRequest = p.spoil
+	p := &faultyServer{st: st, mode: healthy, server: upstreamtest.NewLoadPeer(true, 300, illPrompt())}
+	p.server.Intercept(p.spoil)
 	if f.workers > 0 {
 		p.server.Workers, p.server.Delay = make(chan struct{}, f.workers), workTime
 	}
@@ -78,7 +79,9 @@ func admit(st *rig.Stage, f *fault) *faultyServer {
 	return p
 }
 
-func illPrompt() string { return light.Prompt(promptName, "A prompt of a server that may be ill") }
+func illPrompt() string {
+	return upstreamtest.Prompt(promptName, "A prompt of a server that may be ill")
+}
 
 func (p *faultyServer) now() mode {
 	p.mu.Lock()
@@ -95,7 +98,7 @@ func (p *faultyServer) set(m mode) {
 
 // relist gives the server another list.
 func (p *faultyServer) relist() {
-	p.server.Offer(illPrompt(), light.Prompt(otherPromptName, "A prompt that another list has"))
+	p.server.Offer(illPrompt(), upstreamtest.Prompt(otherPromptName, "A prompt that another list has"))
 }
 
 // kill ends all connections and sessions, and refuses others.
@@ -144,8 +147,8 @@ func (p *faultyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // spoil answers a get in a mode that gets are answered wrongly in.
-func (p *faultyServer) spoil(w http.ResponseWriter, r *http.Request, m wire.Message) (done bool) {
-	now := p.now()
+func (p *faultyServer) spoil(w http.ResponseWriter, r *upstreamtest.Request) (done bool) {
+	now, m := p.now(), r.Message
 	if now == healthy || m.Method != wire.PromptsGet {
 		return false
 	}
@@ -168,10 +171,10 @@ func (p *faultyServer) spoil(w http.ResponseWriter, r *http.Request, m wire.Mess
 		}
 	case resetInBody, stopInBody:
 		w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
-		p.breakOff(w, r, half, now)
+		p.breakOff(w, r.Request, half, now)
 	case resetInEvent, stopInEvent:
 		w.Header().Set("Content-Type", wire.ContentSSE)
-		p.breakOff(w, r, append([]byte("data: "), half...), now)
+		p.breakOff(w, r.Request, append([]byte("data: "), half...), now)
 	}
 	return true
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
 	"github.com/promptweir/promptweir/gateway/gatewaytest/history"
-	"github.com/promptweir/promptweir/gateway/gatewaytest/light"
 )
 
 const (
@@ -45,9 +44,9 @@ const (
 // fleet is replicas, with what their histories are made of.
 type fleet struct {
 	w       *world
-	a       *light.Audience
+	a       *history.Audience
 	rng     *rand.Rand
-	sources []*light.Source
+	sources []*history.Source
 	// ways are those to the sources, of each replica and then of gateways over stdio.
 	ways  [][]*rig.Proxy
 	gates []int // in force at each replica
@@ -83,7 +82,7 @@ func (s *settings) runHistories(ctx context.Context) (broken error) {
 func (s *settings) check(h history.History) (broken error) {
 	m := history.Model{
 		Replicas: s.replicas, Again: 3 * time.Second, Aftermath: reached,
-		Limits: []history.Limit{{Prompt: light.Limited, Rate: heldRate, Burst: heldBurst}},
+		Limits: []history.Limit{{Prompt: history.Limited, Rate: heldRate, Burst: heldBurst}},
 	}
 	if s.busy { // then the store is late now and then, and a replica counts alone for a moment
 		alone := heldBurst + heldRate*blurred.Seconds()
@@ -104,7 +103,7 @@ func (s *settings) newFleet(st *rig.Stage) *fleet {
 	w := &world{st: st, program: s.build, store: newStore(st)}
 	f := &fleet{
 		w: w, gates: make([]int, s.replicas),
-		sources: []*light.Source{light.NewSource("plain", true), light.NewSource("spare", false)},
+		sources: []*history.Source{history.NewSource("plain", true), history.NewSource("spare", false)},
 	}
 	for _, source := range f.sources {
 		var ways []*rig.Proxy
@@ -133,7 +132,7 @@ func (f *fleet) command(way int, store, listen, admin string) []string {
 	return []string{
 		"/usr/bin/env", "STORE=redis://" + store, "LISTEN=" + listen, "ADMIN=" + admin,
 		"PLAIN=http://" + f.ways[0][way].Address + "/mcp", "SPARE=http://" + f.ways[1][way].Address + "/mcp",
-		"PROMPTWEIR_TOKEN=" + light.Principals()[0], f.w.program,
+		"PROMPTWEIR_TOKEN=" + history.Principals()[0], f.w.program,
 	}
 }
 
@@ -154,7 +153,7 @@ gateway {
 admin { listen = env("ADMIN") }
 cluster { store = env("STORE") }
 `
-	return head + light.Blocks(gate, heldRate, heldBurst, `env("PLAIN")`, `env("SPARE")`)
+	return head + history.Blocks(gate, heldRate, heldBurst, `env("PLAIN")`, `env("SPARE")`)
 }
 
 // start starts a replica that has ended.
@@ -162,50 +161,50 @@ func (f *fleet) start(i int) {
 	sent := time.Now()
 	f.a.Note(history.Op{Name: history.Started, At: i + 1}, sent, nil)
 	f.w.gateways[i].Start()
-	f.a.Note(light.Rules(i+1, f.gates[i]), sent, nil)
+	f.a.Note(history.RulesAt(i+1, f.gates[i]), sent, nil)
 }
 
 // reload gives the replicas other rules, one after the other.
 func (f *fleet) reload() {
-	gate, sent := (f.gates[0]+1)%light.Gates, time.Now()
+	gate, sent := (f.gates[0]+1)%history.Gates, time.Now()
 	f.stdio.load(f.text(gate), gate)
 	for i, g := range f.w.gateways {
 		began := time.Now()
 		g.Reload(f.text(gate))
 		f.gates[i] = gate
-		f.a.Note(light.Rules(i+1, gate), began, nil)
+		f.a.Note(history.RulesAt(i+1, gate), began, nil)
 		f.w.st.Pause(time.Duration(f.rng.IntN(1500)) * time.Millisecond)
 	}
 	f.w.st.Pause(time.Until(sent.Add(noticed)))
 	for i := range f.a.Pipes {
-		f.a.Note(light.Rules(f.a.Pipes[i].At, gate), sent, nil)
+		f.a.Note(history.RulesAt(f.a.Pipes[i].At, gate), sent, nil)
 	}
-	f.a.Note(light.RulesChange(gate), sent, nil)
+	f.a.Note(history.RulesChange(gate), sent, nil)
 }
 
 // epoch returns the history of some rounds.
 func (f *fleet) epoch(s *settings) history.History {
 	w, began := f.w, time.Now()
-	f.a = &light.Audience{
-		Client: w.client, Endpoints: w.endpoints(), Principals: light.Principals(), SSE: true, Read: light.Read,
+	f.a = &history.Audience{
+		Client: w.client, Endpoints: w.endpoints(), Principals: history.Principals(), SSE: true, Read: history.ReadList,
 	}
 	for i := range pipes {
 		at := s.replicas + i + 1
-		f.a.Pipes = append(f.a.Pipes, light.Pipe{At: at, Open: f.open(f.a, at)})
+		f.a.Pipes = append(f.a.Pipes, history.Pipe{At: at, Open: f.open(f.a, at)})
 	}
 	var others []func(context.Context)
 	pause := func() time.Duration { return rand.N(getPause) } //nolint:gosec // need not be secret
 	for i := range getters {
-		others = append(others, f.a.Getter(1000+i, light.Principals()[i%2], pause, rand.IntN))
+		others = append(others, f.a.Getter(1000+i, history.Principals()[i%2], pause, rand.IntN))
 	}
 	f.a.Start(w.st.Context(), listeners, others...)
 	for i, gate := range f.gates {
-		f.a.Note(light.Rules(i+1, gate), time.Now(), nil)
+		f.a.Note(history.RulesAt(i+1, gate), time.Now(), nil)
 	}
 	for _, source := range f.sources {
 		source.Repeat(f.a.Recorder)
 	}
-	f.a.Note(light.RulesChange(f.gates[0]), time.Now(), nil)
+	f.a.Note(history.RulesChange(f.gates[0]), time.Now(), nil)
 	w.st.Pause(2 * current) // the first is the clients' begin
 	for time.Since(began) < min(epoch, s.length) {
 		f.round(s)

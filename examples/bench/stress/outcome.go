@@ -9,8 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
-	"github.com/promptweir/promptweir/gateway/gatewaytest/light"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -65,7 +66,7 @@ type outcome struct {
 }
 
 func reasonOf(g rig.Got) (code int, reason string) {
-	if refused, ok := errors.AsType[*light.Error](g.Err); ok {
+	if refused, ok := errors.AsType[*upstreamtest.Error](g.Err); ok {
 		return refused.Code, refused.Data.Reason
 	}
 	return -1, g.Err.Error()

@@ -7,9 +7,10 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
-	"github.com/promptweir/promptweir/gateway/gatewaytest/light"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -62,7 +63,7 @@ func (s *settings) runOverload(ctx context.Context) error {
 
 // capacity returns how many gets a second the server answers.
 func (w *faultRun) capacity(length time.Duration) float64 {
-	client := light.Client{Endpoint: "http://" + w.faultyServer.proxy.To + "/mcp", Legacy: true}
+	client := upstreamtest.Client{Endpoint: "http://" + w.faultyServer.proxy.To + "/mcp", Legacy: true}
 	rig.Check(client.Initialize(w.st.Context()))
 	const clients = 3 * workers // some are between two gets
 	load := rig.Closed{Address: w.faultyServer.proxy.To, Want: `"messages"`}
@@ -111,7 +112,7 @@ func (w *faultRun) offer(rate float64, length time.Duration, kept *checks) (o of
 	for i := range all {
 		all[i].Took += all[i].Late
 	}
-	refused := func(g rig.Got) bool { _, ok := errors.AsType[*light.Error](g.Err); return ok }
+	refused := func(g rig.Got) bool { _, ok := errors.AsType[*upstreamtest.Error](g.Err); return ok }
 	o.good = all.Where(func(g rig.Got) bool { return g.Err == nil })
 	o.refused = all.Where(refused)
 	o.lost = all.Where(func(g rig.Got) bool { return g.Err != nil && !refused(g) })

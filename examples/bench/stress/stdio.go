@@ -9,7 +9,6 @@ import (
 
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
 	"github.com/promptweir/promptweir/gateway/gatewaytest/history"
-	"github.com/promptweir/promptweir/gateway/gatewaytest/light"
 )
 
 // stdio is what gateways over stdio are started with, which have one client each. They load what the
@@ -32,14 +31,14 @@ func (s *stdio) load(text string, gate int) {
 }
 
 // open starts a gateway over stdio, which has a number.
-func (f *fleet) open(a *light.Audience, at int) func(context.Context) (io.ReadWriteCloser, error) {
+func (f *fleet) open(a *history.Audience, at int) func(context.Context) (io.ReadWriteCloser, error) {
 	return func(ctx context.Context) (io.ReadWriteCloser, error) {
 		sent := time.Now()
 		f.stdio.mu.Lock()
 		gate := f.stdio.gate
 		f.stdio.mu.Unlock()
 		a.Note(history.Op{Name: history.Started, At: at}, sent, nil)
-		a.Note(light.Rules(at, gate), sent, nil)
+		a.Note(history.RulesAt(at, gate), sent, nil)
 		return rig.Pipe(ctx, f.stdio.command[0], f.stdio.command[1:]...)
 	}
 }

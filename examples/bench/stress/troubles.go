@@ -6,8 +6,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/promptweir/promptweir/gateway/gatewaytest/history"
+
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
-	"github.com/promptweir/promptweir/gateway/gatewaytest/light"
 )
 
 // trouble is a fault of the replicas, their store or their servers. Begin returns what ends it.
@@ -40,7 +41,7 @@ func troubles() []trouble {
 			return func() {}
 		}}
 	}
-	server := func(name string, lasts time.Duration, begin func(f *fleet, s *light.Source, i int) func()) trouble {
+	server := func(name string, lasts time.Duration, begin func(f *fleet, s *history.Source, i int) func()) trouble {
 		return trouble{"server " + name, lasts, func(f *fleet, i int) func() { return begin(f, f.sources[i%2], i%2) }}
 	}
 	cut, late, later := rig.Network{Lost: true}, rig.Network{Delay: 300 * time.Millisecond}, rig.Network{Delay: 1500 * time.Millisecond}
@@ -69,15 +70,15 @@ func troubles() []trouble {
 		network("cut", cut, cut), network("late", late, late),
 		network("loses what is sent", cut, rig.Network{}), network("loses what is received", rig.Network{}, cut),
 		clock("+1h"), clock("-2h"), clock("+24h"),
-		server("flaps", 2*time.Second, func(f *fleet, s *light.Source, _ int) func() {
+		server("flaps", 2*time.Second, func(f *fleet, s *history.Source, _ int) func() {
 			return repeat(50*time.Millisecond, func() { s.Change(f.a.Recorder) })
 		}),
-		server("changes while it is listed", 2*time.Second, func(f *fleet, s *light.Source, i int) func() {
+		server("changes while it is listed", 2*time.Second, func(f *fleet, s *history.Source, i int) func() {
 			f.treat(i, rig.Network{}, late)
 			stop := repeat(200*time.Millisecond, func() { s.Change(f.a.Recorder) })
 			return func() { stop(); f.treat(i, rig.Network{}, rig.Network{}) }
 		}),
-		server("answers an older list", time.Second, func(f *fleet, s *light.Source, _ int) func() {
+		server("answers an older list", time.Second, func(f *fleet, s *history.Source, _ int) func() {
 			s.GoBack(f.a.Recorder)
 			return func() { s.Change(f.a.Recorder) }
 		}),

@@ -11,8 +11,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
-	"github.com/promptweir/promptweir/gateway/gatewaytest/light"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 type world struct {
 	st       *rig.Stage
 	program  string
-	client   light.Client
+	client   upstreamtest.Client
 	gateways []*rig.Gateway
 	store    *store
 	// proxies has, for each gateway, its way to the store.

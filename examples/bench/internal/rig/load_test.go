@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
-	"github.com/promptweir/promptweir/gateway/gatewaytest/light"
 )
 
 // serve returns the address of a server that answers like a handler, which may read the whole request.
@@ -47,7 +48,7 @@ func TestClosed_CountsResponses(t *testing.T) {
 }
 
 func raw(address string) [][]byte {
-	return [][]byte{(&light.Client{Endpoint: "http://" + address, Legacy: true}).Raw(1, "ping", "")}
+	return [][]byte{(&upstreamtest.Client{Endpoint: "http://" + address, Legacy: true}).Raw(1, "ping", "")}
 }
 
 func TestClosed_FailsOnWrongResponses(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/promptweir/promptweir/gateway/gatewaytest/light"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // Main runs the case that the first argument names, with flags after it, or a program that cases start,
@@ -192,7 +192,7 @@ func Program(names ...string) string {
 
 // Fetch makes a request without a body, and returns the body of a successful response.
 func Fetch(ctx context.Context, method, target string, header ...string) ([]byte, error) {
-	response, err := (&light.Client{}).Send(ctx, method, target, "", header...)
+	response, err := (&upstreamtest.Client{}).Send(ctx, method, target, "", header...)
 	if err != nil {
 		return nil, err
 	}

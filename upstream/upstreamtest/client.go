@@ -1,4 +1,4 @@
-package light
+package upstreamtest
 
 import (
 	"bytes"
@@ -39,8 +39,8 @@ type Client struct {
 	id     int
 }
 
-// tied says that all responses come on one stream.
-func (c *Client) tied() bool { return c.SSE || c.Pipe != nil }
+// Tied reports whether all responses come on one stream.
+func (c *Client) Tied() bool { return c.SSE || c.Pipe != nil }
 
 // Message is one of JSON-RPC, with the results of the requests that rigs make.
 type Message struct {
@@ -132,7 +132,7 @@ func (c *Client) Send(ctx context.Context, method, target, body string, header .
 
 // Call makes a request and returns its result. An error of the gateway is an [Error].
 func (c *Client) Call(ctx context.Context, method, params string) (json.RawMessage, error) {
-	if c.tied() {
+	if c.Tied() {
 		return c.callTied(ctx, method, params)
 	}
 	response, err := c.Do(ctx, method, params)
@@ -171,7 +171,7 @@ func Answer(response *http.Response) (json.RawMessage, error) {
 
 // Initialize begins a legacy session, and opens the stream of a client that is tied.
 func (c *Client) Initialize(ctx context.Context) error {
-	if c.tied() {
+	if c.Tied() {
 		if err := c.open(ctx); err != nil {
 			return err
 		}
@@ -180,7 +180,7 @@ func (c *Client) Initialize(ctx context.Context) error {
 		return nil
 	}
 	params := fmt.Sprintf(`"protocolVersion":%q,"capabilities":{},"clientInfo":%s`, wire.Rev20251125, info)
-	if c.tied() {
+	if c.Tied() {
 		_, err := c.Call(ctx, wire.Initialize, params)
 		if err == nil {
 			err = c.writeTied(ctx, fmt.Sprintf(`{"jsonrpc":"2.0","method":%q}`, wire.Initialized))
@@ -272,9 +272,9 @@ func (c *Client) Listen(ctx context.Context, last string) (*Stream, error) {
 	var response *http.Response
 	var err error
 	switch {
-	case c.tied() && c.Legacy:
+	case c.Tied() && c.Legacy:
 		return c.stream, nil
-	case c.tied():
+	case c.Tied():
 		return c.stream, c.sendTied(ctx, wire.Listen, listenParams)
 	case c.Legacy:
 		header := c.session

@@ -1,4 +1,4 @@
-package light
+package history
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/promptweir/promptweir/gateway/gatewaytest/history"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -23,7 +23,7 @@ const restInterval = 10 * time.Millisecond
 // last, and lists only if it is told. One over HTTP+SSE or stdio lists where its stream is, and
 // begins anew. The fields must not change once it is in use.
 type Audience struct {
-	Client    Client
+	Client    upstreamtest.Client
 	Endpoints []string
 	// SSE has a third of the clients use HTTP+SSE.
 	SSE bool
@@ -34,7 +34,7 @@ type Audience struct {
 	// Read returns what is in a list, and the names in it that rules show to some only. An error
 	// means that the list is not whole.
 	Read func(names map[string]bool) (seen map[string]string, shown []string, err error)
-	*history.Recorder
+	*Recorder
 
 	cancel  context.CancelFunc
 	pending sync.WaitGroup
@@ -49,7 +49,7 @@ type Pipe struct {
 
 // Start has a number of clients begin, and others that have no stream, until [Audience.Stop].
 func (a *Audience) Start(ctx context.Context, n int, others ...func(context.Context)) {
-	a.Recorder = history.NewRecorder()
+	a.Recorder = NewRecorder()
 	ctx, a.cancel = context.WithCancel(ctx)
 	for _, other := range others {
 		a.pending.Go(func() { other(ctx) })
@@ -62,13 +62,13 @@ func (a *Audience) Start(ctx context.Context, n int, others ...func(context.Cont
 			p.at, p.client.Pipe, p.who = a.Pipes[id-n].At, a.Pipes[id-n].Open, a.Principals[0]
 		}
 		p.client.Token, p.client.Legacy = p.who, p.client.SSE || id%2 == 1
-		p.note(history.Op{Name: history.Begin}, time.Now(), nil)
+		p.note(Op{Name: Begin}, time.Now(), nil)
 		a.pending.Go(func() { p.run(ctx) })
 	}
 }
 
 // Stop ends all clients and returns what they did.
-func (a *Audience) Stop() history.History {
+func (a *Audience) Stop() History {
 	a.cancel()
 	a.pending.Wait()
 	return a.SoFar()
@@ -85,25 +85,25 @@ func (a *Audience) Missing(part, content string) error {
 // do gets a prompt, completes an argument of it or reads a file of a skill or a link, and records
 // that: of a get, with who answered, which the text's first word says. It returns the link that a
 // get had.
-func (a *Audience) do(ctx context.Context, o history.Op) (link string) {
+func (a *Audience) do(ctx context.Context, o Op) (link string) {
 	c, sent := a.Client, time.Now()
 	c.Token, c.Endpoint = o.Who, a.Endpoints[o.At-1]
 	var text string
 	var err error
 	switch o.Name {
-	case history.Get:
+	case Get:
 		text, link, err = c.Text(ctx, o.Of)
 		o.Owner, _, _ = strings.Cut(text, " ")
-	case history.Complete:
+	case Complete:
 		_, err = c.Call(ctx, wire.Complete, fmt.Sprintf(`"ref":{"type":"ref/prompt","name":%q},"argument":{"name":"code","value":""}`, o.Of))
-	case history.Read:
+	case Read:
 		_, err = c.Call(ctx, wire.ResourcesRead, fmt.Sprintf(`"uri":%q`, o.Of))
 	}
 	if ctx.Err() != nil {
 		return ""
 	}
-	if refused, ok := errors.AsType[*Error](err); ok && refused.Data.Reason == history.RateLimited {
-		err = errors.New(history.RateLimited)
+	if refused, ok := errors.AsType[*upstreamtest.Error](err); ok && refused.Data.Reason == RateLimited {
+		err = errors.New(RateLimited)
 	}
 	a.Note(o, sent, err)
 	return link
@@ -120,25 +120,25 @@ type person struct {
 	audience *Audience
 	id       int
 	who      string
-	client   Client
+	client   upstreamtest.Client
 	at       int // where it is over stdio
 	opened   bool
 	last     string // event
 }
 
-func (p *person) note(o history.Op, sent time.Time, err error) {
+func (p *person) note(o Op, sent time.Time, err error) {
 	o.Client, o.Who = p.id, p.who
 	p.audience.Note(o, sent, err)
 }
 
 func (p *person) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		sent, o := time.Now(), history.Op{Name: history.Ended}
+		sent, o := time.Now(), Op{Name: Ended}
 		if o.At = p.at; o.At == 0 {
 			o.At, p.client.Endpoint = p.audience.turn()
 		}
 		var err error
-		if !p.opened || p.client.tied() {
+		if !p.opened || p.client.Tied() {
 			err = p.client.Initialize(ctx)
 			p.opened = err == nil
 		}
@@ -168,8 +168,8 @@ func (p *person) follow(ctx context.Context, at int) error {
 		return err
 	}
 	defer stream.Close()
-	if p.client.Legacy && (p.client.tied() || p.last == "") {
-		p.note(history.Op{Name: history.Opened, At: at}, sent, nil)
+	if p.client.Legacy && (p.client.Tied() || p.last == "") {
+		p.note(Op{Name: Opened, At: at}, sent, nil)
 		if err := p.list(ctx, at); err != nil {
 			return err
 		}
@@ -185,9 +185,9 @@ func (p *person) follow(ctx context.Context, at int) error {
 		}
 		switch m.Method {
 		case wire.PromptsListChanged:
-			p.note(history.Op{Name: history.Told, At: at}, time.Now(), nil)
+			p.note(Op{Name: Told, At: at}, time.Now(), nil)
 		case wire.Acknowledged:
-			p.note(history.Op{Name: history.Opened, At: at}, sent, nil)
+			p.note(Op{Name: Opened, At: at}, sent, nil)
 		default:
 			continue
 		}
@@ -202,9 +202,9 @@ func (p *person) follow(ctx context.Context, at int) error {
 // stream is, which begins anew after an error.
 func (p *person) list(ctx context.Context, at int) error {
 	for ctx.Err() == nil {
-		o, sent := history.Op{Name: history.List, At: at}, time.Now()
+		o, sent := Op{Name: List, At: at}, time.Now()
 		c := &p.client
-		if !c.tied() {
+		if !c.Tied() {
 			elsewhere := p.client
 			c = &elsewhere
 			o.At, c.Endpoint = p.audience.turn()
@@ -216,7 +216,7 @@ func (p *person) list(ctx context.Context, at int) error {
 		if ctx.Err() == nil {
 			p.note(o, sent, err)
 		}
-		if err == nil || c.tied() {
+		if err == nil || c.Tied() {
 			return err
 		}
 		rest(ctx)

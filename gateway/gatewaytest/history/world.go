@@ -1,4 +1,4 @@
-package light
+package history
 
 import (
 	"cmp"
@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/promptweir/promptweir/gateway/gatewaytest/history"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -73,21 +73,21 @@ team "rig" {
 
 func gateName(gate int) string { return fmt.Sprintf("plain.gate%d", gate) }
 
-// Rules returns the operation that has a gate in force at a replica.
-func Rules(at, gate int) history.Op {
-	return history.Op{Name: history.Rules, At: at, Shown: map[string][]string{"ann": {gateName(gate)}}}
+// RulesAt returns the operation that has a gate in force at a replica.
+func RulesAt(at, gate int) Op {
+	return Op{Name: Rules, At: at, Shown: map[string][]string{"ann": {gateName(gate)}}}
 }
 
 // RulesChange returns the operation that has a gate in force at all replicas.
-func RulesChange(gate int) history.Op {
-	return history.Op{
-		Name: history.Change, Of: rules, Seen: map[string]string{rules: strconv.Itoa(gate)}, To: []string{"ann"},
+func RulesChange(gate int) Op {
+	return Op{
+		Name: Change, Of: rules, Seen: map[string]string{rules: strconv.Itoa(gate)}, To: []string{"ann"},
 	}
 }
 
 // Source is one of the servers. Its methods and fields are for one goroutine.
 type Source struct {
-	*Server
+	*upstreamtest.Peer
 
 	Label string
 	// Owns says that it has the entry that both servers may have.
@@ -99,8 +99,8 @@ type Source struct {
 // NewSource returns a server that says in gets who answers, with a link. It completes arguments, and
 // has a skill beside each gate.
 func NewSource(label string, legacy bool) *Source {
-	s := &Source{Server: NewServer(legacy, 0), Label: label, Owns: true}
-	s.declare(`,"completions":{},"resources":{},"extensions":{"io.modelcontextprotocol/skills":{}}`)
+	s := &Source{Peer: upstreamtest.NewLoadPeer(legacy, 0), Label: label, Owns: true}
+	s.Declare(`{"prompts":{"listChanged":true},"completions":{},"resources":{},"extensions":{"io.modelcontextprotocol/skills":{}}}`)
 	var skills []string
 	for gate := range Gates {
 		skills = append(skills, fmt.Sprintf(`{"uri":"skill://gate%d/SKILL.md","resources":"dynamic",`+
@@ -112,31 +112,25 @@ func NewSource(label string, legacy bool) *Source {
 		wire.Complete:   `"completion":{"values":["` + label + `"]}`,
 		wire.SkillsList: `"skills":[` + strings.Join(skills, ",") + `]`,
 	}
-	s.OnRequest = func(w http.ResponseWriter, _ *http.Request, m wire.Message) bool {
-		result := results[m.Method]
-		if m.Method == wire.ResourcesRead {
-			uri, _ := wire.Members(m.Params).Text("uri")
-			skill, _, _ := strings.Cut(strings.TrimPrefix(uri, "skill://"), "/")
-			result = fmt.Sprintf(`"contents":[{"uri":%q,"text":"---\nname: %s\ndescription: One of a world.\n---\n"}]`, uri, skill)
-		}
-		if result == "" {
-			return false
-		}
-		w.Header().Set("Content-Type", wire.ContentJSON)
-		_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete",%s}}`, m.ID, result) // fails only if the client has gone
-		return true
+	for method, result := range results {
+		s.Result(method, `{"resultType":"complete",`+result+`}`)
 	}
+	s.Handle(wire.ResourcesRead, func(w http.ResponseWriter, r *upstreamtest.Request) {
+		uri, _ := wire.Members(r.Message.Params).Text("uri")
+		skill, _, _ := strings.Cut(strings.TrimPrefix(uri, "skill://"), "/")
+		r.Result(w, fmt.Sprintf(`{"resultType":"complete","contents":[{"uri":%q,"text":"---\nname: %s\ndescription: One of a world.\n---\n"}]}`, uri, skill))
+	})
 	return s
 }
 
 // Change has the list change to another one.
-func (s *Source) Change(r *history.Recorder) {
+func (s *Source) Change(r *Recorder) {
 	s.changes++
 	s.offer(r)
 }
 
 // GoBack has the list change to the one before.
-func (s *Source) GoBack(r *history.Recorder) {
+func (s *Source) GoBack(r *Recorder) {
 	s.changes--
 	s.offer(r)
 	s.changes++
@@ -146,9 +140,9 @@ func (s *Source) GoBack(r *history.Recorder) {
 func (s *Source) Mark() string { return fmt.Sprintf("%05d", s.changes) }
 
 // Repeat records the list again, as the first of a history.
-func (s *Source) Repeat(r *history.Recorder) { s.offer(r) }
+func (s *Source) Repeat(r *Recorder) { s.offer(r) }
 
-func (s *Source) offer(r *history.Recorder) {
+func (s *Source) offer(r *Recorder) {
 	sent, mark := time.Now(), s.Mark()
 	var names []string
 	if s.Owns {
@@ -164,15 +158,15 @@ func (s *Source) offer(r *history.Recorder) {
 	}
 	prompts, entries := make([]string, len(names)), make([]string, len(names))
 	for i, name := range names {
-		prompts[i], entries[i] = Prompt(name, "One of a world."), "plain."+name
+		prompts[i], entries[i] = upstreamtest.Prompt(name, "One of a world."), "plain."+name
 	}
 	s.Offer(prompts...)
-	o := history.Op{Name: history.Change, Of: s.Label, Seen: map[string]string{s.Label: mark}, Names: entries}
+	o := Op{Name: Change, Of: s.Label, Seen: map[string]string{s.Label: mark}, Names: entries}
 	r.Note(o, sent, nil)
 }
 
-// Read returns what is in a list, see [Audience].
-func Read(names map[string]bool) (seen map[string]string, shown []string, err error) {
+// ReadList returns what is in a list, see [Audience].
+func ReadList(names map[string]bool) (seen map[string]string, shown []string, err error) {
 	seen = map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		for prefix, part := range map[string]string{"plain.mark": "plain", "plain.other": "spare", "plain.gate": rules} {
@@ -198,7 +192,7 @@ func (a *Audience) Getter(id int, who string, pause func() time.Duration, draw f
 	return func(ctx context.Context) {
 		var links [Gates]string
 		for ctx.Err() == nil {
-			o := history.Op{Client: id, Who: who, Name: history.Get, At: 1 + draw(len(a.Endpoints)), Of: Limited}
+			o := Op{Client: id, Who: who, Name: Get, At: 1 + draw(len(a.Endpoints)), Of: Limited}
 			gate := draw(Gates)
 			switch draw(10) {
 			case 0:
@@ -206,11 +200,11 @@ func (a *Audience) Getter(id int, who string, pause func() time.Duration, draw f
 			case 1:
 				o.Of = gateName(gate)
 			case 2:
-				o.Name, o.Of = history.Complete, gateName(gate)
+				o.Name, o.Of = Complete, gateName(gate)
 			case 3:
-				o.Name, o.Of = history.Read, fmt.Sprintf("skill://plain/gate%d/SKILL.md", gate)
+				o.Name, o.Of = Read, fmt.Sprintf("skill://plain/gate%d/SKILL.md", gate)
 			case 4:
-				o.Name, o.Of = history.Read, cmp.Or(links[gate], "promptweir://guessed")
+				o.Name, o.Of = Read, cmp.Or(links[gate], "promptweir://guessed")
 			}
 			if o.Of != Limited && o.Of != entry {
 				o.Names = []string{gateName(gate)}
