@@ -130,13 +130,11 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	}
 	g.requests = requests.New(g.publisher, handling)
 	g.transport = transport.New(g.publisher, g.requests, transport.Options{
-		Logger: opts.Logger, Ledger: opts.Ledger, Audit: opts.Audit,
+		Logger: opts.Logger, Ledger: opts.Ledger,
 	})
-	acts := records{opts.Audit}
 	g.operators = admin.NewOperators(g.Snapshot, admin.Records{
-		Acted: acts.act, Refused: func(client, reason string) {
-			g.transport.CountRefused(reason)
-			acts.refused(client, reason)
+		Acted: records{opts.Audit}.act, Refused: func(client, reason string) {
+			g.transport.CountRefused(context.Background(), client, reason, errAdminToken)
 		},
 	})
 	return g, nil

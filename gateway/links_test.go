@@ -301,7 +301,7 @@ func TestLinks_AreReadLikeAGet(t *testing.T) {
 	}
 	want := []string{
 		"b.p ok ", "b.p ok ", "b.p refused ", "b.p refused screened", "b.p refused screened", "b.p failed bad_response", "b.p failed bad_response",
-		"b.p refused rate_limited", "b.debug denied ", own[0] + " unknown ",
+		"b.debug denied ", own[0] + " unknown ",
 	}
 	if diff := cmp.Diff(want, outcomes); diff != "" {
 		t.Error(diff)

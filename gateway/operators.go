@@ -68,6 +68,9 @@ func (g *Gateway) recordAct(client, act, name string, err error) error {
 	return err
 }
 
+// errAdminToken tells a refused token of an operator from a client's in the log.
+var errAdminToken = errors.New("not the token of the admin listener")
+
 // records are the lines of the audit log about the gateway itself and its operators.
 type records struct{ log *audit.Log }
 
@@ -77,14 +80,6 @@ func (r records) reload(err error) { r.result(audit.Line{Event: audit.Reload}, e
 // act records what an operator did at the admin listener.
 func (r records) act(client, act string, err error) {
 	r.result(audit.Line{Event: audit.Operator, Client: client, Act: act}, err)
-}
-
-// refused records a token that the admin listener refused.
-func (r records) refused(client, reason string) {
-	_ = r.log.Write(&audit.Line{
-		Time: time.Now(), Event: audit.Credential, Client: client, Act: "admin",
-		Outcome: audit.Refused, Reason: reason,
-	})
 }
 
 // result records a line with the outcome of what it is about.

@@ -96,12 +96,12 @@ func TestSkills_AreScreened(t *testing.T) {
 // The read of a SKILL.md is recorded like a get, and that of a hidden one as such.
 func TestSkills_ReadsAreInTheAuditLog(t *testing.T) {
 	peer, path := refundsPeer(t), t.TempDir()+"/audit.jsonl"
-	text := gatewaytest.Team("billing", "", `hide "h" { prompts = ["skill:*triage"] }`, peer.Peer)
+	text := "auth {\n" + gatewaytest.Token("ann") + "}\n" + gatewaytest.Team("billing", `"user:ann"`, `hide "h" { prompts = ["skill:*triage"] }`, peer.Peer)
 	s, log := serveAudited(t, "audit {\n path = \""+path+"\"\n}\n"+text)
 	for _, uri := range []string{
 		"skill://billing/acme/refunds/SKILL.md", "skill://billing/acme/refunds/references/a.md", "skill://billing/o/r/triage/SKILL.md", "skill://billing/none/SKILL.md",
 	} {
-		s.Modern("").Call("resources/read", uriParams(uri)).Want(t, http.StatusOK)
+		s.Modern("ann").Call("resources/read", uriParams(uri)).Want(t, http.StatusOK)
 	}
 	log.Close()
 	var got []string

@@ -3,6 +3,7 @@ package admin_test
 import (
 	"crypto/sha256"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -201,7 +202,7 @@ func TestSignIn_RefusesOtherOrigins(t *testing.T) {
 // has the token.
 func TestOperators_BoundWrongTokens(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
-	log, err := audit.Open(&config.Audit{Path: path}, nil)
+	log, err := audit.Open(&config.Audit{Path: path}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,16 +260,8 @@ func TestOperators_BoundWrongTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	recorded := string(content)
-	for client, most := range map[string]int{"192.0.2.1": 20, "198.51.100.1": 20} { // ten, and one more every 6 seconds
-		line := fmt.Sprintf(`"client":%q,"act":"admin","outcome":"refused","reason":"bad"`, client)
-		if n := strings.Count(recorded, line); n == 0 || n > most {
-			t.Errorf("%d lines with %s, want up to %d", n, line, most)
-		}
-	}
-	for _, line := range []string{`"client":"192.0.2.1","act":"sign-in","outcome":"ok"`, `"event":"refusals","outcome":"refused","count":`} {
-		if !strings.Contains(recorded, line) {
-			t.Errorf("no line with %s in\n%s", line, recorded)
-		}
+	if line := `"client":"192.0.2.1","act":"sign-in","outcome":"ok"`; !strings.Contains(recorded, line) || strings.Contains(recorded, "refused") {
+		t.Errorf("no line with %s, or one of a refused token, in\n%s", line, recorded)
 	}
 }
 

@@ -21,18 +21,14 @@ import (
 // Event says what a line is about.
 type Event string
 
-// The events. A line that tells of missing ones has the event "gap".
+// The events.
 const (
 	Get        Event = "get"        // a prompts/get
 	Completion Event = "completion" // a completion/complete
 	List       Event = "list"       // a prompts/list
 	Request    Event = "request"    // any other request
-	Credential Event = "credential" // a credential that was refused
 	Reload     Event = "reload"     // the configuration was loaded again
 	Operator   Event = "operator"   // what an operator did at the admin listener
-	Refusals   Event = "refusals"   // how many refusals of callers without a credential have no line of their own
-
-	gap Event = "gap"
 )
 
 // Outcome says how an event ended.
@@ -82,9 +78,6 @@ type Line struct {
 	// there, and As whose view was shown meanwhile.
 	Act, Via, As string
 
-	// Count is that of refusals without a line of their own.
-	Count uint64
-
 	Duration time.Duration
 	Trace    trace.TraceID
 }
@@ -109,9 +102,6 @@ const (
 
 // timeFormat is RFC 3339 with microseconds, so that each line has as many digits.
 const timeFormat = "2006-01-02T15:04:05.000000Z"
-
-// beginning is what each line begins with, by which its parts are known.
-const beginning = `{"time":"`
 
 // entry is a line as it is written, with its members in order.
 type entry struct {
@@ -145,18 +135,12 @@ type entry struct {
 	DurationMs float64 `json:"duration_ms,omitzero"`
 	TraceID    string  `json:"trace_id,omitzero"`
 
-	Count uint64 `json:"count,omitzero"`
-	Lost  uint64 `json:"lost,omitzero"`
-	Late  uint64 `json:"late,omitzero"`
-	Cut   bool   `json:"cut,omitzero"`
+	Cut bool `json:"cut,omitzero"`
 }
-
-// encode returns the line as JSON, with a line feed.
-func (l *Line) encode() []byte { return encode(l.fill) }
 
 func (l *Line) fill(r *entry) {
 	r.Time, r.Event, r.Outcome = l.Time.UTC().Format(timeFormat), l.Event, l.Outcome
-	r.Code, r.Anonymous, r.Count = l.Code, l.Anonymous, l.Count
+	r.Code, r.Anonymous = l.Code, l.Anonymous
 	// Rounded to microseconds, or nobody could read the digits.
 	r.DurationMs = math.Round(float64(l.Duration)/float64(time.Microsecond)) / 1000
 	r.Method, r.Subject, r.Issuer = r.text(l.Method), r.text(l.Subject), r.text(l.Issuer)
@@ -174,13 +158,6 @@ func (l *Line) fill(r *entry) {
 	}
 }
 
-// encodeGap returns the line about missing ones.
-func encodeGap(now time.Time, lost, late uint64) []byte {
-	return encode(func(r *entry) {
-		r.Time, r.Event, r.Lost, r.Late = now.UTC().Format(timeFormat), gap, lost, late
-	})
-}
-
 // lineEncoder encodes one line after another. An encoder and an entry of its own would cost each
 // line three allocations more.
 type lineEncoder struct {
@@ -196,12 +173,12 @@ var lineEncoders = sync.Pool{New: func() any { //nolint:gochecknoglobals // a po
 	return e
 }}
 
-// encode returns a line with a line feed. Invalid UTF-8 becomes U+FFFD.
-func encode(fill func(e *entry)) []byte {
+// encode returns the line as JSON, with a line feed. Invalid UTF-8 becomes U+FFFD.
+func (l *Line) encode() []byte {
 	encoder, _ := lineEncoders.Get().(*lineEncoder)
 	defer lineEncoders.Put(encoder)
 	encoder.entry = entry{}
-	fill(&encoder.entry)
+	l.fill(&encoder.entry)
 	encoder.buffer.Reset()
 	_ = encoder.json.Encode(&encoder.entry) // texts, numbers and truth values
 	line := encoder.buffer.Bytes()

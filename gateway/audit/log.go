@@ -9,71 +9,63 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/loglimit"
 )
 
 const (
-	// writeBound is how long the writing of a line may take before the log counts as one that
-	// cannot be written.
+	// writeBound is how long a request waits for its line where the log is required.
 	writeBound = time.Second
+	// retryInterval is the time between two attempts while the file cannot be written.
+	retryInterval = 100 * time.Millisecond
 	// closeBound is how long [Log.Close] waits for a file that does not accept what is left.
 	closeBound = 5 * time.Second
-	// maxQueue bounds the lines that wait to be written, in bytes. The writer may have as many in
-	// its hands.
-	maxQueue = 8 << 20
-	// maxRefused is how full the queue may be for lines about requests that were given nothing: the
-	// rest is for those that are.
-	maxRefused = maxQueue / 2
-	// maxSpare bounds the memory that is kept for later lines, in bytes.
-	maxSpare = 1 << 20
+	// maxQueued and maxQueuedBytes bound the lines that wait to be written.
+	maxQueued      = 1 << 14
+	maxQueuedBytes = 8 << 20
 )
 
-// ErrNotWritten means that a line is not in the log.
+// ErrNotWritten means that a required line is not in the log.
 var ErrNotWritten = errors.New("the audit log cannot be written")
+
+var (
+	// errSlow is the problem of a log while a write does not return.
+	errSlow = errors.New("the write takes longer than " + writeBound.String())
+	errFull = errors.New("too many lines wait")
+)
 
 // Log is an audit log. Make it with [Open].
 type Log struct {
 	out      output
 	required bool
-	logger   *slog.Logger
-	// strangers bounds what callers without a credential have written.
-	strangers *strangers
+	logger   *slog.Logger // limited in rate: each request can fail for the same reason
+	started  time.Time
 
-	// written and lost count lines.
+	queue       chan queuedLine
+	queuedBytes atomic.Int64
+	reopen      chan struct{} // receives a value when the file is to be opened again
+	closing     chan struct{} // is closed when the log is to be closed
+	close       func()
+	done        chan struct{} // is closed when the writer has ended
+
 	written, lost atomic.Uint64
-	// failing is why the file cannot be written, nil while it can. It changes under mu only.
-	failing atomic.Pointer[failure]
-
-	// wake is signalled when the first line of a batch comes, full when there are enough for a
-	// write, urgent when the file is to be opened again or the log to be closed.
-	wake, full, urgent chan struct{}
-	// done is closed when the writer has ended.
-	done chan struct{}
-
-	mu    sync.Mutex // guards what follows, and the fields of batches that say so
-	queue *batch     // what the writer has not dequeued yet
-	spare []byte     // the memory of lines that are written
-	// gap and late are lines since the last line of the event "gap": those that are lost, and those
-	// that were written after their response had been replaced.
-	gap, late      uint64
-	reopen, closed bool
+	// The writer alone sets both: failure is the error of its last attempt, nil after a success;
+	// writing is when the write in progress began, as a time since started, 0 without one.
+	failure atomic.Pointer[error]
+	writing atomic.Int64
 }
 
-// failure is why the log cannot be written.
-type failure struct{ err error }
+// output is where lines go. Only the writer uses it.
+type output interface {
+	Write(line []byte) (int, error)
+	reopen() error
+	Close() error
+}
 
-// batch is lines that are written together.
-type batch struct {
-	lines []byte
-	count uint64
-	// gap and late are those of the log when the writer took the batch.
-	gap, late uint64
-	// expiry ends the wait for the batch.
-	expiry *time.Timer
-	// settled is closed when it is known whether the lines are written, and err says why not.
-	// Guarded by Log.mu until then.
-	settled   chan struct{}
-	isSettled bool
-	err       error
+// queuedLine is a line that waits to be written.
+type queuedLine struct {
+	json []byte
+	// written is closed when the line is written; nil if nobody waits for that.
+	written chan struct{}
 }
 
 // Open opens the log of an audit block, nil for nil, and starts its writer, which [Log.Close] ends.
@@ -91,86 +83,162 @@ func Open(cfg *config.Audit, logger *slog.Logger) (*Log, error) {
 // start returns a log that writes to an output.
 func start(out output, required bool, logger *slog.Logger) *Log {
 	l := &Log{
-		out: out, required: required, logger: logger, strangers: newStrangers(), queue: &batch{},
-		wake: make(chan struct{}, 1), full: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
-		done: make(chan struct{}),
+		out: out, required: required, logger: loglimit.New(logger, 1), started: time.Now(),
+		queue:  make(chan queuedLine, maxQueued),
+		reopen: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
 	}
+	l.close = sync.OnceFunc(func() { close(l.closing) })
 	go l.run()
 	return l
 }
 
-// Write appends a line to the log, and keeps nothing of it. Where the log is required, the error is
-// [ErrNotWritten]; elsewhere there is none. Of refusals that anybody can cause, a bounded number is
-// written, and how many others there were.
+// Write appends a line to the log, and keeps nothing of it. Where the log is required, it returns
+// when the line is written, or [ErrNotWritten] after a second at most; otherwise at once, without an
+// error.
 func (l *Log) Write(line *Line) error {
-	if l == nil || line.isStrangers() && !l.strangers.admit(line, l.countStrangers) {
+	if l == nil {
 		return nil
 	}
-	return l.append(line)
-}
-
-// countStrangers writes how many refusals were not written one by one.
-func (l *Log) countStrangers() {
-	if n := l.strangers.drain(); n > 0 {
-		// The log counts what it loses.
-		_ = l.append(&Line{Time: time.Now(), Event: Refusals, Count: n, Outcome: Refused})
+	queued := queuedLine{json: line.encode()}
+	if l.required {
+		queued.written = make(chan struct{})
 	}
-}
-
-// append hands a line to the writer and waits for it where the log is required.
-func (l *Log) append(line *Line) error {
-	b := l.enqueue(line.encode(), line.most())
-	if !l.required {
+	switch {
+	case l.Refuses():
+		l.lost.Add(1)
+		return ErrNotWritten
+	case !l.enqueue(queued):
+		l.lost.Add(1)
+		l.logger.ErrorContext(context.Background(), "audit line lost",
+			slog.Any("error", errors.Join(errFull, l.problem())))
+		if l.required {
+			return ErrNotWritten
+		}
+		return nil
+	case !l.required:
 		return nil
 	}
-	if b == nil {
+	timer := time.NewTimer(writeBound)
+	defer timer.Stop()
+	select {
+	case <-queued.written:
+		return nil
+	case <-timer.C: // the line stays in the queue: it is written late, or lost at the end
+		l.logger.ErrorContext(context.Background(), "audit log not written",
+			slog.Any("error", errSlow), slog.Bool("required", true))
 		return ErrNotWritten
 	}
-	<-b.settled
-	return b.err
 }
 
-// enqueue hands a line to the writer, unless so many bytes wait, and returns the batch that it is
-// written with, nil if the line is lost.
-func (l *Log) enqueue(line []byte, most int) *batch {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	refused := l.required && l.failing.Load() != nil
-	if l.closed || refused || len(l.queue.lines)+len(line) > most {
-		l.loseLocked(1)
-		return nil
-	}
-	b := l.queue
-	if b.count == 0 {
-		// One time for the whole batch, counted from its first line: that one has waited longest.
-		b.settled = make(chan struct{})
-		b.expiry = time.AfterFunc(writeBound, func() { l.expire(b) })
-		signal(l.wake)
-	}
-	before := len(b.lines)
-	b.lines, b.count = append(b.lines, line...), b.count+1
-	if before < gatherBytes && len(b.lines) >= gatherBytes {
-		signal(l.full)
-	}
-	return b
-}
-
-// loseLocked counts lines that are not going to be written.
-func (l *Log) loseLocked(n uint64) {
-	l.gap += n
-	l.lost.Add(n)
-}
-
-// signal marks that there is something to do. It never blocks.
-func signal(c chan<- struct{}) {
+// enqueue hands a line to the writer, unless the queue is full or the log closed.
+func (l *Log) enqueue(line queuedLine) bool {
 	select {
-	case c <- struct{}{}:
+	case <-l.closing:
+		return false
 	default:
 	}
+	size := int64(len(line.json))
+	if l.queuedBytes.Add(size) <= maxQueuedBytes {
+		select {
+		case l.queue <- line:
+			return true
+		default:
+		}
+	}
+	l.queuedBytes.Add(-size)
+	return false
+}
+
+// run is the writer: it writes what is queued until the log is closed.
+func (l *Log) run() {
+	defer close(l.done)
+	defer l.out.Close()
+	for {
+		select {
+		case <-l.reopen:
+			l.openAgain()
+		case line := <-l.queue:
+			l.write(line)
+		case <-l.closing:
+			for {
+				select {
+				case line := <-l.queue:
+					l.write(line)
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+// write writes a line, and repeats that until it succeeds or the log is closed.
+func (l *Log) write(line queuedLine) {
+	l.queuedBytes.Add(-int64(len(line.json)))
+	for rest := line.json; ; {
+		select {
+		case <-l.reopen: // before the line: those after Reopen belong into the new file
+			if l.openAgain() {
+				rest = line.json
+			}
+		default:
+		}
+		n, err := l.attempt(rest)
+		if err == nil {
+			break
+		}
+		rest = rest[n:] // the next attempt completes the line
+		if l.failure.Swap(&err) == nil {
+			l.logger.ErrorContext(context.Background(), "audit log not written",
+				slog.Any("error", err), slog.Bool("required", l.required))
+		}
+		select {
+		case <-time.After(retryInterval):
+		case <-l.closing:
+			l.lost.Add(1)
+			return
+		}
+	}
+	l.written.Add(1)
+	if l.failure.Swap(nil) != nil {
+		l.logger.Info("audit log written again", slog.Uint64("lost", l.lost.Load()))
+	}
+	if line.written != nil {
+		close(line.written)
+	}
+}
+
+// attempt writes once, and notes for how long that has been going on.
+func (l *Log) attempt(rest []byte) (int, error) {
+	l.writing.Store(max(1, int64(time.Since(l.started))))
+	defer l.writing.Store(0)
+	return l.out.Write(rest)
+}
+
+// openAgain opens the file again. If that fails, the log goes on with the one that it has.
+func (l *Log) openAgain() (ok bool) {
+	if err := l.out.reopen(); err != nil {
+		l.logger.ErrorContext(context.Background(),
+			"audit log not opened again, the old file stays in use", slog.Any("error", err))
+		return false
+	}
+	l.logger.Info("audit log opened again")
+	return true
+}
+
+// problem returns why the log cannot be written at the moment, nil while it can.
+func (l *Log) problem() error {
+	if began := l.writing.Load(); began != 0 && time.Since(l.started)-time.Duration(began) >= writeBound {
+		return errSlow
+	}
+	if failure := l.failure.Load(); failure != nil {
+		return *failure
+	}
+	return nil
 }
 
 // Refuses reports whether a request must be refused because its line could not be written.
-func (l *Log) Refuses() bool { return l != nil && l.required && l.failing.Load() != nil }
+func (l *Log) Refuses() bool { return l != nil && l.required && l.problem() != nil }
 
 // State is the condition of a log.
 type State struct {
@@ -185,50 +253,36 @@ func (l *Log) State() State {
 	if l == nil {
 		return State{}
 	}
-	s := State{Written: l.written.Load(), Lost: l.lost.Load()}
-	if f := l.failing.Load(); f != nil {
-		s.Problem = f.err
-	}
-	return s
+	return State{Written: l.written.Load(), Lost: l.lost.Load(), Problem: l.problem()}
 }
 
-// Reopen has the file opened again by its path, for whoever has renamed it. Lines that are written
-// after this call are in the new file. It does not wait.
+// Reopen has the file opened again by its path after it was renamed. Lines that are written after
+// this call are in the new file. It does not wait.
 func (l *Log) Reopen() {
 	if l == nil {
 		return
 	}
-	l.mu.Lock()
-	l.reopen = true
-	l.mu.Unlock()
-	signal(l.urgent)
+	select {
+	case l.reopen <- struct{}{}:
+	default: // it will be opened already
+	}
 }
 
-// Close writes what is left, within five seconds, and closes the file. Lines that come later are
-// lost.
+// Close writes what is left, within five seconds, and closes the file. Later lines are lost.
 func (l *Log) Close() {
 	if l == nil {
 		return
 	}
-	// First, since a closed log accepts no line, this one included.
-	l.countStrangers()
-	l.mu.Lock()
-	l.closed = true
-	l.mu.Unlock()
-	signal(l.urgent)
+	before := l.lost.Load()
+	l.close()
 	select {
 	case <-l.done:
 	case <-time.After(closeBound):
 		l.logger.ErrorContext(context.Background(),
 			"audit log closed during a write that hangs: its lines may be lost")
 	}
-	l.mu.Lock()
-	// The writer puts what it could not write back into the queue, and has ended.
-	l.loseLocked(l.queue.count)
-	l.queue = &batch{}
-	gap := l.gap
-	l.mu.Unlock()
-	if gap > 0 {
-		l.logger.ErrorContext(context.Background(), "audit lines lost at the end", slog.Uint64("lost", gap))
+	if lost := l.lost.Load() - before; lost > 0 {
+		l.logger.ErrorContext(context.Background(), "audit lines lost at the end",
+			slog.Uint64("lost", lost))
 	}
 }

@@ -19,22 +19,19 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
-// disk is an output that a test fills up, hangs and rotates. It stands for a small file system; full_linux_test.go has a real one.
+// disk is an output that a test fills up, hangs and rotates.
 type disk struct {
 	mu    sync.Mutex // guards what follows
 	lines []byte
-	// writes counts them.
-	writes int
+	// rotated is what was written before the file was opened again.
+	rotated []byte
 	// room is how many more bytes fit, negative for any number.
 	room int
 	// stuck is closed when writes are to go on; nil while they do.
 	stuck chan struct{}
-	// uncut has cut fail, as for a pipe.
-	uncut   bool
-	reopens int
 }
 
-var errFull = errors.New("no space left on device")
+var errNoSpace = errors.New("no space left on device")
 
 func (d *disk) Write(lines []byte) (int, error) {
 	d.mu.Lock()
@@ -45,7 +42,6 @@ func (d *disk) Write(lines []byte) (int, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.writes++
 	n := len(lines)
 	if d.room >= 0 {
 		n = min(n, d.room)
@@ -53,34 +49,21 @@ func (d *disk) Write(lines []byte) (int, error) {
 	}
 	d.lines = append(d.lines, lines[:n]...)
 	if n < len(lines) {
-		return n, errFull
+		return n, errNoSpace
 	}
 	return n, nil
-}
-
-func (d *disk) cut(n int) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.uncut {
-		return n == 0
-	}
-	d.lines = d.lines[:len(d.lines)-n]
-	if d.room >= 0 {
-		d.room += n
-	}
-	return true
 }
 
 func (d *disk) reopen() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.reopens++
+	d.rotated, d.lines = append(d.rotated, d.lines...), nil
 	return nil
 }
 
 func (d *disk) Close() error { return nil }
 
-// set changes how much room there is, and whether writes hang.
+// set changes how much room there is.
 func (d *disk) set(room int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -100,55 +83,40 @@ func (d *disk) hang() (unhang func()) {
 	}
 }
 
-// record is what a test reads of a line.
-type record struct {
-	Event, Prompt string
-	Lost, Late    int
-	Count         int
-}
-
-func (d *disk) records(t *testing.T) []record {
+// want fails the test unless lines about these prompts were recorded.
+func (d *disk) want(t *testing.T, want ...string) {
 	t.Helper()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return readRecords(t, d.lines)
-}
-
-func readRecords(t *testing.T, lines []byte) (all []record) {
-	t.Helper()
-	for line := range bytes.Lines(lines) {
-		var r record
-		if err := json.Unmarshal(line, &r, json.MatchCaseInsensitiveNames(true)); err != nil {
-			t.Fatalf("line %q: %v", line, err)
-		}
-		all = append(all, r)
-	}
-	return all
-}
-
-// names returns what was recorded, in order.
-func (d *disk) names(t *testing.T) (names []string) {
-	t.Helper()
-	for _, r := range d.records(t) {
-		name := r.Prompt
-		if r.Event == "gap" {
-			name = fmt.Sprintf("gap lost %d late %d", r.Lost, r.Late)
-		}
-		names = append(names, name)
-	}
-	return names
-}
-
-func (d *disk) want(t *testing.T, want ...string) {
-	t.Helper()
-	if got := d.names(t); !slices.Equal(got, want) {
+	if got := prompts(t, d.lines); !slices.Equal(got, want) {
 		t.Fatalf("recorded %q, want %q", got, want)
 	}
+}
+
+func prompts(t *testing.T, lines []byte) (names []string) {
+	t.Helper()
+	for line := range bytes.Lines(lines) {
+		var read struct{ Prompt string }
+		if err := json.Unmarshal(line, &read, json.MatchCaseInsensitiveNames(true)); err != nil {
+			t.Fatalf("line %q: %v", line, err)
+		}
+		names = append(names, read.Prompt)
+	}
+	return names
 }
 
 func get(name string) *Line { return &Line{Time: time.Now(), Event: Get, Prompt: name, Outcome: OK} }
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func mustWrite(t *testing.T, l *Log, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if err := l.Write(get(name)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
 
 func TestLog_WritesEachLineOnce(t *testing.T) {
 	for _, required := range []bool{false, true} {
@@ -169,9 +137,7 @@ func TestLog_WritesEachLineOnce(t *testing.T) {
 						l.Reopen()
 						awaitFile(t, path)
 					}
-					if err := l.Write(get(fmt.Sprintf("%d-%d", w, i))); err != nil {
-						t.Error(err)
-					}
+					mustWrite(t, l, fmt.Sprintf("%d-%d", w, i))
 				}
 			})
 		}
@@ -184,8 +150,8 @@ func TestLog_WritesEachLineOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, r := range readRecords(t, content) {
-				seen[r.Prompt]++
+			for _, name := range prompts(t, content) {
+				seen[name]++
 			}
 		}
 		for name, n := range seen {
@@ -209,163 +175,103 @@ func awaitFile(t *testing.T, path string) {
 	t.Errorf("%s was not made again", path)
 }
 
-// How many writes there are decides what lines cost beyond the making of them.
-func TestLog_WritesManyLinesAtOnce(t *testing.T) {
-	for _, required := range []bool{false, true} {
-		bubble.Test(t, func(t *testing.T) {
-			d := &disk{room: -1}
-			l := start(d, required, quiet())
-			unhang := d.hang()
-			var writers sync.WaitGroup
-			for range 100 { // the first is being written while the others arrive
-				writers.Go(func() {
-					if err := l.Write(get("a")); err != nil {
-						t.Error(err)
-					}
-				})
-				synctest.Wait()
-			}
-			time.Sleep(gatherFor)
-			unhang()
-			writers.Wait()
-			l.Close()
-			want := 1 // after all have been gathered
-			if required {
-				want = 2 // the first at once, and then all others
-			}
-			if d.want(t, slices.Repeat([]string{"a"}, 100)...); d.writes != want {
-				t.Errorf("required = %v: %d writes, want %d", required, d.writes, want)
-			}
-		})
-	}
-}
-
 func TestLog_NotRequiredKeepsLinesWhileTheDiskIsFull(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		d := &disk{room: -1}
+		d := &disk{room: 150} // one line and a half
 		l := start(d, false, quiet())
-		write := func(name string) {
-			t.Helper()
-			if err := l.Write(get(name)); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-		}
-		write("a")
-		time.Sleep(gatherFor + time.Millisecond)
-		d.want(t, "a")
-		d.set(150) // one line and a half
-		write("b")
-		write("c")
-		write("d")
-		time.Sleep(gatherFor + time.Millisecond)
-		d.want(t, "a", "b")
-		if s := l.State(); !errors.Is(s.Problem, errFull) || l.Refuses() || s.Written != 2 {
+		mustWrite(t, l, "a", "b", "c")
+		synctest.Wait()
+		if s := l.State(); !errors.Is(s.Problem, errNoSpace) || l.Refuses() || s.Written != 1 {
 			t.Errorf("%+v while the disk is full", s)
 		}
-		write("e")
-		time.Sleep(3 * time.Second)
-		d.want(t, "a", "b")
+		time.Sleep(time.Minute)
+		mustWrite(t, l, "d")
 		d.set(-1)
-		time.Sleep(retryPause + time.Millisecond)
-		d.want(t, "a", "b", "c", "d", "e")
-		write("f")
+		time.Sleep(retryInterval)
+		synctest.Wait()
+		d.want(t, "a", "b", "c", "d") // b was completed
+		mustWrite(t, l, "e")
 		l.Close()
-		d.want(t, "a", "b", "c", "d", "e", "f")
-		if s := l.State(); s != (State{Written: 6}) {
+		d.want(t, "a", "b", "c", "d", "e")
+		if s := l.State(); s != (State{Written: 5}) {
 			t.Errorf("%+v", s)
 		}
 	})
 }
 
 func TestLog_NotRequiredCountsWhatDoesNotFitIntoTheQueue(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		d := &disk{room: -1}
-		l := start(d, false, quiet())
-		unhang := d.hang()
-		_ = l.Write(get("stuck"))
-		time.Sleep(time.Second)
-		long := &Line{Event: Get, Prompt: strings.Repeat("x", maxText), Rule: strings.Repeat("y", maxText)}
-		line := len(long.encode())
-		fits := maxQueue / line
-		for range fits + 3 {
-			if err := l.Write(long); err != nil {
-				t.Fatal(err)
-			}
-		}
-		time.Sleep(time.Second)
-		if s := l.State(); s.Lost != 3 || !errors.Is(s.Problem, errSlow) || l.Refuses() {
-			t.Errorf("%+v while writes hang", s)
-		}
-		unhang()
-		time.Sleep(time.Second)
-		_ = l.Write(get("after"))
-		l.Close()
-		got := d.names(t)
-		if len(got) != fits+3 || got[0] != "stuck" || !slices.Equal(got[fits+1:], []string{"gap lost 3 late 0", "after"}) && !slices.Equal(got[fits+1:], []string{"after", "gap lost 3 late 0"}) {
-			t.Errorf("%d lines, the last %q", len(got), got[max(0, len(got)-3):])
-		}
-	})
-}
-
-func TestLog_RequiredRefusesWhileTheDiskIsFull(t *testing.T) {
-	for _, uncut := range []bool{false, true} {
+	for name, line := range map[string]*Line{
+		"number": get("x"),
+		"bytes":  {Event: Get, Prompt: strings.Repeat("\x01", maxText), Rule: strings.Repeat("\x01", maxText)},
+	} {
 		bubble.Test(t, func(t *testing.T) {
-			d := &disk{room: -1, uncut: uncut}
-			l := start(d, true, quiet())
-			if err := l.Write(get("a")); err != nil || l.Refuses() {
-				t.Fatal(err)
+			var log bytes.Buffer
+			d := &disk{room: -1}
+			l := start(d, false, slog.New(slog.NewTextHandler(&log, nil)))
+			unhang := d.hang()
+			mustWrite(t, l, "stuck")
+			time.Sleep(2 * time.Second)
+			fits := min(maxQueued, maxQueuedBytes/len(line.encode()))
+			for range fits + 3 {
+				if err := l.Write(line); err != nil {
+					t.Fatal(err)
+				}
 			}
-			d.set(0)
-			if err := l.Write(get("b")); !errors.Is(err, ErrNotWritten) || !l.Refuses() {
-				t.Fatalf("%v, refuses = %v, want %v", err, l.Refuses(), ErrNotWritten)
+			if s := l.State(); s.Lost != 3 || !errors.Is(s.Problem, errSlow) || l.Refuses() {
+				t.Errorf("%s: %+v while writes hang", name, s)
 			}
-			begun := time.Now()
-			if err := l.Write(get("c")); !errors.Is(err, ErrNotWritten) || time.Since(begun) > 0 {
-				t.Errorf("%v after %v, want %v at once", err, time.Since(begun), ErrNotWritten)
-			}
-			time.Sleep(10 * time.Second)
-			if !l.Refuses() {
-				t.Error("serves again without a write that succeeded")
-			}
-			d.set(-1)
-			time.Sleep(retryPause) // no request is needed for that
+			unhang()
 			synctest.Wait()
-			if l.Refuses() || l.State().Problem != nil {
-				t.Errorf("%v although the disk has room again", l.State().Problem)
-			}
-			if err := l.Write(get("d")); err != nil {
-				t.Error(err)
-			}
+			mustWrite(t, l, "after")
 			l.Close()
-			d.want(t, "a", "gap lost 2 late 0", "d")
+			if s := l.State(); s != (State{Written: uint64(fits) + 2, Lost: 3}) || !strings.Contains(log.String(), "audit line lost") {
+				t.Errorf("%s: %+v, log %s", name, s, log.String())
+			}
 		})
 	}
 }
 
-// What is torn must not stay in the file, and what was refused must not be in it.
-func TestLog_RequiredTakesBackWhatIsTorn(t *testing.T) {
+func TestLog_RequiredRefusesWhileTheDiskIsFull(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d := &disk{room: 150}
 		l := start(d, true, quiet())
-		unhang := d.hang() // so that the lines are one batch
-		_ = l.enqueue([]byte("{}\n"), maxQueue)
-		synctest.Wait()
-		var writers sync.WaitGroup
-		for range 3 {
-			writers.Go(func() {
-				if err := l.Write(get("x")); !errors.Is(err, ErrNotWritten) {
-					t.Errorf("%v, want %v", err, ErrNotWritten)
-				}
-			})
-		}
-		synctest.Wait()
-		unhang()
-		writers.Wait()
+		mustWrite(t, l, "a")
+		wantRefusal(t, l, "b", writeBound)
+		wantRefusal(t, l, "c", 0)
+		time.Sleep(10 * time.Second)
+		wantRefusal(t, l, "d", 0) // no write has succeeded
 		d.set(-1)
-		time.Sleep(2 * retryPause)
+		time.Sleep(retryInterval) // no request is needed for that
+		synctest.Wait()
+		mustWrite(t, l, "e")
 		l.Close()
-		d.want(t, "", "gap lost 3 late 0")
+		d.want(t, "a", "b", "e") // b waited to be written
+		if s := l.State(); s != (State{Written: 3, Lost: 2}) {
+			t.Errorf("%+v", s)
+		}
 	})
+}
+
+// A failure that is over within the second costs no request anything.
+func TestLog_RequiredWaitsForAWriteThatSucceedsInTime(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d := &disk{room: 0}
+		l := start(d, true, quiet())
+		time.AfterFunc(writeBound/2, func() { d.set(-1) })
+		mustWrite(t, l, "a")
+		l.Close()
+	})
+}
+
+func wantRefusal(t *testing.T, l *Log, name string, after time.Duration) {
+	t.Helper()
+	begun := time.Now()
+	if err := l.Write(get(name)); !errors.Is(err, ErrNotWritten) || time.Since(begun) != after {
+		t.Errorf("%s: %v after %v, want %v after %v", name, err, time.Since(begun), ErrNotWritten, after)
+	}
+	if time.Sleep(time.Nanosecond); !l.Refuses() {
+		t.Errorf("%s is refused, and the next would not be", name)
+	}
 }
 
 func TestLog_RequiredRefusesWhileAWriteHangs(t *testing.T) {
@@ -374,56 +280,74 @@ func TestLog_RequiredRefusesWhileAWriteHangs(t *testing.T) {
 		l := start(d, true, quiet())
 		unhang := d.hang()
 		var writers sync.WaitGroup
-		refused := func(name string, within time.Duration) {
-			writers.Go(func() {
-				begun := time.Now()
-				if err := l.Write(get(name)); !errors.Is(err, ErrNotWritten) || time.Since(begun) != within {
-					t.Errorf("%s: %v after %v, want %v after %v", name, err, time.Since(begun), ErrNotWritten, within)
-				}
-				if !l.Refuses() { // the next request may come at once
-					t.Errorf("%s is refused, and the next would not be", name)
-				}
-			})
-			synctest.Wait()
-		}
-		refused("a", writeBound)
+		writers.Go(func() { wantRefusal(t, l, "a", writeBound) })
 		time.Sleep(writeBound / 2)
-		refused("b", writeBound/2) // queued behind a
-		time.Sleep(writeBound / 2)
-		synctest.Wait()
-		refused("c", 0)
+		writers.Go(func() { wantRefusal(t, l, "b", writeBound) }) // queued behind a
 		writers.Wait()
-		if s := l.State(); !errors.Is(s.Problem, errSlow) || !l.Refuses() {
+		wantRefusal(t, l, "c", 0)
+		if s := l.State(); !errors.Is(s.Problem, errSlow) {
 			t.Errorf("%+v", s)
 		}
 		unhang()
 		synctest.Wait()
-		if l.Refuses() {
-			t.Error("refuses although the write has returned")
-		}
-		if err := l.Write(get("d")); err != nil {
-			t.Error(err)
-		}
+		mustWrite(t, l, "d")
 		l.Close()
-		// The write of a went through after its response had been replaced, and the log says so.
-		d.want(t, "a", "gap lost 2 late 1", "d")
+		d.want(t, "a", "b", "d") // a and b waited to be written
 	})
 }
 
-func TestLog_CloseDoesNotWaitForAWriteThatHangs(t *testing.T) {
+// A new file gets the whole line, of which the old one has a part.
+func TestLog_ReopenMakesRoom(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		d := &disk{room: -1}
+		d := &disk{room: 150}
 		l := start(d, false, quiet())
-		unhang := d.hang()
-		_ = l.Write(get("a"))
-		time.Sleep(time.Second)
-		begun := time.Now()
+		mustWrite(t, l, "a", "b")
+		synctest.Wait()
+		d.set(-1)
+		l.Reopen()
+		l.Reopen()
+		time.Sleep(retryInterval)
+		synctest.Wait()
+		d.want(t, "b")
 		l.Close()
-		if took := time.Since(begun); took != closeBound {
-			t.Errorf("Close took %v", took)
-		}
-		unhang()
 	})
+}
+
+func TestLog_CloseWritesWhatIsLeft(t *testing.T) {
+	for name, test := range map[string]struct {
+		room, lost int
+		hangs      bool
+		took       time.Duration
+	}{
+		"there is room":    {room: -1},
+		"the disk is full": {room: 0, lost: 3},
+		"the disk hangs":   {room: -1, hangs: true, took: closeBound},
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			d := &disk{room: test.room}
+			l := start(d, false, quiet())
+			unhang := func() {}
+			if test.hangs {
+				unhang = d.hang()
+			}
+			mustWrite(t, l, "a", "b", "c")
+			begun := time.Now()
+			l.Close()
+			if took, s := time.Since(begun), l.State(); took != test.took || s.Lost != uint64(test.lost) {
+				t.Errorf("%s: Close took %v, want %v; %+v, want %d lost", name, took, test.took, s, test.lost)
+			}
+			unhang()
+			synctest.Wait()
+			if test.lost == 0 {
+				d.want(t, "a", "b", "c")
+			}
+			_ = l.Write(get("late"))
+			l.Close()
+			if s := l.State(); s.Lost != uint64(test.lost)+1 {
+				t.Errorf("%s: %+v after another line", name, s)
+			}
+		})
+	}
 }
 
 func TestLog_NilRecordsNothing(t *testing.T) {
@@ -443,7 +367,7 @@ func BenchmarkWrite(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	l := start(out, false, quiet())
+	l := start(out, true, quiet())
 	defer l.Close()
 	line := usual()
 	b.ReportAllocs()

@@ -3,6 +3,7 @@ package requests
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -65,14 +66,16 @@ func errAudit() *wire.Error {
 type recorder struct {
 	log       *audit.Log // nil where nothing is recorded
 	publisher *snapshot.Publisher
+	logger    *slog.Logger // limited in rate
 }
 
 // refuses reports whether a request must be refused because it could not be recorded.
 func (a *recorder) refuses() bool { return a.log.Refuses() }
 
-// records reports whether a request is to be recorded.
+// records reports whether a request is to be recorded. One that was refused before its caller was
+// known is not: anybody can send any number of them.
 func (a *recorder) records(r *Request) bool {
-	if a.log == nil || r.Audited {
+	if a.log == nil || r.Caller.Generation == nil && r.local == nil {
 		return false
 	}
 	switch r.Message.Method {
@@ -135,8 +138,26 @@ func (a *recorder) record(ctx context.Context, r *Request, out *Response, err er
 	if unavailable, ok := errors.AsType[*upstream.Unavailable](err); ok {
 		line.Upstream = unavailable.Upstream
 	}
+	if gotNothing(&line) {
+		a.logger.InfoContext(ctx, "request not recorded: it got nothing", slog.String("outcome", string(line.Outcome)),
+			slog.String("reason", line.Reason), slog.String("subject", line.Subject), slog.String("client", line.Client))
+		return nil
+	}
 	a.describeTarget(&line, r)
 	return a.log.Write(&line)
+}
+
+// gotNothing reports whether a request has no place in the audit log, because its caller can send
+// any number of such requests, which would fill the disk: it was refused by a limit, or an anonymous
+// caller got nothing.
+func gotNothing(l *audit.Line) bool {
+	switch l.Outcome {
+	case audit.OK, audit.InputRequired, audit.UpstreamError:
+		return false
+	case audit.Refused:
+		return l.Anonymous || l.Reason == string(upstream.RateLimited)
+	}
+	return l.Anonymous
 }
 
 // describeTarget adds the prompt that a get or completion is about, and its arguments.

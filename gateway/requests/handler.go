@@ -59,7 +59,7 @@ func New(publisher *snapshot.Publisher, opts Options) *Handler {
 	h := &Handler{
 		publisher: publisher, logger: logger, metrics: newInstruments(), info: serverInfo(opts.Version),
 		schemas: newSchemas(logger), limits: newLimits(opts.Shared), ledger: opts.Ledger,
-		audit:  recorder{opts.Audit, publisher},
+		audit:  recorder{opts.Audit, publisher, logger},
 		parked: parked{ledger: opts.Ledger},
 	}
 	return h

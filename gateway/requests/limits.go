@@ -10,6 +10,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -178,7 +179,7 @@ func TooManyStreams() *wire.Error { return rateLimited(defaultRetryMs * time.Mil
 
 // rateLimited returns the error of a request over a limit.
 func rateLimited(wait time.Duration) *wire.Error {
-	data := wire.Object{}.With("reason", wire.Quote("rate_limited")).
+	data := wire.Object{}.With("reason", wire.Quote(string(upstream.RateLimited))).
 		With("retryAfterMs", wire.NumberID(max(1, (wait+time.Millisecond-1).Milliseconds())))
 	return wire.NewError(wire.InternalError, "Too many requests: try again later").WithData(data.JSON())
 }

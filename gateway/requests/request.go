@@ -58,8 +58,6 @@ type Request struct {
 	// InParts says that the transport can write a large result without a copy, see
 	// [Response.Parts].
 	InParts bool
-	// Audited says that the transport has recorded why it refused the request.
-	Audited bool
 	// Software is what the client of a legacy session said at initialize that it is.
 	Software Software
 	// Session is the id of a legacy session of Streamable HTTP, zero elsewhere.

@@ -10,12 +10,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/trace"
 
-	"github.com/promptweir/promptweir/gateway/audit"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/policy"
-	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -63,7 +60,7 @@ func (x *exchange) refuseCaller(id jsontext.Value, err error) {
 	_, lacksScope := errors.AsType[*identity.ScopeError](err)
 	switch {
 	case errors.Is(err, identity.ErrUnavailable):
-		x.countRefused(err, "unavailable")
+		x.t.CountRefused(x.r.Context(), x.clientAddress(), "unavailable", err)
 		x.w.Header().Set("Retry-After", retryIdentity)
 		x.refuse(http.StatusServiceUnavailable, id,
 			wire.NewError(wire.InternalError, "Service unavailable: the identity provider did not answer"))
@@ -75,34 +72,17 @@ func (x *exchange) refuseCaller(id jsontext.Value, err error) {
 		problem, reason = "Unauthorized: a bearer token is required", ""
 	}
 	if reason != "" {
-		x.countRefused(err, reason)
+		x.t.CountRefused(x.r.Context(), x.clientAddress(), reason, err)
 	}
 	x.w.Header().Set("WWW-Authenticate", x.snapshot.Identity.Challenge(err, metadataURL(x.r, x.snapshot)))
 	x.refuse(status, id, wire.NewError(wire.InvalidRequest, problem))
 }
 
-// countRefused counts and records a credential that was not accepted. Anybody can send any number
-// of them, so they are logged at debug level only.
-func (x *exchange) countRefused(err error, reason string) {
-	t := x.t
-	t.refused.Add(x.r.Context(), 1, metric.WithAttributes(upstream.AttrReason.String(reason)))
-	t.logger.DebugContext(x.r.Context(), "caller refused",
-		slog.Any("error", err), slog.String("client", x.clientAddress()))
-	if t.audit == nil {
-		return
-	}
-	x.audited = true
-	// Nothing is given to this client, so an error changes nothing: the log counts the line.
-	_ = t.audit.Write(&audit.Line{
-		Time: time.Now(), Event: audit.Credential, Client: x.clientAddress(),
-		Outcome: audit.Refused, Reason: reason,
-		Trace: trace.SpanContextFromContext(requests.ExtractTrace(x.r.Context(), nil, x.r.Header)).TraceID(),
-	})
-}
-
-// CountRefused counts a credential that was not accepted elsewhere, for a reason.
-func (t *Transport) CountRefused(reason string) {
-	t.refused.Add(context.Background(), 1, metric.WithAttributes(upstream.AttrReason.String(reason)))
+// CountRefused counts and logs a credential that was not accepted, for a reason.
+func (t *Transport) CountRefused(ctx context.Context, client, reason string, err error) {
+	t.refused.Add(ctx, 1, metric.WithAttributes(upstream.AttrReason.String(reason)))
+	t.refusals.InfoContext(ctx, "credential refused",
+		slog.String("reason", reason), slog.String("client", client), slog.Any("error", err))
 }
 
 // credentialOf returns the credential of a request: its token or, without one, the certificate of

@@ -162,7 +162,7 @@ func TestAuthenticate_UnreachableProviderIsNotARefusal(t *testing.T) {
 	}
 	s.Modern("eve").Call("prompts/list", "").Want(t, http.StatusUnauthorized)
 	s.Modern("").Call("prompts/list", "").Want(t, http.StatusUnauthorized)
-	if got := log.String(); strings.Count(got, "caller refused") != 2 || !strings.Contains(got, "client=127.0.0.1") {
+	if got := log.String(); strings.Count(got, "credential refused") != 2 || !strings.Contains(got, "client=127.0.0.1") {
 		t.Errorf("got the log %s\nwant the two bad credentials in it, with their clients' addresses", got)
 	}
 	if got := log.String(); !strings.Contains(got, "identity provider's keys not fetched") || !strings.Contains(got, "500 Internal Server Error") || strings.Contains(got, idp.Token("ann")[:40]) {

@@ -45,9 +45,6 @@ type exchange struct {
 	inFlight      *cancellable
 	response      requests.Response
 	request, body edge.Hold
-	// audited is set once a refused credential has been recorded, so that its request is not
-	// recorded too.
-	audited bool
 }
 
 // serve serves Streamable HTTP.
@@ -116,7 +113,6 @@ func (x *exchange) servePost(modernHeader bool) {
 	if ok {
 		x.respond(ctx, request, status)
 	}
-	request.Audited = x.audited
 	request.ResolveTool() // or a call that its headers have refused would not be recorded as a get
 	x.t.requests.RecordRefused(x.r.Context(), request, x.r.Header)
 	request.Release()

@@ -13,10 +13,10 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/promptweir/promptweir/config"
-	"github.com/promptweir/promptweir/gateway/audit"
 	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream/loglimit"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -27,6 +27,8 @@ type Transport struct {
 	requests  *requests.Handler
 	ledger    *edge.Ledger
 	logger    *slog.Logger
+	// refusals logs refused credentials. It is limited in rate: anybody can send any number of them.
+	refusals *slog.Logger
 	// refused is promptweir.identity.refused: credentials that were not accepted.
 	refused metric.Int64Counter
 	// notified is promptweir.notification.duration, in seconds.
@@ -37,7 +39,6 @@ type Transport struct {
 	replies  replies
 	sessions *legacySessions
 
-	audit       *audit.Log // nil where nothing is recorded
 	sseSessions sseSessions
 	hijacked    hijacked
 	// closing is closed when streams are to end.
@@ -50,8 +51,6 @@ type Options struct {
 	Logger *slog.Logger
 	// Ledger has what clients hold.
 	Ledger *edge.Ledger
-	// Audit records refused credentials; nil records none.
-	Audit *audit.Log
 }
 
 // New returns a transport that hands requests to a handler.
@@ -72,8 +71,9 @@ func New(publisher *snapshot.Publisher, handler *requests.Handler, opts Options)
 		otel.Handle(err) // as above
 	}
 	return &Transport{
-		publisher: publisher, requests: handler, ledger: opts.Ledger, audit: opts.Audit, logger: opts.Logger,
-		refused: refused, notified: notified, closing: make(chan struct{}),
+		publisher: publisher, requests: handler, ledger: opts.Ledger, logger: opts.Logger,
+		refusals: loglimit.New(opts.Logger, 1, "reason"),
+		refused:  refused, notified: notified, closing: make(chan struct{}),
 		sessions: newLegacySessions(),
 	}
 }

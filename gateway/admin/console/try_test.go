@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
@@ -39,7 +40,7 @@ func serveTriers(t *testing.T, text string) *trier {
 	t.Helper()
 	log := filepath.Join(t.TempDir(), "audit.jsonl")
 	cfg := gatewaytest.Load(t, fmt.Sprintf("audit {\n path = %q\n}\n%s%s", log, withToken("operator"), text))
-	opened, err := audit.Open(&config.Audit{Path: log, Arguments: config.AuditNames, Required: true}, nil)
+	opened, err := audit.Open(&config.Audit{Path: log, Arguments: config.AuditNames, Required: true}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
