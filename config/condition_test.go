@@ -139,7 +139,7 @@ func TestHolds_EndsAtItsBudgetOfSteps(t *testing.T) {
 	}{
 		{`can(regex(".{0,999}b.{0,999}b.{0,999}b.{0,999}c", prompt.description))`, 100, 1_000},
 		{`try(regex(".{0,999}b.{0,999}b.{0,999}b.{0,999}c", prompt.description), "x") == "x"`, 50, 1_000},
-		{`!can(regex(join_pattern(prompt.title), prompt.description))`, 100, 40_000},
+		{`!can(regex(join_pattern(prompt.title), prompt.description))`, 50, 40_000},
 		{`lower("` + strings.Repeat("${prompt.description}", 6) + `") == "x"`, 1_000, 60_000},
 	} {
 		when := strings.Replace(test.when, "join_pattern(prompt.title)", `"${prompt.title}.{0,99}c"`, 1)

@@ -10,14 +10,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
+
+	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
 // Bounds of the facts that a condition can read: an evaluation takes time in proportion to their
 // size.
 const (
-	maxFacts    = 64 << 10 // bytes of JSON, of a prompt or of a principal
-	maxElements = 256      // of a list
-	maxGroups   = 1000     // of a principal
+	maxFacts    = hclread.MaxFact // bytes of JSON, of a prompt or of a principal
+	maxElements = 256             // of a list
+	maxGroups   = 1000            // of a principal
 	// maxExponent bounds the exponent of a number, which cty writes out with all its digits.
 	maxExponent = 400
 )

@@ -170,7 +170,7 @@ func (w *whenChecker) splat(splat *hclsyntax.SplatExpr) {
 }
 
 // compile compiles a pattern that is written out. Others are compiled whenever the condition is
-// evaluated, at its cost.
+// evaluated.
 func (w *whenChecker) compile(arg hclsyntax.Expression) {
 	v, diags := arg.Value(nil)
 	if diags.HasErrors() || v.Type() != cty.String || !v.IsKnown() || v.IsNull() {

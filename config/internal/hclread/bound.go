@@ -7,7 +7,6 @@ import (
 	"math/bits"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -153,44 +152,27 @@ func (r *Reader) Prepare(expr hclsyntax.Expression) (ok bool) {
 // bounded returns an operation on numbers that refuses those that are too long, and any other as it
 // is.
 func bounded(op *hclsyntax.Operation) *hclsyntax.Operation {
-	if b, ok := boundedOperations()[op]; ok {
-		return b
-	}
-	return op
-}
-
-var boundedOperations = sync.OnceValue(func() map[*hclsyntax.Operation]*hclsyntax.Operation {
-	all := map[*hclsyntax.Operation]*hclsyntax.Operation{}
-	for _, op := range []*hclsyntax.Operation{
-		hclsyntax.OpAdd, hclsyntax.OpSubtract, hclsyntax.OpMultiply, hclsyntax.OpDivide, hclsyntax.OpModulo, hclsyntax.OpNegate,
-		hclsyntax.OpLessThan, hclsyntax.OpLessThanOrEqual, hclsyntax.OpGreaterThan, hclsyntax.OpGreaterThanOrEqual,
-	} {
-		all[op] = boundedOperation(op)
-	}
-	return all
-})
-
-func boundedOperation(op *hclsyntax.Operation) *hclsyntax.Operation {
 	params := op.Impl.Params()
+	if params[0].Type != cty.Number { // or it is bounded already
+		return op
+	}
 	for i := range params { // else HCL would read a text as a number before the operation can refuse it
 		params[i].Type = cty.DynamicPseudoType
 	}
 	return &hclsyntax.Operation{Type: op.Type, Impl: function.New(&function.Spec{
 		Params: params,
 		Type:   function.StaticReturnType(op.Type),
-		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+		Impl: func(args []cty.Value, _ cty.Type) (v cty.Value, err error) {
 			numbers := make([]cty.Value, len(args))
 			for i, arg := range args {
 				if arg.Type() == cty.String && writtenDigits(arg.AsString()) > maxDigits {
 					return cty.NilVal, errNumber
 				}
-				var err error
 				if numbers[i], err = convert.Convert(arg, cty.Number); err != nil {
 					return cty.NilVal, err
 				}
 			}
-			v, err := op.Impl.Call(numbers)
-			if err == nil && sizeOf(v).digits > maxDigits {
+			if v, err = op.Impl.Call(numbers); err == nil && sizeOf(v).digits > maxDigits {
 				err = errNumber
 			}
 			return v, err

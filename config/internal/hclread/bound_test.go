@@ -196,35 +196,36 @@ func TestNumbers_AreReadWithinBounds(t *testing.T) {
 
 func TestSteps_GrowWithTheFacts(t *testing.T) {
 	facts := func(size int) *hcl.EvalContext {
-		list := make([]cty.Value, size/100)
-		for i := range list {
-			list[i] = cty.ObjectVal(map[string]cty.Value{fmt.Sprint("k", i): cty.StringVal(strings.Repeat("x", 84))})
-		}
-		return &hcl.EvalContext{Functions: Functions(), Variables: map[string]cty.Value{"fact": cty.ObjectVal(map[string]cty.Value{
-			"text": cty.StringVal(strings.Repeat("7", size)), "list": cty.TupleVal(list),
-		})}}
+		return &hcl.EvalContext{Variables: map[string]cty.Value{"fact": cty.StringVal(strings.Repeat("7", size))}}
+	}
+	program, err := Compile("[a-z]+x")
+	if err != nil {
+		t.Fatal(err)
 	}
 	const most = 1 << 20
-	for expr, growth := range map[string]int{ // of the steps if a fact has ten times the size
-		`fact.text == "x"`:                         10,
-		`lower("${fact.text}${fact.text}") == "x"`: 10,
-		`regex("[a-z]+x", fact.text)`:              10,
-		`regex(fact.text, "x")`:                    3,
-		`trim("x", fact.text)`:                     50,
-		`[1][fact.text]`:                           50,
-		`element([1], fact.text)`:                  50,
-		`tolist(fact.list)`:                        40,
-		`true ? fact.list : [1]`:                   35,
+	for expr, want := range map[string]int{ // for each byte of the fact
+		`fact == "x"`:                                    2,
+		`lower("${fact}x") == "x"`:                       4,
+		`try(lower(fact), "x")`:                          5,
+		`regex("[a-z]+x", fact)`:                         2 + program.instructions,
+		`regex(fact, "x")`:                               2,
+		`regex("${"a"}${fact}", fact)`:                   3 + 2 + MaxInstructions,
+		`regex(["x", fact]...)`:                          3 + MaxInstructions,
+		`trim(fact, "0123456789abcdef0123456789abcdef")`: 2 + 2,
+		`trim(fact, fact)`:                               4 + MaxFact/elementBytes,
+		`[1][fact]`:                                      2 + digitSteps,
+		`element([1], fact)`:                             2 + digitSteps,
+		`contains(fact[*].x, fact)`:                      2 + 3,
 	} {
 		parsed, diags := hclsyntax.ParseExpression([]byte(expr), "x", hcl.InitialPos)
 		if diags.HasErrors() {
 			t.Fatal(diags)
 		}
-		steps := NewSteps(parsed, nil)
-		small, over := steps.Count(facts(500), most)
-		large, _ := steps.Count(facts(5_000), most)
-		if over != nil || large < growth*small/3 {
-			t.Errorf("%s: %d steps, and %d for ten times the size", expr, small, large)
+		steps := NewSteps(parsed, map[string]*Program{"[a-z]+x": program})
+		few, _ := steps.Count(facts(20), 1<<30)
+		more, _ := steps.Count(facts(30), 1<<30)
+		if got := (more - few) / 10; got != want {
+			t.Errorf("%s: %d steps for each byte, want %d", expr, got, want)
 		}
 		if got, over := steps.Count(facts(1<<20), most); over == nil || got != most {
 			t.Errorf("%s: %d steps for a MiB are not too many", expr, got)

@@ -210,29 +210,34 @@ func (b *Block) Compile(pattern string) (*Program, error) {
 	return Compile(pattern)
 }
 
-// RegexFunction returns the function regex of HCL, which takes the program of a pattern from those
-// that were compiled beforehand.
+// RegexFunction returns the function regex of a condition, which takes the program of a pattern from
+// those that were compiled beforehand, and compiles others within bounds.
 func RegexFunction(programs map[string]*Program) Function {
 	general := stdlib.RegexFunc
-	known := func(pattern cty.Value) *Program {
-		if !pattern.IsKnown() {
-			return nil
+	program := func(pattern string) (*Program, error) {
+		if p := programs[pattern]; p != nil {
+			return p, nil
 		}
-		return programs[pattern.AsString()]
+		return Compile(pattern)
 	}
 	return function.New(&function.Spec{
 		Params: general.Params(),
 		Type: func(args []cty.Value) (cty.Type, error) {
-			if p := known(args[0]); p != nil {
-				return p.resultType, nil
+			if !args[0].IsKnown() {
+				return general.ReturnTypeForValues(args)
 			}
-			return general.ReturnTypeForValues(args)
+			p, err := program(args[0].AsString())
+			if err != nil {
+				return cty.NilType, err
+			}
+			return p.resultType, nil
 		},
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			if p := known(args[0]); p != nil {
-				return p.find(args[1].AsString())
+			p, err := program(args[0].AsString())
+			if err != nil {
+				return cty.NilVal, err
 			}
-			return general.Call(args)
+			return p.find(args[1].AsString())
 		},
 	})
 }

@@ -1,112 +1,61 @@
 package hclread
 
 import (
-	"math"
-
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
 )
 
-// Steps computes what an evaluation of a condition takes, before it begins: servers and identity
-// providers choose the facts that it reads. A step is about a byte that is read or copied, or an
-// instruction of a regular expression for a byte.
+// Steps computes what an evaluation of a condition takes before it begins, because servers and
+// identity providers choose the facts that it reads. A step is about a byte that is read or copied,
+// or an instruction of a regular expression for a byte.
 //
-// No function of a condition returns much more than its arguments. So each part of a condition is at
+// No function of a condition returns much more than its arguments. So a part of a condition is at
 // most as large as the facts and the texts in it, and each of these costs its size once for each
-// part around it, besides the functions and operators that take longer.
+// part around it; more often where a function looks at it for longer.
 type Steps struct {
-	fixed    int // of what does not depend on facts
-	texts    int // the size of all texts in it
-	reads    []read
-	computed []computed
+	fixed int // of everything except facts
+	reads []read
 }
 
-// read is one mention of a fact.
+// read is one mention of a fact, each byte of which takes some steps.
 type read struct {
 	traversal hcl.Traversal
 	at        hcl.Range
-	way       way
-}
-
-// way is what the bytes of a fact or of a text pass through.
-type way struct {
-	// times is the number of parts around it, and factor how often each of these is evaluated.
-	times, factor int
-	// isUnified is true if values in it are compared with each other, isIndex if a text may be read as
-	// a number, digit by digit.
-	isUnified, isIndex bool
-}
-
-// computed is a pattern or a set of characters that is known only during the evaluation. Steps returns
-// what it takes if the size of all facts and texts is known.
-type computed struct {
-	text   hclsyntax.Expression
-	factor int
-	steps  func(text string, all int) int
+	times     int
 }
 
 const (
-	partSteps    = 64   // of each part of an expression
-	patternSteps = 1024 // of each byte of a pattern that is compiled
-	digitSteps   = 256  // so many digits are read in a step for each
+	partSteps = 64 // of each part of an expression
+	// MaxFact bounds the facts, in bytes.
+	MaxFact = 64 << 10
+	// digitSteps are the steps for a byte of a text that is read as a number: a step for each 256
+	// digits before it.
+	digitSteps = MaxFact / 256
+	// compileSteps are those of a pattern that is compiled during the evaluation.
+	compileSteps = 1 << 17
 )
 
-// NewSteps returns the steps of an expression. The patterns that are written out in it are compiled
-// in programs.
+// NewSteps returns the steps of an expression. Programs has the patterns that are written out in it;
+// any other counts as large as a pattern may be.
 func NewSteps(expr hclsyntax.Expression, programs map[string]*Program) *Steps {
-	c := stepCounter{Steps: &Steps{}, programs: programs, further: map[hclsyntax.Expression]int{}, keys: map[hclsyntax.Expression]bool{}}
+	c := stepCounter{Steps: &Steps{}, programs: programs, further: map[hclsyntax.Expression]int{}}
 	_ = hclsyntax.Walk(expr, &c)
 	return c.Steps
 }
 
-// Count returns how many steps an evaluation takes. If these are more than most, over is the part
-// with which they are.
+// Count returns how many steps an evaluation takes. If these are more than most, over is the fact
+// with which they are, or the whole expression.
 func (s *Steps) Count(ctx *hcl.EvalContext, most int) (steps int, over *hcl.Range) {
-	steps, all := s.fixed, s.texts
+	steps = s.fixed
 	for i := range s.reads {
 		r := &s.reads[i]
 		v, _ := r.traversal.TraverseAbs(ctx) // it is there already, so this makes nothing
-		e := sizeOf(v)
-		steps, all = add(steps, r.way.steps(e)), add(all, e.bytes)
-		if steps > most {
+		if steps = add(steps, multiply(sizeOf(v).bytes, r.times)); steps > most {
 			return most, &r.at
 		}
 	}
-	for _, c := range s.computed {
-		// Its own steps are counted already, so it may be evaluated.
-		text, _ := evaluated(c.text, ctx)
-		steps = add(steps, multiply(c.factor, c.steps(text, all)))
-		if steps > most {
-			at := c.text.Range()
-			return most, &at
-		}
-	}
 	return steps, nil
-}
-
-// steps returns what a value of a size takes.
-func (w way) steps(e extent) int {
-	n := multiply(e.bytes, w.times)
-	if w.isUnified {
-		n = add(n, multiply(w.factor, multiply(e.count, e.count)))
-	}
-	if w.isIndex {
-		n = add(n, multiply(w.factor, multiply(e.bytes, e.bytes/digitSteps)))
-	}
-	return n
-}
-
-// evaluated returns an expression as text; not ok if it is none.
-func evaluated(expr hclsyntax.Expression, ctx *hcl.EvalContext) (text string, ok bool) {
-	v, diags := expr.Value(ctx)
-	v, _ = v.Unmark()
-	v, err := convert.Convert(v, cty.String)
-	if err != nil || diags.HasErrors() || !v.IsKnown() || v.IsNull() {
-		return "", false
-	}
-	return v.AsString(), true
 }
 
 // stepCounter walks an expression from the root to the leaves.
@@ -114,37 +63,43 @@ type stepCounter struct {
 	*Steps
 
 	programs map[string]*Program
-	open     []way // from the root to the present part
-	// further are the steps for each byte of an argument, keys the parts that may be read as numbers.
+	open     []part // from the root to the present one
+	// further are the steps for each byte of an argument, besides one for each part around it.
 	further map[hclsyntax.Expression]int
-	keys    map[hclsyntax.Expression]bool
 }
+
+// part is a part of an expression: the steps for each byte in it, and how often it is evaluated.
+type part struct{ times, factor int }
 
 // Enter is called for a part on the way down.
 func (c *stepCounter) Enter(n hclsyntax.Node) hcl.Diagnostics {
-	w := way{factor: 1}
+	p := part{factor: 1}
 	if len(c.open) > 0 {
-		w = c.open[len(c.open)-1]
+		p = c.open[len(c.open)-1]
 	}
 	if expr, ok := n.(hclsyntax.Expression); ok {
-		w.times = add(w.times, multiply(w.factor, 1+c.further[expr]))
-		w.isIndex = w.isIndex || c.keys[expr]
-		c.fixed = add(c.fixed, multiply(partSteps, w.factor))
+		p.times = add(p.times, multiply(p.factor, 1+c.further[expr]))
+		c.fixed = add(c.fixed, multiply(partSteps, p.factor))
 	}
 	switch n := n.(type) {
 	case *hclsyntax.LiteralValueExpr:
-		e := sizeOf(n.Val)
-		c.fixed, c.texts = add(c.fixed, w.steps(e)), add(c.texts, e.bytes)
+		c.fixed = add(c.fixed, multiply(sizeOf(n.Val).bytes, p.times))
 	case *hclsyntax.ScopeTraversalExpr:
-		c.reads = append(c.reads, read{n.Traversal, n.Range(), w})
+		c.reads = append(c.reads, read{n.Traversal, n.Range(), p.times})
 	case *hclsyntax.IndexExpr:
-		c.keys[n.Key] = true
-	case *hclsyntax.ConditionalExpr: // HCL looks for a type that fits both results
-		w.isUnified = true
+		c.further[n.Key] = digitSteps
 	case *hclsyntax.FunctionCallExpr:
-		c.call(n, &w)
+		switch {
+		case n.Name == "try": // cty evaluates its arguments for the type, and again for the value
+			p.factor = multiply(p.factor, 2)
+		case n.Name == "regex" && c.program(n) == nil:
+			c.fixed = add(c.fixed, multiply(compileSteps, p.factor))
+		}
+		for i, arg := range n.Args {
+			c.further[arg] = c.argument(n, i)
+		}
 	}
-	c.open = append(c.open, w)
+	c.open = append(c.open, p)
 	return nil
 }
 
@@ -154,42 +109,43 @@ func (c *stepCounter) Exit(hclsyntax.Node) hcl.Diagnostics {
 	return nil
 }
 
-// call counts what functions take that is not in proportion to their arguments.
-func (c *stepCounter) call(n *hclsyntax.FunctionCallExpr, w *way) {
-	switch n.Name {
-	case "coalesce", "tolist":
-		w.isUnified = true
-	case "element", "substr":
-		for _, arg := range n.Args {
-			c.keys[arg] = n.ExpandFinal || arg != n.Args[0]
+// argument returns the steps that a function takes for each byte of an argument, besides one. The
+// last argument may stand for several.
+func (c *stepCounter) argument(n *hclsyntax.FunctionCallExpr, i int) int {
+	isOrBefore := func(position int) bool { return i == position || n.ExpandFinal && i < position }
+	switch {
+	case n.Name == "regex" && isOrBefore(1):
+		if program := c.program(n); program != nil {
+			return program.instructions
 		}
-	case "try": // cty evaluates its arguments for the type, and again for the value
-		w.factor = multiply(w.factor, 2)
-	case "regex":
-		c.pattern(n, w.factor)
-	case "trim": // it looks for each character of the second argument in all of the first
-		if len(n.Args) == 2 {
-			c.computed = append(c.computed, computed{n.Args[1], w.factor, func(set string, all int) int {
-				return multiply(all, len(set)/elementBytes)
-			}})
+		return MaxInstructions
+	case n.Name == "trim" && isOrBefore(0): // looks for each character of the second argument
+		if set, ok := literal(n.Args[len(n.Args)-1]); ok {
+			return len(set) / elementBytes
 		}
+		return MaxFact / elementBytes
+	case (n.Name == "element" || n.Name == "substr") && (i > 0 || n.ExpandFinal):
+		return digitSteps
 	}
+	return 0
 }
 
-func (c *stepCounter) pattern(n *hclsyntax.FunctionCallExpr, factor int) {
-	if len(n.Args) == 0 { // a mistake, which the evaluation reports
-		return
+// program returns the compiled pattern of a call of regex, nil if it is not written out.
+func (c *stepCounter) program(n *hclsyntax.FunctionCallExpr) *Program {
+	if len(n.Args) == 0 {
+		return nil
 	}
-	written, isWritten := evaluated(n.Args[0], nil)
-	if program := c.programs[written]; isWritten && program != nil && len(n.Args) == 2 {
-		c.further[n.Args[1]] = program.instructions
-		return
+	if pattern, ok := literal(n.Args[0]); ok {
+		return c.programs[pattern]
 	}
-	c.computed = append(c.computed, computed{n.Args[0], factor, func(pattern string, all int) int {
-		cost, err := checkPattern(pattern)
-		if err != nil || n.ExpandFinal { // then the pattern is not known before the call
-			return math.MaxInt
-		}
-		return add(multiply(cost.instructions, all), add(cost.memory, multiply(len(pattern), patternSteps)))
-	}})
+	return nil
+}
+
+// literal returns a text that is written out.
+func literal(expr hclsyntax.Expression) (string, bool) {
+	v, diags := expr.Value(nil)
+	if diags.HasErrors() || v.Type() != cty.String || !v.IsKnown() || v.IsNull() {
+		return "", false
+	}
+	return v.AsString(), true
 }
