@@ -93,7 +93,6 @@ func TestLoad_DecodesEveryAttribute(t *testing.T) {
 			Path:           "/v1/mcp",
 			PublicURL:      "https://prompts.example.com",
 			Variants:       []Variant{VariantFlat, VariantTools},
-			Card:           true,
 			PageSize:       50,
 			Separator:      "/",
 			CursorKeys:     []Key{newKey([32]byte([]byte("0123456789abcdef0123456789abcdef"))), newKey([32]byte(bytes.Repeat([]byte{0xff}, 32)))},

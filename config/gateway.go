@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
@@ -70,8 +69,6 @@ type Gateway struct {
 	SSE bool
 	// Variants are the further endpoints, at /VARIANT beneath Path.
 	Variants []Variant
-	// Card says whether the endpoint can be found by its domain, which PublicURL then has.
-	Card bool
 	// StateDir is the folder in which the last good lists are kept, relative to the working
 	// directory; empty means that they are not kept. It may be below the configuration, of which
 	// only *.hcl files are read.
@@ -143,12 +140,13 @@ const (
 func gatewaySchema() hclread.Schema {
 	return hclread.Schema{
 		Plain: []string{
-			"page_size", "separator", "conflict", "lock", "variants", "sse", "card", "max_buffered", "max_files", "drain_delay", "drain_timeout",
+			"page_size", "separator", "conflict", "lock", "variants", "sse", "max_buffered", "max_files", "drain_delay", "drain_timeout",
 		},
 		External: []string{
 			"listen", "path", "public_url", "allowed_hosts", "allowed_origins", "trusted_proxies", "instructions", "state_dir",
 		},
-		Secret: []string{"cursor_keys"},
+		Secret:  []string{"cursor_keys"},
+		Foreign: map[string]string{"card": "Remove it: clients are given the endpoint's URL."},
 		Blocks: []hclread.BlockSchema{
 			{Type: "tls", Schema: serverTLSSchema()},
 			{Type: "limit", Schema: limitSchema()},
@@ -195,11 +193,6 @@ func decodeGateway(b *hclread.Block, ids *identities, keys *hclread.Uses) Gatewa
 			"endpoint of its own beneath path: write it only once.")
 	}
 	hclread.Bool(b, "sse", &g.SSE)
-	hclread.Bool(b, "card", &g.Card)
-	if g.Card && !hasDomain(&g) {
-		b.Error(b.ValueRange("card"), "No domain for the card", `The card names the endpoint by the domain of public_url: `+
-			`set it, like "https://mcp.example.com", or remove card.`)
-	}
 	hclread.Set(b, "instructions", &g.Instructions, hclread.AnyText)
 	hclread.Set(b, "state_dir", &g.StateDir, hclread.Checked(checkFolder))
 	hclread.Set(b, "max_buffered", &g.MaxBuffered, parseShare)
@@ -224,20 +217,6 @@ func parseDrain(s string) (time.Duration, error) {
 		return 0, errors.New(`is not a duration from "0s" to "1h"; write it like "10s"`)
 	}
 	return d, nil
-}
-
-// maxCardDomain leaves room for the rest of the card's name, which has at most 200 characters.
-const maxCardDomain = 180
-
-// hasDomain reports whether clients know the gateway by a name of DNS.
-func hasDomain(g *Gateway) bool {
-	endpoint := g.PublicEndpoint()
-	if endpoint == nil {
-		return false
-	}
-	host := endpoint.Hostname()
-	isForeign := func(r rune) bool { return r > unicode.MaxASCII || r == '_' || r == ':' }
-	return len(host) <= maxCardDomain && net.ParseIP(host) == nil && !strings.ContainsFunc(host, isForeign)
 }
 
 // checkPublicURL warns if clients may be sent to the wrong address to authenticate.

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/promptweir/promptweir/gateway/clientsetup"
 	"github.com/promptweir/promptweir/gateway/origin"
 	"github.com/promptweir/promptweir/gateway/requests"
@@ -78,6 +79,9 @@ func (t *Transport) serveMetadata(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
+	if !allowPublic(w, r, s) {
+		return
+	}
 	metadata := wire.Object{}.
 		With("resource", wire.Quote(resourceOf(r, s).String())).
 		With("resource_name", wire.Quote(requests.Name)).
@@ -85,7 +89,42 @@ func (t *Transport) serveMetadata(w http.ResponseWriter, r *http.Request) {
 	if scopes := authenticator.Scopes(); len(scopes) > 0 {
 		metadata = metadata.With("scopes_supported", texts(scopes))
 	}
-	servePublic(w, r, s, wire.ContentJSON, metadata.With("bearer_methods_supported", texts([]string{"header"})))
+	metadata = metadata.With("bearer_methods_supported", texts([]string{"header"}))
+	w.Header().Set("Content-Type", wire.ContentJSON)
+	_, _ = w.Write(metadata.JSON()) // the client is told by what arrives
+}
+
+// texts returns a JSON array of strings.
+func texts(all []string) jsontext.Value {
+	var quoted []jsontext.Value
+	for _, text := range all {
+		quoted = append(quoted, wire.Quote(text))
+	}
+	return wire.Array(quoted)
+}
+
+// allowPublic prepares a response that everybody may read, including pages in browsers, or answers
+// the request.
+func allowPublic(w http.ResponseWriter, r *http.Request, s *snapshot.Snapshot) (ok bool) {
+	// The host but not the origin: a page may read what is for everybody, but not by rebinding a
+	// name.
+	if err := s.Origins.Host(r); err != nil {
+		refuse(w, http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "Forbidden: "+err.Error()))
+		return false
+	}
+	header := w.Header()
+	header.Set("Access-Control-Allow-Origin", "*")
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		return true
+	case http.MethodOptions:
+		header.Set("Access-Control-Allow-Methods", "GET")
+		header.Set("Access-Control-Allow-Headers", "*")
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		refuseMethod(w, "GET, HEAD, OPTIONS", "Method not allowed")
+	}
+	return false
 }
 
 // resourceOf returns the endpoint's URL as clients know it. Without a public_url, it is at the host

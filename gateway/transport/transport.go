@@ -117,8 +117,8 @@ func (t *Transport) recovered(ctx context.Context, then func()) {
 // The server's ReadTimeout should bound how long a request may take to arrive. It does not bound
 // the response: the timeout is over once the body has been read.
 //
-// Where JWTs are accepted, the handler also serves their issuers to anybody, below /.well-known, and
-// where it is turned on, the endpoint's card. A browser that opens the endpoint or the root sees how to point clients at the endpoint.
+// Where JWTs are accepted, the handler also serves their issuers to anybody, below /.well-known. A
+// browser that opens the endpoint or the root sees how to point clients at the endpoint.
 func (t *Transport) Handler() http.Handler {
 	mux := http.NewServeMux()
 	path := t.publisher.Current().Config.Gateway.Path // a reload that changes it is refused
@@ -126,15 +126,7 @@ func (t *Transport) Handler() http.Handler {
 	mux.Handle(ssePath, t.handle(t.sseSessions.serve))
 	mux.HandleFunc(wellKnown, t.serveMetadata)
 	mux.HandleFunc(wellKnown+"/", t.serveMetadata)
-	mux.HandleFunc(catalogPath, t.serveCatalog)
 	mux.HandleFunc("/{$}", t.serveRoot)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		if s := t.publisher.Current(); isCard(r.URL.Path, s) {
-			t.serveCard(w, r, s)
-			return
-		}
-		http.NotFound(w, r)
-	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		variant, served := variantAt(t.publisher.Current().Config, r.URL.Path, path)
 		if !served { // hardly ever; the mux would take 0.7 % of a get's CPU

@@ -11,7 +11,7 @@ gateway {
 gateway {                                # ERROR: Duplicate block; There is already a gateway block at testdata/invalid/gateway_more.hcl:1
   variants  = ["tools", "tools"]         # ERROR: Two endpoints at one path
   path      = "/a/../b"                  # ERROR: is not a plain path
-  card      = true                       # ERROR: No domain for the card; The card names the endpoint by the domain of public_url
+  card      = true                       # ERROR: Remove it: clients are given the endpoint's URL
   page_size = 1.5                        # ERROR: must be a whole number
   max_buffered = "95%"                   # ERROR: is not between 1048576 and
   drain_delay = "-1s"                    # ERROR: is not a duration from

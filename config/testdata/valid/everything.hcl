@@ -16,7 +16,7 @@ gateway {
   drain_timeout   = "1m"
   variants        = ["flat", "tools"]
   sse             = false
-  card            = true
+
   limit {
     rate    = 50
     streams = 64
