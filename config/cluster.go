@@ -184,6 +184,9 @@ func (s *Store) readDatabase(path string) error {
 	return nil
 }
 
+// maxStoreHosts bounds the addresses in one store URL: a client connects to each of them.
+const maxStoreHosts = 64
+
 // parseStoreHosts reads hosts with or without ports, between commas.
 func parseStoreHosts(list string, areSentinels bool) ([]string, error) {
 	fallback := storePort
@@ -206,8 +209,8 @@ func parseStoreHosts(list string, areSentinels bool) ([]string, error) {
 		}
 		addresses = append(addresses, address)
 	}
-	if len(addresses) > maxEndpoints {
-		return nil, errors.New("has more than " + strconv.Itoa(maxEndpoints) + " addresses; a " +
+	if len(addresses) > maxStoreHosts {
+		return nil, errors.New("has more than " + strconv.Itoa(maxStoreHosts) + " addresses; a " +
 			"few are enough to find the others")
 	}
 	return addresses, nil

@@ -128,7 +128,7 @@ func TestLoad_DecodesEveryAttribute(t *testing.T) {
 				Name:      "billing",
 				Team:      "payments",
 				Transport: StreamableHTTP, TransportExplicit: true,
-				URLs:        []string{"https://billing.internal/mcp"},
+				URL:         "https://billing.internal/mcp",
 				Headers:     map[string]Secret{"Authorization": NewSecret("Bearer hunter2-payments")},
 				Protocol:    "2025-06-18",
 				Timeout:     20 * time.Second,
@@ -166,7 +166,7 @@ func TestLoad_DecodesEveryAttribute(t *testing.T) {
 				Name:      "ledger",
 				Team:      "payments",
 				Transport: SSE, TransportExplicit: true,
-				URLs: []string{"https://a.ledger.internal/mcp", "https://b.ledger.internal/mcp"},
+				URL: "https://a.ledger.internal/mcp",
 				TLS: &TLS{
 					CAs:         secretFile(t, "ca.crt"),
 					Certificate: secretFile(t, "client.crt"),
@@ -306,29 +306,19 @@ team "a" {
     headers = { Authorization = "Bearer ${env("UNSET")}" }
     tls { ca_file = env("UNSET") }
   }
-  upstream "v" { urls = ["https://${env("UNSET")}/", "https://v.example.com"] }
-  upstream "w" { urls = split(",", env("UNSET")) }
 }`)
 	opts := options()
 	opts.AllowUnsetEnv = true
 	cfg, diags := Load(filepath.Join(dir, "x.hcl"), opts)
-	if cfg == nil || diags.HasErrors() || len(diags.report.Diagnostics) != 7 {
-		t.Fatalf("Load = %v, %v, %d diagnostics, want 7 warnings", cfg, diags.Err(), len(diags.report.Diagnostics))
+	if cfg == nil || diags.HasErrors() || len(diags.report.Diagnostics) != 5 {
+		t.Fatalf("Load = %v, %v, %d diagnostics, want 5 warnings", cfg, diags.Err(), len(diags.report.Diagnostics))
 	}
 	u := cfg.Upstreams()[0]
-	if cfg.Gateway.PublicURL != "" || len(cfg.Gateway.CursorKeys) != 0 || len(u.URLs) != 0 || u.Headers["Authorization"].Reveal() != "" {
-		t.Errorf("an unset variable gave a value: %+v %q", cfg.Gateway, u.URLs)
+	if cfg.Gateway.PublicURL != "" || len(cfg.Gateway.CursorKeys) != 0 || u.URL != "" || u.Headers["Authorization"].Reveal() != "" {
+		t.Errorf("an unset variable gave a value: %+v %q", cfg.Gateway, u.URL)
 	}
 	if u.Transport != StreamableHTTP || u.Address() != masked {
 		t.Errorf("transport %q at %q", u.Transport, u.Address())
-	}
-	for i, want := range []string{masked, masked + ", https://v.example.com", masked} {
-		if got := cfg.Upstreams()[i].Address(); got != want {
-			t.Errorf("Address of %s = %q, want %q", cfg.Upstreams()[i].Name, got, want)
-		}
-	}
-	if v := cfg.Upstreams()[1]; len(v.URLs) != 1 || v.URLs[0] != "https://v.example.com" {
-		t.Errorf("URLs of v = %q, want the known one", v.URLs)
 	}
 }
 

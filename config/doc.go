@@ -39,7 +39,7 @@
 //
 //	secret     kept as Secret, Key or a hash, and never printed
 //	external   may be sensitive: deployments set it from outside. The Config prints it, except for
-//	           url, urls and command, of which only [Upstream.Address] may be shown. The contents of
+//	           url and command, of which only [Upstream.Address] may be shown. The contents of
 //	           files are kept as Secret.
 //	plain      logged, so a sensitive value is an error
 //

@@ -2,9 +2,7 @@ package config
 
 import (
 	"errors"
-	"net"
 	"net/textproto"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -13,16 +11,13 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// maxEndpoints bounds the replicas of one upstream: sets of them are bits of a uint64.
-const maxEndpoints = 64
-
 // decodeEndpoint decodes how an upstream is reached.
 func decodeEndpoint(b *hclread.Block, u *Upstream, r reach) {
 	checkOneWay(b)
-	isRemote, isLocal, isFiles := b.Has("url") || b.Has("urls"), b.Has("command"), b.Has("files")
+	isRemote, isLocal, isFiles := b.Has("url"), b.Has("command"), b.Has("files")
 	if isRemote {
 		u.Transport = StreamableHTTP
-		decodeURLs(b, u, r)
+		decodeURL(b, u, r)
 	}
 	if isLocal {
 		u.Transport = Stdio
@@ -72,7 +67,7 @@ func refuse(b *hclread.Block, name, without, detail string) {
 
 // checkOneWay reports an upstream that is reached in no way or in several.
 func checkOneWay(b *hclread.Block) {
-	all := []string{"url", "urls", "command", "files"}
+	all := []string{"url", "command", "files"}
 	ways := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !b.Has(name) })
 	if len(ways) == 0 {
 		// A misspelt one was reported.
@@ -88,70 +83,32 @@ func checkOneWay(b *hclread.Block) {
 	}
 }
 
-// decodeURLs decodes url or urls and checks that the team may reach these addresses.
-func decodeURLs(b *hclread.Block, u *Upstream, r reach) {
-	addresses := decodeAddresses(b)
-	u.shown = masks(addresses)
-	seen := map[string]bool{}
-	for _, t := range addresses {
-		if t.Unset {
-			continue // its warning says so
-		}
-		parsed, err := parseURL(t.Value)
-		if err != nil {
-			b.Invalid("upstream URL", t, err)
-			continue
-		}
-		u.URLs = append(u.URLs, t.Value)
-		if key := canonicalURL(parsed); seen[key] {
-			b.Error(t.At, "Duplicate upstream URL", "%s is already in the list; remove one.", t)
-		} else {
-			seen[key] = true
-			checkAddress(b, t, parsed, r)
-		}
-	}
-}
-
-// decodeAddresses returns the values of url and urls, unchecked.
-func decodeAddresses(b *hclread.Block) []hclread.Text {
+// decodeURL decodes url and checks that the team may reach the address.
+func decodeURL(b *hclread.Block, u *Upstream, r reach) {
 	before := b.Reported()
-	addresses := b.Texts("urls")
-	if t, ok := b.Text("url"); ok { // having both was reported, and each is checked all the same
-		addresses = append(addresses, t)
+	written, ok := b.Text("url")
+	if !ok && b.Reported() == before {
+		b.Error(b.ValueRange("url"), "Invalid url", `No address is given; write one like "https://mcp.example.com/mcp".`)
 	}
-	name := "urls"
-	if !b.Has(name) {
-		name = "url"
+	if !ok {
+		return
 	}
-	switch {
-	case len(addresses) == 0 && b.Reported() == before:
-		b.Error(b.ValueRange(name), "Invalid "+name, `No address is given; write one like `+
-			`"https://mcp.example.com/mcp".`)
-	case len(addresses) > maxEndpoints: // each would be checked, connected to, and probed
-		b.Error(b.ValueRange(name), "Invalid "+name, "An upstream can have at most %d "+
-			"addresses, and this one has %d; remove some.", maxEndpoints, len(addresses))
-		return nil
+	u.shown = masks([]hclread.Text{written})
+	if written.Unset {
+		return // a warning names the variable
 	}
-	return addresses
-}
-
-// checkAddress reports an address that the team may not use, or that the upstream cannot have.
-func checkAddress(b *hclread.Block, t hclread.Text, u *url.URL, r reach) {
-	if b.HasBlock("tls") && u.Scheme != "https" {
-		b.Error(t.At, "tls without https", "%s is not reached over TLS; write https:// or remove the tls block.", t)
+	parsed, err := parseURL(written.Value)
+	if err != nil {
+		b.Invalid("upstream URL", written, err)
+		return
 	}
-	if err := r.checkHost(b, t, u); err != nil {
-		b.Invalid("url", t, err)
+	u.URL = written.Value
+	if b.HasBlock("tls") && parsed.Scheme != "https" {
+		b.Error(written.At, "tls without https", "%s is not reached over TLS; write https:// or remove the tls block.", written)
 	}
-}
-
-// canonicalURL returns the same text for all ways to write an address.
-func canonicalURL(u *url.URL) string {
-	path := u.EscapedPath()
-	if path == "" { // as HTTP sends it
-		path = "/"
+	if err := r.checkHost(b, written, parsed); err != nil {
+		b.Invalid("url", written, err)
 	}
-	return u.Scheme + "://" + net.JoinHostPort(hostOf(u), portOf(u)) + path + "?" + u.RawQuery
 }
 
 // decodeCommand decodes command and checks that the team may run it.

@@ -82,7 +82,7 @@ func decodeFiles(b *hclread.Block, u *Upstream, r reach) {
 // checkFiles reports what only an upstream with a server can have.
 func checkFiles(b *hclread.Block) {
 	for _, name := range upstreamSchema().Names() {
-		if !slices.Contains([]string{"files", "texts", "skills", "prefix", "max_prompts", "url", "urls", "command"}, name) {
+		if !slices.Contains([]string{"files", "texts", "skills", "prefix", "max_prompts", "url", "command"}, name) {
 			refuse(b, name, "a server", "Prompts from files need no server, so "+name+" has no effect; remove it.")
 		}
 	}

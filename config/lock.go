@@ -54,8 +54,9 @@ func (c *Config) LockFor(team string) LockSetting {
 	return strictest
 }
 
-// Lock holds the approved definitions, sorted by name, then upstream. Make it with [NewLock] or
-// [ReadLock].
+// Lock holds the approved definitions, one for each name, sorted. A file that an earlier version
+// wrote may have several of a name, one for each upstream: each of them is approved. Make it with
+// [NewLock] or [ReadLock].
 type Lock []LockedPrompt
 
 // LockedPrompt is one approved definition.
@@ -63,7 +64,8 @@ type LockedPrompt struct {
 	// Name is the prompt's exposed name without overrides: prefix, separator and the upstream's own
 	// name.
 	Name string
-	// Upstream is the label of the upstream that has the prompt.
+	// Upstream is the label of the upstream that the definition is from. Others that offer the
+	// prompt are compared with it, too.
 	Upstream string
 	// SHA256 is the hash of the definition without its name, in canonical JSON (RFC 8785, with
 	// integers as they are spelled).
@@ -85,23 +87,25 @@ func NewLockedPrompt(name, upstream string, definition []byte) (LockedPrompt, er
 	return LockedPrompt{Name: name, Upstream: upstream, SHA256: sha256.Sum256(canonical), Definition: string(canonical)}, nil
 }
 
-// NewLock sorts prompts in place and returns them as a lock.
+// NewLock sorts prompts in place and returns them as a lock, each definition of a name once.
 func NewLock(prompts []LockedPrompt) Lock {
 	slices.SortFunc(prompts, compareLocked)
-	return prompts
+	return slices.CompactFunc(prompts, func(a, b LockedPrompt) bool { return a.Name == b.Name && a.SHA256 == b.SHA256 })
 }
 
 func compareLocked(a, b LockedPrompt) int {
-	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Upstream, b.Upstream))
+	return cmp.Or(strings.Compare(a.Name, b.Name), bytes.Compare(a.SHA256[:], b.SHA256[:]), strings.Compare(a.Upstream, b.Upstream))
 }
 
-// Find returns the approved definition of an upstream's prompt.
-func (l Lock) Find(name, upstream string) (LockedPrompt, bool) {
-	at, found := slices.BinarySearchFunc(l, LockedPrompt{Name: name, Upstream: upstream}, compareLocked)
-	if !found {
-		return LockedPrompt{}, false
+// Named returns the approved definitions of a name.
+func (l Lock) Named(name string) Lock {
+	compare := func(p LockedPrompt, name string) int { return strings.Compare(p.Name, name) }
+	begin, _ := slices.BinarySearchFunc(l, name, compare)
+	end := begin
+	for end < len(l) && l[end].Name == name {
+		end++
 	}
-	return l[at], true
+	return l[begin:end]
 }
 
 // LockState is what a lock file says of a definition.
@@ -114,12 +118,13 @@ const (
 	LockMissing  LockState = "not locked"
 )
 
-// State compares an upstream's definition, by the hash of its canonical JSON, with the approved one.
-func (l Lock) State(name, upstream string, hash [sha256.Size]byte) LockState {
-	switch approved, known := l.Find(name, upstream); {
-	case !known:
+// State compares a definition, by the hash of its canonical JSON, with the approved one.
+func (l Lock) State(name string, hash [sha256.Size]byte) LockState {
+	approved := l.Named(name)
+	switch {
+	case len(approved) == 0:
 		return LockMissing
-	case approved.SHA256 != hash:
+	case !slices.ContainsFunc(approved, func(p LockedPrompt) bool { return p.SHA256 == hash }):
 		return LockDiffers
 	}
 	return LockApproved
@@ -129,14 +134,15 @@ func (l Lock) State(name, upstream string, hash [sha256.Size]byte) LockState {
 // for one that is gone.
 type LockChange struct{ Before, After *LockedPrompt }
 
-// DiffLocks returns the prompts that differ between two locks, sorted by name, then upstream.
+// DiffLocks returns the prompts that differ between two locks, sorted by name. Which upstream a
+// definition is from makes no difference.
 func DiffLocks(before, after Lock) []LockChange {
 	var changes []LockChange
 	for len(before) > 0 || len(after) > 0 {
 		switch {
-		case len(after) == 0 || len(before) > 0 && compareLocked(before[0], after[0]) < 0:
+		case len(after) == 0 || len(before) > 0 && before[0].Name < after[0].Name:
 			changes, before = append(changes, LockChange{Before: &before[0]}), before[1:]
-		case len(before) == 0 || compareLocked(before[0], after[0]) > 0:
+		case len(before) == 0 || before[0].Name > after[0].Name:
 			changes, after = append(changes, LockChange{After: &after[0]}), after[1:]
 		default:
 			if before[0].SHA256 != after[0].SHA256 {
@@ -255,7 +261,7 @@ func decodeLocked(b *hclread.Block) LockedPrompt {
 	}
 	p := LockedPrompt{Name: b.Label()}
 	hclread.Set(b, "upstream", &p.Upstream, hclread.AnyText)
-	// Two upstreams of a team may have a prompt of the same name.
+	// An earlier version wrote a definition for each upstream.
 	b.Unique("locked prompt of upstream "+p.Upstream, p.Name, b.LabelRange())
 	isHashed := hclread.Set(b, "sha256", &p.SHA256, parseHash)
 	definition, ok := b.Text("definition")

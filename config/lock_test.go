@@ -64,9 +64,9 @@ func TestNewLockedPrompt_IgnoresSpelling(t *testing.T) {
 func TestDiffLocks_ReturnsAllDifferences(t *testing.T) {
 	gone, same := locked(t, "b", "u", `{}`), locked(t, "c", "u", `{}`)
 	old, changed := locked(t, "d", "u", `{}`), locked(t, "d", "u", `{"title":"T"}`)
-	fresh, moved, last := locked(t, "a", "u", `{}`), locked(t, "b", "v", `{}`), locked(t, "e", "u", `{}`)
-	got := DiffLocks(NewLock([]LockedPrompt{gone, same, old}), NewLock([]LockedPrompt{fresh, moved, same, changed, last}))
-	want := []LockChange{{After: &fresh}, {Before: &gone}, {After: &moved}, {Before: &old, After: &changed}, {After: &last}}
+	fresh, moved, last := locked(t, "a", "u", `{}`), locked(t, "c", "v", `{}`), locked(t, "e", "u", `{}`)
+	got := DiffLocks(NewLock([]LockedPrompt{gone, same, old}), NewLock([]LockedPrompt{fresh, moved, changed, last}))
+	want := []LockChange{{After: &fresh}, {Before: &gone}, {Before: &old, After: &changed}, {After: &last}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("DiffLocks (-want +got):\n%s", diff)
 	}
@@ -75,23 +75,35 @@ func TestDiffLocks_ReturnsAllDifferences(t *testing.T) {
 	}
 }
 
+// A file of an earlier version has a definition for each upstream of a name.
+func TestState_ApprovesEachDefinitionOfTheName(t *testing.T) {
+	one, two, other := locked(t, "p.x", "a", `{"title":"1"}`), locked(t, "p.x", "b", `{"title":"2"}`), locked(t, "p.y", "a", `{}`)
+	lock := NewLock([]LockedPrompt{other, two, one, locked(t, "p.x", "c", `{"title":"1"}`)})
+	if len(lock) != 3 {
+		t.Errorf("the lock is %v, want equal definitions once", lock)
+	}
+	for _, test := range []struct {
+		name string
+		of   LockedPrompt
+		want LockState
+	}{
+		{"p.x", one, LockApproved}, {"p.x", two, LockApproved}, {"p.x", other, LockDiffers}, {"p.y", other, LockApproved}, {"p.z", one, LockMissing},
+	} {
+		if got := lock.State(test.name, test.of.SHA256); got != test.want || (len(lock.Named(test.name)) == 0) != (got == LockMissing) {
+			t.Errorf("%s with %s is %q, want %q", test.name, test.of.Definition, got, test.want)
+		}
+	}
+}
+
 func TestLoad_ReadsTheLockFileBesideTheConfiguration(t *testing.T) {
-	lock := NewLock([]LockedPrompt{locked(t, "a.x", "a", `{"title":"T"}`)})
+	want := locked(t, "a.x", "a", `{"title":"T"}`)
+	lock := NewLock([]LockedPrompt{want})
 	dir := write(t, "gateway.hcl", "team \"a\" { lock = \"enforce\" }\nteam \"b\" {}\n", LockFile, string(lock.Format()))
-	want, _ := lock.Find("a.x", "a")
 	want.Definition = ""
 	for _, path := range []string{dir, filepath.Join(dir, "gateway.hcl")} {
 		cfg := load(t, path)
-		if got, ok := cfg.Lock.Find("a.x", "a"); !ok || got != want {
-			t.Errorf("Load(%s).Lock = %v, want %v", path, cfg.Lock, want)
-		}
-		for upstream, state := range map[string]LockState{"a": LockApproved, "b": LockMissing} {
-			if got := cfg.Lock.State("a.x", upstream, want.SHA256); got != state {
-				t.Errorf("of upstream %s: %s, want %s", upstream, got, state)
-			}
-		}
-		if got := cfg.Lock.State("a.x", "a", locked(t, "a.x", "a", `{}`).SHA256); got != LockDiffers {
-			t.Errorf("another definition: %s", got)
+		if diff := cmp.Diff(Lock{want}, cfg.Lock); diff != "" {
+			t.Errorf("Load(%s).Lock (-want +got):\n%s", path, diff)
 		}
 	}
 	if err := os.Remove(filepath.Join(dir, LockFile)); err != nil {

@@ -100,11 +100,8 @@ func decodeTokenURL(b *hclread.Block, o *OAuth, r reach) {
 // resourceOf returns an upstream's address as the canonical URI of a server (2026-07-28,
 // Authorization).
 func resourceOf(u *Upstream) string {
-	if len(u.URLs) == 0 {
-		return ""
-	}
-	parsed, err := url.Parse(u.URLs[0])
-	if err != nil {
+	parsed, err := url.Parse(u.URL)
+	if err != nil || u.URL == "" {
 		return ""
 	}
 	// Without the query, and without a slash at the end, which that section advises against.

@@ -223,7 +223,7 @@ func requiredAttributes(t *testing.T, doc readme) map[string][]string {
 
 // derived are defaults that follow from other attributes, or from nothing that a field shows.
 var derived = map[string]string{ //nolint:gochecknoglobals // a constant table
-	"upstream.url": "one of four", "upstream.urls": "one of four", "upstream.command": "one of four", "upstream.files": "one of four",
+	"upstream.url": "one of three", "upstream.command": "one of three", "upstream.files": "one of three",
 	"upstream.transport": "inferred", "upstream.prefix": "the label",
 	"oauth.resource": "the URL", "jwt.algorithms": "all of these", "limit.burst": "`rate` rounded up",
 }
@@ -341,7 +341,6 @@ func TestReadme_HasTheBoundsOfTheCode(t *testing.T) {
 	for attribute, bound := range map[string]string{
 		"gateway.page_size": fmt.Sprintf("1 to %d", maxPageSize),
 		"gateway.separator": fmt.Sprintf("1 to %d characters", maxSeparator),
-		"upstream.urls":     fmt.Sprintf("up to %d replicas", maxEndpoints),
 		"upstream.prefix":   fmt.Sprintf("up to %d bytes", maxPrefix),
 		"upstream.refresh":  fmt.Sprintf("at least `%q`", MinRefresh.String()),
 		"upstream.rate":     fmt.Sprintf("%f to %.0f", minRate, maxRate),

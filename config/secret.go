@@ -77,8 +77,7 @@ func (u Upstream) Mask() Mask {
 	if u.hidesDir {
 		m.add(u.Dir)
 	}
-	// One of the two is empty, and shown is of the other one.
-	for i, value := range slices.Concat(u.URLs, u.Command) {
+	for i, value := range u.words() {
 		if i < len(u.shown) && u.shown[i] == masked {
 			m.add(value)
 		}

@@ -55,7 +55,7 @@ func TestConfig_PrintsNoSecrets(t *testing.T) {
 
 func TestMask_HidesWhatAServerRepeats(t *testing.T) {
 	m := Upstream{
-		URLs: []string{"https://h.example.com/hook-7f3a"}, shown: []string{masked},
+		URL: "https://h.example.com/hook-7f3a", shown: []string{masked},
 		Headers: map[string]Secret{"Authorization": NewSecret("Bearer tok-hunter2"), "X-Long": NewSecret("tok-hunter2-and-more")},
 		Env: map[string]Secret{
 			"KEY": NewSecret("line-one-x\nline-two-y\n"), "QUOTED": NewSecret(`pass"word\1`), "SHORT": NewSecret("1"),

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
@@ -50,13 +49,12 @@ type Upstream struct {
 	Name string
 	// Team is the name of the team whose file has the block.
 	Team string
-	// Transport is how the server is reached; it decides whether URLs or Command is set.
+	// Transport is how the server is reached; it decides whether URL or Command is set.
 	Transport Transport
 	// TransportExplicit means that the transport attribute is written: no other transport is tried.
 	TransportExplicit bool
-	// URLs are the addresses of the replicas of one server, in configuration order; one for a url
-	// attribute.
-	URLs []string
+	// URL is the address of the server.
+	URL string
 	// Headers are sent with every request, Env is added to the environment of Command.
 	Headers map[string]Secret
 	// TLS is nil without a tls block: https is verified with the system's certificates.
@@ -68,7 +66,7 @@ type Upstream struct {
 	Env     map[string]Secret
 	// Dir is the working folder of Command, absolute and without links; empty for the gateway's.
 	Dir string
-	// Files is nil for a server. Without a server, URLs and Command are empty.
+	// Files is nil for a server. Without a server, URL and Command are empty.
 	Files *Files
 	// Texts says that the definition of a prompt from files carries the hash of its text.
 	Texts bool
@@ -99,37 +97,41 @@ type Upstream struct {
 	Breaker  Breaker
 	Place    Place
 
-	// shown is URLs or Command with masks, set if one of them holds a sensitive value.
+	// shown is URL, or Command, with masks. It is nil if neither holds a sensitive value.
 	shown []string
 	// hidesDir means that Dir has a sensitive value in it.
 	hidesDir bool
 }
 
-// Addresses returns where the upstream is, for logs and pages: each of its URLs, the command line,
-// or the patterns of its files. Values from env or file are masked here, but not in URLs and
-// Command.
-func (u Upstream) Addresses() []string {
-	if u.Files != nil {
-		return []string{u.Files.shownPatterns()}
+// Address returns where the upstream is, for logs and pages: its URL, the command line, or the
+// patterns of its files. Values from env or file are masked here, but not in URL and Command.
+func (u Upstream) Address() string {
+	switch {
+	case u.Files != nil:
+		return u.Files.shownPatterns()
+	case u.Transport == Stdio:
+		return strings.Join(hideWords(u.shownWords()), " ")
 	}
-	if u.Transport == Stdio {
-		return []string{strings.Join(hideWords(u.shownWords()), " ")}
-	}
-	return u.shownWords() // of a URL, the user and the password are an error
+	return strings.Join(u.shownWords(), "") // a user or password in a URL is an error
 }
 
-// shownWords returns the URLs, or the words of the command, with masks.
+// words returns the URL, or the words of the command.
+func (u Upstream) words() []string {
+	if u.URL != "" {
+		return []string{u.URL}
+	}
+	return u.Command
+}
+
+// shownWords returns the words with masks.
 func (u Upstream) shownWords() []string {
 	if u.shown != nil {
 		return u.shown
 	}
-	return slices.Concat(u.URLs, u.Command)
+	return u.words()
 }
 
-// Address returns [Upstream.Addresses] in one line.
-func (u Upstream) Address() string { return strings.Join(u.Addresses(), ", ") }
-
-// Program returns the program of Command, masked like [Upstream.Addresses].
+// Program returns the program of Command, masked like [Upstream.Address].
 func (u Upstream) Program() string {
 	if u.shown != nil {
 		return u.shown[0]
@@ -202,7 +204,7 @@ func upstreamSchema() hclread.Schema {
 			"transport", "protocol", "prefix", "timeout", "refresh", "concurrency", "rate", "max_prompts", "max_message", "when_down", "grace",
 			"files", "texts", "skills", "resources",
 		},
-		External: []string{"url", "urls", "command", "dir"},
+		External: []string{"url", "command", "dir"},
 		Secret:   []string{"headers", "env"},
 		Blocks: []hclread.BlockSchema{
 			{Type: "breaker", Schema: hclread.Schema{Plain: []string{"failures", "cooldown"}}},
@@ -225,6 +227,8 @@ func foreignAttributes() map[string]string {
 	const tools = "It controls a server's tools, which the gateway does not serve; remove it."
 	const url = "Write url."
 	return map[string]string{
+		"urls": `Write an upstream block for each address, all with one prefix: url = "https://a.example.com/mcp" and ` +
+			`prefix = "NAME" in the first, url = "https://b.example.com/mcp" and prefix = "NAME" in the second.`,
 		"type":      `Remove it: url or command already says so. For a server that speaks only HTTP+SSE, write transport = "sse".`,
 		"cwd":       `Write dir; a path is relative to the folder of this file.`,
 		"disabled":  `Remove the block, or make it a comment; hide "WHY" { prompts = ["PREFIX.*"] } in the team block only hides its prompts.`,

@@ -3,27 +3,23 @@ package config
 import (
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestAddress_MasksSensitiveParts(t *testing.T) {
 	upstreams := load(t, "testdata/valid/outside.hcl").Upstreams()
 	for i, want := range []struct {
-		address string
-		urls    []string
+		address, url string
 	}{
-		{"(sensitive)", []string{"https://docs.example.com/hunter2-env/mcp"}},
-		{"tool --key (sensitive) (sensitive)", nil},
-		{"https://a.example.com/mcp, (sensitive)", []string{"https://a.example.com/mcp", "https://b.example.com/hunter2-env"}},
-		{"(sensitive), (sensitive)", []string{"https://a.example.com", "https://b.example.com"}},
+		{"(sensitive)", "https://docs.example.com/hunter2-env/mcp"},
+		{"tool --key (sensitive) (sensitive)", ""},
+		{"https://a.example.com/mcp", "https://a.example.com/mcp"},
 	} {
 		u := upstreams[i]
 		if got := u.Address(); got != want.address {
 			t.Errorf("Address of %s = %q, want %q", u.Name, got, want.address)
 		}
-		if diff := cmp.Diff(want.urls, u.URLs); diff != "" {
-			t.Errorf("URLs of %s (-want +got):\n%s", u.Name, diff)
+		if u.URL != want.url {
+			t.Errorf("URL of %s = %q, want %q", u.Name, u.URL, want.url)
 		}
 	}
 }
@@ -31,7 +27,7 @@ func TestAddress_MasksSensitiveParts(t *testing.T) {
 func TestSameConnection_IgnoresOnlyWhatNoConnectionDependsOn(t *testing.T) {
 	const block = `team "eng" {
   upstream "up" {
-    urls    = ["https://one.example.com/mcp"]
+    url     = "https://one.example.com/mcp"
     headers = { X-Key = "one" }
     # more
     tls { server_name = "mcp.example.com" }

@@ -136,12 +136,12 @@ func TestCompose_ProgramsFindEachOther(t *testing.T) {
 	}
 	for _, u := range gateway.Upstreams() {
 		if u.Name == "handbook" { // in the gateway's network, at its default address
-			if services[u.Name].NetworkMode != "service:promptweir" || u.URLs[0] != "http://127.0.0.1:9090/mcp" {
-				t.Errorf("the handbook is at %v", u.URLs)
+			if services[u.Name].NetworkMode != "service:promptweir" || u.URL != "http://127.0.0.1:9090/mcp" {
+				t.Errorf("the handbook is at %v", u.URL)
 			}
 			continue
 		}
-		is(u.Name, u.URLs[0], u.Name, services[u.Name].Environment["PORT"])
+		is(u.Name, u.URL, u.Name, services[u.Name].Environment["PORT"])
 	}
 	if want := gateway.Gateway.DrainDelay + gateway.Gateway.DrainTimeout + 15*time.Second; services["promptweir"].StopGracePeriod != fmt.Sprintf("%.0fs", want.Seconds()) {
 		t.Errorf("the gateway has %s to end, want %v", services["promptweir"].StopGracePeriod, want)

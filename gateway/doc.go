@@ -46,8 +46,7 @@
 //
 // These words mean one thing each, in code, configuration, metrics and documents.
 //
-//   - upstream: a named MCP server of the configuration, or a folder of prompts in files; endpoint:
-//     one address of a server. Replicas have several endpoints.
+//   - upstream: a named MCP server of the configuration, or a folder of prompts in files.
 //   - connector: keeps one upstream connected, and calls it.
 //   - supervisor: starts and stops connectors.
 //   - team: owns upstreams, and decides who else may see their prompts.
@@ -93,12 +92,11 @@
 //     accounts; owner: the account that bytes count for.
 //   - limit: a bound on a principal's requests; breaker: stops calls to an upstream that does not
 //     answer.
-//   - failover: calling the next owner or endpoint; retry: calling the same one again; backoff: the
-//     wait before it.
+//   - failover: calling the next owner; retry: calling the same one again; backoff: the wait before
+//     it.
 //   - origin check: whether an inbound Host and Origin mean this gateway; dial guard: which
 //     addresses upstreams may be at.
-//   - replica: one of several gateways that are one to their clients; also one of several servers
-//     that are one upstream.
+//   - replica: one of several gateways that are one to their clients.
 //   - store: what the replicas of a gateway share; heartbeat: a replica's record in it, once a
 //     second; settled: served by all live replicas.
 //   - drain: take the gateway, or an upstream, out of service in order.

@@ -91,7 +91,7 @@ func TestDrain_OtherOwnersServe(t *testing.T) {
 	a, b := gatewaytest.NewPeer(t, "a", "x"), gatewaytest.NewPeer(t, "b", "x")
 	a.Settings, b.Settings = `prefix = "p"`, `prefix = "p"`
 	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", a, b))
-	s.AwaitReplicas()
+	s.AwaitUpstreams()
 	get := func() gatewaytest.Response { return s.Modern("").Call("prompts/get", gatewaytest.GetParams("p.x")) }
 	get().Want(t, http.StatusOK, "from a")
 	drain(t, s, "a", true)

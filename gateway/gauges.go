@@ -156,7 +156,7 @@ func (r *readings) read(g *Gateway) {
 			upstream.AttrUpstream.String(s.Upstreams[i].Name), upstream.AttrTeam.String(s.Upstreams[i].Team),
 		}
 		r.setIf("promptweir.upstream.healthy", healthy, named...)
-		r.set("promptweir.breaker.state", int64(state.Breaker()), named...)
+		r.set("promptweir.breaker.state", int64(state.Breaker), named...)
 		if expires := s.Upstreams[i].TLS.Expires(); !expires.IsZero() {
 			r.set(CertificateExpiry, expires.Unix(), named...)
 		}

@@ -158,14 +158,15 @@ func (s *worldSkill) root() string {
 	return "skill://" + strings.ReplaceAll(s.prefix, "@", "%40") + "/" + s.path
 }
 
-// served reports whether a skill is in the catalog: its name is no other prefix's, and all that claim it agree.
+// served reports whether a skill is in the catalog: its name is no other prefix's, and the first upstream with its prefix defines
+// it equally.
 func (w *skillWorld) served(s *worldSkill) bool {
 	first, _, _ := strings.Cut(s.path, "/")
 	if s.prefix == "" && (first == "a" || first == "b%40b") {
 		return false
 	}
 	return !slices.ContainsFunc(w.all, func(o *worldSkill) bool {
-		return o.name() == s.name() && o.upstream != s.upstream && string(o.entry()) != string(s.entry())
+		return o.name() == s.name() && o.upstream < s.upstream && string(o.entry()) != string(s.entry())
 	})
 }
 

@@ -27,34 +27,31 @@ type call struct {
 	request   *Request
 	relay     *Relay
 	deadline  queue.Deadline // part of the call, so that both are one allocation
-	// endpoint is that of the present attempt.
-	endpoint *endpoint
-	slot     queue.Slot
+	slot      queue.Slot
 	// late is set if the call waited for its slot for most of its time.
 	late bool
 }
 
-// attempt makes the call at one endpoint, in half of the time that is left if there is more to try.
+// attempt makes the call, in half of the time that is left if there is another attempt to come.
 // A session that turns out to be lost is replaced once: its server has processed nothing, so that
 // callers need not notice.
-func (k *call) attempt(ctx context.Context, e *endpoint, more bool) (result Result, err error) {
-	d := &k.deadline
+func (k *call) attempt(ctx context.Context, more bool) (result Result, err error) {
+	d, up := &k.deadline, k.connector.server
 	if more {
 		half := new(queue.Deadline)
 		half.Start(ctx, time.Now(), d.Left()/2, d)
 		defer half.Stop()
 		ctx, d = half, half
 	}
-	k.endpoint = e
-	if p := e.health.Paused(); p != nil {
-		return Result{}, k.unsent(pausedBy(e.name, p))
+	if p := up.health.Paused(); p != nil {
+		return Result{}, k.unsent(pausedBy(up.upstream.Name, p))
 	}
 	var lost *connection
 	for try := range 2 {
-		conn := e.await(ctx, lost)
+		conn := up.await(ctx, lost)
 		if conn.session == nil || conn == lost {
-			// A caller that left while it waited says nothing about the endpoint.
-			if err = e.noSession(conn); k.caller.Err() == nil {
+			// A caller that left while it waited says nothing about the server.
+			if err = up.noSession(conn); k.caller.Err() == nil {
 				err = k.unsent(err)
 			}
 			return Result{}, err
@@ -77,13 +74,13 @@ func (k *call) attempt(ctx context.Context, e *endpoint, more bool) (result Resu
 	if errors.Is(err, client.ErrSessionLost) && !client.Started(err) { // each new one is, by this call
 		err = k.unsent(err)
 	}
-	e.applyRetryAfter(err)
+	up.applyRetryAfter(err)
 	return result, err
 }
 
-// unsent notes that the call was not sent to its endpoint, and why, which it returns.
+// unsent notes that the call was not sent, and why, which it returns.
 func (k *call) unsent(err error) error {
-	k.endpoint.health.Unsent(k.request.Method == wire.PromptsGet, failureOf(err))
+	k.connector.server.health.Unsent(k.request.Method == wire.PromptsGet, failureOf(err))
 	return err
 }
 
@@ -92,9 +89,9 @@ func (k *call) unsent(err error) error {
 func (k *call) try(
 	ctx context.Context, d *queue.Deadline, conn *connection, pool *sessionPool, again bool,
 ) (result Result, err error) {
-	attempt, err := k.endpoint.health.Begin(k.request.Caller)
+	attempt, err := k.connector.server.health.Begin(k.request.Caller)
 	if suspended, ok := errors.AsType[*health.SuspendedError](err); ok {
-		return Result{}, unavailable(k.endpoint.name, BreakerOpen, suspended.RetryAfter, suspended)
+		return Result{}, unavailable(k.connector.upstream.Name, BreakerOpen, suspended.RetryAfter, suspended)
 	}
 	var unusable error
 	defer func() {
@@ -113,14 +110,13 @@ func (k *call) try(
 	share := d.Left()
 	err = errPanicked // for the attempt, whose end must be noted even where a panic ends it
 	sent := client.Request{Method: k.request.Method, Name: k.request.Name, Params: k.request.Params}
-	attempt.Send()
 	result, err = session.Call(ctx, &sent, k.relayDuring(d, attempt))
 	// A server of both eras may refuse a ping of the legacy one and be there all the same.
 	isUnknown := client.MayForgetSession(err)
 	if (pool == conn.pool && client.MayRefuseEra(err) || isUnknown) && !client.Started(err) {
 		if lost := session.Ping(ctx); errors.Is(lost, client.ErrSessionLost) {
 			if err = lost; pooled == nil || !isUnknown {
-				k.endpoint.health.Suspect.Set() // the session of this connection, too, has to be replaced
+				k.connector.server.health.Suspect.Set() // the session of this connection, too, has to be replaced
 				return Result{}, lost
 			}
 		}
@@ -136,7 +132,7 @@ func (k *call) try(
 	}
 	if err == nil && k.request.Check != nil {
 		if problem := k.request.Check(result); problem != nil {
-			unusable = unavailable(k.endpoint.name, BadResponse, 0, problem)
+			unusable = unavailable(k.connector.upstream.Name, BadResponse, 0, problem)
 		}
 	}
 	return result, k.attribute(err, share)

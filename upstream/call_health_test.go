@@ -54,15 +54,15 @@ func TestCallHealth_GetsThatAllFailAreAProblem(t *testing.T) {
 				}
 				state := c.State()
 				problem := state.Problem
-				if problem == nil || problem != state.Endpoints[0].Problem || problem.Reason != test.reason ||
+				if problem == nil || problem.Reason != test.reason ||
 					!strings.Contains(problem.Err.Error(), test.cause) || !problem.Failing || !problem.Since.Equal(begun) {
 					t.Fatalf("after five failures: %+v, want %s since the first", problem, test.reason)
 				}
 				if !state.Listed || names(c) != "p" {
 					t.Errorf("State() = %+v, want its list", state)
 				}
-				if opened := test.reason == upstream.BreakerOpen; (state.Breaker() == upstream.BreakerIsOpen) != opened {
-					t.Errorf("breaker %s", state.Breaker())
+				if opened := test.reason == upstream.BreakerOpen; (state.Breaker == upstream.BreakerIsOpen) != opened {
+					t.Errorf("breaker %s", state.Breaker)
 				}
 				if text := log.String(); !strings.Contains(text, "reason="+string(test.reason)) && !strings.Contains(text, "msg=breaker") {
 					t.Errorf("not logged:\n%s", text)
@@ -70,7 +70,7 @@ func TestCallHealth_GetsThatAllFailAreAProblem(t *testing.T) {
 				p.Result(wire.PromptsGet, `{"messages":[]}`)
 				time.Sleep(config.DefaultBreakerCooldown)
 				mustGet(t, c, "p")
-				if state = c.State(); state.Problem != nil || state.Breaker() != upstream.BreakerClosed {
+				if state = c.State(); state.Problem != nil || state.Breaker != upstream.BreakerClosed {
 					t.Errorf("after a get that succeeded: %+v", state.Problem)
 				}
 				if strings.Count(log.String(), "upstream healthy") != 1 {
@@ -135,32 +135,9 @@ func TestCallHealth_OnlyGetsCount(t *testing.T) {
 	})
 }
 
-// What fails at one of two replicas is the upstream's problem unless calls go to the other one.
-func TestCallHealth_OfReplicas(t *testing.T) {
-	one := []string{"p"}
-	for status, want := range map[int]upstream.Reason{ // of the upstream
-		http.StatusUnauthorized: upstream.Denied, http.StatusBadGateway: "", http.StatusMethodNotAllowed: upstream.BadResponse,
-	} {
-		withReplicas(t, nil, func(t *testing.T, c *upstream.Connector, replicas ...*replica) {
-			replicas[0].Status(wire.PromptsGet, status)
-			for range 10 {
-				_, _ = get(t.Context(), c, "p")
-			}
-			state := c.State()
-			if problem := state.Endpoints[0].Problem; problem == nil || state.Endpoints[1].Problem != nil {
-				t.Fatalf("HTTP %d: endpoints %+v", status, state.Endpoints)
-			}
-			if problem := state.Problem; (problem == nil) != (want == "") || (problem != nil && problem.Reason != want) {
-				t.Errorf("HTTP %d: problem %+v, want %q", status, problem, want)
-			}
-		}, one, one)
-	}
-}
-
 // A server that has been down and is up again may well be another one.
 func TestCallHealth_BeginsAnewAfterAnOutage(t *testing.T) {
-	withReplicas(t, nil, func(t *testing.T, c *upstream.Connector, replicas ...*replica) {
-		server := replicas[0]
+	withKillable(t, anywhere(), func(t *testing.T, server *killable, c *upstream.Connector) {
 		server.Status(wire.PromptsGet, http.StatusForbidden)
 		for range 5 {
 			_, _ = get(t.Context(), c, "p")
@@ -174,7 +151,7 @@ func TestCallHealth_BeginsAnewAfterAnOutage(t *testing.T) {
 		}
 		server.down.Store(false)
 		healthyWithin(t, c, time.Minute, "p")
-	}, []string{"p"})
+	})
 }
 
 // A server that loses its session with each get lists its prompts in the next one, which does not
@@ -215,9 +192,9 @@ func TestReason_IsTheSameForGetsAndLists(t *testing.T) {
 		"a web page": {200, "text/html", "<html>", upstream.BadResponse},
 	} {
 		t.Run(name, func(t *testing.T) {
-			many := func(u *config.Upstream) { u.Breaker.Failures = 1000 }
-			withReplicas(t, many, func(t *testing.T, c *upstream.Connector, replicas ...*replica) {
-				server := replicas[0]
+			u := anywhere()
+			u.Breaker.Failures = 1000
+			withKillable(t, u, func(t *testing.T, server *killable, c *upstream.Connector) {
 				mustGet(t, c, "p")
 				for _, method := range []string{
 					wire.PromptsGet, wire.PromptsList, wire.Ping, wire.Initialize, wire.Discover, http.MethodGet,
@@ -242,7 +219,7 @@ func TestReason_IsTheSameForGetsAndLists(t *testing.T) {
 				server.down.Store(false)
 				time.Sleep(time.Minute)
 				failing("without one")
-			}, []string{"p"})
+			})
 		})
 	}
 }

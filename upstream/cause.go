@@ -104,9 +104,3 @@ func Drained(since time.Time, own *Problem) *Problem {
 // IsRefusal reports whether the server is up and refuses the gateway, or the rate of its requests:
 // it is not down.
 func (p *Problem) IsRefusal() bool { return p.Reason == Denied || p.Reason == RateLimited }
-
-// failsCalls reports whether calls go to the endpoint, although another one has the same prompts,
-// and fail. An open breaker sends them to another endpoint, as some failures do.
-func (p *Problem) failsCalls() bool {
-	return p.Failing && !isRetried(p.Reason)
-}

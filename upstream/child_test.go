@@ -383,11 +383,10 @@ func TestRun_LeavesNoGoroutine(t *testing.T) { // not parallel: it counts gorout
 	}
 	for _, peer := range []*upstreamtest.Peer{upstreamtest.NewPeer(t), upstreamtest.NewModernPeer(t)} {
 		server := upstreamtest.Serve(t, peer)
-		replica := upstreamtest.Serve(t, peer)
-		c := upstream.New(upstreamtest.HTTP("left", server.URL, replica.URL), upstream.Options{}, func() {})
+		c := upstream.New(upstreamtest.HTTP("left", server.URL), upstream.Options{}, func() {})
 		stop := run(t, c)
 		waitForNames(t, c, "p")
-		stops = append(stops, stop, server.Down, replica.Down)
+		stops = append(stops, stop, server.Down)
 	}
 	server := upstreamtest.Serve(t, upstreamtest.SSE(upstreamtest.NewPeer(t)))
 	c := upstream.New(sseUpstream(server.URL, false), upstream.Options{}, func() {})

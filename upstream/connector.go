@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -38,27 +37,23 @@ type (
 // NewReconnects returns a pace for the connectors of one process, see [Connector.Share].
 func NewReconnects() *Reconnects { return health.NewReconnects() }
 
-// Connector keeps one upstream connected, at each of its endpoints, and its list of prompts up to
-// date. All methods are safe for concurrent use.
+// Connector keeps one upstream connected, and its list of prompts up to date. All methods are safe
+// for concurrent use.
 type Connector struct {
-	upstream  config.Upstream
-	endpoints []*endpoint // in configuration order
-	folder    *folder     // nil for a server; without a server, there are no endpoints
-	onChange  func()
-	logger    *slog.Logger
+	upstream config.Upstream
+	// One of them is nil: an upstream has a server or a folder with prompts.
+	server   *server
+	folder   *folder
+	onChange func()
+	logger   *slog.Logger
 	// metrics are made when something is measured first.
 	metrics func() *instruments
 	// queue limits the calls in flight and the requests per second.
 	queue   *queue.Queue
 	retired atomic.Bool
 
-	// balance is between several endpoints.
-	balance health.Balance
-
-	mu sync.Mutex // guards mergedLists and serialises mergeStatuses
-	// mergedLists is how many lists of the endpoints went into the present state.
-	mergedLists uint64
-	state       atomic.Pointer[State]
+	mu    sync.Mutex // serialises update
+	state atomic.Pointer[State]
 }
 
 // New returns a connector that has not started. It calls onChange after each change of [State];
@@ -76,16 +71,16 @@ func New(u config.Upstream, opts Options, onChange func()) *Connector {
 		c.state.Store(c.folder.starting())
 		return c
 	}
-	c.endpoints = newEndpoints(c, opts)
-	c.state.Store(summarize(&State{}, c.statuses()))
+	c.server = newServer(c, opts)
+	c.state.Store(&State{})
 	return c
 }
 
 // Share makes the connector reconnect at a pace that others share. To be called before
 // [Connector.Run]; without it, the pace is the connector's own.
 func (c *Connector) Share(pace *Reconnects) {
-	for _, e := range c.endpoints {
-		e.health.Redial.Share(pace)
+	if c.server != nil {
+		c.server.health.Redial.Share(pace)
 	}
 }
 
@@ -110,32 +105,25 @@ func (c *Connector) Run(ctx context.Context) error {
 		c.folder.folders.run(ctx, c.folder)
 		return nil
 	}
-	var running sync.WaitGroup
-	for _, e := range c.endpoints[1:] {
-		running.Go(func() { e.run(ctx) })
-	}
-	c.endpoints[0].run(ctx) // here: most upstreams have one, and there may be thousands
-	running.Wait()
+	c.server.run(ctx)
 	return nil
 }
 
-// ConnectNow ends the wait of endpoints that are down for their next attempt to connect. It does
-// not wait for the attempt.
+// ConnectNow ends the wait of a server that is down for the next attempt to connect. It does not
+// wait for the attempt.
 func (c *Connector) ConnectNow() {
-	for _, e := range c.endpoints {
-		if e.connection.Load().session == nil {
-			// It is also set while an attempt is being made: should that fail, the next one comes
-			// at once.
-			e.connectNow.Set()
-		}
+	if c.server != nil && c.server.connection.Load().session == nil {
+		// It is also set while an attempt is being made: should that fail, the next one comes at
+		// once.
+		c.server.connectNow.Set()
 	}
 }
 
 // Relist has the list requested again, because something showed that it is out of date. It does not
 // wait for that, and a server is asked no more often than for its own notifications.
 func (c *Connector) Relist() {
-	for _, e := range c.endpoints {
-		e.health.Relist.Set()
+	if c.server != nil {
+		c.server.health.Relist.Set()
 	}
 }
 
@@ -151,66 +139,32 @@ func (c *Connector) Retire(ctx context.Context) {
 	}
 }
 
-// Completes reports whether the server behind any present session declared completions. Without a
-// session it is true, so that a call is made and finds out.
+// Completes reports whether the server declared completions. Without a session it is true, so that
+// a call is made and finds out.
 func (c *Connector) Completes() bool {
 	if c.folder != nil {
 		return true
 	}
-	known := false
-	for _, e := range c.endpoints {
-		if s := e.connection.Load().session; s != nil {
-			if s.Declared.Completes() {
-				return true
-			}
-			known = true
-		}
-	}
-	return !known
+	session := c.server.connection.Load().session
+	return session == nil || session.Declared.Completes()
 }
 
-// mergeStatuses makes a state of what the endpoints know, and tells the connector's owner.
-func (c *Connector) mergeStatuses() {
+// update publishes a changed copy of the state, and tells the connector's owner.
+func (c *Connector) update(change func(*State)) {
 	c.mu.Lock()
-	// The statuses are read under the lock, so that of two calls at once the later one stores the
-	// newer statuses.
-	before, statuses := c.state.Load(), c.statuses()
-	next := summarize(before, statuses)
-	// Most changes of status bring no new list, and merging lists takes long.
-	if lists := countLists(statuses); lists != c.mergedLists {
-		c.mergedLists = lists
-		definitions, differences := mergeLists(statuses)
-		next.Differences = differences
-		next.setPrompts(definitions)
-	}
-	c.state.Store(next)
-	c.mu.Unlock() // before the owner is told, who may want to read the state at once
-	c.logDifferences(before, next)
+	next := *c.state.Load()
+	change(&next)
+	next.Problem = cmp.Or(next.ofList, next.ofCalls)
+	c.state.Store(&next)
+	// Before the owner is told, who may want to update the state at once. Two calls may reach the
+	// owner out of order, which does not matter: it reads the newest state.
+	c.mu.Unlock()
 	c.onChange()
 }
 
-// publish makes a state the present one, and tells the connector's owner. For the folder's
+// publish makes a state the current one, and tells the connector's owner. For the folder's
 // goroutine.
 func (c *Connector) publish(next *State) {
 	c.state.Store(next)
 	c.onChange()
-}
-
-// logDifferences logs when endpoints begin or cease to define prompts differently.
-func (c *Connector) logDifferences(before, next *State) {
-	switch {
-	case slices.Equal(before.Differences, next.Differences):
-	case len(next.Differences) == 0:
-		c.logger.Info("endpoints define their prompts identically again")
-	default:
-		c.logger.Warn("endpoints define prompts differently", slog.Any("prompts", next.Differences))
-	}
-}
-
-func (c *Connector) statuses() []*status {
-	statuses := make([]*status, len(c.endpoints))
-	for i, e := range c.endpoints {
-		statuses[i] = e.status.Load()
-	}
-	return statuses
 }

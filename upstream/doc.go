@@ -1,23 +1,15 @@
 // Package upstream keeps one MCP server connected and makes calls to it, or serves a folder of
 // prompts instead.
 //
-// A [Connector] serves one upstream of the configuration, whatever its revision and transport. Most
-// upstreams have one endpoint; replicas are several. Each endpoint has a session, a health and the
-// last good list of prompts of its own:
+// A [Connector] serves one upstream of the configuration, whatever its revision and transport:
 //
-//	Run:  for each endpoint
-//	      connect ──▶ session ──▶ list ──▶ watch for changes ──▶ list again …
+//	Run:  connect ──▶ session ──▶ list ──▶ watch for changes ──▶ list again …
 //	        ▲  │ backoff, 0.2 s to 9 s, with jitter    │
 //	        └──┴──────────── broken ◀──────────────────┘
 //
-//	State:  status of endpoint 1 ─┐
-//	        status of endpoint 2 ─┼─▶ union of the lists, differences, problem
-//	        status of endpoint 3 ─┘
-//
-//	Call: queue ──▶ endpoint that lists the prompt ──▶ its health ──▶ session ──▶ transport
-//	                  ▲                                                  │
-//	                  └── no byte of a response: next endpoint, then ────┘
-//	                      after a pause the first again
+//	Call: queue ──▶ health ──▶ session ──▶ transport
+//	                  ▲                        │
+//	                  └── no byte of a response: again after a pause, if retry says so
 //
 // Promises:
 //   - [New] contacts nothing and starts nothing. [Connector.Run] does, and returns when its context
@@ -30,11 +22,6 @@
 //     during a refresh nor while a stream was broken.
 //   - A server that hangs is noticed within 35 seconds if it is idle, and within 3 seconds of the
 //     end of a call that it left without an answer.
-//   - One of several endpoints that hangs delays few calls: it gets no more of them than the others
-//     have in flight.
-//   - Rate, concurrency and timeout count for the upstream as a whole. With a prompt on several
-//     endpoints, a call fails only if none of those that the request allows answers within its
-//     timeout.
 //   - A request is never repeated once any byte of its response has arrived, or its client was
 //     asked something. The one exception is a get that a server of both eras refuses because it
 //     cannot ask the client in the modern one: see attempt.go. Package client has another, below
@@ -53,11 +40,10 @@
 //   - Messages of a server go to the [Relay] of the call that they belong to, and to no other.
 //     Sessions that declare a client's capabilities come from a pool for each set of capabilities.
 //
-// An upstream may be a folder of files instead of a server: then a connector has no endpoints,
-// checks for changes every 0.4 seconds, and answers calls from memory. What is in the files is
-// package files.
+// An upstream may be a folder of files instead of a server: then a connector checks for changes
+// every 0.4 seconds, and answers calls from memory. What is in the files is package files.
 //
-// What is known of an endpoint, and what follows from it, is package health; the slots of an
+// What is known of a server, and what follows from it, is package health; the slots of an
 // upstream are package queue. The MCP client is package client; JSON-RPC and MCP as bytes are
 // package wire.
 package upstream

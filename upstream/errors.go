@@ -77,7 +77,7 @@ var (
 	// the modern one.
 	errNoLegacySession = fmt.Errorf("%w in the legacy era", errNoSession)
 	errLostAgain       = errors.New("a new session was lost at once")
-	// errPanicked is what the health of an endpoint is told about a call that panics.
+	// errPanicked is what the health of a server is told about a call that panics.
 	errPanicked = errors.New("call panicked")
 )
 
@@ -158,8 +158,8 @@ func isRetryable(err error) bool {
 	return isRetried(reasonOf(err)) || errors.Is(err, errNoSession)
 }
 
-// isRetried reports whether a call that failed for a reason may be made at another
-// endpoint, or again.
+// isRetried reports whether a call that failed for a reason may be made again, or at another
+// upstream.
 func isRetried(reason Reason) bool {
 	return slices.Contains([]Reason{Unreachable, Timeout, BreakerOpen, Overloaded}, reason)
 }

@@ -213,7 +213,7 @@ func newFolder(u config.Upstream, logger *slog.Logger, publish func(*State)) *fo
 
 // starting returns the state before the files have been read.
 func (f *folder) starting() *State {
-	f.state = &State{Endpoints: []EndpointState{{Address: f.upstream.Address()}}}
+	f.state = &State{}
 	return f.state
 }
 
@@ -252,7 +252,6 @@ func (f *folder) next(list *files.List, err error) *State {
 		slices.Equal(before.FileProblems, next.FileProblems) {
 		return nil
 	}
-	next.Endpoints = []EndpointState{{Address: f.upstream.Address(), Connected: next.Connected, Problem: next.Problem}}
 	return &next
 }
 

@@ -430,10 +430,10 @@ func TestHealthCheck_BusyServerIsNotAsked(t *testing.T) {
 	})
 }
 
-// Many endpoints that fall silent at the same moment are asked one after the other.
-func TestHealthCheck_ManyEndpointsShareAPace(t *testing.T) {
+// Many servers that fall silent at the same moment are asked one after the other.
+func TestHealthCheck_ManyServersShareAPace(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		const endpoints, perSecond = 200, 10
+		const servers, perSecond = 200, 10
 		var (
 			mu sync.Mutex
 			at []time.Time
@@ -446,7 +446,7 @@ func TestHealthCheck_ManyEndpointsShareAPace(t *testing.T) {
 			r.Result(w, `{}`)
 		})
 		opts := upstream.Options{Transport: upstreamtest.Memory{Handler: p}, Pace: rate.NewLimiter(perSecond, 1)}
-		for range endpoints {
+		for range servers {
 			run(t, upstream.New(anywhere(), opts, func() {}))
 		}
 		time.Sleep(40 * time.Second)

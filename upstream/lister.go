@@ -36,7 +36,7 @@ const (
 // lister keeps the list of one session up to date: it connects the stream of changes with the
 // refreshes.
 type lister struct {
-	endpoint *endpoint
+	server *server
 	// changed has a mark if the list changed since the last refresh began.
 	changed health.Mark
 	// ready is closed when the first list need wait no longer: either no change can be missed, or
@@ -53,8 +53,8 @@ type lister struct {
 	skills bool
 }
 
-func newLister(e *endpoint) *lister {
-	return &lister{endpoint: e, changed: make(health.Mark, 1), ready: make(chan struct{})}
+func newLister(s *server) *lister {
+	return &lister{server: s, changed: make(health.Mark, 1), ready: make(chan struct{})}
 }
 
 // change makes run request the list. It never blocks.
@@ -98,7 +98,7 @@ func (l *lister) watch(ctx context.Context, s *client.Session) error {
 		if conflicts = countConflicts(conflicts, err); conflicts >= maxConflicts {
 			return fmt.Errorf("%w: %w", client.ErrSessionLost, err)
 		}
-		l.endpoint.applyRetryAfter(err)
+		l.server.applyRetryAfter(err)
 		// Streams end for many reasons, timeouts of proxies among them. A ping tells whether the
 		// session is still there.
 		switch {
@@ -116,7 +116,7 @@ func (l *lister) watch(ctx context.Context, s *client.Session) error {
 		if at != nil && time.Since(*at) > health.SteadyTime {
 			pause.Reset()
 		}
-		if err := sleep(ctx, max(pause.NextBackOff(), l.endpoint.health.Paused().Rest())); err != nil {
+		if err := sleep(ctx, max(pause.NextBackOff(), l.server.health.Paused().Rest())); err != nil {
 			return err
 		}
 	}
@@ -154,7 +154,7 @@ func (l *lister) run(ctx context.Context, s *client.Session) error {
 	default:
 	}
 	for {
-		for p := l.endpoint.health.Paused(); p != nil; p = l.endpoint.health.Paused() {
+		for p := l.server.health.Paused(); p != nil; p = l.server.health.Paused() {
 			if err := sleep(ctx, p.Rest()); err != nil {
 				return err
 			}
@@ -176,11 +176,11 @@ func (l *lister) run(ctx context.Context, s *client.Session) error {
 // wait waits until there is a reason to request the list again.
 func (l *lister) wait(ctx context.Context) error {
 	for {
-		refused := l.endpoint.status.Load().Problem != nil
+		refused := l.server.state().ofList != nil
 		select {
 		case <-l.changed:
 			return nil
-		case <-l.endpoint.health.Relist:
+		case <-l.server.health.Relist:
 			return nil
 		case <-time.After(l.pollInterval(refused)):
 			if refused || l.silent.Load() || l.skills { // no server reports a change of its skills
@@ -196,7 +196,7 @@ func (l *lister) wait(ctx context.Context) error {
 // is the attribute, but at most maxListRetry. It is never less than [config.MinRefresh], and
 // randomised upwards to avoid a thundering herd.
 func (l *lister) pollInterval(refused bool) time.Duration {
-	interval := l.endpoint.upstream.Refresh
+	interval := l.server.upstream.Refresh
 	switch {
 	case refused:
 		interval = min(interval, maxListRetry)
@@ -209,10 +209,10 @@ func (l *lister) pollInterval(refused bool) time.Duration {
 // list requests the list once, and returns its size. It returns an error only if the session is of
 // no more use.
 func (l *lister) list(ctx context.Context, s *client.Session) (bytes int, _ error) {
-	e := l.endpoint
-	traced, measured := e.metrics().start(ctx, wire.PromptsList, "")
-	list, err := s.List(traced, e.upstream.MaxPrompts)
-	had := e.status.Load().Definitions
+	up := l.server
+	traced, measured := up.metrics().start(ctx, wire.PromptsList, "")
+	list, err := s.List(traced, up.upstream.MaxPrompts)
+	had := up.state().Definitions
 	at := slices.IndexFunc(list.Unknown, func(method string) bool { return hasListed(had, method) })
 	switch {
 	case err != nil:
@@ -233,7 +233,7 @@ func (l *lister) list(ctx context.Context, s *client.Session) (bytes int, _ erro
 		return list.Bytes, l.refused(ctx, s, err)
 	}
 	if !l.listed { // one line for each session, once all of it is known
-		e.logger.InfoContext(ctx, "upstream connected",
+		up.logger.InfoContext(ctx, "upstream connected",
 			slog.Int("prompts", len(list.Definitions)), slog.String("revision", s.Revision))
 	}
 	l.listed, l.ttl, l.skills = true, list.TTL, s.ServesSkills()
@@ -252,52 +252,39 @@ func hasListed(definitions []jsontext.Value, method string) bool {
 
 // refused records why there is no new list, and returns an error if the session is of no more use.
 func (l *lister) refused(ctx context.Context, s *client.Session, err error) error {
-	e := l.endpoint
-	e.applyRetryAfter(err)
+	up := l.server
+	up.applyRetryAfter(err)
 	// A list that failed leaves the session in use, unless a ping fails too.
 	if isSuspicious(err) || client.MayRefuseEra(err) {
-		e.health.Suspect.Set() // which marks the endpoint before this ping has failed
+		up.health.Suspect.Set() // which marks the server before this ping has failed
 		if broken := s.Ping(ctx); broken != nil {
 			return broken
 		}
 	}
 	reason := reasonOfList(err)
-	if !e.status.Load().Problem.hasCause(reason, err) {
-		e.logger.WarnContext(ctx, "list of prompts not refreshed, the last good one stays",
-			e.explained(reason, causeOf(reason, err), err)...)
+	if !up.state().ofList.hasCause(reason, err) {
+		up.logger.WarnContext(ctx, "list of prompts not refreshed, the last good one stays",
+			up.explained(reason, causeOf(reason, err), err)...)
 	}
-	e.health.SetDenied(reason == Denied)
-	e.update(func(s *status) { s.setProblem(reason, err) })
+	up.health.SetDenied(reason == Denied)
+	up.update(func(next *State) { next.setProblem(reason, err) })
 	return nil
 }
 
 // publish makes a list the present one.
 func (l *lister) publish(ctx context.Context, definitions []jsontext.Value) {
-	e := l.endpoint
-	e.health.SetDenied(false)
-	before := e.status.Load()
-	if before.Problem != nil && before.calls == nil {
-		e.logger.InfoContext(ctx, "upstream healthy")
-	}
-	// Many servers send the same list again after each notification: without this, each would
-	// become a new catalog.
-	same := before.Listed && equalLists(before.Definitions, definitions)
-	var prompts promptIndex
-	if !same {
-		definitions = shareDefinitions(before.Definitions, definitions)
-	}
-	if e.isReplica && !same {
-		prompts = newPromptIndex(definitions)
+	up := l.server
+	up.health.SetDenied(false)
+	before := up.state()
+	if before.ofList != nil && before.ofCalls == nil {
+		up.logger.InfoContext(ctx, "upstream healthy")
 	}
 	ttl := l.ttl
 	if !l.silent.Load() && !l.skills { // a change would be reported
 		ttl = 0
 	}
-	e.update(func(s *status) {
-		s.tried, s.Listed, s.ttl, s.Problem = true, true, ttl, nil
-		if !same {
-			s.Definitions, s.prompts = definitions, prompts
-			s.lists++
-		}
+	up.update(func(next *State) {
+		next.Tried, next.Listed, next.TTL, next.ofList = true, true, ttl, nil
+		next.setPrompts(shareDefinitions(next.Definitions, definitions))
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -205,13 +206,42 @@ func startTried(t *testing.T, u config.Upstream) *upstream.Connector {
 	return c
 }
 
-// waitForBoth waits until two replicas have listed their prompts.
-func waitForBoth(t *testing.T, c *upstream.Connector) {
+// killable is a server in memory that can become unreachable.
+type killable struct {
+	*upstreamtest.Peer
+
+	down atomic.Bool
+}
+
+// kill makes the server unreachable and breaks its streams.
+func (k *killable) kill() {
+	k.down.Store(true)
+	k.Break()
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (k *killable) RoundTrip(r *http.Request) (*http.Response, error) {
+	if k.down.Load() {
+		return nil, errors.New("connection refused")
+	}
+	return upstreamtest.Memory{Handler: k.Peer}.RoundTrip(r)
+}
+
+// withKillable runs a connector to a killable server in a synctest bubble.
+func withKillable(t *testing.T, u config.Upstream, test func(*testing.T, *killable, *upstream.Connector)) {
 	t.Helper()
-	upstreamtest.Eventually(t, "both replicas", func() bool {
-		endpoints := c.State().Endpoints
-		return endpoints[0].Listed && endpoints[1].Listed
+	bubble.Test(t, func(t *testing.T) {
+		k := &killable{Peer: upstreamtest.NewPeer(t)}
+		c := start(t, u, upstream.Options{Transport: k})
+		synctest.Wait()
+		test(t, k, c)
 	})
+}
+
+func complete(ctx context.Context, c *upstream.Connector, name string) error {
+	ref := wire.Object{}.With("type", wire.Quote("ref/prompt")).With("name", wire.Quote(name))
+	_, err := c.Call(ctx, &upstream.Request{Method: wire.Complete, Params: wire.Object{}.With("ref", ref.JSON())}, nil)
+	return err
 }
 
 // inBubble runs a connector to a peer in memory, in a synctest bubble.

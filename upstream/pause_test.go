@@ -123,26 +123,6 @@ func TestPause_ListsAndConnectsWaitToo(t *testing.T) {
 	})
 }
 
-// A 503 sends calls to the other replica. A 429 does not: the limit is one of the gateway's
-// credential.
-func TestPause_OfOneReplica(t *testing.T) {
-	one := []string{"p"}
-	for status, refused := range map[int]int{http.StatusServiceUnavailable: 0, http.StatusTooManyRequests: 5} {
-		withReplicas(t, nil, func(t *testing.T, c *upstream.Connector, replicas ...*replica) {
-			replicas[0].Handle(wire.PromptsGet, asksForPause(status, "60"))
-			failed := 0
-			for range 10 {
-				if _, err := get(t.Context(), c, "p"); err != nil {
-					failed++
-				}
-			}
-			if failed != refused || replicas[0].gets() != 1 || replicas[1].gets() != 10-refused {
-				t.Errorf("HTTP %d: %d failed, the replicas had %d and %d gets", status, failed, replicas[0].gets(), replicas[1].gets())
-			}
-		}, one, one)
-	}
-}
-
 // A JSON-RPC error of the server stays an answer, and the pause is kept all the same.
 func TestPause_BesideAnAnswer(t *testing.T) {
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {

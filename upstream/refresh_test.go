@@ -441,7 +441,7 @@ func TestRefresh_HandsOnListWithInvalidDefinition(t *testing.T) {
 			switch {
 			case answer != nil:
 				peer.Handle(wire.PromptsList, answer)
-				u.URLs = []string{upstreamtest.Serve(t, peer).URL}
+				u.URL = upstreamtest.Serve(t, peer).URL
 			default:
 				peer.Result(wire.PromptsList, fmt.Sprintf(list, bad))
 				u = sseUpstream(upstreamtest.Serve(t, upstreamtest.SSE(peer)).URL, true)

@@ -61,19 +61,7 @@ func TestRate_DelaysCalls(t *testing.T) {
 	})
 }
 
-func TestRate_CountsAllReplicas(t *testing.T) {
-	one := []string{"p"}
-	withReplicas(t, func(u *config.Upstream) { u.Rate = 0.5 }, func(t *testing.T, c *upstream.Connector, _ ...*replica) {
-		mustGet(t, c, "p")
-		begun := time.Now()
-		mustGet(t, c, "p")
-		if waited := since(begun); waited != 2*time.Second {
-			t.Errorf("waited %s, want 2s", waited)
-		}
-	}, one, one, one)
-}
-
-func TestRetry_RepeatsTheCallAtTheSameEndpoint(t *testing.T) {
+func TestRetry_RepeatsTheCall(t *testing.T) {
 	u := anywhere()
 	u.Attempts = 3
 	u.Breaker = config.Breaker{Failures: 5, Cooldown: 3 * time.Second}
@@ -105,23 +93,49 @@ func TestRetry_RepeatsTheCallAtTheSameEndpoint(t *testing.T) {
 	})
 }
 
-func TestRetry_PrefersAnotherReplica(t *testing.T) {
-	one := []string{"p"}
-	withReplicas(t, func(u *config.Upstream) { u.Attempts = 4 }, func(t *testing.T, c *upstream.Connector, replicas ...*replica) {
-		begun := time.Now()
-		failFirst(replicas[0].Peer, 1, status(http.StatusBadGateway))
-		mustGet(t, c, "p")
-		if took := time.Since(begun); took != 0 || replicas[1].gets() != 1 {
-			t.Errorf("the next was asked %d times after %s, want once at once", replicas[1].gets(), took)
+func TestRetry_NotAfterAnAnswer(t *testing.T) {
+	for name, answer := range map[string]func(http.ResponseWriter, *upstreamtest.Request){
+		"error":          refuses(`{"code":-32603,"message":"no"}`),
+		"denied":         status(http.StatusForbidden),
+		"too often":      status(http.StatusTooManyRequests),
+		"half an answer": text(http.StatusOK, wire.ContentJSON, `{"jsonrpc":`),
+		"progress": func(w http.ResponseWriter, _ *upstreamtest.Request) {
+			upstreamtest.Event(w, `{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`)
+		},
+		"progress, then silence": func(w http.ResponseWriter, r *upstreamtest.Request) {
+			upstreamtest.Event(w, `{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`)
+			<-r.Context().Done()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := anywhere()
+			u.Attempts = 5
+			inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+				p.Handle(wire.PromptsGet, answer)
+				_, err := get(t.Context(), c, "p")
+				if gets := len(p.Seen(wire.PromptsGet)); err == nil || gets != 1 {
+					t.Errorf("get = %v after %d gets, want an error after 1", err, gets)
+				}
+				if u, ok := errors.AsType[*upstream.Unavailable](err); ok && u.Unanswered() {
+					t.Errorf("%v says that another server may be asked", err)
+				}
+			})
+		})
+	}
+}
+
+func TestRetry_NotAfterCallerGaveUp(t *testing.T) {
+	u := anywhere()
+	u.Attempts = 5
+	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		p.Handle(wire.PromptsGet, hang)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		_, err := get(ctx, c, "p")
+		if gets := len(p.Seen(wire.PromptsGet)); !errors.Is(err, context.Canceled) || unavailable(err) != "" || gets != 1 {
+			t.Errorf("get = %v after %d gets", err, gets)
 		}
-		for _, r := range replicas {
-			failFirst(r.Peer, 9, status(http.StatusBadGateway))
-		}
-		wantFailure(t, c, "p", upstream.Unreachable)
-		if took := time.Since(begun); took < 150*time.Millisecond || replicas[0].gets() != 1+2 || replicas[1].gets() != 1+2 {
-			t.Errorf("%d and %d gets in %s", replicas[0].gets(), replicas[1].gets(), took)
-		}
-	}, one, one)
+	})
 }
 
 func TestRetry_CountsInRate(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// maxPooled bounds the pooled sessions of an endpoint, and maxPerSet those with the same set of
+	// maxPooled bounds the pooled sessions of a server, and maxPerSet those with the same set of
 	// capabilities.
 	maxPooled = 8
 	maxPerSet = 4
@@ -36,7 +36,7 @@ const (
 var errPoolExhausted = fmt.Errorf("%w: each call that may ask its client for input needs a "+
 	"session of its own", queue.ErrConcurrency)
 
-// sessionPool has the sessions of an endpoint beside the primary one, for clients that can be asked
+// sessionPool has the sessions with a server beside the primary one, for clients that can be asked
 // for input or want log messages. A legacy server learns the client's capabilities when a session
 // begins, so each set of capabilities has sessions of its own, opened when first needed:
 //

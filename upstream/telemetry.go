@@ -95,7 +95,7 @@ func (i *instruments) countTransition(to BreakerState) {
 
 // countConnect counts an attempt to connect, which failed unless err is nil.
 func (i *instruments) countConnect(err error) {
-	// Without room behind them: endpoints append to the same array at the same time.
+	// Without room behind them: measurements of calls append to the same array at the same time.
 	attributes := i.common[:2:2] // the upstream and its team
 	if err != nil {
 		attributes = append(attributes, AttrReason.String(string(reasonOf(err))))

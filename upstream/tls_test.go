@@ -72,15 +72,6 @@ func TestTLS_VerifiesBothSides(t *testing.T) {
 			}
 		})
 	}
-	t.Run("replicas", func(t *testing.T) {
-		t.Parallel()
-		u := upstreamtest.HTTP("secured", url, serveTLS(t, ours, tls.VersionTLS12, false))
-		u.TLS = block(ours, ours, "mcp.example")
-		c := start(t, u, upstream.Options{})
-		waitForBoth(t, c)
-		mustGet(t, c, "p")
-		mustGet(t, c, "p")
-	})
 }
 
 // A TLS server that offers HTTP/2 gets HTTP/2, any other HTTP/1.1.

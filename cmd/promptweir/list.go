@@ -147,7 +147,6 @@ func listSession(ctx context.Context, s *client.Session) (l listing, err error) 
 func partialOf(troubles []snapshot.Trouble) jsontext.Value {
 	type partial struct {
 		Upstream string          `json:"upstream"`
-		Endpoint string          `json:"endpoint,omitempty"`
 		Reason   upstream.Reason `json:"reason"`
 		Since    time.Time       `json:"since,omitzero"`
 		Stale    bool            `json:"stale"`
@@ -159,7 +158,7 @@ func partialOf(troubles []snapshot.Trouble) jsontext.Value {
 	for _, t := range troubles {
 		reason := cmp.Or(t.Reason, snapshot.Starting)
 		all = append(all, partial{
-			t.Upstream, t.Endpoint, reason, t.Since, t.Listed, t.Place, t.Cause.Problem, t.Cause.Remedy,
+			t.Upstream, reason, t.Since, t.Listed, t.Place, t.Cause.Problem, t.Cause.Remedy,
 		})
 	}
 	if all == nil {

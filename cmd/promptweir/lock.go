@@ -17,6 +17,7 @@ import (
 
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -101,22 +102,22 @@ func (l *lockFlags) merged(before config.Lock, s *snapshot.Snapshot) config.Lock
 			"promptweir: the prompts of %s are not known, so their approved definitions stay\n",
 			strings.Join(unlisted, ", "))
 	}
-	all := inspect.Lock(s)
+	listed := inspect.Lock(s)
+	all := slices.Clone(listed)
 	for _, prompt := range before {
-		if slices.Contains(unlisted, prompt.Upstream) {
+		if slices.Contains(unlisted, prompt.Upstream) && len(listed.Named(prompt.Name)) == 0 {
 			all = append(all, prompt)
 		}
 	}
 	return config.NewLock(all)
 }
 
-// printDifferences says where replicas disagree, because a lock can approve one definition only.
+// printDifferences prints where upstreams define a prompt differently, because a lock approves one
+// definition of a name only.
 func (l *lockFlags) printDifferences(s *snapshot.Snapshot) {
-	for i, state := range s.States {
-		if len(state.Differences) > 0 {
-			l.app.warn("the replicas of %s define these prompts differently, and the lock "+
-				"approves the first replica's definitions: %s",
-				s.Upstreams[i].Name, strings.Join(state.Differences, ", "))
+	for _, r := range s.Reports() {
+		if r.Kind == catalog.Difference || r.Kind == catalog.Conflict {
+			l.app.warn("%s; the lock approves the first upstream's definition", r.Text)
 		}
 	}
 }

@@ -204,7 +204,7 @@ func serverAt(what, address, token string) (config.Upstream, error) {
 	}
 	server := config.Upstream{
 		// The name is in errors and logs, and the URL may have a password.
-		Name: u.Redacted(), Transport: config.StreamableHTTP, URLs: []string{address},
+		Name: u.Redacted(), Transport: config.StreamableHTTP, URL: address,
 		Protocol: anyProtocol, Timeout: config.DefaultTimeout,
 		Concurrency: config.DefaultConcurrency,
 		MaxMessage:  config.DefaultMaxMessage,
@@ -228,7 +228,7 @@ func connectError(ctx context.Context, server config.Upstream, err error) error 
 			cause.Remedy = "pass another with --token, or in PROMPTWEIR_TOKEN"
 		}
 	case client.NothingThere, client.WebPage, client.NotMCP:
-		u, _ := url.Parse(server.URLs[0]) // which serverAt has parsed
+		u, _ := url.Parse(server.URL) // which serverAt has parsed
 		if isAdminListener(ctx, u.Scheme+"://"+u.Host) {
 			return fmt.Errorf("%s is a gateway's admin listener: use its endpoint for clients, "+
 				"for example http://%s", server.Name, config.DefaultListen+config.DefaultPath)

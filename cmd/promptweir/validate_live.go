@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -179,32 +178,27 @@ func awaitEach(ctx context.Context, g *gateway.Gateway) map[string]time.Duration
 	}
 }
 
-// checkUpstreams returns a line for each upstream, and one for each replica in trouble.
+// checkUpstreams returns a line for each upstream.
 func checkUpstreams(s *snapshot.Snapshot, took map[string]time.Duration) (checks []liveCheck) {
-	troubles := map[string][]snapshot.Trouble{}
+	troubles := map[string]snapshot.Trouble{}
 	for _, t := range s.Troubles() {
-		troubles[t.Upstream] = append(troubles[t.Upstream], t)
+		troubles[t.Upstream] = t
 	}
 	for i, state := range s.States {
 		u := &s.Upstreams[i]
 		found := checkedUpstream{
 			Name: u.Name, Team: u.Team, Place: u.Place.String(), Address: u.Address(),
-			Revision:      state.Revision,
+			Revision: state.Revision, Transport: string(state.Transport),
 			OffersPrompts: state.Listed && state.Promptless == nil, Prompts: len(s.Definitions(i)),
 			Milliseconds: took[u.Name].Milliseconds(),
 		}
 		if u.Files != nil {
 			found.Transport = string(u.Transport)
 		}
-		for _, e := range state.Endpoints { // the first that was reached speaks for all
-			found.Transport = cmp.Or(found.Transport, string(e.Transport))
-		}
-		for _, t := range troubles[u.Name] {
-			bad := found
-			bad.Reason, bad.Cause, bad.Remedy = string(t.Reason), t.Cause.Problem, t.Cause.Remedy
-			checks = append(checks, bad.check(checkError, terminal.OneLine(t.String())))
-		}
-		if len(troubles[u.Name]) == 0 {
+		if t, isTroubled := troubles[u.Name]; isTroubled {
+			found.Reason, found.Cause, found.Remedy = string(t.Reason), t.Cause.Problem, t.Cause.Remedy
+			checks = append(checks, found.check(checkError, terminal.OneLine(t.String())))
+		} else {
 			checks = append(checks, found.check(checkOK, found.String()))
 		}
 		checks = append(checks, checkClock(u, state)...)
@@ -229,21 +223,19 @@ func (u *checkedUpstream) String() string {
 		terminal.Count(u.Prompts, "prompt"), u.Milliseconds)
 }
 
-// checkClock returns a line for each server whose clock differs much.
-func checkClock(u *config.Upstream, state *upstream.State) (checks []liveCheck) {
-	for _, e := range state.Endpoints {
-		if e.ClockOffset.Abs() <= maxClockOffset {
-			continue
-		}
-		direction := "ahead of"
-		if e.ClockOffset < 0 {
-			direction = "behind"
-		}
-		checks = append(checks, checked("clock", checkWarning, u.Place.String(),
-			"%s (%s): the clock of %s is %s %s this machine's; correct the wrong one, or valid tokens are refused",
-			u.Name, u.Place, e.Address, e.ClockOffset.Abs(), direction))
+// checkClock returns a line for a server whose clock differs much.
+func checkClock(u *config.Upstream, state *upstream.State) []liveCheck {
+	offset := state.ClockOffset
+	if offset.Abs() <= maxClockOffset {
+		return nil
 	}
-	return checks
+	direction := "ahead of"
+	if offset < 0 {
+		direction = "behind"
+	}
+	return []liveCheck{checked("clock", checkWarning, u.Place.String(),
+		"%s (%s): the clock of %s is %s %s this machine's; correct the wrong one, or valid tokens are refused",
+		u.Name, u.Place, u.Address(), offset.Abs(), direction)}
 }
 
 // checkSnapshot returns a line for each report, and for what the catalog as a whole makes of the

@@ -89,10 +89,6 @@ type UpstreamHealth struct {
 	Revision string `json:"revision,omitempty"`
 	Prompts  int    `json:"prompts"`
 	Trouble
-	// Endpoints are its replicas, if it has several, and Differences the prompts that they define
-	// differently.
-	Endpoints   []EndpointHealth `json:"endpoints,omitempty"`
-	Differences []string         `json:"differences,omitempty"`
 
 	condition condition
 }
@@ -107,14 +103,6 @@ type Trouble struct {
 	// the configuration, but may name addresses and quote the server.
 	Cause  string `json:"cause,omitempty"`
 	Remedy string `json:"remedy,omitempty"`
-}
-
-// EndpointHealth is the condition of one replica of an upstream.
-type EndpointHealth struct {
-	Address   string `json:"address"`
-	Connected bool   `json:"connected"`
-	Revision  string `json:"revision,omitempty"`
-	Trouble
 }
 
 // maxWarnings bounds the warnings that are shown: a team's file may cause any number of them.
@@ -196,22 +184,11 @@ func Health(s *snapshot.Snapshot) Readiness {
 // upstreamHealth returns the condition of the upstream at index i of a snapshot.
 func upstreamHealth(s *snapshot.Snapshot, i int) UpstreamHealth {
 	u, state := &s.Upstreams[i], s.States[i]
-	health := UpstreamHealth{
+	return UpstreamHealth{
 		Name: u.Name, Team: u.Team, Place: u.Place.String(), Connected: state.Connected,
-		Listed: state.Listed, Revision: state.Revision,
-		Prompts: len(s.Definitions(i)), Differences: state.Differences,
+		Listed: state.Listed, Revision: state.Revision, Prompts: len(s.Definitions(i)),
 		Trouble: trouble(state.Problem), condition: conditionOf(state),
 	}
-	if len(state.Endpoints) > 1 {
-		for _, endpoint := range state.Endpoints {
-			health.Endpoints = append(health.Endpoints, EndpointHealth{
-				Address: endpoint.Address, Connected: endpoint.Connected,
-				Revision: endpoint.Revision,
-				Trouble:  trouble(endpoint.Problem),
-			})
-		}
-	}
-	return health
 }
 
 // Level is how urgently something needs attention. Its text is a class of the console's style
@@ -244,12 +221,7 @@ type condition struct {
 
 // conditionOf returns the condition of an upstream in a state: what matters most.
 func conditionOf(state *upstream.State) condition {
-	p, down := state.Problem, 0
-	for i := range state.Endpoints {
-		if state.Endpoints[i].Problem != nil {
-			down++
-		}
-	}
+	p := state.Problem
 	switch {
 	case p != nil && p.Reason == upstream.Draining:
 		return condition{Poor, "drained by an operator"}
@@ -263,10 +235,6 @@ func conditionOf(state *upstream.State) condition {
 		return condition{Poor, "up, but its list is stale"}
 	case !state.Listed:
 		return condition{Poor, "starting"}
-	// The problem of a single endpoint is that of the upstream.
-	case down > 0 && len(state.Endpoints) > 1:
-		text := fmt.Sprintf("up, but %d of %d replicas in trouble", down, len(state.Endpoints))
-		return condition{Poor, text}
 	case !state.Connected:
 		return condition{Poor, "not connected"}
 	}

@@ -127,8 +127,6 @@ type Owner struct {
 
 	// Name is the upstream's own name for the prompt.
 	Name string
-	// Endpoints are those of [Prompt.Endpoints].
-	Endpoints uint64
 }
 
 // Declaration is what is configured of an upstream.
@@ -140,7 +138,7 @@ type Declaration struct {
 }
 
 func (o Owner) same(other Owner) bool {
-	return *o.Declaration == *other.Declaration && o.Name == other.Name && o.Endpoints == other.Endpoints
+	return *o.Declaration == *other.Declaration && o.Name == other.Name
 }
 
 // Facts is the definition as conditions read it. That of a skill has the description and, as meta,
@@ -190,7 +188,6 @@ func (c *Catalog) owners(claims []claim) []Owner {
 	owners := make([]Owner, len(claims))
 	for i, claim := range claims {
 		owners[i] = c.sources[claim.source].Owner(claim.prompt.Name)
-		owners[i].Endpoints = claim.prompt.Endpoints
 	}
 	return owners
 }

@@ -103,7 +103,6 @@ func TestDiff_HasOwnersThatChanged(t *testing.T) {
 		"the own name": func(s *catalog.Source) {
 			s.Prefix, s.Prompts = "", []*catalog.Prompt{parse(t, `{"name":"u.x","title":""}`)}
 		},
-		"the endpoints": func(s *catalog.Source) { s.Prompts[0].Endpoints = 1 },
 	} {
 		source := upstream(t, "a/u", "x")
 		before := catalog.Merge([]catalog.Source{source}, options())

@@ -34,8 +34,9 @@ type Source struct {
 type Options struct {
 	// Separator stands between an upstream's prefix and the prompt's name.
 	Separator string
-	// KeepFirst keeps the first of several definitions that claim one exposed name, in
-	// configuration order. Otherwise all claimants are left out.
+	// KeepFirst keeps the first of several prompts that claim one exposed name, in configuration
+	// order. Otherwise all claimants are left out. It does not concern replicas, of which the first
+	// one's definition is always kept.
 	KeepFirst bool
 	// Decide returns what policy decides about a new entry: one visibility if all of its owners are
 	// alike, else one for each. It must be pure. If it is nil, nobody sees any entry.
@@ -183,16 +184,32 @@ func (c *Catalog) resolve(claims []claim) (*Entry, []Report) {
 	if len(claims) == 0 {
 		return nil, nil
 	}
-	// A clone, since the claims are a part of the catalog's.
-	agreed := slices.DeleteFunc(slices.Clone(claims), func(c claim) bool { return !c.prompt.agrees(claims[0].prompt) })
-	if len(agreed) == len(claims) {
+	first, isReplicated := claims[0], true
+	var agreed, others []claim
+	for _, claim := range claims {
+		isReplicated = isReplicated && c.isReplica(first, claim)
+		if claim.prompt.agrees(first.prompt) {
+			agreed = append(agreed, claim)
+		} else {
+			others = append(others, claim)
+		}
+	}
+	switch {
+	case len(others) == 0:
 		return c.newEntry(agreed), nil
+	case isReplicated:
+		return c.newEntry(agreed), []Report{c.difference(agreed, others)}
+	case c.opts.KeepFirst:
+		return c.newEntry(agreed), []Report{c.conflict(claims)}
 	}
-	reports := []Report{c.conflict(claims)}
-	if !c.opts.KeepFirst {
-		return nil, reports
-	}
-	return c.newEntry(agreed), reports
+	return nil, []Report{c.conflict(claims)}
+}
+
+// isReplica reports whether two claims are of one prompt: of upstreams that share a prefix because
+// their servers are replicas. Without a prefix, a name in common may be a coincidence.
+func (c *Catalog) isReplica(a, b claim) bool {
+	prefix := c.sources[a.source].Prefix
+	return prefix != "" && prefix == c.sources[b.source].Prefix && a.prompt.Name == b.prompt.Name
 }
 
 // claimsOn returns the claims on one name.
@@ -253,8 +270,7 @@ func changedNames(stale, fresh []claim) set {
 }
 
 func samePrompt(a, b *Prompt) bool {
-	return a == b || bytes.Equal(a.Definition, b.Definition) && a.Exposed == b.Exposed &&
-		a.Endpoints == b.Endpoints && a.Overrides.Equal(b.Overrides)
+	return a == b || bytes.Equal(a.Definition, b.Definition) && a.Exposed == b.Exposed && a.Overrides.Equal(b.Overrides)
 }
 
 // agrees reports whether two prompts are interchangeable: a get may go to the upstream of either.

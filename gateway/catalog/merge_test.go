@@ -77,18 +77,24 @@ func TestMerge_DecidesWhoOwnsEachName(t *testing.T) {
 		{"one exposed name reached by different own names", options(), []catalog.Source{
 			upstream(t, "a/one prefix=p", "x=T"), upstream(t, "a/two prefix=", "p.x=T"),
 		}, []string{"p.x=T one:x two:p.x"}},
+		{"with one prefix, the first definition is served by those that have it", options(), []catalog.Source{
+			upstream(t, "a/one prefix=p", "x=1", "y"), upstream(t, "a/two prefix=p", "x=2", "y"), upstream(t, "a/three prefix=p", "x=1", "z"),
+		}, []string{"p.x=1 one:x three:x", "p.y= one:y two:y", "p.z= three:z", "difference p.x"}},
+		{"with one prefix, the order of the configuration counts", options(), []catalog.Source{
+			upstream(t, "a/two prefix=p", "x=2"), upstream(t, "a/one prefix=p", "x=1"),
+		}, []string{"p.x=2 two:x", "difference p.x"}},
 		{"a conflict drops all claimants", options(), []catalog.Source{
-			upstream(t, "a/one prefix=p", "x=1", "y"), upstream(t, "a/two prefix=p", "x=2"),
-		}, []string{"p.y= one:y", "conflict p.x"}},
+			upstream(t, "a/one prefix=", "x=1", "y"), upstream(t, "a/two prefix=", "x=2"),
+		}, []string{"y= one:y", "conflict x"}},
 		{"a conflict drops also the two of three that agree", options(), []catalog.Source{
-			upstream(t, "a/one prefix=p", "x=1"), upstream(t, "a/two prefix=p", "x=2"), upstream(t, "a/three prefix=p", "x=1"),
-		}, []string{"conflict p.x"}},
-		{"a conflict drops all where nothing is said", catalog.Options{Separator: "."}, []catalog.Source{
-			upstream(t, "a/one prefix=p", "x=1"), upstream(t, "a/two prefix=p", "x=2"),
+			upstream(t, "a/one prefix=", "x=1"), upstream(t, "a/two prefix=", "x=2"), upstream(t, "a/three prefix=", "x=1"),
+		}, []string{"conflict x"}},
+		{"a conflict drops also upstreams with one prefix", options(), []catalog.Source{
+			upstream(t, "a/one prefix=p", "x=1"), upstream(t, "a/two prefix=p", "x=2"), upstream(t, "a/three prefix=", "p.x=1"),
 		}, []string{"conflict p.x"}},
 		{"first keeps the first and those that agree with it", first, []catalog.Source{
-			upstream(t, "a/one prefix=p", "x=1"), upstream(t, "a/two prefix=p", "x=2"), upstream(t, "a/three prefix=p", "x=1"),
-		}, []string{"p.x=1 one:x three:x", "conflict p.x"}},
+			upstream(t, "a/one prefix=", "x=1"), upstream(t, "a/two prefix=", "x=2"), upstream(t, "a/three prefix=", "x=1"),
+		}, []string{"x=1 one:x three:x", "conflict x"}},
 		{"a name twice in one list: the first wins", options(), []catalog.Source{
 			upstream(t, "a/one", "x=1", "y", "x=2", "x=3"),
 		}, []string{"one.x=1 one:x", "one.y= one:y", "duplicate one.x"}},
@@ -129,8 +135,8 @@ func TestMerge_DecidesWhoOwnsEachName(t *testing.T) {
 			upstream(t, "a/foo", "bar_x"), upstream(t, "a/foo_bar", "x"),
 		}, []string{"foo.bar_x= foo:bar_x", "foo_bar.x= foo_bar:x", "folded_names foo.bar_x"}},
 		{"a name that was left out folds with nothing", options(), []catalog.Source{
-			upstream(t, "a/one prefix=p", "x=1", "X"), upstream(t, "a/two prefix=p", "x=2"),
-		}, []string{"p.X= one:X", "conflict p.x"}},
+			upstream(t, "a/one prefix=", "x=1", "X"), upstream(t, "a/two prefix=", "x=2"),
+		}, []string{"X= one:X", "conflict x"}},
 	} {
 		t.Run(test.rule, func(t *testing.T) {
 			upstreamtest.Equal(t, test.want, show(catalog.Merge(test.sources, test.opts)), "catalog")
@@ -140,8 +146,8 @@ func TestMerge_DecidesWhoOwnsEachName(t *testing.T) {
 
 func TestReports_NameOwnerPlaceAndRemedy(t *testing.T) {
 	sources := []catalog.Source{
-		upstream(t, "a/one prefix=p", "x=1", "y", "y"), upstream(t, "a/two prefix=p", "x=2", "Y"),
-		upstream(t, "a/free prefix=", "billing.pay", strings.Repeat("世", 100)), upstream(t, "b/billing"),
+		upstream(t, "a/one prefix=p", "x=1", "y", "y"), upstream(t, "a/two prefix=p", "x=2", "Y"), upstream(t, "a/three prefix=q", "x=1"),
+		upstream(t, "a/free prefix=", "billing.pay", strings.Repeat("世", 100), "q.x=2"), upstream(t, "b/billing"),
 	}
 	var texts []string
 	for _, r := range catalog.Merge(sources, options()).Reports() {
@@ -150,14 +156,15 @@ func TestReports_NameOwnerPlaceAndRemedy(t *testing.T) {
 	want := []string{
 		`prompt "billing.pay" of upstream "free" (teams/a.hcl:4) lies inside the prefix "billing", which belongs to team "b", upstream "billing" (teams/b.hcl:7): it is left out; set a prefix on upstream "free", or rename the prompt`,
 		`some clients cannot tell these prompts apart, because they turn each into "p_y": "p.Y" of upstream "two" (teams/a.hcl:3) and "p.y" of upstream "one" (teams/a.hcl:3); rename all but one of them`,
-		`prompt "p.x" has different definitions in upstream "one" (teams/a.hcl:3) and upstream "two" (teams/a.hcl:3): all are left out; rename the prompt in one of them, or set a different prefix on one of the upstreams`,
+		`prompt "p.x" is defined differently by upstream "two" (teams/a.hcl:3): gets go to upstream "one" (teams/a.hcl:3) only until the definitions are equal; update the servers, or set a different prefix on one of the upstreams`,
 		`upstream "one" (teams/a.hcl:3) lists prompt "y" more than once: the first is used; remove the others from its server`,
+		`prompt "q.x" has different definitions in upstream "three" (teams/a.hcl:5) and upstream "free" (teams/a.hcl:4): all are left out; rename the prompt in one of them, or set a different prefix on one of the upstreams`,
 		`prompt "` + strings.Repeat("世", 21) + `… (300 bytes)" of upstream "free" (teams/a.hcl:4) has an exposed name of 300 bytes, more than 256: it is left out; shorten its name or the upstream's prefix`,
 	}
 	upstreamtest.Equal(t, want, texts, "texts")
 
 	first := catalog.Merge(sources, catalog.Options{Separator: ".", KeepFirst: true}).Reports()
-	if got := first[2].Text; !strings.Contains(got, `: that of upstream "one" (teams/a.hcl:3) is used; `) {
+	if got := first[4].Text; !strings.Contains(got, `: that of upstream "three" (teams/a.hcl:5) is used; `) {
 		t.Errorf("conflict = first: %s", got)
 	}
 }
@@ -169,7 +176,7 @@ func TestReports_EnumerateEightUpstreams(t *testing.T) {
 	} {
 		var sources []catalog.Source
 		for i := range n {
-			sources = append(sources, upstream(t, fmt.Sprintf("a/%d prefix=p", i+1), fmt.Sprintf("x=%d", i)))
+			sources = append(sources, upstream(t, fmt.Sprintf("a/%d prefix=", i+1), fmt.Sprintf("x=%d", i)))
 		}
 		if got := catalog.Merge(sources, options()).Reports()[0].Text; !strings.Contains(got, want) {
 			t.Errorf("%d upstreams: %s, want %s", n, got, want)
@@ -202,11 +209,11 @@ func TestReportKey_ChangesOnlyWithTheFinding(t *testing.T) {
 		}
 		return keys
 	}
-	one, two := upstream(t, "a/one prefix=p", "x=1"), upstream(t, "a/two prefix=p", "x=2")
+	one, two := upstream(t, "a/one prefix=", "x=1"), upstream(t, "a/two prefix=", "x=2")
 	before := keys(one, two)
 	one.Place = "moved.hcl:1"
 	upstreamtest.Equal(t, before, keys(one, two), "moved")
-	if got := keys(one, two, upstream(t, "a/three prefix=p", "x=1")); cmp.Equal(before, got) {
+	if got := keys(one, two, upstream(t, "a/three prefix=", "x=1")); cmp.Equal(before, got) {
 		t.Errorf("a third claimant: the key is still %q", got)
 	}
 }

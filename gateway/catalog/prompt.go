@@ -32,9 +32,6 @@ type Prompt struct {
 	Exposed string
 	// Overrides are the arguments that the gateway adds to a get; nil without any.
 	Overrides *ArgumentOverrides
-	// Endpoints are those of the upstream's endpoints that may serve the prompt, a bit for each in
-	// configuration order; 0 is all of them.
-	Endpoints uint64
 	// Skill is nil for a prompt.
 	Skill *Skill
 

@@ -13,8 +13,11 @@ type Kind string
 
 // The kinds of report.
 const (
-	// Conflict is one exposed name with different definitions.
+	// Conflict is one exposed name with different prompts.
 	Conflict Kind = "conflict"
+	// Difference is a prompt that upstreams with one prefix define differently, as they do during a
+	// rolling update. The first one's definition is served.
+	Difference Kind = "difference"
 	// Duplicate is one name twice in one upstream's own list.
 	Duplicate Kind = "duplicate"
 	// ForeignPrefix is a prompt that would land in another team's namespace.
@@ -102,7 +105,7 @@ func (r Report) Key() string {
 // can change a report of the catalog.
 func (c *Catalog) dependsOn(r *Report, upstream string, names, folds set) bool {
 	switch r.Kind {
-	case Conflict:
+	case Conflict, Difference:
 		return names.has(r.Name)
 	case FoldedNames:
 		return folds.has(c.Lookup(r.Name).fold) // not what the name folds to: a skill's has another
@@ -130,6 +133,16 @@ func (c *Catalog) conflict(claims []claim) Report {
 		Kind: Conflict, Name: name, Owners: owners,
 		Text: fmt.Sprintf("prompt %q has different definitions in %s: %s; rename the prompt in one of them, "+
 			"or set a different prefix on one of the upstreams", name, list(owners), outcome),
+	}
+}
+
+// difference reports the claims of others on a prompt that is served as agreed.
+func (c *Catalog) difference(agreed, others []claim) Report {
+	name, serving, left := agreed[0].name, c.owners(agreed), c.owners(others)
+	return Report{
+		Kind: Difference, Name: name, Owners: append(left, serving...),
+		Text: fmt.Sprintf("prompt %q is defined differently by %s: gets go to %s only until the definitions are equal; "+
+			"update the servers, or set a different prefix on one of the upstreams", name, list(left), list(serving)),
 	}
 }
 

@@ -157,21 +157,6 @@ func (s *Server) AwaitUpstreams() {
 	})
 }
 
-// AwaitReplicas waits until each endpoint of each upstream was listed.
-func (s *Server) AwaitReplicas() {
-	s.TB.Helper()
-	upstreamtest.Eventually(s.TB, "each endpoint was listed", func() bool {
-		for _, state := range s.Snapshot().States {
-			for _, e := range state.Endpoints {
-				if !e.Listed {
-					return false
-				}
-			}
-		}
-		return true
-	})
-}
-
 // AwaitTrouble waits until the list of an upstream is not fresh.
 func (s *Server) AwaitTrouble(label string) {
 	s.TB.Helper()

@@ -228,10 +228,10 @@ func Entries(s *snapshot.Snapshot, principal *policy.Principal) []*catalog.Entry
 	return s.View(s.Policy.Audience(*principal)).Entries()
 }
 
-// Lock returns a lock file that approves every definition in the upstreams' lists, including those
-// that the present lock file leaves out.
+// Lock returns a lock file that approves the prompts in the upstreams' lists, including those that
+// the current lock file leaves out: one definition for each name, which is the first upstream's.
 func Lock(s *snapshot.Snapshot) config.Lock {
-	seen := map[[2]string]bool{}
+	seen := map[string]bool{}
 	var prompts []config.LockedPrompt
 	for i, source := range s.Sources() {
 		for _, definition := range s.Definitions(i) {
@@ -241,9 +241,8 @@ func Lock(s *snapshot.Snapshot) config.Lock {
 			}
 			name := s.ExposedName(&source, prompt.Name)
 			locked, err := config.NewLockedPrompt(name, source.Upstream, prompt.Nameless())
-			// The first of duplicates counts.
-			if key := [2]string{name, source.Upstream}; err == nil && !seen[key] {
-				seen[key] = true
+			if err == nil && !seen[name] {
+				seen[name] = true
 				prompts = append(prompts, locked)
 			}
 		}
@@ -275,7 +274,7 @@ func readerships(s *snapshot.Snapshot, name string) (all []AnswerUpstream) {
 		return all
 	}
 	for _, c := range s.Candidates(name) {
-		if _, listed := listedPrompts(s, &c.Source, c.Own); !listed {
+		if _, listed := listedPrompt(s, &c.Source, c.Own); !listed {
 			// Rules whose condition reads the definition are not counted.
 			add(c.Source.Upstream, c.Source.Team, "unknown", nil)
 		}
@@ -295,11 +294,11 @@ type Admission struct {
 // such a prompt.
 func Admissions(s *snapshot.Snapshot, name string) (all []Admission) {
 	for _, c := range s.Candidates(name) {
-		prompts, _ := listedPrompts(s, &c.Source, c.Own)
-		if len(prompts) == 0 {
+		prompt, _ := listedPrompt(s, &c.Source, c.Own)
+		if prompt == nil {
 			continue
 		}
-		chain := explainAdmission(s, c, prompts, name)
+		chain := newAdmissionChain(s, c, prompt, name)
 		a := Admission{Upstream: c.Source.Upstream}
 		for i, step := range chain.steps {
 			step.Decides = i+1 == chain.leftBy

@@ -220,7 +220,7 @@ func whyHidden(s *snapshot.Snapshot, key promptKey, before string) (rule, reason
 			return "", report.Text
 		}
 	}
-	if prompts, listed := listedPrompts(s, source, key.own); len(prompts) == 0 && listed {
+	if prompt, listed := listedPrompt(s, source, key.own); prompt == nil && listed {
 		return "", fmt.Sprintf("upstream %q does not offer it", key.upstream)
 	}
 	if hide := s.Policy.HiddenBy(u.Team, u.Name, name, definition); hide.Decides {

@@ -2,11 +2,10 @@ package inspect
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
@@ -36,9 +35,9 @@ type Explanation struct {
 func Explain(s *snapshot.Snapshot, principal policy.Principal, name string) []Explanation {
 	var offered, absent []Explanation
 	for _, candidate := range s.Candidates(name) {
-		prompts, listed := listedPrompts(s, &candidate.Source, candidate.Own)
-		explanation := explain(s, principal, candidate, prompts, name)
-		explanation.Absent, explanation.Unknown = len(prompts) == 0 && listed, len(prompts) == 0 && !listed
+		prompt, listed := listedPrompt(s, &candidate.Source, candidate.Own)
+		explanation := explain(s, principal, candidate, prompt, name)
+		explanation.Absent, explanation.Unknown = prompt == nil && listed, prompt == nil && !listed
 		if explanation.Absent {
 			absent = append(absent, explanation)
 		} else {
@@ -51,11 +50,11 @@ func Explain(s *snapshot.Snapshot, principal policy.Principal, name string) []Ex
 	return offered
 }
 
-// explain is for one upstream that may own the name, with its prompts if they are known.
+// explain is for one upstream that may own the name, with its prompt if that is known.
 func explain(
-	s *snapshot.Snapshot, principal policy.Principal, c catalog.Candidate, prompts []listedPrompt, name string,
+	s *snapshot.Snapshot, principal policy.Principal, c catalog.Candidate, prompt *catalog.Prompt, name string,
 ) Explanation {
-	chain := explainAdmission(s, c, prompts, name)
+	chain := newAdmissionChain(s, c, prompt, name)
 	var definition []byte
 	if chain.prompt != nil {
 		definition = chain.prompt.Facts()
@@ -64,59 +63,19 @@ func explain(
 	return Explanation{Decision: chain.around(decision), Team: c.Source.Team, Upstream: c.Source.Upstream, Own: c.Own}
 }
 
-// listedPrompt is a prompt as an upstream, or one of its endpoints, lists it.
-type listedPrompt struct {
-	prompt catalog.Prompt
-	// endpoint says which one of several lists it so; empty where there is only one.
-	endpoint string
-}
-
-// listedPrompts returns the prompt that an upstream lists under its own name, as each of its
-// endpoints defines it, and whether the whole list is known.
-func listedPrompts(s *snapshot.Snapshot, source *catalog.Source, own string) (prompts []listedPrompt, listed bool) {
+// listedPrompt returns the prompt that an upstream lists under its own name, nil if it does not, and
+// whether the whole list is known.
+func listedPrompt(s *snapshot.Snapshot, source *catalog.Source, own string) (prompt *catalog.Prompt, listed bool) {
 	at, known := s.Index(source.Upstream)
 	if !known {
 		return nil, false
 	}
-	add := func(definitions []jsontext.Value, endpoint string) {
-		for _, definition := range definitions {
-			if prompt, err := catalog.ParseDefinition(definition, source.Skills); err == nil && prompt.Name == own {
-				prompts = append(prompts, listedPrompt{prompt, endpoint})
-				return
-			}
+	for _, definition := range s.Definitions(at) {
+		if found, err := catalog.ParseDefinition(definition, source.Skills); err == nil && found.Name == own {
+			return &found, s.Listed(at)
 		}
 	}
-	replicas := s.Replicas(at)
-	for i, endpoint := range replicas {
-		add(endpoint.Definitions, fmt.Sprintf("endpoint %d (%s)", i+1, endpoint.Address))
-	}
-	if replicas == nil {
-		add(s.Definitions(at), "")
-	}
-	return prompts, s.Listed(at)
-}
-
-// explainAdmission explains what happens to a prompt outside of the policy: as the first endpoint
-// defines it whose definition is admitted or, if none is, as the first of all does. Prompts may be
-// empty.
-func explainAdmission(s *snapshot.Snapshot, c catalog.Candidate, prompts []listedPrompt, name string) *admissionChain {
-	chosen := newAdmissionChain(s, c, nil, name)
-	var refused []policy.Step
-	for i := range prompts {
-		chain := newAdmissionChain(s, c, &prompts[i].prompt, name)
-		if i == 0 || chosen.leftBy > 0 && chain.leftBy == 0 {
-			chosen = chain
-		}
-		if chain.leftBy > 0 {
-			step := chain.steps[chain.leftBy-1]
-			text := prompts[i].endpoint + " does not serve it: " + step.Text
-			refused = append(refused, policy.Step{Rule: step.Rule, Text: text})
-		}
-	}
-	if chosen.leftBy == 0 {
-		chosen.steps = append(chosen.steps, refused...)
-	}
-	return chosen
+	return nil, s.Listed(at)
 }
 
 // admissionChain explains what happens to one prompt outside of the policy.
@@ -218,20 +177,24 @@ func (c *admissionChain) addLock() {
 	if lock.Mode == config.LockOff {
 		return
 	}
-	approved, known := c.snapshot.Config.Lock.Find(c.snapshot.ExposedName(c.source, c.own), c.source.Upstream)
+	var hash [sha256.Size]byte
+	if c.prompt != nil {
+		hash = c.prompt.Hash
+	}
+	state := c.snapshot.Config.Lock.State(c.snapshot.ExposedName(c.source, c.own), hash)
 	enforced, outcome := lock.Mode == config.LockEnforce, "it is listed anyway"
 	if enforced {
 		outcome = "it is left out"
 	}
 	switch {
-	case !known:
+	case state == config.LockMissing:
 		c.add(lock.Place, enforced, "lock = %q: it is not in %s, so %s", lock.Mode, config.LockFile, outcome)
 	case c.prompt != nil && c.prompt.Skill != nil && c.prompt.Skill.Dynamic:
 		c.add(lock.Place, enforced, "lock = %q: it is dynamic, which no lock can approve, so %s", lock.Mode, outcome)
 	case c.prompt == nil:
 		c.add(lock.Place, false, "lock = %q: if its definition differs from the one "+
 			"in %s, %s", lock.Mode, config.LockFile, outcome)
-	case approved.SHA256 != c.prompt.Hash:
+	case state == config.LockDiffers:
 		c.add(lock.Place, enforced, "lock = %q: its definition differs from the one in "+
 			"%s, so %s", lock.Mode, config.LockFile, outcome)
 	default:
@@ -326,7 +289,7 @@ func (c *admissionChain) conflict() *policy.Step {
 			continue
 		}
 		switch r.Kind {
-		case catalog.Conflict, catalog.ForeignPrefix, catalog.NameTooLong:
+		case catalog.Conflict, catalog.Difference, catalog.ForeignPrefix, catalog.NameTooLong:
 			return &policy.Step{Rule: c.source.Place, Text: r.Text, Decides: !c.ownsEntry()}
 		}
 	}

@@ -108,7 +108,7 @@ func TestDiff_ReportsEachChange(t *testing.T) {
 				{Name: "billing", Prefix: "pay", Place: place("payments.hcl:4")},
 				{Name: "ledger", Prefix: "ledger", Place: place("payments.hcl:8")},
 			}
-			c.Teams[1].Upstreams[0].URLs = []string{"https://web.example.com/mcp"}
+			c.Teams[1].Upstreams[0].URL = "https://web.example.com/mcp"
 		}, []policy.Change{
 			{policy.Less, "", `upstream "notes" of team "payments" is removed`},
 			{policy.Other, "payments.hcl:4", `the prompts of upstream "billing" of team "payments" are renamed: with the prefix "pay" instead of without a prefix`},

@@ -60,8 +60,7 @@ func (c *call) callOwners(ctx context.Context, relay *upstream.Relay) error {
 			first = cmp.Or(first, error(&upstream.Unavailable{Upstream: owner.Upstream, Reason: upstream.Draining}))
 			continue
 		}
-		c.request.Params, c.request.Endpoints = c.paramsFor(&owner), upstream.EndpointSet(owner.Endpoints)
-		c.request.Files = c.snapshot.Files(owner.Upstream)
+		c.request.Params, c.request.Files = c.paramsFor(&owner), c.snapshot.Files(owner.Upstream)
 		switch c.request.Method { // Mcp-Name and spans name the target of gets and reads only
 		case wire.PromptsGet:
 			c.request.Name, c.request.Check = owner.Name, checkGot

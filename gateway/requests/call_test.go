@@ -1,6 +1,7 @@
 package requests_test
 
 import (
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -142,7 +143,7 @@ hide "nothing from a or b" {
   when    = contains(["a", "b"], prompt.upstream)
 }
 `, a, b))
-	s.AwaitReplicas()
+	s.AwaitUpstreams()
 	want := func(who, method, params, from string) {
 		t.Helper()
 		r := s.Modern(who).CallUnchecked(method, params)
@@ -175,4 +176,33 @@ hide "nothing from a or b" {
 	}
 	s.Modern("ann").Call("prompts/list", "").Want(t, http.StatusOK, `"upstream":"a"`)
 	upstreamtest.Equal(t, 2, len(b.Calls("prompts/get")), "gets at b")
+}
+
+// A get goes to the next owner only if the first one did not answer at all.
+func TestOwners_NextIsCalledOnlyWithoutAnAnswer(t *testing.T) {
+	a, b := gatewaytest.NewPeer(t, "a", "x"), gatewaytest.NewPeer(t, "b", "x")
+	a.Settings, b.Settings = `prefix = "p"`, `prefix = "p"`
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", a, b))
+	s.AwaitUpstreams()
+	for _, test := range []struct {
+		status     int
+		body, want string
+	}{
+		{http.StatusOK, `{"jsonrpc":`, `"upstream":"a","reason":"bad_response"`},
+		{http.StatusInternalServerError, "", `"upstream":"a","reason":"bad_response"`},
+		{http.StatusForbidden, "", `"upstream":"a","reason":"denied"`},
+		{http.StatusTooManyRequests, "", `"upstream":"a","reason":"rate_limited"`},
+		{http.StatusBadGateway, "", "from b"},
+		{http.StatusServiceUnavailable, "", "from b"},
+	} {
+		a.OnGet(func(w http.ResponseWriter, _ *http.Request, _ gatewaytest.Call) bool {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(test.status)
+			_, _ = io.WriteString(w, test.body)
+			return true
+		})
+		if r := s.Modern("").CallUnchecked("prompts/get", gatewaytest.GetParams("p.x")); !strings.Contains(r.Body, test.want) {
+			t.Errorf("HTTP %d %s: %s, want %s", test.status, test.body, r.Body, test.want)
+		}
+	}
 }

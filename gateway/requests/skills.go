@@ -47,7 +47,7 @@ func provenance(s *snapshot.Snapshot, audience *policy.Audience) func(*catalog.E
 		if isLocked {
 			at, _ := s.Index(owner.Upstream)
 			name := s.ExposedName(&sources[at], owner.Name) // whatever a prompt block calls it
-			from.lock = string(s.Config.Lock.State(name, owner.Upstream, e.Skill.Hash))
+			from.lock = string(s.Config.Lock.State(name, e.Skill.Hash))
 			if e.Skill.Dynamic { // nothing of it can be approved
 				from.lock = string(config.LockMissing)
 			}

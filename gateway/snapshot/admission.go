@@ -15,6 +15,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/screen"
+	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/loglimit"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -105,6 +106,22 @@ func (a *admission) sameTeams(other *admission) map[string]bool {
 	return same
 }
 
+// admitOffer is [admission.admit] for what an upstream offers. After a panic over it, the error is
+// not that of ctx.
+func (a *admission) admitOffer(
+	ctx context.Context, source *catalog.Source, o offer, earlier *admitted,
+) (list *admitted, err error) {
+	err = client.Guard(a.logger.With(slog.String("upstream", source.Upstream)), func() (err error) {
+		list, err = a.admit(ctx, source, o.definitions, earlier)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	list.offer = o
+	return list, nil
+}
+
 // admit reads one upstream's list. It leaves out and reports each definition that is not a prompt
 // or may not be listed. What an earlier list of the upstream, which may be nil, tells of the same
 // definition counts again as far as it follows from the same rules. The error is that of ctx if it
@@ -185,7 +202,7 @@ func (a *admission) rulesFor(source *catalog.Source, prompt *catalog.Prompt) pro
 	if a.teams[source.Team].lock.Mode == config.LockOff {
 		return rules
 	}
-	state := a.cfg.Lock.State(a.exposedName(source, prompt.Name), source.Upstream, prompt.Hash)
+	state := a.cfg.Lock.State(a.exposedName(source, prompt.Name), prompt.Hash)
 	switch {
 	case prompt.Skill != nil && prompt.Skill.Dynamic:
 		rules.drift = "is dynamic, which no lock can approve"

@@ -10,6 +10,8 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/screen"
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/files"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -17,22 +19,41 @@ import (
 // list as many mistakes as prompts.
 const maxReports = 100
 
-// admitted is what the admission makes of one upstream's list, or of the lists of its endpoints. It
-// is immutable once it is made; the nil one admits nothing.
+// offer is what an upstream offers at one moment.
+type offer struct {
+	// definitions is the upstream's list or, until there is one, the saved list.
+	definitions []jsontext.Value
+	// files are those of an upstream without a server, of which definitions are.
+	files *files.List
+	// listed is true if the upstream has listed it, so that it is no saved list.
+	listed bool
+}
+
+// offer returns what the upstream at index i offers, and whether that is known.
+func (g *Generation) offer(i int, state *upstream.State) (o offer, known bool) {
+	definitions, known := g.definitions(i, state)
+	return offer{definitions, state.Files, state.Lists > 0}, known
+}
+
+// same reports whether both are the same list. Lists are compared by identity: a connector replaces
+// a list whenever something in it changes.
+func (o offer) same(other offer) bool { return sameList(o.definitions, other.definitions) }
+
+func sameList(a, b []jsontext.Value) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// admitted is what the admission makes of one upstream's list. It is immutable once it is made; the
+// nil one admits nothing.
 type admitted struct {
 	// offer is what the upstream sent, so that an unchanged one is recognised.
 	offer offer
-	// definitions are the list as it was sent. With several endpoints, each has a part of its own
-	// instead.
+	// definitions are the list as it was sent.
 	definitions []jsontext.Value
-	parts       []*admitted // nil for an endpoint that was not listed
-	// served are the sets of endpoints that serve a prompt each, of those that not all endpoints
-	// serve; no set occurs twice.
-	served  []uint64
-	rules   listRules
-	judged  []*judged // of each definition
-	prompts []*catalog.Prompt
-	reports []catalog.Report
+	rules       listRules
+	judged      []*judged // of each definition
+	prompts     []*catalog.Prompt
+	reports     []catalog.Report
 	// overridden are the labels of the prompt blocks that match a prompt of the list.
 	overridden map[string]bool
 }

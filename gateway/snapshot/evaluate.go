@@ -97,30 +97,27 @@ func (p *published) contribution(source catalog.Source) catalog.Source {
 }
 
 // shown returns the state of the upstream at index i as a snapshot has it: a list counts once it is
-// admitted, and an upstream as tried once the list of all its endpoints is, or takes longer than
-// others should wait for.
+// admitted, and an upstream as tried once its list is, or takes longer than others should wait for.
 func (g *Generation) shown(i int, p *published, state *upstream.State) *upstream.State {
 	offered, known := g.offer(i, state)
-	shown := p.list.degrade(state)
 	if !known || p.list.admits(offered) {
 		// It stays: an upstream that was shown once does not hold up requests again.
-		p.tried = p.tried || shown.Tried
-		p.files = shown.Files // whose definitions are the same, though texts may differ
-		return shown
+		p.tried = p.tried || state.Tried
+		p.files = state.Files // whose definitions are the same, though texts may differ
+		return state
 	}
-	early := *shown
+	early := *state
 	early.Files = p.files
-	early.Tried = shown.Tried &&
+	early.Tried = state.Tried &&
 		(p.tried || p.running != nil && time.Since(p.running.began) >= admissionBound)
 	if p.failed.about(offered) {
-		early.Tried, early.Problem = shown.Tried, cmp.Or(early.Problem, p.failed.problem)
+		early.Tried, early.Problem = state.Tried, cmp.Or(early.Problem, p.failed.problem)
 	}
 	if p.list == nil || !p.list.offer.listed {
 		early.Listed, early.Lists, early.Definitions = false, 0, nil
 		return &early
 	}
-	early.Definitions, early.Differences = p.list.offer.definitions, p.list.offer.differences
-	early.Endpoints = p.list.offer.listedBy(shown.Endpoints)
+	early.Definitions = p.list.offer.definitions
 	return &early
 }
 
@@ -195,7 +192,7 @@ type published struct {
 	merged *admitted
 	// files are those from which gets are answered: the newest whose definitions are those of list.
 	files *files.List
-	// tried is true after the snapshot had all that the upstream's endpoints listed at first.
+	// tried is true after the snapshot had what the upstream listed at first.
 	tried bool
 	// hidden is true while the upstream is down and its configuration hides it.
 	hidden bool

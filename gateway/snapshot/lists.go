@@ -23,7 +23,8 @@ type List struct {
 
 // LockedLists returns the approved definitions in a lock file as lists under the upstreams' own names.
 // A definition whose name does not begin with its upstream's prefix is left out: it was approved before
-// the prefix changed.
+// the prefix changed. Servers that share a prefix offer the same prompts, of which the file has one
+// definition.
 func LockedLists(cfg *config.Config, lock config.Lock) Lists {
 	lists, index := Lists{}, map[string]int{}
 	sources, upstreams := sourcesOf(cfg), cfg.Upstreams()
@@ -47,11 +48,21 @@ func LockedLists(cfg *config.Config, lock config.Lock) Lists {
 		if !isSkill { // a skill is named by its uri
 			definition = wire.Members(definition).With("name", wire.Quote(own)).JSON()
 		}
-		list := lists[prompt.Upstream]
-		list.Server, list.Definitions = serverOf(upstreams[i]), append(list.Definitions, definition)
-		lists[prompt.Upstream] = list
+		isOnly := len(lock.Named(prompt.Name)) == 1
+		for j := range upstreams {
+			if u := &upstreams[j]; j == i || isOnly && areReplicas(u, &upstreams[i]) {
+				list := lists[u.Name]
+				list.Server, list.Definitions = serverOf(*u), append(list.Definitions, definition)
+				lists[u.Name] = list
+			}
+		}
 	}
 	return lists
+}
+
+// areReplicas reports whether two upstreams are servers with a prefix in common.
+func areReplicas(a, b *config.Upstream) bool {
+	return a.Prefix != "" && a.Prefix == b.Prefix && a.Skills == b.Skills && a.Files == nil && b.Files == nil
 }
 
 // of returns the list of an upstream. The label alone is not enough: it may have moved to another

@@ -17,6 +17,10 @@ func TestLockedLists_HaveTheUpstreamsOwnNames(t *testing.T) {
     prefix  = ""
     skills  = true
   }
+  upstream "three" {
+    command = ["no-such-command"]
+    prefix  = "one"
+  }
 }
 `)
 	var lock config.Lock
@@ -24,6 +28,8 @@ func TestLockedLists_HaveTheUpstreamsOwnNames(t *testing.T) {
 		{"one.a", "one", `{"title":"A"}`},
 		{"former.b", "one", `{}`},
 		{"one.c", "gone", `{}`},
+		{"one.f", "one", `{"title":"1"}`},
+		{"one.f", "three", `{"title":"3"}`}, // by an earlier version
 		{"d", "two", `{}`},
 		{"skill:e", "two", `{"uri":"skill://e/SKILL.md"}`},
 	} {
@@ -35,13 +41,13 @@ func TestLockedLists_HaveTheUpstreamsOwnNames(t *testing.T) {
 	}
 	got := snapshot.LockedLists(cfg, config.NewLock(lock))
 	for name, want := range map[string]string{
-		"one": `[{"title":"A","name":"a"}]`, "two": `[{"name":"d"} {"uri":"skill://e/SKILL.md"}]`,
+		"one": `[{"title":"A","name":"a"} {"title":"1","name":"f"}]`, "three": `[{"title":"A","name":"a"} {"title":"3","name":"f"}]`, "two": `[{"name":"d"} {"uri":"skill://e/SKILL.md"}]`,
 	} {
 		if list := fmt.Sprint(got[name].Definitions); list != want {
 			t.Errorf("%s: %s, want %s", name, list, want)
 		}
 	}
-	if len(got) != 2 {
-		t.Errorf("lists of %d upstreams, want 2", len(got))
+	if len(got) != 3 {
+		t.Errorf("lists of %d upstreams, want 3", len(got))
 	}
 }

@@ -240,42 +240,27 @@ func TestReplace_PublishesNoListThatOtherRulesAdmitted(t *testing.T) {
 	}
 }
 
-// A command that waits until an upstream was tried would else go on with the list of the replica that answered first.
-func TestShown_CountsReplicasAsTriedOnceTheListOfAllIsAdmitted(t *testing.T) {
+// A command that waits until an upstream was tried would else go on before its list is in the catalog.
+func TestShown_CountsAsTriedOnceTheListIsAdmitted(t *testing.T) {
 	r := reloadingTwoTeams(t)
 	g := r.Current().Generation
 	list := func(text string) []jsontext.Value { return []jsontext.Value{jsontext.Value(text)} }
-	first, second := list(`{"name":"x","title":"1"}`), list(`{"name":"x","title":"2"}`)
-	one := &upstream.State{
-		Lists: 1, Listed: true, Definitions: second,
-		Endpoints: []upstream.EndpointState{{}, {Listed: true, Definitions: second}},
-	}
-	both := &upstream.State{
-		Lists: 2, Listed: true, Definitions: first, Tried: true, Differences: []string{"x"},
-		Endpoints: []upstream.EndpointState{{Listed: true, Definitions: first}, {Listed: true, Definitions: second}},
-	}
+	first := &upstream.State{Lists: 1, Listed: true, Tried: true, Definitions: list(`{"name":"x","title":"1"}`)}
+	second := &upstream.State{Lists: 2, Listed: true, Tried: true, Definitions: list(`{"name":"x","title":"2"}`)}
 	var p published
-	admit := func(state *upstream.State) {
-		t.Helper()
-		offered, _ := g.offer(0, state)
-		var err error
-		if p.list, err = g.admission.admitOffer(t.Context(), &g.sources[0], offered, p.list); err != nil {
-			t.Fatal(err)
-		}
+	if s := g.shown(0, &p, first); s.Tried || s.Listed {
+		t.Errorf("before its list is admitted: %+v", s)
 	}
-	admit(one)
-	if s := g.shown(0, &p, one); s.Tried {
-		t.Error("tried before the first endpoint was")
+	offered, _ := g.offer(0, first)
+	var err error
+	if p.list, err = g.admission.admitOffer(t.Context(), &g.sources[0], offered, nil); err != nil {
+		t.Fatal(err)
 	}
-	if s := g.shown(0, &p, both); s.Tried || s.Differences != nil || !sameList(s.Definitions, second) {
-		t.Errorf("before the list of both is admitted: %+v", s)
+	if s := g.shown(0, &p, first); s != first {
+		t.Errorf("once its list is admitted: %+v", s)
 	}
-	admit(both)
-	if s := g.shown(0, &p, both); !s.Tried || len(s.Differences) != 1 || !sameList(s.Definitions, first) {
-		t.Errorf("once the list of both is admitted: %+v", s)
-	}
-	if s := g.shown(0, &p, &upstream.State{Lists: 3, Tried: true, Definitions: second, Endpoints: both.Endpoints}); !s.Tried {
-		t.Error("an upstream that was tried is not any more")
+	if s := g.shown(0, &p, second); !s.Tried || !sameList(s.Definitions, first.Definitions) {
+		t.Errorf("before its second list is admitted: %+v", s)
 	}
 }
 

@@ -194,13 +194,6 @@ func (s *Snapshot) Definitions(i int) []jsontext.Value {
 	return definitions
 }
 
-// Replicas returns the endpoints of the upstream at index i, each of which serves what is admitted
-// of its own list. It is nil for an upstream with one endpoint, and while the list is a saved one.
-func (s *Snapshot) Replicas(i int) []upstream.EndpointState {
-	offered, _ := s.offer(i, s.States[i])
-	return offered.endpoints
-}
-
 // Lists returns the upstreams' lists as far as they are known now.
 func (s *Snapshot) Lists() Lists {
 	lists := Lists{}

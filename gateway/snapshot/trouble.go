@@ -6,18 +6,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream"
 )
 
-// Trouble is why the prompts of an upstream, or of one of its replicas, are missing or may not be
-// up to date.
+// Trouble is why the prompts of an upstream are missing or may not be up to date.
 type Trouble struct {
 	Upstream, Team string
 	// Place is that of the upstream's block.
 	Place string
-	// Endpoint is the address of a replica; empty for an upstream as a whole.
-	Endpoint string
 	// Condition follows the name in a sentence: "is down".
 	Condition string
 	// Reason is empty while the upstream is still connecting; then Since is the zero time.
@@ -32,46 +28,31 @@ type Trouble struct {
 // String writes a trouble as one line: what, where, why and what to do.
 func (t Trouble) String() string {
 	who := fmt.Sprintf("%s (%s)", t.Upstream, t.Place)
-	if t.Endpoint != "" {
-		who = fmt.Sprintf("%s (%s), endpoint %s,", t.Upstream, t.Place, t.Endpoint)
-	}
 	if t.Cause.Problem == "" {
 		return who + " " + t.Condition
 	}
 	return fmt.Sprintf("%s %s: %s", who, t.Condition, t.Cause)
 }
 
-// Troubles returns what is wrong with the upstreams, by name. Of one with replicas, each that is in
-// trouble is named.
+// Troubles returns what is wrong with the upstreams, by name.
 func (s *Snapshot) Troubles() (all []Trouble) {
 	for i, state := range s.States {
 		u := &s.Upstreams[i]
-		if len(state.Endpoints) < 2 {
-			all = append(all, troubleOf(u, "", state.Problem, state.Connected, s.Listed(i), state.Tried)...)
+		t := Trouble{Upstream: u.Name, Team: u.Team, Place: u.Place.String(), Listed: s.Listed(i)}
+		switch p := state.Problem; {
+		case p != nil:
+			t.Condition, t.Reason, t.Since, t.Cause = condition(p, state.Connected, t.Listed), p.Reason, p.Since, p.Cause()
+		case state.Tried:
 			continue
+		case state.Connected:
+			t.Condition = "is connected, and has not listed its prompts yet"
+		default:
+			t.Condition = "is still connecting"
 		}
-		for _, e := range state.Endpoints {
-			all = append(all, troubleOf(u, e.Address, e.Problem, e.Connected, e.Listed, state.Tried)...)
-		}
+		all = append(all, t)
 	}
 	slices.SortStableFunc(all, func(a, b Trouble) int { return cmp.Compare(a.Upstream, b.Upstream) })
 	return all
-}
-
-// troubleOf returns the trouble of an upstream or endpoint, if there is any.
-func troubleOf(u *config.Upstream, endpoint string, p *upstream.Problem, connected, listed, tried bool) []Trouble {
-	t := Trouble{Upstream: u.Name, Team: u.Team, Place: u.Place.String(), Endpoint: endpoint, Listed: listed}
-	switch {
-	case p == nil && !tried && !connected:
-		t.Condition = "is still connecting"
-	case p == nil && !tried:
-		t.Condition = "is connected, and has not listed its prompts yet"
-	case p == nil:
-		return nil
-	default:
-		t.Condition, t.Reason, t.Since, t.Cause = condition(p, connected, listed), p.Reason, p.Since, p.Cause()
-	}
-	return []Trouble{t}
 }
 
 // condition describes a problem.

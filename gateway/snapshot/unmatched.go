@@ -142,11 +142,6 @@ func (l *admitted) names(yield func(string) bool, rename func(*judged) string) b
 	if l == nil {
 		return true
 	}
-	for _, part := range l.parts {
-		if !part.names(yield, rename) {
-			return false
-		}
-	}
 	source := catalog.Source{Prefix: l.rules.prefix, Skills: l.rules.skills}
 	for _, j := range l.judged {
 		if j.sent == nil {

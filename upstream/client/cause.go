@@ -250,10 +250,10 @@ func hostPort(u *url.URL) string {
 
 // visibleURL returns the server's URL, or nil if that is sensitive.
 func (d *Dialer) visibleURL() *url.URL {
-	if len(d.server.URLs) == 0 || d.server.URLs[0] != d.address {
+	if d.server.URL == "" || d.server.URL != d.server.Address() {
 		return nil
 	}
-	u, _ := url.Parse(d.address) // nil for an error
+	u, _ := url.Parse(d.server.URL) // nil for an error
 	return u
 }
 

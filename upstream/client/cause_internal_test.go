@@ -101,7 +101,7 @@ func TestCauses_BrokenConnectionsOfHTTP2AreKnown(t *testing.T) {
 
 func TestCauses_SystemWithoutChildProcessesHasARemedyOfItsOwn(t *testing.T) {
 	t.Parallel()
-	d := NewDialers(config.Upstream{Name: "wiki", Transport: config.Stdio, Command: []string{"wiki"}}, Options{})[0]
+	d := NewDialer(config.Upstream{Name: "wiki", Transport: config.Stdio, Command: []string{"wiki"}}, Options{})
 	got := CauseOf(d.failure(&startError{err: errNoChildren})).String()
 	want := "cannot start wiki: the gateway starts no child processes on Windows; " +
 		"run the gateway under WSL or in a container, or run the server by itself and set url"

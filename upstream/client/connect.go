@@ -21,17 +21,17 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// maxLogged bounds how often the same message is logged for one address within ten seconds.
+// maxLogged bounds how often the same message is logged for one server within ten seconds.
 const maxLogged = 50
 
-// Connect opens a single session with the first address of a server. See [Dialer.Connect].
+// Connect opens a single session with a server. See [Dialer.Connect].
 func Connect(ctx context.Context, server config.Upstream, opts Options) (*Session, error) {
 	return ConnectFor(ctx, server, opts, SessionOptions{})
 }
 
 // ConnectFor is [Connect] for a session that is more than the zero [SessionOptions].
 func ConnectFor(ctx context.Context, server config.Upstream, opts Options, session SessionOptions) (*Session, error) {
-	d := NewDialers(server, opts)[0]
+	d := NewDialer(server, opts)
 	s, err := d.Connect(ctx, session)
 	if err != nil { // nobody else has the dialer to close its connections
 		d.CloseIdleConnections()
@@ -41,12 +41,9 @@ func ConnectFor(ctx context.Context, server config.Upstream, opts Options, sessi
 	return s, nil
 }
 
-// Dialer opens sessions with one address of a server. The sessions share its connections and access
-// tokens.
+// Dialer opens sessions with one server. The sessions share its connections and access tokens.
 type Dialer struct {
-	// server is configured as if this were its only address.
 	server         config.Upstream
-	address        string
 	http           *httpClient // nil for a child process
 	implementation jsontext.Value
 	// mask hides the server's secrets in errors; the logger has it too.
@@ -59,42 +56,23 @@ type Dialer struct {
 	output atomic.Pointer[childOutput]
 }
 
-// NewDialers returns a dialer for each address of a server, in configuration order. They share
-// access tokens, and contact nothing before they are asked for a session.
-func NewDialers(server config.Upstream, opts Options) []*Dialer {
-	shown := server.Addresses()
-	tokens := newTokenSource(server, opts)
+// NewDialer returns a dialer, which contacts nothing before it is asked for a session.
+func NewDialer(server config.Upstream, opts Options) *Dialer {
 	mask := server.Mask()
-	dialers := make([]*Dialer, max(len(server.URLs), 1))
-	for i := range dialers {
-		single, address := server, server.Address()
-		// A configuration may be loaded without the environment that its addresses need.
-		if len(shown) == len(dialers) {
-			address = shown[i]
-		}
-		logger := cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
-		if len(dialers) > 1 {
-			single.URLs = server.URLs[i : i+1]
-			logger = logger.With(slog.String("endpoint", address))
-		}
-		masked := slog.New(&maskLog{logger.With(slog.String("upstream", server.Name)).Handler(), mask})
-		d := &Dialer{
-			server: single, address: address, implementation: opts.implementation(), mask: mask,
-			logger: loglimit.New(masked, maxLogged),
-		}
-		if server.Transport == config.Stdio {
-			// Each line once in ten seconds, and no more than maxLogged lines of whatever kind.
-			d.stderr = loglimit.New(loglimit.New(masked, 1, "line"), maxLogged)
-		} else {
-			d.http = newHTTPClient(&d.server, opts, tokens)
-		}
-		dialers[i] = d
+	logger := cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
+	masked := slog.New(&maskLog{logger.With(slog.String("upstream", server.Name)).Handler(), mask})
+	d := &Dialer{
+		server: server, implementation: opts.implementation(), mask: mask,
+		logger: loglimit.New(masked, maxLogged),
 	}
-	return dialers
+	if server.Transport == config.Stdio {
+		// Each line once in ten seconds, and no more than maxLogged lines of whatever kind.
+		d.stderr = loglimit.New(loglimit.New(masked, 1, "line"), maxLogged)
+	} else {
+		d.http = newHTTPClient(&d.server, opts)
+	}
+	return d
 }
-
-// Address returns the server's address with sensitive parts masked.
-func (d *Dialer) Address() string { return d.address }
 
 // negotiatesEra reports whether a session may be of either era.
 func (d *Dialer) negotiatesEra() bool { return d.server.Protocol == "auto" || d.server.Protocol == "" }

@@ -24,7 +24,7 @@ func ExampleConnect() {
 
 	ctx := context.Background()
 	session, err := client.Connect(ctx, config.Upstream{
-		Name: "docs", Transport: config.StreamableHTTP, URLs: []string{listener.URL}, Protocol: "auto",
+		Name: "docs", Transport: config.StreamableHTTP, URL: listener.URL, Protocol: "auto",
 		Timeout: 10 * time.Second, Concurrency: 1, MaxMessage: 1 << 20,
 	}, client.Options{})
 	if err != nil {

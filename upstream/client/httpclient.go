@@ -31,7 +31,7 @@ const (
 	drainTimeout = 20 * time.Millisecond
 )
 
-// httpClient is what the sessions with one address share: its connections, access tokens, and the
+// httpClient is what the sessions with one server share: its connections, access tokens, and the
 // configured headers.
 type httpClient struct {
 	// network keeps connections; nil until there is a request. Fresh, which few servers ever need,
@@ -50,14 +50,11 @@ type httpClient struct {
 	missesCertificate atomic.Bool
 }
 
-// newHTTPClient returns the client of one address. The tokens are the upstream's, or nil.
-func newHTTPClient(server *config.Upstream, opts Options, tokens *tokenSource) *httpClient {
+// newHTTPClient returns the client of one server. Its URL is empty if the configuration was loaded
+// without the environment that the URL needs.
+func newHTTPClient(server *config.Upstream, opts Options) *httpClient {
 	c := &httpClient{
-		tokens: tokens, headers: server.Headers, maxMessage: server.MaxMessage,
-	}
-	// There is none where a configuration was loaded without the environment that it needs.
-	if len(server.URLs) > 0 {
-		c.url = server.URLs[0]
+		tokens: newTokenSource(server, opts), url: server.URL, headers: server.Headers, maxMessage: server.MaxMessage,
 	}
 	if opts.Transport != nil {
 		c.network.Store(&opts.Transport)

@@ -56,9 +56,9 @@ func TestDialer_KeepsNoNetworkForAServerThatIsDown(t *testing.T) {
 	proxy.Start()
 	defer proxy.Close()
 	for name, url := range map[string]string{"nobody listens": "http://" + upstreamtest.Address(t), "502": proxy.URL} {
-		d := NewDialers(config.Upstream{
-			Name: "up", URLs: []string{url}, Transport: config.StreamableHTTP, Concurrency: 1, Timeout: time.Second, MaxMessage: 1 << 20,
-		}, Options{})[0]
+		d := NewDialer(config.Upstream{
+			Name: "up", URL: url, Transport: config.StreamableHTTP, Concurrency: 1, Timeout: time.Second, MaxMessage: 1 << 20,
+		}, Options{})
 		if d.http.connections() == nil {
 			t.Fatal("there is no network for a request")
 		}

@@ -87,7 +87,7 @@ func TestNegotiate_TakesSilenceForLegacy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
-				d := NewDialers(config.Upstream{Transport: config.Stdio, Command: []string{"none"}, Protocol: "auto"}, Options{})[0]
+				d := NewDialer(config.Upstream{Transport: config.Stdio, Command: []string{"none"}, Protocol: "auto"}, Options{})
 				s := newSession(d, d.server, test.peer, SessionOptions{})
 				begun := time.Now()
 				err := s.open(t.Context())

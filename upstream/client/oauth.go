@@ -14,7 +14,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -69,7 +68,7 @@ type tokenSource struct {
 }
 
 // newTokenSource returns nil for an upstream without an oauth block.
-func newTokenSource(server config.Upstream, opts Options) *tokenSource {
+func newTokenSource(server *config.Upstream, opts Options) *tokenSource {
 	if server.OAuth == nil {
 		return nil
 	}
@@ -98,14 +97,10 @@ func newTokenSource(server config.Upstream, opts Options) *tokenSource {
 // newTokenNetwork returns the transport to the token endpoint. On another host than the upstream's,
 // the server name of the tls block does not apply, and its authorities are trusted beside those of
 // the system: a token endpoint is often public.
-func newTokenNetwork(server config.Upstream, dialGuard func(address string) error) *http.Transport {
+func newTokenNetwork(server *config.Upstream, dialGuard func(address string) error) *http.Transport {
 	network := newNetwork(1, server.TLS, dialGuard)
 	settings := network.TLSClientConfig
-	endpoint, err := url.Parse(server.OAuth.TokenURL)
-	if server.TLS == nil || err != nil || slices.ContainsFunc(server.URLs, func(s string) bool {
-		u, err := url.Parse(s)
-		return err == nil && u.Host == endpoint.Host
-	}) {
+	if server.TLS == nil || hostIn(server.OAuth.TokenURL) == hostIn(server.URL) {
 		return network
 	}
 	settings.ServerName = ""
@@ -116,6 +111,15 @@ func newTokenNetwork(server config.Upstream, dialGuard func(address string) erro
 		}
 	}
 	return network
+}
+
+// hostIn returns host and port of a URL as they are written.
+func hostIn(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host
 }
 
 // get returns an access token; the refused one only if there is no other. A nil source returns "".

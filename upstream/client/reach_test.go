@@ -28,7 +28,7 @@ func TestReach_FailsAsConnectDoes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := client.NewDialers(upstreamtest.HTTP("away", test.url), client.Options{DialGuard: test.guard})[0]
+			d := client.NewDialer(upstreamtest.HTTP("away", test.url), client.Options{DialGuard: test.guard})
 			_, connect := d.Connect(t.Context(), client.SessionOptions{})
 			reach := d.Reach(t.Context())
 			if !client.NotReached(connect) || !client.NotReached(reach) {
@@ -50,7 +50,7 @@ func TestReach_FindsAServer(t *testing.T) {
 	var requests atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
 	defer server.Close()
-	d := client.NewDialers(upstreamtest.HTTP("there", server.URL), client.Options{})[0]
+	d := client.NewDialer(upstreamtest.HTTP("there", server.URL), client.Options{})
 	if err := d.Reach(t.Context()); err != nil || requests.Load() > 0 {
 		t.Errorf("Reach = %v, after %d requests", err, requests.Load())
 	}
@@ -63,7 +63,7 @@ func TestReach_FindsAServer(t *testing.T) {
 
 // It is asked as often as connectors are down.
 func TestReach_CostsLessThanConnect(t *testing.T) {
-	d := client.NewDialers(upstreamtest.HTTP("away", "http://"+upstreamtest.Address(t)), client.Options{})[0]
+	d := client.NewDialer(upstreamtest.HTTP("away", "http://"+upstreamtest.Address(t)), client.Options{})
 	connect := upstreamtest.Allocs(t, func() { _, _ = d.Connect(t.Context(), client.SessionOptions{}) })
 	reach := upstreamtest.Allocs(t, func() { _ = d.Reach(t.Context()) })
 	if reach > connect/3 {

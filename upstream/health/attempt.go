@@ -1,10 +1,8 @@
 package health
 
 import (
-	"cmp"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -25,7 +23,7 @@ const (
 // Outcome is how an attempt ended.
 type Outcome struct {
 	Verdict Verdict
-	// Get says that it was a get. Only gets make an endpoint Failing: a server may have no
+	// Get says that it was a get. Only gets make a server Failing: a server may have no
 	// completions.
 	Get bool
 	// Suspicious says that the server should be checked.
@@ -47,37 +45,30 @@ func (e *SuspendedError) Error() string { return "the circuit breaker is open" }
 
 // Attempt is one attempt of a call.
 type Attempt struct {
-	endpoint *Endpoint
-	caller   Caller
+	server *Server
+	caller Caller
 	// session and breaker are those with which it began.
 	session int
 	breaker *breaker
 	done    func(error) // tells gobreaker
-	sent    bool
 }
 
 // Begin begins an attempt for a caller, nil for one of whom nothing is known, unless the breaker
 // refuses it: the error is then a [*SuspendedError]. [Attempt.End] must be called.
-func (e *Endpoint) Begin(caller Caller) (Attempt, error) {
+func (e *Server) Begin(caller Caller) (Attempt, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	done, err := e.allowLocked(caller)
 	if err != nil {
 		return Attempt{}, err
 	}
-	return Attempt{endpoint: e, caller: caller, session: e.session, breaker: e.breaker, done: done}, nil
-}
-
-// Send notes that the request is sent.
-func (a *Attempt) Send() {
-	a.sent = true
-	a.endpoint.inFlight.Add(1)
+	return Attempt{server: e, caller: caller, session: e.session, breaker: e.breaker, done: done}, nil
 }
 
 // Asks notes that the server asks its client: it works, whatever becomes of the call. A breaker
 // that is half-open closes now, since a reply may take minutes.
 func (a Attempt) Asks() {
-	e := a.endpoint
+	e := a.server
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.endLocked(a, Answered)
@@ -85,10 +76,7 @@ func (a Attempt) Asks() {
 
 // End notes how the attempt ended.
 func (a Attempt) End(o Outcome) {
-	e := a.endpoint
-	if a.sent {
-		e.inFlight.Add(-1)
-	}
+	e := a.server
 	// The breaker is not told either: while it is closed, and no failures are counted, neither
 	// changes anything.
 	if (o.Verdict == Answered || o.Verdict == Excused) && !e.unwell.Load() {
@@ -121,7 +109,7 @@ func (a Attempt) End(o Outcome) {
 
 // Unsent notes that a call was not sent although there was, or will soon be, a session. Of a server
 // that is down that is no news.
-func (e *Endpoint) Unsent(get bool, f Failure) {
+func (e *Server) Unsent(get bool, f Failure) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.link != Down || e.forgotten {
@@ -129,39 +117,13 @@ func (e *Endpoint) Unsent(get bool, f Failure) {
 	}
 }
 
-// failLocked notes a failure that is the endpoint's.
-func (e *Endpoint) failLocked(get bool, f Failure) {
+// failLocked notes a failure that is the server's.
+func (e *Server) failLocked(get bool, f Failure) {
 	e.record.fail(get, f)
 	e.setUnwellLocked()
 	if get && time.Since(e.changed) >= stableTime { // a failed completion only matters to the breaker
 		e.assessLocked()
 	}
-}
-
-// Balance orders the endpoints of one upstream: the one with the fewest calls in flight comes first
-// and, of those with as many, the one that came first the longest time ago. So endpoints that are
-// equally fast share the calls evenly, a slower one gets fewer, and one that hangs no more than the
-// others have in flight. Its zero value is ready for use.
-type Balance struct {
-	mu    sync.Mutex // so that each order sees the last one's pick
-	picks uint64
-}
-
-// Order returns endpoints, best first: those that are ready, ordered, and then the others. There
-// must be one. Health returns that of an endpoint.
-func Order[E any](b *Balance, ready, others []E, health func(E) *Endpoint) []E {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	// Stable, so that the configured order counts among endpoints that had no call yet.
-	slices.SortStableFunc(ready, func(first, second E) int {
-		x, y := health(first), health(second)
-		return cmp.Or(
-			cmp.Compare(x.inFlight.Load(), y.inFlight.Load()), cmp.Compare(x.picked.Load(), y.picked.Load()))
-	})
-	ordered := append(ready, others...)
-	b.picks++
-	health(ordered[0]).picked.Store(b.picks)
-	return ordered
 }
 
 // maxProbes is how many calls a half-open breaker lets through at a time, of as many callers: with
@@ -171,7 +133,7 @@ const maxProbes = 2
 // breaker is the circuit breaker of a session in one of its states, with what gobreaker does not
 // know. Another state is another breaker, for which attempts that began in this one do not count.
 type breaker struct {
-	// circuit is called with the endpoint's lock held, and so are its callbacks.
+	// circuit is called with the server's lock held, and so are its callbacks.
 	circuit *gobreaker.TwoStepCircuitBreaker[struct{}]
 	state   gobreaker.State
 	// since is when the state began or, while it is half-open, when an attempt failed last.
@@ -187,7 +149,7 @@ type breaker struct {
 var errUnanswered, errExcused = errors.New("unanswered"), errors.New("excused")
 
 // resetBreakerLocked makes a new, closed breaker, and reports whether the last one was not closed.
-func (e *Endpoint) resetBreakerLocked() (news bool) {
+func (e *Server) resetBreakerLocked() (news bool) {
 	circuit := gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		MaxRequests: maxProbes,
 		// gobreaker is open for longer than its timeout, which must not be 0.
@@ -207,7 +169,7 @@ func (e *Endpoint) resetBreakerLocked() (news bool) {
 
 // allowLocked returns the function that tells gobreaker how a call of a caller ended, or a
 // [*SuspendedError] if it is not made.
-func (e *Endpoint) allowLocked(caller Caller) (done func(error), err error) {
+func (e *Server) allowLocked(caller Caller) (done func(error), err error) {
 	b := e.breaker
 	if b.state == gobreaker.StateHalfOpen { // a key is made for few calls
 		key := keyOf(caller)
@@ -232,12 +194,12 @@ func (e *Endpoint) allowLocked(caller Caller) (done func(error), err error) {
 }
 
 // restLocked returns how long the cool-down still takes.
-func (e *Endpoint) restLocked() time.Duration {
+func (e *Server) restLocked() time.Duration {
 	return time.Until(e.breaker.since.Add(e.settings.Cooldown))
 }
 
 // endLocked tells the breaker how an attempt ended, if it began in this state.
-func (e *Endpoint) endLocked(a Attempt, v Verdict) {
+func (e *Server) endLocked(a Attempt, v Verdict) {
 	defer e.setUnwellLocked()
 	b := e.breaker
 	if a.session != e.session || a.breaker != b {
@@ -273,7 +235,7 @@ func keyOf(caller Caller) string {
 	return caller.Key()
 }
 
-// record is what calls have shown of an endpoint beside the breaker. The zero value is that of a
+// record is what calls have shown of a server beside the breaker. The zero value is that of a
 // server that answers.
 type record struct {
 	// gets have failed in a row, the first of them at began.

@@ -1,18 +1,16 @@
-// Package health answers one question for each endpoint of an upstream: is it worth a call? Its
+// Package health answers one question for each server: is it worth a call? Its
 // inputs are all that shows the server's condition: sessions, attempts of calls, health checks,
 // lists, and the pauses that the server asks for. It says whether calls go there, when to check the
 // server and when to connect again, and what operators see.
 //
-// An [Endpoint] is in the first of these states that holds. Calls go to one that is
-// [Endpoint.Ready] if there is one: Well, Failing, Probing, or Paused for a rate limit, which holds
-// at the other endpoints as well.
+// A [Server] is in the first of these states that holds.
 //
 //	state      holds while                                        a call
 //	Down       there is no session                                fails at once
 //	Renewing   the server forgot its session; another is opened   waits for it
 //	Paused     the server asked for a pause (Retry-After)         is refused until the pause ends
 //	Suspended  the circuit breaker is open                        is refused until the cool-down ends
-//	Silent     nothing came in the time of a health check         is made, if no other one is Ready
+//	Silent     nothing came in the time of a health check         is made
 //	Probing    the breaker is half-open                           is a probe, or is refused
 //	Failing    five gets in a row have failed                     is made
 //	Well       none of that                                       is made
@@ -22,14 +20,14 @@
 // the failures and which probe:
 //
 //	closed     opens when such an attempt ends, once there are Settings.Failures, if several callers
-//	           had them (one that is not known is several) or the endpoint is Silent
+//	           had them (one that is not known is several) or the server is Silent
 //	open       is half-open once somebody asks for the state, or begins a call, after
 //	           Settings.Cooldown
 //	half-open  lets two callers have one call each at the server. The first answer closes it. An
 //	           attempt without one suspends its own caller for another cool-down; after those of two
-//	           callers, or of one while the endpoint is Silent, it opens again
+//	           callers, or of one while the server is Silent, it opens again
 //
-// So the calls of one caller, whether they fail, hang or are given up, never keep an endpoint from
+// So the calls of one caller, whether they fail, hang or are given up, never keep a server from
 // others: its failures do not open the breaker, and its probes neither open it again nor keep the
 // next caller from probing.
 //
@@ -63,11 +61,10 @@
 //	SetDenied          whether the server denies the list of prompts
 //
 // A server from which nothing has come for half a minute is checked as well. A check that fails
-// ends the session, even if the answer asks for a pause: the endpoint is then Down or Renewing.
+// ends the session, even if the answer asks for a pause: the server is then Down or Renewing.
 //
-// Each effect is small: a value that is returned, a mark in a channel ([Endpoint.Suspect],
-// [Endpoint.Relist]), or a [Report] when what operators see changes. The package makes no request
-// and starts no goroutine; its clock is package time's. Beside the machine there are [Balance],
-// which orders endpoints by the calls that they have in flight, and [Reconnects], the pace at which
-// very many endpoints connect again.
+// Each effect is small: a value that is returned, a mark in a channel ([Server.Suspect],
+// [Server.Relist]), or a [Report] when what operators see changes. The package makes no request
+// and starts no goroutine; its clock is package time's. Beside the machine there is [Reconnects], the
+// pace at which very many servers connect again.
 package health

@@ -23,7 +23,7 @@ var errServer = errors.New("it fails")
 
 // patient is an endpoint under test, with what it reported.
 type patient struct {
-	*health.Endpoint
+	*health.Server
 
 	t       *testing.T
 	reports []health.Report
@@ -33,7 +33,7 @@ type patient struct {
 
 func newPatient(t *testing.T) *patient {
 	p := &patient{t: t}
-	p.Endpoint = health.NewEndpoint(health.Settings{
+	p.Server = health.NewServer(health.Settings{
 		Team: "team", Timeout: 10 * time.Second, Failures: 3, Cooldown: cooldown,
 		OnReport: func(r health.Report) {
 			if from := p.breaker; from != r.Breaker {
@@ -76,7 +76,6 @@ func (p *patient) send(who health.Caller) health.Attempt {
 	if err != nil {
 		p.t.Fatalf("in state %d: %v", p.State(), err)
 	}
-	a.Send()
 	return a
 }
 
@@ -104,7 +103,7 @@ func isMarked(c <-chan struct{}) bool {
 	}
 }
 
-func TestEndpoint_StatesWithoutASession(t *testing.T) {
+func TestServer_StatesWithoutASession(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p := newPatient(t)
 		p.want(health.Down)
@@ -128,7 +127,7 @@ func TestEndpoint_StatesWithoutASession(t *testing.T) {
 	})
 }
 
-func TestEndpoint_FiveGetsInARowMakeItFailing(t *testing.T) {
+func TestServer_FiveGetsInARowMakeItFailing(t *testing.T) {
 	for name, verdict := range map[string]health.Verdict{"refused": health.Refused, "unanswered": health.Unanswered} {
 		t.Run(name, func(t *testing.T) {
 			up(t, func(t *testing.T, p *patient) {
@@ -148,9 +147,6 @@ func TestEndpoint_FiveGetsInARowMakeItFailing(t *testing.T) {
 				if got := p.trouble(); got == nil || !got.Since.Equal(began) || got.Reason != "bad_response" || got.Suspended {
 					t.Errorf("reported %+v", got)
 				}
-				if !p.Ready() {
-					t.Error("no calls go there, so that none can succeed")
-				}
 				p.get(caller("bob"), health.Answered)
 				p.want(health.Well)
 				if got := p.trouble(); got != nil {
@@ -161,7 +157,7 @@ func TestEndpoint_FiveGetsInARowMakeItFailing(t *testing.T) {
 	}
 }
 
-func TestEndpoint_ReportsHaveAPace(t *testing.T) {
+func TestServer_ReportsHaveAPace(t *testing.T) {
 	up(t, func(t *testing.T, p *patient) {
 		for range 100 { // within ten seconds
 			for range 6 {
@@ -176,7 +172,7 @@ func TestEndpoint_ReportsHaveAPace(t *testing.T) {
 	})
 }
 
-func TestEndpoint_FailuresOfSeveralCallersSuspendIt(t *testing.T) {
+func TestServer_FailuresOfSeveralCallersSuspendIt(t *testing.T) {
 	up(t, func(t *testing.T, p *patient) {
 		for range 10 {
 			p.get(caller("ann"), health.Unanswered)
@@ -193,7 +189,7 @@ func TestEndpoint_FailuresOfSeveralCallersSuspendIt(t *testing.T) {
 		} else if refusal, ok := errors.AsType[*health.SuspendedError](err); !ok || refusal.RetryAfter != cooldown {
 			t.Errorf("refused with %v", err)
 		}
-		if p.Ready() || p.trouble() == nil || !p.trouble().Suspended {
+		if p.trouble() == nil || !p.trouble().Suspended {
 			t.Errorf("it is ready, or reported %+v", p.trouble())
 		}
 		time.Sleep(cooldown + 1)
@@ -221,7 +217,7 @@ func TestEndpoint_FailuresOfSeveralCallersSuspendIt(t *testing.T) {
 }
 
 // A person who is asked may take minutes: meanwhile nobody else is to be refused.
-func TestEndpoint_AProbeThatAsksItsClientEndsTheSuspension(t *testing.T) {
+func TestServer_AProbeThatAsksItsClientEndsTheSuspension(t *testing.T) {
 	up(t, func(t *testing.T, p *patient) {
 		for range 3 {
 			p.get(nil, health.Unanswered)
@@ -260,7 +256,7 @@ func (p *patient) refuses(who health.Caller, retryAfter time.Duration) {
 
 // One caller may be the first whenever the breaker is half-open, with calls that the server cannot
 // answer.
-func TestEndpoint_FailedProbesOfOneCallerSuspendThatCallerOnly(t *testing.T) {
+func TestServer_FailedProbesOfOneCallerSuspendThatCallerOnly(t *testing.T) {
 	up(t, func(t *testing.T, p *patient) {
 		p.suspend()
 		for range 3 {
@@ -274,7 +270,7 @@ func TestEndpoint_FailedProbesOfOneCallerSuspendThatCallerOnly(t *testing.T) {
 	})
 }
 
-func TestEndpoint_FailedProbesOfTwoCallersSuspendItAgain(t *testing.T) {
+func TestServer_FailedProbesOfTwoCallersSuspendItAgain(t *testing.T) {
 	up(t, func(t *testing.T, p *patient) {
 		p.suspend()
 		p.get(caller("ann"), health.Unanswered)
@@ -290,7 +286,7 @@ func TestEndpoint_FailedProbesOfTwoCallersSuspendItAgain(t *testing.T) {
 }
 
 // Nor does a caller keep others from probing by calls that hang, or that it gives up.
-func TestEndpoint_ProbesOfOneCallerLeaveRoomForAnother(t *testing.T) {
+func TestServer_ProbesOfOneCallerLeaveRoomForAnother(t *testing.T) {
 	up(t, func(t *testing.T, p *patient) {
 		p.suspend()
 		hanging := p.send(caller("ann"))
@@ -305,7 +301,7 @@ func TestEndpoint_ProbesOfOneCallerLeaveRoomForAnother(t *testing.T) {
 	})
 }
 
-func TestEndpoint_OneCallerSuspendsASilentOne(t *testing.T) {
+func TestServer_OneCallerSuspendsASilentOne(t *testing.T) {
 	up(t, func(t *testing.T, p *patient) {
 		for range 3 {
 			p.get(caller("ann"), health.Unanswered)
@@ -319,7 +315,7 @@ func TestEndpoint_OneCallerSuspendsASilentOne(t *testing.T) {
 }
 
 // An attempt that began on another session says little of this one.
-func TestEndpoint_OldAttemptsAreHistory(t *testing.T) {
+func TestServer_OldAttemptsAreHistory(t *testing.T) {
 	up(t, func(t *testing.T, p *patient) {
 		var old []health.Attempt
 		for range 10 {
@@ -337,28 +333,21 @@ func TestEndpoint_OldAttemptsAreHistory(t *testing.T) {
 	})
 }
 
-func TestEndpoint_PauseRefusesUntilItIsOver(t *testing.T) {
+func TestServer_PauseRefusesUntilItIsOver(t *testing.T) {
 	up(t, func(t *testing.T, p *patient) {
-		if !p.Pause(time.Minute, failure, false) || p.Pause(time.Minute, failure, false) {
+		if !p.Pause(time.Minute, failure) || p.Pause(time.Minute, failure) {
 			t.Error("only the first of two is news")
 		}
 		p.want(health.Paused)
-		if p.Ready() {
-			t.Error("calls do not go to others")
-		}
 		if in := p.NextCheck(time.Hour, time.Second); in != time.Minute {
 			t.Errorf("it is checked in %s", in)
 		}
 		time.Sleep(time.Minute)
 		p.want(health.Well)
-		p.Pause(time.Minute, failure, true)
-		if p.want(health.Paused); !p.Ready() {
-			t.Error("calls go to others, for which the limit holds too")
-		}
 	})
 }
 
-func TestEndpoint_ChecksAServerThatIsIdleOrSuspect(t *testing.T) {
+func TestServer_ChecksAServerThatIsIdleOrSuspect(t *testing.T) {
 	up(t, func(t *testing.T, p *patient) {
 		if in := p.NextCheck(0, 0); in < 27*time.Second || in > 30*time.Second {
 			t.Errorf("it is checked in %s", in)
@@ -380,7 +369,7 @@ func TestEndpoint_ChecksAServerThatIsIdleOrSuspect(t *testing.T) {
 	})
 }
 
-func TestEndpoint_ASlowServerGetsMoreTimeForAnAnswer(t *testing.T) {
+func TestServer_ASlowServerGetsMoreTimeForAnAnswer(t *testing.T) {
 	up(t, func(t *testing.T, p *patient) {
 		for _, check := range []struct {
 			took, next time.Duration
@@ -403,40 +392,4 @@ func TestEndpoint_ASlowServerGetsMoreTimeForAnAnswer(t *testing.T) {
 		}
 		p.want(health.Well)
 	})
-}
-
-func TestOrder_FewestInFlightThenTurns(t *testing.T) {
-	t.Parallel()
-	var (
-		balance health.Balance
-		three   = []*patient{newPatient(t), newPatient(t), newPatient(t)}
-		first   = func() int {
-			order := health.Order(&balance, slices.Clone(three), nil, func(p *patient) *health.Endpoint { return p.Endpoint })
-			return slices.Index(three, order[0])
-		}
-	)
-	for _, p := range three {
-		p.Up()
-	}
-	for i := range 9 {
-		if got := first(); got != i%3 {
-			t.Errorf("pick %d is %d", i, got)
-		}
-	}
-	three[0].send(nil)
-	for i := range 10 {
-		if got := first(); got != 1+i%2 {
-			t.Errorf("with a call at the first one, pick %d is %d", i, got)
-		}
-	}
-	for _, p := range three[1:] {
-		p.send(nil)
-	}
-	if got := first(); got != 0 {
-		t.Errorf("with a call at each, the pick is %d: a long call keeps others away", got)
-	}
-	health.Order(&balance, nil, three[:1], func(p *patient) *health.Endpoint { return p.Endpoint })
-	if got := first(); got != 1 {
-		t.Errorf("after a call for what only the first one has, the pick is %d", got)
-	}
 }

@@ -103,9 +103,9 @@ func TestReconnects_SpreadFirstAttempts(t *testing.T) {
 
 // A clock that is set back must not make clients wait for as long: what is compared with the time
 // has a monotonic reading.
-func TestEndpoint_WaitsByTheMonotonicClock(t *testing.T) {
+func TestServer_WaitsByTheMonotonicClock(t *testing.T) {
 	t.Parallel()
-	e := NewEndpoint(Settings{
+	e := NewServer(Settings{
 		Failures: 1, Cooldown: time.Minute, Timeout: time.Second, OnReport: func(Report) {},
 	})
 	e.Up()
@@ -114,7 +114,7 @@ func TestEndpoint_WaitsByTheMonotonicClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.End(Outcome{Verdict: Unanswered})
-	e.Pause(time.Minute, Failure{}, false)
+	e.Pause(time.Minute, Failure{})
 	for what, at := range map[string]time.Time{
 		"the breaker opened": e.breaker.since, "the pause ends": e.Paused().Until,
 	} {

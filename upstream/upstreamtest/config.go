@@ -17,11 +17,10 @@ import (
 // roleVariable tells the test binary that it runs as a child process, and in which role.
 const roleVariable = "UPSTREAMTEST_ROLE"
 
-// HTTP returns the configuration of an upstream at a URL and those of its replicas, with all
-// defaults.
-func HTTP(name, url string, replicas ...string) config.Upstream {
+// HTTP returns the configuration of an upstream at a URL, with all defaults.
+func HTTP(name, url string) config.Upstream {
 	u := defaults(name)
-	u.Transport, u.URLs = config.StreamableHTTP, append([]string{url}, replicas...)
+	u.Transport, u.URL = config.StreamableHTTP, url
 	return u
 }
 

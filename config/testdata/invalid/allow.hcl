@@ -71,13 +71,10 @@ team "a" {
     }
   }
   upstream "u8" {
-    urls = [
-      "https://api.internal.example.com",
-      "https://exact.example.com",
-      "https://elsewhere.example.com",   # ERROR: Team "a" may not use the host "elsewhere.example.com"
-    ]
+    url = "https://exact.example.com"
     tls { ca_file = "trusted/a/ca.crt" }
   }
+  upstream "u8b" { url = "https://elsewhere.example.com" } # ERROR: Team "a" may not use the host "elsewhere.example.com"
   upstream "u9" {
     url = "https://api.internal.example.com"
     tls {

@@ -17,14 +17,7 @@ team "a" {
   upstream "u09" { url = "http://LOCALHOST:9001/mcp" }     # ERROR: admin.listen
   upstream "u10" { url = "http://[::ffff:127.0.0.1]:9001/" } # ERROR: admin.listen
   upstream "u11" { url = "http://localhost:9002/mcp" }
-  upstream "u13" {
-    urls = [
-      "http://localhost:9002/mcp",
-      "http://127.0.0.1:9000/mcp",                         # ERROR: This is the gateway's own gateway.listen
-      "http://169.254.169.254/mcp",                        # ERROR: Link-local
-    ]
-  }
   upstream "u14" { url = "http://[::1%25lo]:9000/mcp" }    # ERROR: has a zone
-  upstream "u15" { urls = ["http://localhost:9002/", "http://[::ffff:127.0.0.1%25lo]:9001/"] } # ERROR: has a zone
+  upstream "u15" { url = "http://[::ffff:127.0.0.1%25lo]:9001/" } # ERROR: has a zone
   upstream "u12" { url = "http://10.0.0.1:9000/mcp" }
 }

@@ -4,10 +4,7 @@ team "a" {
     tls { ca_file = "pem/ca.crt" }
   }
   upstream "b" {
-    urls = [
-      "https://a.example.com",
-      "http://b.example.com/${env("SECRET")}", # ERROR: tls without https; (sensitive) is not reached over TLS
-    ]
+    url = "http://b.example.com/${env("SECRET")}" # ERROR: tls without https; (sensitive) is not reached over TLS
     tls { ca_file = "pem/ca.crt" }
   }
   upstream "c" {

@@ -63,7 +63,7 @@ team "payments" {
     env     = merge({ LOG_LEVEL = "warn", PORT = 8080 }, { TOKEN = trimspace(file("secrets/payments/token")) })
   }
   upstream "ledger" {
-    urls      = ["https://a.ledger.internal/mcp", "https://b.ledger.internal/mcp"]
+    url       = "https://a.ledger.internal/mcp"
     transport = "sse"
     rate      = 2.5
     when_down = "hide"

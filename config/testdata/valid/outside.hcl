@@ -8,6 +8,5 @@ gateway {
 team "a" {
   upstream "docs" { url = "https://docs.example.com/${env("SECRET")}/mcp" }
   upstream "tool" { command = ["tool", "--key", env("SECRET"), file("secrets/payments/token")] }
-  upstream "replicas" { urls = ["https://a.example.com/mcp", "https://b.example.com/${env("SECRET")}"] }
-  upstream "all" { urls = split(" ", env("UNSET", "https://a.example.com https://b.example.com")) }
+  upstream "plain" { url = "https://a.example.com/mcp" }
 }

@@ -71,10 +71,7 @@ func upstreamCard(h *admin.History, p *page, u *admin.UpstreamHealth) Node {
 		quiet(If(u.Team != "", Group{
 			A(href(p.link("/upstreams", "team", u.Team)), Text("team "), bdi(u.Team)), Text(" · "),
 		}), location(u.Place), revision(u.Revision), Text(" · "+listed(u))),
-		acts(p, u),
-		If(len(u.Differences) > 0, P(Text("The replicas define these prompts differently, which is "+
-			"normal during a rolling deploy: "), bdis(u.Differences, ", "))),
-		If(len(u.Endpoints) > 0, Ul(Class("endpoints"), Map(u.Endpoints, endpoint))))
+		acts(p, u))
 }
 
 func revision(of string) Node { return If(of != "", Group{Text(" · revision "), bdi(of)}) }
@@ -111,18 +108,6 @@ func acts(p *page, u *admin.UpstreamHealth) Node {
 				"lasts until you undo it or, without a cluster, the gateway stops.")),
 			form(Action("/drain"), Class("primary"), Name("drained"), Value("true"),
 				Data("done", name+" is drained."), Text("Drain "), bdi(u.Name))))
-}
-
-func endpoint(e admin.EndpointHealth) Node {
-	state := Text("not connected")
-	switch {
-	case e.Reason != "":
-		state = trouble(&e.Trouble)
-	case e.Connected:
-		state = Text("connected")
-	}
-	return Li(bdi(e.Address), Text(": "), state,
-		If(e.Revision != "", Group{Text(" "), note(Text("revision "), bdi(e.Revision))}))
 }
 
 // trouble says why a list is not fresh or gets fail, and what to do about it.

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// manyFailed is how many gets in a row have to fail for an endpoint to be Failing.
+	// manyFailed is how many gets in a row have to fail for a server to be Failing.
 	manyFailed = 5
-	// stableTime is how long an endpoint whose gets succeed again is not in trouble anew, and how
+	// stableTime is how long a server whose gets succeed again is not in trouble anew, and how
 	// long one failure is shown before another replaces it: the server decides how often these
 	// change.
 	stableTime = time.Second
@@ -20,7 +20,7 @@ const (
 	relistPause = 5 * time.Second
 )
 
-// State is the state of an [Endpoint]; the package's description has what each means.
+// State is the state of an [Server]; the package's description has what each means.
 type State int
 
 // The states.
@@ -43,7 +43,7 @@ type Failure struct {
 	Err           error
 }
 
-// Trouble is why calls fail, although the endpoint has a session.
+// Trouble is why calls fail, although the server has a session.
 type Trouble struct {
 	// Failure is the last one.
 	Failure
@@ -66,7 +66,7 @@ type Report struct {
 	Trouble *Trouble // nil if there is none
 }
 
-// Settings are what an [Endpoint] needs to know.
+// Settings are what an [Server] needs to know.
 type Settings struct {
 	Team string
 	// Timeout is how long a call may take.
@@ -78,8 +78,8 @@ type Settings struct {
 	OnReport func(Report)
 }
 
-// Endpoint is the health of one endpoint. Its methods are safe for concurrent use.
-type Endpoint struct {
+// Server is the health of one server. Its methods are safe for concurrent use.
+type Server struct {
 	// Redial says when to connect again.
 	Redial *Redial
 	// Suspect has a mark when the server is to be checked at once, and Relist when the list is to
@@ -89,10 +89,6 @@ type Endpoint struct {
 	settings Settings
 	// pause is the last that the server asked for, which may be over; nil before the first.
 	pause atomic.Pointer[Pause]
-	// inFlight are the calls at the server, and picked when it was the first choice last, for
-	// [Balance].
-	inFlight atomic.Int64
-	picked   atomic.Uint64
 	// unwell is set while an answer would change anything, so that most answers take no lock.
 	unwell atomic.Bool
 	// checks is how long the last two health checks took. It is for the goroutine that makes them.
@@ -118,9 +114,9 @@ type Endpoint struct {
 	relisted time.Time
 }
 
-// NewEndpoint returns the health of an endpoint that has no session.
-func NewEndpoint(settings Settings) *Endpoint {
-	e := &Endpoint{
+// NewServer returns the health of a server that has no session.
+func NewServer(settings Settings) *Server {
+	e := &Server{
 		settings: settings, Redial: newRedial(settings.Team), link: Down,
 		Suspect: make(Mark, 1), Relist: make(Mark, 1), breaker: new(breaker),
 	}
@@ -129,7 +125,7 @@ func NewEndpoint(settings Settings) *Endpoint {
 }
 
 // Up notes that there is a session.
-func (e *Endpoint) Up() {
+func (e *Server) Up() {
 	e.Redial.Stop()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -144,7 +140,7 @@ func (e *Endpoint) Up() {
 }
 
 // Renew notes that the server forgot its session, and that a new one is opened at once.
-func (e *Endpoint) Renew() {
+func (e *Server) Renew() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.session++
@@ -153,7 +149,7 @@ func (e *Endpoint) Renew() {
 
 // Down notes that there is no session. Forgotten says that the server is there, and keeps
 // forgetting it.
-func (e *Endpoint) Down(forgotten bool) {
+func (e *Server) Down(forgotten bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.session++
@@ -170,7 +166,7 @@ func (e *Endpoint) Down(forgotten bool) {
 }
 
 // State returns the state.
-func (e *Endpoint) State() State {
+func (e *Server) State() State {
 	paused := e.Paused() != nil
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -192,21 +188,8 @@ func (e *Endpoint) State() State {
 	return Well
 }
 
-// Ready reports whether a call is likely to be answered.
-func (e *Endpoint) Ready() bool {
-	switch e.State() {
-	case Well, Failing, Probing:
-		return true
-	case Paused:
-		// A limit of the gateway's rate holds at the other endpoints too.
-		p := e.Paused()
-		return p == nil || p.Everywhere
-	}
-	return false
-}
-
 // SetDenied notes whether the server denies the list of prompts.
-func (e *Endpoint) SetDenied(denied bool) {
+func (e *Server) SetDenied(denied bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.denied = denied
@@ -226,7 +209,7 @@ func (m Mark) Set() {
 
 // changeBreakerLocked notes the state of the breaker, and reports whether it was in another one. How
 // often that is, is bounded by the cool-down.
-func (e *Endpoint) changeBreakerLocked(
+func (e *Server) changeBreakerLocked(
 	state gobreaker.State, circuit *gobreaker.TwoStepCircuitBreaker[struct{}],
 ) (news bool) {
 	before := e.breaker.state
@@ -241,7 +224,7 @@ func (e *Endpoint) changeBreakerLocked(
 }
 
 // assessLocked reports the trouble if it is another one, and says whether it is.
-func (e *Endpoint) assessLocked() (news bool) {
+func (e *Server) assessLocked() (news bool) {
 	next, before := e.record.trouble(e.breaker.state), e.trouble
 	switch {
 	case next == nil && before == nil:
@@ -257,7 +240,7 @@ func (e *Endpoint) assessLocked() (news bool) {
 	return true
 }
 
-func (e *Endpoint) setUnwellLocked() {
+func (e *Server) setUnwellLocked() {
 	b := e.breaker
 	e.unwell.Store(b.state != gobreaker.StateClosed || b.failed || e.record.gets > 0 || e.denied)
 }

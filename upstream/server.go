@@ -1,0 +1,287 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/client"
+	"github.com/promptweir/promptweir/upstream/health"
+	"github.com/promptweir/promptweir/upstream/loglimit"
+)
+
+const (
+	// leastSlow and mostSlow bound how long a server may take to start, twice its timeout, before
+	// it counts as down. It is waited for all the same, for a minute at most. Commands
+	// that print a result wait for longer than mostSlow.
+	leastSlow = 5 * time.Second
+	mostSlow  = 20 * time.Second
+	// maxTroubleLogged bounds how often the same is logged of one server's calls within ten
+	// seconds.
+	maxTroubleLogged = 3
+)
+
+// server keeps the server of an upstream connected and its list of prompts up to date.
+type server struct {
+	upstream *config.Upstream
+	dialer   *client.Dialer
+	// state and update are those of the connector.
+	state   func() *State
+	update  func(change func(*State))
+	logger  *slog.Logger
+	metrics func() *instruments
+	// callLogger is limited: the server decides how often its calls succeed and fail.
+	callLogger *slog.Logger
+	// pace spreads the health checks of all upstreams.
+	pace   *rate.Limiter
+	health *health.Server
+
+	// connectNow ends the wait for the next attempt to connect.
+	connectNow health.Mark
+	connection atomic.Pointer[connection] // written by run only
+}
+
+func newServer(c *Connector, opts Options) *server {
+	s := &server{
+		upstream: &c.upstream, dialer: client.NewDialer(c.upstream, opts), state: c.State, update: c.update,
+		metrics: c.metrics, logger: c.logger, pace: opts.Pace,
+		callLogger: loglimit.New(c.logger, maxTroubleLogged, "reason"), connectNow: make(health.Mark, 1),
+	}
+	s.health = health.NewServer(health.Settings{
+		Team: c.upstream.Team, Timeout: c.upstream.Timeout,
+		Failures: c.upstream.Breaker.Failures, Cooldown: c.upstream.Breaker.Cooldown,
+		OnReport: s.publishCalls,
+	})
+	s.connection.Store(noConnection())
+	return s
+}
+
+// run keeps the server connected until ctx ends.
+func (s *server) run(ctx context.Context) {
+	// Deferred first, so done last: it ends the wait of calls that still hope for a new session.
+	defer s.replace(noConnection())
+	defer s.dialer.CloseIdleConnections()
+	// Otherwise it would count as down for ever, and all others would connect less often because of
+	// it.
+	defer s.health.Redial.Stop()
+	if wait := s.health.Redial.First(); wait > 0 && sleep(ctx, wait) != nil {
+		return
+	}
+	for {
+		begun := time.Now()
+		listed, err := s.connect(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		s.applyRetryAfter(err)
+		steady := listed && time.Since(begun) > health.SteadyTime
+		// A server that only lost its session is still up. The server stays healthy, and calls
+		// wait for the new session instead of failing; if none can be opened, the next round marks
+		// it as down.
+		renews := listed && errors.Is(err, client.ErrSessionLost)
+		wait := max(s.health.Redial.Next(steady, renews), s.health.Paused().Rest())
+		if renews {
+			s.markRenewing(ctx, err)
+		} else {
+			s.markDown(ctx, err, wait)
+		}
+		select {
+		case <-time.After(wait):
+		case <-s.connectNow:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// connect opens a session and serves it until it breaks. It reports whether a list was received in
+// it.
+func (s *server) connect(ctx context.Context) (listed bool, err error) {
+	l := newLister(s)
+	slowAfter := min(max(2*s.upstream.Timeout, leastSlow), mostSlow)
+	slow := time.AfterFunc(slowAfter, func() { s.markLate(ctx, false, s.dialer.SlowStart(slowAfter)) })
+	session, err := s.open(ctx, client.SessionOptions{OnListChanged: l.change})
+	slow.Stop()
+	if ctx.Err() == nil {
+		// An attempt that the end of the connector has cut off says nothing about the server.
+		s.metrics().countConnect(err)
+	}
+	if err != nil {
+		return false, err
+	}
+	defer session.Close()
+	conn := newConnection(ctx, s, session)
+	defer conn.close()
+	// Before calls can find the session: attempts of before are counted with the session before,
+	// and not at all once there is a new one.
+	s.health.Up()
+	s.replace(conn)
+	s.update(func(next *State) {
+		next.Connected, next.Revision, next.Transport = true, session.Revision, session.Transport()
+		next.Promptless, next.ClockOffset = session.Declared.Promptless(), session.ClockOffset()
+		if session.ServesSkills() {
+			next.Promptless = nil
+		}
+	})
+
+	// Whichever of them finds the session broken ends the others.
+	group, ctx := errgroup.WithContext(ctx)
+	for _, run := range []func() error{
+		func() error { return l.watch(ctx, session) },
+		func() error { return l.run(ctx, session) },
+		func() error { return s.checkHealth(ctx, session, l) },
+	} {
+		group.Go(func() error { return client.Guard(s.logger, run) })
+	}
+	err = group.Wait()
+	return l.listed, err
+}
+
+// open opens a session. That takes a stack of 16 KiB, so it has a goroutine of its own: the one
+// that waits for the next attempt for most of its time keeps a small one.
+func (s *server) open(ctx context.Context, opts client.SessionOptions) (session *client.Session, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err = client.Guard(s.logger, func() (err error) {
+			if err = s.notReachedStill(ctx); err == nil {
+				session, err = s.dialer.Connect(ctx, opts)
+			}
+			return err
+		})
+	}()
+	<-done
+	return session, err
+}
+
+// notReachedStill returns an [unchangedError] if there was no connection to the server before, and
+// there is none for the same cause. Where thousands of servers are down, that is what most attempts
+// come to, for a third of the processor's time.
+func (s *server) notReachedStill(ctx context.Context) error {
+	before := s.state()
+	if before.Connected || before.ofList == nil || !client.NotReached(before.ofList.Err) {
+		return nil
+	}
+	if err := s.dialer.Reach(ctx); err != nil && before.ofList.hasCause(reasonOf(err), err) {
+		return &unchangedError{before.ofList.Err}
+	}
+	return nil // or for another cause, which an attempt to open a session tells exactly
+}
+
+// applyRetryAfter keeps the Retry-After of HTTP 429 and 503 in a response to any request: calls,
+// lists, streams and connects wait.
+func (s *server) applyRetryAfter(err error) {
+	status, ok := errors.AsType[*client.StatusError](err)
+	if !ok || !status.AsksForPause() {
+		return
+	}
+	if s.health.Pause(status.RetryAfter, failureOf(err)) {
+		s.callLogger.Warn("server asks for a pause", slog.String("reason", string(reasonOf(err))),
+			slog.Duration("retry_after", status.RetryAfter), slog.Any("error", err))
+	}
+}
+
+// checkHealth returns an error when the session's connection breaks, or when the server does not
+// answer a health check. It is checked when it has been idle and, at once, after a call that got no
+// answer.
+func (s *server) checkHealth(ctx context.Context, session *client.Session, l *lister) error {
+	next := time.NewTimer(s.health.NextCheck(0, session.CheckStream()))
+	defer next.Stop()
+	for {
+		suspect := false
+		select {
+		case <-s.health.Suspect:
+			suspect = true
+		case <-next.C:
+			// The timer is not moved by what the server sends; how long it has been idle is looked
+			// at only here.
+			if left := s.health.NextCheck(session.Idle(), session.CheckStream()); left > 0 {
+				next.Reset(left)
+				continue
+			}
+			// Not for a suspect one, above: calls to it fail in the meantime.
+			if s.pace != nil && s.pace.Wait(ctx) != nil {
+				return ctx.Err()
+			}
+		case <-session.Done():
+			return session.Err()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if err := s.check(ctx, session, l, suspect); err != nil {
+			return err
+		}
+		// Not since the answer, which may have had no body to end the idle time.
+		next.Reset(s.health.NextCheck(0, session.CheckStream()))
+	}
+}
+
+// check makes a health check, and returns an error if there is no answer within the upstream's
+// timeout. A server of which nothing at all has come in the check's time is marked before that,
+// and its session kept: it may only be slow.
+func (s *server) check(ctx context.Context, session *client.Session, l *lister, suspect bool) error {
+	timeout := s.health.CheckTimeout()
+	ctx, cancel := context.WithTimeout(ctx, max(s.upstream.Timeout, timeout))
+	defer cancel()
+	begun, answer := time.Now(), make(chan error, 1)
+	go func() {
+		answer <- client.Guard(s.logger, func() error { return session.CheckHealth(ctx, timeout, suspect) })
+	}()
+	var err error
+	select {
+	case err = <-answer:
+	case <-time.After(timeout):
+		// A server that is busy answers others first.
+		if session.Idle() >= time.Since(begun) {
+			s.health.Late()
+			s.markLate(ctx, true, errSilent)
+		}
+		err = <-answer
+	}
+	if s.health.Checked(time.Since(begun), err == nil) {
+		l.change() // nobody knows what it said meanwhile; the list also ends the problem
+	}
+	return err
+}
+
+// publishCalls publishes what calls show. They fail and succeed by themselves, whatever the list
+// does.
+func (s *server) publishCalls(report health.Report) {
+	// Health calls this with its lock held, so that reports come in their order. Nothing below may
+	// call health, or wait.
+	trouble := problemOfCalls(report.Trouble)
+	before := s.state()
+	if from, to := before.Breaker, report.Breaker; from != to {
+		s.metrics().countTransition(to)
+		record := []any{slog.String("from", from.String()), slog.String("to", to.String())}
+		if to == BreakerIsOpen {
+			record = append(record, slog.Any("error", trouble.Err))
+		}
+		s.logger.Warn("breaker", record...)
+	}
+	switch {
+	case trouble != nil && trouble.Reason != BreakerOpen: // the breaker has its own record
+		if before.ofCalls == nil || !before.ofCalls.hasCause(trouble.Reason, trouble.Err) {
+			s.callLogger.Warn("gets fail", s.explained(trouble.Reason, trouble.Cause(), trouble.Err)...)
+		}
+	case trouble == nil && before.ofCalls != nil && before.ofList == nil:
+		s.callLogger.Info("upstream healthy")
+	}
+	s.update(func(next *State) { next.ofCalls, next.Breaker = trouble, report.Breaker })
+}
+
+// sleep waits for a time, or returns the error of a context that ends before.
+func sleep(ctx context.Context, wait time.Duration) error {
+	select {
+	case <-time.After(wait):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
