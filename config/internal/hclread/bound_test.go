@@ -74,14 +74,6 @@ func TestParse_EndsForWhatIsWithinTheBounds(t *testing.T) {
 	}
 }
 
-func TestRead_RefusesALargeFile(t *testing.T) {
-	r := New(testSchema(), Options{})
-	r.ReadPath(filepath.Join(write(t, "x.hcl", strings.Repeat("#", maxFileSize+1)), "x.hcl"))
-	if got := r.Finish().Diagnostics.Error(); !strings.Contains(got, "Configuration file too large") {
-		t.Error(got)
-	}
-}
-
 // A lock file has as much text as its size allows, and nothing else.
 func TestParse_TakesTextsOnlyOfALockFile(t *testing.T) {
 	text := strings.Repeat("x\n", 5*maxParts)

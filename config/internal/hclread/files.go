@@ -3,8 +3,11 @@ package hclread
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -12,13 +15,8 @@ import (
 	"github.com/promptweir/promptweir/config/regular"
 )
 
-// Bounds of a folder, far above what people write: each load reads all names in it.
-const (
-	MaxFiles   = 10_000 // with configuration
-	maxEntries = 100_000
-	// fileEntries is how many entries a file with configuration counts as.
-	fileEntries = maxEntries / MaxFiles
-)
+// MaxFiles bounds the files with configuration in a folder, far above what people write.
+const MaxFiles = 10_000
 
 // found is a file that was read.
 type found struct {
@@ -29,20 +27,7 @@ type found struct {
 // finder finds the files of a configuration and reads them.
 type finder struct {
 	*Reader
-	// seen holds the real paths of what was read, so that a loop of links ends and no file is
-	// loaded twice.
-	seen map[string]bool
-	// actuals are the real paths of folders and links. Links may lead to what lies beneath their
-	// folder and nowhere else: the author of one team's file must not make a load read, and print,
-	// other files of the machine.
-	actuals map[string]string
-	// entries counts what is in and beneath each folder, and leftOut are the folders that have too
-	// much of it; both by path in the folder that was named.
-	entries map[string]int
-	leftOut map[string]bool
-	// links are those in the folders that were read, which come after all without links.
-	links []foundLink
-	// found are the files that were read, at last in the order of their paths.
+
 	found []found
 }
 
@@ -60,15 +45,13 @@ func (f *finder) find(path string) {
 		return
 	}
 	f.isFolder = true
-	// The folder that is named may itself be a link, as a mounted one often is.
-	actual, err := filepath.EvalSymlinks(Absolute(path))
-	if err != nil {
-		f.unreadable(path, err)
-		return
-	}
-	f.actuals[path] = actual
 	before := f.Reported()
-	f.all()
+	if err := f.folder(path); err != nil {
+		f.unreadable(path, err)
+	}
+	// Of names that two files claim, the first in the order of the paths gets it.
+	names := func(file found) []string { return strings.Split(file.path, string(filepath.Separator)) }
+	slices.SortStableFunc(f.found, func(a, b found) int { return slices.Compare(names(a), names(b)) })
 	if len(f.found) == 0 && f.Reported() == before {
 		f.Unplaced("No configuration found", "The folder %s contains no .hcl file; put one "+
 			"there or correct --config.", path)
@@ -82,40 +65,73 @@ func (f *finder) namedFile(path string) {
 		return
 	}
 	f.options.OnRead(path)
-	content, err := regular.Read(path, maxFileSize, os.OpenFile)
-	f.add(path, content, err)
+	f.add(path, path, os.OpenFile)
 }
 
-// file reads a file of a folder.
-func (f *finder) file(path string) {
-	actual, isFirst := f.first(path)
-	if !isFirst {
-		return
+// folder reads the files beneath a folder. Names that begin with a dot or an underscore are passed
+// over, but not what links lead to: a mounted ConfigMap has its files in folders with a dot.
+func (f *finder) folder(path string) error {
+	// The folder that is named may itself be a link, as a mounted one often is.
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return err
 	}
+	defer root.Close()
+	isHidden := func(path string) bool { return strings.ContainsAny(filepath.Base(path)[:1], "._") }
+	return regular.Walk(root, ".", isHidden, func(file regular.File) error {
+		at := filepath.Join(path, filepath.FromSlash(file.Path))
+		if file.IsDir() || isConfig(file.Path) {
+			f.options.OnRead(at)
+		}
+		if len(f.found) == MaxFiles {
+			f.Unplaced("Too many files", "There are more than %d .hcl files in %s; put several blocks into one file.", MaxFiles, path)
+			return fs.SkipAll
+		}
+		return f.file(root, at, file)
+	})
+}
+
+// file reads a file of a folder. An error passes over a folder.
+func (f *finder) file(root *os.Root, at string, file regular.File) error {
+	isConfigName := isConfig(file.Path)
+	text, isReplaced := f.options.Texts[file.Path]
+	// A link leads to what lies beneath its own folder, as in a ConfigMap: the author of one team's
+	// file must not make a load read, and print, other files, nor give another team's file a second
+	// path.
+	leadsOut := file.LeadsOut() || file.Link != "" && file.Err == nil && !regular.IsBeneath(path.Dir(file.Link), file.Actual)
+	switch {
+	case isReplaced && isConfigName:
+		f.found = append(f.found, found{at, []byte(text)})
+	case leadsOut:
+		f.linkOut(at, isConfigName)
+		return fs.SkipDir
+	case file.Err != nil && (isConfigName || file.Link == ""): // a folder that cannot be read is no link
+		f.unreadable(at, file.Err)
+	case file.IsDir():
+	case !isConfigName:
+		return fs.SkipDir
 	// A secret beneath the folder is not configuration either, and diagnostics quote lines.
-	if !isConfig(actual) {
-		f.refuse(path, "Not a configuration file", "%s is a link to a file that does not end "+
-			"in .hcl, and is not read.", path)
-		return
+	case !isConfig(file.Actual):
+		f.refuse(at, "Not a configuration file", "%s is a link to a file that does not end "+
+			"in .hcl, and is not read.", at)
+	default:
+		f.add(at, filepath.FromSlash(file.Actual), root.OpenFile)
 	}
-	f.options.OnRead(path)
-	content, err := readWithin(f.actuals[f.root], actual, maxFileSize)
-	f.add(path, content, err)
+	return nil
 }
 
-// readWithin reads a resolved path. If a link has taken the place of the file or of a folder above
-// it in the meantime, it is not followed out of the root.
-func readWithin(root, actual string, limit int64) ([]byte, error) {
-	relative, err := filepath.Rel(root, actual)
-	if err != nil {
-		return nil, err
+// linkOut reports a link that is not followed. One without .hcl at the end of its name leads to a
+// folder, of secrets perhaps, that need not be configuration.
+func (f *finder) linkOut(path string, isConfigName bool) {
+	d := &hcl.Diagnostic{
+		Severity: hcl.DiagWarning, Summary: "Link out of the folder", Extra: inFile(path),
+		Detail: fmt.Sprintf("%s is a link that is absolute or leads out of %s, and is not read; put a copy in its place, or make "+
+			"it relative.", path, filepath.Dir(path)),
 	}
-	within, err := os.OpenRoot(root)
-	if err != nil {
-		return nil, err
+	if isConfigName {
+		d.Severity = hcl.DiagError
 	}
-	defer within.Close()
-	return regular.Read(relative, limit, within.OpenFile)
+	f.Report(d)
 }
 
 // ReadLockFile reads a lock file of up to limit bytes. Links are followed as those to configuration
@@ -135,11 +151,22 @@ func ReadLockFile(path string, limit int64) ([]byte, error) {
 	case !IsLockFile(actual):
 		return nil, errors.New("it is a link to a file that does not end in .lock.hcl, and is not read")
 	}
-	return readWithin(folder, actual, limit)
+	relative, err := filepath.Rel(folder, actual)
+	if err != nil {
+		return nil, err
+	}
+	// If a link has taken the place of the file since, it is not followed out of the folder.
+	within, err := os.OpenRoot(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer within.Close()
+	return regular.Read(relative, limit, within.OpenFile)
 }
 
-// add keeps what was read.
-func (f *finder) add(path string, content []byte, err error) {
+// add reads a file.
+func (f *finder) add(path, actual string, open regular.Open) {
+	content, err := regular.Read(actual, maxFileSize, open)
 	_, isTooLarge := errors.AsType[*regular.TooLargeError](err)
 	switch {
 	case isTooLarge:

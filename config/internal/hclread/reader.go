@@ -21,14 +21,10 @@ type Options struct {
 	// OnRead is called with each path just before the Reader reads it or looks for it. It may be
 	// nil.
 	OnRead func(path string)
-	// Texts are read in place of files of the folder, by their paths in it, with slashes. In a
-	// folder that has a text, nothing else is read.
+	// Texts are read in place of files of the folder, by their paths in it, with slashes.
 	Texts map[string]string
 	// TextsOnly accepts blocks and texts only, without a bound except the file's size: a lock file.
 	TextsOnly bool
-
-	// maxEntries takes the place of the constant in tests; 0 for none.
-	maxEntries int
 }
 
 // Reader reads one set of files and collects what is wrong with them. [New] makes one.
@@ -82,10 +78,7 @@ func New(schema Schema, options Options) *Reader {
 
 // ReadPath reads the file or the folder at path.
 func (r *Reader) ReadPath(path string) {
-	f := &finder{
-		Reader: r, seen: map[string]bool{}, actuals: map[string]string{},
-		entries: map[string]int{}, leftOut: map[string]bool{},
-	}
+	f := &finder{Reader: r}
 	f.find(path)
 	r.parse(f.found)
 }

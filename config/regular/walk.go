@@ -1,0 +1,134 @@
+package regular
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"syscall"
+)
+
+// File is a file or a folder that [Walk] has found. Paths are from the root, with slashes.
+type File struct {
+	Path string
+	// Actual is the path without links.
+	Actual string
+	// Link is the actual path of the link that leads here; empty if none does, or one above it.
+	Link string
+	// Info is of what the links lead to; nil if Err says why that is not known.
+	Info fs.FileInfo
+	Err  error
+}
+
+// IsDir reports whether it is a folder.
+func (f File) IsDir() bool { return f.Info != nil && f.Info.IsDir() }
+
+// LeadsOut reports whether it is a link that [os.Root] does not follow, because it leads out of the
+// root or is absolute.
+func (f File) LeadsOut() bool {
+	_, isOfSystem := errors.AsType[syscall.Errno](f.Err)
+	return f.Link != "" && f.Err != nil && !isOfSystem
+}
+
+// Walk visits a folder of root and what is beneath it, each file and each folder once: under the
+// path without links if there is one, otherwise where a link leads to it inside the root. So a
+// mounted ConfigMap has its files, and a loop of links ends.
+//
+// Entries of which skip reports true are passed over. An error of visit ends the walk. [fs.SkipDir]
+// only passes over what is visited, so that a link to it is visited too, and [fs.SkipAll] ends the
+// walk without an error.
+func Walk(root *os.Root, folder string, skip func(path string) bool, visit func(File) error) error {
+	actual, err := filepath.EvalSymlinks(root.Name())
+	if err != nil {
+		return err
+	}
+	w := walker{root: root, actual: actual, skip: skip, visit: visit, seen: map[string]bool{}}
+	err = w.found(File{Path: folder, Actual: folder})
+	for err == nil && len(w.links) > 0 {
+		next := w.links[0]
+		w.links = w.links[1:]
+		err = w.follow(next)
+	}
+	if errors.Is(err, fs.SkipAll) {
+		return nil
+	}
+	return err
+}
+
+type walker struct {
+	root   *os.Root
+	actual string // the root without links
+	skip   func(path string) bool
+	visit  func(File) error
+	seen   map[string]bool // actual paths
+	links  []File          // which come after everything without them
+}
+
+// found visits a file, and what is in it if it is a folder.
+func (w *walker) found(f File) error {
+	if f.Err == nil && w.seen[f.Actual] {
+		return nil
+	}
+	if f.Info == nil && f.Err == nil {
+		f.Info, f.Err = w.root.Lstat(filepath.FromSlash(f.Actual))
+	}
+	if err := w.visit(f); err != nil {
+		if errors.Is(err, fs.SkipDir) {
+			return nil
+		}
+		return err
+	}
+	if w.seen[f.Actual] = true; !f.IsDir() {
+		return nil
+	}
+	entries, err := w.entries(f.Actual)
+	if err != nil {
+		return w.visit(File{Path: f.Path, Actual: f.Actual, Err: err})
+	}
+	for _, e := range entries {
+		inner := File{Path: path.Join(f.Path, e.Name()), Actual: path.Join(f.Actual, e.Name())}
+		switch {
+		case w.skip(inner.Path):
+		case e.Type()&fs.ModeSymlink != 0:
+			inner.Link = inner.Actual
+			w.links = append(w.links, inner)
+		default:
+			if err := w.found(inner); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// entries returns the entries of a folder by name.
+func (w *walker) entries(folder string) ([]fs.DirEntry, error) {
+	// Without O_NONBLOCK, a pipe that has taken the place of the folder would block.
+	opened, err := w.root.OpenFile(filepath.FromSlash(folder), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer opened.Close()
+	entries, err := opened.ReadDir(-1)
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+	return entries, err
+}
+
+// follow visits what a link leads to inside the root.
+func (w *walker) follow(f File) error {
+	link := filepath.FromSlash(f.Link)
+	if f.Info, f.Err = w.root.Stat(link); f.Err != nil {
+		return w.found(f)
+	}
+	actual, err := filepath.EvalSymlinks(filepath.Join(w.actual, link))
+	if err == nil {
+		actual, err = filepath.Rel(w.actual, actual)
+	}
+	if f.Actual = filepath.ToSlash(actual); err != nil || !filepath.IsLocal(actual) {
+		f.Info, f.Err = nil, errors.Join(err, errors.New("the link was replaced while it was followed"))
+	}
+	return w.found(f)
+}
