@@ -18,10 +18,13 @@ const (
 	maxDatabase  = 1<<15 - 1
 )
 
-// Cluster is the cluster block: the store by which several gateways are one.
+// Cluster is the cluster block: what makes several gateways replicas of one.
 type Cluster struct {
 	Store Store
-	// TLS is nil without a tls block: rediss is verified with the system's certificates.
+	// Advertise is the address at which other replicas reach this one, as SCHEME://HOST:PORT; empty
+	// where they do not.
+	Advertise string
+	// TLS is nil without a tls block: rediss and https are verified with the system's certificates.
 	TLS *TLS
 }
 
@@ -59,9 +62,10 @@ func (s Store) Mask() Mask {
 
 func clusterSchema() hclread.Schema {
 	return hclread.Schema{
-		Secret:  []string{"store"},
-		Blocks:  []hclread.BlockSchema{{Type: "tls", Schema: tlsSchema()}},
-		Foreign: map[string]string{"shared_watch": "Remove it: each replica watches each server itself."},
+		External: []string{"advertise"},
+		Secret:   []string{"store"},
+		Blocks:   []hclread.BlockSchema{{Type: "tls", Schema: tlsSchema()}},
+		Foreign:  map[string]string{"shared_watch": "Remove it: each replica watches each server itself."},
 	}
 }
 
@@ -70,14 +74,28 @@ func decodeCluster(b *hclread.Block) Cluster {
 	var c Cluster
 	b.Require("store", `Replicas share a store: set it, for example to "redis://valkey.internal:6379/0".`)
 	isSet := hclread.Set(b, "store", &c.Store, parseStore)
+	hclread.Set(b, "advertise", &c.Advertise, parseAdvertise)
 	for _, inner := range b.Inner("tls") {
 		c.TLS = decodeTLS(inner)
-		if isSet && !c.Store.Encrypted {
-			b.Error(inner.Range(), "tls without rediss", "The store is not reached over TLS; "+
-				"write rediss:// or remove the tls block.")
+		if isSet && !c.Store.Encrypted && !c.IsEncrypted() {
+			b.Error(inner.Range(), "tls without TLS", "Neither the store nor the replicas are reached over TLS; "+
+				"write rediss:// in store or https:// in advertise, or remove the tls block.")
 		}
 	}
 	return c
+}
+
+// IsEncrypted reports whether replicas reach each other over TLS.
+func (c *Cluster) IsEncrypted() bool { return strings.HasPrefix(c.Advertise, "https://") }
+
+// parseAdvertise reads the address at which other replicas reach this one.
+func parseAdvertise(s string) (string, error) {
+	u, err := parseURL(s)
+	if err != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.ForceQuery {
+		return "", errors.New(`is not http or https, a host and a port; write it like ` +
+			`"http://10.0.0.3:8080", an IPv6 address in brackets`)
+	}
+	return u.Scheme + "://" + u.Host, nil
 }
 
 // smallConcurrency is the most requests in flight of a limit that is likely to protect something
@@ -104,10 +122,16 @@ func checkConcurrency(r *hclread.Reader, cfg *Config) {
 	}
 }
 
-// checkCluster reports replicas that could not open what another one sealed.
+// checkCluster reports replicas that could not verify each other, or open what another one sealed.
 func checkCluster(r *hclread.Reader, cfg *Config) {
 	if cfg.Cluster != nil {
 		checkConcurrency(r, cfg)
+		gateways := r.Blocks("gateway")
+		if cfg.Cluster.IsEncrypted() && (len(gateways) == 0 || !gateways[0].Has("public_url")) {
+			b := r.Blocks("cluster")[0]
+			b.Error(b.ValueRange("advertise"), "No public_url", "Replicas verify each other's certificate by "+
+				"the host of gateway.public_url: set it.")
+		}
 	}
 	if cfg.Cluster == nil || len(cfg.Gateway.CursorKeys) > 0 {
 		return

@@ -114,7 +114,8 @@ func TestLoad_DecodesEveryAttribute(t *testing.T) {
 				Addresses: []string{"a.store.internal:26379", "b.store.internal:7000"}, Username: "gateway", Password: "p@ss/word",
 				Encrypted: true, MasterSet: "prompts", SentinelPassword: "watch",
 			},
-			TLS: &TLS{ServerName: "store.internal"},
+			Advertise: "https://10.0.0.3:8443",
+			TLS:       &TLS{ServerName: "store.internal"},
 		},
 		Auth: &Auth{
 			Anonymous: true,

@@ -123,14 +123,17 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	}
 	handling := requests.Options{Logger: opts.Logger, Version: opts.Version, Ledger: opts.Ledger, Audit: opts.Audit}
 	if cfg.Cluster != nil {
-		if g.cluster, err = cluster.New(cfg.Cluster, g.Snapshot().Sealer, opts.Logger); err != nil {
+		if g.cluster, err = cluster.New(cfg, g.Snapshot().Sealer, opts.Logger); err != nil {
 			return nil, err
 		}
 		handling.Shared = g.cluster.Limits
+		if !opts.IsAlone {
+			handling.Forwarder = g.cluster.Forwarder
+		}
 	}
 	g.requests = requests.New(g.publisher, handling)
 	g.transport = transport.New(g.publisher, g.requests, transport.Options{
-		Logger: opts.Logger, Ledger: opts.Ledger,
+		Logger: opts.Logger, Ledger: opts.Ledger, Forwarder: handling.Forwarder,
 	})
 	g.operators = admin.NewOperators(g.Snapshot, admin.Records{
 		Acted: records{opts.Audit}.act, Refused: func(client, reason string) {

@@ -346,14 +346,14 @@ func TestLinks_ReadsMayRequireInput(t *testing.T) {
 func TestLinks_ReadsAreParked(t *testing.T) {
 	p := gatewaytest.NewRequestingPeer(t, gatewaytest.FormElicitation)
 	p.Settings = `resources = "linked"`
-	replicas := serveReplicas(t, clustertest.Start(t), 2, "gateway { %CLUSTER% }\n"+gatewaytest.Team("a", "", "", p.Peer))
+	replicas := serveForwarding(t, 2, gatewaytest.Team("a", "", "", p.Peer))
 	sealer := replicas[0].Snapshot().Sealer
 	anybody := policy.Principal{Subject: policy.AnonymousSubject, Anonymous: true}
 	own := "promptweir://up/" + sealer.SealLink(anybody.Key(), seal.Link{Owner: "up", Prompt: "up.ask", URI: "memo:asked"}) + "/asked"
 	first := replicas[0].ModernWith("", `{"elicitation":{}}`)("resources/read", uriParams(own))
 	first.Want(t, http.StatusOK, `"resultType":"input_required"`, `"message":"Who?"`)
 	retry := fmt.Sprintf(`{"uri":%q,"requestState":%q,"inputResponses":%s}`, own, first.RequestState(t), first.InputResponses(t, `{"action":"accept","content":{"name":"x"}}`))
-	replicas[0].ModernWith("", `{"elicitation":{}}`)("resources/read", retry).Want(t, http.StatusOK, `"uri":"`+own+`"`, `{\"name\":\"x\"}`)
+	replicas[1].ModernWith("", `{"elicitation":{}}`)("resources/read", retry).Want(t, http.StatusOK, `"uri":"`+own+`"`, `{\"name\":\"x\"}`)
 	c := replicas[1].LegacyWith("2025-06-18", "", `{"elicitation":{}}`)
 	body, h := c.Encode("7", "resources/read", uriParams(own))
 	asked := c.OpenStream(http.MethodPost, body, h)

@@ -75,7 +75,7 @@ func (s *supervisor) reload(ctx context.Context) error {
 		return snapshot.ErrStopped
 	}
 	if g.cluster != nil {
-		g.cluster.SetKeys(next.Sealer)
+		g.cluster.Use(next.Config, next.Sealer)
 	}
 	g.loaded.Store(state())
 	retired := s.retire(ctx, before, next)

@@ -149,7 +149,7 @@ func (v *validateFlags) checkLive(ctx context.Context, cfg *config.Config, found
 		waiting.Stop()
 		s := g.Snapshot()
 		found.checks = slices.Concat(checkUpstreams(s, took), checkSnapshot(s), checkSkills(ctx, g),
-			checkStore(ctx, cfg.Cluster, s.Sealer), listeners)
+			checkStore(ctx, cfg, s.Sealer), listeners)
 		return errors.Join(v.findLosses(s, found), ctx.Err())
 	})
 }
@@ -262,8 +262,8 @@ func checkSnapshot(s *snapshot.Snapshot) (checks []liveCheck) {
 }
 
 // checkStore returns a line for the store that replicas share, if there is one.
-func checkStore(ctx context.Context, cfg *config.Cluster, sealer *seal.Sealer) []liveCheck {
-	if cfg == nil {
+func checkStore(ctx context.Context, cfg *config.Config, sealer *seal.Sealer) []liveCheck {
+	if cfg.Cluster == nil {
 		return nil
 	}
 	line := checked("store", checkOK, "", "the store of the cluster block can be used")

@@ -91,7 +91,6 @@ func decimal(n float64) string { return strconv.FormatFloat(n, 'f', 3, 64) }
 
 // keys name things in the store by keyed hashes.
 type keys struct {
-	sealer            *seal.Sealer
 	principal, limits *seal.MAC
 	// probe is the key that probes write.
 	probe string
@@ -99,7 +98,7 @@ type keys struct {
 
 func newKeys(sealer *seal.Sealer) *keys {
 	return &keys{
-		sealer: sealer, principal: sealer.MAC("cluster principal"), limits: sealer.MAC("cluster limit"),
+		principal: sealer.MAC("cluster principal"), limits: sealer.MAC("cluster limit"),
 		probe: "promptweir:probe:" + hash(sealer.MAC("cluster probe"), "probe"),
 	}
 }

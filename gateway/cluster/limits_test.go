@@ -41,7 +41,7 @@ func newReplica(t testing.TB, cfg *config.Cluster, key [32]byte, logger *slog.Lo
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := cluster.New(cfg, sealer, logger)
+	s, err := cluster.New(&config.Config{Cluster: cfg}, sealer, logger)
 	if err != nil {
 		t.Fatal(err)
 	}

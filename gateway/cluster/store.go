@@ -33,6 +33,8 @@ var errLate = errors.New("the store takes longer than 50 ms to answer")
 // Replica is one replica of a cluster. Make it with [New].
 type Replica struct {
 	Limits *Limits
+	// Forwarder is nil where other replicas cannot reach this one.
+	Forwarder *Forwarder
 
 	store *store
 }
@@ -53,23 +55,29 @@ type State struct {
 	Evicts string
 }
 
-// New returns a replica that is not connected. It contacts nothing; [Replica.Start] does.
-func New(cfg *config.Cluster, sealer *seal.Sealer, logger *slog.Logger) (*Replica, error) {
-	option, err := clientOption(cfg)
+// New returns a replica of a gateway with a cluster block. It contacts nothing; [Replica.Start]
+// connects it.
+func New(cfg *config.Config, sealer *seal.Sealer, logger *slog.Logger) (*Replica, error) {
+	option, err := clientOption(cfg.Cluster)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	s := &store{logger: logger, mask: cfg.Store.Mask(), option: option, wake: make(chan struct{}, 1)}
+	forwarder, err := newForwarder(cfg.Cluster, logger)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	s := &store{logger: logger, mask: cfg.Cluster.Store.Mask(), option: option, wake: make(chan struct{}, 1)}
 	s.state.Store(&State{Since: time.Now()})
-	s.keys.Store(newKeys(sealer))
-	return &Replica{Limits: &Limits{s}, store: s}, nil
+	r := &Replica{Limits: &Limits{s}, Forwarder: forwarder, store: s}
+	r.Use(cfg, sealer)
+	return r, nil
 }
 
 // checkTimeout bounds a [Check].
 const checkTimeout = 5 * time.Second
 
 // Check asks a store once for all that a replica needs of it, and returns its condition.
-func Check(ctx context.Context, cfg *config.Cluster, sealer *seal.Sealer) State {
+func Check(ctx context.Context, cfg *config.Config, sealer *seal.Sealer) State {
 	r, err := New(cfg, sealer, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return State{Err: err}
@@ -90,11 +98,10 @@ func Check(ctx context.Context, cfg *config.Cluster, sealer *seal.Sealer) State 
 	return r.State()
 }
 
-// SetKeys has the replica derive its keys from the cursor keys of a new configuration.
-func (r *Replica) SetKeys(sealer *seal.Sealer) {
-	if r.store.keys.Load().sealer != sealer {
-		r.store.keys.Store(newKeys(sealer))
-	}
+// Use puts the cursor keys and the public_url of another configuration into use.
+func (r *Replica) Use(cfg *config.Config, sealer *seal.Sealer) {
+	r.store.keys.Store(newKeys(sealer))
+	r.Forwarder.use(cfg, sealer)
 }
 
 // State returns the condition of the connection.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/audit"
+	"github.com/promptweir/promptweir/gateway/cluster"
 	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
@@ -31,6 +32,8 @@ type Options struct {
 	Audit *audit.Log
 	// Shared counts requests over all replicas; nil where there are none.
 	Shared SharedLimits
+	// Forwarder reaches other replicas; nil where gets are not forwarded.
+	Forwarder *cluster.Forwarder
 }
 
 // Handler carries out requests. Its methods are safe for concurrent use.
@@ -60,7 +63,7 @@ func New(publisher *snapshot.Publisher, opts Options) *Handler {
 		publisher: publisher, logger: logger, metrics: newInstruments(), info: serverInfo(opts.Version),
 		schemas: newSchemas(logger), limits: newLimits(opts.Shared), ledger: opts.Ledger,
 		audit:  recorder{opts.Audit, publisher, logger},
-		parked: parked{ledger: opts.Ledger},
+		parked: parked{ledger: opts.Ledger, forwarder: opts.Forwarder},
 	}
 	return h
 }

@@ -171,12 +171,31 @@ func (c *call) inputRequired(r *Request, result wire.Object) (wire.Object, error
 	return result.With(memberState, wire.Quote(c.snapshot.RequestStates.Seal(state))), nil
 }
 
+// IsRepeated reports whether the client has been asked for input, and sends its request again.
+func (r *Request) IsRepeated() bool { return r.Params.Get(memberState) != nil }
+
+// ParkedID returns the id of the parked get that the request comes back to; empty for any other
+// request.
+func (r *Request) ParkedID() string {
+	isGet := r.Message.Method == wire.PromptsGet || r.Message.Method == wire.ResourcesRead
+	if !isGet || !r.Modern() || !r.IsRepeated() {
+		return ""
+	}
+	token, _ := wire.Text(r.Params.Get(memberState))
+	state, _ := openState(r.Snapshot, token)
+	return state.Waiting
+}
+
+func openState(s *snapshot.Snapshot, token string) (state requestState, ok bool) {
+	content, err := s.RequestStates.Open(token)
+	return state, err == nil && json.Unmarshal(content, &state) == nil
+}
+
 // resumeFrom makes the call continue from the get's requestState.
 func (c *call) resumeFrom(r *Request) error {
 	token, _ := wire.Text(r.Params.Get(memberState))
-	var state requestState
-	content, err := c.snapshot.RequestStates.Open(token)
-	if err != nil || json.Unmarshal(content, &state) != nil || !state.fits(r, c.entry) {
+	state, ok := openState(c.snapshot, token)
+	if !ok || !state.fits(r, c.entry) {
 		return errState()
 	}
 	// The call that waits has its owner and params already.

@@ -2,14 +2,15 @@ package requests
 
 import (
 	"context"
-	"crypto/rand"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/gateway/cluster"
 	"github.com/promptweir/promptweir/gateway/edge"
+	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -23,8 +24,9 @@ import (
 //	       ── get, replies ───▶ resume ── reply ─────────▶
 //	       ◀─ result ────────── await ◀── result ─────────
 //
-// The client's sealed requestState names the parked get. It can be used once, and only by the
-// principal that was asked.
+// The client's sealed requestState has the id of the parked get. It can be used once, and only by the
+// principal that was asked. A client that comes back to another replica is forwarded to this one,
+// where [Handler.ParkedCaller] is the caller.
 
 const (
 	// maxParked bounds the gets that wait for their clients, and maxParkedEach those of one
@@ -48,8 +50,9 @@ type outcome struct {
 // parked are the gets during which clients of the modern era may be asked for input. The zero value
 // is ready.
 type parked struct {
-	ledger  *edge.Ledger
-	running sync.WaitGroup
+	ledger    *edge.Ledger
+	forwarder *cluster.Forwarder // makes ids; nil where gets are not forwarded
+	running   sync.WaitGroup
 
 	mu     sync.Mutex // guards what follows
 	all    map[*parkedGet]struct{}
@@ -218,7 +221,7 @@ func (p *parked) park(g *parkedGet, requests wire.Object) (outcome, error) {
 			return outcome{}, Overloaded("Too many large requests wait for their client: send it again later")
 		}
 	}
-	name := rand.Text()
+	name := p.forwarder.NewID()
 	p.mu.Lock()
 	p.byName[name] = g
 	// Under the lock, since whoever unparks it stops the timer.
@@ -242,6 +245,19 @@ func (p *parked) unpark(name, principal string) *parkedGet {
 	// One that has fired meanwhile finds that the name is gone.
 	g.expiry.Stop()
 	return g
+}
+
+// ParkedCaller returns the caller of a get that is parked here for a principal, which is given by its
+// key.
+func (h *Handler) ParkedCaller(id, principal string) (caller snapshot.Caller, ok bool) {
+	p := &h.parked
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g := p.byName[id]
+	if g == nil || g.principal != principal {
+		return snapshot.Caller{}, false
+	}
+	return g.first.Caller, true
 }
 
 // abandon ends a parked get that its client will not come back to. No get has the empty name.

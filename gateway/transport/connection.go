@@ -144,7 +144,7 @@ func (c *connection) receiveBatch(ctx context.Context, s *snapshot.Snapshot, bat
 		batch[i] = batch[i].Clone()
 	}
 	var slots int32 // of the whole batch, until it is written
-	jobs := readBatch(batch, func(request *requests.Request) job {
+	jobs := readBatch(batch, func(_ jsontext.Value, request *requests.Request) job {
 		response, run := c.accept(ctx, s, request)
 		if response != nil {
 			return func() requests.Response { return requests.Response{JSON: response} }

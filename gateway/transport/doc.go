@@ -20,7 +20,8 @@
 //     and answered by that one. Only its origin is checked before its body is read.
 //   - No state is kept for a client that a replica with the same keys would need. Tied to this
 //     process are: streams, connections, requests in flight and their cancellation, replies that a
-//     server request waits for, log levels, and which sessions have ended.
+//     server request waits for, log levels, and which sessions have ended. Posts of HTTP+SSE, replies
+//     and gets that are repeated with replies are forwarded to the replica that they are for.
 //   - A reply counts once, and only from the session that the server request was sent to.
 //   - After a reload, a stream goes on unless its caller is not accepted any more.
 //   - [Transport.Drain] ends streams in the way that their revision defines. Requests in flight are

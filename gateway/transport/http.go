@@ -45,6 +45,8 @@ type exchange struct {
 	inFlight      *cancellable
 	response      requests.Response
 	request, body edge.Hold
+	// forwarded is set for a request of another replica.
+	forwarded bool
 }
 
 // serve serves Streamable HTTP.
@@ -101,14 +103,21 @@ func (x *exchange) servePost(modernHeader bool) {
 		ctx     context.Context
 		status  int
 		request = in.request // and no more of in, which would keep the body while a stream is open
+		raw     []byte       // of a message that may be for another replica
 	)
+	if !request.Message.IsRequest() || request.IsRepeated() {
+		raw = in.raw
+	}
 	// The message determines its era: by its _meta, else by the header. A legacy session begins
 	// with an initialize that has neither.
 	if request.ClaimsModern() || modernHeader {
 		ctx, status, ok = x.admitModern(request)
 	} else {
-		ctx, ok = x.admitLegacy(request)
+		ctx, ok = x.admitLegacy(request, raw)
 		status = http.StatusOK
+	}
+	if id := request.ParkedID(); ok && id != "" && x.forward(x.w, id, &request.Caller, raw) {
+		return
 	}
 	if ok {
 		x.respond(ctx, request, status)
@@ -149,7 +158,7 @@ func (x *exchange) receive() (incoming, bool) {
 		x.refuse(http.StatusBadRequest, in.request.Message.ID, refusal)
 		return incoming{}, false
 	}
-	in.header = x.r.Header
+	in.raw, in.header = body, x.r.Header
 	in.request.Client, in.request.Variant = x.client, x.variant
 	return in, true
 }
@@ -237,6 +246,9 @@ func (x *exchange) respondRelaying(
 	ctx, giveUp := context.WithCancel(ctx)
 	defer giveUp()
 	var stream *eventStream
+	if x.forwarded { // the other replica waits for the header, and for no longer than answerTimeout
+		stream = openStream(x.w)
+	}
 	giveUpBroken := func() {
 		if stream.err != nil {
 			giveUp()

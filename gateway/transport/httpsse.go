@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"crypto/rand"
 	"net/http"
 	"sync"
 	"time"
@@ -18,7 +17,8 @@ const (
 )
 
 // sseSession is a connection over HTTP+SSE: the client's messages come by POSTs, and its GET stream
-// carries the others. It exists on this replica, for as long as the stream.
+// carries the others. It exists on this replica, for as long as the stream; others forward what is
+// posted to them.
 type sseSession struct {
 	conn *connection
 
@@ -32,13 +32,6 @@ type sseSession struct {
 // sseSessions are the open sessions by id. The zero value is ready.
 type sseSessions struct {
 	all sync.Map // of *sseSession
-}
-
-// add gives a session an id that cannot be guessed.
-func (s *sseSessions) add(session *sseSession) (id string) {
-	id = rand.Text()
-	s.all.Store(id, session)
-	return id
 }
 
 // find returns nil where there is no such session.
@@ -88,7 +81,8 @@ func (s *sseSessions) serveStream(x *exchange) {
 	}
 	// Now, since x forgets the snapshot, whose configuration says which proxies to believe.
 	opened.conn.legacyOnly, opened.conn.client = true, x.clientAddress()
-	id := s.add(opened)
+	id := x.t.forwarder.NewID() // cannot be guessed
+	s.all.Store(id, opened)
 	defer s.all.Delete(id)
 	x.snapshot = nil // otherwise it would stay in memory as long as the stream
 	out := openStream(x.w)
@@ -175,8 +169,11 @@ func (s *sseSessions) servePost(x *exchange) {
 	if !ok {
 		return
 	}
-	session := s.find(x.r.URL.Query().Get(sseSessionKey))
-	isTaken := session != nil && session.owner == caller.Principal.Key() && session.enqueue(x.r.Context(), in)
+	to := x.r.URL.Query().Get(sseSessionKey)
+	if s.find(to) == nil && x.forward(x.w, to, &caller, in.raw) {
+		return
+	}
+	isTaken := s.post(x, caller.Principal.Key(), in)
 	switch {
 	case x.r.Context().Err() != nil:
 	case isTaken:
@@ -184,4 +181,11 @@ func (s *sseSessions) servePost(x *exchange) {
 	default:
 		x.refuse(http.StatusNotFound, id, wire.NewError(wire.InvalidRequest, "Session not found: open a new stream"))
 	}
+}
+
+// post hands what a principal posts to the session of this replica that the URL names. It returns
+// false if there is none of that principal.
+func (s *sseSessions) post(x *exchange, principal string, in incoming) bool {
+	session := s.find(x.r.URL.Query().Get(sseSessionKey))
+	return session != nil && session.owner == principal && session.enqueue(x.r.Context(), in)
 }

@@ -2,11 +2,11 @@ package transport
 
 import (
 	"context"
-	"crypto/rand"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/gateway/cluster"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -101,8 +101,10 @@ const maxAwaited = 16
 
 // replies are those awaited from clients of the legacy era. A reply counts only from the session
 // that the server request was sent to, and once. Ids are random, so that a reply that reaches
-// another replica matches nothing there. The zero value is ready.
+// another replica matches nothing there, and can be forwarded. The zero value is ready.
 type replies struct {
+	forwarder *cluster.Forwarder // makes ids; nil where replies are not forwarded
+
 	mu      sync.Mutex // guards what follows
 	awaited map[sessionID]map[string]chan<- wire.Message
 	closed  bool
@@ -113,7 +115,7 @@ type replies struct {
 func (q *replies) request(
 	ctx context.Context, session sessionID, send func([]byte) bool, method string, params jsontext.Value,
 ) (jsontext.Value, error) {
-	id, reply := rand.Text(), make(chan wire.Message, 1)
+	id, reply := q.forwarder.NewID(), make(chan wire.Message, 1)
 	if !q.add(session, id, reply) {
 		return nil, wire.NewError(wire.InternalError, "Too many requests to the client are waiting for a reply")
 	}
@@ -187,19 +189,21 @@ func (q *replies) len() int {
 	return n
 }
 
-// deliver passes a session's reply to the server request that awaits it, if any.
-func (q *replies) deliver(session sessionID, m *wire.Message) {
+// deliver passes a session's reply to the server request that awaits it, and reports whether there is
+// one.
+func (q *replies) deliver(session sessionID, m *wire.Message) bool {
 	id, ok := wire.Text(m.ID)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	reply := q.awaited[session][id]
 	if !ok || reply == nil {
-		return
+		return false
 	}
 	delete(q.awaited[session], id)
 	// It does not block under the lock: there is room for one, and only who removes the entry
 	// sends.
 	reply <- *m
+	return true
 }
 
 // end stops waiting for a session's replies: it has ended.

@@ -40,7 +40,7 @@ func (x *exchange) inSession() (l legacyExchange, ok bool) {
 
 // admitLegacy checks a message of the legacy era over HTTP. It returns the context of a request
 // that is to be carried out, and answers everything else.
-func (x *exchange) admitLegacy(request *requests.Request) (ctx context.Context, ok bool) {
+func (x *exchange) admitLegacy(request *requests.Request, raw []byte) (ctx context.Context, ok bool) {
 	request.ResolveTool()
 	// Before the session is opened: a token is only its principal's.
 	caller, ok := x.authenticate(request.Message.ID)
@@ -61,7 +61,9 @@ func (x *exchange) admitLegacy(request *requests.Request) (ctx context.Context, 
 	request.Software = requests.Software{Name: sealed.ClientName, Version: sealed.ClientVersion}
 	if !request.Message.IsRequest() {
 		s := l.session()
-		s.receive(request)
+		if !s.receive(request) && l.forwardReply(x.w, &request.Message, raw) {
+			return nil, false
+		}
 		x.w.WriteHeader(http.StatusAccepted)
 		return nil, false
 	}

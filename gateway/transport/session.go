@@ -68,14 +68,16 @@ func (s *session) connect(request *requests.Request) {
 	}
 }
 
-// receive handles a notification, or a reply to a server request.
-func (s *session) receive(request *requests.Request) {
+// receive handles a notification, or a reply to a server request. It returns false for a reply that
+// no server request of this replica waits for.
+func (s *session) receive(request *requests.Request) bool {
 	switch {
 	case request.Message.IsResponse():
-		s.replies.deliver(s.id, &request.Message)
+		return s.replies.deliver(s.id, &request.Message)
 	case request.Message.Method == wire.Cancelled:
 		s.inFlight.cancel(s.id, request.Params.Get("requestId"), wire.ReadCancelled(request.Params))
 	}
+	return true
 }
 
 // maxBatch bounds the messages of a batch.
@@ -86,6 +88,8 @@ type incoming struct {
 	request *requests.Request
 	// batch holds the messages of a batch, each still to be read; nil for a single message.
 	batch []jsontext.Value
+	// raw is what was posted; nil over stdio.
+	raw []byte
 	// header is that of the HTTP request that brought it; nil over stdio.
 	header http.Header
 }
@@ -167,15 +171,20 @@ func (l *legacyExchange) serveBatch(batch []jsontext.Value) {
 	}
 	s := l.session()
 	s.setLogLevel = l.logLevelSetter()
-	responses, release := runBatch(readBatch(batch, func(request *requests.Request) job {
+	responses, release := runBatch(readBatch(batch, func(raw jsontext.Value, request *requests.Request) job {
 		request.Caller, request.Snapshot = l.caller, x.snapshot
 		request.Revision, request.Session = l.sealed.Revision, l.sealed.ID
 		request.Software, request.Client, request.Variant = s.software, x.client, x.variant
 		if request.Message.IsRequest() {
 			return l.acceptBatched(&s, request)
 		}
-		s.receive(request)
-		return nil
+		if s.receive(request) {
+			return nil
+		}
+		return func() requests.Response {
+			l.forwardReply(unanswered{}, &request.Message, raw)
+			return requests.Response{}
+		}
 	}))
 	defer release()
 	if responses == nil {
@@ -207,7 +216,7 @@ func (l *legacyExchange) acceptBatched(s *session, request *requests.Request) jo
 
 // readBatch reads the messages of a batch in order and passes each to accept. It returns the jobs
 // that make the responses; what is not a message, or must not be part of a batch, gets an error.
-func readBatch(batch []jsontext.Value, accept func(*requests.Request) job) (jobs []job) {
+func readBatch(batch []jsontext.Value, accept func(jsontext.Value, *requests.Request) job) (jobs []job) {
 	for _, raw := range batch {
 		request, refusal := requests.Read(raw)
 		switch {
@@ -220,7 +229,7 @@ func readBatch(batch []jsontext.Value, accept func(*requests.Request) job) (jobs
 		}
 		if refusal != nil {
 			jobs = append(jobs, refuseJob(request.Message.ID, refusal))
-		} else if run := accept(request); run != nil {
+		} else if run := accept(raw, request); run != nil {
 			jobs = append(jobs, run)
 		}
 	}

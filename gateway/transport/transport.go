@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/cluster"
 	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
@@ -39,6 +40,8 @@ type Transport struct {
 	replies  replies
 	sessions *legacySessions
 
+	forwarder *cluster.Forwarder // nil where requests are not forwarded
+
 	sseSessions sseSessions
 	hijacked    hijacked
 	// closing is closed when streams are to end.
@@ -51,6 +54,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Ledger has what clients hold.
 	Ledger *edge.Ledger
+	// Forwarder reaches other replicas; nil where requests are not forwarded.
+	Forwarder *cluster.Forwarder
 }
 
 // New returns a transport that hands requests to a handler.
@@ -74,7 +79,7 @@ func New(publisher *snapshot.Publisher, handler *requests.Handler, opts Options)
 		publisher: publisher, requests: handler, ledger: opts.Ledger, logger: opts.Logger,
 		refusals: loglimit.New(opts.Logger, 1, "reason"),
 		refused:  refused, notified: notified, closing: make(chan struct{}),
-		sessions: newLegacySessions(),
+		sessions: newLegacySessions(), forwarder: opts.Forwarder, replies: replies{forwarder: opts.Forwarder},
 	}
 }
 
@@ -128,6 +133,10 @@ func (t *Transport) Handler() http.Handler {
 	mux.HandleFunc(wellKnown+"/", t.serveMetadata)
 	mux.HandleFunc("/{$}", t.serveRoot)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header[cluster.Header] != nil {
+			t.serveForwarded(w, r)
+			return
+		}
 		variant, served := variantAt(t.publisher.Current().Config, r.URL.Path, path)
 		if !served { // hardly ever; the mux would take 0.7 % of a get's CPU
 			mux.ServeHTTP(w, r)

@@ -123,6 +123,7 @@ audit {
   access    = true
 }
 cluster {
-  store = "rediss://gateway:${urlencode("p@ss/word")}@a.store.internal,b.store.internal:7000/?master_set=prompts&sentinel_password=watch"
+  store     = "rediss://gateway:${urlencode("p@ss/word")}@a.store.internal,b.store.internal:7000/?master_set=prompts&sentinel_password=watch"
+  advertise = "https://10.0.0.3:8443/"
   tls { server_name = "store.internal" }
 }

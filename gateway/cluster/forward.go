@@ -1,0 +1,256 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"io"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/seal"
+)
+
+const (
+	// Header is the header of a forwarded request. It takes the place of all credentials.
+	Header = "Promptweir-Forwarded"
+	// lifetime is how long a header is valid, by the clocks of sender and receiver.
+	lifetime = 10 * time.Second
+	// maxSeen bounds the headers that are accepted within twice their lifetime.
+	maxSeen = 100_000
+	// answerTimeout is how long the other replica may take to begin its answer.
+	answerTimeout = 10 * time.Second
+	// idleTimeout is less than that of a gateway, so that no request is sent over a connection that
+	// is about to be closed.
+	idleTimeout = 30 * time.Second
+)
+
+// carried are the only headers of a client that reach another replica: no credential is among them.
+//
+//nolint:gochecknoglobals // a constant
+var carried = []string{"Content-Type", "Mcp-Session-Id", "Traceparent", "Tracestate"}
+
+// Forwarder forwards requests to the replica that holds what they are about, and accepts those of
+// other replicas. The nil one does neither. Its methods are safe for concurrent use.
+type Forwarder struct {
+	address  string
+	instance instance
+	logger   *slog.Logger
+	proxied  *http.Transport
+	now      atomic.Pointer[generation]
+	seen     seen
+	late     sync.Once
+}
+
+// instance is the random id of one process.
+type instance [16]byte
+
+// generation is what follows from the configuration in use.
+type generation struct {
+	ids, headers *seal.Box
+	// serverName is the name in the certificates of all replicas.
+	serverName string
+}
+
+// newForwarder returns nil where other replicas cannot reach this one.
+func newForwarder(cfg *config.Cluster, logger *slog.Logger) (*Forwarder, error) {
+	if cfg.Advertise == "" {
+		return nil, nil //nolint:nilnil // the nil forwarder works
+	}
+	settings, err := cfg.TLS.ClientConfig()
+	if err != nil {
+		return nil, err
+	}
+	f := &Forwarder{address: cfg.Advertise, logger: logger}
+	rand.Read(f.instance[:]) // it never fails
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	// Without a proxy: the egress proxy is for servers elsewhere.
+	f.proxied = &http.Transport{
+		DialContext: dialer.DialContext,
+		DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			named := settings.Clone()
+			named.ServerName, named.MinVersion = f.now.Load().serverName, tls.VersionTLS12
+			return (&tls.Dialer{NetDialer: dialer, Config: named}).DialContext(ctx, network, address)
+		},
+		DisableCompression: true, MaxIdleConnsPerHost: 32, IdleConnTimeout: idleTimeout,
+		ResponseHeaderTimeout: answerTimeout,
+	}
+	return f, nil
+}
+
+// use puts the keys and the name of another configuration into use.
+func (f *Forwarder) use(cfg *config.Config, sealer *seal.Sealer) {
+	if f == nil {
+		return
+	}
+	next := &generation{ids: sealer.For("replica"), headers: sealer.For("forwarded request")}
+	if public, err := url.Parse(cfg.Gateway.PublicURL); err == nil {
+		next.serverName = public.Hostname()
+	}
+	f.now.Store(next)
+}
+
+// NewID returns a random id. If requests can be forwarded to this replica, the id is sealed and has
+// its address and instance.
+func (f *Forwarder) NewID() string {
+	if f == nil {
+		return rand.Text()
+	}
+	plain := make([]byte, 2*len(instance{}), 2*len(instance{})+len(f.address))
+	copy(plain, f.instance[:])
+	rand.Read(plain[len(instance{}):])
+	return f.now.Load().ids.Seal(append(plain, f.address...))
+}
+
+// Home is the replica that made an id.
+type Home struct {
+	address  string
+	instance instance
+}
+
+// Elsewhere returns the replica that made an id, if that is at another address. A process that was at
+// the address of this one has ended.
+func (f *Forwarder) Elsewhere(id string) (home Home, ok bool) {
+	if f == nil {
+		return Home{}, false
+	}
+	plain, err := f.now.Load().ids.Open(id)
+	if err != nil || len(plain) < 2*len(instance{}) {
+		return Home{}, false
+	}
+	home = Home{string(plain[2*len(instance{}):]), instance(plain)}
+	return home, home.address != f.address
+}
+
+// Origin is whose request is forwarded, as the replica that received it found out.
+type Origin struct {
+	// Principal is the key of the principal, Client the address of the client.
+	Principal, Client string
+}
+
+// ticket is what the header says, sealed.
+type ticket struct {
+	Origin
+
+	// Instance is that of the receiver.
+	Instance []byte
+	// Method, Target and Body, a hash, are those of the request.
+	Method, Target string
+	Body           []byte
+	// Issued is in milliseconds since 1970. ID is random.
+	Issued int64
+	ID     string
+}
+
+// errRefused means that the other replica does not know what the request is about.
+var errRefused = errors.New("the replica refused the request")
+
+// Forward has another replica answer a request whose body was read. It returns false, and has
+// answered nothing, if that replica cannot be reached, or is not the one that it was: this one
+// should then answer as if it had been restarted itself.
+func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, body []byte, to Home, from Origin) (answered bool) {
+	answered = true
+	proxy := httputil.ReverseProxy{
+		Transport: f.proxied, ErrorLog: log.New(io.Discard, "", 0), // the client shows what is wrong
+		Rewrite: func(p *httputil.ProxyRequest) {
+			target, _ := url.Parse(to.address) // this gateway has sealed it
+			p.SetURL(target)
+			p.Out.Host, p.Out.Header = p.In.Host, http.Header{Header: {f.ticket(p.Out, body, to, from)}}
+			for _, name := range carried {
+				if values := p.In.Header.Values(name); values != nil {
+					p.Out.Header[name] = values
+				}
+			}
+			p.Out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+			p.Out.Body, _ = p.Out.GetBody()
+			p.Out.ContentLength, p.Out.TransferEncoding = int64(len(body)), nil
+		},
+		ModifyResponse: func(response *http.Response) error {
+			if response.StatusCode == http.StatusNotFound {
+				return errRefused
+			}
+			return nil
+		},
+		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {
+			answered = r.Context().Err() != nil // then nobody waits for an answer
+			f.logger.DebugContext(r.Context(), "request not forwarded", slog.String("replica", to.address), slog.Any("error", err))
+		},
+	}
+	proxy.ServeHTTP(w, r)
+	return answered
+}
+
+// ticket returns the header of a request.
+func (f *Forwarder) ticket(r *http.Request, body []byte, to Home, from Origin) string {
+	sum := sha256.Sum256(body)
+	plain, _ := json.Marshal(ticket{ // it never fails
+		Origin: from, Instance: to.instance[:], Method: r.Method, Target: r.URL.RequestURI(), Body: sum[:],
+		Issued: time.Now().UnixMilli(), ID: rand.Text(),
+	})
+	return f.now.Load().headers.Seal(plain)
+}
+
+// Accept returns whose request another replica has forwarded. It is false for a header that this
+// gateway has not sealed for this request and this process, that is too old, or that was used
+// before.
+func (f *Forwarder) Accept(r *http.Request, body []byte) (from Origin, ok bool) {
+	values := r.Header.Values(Header)
+	if f == nil || len(values) != 1 {
+		return Origin{}, false
+	}
+	plain, err := f.now.Load().headers.Open(values[0])
+	var t ticket
+	if err != nil || json.Unmarshal(plain, &t) != nil {
+		return Origin{}, false
+	}
+	sum := sha256.Sum256(body)
+	if !bytes.Equal(t.Instance, f.instance[:]) || t.Method != r.Method || t.Target != r.URL.RequestURI() ||
+		!bytes.Equal(t.Body, sum[:]) {
+		return Origin{}, false
+	}
+	if age := time.Since(time.UnixMilli(t.Issued)); age.Abs() > lifetime {
+		f.late.Do(func() {
+			f.logger.WarnContext(r.Context(), "request of another replica refused: it was recorded, or the clocks differ by "+
+				"more than 10 s", slog.Duration("age", age))
+		})
+		return Origin{}, false
+	}
+	return t.Origin, f.seen.add(t.ID)
+}
+
+// seen are the ids of headers that were accepted. The zero value is ready.
+type seen struct {
+	mu sync.Mutex // guards what follows
+	// current are those since a time, before those of the time before that.
+	current, before map[string]struct{}
+	since           time.Time
+}
+
+// add remembers an id for at least twice the lifetime, since a header may come from a clock that is
+// ahead. It returns false for an id that it has, and if there are too many.
+func (s *seen) add(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := time.Now(); now.Sub(s.since) >= 2*lifetime {
+		s.current, s.before, s.since = map[string]struct{}{}, s.current, now
+	}
+	_, isCurrent := s.current[id]
+	_, isBefore := s.before[id]
+	if isCurrent || isBefore || len(s.current) >= maxSeen {
+		return false
+	}
+	s.current[id] = struct{}{}
+	return true
+}
