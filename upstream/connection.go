@@ -10,9 +10,6 @@ import (
 	"github.com/promptweir/promptweir/upstream/health"
 )
 
-// errSilent is the problem of a server that does not answer a health check.
-var errSilent = errors.New("no answer to a health check")
-
 // connection is the current session with a server and everything that ends with it, or the lack
 // of a session.
 type connection struct {

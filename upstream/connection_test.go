@@ -216,27 +216,6 @@ func TestBreaker_OnePrincipalDoesNotOpenItAlone(t *testing.T) {
 	})
 }
 
-// A server that does not answer health checks either does not answer anybody.
-func TestBreaker_OnePrincipalOpensItIfTheServerIsSilent(t *testing.T) {
-	u := anywhere()
-	u.Breaker = config.Breaker{Failures: 2, Cooldown: time.Hour}
-	bubble.Test(t, func(t *testing.T) {
-		s := newStoppable(upstreamtest.NewPeer(t))
-		c := start(t, u, upstream.Options{Transport: upstreamtest.Memory{Handler: s}})
-		synctest.Wait()
-		s.stop()
-		ended := make(chan error, 3)
-		for range 3 {
-			go func() { ended <- getAs(t, c, "ann") }()
-			time.Sleep(2 * time.Second)
-		}
-		for range 3 { // at 10, 12 and 14 s; there is no health check at 12.5 s
-			wantUnavailable(t, <-ended, upstream.Timeout)
-		}
-		wantUnavailable(t, getAs(t, c, "ann"), upstream.BreakerOpen)
-	})
-}
-
 // stackRecorder records the functions of this module on the stack of the last request that a
 // Connector.Call made.
 type stackRecorder struct {

@@ -31,8 +31,7 @@
 //   - Errors distinguish a server that answered with an error ([*wire.Error]) from one that did not
 //     answer ([*Unavailable]). Only the latter count in the circuit breaker, and only those that
 //     are the server's fault: not a caller that gave up, not the wait for a slot, not an attempt
-//     that had hardly any time. One principal's failures alone open it only while health checks are
-//     not answered either.
+//     that had hardly any time. One principal's failures alone do not open it.
 //   - A server that lists its prompts, and fails every get, is in trouble too: [State.Problem] says
 //     so after five in a row, until a get succeeds.
 //   - A server that asks for a pause by a Retry-After gets it: calls are refused at once, lists and

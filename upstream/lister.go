@@ -101,10 +101,7 @@ func (l *lister) watch(ctx context.Context, s *client.Session) error {
 		l.server.applyRetryAfter(err)
 		// Streams end for many reasons, timeouts of proxies among them. A ping tells whether the
 		// session is still there.
-		switch {
-		case errors.Is(err, client.ErrStreamDead):
-			err = nil // it is
-		case !errors.Is(err, client.ErrSessionLost) && !errors.Is(err, client.ErrExited):
+		if !errors.Is(err, client.ErrSessionLost) && !errors.Is(err, client.ErrExited) {
 			err = s.Ping(ctx)
 		}
 		if err != nil {
@@ -125,19 +122,16 @@ func (l *lister) watch(ctx context.Context, s *client.Session) error {
 // countConflicts counts how often in a row a server refused a stream because it considers the last
 // one open.
 func countConflicts(conflicts int, err error) int {
-	// The server's side of a connection that broke without a word may last for hours, and goes with
-	// the session; otherwise the server may need a moment.
-	switch {
-	case errors.Is(err, client.ErrStreamDead):
-		return maxConflicts / 2
-	case errors.Is(err, client.ErrStreamTaken):
+	// The server may need a moment. Its side of a connection that broke without a word may last for
+	// hours, and goes with the session.
+	if errors.Is(err, client.ErrStreamTaken) {
 		return conflicts + 1
 	}
 	return 0
 }
 
-// run requests the list: at first, when it changed, and from time to time if the server would not
-// report a change. It follows the first change at once; those that come during a refresh or within
+// run requests the list: at first, when it changed, and from time to time: a server may lose a
+// notification, or a stream may break without a word. It follows the first change at once; those that come during a refresh or within
 // the quiet time after it share the next one, so that a server that reports changes without end is
 // asked four times a second at most, or for sixteen megabytes.
 func (l *lister) run(ctx context.Context, s *client.Session) error {
@@ -183,16 +177,14 @@ func (l *lister) wait(ctx context.Context) error {
 		case <-l.server.health.Relist:
 			return nil
 		case <-time.After(l.pollInterval(refused)):
-			if refused || l.silent.Load() || l.skills { // no server reports a change of its skills
-				return nil
-			}
+			return nil
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// pollInterval is the TTL of the list, else the refresh attribute; after a list that was refused it
+// pollInterval is the TTL of the list if no change of it would be reported, else the refresh attribute; after a list that was refused it
 // is the attribute, but at most maxListRetry. It is never less than [config.MinRefresh], and
 // randomised upwards to avoid a thundering herd.
 func (l *lister) pollInterval(refused bool) time.Duration {
@@ -200,7 +192,7 @@ func (l *lister) pollInterval(refused bool) time.Duration {
 	switch {
 	case refused:
 		interval = min(interval, maxListRetry)
-	case l.ttl > 0:
+	case l.ttl > 0 && (l.silent.Load() || l.skills): // no server reports a change of its skills
 		interval = l.ttl
 	}
 	return time.Duration(float64(max(interval, config.MinRefresh)) * (1 + 0.2*rand.Float64())) //nolint:gosec // jitter

@@ -166,7 +166,7 @@ func TestBreaker_IgnoresHurriedAttempts(t *testing.T) {
 	})
 }
 
-// A server without notifications is polled by the TTL of its list.
+// A server without notifications is polled by the TTL of its list, and one with a stream as a backstop.
 func TestRefresh_PollsByTTL(t *testing.T) {
 	silent := func(p *upstreamtest.Peer) *upstreamtest.Peer {
 		p.Handle(wire.Listen, nil)
@@ -178,16 +178,16 @@ func TestRefresh_PollsByTTL(t *testing.T) {
 		first, last string // members of the two pages
 		every       time.Duration
 	}{
-		"given":                    {silent(upstreamtest.NewModernPeer(t)), `"ttlMs":60000`, `"ttlMs":60000`, time.Minute},
-		"the smallest of pages":    {silent(upstreamtest.NewModernPeer(t)), `"ttlMs":90000`, `"ttlMs":3e4`, 30 * time.Second},
-		"on one page":              {silent(upstreamtest.NewModernPeer(t)), `"ttlMs":120000`, `"x":1`, 2 * time.Minute},
-		"too short":                {silent(upstreamtest.NewModernPeer(t)), `"ttlMs":1`, `"ttlMs":1`, 10 * time.Second},
-		"longer than refresh":      {silent(upstreamtest.NewModernPeer(t)), `"ttlMs":900000`, `"ttlMs":900000`, 15 * time.Minute},
-		"zero says nothing":        {silent(upstreamtest.NewModernPeer(t)), `"ttlMs":0`, `"ttlMs":0`, config.DefaultRefresh},
-		"no number":                {silent(upstreamtest.NewModernPeer(t)), `"ttlMs":"9"`, `"ttlMs":null`, config.DefaultRefresh},
-		"legacy knows of none":     {silent(upstreamtest.NewPeer(t)), `"ttlMs":1000`, `"ttlMs":1000`, config.DefaultRefresh},
-		"beyond all":               {silent(upstreamtest.NewModernPeer(t)), `"ttlMs":1e300`, `"ttlMs":1e300`, 24 * time.Hour},
-		"not needed with a stream": {upstreamtest.NewModernPeer(t), `"ttlMs":1000`, `"ttlMs":1000`, 0},
+		"given":                 {silent(upstreamtest.NewModernPeer(t)), `"ttlMs":60000`, `"ttlMs":60000`, time.Minute},
+		"the smallest of pages": {silent(upstreamtest.NewModernPeer(t)), `"ttlMs":90000`, `"ttlMs":3e4`, 30 * time.Second},
+		"on one page":           {silent(upstreamtest.NewModernPeer(t)), `"ttlMs":120000`, `"x":1`, 2 * time.Minute},
+		"too short":             {silent(upstreamtest.NewModernPeer(t)), `"ttlMs":1`, `"ttlMs":1`, 10 * time.Second},
+		"longer than refresh":   {silent(upstreamtest.NewModernPeer(t)), `"ttlMs":900000`, `"ttlMs":900000`, 15 * time.Minute},
+		"zero says nothing":     {silent(upstreamtest.NewModernPeer(t)), `"ttlMs":0`, `"ttlMs":0`, config.DefaultRefresh},
+		"no number":             {silent(upstreamtest.NewModernPeer(t)), `"ttlMs":"9"`, `"ttlMs":null`, config.DefaultRefresh},
+		"legacy knows of none":  {silent(upstreamtest.NewPeer(t)), `"ttlMs":1000`, `"ttlMs":1000`, config.DefaultRefresh},
+		"beyond all":            {silent(upstreamtest.NewModernPeer(t)), `"ttlMs":1e300`, `"ttlMs":1e300`, 24 * time.Hour},
+		"a stream needs none":   {upstreamtest.NewModernPeer(t), `"ttlMs":20000`, `"ttlMs":20000`, config.DefaultRefresh},
 	} {
 		t.Run(name, func(t *testing.T) {
 			peer := func(testing.TB) *upstreamtest.Peer {
@@ -203,10 +203,6 @@ func TestRefresh_PollsByTTL(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				start(t, anywhere(), upstream.Options{Transport: upstreamtest.Memory{Handler: peer(t)}})
 				synctest.Wait()
-				if test.every == 0 {
-					wantLists(t, test.peer, time.Hour, 2, 2)
-					return
-				}
 				wantLists(t, test.peer, test.every-time.Second, 2, 2)
 				wantLists(t, test.peer, test.every/5+2*time.Second, 4, 4)
 				wantLists(t, test.peer, test.every*5/4, 6, 6)

@@ -135,7 +135,7 @@ func (s *server) connect(ctx context.Context) (listed bool, err error) {
 	for _, run := range []func() error{
 		func() error { return l.watch(ctx, session) },
 		func() error { return l.run(ctx, session) },
-		func() error { return s.checkHealth(ctx, session, l) },
+		func() error { return s.checkHealth(ctx, session) },
 	} {
 		group.Go(func() error { return client.Guard(s.logger, run) })
 	}
@@ -187,21 +187,20 @@ func (s *server) applyRetryAfter(err error) {
 	}
 }
 
-// checkHealth returns an error when the session's connection breaks, or when the server does not
-// answer a health check. It is checked when it has been idle and, at once, after a call that got no
-// answer.
-func (s *server) checkHealth(ctx context.Context, session *client.Session, l *lister) error {
-	next := time.NewTimer(s.health.NextCheck(0, session.CheckStream()))
+// checkHealth pings the server when it has been idle and, at once, after a call that got no answer. It
+// returns an error when the session's connection breaks, or when a ping is not answered within the
+// upstream's timeout.
+func (s *server) checkHealth(ctx context.Context, session *client.Session) error {
+	next := time.NewTimer(s.health.NextCheck(0))
 	defer next.Stop()
 	for {
-		suspect := false
+		check := session.CheckHealth
 		select {
 		case <-s.health.Suspect:
-			suspect = true
+			check = session.Ping // which takes HTTP 400 for a lost session
 		case <-next.C:
-			// The timer is not moved by what the server sends; how long it has been idle is looked
-			// at only here.
-			if left := s.health.NextCheck(session.Idle(), session.CheckStream()); left > 0 {
+			// The timer is not moved by what the server sends: its idle time is looked at only here.
+			if left := s.health.NextCheck(session.Idle()); left > 0 {
 				next.Reset(left)
 				continue
 			}
@@ -214,40 +213,16 @@ func (s *server) checkHealth(ctx context.Context, session *client.Session, l *li
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if err := s.check(ctx, session, l, suspect); err != nil {
+		if err := check(ctx); err != nil {
+			// At once: the end of the session may take a while where the server hangs.
+			if ctx.Err() == nil && !errors.Is(err, client.ErrSessionLost) {
+				s.markLate(ctx, true, err)
+			}
 			return err
 		}
 		// Not since the answer, which may have had no body to end the idle time.
-		next.Reset(s.health.NextCheck(0, session.CheckStream()))
+		next.Reset(s.health.NextCheck(0))
 	}
-}
-
-// check makes a health check, and returns an error if there is no answer within the upstream's
-// timeout. A server of which nothing at all has come in the check's time is marked before that,
-// and its session kept: it may only be slow.
-func (s *server) check(ctx context.Context, session *client.Session, l *lister, suspect bool) error {
-	timeout := s.health.CheckTimeout()
-	ctx, cancel := context.WithTimeout(ctx, max(s.upstream.Timeout, timeout))
-	defer cancel()
-	begun, answer := time.Now(), make(chan error, 1)
-	go func() {
-		answer <- client.Guard(s.logger, func() error { return session.CheckHealth(ctx, timeout, suspect) })
-	}()
-	var err error
-	select {
-	case err = <-answer:
-	case <-time.After(timeout):
-		// A server that is busy answers others first.
-		if session.Idle() >= time.Since(begun) {
-			s.health.Late()
-			s.markLate(ctx, true, errSilent)
-		}
-		err = <-answer
-	}
-	if s.health.Checked(time.Since(begun), err == nil) {
-		l.change() // nobody knows what it said meanwhile; the list also ends the problem
-	}
-	return err
 }
 
 // publishCalls publishes what calls show. They fail and succeed by themselves, whatever the list

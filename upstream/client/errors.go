@@ -24,9 +24,6 @@ var (
 	// ErrStreamTaken means that the server refuses another stream because it considers the last one
 	// open.
 	ErrStreamTaken = errors.New("the server still considers the previous stream open")
-	// ErrStreamDead is why a stream was closed of which nothing came any more although the server
-	// was there.
-	ErrStreamDead = errors.New("the stream had broken silently")
 	// ErrExited means that the child process has exited.
 	ErrExited = errors.New("child process exited")
 

@@ -283,10 +283,6 @@ func (t *httpTransport) getStream(
 	}
 	err = t.http.do(r, nil, func(came *httpResponse) error {
 		came.idle = t.idleTime
-		if want.id == "" {
-			t.changes.begin()
-			came.idle = t.changes
-		}
 		status := came.StatusCode
 		switch {
 		// Where a response is expected, as in readRefusal.

@@ -34,7 +34,6 @@ type httpTransport struct {
 	position streamPosition
 
 	idleTime *idleTime
-	changes  *streamIdle
 	once     sync.Once
 	lost     chan struct{}
 }
@@ -50,7 +49,6 @@ type agreedHeaders struct {
 
 func newHTTPTransport(client *httpClient, handshakeTimeout time.Duration) *httpTransport {
 	t := &httpTransport{http: client, handshakeTimeout: handshakeTimeout, idleTime: newIdleTime(), lost: make(chan struct{})}
-	t.changes = &streamIdle{own: newIdleTime(), session: t.idleTime}
 	t.setHeaders("", "")
 	return t
 }
@@ -124,18 +122,9 @@ func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
 	came, err := t.http.send(post, body, used)
 	if err == nil {
 		came.idle = t.idleTime
-		if r.method == wire.Listen {
-			t.changes.begin()
-			came.idle = t.changes
-		}
 		err = t.readResponse(came, r)
 	} else {
 		reached, err = taken.stage(), taken.withRefusal(err)
-	}
-	// This connection had worked, and took the request without a word. That of the stream of
-	// changes may be as dead.
-	if err != nil && used.isStale() && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-		t.changes.doubted.Store(true)
 	}
 	if err != nil && ctx.Err() != nil {
 		return &stageError{error: err, method: r.method, stage: reached}

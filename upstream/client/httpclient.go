@@ -278,7 +278,7 @@ type httpResponse struct {
 
 	read int
 	// idle is the idle time that ends with each byte; nil if it does not matter.
-	idle interface{ reset() }
+	idle *idleTime
 	// ended is set once the body was read to its end.
 	ended bool
 }

@@ -33,12 +33,12 @@ type Session struct {
 	// modern repeats what Revision says for messages that arrive while it is still being
 	// negotiated.
 	modern atomic.Bool
-	// ignoresPing is set while the server leaves pings without an answer and is there nevertheless.
-	ignoresPing atomic.Bool
 
-	lastID atomic.Int64
-	outbox *outbox
-	relays *relays
+	// inFlight counts the calls that wait for their response. A subscription is not one.
+	inFlight atomic.Int64
+	lastID   atomic.Int64
+	outbox   *outbox
+	relays   *relays
 	// severity is that from which on the server was told to send log messages; 0 before the first.
 	// Whoever reads or sets it holds logSlot, which can be waited for until a context ends.
 	severity int
@@ -47,8 +47,6 @@ type Session struct {
 	mu sync.Mutex // guards what follows
 	// acknowledged is called when the server acknowledges a subscriptions/listen request.
 	acknowledged func()
-	// endWatch ends the present Watch; nil without one.
-	endWatch context.CancelCauseFunc
 }
 
 func newSession(d *Dialer, server config.Upstream, t transport, opts SessionOptions) *Session {
@@ -161,6 +159,10 @@ func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, e
 	if relay == nil {
 		relay = &Relay{}
 	}
+	if q.Method != wire.Listen {
+		s.inFlight.Add(1)
+		defer s.inFlight.Add(-1)
+	}
 	r := &request{id: s.lastID.Add(1), method: q.Method, name: q.Name, revision: s.Revision}
 	r.params = outgoingParams(ctx, s.Revision, s.dialer.implementation, relay, r.id, q.Params)
 	// Most calls relay nothing, so that no message of the server has to be matched with them.
@@ -270,15 +272,12 @@ func (s *Session) Recheck(ctx context.Context) error {
 // ready as soon as no change of the list can be missed any more, and returns [ErrNoStream] if the
 // server offers no such stream.
 func (s *Session) Watch(ctx context.Context, ready func()) error {
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
 	s.mu.Lock()
-	s.acknowledged, s.endWatch = ready, end
+	s.acknowledged = ready
 	s.mu.Unlock()
 	if !wire.Modern(s.Revision) || s.opts.OnListChanged == nil {
 		err := s.transport.standalone(ctx, ready)
 		if ctx.Err() != nil {
-			// It is ErrStreamDead where a health check has ended the stream.
 			err = context.Cause(ctx)
 		}
 		return s.dialer.failure(err)

@@ -156,7 +156,7 @@ func (e *Server) resetBreakerLocked() (news bool) {
 		Timeout: max(e.settings.Cooldown-1, 1),
 		ReadyToTrip: func(counts gobreaker.Counts) bool {
 			// Else the failures in a row may be one caller's, rather than the server's.
-			return int64(counts.ConsecutiveFailures) >= int64(e.settings.Failures) && (e.breaker.several || e.silent)
+			return int64(counts.ConsecutiveFailures) >= int64(e.settings.Failures) && e.breaker.several
 		},
 		IsExcluded: func(err error) bool { return errors.Is(err, errExcused) },
 		// gobreaker holds its lock here: nothing beneath may ask the circuit for its state.
@@ -214,7 +214,7 @@ func (e *Server) endLocked(a Attempt, v Verdict) {
 		// Of a nil caller nothing is known: it may be anybody.
 		b.several = b.several || a.caller == nil || b.failed && b.only != key
 		b.failed, b.only = true, key
-		if b.state == gobreaker.StateHalfOpen && !b.several && !e.silent {
+		if b.state == gobreaker.StateHalfOpen && !b.several {
 			b.since = time.Now()
 			a.done(errExcused) // any failure would open it; this one concerns its caller only
 			return

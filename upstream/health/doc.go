@@ -10,7 +10,6 @@
 //	Renewing   the server forgot its session; another is opened   waits for it
 //	Paused     the server asked for a pause (Retry-After)         is refused until the pause ends
 //	Suspended  the circuit breaker is open                        is refused until the cool-down ends
-//	Silent     nothing came in the time of a health check         is made
 //	Probing    the breaker is half-open                           is a probe, or is refused
 //	Failing    five gets in a row have failed                     is made
 //	Well       none of that                                       is made
@@ -20,12 +19,12 @@
 // the failures and which probe:
 //
 //	closed     opens when such an attempt ends, once there are Settings.Failures, if several callers
-//	           had them (one that is not known is several) or the server is Silent
+//	           had them (one that is not known is several)
 //	open       is half-open once somebody asks for the state, or begins a call, after
 //	           Settings.Cooldown
 //	half-open  lets two callers have one call each at the server. The first answer closes it. An
 //	           attempt without one suspends its own caller for another cool-down; after those of two
-//	           callers, or of one while the server is Silent, it opens again
+//	           callers, it opens again
 //
 // So the calls of one caller, whether they fail, hang or are given up, never keep a server from
 // others: its failures do not open the breaker, and its probes neither open it again nor keep the
@@ -34,7 +33,7 @@
 // The inputs, and their effects:
 //
 //	input              effect
-//	Up                 there is a session, with a closed breaker; ends Silent, Renewing and Down
+//	Up                 there is a session, with a closed breaker; ends Renewing and Down
 //	Renew              Renewing; attempts on the old session count no more, but for answers
 //	Down               Down; failures are forgotten, unless the server is up and only forgot its
 //	                   session again: what comes back may be another server
@@ -56,12 +55,11 @@
 //	                   its session again and again
 //	Pause              Paused until its end; no calls, checks or connects meanwhile. The last one
 //	                   counts, even if it is shorter
-//	Late               Silent
-//	Checked            ends Silent if there was an answer; adapts how long a check may take
 //	SetDenied          whether the server denies the list of prompts
 //
-// A server from which nothing has come for half a minute is checked as well. A check that fails
-// ends the session, even if the answer asks for a pause: the server is then Down or Renewing.
+// A server from which nothing has come for half a minute, while no call is in flight, is checked as
+// well. A check that is not answered within the upstream's timeout ends the session: the server is then
+// Down or Renewing.
 //
 // Each effect is small: a value that is returned, a mark in a channel ([Server.Suspect],
 // [Server.Relist]), or a [Report] when what operators see changes. The package makes no request

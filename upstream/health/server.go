@@ -28,7 +28,6 @@ const (
 	Well State = iota
 	Failing
 	Probing
-	Silent
 	Suspended
 	Paused
 	Renewing
@@ -91,8 +90,6 @@ type Server struct {
 	pause atomic.Pointer[Pause]
 	// unwell is set while an answer would change anything, so that most answers take no lock.
 	unwell atomic.Bool
-	// checks is how long the last two health checks took. It is for the goroutine that makes them.
-	checks [2]time.Duration
 
 	mu sync.Mutex // guards what follows
 	// session counts sessions and their ends: an attempt that began in another one shows little of
@@ -102,7 +99,6 @@ type Server struct {
 	// the server keeps forgetting its session.
 	link      State
 	forgotten bool
-	silent    bool
 	breaker   *breaker
 	record    record
 	// trouble was reported last, at changed.
@@ -130,7 +126,7 @@ func (e *Server) Up() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.session++
-	e.link, e.forgotten, e.silent = Well, false, false
+	e.link, e.forgotten = Well, false
 	e.resetBreakerLocked()
 	e.setUnwellLocked()
 	select {
@@ -178,8 +174,6 @@ func (e *Server) State() State {
 		return Paused
 	case breaker == gobreaker.StateOpen:
 		return Suspended
-	case e.silent:
-		return Silent
 	case breaker == gobreaker.StateHalfOpen:
 		return Probing
 	case e.record.gets >= manyFailed:
