@@ -49,6 +49,17 @@ func TestStore_OnlyGatewaysReachIt(t *testing.T) {
 	if last.Ports[0].Port.IntVal != port.ContainerPort {
 		t.Errorf("gateways may reach the port %s, want %d", last.Ports[0].Port, port.ContainerPort)
 	}
+	if env := only[*apps.Deployment](t, objects).Spec.Template.Spec.Containers[0].Env; len(env) != 1 || env[0].Name != "POD_IP" ||
+		env[0].ValueFrom.FieldRef.FieldPath != "status.podIP" {
+		t.Errorf("environment %v, want the pod's address for advertise", env)
+	}
+	others := gateway.Ingress[len(gateway.Ingress)-1]
+	selects("who else reaches the gateways", others.From[0].PodSelector, gateways, stores)
+	to := gateway.Egress[len(gateway.Egress)-2]
+	selects("what gateways may reach beside the store", to.To[0].PodSelector, gateways, stores)
+	if others.Ports[0].Port.StrVal != "http" || to.Ports[0].Port.StrVal != "http" {
+		t.Errorf("gateways reach each other at %v and %v, want the port of clients", others.Ports, to.Ports)
+	}
 	services := all[*core.Service](objects)
 	selects("the Service", &meta.LabelSelector{MatchLabels: services["promptweir-store"].Spec.Selector}, stores, gateways)
 	selects("the Service of the gateways", &meta.LabelSelector{MatchLabels: services["promptweir"].Spec.Selector}, gateways, stores)
@@ -86,6 +97,7 @@ func TestStore_IsRestricted(t *testing.T) {
 
 // The real programs with the volumes of the pods: the store as its users and configuration have it, and two gateways that share it.
 func TestStore_RunsWithWhatIsMounted(t *testing.T) {
+	t.Setenv("POD_IP", "127.0.0.1")
 	objects := render(t, withStore)
 	store, gateway := t.TempDir(), t.TempDir()
 	set := only[*apps.StatefulSet](t, objects).Spec.Template.Spec

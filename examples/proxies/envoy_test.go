@@ -112,6 +112,9 @@ func TestEnvoy_RoutesWithoutALimitOfTime(t *testing.T) {
 	if on := route.GetRetryPolicy().GetRetryOn(); on != "connect-failure" {
 		t.Errorf("repeated on %q, want only what was never sent", on)
 	}
+	if policy := route.GetHashPolicy(); len(policy) != 1 || policy[0].GetHeader().GetHeaderName() != "Mcp-Session-Id" {
+		t.Errorf("requests of one gateway are found by %v, want by their session", policy)
+	}
 	if name := route.GetCluster(); name != b.GetStaticResources().GetClusters()[0].GetName() {
 		t.Errorf("the route leads to %q, which is no cluster", name)
 	}
@@ -123,8 +126,8 @@ func TestEnvoy_TakesOutAReplicaThatDrains(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := b.GetStaticResources().GetClusters()[0]
-	if c.GetLbPolicy() != cluster.Cluster_ROUND_ROBIN {
-		t.Errorf("requests are spread by %v, want turns", c.GetLbPolicy())
+	if c.GetLbPolicy() != cluster.Cluster_RING_HASH {
+		t.Errorf("requests are spread by %v, want by the hash of their session", c.GetLbPolicy())
 	}
 	check := c.GetHealthChecks()[0]
 	if path := check.GetHttpHealthCheck().GetPath(); path != "/readyz" {
@@ -175,7 +178,7 @@ func TestDecode_RefusesMistakes(t *testing.T) {
 	text := example(t)
 	for _, mistake := range []struct{ old, mistaken string }{
 		{"stream_idle_timeout", "stream_idle_timout"},
-		{"ROUND_ROBIN", "ROUND_ROBBIN"},
+		{"RING_HASH", "RING_HUSH"},
 		{"path: /readyz", "path: \"\""},
 		{"domains: [\"*\"]", "domains: []"}, // within an Any
 		{"v3.Router", "v3.Rooter"},
