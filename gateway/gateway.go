@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,6 +41,9 @@ type Reply = requests.Reply
 // MetaPartial is the _meta key under which a list names the upstreams whose part of it is not
 // fresh.
 const MetaPartial = requests.MetaPartial
+
+// connectsPerSecond bounds the attempts to connect of one team's upstreams, at first all at once.
+const connectsPerSecond = 100
 
 // signsPerSecond is how many idle servers in all are asked in a second whether they are there: each
 // of 15 000 every 30 seconds.
@@ -81,12 +85,13 @@ type Gateway struct {
 	guard  dialGuard
 	// pace is that of the signs of life of all upstreams.
 	pace *rate.Limiter
-	// reconnects is the pace of all connectors.
-	reconnects *upstream.Reconnects
-	folders    *upstream.Folders
-	publisher  *snapshot.Publisher
-	requests   *requests.Handler
-	transport  *transport.Transport
+	// connects has, by team, the limiter of its upstreams' attempts to connect: a team's dead servers
+	// delay only its own.
+	connects  sync.Map
+	folders   *upstream.Folders
+	publisher *snapshot.Publisher
+	requests  *requests.Handler
+	transport *transport.Transport
 	// cluster is nil where there are no replicas.
 	cluster   *cluster.Replica
 	history   *admin.History
@@ -106,8 +111,8 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	}
 	g := &Gateway{
 		opts: opts, logger: opts.Logger, reloads: make(chan chan<- error),
-		pace:       rate.NewLimiter(signsPerSecond, signsPerSecond/10),
-		reconnects: upstream.NewReconnects(), folders: upstream.NewFolders(), history: admin.NewHistory(),
+		pace:    rate.NewLimiter(signsPerSecond, signsPerSecond/10),
+		folders: upstream.NewFolders(), history: admin.NewHistory(),
 	}
 	g.loaded.Store(g.inUse(cfg, opts.Kept, opts.Diagnostics))
 	var err error
@@ -144,10 +149,11 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 }
 
 func (g *Gateway) newConnector(u config.Upstream, changed func()) *upstream.Connector {
+	connects, _ := g.connects.LoadOrStore(u.Team, rate.NewLimiter(connectsPerSecond, connectsPerSecond))
 	c := upstream.New(u, upstream.Options{
-		Logger: g.logger, Name: Name, Version: g.opts.Version, DialGuard: g.guard.check, Pace: g.pace,
+		Logger: g.logger, Name: Name, Version: g.opts.Version, DialGuard: g.guard.check,
+		Pace: g.pace, Connects: connects.(*rate.Limiter), //nolint:forcetypeassert // the line above
 	}, changed)
-	c.Share(g.reconnects)
 	c.ShareFolders(g.folders)
 	return c
 }

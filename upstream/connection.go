@@ -87,8 +87,7 @@ func (s *server) markRenewing(ctx context.Context, err error) {
 // markDown records that there is no session, and that the next attempt comes after a wait.
 func (s *server) markDown(ctx context.Context, err error, wait time.Duration) {
 	reason, before := reasonOf(err), s.state()
-	_, unchanged := errors.AsType[*unchangedError](err)
-	known := !before.Connected && (unchanged || before.ofList.hasCause(reason, err))
+	known := !before.Connected && before.ofList.hasCause(reason, err)
 	if !known { // once for each outage and cause, not for each attempt
 		s.logger.WarnContext(ctx, "upstream down", s.explained(reason, causeOf(reason, err), err)...)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/client"
-	"github.com/promptweir/promptweir/upstream/health"
 	"github.com/promptweir/promptweir/upstream/queue"
 )
 
@@ -30,12 +29,7 @@ type (
 	Caller = queue.Caller
 	// BreakerState is the state of a circuit breaker.
 	BreakerState = gobreaker.State
-	// Reconnects is the pace at which connectors connect that share it.
-	Reconnects = health.Reconnects
 )
-
-// NewReconnects returns a pace for the connectors of one process, see [Connector.Share].
-func NewReconnects() *Reconnects { return health.NewReconnects() }
 
 // Connector keeps one upstream connected, and its list of prompts up to date. All methods are safe
 // for concurrent use.
@@ -74,14 +68,6 @@ func New(u config.Upstream, opts Options, onChange func()) *Connector {
 	c.server = newServer(c, opts)
 	c.state.Store(&State{})
 	return c
-}
-
-// Share makes the connector reconnect at a pace that others share. To be called before
-// [Connector.Run]; without it, the pace is the connector's own.
-func (c *Connector) Share(pace *Reconnects) {
-	if c.server != nil {
-		c.server.health.Redial.Share(pace)
-	}
 }
 
 // ShareFolders makes the connector of an upstream with files read them together with those of the

@@ -113,12 +113,6 @@ type callerGoneError struct{ error }
 
 func (e *callerGoneError) Unwrap() error { return e.error }
 
-// unchangedError is the failure of an attempt to connect, which is the same as that of the attempt
-// before.
-type unchangedError struct{ error }
-
-func (e *unchangedError) Unwrap() error { return e.error }
-
 // hurriedError is the timeout of an attempt that had too little time for it to mean anything.
 type hurriedError struct{ error }
 

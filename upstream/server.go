@@ -38,9 +38,10 @@ type server struct {
 	metrics func() *instruments
 	// callLogger is limited: the server decides how often its calls succeed and fail.
 	callLogger *slog.Logger
-	// pace spreads the health checks of all upstreams.
-	pace   *rate.Limiter
-	health *health.Server
+	// pace spreads the health checks of all upstreams, and connects the attempts to connect of one
+	// team's. Either may be nil.
+	pace, connects *rate.Limiter
+	health         *health.Server
 
 	// connectNow ends the wait for the next attempt to connect.
 	connectNow health.Mark
@@ -50,11 +51,10 @@ type server struct {
 func newServer(c *Connector, opts Options) *server {
 	s := &server{
 		upstream: &c.upstream, dialer: client.NewDialer(c.upstream, opts), state: c.State, update: c.update,
-		metrics: c.metrics, logger: c.logger, pace: opts.Pace,
+		metrics: c.metrics, logger: c.logger, pace: opts.Pace, connects: opts.Connects,
 		callLogger: loglimit.New(c.logger, maxTroubleLogged, "reason"), connectNow: make(health.Mark, 1),
 	}
 	s.health = health.NewServer(health.Settings{
-		Team: c.upstream.Team, Timeout: c.upstream.Timeout,
 		Failures: c.upstream.Breaker.Failures, Cooldown: c.upstream.Breaker.Cooldown,
 		OnReport: s.publishCalls,
 	})
@@ -67,13 +67,12 @@ func (s *server) run(ctx context.Context) {
 	// Deferred first, so done last: it ends the wait of calls that still hope for a new session.
 	defer s.replace(noConnection())
 	defer s.dialer.CloseIdleConnections()
-	// Otherwise it would count as down for ever, and all others would connect less often because of
-	// it.
-	defer s.health.Redial.Stop()
-	if wait := s.health.Redial.First(); wait > 0 && sleep(ctx, wait) != nil {
-		return
-	}
+	reconnect, renews := health.NewReconnect(), false
 	for {
+		// A server that only lost its session is up: calls wait for the new one.
+		if s.connects != nil && !renews && s.connects.Wait(ctx) != nil {
+			return
+		}
 		begun := time.Now()
 		listed, err := s.connect(ctx)
 		if ctx.Err() != nil {
@@ -84,8 +83,8 @@ func (s *server) run(ctx context.Context) {
 		// A server that only lost its session is still up. The server stays healthy, and calls
 		// wait for the new session instead of failing; if none can be opened, the next round marks
 		// it as down.
-		renews := listed && errors.Is(err, client.ErrSessionLost)
-		wait := max(s.health.Redial.Next(steady, renews), s.health.Paused().Rest())
+		renews = listed && errors.Is(err, client.ErrSessionLost)
+		wait := max(reconnect.Next(steady), s.health.Paused().Rest())
 		if renews {
 			s.markRenewing(ctx, err)
 		} else {
@@ -150,28 +149,12 @@ func (s *server) open(ctx context.Context, opts client.SessionOptions) (session 
 	go func() {
 		defer close(done)
 		err = client.Guard(s.logger, func() (err error) {
-			if err = s.notReachedStill(ctx); err == nil {
-				session, err = s.dialer.Connect(ctx, opts)
-			}
+			session, err = s.dialer.Connect(ctx, opts)
 			return err
 		})
 	}()
 	<-done
 	return session, err
-}
-
-// notReachedStill returns an [unchangedError] if there was no connection to the server before, and
-// there is none for the same cause. Where thousands of servers are down, that is what most attempts
-// come to, for a third of the processor's time.
-func (s *server) notReachedStill(ctx context.Context) error {
-	before := s.state()
-	if before.Connected || before.ofList == nil || !client.NotReached(before.ofList.Err) {
-		return nil
-	}
-	if err := s.dialer.Reach(ctx); err != nil && before.ofList.hasCause(reasonOf(err), err) {
-		return &unchangedError{before.ofList.Err}
-	}
-	return nil // or for another cause, which an attempt to open a session tells exactly
 }
 
 // applyRetryAfter keeps the Retry-After of HTTP 429 and 503 in a response to any request: calls,

@@ -7,11 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
-	"strings"
 	"sync/atomic"
 	"time"
-	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/time/rate"
@@ -84,24 +81,6 @@ func (d *Dialer) CloseIdleConnections() { d.http.closeIdle() }
 // not succeeded yet.
 func (d *Dialer) SlowStart(after time.Duration) error {
 	return d.failure(&stageError{error: context.DeadlineExceeded, method: wire.Initialize, waited: after})
-}
-
-// Reach makes a connection to a server over HTTP, and closes it. It takes a third of the
-// processor's time that [Dialer.Connect] takes to find out that there is none to be had. Nil says
-// nothing of other servers, nor of any in a test's network.
-func (d *Dialer) Reach(ctx context.Context) error {
-	if d.http == nil || d.http.dial == nil {
-		return nil
-	}
-	isForeign := func(r rune) bool { return r > unicode.MaxASCII }
-	u, err := url.Parse(d.http.url)
-	switch {
-	case err != nil:
-		return d.failure(withoutURL(err))
-	case strings.ContainsFunc(u.Host, isForeign): // net/http dials the ASCII form of a foreign name
-		return nil
-	}
-	return d.failure(d.http.dial(ctx, hostPort(u)))
 }
 
 // Connect opens a session: it reaches the server, detects its era and, over HTTP, the transport
@@ -189,6 +168,8 @@ type Options struct {
 	// Pace spreads what idle servers are asked, to see whether they are there; those of all
 	// upstreams share it. Nil for none.
 	Pace *rate.Limiter
+	// Connects bounds the attempts to connect of one team's upstreams, which share it. Nil for no bound.
+	Connects *rate.Limiter
 	// Transport carries HTTP requests in place of a network transport. TLS settings and DialGuard
 	// do not apply to it.
 	Transport http.RoundTripper

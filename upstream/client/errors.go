@@ -225,15 +225,6 @@ func Answered(err error) bool {
 	return ok && status.Status/100 == 4 && status.Status != http.StatusRequestTimeout
 }
 
-// NotReached reports whether err means that there was no connection to the server.
-func NotReached(err error) bool {
-	if _, ok := errors.AsType[*resolveError](err); ok {
-		return true
-	}
-	dial, ok := errors.AsType[*net.OpError](err)
-	return ok && dial.Op == "dial"
-}
-
 // Suspicious reports whether err is a reason to check with [Session.Ping] whether the session still
 // works: there was no answer, or not a valid one.
 func Suspicious(err error) bool {

@@ -38,10 +38,8 @@ type httpClient struct {
 	// makes a new one for each.
 	network atomic.Pointer[http.RoundTripper]
 	fresh   func() http.RoundTripper
-	// newNetwork returns a network, and dial makes a connection as that does; nil if there is one
-	// that is none of our own.
+	// newNetwork returns a network; nil if Options.Transport is used.
 	newNetwork func() *http.Transport
-	dial       func(ctx context.Context, address string) error
 	tokens     *tokenSource // nil without an oauth block
 	url        string
 	headers    map[string]config.Secret
@@ -68,13 +66,6 @@ func newHTTPClient(server *config.Upstream, opts Options) *httpClient {
 			noteMissingCertificates(network.TLSClientConfig, &c.missesCertificate)
 		}
 		return network
-	}
-	c.dial = func(ctx context.Context, address string) error {
-		connection, err := newDialer(opts.DialGuard).DialContext(ctx, "tcp", address)
-		if err == nil {
-			_ = connection.Close()
-		}
-		return withoutURL(err)
 	}
 	c.fresh = sync.OnceValue(func() http.RoundTripper {
 		fresh := c.newNetwork()

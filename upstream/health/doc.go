@@ -63,6 +63,6 @@
 //
 // Each effect is small: a value that is returned, a mark in a channel ([Server.Suspect],
 // [Server.Relist]), or a [Report] when what operators see changes. The package makes no request
-// and starts no goroutine; its clock is package time's. Beside the machine there is [Reconnects], the
-// pace at which very many servers connect again.
+// and starts no goroutine; its clock is package time's. Beside the machine there is [Reconnect], the
+// waits between attempts to connect.
 package health

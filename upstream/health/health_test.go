@@ -34,7 +34,7 @@ type patient struct {
 func newPatient(t *testing.T) *patient {
 	p := &patient{t: t}
 	p.Server = health.NewServer(health.Settings{
-		Team: "team", Timeout: 10 * time.Second, Failures: 3, Cooldown: cooldown,
+		Failures: 3, Cooldown: cooldown,
 		OnReport: func(r health.Report) {
 			if from := p.breaker; from != r.Breaker {
 				p.changes = append(p.changes, fmt.Sprint(from, " to ", r.Breaker))

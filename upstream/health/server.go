@@ -67,9 +67,6 @@ type Report struct {
 
 // Settings are what an [Server] needs to know.
 type Settings struct {
-	Team string
-	// Timeout is how long a call may take.
-	Timeout time.Duration
 	// Failures in a row open the circuit breaker, for the Cooldown.
 	Failures int
 	Cooldown time.Duration
@@ -79,8 +76,6 @@ type Settings struct {
 
 // Server is the health of one server. Its methods are safe for concurrent use.
 type Server struct {
-	// Redial says when to connect again.
-	Redial *Redial
 	// Suspect has a mark when the server is to be checked at once, and Relist when the list is to
 	// be requested again, because calls are answered.
 	Suspect, Relist Mark
@@ -113,7 +108,7 @@ type Server struct {
 // NewServer returns the health of a server that has no session.
 func NewServer(settings Settings) *Server {
 	e := &Server{
-		settings: settings, Redial: newRedial(settings.Team), link: Down,
+		settings: settings, link: Down,
 		Suspect: make(Mark, 1), Relist: make(Mark, 1), breaker: new(breaker),
 	}
 	e.resetBreakerLocked()
@@ -122,7 +117,6 @@ func NewServer(settings Settings) *Server {
 
 // Up notes that there is a session.
 func (e *Server) Up() {
-	e.Redial.Stop()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.session++
