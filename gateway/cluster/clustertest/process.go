@@ -63,9 +63,6 @@ func StartFailover(tb testing.TB) *Failover {
 	return f
 }
 
-// URL returns the store's address as a configuration has it.
-func (f *Failover) URL() string { return f.Sentinel.URL() + "?master_set=" + MasterSet }
-
 // IsOver reports whether the replica is the master by now.
 func (f *Failover) IsOver() bool { return strings.Contains(f.Replica.Command("ROLE"), "master") }
 
