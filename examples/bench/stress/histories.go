@@ -26,19 +26,25 @@ const (
 	heldRate, heldBurst = 20, 5
 	// getPause is the longest pause of a getter.
 	getPause = 60 * time.Millisecond
-	// current is how long after everything is healed nobody may hold an old list.
-	current = 5 * time.Second
-	// reached is the same where a server was away, to which a gateway connects again within ten seconds.
+	// soon is how long clients may be without a change that all replicas have within prompt, later how
+	// long without one that a replica has later.
+	prompt, soon, later = 10 * time.Second, 12 * time.Second, 92 * time.Second
+	// slack is how much longer that may be on a busy machine.
+	slack = 30 * time.Second
+	// reached is how long after a fault its effects last: a gateway connects again to a server within ten
+	// seconds.
 	reached = 11 * time.Second
-	// busyCurrent is the same where durations say nothing.
-	busyCurrent = 40 * time.Second
+	// calm is the time between two rounds, and how long most faults last.
+	calm = 5 * time.Second
+	// probeInterval is how often each replica is listed, to know what it has.
+	probeInterval = 500 * time.Millisecond
 	// blurred is how long a replica may count alone, in all, on a busy machine whose store is late now
 	// and then.
 	blurred = 300 * time.Millisecond
 	// answerTimeout is how long a listener waits for a replica that may be stopped.
 	answerTimeout = 2 * time.Second
-	// epoch is the least length of a history.
-	epoch = 2 * time.Minute
+	// epoch is the least length of a history, of which the last 92 seconds are checked in part.
+	epoch = 5 * time.Minute
 )
 
 // fleet is replicas, with what their histories are made of.
@@ -81,12 +87,12 @@ func (s *settings) runHistories(ctx context.Context) (broken error) {
 // check returns the violations in a history, the first of each letter.
 func (s *settings) check(h history.History) (broken error) {
 	m := history.Model{
-		Replicas: s.replicas, Again: 3 * time.Second, Aftermath: reached,
+		Replicas: s.replicas, Prompt: prompt, Soon: soon, Later: later, Aftermath: reached,
 		Limits: []history.Limit{{Prompt: history.Limited, Rate: heldRate, Burst: heldBurst}},
 	}
 	if s.busy { // then the store is late now and then, and a replica counts alone for a moment
 		alone := heldBurst + heldRate*blurred.Seconds()
-		m.Again, m.Limits[0].Slow = busyCurrent, true
+		m.Soon, m.Later, m.Limits[0].Slow = soon+slack, later+slack, true
 		m.Limits[0].Burst += float64(s.replicas-1) * alone
 	}
 	seen := map[string]bool{}
@@ -197,6 +203,9 @@ func (f *fleet) epoch(s *settings) history.History {
 	for i := range getters {
 		others = append(others, f.a.Getter(1000+i, history.Principals()[i%2], pause, rand.IntN))
 	}
+	for i := range s.replicas {
+		others = append(others, f.a.Prober(2000+i, history.Principals()[0], i+1, probeInterval))
+	}
 	f.a.Start(w.st.Context(), listeners, others...)
 	for i, gate := range f.gates {
 		f.a.Note(history.RulesAt(i+1, gate), time.Now(), nil)
@@ -205,7 +214,7 @@ func (f *fleet) epoch(s *settings) history.History {
 		source.Repeat(f.a.Recorder)
 	}
 	f.a.Note(history.RulesChange(f.gates[0]), time.Now(), nil)
-	w.st.Pause(2 * current) // the first is the clients' begin
+	w.st.Pause(2 * calm) // the first is the clients' begin
 	for time.Since(began) < min(epoch, s.length) {
 		f.round(s)
 	}
@@ -228,10 +237,10 @@ func (f *fleet) epoch(s *settings) history.History {
 	return h
 }
 
-// round has one fault happen, or two, with changes meanwhile, and then waits until all is quiet.
+// round has one fault happen, or two, with changes meanwhile, and then waits for a while.
 func (f *fleet) round(s *settings) {
 	all := slices.DeleteFunc(troubles(), func(t trouble) bool {
-		return !s.only.MatchString(t.name) || s.short && t.lasts > current || strings.HasPrefix(t.name, "clock") && !canSetClock()
+		return !s.only.MatchString(t.name) || s.short && t.lasts > calm || strings.HasPrefix(t.name, "clock") && !canSetClock()
 	})
 	f.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	kind := func(t trouble) string { name, _, _ := strings.Cut(t.name, " "); return name }
@@ -269,14 +278,5 @@ func (f *fleet) round(s *settings) {
 	if len(drawn) > 1 || drawn[0].name != "none" {
 		f.a.Note(history.Op{Name: history.Healed}, time.Now(), nil)
 	}
-	f.w.st.Pause(current)
-	if slices.ContainsFunc(drawn, func(t trouble) bool { return t.name == wayCut }) {
-		f.w.st.Pause(reached - current)
-	}
-	if s.busy {
-		_ = rig.Eventually(busyCurrent-current, func() error { // the model says what is missing
-			return errors.Join(f.a.Missing("plain", f.sources[0].Mark()), f.a.Missing("spare", f.sources[1].Mark()))
-		})
-	}
-	f.a.Note(history.Op{Name: history.Quiet}, time.Now(), nil)
+	f.w.st.Pause(calm)
 }

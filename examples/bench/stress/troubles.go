@@ -18,9 +18,6 @@ type trouble struct {
 	begin func(f *fleet, which int) (end func())
 }
 
-// wayCut is the fault after which a gateway connects again.
-const wayCut = "way to a server is cut"
-
 // troubles are all faults. No two of one kind, the first word of the name, happen at a time.
 func troubles() []trouble {
 	stopped := func(lasts time.Duration) trouble {
@@ -30,7 +27,7 @@ func troubles() []trouble {
 		}}
 	}
 	network := func(name string, to, from rig.Network) trouble {
-		return trouble{"network " + name, current, func(f *fleet, i int) func() {
+		return trouble{"network " + name, calm, func(f *fleet, i int) func() {
 			f.w.proxies[i].Treat(to, from)
 			return func() { f.w.proxies[i].Treat(rig.Network{}, rig.Network{}) }
 		}}
@@ -53,17 +50,17 @@ func troubles() []trouble {
 			return func() { f.start(i) }
 		}},
 		stopped(2 * time.Second), stopped(10 * time.Second), stopped(40 * time.Second),
-		{"store killed", current, func(f *fleet, _ int) func() { f.w.store.process.Kill(); return f.w.store.start }},
-		{"store hung", current, func(f *fleet, _ int) func() { f.w.store.hang(); return f.w.store.resume }},
+		{"store killed", calm, func(f *fleet, _ int) func() { f.w.store.process.Kill(); return f.w.store.start }},
+		{"store hung", calm, func(f *fleet, _ int) func() { f.w.store.hang(); return f.w.store.resume }},
 		{"store emptied", 100 * time.Millisecond, func(f *fleet, _ int) func() {
 			rig.Check(f.w.store.command("FLUSHALL"))
 			return nothing
 		}},
-		{"store full", current, func(f *fleet, _ int) func() {
+		{"store full", calm, func(f *fleet, _ int) func() {
 			rig.Check(f.w.store.command("CONFIG SET maxmemory 1"))
 			return func() { rig.Check(f.w.store.command("CONFIG SET maxmemory 0")) }
 		}},
-		{"store replaced by an older copy", current, func(f *fleet, _ int) func() {
+		{"store replaced by an older copy", calm, func(f *fleet, _ int) func() {
 			rig.Check(f.w.store.command("SAVE"))
 			return func() { f.w.store.process.Kill(); f.w.store.restore() }
 		}},
@@ -82,12 +79,12 @@ func troubles() []trouble {
 			s.GoBack(f.a.Recorder)
 			return func() { s.Change(f.a.Recorder) }
 		}),
-		{"way to a server is late for one replica", current, func(f *fleet, i int) func() {
+		{"way to a server is late for one replica", calm, func(f *fleet, i int) func() {
 			way := f.ways[f.rng.IntN(len(f.ways))][i]
 			way.Treat(rig.Network{}, later)
 			return func() { way.Treat(rig.Network{}, rig.Network{}) }
 		}},
-		{wayCut, 2 * time.Second, func(f *fleet, i int) func() {
+		{"way to a server is cut", 2 * time.Second, func(f *fleet, i int) func() {
 			f.treat(i%2, cut, cut)
 			return func() { f.treat(i%2, rig.Network{}, rig.Network{}) }
 		}},

@@ -74,14 +74,6 @@ func (a *Audience) Stop() History {
 	return a.SoFar()
 }
 
-// Missing returns an error if a client has not listed a content of a part; contents ascend.
-func (a *Audience) Missing(part, content string) error {
-	if stale := a.SoFar().Stale(part, content); len(stale) > 0 {
-		return fmt.Errorf("clients %v have not listed %s of %s", stale, content, part)
-	}
-	return nil
-}
-
 // do gets a prompt, completes an argument of it or reads a file of a skill or a link, and records
 // that: of a get, with who answered, which the text's first word says. It returns the link that a
 // get had.
@@ -222,4 +214,26 @@ func (p *person) list(ctx context.Context, at int) error {
 		rest(ctx)
 	}
 	return nil
+}
+
+// Prober returns a function that lists at one replica, again and again: it shows what that has.
+func (a *Audience) Prober(id int, who string, at int, pause time.Duration) func(context.Context) {
+	return func(ctx context.Context) {
+		c := a.Client
+		c.Token, c.Endpoint = who, a.Endpoints[at-1]
+		for ctx.Err() == nil {
+			o, sent := Op{Client: id, Who: who, Name: List, At: at}, time.Now()
+			names, err := c.Walk(ctx)
+			if err == nil {
+				o.Seen, o.Names, err = a.Read(names)
+			}
+			if ctx.Err() == nil {
+				a.Note(o, sent, err)
+			}
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+			}
+		}
+	}
 }

@@ -9,9 +9,9 @@ import (
 
 // Model is what is promised. What it checks has a letter:
 //
-//	W1  a client that was told of a change finds it at every replica from then on, or is told again
-//	W2  no notice without a change of that principal's view
-//	W3  the last change is never lost to any listener
+//	W1  no listener stays without a change for longer than Soon where every replica has it within
+//	    Prompt, and else for longer than Later
+//	W2  no notice without a change of that principal's view within Later before it
 //	W4  one replica never goes back in time
 //	W5  nobody gets what the rules showed to them at no moment of the operation
 //	W6  a get is answered by an owner that its entry had during it
@@ -22,10 +22,11 @@ import (
 // of that, the model assumes what was right.
 type Model struct {
 	Replicas int
-	// Again is how long after a change clients may be told of it again, and Aftermath how long after
-	// the cause of a fault has gone.
-	Again, Aftermath time.Duration
-	Limits           []Limit
+	// Prompt, Soon and Later are those of W1.
+	Prompt, Soon, Later time.Duration
+	// Aftermath is how long after the cause of a fault has gone its effects may last.
+	Aftermath time.Duration
+	Limits    []Limit
 }
 
 // Limit is that of a prompt, for each principal.

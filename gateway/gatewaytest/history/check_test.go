@@ -1,7 +1,6 @@
 package history_test
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -44,57 +43,59 @@ func given(seconds float64, name, owner string) Op {
 	return o
 }
 
-// A history begins with a client that has the content 1.
+// A history begins with a client that has the content 1. Replicas have a change promptly within half a
+// second; then clients have it after one second, and else after two.
 func TestModel_NamesThePromiseThatWasNotKept(t *testing.T) {
-	failed := list(1, 1, 4, "1")
+	failed := list(1, 1, 2.5, "1")
 	failed.Error = "refused"
 	stranger := change(2, "2")
 	stranger.To = []string{"bob"}
+	found := list(1, 1, 2.5, "2")
+	everywhere := History{change(2, "2"), list(2, 1, 2.1, "2"), list(2, 2, 2.2, "2")}
+	promptly := func(then ...Op) History { return append(slices.Clone(everywhere), then...) }
 	for name, test := range map[string]struct {
 		want string
 		then History
 	}{
-		"told and found":                        {"", History{change(2, "2"), op(1, 3, Told), list(1, 2, 3, "2")}},
-		"told again":                            {"", History{change(2, "2"), op(1, 3, Told), list(1, 2, 3, "1"), op(1, 4, Told), list(1, 2, 4, "2")}},
-		"told, not found":                       {"W1", History{change(2, "2"), op(1, 3, Told), list(1, 2, 3, "1")}},
-		"found and lost again":                  {"W1", History{change(2, "2"), op(1, 3, Told), list(1, 1, 3, "2"), list(1, 2, 4, "1")}},
-		"told, could not list":                  {"W1", History{change(2, "2"), op(1, 3, Told), failed}},
-		"told for nothing":                      {"W2", History{op(1, 7, Told), list(1, 1, 7, "1")}},
-		"told twice":                            {"W2", History{change(2, "2"), op(1, 3, Told), list(1, 1, 3, "2"), op(1, 7, Told)}},
-		"told twice, but of faults":             {"", History{change(2, "2"), op(1, 3, Told), list(1, 1, 3, "2"), op(0, 2.2, Fault), op(0, 4, Healed), op(1, 7, Told)}},
-		"told twice, but of a fault that lasts": {"", History{change(2, "2"), op(1, 3, Told), list(1, 1, 3, "2"), op(0, 2.2, Fault), op(1, 7, Told), op(0, 8, Healed)}},
-		"told by who has just started": {"", History{
-			op(0, 3, Fault), at(4, 4, Op{Name: Started, At: 1}), op(0, 4, Healed), at(7, 7, Op{Client: 1, Who: "ann", Name: Told, At: 1}),
-		}},
-		"told of others' change in a fault": {"", History{op(0, 1.8, Fault), stranger, op(0, 4, Healed), op(1, 7, Told), list(1, 1, 7, "1")}},
-		"told of a fault alone":             {"W2", History{op(0, 3, Fault), op(0, 4, Healed), op(1, 7, Told), list(1, 1, 7, "1")}},
-		"told of others' change":            {"W2", History{stranger, op(1, 7, Told), list(1, 1, 7, "1")}},
-		"never told":                        {"W3", History{change(2, "2")}},
-		"told of the first of two":          {"W3", History{change(2, "2"), change(2.5, "3"), op(1, 3, Told), list(1, 2, 3, "2")}},
-		"gone back":                         {"W4", History{change(2, "2"), op(1, 3, Told), list(2, 1, 3, "2"), list(2, 1, 4, "1"), list(1, 1, 5, "2")}},
-		"gone back at the same time": {"", History{
-			change(2, "2"), op(1, 3, Told), list(2, 1, 3, "2"), list(2, 1, 3.05, "1"), list(1, 1, 5, "2"),
-		}},
-		"another replica is behind": {"", History{change(2, "2"), op(1, 3, Told), list(2, 1, 3, "2"), list(2, 2, 4, "1"), list(1, 1, 5, "2")}},
-		"started anew": {"", History{
-			change(2, "2"), op(1, 3, Told), list(2, 1, 3, "2"), at(4, 4, Op{Name: Started, At: 1}), list(2, 1, 4, "1"), list(1, 1, 5, "2"),
-		}},
-		"an older content again": {"", History{change(2, "2"), change(2.1, "1"), op(1, 3, Told), list(1, 1, 3, "2"), list(1, 1, 4, "1")}},
-		"shown":                  {"", History{rules(1, 2, 3, "a"), given(4, "a", "")}},
-		"shown no more":          {"W5", History{rules(1, 2, 3, "a"), rules(1, 4, 5, "b"), given(6, "a", "")}},
-		"shown elsewhere":        {"W5", History{rules(1, 2, 3, "b"), rules(2, 2, 3, "a"), given(6, "a", "")}},
-		"shown during a reload":  {"", History{rules(1, 2, 3, "a"), given(4.1, "a", ""), rules(1, 4, 5, "b")}},
-		"owner":                  {"", History{given(2, "entry1", "plain")}},
-		"foreign owner":          {"W6", History{given(2, "entry1", "spare")}},
-		"former owner": {"W6", History{
-			change(2, "2"), op(1, 3, Told), list(1, 1, 3, "2"), given(4, "entry1", "plain"),
-		}},
-		"former owner, which is not known yet": {"", History{change(2, "2"), given(4, "entry1", "plain"), op(1, 5, Told), list(1, 1, 5, "2")}},
+		"found":                                {"", promptly(found)},
+		"found late":                           {"W1", promptly(list(1, 2, 3.2, "2"))},
+		"found late, as replicas have it late": {"", History{change(2, "2"), list(2, 1, 2.1, "2"), list(1, 2, 3.2, "2")}},
+		"found later still":                    {"W1", History{change(2, "2"), list(2, 1, 2.1, "2"), list(1, 2, 4.2, "2")}},
+		"never found":                          {"W1", History{change(2, "2")}},
+		"found and lost again":                 {"W1", History{change(2, "2"), list(2, 1, 2.1, "2"), found, list(1, 2, 3.5, "1")}},
+		"could not list":                       {"W1", promptly(failed)},
+		"the first of two":                     {"W1", History{change(2, "2"), change(2.5, "3"), found}},
+		"at the end":                           {"", History{change(9.5, "2")}},
+		"after another stream was opened":      {"", promptly(op(1, 2.8, Opened), list(1, 1, 3.5, "2"))},
+		"told three times":                     {"", promptly(op(1, 2.1, Told), found, op(1, 3, Told), op(1, 4, Told))},
+		"told for nothing":                     {"W2", History{op(1, 7, Told)}},
+		"told too late":                        {"W2", promptly(op(1, 2.1, Told), found, op(1, 5, Told))},
+		"told late because of a fault":         {"", History{op(0, 1.8, Fault), change(2, "2"), op(0, 4, Healed), found, op(1, 7, Told)}},
+		"told late while a fault lasts":        {"", History{op(0, 1.8, Fault), change(2, "2"), found, op(1, 7, Told), op(0, 8, Healed)}},
+		"told by one that has just started":    {"", History{at(4, 4, Op{Name: Started, At: 1}), at(7, 7, Op{Client: 1, Who: "ann", Name: Told, At: 1})}},
+		"told of a fault alone":                {"W2", History{op(0, 3, Fault), op(0, 4, Healed), op(1, 7, Told)}},
+		"told of others' change":               {"W2", History{stranger, op(1, 3, Told)}},
+		"told of others' change in a fault":    {"", History{op(0, 1.8, Fault), stranger, op(0, 4, Healed), op(1, 7, Told)}},
+		"told of others' on a new stream":      {"", History{stranger, op(1, 4, Opened), op(1, 5, Told)}},
+		"gone back":                            {"W4", promptly(found, list(2, 1, 3, "2"), list(2, 1, 4, "1"))},
+		"gone back at the same time":           {"", promptly(found, list(3, 3, 3, "2"), list(3, 3, 3.05, "1"))},
+		"another replica is behind":            {"", History{change(2, "2"), list(2, 1, 2.1, "2"), found, list(2, 2, 4, "1")}},
+		"started anew":                         {"", promptly(found, at(4, 4, Op{Name: Started, At: 1}), list(2, 1, 4, "1"))},
+		"an older content again":               {"", History{change(2, "2"), change(2.1, "1"), list(1, 1, 3, "2"), list(1, 1, 3.5, "1")}},
+		"shown":                                {"", History{rules(1, 2, 3, "a"), given(4, "a", "")}},
+		"shown no more":                        {"W5", History{rules(1, 2, 3, "a"), rules(1, 4, 5, "b"), given(6, "a", "")}},
+		"shown elsewhere":                      {"W5", History{rules(1, 2, 3, "b"), rules(2, 2, 3, "a"), given(6, "a", "")}},
+		"shown during a reload":                {"", History{rules(1, 2, 3, "a"), given(4.1, "a", ""), rules(1, 4, 5, "b")}},
+		"owner":                                {"", History{given(2, "entry1", "plain")}},
+		"foreign owner":                        {"W6", History{given(2, "entry1", "spare")}},
+		"former owner":                         {"W6", promptly(found, given(4, "entry1", "plain"))},
+		"former owner, which is not known yet": {"", History{change(2, "2"), given(2.05, "entry1", "plain"), found}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := slices.Concat(History{op(1, 0, Begin), change(0, "1"), op(1, 0.8, Opened), list(1, 1, 1, "1")}, test.then, History{op(0, 10, Quiet)})
-			found := Model{Replicas: 2, Again: second / 2, Aftermath: 30 * second}.Check(h)
+			h := slices.Concat(History{op(1, 0, Begin), change(0, "1"), op(1, 0.8, Opened), list(1, 1, 1, "1")}, test.then, History{op(9, 10, Ended)})
+			m := Model{Replicas: 2, Prompt: second / 2, Soon: second, Later: 2 * second, Aftermath: 30 * second}
 			var letters []string
+			found := m.Check(h)
 			for _, v := range found {
 				letters = append(letters, v.Letter)
 			}
@@ -137,14 +138,5 @@ func TestModel_HoldsARateInEachWindow(t *testing.T) {
 				t.Errorf("violations %v, kept should be %t", found, test.kept)
 			}
 		})
-	}
-}
-
-func TestHistory_SaysWhoIsStale(t *testing.T) {
-	failed := list(3, 1, 2, "2")
-	failed.Error = "refused"
-	h := History{op(1, 0, Begin), op(2, 0, Begin), list(2, 1, 1, "2"), list(3, 1, 1, "1"), failed, list(4, 1, 1, "2"), list(4, 1, 2, "1")}
-	if got := fmt.Sprint(h.Stale("plain", "2")); got != "[1 3 4]" {
-		t.Errorf("stale are %s, want 1, which has listed nothing, 3, which failed, and 4, which went back", got)
 	}
 }

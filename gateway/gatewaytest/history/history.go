@@ -24,8 +24,6 @@ const (
 	// Fault begins, and Healed says that the causes of all are gone.
 	Fault  = "fault"
 	Healed = "healed"
-	// Quiet is a moment by which everybody must have heard of everything.
-	Quiet = "quiet"
 
 	Begin  = "begin"
 	Opened = "opened"
@@ -113,26 +111,6 @@ func (h History) Failed() (all History) {
 		}
 	}
 	return all
-}
-
-// Stale returns the clients whose last list has less than a content of a part, where contents
-// ascend.
-func (h History) Stale(part, content string) (clients []int) {
-	held := map[int]string{}
-	for i := range h {
-		if o := &h[i]; o.listed() {
-			held[o.Client] = o.Seen[part]
-		} else if o.Client > 0 {
-			held[o.Client] += "" // who has listed nothing is stale, too
-		}
-	}
-	for client, newest := range held {
-		if newest < content {
-			clients = append(clients, client)
-		}
-	}
-	slices.Sort(clients)
-	return clients
 }
 
 // within returns the operations that began and ended in a time.
