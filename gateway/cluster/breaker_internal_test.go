@@ -7,30 +7,29 @@ import (
 )
 
 func TestBreaker(t *testing.T) {
-	now := time.Unix(1e9, 0)
+	now, errRefused := time.Unix(1e9, 0), errors.New("refused")
 	var b breaker
-	errRefused := errors.New("refused")
-	report := func(after time.Duration, err error, want position) {
+	report := func(after time.Duration, err error, closed, away bool) {
 		t.Helper()
 		now = now.Add(after)
-		if b.report(now, err); b.position != want {
-			t.Errorf("position %d after %v, want %d", b.position, err, want)
+		if b.report(now, err); b.isClosed != closed || b.isAway(now, err) != away {
+			t.Errorf("after %v: closed %t, away %t, want %t and %t", err, b.isClosed, b.isAway(now, err), closed, away)
 		}
 	}
-	report(0, errRefused, open)
-	report(time.Second, nil, closed)
-	report(10*time.Second, errLate, halfOpen)
-	report(maxLate/2, errLate, halfOpen)
-	report(0, nil, closed) // it has cooled down
-	report(time.Second, errLate, halfOpen)
-	report(maxLate, errLate, open)
-	report(0, nil, open) // for longer, the second time
-	report(2*minCoolDown, nil, closed)
-	report(0, errRefused, open)
+	report(0, errRefused, false, true)
+	report(time.Second, nil, true, false)
+	report(10*time.Second, errLate, false, false)
+	report(maxLate/2, errLate, false, false)
+	report(minCoolDown, nil, true, false)
+	report(time.Second, errLate, false, false)
+	report(maxLate, errLate, false, true)
+	report(minCoolDown, nil, false, false) // it cools down for longer, the second time
+	report(minCoolDown, nil, true, false)
+	report(0, errRefused, false, true)
 	for range 10 {
-		report(maxCoolDown, nil, closed)
-		report(0, errRefused, open)
+		report(maxCoolDown, nil, true, false)
+		report(0, errRefused, false, true)
 	}
-	report(maxCoolDown-1, nil, open)
-	report(1, nil, closed)
+	report(maxCoolDown-1, nil, false, false)
+	report(1, nil, true, false)
 }

@@ -16,11 +16,10 @@
 // meets, or against none. A request waits for that for 50 ms at most, and only while the circuit
 // breaker is closed. While it is not, each replica counts alone, and nothing is repaid afterwards.
 //
-//	closed            ── an operation takes longer than 50 ms ─────────▶ half-open
-//	half-open         ── one does so 200 ms after that or later ───────▶ open
-//	closed, half-open ── an operation fails ───────────────────────────▶ open
-//	half-open, open   ── a probe is answered in 50 ms, after a
-//	                     cool-down of 20 ms to 1 s ────────────────────▶ closed
+//	closed ── an operation fails, or takes longer than 50 ms ─────────────────▶ open
+//	open   ── a probe is answered in 50 ms, after a cool-down of 20 ms to 1 s ─▶ closed
+//
+// The store counts as away once an operation fails, or answers are late for 200 ms.
 //
 // # Forwarding (forward.go)
 //

@@ -41,14 +41,14 @@ type Replica struct {
 
 // State is the condition of the connection to the store.
 type State struct {
-	// Connected is true while the breaker is not open.
+	// Connected is false while the breaker is open, except for a moment because of one late answer.
 	Connected bool
 	// Since is when that began.
 	Since time.Time
-	// Err is why the breaker is open; nil where the store is connected, or has not been asked yet.
-	// It may contain addresses.
+	// Err is why the store is not connected; nil where it is, or has not been asked yet. It may
+	// contain addresses.
 	Err error
-	// Opened counts how often the breaker has opened.
+	// Opened counts how often the store was lost.
 	Opened uint64
 	// Evicts is the policy by which the store drops keys, and limits with them, where its memory is
 	// full; empty where it drops none.
@@ -138,7 +138,7 @@ type store struct {
 func (s *store) get() valkey.Client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if client := s.client.Load(); client != nil && s.breaker.position == closed {
+	if client := s.client.Load(); client != nil && s.breaker.isClosed {
 		return *client
 	}
 	return nil
@@ -216,16 +216,14 @@ func (s *store) report(err error) (next time.Duration) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.breaker.position
 	next = s.breaker.report(now, err)
-	after := s.breaker.position
 	state := *s.state.Load()
 	switch {
-	case after == closed && !state.Connected:
+	case s.breaker.isClosed && !state.Connected:
 		state.Connected, state.Since, state.Err = true, now, nil
 		s.logger.Info("store in use: replicas share limits")
 	// The breaker begins open, without an error: the first failure is news, too.
-	case after == open && (before != open || state.Err == nil):
+	case s.breaker.isAway(now, err) && (state.Connected || state.Err == nil):
 		masked := s.mask.Error(err)
 		if state.Connected {
 			state.Opened++
@@ -291,18 +289,9 @@ func (s *store) noteMemory(maxMemory, policy string) {
 	s.state.Store(&state)
 }
 
-// position is that of a circuit breaker.
-type position int
-
 const (
-	open position = iota
-	halfOpen
-	closed
-)
-
-const (
-	// maxLate is how long a store may be late before the breaker opens: one that is late once may
-	// be due to a busy machine.
+	// maxLate is how long answers may be late before the store counts as away: one late answer may be
+	// due to a busy machine.
 	maxLate = 200 * time.Millisecond
 	// A breaker that opens again and again cools down for longer each time, until it was closed for
 	// steadyTime.
@@ -311,45 +300,40 @@ const (
 
 // breaker is the state of a circuit breaker, see doc.go. The zero value is open.
 type breaker struct {
-	position position
-	// lateSince is when it became half-open, closedAt when it closed last.
-	lateSince, closedAt time.Time
-	coolDown, retry     time.Duration
-	trusted             time.Time // when it may close
+	isClosed bool
+	changed  time.Time // when it opened or closed last
+	// coolDown is how long it stays open after a failure, at least until trusted.
+	coolDown time.Duration
+	trusted  time.Time
+	retry    time.Duration // of probes while it is open
 }
 
 // report takes how an operation ended, and returns when to probe next.
 func (b *breaker) report(now time.Time, err error) (next time.Duration) {
 	switch {
-	case err == nil && b.position == closed:
-		return probeInterval
 	// A store that answers now and then is not trusted sooner.
-	case err == nil && now.Before(b.trusted):
+	case err == nil && !b.isClosed && now.Before(b.trusted):
 		return b.trusted.Sub(now)
-	case err == nil:
-		b.position, b.closedAt, b.retry = closed, now, 0
+	case err == nil && !b.isClosed:
+		b.isClosed, b.changed, b.retry = true, now, 0
 		return probeInterval
-	// One late answer may be chance: the probe that follows at once decides.
-	case errors.Is(err, errLate) && b.position == closed:
-		b.leave(halfOpen, now)
-		b.lateSince = now
-		return 0
-	case errors.Is(err, errLate) && b.position == halfOpen && now.Sub(b.lateSince) < maxLate:
-		return 0
+	case err == nil:
+		return probeInterval
+	case b.isClosed:
+		if b.coolDown = min(2*b.coolDown, maxCoolDown); b.coolDown == 0 || now.Sub(b.changed) > steadyTime {
+			b.coolDown = minCoolDown
+		}
+		b.isClosed, b.changed = false, now
 	}
-	if b.position == closed {
-		b.leave(open, now)
+	b.trusted = now.Add(b.coolDown)
+	if !b.isAway(now, err) {
+		return 0 // the probe that follows at once decides
 	}
-	b.position, b.trusted = open, now.Add(b.coolDown)
 	b.retry = min(max(2*b.retry, minProbeInterval), probeInterval)
 	return b.retry
 }
 
-// leave leaves the closed position.
-func (b *breaker) leave(to position, now time.Time) {
-	b.coolDown = min(2*b.coolDown, maxCoolDown)
-	if b.coolDown == 0 || now.Sub(b.closedAt) > steadyTime {
-		b.coolDown = minCoolDown
-	}
-	b.position, b.trusted = to, now.Add(b.coolDown)
+// isAway reports whether an error that was reported means more than one late answer.
+func (b *breaker) isAway(now time.Time, err error) bool {
+	return err != nil && (!errors.Is(err, errLate) || now.Sub(b.changed) >= maxLate)
 }
