@@ -97,8 +97,8 @@
 //   - origin check: whether an inbound Host and Origin mean this gateway; dial guard: which
 //     addresses upstreams may be at.
 //   - replica: one of several gateways that are one to their clients.
-//   - store: what the replicas of a gateway share; heartbeat: a replica's record in it, once a
-//     second; settled: served by all live replicas.
+//   - store: where replicas count rates together; forward: send a request to the replica that holds
+//     what it is about.
 //   - drain: take the gateway, or an upstream, out of service in order.
 //   - degraded: serving an upstream's last good list because a fresh one cannot be had.
 package gateway
