@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -72,59 +71,23 @@ func TestSkills_PrefixIsEncoded(t *testing.T) {
 	}
 }
 
-// What is in a folder of a skill without a manifest, its server says. Children that lie elsewhere, or have names that could mean
-// something else, are left out, and so is what else it says of them.
-func TestSkills_FoldersWithoutAManifestAreTheServers(t *testing.T) {
-	peer := gatewaytest.NewSkillPeer(t, "b", map[string]string{"skill://o/free/SKILL.md": "", "skill://o/free/in/SKILL.md": "", "skill://x/SKILL.md": ""})
-	const declared = `{"prompts":{"listChanged":true},"resources":{},"extensions":{"io.modelcontextprotocol/skills":%s}}`
-	peer.Declare(fmt.Sprintf(declared, `{"directoryRead":true}`))
+// A dynamic skill has no manifest, so its folders are unknown, and its server is not asked. A skill inside
+// has one.
+func TestSkills_FoldersWithoutAManifestAreUnknown(t *testing.T) {
+	peer := gatewaytest.NewSkillPeer(t, "b", map[string]string{"skill://o/free/SKILL.md": "", "skill://o/free/in/SKILL.md": ""})
 	peer.Entries["skill://o/free/SKILL.md"] = `{"uri":"skill://o/free/SKILL.md","frontmatter":{"name":"free","description":"D"},"resources":"dynamic"}`
-	peer.Folders = map[string]string{
-		"skill://o/free": `{"resources":[{"uri":"skill://o/free/SKILL.md","name":"evil","description":"evil","size":7},` +
-			`{"uri":"skill://o/free/sub","name":"sub","mimeType":"inode/directory"},{"uri":"skill://x/SKILL.md","name":"x"},` +
-			`{"uri":"skill://o/free/../../x","name":"up"},{"uri":"skill://o/free/%2e%2e","name":"up"},{"uri":"skill://o/free/sub/deep","name":"deep"},` +
-			`{"uri":"skill://o/free","name":"self"}],"nextCursor":"?2"}`,
-		"skill://o/free?2":        `{"resources":[{"uri":"skill://o/free/z%20.md","name":"z","size":"many"}]}`,
-		"skill://o/free/sub":      `{"resources":[]}`,
-		"skill://o/free/endless":  `{"resources":[],"nextCursor":"1"}`,
-		"skill://o/free/endless1": `{"resources":[],"nextCursor":"1"}`,
-		"skill://o/free/bad":      `{"resources":{}}`,
-	}
-	auth := "auth {\n anonymous = true\n" + gatewaytest.Token("ann") + "}\n"
-	s := gatewaytest.Serve(t, auth+gatewaytest.Team("b", `"user:ann"`, gatewaytest.Expose("in", `"skill:b.o/free/in"`, `"*"`), peer.Peer))
-	for _, c := range []*gatewaytest.Client{s.Modern("ann"), s.Legacy("2025-11-25", "ann")} {
-		c.Call("resources/directory/read", uriParams("skill://b/o/free")).Want(t, http.StatusOK, `"resources":[`+
-			`{"uri":"skill://b/o/free/SKILL.md","name":"SKILL.md","mimeType":"text/markdown","size":7},`+
-			`{"uri":"skill://b/o/free/sub","name":"sub","mimeType":"inode/directory"},`+
-			`{"uri":"skill://b/o/free/z%20.md","name":"z .md","mimeType":"text/markdown"}]`)
-		c.Call("resources/directory/read", uriParams("skill://b/o/free/sub")).Want(t, http.StatusOK, `"resources":[]`)
-		for folder, code := range map[string]string{"endless": "-32603", "bad": "-32603", "none": `-32602,"message":"Unknown directory: skill://b/o/free/none"`, "%2e%2e": "-32602"} {
-			if r := c.Call("resources/directory/read", uriParams("skill://b/o/free/"+folder)); !strings.Contains(r.Body, code) || strings.Contains(r.Body, "skill://o/") {
-				t.Errorf("%s: %s", folder, r.Body)
+	s := gatewaytest.Serve(t, gatewaytest.Team("b", "", "", peer.Peer))
+	for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2025-11-25", "")} {
+		for uri, want := range map[string]string{
+			"skill://b/o/free/in": `"name":"SKILL.md"`, "skill://b/o/free/sub": "Unknown directory: skill://b/o/free/sub",
+		} {
+			if r := c.Call("resources/directory/read", uriParams(uri)); !strings.Contains(r.Body, want) {
+				t.Errorf("%s: %s", uri, r.Body)
 			}
 		}
 	}
-	// Who sees the skill inside only sees its manifest.
-	asked := len(peer.Calls("resources/directory/read"))
-	for uri, want := range map[string]string{
-		"skill://b/o/free/in": `"name":"SKILL.md"`, "skill://b/o/free": "Unknown directory", "skill://b/o/free/sub": "Unknown directory",
-	} {
-		if r := s.Modern("").Call("resources/directory/read", uriParams(uri)); !strings.Contains(r.Body, want) {
-			t.Errorf("%s: %s", uri, r.Body)
-		}
-	}
-	if len(peer.Calls("resources/directory/read")) != asked {
-		t.Error("the server is asked")
-	}
-	// A server that does not declare it is not asked.
-	peer.Declare(fmt.Sprintf(declared, "{}"))
-	peer.Forget()
-	plain := gatewaytest.Serve(t, gatewaytest.Team("b", "", "", peer.Peer))
-	if r := plain.Modern("").Call("resources/directory/read", uriParams("skill://b/o/free")); !strings.Contains(r.Body, "Unknown directory") {
-		t.Error(r.Body)
-	}
 	if len(peer.Calls("resources/directory/read")) > 0 {
-		t.Error("a server that does not declare directoryRead is asked")
+		t.Error("the server is asked")
 	}
 }
 

@@ -18,14 +18,12 @@ type SkillPeer struct {
 	Files map[string]string
 	// Entries replace those that follow from Files; by URI.
 	Entries map[string]string
-	// Folders are the results of resources/directory/read, by URI and cursor together.
-	Folders map[string]string
 }
 
 // NewSkillPeer starts a peer with skills in files, by URI. A text without front matter gets one.
 func NewSkillPeer(tb testing.TB, name string, files map[string]string) *SkillPeer {
 	tb.Helper()
-	p := &SkillPeer{Peer: NewPeer(tb, name, "p"), Files: map[string]string{}, Entries: map[string]string{}, Folders: map[string]string{}}
+	p := &SkillPeer{Peer: NewPeer(tb, name, "p"), Files: map[string]string{}, Entries: map[string]string{}}
 	p.Declare(`{"prompts":{"listChanged":true},"resources":{},"extensions":{"io.modelcontextprotocol/skills":{}}}`)
 	p.Settings = "skills = true"
 	for uri, text := range files {
@@ -40,8 +38,6 @@ func NewSkillPeer(tb testing.TB, name string, files map[string]string) *SkillPee
 			p.Respond(w, call, p.list())
 		case "resources/read":
 			p.Respond(w, call, p.read(call))
-		case "resources/directory/read":
-			p.Respond(w, call, p.folder(call))
 		default:
 			return false
 		}
@@ -77,15 +73,6 @@ func (p *SkillPeer) list() string {
 	}
 	slices.Sort(entries)
 	return `{"skills":[` + strings.Join(entries, ",") + `]}`
-}
-
-func (p *SkillPeer) folder(call Call) string {
-	var params struct{ URI, Cursor string }
-	_ = json.Unmarshal(call.Params, &params) // then there is no such folder
-	if page := p.Folders[params.URI+params.Cursor]; page != "" {
-		return page
-	}
-	return fmt.Sprintf(`error:{"code":-32602,"message":"no folder at %s"}`, params.URI)
 }
 
 func (p *SkillPeer) read(call Call) string {

@@ -124,7 +124,7 @@ func (c *call) paramsFor(owner *catalog.Owner) wire.Object {
 	switch c.request.Method {
 	case wire.Complete:
 		return c.params.With("ref", c.params.Object("ref").With("name", name).JSON())
-	case wire.ResourcesRead, wire.DirectoryRead: // the same uri for all, since owners share the definition
+	case wire.ResourcesRead: // the same uri for all, since owners share the definition
 		return c.params
 	}
 	return c.params.With("name", name)

@@ -1,9 +1,7 @@
 package requests
 
 import (
-	"cmp"
 	"context"
-	"math"
 	"slices"
 	"strings"
 	"unicode"
@@ -30,8 +28,8 @@ const (
 // tools are the definitions. Only list_prompts has an outputSchema: hosts differ in whether a model
 // is shown a result's content or its structure, and a get's text would be in one of them.
 const tools = `[{"name":"list_prompts","title":"List prompts","description":` +
-	`"Lists the prompts that get_prompt can get: instructions that people wrote for recurring tasks. With a query, the best match ` +
-	`comes first, and what has none of its words is left out; without one, all are listed by name.",` +
+	`"Lists the prompts that get_prompt can get: instructions that people wrote for recurring tasks. With a query, only those ` +
+	`that have one of its words in their name, title or description.",` +
 	`"inputSchema":{"type":"object","properties":{"query":{"type":"string","description":"Words for the task at hand."},` +
 	`"cursor":{"type":"string","description":"The nextCursor of the page before, with the same query."}}},` +
 	`"outputSchema":{"type":"object","properties":{"prompts":{"type":"array","items":{"type":"object","properties":{` +
@@ -51,9 +49,9 @@ const (
 	toolPage = 50
 	// maxQueryWords bounds the words of a query that count, maxQuery what is read of it, in bytes.
 	maxQueryWords, maxQuery = 16, 1000
-	// maxRanked bounds how much of a title or description is searched, in bytes: whoever asks pays for
-	// what others wrote.
-	maxRanked = 1 << 10
+	// maxSearched bounds the searched part of a title or description, in bytes: a search costs its
+	// caller, and the texts are others'.
+	maxSearched = 1 << 10
 )
 
 // toolCall is which tool a request calls.
@@ -153,7 +151,7 @@ func (h *Handler) listForTool(
 ) error {
 	entries := view.Entries()
 	if words := queryWords(r.tool.query); len(words) > 0 {
-		if entries = ranked(ctx, entries, words); ctx.Err() != nil {
+		if entries = matching(ctx, entries, words); ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
@@ -212,56 +210,23 @@ func hasWord(text, word string) bool {
 	}
 }
 
-// ranked returns the entries with at least one of the words, the best first. A word counts for more
-// the fewer entries have it, and in a name or title more than in a description. If ctx ends, what it
-// returns means nothing.
-func ranked(ctx context.Context, entries []*catalog.Entry, words []string) []*catalog.Entry {
-	found := make([]float64, len(words))
-	scores := make([][]float64, len(entries)) // by word
-	for i, e := range entries {
+// matching returns the entries whose name, title or description has at least one of the words. If ctx
+// ends, the result means nothing.
+func matching(ctx context.Context, entries []*catalog.Entry, words []string) (hits []*catalog.Entry) {
+	for _, e := range entries {
 		if ctx.Err() != nil {
 			return nil
 		}
-		scores[i] = make([]float64, len(words))
 		definition := wire.Members(e.JSON)
 		title, _ := definition.Text("title")
 		description, _ := definition.Text("description")
-		texts := []struct {
-			text   string
-			weight float64
-		}{{e.Name, 3}, {title, 2}, {description, 1}}
-		for _, t := range texts {
-			text := strings.ToLower(t.text[:min(len(t.text), maxRanked)])
-			for j, word := range words {
-				if hasWord(text, word) {
-					scores[i][j] += t.weight
-				}
-			}
-		}
-		for j, score := range scores[i] {
-			found[j] += min(score, 1)
+		isMatch := slices.ContainsFunc([]string{e.Name, title, description}, func(text string) bool {
+			text = strings.ToLower(text[:min(len(text), maxSearched)])
+			return slices.ContainsFunc(words, func(word string) bool { return hasWord(text, word) })
+		})
+		if isMatch {
+			hits = append(hits, e)
 		}
 	}
-	type hit struct {
-		entry *catalog.Entry
-		score float64
-	}
-	var hits []hit
-	for i, e := range entries {
-		score := 0.0
-		for j, s := range scores[i] {
-			if s > 0 {
-				score += s * math.Log1p(float64(len(entries))/found[j])
-			}
-		}
-		if score > 0 {
-			hits = append(hits, hit{e, score})
-		}
-	}
-	slices.SortStableFunc(hits, func(a, b hit) int { return cmp.Compare(b.score, a.score) }) // then by name
-	sorted := make([]*catalog.Entry, len(hits))
-	for i := range hits {
-		sorted[i] = hits[i].entry
-	}
-	return sorted
+	return hits
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Whoever asks pays for what others wrote, and so do those who wait for a processor: 10 000 texts of
-// this kind once took two minutes.
-func TestRanked_CostsLittleForHostileTexts(t *testing.T) {
+// A search costs its caller, and the texts are others': 10 000 texts of this kind once took two minutes.
+func TestMatching_CostsLittleForHostileTexts(t *testing.T) {
 	text := strings.Repeat("xa", 2048)
 	if allocs := testing.AllocsPerRun(10, func() { hasWord(text, "a") }); allocs > 0 {
 		t.Errorf("looking for a word makes %v allocations", allocs)
@@ -25,14 +24,14 @@ func TestRanked_CostsLittleForHostileTexts(t *testing.T) {
 	if got := queryWords(strings.Repeat("a b ", 200)); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("words that are repeated count each time: %q", got)
 	}
-	long := strings.Repeat("x", maxRanked)
+	long := strings.Repeat("x", maxSearched)
 	entries := []*catalog.Entry{{Name: "p", JSON: wire.Object{}.With("name", wire.Quote("p")).With("description", wire.Quote(long+" word")).JSON()}}
-	if got := ranked(t.Context(), entries, []string{"word"}); len(got) > 0 {
+	if got := matching(t.Context(), entries, []string{"word"}); len(got) > 0 {
 		t.Error("all of a description is searched")
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := ranked(ended, entries, []string{"p"}); len(got) > 0 {
+	if got := matching(ended, entries, []string{"p"}); len(got) > 0 {
 		t.Error("it goes on when the client is gone")
 	}
 }

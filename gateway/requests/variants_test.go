@@ -98,7 +98,7 @@ func listTool(t *testing.T, c *gatewaytest.Client, query string) (names []string
 	}
 }
 
-func TestTools_ListsRanksAndGets(t *testing.T) {
+func TestTools_ListsSearchesAndGets(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", incident, `{"name":"poem","description":"Writes a poem. Not about an incident."}`, `{"name":"Report_card"}`, "x")
 	p.Answer("prompts/get", `{"messages":[{"role":"user","content":{"type":"text","text":"Look:"}},`+
 		`{"role":"user","content":{"type":"image","data":"","mimeType":"image/png"}}]}`)
@@ -112,7 +112,7 @@ func TestTools_ListsRanksAndGets(t *testing.T) {
 		for query, want := range map[string][]string{
 			"":                        {"p.Report_card", "p.incident", "p.poem", "p.x"},
 			" ?!":                     {"p.Report_card", "p.incident", "p.poem", "p.x"},
-			"a report on an INCIDENT": {"p.incident", "p.Report_card", "p.poem"},
+			"a report on an INCIDENT": {"p.Report_card", "p.incident", "p.poem"},
 			"poem":                    {"p.poem"},
 			"nothing-like it":         nil,
 		} {

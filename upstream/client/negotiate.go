@@ -282,7 +282,7 @@ type Declared struct {
 	// JSON is the capabilities object, as it was sent.
 	JSON jsontext.Value
 
-	prompts, listChanged, completions, logging, skills, directories bool
+	prompts, listChanged, completions, logging, skills bool
 }
 
 // declaredBy returns what a capabilities object declares in a revision.
@@ -296,7 +296,6 @@ func declaredBy(capabilities wire.Object, revision string) Declared {
 		completions: capabilities.Get("completions") != nil || revision == wire.Rev20241105,
 		logging:     capabilities.Get("logging") != nil,
 		skills:      skills.Kind() == '{',
-		directories: wire.KindOf(skills, "directoryRead") == 't',
 	}
 }
 

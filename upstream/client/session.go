@@ -153,9 +153,6 @@ type Result struct {
 // [*wire.Error] if the server answered with one. Until Call returns, the relay passes on what the
 // server says about this request; a nil relay passes on nothing.
 func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, error) {
-	if q.Method == wire.DirectoryRead && !s.Declared.directories { // a client must not call it
-		return Result{}, wire.NewError(wire.MethodNotFound, "The server does not declare directoryRead")
-	}
 	if relay == nil {
 		relay = &Relay{}
 	}
