@@ -93,14 +93,20 @@ type Options struct {
 	// configuration files, and the files that they name. It may be nil.
 	OnRead func(path string)
 
-	// inUse are the files of teams that are in use, where texts may stand in for some; see
-	// [LoadLastGood].
-	inUse *TeamFiles
+	// previous has the texts in use, and hasReplaced is true if Texts are those of files with errors;
+	// see [LoadTolerant].
+	previous    *TeamFiles
+	hasReplaced bool
 }
 
 // Load reads the file or the folder at path. The Config is nil exactly when the Diagnostics have
 // errors.
 func Load(path string, opts Options) (*Config, Diagnostics) {
+	cfg, _, diags := read(path, opts)
+	return cfg, diags
+}
+
+func read(path string, opts Options) (*Config, *decoder, Diagnostics) {
 	d := newDecoder(path, opts)
 	cfg := d.config()
 	// Before Finish, since it may add a warning.
@@ -108,14 +114,14 @@ func Load(path string, opts Options) (*Config, Diagnostics) {
 	cfg.Lock = lock
 	diags := Diagnostics{d.Finish().Merge(lockReport)}
 	if diags.HasErrors() {
-		return nil, diags // half a configuration could show what a missing hide block was meant to hide
+		return nil, d, diags // half a configuration could show what a missing hide block was meant to hide
 	}
-	cfg.TeamFiles, cfg.Hash = newTeamFiles(d.Reader, diags), hashTexts(d.Reader, diags)
+	cfg.TeamFiles, cfg.Hash = newTeamFiles(d.Reader), hashTexts(d.Reader)
 	for _, file := range d.SoundFiles() {
 		sum := sha256.Sum256(file.Content)
 		cfg.Files = append(cfg.Files, File{d.InFolder(file.Path), hex.EncodeToString(sum[:])})
 	}
-	return cfg, diags
+	return cfg, d, diags
 }
 
 // AdminListen reads where the gateway of a configuration has its admin listener. Mistakes do not
@@ -130,7 +136,7 @@ func newDecoder(path string, opts Options) *decoder {
 	for name, text := range opts.Texts {
 		texts[name] = text.Reveal()
 	}
-	d := &decoder{inUse: opts.inUse, standIns: texts, skipDirs: opts.SkipDirs}
+	d := &decoder{previous: opts.previous, hasReplaced: opts.hasReplaced, skipDirs: opts.SkipDirs}
 	d.Reader = hclread.New(rootSchema(), hclread.Options{
 		Texts:         texts,
 		LookupEnv:     opts.LookupEnv,
@@ -154,11 +160,10 @@ type decoder struct {
 	// cursorKeys holds what these are made of.
 	cursorKeys hclread.Uses
 
-	// inUse is nil unless texts may stand in for files of teams; then standIns are the files for
-	// which they do.
-	inUse    *TeamFiles
-	standIns map[string]string
-	skipDirs bool // see [Options]
+	// These are those of [Options].
+	previous    *TeamFiles
+	hasReplaced bool
+	skipDirs    bool
 }
 
 // rootSchema describes the top level of a file, and with it the whole language.
@@ -183,12 +188,11 @@ func (d *decoder) config() *Config {
 	d.checkOwnership()
 	d.Check() // before the rest: a misspelt attribute must not be reported as missing, too
 	d.teams = d.Labels("team")
-	// A team that renames or removes itself must not make a mistake of the files that name it.
-	if d.inUse != nil {
+	if d.hasReplaced { // a team may have gone, or be left out
 		d.teams = append(d.teams, anyTeam)
 	}
 	cfg := d.settings()
-	d.names = namespace{separator: cfg.Gateway.Separator, owners: map[string]claim{}}
+	d.names = namespace{separator: cfg.Gateway.Separator, owners: map[string]claim{}, contested: map[string]bool{}}
 	// Before teams: no upstream may be where the gateway listens.
 	d.listeners = newListeners(d.Reader, cfg)
 	for _, b := range d.Blocks("hide") {
@@ -196,6 +200,7 @@ func (d *decoder) config() *Config {
 	}
 	// Grants come before teams, whose expressions are evaluated within them.
 	d.allowed = decodeAllowed(d.Reader, d.teams, d.cursorKeys)
+	d.checkLabels()
 	cfg.Teams = d.allTeams()
 	// After teams: only now is it known which files are read as values.
 	completeFiles(d.Reader, cfg, d.cursorKeys)
@@ -204,6 +209,8 @@ func (d *decoder) config() *Config {
 	d.overrides.check(d.Reader, d.names, d.allowed)
 	d.separateSkills(cfg)
 	warnFacts(d.Reader, cfg)
+	d.warnLeftOut(cfg)
+	d.reserve()
 	return cfg
 }
 

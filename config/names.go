@@ -15,17 +15,15 @@ import (
 
 const maxPrefix = 64 // bytes
 
-// The summaries of mistakes about the prefixes of two files.
-const (
-	summaryPrefixTaken = "Prefix belongs to another team"
-	summaryLookalike   = "Prefix looks like another team's"
-)
+const summaryPrefixTaken = "Prefix belongs to another team"
 
 // namespace knows which team owns which exposed names: a prefix belongs to the first team that uses
 // it.
 type namespace struct {
 	separator string           // empty if it is wrong: then prefixes cannot be checked
 	owners    map[string]claim // the first for each prefix
+	// contested are the prefixes that another file claims, too.
+	contested map[string]bool
 }
 
 // claim is a team's use of a prefix.
@@ -99,16 +97,25 @@ func (n namespace) prefixOf(name string) string {
 	return longest
 }
 
-// claim reports a prefix that another team owns.
+// claim reports a prefix that another team owns: in both files, so that neither is preferred if the
+// files with errors are left out.
 func (n *namespace) claim(r *hclread.Reader, c claim) {
 	first, isOwned := n.owners[c.prefix]
 	if !isOwned {
 		n.owners[c.prefix] = c
 		return
 	}
-	if first.team != c.team {
-		r.Error(c.at, summaryPrefixTaken, "%q is a prefix of team %q (%s); set prefix to "+
-			"something else.", c.prefix, first.team, placeOf(first.at))
+	report := func(c, other claim) {
+		r.Error(c.at, summaryPrefixTaken, "%q is a prefix of team %q (%s); set prefix to something else.",
+			c.prefix, other.team, placeOf(other.at))
+	}
+	if first.team == c.team {
+		return
+	}
+	report(c, first)
+	if first.at.Filename != c.at.Filename && !n.contested[c.prefix] {
+		n.contested[c.prefix] = true
+		report(first, c)
 	}
 }
 
@@ -118,7 +125,7 @@ func (n namespace) checkLookalikes(r *hclread.Reader) {
 	report := func(prefix, other string) {
 		if !reported[prefix] {
 			reported[prefix] = true
-			r.Error(n.owners[prefix].at, summaryLookalike, "People cannot tell %+q from %+q, a "+
+			r.Error(n.owners[prefix].at, "Prefix looks like another team's", "People cannot tell %+q from %+q, a "+
 				"prefix of team %q (%s); set prefix to something else.",
 				prefix, other, n.owners[other].team, placeOf(n.owners[other].at))
 		}

@@ -50,23 +50,37 @@ func foreignServers(instead string) map[string]string {
 
 // allTeams returns the teams of all files, in order.
 func (d *decoder) allTeams() (teams []Team) {
-	blocks, decoded := map[string][]*hclread.Block{}, map[string][]Team{}
+	blocks := map[string][]*hclread.Block{}
 	for _, b := range d.Blocks("team") {
 		path := b.Range().Filename
 		blocks[path] = append(blocks[path], b)
 	}
-	d.claimLabels()
-	for _, path := range d.byStanding(d.Paths()) { // the first to claim a name has it
+	for _, path := range d.Paths() {
 		d.boundUpstreams(blocks[path])
 		for _, b := range blocks[path] {
-			decoded[path] = append(decoded[path], d.team(b))
+			teams = append(teams, d.team(b))
 		}
 	}
-	for _, path := range d.Paths() {
-		// In the order of the paths again, in which everything else is.
-		teams = append(teams, decoded[path]...)
-	}
 	return teams
+}
+
+// warnLeftOut warns of rules for the members of a team that is left out, or has gone.
+func (d *decoder) warnLeftOut(cfg *Config) {
+	if !d.hasReplaced {
+		return
+	}
+	declared := d.Labels("team")
+	for _, t := range d.Blocks("team") {
+		for _, b := range t.Inner("expose") {
+			for _, text := range b.Texts("to") {
+				name, isTeam := strings.CutPrefix(text.Value, "team:")
+				if isTeam && !slices.Contains(declared, name) {
+					d.Warning(text.At, "Team left out", "Team %q is not in use, because its file has errors or has gone: this shows "+
+						"nothing to anybody until it is back.", name)
+				}
+			}
+		}
+	}
 }
 
 // maxUpstreams bounds the upstreams of a team's file: each takes memory, connections, or a process,

@@ -56,11 +56,10 @@ type Options struct {
 	// Version is what the gateway tells clients and servers.
 	Version string
 	// StateDir is a folder in which the last good lists are kept, so that a restart while an
-	// upstream is down still lists its prompts, and the last good texts of team files, see
-	// [LoadLastGood]. Empty keeps nothing.
+	// upstream is down still lists its prompts. Empty keeps nothing.
 	StateDir string
 	// Kept are the files of teams that are not in use as they are, and Diagnostics what there is to
-	// say about the configuration, for operators; see [LoadLastGood].
+	// say about the configuration, for operators; see [config.LoadTolerant].
 	Kept        []config.Kept
 	Diagnostics config.Diagnostics
 	// Ledger has what clients hold, and the connections that [Gateway.Handler] serves; nil bounds
@@ -70,7 +69,7 @@ type Options struct {
 	// nothing. Whoever has opened it closes it when [Gateway.Run] and the servers have ended.
 	Audit *audit.Log
 	// Load loads the configuration again for [Gateway.Reload]; nil where there are no reloads.
-	// The Config is nil where nothing of it can be used; see [config.LoadLastGood].
+	// The Config is nil where nothing of it can be used; see [config.LoadTolerant].
 	Load func(inUse *config.Config) (*config.Config, []config.Kept, config.Diagnostics)
 	// Debug is served to operators under /debug/ by [Gateway.Admin]; nil where there is nothing.
 	Debug http.Handler

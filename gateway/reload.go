@@ -118,23 +118,6 @@ func sameTLS(before, after *config.Config) bool {
 		before.Auth.RequiresClientCertificate() == after.Auth.RequiresClientCertificate()
 }
 
-// LoadLastGood is [config.LoadLastGood] for a start, with the texts that a gateway has kept in the
-// state_dir; without one a mistake keeps it from starting.
-func LoadLastGood(
-	path string, opts config.Options, logger *slog.Logger,
-) (*config.Config, []config.Kept, config.Diagnostics) {
-	return config.LoadLastGood(path, opts, func(stateDir string) config.TeamFiles {
-		if stateDir == "" {
-			return config.TeamFiles{}
-		}
-		kept, err := snapshot.ReadTeamFiles(stateDir, path)
-		if err != nil {
-			logger.Warn("saved team files ignored", slog.Any("error", err))
-		}
-		return kept
-	})
-}
-
 // inUse says what became of a configuration that is in use from now on, and logs what of it is not.
 func (g *Gateway) inUse(
 	cfg *config.Config, kept []config.Kept, diagnostics config.Diagnostics,

@@ -204,7 +204,7 @@ func gitError(err error) error {
 func (d *diffFlags) loadAfter(
 	before *config.Config, path string,
 ) (after *config.Config, kept []config.Kept, err error) {
-	after, kept, diagnostics := config.LoadLastGood(path, d.lists.options(), before.LastGood)
+	after, kept, diagnostics := config.LoadTolerant(path, d.lists.options(), before.TeamFiles)
 	if err := d.app.printDiagnostics(diagnostics); err != nil {
 		return nil, nil, err
 	}

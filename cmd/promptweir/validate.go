@@ -168,24 +168,10 @@ func (v *validateFlags) check(ctx context.Context) (*validation, error) {
 
 // reloaded says what a gateway would do with teams' files that have mistakes.
 func (v *validateFlags) reloaded() (sentences []string) {
-	isKnown := false
-	inUse := func(stateDir string) config.TeamFiles {
-		if stateDir != "" {
-			files, err := snapshot.ReadTeamFiles(stateDir, v.app.config)
-			if isKnown = err == nil && files.Root != ""; isKnown {
-				return files
-			}
-		}
-		return config.TeamFiles{Root: v.app.config}
-	}
-	_, kept, _ := config.LoadLastGood(v.app.config, config.Options{AllowUnsetEnv: true}, inUse)
+	_, kept, _ := config.LoadTolerant(v.app.config, config.Options{AllowUnsetEnv: true}, nil)
 	for _, k := range kept {
-		sentence := k.String()
-		if !isKnown {
-			sentence = k.Mistaken() + ": a gateway keeps the last good text if it still fits, and " +
-				"otherwise leaves the file out; everything else takes effect."
-		}
-		sentences = append(sentences, sentence)
+		sentences = append(sentences, k.Mistaken()+": a running gateway keeps using its previous version, one that "+
+			"starts leaves it out; all other changes take effect.")
 	}
 	return sentences
 }

@@ -221,7 +221,7 @@ func ServeReloadable(tb testing.TB, text string, opts gateway.Options) *Reloadab
 	tb.Helper()
 	r := &Reloadable{Path: filepath.Join(tb.TempDir(), "changing.hcl")}
 	opts.Load = func(inUse *config.Config) (*config.Config, []config.Kept, config.Diagnostics) {
-		return config.LoadLastGood(r.Path, config.Options{}, inUse.LastGood)
+		return config.LoadTolerant(r.Path, config.Options{}, inUse.TeamFiles)
 	}
 	r.Server = StartWith(tb, text, opts)
 	r.AwaitUpstreams()

@@ -34,7 +34,7 @@ const (
 	lastSaveRetry  = time.Minute
 )
 
-// stateDir keeps the last good list of each upstream on disk, one file each, and the team files. It
+// stateDir keeps the last good list of each upstream on disk, one file each. It
 // is the only writer of its folder in this process. Files are replaced as a whole, so that several
 // processes may share the folder.
 type stateDir struct {
@@ -120,9 +120,6 @@ func (d *stateDir) run(ctx context.Context, current func() *Generation) error {
 // savedFiles is what is known of the files.
 type savedFiles struct {
 	lists map[*upstream.Connector]savedFile
-	// teams has the team files as they are on disk, and what is known of their file.
-	teams     config.TeamFiles
-	teamsFile savedFile
 }
 
 // savedFile is what is known of one file.
@@ -140,7 +137,6 @@ type savedFile struct {
 
 // due returns when the next file is to be saved; zero if none is.
 func (s savedFiles) due() (next time.Time) {
-	next = s.teamsFile.due
 	for _, file := range s.lists {
 		if !file.due.IsZero() && (next.IsZero() || file.due.Before(next)) {
 			next = file.due
@@ -155,7 +151,6 @@ func (d *stateDir) saveChanged(ctx context.Context, g *Generation, saved savedFi
 	next := savedFiles{
 		// By connector: another one for the same label counts its lists anew.
 		lists: make(map[*upstream.Connector]savedFile, len(g.Connectors)),
-		teams: saved.teams, teamsFile: saved.teamsFile,
 	}
 	var problems []string
 	for _, c := range g.Connectors {
@@ -174,18 +169,6 @@ func (d *stateDir) saveChanged(ctx context.Context, g *Generation, saved savedFi
 				"state_dir: %s", u.Name, file.err))
 		}
 		next.lists[c] = file
-	}
-	if teams := g.Config.TeamFiles; !saved.teams.Equal(teams) {
-		var ok bool
-		next.teamsFile, ok = d.attempt(ctx, saved.teamsFile, now, "team files", func() error {
-			return saveTeamFiles(d.path, teams)
-		})
-		if ok {
-			next.teams = teams
-		}
-	}
-	if err := next.teamsFile.err; err != "" {
-		problems = append(problems, "the last good texts of the teams' files are not saved in state_dir: "+err)
 	}
 	d.problems.Store(&problems)
 	return next

@@ -66,7 +66,7 @@ func (b *Block) Discard(summary, detail string, args ...any) {
 	b.Error(b.Range(), summary, detail, args...)
 	src := b.byPath[b.Range().Filename]
 	src.blocks = slices.DeleteFunc(slices.Clone(src.blocks), func(other *hclsyntax.Block) bool { return other == b.hcl })
-	b.hasDiscarded = true
+	src.discarded, b.hasDiscarded = append(src.discarded, b.hcl), true
 }
 
 // isAbout reports whether a diagnostic is about the block or what is in it: by position, since it

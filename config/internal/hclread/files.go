@@ -3,12 +3,14 @@ package hclread
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -22,6 +24,9 @@ const MaxFiles = 10_000
 type found struct {
 	path    string
 	content []byte
+	// isCut is true if this is only the beginning of a file that is too large, which tells whose it
+	// is.
+	isCut bool
 }
 
 // finder finds the files of a configuration and reads them.
@@ -101,7 +106,7 @@ func (f *finder) file(root *os.Root, at string, file regular.File) error {
 	leadsOut := file.LeadsOut() || file.Link != "" && file.Err == nil && !regular.IsBeneath(path.Dir(file.Link), file.Actual)
 	switch {
 	case isReplaced && isConfigName:
-		f.found = append(f.found, found{at, []byte(text)})
+		f.found = append(f.found, found{path: at, content: []byte(text)})
 	case leadsOut:
 		f.linkOut(at, isConfigName)
 		return fs.SkipDir
@@ -171,10 +176,15 @@ func (f *finder) add(path, actual string, open regular.Open) {
 	switch {
 	case isTooLarge:
 		f.refuse(path, "Configuration file too large", "%s is larger than %d bytes; split it.", path, maxFileSize)
+		if file, err := open(actual, os.O_RDONLY|syscall.O_NONBLOCK, 0); err == nil {
+			defer file.Close()
+			content, _ = io.ReadAll(io.LimitReader(file, maxFileSize))
+			f.found = append(f.found, found{path, content, true})
+		}
 	case err != nil:
 		f.unreadable(path, err)
 	default:
-		f.found = append(f.found, found{path, content})
+		f.found = append(f.found, found{path: path, content: content})
 	}
 }
 

@@ -1,6 +1,7 @@
 package hclread
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -47,6 +48,7 @@ type Reader struct {
 	functions  map[string]Function
 	evaluating *source              // the file whose expression is being evaluated, see spend
 	names      map[string]hcl.Range // see Unique
+	contested  map[string]bool      // the names that several files have
 	guesses    map[guess]bool       // see Block.Lacks
 	valueFiles map[string]bool      // see ValueFiles
 	uses       Uses                 // see Record
@@ -66,6 +68,7 @@ func New(schema Schema, options Options) *Reader {
 		attributes: attributeNames{},
 		byPath:     map[string]*source{},
 		names:      map[string]hcl.Range{},
+		contested:  map[string]bool{},
 		guesses:    map[guess]bool{},
 
 		valueFiles: map[string]bool{},
@@ -84,7 +87,7 @@ func (r *Reader) ReadPath(path string) {
 }
 
 // Parse adds a file that the caller has read.
-func (r *Reader) Parse(path string, content []byte) { r.parse([]found{{path, content}}) }
+func (r *Reader) Parse(path string, content []byte) { r.parse([]found{{path: path, content: content}}) }
 
 // parse adds files in their order. Parsing is half of the time that a configuration of many files
 // takes.
@@ -96,6 +99,7 @@ func (r *Reader) parse(files []found) {
 	for i, file := range files {
 		parsing.Go(func() error {
 			sources[i] = newSource(file.path, file.content)
+			sources[i].broken = file.isCut
 			sources[i].parse(r.attributes, r.options.TextsOnly, &reports[i])
 			return nil
 		})
@@ -105,7 +109,7 @@ func (r *Reader) parse(files []found) {
 		r.sources = append(r.sources, src)
 		r.byPath[src.path] = src
 		for _, d := range reports[i].diags {
-			r.Report(d)
+			r.add(d)
 		}
 	}
 }
@@ -197,6 +201,25 @@ func (r *Reader) Labels(blockType string) []string {
 	return labels
 }
 
+// LabelsByFile is [Reader.Labels] by the paths of files.
+func (r *Reader) LabelsByFile(blockType string) map[string][]string {
+	labels := map[string][]string{}
+	for _, src := range r.sources {
+		labels[src.path] = src.labels(blockType)
+	}
+	return labels
+}
+
+// BrokenLabels is [Reader.LabelsByFile] of the files that do not parse.
+func (r *Reader) BrokenLabels(blockType string) map[string][]string {
+	labels := r.LabelsByFile(blockType)
+	maps.DeleteFunc(labels, func(path string, _ []string) bool { return !r.byPath[path].broken })
+	return labels
+}
+
+// HasErrorsIn reports whether there is an error in a file so far.
+func (r *Reader) HasErrorsIn(path string) bool { return len(r.errorsAt[path]) > 0 }
+
 // LabelsWithout is [Reader.Labels] of the files of a folder that have no block of another type.
 func (r *Reader) LabelsWithout(blockType, other string) []string {
 	var labels []string
@@ -230,16 +253,23 @@ func (r *Reader) Record(evaluate func()) Uses {
 // SummaryDuplicate is that of what [Reader.Unique] reports.
 const SummaryDuplicate = "Duplicate name"
 
-// Unique reports the second use of a name, with the source location of the first. At the same
-// location, it is the same use.
+// Unique reports the second use of a name, with the source location of the first; in another file,
+// it reports the first one, too. At the same location, it is the same use.
 func (r *Reader) Unique(kind, name string, at hcl.Range) {
 	key := kind + " " + name
-	if first, ok := r.names[key]; ok && first != at {
-		r.Error(at, SummaryDuplicate, "The %s %q is already defined at %s; rename one or merge "+
-			"the two.", kind, name, location(first))
+	first, isKnown := r.names[key]
+	if !isKnown || first == at {
+		r.names[key] = at
 		return
 	}
-	r.names[key] = at
+	report := func(at, other hcl.Range) {
+		r.Error(at, SummaryDuplicate, "The %s %q is already defined at %s; rename one or merge the two.", kind, name, location(other))
+	}
+	report(at, first)
+	if at.Filename != first.Filename && !r.contested[key] {
+		r.contested[key] = true
+		report(first, at)
+	}
 }
 
 // hide keeps the lines of a range out of everything that is printed.

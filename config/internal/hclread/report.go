@@ -49,7 +49,9 @@ func (r *Reporter) Unplaced(summary, detail string, args ...any) {
 }
 
 // Report adds a diagnostic, which must hold no sensitive value, unless there are too many of its file.
-func (r *Reporter) Report(d *hcl.Diagnostic) {
+func (r *Reporter) Report(d *hcl.Diagnostic) { r.add(withRemedy(d)) }
+
+func (r *Reporter) add(d *hcl.Diagnostic) {
 	if r.seen == nil {
 		r.seen, r.errorsAt = map[kind]int{}, map[string][]int{}
 	}
@@ -64,7 +66,7 @@ func (r *Reporter) Report(d *hcl.Diagnostic) {
 	if d.Subject != nil && d.Severity == hcl.DiagError {
 		r.errorsAt[k.file] = append(r.errorsAt[k.file], d.Subject.Start.Byte)
 	}
-	r.diags = append(r.diags, withRemedy(d))
+	r.diags = append(r.diags, d)
 }
 
 // Reported counts the diagnostics so far, so that a caller can tell whether a step added any.
@@ -121,27 +123,33 @@ func (r *Reader) Finish() Report {
 // maxQuoted bounds the lines that a diagnostic quotes, in bytes.
 const maxQuoted = 4096
 
-// Merge returns both reports as one, with the diagnostics of r first.
+// Merge returns both reports as one, with the diagnostics and the sources of r first.
 func (r Report) Merge(other Report) Report {
-	merged := Report{slices.Concat(r.Diagnostics, other.Diagnostics), map[string]*source{}}
-	for _, report := range []Report{r, other} {
-		maps.Copy(merged.sources, report.sources)
+	merged := Report{slices.Concat(r.Diagnostics, other.Diagnostics), maps.Clone(other.sources)}
+	if merged.sources == nil {
+		merged.sources = map[string]*source{}
 	}
+	maps.Copy(merged.sources, r.sources)
 	return merged
 }
 
-// In returns the diagnostics that point into one file.
-func (r Report) In(path string) Report {
-	in := Report{sources: map[string]*source{}}
-	if src := r.sources[path]; src != nil {
-		in.sources[path] = src
-	}
+// Without returns the diagnostics of the other severity. Those in files that were replaced have no
+// source location, since that would point into another text.
+func (r Report) Without(severity hcl.DiagnosticSeverity, replaced map[string]bool) Report {
+	without := Report{sources: r.sources}
 	for _, d := range r.Diagnostics {
-		if d.Subject != nil && d.Subject.Filename == path {
-			in.Diagnostics = append(in.Diagnostics, d)
+		if d.Severity == severity {
+			continue
 		}
+		if d.Subject != nil && replaced[d.Subject.Filename] {
+			d = &hcl.Diagnostic{
+				Severity: d.Severity, Summary: d.Summary, Extra: inFile(d.Subject.Filename),
+				Detail: fmt.Sprintf("In the previous text of %s: %s", d.Subject.Filename, d.Detail),
+			}
+		}
+		without.Diagnostics = append(without.Diagnostics, d)
 	}
-	return in
+	return without
 }
 
 // Quote returns a diagnostic as it may be shown, and the file with the lines that it quotes. In place
@@ -252,8 +260,8 @@ type File struct {
 }
 
 // Declares reports whether there is a block of a type at the top level of the file, as far as that
-// can be seen in one that does not parse.
-func (f File) Declares(blockType string) bool { return f.source.declares(blockType) }
+// can be seen in one that does not parse; not in a file that was not read.
+func (f File) Declares(blockType string) bool { return f.source != nil && f.source.declares(blockType) }
 
 // Labels returns the first labels of the blocks of a type, as far as they can be seen; none of a
 // file that was not read.

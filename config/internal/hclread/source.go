@@ -12,11 +12,14 @@ type source struct {
 	path       string
 	file       *hcl.File
 	blocks     hclsyntax.Blocks
+	discarded  hclsyntax.Blocks // see Block.Discard
 	attributes hclsyntax.Attributes
 	// broken means that the file does not parse: blocks holds only those before the first error.
 	broken bool
-	// likely has the blocks that a broken file most likely has at its top level, with their labels.
-	likely map[string][]string
+	// likelyTop are the types of blocks that a broken file most likely has at its top level, and
+	// likely has labels by the types of their blocks, at any level.
+	likelyTop map[string]bool
+	likely    map[string][]string
 	// unquoted are the parts of the file whose lines no diagnostic quotes.
 	unquoted []span
 	// left is what its expressions may still take and make, in bytes.
@@ -39,17 +42,17 @@ func (s *source) parse(names attributeNames, textsOnly bool, report *Reporter) {
 	if textsOnly {
 		check = noText
 	}
-	if d := check(tokens); d != nil { // what takes the parser too long is not given to it
+	if d := check(tokens); d != nil && !s.broken { // what takes the parser too long is not given to it
 		s.broken = true
 		report.Report(d)
-	} else {
+	} else if !s.broken {
 		s.parseBlocks(names, report)
 	}
-	if report.Reported() > before { // any line may have a secret: which attribute it is of is not certain
+	if s.broken || report.Reported() > before { // any line may have a secret: which attribute it is of is not certain
 		s.unquoted = []span{{0, len(s.file.Bytes)}}
 	}
 	if s.broken {
-		s.likely = names.likelyBlocks(tokens)
+		s.likelyTop, s.likely = names.likelyBlocks(tokens)
 	}
 }
 
@@ -122,9 +125,10 @@ func (s *source) keep(body *hclsyntax.Body, diags hcl.Diagnostics) {
 // declares reports whether there is a block of a type, or an attribute, at the top level of the file.
 func (s *source) declares(name string) bool {
 	if s.broken {
-		return s.likely[name] != nil
+		return s.likelyTop[name]
 	}
-	return s.attributes[name] != nil || slices.ContainsFunc(s.blocks, func(b *hclsyntax.Block) bool { return b.Type == name })
+	isNamed := func(b *hclsyntax.Block) bool { return b.Type == name }
+	return s.attributes[name] != nil || slices.ContainsFunc(s.blocks, isNamed) || slices.ContainsFunc(s.discarded, isNamed)
 }
 
 // labels returns the first labels of the blocks of a type.
@@ -143,15 +147,14 @@ func (s *source) labels(blockType string) []string {
 
 // likelyBlocks reads what a broken file declares from its tokens, where a label may stand without
 // quotes.
-func (names attributeNames) likelyBlocks(tokens hclsyntax.Tokens) map[string][]string {
-	likely, depth, begins := map[string][]string{}, 0, true
+func (names attributeNames) likelyBlocks(tokens hclsyntax.Tokens) (top map[string]bool, likely map[string][]string) {
+	top, likely = map[string]bool{}, map[string][]string{}
+	depth, begins := 0, true
 	for i := range tokens {
 		t := tokens[i:]
 		name := string(t[0].Bytes)
 		if _, isKnown := names[name]; isKnown && t[0].Type == hclsyntax.TokenIdent {
-			if likely[name] == nil && depth == 0 && begins {
-				likely[name] = []string{}
-			}
+			top[name] = top[name] || depth == 0 && begins
 			switch {
 			case len(t) > 1 && t[1].Type == hclsyntax.TokenIdent:
 				likely[name] = append(likely[name], string(t[1].Bytes))
@@ -162,5 +165,5 @@ func (names attributeNames) likelyBlocks(tokens hclsyntax.Tokens) map[string][]s
 		depth = max(depth+bracket(t[0].Type), 0)
 		begins = t[0].Type == hclsyntax.TokenNewline || t[0].Type == hclsyntax.TokenComment
 	}
-	return likely
+	return top, likely
 }

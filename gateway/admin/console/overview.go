@@ -151,7 +151,7 @@ func refused(p *page, state *admin.ConfigurationState) Node {
 			Text(", "+ago(p.now, *state.Refused)+" ago. That of "), moment(state.Loaded),
 			Text(" "+stays+". "), remedy("Correct these mistakes; the gateway reloads when a "+
 				"file changes.")),
-		files("the last good text is", state.LastGood), files("nothing is", state.Out),
+		files("the previous text is", state.LastGood), files("nothing is", state.Out),
 		If(len(state.Teams) > 0, P(
 			Text("Teams: "), Map(slices.Sorted(maps.Keys(state.Teams)), func(name string) Node {
 				return Group{bdi(name), Text(" " + state.Teams[name] + ". ")}

@@ -57,16 +57,15 @@ type process struct {
 	logger    *slog.Logger
 }
 
-// load loads the configuration and has its files watched. Where a team's file has a mistake, its
-// last good text may be used; the diagnostics are printed all the same.
+// load loads the configuration and has its files watched. Files of teams that
+// have errors are left out; the diagnostics are printed all the same.
 func load(opts Options) (*process, error) {
 	p := &process{opts: opts, files: watch.New(opts.Logger), cfg: opts.Loaded}
 	if p.cfg != nil {
 		return p, nil
 	}
 	p.files.Record(func(visit func(path string)) {
-		p.cfg, p.kept, p.diagnostics = gateway.LoadLastGood(opts.Config,
-			config.Options{OnRead: visit}, opts.Logger)
+		p.cfg, p.kept, p.diagnostics = config.LoadTolerant(opts.Config, config.Options{OnRead: visit}, nil)
 	})
 	if err := opts.Report(p.diagnostics, p.cfg != nil); err != nil {
 		return nil, err
@@ -93,7 +92,7 @@ func (p *process) gatewayOptions() gateway.Options {
 	reload := func(inUse *config.Config) (next *config.Config, kept []config.Kept, diagnostics config.Diagnostics) {
 		// Failed reads are watched too: a reload can succeed as soon as the missing file appears.
 		p.files.Record(func(visit func(path string)) {
-			next, kept, diagnostics = config.LoadLastGood(p.opts.Config, config.Options{OnRead: visit}, inUse.LastGood)
+			next, kept, diagnostics = config.LoadTolerant(p.opts.Config, config.Options{OnRead: visit}, inUse.TeamFiles)
 		})
 		return next, kept, diagnostics
 	}
