@@ -28,8 +28,6 @@ type call struct {
 	relay     *Relay
 	deadline  queue.Deadline // part of the call, so that both are one allocation
 	slot      queue.Slot
-	// late is set if the call waited for its slot for most of its time.
-	late bool
 }
 
 // attempt makes the call, in half of the time that is left if there is another attempt to come.
@@ -213,8 +211,6 @@ func (k *call) attribute(err error, share time.Duration) error {
 	case gone != nil:
 		return &callerGoneError{gone}
 	case !errors.Is(err, context.DeadlineExceeded):
-	case k.late: // most of the time was gone before the server was asked
-		return unavailable(k.connector.upstream.Name, Overloaded, 0, queue.ErrConcurrency)
 	case share < timeout/leastShare:
 		return &hurriedError{err}
 	}

@@ -71,11 +71,10 @@ func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (r
 	deadline.Start(caller, measured.begun, c.upstream.Timeout, nil)
 	defer deadline.Stop()
 	ctx = deadline
-	if err := k.slot.Acquire(ctx, c.queue, request.Caller, deadline.Left); err != nil {
+	if err := k.slot.Acquire(ctx, c.queue, request.Caller); err != nil {
 		return Result{}, c.notBegun(err)
 	}
 	defer func() { k.slot.Release(slotOutcome(err)) }()
-	k.late = k.slot.Begun().Sub(measured.begun) > c.upstream.Timeout/2
 
 	var first error
 	for i := range c.upstream.Attempts {
@@ -97,13 +96,10 @@ func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (r
 
 // notBegun returns the error of a call that got no slot.
 func (c *Connector) notBegun(err error) error {
-	if refused, ok := errors.AsType[*queue.Refusal](err); ok {
-		return unavailable(c.upstream.Name, Overloaded, refused.RetryAfter, refused.Unwrap())
-	}
 	if errors.Is(err, queue.ErrClosed) {
 		return ErrRetired
 	}
-	return err
+	return unavailable(c.upstream.Name, Overloaded, 0, err)
 }
 
 // refusePaused returns the error of a call that is not made because the server has asked for a

@@ -26,7 +26,7 @@
 //     asked something. The one exception is a get that a server of both eras refuses because it
 //     cannot ask the client in the modern one: see attempt.go. Package client has another, below
 //     the level of responses.
-//   - Waiting callers are served in turn. A call that could not be answered in time is refused, not
+//   - Waiting callers are served in turn. A call that has waited for half of its time is refused, not
 //     sent.
 //   - Errors distinguish a server that answered with an error ([*wire.Error]) from one that did not
 //     answer ([*Unavailable]). Only the latter count in the circuit breaker, and only those that

@@ -22,7 +22,7 @@ const (
 	Unreachable Reason = "unreachable"  // no connection, or it broke
 	Timeout     Reason = "timeout"      // no answer in time
 	BreakerOpen Reason = "breaker_open" // too many calls failed in a row: not tried
-	Overloaded  Reason = "overloaded"   // concurrency or rate left the call no time, or hardly any
+	Overloaded  Reason = "overloaded"   // concurrency or rate kept the call waiting for half of its time
 	BadResponse Reason = "bad_response" // the answer is not MCP
 	Denied      Reason = "denied"       // HTTP 401 or 403
 	RateLimited Reason = "rate_limited" // HTTP 429
@@ -130,7 +130,7 @@ func isExcused(err error) bool {
 	return hurried || isCancelled(err) || errors.Is(err, queue.ErrConcurrency) || errors.Is(err, errNoLegacySession)
 }
 
-// slotOutcome returns what the end of a call says about how long the server takes.
+// slotOutcome returns what the end of a call says about the server's load.
 func slotOutcome(err error) queue.Outcome {
 	switch {
 	case err == nil, client.Answered(err):

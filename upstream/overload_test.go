@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -60,6 +61,40 @@ func offer(t *testing.T, c *upstream.Connector, who caller, perSecond int, lengt
 	}
 	calls.Wait()
 	return outcomes
+}
+
+// A server with a capacity of 10 gets a second goes on answering under ten times that, with the breaker and the health checks at
+// work. It does not notice that callers have left.
+func TestCall_OverloadedServerAnswersAtItsCapacity(t *testing.T) {
+	for name, callers := range map[string]int{"one caller": 1, "ten callers": 10} {
+		t.Run(name, func(t *testing.T) {
+			u := anywhere()
+			u.Concurrency, u.Timeout = 256, 10*time.Second
+			inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+				serial(p, time.Second/10)
+				const from, to = 30 * time.Second, 90 * time.Second
+				began := time.Now()
+				var (
+					calls    sync.WaitGroup
+					answered atomic.Int64
+				)
+				for i := range callers {
+					calls.Go(func() {
+						for _, o := range offer(t, c, caller(strconv.Itoa(i)), 100/callers, to) {
+							if at := o.begun.Add(o.took).Sub(began); o.err == nil && from <= at && at < to {
+								answered.Add(1)
+							}
+						}
+					})
+				}
+				calls.Wait()
+				if perSecond := float64(answered.Load()) / (to - from).Seconds(); perSecond < 8 {
+					t.Errorf("%.1f gets a second are answered, want 8", perSecond)
+				}
+				time.Sleep(time.Minute) // until the server has worked off what is left
+			})
+		})
+	}
 }
 
 func TestCall_SlowServerKeepsItsConcurrency(t *testing.T) {

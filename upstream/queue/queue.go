@@ -22,28 +22,17 @@ var (
 	ErrConcurrency = errors.New("the maximum number of calls is in flight")
 
 	errRate      = errors.New("the rate of calls is exceeded")
-	errNoTime    = fmt.Errorf("%w, and the waiting ones leave no time for this one", ErrConcurrency)
 	errQueueFull = fmt.Errorf("%w, and so is the number of waiting ones", ErrConcurrency)
 )
-
-// Refusal is the error of a call that got no slot.
-type Refusal struct { //nolint:errname // queue.Refusal says it
-	error
-
-	// RetryAfter is when those that wait now will have been served; 0 if that is not known.
-	RetryAfter time.Duration
-}
-
-// Unwrap returns why.
-func (e *Refusal) Unwrap() error { return e.error }
 
 // Caller identifies a caller by a key.
 type Caller interface{ Key() string }
 
 // Queue is the queue of one upstream.
 type Queue struct {
-	timeout time.Duration
-	limiter *rate.Limiter // nil without a rate
+	// patience is how long a call may wait.
+	patience time.Duration
+	limiter  *rate.Limiter // nil without a rate
 
 	mu sync.Mutex // guards what follows
 	// calls have begun and not ended. They outnumber inFlight, the occupied slots, while clients
@@ -70,8 +59,7 @@ type line struct {
 
 // waiter is a call that waits.
 type waiter struct {
-	until time.Time
-	slot  *Slot
+	slot *Slot
 	// granted receives nil with the slot, or why there is none.
 	granted chan error
 	line    *line
@@ -81,7 +69,7 @@ type waiter struct {
 // all, and calls per second, 0 for any number.
 func New(concurrency int, timeout time.Duration, perSecond float64) *Queue {
 	q := &Queue{
-		timeout: timeout, limit: newLimit(concurrency, timeout),
+		patience: timeout / 2, limit: newLimit(concurrency, timeout),
 		byCaller: map[string]*line{}, idle: make(chan struct{}),
 	}
 	if perSecond > 0 {
@@ -91,11 +79,10 @@ func New(concurrency int, timeout time.Duration, perSecond float64) *Queue {
 	return q
 }
 
-// Acquire waits for a slot of a queue, for as long as leaves time for an answer. Left returns how
-// much time the call has, and is called only if it has to wait. Caller says whose line it waits in;
-// nil is a caller like any other. Without a slot, the error is [ErrClosed] or a [*Refusal].
-// [Slot.Release] must be called for each slot.
-func (s *Slot) Acquire(ctx context.Context, q *Queue, caller Caller, left func() time.Duration) error {
+// Acquire waits for a slot of a queue, for half of the timeout at most. Caller says whose line it
+// waits in; nil is a caller like any other. Without a slot, the error is [ErrClosed], or says what
+// the call waited for. [Slot.Release] must be called for each slot.
+func (s *Slot) Acquire(ctx context.Context, q *Queue, caller Caller) error {
 	q.mu.Lock()
 	if q.closed {
 		q.mu.Unlock()
@@ -106,7 +93,7 @@ func (s *Slot) Acquire(ctx context.Context, q *Queue, caller Caller, left func()
 		q.mu.Unlock()
 		return nil
 	}
-	w, most, err := q.joinLocked(s, caller, left())
+	w, err := q.joinLocked(s, caller)
 	q.mu.Unlock()
 	if err != nil {
 		return err
@@ -114,29 +101,25 @@ func (s *Slot) Acquire(ctx context.Context, q *Queue, caller Caller, left func()
 	select {
 	case err := <-w.granted:
 		return err
-	case <-time.After(most):
+	case <-time.After(q.patience):
 	case <-ctx.Done():
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	select {
 	case err := <-w.granted: // at the last moment
-		if err == nil {
-			s.held = false
-			q.vacateLocked()
-			q.endLocked()
-		}
+		return err
 	default:
-		q.leaveLocked(w)
-		q.grantLocked() // in case it was the rate that the others waited for
 	}
-	return q.refusalLocked(w, errNoTime)
+	q.leaveLocked(w)
+	if q.freeLocked() {
+		return errRate
+	}
+	return ErrConcurrency
 }
 
-// joinLocked puts a call at the end of its caller's line. It may wait there for as long as most.
-func (q *Queue) joinLocked(
-	s *Slot, caller Caller, left time.Duration,
-) (w *waiter, most time.Duration, err error) {
+// joinLocked puts a call at the end of its caller's line.
+func (q *Queue) joinLocked(s *Slot, caller Caller) (*waiter, error) {
 	key := ""
 	if caller != nil {
 		key = caller.Key()
@@ -145,65 +128,22 @@ func (q *Queue) joinLocked(
 	if l := q.byCaller[key]; l != nil {
 		own = len(l.calls)
 	}
-	if !q.freeLocked() {
-		q.limit.want()
-	}
-	wait, cause := q.waitLocked(own)
-	most = left - q.limit.need(time.Now())
-	margin := time.Duration(0)
-	// An estimate may be wrong by that much, and a call that joins should be served.
-	if !errors.Is(cause, errRate) {
-		margin = wait / 4
-	}
-	if wait+margin >= most {
-		return nil, 0, &Refusal{cause, wait}
-	}
 	if q.waiting >= maxWaiting && !q.evictLocked(own+1) {
-		return nil, 0, &Refusal{errQueueFull, wait}
+		return nil, errQueueFull
 	}
 	l := q.byCaller[key]
 	if l == nil { // also if the eviction emptied it
 		l = &line{caller: key}
 		q.lines, q.byCaller[key] = append(q.lines, l), l
 	}
-	w = &waiter{until: time.Now().Add(left), slot: s, granted: make(chan error, 1), line: l}
+	w := &waiter{slot: s, granted: make(chan error, 1), line: l}
 	l.calls = append(l.calls, w)
 	q.waiting++
 	q.grantLocked() // which also sets the timer for the rate
-	return w, most, nil
+	return w, nil
 }
 
-// refusalLocked returns the error of a call that has waited, and left.
-func (q *Queue) refusalLocked(w *waiter, cause error) error {
-	wait, _ := q.waitLocked(len(w.line.calls))
-	return &Refusal{cause, wait}
-}
-
-// waitLocked returns how long a call will wait behind a number of its caller's own, and what for.
-func (q *Queue) waitLocked(own int) (time.Duration, error) {
-	callers := len(q.lines)
-	if own == 0 { // the caller has no line yet
-		callers++
-	}
-	// Until its turn, each caller has as many turns as it has calls of its own before it.
-	before := min(q.waiting, (own+1)*callers-1)
-	each, cause := q.limit.duration(time.Now())/time.Duration(q.limit.slots), errNoTime
-	wait := time.Duration(before) * each
-	if !q.freeLocked() {
-		wait += each
-	}
-	if q.limiter != nil {
-		// By the tokens: a reservation for now that is cancelled a moment later is not given back,
-		// so that calls which are refused would use up the rate of those that are not.
-		missing := max(0, float64(before)+1-q.limiter.Tokens())
-		if rated := time.Duration(missing / float64(q.limiter.Limit()) * float64(time.Second)); rated > wait {
-			wait, cause = rated, errRate
-		}
-	}
-	return wait, cause
-}
-
-// evictLocked refuses the latest call of the longest line, if that is longer than a length: that of
+// evictLocked refuses the oldest call of the longest line, if that is longer than a length: that of
 // the line which a call would join, with it.
 func (q *Queue) evictLocked(length int) bool {
 	var longest *line
@@ -215,9 +155,9 @@ func (q *Queue) evictLocked(length int) bool {
 	if longest == nil {
 		return false
 	}
-	w := longest.calls[length-1]
+	w := longest.calls[0]
 	q.leaveLocked(w)
-	w.granted <- q.refusalLocked(w, errQueueFull)
+	w.granted <- errQueueFull
 	return true
 }
 
@@ -232,16 +172,13 @@ func (q *Queue) leaveLocked(w *waiter) {
 	}
 }
 
-// grantLocked gives the free slots to calls that wait, as far as the rate allows.
+// grantLocked gives the free slots to calls that wait, as far as the rate allows. Lines take turns.
+// Of a line's calls the newest is first: it has most of its time left. The oldest would reach a
+// server that is late with hardly any time for an answer, and so would each after it.
 func (q *Queue) grantLocked() {
 	for q.freeLocked() && q.waiting > 0 {
 		first := q.lines[0]
-		w := first.calls[0]
-		if time.Until(w.until) < q.limit.need(time.Now()) {
-			q.leaveLocked(w)
-			w.granted <- q.refusalLocked(w, errNoTime)
-			continue
-		}
+		w := first.calls[len(first.calls)-1]
 		if q.limiter != nil {
 			now := time.Now()
 			if next := q.limiter.ReserveN(now, 1); next.DelayFrom(now) > 0 {
@@ -272,24 +209,17 @@ func (q *Queue) wakeLocked(after time.Duration) {
 	})
 }
 
-func (q *Queue) freeLocked() bool { return q.inFlight < q.limit.slots }
+func (q *Queue) freeLocked() bool { return q.inFlight < int(q.limit.slots) }
 
 func (q *Queue) beginLocked(s *Slot) {
 	q.calls++
-	q.occupyLocked()
-	s.queue, s.begun, s.among, s.held = q, time.Now(), q.inFlight, true
-}
-
-// occupyLocked counts a slot, which must be free, as occupied.
-func (q *Queue) occupyLocked() {
 	q.inFlight++
-	q.limit.setBusy(!q.freeLocked())
+	s.queue, s.begun, s.held = q, time.Now(), true
 }
 
 // vacateLocked gives a slot back.
 func (q *Queue) vacateLocked() {
 	q.inFlight--
-	q.limit.setBusy(!q.freeLocked())
 	q.grantLocked()
 }
 

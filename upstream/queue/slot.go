@@ -10,7 +10,6 @@ import (
 type Slot struct {
 	queue *Queue
 	begun time.Time
-	among int // calls in flight, this one included, when it began
 
 	mu      sync.Mutex // guards what follows
 	held    bool
@@ -18,9 +17,6 @@ type Slot struct {
 	// lent is set once the slot was lent: its time was then not the server's alone.
 	lent bool
 }
-
-// Begun returns when the slot was acquired.
-func (s *Slot) Begun() time.Time { return s.begun }
 
 // Lend frees the slot until the returned function is called. Afterwards the call goes on even if no
 // slot is free: a client has already replied for it.
@@ -44,7 +40,7 @@ func (s *Slot) Lend() (reclaim func()) {
 		s.queue.mu.Lock()
 		defer s.queue.mu.Unlock()
 		if s.held = s.queue.freeLocked() && !s.queue.closed; s.held {
-			s.queue.occupyLocked()
+			s.queue.inFlight++
 		}
 	}
 }
@@ -68,7 +64,7 @@ func (s *Slot) Release(outcome Outcome) {
 	defer q.mu.Unlock()
 	if s.held {
 		if outcome != Unmeasured && !s.lent {
-			q.limit.end(time.Now(), s, outcome, q.waiting > 0)
+			q.limit.end(s.begun, outcome, q.inFlight)
 		}
 		q.vacateLocked()
 	}
