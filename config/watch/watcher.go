@@ -2,81 +2,29 @@ package watch
 
 import (
 	"context"
-	"errors"
 	"io/fs"
-	"log/slog"
-	"maps"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
-
-	"github.com/fsnotify/fsnotify"
-
-	"github.com/promptweir/promptweir/config/regular"
 )
 
 const (
-	// quiet is how long no event may come before the files are compared, so that someone who
-	// changes several files has time to finish.
-	quiet = 200 * time.Millisecond
-	// maxSettle bounds that wait when events keep coming.
+	// interval is how often the files are compared. Comparing, unlike events of the file system, sees
+	// changes behind links, on network file systems and in mounted ConfigMaps alike.
+	interval = time.Second
+	// quiet is how long nothing may change before a change is reported, so that someone who changes
+	// several files has time to finish; at most maxSettle.
+	quiet     = 200 * time.Millisecond
 	maxSettle = 2 * time.Second
-	// round is how often the files are compared without an event: some file systems send none.
-	// Where the system cannot watch all folders, it is blindRound.
-	round      = time.Minute
-	blindRound = 2 * time.Second
-	// maxFollow bounds how often the watched folders are worked out again.
-	maxFollow = 10
 )
 
-// Watcher knows which files were read. [New] makes one; the zero value is not usable.
+// Watcher knows which files were read. The zero value knows none.
 type Watcher struct {
-	logger *slog.Logger
-	events *fsnotify.Watcher // nil if the system has none left
-
-	mu      sync.Mutex // guards what follows
-	blind   error      // why no events may come; nil if they do
-	seen    map[string]stamp
-	folders map[string]bool // the watched folders
-}
-
-// New returns a Watcher. Its resources are released when [Watcher.Run] returns.
-func New(logger *slog.Logger) *Watcher { return newWatcher(logger, fsnotify.NewWatcher) }
-
-func newWatcher(logger *slog.Logger, open func() (*fsnotify.Watcher, error)) *Watcher {
-	w := &Watcher{logger: logger, seen: map[string]stamp{}, folders: map[string]bool{}}
-	events, err := open()
-	if err != nil { // out of inotify instances, for example: comparing the files remains
-		w.setBlind(err)
-		return w
-	}
-	w.events = events
-	return w
-}
-
-// setBlind warns, the first time, that changes are found by looking.
-func (w *Watcher) setBlind(why error) {
-	if w.blind == nil {
-		w.logger.Warn("the system cannot watch the configuration: it is checked for changes every two seconds",
-			slog.Any("error", why), slog.String("remedy", "raise fs.inotify.max_user_instances "+
-				"and fs.inotify.max_user_watches"))
-	}
-	w.blind = why
-}
-
-// interval is how long after a comparison the next one comes without an event.
-func (w *Watcher) interval() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.blind != nil {
-		return blindRound
-	}
-	return round
+	mu   sync.Mutex // guards seen
+	seen map[string]stamp
 }
 
 // Record calls read, which must call visit with the path of each file and folder just before it
@@ -91,110 +39,45 @@ func (w *Watcher) Record(read func(visit func(path string))) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.seen = seen
-	w.followLocked()
 }
 
 // Run calls changed when something that was recorded last has changed, until ctx ends. It calls it
 // again for the next change, whether or not changed records again.
 func (w *Watcher) Run(ctx context.Context, changed func()) error {
-	var events <-chan fsnotify.Event
-	var lost <-chan error
-	if w.events != nil {
-		defer w.events.Close()
-		events, lost = w.events.Events, w.events.Errors
-	}
 	for {
 		if w.differs() {
-			changed()
-		}
-		select {
-		case <-events:
-			if !settle(ctx, events) {
-				return nil
+			for end := time.Now().Add(maxSettle); sleep(ctx, quiet) && w.differs() && time.Now().Before(end); {
 			}
-		case <-lost: //nolint:errcheck // whatever was lost, it is time to compare
-		case <-time.After(w.interval()):
-		case <-ctx.Done():
+			if ctx.Err() == nil {
+				changed()
+			}
+		}
+		if !sleep(ctx, interval) {
 			return nil
 		}
 	}
 }
 
-// settle waits until events stop coming, at most maxSettle. It reports false if ctx ends first.
-func settle(ctx context.Context, events <-chan fsnotify.Event) bool {
-	end := time.After(maxSettle)
-	for {
-		select {
-		case <-events: // after which the pause begins again
-		case <-time.After(quiet):
-			return true
-		case <-end:
-			return true
-		case <-ctx.Done():
-			return false
-		}
+// sleep reports whether a time has passed before ctx ends.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
 // differs reports whether anything has changed since the last comparison.
-func (w *Watcher) differs() bool {
+func (w *Watcher) differs() (differs bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.followLocked() // before comparing: an event reports whatever changes afterwards
-	differs := false
 	for path, before := range w.seen {
 		now := newStamp(path)
 		differs = differs || !now.same(before)
 		w.seen[path] = now
 	}
 	return differs
-}
-
-// followLocked watches the folders whose entries decide where the paths lead, and no others. If
-// these have changed by then, it begins again: a folder may have been created before its parent was
-// watched.
-func (w *Watcher) followLocked() {
-	if w.events == nil {
-		return
-	}
-	wanted := w.wantedLocked()
-	for range maxFollow {
-		w.watchLocked(wanted)
-		before := wanted
-		if wanted = w.wantedLocked(); maps.Equal(wanted, before) {
-			return
-		}
-	}
-}
-
-// wantedLocked returns the folders whose entries decide where the paths lead now.
-func (w *Watcher) wantedLocked() map[string]bool {
-	wanted := map[string]bool{}
-	for path := range w.seen {
-		for _, folder := range foldersOf(path) {
-			wanted[folder] = true
-		}
-	}
-	return wanted
-}
-
-// watchLocked watches these folders and no others.
-func (w *Watcher) watchLocked(wanted map[string]bool) {
-	for folder := range w.folders {
-		if !wanted[folder] {
-			_ = w.events.Remove(folder) // it may be gone
-		}
-	}
-	w.folders = map[string]bool{}
-	for folder := range wanted {
-		// Add does nothing for a watched folder, unless the name now stands for another one.
-		switch err := w.events.Add(folder); {
-		case err == nil:
-			w.folders[folder] = true
-		case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EMFILE): // no watch is left
-			w.setBlind(err)
-		}
-	}
 }
 
 // stamp tells one state of a file or folder from another.
@@ -251,28 +134,4 @@ func changeTime(info fs.FileInfo) (at [2]int64) {
 		}
 	}
 	return at
-}
-
-// foldersOf returns the folders whose entries decide where a path leads: the folder of each link on
-// the way, that of the file, and the file itself if it is a folder. If the path ends early, the
-// last one is where it would continue.
-func foldersOf(path string) (folders []string) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return nil
-	}
-	way, err := regular.Follow(path)
-	for _, link := range way.Links {
-		folders = append(folders, filepath.Dir(link))
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return append(folders, way.Actual)
-	}
-	if err != nil {
-		return folders
-	}
-	if info, err := os.Lstat(way.Actual); err == nil && info.IsDir() {
-		folders = append(folders, way.Actual)
-	}
-	return append(folders, filepath.Dir(way.Actual))
 }

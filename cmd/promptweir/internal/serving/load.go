@@ -60,7 +60,7 @@ type process struct {
 // load loads the configuration and has its files watched. Files of teams that
 // have errors are left out; the diagnostics are printed all the same.
 func load(opts Options) (*process, error) {
-	p := &process{opts: opts, files: watch.New(opts.Logger), cfg: opts.Loaded}
+	p := &process{opts: opts, files: new(watch.Watcher), cfg: opts.Loaded}
 	if p.cfg != nil {
 		return p, nil
 	}
