@@ -248,8 +248,11 @@ func (l *lister) refused(ctx context.Context, s *client.Session, err error) erro
 	up.applyRetryAfter(err)
 	// A list that failed leaves the session in use, unless a ping fails too.
 	if isSuspicious(err) || client.MayRefuseEra(err) {
-		up.health.Suspect.Set() // which marks the server before this ping has failed
 		if broken := s.Ping(ctx); broken != nil {
+			// Before the session ends, which may take a while where the server hangs.
+			if ctx.Err() == nil && !errors.Is(broken, client.ErrSessionLost) {
+				up.markLate(ctx, true, broken)
+			}
 			return broken
 		}
 	}
