@@ -99,6 +99,6 @@
 //   - replica: one of several gateways that are one to their clients.
 //   - store: where replicas count rates together; forward: send a request to the replica that holds
 //     what it is about.
-//   - drain: take the gateway, or an upstream, out of service in order.
+//   - drain: take the gateway out of service in order.
 //   - degraded: serving an upstream's last good list because a fresh one cannot be had.
 package gateway

@@ -234,7 +234,7 @@ func (g *Gateway) Admin(metrics http.Handler) http.Handler {
 	}
 	return admin.New(admin.Options{
 		View: view, Operators: g.operators, Console: console.New(view, g.operators, console.Options{
-			Logger: g.logger, Call: operatorCalls(g.requests), SetDrained: g.setDrained,
+			Logger: g.logger, Call: operatorCalls(g.requests),
 			Connect: g.connect,
 			Reload: func(ctx context.Context, client string) error {
 				err := g.Reload(ctx)
@@ -242,7 +242,7 @@ func (g *Gateway) Admin(metrics http.Handler) http.Handler {
 				return err
 			},
 		}),
-		Reload: g.Reload, Metrics: metrics, Debug: g.opts.Debug, Acted: acts.act, SetDrained: g.setDrained,
+		Reload: g.Reload, Metrics: metrics, Debug: g.opts.Debug, Acted: acts.act,
 	})
 }
 

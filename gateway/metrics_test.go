@@ -74,7 +74,7 @@ func has(series map[string]int64, labels ...string) bool {
 // wantKnownReasons fails the test if a series of durations has a reason that alerts and dashboards cannot know.
 func wantKnownReasons(t *testing.T, series map[string]int64) {
 	t.Helper()
-	known := strings.Fields("unreachable timeout denied rate_limited overloaded breaker_open bad_response screened starting shutting_down audit draining " +
+	known := strings.Fields("unreachable timeout denied rate_limited overloaded breaker_open bad_response screened starting shutting_down audit " +
 		"malformed expired_key wrong_principal")
 	for labels := range series {
 		for label := range strings.FieldsSeq(labels) {

@@ -12,7 +12,6 @@ import (
 	"github.com/promptweir/promptweir/gateway/admin/console"
 	"github.com/promptweir/promptweir/gateway/audit"
 	"github.com/promptweir/promptweir/gateway/requests"
-	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -29,42 +28,22 @@ func operatorCalls(
 	}
 }
 
-// setDrained takes an upstream out of service for the operator at an address, or lets it serve
-// again, see [snapshot.Publisher.SetDrained].
-func (g *Gateway) setDrained(ctx context.Context, client, name string, drained bool) (since time.Time, err error) {
-	since, err = g.publisher.SetDrained(ctx, name, drained)
-	act := "undrain"
-	if drained {
-		act = "drain"
-	}
-	return since, g.recordAct(client, act, name, err)
-}
-
-// connect has the servers of an upstream that are waited for connected to at once, see
-// [upstream.Connector.ConnectNow].
-func (g *Gateway) connect(client, name string) error {
-	c := g.Snapshot().Connector(name)
-	if c == nil {
-		return g.recordAct(client, "connect", name, snapshot.ErrUnknownUpstream)
-	}
-	c.ConnectNow()
-	return g.recordAct(client, "connect", name, nil)
-}
-
-// recordAct records what an operator did with an upstream, and returns its error. The text suggests
-// the name that was most likely meant.
-func (g *Gateway) recordAct(client, act, name string, err error) error {
-	line := audit.Line{Event: audit.Operator, Client: client, Act: act, Upstream: name}
-	var known []string
-	for _, u := range g.Snapshot().Upstreams {
-		if known = append(known, u.Name); u.Name == name {
-			line.Team = u.Team
+// connect ends an upstream's wait for the next attempt to connect, for the operator at an address, and
+// records that. The error's text suggests the name that was most likely meant.
+func (g *Gateway) connect(client, name string) (err error) {
+	line := audit.Line{Event: audit.Operator, Client: client, Act: "connect", Upstream: name}
+	s := g.Snapshot()
+	if i, known := s.Index(name); known {
+		line.Team = s.Upstreams[i].Team
+		s.Connector(name).ConnectNow()
+	} else {
+		var names []string
+		for _, u := range s.Upstreams {
+			names = append(names, u.Name)
 		}
+		err = fmt.Errorf("the configuration has no such upstream: %q%s", name, config.Suggest(name, names))
 	}
 	records{g.opts.Audit}.result(line, err)
-	if errors.Is(err, snapshot.ErrUnknownUpstream) {
-		return fmt.Errorf("%w: %q%s", err, name, config.Suggest(name, known))
-	}
 	return err
 }
 

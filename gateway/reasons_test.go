@@ -48,17 +48,16 @@ func TestMetrics_HaveEachReason(t *testing.T) {
 	s := gatewaytest.Serve(t, "gateway { page_size = 1 }\nauth {\n"+gatewaytest.Token("ann")+gatewaytest.Token("bob")+"}\n"+
 		gatewaytest.Team("eng", `"user:ann", "user:bob"`, "screen \"s\" { patterns = [\"SECRET\"] }",
 			away, slow, busy, cut, odd, loud, status(peer("denies", ""), http.StatusForbidden), status(peer("limits", ""), http.StatusTooManyRequests),
-			status(peer("broken", ""), http.StatusInternalServerError), peer("drained", "")))
+			status(peer("broken", ""), http.StatusInternalServerError)))
 	ann, bob := s.Modern("ann"), s.Modern("bob")
 	get := func(c *gatewaytest.Client, upstream string) string {
 		return c.Call("prompts/get", gatewaytest.GetParams(upstream+".x")).Body
 	}
 	away.Stop()
-	gatewaytest.Send(t, http.MethodPost, s.AdminURL+"/api/drain", `{"upstream":"drained","drained":true}`, nil).Want(t, http.StatusOK)
 	get(ann, "busy")
 	for reason, upstream := range map[string]string{
 		"unreachable": "away", "timeout": "slow", "overloaded": "busy", "bad_response": "odd", "screened": "loud", "denied": "denies",
-		"rate_limited": "limits", "draining": "drained",
+		"rate_limited": "limits",
 	} {
 		if body := get(ann, upstream); !strings.Contains(body, `"reason":"`+reason+`"`) {
 			t.Errorf("%s: %s", upstream, body)
@@ -83,7 +82,7 @@ func TestMetrics_HaveEachReason(t *testing.T) {
 	served, called := collect(t, reader, "mcp.server.operation.duration"), collect(t, reader, "mcp.client.operation.duration")
 	wantKnownReasons(t, served)
 	wantKnownReasons(t, called)
-	want := strings.Fields("audit bad_response breaker_open denied draining expired_key malformed overloaded rate_limited screened shutting_down starting timeout unreachable wrong_principal")
+	want := strings.Fields("audit bad_response breaker_open denied expired_key malformed overloaded rate_limited screened shutting_down starting timeout unreachable wrong_principal")
 	if got := reasonsIn(served); !slices.Equal(got, want) {
 		t.Errorf("requests have the reasons %q, want %q", got, want)
 	}

@@ -118,23 +118,11 @@ func TestSkills_ReadsAreInTheAuditLog(t *testing.T) {
 	}
 }
 
-// A drained server's skills stay listed, and those of one that is down, each marked; their files cannot be read.
-func TestSkills_OfADrainedOrLostServerAreMarked(t *testing.T) {
+// The skills of a server that is down stay listed, and are marked; their files cannot be read.
+func TestSkills_OfALostServerAreMarked(t *testing.T) {
 	peer := refundsPeer(t)
 	s := gatewaytest.Serve(t, gatewaytest.Team("billing", "", "", peer.Peer))
 	c, uri := s.Modern(""), "skill://billing/acme/refunds/SKILL.md"
-	drain(t, s, "billing", true)
-	reads := len(peer.Calls("resources/read"))
-	wantDraining(t, c.Call("resources/read", uriParams(uri)), "billing")
-	if after := len(peer.Calls("resources/read")); after != reads {
-		t.Error("the drained server is asked")
-	}
-	c.Call("skills/list", "").Want(t, http.StatusOK, uri, `"promptweir/partial":[{"upstream":"billing","reason":"draining"`)
-	c.Call("skills/get", uriParams(uri)).Want(t, http.StatusOK, uri, `"promptweir/partial":`)
-	drain(t, s, "billing", false)
-	if _, ok := readFile(t, c, uri); !ok {
-		t.Error("it cannot be read any more")
-	}
 	peer.Stop()
 	upstreamtest.Eventually(t, "the skills are marked as stale", func() bool {
 		c.Call("resources/read", uriParams(uri))

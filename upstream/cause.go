@@ -3,7 +3,6 @@ package upstream
 import (
 	"errors"
 	"strings"
-	"time"
 
 	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/files"
@@ -16,19 +15,10 @@ const (
 	tooManyCalls   client.Kind = "too_many_calls"
 	noSession      client.Kind = "no_session"
 	brokenFile     client.Kind = "broken_file"
-	drained        client.Kind = "drained"
 )
 
 // causeOf explains a reason with its error to operators.
 func causeOf(reason Reason, err error) Cause {
-	if reason == Draining {
-		c := Cause{Kind: drained, Problem: "an operator has drained it", Remedy: "let it serve " +
-			"again with promptweir undrain"}
-		if besides, ok := errors.AsType[*Unavailable](err); ok {
-			c.Problem += "; besides, " + besides.Cause().Problem
-		}
-		return c
-	}
 	if file, ok := errors.AsType[files.Problem](err); ok {
 		c := Cause{Kind: brokenFile, Problem: file.Place() + ": " + file.Summary, Remedy: strings.TrimSuffix(file.Detail, ".")}
 		if reason == InvalidFile { // of which there may be more, and each is reported
@@ -90,15 +80,6 @@ func causeKey(reason Reason, err error) string {
 		}
 		return r
 	}, err.Error())
-}
-
-// Drained returns the problem of an upstream that an operator took out of service at a time. Own is
-// its problem besides; nil if it has none, so that its list is fresh, and only its gets fail.
-func Drained(since time.Time, own *Problem) *Problem {
-	if own == nil {
-		return &Problem{Reason: Draining, Since: since, Failing: true}
-	}
-	return &Problem{Reason: Draining, Since: since, Failing: own.Failing, Err: &Unavailable{Reason: own.Reason, Err: own.Err}}
 }
 
 // IsRefusal reports whether the server is up and refuses the gateway, or the rate of its requests:

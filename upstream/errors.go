@@ -26,7 +26,6 @@ const (
 	BadResponse Reason = "bad_response" // the answer is not MCP
 	Denied      Reason = "denied"       // HTTP 401 or 403
 	RateLimited Reason = "rate_limited" // HTTP 429
-	Draining    Reason = "draining"     // an operator has taken the upstream out of service: not tried
 )
 
 // ListRefused is the reason of a list that the server refused, or that exceeds a bound. A list that

@@ -22,9 +22,8 @@ import (
 )
 
 const (
-	// drainTimeout, reloadTimeout and healthTimeout are how long commands wait for the admin
-	// listener.
-	drainTimeout, reloadTimeout, healthTimeout = 10 * time.Second, time.Minute, 2 * time.Second
+	// reloadTimeout and healthTimeout are how long commands wait for the admin listener.
+	reloadTimeout, healthTimeout = time.Minute, 2 * time.Second
 	// maxAdminResponse bounds a response of the admin listener that a command reads, in bytes.
 	maxAdminResponse = 1 << 20
 )
@@ -108,12 +107,8 @@ func callAdmin(
 		return 0, nil, fmt.Errorf("%s: %s; pass the token with --token, or in PROMPTWEIR_ADMIN_TOKEN",
 			base, said)
 	case http.StatusNotFound, http.StatusMethodNotAllowed:
-		// The gateway's own 404 is about the name of an upstream.
-		if !strings.HasPrefix(said, "the configuration has no such") {
-			return 0, nil, fmt.Errorf("%s is not an admin listener (HTTP %d): name it with --admin, "+
-				"for example http://%s", base, response.StatusCode, config.DefaultAdminListen)
-		}
-		return 0, nil, errors.New(said)
+		return 0, nil, fmt.Errorf("%s is not an admin listener (HTTP %d): name it with --admin, "+
+			"for example http://%s", base, response.StatusCode, config.DefaultAdminListen)
 	}
 	return 0, nil, fmt.Errorf("%s answers HTTP %s: %s", base, response.Status, said)
 }

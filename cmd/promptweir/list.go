@@ -184,8 +184,6 @@ func troublesIn(partial jsontext.Value) (troubles []trouble) {
 		}
 		text := u.Upstream + " is down" + since
 		switch {
-		case u.Reason == string(upstream.Draining):
-			text = u.Upstream + " is drained" + since + ": gets from it are refused"
 		case u.Failing && !u.Stale:
 			text = u.Upstream + " is listed, but gets fail" + since + ": " + u.Reason
 		case u.Stale:

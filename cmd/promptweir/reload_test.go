@@ -2,6 +2,9 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -66,6 +69,35 @@ func TestServe_ReloadsItsConfiguration(t *testing.T) {
 	if code := p.stop(t); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
+}
+
+func TestReload_SaysWhatIsMissing(t *testing.T) {
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer open" {
+			http.Error(w, "forbidden: call with the admin token", http.StatusForbidden)
+			return
+		}
+		_, _ = io.WriteString(w, `{"loaded":"2026-01-01T00:00:00Z"}`)
+	}))
+	t.Cleanup(refusing.Close)
+	path := filepath.Join(t.TempDir(), "gateway.hcl")
+	writeFile(t, filepath.Dir(path), "gateway.hcl", fmt.Sprintf("admin { listen = %q }\n", strings.TrimPrefix(refusing.URL, "http://")))
+	want := func(code int, want string, args ...string) {
+		t.Helper()
+		if _, stderr, got := runHere(t, append([]string{"reload"}, args...)...); got != code || !strings.Contains(stderr, want) {
+			t.Errorf("reload %q exits with %d and says %s, want %d and %s", args, got, stderr, code, want)
+		}
+	}
+	want(exitFailed, "forbidden: call with the admin token; pass the token with --token, or in PROMPTWEIR_ADMIN_TOKEN", "--config", path)
+	want(exitDone, "", "--config", path, "--token", "open")
+	t.Setenv("PROMPTWEIR_ADMIN_TOKEN", "open")
+	want(exitDone, "", "--config", path)
+	if stdout, _, _ := runHere(t, "reload", "--help"); strings.Contains(stdout, `"open"`) {
+		t.Errorf("the help shows the token: %s", stdout)
+	}
+	refusing.Close()
+	want(exitFailed, "promptweir: no gateway answers at "+refusing.URL+": connection refused; start the gateway, or name its admin listener with --admin", "--config", path)
+	want(exitUsage, "use an http or https URL", "--admin", "localhost:8081")
 }
 
 // Everybody who checks, starts or reloads a configuration is told what becomes of each team whose file has mistakes.

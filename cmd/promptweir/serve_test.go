@@ -383,7 +383,7 @@ func TestListAndGet_ReportDegradedUpstreamsOfAGateway(t *testing.T) {
 		return strings.Contains(page, "unreachable") && p.list(t, "").names() != ""
 	})
 	for _, format := range []string{"table", "json"} {
-		stdout, stderr, code := runCommand(t, nil, "list", "--url", p.endpoint, "-o", format)
+		stdout, stderr, code := runHere(t, "list", "--url", p.endpoint, "-o", format)
 		if code != exitDone || !regexp.MustCompile("^"+degraded+"$").MatchString(stderr) {
 			t.Errorf("-o %s exits with %d and says %q", format, code, stderr)
 		}
@@ -407,7 +407,7 @@ func TestListAndGet_ReportDegradedUpstreamsOfAGateway(t *testing.T) {
 		"down.hello": "^" + degraded + "promptweir: .*down.hello.*\n$",
 		"up.hello":   "^$",
 	} {
-		_, stderr, code := runCommand(t, nil, "get", name, "who=World", "--url", p.endpoint)
+		_, stderr, code := runHere(t, "get", name, "who=World", "--url", p.endpoint)
 		if (code == exitDone) != (want == "^$") || !regexp.MustCompile(want).MatchString(stderr) {
 			t.Errorf("get %s: exit code %d, and says %q, want %q", name, code, stderr, want)
 		}

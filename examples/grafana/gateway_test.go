@@ -47,10 +47,6 @@ func faults(first, second *gateway) []fault {
 			begin:  func(t *testing.T) { first.write(t, "broken.md", "---\nname: [\n") },
 		},
 		{
-			alerts: []string{"PromptweirUpstreamDrained"},
-			begin:  func(t *testing.T) { second.drain(t, "handbook") },
-		},
-		{
 			alerts: []string{"PromptweirConfigurationRefused"},
 			begin:  func(t *testing.T) { first.write(t, "mistake.hcl", "gateway {") },
 		},
@@ -95,7 +91,7 @@ func faults(first, second *gateway) []fault {
 				}
 				second.serve(t, "GOMEMLIMIT=8MiB")
 				var lists sync.WaitGroup
-				for range 50 {
+				for range 30 { // fewer than one address may have connections with so little memory
 					lists.Go(func() { second.list(t, "") })
 				}
 				lists.Wait()
@@ -240,14 +236,6 @@ func (g *gateway) get(t *testing.T, name string, arguments map[string]string) {
 	t.Helper()
 	for _, token := range []string{"red", "blue"} {
 		g.call(t, "prompts/get", name, map[string]any{"name": name, "arguments": arguments}, token).Close()
-	}
-}
-
-// drain takes an upstream out of service.
-func (g *gateway) drain(t *testing.T, upstream string) {
-	t.Helper()
-	if out, err := exec.CommandContext(t.Context(), g.binary, "drain", upstream, "--admin", "http://"+g.admin).CombinedOutput(); err != nil {
-		t.Fatalf("drain: %v\n%s", err, out)
 	}
 }
 

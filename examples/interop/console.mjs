@@ -260,27 +260,6 @@ const steps = {
     assert.deepEqual(await page.locator('[data-upstream]').evaluateAll((found) => found.map((card) => card.dataset.upstream)), ['desk']);
   },
 
-  async 'drains an upstream and lets it serve again'(page) {
-    await page.goto(`${url}/upstreams?team=support`);
-    const drain = page.locator('summary', { hasText: 'Drain' });
-    await isLive(page);
-    await drain.focus();
-    await page.keyboard.press('Enter');
-    await page.getByText('Gets in flight finish.').waitFor();
-    await fits(page, 'drain-asks');
-    await page.getByRole('button', { name: 'Drain desk' }).click();
-    const card = page.locator('[data-upstream="desk"]');
-    await card.getByText('drained by an operator').waitFor();
-    await isAnnounced(page, 'desk is drained.');
-    assert.equal(await page.evaluate(() => document.activeElement.innerText), 'Undo: let desk serve again', 'the focus is on what undoes it');
-    await fits(page, 'drained');
-    await page.keyboard.press('Enter');
-    await card.getByText('up', { exact: true }).waitFor();
-    await isAnnounced(page, 'desk serves again.');
-    assert.match(await page.evaluate(() => document.activeElement.innerText), /^Drain/, 'and back');
-    assert.equal(page.url(), `${url}/upstreams?team=support`);
-  },
-
   async 'edits a file and sees what clients get'(page) {
     await next('a prompt is written');
     await page.goto(`${url}/prompts?q=notes`);

@@ -21,9 +21,6 @@ type Options struct {
 	Console   Console
 	// Reload loads the configuration again.
 	Reload func(context.Context) error
-	// SetDrained takes an upstream out of service for the operator at an address, or lets it serve
-	// again, and records that. An unknown one is a [snapshot.ErrUnknownUpstream].
-	SetDrained func(ctx context.Context, client, upstream string, drained bool) (since time.Time, err error)
 	// Metrics is served as /metrics, Debug under /debug/ to operators; Debug may be nil.
 	Metrics, Debug http.Handler
 	// Acted is called with the address of an operator and what that one did, before the answer.
@@ -42,7 +39,7 @@ type Console struct {
 // POST /-/reload and what is under /debug/. Host and Origin are checked as on the MCP endpoint, and
 // pages of other origins can change nothing, another port of this machine included, or request
 // anything as a part of themselves. The pages, the API, what /readyz says beyond its status,
-// reloading, draining and debugging are for operators only.
+// reloading and debugging are for operators only.
 func New(opts Options) http.Handler {
 	h := handler{opts}
 	mux := http.NewServeMux()
@@ -50,7 +47,6 @@ func New(opts Options) http.Handler {
 	mux.HandleFunc("GET /readyz", h.serveReady)
 	mux.Handle("GET /metrics", opts.Metrics)
 	mux.HandleFunc("POST /-/reload", h.operatorsOnly(h.serveReload))
-	mux.HandleFunc("POST /api/drain", h.operatorsOnly(h.serveDrain))
 	h.addAPI(mux)
 	if opts.Debug != nil {
 		mux.HandleFunc("/debug/", h.operatorsOnly(opts.Debug.ServeHTTP))
@@ -234,52 +230,4 @@ func serveJSON(w http.ResponseWriter, r *http.Request, answer func(r *http.Reque
 		}{err.Error()}
 	}
 	writeIndented(w, value)
-}
-
-// Drain is the body of POST /api/drain: which upstream to take out of service or, with drained
-// false, to let serve again. The response's says what holds then, and since when.
-type Drain struct {
-	Upstream string     `json:"upstream"`
-	Drained  *bool      `json:"drained"`
-	Since    *time.Time `json:"since,omitempty"`
-}
-
-// maxDrain bounds the body of a request, in bytes.
-const maxDrain = 4 << 10
-
-var errNoDrain = errors.New(`the body must be {"upstream": "NAME", "drained": true}, or false to let it serve again`)
-
-// serveDrain takes an upstream out of service by hand, or lets it serve again. The answer comes
-// once that holds.
-func (h handler) serveDrain(w http.ResponseWriter, r *http.Request) {
-	var drain Drain
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxDrain))
-	decoder.DisallowUnknownFields()
-	// Since is of the response: in a request, it would have no effect.
-	if err := decoder.Decode(&drain); err != nil || drain.Upstream == "" || drain.Drained == nil ||
-		drain.Since != nil || hasMore(decoder) {
-		http.Error(w, errNoDrain.Error(), http.StatusBadRequest)
-		return
-	}
-	since, err := h.opts.SetDrained(r.Context(), h.opts.Operators.Client(r), drain.Upstream,
-		*drain.Drained)
-	switch {
-	case errors.Is(err, snapshot.ErrUnknownUpstream):
-		http.Error(w, err.Error(), http.StatusNotFound)
-		return
-	case err != nil:
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		return
-	}
-	if *drain.Drained {
-		drain.Since = &since
-	}
-	w.Header().Set("Content-Type", "application/json")
-	writeIndented(w, drain)
-}
-
-// hasMore reports whether anything follows the value that was decoded.
-func hasMore(d *json.Decoder) bool {
-	_, err := d.Token()
-	return !errors.Is(err, io.EOF)
 }

@@ -58,7 +58,7 @@ type PromptSummary struct {
 	// Arguments are the names of the arguments.
 	Arguments []string `json:"arguments,omitempty"`
 	// Badges say what is unusual about it: "hidden" from everybody, "drifted" from the lock file,
-	// "drained" or "down" with all its servers, "renamed" by a prompt block.
+	// "down" with all its servers, "renamed" by a prompt block.
 	Badges []string `json:"badges,omitempty"`
 }
 
@@ -112,20 +112,18 @@ func newBadges(s *snapshot.Snapshot) *badges {
 
 func (b *badges) of(entry *catalog.Entry) (all []string) {
 	s := b.snapshot
-	hidden, drained, down, renamed := true, true, true, false
+	hidden, down, renamed := true, true, false
 	for _, owner := range entry.Owners {
 		hidden = hidden && len(s.Policy.Readers(entry.Team, owner.Upstream, entry.Name, entry.Facts())) == 0
 		if i, known := s.Index(owner.Upstream); known {
-			isDrained := trouble(s.States[i].Problem).Drained()
-			drained = drained && isDrained
-			down = down && (isDrained || conditionOf(s.States[i]).level == Bad)
+			down = down && conditionOf(s.States[i]).level == Bad
 			renamed = renamed || s.ExposedName(&b.sources[i], owner.Name) != entry.Name
 		}
 	}
 	for _, badge := range []struct {
 		applies bool
 		name    string
-	}{{hidden, "hidden"}, {b.drifted[entry.Name], "drifted"}, {drained, "drained"}, {down && !drained, "down"}, {renamed, "renamed"}} {
+	}{{hidden, "hidden"}, {b.drifted[entry.Name], "drifted"}, {down, "down"}, {renamed, "renamed"}} {
 		if badge.applies {
 			all = append(all, badge.name)
 		}

@@ -207,9 +207,6 @@ func (l Level) String() string { return [...]string{"bad", "poor", "good"}[l] }
 // Level returns how urgently the upstream needs attention.
 func (h UpstreamHealth) Level() Level { return h.condition.level }
 
-// Drained reports whether an operator has taken the upstream out of service.
-func (t Trouble) Drained() bool { return t.Reason == string(upstream.Draining) }
-
 // Condition describes the upstream in a few words.
 func (h UpstreamHealth) Condition() string { return h.condition.text }
 
@@ -223,8 +220,6 @@ type condition struct {
 func conditionOf(state *upstream.State) condition {
 	p := state.Problem
 	switch {
-	case p != nil && p.Reason == upstream.Draining:
-		return condition{Poor, "drained by an operator"}
 	case p != nil && p.Reason == upstream.InvalidFile:
 		return condition{Poor, "up, but has files that are broken"}
 	case p != nil && !state.Connected:

@@ -23,8 +23,6 @@ type call struct {
 	entry    *catalog.Entry
 	params   wire.Object
 	owners   []catalog.Owner // those that may be called
-	// resumed is set if the get began earlier, so that a drained upstream has to finish it.
-	resumed bool
 	// anew is set if the client is asked for input that its repeated get does not carry upstream:
 	// the upstream refused the get until a URL has been visited.
 	anew bool
@@ -50,16 +48,10 @@ func newCall(r *Request, entry *catalog.Entry, owners []catalog.Owner, params wi
 }
 
 // callOwners calls the first healthy owner, and the next one if an owner did not answer at all and
-// asked the client nothing, or is drained. If none answers, the error is the first one's.
+// asked the client nothing. If none answers, the error is the first one's.
 func (c *call) callOwners(ctx context.Context, relay *upstream.Relay) error {
 	var first error
 	for _, owner := range c.healthyFirst() {
-		if c.snapshot.Drained(owner.Upstream) && !c.resumed {
-			// Drained owners come last, so that their refusal is the error only if no other owner
-			// failed.
-			first = cmp.Or(first, error(&upstream.Unavailable{Upstream: owner.Upstream, Reason: upstream.Draining}))
-			continue
-		}
 		c.request.Params, c.request.Files = c.paramsFor(&owner), c.snapshot.Files(owner.Upstream)
 		switch c.request.Method { // Mcp-Name and spans name the target of gets and reads only
 		case wire.PromptsGet:
@@ -100,17 +92,13 @@ var (
 	errNoContents = errors.New("the result of resources/read has no array of contents")
 )
 
-// healthyFirst returns the owners in configuration order, those without a session after the others,
-// and drained ones last.
+// healthyFirst returns the owners in configuration order, those without a session after the others.
 func (c *call) healthyFirst() []catalog.Owner {
 	if len(c.owners) == 1 {
 		return c.owners
 	}
 	rank := func(o catalog.Owner) int {
-		switch {
-		case c.snapshot.Drained(o.Upstream):
-			return 2
-		case c.snapshot.Connector(o.Upstream).State().Connected:
+		if c.snapshot.Connector(o.Upstream).State().Connected {
 			return 0
 		}
 		return 1

@@ -102,8 +102,7 @@ func wireError(ctx context.Context, logger *slog.Logger, err error) *wire.Error 
 		return wire.NewError(wire.InternalError, "Internal error")
 	}
 	level := slog.LevelWarn
-	switch unavailable.Reason {
-	case upstream.BreakerOpen, upstream.Draining: // logged when that began
+	if unavailable.Reason == upstream.BreakerOpen { // logged when that began
 		level = slog.LevelDebug
 	}
 	cause := unavailable.Cause()
@@ -137,8 +136,6 @@ func unavailableMessage(u *upstream.Unavailable, retryMs int64) string {
 		return name + " asks for a pause" + tryAgain
 	case snapshot.Starting:
 		return name + " is starting" + tryAgain
-	case upstream.Draining:
-		return name + " is out of service: an operator has drained it"
 	case upstream.Denied:
 		return name + " refuses the gateway: its operator has to renew the credential"
 	case upstream.BadResponse:

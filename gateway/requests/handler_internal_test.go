@@ -170,7 +170,6 @@ func TestWireError_SaysWhatAnUnavailableUpstreamDoes(t *testing.T) {
 		},
 		{upstream.Unavailable{Upstream: "a", Reason: upstream.Timeout}, `"\"a\" did not answer in time; try again in `},
 		{upstream.Unavailable{Upstream: "a", Reason: upstream.RateLimited, RetryAfter: time.Minute}, `"\"a\" asks for a pause; try again in 60 s"`},
-		{upstream.Unavailable{Upstream: "a", Reason: upstream.Draining}, `"\"a\" is out of service: an operator has drained it"`},
 		{upstream.Unavailable{Upstream: "a", Reason: upstream.Denied}, `"\"a\" refuses the gateway: its operator has to renew the credential"`},
 		{upstream.Unavailable{Upstream: "a", Reason: "odd"}, `"\"a\" is unavailable: odd"`},
 		{upstream.Unavailable{Reason: snapshot.Starting}, `"No upstream is available yet; try again in `},

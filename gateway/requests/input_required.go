@@ -209,7 +209,7 @@ func (c *call) resumeFrom(r *Request) error {
 	if at < 0 {
 		return errState()
 	}
-	c.owners, c.resumed = c.owners[at:at+1], true
+	c.owners = c.owners[at : at+1]
 	c.params = c.params.Without(func(name string) bool {
 		return name == memberState || name == memberResponses && state.Anew
 	})

@@ -214,7 +214,7 @@ var knownReasons = map[string]bool{ //nolint:gochecknoglobals // a constant set
 	string(upstream.Unreachable): true, string(upstream.Timeout): true, string(upstream.Denied): true,
 	string(upstream.RateLimited): true, string(upstream.Overloaded): true, string(upstream.BreakerOpen): true,
 	string(upstream.BadResponse): true, "screened": true, string(snapshot.Starting): true,
-	string(reasonShuttingDown): true, string(reasonAudit): true, string(upstream.Draining): true,
+	string(reasonShuttingDown): true, string(reasonAudit): true,
 	"malformed": true, "expired_key": true, "wrong_principal": true,
 }
 

@@ -21,8 +21,6 @@ type builder struct {
 	// published are the upstreams' lists as they are in the current snapshot, in its order.
 	published []published
 	reported  map[string]bool
-	// drains are those of the current snapshot.
-	drains drains
 	// due is when upstreams that are down are due to be hidden, or lists to be admitted.
 	due appointments
 	// inlineBound is the constant, unless a test has another one.
@@ -74,10 +72,8 @@ const manyStale = 8
 func (b *builder) publish(ctx context.Context, g *Generation) {
 	before := b.publisher.Current()
 	if g != before.Generation {
-		b.drains = b.drains.of(g)
 	}
 	next := successor(before, g)
-	next.drains = b.drains
 	touched := b.touched(before.Generation, g)
 	stale := b.update(ctx, next, touched)
 	switch {
@@ -142,7 +138,7 @@ func (b *builder) update(ctx context.Context, next *Snapshot, touched []int) (st
 		if u.running != nil {
 			b.wait(i, now, u.running.began.Add(admissionBound)) // see [Generation.shown]
 		}
-		shown := next.drains.shown(g.Upstreams[i].Name, g.shown(i, u, state))
+		shown := g.shown(i, u, state)
 		hide, ok := hideAt(&g.Upstreams[i], shown)
 		u.hidden = ok && !b.wait(i, now, hide)
 		if u.visible() != u.merged {
@@ -216,14 +212,11 @@ func (r *running) cancel() {
 	}
 }
 
-// hideAt returns when the prompts of an upstream that is down, or drained, are to be hidden; ok is
-// false where they are not to be: a server that refuses the gateway is up.
+// hideAt returns when the prompts of an upstream that is down are to be hidden; ok is false where
+// they are not to be: a server that refuses the gateway is up.
 func hideAt(u *config.Upstream, state *upstream.State) (at time.Time, ok bool) {
 	problem := state.Problem
-	switch {
-	case u.WhenDown != config.WhenDownHide, problem == nil, problem.IsRefusal():
-		return time.Time{}, false
-	case state.Connected && problem.Reason != upstream.Draining:
+	if u.WhenDown != config.WhenDownHide || state.Connected || problem == nil || problem.IsRefusal() {
 		return time.Time{}, false
 	}
 	return problem.Since.Add(u.Grace), true

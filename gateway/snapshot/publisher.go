@@ -95,7 +95,7 @@ func NewPublisher(cfg *config.Config, opts Options) (*Publisher, error) {
 		repeats:       repeats{isOn: opts.Replicated, lastChange: time.Now()},
 		stopped:       make(chan struct{}),
 	}
-	p.builder = builder{publisher: p, reported: map[string]bool{}, drains: drains{}, inlineBound: inlineBound}
+	p.builder = builder{publisher: p, reported: map[string]bool{}, inlineBound: inlineBound}
 	var err error
 	if p.stateDir, err = openStateDir(opts.StateDir, p.logger); err != nil {
 		return nil, fmt.Errorf("state_dir: %w", err)
@@ -216,7 +216,7 @@ func (p *Publisher) publishChanges(ctx context.Context) error {
 		case <-rested:
 			rested = nil
 			continue
-		case call := <-p.calls: // during a rest, too: a reload or an operator waits
+		case call := <-p.calls: // during a rest, too: a reload waits
 			call(ctx)
 			continue
 		case <-ctx.Done():

@@ -28,8 +28,6 @@ type Snapshot struct {
 
 	// lists are what the admission made of the upstreams' lists; nil where nothing is admitted.
 	lists []*admitted
-	// drains are the upstreams that operators have taken out of service.
-	drains drains
 	// rejected reports what of the upstreams' lists is not in the catalog, or not as the upstream
 	// sent it.
 	rejected []catalog.Report

@@ -32,12 +32,10 @@ type Options struct {
 	Call func(
 		ctx context.Context, o Operator, method string, params wire.Object, reply Reply,
 	) (jsontext.Value, error)
-	// Reload loads the configuration again, SetDrained takes an upstream out of service or lets it
-	// serve again, and Connect ends its wait for the next attempt to connect, for the operator at a
-	// network address.
-	Reload     func(ctx context.Context, client string) error
-	SetDrained func(ctx context.Context, client, upstream string, drained bool) (time.Time, error)
-	Connect    func(client, upstream string) error
+	// Reload loads the configuration again, and Connect ends an upstream's wait for the next attempt
+	// to connect, for the operator at a network address.
+	Reload  func(ctx context.Context, client string) error
+	Connect func(client, upstream string) error
 }
 
 // New returns the pages of the console.
@@ -53,7 +51,6 @@ func New(view *admin.View, operators *admin.Operators, opts Options) admin.Conso
 			"GET /configuration": c.serve(c.configuration),
 			"GET /changes":       c.serveChanges,
 			"POST /reload":       c.acts(c.reload),
-			"POST /drain":        c.acts(c.drain),
 			"POST /connect":      c.acts(c.connect),
 			"POST /sign-out":     c.signOut,
 			"POST /try":          c.proven(c.try),

@@ -149,13 +149,6 @@ func (c *console) reload(ctx context.Context, r *http.Request) (fragment string,
 	return "", err
 }
 
-// drain takes an upstream out of service, or lets it serve again.
-func (c *console) drain(ctx context.Context, r *http.Request) (fragment string, err error) {
-	_, err = c.opts.SetDrained(ctx, c.operators.Client(r), r.PostFormValue("upstream"),
-		r.PostFormValue("drained") == "true")
-	return "", err
-}
-
 // connect has an upstream that is down connected to at once.
 func (c *console) connect(_ context.Context, r *http.Request) (fragment string, err error) {
 	return "", c.opts.Connect(c.operators.Client(r), r.PostFormValue("upstream"))

@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -38,7 +39,7 @@ func TestConfiguration_ShowsWhatIsInUseAndNoSecret(t *testing.T) {
 }
 
 // What buttons do, they do for operators, and then lead back.
-func TestButtons_DrainAndReload(t *testing.T) {
+func TestButtons_ConnectAndReload(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "up", "a")
 	s := serveTriers(t, gatewaytest.Team("eng", "", "", p))
 	press := func(path, form string, headers gatewaytest.Headers) (status int, location string) {
@@ -51,33 +52,22 @@ func TestButtons_DrainAndReload(t *testing.T) {
 		answer.Body.Close()
 		return answer.StatusCode, answer.Header.Get("Location")
 	}
-	const drain = "upstream=up&drained=true&next=%2Fupstreams%3Fteam%3Deng"
 	for _, headers := range []gatewaytest.Headers{nil, gatewaytest.Bearer("wrong"), append(gatewaytest.Bearer("operator"), "Sec-Fetch-Site", "same-site")} {
-		for _, path := range []string{"/drain", "/reload", "/connect"} {
-			if status, _ := press(path, drain, headers); status != http.StatusForbidden || s.Snapshot().Drained("up") {
+		for _, path := range []string{"/reload", "/connect"} {
+			if status, _ := press(path, "upstream=up", headers); status != http.StatusForbidden {
 				t.Errorf("%s with %v: %d", path, headers, status)
 			}
 		}
 	}
-	status, location := press("/drain", drain, gatewaytest.Bearer("operator"))
-	if status != http.StatusSeeOther || location != "/upstreams?team=eng" || !s.Snapshot().Drained("up") {
-		t.Errorf("%d to %s", status, location)
-	}
-	s.logged(`"act":"drain"`, `"upstream":"up"`, `"outcome":"ok"`)
-	page := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/", "", gatewaytest.Bearer("operator"))
-	page.Want(t, http.StatusOK, "<bdi>Upstream up is drained by an operator</bdi>", "Undo: let <bdi>up</bdi> serve again")
-	_, location = press("/drain", "upstream=up&drained=false&next=//evil.example.com", gatewaytest.Bearer("operator"))
-	if location != "/" || s.Snapshot().Drained("up") {
-		t.Errorf("leads to %s", location)
-	}
-	if status, location := press("/connect", "upstream=up&next=/upstreams", gatewaytest.Bearer("operator")); status != http.StatusSeeOther || location != "/upstreams" {
-		t.Errorf("connect: %d to %s", status, location)
+	for next, want := range map[string]string{"/upstreams?team=eng": "/upstreams?team=eng", "//evil.example.com": "/"} {
+		status, location := press("/connect", url.Values{"upstream": {"up"}, "next": {next}}.Encode(), gatewaytest.Bearer("operator"))
+		if status != http.StatusSeeOther || location != want {
+			t.Errorf("connect: %d to %s, want %s", status, location, want)
+		}
 	}
 	s.logged(`"act":"connect"`, `"upstream":"up"`, `"outcome":"ok"`)
-	for _, path := range []string{"/drain", "/connect"} {
-		if status, _ := press(path, "upstream=other&drained=true", gatewaytest.Bearer("operator")); status != http.StatusUnprocessableEntity {
-			t.Errorf("%s of an unknown upstream: %d", path, status)
-		}
+	if status, _ := press("/connect", "upstream=other", gatewaytest.Bearer("operator")); status != http.StatusUnprocessableEntity {
+		t.Errorf("an unknown upstream: %d", status)
 	}
 	if status, location := press("/reload", "next=/configuration", gatewaytest.Bearer("operator")); location != "/configuration#configuration" {
 		t.Errorf("a reload that is refused: %d to %s", status, location)

@@ -71,7 +71,7 @@ func upstreamCard(h *admin.History, p *page, u *admin.UpstreamHealth) Node {
 		quiet(If(u.Team != "", Group{
 			A(href(p.link("/upstreams", "team", u.Team)), Text("team "), bdi(u.Team)), Text(" · "),
 		}), location(u.Place), revision(u.Revision), Text(" · "+listed(u))),
-		acts(p, u))
+		connectButton(p, u))
 }
 
 func revision(of string) Node { return If(of != "", Group{Text(" · revision "), bdi(of)}) }
@@ -89,25 +89,13 @@ func listed(u *admin.UpstreamHealth) string {
 	return "never listed"
 }
 
-// acts are what an operator can do with an upstream. A drain asks first and can be undone.
-func acts(p *page, u *admin.UpstreamHealth) Node {
-	name := line(u.Name)
-	form := func(action Node, button ...Node) Node {
-		return Form(Class("act"), action, Method("post"), hidden("upstream", u.Name),
-			hidden("next", p.uri), Button(button...))
+// connectButton ends the wait of an upstream that is down for its next attempt to connect.
+func connectButton(p *page, u *admin.UpstreamHealth) Node {
+	if u.Connected || u.Reason == "" {
+		return nil
 	}
-	if u.Drained() {
-		return form(Action("/drain"), Name("drained"), Value("false"), Data("done", name+" serves again."),
-			Text("Undo: let "), bdi(u.Name), Text(" serve again"))
-	}
-	return Div(Class("acts"),
-		If(!u.Connected && u.Reason != "", form(Action("/connect"), Data("done", "Connecting to "+name+"."),
-			Text("Connect now"), unseen(" to "+name))),
-		Details(Class("ask"), Summary(Text("Drain"), unseen(" "+name), Text(" …")),
-			P(Text("Gets in flight finish. New ones go to a prompt's other owners, or are refused. The drain "+
-				"lasts until you undo it or, without a cluster, the gateway stops.")),
-			form(Action("/drain"), Class("primary"), Name("drained"), Value("true"),
-				Data("done", name+" is drained."), Text("Drain "), bdi(u.Name))))
+	return Form(Class("act"), Action("/connect"), Method("post"), Data("done", "Connecting to "+line(u.Name)+"."),
+		hidden("upstream", u.Name), hidden("next", p.uri), Button(Text("Connect now"), unseen(" to "+line(u.Name))))
 }
 
 // trouble says why a list is not fresh or gets fail, and what to do about it.

@@ -293,7 +293,7 @@ document.addEventListener('submit', async (event) => {
     if (response.ok) {
       const row = `[data-upstream="${CSS.escape(body.get('upstream'))}"]`;
       replaceLive(other);
-      if (!event.submitter.isConnected) document.querySelector(`${row} :is(.act button, .ask summary)`)?.focus();
+      if (!event.submitter.isConnected) document.querySelector(`${row} .act button`)?.focus();
       notice(event.submitter.dataset.done); // the page may look as before
     } else {
       document.getElementById('main').replaceWith(document.adoptNode(other.getElementById('main')));
