@@ -209,7 +209,7 @@ func (d *decoder) config() *Config {
 	d.overrides.check(d.Reader, d.names, d.allowed)
 	d.separateSkills(cfg)
 	warnFacts(d.Reader, cfg)
-	d.warnLeftOut(cfg)
+	d.warnLeftOut()
 	d.reserve()
 	return cfg
 }

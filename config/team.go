@@ -65,7 +65,7 @@ func (d *decoder) allTeams() (teams []Team) {
 }
 
 // warnLeftOut warns of rules for the members of a team that is left out, or has gone.
-func (d *decoder) warnLeftOut(cfg *Config) {
+func (d *decoder) warnLeftOut() {
 	if !d.hasReplaced {
 		return
 	}

@@ -63,11 +63,11 @@ func (d *disk) reopen() error {
 
 func (d *disk) Close() error { return nil }
 
-// set changes how much room there is.
-func (d *disk) set(room int) {
+// free makes room without a bound.
+func (d *disk) free() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.room = room
+	d.room = -1
 }
 
 func (d *disk) hang() (unhang func()) {
@@ -186,7 +186,7 @@ func TestLog_NotRequiredKeepsLinesWhileTheDiskIsFull(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		mustWrite(t, l, "d")
-		d.set(-1)
+		d.free()
 		time.Sleep(retryInterval)
 		synctest.Wait()
 		d.want(t, "a", "b", "c", "d") // b was completed
@@ -240,7 +240,7 @@ func TestLog_RequiredRefusesWhileTheDiskIsFull(t *testing.T) {
 		wantRefusal(t, l, "c", 0)
 		time.Sleep(10 * time.Second)
 		wantRefusal(t, l, "d", 0) // no write has succeeded
-		d.set(-1)
+		d.free()
 		time.Sleep(retryInterval) // no request is needed for that
 		synctest.Wait()
 		mustWrite(t, l, "e")
@@ -257,7 +257,7 @@ func TestLog_RequiredWaitsForAWriteThatSucceedsInTime(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d := &disk{room: 0}
 		l := start(d, true, quiet())
-		time.AfterFunc(writeBound/2, func() { d.set(-1) })
+		time.AfterFunc(writeBound/2, func() { d.free() })
 		mustWrite(t, l, "a")
 		l.Close()
 	})
@@ -303,7 +303,7 @@ func TestLog_ReopenMakesRoom(t *testing.T) {
 		l := start(d, false, quiet())
 		mustWrite(t, l, "a", "b")
 		synctest.Wait()
-		d.set(-1)
+		d.free()
 		l.Reopen()
 		l.Reopen()
 		time.Sleep(retryInterval)

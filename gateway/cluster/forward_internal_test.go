@@ -80,7 +80,7 @@ func TestAccept_TakesAHeaderOnceForWhatItWasSealedFor(t *testing.T) {
 				}
 				from := newTestForwarder(t, config.Cluster{Advertise: "http://10.0.0.1:8080"}, 1)
 				to := newTestForwarder(t, config.Cluster{Advertise: "http://10.0.0.2:8080"}, test.keys...)
-				r := httptest.NewRequest(http.MethodPost, "http://10.0.0.2:8080/sse?sessionId=x", nil)
+				r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://10.0.0.2:8080/sse?sessionId=x", nil)
 				sealed := from.ticket(r, []byte(ping), Home{to.address, to.instance}, ann)
 				if test.sealed != nil {
 					var p ticket
@@ -159,7 +159,7 @@ func TestForward_SendsNoCredential(t *testing.T) {
 	defer there.Close()
 	to = newTestForwarder(t, config.Cluster{Advertise: there.URL}, 1)
 	from := newTestForwarder(t, config.Cluster{Advertise: "http://10.0.0.1:8080"}, 1)
-	r := httptest.NewRequest(http.MethodPost, "https://prompts.example.com/sse?sessionId=x", strings.NewReader(ping))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "https://prompts.example.com/sse?sessionId=x", strings.NewReader(ping))
 	r.Header = http.Header{
 		"Authorization": {"Bearer ann"}, "Cookie": {"a=b"}, "Cf-Access-Jwt-Assertion": {"x"}, "X-Forwarded-For": {"192.0.2.1"}, "Forwarded": {"for=192.0.2.1"},
 		Header: {"made up"}, "Content-Type": {"application/json"}, "Mcp-Session-Id": {"s"}, "Traceparent": {"00-1-2-01"},
@@ -199,7 +199,7 @@ func TestForward_LeavesToItsCallerWhatNobodyAnswers(t *testing.T) {
 	send := func(id string, want int) {
 		t.Helper()
 		w := httptest.NewRecorder()
-		proxyTo(from, id).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "http://prompts.example.com/mcp", strings.NewReader(ping)))
+		proxyTo(from, id).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://prompts.example.com/mcp", strings.NewReader(ping)))
 		upstreamtest.Equal(t, want, w.Code, "status for %q", id)
 	}
 	id := to.NewID()
@@ -231,7 +231,7 @@ func TestForward_VerifiesReplicasByTheHostOfPublicURL(t *testing.T) {
 			},
 		}, 1)
 		w := httptest.NewRecorder()
-		proxyTo(from, to.NewID()).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "https://prompts.example.com/mcp", strings.NewReader(ping)))
+		proxyTo(from, to.NewID()).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "https://prompts.example.com/mcp", strings.NewReader(ping)))
 		upstreamtest.Equal(t, want, w.Code, "status at %s", host)
 	}
 }

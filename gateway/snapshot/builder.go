@@ -71,8 +71,6 @@ const manyStale = 8
 // woken. While the generation stays, it looks only at upstreams that have changed.
 func (b *builder) publish(ctx context.Context, g *Generation) {
 	before := b.publisher.Current()
-	if g != before.Generation {
-	}
 	next := successor(before, g)
 	touched := b.touched(before.Generation, g)
 	stale := b.update(ctx, next, touched)

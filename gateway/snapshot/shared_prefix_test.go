@@ -31,10 +31,11 @@ func ownersOf(s *snapshot.Snapshot, name string) (labels string) {
 	if entry == nil {
 		return ""
 	}
+	var all []string
 	for _, owner := range entry.Owners {
-		labels += owner.Upstream
+		all = append(all, owner.Upstream)
 	}
-	return labels
+	return strings.Join(all, "")
 }
 
 // Upstreams a, b and c share a prefix. Each definition of "x" passes lock, prompt block and screens before it is compared.
@@ -63,13 +64,14 @@ func TestSharedPrefix_TheFirstAdmittedDefinitionIsServed(t *testing.T) {
 		"the block renames all":      {`prompt "p.x" { name = "y" }`, []string{good, evil, good}, "ac", "difference"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text, lists := "team \"eng\" {\n  members = []\n", snapshot.Lists{}
+			var upstreams strings.Builder
+			lists := snapshot.Lists{}
 			for i, definition := range test.definitions {
 				label := string(rune('a' + i))
-				text += fmt.Sprintf("  upstream %q {\n    url = \"http://%s.example\"\n    prefix = \"p\"\n  }\n", label, label)
+				fmt.Fprintf(&upstreams, "  upstream %q {\n    url = \"http://%s.example\"\n    prefix = \"p\"\n  }\n", label, label)
 				lists[label] = snapshot.List{Definitions: []jsontext.Value{jsontext.Value(definition)}}
 			}
-			cfg := gatewaytest.LoadLocked(t, text+test.more+"\n}\n", config.Lock{approved})
+			cfg := gatewaytest.LoadLocked(t, "team \"eng\" {\n  members = []\n"+upstreams.String()+test.more+"\n}\n", config.Lock{approved})
 			s, err := snapshot.Evaluate(t.Context(), cfg, lists, snapshot.Options{})
 			if err != nil {
 				t.Fatal(err)

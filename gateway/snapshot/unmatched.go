@@ -136,11 +136,10 @@ func (l *admitted) namesWithoutBlocks(yield func(string) bool) {
 	l.names(yield, func(*judged) string { return "" })
 }
 
-// names yields the names that rename gives, or else those that follow from the upstream's own. It
-// reports whether all were wanted.
-func (l *admitted) names(yield func(string) bool, rename func(*judged) string) bool {
+// names yields the names that rename returns, or else those that follow from the upstream's own.
+func (l *admitted) names(yield func(string) bool, rename func(*judged) string) {
 	if l == nil {
-		return true
+		return
 	}
 	source := catalog.Source{Prefix: l.rules.prefix, Skills: l.rules.skills}
 	for _, j := range l.judged {
@@ -148,8 +147,7 @@ func (l *admitted) names(yield func(string) bool, rename func(*judged) string) b
 			continue
 		}
 		if !yield(cmp.Or(rename(j), source.Exposed(l.rules.separator, j.sent.Name))) {
-			return false
+			return
 		}
 	}
-	return true
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/promptweir/promptweir/gateway/clientsetup"
 	"github.com/promptweir/promptweir/gateway/origin"
 	"github.com/promptweir/promptweir/gateway/requests"
