@@ -28,7 +28,6 @@
 //   - flat: what is a prompt with one argument and one text at most?
 //   - seal: did this gateway, or a replica of it, make a token?
 //   - origin: does a browser's request mean this gateway?
-//   - elicit: which input does a server ask for?
 //   - audit: who got what, and was it written down before it was given?
 //   - cluster: what do the replicas of a gateway share, and by which store?
 //   - edge: may this come in now, and whom does it cost?

@@ -35,9 +35,6 @@ var ErrShuttingDown = requests.ErrShuttingDown
 // Name is the gateway's name towards clients and servers.
 const Name = requests.Name
 
-// Reply is [requests.Reply].
-type Reply = requests.Reply
-
 // MetaPartial is the _meta key under which a list names the upstreams whose part of it is not
 // fresh.
 const MetaPartial = requests.MetaPartial
@@ -210,9 +207,9 @@ func (g *Gateway) ServeStdio(ctx context.Context, credential identity.Credential
 // Call gets a prompt, or completes an argument, for a command and on behalf of a principal that may
 // be nil, see [requests.Handler.HandleLocal].
 func (g *Gateway) Call(
-	ctx context.Context, principal *policy.Principal, method string, params wire.Object, reply Reply,
+	ctx context.Context, principal *policy.Principal, method string, params wire.Object,
 ) (jsontext.Value, error) {
-	return g.requests.HandleLocal(ctx, requests.Local{Principal: principal, Reply: reply}, method, params)
+	return g.requests.HandleLocal(ctx, requests.Local{Principal: principal}, method, params)
 }
 
 // AnnounceEnd makes the gateway unready, so that load balancers send no further clients.

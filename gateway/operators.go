@@ -19,11 +19,11 @@ import (
 // console.
 func operatorCalls(
 	h *requests.Handler,
-) func(context.Context, console.Operator, string, wire.Object, console.Reply) (jsontext.Value, error) {
+) func(context.Context, console.Operator, string, wire.Object) (jsontext.Value, error) {
 	return func(
-		ctx context.Context, o console.Operator, method string, params wire.Object, reply console.Reply,
+		ctx context.Context, o console.Operator, method string, params wire.Object,
 	) (jsontext.Value, error) {
-		caller := requests.Local{Operator: &requests.Operator{Client: o.Client, As: o.As}, Reply: reply}
+		caller := requests.Local{Operator: &requests.Operator{Client: o.Client, As: o.As}}
 		return h.HandleLocal(ctx, caller, method, params)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -81,12 +80,9 @@ func curious() {
 	}
 }
 
-// The scripts type at a terminal. MODERN is a curious server without sessions, LEGACY one that has
+// MODERN is a curious server without sessions, LEGACY one that has
 // sessions and speaks of no later revision.
-func TestGet_AsksAPerson(t *testing.T) {
-	if runtime.GOOS != "linux" && runtime.GOOS != "darwin" {
-		t.Skip("the scripts have no terminal here")
-	}
+func TestGet_AsksNobody(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/get", RequireExplicitExec: true, UpdateScripts: os.Getenv("UPDATE") != "",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},

@@ -27,10 +27,8 @@ type getter struct {
 	// save is the folder for images and sounds; empty to write none.
 	save string
 	// skill is set if the name is a skill's, of which a file is got.
-	skill bool
-	// prompter asks the user; nil where nobody would answer.
-	prompter *terminal.Prompter
-	source   promptSource
+	skill  bool
+	source promptSource
 }
 
 func getCommand(a *app) *cobra.Command {
@@ -45,8 +43,7 @@ configuration.
 ARG=VALUE is a string, ARG=@FILE the text of a file, and ARG=- that of standard input. ARG:=JSON
 is any JSON value, sent byte for byte.
 
-At a terminal, get asks for missing required arguments (Tab completes), and passes on the server's
-questions (Ctrl-D declines). Ctrl-C ends the command.`,
+What the server asks for during the get is declined.`,
 		Example: "  promptweir get handbook.incident_report --url http://127.0.0.1:8080/mcp\n" +
 			"  git diff | promptweir get reviews.code_review code=- --config promptweir\n" +
 			"  promptweir get billing.invoice lines:='[1, 2]' --config promptweir -o json\n" +
@@ -86,38 +83,19 @@ questions (Ctrl-D declines). Ctrl-C ends the command.`,
 
 // run gets the prompt and prints it.
 func (g *getter) run(ctx context.Context, name string, args []string) error {
-	ctx, interrupt := context.WithCancelCause(ctx)
-	defer interrupt(nil)
-	g.prompter = terminal.NewPrompter(g.query.app.in)
+	arguments, err := parseArguments(args)
+	if err != nil {
+		return err
+	}
 	var result jsontext.Value
-	err := g.withSource(ctx, func() error {
-		args, err := g.checkArguments(ctx, name, args)
-		if err != nil {
-			return err
-		}
-		arguments, err := parseArguments(args)
-		if err != nil {
-			return err
-		}
-		var reply gateway.Reply
-		if g.prompter != nil {
-			reply = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
-				answer, err := g.prompter.Elicit(ctx, method, params)
-				if errors.Is(err, terminal.ErrInterrupted) {
-					interrupt(err) // the server's answer to a refusal is of no interest any more
-				}
-				return answer, err
-			}
-		}
-		if result, err = g.source.get(ctx, wire.GetParams(name, arguments), reply); err != nil {
-			return g.explainFailure(ctx, name, err)
+	err = g.withSource(ctx, func() (err error) {
+		g.warnOfUnknown(ctx, name, args)
+		if result, err = g.source.get(ctx, wire.GetParams(name, arguments)); err != nil {
+			return g.explainFailure(ctx, name, args, err)
 		}
 		return nil
 	})
-	switch {
-	case errors.Is(context.Cause(ctx), terminal.ErrInterrupted):
-		return terminal.ErrInterrupted
-	case err != nil:
+	if err != nil {
 		return err
 	}
 	return g.printMessages(name, result)
@@ -126,13 +104,7 @@ func (g *getter) run(ctx context.Context, name string, args []string) error {
 // withSource sets the source while use runs.
 func (g *getter) withSource(ctx context.Context, use func() error) error {
 	if g.query.url != "" {
-		options := client.SessionOptions{}
-		if g.prompter != nil {
-			// One call at a time, so that a question that names no call is part of the one under
-			// way.
-			options = client.SessionOptions{Capabilities: elicitable, Relays: true, Exclusive: true}
-		}
-		return g.query.withSession(ctx, options, func(s *client.Session) error {
+		return g.query.withSession(ctx, client.SessionOptions{}, func(s *client.Session) error {
 			g.source = &sessionSource{session: s}
 			return use()
 		})
@@ -265,58 +237,75 @@ func contentText(raw json.RawMessage) string {
 	return "[" + terminal.OneLine(content.Type+" "+content.MimeType+" "+content.URI) + "]"
 }
 
-// checkArguments asks for the required arguments that are missing, if there is somebody to ask, and
-// returns all. It warns of those that the prompt does not have.
-func (g *getter) checkArguments(ctx context.Context, name string, args []string) ([]string, error) {
-	// There is nobody to ask and nothing to warn of, so that the list need not be requested.
-	if g.prompter == nil && len(args) == 0 {
-		return args, nil
+// warnOfUnknown warns of arguments that the prompt does not have.
+func (g *getter) warnOfUnknown(ctx context.Context, name string, args []string) {
+	if len(args) == 0 {
+		return // the list need not be requested
 	}
-	// A list that fails says nothing about arguments, and the get may work.
-	prompts, _ := g.source.list(ctx)
-	i := slices.IndexFunc(prompts, func(d description) bool { return d.Name == name })
-	if i < 0 {
-		return args, nil // the get says why
+	d, ok := g.describe(ctx, name)
+	if !ok {
+		return // the get says why
 	}
-	d := prompts[i]
 	var names []string
 	for _, a := range d.Arguments {
 		names = append(names, a.Name)
 	}
-	given := map[string]bool{}
 	for _, arg := range args {
-		argument := argumentName(arg)
-		given[argument] = true
-		if !slices.Contains(names, argument) {
-			g.query.app.warn("%s has no argument %q%s", name, argument,
-				config.Suggest(argument, names))
+		if argument := argumentName(arg); !slices.Contains(names, argument) {
+			g.query.app.warn("%s has no argument %q%s", name, argument, config.Suggest(argument, names))
 		}
 	}
-	if g.prompter == nil {
-		return args, nil
-	}
-	for _, a := range d.Arguments {
-		if !a.Required || given[a.Name] {
-			continue
-		}
-		value, err := g.askFor(ctx, name, a, args)
-		if err != nil {
-			return nil, err
-		}
-		args = append(slices.Clip(args), a.Name+"="+value)
-	}
-	return args, nil
 }
 
-// explainFailure prints of a prompt that does not exist which server's trouble may be the reason, or
-// adds the name that was meant to the error. The trouble of other servers explains nothing.
-func (g *getter) explainFailure(ctx context.Context, name string, failure error) error {
+// describe returns the prompt of a name, if it is in the list.
+func (g *getter) describe(ctx context.Context, name string) (d description, ok bool) {
+	// A list that fails says nothing about arguments, and the get may work.
+	prompts, _ := g.source.list(ctx)
+	i := slices.IndexFunc(prompts, func(d description) bool { return d.Name == name })
+	if i < 0 {
+		return description{}, false
+	}
+	return prompts[i], true
+}
+
+// commandWith returns the command with all arguments that a get of the prompt needs, empty if those
+// that were given are enough.
+func (g *getter) commandWith(d description, args []string) string {
+	words, isMissing := []string{"promptweir get", terminal.OneLine(d.Name)}, false
+	given := map[string]bool{}
+	for _, arg := range args {
+		given[argumentName(arg)] = true
+	}
+	for _, a := range d.Arguments {
+		if a.Required || given[a.Name] {
+			words = append(words, terminal.OneLine(a.Name)+"=…")
+			isMissing = isMissing || !given[a.Name]
+		}
+	}
+	switch {
+	case !isMissing:
+		return ""
+	case g.query.url != "":
+		words = append(words, "--url", terminal.OneLine(g.query.url))
+	case g.query.app.config != "":
+		words = append(words, "--config", terminal.OneLine(g.query.app.config))
+	}
+	return strings.Join(words, " ")
+}
+
+// explainFailure adds the full command to the error of a get without its required arguments. Of a
+// prompt that does not exist, it prints which server's trouble may be the reason, or adds the name
+// that was meant. The trouble of other servers explains nothing.
+func (g *getter) explainFailure(ctx context.Context, name string, args []string, failure error) error {
 	prompts, troubles := g.source.list(ctx)
 	names := make([]string, len(prompts))
 	for i := range prompts {
 		names[i] = prompts[i].Name
 	}
-	if slices.Contains(names, name) {
+	if i := slices.Index(names, name); i >= 0 {
+		if command := g.commandWith(prompts[i], args); command != "" {
+			return fmt.Errorf("%w; write %s", failure, command)
+		}
 		return failure
 	}
 	own := slices.DeleteFunc(slices.Clone(troubles), func(t trouble) bool {
@@ -339,20 +328,4 @@ func (g *getter) explainFailure(ctx context.Context, name string, failure error)
 		g.query.app.warn("%s", t.text)
 	}
 	return failure
-}
-
-// askFor asks for the value of an argument. Tab completes it by the server.
-func (g *getter) askFor(ctx context.Context, name string, a argument, args []string) (string, error) {
-	description := strings.TrimSuffix(terminal.OneLine(a.Description), ".")
-	question := a.Name + terminal.InBrackets(description) + ":"
-	complete := func(start string) []string {
-		bound, cancel := context.WithTimeout(ctx, completionBound)
-		defer cancel()
-		return g.source.complete(bound, completionParams(name, a.Name, start, args))
-	}
-	value, err := g.prompter.Ask(ctx, question, complete)
-	if errors.Is(err, terminal.ErrNoAnswer) {
-		return "", fmt.Errorf("argument %q is required", a.Name)
-	}
-	return value, err
 }

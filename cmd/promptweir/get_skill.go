@@ -42,7 +42,7 @@ func (s gatewaySource) readSkill(ctx context.Context, name, file string) (jsonte
 		}
 	}
 	params := wire.Object{}.With("uri", wire.Quote(skillFile(root, file)))
-	got, err := s.gateway.Call(ctx, s.principal, wire.ResourcesRead, params, nil)
+	got, err := s.gateway.Call(ctx, s.principal, wire.ResourcesRead, params)
 	return got, explained(s.gateway.Snapshot(), err)
 }
 

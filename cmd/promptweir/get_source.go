@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"errors"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -25,9 +25,8 @@ type promptList interface {
 // promptSource is where get has its prompt from.
 type promptSource interface {
 	promptList
-	// get returns the result of prompts/get. Elicitations are answered by reply; if it is nil, they
-	// are refused.
-	get(ctx context.Context, params wire.Object, reply gateway.Reply) (jsontext.Value, error)
+	// get returns the result of prompts/get. What the server asks for is declined.
+	get(ctx context.Context, params wire.Object) (jsontext.Value, error)
 	// readSkill returns the result of resources/read for a file of a skill.
 	readSkill(ctx context.Context, name, file string) (jsontext.Value, error)
 }
@@ -78,12 +77,12 @@ func (s gatewaySource) list(ctx context.Context) ([]description, []trouble) {
 }
 
 func (s gatewaySource) complete(ctx context.Context, params wire.Object) []string {
-	result, _ := s.gateway.Call(ctx, s.principal, wire.Complete, params, nil) // no values of a failure
+	result, _ := s.gateway.Call(ctx, s.principal, wire.Complete, params) // no values of a failure
 	return completionValues(result)
 }
 
-func (s gatewaySource) get(ctx context.Context, params wire.Object, reply gateway.Reply) (jsontext.Value, error) {
-	got, err := s.gateway.Call(ctx, s.principal, wire.PromptsGet, params, reply)
+func (s gatewaySource) get(ctx context.Context, params wire.Object) (jsontext.Value, error) {
+	got, err := s.gateway.Call(ctx, s.principal, wire.PromptsGet, params)
 	return got, explained(s.gateway.Snapshot(), err)
 }
 
@@ -111,57 +110,17 @@ func (s *sessionSource) complete(ctx context.Context, params wire.Object) []stri
 	return completionValues(result.JSON)
 }
 
-// maxInputRounds bounds how often a server requires more input for one get.
-const maxInputRounds = 16
+// errInputRequired is about a get that needs what nobody is asked for.
+var errInputRequired = errors.New("the server requires input: get the prompt with a client that can ask you")
 
-// get answers a server of the legacy era during the call. One of the modern era is called again
-// with the replies (2026-07-28, Multi Round-Trip Requests).
-func (s *sessionSource) get(ctx context.Context, params wire.Object, reply gateway.Reply) (jsontext.Value, error) {
+func (s *sessionSource) get(ctx context.Context, params wire.Object) (jsontext.Value, error) {
 	name, _ := params.Text("name")
-	relay := &client.Relay{}
-	if reply != nil {
-		relay.Capabilities, relay.Reply = elicitable.Object().JSON(), reply
+	got, err := s.session.Call(ctx, &client.Request{Method: wire.PromptsGet, Name: name, Params: params}, nil)
+	if err != nil {
+		return nil, err
 	}
-	for range maxInputRounds {
-		request := &client.Request{Method: wire.PromptsGet, Name: name, Params: params}
-		got, err := s.session.Call(ctx, request, relay)
-		if err != nil {
-			return nil, err
-		}
-		result := wire.Members(got.JSON)
-		if kind, _ := result.Text("resultType"); kind != wire.ResultInputRequired || reply == nil {
-			return got.JSON, nil
-		}
-		if params, err = withReplies(ctx, params, result, reply); err != nil {
-			return nil, err
-		}
+	if kind, _ := wire.Members(got.JSON).Text("resultType"); kind == wire.ResultInputRequired {
+		return nil, errInputRequired
 	}
-	return nil, fmt.Errorf("the server asked for input %d times and still has no result", maxInputRounds)
-}
-
-// elicitable are the capabilities of a person at a terminal.
-const elicitable = wire.Elicitation | wire.ElicitationForm | wire.ElicitationURL
-
-// withReplies returns the params of the next call, with the replies to what the server requires and
-// its state.
-func withReplies(ctx context.Context, params, result wire.Object, reply gateway.Reply) (wire.Object, error) {
-	var replies wire.Object
-	for _, request := range result.Object("inputRequests") {
-		object := wire.Members(request.Value)
-		method, _ := object.Text("method")
-		answer, err := reply(ctx, method, object.Get("params"))
-		if err != nil {
-			return nil, err
-		}
-		replies = append(replies, wire.Member{Name: request.Name, Value: answer})
-	}
-	// Those of the round before: the server's present state has what it needs of them.
-	params = params.Without(func(name string) bool { return name == "inputResponses" || name == "requestState" })
-	if replies != nil {
-		params = params.With("inputResponses", replies.JSON())
-	}
-	if state := result.Get("requestState"); state != nil {
-		params = params.With("requestState", state)
-	}
-	return params, nil
+	return got.JSON, nil
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/serving"
-	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/system"
 )
@@ -52,9 +51,6 @@ func run(ctx context.Context, args []string, std streams) int {
 		fmt.Fprintf(a.err, "promptweir: %s\nSee '%s'.\n", usage.problem,
 			strings.Join(slices.Insert(path, 1, "help"), " "))
 		return exitUsage
-	case errors.Is(err, terminal.ErrInterrupted):
-		fmt.Fprintf(a.err, "promptweir: %v\n", err)
-		return (&serving.SignalError{Is: os.Interrupt}).ExitCode()
 	}
 	if _, isReported := errors.AsType[*reportedError](err); !isReported {
 		fmt.Fprintf(a.err, "promptweir: %v\n", err)

@@ -92,8 +92,8 @@ func (y *syncer) check(ctx context.Context) error {
 	}
 	y.source = sourceOf(u)
 	if prompter := terminal.NewPrompter(y.query.app.in); len(y.to) == 0 && prompter != nil {
-		answer, err := prompter.Ask(ctx, "Write for which clients ("+strings.Join(syncdir.Names(), ",")+")?", completeNames)
-		if err != nil && !errors.Is(err, terminal.ErrNoAnswer) {
+		answer, err := prompter.Choose(ctx, "Write for which clients ("+strings.Join(syncdir.Names(), ",")+")?")
+		if err != nil {
 			return err
 		}
 		y.to = strings.FieldsFunc(answer, func(r rune) bool { return r == ',' || r == ' ' })
@@ -230,16 +230,15 @@ func (y *syncer) text(ctx context.Context, s *client.Session, p *syncdir.Prompt)
 	}
 	ctx, cancel := context.WithTimeout(ctx, config.DefaultTimeout)
 	defer cancel()
-	result, err := (&sessionSource{session: s}).get(ctx, wire.GetParams(p.Name, arguments), nil)
-	if err != nil {
-		return nil, err
-	}
-	object := wire.Members(result)
-	if kind, _ := object.Text("resultType"); kind == wire.ResultInputRequired {
+	result, err := (&sessionSource{session: s}).get(ctx, wire.GetParams(p.Name, arguments))
+	if errors.Is(err, errInputRequired) {
 		p.Refused = errors.New("its server asks for input")
 		return nil, nil
 	}
-	messages := object.Get("messages")
+	if err != nil {
+		return nil, err
+	}
+	messages := wire.Members(result).Get("messages")
 	if _, err := wire.ParseArray(messages); err != nil {
 		return nil, errors.New("prompts/get result: messages is not an array")
 	}

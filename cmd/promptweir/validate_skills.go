@@ -44,7 +44,7 @@ func checkSkills(ctx context.Context, g *gateway.Gateway) (checks []liveCheck) {
 				return checks
 			}
 			uri := entry.Root + "/" + file.Path
-			result, err := g.Call(ctx, nil, wire.ResourcesRead, wire.Object{}.With("uri", wire.Quote(uri)), nil)
+			result, err := g.Call(ctx, nil, wire.ResourcesRead, wire.Object{}.With("uri", wire.Quote(uri)))
 			if err != nil {
 				checks = append(checks, checked("skill", checkError, place, "%s: %s cannot be read: %s", terminal.Line(entry.Name), uri,
 					terminal.OneLine(explained(g.Snapshot(), err).Error())))

@@ -179,40 +179,6 @@ const steps = {
     await fits(page, 'result');
   },
 
-  async 'answers what a server asks'(page) {
-    await page.goto(`${url}/prompt?name=up.ask`);
-    await page.getByRole('button', { name: 'Run' }).click();
-    const name = page.getByLabel('Your name');
-    await name.waitFor();
-    assert.ok(await name.evaluate((e) => e === document.activeElement), 'the question has the focus');
-    await isAnnounced(page, 'The server asks: Who are you?');
-    await fits(page, 'question');
-    await name.fill('Ann');
-    expected++; // a 422
-    await page.getByLabel(/^age/).fill('old');
-    await page.getByRole('button', { name: 'Answer' }).click();
-    await page.getByText('"old" is not a number.').waitFor();
-    const age = (await spoken(page)).find(({ role, name }) => role === 'textbox' && name.startsWith('age'));
-    assert.deepEqual([age.properties.invalid, age.properties.required, age.description], ['true', true, 'At least 18. "old" is not a number.']);
-    await fits(page, 'question-refused');
-    expected++; // another one
-    await page.getByLabel(/^age/).fill('17');
-    await page.getByRole('button', { name: 'Answer' }).click();
-    await page.getByText('Write a number: at least 18.').waitFor();
-    await page.getByLabel(/^age/).fill('41');
-    await page.getByLabel('size').selectOption('large');
-    await page.getByLabel('y', { exact: true }).check();
-    await page.getByRole('button', { name: 'Answer' }).click();
-    await page.locator('.said', { hasText: '"content":{"name":"Ann","age":41,"size":"large","tags":["y"]}' }).waitFor();
-    await page.getByRole('button', { name: 'Run' }).click();
-    await page.getByRole('button', { name: 'Decline' }).click();
-    await page.locator('.said', { hasText: '"action":"decline"' }).waitFor();
-    await page.getByRole('button', { name: 'Run' }).click();
-    await name.waitFor();
-    await page.getByRole('button', { name: 'Stop' }).click();
-    await page.locator('#outcome', { hasText: 'Stopped.' }).waitFor();
-  },
-
   async 'sees an upstream die and return without a reload'(page) {
     await page.goto(`${url}/`);
     await page.evaluate(() => { window.sameDocument = true; });

@@ -41,9 +41,7 @@ func TestConsole_InABrowser(t *testing.T) {
 		{"role":"assistant","content":{"type":"image","mimeType":"image/png","data":%q}},
 		{"role":"user","content":{"type":"audio","mimeType":"audio/wav","data":"UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA="}},
 		{"role":"user","content":{"type":"resource","resource":{"uri":"file:///notes.txt","mimeType":"text/plain","text":%q}}}]}`, dot, strings.Repeat("W", 5000)))
-	asker := gatewaytest.NewRequestingPeer(t, `elicitation/create {"message":"Who are you?","requestedSchema":{"type":"object","required":["age"],"properties":{`+
-		`"name":{"type":"string","title":"Your name"},"age":{"type":"integer","minimum":18},"size":{"type":"string","enum":["small","large"]},"tags":{"type":"array","items":{"enum":["x","y"]}}}}}`)
-	desk := gatewaytest.NewPeer(t, "desk", "greet")
+	up, desk := gatewaytest.NewPeer(t, "up", "ask"), gatewaytest.NewPeer(t, "desk", "greet")
 	const hostile = `<script>pwned = true</script><img src=x onerror='pwned = true'>`
 	evil := gatewaytest.NewPeer(t, "evil",
 		fmt.Sprintf(`{"name":"<b>evil","title":%q,"description":"\u202e\u2066%s%s","arguments":[{"name":%q,"description":%q}]}`, hostile, hostile, strings.Repeat("W", 10_000), hostile, hostile),
@@ -56,7 +54,7 @@ func TestConsole_InABrowser(t *testing.T) {
 	}
 	t.Cleanup(log.Close)
 	text := fmt.Sprintf("admin {\n token_sha256 = \"%x\"\n}\nauth {\n%s}\n", sha256.Sum256([]byte("open sesame")), gatewaytest.Token("ci", "ci")) +
-		gatewaytest.Team("platform", `"group:platform"`, gatewaytest.Expose("reviews", `"library.review_*"`, `"*"`), library, asker.Peer) +
+		gatewaytest.Team("platform", `"group:platform"`, gatewaytest.Expose("reviews", `"library.review_*"`, `"*"`), library, up) +
 		gatewaytest.Team("support", `"user:bob"`, "", desk) +
 		gatewaytest.Team("strangers", `"user:eve"`, "", evil) +
 		"team \"writers\" {\n members = [\"user:nobody\"]\n upstream \"notes\" { files = [\"prompts/*.md\"] }\n}\n"

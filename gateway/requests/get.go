@@ -284,9 +284,6 @@ type Local struct {
 	Principal *policy.Principal
 	// Operator is who is at the console; nil for a command.
 	Operator *Operator
-	// Reply answers elicitations of servers during a get, several at a time; nil for a caller that
-	// cannot be asked.
-	Reply Reply
 }
 
 // Operator is somebody who uses a prompt at the console: by the operator's own right, with the
@@ -298,27 +295,15 @@ type Operator struct {
 	As string
 }
 
-// Reply answers an elicitation that a server needs for a get. The error may be a [*wire.Error] with
-// which the server is refused.
-type Reply func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error)
-
 // HandleLocal carries out a get or completion for a caller in this process. The result is that for
 // a client of the newest legacy revision; an operator's error is the one that a client would get, a
-// command's is the cause.
+// command's is the cause. Nobody can be asked: what a server asks for is refused.
 func (h *Handler) HandleLocal(
 	ctx context.Context, caller Local, method string, params wire.Object,
 ) (jsontext.Value, error) {
 	r := &Request{
-		// In the newest legacy revision, a server's request is a call in the middle of the get, as
-		// Reply is. In the modern era, the get would end with the request.
 		Received: time.Now(), Message: wire.Message{Method: method}, Params: params, Revision: wire.LatestLegacy,
 		Snapshot: h.publisher.Current(), local: &caller,
-	}
-	if caller.Reply != nil {
-		r.Capabilities = wire.Elicitation | wire.ElicitationForm | wire.ElicitationURL
-		// Nobody drains the queue, which is bounded. It is there because a request without one asks
-		// nothing.
-		r.Relay, r.ServerRequest = NewRelayQueue(), caller.Reply
 	}
 	var out Response
 	defer out.Release()

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -27,11 +28,8 @@ var staticFS embed.FS
 // Options are what a console needs beside what it shows.
 type Options struct {
 	Logger *slog.Logger
-	// Call carries out a prompts/get or completion/complete for an operator, who may be asked
-	// during a get.
-	Call func(
-		ctx context.Context, o Operator, method string, params wire.Object, reply Reply,
-	) (jsontext.Value, error)
+	// Call carries out a prompts/get or completion/complete for an operator.
+	Call func(ctx context.Context, o Operator, method string, params wire.Object) (jsontext.Value, error)
 	// Reload loads the configuration again, and Connect ends an upstream's wait for the next attempt
 	// to connect, for the operator at a network address.
 	Reload  func(ctx context.Context, client string) error
@@ -54,7 +52,6 @@ func New(view *admin.View, operators *admin.Operators, opts Options) admin.Conso
 			"POST /connect":      c.acts(c.connect),
 			"POST /sign-out":     c.signOut,
 			"POST /try":          c.proven(c.try),
-			"POST /try/{id}":     c.proven(c.answerRun),
 			"POST /complete":     c.proven(c.complete),
 		},
 		Entrance: map[string]http.HandlerFunc{
@@ -72,7 +69,8 @@ type console struct {
 	operators *admin.Operators
 	opts      Options
 	static    staticFiles
-	runs      runs
+	// trying counts the gets that are being tried, by all operators.
+	trying atomic.Int32
 }
 
 // page returns what the page that a request is for has around its content.

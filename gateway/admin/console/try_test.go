@@ -1,7 +1,7 @@
 package console_test
 
 import (
-	"bufio"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -62,40 +61,19 @@ func (s *trier) post(path string, form url.Values) *http.Response {
 	return response
 }
 
-// try gets a prompt. Each question is answered by a function, which gets the path for answers and
-// the question.
-func (s *trier) try(form url.Values, answer func(path, question string)) (state, html string) {
+// try gets a prompt.
+func (s *trier) try(form url.Values) (state, html string) {
 	s.TB.Helper()
 	response := s.post("/try", form)
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		return response.Status, ""
 	}
-	lines := bufio.NewScanner(response.Body)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var e struct{ State, HTML string }
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			s.TB.Fatalf("%v: %s", err, lines.Text())
-		}
-		if e.State != "asking" {
-			return e.State, e.HTML
-		}
-		run := regexp.MustCompile(`data-run="(\w+)"`).FindStringSubmatch(e.HTML)
-		answer("/try/"+run[1], e.HTML)
+	var tried struct{ State, HTML string }
+	if err := json.NewDecoder(response.Body).Decode(&tried); err != nil {
+		s.TB.Fatal(err)
 	}
-	s.TB.Fatalf("the response ends without an outcome: %v", lines.Err())
-	return "", ""
-}
-
-// answers answers a question, and wants a status.
-func (s *trier) answers(path string, status int, form url.Values) {
-	s.TB.Helper()
-	response := s.post(path, form)
-	defer response.Body.Close()
-	if response.StatusCode != status {
-		s.TB.Errorf("%s %v: %s, want %d", path, form, response.Status, status)
-	}
+	return tried.State, tried.HTML
 }
 
 // logged waits until the audit log has lines with all parts.
@@ -117,53 +95,27 @@ func (s *trier) logged(parts ...string) {
 	s.TB.Errorf("no line with %q in\n%s", parts, content)
 }
 
-const forms = `elicitation/create {"message":"<b>Who?</b>","requestedSchema":{"type":"object","required":["age"],"properties":{` +
-	`"name":{"type":"string","title":"Your name"},"age":{"type":"integer","description":"In years","minimum":18},"mail":{"type":"string","format":"email"},"kind":{"type":"string","enum":["a","b"],"enumNames":["Apple","Bee"],"default":"b"},` +
-	`"many":{"type":"array","items":{"enum":["x","y","z"]}},"sure":{"type":"boolean"}}}}`
-
-func TestTry_AnswersWhatAServerAsks(t *testing.T) {
-	p := gatewaytest.NewRequestingPeer(t, forms, gatewaytest.URLElicitation)
+// Nobody answers what a server asks during the get.
+func TestTry_DeclinesWhatAServerAsks(t *testing.T) {
+	p := gatewaytest.NewRequestingPeer(t, gatewaytest.FormElicitation)
 	s := serveTriers(t, gatewaytest.Team("eng", "", "", p.Peer))
-	asked := 0
-	state, html := s.try(url.Values{"name": {"up.ask"}, "as": {"user:bob"}, "a:topic": {"x"}, "a:empty": {""}}, func(path, question string) {
-		asked++
-		if asked == 2 {
-			if !strings.Contains(question, `href="https://example.com/"`) {
-				t.Errorf("no link in %s", question)
-			}
-			s.answers(path, http.StatusOK, url.Values{"action": {"accept"}})
-			return
-		}
-		for _, part := range []string{"&lt;b&gt;Who?&lt;/b&gt;", "Your name", "In years", "At least 18.", `type="email"`, `<option value="a">Apple</option>`, `type="checkbox" name="a:many" value="z"`} {
-			if !strings.Contains(question, part) {
-				t.Errorf("no %s in %s", part, question)
-			}
-		}
-		s.answers(path, http.StatusUnprocessableEntity, url.Values{"action": {"accept"}, "a:age": {"old"}})
-		s.answers(path, http.StatusUnprocessableEntity, url.Values{"action": {"accept"}, "a:age": {"17"}})
-		s.answers(path, http.StatusUnprocessableEntity, url.Values{"action": {"accept"}, "a:age": {"41"}, "a:mail": {"nobody"}})
-		s.answers(path, http.StatusBadRequest, url.Values{"action": {"else"}})
-		s.answers(path, http.StatusOK, url.Values{"action": {"accept"}, "a:name": {"Ann"}, "a:age": {"41"}, "a:many": {"x", "z"}, "a:sure": {"true"}})
-	})
-	if state != "done" || asked != 2 {
-		t.Fatalf("%s after %d questions: %s", state, asked, html)
+	state, html := s.try(url.Values{"name": {"up.ask"}})
+	if state != "done" || !strings.Contains(html, "no client can be asked during this call") { // which the server was told
+		t.Errorf("%s: %s", state, html)
 	}
-	for _, part := range []string{`{&#34;name&#34;:&#34;Ann&#34;,&#34;age&#34;:41,&#34;kind&#34;:&#34;b&#34;,&#34;many&#34;:[&#34;x&#34;,&#34;z&#34;],&#34;sure&#34;:true}`} {
-		if !strings.Contains(html, part) {
-			t.Errorf("no %s in %s", part, html)
-		}
-	}
-	call := p.Calls("prompts/get")[0]
-	if got := string(call.Params); !strings.Contains(got, `"arguments":{"topic":"x"}`) {
-		t.Errorf("params %s", got)
-	}
-	s.logged(`"event":"get"`, `"subject":"operator"`, `"prompt":"up.ask"`, `"upstream":"up"`, `"team":"eng"`, `"arguments":["topic"]`, `"via":"console"`, `"as":"user:bob"`, `"outcome":"ok"`, `"client":"127.0.0.1"`)
+}
 
-	state, html = s.try(url.Values{"name": {"up.ask"}}, func(path, _ string) { s.answers(path, http.StatusOK, url.Values{"action": {"decline"}}) })
-	if state != "done" || !strings.Contains(html, "decline") {
-		t.Errorf("declined: %s %s", state, html)
+func TestTry_GetsAsTheOperator(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "up", `{"name":"a","arguments":[{"name":"topic"},{"name":"empty"}]}`)
+	s := serveTriers(t, gatewaytest.Team("eng", "", "", p))
+	state, html := s.try(url.Values{"name": {"up.a"}, "as": {"user:bob"}, "a:topic": {"x"}, "a:empty": {""}})
+	if state != "done" || !strings.Contains(html, "from up") {
+		t.Errorf("%s: %s", state, html)
 	}
-	s.answers("/try/none", http.StatusNotFound, url.Values{"action": {"accept"}})
+	if params := string(p.Calls("prompts/get")[0].Params); !strings.Contains(params, `"arguments":{"topic":"x"}`) {
+		t.Errorf("params %s", params)
+	}
+	s.logged(`"event":"get"`, `"subject":"operator"`, `"prompt":"up.a"`, `"upstream":"up"`, `"team":"eng"`, `"arguments":["topic"]`, `"via":"console"`, `"as":"user:bob"`, `"outcome":"ok"`, `"client":"127.0.0.1"`)
 }
 
 func TestTry_ShowsEachKindOfMessage(t *testing.T) {
@@ -180,7 +132,7 @@ func TestTry_ShowsEachKindOfMessage(t *testing.T) {
 		{"role":"user","content":{"type":"resource_link","uri":"javascript:alert(1)","name":"a link"}},
 		{"role":"user","content":{"type":"else"}}]}`)
 	s := serveTriers(t, gatewaytest.Team("eng", "", "", p))
-	state, html := s.try(url.Values{"name": {"up.a"}}, nil)
+	state, html := s.try(url.Values{"name": {"up.a"}})
 	if state != "done" {
 		t.Fatalf("%s: %s", state, html)
 	}
@@ -194,29 +146,6 @@ func TestTry_ShowsEachKindOfMessage(t *testing.T) {
 	}
 	if strings.Count(html, "<img") != 1 || strings.Contains(html, "<script") || strings.Contains(html, `href="javascript`) {
 		t.Errorf("unsafe:\n%s", html)
-	}
-}
-
-// A person sees where an address leads before it is opened, whatever the server puts around that.
-func TestTry_SaysWhereAnAddressLeads(t *testing.T) {
-	for address, want := range map[string][]string{
-		"https://accounts.example.com:443@evil.example.org/" + strings.Repeat("x", 2000) + "/end": {"<b><bdi>evil.example.org</bdi></b>", "x/end"},
-		"https://xn--80ak6aa92e.com/": {"<bdi>xn--80ak6aa92e.com</bdi>", "may imitate another name"},
-		"javascript:alert(1)":         {"<code><bdi>javascript:alert(1)</bdi></code>"},
-	} {
-		p := gatewaytest.NewRequestingPeer(t, fmt.Sprintf(`elicitation/create {"mode":"url","message":"Go","elicitationId":"1","url":%q}`, address))
-		s := serveTriers(t, gatewaytest.Team("eng", "", "", p.Peer))
-		s.try(url.Values{"name": {"up.ask"}}, func(path, question string) {
-			for _, part := range want {
-				if !strings.Contains(question, part) {
-					t.Errorf("no %s in %s", part, question)
-				}
-			}
-			if strings.Contains(question, `href="javascript`) {
-				t.Errorf("a link that runs: %s", question)
-			}
-			s.answers(path, http.StatusOK, url.Values{"action": {"decline"}})
-		})
 	}
 }
 
@@ -247,7 +176,7 @@ func TestTry_SaysWhyItFailed(t *testing.T) {
 	p.Answer("prompts/get", `error:{"code":-32002,"message":"<b>no"}`)
 	s := serveTriers(t, gatewaytest.Team("eng", "", "", p, gatewaytest.NewDownPeer(t)))
 	for name, want := range map[string]string{"up.a": "&lt;b&gt;no", "up.b": "x", "up.c": "Unknown prompt"} {
-		if state, html := s.try(url.Values{"name": {name}}, nil); state != "failed" || !strings.Contains(html, want) {
+		if state, html := s.try(url.Values{"name": {name}}); state != "failed" || !strings.Contains(html, want) {
 			t.Errorf("%s: %s %s, want %s", name, state, html, want)
 		}
 	}
@@ -279,13 +208,13 @@ func TestTry_CompletesArguments(t *testing.T) {
 func TestTry_NeedsTheAdminToken(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "up", "a")
 	open := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
-	for _, path := range []string{"/try", "/try/x", "/complete"} {
+	for _, path := range []string{"/try", "/complete"} {
 		gatewaytest.Send(t, http.MethodPost, open.AdminURL+path, "name=up.a", nil).Want(t, http.StatusForbidden)
 	}
 	gatewaytest.Send(t, http.MethodGet, open.AdminURL+"/prompt?name=up.a", "", nil).Want(t, http.StatusOK, "To try it here, open the link")
 	s := serveTriers(t, gatewaytest.Team("eng", "", "", p))
 	s.token = "wrong"
-	if state, _ := s.try(url.Values{"name": {"up.a"}}, nil); !strings.HasPrefix(state, "403") {
+	if state, _ := s.try(url.Values{"name": {"up.a"}}); !strings.HasPrefix(state, "403") {
 		t.Errorf("with a wrong token: %s", state)
 	}
 	if calls := p.Calls("prompts/get"); len(calls) > 0 {
@@ -293,22 +222,25 @@ func TestTry_NeedsTheAdminToken(t *testing.T) {
 	}
 }
 
-// Whoever closes the page ends the get, and what it asks.
+// Whoever closes the page ends the get.
 func TestTry_EndsWithThePage(t *testing.T) {
-	p := gatewaytest.NewRequestingPeer(t, gatewaytest.FormElicitation)
-	s := serveTriers(t, gatewaytest.Team("eng", "", "", p.Peer))
-	response := s.post("/try", url.Values{"name": {"up.ask"}})
-	line, err := bufio.NewReader(response.Body).ReadString('\n')
-	if err != nil || !strings.Contains(line, "asking") {
-		t.Fatalf("%s, %v", line, err)
+	p := gatewaytest.NewPeer(t, "up", "a")
+	entered, release := p.PauseGets()
+	defer release()
+	s := serveTriers(t, gatewaytest.Team("eng", "", "", p))
+	ctx, leave := context.WithCancel(t.Context())
+	go func() {
+		<-entered
+		leave()
+	}()
+	r := gatewaytest.NewRequest(ctx, t, http.MethodPost, s.AdminURL+"/try", "name=up.a",
+		append(gatewaytest.Bearer(s.token), "Content-Type", "application/x-www-form-urlencoded"))
+	if response, err := http.DefaultClient.Do(r); err == nil {
+		_ = response.Body.Close()
+		t.Fatal("the get has ended before the page was closed")
 	}
-	response.Body.Close()
-	path := "/try/" + regexp.MustCompile(`data-run=\\"(\w+)\\"`).FindStringSubmatch(line)[1]
-	eventually(t, "the run has ended", func() bool {
-		ended := s.post(path, url.Values{"action": {"neither"}}) // which answers nothing, as one that is known would
-		defer ended.Body.Close()
-		return ended.StatusCode == http.StatusNotFound
+	eventually(t, "the get is recorded as cancelled", func() bool {
+		content, _ := os.ReadFile(s.log)
+		return strings.Contains(string(content), `"outcome":"cancelled"`)
 	})
-	eventually(t, "the server hears of it", func() bool { return p.AbandonedGets() == 1 })
-	s.logged(`"prompt":"up.ask"`, `"outcome":"cancelled"`)
 }

@@ -1,35 +1,25 @@
 package terminal
 
 import (
-	"bytes"
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 
 	"golang.org/x/term"
 )
 
-var (
-	// ErrInterrupted ends a command whose user pressed Ctrl-C at a question.
-	ErrInterrupted = errors.New("interrupted")
-	// ErrNoAnswer is the answer of a user who pressed Ctrl-D.
-	ErrNoAnswer = errors.New("no answer")
-)
-
 // Prompter asks the user of a command at the terminal, one question at a time: at the terminal
 // itself, so that both outputs of the command can be redirected.
 type Prompter struct {
-	mu       sync.Mutex // guards the rest
-	input    *os.File
-	output   *os.File
-	keys     *keys
-	terminal *term.Terminal // which keeps what is typed ahead
+	mu     sync.Mutex // guards the rest
+	input  *bufio.Reader
+	output *os.File
 }
 
 // NewPrompter returns a prompter that reads the answers from standard input, or nil if that is no
@@ -51,26 +41,7 @@ func NewPrompter(in io.Reader) *Prompter {
 }
 
 func newPrompterAt(input, output *os.File) *Prompter {
-	p := &Prompter{input: input, output: output, keys: &keys{from: input}}
-	p.terminal = term.NewTerminal(struct {
-		io.Reader
-		io.Writer
-	}{p.keys, output}, "")
-	return p
-}
-
-// keys notices Ctrl-C, which a terminal.ReadLine does not tell from Ctrl-D.
-type keys struct {
-	from        io.Reader
-	interrupted bool
-}
-
-// Read implements io.Reader.
-func (k *keys) Read(p []byte) (int, error) {
-	const ctrlC = 3
-	n, err := k.from.Read(p)
-	k.interrupted = k.interrupted || bytes.IndexByte(p[:n], ctrlC) >= 0
-	return n, err
+	return &Prompter{input: bufio.NewReader(input), output: output}
 }
 
 // Tell prints a text at the terminal, of which nothing acts on it.
@@ -81,90 +52,38 @@ func (p *Prompter) Tell(text string) error {
 	return err
 }
 
-// Ask prints a question and returns the line that the user types. Tab completes it by a function,
-// which may be nil. The error is [ErrInterrupted], [ErrNoAnswer] or the cause of the end of ctx.
-func (p *Prompter) Ask(ctx context.Context, question string, complete func(start string) []string) (string, error) {
+// Choose prints a question and returns the line that the user types, empty after Ctrl-D. The error
+// may be the cause of the end of ctx, as after Ctrl-C, which is a signal to the command.
+func (p *Prompter) Choose(ctx context.Context, question string) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	before, err := term.MakeRaw(int(p.input.Fd())) // or Tab would not arrive
-	if err != nil {
+	if _, err := fmt.Fprint(Printable(p.output), Line(question)+" "); err != nil {
 		return "", err
 	}
-	defer func() { _ = term.Restore(int(p.input.Fd()), before) }()
-	p.terminal.SetPrompt(Line(question) + " ")
-	p.terminal.AutoCompleteCallback = p.completer(complete)
 	type answer struct {
 		line string
 		err  error
 	}
 	answered := make(chan answer, 1)
 	go func() { // it goes on if ctx ends, and the process with it
-		line, err := p.terminal.ReadLine()
+		line, err := p.input.ReadString('\n')
 		answered <- answer{line, err}
 	}()
 	select {
 	case a := <-answered:
-		if !errors.Is(a.err, io.EOF) {
-			return a.line, a.err
+		if errors.Is(a.err, io.EOF) {
+			_, a.err = fmt.Fprintln(p.output)
 		}
-		fmt.Fprint(p.output, "\r\n")
-		if p.keys.interrupted {
-			return "", ErrInterrupted
-		}
-		return "", ErrNoAnswer
+		return strings.TrimSpace(a.line), a.err
 	case <-ctx.Done():
+		_, _ = fmt.Fprintln(p.output) // what follows has a line of its own
 		return "", context.Cause(ctx)
 	}
 }
 
-// Confirm asks a question, and reports whether the answer is yes. Without an answer it is no.
+// Confirm asks a question, and reports whether the answer is yes.
 func (p *Prompter) Confirm(ctx context.Context, question string) (bool, error) {
-	answer, err := p.Ask(ctx, question+" [y/N]", nil)
-	if err != nil && !errors.Is(err, ErrNoAnswer) {
-		return false, err
-	}
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	return answer == "y" || answer == "yes", nil
-}
-
-// completer returns what the terminal calls for each key. Tab completes what is before the cursor
-// as far as all values agree, and prints them if there are several.
-func (p *Prompter) completer(
-	complete func(start string) []string,
-) func(line string, at int, key rune) (string, int, bool) {
-	if complete == nil {
-		return nil
-	}
-	return func(line string, at int, key rune) (string, int, bool) {
-		if key != '\t' {
-			return "", 0, false
-		}
-		// What is returned is written to the terminal as it is: a server's value could act on it.
-		isHidden := func(value string) bool { return !Showable(value) }
-		values := slices.DeleteFunc(slices.Clone(complete(line[:at])), isHidden)
-		if len(values) == 0 {
-			return line, at, true
-		}
-		completed := values[0]
-		for _, value := range values {
-			completed = completed[:commonPrefix(completed, value)]
-		}
-		if len(values) > 1 { // an error is ignored: as with the question, the user sees whether it arrived
-			_, _ = p.terminal.Write([]byte(OneLine(strings.Join(values, " ")) + "\r\n"))
-		}
-		if len(completed) < at {
-			completed = line[:at] // the values begin otherwise, in another case for example
-		}
-		return completed + line[at:], len(completed), true
-	}
-}
-
-// commonPrefix returns how many bytes of whole characters are the same at the start of both.
-func commonPrefix(a, b string) int {
-	for i, r := range a {
-		if !strings.HasPrefix(b[min(i, len(b)):], string(r)) {
-			return i
-		}
-	}
-	return len(a)
+	answer, err := p.Choose(ctx, question+" [y/N]")
+	answer = strings.ToLower(answer)
+	return answer == "y" || answer == "yes", err
 }

@@ -316,7 +316,7 @@ for (const button of document.querySelectorAll('[data-copy]')) {
   });
 }
 
-// Trying a prompt: the response to the form is a stream of events, each a line of JSON.
+// Trying a prompt: the response to the form has the outcome.
 const tryIt = document.getElementById('tryit');
 if (tryIt) {
   const outcome = document.getElementById('outcome');
@@ -324,9 +324,7 @@ if (tryIt) {
   const stop = document.getElementById('stop');
   const show = (html) => {
     outcome.replaceChildren(...new DOMParser().parseFromString(html, 'text/html').body.childNodes);
-    const question = outcome.querySelector('form');
-    if (question) question.addEventListener('submit', answer);
-    (question?.querySelector('input, select, a') ?? outcome).focus();
+    outcome.focus();
   };
   const fail = (message) => {
     const card = document.createElement('p');
@@ -343,29 +341,6 @@ if (tryIt) {
   };
   let running = null;
 
-  // answer sends what somebody answers to a question, and shows what is wrong with it.
-  async function answer(event) {
-    event.preventDefault();
-    const form = event.target;
-    const data = new URLSearchParams(new FormData(form, event.submitter));
-    for (const problem of form.querySelectorAll('.problem')) problem.textContent = '';
-    for (const field of form.querySelectorAll('[aria-invalid]')) field.removeAttribute('aria-invalid');
-    const response = await fetch(`/try/${encodeURIComponent(form.dataset.run)}`, { method: 'POST', body: data });
-    if (response.ok) {
-      if (form.isConnected) busy();
-    } else if (response.status === 422) {
-      const { problems } = await response.json();
-      for (const [name, text] of Object.entries(problems)) {
-        const field = form.querySelector(`[data-field="${CSS.escape(name)}"]`);
-        field.querySelector('.problem').textContent = text;
-        field.querySelector('input, select').setAttribute('aria-invalid', 'true');
-      }
-      form.querySelector('[aria-invalid]')?.focus();
-    } else {
-      fail(await response.text());
-    }
-  }
-
   tryIt.addEventListener('submit', async (event) => {
     event.preventDefault();
     running?.abort();
@@ -380,20 +355,10 @@ if (tryIt) {
         fail(await response.text());
         return;
       }
-      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-      let rest = '';
-      for (;;) {
-        const { value, done } = await reader.read();
-        if (done) break;
-        const lines = (rest + value).split('\n');
-        rest = lines.pop();
-        for (const line of lines) {
-          clearTimeout(long);
-          const said = JSON.parse(line);
-          show(said.html);
-          say(said.say);
-        }
-      }
+      const said = await response.json();
+      clearTimeout(long);
+      show(said.html);
+      say(said.say);
     } catch (error) {
       fail(error.name === 'AbortError' ? 'Stopped.' : 'The gateway does not answer.');
     } finally {
