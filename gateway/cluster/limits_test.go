@@ -135,7 +135,7 @@ func TestTake_HoldsTheRate(t *testing.T) {
 func TestTake_ShowsTheStoreNothingInClear(t *testing.T) {
 	store := clustertest.Start(t)
 	s := replica(t, at(store))
-	take(t, s, "user:ann@example.com", true, &config.Limit{Rate: 1, Burst: 1, Concurrency: 1, Block: `team "payments"`})
+	take(t, s, "user:ann@example.com", true, &config.Limit{Rate: 1, Burst: 100, Concurrency: 1, Block: `team "payments"`})
 	all := store.Command("KEYS", "*")
 	for _, word := range []string{"ann", "user", "example", "payments", "team"} {
 		if strings.Contains(all, word) {
@@ -148,7 +148,7 @@ func TestTake_ShowsTheStoreNothingInClear(t *testing.T) {
 	// Other cursor keys are another gateway.
 	other := start(t, &config.Cluster{Store: at(store)}, [32]byte{2}, discard)
 	upstreamtest.Eventually(t, "the store is here", func() bool { return other.State().Connected })
-	take(t, other, "user:ann@example.com", true, &config.Limit{Rate: 1, Burst: 1, Concurrency: 1, Block: `team "payments"`})
+	take(t, other, "user:ann@example.com", true, &config.Limit{Rate: 1, Burst: 100, Concurrency: 1, Block: `team "payments"`})
 }
 
 // record is a handler that keeps messages.

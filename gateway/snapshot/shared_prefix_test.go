@@ -96,6 +96,7 @@ func TestSharedPrefix_RollingUpdate(t *testing.T) {
 		gateway.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
 	a.AwaitStream()
 	b.AwaitStream()
+	s.AwaitUpstreams()
 	fingerprint := func() catalog.Fingerprint { return s.Snapshot().Catalog.Lookup("p.x").Fingerprint }
 	before := fingerprint()
 	await := func(owners, from string) {
