@@ -94,8 +94,9 @@ func connectButton(p *page, u *admin.UpstreamHealth) Node {
 	if u.Connected || u.Reason == "" {
 		return nil
 	}
-	return Form(Class("act"), Action("/connect"), Method("post"), Data("done", "Connecting to "+line(u.Name)+"."),
-		hidden("upstream", u.Name), hidden("next", p.uri), Button(Text("Connect now"), unseen(" to "+line(u.Name))))
+	name := line(u.Name)
+	return Form(Class("act"), Action("/connect"), Method("post"), hidden("upstream", u.Name), hidden("next", p.uri),
+		Button(Data("done", "Connecting to "+name+"."), Text("Connect now"), unseen(" to "+name)))
 }
 
 // trouble says why a list is not fresh or gets fail, and what to do about it.
