@@ -75,7 +75,7 @@ func faults(first, second *gateway) []fault {
 		},
 		{
 			// The gateway waits for an upstream that hangs before it answers the first list, has less memory than it takes, and
-			// starts with a file of a team that is broken, no prompts, and a store that is not there.
+			// starts with a broken file of another team, no prompts, and a store that is not there.
 			alerts: []string{
 				"PromptweirListsSlow", "PromptweirTeamFilesLastGood", "PromptweirCatalogEmpty", "PromptweirMemoryNearLimit",
 				"PromptweirManyUpstreamsDown", "PromptweirStoreUnavailable",
@@ -83,7 +83,7 @@ func faults(first, second *gateway) []fault {
 			begin: func(t *testing.T) {
 				second.process.stop()
 				second.hangs.Store(true)
-				second.write(t, "notes.hcl", "team {")
+				second.write(t, "broken.hcl", "team {")
 				second.write(t, "cluster.hcl", fmt.Sprintf("cluster { store = \"redis://%s\" }", strings.TrimPrefix(first.issuer, "http://")))
 				check(t, os.Remove(filepath.Join(second.folder, "hello.md")))
 				for _, list := range []string{"handbook.json", "notes.json"} { // what is kept would be listed
