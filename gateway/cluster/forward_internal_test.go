@@ -181,19 +181,20 @@ func TestForward_SendsNoCredential(t *testing.T) {
 // A replica that is gone, that hangs or was replaced by another process, and an id of nobody's, leave
 // the answer to the caller.
 func TestForward_LeavesToItsCallerWhatNobodyAnswers(t *testing.T) {
-	var to *Forwarder
+	var current atomic.Pointer[Forwarder]
 	var hangs atomic.Bool
 	there := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if hangs.Load() {
 			<-r.Context().Done()
 		}
-		if _, ok := to.Accept(r, body); !ok {
+		if _, ok := current.Load().Accept(r, body); !ok {
 			w.WriteHeader(http.StatusNotFound)
 		}
 	}))
 	defer there.Close()
-	to = newTestForwarder(t, config.Cluster{Advertise: there.URL}, 1)
+	to := newTestForwarder(t, config.Cluster{Advertise: there.URL}, 1)
+	current.Store(to)
 	from := newTestForwarder(t, config.Cluster{Advertise: "http://10.0.0.1:8080"}, 1)
 	stranger := newTestForwarder(t, config.Cluster{Advertise: there.URL}, 2)
 	send := func(id string, want int) {
@@ -211,7 +212,7 @@ func TestForward_LeavesToItsCallerWhatNobodyAnswers(t *testing.T) {
 	from.proxied.ResponseHeaderTimeout = 50 * time.Millisecond
 	send(id, http.StatusGone)
 	hangs.Store(false)
-	to = newTestForwarder(t, config.Cluster{Advertise: there.URL}, 1) // it was started again
+	current.Store(newTestForwarder(t, config.Cluster{Advertise: there.URL}, 1)) // it was started again
 	send(id, http.StatusGone)
 	there.Close()
 	send(id, http.StatusGone)
