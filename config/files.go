@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
 	"github.com/promptweir/promptweir/config/regular"
@@ -157,69 +159,57 @@ func (f *Files) shownPatterns() string {
 	return strings.Join(texts, " ")
 }
 
-// maxPathParts bounds the folders of a path pattern, far above what people nest. A [PathPosition]
-// has a bit for each, and one for the end.
-const maxPathParts = 32
-
 // PathPattern is a glob over the path of a Markdown file, relative to a folder and with slashes.
-// The zero PathPattern matches nothing.
+// [doublestar.Match] says what the wildcards mean. The zero PathPattern matches nothing.
 //
-//	"*"    any run of characters within one name; "?" and classes as in [Pattern]
-//	"**"   any number of folders, none included
-//
-// A name that starts with "." or "_" only matches where the pattern writes that character, so that
+// A name that starts with "." or "_" only matches where the pattern has a name for it, so that
 // neither the folders of tools nor partials become prompts by accident.
-type PathPattern struct {
-	text string
-	// parts match one name each; nil is "**".
-	parts []*Pattern
-}
+type PathPattern struct{ text string }
 
-// PathPosition is how far into a pattern the folders of a path lead. It is a set of indexes, since
-// "**" may stand for more or fewer folders.
-type PathPosition uint64
-
-// Start is the position at the folder that paths are relative to.
-func (p PathPattern) Start() PathPosition { return p.reach(0, 0) }
-
-// Next returns the position after one more name of a path.
-func (p PathPattern) Next(at PathPosition, name string) (next PathPosition) {
-	for i, part := range p.parts {
-		switch {
-		case at&(1<<i) == 0:
-		case part == nil && !isReserved(name):
-			next = p.reach(next, i)
-		case part != nil && (!isReserved(name) || part.text[0] == name[0]) && part.Match(name):
-			next = p.reach(next, i+1)
+// Match reports whether the pattern matches the path of a file, as it is or in Unicode's composed
+// form: see [Pattern].
+func (p PathPattern) Match(file string) bool {
+	for _, file := range []string{file, norm.NFC.String(file)} {
+		if p.text != "" && doublestar.MatchUnvalidated(p.text, file) && p.hasReserved(file) {
+			return true
 		}
 	}
-	return next
+	return false
 }
 
-// Ends reports whether the pattern matches the path that leads to a position.
-func (p PathPattern) Ends(at PathPosition) bool { return len(p.parts) > 0 && at&(1<<len(p.parts)) != 0 }
-
-// Enters reports whether a path that goes on from a position can match.
-func (p PathPattern) Enters(at PathPosition) bool { return at&(1<<len(p.parts)-1) != 0 }
-
-// reach adds an index, and those after it that are reached without a name.
-func (p PathPattern) reach(at PathPosition, index int) PathPosition {
-	for ; index < len(p.parts) && p.parts[index] == nil; index++ {
-		at |= 1 << index
+// Enters reports whether the pattern can match a file beneath a folder.
+func (p PathPattern) Enters(folder string) bool {
+	if folder == "." {
+		return true
 	}
-	return at | 1<<index
+	names, depth := strings.Split(p.text, "/"), 1+strings.Count(folder, "/")
+	start := names[:len(names)-1]
+	switch i := slices.Index(start, "**"); {
+	case i >= 0 && i < depth:
+		start = start[:i+1]
+	case len(start) < depth:
+		return false
+	default:
+		start = start[:depth]
+	}
+	return PathPattern{strings.Join(start, "/")}.Match(folder)
+}
+
+// hasReserved reports whether the pattern has a name for each reserved name of a path.
+func (p PathPattern) hasReserved(file string) bool {
+	for name := range strings.SplitSeq(file, "/") {
+		has := func(part string) bool { return part[0] == name[0] && doublestar.MatchUnvalidated(part, name) }
+		if isReserved(name) && !slices.ContainsFunc(strings.Split(p.text, "/"), has) {
+			return false
+		}
+	}
+	return true
 }
 
 // Folder returns the folder that all matches are in, as far as the pattern spells it out; "." for
 // none.
 func (p PathPattern) Folder() string {
-	folder := "."
-	for _, part := range p.parts[:max(len(p.parts)-1, 0)] {
-		if part == nil || len(part.parts) != 1 { // the one literal of a pattern without wildcards
-			break
-		}
-		folder = path.Join(folder, part.text)
-	}
+	folder, _ := doublestar.SplitPattern(p.text)
 	return folder
 }
 
@@ -249,8 +239,6 @@ func parsePathPattern(s string) (PathPattern, error) {
 	case slices.Contains(names, "..") || slices.Contains(names, "."):
 		return PathPattern{}, errors.New(`contains "." or ".."; prompts lie beneath the folder ` +
 			`of this file: move them there`)
-	case len(names) > maxPathParts:
-		return PathPattern{}, fmt.Errorf("has more than %d folders", maxPathParts)
 	case !IsPromptFile(s):
 		return PathPattern{}, errors.New(`does not end in ".md"; prompts are Markdown files: ` +
 			`write it like "prompts/**/*.md"`)
@@ -258,21 +246,17 @@ func parsePathPattern(s string) (PathPattern, error) {
 		return PathPattern{}, errors.New(`ends in ".toml" for files that are not Gemini CLI's ` +
 			`commands; write it like ".gemini/commands/**/*.toml"`)
 	}
-	p := PathPattern{text: s}
 	for _, name := range names {
-		if name == "**" {
-			p.parts = append(p.parts, nil)
-			continue
-		}
-		if strings.Contains(name, "**") {
+		switch {
+		case name == "**":
+		case strings.Contains(name, "**"):
 			return PathPattern{}, errors.New(`has "**" beside other characters; it stands for ` +
 				`whole folders: write it like "prompts/**/*.md"`)
+		case name == "":
+			return PathPattern{}, errors.New("has two slashes in a row; remove one")
+		case !doublestar.ValidatePattern(name):
+			return PathPattern{}, fmt.Errorf("has a class, an alternative or a \\ without an end at %q; complete it", name)
 		}
-		part, err := parsePattern(name)
-		if err != nil {
-			return PathPattern{}, fmt.Errorf("cannot be read at %q, which %w", name, err)
-		}
-		p.parts = append(p.parts, &part)
 	}
-	return p, nil
+	return PathPattern{s}, nil
 }

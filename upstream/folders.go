@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -18,101 +17,90 @@ import (
 )
 
 const (
-	// pollInterval is how often a team's folder is read. Reading, unlike events of the file system,
+	// pollInterval is how often a team's files are looked at. Unlike events of the file system, this
 	// sees changes behind links, on network file systems and in mounted ConfigMaps alike.
 	pollInterval = 400 * time.Millisecond
-	// maxPollInterval bounds the time until the next pass after slow ones, and after those that
-	// failed.
-	maxPollInterval = 30 * time.Second
-	// workShare is the part of one processor, one in so many, that the passes of one team get,
-	// beyond what they saved by resting: at most savedWork, so that a start, and a change of many
-	// files, need not wait.
-	workShare = 20
-	savedWork = 3 * time.Second
-	// leastRest bounds the pauses of a pass from below.
-	leastRest = 20 * time.Millisecond
+	// restFactor is how long the files rest after a pass, as a multiple of its duration: a folder on
+	// a slow disk takes at most a tenth of one processor.
+	restFactor = 10
 )
 
-// Folders are the folders of all teams that have prompts in files. In each, one pass at a time
-// serves all of the team's upstreams. It is safe for concurrent use.
+// Folders are the prompt files of all teams. One goroutine for each team reads them for all of the
+// team's upstreams. It is safe for concurrent use.
 type Folders struct {
-	mu    sync.Mutex // guards teams with their members, and paces
+	mu    sync.Mutex // guards teams and their members
 	teams map[string]*teamFolder
-	paces map[string]*pace
 }
 
 // NewFolders returns folders that nobody reads yet.
-func NewFolders() *Folders {
-	return &Folders{teams: map[string]*teamFolder{}, paces: map[string]*pace{}}
-}
+func NewFolders() *Folders { return &Folders{teams: map[string]*teamFolder{}} }
 
-// teamFolder is the folder of one team. One of its upstreams leads: its goroutine reads for all,
-// until it ends.
+// teamFolder is the folder of one team.
 type teamFolder struct {
-	members []*folder   // in the order in which they came
-	lead    health.Mark // is there while nobody leads
-	came    health.Mark // is there after a member came that the leader may not know
-
-	// The rest belongs to the leader.
-
-	files  files.Team
-	pace   *pace
-	failed int // passes in a row
+	members []*folder     // in the order in which they joined
+	joined  health.Mark   // is there after a member has joined
+	end     func()        // ends the goroutine
+	ended   chan struct{} // is closed when the goroutine has ended
 }
 
-// run reads for a folder, until ctx ends.
+// run has the files of a folder read until ctx ends.
 func (fs *Folders) run(ctx context.Context, f *folder) {
-	t := fs.join(f)
-	defer fs.leave(f, t)
-	select {
-	case <-t.lead:
-	case <-ctx.Done():
-		return
-	}
-	defer t.lead.Set()
-	for ctx.Err() == nil {
-		wait := t.pass(ctx, fs.members(t))
-		select {
-		case <-t.came:
-		case <-time.After(wait):
-		case <-ctx.Done():
-		}
+	t := fs.join(ctx, f)
+	<-ctx.Done()
+	if fs.leave(f, t) {
+		t.end()
+		<-t.ended
 	}
 }
 
-func (fs *Folders) join(f *folder) *teamFolder {
+func (fs *Folders) join(ctx context.Context, f *folder) *teamFolder {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	t := fs.teams[f.upstream.Team]
 	if t == nil {
-		t = &teamFolder{lead: make(health.Mark, 1), came: make(health.Mark, 1), pace: fs.paceLocked(f.upstream.Team)}
-		t.lead.Set()
+		ctx, end := context.WithCancel(context.WithoutCancel(ctx)) // the member that came first may leave first
+		t = &teamFolder{joined: make(health.Mark, 1), end: end, ended: make(chan struct{})}
 		fs.teams[f.upstream.Team] = t
+		go fs.read(ctx, t)
 	}
 	// After a reload, the connector that this one replaces may still answer what was asked before.
 	t.members = slices.DeleteFunc(t.members, func(m *folder) bool { return m.upstream.Name == f.upstream.Name })
 	t.members = append(t.members, f)
-	t.came.Set()
+	t.joined.Set()
 	return t
 }
 
-// paceLocked returns the pace of a team. It outlives the team's folder, since a team that comes and
-// goes would otherwise get its credit anew each time.
-func (fs *Folders) paceLocked(team string) *pace {
-	maps.DeleteFunc(fs.paces, func(team string, p *pace) bool { return fs.teams[team] == nil && p.isWhole() })
-	if fs.paces[team] == nil {
-		fs.paces[team] = &pace{credit: savedWork}
-	}
-	return fs.paces[team]
-}
-
-func (fs *Folders) leave(f *folder, t *teamFolder) {
+// leave reports whether the folder has no member anymore.
+func (fs *Folders) leave(f *folder, t *teamFolder) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	t.members = slices.DeleteFunc(t.members, func(m *folder) bool { return m == f })
-	// One that join replaced may leave after the last member did, when the team has a new folder.
-	if len(t.members) == 0 && fs.teams[f.upstream.Team] == t {
+	if len(t.members) > 0 {
+		return false
+	}
+	// A member that join has replaced may leave last, when the team has a new folder.
+	if fs.teams[f.upstream.Team] == t {
 		delete(fs.teams, f.upstream.Team)
+	}
+	return true
+}
+
+// read reads the files of a team until ctx ends: a new member's at once.
+func (fs *Folders) read(ctx context.Context, t *teamFolder) {
+	defer close(t.ended)
+	var team files.Team
+	for rest := pollInterval; ; {
+		select {
+		case <-t.joined:
+		case <-time.After(rest):
+		case <-ctx.Done():
+			return
+		}
+		begun := time.Now()
+		if members := fs.members(t); len(members) > 0 {
+			pass(ctx, &team, members)
+		}
+		rest = max(pollInterval, restFactor*time.Since(begun))
 	}
 }
 
@@ -126,75 +114,19 @@ func (fs *Folders) members(t *teamFolder) []*folder {
 	})
 }
 
-// pass reads what has changed, and returns the time until the next pass.
-func (t *teamFolder) pass(ctx context.Context, members []*folder) time.Duration {
-	if len(members) == 0 { // the leader is about to end
-		return maxPollInterval
-	}
+// pass reads what has changed.
+func pass(ctx context.Context, team *files.Team, members []*folder) {
 	upstreams := make([]config.Upstream, len(members))
 	for i, m := range members {
 		upstreams[i] = m.upstream
 	}
-	begun := time.Now()
-	t.pace.rested(begun)
-	results, done, err := t.files.Refresh(ctx, upstreams, t.pace.step)
+	results, err := team.Refresh(ctx, upstreams)
 	if err != nil {
-		return 0 // ctx has ended
+		return // ctx has ended
 	}
-	failed := !slices.ContainsFunc(results, func(r files.Result) bool { return r.Err == nil })
 	for i, m := range members {
 		m.update(ctx, results[i].List, results[i].Err)
 	}
-	// What was done since the last step is work, not rest: a list for each of many upstreams.
-	if t.pace.step(ctx) != nil || !done {
-		// The pace has made the pass wait already.
-		return 0
-	}
-	if t.failed++; !failed {
-		t.failed = 0
-	}
-	return min(max(pollInterval<<min(t.failed, 10), time.Since(begun)), maxPollInterval)
-}
-
-// pace keeps the passes of a team to their share of a processor. It is safe for concurrent use.
-type pace struct {
-	mu      sync.Mutex    // guards what follows
-	credit  time.Duration // of work
-	settled time.Time
-}
-
-// step subtracts the work since the last call from the credit, and waits where none is left.
-func (p *pace) step(ctx context.Context) error {
-	p.mu.Lock()
-	now := time.Now()
-	p.credit -= now.Sub(p.settled)
-	p.settled = now
-	wait := -p.credit * workShare
-	p.mu.Unlock()
-	if wait > leastRest {
-		if err := sleep(ctx, wait); err != nil {
-			return err
-		}
-		p.rested(time.Now())
-	}
-	return ctx.Err()
-}
-
-// rested adds to the credit for a rest that ends now.
-func (p *pace) rested(now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.settled.IsZero() {
-		p.credit = min(p.credit+now.Sub(p.settled)/workShare, savedWork)
-	}
-	p.settled = now
-}
-
-// isWhole reports whether a rest that ends now leaves all the credit that there may be.
-func (p *pace) isWhole() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.credit+time.Since(p.settled)/workShare >= savedWork
 }
 
 // folder serves an upstream whose prompts are files.

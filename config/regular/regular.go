@@ -1,5 +1,5 @@
 // Package regular reads files that others may have put there: only regular ones, within a bound,
-// and never waiting for a pipe. It follows links within a bound, too, and writes new files.
+// and never waiting for a pipe. It walks through folders, and writes new files.
 package regular
 
 import (
@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 )
 
@@ -80,60 +79,6 @@ func WriteNew(path string, content []byte, mode fs.FileMode, open Open) error {
 	_, err = file.Write(content)
 	// Synced, or a rename that follows could survive a crash that the content does not.
 	return errors.Join(err, file.Sync(), file.Close())
-}
-
-// maxLookups bounds what is looked up for a path: a chain of links can have a million parts.
-const maxLookups = 256
-
-// Way is where a path leads.
-type Way struct {
-	// Actual is the path without links. Where the path ends early, it is the folder in which it would
-	// continue.
-	Actual string
-	// Links are those on the way.
-	Links []string
-	// Lookups is how many names were looked up.
-	Lookups int
-}
-
-// Follow is [filepath.EvalSymlinks] of an absolute path, with a bound of what it looks up.
-func Follow(path string) (w Way, err error) {
-	root := func(path string) string { return filepath.VolumeName(path) + string(filepath.Separator) }
-	rest := path[len(filepath.VolumeName(path)):]
-	w.Actual = root(path)
-	for rest != "" {
-		var name string
-		name, rest, _ = strings.Cut(rest, string(filepath.Separator))
-		if name == "" || name == "." {
-			continue
-		}
-		if w.Lookups++; w.Lookups > maxLookups {
-			return w, fmt.Errorf("it takes more than %d steps to follow this link", maxLookups)
-		}
-		if name == ".." {
-			w.Actual = filepath.Dir(w.Actual)
-			continue
-		}
-		next := filepath.Join(w.Actual, name)
-		info, err := os.Lstat(next)
-		if err != nil {
-			return w, err
-		}
-		if info.Mode()&fs.ModeSymlink == 0 {
-			w.Actual = next
-			continue
-		}
-		target, err := os.Readlink(next)
-		if err != nil {
-			return w, err
-		}
-		target, w.Links = filepath.FromSlash(target), append(w.Links, next)
-		if filepath.IsAbs(target) {
-			w.Actual, target = root(target), target[len(filepath.VolumeName(target)):]
-		}
-		rest = target + string(filepath.Separator) + rest
-	}
-	return w, nil
 }
 
 // IsBeneath reports whether a path without links is a folder, or leads to something in it.

@@ -46,11 +46,11 @@ func Walk(root *os.Root, folder string, skip func(path string) bool, visit func(
 		return err
 	}
 	w := walker{root: root, actual: actual, skip: skip, visit: visit, seen: map[string]bool{}}
-	err = w.found(File{Path: folder, Actual: folder})
+	err = w.found(w.resolve(File{Path: folder, Actual: folder}))
 	for err == nil && len(w.links) > 0 {
 		next := w.links[0]
 		w.links = w.links[1:]
-		err = w.follow(next)
+		err = w.found(w.resolve(next))
 	}
 	if errors.Is(err, fs.SkipAll) {
 		return nil
@@ -117,18 +117,18 @@ func (w *walker) entries(folder string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// follow visits what a link leads to inside the root.
-func (w *walker) follow(f File) error {
-	link := filepath.FromSlash(f.Link)
-	if f.Info, f.Err = w.root.Stat(link); f.Err != nil {
-		return w.found(f)
+// resolve finds out what links lead to inside the root.
+func (w *walker) resolve(f File) File {
+	path := filepath.FromSlash(f.Actual)
+	if f.Info, f.Err = w.root.Stat(path); f.Err != nil {
+		return f
 	}
-	actual, err := filepath.EvalSymlinks(filepath.Join(w.actual, link))
+	actual, err := filepath.EvalSymlinks(filepath.Join(w.actual, path))
 	if err == nil {
 		actual, err = filepath.Rel(w.actual, actual)
 	}
 	if f.Actual = filepath.ToSlash(actual); err != nil || !filepath.IsLocal(actual) {
 		f.Info, f.Err = nil, errors.Join(err, errors.New("the link was replaced while it was followed"))
 	}
-	return w.found(f)
+	return f
 }

@@ -100,7 +100,7 @@ func (d *stateDir) run(ctx context.Context, current func() *Generation) error {
 	if d.path == "" {
 		return nil
 	}
-	saved := savedFiles{lists: map[*upstream.Connector]savedFile{}}
+	saved := savedFiles{}
 	for {
 		var due <-chan time.Time
 		if at := saved.due(); !at.IsZero() {
@@ -117,10 +117,9 @@ func (d *stateDir) run(ctx context.Context, current func() *Generation) error {
 	}
 }
 
-// savedFiles is what is known of the files.
-type savedFiles struct {
-	lists map[*upstream.Connector]savedFile
-}
+// savedFiles are the saved lists by connector: another connector for the same label counts its
+// lists from 1 again.
+type savedFiles map[*upstream.Connector]savedFile
 
 // savedFile is what is known of one file.
 type savedFile struct {
@@ -137,7 +136,7 @@ type savedFile struct {
 
 // due returns when the next file is to be saved; zero if none is.
 func (s savedFiles) due() (next time.Time) {
-	for _, file := range s.lists {
+	for _, file := range s {
 		if !file.due.IsZero() && (next.IsZero() || file.due.Before(next)) {
 			next = file.due
 		}
@@ -148,13 +147,10 @@ func (s savedFiles) due() (next time.Time) {
 // saveChanged saves whatever is newer than its file, now or if it is due. It returns what is known
 // of the files then.
 func (d *stateDir) saveChanged(ctx context.Context, g *Generation, saved savedFiles, now bool) savedFiles {
-	next := savedFiles{
-		// By connector: another one for the same label counts its lists anew.
-		lists: make(map[*upstream.Connector]savedFile, len(g.Connectors)),
-	}
+	next := make(savedFiles, len(g.Connectors))
 	var problems []string
 	for _, c := range g.Connectors {
-		file, u := saved.lists[c], c.Upstream()
+		file, u := saved[c], c.Upstream()
 		if state := c.State(); state.Listed && state.Lists != file.version {
 			var ok bool
 			file, ok = d.attempt(ctx, file, now, "upstream "+u.Name, func() error {
@@ -168,7 +164,7 @@ func (d *stateDir) saveChanged(ctx context.Context, g *Generation, saved savedFi
 			problems = append(problems, fmt.Sprintf("the list of upstream %q is not saved in "+
 				"state_dir: %s", u.Name, file.err))
 		}
-		next.lists[c] = file
+		next[c] = file
 	}
 	d.problems.Store(&problems)
 	return next

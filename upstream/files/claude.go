@@ -74,9 +74,7 @@ func (c *claude) read(d *document, setters map[string]func(field) error) error {
 	p.foreignFront(d.front, setters)
 	c.dropUnusableNames()
 	all := c.declareWords(d, hint)
-	if err := foreignLines(p.reader, d, c.line); err != nil {
-		return err
-	}
+	foreignLines(d, c.line)
 	if p.text.end(); len(p.text.messages) == 1 && len(p.arguments.list) > 0 && !all {
 		last := &p.text.messages[0]
 		last.pieces = append(last.pieces, piece{gap: gap{word: restOfLine, isSet: true}})

@@ -99,13 +99,8 @@ func (p *parser) custom(d *document) error {
 	if p.description == "" {
 		p.description = firstLine(d.text)
 	}
-	if err := p.reader.scan(len(d.text)); err != nil {
-		return err
-	}
 	words := p.declareCustom(c, d.text, hint)
-	if err := foreignLines(p.reader, d, func(text string, line int) { words.line(p, text, line) }); err != nil {
-		return err
-	}
+	foreignLines(d, func(text string, line int) { words.line(p, text, line) })
 	if p.text.end(); len(p.text.messages) == 1 && c.follows && !words.any {
 		last, before := &p.text.messages[0], "\n\n"
 		if c.ext == ".toml" { // Gemini CLI adds all that was typed

@@ -102,17 +102,13 @@ type folder struct {
 
 func newFolder(upstreams ...config.Upstream) *folder { return &folder{upstreams: upstreams} }
 
-// pass returns what a whole pass makes of each upstream.
+// pass returns the results of a pass for all upstreams.
 func (f *folder) pass() []Result {
-	for {
-		results, done, err := f.Team.Refresh(context.Background(), f.upstreams, context.Context.Err)
-		if err != nil {
-			panic(err)
-		}
-		if done {
-			return results
-		}
+	results, err := f.Team.Refresh(context.Background(), f.upstreams)
+	if err != nil {
+		panic(err)
 	}
+	return results
 }
 
 // Refresh returns what a whole pass makes of the first upstream.
@@ -283,7 +279,7 @@ func TestFolder_KeepsAllPromptsOfAFolderThatCannotBeRead(t *testing.T) {
 		}
 	}
 	tr.write("p/c.md", "C")
-	refused("There are 3 files, more than max_prompts = 2")
+	refused("There are more files than max_prompts = 2")
 	tr.remove("p")
 	refused("There is no folder " + tr.path("p"))
 	tr.write("p/a.md", "A2")
@@ -306,7 +302,8 @@ func TestFolder_RefusesWhatIsNotTheTeams(t *testing.T) {
 	tr.link(outside.path("folder"), "teams/p/folder")
 	tr.link("rules.hcl", "teams/p/hcl.md")
 	tr.link("token.txt", "teams/p/txt.md")
-	tr.link("../.secrets/s.md", "teams/p/shy.md")
+	tr.write("teams/.private/s.md", "SECRET")
+	tr.link("../.private/s.md", "teams/p/shy.md")
 	tr.link("nowhere.md", "teams/p/dangling.md")
 	tr.link(".", "teams/p/loop")
 	tr.check(exec.CommandContext(t.Context(), "mkfifo", tr.path("teams/p/pipe.md")).Run())

@@ -9,13 +9,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-const (
-	// maxFirstLine bounds a description that is taken from a text, in bytes.
-	maxFirstLine = 200
-	// foreignScans is how often the text of another product's format is examined: once for each
-	// expression.
-	foreignScans = 6
-)
+// maxFirstLine bounds a description that is taken from a text, in bytes.
+const maxFirstLine = 200
 
 var (
 	// variable is ${input:name}, ${input:name:placeholder}, or what the editor would know.
@@ -25,16 +20,12 @@ var (
 )
 
 // foreignLines reads the text of another product's format.
-func foreignLines(r reader, d *document, read func(text string, line int)) error {
-	if err := r.scan(foreignScans * len(d.content)); err != nil {
-		return err
-	}
+func foreignLines(d *document, read func(text string, line int)) {
 	line := d.line
 	for each := range strings.Lines(d.text) {
 		read(each, line)
 		line++
 	}
-	return nil
 }
 
 // foreignFront reads the front matter of another product's format. What has no setter is reported.
@@ -83,7 +74,8 @@ func firstLine(text string) string {
 func (p *parser) vscodePrompt(d *document) error {
 	p.name = strings.TrimSuffix(path.Base(p.path), ".prompt.md")
 	p.foreignFront(d.front, map[string]func(field) error{"name": setText(&p.name), "description": setText(&p.description)})
-	return foreignLines(p.reader, d, p.vscodeLine)
+	foreignLines(d, p.vscodeLine)
+	return nil
 }
 
 func (p *parser) vscodeLine(text string, line int) {

@@ -12,62 +12,23 @@ import (
 // maxFuzzed bounds a file, in bytes, so that many are tried.
 const maxFuzzed = 1 << 16
 
-// metered is files in memory, with what a pass counts of them.
-type metered struct {
-	disk
-
-	files         map[string]bool
-	size, scanned int
-}
-
-func (m *metered) document(file string) (*document, error) {
-	m.scanned += m.count(file)
-	return m.disk.document(file)
-}
-
-func (m *metered) media(file string) (*media, error) {
-	m.count(file)
-	return m.disk.media(file)
-}
-
-// count counts a file when it is read first, and returns how many bytes are read.
-func (m *metered) count(file string) int {
-	content, ok := m.disk[file]
-	if !ok || m.files[file] {
-		return 0
-	}
-	m.files[file] = true
-	m.size += max(len(content), leastFile)
-	return len(content)
-}
-
-func (m *metered) scan(bytes int) error {
-	if m.scanned+bytes > maxScans*m.size {
-		return failed("Partials included too often", "too often")
-	}
-	m.scanned += bytes
-	return nil
-}
-
-// checkHeld checks what is held of an input, in bytes.
-func checkHeld(t *testing.T, held, input int) {
-	t.Helper()
-	if most := min(64*input, 64<<20); held > most {
-		t.Errorf("%d bytes held of %d, want %d at most", held, input, most)
-	}
-}
-
-// checkBudget parses a file and checks what that costs: a multiple of the files that the prompt is
-// made of.
+// checkBudget parses a file and checks the memory of its prompt: a multiple of its files.
 func checkBudget(t *testing.T, files disk, file string) {
 	t.Helper()
-	m := &metered{disk: files, files: map[string]bool{}}
-	prompt, problems := parse(file, true, m, func(file string) string { return file })
-	e := &entry{prompt: prompt, problems: problems}
-	if m.scanned > 1000*m.size {
-		t.Errorf("%d bytes examined of %d", m.scanned, m.size)
+	prompt, problems := parse(file, true, files, func(file string) string { return file })
+	held, size := 0, 0
+	for _, p := range problems {
+		held += len(p.Source) + len(p.Detail)
 	}
-	checkHeld(t, e.measure(), m.size)
+	if prompt != nil {
+		held += prompt.held()
+	}
+	for _, content := range files {
+		size += max(len(content), leastFile)
+	}
+	if most := min(64*size, 64<<20); held > most {
+		t.Errorf("%d bytes held of %d, want %d at most", held, size, most)
+	}
 }
 
 func FuzzFrontMatter(f *testing.F) {
@@ -128,13 +89,13 @@ func FuzzFolder(f *testing.F) {
 		}
 		tr.write("0/1/_part.md", partial)
 		tr.write("0/i.png", "PNG")
-		folder, size := newFolder(upstreams...), 0
+		folder, files := newFolder(upstreams...), 2
 		for i, step := range steps {
 			name := fmt.Sprintf("%d/%d", step>>4&3, step&3)
 			switch kind := step >> 6; kind {
 			case 0, 1:
 				if tr.put(path.Join(name, fmt.Sprintf("%d.md", i)), content) {
-					size += max(len(content), leastFile) + max(len(partial), leastFile)
+					files++
 				}
 			case 2:
 				_ = os.Symlink(fmt.Sprintf("../%d", step>>2&3), tr.path(fmt.Sprintf("%d/l%d", step>>4&3, i)))
@@ -143,12 +104,8 @@ func FuzzFolder(f *testing.F) {
 			}
 		}
 		results := folder.pass()
-		checkHeld(t, folder.held.total, size*maxNames) // each name is another prompt
-		if folder.cost.Scanned > 1000*(folder.cost.Bytes+int64(folder.cost.Files)*leastFile) {
-			t.Errorf("cost %+v", folder.cost)
-		}
-		if folder.cost.Folders > 1+4+16 {
-			t.Errorf("%d folders read of 21", folder.cost.Folders)
+		if folder.reads > 3*files { // and looks for a partial and an image beside each
+			t.Errorf("%d files read of %d", folder.reads, files)
 		}
 		again := folder.pass()
 		for i := range results {

@@ -2,7 +2,6 @@ package files
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"fmt"
 	"slices"
 	"unsafe"
@@ -46,7 +45,7 @@ func (b *block) newList(entries map[entryKey]*entry) *List {
 	}
 	for _, file := range b.found {
 		e := entries[b.key(file)]
-		if e == nil { // for the next pass, or a skill only
+		if e == nil { // a skill only
 			continue
 		}
 		l.Problems = append(l.Problems, e.problems...)
@@ -80,54 +79,15 @@ func worst(problems []Problem) []Problem {
 	return slices.Clone(problems[:maxOfList])
 }
 
-// Cost counts the work of passes.
-type Cost struct {
-	// Passes are those that were begun, Folders and Files what they read, Stats what they looked
-	// at, and Bytes the content of files.
-	Passes, Folders, Files, Stats int
-	Bytes                         int64
-	// Scanned are the bytes that were examined: those of a partial again each time that it is
-	// included.
-	Scanned int64
-}
-
 const (
-	// fileOverhead is what is held for a file beside its texts: maps, stamps, a prompt without
-	// content.
-	fileOverhead = 1024
-	// listedOverhead is what is held for a prompt in each list that it is in.
-	listedOverhead = 96
-	// skillFileOverhead is what is held for a file in each skill that it is in, beside its path.
-	skillFileOverhead = 256
-
-	// maxGrowth bounds a prompt without its media, as a multiple of its file and partials.
+	// maxGrowth bounds the memory of a prompt without its media, as a multiple of its file and
+	// partials.
 	maxGrowth = 40
-
-	// maxScans bounds how often a pass examines each byte that it reads, on average.
-	maxScans = 1000
-	// scansPerStep is how many bytes are examined between two steps.
-	scansPerStep = 256 << 10
 	// leastFile is what the smallest file counts as, in bytes: a block of a disk.
 	leastFile = 512
-	// maxIncluded bounds the partials that a pass keeps at hand, in bytes.
-	maxIncluded = 16 << 20
 )
 
-// measure returns what an entry takes in memory without its media, in bytes.
-func (e *entry) measure() int {
-	size := fileOverhead
-	for _, in := range e.inputs {
-		size += int(unsafe.Sizeof(in)) + len(in.path)
-	}
-	for _, p := range e.problems {
-		size += int(unsafe.Sizeof(p)) + len(p.Path) + len(p.Source) + len(p.Detail)
-	}
-	if e.prompt != nil {
-		size += e.prompt.held()
-	}
-	return size
-}
-
+// held returns the memory that a prompt takes without its media, in bytes.
 func (p *Prompt) held() int {
 	size := p.fixed + len(p.Path) + len(p.Name) + len(p.Definition) + len(p.Text) + len(p.segments)*int(unsafe.Sizeof(segment{}))
 	for i := range p.segments {
@@ -144,41 +104,4 @@ func (p *Prompt) held() int {
 		}
 	}
 	return size
-}
-
-// listed is what an entry takes in each list that it is in: the list has its problems, and the
-// catalog definitions of its own.
-func (e *entry) listed() int {
-	size := listedOverhead + len(e.problems)*int(unsafe.Sizeof(Problem{}))
-	if e.prompt != nil {
-		size += len(e.prompt.Definition)
-	}
-	return size
-}
-
-// mediaKey tells contents of images and sounds from each other.
-type mediaKey struct {
-	hash [sha256.Size]byte
-	mime string
-}
-
-// account sums up what files hold, each content of media once.
-type account struct {
-	total int // bytes
-	media map[mediaKey]*media
-}
-
-func newAccount() account { return account{media: map[mediaKey]*media{}} }
-
-func (a *account) add(e *entry) {
-	a.total += e.size
-	if e.prompt == nil {
-		return
-	}
-	for _, m := range e.prompt.media {
-		if a.media[m.key] == nil {
-			a.media[m.key] = m
-			a.total += len(m.base64)
-		}
-	}
 }

@@ -136,9 +136,6 @@ func (p *parser) nativeText(files []string, text string, line int) error {
 	if p.size += len(text); p.size > maxText {
 		return wrong(0, "its text is larger than %d bytes with all partials; shorten it", maxText)
 	}
-	if err := p.reader.scan(len(text)); err != nil {
-		return err
-	}
 	for each := range strings.Lines(text) {
 		bare := strings.TrimSuffix(each, "\n")
 		var role, link []string
@@ -176,7 +173,7 @@ func (p *parser) nativeMedia(files []string, target string, line int) error {
 	if err != nil {
 		return p.report.at(last(files), line, err)
 	}
-	m, err := p.reader.media(file)
+	m, err := p.reader.image(file)
 	if err != nil {
 		return p.report.at(last(files), line, err)
 	}
@@ -227,9 +224,6 @@ func (p *parser) nativeLine(files []string, text string, line int) error {
 // nativeBraces puts in what the text between {{ and }} stands for; replaced is false where it
 // stands for itself.
 func (p *parser) nativeBraces(files []string, inner string, line int) (replaced bool, err error) {
-	if err := p.reader.scan(len(inner)); err != nil { // braces within braces have it examined from each {{ again
-		return false, err
-	}
 	if target, ok := strings.CutPrefix(inner, ">"); ok {
 		return true, p.partial(files, strings.TrimSpace(target), line)
 	}

@@ -48,9 +48,7 @@ func formatOf(file string) format {
 // people.
 type reader interface {
 	document(file string) (*document, error)
-	media(file string) (*media, error)
-	// scan counts bytes that are about to be examined. An error means that nothing more may be.
-	scan(bytes int) error
+	image(file string) (*media, error)
 }
 
 // document is a Markdown file, checked and cut once however many prompts include it.
@@ -77,7 +75,6 @@ func newDocument(content string) (*document, error) {
 type media struct {
 	kind, mime string // kind is the content's type in the protocol
 	base64     []byte
-	key        mediaKey
 }
 
 // parser reads one prompt.

@@ -24,7 +24,7 @@ func (d disk) document(file string) (*document, error) {
 	return nil, fmt.Errorf("cannot read %s: there is none", path.Base(file))
 }
 
-func (d disk) media(file string) (*media, error) {
+func (d disk) image(file string) (*media, error) {
 	content, ok := d[file]
 	if !ok {
 		return nil, fmt.Errorf("cannot read %s: there is none", path.Base(file))
@@ -33,8 +33,6 @@ func (d disk) media(file string) (*media, error) {
 	m.base64 = base64.StdEncoding.AppendEncode(nil, []byte(content))
 	return &m, nil
 }
-
-func (d disk) scan(int) error { return nil }
 
 // read parses one file.
 func (d disk) read(file string) (*Prompt, []Problem) {

@@ -29,107 +29,81 @@ type skillFolder struct {
 	// definition is the entry of the skill; nil if it is broken, and problems say why.
 	definition jsontext.Value
 	problems   []Problem
-	found      []skillFile
+	found      []input
 	folders    int
 	// root is the URI of the folder.
 	root string
 }
 
-// skillFile is a file of a skill as a walk found it.
-type skillFile struct {
-	path string // from the root of the team's files
-	stamp
-}
-
-// fileDigest is the digest of a file in the state that its stamp has.
+// fileDigest is the digest of a file of a skill.
 type fileDigest struct {
-	stamp
+	input
+
 	sum [sha256.Size]byte
 }
 
-// addSkills finds the skills of a block. Of one that has not changed, nothing is read.
-func (p *pass) addSkills(b *block) error {
+// addSkills finds the skills of a block. Of a skill that has not changed, nothing is read.
+func (p *pass) addSkills(b *block) {
 	if b.upstream.Skills == "" {
-		return nil
+		return
 	}
 	b.nextSkills = map[string]*skillFolder{}
 	for _, file := range b.next {
-		if path.Base(file) != wire.SkillFile {
-			continue
-		}
-		s, err := p.skillAt(b, file)
-		if err != nil {
-			return err
-		}
-		b.nextSkills[file] = s
-		if p.held.total += s.measure(); p.checkHeld(b) != nil { // before the next one is held, too
-			break
+		if path.Base(file) == wire.SkillFile && p.err() == nil {
+			b.nextSkills[file] = p.skillAt(b, file)
 		}
 	}
-	return p.checkHeld(b)
 }
 
-// measure returns what a skill takes in memory, in bytes: its files' paths in particular, which
-// skills inside of one another have in common by their names only.
-func (s *skillFolder) measure() int {
-	size := fileOverhead + 2*len(s.definition)
-	for _, f := range s.found {
-		size += skillFileOverhead + 2*len(f.path)
-	}
-	return size
-}
-
-// skillAt returns the skill of a SKILL.md: the present one, or a newer one. The error ends the pass.
-func (p *pass) skillAt(b *block, file string) (*skillFolder, error) {
+// skillAt returns the skill of a SKILL.md: the one before, or a newer one.
+func (p *pass) skillAt(b *block, file string) *skillFolder {
 	next := &skillFolder{root: "skill://" + skillPath(b.upstream.Files, file)}
 	err := p.skillFiles(path.Dir(file), 0, next)
-	before, isSame := b.skills[file], func(a, b skillFile) bool { return a.path == b.path && a.same(b.stamp) }
-	switch {
-	case err != nil || p.ended != nil:
-	case before != nil && before.root == next.root && slices.EqualFunc(before.found, next.found, isSame):
-		for _, f := range before.found {
-			// The team forgets the digests that a pass does not have.
-			p.digests[f.path] = p.team.digests[f.path]
+	before, isSame := b.skills[file], func(a, b input) bool { return a.path == b.path && a.isCurrent(b.info) }
+	if err == nil {
+		if before != nil && before.root == next.root && slices.EqualFunc(before.found, next.found, isSame) {
+			for _, f := range before.found {
+				// The team forgets the digests that a pass does not have.
+				p.digests[f.path] = p.team.digests[f.path]
+			}
+			return before
 		}
-		return before, nil
-	default:
 		next.definition, err = p.skillEntry(file, next)
 	}
 	if errors.Is(err, errChanging) && before != nil { // the next pass finds it as it is then
-		return before, p.ended
+		return before
 	}
-	if err != nil && p.ended == nil {
+	if err != nil {
 		r := report{shown: func(file string) string { return onDisk(p.team.source, file) }}
 		problem := r.problem(Broken, file, lineOf(err), "Broken skill", err.Error()+"; it is left out")
 		// The same pointer, by which the block sees that its list is the same.
 		if before != nil && slices.Equal(before.problems, []Problem{problem}) {
-			return before, nil
+			return before
 		}
 		next.problems = []Problem{problem}
-		if _, isOfSystem := errors.AsType[syscall.Errno](err); isOfSystem { // it may go without a trace on the files
+		if isOfSystem(err) { // it may go without a trace on the files
 			next.found = nil
 		}
 	}
-	return next, p.ended
+	return next
 }
+
+// maxFolders bounds how deeply the folders of a skill are nested.
+const maxFolders = 32
 
 // skillFiles walks through a folder of a skill.
 func (p *pass) skillFiles(folder string, depth int, into *skillFolder) error {
-	if err := p.rest(); err != nil {
-		return err
-	}
 	if depth > maxFolders {
 		return fmt.Errorf("its folders are nested more than %d deep", maxFolders)
 	}
 	if into.folders++; into.folders > wire.MaxSkillFiles {
 		return fmt.Errorf("it has more than %d folders; remove some", wire.MaxSkillFiles)
 	}
-	opened, err := os.OpenFile(onDisk(p.team.source, folder), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	opened, err := p.opener.within.OpenFile(filepath.FromSlash(folder), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return fmt.Errorf("cannot read %s: %w", folder, regular.Cause(err))
 	}
 	defer opened.Close()
-	p.team.cost.Folders++
 	entries, err := opened.ReadDir(4 * wire.MaxSkillFiles) // not all at once: there may be more than memory holds
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("cannot read %s: %w", folder, regular.Cause(err))
@@ -138,6 +112,8 @@ func (p *pass) skillFiles(folder string, depth int, into *skillFolder) error {
 	for _, e := range entries {
 		file := path.Join(folder, e.Name())
 		switch {
+		case p.ended() != nil:
+			return p.ended()
 		case strings.HasPrefix(e.Name(), "."): // such as those of editors and of version control
 			continue
 		case e.IsDir():
@@ -146,19 +122,14 @@ func (p *pass) skillFiles(folder string, depth int, into *skillFolder) error {
 			}
 			continue
 		}
-		if err := p.rest(); err != nil {
-			return err
-		}
-		// Nobody is told whether there is something at the end of a link that leads out.
-		if at := onDisk(p.team.source, file); e.Type()&fs.ModeSymlink != 0 && !p.walk.isBeneath(at) {
+		info, err := p.opener.within.Stat(filepath.FromSlash(file))
+		if err != nil && e.Type()&fs.ModeSymlink != 0 { // the same for all links that lead out, whatever is there
 			return fmt.Errorf("the link %s leads to nothing inside of %s; put a copy in its place", path.Base(file), p.team.source.Root)
 		}
-		p.team.cost.Stats++
-		s := stampOf(onDisk(p.team.source, file))
-		if !s.mode.IsRegular() || !s.exists {
+		if err != nil || !info.Mode().IsRegular() {
 			return fmt.Errorf("the file %s is not a regular one; remove it", path.Base(file))
 		}
-		into.found = append(into.found, skillFile{file, s})
+		into.found = append(into.found, newInput(file, info))
 	}
 	if len(into.found) > wire.MaxSkillFiles || len(entries) == 4*wire.MaxSkillFiles {
 		return fmt.Errorf("it has more than %d files; remove some", wire.MaxSkillFiles)
@@ -170,15 +141,13 @@ func (p *pass) skillFiles(folder string, depth int, into *skillFolder) error {
 func (p *pass) skillEntry(file string, s *skillFolder) (jsontext.Value, error) {
 	total := int64(0)
 	for _, f := range s.found {
-		if total += f.size; total > wire.MaxSkillBytes {
+		if total += f.info.Size(); total > wire.MaxSkillBytes {
 			return nil, fmt.Errorf("its files have more than %d bytes together; remove some", wire.MaxSkillBytes)
 		}
 	}
-	if err := p.open(); err != nil {
-		return nil, err
-	}
+	p.team.reads++
 	content, err := p.opener.text(file)
-	if p.count(len(content)); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	front, err := skillFront(content, path.Base(s.root))
@@ -192,29 +161,33 @@ func (p *pass) skillEntry(file string, s *skillFolder) (jsontext.Value, error) {
 			return nil, err
 		}
 		resources = append(resources, wire.Object{}.With("uri", wire.Quote(s.uri(path.Dir(file), f.path))).
-			With("digest", wire.Quote(fmt.Sprintf("sha256:%x", sum))).With("size", wire.NumberID(f.size)).JSON())
+			With("digest", wire.Quote(fmt.Sprintf("sha256:%x", sum))).With("size", wire.NumberID(f.info.Size())).JSON())
 	}
 	return wire.Object{}.With("uri", wire.Quote(s.root+"/"+wire.SkillFile)).With("frontmatter", front).
 		With("resources", wire.Array(resources)).JSON(), nil
 }
 
 // digest returns the digest of a file: the known one, unless the file has changed.
-func (p *pass) digest(folder string, f skillFile) (sum [sha256.Size]byte, err error) {
+func (p *pass) digest(folder string, f input) (sum [sha256.Size]byte, err error) {
 	for _, known := range []map[string]fileDigest{p.digests, p.team.digests} {
-		if d, ok := known[f.path]; ok && d.same(f.stamp) {
+		if d, ok := known[f.path]; ok && d.isCurrent(f.info) {
 			p.digests[f.path] = d
 			return d.sum, nil
 		}
 	}
-	content, err := p.opener.skill(folder, f.path)
-	if p.count(len(content)); err != nil || p.ended != nil {
-		return sum, errors.Join(err, p.ended)
+	if err := p.ended(); err != nil {
+		return sum, err
 	}
-	if int64(len(content)) != f.size {
+	p.team.reads++
+	content, err := p.opener.skill(folder, f.path)
+	if err != nil {
+		return sum, err
+	}
+	if int64(len(content)) != f.info.Size() {
 		return sum, fmt.Errorf("the file %s %w", path.Base(f.path), errChanging)
 	}
 	sum = sha256.Sum256(content)
-	p.digests[f.path] = fileDigest{f.stamp, sum}
+	p.digests[f.path] = fileDigest{f, sum}
 	return sum, nil
 }
 
@@ -267,13 +240,7 @@ func skillPath(source *config.Files, file string) string {
 		within = file
 	}
 	within = filepath.ToSlash(within)
-	matches := func(p config.PathPattern) bool {
-		at := p.Start()
-		for name := range strings.SplitSeq(within, "/") {
-			at = p.Next(at, name)
-		}
-		return p.Ends(at)
-	}
+	matches := func(p config.PathPattern) bool { return p.Match(within) }
 	folder, base := path.Dir(within), source.Patterns[max(slices.IndexFunc(source.Patterns, matches), 0)].Folder()
 	switch folder {
 	case ".":

@@ -110,18 +110,19 @@ func TestSkills_ChangeCostsOneSkill(t *testing.T) {
 	}
 	tr := newTree(t, files...)
 	f := newFolder(tr.upstream())
-	f.settle()
+	tr.age()
+	f.pass()
 	before := f.read(t)
-	cost := f.Cost()
-	if again := f.read(t); again != before || f.Cost().Files != cost.Files {
-		t.Errorf("a pass without a change reads %d files", f.Cost().Files-cost.Files)
+	reads := f.reads
+	if again := f.read(t); again != before || f.reads != reads {
+		t.Errorf("a pass without a change reads %d files", f.reads-reads)
 	}
 	tr.write("skills/s7/a.txt", "changed")
 	after := f.read(t)
 	if got := manifests(t, after)["skill://s7/a.txt"]; got != digestOf("changed") {
 		t.Error(got)
 	}
-	if n := f.Cost().Files - cost.Files; n != 2 {
+	if n := f.reads - reads; n != 2 {
 		t.Errorf("the change reads %d files", n)
 	}
 	tr.remove("skills/s7/b.txt")
@@ -146,9 +147,7 @@ func TestSkills_BrokenAreLeftOutAndReported(t *testing.T) {
 	tr.check(os.Truncate(tr.path("skills/large/a.bin"), 16<<20))
 	f := newFolder(tr.upstream())
 	l := f.read(t)
-	// A link to the folder of a skill is another name of it.
-	good := digestOf(skillText("good"))
-	if diff := cmp.Diff(map[string]string{"skill://good/SKILL.md": good, "skill://folder/good/SKILL.md": good}, manifests(t, l)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"skill://good/SKILL.md": digestOf(skillText("good"))}, manifests(t, l)); diff != "" {
 		t.Error(diff)
 	}
 	problems := fmt.Sprint(l.Broken())
@@ -174,29 +173,6 @@ func TestSkills_BrokenAreLeftOutAndReported(t *testing.T) {
 	tr.check(exec.CommandContext(t.Context(), "mkfifo", tr.path("skills/good/SKILL.md")).Run())
 	if result, err := l.ReadSkill(f.upstreams[0].Files, "skill://good/SKILL.md"); err == nil {
 		t.Errorf("a FIFO is read: %s", result)
-	}
-}
-
-// Skills inside of one another have all files beneath in common, and a name for each.
-func TestSkills_HoldNoMoreThanTheirAccount(t *testing.T) {
-	const nested, files = 10, 50
-	tr := newTree(t, "team.hcl", skillTeam(`"only"`, "skills/**/SKILL.md"))
-	folder := "skills"
-	for range nested {
-		folder += "/s"
-		tr.write(folder+"/SKILL.md", skillText("s"))
-	}
-	for i := range files {
-		tr.write(fmt.Sprintf("%s/%d.txt", folder, i), "x")
-	}
-	f := newFolder(tr.upstream())
-	f.upstreams[0].Files.Max = 30_000
-	_, err := f.Refresh()
-	if err == nil || !strings.Contains(err.Error(), "take more than 30000 bytes") {
-		t.Errorf("the error is %v", err)
-	}
-	if most := 4 * files; f.Cost().Stats > most {
-		t.Errorf("the pass goes on to %d files, more than %d", f.Cost().Stats, most)
 	}
 }
 
@@ -239,16 +215,27 @@ func TestSkills_HaveNoConfiguration(t *testing.T) {
 	}
 }
 
+// busy is a context that does something whenever a pass asks whether it has ended.
+type busy struct {
+	context.Context
+
+	do func()
+}
+
+func (b busy) Err() error {
+	b.do()
+	return b.Context.Err()
+}
+
 // A skill is not gone while one of its files is written.
 func TestSkills_StayWhileTheirFilesChange(t *testing.T) {
 	tr := newTree(t, "team.hcl", skillTeam(`"only"`, "skills/**/SKILL.md"), "skills/a/SKILL.md", skillText("a"), "skills/a/a.txt", "")
 	f := newFolder(tr.upstream())
 	before, text := f.read(t), ""
-	results, _, err := f.Team.Refresh(t.Context(), f.upstreams, func(context.Context) error {
+	results, err := f.Team.Refresh(busy{t.Context(), func() {
 		text += "x"
 		tr.write("skills/a/a.txt", text)
-		return nil
-	})
+	}}, f.upstreams)
 	if err != nil || results[0].List != before || len(before.Definitions) != 1 {
 		t.Errorf("%v, %+v", err, results)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -11,16 +12,15 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// Team reads the files of all upstreams of one team that have any: in one walk, each file once,
-// within one account of what they hold together. Only one goroutine may use it. The zero Team has
-// read nothing.
+// Team reads the files of all upstreams of one team that have any: each file once, up to
+// [config.Files.Max] bytes together. Only one goroutine may use it. The zero Team has read nothing.
 type Team struct {
 	source  *config.Files
 	blocks  map[string]*block // by the upstream's label
 	entries map[entryKey]*entry
+	images  map[string]image      // by path
 	digests map[string]fileDigest // of the files of skills, by path
-	held    account
-	cost    Cost
+	reads   int                   // of files, in all passes
 }
 
 // block is what is known of one upstream's files.
@@ -50,12 +50,6 @@ type entry struct {
 	problems []Problem
 	// inputs are the files that it was read from, as they were just before, its own included.
 	inputs []input
-	size   int // see held
-}
-
-type input struct {
-	path string
-	stamp
 }
 
 // Result is what a pass makes of one upstream's files.
@@ -81,7 +75,7 @@ func Read(ctx context.Context, upstreams []config.Upstream) []Result {
 		for i, at := range indexes {
 			blocks[i] = upstreams[at]
 		}
-		read, _, err := new(Team).Refresh(ctx, blocks, context.Context.Err)
+		read, err := new(Team).Refresh(ctx, blocks)
 		for i, at := range indexes {
 			results[at] = Result{List: &List{}, Err: err}
 			if err == nil {
@@ -92,29 +86,21 @@ func Read(ctx context.Context, upstreams []config.Upstream) []Result {
 	return results
 }
 
-// Refresh reads the files of the upstreams that have changed since the last call, or that were not
-// there, and returns the present lists in the order of the upstreams, which have the same source.
-// Where more has changed than memory should hold at once, done is false, and another call reads the
-// rest.
-//
-// It calls step before each piece of work. An error of step ends the pass, and is returned: nothing
-// has changed then.
-func (t *Team) Refresh(
-	ctx context.Context, upstreams []config.Upstream, step func(context.Context) error,
-) (results []Result, done bool, err error) {
-	t.cost.Passes++
+// Refresh reads the files of the upstreams that have changed since the last call, and returns the
+// current lists in the order of the upstreams, which have the same source. The error is that of
+// ctx: nothing has changed then.
+func (t *Team) Refresh(ctx context.Context, upstreams []config.Upstream) ([]Result, error) {
 	source := upstreams[0].Files
 	if t.source == nil || !t.source.SameSource(source) {
-		*t = Team{cost: t.cost} // what was granted may no longer be
+		*t = Team{reads: t.reads} // what was granted may no longer be
 	}
 	t.source = source // another team may read other files as values now
 	blocks, next := t.present(upstreams), map[string]*block{}
-	p := newPass(t, func() error { return step(ctx) })
-	defer p.close()
-	entries, err := p.run(blocks)
-	if p.ended != nil {
-		return nil, false, p.ended
+	entries, err := t.pass(ctx, blocks)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
+	var results []Result
 	for _, b := range blocks {
 		switch {
 		case err != nil: // each list of the team stays
@@ -127,13 +113,28 @@ func (t *Team) Refresh(
 	}
 	// The blocks in any case: they keep what the error leaves as it was.
 	if t.blocks = next; err == nil {
-		t.entries, t.held, t.digests = entries, p.held, p.digests
+		t.entries = entries
 	}
-	return results, err != nil || !p.isCut, nil
+	return results, nil
 }
 
-// Cost returns what all passes have cost.
-func (t *Team) Cost() Cost { return t.cost }
+// pass reads the files of blocks once. An error changes nothing.
+func (t *Team) pass(ctx context.Context, blocks []*block) (map[entryKey]*entry, error) {
+	opener, err := open(t.source)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open %s: %w", t.source.Root, err)
+	}
+	defer opener.close()
+	p := &pass{
+		team: t, opener: opener, ended: ctx.Err, infos: map[string]fs.FileInfo{},
+		partials: map[string]partial{}, images: map[string]image{}, digests: map[string]fileDigest{},
+	}
+	entries, err := p.run(blocks)
+	if err == nil {
+		t.images, t.digests = p.images, p.digests
+	}
+	return entries, err
+}
 
 // present returns the blocks of upstreams, with what was known of those that were there before.
 func (t *Team) present(upstreams []config.Upstream) []*block {
@@ -166,20 +167,6 @@ func (b *block) problem(severity Severity, err error) Problem {
 	}
 	at := b.upstream.Place
 	return Problem{Severity: severity, Path: at.File, Line: at.Line, Summary: summary, Detail: sentence(err.Error())}
-}
-
-// find notes the files that a walk has found.
-func (b *block) find(found, idle []string, missing error) {
-	most := b.upstream.MaxPrompts
-	switch {
-	case missing != nil:
-		b.err = b.problem(Broken, missing)
-	case len(found) > most:
-		b.err = b.problem(Broken, failed("Too many prompts",
-			"there are %d files, more than max_prompts = %d; raise it, or narrow the patterns", len(found), most))
-	default:
-		b.next, b.nextIdle = found, idle
-	}
 }
 
 func (b *block) key(file string) entryKey { return entryKey{file, b.upstream.Texts} }

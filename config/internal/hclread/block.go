@@ -148,8 +148,7 @@ func (b *Block) ResolvePath(path string) string {
 // block's file.
 func (b *Block) ResolveFolder(written Text) (actual string, err error) {
 	path := b.ResolvePath(written.Value)
-	way, err := regular.Follow(Absolute(path))
-	if actual = way.Actual; err == nil {
+	if actual, err = filepath.EvalSymlinks(Absolute(path)); err == nil {
 		var info fs.FileInfo
 		if info, err = os.Lstat(actual); err == nil && !info.IsDir() {
 			err = syscall.ENOTDIR

@@ -142,11 +142,10 @@ func (s *scope) read(written Text) (string, error) {
 		}
 	}
 	s.options.OnRead(path)
-	way, err := regular.Follow(Absolute(path))
+	actual, err := filepath.EvalSymlinks(Absolute(path))
 	if err != nil {
 		return "", unreadable(written, err)
 	}
-	actual := way.Actual
 	if s.access != nil {
 		if err := s.access.AllowResolvedFile(actual, written); err != nil {
 			return "", unreadable(written, err)

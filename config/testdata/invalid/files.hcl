@@ -20,8 +20,8 @@ team "docs" {
       "prompts/*.toml",                    # ERROR: ends in ".toml" for files that are not Gemini CLI's commands; write it like ".gemini/commands/**/*.toml"
       "prompts/*.hcl",                     # ERROR: does not end in ".md"
       "a**/b.md",                          # ERROR: has "**" beside other characters
-      "a//b.md",                           # ERROR: cannot be read at "", which is empty and matches nothing
-      "[a/b].md",                          # ERROR: cannot be read at "[a", which has a class without a closing "]"
+      "a//b.md",                           # ERROR: has two slashes in a row
+      "[a/b].md",                          # ERROR: has a class, an alternative or a \ without an end at "[a"
     ]
   }
   upstream "g" {
