@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -44,7 +43,7 @@ a git revision of NEW.
 It prints changed rules, changed definitions or texts of prompts in files (~), and the affected
 prompts of servers: those in the lock files or, with --live, those that the servers list.`,
 		Example: "  promptweir diff origin/main\n" +
-			"  promptweir diff main pull-request --exit-code",
+			"  promptweir diff ./main ./pull-request --exit-code",
 		SuggestFor: []string{"compare", "plan"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 2 || a.configGiven() {
@@ -110,47 +109,36 @@ func (d *diffFlags) diff(ctx context.Context, oldPath, newPath string) error {
 func (d *diffFlags) atRevision(ctx context.Context, old, path string) (at string, remove func(), err error) {
 	remove = func() {}
 	// To git, a revision with a hyphen in front would be an option.
-	if _, err := os.Stat(old); !errors.Is(err, fs.ErrNotExist) || strings.HasPrefix(old, "-") {
-		return old, remove, nil // what is wrong with it, loading says
+	if old == "" || strings.ContainsAny(old[:1], "-./") {
+		return old, remove, nil // loading reports what is wrong with it
 	}
 	folder, name := path, ""
 	if isKind(path, 0) {
 		folder, name = filepath.Dir(path), filepath.Base(path)
 	}
-	within := folder
-	git := func(args ...string) string {
-		// After an error nothing more is run, so that the caller checks only once.
-		var said []byte
-		if err == nil {
-			// A command that starts nothing has git start nothing of the repository's either.
-			args = append([]string{"-c", "core.fsmonitor=false", "-c", "core.hooksPath=" + os.DevNull}, args...)
-			command := exec.CommandContext(ctx, "git", args...) //nolint:gosec // no option comes from outside
-			command.Dir, command.Env = within, append(os.Environ(), "GIT_INDEX_FILE="+at+"/index")
-			if said, err = command.Output(); err != nil {
-				err = fmt.Errorf("%q is not a file, a folder or a git revision of %s: %w", old, path, gitError(err))
-			}
-		}
-		return strings.TrimSuffix(string(said), "\n")
+	repository, err := repositoryOf(folder)
+	var commit, tree string
+	if err == nil {
+		commit, tree, err = repository.find(ctx, old)
 	}
-	prefix := git("rev-parse", "--show-prefix")
-	commit := git("rev-parse", "--verify", old+"^{commit}")
-	tree := git("rev-parse", "--verify", commit+":"+strings.TrimSuffix(prefix, "/"))
-	within = git("rev-parse", "--show-toplevel") // checkout-index leaves out what is not beneath its folder
+	if _, notFound := os.Stat(old); !errors.Is(notFound, fs.ErrNotExist) {
+		if err == nil {
+			return "", nil, &usageError{fmt.Sprintf("%q is both a path and a git revision: write ./%s for the path, or %.12s for "+
+				"the revision", old, old, commit)}
+		}
+		return old, remove, nil
+	}
 	if err != nil {
-		return "", nil, err
+		return "", nil, fmt.Errorf("%q is not a file, a folder or a git revision of %s: %w", old, path, err)
 	}
 	if at, err = os.MkdirTemp("", "promptweir-diff-"); err != nil {
 		return "", nil, err
 	}
 	remove = func() { _ = os.RemoveAll(at) }
-	// A separate index leaves that of the repository as it is. Git refuses names that lead out of the
-	// prefix.
 	d.copied, d.shown = filepath.Join(at, commit[:12]), old+":"+filepath.Clean(folder)
-	git("read-tree", tree)
-	git("checkout-index", "--all", "--prefix="+d.copied+"/")
-	if err != nil {
+	if err := repository.write(ctx, tree, d.copied); err != nil {
 		remove()
-		return "", nil, err
+		return "", nil, fmt.Errorf("read %s of %s: %w", old, folder, err)
 	}
 	return filepath.Join(d.copied, name), remove, nil
 }
@@ -185,18 +173,6 @@ func (d *diffFlags) loadBefore(path string) (*config.Config, error) {
 		}
 	}
 	return cfg, nil
-}
-
-// gitError is what git has printed about an error.
-func gitError(err error) error {
-	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
-		said := strings.TrimPrefix(strings.TrimSpace(string(failed.Stderr)), "fatal: ")
-		if said == "Needed a single revision" { // for a name that it does not know
-			said = "there is no such commit here; git fetch gets those of the remote"
-		}
-		return errors.New(said)
-	}
-	return err
 }
 
 // loadAfter loads the new configuration as a gateway would that has the old one in use: what it

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// repository is a git repository of which only objects are read: a configuration may be an untrusted pull
+// request, and a checkout runs the filters that its files name.
+type repository struct {
+	folder string // has .git
+	within string // the folder of the configuration, relative to the repository, with slashes
+}
+
+// repositoryOf returns the repository that a folder is in. It is the next one with a .git, which no
+// commit can contain: git alone would also use a repository without one that was committed.
+func repositoryOf(folder string) (repository, error) {
+	folder, err := resolved(folder)
+	for top := folder; err == nil; top = filepath.Dir(top) {
+		if _, err := os.Lstat(filepath.Join(top, ".git")); err == nil {
+			within, err := filepath.Rel(top, folder)
+			return repository{top, filepath.ToSlash(within)}, err
+		}
+		if top == filepath.Dir(top) {
+			return repository{}, errors.New("not a git repository")
+		}
+	}
+	return repository{}, err
+}
+
+// command returns a git command that runs nothing that the repository's configuration names, and
+// fetches nothing.
+func (r repository) command(ctx context.Context, args ...string) *exec.Cmd {
+	args = append([]string{
+		"-c", "safe.bareRepository=explicit", "-c", "protocol.allow=never",
+		"-c", "core.fsmonitor=false", "-c", "core.hooksPath=" + os.DevNull,
+	}, args...)
+	command := exec.CommandContext(ctx, "git", args...) //nolint:gosec // no option comes from outside
+	command.Dir = r.folder
+	// GIT_ALLOW_PROTOCOL overrides what the repository allows, also in versions without GIT_NO_LAZY_FETCH.
+	command.Env = append(os.Environ(), "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none", "GIT_CONFIG_NOSYSTEM=1")
+	return command
+}
+
+func (r repository) output(ctx context.Context, args ...string) (string, error) {
+	printed, err := r.command(ctx, args...).Output()
+	return strings.TrimSuffix(string(printed), "\n"), gitError(err)
+}
+
+// find returns the hashes of a revision's commit, and of the configuration's folder in it.
+func (r repository) find(ctx context.Context, revision string) (commit, tree string, err error) {
+	if commit, err = r.output(ctx, "rev-parse", "--verify", revision+"^{commit}"); err != nil {
+		return "", "", err
+	}
+	name := commit + ":" + r.within
+	if r.within == "." {
+		name = commit + "^{tree}"
+	}
+	tree, err = r.output(ctx, "rev-parse", "--verify", name)
+	return commit, tree, err
+}
+
+// write writes the files of a tree into a new folder.
+func (r repository) write(ctx context.Context, tree, folder string) error {
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(folder) // no path of the commit leads out of it
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	list, err := r.output(ctx, "ls-tree", "-r", "-z", tree)
+	if err != nil {
+		return err
+	}
+	type entry struct {
+		path   string
+		isLink bool
+	}
+	var files []entry
+	var objects strings.Builder
+	for line := range strings.SplitSeq(list, "\x00") {
+		about, path, _ := strings.Cut(line, "\t")
+		if fields := strings.Fields(about); len(fields) == 3 && fields[1] == "blob" { // or it is a submodule
+			files = append(files, entry{filepath.FromSlash(path), fields[0] == "120000"})
+			objects.WriteString(fields[2] + "\n")
+		}
+	}
+	ctx, stop := context.WithCancel(ctx)
+	command := r.command(ctx, "cat-file", "--batch")
+	command.Stdin = strings.NewReader(objects.String())
+	contents, err := command.StdoutPipe()
+	if err == nil {
+		err = command.Start()
+	}
+	if err != nil {
+		stop()
+		return err
+	}
+	in := bufio.NewReader(contents)
+	for i := 0; i < len(files) && err == nil; i++ {
+		err = writeObject(root, files[i].path, files[i].isLink, in)
+	}
+	stop() // after an error there is more to come
+	_ = command.Wait()
+	return err
+}
+
+// writeObject writes the next object that git cat-file prints.
+func writeObject(root *os.Root, path string, isLink bool, in *bufio.Reader) error {
+	var object, kind string
+	var size int64
+	if _, err := fmt.Fscanf(in, "%s %s %d\n", &object, &kind, &size); err != nil {
+		return fmt.Errorf("git has no content of %s here; fetch it with git", path)
+	}
+	content := io.LimitReader(in, size)
+	err := root.MkdirAll(filepath.Dir(path), 0o700)
+	if err == nil && isLink {
+		var target []byte
+		if target, err = io.ReadAll(content); err == nil {
+			err = root.Symlink(string(target), path)
+		}
+	} else if err == nil {
+		var file *os.File
+		if file, err = root.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+			_, err = io.Copy(file, content)
+			err = errors.Join(err, file.Close())
+		}
+	}
+	if err == nil {
+		_, err = in.Discard(1) // the line break after each object
+	}
+	return err
+}
+
+// gitError is what git has printed about an error.
+func gitError(err error) error {
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
+		said := strings.TrimPrefix(strings.TrimSpace(string(failed.Stderr)), "fatal: ")
+		if said == "Needed a single revision" { // for a name that it does not know
+			said = "there is no such commit here; git fetch gets those of the remote"
+		}
+		return errors.New(said)
+	}
+	return err
+}
