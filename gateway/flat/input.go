@@ -77,7 +77,7 @@ func Arguments(declared []catalog.Argument, sent wire.Object) (wire.Object, erro
 		return sent, nil
 	}
 	value := sent.Get(Input)
-	if value != nil && value.Kind() != '"' {
+	if value != nil && value.Kind() != '"' && value.Kind() != 'n' {
 		return nil, wire.NewError(wire.InvalidParams, "Invalid argument "+Input+": it must be a string")
 	}
 	text, _ := wire.Text(value)

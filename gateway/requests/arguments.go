@@ -17,6 +17,7 @@ import (
 // A get's arguments are checked against the prompt's definition before they are sent on:
 //
 //	required and absent                      refused
+//	optional and null                        taken for absent, unless its schema allows null
 //	without a schema, and not a string       refused: the protocol knows no other type
 //	with a schema                            the value as it was sent must satisfy it, whatever its type
 //	  that refers to another document,       refused: a schema that cannot be looked up must not pass for one that
@@ -26,7 +27,7 @@ import (
 //	fixed by the configuration               refused: clients may not send it
 //	not in the definition                    sent on unchanged, whatever its type: only the upstream can know it
 //
-// Arguments that pass reach the upstream byte for byte. Absent arguments stay absent.
+// Otherwise, arguments that pass reach the upstream byte for byte. Absent arguments stay absent.
 
 const (
 	// maxArguments bounds the arguments of one get.
@@ -47,32 +48,41 @@ const (
 	argumentFixed      = "fixed"
 )
 
-// checkArguments refuses a get whose arguments do not match the prompt's definition.
-func (s *schemas) checkArguments(ctx context.Context, entry *catalog.Entry, arguments wire.Object) error {
+// checkArguments refuses a get whose arguments do not match the prompt's definition. It returns them
+// without optional ones that are null: some clients write null for a field that was left empty.
+func (s *schemas) checkArguments(
+	ctx context.Context, entry *catalog.Entry, arguments wire.Object,
+) (wire.Object, error) {
 	sent := make(map[string]jsontext.Value, len(arguments))
 	for i := range arguments {
 		sent[arguments[i].Name] = arguments[i].Value
 	}
 	// The definition has no fixed arguments any more, so that the loop below would let them pass.
 	if err := checkFixed(entry, func(name string) bool { return sent[name] != nil }); err != nil {
-		return err
+		return nil, err
 	}
 	for i := range entry.Arguments {
 		declared := &entry.Arguments[i]
 		value, ok := sent[declared.Name]
+		isNull := value.Kind() == 'n' && !declared.Required
 		switch {
 		case ok && declared.Schema != nil:
-			if err := s.checkSchema(ctx, entry.Name, declared, value); err != nil {
-				return err
+			err := s.checkSchema(ctx, entry.Name, declared, value)
+			if err != nil && !isNull {
+				return nil, err
 			}
-		case ok && value.Kind() != '"':
-			return invalidArgument(declared.Name, argumentNoString, "it must be a string", nil)
+			isNull = err != nil
+		case ok && value.Kind() != '"' && !isNull:
+			return nil, invalidArgument(declared.Name, argumentNoString, "it must be a string", nil)
 		case !ok && declared.Required:
-			return wire.NewError(wire.InvalidParams, "Missing required argument: "+wire.Clip(declared.Name, maxQuoted)).
+			return nil, wire.NewError(wire.InvalidParams, "Missing required argument: "+wire.Clip(declared.Name, maxQuoted)).
 				WithData(argumentData(declared.Name, argumentMissing).JSON())
 		}
+		if isNull {
+			arguments = arguments.Without(func(name string) bool { return name == declared.Name })
+		}
 	}
-	return nil
+	return arguments, nil
 }
 
 // readArguments returns the arguments of a get, which are valid JSON; nil stands for none.

@@ -33,7 +33,13 @@ func (g getting) refuse(arguments string, parts ...string) {
 // pass wants the upstream to receive the arguments byte for byte.
 func (g getting) pass(arguments string) {
 	g.t.Helper()
-	g.c.CallUnchecked("prompts/get", `{"name":"`+g.name+`"`+arguments+`}`).Want(g.t, http.StatusOK, "from p")
+	g.becomes(arguments, arguments)
+}
+
+// becomes wants the upstream to receive other arguments.
+func (g getting) becomes(sent, arguments string) {
+	g.t.Helper()
+	g.c.CallUnchecked("prompts/get", `{"name":"`+g.name+`"`+sent+`}`).Want(g.t, http.StatusOK, "from p")
 	calls := g.p.Calls("prompts/get")
 	if len(calls) == 0 {
 		g.t.Fatalf("%s: the get did not reach the upstream", arguments)
@@ -57,8 +63,13 @@ func TestArguments_RequiredMustBePresent(t *testing.T) {
 		a.refuse(``, "Missing required argument: x", `"data":{"argument":"x","reason":"missing"}`)
 		a.refuse(`,"arguments":{}`, "Missing required argument: x")
 		a.refuse(`,"arguments":{"x":"1"}`, "Missing required argument: z")
-		a.refuse(`,"arguments":[]`, "arguments must be an object")
-		a.refuse(`,"arguments":{"x":"1","z":"2","y":null}`, "Invalid argument y: it must be a string", `"data":{"argument":"y","reason":"type"}`)
+		a.refuse(`,"arguments":["x"]`, "arguments must be an object")
+		a.refuse(`,"arguments":[ ]`, "Missing required argument: x")
+		a.refuse(`,"arguments":{"x":"1","z":"2","y":7}`, "Invalid argument y: it must be a string", `"data":{"argument":"y","reason":"type"}`)
+		a.refuse(`,"arguments":{"x":"1","z":null}`, "Invalid argument z: it must be a string")
+		a.becomes(`,"arguments":{"x":"1","y":null,"z":"2"}`, `,"arguments":{"x":"1","z":"2"}`)
+		a.becomes(`,"arguments":{"x":"","z":"","undeclared":null}`, `,"arguments":{"x":"","z":"","undeclared":null}`)
+		a.of("none").becomes(`,"arguments":[ ]`, `,"arguments":{}`)
 		a.refuse(`,"arguments":{"x":1,"z":"2"}`, "Invalid argument x: it must be a string")
 		a.refuse(`,"arguments":{"x":{"a":"b"},"z":"2"}`, "Invalid argument x: it must be a string")
 		a.refuse(`,"arguments":{`+many(1001)+`}`, "too many arguments")
@@ -92,12 +103,14 @@ func TestArguments_MustSatisfyTheirSchema(t *testing.T) {
 		{"name":"tags","schema":{"type":"array","items":{"enum":["x","y"]},"maxItems":3}},
 		{"name":"old","schema":{"$schema":"http://json-schema.org/draft-07/schema#","$ref":"#/definitions/s","definitions":{"s":{"type":"string","pattern":"^a+$"}}}},
 		{"name":"any","required":true,"schema":true},
+		{"name":"maybe","schema":{"type":["string","null"]}},
 		{"name":"text","schema":null}]}`)
 	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
 	for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2025-11-25", "")} {
 		a := getting{t, c, p, "p.a"}
 		a.refuse(``, "Missing required argument: any")
 		a.pass(`,"arguments":{"any":null}`)
+		a.becomes(`,"arguments":{"n":null,"any":null,"maybe":null,"text":null}`, `,"arguments":{"any":null,"maybe":null}`)
 		a.pass(`,"arguments":{"any":{"deep":[1e3]},"n":9007199254740992,"tags":["x","y"],"old":"aaa","text":"t"}`)
 		a.pass(`,"arguments":{"n":1.0,"any":0}`)
 		a.refuse(`,"arguments":{"any":0,"n":9007199254740993}`, "Invalid argument n: maximum: got 9007199254740993, want 9007199254740992",

@@ -99,8 +99,12 @@ func (h *Handler) authorizeGet(ctx context.Context, r *Request, out *Response) (
 		params = params.With("arguments", arguments.JSON())
 	}
 	r.target.arguments = arguments
-	if err := h.schemas.checkArguments(ctx, entry, r.target.arguments); err != nil {
+	checked, err := h.schemas.checkArguments(ctx, entry, arguments)
+	if err != nil {
 		return nil, err
+	}
+	if len(checked) < len(arguments) {
+		r.target.arguments, params = checked, params.With("arguments", checked.JSON())
 	}
 	c, err := newCall(r, entry, owners, params)
 	if err != nil {
@@ -239,7 +243,7 @@ func (h *Handler) complete(ctx context.Context, r *Request, out *Response) error
 
 // checkCompletion refuses the params of a completion that no schema allows. Some servers do not
 // answer them at all, which would open the circuit breaker for everybody. It returns the params
-// without optional members that are null.
+// without optional members that are null or, as PHP writes objects, an empty array.
 func checkCompletion(params wire.Object) (wire.Object, error) {
 	params = withoutNull(withoutNull(params, "ref", "title"), "context", "arguments")
 	argument := params.Object("argument")
@@ -262,10 +266,10 @@ func checkCompletion(params wire.Object) (wire.Object, error) {
 	return params, nil
 }
 
-// withoutNull returns params without a member of a member if that is null.
+// withoutNull returns params without a member of a member if that is null or an empty array.
 func withoutNull(params wire.Object, outer, inner string) wire.Object {
 	object := params.Object(outer)
-	if object.Get(inner).Kind() != 'n' {
+	if value := object.Get(inner); value.Kind() != 'n' && !wire.IsEmptyArray(value) {
 		return params
 	}
 	return params.With(outer, object.Without(func(name string) bool { return name == inner }).JSON())

@@ -248,7 +248,7 @@ func TestComplete_RefusesMalformedParams(t *testing.T) {
 			`{` + ref + `,"argument":{"name":"x","value":7}}`,
 			`{` + ref + `,"argument":{"name":7,"value":""}}`,
 			`{` + ref + `,"argument":{"name":"x","value":""},"context":[]}`,
-			`{` + ref + `,"argument":{"name":"x","value":""},"context":{"arguments":[]}}`,
+			`{` + ref + `,"argument":{"name":"x","value":""},"context":{"arguments":["y"]}}`,
 			`{` + ref + `,"argument":{"name":"x","value":""},"context":{"arguments":{"y":7}}}`,
 			`{"ref":{"type":"ref/prompt","name":"p.a","title":7},"argument":{"name":"x","value":""}}`,
 		} {
@@ -263,10 +263,10 @@ func TestComplete_RefusesMalformedParams(t *testing.T) {
 func TestComplete_TakesNullForAbsent(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a")
 	c := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p)).Legacy("2025-11-25", "")
-	for i, context := range []string{`null`, `{"arguments":null}`} {
+	for i, context := range []string{`null`, `{"arguments":null}`, `{"arguments":[]}`} {
 		c.CallUnchecked("completion/complete", `{"ref":{"type":"ref/prompt","name":"p.a","title":null},"argument":{"name":"x","value":""},"context":`+context+`}`).
 			Want(t, http.StatusOK, `"values"`)
-		if got := string(p.Calls("completion/complete")[i].Params); strings.Contains(got, "null") {
+		if got := string(p.Calls("completion/complete")[i].Params); strings.Contains(got, "null") || strings.Contains(got, "[]") {
 			t.Errorf("the upstream gets %s", got)
 		}
 	}

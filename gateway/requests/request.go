@@ -151,9 +151,13 @@ func Read(raw []byte) (*Request, *wire.Error) {
 	return r, nil
 }
 
-// withoutNulls returns params without the optional members that are null: some clients' serializers
-// write null for a member without a value, and an upstream that validates would refuse it.
+// withoutNulls returns params without the optional members that are null, and with an empty object
+// for arguments that are an empty array: some clients' serializers write these for a member without a
+// value, and an upstream that validates would refuse them.
 func withoutNulls(params wire.Object) wire.Object {
+	if wire.IsEmptyArray(params.Get("arguments")) {
+		params = params.With("arguments", emptyObject)
+	}
 	isNull := func(m wire.Member) bool { return m.Value.Kind() == 'n' && optionalParam(m.Name) }
 	if !slices.ContainsFunc(params, isNull) {
 		return params

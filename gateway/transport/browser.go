@@ -154,6 +154,6 @@ func metadataURL(r *http.Request, s *snapshot.Snapshot) string {
 // clients know it, that of the endpoint on this host, where a proxy strips a path, or the root's,
 // for clients that try no other.
 func hasMetadata(r *http.Request, s *snapshot.Snapshot) bool {
-	of := strings.TrimPrefix(r.URL.Path, wellKnown)
-	return of == "" || of == s.Config.Gateway.Path || of == resourceOf(r, s).Path
+	of := strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, wellKnown), "/")
+	return of == "" || of == s.Config.Gateway.Path || of == strings.TrimSuffix(resourceOf(r, s).Path, "/")
 }

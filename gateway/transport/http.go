@@ -51,8 +51,9 @@ type exchange struct {
 
 // serve serves Streamable HTTP.
 func (x *exchange) serve() {
-	// A GET or DELETE has no message that could tell its era.
-	modern := wire.Modern(wire.Header(x.r.Header, wire.HeaderProtocolVersion))
+	// A GET or DELETE has no message that could tell its era. A revision that is not served is refused
+	// where a session is wanted, with a list of those that are.
+	modern := wire.KnownModern(wire.Header(x.r.Header, wire.HeaderProtocolVersion))
 	switch x.r.Method {
 	case http.MethodPost:
 		x.servePost(modern)
@@ -108,9 +109,9 @@ func (x *exchange) servePost(modernHeader bool) {
 	if !request.Message.IsRequest() || request.IsRepeated() {
 		raw = in.raw
 	}
-	// The message determines its era: by its _meta, else by the header. A legacy session begins
-	// with an initialize that has neither.
-	if request.ClaimsModern() || modernHeader {
+	// The message determines its era: by its _meta, else by the header. A legacy session begins with an
+	// initialize, whose params have the revision: some clients send the newest one in all headers.
+	if request.ClaimsModern() || modernHeader && request.Message.Method != wire.Initialize {
 		ctx, status, ok = x.admitModern(request)
 	} else {
 		ctx, ok = x.admitLegacy(request, raw)

@@ -80,7 +80,7 @@ func TestHTTP_ServesItsPathOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]int{"/prompts": http.StatusUnsupportedMediaType, "/mcp": http.StatusNotFound, "/prompts/x": http.StatusNotFound, "/": http.StatusNotFound} {
+	for path, want := range map[string]int{"/prompts": http.StatusUnsupportedMediaType, "/prompts/": http.StatusUnsupportedMediaType, "/mcp": http.StatusNotFound, "/prompts/x": http.StatusNotFound, "/": http.StatusNotFound} {
 		w := httptest.NewRecorder()
 		g.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost"+path, nil))
 		if w.Code != want {

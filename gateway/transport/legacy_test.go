@@ -40,6 +40,29 @@ func TestInitialize_NegotiatesARevision(t *testing.T) {
 	c.CallUnchecked("initialize", `{}`).Want(t, http.StatusOK, `"code":-32602`, "protocolVersion")
 }
 
+// A client may name any revision in the header of its first request, and asks in its params for the one that it wants.
+func TestInitialize_IsLegacyWhateverItsHeaderNames(t *testing.T) {
+	s := gatewaytest.Serve(t, ``)
+	for _, revision := range []string{"2026-07-28", "2099-01-01", "latest"} {
+		with := func(method, params string, h ...string) gatewaytest.Response {
+			body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":` + params + `}`
+			return gatewaytest.Send(t, http.MethodPost, s.URL, body, append(gatewaytest.Headers{"Mcp-Protocol-Version", revision}, h...))
+		}
+		begun := with("initialize", gatewaytest.InitializeParams("2025-06-18"))
+		begun.Want(t, http.StatusOK, `"protocolVersion":"2025-06-18"`)
+		session := gatewaytest.Headers{"Mcp-Session-Id", begun.Header.Get("Mcp-Session-Id")}
+		switch a := with("ping", "[]", session...); revision {
+		case "2026-07-28": // which is served, so that the request stands alone and lacks what it must have
+			a.Want(t, http.StatusBadRequest, "-32602", "io.modelcontextprotocol/protocolVersion")
+		default:
+			a.Want(t, http.StatusBadRequest, "-32022", `"requested":"`+revision+`"`)
+			gatewaytest.Send(t, http.MethodGet, s.URL, "", append(gatewaytest.Headers{"Mcp-Protocol-Version", revision}, session...)).
+				Want(t, http.StatusBadRequest, "-32022")
+		}
+		gatewaytest.Send(t, http.MethodPost, s.URL, `{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}`, session).Want(t, http.StatusOK, `"result":{}`)
+	}
+}
+
 func TestSession_HoldsForItsPrincipalOnEachReplica(t *testing.T) {
 	auth := "auth {\n" + gatewaytest.Token("ann") + gatewaytest.Token("bob") + "}\n"
 	shared := `gateway { cursor_keys = ["%KEY%"] }` + "\n" + auth

@@ -38,7 +38,7 @@ func TestHTTP_ReadsMessagesStrictly(t *testing.T) {
 	refuse(`{"id":7,"method":"ping"}`, "-32600", `"id":7`)
 	refuse(`{"jsonrpc":"2.0","id":null,"method":"ping"}`, "-32600")
 	refuse(`{"jsonrpc":"2.0","id":{},"method":"ping"}`, "-32600")
-	refuse(`{"jsonrpc":"2.0","id":7,"method":"ping","params":[]}`, "-32600", `"id":7`)
+	refuse(`{"jsonrpc":"2.0","id":7,"method":"ping","params":[7]}`, "-32600", `"id":7`)
 	refuse(`{"jsonrpc":"2.0","id":7}`, "-32600")
 	large := head + `,"params":{"a":"` + strings.Repeat("x", 4<<20) + `"}}`
 	gatewaytest.Send(t, http.MethodPost, c.URL, large, c.Headers).Want(t, http.StatusRequestEntityTooLarge, "too large")

@@ -151,9 +151,10 @@ func (t *Transport) Handler() http.Handler {
 }
 
 // variantAt returns the variant whose endpoint is at a path, if that is one of them: empty for the
-// endpoint itself.
+// endpoint itself. One slash more at the end is the same endpoint.
 func variantAt(c *config.Config, path, endpoint string) (variant config.Variant, served bool) {
 	beneath, served := strings.CutPrefix(path, endpoint)
+	beneath = strings.TrimSuffix(beneath, "/")
 	if !served || beneath == "" {
 		return "", served
 	}

@@ -57,7 +57,8 @@ func TestVariants_AreTurnedOnEach(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a")
 	s := gatewaytest.Serve(t, `gateway { variants = ["flat"] }`+"\n"+gatewaytest.Team("eng", "", "", p))
 	s.At("flat").Modern("").WantList("p.a")
-	for _, path := range []string{"tools", "flat/", "flat/flat", "Flat", "flat/sse", "nothing"} {
+	s.At("flat/").Modern("").WantList("p.a")
+	for _, path := range []string{"tools", "tools/", "flat/flat", "Flat", "flat/sse", "nothing"} {
 		s.At(path).Modern("").CallUnchecked("prompts/list", "").Want(t, http.StatusNotFound)
 	}
 }

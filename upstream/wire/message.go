@@ -93,6 +93,9 @@ func (e *envelope) set(name, _, value []byte) {
 		if jsontext.Value(value).Kind() == 'n' { // how some serializers write a member without a value
 			return
 		}
+		if IsEmptyArray(value) {
+			value = []byte("{}")
+		}
 		e.Params = value
 		ok, problem = jsontext.Value(value).Kind() == '{', "params must be an object"
 	case "result":

@@ -25,6 +25,7 @@ func TestParse_ReadsMessages(t *testing.T) {
 		want wire.Message
 	}{
 		{`{"jsonrpc":"2.0","id":1,"method":"ping"}`, wire.Message{ID: value("1"), Method: "ping"}},
+		{`{"jsonrpc":"2.0","id":1,"method":"x","params":[ ]}`, wire.Message{ID: value(`1`), Method: "x", Params: value(`{}`)}},
 		{`{"id":"a\u0062","params":{"x": 2.50},"method":"p\u0069ng","jsonrpc":"2.0","more":[]}`, wire.Message{ID: value(`"a\u0062"`), Method: "ping", Params: value(`{"x": 2.50}`)}},
 		{`{"jsonrpc":"2.0","id":1,"method":"ping","params":null}`, wire.Message{ID: value("1"), Method: "ping"}},
 		{`{"jsonrpc":"2.0","method":"notifications/initialized"}`, wire.Message{Method: "notifications/initialized"}},
@@ -75,7 +76,7 @@ func TestParse_RejectsButReturnsID(t *testing.T) {
 	refuse(`{"jsonrpc":"2.0","id":7,"result":{},"error":{}}`, wire.InvalidRequest, "7", "both")
 	refuse(`{"jsonrpc":"2.0","id":7,"method":"x","result":{}}`, wire.InvalidRequest, "7", "both a method and a result")
 	refuse(`{"jsonrpc":"2.0","result":{}}`, wire.InvalidRequest, "", "must have an id")
-	refuse(`{"jsonrpc":"2.0","id":7,"method":"x","params":[]}`, wire.InvalidRequest, "7", "params")
+	refuse(`{"jsonrpc":"2.0","id":7,"method":"x","params":["y"]}`, wire.InvalidRequest, "7", "params")
 	refuse(`{"jsonrpc":"2.0","id":7,"error":"no"}`, wire.InvalidRequest, "7", "error")
 	refuse(`{"jsonrpc":"2.0","id":7,"method":""}`, wire.InvalidRequest, "7", "method")
 	refuse(`{"jsonrpc":"2.0","id":true,"method":"x"}`, wire.InvalidRequest, "", "id must be")
@@ -83,7 +84,7 @@ func TestParse_RejectsButReturnsID(t *testing.T) {
 
 	// The id counts also where it stands after what is wrong.
 	refuse(`{"jsonrpc":"2.0","method":5,"id":7}`, wire.InvalidRequest, "7", "method")
-	refuse(`{"params":[],"method":"x","id":"a","jsonrpc":"2.0"}`, wire.InvalidRequest, `"a"`, "params")
+	refuse(`{"params":[{}],"method":"x","id":"a","jsonrpc":"2.0"}`, wire.InvalidRequest, `"a"`, "params")
 	// Read as a notification it would never be answered.
 	refuse(`{"jsonrpc":"2.0","id":null,"method":"x"}`, wire.InvalidRequest, "", "null")
 }

@@ -102,6 +102,11 @@ func Revisions() []string {
 // known yet is modern too.
 func Modern(revision string) bool { return revision >= Rev20260728 }
 
+// KnownModern reports whether revision is a known one of the modern era.
+func KnownModern(revision string) bool {
+	return Modern(revision) && slices.Contains(Revisions(), revision)
+}
+
 // KnownLegacy reports whether revision is a known one of the legacy era: initialize can agree on
 // it.
 func KnownLegacy(revision string) bool {

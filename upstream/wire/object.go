@@ -276,6 +276,11 @@ func ParseArray(raw jsontext.Value) ([]jsontext.Value, error) {
 	return parseArray(&scanner{raw: raw, rigor: splitting})
 }
 
+// IsEmptyArray reports whether a value is an array without elements: PHP writes an empty object as one.
+func IsEmptyArray(v jsontext.Value) bool {
+	return len(v) >= 2 && v[0] == '[' && len(bytes.TrimSpace(v[1:len(v)-1])) == 0
+}
+
 func parseArray(s *scanner) (elements []jsontext.Value, err error) {
 	s.space()
 	if s.peek() != '[' {
