@@ -40,9 +40,11 @@ type exchange struct {
 	variant config.Variant
 	// client is the client's address, once the request has arrived in full.
 	client string
-	// What the request holds until it is over, see release: its entry among those in flight, its
-	// response, and memory, that of a request of HTTP/2 and that of a large body.
+	// What the request holds until it is over, see release: its entry among those in flight and among
+	// those that are pending, its response, and memory, that of a request of HTTP/2 and that of a large
+	// body.
 	inFlight      *cancellable
+	pending       pending
 	response      requests.Response
 	request, body edge.Hold
 	// forwarded is set for a request of another replica.
@@ -209,18 +211,18 @@ func (x *exchange) readLargeBody() ([]byte, error) {
 }
 
 // respond carries out a request, in a context that ends when the client goes, and writes its
-// response as JSON, or as an event stream if messages precede the response.
+// response as JSON, or as an event stream if messages precede the response or it takes long.
 func (x *exchange) respond(ctx context.Context, request *requests.Request, status int) {
 	buffer := getBuffer()
-	var stream *eventStream
+	x.t.pendings.add(&x.pending, x.w, request)
 	if request.Relay == nil {
 		request.InParts = true
 		x.response = x.t.requests.Handle(ctx, request, *buffer)
 	} else {
-		x.response, stream = x.respondRelaying(ctx, request, *buffer)
+		x.response = x.respondRelaying(ctx, request, *buffer)
 	}
-	if stream != nil {
-		stream.event("", x.response.JSON)
+	if stream := x.t.pendings.end(&x.pending); stream != nil {
+		stream.event("", slices.Concat(x.response.Parts()...))
 		stream.end()
 		// As below: the failed write may still use the buffer.
 		if stream.err == nil {
@@ -239,38 +241,23 @@ func (x *exchange) respond(ctx context.Context, request *requests.Request, statu
 	}
 }
 
-// respondRelaying carries out a request during which messages may have to be sent to the client.
-// The response belongs on the stream, which is nil if there were none.
+// respondRelaying carries out a request during which messages may have to be sent to the client,
+// before the response.
 func (x *exchange) respondRelaying(
 	ctx context.Context, request *requests.Request, buffer []byte,
-) (requests.Response, *eventStream) {
+) requests.Response {
 	ctx, giveUp := context.WithCancel(ctx)
 	defer giveUp()
-	var stream *eventStream
 	if x.forwarded { // the other replica waits for the header, and for no longer than answerTimeout
-		stream = openStream(x.w)
+		x.pending.begin()
 	}
-	giveUpBroken := func() {
-		if stream.err != nil {
-			giveUp()
-		}
-	}
-	response := x.t.handleRelaying(ctx, request, buffer, outlet{
+	return x.t.handleRelaying(ctx, request, buffer, outlet{
 		send: func(message []byte) {
-			if stream == nil {
-				stream = openStream(x.w)
-			}
-			stream.event("", message)
-			giveUpBroken()
-		},
-		keepAlive: func() {
-			if stream != nil {
-				stream.comment()
-				giveUpBroken()
+			if !x.pending.send(message) {
+				giveUp()
 			}
 		},
 	})
-	return response, stream
 }
 
 // refuse answers with an HTTP status and a JSON-RPC error, which has the request's id if that is

@@ -184,6 +184,21 @@ func TestHTTP_ReadTimeoutBoundsTheArrivalOfARequest(t *testing.T) {
 	})
 }
 
+// A proxy or a client that waits for the first byte of a stream has it at once.
+func TestStream_SendsSomethingAtOnce(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "up", "p")
+	bubble.Test(t, func(t *testing.T) {
+		s := serveOverPipes(t, p, nil)
+		for _, revision := range gatewaytest.LegacyRevisions {
+			_, stream := s.send(http.MethodGet, "/mcp", "", s.begin(revision).Headers)
+			begun := time.Now()
+			if _, err := stream.ReadByte(); err != nil || time.Since(begun) > 0 {
+				t.Errorf("%s: the first byte after %v, %v", revision, time.Since(begun), err)
+			}
+		}
+	})
+}
+
 // Gets and streams of each kind take longer than the server's timeouts.
 func TestHTTP_TimeoutsDoNotBoundResponses(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "up", "p")

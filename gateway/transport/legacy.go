@@ -197,6 +197,8 @@ func (l *legacyExchange) serveStream() {
 			out.event(ids.next(view), changed)
 		case s.Revision >= wire.Rev20251125: // clients of that revision know events without data
 			out.event(ids.next(view), nil)
+		default: // so that a proxy, or a client, that waits for the first byte has it
+			out.comment()
 		}
 		send := func(message []byte) { out.event(ids.next(sub.View()), message) }
 		t.follow(ctx, &caller, sub, func() { send(changed) },

@@ -131,14 +131,10 @@ func (t *Transport) handleRelaying(
 		response = t.requests.Handle(ctx, request, buffer)
 		request.Relay.Close()
 	}()
-	ticks, stop := out.ticks()
-	defer stop()
 	for {
 		select {
 		case <-request.Relay.Ready():
 			out.sendAll(request.Relay)
-		case <-ticks:
-			out.keepAlive()
 		case <-done:
 			// What came last: the response must not overtake it.
 			out.sendAll(request.Relay)

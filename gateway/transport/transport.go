@@ -44,6 +44,7 @@ type Transport struct {
 
 	sseSessions sseSessions
 	hijacked    hijacked
+	pendings    pendings
 	// closing is closed when streams are to end.
 	closing chan struct{}
 	drain   sync.Once
@@ -216,6 +217,9 @@ func (x *exchange) refuseAtOnce(why string) {
 // release gives back what the exchange holds. A stream that is to stay open calls it before: its
 // bound is another one.
 func (x *exchange) release() {
+	if x.pending.w != nil { // after a panic
+		x.t.pendings.end(&x.pending)
+	}
 	x.response.Release()
 	x.inFlight.end()
 	x.request.Release()
