@@ -227,6 +227,7 @@ func (d *decoder) settings() *Config {
 	cfg.Auth = withCertificates(cfg.Auth, cfg.Gateway.TLS)
 	ids.check(d.Reader)
 	checkPublicURL(d.Reader, cfg)
+	checkOpaqueOrigins(d.Reader, cfg)
 	checkAuditHash(d.Reader, cfg)
 	checkAuditLimit(d.Reader, cfg)
 	checkCluster(d.Reader, cfg)

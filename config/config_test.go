@@ -97,7 +97,7 @@ func TestLoad_DecodesEveryAttribute(t *testing.T) {
 			Separator:      "/",
 			CursorKeys:     []Key{newKey([32]byte([]byte("0123456789abcdef0123456789abcdef"))), newKey([32]byte(bytes.Repeat([]byte{0xff}, 32)))},
 			AllowedHosts:   []string{"prompts.example.com", "10.0.0.7", "[::1]", "fd00::7"},
-			AllowedOrigins: []string{"https://app.example.com", "vscode-webview://panel", "http://localhost:3000"},
+			AllowedOrigins: []string{"https://app.example.com", "vscode-webview://panel", "chrome-extension://*", "http://localhost:3000"},
 			Conflict:       ConflictFirst,
 			Instructions:   "Ask in #prompts.",
 			StateDir:       "/var/lib/promptweir",

@@ -231,6 +231,18 @@ func checkPublicURL(r *hclread.Reader, cfg *Config) {
 		"host of their request, which is wrong behind a proxy that terminates TLS. Set public_url to the address that clients use.")
 }
 
+// checkOpaqueOrigins reports an origin that is no proof of anything unless the caller has a credential,
+// which no page of another has.
+func checkOpaqueOrigins(r *hclread.Reader, cfg *Config) {
+	for _, origin := range cfg.Gateway.AllowedOrigins {
+		isProtected := len(r.Blocks("auth")) > 0 && cfg.Auth != nil && !cfg.Auth.Anonymous
+		if slices.Contains(opaqueOrigins, origin) && !isProtected {
+			r.Error(r.Blocks("gateway")[0].ValueRange("allowed_origins"), "Origin of any page", "Any web page can send "+
+				"requests with the origin %q; add an auth block without anonymous, or remove the origin.", origin)
+		}
+	}
+}
+
 // checkSeparator bounds the separator, which is part of every name.
 func checkSeparator(s string) error {
 	if n := utf8.RuneCountInString(s); n < 1 || n > maxSeparator || !isPrintable(s) {

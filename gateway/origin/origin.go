@@ -22,7 +22,7 @@ import (
 // came in by.
 type Check struct {
 	hosts   []string // lower case, without a port
-	origins []string // scheme://host:port
+	origins []string // scheme://host:port, scheme://* or null
 }
 
 // New returns the check of a listener at an address, with the public URL, further hosts and further
@@ -48,7 +48,7 @@ func (c Check) Request(r *http.Request) error {
 		return err
 	}
 	origins := r.Header["Origin"]
-	if len(origins) == 0 || origins[0] == "" || slices.Contains(c.origins, origins[0]) {
+	if len(origins) == 0 || origins[0] == "" || c.lists(origins[0]) {
 		return nil
 	}
 	u, err := url.Parse(origins[0])
@@ -61,10 +61,19 @@ func (c Check) Request(r *http.Request) error {
 // Allowed returns the request's origin if the configuration lists it, and "" otherwise. Its pages
 // may read responses.
 func (c Check) Allowed(r *http.Request) string {
-	if origins := r.Header["Origin"]; len(origins) == 1 && slices.Contains(c.origins, origins[0]) {
+	if origins := r.Header["Origin"]; len(origins) == 1 && c.lists(origins[0]) {
 		return origins[0]
 	}
 	return ""
+}
+
+// lists reports whether the configuration has an origin.
+func (c Check) lists(origin string) bool {
+	return slices.ContainsFunc(c.origins, func(listed string) bool {
+		scheme, isWild := strings.CutSuffix(listed, "*")
+		host, within := strings.CutPrefix(origin, scheme)
+		return listed == origin || isWild && within && host != "" && !strings.ContainsAny(host, "/?#")
+	})
 }
 
 // Host returns why a request whose answer any page may read must be refused, or nil: it ignores the

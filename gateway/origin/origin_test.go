@@ -89,6 +89,19 @@ func TestCheck_DeniesOtherOrigins(t *testing.T) {
 	}
 }
 
+func TestCheck_AllowsWhatIsListed(t *testing.T) {
+	c := checking{t: t, check: origin.New("127.0.0.1:8080", "", nil, []string{"vscode-webview://*", "null", "file://"})}
+	for _, listed := range []string{"vscode-webview://1a2b3c", "null", "file://"} {
+		c.allow("localhost", listed)
+		if got := c.check.Allowed(c.request("localhost", listed)); got != listed {
+			t.Errorf("the pages of %s may read responses of %q", listed, got)
+		}
+	}
+	for _, other := range []string{"vscode-webview://", "vscode-webview://a/b", "vscode-webviewer://a", "moz-extension://a", "https://a", "nullx", "file:///a", "file://a"} {
+		c.deny(origins, "localhost", other)
+	}
+}
+
 // Anyone can make a name resolve to the gateway's address, but a browser that sends the address itself meant it.
 func TestCheck_AllowsTheAddressThatARequestArrivedAt(t *testing.T) {
 	c := checking{t: t, arrivedAt: "192.0.2.7:8080"} // the zero Check

@@ -20,7 +20,11 @@ gateway {
     "https://x.example.com",
     "https://x.example.com/path",          # ERROR: is not an origin
     "x.example.com",                       # ERROR: is not an origin
-    "null",                                # ERROR: is not an origin
+    "http://*",                            # ERROR: is not an origin
+    "https://*",                           # ERROR: is not an origin
+    "moz-extension://*",
+    "moz-extension://*.a",                 # ERROR: is not an origin
+    "file:///",                            # ERROR: is not an origin
     "*",                                   # ERROR: is not an origin
     "https://*.example.com",               # ERROR: is not an origin
     "https://x.example.com/",              # ERROR: is not an origin

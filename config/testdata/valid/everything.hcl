@@ -6,7 +6,7 @@ gateway {
   separator       = "/"
   cursor_keys     = [base64encode("0123456789abcdef0123456789abcdef"), "__________________________________________8"]
   allowed_hosts   = ["prompts.example.com", "10.0.0.7", "[::1]", "fd00::7"]
-  allowed_origins = ["https://app.example.com", "vscode-webview://panel", "http://localhost:3000"]
+  allowed_origins = ["https://app.example.com", "vscode-webview://panel", "chrome-extension://*", "http://localhost:3000"]
   conflict        = "first"
   instructions    = "Ask in #prompts."
   state_dir       = "/var/lib/promptweir"
