@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"go.mau.fi/util/confusable"
+	"golang.org/x/net/idna"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
@@ -21,7 +22,7 @@ const summaryPrefixTaken = "Prefix belongs to another team"
 // it.
 type namespace struct {
 	separator string           // empty if it is wrong: then prefixes cannot be checked
-	owners    map[string]claim // the first for each prefix
+	owners    map[string]claim // the first for each prefix, by its [Bare] form
 	// contested are the prefixes that another file claims, too.
 	contested map[string]bool
 }
@@ -55,6 +56,7 @@ func (n namespace) startsOf(team string) string {
 
 // longestPrefix returns the longest prefix that a name has; empty if it has none.
 func (n namespace) longestPrefix(name string) (longest string) {
+	name = Bare(name)
 	for prefix := range n.owners {
 		if strings.HasPrefix(name, prefix+n.separator) && len(prefix) > len(longest) {
 			longest = prefix
@@ -100,9 +102,9 @@ func (n namespace) prefixOf(name string) string {
 // claim reports a prefix that another team owns: in both files, so that neither is preferred if the
 // files with errors are left out.
 func (n *namespace) claim(r *hclread.Reader, c claim) {
-	first, isOwned := n.owners[c.prefix]
+	first, isOwned := n.owners[Bare(c.prefix)]
 	if !isOwned {
-		n.owners[c.prefix] = c
+		n.owners[Bare(c.prefix)] = c
 		return
 	}
 	report := func(c, other claim) {
@@ -155,6 +157,7 @@ func (n namespace) shapes() map[string][]string {
 // character can look like the separator, so that it need not be the name's own prefix that
 // misleads.
 func (n namespace) lookalikes(shapes map[string][]string, name, team string) (prefixes []string) {
+	name = Bare(name)
 	shape, separator := confusable.Skeleton(name), confusable.Skeleton(n.separator)
 	for end := 0; ; {
 		next := strings.Index(shape[end:], separator)
@@ -181,10 +184,12 @@ func checkPrefix(s string) error {
 // checkCharacters refuses what people cannot see or tell from other characters: with it, one team
 // could imitate the names of another. HCL composes all strings (NFC).
 func checkCharacters(s string) error {
+	hidden, hides := HiddenIn(s)
 	for _, r := range s {
 		// Of symbols, only those of ASCII: many others look like letters.
 		isPlain := r < unicode.MaxASCII && unicode.IsPrint(r) || unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.P)
-		if !isPlain || IsInvisible(r) {
+		isPlain = isPlain || IsInvisible(r)
+		if !isPlain || hides && r == hidden {
 			return fmt.Errorf("contains %U, which people cannot see or tell from other "+
 				"characters; use letters, marks, digits and punctuation", r)
 		}
@@ -201,6 +206,79 @@ func IsInvisible(r rune) bool {
 		return true
 	}
 	return unicode.In(r, unicode.Cf, unicode.Cc, unicode.Co, unicode.Variation_Selector)
+}
+
+// These change how the character before them is shown, or join two. Emoji and some scripts need them.
+const (
+	zeroWidthNonJoiner = '\u200c'
+	zeroWidthJoiner    = '\u200d'
+	textStyle          = '\ufe0e'
+	emojiStyle         = '\ufe0f'
+)
+
+// withEmoji are the blocks of the characters that have an emoji form.
+var withEmoji = &unicode.RangeTable{ //nolint:gochecknoglobals // a constant table
+	R16: []unicode.Range16{
+		{'#', '#', 1}, {'*', '*', 1}, {'0', '9', 1}, {0xa9, 0xa9, 1}, {0xae, 0xae, 1}, {0x203c, 0x203c, 1}, {0x2049, 0x2049, 1},
+		{0x2122, 0x2122, 1}, {0x2139, 0x2139, 1}, {0x2194, 0x21aa, 1}, {0x231a, 0x23ff, 1}, {0x24c2, 0x24c2, 1}, {0x25aa, 0x27bf, 1},
+		{0x2934, 0x2935, 1}, {0x2b05, 0x2b55, 1}, {0x3030, 0x3030, 1}, {0x303d, 0x303d, 1}, {0x3297, 0x3299, 2},
+	},
+	R32: []unicode.Range32{{0x1f004, 0x1faff, 1}}, LatinOffset: 5,
+}
+
+// joiners checks what RFC 5892 says of joiners (appendix A.1 and A.2), and nothing else.
+var joiners = idna.New(idna.CheckJoiners(true)) //nolint:gochecknoglobals // immutable
+
+// HiddenIn returns the first character of a name that [IsInvisible] reports, unless it is where emoji
+// or a script needs it: a selector after a character that has an emoji form, or a joiner between two
+// characters. Compare names without those by [Bare].
+func HiddenIn(name string) (hidden rune, ok bool) {
+	if !strings.ContainsFunc(name, IsInvisible) {
+		return 0, false
+	}
+	all := []rune(name)
+	at := func(i int) rune {
+		if i < 0 || i >= len(all) {
+			return 0
+		}
+		return all[i]
+	}
+	isEmoji := func(r rune) bool { return r > unicode.MaxASCII && unicode.Is(withEmoji, r) }
+	word, joiner := []rune{'x'}, rune(0) // without what emoji need
+	for i, r := range all {
+		before := at(i - 1)
+		if r == zeroWidthJoiner && before == emojiStyle {
+			before = at(i - 2)
+		}
+		switch {
+		case !IsInvisible(r):
+			word = append(word, r)
+		case (r == textStyle || r == emojiStyle) && unicode.Is(withEmoji, before):
+		case r == zeroWidthJoiner && isEmoji(before) && isEmoji(at(i+1)):
+		case (r == zeroWidthJoiner || r == zeroWidthNonJoiner) && unicode.In(at(i+1), unicode.L, unicode.M):
+			word, joiner = append(word, r), r
+		default:
+			return r, true
+		}
+	}
+	if joiner == 0 {
+		return 0, false
+	}
+	// With a letter in front and without dots, it is one label that does not begin with a mark.
+	_, err := joiners.ToUnicode(strings.ReplaceAll(string(word), ".", " "))
+	return joiner, err != nil
+}
+
+// Bare returns a name without the characters that [HiddenIn] may let pass: people cannot tell names
+// that differ only by these.
+func Bare(name string) string {
+	return strings.Map(func(r rune) rune {
+		switch r {
+		case zeroWidthJoiner, zeroWidthNonJoiner, textStyle, emojiStyle:
+			return -1
+		}
+		return r
+	}, name)
 }
 
 // teamNames are the labels of all team blocks, broken files included.

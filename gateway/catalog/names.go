@@ -30,7 +30,7 @@ func (s *Source) Exposed(separator, own string) string {
 
 // fold returns the name as the least careful clients turn it into a command: in lower case, with
 // "_" for each character outside A–Z a–z 0–9 _ and -. Even the dot, which most keep, becomes "_" in
-// some.
+// some. Names that differ only by characters that nobody sees are one.
 func fold(name string) string {
 	return strings.Map(func(c rune) rune {
 		switch {
@@ -41,7 +41,7 @@ func fold(name string) string {
 		default:
 			return '_'
 		}
-	}, name)
+	}, config.Bare(name))
 }
 
 // clip shortens a name of any length for use in a sentence.
@@ -61,7 +61,8 @@ func clip(name string) string {
 // load.
 type namespaces struct {
 	separator string
-	owners    map[string]Source // without prompts, which would keep old lists in memory
+	// owners are by the bare prefix, and without prompts, which would keep old lists in memory.
+	owners map[string]Source
 	// skills is set if any source may have skills, so that their names are no prompt's.
 	skills bool
 }
@@ -70,9 +71,9 @@ func newNamespaces(sources []Source, separator string) namespaces {
 	n := namespaces{separator: separator, owners: make(map[string]Source, len(sources))}
 	for _, source := range sources {
 		n.skills = n.skills || source.Skills
-		if _, taken := n.owners[source.Prefix]; !taken {
+		if _, taken := n.owners[config.Bare(source.Prefix)]; !taken {
 			source.Prompts = nil
-			n.owners[source.Prefix] = source
+			n.owners[config.Bare(source.Prefix)] = source
 		}
 	}
 	return n
@@ -84,6 +85,7 @@ func newNamespaces(sources []Source, separator string) namespaces {
 // override gives may have none, which is the zero Source.
 func (n namespaces) owner(name string) Source {
 	owner := n.owners[""]
+	name = config.Bare(name)
 	if n.skills {
 		name = strings.TrimPrefix(name, config.SkillPrefix)
 	}

@@ -261,7 +261,7 @@ func (n namespaces) taken(source *Source, prompt *Prompt, name string) (r Report
 	decoded, _ := url.PathUnescape(first) // it was checked
 	// Skills of upstreams with a prefix have it as the first segment of their uris: this one could
 	// pass for one of theirs.
-	if of, isPrefix := n.owners[decoded]; source.Prefix == "" && decoded != "" && isPrefix {
+	if of, isPrefix := n.owners[config.Bare(decoded)]; source.Prefix == "" && decoded != "" && isPrefix {
 		r.Owners = append(r.Owners, of.Owner(""))
 		r.Text = fmt.Sprintf("skill %q of %s begins with %q, which is a prefix: it is left out; set a prefix on upstream %q, "+
 			"or move the skill", name, who(o), decoded, o.Upstream)

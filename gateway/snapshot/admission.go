@@ -8,7 +8,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -278,7 +277,7 @@ func (a *admission) checkName(
 	_ context.Context, source *catalog.Source, prompt *catalog.Prompt, _ promptRules,
 ) (*catalog.Prompt, []catalog.Report) {
 	name := a.clientsName(source, prompt)
-	if !strings.ContainsFunc(name, config.IsInvisible) {
+	if _, hides := config.HiddenIn(name); !hides {
 		return prompt, nil
 	}
 	return nil, []catalog.Report{a.report(catalog.InvisibleName, "", source, prompt,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/gateway/policy"
@@ -110,15 +111,16 @@ func TestAdmission_MasksSecretsThatAServerRepeats(t *testing.T) {
 }
 
 func TestAdmission_LeavesOutNamesThatPeopleCannotTell(t *testing.T) {
-	p := gatewaytest.NewPeer(t, "p", "a", "a\u200b", "\u202ea", "b\u3164", "renamed\ue000", "tab\t", "zoë (1)")
+	p := gatewaytest.NewPeer(t, "p", "a", "a\u200b", "\u202ea", "b\u3164", "renamed\ue000", "tab\t", "zoë (1)",
+		"love\u2764\ufe0f", "\u0646\u0627\u0645\u0647\u200c\u0647\u0627", "v1", "v1\ufe0f")
 	s := gatewaytest.StartWith(t, gatewaytest.Team("eng", "", `prompt "p.renamed\ue000" { name = "p.renamed" }`, p), gateway.Options{})
 	s.AwaitUpstreams()
-	s.Legacy("2025-11-25", "").WantList("p.a", "p.renamed", "p.zoë (1)")
-	if got, want := s.ReportNames(), "invisible_name p.a\u200b, invisible_name p.\u202ea, invisible_name p.b\u3164, invisible_name p.tab\t"; got != want {
+	s.Legacy("2025-11-25", "").WantList("p.a", "p.love\u2764\ufe0f", "p.renamed", "p.v1", "p.v1\ufe0f", "p.zoë (1)", "p.\u0646\u0627\u0645\u0647\u200c\u0647\u0627")
+	if got, want := s.ReportNames(), "folded_names p.v1, invisible_name p.a\u200b, invisible_name p.\u202ea, invisible_name p.b\u3164, invisible_name p.tab\t"; got != want {
 		t.Errorf("reports %q, want %q", got, want)
 	}
 	for _, r := range s.Snapshot().Reports() {
-		if !strings.Contains(r.Text, strconv.QuoteToASCII(r.Name)) {
+		if r.Kind == catalog.InvisibleName && !strings.Contains(r.Text, strconv.QuoteToASCII(r.Name)) {
 			t.Errorf("the report does not show the characters: %q", r.Text)
 		}
 	}

@@ -12,6 +12,20 @@ team "a" {
   }
 }
 
+team "c" {
+  upstream "plain" {
+    url    = "https://u.example.com"
+    prefix = "x1"
+  }
+}
+
+team "d" {
+  upstream "styled" {
+    url    = "https://u.example.com"
+    prefix = "x1\ufe0f" # ERROR: is a prefix of team "c"
+  }
+}
+
 team "b" {
   upstream "u1" {
     url    = "https://u.example.com"
