@@ -74,6 +74,8 @@ func TestSkills_AreScreened(t *testing.T) {
 		"skill://good/SKILL.md": "ok", "skill://good/a.md": "fine", "skill://good/b.txt": "#!/bin/sh", "skill://good/c.png": "\x7fELF",
 		"skill://bad/SKILL.md": "forbidden", "skill://script/SKILL.md": "", "skill://script/run.py": "", "skill://tools/SKILL.md": "",
 		"skill://hooks/SKILL.md": "", "skill://free/SKILL.md": "",
+		"skill://good/sub/skill.md": "---\nname: sub\ndescription: D\nhooks: {}\n---\n", "skill://good/odd/%53kill.md": "---\nname: [\n---\n",
+		"skill://good/fine/skill.md": "---\nname: fine\ndescription: D\n---\n", "skill://dots/SKILL.md": "", "skill://dots/.mcp.json": "{}",
 	})
 	for name, more := range map[string]string{"tools": `,"allowed-tools":"Bash"`, "hooks": `,"hooks":{}`} {
 		uri := "skill://" + name + "/SKILL.md"
@@ -85,7 +87,7 @@ func TestSkills_AreScreened(t *testing.T) {
 		t.Fatal(diff)
 	}
 	for uri, want := range map[string]bool{
-		"skill://b/good/SKILL.md": true, "skill://b/good/a.md": true, "skill://b/good/b.txt": false, "skill://b/good/c.png": false, "skill://b/bad/SKILL.md": false,
+		"skill://b/good/SKILL.md": true, "skill://b/good/a.md": true, "skill://b/good/b.txt": false, "skill://b/good/c.png": false, "skill://b/good/sub/skill.md": false, "skill://b/good/odd/%53kill.md": false, "skill://b/good/fine/skill.md": true, "skill://b/bad/SKILL.md": false,
 	} {
 		if body, ok := readFile(t, s.Modern(""), uri); ok != want || !ok && !strings.Contains(body, `"reason":"screened"`) {
 			t.Errorf("%s: %s", uri, body)
@@ -131,12 +133,20 @@ func TestSkills_OfALostServerAreMarked(t *testing.T) {
 	})
 }
 
-// Names that differ only in case or Unicode form are those of different files, and never stand for each other.
-func TestSkills_TwinsAreDifferentFiles(t *testing.T) {
-	files := map[string]string{
-		"skill://x/SKILL.md": "", "skill://x/a.md": "lower", "skill://x/A.md": "upper",
-		"skill://x/caf%C3%A9.md": "composed", "skill://x/cafe%CC%81.md": "decomposed",
+// Names that differ only in case, in Unicode form or in escapes are one file on some systems: a skill that has both is left out.
+func TestSkills_HaveNoTwins(t *testing.T) {
+	for _, twin := range []string{"skill://x/A.md", "skill://x/%61.md", "skill://x/\uff41.md"} {
+		peer := gatewaytest.NewSkillPeer(t, "b", map[string]string{"skill://x/SKILL.md": "", "skill://x/a.md": "lower", twin: "other"})
+		s := gatewaytest.Serve(t, gatewaytest.Team("b", "", "", peer.Peer))
+		if got := skillURIs(t, s.Modern("")); len(got) > 0 || !strings.Contains(fmt.Sprint(s.Reports()), "twice") {
+			t.Errorf("%s: %v, reports %v", twin, got, s.Reports())
+		}
 	}
+}
+
+// A file is found by the spelling that its entry has.
+func TestSkills_FilesHaveOneName(t *testing.T) {
+	files := map[string]string{"skill://x/SKILL.md": "", "skill://x/a.md": "lower", "skill://x/caf%C3%A9.md": "composed"}
 	s := gatewaytest.Serve(t, gatewaytest.Team("b", "", "", gatewaytest.NewSkillPeer(t, "b", files).Peer))
 	for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2025-11-25", "")} {
 		for uri, want := range files {
@@ -144,7 +154,7 @@ func TestSkills_TwinsAreDifferentFiles(t *testing.T) {
 				t.Errorf("%s has %q", uri, text)
 			}
 		}
-		for _, other := range []string{"skill://b/x/caf\u00e9.md", "skill://b/x/caf%c3%a9.md", "skill://b/x/%61.md", "skill://B/x/a.md", "skill://b/X/a.md"} {
+		for _, other := range []string{"skill://b/x/caf\u00e9.md", "skill://b/x/caf%c3%a9.md", "skill://b/x/%61.md", "skill://B/x/a.md", "skill://b/X/a.md", "skill://b/x/A.md"} {
 			if text, ok := readFile(t, c, other); ok {
 				t.Errorf("%s has %q", other, text)
 			}

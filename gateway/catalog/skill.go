@@ -117,14 +117,8 @@ func isScheme(scheme string) bool {
 // checkSegments refuses a path in a URI that could mean another one to somebody who decodes or
 // cleans it.
 func checkSegments(path string) error {
-	for segment := range strings.SplitSeq(path, "/") {
-		decoded, _ := url.PathUnescape(segment) // empty if it cannot be
-		if decoded == "" || decoded == "." || decoded == ".." || strings.ContainsAny(decoded, "/\\\x00") ||
-			strings.ContainsAny(segment, "?#") {
-			return fmt.Errorf("the segment %q of the uri is not the name of a file or a folder", wire.Clip(segment, MaxName))
-		}
-	}
-	return nil
+	_, err := wire.FoldPath(path)
+	return err
 }
 
 func (s *Skill) readFrontmatter(entry wire.Object, folder string) error {
@@ -158,23 +152,24 @@ func (s *Skill) readManifest(resources jsontext.Value, uri string) error {
 	if err != nil {
 		return err
 	}
-	total := int64(0)
+	total, folded := int64(0), map[string]bool{}
 	for i, value := range files {
 		file, err := s.readFile(wire.Members(value))
 		if err != nil {
 			return fmt.Errorf("[%d]: %w", i, err)
 		}
+		// To some reader, names that are equal when folded are one file.
+		name, _ := wire.FoldPath(file.Path) // which was checked
+		if folded[name] {
+			return fmt.Errorf("has %q twice, perhaps in another case or form", wire.Clip(file.Path, MaxName))
+		}
+		folded[name] = true
 		if total += file.Size; total > wire.MaxSkillBytes { // each is smaller, so that it does not overflow
 			return fmt.Errorf("has more than %d bytes of files", wire.MaxSkillBytes)
 		}
 		s.Files = append(s.Files, file)
 	}
 	slices.SortFunc(s.Files, func(a, b ManifestFile) int { return strings.Compare(a.Path, b.Path) })
-	for i := 1; i < len(s.Files); i++ {
-		if s.Files[i].Path == s.Files[i-1].Path {
-			return fmt.Errorf("has %q twice", s.Files[i].Path)
-		}
-	}
 	// After the sort, by which File finds it.
 	if _, ok := s.File(wire.SkillFile); !ok {
 		return fmt.Errorf("lacks %s", uri)

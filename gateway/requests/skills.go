@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -125,7 +124,7 @@ func (h *Handler) read(ctx context.Context, r *Request, out *Response) error {
 	}
 	// The audit log calls the read of a SKILL.md a get, and must know it even if the request is
 	// refused here.
-	r.target = target{name: uri, use: path.Base(uri) == wire.SkillFile}
+	r.target = target{name: uri, use: wire.IsSkillFile(uri)}
 	if h.audit.refuses() {
 		return errAudit()
 	}
@@ -159,6 +158,16 @@ func (h *Handler) read(ctx context.Context, r *Request, out *Response) error {
 	content, err := verified(c.result.JSON, own, file, entry.Skill)
 	if err != nil {
 		return c.refuse(ctx, h.logger, uri, err)
+	}
+	if r.target.use && file.Path != wire.SkillFile { // of the skill's own, it was screened with the entry
+		text, _ := content.Text("text")
+		front, err := files.FrontMatter(text)
+		if err != nil {
+			front = nil
+		}
+		if _, err := r.screening.screened(ctx, c.result, r.screening.blocks.NestedSkill(front)); err != nil {
+			return err
+		}
 	}
 	if r.target.use {
 		_, err = r.screening.result(ctx, c.result)

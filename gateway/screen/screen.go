@@ -12,6 +12,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // reportInterval is how often [Finding.Throttle] lets through a report about the same block.
@@ -107,6 +108,22 @@ func (s *Screen) File(raw jsontext.Value) Outcome {
 		p.checkSkill(b)
 	}
 	return Outcome{JSON: raw, Rejected: p.rejected, Noted: p.noted}
+}
+
+// NestedSkill screens the front matter of a file beneath a skill's folder that some host may take for a
+// skill of its own; nil if it cannot be read.
+func (s *Screen) NestedSkill(front jsontext.Value) Outcome {
+	if s == nil {
+		return Outcome{}
+	}
+	p := pass{screen: s}
+	for _, b := range s.blocks {
+		if b.Skills && wire.Members(front) == nil {
+			p.reject(b, "skills", "/frontmatter")
+		}
+		p.checkFrontmatter(b, wire.Members(front))
+	}
+	return Outcome{JSON: jsontext.Value("{}"), Rejected: p.rejected, Noted: p.noted}
 }
 
 // screen returns an outcome, which would mean nothing if ctx has ended by then.

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"path"
-	"strings"
 
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -37,18 +36,24 @@ func (p *pass) checkSkill(b block) {
 	if value.Get("name") != nil || value.Get("frontmatter") == nil { // the definition of a prompt
 		return
 	}
-	for _, member := range value.Object("frontmatter") {
-		if member.Name == "allowed-tools" || member.Name == "hooks" {
-			p.reject(b, "skills", "/frontmatter/"+member.Name)
-		}
-	}
+	p.checkFrontmatter(b, value.Object("frontmatter"))
 	files, err := wire.ParseArray(value.Get("resources"))
 	if err != nil { // dynamic: nobody knows which files it has
 		p.reject(b, "skills", "/resources")
 	}
 	for i, file := range files {
-		if uri, _ := wire.Members(file).Text("uri"); !textFiles[strings.ToLower(path.Ext(uri))] {
+		uri, _ := wire.Members(file).Text("uri")
+		name, err := wire.FoldPath(path.Base(uri))
+		if err != nil || !textFiles[path.Ext(name)] {
 			p.reject(b, "skills", fmt.Sprintf("/resources/%d/uri", i))
+		}
+	}
+}
+
+func (p *pass) checkFrontmatter(b block, front wire.Object) {
+	for _, member := range front {
+		if b.Skills && (member.Name == "allowed-tools" || member.Name == "hooks") {
+			p.reject(b, "skills", "/frontmatter/"+member.Name)
 		}
 	}
 }
