@@ -31,7 +31,7 @@ const cutOffTimeout = 2 * time.Second
 // get profiles.
 func HTTP(ctx context.Context, opts Options, profiled bool) error {
 	surviveBrokenPipes()
-	p, err := load(opts)
+	p, err := load(ctx, opts)
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func HTTP(ctx context.Context, opts Options, profiled bool) error {
 	// Before availableMemory, which reads the limit that this sets.
 	limitMemory(p.logger)
 	paceCollector()
-	options := p.gatewayOptions()
+	options := p.gatewayOptions(ctx)
 	memory := availableMemory(p.logger)
 	clients := edge.New(edge.Options{
 		Logger: p.logger, Memory: memory,

@@ -59,18 +59,51 @@ type process struct {
 
 // load loads the configuration and has its files watched. Files of teams that
 // have errors are left out; the diagnostics are printed all the same.
-func load(opts Options) (*process, error) {
+func load(ctx context.Context, opts Options) (*process, error) {
 	p := &process{opts: opts, files: new(watch.Watcher), cfg: opts.Loaded}
 	if p.cfg != nil {
 		return p, nil
 	}
-	p.files.Record(func(visit func(path string)) {
-		p.cfg, p.kept, p.diagnostics = config.LoadTolerant(opts.Config, config.Options{OnRead: visit}, nil)
-	})
+	loaded, err := p.read(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	p.cfg, p.kept, p.diagnostics = loaded.cfg, loaded.kept, loaded.diagnostics
 	if err := opts.Report(p.diagnostics, p.cfg != nil); err != nil {
 		return nil, err
 	}
 	return p, nil
+}
+
+// loaded is what [config.LoadTolerant] returns.
+type loaded struct {
+	cfg         *config.Config
+	kept        []config.Kept
+	diagnostics config.Diagnostics
+}
+
+// read loads the configuration in the place of one that may be in use, and records the files that it
+// reads.
+func (p *process) read(ctx context.Context, inUse config.TeamFiles) (loaded, error) {
+	return untilEnd(ctx, func() (l loaded) {
+		p.files.Record(func(visit func(path string)) {
+			l.cfg, l.kept, l.diagnostics = config.LoadTolerant(p.opts.Config, config.Options{OnRead: visit}, inUse)
+		})
+		return l
+	})
+}
+
+// untilEnd returns the result of a function that cannot be interrupted. If ctx ends first, the process
+// is about to end, and leaves it behind.
+func untilEnd[T any](ctx context.Context, f func() T) (result T, err error) {
+	done := make(chan T, 1)
+	go func() { done <- f() }()
+	select {
+	case result = <-done:
+		return result, nil
+	case <-ctx.Done():
+		return result, context.Cause(ctx)
+	}
 }
 
 // instrument starts telemetry, and logs the first line. It comes before [gateway.New], whose
@@ -88,13 +121,14 @@ func (p *process) instrument(ctx context.Context) (err error) {
 
 // gatewayOptions returns the options of a gateway that serves clients. Unlike one that runs for a
 // single result, it saves lists in state_dir and can reload.
-func (p *process) gatewayOptions() gateway.Options {
-	reload := func(inUse *config.Config) (next *config.Config, kept []config.Kept, diagnostics config.Diagnostics) {
+func (p *process) gatewayOptions(ctx context.Context) gateway.Options {
+	reload := func(inUse *config.Config) (*config.Config, []config.Kept, config.Diagnostics) {
 		// Failed reads are watched too: a reload can succeed as soon as the missing file appears.
-		p.files.Record(func(visit func(path string)) {
-			next, kept, diagnostics = config.LoadTolerant(p.opts.Config, config.Options{OnRead: visit}, inUse.TeamFiles)
-		})
-		return next, kept, diagnostics
+		next, err := p.read(ctx, inUse.TeamFiles)
+		if err != nil {
+			return inUse, nil, config.Diagnostics{}
+		}
+		return next.cfg, next.kept, next.diagnostics
 	}
 	if p.opts.Loaded != nil {
 		reload = nil

@@ -2,6 +2,8 @@ package serving
 
 import (
 	"context"
+	"errors"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,6 +31,27 @@ func TestMaxConnections_LeaveEnoughForUpstreams(t *testing.T) {
 		if got := maxConnections(test.limit, test.memory, test.upstreams); got != test.want {
 			t.Errorf("maxConnections(%d, %d, %d upstreams) = %d, want %d", test.limit, test.memory, len(test.upstreams), got, test.want)
 		}
+	}
+}
+
+// A signal ends a load that takes long.
+func TestUntilEnd_LeavesBehindWhatTakesLong(t *testing.T) {
+	ctx, end := context.WithCancelCause(t.Context())
+	begun, block := make(chan bool), make(chan bool)
+	defer close(block)
+	go func() {
+		<-begun
+		end(&SignalError{syscall.SIGTERM})
+	}()
+	_, err := untilEnd(ctx, func() bool {
+		close(begun)
+		return <-block
+	})
+	if by, ok := errors.AsType[*SignalError](err); !ok || by.Is != syscall.SIGTERM {
+		t.Errorf("got %v, want the signal", err)
+	}
+	if got, err := untilEnd(t.Context(), func() int { return 7 }); got != 7 || err != nil {
+		t.Errorf("got %d, %v", got, err)
 	}
 }
 

@@ -33,7 +33,7 @@ func Stdio(
 	surviveBrokenPipes()
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP) // the client's terminal has gone
 	defer stop()
-	p, err := load(opts)
+	p, err := load(ctx, opts)
 	if err != nil {
 		return false, err
 	}
@@ -48,7 +48,7 @@ func Stdio(
 		return false, err
 	}
 	defer p.telemetry.stop(ctx, opts.Logger)
-	options := p.gatewayOptions()
+	options := p.gatewayOptions(ctx)
 	options.IsAlone = true
 	options.Ledger = edge.New(edge.Options{Memory: availableMemory(p.logger)})
 	if options.Audit, err = audit.Open(p.cfg.Audit, p.logger); err != nil {
