@@ -109,6 +109,7 @@ func (k *call) try(
 	err = errPanicked // for the attempt, whose end must be noted even where a panic ends it
 	sent := client.Request{Method: k.request.Method, Name: k.request.Name, Params: k.request.Params}
 	result, err = session.Call(ctx, &sent, k.relayDuring(d, attempt))
+	result.JSON = wire.WithoutOwnMeta(result.JSON)
 	// A server of both eras may refuse a ping of the legacy one and be there all the same.
 	isUnknown := client.MayForgetSession(err)
 	if (pool == conn.pool && client.MayRefuseEra(err) || isUnknown) && !client.Started(err) {
@@ -184,19 +185,28 @@ func (k *call) tryOtherEra(ctx context.Context, d *queue.Deadline, conn *connect
 	return result, err
 }
 
-// relayDuring returns the call's relay such that, while a client is asked, other calls may have the
-// slot and the deadlines are paused: a reply may take minutes.
+// relayDuring returns the call's relay such that no message has what only the gateway may write, and
+// that, while a client is asked, other calls may have the slot and the deadlines are paused: a reply may
+// take minutes.
 func (k *call) relayDuring(d *queue.Deadline, attempt health.Attempt) *Relay {
-	if k.relay.Reply == nil {
+	if k.relay.Reply == nil && k.relay.Notify == nil {
 		return k.relay
 	}
 	// A copy, because other attempts have deadlines of their own.
 	relay := *k.relay
+	if relay.Notify != nil {
+		relay.Notify = func(method string, params jsontext.Value) {
+			k.relay.Notify(method, wire.WithoutOwnMeta(params))
+		}
+	}
+	if relay.Reply == nil {
+		return &relay
+	}
 	relay.Reply = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
 		attempt.Asks()
 		defer k.slot.Lend()()
 		defer d.Pause()()
-		return k.relay.Reply(ctx, method, params)
+		return k.relay.Reply(ctx, method, wire.WithoutOwnMeta(params))
 	}
 	return &relay
 }

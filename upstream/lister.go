@@ -229,6 +229,9 @@ func (l *lister) list(ctx context.Context, s *client.Session) (bytes int, _ erro
 			slog.Int("prompts", len(list.Definitions)), slog.String("revision", s.Revision))
 	}
 	l.listed, l.ttl, l.skills = true, list.TTL, s.ServesSkills()
+	for i, definition := range list.Definitions {
+		list.Definitions[i] = wire.WithoutOwnMeta(definition)
+	}
 	l.publish(ctx, list.Definitions)
 	return list.Bytes, nil
 }

@@ -133,22 +133,33 @@ func (y *syncer) run(ctx context.Context, s *client.Session) error {
 	for _, t := range troublesIn(partial) {
 		y.query.app.warn("%s", t.text)
 	}
-	prompts, failed := y.prompts(ctx, s, list.Definitions)
-	// Prompts that were cut off count as absent, which would print a line for each.
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	runs, failed := y.runs(), 0
+	defer func() {
+		for _, r := range runs {
+			r.Close()
+		}
+	}()
+	for _, definition := range list.Definitions {
+		p := y.prompt(ctx, s, definition)
+		// Prompts that were cut off count as absent, which would print a line for each.
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if p.Absent != nil {
+			failed++
+		}
+		for _, r := range runs {
+			if err := y.note(r, func() ([]syncdir.Change, error) { return r.Write(&p) }); err != nil {
+				return err
+			}
+		}
 	}
-	for _, target := range syncdir.Targets {
-		if !slices.Contains(y.to, target.Name) {
-			continue
+	for _, r := range runs {
+		if err := y.note(r, func() ([]syncdir.Change, error) { return r.Finish(partial == nil) }); err != nil {
+			return err
 		}
-		r := &syncdir.Run{Target: &target, Source: y.source, IsComplete: partial == nil, DryRun: y.dryRun}
-		folder, changes, err := r.Do(prompts)
-		if printErr := y.print(&target, folder, changes); printErr != nil {
-			return printErr
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", folder, err)
+		if err := y.conclude(r); err != nil {
+			return err
 		}
 	}
 	switch {
@@ -160,64 +171,86 @@ func (y *syncer) run(ctx context.Context, s *client.Session) error {
 	return nil
 }
 
-// print prints a line for each change, and one for the folder.
-func (y *syncer) print(target *syncdir.Target, folder string, changes []syncdir.Change) error {
-	counts := map[syncdir.Action]int{}
+// clientRun is the run for one client, and how often it did what.
+type clientRun struct {
+	syncdir.Run
+
+	counts map[syncdir.Action]int
+}
+
+func (y *syncer) runs() (runs []*clientRun) {
+	for _, target := range syncdir.Targets {
+		if slices.Contains(y.to, target.Name) {
+			run := syncdir.Run{Target: &target, Source: y.source, DryRun: y.dryRun}
+			runs = append(runs, &clientRun{run, map[syncdir.Action]int{}})
+		}
+	}
+	return runs
+}
+
+// note prints a line for each change that a step of a run makes.
+func (y *syncer) note(r *clientRun, step func() ([]syncdir.Change, error)) error {
+	changes, err := step()
 	for _, c := range changes {
-		counts[c.Action]++
+		r.counts[c.Action]++
 		about := c.Path + c.Prompt
 		if c.Reason != "" {
 			about += ": " + c.Reason
 		}
-		if _, err := fmt.Fprintf(y.query.app.out, "%c %s %s\n", c.Action, target.Name, terminal.OneLine(about)); err != nil {
+		if _, err := fmt.Fprintf(y.query.app.out, "%c %s %s\n", c.Action, r.Target.Name, terminal.OneLine(about)); err != nil {
 			return err
 		}
 	}
+	if err != nil {
+		folder, _ := r.Folder()
+		return fmt.Errorf("%s: %w", folder, err)
+	}
+	return nil
+}
+
+// conclude prints a line for the folder.
+func (y *syncer) conclude(r *clientRun) error {
 	// An announced change may concern no file here, and would print the same line again.
-	if y.watch && len(changes) == 0 {
+	if y.watch && len(r.counts) == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(y.query.app.out, "%s: %d added, %d replaced, %d removed, %d kept, %d without a file; %s\n", target.Name,
-		counts[syncdir.Add], counts[syncdir.Replace], counts[syncdir.Remove], counts[syncdir.Keep], counts[syncdir.Refuse], folder)
+	folder, err := r.Folder()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(y.query.app.out, "%s: %d added, %d replaced, %d removed, %d kept, %d without a file; %s\n", r.Target.Name,
+		r.counts[syncdir.Add], r.counts[syncdir.Replace], r.counts[syncdir.Remove], r.counts[syncdir.Keep], r.counts[syncdir.Refuse], folder)
 	return err
 }
 
-// prompts gets the text of each prompt, and counts those that could not be got.
-func (y *syncer) prompts(
-	ctx context.Context, s *client.Session, definitions []jsontext.Value,
-) (all []syncdir.Prompt, failed int) {
-	for _, definition := range definitions {
-		parsed, err := catalog.ParsePrompt(definition)
-		d, _ := parseDefinition(definition) // which has been parsed
-		p := syncdir.Prompt{Name: d.Name, Description: d.Description, Definition: parsed.Hash}
-		isTemplate := string(wire.Members(definition).Object("_meta").Get(files.MetaTemplate)) == "true"
-		for _, a := range d.Arguments {
-			switch {
-			case isTemplate:
-				p.Arguments = append(p.Arguments, a.Name)
-			case a.Required:
-				p.Refused = fmt.Errorf("it is not a template, and requires %s", a.Name)
-			default:
-				p.Without = append(p.Without, a.Name)
-			}
-		}
+// prompt gets the text of a prompt.
+func (y *syncer) prompt(ctx context.Context, s *client.Session, definition jsontext.Value) syncdir.Prompt {
+	parsed, err := catalog.ParsePrompt(definition)
+	d, _ := parseDefinition(definition) // which has been parsed
+	p := syncdir.Prompt{Name: d.Name, Description: d.Description, Definition: parsed.Hash}
+	isTemplate := string(wire.Members(definition).Object("_meta").Get(files.MetaTemplate)) == "true"
+	for _, a := range d.Arguments {
 		switch {
-		case err != nil:
-			p.Refused = err
-		case !isTemplate && !y.snapshot:
-			p.Refused = errors.New("it is not a template; --snapshot writes its current text")
-		case p.Refused == nil:
-			if p.Pieces, err = y.text(ctx, s, &p); err != nil {
-				p.Absent = err
-				failed++
-			}
-			if !isTemplate {
-				p.Taken = time.Now()
-			}
+		case isTemplate:
+			p.Arguments = append(p.Arguments, a.Name)
+		case a.Required:
+			p.Refused = fmt.Errorf("it is not a template, and requires %s", a.Name)
+		default:
+			p.Without = append(p.Without, a.Name)
 		}
-		all = append(all, p)
 	}
-	return all, failed
+	switch {
+	case err != nil:
+		p.Refused = err
+	case !isTemplate && !y.snapshot:
+		p.Refused = errors.New("it is not a template; --snapshot writes its current text")
+	case p.Refused == nil:
+		p.Pieces, p.Absent = y.text(ctx, s, &p)
+		if !isTemplate {
+			p.Taken = time.Now()
+		}
+	}
+	return p
 }
 
 // text gets a prompt with a mark for each argument, and cuts its text there.
@@ -243,5 +276,5 @@ func (y *syncer) text(ctx context.Context, s *client.Session, p *syncdir.Prompt)
 		return nil, errors.New("prompts/get result: messages is not an array")
 	}
 	text, _ := flat.Text(messages, false)
-	return syncdir.Cut(text, secret), nil
+	return syncdir.Cut(text, secret, len(p.Arguments)), nil
 }

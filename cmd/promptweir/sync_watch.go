@@ -12,6 +12,9 @@ const (
 	// firstPause and lastPause bound the backoff between two connections of sync --watch.
 	firstPause = time.Second
 	lastPause  = time.Minute
+	// leastRest is how long there is no run after another one. A long run is followed by a rest of nine
+	// times as long: each gets all prompts.
+	leastRest = 2 * time.Second
 	// runAgain is when a run that failed is repeated without a change.
 	runAgain = time.Minute
 )
@@ -19,6 +22,7 @@ const (
 // follow runs after each change that the server announces, and connects again when it is lost.
 func (y *syncer) follow(ctx context.Context) error {
 	wasConnected := false
+	var connected time.Time
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		changed := make(chan struct{}, 1)
 		signal := func() {
@@ -28,7 +32,7 @@ func (y *syncer) follow(ctx context.Context) error {
 			}
 		}
 		err := y.query.withSession(ctx, client.SessionOptions{OnListChanged: signal}, func(s *client.Session) error {
-			wasConnected, pause = true, firstPause
+			wasConnected, connected = true, time.Now()
 			return y.followSession(ctx, s, changed, signal)
 		})
 		switch {
@@ -39,6 +43,9 @@ func (y *syncer) follow(ctx context.Context) error {
 		// A first connection that fails is most likely a wrong address or token.
 		case !wasConnected:
 			return err
+		}
+		if time.Since(connected) > lastPause { // and not each time of a server that comes and goes
+			pause = firstPause
 		}
 		y.query.app.warn("%v; connecting again in %s", err, pause)
 		select {
@@ -64,21 +71,27 @@ func (y *syncer) followSession(
 		cancel()
 		<-ended
 	}()
-	var again <-chan time.Time
+	var again, rested <-chan time.Time
+	waiting := changed
 	for {
 		select {
+		case <-rested:
+			waiting, rested = changed, nil
+			continue
 		case <-ended:
 			if errors.Is(err, client.ErrNoStream) {
 				return errors.Join(err, y.run(ctx, s))
 			}
 			return err
-		case <-changed:
+		case <-waiting:
 		case <-again:
 		}
 		again = nil
+		begun := time.Now()
 		if err := y.run(ctx, s); err != nil && ctx.Err() == nil {
 			y.query.app.warn("%v", err)
 			again = time.After(runAgain)
 		}
+		waiting, rested = nil, time.After(min(max(leastRest, 9*time.Since(begun)), lastPause))
 	}
 }

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/promptweir/promptweir/config/regular"
@@ -36,37 +38,118 @@ type disk interface {
 	Remove(name string) error
 }
 
-// Run is one comparison of a client's folder with the prompts of a source.
+// Run brings a client's folder in line with the prompts of a source: [Run.Write] for each prompt, so
+// that only one text is in memory, then [Run.Finish] and [Run.Close].
 type Run struct {
 	Target *Target
 	Source string
-	// IsComplete says that the prompts are all that the source has: others' files may be removed.
-	IsComplete bool
 	// DryRun changes nothing.
 	DryRun bool
+
+	disk disk // nil until the folder is there and open
+	root *os.Root
+	// have are the paths of files that were there, and want those of prompts so far.
+	have, want map[string]bool
 }
 
-// Do has the folder hold the prompts, and returns what it did, or would have done. An error does not
-// undo what was done before.
-func (r *Run) Do(prompts []Prompt) (folder string, changes []Change, err error) {
+// Folder returns the client's folder.
+func (r *Run) Folder() (string, error) {
+	base, within, err := r.Target.folder()
+	return filepath.Join(base, within), err
+}
+
+// open opens the folder, which may not be there, and lists it.
+func (r *Run) open(create bool) error {
+	if r.disk != nil {
+		return nil
+	}
 	base, within, err := r.Target.folder()
 	if err != nil {
-		return "", nil, err
+		return err
 	}
-	folder = filepath.Join(base, within)
-	want, changes := r.Target.files(prompts, r.Source)
-	// Without a prompt to write, a client that is not there gets no folder.
-	create := !r.DryRun && len(want) > 0
-	root, err := openFolder(base, within, create)
+	r.root, err = openFolder(base, within, create)
 	if errors.Is(err, fs.ErrNotExist) && !create {
-		return folder, append(changes, plan(want, nil, r.Source, r.IsComplete)...), nil
+		return nil
 	}
 	if err != nil {
-		return folder, changes, err
+		return err
 	}
-	defer root.Close()
-	done, err := r.in(root, want)
-	return folder, append(changes, done...), err
+	return r.use(r.root)
+}
+
+// use lists an open folder.
+func (r *Run) use(d disk) (err error) {
+	r.have, err = r.Target.scan(d, !r.DryRun)
+	r.disk = d
+	return err
+}
+
+// Close closes the folder.
+func (r *Run) Close() {
+	if r.root != nil {
+		_ = r.root.Close() // everything is written
+	}
+}
+
+// Write has the folder hold the file of a prompt, and returns what it did, or would have done.
+func (r *Run) Write(p *Prompt) ([]Change, error) {
+	path, w, reason := r.Target.file(p, r.Source)
+	if r.want[path] {
+		reason = errors.New("another prompt has the same file name")
+	} else if reason == nil || w.unknown {
+		if r.want == nil {
+			r.want = map[string]bool{}
+		}
+		r.want[path] = true
+	}
+	if reason != nil {
+		return []Change{{Action: Refuse, Prompt: p.Name, Reason: reason.Error()}}, nil
+	}
+	// Without a prompt to write, a client that is not there gets no folder.
+	if err := r.open(!r.DryRun); err != nil {
+		return nil, err
+	}
+	return r.change(path, map[string]wanted{path: w}, false)
+}
+
+// Finish removes the files whose prompts are gone, if the prompts were all that the source has.
+func (r *Run) Finish(isComplete bool) (changes []Change, err error) {
+	if err := r.open(false); err != nil {
+		return nil, err
+	}
+	for _, path := range slices.Sorted(maps.Keys(r.have)) {
+		if r.want[path] {
+			continue
+		}
+		done, err := r.change(path, nil, isComplete)
+		if changes = append(changes, done...); err != nil {
+			return changes, err
+		}
+	}
+	return changes, nil
+}
+
+// change compares one path, and applies what that results in.
+func (r *Run) change(path string, want map[string]wanted, isComplete bool) ([]Change, error) {
+	have := map[string][]byte{}
+	if r.have[path] {
+		content, err := read(r.disk, path)
+		if err == nil {
+			have[path] = content
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	changes := plan(want, have, r.Source, isComplete)
+	for i := range changes {
+		if r.DryRun {
+			break
+		}
+		if err := apply(r.disk, &changes[i]); err != nil {
+			return nil, err
+		}
+	}
+	return changes, nil
 }
 
 // openFolder opens a folder beneath another. It refuses links: what they lead to is often kept in a
@@ -96,51 +179,24 @@ func openFolder(base, within string, create bool) (*os.Root, error) {
 	return root.OpenRoot(within)
 }
 
-// in compares, and applies the changes.
-func (r *Run) in(d disk, want map[string]wanted) ([]Change, error) {
-	have, err := r.Target.scan(d, !r.DryRun)
-	if err != nil {
-		return nil, err
-	}
-	changes := plan(want, have, r.Source, r.IsComplete)
-	if r.DryRun {
-		return changes, nil
-	}
-	for i := range changes {
-		if err := apply(d, &changes[i]); err != nil {
-			return changes[:i], err
-		}
-	}
-	return changes, nil
-}
-
-// scan returns the files of the target's kind, and removes what a run left that was killed.
-func (t *Target) scan(d disk, clean bool) (map[string][]byte, error) {
+// scan returns the paths that files of the target's kind have or would have, and removes what a run left
+// that was killed.
+func (t *Target) scan(d disk, clean bool) (map[string]bool, error) {
 	names, err := readDir(d, ".")
 	if err != nil {
 		return nil, err
 	}
-	have := map[string][]byte{}
+	have := map[string]bool{}
 	for _, name := range names {
-		file := name
 		switch {
 		case strings.HasPrefix(name, temporary):
 			if clean {
 				_ = d.Remove(name) // no client reads it, and the next run tries again
 			}
-			continue
 		case strings.HasPrefix(t.suffix, "/"):
-			file += t.suffix
-		case !strings.HasSuffix(name, t.suffix):
-			continue
-		}
-		content, err := read(d, file)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
-			return nil, err
-		default:
-			have[file] = content
+			have[name+t.suffix] = true
+		case strings.HasSuffix(name, t.suffix):
+			have[name] = true
 		}
 	}
 	return have, nil

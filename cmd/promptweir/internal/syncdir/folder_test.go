@@ -43,8 +43,14 @@ func target(t *testing.T, name string) (*Target, string) {
 // sync runs, and returns the changes as they are printed, without reasons.
 func sync(t *testing.T, r Run, prompts []Prompt) (lines []string) {
 	t.Helper()
+	return syncSome(t, r, prompts, true)
+}
+
+func syncSome(t *testing.T, r Run, prompts []Prompt, isComplete bool) (lines []string) {
+	t.Helper()
 	r.Source = source
-	_, changes, err := r.Do(prompts)
+	defer r.Close()
+	changes, err := do(&r, prompts, isComplete)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,6 +58,18 @@ func sync(t *testing.T, r Run, prompts []Prompt) (lines []string) {
 		lines = append(lines, fmt.Sprintf("%c %s%s", c.Action, c.Path, c.Prompt))
 	}
 	return lines
+}
+
+// do runs with all prompts.
+func do(r *Run, prompts []Prompt, isComplete bool) (all []Change, err error) {
+	for i := range prompts {
+		changes, err := r.Write(&prompts[i])
+		if all = append(all, changes...); err != nil {
+			return all, err
+		}
+	}
+	changes, err := r.Finish(isComplete)
+	return append(all, changes...), err
 }
 
 func want(t *testing.T, got []string, want ...string) {
@@ -96,7 +114,7 @@ func TestRun_FollowsThePrompts(t *testing.T) {
 	for _, name := range Names() {
 		t.Run(name, func(t *testing.T) {
 			target, folder := target(t, name)
-			run, end := Run{Target: target, IsComplete: true}, target.suffix
+			run, end := Run{Target: target}, target.suffix
 			dry := run
 			dry.DryRun = true
 			want(t, sync(t, dry, texts("a", "1", "b", "2")), "+ a"+end, "+ b"+end)
@@ -110,9 +128,7 @@ func TestRun_FollowsThePrompts(t *testing.T) {
 			if diff := cmp.Diff(before, tree(t, folder)); diff != "" {
 				t.Errorf("a dry run changes files:\n%s", diff)
 			}
-			incomplete := run
-			incomplete.IsComplete = false
-			want(t, sync(t, incomplete, texts("a", "3")), "~ a"+end, "= b"+end)
+			want(t, syncSome(t, run, texts("a", "3"), false), "~ a"+end, "= b"+end)
 			want(t, sync(t, run, texts("a", "3")), "- b"+end)
 			unknown := []Prompt{{Name: "a", Absent: errors.New("down")}}
 			want(t, sync(t, run, unknown), "! a")
@@ -126,7 +142,7 @@ func TestRun_FollowsThePrompts(t *testing.T) {
 
 func TestRun_KeepsWhatItDidNotWriteOrSomebodyEdited(t *testing.T) {
 	target, folder := target(t, "claude")
-	run := Run{Target: target, IsComplete: true}
+	run := Run{Target: target}
 	sync(t, run, texts("edited", "1", "copied", "2", "gone", "3", "moved", "4"))
 	files := tree(t, folder)
 	put(t, folder, "edited.md", files["edited.md"]+"mine")
@@ -151,7 +167,7 @@ func TestRun_KeepsWhatItDidNotWriteOrSomebodyEdited(t *testing.T) {
 	delete(before, "copied.md")
 	delete(before, "moved.md")
 	got := sync(t, run, texts("edited", "5", "copy", "5", "mine", "5", "empty", "5", "other", "5", "folder", "5", "link", "5", "nowhere", "5"))
-	want(t, got, "= copy.md", "= edited.md", "= empty.md", "= folder.md", "= link.md", "= mine.md", "= nowhere.md", "= other.md",
+	want(t, got, "= edited.md", "= copy.md", "= mine.md", "= empty.md", "= other.md", "= folder.md", "= link.md", "= nowhere.md",
 		"- copied.md", "= gone.md", "- moved.md")
 	if diff := cmp.Diff(before, tree(t, folder)); diff != "" {
 		t.Errorf("files (-before +after):\n%s", diff)
@@ -164,8 +180,8 @@ func TestRun_RefusesAFolderBehindALink(t *testing.T) {
 	if err := os.Symlink(elsewhere, filepath.Dir(folder)); err != nil {
 		t.Skip(err)
 	}
-	r := Run{Target: target, Source: source, IsComplete: true}
-	if _, _, err := r.Do(texts("a", "1")); err == nil || !strings.Contains(err.Error(), "links are not followed") {
+	r := Run{Target: target, Source: source}
+	if _, err := do(&r, texts("a", "1"), true); err == nil || !strings.Contains(err.Error(), "links are not followed") {
 		t.Errorf("error %v", err)
 	}
 	if files := tree(t, elsewhere); len(files) > 0 {
@@ -233,30 +249,37 @@ func TestRun_KilledAnywhereLeavesWholeFiles(t *testing.T) {
 	for _, name := range []string{"claude", "codex"} {
 		for left, killed := 0, true; killed; left++ {
 			target, folder := target(t, name)
-			r := Run{Target: target, Source: source, IsComplete: true}
+			r := Run{Target: target, Source: source}
 			sync(t, r, before)
 			old := tree(t, folder)
-			wanted, _ := target.files(after, source)
+			wanted := map[string]string{}
+			for i := range after {
+				path, w, err := target.file(&after[i], source)
+				if err != nil {
+					t.Fatal(err)
+				}
+				wanted[path] = string(w.content)
+			}
 			root, err := os.OpenRoot(folder)
 			if err != nil {
 				t.Fatal(err)
 			}
 			count := left
-			_, err = r.in(dying{root, &count}, wanted)
+			doomed := r
+			if err = doomed.use(dying{root, &count}); err == nil {
+				_, err = do(&doomed, after, true)
+			}
 			killed = errors.Is(err, errKilled) || count < 0
 			for path, content := range tree(t, folder) {
-				if !strings.HasPrefix(path, temporary) && content != old[path] && content != string(wanted[path].content) {
+				if !strings.HasPrefix(path, temporary) && content != old[path] && content != wanted[path] {
 					t.Errorf("%s, killed at %d: %s is %q", name, left, path, content)
 				}
 			}
-			if _, err := r.in(root, wanted); err != nil {
+			if _, err := do(&r, after, true); err != nil {
 				t.Errorf("%s, the run after one killed at %d: %v", name, left, err)
 			}
-			now := map[string]string{}
-			for path, w := range wanted {
-				now[path] = string(w.content)
-			}
-			if diff := cmp.Diff(now, tree(t, folder)); diff != "" {
+			r.Close()
+			if diff := cmp.Diff(wanted, tree(t, folder)); diff != "" {
 				t.Errorf("%s, after one killed at %d (-want +got):\n%s", name, left, diff)
 			}
 			if err := root.Close(); err != nil {
@@ -269,18 +292,24 @@ func TestRun_KilledAnywhereLeavesWholeFiles(t *testing.T) {
 // An editor writes a file between the comparison and the change.
 func TestApply_KeepsAFileThatChangedMeanwhile(t *testing.T) {
 	target, folder := target(t, "claude")
-	r := Run{Target: target, Source: source, IsComplete: true}
+	r := Run{Target: target}
 	sync(t, r, texts("replaced", "1", "removed", "1"))
 	root, err := os.OpenRoot(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	have, err := target.scan(root, false)
-	if err != nil {
-		t.Fatal(err)
+	have, wanted := map[string][]byte{}, map[string]wanted{}
+	for path, content := range tree(t, folder) {
+		have[path] = []byte(content)
 	}
-	wanted, _ := target.files(texts("replaced", "2", "added", "1"), source)
+	for _, p := range texts("replaced", "2", "added", "1") {
+		path, w, err := target.file(&p, source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wanted[path] = w
+	}
 	for _, name := range []string{"replaced.md", "removed.md", "added.md"} {
 		put(t, folder, name, "mine")
 	}
@@ -305,7 +334,7 @@ func TestRun_HostileNamesStayInTheFolder(t *testing.T) {
 	}
 	for _, name := range Names() {
 		target, folder := target(t, name)
-		r := Run{Target: target, IsComplete: true}
+		r := Run{Target: target}
 		var prompts []Prompt
 		for _, hostile := range slices.Compact(slices.Sorted(slices.Values(names))) {
 			prompts = append(prompts, texts(hostile, "text of "+strings.ReplaceAll(hostile, "\x00", ""))...)

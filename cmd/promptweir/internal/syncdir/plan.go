@@ -38,35 +38,17 @@ type wanted struct {
 	unknown bool
 }
 
-// files renders the files of prompts, by their paths, and says which prompts get none.
-func (t *Target) files(prompts []Prompt, source string) (want map[string]wanted, refused []Change) {
-	want = map[string]wanted{}
-	refuse := func(p *Prompt, reason string) {
-		refused = append(refused, Change{Action: Refuse, Prompt: p.Name, Reason: reason})
+// file renders the file of a prompt. The reason says why it gets none.
+func (t *Target) file(p *Prompt, source string) (path string, w wanted, reason error) {
+	path = fileName(p.Name) + t.suffix
+	switch {
+	case p.Absent != nil:
+		return path, wanted{unknown: true}, p.Absent
+	case p.Refused != nil:
+		return path, wanted{}, p.Refused
 	}
-	for i := range prompts {
-		p := &prompts[i]
-		path := fileName(p.Name) + t.suffix
-		if _, isTaken := want[path]; isTaken {
-			refuse(p, "another prompt has the same file name")
-			continue
-		}
-		if p.Absent != nil {
-			want[path] = wanted{unknown: true}
-			refuse(p, p.Absent.Error())
-			continue
-		}
-		content, lacks, err := []byte(nil), "", p.Refused
-		if err == nil {
-			content, lacks, err = t.render(p, source)
-		}
-		if err != nil {
-			refuse(p, err.Error())
-			continue
-		}
-		want[path] = wanted{content: content, lacks: lacks}
-	}
-	return want, refused
+	w.content, w.lacks, reason = t.render(p, source)
+	return path, w, reason
 }
 
 // plan compares what should be there with the content of what is: nil for what is no regular file, or

@@ -37,25 +37,37 @@ type Piece struct {
 	Argument int
 }
 
-// Mark is what stands for an argument, counted from 1, in a text that [Cut] cuts. Secret is a text
-// that nobody can guess, so that it is nowhere else.
+// Mark is what stands for an argument, counted from 1, in a text that [Cut] cuts. Secret is a text that
+// nobody can guess, so that a server can only write it where it was given it.
 func Mark(secret string, argument int) string { return secret + strconv.Itoa(argument) + "." }
 
-// Cut cuts a text at its marks.
-func Cut(text, secret string) (pieces []Piece) {
-	before, rest, found := strings.Cut(text, secret)
+// Cut cuts a text at its marks. A server can write marks of other arguments than the prompt has: these
+// are text.
+func Cut(text, secret string, arguments int) (pieces []Piece) {
+	begin, at := 0, 0 // of the text since the last mark, and where the search is
 	for {
-		if before != "" {
-			pieces = append(pieces, Piece{Text: before})
+		next := strings.Index(text[at:], secret)
+		if next < 0 {
+			break
 		}
-		if !found {
-			return pieces
+		mark := at + next
+		at = mark + len(secret)
+		number, _, _ := strings.Cut(text[at:min(at+len("1000."), len(text))], ".")
+		argument, err := strconv.Atoi(number)
+		if err != nil || argument < 1 || argument > arguments || !strings.HasPrefix(text[mark:], Mark(secret, argument)) {
+			continue
 		}
-		number, after, _ := strings.Cut(rest, ".")
-		argument, _ := strconv.Atoi(number) // nobody else has written one
+		if begin < mark {
+			pieces = append(pieces, Piece{Text: text[begin:mark]})
+		}
 		pieces = append(pieces, Piece{Argument: argument})
-		before, rest, found = strings.Cut(after, secret)
+		at = mark + len(Mark(secret, argument))
+		begin = at
 	}
+	if begin < len(text) {
+		pieces = append(pieces, Piece{Text: text[begin:]})
+	}
+	return pieces
 }
 
 // render returns the file of a prompt, and what its format lacks of it. The error says why there is no

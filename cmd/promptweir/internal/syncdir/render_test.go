@@ -9,7 +9,26 @@ import (
 // pieces cuts a text in which ⟦1⟧ stands for the first argument.
 func pieces(text string) []Piece {
 	const secret = "secret"
-	return Cut(strings.NewReplacer("⟦1⟧", Mark(secret, 1), "⟦2⟧", Mark(secret, 2)).Replace(text), secret)
+	return Cut(strings.NewReplacer("⟦1⟧", Mark(secret, 1), "⟦2⟧", Mark(secret, 2)).Replace(text), secret, 9)
+}
+
+// A server is given the marks, and may write others.
+func TestCut_TakesMarksOfArgumentsOnly(t *testing.T) {
+	for _, test := range []struct {
+		text string
+		want []Piece
+	}{
+		{"", nil},
+		{"x", []Piece{{Text: "x"}}},
+		{"§1.§2.", []Piece{{Argument: 1}, {Argument: 2}}},
+		{"a§2.b§1.", []Piece{{Text: "a"}, {Argument: 2}, {Text: "b"}, {Argument: 1}}},
+		{"§0.§3.§-1.§+1.§01.§1§1", []Piece{{Text: "§0.§3.§-1.§+1.§01.§1§1"}}},
+		{"§9999999999999999999.a§§1.§", []Piece{{Text: "§9999999999999999999.a§"}, {Argument: 1}, {Text: "§"}}},
+	} {
+		if got := Cut(test.text, "§", 2); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %+v, want %+v", test.text, got, test.want)
+		}
+	}
 }
 
 func TestRender_TextStaysText(t *testing.T) {
