@@ -87,6 +87,8 @@ func (k *call) unsent(err error) error {
 func (k *call) try(
 	ctx context.Context, d *queue.Deadline, conn *connection, pool *sessionPool, again bool,
 ) (result Result, err error) {
+	conn.calls.Add(1)
+	defer conn.calls.Add(-1)
 	attempt, err := k.connector.server.health.Begin(k.request.Caller)
 	if suspended, ok := errors.AsType[*health.SuspendedError](err); ok {
 		return Result{}, unavailable(k.connector.upstream.Name, BreakerOpen, suspended.RetryAfter, suspended)
@@ -110,15 +112,8 @@ func (k *call) try(
 	sent := client.Request{Method: k.request.Method, Name: k.request.Name, Params: k.request.Params}
 	result, err = session.Call(ctx, &sent, k.relayDuring(d, attempt))
 	result.JSON = wire.WithoutOwnMeta(result.JSON)
-	// A server of both eras may refuse a ping of the legacy one and be there all the same.
-	isUnknown := client.MayForgetSession(err)
-	if (pool == conn.pool && client.MayRefuseEra(err) || isUnknown) && !client.Started(err) {
-		if lost := session.Ping(ctx); errors.Is(lost, client.ErrSessionLost) {
-			if err = lost; pooled == nil || !isUnknown {
-				k.connector.server.health.Suspect.Set() // the session of this connection, too, has to be replaced
-				return Result{}, lost
-			}
-		}
+	if client.MayBeLost(err) && !client.Started(err) {
+		err = k.connector.server.prove(ctx, conn, session, true, err)
 	}
 	if isLost = errors.Is(err, client.ErrSessionLost); pooled != nil {
 		switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/promptweir/promptweir/upstream/client"
@@ -23,11 +24,14 @@ type connection struct {
 	renewing bool
 	// replaced is closed when another connection has replaced this one.
 	replaced chan struct{}
+	// proofs has the proof that is to be made next, and calls counts the attempts on the sessions.
+	proofs chan *proof
+	calls  atomic.Int64
 }
 
 // newConnection returns the connection of a session that has just been opened. It ends with ctx.
 func newConnection(ctx context.Context, s *server, session *client.Session) *connection {
-	c := &connection{session: session, replaced: make(chan struct{})}
+	c := &connection{session: session, replaced: make(chan struct{}), proofs: make(chan *proof, 1)}
 	c.pool = newSessionPool(ctx, s.upstream.Name, s.logger, session)
 	if session.MayBeLegacyToo() {
 		c.legacy = newLegacyGets(ctx, s.upstream.Name, s.logger, session)
@@ -38,12 +42,13 @@ func newConnection(ctx context.Context, s *server, session *client.Session) *con
 // noConnection returns a connection without a session.
 func noConnection() *connection { return &connection{replaced: make(chan struct{})} }
 
-// close closes the sessions of the pools, and waits until they have ended.
+// close closes all sessions, and waits until they have ended.
 func (c *connection) close() {
 	if c.legacy != nil {
 		c.legacy.pool.close()
 	}
 	c.pool.close()
+	c.session.Close()
 }
 
 // replace puts a connection in place of another. Only run's goroutine may call it.

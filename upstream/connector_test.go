@@ -8,8 +8,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -161,46 +159,6 @@ func TestConnector_ReconnectsAfterKill(t *testing.T) {
 			server.Up(handlerFor(u, again))
 			waitForNames(t, c, "p q")
 			mustGet(t, c, "p")
-		})
-	}
-}
-
-func TestCall_SurvivesLostSession(t *testing.T) {
-	t.Parallel()
-	for name, forgotten := range map[string]func(http.ResponseWriter, *upstreamtest.Request){
-		"404": nil,
-		"404 and JSON": func(w http.ResponseWriter, r *upstreamtest.Request) {
-			r.Error(w, http.StatusNotFound, `{"code":-32001,"message":"Session not found"}`)
-		},
-		// As many servers answer.
-		"400 and JSON": text(http.StatusBadRequest, wire.ContentJSON,
-			`{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"No valid session ID"}}`),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			peer := upstreamtest.NewPeer(t)
-			if forgotten != nil {
-				peer.Handle(upstreamtest.Forgotten, forgotten)
-			}
-			var changes atomic.Int64
-			c := upstream.New(upstreamtest.HTTP("forgetful", upstreamtest.Serve(t, peer).URL), upstream.Options{}, func() { changes.Add(1) })
-			run(t, c)
-			waitForNames(t, c, "p")
-			before := c.State()
-			for range 3 {
-				peer.Forget()
-				var calls sync.WaitGroup
-				for range 20 {
-					calls.Go(func() { mustGet(t, c, "p") })
-				}
-				calls.Wait()
-				upstreamtest.Eventually(t, "the list of the new session", func() bool { // one change when connected, one with the list
-					return changes.Load() == 2*int64(len(peer.Seen(wire.Initialize)))
-				})
-			}
-			if state := c.State(); !state.Connected || state.Problem != nil || state.Lists != before.Lists {
-				t.Errorf("State() = %+v, want %+v", state, before)
-			}
 		})
 	}
 }

@@ -15,17 +15,18 @@
 //   - [New] contacts nothing and starts nothing. [Connector.Run] does, and returns when its context
 //     has ended and everything that it started has: goroutines, streams and the child process.
 //   - A server that is down is not an error of Run: it shows in [State] until the server is back. A
-//     server that only forgot its session, whose HTTP+SSE stream ended, or that now speaks the
-//     other era, gets a new session, and calls wait for it.
+//     server that only lost its session, whose HTTP+SSE stream ended, or that now speaks the
+//     other era, gets a new session, and calls wait for it. Only a list proves a session.
 //   - The list in [State] is always complete. A refresh that fails, or that exceeds a bound, leaves
 //     the last good list in place and is repeated within half a minute. No change is lost, neither
 //     during a refresh nor while a stream was broken.
 //   - A server that hangs is noticed within 35 seconds if it is idle, and within 3 seconds of the
 //     end of a call that it left without an answer.
 //   - A request is never repeated once any byte of its response has arrived, or its client was
-//     asked something. The one exception is a get that a server of both eras refuses because it
-//     cannot ask the client in the modern one: see attempt.go. Package client has another, below
-//     the level of responses.
+//     asked something. There are two exceptions. A get that a server of both eras refuses because it
+//     cannot ask the client in the modern one: see attempt.go. A get whose error a lost session
+//     explains, once it is proven to be lost: see proof.go. Package client has another, below the
+//     level of responses.
 //   - Waiting callers are served in turn. A call that has waited for half of its time is refused, not
 //     sent.
 //   - Errors distinguish a server that answered with an error ([*wire.Error]) from one that did not

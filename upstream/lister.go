@@ -249,8 +249,16 @@ func hasListed(definitions []jsontext.Value, method string) bool {
 func (l *lister) refused(ctx context.Context, s *client.Session, err error) error {
 	up := l.server
 	up.applyRetryAfter(err)
-	// A list that failed leaves the session in use, unless a ping fails too.
-	if isSuspicious(err) || client.MayRefuseEra(err) {
+	// A list that failed leaves the session in use, unless it is lost or a ping fails too.
+	if client.MayBeLost(err) {
+		if err = up.prove(ctx, up.connection.Load(), s, false, err); ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if errors.Is(err, client.ErrSessionLost) {
+			return err
+		}
+	}
+	if isSuspicious(err) {
 		if broken := s.Ping(ctx); broken != nil {
 			// Before the session ends, which may take a while where the server hangs.
 			if ctx.Err() == nil && !errors.Is(broken, client.ErrSessionLost) {

@@ -51,13 +51,17 @@ func playSDK([]string) {
 	}
 }
 
-// script is a hand-written legacy child process. Its arguments say how it misbehaves.
-type script struct{ faults []string }
+// script is a hand-written legacy child process. Its arguments say how it misbehaves. A get of "lose"
+// makes it refuse everything from then on, as a bridge does whose remote session is lost.
+type script struct {
+	faults []string
+	lost   *bool
+}
 
 func (s script) has(fault string) bool { return slices.Contains(s.faults, fault) }
 
 func playScript(faults []string) {
-	s := script{faults}
+	s := script{faults, new(bool)}
 	terminated := make(chan os.Signal, 1)
 	switch {
 	case s.has("ignores-end"):
@@ -113,6 +117,10 @@ func playScript(faults []string) {
 
 func (s script) take(m wire.Message) {
 	result := func(json string) { fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, json) }
+	if *s.lost && m.IsRequest() {
+		fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"Session not found"}}`+"\n", m.ID)
+		return
+	}
 	switch m.Method {
 	case "":
 		fmt.Fprintf(os.Stderr, "response %s %s\n", m.ID, m.Result)
@@ -161,6 +169,9 @@ func (s script) get(m wire.Message, result func(string)) {
 		result(`{"folder":` + string(wire.Quote(folder)) + `}`)
 	case "env":
 		result(`{"env":` + string(wire.Quote(strings.Join(os.Environ(), "\x00"))) + `}`)
+	case "lose":
+		*s.lost = true
+		result(`{}`)
 	case "hang":
 		fmt.Fprintf(os.Stderr, "hanging %s\n", m.ID) // the log collapses equal lines
 	case "deaf":

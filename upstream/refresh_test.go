@@ -290,7 +290,10 @@ func TestRefresh_KeepsLastListAndRetriesRefusedOne(t *testing.T) {
 				if state := c.State(); names(c) != "good" || state.Problem != nil {
 					t.Errorf("after: names %s, problem %+v", names(c), state.Problem)
 				}
-				wantSeen(t, p, wire.Initialize, 1)
+				all := p.Seen(wire.PromptsList)
+				if session := all[len(all)-1].Header.Get(wire.HeaderSessionID); session != "s1" {
+					t.Errorf("the last list is of session %s, want the first one", session)
+				}
 			})
 		})
 	}

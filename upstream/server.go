@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -46,6 +47,13 @@ type server struct {
 	// connectNow ends the wait for the next attempt to connect.
 	connectNow health.Mark
 	connection atomic.Pointer[connection] // written by run only
+	// next is the session that takes the place of a lost one; nil if it has yet to be opened. Ending are
+	// the sessions that have been replaced. For run and what it waits for.
+	next   *opened
+	ending sync.WaitGroup
+
+	mu    sync.Mutex // guards proof
+	proof *proof     // the last one; nil before the first
 }
 
 func newServer(c *Connector, opts Options) *server {
@@ -67,6 +75,12 @@ func (s *server) run(ctx context.Context) {
 	// Deferred first, so done last: it ends the wait of calls that still hope for a new session.
 	defer s.replace(noConnection())
 	defer s.dialer.CloseIdleConnections()
+	defer s.ending.Wait()
+	defer func() {
+		if s.next != nil {
+			s.next.session.Close()
+		}
+	}()
 	reconnect, renews := health.NewReconnect(), false
 	for {
 		// A server that only lost its session is up: calls wait for the new one.
@@ -77,6 +91,11 @@ func (s *server) run(ctx context.Context) {
 		listed, err := s.connect(ctx)
 		if ctx.Err() != nil {
 			return
+		}
+		if s.next != nil {
+			s.markRenewing(ctx, err)
+			renews = true
+			continue
 		}
 		s.applyRetryAfter(err)
 		steady := listed && time.Since(begun) > health.SteadyTime
@@ -99,9 +118,20 @@ func (s *server) run(ctx context.Context) {
 	}
 }
 
-// connect opens a session and serves it until it breaks. It reports whether a list was received in
-// it.
+// connect opens a session, unless the next one is open, and serves it until it breaks. It reports
+// whether a list was received in it.
 func (s *server) connect(ctx context.Context) (listed bool, err error) {
+	o := s.next
+	if s.next = nil; o == nil {
+		if o, err = s.openFirst(ctx); err != nil {
+			return false, err
+		}
+	}
+	return s.serve(ctx, o.lister, o.session)
+}
+
+// openFirst opens a session for calls that wait for none.
+func (s *server) openFirst(ctx context.Context) (*opened, error) {
 	l := newLister(s)
 	slowAfter := min(max(2*s.upstream.Timeout, leastSlow), mostSlow)
 	slow := time.AfterFunc(slowAfter, func() { s.markLate(ctx, false, s.dialer.SlowStart(slowAfter)) })
@@ -111,12 +141,19 @@ func (s *server) connect(ctx context.Context) (listed bool, err error) {
 		// An attempt that the end of the connector has cut off says nothing about the server.
 		s.metrics().countConnect(err)
 	}
-	if err != nil {
-		return false, err
-	}
-	defer session.Close()
+	return &opened{l, session}, err
+}
+
+// serve serves a session until it breaks.
+func (s *server) serve(ctx context.Context, l *lister, session *client.Session) (listed bool, err error) {
 	conn := newConnection(ctx, s, session)
-	defer conn.close()
+	defer func() {
+		if s.next != nil {
+			s.ending.Go(func() { s.endAfterCalls(ctx, conn) })
+			return
+		}
+		conn.close()
+	}()
 	// Before calls can find the session: attempts of before are counted with the session before,
 	// and not at all once there is a new one.
 	s.health.Up()
@@ -130,11 +167,11 @@ func (s *server) connect(ctx context.Context) (listed bool, err error) {
 	})
 
 	// Whichever of them finds the session broken ends the others.
-	group, ctx := errgroup.WithContext(ctx)
+	group, served := errgroup.WithContext(ctx)
 	for _, run := range []func() error{
-		func() error { return l.watch(ctx, session) },
-		func() error { return l.run(ctx, session) },
-		func() error { return s.checkHealth(ctx, session) },
+		func() error { return l.watch(served, session) },
+		func() error { return l.run(served, session) },
+		func() error { return s.checkHealth(served, conn) },
 	} {
 		group.Go(func() error { return client.Guard(s.logger, run) })
 	}
@@ -171,16 +208,19 @@ func (s *server) applyRetryAfter(err error) {
 }
 
 // checkHealth pings the server when it has been idle and, at once, after a call that got no answer. It
-// returns an error when the session's connection breaks, or when a ping is not answered within the
-// upstream's timeout.
-func (s *server) checkHealth(ctx context.Context, session *client.Session) error {
+// makes the proofs of the connection's sessions. It returns an error when the session's connection
+// breaks, when a ping is not answered within the upstream's timeout, or when the session is lost.
+func (s *server) checkHealth(ctx context.Context, conn *connection) error {
+	session := conn.session
 	next := time.NewTimer(s.health.NextCheck(0))
 	defer next.Stop()
 	for {
-		check := session.CheckHealth
+		var err error
 		select {
+		case p := <-conn.proofs:
+			err = s.decide(ctx, p)
 		case <-s.health.Suspect:
-			check = session.Ping // which takes HTTP 400 for a lost session
+			err = session.Ping(ctx)
 		case <-next.C:
 			// The timer is not moved by what the server sends: its idle time is looked at only here.
 			if left := s.health.NextCheck(session.Idle()); left > 0 {
@@ -191,12 +231,16 @@ func (s *server) checkHealth(ctx context.Context, session *client.Session) error
 			if s.pace != nil && s.pace.Wait(ctx) != nil {
 				return ctx.Err()
 			}
+			if err = session.CheckHealth(ctx); client.MayBeLost(err) {
+				s.proofFor(conn, session, false) // it is the next to be received
+				err = nil
+			}
 		case <-session.Done():
 			return session.Err()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if err := check(ctx); err != nil {
+		if err != nil {
 			// At once: the end of the session may take a while where the server hangs.
 			if ctx.Err() == nil && !errors.Is(err, client.ErrSessionLost) {
 				s.markLate(ctx, true, err)

@@ -86,6 +86,7 @@ const (
 
 	CredentialMissing  Kind = "credential_missing"
 	CredentialRefused  Kind = "credential_refused"
+	RequestDenied      Kind = "request_denied"
 	AccessDenied       Kind = "access_denied"
 	TokenRefused       Kind = "token_refused"
 	TokenNotFetched    Kind = "token_not_fetched"
@@ -147,6 +148,7 @@ var causes = map[Kind]causeText{ //nolint:gochecknoglobals // a constant table
 
 	CredentialMissing:  {"the server wants a credential (HTTP 401%s)", "set Authorization in headers, or add an oauth block"},
 	CredentialRefused:  {"the server refuses the gateway's credential (HTTP 401%s)", "renew it: it may have expired, or be for another server"},
+	RequestDenied:      {"the server refuses the request (HTTP 401%s), but accepted the gateway's credential when the session began", "see the log of the server; give the credential the right to list and get prompts"},
 	AccessDenied:       {"the server denies access (HTTP 403%s)", "give the gateway's credential the right to list and get prompts"},
 	TokenRefused:       {"no access token: %s", "check client_id, client_secret and scopes in the oauth block"},
 	TokenNotFetched:    {"no access token: %s", "check token_url in the oauth block, and that the authorization server runs"},
@@ -481,6 +483,8 @@ func (d *Dialer) statusCause(err error) (Cause, bool) {
 		return d.certificateMissing(), true
 	case status.tls.kind == CertificateRefused:
 		return newCause(CertificateRefused, d.shownAddress(), quoted(status.tls.text)), true
+	case code == http.StatusUnauthorized && d.sendsCredential() && !status.inHandshake:
+		return newCause(RequestDenied, status.shownChallenge()), true
 	case code == http.StatusUnauthorized && d.sendsCredential():
 		return newCause(CredentialRefused, status.shownChallenge()), true
 	case code == http.StatusUnauthorized:

@@ -66,6 +66,8 @@ type StatusError struct {
 	challenge, location string
 	// tls is what the body says about TLS; the zero value for nothing.
 	tls tlsRefusal
+	// inHandshake is true if the server refused the handshake, rather than a request of a session.
+	inHandshake bool
 }
 
 func newStatusError(status int, header http.Header) *StatusError {
@@ -225,44 +227,27 @@ func Answered(err error) bool {
 	return ok && status.Status/100 == 4 && status.Status != http.StatusRequestTimeout
 }
 
-// Suspicious reports whether err is a reason to check with [Session.Ping] whether the session still
-// works: there was no answer, or not a valid one.
+// Suspicious reports whether err is a reason to check with [Session.Ping] whether the server is still
+// there: there was no answer, or not a valid one.
 func Suspicious(err error) bool {
-	if status, ok := errors.AsType[*StatusError](err); ok {
-		return !status.RefusesCaller()
-	}
 	if _, ok := errors.AsType[*ProtocolError](err); ok {
 		return true
 	}
 	return !Answered(err) && !errors.Is(err, context.Canceled)
 }
 
-// notInitialized is what several SDKs answer to requests before initialize; others use it for
-// errors of all kinds.
-const notInitialized = -32000
-
-// MayForgetSession reports whether err may be how a server refuses a request of a session that it
-// does not know. Servers answer so about a prompt, too; [Session.Ping] tells.
-func MayForgetSession(err error) bool {
-	status, ok := errors.AsType[*StatusError](err)
-	return ok && status.Status == http.StatusNotFound
-}
-
-// MayRefuseEra reports whether err may be how a server of one era refuses a request of the other.
-// Servers of the request's own era answer so for other reasons too; [Session.Ping] tells.
-func MayRefuseEra(err error) bool {
+// MayBeLost reports whether err may be how a server refuses a request of a session that it has lost,
+// or of another era. Servers refuse single requests in the same words: [Session.Prove] decides.
+func MayBeLost(err error) bool {
 	if status, ok := errors.AsType[*StatusError](err); ok {
-		return Answered(err) && !status.RefusesCaller()
+		switch status.Status {
+		case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusGatewayTimeout:
+			return false
+		}
+		return status.Status >= http.StatusBadRequest && !status.AsksForPause()
 	}
 	answer, ok := errors.AsType[*wire.Error](err)
-	if !ok {
-		return false
-	}
-	switch answer.Code {
-	case wire.UnsupportedProtocolVersion, wire.HeaderMismatch, wire.InvalidRequest, wire.MethodNotFound, notInitialized:
-		return true
-	}
-	return false
+	return ok && answer.Code != wire.URLElicitationRequired && answer.Code != wire.MissingClientCapability
 }
 
 // withoutURL takes URLs and host names out of an error, because they may be sensitive.

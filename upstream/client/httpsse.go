@@ -137,7 +137,7 @@ func (t *sseTransport) roundTrip(ctx context.Context, r *request) error {
 	}
 	err := t.await(ctx, r, t.send)
 	// As over Streamable HTTP, a 404 counts where the gateway asks for itself.
-	if MayForgetSession(err) && t.revision() != "" && (r.method == wire.Ping || r.method == wire.PromptsList) {
+	if status, ok := errors.AsType[*StatusError](err); ok && status.Status == http.StatusNotFound && t.revision() != "" && (r.method == wire.Ping || r.method == wire.PromptsList) {
 		t.hangUp(ErrSessionLost) // it does not know any more what the stream belongs to
 		return ErrSessionLost
 	}

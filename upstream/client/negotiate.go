@@ -202,6 +202,9 @@ func (n *negotiator) initialize(ctx context.Context, protocol string) (agreement
 func (n *negotiator) roundTrip(ctx context.Context, r *request) (wire.Object, error) {
 	r.id = n.lastID.Add(1)
 	if err := n.transport.roundTrip(ctx, r); err != nil {
+		if status, ok := errors.AsType[*StatusError](err); ok {
+			status.inHandshake = true
+		}
 		return nil, err
 	}
 	if r.response.Error != nil {

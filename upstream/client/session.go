@@ -217,13 +217,15 @@ func (s *Session) giveUp(ctx context.Context, id int64) {
 	s.outbox.post(wire.AppendNotification(nil, wire.Cancelled, params.JSON()))
 }
 
-// Ping checks that the server still answers. Any answer will do, even an error, unless it shows
-// that the server has changed eras: then the error is [ErrSessionLost].
+// Ping checks that the server still answers. Any answer will do, even an error, unless it shows that
+// the session is lost: then the error is [ErrSessionLost].
 func (s *Session) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.server.Timeout)
 	defer cancel()
-	_, err := ping(ctx, s)
-	return err
+	if _, err := ping(ctx, s); errors.Is(err, ErrSessionLost) || Suspicious(err) {
+		return err
+	}
+	return nil
 }
 
 // Recheck asks the server again which capabilities it has. The error is [ErrSessionLost] if they
@@ -240,7 +242,7 @@ func (s *Session) Recheck(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, s.server.Timeout)
 		defer cancel()
 		result, err := ping(ctx, s)
-		if err != nil {
+		if errors.Is(err, ErrSessionLost) || Suspicious(err) {
 			return err
 		}
 		if members, err := wire.ParseObject(result.JSON); err == nil { // else the answer is an error
