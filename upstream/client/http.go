@@ -22,7 +22,7 @@ const sessionEndTimeout = 2 * time.Second
 // httpTransport is Streamable HTTP of both eras: a POST for each message, and in the legacy era a
 // GET stream for what the server says outside of calls.
 type httpTransport struct {
-	http *httpClient
+	http *httpSession
 	// handshakeTimeout is how long each request of the handshake may take.
 	handshakeTimeout time.Duration
 
@@ -48,7 +48,7 @@ type agreedHeaders struct {
 }
 
 func newHTTPTransport(client *httpClient, handshakeTimeout time.Duration) *httpTransport {
-	t := &httpTransport{http: client, handshakeTimeout: handshakeTimeout, idleTime: newIdleTime(), lost: make(chan struct{})}
+	t := &httpTransport{http: &httpSession{httpClient: client}, handshakeTimeout: handshakeTimeout, idleTime: newIdleTime(), lost: make(chan struct{})}
 	t.setHeaders("", "")
 	return t
 }

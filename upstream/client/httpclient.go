@@ -137,8 +137,15 @@ func (c *httpClient) setHeaders(header http.Header) {
 	}
 }
 
+// httpSession is the client of one session: that of its server, with cookies of its own.
+type httpSession struct {
+	*httpClient
+
+	cookies cookies
+}
+
 // do sends a request and closes its response after read has looked at it.
-func (c *httpClient) do(r *http.Request, body []byte, read func(*httpResponse) error) error {
+func (c *httpSession) do(r *http.Request, body []byte, read func(*httpResponse) error) error {
 	came, err := c.send(r, body, nil)
 	if err != nil {
 		return err
@@ -163,17 +170,21 @@ func (c *httpClient) do(r *http.Request, body []byte, read func(*httpResponse) e
 //
 // Requests have no GetBody, without which net/http does not repeat a POST by itself. Redirects are
 // not followed: that would take the server's credentials elsewhere.
-func (c *httpClient) send(r *http.Request, body []byte, used *connection) (*httpResponse, error) {
+func (c *httpSession) send(r *http.Request, body []byte, used *connection) (*httpResponse, error) {
 	ctx, network, begun := r.Context(), c.connections(), time.Now()
 	token, err := c.tokens.get(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	renewed := false
+	renewed, configured := false, r.Header["Cookie"]
 	for {
 		setBody(r, body)
 		setToken(r, token)
+		c.cookies.set(r, configured)
 		came, err := network.RoundTrip(r)
+		if err == nil {
+			c.cookies.keep(r, came)
+		}
 		switch {
 		case err != nil && used.isStale() && ctx.Err() == nil && time.Since(begun) < repeatTimeout:
 			// Not from the pool: if the server restarted, all connections in it are stale.

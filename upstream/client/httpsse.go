@@ -25,7 +25,7 @@ import (
 // The session ends with the stream.
 type sseTransport struct {
 	mux
-	http *httpClient
+	http *httpSession
 	// handshakeTimeout is how long the server may take to open the stream, and for each request of
 	// the handshake.
 	handshakeTimeout time.Duration
@@ -40,7 +40,7 @@ type sseTransport struct {
 
 func newSSETransport(client *httpClient, handshakeTimeout time.Duration, logger *slog.Logger) *sseTransport {
 	return &sseTransport{
-		http: client, mux: newMux(logger), handshakeTimeout: handshakeTimeout, opened: make(chan struct{}),
+		http: &httpSession{httpClient: client}, mux: newMux(logger), handshakeTimeout: handshakeTimeout, opened: make(chan struct{}),
 	}
 }
 

@@ -1,0 +1,68 @@
+package client
+
+import (
+	"net/http"
+	"net/http/cookiejar"
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	// maxCookies bounds the cookies that a session keeps, and maxCookieBytes their bytes.
+	maxCookies     = 32
+	maxCookieBytes = 8 << 10
+)
+
+// cookies are the cookies of one session: a load balancer may pin the session to a replica by them. All
+// requests of a session have the same origin, and the cookies go nowhere else. The zero value is ready.
+type cookies struct {
+	jar atomic.Pointer[cookiejar.Jar] // nil before the first cookie
+
+	mu    sync.Mutex // guards what follows
+	sizes map[string]int
+	bytes int
+}
+
+// set adds the cookies to a request whose configured Cookie header is given. A configured cookie replaces
+// one of the server's with the same name.
+func (c *cookies) set(r *http.Request, configured []string) {
+	jar := c.jar.Load()
+	if jar == nil {
+		return
+	}
+	r.Header = r.Header.Clone() // others may share it
+	r.Header["Cookie"] = configured
+	own := &http.Request{Header: http.Header{"Cookie": configured}}
+	for _, cookie := range jar.Cookies(r.URL) {
+		if _, err := own.Cookie(cookie.Name); err != nil {
+			r.AddCookie(cookie)
+		}
+	}
+}
+
+// keep keeps the cookies of a response, within the bounds.
+func (c *cookies) keep(r *http.Request, came *http.Response) {
+	if len(came.Header["Set-Cookie"]) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sizes == nil {
+		c.sizes = map[string]int{}
+		jar, _ := cookiejar.New(nil) // it never fails
+		c.jar.Store(jar)
+	}
+	var kept []*http.Cookie
+	for _, cookie := range came.Cookies() {
+		key := cookie.Name + ";" + cookie.Domain + ";" + cookie.Path
+		before, known := c.sizes[key]
+		size := len(cookie.Name) + len(cookie.Value)
+		if !known && len(c.sizes) >= maxCookies || c.bytes+size-before > maxCookieBytes {
+			continue
+		}
+		c.bytes += size - before
+		c.sizes[key] = size
+		kept = append(kept, cookie)
+	}
+	c.jar.Load().SetCookies(r.URL, kept)
+}
