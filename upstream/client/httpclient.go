@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -125,6 +126,7 @@ func (c *httpClient) newRequest(ctx context.Context, method, url string) (*http.
 	if err != nil {
 		return nil, withoutURL(err)
 	}
+	r.Header.Set("Accept-Encoding", "identity")
 	c.setHeaders(r.Header)
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header))
 	return r, nil
@@ -203,7 +205,7 @@ func (c *httpSession) send(r *http.Request, body []byte, used *connection) (*htt
 				continue
 			}
 		}
-		return &httpResponse{Response: came}, nil
+		return newHTTPResponse(came), nil
 	}
 }
 
@@ -283,9 +285,61 @@ type httpResponse struct {
 	idle *idleTime
 	// ended is set once the body was read to its end.
 	ended bool
+	// decoded is the body without its content coding; nil for a body without one.
+	decoded io.Reader
 }
 
+// newHTTPResponse returns a response whose body is read without its content coding: some servers compress
+// it although the request does not allow that. Readers bound the decoded bytes.
+func newHTTPResponse(came *http.Response) *httpResponse {
+	r := &httpResponse{Response: came}
+	switch coding := strings.ToLower(wire.Header(came.Header, "Content-Encoding")); coding {
+	case "", "identity":
+	case "gzip", "x-gzip":
+		r.decoded, r.ContentLength = &gzipBody{response: r}, -1
+	default:
+		problem := fmt.Sprintf("the response has the content coding %s, and the request allows none", quoted(coding))
+		r.ContentLength = -1
+		r.decoded = readerFunc(func([]byte) (int, error) {
+			return 0, &ProtocolError{problem: problem, foreign: true}
+		})
+	}
+	return r
+}
+
+// gzipBody decompresses a body. It begins with the first read: a stream may begin late.
+type gzipBody struct {
+	response *httpResponse
+	decoded  *gzip.Reader
+}
+
+func (b *gzipBody) Read(p []byte) (n int, err error) {
+	if b.decoded == nil {
+		if b.decoded, err = gzip.NewReader(readerFunc(b.response.readBody)); errors.Is(err, gzip.ErrHeader) {
+			err = &ProtocolError{problem: "the response is not compressed as its Content-Encoding says: " + err.Error()}
+		}
+		if err != nil {
+			b.decoded = nil
+			return 0, err
+		}
+	}
+	return b.decoded.Read(p)
+}
+
+// readerFunc is an [io.Reader].
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
 func (r *httpResponse) Read(p []byte) (int, error) {
+	if r.decoded != nil {
+		return r.decoded.Read(p)
+	}
+	return r.readBody(p)
+}
+
+// readBody reads the body as it came.
+func (r *httpResponse) readBody(p []byte) (int, error) {
 	n, err := r.Body.Read(p)
 	r.read += n
 	if n > 0 && r.idle != nil {
