@@ -15,6 +15,7 @@ import (
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -160,12 +161,11 @@ func TestSSE_RejectsOtherStreams(t *testing.T) {
 		status int
 		want   upstream.Reason
 	}{
-		"a message first": {"data: {}\n\n", 200, upstream.BadResponse},
-		"an id first":     {"id: 1\ndata:\n\n", 200, upstream.BadResponse},
-		"its end":         {": bye\n\n", 200, upstream.Unreachable},
-		"401":             {"", 401, upstream.Denied},
-		"307":             {"", 307, upstream.BadResponse},
-		"silence":         {"", 200, upstream.Timeout},
+		"no endpoint": {"data: {}\n\nid: 1\ndata:\n\n", 200, upstream.Unreachable},
+		"its end":     {": bye\n\n", 200, upstream.Unreachable},
+		"401":         {"", 401, upstream.Denied},
+		"307":         {"", 307, upstream.BadResponse},
+		"silence":     {"", 200, upstream.Timeout},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -198,6 +198,43 @@ func TestSSE_RejectsOtherStreams(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The first event may be another than the endpoint, and messages may be none.
+func TestSSE_IgnoresStrayEvents(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		p := upstreamtest.NewPeer(t)
+		over := upstreamtest.SSE(p)
+		c := start(t, anywhereSSE(), upstream.Options{Transport: upstreamtest.Memory{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				w.Header().Set("Content-Type", wire.ContentSSE)
+				fmt.Fprint(w, "event: welcome\ndata: hello\n\n", `data: {"type":"heartbeat"}`, "\n\n")
+			}
+			over.ServeHTTP(w, r)
+		})}})
+		healthyWithin(t, c, time.Second, "p")
+		p.Say(`{"type":"heartbeat"}`)
+		mustGet(t, c, "p")
+		wantSeen(t, p, wire.Initialize, 1)
+	})
+}
+
+// So may those of the stream of changes.
+func TestWatch_IgnoresStrayEvents(t *testing.T) {
+	inEachEra(t, func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer) {
+		inLoggedBubble(t, peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector, log *upstreamtest.Log) {
+			for range 3 {
+				p.Say(`{"type":"heartbeat"}`)
+				p.Say("still here")
+			}
+			p.Prompts("changed")
+			p.Changed()
+			healthyWithin(t, c, time.Second, "changed")
+			if n := strings.Count(log.String(), "event ignored"); n != 1 {
+				t.Errorf("%d records of ignored events, want 1:\n%s", n, log)
+			}
+		})
+	})
 }
 
 func TestSSE_ReplacesSessionWithBrokenStream(t *testing.T) {

@@ -151,7 +151,7 @@ func (d *Dialer) newTransport(server config.Upstream) (transport, error) {
 	case config.SSE:
 		return newSSETransport(d.http, server.Timeout, d.logger), nil
 	default:
-		return newHTTPTransport(d.http, server.Timeout), nil
+		return newHTTPTransport(d.http, server.Timeout, d.logger), nil
 	}
 }
 

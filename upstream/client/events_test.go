@@ -41,6 +41,10 @@ func TestReadStream_FindsResponse(t *testing.T) {
 		"another type of event":   "event: other\ndata: {\n\ndata: " + note + "\n\ndata: " + response7 + "\n\n",
 		"data on several lines":   "data: " + note + "\n\ndata: " + strings.Replace(response7, ",", ",\ndata: ", 1) + "\n\n",
 		"a response to another":   `data: {"jsonrpc":"2.0","id":8,"result":{}}` + "\n\ndata: " + note + "\n\ndata: " + response7 + "\n\n",
+		"a heartbeat before it":   `data: {"type":"heartbeat"}` + "\n\ndata: " + note + "\n\ndata: " + response7 + "\n\n",
+		"a text amid":             "data: " + note + "\n\ndata: still at work\n\ndata: " + response7 + "\n\n",
+		"an id of nobody's":       `data: {"type":"log","id":8}` + "\n\ndata: " + note + "\n\ndata: " + response7 + "\n\n",
+		"a log record of its id":  `data: {"type":"log","id":7}` + "\n\ndata: " + note + "\n\ndata: " + response7 + "\n\n",
 		"and more after it":       "data: " + note + "\n\ndata: " + response7 + "\n\ndata: {\n\n",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -36,6 +39,9 @@ type httpTransport struct {
 	idleTime *idleTime
 	once     sync.Once
 	lost     chan struct{}
+	// logger has one record of the events that are no messages.
+	logger *slog.Logger
+	stray  sync.Once
 }
 
 // agreedHeaders go on each request once they are known.
@@ -47,8 +53,11 @@ type agreedHeaders struct {
 	err  error
 }
 
-func newHTTPTransport(client *httpClient, handshakeTimeout time.Duration) *httpTransport {
-	t := &httpTransport{http: &httpSession{httpClient: client}, handshakeTimeout: handshakeTimeout, idleTime: newIdleTime(), lost: make(chan struct{})}
+func newHTTPTransport(client *httpClient, handshakeTimeout time.Duration, logger *slog.Logger) *httpTransport {
+	t := &httpTransport{
+		http: &httpSession{httpClient: client}, handshakeTimeout: handshakeTimeout, idleTime: newIdleTime(),
+		lost: make(chan struct{}), logger: logger,
+	}
 	t.setHeaders("", "")
 	return t
 }
@@ -313,7 +322,11 @@ func (t *httpTransport) readStream(
 		// are allowed.
 		messages, err := t.parse(event.data, want.method)
 		if err != nil {
-			return nil, &ProtocolError{problem: "an event is not a JSON-RPC message: " + err.Error()}
+			if slices.ContainsFunc(wire.ClaimedIDs(event.data), func(id jsontext.Value) bool { return string(id) == want.id }) {
+				return nil, &ProtocolError{problem: "an event is not a JSON-RPC message: " + err.Error()}
+			}
+			t.stray.Do(func() { t.logger.Warn("event ignored", slog.Any("error", err)) })
+			continue
 		}
 		if response := pickResponse(messages, want.id, onMessage); response != nil {
 			return response, nil

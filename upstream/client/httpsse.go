@@ -80,6 +80,7 @@ func (t *sseTransport) read(ctx context.Context) error {
 func (t *sseTransport) readStream(body io.Reader) error {
 	// The position is nobody's: such a stream cannot be resumed.
 	events := newEventReader(body, t.http.maxMessage, new(streamPosition))
+	var stray sync.Once
 	for {
 		event, err := events.next()
 		switch {
@@ -89,7 +90,8 @@ func (t *sseTransport) readStream(body io.Reader) error {
 			return err
 		case t.endpoint == "":
 			if event.kind != "endpoint" {
-				return &ProtocolError{problem: fmt.Sprintf("the stream's first event is %q, want endpoint", event.kind)}
+				stray.Do(func() { t.logger.Warn("event ignored", slog.String("event", event.kind)) })
+				continue
 			}
 			if t.endpoint, err = resolveSameOrigin(t.http.url, string(event.data)); err != nil {
 				return err
