@@ -414,6 +414,7 @@ func TestChild_InvalidResultEndsItsCallOnly(t *testing.T) {
 	for _, name := range []string{"surrogate", "duplicate", "truncated", "batch with a duplicate", "surrogate", "duplicate"} {
 		wantFailure(t, c, name, upstream.BadResponse) // and no timeout
 	}
+	mustGet(t, c, "logged") // a log record with the request's id is no response
 	if got, err := get(t.Context(), c, "x"); err != nil || !strings.Contains(got, "wéirs") {
 		t.Errorf("after that: %s, %v", got, err)
 	}

@@ -187,6 +187,9 @@ func (s script) get(m wire.Message, result func(string)) {
 		fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"messages":[`+"\n", m.ID)
 	case "batch with a duplicate":
 		fmt.Printf(`[{"jsonrpc":"2.0","method":"notifications/progress"},{"jsonrpc":"2.0","id":%s,"result":{"a":1,"a":2}}]`+"\n", m.ID)
+	case "logged":
+		fmt.Printf(`{"level":"info","id":%s,"msg":"serving a prompt","error":null}`+"\n", m.ID)
+		result(`{"messages":[]}`)
 	case "big":
 		result(`{"big":"` + strings.Repeat("x", 1<<20) + `"}`)
 	default:

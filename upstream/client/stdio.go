@@ -258,8 +258,10 @@ func (c *child) readMessages() {
 		switch {
 		case errors.Is(err, wire.ErrLineTooLong):
 			c.logger.Warn("line from child process ignored", slog.Any("error", err), slog.Int("max_message", c.maxMessage))
-			// Whoever waits for it should not have to wait until the timeout.
-			c.resolve(wire.HeadID(line), muxResponse{err: tooLarge(c.maxMessage)})
+			// Whoever waits for it should not have to wait until the timeout. A log record may have an id, too.
+			if bytes.Contains(line, []byte(`"jsonrpc"`)) {
+				c.resolve(wire.HeadID(line), muxResponse{err: tooLarge(c.maxMessage)})
+			}
 		case err != nil:
 			return
 		case len(bytes.TrimSpace(line)) > 0:

@@ -63,20 +63,21 @@ func ClaimedIDs(raw []byte) (ids []jsontext.Value) {
 }
 
 func claimedID(raw []byte) (id jsontext.Value) {
-	ids, method := 0, false
+	ids, seen := 0, map[string]bool{}
 	s := scanner{raw: raw, rigor: delimiting}
 	err := s.members(func(name, _, value []byte) {
-		switch string(name) {
-		case "id":
+		seen[string(name)] = true
+		if string(name) == "id" {
 			id, ids = value, ids+1
-		case "method":
-			method = true
 		}
 	})
-	// Of a text that breaks off, or is no JSON in between, only the part before is known. The
-	// method may be in the other.
-	method = method || (err != nil && bytes.Contains(raw, []byte(`"method"`)))
-	if ids != 1 || method || !isStrict(id) {
+	// Of a text that breaks off, or is no JSON in between, only the part before is known. Other
+	// members may be in the rest.
+	has := func(name string) bool {
+		return seen[name] || err != nil && bytes.Contains(raw, []byte(`"`+name+`"`))
+	}
+	isResponse := has("jsonrpc") && !has("method") && (has("result") || has("error"))
+	if ids != 1 || !isResponse || !isStrict(id) { // a log record may have an id, too
 		return nil
 	}
 	return id

@@ -38,16 +38,21 @@ func TestParseList_IsStrictButForElements(t *testing.T) {
 func TestClaimedIDs_OfInvalidResponses(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		`{"jsonrpc":"2.0","id":7,"result":{"a":1,"a":2}}`:                  "[7]",
-		`{"result":"\ud800","id":"x"}`:                                     `["x"]`,
-		`{"id":7,"result":{"a":`:                                           "[7]",
-		`{"id":7,"result":{"a":1,"a":2},"id":8}`:                           "[]",
-		`{"id":7,"method":"x","params":{"a":1,"a":2}}`:                     "[]",
-		`{"id":7,"params":{"a":tru},"method":"x"}`:                         "[]",
-		`{"result":{"a":`:                                                  "[]",
-		`{"id":"\ud800","result":{}}`:                                      "[]",
-		`no JSON`:                                                          "[]",
-		`[{"id":1,"result":{"a":1,"a":2}},{"id":2,"method":"x"},{"id":3}]`: "[1 3]",
+		`{"jsonrpc":"2.0","id":7,"result":{"a":1,"a":2}}`:              "[7]",
+		`{"result":"\ud800","id":"x","jsonrpc":"2.0"}`:                 `["x"]`,
+		`{"jsonrpc":"2.0","id":7,"result":{"a":`:                       "[7]",
+		`{"jsonrpc":"2.0","id":7,"error":{"a":1,"a":2}}`:               "[7]",
+		`{"jsonrpc":"2.0","id":7,"result":{"a":1,"a":2},"id":8}`:       "[]",
+		`{"jsonrpc":"2.0","id":7,"method":"x","params":{"a":1,"a":2}}`: "[]",
+		`{"jsonrpc":"2.0","id":7,"params":{"a":tru},"method":"x"}`:     "[]",
+		`{"jsonrpc":"2.0","result":{"a":`:                              "[]",
+		`{"jsonrpc":"2.0","id":"\ud800","result":{}}`:                  "[]",
+		`{"level":"info","id":7,"msg":"served"}`:                       "[]",
+		`{"level":"error","id":7,"error":"no such file"}`:              "[]",
+		`{"level":"error","id":7,"error":"jsonrpc`:                     "[]",
+		`{"jsonrpc":"2.0","id":7}`:                                     "[]",
+		`no JSON`:                                                      "[]",
+		`[{"jsonrpc":"2.0","id":1,"result":{"a":1,"a":2}},{"jsonrpc":"2.0","id":2,"method":"x"},{"jsonrpc":"2.0","id":3,"error":{}}]`: "[1 3]",
 		``: "[]",
 	} {
 		if got := fmt.Sprintf("%s", wire.ClaimedIDs([]byte(text))); got != want {
