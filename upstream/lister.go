@@ -29,6 +29,10 @@ const (
 	// maxConflicts is how often in a row a server may refuse a stream because it considers the last
 	// one open, about 3 seconds in all.
 	maxConflicts = 5
+	// maxFutile is after how many lists in a row a server is listed once in futileInterval, because it
+	// reports a change each time, and nothing has changed.
+	maxFutile      = 5
+	futileInterval = time.Minute
 	// maxListRetry bounds the time until a list that was refused is requested again.
 	maxListRetry = 30 * time.Second
 )
@@ -147,12 +151,13 @@ func (l *lister) run(ctx context.Context, s *client.Session) error {
 	case <-l.changed: // the first list includes it
 	default:
 	}
-	for {
+	for futile := 0; ; {
 		for p := l.server.health.Paused(); p != nil; p = l.server.health.Paused() {
 			if err := sleep(ctx, p.Rest()); err != nil {
 				return err
 			}
 		}
+		before := l.server.state().Lists
 		bytes, err := l.list(ctx, s)
 		if err != nil {
 			return err
@@ -160,6 +165,19 @@ func (l *lister) run(ctx context.Context, s *client.Session) error {
 		quiet := max(quietTime, time.Duration(bytes)*time.Second/maxListRate)
 		if err := sleep(ctx, quiet); err != nil {
 			return err
+		}
+		state := l.server.state()
+		if futile++; len(l.changed) == 0 || state.Lists != before || state.ofList != nil {
+			futile = 0
+		}
+		if futile == maxFutile {
+			l.server.logger.WarnContext(ctx, "the server reports a change whenever it is listed, and nothing changes: it is "+
+				"listed once a minute")
+		}
+		if futile >= maxFutile {
+			if err := sleep(ctx, futileInterval); err != nil {
+				return err
+			}
 		}
 		if err := l.wait(ctx); err != nil {
 			return err

@@ -389,7 +389,8 @@ func (g *generator) definition(name string) members {
 func (g *generator) content() members {
 	switch g.IntN(7) {
 	case 0:
-		return g.object(members{g.known("type", `"text"`), g.known("text", g.text())}, g.known("annotations", g.value(2)), g.metadata())
+		annotations := g.known("annotations", g.unknown(2, 2).json()) // null would be removed
+		return g.object(members{g.known("type", `"text"`), g.known("text", g.text())}, annotations, g.metadata())
 	case 1:
 		return g.object(members{g.known("type", g.pick(`"image"`, `"audio"`)), g.known("data", `"QUJD"`), g.known("mimeType", g.text())})
 	case 2:

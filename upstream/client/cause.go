@@ -85,6 +85,7 @@ const (
 	NeedsTLS           Kind = "needs_tls"
 
 	CredentialMissing  Kind = "credential_missing"
+	CredentialEmpty    Kind = "credential_empty"
 	CredentialRefused  Kind = "credential_refused"
 	RequestDenied      Kind = "request_denied"
 	AccessDenied       Kind = "access_denied"
@@ -147,6 +148,7 @@ var causes = map[Kind]causeText{ //nolint:gochecknoglobals // a constant table
 	NeedsTLS:           {"%s wants HTTPS", "write https:// in the URL"},
 
 	CredentialMissing:  {"the server wants a credential (HTTP 401%s)", "set Authorization in headers, or add an oauth block"},
+	CredentialEmpty:    {"the gateway's credential is empty (HTTP 401%s)", "set the variable or file that Authorization in headers is read from"},
 	CredentialRefused:  {"the server refuses the gateway's credential (HTTP 401%s)", "renew it: it may have expired, or be for another server"},
 	RequestDenied:      {"the server refuses the request (HTTP 401%s), but accepted the gateway's credential when the session began", "see the log of the server; give the credential the right to list and get prompts"},
 	AccessDenied:       {"the server denies access (HTTP 403%s)", "give the gateway's credential the right to list and get prompts"},
@@ -483,6 +485,8 @@ func (d *Dialer) statusCause(err error) (Cause, bool) {
 		return d.certificateMissing(), true
 	case status.tls.kind == CertificateRefused:
 		return newCause(CertificateRefused, d.shownAddress(), quoted(status.tls.text)), true
+	case code == http.StatusUnauthorized && d.sendsEmptyCredential():
+		return newCause(CredentialEmpty, status.shownChallenge()), true
 	case code == http.StatusUnauthorized && d.sendsCredential() && !status.inHandshake:
 		return newCause(RequestDenied, status.shownChallenge()), true
 	case code == http.StatusUnauthorized && d.sendsCredential():
@@ -523,6 +527,17 @@ func (d *Dialer) sendsCredential() bool {
 	for name := range d.server.Headers {
 		if http.CanonicalHeaderKey(name) == "Authorization" {
 			return true
+		}
+	}
+	return false
+}
+
+// sendsEmptyCredential reports whether the configured credential is a scheme without a token.
+func (d *Dialer) sendsEmptyCredential() bool {
+	for name, value := range d.server.Headers {
+		if http.CanonicalHeaderKey(name) == "Authorization" {
+			token := strings.ToLower(strings.TrimSpace(value.Reveal()))
+			return token == "" || token == "bearer" || token == "basic"
 		}
 	}
 	return false

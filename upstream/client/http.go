@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -239,7 +240,7 @@ func (t *httpTransport) readRefusal(came *httpResponse, method, id string) (*wir
 	// Management"), unless the server says that it does not know the method, for which some use 404
 	// too. It counts where the gateway asks for itself. Others say 404 of a prompt, and a caller that
 	// gets one must not end the session of all: [MayBeLost] has a list decide.
-	named := answer != nil && string(message.ID) == id
+	named := answer != nil && wire.CanonicalID(message.ID) == id
 	lost := came.StatusCode == http.StatusNotFound && t.sessionID() != "" &&
 		(!named || answer.Code != wire.MethodNotFound)
 	switch {
@@ -295,6 +296,7 @@ func (t *httpTransport) readJSON(
 
 // parse reads one JSON text that came in response to a method.
 func (t *httpTransport) parse(raw []byte, method string) ([]wire.Message, error) {
+	raw = bytes.TrimPrefix(raw, []byte(byteOrderMark))
 	messages, err := wire.ParseAll(raw, t.agreed.Load().revision)
 	if err != nil {
 		return parseTolerantly(raw, method, err)
@@ -322,7 +324,7 @@ func (t *httpTransport) readStream(
 		// are allowed.
 		messages, err := t.parse(event.data, want.method)
 		if err != nil {
-			if slices.ContainsFunc(wire.ClaimedIDs(event.data), func(id jsontext.Value) bool { return string(id) == want.id }) {
+			if slices.ContainsFunc(wire.ClaimedIDs(event.data), func(id jsontext.Value) bool { return wire.CanonicalID(id) == want.id }) {
 				return nil, &ProtocolError{problem: "an event is not a JSON-RPC message: " + err.Error()}
 			}
 			t.stray.Do(func() { t.logger.Warn("event ignored", slog.Any("error", err)) })
@@ -341,7 +343,7 @@ func pickResponse(messages []wire.Message, id string, onMessage func(*wire.Messa
 		switch message := &messages[i]; {
 		case message.Method != "":
 			onMessage(message)
-		case id != "" && string(message.ID) == id:
+		case id != "" && (string(message.ID) == id || wire.CanonicalID(message.ID) == id):
 			response = message
 		}
 	}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/tls"
@@ -45,6 +46,8 @@ type httpClient struct {
 	url        string
 	headers    map[string]config.Secret
 	maxMessage int
+	// agent is the User-Agent, which headers may replace.
+	agent string
 	// missesCertificate is set once the server has asked for a client certificate and has got none.
 	missesCertificate atomic.Bool
 }
@@ -54,6 +57,7 @@ type httpClient struct {
 func newHTTPClient(server *config.Upstream, opts Options) *httpClient {
 	c := &httpClient{
 		tokens: newTokenSource(server, opts), url: server.URL, headers: server.Headers, maxMessage: server.MaxMessage,
+		agent: "promptweir/" + cmp.Or(opts.Version, "0"),
 	}
 	if opts.Transport != nil {
 		c.network.Store(&opts.Transport)
@@ -127,6 +131,7 @@ func (c *httpClient) newRequest(ctx context.Context, method, url string) (*http.
 		return nil, withoutURL(err)
 	}
 	r.Header.Set("Accept-Encoding", "identity")
+	r.Header.Set("User-Agent", c.agent)
 	c.setHeaders(r.Header)
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header))
 	return r, nil

@@ -1,9 +1,12 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"strconv"
 	"time"
 
@@ -107,6 +110,9 @@ func (s *Session) list(ctx context.Context, method string, most int) (all List, 
 			return all, &ListError{fmt.Sprintf("all pages together are larger than %d bytes", maxListBytes)}
 		case p.next == nil:
 			return all, nil
+		case bytes.Equal(p.next, params.Get("cursor")) && !p.repeats(all):
+			s.dialer.logger.WarnContext(ctx, "the last page of the list repeats its own cursor: the list ends there", slog.String("method", method))
+			return all, nil
 		case cursors[string(p.next)]:
 			return all, &ListError{"the server repeats a cursor, so the list would never end"}
 		case time.Since(begun) > listTimeout:
@@ -131,6 +137,16 @@ type page struct {
 	size int
 }
 
+// repeats reports whether the last page of a list has the definitions of the page before it: its server
+// ignores cursors.
+func (p page) repeats(all List) bool {
+	n := len(p.definitions)
+	before := all.Definitions[:len(all.Definitions)-n]
+	return n > 0 && len(before) >= n && slices.EqualFunc(before[len(before)-n:], p.definitions, func(a, b jsontext.Value) bool {
+		return bytes.Equal(a, b)
+	})
+}
+
 func requestPage(ctx context.Context, s *Session, method string, params wire.Object) (page, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.server.Timeout)
 	defer cancel()
@@ -146,7 +162,11 @@ func requestPage(ctx context.Context, s *Session, method string, params wire.Obj
 	// out.
 	object := wire.Members(result.JSON)
 	p.meta = object.Get("_meta")
-	if p.definitions, err = wire.ParseArray(object.Get(listMembers[method])); err != nil {
+	definitions := object.Get(listMembers[method])
+	if definitions == nil || definitions.Kind() == 'n' { // how some serializers write an empty list
+		definitions = jsontext.Value("[]")
+	}
+	if p.definitions, err = wire.ParseArray(definitions); err != nil {
 		return p, &ProtocolError{problem: listMembers[method] + " is not an array"}
 	}
 	next := object.Get("nextCursor")

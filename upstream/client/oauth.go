@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -11,9 +12,12 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"math"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,6 +28,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 const (
@@ -81,7 +86,7 @@ func newTokenSource(server *config.Upstream, opts Options) *tokenSource {
 			TokenURL: server.OAuth.TokenURL, ClientID: server.OAuth.ClientID,
 			ClientSecret: server.OAuth.ClientSecret.Reveal(), Scopes: server.OAuth.Scopes,
 		},
-		client: &http.Client{Transport: transport, CheckRedirect: noRedirects},
+		client: &http.Client{Transport: tokenTransport{transport}, CheckRedirect: noRedirects},
 		slot:   semaphore.NewWeighted(1),
 	}
 	t.config.EndpointParams = url.Values{}
@@ -112,6 +117,43 @@ func newTokenNetwork(server *config.Upstream, dialGuard func(address string) err
 	}
 	return network
 }
+
+// maxTokenResponse bounds the response of a token endpoint, in bytes.
+const maxTokenResponse = 1 << 20
+
+// tokenTransport carries requests to a token endpoint. It turns the responses of some servers into those
+// that RFC 6749 describes and package oauth2 reads: JSON as text/plain, and an expires_in with a fraction.
+type tokenTransport struct{ http.RoundTripper }
+
+// RoundTrip implements [http.RoundTripper].
+func (t tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	came, err := t.RoundTripper.RoundTrip(r)
+	if err != nil || came.StatusCode/100 != 2 {
+		return came, err
+	}
+	defer came.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(came.Body, maxTokenResponse))
+	if err != nil {
+		return nil, err
+	}
+	object, err := wire.ParseObject(bytes.TrimPrefix(body, []byte(byteOrderMark)))
+	if err == nil {
+		if token, ok := object.Text("access_token"); ok && token == "" {
+			return nil, &ProtocolError{problem: "the access token is empty"}
+		}
+		life := strings.Trim(string(object.Get("expires_in")), `"`)
+		if seconds, err := strconv.ParseFloat(life, 64); err == nil {
+			object = object.With("expires_in", wire.NumberID(int64(min(max(seconds, 0), math.MaxInt32))))
+		}
+		body = object.JSON()
+		came.Header.Set("Content-Type", wire.ContentJSON)
+	}
+	came.Body, came.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return came, nil
+}
+
+// CloseIdleConnections closes connections that no request uses.
+func (t tokenTransport) CloseIdleConnections() { closeIdle(t.RoundTripper) }
 
 // hostIn returns host and port of a URL as they are written.
 func hostIn(address string) string {

@@ -143,7 +143,7 @@ type Request struct {
 
 // Result is the result of a request.
 type Result struct {
-	// JSON is the result as it was sent, always an object.
+	// JSON is the result as it was sent, always an object, without optional members that are null.
 	JSON jsontext.Value
 	// Revision is the protocol revision that the server speaks.
 	Revision string
@@ -183,7 +183,7 @@ func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, e
 	case r.response.Result.Kind() != '{':
 		err = &ProtocolError{problem: "the result is not an object"}
 	default:
-		return Result{JSON: r.response.Result, Revision: s.Revision}, nil
+		return Result{JSON: withoutNulls(q.Method, r.response.Result), Revision: s.Revision}, nil
 	}
 	switch {
 	case call == nil:

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -123,6 +124,7 @@ func (x *mux) await(ctx context.Context, r *request, send func(context.Context, 
 // else to receive. A text that is not valid, or that makes the gateway panic, ends the requests that
 // it claims to answer, and no others.
 func (x *mux) dispatch(raw []byte) error {
+	raw = bytes.TrimPrefix(raw, []byte(byteOrderMark))
 	err := Guard(x.logger, func() error { return x.deliver(raw) })
 	if err == nil {
 		return nil
@@ -164,7 +166,7 @@ func (x *mux) parse(raw []byte) ([]wire.Message, error) {
 		return nil, err
 	}
 	x.mu.Lock()
-	method := x.pending[string(ids[0])].method
+	method := x.pending[wire.CanonicalID(ids[0])].method
 	x.mu.Unlock()
 	return parseTolerantly(raw, method, err)
 }
@@ -193,8 +195,9 @@ func notAMessage(err error) error {
 // resolve hands a response to whoever awaits it. A response that nobody awaits is dropped.
 func (x *mux) resolve(id []byte, r muxResponse) {
 	x.mu.Lock()
-	waiting := x.pending[string(id)]
-	delete(x.pending, string(id))
+	key := wire.CanonicalID(id)
+	waiting := x.pending[key]
+	delete(x.pending, key)
 	x.mu.Unlock()
 	if waiting.response != nil {
 		// It never blocks: there is room for one, and only the first response finds the entry.

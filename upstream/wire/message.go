@@ -101,6 +101,9 @@ func (e *envelope) set(name, _, value []byte) {
 	case "result":
 		e.Result = value
 	case "error":
+		if jsontext.Value(value).Kind() == 'n' { // as above, beside a result
+			return
+		}
 		e.Error = value
 		ok, problem = jsontext.Value(value).Kind() == '{', "error must be an object"
 	}
@@ -112,6 +115,9 @@ func (e *envelope) set(name, _, value []byte) {
 // check returns what is wrong with the members as a whole, or "".
 func (e *envelope) check() (problem string) {
 	m := e.Message
+	if m.Error != nil && m.Result.Kind() == 'n' { // as for params
+		m.Result = nil
+	}
 	switch {
 	case e.problem != "":
 		return e.problem
@@ -210,6 +216,19 @@ func AppendError(dst []byte, id jsontext.Value, err *Error) []byte {
 	dst = append(dst, `"error":`...)
 	dst = append(dst, err.JSON()...)
 	return append(dst, '}')
+}
+
+// CanonicalID returns the id of a response as the request with a numeric id had it: some servers return 3
+// as "3" or 3.0. Any other id stays as it is.
+func CanonicalID(id jsontext.Value) string {
+	number := id
+	if text, ok := Text(id); ok {
+		number = jsontext.Value(text)
+	}
+	if n, ok := Int(number); ok {
+		return string(NumberID(n))
+	}
+	return string(id)
 }
 
 // NumberID returns a numeric id as JSON.
