@@ -206,6 +206,12 @@ func forModern(
 	return nil, answer // -32000 to -32019 are the implementations' own
 }
 
+// lacks reports whether a client did not declare what the data of a [wire.MissingClientCapability] require.
+func lacks(declared wire.Capabilities, data jsontext.Value) bool {
+	required := wire.ReadCapabilities(wire.Members(data).Object("requiredCapabilities"))
+	return required != 0 && !declared.Has(required)
+}
+
 // urlRequests returns the server requests that ask for what the data of a
 // [wire.URLElicitationRequired] does; nil if they are none that a client could answer.
 func urlRequests(data jsontext.Value) (requests wire.Object) {
@@ -233,6 +239,9 @@ func (r *Request) afterError(err error, declared wire.Capabilities) (upstream.Re
 	answer, ok := errors.AsType[*wire.Error](err)
 	if !ok || !answer.FromPeer() || !r.Modern() {
 		return upstream.Result{}, err
+	}
+	if answer.Code == wire.MissingClientCapability && lacks(r.Capabilities, answer.Data) {
+		return upstream.Result{}, answer // it is about the client's own capabilities
 	}
 	inputRequired, refusal := forModern(answer, declared)
 	if inputRequired == nil {

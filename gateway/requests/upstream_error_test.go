@@ -75,6 +75,25 @@ func TestUpstreamError_CodesThat20260728ReservesDoNotPassToItsClients(t *testing
 	}
 }
 
+// -32021 is about the capabilities of the client that the upstream was told of, so that it passes to a
+// client without them.
+func TestUpstreamError_MissingCapabilityPassesToAClientThatLacksIt(t *testing.T) {
+	p := gatewaytest.NewModernPeer(t, "new", "p")
+	s := gatewaytest.Serve(t, gatewaytest.Team("a", "", "", p))
+	const required = `{"requiredCapabilities":{"elicitation":{"form":{}}},"x":1.50}`
+	p.Answer("prompts/get", `error:{"code":-32021,"message":"ask","data":`+required+`}`)
+	for declared, want := range map[string]struct {
+		status int
+		error  string
+	}{
+		`{}`:                          {http.StatusBadRequest, `"error":{"code":-32021,"message":"ask","data":` + required + `}`},
+		`{"sampling":{}}`:             {http.StatusBadRequest, `"error":{"code":-32021,"message":"ask","data":` + required + `}`},
+		`{"elicitation":{"form":{}}}`: {http.StatusOK, `"code":-32603`},
+	} {
+		s.ModernWith("", declared)("prompts/get", gatewaytest.GetParams("new.p")).Want(t, want.status, want.error)
+	}
+}
+
 func TestUpstreamError_GetIsMadeAnewOnceItsURLWasVisited(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "up", "ask")
 	s := gatewaytest.Serve(t, gatewaytest.Team("a", "", "", p))
