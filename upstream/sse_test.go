@@ -97,6 +97,49 @@ func TestSSE_IsTriedLast(t *testing.T) {
 	}
 }
 
+// The cause is the one of the attempt that got furthest.
+func TestConnect_CauseIsThatOfTheFurthestAttempt(t *testing.T) {
+	t.Parallel()
+	event := func(data string) http.HandlerFunc {
+		return text200(wire.ContentSSE, "event: endpoint\ndata: "+data+"\n\n")
+	}
+	for name, test := range map[string]struct {
+		post   int
+		stream http.HandlerFunc
+		want   client.Kind
+	}{
+		"a wrong endpoint event":   {http.StatusMethodNotAllowed, event("https://elsewhere.example/"), client.NotMCP},
+		"a stream that ends":       {http.StatusNotFound, text200(wire.ContentSSE, ": bye\n\n"), client.ConnectionBroke},
+		"a credential is wanted":   {http.StatusMethodNotAllowed, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, client.CredentialMissing},
+		"the first got further":    {http.StatusBadRequest, http.NotFound, client.RequestRefused},
+		"a page in place of it":    {http.StatusMethodNotAllowed, text200("text/html", "<html>"), client.NothingThere},
+		"nothing in either manner": {http.StatusNotFound, http.NotFound, client.NothingThere},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := upstreamtest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodPost {
+					w.WriteHeader(test.post)
+					return
+				}
+				test.stream(w, r)
+			}))
+			_, err := client.Connect(t.Context(), sseUpstream(server.URL, false), upstream.Options{})
+			if cause := client.CauseOf(err); cause.Kind != test.want {
+				t.Errorf("Connect() = %v: %s, want %s", err, cause, test.want)
+			}
+		})
+	}
+}
+
+// text200 answers with a text.
+func text200(contentType, text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		fmt.Fprint(w, text)
+	}
+}
+
 func TestSSE_AcceptsEndpointOfSameOriginOnly(t *testing.T) {
 	t.Parallel()
 	elsewhere := upstreamtest.NewPeer(t)

@@ -133,7 +133,7 @@ var causes = map[Kind]causeText{ //nolint:gochecknoglobals // a constant table
 	ConnectionBroke:   {"the connection to %s broke (%s)", "see the log of the server: it may have stopped, or a proxy closed the connection"},
 	ConnectTimeout:    {"no connection to %s within %s", "correct host and port in the URL, or allow the connection: a firewall may drop the packets"},
 	TLSTimeout:        {"%s did not finish the TLS handshake within %s", "check the server, and that the port is one for HTTPS"},
-	AnswerTimeout:     {"%s took the request, but did not answer %s within %s", "find out why the server hangs, or raise timeout"},
+	AnswerTimeout:     {"%s took the request, but did not answer %s within %s", "find out why the server hangs, or raise timeout; set concurrency = 1 if it serves one request at a time"},
 	EndOfAnswer:       {"%s began to answer %s, and did not finish within %s", "find out why the server is slow, or raise timeout"},
 	StreamTimeout:     {"%s named no HTTP+SSE endpoint for messages within %s", "correct the path in the URL, or remove transport: the server may not speak HTTP+SSE"},
 
@@ -290,10 +290,10 @@ func (d *Dialer) childCause(err error) (Cause, bool) {
 // waited returns how long a request has been waited for.
 func (d *Dialer) waited(e *stageError) time.Duration {
 	switch {
+	case !e.since.IsZero():
+		return time.Since(e.since).Round(time.Second)
 	case e.waited > 0:
-		return e.waited
-	case d.server.Transport == config.Stdio && (e.method == wire.Initialize || e.method == wire.Discover):
-		return handshakeTimeout
+		return e.waited.Round(time.Second)
 	}
 	return d.server.Timeout
 }
@@ -468,7 +468,11 @@ func (d *Dialer) timeoutCause(err error) (Cause, bool) {
 		return newCause(StreamTimeout, d.shownAddress(), d.waited(waited)), true
 	case stageAnswer:
 	}
-	return newCause(AnswerTimeout, d.shownAddress(), waited.method, d.waited(waited)), true
+	c := newCause(AnswerTimeout, d.shownAddress(), waited.method, d.waited(waited))
+	if waited.method == wire.Discover && d.negotiatesEra() {
+		c.Remedy = `find out why the server hangs; if it does not know the method, set protocol = "` + wire.LatestLegacy + `"`
+	}
+	return c, true
 }
 
 // statusCause explains an HTTP status.

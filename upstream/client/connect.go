@@ -80,7 +80,7 @@ func (d *Dialer) CloseIdleConnections() { d.http.closeIdle() }
 // SlowStart returns the error of an attempt to open a session that goes on after a time: why it has
 // not succeeded yet.
 func (d *Dialer) SlowStart(after time.Duration) error {
-	return d.failure(&stageError{error: context.DeadlineExceeded, method: wire.Initialize, waited: after})
+	return d.failure(&stageError{error: context.DeadlineExceeded, method: wire.Initialize, since: time.Now().Add(-after)})
 }
 
 // Connect opens a session: it reaches the server, detects its era and, over HTTP, the transport
@@ -110,11 +110,47 @@ func (d *Dialer) connect(ctx context.Context, opts SessionOptions) (*Session, er
 		server.Transport = config.SSE
 		s, sseErr := d.open(ctx, server, opts)
 		if sseErr != nil {
-			return nil, fmt.Errorf("%w; over HTTP+SSE: %w", err, sseErr)
+			return nil, furthest(err, sseErr)
 		}
 		return s, nil
 	}
 	return s, err
+}
+
+// attemptsError is the failure of several attempts to connect. Its cause is that of the attempt that got
+// furthest.
+type attemptsError struct {
+	text string
+	err  error
+}
+
+func (e *attemptsError) Error() string { return e.text }
+
+func (e *attemptsError) Unwrap() error { return e.err }
+
+// furthest returns the error of two attempts to connect.
+func furthest(streamable, sse error) error {
+	e := &attemptsError{fmt.Sprintf("%v; over HTTP+SSE: %v", streamable, sse), streamable}
+	if progress(sse) > progress(streamable) {
+		e.err = sse
+	}
+	return e
+}
+
+// progress returns how far an attempt to connect over HTTP got: to no server at the path, to one that
+// refuses the request, to one that answers.
+func progress(err error) int {
+	if status, ok := errors.AsType[*StatusError](err); ok {
+		switch status.Status {
+		case http.StatusNotFound, http.StatusGone, http.StatusMethodNotAllowed:
+			return 0
+		}
+		return 1
+	}
+	if nonsense, ok := errors.AsType[*ProtocolError](err); ok && nonsense.foreign {
+		return 0
+	}
+	return 2
 }
 
 // open opens a session over the configured transport.

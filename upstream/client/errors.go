@@ -191,8 +191,10 @@ type stageError struct {
 
 	method string
 	stage  stage
-	// waited is how long; 0 for as long as a request of the method may take.
+	// waited is how long; 0 for as long as a request of the method may take. Since is when the wait
+	// began that goes on.
 	waited time.Duration
+	since  time.Time
 }
 
 func (e *stageError) Unwrap() error { return e.error }
@@ -200,7 +202,7 @@ func (e *stageError) Unwrap() error { return e.error }
 // replaceCause returns cause in place of err, and keeps what [Started] and [CauseOf] say of err.
 func replaceCause(err, cause error) error {
 	if stopped, ok := errors.AsType[*stageError](err); ok {
-		cause = &stageError{cause, stopped.method, stopped.stage, stopped.waited}
+		cause = &stageError{cause, stopped.method, stopped.stage, stopped.waited, stopped.since}
 	}
 	if Started(err) {
 		return &startedError{cause}

@@ -21,8 +21,10 @@ const (
 	// probeSilence is how long a child process may leave server/discover unanswered before it is
 	// taken for legacy.
 	probeSilence = 3 * time.Second
-	// handshakeTimeout is how long a server may take to start and to agree on a revision.
-	handshakeTimeout = time.Minute
+	// handshakeTimeout is how long a server may take to start and to agree on a revision, unless its
+	// timeout is longer. A child that writes to its stderr may take busyHandshakeTimeout.
+	handshakeTimeout     = time.Minute
+	busyHandshakeTimeout = 5 * time.Minute
 	// anyLegacy in place of a revision skips the probe.
 	anyLegacy = "legacy"
 )

@@ -101,3 +101,50 @@ func TestNegotiate_TakesSilenceForLegacy(t *testing.T) {
 		})
 	}
 }
+
+// talkative is a transport to a child that writes to its stderr.
+type talkative struct{ scripted }
+
+func (talkative) wroteStderr() bool { return true }
+
+// A child that installs itself says so, and has time.
+func TestNegotiate_WaitsForASlowChild(t *testing.T) {
+	late := scripted{wire.Initialize: says(4*time.Minute, `{"protocolVersion":"2025-06-18","capabilities":{}}`)}
+	for name, test := range map[string]struct {
+		peer    transport
+		timeout time.Duration
+		at      time.Duration
+		cause   string // "" for a session
+	}{
+		"silent":                    {late, 10 * time.Second, time.Minute, "has not answered initialize within 1m0s"},
+		"writes to stderr":          {talkative{late}, 10 * time.Second, 4*time.Minute + 3*time.Second, ""},
+		"a long timeout":            {late, 10 * time.Minute, 4*time.Minute + 3*time.Second, ""},
+		"writes, and never answers": {talkative{}, 10 * time.Second, 5 * time.Minute, "has not answered initialize within 5m0s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				d := NewDialer(config.Upstream{Transport: config.Stdio, Command: []string{"none"}, Protocol: "auto", Timeout: test.timeout}, Options{})
+				begun := time.Now()
+				err := newSession(d, d.server, test.peer, SessionOptions{}).open(t.Context())
+				if since := time.Since(begun); since != test.at || (err == nil) != (test.cause == "") {
+					t.Fatalf("open() = %v after %s, want %q after %s", err, since, test.cause, test.at)
+				}
+				if err != nil && !strings.Contains(CauseOf(d.failure(err)).Problem, test.cause) {
+					t.Errorf("the cause is %q, want %q", CauseOf(d.failure(err)).Problem, test.cause)
+				}
+			})
+		})
+	}
+}
+
+// While a child starts, the cause says for how long it has been starting.
+func TestSlowStart_SaysForHowLong(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d := NewDialer(config.Upstream{Transport: config.Stdio, Command: []string{"none"}}, Options{})
+		slow := d.SlowStart(20 * time.Second)
+		time.Sleep(70 * time.Second)
+		if got := CauseOf(slow).Problem; !strings.Contains(got, "within 1m30s") {
+			t.Errorf("the cause is %q", got)
+		}
+	})
+}

@@ -66,9 +66,20 @@ func (s *Session) negotiator() *negotiator {
 
 // open negotiates a revision and completes the handshake.
 func (s *Session) open(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
-	defer cancel()
+	begun := time.Now()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer s.limitHandshake(cancel).Stop()
 	agreed, err := s.negotiator().negotiate(ctx, s.server)
+	if err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		late := &stageError{method: wire.Initialize}
+		if stopped, ok := errors.AsType[*stageError](err); ok {
+			late.method, late.stage = stopped.method, stopped.stage
+		}
+		if err, late.error = late, context.DeadlineExceeded; s.server.Transport == config.Stdio {
+			late.waited = time.Since(begun)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -85,6 +96,20 @@ func (s *Session) open(ctx context.Context) error {
 		return fmt.Errorf("%s: %w", wire.Initialized, err)
 	}
 	return nil
+}
+
+// limitHandshake ends a handshake that takes too long. A child that writes to its stderr may be installing
+// itself, and has more time.
+func (s *Session) limitHandshake(end context.CancelCauseFunc) *time.Timer {
+	limit, most := max(handshakeTimeout, s.server.Timeout), max(busyHandshakeTimeout, s.server.Timeout)
+	timeOver := func() { end(context.DeadlineExceeded) }
+	return time.AfterFunc(limit, func() {
+		if c, ok := s.transport.(interface{ wroteStderr() bool }); ok && c.wroteStderr() && most > limit {
+			time.AfterFunc(most-limit, timeOver)
+			return
+		}
+		timeOver()
+	})
 }
 
 // Sibling opens another session with the same server, without negotiating transport and revision

@@ -437,6 +437,13 @@ func (o *childOutput) addStderr(line string) {
 	}
 }
 
+// wroteStderr reports whether the process has written to its stderr.
+func (c *child) wroteStderr() bool {
+	c.output.mu.Lock()
+	defer c.output.mu.Unlock()
+	return c.output.last != ""
+}
+
 // garbage returns the first line of stdout that was not a message, if no message has come.
 func (o *childOutput) garbage() string {
 	if o == nil {
