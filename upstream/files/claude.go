@@ -75,7 +75,7 @@ func (c *claude) read(d *document, setters map[string]func(field) error) error {
 	c.dropUnusableNames()
 	all := c.declareWords(d, hint)
 	foreignLines(d, c.line)
-	if p.text.end(); len(p.text.messages) == 1 && len(p.arguments.list) > 0 && !all {
+	if p.text.end(); len(p.text.messages) == 1 && !all {
 		last := &p.text.messages[0]
 		last.pieces = append(last.pieces, piece{gap: gap{word: restOfLine, isSet: true}})
 	}
@@ -100,8 +100,8 @@ func isArgumentName(name string) bool {
 }
 
 // declareWords declares an argument for each word that has a name. Names of a hint count where they
-// are all that the text needs. Else there is one argument for the whole line. It reports whether the
-// text has all of that.
+// are all that the text needs. Otherwise there is one argument for the whole line, which follows a
+// text without placeholders. It reports whether the text has the whole line.
 func (c *claude) declareWords(d *document, hint string) (all bool) {
 	p, names := c.prompt, c.names
 	first, last, lines := maxWords, -1, 0
@@ -125,7 +125,7 @@ func (c *claude) declareWords(d *document, hint string) (all bool) {
 	for _, name := range names {
 		p.arguments.declare(argument{name: name}, "", "", nil)
 	}
-	if len(names) == 0 && (all || last >= 0 || hint != "") {
+	if len(names) == 0 {
 		p.arguments.declare(argument{name: "arguments"}, "", hint, nil)
 		p.isLine = true
 	}

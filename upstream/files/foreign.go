@@ -70,11 +70,22 @@ func firstLine(text string) string {
 	return ""
 }
 
-// vscodePrompt reads a prompt file of VS Code: ${input:name:placeholder} asks for a value.
+// vscodePrompt reads a prompt file of VS Code: ${input:name:placeholder} asks for a value, which is
+// the placeholder itself until it is given.
 func (p *parser) vscodePrompt(d *document) error {
 	p.name = strings.TrimSuffix(path.Base(p.path), ".prompt.md")
-	p.foreignFront(d.front, map[string]func(field) error{"name": setText(&p.name), "description": setText(&p.description)})
+	var hint string
+	p.foreignFront(d.front, map[string]func(field) error{
+		"name": setText(&p.name), "description": setText(&p.description), "argument-hint": setHint(&hint),
+	})
 	foreignLines(d, p.vscodeLine)
+	// VS Code sends the words behind a prompt's name with its text.
+	if p.text.end(); len(p.text.messages) == 1 && p.arguments.find("arguments") < 0 && len(p.arguments.list) < maxArguments {
+		index := p.arguments.declare(argument{name: "arguments"}, "", hint, nil)
+		last := &p.text.messages[0]
+		rest := gap{argument: int16(index), word: behindText, isSet: true, missing: "\n\n"} //nolint:gosec // at most maxArguments
+		last.pieces = append(last.pieces, piece{gap: rest})
+	}
 	return nil
 }
 
@@ -87,7 +98,10 @@ func (p *parser) vscodeLine(text string, line int) {
 		inner := text[found[2]:found[3]]
 		input, isInput := strings.CutPrefix(inner, "input:")
 		name, description, _ := strings.Cut(input, ":")
-		if name = strings.TrimSpace(name); !isInput || name == "" {
+		if name = strings.TrimSpace(name); isInput && !isArgumentName(name) {
+			continue // text, as it is in VS Code
+		}
+		if !isInput {
 			p.unserved(line, "only the editor has a value for ${%s}: the text keeps the name", inner)
 			continue
 		}
@@ -97,7 +111,7 @@ func (p *parser) vscodeLine(text string, line int) {
 			continue
 		}
 		if index < 0 {
-			index = p.arguments.declare(argument{name: name, required: true}, "", description, nil)
+			index = p.arguments.declare(argument{name: name, fallback: content(text[found[0]:found[1]])}, "", description, nil)
 		}
 		p.text.add(text[at:found[0]])
 		p.text.gap(gap{argument: int16(index)}) //nolint:gosec // at most maxArguments

@@ -45,7 +45,7 @@ func TestParse_ServesTheFormatsThatPeopleHave(t *testing.T) {
 		}, {
 			name: "command with what a prompt cannot have", file: ".claude/commands/a.md",
 			content:    "---\nallowed-tools: Bash(git add:*), Bash(git status:*)\ndescription: Make a commit: fast\nmodel: opus\ndisable-model-invocation: true\n---\n# Commit\n\n- status: !`git status`\nSee @src/main.go and a@b.example, ${CLAUDE_EFFORT}\n",
-			definition: `{"name":"a","description":"Make a commit: fast"}`,
+			definition: `{"name":"a","description":"Make a commit: fast","arguments":[{"name":"arguments"}]}`,
 			arguments:  `{}`,
 			messages:   []string{"user: # Commit\n\n- status: !`git status`\nSee @src/main.go and a@b.example, ${CLAUDE_EFFORT}"},
 			problems: []problem{
@@ -64,9 +64,9 @@ func TestParse_ServesTheFormatsThatPeopleHave(t *testing.T) {
 		}, {
 			name: "prompt file", file: ".github/prompts/readme.prompt.md",
 			content:    "---\nmode: 'agent'\ntools: ['codebase', 'search']\ndescription: 'Create a README'\n---\nWrite ${input:title:the title: of it} for ${input:who}, ${input:title}. Look at ${selection} and #file:src/a.ts\n[style](../style.md) [web](https://example.com) ${HOME}\n",
-			definition: `{"name":"readme","description":"Create a README","arguments":[{"name":"title","description":"the title: of it","required":true},{"name":"who","required":true}]}`,
-			arguments:  `{"title":"T","who":"W"}`,
-			messages:   []string{"user: Write T for W, T. Look at ${selection} and #file:src/a.ts\n[style](../style.md) [web](https://example.com) ${HOME}"},
+			definition: `{"name":"readme","description":"Create a README","arguments":[{"name":"title","description":"the title: of it"},{"name":"who"},{"name":"arguments"}]}`,
+			arguments:  `{"title":"T","arguments":"in \"Go\""}`,
+			messages:   []string{"user: Write T for ${input:who}, T. Look at ${selection} and #file:src/a.ts\n[style](../style.md) [web](https://example.com) ${HOME}\n\nin \"Go\""},
 			problems: []problem{
 				{Unserved, ".github/prompts/readme.prompt.md:2", `"mode" in the front matter`},
 				{Unserved, ".github/prompts/readme.prompt.md:3", `"tools" in the front matter`},
@@ -75,11 +75,27 @@ func TestParse_ServesTheFormatsThatPeopleHave(t *testing.T) {
 				{Unserved, ".github/prompts/readme.prompt.md:7", "The linked file ../style.md is not part of the prompt"},
 			},
 		}, {
+			name: "prompt file with inputs that are none, and its own arguments", file: "a.prompt.md",
+			content:    "---\nargument-hint: [what]\n---\n${input:Category|Technical} ${input:} ${input:arguments:all}",
+			definition: `{"name":"a","arguments":[{"name":"arguments","description":"all"}]}`,
+			arguments:  `{"arguments":"x"}`,
+			messages:   []string{"user: ${input:Category|Technical} ${input:} x"},
+		}, {
+			name: "prompt file without inputs", file: "b.prompt.md", content: "---\nargument-hint: [what]\n---\nPlan.",
+			definition: `{"name":"b","arguments":[{"name":"arguments","description":"[what]"}]}`,
+			arguments:  `{"arguments":"x"}`,
+			messages:   []string{"user: Plan.\n\nx"},
+		}, {
+			name: "command without a placeholder", file: ".claude/commands/plain.md", content: "Plan.",
+			definition: `{"name":"plain","description":"Plan.","arguments":[{"name":"arguments"}]}`,
+			arguments:  `{"arguments":"all of it"}`,
+			messages:   []string{"user: Plan.\n\nARGUMENTS: all of it"},
+		}, {
 			name: "skill", file: "skills/pdf/SKILL.md",
 			content:    "---\nname: pdf-forms\ndescription: Fill in forms. Use it when: a PDF comes up\nlicense: MIT\n---\n\n# PDF\n\n    indented {{x}} \\$1\n\nSee [forms](FORMS.md).\n",
-			definition: `{"name":"pdf-forms","description":"Fill in forms. Use it when: a PDF comes up"}`,
-			arguments:  `{}`,
-			messages:   []string{"user: # PDF\n\n    indented {{x}} $1\n\nSee [forms](FORMS.md)."},
+			definition: `{"name":"pdf-forms","description":"Fill in forms. Use it when: a PDF comes up","arguments":[{"name":"arguments"}]}`,
+			arguments:  `{"arguments":"form 7"}`,
+			messages:   []string{"user: # PDF\n\n    indented {{x}} $1\n\nSee [forms](FORMS.md).\n\nARGUMENTS: form 7"},
 			problems: []problem{
 				{Unserved, "skills/pdf/SKILL.md:4", `"license" in the front matter`},
 				{Unserved, "skills/pdf/SKILL.md:11", "The linked file FORMS.md is not part of the prompt"},
@@ -160,7 +176,7 @@ func TestParse_ServesTheFormatsThatPeopleHave(t *testing.T) {
 		}, {
 			name: "skill with hopeless front matter", file: "a/SKILL.md",
 			content:    "---\n- [\n---\nText",
-			definition: `{"name":"a"}`,
+			definition: `{"name":"a","arguments":[{"name":"arguments"}]}`,
 			arguments:  `{}`,
 			messages:   []string{"user: Text"},
 			problems:   []problem{{Unserved, "a/SKILL.md:1", "The front matter is ignored: the front matter is not YAML"}},

@@ -61,7 +61,8 @@ type gap struct {
 	isSet          bool
 	// takesRest means that the words after it go there as well.
 	takesRest bool
-	// missing takes the place of a word that is not given, and stands before a [restOfLine].
+	// missing takes the place of a word that is not given, and stands before a [restOfLine] or
+	// [behindText].
 	missing string
 }
 
@@ -71,6 +72,8 @@ const (
 	allWords = -1
 	// restOfLine is the command line where no other gap has got anything of it.
 	restOfLine = -2
+	// behindText is the value of an argument that follows the text, if it is given.
+	behindText = -3
 )
 
 // Render returns the result of a get. Arguments that the prompt does not declare are ignored, as
@@ -90,7 +93,9 @@ func (p *Prompt) Render(arguments wire.Object) (jsontext.Value, error) {
 		switch {
 		case !g.isSet:
 			return nil
-		case g.word == 0:
+		case g.word == behindText && len(values[g.argument]) > 0:
+			return append(content(g.missing), values[g.argument]...)
+		case g.word == 0 || g.word == behindText:
 			return values[g.argument]
 		case l == nil:
 			l = p.line(values)
