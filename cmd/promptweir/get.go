@@ -78,6 +78,7 @@ What the server asks for during the get is declined.`,
 	completeFlag(command, "save", aFile)
 	addOutput(command, &q.output, formatTable, formatJSON)
 	command.ValidArgsFunction = q.completeGet
+	addEnvFile(command)
 	return command
 }
 

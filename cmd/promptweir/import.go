@@ -21,7 +21,7 @@ import (
 const maxClientFile = 64 << 20
 
 func importCommand(a *app) *cobra.Command {
-	var team string
+	var team, envFile string
 	var live, yes bool
 	command := &cobra.Command{
 		Use:   "import [FILE]...",
@@ -30,33 +30,38 @@ func importCommand(a *app) *cobra.Command {
 
 FILE is the configuration of Claude Desktop (claude_desktop_config.json), Claude Code (.mcp.json,
 ~/.claude.json), Cursor (.cursor/mcp.json), VS Code (.vscode/mcp.json, settings.json) or Windsurf
-(mcp_config.json). Variables such as ${TOKEN} and literal secrets become
-env("TOKEN"); settings without an equivalent become comments. Without a FILE, import lists the files
+(mcp_config.json). Variables such as ${TOKEN}, all values of env and headers, and what looks like a
+secret become env("TOKEN"); settings without an equivalent become comments. --env-file writes the
+values to a file that serve, try, validate and list take. Without a FILE, import lists the files
 and servers on this machine. It starts and contacts servers only with --live, to count their
 prompts.`,
 		Example: "  promptweir import\n" +
 			"  promptweir import ~/.cursor/mcp.json >teams/mine.hcl\n" +
 			"  promptweir import --team docs .vscode/mcp.json .mcp.json >teams/docs.hcl\n" +
+			"  promptweir import --env-file docs.env .mcp.json >teams/docs.hcl\n" +
 			"  promptweir import --live",
 		ValidArgsFunction: aFile,
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			switch {
+			case envFile != "" && (live || len(paths) == 0):
+				return &usageError{"--env-file writes the values of client files: name one, without --live"}
 			case live:
 				return importLive(cmd.Context(), a, paths, yes)
 			case len(paths) == 0:
 				return listClientFiles(a)
 			}
-			return importFiles(a, team, paths)
+			return importFiles(a, team, envFile, paths)
 		},
 	}
 	flags := command.Flags()
 	flags.StringVar(&team, "team", "imported", "`NAME` of the team")
+	flags.StringVar(&envFile, "env-file", "", "write the values that become variables to a new `FILE`, which only you can read")
 	flags.BoolVar(&live, "live", false, "start or contact the servers, and count their prompts")
 	flags.BoolVar(&yes, "yes", false, "with --live: use the servers without asking")
 	return command
 }
 
-func importFiles(a *app, team string, paths []string) error {
+func importFiles(a *app, team, envFile string, paths []string) error {
 	t := &trial{app: a}
 	if err := t.addClientFiles(paths); err != nil {
 		return err
@@ -64,6 +69,11 @@ func importFiles(a *app, team string, paths []string) error {
 	made, err := clientfile.Team(team, t.files, nil)
 	if err != nil {
 		return fmt.Errorf("import: %w", err)
+	}
+	if envFile != "" {
+		if err := writeEnvFile(envFile, made.Secrets); err != nil {
+			return fmt.Errorf("import: %w", err)
+		}
 	}
 	_, err = a.out.Write(made.Text)
 	return err

@@ -68,6 +68,7 @@ upstreams list.`,
 	completeFlag(command, "team", a.completeTeam)
 	command.ValidArgsFunction = q.completePrompts(maxListed)
 	addOutput(command, &q.output, formatTable, formatWide, formatJSON)
+	addEnvFile(command)
 	return command
 }
 

@@ -52,6 +52,7 @@ func lockCommand(a *app) *cobra.Command {
 	command.Flags().BoolVar(&l.exitCode, "exit-code", false,
 		"with --diff, exit with 1 if there are differences")
 	addOutput(command, &l.output, formatText, formatJSON)
+	addEnvFile(command)
 	return command
 }
 

@@ -41,6 +41,7 @@ reload.`,
 	}
 	command.Flags().BoolVar(&profiled, "pprof", false,
 		"serve profiles under /debug/ on the admin listener")
+	addEnvFile(command)
 	return command
 }
 
@@ -82,6 +83,7 @@ auth block, the client's principal comes from --as, or from the bearer token in 
 	command.Flags().StringVar(&as, "as", "",
 		"serve the client as `PRINCIPAL`, for example user:alice,group:payments")
 	completeFlag(command, "as", a.completePrincipal)
+	addEnvFile(command)
 	return command
 }
 

@@ -73,6 +73,7 @@ not name.`,
 	flags := command.Flags()
 	flags.BoolVar(&yes, "yes", false, "use the servers of clients' configurations without asking")
 	flags.IntVar(&port, "port", port, "serve clients at `PORT`, operators at the next; any free ones if it is 0 or taken")
+	addEnvFile(command)
 	return command
 }
 

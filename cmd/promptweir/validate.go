@@ -80,6 +80,7 @@ and failed checks.`,
 		"connect to the upstreams, and print a checklist; starts those with a command")
 	v.addClients(command)
 	addOutput(command, &v.output, formatText, formatJSON, formatGitHub)
+	addEnvFile(command)
 	return command
 }
 

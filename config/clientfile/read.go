@@ -200,6 +200,10 @@ func parse(content []byte) (jsontext.Value, error) {
 		line := 1 + bytes.Count(content[:min(int(d.InputOffset()), len(content))], []byte("\n"))
 		return nil, fmt.Errorf("line %d is not JSON: %s", line, strings.TrimPrefix(err.Error(), "jsontext: "))
 	}
+	if end := int(d.InputOffset()); len(bytes.TrimSpace(plain[end:])) > 0 {
+		rest := len(plain) - len(bytes.TrimLeft(plain[end:], " \t\r\n"))
+		return nil, fmt.Errorf("line %d is behind the end of the JSON object; remove it, or put it into a file of its own", 1+bytes.Count(plain[:rest], []byte("\n")))
+	}
 	return plain, nil
 }
 

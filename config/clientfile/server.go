@@ -2,9 +2,11 @@ package clientfile
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -39,7 +41,8 @@ func translate(m member, f found, v *variables) *block {
 		b.comments = append(b.comments, description)
 	}
 	kind := first(m.value, "type", "transport")
-	url := first(m.value, "url", "serverUrl", "httpUrl")
+	url := first(m.value, "httpUrl", "url", "serverUrl") // Gemini CLI prefers httpUrl
+	url = httpScheme().ReplaceAllStringFunc(url, strings.ToLower)
 	command, _ := text(find(m.value, "command"))
 	switch {
 	case kind == "ws" || kind == "websocket":
@@ -52,6 +55,10 @@ func translate(m member, f found, v *variables) *block {
 	default:
 		b.off = "it has neither a command nor a url"
 	}
+	if find(m.value, "httpUrl") != nil && find(m.value, "url") != nil {
+		b.comments = append(b.comments, "Not imported: url, as there is httpUrl.")
+	}
+	b.timeout(find(m.value, "timeout"))
 	b.comments, b.variables, b.optional = append(b.comments, t.remarks...), t.used, t.optional
 	b.rest(m.value)
 	if find(m.value, "disabled").Kind() == 't' || find(m.value, "enabled").Kind() == 'f' {
@@ -70,9 +77,9 @@ func (b *block) child(t *translator, server jsontext.Value, command string) {
 	if !ok && find(server, "args") != nil {
 		b.comments = append(b.comments, "Not imported: args is not a list of strings.")
 	}
-	t.own = map[string]string{}
+	t.own = map[string]bool{}
 	for _, m := range members(find(server, "env")) {
-		t.own[m.name], _ = text(m.value)
+		t.own[m.name] = true
 	}
 	words := t.arguments(append([]string{command}, arguments...))
 	b.set("command", "["+strings.Join(words, ", ")+"]")
@@ -86,6 +93,21 @@ func (b *block) child(t *translator, server jsontext.Value, command string) {
 	}
 }
 
+// timeout translates a time in milliseconds, or in seconds if it is below 1000.
+func (b *block) timeout(raw jsontext.Value) {
+	value, _ := text(raw)
+	n, err := strconv.Atoi(value)
+	switch {
+	case raw == nil:
+	case err != nil || n <= 0:
+		b.comments = append(b.comments, "Not imported: timeout, which is not a positive whole number.")
+	case n < 1000:
+		b.set("timeout", quote(fmt.Sprintf("%ds", n)))
+	default:
+		b.set("timeout", quote(fmt.Sprintf("%gs", float64(n)/1000)))
+	}
+}
+
 // workingFolder translates the folder that a server is started in.
 func (b *block) workingFolder(t *translator, folder string) {
 	if isRelative := !filepath.IsAbs(folder) && !strings.HasPrefix(folder, "${"); isRelative && t.folder != "" {
@@ -93,6 +115,10 @@ func (b *block) workingFolder(t *translator, folder string) {
 	} else if isRelative {
 		b.comments = append(b.comments, "In the client, dir was relative to its project; here it "+
 			"is relative to the folder of this file.")
+	}
+	if info, err := os.Stat(folder); filepath.IsAbs(folder) && t.folder == "" && (err != nil || !info.IsDir()) {
+		b.comments = append(b.comments, "Not imported: cwd, as there is no folder "+folder+" on this machine.")
+		return
 	}
 	b.set("dir", t.value("", folder))
 }
@@ -121,6 +147,7 @@ func (b *block) remote(t *translator, server jsontext.Value, kind, url string) {
 
 var (
 	userInfo     = hclread.Lazily(`^(https?://)[^/?#]*@`)
+	httpScheme   = hclread.Lazily(`^(?i:https?)://`)
 	setByGateway = hclread.Lazily(`(?i)^(accept|accept-encoding|host|connection|mcp-.*|content-.*)$`)
 )
 
@@ -147,7 +174,7 @@ func (b *block) environment(t *translator, name string, object jsontext.Value, d
 			b.comments = append(b.comments, "Not imported: "+m.name+" in "+name+", which is not a string.")
 			continue
 		}
-		lines = append(lines, key(m.name)+" = "+t.value(m.name, value))
+		lines = append(lines, key(m.name)+" = "+t.setting(m.name, value))
 	}
 	switch len(lines) {
 	case 0:
@@ -170,7 +197,7 @@ func key(name string) string {
 func (b *block) rest(server jsontext.Value) {
 	known := []string{
 		"type", "command", "args", "env", "cwd", "envFile", "url", "serverUrl", "httpUrl", "headers", "disabled", "enabled", "description",
-		"oauth", "auth", "headersHelper", "transport",
+		"oauth", "auth", "headersHelper", "transport", "timeout",
 	}
 	var names []string
 	for _, m := range members(server) {

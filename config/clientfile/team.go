@@ -52,13 +52,14 @@ func Team(team string, files []File, machine *Machine) (*Made, error) {
 		return nil, err
 	}
 	defer check.close()
-	v := &variables{secrets: map[string]string{}, notes: map[string]string{}}
+	v := newVariables()
 	if machine != nil {
 		v.ofFile = " of the client's file" // a name that no reference in a file can have
 	}
 	var names []string
 	var blocks []*block
 	labels := map[string]string{} // the text of each block, by its label
+	var all []found
 	for _, f := range files {
 		if machine == nil {
 			f.Folder = ""
@@ -67,7 +68,12 @@ func Team(team string, files []File, machine *Machine) (*Made, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
-		names = append(names, filepath.Base(f.Name))
+		names, all = append(names, filepath.Base(f.Name)), append(all, found)
+		for _, m := range found.servers {
+			v.refer(m.value)
+		}
+	}
+	for _, found := range all {
 		for _, m := range found.servers {
 			if b := translate(m, found, v); b.isNew(labels) {
 				blocks = append(blocks, b)

@@ -16,8 +16,8 @@ var update = flag.Bool("update", false, "rewrite the team's files in testdata") 
 // The files are as the clients write them; their secrets have hunter2 in them.
 func TestTeam_SaysWhatTheClientsFileSays(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.json")
-	if err != nil || len(paths) != 7 {
-		t.Fatalf("Glob = %v, %v, want a file of each client, two of Claude Code, and one of secrets", paths, err)
+	if err != nil || len(paths) != 8 {
+		t.Fatalf("Glob = %v, %v, want a file of each client, two of Claude Code, one of secrets and one of traps", paths, err)
 	}
 	for _, path := range paths {
 		t.Run(filepath.Base(path), func(t *testing.T) {
@@ -127,6 +127,7 @@ func TestTeam_RefusesWhatIsNoClientsFile(t *testing.T) {
 		"[]":                         "not an object",
 		`{"mcpServers": {}}`:         "it has no MCP servers",
 		`{"name": "x", "scripts":3}`: "it has no MCP servers",
+		"{}\n\n{\"mcpServers\": {}}": "line 3 is behind the end of the JSON object",
 	} {
 		made, err := Team("mine", []File{{Name: "some.json", Content: []byte(content)}}, nil)
 		if err == nil || !strings.HasPrefix(err.Error(), "some.json: ") || !strings.Contains(err.Error(), want) {

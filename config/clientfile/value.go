@@ -2,9 +2,12 @@ package clientfile
 
 import (
 	"fmt"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
 
@@ -36,8 +39,9 @@ var (
 		`|["']([A-Za-z][\w-]*): *([^\s'"]+)["']`)
 	// credentialText matches all of what follows a scheme.
 	credentialText = hclread.Lazily(`^[^\s${}]{6,}$`)
-	// longPart matches a part of a URL's path that is too long for a word.
-	longPart = hclread.Lazily(`https?://[^\s?#]*?/([\w=-]{40,})`)
+	// longRun matches what is too long for most words.
+	longRun     = hclread.Lazily(`[\w+=-]{20,}`)
+	hexadecimal = hclread.Lazily(`^[0-9a-f]+$`)
 	// shellVariable matches a value that a shell is to put in.
 	shellVariable = hclread.Lazily(`^\$[A-Za-z_({]`)
 	unnamed       = hclread.Lazily(`[^A-Z0-9]+`)
@@ -51,14 +55,41 @@ type variables struct {
 	notes map[string]string
 	// ofFile ends the names of secrets.
 	ofFile string
+	// referenced are the variables that the clients' files refer to, and that every process has. No
+	// secret takes such a name.
+	referenced map[string]bool
 }
 
-// secret returns the variable that takes the place of a secret. Two secrets do not share one.
+func newVariables() *variables {
+	v := &variables{secrets: map[string]string{}, notes: map[string]string{}, referenced: map[string]bool{}}
+	for _, name := range []string{"PATH", "HOME", "USER", "SHELL", "LANG", "TMPDIR", "TEMP", "PWD"} {
+		v.referenced[name] = true
+	}
+	return v
+}
+
+// refer notes the variables of the environment that a server in a client's file refers to.
+func (v *variables) refer(server jsontext.Value) {
+	own := map[string]bool{}
+	for _, m := range members(find(server, "env")) {
+		own[m.name] = true
+	}
+	for _, m := range members(server) {
+		for _, at := range reference().FindAllSubmatch(m.value, -1) {
+			inside := string(at[1])
+			kind, name, _ := strings.Cut(inside, ":")
+			for _, each := range []string{kind, name, variableName(name), variableName(inside)} {
+				v.referenced[each] = v.referenced[each] || m.name == "env" || !own[each]
+			}
+		}
+	}
+}
+
+// secret returns the variable that takes the place of a secret. Two values do not share one.
 func (v *variables) secret(name, value string) string {
 	base := variableName(name)
 	name = base + v.ofFile
-	// Notes have every name that was given, those of references included.
-	for n := 2; v.notes[name] != "" && v.secrets[name] != value; n++ {
+	for n := 2; v.referenced[name] || v.notes[name] != "" && v.secrets[name] != value; n++ {
 		name = fmt.Sprintf("%s_%d%s", base, n, v.ofFile)
 	}
 	v.secrets[name], v.notes[name] = value, "written out in the client's file"
@@ -114,9 +145,8 @@ type translator struct {
 	server string
 	// inEnv says that names are those of variables. Others get the name of the server in front.
 	inEnv bool
-	// own are the variables that the client sets for the server: mcp-remote puts them into its
-	// arguments itself.
-	own map[string]string
+	// own are the variables that the client sets for the server.
+	own map[string]bool
 	// inputs are the inputs of VS Code's file, by their ids.
 	inputs map[string]input
 	folder string // see [File]
@@ -146,6 +176,23 @@ func (t *translator) env(name, note string, fallback *string) string {
 func (t *translator) value(name, value string) string {
 	var e expression
 	t.credential(&e, name, value)
+	return e.String()
+}
+
+// setting translates a value of env or headers. Only a word like Bearer and references stay in
+// sight: any other text may be a secret, whatever its name.
+func (t *translator) setting(name, value string) string {
+	prefix := scheme().FindString(value)
+	rest := value[len(prefix):]
+	if rest == "" || reference().MatchString(rest) {
+		return t.value(name, value)
+	}
+	if strings.EqualFold(name, "Authorization") {
+		name = "token"
+	}
+	var e expression
+	e.text(prefix)
+	e.call(t.env(t.secret(t.variable(name), rest), "", nil))
 	return e.String()
 }
 
@@ -179,8 +226,11 @@ func (t *translator) template(e *expression, name, value string) {
 	t.literal(e, name, rest)
 }
 
-// isSecretName is [config.IsSecretName] for a flag, too.
-func isSecretName(name string) bool { return config.IsSecretName(strings.TrimLeft(name, "-")) }
+// isSecretName is [config.IsSecretName] for flags and parameters of URLs, too: tokens of GitLab and
+// others, signatures of Azure, and the short flags of common servers.
+func isSecretName(name string) bool {
+	return config.IsSecretName(strings.TrimLeft(name, "-")) || slices.Contains([]string{"--pat", "--auth", "-t", "-k", "-u", "sig", "code"}, name)
+}
 
 // variable returns the name for the variable of a secret.
 func (t *translator) variable(name string) string {
@@ -198,9 +248,7 @@ func (t *translator) literal(e *expression, name, text string) {
 			e.text(text)
 			return
 		}
-		if t.inEnv && what == "secret" {
-			what = name
-		} else if t.inEnv { // the gateway's environment has variables of other servers, too
+		if t.inEnv { // the gateway's environment has variables of other servers, too
 			what = name + "_" + what
 		}
 		e.text(text[:begin])
@@ -231,8 +279,10 @@ func findSecret(text string) (begin, end int, name string) {
 		}
 		first(at[group], at[group+1], "token")
 	}
-	if at := longPart().FindStringSubmatchIndex(text); at != nil && isRandom(text[at[2]:at[3]]) {
-		first(at[2], at[3], "secret")
+	for _, at := range longRun().FindAllStringIndex(text, -1) {
+		if isRandom(text[at[0]:at[1]]) {
+			first(at[0], at[1], "secret")
+		}
 	}
 	if from, to, called := findNamed(text); to > 0 {
 		first(from, to, called)
@@ -253,16 +303,19 @@ func findNamed(text string) (begin, end int, name string) {
 		}
 		begin, end, name = from+at[group+2], from+at[group+3], text[from+at[group]:from+at[group+1]]
 		value := text[begin:end]
-		if config.IsSecretName(name) && !shellVariable().MatchString(value) && scheme().FindString(value+" ") == "" {
+		if isSecretName(name) && !shellVariable().MatchString(value) && scheme().FindString(value+" ") == "" {
 			return begin, end, name
 		}
 		from += at[group+1] // what is behind a flag may be the name of a header
 	}
 }
 
-// isRandom reports whether a text has small and capital letters and digits, as only random ones do.
+// isRandom reports whether a text has small letters, capital letters and digits, or hexadecimal
+// digits of both kinds, as random texts have.
 func isRandom(text string) bool {
-	return strings.ContainsAny(text, "0123456789") && strings.ToLower(text) != text && strings.ToUpper(text) != text
+	isMixed := strings.ToLower(text) != text && strings.ToUpper(text) != text
+	isHexadecimal := hexadecimal().MatchString(text) && strings.ContainsAny(text, "abcdef")
+	return strings.ContainsAny(text, "0123456789") && (isMixed || isHexadecimal)
 }
 
 // reference translates what stands in ${…}.
@@ -281,10 +334,8 @@ func (t *translator) reference(e *expression, inside string) {
 		t.remarks = append(t.remarks, "${workspaceFolder} is the client's own folder. Here it is "+
 			"the gateway's working directory, unless WORKSPACE_FOLDER is set.")
 		e.call(t.env("WORKSPACE_FOLDER", "", &here))
-	case !hasKind && t.own[inside] != "" && !t.inEnv:
-		t.inEnv = true
-		t.credential(e, inside, t.own[inside])
-		t.inEnv = false
+	case !hasKind && t.own[inside] && !t.inEnv: // the server or its shell puts it in
+		e.text("${" + inside + "}")
 	case !hasKind && isVariable(inside):
 		e.call(t.env(inside, "", nil))
 	case kind == "env" && isVariable(name):
@@ -321,7 +372,8 @@ func isVariable(text string) bool {
 // arguments translates a command line, with variables in place of what belongs to a flag, a
 // variable or a header for a secret.
 func (t *translator) arguments(words []string) (list []string) {
-	after := "" // the flag for a secret that precedes
+	after := ""                                                                                      // the flag for a secret that precedes
+	isContainer := slices.Contains([]string{"docker", "podman", "nerdctl"}, filepath.Base(words[0])) // whose -t and -u are others
 	for _, word := range words {
 		var e expression
 		given := assignment().FindStringSubmatch(word)
@@ -343,7 +395,7 @@ func (t *translator) arguments(words []string) (list []string) {
 			t.template(&e, "", word)
 		}
 		list = append(list, e.String())
-		if after = ""; isFlag && given[2] == "" && isSecretName(word) {
+		if after = ""; isFlag && given[2] == "" && isSecretName(word) && (len(word) > 2 || !isContainer) {
 			after = word
 		}
 	}

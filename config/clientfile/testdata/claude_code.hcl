@@ -23,11 +23,11 @@ team "mine" {
   }
 
   # In the client, dir was relative to its project; here it is relative to the folder of this file.
-  # Not imported: timeout.
   upstream "database" {
     command = ["${env("CLAUDE_PLUGIN_ROOT")}/servers/db", "--config", "${env("CLAUDE_PLUGIN_ROOT")}/config.json"]
     dir     = "./db"
     env     = { DB_URL = env("DB_URL") }
+    timeout = "60s"
   }
 
   # Left out: the gateway does not speak MCP over WebSockets.

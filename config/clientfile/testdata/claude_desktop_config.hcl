@@ -1,6 +1,7 @@
 # Made by promptweir import from claude_desktop_config.json.
 # It needs these variables in the gateway's environment:
 # - BRAVE_API_KEY: written out in the client's file
+# - LOG_LEVEL: written out in the client's file
 # - MY_NOTES_TOKEN: written out in the client's file
 # - BRIDGE_TOKEN: written out in the client's file
 
@@ -13,7 +14,7 @@ team "mine" {
     command = ["npx", "-y", "@modelcontextprotocol/server-brave-search"]
     env = {
       BRAVE_API_KEY = env("BRAVE_API_KEY")
-      LOG_LEVEL     = "info"
+      LOG_LEVEL     = env("LOG_LEVEL")
     }
   }
 

@@ -7,6 +7,8 @@
 # - DATABASE_PASSWORD_3: written out in the client's file
 # - HOME
 # - API_KEY
+# - PORT: written out in the client's file
+# - DEBUG: written out in the client's file
 
 team "mine" {
   upstream "figma" {
@@ -30,8 +32,8 @@ team "mine" {
     command = ["python", "${env("WORKSPACE_FOLDER", ".")}/tools/server.py", "--home", "${env("HOME")}/.data"]
     env = {
       API_KEY = env("API_KEY")
-      PORT    = "8000"
-      DEBUG   = "true"
+      PORT    = env("PORT")
+      DEBUG   = env("DEBUG")
     }
   }
 }

@@ -1,6 +1,6 @@
 # Made by promptweir import from secrets.json.
 # It needs these variables in the gateway's environment:
-# - OPENAPI_MCP_HEADERS_TOKEN: written out in the client's file
+# - OPENAPI_MCP_HEADERS: written out in the client's file
 # - BRIDGE_API_KEY: written out in the client's file
 # - AUTH_HEADER: written out in the client's file
 # - SMITHERY_KEY: written out in the client's file
@@ -11,18 +11,20 @@
 # - SHELL_PASSWORD: written out in the client's file
 # - API_TOKEN: its default is written out in the client's file
 # - HOOK_SECRET: written out in the client's file
+# - HOOK_X_NOTE: written out in the client's file
 # - PGPASS: written out in the client's file
-# - CONNECTION_PASSWORD: written out in the client's file
+# - NOTE: written out in the client's file
+# - CONNECTION: written out in the client's file
 # - OPENAI: written out in the client's file
 
 team "mine" {
   upstream "notion" {
     command = ["npx", "-y", "@notionhq/notion-mcp-server"]
-    env     = { OPENAPI_MCP_HEADERS = "{\"Authorization\": \"Bearer ${env("OPENAPI_MCP_HEADERS_TOKEN")}\", \"Notion-Version\": \"2022-06-28\"}" }
+    env     = { OPENAPI_MCP_HEADERS = env("OPENAPI_MCP_HEADERS") }
   }
 
   upstream "bridge" {
-    command = ["npx", "mcp-remote", "https://docs.example.com/mcp?lang=en&api_key=${env("BRIDGE_API_KEY")}", "--header", "Authorization:Bearer ${env("AUTH_HEADER")}"]
+    command = ["npx", "mcp-remote", "https://docs.example.com/mcp?lang=en&api_key=${env("BRIDGE_API_KEY")}", "--header", "Authorization:$${AUTH_HEADER}"]
     env     = { AUTH_HEADER = "Bearer ${env("AUTH_HEADER")}" }
   }
 
@@ -40,15 +42,15 @@ team "mine" {
 
   upstream "hook" {
     url     = "https://mcp.example.com/s/${env("HOOK_SECRET")}/mcp"
-    headers = { X-Note = "Basic knowledge, bearer of news" }
+    headers = { X-Note = "Basic ${env("HOOK_X_NOTE")}" }
   }
 
   upstream "words" {
     command = ["x"]
     env = {
       PGPASS     = env("PGPASS")
-      NOTE       = "the bearer token is in the vault"
-      CONNECTION = "Server=db;Password=${env("CONNECTION_PASSWORD")};"
+      NOTE       = env("NOTE")
+      CONNECTION = env("CONNECTION")
       OPENAI     = env("OPENAI")
     }
   }
