@@ -128,6 +128,8 @@ histories-short: histories ## the same for a minute
 
 # What CI has no time for: most of an hour on two cores.
 nightly: ## run the long rigs, longer fuzzing and more cases of each property
+	GOOS=windows GOARCH=386 go vet '-gcflags=all=-N -l -dwarf=false' ./...
+	GOOS=darwin GOARCH=arm64 go vet '-gcflags=all=-N -l -dwarf=false' ./...
 	$(MAKE) test RAPID_CHECKS=1000
 	$(MAKE) race RAPID_CHECKS=100
 	$(MAKE) faults
