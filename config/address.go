@@ -36,7 +36,7 @@ func checkPath(s string) error {
 	// http.ServeMux would redirect a path that is not clean, and read braces as wildcards.
 	case s != path.Clean(s) || !pathChars().MatchString(s):
 		return errors.New(`is not a plain path; use letters, digits, ".", "_", "~", "-" and no slash at the end`)
-	case slices.Contains([]string{"/sse", "/healthz", "/readyz", "/metrics"}, s), strings.HasPrefix(s+"/", "/.well-known/"):
+	case slices.Contains([]string{SSEPath, "/healthz", "/readyz", "/metrics"}, s), strings.HasPrefix(s+"/", "/.well-known/"):
 		return errors.New(`is reserved by the gateway; choose another, like "/mcp"`)
 	}
 	return nil

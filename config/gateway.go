@@ -21,6 +21,8 @@ const (
 	DefaultListen = "127.0.0.1:8080"
 	// DefaultPath is the path of the MCP endpoint.
 	DefaultPath = "/mcp"
+	// SSEPath is where HTTP+SSE of 2024-11-05 is served, beside the MCP endpoint.
+	SSEPath = "/sse"
 	// DefaultDrainDelay and DefaultDrainTimeout are how long the end takes after SIGTERM: time for
 	// load balancers to notice, and for requests in flight.
 	DefaultDrainDelay   = 5 * time.Second
@@ -100,7 +102,18 @@ func (g *Gateway) PublicEndpoint() *url.URL {
 	if strings.HasSuffix(u.Path, g.Path) {
 		return u
 	}
+	if u.Path == "" { // JoinPath would make a path without a slash in front
+		u.Path = "/"
+	}
 	return u.JoinPath(g.Path)
+}
+
+// SSEBeside returns the URL at which HTTP+SSE is served, for an endpoint's URL.
+func (g *Gateway) SSEBeside(endpoint *url.URL) *url.URL {
+	u := *endpoint
+	u.Path = strings.TrimSuffix(u.Path, g.Path) + SSEPath
+	u.RawPath = strings.TrimSuffix(endpoint.EscapedPath(), g.Path) + SSEPath
+	return &u
 }
 
 // Endpoint returns where clients find the gateway: at its public_url, else where it listens, which

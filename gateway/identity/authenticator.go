@@ -56,7 +56,7 @@ func New(cfg *config.Config, logger *slog.Logger) *Authenticator {
 		a.tokens = append(a.tokens, token{t.SHA256, who})
 	}
 	for _, j := range cfg.Auth.JWTs {
-		a.issuers = append(a.issuers, newIssuer(j, logger))
+		a.issuers = append(a.issuers, newIssuer(j, &cfg.Gateway, logger))
 	}
 	return a
 }

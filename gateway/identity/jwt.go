@@ -27,13 +27,19 @@ const maxJWT = 16 << 10
 type issuer struct {
 	cfg        config.JWT
 	algorithms []jose.SignatureAlgorithm
+	// audiences has the block's audience and, if that is the endpoint's URL, the one for HTTP+SSE,
+	// whose clients ask for tokens by it.
+	audiences jwt.Audience
 	// source identifies the issuer in few bytes; see policy.Principal.
 	source string
 	keys   *keyring
 }
 
-func newIssuer(cfg config.JWT, logger *slog.Logger) *issuer {
-	i := &issuer{cfg: cfg, keys: newKeyring(cfg, logger)}
+func newIssuer(cfg config.JWT, gateway *config.Gateway, logger *slog.Logger) *issuer {
+	i := &issuer{cfg: cfg, keys: newKeyring(cfg, logger), audiences: jwt.Audience{cfg.Audience}}
+	if endpoint := gateway.PublicEndpoint(); gateway.SSE && endpoint != nil && endpoint.String() == cfg.Audience {
+		i.audiences = append(i.audiences, gateway.SSEBeside(endpoint).String())
+	}
 	for _, name := range cfg.Algorithms {
 		i.algorithms = append(i.algorithms, jose.SignatureAlgorithm(name))
 	}
@@ -176,7 +182,7 @@ func (i *issuer) read(signed []byte) (who policy.Principal, expiry time.Time, er
 	// An issuer signs for many audiences. Without this check each of them could use its callers'
 	// tokens here.
 	expected := jwt.Expected{
-		Issuer: i.cfg.Issuer, AnyAudience: jwt.Audience{i.cfg.Audience},
+		Issuer: i.cfg.Issuer, AnyAudience: i.audiences,
 		Time: time.Now(),
 	}
 	if err := registered.ValidateWithLeeway(expected, i.cfg.Leeway); err != nil {

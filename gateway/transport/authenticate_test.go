@@ -131,8 +131,12 @@ func TestAuthenticate_RefusalNamesTheProvider(t *testing.T) {
 				continue
 			}
 			a := gatewaytest.Send(t, http.MethodGet, target, "", append(gatewaytest.Headers{"Accept", "text/event-stream"}, gatewaytest.Bearer(test.token)...))
-			if got := a.Header.Get("WWW-Authenticate"); a.Status != test.status || got != test.challenge {
-				t.Errorf("%s: GET %s: status %d, WWW-Authenticate %s\nwant %d, %s", test.name, target, a.Status, got, test.status, test.challenge)
+			want := test.challenge
+			if target == s.SSEURL() { // a resource of its own
+				want = strings.Replace(want, "resource/mcp", "resource/sse", 1)
+			}
+			if got := a.Header.Get("WWW-Authenticate"); a.Status != test.status || got != want {
+				t.Errorf("%s: GET %s: status %d, WWW-Authenticate %s\nwant %d, %s", test.name, target, a.Status, got, test.status, want)
 			}
 		}
 	}
@@ -214,6 +218,57 @@ func TestMetadata_DescribesTheProtectedResource(t *testing.T) {
 		gatewaytest.Send(t, http.MethodGet, at+"/other", "", nil).Want(t, http.StatusNotFound)
 	}
 	gatewaytest.Send(t, http.MethodGet, strings.TrimSuffix(gatewaytest.Serve(t, "auth {\n"+gatewaytest.Token("ann")+"}").URL, "/mcp")+"/.well-known/oauth-protected-resource", "", nil).Want(t, http.StatusNotFound)
+}
+
+// Whatever public_url is, the challenge of each address leads to a document about a resource that a client
+// takes for that address, and a token for that resource is accepted there.
+func TestChallenge_LeadsToTheMetadataOfItsResource(t *testing.T) {
+	idp := identitytest.Serve(t)
+	for _, test := range []struct{ public, path, prefix string }{
+		{"https://p.example.com", "/mcp", ""},
+		{"https://p.example.com/", "/mcp", ""},
+		{"https://p.example.com/mcp", "/mcp", ""},
+		{"https://p.example.com/team", "/mcp", "/team"},
+		{"https://p.example.com/team/mcp/", "/mcp", "/team"},
+		{"https://p.example.com", "/prompts/mcp", ""},
+		{"https://p.example.com/prompts/mcp", "/prompts/mcp", ""},
+		{"https://p.example.com/a%2Fb", "/mcp", "/a%2Fb"},
+	} {
+		// The audience is the endpoint, as the documentation has it.
+		endpoint := test.prefix + test.path
+		s := gatewaytest.Serve(t, fmt.Sprintf("gateway {\n public_url = %q\n path = %q\n variants = [\"flat\", \"tools\"]\n}\nauth {\n jwt \"corp\" {\n issuer = %q\n audience = %q\n }\n}\n",
+			test.public, test.path, idp.Issuer, "https://p.example.com"+endpoint))
+		base, public := strings.TrimSuffix(s.URL, "/mcp"), "https://p.example.com"
+		for _, target := range []struct{ method, path, resource string }{
+			{http.MethodPost, test.path, endpoint}, {http.MethodGet, test.path, endpoint},
+			{http.MethodPost, test.path + "/flat", endpoint}, {http.MethodPost, test.path + "/tools", endpoint},
+			{http.MethodPost, "/sse", test.prefix + "/sse"}, {http.MethodGet, "/sse", test.prefix + "/sse"},
+		} {
+			send := func(token string) gatewaytest.Response {
+				h := append(gatewaytest.Headers{"Host", "p.example.com"}, gatewaytest.Bearer(token)...)
+				if target.method == http.MethodGet {
+					h = append(h, "Accept", "text/event-stream")
+				}
+				return gatewaytest.Send(t, target.method, base+target.path, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, h)
+			}
+			what := fmt.Sprintf("public_url %q, path %q: %s %s", test.public, test.path, target.method, target.path)
+			challenge := send("").Header.Get("WWW-Authenticate")
+			at, isQuoted := strings.CutPrefix(challenge, `Bearer resource_metadata="`+public)
+			at, _, _ = strings.Cut(at, `"`)
+			a := gatewaytest.Send(t, http.MethodGet, base+at, "", gatewaytest.Headers{"Host", "p.example.com"})
+			var document struct{ Resource string }
+			if err := json.Unmarshal([]byte(a.Body), &document); err != nil || !isQuoted || document.Resource != public+target.resource {
+				t.Errorf("%s: challenge %s: status %d, resource %q, want %q", what, challenge, a.Status, document.Resource, public+target.resource)
+				continue
+			}
+			if target.method == http.MethodGet {
+				continue // a good token would open a stream
+			}
+			if got := send(idp.Sign(idp.Claims("ann").With(claims{"aud": document.Resource}))); got.Status == http.StatusUnauthorized {
+				t.Errorf("%s: a token for %s: status %d", what, document.Resource, got.Status)
+			}
+		}
+	}
 }
 
 func TestStream_EndsWhenItsCredentialExpires(t *testing.T) {

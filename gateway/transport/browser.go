@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/clientsetup"
 	"github.com/promptweir/promptweir/gateway/origin"
 	"github.com/promptweir/promptweir/gateway/requests"
@@ -76,7 +77,8 @@ const wellKnown = "/.well-known/oauth-protected-resource"
 func (t *Transport) serveMetadata(w http.ResponseWriter, r *http.Request) {
 	s := t.publisher.Current()
 	authenticator := s.Identity
-	if len(authenticator.Issuers()) == 0 || !hasMetadata(r, s) {
+	resource, known := resourceAt(strings.TrimPrefix(r.URL.Path, wellKnown), r, s)
+	if len(authenticator.Issuers()) == 0 || !known {
 		http.NotFound(w, r)
 		return
 	}
@@ -84,7 +86,7 @@ func (t *Transport) serveMetadata(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	metadata := wire.Object{}.
-		With("resource", wire.Quote(resourceOf(r, s).String())).
+		With("resource", wire.Quote(resource.String())).
 		With("resource_name", wire.Quote(requests.Name)).
 		With("authorization_servers", texts(authenticator.Issuers()))
 	if scopes := authenticator.Scopes(); len(scopes) > 0 {
@@ -142,18 +144,22 @@ func resourceOf(r *http.Request, s *snapshot.Snapshot) *url.URL {
 	return u
 }
 
-// metadataURL returns where clients find the metadata: the well-known path goes between the host
-// and the resource's path.
-func metadataURL(r *http.Request, s *snapshot.Snapshot) string {
-	u := resourceOf(r, s)
-	u.Path = wellKnown + u.Path
-	return u.String()
+// resourceAt returns the resource at a path, as clients know its URL: HTTP+SSE is one of its own, since
+// clients refuse the metadata of another, and the variants belong to the endpoint. The path is known if
+// the resource's metadata is there: by its public URL, by the path on this host, where a proxy strips a
+// path, and at the root, for clients that try no other.
+func resourceAt(path string, r *http.Request, s *snapshot.Snapshot) (u *url.URL, known bool) {
+	path = strings.TrimSuffix(path, "/")
+	gateway, endpoint := &s.Config.Gateway, resourceOf(r, s)
+	if sse := gateway.SSEBeside(endpoint); gateway.SSE && (path == config.SSEPath || path == sse.Path) {
+		return sse, true
+	}
+	return endpoint, path == "" || path == gateway.Path || path == endpoint.Path
 }
 
-// hasMetadata reports whether the request's path is one of the metadata: that of the resource as
-// clients know it, that of the endpoint on this host, where a proxy strips a path, or the root's,
-// for clients that try no other.
-func hasMetadata(r *http.Request, s *snapshot.Snapshot) bool {
-	of := strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, wellKnown), "/")
-	return of == "" || of == s.Config.Gateway.Path || of == strings.TrimSuffix(resourceOf(r, s).Path, "/")
+// metadataURL returns where clients find the metadata of the resource that they requested: the
+// well-known path goes between the host and the resource's path.
+func metadataURL(r *http.Request, s *snapshot.Snapshot) string {
+	u, _ := resourceAt(r.URL.Path, r, s)
+	return u.Scheme + "://" + u.Host + wellKnown + u.EscapedPath()
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/cluster"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
@@ -75,7 +76,7 @@ func (t *Transport) serveForwarded(w http.ResponseWriter, r *http.Request) {
 	in, refusal := readIncoming(body)
 	switch {
 	case refusal != nil:
-	case r.URL.Path == ssePath:
+	case r.URL.Path == config.SSEPath:
 		if t.sseSessions.post(x, from.Principal, in) {
 			w.WriteHeader(http.StatusAccepted)
 			return

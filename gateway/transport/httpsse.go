@@ -6,15 +6,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-const (
-	// ssePath is where HTTP+SSE of 2024-11-05 is served.
-	ssePath = "/sse"
-	// sseSessionKey is the query parameter by which its clients name their session.
-	sseSessionKey = "sessionId"
-)
+// sseSessionKey is the query parameter by which clients of HTTP+SSE name their session.
+const sseSessionKey = "sessionId"
 
 // sseSession is a connection over HTTP+SSE: the client's messages come by POSTs, and its GET stream
 // carries the others. It exists on this replica, for as long as the stream; others forward what is
@@ -87,7 +84,7 @@ func (s *sseSessions) serveStream(x *exchange) {
 	x.snapshot = nil // otherwise it would stay in memory as long as the stream
 	out := openStream(x.w)
 	defer out.end()
-	out.named("endpoint", []byte(ssePath+"?"+sseSessionKey+"="+id))
+	out.named("endpoint", []byte(config.SSEPath+"?"+sseSessionKey+"="+id))
 	// This goroutine writes, since net/http ends the stream when the handler returns.
 	go opened.receivePosts(ctx)
 	opened.writeEvents(out, cancel)

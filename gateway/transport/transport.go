@@ -129,7 +129,7 @@ func (t *Transport) Handler() http.Handler {
 	mux := http.NewServeMux()
 	path := t.publisher.Current().Config.Gateway.Path // a reload that changes it is refused
 	mux.Handle(path, t.handle((*exchange).serve))     // which may be a subtree
-	mux.Handle(ssePath, t.handle(t.sseSessions.serve))
+	mux.Handle(config.SSEPath, t.handle(t.sseSessions.serve))
 	mux.HandleFunc(wellKnown, t.serveMetadata)
 	mux.HandleFunc(wellKnown+"/", t.serveMetadata)
 	mux.HandleFunc("/{$}", t.serveRoot)
