@@ -41,11 +41,11 @@ func TestLoad_DecodesEveryAttributeOfIdentity(t *testing.T) {
 			Name: "corp", Issuer: "https://idp.example.com/tenant/", JWKSURL: "https://keys.example.com/jwks.json",
 			Audience: "https://prompts.example.com/mcp", SubjectClaim: "email", GroupsClaim: "https://example.com/roles",
 			Algorithms: []string{"RS256", "EdDSA"}, Leeway: time.Minute, Scopes: []string{"prompts:read", "prompts:list"},
-			As: "corp", Place: at(36),
+			RequestScopes: []string{"prompts:read", "prompts:list"}, As: "corp", Place: at(36),
 		}, {
 			Name: "partner", Issuer: "http://localhost:9000", Audience: "localhost:7000",
 			SubjectClaim: DefaultSubjectClaim, GroupsClaim: DefaultGroupsClaim, Algorithms: asymmetricAlgorithms(), Leeway: DefaultLeeway,
-			As: "partner", Place: at(47),
+			Scopes: []string{"read"}, RequestScopes: []string{"https://prompts.example.com/mcp/read"}, As: "partner", Place: at(47),
 		}},
 		ClientCertificates: &ClientCertificates{As: "machine"},
 	}

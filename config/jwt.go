@@ -40,6 +40,9 @@ type JWT struct {
 	Leeway     time.Duration
 	// Scopes must all be granted to a token.
 	Scopes []string
+	// RequestScopes are what clients are told to request. They are the Scopes, unless the tokens name
+	// these in another way.
+	RequestScopes []string
 	// As goes in front of subjects and groups, with a slash: user:AS/SUBJECT. It may be empty.
 	As    string
 	Place Place
@@ -47,7 +50,7 @@ type JWT struct {
 
 func jwtSchema() hclread.Schema {
 	return hclread.Schema{
-		Plain:    []string{"subject_claim", "groups_claim", "algorithms", "leeway", "scopes", "as"},
+		Plain:    []string{"subject_claim", "groups_claim", "algorithms", "leeway", "scopes", "request_scopes", "as"},
 		External: []string{"issuer", "jwks_url", "audience"},
 	}
 }
@@ -75,8 +78,24 @@ func decodeJWT(b *hclread.Block, ids *identities) JWT {
 	}
 	hclread.Set(b, "leeway", &j.Leeway, parseLeeway)
 	j.Scopes = hclread.List(b, "scopes", hclread.Checked(checkScope))
+	if j.RequestScopes = j.Scopes; b.Has("request_scopes") {
+		j.RequestScopes = hclread.List(b, "request_scopes", hclread.Checked(checkScope))
+	} else if isEntra(j.Issuer) {
+		b.Warning(b.ValueRange("issuer"), "No request_scopes", "Entra wants a scope to be requested by its full name, but "+
+			"its tokens have the short one: for scopes = [\"prompts.read\"], set request_scopes = [\"%s/prompts.read\"].",
+			exampleEndpoint)
+	}
 	j.As = ids.decodeAs(b, "jwt "+j.Place.String())
 	return j
+}
+
+// exampleEndpoint stands for the endpoint's URL in remedies.
+const exampleEndpoint = "https://prompts.example.com/mcp"
+
+// isEntra reports whether an issuer is Microsoft's, for tokens of either version.
+func isEntra(issuer string) bool {
+	u, err := url.Parse(issuer)
+	return err == nil && (hostOf(u) == "login.microsoftonline.com" || hostOf(u) == "sts.windows.net")
 }
 
 // asymmetricAlgorithms returns the algorithms that a jwt block may accept, and accepts by default.

@@ -225,7 +225,7 @@ func requiredAttributes(t *testing.T, doc readme) map[string][]string {
 var derived = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"upstream.url": "one of three", "upstream.command": "one of three", "upstream.files": "one of three",
 	"upstream.transport": "inferred", "upstream.prefix": "the label",
-	"oauth.resource": "the URL", "jwt.algorithms": "all of these", "limit.burst": "`rate` rounded up",
+	"oauth.resource": "the URL", "jwt.algorithms": "all of these", "jwt.request_scopes": "`scopes`", "limit.burst": "`rate` rounded up",
 }
 
 func TestReadme_HasTheDefaultOfEveryAttribute(t *testing.T) {

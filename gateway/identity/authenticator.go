@@ -90,11 +90,11 @@ func (a *Authenticator) Issuers() []string {
 	return all
 }
 
-// Scopes returns the scopes that any jwt block requires, each once.
-func (a *Authenticator) Scopes() []string {
+// RequestScopes returns the scopes that clients are to request for any jwt block, each once.
+func (a *Authenticator) RequestScopes() []string {
 	var all []string
 	for _, i := range a.issuers {
-		for _, scope := range i.cfg.Scopes {
+		for _, scope := range i.cfg.RequestScopes {
 			if !slices.Contains(all, scope) {
 				all = append(all, scope)
 			}
@@ -110,10 +110,10 @@ func (a *Authenticator) Challenge(err error, metadata string) string {
 	if len(a.issuers) == 0 {
 		return "Bearer"
 	}
-	scopes, code := a.Scopes(), "" // without a credential, RFC 6750 wants no error code
+	scopes, code := a.RequestScopes(), "" // without a credential, RFC 6750 wants no error code
 	switch scope, ok := errors.AsType[*ScopeError](err); {
 	case ok:
-		scopes, code = scope.Required, "insufficient_scope"
+		scopes, code = scope.Request, "insufficient_scope"
 	case errors.Is(err, ErrBadCredential):
 		code = "invalid_token"
 	}
@@ -214,8 +214,9 @@ var (
 	ErrUnavailable = errors.New("identity provider not available")
 )
 
-// ScopeError means that a token is valid but lacks some of the required scopes.
-type ScopeError struct{ Required []string }
+// ScopeError means that a token is valid but lacks some of the required scopes. Request has the
+// scopes that a client requests to get them.
+type ScopeError struct{ Required, Request []string }
 
 func (e *ScopeError) Error() string {
 	return "the token lacks one of the required scopes: " + strings.Join(e.Required, " ")

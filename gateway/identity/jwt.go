@@ -198,7 +198,7 @@ func (i *issuer) read(signed []byte) (who policy.Principal, expiry time.Time, er
 	// The scopes come last: only a client with a token that is otherwise valid learns which ones
 	// are required.
 	if !i.granted(claims) {
-		return policy.Principal{}, expiry, &ScopeError{i.cfg.Scopes}
+		return policy.Principal{}, expiry, &ScopeError{i.cfg.Scopes, i.cfg.RequestScopes}
 	}
 	expiry = registered.Expiry.Time()
 	who.Groups, who.Source, who.Claims, who.Expires = groups(i.cfg.As,

@@ -234,12 +234,12 @@ func ofLength(t *testing.T, p *identitytest.Provider, length int) string {
 func TestJWT_ReportsMissingScopes(t *testing.T) {
 	p := identitytest.Serve(t)
 	block := jwtBlock(p)
-	block.Scopes = []string{"read", "list"}
+	block.Scopes, block.RequestScopes = []string{"read", "list"}, []string{"full/read", "full/list"}
 	a := issuers(block)
 	for _, more := range []claims{nil, {"scope": ""}, {"scope": "read"}, {"scope": "readlist"}, {"scp": []any{"read", 7}}, {"scope": "", "scp": "read list"}} {
 		_, err := from(t, a, p.Sign(p.Claims("alice").With(more)))
 		scope, ok := errors.AsType[*identity.ScopeError](err)
-		if !ok || !cmp.Equal(scope.Required, block.Scopes) || errors.Is(err, identity.ErrBadCredential) {
+		if !ok || !cmp.Equal(scope.Required, block.Scopes) || !cmp.Equal(scope.Request, block.RequestScopes) || errors.Is(err, identity.ErrBadCredential) {
 			t.Errorf("scopes %v: %v, want a ScopeError with %v", more, err, block.Scopes)
 		}
 	}
@@ -291,14 +291,15 @@ func TestJWT_SameSubjectOfTwoIssuersIsTwoCallers(t *testing.T) {
 func TestChallenge_NamesMetadataScopesAndError(t *testing.T) {
 	p := identitytest.New(t, "https://idp.example.com")
 	block := jwtBlock(p)
-	block.Scopes = []string{"read", "list"}
+	// As Entra has it: requested in full, and short in the token.
+	block.Scopes, block.RequestScopes = []string{"read", "list"}, []string{"https://p.example.com/mcp/read", "https://p.example.com/mcp/list"}
 	const metadata = "https://prompts.example.com/.well-known/oauth-protected-resource/mcp"
 	for want, err := range map[string]error{
 		``:                             identity.ErrNoCredential,
 		`, error="invalid_token"`:      identity.ErrBadCredential,
-		`, error="insufficient_scope"`: &identity.ScopeError{Required: []string{"read", "list"}},
+		`, error="insufficient_scope"`: &identity.ScopeError{Required: block.Scopes, Request: block.RequestScopes},
 	} {
-		want = `Bearer resource_metadata="` + metadata + `", scope="read list"` + want
+		want = `Bearer resource_metadata="` + metadata + `", scope="https://p.example.com/mcp/read https://p.example.com/mcp/list"` + want
 		if got := issuers(block).Challenge(err, metadata); got != want {
 			t.Errorf("%v: challenge %s\nwant %s", err, got, want)
 		}

@@ -89,7 +89,7 @@ func (t *Transport) serveMetadata(w http.ResponseWriter, r *http.Request) {
 		With("resource", wire.Quote(resource.String())).
 		With("resource_name", wire.Quote(requests.Name)).
 		With("authorization_servers", texts(authenticator.Issuers()))
-	if scopes := authenticator.Scopes(); len(scopes) > 0 {
+	if scopes := authenticator.RequestScopes(); len(scopes) > 0 {
 		metadata = metadata.With("scopes_supported", texts(scopes))
 	}
 	metadata = metadata.With("bearer_methods_supported", texts([]string{"header"}))

@@ -47,6 +47,9 @@ auth {
   jwt "partner" {
     issuer   = "http://localhost:9000"
     audience = env("LISTEN")
+    scopes   = ["read"]
     as       = "partner"
+
+    request_scopes = ["https://prompts.example.com/mcp/read"]
   }
 }
