@@ -45,7 +45,8 @@ func TestLoad_DecodesEveryAttributeOfIdentity(t *testing.T) {
 		}, {
 			Name: "partner", Issuer: "http://localhost:9000", Audience: "localhost:7000",
 			SubjectClaim: DefaultSubjectClaim, GroupsClaim: DefaultGroupsClaim, Algorithms: asymmetricAlgorithms(), Leeway: DefaultLeeway,
-			Scopes: []string{"read"}, RequestScopes: []string{"https://prompts.example.com/mcp/read"}, As: "partner", Place: at(47),
+			Scopes: []string{"read"}, RequestScopes: []string{"https://prompts.example.com/mcp/read"},
+			ClientID: "0a1b", CallbackPort: 33418, As: "partner", Place: at(47),
 		}},
 		ClientCertificates: &ClientCertificates{As: "machine"},
 	}

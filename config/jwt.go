@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 	"strings"
 	"time"
@@ -43,6 +44,10 @@ type JWT struct {
 	// RequestScopes are what clients are told to request. They are the Scopes, unless the tokens name
 	// these in another way.
 	RequestScopes []string
+	// ClientID is the public client that is registered for MCP clients, and CallbackPort the port at
+	// which they await the answer of a sign-in; each may be empty.
+	ClientID     string
+	CallbackPort int
 	// As goes in front of subjects and groups, with a slash: user:AS/SUBJECT. It may be empty.
 	As    string
 	Place Place
@@ -50,8 +55,8 @@ type JWT struct {
 
 func jwtSchema() hclread.Schema {
 	return hclread.Schema{
-		Plain:    []string{"subject_claim", "groups_claim", "algorithms", "leeway", "scopes", "request_scopes", "as"},
-		External: []string{"issuer", "jwks_url", "audience"},
+		Plain:    []string{"subject_claim", "groups_claim", "algorithms", "leeway", "scopes", "request_scopes", "callback_port", "as"},
+		External: []string{"issuer", "jwks_url", "audience", "client_id"},
 	}
 }
 
@@ -84,6 +89,11 @@ func decodeJWT(b *hclread.Block, ids *identities) JWT {
 		b.Warning(b.ValueRange("issuer"), "No request_scopes", "Entra wants a scope to be requested by its full name, but "+
 			"its tokens have the short one: for scopes = [\"prompts.read\"], set request_scopes = [\"%s/prompts.read\"].",
 			exampleEndpoint)
+	}
+	hclread.Set(b, "client_id", &j.ClientID, hclread.Checked(checkCredential))
+	if hclread.Int(b, "callback_port", math.MaxUint16, &j.CallbackPort); b.Has("callback_port") && b.Lacks("client_id") {
+		b.Error(b.ValueRange("callback_port"), "callback_port without client_id", "It is the port that the registration "+
+			"of a client names; set client_id, or remove it.")
 	}
 	j.As = ids.decodeAs(b, "jwt "+j.Place.String())
 	return j

@@ -70,11 +70,10 @@ func chooseClient(a *app, name string, f clientFlags) (clientsetup.Client, error
 		return clientsetup.Client{}, &usageError{fmt.Sprintf("client %q: use %s%s", name, terminal.OrList(names),
 			config.Suggest(name, names))}
 	}
-	endpoint, access, variants, err := endpointForClients(a, f)
+	all, err := clientsFor(a, f)
 	if err != nil {
 		return clientsetup.Client{}, err
 	}
-	all := clientsetup.For(endpoint, f.name, access, variants...)
 	return all[slices.IndexFunc(all, func(c clientsetup.Client) bool { return c.Name == name })], nil
 }
 
@@ -88,29 +87,28 @@ func printClient(a *app, c clientsetup.Client) error {
 	return err
 }
 
-// endpointForClients returns where clients find the gateway, what they need to be let in, and which
-// variants there are, as far as that is known.
-func endpointForClients(a *app, f clientFlags) (
-	endpoint string, access clientsetup.Access, variants []config.Variant, err error,
-) {
+// clientsFor returns all clients with what points them at the gateway of the flags, as far as it is known what
+// they need to be let in and which variants there are.
+func clientsFor(a *app, f clientFlags) ([]clientsetup.Client, error) {
 	if f.url != "" {
+		access := clientsetup.Open
 		if f.auth {
 			access = clientsetup.Token
 		}
 		_, err := parseURL("--url", f.url, config.DefaultListen+config.DefaultPath)
-		return f.url, access, nil, err
+		return clientsetup.For(f.url, f.name, access, clientsetup.Registration{}), err
 	}
 	if a.config == "" {
-		return "", 0, nil, &usageError{"--url URL or --config PATH is required"}
+		return nil, &usageError{"--url URL or --config PATH is required"}
 	}
 	cfg, err := a.load(config.Options{AllowUnsetEnv: true})
 	if err != nil {
-		return "", 0, nil, err
+		return nil, err
 	}
 	u := cfg.Gateway.Endpoint("")
 	if u.Hostname() == "" {
-		return "", 0, nil, errors.New("the gateway listens on all addresses: set public_url to " +
+		return nil, errors.New("the gateway listens on all addresses: set public_url to " +
 			"the one clients use, or pass --url")
 	}
-	return u.String(), clientsetup.AccessOf(cfg.Auth), cfg.Gateway.Variants, nil
+	return clientsetup.For(u.String(), f.name, clientsetup.AccessOf(cfg.Auth), clientsetup.RegistrationOf(cfg.Auth), cfg.Gateway.Variants...), nil
 }

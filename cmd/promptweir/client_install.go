@@ -37,8 +37,7 @@ func installClient(ctx context.Context, a *app, c clientsetup.Client, yes bool) 
 	prompter := terminal.NewPrompter(a.in)
 	switch {
 	case c.File == "":
-		return &usageError{"--install cannot set up " + c.Title + ": run the command that promptweir client " +
-			c.Name + " prints"}
+		return &usageError{"--install cannot set up " + c.Title + ": use what promptweir client " + c.Name + " prints"}
 	case !yes && prompter == nil:
 		return &usageError{"without a terminal, --install needs --yes"}
 	}

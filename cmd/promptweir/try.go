@@ -103,7 +103,7 @@ func tryListeners(ctx context.Context, port int) (string, error) {
 
 // clientLine returns the command that points a client on this machine at an endpoint.
 func clientLine(endpoint string) string {
-	for _, c := range clientsetup.For(endpoint, "prompts", clientsetup.Open, config.VariantFlat, config.VariantTools) {
+	for _, c := range clientsetup.For(endpoint, "prompts", clientsetup.Open, clientsetup.Registration{}, config.VariantFlat, config.VariantTools) {
 		program := map[string]string{"vscode": "code"}[c.Name]
 		if program == "" {
 			program = c.Name

@@ -6,7 +6,10 @@ import (
 	"net/url"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/config/clientfile"
@@ -39,6 +42,41 @@ func AccessOf(auth *config.Auth) Access {
 	}
 }
 
+// Registration is the public client that a provider has registered for MCP clients, in place of their own; the
+// zero value is none.
+type Registration struct {
+	ClientID string
+	// Port is the one of the redirect URIs; 0 lets clients choose.
+	Port int
+	// Scopes are for clients that do not take them from the gateway.
+	Scopes []string
+}
+
+// RegistrationOf returns the registered client of an auth block, of the first issuer that has one.
+func RegistrationOf(auth *config.Auth) Registration {
+	if AccessOf(auth) == SignIn {
+		for _, j := range auth.JWTs {
+			if j.ClientID != "" {
+				return Registration{j.ClientID, j.CallbackPort, j.RequestScopes}
+			}
+		}
+	}
+	return Registration{}
+}
+
+// settings returns what a client's file has of the registration, by the client's words for id and port, of
+// which the latter may be empty; nil if there is no registration.
+func (r Registration) settings(id, port string) map[string]any {
+	if r.ClientID == "" {
+		return nil
+	}
+	settings := map[string]any{id: r.ClientID}
+	if r.Port != 0 && port != "" {
+		settings[port] = r.Port
+	}
+	return settings
+}
+
 // TokenVariable is the variable of the environment from which clients take the token.
 const TokenVariable = "PROMPTWEIR_TOKEN"
 
@@ -63,7 +101,7 @@ type Client struct {
 // Names returns the names of all clients, in the order of [For].
 func Names() []string {
 	var names []string
-	for _, c := range For("", "", Open) {
+	for _, c := range For("", "", Open, Registration{}) {
 		names = append(names, c.Name)
 	}
 	return names
@@ -72,10 +110,10 @@ func Names() []string {
 // For returns all clients with what points them at an endpoint, under a name of the user's choice:
 // at the one of its variants, as far as those are turned on, at which the client loses least. Files
 // are where the clients of this system have them.
-func For(endpoint, name string, access Access, variants ...config.Variant) []Client {
+func For(endpoint, name string, access Access, r Registration, variants ...config.Variant) []Client {
 	flat, flatNext := fitting(endpoint, config.VariantFlat, variants)
 	tools, toolsNext := fitting(endpoint, config.VariantTools, variants)
-	shellHeader, signIn := "", func(string) string { return "" }
+	shellHeader, shellClient, signIn := "", "", func(string) string { return "" }
 	headers := func(string) map[string]string { return nil }
 	switch access {
 	case Token:
@@ -87,18 +125,26 @@ func For(endpoint, name string, access Access, variants ...config.Variant) []Cli
 		signIn = func(how string) string { return how }
 	case Open, Certificate:
 	}
-	claude := server{Type: "http", URL: endpoint, Headers: headers("${" + TokenVariable + "}")}
-	desktop := bridge(endpoint, access)
+	claude := server{Type: "http", URL: endpoint, Headers: headers("${" + TokenVariable + "}"), OAuth: r.settings("clientId", "callbackPort")}
+	if r.ClientID != "" {
+		shellClient = " --client-id " + ShellWord(r.ClientID)
+	}
+	if r.Port != 0 {
+		shellClient += " --callback-port " + strconv.Itoa(r.Port)
+	}
+	desktop := bridge(endpoint, access, r)
 	all := []Client{
 		{
 			Name: "claude", Where: "in a shell",
-			Text: "claude mcp add --transport http " + ShellWord(name) + " " + ShellWord(endpoint) + shellHeader,
+			Text: "claude mcp add --transport http " + ShellWord(name) + " " + ShellWord(endpoint) + shellHeader + shellClient,
 			Then: "In a session, type / and the name of a prompt; /mcp shows the connection" +
 				signIn(", and signs in") + ".",
 			File: ".mcp.json", Edits: addTo("mcpServers", name, claude),
 		},
-		vscode(endpoint, name, headers("${input:promptweir-token}")),
-		cursor(name, server{URL: endpoint, Headers: headers("${env:" + TokenVariable + "}")}),
+		vscode(name, server{
+			Type: "http", URL: endpoint, Headers: headers("${input:promptweir-token}"), OAuth: r.settings("clientId", ""),
+		}),
+		cursor(name, server{URL: endpoint, Headers: headers("${env:" + TokenVariable + "}"), Auth: r.settings("CLIENT_ID", "")}),
 		inFile(Client{
 			Name:  "claude-desktop",
 			Where: "in the file under Settings, Developer, Edit Config; it needs Node",
@@ -109,19 +155,27 @@ func For(endpoint, name string, access Access, variants ...config.Variant) []Cli
 			Name: "gemini", Where: "in ~/.gemini/settings.json",
 			Then: "Type / and the name of a prompt" + signIn("; /mcp auth signs in") + ". It uses only the first of several messages." + flatNext,
 			File: "~/.gemini/settings.json",
-		}, "mcpServers", name, server{HTTPURL: flat, Headers: headers("$" + TokenVariable)}),
+		}, "mcpServers", name, server{HTTPURL: flat, Headers: headers("$" + TokenVariable), OAuth: r.gemini()}),
 		inFile(Client{
 			Name: "zed", Where: "in the file that the command zed: open settings file opens",
 			Then: placeholder(access) + "In an agent thread, type / and the name of a prompt. " +
 				"It hides prompts with several arguments." + flatNext,
 			File: systemFile("zed/settings.json", false),
-		}, "context_servers", name, server{URL: flat, Headers: headers(tokenPlace)}),
+		}, "context_servers", name, server{URL: flat, Headers: headers(tokenPlace), OAuth: r.settings("client_id", "")}),
+		inFile(Client{
+			Name: "opencode", Where: "in ~/.config/opencode/opencode.json",
+			Then: "Type / and the name of a prompt" + signIn("; opencode mcp auth "+ShellWord(name)+" signs in") + ".",
+			File: "~/.config/opencode/opencode.json",
+		}, "mcp", name, server{
+			Type: "remote", URL: endpoint, Headers: headers("{env:" + TokenVariable + "}"), OAuth: r.settings("clientId", "callbackPort"),
+		}),
+		goose(flat, name, headers("${"+TokenVariable+"}"), r, "It uses only the last of several messages."+flatNext),
 		inFile(Client{
 			Name: "windsurf", Where: "in ~/.codeium/windsurf/mcp_config.json",
 			Then: "It supports tools only." + toolsNext,
 			File: "~/.codeium/windsurf/mcp_config.json",
 		}, "mcpServers", name, server{ServerURL: tools, Headers: headers("${env:" + TokenVariable + "}")}),
-		codex(tools, name, access, "It supports tools only."+toolsNext),
+		codex(tools, name, access, r, "It supports tools only."+toolsNext),
 		{
 			Name: "inspector", Where: "in a shell",
 			Text: "npx @modelcontextprotocol/inspector --cli " + ShellWord(endpoint) +
@@ -148,16 +202,62 @@ func fitting(endpoint string, variant config.Variant, on []config.Variant) (url,
 	return url, " At this URL, each prompt is one message with at most one argument."
 }
 
-func codex(endpoint, name string, access Access, then string) Client {
-	text := "codex mcp add " + ShellWord(name) + " --url " + ShellWord(endpoint)
+func codex(endpoint, name string, access Access, r Registration, then string) Client {
+	text, port := "codex mcp add "+ShellWord(name)+" --url "+ShellWord(endpoint), ""
+	if r.Port != 0 {
+		port = " -c mcp_oauth_callback_port=" + strconv.Itoa(r.Port)
+	}
+	if r.ClientID != "" {
+		text += " --oauth-client-id " + ShellWord(r.ClientID) + port
+	}
 	switch access {
 	case Token:
 		text += " --bearer-token-env-var " + TokenVariable
 	case SignIn:
-		then += " codex mcp login " + ShellWord(name) + " signs in."
+		then += " codex mcp login " + ShellWord(name) + port
+		if len(r.Scopes) > 0 {
+			then += " --scopes " + ShellWord(strings.Join(r.Scopes, ","))
+		}
+		then += " signs in."
 	case Open, Certificate:
 	}
 	return Client{Name: "codex", Where: "in a shell", Text: text, Then: then}
+}
+
+// goose returns the settings of goose, whose file is YAML.
+func goose(endpoint, name string, headers map[string]string, r Registration, then string) Client {
+	extension := r.settings("client_id", "")
+	if extension == nil {
+		extension = map[string]any{}
+	}
+	extension["enabled"], extension["type"], extension["name"], extension["uri"] = true, "streamable_http", name, endpoint
+	if headers != nil {
+		extension["headers"], extension["env_keys"] = headers, []string{TokenVariable}
+	}
+	text, err := yaml.Marshal(map[string]any{"extensions": map[string]any{name: extension}})
+	if err != nil {
+		panic(err) // strings always have a form in YAML
+	}
+	return Client{
+		Name: "goose", Where: "in ~/.config/goose/config.yaml", Text: strings.TrimSuffix(string(text), "\n"),
+		Then: "In a session, type /prompt and the name of a prompt. " + then,
+	}
+}
+
+// gemini returns the settings of Gemini CLI, which takes scopes from the provider unless it has its own.
+func (r Registration) gemini() map[string]any {
+	settings := r.settings("clientId", "")
+	if settings == nil {
+		return nil
+	}
+	settings["enabled"] = true
+	if len(r.Scopes) > 0 {
+		settings["scopes"] = r.Scopes
+	}
+	if r.Port != 0 {
+		settings["redirectUri"] = "http://localhost:" + strconv.Itoa(r.Port) + "/oauth/callback"
+	}
+	return settings
 }
 
 // tokenPlace stands for the token in the files of clients that take it from nowhere else.
@@ -180,11 +280,22 @@ type server struct {
 	Args      []string          `json:"args,omitempty"`
 	Env       map[string]string `json:"env,omitempty"`
 	Headers   map[string]string `json:"headers,omitempty"`
+	OAuth     map[string]any    `json:"oauth,omitempty"`
+	Auth      map[string]any    `json:"auth,omitempty"`
 }
 
 // bridge is a server for a client whose file has child processes only.
-func bridge(endpoint string, access Access) server {
+func bridge(endpoint string, access Access, r Registration) server {
 	s := server{Command: "npx", Args: []string{"-y", "mcp-remote", endpoint}}
+	if r.Port != 0 {
+		s.Args = append(s.Args, strconv.Itoa(r.Port))
+	}
+	if r.ClientID != "" {
+		s.Args = append(s.Args, "--static-oauth-client-info", encode(r.settings("client_id", ""), ""))
+		if len(r.Scopes) > 0 {
+			s.Args = append(s.Args, "--static-oauth-client-metadata", encode(map[string]string{"scope": strings.Join(r.Scopes, " ")}, ""))
+		}
+	}
 	// mcp-remote refuses http without this flag, except at this machine.
 	if u, err := url.Parse(endpoint); err == nil && u.Scheme == "http" {
 		s.Args = append(s.Args, "--allow-http")
@@ -234,20 +345,17 @@ type promptString struct {
 	Password    bool   `json:"password"`
 }
 
-func vscode(endpoint, name string, headers map[string]string) Client {
-	s := server{Type: "http", URL: endpoint, Headers: headers}
+func vscode(name string, s server) Client {
 	link := struct {
-		Name    string            `json:"name"`
-		Type    string            `json:"type"`
-		URL     string            `json:"url"`
-		Headers map[string]string `json:"headers,omitempty"`
-		Inputs  []promptString    `json:"inputs,omitempty"`
-	}{Name: name, Type: s.Type, URL: s.URL, Headers: s.Headers}
+		Name string `json:"name"`
+		server
+		Inputs []promptString `json:"inputs,omitempty"`
+	}{Name: name, server: s}
 	c := inFile(Client{
 		Name: "vscode", Where: "in .vscode/mcp.json", File: ".vscode/mcp.json",
 		Then: "In the chat, type / and the name of a prompt.",
 	}, "servers", name, s)
-	if headers != nil {
+	if s.Headers != nil {
 		input := promptString{"promptString", "promptweir-token", "The token for promptweir", true}
 		link.Inputs = []promptString{input}
 		c.Text = indent(map[string]any{"inputs": link.Inputs, "servers": map[string]server{name: s}})

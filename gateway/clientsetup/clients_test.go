@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"html"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -12,6 +14,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/config/clientfile"
@@ -22,8 +26,8 @@ func TestFor_CanBePasted(t *testing.T) {
 	const token = "hunter2"
 	for _, endpoint := range []string{"http://127.0.0.1:8080/mcp", "https://prompts.example.com/a b/$(x)'\"<&>"} {
 		for _, access := range []Access{Open, SignIn, Token, Certificate} {
-			for _, c := range For(endpoint, "prompts", access) {
-				if strings.HasPrefix(c.Text, "{") {
+			for _, c := range For(endpoint, "prompts", access, Registration{}) {
+				if c.Where != "in a shell" {
 					wantInFile(t, c, endpoint)
 					continue
 				}
@@ -47,6 +51,12 @@ func TestFor_CanBePasted(t *testing.T) {
 func wantInFile(t *testing.T, c Client, endpoint string) {
 	t.Helper()
 	var file, edited any
+	if c.Name == "goose" {
+		if err := yaml.Unmarshal([]byte(c.Text), &file); err != nil || !strings.Contains(fmt.Sprint(file), "uri:"+endpoint) {
+			t.Errorf("%s: %v, and %s in\n%s", c.Name, err, endpoint, c.Text)
+		}
+		return
+	}
 	err := json.Unmarshal([]byte(c.Text), &file)
 	if quoted := indent(endpoint); err != nil || !strings.Contains(c.Text, quoted) {
 		t.Errorf("%s: %v, and %s in\n%s", c.Name, err, quoted, c.Text)
@@ -68,7 +78,7 @@ func TestFor_LinksHaveTheServer(t *testing.T) {
 	for access, header := range map[Access][]string{Open: {"", ""}, Token: {"Bearer ${input:promptweir-token}", "Bearer ${env:" + TokenVariable + "}"}} {
 		got := map[string]server{}
 		names := map[string]string{}
-		for _, c := range For(endpoint, name, access) {
+		for _, c := range For(endpoint, name, access, Registration{}) {
 			if c.Link == "" {
 				continue
 			}
@@ -105,8 +115,8 @@ func TestFor_LinksHaveTheServer(t *testing.T) {
 // Clients that lose prompts are pointed at the variant that helps, or told how to turn it on.
 func TestFor_PointsAtTheFittingVariant(t *testing.T) {
 	const endpoint = "http://127.0.0.1:8080/mcp"
-	fits := map[string]config.Variant{"gemini": "flat", "zed": "flat", "windsurf": "tools", "codex": "tools"}
-	on, off := For(endpoint, "p", Open, config.VariantTools, config.VariantFlat), For(endpoint, "p", Open)
+	fits := map[string]config.Variant{"gemini": "flat", "zed": "flat", "goose": "flat", "windsurf": "tools", "codex": "tools"}
+	on, off := For(endpoint, "p", Open, Registration{}, config.VariantTools, config.VariantFlat), For(endpoint, "p", Open, Registration{})
 	for i := range on {
 		variant := endpoint + "/" + string(fits[on[i].Name])
 		if fits[on[i].Name] == "" {
@@ -121,9 +131,65 @@ func TestFor_PointsAtTheFittingVariant(t *testing.T) {
 		}
 	}
 	w := httptest.NewRecorder()
-	ServePage(w, endpoint, Open, config.VariantFlat)
+	ServePage(w, endpoint, Open, Registration{}, config.VariantFlat)
 	if page := w.Body.String(); !strings.Contains(page, endpoint+"/flat&#34;") || !strings.Contains(page, `<code id="endpoint">`+endpoint+"</code>") {
 		t.Errorf("%s", page)
+	}
+}
+
+// A registered client is in the words of each client, in text, edits and links alike, and on the page.
+func TestFor_HasTheRegisteredClient(t *testing.T) {
+	const endpoint = "https://p.example.com/mcp"
+	auth := &config.Auth{JWTs: []config.JWT{{Name: "other"}, {
+		Name: "idp", ClientID: "the id", CallbackPort: 33418, RequestScopes: []string{"https://p.example.com/mcp/read", "offline_access"},
+	}}}
+	registered := RegistrationOf(auth)
+	const scopes = "https://p.example.com/mcp/read offline_access"
+	want := map[string][]string{
+		"claude":         {"--client-id 'the id' --callback-port 33418"},
+		"vscode":         {`"oauth": {`, `"clientId": "the id"`},
+		"cursor":         {`"auth": {`, `"CLIENT_ID": "the id"`},
+		"claude-desktop": {`"33418"`, `"--static-oauth-client-info"`, `{\"client_id\":\"the id\"}`, `{\"scope\":\"` + scopes + `\"}`},
+		"gemini":         {`"clientId": "the id"`, `"redirectUri": "http://localhost:33418/oauth/callback"`, `"enabled": true`, `"offline_access"`},
+		"zed":            {`"oauth": {`, `"client_id": "the id"`},
+		"opencode":       {`"callbackPort": 33418`, `"clientId": "the id"`, `"type": "remote"`},
+		"goose":          {"client_id: the id"},
+		"codex": {
+			"--oauth-client-id 'the id' -c mcp_oauth_callback_port=33418",
+			"codex mcp login p -c mcp_oauth_callback_port=33418 --scopes " + strings.ReplaceAll(scopes, " ", ",") + " signs in",
+		},
+	}
+	without := For(endpoint, "p", SignIn, Registration{})
+	w := httptest.NewRecorder()
+	ServePage(w, endpoint, SignIn, registered)
+	if page := html.UnescapeString(w.Body.String()); strings.Count(page, "the id") < len(want) {
+		t.Errorf("the page lacks the registered client:\n%s", page)
+	}
+	for i, c := range For(endpoint, "p", SignIn, registered) {
+		for _, part := range want[c.Name] {
+			if !strings.Contains(c.Text+"\n"+c.Then, part) || strings.Contains(without[i].Text+without[i].Then, part) && !strings.Contains(part, "type") {
+				t.Errorf("%s: want %s in\n%s\n%s", c.Name, part, c.Text, c.Then)
+			}
+		}
+		if c.Where != "in a shell" {
+			wantInFile(t, c, endpoint)
+		}
+		link, _ := url.PathUnescape(c.Link)
+		if _, config, ok := strings.Cut(link, "config="); ok {
+			decoded, _ := base64.StdEncoding.DecodeString(config)
+			link = string(decoded)
+		}
+		if c.Link != "" && !strings.Contains(link, "the id") {
+			t.Errorf("%s: the link has no registered client: %s", c.Name, link)
+		}
+		delete(want, c.Name)
+	}
+	if len(want) > 0 {
+		t.Errorf("not listed: %v", want)
+	}
+	auth.Anonymous = true // then nobody signs in
+	if got := RegistrationOf(auth); got.ClientID != "" || RegistrationOf(nil).ClientID != "" {
+		t.Errorf("RegistrationOf = %+v", got)
 	}
 }
 
@@ -144,7 +210,7 @@ func TestFor_SaysOnlyWhatIsTrueOfTheGateway(t *testing.T) {
 	} {
 		access := AccessOf(test.auth)
 		w := httptest.NewRecorder()
-		ServePage(w, "http://127.0.0.1:8080/mcp", access)
+		ServePage(w, "http://127.0.0.1:8080/mcp", access, Registration{})
 		page := strings.ToLower(w.Body.String())
 		signsIn := strings.Contains(page, "signs in") || strings.Contains(page, "sign in")
 		hasToken := strings.Contains(page, "token")
@@ -157,7 +223,7 @@ func TestFor_SaysOnlyWhatIsTrueOfTheGateway(t *testing.T) {
 // The page's policy lets its own script run, and no other.
 func TestServePage_RunsItsOwnScriptOnly(t *testing.T) {
 	w := httptest.NewRecorder()
-	ServePage(w, "http://127.0.0.1:8080/mcp", Open)
+	ServePage(w, "http://127.0.0.1:8080/mcp", Open, Registration{})
 	_, script, _ := strings.Cut(w.Body.String(), "<script>")
 	script, _, _ = strings.Cut(script, "</script>")
 	policy := w.Header().Get("Content-Security-Policy")
@@ -171,7 +237,7 @@ func TestServePage_RunsItsOwnScriptOnly(t *testing.T) {
 
 func TestServePage_EscapesTheEndpoint(t *testing.T) {
 	w := httptest.NewRecorder()
-	ServePage(w, "http://localhost/<script>alert(1)</script>", Open)
+	ServePage(w, "http://localhost/<script>alert(1)</script>", Open, Registration{})
 	if body := w.Body.String(); w.Code != http.StatusOK || strings.Contains(body, "<script>alert") || !strings.Contains(body, "&lt;script&gt;") {
 		t.Errorf("status %d:\n%s", w.Code, body)
 	}

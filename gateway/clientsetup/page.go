@@ -40,7 +40,7 @@ func hashOf(text string) string {
 }
 
 // ServePage answers a browser with a page on how to point clients at an endpoint, or at its variants.
-func ServePage(w http.ResponseWriter, endpoint string, access Access, variants ...config.Variant) {
+func ServePage(w http.ResponseWriter, endpoint string, access Access, r Registration, variants ...config.Variant) {
 	header := w.Header()
 	header.Set("Content-Type", "text/html; charset=utf-8")
 	header.Set("Content-Security-Policy", pagePolicy)
@@ -49,10 +49,10 @@ func ServePage(w http.ResponseWriter, endpoint string, access Access, variants .
 	header.Set("Cache-Control", "no-store")
 	// At the same address, MCP clients get another answer.
 	header.Add("Vary", "Accept")
-	_ = page(endpoint, access, variants).Render(w) // an error means that the browser has gone
+	_ = page(endpoint, access, r, variants).Render(w) // an error means that the browser has gone
 }
 
-func page(endpoint string, access Access, variants []config.Variant) g.Node {
+func page(endpoint string, access Access, r Registration, variants []config.Variant) g.Node {
 	return h.Doctype(h.HTML(h.Lang("en"),
 		h.Head(
 			g.Raw(`<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">`+
@@ -69,7 +69,7 @@ func page(endpoint string, access Access, variants []config.Variant) g.Node {
 					h.Dd(h.Code(h.ID("endpoint"), g.Text(endpoint)), copyButton(), g.Text(" (Streamable HTTP)")),
 					h.Dt(g.Text("Access")), h.Dd(h.ID("access"), access.describe()),
 				),
-				g.Map(For(endpoint, "prompts", access, variants...), func(client Client) g.Node {
+				g.Map(For(endpoint, "prompts", access, r, variants...), func(client Client) g.Node {
 					return h.Section(h.ID(client.Name), h.H2(g.Text(client.Title)),
 						g.If(client.Link != "", h.P(h.A(h.Href(client.Link), g.Text("Add it to "+client.Title)), g.Text(", or:"))),
 						h.P(g.Text(client.Where+":")),

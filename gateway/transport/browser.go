@@ -67,7 +67,8 @@ func (t *Transport) serveRoot(w http.ResponseWriter, r *http.Request) {
 // says how clients authenticate, as the refusal of a client without a credential does, and which
 // variants there are, and nothing else that depends on the configuration.
 func servePage(w http.ResponseWriter, r *http.Request, s *snapshot.Snapshot) {
-	clientsetup.ServePage(w, resourceOf(r, s).String(), clientsetup.AccessOf(s.Config.Auth), s.Config.Gateway.Variants...)
+	auth := s.Config.Auth
+	clientsetup.ServePage(w, resourceOf(r, s).String(), clientsetup.AccessOf(auth), clientsetup.RegistrationOf(auth), s.Config.Gateway.Variants...)
 }
 
 // wellKnown is where a protected resource says who issues tokens for it (RFC 9728, section 3).

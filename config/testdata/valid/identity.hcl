@@ -50,6 +50,8 @@ auth {
     scopes   = ["read"]
     as       = "partner"
 
+    client_id      = "0a1b"
+    callback_port  = 33418
     request_scopes = ["https://prompts.example.com/mcp/read"]
   }
 }

@@ -239,7 +239,7 @@ func command(prompt *admin.Prompt, endpoint string) Node {
 
 // setups say how to point the known clients at an endpoint.
 func setups(endpoint string, cfg *config.Config) Node {
-	all := clientsetup.For(endpoint, "prompts", clientsetup.AccessOf(cfg.Auth), cfg.Gateway.Variants...)
+	all := clientsetup.For(endpoint, "prompts", clientsetup.AccessOf(cfg.Auth), clientsetup.RegistrationOf(cfg.Auth), cfg.Gateway.Variants...)
 	return Map(all, func(client clientsetup.Client) Node {
 		return Details(Summary(Text(client.Title)), quiet(Text(client.Where+":")),
 			copyable("client-"+client.Name, client.Title, Text(client.Text)), quiet(Text(client.Then)))
