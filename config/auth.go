@@ -44,6 +44,16 @@ func (a *Auth) MayIssue(subject string) bool {
 	})
 }
 
+// Header returns the header that carries the credential; empty means Authorization. All jwt blocks have the
+// same, and there is no token block beside another one: who may write one of two headers must not be able to
+// choose between two identities.
+func (a *Auth) Header() string {
+	if a == nil || len(a.JWTs) == 0 {
+		return ""
+	}
+	return a.JWTs[0].Header
+}
+
 // RequiresClientCertificate reports whether a certificate is the only way for a client to
 // authenticate.
 func (a *Auth) RequiresClientCertificate() bool {
@@ -69,12 +79,31 @@ func decodeAuth(b *hclread.Block, ids *identities) Auth {
 	for _, inner := range b.Inner("jwt") {
 		a.JWTs = append(a.JWTs, decodeJWT(inner, ids))
 	}
+	checkHeaders(b, a)
 	// A wrong block counts as well: it was reported, and its author did mean to let someone in.
 	if !a.Anonymous && !b.HasBlock("token", "jwt") && !asksForCertificates(b.Reader) {
 		b.Error(b.Range(), "Nobody can authenticate", "Give auth a token or a jwt block, or "+
 			"set anonymous = true to show everyone the prompts exposed to \"*\".")
 	}
 	return a
+}
+
+// checkHeaders reports sources of identities that read another header than those with a header of a proxy.
+func checkHeaders(b *hclread.Block, a Auth) {
+	with := slices.IndexFunc(a.JWTs, func(j JWT) bool { return j.Header != "" })
+	if with < 0 {
+		return
+	}
+	others := b.Inner("token")
+	for i, inner := range b.Inner("jwt") {
+		if a.JWTs[i].Header != a.JWTs[with].Header && (!inner.Has("header") || a.JWTs[i].Header != "") {
+			others = append(others, inner)
+		}
+	}
+	for _, inner := range others {
+		inner.Error(inner.Range(), "Two credentials", "jwt %q reads %s alone, and Authorization belongs to the proxy that sets it; "+
+			"remove this block, or give it that header.", a.JWTs[with].Name, a.JWTs[with].Header)
+	}
 }
 
 // asksForCertificates reports whether the gateway asks clients for certificates, even if the file

@@ -236,7 +236,7 @@ func parseDrain(s string) (time.Duration, error) {
 func checkPublicURL(r *hclread.Reader, cfg *Config) {
 	gateways := r.Blocks("gateway")
 	host, _, _ := net.SplitHostPort(cfg.Gateway.Listen)
-	if cfg.Auth == nil || len(cfg.Auth.JWTs) == 0 || len(gateways) == 0 || gateways[0].Has("public_url") || IsLoopback(host) {
+	if cfg.Auth == nil || len(cfg.Auth.JWTs) == 0 || cfg.Auth.Header() != "" || len(gateways) == 0 || gateways[0].Has("public_url") || IsLoopback(host) {
 		return
 	}
 	r.Warning(gateways[0].ValueRange("listen"), "No public_url", "Clients without a token are "+

@@ -4,9 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/textproto"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
@@ -32,6 +36,9 @@ type JWT struct {
 	Issuer string
 	// JWKSURL is where the server's keys are; empty means that discovery says where.
 	JWKSURL string
+	// Header is the request header in which a proxy in front of the gateway sends the token, in canonical form;
+	// empty means the bearer token of Authorization. See [Auth.Header].
+	Header string
 	// Audience must be in the aud claim.
 	Audience string
 	// SubjectClaim and GroupsClaim name the claims that make the principal.
@@ -55,7 +62,7 @@ type JWT struct {
 
 func jwtSchema() hclread.Schema {
 	return hclread.Schema{
-		Plain:    []string{"subject_claim", "groups_claim", "algorithms", "leeway", "scopes", "request_scopes", "callback_port", "as"},
+		Plain:    []string{"subject_claim", "groups_claim", "algorithms", "leeway", "scopes", "request_scopes", "callback_port", "header", "as"},
 		External: []string{"issuer", "jwks_url", "audience", "client_id"},
 	}
 }
@@ -71,7 +78,16 @@ func decodeJWT(b *hclread.Block, ids *identities) JWT {
 		"claim, even if jwks_url is set.")
 	b.Require("audience", "Without it, the gateway would accept tokens for other services: set "+
 		"audience to the aud claim of its own tokens, usually public_url with the path.")
-	hclread.Set(b, "issuer", &j.Issuer, parseIssuer)
+	decodeHeader(b, &j)
+	hclread.Set(b, "issuer", &j.Issuer, func(s string) (string, error) {
+		switch {
+		case j.Header == "" || !isHostName(s): // Pomerium's issuer is its host name
+			return parseIssuer(s)
+		case b.Lacks("jwks_url"):
+			return "", errors.New("is a host name, from which no keys are discovered; set jwks_url")
+		}
+		return s, nil
+	})
 	hclread.Set(b, "jwks_url", &j.JWKSURL, ParseProvider)
 	hclread.Set(b, "audience", &j.Audience, hclread.Checked(checkAudience))
 	hclread.Set(b, "subject_claim", &j.SubjectClaim, hclread.Checked(checkClaim))
@@ -85,7 +101,7 @@ func decodeJWT(b *hclread.Block, ids *identities) JWT {
 	j.Scopes = hclread.List(b, "scopes", hclread.Checked(checkScope))
 	if j.RequestScopes = j.Scopes; b.Has("request_scopes") {
 		j.RequestScopes = hclread.List(b, "request_scopes", hclread.Checked(checkScope))
-	} else if isEntra(j.Issuer) {
+	} else if j.Header == "" && isEntra(j.Issuer) {
 		b.Warning(b.ValueRange("issuer"), "No request_scopes", "Entra wants a scope to be requested by its full name, but "+
 			"its tokens have the short one: for scopes = [\"prompts.read\"], set request_scopes = [\"%s/prompts.read\"].",
 			exampleEndpoint)
@@ -97,6 +113,32 @@ func decodeJWT(b *hclread.Block, ids *identities) JWT {
 	}
 	j.As = ids.decodeAs(b, "jwt "+j.Place.String())
 	return j
+}
+
+// decodeHeader decodes the header of a block whose tokens a proxy sends, which also signs people in.
+func decodeHeader(b *hclread.Block, j *JWT) {
+	if !hclread.Set(b, "header", &j.Header, parseHeaderName) {
+		return
+	}
+	for _, name := range []string{"request_scopes", "client_id"} {
+		if b.Has(name) {
+			b.Error(b.ValueRange(name), name+" beside header", "The proxy that sets %s signs people in, and tells clients how; "+
+				"remove %s.", j.Header, name)
+		}
+	}
+}
+
+// parseHeaderName reads the name of a header that a proxy adds, and that means nothing else.
+func parseHeaderName(s string) (string, error) {
+	name := textproto.CanonicalMIMEHeaderKey(s)
+	switch {
+	case !httpguts.ValidHeaderFieldName(s):
+		return "", errors.New(`is not a header name; use letters, digits and "-"`)
+	case isReservedHeader(name), strings.HasPrefix(name, "X-Forwarded-"), strings.HasPrefix(name, "Proxy-"),
+		slices.Contains([]string{"Authorization", "Cookie", "Forwarded", "Origin"}, name):
+		return "", errors.New(`has a meaning of its own; name the one in which the proxy sends its JWT, like "Cf-Access-Jwt-Assertion"`)
+	}
+	return name, nil
 }
 
 // exampleEndpoint stands for the endpoint's URL in remedies.

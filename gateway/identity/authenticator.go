@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -27,6 +28,8 @@ type Authenticator struct {
 	noCredential *policy.Principal
 	tokens       []token
 	issuers      []*issuer
+	// header is the one that carries the credential in place of Authorization; empty for that.
+	header string
 	// certificates is nil if client certificates are not accepted.
 	certificates *config.ClientCertificates
 }
@@ -44,7 +47,7 @@ func New(cfg *config.Config, logger *slog.Logger) *Authenticator {
 		anonymous.EveryTeam = true
 		return &Authenticator{noCredential: &anonymous}
 	}
-	a := &Authenticator{required: true, certificates: cfg.Auth.ClientCertificates}
+	a := &Authenticator{required: true, certificates: cfg.Auth.ClientCertificates, header: cfg.Auth.Header()}
 	if cfg.Auth.Anonymous {
 		a.noCredential = &anonymous
 	}
@@ -79,9 +82,16 @@ func (a *Authenticator) InheritKeys(predecessor *Authenticator) {
 // allowed.
 func (a *Authenticator) Required() bool { return a.required }
 
-// Issuers returns the issuer of each jwt block, each once.
+// Header returns the name of the header that carries the credential of a request.
+func (a *Authenticator) Header() string { return cmp.Or(a.header, "Authorization") }
+
+// Issuers returns the issuer of each jwt block, each once: where clients get their tokens. It is empty where
+// a proxy in front of the gateway signs people in.
 func (a *Authenticator) Issuers() []string {
 	var all []string
+	if a.header != "" {
+		return nil
+	}
 	for _, i := range a.issuers {
 		if !slices.Contains(all, i.cfg.Issuer) {
 			all = append(all, i.cfg.Issuer)
@@ -107,7 +117,7 @@ func (a *Authenticator) RequestScopes() []string {
 // there are issuers it names the URL of the metadata that tells a client about them (RFC 9728,
 // section 5.1).
 func (a *Authenticator) Challenge(err error, metadata string) string {
-	if len(a.issuers) == 0 {
+	if len(a.Issuers()) == 0 {
 		return "Bearer"
 	}
 	scopes, code := a.RequestScopes(), "" // without a credential, RFC 6750 wants no error code
@@ -127,16 +137,19 @@ func (a *Authenticator) Challenge(err error, metadata string) string {
 	return challenge
 }
 
-// FromHeader authenticates the sender of a request by the value of its Authorization header, "" if
-// there is none. The error is [ErrNoCredential], [ErrBadCredential], [ErrUnavailable] or a
+// FromHeader authenticates the sender of a request by the value of a header of that name, "" if there is none.
+// A header that is no longer the [Authenticator.Header] counts as none. The error is [ErrNoCredential], [ErrBadCredential], [ErrUnavailable] or a
 // [*ScopeError].
-func (a *Authenticator) FromHeader(ctx context.Context, authorization string) (policy.Principal, error) {
-	authorization = strings.Trim(authorization, " \t")
-	if !a.required || authorization == "" {
+func (a *Authenticator) FromHeader(ctx context.Context, name, value string) (policy.Principal, error) {
+	value = strings.Trim(value, " \t")
+	switch {
+	case !a.required || value == "" || name != a.Header():
 		return a.anonymous()
+	case a.header != "": // of two values, joined by a comma, none is a token
+		return a.fromBearer(ctx, value)
 	}
 	// RFC 6750: "Bearer" 1*SP b64token, with the scheme in any case (RFC 9110).
-	scheme, credential, _ := strings.Cut(authorization, " ")
+	scheme, credential, _ := strings.Cut(value, " ")
 	credential = strings.TrimLeft(credential, " ")
 	switch {
 	case !strings.EqualFold(scheme, "Bearer"):

@@ -17,6 +17,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/gateway/identity/identitytest"
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
@@ -52,14 +53,14 @@ func TestFromHeader_AuthenticatesTheSender(t *testing.T) {
 	strict, open, none := authenticator(false), authenticator(true), withoutAuth()
 	is := func(a *identity.Authenticator, header string, want policy.Principal) {
 		t.Helper()
-		got, err := a.FromHeader(t.Context(), header)
+		got, err := a.FromHeader(t.Context(), "Authorization", header)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("FromHeader(%q): %v (-want +got):\n%s", header, err, diff)
 		}
 	}
 	refused := func(a *identity.Authenticator, header string, want error) {
 		t.Helper()
-		got, err := a.FromHeader(t.Context(), header)
+		got, err := a.FromHeader(t.Context(), "Authorization", header)
 		if !errors.Is(err, want) || !cmp.Equal(got, policy.Principal{}) || strings.Contains(strings.ToLower(err.Error()), "ci-tok") {
 			t.Errorf("FromHeader(%q) = %+v, %v, want %v", header, got, err, want)
 		}
@@ -136,7 +137,7 @@ func BenchmarkFromHeader(b *testing.B) {
 	a := authenticator(false)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := a.FromHeader(b.Context(), "Bearer ci-token"); err != nil {
+		if _, err := a.FromHeader(b.Context(), "Authorization", "Bearer ci-token"); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -183,7 +184,7 @@ func TestFromCertificate_UsesTheMostSpecificName(t *testing.T) {
 
 func TestFromHeader_SaysWhatIsNoToken(t *testing.T) {
 	for _, header := range []string{"Bearer", "Bearer  ", "Bearer a b", "Bearer a\tb"} {
-		if _, err := authenticator(false).FromHeader(t.Context(), header); err == nil || !strings.Contains(err.Error(), "exactly one token") {
+		if _, err := authenticator(false).FromHeader(t.Context(), "Authorization", header); err == nil || !strings.Contains(err.Error(), "exactly one token") {
 			t.Errorf("FromHeader(%q): %v", header, err)
 		}
 	}
@@ -219,6 +220,28 @@ func TestClientAddress_FollowsTrustedProxies(t *testing.T) {
 		}
 		if got := identity.FromProxy(r, trusted); got != test.proxy {
 			t.Errorf("%s is a proxy: %v", test.from, got)
+		}
+	}
+}
+
+// A reload may make another header the credential: what came in the one before it counts for nothing.
+func TestFromHeader_ReadsTheHeaderOfTheConfigurationOnly(t *testing.T) {
+	p := identitytest.Serve(t)
+	behindProxy := jwtBlock(p)
+	behindProxy.Header = "X-Pomerium-Jwt-Assertion"
+	for _, test := range []struct {
+		block       config.JWT
+		name, value string
+		want        error
+	}{
+		{behindProxy, "X-Pomerium-Jwt-Assertion", p.Token("ann"), nil},
+		{behindProxy, "Authorization", "Bearer " + p.Token("ann"), identity.ErrNoCredential},
+		{behindProxy, "X-Other", p.Token("ann"), identity.ErrNoCredential},
+		{jwtBlock(p), "X-Pomerium-Jwt-Assertion", p.Token("ann"), identity.ErrNoCredential},
+		{jwtBlock(p), "Authorization", "Bearer " + p.Token("ann"), nil},
+	} {
+		if _, err := issuers(test.block).FromHeader(t.Context(), test.name, test.value); !errors.Is(err, test.want) {
+			t.Errorf("with header %q, %s: %v, want %v", test.block.Header, test.name, err, test.want)
 		}
 	}
 }

@@ -207,13 +207,14 @@ func (i *issuer) read(signed []byte) (who policy.Principal, expiry time.Time, er
 }
 
 // subject reads the claim that identifies the caller. An e-mail address does so only if the issuer
-// has verified it: where people register themselves, anybody can claim any address.
+// has verified it: where people register themselves, anybody can claim any address. A proxy in front of
+// the gateway lets nobody in whom it does not know, and has no such claim.
 func (i *issuer) subject(claims map[string]any) (string, error) {
 	name, ok := claims[i.cfg.SubjectClaim].(string)
 	if !ok {
 		return "", i.refuse("the claim " + i.cfg.SubjectClaim + " is missing or not a string")
 	}
-	if strings.HasSuffix(strings.ToLower(i.cfg.SubjectClaim), "mail") &&
+	if i.cfg.Header == "" && strings.HasSuffix(strings.ToLower(i.cfg.SubjectClaim), "mail") &&
 		claims["email_verified"] != true {
 		return "", i.refuse("the issuer has not verified the e-mail address")
 	}

@@ -48,7 +48,7 @@ func issuers(blocks ...config.JWT) *identity.Authenticator {
 
 func from(t testing.TB, a *identity.Authenticator, token string) (policy.Principal, error) {
 	t.Helper()
-	who, err := a.FromHeader(t.Context(), "Bearer "+token)
+	who, err := a.FromHeader(t.Context(), "Authorization", "Bearer "+token)
 	if err != nil && !cmp.Equal(who, policy.Principal{}) {
 		t.Errorf("%+v beside %v", who, err)
 	}
@@ -585,7 +585,7 @@ func TestKeyring_ConcurrentCallersFetchOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() {
-			if _, err := a.FromHeader(t.Context(), "Bearer "+token); err != nil {
+			if _, err := a.FromHeader(t.Context(), "Authorization", "Bearer "+token); err != nil {
 				t.Error(err)
 			}
 		})
@@ -692,7 +692,7 @@ func FuzzBearer(f *testing.F) {
 	f.Add(parts[1] + "." + parts[0] + "." + parts[2])
 	f.Add("eyJhbGciOiJub25lIn0." + parts[1] + ".")
 	f.Fuzz(func(t *testing.T, token string) {
-		who, err := a.FromHeader(t.Context(), "Bearer "+token)
+		who, err := a.FromHeader(t.Context(), "Authorization", "Bearer "+token)
 		// The last digit of a signature has bits to spare, so that there is more than one way to
 		// write it.
 		signed := strings.HasPrefix(strings.Trim(token, " \t"), parts[0]+"."+parts[1]+".")
@@ -709,7 +709,7 @@ func BenchmarkKnownJWT(b *testing.B) {
 	header := "Bearer " + p.Token("alice")
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := a.FromHeader(b.Context(), header); err != nil {
+		if _, err := a.FromHeader(b.Context(), "Authorization", header); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -30,7 +30,7 @@ func (x *exchange) authenticate(id jsontext.Value) (snapshot.Caller, bool) {
 			wire.NewError(wire.InvalidRequest, "Bad request: a token belongs in the Authorization header"))
 		return snapshot.Caller{}, false
 	}
-	caller, err := x.snapshot.Authenticate(x.r.Context(), credentialOf(x.r))
+	caller, err := x.snapshot.Authenticate(x.r.Context(), credentialOf(x.r, x.snapshot.Identity.Header()))
 	if err != nil {
 		x.refuseCaller(id, err)
 		return snapshot.Caller{}, false
@@ -85,10 +85,10 @@ func (t *Transport) CountRefused(ctx context.Context, client, reason string, err
 		slog.String("reason", reason), slog.String("client", client), slog.Any("error", err))
 }
 
-// credentialOf returns the credential of a request: its token or, without one, the certificate of
-// its connection. It retains nothing else of the request.
-func credentialOf(r *http.Request) identity.Credential {
-	values := r.Header["Authorization"]
+// credentialOf returns the credential of a request: the token in the header or, without one, the
+// certificate of its connection. It retains nothing else of the request.
+func credentialOf(r *http.Request, header string) identity.Credential {
+	values := r.Header[header]
 	if len(values) == 0 && r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 		certificate := r.TLS.VerifiedChains[0][0]
 		return func(_ context.Context, a *identity.Authenticator) (policy.Principal, error) {
@@ -98,15 +98,15 @@ func credentialOf(r *http.Request) identity.Credential {
 	if len(values) == 0 {
 		return noCredential
 	}
-	authorization := strings.Join(values, ", ") // of two, none is valid
+	value := strings.Join(values, ", ") // of two, none is valid
 	return func(ctx context.Context, a *identity.Authenticator) (policy.Principal, error) {
-		return a.FromHeader(ctx, authorization)
+		return a.FromHeader(ctx, header, value)
 	}
 }
 
 // noCredential is the credential of a request without any.
 func noCredential(ctx context.Context, a *identity.Authenticator) (policy.Principal, error) {
-	return a.FromHeader(ctx, "")
+	return a.FromHeader(ctx, "", "")
 }
 
 // clientAddress returns the address of the client, see [identity.ClientAddress].

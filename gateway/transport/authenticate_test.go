@@ -271,6 +271,73 @@ func TestChallenge_LeadsToTheMetadataOfItsResource(t *testing.T) {
 	}
 }
 
+// Behind an identity-aware proxy, its header alone is the credential.
+func TestAuthenticate_HeaderOfAProxyIsTheOnlyCredential(t *testing.T) {
+	idp, stranger := identitytest.Serve(t), identitytest.Serve(t)
+	p := gatewaytest.NewPeer(t, "p", "a")
+	s, log := gatewaytest.ServeLogged(t, "gateway { allowed_origins = [\"https://app.example.com\"] }\nauth {\n"+
+		jwtBlock(idp, `header = "Cf-Access-Jwt-Assertion"`, `subject_claim = "email"`)+"}\n"+
+		gatewaytest.Team("eng", `"user:ann@example.com"`, "", p))
+	const header = "Cf-Access-Jwt-Assertion"
+	ann := idp.Claims("x").With(claims{"email": "ann@example.com"}) // without email_verified, as proxies have it
+	valid := idp.Sign(ann)
+	stranger.Issuer = idp.Issuer
+	send := func(method, params string, values ...string) gatewaytest.Response {
+		body, h := s.Modern("").Encode("1", method, params)
+		r := gatewaytest.NewRequest(t.Context(), t, http.MethodPost, s.URL, body, h)
+		for i := 0; i < len(values); i += 2 {
+			r.Header.Add(values[i], values[i+1])
+		}
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		got, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return gatewaytest.Response{Status: response.StatusCode, Header: response.Header, Body: string(got)}
+	}
+	for _, other := range []string{"", "Bearer " + valid, "Bearer eve", "Basic YTpi"} {
+		send("prompts/get", gatewaytest.GetParams("p.a"), header, valid, "Authorization", other).Want(t, http.StatusOK, `"from p"`)
+	}
+	for name, values := range map[string][]string{
+		"signed by a stranger": {header, stranger.Sign(ann)},
+		"for another audience": {header, idp.Sign(ann.With(claims{"aud": "https://other.example.com"}))},
+		"expired":              {header, idp.Sign(ann.With(claims{"exp": 1}))},
+		"of two values":        {header, valid, header, valid},
+		"one value and none":   {header, "", header, valid},
+		"two in one":           {header, valid + ", " + valid},
+		"with a scheme":        {header, "Bearer " + valid},
+		"Authorization alone":  {"Authorization", "Bearer " + valid},
+		"none":                 {},
+	} {
+		a := send("prompts/get", gatewaytest.GetParams("p.a"), values...)
+		if got := a.Header.Values("WWW-Authenticate"); a.Status != http.StatusUnauthorized || !cmp.Equal(got, []string{"Bearer"}) {
+			t.Errorf("%s: status %d, WWW-Authenticate %q; want 401 and Bearer alone", name, a.Status, got)
+		}
+	}
+	base := strings.TrimSuffix(s.URL, "/mcp")
+	for _, path := range []string{"", "/mcp", "/sse"} {
+		gatewaytest.Send(t, http.MethodGet, base+"/.well-known/oauth-protected-resource"+path, "", nil).Want(t, http.StatusNotFound)
+	}
+	preflight := gatewaytest.Send(t, http.MethodOptions, s.URL, "", gatewaytest.Headers{
+		"Origin", "https://app.example.com", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", header,
+	})
+	if allowed := preflight.Header.Get("Access-Control-Allow-Headers"); allowed == "" || strings.Contains(strings.ToLower(allowed), "cf-access") {
+		t.Errorf("a page may send %q", allowed)
+	}
+	for _, call := range append(p.Calls("prompts/get"), p.Calls("prompts/list")...) {
+		if call.Header.Get(header) != "" || call.Header.Get("Authorization") != "" {
+			t.Errorf("%s has a credential of the caller's: %v", call.Method, call.Header)
+		}
+	}
+	if got := log.String(); strings.Contains(got, valid[:40]) || !strings.Contains(got, "credential refused") {
+		t.Errorf("got the log %s\nwant refusals without tokens", got)
+	}
+}
+
 func TestStream_EndsWhenItsCredentialExpires(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a")
 	bubble.Test(t, func(t *testing.T) {
