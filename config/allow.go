@@ -238,6 +238,27 @@ func (g *grants) allowHost(host string, url hclread.Text) error {
 	return g.refusal("host", name, "hosts")
 }
 
+// HostGrant says how a team was granted a host, and thereby whether somebody else may resolve its name.
+type HostGrant int
+
+// The kinds of grants.
+const (
+	AnyHost       HostGrant = iota // there are no allow blocks, and the team may use every host
+	HostByPattern                  // a pattern with a wildcard grants it: the team may have made the name
+	HostByName                     // the platform team wrote the name
+)
+
+// hostGrant returns how a host in lower case was granted.
+func (g *grants) hostGrant(host string) HostGrant {
+	switch {
+	case g == nil:
+		return AnyHost
+	case slices.ContainsFunc(g.patterns["hosts"], func(p Pattern) bool { return p.String() == host }):
+		return HostByName
+	}
+	return HostByPattern
+}
+
 // allowPrefix decides on the prefix of names, "" for names without one.
 func (g *grants) allowPrefix(prefix string) error {
 	switch {

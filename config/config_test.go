@@ -129,7 +129,7 @@ func TestLoad_DecodesEveryAttribute(t *testing.T) {
 				Name:      "billing",
 				Team:      "payments",
 				Transport: StreamableHTTP, TransportExplicit: true,
-				URL:         "https://billing.internal/mcp",
+				URL: "https://billing.internal/mcp", HostGrant: HostByPattern,
 				Headers:     map[string]Secret{"Authorization": NewSecret("Bearer hunter2-payments")},
 				Protocol:    "2025-06-18",
 				Timeout:     20 * time.Second,
@@ -167,7 +167,7 @@ func TestLoad_DecodesEveryAttribute(t *testing.T) {
 				Name:      "ledger",
 				Team:      "payments",
 				Transport: SSE, TransportExplicit: true,
-				URL: "https://a.ledger.internal/mcp",
+				URL: "https://a.ledger.internal/mcp", HostGrant: HostByPattern,
 				TLS: &TLS{
 					CAs:         secretFile(t, "ca.crt"),
 					Certificate: secretFile(t, "client.crt"),
@@ -175,7 +175,7 @@ func TestLoad_DecodesEveryAttribute(t *testing.T) {
 					ServerName:  "ledger.internal",
 				},
 				OAuth: &OAuth{
-					TokenURL:     "https://sso.internal/token?tenant=1",
+					TokenURL: "https://sso.internal/token?tenant=1", HostGrant: HostByPattern,
 					ClientID:     "promptweir",
 					ClientSecret: NewSecret("hunter2-payments"),
 					Scopes:       []string{"prompts:read", "prompts:list"},

@@ -102,7 +102,7 @@ func decodeURL(b *hclread.Block, u *Upstream, r reach) {
 		b.Invalid("upstream URL", written, err)
 		return
 	}
-	u.URL = written.Value
+	u.URL, u.HostGrant = written.Value, r.hostGrant(hostOf(parsed))
 	if b.HasBlock("tls") && parsed.Scheme != "https" {
 		b.Error(written.At, "tls without https", "%s is not reached over TLS; write https:// or remove the tls block.", written)
 	}

@@ -13,7 +13,9 @@ import (
 // OAuth is the oauth block of an upstream: the client credentials that get its access tokens (RFC
 // 6749, section 4.4).
 type OAuth struct {
-	TokenURL     string
+	TokenURL string
+	// HostGrant says how the team was granted the host of TokenURL.
+	HostGrant    HostGrant
 	ClientID     string
 	ClientSecret Secret
 	// PrivateKey is the PEM of a key that signs for the client instead of a secret (RFC 7523), or
@@ -94,7 +96,7 @@ func decodeTokenURL(b *hclread.Block, o *OAuth, r reach) {
 		b.Invalid("token_url", t, err)
 		return
 	}
-	o.TokenURL = t.Value
+	o.TokenURL, o.HostGrant = t.Value, r.hostGrant(hostOf(parsed))
 }
 
 // resourceOf returns an upstream's address as the canonical URI of a server (2026-07-28,

@@ -55,6 +55,8 @@ type Upstream struct {
 	TransportExplicit bool
 	// URL is the address of the server.
 	URL string
+	// HostGrant says how the team was granted the host of URL.
+	HostGrant HostGrant
 	// Headers are sent with every request, Env is added to the environment of Command.
 	Headers map[string]Secret
 	// TLS is nil without a tls block: https is verified with the system's certificates.

@@ -76,7 +76,7 @@ func TestChild_GetsOwnEnvironmentOnly(t *testing.T) {
 	}
 	text, _ := object(t, got).Text("env")
 	allowed := []string{
-		"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TMPDIR", "OWN", "UPSTREAMTEST_ROLE", "GORACE",
+		"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TMPDIR", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "OWN", "UPSTREAMTEST_ROLE", "GORACE",
 	}
 	var seen []string
 	for variable := range strings.SplitSeq(text, "\x00") {

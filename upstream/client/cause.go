@@ -68,6 +68,7 @@ const (
 	NameService       Kind = "name_service"
 	AddressNotAllowed Kind = "address_not_allowed"
 	ConnectionBroke   Kind = "connection_broke"
+	ProxyFailed       Kind = "egress_proxy"
 	ConnectTimeout    Kind = "timeout_connecting"
 	TLSTimeout        Kind = "timeout_tls"
 	AnswerTimeout     Kind = "timeout_answer"
@@ -131,6 +132,7 @@ var causes = map[Kind]causeText{ //nolint:gochecknoglobals // a constant table
 	NameService:       {"the host name of %s cannot be resolved (%s)", "check this machine's DNS"},
 	AddressNotAllowed: {"%s", "give the server another address: neither the gateway's own nor a cloud's metadata service"},
 	ConnectionBroke:   {"the connection to %s broke (%s)", "see the log of the server: it may have stopped, or a proxy closed the connection"},
+	ProxyFailed:       {"%s", "correct HTTPS_PROXY, HTTP_PROXY or NO_PROXY in the gateway's environment, or see the log of the proxy"},
 	ConnectTimeout:    {"no connection to %s within %s", "correct host and port in the URL, or allow the connection: a firewall may drop the packets"},
 	TLSTimeout:        {"%s did not finish the TLS handshake within %s", "check the server, and that the port is one for HTTPS"},
 	AnswerTimeout:     {"%s took the request, but did not answer %s within %s", "find out why the server hangs, or raise timeout; set concurrency = 1 if it serves one request at a time"},
@@ -406,6 +408,9 @@ func validity(c *x509.Certificate) string {
 
 // networkCause explains why there is no connection.
 func (d *Dialer) networkCause(err error) (Cause, bool) {
+	if proxied, ok := errors.AsType[*proxyError](err); ok {
+		return newCause(ProxyFailed, proxied), true
+	}
 	if unresolved, ok := errors.AsType[*resolveError](err); ok {
 		if unresolved.cause.IsNotFound {
 			return newCause(UnknownHost, d.shownAddress()), true

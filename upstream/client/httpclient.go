@@ -65,7 +65,7 @@ func newHTTPClient(server *config.Upstream, opts Options) *httpClient {
 		return c
 	}
 	c.newNetwork = func() *http.Transport {
-		network := newNetwork(server.Concurrency, server.TLS, opts.DialGuard)
+		network := newNetwork(server.Concurrency, server.TLS, c.url, server.HostGrant, opts.DialGuard)
 		if strings.HasPrefix(c.url, "https:") {
 			network.DialContext = leavingErrorsToReads(network.DialContext)
 			noteMissingCertificates(network.TLSClientConfig, &c.missesCertificate)

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/promptweir/promptweir/config"
 )
 
 func TestKeepAlive_IsSetOnConnections(t *testing.T) {
@@ -15,7 +17,7 @@ func TestKeepAlive_IsSetOnConnections(t *testing.T) {
 	}
 	defer listener.Close()
 	for name, guard := range map[string]func(string) error{"guarded": func(string) error { return nil }, "unguarded": nil} {
-		opened, err := newNetwork(1, nil, guard).DialContext(t.Context(), "tcp", listener.Addr().String())
+		opened, err := newNetwork(1, nil, "", config.AnyHost, guard).DialContext(t.Context(), "tcp", listener.Addr().String())
 		if err != nil {
 			t.Fatal(name, err)
 		}

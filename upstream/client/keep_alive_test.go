@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
@@ -46,7 +47,7 @@ func TestKeepAlive_HTTP2StreamEndsWithSilentPeer(t *testing.T) {
 			}),
 		}
 		go func() { _ = server.ServeTLS(listener, "", "") }()
-		network := newNetwork(1, nil, nil)
+		network := newNetwork(1, nil, "", config.AnyHost, nil)
 		network.DialContext = func(context.Context, string, string) (net.Conn, error) {
 			c, err := listener.Connect()
 			return cuttable{c, isCut}, err

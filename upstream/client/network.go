@@ -40,15 +40,19 @@ func newDialer(dialGuard func(address string) error) *net.Dialer {
 	return dialer
 }
 
-// newNetwork returns a transport that keeps as many connections as are used at once.
-func newNetwork(connections int, block *config.TLS, dialGuard func(address string) error) *http.Transport {
-	return &http.Transport{
+// newNetwork returns a transport to a URL, whose host was granted so. It keeps as many connections as are used at once.
+func newNetwork(
+	connections int, block *config.TLS, to string, grant config.HostGrant, dialGuard func(address string) error,
+) *http.Transport {
+	network := &http.Transport{
 		DialContext: newDialer(dialGuard).DialContext, ForceAttemptHTTP2: true, HTTP2: keepAliveHTTP2(),
 		MaxIdleConns: connections, MaxIdleConnsPerHost: connections, IdleConnTimeout: idleTimeout,
 		TLSClientConfig: tlsConfig(block), TLSHandshakeTimeout: dialTimeout,
 		// Without compression, max_message bounds both what comes over the wire and what is read.
 		DisableCompression: true,
 	}
+	useProxy(network, to, grant, dialGuard)
+	return network
 }
 
 // guardError is the dial guard's refusal of an address.

@@ -103,7 +103,7 @@ func newTokenSource(server *config.Upstream, opts Options) *tokenSource {
 // the server name of the tls block does not apply, and its authorities are trusted beside those of
 // the system: a token endpoint is often public.
 func newTokenNetwork(server *config.Upstream, dialGuard func(address string) error) *http.Transport {
-	network := newNetwork(1, server.TLS, dialGuard)
+	network := newNetwork(1, server.TLS, server.OAuth.TokenURL, server.OAuth.HostGrant, dialGuard)
 	settings := network.TLSClientConfig
 	if server.TLS == nil || hostIn(server.OAuth.TokenURL) == hostIn(server.URL) {
 		return network

@@ -44,10 +44,11 @@ const (
 	garbageTimeout = 10 * time.Second
 )
 
-// inherited are the environment variables that a child inherits from the gateway: enough to run,
-// nothing secret.
+// inherited are the environment variables that a child inherits from the gateway: enough to run, and
+// to leave the network.
 var inherited = []string{ //nolint:gochecknoglobals // a constant list
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TMPDIR",
+	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
 }
 
 // child is the stdio transport: a process in a process group of its own, one JSON-RPC message on

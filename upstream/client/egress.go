@@ -1,0 +1,189 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"golang.org/x/net/http/httpproxy"
+
+	"github.com/promptweir/promptweir/config"
+)
+
+// maxConnectResponse bounds the proxy's response to CONNECT, in bytes.
+const maxConnectResponse = 64 << 10
+
+// egress is the way to one address through the proxy that the environment names for it (HTTPS_PROXY, HTTP_PROXY and
+// NO_PROXY). The dial guard sees no connection to the address itself. So names are resolved here, too, and the guard
+// checks the addresses: a proxy that is asked for an address cannot reach another one. It is asked for a name only if
+// the team may use all hosts, or was granted this one without a wildcard.
+type egress struct {
+	proxy           *url.URL
+	grant           config.HostGrant
+	guard           func(address string) error
+	direct, toProxy *net.Dialer
+}
+
+// useProxy makes a network whose requests all go to one URL use the proxy for that, if there is one. Addresses of this
+// machine have none.
+func useProxy(network *http.Transport, to string, grant config.HostGrant, guard func(address string) error) {
+	target, err := url.Parse(to)
+	if err != nil || config.IsLoopback(target.Hostname()) {
+		return
+	}
+	proxy, err := httpproxy.FromEnvironment().ProxyFunc()(target)
+	switch {
+	case err == nil && proxy == nil:
+		return
+	case err != nil || proxy.Scheme != "http" && proxy.Scheme != "https":
+		network.DialContext = func(context.Context, string, string) (net.Conn, error) {
+			// Without the URL, which may hold a password.
+			return nil, &proxyError{"in HTTPS_PROXY or HTTP_PROXY", errors.New("it is not the URL of an http or https proxy")}
+		}
+		return
+	}
+	e := &egress{proxy, grant, guard, newDialer(guard), newDialer(nil)}
+	switch {
+	case target.Scheme == "https":
+		network.DialContext = e.connect
+	case grant != config.HostByPattern: // a proxy for plain HTTP resolves the name itself
+		network.Proxy, network.DialContext = e.choose, e.dial
+	}
+}
+
+// route returns what the proxy is asked for to reach a host and port; empty if they are to be dialed directly, since
+// they are on this machine.
+func (e *egress) route(ctx context.Context, address string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", err
+	}
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		if e.grant == config.HostByPattern {
+			return "", err
+		}
+		return address, nil // many networks resolve outside names at the proxy only
+	}
+	local := false
+	for i := range ips {
+		ip := ips[i].Unmap()
+		if e.guard != nil {
+			if err := e.guard(net.JoinHostPort(ip.String(), port)); err != nil {
+				return "", &guardError{err}
+			}
+		}
+		local = local || ip.IsLoopback() || ip.IsUnspecified()
+	}
+	switch {
+	case local:
+		return "", nil
+	case e.grant == config.HostByName:
+		return address, nil
+	}
+	return net.JoinHostPort(ips[0].Unmap().String(), port), nil
+}
+
+// choose returns the proxy of a request over plain HTTP; nil for none.
+func (e *egress) choose(r *http.Request) (*url.URL, error) {
+	through, err := e.route(r.Context(), hostPort(r.URL))
+	if err != nil || through == "" {
+		return nil, err
+	}
+	return e.proxy, nil
+}
+
+// dial dials the proxy, or the address itself where [egress.choose] returned none.
+func (e *egress) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if address != hostPort(e.proxy) {
+		return e.direct.DialContext(ctx, network, address)
+	}
+	return e.dialProxy(ctx)
+}
+
+func (e *egress) dialProxy(ctx context.Context) (net.Conn, error) {
+	conn, err := e.toProxy.DialContext(ctx, "tcp", hostPort(e.proxy))
+	if unresolved, ok := errors.AsType[*net.DNSError](err); ok {
+		err = &resolveError{unresolved} // the name that matters is the proxy's
+	}
+	if err != nil {
+		return nil, e.failed(err)
+	}
+	return conn, nil
+}
+
+// failed returns an error that names the proxy, without its password.
+func (e *egress) failed(err error) error { return &proxyError{hostPort(e.proxy), err} }
+
+// connect returns a connection through the proxy, over which the caller speaks TLS with the address.
+func (e *egress) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	through, err := e.route(ctx, address)
+	switch {
+	case err != nil:
+		return nil, err
+	case through == "":
+		return e.direct.DialContext(ctx, network, address)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*dialTimeout) // the proxy has to connect, too
+	defer cancel()
+	conn, err := e.dialProxy(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(0, 1)) })
+	if e.proxy.Scheme == "https" {
+		conn = tls.Client(conn, &tls.Config{ServerName: e.proxy.Hostname(), MinVersion: tls.VersionTLS12})
+	}
+	if err = e.askFor(conn, through); err == nil && !stop() {
+		err = ctx.Err()
+	}
+	if err != nil {
+		stop()
+		_ = conn.Close()
+		return nil, e.failed(err)
+	}
+	return conn, nil
+}
+
+// askFor has the proxy connect a connection to an address (RFC 9110, section 9.3.6).
+func (e *egress) askFor(conn net.Conn, address string) error {
+	request := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: address}, Host: address, Header: http.Header{}}
+	if user := e.proxy.User; user != nil {
+		password, _ := user.Password()
+		request.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password)))
+	}
+	if err := request.Write(conn); err != nil {
+		return err
+	}
+	read := bufio.NewReader(io.LimitReader(conn, maxConnectResponse))
+	response, err := http.ReadResponse(read, request)
+	switch {
+	case err != nil:
+		return err
+	case response.StatusCode != http.StatusOK:
+		return fmt.Errorf("HTTP %d %s", response.StatusCode, http.StatusText(response.StatusCode))
+	case read.Buffered() > 0:
+		return errors.New("it speaks before the server could")
+	}
+	return nil
+}
+
+// proxyError is the failure of an egress proxy, rather than of the server behind it.
+type proxyError struct {
+	proxy string
+	cause error
+}
+
+func (e *proxyError) Error() string { return "egress proxy " + e.proxy + ": " + e.cause.Error() }
+
+func (e *proxyError) Unwrap() error { return e.cause }
