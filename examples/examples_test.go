@@ -31,6 +31,35 @@ func TestExamples_Load(t *testing.T) {
 	}
 }
 
+// A recipe is accepted as it is, fits on a screen, and says who signs in how and whether it was run.
+func TestIdentity_EachRecipeIsAccepted(t *testing.T) {
+	files, err := filepath.Glob("identity/*.hcl")
+	if err != nil || len(files) != 8 {
+		t.Fatalf("Glob = %v, %v, want eight recipes", files, err)
+	}
+	readme, err := os.ReadFile("identity/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		_, diagnostics := config.Load(file, config.Options{})
+		if diagnostics.Err() != nil || len(diagnostics.Warnings()) > 0 {
+			t.Errorf("%v, warnings %v", diagnostics.Err(), diagnostics.Warnings())
+		}
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, name := string(content), filepath.Base(file)
+		if n := strings.Count(text, "\n"); n > 50 || !strings.Contains(text, "\n# Clients: ") || !strings.Contains(text, "By its documents") {
+			t.Errorf("%s has %d lines, or does not say who signs in, or whether it was run", file, n)
+		}
+		if !strings.Contains(string(readme), "\n| [`"+name+"`]("+name+") | ") {
+			t.Errorf("README lacks %s", name)
+		}
+	}
+}
+
 func TestQuickstart_ListsAndGets(t *testing.T) {
 	run := start(t, "quickstart", "")
 
