@@ -44,7 +44,7 @@ type grants struct {
 
 func allowSchema() hclread.Schema {
 	return hclread.Schema{Plain: []string{
-		"env", "files", "commands", "dirs", "hosts", "prefixes", "max_message", "max_prompts", "concurrency", "max_files",
+		"env", "files", "commands", "dirs", "hosts", "audiences", "prefixes", "max_message", "max_prompts", "concurrency", "max_files",
 	}}
 }
 
@@ -80,7 +80,7 @@ func (a allowed) decode(b *hclread.Block, declared teamNames) *grants {
 		}
 	}
 	g := a.newGrants(team)
-	for _, name := range []string{"env", "files", "commands", "dirs"} {
+	for _, name := range []string{"env", "files", "commands", "dirs", "audiences"} {
 		g.patterns[name] = granted(b, name, parsePattern)
 	}
 	g.patterns["hosts"] = granted(b, "hosts", func(s string) (Pattern, error) { return parsePattern(strings.ToLower(s)) })
@@ -238,6 +238,14 @@ func (g *grants) allowHost(host string, url hclread.Text) error {
 	return g.refusal("host", name, "hosts")
 }
 
+// allowAudience decides on an audience other than the server's URL.
+func (g *grants) allowAudience(written hclread.Text) error {
+	if g == nil || matchesAny(g.patterns["audiences"], written.Value) {
+		return nil
+	}
+	return g.refusal("audience", written.String(), "audiences")
+}
+
 // HostGrant says how a team was granted a host, and thereby whether somebody else may resolve its name.
 type HostGrant int
 
@@ -315,8 +323,8 @@ func (g *grants) refusal(kind, name, attribute string) error {
 func errReserved(subject string) error {
 	return &hclread.DiagnosticError{
 		Summary: "Reserved for the gateway",
-		Detail: subject + " holds a cursor key of the gateway. With it, anyone could forge " +
-			"sessions and cursors, so no team may use it.",
+		Detail: subject + " holds a key of the gateway. With it, anyone could forge " +
+			"sessions, cursors or assertions, so no team may use it.",
 	}
 }
 

@@ -34,25 +34,32 @@ func TestLoad_DecodesEveryAttributeOfIdentity(t *testing.T) {
 	at := func(line int) Place { return Place{path, line} }
 	auth := &Auth{
 		Tokens: []Token{
-			{Subject: "ci", SHA256: sha256.Sum256([]byte("ci")), As: "token", Place: at(28)},
-			{Subject: "cd", SHA256: sha256.Sum256([]byte("cd")), As: "token", Place: at(32)},
+			{Subject: "ci", SHA256: sha256.Sum256([]byte("ci")), As: "token", Place: at(34)},
+			{Subject: "cd", SHA256: sha256.Sum256([]byte("cd")), As: "token", Place: at(38)},
 		},
 		JWTs: []JWT{{
 			Name: "corp", Issuer: "https://idp.example.com/tenant/", JWKSURL: "https://keys.example.com/jwks.json",
 			Audience: "https://prompts.example.com/mcp", SubjectClaim: "email", GroupsClaim: "https://example.com/roles",
 			Algorithms: []string{"RS256", "EdDSA"}, Leeway: time.Minute, Scopes: []string{"prompts:read", "prompts:list"},
-			RequestScopes: []string{"prompts:read", "prompts:list"}, As: "corp", Place: at(36),
+			RequestScopes: []string{"prompts:read", "prompts:list"}, As: "corp", Place: at(42),
 		}, {
 			Name: "partner", Issuer: "http://localhost:9000", Audience: "localhost:7000",
 			SubjectClaim: DefaultSubjectClaim, GroupsClaim: DefaultGroupsClaim, Algorithms: asymmetricAlgorithms(), Leeway: DefaultLeeway,
 			Scopes: []string{"read"}, RequestScopes: []string{"https://prompts.example.com/mcp/read"},
-			ClientID: "0a1b", CallbackPort: 33418, As: "partner", Place: at(47),
+			ClientID: "0a1b", CallbackPort: 33418, As: "partner", Place: at(53),
 		}},
 		ClientCertificates: &ClientCertificates{As: "machine"},
 	}
 	oauth := got.Upstreams()[0].OAuth
 	if _, err := oauth.Signer(); err != nil || oauth.Issuer != "https://idp.example.com" || oauth.PrivateKey != secretFile(t, "client.key") {
 		t.Errorf("oauth %+v: %v", oauth, err)
+	}
+	asserting := &Assertion{Header: "X-Caller", Audience: "docs", Email: true, Groups: true}
+	if diff := cmp.Diff(asserting, got.Upstreams()[0].Assertion); diff != "" {
+		t.Errorf("assertion (-want +got):\n%s", diff)
+	}
+	if signers, err := got.Gateway.Signers(); err != nil || len(signers) != 1 {
+		t.Errorf("Signers() = %d keys, %v", len(signers), err)
 	}
 	if diff := cmp.Diff(auth, got.Auth, comparer()); diff != "" {
 		t.Errorf("auth (-want +got):\n%s", diff)

@@ -157,6 +157,8 @@ type decoder struct {
 	listeners listeners
 	allowed   allowed
 	overrides overrides
+	// assertions is nil until the gateway block is known.
+	assertions *assertions
 	// cursorKeys holds what these are made of.
 	cursorKeys hclread.Uses
 
@@ -195,6 +197,7 @@ func (d *decoder) config() *Config {
 	d.names = namespace{separator: cfg.Gateway.Separator, owners: map[string]claim{}, contested: map[string]bool{}}
 	// Before teams: no upstream may be where the gateway listens.
 	d.listeners = newListeners(d.Reader, cfg)
+	d.assertions = newAssertions(d.Reader)
 	for _, b := range d.Blocks("hide") {
 		cfg.Hides = append(cfg.Hides, decodeHide(b))
 	}

@@ -39,6 +39,9 @@ func decodeEndpoint(b *hclread.Block, u *Upstream, r reach) {
 	for _, inner := range b.Inner("oauth") {
 		u.OAuth = decodeOAuth(inner, u, r)
 	}
+	for _, inner := range b.Inner("assertion") {
+		u.Assertion = decodeAssertion(inner, u, r)
+	}
 	switch {
 	case isFiles:
 		checkFiles(b)
@@ -48,6 +51,7 @@ func decodeEndpoint(b *hclread.Block, u *Upstream, r reach) {
 	case isLocal && !isRemote:
 		refuse(b, "headers", "url", "A child process gets no headers; use env.")
 		refuse(b, "tls", "url", "A child process is not reached over TLS; remove the block.")
+		refuse(b, "assertion", "url", "A child process gets no headers; remove the block.")
 		refuse(b, "oauth", "url", "A child process gets no access tokens; give it what it needs in env.")
 	}
 	if !isFiles {

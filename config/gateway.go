@@ -56,6 +56,9 @@ type Gateway struct {
 	// CursorKeys are 32 bytes each: the first seals, and each of them opens. Empty means a fresh
 	// random key per process.
 	CursorKeys []Key
+	// SigningKeys are PEM texts of private keys, for assertions: the first signs, and the public keys of all are
+	// published. See [Gateway.Signers].
+	SigningKeys []Secret
 	// AllowedHosts and AllowedOrigins are what requests may have in Host and Origin, besides the
 	// gateway's own addresses.
 	AllowedHosts   []string
@@ -158,7 +161,7 @@ func gatewaySchema() hclread.Schema {
 		External: []string{
 			"listen", "path", "public_url", "allowed_hosts", "allowed_origins", "trusted_proxies", "instructions", "state_dir",
 		},
-		Secret:  []string{"cursor_keys"},
+		Secret:  []string{"cursor_keys", "signing_keys"},
 		Foreign: map[string]string{"card": "Remove it: clients are given the endpoint's URL."},
 		Blocks: []hclread.BlockSchema{
 			{Type: "tls", Schema: serverTLSSchema()},
@@ -192,7 +195,13 @@ func decodeGateway(b *hclread.Block, ids *identities, keys *hclread.Uses) Gatewa
 		g.Separator = ""
 	}
 	// What the keys are made of is withheld from teams, see [allowed].
-	*keys = b.Record(func() { g.CursorKeys = hclread.List(b, "cursor_keys", parseKey) })
+	*keys = b.Record(func() {
+		g.CursorKeys = hclread.List(b, "cursor_keys", parseKey)
+		g.SigningKeys = hclread.List(b, "signing_keys", func(s string) (Secret, error) {
+			_, err := parseAssertionKey(s)
+			return NewSecret(s), err
+		})
+	})
 	g.AllowedHosts = hclread.List(b, "allowed_hosts", hclread.Checked(checkHost))
 	g.AllowedOrigins = hclread.List(b, "allowed_origins", hclread.Checked(checkOrigin))
 	g.TrustedProxies = hclread.List(b, "trusted_proxies", parseProxy)

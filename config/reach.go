@@ -19,7 +19,8 @@ type listeners []listener
 type reach struct {
 	listeners listeners
 	*grants
-	skipDirs bool // see [Options]
+	skipDirs   bool // see [Options]
+	assertions *assertions
 }
 
 // checkHost reports an address that no upstream may have, and returns an error for one that the

@@ -149,6 +149,7 @@ team "b" {
       client_id     = "u"
       client_secret = "u"
     }
+    assertion {}
   }
   upstream "v" {
     url = "https://v.example.com/mcp"
@@ -225,7 +226,7 @@ func requiredAttributes(t *testing.T, doc readme) map[string][]string {
 var derived = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"upstream.url": "one of three", "upstream.command": "one of three", "upstream.files": "one of three",
 	"upstream.transport": "inferred", "upstream.prefix": "the label",
-	"oauth.resource": "the URL", "jwt.algorithms": "all of these", "jwt.request_scopes": "`scopes`", "limit.burst": "`rate` rounded up",
+	"oauth.resource": "the URL", "assertion.audience": "the URL", "assertion.claims": "–", "jwt.algorithms": "all of these", "jwt.request_scopes": "`scopes`", "limit.burst": "`rate` rounded up",
 }
 
 func TestReadme_HasTheDefaultOfEveryAttribute(t *testing.T) {
@@ -235,8 +236,8 @@ func TestReadme_HasTheDefaultOfEveryAttribute(t *testing.T) {
 	cfg := d.config()
 	team, most := cfg.Teams[0], d.allowed.grants["a"].most
 	allow := struct {
-		Env, Files, Commands, Dirs, Hosts, Prefixes   []Pattern
-		MaxMessage, MaxPrompts, Concurrency, MaxFiles int
+		Env, Files, Commands, Dirs, Hosts, Audiences, Prefixes []Pattern
+		MaxMessage, MaxPrompts, Concurrency, MaxFiles          int
 	}{
 		MaxMessage: most["max_message"], MaxPrompts: most["max_prompts"], Concurrency: most["concurrency"], MaxFiles: most["max_files"],
 	}
@@ -245,7 +246,7 @@ func TestReadme_HasTheDefaultOfEveryAttribute(t *testing.T) {
 		"token": {cfg.Auth.Tokens[0]}, "jwt": {JWT{SubjectClaim: DefaultSubjectClaim, GroupsClaim: DefaultGroupsClaim, Leeway: DefaultLeeway}},
 		"hide": {team.Hides[0]}, "allow": {allow}, "team": {team},
 		"upstream": {team.Upstreams[0]}, "breaker": {team.Upstreams[0].Breaker}, "retry": {team.Upstreams[0]},
-		"`tls` in `upstream` or `cluster`": {*team.Upstreams[0].TLS, *team.Upstreams[1].TLS}, "oauth": {*team.Upstreams[0].OAuth},
+		"`tls` in `upstream` or `cluster`": {*team.Upstreams[0].TLS, *team.Upstreams[1].TLS}, "oauth": {*team.Upstreams[0].OAuth}, "assertion": {*team.Upstreams[0].Assertion},
 		"expose": {team.Exposes[0]}, "prompt": {team.Overrides[0], team.Overrides[1]},
 		"limit": {*cfg.Gateway.Limit, *team.Limit}, "screen": {cfg.Gateway.Screens[0], team.Screens[0]},
 	}

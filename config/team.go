@@ -118,7 +118,7 @@ func (d *decoder) team(b *hclread.Block) Team {
 	t.Limit = decodePromptLimit(b)
 	t.Screens = decodeScreens(b)
 	for _, inner := range b.Inner("upstream") {
-		t.Upstreams = append(t.Upstreams, decodeUpstream(inner, t.Name, &d.names, reach{d.listeners, g, d.skipDirs}))
+		t.Upstreams = append(t.Upstreams, decodeUpstream(inner, t.Name, &d.names, reach{d.listeners, g, d.skipDirs, d.assertions}))
 	}
 	for _, inner := range b.Inner("expose") {
 		t.Exposes = append(t.Exposes, decodeExpose(inner, d.teams))

@@ -63,6 +63,8 @@ type Upstream struct {
 	TLS *TLS
 	// OAuth is nil without an oauth block: no access tokens are sent.
 	OAuth *OAuth
+	// Assertion is nil without an assertion block: the server does not learn who calls.
+	Assertion *Assertion
 	// Command is a program and its arguments.
 	Command []string
 	Env     map[string]Secret
@@ -213,6 +215,7 @@ func upstreamSchema() hclread.Schema {
 			{Type: "retry", Schema: hclread.Schema{Plain: []string{"attempts"}}},
 			{Type: "tls", Schema: tlsSchema()},
 			{Type: "oauth", Schema: oauthSchema()},
+			{Type: "assertion", Schema: assertionSchema()},
 		},
 		Misplaced: map[string]string{
 			"members": "the team block", "lock": "the team block", "expose": "the team block", "hide": "the team block",

@@ -11,7 +11,7 @@
 //	operator ──▶ admin ─────────────────────────────────▶ snapshot ◀───────────────────┘
 //	command  ──▶ inspect ───────────────────────────────────┘ │
 //	                                                          ▼
-//	                           catalog, policy, identity, screen, schema, seal, origin
+//	                           catalog, policy, identity, assertion, screen, schema, seal, origin
 //
 // The packages and their questions:
 //   - transport: how are messages received, and responses and notifications sent?
@@ -26,6 +26,7 @@
 //   - screen: is there something in a text that must not be passed on?
 //   - schema: does a JSON value satisfy a JSON Schema?
 //   - flat: what is a prompt with one argument and one text at most?
+//   - assertion: how does a server learn who calls?
 //   - seal: did this gateway, or a replica of it, make a token?
 //   - origin: does a browser's request mean this gateway?
 //   - audit: who got what, and was it written down before it was given?

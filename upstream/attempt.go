@@ -109,7 +109,7 @@ func (k *call) try(
 	// Measured only now: waiting for a session is not the server's time.
 	share := d.Left()
 	err = errPanicked // for the attempt, whose end must be noted even where a panic ends it
-	sent := client.Request{Method: k.request.Method, Name: k.request.Name, Params: k.request.Params}
+	sent := client.Request{Method: k.request.Method, Name: k.request.Name, Params: k.request.Params, Assertion: k.request.Assertion}
 	result, err = session.Call(ctx, &sent, k.relayDuring(d, attempt))
 	result.JSON = wire.WithoutOwnMeta(result.JSON)
 	if client.MayBeLost(err) && !client.Started(err) {

@@ -27,6 +27,8 @@ type Request struct {
 	Name string
 	// Params may be nil.
 	Params wire.Object
+	// Assertion says to the server who calls; the zero value says nothing.
+	Assertion client.Assertion
 	// Files is [State.Files] of the state in which the prompt was found, for an upstream without a
 	// server.
 	Files *files.List

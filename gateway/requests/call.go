@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/screen"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
@@ -26,6 +28,8 @@ type call struct {
 	// anew is set if the client is asked for input that its repeated get does not carry upstream:
 	// the upstream refused the get until a URL has been visited.
 	anew bool
+	// caller is who the owner's server may learn that calls.
+	caller *policy.Principal
 	// request is what the owner is asked that is called now. Its method and caller are the same for
 	// all.
 	request upstream.Request
@@ -38,7 +42,7 @@ type call struct {
 // waits for it.
 func newCall(r *Request, entry *catalog.Entry, owners []catalog.Owner, params wire.Object) (*call, error) {
 	c := &call{
-		snapshot: r.Snapshot, entry: entry, params: params, owners: owners,
+		snapshot: r.Snapshot, entry: entry, params: params, owners: owners, caller: r.assertedCaller(),
 		request: upstream.Request{Method: r.Message.Method, Caller: r.upstreamCaller()},
 	}
 	if r.Modern() && (r.Params.Get(memberState) != nil || r.Params.Get(memberResponses) != nil) {
@@ -58,6 +62,10 @@ func (c *call) callOwners(ctx context.Context, relay *upstream.Relay) error {
 			c.request.Name, c.request.Check = owner.Name, checkGot
 		case wire.ResourcesRead:
 			c.request.Name, _ = c.params.Text("uri")
+		}
+		var err error
+		if c.request.Assertion, err = c.snapshot.Assertion(owner.Upstream, c.caller); err != nil {
+			return wire.NewError(wire.InternalError, fmt.Sprintf("%q is to know who calls: %v", owner.Upstream, err))
 		}
 		result, err := c.snapshot.Connector(owner.Upstream).Call(ctx, &c.request, relay)
 		if err == nil || !unanswered(err) {

@@ -222,7 +222,7 @@ func (h *Handler) complete(ctx context.Context, r *Request, out *Response) error
 		return out.appendResult(r, result, h.info, inputNotAllowed)
 	}
 	c := &call{
-		snapshot: r.Snapshot, entry: entry, params: params, owners: owners,
+		snapshot: r.Snapshot, entry: entry, params: params, owners: owners, caller: r.assertedCaller(),
 		request: upstream.Request{Method: wire.Complete, Caller: r.upstreamCaller()},
 	}
 	err = c.callOwners(ctx, r.upstreamRelay(ctx))

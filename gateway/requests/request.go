@@ -108,6 +108,18 @@ func (r *Request) upstreamCaller() upstream.Caller {
 	return r
 }
 
+// assertedCaller returns who is named to servers; nil for an operator, who looks at the view of another, and for a command
+// without a principal.
+func (r *Request) assertedCaller() *policy.Principal {
+	switch {
+	case r.local == nil:
+		return &r.Caller.Principal
+	case r.local.Operator != nil:
+		return nil
+	}
+	return r.local.Principal
+}
+
 // ownerOf returns the client whose memory a request takes: a principal or, for callers without a
 // credential, the address that they call from. A client of IPv6 has a whole network to itself.
 func ownerOf(principal *policy.Principal, client string) string {

@@ -232,7 +232,7 @@ func (r *Request) unknownResource(uri string) error {
 // uri.
 func newResourceCall(r *Request, entry *catalog.Entry, owners []catalog.Owner, own string) *call {
 	return &call{
-		snapshot: r.Snapshot, entry: entry, owners: owners, request: upstream.Request{Method: r.Message.Method, Caller: r.upstreamCaller()},
+		snapshot: r.Snapshot, entry: entry, owners: owners, caller: r.assertedCaller(), request: upstream.Request{Method: r.Message.Method, Caller: r.upstreamCaller()},
 		params: wire.Object{}.With("uri", wire.Quote(own)),
 	}
 }

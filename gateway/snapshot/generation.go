@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/assertion"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/origin"
@@ -17,6 +18,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/screen"
 	"github.com/promptweir/promptweir/gateway/seal"
 	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/files"
 )
 
@@ -40,6 +42,8 @@ type Generation struct {
 	Policy   *policy.Policy
 	Identity *identity.Authenticator
 	Sealer   *seal.Sealer
+	// Assertions tell servers who calls; nil without signing keys.
+	Assertions *assertion.Signer
 	// RequestStates seals the requestState of gets that ask their client for input.
 	RequestStates *seal.Box
 	// ArgumentHashes hashes the arguments that the audit log has.
@@ -74,10 +78,14 @@ func newGeneration(cfg *config.Config, before *Generation, logger *slog.Logger) 
 	if err != nil {
 		return nil, fmt.Errorf("cursor_keys: %w", err)
 	}
+	assertions, err := assertion.New(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("signing_keys: %w", err)
+	}
 	g := &Generation{
 		Config: cfg, Upstreams: cfg.Upstreams(),
 		Policy: newPolicy(cfg, before, logger), Identity: identity.New(cfg, logger),
-		Sealer: sealer, RequestStates: sealer.For(requestStates), ArgumentHashes: sealer.MAC(hashedArguments),
+		Assertions: assertions, Sealer: sealer, RequestStates: sealer.For(requestStates), ArgumentHashes: sealer.MAC(hashedArguments),
 		Origins:      origin.New(cfg.Gateway.Listen, cfg.Gateway.PublicURL, cfg.Gateway.AllowedHosts, cfg.Gateway.AllowedOrigins),
 		AdminOrigins: origin.New(cfg.Admin.Listen, "", cfg.Gateway.AllowedHosts, nil),
 		sources:      sourcesOf(cfg), index: map[string]int{},
@@ -182,6 +190,19 @@ func (g *Generation) Connector(label string) *upstream.Connector {
 		return g.Connectors[i]
 	}
 	return nil
+}
+
+// Assertion returns what says to an upstream's server who calls; the zero value if it is not to know.
+func (g *Generation) Assertion(label string, caller *policy.Principal) (client.Assertion, error) {
+	if g.Assertions == nil {
+		return client.Assertion{}, nil
+	}
+	u := &g.Upstreams[g.index[label]]
+	value, err := g.Assertions.For(u, caller)
+	if value == "" {
+		return client.Assertion{}, err
+	}
+	return client.Assertion{Header: u.Assertion.Header, Value: value}, nil
 }
 
 // ServerID identifies the server behind an upstream's label, or is empty for an unknown label. A

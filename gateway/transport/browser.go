@@ -98,6 +98,23 @@ func (t *Transport) serveMetadata(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(metadata.JSON()) // the client is told by what arrives
 }
 
+// keySetPath is where servers find the keys that verify the gateway's assertions.
+const keySetPath = "/.well-known/jwks.json"
+
+// serveKeySet serves the public keys of the gateway's assertions.
+func (t *Transport) serveKeySet(w http.ResponseWriter, r *http.Request) {
+	s := t.publisher.Current()
+	keys := s.Assertions.KeySet()
+	if keys == nil {
+		http.NotFound(w, r)
+		return
+	}
+	if allowPublic(w, r, s) {
+		w.Header().Set("Content-Type", wire.ContentJSON)
+		_, _ = w.Write(keys) // the client is told by what arrives
+	}
+}
+
 // texts returns a JSON array of strings.
 func texts(all []string) jsontext.Value {
 	var quoted []jsontext.Value

@@ -123,7 +123,8 @@ func (t *Transport) recovered(ctx context.Context, then func()) {
 // The server's ReadTimeout should bound how long a request may take to arrive. It does not bound
 // the response: the timeout is over once the body has been read.
 //
-// Where JWTs are accepted, the handler also serves their issuers to anybody, below /.well-known. A
+// Where JWTs are accepted, the handler also serves their issuers to anybody, below /.well-known, and the
+// public keys of assertions where there are some. A
 // browser that opens the endpoint or the root sees how to point clients at the endpoint.
 func (t *Transport) Handler() http.Handler {
 	mux := http.NewServeMux()
@@ -132,6 +133,7 @@ func (t *Transport) Handler() http.Handler {
 	mux.Handle(config.SSEPath, t.handle(t.sseSessions.serve))
 	mux.HandleFunc(wellKnown, t.serveMetadata)
 	mux.HandleFunc(wellKnown+"/", t.serveMetadata)
+	mux.HandleFunc(keySetPath, t.serveKeySet)
 	mux.HandleFunc("/{$}", t.serveRoot)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header[cluster.Header] != nil {

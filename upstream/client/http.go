@@ -158,6 +158,7 @@ func (t *httpTransport) newRequestPost(ctx context.Context, r *request) (*http.R
 	if err != nil {
 		return nil, nil, err
 	}
+	r.assertion.set(post.Header)
 	if wire.Modern(r.revision) {
 		post.Header.Set(wire.HeaderProtocolVersion, r.revision)
 		post.Header.Set(wire.HeaderMethod, r.method)

@@ -137,7 +137,7 @@ func (t *sseTransport) roundTrip(ctx context.Context, r *request) error {
 		ctx, cancel = context.WithTimeout(ctx, t.handshakeTimeout)
 		defer cancel()
 	}
-	err := t.await(ctx, r, t.send)
+	err := t.await(ctx, r, func(ctx context.Context, message []byte) error { return t.post(ctx, message, r.assertion) })
 	// As over Streamable HTTP, a 404 counts where the gateway asks for itself.
 	if status, ok := errors.AsType[*StatusError](err); ok && status.Status == http.StatusNotFound && t.revision() != "" && (r.method == wire.Ping || r.method == wire.PromptsList) {
 		t.hangUp(ErrSessionLost) // it does not know any more what the stream belongs to
@@ -156,6 +156,10 @@ func (t *sseTransport) roundTrip(ctx context.Context, r *request) error {
 }
 
 func (t *sseTransport) send(ctx context.Context, message []byte) error {
+	return t.post(ctx, message, Assertion{})
+}
+
+func (t *sseTransport) post(ctx context.Context, message []byte, assertion Assertion) error {
 	select {
 	case <-t.opened:
 	case <-t.closed:
@@ -172,6 +176,7 @@ func (t *sseTransport) send(ctx context.Context, message []byte) error {
 	if err != nil {
 		return err
 	}
+	assertion.set(r.Header)
 	r.Header.Set("Content-Type", wire.ContentJSON)
 	if revision := t.revision(); revision != "" {
 		r.Header.Set(wire.HeaderProtocolVersion, revision)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -164,6 +165,18 @@ type Request struct {
 	Name string
 	// Params may be nil.
 	Params wire.Object
+	// Assertion says to the server who calls. It is sent over HTTP only.
+	Assertion Assertion
+}
+
+// Assertion is a header of one request; the zero value is none.
+type Assertion struct{ Header, Value string }
+
+// set sets the header.
+func (a Assertion) set(header http.Header) {
+	if a.Value != "" {
+		header.Set(a.Header, a.Value)
+	}
 }
 
 // Result is the result of a request.
@@ -185,7 +198,7 @@ func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, e
 		s.inFlight.Add(1)
 		defer s.inFlight.Add(-1)
 	}
-	r := &request{id: s.lastID.Add(1), method: q.Method, name: q.Name, revision: s.Revision}
+	r := &request{id: s.lastID.Add(1), method: q.Method, name: q.Name, revision: s.Revision, assertion: q.Assertion}
 	r.params = outgoingParams(ctx, s.Revision, s.dialer.implementation, relay, r.id, q.Params)
 	// Most calls relay nothing, so that no message of the server has to be matched with them.
 	var call *relayedCall

@@ -46,6 +46,8 @@ type request struct {
 	params jsontext.Value
 	// revision is the protocol revision to claim in a header; empty for none.
 	revision string
+	// assertion is sent over HTTP.
+	assertion Assertion
 	// onMessage, if set, gets the messages that certainly belong to this request. It must not
 	// block. Only Streamable HTTP can tell.
 	onMessage func(*wire.Message)

@@ -1,6 +1,7 @@
 gateway {
   listen          = "0.0.0.0:8443"
   public_url      = "https://prompts.example.com"
+  signing_keys    = [file("secrets/payments/client.key")]
   trusted_proxies = ["10.0.0.0/8", "192.0.2.7", "::ffff:192.0.2.8", "2001:db8::/32"]
   tls {
     cert_file      = "secrets/payments/client.crt"
@@ -21,6 +22,11 @@ team "a" {
       client_id        = "promptweir"
       private_key_file = "secrets/payments/client.key"
       issuer           = "https://idp.example.com"
+    }
+    assertion {
+      header   = "x-caller"
+      audience = "docs"
+      claims   = ["groups", "email"]
     }
   }
 }
