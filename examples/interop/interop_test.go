@@ -1,6 +1,6 @@
 // Package interop_test puts third-party MCP servers behind the gateway and third-party clients in front of it. The servers are
-// one from npm over stdio, the Go SDK's over HTTP in both eras, and, of servers that speak both, the TypeScript SDK's and
-// mark3labs/mcp-go's. The clients are both generations of the TypeScript SDK, mark3labs/mcp-go and the Inspector, from its command
+// one from npm over stdio and behind npm's mcp-proxy, the Go SDK's over HTTP in both eras, and, of servers that speak both, the
+// TypeScript SDK's and mark3labs/mcp-go's. The clients are both generations of the TypeScript SDK, mark3labs/mcp-go and the Inspector, from its command
 // line and in a browser, and Claude Code, Codex, Gemini CLI and opencode with a stub of their models. (The gateway's own tests use the
 // Go SDK's client at every revision.) A certified OpenID provider from npm issues tokens, and the TypeScript SDK discovers it.
 //
