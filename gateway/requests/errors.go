@@ -102,7 +102,8 @@ func wireError(ctx context.Context, logger *slog.Logger, err error) *wire.Error 
 		return wire.NewError(wire.InternalError, "Internal error")
 	}
 	level := slog.LevelWarn
-	if unavailable.Reason == upstream.BreakerOpen { // logged when that began
+	// An open breaker is logged when it opens, and an upstream that is starting has no cause to log.
+	if unavailable.Reason == upstream.BreakerOpen || unavailable.Reason == snapshot.Starting {
 		level = slog.LevelDebug
 	}
 	cause := unavailable.Cause()

@@ -2,6 +2,7 @@ package requests_test
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -136,7 +137,14 @@ func TestList_FailsWhileNoUpstreamHasListed(t *testing.T) {
 // travel between its upstreams and peers outside of the bubble.
 func newGateway(t *testing.T, peers ...*gatewaytest.Peer) *gateway.Gateway {
 	t.Helper()
-	g, err := gateway.New(gatewaytest.Load(t, gatewaytest.Team("eng", "", "", peers...)), gateway.Options{})
+	return newLoggedGateway(t, new(gatewaytest.Log), peers...)
+}
+
+// newLoggedGateway is newGateway with a log.
+func newLoggedGateway(t *testing.T, log *gatewaytest.Log, peers ...*gatewaytest.Peer) *gateway.Gateway {
+	t.Helper()
+	opts := gateway.Options{Logger: slog.New(slog.NewTextHandler(log, nil))}
+	g, err := gateway.New(gatewaytest.Load(t, gatewaytest.Team("eng", "", "", peers...)), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,13 +163,17 @@ func timeList(t *testing.T, g *gateway.Gateway) (gatewaytest.Response, time.Dura
 func TestList_WaitsForStartingUpstreamsForTwoSeconds(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "slow", "a")
 	bubble.Test(t, func(t *testing.T) {
-		g := newGateway(t, p)
+		var log gatewaytest.Log
+		g := newLoggedGateway(t, &log, p)
 		for _, want := range []time.Duration{2 * time.Second, 0} { // since the start, not since the request
 			a, took := timeList(t, g)
 			a.Want(t, http.StatusOK, `"code":-32603`, `"upstream":"slow","reason":"starting"`)
 			if took != want {
 				t.Errorf("the list took %v, want %v", took, want)
 			}
+		}
+		if strings.Contains(log.String(), "upstream unavailable") { // it has no cause
+			t.Errorf("the log has a warning without a cause:\n%s", &log)
 		}
 	})
 }
