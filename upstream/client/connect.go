@@ -117,24 +117,13 @@ func (d *Dialer) connect(ctx context.Context, opts SessionOptions) (*Session, er
 	return s, err
 }
 
-// attemptsError is the failure of several attempts to connect. Its cause is that of the attempt that got
-// furthest.
-type attemptsError struct {
-	text string
-	err  error
-}
-
-func (e *attemptsError) Error() string { return e.text }
-
-func (e *attemptsError) Unwrap() error { return e.err }
-
-// furthest returns the error of two attempts to connect.
+// furthest returns the error of two attempts to connect over HTTP. Its cause is that of the attempt that got
+// further.
 func furthest(streamable, sse error) error {
-	e := &attemptsError{fmt.Sprintf("%v; over HTTP+SSE: %v", streamable, sse), streamable}
 	if progress(sse) > progress(streamable) {
-		e.err = sse
+		return fmt.Errorf("%s; over HTTP+SSE: %w", streamable.Error(), sse)
 	}
-	return e
+	return fmt.Errorf("%w; over HTTP+SSE: %s", streamable, sse.Error())
 }
 
 // progress returns how far an attempt to connect over HTTP got: to no server at the path, to one that
