@@ -1,5 +1,6 @@
 // A certified OpenID provider on loopback, for the tests. People sign in on its development pages, programs with client
-// credentials. It prints its issuer, and replaces its signing key for each line on its standard input.
+// credentials. It prints its issuer, and replaces its signing key for each line on its standard input. As "static", it lets no client
+// register, and knows the public client "mcp-clients", at any port of loopback.
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { createInterface } from 'node:readline';
@@ -8,6 +9,13 @@ import Provider from 'oidc-provider';
 
 /** What the gateway's audience is, whatever address it listens at. */
 const AUDIENCE = 'https://prompts.example.com/mcp';
+
+const isStatic = process.argv[2] === 'static';
+const registered = {
+  client_id: 'mcp-clients', token_endpoint_auth_method: 'none', application_type: 'native', scope: 'openid prompts:read',
+  redirect_uris: ['http://127.0.0.1/callback', 'http://localhost/callback'], grant_types: ['authorization_code'],
+  response_types: ['code'],
+};
 
 const server = createServer((request, response) => current(request, response));
 server.listen(0, '127.0.0.1');
@@ -29,7 +37,7 @@ async function provider(kid) {
     client_id: id, client_secret: `${id}-secret`, grant_types: ['client_credentials'], redirect_uris: [], response_types: [], scope,
   });
   return new Provider(issuer, {
-    clients: [program('program', 'prompts:read'), program('visitor', 'other'), program('brief', 'prompts:read')],
+    clients: [program('program', 'prompts:read'), program('visitor', 'other'), program('brief', 'prompts:read'), ...(isStatic ? [registered] : [])],
     jwks: { keys: [{ ...(await exportJWK(privateKey)), kid, alg: 'RS256', use: 'sig' }] },
     cookies: { keys: ['interop'] },
     scopes: ['openid', 'prompts:read', 'other'],
@@ -38,7 +46,7 @@ async function provider(kid) {
     findAccount: (_ctx, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
     features: {
       clientCredentials: { enabled: true },
-      registration: { enabled: true },
+      registration: { enabled: !isStatic },
       resourceIndicators: {
         enabled: true,
         getResourceServerInfo: (_ctx, resource) => ({

@@ -1,13 +1,14 @@
 // The TypeScript SDK 1.x without a credential: it discovers the identity provider from the gateway's 401,
-// registers there, has its user sign in, and returns with a token.
+// registers there or is a registered client, has its user sign in, and returns with a token.
 //
-//   node login.mjs URL USER
+//   node login.mjs URL USER [CLIENT-ID]
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { UnauthorizedError } from '@modelcontextprotocol/sdk/client/auth.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { signIn } from './signin.mjs';
 
-const [endpoint, user] = process.argv.slice(2);
-const kept = {};
+const [endpoint, user, clientID] = process.argv.slice(2);
+const kept = clientID ? { client: { client_id: clientID } } : {};
 let code;
 
 /** What an application keeps for the SDK. */
@@ -23,7 +24,7 @@ const authProvider = {
   saveTokens: (tokens) => { kept.tokens = tokens; },
   saveCodeVerifier: (verifier) => { kept.verifier = verifier; },
   codeVerifier: () => kept.verifier,
-  redirectToAuthorization: async (url) => { code = await signIn(url); },
+  redirectToAuthorization: async (url) => { code = (await signIn(url, user, authProvider.redirectUrl)).searchParams.get('code'); },
 };
 
 const connect = async () => {
@@ -43,38 +44,7 @@ const connect = async () => {
 
 const client = await connect();
 const { prompts } = await client.listPrompts();
+const got = await client.getPrompt({ name: prompts[0].name, arguments: { name: user } });
 await client.close();
-console.log(JSON.stringify({ scope: kept.tokens.scope, prompts: prompts.map((prompt) => prompt.name) }));
+console.log(JSON.stringify({ scope: kept.tokens.scope, prompts: prompts.map((prompt) => prompt.name), text: got.messages[0].content.text }));
 process.exit(0);
-
-/** Does what a person does in a browser: fills in the forms that come, until there is a code. */
-async function signIn(start) {
-  const cookies = new Map();
-  let request = [start, {}];
-  for (let steps = 0; steps < 20; steps++) {
-    const [url, init] = request;
-    const cookie = [...cookies].map(([name, value]) => `${name}=${value}`).join('; ');
-    const response = await fetch(url, { ...init, redirect: 'manual', headers: { ...init.headers, cookie } });
-    for (const line of response.headers.getSetCookie()) {
-      const [, name, value] = /^([^=]+)=([^;]*)/.exec(line);
-      cookies.set(name, value);
-    }
-    const location = response.headers.get('location');
-    if (location) {
-      const next = new URL(location, url);
-      if (next.href.startsWith(authProvider.redirectUrl)) {
-        if (!next.searchParams.get('code')) throw new Error(`no code in ${next.search}`);
-        return next.searchParams.get('code');
-      }
-      request = [next, {}];
-      continue;
-    }
-    const page = await response.text();
-    const form = /<form[^>]*action="([^"]+)"/.exec(page);
-    const prompt = /name="prompt" value="([^"]+)"/.exec(page);
-    if (!form || !prompt) throw new Error(`HTTP ${response.status}, and no form: ${page.slice(0, 500)}`);
-    const body = new URLSearchParams({ prompt: prompt[1], login: user, password: 'any' });
-    request = [new URL(form[1], url), { method: 'POST', body }];
-  }
-  throw new Error('signing in does not end');
-}
