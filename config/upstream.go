@@ -144,12 +144,12 @@ func (u Upstream) Program() string {
 }
 
 // SameConnection reports whether a connection that one upstream block made can serve another. The
-// location of the block, the prefix, which resources can be read and what happens while the server
-// is down make no difference to a connection.
+// location of the block, the prefix, which resources can be read, whether the server learns who calls and what
+// happens while it is down make no difference to a connection.
 func (u Upstream) SameConnection(other Upstream) bool {
 	for _, u := range []*Upstream{&u, &other} {
 		// Both are copies.
-		u.Place, u.Prefix, u.WhenDown, u.Grace, u.Resources = Place{}, "", "", 0, ""
+		u.Place, u.Prefix, u.WhenDown, u.Grace, u.Resources, u.Assertion = Place{}, "", "", 0, "", nil
 	}
 	return reflect.DeepEqual(u, other)
 }

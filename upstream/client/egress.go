@@ -166,7 +166,7 @@ func (e *egress) askFor(conn net.Conn, address string) error {
 		return err
 	}
 	read := bufio.NewReader(io.LimitReader(conn, maxConnectResponse))
-	response, err := http.ReadResponse(read, request)
+	response, err := http.ReadResponse(read, request) //nolint:bodyclose // it is the connection, which is closed, or goes on
 	switch {
 	case err != nil:
 		return err

@@ -115,7 +115,7 @@ func tunnel(w http.ResponseWriter, r *http.Request, to string) {
 // beside others.
 func Resolve(tb testing.TB, names map[string]string) {
 	tb.Helper()
-	server, err := new(net.ListenConfig).ListenPacket(context.Background(), "udp", "127.0.0.1:0")
+	server, err := new(net.ListenConfig).ListenPacket(tb.Context(), "udp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -133,11 +133,11 @@ func Resolve(tb testing.TB, names map[string]string) {
 		}
 	})
 	before := net.DefaultResolver
-	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { //nolint:reassign // for the test
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "udp", server.LocalAddr().String())
 	}}
 	tb.Cleanup(func() {
-		net.DefaultResolver = before //nolint:reassign // as it was
+		net.DefaultResolver = before
 		_ = server.Close()
 		served.Wait()
 	})
