@@ -42,7 +42,7 @@ func HTTP(ctx context.Context, opts Options, profiled bool) error {
 	// Before availableMemory, which reads the limit that this sets.
 	limitMemory(p.logger)
 	paceCollector()
-	options := p.gatewayOptions(ctx)
+	options := p.gatewayOptions()
 	memory := availableMemory(p.logger)
 	clients := edge.New(edge.Options{
 		Logger: p.logger, Memory: memory,

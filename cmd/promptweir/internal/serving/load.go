@@ -64,46 +64,38 @@ func load(ctx context.Context, opts Options) (*process, error) {
 	if p.cfg != nil {
 		return p, nil
 	}
-	loaded, err := p.read(ctx, nil)
-	if err != nil {
+	if err := untilEnd(ctx, func() { p.cfg, p.kept, p.diagnostics = p.read(nil) }); err != nil {
 		return nil, err
 	}
-	p.cfg, p.kept, p.diagnostics = loaded.cfg, loaded.kept, loaded.diagnostics
 	if err := opts.Report(p.diagnostics, p.cfg != nil); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
-// loaded is what [config.LoadTolerant] returns.
-type loaded struct {
-	cfg         *config.Config
-	kept        []config.Kept
-	diagnostics config.Diagnostics
+// untilEnd calls what cannot be interrupted. If ctx ends first, the process is about to end, and leaves
+// it behind.
+func untilEnd(ctx context.Context, f func()) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // read loads the configuration in the place of one that may be in use, and records the files that it
 // reads.
-func (p *process) read(ctx context.Context, inUse config.TeamFiles) (loaded, error) {
-	return untilEnd(ctx, func() (l loaded) {
-		p.files.Record(func(visit func(path string)) {
-			l.cfg, l.kept, l.diagnostics = config.LoadTolerant(p.opts.Config, config.Options{OnRead: visit}, inUse)
-		})
-		return l
+func (p *process) read(inUse config.TeamFiles) (cfg *config.Config, kept []config.Kept, diagnostics config.Diagnostics) {
+	p.files.Record(func(visit func(path string)) {
+		cfg, kept, diagnostics = config.LoadTolerant(p.opts.Config, config.Options{OnRead: visit}, inUse)
 	})
-}
-
-// untilEnd returns the result of a function that cannot be interrupted. If ctx ends first, the process
-// is about to end, and leaves it behind.
-func untilEnd[T any](ctx context.Context, f func() T) (result T, err error) {
-	done := make(chan T, 1)
-	go func() { done <- f() }()
-	select {
-	case result = <-done:
-		return result, nil
-	case <-ctx.Done():
-		return result, context.Cause(ctx)
-	}
+	return cfg, kept, diagnostics
 }
 
 // instrument starts telemetry, and logs the first line. It comes before [gateway.New], whose
@@ -121,14 +113,10 @@ func (p *process) instrument(ctx context.Context) (err error) {
 
 // gatewayOptions returns the options of a gateway that serves clients. Unlike one that runs for a
 // single result, it saves lists in state_dir and can reload.
-func (p *process) gatewayOptions(ctx context.Context) gateway.Options {
+func (p *process) gatewayOptions() gateway.Options {
 	reload := func(inUse *config.Config) (*config.Config, []config.Kept, config.Diagnostics) {
 		// Failed reads are watched too: a reload can succeed as soon as the missing file appears.
-		next, err := p.read(ctx, inUse.TeamFiles)
-		if err != nil {
-			return inUse, nil, config.Diagnostics{}
-		}
-		return next.cfg, next.kept, next.diagnostics
+		return p.read(inUse.TeamFiles)
 	}
 	if p.opts.Loaded != nil {
 		reload = nil

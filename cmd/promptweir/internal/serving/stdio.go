@@ -48,7 +48,7 @@ func Stdio(
 		return false, err
 	}
 	defer p.telemetry.stop(ctx, opts.Logger)
-	options := p.gatewayOptions(ctx)
+	options := p.gatewayOptions()
 	options.IsAlone = true
 	options.Ledger = edge.New(edge.Options{Memory: availableMemory(p.logger)})
 	if options.Audit, err = audit.Open(p.cfg.Audit, p.logger); err != nil {
