@@ -150,9 +150,10 @@ func TestTerminal_TryAsksBeforeItStartsCommands(t *testing.T) {
 			}
 			for _, want := range []string{
 				`--token=${env("ONE_TOKEN of the client's file")}"]`, `-end", "\u001b]0;x\u0007\u202e"]`, `dir     = "/"`,
-				`NODE_OPTIONS = "-r x"`, `A_TOKEN of the client's file is "x; evil"`,
+				`NODE_OPTIONS of the client's file is "-r x"`, `A_TOKEN of the client's file is "x; evil"`,
+				`ONE_TOKEN of the client's file is "hunter2"`, // each word, as it may be what is run
 			} {
-				if !strings.Contains(strings.ReplaceAll(k.Text(), "\r\n", ""), want) || k.Shows("hunter2") {
+				if !strings.Contains(strings.ReplaceAll(k.Text(), "\r\n", ""), want) {
 					t.Errorf("the terminal does not show %s:\n%s", want, k.Text())
 				}
 			}

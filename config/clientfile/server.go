@@ -25,6 +25,7 @@ type block struct {
 	// comments precede the block.
 	comments   []string
 	attributes []attribute
+	command    string // that attribute; empty for a server at an address
 	// variables are those of the environment that it needs, and optional those with a default.
 	variables, optional []string
 	// off says why the whole block is a comment; empty if it is none.
@@ -82,7 +83,8 @@ func (b *block) child(t *translator, server jsontext.Value, command string) {
 		t.own[m.name] = true
 	}
 	words := t.arguments(append([]string{command}, arguments...))
-	b.set("command", "["+strings.Join(words, ", ")+"]")
+	b.command = "[" + strings.Join(words, ", ") + "]"
+	b.set("command", b.command)
 	if folder, ok := text(find(server, "cwd")); ok && folder != "" {
 		b.workingFolder(t, folder)
 	}

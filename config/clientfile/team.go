@@ -58,7 +58,7 @@ func Team(team string, files []File, machine *Machine) (*Made, error) {
 	}
 	var names []string
 	var blocks []*block
-	labels := map[string]string{} // the text of each block, by its label
+	labels := labels{texts: map[string]bool{}, next: map[string]int{}}
 	var all []found
 	for _, f := range files {
 		if machine == nil {
@@ -75,7 +75,7 @@ func Team(team string, files []File, machine *Machine) (*Made, error) {
 	}
 	for _, found := range all {
 		for _, m := range found.servers {
-			if b := translate(m, found, v); b.isNew(labels) {
+			if b := translate(m, found, v); labels.add(b) {
 				blocks = append(blocks, b)
 			}
 		}
@@ -106,14 +106,17 @@ func Team(team string, files []File, machine *Machine) (*Made, error) {
 	return made, nil
 }
 
-// server shows a block. What may be code is shown even where a name calls it a secret: a client's file
-// chooses the names.
+// server shows a block. Each word of its command is shown, and what else may be code, even where a name
+// calls it a secret: a client's file chooses the names.
 func (v *variables) server(b *block, isSet func(variable string) bool) Server {
 	text, gets := hclwrite.Format([]byte(b.body())), false
 	for _, name := range slices.Concat(b.variables, b.optional) {
 		value, isSecret := v.secrets[name]
+		isWord := strings.Contains(b.command, "env("+quote(name)+")")
 		switch {
-		case isSecret && mayBeCode().MatchString(value):
+		case isSecret && isWord && len(value) >= leastRandom && isRandom(value) && !mayBeCode().MatchString(value):
+			text = fmt.Appendf(text, "  %s is %q and %d more characters\n", name, value[:leastRandom/2], len(value)-leastRandom/2)
+		case isSecret && (isWord || mayBeCode().MatchString(value)):
 			text = fmt.Appendf(text, "  %s is %q\n", name, value)
 		case !isSecret && isSet(name):
 			text, gets = fmt.Appendf(text, "  gets %s of your environment\n", name), true
@@ -121,6 +124,9 @@ func (v *variables) server(b *block, isSet func(variable string) bool) Server {
 	}
 	return Server{string(text), gets}
 }
+
+// leastRandom is the length from which a random word is shortened: it is no name of a program.
+const leastRandom = 20
 
 // mayBeCode matches a word that a shell or an interpreter takes for more than a word, and a path.
 var mayBeCode = hclread.Lazily("^[./~]|[\\s$`{;|&<>(]")
@@ -136,22 +142,27 @@ func (v *variables) leaveOutUnset(blocks []*block, isSet func(variable string) b
 	}
 }
 
-// isNew gives a block a label that no other has, unless there is one that says the same.
-func (b *block) isNew(labels map[string]string) bool {
+// labels are those of the blocks so far.
+type labels struct {
+	texts map[string]bool // of blocks under the first label of their name
+	next  map[string]int  // the number for the next block with a label; 0 if the label is free
+}
+
+// add gives a block a label that no other has, unless there is one of its name that says the same.
+func (l labels) add(b *block) bool {
 	base := Label(b.name)
 	b.label = base
-	for n := 2; ; n++ {
-		text := b.write()
-		other, isTaken := labels[b.label]
-		if !isTaken {
-			labels[b.label] = text
-			return true
-		}
-		if other == text {
-			return false
-		}
-		b.label = fmt.Sprintf("%s-%d", base, n)
+	text := b.write()
+	if l.texts[text] {
+		return false
 	}
+	l.texts[text] = true
+	for l.next[b.label] > 0 {
+		l.next[base]++
+		b.label = fmt.Sprintf("%s-%d", base, l.next[base])
+	}
+	l.next[b.label] = 1
+	return true
 }
 
 // needed lists the variables that the blocks need, as a comment.
