@@ -34,8 +34,9 @@ type Config struct {
 	// it.
 	Hash string
 
-	// Files are the files that were read, in order.
-	Files []File
+	// Files are the files that were read, in order, and Folder is the one that their names are in.
+	Files  []File
+	Folder string
 }
 
 // File is one file of a configuration.
@@ -116,7 +117,7 @@ func read(path string, opts Options) (*Config, *decoder, Diagnostics) {
 	if diags.HasErrors() {
 		return nil, d, diags // half a configuration could show what a missing hide block was meant to hide
 	}
-	cfg.TeamFiles, cfg.Hash = newTeamFiles(d.Reader), hashTexts(d.Reader)
+	cfg.TeamFiles, cfg.Hash, cfg.Folder = newTeamFiles(d.Reader), hashTexts(d.Reader), d.Root()
 	for _, file := range d.SoundFiles() {
 		sum := sha256.Sum256(file.Content)
 		cfg.Files = append(cfg.Files, File{d.InFolder(file.Path), hex.EncodeToString(sum[:])})

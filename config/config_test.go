@@ -47,7 +47,7 @@ func write(t *testing.T, files ...string) string {
 func comparer() cmp.Options {
 	return cmp.Options{
 		cmp.AllowUnexported(Upstream{}),
-		cmpopts.IgnoreFields(Config{}, "Files", "Hash"),
+		cmpopts.IgnoreFields(Config{}, "Files", "Folder", "Hash"),
 		cmp.Comparer(func(a, b Pattern) bool { return a.String() == b.String() }),
 		cmp.Comparer(func(a, b *Condition) bool { return a == b || a != nil && b != nil && a.text == b.text }),
 		cmp.Comparer(func(a, b *regexp.Regexp) bool { return a.String() == b.String() }),

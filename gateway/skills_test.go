@@ -107,7 +107,7 @@ func TestSkills_AreListedGotAndReadInBothEras(t *testing.T) {
 			t.Fatal(diff)
 		}
 		for _, e := range entries {
-			if e.Meta.Provenance.Team != "billing" || e.Meta.Provenance.Upstream != "billing" || e.Meta.Provenance.Rule == "" {
+			if e.Meta.Provenance.Team != "billing" || e.Meta.Provenance.Upstream != "billing" || !strings.HasPrefix(e.Meta.Provenance.Rule, "gateway.hcl:") {
 				t.Errorf("%+v", e.Meta)
 			}
 			for _, f := range e.Resources {

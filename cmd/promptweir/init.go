@@ -65,10 +65,16 @@ func writeStarter(a *app, folder string) error {
 // newPaths returns where the files go in a folder. If one of them exists, that is an error.
 func newPaths(files fs.FS, folder string) (paths []string, err error) {
 	err = fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+		path := filepath.Join(folder, filepath.FromSlash(name))
+		if err != nil {
 			return err
 		}
-		path := filepath.Join(folder, filepath.FromSlash(name))
+		if entry.IsDir() {
+			if info, err := os.Lstat(path); name != "." && err == nil && !info.IsDir() { // a link could lead anywhere
+				return fmt.Errorf("%s is no folder, so nothing was written; name another folder", path)
+			}
+			return nil
+		}
 		paths = append(paths, path)
 		if _, err = os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 			return nil

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,7 +53,11 @@ func provenance(s *snapshot.Snapshot, audience *policy.Audience) func(*catalog.E
 			}
 		}
 		if rule, _ := audience.ShownBy(e.VisibilityTo(audience)); rule != nil {
-			from.rule = rule.Place
+			// Not where this gateway has its files: each replica says the same.
+			relative, err := filepath.Rel(s.Config.Folder, rule.Place)
+			if from.rule = filepath.ToSlash(relative); err != nil {
+				from.rule = rule.Place
+			}
 		}
 		if known[from] == nil {
 			about := wire.Object{}.With("team", wire.Quote(from.team)).With("upstream", wire.Quote(from.upstream))
