@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// workers of a server take workTime for each get: they answer at most 200 a second. Ten times as
+	// workers of a server take workTime for each get: they answer at most 100 a second. Ten times as
 	// many gets overload the server, and not two processors.
-	workers, workTime = 4, 20 * time.Millisecond
+	workers, workTime = 2, 20 * time.Millisecond
 	// openTimeout is how long a client waits for a response.
 	openTimeout = 15 * time.Second
 	// looks is how often an operator looks at a page, each second.
