@@ -21,7 +21,7 @@ type trouble struct {
 // troubles are all faults. No two of one kind, the first word of the name, happen at a time.
 func troubles() []trouble {
 	stopped := func(lasts time.Duration) trouble {
-		return trouble{"replica stopped for " + lasts.String(), lasts, func(f *fleet, i int) func() {
+		return trouble{history.ReplicaFault + "stopped for " + lasts.String(), lasts, func(f *fleet, i int) func() {
 			f.w.gateways[i].Signal(syscall.SIGSTOP)
 			return func() { f.w.gateways[i].Signal(syscall.SIGCONT) }
 		}}
@@ -45,7 +45,7 @@ func troubles() []trouble {
 	nothing := func() {}
 	return []trouble{
 		{"none", time.Second, func(*fleet, int) func() { return nothing }},
-		{"replica killed", 3 * time.Second, func(f *fleet, i int) func() {
+		{history.ReplicaFault + "killed", 3 * time.Second, func(f *fleet, i int) func() {
 			f.w.gateways[i].Kill()
 			return func() { f.start(i) }
 		}},

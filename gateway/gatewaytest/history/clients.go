@@ -2,6 +2,7 @@ package history
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -30,7 +31,7 @@ func (c *checker) clients() {
 }
 
 // bounds returns how long clients may be without each change of a part: less where every replica has
-// certainly shown it in time.
+// certainly shown it in time, and none was stopped meanwhile.
 func (c *checker) bounds(part string) []time.Duration {
 	bounds := make([]time.Duration, len(c.changes[part]))
 	for i, change := range c.changes[part] {
@@ -44,11 +45,18 @@ func (c *checker) bounds(part string) []time.Duration {
 				has[o.At] = true
 			}
 		}
-		if bounds[i] = c.model.Later; len(has) == c.model.Replicas {
+		if bounds[i] = c.model.Later; len(has) == c.model.Replicas && !c.stopped(change.Sent, change.Received+c.model.Soon) {
 			bounds[i] = c.model.Soon
 		}
 	}
 	return bounds
+}
+
+// stopped reports whether a replica was stopped or killed in a time: it cannot notify then.
+func (c *checker) stopped(from, to time.Duration) bool {
+	return slices.ContainsFunc(c.rig, func(o *Op) bool {
+		return o.Name == Fault && strings.HasPrefix(o.Of, ReplicaFault) && o.Received >= from && o.Sent <= to
+	})
 }
 
 // current checks that a client has each change of a part in time: after the change, or after it has

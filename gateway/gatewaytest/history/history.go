@@ -24,6 +24,8 @@ const (
 	// Fault begins, and Healed says that the causes of all are gone.
 	Fault  = "fault"
 	Healed = "healed"
+	// ReplicaFault begins the name of a fault in which a replica is stopped or killed.
+	ReplicaFault = "replica "
 
 	Begin  = "begin"
 	Opened = "opened"
