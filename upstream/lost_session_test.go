@@ -177,6 +177,21 @@ func TestLostSession_EndsAfterItsCalls(t *testing.T) {
 	})
 }
 
+// A session that is lost while nobody gets anything is noticed by the answer to a ping.
+func TestLostSession_IsNoticedWhileIdle(t *testing.T) {
+	for _, way := range []string{"400", "401", "422 with the id", "200 and -32001"} {
+		t.Run(way, func(t *testing.T) {
+			inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+				p.Handle(upstreamtest.Forgotten, refusals()[way])
+				time.Sleep(time.Minute)
+				p.Forget()
+				p.Prompts("changed")
+				healthyWithin(t, c, 35*time.Second, "changed")
+			})
+		})
+	}
+}
+
 // A credential is called refused only if a new session is refused, too.
 func TestLostSession_CredentialIsRefusedOnlyByTheHandshake(t *testing.T) {
 	for name, test := range map[string]struct {
