@@ -128,6 +128,38 @@ func TestCause_EmptyCredentialIsCalledEmpty(t *testing.T) {
 	}
 }
 
+// Remedies name the settings that help.
+func TestCause_RemedyNamesTheSetting(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*config.Upstream)
+		answer http.HandlerFunc // nil for a legacy peer
+		want   string
+	}{
+		"another revision": {func(u *config.Upstream) { u.Protocol = wire.Rev20260728 }, nil, "set protocol"},
+		"another transport": {
+			func(u *config.Upstream) { u.Transport, u.TransportExplicit = config.SSE, true }, http.NotFound, "remove transport",
+		},
+		"never an answer": {
+			func(u *config.Upstream) { u.Timeout = 100 * time.Millisecond },
+			func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, `set protocol = "2025-11-25"`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var handler http.Handler = upstreamtest.NewPeer(t)
+			if test.answer != nil {
+				handler = test.answer
+			}
+			u := upstreamtest.HTTP("wiki", upstreamtest.Serve(t, handler).URL)
+			test.change(&u)
+			_, err := client.Connect(t.Context(), u, upstream.Options{})
+			if cause := client.CauseOf(err); !strings.Contains(cause.Remedy, test.want) {
+				t.Errorf("Connect() = %v: %s, want %s", err, cause, test.want)
+			}
+		})
+	}
+}
+
 // A server that reports a change whenever it is listed is listed once a minute while nothing changes.
 func TestRefresh_BacksOffWhereEachListIsReportedAsAChange(t *testing.T) {
 	inLoggedBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector, log *upstreamtest.Log) {

@@ -509,7 +509,11 @@ func (d *Dialer) statusCause(err error) (Cause, bool) {
 		if u := d.visibleURL(); u != nil {
 			path = cmp.Or(u.EscapedPath(), "/")
 		}
-		return newCause(NothingThere, path, code), true
+		c := newCause(NothingThere, path, code)
+		if d.server.TransportExplicit {
+			c.Remedy += ", or remove transport: the server may speak another one"
+		}
+		return c, true
 	case status.AsksForPause():
 		return newCause(PauseWanted, status.retryAt.UTC().Format(time.RFC3339), code), true
 	case code == http.StatusTooManyRequests:
@@ -558,7 +562,11 @@ func (d *Dialer) answerCause(err error) (Cause, bool) {
 		if nonsense.contentType == "text/html" || nonsense.contentType == "application/xhtml+xml" {
 			return newCause(WebPage, nonsense.contentType), true
 		}
-		return newCause(NotMCP, nonsense.problem), true
+		c := newCause(NotMCP, nonsense.problem)
+		if nonsense.isOfRevision && !d.negotiatesEra() {
+			c.Remedy = "set protocol to a revision that the server speaks, or remove it"
+		}
+		return c, true
 	}
 	if list, ok := errors.AsType[*ListError](err); ok {
 		return newCause(ListNotUsable, list), true

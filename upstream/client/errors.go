@@ -144,6 +144,8 @@ type ProtocolError struct {
 	foreign bool
 	// contentType is that of a foreign answer.
 	contentType string
+	// isOfRevision means that the server does not speak the revision that the gateway wants.
+	isOfRevision bool
 	// oversized means that the answer was not read to its end, because it is larger than allowed.
 	oversized bool
 }

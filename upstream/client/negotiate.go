@@ -80,7 +80,7 @@ func (n *negotiator) negotiate(ctx context.Context, server config.Upstream) (agr
 	case !errors.Is(err, errLegacy):
 		return agreed, err
 	case pinned:
-		return agreement{}, &ProtocolError{problem: wire.Discover + ": the server does not support " + protocol}
+		return agreement{}, &ProtocolError{problem: wire.Discover + ": the server does not support " + protocol, isOfRevision: true}
 	}
 	return n.initialize(ctx, protocol)
 }
@@ -195,7 +195,7 @@ func (n *negotiator) initialize(ctx context.Context, protocol string) (agreement
 	if !wire.KnownLegacy(revision) || (wire.KnownLegacy(protocol) && revision != protocol) {
 		problem := fmt.Sprintf("%s: asked for revision %s, but the server "+
 			"insists on %q", wire.Initialize, wanted, revision)
-		return agreement{}, &ProtocolError{problem: problem}
+		return agreement{}, &ProtocolError{problem: problem, isOfRevision: true}
 	}
 	return agreement{revision, result.Object("capabilities")}, nil
 }
