@@ -103,8 +103,8 @@ func decodeJWT(b *hclread.Block, ids *identities) JWT {
 		j.RequestScopes = hclread.List(b, "request_scopes", hclread.Checked(checkScope))
 	} else if j.Header == "" && isEntra(j.Issuer) {
 		b.Warning(b.ValueRange("issuer"), "No request_scopes", "Entra wants a scope to be requested by its full name, but "+
-			"its tokens have the short one: for scopes = [\"prompts.read\"], set request_scopes = [\"%s/prompts.read\"].",
-			exampleEndpoint)
+			"its tokens have the short one: for scopes = [\"prompts.read\"], set "+
+			"request_scopes = [\"https://prompts.example.com/mcp/prompts.read\"].")
 	}
 	hclread.Set(b, "client_id", &j.ClientID, hclread.Checked(checkCredential))
 	if hclread.Int(b, "callback_port", math.MaxUint16, &j.CallbackPort); b.Has("callback_port") && b.Lacks("client_id") {
@@ -140,9 +140,6 @@ func parseHeaderName(s string) (string, error) {
 	}
 	return name, nil
 }
-
-// exampleEndpoint stands for the endpoint's URL in remedies.
-const exampleEndpoint = "https://prompts.example.com/mcp"
 
 // isEntra reports whether an issuer is Microsoft's, for tokens of either version.
 func isEntra(issuer string) bool {

@@ -21,9 +21,11 @@ import (
 func TestServe_LeavesTheNetworkThroughTheProxy(t *testing.T) {
 	t.Parallel()
 	proxy, authority, idp := upstreamtest.NewProxy(t), newAuthority(t), identitytest.New(t, "https://192.0.2.30")
-	secured := func(host string, handler http.Handler) {
+	secured := func(host string, handler http.Handler) (address string) {
 		url := authority.Serve(host, handler, func(s *httptest.Server) { s.TLS.ClientAuth = tls.NoClientCert })
-		proxy.Route(host+":443", strings.TrimPrefix(url, "https://"))
+		address = strings.TrimPrefix(url, "https://")
+		proxy.Route(host+":443", address)
+		return address
 	}
 	secret := upstreamtest.NewPeer(t)
 	secured("192.0.2.10", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -57,7 +59,8 @@ team "outside" {
 }
 `,
 	})
-	p := serve(t, folder, "HTTP_PROXY="+proxy.URL, "HTTPS_PROXY="+proxy.URL, "SSL_CERT_FILE="+filepath.Join(folder, "ca.crt"))
+	overTLS := "https://weir:hunter2@" + secured("127.0.0.1", proxy) // the same proxy
+	p := serve(t, folder, "HTTP_PROXY="+proxy.URL, "HTTPS_PROXY="+overTLS, "SSL_CERT_FILE="+filepath.Join(folder, "ca.crt"))
 	token := idp.Token("ann")
 	eventually(t, "both servers are listed", func() bool {
 		_, names, _, err := p.sees(t, http.DefaultClient, token)

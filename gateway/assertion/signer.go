@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,8 +34,8 @@ const (
 // ErrTooLarge means that the claims about a caller do not fit into a header.
 var ErrTooLarge = errors.New("the assertion about the caller is too large for a header")
 
-// Signer makes the assertions of one configuration. Make it with [New]; it is safe for concurrent use. Nil signs
-// nothing.
+// Signer makes the assertions of one configuration. Make it with [New]; it is safe for concurrent use. The zero
+// value signs nothing.
 type Signer struct {
 	issuer string
 	// trustsEmail is set if e-mail addresses count without a claim that they are verified.
@@ -50,11 +51,11 @@ type signed struct {
 	until time.Time
 }
 
-// New returns the signer of a validated configuration, nil without signing keys.
+// New returns the signer of a validated configuration, the zero value without signing keys.
 func New(cfg *config.Config) (*Signer, error) {
 	keys, err := cfg.Gateway.Signers()
 	if err != nil || len(keys) == 0 {
-		return nil, err
+		return &Signer{}, err
 	}
 	var set jose.JSONWebKeySet
 	for _, key := range keys {
@@ -85,17 +86,12 @@ func algorithmOf(key crypto.Signer) jose.SignatureAlgorithm {
 }
 
 // KeySet returns the public keys as a JSON Web Key Set; nil without keys.
-func (s *Signer) KeySet() []byte {
-	if s == nil {
-		return nil
-	}
-	return s.keySet
-}
+func (s *Signer) KeySet() []byte { return s.keySet }
 
 // For returns the assertion about a caller for an upstream; empty where that has none, or the caller is anonymous or nil. The
 // error is [ErrTooLarge], or that of a key that cannot sign.
 func (s *Signer) For(u *config.Upstream, caller *policy.Principal) (string, error) {
-	if s == nil || u.Assertion == nil || caller == nil || caller.Anonymous {
+	if s.signer == nil || u.Assertion == nil || caller == nil || caller.Anonymous {
 		return "", nil
 	}
 	now := time.Now()
@@ -118,17 +114,17 @@ func (s *Signer) For(u *config.Upstream, caller *policy.Principal) (string, erro
 // may be large.
 func cacheKey(u *config.Upstream, caller *policy.Principal) [sha256.Size]byte {
 	var buffer [2 << 10]byte // large enough for most callers, which then cost no allocation
-	// No field contains a zero byte.
-	text := append(buffer[:0], u.Name...)
-	for _, field := range []string{u.Assertion.Audience, caller.Source, caller.Subject} {
-		text = append(append(text, 0), field...)
-	}
+	text := buffer[:0]
+	add := func(field string) { text = append(binary.AppendUvarint(text, uint64(len(field))), field...) }
+	add(u.Name)
+	add(caller.Source)
+	add(caller.Subject)
 	if u.Assertion.Email {
-		text = append(append(text, 0), caller.Claims...)
+		add(caller.Claims)
 	}
 	if u.Assertion.Groups {
 		for _, group := range caller.Groups {
-			text = append(append(text, 0), group...)
+			add(group)
 		}
 	}
 	return sha256.Sum256(text)

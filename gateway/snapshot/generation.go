@@ -42,7 +42,7 @@ type Generation struct {
 	Policy   *policy.Policy
 	Identity *identity.Authenticator
 	Sealer   *seal.Sealer
-	// Assertions tell servers who calls; nil without signing keys.
+	// Assertions tell servers who calls.
 	Assertions *assertion.Signer
 	// RequestStates seals the requestState of gets that ask their client for input.
 	RequestStates *seal.Box
@@ -194,9 +194,6 @@ func (g *Generation) Connector(label string) *upstream.Connector {
 
 // Assertion returns what says to an upstream's server who calls; the zero value if it is not to know.
 func (g *Generation) Assertion(label string, caller *policy.Principal) (client.Assertion, error) {
-	if g.Assertions == nil {
-		return client.Assertion{}, nil
-	}
 	u := &g.Upstreams[g.index[label]]
 	value, err := g.Assertions.For(u, caller)
 	if value == "" {

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"time"
 
 	"golang.org/x/net/http/httpproxy"
 
@@ -113,17 +112,11 @@ func (e *egress) dial(ctx context.Context, network, address string) (net.Conn, e
 
 func (e *egress) dialProxy(ctx context.Context) (net.Conn, error) {
 	conn, err := e.toProxy.DialContext(ctx, "tcp", hostPort(e.proxy))
-	if unresolved, ok := errors.AsType[*net.DNSError](err); ok {
-		err = &resolveError{unresolved} // the name that matters is the proxy's
-	}
 	if err != nil {
-		return nil, e.failed(err)
+		return nil, &proxyError{hostPort(e.proxy), withoutURL(err)} // or the name would be taken for the server's
 	}
 	return conn, nil
 }
-
-// failed returns an error that names the proxy, without its password.
-func (e *egress) failed(err error) error { return &proxyError{hostPort(e.proxy), err} }
 
 // connect returns a connection through the proxy, over which the caller speaks TLS with the address.
 func (e *egress) connect(ctx context.Context, network, address string) (net.Conn, error) {
@@ -136,21 +129,22 @@ func (e *egress) connect(ctx context.Context, network, address string) (net.Conn
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*dialTimeout) // the proxy has to connect, too
 	defer cancel()
-	conn, err := e.dialProxy(ctx)
+	dialed, err := e.dialProxy(ctx)
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(0, 1)) })
+	stop := context.AfterFunc(ctx, func() { _ = dialed.Close() })
+	conn := dialed
 	if e.proxy.Scheme == "https" {
 		conn = tls.Client(conn, &tls.Config{ServerName: e.proxy.Hostname(), MinVersion: tls.VersionTLS12})
 	}
-	if err = e.askFor(conn, through); err == nil && !stop() {
+	err = e.askFor(conn, through)
+	if !stop() { // then the connection is closed, which says less
 		err = ctx.Err()
 	}
 	if err != nil {
-		stop()
-		_ = conn.Close()
-		return nil, e.failed(err)
+		_ = dialed.Close()
+		return nil, &proxyError{hostPort(e.proxy), err}
 	}
 	return conn, nil
 }

@@ -110,9 +110,16 @@ func TestEgress_CauseNamesTheProxyThatFailed(t *testing.T) {
 		strings.Replace(failing.URL, "weir", "x", 1): "egress proxy " + address + ": HTTP 407",
 	} {
 		t.Setenv("HTTPS_PROXY", proxy)
-		_, err := client.Connect(t.Context(), upstreamtest.HTTP("u", "https://docs.example.com/mcp"), client.Options{})
-		if got := client.CauseOf(err); got.Kind != client.ProxyFailed || !strings.Contains(got.Problem, want) || strings.Contains(got.String()+err.Error(), "hunter2") {
-			t.Errorf("through %s: %s, cause %+v; want %q", proxy, err, got, want)
+		t.Setenv("HTTP_PROXY", proxy)
+		schemes := []string{"https", "http"}
+		if strings.Contains(want, "HTTP 4") { // over plain HTTP, the proxy answers as the server would
+			schemes = schemes[:1]
+		}
+		for _, scheme := range schemes {
+			_, err := client.Connect(t.Context(), upstreamtest.HTTP("u", scheme+"://docs.example.com/mcp"), client.Options{})
+			if got := client.CauseOf(err); got.Kind != client.ProxyFailed || !strings.Contains(got.Problem, want) || strings.Contains(got.String()+err.Error(), "hunter2") {
+				t.Errorf("%s through %s: %s, cause %+v; want %q", scheme, proxy, err, got, want)
+			}
 		}
 	}
 }
