@@ -218,13 +218,18 @@ func TestSkills_AreExposedByPatternsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// A nested skill that is hidden can be read through the one around it, but is none.
-func TestSkills_NestedAreFilesOfTheSkillAround(t *testing.T) {
+// A nested skill that is hidden can not be read through the one around it either.
+func TestSkills_HiddenOnesAreNoFilesOfTheSkillAround(t *testing.T) {
 	peer := refundsPeer(t)
 	s := gatewaytest.Serve(t, gatewaytest.Team("billing", "", `hide "h" { prompts = ["skill:*/inner"] }`, peer.Peer))
 	c, inner := s.Modern(""), "skill://billing/acme/refunds/inner/SKILL.md"
-	if _, ok := readFile(t, c, inner); !ok {
-		t.Error("the file is not readable")
+	for uri, want := range map[string]bool{inner: false, "skill://billing/acme/refunds/inner/x.txt": false, "skill://billing/acme/refunds/references/a.md": true} {
+		if text, ok := readFile(t, c, uri); ok != want {
+			t.Errorf("%s: %s", uri, text)
+		}
+	}
+	if r := c.Call("resources/directory/read", uriParams("skill://billing/acme/refunds")); strings.Contains(r.Body, "inner") {
+		t.Error(r.Body)
 	}
 	if r := c.Call("skills/get", uriParams(inner)); !strings.Contains(r.Body, "Unknown skill") {
 		t.Error(r.Body)

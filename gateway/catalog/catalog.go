@@ -5,11 +5,13 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // Catalog is the merge of all upstreams' lists at one moment. Make it with [Merge]; it is
@@ -65,6 +67,30 @@ type Entry struct {
 	// decided is what policy decided, see [Options]. Most entries of a team share one slice.
 	decided []*policy.Visibility
 	fold    string
+	// searched is what [Entry.Searched] returns, once somebody has searched.
+	searched atomic.Pointer[string]
+}
+
+// maxSearched bounds the searched part of a name, title or description, in bytes: a search costs its
+// caller, and the texts are others'.
+const maxSearched = 1 << 10
+
+// Searched returns what a search looks through: the name, the title and the description, in lower case
+// and on a line each.
+func (e *Entry) Searched() string {
+	if kept := e.searched.Load(); kept != nil {
+		return *kept
+	}
+	definition := wire.Members(e.JSON)
+	title, _ := definition.Text("title")
+	description, _ := definition.Text("description")
+	var all strings.Builder
+	for _, text := range []string{e.Name, title, description} {
+		all.WriteString(strings.ToLower(text[:min(len(text), maxSearched)]) + "\n")
+	}
+	text := all.String()
+	e.searched.Store(&text)
+	return text
 }
 
 // VisibleTo reports whether an audience may see the entry: by any of its owners. This is the one

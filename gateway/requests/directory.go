@@ -57,7 +57,7 @@ func (d *directory) find(s *snapshot.Snapshot, audience *policy.Audience) (of *c
 		for _, file := range entry.Skill.Files {
 			// With a slash before it, the root, whose path is empty, is a folder like the others.
 			below, within := strings.CutPrefix("/"+file.Path, strings.TrimSuffix("/"+path, "/")+"/")
-			if !within {
+			if !within || isWithheld(s, audience, entry, file.Path) {
 				continue
 			}
 			of = entry

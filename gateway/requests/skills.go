@@ -196,7 +196,7 @@ func (h *Handler) authorizeFile(ctx context.Context, r *Request, out *Response, 
 	}
 	entry, owners, err = h.authorizeClient(ctx, r, out, func(audience *policy.Audience, _ *catalog.View) *catalog.Entry {
 		for entry, path := range r.Snapshot.SkillsAround(audience, uri) {
-			if known, ok := entry.Skill.File(path); ok && path != "" {
+			if known, ok := entry.Skill.File(path); ok && path != "" && !isWithheld(r.Snapshot, audience, entry, path) {
 				file = known
 				return entry
 			}
@@ -204,6 +204,20 @@ func (h *Handler) authorizeFile(ctx context.Context, r *Request, out *Response, 
 		return nil
 	})
 	return entry, owners, file, err
+}
+
+// isWithheld reports whether a file of a skill also belongs to a skill within it that a hide block keeps
+// from the audience.
+func isWithheld(s *snapshot.Snapshot, audience *policy.Audience, of *catalog.Entry, path string) bool {
+	for end := range path {
+		if path[end] != '/' {
+			continue
+		}
+		if inner := s.Catalog.Lookup(of.Name + "/" + path[:end]); inner != nil && !inner.VisibleTo(audience) && inner.HiddenBy(audience) != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // lookupFile returns a skill with a file, and its owners, as far as the caller may use them.

@@ -49,9 +49,6 @@ const (
 	toolPage = 50
 	// maxQueryWords bounds the words of a query that count, maxQuery what is read of it, in bytes.
 	maxQueryWords, maxQuery = 16, 1000
-	// maxSearched bounds the searched part of a title or description, in bytes: a search costs its
-	// caller, and the texts are others'.
-	maxSearched = 1 << 10
 )
 
 // toolCall is which tool a request calls.
@@ -217,14 +214,8 @@ func matching(ctx context.Context, entries []*catalog.Entry, words []string) (hi
 		if ctx.Err() != nil {
 			return nil
 		}
-		definition := wire.Members(e.JSON)
-		title, _ := definition.Text("title")
-		description, _ := definition.Text("description")
-		isMatch := slices.ContainsFunc([]string{e.Name, title, description}, func(text string) bool {
-			text = strings.ToLower(text[:min(len(text), maxSearched)])
-			return slices.ContainsFunc(words, func(word string) bool { return hasWord(text, word) })
-		})
-		if isMatch {
+		text := e.Searched()
+		if slices.ContainsFunc(words, func(word string) bool { return hasWord(text, word) }) {
 			hits = append(hits, e)
 		}
 	}

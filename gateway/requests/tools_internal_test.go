@@ -24,10 +24,13 @@ func TestMatching_CostsLittleForHostileTexts(t *testing.T) {
 	if got := queryWords(strings.Repeat("a b ", 200)); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("words that are repeated count each time: %q", got)
 	}
-	long := strings.Repeat("x", maxSearched)
+	long := strings.Repeat("x", 1<<10)
 	entries := []*catalog.Entry{{Name: "p", JSON: wire.Object{}.With("name", wire.Quote("p")).With("description", wire.Quote(long+" word")).JSON()}}
 	if got := matching(t.Context(), entries, []string{"word"}); len(got) > 0 {
 		t.Error("all of a description is searched")
+	}
+	if allocs := testing.AllocsPerRun(10, func() { matching(t.Context(), entries, []string{"word"}) }); allocs > 0 {
+		t.Errorf("a definition is read again for each search: %v allocations", allocs)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -249,7 +249,7 @@ func (x *exchange) respondRelaying(
 	ctx, giveUp := context.WithCancel(ctx)
 	defer giveUp()
 	if x.forwarded { // the other replica waits for the header, and for no longer than answerTimeout
-		x.pending.begin()
+		x.pending.comment()
 	}
 	return x.t.handleRelaying(ctx, request, buffer, outlet{
 		send: func(message []byte) {

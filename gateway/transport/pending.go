@@ -30,13 +30,6 @@ func (p *pending) openLocked() *eventStream {
 	return p.stream
 }
 
-// begin begins the stream at once.
-func (p *pending) begin() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.openLocked()
-}
-
 // send sends a message before the response. It reports whether the client may still be there.
 func (p *pending) send(message []byte) (ok bool) {
 	p.mu.Lock()
