@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 
@@ -28,6 +30,7 @@ type query struct {
 	lists              listSource
 	who                principalFlags
 	url, token, output string
+	isTokenGiven       func() bool // by the flag, and not by the variable
 	// skills says whether the lists of --url have skills.
 	skills config.SkillsMode
 }
@@ -45,10 +48,29 @@ func (q *query) addServerTo(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringVar(&q.url, "url", "",
 		"connect to the running gateway, or any other MCP server, at `URL`")
-	addSecret(flags, &q.token, "PROMPTWEIR_TOKEN", "bearer `TOKEN` for --url")
+	q.isTokenGiven = func() bool { return flags.Changed("token") }
+	addSecret(flags, &q.token, "PROMPTWEIR_TOKEN", "bearer `TOKEN` for --url; the variable's goes to the address in PROMPTWEIR_URL only")
+}
+
+// credential returns the token for the server at --url. The variable is for the gateway that another
+// variable names, and for no other server that a command line does.
+func (q *query) credential(server *url.URL) (token string, err error) {
+	own, _ := url.Parse(os.Getenv("PROMPTWEIR_URL"))
+	switch isOwn := own != nil && own.Scheme == server.Scheme && own.Host == server.Host; {
+	case isOwn, q.token == "":
+		return q.token, nil
+	case !q.isTokenGiven():
+		return "", nil
+	case server.Scheme == "http" && !config.IsLoopback(server.Hostname()):
+		return "", &usageError{"--token: everybody on the way can read it over http; use https, or set PROMPTWEIR_URL to this address"}
+	}
+	return q.token, nil
 }
 
 func (q *query) check() error {
+	if q.app.config == "" {
+		q.url = cmp.Or(q.url, os.Getenv("PROMPTWEIR_URL"))
+	}
 	switch {
 	case q.url == "" && q.app.config == "":
 		return &usageError{"--config PATH or --url URL is required"}
@@ -83,7 +105,15 @@ func (q *query) loadConfig() (*config.Config, *policy.Principal, error) {
 func (q *query) withSession(
 	ctx context.Context, options client.SessionOptions, use func(*client.Session) error,
 ) error {
-	server, err := serverAt("--url", q.url, q.token)
+	u, err := parseURL("--url", q.url, config.DefaultListen+config.DefaultPath)
+	if err != nil {
+		return err
+	}
+	token, err := q.credential(u)
+	if err != nil {
+		return err
+	}
+	server, err := serverAt("--url", q.url, token)
 	if err != nil {
 		return err
 	}
@@ -220,12 +250,12 @@ func connectError(ctx context.Context, server config.Upstream, err error) error 
 	cause := client.CauseOf(err)
 	switch cause.Kind {
 	case client.CredentialMissing: // there is no block that could have a credential
-		cause.Remedy = "pass a valid token with --token, or in PROMPTWEIR_TOKEN"
+		cause.Remedy = "pass a valid token with --token, or in PROMPTWEIR_TOKEN for the address in PROMPTWEIR_URL"
 	case client.CredentialRefused, client.AccessDenied: // and what it refuses is the user's
 		if server.Headers != nil {
 			_, details, _ := strings.Cut(cause.Problem, " (")
 			cause.Problem = "it refuses your token (" + details
-			cause.Remedy = "pass another with --token, or in PROMPTWEIR_TOKEN"
+			cause.Remedy = "pass another with --token, or in PROMPTWEIR_TOKEN for the address in PROMPTWEIR_URL"
 		}
 	case client.NothingThere, client.WebPage, client.NotMCP:
 		u, _ := url.Parse(server.URL) // which serverAt has parsed

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -83,7 +85,7 @@ func completeNames(word string) (words []string) {
 
 // check checks the flags, and asks a person for the clients.
 func (y *syncer) check(ctx context.Context) error {
-	if y.query.url == "" {
+	if y.query.url = cmp.Or(y.query.url, os.Getenv("PROMPTWEIR_URL")); y.query.url == "" {
 		return &usageError{"sync needs the running gateway: --url URL"}
 	}
 	u, err := parseURL("--url", y.query.url, config.DefaultListen+config.DefaultPath)
