@@ -55,6 +55,7 @@ func decodeEndpoint(b *hclread.Block, u *Upstream, r reach) {
 		refuse(b, "oauth", "url", "A child process gets no access tokens; give it what it needs in env.")
 	}
 	if !isFiles {
+		refuse(b, "format", "files", "Only prompts from files have a format; remove it.")
 		refuse(b, "texts", "files", "Only prompts from files have texts to approve; remove it.")
 	}
 }

@@ -66,13 +66,14 @@ func (f *Files) text(path string) hclread.Text {
 	return hclread.Text{Value: path}
 }
 
-// decodeFiles decodes files and texts.
+// decodeFiles decodes files, format and texts.
 func decodeFiles(b *hclread.Block, u *Upstream, r reach) {
 	u.Files = &Files{Folder: b.ResolvePath(""), Root: b.ResolvePath(""), grants: r.grants}
 	if r.grants != nil {
 		u.Files.Root = r.root
 	}
 	hclread.Bool(b, "texts", &u.Texts)
+	hclread.Set(b, "format", &u.Format, hclread.OneOf(FormatClaude, FormatCursor, FormatGemini, FormatOpenCode, FormatVSCode, FormatSkill, FormatNative))
 	u.Files.Patterns = hclread.NonEmptyList(b, "files", parsePathPattern,
 		`The list is empty; write a pattern like "prompts/**/*.md".`)
 	if len(u.Files.Patterns) > maxPathPatterns {
@@ -84,7 +85,7 @@ func decodeFiles(b *hclread.Block, u *Upstream, r reach) {
 // checkFiles reports what only an upstream with a server can have.
 func checkFiles(b *hclread.Block) {
 	for _, name := range upstreamSchema().Names() {
-		if !slices.Contains([]string{"files", "texts", "skills", "prefix", "max_prompts", "url", "command"}, name) {
+		if !slices.Contains([]string{"files", "format", "texts", "skills", "prefix", "max_prompts", "url", "command"}, name) {
 			refuse(b, name, "a server", "Prompts from files need no server, so "+name+" has no effect; remove it.")
 		}
 	}
@@ -159,6 +160,20 @@ func (f *Files) shownPatterns() string {
 	return strings.Join(texts, " ")
 }
 
+// FileFormat is how files of prompts are written.
+type FileFormat string
+
+// The values of the format attribute; for the zero value, signs tell the format of each file.
+const (
+	FormatClaude   FileFormat = "claude"
+	FormatCursor   FileFormat = "cursor"
+	FormatGemini   FileFormat = "gemini"
+	FormatOpenCode FileFormat = "opencode"
+	FormatVSCode   FileFormat = "vscode"
+	FormatSkill    FileFormat = "skill"
+	FormatNative   FileFormat = "promptweir"
+)
+
 // PathPattern is a glob over the path of a Markdown file, relative to a folder and with slashes.
 // [doublestar.Match] says what the wildcards mean. The zero PathPattern matches nothing.
 //
@@ -175,6 +190,13 @@ func (p PathPattern) Match(file string) bool {
 		}
 	}
 	return false
+}
+
+// MatchHidden reports whether the pattern matches the path of a file whose own name may start with
+// "." or "_", as clients list such files.
+func (p PathPattern) MatchHidden(file string) bool {
+	folder := file[:max(strings.LastIndexByte(file, '/'), 0)]
+	return p.text != "" && doublestar.MatchUnvalidated(p.text, norm.NFC.String(file)) && p.hasReserved(folder)
 }
 
 // Enters reports whether the pattern can match a file beneath a folder.
@@ -242,7 +264,7 @@ func parsePathPattern(s string) (PathPattern, error) {
 	case !IsPromptFile(s):
 		return PathPattern{}, errors.New(`does not end in ".md"; prompts are Markdown files: ` +
 			`write it like "prompts/**/*.md"`)
-	case strings.HasSuffix(s, ".toml") && !strings.Contains("/"+s, "/.gemini/commands/"):
+	case strings.HasSuffix(s, ".toml") && !strings.Contains("/"+s, "/commands/"):
 		return PathPattern{}, errors.New(`ends in ".toml" for files that are not Gemini CLI's ` +
 			`commands; write it like ".gemini/commands/**/*.toml"`)
 	}

@@ -72,6 +72,8 @@ type Upstream struct {
 	Dir string
 	// Files is nil for a server. Without a server, URL and Command are empty.
 	Files *Files
+	// Format is that of Files; if it is empty, signs tell that of each.
+	Format FileFormat
 	// Texts says that the definition of a prompt from files carries the hash of its text.
 	Texts bool
 	// Skills says whether the skills that the server declares are served.
@@ -206,7 +208,7 @@ func upstreamSchema() hclread.Schema {
 	return hclread.Schema{
 		Plain: []string{
 			"transport", "protocol", "prefix", "timeout", "refresh", "concurrency", "rate", "max_prompts", "max_message", "when_down", "grace",
-			"files", "texts", "skills", "resources",
+			"files", "format", "texts", "skills", "resources",
 		},
 		External: []string{"url", "command", "dir"},
 		Secret:   []string{"headers", "env"},

@@ -38,7 +38,7 @@ const promptGets = `[
 	{"name": "files.git:fix", "arguments": {"issue": "12", "priority": "care"}},
 	{"name": "files.explain", "arguments": {"arguments": "a weir"}},
 	{"name": "files.docs", "arguments": {"what": "main.go"}},
-	{"name": "files.pdf-forms", "arguments": {"form": "a form"}}
+	{"name": "files.pdf", "arguments": {"form": "a form"}}
 ]`
 
 var promptTexts = []string{ //nolint:gochecknoglobals // a constant table
@@ -67,7 +67,7 @@ func TestInterop_PromptsFromFiles(t *testing.T) {
 	proctest.Build(t, filepath.Dir(program), "./cmd/promptweir")
 	modern := proctest.Start(t, folder, program, "serve", "--config", filepath.Join(folder, "gateway.hcl")).Attr(t, "endpoint")
 	oldest := asOldestClient(t, modern)
-	names := []string{"files.docs", "files.explain", "files.git:fix", "files.pdf-forms", "files.report"}
+	names := []string{"files.docs", "files.explain", "files.git:fix", "files.pdf", "files.report"}
 	waitUntilListed(t, modern, names)
 	mcpgo := buildMcpgo(t)
 

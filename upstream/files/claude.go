@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strconv"
@@ -28,9 +29,8 @@ var (
 
 // command reads a custom slash command of Claude Code.
 func (p *parser) command(d *document) error {
-	_, below, _ := strings.Cut("/"+p.path, "/.claude/commands/")
 	// As Claude Code shows it: the command fix in the folder git is git:fix.
-	p.name = strings.ReplaceAll(strings.TrimSuffix(below, ".md"), "/", ":")
+	p.name = strings.ReplaceAll(strings.TrimSuffix(p.sign.name, ".md"), "/", ":")
 	if err := (&claude{prompt: p}).read(d, map[string]func(field) error{}); err != nil {
 		return err
 	}
@@ -40,12 +40,20 @@ func (p *parser) command(d *document) error {
 	return nil
 }
 
-// skillPrompt reads a SKILL.md of Agent Skills, which in Claude Code is a command as well.
+// skillPrompt reads a SKILL.md of Agent Skills, which in Claude Code is a command as well. Its name is
+// the folder's.
 func (p *parser) skillPrompt(d *document) error {
-	if p.name = path.Base(path.Dir(p.path)); p.name == "." {
-		p.name = "skill"
+	p.name = cmp.Or(strings.TrimSuffix(path.Base(p.sign.name), ".md"), "skill")
+	if err := (&claude{prompt: p}).read(d, map[string]func(field) error{"name": setText(&p.title)}); err != nil {
+		return err
 	}
-	return (&claude{prompt: p}).read(d, map[string]func(field) error{"name": setText(&p.name)})
+	if p.title == p.name {
+		p.title = ""
+	}
+	if p.description == "" {
+		p.description = firstLine(d.text)
+	}
+	return nil
 }
 
 // claude reads a command or a skill as Claude Code 2.1 does (code.claude.com/docs/en/skills, and runs

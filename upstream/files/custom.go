@@ -1,6 +1,7 @@
 package files
 
 import (
+	"crypto/sha256"
 	"errors"
 	"iter"
 	"path"
@@ -9,37 +10,34 @@ import (
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
+
+	"github.com/promptweir/promptweir/config"
 )
 
 // custom is how a client other than Claude Code reads its custom commands, by that client's sources.
 // People type a command line behind a command:
 //
-//	.codex/prompts       $1 to $9, $ARGUMENTS; or $NAME, each a required argument. Without any, the line has no effect
-//	.opencode/command    $1 and on, $ARGUMENTS; the highest number gets the rest of the line
-//	.cursor/commands     no placeholders
-//	.gemini/commands     TOML; {{args}}
+//	OpenCode      $1 and on, $ARGUMENTS; the highest number gets the rest of the line
+//	Cursor        no placeholders
+//	Gemini CLI    TOML; {{args}}
 //
-// In all but the first, the line follows a text without placeholders.
+// The line follows a text without placeholders.
 type custom struct {
-	folder, ext string
 	// separator stands between folders in a command's name.
 	separator string
-	// placeholder finds what gets a value: its first group is the number of a word, its second a
-	// name. It is nil where there are none.
+	// placeholder finds what gets a value: its first group is the number of a word, its second
+	// the whole line. It is nil where there are none.
 	placeholder func() *regexp.Regexp
 	// shell and mention find what only the client can put in.
 	shell, mention func() *regexp.Regexp
-	// takesRest means that the highest number gets the rest of the line, and follows that the line
-	// follows a text without placeholders.
-	takesRest, follows bool
+	// takesRest means that the highest number gets the rest of the line.
+	takesRest bool
 }
 
 // maxTOML bounds a file of TOML, in bytes: its parser calls itself for each level of nesting.
 const maxTOML = 64 << 10
 
 var (
-	// $$ is matched so that what follows it begins no placeholder: it is text.
-	codexWord    = lazily(`\$\$|\$(?:([1-9])|([A-Z][A-Z0-9_]*))`)
 	opencodeWord = lazily(`\$(?:(\d+)|(ARGUMENTS))`)
 	// The first group matches nothing: Gemini CLI knows no numbers of words.
 	geminiWord = lazily(`\{\{()?(args)\}\}`)
@@ -50,60 +48,39 @@ var (
 	promptKey     = lazily(`(?m)^[ \t]*["']?prompt["']?[ \t]*=[ \t]*(?:(?:"""|''')\r?\n)?`)
 )
 
-// customs has the formats of custom commands.
-var customs = []custom{ //nolint:gochecknoglobals // a constant table
-	{
-		folder: "/.codex/prompts/", ext: ".md", separator: "/",
-		placeholder: codexWord, shell: shellLine, mention: fileMention,
-	},
-	{
-		folder: "/.opencode/command/", ext: ".md", separator: "/",
-		placeholder: opencodeWord, shell: opencodeShell, mention: fileMention, takesRest: true, follows: true,
-	},
-	{
-		folder: "/.opencode/commands/", ext: ".md", separator: "/",
-		placeholder: opencodeWord, shell: opencodeShell, mention: fileMention, takesRest: true, follows: true,
-	},
-	{folder: "/.cursor/commands/", ext: ".md", separator: "/", mention: fileMention, follows: true},
-	{
-		folder: "/.gemini/commands/", ext: ".toml", separator: ":",
-		placeholder: geminiWord, shell: geminiShell, mention: geminiFile, follows: true,
-	},
-}
-
-// customOf returns the format of a file by its path, nil for none.
-func customOf(file string) *custom {
-	for i := range customs {
-		if c := &customs[i]; path.Ext(file) == c.ext && strings.Contains("/"+file, c.folder) {
-			return c
-		}
-	}
-	return nil
+// customs are the formats of custom commands.
+var customs = map[config.FileFormat]*custom{ //nolint:gochecknoglobals // a constant table
+	config.FormatOpenCode: {separator: "/", placeholder: opencodeWord, shell: opencodeShell, mention: fileMention, takesRest: true},
+	config.FormatCursor:   {separator: "/", mention: fileMention},
+	config.FormatGemini:   {separator: ":", placeholder: geminiWord, shell: geminiShell, mention: geminiFile},
 }
 
 // custom reads a custom command.
 func (p *parser) custom(d *document) error {
-	c := customOf(p.path)
-	_, below, _ := strings.Cut("/"+p.path, c.folder)
-	p.name = strings.ReplaceAll(strings.TrimSuffix(below, c.ext), "/", c.separator)
+	c, isTOML := customs[p.sign.format], p.sign.format == config.FormatGemini
+	p.name = strings.ReplaceAll(strings.TrimSuffix(p.sign.name, path.Ext(p.path)), "/", c.separator)
 	var hint string
-	if c.ext == ".toml" {
+	if isTOML {
 		toml, err := p.toml(d)
 		if err != nil {
 			return err
 		}
-		d = toml
+		d, p.body = toml, sha256.Sum256([]byte(strings.TrimSpace(toml.text)))
 	} else {
-		p.foreignFront(d.front, map[string]func(field) error{"description": setText(&p.description), "argument-hint": setHint(&hint)})
+		setters := map[string]func(field) error{"description": setText(&p.description), "argument-hint": setHint(&hint)}
+		if p.sign.format == config.FormatOpenCode {
+			setters["name"] = setText(&p.name)
+		}
+		p.foreignFront(d.front, setters)
 	}
 	if p.description == "" {
 		p.description = firstLine(d.text)
 	}
 	words := p.declareCustom(c, d.text, hint)
 	foreignLines(d, func(text string, line int) { words.line(p, text, line) })
-	if p.text.end(); len(p.text.messages) == 1 && c.follows && !words.any {
+	if p.text.end(); len(p.text.messages) == 1 && !words.any {
 		last, before := &p.text.messages[0], "\n\n"
-		if c.ext == ".toml" { // Gemini CLI adds all that was typed
+		if isTOML { // Gemini CLI adds all that was typed
 			before += "/" + p.name + " "
 		}
 		last.pieces = append(last.pieces, piece{gap: gap{word: restOfLine, isSet: true, missing: before}})
@@ -149,40 +126,26 @@ func (p *parser) toml(d *document) (*document, error) {
 type customWords struct {
 	*custom
 
-	// named means that each name is an argument of its own, and any that there are placeholders.
-	named, any bool
-	highest    int
+	any     bool // there are placeholders
+	highest int
 }
 
-// declareCustom declares the arguments of a text: its names, else one for each word that the hint
-// names where these are all that it needs, else one for the whole line.
+// declareCustom declares the arguments of a text: one for each word that the hint names if these are
+// all that it needs, otherwise one for the whole line.
 func (p *parser) declareCustom(c *custom, text, hint string) customWords {
 	words, all := customWords{custom: c}, false
 	for found := range c.placeholders(text) {
-		switch name := found.name; {
-		case name == "ARGUMENTS" || name == "args":
-			all = true
-		case name != "":
-			words.named = true
-			if p.arguments.find(name) < 0 && len(p.arguments.list) < maxArguments {
-				p.arguments.declare(argument{name: name, required: true}, "", "", nil)
-			}
-		default:
-			words.highest = max(words.highest, found.word)
-		}
+		all, words.highest = all || found.isLine, max(words.highest, found.word)
 	}
-	words.any = all || words.named || words.highest > 0
-	switch named := namesIn(hint); {
-	// Names are declared by now, and a line that nothing gets needs no argument.
-	case words.named || !words.any && !c.follows:
-	case !all && words.highest > 0 && words.highest <= len(named):
+	words.any = all || words.highest > 0
+	if named := namesIn(hint); !all && words.highest > 0 && words.highest <= len(named) {
 		for _, name := range named {
 			p.arguments.declare(argument{name: name}, "", "", nil)
 		}
-	default:
-		p.arguments.declare(argument{name: "arguments"}, "", hint, nil)
-		p.isLine = true
+		return words
 	}
+	p.arguments.declare(argument{name: "arguments"}, "", hint, nil)
+	p.isLine = true
 	return words
 }
 
@@ -190,36 +153,25 @@ func (p *parser) declareCustom(c *custom, text, hint string) customWords {
 func (w customWords) line(p *parser, text string, number int) {
 	at := 0
 	for m := range w.placeholders(text) {
-		g, ok := w.gap(p, m)
-		if !ok {
-			continue
+		g := gap{word: allWords}
+		if !m.isLine {
+			g = gap{word: int16(m.word), takesRest: w.takesRest && m.word == w.highest} //nolint:gosec // at most maxWords
 		}
-		p.text.add(text[at:m.start])
-		p.text.gap(g)
-		at = m.end
+		if g.word != 0 {
+			p.text.add(text[at:m.start])
+			p.text.gap(g)
+			at = m.end
+		}
 	}
 	p.text.add(text[at:])
 	p.reportForeign(text, number, w.shell, w.mention)
 }
 
-// gap returns the gap of a placeholder; it is not ok for text.
-func (w customWords) gap(p *parser, found customMention) (g gap, ok bool) {
-	switch index := p.arguments.find(found.name); {
-	case w.named && found.name != "" && index >= 0:
-		return gap{argument: int16(index)}, true //nolint:gosec // at most maxArguments
-	case w.named:
-		return gap{}, false
-	case found.name != "":
-		return gap{word: allWords}, true
-	}
-	return gap{word: int16(found.word), takesRest: w.takesRest && found.word == w.highest}, found.word > 0 //nolint:gosec // at most maxWords
-}
-
-// customMention is a placeholder in a text: a name, or the number of a word; without either it is
-// text.
+// customMention is a placeholder in a text: the whole line, or the number of a word; without either
+// it is text.
 type customMention struct {
 	start, end int
-	name       string
+	isLine     bool
 	word       int
 }
 
@@ -235,14 +187,11 @@ func (c *custom) placeholders(text string) iter.Seq[customMention] {
 			if found == nil {
 				return
 			}
-			m := customMention{start: at + found[0], end: at + found[1]}
+			m := customMention{start: at + found[0], end: at + found[1], isLine: found[4] >= 0}
 			if found[2] >= 0 {
 				if number, err := strconv.Atoi(text[at+found[2] : at+found[3]]); err == nil && number <= maxWords {
 					m.word = number
 				}
-			}
-			if found[4] >= 0 {
-				m.name = text[at+found[4] : at+found[5]]
 			}
 			if at = m.end; !yield(m) {
 				return

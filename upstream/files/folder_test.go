@@ -150,9 +150,9 @@ func (tr *tree) expect(f *folder, want map[string]string, problems ...problem) {
 }
 
 func TestFolder_ReadsWhatThePatternsMatch(t *testing.T) {
-	tr := newTree(t, "teams/docs.hcl", team("prompts/**/*.md", ".claude/commands/**/*.md"),
+	tr := newTree(t, "teams/docs.hcl", team("prompts/**/*.md", ".github/prompts/**/*.md"),
 		"teams/prompts/a.md", "A", "teams/prompts/b/c.md", "C {{> ../_parts/d.md}}", "teams/prompts/_parts/d.md", "D", "teams/prompts/_e.md", "E",
-		"teams/prompts/.git/f.md", "F", "teams/prompts/g.txt", "G", "teams/other/h.md", "H", "teams/.claude/commands/i.prompt.md", "I", "j.md", "J")
+		"teams/prompts/.git/f.md", "F", "teams/prompts/g.txt", "G", "teams/other/h.md", "H", "teams/.github/prompts/i.prompt.md", "I", "j.md", "J")
 	f := newFolder(tr.upstream())
 	tr.expect(f, map[string]string{"a": "A", "c": "C D", "i": "I"})
 	before, _ := f.Refresh()
@@ -164,7 +164,7 @@ func TestFolder_ReadsWhatThePatternsMatch(t *testing.T) {
 // The commands of a repository may be a link to a folder that several tools share.
 func TestFolder_FollowsALinkInAFolderWithADot(t *testing.T) {
 	for _, at := range []string{"", "teams/"} {
-		tr := newTree(t, at+"a.hcl", team(".claude/commands/*.md"), at+"shared/one.md", "One.")
+		tr := newTree(t, at+"a.hcl", team(".github/prompts/*.md"), at+"shared/one.md", "One.")
 		tr.link("../shared", at+".claude/commands")
 		if l, err := newFolder(tr.upstream()).Refresh(); err != nil || l.Prompt("one") == nil {
 			t.Errorf("%q: the prompt is not found: %v %v", at, l.Problems, err)

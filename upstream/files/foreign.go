@@ -73,7 +73,7 @@ func firstLine(text string) string {
 // vscodePrompt reads a prompt file of VS Code: ${input:name:placeholder} asks for a value, which is
 // the placeholder itself until it is given.
 func (p *parser) vscodePrompt(d *document) error {
-	p.name = strings.TrimSuffix(path.Base(p.path), ".prompt.md")
+	p.name = strings.TrimSuffix(strings.TrimSuffix(path.Base(p.path), ".md"), ".prompt")
 	var hint string
 	p.foreignFront(d.front, map[string]func(field) error{
 		"name": setText(&p.name), "description": setText(&p.description), "argument-hint": setHint(&hint),

@@ -93,7 +93,7 @@ func TestParse_ServesTheFormatsThatPeopleHave(t *testing.T) {
 		}, {
 			name: "skill", file: "skills/pdf/SKILL.md",
 			content:    "---\nname: pdf-forms\ndescription: Fill in forms. Use it when: a PDF comes up\nlicense: MIT\n---\n\n# PDF\n\n    indented {{x}} \\$1\n\nSee [forms](FORMS.md).\n",
-			definition: `{"name":"pdf-forms","description":"Fill in forms. Use it when: a PDF comes up","arguments":[{"name":"arguments"}]}`,
+			definition: `{"name":"pdf","title":"pdf-forms","description":"Fill in forms. Use it when: a PDF comes up","arguments":[{"name":"arguments"}]}`,
 			arguments:  `{"arguments":"form 7"}`,
 			messages:   []string{"user: # PDF\n\n    indented {{x}} $1\n\nSee [forms](FORMS.md).\n\nARGUMENTS: form 7"},
 			problems: []problem{
@@ -106,21 +106,6 @@ func TestParse_ServesTheFormatsThatPeopleHave(t *testing.T) {
 			definition: `{"name":"fix","description":"Fix","arguments":[{"name":"issue"},{"name":"issue-branch"}]}`,
 			arguments:  `{"issue":"login page"}`,
 			messages:   []string{"user: Fix login page on , $issues, $issue: $1 of login page; $HOME"},
-		}, {
-			name: "prompt of Codex with words", file: ".codex/prompts/review.md",
-			content:    "---\ndescription: Review\nargument-hint: FILE [focus]\n---\nReview $1 for $2, $$3: $100.",
-			definition: `{"name":"review","description":"Review","arguments":[{"name":"FILE"},{"name":"focus"}]}`,
-			arguments:  `{"FILE":"a.go"}`,
-			messages:   []string{"user: Review a.go for , $$3: a.go00."},
-		}, {
-			name: "prompt of Codex with names", file: ".codex/prompts/pr.md",
-			content:    "Open $TITLE on $BRANCH, $$HOME, $TITLE; $1 $ARGUMENTS",
-			definition: `{"name":"pr","description":"Open $TITLE on $BRANCH, $$HOME, $TITLE; $1 $ARGUMENTS","arguments":[{"name":"TITLE","required":true},{"name":"BRANCH","required":true}]}`,
-			arguments:  `{"TITLE":"$BRANCH","BRANCH":"main"}`,
-			messages:   []string{"user: Open $BRANCH on main, $$HOME, $BRANCH; $1 $ARGUMENTS"},
-		}, {
-			name: "prompt of Codex without placeholders", file: ".codex/prompts/plain.md", content: "Plain.",
-			definition: `{"name":"plain","description":"Plain."}`, arguments: `{}`, messages: []string{"user: Plain."},
 		}, {
 			name: "command of OpenCode", file: "x/.opencode/command/git/log.md",
 			content:    "---\ndescription: Log\nagent: build\n---\n$1: $2 of !`git log` @src/a.go",
@@ -176,7 +161,7 @@ func TestParse_ServesTheFormatsThatPeopleHave(t *testing.T) {
 		}, {
 			name: "skill with hopeless front matter", file: "a/SKILL.md",
 			content:    "---\n- [\n---\nText",
-			definition: `{"name":"a","arguments":[{"name":"arguments"}]}`,
+			definition: `{"name":"a","description":"Text","arguments":[{"name":"arguments"}]}`,
 			arguments:  `{}`,
 			messages:   []string{"user: Text"},
 			problems:   []problem{{Unserved, "a/SKILL.md:1", "The front matter is ignored: the front matter is not YAML"}},

@@ -15,7 +15,7 @@ const maxFuzzed = 1 << 16
 // checkBudget parses a file and checks the memory of its prompt: a multiple of its files.
 func checkBudget(t *testing.T, files disk, file string) {
 	t.Helper()
-	prompt, problems := parse(file, true, files, func(file string) string { return file })
+	prompt, problems := parse(entryKey{file, true, signAt(file)}, files, func(file string) string { return file })
 	held, size := 0, 0
 	for _, p := range problems {
 		held += len(p.Source) + len(p.Detail)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -35,29 +36,40 @@ func (l *List) Broken() []Problem {
 	return slices.DeleteFunc(slices.Clone(l.Problems), func(p Problem) bool { return p.Severity != Broken })
 }
 
+// DuplicateName is the summary of the problem of a file whose prompt has another file's name.
+const DuplicateName = "Duplicate name"
+
 // newList returns the list of the files that were found. The first of several files with one name
-// counts.
+// counts, but a skill takes the place of a command, as in Claude Code.
 func (b *block) newList(entries map[entryKey]*entry) *List {
 	l := &List{byName: make(map[string]*Prompt, len(b.found)), Definitions: []jsontext.Value{}}
 	for _, pattern := range b.idle {
 		l.Problems = append(l.Problems, b.problem(Doubtful,
 			failed("Pattern without a file", "no file matches %s of files; correct or remove it", pattern)))
 	}
-	for _, file := range b.found {
-		e := entries[b.key(file)]
+	skills := map[string]*Prompt{}
+	for _, key := range b.found {
+		if e := entries[key]; e != nil && e.prompt != nil && key.format == config.FormatSkill && skills[e.prompt.Name] == nil {
+			skills[e.prompt.Name] = e.prompt
+		}
+	}
+	for _, key := range b.found {
+		e := entries[key]
 		if e == nil { // a skill only
 			continue
 		}
 		l.Problems = append(l.Problems, e.problems...)
+		if e.prompt == nil {
+			continue
+		}
+		other := l.byName[e.prompt.Name]
+		if skills[e.prompt.Name] != nil && e.prompt.sign.format == config.FormatClaude {
+			other = skills[e.prompt.Name]
+		}
 		switch {
-		case e.prompt == nil:
-		case l.byName[e.prompt.Name] != nil:
-			l.Problems = append(l.Problems, Problem{
-				Severity: Broken, Path: b.shown(file), Summary: "Duplicate name",
-				// Clipped: nobody counts what the problems of a list hold.
-				Detail: fmt.Sprintf("The prompt %q is already in %s; set another name in the front matter.",
-					wire.Clip(e.prompt.Name, maxQuoted), b.shown(l.byName[e.prompt.Name].Path)),
-			})
+		case other != nil && other.body == e.prompt.body: // as projects have it for several clients
+		case other != nil:
+			l.Problems = append(l.Problems, b.duplicate(e.prompt, other))
 		default:
 			l.Prompts, l.Definitions = append(l.Prompts, e.prompt), append(l.Definitions, e.prompt.Definition)
 			l.byName[e.prompt.Name] = e.prompt
@@ -67,6 +79,22 @@ func (b *block) newList(entries map[entryKey]*entry) *List {
 	l.Problems = worst(l.Problems)
 	sortProblems(l.Problems)
 	return l
+}
+
+// duplicate returns the problem of a prompt that has the name of another one, which is served.
+func (b *block) duplicate(p, served *Prompt) Problem {
+	severity, remedy := Broken, p.sign.rename()
+	switch {
+	case p.sign.format == config.FormatClaude && served.sign.format == config.FormatSkill:
+		severity, remedy = Unserved, "Claude Code prefers the skill, too"
+	case p.sign.format != served.sign.format:
+		remedy += ", or give each client's files an upstream of its own"
+	}
+	// Clipped: nobody counts what the problems of a list hold.
+	return Problem{
+		Severity: severity, Path: b.shown(p.Path), Summary: DuplicateName,
+		Detail: fmt.Sprintf("The prompt %q is already in %s; %s.", wire.Clip(p.Name, maxQuoted), b.shown(served.Path), remedy),
+	}
 }
 
 // worst returns the worst problems, if there are too many.

@@ -49,7 +49,8 @@ func (p *parser) nativeFront(front string) error {
 		"arguments": p.setArguments, "icons": p.setIcons,
 		"_meta": setJSON((*jsontext.Value)(&p.meta), yaml.MappingNode, "a list of NAME: VALUE lines"),
 	}, func(f field) error {
-		return wrong(f.line, "%q is not known here; write one of: %s", f.name, strings.Join(names, ", "))
+		p.report.doubtful(p.path, f.line, "Unknown key", "%q has no effect; the keys are: %s", wire.Clip(f.name, maxQuoted), strings.Join(names, ", "))
+		return nil
 	})
 }
 

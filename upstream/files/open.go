@@ -46,9 +46,19 @@ func open(files *config.Files) (*opener, error) {
 
 func (o *opener) close() { _ = o.within.Close() } // it was only read
 
-// text returns the content of a file of text by its path from the root.
-func (o *opener) text(file string) (string, error) {
-	content, err := o.read(file, maxFile, checkHidden, func(file string) bool { return path.Ext(file) == ".md" || customOf(file) != nil })
+// text returns the content of a file of text by its path from the root. Names of files in a client's
+// format may begin with a dot.
+func (o *opener) text(file string, isForeign bool) (string, error) {
+	check := checkHidden
+	if isForeign {
+		check = func(file string) error {
+			folder, name := path.Split(file)
+			return checkHidden(folder + strings.TrimLeft(name, "."))
+		}
+	}
+	content, err := o.read(file, maxFile, check, func(file string) bool {
+		return path.Ext(file) == ".md" || path.Ext(file) == ".toml" && strings.Contains("/"+file, "/commands/")
+	})
 	return string(content), err
 }
 
@@ -127,7 +137,7 @@ func isOfSystem(err error) bool {
 // checkHidden refuses what is in a hidden folder, or hidden itself, except for the formats that are
 // at home there.
 func checkHidden(file string) error {
-	if formatOf(file) != native {
+	if signOf("/"+file, "", "", noManifest).isForeign() {
 		return nil
 	}
 	for name := range strings.SplitSeq(file, "/") {

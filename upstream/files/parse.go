@@ -1,6 +1,8 @@
 package files
 
 import (
+	"crypto/sha256"
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -8,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -17,32 +20,6 @@ const (
 	// maxArguments bounds the arguments of one prompt, as they are bounded in a get.
 	maxArguments = 1000
 )
-
-// format is how a file is written. Only its path tells.
-type format int
-
-const (
-	native     format = iota
-	commands          // .claude/commands/**/*.md
-	vscode            // *.prompt.md
-	skill             // SKILL.md
-	customized        // of another client, see custom
-)
-
-func formatOf(file string) format {
-	folder, name := path.Split(file)
-	switch {
-	case name == "SKILL.md":
-		return skill
-	case strings.HasSuffix(name, ".prompt.md"):
-		return vscode
-	case strings.Contains("/"+folder, "/.claude/commands/"):
-		return commands
-	case customOf(file) != nil:
-		return customized
-	}
-	return native
-}
 
 // reader reads the files of a prompt, by paths from the root with slashes. Its errors are for
 // people.
@@ -80,6 +57,8 @@ type media struct {
 // parser reads one prompt.
 type parser struct {
 	path   string
+	sign   sign
+	body   [sha256.Size]byte // see Prompt
 	reader reader
 	report report
 
@@ -97,14 +76,14 @@ type parser struct {
 
 // parse reads the prompt of a file. The problems are sorted by source location; a prompt that has a
 // [Broken] one is nil. With texts, its definition carries the hash of its text.
-func parse(file string, texts bool, r reader, shown func(string) string) (*Prompt, []Problem) {
+func parse(key entryKey, r reader, shown func(string) string) (*Prompt, []Problem) {
 	p := &parser{
-		path: file, reader: r, text: builder{role: "user"},
+		path: key.path, sign: key.sign, reader: r, text: builder{role: "user"},
 		report: report{shown: shown, contents: map[string]string{}, doubted: map[string]bool{}},
 	}
-	prompt, err := p.prompt(texts)
+	prompt, err := p.prompt(key.texts)
 	if err != nil {
-		p.report.broken(file, err)
+		p.report.broken(key.path, err)
 		prompt = nil
 	}
 	sortProblems(p.report.problems)
@@ -121,13 +100,22 @@ func (p *parser) prompt(texts bool) (prompt *Prompt, err error) {
 	if err != nil {
 		return nil, err
 	}
-	kind := formatOf(p.path)
-	if kind == native && d.unended != nil {
+	if p.sign.format == "" {
+		p.sign.format = formatIn(d)
+	}
+	if !p.sign.isForeign() && d.unended != nil {
 		return nil, d.unended
 	}
-	read := map[format]func(*document) error{
-		native: p.native, commands: p.command, vscode: p.vscodePrompt, skill: p.skillPrompt, customized: p.custom,
-	}[kind]
+	read := map[config.FileFormat]func(*document) error{
+		config.FormatNative: p.native, config.FormatClaude: p.command, config.FormatVSCode: p.vscodePrompt, config.FormatSkill: p.skillPrompt,
+		codexPrompts: func(*document) error {
+			return errors.New("Codex no longer reads custom prompts; move it to the folder of a skill, like .agents/skills/NAME/SKILL.md")
+		},
+	}[p.sign.format]
+	if read == nil {
+		read = p.custom
+	}
+	p.body = sha256.Sum256([]byte(strings.TrimSpace(d.text)))
 	if err := read(d); err != nil {
 		return nil, err
 	}
@@ -147,11 +135,11 @@ func (p *parser) document(file string) (*document, error) {
 func (p *parser) finish(texts bool) (*Prompt, error) {
 	switch {
 	case p.name == "":
-		return nil, wrong(1, "its name is empty; set name in the front matter")
+		return nil, wrong(1, "its name is empty; %s", p.sign.rename())
 	case !utf8.ValidString(p.name):
-		return nil, wrong(1, "its name, the file's, is not UTF-8; set name in the front matter")
+		return nil, wrong(1, "its name, the file's, is not UTF-8; %s", p.sign.rename())
 	case strings.ContainsFunc(p.name, func(r rune) bool { return r < ' ' }):
-		return nil, wrong(1, "its name has a line break or a control character; set name in the front matter")
+		return nil, wrong(1, "its name has a line break or a control character; %s", p.sign.rename())
 	case len(p.text.messages) == 0:
 		return nil, wrong(0, "it has no text; write the prompt below the front matter")
 	case p.text.gaps > maxGaps:
@@ -164,7 +152,7 @@ func (p *parser) finish(texts bool) (*Prompt, error) {
 	if size > maxResult {
 		return nil, wrong(0, "it is larger than %d bytes with its partials, images and sounds; remove some", maxResult)
 	}
-	prompt := &Prompt{Path: p.path, Name: p.name, arguments: p.arguments.list, isLine: p.isLine}
+	prompt := &Prompt{Path: p.path, sign: p.sign, body: p.body, Name: p.name, arguments: p.arguments.list, isLine: p.isLine}
 	prompt.compile(p.description, p.text.messages)
 	prompt.Text = hashText(p.text.messages, p.arguments.list)
 	if texts {

@@ -34,9 +34,12 @@ func (d disk) image(file string) (*media, error) {
 	return &m, nil
 }
 
+// signAt returns the sign of a file in a root without manifests.
+func signAt(file string) sign { return signOf("/"+file, path.Base(file), "", noManifest) }
+
 // read parses one file.
 func (d disk) read(file string) (*Prompt, []Problem) {
-	return parse(file, false, d, func(file string) string { return file })
+	return parse(entryKey{file, false, signAt(file)}, d, func(file string) string { return file })
 }
 
 // prompt parses a file that has no problems.
@@ -212,6 +215,14 @@ func checkProblems(t *testing.T, file string, got []Problem, want ...problem) {
 	}
 }
 
+func TestParse_WarnsOfKeysThatItDoesNotKnow(t *testing.T) {
+	prompt, problems := disk{"a.md": "---\nname: b\ndescr: c\n---\nx"}.read("a.md")
+	checkProblems(t, "a.md", problems, problem{Doubtful, "a.md:3", `"descr" has no effect; the keys are: name, title, description, arguments`})
+	if prompt == nil || prompt.Name != "b" {
+		t.Errorf("the prompt is %+v, want b", prompt)
+	}
+}
+
 func TestParse_WarnsOfBracesThatAreText(t *testing.T) {
 	text := "---\narguments: [{name: v}]\n---\n{{x}} {{v}}\n{{ v }} {{\n\n{{{{v}}}} {{#if v}}\n"
 	prompt, problems := disk{"a.md": text}.read("a.md")
@@ -242,7 +253,6 @@ func TestParse_RefusesBrokenFilesWithPlaceAndRemedy(t *testing.T) {
 		{"no end", disk{"a.md": "---\nname: a\n"}, "a.md:1", "The front matter has no end"},
 		{"no YAML", disk{"a.md": "---\nname: a\ndescription: a: b\n---\nx"}, "a.md:3", "The front matter is not YAML"},
 		{"no UTF-8", disk{"a.md": "\xff\xfe"}, "a.md", "not UTF-8"},
-		{"unknown name", disk{"a.md": "---\nname: a\ndescr: b\n---\nx"}, "a.md:3", `"descr" is not known here; write one of: name, title`},
 		{"twice", disk{"a.md": "---\nname: a\nname: b\n---\nx"}, "a.md:3", "twice"},
 		{"no list", disk{"a.md": "---\narguments: a\n---\nx"}, "a.md:2", `"arguments" must be a list`},
 		{"no name", disk{"a.md": "---\narguments:\n  - description: a\n---\nx"}, "a.md:3", "An argument has no name"},
@@ -290,7 +300,7 @@ type broken struct{ disk }
 func (broken) document(string) (*document, error) { return nil, nil }
 
 func TestParse_APanicIsAProblemOfItsFile(t *testing.T) {
-	prompt, problems := parse("a.md", false, broken{}, strings.Clone)
+	prompt, problems := parse(entryKey{path: "a.md"}, broken{}, strings.Clone)
 	if prompt != nil || len(problems) != 1 || !strings.HasPrefix(problems[0].Detail, "Reading it failed (runtime error") {
 		t.Errorf("prompt %v, problems %v", prompt, problems)
 	}
@@ -371,7 +381,7 @@ func TestComplete_OffersTheValuesThatBeginAlike(t *testing.T) {
 
 func TestParse_PutsTheHashOfTheTextIntoTheDefinition(t *testing.T) {
 	hash := func(text string) string {
-		prompt, _ := parse("a.md", true, disk{"a.md": text, "b.md": "B"}, func(file string) string { return file })
+		prompt, _ := parse(entryKey{path: "a.md", texts: true}, disk{"a.md": text, "b.md": "B"}, func(file string) string { return file })
 		hash, _ := wire.Members(prompt.Definition).Object("_meta").Text("promptweir/text_sha256")
 		return hash
 	}

@@ -31,6 +31,11 @@ type pass struct {
 	inputs []input
 	// digests are those of the files of skills, by path.
 	digests map[string]fileDigest
+	// root is absolute, and manifests are the formats that manifests name, by folder.
+	root      string
+	manifests map[string]config.FileFormat
+	// isForeign means that the prompt that is being read is in a client's format.
+	isForeign bool
 }
 
 // partial is a document that prompts include, or why there is none.
@@ -70,11 +75,11 @@ func (p *pass) run(blocks []*block) (map[entryKey]*entry, error) {
 	}
 	entries := make(map[entryKey]*entry, len(p.team.entries))
 	for _, b := range blocks {
-		for _, file := range b.next {
-			if b.upstream.Skills == config.SkillsOnly && formatOf(file) == skill {
+		for _, key := range b.next {
+			if b.upstream.Skills == config.SkillsOnly && key.format == config.FormatSkill {
 				continue
 			}
-			if key := b.key(file); entries[key] == nil {
+			if entries[key] == nil {
 				entries[key] = p.current(key, p.team.entries[key])
 			}
 			if err := p.err(); err != nil {
@@ -103,8 +108,8 @@ func (p *pass) current(key entryKey, before *entry) *entry {
 
 // read reads a file. If it is broken, the prompt of the entry before stays.
 func (p *pass) read(key entryKey, before *entry) *entry {
-	p.inputs = nil
-	prompt, problems := parse(key.path, key.texts, p, func(file string) string { return onDisk(p.team.source, file) })
+	p.inputs, p.isForeign = nil, key.isForeign()
+	prompt, problems := parse(key, p, func(file string) string { return onDisk(p.team.source, file) })
 	next := &entry{prompt: prompt, problems: slices.Clip(problems), inputs: slices.Clip(p.inputs)}
 	if before != nil && before.prompt != nil && (prompt == nil || before.prompt.same(prompt)) {
 		// The same pointer, by which a block sees that its list is the same.
@@ -124,7 +129,7 @@ func (p *pass) document(file string) (*document, error) {
 	if !known {
 		p.team.reads++
 		var content string
-		if content, read.err = p.opener.text(file); read.err == nil {
+		if content, read.err = p.opener.text(file, !isPartial && p.isForeign); read.err == nil {
 			read.document, read.err = newDocument(content)
 		}
 	}

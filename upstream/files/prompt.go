@@ -1,6 +1,7 @@
 package files
 
 import (
+	"crypto/sha256"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,6 +31,10 @@ type Prompt struct {
 	Text string
 
 	arguments []argument
+	sign      sign
+	// body is a hash of the file's text without front matter. It is equal for the files that a project
+	// has for several clients.
+	body [sha256.Size]byte
 	// isLine means that the one argument is a whole command line.
 	isLine   bool
 	segments []segment
@@ -167,7 +172,7 @@ func (p *Prompt) Source(from *config.Files) (path, text string, err error) {
 		return path, "", err
 	}
 	defer o.close()
-	text, err = o.text(p.Path)
+	text, err = o.text(p.Path, p.sign.isForeign())
 	return path, text, err
 }
 

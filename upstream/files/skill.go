@@ -48,9 +48,9 @@ func (p *pass) addSkills(b *block) {
 		return
 	}
 	b.nextSkills = map[string]*skillFolder{}
-	for _, file := range b.next {
-		if path.Base(file) == wire.SkillFile && p.err() == nil {
-			b.nextSkills[file] = p.skillAt(b, file)
+	for _, key := range b.next {
+		if path.Base(key.path) == wire.SkillFile && p.err() == nil {
+			b.nextSkills[key.path] = p.skillAt(b, key.path)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func (p *pass) skillEntry(file string, s *skillFolder) (jsontext.Value, error) {
 		}
 	}
 	p.team.reads++
-	content, err := p.opener.text(file)
+	content, err := p.opener.text(file, true)
 	if err != nil {
 		return nil, err
 	}
@@ -235,13 +235,8 @@ func frontMatter(content string) (front wire.Object, line int, err error) {
 // skillPath returns the path of a skill in URIs: that of its folder, beneath the folder that the
 // pattern spells out.
 func skillPath(source *config.Files, file string) string {
-	within, err := filepath.Rel(source.Folder, onDisk(source, file))
-	if err != nil {
-		within = file
-	}
-	within = filepath.ToSlash(within)
-	matches := func(p config.PathPattern) bool { return p.Match(within) }
-	folder, base := path.Dir(within), source.Patterns[max(slices.IndexFunc(source.Patterns, matches), 0)].Folder()
+	within, base := belowPattern(source, file)
+	folder := path.Dir(within)
 	switch folder {
 	case ".":
 		folder = filepath.Base(source.Folder)
@@ -251,6 +246,18 @@ func skillPath(source *config.Files, file string) string {
 		folder = strings.TrimPrefix(folder, base+"/")
 	}
 	return escaped(folder)
+}
+
+// belowPattern returns the path of a file from the team's folder, and the folder that its pattern
+// spells out.
+func belowPattern(source *config.Files, file string) (within, folder string) {
+	within, err := filepath.Rel(source.Folder, onDisk(source, file))
+	if err != nil {
+		within = file
+	}
+	within = filepath.ToSlash(within)
+	matches := func(p config.PathPattern) bool { return p.MatchHidden(within) }
+	return within, source.Patterns[max(slices.IndexFunc(source.Patterns, matches), 0)].Folder()
 }
 
 // escaped returns a path as URIs have it.
@@ -269,8 +276,8 @@ func (s *skillFolder) uri(folder, file string) string {
 
 // addSkills adds the skills of a block to its list.
 func (b *block) addSkills(l *List) {
-	for _, file := range b.found {
-		s := b.skills[file]
+	for _, key := range b.found {
+		file, s := key.path, b.skills[key.path]
 		if s == nil {
 			continue
 		}

@@ -26,11 +26,12 @@ type Team struct {
 // block is what is known of one upstream's files.
 type block struct {
 	upstream config.Upstream
-	found    []string // in the order of their paths
-	idle     []string // the patterns that match nothing
+	found    []entryKey // in the order of their paths
+	idle     []string   // the patterns that match nothing
 	list     *List
 	// next and nextIdle replace found and idle when the pass is complete.
-	next, nextIdle []string
+	next     []entryKey
+	nextIdle []string
 	// skills are those of the block by the path of SKILL.md, and nextSkills replaces them.
 	skills, nextSkills map[string]*skillFolder
 	// err is a [Problem] at the upstream's block, for which the list stays as it is; nil for none.
@@ -41,6 +42,7 @@ type block struct {
 type entryKey struct {
 	path  string
 	texts bool
+	sign
 }
 
 // entry is what is known of one file.
@@ -128,6 +130,10 @@ func (t *Team) pass(ctx context.Context, blocks []*block) (map[entryKey]*entry, 
 	p := &pass{
 		team: t, opener: opener, ended: ctx.Err, infos: map[string]fs.FileInfo{},
 		partials: map[string]partial{}, images: map[string]image{}, digests: map[string]fileDigest{},
+		manifests: map[string]config.FileFormat{},
+	}
+	if p.root, err = filepath.Abs(t.source.Root); err != nil {
+		return nil, err
 	}
 	entries, err := p.run(blocks)
 	if err == nil {
@@ -169,13 +175,11 @@ func (b *block) problem(severity Severity, err error) Problem {
 	return Problem{Severity: severity, Path: at.File, Line: at.Line, Summary: summary, Detail: sentence(err.Error())}
 }
 
-func (b *block) key(file string) entryKey { return entryKey{file, b.upstream.Texts} }
-
 // complete makes the list of what a pass has found, unless it is the present one.
 func (b *block) complete(before, after map[entryKey]*entry) {
 	same := b.list.byName != nil && slices.Equal(b.found, b.next) && slices.Equal(b.idle, b.nextIdle) && maps.Equal(b.skills, b.nextSkills)
 	for i := 0; same && i < len(b.next); i++ {
-		same = before[b.key(b.next[i])].servedLike(after[b.key(b.next[i])])
+		same = before[b.next[i]].servedLike(after[b.next[i]])
 	}
 	if b.found, b.idle, b.skills = b.next, b.nextIdle, b.nextSkills; !same {
 		b.list = b.newList(after)

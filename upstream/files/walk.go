@@ -17,7 +17,7 @@ const maxEntries = 100_000
 
 // find returns the files that a block's patterns match, in the order of their paths, and the
 // patterns without a file. It reads no file.
-func (p *pass) find(b *block) (found, idle []string, err error) {
+func (p *pass) find(b *block) (found []entryKey, idle []string, err error) {
 	source := b.upstream.Files
 	for _, pattern := range source.Patterns {
 		if err := p.checkFolder(source, pattern.Folder()); err != nil {
@@ -32,9 +32,9 @@ func (p *pass) find(b *block) (found, idle []string, err error) {
 	// Patterns are relative to the folder of the team's file, and paths to the root.
 	relative := func(file string) string { return strings.TrimPrefix(file, folder+"/") }
 	isMatched := make([]bool, len(source.Patterns))
-	matches := func(file string) (any bool) {
+	matches := func(key entryKey) (any bool) {
 		for i, pattern := range source.Patterns {
-			if pattern.Match(relative(file)) {
+			if pattern.Match(relative(key.path)) || key.isForeign() && pattern.MatchHidden(relative(key.path)) {
 				any, isMatched[i] = true, true
 			}
 		}
@@ -42,11 +42,12 @@ func (p *pass) find(b *block) (found, idle []string, err error) {
 	}
 	skip := func(path string) bool {
 		return !slices.ContainsFunc(source.Patterns, func(pattern config.PathPattern) bool {
-			return pattern.Match(relative(path)) || pattern.Enters(relative(path))
+			return pattern.MatchHidden(relative(path)) || pattern.Enters(relative(path))
 		})
 	}
 	err = regular.Walk(p.opener.within, folder, skip, func(f regular.File) error {
 		p.entries++
+		key := p.key(b, f.Path)
 		switch {
 		case p.err() != nil:
 			return p.err()
@@ -58,12 +59,12 @@ func (p *pass) find(b *block) (found, idle []string, err error) {
 			return goneOr(onDisk(source, f.Path), f.Err)
 		case f.IsDir():
 			return nil
-		case !matches(f.Path):
+		case !matches(key):
 			return fs.SkipDir // a link of another name may lead here
 		case len(found) == b.upstream.MaxPrompts:
 			return failed("Too many prompts", "there are more files than max_prompts = %d; raise it, or narrow the patterns", len(found))
 		}
-		found = append(found, f.Path) // a link that leads nowhere, too: reading it says why
+		found = append(found, key) // a link that leads nowhere, too: reading it says why
 		return p.learn(f.Path, f.Info)
 	})
 	for i, pattern := range source.Patterns {
@@ -71,7 +72,7 @@ func (p *pass) find(b *block) (found, idle []string, err error) {
 			idle = append(idle, `"`+strings.ReplaceAll(pattern.String(), `"`, "")+`"`)
 		}
 	}
-	slices.Sort(found)
+	slices.SortFunc(found, func(a, b entryKey) int { return strings.Compare(a.path, b.path) })
 	return found, idle, err
 }
 

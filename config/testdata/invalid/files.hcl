@@ -51,6 +51,7 @@ team "docs" {
   }
   upstream "f" {
     url   = "https://f.example.com"
+    format = "claude"                      # ERROR: format without files; Only prompts from files have a format; remove it.
     texts = true                           # ERROR: texts without files; Only prompts from files have texts to approve; remove it.
   }
 }

@@ -1,0 +1,150 @@
+package files
+
+import (
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// sign is the format of a file, and the part of its path that is a command's name.
+type sign struct {
+	// format is empty if only the file's content can tell.
+	format config.FileFormat
+	name   string
+}
+
+// codexPrompts is the format of a client that no longer reads it.
+const codexPrompts config.FileFormat = "codex"
+
+// clientFolders are the folders in which clients look for commands, in a project or the home folder.
+var clientFolders = []struct { //nolint:gochecknoglobals // a constant table
+	folder string
+	format config.FileFormat
+}{
+	{"/.claude/commands/", config.FormatClaude},
+	{"/.codex/prompts/", codexPrompts},
+	{"/.cursor/commands/", config.FormatCursor},
+	{"/.gemini/commands/", config.FormatGemini},
+	{"/.opencode/command/", config.FormatOpenCode},
+	{"/.opencode/commands/", config.FormatOpenCode},
+	{"/.config/opencode/command/", config.FormatOpenCode},
+	{"/.config/opencode/commands/", config.FormatOpenCode},
+}
+
+// manifestFiles lie beside or above a folder of commands, and say whose commands it has.
+var manifestFiles = []struct { //nolint:gochecknoglobals // a constant table
+	file   string
+	format config.FileFormat
+}{
+	{".claude-plugin", config.FormatClaude},
+	{".cursor-plugin", config.FormatCursor},
+	{"opencode.json", config.FormatOpenCode},
+	{"opencode.jsonc", config.FormatOpenCode},
+}
+
+// signOf returns what tells the format of a file, in this order: the format that the upstream names,
+// a manifest, the folder, and the end of the file's name. The path is absolute, as a client's folder
+// may be above the root. The name is below if the path has no folder of commands. The function
+// manifest returns the format of a folder that has one.
+func signOf(file, below string, explicit config.FileFormat, manifest func(folder string) config.FileFormat) (s sign) {
+	isTOML := path.Ext(file) == ".toml"
+	if path.Base(file) == wire.SkillFile { // in any format
+		return sign{config.FormatSkill, strings.Trim(path.Base(path.Dir(file)), "/.")}
+	}
+	s.name = below
+	if at := max(strings.LastIndex(file, "/commands/"), strings.LastIndex(file, "/command/")); at >= 0 {
+		_, s.name, _ = strings.Cut(file[at+1:], "/")
+		s.format = manifest(path.Dir(file[:at+1]))
+	}
+	for _, f := range clientFolders {
+		if at := strings.LastIndex(file, f.folder); at >= 0 && isTOML == (f.format == config.FormatGemini) {
+			s = sign{f.format, file[at+len(f.folder):]}
+		}
+	}
+	switch {
+	case explicit != "":
+		s.format = explicit
+	case isTOML:
+		s.format = config.FormatGemini
+	case s.format == "" && strings.HasSuffix(file, ".prompt.md"):
+		s.format = config.FormatVSCode
+	}
+	return s
+}
+
+var (
+	claudeKey   = lazily(`(?m)^(?:allowed-tools|argument-hint|disable-model-invocation|user-invocable|when_to_use)[ \t]*:`)
+	opencodeKey = lazily(`(?m)^subtask[ \t]*:`)
+	vscodeKey   = lazily(`(?m)^(?:mode|applyTo)[ \t]*:`)
+	nativeKey   = lazily(`(?m)^(?:icons|_meta)[ \t]*:|^arguments[ \t]*:\s*\[?\s*(?:\{|-[ \t]+\w+[ \t]*:)`)
+	titleKey    = lazily(`(?m)^title[ \t]*:`)
+	nativeText  = lazily(`(?m)^## (?:user|assistant)[ \t\r]*$|\{\{>`)
+	claudeText  = lazily(`\$ARGUMENTS\b`)
+	vscodeText  = lazily(`\$\{input:`)
+)
+
+// formatIn returns the format of a document by keys and placeholders that only one format has.
+func formatIn(d *document) config.FileFormat {
+	switch {
+	case nativeKey().MatchString(d.front) || nativeText().MatchString(d.text):
+		return config.FormatNative
+	case claudeKey().MatchString(d.front):
+		return config.FormatClaude
+	case opencodeKey().MatchString(d.front):
+		return config.FormatOpenCode
+	case vscodeKey().MatchString(d.front) || vscodeText().MatchString(d.text):
+		return config.FormatVSCode
+	case claudeText().MatchString(d.text) && !titleKey().MatchString(d.front):
+		return config.FormatClaude
+	}
+	return config.FormatNative
+}
+
+// isForeign reports whether the format is a client's.
+func (s sign) isForeign() bool { return s.format != "" && s.format != config.FormatNative }
+
+// rename returns how a prompt gets another name.
+func (s sign) rename() string {
+	switch s.format {
+	case config.FormatSkill:
+		return "rename its folder"
+	case config.FormatNative, config.FormatVSCode, config.FormatOpenCode:
+		return "set another name in the front matter"
+	}
+	return "rename the file"
+}
+
+func noManifest(string) config.FileFormat { return "" }
+
+// key returns the key of a file of a block.
+func (p *pass) key(b *block, file string) entryKey {
+	below := path.Base(file)
+	if b.upstream.Format != "" {
+		within, folder := belowPattern(b.upstream.Files, file)
+		below = strings.TrimPrefix(within, folder+"/")
+	}
+	root := filepath.ToSlash(p.root)
+	return entryKey{file, b.upstream.Texts, signOf(path.Join(root, file), below, b.upstream.Format, func(folder string) config.FileFormat {
+		for ; folder == root || strings.HasPrefix(folder, root+"/"); folder = path.Dir(folder) {
+			if format := p.manifest(strings.TrimPrefix(folder[len(root):], "/")); format != "" {
+				return format
+			}
+		}
+		return ""
+	})}
+}
+
+// manifest returns the format that a manifest in a folder names; empty for none.
+func (p *pass) manifest(folder string) config.FileFormat {
+	format, known := p.manifests[folder]
+	for i := 0; !known && i < len(manifestFiles); i++ {
+		if _, err := p.opener.within.Stat(filepath.Join(filepath.FromSlash(folder), manifestFiles[i].file)); err == nil {
+			format, known = manifestFiles[i].format, true
+		}
+	}
+	p.manifests[folder] = format
+	return format
+}
