@@ -32,7 +32,11 @@ type promptSource interface {
 }
 
 // trouble is a sentence about an upstream.
-type trouble struct{ upstream, text string }
+type trouble struct {
+	upstream, text string
+	// isFile means that single files are broken, and the list is complete without them.
+	isFile bool
+}
 
 // snapshotSource has what is known of a configuration. The principal is nil for all prompts.
 type snapshotSource struct {
@@ -47,7 +51,7 @@ func (s snapshotSource) list(context.Context) (prompts []description, troubles [
 		}
 	}
 	for _, t := range s.snapshot.Troubles() {
-		troubles = append(troubles, trouble{t.Upstream, t.String()})
+		troubles = append(troubles, trouble{upstream: t.Upstream, text: t.String()})
 	}
 	return prompts, troubles
 }

@@ -184,7 +184,10 @@ func troublesIn(partial jsontext.Value) (troubles []trouble) {
 			since = terminal.InBrackets(terminal.Duration(time.Since(at)))
 		}
 		text := u.Upstream + " is down" + since
+		isFile := upstream.Reason(u.Reason) == upstream.InvalidFile
 		switch {
+		case isFile:
+			text = u.Upstream + " has broken files" + since + ", served as they were before; promptweir validate names them"
 		case u.Failing && !u.Stale:
 			text = u.Upstream + " is listed, but gets fail" + since + ": " + u.Reason
 		case u.Stale:
@@ -192,7 +195,7 @@ func troublesIn(partial jsontext.Value) (troubles []trouble) {
 		default:
 			text += ": its prompts are missing here"
 		}
-		troubles = append(troubles, trouble{u.Upstream, text})
+		troubles = append(troubles, trouble{u.Upstream, text, isFile})
 	}
 	return troubles
 }

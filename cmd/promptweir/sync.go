@@ -132,8 +132,12 @@ func (y *syncer) run(ctx context.Context, s *client.Session) error {
 		return errors.New("nothing was changed: the server lists no prompts at all")
 	}
 	partial := wire.Members(list.Meta).Get(gateway.MetaPartial)
-	for _, t := range troublesIn(partial) {
-		y.query.app.warn("%s", t.text)
+	isIncomplete := partial != nil
+	if troubles := troublesIn(partial); len(troubles) > 0 {
+		isIncomplete = slices.ContainsFunc(troubles, func(t trouble) bool { return !t.isFile })
+		for _, t := range troubles {
+			y.query.app.warn("%s", t.text)
+		}
 	}
 	runs, failed := y.runs(), 0
 	defer func() {
@@ -157,7 +161,7 @@ func (y *syncer) run(ctx context.Context, s *client.Session) error {
 		}
 	}
 	for _, r := range runs {
-		if err := y.note(r, func() ([]syncdir.Change, error) { return r.Finish(partial == nil) }); err != nil {
+		if err := y.note(r, func() ([]syncdir.Change, error) { return r.Finish(!isIncomplete) }); err != nil {
 			return err
 		}
 		if err := y.conclude(r); err != nil {
@@ -165,7 +169,7 @@ func (y *syncer) run(ctx context.Context, s *client.Session) error {
 		}
 	}
 	switch {
-	case partial != nil:
+	case isIncomplete:
 		return errors.New("the server's list is incomplete, so nothing was removed")
 	case failed > 0:
 		return fmt.Errorf("%s could not be got; their files stay as they are", terminal.Count(failed, "prompt"))

@@ -302,6 +302,14 @@ func TestSync_RemovesNothingUnlessTheListIsComplete(t *testing.T) {
 	wantFiles(t, syncClaude(t, home, g.URL, 0, "- claude book.b.md", "--token", "ann", "--dry-run"), "book.a.md", "book.b.md")
 	wantFiles(t, syncClaude(t, home, g.URL, 0, "- claude book.b.md", "--token", "ann"), "book.a.md")
 	wantFiles(t, syncClaude(t, home, strings.TrimSuffix(g.URL, "mcp"), 1, "", "--token", "ann"), "book.a.md")
+	// A broken file is that file's problem.
+	putFile(t, filepath.Dir(g.Path), "p/c.md", "---\nname: [x]\n---\nC")
+	reload("hide \"a\" { prompts = [\"book.a\"] }\n")
+	eventually(t, "list names what is broken", func() bool {
+		_, problems, _ := runHere(t, "list", "--url", g.URL, "--token", "ann")
+		return strings.Contains(problems, "book has broken files")
+	})
+	wantFiles(t, syncClaude(t, home, g.URL, 0, "book has broken files", "--token", "ann"), "book.b.md")
 }
 
 func TestSync_WritesSnapshotsOnlyWhenAsked(t *testing.T) {
