@@ -15,6 +15,7 @@ import (
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/config/clientfile"
+	"github.com/promptweir/promptweir/upstream/files"
 )
 
 // trial is what is served without a configuration: folders of prompts, and the servers that the
@@ -33,8 +34,61 @@ type trial struct {
 	servers map[string]clientfile.Server
 }
 
-// load makes a configuration and loads it as any other. It is in no file but for that moment.
+// load makes the configuration of what is tried.
 func (t *trial) load(ctx context.Context) (*config.Config, error) {
+	cfg, err := t.loadOnce()
+	if err == nil && t.separate(files.Read(ctx, cfg.Upstreams()), cfg.Upstreams()) {
+		cfg, err = t.loadOnce()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := t.leaveOutUntrusted(ctx, cfg); err != nil {
+		return nil, err
+	}
+	if len(cfg.Upstreams()) == 0 {
+		return nil, errors.New("there is nothing to serve")
+	}
+	for i, read := range files.Read(ctx, cfg.Upstreams()) {
+		if u := cfg.Upstreams()[i]; u.Files != nil && read.Err == nil && len(read.List.Prompts)+len(read.List.Broken()) == 0 {
+			t.app.warn("%s has no prompts: looked for %s and, in a project, for %s", u.Place.File, u.Address(), lookedFor())
+		}
+	}
+	return cfg, nil
+}
+
+// separate makes an upstream of each client's folders in a project in which clients have different
+// prompts of one name, and reports whether there is such a project.
+func (t *trial) separate(read []files.Result, upstreams []config.Upstream) (isSeparate bool) {
+	var folders []promptFolder
+	for _, f := range t.folders {
+		i := slices.IndexFunc(upstreams, func(u config.Upstream) bool { return u.Files != nil && u.Name == f.label })
+		isDuplicate := func(p files.Problem) bool { return p.Summary == files.DuplicateName && p.Severity == files.Broken }
+		if i < 0 || !slices.ContainsFunc(read[i].List.Problems, isDuplicate) {
+			folders = append(folders, f)
+			continue
+		}
+		byClient := map[string]int{}
+		for j, p := range f.parts {
+			at, known := byClient[p.client()]
+			if !known {
+				at = len(folders)
+				byClient[p.client()] = at
+				folders = append(folders, promptFolder{named: f.named, path: f.path, label: p.client()})
+			}
+			folders[at].patterns = append(folders[at].patterns, f.patterns[j])
+		}
+		if len(f.parts) == 0 {
+			folders = append(folders, f)
+		}
+		isSeparate = isSeparate || len(byClient) > 1
+	}
+	t.folders = folders
+	return isSeparate
+}
+
+// loadOnce writes a configuration and loads it as any other. It is in no file but for that moment.
+func (t *trial) loadOnce() (*config.Config, error) {
 	texts, secrets, err := t.texts()
 	if err != nil {
 		return nil, err
@@ -60,12 +114,6 @@ func (t *trial) load(ctx context.Context) (*config.Config, error) {
 		return nil, t.app.report(diagnostics)
 	}
 	t.place(cfg)
-	if err := t.leaveOutUntrusted(ctx, cfg); err != nil {
-		return nil, err
-	}
-	if len(cfg.Upstreams()) == 0 {
-		return nil, errors.New("there is nothing to serve")
-	}
 	return cfg, nil
 }
 
@@ -95,7 +143,11 @@ func (t *trial) texts() (texts map[string][]byte, secrets map[string]config.Secr
 		for _, pattern := range f.patterns {
 			patterns = append(patterns, cty.StringVal(pattern))
 		}
-		fmt.Fprintf(&prompts, "upstream %q {\n  files = %s\n}\n", f.label, hclwrite.TokensForValue(cty.ListVal(patterns)).Bytes())
+		format := ""
+		if f.format != "" {
+			format = fmt.Sprintf("  format = %q\n", f.format)
+		}
+		fmt.Fprintf(&prompts, "upstream %q {\n  files = %s\n%s}\n", f.label, hclwrite.TokensForValue(cty.ListVal(patterns)).Bytes(), format)
 	}
 	if len(t.folders) > 0 {
 		texts["prompts.hcl"] = []byte("team \"prompts\" {\n" + prompts.String() + "}\n")

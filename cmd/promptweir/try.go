@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,8 +32,8 @@ func tryCommand(a *app) *cobra.Command {
 		Use: "try [PATH|URL]...", Short: "Serve prompts and servers as they are, without a configuration",
 		Long: `Serve prompts and servers as they are, without a configuration, on loopback, until Ctrl-C.
 
-PATH is a Markdown file, a folder of Markdown files, commands (.claude/commands) or skills, or a
-client's configuration; URL is an MCP server's. By default, try serves the commands, skills and
+PATH is a Markdown file, a folder of Markdown files, commands (.claude/commands) or skills, a plugin
+or a client's configuration; URL is an MCP server's. By default, try serves the commands, skills and
 .mcp.json of the working and the home folder. It writes nothing. It asks before it uses a server of
 a client's configuration that is a command, gets environment variables, or is in a file that you did
 not name.`,
@@ -131,10 +132,8 @@ func (t *trial) addAll(paths []string) error {
 	}
 	home, _ := os.UserHomeDir()
 	for _, folder := range []string{".", home} {
-		if patterns := projectPatterns(folder); folder != "" && len(patterns) > 0 {
-			if err := t.addFolder(folder, patterns); err != nil {
-				return err
-			}
+		if _, err := t.addProject(folder, folder, ""); err != nil {
+			return err
 		}
 	}
 	if isKind(".mcp.json", 0) {
@@ -142,8 +141,8 @@ func (t *trial) addAll(paths []string) error {
 		return t.addClientFile(".mcp.json")
 	}
 	if len(t.folders) == 0 {
-		return &usageError{"found no commands, skills or .mcp.json; name a folder of Markdown " +
-			"files: promptweir try PATH"}
+		return &usageError{"found no commands, skills or .mcp.json: looked for " + lookedFor() +
+			" here and in the home folder; name a folder of Markdown files: promptweir try PATH"}
 	}
 	return nil
 }
@@ -193,73 +192,183 @@ type promptFolder struct {
 	named, path string
 	label       string
 	patterns    []string
+	// format is empty if signs tell it.
+	format config.FileFormat
+	// parts are the clients' folders of a project, in the order of patterns.
+	parts []projectFolder
 }
 
-// addFolder adds a folder of prompts. Without patterns, what is in it decides how they are read: a
-// format is known by its path.
+// addFolder adds a folder of prompts. Without patterns, what is in it decides how they are read. What
+// a person names may be a link.
 func (t *trial) addFolder(named string, patterns []string) error {
 	path, err := filepath.Abs(named)
-	if err == nil {
-		path, err = filepath.EvalSymlinks(path)
-	}
 	if err != nil {
 		return err
 	}
-	f := promptFolder{named: named, path: path, label: clientfile.Label(filepath.Base(path)), patterns: patterns}
-	project, commands, below := commandFolder(filepath.ToSlash(path) + "/")
-	skills, _ := filepath.Glob(filepath.Join(path, "*", "SKILL.md"))
-	switch {
-	case commands.folder != "":
+	actual, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return err
+	}
+	f := promptFolder{named: named, path: actual, label: clientfile.Label(filepath.Base(path)), patterns: patterns}
+	skills, _ := filepath.Glob(filepath.Join(actual, "*", "SKILL.md"))
+	if project, commands, below := commandFolder(filepath.ToSlash(path) + "/"); commands.folder != "" {
 		files := strings.TrimPrefix(commands.files, "/")
 		if len(patterns) > 0 {
 			files = patterns[0]
 		}
-		f.path, f.patterns = filepath.FromSlash(project+"/"), []string{commands.folder + "/" + escapePattern(below) + files}
-	case len(patterns) > 0:
-	case isKind(filepath.Join(path, "SKILL.md"), 0):
-		f.path, f.patterns = filepath.Dir(path), []string{escapePattern(filepath.Base(path)) + "/SKILL.md"}
-	case len(skills) > 0:
-		f.patterns = []string{"**/SKILL.md"}
-	default:
-		if f.patterns = projectPatterns(path); len(f.patterns) == 0 {
-			f.patterns = []string{"**/*.md"}
+		if commands.isIn(project) {
+			f.path, f.patterns = filepath.FromSlash(project), []string{commands.folder + "/" + escapePattern(below) + files}
+		} else {
+			f.path, f.patterns, f.format = filepath.Dir(actual), []string{escapePattern(filepath.Base(actual)) + "/" + files}, commands.format
+		}
+	} else if len(patterns) == 0 {
+		if project, client := clientRoot(filepath.ToSlash(path)); client != "" {
+			if found, err := t.addProject(named, project, client+"/"); found || err != nil {
+				return err
+			}
+		} else if found, err := t.addProject(named, path, ""); found || err != nil {
+			return err
+		}
+		switch {
+		case isKind(filepath.Join(actual, "SKILL.md"), 0):
+			f.path, f.patterns = filepath.Dir(actual), []string{escapePattern(filepath.Base(actual)) + "/SKILL.md"}
+		case len(skills) > 0:
+			f.patterns = []string{"**/SKILL.md"}
+		default:
+			if f.patterns = patternsIn(actual, pluginFiles); len(f.patterns) == 0 || !isPlugin(actual) {
+				f.patterns = []string{"**/*.md"}
+			}
 		}
 	}
 	t.folders = append(t.folders, f)
 	return nil
 }
 
+// addProject adds the folders that clients have in a project, and reports whether there are any: as
+// one upstream, except for folders that are links. Their paths begin with a prefix.
+func (t *trial) addProject(named, project, prefix string) (found bool, err error) {
+	if project, err = filepath.Abs(project); named == "" || err != nil {
+		return false, err
+	}
+	actual, err := filepath.EvalSymlinks(project)
+	if errors.Is(err, fs.ErrNotExist) { // the home folder, for example
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	together := promptFolder{named: named, path: actual, label: clientfile.Label(filepath.Base(filepath.Join(project, prefix)))}
+	var linked []promptFolder
+	for _, p := range projectFiles {
+		folder, err := filepath.EvalSymlinks(filepath.Join(project, filepath.FromSlash(p.folder)))
+		switch {
+		case err != nil || !strings.HasPrefix(p.folder, prefix) || !isKind(folder, fs.ModeDir):
+			continue
+		case p.isIn(project):
+			together.parts, together.patterns = append(together.parts, p), append(together.patterns, p.folder+p.files)
+			continue
+		}
+		pattern := escapePattern(filepath.Base(folder)) + p.files
+		at := slices.IndexFunc(linked, func(f promptFolder) bool { return f.label == p.client() && f.path == filepath.Dir(folder) })
+		if at >= 0 {
+			linked[at].patterns = append(linked[at].patterns, pattern)
+			continue
+		}
+		linked = append(linked, promptFolder{named: named, path: filepath.Dir(folder), label: p.client(), patterns: []string{pattern}, format: p.format})
+	}
+	if len(together.patterns) > 0 {
+		linked = append(linked, together)
+	}
+	t.folders = append(t.folders, linked...)
+	return len(linked) > 0, nil
+}
+
+// projectFolder is a folder that a client reads in a project or the home folder.
+type projectFolder struct {
+	folder, files string
+	format        config.FileFormat
+}
+
 // projectFiles are the commands, skills and prompt files of a project. Beside them, its Markdown is
 // no prompts.
 var projectFiles = []projectFolder{ //nolint:gochecknoglobals // a constant table
-	{".claude/commands", "/**/*.md"},
-	{".claude/skills", "/*/SKILL.md"},
-	{".codex/prompts", "/*.md"},
-	{".cursor/commands", "/**/*.md"},
-	{".gemini/commands", "/**/*.toml"},
-	{".github/prompts", "/**/*.prompt.md"},
-	{".opencode/command", "/**/*.md"},
-	{".opencode/commands", "/**/*.md"},
+	{".agents/skills", "/*/SKILL.md", config.FormatSkill},
+	{".claude/commands", "/**/*.md", config.FormatClaude},
+	{".claude/skills", "/*/SKILL.md", config.FormatClaude},
+	{".codex/prompts", "/*.md", ""},
+	{".config/opencode/command", "/**/*.md", config.FormatOpenCode},
+	{".config/opencode/commands", "/**/*.md", config.FormatOpenCode},
+	{".cursor/commands", "/**/*.md", config.FormatCursor},
+	{".cursor/skills", "/*/SKILL.md", config.FormatSkill},
+	{".gemini/commands", "/**/*.toml", config.FormatGemini},
+	{".gemini/skills", "/*/SKILL.md", config.FormatSkill},
+	{".github/prompts", "/**/*.prompt.md", config.FormatVSCode},
+	{".github/skills", "/*/SKILL.md", config.FormatSkill},
+	{".opencode/command", "/**/*.md", config.FormatOpenCode},
+	{".opencode/commands", "/**/*.md", config.FormatOpenCode},
 }
 
-type projectFolder struct{ folder, files string }
+// pluginFiles are those of a plugin or an extension, which has a manifest.
+var pluginFiles = []projectFolder{ //nolint:gochecknoglobals // a constant table
+	{folder: "commands", files: "/**/*.md"}, {folder: "commands", files: "/**/*.toml"}, {folder: "skills", files: "/*/SKILL.md"},
+}
 
-func projectPatterns(folder string) (patterns []string) {
+func isPlugin(folder string) bool {
+	return slices.ContainsFunc([]string{".claude-plugin", ".cursor-plugin", "gemini-extension.json"}, func(name string) bool {
+		_, err := os.Stat(filepath.Join(folder, name))
+		return err == nil
+	})
+}
+
+// lookedFor returns the folders of projects in which prompts are found.
+func lookedFor() string {
+	var all []string
 	for _, p := range projectFiles {
-		if info, err := os.Stat(filepath.Join(folder, filepath.FromSlash(p.folder))); err == nil && info.IsDir() {
+		all = append(all, p.folder)
+	}
+	return strings.Join(all, ", ")
+}
+
+// patternsIn returns the patterns of the folders that are there.
+func patternsIn(folder string, of []projectFolder) (patterns []string) {
+	for _, p := range of {
+		if isKind(filepath.Join(folder, filepath.FromSlash(p.folder)), fs.ModeDir) {
 			patterns = append(patterns, p.folder+p.files)
 		}
 	}
 	return patterns
 }
 
+// client returns the name of the client that has the folder: opencode for .config/opencode/command.
+func (p projectFolder) client() string {
+	return strings.TrimPrefix(filepath.Base(filepath.Dir(p.folder)), ".")
+}
+
+// isIn reports whether the folder of a project is one itself, and no link is on its path.
+func (p projectFolder) isIn(project string) bool {
+	project, _ = filepath.EvalSymlinks(project)
+	folder, err := filepath.EvalSymlinks(filepath.Join(project, filepath.FromSlash(p.folder)))
+	return err == nil && folder == filepath.Join(project, filepath.FromSlash(p.folder))
+}
+
+// clientRoot returns the project and the folder of a client that a path is, such as .claude.
+func clientRoot(path string) (project, client string) {
+	for _, p := range projectFiles {
+		client := filepath.ToSlash(filepath.Dir(p.folder))
+		if before, ok := strings.CutSuffix(path, "/"+client); ok {
+			return before + "/", client
+		}
+	}
+	return "", ""
+}
+
 // commandFolder returns the project, and its folder of commands, that a path is in, and the path
-// below that folder. The format of commands is known by their path from the project.
+// below that folder.
 func commandFolder(path string) (project string, commands projectFolder, below string) {
 	for _, p := range projectFiles {
 		isKnownByName := strings.HasSuffix(p.files, "SKILL.md") || strings.HasSuffix(p.files, ".prompt.md")
 		if before, after, ok := strings.Cut(path, "/"+p.folder+"/"); ok && !isKnownByName {
-			return before, p, after
+			return before + "/", p, after
 		}
 	}
 	return "", projectFolder{}, ""

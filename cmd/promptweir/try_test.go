@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,11 +25,27 @@ func TestTry_ServesWhatIsNamedWithoutAConfiguration(t *testing.T) {
 		"project/.claude/commands/deploy.md": "Deploy.", "project/.github/prompts/doc.prompt.md": "Write.", "project/README.md": "No prompt.",
 		"others/.codex/prompts/a.md": "Fix $WHAT.", "others/.cursor/commands/b.md": "B", "others/.gemini/commands/git/c.toml": `prompt = "C"`,
 		"others/.opencode/command/d.md": "D", "others/README.md": "No prompt.",
+		"both/.claude/commands/a.md": "A", "both/.cursor/commands/a.md": "A\n", "both/.cursor/commands/b.md": "B",
+		"unlike/.claude/commands/a.md": "A", "unlike/.claude/skills/s/SKILL.md": "S", "unlike/.cursor/commands/a.md": "B",
+		"agents/.agents/skills/x/SKILL.md": "X", "agents/.github/skills/y/SKILL.md": "Y", "agents/.gemini/skills/z/SKILL.md": "Z",
+		"plugin/.claude-plugin/plugin.json": "{}", "plugin/commands/git/a.md": "A", "plugin/skills/s/SKILL.md": "S", "plugin/README.md": "No prompt.",
+		"dotfiles/claude/commands/git/fix.md": "Fix.", "dotfiles/claude/commands/_own.md": "Own.", "dotfiles/claude/skills/pdf/SKILL.md": "PDF",
+		"dotfiles/gemini/commands/a.toml": `prompt = "A"`, "own/x.md": "X",
 		"skills/x/SKILL.md": "X", "skills/x/FORMS.md": "No prompt.",
 		"project/.mcp.json": fmt.Sprintf(`{"mcpServers": {"web": {"url": %q}, "child": {"command": %q, "env": {"SECRET_KEY": "hunter2"}}}}`,
 			serveOverHTTP(t, newGreeter()), program(t, "greeter")),
 	} {
 		putFile(t, folder, path, text)
+	}
+	for link, target := range map[string]string{
+		"linked/.claude": "dotfiles/claude", "linked/.gemini/commands": "dotfiles/gemini/commands", "cloned/.claude/commands": "own",
+	} {
+		if err := os.MkdirAll(filepath.Join(folder, filepath.Dir(link)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(filepath.Join(folder, target), filepath.Join(folder, link)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	const greeter = "%[1]s.hello %[1]s.pid %[1]s.slow %[1]s.wip_bye"
 	url := serveOverHTTP(t, newGreeter())
@@ -40,8 +57,18 @@ func TestTry_ServesWhatIsNamedWithoutAConfiguration(t *testing.T) {
 		{".", "home/.claude/skills/pdf", "pdf.pdf"},
 		{".", "skills", "skills.x"},
 		{".", "project", "project.deploy project.doc"},
-		{".", "others", "others.a others.b others.d others.git:c"},
-		{".", "others/.codex/prompts", "prompts.a"},
+		{".", "others", "others.b others.d others.git:c"}, // Codex reads no custom prompts
+		{".", "both", "both.a both.b"},
+		{".", "unlike", "claude.a claude.s cursor.a"},
+		{".", "agents", "agents.x agents.y agents.z"},
+		{".", "plugin", "plugin.git:a plugin.s"},
+		{".", "linked", "claude._own claude.git:fix claude.pdf gemini.a"},
+		{".", "linked/.claude", "claude._own claude.git:fix claude.pdf"},
+		{".", "linked/.claude/commands", "commands._own commands.git:fix"},
+		{".", "linked/.claude/commands/git/fix.md", "git.git:fix"},
+		{".", "linked/.gemini/commands", "commands.a"},
+		{".", "cloned/.claude/commands", "commands.x"},
+		{".", "home/.claude", "claude.git:fix claude.pdf"},
 		{".", "others/.gemini/commands/git/c.toml", "git.git:c"},
 		{".", url, fmt.Sprintf(greeter, "server")},
 		{".", "project/.mcp.json", fmt.Sprintf(greeter, "web")},
@@ -93,7 +120,7 @@ func TestTry_SaysWhatCannotBeTried(t *testing.T) {
 	writeFile(t, ".", "sent.json", `{"mcpServers": {"a": {"url": "http://127.0.0.1:1/mcp", "headers": {"X-A": "${HOME}"}}, `+
 		`"b": {"url": "http://127.0.0.1:1/mcp?b=${HOME}"}, "c": {"url": "http://127.0.0.1:1/mcp", "headers": {"X-A": "${HOME:-none}"}}}}`)
 	for args, want := range map[string]string{
-		"":              "found no commands, skills or .mcp.json",
+		"":              "found no commands, skills or .mcp.json: looked for .agents/skills, .claude/commands",
 		"nowhere":       "promptweir: nowhere: no such file or folder; name Markdown files",
 		"ftp://x":       `try "ftp://x": use an http or https URL`,
 		"none.json":     "it has no MCP servers",
