@@ -31,13 +31,7 @@ var (
 func (p *parser) command(d *document) error {
 	// As Claude Code shows it: the command fix in the folder git is git:fix.
 	p.name = strings.ReplaceAll(strings.TrimSuffix(p.sign.name, ".md"), "/", ":")
-	if err := (&claude{prompt: p}).read(d, map[string]func(field) error{}); err != nil {
-		return err
-	}
-	if p.description == "" {
-		p.description = firstLine(d.text)
-	}
-	return nil
+	return (&claude{prompt: p}).read(d, map[string]func(field) error{})
 }
 
 // skillPrompt reads a SKILL.md of Agent Skills, which in Claude Code is a command as well. Its name is
@@ -49,9 +43,6 @@ func (p *parser) skillPrompt(d *document) error {
 	}
 	if p.title == p.name {
 		p.title = ""
-	}
-	if p.description == "" {
-		p.description = firstLine(d.text)
 	}
 	return nil
 }
@@ -67,37 +58,49 @@ func (p *parser) skillPrompt(d *document) error {
 // Where no placeholder gets anything, the command line follows the text.
 type claude struct {
 	prompt *parser
-	// names are those that the front matter gives to the words of the command line.
-	names []string
+	// names are those that the front matter gives to the words of the command line. Each is an
+	// argument, unless isLine is set: then the line is one, and the names are for the text only.
+	names  []string
+	isLine bool
 }
 
 // read reads a file; setters are for what only one of the two has in its front matter.
 func (c *claude) read(d *document, setters map[string]func(field) error) error {
 	p := c.prompt
-	var hint string
+	var hint, whenToUse string
+	isInvocable := true
+	setters["when_to_use"], setters["user-invocable"] = setText(&whenToUse), setBool(&isInvocable)
 	setters["description"], setters["argument-hint"] = setText(&p.description), setHint(&hint)
 	setters["arguments"] = setWords(&c.names)
 	// Only people choose prompts.
 	setters["disable-model-invocation"] = func(field) error { return nil }
 	p.foreignFront(d.front, setters)
-	c.dropUnusableNames()
+	if p.isWithheld = !isInvocable; p.description == "" {
+		p.description = firstLine(d.text)
+	}
+	if whenToUse != "" {
+		p.description += " - " + whenToUse
+	}
+	c.checkNames()
 	all := c.declareWords(d, hint)
 	foreignLines(d, c.line)
-	if p.text.end(); len(p.text.messages) == 1 && !all {
-		last := &p.text.messages[0]
-		last.pieces = append(last.pieces, piece{gap: gap{word: restOfLine, isSet: true}})
+	if !all {
+		p.follow(gap{word: restOfLine})
 	}
 	return nil
 }
 
-// dropUnusableNames keeps the names before the first that cannot be one, since names stand for
-// positions.
-func (c *claude) dropUnusableNames() {
+// checkNames finds out whether each name can be an argument.
+func (c *claude) checkNames() {
+	if len(c.names) > maxWords {
+		c.prompt.unserved(1, "arguments: names after the first %d have no effect", maxWords)
+		c.names = c.names[:maxWords]
+	}
 	for i, name := range c.names {
-		if i == maxWords || !isArgumentName(name) || slices.Contains(c.names[:i], name) {
-			c.prompt.unserved(1, "arguments: %q and the names after it have no effect; write at "+
-				"most %d unique names of letters, digits, - and _", wire.Clip(name, maxQuoted), maxWords)
-			c.names = c.names[:i]
+		if !isArgumentName(name) || slices.Contains(c.names[:i], name) {
+			c.prompt.unserved(1, "arguments: %q cannot name an argument, so the whole line is one: write "+
+				"unique names of letters, digits, - and _, with blanks between them", wire.Clip(name, maxQuoted))
+			c.isLine = true
 			return
 		}
 	}
@@ -131,9 +134,11 @@ func (c *claude) declareWords(d *document, hint string) (all bool) {
 		names = named
 	}
 	for _, name := range names {
-		p.arguments.declare(argument{name: name}, "", "", nil)
+		if !c.isLine {
+			p.arguments.declare(argument{name: name}, "", "", nil)
+		}
 	}
-	if len(names) == 0 {
+	if len(names) == 0 || c.isLine {
 		p.arguments.declare(argument{name: "arguments"}, "", hint, nil)
 		p.isLine = true
 	}
@@ -175,7 +180,7 @@ func placeholders(text string, names []string) (found []mention) {
 func placeholder(text string, names []string) (size, word int, isName bool) {
 	for i, name := range names {
 		rest, ok := strings.CutPrefix(text, name)
-		if ok && len(name) > size && (rest == "" || rest[0] != '[' && !isWordByte(rest[0])) {
+		if ok && len(name) > size && !strings.Contains(name, "$") && (rest == "" || rest[0] != '[' && !isWordByte(rest[0])) {
 			size, word = len(name), i+1
 		}
 	}
@@ -229,31 +234,36 @@ func (c *claude) line(text string, number int) {
 	}
 }
 
-// setHint sets an argument-hint, which looks like a list to YAML.
+// setHint sets an argument-hint, which may look like a list or a map to YAML.
 func setHint(dst *string) func(field) error {
 	return func(f field) error {
-		if f.value.Kind != yaml.SequenceNode {
+		if f.value.Kind == yaml.ScalarNode {
 			return setText(dst)(f)
 		}
 		var words []string
-		if err := setTexts(&words)(f); err != nil {
-			return err
+		if err := setTexts(&words)(f); err == nil {
+			*dst = "[" + strings.Join(words, ", ") + "]"
 		}
-		*dst = "[" + strings.Join(words, ", ") + "]"
 		return nil
 	}
 }
 
-// setWords sets a list of words, which may be written as one text.
+// setWords sets a list of words, which may be written as one text. Numbers and maps are no words, as
+// in Claude Code.
 func setWords(dst *[]string) func(field) error {
 	return func(f field) error {
-		if f.value.Kind == yaml.SequenceNode {
-			return setTexts(dst)(f)
+		words := strings.Fields(f.value.Value)
+		for _, element := range f.value.Content {
+			if f.value.Kind == yaml.SequenceNode {
+				words = append(words, element.Value)
+			}
 		}
-		var text string
-		err := setText(&text)(f)
-		*dst = strings.Fields(text)
-		return err
+		for _, word := range words {
+			if strings.Trim(word, "0123456789 ") != "" {
+				*dst = append(*dst, word)
+			}
+		}
+		return nil
 	}
 }
 

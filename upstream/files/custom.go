@@ -78,12 +78,12 @@ func (p *parser) custom(d *document) error {
 	}
 	words := p.declareCustom(c, d.text, hint)
 	foreignLines(d, func(text string, line int) { words.line(p, text, line) })
-	if p.text.end(); len(p.text.messages) == 1 && !words.any {
-		last, before := &p.text.messages[0], "\n\n"
+	if !words.any {
+		before := "\n\n"
 		if isTOML { // Gemini CLI adds all that was typed
 			before += "/" + p.name + " "
 		}
-		last.pieces = append(last.pieces, piece{gap: gap{word: restOfLine, isSet: true, missing: before}})
+		p.follow(gap{word: restOfLine, missing: before})
 	}
 	return nil
 }

@@ -164,7 +164,7 @@ func TestFolder_ReadsWhatThePatternsMatch(t *testing.T) {
 // The commands of a repository may be a link to a folder that several tools share.
 func TestFolder_FollowsALinkInAFolderWithADot(t *testing.T) {
 	for _, at := range []string{"", "teams/"} {
-		tr := newTree(t, at+"a.hcl", team(".github/prompts/*.md"), at+"shared/one.md", "One.")
+		tr := newTree(t, at+"a.hcl", team(".claude/commands/*.md"), at+"shared/one.md", "One.")
 		tr.link("../shared", at+".claude/commands")
 		if l, err := newFolder(tr.upstream()).Refresh(); err != nil || l.Prompt("one") == nil {
 			t.Errorf("%q: the prompt is not found: %v %v", at, l.Problems, err)

@@ -28,19 +28,13 @@ func foreignLines(d *document, read func(text string, line int)) {
 	}
 }
 
-// foreignFront reads the front matter of another product's format. What has no setter is reported.
-// Many such files have values that YAML wants in quotes, which those products forgive.
+// foreignFront reads the front matter of another product's format. What has no setter is reported,
+// and so is a field with a mistake, which costs no other field.
 func (p *parser) foreignFront(front string, setters map[string]func(field) error) {
-	fields, err := parseFrontMatter(front)
-	if err != nil {
-		quoted, again := parseFrontMatter(quoteValues(front))
-		if again != nil {
-			p.unserved(1, "the front matter is ignored: %v", err)
-			return
+	for _, f := range p.foreignFields(front) {
+		if f.value.Tag == "!!null" {
+			continue
 		}
-		fields = quoted
-	}
-	for _, f := range fields {
 		err := decode([]field{f}, setters, func(f field) error {
 			return wrong(f.line, "%q in the front matter has no effect in a prompt", f.name)
 		})
@@ -49,6 +43,47 @@ func (p *parser) foreignFront(front string, setters map[string]func(field) error
 		}
 	}
 }
+
+// foreignFields returns the fields of front matter. If it is not YAML, each is read by itself: many
+// files have tabs, or values that YAML wants in quotes, which the clients forgive.
+func (p *parser) foreignFields(front string) []field {
+	fields, err := parseFrontMatter(front)
+	keys := topKey().FindAllStringSubmatchIndex(front, -1)
+	if err == nil || len(keys) == 0 {
+		if err != nil {
+			p.unserved(1, "the front matter is ignored: %v", err)
+		}
+		return fields
+	}
+	seen, line := map[string]bool{}, 2+strings.Count(front[:keys[0][0]], "\n")
+	for i, at := range keys {
+		name, end := front[at[2]:at[3]], len(front)
+		if i+1 < len(keys) {
+			end = keys[i+1][0]
+		}
+		text := front[at[0]:end]
+		read, err := parseFrontMatter(text)
+		for _, other := range []string{strings.ReplaceAll(text, "\t", "  "), quoteValues(text)} {
+			if err != nil {
+				read, err = parseFrontMatter(other)
+			}
+		}
+		switch {
+		case err != nil:
+			p.unserved(line, "%q in the front matter is ignored: %v", name, err)
+		case seen[name]:
+			p.unserved(line, "%q is in the front matter twice: the first counts", name)
+		case len(read) == 1:
+			seen[name] = true
+			fields = append(fields, field{name, line, read[0].value})
+		}
+		line += strings.Count(text, "\n")
+	}
+	return fields
+}
+
+// topKey finds the keys at the top level of front matter.
+var topKey = lazily(`(?m)^["']?([A-Za-z_][\w-]*)["']?[ \t]*:(?:[ \t\r]|$)`)
 
 var plainValue = lazily(`(?m)^([A-Za-z][\w-]*):[ \t]+([^"'|>\s].*?)[ \t\r]*$`)
 
@@ -80,13 +115,21 @@ func (p *parser) vscodePrompt(d *document) error {
 	})
 	foreignLines(d, p.vscodeLine)
 	// VS Code sends the words behind a prompt's name with its text.
-	if p.text.end(); len(p.text.messages) == 1 && p.arguments.find("arguments") < 0 && len(p.arguments.list) < maxArguments {
+	if p.arguments.find("arguments") < 0 && len(p.arguments.list) < maxArguments {
 		index := p.arguments.declare(argument{name: "arguments"}, "", hint, nil)
-		last := &p.text.messages[0]
-		rest := gap{argument: int16(index), word: behindText, isSet: true, missing: "\n\n"} //nolint:gosec // at most maxArguments
-		last.pieces = append(last.pieces, piece{gap: rest})
+		p.follow(gap{argument: int16(index), word: behindText, missing: "\n\n"}) //nolint:gosec // at most maxArguments
 	}
 	return nil
+}
+
+// follow adds a gap behind a text, which may be empty: clients send an empty command, too.
+func (p *parser) follow(g gap) {
+	if p.text.end(); len(p.text.messages) == 0 {
+		p.text.messages = []message{{role: p.text.role}}
+	}
+	g.isSet = true
+	last := &p.text.messages[0]
+	last.pieces = append(last.pieces, piece{gap: g})
 }
 
 func (p *parser) vscodeLine(text string, line int) {

@@ -18,6 +18,45 @@ func TestParse_ServesTheFormatsThatPeopleHave(t *testing.T) {
 		problems            []problem
 	}{
 		{
+			name: "skill with a description of two keys", file: "s/SKILL.md",
+			content:    "---\nwhen_to_use: a PDF comes up\n---\n# Fill in\n",
+			definition: `{"name":"s","description":"Fill in - a PDF comes up","arguments":[{"name":"arguments"}]}`,
+			arguments:  `{}`, messages: []string{"user: # Fill in"},
+		}, {
+			name: "one mistake costs one key", file: ".claude/commands/k.md",
+			content:    "---\ndescription: one\nname: [\ndescription: two\n\targument-hint: x\nargument-hint:\t<a>: b\nglobs: *.ts\nmodel:\n---\nx",
+			definition: `{"name":"k","description":"one","arguments":[{"name":"arguments","description":"<a>: b"}]}`,
+			arguments:  `{}`, messages: []string{"user: x"},
+			problems: []problem{
+				{Unserved, ".claude/commands/k.md:3", `"name" in the front matter has no effect`},
+				{Unserved, ".claude/commands/k.md:4", `"description" in the front matter is `},
+				{Unserved, ".claude/commands/k.md:7", `"globs" in the front matter has no effect`},
+			},
+		}, {
+			name: "names that are no arguments", file: ".claude/commands/n.md",
+			content:    "---\narguments: file, mode $QUERY\n---\n$file, and $mode $QUERY $0",
+			definition: `{"name":"n","description":"$file, and $mode $QUERY $0","arguments":[{"name":"arguments"}]}`,
+			arguments:  `{"arguments":"a.go fast x"}`, messages: []string{"user: a.go and fast $QUERY a.go"},
+			problems: []problem{{Unserved, ".claude/commands/n.md:1", `Arguments: "file," cannot name an argument, so the whole line is one`}},
+		}, {
+			name: "arguments that are maps, and a hint that is one", file: ".claude/commands/m.md",
+			content:    "---\narguments:\n  - name: a\nargument-hint: {x: y}\n---\n$ARGUMENTS",
+			definition: `{"name":"m","description":"$ARGUMENTS","arguments":[{"name":"arguments"}]}`,
+			arguments:  `{"arguments":"x"}`, messages: []string{"user: x"},
+		}, {
+			name: "command of OpenCode with a name", file: ".opencode/command/a.md", content: "---\nname: b\n---\n$ARGUMENTS",
+			definition: `{"name":"b","description":"$ARGUMENTS","arguments":[{"name":"arguments"}]}`,
+			arguments:  `{"arguments":"x"}`, messages: []string{"user: x"},
+		}, {
+			name: "empty command", file: ".claude/commands/e.md", content: "---\ndescription: E\n---\n",
+			definition: `{"name":"e","description":"E","arguments":[{"name":"arguments"}]}`,
+			arguments:  `{"arguments":"x"}`, messages: []string{"user: \n\nARGUMENTS: x"},
+		}, {
+			name: "command in Latin-1", file: ".claude/commands/l.md", content: "Caf\xe9 $ARGUMENTS",
+			definition: "{\"name\":\"l\",\"description\":\"Caf\ufffd $ARGUMENTS\",\"arguments\":[{\"name\":\"arguments\"}]}",
+			arguments:  `{"arguments":"x"}`, messages: []string{"user: Caf\ufffd x"},
+			problems: []problem{{Doubtful, ".claude/commands/l.md", "It is not UTF-8 text"}},
+		}, {
 			name: "command", file: ".claude/commands/fix-issue.md",
 			content:    "---\ndescription: Fix an issue\nargument-hint: [issue]\n---\n\nFix issue $ARGUMENTS. {{x}}\n## user\nAnd $ARGUMENTS again.\n",
 			definition: `{"name":"fix-issue","description":"Fix an issue","arguments":[{"name":"arguments","description":"[issue]"}]}`,
@@ -242,6 +281,21 @@ func TestParse_SaysWhichPromptsAreTemplates(t *testing.T) {
 			t.Errorf("%s is a template: %t, want %t", test.file, got, test.want)
 		}
 	}
+}
+
+func TestParse_ServesNoPromptThatPeopleCannotChoose(t *testing.T) {
+	prompt, problems := disk{"s/SKILL.md": "---\nuser-invocable: false\nmodel: x\n---\nx"}.read("s/SKILL.md")
+	if prompt != nil || len(problems) > 0 {
+		t.Errorf("%+v, %v, want neither a prompt nor a problem", prompt, problems)
+	}
+}
+
+func TestParse_RefusesPromptsOfCodexWithARemedy(t *testing.T) {
+	prompt, problems := disk{".codex/prompts/a.md": "$1"}.read(".codex/prompts/a.md")
+	if prompt != nil {
+		t.Errorf("it is served: %+v", prompt)
+	}
+	checkProblems(t, "a.md", problems, problem{Broken, ".codex/prompts/a.md", "Codex no longer reads custom prompts; move it to the folder of a skill"})
 }
 
 func TestParse_RefusesTOMLThatIsNoCommand(t *testing.T) {

@@ -269,8 +269,8 @@ func (p *parser) partial(files []string, target string, line int) error {
 	}
 	p.inclusions++
 	d, err := p.document(file)
-	if err == nil && d.unended != nil {
-		err = d.unended
+	if err == nil {
+		err = d.flaw()
 	}
 	if _, isContent := errors.AsType[*fieldError](err); isContent {
 		return p.report.at(file, 1, err)

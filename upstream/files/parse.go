@@ -37,15 +37,27 @@ type document struct {
 	// unended means front matter without an end, a mistake in this project's format only: elsewhere
 	// a text may begin with a rule of hyphens.
 	unended error
+	// encoding means that it is not UTF-8, a mistake in this project's format only.
+	encoding error
 }
 
-func newDocument(content string) (*document, error) {
+func newDocument(content string) *document {
+	d := &document{}
 	if !utf8.ValidString(content) {
-		return nil, wrong(0, "it is not UTF-8 text; save it in that encoding")
+		d.encoding = wrong(0, "it is not UTF-8 text; save it in that encoding")
+		content = string([]rune(content)) // with marks in the place of what is none, as clients read it
 	}
-	d := &document{content: content}
+	d.content = content
 	d.front, d.text, d.line, d.unended = split(strings.TrimPrefix(content, "\ufeff"))
-	return d, nil
+	return d
+}
+
+// flaw returns the mistake for which the document is not in this project's format; nil for none.
+func (d *document) flaw() error {
+	if d.encoding != nil {
+		return d.encoding
+	}
+	return d.unended
 }
 
 // media is an image or a sound. It is shared by all prompts that contain it.
@@ -68,6 +80,8 @@ type parser struct {
 	text                     builder
 	// isLine means that the one argument is a whole command line.
 	isLine bool
+	// isWithheld means that people cannot choose the prompt, only models can.
+	isWithheld bool
 	// size is that of the text with its partials, each time that they are included; mediaSize is
 	// that of the media as base64.
 	size, mediaSize int
@@ -103,8 +117,11 @@ func (p *parser) prompt(texts bool) (prompt *Prompt, err error) {
 	if p.sign.format == "" {
 		p.sign.format = formatIn(d)
 	}
-	if !p.sign.isForeign() && d.unended != nil {
-		return nil, d.unended
+	switch isForeign := p.sign.isForeign(); {
+	case !isForeign && d.flaw() != nil:
+		return nil, d.flaw()
+	case isForeign && d.encoding != nil:
+		p.report.doubtful(p.path, 0, "Not UTF-8", "%v; some characters are lost, as in the client", d.encoding)
 	}
 	read := map[config.FileFormat]func(*document) error{
 		config.FormatNative: p.native, config.FormatClaude: p.command, config.FormatVSCode: p.vscodePrompt, config.FormatSkill: p.skillPrompt,
@@ -118,6 +135,10 @@ func (p *parser) prompt(texts bool) (prompt *Prompt, err error) {
 	p.body = sha256.Sum256([]byte(strings.TrimSpace(d.text)))
 	if err := read(d); err != nil {
 		return nil, err
+	}
+	if p.isWithheld {
+		p.report.problems = nil
+		return nil, nil //nolint:nilnil // no prompt, and no mistake
 	}
 	p.text.end()
 	return p.finish(texts)

@@ -19,7 +19,7 @@ type disk map[string]string
 
 func (d disk) document(file string) (*document, error) {
 	if content, ok := d[file]; ok {
-		return newDocument(content)
+		return newDocument(content), nil
 	}
 	return nil, fmt.Errorf("cannot read %s: there is none", path.Base(file))
 }

@@ -111,7 +111,8 @@ func (p *pass) read(key entryKey, before *entry) *entry {
 	p.inputs, p.isForeign = nil, key.isForeign()
 	prompt, problems := parse(key, p, func(file string) string { return onDisk(p.team.source, file) })
 	next := &entry{prompt: prompt, problems: slices.Clip(problems), inputs: slices.Clip(p.inputs)}
-	if before != nil && before.prompt != nil && (prompt == nil || before.prompt.same(prompt)) {
+	isBroken := slices.ContainsFunc(problems, func(p Problem) bool { return p.Severity == Broken })
+	if before != nil && before.prompt != nil && (isBroken || prompt != nil && before.prompt.same(prompt)) {
 		// The same pointer, by which a block sees that its list is the same.
 		next.prompt = before.prompt
 	}
@@ -130,7 +131,7 @@ func (p *pass) document(file string) (*document, error) {
 		p.team.reads++
 		var content string
 		if content, read.err = p.opener.text(file, !isPartial && p.isForeign); read.err == nil {
-			read.document, read.err = newDocument(content)
+			read.document = newDocument(content)
 		}
 	}
 	if isPartial { // other prompts may include it, too

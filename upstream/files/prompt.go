@@ -173,7 +173,7 @@ func (p *Prompt) Source(from *config.Files) (path, text string, err error) {
 	}
 	defer o.close()
 	text, err = o.text(p.Path, p.sign.isForeign())
-	return path, text, err
+	return path, strings.ToValidUTF8(text, "\ufffd"), err
 }
 
 // Complete returns the result of a completion: the values of an argument that start with a text, in

@@ -118,3 +118,14 @@ func TestList_ServesOnePromptOfAName(t *testing.T) {
 		}
 	}
 }
+
+// A prompt that is withheld is not one that broke, of which the last good text stays.
+func TestFolder_DropsAPromptThatIsWithheld(t *testing.T) {
+	tr := newTree(t, "docs.hcl", team("s/SKILL.md"), "s/SKILL.md", "S")
+	f := newFolder(tr.upstream())
+	if l, err := f.Refresh(); err != nil || len(l.Prompts) != 1 {
+		t.Fatalf("%v, %+v", err, l)
+	}
+	tr.write("s/SKILL.md", "---\nuser-invocable: false\n---\nS")
+	tr.expect(f, map[string]string{})
+}

@@ -217,9 +217,9 @@ func FrontMatter(content string) (jsontext.Value, error) {
 
 // frontMatter also returns the line of the name.
 func frontMatter(content string) (front wire.Object, line int, err error) {
-	d, err := newDocument(content)
-	if err != nil {
-		return nil, 0, err
+	d := newDocument(content)
+	if d.encoding != nil {
+		return nil, 0, d.encoding
 	}
 	fields, err := parseFrontMatter(d.front)
 	if err != nil {
