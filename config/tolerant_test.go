@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // teamFile returns the file of a team with one upstream and some more text.
@@ -189,6 +190,24 @@ func TestLoadTolerant_NoLinkCostsAnotherTeam(t *testing.T) {
 	later, kept, diags := LoadTolerant(dir, Options{}, cfg.TeamFiles)
 	if got := summary(later, kept); got != "kept b/b.hcl b" || len(later.Upstreams()) != 2 {
 		t.Errorf("%s: %v", got, diags.Err())
+	}
+}
+
+// A file within the bounds, whoever owns it, is read in moments, however many of its blocks have errors.
+func TestLoadTolerant_TakesMomentsForManyErrors(t *testing.T) {
+	for name, text := range map[string]string{
+		"rules of a team": "team \"a\" {\n" + strings.Repeat("expose \"\" {}\n", 8_000) + "}\n",
+		"upstreams":       "team \"a\" {\n" + strings.Repeat("upstream \"\" {}\n", 8_000) + "}\n",
+		"prompt blocks":   "team \"a\" {\n" + strings.Repeat("prompt \"x\" {}\n", 8_000) + "}\n",
+		"hide blocks":     strings.Repeat("hide \"\" {}\n", 8_000),
+		"teams":           strings.Repeat("team \"a\" {}\n", 8_000),
+	} {
+		path := filepath.Join(t.TempDir(), "file.hcl")
+		change(t, path, text)
+		begun := time.Now()
+		if _, _, diags := LoadTolerant(filepath.Dir(path), Options{}, nil); !diags.HasErrors() || time.Since(begun) > 20*time.Second {
+			t.Errorf("%s: errors: %t, after %v", name, diags.HasErrors(), time.Since(begun))
+		}
 	}
 }
 
