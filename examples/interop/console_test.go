@@ -90,7 +90,7 @@ func TestConsole_InABrowser(t *testing.T) {
 			"it is edited": func() {
 				write(t, note, "---\ntitle: A better title\narguments:\n  - name: code\n    required: true\n  - name: tone\n---\nRead {{code}} with care.\n")
 			},
-			"a mistake is made in it": func() { write(t, note, "---\ntitel: Wrong\n---\nRead it.\n") },
+			"a mistake is made in it": func() { write(t, note, "---\ntitle: [Wrong]\n---\nRead it.\n") },
 			"desk dies":               desk.Stop,
 			"desk returns":            desk.Restart,
 			"change desk":             func() { desk.SetPrompts("greet", "fresh"); desk.Announce() },

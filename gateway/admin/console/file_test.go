@@ -68,8 +68,8 @@ func TestPrompt_ShowsItsFile(t *testing.T) {
 	shows("name=notes.fixed", url.Values{"a:tone": {"long"}}, "Be calm.")
 	write("prompts/a.md", front+"Now {{code}}.\n")
 	shows("name=notes.a", nil, "Now ⟨code⟩.")
-	write("prompts/a.md", "---\ntitel: Wrong\n---\nLater.\n")
-	shows("name=notes.a", nil, "This text is not served; the last good one is:", "a.md:2: ", "<mark>titel: Wrong\n</mark>", "Now ⟨code⟩.")
+	write("prompts/a.md", "---\ntitle: [Wrong]\n---\nLater.\n")
+	shows("name=notes.a", nil, "This text is not served; the last good one is:", "a.md:2: ", "<mark>title: [Wrong]\n</mark>", "Now ⟨code⟩.")
 
 	auth := "auth {\n" + gatewaytest.Token("ann") + "}\n"
 	for _, test := range []struct {
