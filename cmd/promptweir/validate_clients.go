@@ -68,13 +68,33 @@ func (v *validateFlags) findLosses(s *snapshot.Snapshot, found *validation) erro
 	return nil
 }
 
-// lossChecks returns a line for what clients lose of each prompt, after those for all prompts.
+// maxExamples bounds the prompts that a line names.
+const maxExamples = 3
+
+// lossChecks returns a line for what clients lose of each prompt, after those for all prompts. Beyond
+// three prompts that the same clients lose in the same way, one line is for all of them.
 func lossChecks(s *snapshot.Snapshot, losses []clients.Loss) (checks []liveCheck) {
-	for _, shared := range clients.Join(losses) {
+	type group struct{ clients, kind, reason string }
+	groupOf := func(l clients.SharedLoss) group {
+		reason, _, _ := strings.Cut(l.Reason, ": ") // without what only this prompt has
+		return group{strings.Join(l.Titles, ", "), string(l.Kind), reason}
+	}
+	joined, prompts := clients.Join(losses), map[group][]string{}
+	for _, shared := range joined {
+		prompts[groupOf(shared)] = append(prompts[groupOf(shared)], shared.Prompt)
+	}
+	for _, shared := range joined {
 		subject, location := "each prompt", ""
 		if shared.Prompt != "" {
 			location = lossLocation(s, shared.Prompt)
 			subject = fmt.Sprintf("%s (%s)", shared.Prompt, location)
+		}
+		if all := prompts[groupOf(shared)]; len(all) > maxExamples {
+			if all[0] != shared.Prompt {
+				continue
+			}
+			subject = fmt.Sprintf("each of %d prompts, such as %s,", len(all), strings.Join(all[:maxExamples], ", "))
+			shared.Reason = groupOf(shared).reason
 		}
 		checks = append(checks, checked("client", checkWarning, location, "%s",
 			terminal.OneLine(fmt.Sprintf("%s is %s; %s", subject, shared.What(), shared.Remedy))))

@@ -20,7 +20,7 @@ const maxHint = 1000
 
 var (
 	shellLine   = lazily("!`[^`\n]+`")
-	fileMention = lazily(`(?:^|[\s(])@[\w~.-]*[/.][\w./-]+`)
+	fileMention = lazily(`(?:^|[\s(])@([\w~.-]*[/.][\w./-]+)(\()?`)
 	clientValue = lazily(`\$\{CLAUDE_\w+\}`)
 	hintWord    = lazily(`\[[^\]]*\]|<[^>]*>|[^\s\[<]+`)
 	// byPosition is $ARGUMENTS, $ARGUMENTS[0] or $0, without the dollar sign.
@@ -83,7 +83,7 @@ func (c *claude) read(d *document, setters map[string]func(field) error) error {
 	}
 	c.checkNames()
 	all := c.declareWords(d, hint)
-	foreignLines(d, c.line)
+	p.foreignLines(d, c.line)
 	if !all {
 		p.follow(gap{word: restOfLine})
 	}
@@ -228,7 +228,7 @@ func (c *claude) line(text string, number int) {
 		}
 	}
 	p.text.add(text[at:])
-	p.reportForeign(text, number, shellLine, fileMention)
+	p.reportForeign(text, number, shellLine, nil)
 	if found := clientValue().FindString(text); found != "" {
 		p.unserved(number, "only Claude Code has a value for %s: the text keeps the name", found)
 	}

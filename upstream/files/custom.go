@@ -28,7 +28,7 @@ type custom struct {
 	// placeholder finds what gets a value: its first group is the number of a word, its second
 	// the whole line. It is nil where there are none.
 	placeholder func() *regexp.Regexp
-	// shell and mention find what only the client can put in.
+	// shell and mention find what only the client can put in; without mention, that is @FILE.
 	shell, mention func() *regexp.Regexp
 	// takesRest means that the highest number gets the rest of the line.
 	takesRest bool
@@ -50,8 +50,8 @@ var (
 
 // customs are the formats of custom commands.
 var customs = map[config.FileFormat]*custom{ //nolint:gochecknoglobals // a constant table
-	config.FormatOpenCode: {separator: "/", placeholder: opencodeWord, shell: opencodeShell, mention: fileMention, takesRest: true},
-	config.FormatCursor:   {separator: "/", mention: fileMention},
+	config.FormatOpenCode: {separator: "/", placeholder: opencodeWord, shell: opencodeShell, takesRest: true},
+	config.FormatCursor:   {separator: "/"},
 	config.FormatGemini:   {separator: ":", placeholder: geminiWord, shell: geminiShell, mention: geminiFile},
 }
 
@@ -77,7 +77,7 @@ func (p *parser) custom(d *document) error {
 		p.description = firstLine(d.text)
 	}
 	words := p.declareCustom(c, d.text, hint)
-	foreignLines(d, func(text string, line int) { words.line(p, text, line) })
+	p.foreignLines(d, func(text string, line int) { words.line(p, text, line) })
 	if !words.any {
 		before := "\n\n"
 		if isTOML { // Gemini CLI adds all that was typed

@@ -3,6 +3,7 @@ package files
 import (
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -20,13 +21,19 @@ var (
 )
 
 // foreignLines reads the text of another product's format.
-func foreignLines(d *document, read func(text string, line int)) {
+func (p *parser) foreignLines(d *document, read func(text string, line int)) {
 	line := d.line
 	for each := range strings.Lines(d.text) {
+		if start := strings.TrimLeft(each, " \t"); strings.HasPrefix(start, "```") || strings.HasPrefix(start, "~~~") {
+			p.inFence = !p.inFence
+		}
 		read(each, line)
 		line++
 	}
 }
+
+// keysWithEffect are keys that change what the client does with a prompt.
+var keysWithEffect = []string{"agent", "allowed-tools", "context", "hooks", "model"} //nolint:gochecknoglobals // a constant table
 
 // foreignFront reads the front matter of another product's format. What has no setter is reported,
 // and so is a field with a mistake, which costs no other field.
@@ -36,6 +43,10 @@ func (p *parser) foreignFront(front string, setters map[string]func(field) error
 			continue
 		}
 		err := decode([]field{f}, setters, func(f field) error {
+			if !slices.Contains(keysWithEffect, f.name) {
+				p.report.harmless(p.path, f.line, f.name)
+				return nil
+			}
 			return wrong(f.line, "%q in the front matter has no effect in a prompt", f.name)
 		})
 		if err != nil {
@@ -113,7 +124,7 @@ func (p *parser) vscodePrompt(d *document) error {
 	p.foreignFront(d.front, map[string]func(field) error{
 		"name": setText(&p.name), "description": setText(&p.description), "argument-hint": setHint(&hint),
 	})
-	foreignLines(d, p.vscodeLine)
+	p.foreignLines(d, p.vscodeLine)
 	// VS Code sends the words behind a prompt's name with its text.
 	if p.arguments.find("arguments") < 0 && len(p.arguments.list) < maxArguments {
 		index := p.arguments.declare(argument{name: "arguments"}, "", hint, nil)
@@ -165,12 +176,12 @@ func (p *parser) vscodeLine(text string, line int) {
 }
 
 // reportForeign reports what only a client can put in: the output of a command, nil where it runs
-// none, and the content of a file.
+// none, and the content of a file, nil for @FILE.
 func (p *parser) reportForeign(text string, line int, shell, mention func() *regexp.Regexp) {
 	if shell != nil && shell().MatchString(text) {
 		p.unserved(line, "a prompt runs no commands: the text has the command, not its output")
 	}
-	if mention().MatchString(text) {
+	if mention != nil && mention().MatchString(text) || mention == nil && !p.inFence && mentionsFile(text) {
 		p.unserved(line, "a prompt includes no files: the text has the name, not the content")
 	}
 	p.reportLinks(text, line)
@@ -180,9 +191,42 @@ func (p *parser) reportForeign(text string, line int, shell, mention func() *reg
 func (p *parser) reportLinks(text string, line int) {
 	for _, found := range link().FindAllStringSubmatch(text, -1) {
 		if target := found[1]; !hasScheme().MatchString(target) && !strings.HasPrefix(target, "#") && !strings.HasPrefix(target, "/") {
-			p.unserved(line, "the linked file %s is not part of the prompt: include its text", wire.Clip(target, maxQuoted))
+			if p.links = append(p.links, wire.Clip(target, maxQuoted)); len(p.links) == 1 {
+				p.linkLine = line
+			}
 		}
 	}
+}
+
+// reportAllLinks reports the links of a file at the first of them.
+func (p *parser) reportAllLinks() {
+	switch n := len(p.links); {
+	case n == 1:
+		p.unserved(p.linkLine, "the linked file %s is not part of the prompt: include its text", p.links[0])
+	case n > 1 && n <= maxExamples:
+		p.unserved(p.linkLine, "the linked files %s are not part of the prompt: include their text", strings.Join(p.links, ", "))
+	case n > maxExamples:
+		p.unserved(p.linkLine, "the linked files %s and %d more are not part of the prompt: include their text",
+			strings.Join(p.links[:maxExamples], ", "), n-maxExamples)
+	}
+}
+
+// maxExamples bounds what a problem lists.
+const maxExamples = 3
+
+// mentionsFile reports whether a text mentions a file, as in @src/main.go. A decorator, as in
+// @app.get("/"), and the scope of a package, as in @types/node, are none.
+func mentionsFile(text string) bool {
+	for _, found := range fileMention().FindAllStringSubmatch(text, -1) {
+		target, isCall := strings.TrimRight(found[1], "."), found[2] != ""
+		ext := strings.TrimPrefix(path.Ext(target), ".")
+		isFile := strings.Contains(target, "/") && (ext != "" || strings.Count(target, "/") > 1 || strings.IndexByte("./~", target[0]) >= 0) ||
+			strings.Count(target, ".") == 1 && len(ext) > 0 && len(ext) <= 4
+		if isFile && !isCall {
+			return true
+		}
+	}
+	return false
 }
 
 // lazily returns a function that compiles an expression at its first call: a process without

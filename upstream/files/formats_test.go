@@ -28,9 +28,9 @@ func TestParse_ServesTheFormatsThatPeopleHave(t *testing.T) {
 			definition: `{"name":"k","description":"one","arguments":[{"name":"arguments","description":"<a>: b"}]}`,
 			arguments:  `{}`, messages: []string{"user: x"},
 			problems: []problem{
-				{Unserved, ".claude/commands/k.md:3", `"name" in the front matter has no effect`},
+				{Doubtful, ".claude/commands/k.md:3", "name"},
 				{Unserved, ".claude/commands/k.md:4", `"description" in the front matter is `},
-				{Unserved, ".claude/commands/k.md:7", `"globs" in the front matter has no effect`},
+				{Doubtful, ".claude/commands/k.md:7", "globs"},
 			},
 		}, {
 			name: "names that are no arguments", file: ".claude/commands/n.md",
@@ -107,8 +107,8 @@ func TestParse_ServesTheFormatsThatPeopleHave(t *testing.T) {
 			arguments:  `{"title":"T","arguments":"in \"Go\""}`,
 			messages:   []string{"user: Write T for ${input:who}, T. Look at ${selection} and #file:src/a.ts\n[style](../style.md) [web](https://example.com) ${HOME}\n\nin \"Go\""},
 			problems: []problem{
-				{Unserved, ".github/prompts/readme.prompt.md:2", `"mode" in the front matter`},
-				{Unserved, ".github/prompts/readme.prompt.md:3", `"tools" in the front matter`},
+				{Doubtful, ".github/prompts/readme.prompt.md:2", "mode"},
+				{Doubtful, ".github/prompts/readme.prompt.md:3", "tools"},
 				{Unserved, ".github/prompts/readme.prompt.md:6", "Only VS Code resolves #file:src/a.ts"},
 				{Unserved, ".github/prompts/readme.prompt.md:6", "Only the editor has a value for ${selection}"},
 				{Unserved, ".github/prompts/readme.prompt.md:7", "The linked file ../style.md is not part of the prompt"},
@@ -136,7 +136,7 @@ func TestParse_ServesTheFormatsThatPeopleHave(t *testing.T) {
 			arguments:  `{"arguments":"form 7"}`,
 			messages:   []string{"user: # PDF\n\n    indented {{x}} $1\n\nSee [forms](FORMS.md).\n\nARGUMENTS: form 7"},
 			problems: []problem{
-				{Unserved, "skills/pdf/SKILL.md:4", `"license" in the front matter`},
+				{Doubtful, "skills/pdf/SKILL.md:4", "license"},
 				{Unserved, "skills/pdf/SKILL.md:11", "The linked file FORMS.md is not part of the prompt"},
 			},
 		}, {
@@ -296,6 +296,24 @@ func TestParse_RefusesPromptsOfCodexWithARemedy(t *testing.T) {
 		t.Errorf("it is served: %+v", prompt)
 	}
 	checkProblems(t, "a.md", problems, problem{Broken, ".codex/prompts/a.md", "Codex no longer reads custom prompts; move it to the folder of a skill"})
+}
+
+func TestParse_ReportsOnlyMentionsOfFiles(t *testing.T) {
+	for text, want := range map[string]bool{
+		"See @src/main.go.": true, "(@README.md)": true, "@./scripts and": true, "@docs/api/v2": true, "@~/notes.md": true,
+		"@types/node": false, "@app.get(\"/a.md\")": false, "@pytest.mark.slow": false, "@dataclass": false, "a@b.example": false,
+		"```\n@src/main.go\n```": false, "```\n```\n@src/main.go": true,
+	} {
+		_, problems := disk{".claude/commands/a.md": text}.read(".claude/commands/a.md")
+		if got := len(problems) == 1 && strings.HasPrefix(problems[0].Detail, "A prompt includes no files"); got != want || len(problems) > 1 {
+			t.Errorf("%s: %v, want a report %t", text, problems, want)
+		}
+	}
+}
+
+func TestParse_ReportsTheLinksOfAFileOnce(t *testing.T) {
+	_, problems := disk{"s/SKILL.md": "[a](a.md)\n[b](b.md) [c](c.md)\n[d](d.md) [e](e.md)"}.read("s/SKILL.md")
+	checkProblems(t, "links", problems, problem{Unserved, "s/SKILL.md:1", "The linked files a.md, b.md, c.md and 2 more are not part of the prompt"})
 }
 
 func TestParse_RefusesTOMLThatIsNoCommand(t *testing.T) {

@@ -76,7 +76,7 @@ func (b *block) newList(entries map[entryKey]*entry) *List {
 		}
 	}
 	b.addSkills(l)
-	l.Problems = worst(l.Problems)
+	l.Problems = worst(joinKeys(l.Problems))
 	sortProblems(l.Problems)
 	return l
 }

@@ -80,6 +80,10 @@ type parser struct {
 	text                     builder
 	// isLine means that the one argument is a whole command line.
 	isLine bool
+	// inFence means that the line that is read is code. The links of the text begin in linkLine.
+	inFence  bool
+	links    []string
+	linkLine int
 	// isWithheld means that people cannot choose the prompt, only models can.
 	isWithheld bool
 	// size is that of the text with its partials, each time that they are included; mediaSize is
@@ -140,6 +144,7 @@ func (p *parser) prompt(texts bool) (prompt *Prompt, err error) {
 		p.report.problems = nil
 		return nil, nil //nolint:nilnil // no prompt, and no mistake
 	}
+	p.reportAllLinks()
 	p.text.end()
 	return p.finish(texts)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode"
@@ -143,6 +144,48 @@ func (r *report) unserved(file string, line int, format string, args ...any) {
 	if len(r.problems) < maxProblems {
 		r.problems = append(r.problems, r.problem(Unserved, file, line, "Not part of a prompt", fmt.Sprintf(format, args...)))
 	}
+}
+
+// keysWithoutEffect is the summary of problems whose detail is a key, until a list joins them.
+const keysWithoutEffect = "Keys without effect"
+
+// harmless reports a key that changes nothing which a prompt could have.
+func (r *report) harmless(file string, line int, key string) {
+	if len(r.problems) < maxProblems {
+		problem := r.problem(Doubtful, file, line, keysWithoutEffect, "")
+		problem.Detail = wire.Clip(key, maxQuoted)
+		r.problems = append(r.problems, problem)
+	}
+}
+
+// joinKeys makes one problem of the keys without effect in each folder, at the first of them.
+func joinKeys(problems []Problem) (joined []Problem) {
+	type folder struct {
+		at          int
+		keys, files []string
+	}
+	folders := map[string]*folder{}
+	for _, p := range problems {
+		if p.Summary != keysWithoutEffect {
+			joined = append(joined, p)
+			continue
+		}
+		f := folders[filepath.Dir(p.Path)]
+		if f == nil {
+			f = &folder{at: len(joined)}
+			folders[filepath.Dir(p.Path)] = f
+			joined = append(joined, p)
+		}
+		if !slices.Contains(f.keys, p.Detail) && len(f.keys) < maxProblems {
+			f.keys = append(f.keys, p.Detail)
+		}
+		if n := len(f.files); n == 0 || f.files[n-1] != p.Path {
+			f.files = append(f.files, p.Path)
+		}
+		joined[f.at].Detail = fmt.Sprintf("These keys have no effect in a prompt: %s (files of this folder that have any: %d).",
+			strings.Join(f.keys, ", "), len(f.files))
+	}
+	return joined
 }
 
 const bracesAreText = "Braces are text"

@@ -129,3 +129,14 @@ func TestFolder_DropsAPromptThatIsWithheld(t *testing.T) {
 	tr.write("s/SKILL.md", "---\nuser-invocable: false\n---\nS")
 	tr.expect(f, map[string]string{})
 }
+
+func TestList_ReportsHarmlessKeysOnceForAFolder(t *testing.T) {
+	tr := newTree(t, "docs.hcl", team(".claude/commands/**/*.md"), ".claude/commands/a.md", "---\nversion: 1\nmodel: x\n---\nA",
+		".claude/commands/b.md", "---\nversion: 1\nauthor: x\n---\nB", ".claude/commands/c/d.md", "---\ntags: x\n---\nD")
+	l, err := newFolder(tr.upstream()).Refresh()
+	tr.check(err)
+	checkProblems(t, "keys", l.Problems,
+		problem{Doubtful, tr.path(".claude/commands/a.md") + ":2", "These keys have no effect in a prompt: version, author (files of this folder that have any: 2)."},
+		problem{Unserved, tr.path(".claude/commands/a.md") + ":3", `"model" in the front matter has no effect in a prompt`},
+		problem{Doubtful, tr.path(".claude/commands/c/d.md") + ":2", "These keys have no effect in a prompt: tags (files of this folder that have any: 1)."})
+}
