@@ -112,6 +112,12 @@ func TestTry_FollowsTheFiles(t *testing.T) {
 	}
 }
 
+func TestTry_SaysWhatItLookedFor(t *testing.T) {
+	p := tries(t, t.TempDir(), ".")
+	const want = ". has no prompts: looked for **/*.md and, in a project, for .agents/skills, .claude/commands"
+	eventually(t, "it is said", func() bool { return strings.Contains(p.logged(), want) })
+}
+
 func TestTry_SaysWhatCannotBeTried(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("HOME", t.TempDir())
