@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,7 +22,7 @@ import (
 func refusals() map[string]func(http.ResponseWriter, *upstreamtest.Request) {
 	ways := map[string]func(http.ResponseWriter, *upstreamtest.Request){}
 	for _, code := range []int{400, 401, 403, 404, 405, 409, 410, 422, 500, 503} {
-		ways[fmt.Sprint(code)] = status(code)
+		ways[strconv.Itoa(code)] = status(code)
 		ways[fmt.Sprint(code, " without an id")] = text(code, wire.ContentJSON,
 			`{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"No valid session ID provided"}}`)
 		ways[fmt.Sprint(code, " with the id")] = func(w http.ResponseWriter, r *upstreamtest.Request) {

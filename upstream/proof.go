@@ -156,7 +156,7 @@ func (s *server) decide(ctx context.Context, p *proof) error {
 
 // endAfterCalls ends a replaced session once its calls have ended, or ctx has.
 func (s *server) endAfterCalls(ctx context.Context, conn *connection) {
-	for sleep(ctx, lingerStep) == nil && conn.calls.Load() > 0 { //nolint:revive // it waits
+	for sleep(ctx, lingerStep) == nil && conn.calls.Load() > 0 {
 	}
 	conn.close()
 }

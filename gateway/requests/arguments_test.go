@@ -49,9 +49,9 @@ func (g getting) becomes(sent, arguments string) {
 	}
 }
 
-// of returns a getting of another prompt of the peer.
-func (g getting) of(name string) getting {
-	g.name = "p." + name
+// ofNone returns a getting of the peer's prompt without arguments.
+func (g getting) ofNone() getting {
+	g.name = "p.none"
 	return g
 }
 
@@ -69,15 +69,15 @@ func TestArguments_RequiredMustBePresent(t *testing.T) {
 		a.refuse(`,"arguments":{"x":"1","z":null}`, "Invalid argument z: it must be a string")
 		a.becomes(`,"arguments":{"x":"1","y":null,"z":"2"}`, `,"arguments":{"x":"1","z":"2"}`)
 		a.becomes(`,"arguments":{"x":"","z":"","undeclared":null}`, `,"arguments":{"x":"","z":"","undeclared":null}`)
-		a.of("none").becomes(`,"arguments":[ ]`, `,"arguments":{}`)
+		a.ofNone().becomes(`,"arguments":[ ]`, `,"arguments":{}`)
 		a.refuse(`,"arguments":{"x":1,"z":"2"}`, "Invalid argument x: it must be a string")
 		a.refuse(`,"arguments":{"x":{"a":"b"},"z":"2"}`, "Invalid argument x: it must be a string")
 		a.refuse(`,"arguments":{`+many(1001)+`}`, "too many arguments")
 		a.pass(`,"arguments":{"z":"","x":"\u0041\/"}`)
 		a.pass(`,"arguments":{"undeclared":[1.0,{"a":null}],"z":"","x":"","\u0058":7}`)
-		a.of("none").pass(``)
-		a.of("none").pass(`,"arguments":{}`)
-		a.of("none").pass(`,"arguments":{"undeclared":12345678901234567890}`)
+		a.ofNone().pass(``)
+		a.ofNone().pass(`,"arguments":{}`)
+		a.ofNone().pass(`,"arguments":{"undeclared":12345678901234567890}`)
 
 		c.CallUnchecked("prompts/get", `{"name":7}`).Want(t, http.StatusOK, `"code":-32602`, "name must be a string")
 		c.CallUnchecked("prompts/get", `{}`).Want(t, http.StatusOK, `"code":-32602`, "name must be a string")

@@ -240,9 +240,12 @@ func TestChallenge_LeadsToTheMetadataOfItsResource(t *testing.T) {
 			test.public, test.path, idp.Issuer, "https://p.example.com"+endpoint))
 		base, public := strings.TrimSuffix(s.URL, "/mcp"), "https://p.example.com"
 		for _, target := range []struct{ method, path, resource string }{
-			{http.MethodPost, test.path, endpoint}, {http.MethodGet, test.path, endpoint},
-			{http.MethodPost, test.path + "/flat", endpoint}, {http.MethodPost, test.path + "/tools", endpoint},
-			{http.MethodPost, "/sse", test.prefix + "/sse"}, {http.MethodGet, "/sse", test.prefix + "/sse"},
+			{http.MethodPost, test.path, endpoint},
+			{http.MethodGet, test.path, endpoint},
+			{http.MethodPost, test.path + "/flat", endpoint},
+			{http.MethodPost, test.path + "/tools", endpoint},
+			{http.MethodPost, "/sse", test.prefix + "/sse"},
+			{http.MethodGet, "/sse", test.prefix + "/sse"},
 		} {
 			send := func(token string) gatewaytest.Response {
 				h := append(gatewaytest.Headers{"Host", "p.example.com"}, gatewaytest.Bearer(token)...)

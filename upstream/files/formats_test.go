@@ -295,7 +295,7 @@ func TestParse_RefusesPromptsOfCodexWithARemedy(t *testing.T) {
 	if prompt != nil {
 		t.Errorf("it is served: %+v", prompt)
 	}
-	checkProblems(t, "a.md", problems, problem{Broken, ".codex/prompts/a.md", "Codex no longer reads custom prompts; move it to the folder of a skill"})
+	checkProblems(t, "a.md", problems, problem{Broken, ".codex/prompts/a.md", "Custom prompts are no longer read by Codex; move it to the folder of a skill"})
 }
 
 func TestParse_ReportsOnlyMentionsOfFiles(t *testing.T) {

@@ -130,7 +130,7 @@ func (p *parser) prompt(texts bool) (prompt *Prompt, err error) {
 	read := map[config.FileFormat]func(*document) error{
 		config.FormatNative: p.native, config.FormatClaude: p.command, config.FormatVSCode: p.vscodePrompt, config.FormatSkill: p.skillPrompt,
 		codexPrompts: func(*document) error {
-			return errors.New("Codex no longer reads custom prompts; move it to the folder of a skill, like .agents/skills/NAME/SKILL.md")
+			return errors.New("custom prompts are no longer read by Codex; move it to the folder of a skill, like .agents/skills/NAME/SKILL.md")
 		},
 	}[p.sign.format]
 	if read == nil {

@@ -7,14 +7,15 @@ import (
 )
 
 // served returns the formats and names of the prompts that a pass finds.
-func (tr *tree) served() (all string) {
+func (tr *tree) served() string {
 	tr.t.Helper()
+	var all []string
 	l, err := newFolder(tr.upstream()).Refresh()
 	tr.check(err)
 	for _, p := range l.Prompts {
-		all += fmt.Sprintf("%s %s, ", p.sign.format, p.Name)
+		all = append(all, fmt.Sprintf("%s %s", p.sign.format, p.Name))
 	}
-	return strings.TrimSuffix(all, ", ")
+	return strings.Join(all, ", ")
 }
 
 func TestFolder_KnowsAFormatByItsSigns(t *testing.T) {
@@ -88,21 +89,29 @@ func TestList_ServesOnePromptOfAName(t *testing.T) {
 		problems   []problem
 	}{
 		{
-			".claude/commands/a.md", ".claude/skills/a/SKILL.md", [2]string{"A", "B"}, "skill a",
+			".claude/commands/a.md", ".claude/skills/a/SKILL.md",
+			[2]string{"A", "B"},
+			"skill a",
 			[]problem{{Unserved, ".claude/commands/a.md", "skills/a/SKILL.md; Claude Code prefers the skill, too."}},
 		},
 		{".claude/commands/a.md", ".cursor/commands/a.md", [2]string{"A", "---\ndescription: y\n---\n\nA\n"}, "claude a", nil},
 		{".claude/commands/a.md", ".gemini/commands/a.toml", [2]string{"A", `prompt = "A"`}, "claude a", nil},
 		{
-			".claude/commands/a.md", ".cursor/commands/a.md", [2]string{"A", "B"}, "claude a",
+			".claude/commands/a.md", ".cursor/commands/a.md",
+			[2]string{"A", "B"},
+			"claude a",
 			[]problem{{Broken, ".cursor/commands/a.md", "commands/a.md; rename the file, or give each client's files an upstream of its own."}},
 		},
 		{
-			".claude/skills/a/SKILL.md", "b/a/SKILL.md", [2]string{"A", "B"}, "skill a",
+			".claude/skills/a/SKILL.md", "b/a/SKILL.md",
+			[2]string{"A", "B"},
+			"skill a",
 			[]problem{{Broken, "b/a/SKILL.md", "skills/a/SKILL.md; rename its folder."}},
 		},
 		{
-			"a.md", "b.md", [2]string{"A", "---\nname: a\n---\nB"}, "promptweir a",
+			"a.md", "b.md",
+			[2]string{"A", "---\nname: a\n---\nB"},
+			"promptweir a",
 			[]problem{{Broken, "b.md", "a.md; set another name in the front matter."}},
 		},
 	} {

@@ -32,13 +32,13 @@ func (p *pass) find(b *block) (found []entryKey, idle []string, err error) {
 	// Patterns are relative to the folder of the team's file, and paths to the root.
 	relative := func(file string) string { return strings.TrimPrefix(file, folder+"/") }
 	isMatched := make([]bool, len(source.Patterns))
-	matches := func(key entryKey) (any bool) {
+	matches := func(key entryKey) (some bool) {
 		for i, pattern := range source.Patterns {
 			if pattern.Match(relative(key.path)) || key.isForeign() && pattern.MatchHidden(relative(key.path)) {
-				any, isMatched[i] = true, true
+				some, isMatched[i] = true, true
 			}
 		}
-		return any
+		return some
 	}
 	skip := func(path string) bool {
 		return !slices.ContainsFunc(source.Patterns, func(pattern config.PathPattern) bool {

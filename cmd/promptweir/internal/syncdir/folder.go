@@ -103,7 +103,7 @@ func (r *Run) Write(p *Prompt) ([]Change, error) {
 		r.want[path] = true
 	}
 	if reason != nil {
-		return []Change{{Action: Refuse, Prompt: p.Name, Reason: reason.Error()}}, nil
+		return []Change{{Action: Refuse, Prompt: p.Name, Reason: reason.Error()}}, nil //nolint:nilerr // a prompt that cannot be written is a change
 	}
 	// Without a prompt to write, a client that is not there gets no folder.
 	if err := r.open(!r.DryRun); err != nil {
