@@ -502,6 +502,8 @@ func (d *Dialer) statusCause(err error) (Cause, bool) {
 		return newCause(CredentialRefused, status.shownChallenge()), true
 	case code == http.StatusUnauthorized:
 		return newCause(CredentialMissing, status.shownChallenge()), true
+	case code == http.StatusProxyAuthRequired:
+		return newCause(ProxyFailed, "the egress proxy refuses the gateway (HTTP 407)"), true
 	case code == http.StatusForbidden:
 		return newCause(AccessDenied, status.shownChallenge()), true
 	case code == http.StatusNotFound, code == http.StatusGone, code == http.StatusMethodNotAllowed:

@@ -122,4 +122,9 @@ func TestEgress_CauseNamesTheProxyThatFailed(t *testing.T) {
 			}
 		}
 	}
+	t.Setenv("HTTP_PROXY", strings.Replace(failing.URL, "weir", "x", 1))
+	_, err := client.Connect(t.Context(), upstreamtest.HTTP("u", "http://docs.example.com/mcp"), client.Options{})
+	if got := client.CauseOf(err); got.Kind != client.ProxyFailed || !strings.Contains(got.Problem, "HTTP 407") {
+		t.Errorf("http through a proxy that wants a password: %s, cause %+v", err, got)
+	}
 }

@@ -8,9 +8,11 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/pprof"
+	"net/url"
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	prometheusclient "github.com/prometheus/client_golang/prometheus"
@@ -41,6 +43,20 @@ type telemetry struct {
 	stops []func(context.Context) error
 }
 
+// exemptCollectors has exporters reach their collectors directly. An egress proxy is for servers, and
+// exporters read its variables themselves.
+func exemptCollectors() {
+	hosts := []string{cmp.Or(os.Getenv("NO_PROXY"), os.Getenv("no_proxy"))}
+	for _, signal := range []string{"", "TRACES_", "METRICS_", "LOGS_"} {
+		if endpoint, err := url.Parse(os.Getenv("OTEL_EXPORTER_OTLP_" + signal + "ENDPOINT")); err == nil && endpoint.Hostname() != "" {
+			hosts = append(hosts, endpoint.Hostname())
+		}
+	}
+	if len(hosts) > 1 {
+		_ = os.Setenv("NO_PROXY", strings.Join(hosts, ",")) // the name is valid
+	}
+}
+
 // startTelemetry starts the exporters that the standard OTEL_* variables name. Without them only
 // the metrics for Prometheus are there: an exporter with default settings would look for a
 // collector on this machine and log that there is none. The logger must not be one that exports: it
@@ -50,6 +66,7 @@ func startTelemetry(ctx context.Context, version, commit string, logger *slog.Lo
 		logger.WarnContext(context.WithoutCancel(ctx), "telemetry not exported",
 			slog.Any("error", err))
 	}))
+	exemptCollectors()
 	registry := prometheusclient.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheusclient.NewGaugeFunc(prometheusclient.GaugeOpts{
