@@ -2,6 +2,10 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"time"
@@ -98,6 +102,28 @@ func (s *settings) comparePairs(ctx context.Context) error {
 		}
 	}
 	return s.compareMemory(ctx)
+}
+
+// compareAssertion compares a gateway that tells the server who calls with one that does not. The caller
+// has a token in both.
+func (s *settings) compareAssertion(ctx context.Context) error {
+	fmt.Println(heading)
+	return rig.Run(ctx, func(st *rig.Stage) {
+		_, key, err := ed25519.GenerateKey(nil)
+		rig.Check(err)
+		encoded := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: rig.Must(x509.MarshalPKCS8PrivateKey(key))})
+		const token = "a-token-of-the-rig-with-32-bytes-or-more"
+		blocks := fmt.Sprintf("auth {\n  token \"ann\" { sha256 = \"%x\" }\n}\n", sha256.Sum256([]byte(token)))
+		gateway := fmt.Sprintf("public_url = \"https://prompts.example.com\"\n  signing_keys = [%q]", encoded)
+		const member = "  members = [\"user:ann\"]\n"
+		for _, c := range gets()[:2] {
+			c.name, c.token = c.name+", assertion", token
+			on := spec{name: "on", blocks: blocks, gateway: gateway, rules: member, upstream: "assertion {}"}
+			off := spec{name: "off", blocks: blocks, gateway: gateway, rules: member}
+			c.gateways = []spec{on, off}
+			rig.Check(c.compare(ctx, s, s.pairs, turnsOfPair, s.length/2))
+		}
+	})
 }
 
 // compareRecording compares a gateway with an audit log with one, or with the build of -against, that has

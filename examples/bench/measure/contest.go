@@ -21,6 +21,7 @@ type contest struct {
 	pageSize    int
 	method      string // of the requests
 	arguments   string // of the prompt, in JSON
+	token       string // of the caller; empty for none
 	want        string // must be in each first response
 	gateways    []spec
 	beside      []string // other programs, by their first argument
@@ -117,7 +118,7 @@ func (c contest) start(st *rig.Stage, s *settings, start, turns int, length time
 func (c contest) set(st *rig.Stage, s *settings) (all []contestant) {
 	up, block := c.upstream.start(st)
 	for _, one := range c.gateways {
-		one.upstream, one.pageSize = block, max(c.pageSize, 100)
+		one.upstream, one.pageSize = block+"\n"+one.upstream, max(c.pageSize, 100)
 		g := s.gateway(st, one)
 		next := c.enter(st, one.name, g.Process, "up.p00001")
 		next.gateway = g
@@ -134,7 +135,7 @@ func (c contest) set(st *rig.Stage, s *settings) (all []contestant) {
 }
 
 func (c contest) enter(st *rig.Stage, name string, p *rig.Process, prompt string) contestant {
-	client := &upstreamtest.Client{Endpoint: p.Endpoint, Legacy: c.upstream.Legacy}
+	client := &upstreamtest.Client{Endpoint: p.Endpoint, Legacy: c.upstream.Legacy, Token: c.token}
 	rig.Check(client.Initialize(st.Context()))
 	params := ""
 	if c.method == wire.PromptsGet {

@@ -4,6 +4,7 @@
 //	measure pairs      the same for gets and lists, memory per listener and of a large catalog, beside an
 //	                   older build
 //	measure recording  what an audit log costs a get
+//	measure assertion  what it costs a get that its server learns who calls
 //	measure memory     memory per listener and of a large catalog
 package main
 
@@ -41,7 +42,7 @@ func main() {
 		"run the gateway on these `cores` only, such as 2-3; needs taskset")
 	flags.IntVar(&s.listeners, "listeners", 2500, "memory: number of listening clients, at most a quarter of the connections")
 	rig.Main(flags, map[string]func(context.Context) error{
-		"speed": s.compareSpeed, "pairs": s.comparePairs, "recording": s.compareRecording,
+		"speed": s.compareSpeed, "pairs": s.comparePairs, "recording": s.compareRecording, "assertion": s.compareAssertion,
 		"memory": s.compareMemory,
 	}, references())
 }
@@ -54,6 +55,8 @@ type spec struct {
 	// upstream is the body of the upstream block; rules are further blocks of the team, blocks further
 	// ones of the platform.
 	upstream, rules, blocks string
+	// gateway is the rest of the gateway block.
+	gateway string
 	pageSize                int
 	// prompts are files by name; with them, there is no upstream.
 	prompts map[string]string
@@ -64,9 +67,9 @@ func (s spec) text() string {
 	if s.prompts != nil {
 		upstream = `files = ["*.md"]`
 	}
-	return fmt.Sprintf("gateway {\n  listen = \"127.0.0.1:0\"\n  page_size = %d\n}\n"+
+	return fmt.Sprintf("gateway {\n  listen = \"127.0.0.1:0\"\n  page_size = %d\n  %s\n}\n"+
 		"admin { listen = \"127.0.0.1:0\" }\nteam \"bench\" {\n  upstream \"up\" {\n    %s\n  }\n%s}\n%s\n",
-		max(s.pageSize, 1), upstream, s.rules, s.blocks)
+		max(s.pageSize, 1), s.gateway, upstream, s.rules, s.blocks)
 }
 
 func (s *settings) gateway(st *rig.Stage, of spec) *rig.Gateway {
