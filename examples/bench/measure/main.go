@@ -56,8 +56,8 @@ type spec struct {
 	// ones of the platform.
 	upstream, rules, blocks string
 	// gateway is the rest of the gateway block.
-	gateway string
-	pageSize                int
+	gateway  string
+	pageSize int
 	// prompts are files by name; with them, there is no upstream.
 	prompts map[string]string
 }
