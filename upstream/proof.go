@@ -35,7 +35,8 @@ type proof struct {
 	conn    *connection
 	session *client.Session
 	begun   time.Time
-	// done is closed at the end of the proof, after which the fields below do not change.
+	// done is closed at the end of the proof, after which the fields below do not change. It stays open
+	// if the session ends first.
 	done chan struct{}
 	// lost is [client.ErrSessionLost] or [errPooledLost]; nil if the errors are the callers' own.
 	lost error
@@ -126,7 +127,12 @@ func (s *server) proofFor(conn *connection, session *client.Session, byClient bo
 
 // decide makes a proof. It returns an error if the primary session is lost. Only checkHealth calls it.
 func (s *server) decide(ctx context.Context, p *proof) error {
-	defer close(p.done)
+	defer func() {
+		// Where the session has ended meanwhile, the proof says nothing: the replaced connection does.
+		if ctx.Err() == nil {
+			close(p.done)
+		}
+	}()
 	err := p.session.Prove(ctx)
 	if err != nil && p.session != p.conn.session {
 		p.lost = errPooledLost

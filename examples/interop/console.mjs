@@ -243,7 +243,7 @@ const steps = {
     await page.locator('#arg-1').waitFor(); // an argument that the file has now
     await page.getByText('A better title', { exact: true }).waitFor();
     await next('a mistake is made in it');
-    await page.locator('#file mark', { hasText: 'titel: Wrong' }).waitFor();
+    await page.locator('#file mark', { hasText: 'title: [Wrong]' }).waitFor();
     await page.locator('#file .card.bad', { hasText: 'This text is not served' }).waitFor();
     await page.locator('#file .said', { hasText: 'Read x := 1' }).waitFor();
     await fits(page, 'file-broken');

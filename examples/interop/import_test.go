@@ -88,7 +88,7 @@ func TestImport_ClientsFilesAreServedWithoutAnEdit(t *testing.T) {
 			promptweir := func(args ...string) string {
 				t.Helper()
 				command := exec.CommandContext(t.Context(), filepath.Join(dir, "promptweir"), args...)
-				command.Dir, command.Env = dir, append(os.Environ(), "API_KEY=key") // which each file says that it needs
+				command.Dir, command.Env = dir, append(os.Environ(), "API_KEY=key", "API_KEY_2=key") // which the files say that they need
 				var stdout, stderr strings.Builder
 				command.Stdout, command.Stderr = &stdout, &stderr
 				if err := command.Run(); err != nil || stderr.Len() > 0 {

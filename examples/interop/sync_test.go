@@ -33,7 +33,10 @@ func TestSync_ClientsTakeFilesAsText(t *testing.T) {
 	dir, home := t.TempDir(), t.TempDir()
 	proctest.Build(t, dir, "./cmd/promptweir")
 	program := filepath.Join(dir, "promptweir")
-	writeSettings(t, filepath.Join(dir, "gateway.hcl"), fmt.Sprintf(settings, "", `upstream "files" { files = ["*.md"] }`))
+	writeSettings(t, filepath.Join(dir, "gateway.hcl"), fmt.Sprintf(settings, "", `upstream "files" {
+  files  = ["*.md"]
+  format = "promptweir"
+}`))
 	for name, text := range syncedPrompts {
 		writeSettings(t, filepath.Join(dir, name+".md"), text)
 	}
