@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -163,10 +164,12 @@ func TestCause_RemedyNamesTheSetting(t *testing.T) {
 // A server that reports a change whenever it is listed is listed once a minute while nothing changes.
 func TestRefresh_BacksOffWhereEachListIsReportedAsAChange(t *testing.T) {
 	inLoggedBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector, log *upstreamtest.Log) {
-		name := "same"
+		var name atomic.Pointer[string]
+		rename := func(to string) { name.Store(&to) }
+		rename("same")
 		p.Handle(wire.PromptsList, func(w http.ResponseWriter, r *upstreamtest.Request) {
 			p.Changed()
-			r.Result(w, `{"prompts":[{"name":"`+name+`"}]}`)
+			r.Result(w, `{"prompts":[{"name":"`+*name.Load()+`"}]}`)
 		})
 		p.Changed()
 		time.Sleep(10 * time.Second)
@@ -178,7 +181,7 @@ func TestRefresh_BacksOffWhereEachListIsReportedAsAChange(t *testing.T) {
 		if n := strings.Count(log.String(), "reports a change whenever it is listed"); n != 1 {
 			t.Errorf("%d records of that, want 1", n)
 		}
-		name = "another"
+		rename("another")
 		healthyWithin(t, c, time.Minute+time.Second, "another")
 		p.List(`{"name":"calm"}`)
 		healthyWithin(t, c, time.Minute+time.Second, "calm")

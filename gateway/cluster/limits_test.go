@@ -56,10 +56,11 @@ func at(store *clustertest.Store) config.Store {
 func take(t *testing.T, s *cluster.Replica, who string, counted bool, limits ...*config.Limit) (wait time.Duration) {
 	t.Helper()
 	wait, err := s.Limits.Acquire(who, limits)
-	for deadline := time.Now().Add(10 * time.Second); errors.Is(err, cluster.ErrUnavailable) && time.Now().Before(deadline); {
-		wait, err = s.Limits.Acquire(who, limits) // on a busy machine
+	isLate := false // on a busy machine; the store may have counted all the same
+	for deadline := time.Now().Add(10 * time.Second); errors.Is(err, cluster.ErrUnavailable) && time.Now().Before(deadline); isLate = true {
+		wait, err = s.Limits.Acquire(who, limits)
 	}
-	if err != nil || (wait == 0) != counted {
+	if err != nil || (wait == 0) != counted && !isLate {
 		t.Errorf("%s: wait %v, %v, want counted: %t", who, wait, err, counted)
 	}
 	return wait
