@@ -154,6 +154,27 @@ func TestLostSession_NothingChangesIfANewOneFailsAlike(t *testing.T) {
 	})
 }
 
+// The stream may find the loss while a list is still to decide about it. The get does not fail then.
+func TestLostSession_IsRenewedIfTheStreamFindsItFirst(t *testing.T) {
+	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		time.Sleep(time.Minute)
+		p.Handle(upstreamtest.Forgotten, func(w http.ResponseWriter, r *upstreamtest.Request) {
+			if r.Message.Method == wire.PromptsList {
+				time.Sleep(5 * time.Second)
+			}
+			refusals()["404 with the id"](w, r)
+		})
+		p.Forget()
+		called := getting(t.Context(), c, "p")
+		synctest.Wait() // the list is under way
+		p.Break()
+		if err := <-called; err != nil {
+			t.Errorf("get = %v", err)
+		}
+		time.Sleep(10 * time.Second) // until the peer's handler has returned
+	})
+}
+
 // A replaced session ends once its other calls have ended: a replica may still be at work on them.
 func TestLostSession_EndsAfterItsCalls(t *testing.T) {
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
