@@ -61,6 +61,7 @@ func TestModel_NamesThePromiseThatWasNotKept(t *testing.T) {
 		"found late":                           {"W1", promptly(list(1, 2, 3.2, "2"))},
 		"found late, as replicas have it late": {"", History{change(2, "2"), list(2, 1, 2.1, "2"), list(1, 2, 3.2, "2")}},
 		"found late, as a replica is stopped":  {"", promptly(at(2.6, 2.6, Op{Name: Fault, Of: ReplicaFault + "stopped"}), list(1, 2, 3.2, "2"))},
+		"found late, as another is stopped":    {"W1", promptly(at(2.6, 2.6, Op{Name: Fault, At: 2, Of: ReplicaFault + "stopped"}), list(1, 2, 3.2, "2"))},
 		"found late, in another fault":         {"W1", promptly(at(2.6, 2.6, Op{Name: Fault, Of: "store killed"}), list(1, 2, 3.2, "2"))},
 		"found later still":                    {"W1", History{change(2, "2"), list(2, 1, 2.1, "2"), list(1, 2, 4.2, "2")}},
 		"never found":                          {"W1", History{change(2, "2")}},

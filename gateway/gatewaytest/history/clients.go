@@ -31,7 +31,7 @@ func (c *checker) clients() {
 }
 
 // bounds returns how long clients may be without each change of a part: less where every replica has
-// certainly shown it in time, and none was stopped meanwhile.
+// certainly shown it in time.
 func (c *checker) bounds(part string) []time.Duration {
 	bounds := make([]time.Duration, len(c.changes[part]))
 	for i, change := range c.changes[part] {
@@ -45,17 +45,24 @@ func (c *checker) bounds(part string) []time.Duration {
 				has[o.At] = true
 			}
 		}
-		if bounds[i] = c.model.Later; len(has) == c.model.Replicas && !c.stopped(change.Sent, change.Received+c.model.Soon) {
+		if bounds[i] = c.model.Later; len(has) == c.model.Replicas {
 			bounds[i] = c.model.Soon
 		}
 	}
 	return bounds
 }
 
-// stopped reports whether a replica was stopped or killed in a time: it cannot notify then.
-func (c *checker) stopped(from, to time.Duration) bool {
+// stopped reports whether the replica that has a client's stream was stopped or killed in a time: it
+// cannot notify the client then.
+func (c *checker) stopped(own History, from, to time.Duration) bool {
+	at := 0
+	for i := range own {
+		if own[i].Name == Opened && own[i].Received <= to {
+			at = own[i].At
+		}
+	}
 	return slices.ContainsFunc(c.rig, func(o *Op) bool {
-		return o.Name == Fault && strings.HasPrefix(o.Of, ReplicaFault) && o.Received >= from && o.Sent <= to
+		return o.Name == Fault && o.At == at && strings.HasPrefix(o.Of, ReplicaFault) && o.Received >= from && o.Sent <= to
 	})
 }
 
@@ -63,13 +70,17 @@ func (c *checker) stopped(from, to time.Duration) bool {
 // opened its stream again.
 func (c *checker) current(own History, part string, bounds []time.Duration, end time.Duration) {
 	for i, change := range c.changes[part] {
-		deadline, held := change.Received+bounds[i], -1
+		bound, held := bounds[i], -1
+		if c.stopped(own, change.Sent, change.Received+bound) {
+			bound = c.model.Later
+		}
+		deadline := change.Received + bound
 		for j := range own {
 			o := &own[j]
 			switch {
 			case o.Received > deadline:
 			case o.Name == Begin, o.Name == Opened, o.Name == Ended:
-				deadline = max(deadline, o.Received+bounds[i])
+				deadline = max(deadline, o.Received+bound)
 			case o.listed():
 				if _, version, ok := c.versions(part, o); ok {
 					held = version
@@ -78,7 +89,7 @@ func (c *checker) current(own History, part string, bounds []time.Duration, end 
 		}
 		if held < i && deadline <= end && change.concerns(own[0].Who) {
 			c.violated("W1", c.history.between(own[0].Client, change.Sent, deadline),
-				"client %d has not listed the change of %s after %v", own[0].Client, part, bounds[i])
+				"client %d has not listed the change of %s after %v", own[0].Client, part, bound)
 			return
 		}
 	}
