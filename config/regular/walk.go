@@ -72,9 +72,6 @@ func (w *walker) found(f File) error {
 	if f.Err == nil && w.seen[f.Actual] {
 		return nil
 	}
-	if f.Info == nil && f.Err == nil {
-		f.Info, f.Err = w.root.Lstat(filepath.FromSlash(f.Actual))
-	}
 	if err := w.visit(f); err != nil {
 		if errors.Is(err, fs.SkipDir) {
 			return nil
@@ -96,6 +93,8 @@ func (w *walker) found(f File) error {
 			inner.Link = inner.Actual
 			w.links = append(w.links, inner)
 		default:
+			// Without the root, which looks up each folder above again. What is read is opened beneath it.
+			inner.Info, inner.Err = e.Info()
 			if err := w.found(inner); err != nil {
 				return err
 			}
