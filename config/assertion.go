@@ -51,7 +51,7 @@ func assertionSchema() hclread.Schema {
 	return hclread.Schema{Plain: []string{"header", "claims"}, External: []string{"audience"}}
 }
 
-// assertions are what the assertion blocks of all teams have to agree on.
+// assertions checks the assertion blocks of all teams together.
 type assertions struct {
 	// signs is true if the gateway has what it needs to sign, or may have it.
 	signs bool

@@ -128,7 +128,7 @@ func (s *server) proofFor(conn *connection, session *client.Session, byClient bo
 // decide makes a proof. It returns an error if the primary session is lost. Only checkHealth calls it.
 func (s *server) decide(ctx context.Context, p *proof) error {
 	defer func() {
-		// Where the session has ended meanwhile, the proof says nothing: the replaced connection does.
+		// If the session ends first, this proof has no verdict. Its callers wait for the next connection instead.
 		if ctx.Err() == nil {
 			close(p.done)
 		}

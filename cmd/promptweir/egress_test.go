@@ -16,8 +16,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-// Servers over http and https, token endpoints and issuers' keys are reached through the proxy of the environment. The addresses of
-// RFC 5737 are nobody's.
+// Servers over http and https, token endpoints and issuers' keys are reached through the proxy of the environment. No machine
+// has an address of RFC 5737.
 func TestServe_LeavesTheNetworkThroughTheProxy(t *testing.T) {
 	t.Parallel()
 	proxy, authority, idp := upstreamtest.NewProxy(t), newAuthority(t), identitytest.New(t, "https://192.0.2.30")

@@ -141,7 +141,7 @@ func writeObject(root *os.Root, path string, isLink bool, in *bufio.Reader) erro
 	return err
 }
 
-// gitError is what git has printed about an error.
+// gitError returns an error with the message that git printed.
 func gitError(err error) error {
 	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
 		said := strings.TrimPrefix(strings.TrimSpace(string(failed.Stderr)), "fatal: ")

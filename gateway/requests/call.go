@@ -28,7 +28,7 @@ type call struct {
 	// anew is set if the client is asked for input that its repeated get does not carry upstream:
 	// the upstream refused the get until a URL has been visited.
 	anew bool
-	// caller is who the owner's server may learn that calls.
+	// caller is named in assertions to the owner's server.
 	caller *policy.Principal
 	// request is what the owner is asked that is called now. Its method and caller are the same for
 	// all.

@@ -14,7 +14,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-// The addresses of RFC 5737 are nobody's: a connection to one of them went through the proxy.
+// No machine has an address of RFC 5737: a connection to such an address went through the proxy.
 func TestEgress_GuardHoldsForWhatTheProxyReaches(t *testing.T) {
 	proxy := upstreamtest.NewProxy(t)
 	t.Setenv("HTTPS_PROXY", proxy.URL)

@@ -38,14 +38,14 @@ type pass struct {
 	isForeign bool
 }
 
-// partial is a document that prompts include, or why there is none.
+// partial is a document that prompts include, or the error of reading it.
 type partial struct {
 	*document
 
 	err error
 }
 
-// image is an image or a sound that prompts contain, or why there is none.
+// image is an image or a sound that prompts contain, or the error of reading it.
 type image struct {
 	*media
 
@@ -192,9 +192,9 @@ func (p *pass) retry(file string, err error) {
 func (p *pass) info(file string) fs.FileInfo {
 	info, known := p.infos[file]
 	if !known {
-		// Whatever the error is: once the file can be looked at, it has another info.
+		// The error does not matter: as soon as the file can be read, its info differs from nil.
 		info, _ = p.opener.within.Stat(filepath.FromSlash(file))
-		_ = p.learn(file, info) // whoever reads the file asks err
+		_ = p.learn(file, info) // note returns the error before the file is read
 	}
 	return info
 }

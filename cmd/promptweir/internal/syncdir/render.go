@@ -37,8 +37,8 @@ type Piece struct {
 	Argument int
 }
 
-// Mark is what stands for an argument, counted from 1, in a text that [Cut] cuts. Secret is a text that
-// nobody can guess, so that a server can only write it where it was given it.
+// Mark returns the placeholder of an argument, counted from 1, in a text for [Cut]. A server
+// cannot guess the secret, so it can only write marks that it was sent.
 func Mark(secret string, argument int) string { return secret + strconv.Itoa(argument) + "." }
 
 // Cut cuts a text at its marks. A server can write marks of other arguments than the prompt has: these
