@@ -171,7 +171,8 @@ func TestHealthCheck_IdleServerThatHangsIsNoticed(t *testing.T) {
 			s.stop()
 			name := fmt.Sprint("changed-", round)
 			p.Prompts(name)
-			problemWithin(t, c, 41*time.Second) // 30 seconds of silence, and then the timeout
+			// 30 seconds of silence and the timeout of the ping, and that of a list if one begins in between.
+			problemWithin(t, c, 51*time.Second)
 			time.Sleep(time.Duration(round) * time.Second)
 			s.cont()
 			healthyWithin(t, c, 10*time.Second, name)
