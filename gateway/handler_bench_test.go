@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -106,6 +107,24 @@ func BenchmarkHandler(b *testing.B) {
 			}
 			if last.status != http.StatusOK || !strings.Contains(string(last.body), `"result"`) {
 				b.Fatalf("%d %s", last.status, last.body)
+			}
+		})
+	}
+}
+
+// BenchmarkList makes lists of so many prompts without the HTTP server in front of the gateway. This client copies each response.
+func BenchmarkList(b *testing.B) {
+	otel.SetTracerProvider(tracenoop.NewTracerProvider())
+	for _, prompts := range []int{10, 100, 1000} {
+		b.Run(strconv.Itoa(prompts), func(b *testing.B) {
+			peer := gatewaytest.NewPeer(b, "up", upstreamtest.Prompts(prompts)...)
+			once, last := handled(b, gatewaytest.Serve(b, gatewaytest.Team("eng", "", "", peer)).Modern(""), "prompts/list", "")
+			b.ReportAllocs()
+			for b.Loop() {
+				once()
+			}
+			if want := fmt.Sprintf(`"up.p%05d"`, prompts-1); !strings.Contains(string(last.body), want) {
+				b.Fatalf("no prompt %s: %d %.200s", want, last.status, last.body)
 			}
 		})
 	}

@@ -137,9 +137,11 @@ func TestCatalog_ReadingAllocatesNothing(t *testing.T) {
 	v := s.View(everybody)
 	middle := v.Entries()[v.Len()/2].Name
 	room := make([]byte, 0, 1<<20)
+	defer runtime.KeepAlive(v.FirstPage(100))
 	for name, read := range map[string]func(){
-		"Page":   func() { v.Page(middle, 100) },
-		"Lookup": func() { s.Lookup(middle) },
+		"Page":      func() { v.Page(middle, 100) },
+		"FirstPage": func() { v.FirstPage(100) },
+		"Lookup":    func() { s.Lookup(middle) },
 		"AppendPrompts": func() {
 			entries, _, _ := v.Page(middle, 100)
 			catalog.AppendPrompts(room, entries)
@@ -168,6 +170,14 @@ func BenchmarkPage(b *testing.B) {
 				page = catalog.AppendPrompts(page[:0], entries)
 			}
 			b.SetBytes(int64(len(page)))
+		})
+		b.Run("first", func(b *testing.B) { // which is written once
+			page := v.FirstPage(100)
+			b.ReportAllocs()
+			for b.Loop() {
+				page = v.FirstPage(100)
+			}
+			b.SetBytes(int64(len(page.Prompts)))
 		})
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"weak"
 
 	"github.com/promptweir/promptweir/config"
 )
@@ -40,6 +41,7 @@ type View struct {
 	length      int
 	fingerprint Fingerprint
 	kinds       atomic.Pointer[[2]*View] // see Kind
+	first       atomic.Pointer[weak.Pointer[FirstPage]]
 }
 
 // View returns the view of an audience. It calls visible once for each entry.
@@ -179,6 +181,36 @@ func (v *View) Page(after string, size int) (entries []*Entry, next string, more
 		next = all[end-1].Name
 	}
 	return all[start:end:end], next, more
+}
+
+// FirstPage is the first page of a view as JSON. Many responses share it: do not modify it.
+type FirstPage struct {
+	// Prompts is the member that AppendPrompts appends.
+	Prompts []byte
+	// Next is the name after which the second page begins; empty without a second page.
+	Next string
+
+	size int
+}
+
+// FirstPage returns the first page of up to size entries, see [View.Page]. The view keeps it by a weak
+// pointer only, so that the pages of many audiences take no memory for long: after a garbage
+// collection, the next call renders the page again.
+func (v *View) FirstPage(size int) *FirstPage {
+	if kept := v.first.Load(); kept != nil {
+		if page := kept.Value(); page != nil && page.size == size {
+			return page
+		}
+	}
+	entries, next, _ := v.Page("", size)
+	length := len(`"prompts":[]`)
+	for _, e := range entries {
+		length += len(e.JSON) + len(",")
+	}
+	page := &FirstPage{AppendPrompts(make([]byte, 0, length), entries), next, size}
+	kept := weak.Make(page)
+	v.first.Store(&kept)
+	return page
 }
 
 // PageLength returns how many of the entries, of size at most, the next page takes: see [View.Page].

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"weak"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -81,6 +83,44 @@ func TestPage_EndsBeforeItIsLargerThan4MiB(t *testing.T) {
 			t.Errorf("Pages(%d) = %v, want %v", test.size, got, lengths)
 		}
 	}
+}
+
+// A first page has the bytes of Page and AppendPrompts, and follows the size and the catalog.
+func TestFirstPage_EqualsPage(t *testing.T) {
+	s := catalog.Merge([]catalog.Source{upstream(t, "a/u prefix=", "a", "b", "c")}, options())
+	v := s.View(everybody)
+	later := s.With(upstream(t, "a/u prefix=", "a=new", "b", "d"))
+	for name, v := range map[string]*catalog.View{
+		"a view": v, "the next": v.With(later, catalog.Diff(s, later), everybody), "a view of nothing": s.View(func(*catalog.Entry) bool { return false }),
+	} {
+		for _, size := range []int{2, 2, 3, 4, 1, 0, 2} {
+			entries, next, _ := v.Page("", size)
+			page := v.FirstPage(size)
+			upstreamtest.Equal(t, string(catalog.AppendPrompts(nil, entries)), string(page.Prompts), "%s: first page of %d", name, size)
+			upstreamtest.Equal(t, next, page.Next, "%s: where the second page of %d begins", name, size)
+		}
+	}
+}
+
+// A first page is rendered once for as long as a caller holds it. Then its memory is free, although the view lives on.
+func TestFirstPage_IsKeptWhileItIsHeld(t *testing.T) {
+	v := catalog.Merge([]catalog.Source{upstream(t, "a/a", "x", "y")}, options()).View(everybody)
+	page := v.FirstPage(2)
+	runtime.GC()
+	if again := v.FirstPage(2); again != page {
+		t.Error("a page that is held was rendered again")
+	}
+	seen, bytes := weak.Make(page), weak.Make(&page.Prompts[0])
+	runtime.KeepAlive(page)
+	page = nil
+	runtime.GC()
+	if seen.Value() != nil || bytes.Value() != nil {
+		t.Error("a page that nobody holds is still in memory")
+	}
+	if got := v.FirstPage(2).Prompts; !strings.Contains(string(got), `"a.y"`) {
+		t.Errorf("after a collection the page is %s", got)
+	}
+	runtime.KeepAlive(v)
 }
 
 func TestView_ShowsWhatIsVisible(t *testing.T) {

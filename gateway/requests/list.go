@@ -62,13 +62,9 @@ func (h *Handler) list(ctx context.Context, r *Request, out *Response) error {
 	if r.tool.name != "" {
 		return h.listForTool(ctx, r, out, audience, view, after)
 	}
-	entries, next, more := view.Page(after, s.Config.Gateway.PageSize)
-	if out.JSON = append(out.JSON, '{'); skills {
-		out.JSON = catalog.AppendSkills(out.JSON, entries, provenance(s, audience))
-	} else {
-		out.JSON = catalog.AppendPrompts(out.JSON, inForm(r.Variant, entries))
-	}
-	if more {
+	out.JSON = append(out.JSON, '{')
+	next := r.appendPage(out, audience, view, after)
+	if next != "" {
 		if !skills {
 			logPages(ctx, h.logger, r, audience, view)
 		}
@@ -76,6 +72,24 @@ func (h *Handler) list(ctx context.Context, r *Request, out *Response) error {
 	}
 	appendListMeta(r, out, audience, h.info)
 	return nil
+}
+
+// appendPage appends the entries of the page after a name, and returns the name after which the next
+// page begins; empty without one.
+func (r *Request) appendPage(out *Response, audience *policy.Audience, view *catalog.View, after string) (next string) {
+	size, skills := r.Snapshot.Config.Gateway.PageSize, r.Message.Method == wire.SkillsList
+	if after == "" && r.Variant == "" && !skills { // nearly every list
+		page := view.FirstPage(size)
+		out.JSON = out.appendValue(out.JSON, page.Prompts)
+		return page.Next
+	}
+	entries, next, _ := view.Page(after, size)
+	if skills {
+		out.JSON = catalog.AppendSkills(out.JSON, entries, provenance(r.Snapshot, audience))
+	} else {
+		out.JSON = catalog.AppendPrompts(out.JSON, inForm(r.Variant, entries))
+	}
+	return next
 }
 
 // inForm returns the entries with their definitions in the form of a variant.

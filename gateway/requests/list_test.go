@@ -62,6 +62,47 @@ func TestList_HasAThousandOnAPage(t *testing.T) {
 	upstreamtest.Equal(t, 1001, len(s.Modern("").List()), "prompts on all pages")
 }
 
+// The first page of the plain endpoint is rendered once for all. The endpoint with tools, which renders each of its pages, shows what it
+// must be: after a change, with another page size, and beside skills.
+func TestList_FirstPageHasTheBytesOfThePrompts(t *testing.T) {
+	offer := func(title string) (prompts []string) {
+		for i := range 200 {
+			prompts = append(prompts, fmt.Sprintf(`{"name":"p%03d","title":%q,"description":%q}`, i, title, strings.Repeat("x", 300)))
+		}
+		return prompts
+	}
+	p := gatewaytest.NewSkillPeer(t, "p", map[string]string{"skill://acme/refunds/SKILL.md": "Refunds"})
+	p.Peer.Offer(offer("old")...)
+	team := gatewaytest.Team("eng", "", "", p.Peer)
+	g := gatewaytest.ServeReloadable(t, bothVariants+team, gateway.Options{})
+	check := func(title string, size int) {
+		t.Helper()
+		for i, plain := range clientsOf(g.Server, "") {
+			rendered := clientsOf(g.At("tools"), "")[i].Call("prompts/list", "").Result(t, "prompts")
+			for range 2 {
+				page := plain.Call("prompts/list", "")
+				upstreamtest.Equal(t, string(rendered), string(page.Result(t, "prompts")), "%s: prompts", plain.Revision)
+				if n := len(page.Names(t)); n != size || !strings.Contains(page.Body, fmt.Sprintf("%q", title)) {
+					t.Errorf("%s: %d prompts, want %d with the title %s", plain.Revision, n, size, title)
+				}
+			}
+			upstreamtest.Equal(t, 200, len(plain.List()), "%s: prompts on all pages", plain.Revision)
+		}
+		g.At("flat").Modern("").Call("prompts/list", "").Want(t, http.StatusOK, `"title":"`+title+`"`)
+		g.Modern("").Call("skills/list", "").Want(t, http.StatusOK, `"skills":[{"uri":"skill://p/acme/refunds/SKILL.md"`)
+	}
+	check("old", 200)
+	p.AwaitStream().Offer(offer("new")...)
+	upstreamtest.Eventually(t, "the change is in the list", func() bool {
+		return strings.Contains(g.Modern("").Call("prompts/list", "").Body, `"new"`)
+	})
+	check("new", 200)
+	for _, size := range []int{150, 7} { // a page that is large enough to be a part of its own, and one that is copied
+		g.MustReload(fmt.Sprintf("gateway {\n page_size = %d\n variants = [\"flat\", \"tools\"]\n}\n", size) + team)
+		check("new", size)
+	}
+}
+
 func TestList_WalksAllPagesWhileTheCatalogChanges(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "b", "d", "f", "h")
 	s := gatewaytest.Serve(t, `gateway { page_size = 1 }`+"\n"+gatewaytest.Team("eng", "", "", p))
