@@ -76,7 +76,8 @@ func (a allowed) decode(b *hclread.Block, declared teamNames) *grants {
 	if b.Labelled() {
 		b.Unique("allow block of team", team, b.LabelRange())
 		if err := declared.check(team); err != nil {
-			b.Error(b.LabelRange(), "Unknown team", "%q %s", team, hclread.Sentence(err))
+			// Not an error of the platform's file: a team that removes its file, or has not sent it yet, must hold up nobody.
+			b.Warning(b.LabelRange(), "Unknown team", "%q %s The block grants nothing to anybody until a file declares the team.", team, hclread.Sentence(err))
 		}
 	}
 	g := a.newGrants(team)

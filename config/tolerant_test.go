@@ -86,6 +86,9 @@ func TestLoadTolerant_OneTeamsErrorHoldsUpNobodyElse(t *testing.T) {
 		"a right file that claims the prefix of a previous text": {
 			map[string]string{"teams/a.hcl": `team "a" {`, "teams/b.hcl": teamFile("b", "one", "")}, "refused", "out teams/a.hcl a",
 		},
+		"a removed file of a team that has an allow block": {
+			map[string]string{"gateway.hcl": platform + "allow \"a\" { hosts = [\"*\"] }\nallow \"b\" { hosts = [\"*\"] }\n", "teams/b.hcl": ""}, "", "",
+		},
 		"a grant that is gone while the file is broken": {
 			map[string]string{"gateway.hcl": platform + "allow \"a\" {}\nallow \"b\" { hosts = [\"*\"] }\n", "teams/a.hcl": `team "a" {`},
 			"refused", "out teams/a.hcl a",

@@ -103,7 +103,9 @@ func TestReload_SaysWhatIsMissing(t *testing.T) {
 // Everybody who checks, starts or reloads a configuration is told what becomes of each team whose file has mistakes.
 func TestMistakes_OfATeamAreSaidWithWhatItKeeps(t *testing.T) {
 	folder := configure(t, map[string]string{
-		"a.hcl": "team \"a\" {\n  upstream \"notes\" { files = [\"*.md\"] }\n}\n", "note.md": "A note.", "listen.hcl": anyPort,
+		"a.hcl": "team \"a\" {\n  upstream \"notes\" { files = [\"*.md\"] }\n}\n", "note.md": "A note.",
+		// A grant of a team without a file holds up nobody either.
+		"allow.hcl": "allow \"a\" { files = [\"*.md\"] }\nallow \"b\" {}\nallow \"none\" {}\n",
 	})
 	p := serve(t, folder)
 	writeFile(t, folder, "a.hcl", `team "a" { colour = 1 }`)
