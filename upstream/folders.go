@@ -202,22 +202,29 @@ func (f *folder) since(reason Reason, problem files.Problem) *Problem {
 // maxLogged bounds the problems that are logged at once.
 const maxLogged = 20
 
-// log logs the files that are newly broken. What is served in part is one report of the catalog,
-// and validate shows the rest.
+// log logs the files that are newly broken, and of each file the first text that was most likely meant
+// as syntax. What is served in part is one report of the catalog, and validate shows the rest.
 func (f *folder) log(ctx context.Context, before, after *State) {
-	logged, known := 0, map[files.Problem]bool{}
+	logged, known, isLogged := 0, map[files.Problem]bool{}, map[string]bool{}
 	for _, p := range before.FileProblems {
 		known[p] = true
 	}
 	for _, p := range after.FileProblems {
-		if p.Severity != files.Broken || known[p] {
+		isText := p.Summary == files.BracesAreText
+		if p.Severity != files.Broken && !isText || known[p] || isText && isLogged[p.Path] {
 			continue
 		}
+		isLogged[p.Path] = true
 		if logged++; logged > maxLogged {
-			f.logger.WarnContext(ctx, "further prompt files broken, see promptweir validate")
+			f.logger.WarnContext(ctx, "further prompt files have mistakes, correct those above first")
 			break
 		}
-		f.logger.WarnContext(ctx, "prompt file broken", slog.String("place", p.Place()), slog.String("problem", p.Detail))
+		logger := f.logger.With(slog.String("place", p.Place()), slog.String("problem", p.Detail))
+		if isText {
+			logger.WarnContext(ctx, "braces in a prompt file are text")
+		} else {
+			logger.WarnContext(ctx, "prompt file broken")
+		}
 	}
 	switch {
 	case before.Problem != nil && after.Problem == nil:

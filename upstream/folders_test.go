@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,12 +20,13 @@ import (
 
 // prompts is a folder with a team's file and the files of its prompts.
 type prompts struct {
-	tb  testing.TB
-	dir string
+	tb     testing.TB
+	dir    string
+	logger *slog.Logger
 }
 
 func newPrompts(t testing.TB, attributes string, files ...string) *prompts {
-	p := &prompts{t, t.TempDir()}
+	p := &prompts{tb: t, dir: t.TempDir()}
 	p.write("docs.hcl", "team \"docs\" {\n  upstream \"handbook\" {\n    files = [\"p/**/*.md\"]\n    "+attributes+"\n  }\n}\n")
 	for i := 0; i < len(files); i += 2 {
 		p.write("p/"+files[i], files[i+1])
@@ -49,7 +51,7 @@ func (p *prompts) run() *upstream.Connector {
 	if err := diags.Err(); err != nil {
 		p.tb.Fatal(err)
 	}
-	c := upstream.New(cfg.Upstreams()[0], upstream.Options{}, func() {})
+	c := upstream.New(cfg.Upstreams()[0], upstream.Options{Logger: p.logger}, func() {})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -137,6 +139,21 @@ func TestFolder_IsDegradedWhileAFileIsBroken(t *testing.T) {
 	await(t, c, func(s *upstream.State) bool { return s.Problem != nil })
 	if state = c.State(); state.Problem.Reason != upstream.ListRefused || len(state.Definitions) != 2 {
 		t.Errorf("without its folder: %s and %d prompts, want the last good list", state.Problem.Reason, len(state.Definitions))
+	}
+}
+
+// A person who serves files learns what in them is text without the command validate: once for each file.
+func TestFolder_LogsBracesThatAreTextOnceForEachFile(t *testing.T) {
+	var log upstreamtest.Log
+	p := newPrompts(t, "", "a.md", "A\n{{ whom }} {{whom}}\n{{#if x}}\n", "b.md", "---\narguments: [{name: v}]\n---\nB {{ v }}")
+	p.logger = slog.New(slog.NewTextHandler(&log, nil))
+	c := p.run()
+	await(t, c, healthy(2))
+	p.write("p/c.md", "C {{")
+	await(t, c, healthy(3))
+	upstreamtest.Eventually(t, "the record of the new file", func() bool { return log.Count("c.md:1") > 0 })
+	if n := log.Count("braces in a prompt file are text"); n != 2 || log.Count("a.md:2 ") != 1 {
+		t.Errorf("%d records, want one for a.md and one for c.md:\n%s", n, log.String())
 	}
 }
 

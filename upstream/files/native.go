@@ -27,7 +27,7 @@ const (
 //
 //	## user, ## assistant   on a line: begins a message of that role; the first is the user's without it
 //	![text](image.png)      on a line: an image or a sound
-//	{{name}}                the value of an argument
+//	{{name}}, {{ name }}    the value of an argument
 //	{{> part.md}}           the text of another file, structure included
 //	\{{                     {{, which is nothing else then
 func (p *parser) native(d *document) error {
@@ -129,7 +129,6 @@ var (
 	roleLine  = lazily(`^## (user|assistant)[ \t\r]*$`)
 	mediaLine = lazily(`^!\[[^\]]*\]\(([^()<>\s]+)\)[ \t\r]*$`)
 	hasScheme = lazily(`^[A-Za-z][A-Za-z0-9+.-]*:`)
-	spaced    = lazily(`^[ \t]*([^{}\r\n]*?)[ \t]*$`)
 )
 
 // nativeText reads the text of the last file, which the others include, from a line on.
@@ -206,7 +205,7 @@ func (p *parser) nativeLine(files []string, text string, line int) error {
 			closing = at + len(inner)
 		}
 		if closing+len("}}") > min(at+maxInner, len(text)) {
-			p.report.doubtful(last(files), line, bracesAreText, "{{ without }} is text; write \\{{ if that is meant")
+			p.report.doubtful(last(files), line, BracesAreText, "{{ without }} is text; write \\{{ if that is meant")
 			p.text.add("{{")
 			continue
 		}
@@ -225,29 +224,17 @@ func (p *parser) nativeLine(files []string, text string, line int) error {
 // nativeBraces puts in what the text between {{ and }} stands for; replaced is false where it
 // stands for itself.
 func (p *parser) nativeBraces(files []string, inner string, line int) (replaced bool, err error) {
-	if target, ok := strings.CutPrefix(inner, ">"); ok {
+	name := strings.Trim(inner, " \t")
+	if target, ok := strings.CutPrefix(name, ">"); ok {
 		return true, p.partial(files, strings.TrimSpace(target), line)
 	}
-	if at := p.arguments.find(inner); at >= 0 {
+	if at := p.arguments.find(name); at >= 0 {
 		p.text.gap(gap{argument: int16(at)}) //nolint:gosec // at most maxArguments
 		return true, nil
 	}
-	p.undeclared(files, inner, line)
-	return false, nil
-}
-
-// undeclared reports braces that stay as they are.
-func (p *parser) undeclared(files []string, inner string, line int) {
-	if p.report.doubts > maxDoubts {
-		return
-	}
-	if name := spaced().FindStringSubmatch(inner); name != nil && p.arguments.find(name[1]) >= 0 {
-		p.report.doubtful(last(files), line, bracesAreText, "{{%s}} is text because of its blanks; write {{%s}}, or \\{{ if text is meant",
-			wire.Clip(inner, maxQuoted), wire.Clip(name[1], maxQuoted))
-		return
-	}
-	p.report.doubtful(last(files), line, bracesAreText,
+	p.report.doubtful(last(files), line, BracesAreText,
 		"{{%s}} is text, as no argument has this name; declare it under arguments, or write \\{{ if text is meant", wire.Clip(inner, maxQuoted))
+	return false, nil
 }
 
 // partial reads the text of another file in the place of its name.

@@ -134,7 +134,7 @@ func TestParse_ReadsTheDefinition(t *testing.T) {
 
 func TestRender_PutsValuesInAfterTheStructure(t *testing.T) {
 	prompt := disk{
-		"a.md":    "---\narguments: [{name: v}, {name: w, default: 'd \"q\"'}]\n---\nBefore {{v}} {{w}}{{v}}\n## assistant\n{{v}}\n",
+		"a.md":    "---\narguments: [{name: v}, {name: w, default: 'd \"q\"'}]\n---\nBefore {{v}} {{ w }}{{\tv}}\n## assistant\n{{v}}\n",
 		"part.md": "partial",
 	}.prompt(t, "a.md")
 	for value, want := range map[string][]string{
@@ -167,7 +167,7 @@ func TestRender_RefusesWhatIsMissingOrTooLong(t *testing.T) {
 
 func TestParse_ReadsMessagesMediaAndPartials(t *testing.T) {
 	d := disk{
-		"prompts/a.md":            "\n\nLook:\n![a diagram](img/a.png)\nand {{> parts/_style.md}}.\n{{> parts/_talk.md}}\n## user\n\n  indented\n![not](b.txt) ![two](a.png)\n![remote](https://example.com/a.png)\n",
+		"prompts/a.md":            "\n\nLook:\n![a diagram](img/a.png)\nand {{ > parts/_style.md }}.\n{{> parts/_talk.md}}\n## user\n\n  indented\n![not](b.txt) ![two](a.png)\n![remote](https://example.com/a.png)\n",
 		"prompts/img/a.png":       "PNG",
 		"prompts/parts/_style.md": "---\ndescription: not used\n---\nwell\n",
 		"prompts/parts/_talk.md":  "## assistant\nYes.\n![](../img/b.MP3)\n",
@@ -228,11 +228,10 @@ func TestParse_WarnsOfBracesThatAreText(t *testing.T) {
 	prompt, problems := disk{"a.md": text}.read("a.md")
 	checkProblems(t, "a.md", problems,
 		problem{Doubtful, "a.md:4", "{{x}} is text, as no argument has this name; declare it under arguments, or write \\{{"},
-		problem{Doubtful, "a.md:5", "{{ v }} is text because of its blanks; write {{v}}"},
 		problem{Doubtful, "a.md:5", "{{ without }} is text"},
 		problem{Doubtful, "a.md:7", "{{{{v}} is text"},
 		problem{Doubtful, "a.md:7", "{{#if v}} is text"})
-	want := []string{"user: {{x}} 1\n{{ v }} {{\n\n{{1}} {{#if v}}"}
+	want := []string{"user: {{x}} 1\n1 {{\n\n{{1}} {{#if v}}"}
 	if diff := cmp.Diff(want, render(t, prompt, `{"v":"1"}`)); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)
 	}

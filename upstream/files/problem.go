@@ -188,7 +188,8 @@ func joinKeys(problems []Problem) (joined []Problem) {
 	return joined
 }
 
-const bracesAreText = "Braces are text"
+// BracesAreText is the summary of problems with {{ that is served as it stands.
+const BracesAreText = "Braces are text"
 
 // doubtful reports text that was most likely meant to be something else.
 func (r *report) doubtful(file string, line int, summary, format string, args ...any) {

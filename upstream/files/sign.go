@@ -81,7 +81,7 @@ var (
 	vscodeKey   = lazily(`(?m)^(?:mode|applyTo)[ \t]*:`)
 	nativeKey   = lazily(`(?m)^(?:icons|_meta)[ \t]*:|^arguments[ \t]*:\s*\[?\s*(?:\{|-[ \t]+\w+[ \t]*:)`)
 	titleKey    = lazily(`(?m)^title[ \t]*:`)
-	nativeText  = lazily(`(?m)^## (?:user|assistant)[ \t\r]*$|\{\{>`)
+	nativeText  = lazily(`(?m)^## (?:user|assistant)[ \t\r]*$|\{\{[ \t]*>`)
 	claudeText  = lazily(`\$ARGUMENTS\b`)
 	vscodeText  = lazily(`\$\{input:`)
 )
