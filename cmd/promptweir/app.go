@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"io/fs"
@@ -52,25 +53,39 @@ func (a *app) warn(format string, args ...any) {
 
 var errNoConfig = &usageError{"--config PATH is required (or PROMPTWEIR_CONFIG)"}
 
+// whichConfig says in the help of a command which configuration setConfig chooses.
+const whichConfig = `default: --config, else what lies here:
+promptweir, gateway.hcl, or this folder if it has gateway.hcl and teams`
+
 // setConfig sets the configuration of a command that has its path as an argument: the argument, else
-// --config or its variable, else what lies in the working directory under a usual name. Commands
-// that print what a configuration has do not look there, as that could start what it names.
+// --config or its variable, else the one in the working directory.
 func (a *app) setConfig(command string, args []string) error {
 	switch {
 	case len(args) > 0 && a.configGiven():
 		return &usageError{"PATH and --config are mutually exclusive"}
 	case len(args) > 0:
 		a.config = args[0]
-	case a.config != "":
-	case isKind("promptweir", fs.ModeDir): // and not the program, as in the folder where it was built
-		a.config = "promptweir"
-	case isKind("gateway.hcl", 0):
-		a.config = "gateway.hcl"
-	default:
+	case a.config == "":
+		a.config = configHere()
+	}
+	if a.config == "" {
 		return &usageError{fmt.Sprintf("%[1]s needs a configuration, and this folder has neither "+
 			"promptweir/ nor gateway.hcl: promptweir %[1]s PATH", command)}
 	}
 	return nil
+}
+
+// configHere returns the configuration in the working directory, by its usual names; empty for none.
+func configHere() string {
+	switch {
+	case isKind("promptweir", fs.ModeDir): // a program in the folder where it was built is none
+		return "promptweir"
+	case isKind("gateway.hcl", 0) && isKind("teams", fs.ModeDir): // gateway.hcl alone lacks the teams
+		return "."
+	case isKind("gateway.hcl", 0):
+		return "gateway.hcl"
+	}
+	return ""
 }
 
 // isKind reports whether there is a file of a kind.
@@ -82,9 +97,10 @@ func isKind(path string, kind fs.FileMode) bool {
 // configGiven reports whether --config is on the command line, and not only in the environment.
 func (a *app) configGiven() bool { return a.flags.Changed("config") }
 
-// load loads the configuration of --config, see loadPath.
+// load loads the configuration of --config, or the one in the working directory, see loadPath.
+// Commands that start its servers without --live require --config before: see doc.go.
 func (a *app) load(options config.Options) (*config.Config, error) {
-	if a.config == "" {
+	if a.config = cmp.Or(a.config, configHere()); a.config == "" {
 		return nil, errNoConfig
 	}
 	return a.loadPath(a.config, options)

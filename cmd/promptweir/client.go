@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -52,7 +54,7 @@ stays, a copy of the previous file is kept beside it, and links are not followed
 	}
 	flags := command.Flags()
 	flags.StringVar(&f.url, "url", "",
-		"`URL` of the gateway; by default from the configuration")
+		"`URL` of the gateway (default: PROMPTWEIR_URL, else from the configuration)")
 	flags.StringVar(&f.name, "name", "prompts", "`NAME` of the server in the client")
 	flags.BoolVar(&f.auth, "auth", false,
 		"with --url: the client sends the token in PROMPTWEIR_TOKEN")
@@ -90,6 +92,9 @@ func printClient(a *app, c clientsetup.Client) error {
 // clientsFor returns all clients with what points them at the gateway of the flags, as far as it is known what
 // they need to be let in and which variants there are.
 func clientsFor(a *app, f clientFlags) ([]clientsetup.Client, error) {
+	if a.config == "" {
+		f.url = cmp.Or(f.url, os.Getenv("PROMPTWEIR_URL"))
+	}
 	if f.url != "" {
 		access := clientsetup.Open
 		if f.auth {
@@ -98,7 +103,7 @@ func clientsFor(a *app, f clientFlags) ([]clientsetup.Client, error) {
 		_, err := parseURL("--url", f.url, config.DefaultListen+config.DefaultPath)
 		return clientsetup.For(f.url, f.name, access, clientsetup.Registration{}), err
 	}
-	if a.config == "" {
+	if a.config == "" && configHere() == "" {
 		return nil, &usageError{"--url URL or --config PATH is required"}
 	}
 	cfg, err := a.load(config.Options{AllowUnsetEnv: true})

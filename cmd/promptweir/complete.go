@@ -34,6 +34,9 @@ func (q *query) completePrompts(arguments int) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		asked, _ := cmd.Flags().GetBool("skills")
+		if q.isTokenGiven != nil && q.app.config == "" { // it has --url
+			q.chooseServer()
+		}
 		if !asked {
 			names = q.promptNames(cmd.Context())
 		}
@@ -79,6 +82,9 @@ func (q *query) skillNames(ctx context.Context) (names []cobra.Completion) {
 func (q *query) completeGet(
 	cmd *cobra.Command, args []string, word string,
 ) (words []cobra.Completion, _ cobra.ShellCompDirective) {
+	if q.app.config == "" {
+		q.chooseServer()
+	}
 	if asked, _ := cmd.Flags().GetBool("skill"); asked {
 		if len(args) == 0 {
 			words = q.skillNames(cmd.Context())
@@ -156,9 +162,9 @@ func (q *query) knownSnapshot(ctx context.Context) (*snapshot.Snapshot, *policy.
 	return s, principal
 }
 
-// completionConfig loads the configuration of --config; nil where it cannot.
+// completionConfig loads the configuration of --config, or the one here; nil where it cannot.
 func (a *app) completionConfig() *config.Config {
-	if a.config == "" {
+	if a.config = cmp.Or(a.config, configHere()); a.config == "" {
 		return nil
 	}
 	cfg, _ := config.Load(a.config, config.Options{AllowUnsetEnv: true})

@@ -74,7 +74,7 @@ arguments:
 	wantCompleted(t, []string{"group:build", "group:everybody", "group:ops", "user:ann", "user:ci"}, "list", config, "--as", "")
 	wantCompleted(t, []string{"user:ann,group:build", "user:ann,group:everybody", "user:ann,group:ops"}, "explain", config, "--as", "user:ann,")
 	wantCompleted(t, []string{"ops"}, "list", config, "--team", "")
-	wantCompleted(t, []string{"table", "wide", "json"}, "list", "-o", "")
+	wantCompleted(t, []string{"table", "wide", "name", "json"}, "list", "-o", "")
 	wantCompleted(t, []string{"text", "json", "github"}, "validate", "--output", "")
 	wantCompleted(t, []string{"bash", "zsh", "fish", "powershell"}, "completion", "")
 	wantCompleted(t, nil, "get", "--config", filepath.Join(dir, "nowhere"), "")

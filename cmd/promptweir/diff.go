@@ -37,8 +37,8 @@ func diffCommand(a *app) *cobra.Command {
 		Short: "Print the prompts that a change exposes, hides or renames, and for whom",
 		Args:  wantArgs(1, 2, "an old and a new configuration"),
 		Long: `Print the prompts that a change of the configuration exposes (+), hides (-) or renames (!), and
-for whom. NEW is a file or a folder (default: ./promptweir, else ./gateway.hcl); OLD is another, or
-a git revision of NEW.
+for whom. NEW is a file or a folder (` + whichConfig + `);
+OLD is another, or a git revision of NEW.
 
 It prints changed rules, changed definitions or texts of prompts in files (~), and the affected
 prompts of servers: those in the lock files or, with --live, those that the servers list.`,

@@ -59,6 +59,7 @@ func flagError(cmd *cobra.Command, err error) error {
 const (
 	formatTable    = "table"
 	formatWide     = "wide"
+	formatName     = "name"
 	formatText     = "text"
 	formatJSON     = "json"
 	formatGitHub   = "github"

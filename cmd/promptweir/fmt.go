@@ -34,17 +34,16 @@ func fmtCommand(a *app) *cobra.Command {
 		Long: `Format configuration files in the canonical style, and print the names of changed
 files. Comments stay.
 
-PATH is a file, or a folder of *.hcl files (default: --config, else promptweir or gateway.hcl in
-the working directory). Lock files stay as they are. If PATH is -, fmt formats standard input and
-prints it.`,
+PATH is a file, or a folder of *.hcl files (` + whichConfig + `).
+Lock files stay as they are. If PATH is -, fmt formats standard input and prints it.`,
 		Example: "  promptweir fmt --config promptweir\n" +
 			"  promptweir fmt --check teams/payments.hcl\n" +
 			"  promptweir fmt --diff teams\n" +
 			"  promptweir fmt - <teams/payments.hcl",
 		SuggestFor: []string{"format"},
 		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				if err := a.setConfig("fmt", nil); err != nil {
+			if len(args) == 0 || a.configGiven() {
+				if err := a.setConfig("fmt", args); err != nil {
 					return err
 				}
 				args = []string{a.config}

@@ -50,10 +50,10 @@ What the server asks for during the get is declined.`,
 			"  promptweir get design.moodboard --config promptweir --save pictures",
 		SuggestFor: []string{"show", "render"},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			q.lists.live = q.url == "" // saved lists have no prompts' messages
 			if err := q.check(); err != nil {
 				return err
 			}
+			q.lists.live = q.url == "" // saved lists have no prompts' messages
 			if g.skill {
 				if len(args) > 2 {
 					return &usageError{"--skill takes NAME [FILE]"}

@@ -30,44 +30,52 @@ const maxListed = 1_000_000
 func listCommand(a *app) *cobra.Command {
 	q := newQuery(a)
 	var filter listFilter
+	var watch bool
 	command := &cobra.Command{
 		Use: "list [PATTERN]...", Short: "List the prompts of a configuration or a running gateway",
 		Args: cobra.ArbitraryArgs,
 		Long: `List the prompts of a configuration or a running gateway: all, or those that match a PATTERN, where
 * stands for any characters. In the result, * marks required arguments.
 
+With --watch, list keeps running, and prints each change of the list: + is a new prompt, - one that
+is gone, and ~ one whose definition changed. With -o json it prints the whole list again.
+
 With --config alone, list connects to the upstreams and prints every prompt. With --as, it prints
 the prompts of a principal: those in files and in the lock file or, with --live, those that the
 upstreams list.`,
-		Example: "  promptweir list --config promptweir\n" +
+		Example: "  promptweir list --watch\n" +
+			"  promptweir list --config promptweir\n" +
 			"  promptweir list 'billing.*' --config promptweir --team payments\n" +
 			"  promptweir list --url http://127.0.0.1:8080/mcp -o json\n" +
 			"  promptweir list --config promptweir --as user:bob,group:support --live",
 		SuggestFor: []string{"ls", "prompts"},
 		RunE: func(cmd *cobra.Command, patterns []string) error {
-			if err := filter.parse(patterns, q.url != ""); err != nil {
+			if err := q.check(); err != nil {
 				return err
 			}
-			if err := q.check(); err != nil {
+			if err := filter.parse(patterns, q.url != ""); err != nil {
 				return err
 			}
 			if filter.skills {
 				q.skills = config.SkillsOnly
 			}
+			if watch {
+				return q.watchList(cmd.Context(), &filter)
+			}
 			l, err := q.list(cmd.Context(), &filter)
 			if err != nil {
 				return err
 			}
-			l.prompts = slices.DeleteFunc(l.prompts, func(p listedPrompt) bool { return !filter.selects(p) })
-			return q.printList(l, &filter)
+			return q.printList(filter.selected(l), &filter)
 		},
 	}
 	q.addTo(command)
 	q.lists.addTo(command)
 	filter.addTo(command)
+	command.Flags().BoolVar(&watch, "watch", false, "keep running, and print each change of the list")
 	completeFlag(command, "team", a.completeTeam)
 	command.ValidArgsFunction = q.completePrompts(maxListed)
-	addOutput(command, &q.output, formatTable, formatWide, formatJSON)
+	addOutput(command, &q.output, formatTable, formatWide, formatName, formatJSON)
 	addEnvFile(command)
 	return command
 }
@@ -95,9 +103,7 @@ func (q *query) list(ctx context.Context, filter *listFilter) (l listing, err er
 			l, err = listSession(ctx, s)
 			return err
 		})
-		for _, t := range troublesIn(l.partial) {
-			q.app.warn("%s", t.text)
-		}
+		q.warnOfTroubles(l)
 		return l, err
 	}
 	cfg, principal, err := q.loadToList()
@@ -128,6 +134,35 @@ func (q *query) list(ctx context.Context, filter *listFilter) (l listing, err er
 		return nil
 	})
 	return l, err
+}
+
+func (q *query) warnOfTroubles(l listing) {
+	for _, t := range troublesIn(l.partial) {
+		q.app.warn("%s", t.text)
+	}
+}
+
+// watchList prints the list and then each change of it.
+func (q *query) watchList(ctx context.Context, filter *listFilter) error {
+	if q.url == "" {
+		return &usageError{"--watch requires --url: only a running gateway announces changes"}
+	}
+	var before *listing
+	return (&watcher{q, func(ctx context.Context, s *client.Session) error {
+		l, err := listSession(ctx, s)
+		if err != nil {
+			return err
+		}
+		q.warnOfTroubles(l)
+		l = filter.selected(l)
+		if before == nil || q.output == formatJSON {
+			err = q.printList(l, filter)
+		} else {
+			err = q.printChanges(before.prompts, l.prompts)
+		}
+		before = &l
+		return err
+	}}).follow(ctx)
 }
 
 func listSession(ctx context.Context, s *client.Session) (l listing, err error) {
@@ -258,6 +293,12 @@ func (f *listFilter) check(cfg *config.Config) error {
 	}
 	return &usageError{fmt.Sprintf("--team %q: the configuration has no such team%s", f.team,
 		config.Suggest(f.team, teams))}
+}
+
+// selected returns a listing with the prompts that the filter selects.
+func (f *listFilter) selected(l listing) listing {
+	l.prompts = slices.DeleteFunc(l.prompts, func(p listedPrompt) bool { return !f.selects(p) })
+	return l
 }
 
 // selects reports whether a prompt is one of the team, and its name matches a pattern.

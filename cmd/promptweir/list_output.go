@@ -3,6 +3,9 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -26,8 +29,11 @@ func (q *query) printList(l listing, filter *listFilter) error {
 		q.app.warn("no prompts%s", filter)
 		return nil
 	}
-	if q.output == formatWide {
+	switch q.output {
+	case formatWide:
 		return q.printWide(l)
+	case formatName:
+		return q.printNames(l)
 	}
 	rows := [][]string{{"NAME", "ARGUMENTS", "DESCRIPTION"}}
 	for _, prompt := range l.prompts {
@@ -36,6 +42,39 @@ func (q *query) printList(l listing, filter *listFilter) error {
 		rows = append(rows, []string{d.Name, d.arguments(), text})
 	}
 	return terminal.WriteTable(q.app.out, rows)
+}
+
+func (q *query) printNames(l listing) error {
+	var names strings.Builder
+	for _, p := range l.prompts {
+		fmt.Fprintln(&names, terminal.Line(describe(p).Name))
+	}
+	_, err := io.WriteString(q.app.out, names.String())
+	return err
+}
+
+// printChanges prints the names of prompts that are new, have changed or are gone.
+func (q *query) printChanges(before, after []listedPrompt) error {
+	var text strings.Builder
+	was := map[string]string{}
+	for _, p := range before {
+		was[describe(p).Name] = string(p.definition)
+	}
+	for _, p := range after {
+		name := describe(p).Name
+		switch definition, known := was[name]; {
+		case !known:
+			fmt.Fprintln(&text, "+", terminal.Line(name))
+		case definition != string(p.definition):
+			fmt.Fprintln(&text, "~", terminal.Line(name))
+		}
+		delete(was, name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(was)) {
+		fmt.Fprintln(&text, "-", terminal.Line(name))
+	}
+	_, err := io.WriteString(q.app.out, text.String())
+	return err
 }
 
 // printWide prints all there is to see, on lines of any length. Teams and upstreams are known with

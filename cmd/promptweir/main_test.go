@@ -36,6 +36,8 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	completionBound = timeout // in the processes that shells start as well
+	// Somebody may run a gateway at the default address.
+	defaultEndpoint = "http://127.0.0.1:1/mcp"
 	// A child of the gateway does not get the variable. It leaves without a word to the race
 	// detector.
 	child := func(serve func()) func() {

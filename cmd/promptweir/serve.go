@@ -20,9 +20,8 @@ func serveCommand(a *app) *cobra.Command {
 		Args: wantArgs(0, 1, "a configuration"),
 		Long: `Serve the MCP endpoint over HTTP until SIGINT or SIGTERM.
 
-PATH is the configuration (default: --config, else promptweir or gateway.hcl in the working
-directory). The gateway reloads it when one of its files changes, on SIGHUP, and on promptweir
-reload.`,
+PATH is the configuration (` + whichConfig + `).
+The gateway reloads it when one of its files changes, on SIGHUP, and on promptweir reload.`,
 		Example: "  promptweir serve\n" +
 			"  promptweir serve examples/quickstart\n" +
 			"  promptweir serve --config gateway.hcl --log-format json --log-level warn",

@@ -31,6 +31,10 @@ type query struct {
 	who                principalFlags
 	url, token, output string
 	isTokenGiven       func() bool // by the flag, and not by the variable
+	// isDefault is set if nothing names the server at url, which must be a promptweir then. Its name
+	// is required, by these flags, if it is none.
+	isDefault bool
+	required  string
 	// skills says whether the lists of --url have skills.
 	skills config.SkillsMode
 }
@@ -39,6 +43,7 @@ func newQuery(a *app) *query { return &query{app: a, lists: listSource{app: a}} 
 
 func (q *query) addTo(command *cobra.Command) {
 	q.addServerTo(command)
+	q.required = "--url URL or --config PATH"
 	q.who.addTo(command, q.app,
 		"with --config, the prompts of `PRINCIPAL`, for example user:alice,group:payments")
 }
@@ -46,8 +51,10 @@ func (q *query) addTo(command *cobra.Command) {
 // addServerTo declares the flags of a running gateway only.
 func (q *query) addServerTo(command *cobra.Command) {
 	flags := command.Flags()
+	q.required = "--url URL"
 	flags.StringVar(&q.url, "url", "",
-		"connect to the running gateway, or any other MCP server, at `URL`")
+		"connect to the running gateway, or any other MCP server, at `URL` (default: PROMPTWEIR_URL, else "+
+			defaultEndpoint+")")
 	q.isTokenGiven = func() bool { return flags.Changed("token") }
 	addSecret(flags, &q.token, "PROMPTWEIR_TOKEN", "bearer `TOKEN` for --url; the variable's goes to the address in PROMPTWEIR_URL only")
 }
@@ -67,13 +74,22 @@ func (q *query) credential(server *url.URL) (token string, err error) {
 	return q.token, nil
 }
 
+// defaultEndpoint is the server of commands for which nothing names another. Tests replace it.
+var defaultEndpoint = "http://" + config.DefaultListen + config.DefaultPath //nolint:gochecknoglobals // as good as constant
+
+// chooseServer sets the URL: that of --url, of its variable, or the default.
+func (q *query) chooseServer() {
+	q.url = cmp.Or(q.url, os.Getenv("PROMPTWEIR_URL"))
+	if q.isDefault = q.url == ""; q.isDefault {
+		q.url = defaultEndpoint
+	}
+}
+
 func (q *query) check() error {
 	if q.app.config == "" {
-		q.url = cmp.Or(q.url, os.Getenv("PROMPTWEIR_URL"))
+		q.chooseServer()
 	}
 	switch {
-	case q.url == "" && q.app.config == "":
-		return &usageError{"--config PATH or --url URL is required"}
 	case q.url != "" && q.app.configGiven():
 		return &usageError{"--config and --url are mutually exclusive"}
 	case q.url != "" && q.who.as != "":
@@ -121,11 +137,26 @@ func (q *query) withSession(
 	waiting := q.app.tellLater(func() { q.app.warn("waiting for %s", server.Name) })
 	session, err := client.ConnectFor(ctx, server, clientOptions(nil), options)
 	waiting.Stop()
-	if err != nil {
-		return connectError(ctx, server, err)
+	if err == nil {
+		defer session.Close()
 	}
-	defer session.Close()
+	switch {
+	case err != nil && q.isDefault:
+		return &usageError{q.required + " is required; tried the default: " + connectError(ctx, server, err).Error()}
+	case err != nil:
+		return connectError(ctx, server, err)
+	case q.isDefault && !isPromptweir(ctx, session):
+		return &usageError{q.required + " is required; the server at the default, " + server.Name + ", is not promptweir"}
+	}
 	return use(session)
+}
+
+// isPromptweir reports whether a server says that it is one.
+func isPromptweir(ctx context.Context, s *client.Session) bool {
+	// A failure is a server of the legacy era, which no promptweir is.
+	result, _ := s.Call(ctx, &client.Request{Method: wire.Discover}, nil)
+	name, _ := wire.Members(result.JSON).Object("_meta").Object(wire.MetaServerInfo).Text("name")
+	return name == gateway.Name
 }
 
 // chooseSource ends messages about lists of upstreams that are unknown.

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -52,7 +50,7 @@ Each change is a line: + adds a file, ~ replaces it, - removes it; = keeps an ou
 				return err
 			}
 			if y.watch {
-				return y.follow(cmd.Context())
+				return (&watcher{y.query, y.run}).follow(cmd.Context())
 			}
 			return y.query.withSession(cmd.Context(), client.SessionOptions{}, func(s *client.Session) error {
 				return y.run(cmd.Context(), s)
@@ -85,9 +83,7 @@ func completeNames(word string) (words []string) {
 
 // check checks the flags, and asks a person for the clients.
 func (y *syncer) check(ctx context.Context) error {
-	if y.query.url = cmp.Or(y.query.url, os.Getenv("PROMPTWEIR_URL")); y.query.url == "" {
-		return &usageError{"sync needs the running gateway: --url URL"}
-	}
+	y.query.chooseServer()
 	u, err := parseURL("--url", y.query.url, config.DefaultListen+config.DefaultPath)
 	if err != nil {
 		return err

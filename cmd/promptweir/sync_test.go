@@ -372,7 +372,7 @@ func TestSync_WatchEndsWhereNothingIsAnnounced(t *testing.T) {
 	peer.Handle(wire.Listen, nil)
 	server := httptest.NewServer(peer)
 	defer server.Close()
-	wantFiles(t, syncClaude(t, home, server.URL, 1, "run sync without --watch", "--watch", "--snapshot"), "a.md")
+	wantFiles(t, syncClaude(t, home, server.URL, 1, "run the command without --watch", "--watch", "--snapshot"), "a.md")
 }
 
 // The table of clients names targets that exist, all of them.
@@ -411,7 +411,7 @@ func TestSync_NeedsToKnowTheClients(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
 		{"sync --url http://127.0.0.1:1", "sync needs the clients to write for: --to claude,codex"},
 		{"sync --url http://127.0.0.1:1 --to emacs", `--to "emacs": use claude`},
-		{"sync --to claude", "sync needs the running gateway"},
+		{"sync --to claude", "--url URL is required"},
 		{"__complete sync --to cl", "claude\n"},
 		{"__complete sync --to claude,g", "claude,gemini\n"},
 	} {

@@ -43,8 +43,7 @@ One run reports all errors, each with source location and remedy; those of promp
 configuration loads. Unset environment variables are warnings. With --strict, other warnings fail
 too.
 
-PATH is the configuration (default: --config, else promptweir or gateway.hcl in the working
-directory).
+PATH is the configuration (` + whichConfig + `).
 
 With --live, connect to the upstreams, start those with a command, and print a checklist: each
 upstream's transport and prompts, rules and blocks without effect, URIs in the texts of skills that

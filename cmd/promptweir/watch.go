@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// firstPause and lastPause bound the backoff between two connections of sync --watch.
+	// firstPause and lastPause bound the backoff between two connections of a watcher.
 	firstPause = time.Second
 	lastPause  = time.Minute
 	// leastRest is how long there is no run after another one. A long run is followed by a rest of nine
@@ -19,8 +19,14 @@ const (
 	runAgain = time.Minute
 )
 
+// watcher repeats what a command does whenever the server's prompts change.
+type watcher struct {
+	query *query
+	run   func(context.Context, *client.Session) error
+}
+
 // follow runs after each change that the server announces, and connects again when it is lost.
-func (y *syncer) follow(ctx context.Context) error {
+func (w *watcher) follow(ctx context.Context) error {
 	wasConnected := false
 	var connected time.Time
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
@@ -31,15 +37,15 @@ func (y *syncer) follow(ctx context.Context) error {
 			default:
 			}
 		}
-		err := y.query.withSession(ctx, client.SessionOptions{OnListChanged: signal}, func(s *client.Session) error {
+		err := w.query.withSession(ctx, client.SessionOptions{OnListChanged: signal}, func(s *client.Session) error {
 			wasConnected, connected = true, time.Now()
-			return y.followSession(ctx, s, changed, signal)
+			return w.followSession(ctx, s, changed, signal)
 		})
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case errors.Is(err, client.ErrNoStream):
-			return errors.New("the server does not say when its prompts change; run sync without --watch from time to time")
+			return errors.New("the server does not say when its prompts change; run the command without --watch from time to time")
 		// A first connection that fails is most likely a wrong address or token.
 		case !wasConnected:
 			return err
@@ -47,7 +53,7 @@ func (y *syncer) follow(ctx context.Context) error {
 		if time.Since(connected) > lastPause { // and not each time of a server that comes and goes
 			pause = firstPause
 		}
-		y.query.app.warn("%v; connecting again in %s", err, pause)
+		w.query.app.warn("%v; connecting again in %s", err, pause)
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -57,7 +63,7 @@ func (y *syncer) follow(ctx context.Context) error {
 }
 
 // followSession runs at each change until the stream of changes ends, and returns why it did.
-func (y *syncer) followSession(
+func (w *watcher) followSession(
 	ctx context.Context, s *client.Session, changed <-chan struct{}, signal func(),
 ) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -80,7 +86,7 @@ func (y *syncer) followSession(
 			continue
 		case <-ended:
 			if errors.Is(err, client.ErrNoStream) {
-				return errors.Join(err, y.run(ctx, s))
+				return errors.Join(err, w.run(ctx, s))
 			}
 			return err
 		case <-waiting:
@@ -88,8 +94,8 @@ func (y *syncer) followSession(
 		}
 		again = nil
 		begun := time.Now()
-		if err := y.run(ctx, s); err != nil && ctx.Err() == nil {
-			y.query.app.warn("%v", err)
+		if err := w.run(ctx, s); err != nil && ctx.Err() == nil {
+			w.query.app.warn("%v", err)
 			again = time.After(runAgain)
 		}
 		waiting, rested = nil, time.After(min(max(leastRest, 9*time.Since(begun)), lastPause))
