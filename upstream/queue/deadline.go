@@ -4,54 +4,140 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// Deadline is a context that ends with [context.DeadlineExceeded] after a time, like that of
-// [context.WithTimeout], but can be paused while a client is asked. [Deadline.Start] must be called
-// before any other method. A Deadline must not be copied.
-type Deadline struct {
-	context.Context //nolint:containedctx // it is one
+// pausedStep is after how long, at least, a paused deadline is asked for again.
+const pausedStep = time.Second
 
-	end context.CancelCauseFunc
+// Deadline is a context that ends with [context.DeadlineExceeded] after a time, like that of
+// [context.WithTimeout], but can be paused while a client is asked. Most calls wait for nothing but a
+// connection, which has a deadline of its own: so the channel and the timer are made only when something asks
+// for Done. [Deadline.Start] must be called before any other method. A Deadline must not be copied.
+type Deadline struct {
+	parent context.Context //nolint:containedctx // it is one
 	// outer is the deadline of the call that an attempt is part of, or nil.
 	outer *Deadline
+	// made is nil until something asks for Done.
+	made atomic.Pointer[ending]
 
-	mu    sync.Mutex // guards what follows
-	timer *time.Timer
+	mu sync.Mutex // guards what follows
 	// until is when the time is over. While paused, remaining is what is left of it.
 	until     time.Time
 	remaining time.Duration
 	pauses    int
+	stopped   bool
+}
+
+// ending is a context that ends with its timer, or its parent.
+type ending struct {
+	context.Context //nolint:containedctx // it is one
+
+	end   context.CancelCauseFunc
+	timer *time.Timer
 }
 
 // Start makes the deadline a context that ends with its parent, and a timeout after now at the
 // latest. It must be stopped. Outer is the deadline that is paused with it, or nil.
 func (d *Deadline) Start(parent context.Context, now time.Time, timeout time.Duration, outer *Deadline) {
-	d.outer, d.until = outer, now.Add(timeout)
-	d.Context, d.end = context.WithCancelCause(parent)
-	d.timer = time.AfterFunc(timeout, func() { d.end(context.DeadlineExceeded) })
+	d.parent, d.outer, d.until = parent, outer, now.Add(timeout)
 }
 
 // Stop ends the context.
 func (d *Deadline) Stop() {
-	d.timer.Stop()
-	d.end(nil)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stopped = true
+	if made := d.made.Load(); made != nil {
+		made.timer.Stop()
+		made.end(nil)
+	}
+}
+
+// Done implements [context.Context].
+func (d *Deadline) Done() <-chan struct{} {
+	if made := d.made.Load(); made != nil {
+		return made.Done()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if made := d.made.Load(); made != nil {
+		return made.Done()
+	}
+	made := new(ending)
+	made.Context, made.end = context.WithCancelCause(d.parent)
+	made.timer = time.AfterFunc(d.leftLocked(), func() { made.end(context.DeadlineExceeded) })
+	if d.pauses > 0 {
+		made.timer.Stop()
+	}
+	if d.stopped {
+		made.timer.Stop()
+		made.end(nil)
+	}
+	d.made.Store(made)
+	return made.Done()
+}
+
+// Parent returns a context that ends if the deadline does for another reason than its time. It costs nothing.
+func (d *Deadline) Parent() context.Context {
+	if made := d.made.Load(); made != nil {
+		return made
+	}
+	if outer, ok := d.parent.(*Deadline); ok {
+		return outer.Parent()
+	}
+	return d.parent
+}
+
+// Deadline implements [context.Context]. While paused, it is some time from now.
+func (d *Deadline) Deadline() (time.Time, bool) {
+	d.mu.Lock()
+	until := d.until
+	if d.pauses > 0 {
+		until = time.Now().Add(max(d.remaining, pausedStep))
+	}
+	d.mu.Unlock()
+	if sooner, ok := d.parent.Deadline(); ok && sooner.Before(until) {
+		until = sooner
+	}
+	return until, true
+}
+
+// Value implements [context.Context].
+func (d *Deadline) Value(key any) any {
+	if made := d.made.Load(); made != nil {
+		return made.Value(key)
+	}
+	return d.parent.Value(key)
 }
 
 // Err implements [context.Context]: it tells a time that is over from a parent that was cancelled.
 // The Err of its children does not; their [context.Cause] does.
 func (d *Deadline) Err() error {
-	if cause := context.Cause(d.Context); errors.Is(cause, context.DeadlineExceeded) {
-		return cause
+	if made := d.made.Load(); made != nil {
+		if cause := context.Cause(made); errors.Is(cause, context.DeadlineExceeded) {
+			return cause
+		}
+		return made.Err()
 	}
-	return d.Context.Err()
+	if err := d.parent.Err(); err != nil {
+		return err
+	}
+	if d.Left() <= 0 {
+		return context.DeadlineExceeded
+	}
+	return nil
 }
 
 // Left returns how much time is left.
 func (d *Deadline) Left() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return d.leftLocked()
+}
+
+func (d *Deadline) leftLocked() time.Duration {
 	if d.pauses > 0 {
 		return d.remaining
 	}
@@ -76,7 +162,10 @@ func (d *Deadline) pauseOne() {
 	defer d.mu.Unlock()
 	// Several server requests may be open at once: the first stops the clock, the last starts it
 	// again.
-	if d.pauses++; d.pauses == 1 && d.timer.Stop() {
+	if d.pauses++; d.pauses > 1 {
+		return
+	}
+	if made := d.made.Load(); made == nil || made.timer.Stop() {
 		d.remaining = max(time.Until(d.until), 1)
 	}
 }
@@ -87,7 +176,9 @@ func (d *Deadline) resumeOne() {
 	// Nothing remains of a deadline that was over when it was paused.
 	if d.pauses--; d.pauses == 0 && d.remaining > 0 {
 		d.until = time.Now().Add(d.remaining)
-		d.timer.Reset(d.remaining)
+		if made := d.made.Load(); made != nil {
+			made.timer.Reset(d.remaining)
+		}
 		d.remaining = 0
 	}
 }
