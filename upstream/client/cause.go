@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/client/http1"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -429,23 +430,15 @@ func (d *Dialer) networkCause(err error) (Cause, bool) {
 		return newCause(NoRoute, d.shownAddress()), true
 	case dialed && dial.Timeout():
 		return newCause(ConnectTimeout, d.shownAddress(), dialTimeout), true
-	case strings.Contains(err.Error(), "TLS handshake timeout"): // net/http does not export its type
+	case errors.Is(err, http1.ErrHandshakeTimeout):
 		return newCause(TLSTimeout, d.shownAddress(), dialTimeout), true
-	case strings.Contains(err.Error(), `malformed HTTP response "\x15\x03`): // a TLS alert
+	case errors.Is(err, http1.ErrWantsTLS):
 		return newCause(NeedsTLS, d.shownAddress()), true
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
-		errors.Is(err, errStreamEnded), errors.Is(err, net.ErrClosed), brokenInNetHTTP(err):
+		errors.Is(err, errStreamEnded), errors.Is(err, net.ErrClosed):
 		return newCause(ConnectionBroke, d.shownAddress(), rootOf(err)), true
 	}
 	return Cause{}, false
-}
-
-// brokenInNetHTTP reports whether net/http says of a connection that it broke in an error that it
-// does not export.
-func brokenInNetHTTP(err error) bool {
-	text := err.Error()
-	return strings.Contains(text, "write tcp") || strings.Contains(text, "http2: client conn") || // "… closed", "… lost", "… not usable"
-		strings.Contains(text, "http2: server sent GOAWAY and closed the connection")
 }
 
 // rootOf returns the innermost error, which names no addresses.

@@ -2,7 +2,6 @@ package client
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -73,28 +72,6 @@ func TestCauses_RecordedRefusalsOverTLSAreKnown(t *testing.T) {
 			if got := CauseOf(err); got.Kind != test.want {
 				t.Errorf("%s over %s: %v, explained as %s, want %s", test.server, transport, err, got.Kind, test.want)
 			}
-		}
-	}
-}
-
-// failing answers no request.
-type failing string
-
-func (text failing) RoundTrip(r *http.Request) (*http.Response, error) {
-	_ = r.Body.Close()
-	return nil, errors.New(string(text))
-}
-
-func TestCauses_BrokenConnectionsOfHTTP2AreKnown(t *testing.T) {
-	t.Parallel()
-	for _, text := range []string{ // as net/http has them, which exports none
-		"http2: client conn is closed", "http2: client conn not usable", "http2: client conn could not be established",
-		"http2: client connection lost", "http2: client connection force closed via ClientConn.Close",
-		`http2: server sent GOAWAY and closed the connection; LastStreamID=1, ErrCode=NO_ERROR, debug=""`,
-	} {
-		_, err := Connect(t.Context(), upstreamtest.HTTP("multiplexed", "https://mcp.example"), Options{Transport: failing(text)})
-		if got := CauseOf(err).Kind; got != ConnectionBroke {
-			t.Errorf("Connect() = %v, explained as %s, want %s", err, got, ConnectionBroke)
 		}
 	}
 }

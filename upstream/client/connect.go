@@ -90,7 +90,7 @@ func (d *Dialer) SlowStart(after time.Duration) error {
 func (d *Dialer) Connect(ctx context.Context, opts SessionOptions) (*Session, error) {
 	s, err := d.connect(ctx, opts)
 	if err != nil {
-		d.http.renew()
+		d.http.closeIdle()
 	}
 	return s, err
 }

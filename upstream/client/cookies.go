@@ -3,6 +3,7 @@ package client
 import (
 	"net/http"
 	"net/http/cookiejar"
+	"net/url"
 	"sync"
 	"sync/atomic"
 )
@@ -23,25 +24,27 @@ type cookies struct {
 	bytes int
 }
 
-// set adds the cookies to a request whose configured Cookie header is given. A configured cookie replaces
-// one of the server's with the same name.
-func (c *cookies) set(r *http.Request, configured []string) {
+// header returns the Cookie header of a request to a URL, to which the configured one is given. A configured
+// cookie replaces one of the server's with the same name.
+func (c *cookies) header(to *url.URL, configured string) string {
 	jar := c.jar.Load()
 	if jar == nil {
-		return
+		return configured
 	}
-	r.Header = r.Header.Clone() // others may share it
-	r.Header["Cookie"] = configured
-	own := &http.Request{Header: http.Header{"Cookie": configured}}
-	for _, cookie := range jar.Cookies(r.URL) {
-		if _, err := own.Cookie(cookie.Name); err != nil {
-			r.AddCookie(cookie)
+	all := &http.Request{Header: http.Header{}}
+	if configured != "" {
+		all.Header.Set("Cookie", configured)
+	}
+	for _, cookie := range jar.Cookies(to) {
+		if _, err := all.Cookie(cookie.Name); err != nil {
+			all.AddCookie(cookie)
 		}
 	}
+	return all.Header.Get("Cookie")
 }
 
 // keep keeps the cookies of a response, within the bounds.
-func (c *cookies) keep(r *http.Request, came *http.Response) {
+func (c *cookies) keep(from *url.URL, came *http.Response) {
 	if len(came.Header["Set-Cookie"]) == 0 {
 		return
 	}
@@ -64,5 +67,5 @@ func (c *cookies) keep(r *http.Request, came *http.Response) {
 		c.sizes[key] = size
 		kept = append(kept, cookie)
 	}
-	c.jar.Load().SetCookies(r.URL, kept)
+	c.jar.Load().SetCookies(from, kept)
 }

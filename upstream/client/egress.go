@@ -12,9 +12,11 @@ import (
 	"net/http"
 	"net/url"
 
+	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/http/httpproxy"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/client/http1"
 )
 
 // maxConnectResponse bounds the proxy's response to CONNECT, in bytes.
@@ -25,37 +27,55 @@ const maxConnectResponse = 64 << 10
 // checks the addresses: a proxy that is asked for an address cannot reach another one. It is asked for a name only if
 // the team may use all hosts, or was granted this one without a wildcard.
 type egress struct {
-	proxy           *url.URL
-	grant           config.HostGrant
-	guard           func(address string) error
-	direct, toProxy *net.Dialer
+	proxy *url.URL
+	grant config.HostGrant
+	guard func(address string) error
 }
 
-// useProxy makes a network whose requests all go to one URL use the proxy for that, if there is one. Addresses of this
-// machine have none.
-func useProxy(network *http.Transport, to string, grant config.HostGrant, guard func(address string) error) {
+// dial connects to the host of a URL, which was granted so, or to the proxy for it. Addresses of this machine have
+// no proxy.
+func dial(ctx context.Context, to string, grant config.HostGrant, guard func(address string) error) (*http1.Link, error) {
 	target, err := url.Parse(to)
-	if err != nil || config.IsLoopback(target.Hostname()) {
-		return
+	if err != nil {
+		return nil, withoutURL(err)
+	}
+	address, err := httpguts.PunycodeHostPort(hostPort(target))
+	if err != nil {
+		return nil, err
+	}
+	direct := func() (*http1.Link, error) {
+		conn, err := newDialer(guard).DialContext(ctx, "tcp", address)
+		return &http1.Link{Conn: conn}, withoutURL(err)
+	}
+	if config.IsLoopback(target.Hostname()) {
+		return direct()
 	}
 	proxy, err := httpproxy.FromEnvironment().ProxyFunc()(target)
-	switch {
-	case err == nil && proxy == nil:
-		return
+	switch isPlain := target.Scheme == "http"; {
+	case err == nil && proxy == nil, isPlain && grant == config.HostByPattern: // a proxy for plain HTTP resolves the name itself
+		return direct()
 	case err != nil || proxy.Scheme != "http" && proxy.Scheme != "https":
-		network.DialContext = func(context.Context, string, string) (net.Conn, error) {
-			// Without the URL, which may hold a password.
-			return nil, &proxyError{"in HTTPS_PROXY or HTTP_PROXY", errors.New("it is not the URL of an http or https proxy")}
-		}
-		return
+		// Without the URL, which may hold a password.
+		return nil, &proxyError{"in HTTPS_PROXY or HTTP_PROXY", errors.New("it is not the URL of an http or https proxy")}
 	}
-	e := &egress{proxy, grant, guard, newDialer(guard), newDialer(nil)}
+	e := &egress{proxy, grant, guard}
+	through, err := e.route(ctx, address)
 	switch {
-	case target.Scheme == "https":
-		network.DialContext = e.connect
-	case grant != config.HostByPattern: // a proxy for plain HTTP resolves the name itself
-		network.Proxy, network.DialContext = e.choose, e.dial
+	case err != nil:
+		return nil, withoutURL(err)
+	case through == "":
+		return direct()
+	case target.Scheme == "http":
+		through = ""
 	}
+	link, err := e.connect(ctx, through)
+	if err == nil && through == "" {
+		link.Origin = "http://" + target.Host
+		if authorization := e.authorization(); authorization != "" {
+			link.Fields.Add("Proxy-Authorization", authorization)
+		}
+	}
+	return link, err
 }
 
 // route returns what the proxy is asked for to reach a host and port; empty if they are to be dialed directly, since
@@ -93,52 +113,22 @@ func (e *egress) route(ctx context.Context, address string) (string, error) {
 	return net.JoinHostPort(ips[0].Unmap().String(), port), nil
 }
 
-// choose returns the proxy of a request over plain HTTP; nil for none.
-func (e *egress) choose(r *http.Request) (*url.URL, error) {
-	through, err := e.route(r.Context(), hostPort(r.URL))
-	if err != nil || through == "" {
-		return nil, err
-	}
-	return e.proxy, nil
-}
-
-// dial dials the proxy, or the address itself where [egress.choose] returned none.
-func (e *egress) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	if address != hostPort(e.proxy) {
-		return e.direct.DialContext(ctx, network, address)
-	}
-	return e.dialProxy(ctx)
-}
-
-func (e *egress) dialProxy(ctx context.Context) (net.Conn, error) {
-	conn, err := e.toProxy.DialContext(ctx, "tcp", hostPort(e.proxy))
-	if err != nil {
-		return nil, &proxyError{hostPort(e.proxy), withoutURL(err)} // or the name would be taken for the server's
-	}
-	return conn, nil
-}
-
-// connect returns a connection through the proxy, over which the caller speaks TLS with the address.
-func (e *egress) connect(ctx context.Context, network, address string) (net.Conn, error) {
-	through, err := e.route(ctx, address)
-	switch {
-	case err != nil:
-		return nil, err
-	case through == "":
-		return e.direct.DialContext(ctx, network, address)
-	}
+// connect returns a connection to the proxy or, if an address is given, through it.
+func (e *egress) connect(ctx context.Context, through string) (*http1.Link, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*dialTimeout) // the proxy has to connect, too
 	defer cancel()
-	dialed, err := e.dialProxy(ctx)
+	dialed, err := newDialer(nil).DialContext(ctx, "tcp", hostPort(e.proxy))
 	if err != nil {
-		return nil, err
+		return nil, &proxyError{hostPort(e.proxy), withoutURL(err)} // or the name would be taken for the server's
 	}
 	stop := context.AfterFunc(ctx, func() { _ = dialed.Close() })
 	conn := dialed
 	if e.proxy.Scheme == "https" {
 		conn = tls.Client(conn, &tls.Config{ServerName: e.proxy.Hostname(), MinVersion: tls.VersionTLS12})
 	}
-	err = e.askFor(conn, through)
+	if through != "" {
+		err = e.askFor(conn, through)
+	}
 	if !stop() { // then the connection is closed, which says less
 		err = ctx.Err()
 	}
@@ -146,15 +136,24 @@ func (e *egress) connect(ctx context.Context, network, address string) (net.Conn
 		_ = dialed.Close()
 		return nil, &proxyError{hostPort(e.proxy), err}
 	}
-	return conn, nil
+	return &http1.Link{Conn: conn}, nil
+}
+
+// authorization returns the credential for the proxy; empty without one.
+func (e *egress) authorization() string {
+	user := e.proxy.User
+	if user == nil {
+		return ""
+	}
+	password, _ := user.Password()
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password))
 }
 
 // askFor has the proxy connect a connection to an address (RFC 9110, section 9.3.6).
 func (e *egress) askFor(conn net.Conn, address string) error {
 	request := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: address}, Host: address, Header: http.Header{}}
-	if user := e.proxy.User; user != nil {
-		password, _ := user.Password()
-		request.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password)))
+	if authorization := e.authorization(); authorization != "" {
+		request.Header.Set("Proxy-Authorization", authorization)
 	}
 	if err := request.Write(conn); err != nil {
 		return err

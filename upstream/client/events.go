@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/promptweir/promptweir/upstream/client/http1"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -271,17 +272,18 @@ func isInterrupted(err error) bool {
 func (t *httpTransport) getStream(
 	ctx context.Context, p *streamPosition, want expected, ready func(),
 ) (response *wire.Message, err error) {
-	r, err := t.http.newRequest(ctx, http.MethodGet, t.http.url)
+	head, err := t.http.newHead(http.MethodGet, t.http.url, func(header http.Header) {
+		t.agreed.Load().setHeaders(header)
+		header.Set("Accept", wire.ContentSSE)
+		if p.lastEventID != "" {
+			header.Set(wire.HeaderLastEventID, p.lastEventID)
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
-	t.agreed.Load().setHeaders(r.Header)
 	defer func() { p.stopped = time.Now() }()
-	r.Header.Set("Accept", wire.ContentSSE)
-	if p.lastEventID != "" {
-		r.Header.Set(wire.HeaderLastEventID, p.lastEventID)
-	}
-	err = t.http.do(r, nil, func(came *httpResponse) error {
+	err = t.http.do(ctx, head, http1.Fields{}, nil, func(came *httpResponse) error {
 		came.idle = t.idleTime
 		status := came.StatusCode
 		switch {

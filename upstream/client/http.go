@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -15,8 +14,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"go.opentelemetry.io/otel/propagation"
 
+	"github.com/promptweir/promptweir/upstream/client/http1"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -48,9 +47,8 @@ type httpTransport struct {
 // agreedHeaders go on each request once they are known.
 type agreedHeaders struct {
 	revision, sessionID string
-	// post is a POST with all headers that every message has, without a body; err says why there is
-	// none. To make one for each message costs a get 1.7 % of its CPU, for the URL and the headers.
-	post *http.Request
+	// post is the head of each message; err says why there is none.
+	post *http1.Head
 	err  error
 }
 
@@ -78,11 +76,11 @@ func (t *httpTransport) setRevision(revision string) {
 // setHeaders makes the following requests claim a revision and a session.
 func (t *httpTransport) setHeaders(revision, sessionID string) {
 	a := &agreedHeaders{revision: revision, sessionID: sessionID}
-	if a.post, a.err = t.http.newRequest(context.Background(), http.MethodPost, t.http.url); a.err == nil {
-		a.setHeaders(a.post.Header)
-		a.post.Header.Set("Content-Type", wire.ContentJSON)
-		a.post.Header.Set("Accept", wire.ContentJSON+", "+wire.ContentSSE)
-	}
+	a.post, a.err = t.http.newHead(http.MethodPost, t.http.url, func(header http.Header) {
+		a.setHeaders(header)
+		header.Set("Content-Type", wire.ContentJSON)
+		header.Set("Accept", wire.ContentJSON+", "+wire.ContentSSE)
+	})
 	t.agreed.Store(a)
 }
 
@@ -106,35 +104,26 @@ func (t *httpTransport) lose() { t.once.Do(func() { close(t.lost) }) }
 // roundTrip implements [transport]. A stream of the legacy era that breaks before the response has
 // come is resumed.
 func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
-	traced, taken, used := ctx, (*connection)(nil), (*connection)(nil)
+	agreed := t.agreed.Load()
 	// A handshake is not repeated because it makes a session, and a relayed request because the
-	// client may have been asked.
-	switch {
-	case t.agreed.Load().revision == "":
+	// client may have been asked. But server/discover may be sent twice: it begins nothing.
+	mayRepeat := r.onMessage == nil
+	if agreed.revision == "" {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, t.handshakeTimeout)
 		defer cancel()
-		taken = traceConnection(ctx, true)
-		traced = taken
-		// server/discover may be sent twice: it begins nothing.
-		if r.method != wire.Initialize {
-			used = taken
-		}
-	case r.onMessage == nil:
-		taken = traceConnection(ctx, false)
-		traced, used = taken, taken
+		mayRepeat = r.method != wire.Initialize
 	}
-	post, body, err := t.newRequestPost(traced, r)
-	if err != nil {
-		return err
+	if agreed.err != nil {
+		return agreed.err
 	}
 	reached := stageBody
-	came, err := t.http.send(post, body, used)
+	came, err := t.http.send(ctx, agreed.post, r.fields(agreed.revision), r.body(), mayRepeat)
 	if err == nil {
 		came.idle = t.idleTime
 		err = t.readResponse(came, r)
 	} else {
-		reached, err = taken.stage(), taken.withRefusal(err)
+		reached = stageOf(err)
 	}
 	if err != nil && ctx.Err() != nil {
 		return &stageError{error: err, method: r.method, stage: reached}
@@ -149,36 +138,28 @@ func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
 	return nil
 }
 
-// newRequestPost returns the POST that carries a request, and its body.
-func (t *httpTransport) newRequestPost(ctx context.Context, r *request) (*http.Request, []byte, error) {
+// body returns the message that carries a request.
+func (r *request) body() []byte {
 	const envelope = 80 // bytes at most, without method and params
-	body := make([]byte, 0, envelope+len(r.method)+len(r.params))
-	body = wire.AppendRequest(body, r.id, r.method, r.params)
-	post, err := t.newPost(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	r.assertion.set(post.Header)
-	if wire.Modern(r.revision) {
-		post.Header.Set(wire.HeaderProtocolVersion, r.revision)
-		post.Header.Set(wire.HeaderMethod, r.method)
-		if r.name != "" {
-			post.Header.Set(wire.HeaderName, wire.EncodeHeader(r.name))
-		}
-	}
-	return post, body, nil
+	return wire.AppendRequest(make([]byte, 0, envelope+len(r.method)+len(r.params)), r.id, r.method, r.params)
 }
 
-// newPost returns a POST with the headers that every message has.
-func (t *httpTransport) newPost(ctx context.Context) (*http.Request, error) {
-	agreed := t.agreed.Load()
-	if agreed.err != nil {
-		return nil, agreed.err
+// fields returns the headers that a request has beside those of each message of its session.
+func (r *request) fields(agreed string) (f http1.Fields) {
+	if r.assertion.Value != "" {
+		f.Add(r.assertion.Header, r.assertion.Value)
 	}
-	post := agreed.post.WithContext(ctx)
-	post.Header = maps.Clone(post.Header) // the values are shared: to set one replaces it
-	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(post.Header))
-	return post, nil
+	if !wire.Modern(r.revision) {
+		return f
+	}
+	if r.revision != agreed {
+		f.Add(wire.HeaderProtocolVersion, r.revision)
+	}
+	f.Add(wire.HeaderMethod, r.method)
+	if r.name != "" {
+		f.Add(wire.HeaderName, wire.EncodeHeader(r.name))
+	}
+	return f
 }
 
 // readResponse reads the response to a request, and closes the HTTP response in which it comes.
@@ -355,11 +336,11 @@ func (t *httpTransport) send(ctx context.Context, message []byte) error {
 	if wire.Modern(t.agreed.Load().revision) {
 		return nil // the modern era has no such messages over HTTP: closing a stream says the same
 	}
-	post, err := t.newPost(ctx)
-	if err != nil {
-		return err
+	agreed := t.agreed.Load()
+	if agreed.err != nil {
+		return agreed.err
 	}
-	return t.http.do(post, message, (*httpResponse).success)
+	return t.http.do(ctx, agreed.post, http1.Fields{}, message, (*httpResponse).success)
 }
 
 // standalone resumes the last stream if the server can do that.
@@ -390,8 +371,7 @@ func (t *httpTransport) close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), sessionEndTimeout)
 	defer cancel()
-	if r, err := t.http.newRequest(ctx, http.MethodDelete, t.http.url); err == nil {
-		t.agreed.Load().setHeaders(r.Header)
-		_ = t.http.do(r, nil, func(*httpResponse) error { return nil }) // the server may not support DELETE
+	if head, err := t.http.newHead(http.MethodDelete, t.http.url, t.agreed.Load().setHeaders); err == nil {
+		_ = t.http.do(ctx, head, http1.Fields{}, nil, func(*httpResponse) error { return nil }) // the server may not support DELETE
 	}
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"compress/gzip"
@@ -9,17 +10,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
-	"net/http/httptrace"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/client/http1"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -33,21 +35,24 @@ const (
 	drainTimeout = 20 * time.Millisecond
 )
 
+// network carries HTTP requests to one server, see [http1.Client].
+type network interface {
+	Do(ctx context.Context, head *http1.Head, extra http1.Fields, body []byte, fresh bool) (*http.Response, error)
+	CloseIdle()
+}
+
 // httpClient is what the sessions with one server share: its connections, access tokens, and the
 // configured headers.
 type httpClient struct {
-	// network keeps connections; nil until there is a request. Fresh, which few servers ever need,
-	// makes a new one for each.
-	network atomic.Pointer[http.RoundTripper]
-	fresh   func() http.RoundTripper
-	// newNetwork returns a network; nil if Options.Transport is used.
-	newNetwork func() *http.Transport
+	network    network
 	tokens     *tokenSource // nil without an oauth block
 	url        string
 	headers    map[string]config.Secret
 	maxMessage int
 	// agent is the User-Agent, which headers may replace.
 	agent string
+	// cookie is the configured Cookie header; empty without one.
+	cookie string
 	// missesCertificate is set once the server has asked for a client certificate and has got none.
 	missesCertificate atomic.Bool
 }
@@ -59,89 +64,63 @@ func newHTTPClient(server *config.Upstream, opts Options) *httpClient {
 		tokens: newTokenSource(server, opts), url: server.URL, headers: server.Headers, maxMessage: server.MaxMessage,
 		agent: "promptweir/" + cmp.Or(opts.Version, "0"),
 	}
+	for name, value := range server.Headers {
+		if http.CanonicalHeaderKey(name) == "Cookie" {
+			c.cookie = value.Reveal()
+		}
+	}
 	if opts.Transport != nil {
-		c.network.Store(&opts.Transport)
-		c.fresh = func() http.RoundTripper { return opts.Transport }
+		c.network = roundTripper{opts.Transport}
 		return c
 	}
-	c.newNetwork = func() *http.Transport {
-		network := newNetwork(server.Concurrency, server.TLS, c.url, server.HostGrant, opts.DialGuard)
-		if strings.HasPrefix(c.url, "https:") {
-			network.DialContext = leavingErrorsToReads(network.DialContext)
-			noteMissingCertificates(network.TLSClientConfig, &c.missesCertificate)
-		}
-		return network
+	own := &http1.Client{
+		Dial: func(ctx context.Context) (*http1.Link, error) {
+			return dial(ctx, server.URL, server.HostGrant, opts.DialGuard)
+		},
+		MaxIdle: server.Concurrency,
 	}
-	c.fresh = sync.OnceValue(func() http.RoundTripper {
-		fresh := c.newNetwork()
-		fresh.DisableKeepAlives = true
-		return fresh
-	})
+	if strings.HasPrefix(c.url, "https:") {
+		own.TLS = sync.OnceValue(func() *tls.Config {
+			settings := tlsConfig(server.TLS)
+			settings.NextProtos = []string{"http/1.1"}
+			if to, err := url.Parse(c.url); err == nil {
+				settings.ServerName = cmp.Or(settings.ServerName, to.Hostname())
+			}
+			noteMissingCertificates(settings, &c.missesCertificate)
+			return settings
+		})
+	}
+	c.network = own
 	return c
 }
 
-// connections returns the network of the next request.
-func (c *httpClient) connections() http.RoundTripper {
-	for {
-		if network := c.network.Load(); network != nil {
-			return *network
-		}
-		var made http.RoundTripper = c.newNetwork()
-		// All requests have to share one: renew closes the connections of no other.
-		if c.network.CompareAndSwap(nil, &made) {
-			return made
-		}
-	}
-}
-
-// renew makes the following requests use new connections. Those that are in use are closed when
-// their requests have ended: connections can break without a word, and of HTTP/2 all requests share
-// one. Until the next request, nothing is kept. The nil client, of a child process, has none.
-func (c *httpClient) renew() {
-	if c == nil || c.newNetwork == nil {
-		return
-	}
-	if before := c.network.Swap(nil); before != nil {
-		closeIdle(*before)
-	}
-}
-
-// closeIdle closes connections that no request uses. Those of the nil client are none.
+// closeIdle closes connections that no request uses, and each of the others as soon as its request has ended. The
+// nil client, of a child process, has none.
 func (c *httpClient) closeIdle() {
 	if c == nil {
 		return
 	}
-	if network := c.network.Load(); network != nil {
-		closeIdle(*network)
-	}
+	c.network.CloseIdle()
 	if c.tokens != nil {
 		c.tokens.client.CloseIdleConnections()
 	}
 }
 
-// closeIdle also closes each connection in use as soon as its last request has ended.
-func closeIdle(network http.RoundTripper) {
-	(&http.Client{Transport: network}).CloseIdleConnections()
-}
-
-// newRequest returns a request, without a body, with the headers that every request has.
-func (c *httpClient) newRequest(ctx context.Context, method, url string) (*http.Request, error) {
-	r, err := http.NewRequestWithContext(ctx, method, url, http.NoBody)
+// newHead returns the head of requests to a URL: the headers that every request has, and what set sets.
+func (c *httpClient) newHead(method, to string, set func(http.Header)) (*http1.Head, error) {
+	u, err := url.Parse(to)
 	if err != nil {
 		return nil, withoutURL(err)
 	}
-	r.Header.Set("Accept-Encoding", "identity")
-	r.Header.Set("User-Agent", c.agent)
-	c.setHeaders(r.Header)
-	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header))
-	return r, nil
-}
-
-// setHeaders sets the headers of the configuration.
-func (c *httpClient) setHeaders(header http.Header) {
+	header := http.Header{}
+	header.Set("Accept-Encoding", "identity")
+	header.Set("User-Agent", c.agent)
 	for name, value := range c.headers {
 		header.Set(name, value.Reveal())
 	}
+	header.Del("Cookie") // each request has its own
+	set(header)
+	return http1.NewHead(method, u, header), nil
 }
 
 // httpSession is the client of one session: that of its server, with cookies of its own.
@@ -152,8 +131,8 @@ type httpSession struct {
 }
 
 // do sends a request and closes its response after read has looked at it.
-func (c *httpSession) do(r *http.Request, body []byte, read func(*httpResponse) error) error {
-	came, err := c.send(r, body, nil)
+func (c *httpSession) do(ctx context.Context, head *http1.Head, extra http1.Fields, body []byte, read func(*httpResponse) error) error {
+	came, err := c.send(ctx, head, extra, body, false)
 	if err != nil {
 		return err
 	}
@@ -169,36 +148,43 @@ func (c *httpSession) do(r *http.Request, body []byte, read func(*httpResponse) 
 // reasons to send it again, once each:
 //
 //   - The server refused the access token: another one may do.
-//   - The connection that used records had been kept from an earlier request, and broke before any
-//     byte came back. Servers close idle connections at any moment, even while a request is on its
-//     way. The second try has a connection of its own, so that a server sees no request more than
-//     twice however many stale connections there are. With used nil, nothing is sent again for this
-//     reason.
+//   - The connection had been kept from an earlier request, and broke before any byte came back.
+//     Servers close idle connections at any moment, even while a request is on its way. The second
+//     try has a connection of its own, so that a server sees no request more than twice however many
+//     stale connections there are. Without mayRepeat, nothing is sent again for this reason.
 //
-// Requests have no GetBody, without which net/http does not repeat a POST by itself. Redirects are
-// not followed: that would take the server's credentials elsewhere.
-func (c *httpSession) send(r *http.Request, body []byte, used *connection) (*httpResponse, error) {
-	ctx, network, begun := r.Context(), c.connections(), time.Now()
+// Redirects are not followed: that would take the server's credentials elsewhere.
+func (c *httpSession) send(
+	ctx context.Context, head *http1.Head, extra http1.Fields, body []byte, mayRepeat bool,
+) (*httpResponse, error) {
+	begun := time.Now()
 	token, err := c.tokens.get(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	renewed, configured := false, r.Header["Cookie"]
+	if trace.SpanContextFromContext(ctx).IsValid() {
+		propagation.TraceContext{}.Inject(ctx, carrier{&extra})
+	}
+	renewed, fresh := false, false
 	for {
-		setBody(r, body)
-		setToken(r, token)
-		c.cookies.set(r, configured)
-		came, err := network.RoundTrip(r)
+		fields := extra
+		if token != "" {
+			fields.Add("Authorization", "Bearer "+token)
+		}
+		if cookie := c.cookies.header(head.URL(), c.cookie); cookie != "" {
+			fields.Add("Cookie", cookie)
+		}
+		came, err := c.network.Do(ctx, head, fields, body, fresh)
 		if err == nil {
-			c.cookies.keep(r, came)
+			c.cookies.keep(head.URL(), came)
 		}
 		switch {
-		case err != nil && used.isStale() && ctx.Err() == nil && time.Since(begun) < repeatTimeout:
-			// Not from the pool: if the server restarted, all connections in it are stale.
-			network, used = c.fresh(), nil
+		case err != nil && mayRepeat && isStale(err) && ctx.Err() == nil && time.Since(begun) < repeatTimeout:
+			// Not on another kept one: if the server restarted, all of them are stale.
+			mayRepeat, fresh = false, true
 			continue
 		case err != nil:
-			return nil, withoutURL(err)
+			return nil, err
 		case came.StatusCode != http.StatusUnauthorized || c.tokens == nil:
 		case renewed: // a new token is refused as well: fetching more of them would not help
 			c.tokens.refused(ctx)
@@ -214,72 +200,56 @@ func (c *httpSession) send(r *http.Request, body []byte, used *connection) (*htt
 	}
 }
 
-// setBody gives a request its body again, as a reader that net/http knows to be in memory: it sends
-// header and body of any other in two writes, and the second costs a get 7 % of its CPU.
-func setBody(r *http.Request, body []byte) {
-	if body != nil {
-		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	}
+// isStale reports whether a request failed on a connection that was kept from an earlier one, before a response
+// began.
+func isStale(err error) bool {
+	failed, ok := errors.AsType[*http1.Error](err)
+	return ok && failed.IsReused && !failed.HasAnswer
 }
 
-// setToken sets the access token, in a copy of the header: others may share it.
-func setToken(r *http.Request, token string) {
-	if token != "" {
-		r.Header = maps.Clone(r.Header)
-		r.Header.Set("Authorization", "Bearer "+token)
-	}
-}
-
-// connection is the context of one request, and records what kind of connection it was sent on.
-// Some of its hooks are called by net/http's goroutines.
-type connection struct {
-	context.Context //nolint:containedctx // it is one
-
-	trace                 httptrace.ClientTrace
-	got, reused, answered atomic.Bool
-	// The rest is only for a handshake, whose failure is explained: dialed is set once there is a
-	// TCP connection, and secured is the connection if it uses TLS.
-	dialed  atomic.Bool
-	secured atomic.Pointer[tls.Conn]
-}
-
-// traceConnection returns a context for one request.
-func traceConnection(ctx context.Context, isHandshake bool) *connection {
-	c := new(connection)
-	c.trace.GotConn = func(got httptrace.GotConnInfo) {
-		c.got.Store(true)
-		c.reused.Store(got.Reused)
-		if secured, ok := got.Conn.(*tls.Conn); ok && isHandshake {
-			c.secured.Store(secured)
-		}
-	}
-	c.trace.GotFirstResponseByte = func() { c.answered.Store(true) }
-	if isHandshake {
-		c.trace.ConnectDone = func(_, _ string, err error) {
-			if err == nil {
-				c.dialed.Store(true)
-			}
-		}
-	}
-	c.Context = httptrace.WithClientTrace(ctx, &c.trace)
-	return c
-}
-
-// isStale reports whether a request that failed was on a connection that was kept from an earlier
-// one, before a response began. The error does not tell: net/http returns io.EOF, a reset or an
-// error of its own, depending on who notices first.
-func (c *connection) isStale() bool { return c != nil && c.reused.Load() && !c.answered.Load() }
-
-// stage returns how far a request without a response had come.
-func (c *connection) stage() stage {
+// stageOf returns how far a request had come that failed without a response.
+func stageOf(err error) stage {
+	failed, ok := errors.AsType[*http1.Error](err)
 	switch {
-	case c == nil || c.got.Load():
-		return stageAnswer
-	case c.dialed.Load():
+	case ok && failed.Step == http1.Connect:
+		return stageConnect
+	case ok && failed.Step == http1.Handshake:
 		return stageTLS
 	}
-	return stageConnect
+	return stageAnswer
 }
+
+// carrier adds the fields of a trace context to a request.
+type carrier struct{ fields *http1.Fields }
+
+// Get implements [propagation.TextMapCarrier].
+func (carrier) Get(string) string { return "" }
+
+// Set implements [propagation.TextMapCarrier].
+func (c carrier) Set(name, value string) { c.fields.Add(name, value) }
+
+// Keys implements [propagation.TextMapCarrier].
+func (carrier) Keys() []string { return nil }
+
+// roundTripper is a network that another transport makes up.
+type roundTripper struct{ http.RoundTripper }
+
+// Do implements [network].
+func (t roundTripper) Do(ctx context.Context, head *http1.Head, extra http1.Fields, body []byte, _ bool) (*http.Response, error) {
+	raw, err := head.Append(nil, &http1.Link{}, extra, body)
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(raw)))
+	if err != nil {
+		return nil, err
+	}
+	r.URL, r.RequestURI = head.URL(), ""
+	return t.RoundTrip(r.WithContext(ctx))
+}
+
+// CloseIdle implements [network].
+func (t roundTripper) CloseIdle() { (&http.Client{Transport: t.RoundTripper}).CloseIdleConnections() }
 
 // httpResponse is an HTTP response that counts how much of its body was read.
 type httpResponse struct {

@@ -2,47 +2,22 @@ package client
 
 import (
 	"context"
-	"crypto/tls"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/promptweir/promptweir/config"
-	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// writes counts calls.
-type writes int
-
-func (w *writes) Write(p []byte) (int, error) {
-	*w++
-	return len(p), nil
-}
-
-func TestSetBody_LeavesInOneWriteWithTheHeader(t *testing.T) {
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://upstream.example", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	setBody(r, []byte(`{"jsonrpc":"2.0"}`))
-	var n writes
-	if err := r.Write(&n); err != nil || n != 1 {
-		t.Errorf("%d writes, %v, want one", n, err)
-	}
-}
-
-// Thousands of servers may be down at once, and what they once needed is of no use until they are back. Nor is a connection to a proxy that
-// answers in their place.
-func TestDialer_KeepsNoNetworkForAServerThatIsDown(t *testing.T) {
+// Thousands of servers may be down at once behind a proxy that answers in their place. No connection to it is kept.
+func TestDialer_KeepsNoConnectionForAServerThatIsDown(t *testing.T) {
 	var open atomic.Int32
 	proxy := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
 	proxy.Config.ConnState = func(_ net.Conn, state http.ConnState) {
@@ -55,92 +30,16 @@ func TestDialer_KeepsNoNetworkForAServerThatIsDown(t *testing.T) {
 	}
 	proxy.Start()
 	defer proxy.Close()
-	for name, url := range map[string]string{"nobody listens": "http://" + upstreamtest.Address(t), "502": proxy.URL} {
-		d := NewDialer(config.Upstream{
-			Name: "up", URL: url, Transport: config.StreamableHTTP, Concurrency: 1, Timeout: time.Second, MaxMessage: 1 << 20,
-		}, Options{})
-		if d.http.connections() == nil {
-			t.Fatal("there is no network for a request")
-		}
-		if _, err := d.Connect(t.Context(), SessionOptions{}); err == nil {
-			t.Fatal("a server answered that is down")
-		}
-		if d.http.network.Load() != nil {
-			t.Errorf("%s: the network is kept", name)
-		}
+	d := NewDialer(config.Upstream{
+		Name: "up", URL: proxy.URL, Transport: config.StreamableHTTP, Concurrency: 1, Timeout: time.Second, MaxMessage: 1 << 20,
+	}, Options{})
+	if _, err := d.Connect(t.Context(), SessionOptions{}); err == nil {
+		t.Fatal("a server answered that is down")
 	}
 	for deadline := time.Now().Add(time.Minute); open.Load() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d connections to the proxy are kept", open.Load())
 		}
-	}
-}
-
-// A server that refuses a connection says why, and closes it with a request unread: the next write fails.
-func TestLeavingErrorsToReads_LastWordsAreRead(t *testing.T) {
-	t.Parallel()
-	const words = "refused"
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	go func() {
-		server, err := listener.Accept()
-		if err != nil {
-			return
-		}
-		_, _ = io.ReadFull(server, make([]byte, 1))
-		_, _ = io.WriteString(server, words)
-		_ = server.Close()
-	}()
-
-	var plain net.Conn
-	conn, err := leavingErrorsToReads(func(ctx context.Context, network, address string) (net.Conn, error) {
-		var err error
-		plain, err = (&net.Dialer{}).DialContext(ctx, network, address)
-		return plain, err
-	})(t.Context(), "tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(time.Minute))
-	for err == nil { // until a write fails
-		_, err = plain.Write([]byte("request"))
-	}
-	if n, err := conn.Write([]byte("request")); n != len("request") || err != nil {
-		t.Errorf("Write() = %d, %v, want it to succeed", n, err)
-	}
-	if got, err := io.ReadAll(conn); string(got) != words {
-		t.Errorf("read %q, %v, want %q", got, err, words)
-	}
-	_ = conn.Close()
-	if _, err := conn.Write([]byte("request")); err == nil {
-		t.Error("Write() on a connection that was closed here succeeds")
-	}
-}
-
-// Over HTTP/1.1, net/http may have read the refusal, and closed the connection, before it writes the request.
-func TestWithRefusal_AddsTheAlertThatClosedTheConnection(t *testing.T) {
-	t.Parallel()
-	ours := upstreamtest.NewAuthority(t, "test")
-	near, far := net.Pipe()
-	server := tls.Server(far, &tls.Config{Certificates: []tls.Certificate{ours.Server("mcp.example")}, ClientAuth: tls.RequireAnyClientCert})
-	go func() {
-		_ = server.HandshakeContext(t.Context()) // which fails
-		_, _ = io.Copy(io.Discard, far)          // the client's farewell
-	}()
-	secured := tls.Client(near, &tls.Config{RootCAs: ours.Pool(), ServerName: "mcp.example"})
-	if _, err := secured.Read(make([]byte, 1)); err == nil {
-		t.Fatal("the server takes a client without a certificate")
-	}
-	_ = secured.Close()
-	_, err := secured.Write([]byte("request"))
-	var c connection
-	c.secured.Store(secured)
-	if err := c.withRefusal(err); !strings.Contains(err.Error(), "certificate required") {
-		t.Errorf("the request fails with %v, want the alert", err)
 	}
 }
 

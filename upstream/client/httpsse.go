@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/promptweir/promptweir/upstream/client/http1"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -60,12 +61,11 @@ func (t *sseTransport) start(receive func(*wire.Message)) {
 
 // read opens the stream and reads it until it ends.
 func (t *sseTransport) read(ctx context.Context) error {
-	r, err := t.http.newRequest(ctx, http.MethodGet, t.http.url)
+	head, err := t.http.newHead(http.MethodGet, t.http.url, func(header http.Header) { header.Set("Accept", wire.ContentSSE) })
 	if err != nil {
 		return err
 	}
-	r.Header.Set("Accept", wire.ContentSSE)
-	return t.http.do(r, nil, func(came *httpResponse) error {
+	return t.http.do(ctx, head, http1.Fields{}, nil, func(came *httpResponse) error {
 		if err := came.success(); err != nil {
 			return err
 		}
@@ -172,16 +172,17 @@ func (t *sseTransport) post(ctx context.Context, message []byte, assertion Asser
 		return t.err() // nothing was sent, so nothing was processed
 	default:
 	}
-	r, err := t.http.newRequest(ctx, http.MethodPost, t.endpoint)
+	head, err := t.http.newHead(http.MethodPost, t.endpoint, func(header http.Header) {
+		assertion.set(header)
+		header.Set("Content-Type", wire.ContentJSON)
+		if revision := t.revision(); revision != "" {
+			header.Set(wire.HeaderProtocolVersion, revision)
+		}
+	})
 	if err != nil {
 		return err
 	}
-	assertion.set(r.Header)
-	r.Header.Set("Content-Type", wire.ContentJSON)
-	if revision := t.revision(); revision != "" {
-		r.Header.Set(wire.HeaderProtocolVersion, revision)
-	}
-	return t.http.do(r, message, (*httpResponse).success)
+	return t.http.do(ctx, head, http1.Fields{}, message, (*httpResponse).success)
 }
 
 // err distinguishes a stream that ended from a server that cannot be reached: after the former a

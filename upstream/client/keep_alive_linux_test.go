@@ -17,12 +17,12 @@ func TestKeepAlive_IsSetOnConnections(t *testing.T) {
 	}
 	defer listener.Close()
 	for name, guard := range map[string]func(string) error{"guarded": func(string) error { return nil }, "unguarded": nil} {
-		opened, err := newNetwork(1, nil, "", config.AnyHost, guard).DialContext(t.Context(), "tcp", listener.Addr().String())
+		opened, err := dial(t.Context(), "http://"+listener.Addr().String(), config.AnyHost, guard)
 		if err != nil {
 			t.Fatal(name, err)
 		}
 		defer opened.Close()
-		connection, err := opened.(*net.TCPConn).SyscallConn()
+		connection, err := opened.Conn.(*net.TCPConn).SyscallConn()
 		if err != nil {
 			t.Fatal(name, err)
 		}

@@ -15,6 +15,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -103,8 +104,19 @@ func newTokenSource(server *config.Upstream, opts Options) *tokenSource {
 // the server name of the tls block does not apply, and its authorities are trusted beside those of
 // the system: a token endpoint is often public.
 func newTokenNetwork(server *config.Upstream, dialGuard func(address string) error) *http.Transport {
-	network := newNetwork(1, server.TLS, server.OAuth.TokenURL, server.OAuth.HostGrant, dialGuard)
-	settings := network.TLSClientConfig
+	settings := tlsConfig(server.TLS)
+	network := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			// Never to a proxy that reads the requests: without TLS, the endpoint is on this machine.
+			link, err := dial(ctx, server.OAuth.TokenURL, server.OAuth.HostGrant, dialGuard)
+			if err != nil {
+				return nil, err
+			}
+			return link.Conn, nil
+		},
+		MaxIdleConns: 1, IdleConnTimeout: tokenTimeout, TLSClientConfig: settings, TLSHandshakeTimeout: dialTimeout,
+		DisableCompression: true,
+	}
 	if server.TLS == nil || hostIn(server.OAuth.TokenURL) == hostIn(server.URL) {
 		return network
 	}
@@ -153,7 +165,9 @@ func (t tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // CloseIdleConnections closes connections that no request uses.
-func (t tokenTransport) CloseIdleConnections() { closeIdle(t.RoundTripper) }
+func (t tokenTransport) CloseIdleConnections() {
+	(&http.Client{Transport: t.RoundTripper}).CloseIdleConnections()
+}
 
 // hostIn returns host and port of a URL as they are written.
 func hostIn(address string) string {

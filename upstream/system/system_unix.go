@@ -3,6 +3,7 @@
 package system
 
 import (
+	"errors"
 	"os/exec"
 	"syscall"
 )
@@ -21,4 +22,15 @@ func DescriptorLimit() int {
 		return maxDescriptors
 	}
 	return int(limit.Cur)
+}
+
+// HasInput reports whether something can be read from a connection without waiting: bytes, its end, or an error.
+func HasInput(connection syscall.RawConn) bool {
+	has := true
+	err := connection.Control(func(fd uintptr) {
+		var one [1]byte
+		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK)
+		has = !errors.Is(err, syscall.EAGAIN)
+	})
+	return has || err != nil
 }

@@ -23,3 +23,6 @@ func HideMemory() error { return nil }
 // DescriptorLimit returns how many handles the process may have, on which Windows sets no limit
 // below its memory.
 func DescriptorLimit() int { return maxDescriptors }
+
+// HasInput returns false: Windows tells that only to a read.
+func HasInput(syscall.RawConn) bool { return false }
