@@ -163,7 +163,9 @@ func (c *httpSession) send(
 		return nil, err
 	}
 	if trace.SpanContextFromContext(ctx).IsValid() {
-		propagation.TraceContext{}.Inject(ctx, carrier{&extra})
+		traced := extra // which would be on the heap for each request
+		propagation.TraceContext{}.Inject(ctx, carrier{&traced})
+		extra = traced
 	}
 	renewed, fresh := false, false
 	for {

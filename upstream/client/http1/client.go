@@ -57,9 +57,12 @@ type Lazy interface {
 }
 
 // Do sends a request and returns its response, whose body must be closed. A nil body is none. Fresh is true for
-// a request that needs a new connection, which is closed afterwards. The request ends with ctx. Errors are
-// [*Error], or the error of ctx in one; nothing was sent if the head is not valid.
+// a request that needs a new connection, which is closed afterwards. The request ends with ctx, whose error is
+// then in the [*Error]. If ctx has ended before, or the head is not valid, nothing is sent.
 func (c *Client) Do(ctx context.Context, head *Head, extra Fields, body []byte, fresh bool) (*http.Response, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	var used *conn
 	if !fresh {
 		used = c.take()

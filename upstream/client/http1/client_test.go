@@ -232,6 +232,25 @@ func TestDo_WhatComesBetweenRequestsIsNoAnswer(t *testing.T) {
 	}
 }
 
+// A server may answer before it has read the request, and close the connection: the answer counts, and nothing follows it.
+func TestDo_AnswerBeforeTheRequestWasRead(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(number int, r *bufio.Reader, w net.Conn) {
+		if number > 1 {
+			_, _ = read(r)
+		} else if _, err := r.ReadByte(); err != nil {
+			return
+		}
+		_, _ = fmt.Fprintf(w, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n%d", number)
+	})
+	c, head := s.client(t)
+	for _, want := range []string{"1", "2"} {
+		if got, err := post(t.Context(), c, head, strings.Repeat("a", 8<<20)); got != want || err != nil {
+			t.Errorf("%q, %v, want the answer of connection %s", got, err, want)
+		}
+	}
+}
+
 // With which a server closes a kept connection while the request is on its way.
 func TestDo_FarewellIsNoAnswer(t *testing.T) {
 	t.Parallel()

@@ -113,6 +113,7 @@ func (c *conn) exchange(head *Head, extra Fields, body []byte) (*http.Response, 
 	// Also where not all could be written: a server may answer, and close, before it has read all. And over TLS 1.3,
 	// why it refused a certificate is there to be read (RFC 8446, section 4.4.2.4).
 	first, err := c.reader.Peek(1)
+	c.answered = err == nil
 	switch {
 	case err != nil:
 		return nil, err
@@ -121,7 +122,6 @@ func (c *conn) exchange(head *Head, extra Fields, body []byte) (*http.Response, 
 	case first[0] != 'H':
 		return nil, errNotHTTP
 	}
-	c.answered = true
 	for range maxInformational + 1 {
 		buffered, _ := c.reader.Peek(c.reader.Buffered())
 		response, err := http.ReadResponse(c.reader, head.request)
