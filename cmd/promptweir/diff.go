@@ -26,6 +26,7 @@ type diffFlags struct {
 
 	output   string
 	exitCode bool
+	usage    []string
 	// copied is the folder of a copy of the old configuration, which is shown as the revision that it is.
 	copied, shown string
 }
@@ -41,7 +42,8 @@ for whom. NEW is a file or a folder (` + whichConfig + `);
 OLD is another, or a git revision of NEW.
 
 It prints changed rules, changed definitions or texts of prompts in files (~), and the affected
-prompts of servers: those in the lock files or, with --live, those that the servers list.`,
+prompts of servers: those in the lock files or, with --live, those that the servers list. With
+--usage, it also prints who used the prompts that they lose by the change.`,
 		Example: "  promptweir diff origin/main\n" +
 			"  promptweir diff ./main ./pull-request --exit-code",
 		SuggestFor: []string{"compare", "plan"},
@@ -58,6 +60,8 @@ prompts of servers: those in the lock files or, with --live, those that the serv
 	command.ValidArgsFunction = aFile
 	d.lists.addTo(command)
 	addOutput(command, &d.output, formatText, formatJSON, formatMarkdown)
+	command.Flags().StringArrayVar(&d.usage, "usage", nil, "audit `LOG` with the users of the prompts; - is standard input, repeat the flag for more logs")
+	completeFlag(command, "usage", aFile)
 	command.Flags().BoolVar(&d.exitCode, "exit-code", false, "exit with 1 if there are differences")
 	return command
 }
@@ -89,6 +93,13 @@ func (d *diffFlags) diff(ctx context.Context, oldPath, newPath string) error {
 		return err
 	}
 	comparison := inspect.Compare(evaluatedBefore, evaluatedAfter)
+	if len(d.usage) > 0 {
+		usage, err := d.app.readUsage(d.usage)
+		if err != nil {
+			return err
+		}
+		addUsers(comparison.Prompts, usage, evaluatedAfter)
+	}
 	for i := range comparison.Changes {
 		comparison.Changes[i].Rule = d.moved(comparison.Changes[i].Rule)
 	}
@@ -270,14 +281,22 @@ func promptLine(p inspect.PromptChange) string {
 	name := terminal.Line(p.Name)
 	switch p.Kind {
 	case inspect.Renamed:
-		return fmt.Sprintf("! %s was called %s", name, terminal.Line(p.Before))
+		return fmt.Sprintf("! %s was called %s", name, terminal.Line(p.Before)) + usedBy(p)
 	case inspect.Changed:
 		return fmt.Sprintf("~ %s has %s", name, p.Reason)
 	case inspect.Exposed:
 		return fmt.Sprintf("+ %s is exposed to %s%s", name, readers(p), terminal.InBrackets(p.Rule))
 	}
 	why := strings.Trim(p.Rule+", "+terminal.OneLine(p.Reason), ", ")
-	return fmt.Sprintf("- %s is hidden from %s%s", name, readers(p), terminal.InBrackets(why))
+	return fmt.Sprintf("- %s is hidden from %s%s", name, readers(p), terminal.InBrackets(why)) + usedBy(p)
+}
+
+// usedBy names the users who lose a prompt that they used.
+func usedBy(p inspect.PromptChange) string {
+	if len(p.UsedBy) == 0 {
+		return ""
+	}
+	return "; used by " + terminal.OneLine(strings.Join(p.UsedBy, ", "))
 }
 
 // readers names those who gain or lose a prompt, and those among them for whom nothing changes.

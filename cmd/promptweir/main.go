@@ -121,7 +121,7 @@ func newRoot(a *app) *cobra.Command {
 	// in the order in which people need them
 	addGroup(root, "Run a gateway:", tryCommand(a), serveCommand(a), stdioCommand(a), reloadCommand(a),
 		healthcheckCommand(a))
-	addGroup(root, "Look at prompts and servers:", listCommand(a), getCommand(a), explainCommand(a), syncCommand(a))
+	addGroup(root, "Look at prompts and servers:", listCommand(a), getCommand(a), explainCommand(a), usageCommand(a), syncCommand(a))
 	addGroup(root, "Write and review a configuration:", initCommand(a), importCommand(a),
 		validateCommand(a), diffCommand(a), fmtCommand(a), lockCommand(a), tokenCommand(a),
 		clientCommand(a))

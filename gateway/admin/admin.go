@@ -184,6 +184,7 @@ func (h handler) addAPI(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/explain", h.answers(func(r *http.Request) (any, error) {
 		return h.opts.View.Explain(r.FormValue("name"), r.FormValue("as"))
 	}))
+	mux.HandleFunc("GET /api/usage", h.answers(func(*http.Request) (any, error) { return h.opts.View.Usage() }))
 	mux.HandleFunc("GET /api/config", h.answers(func(*http.Request) (any, error) {
 		state := h.opts.View.Configuration()
 		return struct {

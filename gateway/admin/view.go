@@ -25,6 +25,7 @@ type View struct {
 	History       *History
 
 	index searchIndex
+	usage usageCache
 }
 
 // QueryError is a query that cannot be answered. Its text is for whoever wrote it.

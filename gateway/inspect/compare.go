@@ -52,6 +52,9 @@ type PromptChange struct {
 	Rule string `json:"rule,omitempty"`
 	// Reason explains in words what the rule does not.
 	Reason string `json:"reason,omitempty"`
+	// UsedBy are the users who used the prompt and lose it, the most recent first. Compare leaves it
+	// empty: an audit log has them.
+	UsedBy []string `json:"used_by,omitempty"`
 }
 
 // Compare returns what changes from one configuration to another. Each snapshot holds the lists

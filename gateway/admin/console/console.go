@@ -46,6 +46,7 @@ func New(view *admin.View, operators *admin.Operators, opts Options) admin.Conso
 			"GET /prompt":        c.serve(c.prompt),
 			"POST /prompt":       c.serve(c.prompt), // with arguments, which no address has
 			"GET /upstreams":     c.serve(c.upstreams),
+			"GET /usage":         c.serve(c.usage),
 			"GET /configuration": c.serve(c.configuration),
 			"GET /changes":       c.serveChanges,
 			"POST /reload":       c.acts(c.reload),

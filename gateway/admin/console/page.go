@@ -87,7 +87,7 @@ func (p *page) navigation() Node {
 	return Group{
 		Nav(Aria("label", "Console"), to("/", "overview", "Overview"),
 			to("/prompts", "prompts", "Prompts"), to("/upstreams", "upstreams", "Upstreams"),
-			to("/configuration", "configuration", "Configuration")),
+			to("/usage", "usage", "Usage"), to("/configuration", "configuration", "Configuration")),
 		If(p.signedIn, Raw(`<form class="out" action="/sign-out" method="post"><button class="plain">`+
 			`Sign out</button></form>`)),
 	}

@@ -1,0 +1,221 @@
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+const (
+	day = 24 * time.Hour
+	// unusedAfter is the time without a get after which a prompt counts as unused.
+	unusedAfter = 90 * day
+	// maxUsageBytes bounds the part of a log that [ReadUsage] reads.
+	maxUsageBytes = 1 << 30
+	// maxLineBytes bounds a line of a log. [Line] makes shorter ones.
+	maxLineBytes = 4 << 20
+	// maxNames bounds the users that [Names] names.
+	maxNames = 5
+)
+
+// Usage is the use of prompts and skills according to an audit log. Gets by operators at the console
+// do not count. The zero value is empty.
+type Usage struct {
+	// From is the time of the earliest line.
+	From time.Time
+
+	prompts map[string]promptUsage
+	// bytes counts what was read. A limit of 0 is none.
+	bytes, limit int64
+	incomplete   bool
+}
+
+type promptUsage struct {
+	users    map[string]User
+	outcomes map[Outcome]int
+}
+
+// User is who got a prompt, as of the latest get.
+type User struct {
+	Subject   string    `json:"subject"`
+	Anonymous bool      `json:"anonymous,omitempty"`
+	Groups    []string  `json:"groups,omitempty"`
+	Last      time.Time `json:"time"`
+}
+
+// Read adds a log or a part of one, which may be compressed with gzip. It skips other lines.
+func (u *Usage) Read(r io.Reader) (err error) {
+	if u.prompts == nil {
+		u.prompts = map[string]promptUsage{}
+	}
+	buffered := bufio.NewReader(r)
+	r = buffered
+	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		if r, err = gzip.NewReader(buffered); err != nil {
+			return err
+		}
+	}
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxLineBytes)
+	for !u.incomplete && lines.Scan() {
+		u.bytes += int64(len(lines.Bytes())) + 1
+		if u.incomplete = u.limit > 0 && u.bytes > u.limit; !u.incomplete {
+			u.addLine(lines.Bytes())
+		}
+	}
+	return lines.Err()
+}
+
+func (u *Usage) addLine(line []byte) {
+	var l struct {
+		Event   Event   `json:"event"`
+		Method  string  `json:"method"`
+		Prompt  string  `json:"prompt"`
+		Team    string  `json:"team"`
+		Via     string  `json:"via"`
+		Outcome Outcome `json:"outcome"`
+		User
+	}
+	if json.Unmarshal(line, &l) != nil || l.Event == "" || l.Last.IsZero() {
+		return
+	}
+	if u.From.IsZero() || l.Last.Before(u.From) {
+		u.From = l.Last
+	}
+	// Without a team, the prompt is a name that a client made up. Method is set for links in results.
+	if l.Event != Get || l.Method != "" || l.Via == "console" || l.Team == "" {
+		return
+	}
+	p, known := u.prompts[l.Prompt]
+	if !known {
+		p = promptUsage{map[string]User{}, map[Outcome]int{}}
+		u.prompts[l.Prompt] = p
+	}
+	if p.outcomes[l.Outcome]++; l.Outcome != Hidden && !l.Last.Before(p.users[l.Subject].Last) {
+		p.users[l.Subject] = l.User
+	}
+}
+
+// Users returns the users of a prompt, the most recent first.
+func (u *Usage) Users(prompt string) []User {
+	return slices.SortedFunc(maps.Values(u.prompts[prompt].users), func(a, b User) int {
+		return cmp.Or(b.Last.Compare(a.Last), strings.Compare(a.Subject, b.Subject))
+	})
+}
+
+// Report is the use of all prompts. It begins with the prompt that was unused for the longest time.
+type Report struct {
+	Summary string        `json:"summary"`
+	Prompts []PromptUsage `json:"prompts"`
+}
+
+// PromptUsage is the use of one prompt. Outcomes also count the gets of callers who may not see it.
+type PromptUsage struct {
+	Name     string          `json:"name"`
+	Last     time.Time       `json:"last,omitzero"`
+	Unused   bool            `json:"unused"`
+	Users    []User          `json:"users,omitempty"`
+	Outcomes map[Outcome]int `json:"outcomes,omitempty"`
+}
+
+// Report returns the use of the prompts in the log and of known others.
+func (u *Usage) Report(known []string, now time.Time) *Report {
+	r := &Report{Prompts: []PromptUsage{}}
+	names, unused := slices.AppendSeq(slices.Clone(known), maps.Keys(u.prompts)), 0
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		p := PromptUsage{Name: name, Users: u.Users(name), Outcomes: u.prompts[name].outcomes}
+		if len(p.Users) > 0 {
+			p.Last = p.Users[0].Last
+		}
+		if p.Unused = now.Sub(p.Last) >= unusedAfter; p.Unused {
+			unused++
+		}
+		r.Prompts = append(r.Prompts, p)
+	}
+	slices.SortStableFunc(r.Prompts, func(a, b PromptUsage) int { return a.Last.Compare(b.Last) })
+	r.Summary = fmt.Sprintf("Unused for %d days: %d of %d prompts", unusedAfter/day, unused, len(r.Prompts))
+	if now.Sub(u.From) < unusedAfter {
+		r.Summary += "; the log begins on " + u.From.Format(time.DateOnly)
+	}
+	if u.incomplete {
+		r.Summary += "; older parts of the log are not read"
+	}
+	return r
+}
+
+// Names names users, such as "user:ann, user:bob and 3 more".
+func Names(users []User) string {
+	var names []string
+	for _, u := range users[:min(len(users), maxNames)] {
+		names = append(names, u.Subject)
+	}
+	text := strings.Join(names, ", ")
+	if more := len(users) - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// Counts counts the outcomes, such as "1 failed, 3 ok".
+func (p PromptUsage) Counts() string {
+	var counts []string
+	for _, outcome := range slices.Sorted(maps.Keys(p.Outcomes)) {
+		counts = append(counts, fmt.Sprintf("%d %s", p.Outcomes[outcome], outcome))
+	}
+	return strings.Join(counts, ", ")
+}
+
+// ReadUsage reads the log at a path and its rotations beside it, the newest first, and at most 1 GiB of
+// them. With an error, the result has what could be read.
+func ReadUsage(path string) (*Usage, error) { return readUsage(path, maxUsageBytes) }
+
+func readUsage(path string, limit int64) (*Usage, error) {
+	u, folder := &Usage{limit: limit}, filepath.Dir(path)
+	entries, err := os.ReadDir(folder)
+	problems := []error{err}
+	var logs []os.FileInfo
+	for _, entry := range entries {
+		suffix, ok := strings.CutPrefix(entry.Name(), filepath.Base(path))
+		info, err := os.Stat(filepath.Join(folder, entry.Name()))
+		if ok && err == nil && info.Mode().IsRegular() && (suffix == "" || suffix[0] == '.' || suffix[0] == '-') {
+			logs = append(logs, info)
+		}
+	}
+	slices.SortFunc(logs, func(a, b os.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	for _, log := range logs {
+		problems = append(problems, u.readEnd(filepath.Join(folder, log.Name()), log.Size()))
+	}
+	return u, errors.Join(problems...)
+}
+
+// readEnd reads the end of a file if the limit does not allow all of it.
+func (u *Usage) readEnd(path string, size int64) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if left := u.limit - u.bytes; size > left {
+		if _, err := file.Seek(size-left, io.SeekStart); err != nil {
+			return err
+		}
+		defer func() { u.incomplete = true }()
+	}
+	if err := u.Read(file); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	return nil
+}
