@@ -17,9 +17,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/serving"
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/config/clientfile"
 	"github.com/promptweir/promptweir/gateway/clientsetup"
+	"github.com/promptweir/promptweir/gateway/inspect"
+	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
 // defaultTryPort is the port of the endpoint where it is free; the console's is the next one.
@@ -68,7 +71,17 @@ not name.`,
 			if options.Loaded = cfg; options.Listening == nil { // without a terminal, nobody would sign in
 				options.Listening = func(at serving.Addresses) { fmt.Fprintln(a.out, clientLine(at.Endpoint)) }
 			}
-			return serving.HTTP(cmd.Context(), options, false)
+			options.Tried = a.sayWhatIsServed
+			for _, u := range cfg.Upstreams() {
+				if len(u.Command) > 0 {
+					a.warn("starting %s for %s", filepath.Base(u.Command[0]), u.Name) // arguments may be secret
+				}
+			}
+			err = serving.HTTP(cmd.Context(), options, false)
+			if err == nil {
+				a.warn("stopped")
+			}
+			return err
 		},
 	}
 	flags := command.Flags()
@@ -76,6 +89,18 @@ not name.`,
 	flags.IntVar(&port, "port", port, "serve clients at `PORT`, operators at the next; any free ones if it is 0 or taken")
 	addEnvFile(command)
 	return command
+}
+
+// sayWhatIsServed prints how many prompts there are, of how many sources.
+func (a *app) sayWhatIsServed(s *snapshot.Snapshot) {
+	listed := 0
+	for _, state := range s.States {
+		if state.Listed {
+			listed++
+		}
+	}
+	a.warn("serving %s from %d of %s", terminal.Count(len(inspect.Entries(s, nil)), "prompt"), listed,
+		terminal.Count(len(s.States), "source"))
 }
 
 // tryListeners returns the blocks of a gateway on loopback.

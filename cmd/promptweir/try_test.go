@@ -110,6 +110,20 @@ func TestTry_FollowsTheFiles(t *testing.T) {
 	if code := p.stop(t); code != 0 {
 		t.Errorf("it ended with %d", code)
 	}
+	if log := p.logged(); !strings.HasSuffix(log, "promptweir: stopped\n") {
+		t.Errorf("it ends without a word:\n%s", log)
+	}
+}
+
+func TestTry_SaysWhatItServesOnceItIsKnown(t *testing.T) {
+	folder := t.TempDir()
+	writeFile(t, folder, "a.md", "A")
+	writeFile(t, folder, "mcp.json", fmt.Sprintf(`{"mcpServers": {"child": {"command": %q}, "gone": {"url": "http://127.0.0.1:1/mcp"}}}`,
+		program(t, "greeter")))
+	p := tries(t, folder, "a.md", "mcp.json", "--yes")
+	for _, want := range []string{"promptweir: starting greeter for child\n", "promptweir: serving 5 prompts from 2 of 3 sources\n"} {
+		eventually(t, "it says: "+want, func() bool { return strings.Contains(p.logged(), want) })
+	}
 }
 
 func TestTry_SaysWhatItLookedFor(t *testing.T) {

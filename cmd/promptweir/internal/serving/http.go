@@ -168,6 +168,15 @@ func (l *listeners) serve(ctx context.Context) error {
 		}
 		return nil
 	})
+	group.Go(func() error {
+		if l.process.opts.Tried == nil {
+			return nil
+		}
+		if l.gateway.Settle(ctx); ctx.Err() == nil {
+			l.process.opts.Tried(l.gateway.Snapshot())
+		}
+		return nil
+	})
 	group.Go(l.endpoint.serve)
 	group.Go(l.admin.serve)
 	group.Go(func() error {

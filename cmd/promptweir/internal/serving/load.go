@@ -15,6 +15,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/config/watch"
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
 // Options are what a command that serves knows.
@@ -32,13 +33,15 @@ type Options struct {
 	Logger *slog.Logger
 	// Listening is called once [HTTP] serves, for a person who started it; nil where there is none.
 	Listening func(Addresses)
+	// Tried is called once each upstream of [HTTP] has been listed or has failed; nil to do nothing.
+	Tried func(*snapshot.Snapshot)
 }
 
 // Addresses are where a gateway serves, as seen from this machine.
 type Addresses struct {
 	// Endpoint is the URL for clients.
 	Endpoint string
-	// Console is the URL of the console. Where SignsIn is set, it is a secret for two minutes: it
+	// Console is the URL of the console. Where SignsIn is set, it is a secret for ten minutes: it
 	// signs in whoever opens it first.
 	Console string
 	SignsIn bool
