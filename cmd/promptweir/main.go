@@ -119,7 +119,7 @@ func newRoot(a *app) *cobra.Command {
 	// where nothing else is said
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	// in the order in which people need them
-	addGroup(root, "Run a gateway:", tryCommand(a), serveCommand(a), stdioCommand(a), reloadCommand(a),
+	addGroup(root, "Run a gateway:", tryCommand(a), serveCommand(a), stdioCommand(a), reloadCommand(a), consoleCommand(a),
 		healthcheckCommand(a))
 	addGroup(root, "Look at prompts and servers:", listCommand(a), getCommand(a), explainCommand(a), usageCommand(a), syncCommand(a))
 	addGroup(root, "Write and review a configuration:", initCommand(a), importCommand(a),

@@ -53,7 +53,7 @@ func (a *app) whatNext(at serving.Addresses) string {
 func nextSteps(at serving.Addresses, use, files string) string {
 	once := ""
 	if at.SignsIn {
-		once = "  (signs in once, within 2 minutes)"
+		once = "  (signs in once, within 10 minutes; promptweir console prints a new link)"
 	}
 	return fmt.Sprintf("\n  look    %s%s\n  use     %s\n"+
 		"  change  edit %s: the next list has it. Ctrl-C stops the gateway.\n\n",

@@ -5,10 +5,13 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -128,13 +131,41 @@ func (o *Operators) session(r *http.Request) string {
 // HasSession reports whether a request is one of somebody who signed in, and may sign out.
 func (o *Operators) HasSession(r *http.Request) bool { return o.session(r) != "" }
 
-// LinkCode returns the code of a link by which who reads it may sign in: once, within two minutes,
+// LinkCode returns the code of a link by which who reads it may sign in: once, within ten minutes,
 // from this machine. It is empty where an admin token is configured, without which nobody signs in.
 func (o *Operators) LinkCode() string {
 	if o.HaveToken() {
 		return ""
 	}
 	return o.signIns.newCode(time.Now())
+}
+
+// LinkPrefix begins the names of files with the code of a link.
+const LinkPrefix = "promptweir-link-"
+
+// Link is where the code of a new link is.
+type Link struct {
+	// File is its name in the folder for temporary files, or [LinkPrefix] alone where people sign in
+	// with an admin token.
+	File string `json:"file"`
+}
+
+// writeLink makes a link, and writes its code to a file that only the gateway's user can read: being on this
+// machine is not enough to sign in.
+func (o *Operators) writeLink() (Link, error) {
+	if o.HaveToken() {
+		return Link{LinkPrefix}, nil
+	}
+	if o.signIns.try(LinkPrefix, time.Now()) > 0 { // callers could fill the folder
+		return Link{}, &QueryError{"too many links at once; try again in a few seconds"}
+	}
+	file, err := os.CreateTemp("", LinkPrefix)
+	if err != nil {
+		return Link{}, err
+	}
+	time.AfterFunc(linkLifetime, func() { _ = os.Remove(file.Name()) })
+	_, err = file.WriteString(o.LinkCode())
+	return Link{filepath.Base(file.Name())}, errors.Join(err, file.Close())
 }
 
 // Secret is what somebody signs in with.
@@ -267,7 +298,7 @@ const (
 	// maxSessions bounds the sessions. The oldest gives way.
 	maxSessions = 64
 	// linkLifetime is how long a code of a link can be exchanged for a session.
-	linkLifetime = 2 * time.Minute
+	linkLifetime = 10 * time.Minute
 )
 
 // signIns are the sessions of operators who signed in, and the addresses from which somebody tried

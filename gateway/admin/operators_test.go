@@ -14,9 +14,11 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/admin"
 	"github.com/promptweir/promptweir/gateway/audit"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 func eventually(t *testing.T, ok func() bool) {
@@ -319,8 +321,40 @@ func TestSignIn_ByALinkOnce(t *testing.T) {
 		t.Errorf("again: %d\n%s", w.Code, w.Body)
 	}
 
+	ask := func(from string, headers ...string) (status int, file string) {
+		t.Helper()
+		w := call(t, handler, from, http.MethodPost, "/-/link", "", headers...)
+		file, _ = wire.Members(w.Body.Bytes()).Text("file")
+		return w.Code, file
+	}
+	t.Setenv("TMPDIR", t.TempDir())
+	status, file := ask(here)
+	content, err := os.ReadFile(filepath.Join(os.TempDir(), file))
+	if code = string(content); status != http.StatusOK || err != nil || redeem(here).Code != http.StatusSeeOther {
+		t.Errorf("a new link: %d, %q, %v", status, code, err)
+	}
+	if info, err := os.Stat(filepath.Join(os.TempDir(), file)); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("others can read the new link: %v, %v", info, err)
+	}
+	for name, from := range map[string][]string{
+		"another machine": {"192.0.2.1:1"}, "a proxy": {here, "X-Forwarded-For", "192.0.2.1"}, "another port": {here, "Sec-Fetch-Site", "same-site"},
+	} {
+		if status, file := ask(from[0], from[1:]...); status != http.StatusForbidden || file != "" {
+			t.Errorf("%s gets a link: %d, %s", name, status, file)
+		}
+	}
+	for range 20 { // or whoever is on this machine could fill the disk
+		status, _ = ask(here)
+	}
+	if files, err := os.ReadDir(os.TempDir()); err != nil || len(files) > 10 || status != http.StatusBadRequest {
+		t.Errorf("%d files with links, %v, the last answer has the status %d", len(files), err, status)
+	}
+
 	code = r.LinkCode()
 	r.MustReload(withToken("operator"))
+	if status, file := ask(here); status != http.StatusOK || file != admin.LinkPrefix {
+		t.Errorf("with an admin token: %d, %s", status, file)
+	}
 	if w := redeem(here); w.Code != http.StatusForbidden || r.LinkCode() != "" {
 		t.Errorf("with an admin token: %d", w.Code)
 	}

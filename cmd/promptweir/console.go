@@ -1,0 +1,69 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/promptweir/promptweir/gateway/admin"
+)
+
+// maxCode bounds the file with the code of a link, in bytes.
+const maxCode = 100
+
+func consoleCommand(a *app) *cobra.Command {
+	var f adminFlags
+	command := &cobra.Command{
+		Use: "console", Short: "Print a link that opens the console of a running gateway",
+		Args: wantArgs(0, 0, ""),
+		Long: `Print a link that opens the console of a running gateway, and signs in: once, within ten minutes, from
+this machine. Run it as the gateway's user. A gateway with admin.token_sha256 asks for that token
+instead.`,
+		Example: "  promptweir console\n" +
+			"  promptweir console --config promptweir",
+		SuggestFor: []string{"dashboard", "open", "ui"},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			base, err := a.adminURL(f.url)
+			if err != nil {
+				return err
+			}
+			_, text, err := callAdmin(cmd.Context(), healthTimeout, http.MethodPost, base, "/-/link", "", nil)
+			if err != nil {
+				return err
+			}
+			return a.printLink(base, text)
+		},
+	}
+	f.addURL(command.Flags())
+	return command
+}
+
+// printLink prints the link whose code is in a file that the gateway has written.
+func (a *app) printLink(base string, response []byte) error {
+	var link admin.Link
+	err := json.Unmarshal(response, &link)
+	// Whatever answers there must not choose which file is read and removed.
+	if err != nil || filepath.Base(link.File) != link.File || !strings.HasPrefix(link.File, admin.LinkPrefix) {
+		return errNoGateway(base)
+	}
+	if link.File == admin.LinkPrefix {
+		a.warn("sign in there with the admin token")
+		_, err = fmt.Fprintln(a.out, base+"/")
+		return err
+	}
+	path := filepath.Join(os.TempDir(), link.File)
+	code, err := readFileAtMost(path, maxCode)
+	if err != nil {
+		return fmt.Errorf("the gateway has written the link for its own user, and this command cannot read it: %w; "+
+			"run it as that user with the same temporary folder, or set token_sha256 in the admin block", err)
+	}
+	_ = os.Remove(path) // the gateway removes it otherwise
+	_, err = fmt.Fprintln(a.out, base+"/sign-in?"+url.Values{"code": {string(code)}}.Encode())
+	return err
+}
