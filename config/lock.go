@@ -201,7 +201,7 @@ func readLockFile(r *hclread.Reader, cfg *Config, path string, opts Options) (Lo
 		// one.
 		at := hcl.Pos{Line: asks.Place.Line, Column: 1}
 		r.Warning(hcl.Range{Filename: asks.Place.File, Start: at, End: at}, "No lock file", "There is no %s, so no definition is approved yet; write "+
-			"it with: promptweir lock", file)
+			"it with: promptweir lock --config %s --live", file, path)
 	case isTooLarge:
 		r.Unplaced("Lock file too large", "%s is larger than %d bytes.", file, maxLockFile)
 	case err != nil:
@@ -254,10 +254,14 @@ func parseLock(path string, content []byte) (Lock, hclread.Report) {
 	return NewLock(prompts), r.Finish()
 }
 
+// lockAgain is the remedy for a lock file that is not as it was written. The command lock keeps to what is in a file, so that
+// the file has to go first.
+const lockAgain = "restore the file, or remove it and approve all prompts again with: promptweir lock --config PATH --live"
+
 // decodeLocked decodes one approved definition.
 func decodeLocked(b *hclread.Block) LockedPrompt {
 	for _, name := range []string{"upstream", "sha256", "definition"} {
-		b.Require(name, "A prompt in a lock file needs it; write the file again with: promptweir lock")
+		b.Require(name, "A prompt in a lock file needs it; "+lockAgain)
 	}
 	p := LockedPrompt{Name: b.Label()}
 	hclread.Set(b, "upstream", &p.Upstream, hclread.AnyText)
@@ -272,7 +276,7 @@ func decodeLocked(b *hclread.Block) LockedPrompt {
 	actual, err := NewLockedPrompt(p.Name, p.Upstream, []byte(definition.Value))
 	if err != nil || actual.SHA256 != p.SHA256 {
 		b.Error(b.ValueRange("sha256"), "Hash does not match", "The sha256 is not the hash of "+
-			"the definition below it; write the file again with: promptweir lock")
+			"the definition below it; "+lockAgain)
 		return p
 	}
 	return actual

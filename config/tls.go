@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 	"unicode"
@@ -24,6 +25,18 @@ type TLS struct {
 	// ServerName is the name that the server's certificate must have; empty means the host of the
 	// URL.
 	ServerName string
+}
+
+// ReadCAs returns settings by which only the certificates in a PEM file may sign a server's.
+func ReadCAs(path string) (*TLS, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkCertificates(string(content)); err != nil {
+		return nil, fmt.Errorf("%s %w", path, err)
+	}
+	return &TLS{CAs: NewSecret(string(content))}, nil
 }
 
 // Expires returns when the certificate does, or the zero time without one.

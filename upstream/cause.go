@@ -20,11 +20,7 @@ const (
 // causeOf explains a reason with its error to operators.
 func causeOf(reason Reason, err error) Cause {
 	if file, ok := errors.AsType[files.Problem](err); ok {
-		c := Cause{Kind: brokenFile, Problem: file.Place() + ": " + file.Summary, Remedy: strings.TrimSuffix(file.Detail, ".")}
-		if reason == InvalidFile { // of which there may be more, and each is reported
-			c.Remedy = "see promptweir validate"
-		}
-		return c
+		return Cause{Kind: brokenFile, Problem: file.Place() + ": " + file.Summary, Remedy: strings.TrimSuffix(file.Detail, ".")}
 	}
 	// A call that was not sent has the cause for which it was not.
 	if unsent, ok := errors.AsType[*unsentError](err); ok && unsent.cause != nil {

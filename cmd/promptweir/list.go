@@ -222,7 +222,7 @@ func troublesIn(partial jsontext.Value) (troubles []trouble) {
 		isFile := upstream.Reason(u.Reason) == upstream.InvalidFile
 		switch {
 		case isFile:
-			text = u.Upstream + " has broken files" + since + ", served as they were before; promptweir validate names them"
+			text = u.Upstream + " has broken files" + since + ", served as they were before; the log of the gateway names them"
 		case u.Failing && !u.Stale:
 			text = u.Upstream + " is listed, but gets fail" + since + ": " + u.Reason
 		case u.Stale:

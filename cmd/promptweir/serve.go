@@ -9,6 +9,7 @@ import (
 
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/serving"
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/clientsetup"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/policy"
 )
@@ -47,6 +48,12 @@ The gateway reloads it when one of its files changes, on SIGHUP, and on promptwe
 // whatNext tells a person at a terminal what to do with a gateway that serves.
 func (a *app) whatNext(at serving.Addresses) string {
 	use := fmt.Sprintf("%s client claude --url %s", os.Args[0], at.Endpoint)
+	switch {
+	case at.Config.Gateway.PublicURL != "": // the address and the sign-in of clients elsewhere, too
+		use = fmt.Sprintf("%s client claude --config %s", os.Args[0], a.config)
+	case clientsetup.AccessOf(at.Config.Auth) == clientsetup.Token:
+		use += " --auth"
+	}
 	return nextSteps(at, use, "a file of "+a.config)
 }
 

@@ -30,6 +30,7 @@ type query struct {
 	lists              listSource
 	who                principalFlags
 	url, token, output string
+	caFile             string
 	isTokenGiven       func() bool // by the flag, and not by the variable
 	// isDefault is set if nothing names the server at url, which must be a promptweir then. Its name
 	// is required, by these flags, if it is none.
@@ -55,6 +56,8 @@ func (q *query) addServerTo(command *cobra.Command) {
 	flags.StringVar(&q.url, "url", "",
 		"connect to the running gateway, or any other MCP server, at `URL` (default: PROMPTWEIR_URL, else "+
 			defaultEndpoint+")")
+	flags.StringVar(&q.caFile, "ca-file", "",
+		"the certificates in `FILE` sign that of --url; by default the system's, on Linux those in SSL_CERT_FILE")
 	q.isTokenGiven = func() bool { return flags.Changed("token") }
 	addSecret(flags, &q.token, "PROMPTWEIR_TOKEN", "bearer `TOKEN` for --url; the variable's goes to the address in PROMPTWEIR_URL only")
 }
@@ -96,6 +99,8 @@ func (q *query) check() error {
 		return &usageError{"--as requires --config: a running gateway identifies its caller by --token"}
 	case q.who.claims != "" && q.who.as == "":
 		return errClaimsWithoutAs
+	case q.url == "" && q.caFile != "":
+		return &usageError{"--ca-file requires --url: an upstream block has ca_file"}
 	case q.url != "" && q.lists.live:
 		return &usageError{"--live requires --config: a running gateway has lists of its own"}
 	}
@@ -134,6 +139,11 @@ func (q *query) withSession(
 		return err
 	}
 	server.Skills = q.skills
+	if q.caFile != "" {
+		if server.TLS, err = config.ReadCAs(q.caFile); err != nil {
+			return &usageError{"--ca-file: " + err.Error()}
+		}
+	}
 	waiting := q.app.tellLater(func() { q.app.warn("waiting for %s", server.Name) })
 	session, err := client.ConnectFor(ctx, server, clientOptions(nil), options)
 	waiting.Stop()
@@ -160,7 +170,7 @@ func isPromptweir(ctx context.Context, s *client.Session) bool {
 }
 
 // chooseSource ends messages about lists of upstreams that are unknown.
-const chooseSource = "use --live to connect to the upstreams, or write " + config.LockFile + " with: promptweir lock --live"
+const chooseSource = "use --live to connect to the upstreams, or write " + config.LockFile + " with: promptweir lock --config PATH --live"
 
 // listSource is the flag that says where a command gets the upstreams' lists from. Without it there are
 // the prompts in files and the definitions in the lock file: the configuration may be an untrusted pull
@@ -279,9 +289,8 @@ func serverAt(what, address, token string) (config.Upstream, error) {
 // connectError explains why the server that a URL names cannot be used.
 func connectError(ctx context.Context, server config.Upstream, err error) error {
 	cause := client.CauseOf(err)
+	cause.Remedy = cmp.Or(urlRemedies[cause.Kind], cause.Remedy)
 	switch cause.Kind {
-	case client.CredentialMissing: // there is no block that could have a credential
-		cause.Remedy = "pass a valid token with --token, or in PROMPTWEIR_TOKEN for the address in PROMPTWEIR_URL"
 	case client.CredentialRefused, client.AccessDenied: // and what it refuses is the user's
 		if server.Headers != nil {
 			_, details, _ := strings.Cut(cause.Problem, " (")
@@ -298,6 +307,27 @@ func connectError(ctx context.Context, server config.Upstream, err error) error 
 		return fmt.Errorf("%s: %w", server.Name, err)
 	}
 	return fmt.Errorf("%s: %s", server.Name, cause)
+}
+
+// urlRemedies are the remedies at --url, where there is no block to set an attribute in.
+var urlRemedies = map[client.Kind]string{ //nolint:gochecknoglobals // a constant table
+	client.ProxyFailed:        "correct HTTPS_PROXY, HTTP_PROXY or NO_PROXY in the environment, or see the log of the proxy",
+	client.AnswerTimeout:      "find out why the server hangs",
+	client.EndOfAnswer:        "find out why the server is slow",
+	client.StreamTimeout:      "correct the path in the URL",
+	client.CertificateName:    "correct the host in the URL",
+	client.CertificateIssuer:  "pass the issuer's certificate with --ca-file, or in SSL_CERT_FILE",
+	client.CertificateMissing: "write an upstream block with cert_file and key_file for it, and use --config",
+	client.CertificateRefused: "write an upstream block with cert_file and key_file for it, and use --config",
+	client.CredentialMissing:  "pass a valid token with --token, or in PROMPTWEIR_TOKEN for the address in PROMPTWEIR_URL",
+	client.RequestDenied:      "give your token the right to list and get prompts",
+	client.AccessDenied:       "pass a token with --token that has the right to list and get prompts",
+	client.TooManyRequests:    "try again later",
+	client.PauseWanted:        "try again then",
+	client.RequestRefused:     "correct the URL: the server may not speak MCP",
+	client.NotMCP:             "correct the URL, or the server; a proxy in front of it may change its answers",
+	client.ListNotUsable:      "correct the server",
+	client.NoPromptsOffered:   "turn on the server's prompts",
 }
 
 // clientOptions returns the options of an MCP client. A nil logger discards.

@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -72,6 +73,21 @@ func (l *List) Losses(of Prompt, clients []Client) (losses []Loss) {
 		}
 	}
 	return losses
+}
+
+// ForVariants returns the remedy at a gateway that has variants on: these need no setting, and the others are added to them.
+func (l *Loss) ForVariants(on []string) string {
+	remedy := l.Remedy
+	for _, variant := range []string{"flat", "tools"} {
+		setting, instead := fmt.Sprintf("variants = [%q] in the gateway block", variant), fmt.Sprintf("add %q to variants in the gateway block", variant)
+		if slices.Contains(on, variant) {
+			setting, instead = ": "+setting, ""
+		}
+		if len(on) > 0 {
+			remedy = strings.ReplaceAll(remedy, setting, instead)
+		}
+	}
+	return remedy
 }
 
 // prompt is a [Prompt] as the behaviours read it.
@@ -169,7 +185,7 @@ func Join(losses []Loss) (joined []SharedLoss) {
 		}
 	}
 	for at, all := range targets {
-		joined[at].Remedy += "; or for files, promptweir sync --to " + strings.Join(all, ",")
+		joined[at].Remedy += "; or for files, promptweir sync --url URL --to " + strings.Join(all, ",")
 	}
 	slices.SortStableFunc(joined, func(a, b SharedLoss) int { return strings.Compare(a.Prompt, b.Prompt) })
 	return joined

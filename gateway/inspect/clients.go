@@ -32,6 +32,13 @@ func ClientLosses(
 		}
 		all = append(all, list.Losses(prompt, of)...)
 	}
+	var variants []string
+	for _, variant := range s.Config.Gateway.Variants {
+		variants = append(variants, string(variant))
+	}
+	for i := range all {
+		all[i].Remedy = all[i].ForVariants(variants)
+	}
 	return all
 }
 

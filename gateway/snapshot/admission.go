@@ -246,7 +246,7 @@ func (a *admission) checkLock(
 		outcome = "it is listed anyway"
 	}
 	reports := []catalog.Report{a.report(catalog.Drift, rules.drift, source, prompt,
-		"%s: %s (lock = %q at %s); see the difference with promptweir lock --diff, and approve it with promptweir lock",
+		"%s: %s (lock = %q at %s); see the difference with promptweir lock --config PATH --live --diff, and approve it without --diff",
 		rules.drift, outcome, lock.Mode, lock.Place)}
 	if lock.Mode == config.LockEnforce {
 		return nil, reports

@@ -104,11 +104,11 @@ func fileReports(u *config.Upstream, problems []files.Problem) (reports []catalo
 		}
 	}
 	if more := broken - maxFileReports; more > 0 {
-		report(catalog.BrokenFile, "", "more", "has %d more such files; see promptweir validate", more)
+		report(catalog.BrokenFile, "", "more", "has %d more such files", more)
 	}
 	if unserved > 0 {
 		report(catalog.PartlyServed, first.Place(), "", "serves %d parts of its files as plain "+
-			"text, which have no meaning in a prompt; the first is %s; see promptweir validate",
+			"text, which have no meaning in a prompt; the first is %s",
 			unserved, clause(first))
 	}
 	return reports

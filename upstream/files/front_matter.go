@@ -61,8 +61,7 @@ func parseFrontMatter(front string) ([]field, error) {
 		if found != nil && found[1] != "" {
 			line, _ = strconv.Atoi(found[1])
 		}
-		return nil, wrong(line+1, "the front matter is not YAML: %s; put values with special characters into quotes",
-			yamlLine().ReplaceAllString(err.Error(), ""))
+		return nil, notYAML(front, line, yamlLine().ReplaceAllString(err.Error(), ""))
 	}
 	if len(document.Content) == 0 { // nothing but comments
 		return nil, nil
@@ -75,6 +74,26 @@ func parseFrontMatter(front string) ([]field, error) {
 		return nil, err
 	}
 	return fieldsOf(document.Content[0])
+}
+
+// notYAML explains an error of the YAML library in a line of front matter.
+func notYAML(front string, line int, problem string) error {
+	lines, remedy := strings.Split(front, "\n"), "put values with special characters into quotes"
+	switch {
+	case strings.Contains(problem, "tab") || strings.Contains(problem, "cannot start any token"):
+		for at := max(line-1, 0); at < len(lines); at++ { // the library may name the line before it
+			if strings.HasPrefix(strings.TrimLeft(lines[at], " "), "\t") {
+				return wrong(at+2, "a tab indents this line of the front matter, which YAML does not allow; write blanks in its place")
+			}
+		}
+	case strings.Contains(problem, "did not find expected '-'") || strings.Contains(problem, "did not find expected key"):
+		remedy = "indent the lines of one entry alike, and put values with special characters into quotes"
+	case strings.Contains(problem, "unexpected end of stream"):
+		remedy = "write the missing quote"
+	case strings.Contains(problem, "',' or"):
+		remedy = "write the missing bracket"
+	}
+	return wrong(line+1, "the front matter is not YAML: %s; %s", problem, remedy)
 }
 
 // checkNode refuses aliases and deep nesting.

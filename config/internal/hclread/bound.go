@@ -100,7 +100,8 @@ func noText(tokens hclsyntax.Tokens) *hcl.Diagnostic {
 				continue
 			}
 		}
-		return exceeds(t, "Not in a lock file", "A lock file has blocks and texts only; write it again with: promptweir lock")
+		return exceeds(t, "Not in a lock file", "A lock file has blocks and texts only; restore the file, or remove it and "+
+			"approve all prompts again with: promptweir lock --config PATH --live")
 	}
 	return nil
 }

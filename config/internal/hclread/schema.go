@@ -175,7 +175,7 @@ const (
 
 // misplaced says why a name may not stand where it does.
 func (c checker) misplaced(at hcl.Range, name, kind, prefix string, s Schema) {
-	_, isBlock := s.block(name)
+	block, isBlock := s.block(name)
 	inner := s.inner(name)
 	foreign := s.Foreign[nearest(name, slices.Sorted(maps.Keys(s.Foreign)))]
 	switch {
@@ -186,7 +186,11 @@ func (c checker) misplaced(at hcl.Range, name, kind, prefix string, s Schema) {
 	case s.hasAttribute(name):
 		c.Error(at, "Unexpected block", "%s is an attribute: write %s = … with an equals sign.", name, name)
 	case isBlock:
-		c.Error(at, "Unexpected attribute", "%s is a block: write %s { … } without an equals sign.", name, name)
+		header := name
+		if block.Labelled {
+			header += ` "NAME"`
+		}
+		c.Error(at, "Unexpected attribute", "%s is a block: write %s { … } without an equals sign.", name, header)
 	case len(inner) > 0:
 		c.Error(at, "Misplaced "+kind, "%s belongs in %s; move it there.", name, aBlock(inner))
 	case nearest(name, s.Names()) == "" && foreign != "":

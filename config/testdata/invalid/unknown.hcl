@@ -38,6 +38,7 @@ team "a" {
   upstream {                             # ERROR: Write upstream "NAME" { … }
     url = "x"                            # ERROR: is not an http or https URL
   }
+  hide = {}                              # ERROR: hide is a block: write hide "NAME" { … } without an equals sign.
   expose "x" {
     prompts = ["*"]
     for     = ["*"]                      # ERROR: expose.for does not exist; there are limit, prompts, to, when.

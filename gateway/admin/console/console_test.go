@@ -68,7 +68,7 @@ func TestPrompt_SaysWhoSeesIt(t *testing.T) {
 		"<bdi>--url</bdi> <bdi>http://", "<bdi>--</bdi> <bdi>billing.ledger</bdi> <bdi>&#39;year=…&#39;</bdi>", "claude mcp add", "revision <bdi>2025-11-25</bdi>", "0 <span",
 		"Lost in clients", "Garbled by Claude Code: input is split at blanks, even in quotes, "+
 			"and words after the last argument are dropped: year.",
-		"Hidden by Windsurf, Codex, ", "promptweir sync --to codex,claude.",
+		"Hidden by Windsurf, Codex, ", "promptweir sync --url URL --to codex,claude.",
 		"None from <bdi>billing</bdi>: no prompt block", "called <bdi>ledger</bdi> there")
 	page("name=billing.review_pr&as=user:bob", http.StatusOK, "<b>Yes</b>", "expose &#34;reviews&#34;", "<b>decides</b>", "You see what",
 		`href="/prompt?name=billing.review_pr"`, `href="/prompts?as=user%3Abob&amp;team=payments"`)

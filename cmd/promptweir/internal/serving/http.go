@@ -132,7 +132,7 @@ func addresses(endpoint string, admin netip.AddrPort, g *gateway.Gateway) Addres
 			console.Path, console.RawQuery = "/sign-in", url.Values{"code": {code}}.Encode()
 		}
 	}
-	return Addresses{endpoint, console.String(), console.RawQuery != ""}
+	return Addresses{endpoint, console.String(), console.RawQuery != "", g.Snapshot().Config}
 }
 
 // listeners are a gateway's two servers, and what they serve.

@@ -45,6 +45,8 @@ type Addresses struct {
 	// signs in whoever opens it first.
 	Console string
 	SignsIn bool
+	// Config is what the gateway serves.
+	Config *config.Config
 }
 
 // process is a gateway's process after its first load.
