@@ -33,6 +33,8 @@ type call struct {
 	// request is what the owner is asked that is called now. Its method and caller are the same for
 	// all.
 	request upstream.Request
+	// relay is the one of a call that ends within the client's request.
+	relay upstream.Relay
 
 	outcome
 }

@@ -27,9 +27,9 @@ func (h *Handler) get(ctx context.Context, r *Request, out *Response) error {
 	case c.parked != "": // the client has come back with its replies
 		c.outcome, err = h.parked.resume(ctx, r, c.parked)
 	case !r.Modern(): // a modern upstream may require input, and is then called again with the client's replies
-		relay := r.upstreamRelay(ctx)
+		c.relay = r.upstreamRelay(ctx)
 		for round, again := 0, true; again; round++ {
-			err = c.callOwners(ctx, relay)
+			err = c.callOwners(ctx, &c.relay)
 			again, err = c.anotherRound(ctx, r, round, err)
 		}
 	case r.Relay != nil && r.Capabilities != 0:
@@ -40,7 +40,8 @@ func (h *Handler) get(ctx context.Context, r *Request, out *Response) error {
 			return running.outcome, err
 		})
 	default:
-		err = c.callOwners(ctx, r.upstreamRelay(ctx))
+		c.relay = r.upstreamRelay(ctx)
+		err = c.callOwners(ctx, &c.relay)
 	}
 	out.upstream, out.parked = c.owner, c.outcome.parked
 	reads := c.request.Method == wire.ResourcesRead
@@ -225,7 +226,8 @@ func (h *Handler) complete(ctx context.Context, r *Request, out *Response) error
 		snapshot: r.Snapshot, entry: entry, params: params, owners: owners, caller: r.assertedCaller(),
 		request: upstream.Request{Method: wire.Complete, Caller: r.upstreamCaller()},
 	}
-	err = c.callOwners(ctx, r.upstreamRelay(ctx))
+	c.relay = r.upstreamRelay(ctx)
+	err = c.callOwners(ctx, &c.relay)
 	out.upstream = c.owner
 	wireErr, refused := errors.AsType[*wire.Error](err)
 	switch {

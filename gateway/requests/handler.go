@@ -320,7 +320,7 @@ const discoveryTTL = "3600000"
 // discovery returns the result of server/discover.
 func discovery(r *Request, info jsontext.Value) jsontext.Value {
 	result := wire.Object{}.
-		With("resultType", wire.Quote(wire.ResultComplete)).
+		With("resultType", quotedComplete).
 		With("supportedVersions", supportedVersions()).
 		With("capabilities", capabilities(r)).
 		With("_meta", wire.Object{}.With(wire.MetaServerInfo, info).JSON())

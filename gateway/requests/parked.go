@@ -105,7 +105,7 @@ func (p *parked) begin(
 	relay := r.upstreamRelay(ctx)
 	if !p.add(g) {
 		cancel(nil)
-		return call(ctx, relay)
+		return call(ctx, &relay)
 	}
 	relay.Notify = func(method string, params jsontext.Value) { g.relayNotification(detached, method, params) }
 	relay.Reply = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
@@ -120,7 +120,7 @@ func (p *parked) begin(
 		defer close(g.done)
 		// Deferred calls run in reverse: the outcome, or the panic, is there before done is closed.
 		defer recovered(&g.err)
-		g.outcome, g.err = call(detached, relay)
+		g.outcome, g.err = call(detached, &relay)
 	}()
 	return p.await(ctx, g)
 }

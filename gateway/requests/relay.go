@@ -109,10 +109,10 @@ func (q *RelayQueue) add(message []byte, must bool) bool {
 }
 
 // upstreamRelay returns the relay by which an upstream reaches the request's client.
-func (r *Request) upstreamRelay(ctx context.Context) *upstream.Relay {
-	c := &upstream.Relay{Capabilities: r.Meta.Get(wire.MetaClientCapabilities), Caller: r.Key()}
+func (r *Request) upstreamRelay(ctx context.Context) upstream.Relay {
+	c := upstream.Relay{Capabilities: r.Meta.Get(wire.MetaClientCapabilities), Caller: r.Key()}
 	if !r.Modern() {
-		c.Capabilities = jsontext.Value("{}")
+		c.Capabilities = emptyObject
 	}
 	if r.Relay == nil {
 		return c

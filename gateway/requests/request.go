@@ -133,18 +133,18 @@ func ownerOf(principal *policy.Principal, client string) string {
 // (95 % confidence interval of 30 pairs of builds: 1.026–1.075).
 var free = sync.Pool{New: func() any { return new(Request) }} //nolint:gochecknoglobals // a pool is shared by nature
 
-// Release lets a request that has been answered be used again, if it is a list: nothing else can
-// refer to that any more, while an upstream may still refer to a get. It reports whether it is one,
-// so that nothing refers to its message either. The caller must not use the request afterwards.
-func (r *Request) Release() bool {
-	if r.Message.Method != wire.PromptsList || r.Relay != nil {
-		return false
+// Release lets a list or get that has been answered be used again. The call of a get has returned by
+// then, and what it left behind at the upstream are copies; only a relay, and the parked get that
+// a repeated get came back to, may still refer to the request. The caller must not use it afterwards.
+func (r *Request) Release() {
+	isGet := r.Message.Method == wire.PromptsGet && !r.IsRepeated()
+	if !isGet && r.Message.Method != wire.PromptsList || r.Relay != nil {
+		return
 	}
 	clear(r.Params) // or they would keep the message
 	clear(r.Meta)
 	*r = Request{Params: r.Params[:0], Meta: r.Meta[:0]}
 	free.Put(r)
-	return true
 }
 
 // Read reads one message. Even with an error the request has the message's id, if that much could

@@ -97,7 +97,7 @@ func (out *Response) appendResult(
 	meta := object.Object("_meta").Without(func(name string) bool { return name == wire.MetaServerInfo })
 	if r.Modern() {
 		if !stated {
-			object = object.With("resultType", wire.Quote(wire.ResultComplete))
+			object = object.With("resultType", quotedComplete)
 		}
 		meta = meta.With(wire.MetaServerInfo, info)
 	} else {
@@ -113,6 +113,9 @@ func (out *Response) appendResult(
 	out.JSON = object.AppendBy(out.JSON, out.appendValue)
 	return nil
 }
+
+// quotedComplete is wire.ResultComplete as JSON.
+var quotedComplete = wire.Quote(wire.ResultComplete) //nolint:gochecknoglobals // a constant
 
 // inputNotAllowed refuses input_required where the method or the upstream's revision does not allow
 // it.

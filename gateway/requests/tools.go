@@ -101,7 +101,7 @@ func listTools(r *Request, out *Response, info jsontext.Value) error {
 	}
 	result := wire.Object{}.With("tools", jsontext.Value(tools))
 	if r.Modern() {
-		result = result.With("resultType", wire.Quote(wire.ResultComplete)).
+		result = result.With("resultType", quotedComplete).
 			With("ttlMs", jsontext.Value(discoveryTTL)).With("cacheScope", wire.Quote("public")).
 			With("_meta", wire.Object{}.With(wire.MetaServerInfo, info).JSON())
 	}
@@ -136,7 +136,7 @@ func toolError(r *Request, refusal *wire.Error, info jsontext.Value) jsontext.Va
 	result := wire.Object{}.With("content", wire.Array([]jsontext.Value{flat.Block(refusal.Message)})).
 		With("isError", jsontext.Value("true"))
 	if r.Modern() {
-		result = result.With("resultType", wire.Quote(wire.ResultComplete)).
+		result = result.With("resultType", quotedComplete).
 			With("_meta", wire.Object{}.With(wire.MetaServerInfo, info).JSON())
 	}
 	return result.JSON()

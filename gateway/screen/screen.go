@@ -89,7 +89,10 @@ func (s *Screen) Definition(ctx context.Context, raw jsontext.Value, exposed str
 // notification that is relayed meanwhile. A requestState belongs to the upstream and is left alone.
 // The error is that of ctx if it ended meanwhile, or [context.DeadlineExceeded] after five seconds.
 func (s *Screen) Result(ctx context.Context, raw jsontext.Value) (Outcome, error) {
-	if s == nil || int64(len(raw))*s.instructions <= quickSteps {
+	if s == nil {
+		return Outcome{JSON: raw}, nil
+	}
+	if int64(len(raw))*s.instructions <= quickSteps {
 		return s.screen(context.WithoutCancel(ctx), raw, contentTypes, "")
 	}
 	ctx, cancel := context.WithTimeout(ctx, resultBound)
