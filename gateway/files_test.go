@@ -83,7 +83,7 @@ func TestFiles_AreServedInAllRevisions(t *testing.T) {
 	for _, c := range clients {
 		c.WantList("book.report")
 		c.Call("prompts/list", "").Want(t, http.StatusOK, `{"name":"book.report","title":"Write an incident report","description":"Turn notes into a report.",`+
-			`"arguments":[{"name":"notes","required":true},{"name":"a"}],"icons":[{"src":"https://example.com/i.png"}],"_meta":{"promptweir/template":true}}`)
+			`"arguments":[{"name":"notes","required":true},{"name":"a"}],"icons":[{"src":"https://example.com/i.png"}],"_meta":{"io.github.promptweir/template":true}}`)
 		c.Call("prompts/get", `{"name":"book.report","arguments":{"notes":"x \"y\""}}`).Want(t, http.StatusOK,
 			`"description":"Turn notes into a report.","messages":[{"role":"user","content":{"type":"text","text":"Severity minor: x \"y\""}},`+
 				`{"role":"user","content":{"type":"image","data":"UE5H","mimeType":"image/png"}},{"role":"assistant","content":{"type":"text","text":"Here:"}}]`)
@@ -167,7 +167,7 @@ func TestFiles_DegradeOnlyTheirUpstream(t *testing.T) {
 	f.write("p/new.md", "{{> nowhere.md}}")
 	upstreamtest.Eventually(t, "the upstream is degraded", func() bool { return strings.Contains(s.ReportNames(), "broken_file book, broken_file book") })
 	c.WantList("book.a", "other.b")
-	c.Call("prompts/list", "").Want(t, http.StatusOK, `"description":"good"`, `"promptweir/partial":[{"upstream":"book","reason":"invalid_file",`, `"stale":true`)
+	c.Call("prompts/list", "").Want(t, http.StatusOK, `"description":"good"`, `"io.github.promptweir/partial":[{"upstream":"book","reason":"invalid_file",`, `"stale":true`)
 	c.Call("prompts/get", gatewaytest.GetParams("book.a")).Want(t, http.StatusOK, `"text":"A"`)
 	r := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/readyz", "", nil)
 	r.Want(t, http.StatusOK, `"ready": true`, "has a file that cannot be served as written: "+filepath.Join(f.dir, "p", "a.md")+":2: Broken prompt: The front matter is not YAML")
@@ -198,7 +198,7 @@ func TestFiles_SurviveAReload(t *testing.T) {
 		t.Error("a reload that leaves the block alone makes another connector")
 	}
 	g.MustReload(strings.Replace(text, `{ files = ["p/*.md"] }`, "{\n texts = true\n files = [\"p/*.md\"]\n}", 1))
-	c.Call("prompts/list", "").Want(t, http.StatusOK, `"_meta":{"promptweir/text_sha256":"`)
+	c.Call("prompts/list", "").Want(t, http.StatusOK, `"_meta":{"io.github.promptweir/text_sha256":"`)
 	f.write("q/b.md", "B")
 	g.MustReload(strings.Replace(text, `"p/*.md"`, `"q/*.md"`, 1))
 	c.WantList("book.b")

@@ -78,7 +78,7 @@ func TestHealth_GetsThatFailAreSeenInAllPlaces(t *testing.T) {
 				t.Errorf("it is seen after %s", took)
 			}
 			c.Call("prompts/list", "").Want(t, http.StatusOK, `"name":"p.a"`,
-				`"promptweir/partial":[{"upstream":"p","reason":"`+test.reason+`","since":"20`, `"stale":false,"failing":true}]`)
+				`"io.github.promptweir/partial":[{"upstream":"p","reason":"`+test.reason+`","since":"20`, `"stale":false,"failing":true}]`)
 			gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/readyz", "", nil).Want(t, http.StatusOK,
 				`"connected": true`, `"reason": "`+test.reason+`"`, `"since": "20`, `"failing": true`,
 				`"cause": "`, test.cause, `"remedy": "`)

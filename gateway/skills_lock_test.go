@@ -129,7 +129,7 @@ func TestSkills_OfALostServerAreMarked(t *testing.T) {
 	upstreamtest.Eventually(t, "the skills are marked as stale", func() bool {
 		c.Call("resources/read", uriParams(uri))
 		list := c.Call("skills/list", "").Body
-		return strings.Contains(list, uri) && strings.Contains(list, `"promptweir/partial":[{"upstream":"billing","reason":"unreachable"`)
+		return strings.Contains(list, uri) && strings.Contains(list, `"io.github.promptweir/partial":[{"upstream":"billing","reason":"unreachable"`)
 	})
 }
 

@@ -27,7 +27,7 @@ type skillEntry struct {
 	Frontmatter struct{ Name, Description string }
 	Resources   manifest
 	Meta        struct {
-		Provenance struct{ Team, Upstream, Lock, Rule string } `json:"promptweir/provenance"`
+		Provenance struct{ Team, Upstream, Lock, Rule string } `json:"io.github.promptweir/provenance"`
 	} `json:"_meta"`
 }
 

@@ -395,7 +395,7 @@ func TestListAndGet_ReportDegradedUpstreamsOfAGateway(t *testing.T) {
 			if err := json.Unmarshal([]byte(stdout), &result); err != nil {
 				t.Fatal(err)
 			}
-			partial := result.Meta["promptweir/partial"]
+			partial := result.Meta["io.github.promptweir/partial"]
 			if len(result.Prompts) == 0 || len(partial) != 1 || partial[0].Upstream != "down" || partial[0].Reason != "unreachable" {
 				t.Errorf("the JSON has %+v", result)
 			}

@@ -220,8 +220,7 @@ func (p *Prompt) underRoot(root string) jsontext.Value {
 		}
 		object = object.With("resources", wire.Array(files))
 	}
-	// Members of that prefix are the gateway's, which clients trust: no server may write them.
-	meta := object.Object("_meta").Without(func(name string) bool { return strings.HasPrefix(name, "promptweir/") })
+	meta := object.Object("_meta").Without(wire.IsOwnMeta)
 	// It goes to the end, even if it is empty, where AppendSkill adds a member.
 	object = object.Without(func(name string) bool { return name == "_meta" })
 	return moved(object).With("_meta", meta.JSON()).JSON()

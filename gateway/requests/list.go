@@ -30,7 +30,7 @@ const (
 
 // MetaPartial is the _meta key under which a list names the upstreams whose part of it is not
 // fresh, or whose gets fail.
-const MetaPartial = "promptweir/partial"
+const MetaPartial = wire.MetaPrefix + "partial"
 
 // list appends the result of prompts/list or skills/list: one page of the caller's view, from
 // memory.

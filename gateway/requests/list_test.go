@@ -238,16 +238,16 @@ func TestList_NamesDegradedUpstreams(t *testing.T) {
 	modern, legacy := s.Modern(""), s.Legacy("2025-11-25", "")
 	healthy := modern.Call("prompts/list", "")
 	healthy.Want(t, http.StatusOK, `"ttlMs":60000`, `"cacheScope":"public"`, `"resultType":"complete"`, `"io.modelcontextprotocol/serverInfo":{"name":"promptweir","version":"1.2.3"}`)
-	if strings.Contains(healthy.Body, "promptweir/partial") {
+	if strings.Contains(healthy.Body, "io.github.promptweir/partial") {
 		t.Errorf("the list is partial although all upstreams are healthy: %s", healthy.Body)
 	}
 	down.Stop()
-	upstreamtest.Eventually(t, "the upstream is degraded", func() bool { return strings.Contains(modern.Call("prompts/list", "").Body, "promptweir/partial") })
+	upstreamtest.Eventually(t, "the upstream is degraded", func() bool { return strings.Contains(modern.Call("prompts/list", "").Body, "io.github.promptweir/partial") })
 	a := modern.Call("prompts/list", "")
-	a.Want(t, http.StatusOK, `"ttlMs":5000`, `"promptweir/partial":[{"upstream":"down","reason":"unreachable","since":"`, `"stale":true}]`)
+	a.Want(t, http.StatusOK, `"ttlMs":5000`, `"io.github.promptweir/partial":[{"upstream":"down","reason":"unreachable","since":"`, `"stale":true}]`)
 	upstreamtest.Equal(t, []string{"down.b", "up.a"}, a.Names(t), "names")
 	a = legacy.Call("prompts/list", "")
-	a.Want(t, http.StatusOK, `"promptweir/partial":[{"upstream":"down"`)
+	a.Want(t, http.StatusOK, `"io.github.promptweir/partial":[{"upstream":"down"`)
 	if strings.Contains(a.Body, "ttlMs") || strings.Contains(a.Body, "resultType") || strings.Contains(a.Body, "serverInfo") {
 		t.Errorf("a legacy list has members of the modern era: %s", a.Body)
 	}
@@ -259,7 +259,7 @@ func TestList_NamesDegradedUpstreams(t *testing.T) {
 	upstreamtest.Eventually(t, "the upstream answers again", func() bool {
 		return strings.Contains(modern.Call("prompts/get", gatewaytest.GetParams("down.b")).Body, "from down")
 	})
-	upstreamtest.Eventually(t, "the list is no longer partial", func() bool { return !strings.Contains(modern.Call("prompts/list", "").Body, "promptweir/partial") })
+	upstreamtest.Eventually(t, "the list is no longer partial", func() bool { return !strings.Contains(modern.Call("prompts/list", "").Body, "io.github.promptweir/partial") })
 }
 
 func TestList_NamesDegradedUpstreamsOnlyToThoseWhoSeeThem(t *testing.T) {
@@ -279,7 +279,7 @@ expose "later" {
 		return strings.Count(ann.Call("prompts/list", "").Body, `"unreachable"`) == 2
 	})
 	a := bob.Call("prompts/list", "")
-	a.Want(t, http.StatusOK, `"promptweir/partial":[{"upstream":"open"`)
+	a.Want(t, http.StatusOK, `"io.github.promptweir/partial":[{"upstream":"open"`)
 	if strings.Contains(a.Body, "closed") {
 		t.Errorf("bob is told of an upstream of which bob sees nothing: %s", a.Body)
 	}
@@ -314,7 +314,7 @@ func TestList_PagesHaveTheSameCacheScope(t *testing.T) {
 			if !healthy {
 				down.Stop()
 				upstreamtest.Eventually(t, "the upstream is degraded", func() bool {
-					return strings.Contains(callers[0].Call("prompts/list", "").Body, "promptweir/partial")
+					return strings.Contains(callers[0].Call("prompts/list", "").Body, "io.github.promptweir/partial")
 				})
 			}
 			for _, c := range callers {

@@ -14,7 +14,7 @@ import (
 
 // Clients trust what the gateway says in _meta, as that a prompt is a template. No server can say it.
 func TestOwnMeta_IsOfNoServer(t *testing.T) {
-	const own = `"_meta":{"promptweir/template":true,"io.github.promptweir/partial":[],"com.example/x":1}`
+	const own = `"_meta":{"io.github.promptweir/template":true,"io.github.promptweir/partial":[],"com.example/x":1}`
 	for _, p := range []*gatewaytest.Peer{gatewaytest.NewPeer(t, "p", `{"name":"a",`+own+`}`), gatewaytest.NewModernPeer(t, "p", `{"name":"a",`+own+`}`)} {
 		s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
 		p.OnGet(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
@@ -24,7 +24,7 @@ func TestOwnMeta_IsOfNoServer(t *testing.T) {
 		for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2025-11-25", "")} {
 			for _, a := range []gatewaytest.Response{c.CallUnchecked("prompts/list", ""), c.CallUnchecked("prompts/get", gatewaytest.GetParams("p.a"))} {
 				a.Want(t, http.StatusOK, `"com.example/x":1`)
-				if strings.Contains(a.Body, "promptweir/template") || strings.Contains(a.Body, "io.github") {
+				if strings.Contains(a.Body, "io.github") {
 					t.Errorf("%s: %s", c.Revision, a.Body)
 				}
 			}
@@ -39,12 +39,12 @@ func TestOwnMeta_IsInNoMessageBeforeAResponse(t *testing.T) {
 		token, id := wire.Members(jsontext.Value(call.Params)).Object("_meta").Get("progressToken"), call.ID
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, err := fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":%s,\"progress\":1,"+
-			"\"_meta\":{\"promptweir/template\":true,\"com.example/x\":1}}}\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"messages\":[]}}\n\n", token, id)
+			"\"_meta\":{\"io.github.promptweir/template\":true,\"com.example/x\":1}}}\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"messages\":[]}}\n\n", token, id)
 		return err == nil
 	})
 	a := s.Legacy("2025-11-25", "").CallUnchecked("prompts/get", `{"name":"p.a","_meta":{"progressToken":"t"}}`)
 	a.Want(t, http.StatusOK, `"com.example/x":1`, `"messages":[]`)
-	if strings.Contains(a.Body, "promptweir/template") {
+	if strings.Contains(a.Body, "io.github.promptweir/template") {
 		t.Error(a.Body)
 	}
 }

@@ -29,7 +29,7 @@ import (
 // another way, so that what belongs to no such skill does not exist.
 
 // MetaProvenance is the _meta key under which the entry of a skill says where it is from.
-const MetaProvenance = "promptweir/provenance"
+const MetaProvenance = wire.MetaPrefix + "provenance"
 
 // provenance returns a function that says, as a member of _meta, where a skill is from, for an
 // audience that sees it. Most skills of a list are from the same place.

@@ -71,7 +71,7 @@ func TestAdmission_DoesNotHoldUpTheStart(t *testing.T) {
 	s := gatewaytest.Start(t, costlyTeams(costly, "", slow, quick))
 	upstreamtest.Eventually(t, "the gateway is ready", func() bool { return s.Ready().Ready })
 	c := s.Modern("")
-	c.Call("prompts/list", "{}").Want(t, 200, `"quick.a"`, `"promptweir/partial":[{"upstream":"slow","reason":"starting"`, `"stale":false`)
+	c.Call("prompts/list", "{}").Want(t, 200, `"quick.a"`, `"io.github.promptweir/partial":[{"upstream":"slow","reason":"starting"`, `"stale":false`)
 	for _, u := range s.Ready().Upstreams {
 		if u.Listed != (u.Name == "quick") {
 			t.Errorf("%s: listed = %v", u.Name, u.Listed)

@@ -41,7 +41,7 @@ func TestStateDir_KeepsTheListsOfUpstreamsThatAreDown(t *testing.T) {
 	if got := list.Result(t, "prompts"); !bytes.Equal(got, want) {
 		t.Errorf("after the restart the list is %s\nwant %s", got, want)
 	}
-	list.Want(t, 200, `"promptweir/partial":[{"upstream":"up","reason":"unreachable"`, `"stale":true`, `"ttlMs":5000`)
+	list.Want(t, 200, `"io.github.promptweir/partial":[{"upstream":"up","reason":"unreachable"`, `"stale":true`, `"ttlMs":5000`)
 	c.Call("prompts/get", gatewaytest.GetParams("up.one")).Want(t, 200, `"code":-32603`, `"upstream":"up"`)
 
 	// Once the upstream is back, its own list counts, even an empty one.

@@ -175,7 +175,7 @@ func TestUpstream_MalformedListKeepsTheLastGoodOne(t *testing.T) {
 		p.Announce()
 		upstreamtest.Eventually(t, "the gateway lists again", func() bool { return len(p.Calls("prompts/list")) > asked })
 		upstreamtest.Eventually(t, name+": the list is reported as stale", func() bool {
-			return strings.Contains(c.Call("prompts/list", "").Body, `"promptweir/partial"`)
+			return strings.Contains(c.Call("prompts/list", "").Body, `"io.github.promptweir/partial"`)
 		})
 		c.WantList("p.good")
 	}

@@ -211,7 +211,7 @@ func TestParse_ServesTheFormatsThatPeopleHave(t *testing.T) {
 			if prompt == nil {
 				t.Fatal(problems)
 			}
-			if got := strings.Replace(string(prompt.Definition), `,"_meta":{"promptweir/template":true}`, "", 1); got != test.definition {
+			if got := strings.Replace(string(prompt.Definition), `,"_meta":{"io.github.promptweir/template":true}`, "", 1); got != test.definition {
 				t.Errorf("definition\n%s, want\n%s", got, test.definition)
 			}
 			if diff := cmp.Diff(test.messages, render(t, prompt, test.arguments)); diff != "" {
@@ -277,7 +277,7 @@ func TestParse_SaysWhichPromptsAreTemplates(t *testing.T) {
 		{".gemini/commands/a.toml", "prompt = \"{{args}}\"", true},
 	} {
 		definition := string(disk{test.file: test.content}.prompt(t, test.file).Definition)
-		if got := strings.Contains(definition, `"promptweir/template":true`); got != test.want {
+		if got := strings.Contains(definition, `"io.github.promptweir/template":true`); got != test.want {
 			t.Errorf("%s is a template: %t, want %t", test.file, got, test.want)
 		}
 	}

@@ -201,9 +201,9 @@ func (p *parser) finish(texts bool) (*Prompt, error) {
 const (
 	// MetaTemplate is the member of a definition's _meta that is true where each value of a get goes
 	// into the text as it was sent, and nothing else changes with it.
-	MetaTemplate = "promptweir/template"
+	MetaTemplate = wire.MetaPrefix + "template"
 	// metaText is the member of _meta with the hash of the text.
-	metaText = "promptweir/text_sha256"
+	metaText = wire.MetaPrefix + "text_sha256"
 )
 
 func (p *parser) definition() wire.Object {

@@ -126,7 +126,7 @@ func TestParse_ReadsTheDefinition(t *testing.T) {
 		`{"name":"notes","description":"What was seen and done, in order.","required":true},{"name":"severity","title":"Severity"},` +
 		`{"name":"count","schema":{"type":"integer","minimum":1,"enum":[1,2,1e3]}}],` +
 		`"icons":[{"src":"https://example.com/icon.png","sizes":["48x48"]}],` +
-		`"_meta":{"com.example/owner":"ops","com.example/nested":{"a":[true,null,1.50,"x"]},"promptweir/template":true}}`
+		`"_meta":{"com.example/owner":"ops","com.example/nested":{"a":[true,null,1.50,"x"]},"io.github.promptweir/template":true}}`
 	if got := string(prompt.Definition); got != want {
 		t.Errorf("definition\n%s, want\n%s", got, want)
 	}
@@ -387,7 +387,7 @@ func TestComplete_OffersTheValuesThatBeginAlike(t *testing.T) {
 func TestParse_PutsTheHashOfTheTextIntoTheDefinition(t *testing.T) {
 	hash := func(text string) string {
 		prompt, _ := parse(entryKey{path: "a.md", texts: true}, disk{"a.md": text, "b.md": "B"}, func(file string) string { return file })
-		hash, _ := wire.Members(prompt.Definition).Object("_meta").Text("promptweir/text_sha256")
+		hash, _ := wire.Members(prompt.Definition).Object("_meta").Text("io.github.promptweir/text_sha256")
 		return hash
 	}
 	one := hash("---\n_meta: {a: b}\narguments: [{name: v}]\n---\nx {{v}}")

@@ -230,7 +230,7 @@ type List struct {
 	Prompts    []struct{ Name string }
 	NextCursor string
 	Meta       struct {
-		Partial []struct{ Upstream string } `json:"promptweir/partial"`
+		Partial []struct{ Upstream string } `json:"io.github.promptweir/partial"`
 	} `json:"_meta"`
 }
 

@@ -7,23 +7,18 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ownPrefixes begin the keys of _meta that are the gateway's: clients trust what these say.
-var ownPrefixes = []string{"promptweir/", "io.github.promptweir/"} //nolint:gochecknoglobals // a constant list
+// MetaPrefix begins the keys of _meta that are the gateway's. Clients trust their values, so no server
+// may write them.
+const MetaPrefix = "io.github.promptweir/"
 
-func isOwn(key string) bool {
-	for _, prefix := range ownPrefixes {
-		if strings.HasPrefix(key, prefix) {
-			return true
-		}
-	}
-	return false
-}
+// IsOwnMeta reports whether a key of _meta is the gateway's.
+func IsOwnMeta(key string) bool { return strings.HasPrefix(key, MetaPrefix) }
 
 // WithoutOwnMeta returns JSON of a server without the members of each _meta in it that only the gateway
 // may write. Every other byte outside of such a _meta stays as it was.
 func WithoutOwnMeta(raw jsontext.Value) jsontext.Value {
 	// Nearly always: such a key is nowhere, and not spelled with escapes either.
-	if !bytes.Contains(raw, []byte("promptweir/")) && !bytes.Contains(raw, []byte(`\u00`)) && !bytes.Contains(raw, []byte(`\/`)) {
+	if !bytes.Contains(raw, []byte(MetaPrefix)) && !bytes.Contains(raw, []byte(`\u00`)) && !bytes.Contains(raw, []byte(`\/`)) {
 		return raw
 	}
 	decoder := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
@@ -36,7 +31,7 @@ func WithoutOwnMeta(raw jsontext.Value) jsontext.Value {
 				return raw
 			}
 			meta, end := Members(value), int(decoder.InputOffset())
-			if kept := meta.Without(isOwn); len(kept) < len(meta) {
+			if kept := meta.Without(IsOwnMeta); len(kept) < len(meta) {
 				out = append(append(out, raw[copied:end-len(value)]...), kept.JSON()...)
 				copied = end
 			}

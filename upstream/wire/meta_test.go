@@ -12,15 +12,15 @@ import (
 
 func TestWithoutOwnMeta_LeavesOnlyWhatServersMayWrite(t *testing.T) {
 	for raw, want := range map[string]string{
-		`{"a": "promptweir/x"}`:                                                                         `{"a": "promptweir/x"}`,
-		`{ "_meta": {"promptweir/template": true} , "b":1.0}`:                                           `{ "_meta": {} , "b":1.0}`,
-		`{"_meta":{"x":1,"io.github.promptweir/partial":[],"y":{}}}`:                                    `{"_meta":{"x":1,"y":{}}}`,
-		`{"_meta":{"prompt\u0077eir\/template":true,"promptweirs/x":1}}`:                                `{"_meta":{"promptweirs/x":1}}`,
-		`{"\u005fmeta":{"promptweir/template":true}}`:                                                   `{"\u005fmeta":{}}`,
-		`{"messages":[{"content":{"_meta":{"promptweir/a":1}}},{"_meta":{"promptweir/a":1,"b":"\n"}}]}`: `{"messages":[{"content":{"_meta":{}}},{"_meta":{"b":"\n"}}]}`,
-		`{"text":"_meta","x":{"promptweir/template":true},"_meta":"promptweir/"}`:                       `{"text":"_meta","x":{"promptweir/template":true},"_meta":"promptweir/"}`,
-		`["_meta",{"promptweir/template":true}]`:                                                        `["_meta",{"promptweir/template":true}]`,
-		`"promptweir/"`:                                                                                 `"promptweir/"`,
+		`{"a": "promptweir/x"}`: `{"a": "promptweir/x"}`,
+		`{ "_meta": {"io.github.promptweir/template": true} , "b":1.0}`:                                                     `{ "_meta": {} , "b":1.0}`,
+		`{"_meta":{"x":1,"io.github.promptweir/partial":[],"y":{}}}`:                                                        `{"_meta":{"x":1,"y":{}}}`,
+		`{"_meta":{"io.github.prompt\u0077eir\/template":true,"promptweir/x":1}}`:                                           `{"_meta":{"promptweir/x":1}}`,
+		`{"\u005fmeta":{"io.github.promptweir/template":true}}`:                                                             `{"\u005fmeta":{}}`,
+		`{"messages":[{"content":{"_meta":{"io.github.promptweir/a":1}}},{"_meta":{"io.github.promptweir/a":1,"b":"\n"}}]}`: `{"messages":[{"content":{"_meta":{}}},{"_meta":{"b":"\n"}}]}`,
+		`{"text":"_meta","x":{"io.github.promptweir/template":true},"_meta":"io.github.promptweir/"}`:                       `{"text":"_meta","x":{"io.github.promptweir/template":true},"_meta":"io.github.promptweir/"}`,
+		`["_meta",{"io.github.promptweir/template":true}]`:                                                                  `["_meta",{"io.github.promptweir/template":true}]`,
+		`"io.github.promptweir/"`: `"io.github.promptweir/"`,
 	} {
 		if got := wire.WithoutOwnMeta(jsontext.Value(raw)); string(got) != want {
 			t.Errorf("%s\ngot  %s\nwant %s", raw, got, want)
@@ -31,7 +31,7 @@ func TestWithoutOwnMeta_LeavesOnlyWhatServersMayWrite(t *testing.T) {
 func TestWithoutOwnMeta_ReadsDeepValuesOnce(t *testing.T) {
 	const depth = 5000
 	begun := time.Now()
-	raw := strings.Repeat(`{"_meta":{"promptweir/x":`, 1) + strings.Repeat("[", depth) + strings.Repeat(" ", 1<<20) + strings.Repeat("]", depth) + "}}"
+	raw := strings.Repeat(`{"_meta":{"io.github.promptweir/x":`, 1) + strings.Repeat("[", depth) + strings.Repeat(" ", 1<<20) + strings.Repeat("]", depth) + "}}"
 	if got := wire.WithoutOwnMeta(jsontext.Value(raw)); string(got) != `{"_meta":{}}` || time.Since(begun) > 5*time.Second {
 		t.Errorf("%.100s after %v", got, time.Since(begun))
 	}
