@@ -62,14 +62,14 @@ func (k *call) attempt(ctx context.Context, more bool) (result Result, err error
 		if conn.legacy.changesEra(k, pool, err) {
 			result, err = k.tryOtherEra(ctx, d, conn, err)
 		}
-		if !errors.Is(err, client.ErrSessionLost) || client.Started(err) {
+		if end := outcomeOf(err); !end.Lost || end.Started {
 			break
 		}
 		if !errors.Is(err, errPooledLost) { // the pool replaces its own
 			lost = conn
 		}
 	}
-	if errors.Is(err, client.ErrSessionLost) && !client.Started(err) { // each new one is, by this call
+	if end := outcomeOf(err); end.Lost && !end.Started { // each new one is, by this call
 		err = k.unsent(err)
 	}
 	up.applyRetryAfter(err)
@@ -95,7 +95,7 @@ func (k *call) try(
 	}
 	var unusable error
 	defer func() {
-		attempt.End(outcomeOf(k.request.Method, err, unusable))
+		attempt.End(outcomeOf(err).verdict(k.request.Method, unusable))
 		err = cmp.Or(err, unusable)
 	}()
 	session, pooled, err := pool.acquire(ctx, d, k.relay)
@@ -112,12 +112,13 @@ func (k *call) try(
 	sent := client.Request{Method: k.request.Method, Name: k.request.Name, Params: k.request.Params, Assertion: k.request.Assertion}
 	result, err = session.Call(ctx, &sent, k.relayDuring(d, attempt))
 	result.JSON = wire.WithoutOwnMeta(result.JSON)
-	if client.MayBeLost(err) && !client.Started(err) {
+	end := client.OutcomeOf(err)
+	if end.MayBeLost && !end.Started {
 		err = k.connector.server.prove(ctx, conn, session, true, err)
 	}
 	if isLost = errors.Is(err, client.ErrSessionLost); pooled != nil {
 		switch {
-		case !isLost || client.Started(err):
+		case !isLost || end.Started:
 		case again:
 			return Result{}, errLostAgain
 		default:
@@ -130,32 +131,6 @@ func (k *call) try(
 		}
 	}
 	return result, k.attribute(err, share)
-}
-
-// outcomeOf returns what the end of an attempt says about the server. Unusable is set if its result
-// cannot be used.
-func outcomeOf(method string, err, unusable error) health.Outcome {
-	o := health.Outcome{Get: method == wire.PromptsGet}
-	if err == nil && unusable == nil {
-		return o
-	}
-	_, answered := answerIn(err)
-	switch {
-	case answered:
-		return o
-	case isExcused(err):
-		o.Verdict = health.Excused
-		return o
-	case errors.Is(err, client.ErrSessionLost):
-		o.Verdict = health.Lost
-		return o
-	case client.Answered(err):
-		o.Verdict = health.Refused
-	default:
-		o.Verdict = health.Unanswered
-	}
-	o.Suspicious, o.Failure = err != nil && isSuspicious(err), failureOf(cmp.Or(err, unusable))
-	return o
 }
 
 // tryOtherEra makes a call in the legacy era that the server refused in the modern one because it
@@ -171,7 +146,7 @@ func (k *call) tryOtherEra(ctx context.Context, d *queue.Deadline, conn *connect
 	switch {
 	case errors.Is(err, errNoLegacySession):
 		return Result{}, refusal
-	case answered && !client.Started(err): // without having asked
+	case answered && !client.OutcomeOf(err).Started: // without having asked
 		conn.legacy.giveUp(ctx, name, client.RefusedServerRequest(refusal))
 		return Result{}, refusal
 	case answered, err == nil:
@@ -212,7 +187,7 @@ func (k *call) attribute(err error, share time.Duration) error {
 	timeout := k.connector.upstream.Timeout
 	switch gone := k.caller.Err(); {
 	// First: even if the caller has gone by now, the server has shown that it works.
-	case client.Answered(err):
+	case client.OutcomeOf(err).Answered:
 	case gone != nil:
 		return &callerGoneError{gone}
 	case !errors.Is(err, context.DeadlineExceeded):

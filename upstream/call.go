@@ -76,20 +76,19 @@ func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (r
 	if err := k.slot.Acquire(ctx, c.queue, request.Caller); err != nil {
 		return Result{}, c.notBegun(err)
 	}
-	defer func() { k.slot.Release(slotOutcome(err)) }()
+	defer func() { k.slot.Release(outcomeOf(err).load()) }()
 
 	var first error
 	for i := range c.upstream.Attempts {
-		// An open breaker does not close in a pause of a second.
-		if i > 0 && (reasonOf(err) == BreakerOpen || c.server.health.Paused() != nil || !c.backOff(ctx, deadline, i-1)) {
-			break
-		}
 		result, err = k.attempt(ctx, i+1 < c.upstream.Attempts)
-		if !isRetryable(err) {
+		end := outcomeOf(err)
+		if !end.mayRepeat {
 			return result, err
 		}
 		first = cmp.Or(first, err)
-		if ctx.Err() != nil {
+		// An open breaker does not close in a pause of a second.
+		if i+1 == c.upstream.Attempts || ctx.Err() != nil || end.Reason == BreakerOpen || c.server.health.Paused() != nil ||
+			!c.backOff(ctx, deadline, i) {
 			break
 		}
 	}
@@ -125,27 +124,24 @@ func (c *Connector) backOff(ctx context.Context, d *queue.Deadline, retry int) b
 
 // finish records how a call ended, and returns its error as callers see it.
 func (c *Connector) finish(caller context.Context, measured measurement, result Result, err error) error {
+	end := outcomeOf(err)
 	// Once the caller has gone, how attempts failed says little: they failed because it left.
-	if gone := caller.Err(); gone != nil && !client.Answered(err) {
-		err = &callerGoneError{gone}
+	if gone := caller.Err(); gone != nil && !end.Answered {
+		end = outcomeOf(&callerGoneError{gone})
 	}
-	measured.end(result.Revision, err)
-	if err == nil || errors.Is(err, ErrRetired) {
-		return err
-	}
-	if gone, ok := errors.AsType[*callerGoneError](err); ok {
+	measured.end(result.Revision, end)
+	if gone, ok := errors.AsType[*callerGoneError](end.err); ok {
 		return gone.error
 	}
-	if answer, ok := answerIn(err); ok {
-		return answer
-	}
-	if _, ok := errors.AsType[*Unavailable](err); ok {
+	_, isKnown := errors.AsType[*Unavailable](err)
+	switch {
+	case err == nil, errors.Is(err, ErrRetired):
+		return err
+	case end.Answer != nil:
+		return end.Answer
+	case isKnown:
 		return err
 	}
-	// What is left are failures of package client, which knows no upstream and no reason.
-	var retryAfter time.Duration
-	if status, ok := errors.AsType[*client.StatusError](err); ok {
-		retryAfter = status.RetryAfter
-	}
-	return unavailable(c.upstream.Name, reasonOf(err), retryAfter, err)
+	// What is left are failures of package client, which knows no upstream.
+	return unavailable(c.upstream.Name, end.Reason, end.RetryAfter, err)
 }

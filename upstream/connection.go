@@ -91,7 +91,7 @@ func (s *server) markRenewing(ctx context.Context, err error) {
 
 // markDown records that there is no session, and that the next attempt comes after a wait.
 func (s *server) markDown(ctx context.Context, err error, wait time.Duration) {
-	reason, before := reasonOf(err), s.state()
+	reason, before := outcomeOf(err).Reason, s.state()
 	known := !before.Connected && before.ofList.hasCause(reason, err)
 	if !known { // once for each outage and cause, not for each attempt
 		s.logger.WarnContext(ctx, "upstream down", s.explained(reason, causeOf(reason, err), err)...)
@@ -139,7 +139,7 @@ func (s *server) explained(reason Reason, cause Cause, err error) []any {
 
 // failureOf returns what the health of a server is told of an error.
 func failureOf(err error) health.Failure {
-	reason := reasonOf(err)
+	reason := outcomeOf(err).Reason
 	if unavailable, ok := errors.AsType[*Unavailable](err); ok {
 		err = unavailable.Err
 	}

@@ -233,7 +233,7 @@ func (l *lister) list(ctx context.Context, s *client.Session) (bytes int, _ erro
 		// prompts by now.
 		err = s.Recheck(traced)
 	}
-	measured.end(s.Revision, err)
+	measured.end(s.Revision, outcomeOf(err))
 	switch {
 	case ctx.Err() != nil:
 		return 0, ctx.Err()
@@ -268,7 +268,7 @@ func (l *lister) refused(ctx context.Context, s *client.Session, err error) erro
 	up := l.server
 	up.applyRetryAfter(err)
 	// A list that failed leaves the session in use, unless it is lost or a ping fails too.
-	if client.MayBeLost(err) {
+	if client.OutcomeOf(err).MayBeLost {
 		if err = up.prove(ctx, up.connection.Load(), s, false, err); ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -276,7 +276,8 @@ func (l *lister) refused(ctx context.Context, s *client.Session, err error) erro
 			return err
 		}
 	}
-	if isSuspicious(err) {
+	end := outcomeOf(err)
+	if end.Suspicious && !end.excused {
 		if broken := s.Ping(ctx); broken != nil {
 			// Before the session ends, which may take a while where the server hangs.
 			if ctx.Err() == nil && !errors.Is(broken, client.ErrSessionLost) {
@@ -285,7 +286,7 @@ func (l *lister) refused(ctx context.Context, s *client.Session, err error) erro
 			return broken
 		}
 	}
-	reason := reasonOfList(err)
+	reason := end.ofList()
 	if !up.state().ofList.hasCause(reason, err) {
 		up.logger.WarnContext(ctx, "list of prompts not refreshed, the last good one stays",
 			up.explained(reason, causeOf(reason, err), err)...)

@@ -197,13 +197,10 @@ func (s *server) open(ctx context.Context, opts client.SessionOptions) (session 
 // applyRetryAfter keeps the Retry-After of HTTP 429 and 503 in a response to any request: calls,
 // lists, streams and connects wait.
 func (s *server) applyRetryAfter(err error) {
-	status, ok := errors.AsType[*client.StatusError](err)
-	if !ok || !status.AsksForPause() {
-		return
-	}
-	if s.health.Pause(status.RetryAfter, failureOf(err)) {
-		s.callLogger.Warn("server asks for a pause", slog.String("reason", string(reasonOf(err))),
-			slog.Duration("retry_after", status.RetryAfter), slog.Any("error", err))
+	end := outcomeOf(err)
+	if end.Pauses && s.health.Pause(end.RetryAfter, failureOf(err)) {
+		s.callLogger.Warn("server asks for a pause", slog.String("reason", string(end.Reason)),
+			slog.Duration("retry_after", end.RetryAfter), slog.Any("error", err))
 	}
 }
 
@@ -231,7 +228,7 @@ func (s *server) checkHealth(ctx context.Context, conn *connection) error {
 			if s.pace != nil && s.pace.Wait(ctx) != nil {
 				return ctx.Err()
 			}
-			if err = session.CheckHealth(ctx); client.MayBeLost(err) {
+			if err = session.CheckHealth(ctx); client.OutcomeOf(err).MayBeLost {
 				s.proofFor(conn, session, false) // it is the next to be received
 				err = nil
 			}

@@ -15,7 +15,6 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/promptweir/promptweir/config"
-	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -98,7 +97,7 @@ func (i *instruments) countConnect(err error) {
 	// Without room behind them: measurements of calls append to the same array at the same time.
 	attributes := i.common[:2:2] // the upstream and its team
 	if err != nil {
-		attributes = append(attributes, AttrReason.String(string(reasonOf(err))))
+		attributes = append(attributes, AttrReason.String(string(outcomeOf(err).Reason)))
 	}
 	i.connects.Add(context.Background(), 1, metric.WithAttributes(attributes...))
 }
@@ -146,16 +145,16 @@ func (i *instruments) start(ctx context.Context, method, prompt string) (context
 
 // end ends the span of a call and records its duration. The revision is empty if the call brought
 // no result.
-func (m measurement) end(revision string, err error) {
-	failed := failureAttributes(err)
+func (m measurement) end(revision string, ended outcome) {
+	failed := ended.attributes()
 	attributes, ok := m.succeeded()[m.method]
-	if err != nil || !ok {
+	if ended.err != nil || !ok {
 		attributes = metric.WithAttributes(append(append(slices.Clip(m.common), AttrMethod.String(m.method)), failed...)...)
 	}
 	if m.span.IsRecording() {
 		m.describe(revision, failed)
-		if err != nil {
-			m.span.SetStatus(codes.Error, string(errorType(err)))
+		if ended.err != nil {
+			m.span.SetStatus(codes.Error, ended.label())
 		}
 		m.span.End()
 	}
@@ -175,30 +174,17 @@ func (m measurement) describe(revision string, failed []attribute.KeyValue) {
 	m.span.SetAttributes(append(attributes, failed...)...)
 }
 
-// failureAttributes say why there was no result: the server's error code, or the reason why it did
-// not answer.
-func failureAttributes(err error) []attribute.KeyValue {
-	if err == nil {
+// attributes say why there was no result: the server's error code, or the reason why it did not answer.
+func (o outcome) attributes() []attribute.KeyValue {
+	if o.err == nil {
 		return nil
 	}
-	if wireErr, ok := answerIn(err); ok {
-		code := wireErr.Label()
-		return []attribute.KeyValue{AttrErrorType.String(code), AttrStatus.String(code)}
-	}
-	attributes := []attribute.KeyValue{AttrErrorType.String(string(errorType(err)))}
-	if !isCancelled(err) {
-		attributes = append(attributes, AttrReason.String(string(reasonOf(err))))
+	attributes := []attribute.KeyValue{AttrErrorType.String(o.label())}
+	switch {
+	case o.Answer != nil:
+		attributes = append(attributes, AttrStatus.String(o.Answer.Label()))
+	case !o.gone:
+		attributes = append(attributes, AttrReason.String(string(o.Reason)))
 	}
 	return attributes
-}
-
-// errorType is the error.type of a call that brought no JSON-RPC response.
-func errorType(err error) Reason {
-	switch {
-	case isCancelled(err):
-		return "cancelled"
-	case errors.Is(err, client.ErrSessionLost):
-		return "error"
-	}
-	return reasonOf(err)
 }

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -169,13 +168,6 @@ type relayedError struct{ error }
 
 func (e *relayedError) Unwrap() error { return e.error }
 
-// Started reports whether a request must not be made again: some of its response had arrived when
-// it failed, or the client had been asked something on its behalf.
-func Started(err error) bool {
-	_, ok := errors.AsType[*startedError](err)
-	return ok
-}
-
 // stage is how far a request had come.
 type stage int
 
@@ -201,57 +193,15 @@ type stageError struct {
 
 func (e *stageError) Unwrap() error { return e.error }
 
-// replaceCause returns cause in place of err, and keeps what [Started] and [CauseOf] say of err.
+// replaceCause returns cause in place of err, and keeps whether the request had started, and what [CauseOf] says of err.
 func replaceCause(err, cause error) error {
 	if stopped, ok := errors.AsType[*stageError](err); ok {
 		cause = &stageError{cause, stopped.method, stopped.stage, stopped.waited, stopped.since}
 	}
-	if Started(err) {
+	if _, started := errors.AsType[*startedError](err); started {
 		return &startedError{cause}
 	}
 	return cause
-}
-
-// Answered reports whether err shows that the server is up and gave a complete answer, even an
-// invalid one. Nil counts too.
-func Answered(err error) bool {
-	if err == nil || errors.Is(err, ErrSessionLost) {
-		return true
-	}
-	if nonsense, ok := errors.AsType[*ProtocolError](err); ok {
-		return !nonsense.foreign && !nonsense.oversized
-	}
-	if _, ok := errors.AsType[*wire.Error](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[*ListError](err); ok {
-		return true
-	}
-	status, ok := errors.AsType[*StatusError](err)
-	return ok && status.Status/100 == 4 && status.Status != http.StatusRequestTimeout
-}
-
-// Suspicious reports whether err is a reason to check with [Session.Ping] whether the server is still
-// there: there was no answer, or not a valid one.
-func Suspicious(err error) bool {
-	if _, ok := errors.AsType[*ProtocolError](err); ok {
-		return true
-	}
-	return !Answered(err) && !errors.Is(err, context.Canceled)
-}
-
-// MayBeLost reports whether err may be how a server refuses a request of a session that it has lost,
-// or of another era. Servers refuse single requests in the same words: [Session.Prove] decides.
-func MayBeLost(err error) bool {
-	if status, ok := errors.AsType[*StatusError](err); ok {
-		switch status.Status {
-		case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusGatewayTimeout:
-			return false
-		}
-		return status.Status >= http.StatusBadRequest && !status.AsksForPause()
-	}
-	answer, ok := errors.AsType[*wire.Error](err)
-	return ok && answer.Code != wire.URLElicitationRequired && answer.Code != wire.MissingClientCapability
 }
 
 // withoutURL takes URLs and host names out of an error, because they may be sensitive.
@@ -292,7 +242,7 @@ var serverRequestRefusals = []struct { //nolint:gochecknoglobals // a constant t
 // the request was passed on to the client.
 func RefusedServerRequest(err error) (sdk string) {
 	answer, ok := errors.AsType[*wire.Error](err)
-	if !ok || Started(err) {
+	if _, started := errors.AsType[*startedError](err); !ok || started {
 		return ""
 	}
 	if _, relayed := errors.AsType[*relayedError](err); relayed {

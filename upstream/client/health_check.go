@@ -35,7 +35,7 @@ func (s *Session) Idle() time.Duration {
 }
 
 // CheckHealth pings an idle server, within the upstream's timeout. It returns an error if there is no
-// answer, or if a lost session may explain the answer, see [MayBeLost]. An answer of any other kind
+// answer, or if a lost session may explain the answer, see [Outcome]. An answer of any other kind
 // proves nothing: many servers do not know a ping.
 func (s *Session) CheckHealth(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.server.Timeout)
@@ -45,7 +45,7 @@ func (s *Session) CheckHealth(ctx context.Context) error {
 	_, isRefused := errors.AsType[*StatusError](err)
 	answer, isAnswer := errors.AsType[*wire.Error](err)
 	isUnknown := isAnswer && answer.Code == wire.MethodNotFound && !wire.Modern(s.Revision)
-	if isNonsense || isUnknown || isRefused && !MayBeLost(err) {
+	if isNonsense || isUnknown || isRefused && !OutcomeOf(err).MayBeLost {
 		return nil
 	}
 	return err

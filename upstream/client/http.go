@@ -221,7 +221,7 @@ func (t *httpTransport) readRefusal(came *httpResponse, method, id string) (*wir
 	// A 404 with a session means that the session is gone (2025-11-25, Transports, "Session
 	// Management"), unless the server says that it does not know the method, for which some use 404
 	// too. It counts where the gateway asks for itself. Others say 404 of a prompt, and a caller that
-	// gets one must not end the session of all: [MayBeLost] has a list decide.
+	// gets one must not end the session of all: a list decides, see [Outcome].
 	named := answer != nil && wire.CanonicalID(message.ID) == id
 	lost := came.StatusCode == http.StatusNotFound && t.sessionID() != "" &&
 		(!named || answer.Code != wire.MethodNotFound)

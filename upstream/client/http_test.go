@@ -382,7 +382,7 @@ func TestCall_IsRepeatedOnceIfAKeptConnectionBreaks(t *testing.T) {
 				hangUp(t, w)
 			})
 			_, err := session.Call(t.Context(), &client.Request{Method: wire.PromptsGet, Name: "p"}, test.relay)
-			if (err == nil) != test.ok || client.Answered(err) != test.ok {
+			if (err == nil) != test.ok || client.OutcomeOf(err).Answered != test.ok {
 				t.Errorf("Call() = %v, want success: %v", err, test.ok)
 			}
 			if got := int(seen.Load()); got != test.seen {

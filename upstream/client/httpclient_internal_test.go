@@ -97,7 +97,7 @@ func TestMux_PanicEndsTheCallThatItIsAbout(t *testing.T) {
 			t.Error("nobody hears of a panic")
 		}
 		synctest.Wait()
-		if err := failures[1]; !Answered(err) || err == nil || err.Error() != errPanic.Error() {
+		if err := failures[1]; !OutcomeOf(err).Answered || err == nil || err.Error() != errPanic.Error() {
 			t.Errorf("the call that it is about fails with %v, want %v", err, errPanic)
 		}
 		if err := x.dispatch([]byte(`{"jsonrpc":"2.0","id":2,"result":{}}`)); err != nil {

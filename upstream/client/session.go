@@ -260,7 +260,8 @@ func (s *Session) giveUp(ctx context.Context, id int64) {
 func (s *Session) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.server.Timeout)
 	defer cancel()
-	if _, err := ping(ctx, s); errors.Is(err, ErrSessionLost) || Suspicious(err) {
+	_, err := ping(ctx, s)
+	if o := OutcomeOf(err); o.Lost || o.Suspicious {
 		return err
 	}
 	return nil
@@ -280,7 +281,7 @@ func (s *Session) Recheck(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, s.server.Timeout)
 		defer cancel()
 		result, err := ping(ctx, s)
-		if errors.Is(err, ErrSessionLost) || Suspicious(err) {
+		if o := OutcomeOf(err); o.Lost || o.Suspicious {
 			return err
 		}
 		if members, err := wire.ParseObject(result.JSON); err == nil { // else the answer is an error
