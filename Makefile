@@ -132,6 +132,7 @@ nightly: ## run the long rigs, longer fuzzing and more cases of each property
 	GOOS=darwin GOARCH=arm64 go vet '-gcflags=all=-N -l -dwarf=false' ./...
 	$(MAKE) test RAPID_CHECKS=1000
 	$(MAKE) race RAPID_CHECKS=100
+	$(MAKE) manifests
 	$(MAKE) faults
 	$(MAKE) overload
 	$(MAKE) histories
