@@ -4,12 +4,15 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"strconv"
@@ -450,6 +453,56 @@ func TestHead_IsThatOfNetHTTP(t *testing.T) {
 		body, err := io.ReadAll(got.Body)
 		if got.Host != host || got.RequestURI != u.RequestURI() || string(body) != "body" || err != nil || fmt.Sprint(got.Header) != "map[B:[c d] Content-Length:[4] Mcp-Name:[a]]" {
 			t.Errorf("%q was read as %s %s %v %q, %v", raw, got.Host, got.RequestURI, got.Header, body, err)
+		}
+	}
+}
+
+// Over TLS a connection is used again as well, unless the server has said something that TLS has already read, or has closed it.
+func TestDo_OverTLS(t *testing.T) {
+	t.Parallel()
+	certified := httptest.NewTLSServer(nil) // for its certificate
+	defer certified.Close()
+	for name, test := range map[string]struct {
+		after string // what the server writes behind the first response
+		close bool
+		want  string // the connections of three requests
+	}{"nothing": {want: "1 1 1"}, "bytes in the same record": {"HTTP/1.1 200 OK\r\n", false, "1 2 2"}, "the end": {"", true, "1 2 2"}} {
+		said := make(chan struct{})
+		s := serve(t, func(number int, _ *bufio.Reader, w net.Conn) {
+			secured := tls.Server(w, certified.TLS)
+			r := bufio.NewReader(secured)
+			for first := number == 1; ; first = false {
+				if _, err := read(r); err != nil {
+					return
+				}
+				_, _ = fmt.Fprintf(secured, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n%d", number)
+				if !first {
+					continue
+				}
+				_, _ = io.WriteString(secured, test.after)
+				if test.close {
+					_ = secured.Close()
+				}
+				close(said)
+			}
+		})
+		c, head := s.client(t)
+		c.TLS = func() *tls.Config {
+			pool := x509.NewCertPool()
+			pool.AddCert(certified.Certificate())
+			return &tls.Config{RootCAs: pool, ServerName: "example.com"}
+		}
+		var got []string
+		for range 3 {
+			connection, err := post(t.Context(), c, head, "{}")
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			got = append(got, connection)
+			<-said
+		}
+		if strings.Join(got, " ") != test.want {
+			t.Errorf("%s: connections %v, want %s", name, got, test.want)
 		}
 	}
 }
