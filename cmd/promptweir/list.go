@@ -128,7 +128,7 @@ func (q *query) list(ctx context.Context, filter *listFilter) (l listing, err er
 			l.prompts = append(l.prompts, prompt)
 		}
 		l.partial = partialOf(s.Troubles())
-		for _, report := range append(s.Reports(), snapshot.Unmatched(s)...) {
+		for _, report := range catalog.Summarized(append(s.Reports(), snapshot.Unmatched(s)...)) {
 			q.app.warn("%s", report.Text)
 		}
 		return nil
@@ -304,8 +304,12 @@ func (f *listFilter) selected(l listing) listing {
 // selects reports whether a prompt is one of the team, and its name matches a pattern.
 func (f *listFilter) selects(p listedPrompt) bool {
 	name, _ := wire.Members(p.definition).Text("name")
+	return f.includes(name, p.team)
+}
+
+func (f *listFilter) includes(name, team string) bool {
 	matches := func(pattern config.Pattern) bool { return pattern.Match(name) }
-	return (f.team == "" || p.team == f.team) &&
+	return (f.team == "" || team == f.team) &&
 		(len(f.patterns) == 0 || slices.ContainsFunc(f.patterns, matches))
 }
 

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -28,29 +29,43 @@ type lockFlags struct {
 	app   *app
 	lists listSource
 
-	diff, exitCode bool
-	output         string
+	// filter selects the prompts to approve.
+	filter              listFilter
+	diff, exitCode, yes bool
+	output              string
 }
 
 func lockCommand(a *app) *cobra.Command {
 	l := &lockFlags{app: a, lists: listSource{app: a}}
 	command := &cobra.Command{
-		Use: "lock", Short: "Approve the upstreams' current definitions",
-		Args: wantArgs(0, 0, ""),
+		Use: "lock [NAME]...", Short: "Approve the upstreams' current definitions",
+		Args: cobra.ArbitraryArgs,
 		Long: "Write " + config.LockFile +
-			" beside the configuration. It approves every definition in the upstreams' lists.\n\n" +
+			" beside the configuration. It approves every definition in the upstreams' lists\n" +
+			"or, of these, the NAMEs and the prompts of --team. At a terminal, lock shows the differences and\n" +
+			"asks first.\n\n" +
 			"With --diff, print the differences from the lock file, and write nothing. An upstream\n" +
 			"without a known list keeps its approved definitions.",
 		Example: "  promptweir lock --config promptweir --live\n" +
+			"  promptweir lock billing.invoice --config promptweir --live\n" +
 			"  promptweir lock --config promptweir --live --diff --exit-code",
 		SuggestFor: []string{"approve"},
-		RunE:       func(cmd *cobra.Command, _ []string) error { return l.lock(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, names []string) error {
+			if err := l.filter.parse(names, false); err != nil {
+				return err
+			}
+			return l.lock(cmd.Context())
+		},
 	}
 	l.lists.addTo(command)
 	command.Flags().BoolVar(&l.diff, "diff", false,
 		"write nothing; print each difference between approved and listed definitions")
 	command.Flags().BoolVar(&l.exitCode, "exit-code", false,
 		"with --diff, exit with 1 if there are differences")
+	command.Flags().StringVar(&l.filter.team, "team", "", "approve only the prompts of the `TEAM`")
+	completeFlag(command, "team", a.completeTeam)
+	command.Flags().BoolVar(&l.yes, "yes", false, "approve without asking")
+	command.ValidArgsFunction = (&query{app: a, lists: l.lists}).completePrompts(noBound)
 	addOutput(command, &l.output, formatText, formatJSON)
 	addEnvFile(command)
 	return command
@@ -69,17 +84,26 @@ func (l *lockFlags) lock(ctx context.Context) error {
 	if !l.lists.suffices(cfg, nil) {
 		return &usageError{"lock needs the upstreams' lists: use --live to connect to the upstreams"}
 	}
+	if err := l.filter.check(cfg); err != nil {
+		return err
+	}
 	path := config.LockPath(l.app.config)
 	before, err := l.app.readLock(path)
 	if err != nil {
 		return err
 	}
 	return l.lists.evaluate(ctx, cfg, func(s *snapshot.Snapshot) error {
-		after := l.merged(before, s)
+		after := l.selected(before, l.merged(before, s), s)
 		changes := config.DiffLocks(before, after)
 		l.printDifferences(s)
 		if l.diff {
 			return l.printDiff(path, len(after), changes)
+		}
+		if len(changes) == 0 && len(l.filter.patterns) > 0 {
+			l.app.warn("there is no change of prompts%s", &l.filter)
+		}
+		if yes, err := l.isWanted(ctx, changes); err != nil || !yes {
+			return cmp.Or(err, errors.New("nothing was approved"))
 		}
 		if err := replaceFile(filepath.Dir(path), path, after.Format()); err != nil {
 			return err
@@ -87,10 +111,36 @@ func (l *lockFlags) lock(ctx context.Context) error {
 		if l.output == formatJSON {
 			return l.printJSON(path, len(after), changes)
 		}
+		for _, c := range changes {
+			fmt.Fprintf(l.app.out, "%s: %s\n", terminal.OneLine(cmp.Or(c.After, c.Before).Name), kindOf(c))
+		}
 		_, err := fmt.Fprintf(l.app.out, "%s approves %s: %s\n", path,
 			terminal.Count(len(after), "prompt"), summary(changes))
 		return err
 	})
+}
+
+// isWanted shows a person at a terminal what is about to be approved, and asks.
+func (l *lockFlags) isWanted(ctx context.Context, changes []config.LockChange) (bool, error) {
+	prompter := terminal.NewPrompter(l.app.in)
+	if l.yes || prompter == nil || len(changes) == 0 {
+		return true, nil
+	}
+	if err := l.printChanges(changes); err != nil {
+		return false, err
+	}
+	return prompter.Confirm(ctx, "Approve "+terminal.Count(len(changes), "change")+"?")
+}
+
+// selected returns a lock in which only the prompts of the filter are as in after.
+func (l *lockFlags) selected(before, after config.Lock, s *snapshot.Snapshot) config.Lock {
+	isSelected := func(p config.LockedPrompt) bool {
+		i, known := s.Index(p.Upstream)
+		return known && l.filter.includes(p.Name, s.Upstreams[i].Team) || l.filter.includes(p.Name, "")
+	}
+	before = slices.DeleteFunc(slices.Clone(before), isSelected)
+	after = slices.DeleteFunc(after, func(p config.LockedPrompt) bool { return !isSelected(p) })
+	return config.NewLock(slices.Concat(before, after))
 }
 
 // merged returns the lock for the present lists.

@@ -173,6 +173,28 @@ func TestTerminal_TryAsksBeforeItStartsCommands(t *testing.T) {
 	}
 }
 
+// A person sees what changes before it is approved.
+func TestTerminal_LockAsksBeforeItApproves(t *testing.T) {
+	for answer, want := range map[string]string{"y\r": "eng.new: added", "\r": "promptweir: nothing was approved"} {
+		folder := configure(t, map[string]string{"team.hcl": "team \"eng\" {\n  upstream \"eng\" { files = [\"*.md\"] }\n}", "new.md": "New."})
+		k := terminaltest.Open(t)
+		command := exec.CommandContext(t.Context(), program(t, "promptweir"), "lock", "--config", folder)
+		command.Stdin, command.Stdout, command.Stderr = k.Device, k.Device, k.Device
+		command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+		if err := command.Start(); err != nil {
+			t.Fatal(err)
+		}
+		k.Await(t, "+ eng.new of upstream eng is not approved")
+		k.Type(t, "Approve 1 change? [y/N]", answer)
+		k.Await(t, want)
+		err := command.Wait()
+		_, noFile := os.Stat(filepath.Join(folder, "promptweir.lock.hcl"))
+		if approves := answer == "y\r"; (err == nil) != approves || (noFile == nil) != approves {
+			t.Errorf("%q: %v, %v", answer, err, noFile)
+		}
+	}
+}
+
 // Without --to, a person is asked for the clients.
 func TestTerminal_SyncAsksForTheClients(t *testing.T) {
 	home, k := inHome(t), terminaltest.Open(t)

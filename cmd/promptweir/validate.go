@@ -293,7 +293,7 @@ func inWorkspace(path string) string {
 // findingsIn returns what is wrong with the files of prompts, and with the definitions in them.
 func findingsIn(s *snapshot.Snapshot) (findings []config.Finding) {
 	findings = fileFindings(s)
-	for _, r := range append(s.Reports(), snapshot.Unmatched(s)...) {
+	for _, r := range catalog.Summarized(append(s.Reports(), snapshot.Unmatched(s)...)) {
 		switch r.Kind {
 		case catalog.BrokenFile, catalog.PartlyServed: // which are findings already
 		case catalog.Drift:
@@ -348,7 +348,9 @@ func drift(s *snapshot.Snapshot, r catalog.Report) config.Finding {
 		Line: 1, Summary: "Not approved", Detail: strings.ToUpper(r.Text[:1]) + r.Text[1:] + ".",
 		IsWarning: s.Config.LockFor(u.Team).Mode != config.LockEnforce,
 	}
-	if prompt := s.FilePrompt(u.Name, owner.Name); prompt != nil {
+	if len(r.Owners) > 1 {
+		found.Path, found.Line = u.Place.File, u.Place.Line
+	} else if prompt := s.FilePrompt(u.Name, owner.Name); prompt != nil {
 		found.Path = filepath.Join(u.Files.Root, filepath.FromSlash(prompt.Path))
 	}
 	return found

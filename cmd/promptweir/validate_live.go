@@ -17,6 +17,7 @@ import (
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/clients"
 	"github.com/promptweir/promptweir/gateway/cluster"
 	"github.com/promptweir/promptweir/gateway/seal"
@@ -241,7 +242,7 @@ func checkClock(u *config.Upstream, state *upstream.State) []liveCheck {
 // checkSnapshot returns a line for each report, and for what the catalog as a whole makes of the
 // configuration.
 func checkSnapshot(s *snapshot.Snapshot) (checks []liveCheck) {
-	for _, r := range append(s.Reports(), snapshot.Unmatched(s)...) {
+	for _, r := range catalog.Summarized(append(s.Reports(), snapshot.Unmatched(s)...)) {
 		checks = append(checks, checked("report", checkError, r.Place(), "%s",
 			terminal.OneLine(r.Text)))
 	}

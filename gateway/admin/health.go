@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
 )
@@ -172,7 +173,7 @@ func IsReady(s *snapshot.Snapshot, running time.Duration) bool {
 // Health returns what a snapshot says of a gateway. Whether it is ready is left open.
 func Health(s *snapshot.Snapshot) Readiness {
 	r := Readiness{Entries: len(s.Catalog.Entries())}
-	for _, report := range s.Reports() {
+	for _, report := range catalog.Summarized(s.Reports()) {
 		r.Reports = append(r.Reports, report.Text)
 	}
 	for i := range s.States {

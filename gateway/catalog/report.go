@@ -67,6 +67,28 @@ type Report struct {
 	// Block is where the block or the file is that the report is about, as PATH:LINE or PATH; empty
 	// if that is the first owner's.
 	Block string
+	// Several is the end of the sentence about several prompts of the upstream that have it in common;
+	// empty where each has a report of its own.
+	Several string
+}
+
+// Summarized returns reports with one in place of those that several prompts of an upstream have in
+// common. It has all their owners and findings.
+func Summarized(reports []Report) (all []Report) {
+	first := map[[2]string]int{}
+	for _, r := range reports {
+		common := [2]string{r.Upstream(), r.Several}
+		at, known := first[common]
+		if r.Several == "" || !known {
+			first[common] = len(all)
+			all = append(all, r)
+			continue
+		}
+		sum := &all[at]
+		sum.Owners, sum.Finding = slices.Concat(sum.Owners, r.Owners), sum.Finding+" "+r.Finding
+		sum.Text = fmt.Sprintf("%d prompts of upstream %q (%s) %s", len(sum.Owners), r.Upstream(), r.Owners[0].Place, r.Several)
+	}
+	return all
 }
 
 // Place returns where what the report is about is configured, as PATH:LINE or PATH; "" if that is

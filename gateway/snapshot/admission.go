@@ -32,6 +32,8 @@ type admission struct {
 	teams     map[string]teamRules
 	// masks hide each upstream's secrets in reports, which quote definitions.
 	masks map[string]config.Mask
+	// lockFlags are those of promptweir lock for each upstream.
+	lockFlags map[string]string
 }
 
 // teamRules are what one team's definitions have to pass.
@@ -56,10 +58,13 @@ type override struct {
 func newAdmission(cfg *config.Config, before *admission, logger *slog.Logger) *admission {
 	a := &admission{
 		cfg: cfg, logger: loglimit.New(logger, 1, "upstream"), overrides: map[string]override{}, teams: make(map[string]teamRules, len(cfg.Teams)),
-		masks: map[string]config.Mask{},
+		masks: map[string]config.Mask{}, lockFlags: map[string]string{},
 	}
 	for _, u := range cfg.Upstreams() {
-		a.masks[u.Name] = u.Mask()
+		a.masks[u.Name], a.lockFlags[u.Name] = u.Mask(), " --config PATH --team "+u.Team
+		if u.Files == nil {
+			a.lockFlags[u.Name] += " --live"
+		}
 	}
 	if before == nil {
 		before = &admission{}
@@ -241,17 +246,18 @@ func (a *admission) checkLock(
 	if rules.drift == "" {
 		return prompt, nil
 	}
-	lock, outcome := a.teams[source.Team].lock, "it is left out"
+	lock, one, several := a.teams[source.Team].lock, "it is left out", "are left out"
 	if lock.Mode == config.LockWarn {
-		outcome = "it is listed anyway"
+		one, several = "it is listed anyway", "are listed anyway"
 	}
-	reports := []catalog.Report{a.report(catalog.Drift, rules.drift, source, prompt,
-		"%s: %s (lock = %q at %s); see the difference with promptweir lock --config PATH --live --diff, and approve it without --diff",
-		rules.drift, outcome, lock.Mode, lock.Place)}
+	flags := a.lockFlags[source.Upstream]
+	how := fmt.Sprintf(" (lock = %q at %s); review: promptweir lock%s --diff; approve: promptweir lock%s", lock.Mode, lock.Place, flags, flags)
+	report := a.report(catalog.Drift, rules.drift, source, prompt, "%s: %s%s", rules.drift, one, how)
+	report.Several = "are not approved and " + several + how
 	if lock.Mode == config.LockEnforce {
-		return nil, reports
+		return nil, []catalog.Report{report}
 	}
-	return prompt, reports
+	return prompt, []catalog.Report{report}
 }
 
 // override applies the prompt block.

@@ -223,7 +223,7 @@ func hideAt(u *config.Upstream, state *upstream.State) (at time.Time, ok bool) {
 // report logs the reports that are new, apart from those of files: their upstreams log them.
 func (b *builder) report(ctx context.Context, reports []catalog.Report) {
 	now := make(map[string]bool, len(reports))
-	for _, r := range reports {
+	for _, r := range catalog.Summarized(reports) {
 		now[r.Key()] = true
 		if !b.reported[r.Key()] && r.Kind != catalog.BrokenFile {
 			b.publisher.reportLogger.WarnContext(ctx, "catalog",
