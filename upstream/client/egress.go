@@ -34,11 +34,7 @@ type egress struct {
 
 // dial connects to the host of a URL, which was granted so, or to the proxy for it. Addresses of this machine have
 // no proxy.
-func dial(ctx context.Context, to string, grant config.HostGrant, guard func(address string) error) (*http1.Link, error) {
-	target, err := url.Parse(to)
-	if err != nil {
-		return nil, withoutURL(err)
-	}
+func dial(ctx context.Context, target *url.URL, grant config.HostGrant, guard func(address string) error) (*http1.Link, error) {
 	address, err := httpguts.PunycodeHostPort(hostPort(target))
 	if err != nil {
 		return nil, err

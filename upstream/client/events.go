@@ -272,16 +272,13 @@ func isInterrupted(err error) bool {
 func (t *httpTransport) getStream(
 	ctx context.Context, p *streamPosition, want expected, ready func(),
 ) (response *wire.Message, err error) {
-	head, err := t.http.newHead(http.MethodGet, t.http.url, func(header http.Header) {
+	head := t.http.newHead(http.MethodGet, t.http.target, func(header http.Header) {
 		t.agreed.Load().setHeaders(header)
 		header.Set("Accept", wire.ContentSSE)
 		if p.lastEventID != "" {
 			header.Set(wire.HeaderLastEventID, p.lastEventID)
 		}
 	})
-	if err != nil {
-		return nil, err
-	}
 	defer func() { p.stopped = time.Now() }()
 	err = t.http.do(ctx, head, http1.Fields{}, nil, func(came *httpResponse) error {
 		came.idle = t.idleTime

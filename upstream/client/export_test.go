@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/url"
 	"time"
 
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -12,7 +13,7 @@ import (
 // StreamReader returns a function that reads an event stream, like a session over Streamable HTTP, until the response with
 // the id has come.
 func StreamReader(maxMessage int) func(stream io.Reader, id string, onMessage func(wire.Message)) (wire.Message, error) {
-	t := newHTTPTransport(&httpClient{maxMessage: maxMessage}, time.Second, slog.New(slog.DiscardHandler))
+	t := newHTTPTransport(&httpClient{maxMessage: maxMessage, target: new(url.URL)}, time.Second, slog.New(slog.DiscardHandler))
 	return func(stream io.Reader, id string, onMessage func(wire.Message)) (wire.Message, error) {
 		response, err := t.readStream(stream, &streamPosition{}, expected{id: id}, func(m *wire.Message) { onMessage(*m) })
 		if err != nil {

@@ -47,9 +47,8 @@ type httpTransport struct {
 // agreedHeaders go on each request once they are known.
 type agreedHeaders struct {
 	revision, sessionID string
-	// post is the head of each message; err says why there is none.
+	// post is the head of each message.
 	post *http1.Head
-	err  error
 }
 
 func newHTTPTransport(client *httpClient, handshakeTimeout time.Duration, logger *slog.Logger) *httpTransport {
@@ -76,7 +75,7 @@ func (t *httpTransport) setRevision(revision string) {
 // setHeaders makes the following requests claim a revision and a session.
 func (t *httpTransport) setHeaders(revision, sessionID string) {
 	a := &agreedHeaders{revision: revision, sessionID: sessionID}
-	a.post, a.err = t.http.newHead(http.MethodPost, t.http.url, func(header http.Header) {
+	a.post = t.http.newHead(http.MethodPost, t.http.target, func(header http.Header) {
 		a.setHeaders(header)
 		header.Set("Content-Type", wire.ContentJSON)
 		header.Set("Accept", wire.ContentJSON+", "+wire.ContentSSE)
@@ -113,9 +112,6 @@ func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
 		ctx, cancel = context.WithTimeout(ctx, t.handshakeTimeout)
 		defer cancel()
 		mayRepeat = r.method != wire.Initialize
-	}
-	if agreed.err != nil {
-		return agreed.err
 	}
 	reached := stageBody
 	came, err := t.http.send(ctx, agreed.post, r.fields(agreed.revision), r.body(), mayRepeat)
@@ -336,11 +332,7 @@ func (t *httpTransport) send(ctx context.Context, message []byte) error {
 	if wire.Modern(t.agreed.Load().revision) {
 		return nil // the modern era has no such messages over HTTP: closing a stream says the same
 	}
-	agreed := t.agreed.Load()
-	if agreed.err != nil {
-		return agreed.err
-	}
-	return t.http.do(ctx, agreed.post, http1.Fields{}, message, (*httpResponse).success)
+	return t.http.do(ctx, t.agreed.Load().post, http1.Fields{}, message, (*httpResponse).success)
 }
 
 // standalone resumes the last stream if the server can do that.
@@ -371,7 +363,6 @@ func (t *httpTransport) close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), sessionEndTimeout)
 	defer cancel()
-	if head, err := t.http.newHead(http.MethodDelete, t.http.url, t.agreed.Load().setHeaders); err == nil {
-		_ = t.http.do(ctx, head, http1.Fields{}, nil, func(*httpResponse) error { return nil }) // the server may not support DELETE
-	}
+	head := t.http.newHead(http.MethodDelete, t.http.target, t.agreed.Load().setHeaders)
+	_ = t.http.do(ctx, head, http1.Fields{}, nil, func(*httpResponse) error { return nil }) // the server may not support DELETE
 }

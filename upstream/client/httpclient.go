@@ -44,9 +44,11 @@ type network interface {
 // httpClient is what the sessions with one server share: its connections, access tokens, and the
 // configured headers.
 type httpClient struct {
-	network    network
-	tokens     *tokenSource // nil without an oauth block
-	url        string
+	network network
+	tokens  *tokenSource // nil without an oauth block
+	// target is the server's URL. It is empty if the configuration was loaded without the environment that the URL
+	// needs.
+	target     *url.URL
 	headers    map[string]config.Secret
 	maxMessage int
 	// agent is the User-Agent, which headers may replace.
@@ -57,11 +59,14 @@ type httpClient struct {
 	missesCertificate atomic.Bool
 }
 
-// newHTTPClient returns the client of one server. Its URL is empty if the configuration was loaded
-// without the environment that the URL needs.
+// newHTTPClient returns the client of one server.
 func newHTTPClient(server *config.Upstream, opts Options) *httpClient {
+	target, err := url.Parse(server.URL)
+	if err != nil {
+		panic("url was not checked by config.Load") // without the error, which has the URL
+	}
 	c := &httpClient{
-		tokens: newTokenSource(server, opts), url: server.URL, headers: server.Headers, maxMessage: server.MaxMessage,
+		tokens: newTokenSource(server, opts), target: target, headers: server.Headers, maxMessage: server.MaxMessage,
 		agent: "promptweir/" + cmp.Or(opts.Version, "0"),
 	}
 	for name, value := range server.Headers {
@@ -75,17 +80,15 @@ func newHTTPClient(server *config.Upstream, opts Options) *httpClient {
 	}
 	own := &http1.Client{
 		Dial: func(ctx context.Context) (*http1.Link, error) {
-			return dial(ctx, server.URL, server.HostGrant, opts.DialGuard)
+			return dial(ctx, target, server.HostGrant, opts.DialGuard)
 		},
 		MaxIdle: server.Concurrency,
 	}
-	if strings.HasPrefix(c.url, "https:") {
+	if target.Scheme == "https" {
 		own.TLS = sync.OnceValue(func() *tls.Config {
 			settings := tlsConfig(server.TLS)
 			settings.NextProtos = []string{"http/1.1"}
-			if to, err := url.Parse(c.url); err == nil {
-				settings.ServerName = cmp.Or(settings.ServerName, to.Hostname())
-			}
+			settings.ServerName = cmp.Or(settings.ServerName, target.Hostname())
 			noteMissingCertificates(settings, &c.missesCertificate)
 			return settings
 		})
@@ -107,11 +110,7 @@ func (c *httpClient) closeIdle() {
 }
 
 // newHead returns the head of requests to a URL: the headers that every request has, and what set sets.
-func (c *httpClient) newHead(method, to string, set func(http.Header)) (*http1.Head, error) {
-	u, err := url.Parse(to)
-	if err != nil {
-		return nil, withoutURL(err)
-	}
+func (c *httpClient) newHead(method string, to *url.URL, set func(http.Header)) *http1.Head {
 	header := http.Header{}
 	header.Set("Accept-Encoding", "identity")
 	header.Set("User-Agent", c.agent)
@@ -120,7 +119,7 @@ func (c *httpClient) newHead(method, to string, set func(http.Header)) (*http1.H
 	}
 	header.Del("Cookie") // each request has its own
 	set(header)
-	return http1.NewHead(method, u, header), nil
+	return http1.NewHead(method, to, header)
 }
 
 // httpSession is the client of one session: that of its server, with cookies of its own.

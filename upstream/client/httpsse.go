@@ -33,7 +33,7 @@ type sseTransport struct {
 
 	// opened is closed when endpoint is known, and messages can be sent.
 	opened   chan struct{}
-	endpoint string
+	endpoint *url.URL // nil before the first event that names it
 	// hangUp ends the stream.
 	hangUp  context.CancelCauseFunc
 	reading sync.WaitGroup
@@ -61,10 +61,7 @@ func (t *sseTransport) start(receive func(*wire.Message)) {
 
 // read opens the stream and reads it until it ends.
 func (t *sseTransport) read(ctx context.Context) error {
-	head, err := t.http.newHead(http.MethodGet, t.http.url, func(header http.Header) { header.Set("Accept", wire.ContentSSE) })
-	if err != nil {
-		return err
-	}
+	head := t.http.newHead(http.MethodGet, t.http.target, func(header http.Header) { header.Set("Accept", wire.ContentSSE) })
 	return t.http.do(ctx, head, http1.Fields{}, nil, func(came *httpResponse) error {
 		if err := came.success(); err != nil {
 			return err
@@ -88,12 +85,12 @@ func (t *sseTransport) readStream(body io.Reader) error {
 			return errStreamEnded
 		case err != nil:
 			return err
-		case t.endpoint == "":
+		case t.endpoint == nil:
 			if event.kind != "endpoint" {
 				stray.Do(func() { t.logger.Warn("event ignored", slog.String("event", event.kind)) })
 				continue
 			}
-			if t.endpoint, err = resolveSameOrigin(t.http.url, string(event.data)); err != nil {
+			if t.endpoint, err = resolveSameOrigin(t.http.target, string(event.data)); err != nil {
 				return err
 			}
 			// This publishes endpoint: whoever reads it has waited for this or for the end, and
@@ -109,21 +106,17 @@ func (t *sseTransport) readStream(body io.Reader) error {
 
 // resolveSameOrigin resolves a reference against a URL. It must not lead to another origin: the
 // server's credentials are sent there.
-func resolveSameOrigin(base, reference string) (string, error) {
-	from, err := url.Parse(base)
-	if err != nil {
-		return "", withoutURL(err)
-	}
+func resolveSameOrigin(from *url.URL, reference string) (*url.URL, error) {
 	to, err := from.Parse(reference)
 	if err != nil {
-		return "", &ProtocolError{problem: "the endpoint that the server names is not a URL"}
+		return nil, &ProtocolError{problem: "the endpoint that the server names is not a URL"}
 	}
 	if origin(from) != origin(to) {
-		return "", &ProtocolError{problem: "the endpoint that the server names has another origin"}
+		return nil, &ProtocolError{problem: "the endpoint that the server names has another origin"}
 	}
 	// Credentials in the reference would take the place of the configured ones.
 	to.User, to.Fragment = from.User, ""
-	return to.String(), nil
+	return to, nil
 }
 
 // origin returns scheme, host and port (RFC 6454).
@@ -172,23 +165,20 @@ func (t *sseTransport) post(ctx context.Context, message []byte, assertion Asser
 		return t.err() // nothing was sent, so nothing was processed
 	default:
 	}
-	head, err := t.http.newHead(http.MethodPost, t.endpoint, func(header http.Header) {
+	head := t.http.newHead(http.MethodPost, t.endpoint, func(header http.Header) {
 		assertion.set(header)
 		header.Set("Content-Type", wire.ContentJSON)
 		if revision := t.revision(); revision != "" {
 			header.Set(wire.HeaderProtocolVersion, revision)
 		}
 	})
-	if err != nil {
-		return err
-	}
 	return t.http.do(ctx, head, http1.Fields{}, message, (*httpResponse).success)
 }
 
 // err distinguishes a stream that ended from a server that cannot be reached: after the former a
 // new session is likely to work.
 func (t *sseTransport) err() error {
-	if t.endpoint == "" || errors.Is(t.cause, ErrSessionLost) {
+	if t.endpoint == nil || errors.Is(t.cause, ErrSessionLost) {
 		return t.cause
 	}
 	return fmt.Errorf("%w: %w", ErrSessionLost, t.cause)

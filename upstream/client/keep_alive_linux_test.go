@@ -2,6 +2,7 @@ package client
 
 import (
 	"net"
+	"net/url"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -17,7 +18,7 @@ func TestKeepAlive_IsSetOnConnections(t *testing.T) {
 	}
 	defer listener.Close()
 	for name, guard := range map[string]func(string) error{"guarded": func(string) error { return nil }, "unguarded": nil} {
-		opened, err := dial(t.Context(), "http://"+listener.Addr().String(), config.AnyHost, guard)
+		opened, err := dial(t.Context(), &url.URL{Scheme: "http", Host: listener.Addr().String()}, config.AnyHost, guard)
 		if err != nil {
 			t.Fatal(name, err)
 		}

@@ -108,7 +108,11 @@ func newTokenNetwork(server *config.Upstream, dialGuard func(address string) err
 	network := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			// Never to a proxy that reads the requests: without TLS, the endpoint is on this machine.
-			link, err := dial(ctx, server.OAuth.TokenURL, server.OAuth.HostGrant, dialGuard)
+			endpoint, err := url.Parse(server.OAuth.TokenURL)
+			if err != nil {
+				return nil, withoutURL(err)
+			}
+			link, err := dial(ctx, endpoint, server.OAuth.HostGrant, dialGuard)
 			if err != nil {
 				return nil, err
 			}

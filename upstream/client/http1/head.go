@@ -53,8 +53,8 @@ type Head struct {
 func NewHead(method string, u *url.URL, header http.Header) *Head {
 	h := &Head{request: &http.Request{Method: method, URL: u, Host: u.Host, Header: http.Header{}}, target: u.RequestURI()}
 	host, err := httpguts.PunycodeHostPort(u.Host)
-	if err != nil || !httpguts.ValidHostHeader(host) || strings.ContainsAny(h.target, " \r\n") {
-		h.fields.err = errors.New("the URL cannot be sent: its host is not a name, or it has a blank or line break")
+	if err != nil || host == "" || !httpguts.ValidHostHeader(host) || strings.ContainsAny(h.target, " \r\n") {
+		h.fields.err = errors.New("the URL cannot be sent: it has no host, or its host is not a name, or it has a blank or line break")
 	}
 	h.fields.Add("Host", host)
 	for _, name := range slices.Sorted(maps.Keys(header)) {
