@@ -79,7 +79,7 @@ define ABOUT
 		"$$(nproc)" "$$(go env GOVERSION)" "$$(git describe --always --dirty --exclude='*' 2>/dev/null)"
 endef
 
-bench: ## run the Go benchmarks, speed and memory, in ten minutes; the output is also in bin/bench.md
+bench: ## run the Go benchmarks, speed and memory, in half an hour; the output is also in bin/bench.md
 	@mkdir -p bin
 	@bash -o pipefail -c "$(MAKE) -s --no-print-directory bench-go measure-speed measure-memory | tee bin/bench.md"
 
@@ -98,7 +98,7 @@ bin/measure bin/stress: build
 	@$(BUILD) -C examples/bench build $(BUILD_FLAGS) -o ../../$@ ./$(@F)
 
 MEASURE ?= speed
-measure: bin/measure ## compare with a reverse proxy and others, or with an older build: MEASURE='pairs -against FILE -only ^get'
+measure: bin/measure ## compare with a reverse proxy and others, or with an older build: MEASURE='speed -against FILE -only ^get'
 	$(call ABOUT,$(MEASURE))
 	@bin/measure $(MEASURE)
 

@@ -9,6 +9,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
@@ -18,15 +19,15 @@ import (
 	"github.com/promptweir/promptweir/examples/bench/internal/rig"
 )
 
-// references are the programs that the gateway is compared with, and the server behind it, each in a
-// process of its own, with one argument.
+// references are the programs that the gateway is compared with, and the servers behind it, each in a
+// process of its own.
 func references() map[string]func(ctx context.Context, args []string) error {
 	programs := map[string]func(ctx context.Context, args []string) error{}
-	for name, program := range map[string]func(ctx context.Context, arg string) (http.Handler, error){
+	for name, program := range map[string]func(ctx context.Context, args []string) (http.Handler, error){
 		"upstream": upstreamServer, "proxy": reverseProxy, "sdk": sdkGateway,
 	} {
 		programs[name] = func(ctx context.Context, args []string) error {
-			handler, err := program(ctx, args[0])
+			handler, err := program(ctx, args)
 			if err != nil {
 				return err
 			}
@@ -36,38 +37,45 @@ func references() map[string]func(ctx context.Context, args []string) error {
 	return programs
 }
 
-// server is how the server behind the gateway offers its prompts.
+// server is how a server behind the gateway offers its prompts. It writes each response in one piece, from a pooled buffer: the
+// least that net/http can do.
 type server struct {
 	// Prompts and Size are how many there are, and the bytes of a text; 0 means 10 and 300.
 	Prompts, Size int
-	Delay         time.Duration
 	Legacy, SSE   bool
 }
 
-// start starts the server, and returns it with the body of the upstream block.
-func (s server) start(st *rig.Stage) (p *rig.Process, block string) {
-	p = st.Self("upstream", string(rig.Must(json.Marshal(s))))
-	return p, fmt.Sprintf("url = %q", p.Endpoint)
+func (s server) start(st *rig.Stage) *rig.Process {
+	return st.Self("upstream", string(rig.Must(json.Marshal(s))))
 }
 
-func upstreamServer(_ context.Context, spec string) (http.Handler, error) {
+func upstreamServer(_ context.Context, args []string) (http.Handler, error) {
 	var of server
-	if err := json.Unmarshal([]byte(spec), &of); err != nil {
+	if err := json.Unmarshal([]byte(args[0]), &of); err != nil {
 		return nil, err
 	}
 	s := upstreamtest.NewLoadPeer(of.Legacy, cmp.Or(of.Size, 300), upstreamtest.Prompts(cmp.Or(of.Prompts, 10))...)
-	s.Delay, s.SSE = of.Delay, of.SSE
+	s.SSE = of.SSE
 	return s, nil
 }
 
-// reverseProxy is a tuned one: it keeps a connection for each concurrent request, and pools its copy buffers.
-func reverseProxy(_ context.Context, endpoint string) (http.Handler, error) {
-	target, err := url.Parse(endpoint)
-	if err != nil {
-		return nil, err
+// reverseProxy sends requests to servers in turn. It is a tuned one: it keeps a connection for each concurrent request, and pools
+// its copy buffers.
+func reverseProxy(_ context.Context, endpoints []string) (http.Handler, error) {
+	var targets []*url.URL
+	for _, endpoint := range endpoints {
+		target, err := url.Parse(endpoint)
+		if err != nil {
+			return nil, err
+		}
+		targets = append(targets, target)
 	}
+	var turn atomic.Uint32
 	return &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = target.Scheme, target.Host },
+		Rewrite: func(r *httputil.ProxyRequest) {
+			target := targets[int(turn.Add(1))%len(targets)]
+			r.Out.URL.Scheme, r.Out.URL.Host = target.Scheme, target.Host
+		},
 		Transport: &http.Transport{
 			MaxIdleConns: 4096, MaxIdleConnsPerHost: 4096, IdleConnTimeout: time.Minute, DisableCompression: true,
 		},
@@ -86,24 +94,28 @@ func (p *pool) Get() []byte {
 // Put implements [httputil.BufferPool].
 func (p *pool) Put(b []byte) { p.buffers.Put(&b) }
 
-// sdkGateway is a gateway in as few lines as the official SDK allows: a client session to the upstream, and a server that offers the
-// upstream's prompts and forwards each get.
-func sdkGateway(ctx context.Context, endpoint string) (http.Handler, error) {
+// sdkGateway is a gateway in as few lines as the official SDK allows: a client session to each server, and a server that offers
+// their prompts, named like the gateway's, and forwards each get.
+func sdkGateway(ctx context.Context, endpoints []string) (http.Handler, error) {
 	implementation := &mcp.Implementation{Name: "sdk", Version: "1"}
-	session, err := mcp.NewClient(implementation, nil).Connect(ctx, &mcp.StreamableClientTransport{
-		Endpoint: endpoint, HTTPClient: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4096}},
-	}, nil)
-	if err != nil {
-		return nil, err
-	}
 	server := mcp.NewServer(implementation, nil)
-	for prompt, err := range session.Prompts(ctx, nil) {
+	for i, endpoint := range endpoints {
+		session, err := mcp.NewClient(implementation, nil).Connect(ctx, &mcp.StreamableClientTransport{
+			Endpoint: endpoint, HTTPClient: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4096}},
+		}, nil)
 		if err != nil {
 			return nil, err
 		}
-		server.AddPrompt(prompt, func(ctx context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-			return session.GetPrompt(ctx, &mcp.GetPromptParams{Name: r.Params.Name, Arguments: r.Params.Arguments})
-		})
+		for prompt, err := range session.Prompts(ctx, nil) {
+			if err != nil {
+				return nil, err
+			}
+			name := prompt.Name
+			prompt.Name = fmt.Sprintf("%c.%s", 'a'+i, name)
+			server.AddPrompt(prompt, func(ctx context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+				return session.GetPrompt(ctx, &mcp.GetPromptParams{Name: name, Arguments: r.Params.Arguments})
+			})
+		}
 	}
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
 		&mcp.StreamableHTTPOptions{JSONResponse: true}), nil

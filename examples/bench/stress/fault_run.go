@@ -125,7 +125,7 @@ func open(st *rig.Stage, s *settings, f *fault) *faultRun {
 		fmt.Fprintf(&text, "  upstream %q {\n    %s\n    timeout = %q\n  }\n", name, body, timeout)
 	}
 	text.WriteString("}\n")
-	w.gateway = st.Gateway(text.String(), nil, s.build)
+	w.gateway = st.Gateway(text.String(), s.build)
 	w.client = upstreamtest.Client{Transport: w.transport, Endpoint: w.gateway.Endpoint}
 	st.Defer(w.transport.CloseIdleConnections)
 	return w

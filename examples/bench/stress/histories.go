@@ -123,7 +123,7 @@ func (s *settings) newFleet(st *rig.Stage) *fleet {
 	for i := range s.replicas {
 		p := st.Proxy(w.store.address)
 		// The texts are the same, as where replicas share what they load.
-		g := st.Gateway(f.text(0), nil, f.command(i, p.Address, rig.FreeAddress(st.Context()), rig.FreeAddress(st.Context()))...)
+		g := st.Gateway(f.text(0), f.command(i, p.Address, rig.FreeAddress(st.Context()), rig.FreeAddress(st.Context()))...)
 		w.proxies, w.gateways = append(w.proxies, p), append(w.gateways, g)
 	}
 	rig.Check(w.awaitStore())

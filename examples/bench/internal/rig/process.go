@@ -210,12 +210,9 @@ type Gateway struct {
 }
 
 // Gateway starts a gateway with a configuration and waits until it is ready. Command is the program,
-// with what goes in front of it, such as taskset. Files are those beside the configuration, by name.
-func (st *Stage) Gateway(text string, files map[string]string, command ...string) *Gateway {
+// with what goes in front of it, such as taskset.
+func (st *Stage) Gateway(text string, command ...string) *Gateway {
 	g := &Gateway{Dir: st.Dir(), Text: text, stage: st}
-	for name, content := range files {
-		Check(os.WriteFile(filepath.Join(g.Dir, name), []byte(content), 0o600))
-	}
 	g.command = append(slices.Clip(command), "serve", "--config", g.path())
 	// After SIGINT a gateway waits for no load balancer. What it says then is of no interest.
 	st.Defer(func() {
