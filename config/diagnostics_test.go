@@ -53,13 +53,24 @@ func spread(content string) string {
 	return strings.NewReplacer("{ ", "{\n", " }", "\n}").Replace(content)
 }
 
-func TestWrite_QuotesNoUnknownAttribute(t *testing.T) {
+func TestWrite_QuotesNoAttributeThatMayBeASecret(t *testing.T) {
 	for _, block := range []string{`team "a" { upstream "u" { %s } }`, `team "a" { %s }`, `auth { token "a" { %s } }`, `team "a" { upstream "u" { tls { %s } } }`} {
-		for _, name := range []string{"tokens", "client_secret", "key", "Headers", "evn", "sha265", "token_sha256", "key_fiel", "breaker", "member"} {
+		for _, name := range []string{"tokens", "client_secret", "key", "Headers", "evn", "sha265", "token_sha256", "key_fiel", "breaker", "pat", "pass", "secret", "password", "passwd", "bearer", "api_key", "cookie", "credential", "header"} {
 			if got := written(t, spread(strings.Replace(block, "%s", name+` = "hunter2"`, 1))); strings.Contains(got, "hunter2") {
 				t.Errorf("the value shows:\n%s", got)
 			}
 		}
+	}
+	for name, block := range map[string]string{
+		`member = ["user:ann"]`: `team "a" { %s }`, `prefx = "b"`: `team "a" { upstream "u" { %s } }`, `timout = "5s"`: `team "a" { upstream "u" { %s } }`,
+		`public_ulr = "https://a"`: `gateway { %s }`,
+	} {
+		if got := written(t, spread(strings.Replace(block, "%s", name, 1))); !strings.Contains(got, name) {
+			t.Errorf("%s cannot be a secret, and does not show:\n%s", name, got)
+		}
+	}
+	if got := written(t, "gateway {\npublic_ulr = \"https://u:hunter2@a\"\n}"); strings.Contains(got, "hunter2") {
+		t.Errorf("the password in the URL shows:\n%s", got)
 	}
 	for _, block := range []string{"upstrem \"u\" {\n  headers = {}\n}", "headers {\n  A = 1\n}"} {
 		header, _, _ := strings.Cut(block, "\n")

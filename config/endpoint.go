@@ -54,6 +54,12 @@ func decodeEndpoint(b *hclread.Block, u *Upstream, r reach) {
 		refuse(b, "assertion", "url", "A child process gets no headers; remove the block.")
 		refuse(b, "oauth", "url", "A child process gets no access tokens; give it what it needs in env.")
 	}
+	if !b.HasErrors() { // which come first
+		warnOfSecrets(b, "url", "headers", "env", "command")
+		for _, oauth := range b.Inner("oauth") {
+			warnOfSecrets(oauth, "client_secret", "token_url")
+		}
+	}
 	if !isFiles {
 		refuse(b, "format", "files", "Only prompts from files have a format; remove it.")
 		refuse(b, "texts", "files", "Only prompts from files have texts to approve; remove it.")
@@ -232,6 +238,9 @@ func secretMap(
 // shellVariable matches a variable as shells write it without brackets, which HCL takes as text.
 var shellVariable = hclread.Lazily(`\$[A-Z][A-Z0-9_]{2,}`)
 
+// quotedEnv matches a call of env whose quotes are escaped, which HCL takes as text.
+var quotedEnv = hclread.Lazily(`\benv\(\\"(\w+)\\"\)`)
+
 // warnOfShellVariables warns of variables that nobody will replace. It does not show them: a
 // password may look like that, too.
 func warnOfShellVariables(b *hclread.Block, names ...string) {
@@ -239,7 +248,11 @@ func warnOfShellVariables(b *hclread.Block, names ...string) {
 		if !b.Has(name) {
 			continue
 		}
-		if _, source := b.Expression(name); shellVariable().Match(source) {
+		_, source := b.Expression(name)
+		if quoted := quotedEnv().FindSubmatch(source); quoted != nil {
+			b.Warning(b.ValueRange(name), "Call in quotes", "env(%q) stands in quotes in %s, and is text; write \"${env(%[1]q)}\".", quoted[1], name)
+		}
+		if shellVariable().Match(source) {
 			b.Warning(b.ValueRange(name), "Shell variable", "$NAME is not expanded in %s; for a "+
 				"variable of the gateway's environment write env(\"NAME\").", name)
 		}

@@ -286,7 +286,7 @@ func comment(text string) string {
 			return unicode.ReplacementChar
 		}
 		return r
-	}, secretText().ReplaceAllString(config.HideInside(text), "…"))
+	}, config.HideSecrets(text))
 	if line = strings.Join(strings.Fields(line), " "); len(line) > maxComment {
 		line = strings.ToValidUTF8(line[:maxComment], "") + "…"
 	}

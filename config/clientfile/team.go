@@ -114,7 +114,7 @@ func (v *variables) server(b *block, isSet func(variable string) bool) Server {
 		value, isSecret := v.secrets[name]
 		isWord := strings.Contains(b.command, "env("+quote(name)+")")
 		switch {
-		case isSecret && isWord && len(value) >= leastRandom && isRandom(value) && !mayBeCode().MatchString(value):
+		case isSecret && isWord && len(value) >= leastRandom && config.IsRandom(value) && !mayBeCode().MatchString(value):
 			text = fmt.Appendf(text, "  %s is %q and %d more characters\n", name, value[:leastRandom/2], len(value)-leastRandom/2)
 		case isSecret && (isWord || mayBeCode().MatchString(value)):
 			text = fmt.Appendf(text, "  %s is %q\n", name, value)

@@ -19,32 +19,13 @@ var (
 	// reference matches a variable in a value: ${NAME}, ${NAME:-default}, ${env:NAME},
 	// ${input:name} and others with a colon.
 	reference = hclread.Lazily(`\$\{([^${}]+)\}`)
-	// scheme matches what precedes the secret of an Authorization header.
-	scheme = hclread.Lazily(`^(?i:(bearer|basic|token|apikey|api-key) +)`)
 	// assignment matches a flag or a variable of a command line, and what follows its equals sign.
 	assignment = hclread.Lazily(`^(--?[A-Za-z0-9_-]+|[A-Za-z_][A-Za-z0-9_]*)(=(.*))?$`)
 	// headerWord matches a header in one word of a command line.
 	headerWord = hclread.Lazily(`^([A-Za-z0-9-]+)(: *)(.+)$`)
-	// secretText matches secrets of services whose form is known, wherever they stand.
-	secretText = hclread.Lazily(`\b(sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|` +
-		`xox[abposr]-[\w-]{10,}|T[A-Z0-9]{8,}/B[A-Z0-9]{8,}/[A-Za-z0-9]{20,}|AKIA[A-Z0-9]{16}|` +
-		`eyJ[\w-]+\.[\w-]+\.[\w-]*|AIza[\w-]{30,}|ntn_\w{16,}|secret_\w{16,})`)
-	// bearerText matches a credential with its scheme in front, wherever it stands.
-	bearerText = hclread.Lazily(`\b(?:[Bb]earer +([\w.~+/=-]{6,})|Basic +([A-Za-z0-9+/]{8,}=*))`)
-	// namedText matches a name and what a text has behind it: in JSON, in the query of a URL, in a
-	// variable, a flag or a header of a shell's command.
-	namedText = hclread.Lazily(`"([\w-]+)"\s*:\s*"((?:[^"\\]|\\.)+)"` +
-		`|(?:^|[\s;?&'"])-{0,2}([A-Za-z_][\w-]*)=["']?([^\s&#;'"]+)` +
-		`|(?:^|\s)--?([A-Za-z][\w-]*)\s+["']?([^\s'"-][^\s'"]*)` +
-		`|["']([A-Za-z][\w-]*): *([^\s'"]+)["']`)
 	// credentialText matches all of what follows a scheme.
 	credentialText = hclread.Lazily(`^[^\s${}]{6,}$`)
-	// longRun matches what is too long for most words.
-	longRun     = hclread.Lazily(`[\w+=-]{20,}`)
-	hexadecimal = hclread.Lazily(`^[0-9a-f]+$`)
-	// shellVariable matches a value that a shell is to put in.
-	shellVariable = hclread.Lazily(`^\$[A-Za-z_({]`)
-	unnamed       = hclread.Lazily(`[^A-Z0-9]+`)
+	unnamed        = hclread.Lazily(`[^A-Z0-9]+`)
 )
 
 // variables are those of the environment that stand for something in a client's file.
@@ -182,7 +163,7 @@ func (t *translator) value(name, value string) string {
 // setting translates a value of env or headers. Only a word like Bearer and references stay in
 // sight: any other text may be a secret, whatever its name.
 func (t *translator) setting(name, value string) string {
-	prefix := scheme().FindString(value)
+	prefix := config.AuthScheme(value)
 	rest := value[len(prefix):]
 	if rest == "" || reference().MatchString(rest) {
 		return t.value(name, value)
@@ -198,7 +179,7 @@ func (t *translator) setting(name, value string) string {
 
 // credential translates a value in which a word like Bearer may precede the secret.
 func (t *translator) credential(e *expression, name, value string) {
-	prefix := scheme().FindString(value)
+	prefix := config.AuthScheme(value)
 	e.text(prefix)
 	if strings.EqualFold(name, "Authorization") {
 		name = "token"
@@ -212,7 +193,7 @@ func (t *translator) credential(e *expression, name, value string) {
 
 // template translates references, and hides secrets.
 func (t *translator) template(e *expression, name, value string) {
-	if value != "" && isSecretName(name) && !reference().MatchString(value) {
+	if value != "" && config.IsSecretFlag(name) && !reference().MatchString(value) {
 		e.call(t.env(t.secret(t.variable(name), value), "", nil))
 		return
 	}
@@ -226,12 +207,6 @@ func (t *translator) template(e *expression, name, value string) {
 	t.literal(e, name, rest)
 }
 
-// isSecretName is [config.IsSecretName] for flags and parameters of URLs, too: tokens of GitLab and
-// others, signatures of Azure, and the short flags of common servers.
-func isSecretName(name string) bool {
-	return config.IsSecretName(strings.TrimLeft(name, "-")) || slices.Contains([]string{"--pat", "--auth", "-t", "-k", "-u", "sig", "code"}, name)
-}
-
 // variable returns the name for the variable of a secret.
 func (t *translator) variable(name string) string {
 	if t.inEnv {
@@ -243,7 +218,7 @@ func (t *translator) variable(name string) string {
 // literal adds text, with a variable in place of what looks like a secret.
 func (t *translator) literal(e *expression, name, text string) {
 	for {
-		begin, end, what := findSecret(text)
+		begin, end, what := config.FindSecret(text)
 		if end == 0 {
 			e.text(text)
 			return
@@ -255,67 +230,6 @@ func (t *translator) literal(e *expression, name, text string) {
 		e.call(t.env(t.secret(t.variable(what), text[begin:end]), "", nil))
 		text = text[end:]
 	}
-}
-
-// findSecret returns where the first secret in a text begins and ends, and a name for it. The end
-// is 0 if there is none.
-func findSecret(text string) (begin, end int, name string) {
-	first := func(from, to int, called string) {
-		// Whichever begins first, so that the rest of the text is looked at again behind it.
-		if end == 0 || from < begin {
-			begin, end, name = from, to, called
-		}
-	}
-	if at := secretText().FindStringIndex(text); at != nil {
-		first(at[0], at[1], "secret")
-	}
-	if from, to, found := config.SecretIn(text); found {
-		first(from, to, "password")
-	}
-	if at := bearerText().FindStringSubmatchIndex(text); at != nil {
-		group := 2
-		if at[group] < 0 {
-			group = 4
-		}
-		first(at[group], at[group+1], "token")
-	}
-	for _, at := range longRun().FindAllStringIndex(text, -1) {
-		if isRandom(text[at[0]:at[1]]) {
-			first(at[0], at[1], "secret")
-		}
-	}
-	if from, to, called := findNamed(text); to > 0 {
-		first(from, to, called)
-	}
-	return begin, end, name
-}
-
-// findNamed is findSecret for secrets behind their names.
-func findNamed(text string) (begin, end int, name string) {
-	for from := 0; ; {
-		at := namedText().FindStringSubmatchIndex(text[from:])
-		if at == nil {
-			return 0, 0, ""
-		}
-		group := 2
-		for at[group] < 0 {
-			group += 4
-		}
-		begin, end, name = from+at[group+2], from+at[group+3], text[from+at[group]:from+at[group+1]]
-		value := text[begin:end]
-		if isSecretName(name) && !shellVariable().MatchString(value) && scheme().FindString(value+" ") == "" {
-			return begin, end, name
-		}
-		from += at[group+1] // what is behind a flag may be the name of a header
-	}
-}
-
-// isRandom reports whether a text has small letters, capital letters and digits, or hexadecimal
-// digits of both kinds, as random texts have.
-func isRandom(text string) bool {
-	isMixed := strings.ToLower(text) != text && strings.ToUpper(text) != text
-	isHexadecimal := hexadecimal().MatchString(text) && strings.ContainsAny(text, "abcdef")
-	return strings.ContainsAny(text, "0123456789") && (isMixed || isHexadecimal)
 }
 
 // reference translates what stands in ${…}.
@@ -352,7 +266,7 @@ func (t *translator) reference(e *expression, inside string) {
 // withDefault translates a variable with a default. A secret is no default: the variable has to be
 // set, or, in a team for this machine, has the secret's variable as its default.
 func (t *translator) withDefault(e *expression, name, fallback string) {
-	_, end, _ := findSecret(fallback)
+	_, end, _ := config.FindSecret(fallback)
 	switch {
 	case fallback == "" || end == 0 && !config.IsSecretName(name):
 		e.call(t.env(name, "", &fallback))
@@ -388,14 +302,14 @@ func (t *translator) arguments(words []string) (list []string) {
 		case config.JoinedPassword(word) != "":
 			e.text("-p")
 			t.template(&e, "password", config.JoinedPassword(word))
-		case header != nil && isSecretName(header[1]):
+		case header != nil && config.IsSecretFlag(header[1]):
 			e.text(header[1] + header[2])
 			t.credential(&e, header[1], header[3])
 		default:
 			t.template(&e, "", word)
 		}
 		list = append(list, e.String())
-		if after = ""; isFlag && given[2] == "" && isSecretName(word) && (len(word) > 2 || !isContainer) {
+		if after = ""; isFlag && given[2] == "" && config.IsSecretFlag(word) && (len(word) > 2 || !isContainer) {
 			after = word
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/promptweir/promptweir/config/regular"
 )
@@ -133,6 +134,42 @@ func (b *Block) ElementRange(name string, i int) hcl.Range {
 func (b *Block) Expression(name string) (expr hclsyntax.Expression, source []byte) {
 	expr = b.hcl.Body.Attributes[name].Expr
 	return expr, expr.Range().SliceBytes(b.scope.source.file.Bytes)
+}
+
+// Literals returns the strings of an attribute that are written out, or of its list or map, with their keys; the key of a single
+// string is the attribute's name. A computed element is empty.
+func (b *Block) Literals(name string) (keys []string, texts []Text) {
+	add := func(key string, expr hclsyntax.Expression) {
+		t := Text{At: expr.Range()}
+		if v, diags := expr.Value(nil); !diags.HasErrors() && v.Type() == cty.String && v.IsKnown() && !v.IsNull() {
+			t.Value = v.AsString()
+		}
+		keys, texts = append(keys, key), append(texts, t)
+	}
+	if !b.Has(name) {
+		return nil, nil
+	}
+	switch e := b.hcl.Body.Attributes[name].Expr.(type) {
+	case *hclsyntax.TupleConsExpr:
+		for _, element := range e.Exprs {
+			add("", element)
+		}
+	case *hclsyntax.ObjectConsExpr:
+		for _, item := range e.Items {
+			if k, diags := item.KeyExpr.Value(nil); !diags.HasErrors() && k.Type() == cty.String && k.IsKnown() && !k.IsNull() {
+				add(k.AsString(), item.ValueExpr)
+			}
+		}
+	default:
+		add(name, e)
+	}
+	return keys, texts
+}
+
+// WarnHidden is Warning for a line that is not to be shown.
+func (b *Block) WarnHidden(at hcl.Range, summary, detail string, args ...any) {
+	b.hide(at)
+	b.Warning(at, summary, detail, args...)
 }
 
 // ResolvePath makes a path absolute or relative to the working directory, like the path of the

@@ -12,6 +12,9 @@ import (
 // string: ${NAME}, ${NAME:-default}, ${env:NAME}, ${input:name}; and Terraform, ${var.name}.
 var foreignVariable = Lazily(`^\$\{\s*(?:env[:.]|input:|var\.)?([A-Za-z_][A-Za-z0-9_-]*)\s*(:-|\})`)
 
+// misspeltEnv matches env(NAME), env.NAME and env["NAME"] near the start of a text.
+var misspeltEnv = Lazily(`^[^\n"']{0,12}\benv(?:\(\s*|\.|\[["'])([A-Za-z_][A-Za-z0-9_]*)`)
+
 // These summaries are HCL's own, of a text whose line ends before it, and of a name without quotes.
 const (
 	summaryUnclosed  = "Invalid multi-line string"
@@ -75,6 +78,8 @@ func explainVariable(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
 	before := bytes.TrimRight(content[:d.Subject.Start.Byte], " ")
 	if remedy := instead(content, len(before)-len("${")); remedy != "" {
 		explained.Detail = remedy
+	} else if call := misspeltEnv().FindSubmatch(content[max(d.Subject.Start.Byte-len("env("), 0):]); call != nil {
+		explained.Detail = fmt.Sprintf("Write env(%q), with quotes, for the variable of the gateway's environment.", call[1])
 	}
 	return &explained
 }
@@ -104,6 +109,7 @@ var remedies = []struct{ summary, detail, remedy string }{ //nolint:gochecknoglo
 	{"Invalid block definition", "must not be used when defining a block", "Remove the equals sign."},
 	{"Invalid block definition", "must have block content", "If it is an attribute, write an " +
 		"equals sign: name = value."},
+	{"Call to unknown function", "getenv", `Write env("NAME").`},
 	{"Missing newline after argument", "", "Write one attribute per line; two values are compared with ==."},
 }
 

@@ -134,9 +134,26 @@ func (c checker) attributes(attributes hclsyntax.Attributes, s Schema, prefix st
 		if s.hasAttribute(name) {
 			continue
 		}
-		c.hide(a.SrcRange) // which may be a secret under a misspelt name
+		source := a.SrcRange.SliceBytes(c.byPath[a.SrcRange.Filename].file.Bytes)
+		if c.mayBeSecret(name, s) || hasCredentials(string(source)) {
+			c.hide(a.SrcRange)
+		}
 		c.misplaced(a.NameRange, name, "attribute", prefix, s)
 	}
+}
+
+// leastMisspelt is the length from which a name is near another only if that was meant: pat is near rate.
+const leastMisspelt = 5
+
+// mayBeSecret reports whether an attribute that a block does not have may be a secret under a misspelt name.
+func (c checker) mayBeSecret(name string, s Schema) bool {
+	var secrets []string
+	for known, isSecret := range c.Reader.attributes {
+		if isSecret {
+			secrets = append(secrets, known)
+		}
+	}
+	return len(name) < leastMisspelt || strings.Contains(name, "key") || nearest(name, secrets) != "" || !s.hasAttribute(nearest(name, s.Names()))
 }
 
 func (c checker) blocks(blocks hclsyntax.Blocks, s Schema, prefix string) {

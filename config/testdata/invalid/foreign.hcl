@@ -30,6 +30,10 @@ team "words" {
     env = {
       A = "${ TOKEN }"                            # ERROR: write "${env("TOKEN")}"
       B = "x ${var.token}"                        # ERROR: write "${env("token")}"
+      F = env(TOKEN)                              # ERROR: Write env("TOKEN"), with quotes, for the variable of the gateway's environment.
+      G = process.env.TOKEN                       # ERROR: Write env("TOKEN"), with quotes
+      H = env["TOKEN"]                            # ERROR: Write env("TOKEN"), with quotes
+      I = getenv("TOKEN")                         # ERROR: There is no function named "getenv". Write env("NAME").
       C = hunter2                                 # ERROR: There are no variables here. Write text in quotes
       D = "${env.TOKEN}"                          # ERROR: write "${env("TOKEN")}"
     }

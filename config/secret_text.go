@@ -1,0 +1,145 @@
+package config
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/promptweir/promptweir/config/internal/hclread"
+)
+
+var (
+	// authScheme matches what precedes the secret of an Authorization header.
+	authScheme = hclread.Lazily(`^(?i:(bearer|basic|token|apikey|api-key) +)`)
+	// secretText matches secrets of services whose form is known, wherever they stand.
+	secretText = hclread.Lazily(`\b(sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|` +
+		`xox[abposr]-[\w-]{10,}|T[A-Z0-9]{8,}/B[A-Z0-9]{8,}/[A-Za-z0-9]{20,}|AKIA[A-Z0-9]{16}|` +
+		`eyJ[\w-]+\.[\w-]+\.[\w-]*|AIza[\w-]{30,}|ntn_\w{16,}|secret_\w{16,})`)
+	// bearerText matches a credential with its scheme in front, wherever it stands.
+	bearerText = hclread.Lazily(`\b(?:[Bb]earer +([\w.~+/=-]{6,})|Basic +([A-Za-z0-9+/]{8,}=*))`)
+	// namedText matches a name and what a text has behind it: in JSON, in the query of a URL, in a
+	// variable, a flag or a header of a shell's command.
+	namedText = hclread.Lazily(`"([\w-]+)"\s*:\s*"((?:[^"\\]|\\.)+)"` +
+		`|(?:^|[\s;?&'"])-{0,2}([A-Za-z_][\w-]*)=["']?([^\s&#;'"]+)` +
+		`|(?:^|\s)--?([A-Za-z][\w-]*)\s+["']?([^\s'"-][^\s'"]*)` +
+		`|["']([A-Za-z][\w-]*): *([^\s'"]+)["']`)
+	// longRun matches what is too long for most words.
+	longRun     = hclread.Lazily(`[\w+=-]{20,}`)
+	hexadecimal = hclread.Lazily(`^[0-9a-f]+$`)
+	// shellReference matches a value that a shell is to put in.
+	shellReference = hclread.Lazily(`^\$[A-Za-z_({]`)
+)
+
+// AuthScheme returns what precedes the secret of an Authorization header, such as "Bearer ".
+func AuthScheme(value string) string { return authScheme().FindString(value) }
+
+// HideSecrets replaces the secrets in a text that what is around them tells, or their form.
+func HideSecrets(text string) string { return secretText().ReplaceAllString(HideInside(text), "…") }
+
+// IsSecretFlag is [IsSecretName] for flags and parameters of URLs, too: tokens of GitLab and
+// others, signatures of Azure, and the short flags of common servers.
+func IsSecretFlag(name string) bool {
+	return IsSecretName(strings.TrimLeft(name, "-")) || slices.Contains([]string{"--pat", "--auth", "-t", "-k", "-u", "sig", "code"}, name)
+}
+
+// FindSecret returns where the first secret in a text begins and ends, and a name for it. The end
+// is 0 if there is none.
+func FindSecret(text string) (begin, end int, name string) {
+	first := func(from, to int, called string) {
+		// Whichever begins first, so that the rest of the text is looked at again behind it.
+		if end == 0 || from < begin {
+			begin, end, name = from, to, called
+		}
+	}
+	if at := secretText().FindStringIndex(text); at != nil {
+		first(at[0], at[1], "secret")
+	}
+	if from, to, found := SecretIn(text); found {
+		first(from, to, "password")
+	}
+	if at := bearerText().FindStringSubmatchIndex(text); at != nil {
+		group := 2
+		if at[group] < 0 {
+			group = 4
+		}
+		first(at[group], at[group+1], "token")
+	}
+	for _, at := range longRun().FindAllStringIndex(text, -1) {
+		if IsRandom(text[at[0]:at[1]]) && !strings.HasSuffix(text[:at[0]], "sha256:") { // the digest of an image
+			first(at[0], at[1], "secret")
+		}
+	}
+	if from, to, called := findNamed(text); to > 0 {
+		first(from, to, called)
+	}
+	return begin, end, name
+}
+
+// findNamed is [FindSecret] for secrets behind their names.
+func findNamed(text string) (begin, end int, name string) {
+	for from := 0; ; {
+		at := namedText().FindStringSubmatchIndex(text[from:])
+		if at == nil {
+			return 0, 0, ""
+		}
+		group := 2
+		for at[group] < 0 {
+			group += 4
+		}
+		begin, end, name = from+at[group+2], from+at[group+3], text[from+at[group]:from+at[group+1]]
+		value := text[begin:end]
+		if IsSecretFlag(name) && !shellReference().MatchString(value) && AuthScheme(value+" ") == "" {
+			return begin, end, name
+		}
+		from += at[group+1] // what is behind a flag may be the name of a header
+	}
+}
+
+// IsRandom reports whether a text has small letters, capital letters and digits, or hexadecimal
+// digits of both kinds, as random texts have.
+func IsRandom(text string) bool {
+	isMixed := strings.ToLower(text) != text && strings.ToUpper(text) != text
+	isHexadecimal := hexadecimal().MatchString(text) && strings.ContainsAny(text, "abcdef")
+	return strings.ContainsAny(text, "0123456789") && (isMixed || isHexadecimal)
+}
+
+// warnOfSecrets warns of secrets that are written out in attributes of a block, as far as names and forms tell.
+func warnOfSecrets(b *hclread.Block, attributes ...string) {
+	for _, name := range attributes {
+		keys, texts := b.Literals(name)
+		words := make([]string, len(texts))
+		for i, t := range texts {
+			words[i] = t.Value
+		}
+		hidden := hideWords(words)
+		for i, t := range texts {
+			isWord := name == "command" && hidden[i] != t.Value
+			if isSetting(t.Value) || !isWord && !isWrittenSecret(keys[i], t.Value) {
+				continue
+			}
+			what := name
+			if keys[i] != name && keys[i] != "" {
+				what += ", " + keys[i]
+			}
+			b.WarnHidden(t.At, "Secret in the file", "Everybody who can read this file can read a secret here (%s). Replace the secret, put the new one "+
+				"into the gateway's environment, and write env(\"NAME\"), or \"${env(\"NAME\")}\" within a text.", what)
+		}
+	}
+}
+
+// isWrittenSecret reports whether a value is a secret, or has one inside.
+func isWrittenSecret(name, value string) bool {
+	_, end, _ := FindSecret(value)
+	rest := value[len(AuthScheme(value)):]
+	return end > 0 || hideParameters(value) != value || IsSecretName(name) && strings.TrimSpace(rest) != "" && !strings.Contains(rest, "://") && !strings.Contains(rest, "env(") && !shellReference().MatchString(rest)
+}
+
+// isSetting reports whether a value is no secret whatever its name is: a number, a switch, a path.
+func isSetting(value string) bool {
+	_, after, hasName := strings.Cut(value, "=")
+	if !hasName {
+		after = value
+	}
+	_, err := strconv.ParseFloat(after, 64)
+	return err == nil || slices.Contains([]string{"", "true", "false"}, after) || strings.HasPrefix(after, "/") || strings.HasPrefix(after, ".")
+}
