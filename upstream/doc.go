@@ -44,6 +44,6 @@
 // every 0.4 seconds, and answers calls from memory. What is in the files is package files.
 //
 // What is known of a server, and what follows from it, is package health; the slots of an
-// upstream are package queue. The MCP client is package client; JSON-RPC and MCP as bytes are
-// package wire.
+// upstream are package queue. The MCP client is package client, over the HTTP client of
+// package http1; JSON-RPC and MCP as bytes are package wire.
 package upstream
