@@ -1,11 +1,15 @@
 package admin
 
 import (
+	"context"
+	"fmt"
+
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/gateway/clients"
 	"github.com/promptweir/promptweir/gateway/inspect"
+	"github.com/promptweir/promptweir/gateway/screen"
 	"github.com/promptweir/promptweir/upstream/files"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -93,14 +97,14 @@ type PromptFile struct {
 	// Problems are those that were found in it last. While one is [files.Broken], Result is that of
 	// the last good text.
 	Problems []files.Problem
-	// Result is what a get returns with some arguments, and samples for the others; Failed why it
-	// fails.
+	// Result is what a get returns with some arguments, and samples for the others, past prompt blocks and screens; Failed
+	// why it fails.
 	Result jsontext.Value
 	Failed error
 }
 
 // File returns the file of a prompt; nil where it is in none.
-func (v *View) File(name string, arguments wire.Object) *PromptFile {
+func (v *View) File(ctx context.Context, name string, arguments wire.Object) *PromptFile {
 	s := v.Snapshot()
 	entry := s.Catalog.Lookup(name)
 	if entry == nil {
@@ -120,5 +124,17 @@ func (v *View) File(name string, arguments wire.Object) *PromptFile {
 		}
 	}
 	f.Result, f.Failed = prompt.Render(prompt.Sample(entry.Overrides.AddTo(arguments)))
+	if f.Failed == nil {
+		f.Result, f.Failed = screened(ctx, s.Screen(entry.Team), f.Result)
+	}
 	return f
+}
+
+// screened returns a result as a get passes it on.
+func screened(ctx context.Context, blocks *screen.Screen, result jsontext.Value) (jsontext.Value, error) {
+	outcome, err := blocks.Result(ctx, result)
+	if outcome.Rejected != nil {
+		err = fmt.Errorf("a get fails: the result is rejected: %s", outcome.Rejected)
+	}
+	return outcome.JSON, err
 }

@@ -20,6 +20,11 @@ func TestPrompt_ShowsItsFile(t *testing.T) {
  members = ["user:ann"]
  upstream "notes" { files = ["prompts/*.md"] }
  prompt "notes.fixed" { arguments = { tone = "calm" } }
+ screen "clean" {
+  invisible = true
+  action    = "strip"
+ }
+ screen "tags" { patterns = ["hunter2"] }
 }
 `
 	const front = "---\narguments:\n  - name: code\n    required: true\n  - name: tone\n    values: [brief, long]\n---\n"
@@ -66,6 +71,9 @@ func TestPrompt_ShowsItsFile(t *testing.T) {
 	shows("name=notes.a", nil, "<code>---\narguments:", "&lt;b&gt;Read {{code}}", "&lt;b&gt;Read ⟨code⟩, be brief.", "prompts/a.md")
 	shows("name=notes.a", url.Values{"a:code": {"x\r\ny"}, "a:tone": {"long"}}, "&lt;b&gt;Read x\ny, be long.")
 	shows("name=notes.fixed", url.Values{"a:tone": {"long"}}, "Be calm.")
+	// As a get, past the screens.
+	shows("name=notes.a", url.Values{"a:code": {"x\u200by"}}, "&lt;b&gt;Read xy, be brief.")
+	shows("name=notes.a", url.Values{"a:code": {"hunter2"}}, "a get fails: the result is rejected: pattern 1 at /messages/0/content/text (screen &#34;tags&#34;)")
 	write("prompts/a.md", front+"Now {{code}}.\n")
 	shows("name=notes.a", nil, "Now ⟨code⟩.")
 	write("prompts/a.md", "---\ntitle: [Wrong]\n---\nLater.\n")

@@ -46,7 +46,7 @@ func (c *console) prompt(r *http.Request, p *page) (Node, error) {
 			If(!prompt.Listed, section("unlisted", "Not in the catalog", Class("card bad"),
 				P(bdi(sentence(prompt.Answer.Offered)), Text(" No client can see or get it."))))),
 		// Iff reads the file only where it is shown; the argument of If is always evaluated.
-		Iff(c.mayRead(r), func() Node { return fileSection(c.view.File(name, formArguments(r))) }),
+		Iff(c.mayRead(r), func() Node { return fileSection(c.view.File(r.Context(), name, formArguments(r))) }),
 		Div(Class("columns"),
 			Div(
 				visibility(p.as, prompt.Answer),
