@@ -33,6 +33,8 @@ const (
 	// drainTimeout how long that may take.
 	maxDrained   = 64 << 10
 	drainTimeout = 20 * time.Millisecond
+	// usualBody is the room for a body of unknown length at first, in bytes.
+	usualBody = 4 << 10
 )
 
 // network carries HTTP requests to one server, see [http1.Client].
@@ -346,12 +348,14 @@ func (r *httpResponse) readAll(maxMessage int) ([]byte, error) {
 		_, err := io.ReadFull(r, raw)
 		return raw, err
 	}
+	var body bytes.Buffer
+	body.Grow(usualBody)
 	// One byte more than allowed tells a message of the maximal size from a larger one.
-	raw, err := io.ReadAll(io.LimitReader(r, int64(maxMessage)+1))
-	if err == nil && len(raw) > maxMessage {
+	_, err := body.ReadFrom(io.LimitReader(r, int64(maxMessage)+1))
+	if err == nil && body.Len() > maxMessage {
 		err = tooLarge(maxMessage)
 	}
-	return raw, err
+	return body.Bytes(), err
 }
 
 func tooLarge(maxMessage int) error {

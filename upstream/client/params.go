@@ -22,6 +22,9 @@ var hopMeta = []string{ //nolint:gochecknoglobals // a constant list
 // emptyObject is the JSON both of no capabilities and of no members.
 const emptyObject = "{}"
 
+// Each call of the modern era says these. It has one revision.
+var noCapabilities, quotedRevision = jsontext.Value(emptyObject), wire.Quote(wire.Rev20260728) //nolint:gochecknoglobals // constants
+
 // extensions is the capability in which a client declares extensions of the protocol.
 const extensions = "extensions"
 
@@ -40,7 +43,7 @@ func outgoingParams(
 		}
 	}
 	if wire.Modern(revision) {
-		meta = appendModernMeta(meta, revision, self, relay, given.Get(wire.MetaClientCapabilities))
+		meta = appendModernMeta(meta, self, relay, given.Get(wire.MetaClientCapabilities))
 	}
 	if relay.Progress {
 		meta = append(meta, wire.Member{Name: wire.MetaProgressToken, Value: wire.NumberID(progressToken)})
@@ -60,20 +63,20 @@ func outgoingParams(
 
 // appendModernMeta appends what each request of the modern era says about its sender.
 func appendModernMeta(
-	meta wire.Object, revision string, self jsontext.Value, relay *Relay, declared jsontext.Value,
+	meta wire.Object, self jsontext.Value, relay *Relay, declared jsontext.Value,
 ) wire.Object {
 	if relay.Capabilities != nil {
 		declared = relay.Capabilities
 	}
 	if declared.Kind() != '{' {
-		declared = jsontext.Value(emptyObject)
+		declared = noCapabilities
 	}
 	if object := wire.Members(declared); object.Get(extensions) != nil {
 		// The gateway relays no extension, so that a server which relied on one would speak past it.
 		declared = object.Without(func(name string) bool { return name == extensions }).JSON()
 	}
 	meta = append(meta,
-		wire.Member{Name: wire.MetaProtocolVersion, Value: wire.Quote(revision)}, wire.Member{Name: wire.MetaClientInfo, Value: self},
+		wire.Member{Name: wire.MetaProtocolVersion, Value: quotedRevision}, wire.Member{Name: wire.MetaClientInfo, Value: self},
 		wire.Member{Name: wire.MetaClientCapabilities, Value: declared})
 	if relay.LogLevel != "" {
 		meta = append(meta, wire.Member{Name: wire.MetaLogLevel, Value: wire.Quote(relay.LogLevel)})
