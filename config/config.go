@@ -231,6 +231,7 @@ func (d *decoder) settings() *Config {
 	cfg.Auth = withCertificates(cfg.Auth, cfg.Gateway.TLS)
 	ids.check(d.Reader)
 	checkPublicURL(d.Reader, cfg)
+	checkAudiences(d.Reader, cfg)
 	checkOpaqueOrigins(d.Reader, cfg)
 	checkAuditHash(d.Reader, cfg)
 	checkAuditLimit(d.Reader, cfg)

@@ -253,6 +253,24 @@ func checkPublicURL(r *hclread.Reader, cfg *Config) {
 		"host of their request, which is wrong behind a proxy that terminates TLS. Set public_url to the address that clients use.")
 }
 
+// checkAudiences warns of an audience that is nearly the endpoint's URL, for which clients request tokens
+// (RFC 8707). Another host may be what the issuer calls the gateway.
+func checkAudiences(r *hclread.Reader, cfg *Config) {
+	endpoint := cfg.Gateway.PublicEndpoint()
+	for _, auth := range r.Blocks("auth") {
+		for _, b := range auth.Inner("jwt") {
+			written, _ := b.Text("audience")
+			u, err := url.Parse(written.Value)
+			if endpoint == nil || err != nil || u.Host != endpoint.Host || written.Value == endpoint.String() ||
+				written.Value == cfg.Gateway.SSEBeside(endpoint).String() || b.Has("header") {
+				continue
+			}
+			b.Warning(b.ValueRange("audience"), "Audience is not the endpoint", "Clients request tokens for %s, the endpoint by public_url "+
+				"and path, and tokens with another aud than audience are refused. Set audience = %q.", endpoint, endpoint)
+		}
+	}
+}
+
 // checkOpaqueOrigins reports an origin that is no proof of anything unless the caller has a credential,
 // which no page of another has.
 func checkOpaqueOrigins(r *hclread.Reader, cfg *Config) {

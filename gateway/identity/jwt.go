@@ -65,16 +65,16 @@ func (a *Authenticator) fromJWT(
 		return policy.Principal{}, fmt.Errorf("%w: the JWT is longer than %d bytes",
 			ErrBadCredential, maxJWT)
 	}
-	refusal := fmt.Errorf("%w: no jwt block names the issuer of the JWT", ErrBadCredential)
+	refusal := fmt.Errorf("%w: there is no jwt block", ErrBadCredential)
 	// Several blocks may name one issuer, with different audiences, so each one of them is tried.
-	for _, i := range a.issuers {
+	for n, i := range a.issuers {
 		who, err := i.principal(ctx, credential, sum)
 		if err == nil {
 			return who, nil
 		}
 		// A missing scope or an unavailable provider is a better answer than that another block
 		// refuses the token.
-		if errors.Is(refusal, ErrBadCredential) && !errors.Is(err, errOtherIssuer) {
+		if n == 0 || errors.Is(refusal, ErrBadCredential) && !errors.Is(err, errOtherIssuer) {
 			refusal = err
 		}
 	}
@@ -82,7 +82,7 @@ func (a *Authenticator) fromJWT(
 }
 
 // errOtherIssuer means that a token names another issuer.
-var errOtherIssuer = errors.New("token of another issuer")
+var errOtherIssuer = errors.New("no jwt block has the issuer of the token")
 
 // principal verifies a token and remembers the result until the token expires.
 func (i *issuer) principal(ctx context.Context, credential string, sum [sha256.Size]byte) (policy.Principal, error) {
@@ -96,7 +96,7 @@ func (i *issuer) principal(ctx context.Context, credential string, sum [sha256.S
 	}
 	if err := token.UnsafeClaimsWithoutVerification(&unverified); err != nil ||
 		unverified.Issuer != i.cfg.Issuer {
-		return policy.Principal{}, errOtherIssuer
+		return policy.Principal{}, fmt.Errorf("%w: %w, %.200q", ErrBadCredential, errOtherIssuer, unverified.Issuer)
 	}
 	header := token.Headers[0]
 	if !mayBeAccessToken(credential) {
@@ -115,7 +115,7 @@ func (i *issuer) principal(ctx context.Context, credential string, sum [sha256.S
 }
 
 // refuse returns the error of a token that is bad for a reason, which must not repeat anything of
-// the token.
+// the token but aud and exp, which explain most refusals and are no secret.
 func (i *issuer) refuse(why string) error {
 	return fmt.Errorf("%w: jwt %q: %s", ErrBadCredential, i.cfg.Name, why)
 }
@@ -185,7 +185,12 @@ func (i *issuer) read(signed []byte) (who policy.Principal, expiry time.Time, er
 		Issuer: i.cfg.Issuer, AnyAudience: i.audiences,
 		Time: time.Now(),
 	}
-	if err := registered.ValidateWithLeeway(expected, i.cfg.Leeway); err != nil {
+	switch err := registered.ValidateWithLeeway(expected, i.cfg.Leeway); {
+	case errors.Is(err, jwt.ErrInvalidAudience):
+		return who, expiry, i.refuse(fmt.Sprintf("its audience (aud) is %.200q, and the block accepts %q", registered.Audience[:min(len(registered.Audience), 5)], i.audiences))
+	case errors.Is(err, jwt.ErrExpired):
+		return who, expiry, i.refuse("it has expired (exp), at " + registered.Expiry.Time().UTC().Format(time.RFC3339))
+	case err != nil:
 		return who, expiry, i.refuse(strings.TrimPrefix(err.Error(), "go-jose/go-jose/jwt: "))
 	}
 	if who.Subject, err = i.subject(claims); err != nil {

@@ -214,6 +214,25 @@ func TestJWT_RefusesBadTokens(t *testing.T) {
 	}
 }
 
+// An operator can tell from the log what to correct, in the configuration or at the issuer.
+func TestJWT_RefusalsNameBothValues(t *testing.T) {
+	p, other := identitytest.Serve(t), identitytest.Serve(t)
+	block := jwtBlock(p)
+	block.Scopes = []string{"prompts.read"}
+	a, good := issuers(block), p.Claims("alice")
+	for want, token := range map[string]string{
+		`no jwt block has the issuer of the token, "` + other.Issuer + `"`:                                             other.Sign(other.Claims("alice")),
+		`its audience (aud) is ["https://prompts.example.com"], and the block accepts ["` + identitytest.Audience:      p.Sign(good.With(claims{"aud": "https://prompts.example.com"})),
+		`it has expired (exp), at 2001-09-09T01:46:40Z`:                                                                p.Sign(good.With(claims{"exp": 1_000_000_000})),
+		`the token lacks one of the required scopes: prompts.read`:                                                     p.Sign(good),
+		`its audience (aud) is ["` + strings.Repeat("x", 200) + `" "b" "c" "d" "e"], and the block accepts ["https://`: p.Sign(good.With(claims{"aud": []string{strings.Repeat("x", 900), "b", "c", "d", "e", "f"}})),
+	} {
+		if _, err := from(t, a, token); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), token) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 // ofLength returns a token of a length in bytes that is otherwise good.
 func ofLength(t *testing.T, p *identitytest.Provider, length int) string {
 	t.Helper()
