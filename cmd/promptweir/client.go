@@ -44,6 +44,8 @@ stays, a copy of the previous file is kept beside it, and links are not followed
 			switch {
 			case err != nil:
 				return err
+			case c.Cannot != "":
+				return fmt.Errorf("%s %s", c.Title, c.Cannot)
 			case f.install:
 				return installClient(cmd.Context(), a, c, f.yes)
 			case f.yes:

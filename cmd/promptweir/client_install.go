@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rogpeppe/go-internal/diff"
-
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config/clientfile"
 	"github.com/promptweir/promptweir/config/regular"
@@ -68,7 +66,7 @@ func installClient(ctx context.Context, a *app, c clientsetup.Client, yes bool) 
 		_, err = fmt.Fprintf(a.out, "%s already has this server\n", i.path())
 		return err
 	}
-	if err := i.show(before, after); err != nil {
+	if err := i.show(); err != nil {
 		return err
 	}
 	if !yes {
@@ -106,20 +104,13 @@ func (i *clientInstall) read() ([]byte, error) {
 	return content, err
 }
 
-// show prints the lines that change, and no others: they may have the secrets of other servers.
-func (i *clientInstall) show(before, after []byte) error {
+// show prints what the file is to have, and nothing that it has: that may be secrets of other servers, on
+// the same line even.
+func (i *clientInstall) show() error {
 	fmt.Fprintf(i.app.out, "%s:\n", i.path())
-	isHead := true
-	for line := range bytes.Lines(diff.Diff("", before, "", after)) {
-		// Before the first hunk are names of files, whose lines begin with + and - as well.
-		if bytes.HasPrefix(line, []byte("@@")) {
-			isHead = false
-			continue
-		}
-		if isHead || line[0] != '+' && line[0] != '-' {
-			continue
-		}
-		if _, err := i.app.out.Write(line); err != nil {
+	for _, edit := range i.client.Edits {
+		fmt.Fprintf(i.app.out, "+ %s: ", strings.Join(edit.Path, "."))
+		if err := terminal.PrintJSON(i.app.out, edit.Value); err != nil {
 			return err
 		}
 	}

@@ -90,6 +90,8 @@ type Client struct {
 	Text string
 	// Then says what to do next.
 	Then string
+	// Cannot says why the client shows no prompts at this endpoint, and what helps; empty if it does.
+	Cannot string
 	// Link opens the client, which asks whether to add the gateway; empty where it has no such link.
 	Link string
 	// File is the client's file, beneath the home folder if it begins with ~/, and else beneath the
@@ -113,6 +115,10 @@ func Names() []string {
 func For(endpoint, name string, access Access, r Registration, variants ...config.Variant) []Client {
 	flat, flatNext := fitting(endpoint, config.VariantFlat, variants)
 	tools, toolsNext := fitting(endpoint, config.VariantTools, variants)
+	cannot := ""
+	if tools == endpoint && !strings.HasSuffix(endpoint, "/"+string(config.VariantTools)) {
+		cannot = "shows no prompts at " + endpoint + ", because it supports tools only." + toolsNext
+	}
 	shellHeader, shellClient, signIn := "", "", func(string) string { return "" }
 	headers := func(string) map[string]string { return nil }
 	switch access {
@@ -173,9 +179,9 @@ func For(endpoint, name string, access Access, r Registration, variants ...confi
 		inFile(Client{
 			Name: "windsurf", Where: "in ~/.codeium/windsurf/mcp_config.json",
 			Then: "It supports tools only." + toolsNext,
-			File: "~/.codeium/windsurf/mcp_config.json",
+			File: "~/.codeium/windsurf/mcp_config.json", Cannot: cannot,
 		}, "mcpServers", name, server{ServerURL: tools, Headers: headers("${env:" + TokenVariable + "}")}),
-		codex(tools, name, access, r, "It supports tools only."+toolsNext),
+		codex(tools, name, access, r, "It supports tools only."+toolsNext, cannot),
 		{
 			Name: "inspector", Where: "in a shell",
 			Text: "npx @modelcontextprotocol/inspector --cli " + ShellWord(endpoint) +
@@ -202,13 +208,16 @@ func fitting(endpoint string, variant config.Variant, on []config.Variant) (url,
 	return url, " At this URL, each prompt is one message with at most one argument."
 }
 
-func codex(endpoint, name string, access Access, r Registration, then string) Client {
+func codex(endpoint, name string, access Access, r Registration, then, cannot string) Client {
 	text, port := "codex mcp add "+ShellWord(name)+" --url "+ShellWord(endpoint), ""
 	if r.Port != 0 {
 		port = " -c mcp_oauth_callback_port=" + strconv.Itoa(r.Port)
 	}
 	if r.ClientID != "" {
 		text += " --oauth-client-id " + ShellWord(r.ClientID) + port
+	}
+	if cannot != "" {
+		cannot += " Or write the prompts as its files: promptweir sync --to codex --url " + ShellWord(endpoint)
 	}
 	switch access {
 	case Token:
@@ -221,7 +230,7 @@ func codex(endpoint, name string, access Access, r Registration, then string) Cl
 		then += " signs in."
 	case Open, Certificate:
 	}
-	return Client{Name: "codex", Where: "in a shell", Text: text, Then: then}
+	return Client{Name: "codex", Where: "in a shell", Text: text, Then: then, Cannot: cannot}
 }
 
 // goose returns the settings of goose, whose file is YAML.
