@@ -173,6 +173,34 @@ func TestDo_TrustsAConnectionOnlyAfterAWholeResponse(t *testing.T) {
 	}
 }
 
+// What came of a head before the rest may be gone from the buffer when its end is read.
+func TestDo_BothLengthsInAHeadThatComesInParts(t *testing.T) {
+	t.Parallel()
+	dialed := 0
+	c := &http1.Client{MaxIdle: 1, Dial: func(context.Context) (*http1.Link, error) {
+		dialed++
+		near, far := net.Pipe() // which hands over each write by itself
+		go func(number int) {
+			defer far.Close()
+			for r := bufio.NewReader(far); ; {
+				if _, err := read(r); err != nil {
+					return
+				}
+				_, _ = io.WriteString(far, "HTTP/1.1 200 OK\r\nContent-Length: 40\r\nTransfer-Encoding: chunked\r\n")
+				_, _ = fmt.Fprintf(far, "A: b\r\n\r\n1\r\n%d\r\n0\r\n\r\n", number)
+			}
+		}(dialed)
+		return &http1.Link{Conn: near}, nil
+	}}
+	defer c.CloseIdle()
+	head := http1.NewHead(http.MethodPost, &url.URL{Scheme: "http", Host: "mcp.example"}, nil)
+	for _, want := range []string{"1", "2"} {
+		if got, err := post(t.Context(), c, head, "{}"); got != want || err != nil {
+			t.Errorf("%q, %v, want the answer of connection %s", got, err, want)
+		}
+	}
+}
+
 // Wherever a connection ends, the request ends with an error, and never with less than the whole body.
 func TestDo_ConnectionThatEndsAtEachByte(t *testing.T) {
 	t.Parallel()

@@ -124,6 +124,7 @@ func (c *conn) exchange(head *Head, extra Fields, body []byte) (*http.Response, 
 	}
 	for range maxInformational + 1 {
 		buffered, _ := c.reader.Peek(c.reader.Buffered())
+		raw, _, isWhole := bytes.Cut(buffered, []byte("\r\n\r\n")) // before more is read over it
 		response, err := http.ReadResponse(c.reader, head.request)
 		switch {
 		case err != nil && c.headLeft == 0: // else the error would be about a line that is not whole
@@ -137,17 +138,11 @@ func (c *conn) exchange(head *Head, extra Fields, body []byte) (*http.Response, 
 		}
 		c.headLeft = -1
 		// With two lengths, a proxy on the way may believe the other one (RFC 9112, section 6.3).
-		isDoubtful := response.ContentLength < 0 && mayHaveLength(buffered)
+		isDoubtful := response.ContentLength < 0 && (!isWhole || hasLength(raw))
 		c.isLast = c.isLast || unwritten != nil || response.Close || response.Proto != "HTTP/1.1" || isDoubtful
 		return response, nil
 	}
 	return nil, errInformation
-}
-
-// mayHaveLength reports whether the head at the start of what was buffered has a Content-Length, or is not whole.
-func mayHaveLength(buffered []byte) bool {
-	head, _, isWhole := bytes.Cut(buffered, []byte("\r\n\r\n"))
-	return !isWhole || hasLength(head)
 }
 
 // Read implements [io.Reader] for the reader of the connection.
