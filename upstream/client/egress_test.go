@@ -22,7 +22,7 @@ func TestEgress_GuardHoldsForWhatTheProxyReaches(t *testing.T) {
 	t.Setenv("NO_PROXY", "direct.example.com")
 	upstreamtest.Resolve(t, map[string]string{
 		"docs.example.com": "192.0.2.10", "metadata.example.com": "169.254.169.254", "local.example.com": "127.0.0.1",
-		"own.example.com": "192.0.2.20", "direct.example.com": "127.0.0.1",
+		"own.example.com": "192.0.2.20", "direct.example.com": "127.0.0.1", "xn--bcher-kva.example.com": "192.0.2.30",
 	})
 	authority := upstreamtest.NewAuthority(t, "servers")
 	secure := authority.Serve("docs.example.com", upstreamtest.NewPeer(t), func(s *httptest.Server) { s.TLS.ClientAuth = tls.NoClientCert })
@@ -32,7 +32,9 @@ func TestEgress_GuardHoldsForWhatTheProxyReaches(t *testing.T) {
 		proxy.Route(address, strings.TrimPrefix(secure, "https://"))
 	}
 	proxy.Route("inside.example.com:443", strings.TrimPrefix(inside, "https://"))
-	for _, address := range []string{"docs.example.com:80", "inside.example.com:80"} {
+	foreign := authority.Serve("xn--bcher-kva.example.com", upstreamtest.NewPeer(t), func(s *httptest.Server) { s.TLS.ClientAuth = tls.NoClientCert })
+	proxy.Route("xn--bcher-kva.example.com:443", strings.TrimPrefix(foreign, "https://"))
+	for _, address := range []string{"docs.example.com:80", "inside.example.com:80", "xn--bcher-kva.example.com:80"} {
 		proxy.Route(address, strings.TrimPrefix(plain.URL, "http://"))
 	}
 	refused := errors.New("is not for upstreams")
@@ -54,6 +56,9 @@ func TestEgress_GuardHoldsForWhatTheProxyReaches(t *testing.T) {
 		{"https://docs.example.com/mcp", anyHost, "CONNECT 192.0.2.10:443", ""},
 		{"http://docs.example.com/mcp", byName, "plain docs.example.com:80", ""},
 		{"http://docs.example.com/mcp", anyHost, "plain docs.example.com:80", ""},
+		// A name with letters beyond ASCII, which is sent in its other form.
+		{"https://bücher.example.com/mcp", byName, "CONNECT xn--bcher-kva.example.com:443", ""},
+		{"http://bücher.example.com/mcp", byName, "plain xn--bcher-kva.example.com:80", ""},
 		// A name that only the proxy resolves.
 		{"https://inside.example.com/mcp", byName, "CONNECT inside.example.com:443", ""},
 		{"https://inside.example.com/mcp", anyHost, "CONNECT inside.example.com:443", ""},

@@ -19,6 +19,7 @@ import (
 
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/client/http1"
@@ -66,6 +67,10 @@ func newHTTPClient(server *config.Upstream, opts Options) *httpClient {
 	target, err := url.Parse(server.URL)
 	if err != nil {
 		panic("url was not checked by config.Load") // without the error, which has the URL
+	}
+	// The form in which certificates, proxies and servers name a host. Without one, the dial says so.
+	if host, err := httpguts.PunycodeHostPort(target.Host); err == nil {
+		target.Host = host
 	}
 	c := &httpClient{
 		tokens: newTokenSource(server, opts), target: target, headers: server.Headers, maxMessage: server.MaxMessage,
