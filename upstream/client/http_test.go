@@ -392,6 +392,31 @@ func TestCall_IsRepeatedOnceIfAKeptConnectionBreaks(t *testing.T) {
 	}
 }
 
+// A GET changes nothing at the server.
+func TestWatch_StreamIsAskedForAgainIfAKeptConnectionBreaks(t *testing.T) {
+	t.Parallel()
+	peer := upstreamtest.NewPeer(t)
+	session := connectWithIdle(t, peer, 1)
+	var seen atomic.Int32
+	peer.Intercept(func(w http.ResponseWriter, r *upstreamtest.Request) bool {
+		if r.Method != http.MethodGet || seen.Add(1) > 1 {
+			return false
+		}
+		hangUp(t, w)
+		return true
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	opened := false
+	err := session.Watch(ctx, func() {
+		opened = true
+		cancel()
+	})
+	if !opened || seen.Load() != 2 {
+		t.Errorf("Watch() = %v, the server was asked for the stream %d times, want twice", err, seen.Load())
+	}
+}
+
 func TestCall_IsNotRepeatedOnAFreshConnection(t *testing.T) {
 	t.Parallel()
 	peer := upstreamtest.NewModernPeer(t)

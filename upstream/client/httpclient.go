@@ -136,9 +136,10 @@ type httpSession struct {
 	cookies cookies
 }
 
-// do sends a request and closes its response after read has looked at it.
+// do sends a request and closes its response after read has looked at it. A GET or DELETE, which has no body, may
+// be repeated: a second one does no harm.
 func (c *httpSession) do(ctx context.Context, head *http1.Head, extra http1.Fields, body []byte, read func(*httpResponse) error) error {
-	came, err := c.send(ctx, head, extra, body, false)
+	came, err := c.send(ctx, head, extra, body, body == nil)
 	if err != nil {
 		return err
 	}
