@@ -226,7 +226,7 @@ func (d *Dialer) failure(err error) error {
 func (d *Dialer) explain(err error) Cause {
 	// The more specific come first: an alert of TLS, for one, is a net.OpError as well.
 	for _, explain := range []func(error) (Cause, bool){
-		d.childCause, d.tokenCause, d.tlsCause, d.networkCause, d.timeoutCause, d.statusCause, d.answerCause,
+		d.childCause, d.tokenCause, proxyCause, d.tlsCause, d.networkCause, d.timeoutCause, d.statusCause, d.answerCause,
 	} {
 		if c, ok := explain(err); ok {
 			return c
@@ -337,6 +337,14 @@ func (d *Dialer) tokenCause(err error) (Cause, bool) {
 	return newCause(TokenNotFetched, failed), true
 }
 
+// proxyCause explains why there is no connection to the egress proxy, or through it.
+func proxyCause(err error) (Cause, bool) {
+	if failed, ok := errors.AsType[*proxyError](err); ok {
+		return newCause(ProxyFailed, failed), true
+	}
+	return Cause{}, false
+}
+
 // tlsCause explains why there is no TLS connection.
 func (d *Dialer) tlsCause(err error) (Cause, bool) {
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok || errors.Is(err, http.ErrSchemeMismatch) {
@@ -409,9 +417,6 @@ func validity(c *x509.Certificate) string {
 
 // networkCause explains why there is no connection.
 func (d *Dialer) networkCause(err error) (Cause, bool) {
-	if proxied, ok := errors.AsType[*proxyError](err); ok {
-		return newCause(ProxyFailed, proxied), true
-	}
 	if unresolved, ok := errors.AsType[*resolveError](err); ok {
 		if unresolved.cause.IsNotFound {
 			return newCause(UnknownHost, d.shownAddress()), true

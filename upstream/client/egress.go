@@ -120,9 +120,10 @@ func (e *egress) connect(ctx context.Context, through string) (*http1.Link, erro
 	stop := context.AfterFunc(ctx, func() { _ = dialed.Close() })
 	conn := dialed
 	if e.proxy.Scheme == "https" {
-		conn = tls.Client(conn, &tls.Config{ServerName: e.proxy.Hostname(), MinVersion: tls.VersionTLS12})
+		secured := tls.Client(dialed, &tls.Config{ServerName: e.proxy.Hostname(), MinVersion: tls.VersionTLS12})
+		conn, err = secured, secured.HandshakeContext(ctx)
 	}
-	if through != "" {
+	if err == nil && through != "" {
 		err = e.askFor(conn, through)
 	}
 	if !stop() { // then the connection is closed, which says less

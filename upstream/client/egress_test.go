@@ -3,6 +3,8 @@ package client_test
 import (
 	"crypto/tls"
 	"errors"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -107,10 +109,15 @@ func TestEgress_CauseNamesTheProxyThatFailed(t *testing.T) {
 	failing := upstreamtest.NewProxy(t)
 	failing.Answer(http.StatusForbidden)
 	_, address, _ := strings.Cut(failing.URL, "@")
+	unknown := httptest.NewUnstartedServer(failing)
+	unknown.Config.ErrorLog = log.New(io.Discard, "", 0)
+	unknown.StartTLS()
+	defer unknown.Close()
 	for proxy, want := range map[string]string{
 		failing.URL:                                  "egress proxy " + address + ": HTTP 403 Forbidden",
 		"http://weir:hunter2@127.0.0.1:1":            "egress proxy 127.0.0.1:1: ",
 		"http://weir:hunter2@nowhere.example.com:80": "egress proxy nowhere.example.com:80: resolve host name",
+		unknown.URL:                                  "egress proxy " + unknown.Listener.Addr().String() + ": tls: failed to verify certificate",
 		"socks5://weir:hunter2@127.0.0.1:1":          "is not the URL of an http or https proxy",
 		strings.Replace(failing.URL, "weir", "x", 1): "egress proxy " + address + ": HTTP 407",
 	} {

@@ -490,47 +490,59 @@ func TestDo_OverTLS(t *testing.T) {
 	t.Parallel()
 	certified := httptest.NewTLSServer(nil) // for its certificate
 	defer certified.Close()
+	pool := x509.NewCertPool()
+	pool.AddCert(certified.Certificate())
+	settings := &tls.Config{RootCAs: pool, ServerName: "example.com"}
 	for name, test := range map[string]struct {
 		after string // what the server writes behind the first response
 		close bool
 		want  string // the connections of three requests
-	}{"nothing": {want: "1 1 1"}, "bytes in the same record": {"HTTP/1.1 200 OK\r\n", false, "1 2 2"}, "the end": {"", true, "1 2 2"}} {
-		said := make(chan struct{})
-		s := serve(t, func(number int, _ *bufio.Reader, w net.Conn) {
-			secured := tls.Server(w, certified.TLS)
-			r := bufio.NewReader(secured)
-			for first := number == 1; ; first = false {
-				if _, err := read(r); err != nil {
-					return
+	}{"nothing": {want: "1 1 1"}, "bytes behind it": {"HTTP/1.1 200 OK\r\n", false, "1 2 2"}, "the end": {"", true, "1 2 2"}} {
+		for _, toProxy := range []bool{false, true} {
+			said := make(chan struct{})
+			s := serve(t, func(number int, _ *bufio.Reader, w net.Conn) {
+				secured := tls.Server(w, certified.TLS)
+				r := bufio.NewReader(secured)
+				for first := number == 1; ; first = false {
+					if _, err := read(r); err != nil {
+						return
+					}
+					_, _ = fmt.Fprintf(secured, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n%d", number)
+					if !first {
+						continue
+					}
+					_, _ = io.WriteString(secured, test.after)
+					if test.close {
+						_ = secured.Close()
+					}
+					close(said)
 				}
-				_, _ = fmt.Fprintf(secured, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n%d", number)
-				if !first {
-					continue
+			})
+			c, head := s.client(t)
+			c.TLS = func() *tls.Config { return settings }
+			if dial := c.Dial; toProxy { // which has the TLS, and the server behind it has none
+				c.TLS = nil
+				c.Dial = func(ctx context.Context) (*http1.Link, error) {
+					link, err := dial(ctx)
+					if err == nil {
+						link.Conn = tls.Client(link.Conn, settings)
+					}
+					return link, err
 				}
-				_, _ = io.WriteString(secured, test.after)
-				if test.close {
-					_ = secured.Close()
-				}
-				close(said)
 			}
-		})
-		c, head := s.client(t)
-		c.TLS = func() *tls.Config {
-			pool := x509.NewCertPool()
-			pool.AddCert(certified.Certificate())
-			return &tls.Config{RootCAs: pool, ServerName: "example.com"}
-		}
-		var got []string
-		for range 3 {
-			connection, err := post(t.Context(), c, head, "{}")
-			if err != nil {
-				t.Fatal(name, err)
+			var got []string
+			for range 3 {
+				connection, err := post(t.Context(), c, head, "{}")
+				if err != nil {
+					t.Errorf("%s, to a proxy: %t: %v", name, toProxy, err)
+					break
+				}
+				got = append(got, connection)
+				<-said
 			}
-			got = append(got, connection)
-			<-said
-		}
-		if strings.Join(got, " ") != test.want {
-			t.Errorf("%s: connections %v, want %s", name, got, test.want)
+			if strings.Join(got, " ") != test.want {
+				t.Errorf("%s, to a proxy: %t: connections %v, want %s", name, toProxy, got, test.want)
+			}
 		}
 	}
 }

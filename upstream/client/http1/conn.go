@@ -30,7 +30,7 @@ type conn struct {
 	link   *Link
 	// stream is the link, or TLS over it.
 	stream net.Conn
-	// raw is the link's socket; nil if it has none, as a connection through a proxy over TLS.
+	// raw is the link's socket; nil if it has none.
 	raw    syscall.RawConn
 	reader *bufio.Reader
 	// out is the buffer of the last request.
@@ -57,7 +57,11 @@ func newConn(c *Client, link *Link) *conn {
 	made := &conn{client: c, link: link, stream: link.Conn, round: c.round}
 	made.interrupt = func() { _ = link.Close() }
 	made.reader = bufio.NewReader(made)
-	if socket, ok := link.Conn.(syscall.Conn); ok {
+	inner := link.Conn
+	if secured, ok := inner.(*tls.Conn); ok { // to a proxy
+		inner = secured.NetConn()
+	}
+	if socket, ok := inner.(syscall.Conn); ok {
 		made.raw, _ = socket.SyscallConn() // nil for an error
 	}
 	return made
