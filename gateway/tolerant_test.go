@@ -116,7 +116,8 @@ func TestReload_ATeamsMistakeHoldsUpNobodyElse(t *testing.T) {
 		t.Errorf("a token that was taken away: %s", r.Dump())
 	}
 	gatewaytest.Send(t, "GET", s.AdminURL+"/readyz", "", nil).Want(t, 200, `"last_good": [`, `"a": "kept"`)
-	gatewaytest.Send(t, "GET", s.AdminURL+"/", "", nil).Want(t, 200, "Of each of these files, the previous text is in use", "<bdi>a</bdi> kept")
+	gatewaytest.Send(t, "GET", s.AdminURL+"/", "", nil).Want(t, 200, "Of each of these files, the previous text is in use", "<bdi>a</bdi> kept",
+		"<bdi>Team a runs on its previous file</bdi></h1>", "Team a runs on its previous file</h2>", "Everything else is in use.")
 	if !strings.Contains(f.log.String(), "kept=a.hcl") {
 		t.Errorf("the log does not say what is kept:\n%s", f.log.String())
 	}

@@ -33,7 +33,7 @@ instead.`,
 			if err != nil {
 				return err
 			}
-			_, text, err := callAdmin(cmd.Context(), healthTimeout, http.MethodPost, base, "/-/link", "", nil)
+			_, text, err := callAdmin(cmd.Context(), healthTimeout, http.MethodPost, base, "/-/link", "")
 			if err != nil {
 				return err
 			}

@@ -41,7 +41,7 @@ func reloadGateway(ctx context.Context, a *app, f adminFlags, output string) err
 	if err != nil {
 		return err
 	}
-	status, response, err := callAdmin(ctx, reloadTimeout, http.MethodPost, base, "/-/reload", f.token, nil)
+	status, response, err := callAdmin(ctx, reloadTimeout, http.MethodPost, base, "/-/reload", f.token)
 	if err != nil {
 		return err
 	}

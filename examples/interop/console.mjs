@@ -317,7 +317,7 @@ const steps = {
     assert.equal(await page.getByLabel('View as').inputValue(), 'user:bob,group:platform');
     await page.getByLabel('View as').fill('user:bob,group:ci');
     await page.keyboard.press('Enter');
-    await page.getByText('You see what user:bob,group:ci sees.').waitFor();
+    await page.getByText('Lists show what user:bob,group:ci sees.').waitFor();
     await page.locator('#total', { hasText: '1002 prompts' }).waitFor();
     await isLive(page);
     await page.getByLabel('Name, title or description').fill('desk');

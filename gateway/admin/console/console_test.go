@@ -37,7 +37,7 @@ func TestOverview_BeginsWithWhatIsWrong(t *testing.T) {
 		}
 	}
 	order := 0
-	for _, part := range []string{"<h1>", `id="refused"`, `id="troubled"`, `id="reports"`, `id="teams"`, `id="gateway"`} {
+	for _, part := range []string{"<h1>", `id="troubled"`, `id="refused"`, `id="reports"`, `id="teams"`, `id="gateway"`} {
 		at := strings.Index(a.Body, part)
 		if at < order {
 			t.Errorf("%q is at %d, before what is less urgent", part, at)
@@ -70,7 +70,7 @@ func TestPrompt_SaysWhoSeesIt(t *testing.T) {
 			"and words after the last argument are dropped: year.",
 		"Hidden by Windsurf, Codex, ", "promptweir sync --url URL --to codex,claude.",
 		"None from <bdi>billing</bdi>: no prompt block", "called <bdi>ledger</bdi> there")
-	page("name=billing.review_pr&as=user:bob", http.StatusOK, "<b>Yes</b>", "expose &#34;reviews&#34;", "<b>decides</b>", "You see what",
+	page("name=billing.review_pr&as=user:bob", http.StatusOK, "<b>Yes</b>", "expose &#34;reviews&#34;", "<b>decides</b>", "Lists show what",
 		`href="/prompt?name=billing.review_pr"`, `href="/prompts?as=user%3Abob&amp;team=payments"`)
 	page("name=billing.wip_x&as=user:ann,group:payments", http.StatusOK, "<b>No</b>", "hide &#34;half-finished&#34;")
 	page("name=billing.wip_x", http.StatusOK, "Nobody: <bdi>hide &#34;half-finished&#34; of team &#34;payments&#34; removes it from everybody</bdi> ", "gateway.hcl:")
@@ -80,6 +80,7 @@ func TestPrompt_SaysWhoSeesIt(t *testing.T) {
 	page("name=none.such", http.StatusOK, "Not in the catalog", "Nobody")
 	page("name=x&as=ann", http.StatusBadRequest, "neither a user nor a group", "<title>This cannot be shown", `<a href="/prompt?name=x">Back</a>`, `<a href="/prompts">`)
 	page("", http.StatusBadRequest)
+	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompts?q=billing.leger", "", nil).Want(t, http.StatusOK, `<bdi>Nothing found. Did you mean &#34;billing.ledger&#34;?</bdi>`)
 	body := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompts?as=user:bob", "", nil).Body
 	if !strings.Contains(body, `data-prompt="billing.review_pr"`) || !strings.Contains(body, `data-prompt="find.query"`) || strings.Contains(body, "ledger") {
 		t.Errorf("bob does not see what he may:\n%s", body)

@@ -75,8 +75,8 @@ func (c *console) signIn(w http.ResponseWriter, r *http.Request) {
 		status, problem := http.StatusForbidden, Text("That is not the admin token.")
 		if given.Code != "" {
 			problem = Group{
-				Text("This link was used or has expired, or is for another machine. promptweir serve " +
-					"prints a new one at each start."),
+				Text("This link was used or has expired, or is for another machine. promptweir console " +
+					"prints a new one."),
 				If(c.operators.Include(r), Raw(` To look only, <a href="/">open the console</a> without it.`)),
 			}
 		}

@@ -33,13 +33,16 @@ func (c *console) overview(_ *http.Request, p *page) (Node, error) {
 	}
 	findings := findings(&ready, upstreams[:troubled])
 	p.name, p.title = "overview", findings.headline()
+	// In the order of the headline.
+	first, second := refused(p, ready.Configuration), troubledCards(c.view.History, p, upstreams[:troubled])
+	if troubled > 0 && upstreams[0].Level() == admin.Bad {
+		first, second = second, first
+	}
 	return Group{
 		status(&ready, findings),
 		p.searchForm(Action("/prompts"), "Search prompts",
 			"Search prompts by name, title or description", ""),
-		Div(live("wrong"), storeProblem(ready.Store), auditProblem(ready.AuditProblem),
-			refused(p, ready.Configuration),
-			troubledCards(c.view.History, p, upstreams[:troubled]), reports(ready.Reports)),
+		Div(live("wrong"), auditProblem(ready.AuditProblem), first, second, storeProblem(ready.Store), reports(ready.Reports)),
 		section("teams", "Teams",
 			Div(live("team-rows"), teamTable(p, teams(c.view.Snapshot(), &ready)))),
 		section("gateway", "The gateway", facts(c.view.History.All(p.now), p, &ready)),
@@ -94,10 +97,10 @@ func findings(r *admin.Readiness, troubled []admin.UpstreamHealth) *attention {
 	a.add(!r.Ready && !r.Draining && r.AuditProblem == "", admin.Bad, "the gateway is starting")
 	a.add(r.AuditProblem != "", admin.Bad, "the audit log cannot be written")
 	upstreams(admin.Bad)
-	a.add(r.Configuration.Refused != nil, admin.Bad, "the last configuration was refused")
+	a.add(r.Configuration.Refused != nil, admin.Bad, refusal(r.Configuration))
+	upstreams(admin.Poor)
 	a.add(r.Store != nil && !r.Store.Here, admin.Poor, "the store is unavailable, and each "+
 		"replica counts limits alone")
-	upstreams(admin.Poor)
 	a.add(len(r.Reports) > 0, admin.Poor, count(len(r.Reports), "report")+" to fix")
 	return a
 }
@@ -133,24 +136,38 @@ func auditProblem(problem string) Node {
 			"or its permissions; the gateway retries by itself."))))
 }
 
+// refusal says in a clause what of the configuration that was loaded last is not in use.
+func refusal(state *admin.ConfigurationState) string {
+	if !state.IsInUse() {
+		return "the last configuration was refused"
+	}
+	if len(state.Teams) != 1 {
+		return "files of " + count(len(state.Teams), "team") + " are not in use"
+	}
+	for team, what := range state.Teams {
+		if what == "out" {
+			return "team " + line(team) + " is left out"
+		}
+		return "team " + line(team) + " runs on its previous file"
+	}
+	return ""
+}
+
 // refused says why the configuration that was loaded last is not in use, or not all of it.
 func refused(p *page, state *admin.ConfigurationState) Node {
 	if state.Refused == nil {
 		return nil
 	}
-	heading, stays := "The last configuration was refused", "stays in use"
+	came := Group{Text(" failed, " + ago(p.now, *state.Refused) + " ago. The gateway keeps the configuration loaded at "), moment(state.Loaded)}
 	if state.IsInUse() {
-		heading, stays = "Teams' files with mistakes are not in use", "is in use apart from these files"
+		came = Group{Text(", " + ago(p.now, *state.Refused) + " ago, found mistakes in these files. Everything else is in use")}
 	}
 	files := func(about string, names []string) Node {
 		return If(len(names) > 0,
 			P(Text("Of each of these files, "+about+" in use: "), bdis(names, ", ")))
 	}
-	return section("refused", heading, ID("configuration"), Class("card bad"),
-		P(Text("That was at "), moment(*state.Refused),
-			Text(", "+ago(p.now, *state.Refused)+" ago. That of "), moment(state.Loaded),
-			Text(" "+stays+". "), remedy("Correct these mistakes; the gateway reloads when a "+
-				"file changes.")),
+	return section("refused", strings.TrimSuffix(sentence(refusal(state)), "."), ID("configuration"), Class("card bad"),
+		P(Text("The reload at "), moment(*state.Refused), came, Text(". "), remedy("Correct these mistakes; the gateway reloads when a file changes.")),
 		files("the previous text is", state.LastGood), files("nothing is", state.Out),
 		If(len(state.Teams) > 0, P(
 			Text("Teams: "), Map(slices.Sorted(maps.Keys(state.Teams)), func(name string) Node {

@@ -95,8 +95,8 @@ func (p *page) navigation() Node {
 
 func (p *page) banners() Node {
 	return Group{
-		If(p.as != "", Aside(Class("banner viewing"), Aria("label", "View"), P(Text("You see what "),
-			B(bdi(p.as)), Text(" sees. "), A(href(p.everybody()), Text("See everything"))))),
+		If(p.as != "", Aside(Class("banner viewing"), Aria("label", "View"), P(Text("Lists show what "),
+			B(bdi(p.as)), Text(" sees. The page of a prompt says whether it is visible to them, and has all that operators see. "), A(href(p.everybody()), Text("See everything"))))),
 		If(p.exposed, Raw(`<aside class="banner exposed" aria-label="Warning"><p>`+
 			`<b>This connection is not encrypted.</b> Anyone on the network path can read the `+
 			`admin token and your session. Put a proxy with TLS in front of the admin listener, and name it in `+

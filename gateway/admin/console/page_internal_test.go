@@ -146,6 +146,24 @@ func TestFindings_BeginWithTheWorst(t *testing.T) {
 			[]string{"the audit log cannot be written", "the last configuration was refused", "2 reports to fix"},
 		},
 		{
+			well(func(r *admin.Readiness) {
+				r.Configuration.Refused, r.Configuration.Loaded, r.Configuration.Teams = &now, now, map[string]string{"support": "kept"}
+			}), admin.Bad,
+			[]string{"team support runs on its previous file", "2 reports to fix"},
+		},
+		{
+			well(func(r *admin.Readiness) {
+				r.Configuration.Refused, r.Configuration.Loaded, r.Configuration.Teams = &now, now, map[string]string{"support": "out"}
+			}), admin.Bad,
+			[]string{"team support is left out", "2 reports to fix"},
+		},
+		{
+			well(func(r *admin.Readiness) {
+				r.Configuration.Refused, r.Configuration.Loaded, r.Configuration.Teams = &now, now, map[string]string{"a": "out", "b": "kept"}
+			}), admin.Bad,
+			[]string{"files of 2 teams are not in use", "2 reports to fix"},
+		},
+		{
 			well(func(r *admin.Readiness) { r.Ready, r.Draining = false, true }), admin.Bad,
 			[]string{"the gateway is stopping", "2 reports to fix"},
 		},

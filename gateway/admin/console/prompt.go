@@ -52,12 +52,11 @@ func (c *console) prompt(r *http.Request, p *page) (Node, error) {
 				visibility(p.as, prompt.Answer),
 				Form(Class("viewas"), Action("/prompt"), Method("get"), hidden("name", name),
 					p.asField(c.view.Principals()), Button(Text("View"))),
-				losses(prompt.Losses),
 				owners(prompt.Owners),
 				admissions(prompt.Admissions),
 				use,
 			),
-			Div(try)),
+			Div(try, losses(prompt.Losses))),
 	}, nil
 }
 
@@ -186,7 +185,7 @@ func argumentList(all []admin.PromptArgument) Node {
 		}))
 	}
 	return section("arguments", "Arguments", arguments, Raw(`<p class="quiet">To try it here, `+
-		`open the link that <code>promptweir serve</code> prints at a terminal, or configure `+
+		`open the link that <code>promptweir console</code> prints, or configure `+
 		`<code>admin.token_sha256</code> and sign in with the token.</p>`))
 }
 

@@ -7,6 +7,7 @@ import (
 	. "maragu.dev/gomponents"
 	. "maragu.dev/gomponents/html"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/admin"
 )
 
@@ -31,7 +32,7 @@ func (c *console) prompts(r *http.Request, p *page) (Node, error) {
 		Div(live("found"), Data("announce", total+" found"),
 			quiet(ID("total"), Text(total), If(query.Text != "", Text(" found"))),
 			If(found.Total > 0, Ul(Class("list"), Map(found.Prompts, p.hit))),
-			If(found.Total == 0, nothing(p, query.Team)),
+			Iff(found.Total == 0, func() Node { return c.nothing(p, query.Team) }),
 			p.pager("/prompts", query.Team, found.Page, found.Pages)),
 	}, nil
 }
@@ -64,13 +65,17 @@ func (p *page) hit(prompt admin.PromptSummary) Node {
 }
 
 // nothing says why no prompt is found.
-func nothing(p *page, team string) Node {
+func (c *console) nothing(p *page, team string) Node {
+	var names []string
+	for _, entry := range c.view.Snapshot().Catalog.Entries() {
+		names = append(names, entry.Name)
+	}
 	switch {
 	case p.query == "" && p.as == "" && team == "":
 		return Raw(`<p class="nothing">There are no prompts yet: no upstream has listed any. ` +
 			`<a href="/">The overview</a> says what is wrong.</p>`)
 	case p.as == "":
-		return P(Class("nothing"), Text("Nothing found. Try fewer or other words."))
+		return P(Class("nothing"), bdi("Nothing found"+config.Suggest(p.query, names)), Text(" Try fewer or other words."))
 	}
 	return P(Class("nothing"), Text("Nothing found. "),
 		A(href(p.everybody()), Text("Look at everything")), Text(" instead, or fewer or other words."))

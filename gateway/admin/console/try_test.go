@@ -108,6 +108,10 @@ func TestTry_DeclinesWhatAServerAsks(t *testing.T) {
 func TestTry_GetsAsTheOperator(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "up", `{"name":"a","arguments":[{"name":"topic"},{"name":"empty"}]}`)
 	s := serveTriers(t, gatewaytest.Team("eng", "", "", p))
+	page := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompt?name=up.a", "", gatewaytest.Bearer("operator")).Body
+	if form, lost := strings.Index(page, `id="tryit"`), strings.Index(page, "Lost in clients"); form < 0 || lost < form {
+		t.Errorf("the form is at %d, and what is lost in clients at %d", form, lost)
+	}
 	state, html := s.try(url.Values{"name": {"up.a"}, "as": {"user:bob"}, "a:topic": {"x"}, "a:empty": {""}})
 	if state != "done" || !strings.Contains(html, "from up") {
 		t.Errorf("%s: %s", state, html)
