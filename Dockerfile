@@ -20,7 +20,8 @@ COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certifica
 COPY --from=build /promptweir /promptweir
 # A numeric UID needs no /etc/passwd, and lets an orchestrator verify that it is not root.
 USER 65532:65532
-EXPOSE 8080
+# For clients, and for operators and metrics.
+EXPOSE 8080 8081
 # The image has no shell and no curl, so the binary itself checks the gateway's admin listener.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s CMD ["/promptweir", "healthcheck", "--config", "/etc/promptweir"]
 ENTRYPOINT ["/promptweir"]

@@ -2,7 +2,12 @@ package main
 
 import (
 	"net"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -32,4 +37,45 @@ func TestServe_TellsTheServiceManager(t *testing.T) {
 	want("READY=1")
 	p.signal(t, syscall.SIGTERM)
 	want("STOPPING=1")
+}
+
+// The unit's commands for systemctl reload run one after another, as systemd runs them: until one fails.
+func TestUnit_ReloadReportsAMistakeAndOpensTheAuditLogAgain(t *testing.T) {
+	unit, err := os.ReadFile("../../examples/systemd/promptweir.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := filepath.Join(t.TempDir(), "audit.jsonl")
+	folder := configure(t, map[string]string{"audit.hcl": "audit { path = " + strconv.Quote(log) + " }", "eng.hcl": `team "eng" {}`})
+	p := serve(t, folder)
+	reload := func() (out string, ok bool) {
+		commands := regexp.MustCompile(`(?m)^ExecReload=(.*)$`).FindAllStringSubmatch(string(unit), -1)
+		if len(commands) != 2 {
+			t.Fatalf("the unit has %q", commands)
+		}
+		signal := strings.Fields(strings.ReplaceAll(commands[0][1], "$MAINPID", strconv.Itoa(p.Process.Pid)))
+		if out, err := exec.CommandContext(t.Context(), signal[0], signal[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v\n%s", signal, err, out)
+		}
+		// The port is another than in the configuration, which has any.
+		line := strings.ReplaceAll(commands[1][1], "--config /etc/promptweir", "--admin "+p.admin)
+		stdout, stderr, code := runHere(t, strings.Fields(line)[1:]...)
+		return stdout + stderr, code == exitDone
+	}
+	if err := os.Rename(log, log+".1"); err != nil {
+		t.Fatal(err)
+	}
+	if out, ok := reload(); !ok {
+		t.Fatal(out)
+	}
+	eventually(t, "the log is open again", func() bool {
+		text, err := os.ReadFile(log)
+		return err == nil && strings.Contains(string(text), `"event":"reload"`)
+	})
+	if err := os.WriteFile(filepath.Join(folder, "eng.hcl"), []byte(`team "eng" { nonsense = 1 }`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, ok := reload(); ok || !strings.Contains(out, "nonsense") {
+		t.Errorf("a mistake is reported as success: %t, %s", ok, out)
+	}
 }

@@ -271,6 +271,12 @@ func TestProduction_NetworkPolicyNamesBothDirections(t *testing.T) {
 	if len(network.Egress) != 3 {
 		t.Errorf("the policy lets the gateway reach %d things, want DNS, upstreams and HTTPS elsewhere", len(network.Egress))
 	}
+	if !slices.ContainsFunc(network.Ingress, func(rule networking.NetworkPolicyIngressRule) bool {
+		from := rule.From[0].NamespaceSelector
+		return from != nil && from.MatchLabels["prompts.example.com/clients"] == "true" && rule.Ports[0].Port.StrVal == "http"
+	}) {
+		t.Error("allowed_hosts invites clients in the cluster, which the policy keeps out")
+	}
 	for _, rule := range network.Ingress {
 		if len(rule.From) == 0 || len(rule.Ports) == 0 {
 			t.Errorf("the policy lets everybody in: %+v", rule)

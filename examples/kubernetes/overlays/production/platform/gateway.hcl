@@ -4,7 +4,7 @@ gateway {
   listen     = "0.0.0.0:8080"
   public_url = "https://prompts.example.com"
 
-  # Clients in the cluster, who need no ingress.
+  # Clients in the cluster, who need no ingress: namespaces with the label prompts.example.com/clients, see egress.yaml.
   allowed_hosts = ["promptweir.promptweir.svc.cluster.local"]
 
   # The pods of the ingress controller: what they say of a client's address is believed.
