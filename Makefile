@@ -34,7 +34,7 @@ run: BUILD_FLAGS += '-gcflags=all=-N -l -dwarf=false'
 run: bin/promptweir ## serve examples/quickstart in the foreground; Ctrl-C stops it
 	@bin/promptweir serve --config examples/quickstart
 
-run-teams: build ## serve examples/teams, with the example servers that it needs; its README walks through it
+run-teams: build ## serve examples/teams, with the example servers that it needs
 	@bin/together bin/handbook -change-every 0 + bin/promptweir serve --config examples/teams
 
 # A property is tried with few cases: nightly tries more. Tests wait for much of their time, so three packages run on two processors, and

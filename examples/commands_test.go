@@ -1,6 +1,7 @@
 package examples_test
 
 import (
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,10 +21,10 @@ func TestCommandReference_CommandsPrintWhatItShows(t *testing.T) {
 	proctest.CopyExample(t, filepath.Join(root, "examples", "quickstart"), "quickstart")
 	gateway := proctest.Start(t, root, filepath.Join(bin, "promptweir"), "serve", "--config", "examples/quickstart")
 	admin := strings.NewReplacer("127.0.0.1:8081", host(t, gateway.Attr(t, "admin")))
-	commands := commandsOf(t, "../cmd/promptweir/README.md")
+	commands := proctest.Commands(t, "../cmd/promptweir/README.md")
 	for _, c := range commands {
-		c.prints = admin.Replace(c.prints)
-		c.runs(t, root, admin.Replace(c.line))
+		c.Prints = admin.Replace(c.Prints)
+		c.Runs(t, root, admin.Replace(c.Line))
 	}
 	if len(commands) == 0 {
 		t.Error("the page has no commands")
@@ -78,4 +79,13 @@ func TestPullRequests_StepsSayWhatAChangeExposes(t *testing.T) {
 	if len(ran) != 3 || !strings.Contains(ran["lock"], "+ notes.bye of upstream notes is not approved") {
 		t.Errorf("the steps print %q", ran)
 	}
+}
+
+func host(t *testing.T, endpoint string) string {
+	t.Helper()
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Host
 }

@@ -63,7 +63,10 @@ func TestIdentity_EachRecipeIsAccepted(t *testing.T) {
 func TestQuickstart_ListsAndGets(t *testing.T) {
 	run := start(t, "quickstart", "")
 
-	run.lists(t, nil, "handbook.incident_report", "handbook.shift_handover", "reviews.code_review", "reviews.commit_message")
+	run.lists(t, nil, "guides.postmortem", "handbook.incident_report", "handbook.shift_handover", "reviews.code_review", "reviews.commit_message")
+	if got, err := run.promptweir(t, "get", "--skill", "skill://guides/postmortem/SKILL.md", "TEMPLATE.md", "--url", run.endpoint); err != nil || !strings.Contains(got, "## Impact") {
+		t.Errorf("the skill's template is %q, %v", got, err)
+	}
 	for _, test := range []struct {
 		get  []string
 		want string
@@ -85,7 +88,7 @@ func TestQuickstart_FollowsChangedFiles(t *testing.T) {
 	if err := os.WriteFile(added, []byte("Tell me the story of an incident."), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run.lists(t, nil, "handbook.incident_of_the_day", "handbook.incident_report", "handbook.shift_handover",
+	run.lists(t, nil, "guides.postmortem", "handbook.incident_of_the_day", "handbook.incident_report", "handbook.shift_handover",
 		"reviews.code_review", "reviews.commit_message")
 }
 
@@ -151,7 +154,7 @@ func (e example) promptweir(t *testing.T, args ...string) (string, error) {
 func (e example) lists(t *testing.T, flags []string, want ...string) {
 	t.Helper()
 	args := slices.Concat([]string{"list", "--url", e.endpoint}, flags)
-	names := regexp.MustCompile(`\b(reviews|handbook)\.[a-z_]+`)
+	names := regexp.MustCompile(`\b(reviews|handbook|guides)\.[a-z_]+`)
 	var diff string
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		out, err := e.promptweir(t, args...)

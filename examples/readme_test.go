@@ -12,50 +12,20 @@ import (
 	"github.com/promptweir/promptweir/examples/internal/proctest"
 )
 
-// fencesOf returns the fenced blocks of a Markdown file by their languages.
-func fencesOf(t *testing.T, file string) map[string][]string {
-	t.Helper()
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks, language, open := map[string][]string{}, "", false
-	var block strings.Builder
-	for line := range strings.Lines(string(content)) {
-		mark, isFence := strings.CutPrefix(strings.TrimSpace(line), "```")
-		switch {
-		case !isFence:
-			block.WriteString(line)
-		case open && mark != "":
-			t.Fatalf("the block of %q is not closed before one of %q begins", language, mark)
-		case open:
-			blocks[language] = append(blocks[language], block.String())
-			open = false
-		default:
-			language, open = mark, true
-			block.Reset()
-		}
-	}
-	if open {
-		t.Fatalf("the block of %q is not closed", language)
-	}
-	return blocks
-}
-
 // The README's commands run as they stand, apart from the address. Instead of make run, this test starts the quickstart.
 func TestREADME_CommandsPrintWhatItShows(t *testing.T) {
 	quickstart := start(t, "quickstart", "")
 	root := filepath.Dir(filepath.Dir(quickstart.binary))
 	proctest.CopyExample(t, filepath.Join(root, "examples", "two-teams"), "two-teams")
 	ran := 0
-	for _, c := range commandsOf(t, "../README.md") {
-		if strings.HasPrefix(c.line, "bin/promptweir ") {
+	for _, c := range proctest.Commands(t, "../README.md") {
+		if strings.HasPrefix(c.Line, "bin/promptweir ") {
 			address := strings.NewReplacer("http://127.0.0.1:8080/mcp", quickstart.endpoint)
-			c.prints = address.Replace(c.prints)
-			c.runs(t, root, address.Replace(c.line))
+			c.Prints = address.Replace(c.Prints)
+			c.Runs(t, root, address.Replace(c.Line))
 			ran++
-		} else if !strings.HasPrefix(c.line, "make ") {
-			t.Errorf("the README shows %q, which this test does not run", c.line)
+		} else if !strings.HasPrefix(c.Line, "make ") {
+			t.Errorf("the README shows %q, which this test does not run", c.Line)
 		}
 	}
 	if ran == 0 {
@@ -63,8 +33,29 @@ func TestREADME_CommandsPrintWhatItShows(t *testing.T) {
 	}
 }
 
+// Ports of a container's loopback cannot be published, so that a container on a Mac speaks over its standard input and output.
+func TestREADME_ContainerServesAClientOverStdio(t *testing.T) {
+	_, line, found := strings.Cut(text(t, "../README.md"), "`docker run --rm -i ")
+	line, _, _ = strings.Cut(line, "`")
+	_, command, isCommand := strings.Cut(line, `"$PWD/examples/quickstart:/etc/promptweir:ro" promptweir `)
+	if !found || !isCommand {
+		t.Fatalf("README has no line for a client: %q", line)
+	}
+	dir := t.TempDir()
+	proctest.Build(t, dir, "./cmd/promptweir")
+	proctest.CopyExample(t, filepath.Join(dir, "quickstart"), "quickstart")
+	run := exec.CommandContext(t.Context(), filepath.Join(dir, "promptweir"),
+		strings.Fields(strings.ReplaceAll(command, "/etc/promptweir", filepath.Join(dir, "quickstart")))...)
+	run.Stdin = strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},` +
+		`"clientInfo":{"name":"test","version":"1"}}}` + "\n" + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" +
+		`{"jsonrpc":"2.0","id":2,"method":"prompts/list"}` + "\n")
+	if out, err := run.CombinedOutput(); err != nil || !strings.Contains(string(out), `"reviews.code_review"`) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 func TestREADME_ConfigurationsLoad(t *testing.T) {
-	blocks := fencesOf(t, "../README.md")["hcl"]
+	blocks := proctest.Fences(t, "../README.md")["hcl"]
 	if len(blocks) == 0 {
 		t.Fatal("the README shows no configuration")
 	}

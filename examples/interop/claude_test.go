@@ -68,6 +68,25 @@ func TestInterop_ClaudeCodeGetsCommandsAsFromItsOwnFolder(t *testing.T) {
 	}
 }
 
+// TestInterop_QuickstartServesASkill reads the quickstart's skill as a host of skills does, and as Claude Code does without them: 2.1.332
+// lists a server's skills only for accounts for which its maker has turned that on.
+func TestInterop_QuickstartServesASkill(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	proctest.Build(t, folder, "./cmd/promptweir")
+	proctest.CopyExample(t, filepath.Join(folder, "quickstart"), "quickstart")
+	endpoint := proctest.Start(t, folder, filepath.Join(folder, "promptweir"), "serve", "quickstart").Attr(t, "endpoint")
+	out, err := runNode(t, patience, "skills.mjs", "2026-07-28", endpoint)
+	if err != nil || !strings.Contains(out, "skill://guides/postmortem/TEMPLATE.md") {
+		t.Errorf("a host verifies %s, %v", out, err)
+	}
+	servers := fmt.Sprintf(`{"mcpServers": {"gateway": {"type": "http", "url": %q}}}`, endpoint)
+	got := askClaude(t, t.TempDir(), "/mcp__gateway__guides.postmortem", "--mcp-config", servers, "--strict-mcp-config")
+	if !strings.Contains(got, "Name systems and decisions, never people.") {
+		t.Errorf("the skill reaches the model as %q", got)
+	}
+}
+
 // askClaude runs Claude Code with a prompt in a folder, and returns what the prompt became: the last text of the user's message.
 func askClaude(t *testing.T, folder, prompt string, args ...string) string {
 	t.Helper()

@@ -88,7 +88,7 @@ func CopyExample(tb testing.TB, to, name string, oldnew ...string) {
 		"127.0.0.1:8080", "127.0.0.1:0",
 		"127.0.0.1:8081", "127.0.0.1:0",
 	})...)
-	for _, pattern := range []string{"*.hcl", "teams/*.hcl", "teams/*/*.md"} {
+	for _, pattern := range []string{"*.hcl", "teams/*.hcl", "teams/*/*.md", "teams/*/*/*.md"} {
 		files, err := filepath.Glob(filepath.Join(from, pattern))
 		if err != nil {
 			tb.Fatal(err)

@@ -6,4 +6,11 @@ team "operations" {
   #
   # Prompts on an MCP server would need url or command instead of files, as in examples/two-teams.
   upstream "handbook" { files = ["handbook/*.md"] }
+
+  # A skill is a folder of instructions that an assistant loads when a task needs them. Clients without
+  # skills get it as a prompt, guides.postmortem.
+  upstream "guides" {
+    files  = ["guides/*/SKILL.md"]
+    skills = true
+  }
 }

@@ -1,0 +1,5 @@
+team "support" {
+  members = ["group:support"]
+
+  upstream "letters" { files = ["letters/*.md"] }
+}
