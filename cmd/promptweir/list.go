@@ -40,7 +40,8 @@ func listCommand(a *app) *cobra.Command {
 With --watch, list keeps running, and prints each change of the list: + is a new prompt, - one that
 is gone, and ~ one whose definition changed. With -o json it prints the whole list again.
 
-With --config alone, list connects to the upstreams and prints every prompt. With --as, it prints
+With --config alone, list connects to the upstreams and prints every prompt; of a hidden one, the
+rule that hides it. With --as, it prints
 the prompts of a principal: those in files and in the lock file or, with --live, those that the
 upstreams list.`,
 		Example: "  promptweir list --watch\n" +
@@ -94,6 +95,8 @@ type listedPrompt struct {
 	definition jsontext.Value
 	team       string
 	upstreams  []string
+	// hidden is put before the description of a prompt that a rule hides from everybody.
+	hidden string
 }
 
 // list lists the prompts of the server at --url, or else of the configuration.
@@ -124,6 +127,9 @@ func (q *query) list(ctx context.Context, filter *listFilter) (l listing, err er
 			}
 			for _, owner := range entry.Owners {
 				prompt.upstreams = append(prompt.upstreams, owner.Upstream)
+			}
+			if hide := s.Policy.HiddenBy(entry.Team, entry.Owners[0].Upstream, entry.Name, entry.Facts()); hide.Decides {
+				prompt.hidden = "(hidden by " + hide.Rule + ") "
 			}
 			l.prompts = append(l.prompts, prompt)
 		}

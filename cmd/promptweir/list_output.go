@@ -38,7 +38,7 @@ func (q *query) printList(l listing, filter *listFilter) error {
 	rows := [][]string{{"NAME", "ARGUMENTS", "DESCRIPTION"}}
 	for _, prompt := range l.prompts {
 		d := describe(prompt)
-		text := wire.Clip(terminal.Line(cmp.Or(d.Description, d.Title)), maxDescription)
+		text := wire.Clip(terminal.Line(prompt.hidden+cmp.Or(d.Description, d.Title)), maxDescription)
 		rows = append(rows, []string{d.Name, d.arguments(), text})
 	}
 	return terminal.WriteTable(q.app.out, rows)
@@ -86,7 +86,7 @@ func (q *query) printWide(l listing) error {
 	}
 	for _, prompt := range l.prompts {
 		d := describe(prompt)
-		cells := []string{d.Name, d.Title, d.arguments(), d.Description}
+		cells := []string{d.Name, d.Title, d.arguments(), prompt.hidden + d.Description}
 		if q.url == "" {
 			cells = slices.Insert(cells, 2, prompt.team, strings.Join(prompt.upstreams, ","))
 		}

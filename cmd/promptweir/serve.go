@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -116,6 +117,9 @@ func stdioCredential(cfg *config.Config, as string) (identity.Credential, error)
 		principal, err := (&principalFlags{as: as, claims: "{}"}).principal(cfg)
 		if err != nil {
 			return nil, err
+		}
+		if !strings.HasPrefix(principal.Subject, "user:") {
+			return nil, &usageError{"--as: name the user, too: the session and the audit log are the user's"}
 		}
 		return identity.Vouched(*principal), nil
 	case token == "" && cfg.Auth != nil:

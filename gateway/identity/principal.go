@@ -16,7 +16,17 @@ const principalSyntax = "write one user:NAME and any number of group:NAME, as in
 // "user:alice,group:payments". "user:anonymous" is a caller without a credential. It knows no
 // configuration: if there is no auth block, EveryTeam is the caller's to set.
 func ParsePrincipal(as string) (policy.Principal, error) {
-	refused := func(why string, args ...any) error { return fmt.Errorf(why+": "+principalSyntax, args...) }
+	who, err := parse(as)
+	if err == nil && who.Subject == "" {
+		return policy.Principal{}, refused("%q names no user", as)
+	}
+	return who, err
+}
+
+func refused(why string, args ...any) error { return fmt.Errorf(why+": "+principalSyntax, args...) }
+
+// parse is [ParsePrincipal] for groups alone, too: their subject is empty.
+func parse(as string) (policy.Principal, error) {
 	var who policy.Principal
 	for part := range strings.SplitSeq(as, ",") {
 		part = strings.TrimSpace(part)
@@ -37,10 +47,7 @@ func ParsePrincipal(as string) (policy.Principal, error) {
 		}
 	}
 	who.Anonymous = who.Subject == policy.AnonymousSubject
-	switch {
-	case who.Subject == "":
-		return policy.Principal{}, refused("%q names no user", as)
-	case who.Anonymous && len(who.Groups) > 0:
+	if who.Anonymous && len(who.Groups) > 0 {
 		return policy.Principal{}, errors.New("user:anonymous is a caller without a credential, " +
 			"who is in no group: leave out the groups, or name another user")
 	}
@@ -49,16 +56,21 @@ func ParsePrincipal(as string) (policy.Principal, error) {
 
 // NamedPrincipal reads a principal as [ParsePrincipal] does, and completes it by a configuration
 // and the claims of its token, a JSON object. Without claims, rules that read those of an issuer
-// are undecided.
+// are undecided. Groups alone stand for somebody in them whom no rule names.
 func NamedPrincipal(cfg *config.Config, as, claims string) (policy.Principal, error) {
-	principal, err := ParsePrincipal(as)
+	principal, err := parse(as)
 	if err != nil {
 		return policy.Principal{}, err
+	}
+	likely := principal.Subject
+	if likely == "" {
+		likely = "user:" + strings.TrimPrefix(principal.Groups[0], "group:") // of the group's issuer
+		principal.Subject = "somebody in " + strings.Join(principal.Groups, ",")
 	}
 	// without an auth block, everybody is a member of every team
 	principal.EveryTeam = cfg.Auth == nil
 	principal.Claims = claims
-	principal.ClaimsUnknown = claims == "" && cfg.Auth.MayIssue(principal.Subject)
+	principal.ClaimsUnknown = claims == "" && cfg.Auth.MayIssue(likely)
 	return principal, nil
 }
 

@@ -68,6 +68,8 @@ func TestNamedPrincipal_IsCompletedByTheConfiguration(t *testing.T) {
 		{issuer, "user:corp/alice", "", policy.Principal{Subject: "user:corp/alice", ClaimsUnknown: true}},
 		{issuer, "user:corp/alice", claims, policy.Principal{Subject: "user:corp/alice", Claims: claims}},
 		{issuer, "user:alice", "", policy.Principal{Subject: "user:alice"}}, // no issuer can name her
+		{tokens, "group:support, group:ops", "", policy.Principal{Subject: "somebody in group:support,group:ops", Groups: []string{"group:support", "group:ops"}}},
+		{issuer, "group:corp/support", "", policy.Principal{Subject: "somebody in group:corp/support", Groups: []string{"group:corp/support"}, ClaimsUnknown: true}},
 	}
 	for _, test := range tests {
 		got, err := identity.NamedPrincipal(test.cfg, test.as, test.claims)

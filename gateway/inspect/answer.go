@@ -118,8 +118,9 @@ func (a *Answer) String() string {
 	var text strings.Builder
 	switch {
 	case len(a.Upstreams) == 0 && a.Principal != "":
+		_, guess, _ := strings.Cut(a.Offered, notOffered)
 		fmt.Fprintf(&text, "no upstream offers %s: none has a prefix that matches this name, "+
-			"so no prompt can have it\n", a.Name)
+			"so no prompt can have it%s\n", a.Name, guess)
 		return text.String()
 	case len(a.Upstreams) == 0:
 		fmt.Fprintf(&text, "nobody sees %s: %s\n", a.Name, a.Offered)
@@ -217,8 +218,33 @@ func offered(s *snapshot.Snapshot, explanations []Explanation, name string) stri
 	if len(unknown) > 0 {
 		return fmt.Sprintf("unknown whether %s offers it", strings.Join(unknown, " or "))
 	}
-	return "no upstream offers it"
+	return notOffered + strings.TrimSuffix(guess(s, name), ".")
 }
+
+// guess suggests a name instead of one that no upstream offers: of those with its prefix if there are any.
+func guess(s *snapshot.Snapshot, name string) string {
+	head, own, _ := strings.Cut(name, s.Config.Gateway.Separator)
+	head += s.Config.Gateway.Separator
+	var all, beside []string
+	entries := s.Catalog.Entries()
+	for _, entry := range entries[:min(len(entries), maxGuesses)] {
+		all = append(all, entry.Name)
+		if rest, ok := strings.CutPrefix(entry.Name, head); ok {
+			beside = append(beside, rest)
+		}
+	}
+	if len(beside) > 0 {
+		return strings.Replace(config.Suggest(own, beside), `"`, `"`+head, 1)
+	}
+	return config.Suggest(name, all)
+}
+
+const (
+	// notOffered says that no upstream offers a name. A guess may follow it.
+	notOffered = "no upstream offers it"
+	// maxGuesses bounds the names among which the nearest is looked for.
+	maxGuesses = 10_000
+)
 
 // Entries returns what a principal sees or, if it is nil, all entries.
 func Entries(s *snapshot.Snapshot, principal *policy.Principal) []*catalog.Entry {

@@ -62,7 +62,10 @@ func sentence(clause string) string {
 		return ""
 	}
 	first, size := utf8.DecodeRuneInString(clause)
-	return string(unicode.ToUpper(first)) + clause[size:] + "."
+	if clause = string(unicode.ToUpper(first)) + clause[size:]; strings.HasSuffix(clause, "?") {
+		return clause
+	}
+	return clause + "."
 }
 
 // count returns a number of things.
