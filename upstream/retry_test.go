@@ -3,6 +3,7 @@ package upstream_test
 import (
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"net/http"
 	"testing"
@@ -120,6 +121,29 @@ func TestRetry_NotAfterAnAnswer(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Of a response that breaks off in its head, bytes have arrived as well.
+func TestRetry_NotAfterPartsOfAHead(t *testing.T) {
+	t.Parallel()
+	peer := upstreamtest.NewPeer(t)
+	peer.Handle(wire.PromptsGet, func(w http.ResponseWriter, _ *upstreamtest.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n")
+	})
+	u := upstreamtest.HTTP("up", upstreamtest.Serve(t, peer).URL)
+	u.Attempts = 2
+	c := start(t, u, upstream.Options{})
+	upstreamtest.Eventually(t, "connected", func() bool { return c.State().Connected })
+	_, err := get(t.Context(), c, "p")
+	if gets := len(peer.Seen(wire.PromptsGet)); unavailable(err) != upstream.BadResponse || gets != 1 {
+		t.Errorf("get = %v after %d gets, want %s after 1", err, gets, upstream.BadResponse)
 	}
 }
 

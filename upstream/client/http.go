@@ -120,6 +120,9 @@ func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
 		err = t.readResponse(came, r)
 	} else {
 		reached = stageOf(err)
+		if failed, ok := errors.AsType[*http1.Error](err); ok && failed.HasAnswer {
+			err = &startedError{err}
+		}
 	}
 	if err != nil && ctx.Err() != nil {
 		return &stageError{error: err, method: r.method, stage: reached}
