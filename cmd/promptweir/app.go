@@ -65,8 +65,8 @@ func (a *app) setConfig(command string, args []string) error {
 		return &usageError{"PATH and --config are mutually exclusive"}
 	case len(args) > 0:
 		a.config = args[0]
-	case a.config == "":
-		a.config = configHere()
+	default:
+		a.config = cmp.Or(a.config, configHere())
 	}
 	if a.config == "" {
 		return &usageError{fmt.Sprintf("%[1]s needs a configuration, and this folder has neither "+

@@ -33,14 +33,14 @@ instead.`,
 			if err != nil {
 				return err
 			}
-			_, text, err := callAdmin(cmd.Context(), healthTimeout, http.MethodPost, base, "/-/link", "")
+			_, text, err := callAdmin(cmd.Context(), healthTimeout, http.MethodPost, base, "/-/link", f.token)
 			if err != nil {
 				return err
 			}
 			return a.printLink(base, text)
 		},
 	}
-	f.addURL(command.Flags())
+	f.addTo(command.Flags())
 	return command
 }
 

@@ -29,11 +29,8 @@ func (q *query) printList(l listing, filter *listFilter) error {
 		q.app.warn("no prompts%s", filter)
 		return nil
 	}
-	switch q.output {
-	case formatWide:
+	if q.output == formatWide {
 		return q.printWide(l)
-	case formatName:
-		return q.printNames(l)
 	}
 	rows := [][]string{{"NAME", "ARGUMENTS", "DESCRIPTION"}}
 	for _, prompt := range l.prompts {
@@ -41,16 +38,13 @@ func (q *query) printList(l listing, filter *listFilter) error {
 		text := wire.Clip(terminal.Line(prompt.hidden+cmp.Or(d.Description, d.Title)), maxDescription)
 		rows = append(rows, []string{d.Name, d.arguments(), text})
 	}
-	return terminal.WriteTable(q.app.out, rows)
-}
-
-func (q *query) printNames(l listing) error {
-	var names strings.Builder
-	for _, p := range l.prompts {
-		fmt.Fprintln(&names, terminal.Line(describe(p).Name))
+	if q.output == formatName {
+		rows = rows[1:]
+		for i := range rows {
+			rows[i] = rows[i][:1]
+		}
 	}
-	_, err := io.WriteString(q.app.out, names.String())
-	return err
+	return terminal.WriteTable(q.app.out, rows)
 }
 
 // printChanges prints the names of prompts that are new, have changed or are gone.

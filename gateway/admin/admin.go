@@ -47,7 +47,7 @@ func New(opts Options) http.Handler {
 	mux.HandleFunc("GET /readyz", h.serveReady)
 	mux.Handle("GET /metrics", opts.Metrics)
 	mux.HandleFunc("POST /-/reload", h.operatorsOnly(h.serveReload))
-	mux.HandleFunc("POST /-/link", h.serveLink)
+	mux.HandleFunc("POST /-/link", h.answers(func(*http.Request) (any, error) { return opts.Operators.writeLink() }))
 	h.addAPI(mux)
 	if opts.Debug != nil {
 		mux.HandleFunc("/debug/", h.operatorsOnly(opts.Debug.ServeHTTP))
@@ -158,17 +158,6 @@ func (h handler) serveReload(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusUnprocessableEntity)
 	}
 	writeIndented(w, h.opts.View.Configuration())
-}
-
-// serveLink answers operators with a new link. If there is an admin token, everybody may know so.
-func (h handler) serveLink(w http.ResponseWriter, r *http.Request) {
-	serve := func(w http.ResponseWriter, r *http.Request) {
-		serveJSON(w, r, func(*http.Request) (any, error) { return h.opts.Operators.writeLink() })
-	}
-	if !h.opts.Operators.HaveToken() {
-		serve = h.operatorsOnly(serve)
-	}
-	serve(w, r)
 }
 
 func writeIndented(w io.Writer, value any) {

@@ -352,7 +352,10 @@ func TestSignIn_ByALinkOnce(t *testing.T) {
 
 	code = r.LinkCode()
 	r.MustReload(withToken("operator"))
-	if status, file := ask(here); status != http.StatusOK || file != admin.LinkPrefix {
+	if status, _ := ask(here); status != http.StatusForbidden {
+		t.Errorf("without the admin token: %d", status)
+	}
+	if status, file := ask(here, gatewaytest.Bearer("operator")...); status != http.StatusOK || file != admin.LinkPrefix {
 		t.Errorf("with an admin token: %d, %s", status, file)
 	}
 	if w := redeem(here); w.Code != http.StatusForbidden || r.LinkCode() != "" {

@@ -138,19 +138,16 @@ func auditProblem(problem string) Node {
 
 // refusal says in a clause what of the configuration that was loaded last is not in use.
 func refusal(state *admin.ConfigurationState) string {
-	if !state.IsInUse() {
+	switch teams := slices.Collect(maps.Keys(state.Teams)); {
+	case !state.IsInUse():
 		return "the last configuration was refused"
+	case len(teams) != 1:
+		return "files of " + count(len(teams), "team") + " are not in use"
+	case state.Teams[teams[0]] == "out":
+		return "team " + line(teams[0]) + " is left out"
+	default:
+		return "team " + line(teams[0]) + " runs on its previous file"
 	}
-	if len(state.Teams) != 1 {
-		return "files of " + count(len(state.Teams), "team") + " are not in use"
-	}
-	for team, what := range state.Teams {
-		if what == "out" {
-			return "team " + line(team) + " is left out"
-		}
-		return "team " + line(team) + " runs on its previous file"
-	}
-	return ""
 }
 
 // refused says why the configuration that was loaded last is not in use, or not all of it.
