@@ -226,7 +226,7 @@ func (d *Dialer) failure(err error) error {
 func (d *Dialer) explain(err error) Cause {
 	// The more specific come first: an alert of TLS, for one, is a net.OpError as well.
 	for _, explain := range []func(error) (Cause, bool){
-		d.childCause, d.tokenCause, proxyCause, d.tlsCause, d.networkCause, d.timeoutCause, d.statusCause, d.answerCause,
+		d.childCause, d.tokenCause, proxyCause, d.tlsCause, d.timeoutCause, d.networkCause, d.statusCause, d.answerCause,
 	} {
 		if c, ok := explain(err); ok {
 			return c

@@ -108,6 +108,9 @@ func isFarewell(r *http.Response) bool {
 func (c *Client) connect(ctx context.Context) (*conn, error) {
 	link, err := c.Dial(ctx)
 	if err != nil {
+		if until, ok := ctx.Deadline(); ok && !time.Now().Before(until) {
+			<-ctx.Done() // whose timer is due as well
+		}
 		return nil, &Error{Step: Connect, cause: err}
 	}
 	made := newConn(c, link)
