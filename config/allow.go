@@ -25,6 +25,9 @@ type allowed struct {
 	prefixesCount bool
 }
 
+// summaryRefused is that of what a team's file uses without a grant.
+const summaryRefused = "Not allowed for this team"
+
 // grants is what an allow block lets one team's file use. A nil *grants allows everything.
 type grants struct {
 	team string
@@ -275,7 +278,7 @@ func (g *grants) allowPrefix(prefix string) error {
 		return nil
 	case prefix == "":
 		return &hclread.DiagnosticError{
-			Summary: "Not allowed for this team",
+			Summary: summaryRefused,
 			Detail: fmt.Sprintf("Team %q may not have names without a prefix; the platform "+
 				"team can add \"\" to prefixes in allow %q.", g.team, g.team),
 		}
@@ -296,7 +299,7 @@ func (g *grants) decodeCounts(b *hclread.Block, u *Upstream) {
 		*dst = min(*dst, ceiling) // the default, too, stays below a ceiling that was lowered
 		hclread.Int(b, name, maxCount, dst)
 		if *dst > ceiling {
-			b.Error(b.ValueRange(name), "Not allowed for this team", "Team %q may set %s to at most %d; "+
+			b.Error(b.ValueRange(name), summaryRefused, "Team %q may set %s to at most %d; "+
 				"the platform team can raise that with %s in allow %q.", g.team, name, ceiling, name, g.team)
 		}
 	}
@@ -315,7 +318,7 @@ func (g *grants) checkVariable(name, value string) error {
 
 func (g *grants) refusal(kind, name, attribute string) error {
 	return &hclread.DiagnosticError{
-		Summary: "Not allowed for this team",
+		Summary: summaryRefused,
 		Detail: fmt.Sprintf("Team %q may not use the %s %s; the platform team can add it to %s "+
 			"in allow %q.", g.team, kind, name, attribute, g.team),
 	}

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -273,14 +275,27 @@ func (d *decoder) checkOwnership() {
 	for _, b := range d.Blocks("team") {
 		isTeamFile[b.Range().Filename] = true
 	}
+	misplaced := map[string][]*hclread.Block{}
 	for _, b := range d.TopBlocks() {
 		if d.Knows(b.Type()) && b.Type() != "team" && isTeamFile[b.Range().Filename] {
-			place := "to a file of the platform team"
-			if b.Type() == "hide" {
-				place = "into the team block, for the team's own prompts, or " + place
-			}
-			b.Discard("Not in a team's file", "In a folder, a file with a team block may contain nothing else; move %s %s.",
-				b.Type(), place)
+			misplaced[b.Range().Filename] = append(misplaced[b.Range().Filename], b)
 		}
+	}
+	for _, blocks := range misplaced { // one report for a file: it may be one that was legal alone
+		var types []string
+		for _, b := range blocks {
+			if !slices.Contains(types, b.Type()) {
+				types = append(types, b.Type())
+			}
+		}
+		place := "to a file of the platform team"
+		if slices.Contains(types, "hide") {
+			place += ", or a hide for the team's own prompts into the team block"
+		}
+		for _, b := range blocks[1:] {
+			b.Drop()
+		}
+		blocks[0].Discard("Not in a team's file", "In a folder, a file with a team block may contain nothing else; move %s %s.",
+			strings.Join(types, ", "), place)
 	}
 }

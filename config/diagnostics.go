@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclwrite"
@@ -63,11 +64,46 @@ func line(d *hcl.Diagnostic) string {
 func (d Diagnostics) Write(w io.Writer, width uint, color bool) error {
 	for _, diag := range d.report.Diagnostics {
 		shown, files := d.report.Quote(diag)
-		if err := hcl.NewDiagnosticTextWriter(w, files, width, color).WriteDiagnostic(shown); err != nil {
+		var text bytes.Buffer
+		err := hcl.NewDiagnosticTextWriter(&text, files, width, color).WriteDiagnostic(shown)
+		if err == nil {
+			_, err = io.WriteString(w, pointed(text.String(), shown.Subject, files))
+		}
+		if err != nil {
 			return fmt.Errorf("write diagnostics: %w", err)
 		}
 	}
 	return nil
+}
+
+// pointed writes the location in a diagnostic's text as FILE:LINE:COLUMN, and below the quoted line a mark at the column. A
+// whole line has neither.
+func pointed(text string, at *hcl.Range, files map[string]*hcl.File) string {
+	if at == nil || files[at.Filename] == nil {
+		return text
+	}
+	source := string(files[at.Filename].Bytes)
+	begin := strings.LastIndexByte(source[:at.Start.Byte], '\n') + 1
+	line, _, _ := strings.Cut(source[begin:], "\n")
+	before, marked := line[:at.Start.Byte-begin], line[at.Start.Byte-begin:min(max(at.End.Byte-begin, at.Start.Byte-begin), len(line))]
+	place := fmt.Sprintf("%s:%d", at.Filename, at.Start.Line)
+	isHidden := strings.HasPrefix(line, hclread.NotShown)
+	if marked != line || isHidden {
+		place += fmt.Sprintf(":%d", at.Start.Column)
+	}
+	text = strings.Replace(text, fmt.Sprintf("%s line %d", at.Filename, at.Start.Line), place, 1)
+	head, rest, isQuoted := strings.Cut(text, fmt.Sprintf("\n%4d: ", at.Start.Line))
+	quoted, rest, _ := strings.Cut(rest, "\n")
+	if !isQuoted || marked == line || isHidden {
+		return text
+	}
+	blank := strings.Map(func(r rune) rune {
+		if r == '\t' {
+			return r
+		}
+		return ' '
+	}, before)
+	return fmt.Sprintf("%s\n%4d: %s\n      %s%s\n%s", head, at.Start.Line, quoted, blank, strings.Repeat("^", max(utf8.RuneCountInString(marked), 1)), rest)
 }
 
 // The severities of a [Diagnostic].

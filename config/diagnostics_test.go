@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,25 +26,63 @@ func written(t *testing.T, content string) string {
 
 // What an error says in place of a line that it does not quote.
 func TestWrite_NamesTheAttributeWhoseLineItDoesNotQuote(t *testing.T) {
-	const notShown = ": (not shown: the line may have a secret; see column "
+	const notShown = ": (not shown: the line may have a secret)\n"
 	for config, wants := range map[string][]string{
-		"auth {\n  token \"ci\" {\n    sha256 = \"hunter2\"\n  }\n}":                                     {"line 3, in auth:\n   3" + notShown + "14)\n", "Invalid sha256\n"},
-		"auth {\n  token \"ci\" { sha256 = \"hunter2\" }\n}":                                             {"2" + notShown + "25)"},
-		"auth {\n  token { sha256 = \"hunter2\" }\n}":                                                    {"2" + notShown + "3)", "Write token \"NAME\" { … }."},
-		"team \"a\" { bad = \"hunter2\" }":                                                               {"1" + notShown + "12)", "team.bad does not exist"},
-		"gateway { cursor_keys = [\"hunter2\"] }":                                                        {"1" + notShown + "26)", "Invalid cursor_keys\n"},
-		"gateway {\n  cursor_keys = [<<EOT\nhunter2\nEOT\n  ]\n}":                                        {"2" + notShown + "18)"},
-		"team \"a\" {\n  upstream \"u\" {\n    url = \"https://u\"\n    env { A = \"hunter2\" }\n  }\n}": {"4" + notShown + "5)", "env is an attribute"},
-		"team \"a\" {\n  upstream \"u\" { url = \"https://me:hunter2@u.example.com\" }\n}":               {"2" + notShown + "24)", "Invalid upstream URL\n"},
-		"gateway {\n  cursor_keys = []\n  cursor_keys = [\"hunter2\"]\n}":                                {"3" + notShown + "3)", `The argument "cursor_keys" was already set`},
+		"auth {\n  token \"ci\" {\n    sha256 = \"hunter2\"\n  }\n}":                                     {":3:14, in auth:\n   3" + notShown, "Invalid sha256\n"},
+		"auth {\n  token \"ci\" { sha256 = \"hunter2\" }\n}":                                             {":2:25, in "},
+		"auth {\n  token { sha256 = \"hunter2\" }\n}":                                                    {":2:3, in ", "Write token \"NAME\" { … }."},
+		"team \"a\" { bad = \"hunter2\" }":                                                               {":1:12, in ", "team.bad does not exist"},
+		"gateway { cursor_keys = [\"hunter2\"] }":                                                        {":1:26, in ", "Invalid cursor_keys\n"},
+		"gateway {\n  cursor_keys = [<<EOT\nhunter2\nEOT\n  ]\n}":                                        {":2:18, in "},
+		"team \"a\" {\n  upstream \"u\" {\n    url = \"https://u\"\n    env { A = \"hunter2\" }\n  }\n}": {":4:5, in ", "env is an attribute"},
+		"team \"a\" {\n  upstream \"u\" { url = \"https://me:hunter2@u.example.com\" }\n}":               {":2:24, in ", "Invalid upstream URL\n"},
+		"gateway {\n  cursor_keys = []\n  cursor_keys = [\"hunter2\"]\n}":                                {":3:3, in ", `The argument "cursor_keys" was already set`},
 		"team \"a\" {\n  upstream \"u\" {\n    headers = { A = \"hunter2\" B\n":                          {"3" + notShown, "The line begins with headers."},
 		"team \"a\" {\n  \"env\" = { A = \"hunter2\" }\n}":                                               {"2" + notShown, "The line begins with env."},
-		"team \"a\" {\n  members = [\"hunter2]\n}":                                                       {"2" + notShown + "23)", "The text does not end in its line; write the missing \", or \\n for a line break. The line begins with members."},
+		"team \"a\" {\n  members = [\"hunter2]\n}":                                                       {":2:23, in ", "The text does not end in its line; write the missing \", or \\n for a line break. The line begins with members."},
 	} {
 		got := written(t, config)
 		isMissing := func(want string) bool { return !strings.Contains(got, want) }
 		if strings.Contains(got, "hunter2") || slices.ContainsFunc(wants, isMissing) {
 			t.Errorf("got:\n%s\nwant in it:\n%q", got, wants)
+		}
+	}
+}
+
+// A quoted line has a mark below it, and its location the column; a line that is not quoted has the column alone.
+func TestWrite_PointsAtTheColumn(t *testing.T) {
+	for config, want := range map[string]string{
+		"team \"a\" {\n\tmembers = [\"x\"]\n}":    ":2:13, in team \"a\":\n   2: \tmembers = [\"x\"]\n      \t           ^^^\n\n",
+		"gateway {\n  listen = \"é\"\n}":          ":2:12, in gateway:\n   2:   listen = \"é\"\n                 ^^^\n\n",
+		"gateway { cursor_keys = [\"hunter2\"] }": ":1:26, in gateway:\n   1: (not shown: the line may have a secret)\n\n",
+	} {
+		if got := written(t, config); !strings.Contains(got, want) {
+			t.Errorf("got:\n%s\nwant in it:\n%s", got, want)
+		}
+	}
+}
+
+// One mistake that a parser or the grants trip over several times is one report, with what it follows from.
+func TestLoad_ReportsOneCauseOnce(t *testing.T) {
+	const grants = "allow \"payments\" {\n  env = [\"*\"]\n  hosts = [\"*\"]\n  prefixes = [\"pay\"]\n}\n"
+	upstream := "  upstream %q {\n    url = \"https://b.example.com/mcp\"\n    headers = { A = env(\"A\", \"\") }\n    prefix = \"pay\"\n  }\n"
+	for text, want := range map[string]string{
+		"team \"paymnts\" {\n" + fmt.Sprintf(upstream+upstream, "b", "c") + "}\n":       `No allow block grants anything to team "paymnts", which uses what needs a grant (6 times). Did you mean "payments"?`,
+		"team “a” {\n  upstream “b” { url = “https://b.example.com/mcp” }\n}\n":         `This is a curly quote; write " in its place, and in the place of all others of the file. The line begins with team.`,
+		"team \"a {\n  upstream \"b\" { url = \"https://b.example.com/mcp\" }\n}\n":     "The text does not end in its line; write the missing \", or \\n for a line break. The line begins with team.",
+		"team \"a\" {\n  upstream \"b\" { url = \"https://b\", timeout = \"5s\" }\n}\n": "A block in one line has one attribute; write each attribute in a line of its own, and the closing brace after the last. The line begins with upstream.",
+		"team \"a\" {\n  members = [\"user:a\" \"user:b\"]\n}\n":                        "An element does not end where it should; write a comma between two, and ] after the last. The line begins with members.",
+		"gateway {\n  listen = \n}\n": "This is no value; write text in quotes, a list in [ ], a map in { }, a number, true or false. The line begins with listen.",
+	} {
+		_, diags := Load(write(t, "allow.hcl", grants, "x.hcl", text), options())
+		var details []string
+		for _, d := range diags.All() {
+			if d.Severity == SeverityError {
+				details = append(details, d.Detail)
+			}
+		}
+		if len(details) != 1 || details[0] != want {
+			t.Errorf("%s: %q, want %q", text, details, want)
 		}
 	}
 }
@@ -99,7 +138,7 @@ func TestWrite_QuotesNoLineOfAFileThatDoesNotParse(t *testing.T) {
 		`headers = { A = "hunter2", B = ` + strings.Repeat("[", 101),
 	} {
 		got := written(t, "team \"a\" {\n  upstream \"b\" {\n    "+line+"\n  }\n}\n")
-		if strings.Contains(got, "hunter2") || !strings.Contains(got, "x.hcl line 3") {
+		if strings.Contains(got, "hunter2") || !strings.Contains(got, "x.hcl:3:") {
 			t.Errorf("%s: %s", line, got)
 		}
 	}
@@ -118,7 +157,7 @@ func TestNewDiagnostics_ShowTheirLines(t *testing.T) {
 	}
 	text := printed(t, diags)
 	for _, want := range []string{
-		"on a.md line 3:\n   3: three\n", "on a.md line 1:\n   1: one\n", "b.md: The whole file.", "c.md:1048576: Far below.", "\nNowhere.",
+		"on a.md:3:\n   3: three\n", "on a.md:1:\n   1: one\n", "b.md: The whole file.", "c.md:1048576: Far below.", "\nNowhere.",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -130,11 +131,32 @@ func (d *decoder) team(b *hclread.Block) Team {
 	for _, inner := range b.Inner("prompt") {
 		t.Overrides = append(t.Overrides, d.overrides.decode(inner, t.Name))
 	}
+	d.checkLabel(b)
 	// A mistake may have left out the prefix that a pattern was written for.
 	if d.names.separator != "" && !b.HasErrors() {
 		warnUnused(b, t, d.names.separator)
 	}
 	return t
+}
+
+// checkLabel reports a label that is most likely mistyped, in place of all that the team may not use by it.
+func (d *decoder) checkLabel(b *hclread.Block) {
+	if _, isGranted := d.allowed.grants[b.Label()]; isGranted || len(d.allowed.grants) == 0 || !b.HasErrors() {
+		return
+	}
+	var unused []string // by any team
+	for _, label := range slices.Sorted(maps.Keys(d.allowed.grants)) {
+		if !slices.Contains(d.teams, label) {
+			unused = append(unused, label)
+		}
+	}
+	meant := hclread.Suggest(b.Label(), unused)
+	if !strings.HasSuffix(meant, "?") {
+		return
+	}
+	if n := b.Withdraw(summaryRefused); n > 0 {
+		b.Error(b.LabelRange(), "Unknown team", "No allow block grants anything to team %q, which uses what needs a grant (%d times)%s", b.Label(), n, meant)
+	}
 }
 
 // nameLimits names the limits of a team. Labels of expose blocks may repeat, so those with the same

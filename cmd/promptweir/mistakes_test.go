@@ -54,7 +54,7 @@ func mistakeCommand(ts *testscript.TestScript, _ bool, args []string) {
 	if err := ts.Exec("promptweir", command...); (err == nil) != m.isWarning {
 		ts.Fatalf("%q: %v", command, err)
 	}
-	if missing := m.missing(ts.ReadFile("stderr"), fmt.Sprintf("on %s line %d,", args[0], m.line)); len(missing) > 0 {
+	if missing := m.missing(ts.ReadFile("stderr"), fmt.Sprintf("on %s:%d:", args[0], m.line)); len(missing) > 0 {
 		ts.Fatalf("%q: not said: %q", command, missing)
 	}
 }

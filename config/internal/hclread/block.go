@@ -62,9 +62,21 @@ func (b *Block) HasErrors() bool {
 // Discard reports one mistake in place of a whole block at the top level, which is then read as if it
 // were not there. Call it before Check.
 func (b *Block) Discard(summary, detail string, args ...any) {
+	b.Drop()
+	b.Error(b.Range(), summary, detail, args...)
+}
+
+// Withdraw takes back the diagnostics of the block with a summary, and counts them: another one says what they follow from.
+func (b *Block) Withdraw(summary string) int {
+	before := len(b.diags)
+	b.diags = slices.DeleteFunc(b.diags, func(d *hcl.Diagnostic) bool { return d.Summary == summary && b.isAbout(d) })
+	return before - len(b.diags)
+}
+
+// Drop is Discard without a report, for a block of which another report speaks.
+func (b *Block) Drop() {
 	checker{b.Reader}.block(b.hcl, b.schema) // hides secrets under wrong names
 	b.diags = slices.DeleteFunc(b.diags, b.isAbout)
-	b.Error(b.Range(), summary, detail, args...)
 	src := b.byPath[b.Range().Filename]
 	src.blocks = slices.DeleteFunc(slices.Clone(src.blocks), func(other *hclsyntax.Block) bool { return other == b.hcl })
 	src.discarded, b.hasDiscarded = append(src.discarded, b.hcl), true

@@ -113,8 +113,28 @@ var remedies = []struct{ summary, detail, remedy string }{ //nolint:gochecknoglo
 	{"Missing newline after argument", "", "Write one attribute per line; two values are compared with ==."},
 }
 
+// sentences take the place of the parser's texts that say neither what is wrong nor what to do, by its summaries.
+var sentences = map[string]string{ //nolint:gochecknoglobals // a constant table
+	"Argument or block definition required":    `This line begins with no attribute or block; write NAME = VALUE, or NAME "LABEL" { … }.`,
+	"Invalid single-argument block definition": "A block in one line has one attribute; write each attribute in a line of its own, and the closing brace after the last.",
+	"Missing attribute separator":              "An entry does not end where it should; write each in a line of its own, or a comma between two.",
+	"Missing argument separator":               "A function's arguments do not end where they should; write a comma between two, and ) after the last.",
+	"Missing item separator":                   "An element does not end where it should; write a comma between two, and ] after the last.",
+	"Invalid expression":                       "This is no value; write text in quotes, a list in [ ], a map in { }, a number, true or false.",
+	"Unterminated template string":             "The text has no end; write the missing quote.",
+	"Invalid character encoding":               "The file is not UTF-8 text; save it in that encoding.",
+}
+
 // withRemedy returns a diagnostic with what to do about it, where the parser does not say.
 func withRemedy(d *hcl.Diagnostic) *hcl.Diagnostic {
+	if sentence := sentences[d.Summary]; sentence != "" {
+		helpful := *d
+		_, located, isLocated := strings.Cut(d.Detail, " The line begins with ")
+		if helpful.Detail = sentence; isLocated {
+			helpful.Detail += " The line begins with " + located
+		}
+		return &helpful
+	}
 	for _, r := range remedies {
 		if d.Summary == r.summary && strings.Contains(d.Detail, r.detail) {
 			helpful := *d

@@ -120,6 +120,9 @@ func (r *Reader) Finish() Report {
 	return Report{r.diags, r.byPath}
 }
 
+// NotShown begins what stands in place of a line that is not quoted.
+const NotShown = "(not shown: "
+
 // maxQuoted bounds the lines that a diagnostic quotes, in bytes.
 const maxQuoted = 4096
 
@@ -171,7 +174,7 @@ func (r Report) Quote(diag *hcl.Diagnostic) (*hcl.Diagnostic, map[string]*hcl.Fi
 	// Other lines are empty: hcl's writer counts the characters of a whole file for each diagnostic in it.
 	text := bytes.Repeat([]byte("\n"), before)
 	if why := src.withholds(lines); why != "" {
-		text = fmt.Appendf(text, "(not shown: %s; see column %d)", why, diag.Subject.Start.Column)
+		text = fmt.Appendf(text, NotShown+"%s)", why)
 		shown.Subject.Start.Byte, shown.Subject.End.Byte, shown.Context = before, len(text), nil
 	} else {
 		text = append(text, printableSource(content[lines.start:lines.end])...)

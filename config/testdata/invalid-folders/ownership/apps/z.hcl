@@ -1,7 +1,7 @@
 # Nothing here makes a mistake of another file.
 team "z" {}
-gateway { listen = "x" }       # ERROR: move gateway to a file of the platform team
-auth {                         # ERROR: move auth
+gateway { listen = "x" }       # ERROR: move gateway, auth to a file of the platform team.
+auth {
   token "x" { sha256 = "zz" }
   jwt "z" {
     issuer   = "https://i.example.com"

@@ -1,7 +1,7 @@
 team "a" {}
-allow "a" { commands = ["*"] } # ERROR: a file with a team block may contain nothing else; move allow to a file of the platform team
-hide "x" { prompts = ["*"] }   # ERROR: move hide into the team block
-allow { commands = ["*"] }     # ERROR: move allow
-hide "y" { promts = 1 }        # ERROR: move hide
+allow "a" { commands = ["*"] } # ERROR: a file with a team block may contain nothing else; move allow, hide to a file of the platform team, or a hide for the team's own prompts into the team block.
+hide "x" { prompts = ["*"] }
+allow { commands = ["*"] }
+hide "y" { promts = 1 }
 upstream "w" {}                # ERROR: upstream belongs in a team block; move it there
 hidden "z" {}                  # ERROR: hidden does not exist. Did you mean "hide"?
