@@ -59,28 +59,22 @@ func (s *source) parse(names attributeNames, textsOnly bool, report *Reporter) {
 
 func (s *source) parseBlocks(names attributeNames, r *Reporter) {
 	file, diags := hclsyntax.ParseConfig(s.file.Bytes, s.path, hcl.InitialPos)
-	isCurly := func(d *hcl.Diagnostic) bool { return strings.Contains(d.Detail, "Curly quotes") }
-	if i := slices.IndexFunc(diags, isCurly); i >= 0 { // the rest follows from it
+	reported := diags
+	if i := slices.IndexFunc(diags, func(d *hcl.Diagnostic) bool { return strings.Contains(d.Detail, "Curly quotes") }); i >= 0 {
 		curly := *diags[i]
 		curly.Detail = `This is a curly quote; write " in its place, and in the place of all others of the file.`
-		r.Report(names.locate(&curly, s.file.Bytes))
-	} else {
-		s.reportAll(names, diags, r)
+		reported = hcl.Diagnostics{&curly} // the others follow from it
+	}
+	for _, d := range reported {
+		r.Report(names.locate(explainSyntax(d, s.file.Bytes), s.file.Bytes))
+		if d.Summary == summaryUnclosed { // the text between two others is the next one to the parser
+			break
+		}
 	}
 	s.file = file
 	if body, ok := file.Body.(*hclsyntax.Body); ok {
 		s.keep(body, diags)
 		s.hideSecrets(names, body)
-	}
-}
-
-// reportAll reports the errors of the parser.
-func (s *source) reportAll(names attributeNames, diags hcl.Diagnostics, r *Reporter) {
-	for _, d := range diags {
-		r.Report(names.locate(explainSyntax(d, s.file.Bytes), s.file.Bytes))
-		if d.Summary == summaryUnclosed { // the text between two others is the next one to the parser
-			break
-		}
 	}
 }
 
