@@ -284,7 +284,8 @@ func TestExplain_AnswersAsTheCommandDoes(t *testing.T) {
 	get("name=billing.ledger", http.StatusOK, `"visible": true`, `"who": "group:payments"`)
 	get("name=nowhere", http.StatusOK, `"visible": false`)
 	get("", http.StatusBadRequest, "name")
-	get("name=a&as=group:x", http.StatusBadRequest, "names no user")
+	get("name=a&as=alice", http.StatusBadRequest, "is neither a user nor a group")
+	get("name=billing.ledger&as=group:payments", http.StatusOK, `"visible": true`, "somebody in group:payments")
 }
 
 func TestUpstreams_AreThoseOfATeam(t *testing.T) {
