@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run-teams test race matrix manifests interop lint fmt fuzz bench bench-go bin/measure bin/promptweir bin/stress measure faults faults-short overload histories histories-short nightly pictures release release-check check
+.PHONY: help build run run-teams test race matrix manifests interop lint fmt fuzz bench bench-go bin/measure bin/promptweir bin/stress measure faults faults-short overload histories histories-short nightly pictures release publish tagged release-check check
 
 # The output of `promptweir version`. Without git it is empty, and the binary uses its build information.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -133,6 +133,9 @@ nightly: ## run the long rigs, longer fuzzing and more cases of each property
 	$(MAKE) test RAPID_CHECKS=1000
 	$(MAKE) race RAPID_CHECKS=100
 	$(MAKE) manifests
+	$(GORELEASER) check
+	$(GORELEASER) release --snapshot --clean --skip=docker
+	$(MAKE) release-check
 	$(MAKE) faults
 	$(MAKE) overload
 	$(MAKE) histories
@@ -143,8 +146,17 @@ pictures: build ## take the pictures in README.md and examples/bench; needs Chro
 	bash .ci/recording
 	bash .ci/plot
 
-release: ## build archives, deb, rpm, checksums and bills of materials into bin/release: VERSION=v1.0.0
-	bash .ci/release '$(VERSION)'
+GORELEASER := go tool -modfile=.ci/goreleaser.mod goreleaser
+
+release: tagged ## build archives, deb, rpm, checksums and bills of materials into bin/release, on a commit with a tag: VERSION=v1.0.0
+	@echo 'Builds $(VERSION) into bin/release, without the images. It publishes nothing: a pushed tag does.'
+	GORELEASER_CURRENT_TAG='$(VERSION)' $(GORELEASER) release --clean --skip=announce,docker,homebrew,publish
+
+publish: tagged ## build and publish a release with its images and the Homebrew formula; for the workflow on a tag
+	GORELEASER_CURRENT_TAG='$(VERSION)' $(GORELEASER) release --clean
+
+tagged:
+	@git tag --points-at HEAD | grep -qxF -e '$(VERSION)' || { echo "release: this commit has no tag '$(VERSION)'; check out the tag, or make it: git tag -a v1.0.0" >&2; exit 2; }
 
 release-check: ## build a release twice, install it in an empty root, start, reload and stop it; needs Debian and root
 	bash .ci/release-check

@@ -139,5 +139,3 @@ require (
 	gopkg.in/warnings.v0 v0.1.2 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 )
-
-tool github.com/goreleaser/nfpm/v2/cmd/nfpm

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"crypto/sha256"
 	"flag"
-	"fmt"
 	"os"
 	"os/exec"
 	"path"
@@ -106,58 +104,31 @@ func TestHandbook_LinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// What somebody keeps in the folder of a release is neither deleted nor part of the release.
-func TestRelease_DeletesOnlyWhatItHasWritten(t *testing.T) {
+// A release is of a tag, not of what somebody has in a folder.
+func TestRelease_RefusesACommitWithoutTheTag(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("a release is built on Linux")
 	}
-	sum := func(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }
-	outside := filepath.Join(t.TempDir(), "promptweir_outside")
-	for name, test := range map[string]struct {
-		files map[string]string
-		kept  []string
-	}{
-		"a file of somebody's": {map[string]string{"notes.txt": "x"}, []string{"notes.txt"}},
-		"one beside an earlier release": {map[string]string{
-			"notes.txt": "x", "promptweir_1.deb": "deb", "SHA256SUMS": sum("deb") + "  promptweir_1.deb\n",
-		}, []string{"SHA256SUMS", "notes.txt", "promptweir_1.deb"}},
-		"files that others than a release have summed": {map[string]string{
-			"notes.txt": "x", "promptweir_1.deb": "deb", "SHA256SUMS": sum("deb") + "  promptweir_1.deb\n" + sum("x") + "  notes.txt\n",
-		}, []string{"SHA256SUMS", "notes.txt", "promptweir_1.deb"}},
-		"sums of a release that is elsewhere": {map[string]string{
-			"SHA256SUMS": sum("deb") + "  promptweir_1.deb\n",
-		}, []string{"SHA256SUMS"}},
-		"one of an earlier release that was changed": {map[string]string{
-			"promptweir_1.deb": "mine", "SHA256SUMS": sum("deb") + "  promptweir_1.deb\n",
-		}, []string{"SHA256SUMS", "promptweir_1.deb"}},
-		"sums of somebody's": {map[string]string{
-			"notes.txt": "x", "SHA256SUMS": sum("x") + "  notes.txt\n",
-		}, []string{"SHA256SUMS", "notes.txt"}},
-		"sums that name other folders": {map[string]string{
-			"notes.txt": "x", "SHA256SUMS": sum("x") + "  " + outside + "\n" + sum("x") + "  promptweir_/../../promptweir_outside\n",
-		}, []string{"SHA256SUMS", "notes.txt"}},
-	} {
-		writeFile(t, filepath.Dir(outside), filepath.Base(outside), "x")
-		folder := t.TempDir()
-		for name, text := range test.files {
-			writeFile(t, folder, name, text)
-		}
-		release := exec.CommandContext(t.Context(), "bash", "../../.ci/release", "v0.0.0", folder)
-		release.Env = append(os.Environ(), "PLATFORMS=none/none") // or it would go on to build
-		said, err := release.CombinedOutput()
-		if err == nil || !strings.Contains(string(said), "has files that no release wrote, or that were changed since") {
-			t.Errorf("beside %s: %v, and says %s", name, err, said)
-		}
-		entries, _ := os.ReadDir(folder)
-		var kept []string
-		for _, entry := range entries {
-			kept = append(kept, entry.Name())
-		}
-		if !slices.Equal(kept, test.kept) {
-			t.Errorf("beside %s: %q are left, want %q", name, kept, test.kept)
-		}
-		if _, err := os.Stat(outside); err != nil {
-			t.Errorf("beside %s: %v", name, err)
+	said, err := exec.CommandContext(t.Context(), "make", "-C", "../..", "release", "VERSION=v0.0.0-none").CombinedOutput()
+	if err == nil || !strings.Contains(string(said), "this commit has no tag 'v0.0.0-none'") {
+		t.Errorf("%v, and says %s", err, said)
+	}
+}
+
+// goreleaser is not run by each test: a file that was renamed would be found by a release only.
+func TestRelease_NamesFilesThatExist(t *testing.T) {
+	text, err := os.ReadFile("../../.goreleaser.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`(?m)(?:src|main|postinstall|preremove|dockerfile): ([\w./-]+)|bash (\.ci/[\w-]+)`).FindAllStringSubmatch(string(text), -1)
+	if len(named) < 10 {
+		t.Errorf("only %d files are named", len(named))
+	}
+	for _, match := range named {
+		name := match[1] + match[2]
+		if _, err := os.Stat(filepath.Join("..", "..", name)); err != nil && !strings.HasPrefix(name, "bin/") {
+			t.Error(err)
 		}
 	}
 }
