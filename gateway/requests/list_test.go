@@ -242,7 +242,9 @@ func TestList_NamesDegradedUpstreams(t *testing.T) {
 		t.Errorf("the list is partial although all upstreams are healthy: %s", healthy.Body)
 	}
 	down.Stop()
-	upstreamtest.Eventually(t, "the upstream is degraded", func() bool { return strings.Contains(modern.Call("prompts/list", "").Body, "io.github.promptweir/partial") })
+	upstreamtest.Eventually(t, "the upstream is degraded", func() bool {
+		return strings.Contains(modern.Call("prompts/list", "").Body, "io.github.promptweir/partial")
+	})
 	a := modern.Call("prompts/list", "")
 	a.Want(t, http.StatusOK, `"ttlMs":5000`, `"io.github.promptweir/partial":[{"upstream":"down","reason":"unreachable","since":"`, `"stale":true}]`)
 	upstreamtest.Equal(t, []string{"down.b", "up.a"}, a.Names(t), "names")
@@ -259,7 +261,9 @@ func TestList_NamesDegradedUpstreams(t *testing.T) {
 	upstreamtest.Eventually(t, "the upstream answers again", func() bool {
 		return strings.Contains(modern.Call("prompts/get", gatewaytest.GetParams("down.b")).Body, "from down")
 	})
-	upstreamtest.Eventually(t, "the list is no longer partial", func() bool { return !strings.Contains(modern.Call("prompts/list", "").Body, "io.github.promptweir/partial") })
+	upstreamtest.Eventually(t, "the list is no longer partial", func() bool {
+		return !strings.Contains(modern.Call("prompts/list", "").Body, "io.github.promptweir/partial")
+	})
 }
 
 func TestList_NamesDegradedUpstreamsOnlyToThoseWhoSeeThem(t *testing.T) {
