@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -109,7 +110,8 @@ func (c *Client) connect(ctx context.Context) (*conn, error) {
 	link, err := c.Dial(ctx)
 	if err != nil {
 		if until, ok := ctx.Deadline(); ok && !time.Now().Before(until) {
-			<-ctx.Done() // whose timer is due as well
+			<-ctx.Done() // whose timer is due as well; which of the two the dial has noticed is left to chance
+			err = fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
 		return nil, &Error{Step: Connect, cause: err}
 	}
