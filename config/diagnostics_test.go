@@ -72,6 +72,7 @@ func TestLoad_ReportsOneCauseOnce(t *testing.T) {
 		"team \"a {\n  upstream \"b\" { url = \"https://b.example.com/mcp\" }\n}\n":     "The text does not end in its line; write the missing \", or \\n for a line break. The line begins with team.",
 		"team \"a\" {\n  upstream \"b\" { url = \"https://b\", timeout = \"5s\" }\n}\n": "A block in one line has one attribute; write each attribute in a line of its own, and the closing brace after the last. The line begins with upstream.",
 		"team \"a\" {\n  members = [\"user:a\" \"user:b\"]\n}\n":                        "An element does not end where it should; write a comma between two, and ] after the last. The line begins with members.",
+
 		"gateway {\n  listen = \n}\n": "This is no value; write text in quotes, a list in [ ], a map in { }, a number, true or false. The line begins with listen.",
 	} {
 		_, diags := Load(write(t, "allow.hcl", grants, "x.hcl", text), options())

@@ -9,7 +9,7 @@ import (
 )
 
 // claims are the promises of README's first screen by their titles, each with the tests that hold it.
-var claims = map[string][]string{
+var claims = map[string][]string{ //nolint:gochecknoglobals // a constant table
 	"Policy as code": {"gateway TestVisibility_AgreesInListGetCompletionAndNotification", "gateway/requests TestVisibility_HiddenLooksAbsentForEachReason"},
 	"Single sign-on": {
 		"gateway/transport TestAuthenticate_RefusalNamesTheProvider", "gateway/identity TestFromHeader_AuthenticatesTheSender",

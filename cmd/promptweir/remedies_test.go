@@ -23,7 +23,7 @@ import (
 var commandInText = regexp.MustCompile(`promptweir ([a-z]+(?: (?:[^\s;,.:()<$"'` + "`" + `+\\]|\\?\.\w|:/|,\w)+)*)`)
 
 // needs are the flags without which a command that a sentence names would have no configuration or gateway.
-var needs = map[string]string{"lock": "config", "sync": "url"}
+var needs = map[string]string{"lock": "config", "sync": "url"} //nolint:gochecknoglobals // a constant table
 
 // Whoever is told a command can run it: it exists, has these flags, and is told with those that it needs.
 func TestRemedies_NameCommandsThatRun(t *testing.T) {

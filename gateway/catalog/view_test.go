@@ -112,7 +112,7 @@ func TestFirstPage_IsKeptWhileItIsHeld(t *testing.T) {
 	}
 	seen, bytes := weak.Make(page), weak.Make(&page.Prompts[0])
 	runtime.KeepAlive(page)
-	page = nil
+	page = nil //nolint:wastedassign // nobody holds it any more
 	runtime.GC()
 	if seen.Value() != nil || bytes.Value() != nil {
 		t.Error("a page that nobody holds is still in memory")

@@ -13,7 +13,6 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/promptweir/promptweir/upstream/client/http1"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -280,7 +279,7 @@ func (t *httpTransport) getStream(
 		}
 	})
 	defer func() { p.stopped = time.Now() }()
-	err = t.http.do(ctx, head, http1.Fields{}, nil, func(came *httpResponse) error {
+	err = t.http.do(ctx, head, nil, func(came *httpResponse) error {
 		came.idle = t.idleTime
 		status := came.StatusCode
 		switch {

@@ -335,7 +335,7 @@ func (t *httpTransport) send(ctx context.Context, message []byte) error {
 	if wire.Modern(t.agreed.Load().revision) {
 		return nil // the modern era has no such messages over HTTP: closing a stream says the same
 	}
-	return t.http.do(ctx, t.agreed.Load().post, http1.Fields{}, message, (*httpResponse).success)
+	return t.http.do(ctx, t.agreed.Load().post, message, (*httpResponse).success)
 }
 
 // standalone resumes the last stream if the server can do that.
@@ -367,5 +367,5 @@ func (t *httpTransport) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), sessionEndTimeout)
 	defer cancel()
 	head := t.http.newHead(http.MethodDelete, t.http.target, t.agreed.Load().setHeaders)
-	_ = t.http.do(ctx, head, http1.Fields{}, nil, func(*httpResponse) error { return nil }) // the server may not support DELETE
+	_ = t.http.do(ctx, head, nil, func(*httpResponse) error { return nil }) // the server may not support DELETE
 }

@@ -138,8 +138,8 @@ type httpSession struct {
 
 // do sends a request and closes its response after read has looked at it. A GET or DELETE, which has no body, may
 // be repeated: a second one does no harm.
-func (c *httpSession) do(ctx context.Context, head *http1.Head, extra http1.Fields, body []byte, read func(*httpResponse) error) error {
-	came, err := c.send(ctx, head, extra, body, body == nil)
+func (c *httpSession) do(ctx context.Context, head *http1.Head, body []byte, read func(*httpResponse) error) error {
+	came, err := c.send(ctx, head, http1.Fields{}, body, body == nil)
 	if err != nil {
 		return err
 	}

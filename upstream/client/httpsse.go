@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/promptweir/promptweir/upstream/client/http1"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -62,7 +61,7 @@ func (t *sseTransport) start(receive func(*wire.Message)) {
 // read opens the stream and reads it until it ends.
 func (t *sseTransport) read(ctx context.Context) error {
 	head := t.http.newHead(http.MethodGet, t.http.target, func(header http.Header) { header.Set("Accept", wire.ContentSSE) })
-	return t.http.do(ctx, head, http1.Fields{}, nil, func(came *httpResponse) error {
+	return t.http.do(ctx, head, nil, func(came *httpResponse) error {
 		if err := came.success(); err != nil {
 			return err
 		}
@@ -172,7 +171,7 @@ func (t *sseTransport) post(ctx context.Context, message []byte, assertion Asser
 			header.Set(wire.HeaderProtocolVersion, revision)
 		}
 	})
-	return t.http.do(ctx, head, http1.Fields{}, message, (*httpResponse).success)
+	return t.http.do(ctx, head, message, (*httpResponse).success)
 }
 
 // err distinguishes a stream that ended from a server that cannot be reached: after the former a

@@ -78,7 +78,7 @@ func OutcomeOf(err error) Outcome {
 	_, isList := errors.AsType[*ListError](err)
 	nonsense, isNonsense := errors.AsType[*ProtocolError](err)
 	status, isStatus := errors.AsType[*StatusError](err)
-	if isAnswer && !(isStatus && status.RefusesCaller()) {
+	if isAnswer && (!isStatus || !status.RefusesCaller()) {
 		o.Answer = answer
 	}
 	switch {

@@ -53,7 +53,9 @@ func (s *settings) contests() (all []contest) {
 				revision = wire.Rev20251125
 			}
 			all = append(all, contest{
-				"get of " + size.name + ", " + revision, []server{of, of}, wire.PromptsGet, `"messages":[{`,
+				"get of " + size.name + ", " + revision,
+				[]server{of, of},
+				wire.PromptsGet, `"messages":[{`,
 				[]program{
 					{name: name, against: "ReverseProxy"},
 					{name: "with an audit log", against: name, audit: true},
@@ -69,7 +71,9 @@ func (s *settings) contests() (all []contest) {
 	all[0].programs = append(all[0].programs, program{name: "gateway on the Go SDK", against: name, reference: "sdk"})
 	for _, prompts := range []int{10, 100, 1000} {
 		all = append(all, contest{
-			fmt.Sprintf("list of %d", prompts), []server{{Legacy: true, Prompts: prompts}}, wire.PromptsList, fmt.Sprintf(`p%05d"`, prompts-1),
+			fmt.Sprintf("list of %d", prompts),
+			[]server{{Legacy: true, Prompts: prompts}},
+			wire.PromptsList, fmt.Sprintf(`p%05d"`, prompts-1),
 			[]program{{name: name, against: "the server itself"}, {name: "the server itself", reference: "upstream"}},
 		})
 	}

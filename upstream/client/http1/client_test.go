@@ -645,7 +645,7 @@ func TestClient_KeepsNoMoreThanItMay(t *testing.T) {
 	if _, err := post(t.Context(), c, head, "{}"); err != nil || s.accepted.Load() != 2 {
 		t.Errorf("%v, %d connections, want the second one again", err, s.accepted.Load())
 	}
-	response, err := c.Do(t.Context(), head, http1.Fields{}, []byte("{}"), false)
+	response, err := c.Do(t.Context(), head, http1.Fields{}, []byte("{}"), false) //nolint:bodyclose // it is read to its end
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -144,7 +144,7 @@ func (c *conn) exchange(head *Head, extra Fields, body []byte) (*http.Response, 
 		// With two lengths, a proxy on the way may believe the other one (RFC 9112, section 6.3).
 		isDoubtful := response.ContentLength < 0 && (!isWhole || hasLength(raw))
 		c.isLast = c.isLast || unwritten != nil || response.Close || response.Proto != "HTTP/1.1" || isDoubtful
-		return response, nil
+		return response, nil //nolint:nilerr // the answer counts, also to a request that was not written whole
 	}
 	return nil, errInformation
 }
