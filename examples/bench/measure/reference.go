@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -75,12 +77,26 @@ func reverseProxy(_ context.Context, endpoints []string) (http.Handler, error) {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			target := targets[int(turn.Add(1))%len(targets)]
 			r.Out.URL.Scheme, r.Out.URL.Host = target.Scheme, target.Host
+			r.Out.Body = endedBody{r.Out.Body}
 		},
 		Transport: &http.Transport{
 			MaxIdleConns: 4096, MaxIdleConnsPerHost: 4096, IdleConnTimeout: time.Minute, DisableCompression: true,
 		},
 		BufferPool: &pool{sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}},
 	}, nil
+}
+
+// endedBody is the body of a request, which ends where net/http closes it. A server that answers fast does so before the transport has
+// looked for the end of the body that it has sent. The transport would then give up the connection in the middle of the response.
+type endedBody struct{ io.ReadCloser }
+
+// Read implements [io.Reader].
+func (b endedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, http.ErrBodyReadAfterClose) {
+		err = io.EOF
+	}
+	return n, err
 }
 
 type pool struct{ buffers sync.Pool }
