@@ -165,8 +165,9 @@ func (d *Deadline) pauseOne() {
 	if d.pauses++; d.pauses > 1 {
 		return
 	}
-	if made := d.made.Load(); made == nil || made.timer.Stop() {
-		d.remaining = max(time.Until(d.until), 1)
+	made, left := d.made.Load(), time.Until(d.until)
+	if left > 0 && (made == nil || made.timer.Stop()) {
+		d.remaining = left
 	}
 }
 

@@ -205,6 +205,16 @@ func TestDeadline_StandsStillWhileAPersonIsAsked(t *testing.T) {
 		if !errors.Is(d.Err(), context.DeadlineExceeded) || outer.Err() != nil || outer.Left() != 5*time.Second {
 			t.Errorf("ended with %v, and the outer one with %v", d.Err(), outer.Err())
 		}
+		var over queue.Deadline // nothing has asked for its channel
+		over.Start(t.Context(), time.Now(), time.Second, nil)
+		defer over.Stop()
+		time.Sleep(time.Second)
+		resume := over.Pause()
+		during := over.Err()
+		resume()
+		if after := over.Err(); !errors.Is(during, context.DeadlineExceeded) || !errors.Is(after, context.DeadlineExceeded) {
+			t.Errorf("a pause has brought back a deadline that was over: %v, %v", during, after)
+		}
 		ctx, leave := context.WithCancelCause(t.Context())
 		leave(errors.New("the client has gone"))
 		var gone queue.Deadline
