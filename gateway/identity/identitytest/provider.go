@@ -41,7 +41,7 @@ type Provider struct {
 	Issuer string
 
 	tb      testing.TB
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	keys    []jose.JSONWebKey
 	made    int
 	status  int
@@ -64,7 +64,7 @@ func Serve(tb testing.TB) *Provider {
 	return p
 }
 
-// Rotate replaces all keys by a new one.
+// Rotate replaces all keys by a new key.
 func (p *Provider) Rotate() {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -73,7 +73,7 @@ func (p *Provider) Rotate() {
 	p.Add(key, string(jose.ES256), true)
 }
 
-// Add makes a key the one that signs. The others stay published unless alone is set.
+// Add adds a key and signs with it from now on. If alone is true, it removes all other keys.
 func (p *Provider) Add(key crypto.Signer, algorithm string, alone bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
