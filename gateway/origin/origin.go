@@ -1,10 +1,8 @@
-// Package origin answers: does a browser's request mean this gateway, or was the browser tricked
+// Package origin answers: is a browser's request meant for this gateway, or was the browser tricked
 // into it?
-//
-// A page on any site can make a browser send requests to the addresses of this machine, and a name
-// can be made to point here (DNS rebinding). So each of the headers Host and Origin, where it is
-// present, must name this gateway (2026-07-28, Streamable HTTP, "Security & Endpoint").
-//
+// A page on any site can make a browser send requests to addresses of this machine, and a name can
+// be made to point here (DNS rebinding). So the headers Host and Origin, if present, must name this
+// gateway (2026-07-28, Streamable HTTP, "Security & Endpoint").
 // A [Check] is immutable and safe for concurrent use.
 package origin
 
@@ -18,16 +16,16 @@ import (
 	"strings"
 )
 
-// Check holds the names of one listener. The zero value accepts only the address that a request
-// came in by.
+// Check contains the names of one listener. The zero value accepts only the address of the
+// connection.
 type Check struct {
 	hosts   []string // lower case, without a port
 	origins []string // scheme://host:port, scheme://* or null
 }
 
 // New returns the check of a listener at an address, with the public URL, further hosts and further
-// origins of its configuration, each of which may be empty. The names of this machine's loopback
-// are always accepted.
+// origins of its configuration. Each may be empty. The names of the loopback interface are always
+// accepted.
 func New(listen, publicURL string, hosts, origins []string) Check {
 	c := Check{hosts: []string{"localhost", "127.0.0.1", "::1"}, origins: origins}
 	if host, _, err := net.SplitHostPort(listen); err == nil && host != "" {
@@ -42,7 +40,7 @@ func New(listen, publicURL string, hosts, origins []string) Check {
 	return c
 }
 
-// Request returns why a request must be refused, or nil.
+// Request returns the reason to refuse a request, or nil.
 func (c Check) Request(r *http.Request) error {
 	if err := c.Host(r); err != nil {
 		return err
@@ -58,8 +56,8 @@ func (c Check) Request(r *http.Request) error {
 	return nil
 }
 
-// Allowed returns the request's origin if the configuration lists it, and "" otherwise. Its pages
-// may read responses.
+// Allowed returns the request's origin if the configuration lists it, and "" otherwise. Pages of
+// that origin may read responses.
 func (c Check) Allowed(r *http.Request) string {
 	if origins := r.Header["Origin"]; len(origins) == 1 && c.lists(origins[0]) {
 		return origins[0]
@@ -67,7 +65,7 @@ func (c Check) Allowed(r *http.Request) string {
 	return ""
 }
 
-// lists reports whether the configuration has an origin.
+// lists reports whether the configuration lists an origin.
 func (c Check) lists(origin string) bool {
 	return slices.ContainsFunc(c.origins, func(listed string) bool {
 		scheme, isWild := strings.CutSuffix(listed, "*")
@@ -76,8 +74,7 @@ func (c Check) lists(origin string) bool {
 	})
 }
 
-// Host returns why a request whose answer any page may read must be refused, or nil: it ignores the
-// origin.
+// Host is like [Check.Request], but ignores the origin, for responses that any page may read.
 func (c Check) Host(r *http.Request) error {
 	if !c.names(hostname(r.Host), r) {
 		return fmt.Errorf("host %q is not this gateway's: add it to allowed_hosts", r.Host)
@@ -85,8 +82,8 @@ func (c Check) Host(r *http.Request) error {
 	return nil
 }
 
-// names reports whether a host is one of the gateway's names, or the very address that the request
-// came in by: anyone can make a name point here, but not an address.
+// names reports whether a host is one of the gateway's names, or the address of the connection:
+// anyone can make a name point here, but not an address.
 func (c Check) names(host string, r *http.Request) bool {
 	if slices.Contains(c.hosts, host) {
 		return true
@@ -103,10 +100,10 @@ func (c Check) names(host string, r *http.Request) bool {
 	return err == nil && address.Addr().Unmap().WithZone("") == ip.Unmap()
 }
 
-// hostname returns a Host header's value in lower case and without its port.
+// hostname returns the value of a Host header in lower case without its port.
 func hostname(hostport string) string {
 	host, _, err := net.SplitHostPort(hostport)
-	if err != nil { // it has no port
+	if err != nil { // no port
 		host = strings.Trim(hostport, "[]")
 	}
 	return strings.ToLower(host)
