@@ -67,6 +67,8 @@ func TestModel_NamesThePromiseThatWasNotKept(t *testing.T) {
 		"never found":                          {"W1", History{change(2, "2")}},
 		"found and lost again":                 {"W1", History{change(2, "2"), list(2, 1, 2.1, "2"), found, list(1, 2, 3.5, "1")}},
 		"could not list":                       {"W1", promptly(failed)},
+		"could not list at a stopped replica":  {"", promptly(at(2.4, 2.4, Op{Name: Fault, At: 1, Of: ReplicaFault + "stopped"}), failed, list(1, 2, 3.2, "2"))},
+		"never found after a stopped replica":  {"W1", promptly(at(2.4, 2.4, Op{Name: Fault, At: 1, Of: ReplicaFault + "stopped"}), failed)},
 		"the first of two":                     {"W1", History{change(2, "2"), change(2.5, "3"), found}},
 		"at the end":                           {"", History{change(9.5, "2")}},
 		"after another stream was opened":      {"", promptly(op(1, 2.8, Opened), list(1, 1, 3.5, "2"))},

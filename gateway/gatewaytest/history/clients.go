@@ -52,15 +52,20 @@ func (c *checker) bounds(part string) []time.Duration {
 	return bounds
 }
 
-// stopped reports whether the replica that has a client's stream was stopped or killed in a time: it
-// cannot notify the client then.
-func (c *checker) stopped(own History, from, to time.Duration) bool {
+// streamIsStopped reports whether the replica that has a client's stream was stopped or killed in a
+// time: it cannot notify the client then.
+func (c *checker) streamIsStopped(own History, from, to time.Duration) bool {
 	at := 0
 	for i := range own {
 		if own[i].Name == Opened && own[i].Received <= to {
 			at = own[i].At
 		}
 	}
+	return c.isStopped(at, from, to)
+}
+
+// isStopped reports whether a replica was stopped or killed in a time.
+func (c *checker) isStopped(at int, from, to time.Duration) bool {
 	return slices.ContainsFunc(c.rig, func(o *Op) bool {
 		return o.Name == Fault && o.At == at && strings.HasPrefix(o.Of, ReplicaFault) && o.Received >= from && o.Sent <= to
 	})
@@ -71,13 +76,16 @@ func (c *checker) stopped(own History, from, to time.Duration) bool {
 func (c *checker) current(own History, part string, bounds []time.Duration, end time.Duration) {
 	for i, change := range c.changes[part] {
 		bound, held := bounds[i], -1
-		if c.stopped(own, change.Sent, change.Received+bound) {
+		if c.streamIsStopped(own, change.Sent, change.Received+bound) {
 			bound = c.model.Later
 		}
 		deadline := change.Received + bound
 		for j := range own {
 			o := &own[j]
 			switch {
+			case o.Name == List && o.Error != "" && o.Sent <= deadline && c.isStopped(o.At, change.Sent, o.Received):
+				// The client was notified, and cannot list at that replica.
+				deadline = max(deadline, o.Received+bound)
 			case o.Received > deadline:
 			case o.Name == Begin, o.Name == Opened, o.Name == Ended:
 				deadline = max(deadline, o.Received+bound)
