@@ -1,5 +1,5 @@
-// Package loglimit keeps a log from being flooded with one message. Clients and servers decide how
-// often they give reason to log, and could fill the disk.
+// Package loglimit limits repeated log records. Clients and servers decide how often some events
+// are logged, and could fill the disk.
 package loglimit
 
 import (
@@ -12,43 +12,43 @@ import (
 )
 
 const (
-	// window is how long records of a kind are counted together.
+	// window is the time over which records of a kind are counted.
 	window = 10 * time.Second
-	// maxKinds bounds the kinds that are counted at a time. Beyond it, those are forgotten whose
-	// window is over.
+	// maxKinds is the number of kinds from which on a new kind removes the kinds whose window is
+	// over.
 	maxKinds = 1000
 )
 
-// New returns a logger that passes on at most burst records of each kind within ten seconds, and at
-// the end of these the last of the others, with how many more there were as "more", which is the
-// first of the next ten seconds. Records are of one kind if they have the same message and the same
-// values of the attributes named keys. Loggers derived from the returned one count together with
-// it.
+// New returns a logger that passes on at most burst records of each kind in ten seconds. After ten
+// seconds it passes on the last withheld record, with the number of the other withheld records as
+// "more". That record counts in the next ten seconds. Two records are of one kind if they have the
+// same message and the same values of the attributes in keys. Loggers derived from the returned
+// logger share its counts.
 func New(logger *slog.Logger, burst int, keys ...string) *slog.Logger {
 	return slog.New(&handler{logger.Handler(), &counts{burst: burst, keys: keys, kinds: map[string]*kind{}}})
 }
 
-// handler counts records, and passes on some of them.
+// handler counts records and passes on some of them.
 type handler struct {
 	slog.Handler
 
 	counts *counts
 }
 
-// counts is what derived handlers share.
+// counts are shared by derived handlers.
 type counts struct {
 	burst int
 	keys  []string
 
-	mu    sync.Mutex // guards kinds and what is in them
+	mu    sync.Mutex // guards kinds and their fields
 	kinds map[string]*kind
 }
 
-// kind counts the records of a kind since its window began.
+// kind counts the records of one kind since its window began.
 type kind struct {
 	began time.Time
 	count int
-	// last is the latest record that was withheld, and handler the one that it is for.
+	// last is the latest withheld record, and handler its destination.
 	last    slog.Record
 	handler slog.Handler
 }
@@ -61,7 +61,7 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// kindOf returns what a record is counted under.
+// kindOf returns the key under which a record is counted.
 func (c *counts) kindOf(r slog.Record) string {
 	if len(c.keys) == 0 {
 		return r.Message
@@ -83,7 +83,7 @@ func (c *counts) add(to slog.Handler, name string, r slog.Record) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := c.kinds[name]
-	if k == nil || k.handler == nil && time.Since(k.began) >= window { // else report begins the next window
+	if k == nil || k.handler == nil && time.Since(k.began) >= window { // otherwise report begins the next window
 		if len(c.kinds) >= maxKinds {
 			maps.DeleteFunc(c.kinds, func(_ string, k *kind) bool { return time.Since(k.began) >= window })
 		}
@@ -93,14 +93,14 @@ func (c *counts) add(to slog.Handler, name string, r slog.Record) bool {
 	if k.count++; k.count <= c.burst {
 		return true
 	}
-	if k.handler == nil { // the first to be withheld
+	if k.handler == nil { // the first withheld record of this window
 		time.AfterFunc(window-time.Since(k.began), func() { c.report(k) })
 	}
 	k.last, k.handler = r.Clone(), to
 	return false
 }
 
-// report passes on the last record that was withheld, with the number of all.
+// report passes on the last withheld record, with the number of the other withheld records.
 func (c *counts) report(k *kind) {
 	c.mu.Lock()
 	r, to, more := k.last, k.handler, k.count-c.burst-1
@@ -109,7 +109,7 @@ func (c *counts) report(k *kind) {
 	if more > 0 {
 		r.AddAttrs(slog.Int("more", more))
 	}
-	_ = to.Handle(context.Background(), r) // as with slog.Logger, a failure to log is nowhere to be logged
+	_ = to.Handle(context.Background(), r) // like slog.Logger, ignore a failure to log
 }
 
 // WithAttrs implements slog.Handler.

@@ -14,7 +14,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
-// recorder is what a logger wrote. Timers write too.
+// recorder records a logger's output. Timers write, too.
 type recorder struct{ upstreamtest.Log }
 
 // lines returns what was written so far, within synctest.Test.
