@@ -4,7 +4,6 @@ import (
 	"context"
 	"io/fs"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -12,23 +11,23 @@ import (
 )
 
 const (
-	// interval is how often the files are compared. Comparing, unlike events of the file system, sees
-	// changes behind links, on network file systems and in mounted ConfigMaps alike.
+	// interval is the time between comparisons. Comparing, unlike file system events, also works
+	// through links, on network file systems and in mounted ConfigMaps.
 	interval = time.Second
-	// quiet is how long nothing may change before a change is reported, so that someone who changes
-	// several files has time to finish; at most maxSettle.
+	// quiet is the time without changes before a change is reported, so that people can finish
+	// changing several files. The wait for it takes at most maxSettle.
 	quiet     = 200 * time.Millisecond
 	maxSettle = 2 * time.Second
 )
 
-// Watcher knows which files were read. The zero value knows none.
+// Watcher watches the files that [Watcher.Record] recorded. The zero value watches nothing.
 type Watcher struct {
 	mu   sync.Mutex // guards seen
 	seen map[string]stamp
 }
 
-// Record calls read, which must call visit with the path of each file and folder just before it
-// reads it. From then on these are watched, and none that an earlier call recorded.
+// Record calls read, which must call visit with the path of each file and folder just before reading it. These
+// paths replace the paths of an earlier call.
 func (w *Watcher) Record(read func(visit func(path string))) {
 	seen := map[string]stamp{}
 	read(func(path string) {
@@ -41,8 +40,8 @@ func (w *Watcher) Record(read func(visit func(path string))) {
 	w.seen = seen
 }
 
-// Run calls changed when something that was recorded last has changed, until ctx ends. It calls it
-// again for the next change, whether or not changed records again.
+// Run calls changed after changes of the recorded files until ctx ends. Each change is reported
+// once, even if changed does not record the files again.
 func (w *Watcher) Run(ctx context.Context, changed func()) error {
 	for {
 		if w.differs() {
@@ -58,7 +57,7 @@ func (w *Watcher) Run(ctx context.Context, changed func()) error {
 	}
 }
 
-// sleep reports whether a time has passed before ctx ends.
+// sleep reports whether the time passed before ctx ended.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -80,11 +79,11 @@ func (w *Watcher) differs() (differs bool) {
 	return differs
 }
 
-// stamp tells one state of a file or folder from another.
+// stamp identifies a state of a file or folder.
 type stamp struct {
-	// info describes what the path leads to; nil if that does not exist.
+	// info describes the target of the path; nil if it does not exist.
 	info fs.FileInfo
-	// names are the entries of a folder that can hold configuration.
+	// names are the entries of a folder that may be configuration.
 	names []string
 }
 
@@ -99,7 +98,7 @@ func newStamp(path string) stamp {
 	}
 	entries, _ := os.ReadDir(path) // an unreadable folder counts as empty
 	for _, entry := range entries {
-		// An editor's backup or swap file must not count as a change.
+		// Backup and swap files of editors do not count as changes.
 		name := entry.Name()
 		isHidden := strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_")
 		if !isHidden && (entry.Type() != 0 || strings.HasSuffix(name, ".hcl")) {
@@ -116,22 +115,5 @@ func (s stamp) same(other stamp) bool {
 	if s.info.IsDir() && other.info.IsDir() {
 		return slices.Equal(s.names, other.names)
 	}
-	return os.SameFile(s.info, other.info) && s.info.Size() == other.info.Size() &&
-		s.info.ModTime().Equal(other.info.ModTime()) && changeTime(s.info) == changeTime(other.info)
-}
-
-// changeTime returns when the system last changed anything about a file, where it says so: tools
-// such as rsync set the time of modification, and a token of the same length may be written over
-// another.
-func changeTime(info fs.FileInfo) (at [2]int64) {
-	system := reflect.Indirect(reflect.ValueOf(info.Sys()))
-	if system.Kind() != reflect.Struct {
-		return at
-	}
-	for _, name := range []string{"Ctim", "Ctimespec"} { // of Linux, and of macOS
-		if field := system.FieldByName(name); field.IsValid() {
-			at = [2]int64{field.FieldByName("Sec").Int(), field.FieldByName("Nsec").Int()}
-		}
-	}
-	return at
+	return os.SameFile(s.info, other.info) && s.info.Size() == other.info.Size() && s.info.ModTime().Equal(other.info.ModTime())
 }
