@@ -1,7 +1,7 @@
-// Package assertion answers: how does a server learn who calls?
-//
-// By a JWT, signed by the gateway, in a header of each get, completion and read. Promises:
-//   - An assertion names one caller and one audience, and is valid for a minute at most.
-//   - A [Signer] belongs to one configuration. Nothing that it remembers outlives that.
-//   - Anonymous callers have none.
+// Package assertion answers: how does a server learn who is calling?
+// If an upstream has an assertion block, each of its gets, completions and reads has a header with
+// a JWT that the gateway signed. Promises:
+//   - An assertion names one caller and one audience, and is valid for at most a minute.
+//   - A [Signer] belongs to one configuration, and so does its cache.
+//   - There are no assertions for anonymous callers.
 package assertion

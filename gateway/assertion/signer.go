@@ -4,11 +4,9 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"strings"
 	"time"
 
@@ -21,38 +19,37 @@ import (
 )
 
 const (
-	// life is how long an assertion is valid, and reuse how long one is sent again: a server has at least the
-	// difference to verify it.
+	// life is the lifetime of an assertion, and reuse the time in which it is sent again. The server has
+	// at least the difference to verify it.
 	life  = time.Minute
 	reuse = life / 2
-	// maxCached bounds the assertions that are remembered, of all upstreams.
+	// maxCached bounds the cached assertions of all upstreams.
 	maxCached = 10_000
 	// MaxSize bounds an assertion, in bytes: servers refuse large headers.
 	MaxSize = 4 << 10
 )
 
-// ErrTooLarge means that the claims about a caller do not fit into a header.
+// ErrTooLarge means that the claims about a caller do not fit in a header.
 var ErrTooLarge = errors.New("the assertion about the caller is too large for a header")
 
-// Signer makes the assertions of one configuration. Make it with [New]; it is safe for concurrent use. The zero
-// value signs nothing.
+// Signer makes the assertions of one configuration. Make it with [New]. It is safe for concurrent
+// use. The zero value signs nothing.
 type Signer struct {
 	issuer string
-	// trustsEmail is set if e-mail addresses count without a claim that they are verified.
+	// trustsEmail is true if e-mail addresses count without email_verified.
 	trustsEmail bool
 	signer      jose.Signer
 	keySet      []byte
 	cached      *lru.Cache[cacheKey, signed]
-	seeds       [2]maphash.Seed
 }
 
-// signed is an assertion, and until when it is sent.
+// signed is an assertion and the end of its reuse.
 type signed struct {
 	text  string
 	until time.Time
 }
 
-// New returns the signer of a validated configuration, the zero value without signing keys.
+// New returns the signer of a validated configuration. Without signing keys it is the zero value.
 func New(cfg *config.Config) (*Signer, error) {
 	keys, err := cfg.Gateway.Signers()
 	if err != nil || len(keys) == 0 {
@@ -68,11 +65,8 @@ func New(cfg *config.Config) (*Signer, error) {
 		public.KeyID = base64.RawURLEncoding.EncodeToString(id)
 		set.Keys = append(set.Keys, public)
 	}
-	s := &Signer{
-		issuer: cfg.Gateway.PublicURL, trustsEmail: cfg.Auth.Header() != "",
-		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
-	}
-	s.cached, _ = lru.New[cacheKey, signed](maxCached) // an error is for a size below one
+	s := &Signer{issuer: cfg.Gateway.PublicURL, trustsEmail: cfg.Auth.Header() != ""}
+	s.cached, _ = lru.New[cacheKey, signed](maxCached) // fails only for a size below one
 	if s.keySet, err = json.Marshal(set); err != nil {
 		return nil, err
 	}
@@ -92,14 +86,15 @@ func algorithmOf(key crypto.Signer) jose.SignatureAlgorithm {
 // KeySet returns the public keys as a JSON Web Key Set; nil without keys.
 func (s *Signer) KeySet() []byte { return s.keySet }
 
-// For returns the assertion about a caller for an upstream; empty where that has none, or the caller is anonymous or nil. The
-// error is [ErrTooLarge], or that of a key that cannot sign.
+// For returns the assertion about a caller for an upstream. It is empty if the upstream has no
+// assertion block, or if the caller is anonymous or nil. The error is [ErrTooLarge], or from a
+// key that cannot sign.
 func (s *Signer) For(u *config.Upstream, caller *policy.Principal) (string, error) {
 	if s.signer == nil || u.Assertion == nil || caller == nil || caller.Anonymous {
 		return "", nil
 	}
 	now := time.Now()
-	key := s.keyOf(u, caller)
+	key := keyOf(u, caller)
 	if known, ok := s.cached.Get(key); ok && now.Before(known.until) {
 		return known.text, nil
 	}
@@ -114,30 +109,21 @@ func (s *Signer) For(u *config.Upstream, caller *policy.Principal) (string, erro
 	return text, nil
 }
 
-// cacheKey identifies the upstream, the caller and all that an assertion says of both. It has a fixed size, since claims
-// may be large. It is a hash of 128 bits by two random seeds, which nobody learns: so nobody can look for two callers
-// with one key. SHA-256 would cost a get one percent more of its CPU.
-type cacheKey [2]uint64
+// cacheKey identifies an upstream, a caller and all claims of an assertion.
+type cacheKey struct{ upstream, caller, claims, groups string }
 
-func (s *Signer) keyOf(u *config.Upstream, caller *policy.Principal) cacheKey {
-	var buffer [1 << 10]byte // large enough for most callers, which then cost no allocation
-	text := buffer[:0]
-	add := func(field string) { text = append(binary.AppendUvarint(text, uint64(len(field))), field...) }
-	add(u.Name)
-	add(caller.Source)
-	add(caller.Subject)
+func keyOf(u *config.Upstream, caller *policy.Principal) cacheKey {
+	key := cacheKey{upstream: u.Name, caller: caller.Key()}
 	if u.Assertion.Email {
-		add(caller.Claims)
+		key.claims = caller.Claims
 	}
 	if u.Assertion.Groups {
-		for _, group := range caller.Groups {
-			add(group)
-		}
+		key.groups = strings.Join(caller.Groups, "\x00")
 	}
-	return cacheKey{maphash.Bytes(s.seeds[0], text), maphash.Bytes(s.seeds[1], text)}
+	return key
 }
 
-// claims are those of an assertion.
+// claims are the claims of an assertion.
 type claims struct {
 	jwt.Claims
 
@@ -159,7 +145,8 @@ func (s *Signer) claims(u *config.Upstream, caller *policy.Principal, now time.T
 		Email    string `json:"email"`
 		Verified bool   `json:"email_verified"`
 	}
-	// Claims of another kind are none: an issuer that has not verified an address lets people choose any.
+	// Ignore an address of another type, or one that is not verified: with some issuers people can
+	// choose any address.
 	if u.Assertion.Email && json.Unmarshal([]byte(caller.Claims), &own) == nil && (own.Verified || s.trustsEmail) {
 		c.Email = own.Email
 	}

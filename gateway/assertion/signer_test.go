@@ -154,7 +154,7 @@ func TestSigner_NamesNobodyWhoIsNotKnown(t *testing.T) {
 	}
 }
 
-// What is remembered is for the same caller, saying the same, for half of its life.
+// An assertion is reused only for the same caller and claims, and for half of its life.
 func TestSigner_RemembersForHalfAMinute(t *testing.T) {
 	first, second := p256Key(t), ed25519Key(t) // signatures of ECDSA differ each time
 	synctest.Test(t, func(t *testing.T) {
