@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // roleVariable tells the test binary that it runs as a child process, and in which role.
@@ -69,6 +70,16 @@ func Eventually(tb testing.TB, what string, holds func() bool) {
 			tb.Fatalf("after %s still not: %s", eventually, what)
 		}
 	}
+}
+
+// Object parses a JSON object.
+func Object(tb testing.TB, text string) wire.Object {
+	tb.Helper()
+	object, err := wire.ParseObject([]byte(text))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return object
 }
 
 // Equal fails the test if two values differ; the format says what they are.
