@@ -16,22 +16,22 @@ import (
 	"github.com/promptweir/promptweir/gateway/clients"
 )
 
-// Access is what a client needs to be let in.
+// Access is the way in which a client authenticates.
 type Access int
 
 // The kinds of access.
 const (
-	Open        Access = iota // nothing
-	SignIn                    // the client finds the identity provider by itself, and a person signs in there
+	Open        Access = iota // no credential
+	SignIn                    // the client finds the identity provider, and a person signs in there
 	Token                     // a bearer token
 	Certificate               // a client certificate
 )
 
-// AccessOf returns what a client needs under an auth block, nil for none. Where there are several
-// ways, it is the easiest for people.
+// AccessOf returns how a client authenticates under an auth block, which may be nil. If there are
+// several ways, it returns the easiest one for people.
 func AccessOf(auth *config.Auth) Access {
 	switch {
-	case auth == nil || auth.Anonymous: // then nobody is refused, and no client asks a person to sign in
+	case auth == nil || auth.Anonymous: // no client is refused, so none asks a person to sign in
 		return Open
 	case len(auth.JWTs) > 0:
 		return SignIn
@@ -42,17 +42,18 @@ func AccessOf(auth *config.Auth) Access {
 	}
 }
 
-// Registration is the public client that a provider has registered for MCP clients, in place of their own; the
-// zero value is none.
+// Registration is the public client that the provider has registered for MCP clients. The zero
+// value means that clients use their own registration.
 type Registration struct {
 	ClientID string
-	// Port is the one of the redirect URIs; 0 lets clients choose.
+	// Port is the port of the redirect URIs; 0 lets clients choose.
 	Port int
-	// Scopes are for clients that do not take them from the gateway.
+	// Scopes are for clients that do not read them from the gateway.
 	Scopes []string
 }
 
-// RegistrationOf returns the registered client of an auth block, of the first issuer that has one.
+// RegistrationOf returns the registered client of an auth block, from the first issuer that has
+// one.
 func RegistrationOf(auth *config.Auth) Registration {
 	if AccessOf(auth) == SignIn {
 		for _, j := range auth.JWTs {
@@ -64,8 +65,8 @@ func RegistrationOf(auth *config.Auth) Registration {
 	return Registration{}
 }
 
-// settings returns what a client's file has of the registration, by the client's words for id and port, of
-// which the latter may be empty; nil if there is no registration.
+// settings returns the registration for a client's file, with the client's names for id and port.
+// port may be empty. It is nil without a registration.
 func (r Registration) settings(id, port string) map[string]any {
 	if r.ClientID == "" {
 		return nil
@@ -77,25 +78,26 @@ func (r Registration) settings(id, port string) map[string]any {
 	return settings
 }
 
-// TokenVariable is the variable of the environment from which clients take the token.
+// TokenVariable is the environment variable from which clients read the token.
 const TokenVariable = "PROMPTWEIR_TOKEN"
 
-// Client is a program that speaks MCP, and what points it at a gateway.
+// Client describes a program that speaks MCP, and how to connect it to a gateway.
 type Client struct {
-	// Name and Title are those in the table of package clients.
+	// Name and Title are the same as in package clients.
 	Name, Title string
-	// Where says where Text belongs, such as a file; it ends a sentence that begins with the title.
+	// Where is the place for Text, such as a file. It ends a sentence that begins with the title.
 	Where string
 	// Text is a command for a shell, or the content of a file.
 	Text string
-	// Then says what to do next.
+	// Then is the next step.
 	Then string
-	// Cannot says why the client shows no prompts at this endpoint, and what helps; empty if it does.
+	// Cannot explains why the client shows no prompts at this endpoint, with a remedy; empty if it
+	// shows prompts.
 	Cannot string
-	// Link opens the client, which asks whether to add the gateway; empty where it has no such link.
+	// Link opens the client, which offers to add the gateway; empty for none.
 	Link string
-	// File is the client's file, beneath the home folder if it begins with ~/, and else beneath the
-	// working directory; empty where there is none. Edits are what Text has, as changes of it.
+	// File is the client's file, in the home folder if it begins with ~/ and otherwise in the
+	// working directory; empty for none. Edits are Text as changes of the file.
 	File  string
 	Edits []clientfile.Edit
 }
@@ -109,9 +111,9 @@ func Names() []string {
 	return names
 }
 
-// For returns all clients with what points them at an endpoint, under a name of the user's choice:
-// at the one of its variants, as far as those are turned on, at which the client loses least. Files
-// are where the clients of this system have them.
+// For returns all clients, configured for an endpoint under a name of the user's choice. A client
+// uses the variant at which it loses least, if that variant is on. File names are for this
+// operating system.
 func For(endpoint, name string, access Access, r Registration, variants ...config.Variant) []Client {
 	flat, flatNext := fitting(endpoint, config.VariantFlat, variants)
 	tools, toolsNext := fitting(endpoint, config.VariantTools, variants)
@@ -195,8 +197,8 @@ func For(endpoint, name string, access Access, r Registration, variants ...confi
 	return all
 }
 
-// fitting returns the endpoint of a variant, and a sentence for the user: the model chooses the
-// prompt, or how to turn the variant on where it is not, and the endpoint itself is returned.
+// fitting returns the endpoint of a variant, and a sentence for the user. If the variant is off, it
+// returns the endpoint itself, and the sentence tells how to turn the variant on.
 func fitting(endpoint string, variant config.Variant, on []config.Variant) (url, next string) {
 	url = endpoint + "/" + string(variant)
 	if !slices.Contains(on, variant) {
@@ -233,7 +235,7 @@ func codex(endpoint, name string, access Access, r Registration, then, cannot st
 	return Client{Name: "codex", Where: "in a shell", Text: text, Then: then, Cannot: cannot}
 }
 
-// goose returns the settings of goose, whose file is YAML.
+// goose returns the settings of goose, in a YAML file.
 func goose(endpoint, name string, headers map[string]string, r Registration, then string) Client {
 	extension := r.settings("client_id", "")
 	if extension == nil {
@@ -245,7 +247,7 @@ func goose(endpoint, name string, headers map[string]string, r Registration, the
 	}
 	text, err := yaml.Marshal(map[string]any{"extensions": map[string]any{name: extension}})
 	if err != nil {
-		panic(err) // strings always have a form in YAML
+		panic(err) // strings can always be encoded
 	}
 	return Client{
 		Name: "goose", Where: "in ~/.config/goose/config.yaml", Text: strings.TrimSuffix(string(text), "\n"),
@@ -253,7 +255,8 @@ func goose(endpoint, name string, headers map[string]string, r Registration, the
 	}
 }
 
-// gemini returns the settings of Gemini CLI, which takes scopes from the provider unless it has its own.
+// gemini returns the settings of Gemini CLI, which takes scopes from the provider unless its file
+// contains scopes.
 func (r Registration) gemini() map[string]any {
 	settings := r.settings("clientId", "")
 	if settings == nil {
@@ -269,7 +272,8 @@ func (r Registration) gemini() map[string]any {
 	return settings
 }
 
-// tokenPlace stands for the token in the files of clients that take it from nowhere else.
+// tokenPlace is the placeholder for the token in files of clients that can read it from nowhere
+// else.
 const tokenPlace = "YOUR-TOKEN"
 
 func placeholder(access Access) string {
@@ -279,7 +283,7 @@ func placeholder(access Access) string {
 	return ""
 }
 
-// server is a server in the file of a client. Clients differ in what they call its address.
+// server is a server in a client's file. Clients have different names for its address.
 type server struct {
 	Type      string            `json:"type,omitempty"`
 	URL       string            `json:"url,omitempty"`
@@ -293,7 +297,7 @@ type server struct {
 	Auth      map[string]any    `json:"auth,omitempty"`
 }
 
-// bridge is a server for a client whose file has child processes only.
+// bridge is a server for a client whose file supports child processes only.
 func bridge(endpoint string, access Access, r Registration) server {
 	s := server{Command: "npx", Args: []string{"-y", "mcp-remote", endpoint}}
 	if r.Port != 0 {
@@ -305,18 +309,18 @@ func bridge(endpoint string, access Access, r Registration) server {
 			s.Args = append(s.Args, "--static-oauth-client-metadata", encode(map[string]string{"scope": strings.Join(r.Scopes, " ")}, ""))
 		}
 	}
-	// mcp-remote refuses http without this flag, except at this machine.
+	// mcp-remote refuses http without this flag, except on this machine.
 	if u, err := url.Parse(endpoint); err == nil && u.Scheme == "http" {
 		s.Args = append(s.Args, "--allow-http")
 	}
-	if access == Token { // in a variable, because on Windows blanks of arguments are lost
+	if access == Token { // in a variable, because on Windows blanks in arguments are lost
 		s.Args = append(s.Args, "--header", "Authorization:${AUTHORIZATION}")
 		s.Env = map[string]string{"AUTHORIZATION": "Bearer " + tokenPlace}
 	}
 	return s
 }
 
-// systemFile returns where the programs of this system keep their settings.
+// systemFile returns the path of a program's settings on this system.
 func systemFile(path string, onMacInLibrary bool) string {
 	switch {
 	case runtime.GOOS == "windows":
@@ -331,7 +335,7 @@ func addTo(servers, name string, s server) []clientfile.Edit {
 	return []clientfile.Edit{{Path: []string{servers, name}, Value: s}}
 }
 
-// inFile completes a client that is pointed at a server in a file.
+// inFile completes a client that is configured in a file.
 func inFile(c Client, servers, name string, s server) Client {
 	c.Text, c.Edits = indent(map[string]any{servers: map[string]server{name: s}}), addTo(servers, name, s)
 	return c
@@ -342,11 +346,11 @@ func cursor(name string, s server) Client {
 		Name: "cursor", Where: "in ~/.cursor/mcp.json", File: "~/.cursor/mcp.json",
 		Then: "In the chat, type / and the name of a prompt.",
 		Link: "cursor://anysphere.cursor-deeplink/mcp/install?name=" + escaped(name) + "&config=" +
-			escaped(base64.StdEncoding.EncodeToString(compact(s))),
+			escaped(base64.StdEncoding.EncodeToString([]byte(encode(s, "")))),
 	}, "mcpServers", name, s)
 }
 
-// promptString is something that VS Code asks for once, and then keeps.
+// promptString is a value that VS Code asks for once and stores.
 type promptString struct {
 	Type        string `json:"type"`
 	ID          string `json:"id"`
@@ -370,34 +374,32 @@ func vscode(name string, s server) Client {
 		c.Text = indent(map[string]any{"inputs": link.Inputs, "servers": map[string]server{name: s}})
 		c.Edits = append(c.Edits, clientfile.Edit{Path: []string{"inputs"}, Value: input, IsElement: true})
 	}
-	c.Link = "vscode:mcp/install?" + escaped(string(compact(link)))
+	c.Link = "vscode:mcp/install?" + escaped(encode(link, ""))
 	return c
 }
 
-// escaped escapes a text as JavaScript's encodeURIComponent does, which clients expect.
+// escaped escapes a text like JavaScript's encodeURIComponent, which clients expect.
 func escaped(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
 
-// indent returns a file as JSON, as people write it.
+// indent returns a file as indented JSON.
 func indent(file any) string { return encode(file, "  ") }
-
-func compact(value any) []byte { return []byte(encode(value, "")) }
 
 func encode(value any, unit string) string {
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)
-	// People copy the text: an & of an address must not become \u0026.
+	// People copy the text, so the & of an address must not become \u0026.
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", unit)
 	if err := encoder.Encode(value); err != nil {
-		panic(err) // strings always have a form in JSON
+		panic(err) // strings can always be encoded
 	}
 	return strings.TrimSuffix(text.String(), "\n")
 }
 
-// plainInShell are the characters that a shell takes as they are.
+// plainInShell are the characters that need no quotes in a shell.
 const plainInShell = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+:,./-"
 
-// ShellWord quotes a word for a POSIX shell, where it has to be.
+// ShellWord quotes a word for a POSIX shell if needed.
 func ShellWord(word string) string {
 	if word != "" && strings.Trim(word, plainInShell) == "" {
 		return word

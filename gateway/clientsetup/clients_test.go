@@ -21,7 +21,7 @@ import (
 	"github.com/promptweir/promptweir/config/clientfile"
 )
 
-// What is for a shell, a shell reads as it is meant; what is for a file is JSON.
+// A shell reads a command as it is meant; a file is JSON.
 func TestFor_CanBePasted(t *testing.T) {
 	const token = "hunter2"
 	for _, endpoint := range []string{"http://127.0.0.1:8080/mcp", "https://prompts.example.com/a b/$(x)'\"<&>"} {
@@ -187,7 +187,7 @@ func TestFor_HasTheRegisteredClient(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("not listed: %v", want)
 	}
-	auth.Anonymous = true // then nobody signs in
+	auth.Anonymous = true // no one needs to sign in
 	if got := RegistrationOf(auth); got.ClientID != "" || RegistrationOf(nil).ClientID != "" {
 		t.Errorf("RegistrationOf = %+v", got)
 	}

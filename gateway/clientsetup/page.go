@@ -16,8 +16,8 @@ import (
 //go:embed page.css
 var pageCSS string
 
-// pageScript shows the buttons that copy what precedes them, where a browser lets pages copy: over
-// TLS, and on this machine.
+// pageScript shows the copy buttons, if the browser allows pages to copy: over TLS, and on this
+// machine.
 const pageScript = `'use strict';
 for (const button of document.querySelectorAll('button')) {
   if (!navigator.clipboard) break;
@@ -29,8 +29,7 @@ for (const button of document.querySelectorAll('button')) {
   });
 }`
 
-// pagePolicy allows nothing but the one style sheet and the one script, whatever the address may
-// contain.
+// pagePolicy allows only the page's style sheet and script. It is the same for every endpoint.
 var pagePolicy = "default-src 'none'; style-src " + hashOf(pageCSS) + "; script-src " + hashOf(pageScript) + //nolint:gochecknoglobals // constant
 	"; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -39,7 +38,8 @@ func hashOf(text string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// ServePage answers a browser with a page on how to point clients at an endpoint, or at its variants.
+// ServePage responds to a browser with a page about connecting clients to an endpoint or its
+// variants.
 func ServePage(w http.ResponseWriter, endpoint string, access Access, r Registration, variants ...config.Variant) {
 	header := w.Header()
 	header.Set("Content-Type", "text/html; charset=utf-8")
@@ -47,9 +47,9 @@ func ServePage(w http.ResponseWriter, endpoint string, access Access, r Registra
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Cache-Control", "no-store")
-	// At the same address, MCP clients get another answer.
+	// MCP clients get another response at the same address.
 	header.Add("Vary", "Accept")
-	_ = page(endpoint, access, r, variants).Render(w) // an error means that the browser has gone
+	_ = page(endpoint, access, r, variants).Render(w) // fails only if the browser has disconnected
 }
 
 func page(endpoint string, access Access, r Registration, variants []config.Variant) g.Node {
@@ -84,10 +84,10 @@ func page(endpoint string, access Access, r Registration, variants []config.Vari
 	))
 }
 
-// copyButton copies what precedes it. A page without the script does not show it.
+// copyButton copies the preceding text. Without the script it is hidden.
 func copyButton() g.Node { return h.Button(h.Type("button"), g.Attr("hidden"), g.Text("Copy")) }
 
-// describe says how clients authenticate.
+// describe tells how clients authenticate.
 func (a Access) describe() g.Node {
 	switch a {
 	case SignIn:
@@ -101,8 +101,8 @@ func (a Access) describe() g.Node {
 	return g.Text("You need nothing else.")
 }
 
-// IsBrowser reports whether a request comes from the address bar of a browser rather than from an
-// MCP client: it wants HTML, by name, and no stream of events.
+// IsBrowser reports whether a request comes from the address bar of a browser and not from an MCP
+// client: it accepts HTML by name, and no event stream.
 func IsBrowser(r *http.Request) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false
