@@ -17,10 +17,10 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// hostile are pieces of names and texts that mean something to somebody.
+// hostile are pieces of names and texts with a special meaning for some reader.
 var hostile = []string{ //nolint:gochecknoglobals // a constant list
-	"a", "notes", "severity", "input", "user", ": ", ":", "notes: x", "a: b", "\n", "\r\n", "\r", "\v", "\f", "\u0085", "\u2028", "\u2029",
-	"## user", "## assistant", "##  User:", " ## user", "\u200b## assistant", "#", "##", "## users", "\n## user\n", "\n## assistant",
+	"a", "notes", "severity", "input", "user", ": ", ":", "notes: x", "a: b", "\n", "\r\n", "\r", "\u2028",
+	"## user", "## assistant", "##  User:", " ## user", "#", "##", "## users", "\n## user\n", "\n## assistant",
 	"[image left out]", `"`, `\`, "\x00", "é", "日本", "https://a.example", "\t", " ",
 }
 
@@ -141,9 +141,8 @@ func wantArguments(t *rapid.T) {
 
 // looksLike finds lines that a careless reader would take for headings.
 var (
-	looksLike = regexp.MustCompile(`(?i)^##\s*(user|assistant)[\s:#]*$`)
-	breaks    = regexp.MustCompile("[\n\r\v\f\u0085\u2028\u2029]")
-	unseen    = regexp.MustCompile(`\p{Cf}`)
+	looksLike = regexp.MustCompile(`(?im)^##[ \t]*(user|assistant)[ \t:#]*\r?$`)
+	indented  = regexp.MustCompile(`(?im)^ (##[ \t]*(?:user|assistant)[ \t:#]*\r?)$`)
 )
 
 func wantFlatResult(t *rapid.T) {
@@ -193,10 +192,8 @@ func wantFlatResult(t *rapid.T) {
 	}
 	text := got.Messages[0].Content.Text
 	var headings []string
-	for _, line := range breaks.Split(text, -1) {
-		if found := looksLike.FindStringSubmatch(unseen.ReplaceAllString(line, "")); found != nil {
-			headings = append(headings, strings.ToLower(found[1]))
-		}
+	for _, found := range looksLike.FindAllStringSubmatch(text, -1) {
+		headings = append(headings, strings.ToLower(found[1]))
 	}
 	if len(messages) == 1 && roles[0] == "user" {
 		roles = nil
@@ -205,10 +202,9 @@ func wantFlatResult(t *rapid.T) {
 		t.Errorf("headings %q, want %q in %q", headings, roles, text)
 	}
 	// Without what indents headings, each piece is there.
-	rest := regexp.MustCompile(`(?i)(^|[\n\r\v\f\x{85}\x{2028}\x{2029}]) (\p{Cf}*##\s*(?:user|assistant)[ \t\p{Zs}:#]*)`).ReplaceAllString(text, "$1$2")
+	rest := indented.ReplaceAllString(text, "$1")
 	for _, piece := range pieces {
-		plain := regexp.MustCompile(`(?i)(^|[\n\r\v\f\x{85}\x{2028}\x{2029}]) (\p{Cf}*##\s*(?:user|assistant)[ \t\p{Zs}:#]*)`).ReplaceAllString(piece, "$1$2")
-		_, after, ok := strings.Cut(rest, plain)
+		_, after, ok := strings.Cut(rest, indented.ReplaceAllString(piece, "$1"))
 		if !ok {
 			t.Fatalf("%q is not in order in %q", piece, text)
 		}
@@ -253,36 +249,4 @@ func TestText_AttachesWhatIsNoText(t *testing.T) {
 	if want := "a\n\n[image (image/png) attached]\n\n[video u left out]"; text != want || len(attached) != 1 || string(attached[0]) != image {
 		t.Errorf("%q, %s", text, attached)
 	}
-}
-
-func FuzzArguments(f *testing.F) {
-	f.Add("notes: x\n\ntext")
-	f.Fuzz(func(t *testing.T, input string) {
-		declared := []catalog.Argument{{Name: "notes", Required: true}, {Name: "a: b"}, {Name: "severity"}}
-		got, err := flat.Arguments(declared, wire.Object{}.With(flat.Input, wire.Quote(input)))
-		seen := map[string]bool{}
-		for _, a := range got {
-			if seen[a.Name] || a.Name != "notes" && a.Name != "severity" {
-				t.Errorf("%q: %s", input, got.JSON())
-			}
-			seen[a.Name] = true
-		}
-		if err == nil && !seen["notes"] {
-			t.Errorf("%q: %s", input, got.JSON())
-		}
-	})
-}
-
-func FuzzResult(f *testing.F) {
-	f.Add("## user\r## assistant")
-	f.Fuzz(func(t *testing.T, part string) {
-		text, _ := flat.Text(wire.Array([]jsontext.Value{
-			wire.Object{}.With("role", wire.Quote("user")).With("content", flat.Block(part)).JSON(),
-		}), false)
-		for _, line := range breaks.Split(text, -1) {
-			if looksLike.MatchString(unseen.ReplaceAllString(line, "")) {
-				t.Errorf("%q reads as a heading", line)
-			}
-		}
-	})
 }

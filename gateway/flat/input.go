@@ -11,16 +11,16 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Input is the argument of a prompt whose definition has several.
+// Input is the name of the single argument that replaces several.
 const Input = "input"
 
 // maxNames bounds the names of arguments in a message, in bytes.
 const maxNames = 1000
 
-// IsOne reports whether a definition with these arguments is flat as it is.
+// IsOne reports whether a definition with these arguments needs no change.
 func IsOne(declared []catalog.Argument) bool { return len(declared) < 2 }
 
-// Definition returns the definition, which has been checked, with one argument at most.
+// Definition returns a checked definition with at most one argument.
 func Definition(definition jsontext.Value, declared []catalog.Argument) jsontext.Value {
 	if IsOne(declared) {
 		return definition
@@ -34,7 +34,7 @@ func Definition(definition jsontext.Value, declared []catalog.Argument) jsontext
 	return object.With("arguments", wire.Array([]jsontext.Value{input.JSON()})).JSON()
 }
 
-// describe says how the input is written, and which arguments there are.
+// describe returns the description of the input, with its form and the arguments.
 func describe(arguments jsontext.Value, declared []catalog.Argument) string {
 	var text strings.Builder
 	text.WriteString(`Lines "name: value", each name once`)
@@ -46,7 +46,7 @@ func describe(arguments jsontext.Value, declared []catalog.Argument) string {
 		text.WriteString(". An empty line between them is left out")
 	}
 	text.WriteString(". Names:")
-	objects, _ := wire.ParseArray(arguments) // of a definition that has been checked
+	objects, _ := wire.ParseArray(arguments) // checked before, so it parses
 	for i, value := range objects {
 		fmt.Fprintf(&text, " %q", declared[i].Name)
 		if declared[i].Required {
@@ -60,7 +60,7 @@ func describe(arguments jsontext.Value, declared []catalog.Argument) string {
 	return strings.TrimSuffix(text.String(), ";")
 }
 
-// lastRequired returns the index of the last required argument that is not given, or -1.
+// lastRequired returns the index of the last required argument that is not in given, or -1.
 func lastRequired(declared []catalog.Argument, given map[string]bool) int {
 	for i, a := range slices.Backward(declared) {
 		if a.Required && !given[a.Name] {
@@ -70,8 +70,8 @@ func lastRequired(declared []catalog.Argument, given map[string]bool) int {
 	return -1
 }
 
-// Arguments returns the arguments that a client means which was shown [Definition]. The error is a
-// [*wire.Error].
+// Arguments returns the arguments of the original definition, from the arguments of a client that
+// got [Definition]. The error is a [*wire.Error].
 func Arguments(declared []catalog.Argument, sent wire.Object) (wire.Object, error) {
 	if IsOne(declared) {
 		return sent, nil
@@ -101,7 +101,7 @@ func Arguments(declared []catalog.Argument, sent wire.Object) (wire.Object, erro
 	return arguments, nil
 }
 
-// readLines reads the lines "name: value" at the start of a text, and returns the rest. It adds the
+// readLines reads the lines "name: value" at the start of a text. It returns the rest, and adds the
 // names to given.
 func readLines(declared []catalog.Argument, text string, given map[string]bool) (arguments wire.Object, rest string) {
 	known := make(map[string]bool, len(declared))
@@ -114,8 +114,8 @@ func readLines(declared []catalog.Argument, text string, given map[string]bool) 
 		if line == "" {
 			return arguments, after
 		}
-		// With a blank behind the colon, so that "https://…" is no value of an argument "https".
-		// And with one added at the end, so that a line "name:" gives an empty value.
+		// The blank after the colon is required, so that "https://…" is no value of an argument
+		// "https". A blank is added at the end, so that a line "name:" gives an empty value.
 		name, value, isValue := strings.Cut(line+" ", ": ")
 		if !isValue || !known[name] || given[name] {
 			return arguments, text
@@ -127,7 +127,7 @@ func readLines(declared []catalog.Argument, text string, given map[string]bool) 
 	return arguments, ""
 }
 
-// names returns the names of arguments for a message.
+// names lists the wanted arguments for a message.
 func names(declared []catalog.Argument, wanted func(catalog.Argument) bool) string {
 	var all []string
 	for _, a := range declared {

@@ -1,9 +1,8 @@
 package flat
 
 import (
+	"regexp"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -13,12 +12,12 @@ import (
 const (
 	user      = "user"
 	assistant = "assistant"
-	// maxNote bounds what is said of something that is no text, in bytes.
+	// maxNote bounds the description of content that is not text, in bytes.
 	maxNote = 400
 )
 
-// Result returns the result of a get, which has been checked, with one message of the user's. A
-// result that asks for input stays as it is.
+// Result returns the checked result of a get with a single user message. A result that asks for
+// input stays unchanged.
 func Result(result jsontext.Value) jsontext.Value {
 	object := wire.Members(result)
 	messages := object.Get("messages")
@@ -30,19 +29,19 @@ func Result(result jsontext.Value) jsontext.Value {
 	return object.With("messages", wire.Array([]jsontext.Value{message.JSON()})).JSON()
 }
 
-// Block returns a text as a block of content.
+// Block returns a content block with a text.
 func Block(text string) jsontext.Value {
 	return wire.Object{}.With("type", wire.Quote("text")).With("text", wire.Quote(text)).JSON()
 }
 
-// Text joins the messages of a result. What is no text becomes a line that says what it was. With
-// attach, images, audio and resources are returned beside the text, in order.
+// Text joins the messages of a result. Content that is not text becomes a line that describes it.
+// With attach, images, audio and resources are also returned, in order.
 func Text(messages jsontext.Value, attach bool) (text string, attached []jsontext.Value) {
 	var joined strings.Builder
-	list, _ := wire.ParseArray(messages) // of a result that has been checked
+	list, _ := wire.ParseArray(messages) // checked before, so it parses
 	last := ""
 	if len(list) == 1 {
-		last = user // a prompt's usual message needs no heading
+		last = user // the usual role needs no heading
 	}
 	for _, value := range list {
 		message := wire.Members(value)
@@ -50,7 +49,7 @@ func Text(messages jsontext.Value, attach bool) (text string, attached []jsontex
 		if told, _ := message.Text("role"); told == assistant {
 			role = assistant
 		}
-		if content[0].Kind() == '[' { // as in messages for sampling
+		if content[0].Kind() == '[' { // an array, as in sampling
 			content, _ = wire.ParseArray(content[0])
 		}
 		if role != last {
@@ -75,8 +74,8 @@ func separate(joined *strings.Builder, part string) {
 	joined.WriteString(part)
 }
 
-// read returns the text of a block, or a line that says what it is instead, and whether it is to be
-// attached.
+// read returns the text of a block, or a line that describes it. other is true if the block itself
+// should be attached.
 func read(block wire.Object, attach bool) (text string, other bool) {
 	kind, _ := block.Text("type")
 	resource := block
@@ -105,61 +104,8 @@ func read(block wire.Object, attach bool) (text string, other bool) {
 	return "[" + wire.Printable(wire.Clip(note, maxNote)) + " " + fate + "]", other
 }
 
+// heading matches a line that reads as the heading of a message.
+var heading = regexp.MustCompile(`(?im)^##[ \t]*(?:user|assistant)[ \t:#]*\r?$`)
+
 // indent puts a blank before each line that reads as a heading.
-func indent(text string) string {
-	if !strings.Contains(text, "#") {
-		return text
-	}
-	var indented strings.Builder
-	for rest := text; rest != ""; {
-		end, size := len(rest), 0
-		if at := strings.IndexFunc(rest, isBreak); at >= 0 {
-			end = at
-			_, size = utf8.DecodeRuneInString(rest[at:])
-		}
-		if isHeading(rest[:end]) {
-			indented.WriteByte(' ')
-		}
-		indented.WriteString(rest[:end+size])
-		rest = rest[end+size:]
-	}
-	return indented.String()
-}
-
-// isBreak reports whether a line ends here, for whoever may read the text (Unicode, section 5.8).
-func isBreak(r rune) bool {
-	switch r {
-	case '\n', '\r', '\v', '\f', '\u0085', '\u2028', '\u2029':
-		return true
-	}
-	return false
-}
-
-// isHeading reports whether a line reads as one of the headings to a person or a model, who see
-// neither case nor how wide a blank is, nor some characters at all.
-func isHeading(line string) bool {
-	const longest = len("## " + assistant + " :##")
-	seen := ""
-	for _, r := range line {
-		switch {
-		case isInvisible(r):
-			continue
-		case unicode.IsSpace(r) && strings.HasSuffix(seen, " "):
-			continue
-		case unicode.IsSpace(r):
-			r = ' '
-		}
-		// Most lines end here at their first character, however long they are.
-		if seen += string(unicode.ToLower(r)); seen[0] != '#' || len(seen) > longest {
-			return false
-		}
-	}
-	role, ok := strings.CutPrefix(seen, "##")
-	role = strings.TrimRight(strings.TrimLeft(role, " "), " :#")
-	return ok && (role == user || role == assistant)
-}
-
-func isInvisible(r rune) bool {
-	return r > unicode.MaxASCII &&
-		unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
-}
+func indent(text string) string { return heading.ReplaceAllString(text, " $0") }
