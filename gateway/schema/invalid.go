@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxProblems bounds the problems that are reported of one value, and maxText each text, in
-	// bytes: values may be large, and so may the constants of a schema.
+	// maxProblems bounds the reported problems of a value. maxText bounds each text, in bytes:
+	// values and the constants of a schema may be large.
 	maxProblems = 5
 	maxText     = 200
 )
@@ -21,11 +21,11 @@ const (
 // Invalid is the error of a value that does not satisfy its schema.
 type Invalid struct{ Problems []Problem } //nolint:errname // schema.Invalid reads better than schema.InvalidError
 
-// Problem is one thing that is wrong with a value.
+// Problem is one problem of a value.
 type Problem struct {
 	// At is the path in the value, as a JSON Pointer; empty for the value itself.
 	At string
-	// Text says in a few words what is wrong.
+	// Text describes the problem in a few words.
 	Text string
 }
 
@@ -44,10 +44,11 @@ func (e *Invalid) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-// newInvalid returns the innermost of a validator's errors, sorted by their paths in the value.
+// newInvalid returns the first maxProblems of a validator's innermost errors, sorted by their paths
+// in the value.
 func newInvalid(err *jsonschema.ValidationError) *Invalid {
 	leaves := innermost(nil, err)
-	// The validator goes through maps, in random order. Equal requests should get equal answers.
+	// The validator iterates over maps in random order. Equal requests should get equal answers.
 	slices.SortStableFunc(leaves, func(a, b *jsonschema.ValidationError) int {
 		return cmp.Or(slices.Compare(a.InstanceLocation, b.InstanceLocation),
 			slices.Compare(a.ErrorKind.KeywordPath(), b.ErrorKind.KeywordPath()),
@@ -68,7 +69,7 @@ func newInvalid(err *jsonschema.ValidationError) *Invalid {
 	return invalid
 }
 
-// innermost appends the errors that no other error caused.
+// innermost appends the errors without a cause of their own.
 func innermost(leaves []*jsonschema.ValidationError, err *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	if len(err.Causes) == 0 {
 		return append(leaves, err)
@@ -79,8 +80,8 @@ func innermost(leaves []*jsonschema.ValidationError, err *jsonschema.ValidationE
 	return leaves
 }
 
-// text returns the text of an error, with exact numbers: rounded, a number just beyond a bound
-// would look like the bound.
+// text returns the text of an error with exact numbers. Rounded, a number just beyond a bound would
+// look like the bound.
 func text(err *jsonschema.ValidationError) string {
 	bound := func(keyword string, got, want *big.Rat) string {
 		return keyword + ": got " + decimal(got) + ", want " + decimal(want)

@@ -20,19 +20,18 @@ import (
 const (
 	// MaxSize bounds a schema, in bytes.
 	MaxSize = 64 << 10
-	// maxSubschemas bounds the objects in a schema, and thereby the recursion on each level of a
-	// value.
+	// maxSubschemas bounds the objects in a schema, and so the recursion at each level of a value.
 	maxSubschemas = 1000
-	// maxValue bounds an object or array that is checked, in bytes.
+	// maxValue bounds the size of a checked object or array, in bytes.
 	maxValue = 256 << 10
-	// budget is how long one check may take.
+	// budget bounds the time of one check.
 	budget = 250 * time.Millisecond
 )
 
-// Schema is a compiled schema. It is safe for concurrent use, but checks one value after another.
+// Schema is a compiled schema. It is safe for concurrent use, and checks one value at a time.
 type Schema struct {
 	root *jsonschema.Schema
-	// checking holds a value while a check runs, whose deadline the meter has.
+	// checking has room for one: it is full while a check runs and uses the meter.
 	checking chan struct{}
 	meter    *meter
 }
@@ -40,7 +39,7 @@ type Schema struct {
 // location is the URL of every schema. References to any other URL are external.
 const location = "promptweir:///schema"
 
-// Compile compiles a schema from a JSON value, which must have been parsed strictly before.
+// Compile compiles a schema from a JSON value that was parsed strictly.
 func Compile(raw jsontext.Value) (_ *Schema, err error) {
 	if len(raw) > MaxSize {
 		return nil, fmt.Errorf("the schema is larger than %d bytes", MaxSize)
@@ -52,7 +51,7 @@ func Compile(raw jsontext.Value) (_ *Schema, err error) {
 	case size.objects > maxSubschemas:
 		return nil, fmt.Errorf("the schema has more than %d subschemas", maxSubschemas)
 	}
-	// The compiler is not made for hostile input. A panic in it must not take the gateway down.
+	// The compiler is not made for hostile input, so a panic in it becomes an error.
 	defer func() {
 		if problem := recover(); problem != nil {
 			err = fmt.Errorf("the schema cannot be compiled: %v", problem)
@@ -63,10 +62,9 @@ func Compile(raw jsontext.Value) (_ *Schema, err error) {
 	var compiled []*jsonschema.Schema
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
-	compiler.UseLoader(noLoader{})
+	compiler.UseLoader(jsonschema.SchemeURLLoader{}) // loads nothing
 	compiler.UseRegexpEngine(patterns.compile)
-	// The vocabulary adds no keyword. It is the only hook through which the compiler shows each
-	// subschema.
+	// The vocabulary adds no keyword. It is the only hook that sees each subschema.
 	compiler.RegisterVocabulary(&jsonschema.Vocabulary{
 		URL: "urn:promptweir:seen",
 		Compile: func(ctx *jsonschema.CompilerContext, _ map[string]any) (jsonschema.SchemaExt, error) {
@@ -82,20 +80,15 @@ func Compile(raw jsontext.Value) (_ *Schema, err error) {
 		return nil, explain(err, document)
 	}
 	patterns.size = unlimited
-	// Only after the compilation, during which the compiler still reads these schemas.
+	// Do this only now: during the compilation, the compiler reads these schemas.
 	for _, sub := range compiled {
 		s.meter.watch(sub)
 	}
 	return s, nil
 }
 
-// noLoader refuses to load anything.
-type noLoader struct{}
-
-func (noLoader) Load(string) (any, error) { return nil, ErrExternal }
-
-// explain turns the compiler's errors for references and dialects into ours, on which callers
-// branch: such a schema must not be treated as one that allows everything.
+// explain turns the compiler's errors for references and dialects into this package's errors.
+// Callers branch on them, because such a schema must not count as a schema that allows everything.
 func explain(err error, document any) error {
 	unloaded, ok := errors.AsType[*jsonschema.LoadURLError](err)
 	if !ok {
@@ -112,7 +105,7 @@ func explain(err error, document any) error {
 // Check returns nil if the value satisfies the schema, and an [*Invalid] if it does not. Any other
 // error means that the value could not be checked.
 func (s *Schema) Check(ctx context.Context, raw jsontext.Value) (err error) {
-	// Strings and numbers have bounds of their own, maxMatch and maxNumber.
+	// Strings and numbers have their own bounds, maxMatch and maxNumber.
 	if kind := raw.Kind(); (kind == '{' || kind == '[') && len(raw) > maxValue {
 		return errTooLarge
 	}
@@ -123,7 +116,7 @@ func (s *Schema) Check(ctx context.Context, raw jsontext.Value) (err error) {
 	case size.depth > maxDepth:
 		return errTooLarge
 	}
-	// The meter has one deadline, so that there is one check at a time. Each is short.
+	// The meter has one deadline, so only one check runs at a time. Each check is short.
 	select {
 	case s.checking <- struct{}{}:
 	case <-ctx.Done():
@@ -134,7 +127,7 @@ func (s *Schema) Check(ctx context.Context, raw jsontext.Value) (err error) {
 	defer func() {
 		switch problem := recover(); problem {
 		case nil:
-		case errTooCostly: // by the meter
+		case errTooCostly: // from the meter
 			err = errTooCostly
 		default:
 			err = fmt.Errorf("the value cannot be checked: %v", problem)
@@ -147,19 +140,19 @@ func (s *Schema) Check(ctx context.Context, raw jsontext.Value) (err error) {
 	return err
 }
 
-// The reasons why a schema does not compile, or why a value was not checked.
+// The reasons why a schema does not compile, or a value was not checked.
 var (
 	// ErrExternal means that the schema refers to another document.
 	ErrExternal = errors.New("the schema refers to another document, which is not loaded")
 	// ErrDialect means that $schema names an unknown dialect.
 	ErrDialect = errors.New("$schema names a dialect that is not supported")
-	// errTooLarge means that the value is too large or too deep, or contains too large numbers.
+	// errTooLarge means that the value is too large or too deep, or has too large numbers.
 	errTooLarge = errors.New("the value is too large to be checked")
-	// errTooCostly means that checking the value would take too long.
+	// errTooCostly means that the check takes too long.
 	errTooCostly = errors.New("the value takes too long to check")
 )
 
-// meter ends a check that takes too long, by a panic that [Schema.Check] recovers: the validator
+// meter ends a check that takes too long with a panic, which [Schema.Check] recovers: the validator
 // takes no context.
 type meter struct{ deadline time.Time }
 
@@ -170,19 +163,19 @@ func (m *meter) spend() {
 	}
 }
 
-// watch makes each evaluation of a schema read the clock first. The schema becomes one that
-// refers to its former self and asserts a format, which is the hook: the validator calls it before
-// it follows the reference.
+// watch makes each evaluation of a schema look at the clock. It replaces the schema by a schema
+// that asserts a format and refers to the original. The validator calls the format before it
+// follows the reference.
 func (m *meter) watch(s *jsonschema.Schema) {
 	was := *s
-	// By reflection, so that keywords which a later version of the library adds are cleared too.
+	// Use reflection, so that keywords of later versions of the library are also cleared.
 	for _, field := range reflect.ValueOf(s).Elem().Fields() {
 		if field.CanSet() {
 			field.SetZero()
 		}
 	}
 	s.DraftVersion, s.Location = was.DraftVersion, was.Location
-	// Other schemas find it by these.
+	// Other schemas refer to it by these fields.
 	s.DynamicAnchor, s.RecursiveAnchor = was.DynamicAnchor, was.RecursiveAnchor
 	s.Ref = &was
 	s.Format = &jsonschema.Format{Name: "promptweir-clock", Validate: func(any) error {
@@ -192,7 +185,7 @@ func (m *meter) watch(s *jsonschema.Schema) {
 }
 
 const (
-	// maxDepth bounds the levels of a value.
+	// maxDepth bounds the depth of a value.
 	maxDepth = 32
 	// maxNumber bounds the digits of a number and its exponent: an exact 1e999999999 would fill the
 	// memory.
@@ -202,7 +195,7 @@ const (
 // extent is the size of a value.
 type extent struct{ objects, depth int }
 
-// decode parses a JSON value, keeping numbers as they are spelled, and measures it.
+// decode parses a JSON value, keeps the spelling of numbers, and measures it.
 func decode(raw jsontext.Value) (value any, size extent, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
@@ -213,12 +206,12 @@ func decode(raw jsontext.Value) (value any, size extent, err error) {
 	return value, size, err
 }
 
-// measure adds a value that is at some depth, and refuses numbers that are too large.
+// measure adds a value at a depth, and refuses numbers that are too large.
 func (e *extent) measure(value any, depth int) error {
 	e.depth = max(e.depth, depth)
 	switch value := value.(type) {
 	case map[string]any:
-		e.objects++ // of a schema, each may be a subschema
+		e.objects++ // each object of a schema may be a subschema
 		for _, member := range value {
 			if err := e.measure(member, depth+1); err != nil {
 				return err
@@ -252,20 +245,20 @@ func checkNumber(spelled string) error {
 }
 
 const (
-	// maxPattern bounds one pattern, in bytes, and maxProgram all compiled patterns of a schema, in
-	// instructions.
+	// maxPattern bounds one pattern, in bytes. maxProgram bounds all compiled patterns of a schema,
+	// in instructions.
 	maxPattern = 2 << 10
 	maxProgram = 20_000
-	// maxMatch bounds a match, in bytes times instructions, to which RE2's running time is
-	// proportional.
+	// maxMatch bounds a match, in bytes times instructions. RE2's running time is proportional to
+	// that.
 	maxMatch = 1 << 26
 )
 
 // patterns compiles the regular expressions of one schema.
 type patterns struct {
 	meter *meter
-	// size is the size of all patterns so far, in instructions, or unlimited once the schema is
-	// compiled: patterns that come later are values, checked for being patterns.
+	// size is the size of all patterns so far, in instructions. It is unlimited once the schema is
+	// compiled: later patterns are values that are checked for being patterns.
 	size int
 }
 
@@ -280,7 +273,7 @@ func (p *patterns) compile(expression string) (jsonschema.Regexp, error) {
 	if err != nil {
 		return nil, err
 	}
-	// regexp.Compile does the same again below, but does not say how large the program is.
+	// regexp.Compile below does the same again, but does not reveal the size of the program.
 	program, err := syntax.Compile(parsed.Simplify())
 	if err != nil {
 		return nil, err
@@ -298,7 +291,7 @@ func (p *patterns) compile(expression string) (jsonschema.Regexp, error) {
 	return &pattern{compiled, len(program.Inst), p.meter}, nil
 }
 
-// pattern is a compiled regular expression that refuses a match that would take too long.
+// pattern is a compiled regular expression that refuses matches that would take too long.
 type pattern struct {
 	*regexp.Regexp
 
