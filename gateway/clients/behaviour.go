@@ -10,7 +10,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Kind is what happens to a prompt in a client.
+// Kind is a kind of loss in a client.
 type Kind string
 
 // The kinds of loss.
@@ -20,22 +20,22 @@ const (
 	Garbles Kind = "garbles"
 )
 
-// behaviour is a way in which clients lose something of prompts.
+// behaviour is one way in which clients lose part of a prompt.
 type behaviour struct {
 	kind Kind
-	// loses is what is lost, for a table; reason is a sentence about it, and remedy what helps beside
-	// promptweir sync.
+	// loses names the loss, for a table. reason is a sentence about it. remedy prevents the loss;
+	// promptweir sync, which may also help, is not part of it.
 	loses, reason, remedy string
-	// atFlat says that it is lost at the endpoint's /flat too, where a prompt is one text with one
-	// argument at most.
+	// atFlat is true if the loss remains at the endpoint's /flat, where a prompt is one text with
+	// at most one argument.
 	atFlat bool
-	// loss reports whether a prompt of the list loses something, and which part of it, if that says
-	// more than the reason.
+	// loss reports whether a prompt of the list loses something. part names the lost part, if that
+	// adds to the reason.
 	loss func(l *List, p *prompt) (part string, isLost bool)
 }
 
-// The behaviours. A remedy of one argument or one message is the prompt's own; what a team cannot
-// change there, /flat does.
+// The behaviours. A remedy about the number of arguments or messages is for the prompt's author.
+// /flat helps if a team cannot change the prompt.
 //
 //nolint:gochecknoglobals // a constant table
 var (
@@ -80,7 +80,7 @@ var (
 		kind: Garbles, loses: "values that a server uses", atFlat: true,
 		reason: "the server gets $1, $2 … as values; the real ones replace them in its text",
 		remedy: "fix the arguments in a prompt block, or give them defaults",
-		loss: func(_ *List, p *prompt) (string, bool) { // files only put values in, to the same effect
+		loss: func(_ *List, p *prompt) (string, bool) { // results of files differ only in their values
 			return p.argumentNames(), len(p.Entry.Arguments) > 0 && p.Result == nil
 		},
 	}
@@ -156,7 +156,7 @@ func severalMessages(_ *List, p *prompt) (string, bool) {
 	return "it has " + strconv.Itoa(len(p.messages)), len(p.messages) > 1
 }
 
-// underscores returns a fold that keeps letters and digits of ASCII, and some other characters.
+// underscores returns a fold that keeps ASCII letters, digits and the given characters.
 func underscores(kept string) func(name string) string {
 	return func(name string) string {
 		return strings.Map(func(r rune) rune {
@@ -169,7 +169,7 @@ func underscores(kept string) func(name string) string {
 	}
 }
 
-// folds is for clients that put something in the place of some characters of names.
+// folds returns the behaviour of clients that replace some characters of names.
 func folds(loses, replacement string, fold func(name string) string) *behaviour {
 	return &behaviour{
 		kind: Garbles, loses: loses, reason: replacement + " replaces some characters of a name", atFlat: true,
@@ -179,7 +179,7 @@ func folds(loses, replacement string, fold func(name string) string) *behaviour 
 			if part, isLost := l.twins(loses, func(e *catalog.Entry) string { return fold(e.Name) }, p); isLost {
 				return part, true
 			}
-			// A dot is the separator, which people read as easily as what is put in its place.
+			// Ignore dots: a dot is the usual separator, and people read its replacement as easily.
 			return "it is called " + fold(name), dotless(fold(name)) != dotless(name)
 		},
 	}

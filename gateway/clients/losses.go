@@ -11,7 +11,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Loss is what a client loses of a prompt.
+// Loss is one loss of a prompt in a client.
 type Loss struct {
 	// Prompt is the exposed name, Client the client's name, and Title its title.
 	Prompt string `json:"prompt"`
@@ -20,31 +20,30 @@ type Loss struct {
 	Kind   Kind   `json:"loss"`
 	Reason string `json:"reason"`
 	Remedy string `json:"remedy"`
-	// Sync is the target of promptweir sync that writes files for the client; empty without one.
+	// Sync is the target of promptweir sync for the client; empty for none.
 	Sync string `json:"sync,omitempty"`
-	// OfAll says that the client loses every prompt in this way.
+	// OfAll is true if the client loses every prompt in this way.
 	OfAll bool `json:"-"`
 }
 
-// Prompt is what is known of an entry.
+// Prompt is an entry, and its result if known.
 type Prompt struct {
 	Entry *catalog.Entry
-	// Result is that of a get with any arguments; nil where it is not known.
+	// Result is the result of a get with any arguments; nil if unknown.
 	Result jsontext.Value
 }
 
-// List is what a caller sees. It remembers what it has grouped, so that only one goroutine may use
-// it.
+// List is a caller's list of prompts. It caches groups, so only one goroutine may use it.
 type List struct {
 	entries   []*catalog.Entry
 	firstPage int
-	// grouped are the names of entries that look alike in some way, by the way and the look.
+	// grouped contains the names of entries that look alike, by the behaviour and the look.
 	grouped map[string]map[string][]string
 }
 
-// NewList returns the list of a view, in pages of some size.
+// NewList returns the list of a view, with the given page size.
 func NewList(view *catalog.View, pageSize int) *List {
-	view = view.Kind(false) // what clients lose of skills, nobody has looked at
+	view = view.Kind(false) // losses of skills are unknown
 	l := &List{entries: view.Entries(), grouped: map[string]map[string][]string{}}
 	if pages := view.Pages(pageSize); len(pages) > 0 {
 		l.firstPage = pages[0]
@@ -52,7 +51,7 @@ func NewList(view *catalog.View, pageSize int) *List {
 	return l
 }
 
-// Losses returns what some clients lose of a prompt in the list.
+// Losses returns the losses of a prompt of the list in the given clients.
 func (l *List) Losses(of Prompt, clients []Client) (losses []Loss) {
 	p := read(of)
 	for i := range clients {
@@ -75,7 +74,8 @@ func (l *List) Losses(of Prompt, clients []Client) (losses []Loss) {
 	return losses
 }
 
-// ForVariants returns the remedy at a gateway that has variants on: these need no setting, and the others are added to them.
+// ForVariants returns the remedy at a gateway with these variants on. It tells operators to turn on
+// only variants that are off.
 func (l *Loss) ForVariants(on []string) string {
 	remedy := l.Remedy
 	for _, variant := range []string{"flat", "tools"} {
@@ -90,7 +90,7 @@ func (l *Loss) ForVariants(on []string) string {
 	return remedy
 }
 
-// prompt is a [Prompt] as the behaviours read it.
+// prompt is a [Prompt] as behaviours read it.
 type prompt struct {
 	Prompt
 
@@ -105,7 +105,7 @@ func read(of Prompt) *prompt {
 	definition := wire.Members(of.Entry.JSON)
 	p.title, _ = definition.Text("title")
 	p.description, _ = definition.Text("description")
-	messages, _ := wire.ParseArray(wire.Members(of.Result).Get("messages")) // none in no result
+	messages, _ := wire.ParseArray(wire.Members(of.Result).Get("messages")) // no messages without a result
 	for _, each := range messages {
 		var m message
 		content := wire.Members(each).Object("content")
@@ -125,7 +125,8 @@ func (p *prompt) argumentNames() string {
 	return strings.Join(names, ", ")
 }
 
-// twins reports whether other prompts look the same in some way, and which. An empty look is none.
+// twins reports whether other prompts have the same look, and names them. An empty look never
+// matches.
 func (l *List) twins(way string, look func(*catalog.Entry) string, p *prompt) (string, bool) {
 	if l.grouped[way] == nil {
 		l.grouped[way] = map[string][]string{}
@@ -141,29 +142,28 @@ func (l *List) twins(way string, look func(*catalog.Entry) string, p *prompt) (s
 	return strings.Join(others[:min(len(others), maxTwins)], " and ") + " is called " + own + " too", true
 }
 
-// maxTwins bounds the prompts that one sentence names.
+// maxTwins bounds the names in one sentence.
 const maxTwins = 3
 
-// SharedLoss is what several clients lose in the same way.
+// SharedLoss is a loss that several clients share.
 type SharedLoss struct {
 	// Prompt is empty for a loss of every prompt.
 	Prompt string
-	// Titles are those of the clients, Kind and Reason of each of them.
+	// Titles are the titles of the clients. Kind and Reason are the same for all.
 	Titles []string
 	Kind   Kind
 	Reason string
-	// Remedy has promptweir sync for those clients that read its files.
+	// Remedy includes promptweir sync for the clients that read its files.
 	Remedy string
 }
 
-// What says by which clients something happens to the prompt, and why.
+// What describes the loss and its reason.
 func (l *SharedLoss) What() string {
 	passive := map[Kind]string{Hides: "hidden", Cuts: "cut", Garbles: "garbled"}
 	return passive[l.Kind] + " by " + strings.Join(l.Titles, ", ") + ": " + l.Reason
 }
 
-// Join joins the losses of a prompt that clients have in common, and those of every prompt. They
-// come in the order of prompts, those of every prompt first.
+// Join groups losses by prompt and reason. Losses of every prompt come first.
 func Join(losses []Loss) (joined []SharedLoss) {
 	type key struct{ prompt, reason string }
 	index, targets := map[key]int{}, map[int][]string{}

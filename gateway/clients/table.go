@@ -5,23 +5,23 @@ import (
 	"strings"
 )
 
-// Client is a program that speaks MCP, as far as prompts go.
+// Client is a program that uses prompts over MCP.
 type Client struct {
-	// Name is what the command line calls it; Also is another one, if it has two.
+	// Name is its name on the command line. Also is a second name; empty for none.
 	Name, Also string
-	// Title is what people call it.
+	// Title is its usual name.
 	Title string
-	// Seen is the version or month in which it was seen, and By how: a run here, or the
-	// source, threads or documentation that were read.
+	// Seen is the version or month in which it was examined, and By the method: a run here, or
+	// reading of its source, threads or documentation.
 	Seen, By string
-	// Sync is the target of promptweir sync that writes files for it; empty if there is none.
+	// Sync is the target of promptweir sync for it; empty for none.
 	Sync string
 
 	behaviours []*behaviour
 }
 
-// All returns the clients, which is the one list of them: what points them at a gateway is in
-// package clientsetup, whose README has a row for each.
+// All returns all clients. Package clientsetup configures some of them. The README of that package
+// has a row for each client.
 func All() []Client {
 	return []Client{
 		{"claude", "claude-code", "Claude Code", "2.1", "run", "claude", does(splitsAtBlanks, joinsMessages, showsNoTitles)},
@@ -62,12 +62,7 @@ func All() []Client {
 	}
 }
 
-// syncLoses is what is lost in the files of a target of promptweir sync, beside what has no file.
-var syncLoses = map[string]string{ //nolint:gochecknoglobals // a constant table
-	"codex": "placeholders of arguments", "cursor": "placeholders of arguments", "gemini": "placeholders of several arguments",
-}
-
-// Is reports whether a name is the client's.
+// Is reports whether the client has this name.
 func (c *Client) Is(name string) bool { return name == c.Name || name != "" && name == c.Also }
 
 func does(all ...*behaviour) []*behaviour { return all }
@@ -80,7 +75,7 @@ func Names() (names []string) {
 	return names
 }
 
-// Find returns a client by a name of it; nil for an unknown one.
+// Find returns the client with a name; nil for an unknown name.
 func Find(name string) *Client {
 	all := All()
 	i := slices.IndexFunc(all, func(c Client) bool { return c.Is(name) })
@@ -90,8 +85,8 @@ func Find(name string) *Client {
 	return &all[i]
 }
 
-// FirstPageOnly names the clients that do not ask for a second page, for people who have more
-// prompts than fit on one.
+// FirstPageOnly names the clients that never request a second page, for people with more prompts
+// than fit on one.
 func FirstPageOnly() string {
 	var titles []string
 	for _, c := range All() {
