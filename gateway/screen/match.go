@@ -9,37 +9,37 @@ import (
 	"unicode/utf8"
 )
 
-// smallText is the size up to which a text is matched in one go, in bytes. With the bound of a
+// smallText is the size up to which a text is matched at once, in bytes. With the bound on a
 // pattern's program, that takes a moment.
 const smallText = 4 << 10
 
-// matches is re.MatchString, but returns soon after the pass was canceled. What it returns then
-// means nothing.
+// matches is like re.MatchString, but returns soon after the pass was cancelled. In that case, its
+// result has no meaning.
 func (p *pass) matches(re *regexp.Regexp, text string) bool {
 	if p.canceled == nil || len(text) <= smallText {
 		return re.MatchString(text)
 	}
-	// Which a reader would take a hundred times as long to find.
+	// A reader would take a hundred times as long to find a literal.
 	literal, whole := re.LiteralPrefix()
 	return strings.Contains(text, literal) && (whole || re.MatchReader(p.reader(text)))
 }
 
-// remove returns a text without the matches, and is to [regexp.Regexp.ReplaceAllLiteralString] as
-// matches is to MatchString. Looking for the end of each match in the rest of the text takes time
-// in proportion to the square of its length.
+// remove returns a text without the matches. Unlike [regexp.Regexp.ReplaceAllLiteralString] it ends
+// soon after the pass was cancelled. Each match is searched in the rest of the text, so the time
+// may grow with the square of the text's length.
 func (p *pass) remove(re *regexp.Regexp, text string) string {
 	if p.canceled == nil || len(text) <= smallText {
 		return re.ReplaceAllLiteralString(text, "")
 	}
 	var kept strings.Builder
-	end := 0 // of the last match
+	end := 0 // end of the last match
 	match := re.FindReaderIndex(p.reader(text))
 	later := continued(re)
 	for match != nil && !isClosed(p.canceled) {
 		kept.WriteString(text[end:match[0]])
 		end = match[1]
 		from := end
-		if match[0] == match[1] { // an empty match, such as a boundary of a word
+		if match[0] == match[1] { // an empty match, such as a word boundary
 			_, width := utf8.DecodeRuneInString(text[from:])
 			from += width
 		}
@@ -57,7 +57,7 @@ func (p *pass) remove(re *regexp.Regexp, text string) string {
 }
 
 // continued returns a regular expression whose first group is the first match of re after the first
-// character. A search that began at the character after it would take that for the beginning of the
+// character. A search that began after that character would treat its start as the beginning of the
 // text.
 func continued(re *regexp.Regexp) *regexp.Regexp {
 	parsed, err := syntax.Parse(re.String(), syntax.Perl)
@@ -67,7 +67,7 @@ func continued(re *regexp.Regexp) *regexp.Regexp {
 	return regexp.MustCompile(`\A(?s:.)(?s:.*?)(` + parsed.String() + `)`)
 }
 
-// reader returns a reader of the text that ends early when the pass was canceled.
+// reader returns a reader of the text that ends early if the pass was cancelled.
 func (p *pass) reader(text string) io.RuneReader {
 	return &runeReader{text: text, canceled: p.canceled}
 }
@@ -97,21 +97,21 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// Joiners shape emoji and some scripts. Anywhere else they are invisible.
+// Joiners shape emoji and some scripts. Elsewhere they are invisible.
 const (
 	zeroWidthNonJoiner = '\u200c'
 	zeroWidthJoiner    = '\u200d'
 )
 
-// isInvisible reports whether a character cannot be seen: tags, which spell text that only machines
-// read; controls of the direction of text or of the terminal; characters without width; and
-// variation selectors other than those of emoji.
+// isInvisible reports whether a character is invisible: tags, which spell text that only machines
+// read; controls of text direction or of the terminal; characters without width; and variation
+// selectors, except for the selectors of emoji.
 func isInvisible(r rune) bool {
 	if r < utf8.RuneSelf { // most text is ASCII
 		return r < ' ' && r != '\t' && r != '\n' && r != '\f' && r != '\r' || r == 0x7f
 	}
 	switch {
-	case r >= 0xe0001 && r <= 0xe01ef, // tags, variation selectors supplement, and the unassigned ones between them
+	case r >= 0xe0001 && r <= 0xe01ef, // tags, variation selectors supplement, and the unassigned characters between them
 		r >= 0x202a && r <= 0x202e, r == 0x200e, r == 0x200f, r == 0x061c, // bidirectional embeddings, overrides and marks
 		r == 0x200b, r >= 0x2060 && r <= 0x206f, r == 0xfeff, r == 0x180e, r == 0xad, // no width, bidirectional isolates
 		r >= 0x80 && r <= 0x9f && r != 0x85,                                                    // controls
@@ -122,7 +122,7 @@ func isInvisible(r rune) bool {
 	return unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
 }
 
-// isSelector reports whether a character selects the look of the one before it, as emoji and some
+// isSelector reports whether a character selects the look of the previous one, as emoji and some
 // scripts need.
 func isSelector(r rune) bool {
 	return unicode.Is(unicode.Variation_Selector, r)
@@ -131,15 +131,15 @@ func isSelector(r rune) bool {
 // hasInvisible reports whether a text contains an invisible character.
 func hasInvisible(text string) bool { return len(visible(text)) < len(text) }
 
-// visible returns a text without its invisible characters. A joiner between two visible characters
-// outside of ASCII stays, and so does a single selector after a character that has variants:
-// sequences of either can encode hidden text.
+// visible returns a text without invisible characters. A joiner stays between two visible
+// characters outside of ASCII, and so does a single selector after a character that has variants.
+// Longer sequences can encode hidden text.
 func visible(text string) string {
 	if !strings.ContainsFunc(text, func(r rune) bool { return isInvisible(r) || isSelector(r) }) {
 		return text
 	}
 	var out strings.Builder
-	before := rune(0) // the last one that stays, so that a removed one cannot shield the next
+	before := rune(0) // the last character that stayed: a removed one cannot protect the next
 	for i, r := range text {
 		switch {
 		case r == zeroWidthJoiner, r == zeroWidthNonJoiner:
@@ -147,7 +147,7 @@ func visible(text string) string {
 			if !joinable(before) || !joinable(next) || isSelector(next) {
 				continue
 			}
-		// Of several selectors only the first is kept, since none may follow another.
+		// Only the first of several selectors stays, since a selector may not follow another.
 		case isInvisible(r), isSelector(r) && !selectable(before):
 			continue
 		}
@@ -160,8 +160,8 @@ func visible(text string) string {
 // joinable reports whether a joiner may stand beside a character.
 func joinable(r rune) bool { return utf8.RuneLen(r) > 1 && r != utf8.RuneError && !isInvisible(r) }
 
-// selectable reports whether a character may have variants. In ASCII, only those of keycap emoji
-// have.
+// selectable reports whether a character may have variants. In ASCII, only the characters of keycap
+// emoji have variants.
 func selectable(r rune) bool {
 	return joinable(r) && !isSelector(r) || r >= '0' && r <= '9' || r == '#' || r == '*'
 }

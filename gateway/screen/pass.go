@@ -14,11 +14,9 @@ import (
 )
 
 const (
-	// maxRounds is how often a text is stripped until nothing more is found: removing one match may
-	// make another.
+	// maxRounds bounds how often a text is stripped: removing one match may make another.
 	maxRounds = 16
-	// maxNoted bounds the findings that are noted of one definition or result, which may have one
-	// for each byte.
+	// maxNoted bounds the noted findings of one definition or result, which may have one per byte.
 	maxNoted = 100
 )
 
@@ -26,16 +24,16 @@ const (
 type pass struct {
 	screen   *Screen
 	raw      jsontext.Value
-	canceled <-chan struct{} // once it is closed, the rest is not checked
+	canceled <-chan struct{} // when closed, the rest is not checked
 	rejected *Finding
 	noted    []Finding
-	// out is raw[:copied] without what was stripped; nil if nothing was stripped so far.
+	// out is raw[:copied] without the stripped text; nil if nothing was stripped yet.
 	out    []byte
 	copied int64
 }
 
-// reject handles a finding that cannot be stripped: it is noted if the block only warns, and
-// rejects the whole otherwise.
+// reject handles a finding that cannot be stripped. If the block only warns, the finding is noted;
+// otherwise it rejects the whole value.
 func (p *pass) reject(b block, check, at string) {
 	f := Finding{Block: b.Screen, Check: check, At: at, throttle: b.throttle}
 	if b.Action == config.ScreenWarn {
@@ -52,16 +50,15 @@ func (p *pass) note(f Finding) {
 	}
 }
 
-// checkName checks the exposed name, "" for none. It has the prefix or comes from a prompt block,
-// so that it may contain what the name in the definition does not; what both contain is one
-// finding.
+// checkName checks the exposed name; "" for none. A prefix or a prompt block may add text that the
+// definition's name does not contain. A finding in both names is recorded once.
 func (p *pass) checkName(exposed string) {
 	if exposed == "" {
 		return
 	}
 	const at = "/name"
 	for _, b := range p.screen.blocks {
-		// The name is not stripped: clients get the prompt by it.
+		// The name is not stripped, because clients get the prompt by it.
 		if b.Invisible && hasInvisible(exposed) {
 			p.reject(b, "invisible", at)
 		}
@@ -73,9 +70,13 @@ func (p *pass) checkName(exposed string) {
 	}
 }
 
-// checkWhole checks the size, the content types and the form of messages.
-func (p *pass) checkWhole(types func(jsontext.Value) []contentType) {
-	var contents []contentType
+// checkWhole checks the size, the number of steps and skills and, in results, the content types and
+// the form of messages.
+func (p *pass) checkWhole(isResult bool) {
+	var parts []part
+	if isResult && slices.ContainsFunc(p.screen.blocks, func(b block) bool { return b.WellFormed || b.Content != nil }) {
+		parts = partsOf(p.raw) // once for all blocks
+	}
 	for _, b := range p.screen.blocks {
 		if b.MaxSize > 0 && len(p.raw) > b.MaxSize {
 			p.reject(b, "size", "")
@@ -84,37 +85,32 @@ func (p *pass) checkWhole(types func(jsontext.Value) []contentType) {
 			p.reject(b, "budget", "")
 		}
 		p.checkSkill(b)
-		if types == nil { // a definition has no messages
-			continue
-		}
 		if b.WellFormed {
-			for _, at := range malformed(p.raw) {
-				p.reject(b, "wellformed", at)
+			for i := range parts {
+				for _, at := range parts[i].malformed() {
+					p.reject(b, "wellformed", at)
+				}
 			}
 		}
-		if b.Content == nil {
-			continue
-		}
-		if contents == nil { // once for all blocks
-			contents = types(p.raw)
-		}
-		for _, c := range contents {
-			if !slices.Contains(b.Content, c.kind) {
-				p.reject(b, "content", c.at)
+		if b.Content != nil {
+			for i := range parts {
+				if kind, ok := parts[i].contentType(); ok && !slices.Contains(b.Content, kind) {
+					p.reject(b, "content", parts[i].at)
+				}
 			}
 		}
 	}
 }
 
-// checkStrings checks every string, and copies what it does not change.
+// checkStrings checks every string, and copies the rest unchanged.
 func (p *pass) checkStrings() {
-	// Without such a block there is nothing to look for in strings, and no need to decode.
+	// Without such a block no string is checked, so decoding is not needed.
 	if !slices.ContainsFunc(p.screen.blocks, func(b block) bool { return b.Invisible || b.Patterns != nil }) {
 		return
 	}
-	decoder := jsontext.NewDecoder(bytes.NewBuffer(p.raw)) // which it reads without a copy, unlike other readers
+	decoder := jsontext.NewDecoder(bytes.NewBuffer(p.raw)) // the decoder reads a bytes.Buffer without a copy
 	for p.rejected == nil && !isClosed(p.canceled) {
-		// Names of members are strings to the decoder, too.
+		// Member names are strings to the decoder, too.
 		if decoder.PeekKind() != '"' {
 			if _, err := decoder.ReadToken(); err != nil {
 				p.ended(err)
@@ -127,7 +123,7 @@ func (p *pass) checkStrings() {
 			p.ended(err)
 			return
 		}
-		// It is a valid string, or the decoder would not have read it.
+		// The decoder has checked that it is a valid string.
 		text, _ := wire.Text(quoted)
 		if kept := p.checkText(text, decoder); kept != text {
 			end := decoder.InputOffset()
@@ -137,35 +133,35 @@ func (p *pass) checkStrings() {
 	}
 }
 
-// ended rejects a value that could not be read to its end: the rest was not checked.
+// ended rejects a value that could not be read to its end, because the rest was not checked.
 func (p *pass) ended(err error) {
-	if !errors.Is(err, io.EOF) { // does not happen to a value that was parsed before
+	if !errors.Is(err, io.EOF) { // cannot happen: the value was parsed before
 		p.reject(p.screen.blocks[0], "unreadable", "")
 	}
 }
 
-// checkText returns what is left of one string. It repeats the check until a round changes nothing,
-// since what is left on both sides of a match may form another.
+// checkText returns one string without the stripped text. It repeats the check until nothing
+// changes, because the text on both sides of a match may form another match.
 func (p *pass) checkText(text string, at *jsontext.Decoder) string {
 	for round := 0; ; round++ {
 		before := text
 		for _, b := range p.screen.blocks {
 			text = p.checkBlock(b, text, at)
 		}
-		// What is rejected need not be stripped.
+		// A rejected value need not be stripped.
 		if text == before || p.rejected != nil || isClosed(p.canceled) {
 			return text
 		}
 		if round == maxRounds {
 			b := p.screen.blocks[0]
-			// A text made to need more rounds than this is an attack on the screen.
+			// A text that needs more rounds is an attack on the screen.
 			p.rejected = &Finding{b.Screen, "too much to strip", pointer(at), b.throttle}
 			return text
 		}
 	}
 }
 
-// checkBlock returns what one block leaves of a text.
+// checkBlock applies one block to a text, and returns the text without the stripped parts.
 func (p *pass) checkBlock(b block, text string, at *jsontext.Decoder) string {
 	check := func(name string, hit bool, strip func() string) {
 		switch {
@@ -181,7 +177,7 @@ func (p *pass) checkBlock(b block, text string, at *jsontext.Decoder) string {
 	if b.Invisible {
 		check("invisible", hasInvisible(text), func() string { return visible(text) })
 	}
-	if b.exceeds(p.raw) { // which has been found, and the block only warns
+	if b.exceeds(p.raw) { // found before; the block only warns
 		return text
 	}
 	for i, re := range b.Patterns {
@@ -190,7 +186,7 @@ func (p *pass) checkBlock(b block, text string, at *jsontext.Decoder) string {
 	return text
 }
 
-// strippable reports whether the string that was read last is one that people and models read.
+// strippable reports whether people and models read the last string.
 func strippable(at *jsontext.Decoder) bool {
 	switch at.StackPointer().LastToken() {
 	case "title", "description", "text":

@@ -15,35 +15,35 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// reportInterval is how often [Finding.Throttle] lets through a report about the same block.
+// reportInterval is the minimum time between reports about one block, see [Finding.Throttle].
 const reportInterval = time.Minute
 
 const (
-	// maxSteps bounds what the patterns of one block may take of one definition or result: its
-	// bytes times the instructions of the patterns. It depends on nothing else, so that a block
-	// decides alike on every machine at any load.
-	maxSteps int64 = 1 << 32 // more than an int holds on some machines
-	// quickSteps need no bound on the time.
+	// maxSteps bounds the patterns of one block for one definition or result: its bytes times the
+	// instructions of the patterns. It depends on nothing else, so that a block decides alike on
+	// every machine at any load.
+	maxSteps int64 = 1 << 32 // an int is too small on some machines
+	// Up to quickSteps, the time needs no bound.
 	quickSteps = 1 << 24
-	// resultBound is the time that screening one result may take.
+	// resultBound bounds the time to screen one result.
 	resultBound = 5 * time.Second
 )
 
-// Screen is a list of screen blocks, applied in order. The nil Screen finds nothing.
+// Screen is a list of screen blocks, applied in order. A nil Screen finds nothing.
 type Screen struct {
 	blocks []block
-	// instructions are those of all patterns.
+	// instructions is the sum of the blocks' instructions.
 	instructions int64
 }
 
-// New returns a screen of these blocks, nil if there are none.
+// New returns a screen with these blocks; nil if there are none.
 func New(blocks []config.Screen) *Screen {
 	if len(blocks) == 0 {
 		return nil
 	}
 	s := &Screen{}
 	for i := range blocks {
-		// The throttle by a pointer: blocks and findings are copied, and share it.
+		// The throttle is a pointer, because copies of blocks and findings share it.
 		b := block{&blocks[i], &rate.Sometimes{First: 1, Interval: reportInterval}, 0}
 		for _, re := range b.Patterns {
 			b.instructions += instructions(re)
@@ -54,8 +54,8 @@ func New(blocks []config.Screen) *Screen {
 	return s
 }
 
-// instructions returns the size of the program of a regular expression: each byte of a text takes
-// up to as many steps.
+// instructions returns the size of a regular expression's program. Each byte of a text takes up to
+// as many steps.
 func instructions(re *regexp.Regexp) int64 {
 	parsed, err := syntax.Parse(re.String(), syntax.Perl)
 	if err != nil {
@@ -70,38 +70,37 @@ func instructions(re *regexp.Regexp) int64 {
 
 // Outcome is the result of screening one definition or result.
 type Outcome struct {
-	// JSON is what may be passed on; nil if it is rejected.
+	// JSON is the value to pass on, unless it was rejected.
 	JSON jsontext.Value
-	// Rejected is the finding for which it is rejected; nil if it is not.
+	// Rejected is the finding that rejected it; nil for none.
 	Rejected *Finding
-	// Noted has the first 100 findings that were stripped or let through.
+	// Noted contains the first 100 findings that were stripped or let through.
 	Noted []Finding
 }
 
-// Definition screens a prompt's definition, and the name by which clients know the prompt. The
-// error is that of ctx if it ended meanwhile, which takes a moment at most, however costly the
-// screen is.
+// Definition screens a prompt's definition and its exposed name. If ctx ends, it returns the
+// context's error within a moment, however costly the screen is.
 func (s *Screen) Definition(ctx context.Context, raw jsontext.Value, exposed string) (Outcome, error) {
-	return s.screen(ctx, raw, nil, exposed)
+	return s.screen(ctx, raw, false, exposed)
 }
 
-// Result screens the result of a get or of a completion, or the params of a server request or
-// notification that is relayed meanwhile. A requestState belongs to the upstream and is left alone.
-// The error is that of ctx if it ended meanwhile, or [context.DeadlineExceeded] after five seconds.
+// Result screens the result of a get or completion, or the params of a relayed server request or
+// notification. A requestState belongs to the upstream and is not checked. The error is the
+// context's, or [context.DeadlineExceeded] after five seconds.
 func (s *Screen) Result(ctx context.Context, raw jsontext.Value) (Outcome, error) {
 	if s == nil {
 		return Outcome{JSON: raw}, nil
 	}
 	if int64(len(raw))*s.instructions <= quickSteps {
-		return s.screen(context.WithoutCancel(ctx), raw, contentTypes, "")
+		return s.screen(context.WithoutCancel(ctx), raw, true, "")
 	}
 	ctx, cancel := context.WithTimeout(ctx, resultBound)
 	defer cancel()
-	return s.screen(ctx, raw, contentTypes, "")
+	return s.screen(ctx, raw, true, "")
 }
 
-// File screens the result of reading a file of a skill that is not its SKILL.md, for which
-// [Screen.Result] is: only whether it may be one.
+// File screens the result of reading a skill's file other than its SKILL.md. It checks only whether
+// the file is of an allowed kind. [Screen.Result] screens a SKILL.md.
 func (s *Screen) File(raw jsontext.Value) Outcome {
 	if s == nil {
 		return Outcome{JSON: raw}
@@ -113,8 +112,8 @@ func (s *Screen) File(raw jsontext.Value) Outcome {
 	return Outcome{JSON: raw, Rejected: p.rejected, Noted: p.noted}
 }
 
-// NestedSkill screens the front matter of a file beneath a skill's folder that some host may take for a
-// skill of its own; nil if it cannot be read.
+// NestedSkill screens the front matter of a file within a skill's folder that a host may treat as a
+// skill of its own. front is nil if it cannot be read.
 func (s *Screen) NestedSkill(front jsontext.Value) Outcome {
 	if s == nil {
 		return Outcome{}
@@ -129,21 +128,19 @@ func (s *Screen) NestedSkill(front jsontext.Value) Outcome {
 	return Outcome{JSON: jsontext.Value("{}"), Rejected: p.rejected, Noted: p.noted}
 }
 
-// screen returns an outcome, which would mean nothing if ctx has ended by then.
-func (s *Screen) screen(
-	ctx context.Context, raw jsontext.Value, types func(jsontext.Value) []contentType, exposed string,
-) (Outcome, error) {
+// screen returns an outcome, or the error of ctx if it has ended.
+func (s *Screen) screen(ctx context.Context, raw jsontext.Value, isResult bool, exposed string) (Outcome, error) {
 	if s == nil {
 		return Outcome{JSON: raw}, ctx.Err()
 	}
 	p := pass{screen: s, raw: raw, canceled: ctx.Done()}
-	p.checkWhole(types)
+	p.checkWhole(isResult)
 	p.checkStrings()
 	p.checkName(exposed)
 	switch err := ctx.Err(); {
 	case err != nil:
 		return Outcome{}, err
-	case p.rejected != nil: // without JSON, so that nobody passes it on by mistake
+	case p.rejected != nil: // without JSON, so that it cannot be passed on by mistake
 		return Outcome{Rejected: p.rejected, Noted: p.noted}, nil
 	case p.out == nil:
 		return Outcome{JSON: raw, Noted: p.noted}, nil
@@ -151,31 +148,32 @@ func (s *Screen) screen(
 	return Outcome{JSON: append(p.out, raw[p.copied:]...), Noted: p.noted}, nil
 }
 
-// block is a screen block, with the throttle for reports about it.
+// block is a screen block with the throttle of its reports.
 type block struct {
 	*config.Screen
 
 	throttle *rate.Sometimes
-	// instructions are those of its patterns.
+	// instructions is the sum over its patterns.
 	instructions int64
 }
 
-// exceeds reports whether the block's patterns could take more steps of a value than they may.
+// exceeds reports whether the block's patterns could take too many steps for a value.
 func (b block) exceeds(raw []byte) bool { return int64(len(raw))*b.instructions > maxSteps }
 
-// Finding is one thing that a block forbids.
+// Finding is a violation of one block.
 type Finding struct {
 	Block *config.Screen
-	// Check is the part of the block that found it: size, content, wellformed, skills, invisible, or
-	// "pattern" and its number.
+	// Check is the part of the block that found it: size, content, wellformed, skills, invisible,
+	// or "pattern" and its number. If the value cannot be checked, it is budget, unreadable or "too
+	// much to strip".
 	Check string
-	// At is where, as a JSON Pointer; empty for the whole.
+	// At is the location as a JSON Pointer; empty for the whole.
 	At string
 
 	throttle *rate.Sometimes
 }
 
-// String describes the finding without repeating what was found.
+// String describes the finding without the text that was found.
 func (f Finding) String() string {
 	// Pointer and label are enough to find text and block. The text itself stays out of logs and
 	// errors.
@@ -189,24 +187,23 @@ func (f Finding) String() string {
 // Throttle calls report at most once a minute for the finding's block.
 func (f Finding) Throttle(report func()) { f.throttle.Do(report) }
 
-// isName reports whether the string that was read last is the name of a member.
+// isName reports whether the last string is the name of a member.
 func isName(at *jsontext.Decoder) bool {
 	kind, length := at.StackIndex(at.StackDepth())
 	return kind == '{' && length%2 == 1
 }
 
-// The parts of a pointer that may be shown are short and of few characters: nobody can put much of
-// a message into them.
+// Names in a shown pointer are short and have few kinds of characters, so that they cannot carry a
+// message.
 const (
 	plain    = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 	maxPlain = 64
 )
 
-// pointer returns the JSON Pointer of the string that was read last, without names that may carry a
-// message.
+// pointer returns the JSON Pointer of the last string, without names that may carry a message.
 func pointer(at *jsontext.Decoder) string {
 	whole := at.StackPointer()
-	if isName(at) { // the name itself is what was found
+	if isName(at) { // the finding is in the name itself
 		whole = whole.Parent()
 	}
 	var out strings.Builder
@@ -216,7 +213,7 @@ func pointer(at *jsontext.Decoder) string {
 	return out.String()
 }
 
-// shown returns a name as it may be shown in a pointer.
+// shown returns a name in the form for a pointer.
 func shown(name string) string {
 	if len(name) <= maxPlain && strings.Trim(name, plain) == "" {
 		return name

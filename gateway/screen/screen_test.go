@@ -137,7 +137,7 @@ func TestResult_FindsInvisibleCharacters(t *testing.T) {
 	}
 }
 
-// What one block strips may be what another has to find.
+// One block may strip a text that another block would find.
 func TestResult_AppliesBlocksToWhatOthersLeave(t *testing.T) {
 	strip := forbidding("strip", "ab")
 	for _, test := range []struct {

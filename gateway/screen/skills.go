@@ -9,19 +9,20 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// textFiles are the extensions of files that a skill of texts may have. SVG is none of them, since
-// it can hold scripts.
+// textFiles are the extensions of files in a skill of texts. SVG is not one of them, because it can
+// contain scripts.
 var textFiles = map[string]bool{ //nolint:gochecknoglobals // a constant set
 	".md": true, ".markdown": true, ".txt": true, ".json": true, ".yaml": true, ".yml": true, ".csv": true,
 	".png": true, ".jpg": true, ".jpeg": true, ".gif": true, ".webp": true,
 }
 
-// programs are what scripts and programs begin with: a shebang, ELF, PE, Mach-O and WebAssembly.
+// programs are the first bytes of scripts and programs: a shebang, ELF, PE, Mach-O and WebAssembly.
 var programs = []string{ //nolint:gochecknoglobals // a constant list
 	"#!", "\x7fELF", "MZ", "\xfe\xed\xfa\xce", "\xfe\xed\xfa\xcf", "\xce\xfa\xed\xfe", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe", "\x00asm",
 }
 
-// checkSkill checks the entry of a skill, or what was read of one, if the block wants texts.
+// checkSkill applies skills = "text". It rejects programs in the contents of files and, in an
+// entry, allowed-tools, hooks and files that are neither texts nor images.
 func (p *pass) checkSkill(b block) {
 	if !b.Skills {
 		return
@@ -33,12 +34,12 @@ func (p *pass) checkSkill(b block) {
 			p.reject(b, "skills", fmt.Sprintf("/contents/%d", i))
 		}
 	}
-	if value.Get("name") != nil || value.Get("frontmatter") == nil { // the definition of a prompt
+	if value.Get("name") != nil || value.Get("frontmatter") == nil { // a prompt's definition
 		return
 	}
 	p.checkFrontmatter(b, value.Object("frontmatter"))
 	files, err := wire.ParseArray(value.Get("resources"))
-	if err != nil { // dynamic: nobody knows which files it has
+	if err != nil { // dynamic: its files are unknown
 		p.reject(b, "skills", "/resources")
 	}
 	for i, file := range files {
@@ -62,7 +63,7 @@ func isProgram(content wire.Object) bool {
 	text, _ := content.Text("text")
 	start := []byte(text[:min(len(text), 16)])
 	if blob, ok := content.Text("blob"); ok {
-		start, _ = base64.StdEncoding.DecodeString(blob[:min(len(blob), 16)]) // what is not base64 was refused before
+		start, _ = base64.StdEncoding.DecodeString(blob[:min(len(blob), 16)]) // invalid base64 was refused before
 	}
 	for _, magic := range programs {
 		if bytes.HasPrefix(start, []byte(magic)) {

@@ -11,107 +11,164 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// malformed returns the JSON Pointers in a result, or in the server requests of one that requires
-// input, where a message lacks what MCP demands of it ("Data Types" of the prompts page, the same
-// in all revisions): a role, base64, a MIME type, a URI. Types of content that nobody has heard of
-// yet pass.
-func malformed(result jsontext.Value) []string {
+// part is a part of a result that concerns messages.
+type part struct {
+	kind   partKind
+	object wire.Object // nil for a value of another kind
+	at     string      // JSON Pointer
+}
+
+type partKind int
+
+const (
+	messagesPart partKind = iota // the messages of an object that may have some
+	messagePart
+	contentPart // one content of a message
+	filePart    // one file in the result of resources/read
+)
+
+// partsOf returns the parts of a result, or of the server requests of a result that requires input.
+func partsOf(result jsontext.Value) (all []part) {
 	object, _ := wire.ParseObject(result)
-	var f form
-	f.messages(object, "")
+	all = appendMessages(nil, object, "/messages")
+	files, _ := wire.ParseArray(object.Get("contents"))
+	for i, file := range files {
+		all = append(all, part{filePart, wire.Members(file), fmt.Sprintf("/contents/%d", i)})
+	}
 	for _, request := range object.Object("inputRequests") {
-		f.messages(wire.Members(request.Value).Object("params"), "/inputRequests/"+shown(request.Name)+"/params")
+		params := wire.Members(request.Value).Object("params")
+		all = appendMessages(all, params, "/inputRequests/"+shown(request.Name)+"/params/messages")
+	}
+	return all
+}
+
+func appendMessages(all []part, object wire.Object, at string) []part {
+	all = append(all, part{messagesPart, object, at})
+	messages, _ := wire.ParseArray(object.Get("messages"))
+	for i, raw := range messages {
+		message, at := wire.Members(raw), fmt.Sprintf("%s/%d", at, i)
+		all = append(all, part{messagePart, message, at})
+		content, at := message.Get("content"), at+"/content"
+		if content.Kind() != '[' { // one content, as in prompts; sampling may have a list
+			all = append(all, part{contentPart, wire.Members(content), at})
+			continue
+		}
+		contents, _ := wire.ParseArray(content)
+		for j, content := range contents {
+			all = append(all, part{contentPart, wire.Members(content), fmt.Sprintf("%s/%d", at, j)})
+		}
+	}
+	return all
+}
+
+// contentType returns the content type of a part; ok is false if the part has none. Content that
+// cannot be read has the empty type, which no block allows. Content also has the empty type if a
+// client that ignores the case of names would read it differently.
+func (p *part) contentType() (kind string, ok bool) {
+	switch p.kind {
+	case messagesPart: // a completion has none
+		kind := p.object.Get("messages").Kind()
+		return "", p.object.Folded("messages") != "" || kind != 0 && kind != 'n' && kind != '['
+	case messagePart:
+		return "", p.object.Folded("content") != ""
+	case contentPart:
+		if p.object.Folded("type") == "" {
+			kind, _ = p.object.Text("type")
+		}
+		return kind, true
+	}
+	// A file has the type of a message with this resource.
+	mime, _ := p.object.Text("mimeType")
+	kind, _, _ = strings.Cut(strings.ToLower(mime), "/")
+	switch {
+	case p.object.Get("blob") == nil && p.object.Folded("text", "blob") == "":
+		kind = "text"
+	case kind != "image" && kind != "audio":
+		kind = "resource"
+	}
+	return kind, true
+}
+
+// malformed returns the JSON Pointers of the invalid members of a part. It checks the rules of MCP
+// ("Data Types" of the prompts page, equal in all revisions) for roles, base64, MIME types and URIs.
+// Unknown types of content pass.
+func (p *part) malformed() []string {
+	f := form{object: p.object, at: p.at}
+	switch p.kind {
+	case messagesPart:
+		kind := p.object.Get("messages").Kind()
+		f.want(p.object.Folded("messages") == "" && (kind == 0 || kind == '['), "")
+	case messagePart:
+		role, _ := p.object.Text("role")
+		f.want(role == "user" || role == "assistant", "/role")
+		f.want(p.object.Folded("role", "content") == "", "")
+	case contentPart:
+		f.content()
 	}
 	return f.malformed
 }
 
-// form collects JSON Pointers.
-type form struct{ malformed []string }
+// form collects the JSON Pointers of an object's invalid members.
+type form struct {
+	object    wire.Object
+	at        string
+	malformed []string
+}
 
-// want notes a pointer unless what is there is right.
-func (f *form) want(right bool, at string) {
+// want adds the pointer of a member, or of the object for "", unless right is true.
+func (f *form) want(right bool, member string) {
 	if !right {
-		f.malformed = append(f.malformed, at)
+		f.malformed = append(f.malformed, f.at+member)
 	}
 }
 
-// messages checks the messages of an object, if it has any: a completion has none.
-func (f *form) messages(object wire.Object, at string) {
-	at += "/messages"
-	f.want(object.Folded("messages") == "", at)
-	value := object.Get("messages")
-	if value == nil {
-		return
-	}
-	messages, err := wire.ParseArray(value)
-	f.want(err == nil, at)
-	for i, raw := range messages {
-		f.message(wire.Members(raw), fmt.Sprintf("%s/%d", at, i))
-	}
+// member checks that a member is a string of some form.
+func (f *form) member(name string, hasForm func(string) bool) {
+	text, ok := f.object.Text(name)
+	f.want(ok && hasForm(text), "/"+name)
 }
 
-func (f *form) message(message wire.Object, at string) {
-	role, _ := message.Text("role")
-	f.want(role == "user" || role == "assistant", at+"/role")
-	f.want(message.Folded("role", "content") == "", at)
-	content, at := message.Get("content"), at+"/content"
-	if content.Kind() != '[' { // one content, as in prompts; sampling has lists as well
-		f.content(content, at)
-		return
-	}
-	parts, _ := wire.ParseArray(content)
-	for i, part := range parts {
-		f.content(part, fmt.Sprintf("%s/%d", at, i))
-	}
-}
-
-func (f *form) content(raw jsontext.Value, at string) {
-	f.want(raw.Kind() == '{', at)
-	content := wire.Members(raw)
-	f.want(content.Folded("type", "text", "data", "mimeType", "uri", "resource") == "", at)
-	kind, ok := content.Text("type")
-	f.want(ok, at+"/type")
+func (f *form) content() {
+	f.want(f.object != nil, "")
+	f.want(f.object.Folded("type", "text", "data", "mimeType", "uri", "resource") == "", "")
+	kind, ok := f.object.Text("type")
+	f.want(ok, "/type")
 	switch kind {
 	case "text":
-		f.member(content, "text", at, isText)
+		f.member("text", isText)
 	case "image", "audio":
-		f.member(content, "data", at, isBase64)
-		f.member(content, "mimeType", at, isMIMEType)
+		f.member("data", isBase64)
+		f.member("mimeType", isMIMEType)
 	case "resource":
-		f.resource(content.Object("resource"), at+"/resource")
+		f.object, f.at = f.object.Object("resource"), f.at+"/resource"
+		f.resource()
 	case "resource_link":
-		f.member(content, "uri", at, isURI)
-		if content.Get("mimeType") != nil { // unlike that of an embedded resource, it may be absent
-			f.member(content, "mimeType", at, isMIMEType)
+		f.member("uri", isURI)
+		if f.object.Get("mimeType") != nil { // it may be absent here, but not in an embedded resource
+			f.member("mimeType", isMIMEType)
 		}
 	}
 }
 
-// resource checks an embedded resource, which has either text or data.
-func (f *form) resource(resource wire.Object, at string) {
-	f.want(resource.Folded("uri", "mimeType", "text", "blob") == "", at)
-	f.member(resource, "uri", at, isURI)
-	f.member(resource, "mimeType", at, isMIMEType)
-	switch text, blob := resource.Get("text"), resource.Get("blob"); {
+// resource checks an embedded resource, which has either text or a blob.
+func (f *form) resource() {
+	f.want(f.object.Folded("uri", "mimeType", "text", "blob") == "", "")
+	f.member("uri", isURI)
+	f.member("mimeType", isMIMEType)
+	switch text, blob := f.object.Get("text"), f.object.Get("blob"); {
 	case (text == nil) == (blob == nil):
-		f.want(false, at)
+		f.want(false, "")
 	case text != nil:
-		f.member(resource, "text", at, isText)
+		f.member("text", isText)
 	default:
-		f.member(resource, "blob", at, isBase64)
+		f.member("blob", isBase64)
 	}
-}
-
-// member wants a member to be a string of some form.
-func (f *form) member(object wire.Object, name, at string, hasForm func(string) bool) {
-	text, ok := object.Text(name)
-	f.want(ok && hasForm(text), at+"/"+name)
 }
 
 func isText(string) bool { return true }
 
-// isBase64 reports whether a text is in the standard alphabet with its padding (RFC 4648, section
-// 4), on one line. It does not decode the text, which may be megabytes long.
+// isBase64 reports whether a text is base64 in the standard alphabet with padding (RFC 4648,
+// section 4), on one line. It does not decode the text, which may have megabytes.
 func isBase64(text string) bool {
 	digits := strings.TrimRight(text, "=")
 	if len(text)%4 != 0 || len(text)-len(digits) > 2 {
@@ -127,7 +184,7 @@ func isBase64(text string) bool {
 	return true
 }
 
-// isMIMEType reports whether a text is a type with a subtype and, perhaps, parameters.
+// isMIMEType reports whether a text is a MIME type with a subtype and, optionally, parameters.
 func isMIMEType(text string) bool {
 	kind, _, err := mime.ParseMediaType(text)
 	return err == nil && strings.Contains(kind, "/")
@@ -142,75 +199,4 @@ func isURI(text string) bool {
 	}
 	parsed, err := url.Parse(text)
 	return err == nil && parsed.IsAbs() && len(text) > len(parsed.Scheme)+len(":")
-}
-
-// contentType is the type of some content, and its JSON Pointer.
-type contentType struct{ kind, at string }
-
-// contentTypes returns the content types in the messages of a result, in the contents of a resource,
-// and in the server requests of a result that requires input. Content that cannot be read has the
-// empty type, which no block allows, as has content that a client which ignores the case of member
-// names would read differently.
-func contentTypes(result jsontext.Value) []contentType {
-	object, _ := wire.ParseObject(result)
-	all := messageTypes(object, "")
-	contents, _ := wire.ParseArray(object.Get("contents"))
-	for i, content := range contents {
-		all = append(all, contentType{resourceType(wire.Members(content)), fmt.Sprintf("/contents/%d", i)})
-	}
-	for _, request := range object.Object("inputRequests") {
-		params := wire.Members(request.Value).Object("params")
-		all = append(all, messageTypes(params, "/inputRequests/"+shown(request.Name)+"/params")...)
-	}
-	return all
-}
-
-// resourceType returns the type of message that would have what is in a resource.
-func resourceType(content wire.Object) string {
-	mime, _ := content.Text("mimeType")
-	kind, _, _ := strings.Cut(strings.ToLower(mime), "/")
-	switch {
-	case content.Get("blob") == nil && content.Folded("text", "blob") == "":
-		return "text"
-	case kind == "image" || kind == "audio":
-		return kind
-	}
-	return "resource"
-}
-
-// messageTypes returns the content types of an object that has messages. At is its JSON Pointer.
-func messageTypes(object wire.Object, at string) (all []contentType) {
-	at += "/messages"
-	value := object.Get("messages")
-	messages, err := wire.ParseArray(value)
-	// No messages at all are fine: a completion has none.
-	if none := value == nil || value.Kind() == 'n'; err != nil && !none || object.Folded("messages") != "" {
-		all = append(all, contentType{at: at})
-	}
-	for i, raw := range messages {
-		message, _ := wire.ParseObject(raw)
-		if message.Folded("content") != "" {
-			all = append(all, contentType{at: fmt.Sprintf("%s/%d", at, i)})
-		}
-		content, at := message.Get("content"), fmt.Sprintf("%s/%d/content", at, i)
-		if content.Kind() != '[' { // one content, as in prompts; sampling has lists as well
-			all = append(all, contentType{kindOf(content), at})
-			continue
-		}
-		parts, _ := wire.ParseArray(content)
-		for j, part := range parts {
-			all = append(all, contentType{kindOf(part), fmt.Sprintf("%s/%d", at, j)})
-		}
-	}
-	return all
-}
-
-// kindOf returns the type of one content, empty if it has none that all readers agree on.
-func kindOf(content jsontext.Value) string {
-	object, _ := wire.ParseObject(content)
-	if object.Folded("type") != "" {
-		return ""
-	}
-	kind, _ := object.Text("type")
-	return kind
 }
