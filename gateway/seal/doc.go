@@ -1,15 +1,14 @@
-// Package seal answers: did this gateway, or a replica with the same key, make this token, and for
+// Package seal answers: was this token made by this gateway or a replica with the same key, and for
 // this purpose?
 //
-// A token is a piece of the gateway's own state that a client keeps: a cursor, a session, a link, the
-// state of a parked request. No replica has to remember it.
+// A token is a piece of the gateway's state that a client keeps: a cursor, a session, a link, the
+// state of a parked request. So replicas need no common memory.
 //
 // Promises:
 //
 //   - Nobody without a key can make a token, change one, or read its contents.
 //   - Equal contents give equal tokens on every replica, so that equal pages have equal bytes.
-//   - Exactly one string opens for each token: no other spelling, padded, wrapped or re-encoded,
-//     does.
+//   - A token has exactly one spelling: a padded, wrapped or re-encoded token does not open.
 //   - A token that was sealed for one purpose does not open for another.
 //   - Nothing here blocks or looks at a clock, and everything is safe for concurrent use.
 //
@@ -21,8 +20,8 @@
 //	  of what    which key  derived from the
 //	  follows    sealed it  plaintext: see below
 //
-// The checksum protects nothing. It tells a damaged or invented token ("malformed", see [Reason])
-// from an intact one whose key has left the ring ("expired_key").
+// The checksum is not for security. It distinguishes a damaged or invented token ("malformed", see
+// [Reason]) from an intact token with a key that has left the ring ("expired_key").
 //
 // # Why the nonce may depend on the plaintext
 //
@@ -30,10 +29,10 @@
 // other makes the nonce, which is the first 12 bytes of HMAC-SHA256(nonce key, purpose ‖ length ‖
 // plaintext), as in SIV (RFC 5297). AES-GCM breaks if one key uses the same nonce for two
 // plaintexts. Here equal plaintexts share a nonce by design, which reveals only that they are
-// equal, and different ones share it only if 96 bits of the HMAC collide. By the birthday bound,
-// the probability of that after n different plaintexts for one key and purpose is about n²/2⁹⁷:
-// 2⁻³³, or one in eight billion, after 2³² of them, which is a thousand a second for 50 days.
-// Replace the key before then; kept behind the new one, it still opens what it sealed. Of links, a
-// server decides how many are new: package requests seals at most 256 of one result, so that a server
-// and its client would have to get that much 200 times a second for a day.
+// equal. Different plaintexts share a nonce only if 96 bits of the HMAC collide. By the birthday
+// bound, the probability of that after n different plaintexts for one key and purpose is about
+// n²/2⁹⁷: 2⁻³³, or one in eight billion, after 2³² plaintexts, which is a thousand a second for 50
+// days. Replace the key before then. As a later key of the ring, it still opens its tokens. A server
+// decides how many of its links are new. Package requests seals at most 256 links of one result, so
+// that 2³² links take 200 such results a second for a day.
 package seal

@@ -2,23 +2,23 @@ package seal
 
 import "encoding/binary"
 
-// Link is what the gateway needs to know to follow a link in the result of a get.
+// Link identifies a link in the result of a get.
 type Link struct {
-	// Owner is the upstream whose result it was in, Prompt the exposed name of what was got.
+	// Owner is the upstream of the result, Prompt the exposed name of the prompt.
 	Owner, Prompt string
-	// URI is what the owner calls the resource.
+	// URI is the owner's name for the resource.
 	URI string
 }
 
-// The layout of a link: a version, the hash of the principal's key, the lengths of the owner and of
-// the prompt, these, and the URI.
+// The layout of a link: a version, the hash of the principal's key, the lengths of owner and
+// prompt, owner and prompt, and the URI.
 const (
 	linkVersion  = 1
 	linkHeadSize = 1 + bindingSize + 2 + 2
 )
 
-// SealLink returns the token of a link for one principal. It does not expire, so that equal gets
-// have equal bytes.
+// SealLink returns the token of a link for one principal. The token does not expire, so that equal
+// gets have equal bytes.
 func (s *Sealer) SealLink(principalKey string, l Link) string {
 	plaintext := append([]byte{linkVersion}, binding(principalKey)...)
 	plaintext = binary.BigEndian.AppendUint16(plaintext, uint16(len(l.Owner)))  //nolint:gosec // a label is short

@@ -21,7 +21,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// maxOpened bounds the opened sessions that are remembered.
+// maxOpened bounds the cache of opened sessions.
 const maxOpened = 4096
 
 // Sealer seals and opens tokens with a ring of keys. Make it with [New].
@@ -33,19 +33,19 @@ type Sealer struct {
 	opened   *lru.Cache[string, Session] // by token
 }
 
-// New returns a sealer. The first key seals, and all of them open. Without any key it makes a
-// random one, so that no token outlives the process. A key that is all zeros is an error.
+// New returns a sealer. The first key seals, and all keys open. Without keys it makes a random one,
+// so that no token outlives the process. A key of zeros is an error.
 func New(keys [][32]byte) (*Sealer, error) {
 	if len(keys) == 0 {
 		keys = [][keySize]byte{freshKey()}
 	}
 	for i, key := range keys {
-		// It is what an unset variable or an empty file would decode to.
+		// An unset variable or an empty file would decode to zeros.
 		if key == [keySize]byte{} {
 			return nil, fmt.Errorf("key %d of %d is all zeros: use 32 random bytes", i+1, len(keys))
 		}
 	}
-	opened, _ := lru.New[string, Session](maxOpened) // an error is for a size below one
+	opened, _ := lru.New[string, Session](maxOpened) // fails only for a size below one
 	s := &Sealer{ring: slices.Clone(keys), opened: opened}
 	s.cursors = s.For("cursor")
 	s.sessions = s.For("session")
@@ -54,12 +54,11 @@ func New(keys [][32]byte) (*Sealer, error) {
 }
 
 func freshKey() (key [keySize]byte) {
-	rand.Read(key[:]) // it never fails: crypto/rand crashes the process instead
+	rand.Read(key[:]) // never fails: crypto/rand crashes the process instead
 	return key
 }
 
-// For returns the box of one purpose. Deriving its keys takes time, so keep the box rather than
-// call For for each request.
+// For returns the box of one purpose. It derives keys, which takes time, so callers keep the box.
 func (s *Sealer) For(purpose string) *Box {
 	box := &Box{base64: base64.RawURLEncoding.Strict()}
 	for _, key := range s.ring {
@@ -70,17 +69,15 @@ func (s *Sealer) For(purpose string) *Box {
 
 // The reasons why a token does not open. See also [Reason].
 var (
-	// ErrMalformed means that neither this ring nor any other made the token for this purpose.
+	// ErrMalformed means that the token is damaged, invented, or made for another purpose.
 	ErrMalformed = errors.New("malformed token")
-	// errExpiredKey means that the token is intact, but that the key that sealed it is no longer in
-	// the ring.
+	// errExpiredKey means that the token is intact, but its key is no longer in the ring.
 	errExpiredKey = errors.New("token sealed by a key that is no longer in use")
-	// errWrongPrincipal means that a cursor is valid, but belongs to another principal.
+	// errWrongPrincipal means that a cursor or link is valid, but belongs to another principal.
 	errWrongPrincipal = errors.New("token sealed for another principal")
 )
 
-// Reason returns the word for an error of this package that clients get as data.reason, "" for any
-// other error.
+// Reason returns the value of data.reason for an error of this package, and "" for any other error.
 func Reason(err error) string {
 	switch {
 	case errors.Is(err, ErrMalformed):
@@ -94,14 +91,14 @@ func Reason(err error) string {
 	}
 }
 
-// MAC makes keyed hashes of one purpose (HMAC-SHA-256), by which equal values can be recognised and
-// not guessed. Make it with [Sealer.MAC].
+// MAC makes keyed hashes for one purpose (HMAC-SHA-256). Equal values have equal hashes, which
+// cannot be guessed. Make it with [Sealer.MAC].
 type MAC struct{ hashes *sync.Pool }
 
 // MAC returns the keyed hash of one purpose. Its key is derived from the first key of the ring.
 func (s *Sealer) MAC(purpose string) *MAC { return newMAC(s.ring[0], purpose) }
 
-// MACs returns the keyed hashes of one purpose, by each key of the ring in order.
+// MACs returns the keyed hashes of one purpose for each key of the ring, in order.
 func (s *Sealer) MACs(purpose string) []*MAC {
 	var all []*MAC
 	for _, key := range s.ring {
@@ -114,14 +111,14 @@ func newMAC(ringKey [keySize]byte, purpose string) *MAC {
 	return &MAC{hashers(derive(ringKey, "mac", purpose, keySize))}
 }
 
-// hasher is an HMAC, with memory for its input and its result.
+// hasher is an HMAC with buffers for its input and result.
 type hasher struct {
 	hash.Hash
 
 	buffer []byte
 }
 
-// hashers returns a pool of hashers with a key: setting up an HMAC is half of its work.
+// hashers returns a pool of hashers with a key. Setting up an HMAC is half of its work.
 func hashers(key []byte) *sync.Pool {
 	return &sync.Pool{New: func() any { return &hasher{Hash: hmac.New(sha256.New, key)} }}
 }
@@ -152,7 +149,7 @@ type Box struct {
 	base64 *base64.Encoding
 }
 
-// Seal returns the token for a plaintext, always the same one, in visible ASCII.
+// Seal returns the token of a plaintext in visible ASCII. Equal plaintexts have equal tokens.
 func (b *Box) Seal(plaintext []byte) string {
 	key := &b.keys[0]
 	nonce := key.nonce(plaintext)
@@ -167,8 +164,7 @@ func (b *Box) Seal(plaintext []byte) string {
 
 // Open returns the plaintext of a token. For the errors, see [Reason].
 func (b *Box) Open(token string) ([]byte, error) {
-	// The decoder skips line breaks even if it is strict, so that a token could be spelled in many
-	// ways.
+	// Even a strict decoder skips line breaks, which would allow several spellings of a token.
 	if strings.IndexByte(token, '\r') >= 0 || strings.IndexByte(token, '\n') >= 0 {
 		return nil, ErrMalformed
 	}
@@ -191,7 +187,7 @@ func (b *Box) open(raw []byte) ([]byte, error) {
 			continue
 		}
 		var dst []byte
-		// In place saves an allocation, but destroys the ciphertext that a second key would need.
+		// Decrypting in place saves an allocation, but destroys the ciphertext for a second key.
 		if len(b.keys) == 1 {
 			dst = ciphertext[:0]
 		}
@@ -204,7 +200,7 @@ func (b *Box) open(raw []byte) ([]byte, error) {
 	return nil, reason
 }
 
-// subkey is what is derived from one key of the ring for one purpose.
+// subkey is derived from one key of the ring for one purpose.
 type subkey struct {
 	id   [keyIDSize]byte
 	aead cipher.AEAD
@@ -224,7 +220,7 @@ func newSubkey(key [keySize]byte, purpose string) subkey {
 		panic(err) // only for a block of the wrong size
 	}
 	return subkey{
-		// The id names the key of the ring, so it is the same for every purpose.
+		// The id identifies the key of the ring, so it is the same for every purpose.
 		id:      [keyIDSize]byte(derive(key, "id", "", keyIDSize)),
 		aead:    aead,
 		nonces:  hashers(derive(key, "nonce", purpose, keySize)),
@@ -232,12 +228,12 @@ func newSubkey(key [keySize]byte, purpose string) subkey {
 	}
 }
 
-// derive derives a key by HKDF. No two pairs of use and purpose have the same info, since a use
+// derive derives a key by HKDF. Every pair of use and purpose has its own info, because a use
 // contains no slash.
 func derive(key [keySize]byte, use, purpose string, size int) []byte {
 	derived, err := hkdf.Key(sha256.New, key[:], nil, "promptweir/v1/"+use+"/"+purpose, size)
 	if err != nil {
-		panic(err) // only for a size beyond what HKDF gives
+		panic(err) // only for a size beyond HKDF's maximum
 	}
 	return derived
 }

@@ -9,41 +9,42 @@ import (
 	"time"
 )
 
-// maxSession bounds a session token, which is a header of every request, in bytes.
+// maxSession bounds a session token, in bytes. The token is a header of each request in the
+// session.
 const maxSession = 1024
 
-// Session is what the gateway needs to know about a client that opened a legacy session.
+// Session is the state of a legacy session over HTTP.
 type Session struct {
 	// ID is random. It distinguishes the sessions of one client.
 	ID [16]byte
 	// Revision is the negotiated protocol revision.
 	Revision string
-	// Capabilities are the bits of the capabilities that the client declared. The caller knows
-	// their meaning.
+	// Capabilities are bits for the client's declared capabilities. Their meaning is the caller's.
 	Capabilities uint8
-	// ClientName and ClientVersion are what the client calls itself, for the audit log.
+	// ClientName and ClientVersion are the client's name and version for the audit log. They are
+	// not verified.
 	ClientName, ClientVersion string
-	// Variant is that of the endpoint, in a few letters; empty for the plain one. The caller
+	// Variant is a short name of the endpoint's variant; empty for the plain endpoint. The caller
 	// compares it.
 	Variant string
 	// Principal is the key of the principal that opened the session. The caller compares it.
 	Principal string
-	// Expires is when the session ends, to the second. The caller compares it.
+	// Expires is the end of the session, to the second. The caller compares it.
 	Expires time.Time
 }
 
 // The layout of a session: a version, the capabilities, the id, the expiry in seconds since 1970,
-// the lengths of the next three, the revision, the client's name and version, and the principal. At
-// a variant of the endpoint, its length and itself stand before the revision's.
+// the lengths of the next three, the revision, the client's name and version, and the principal.
+// For a variant, its length and name precede the revision's length.
 const (
 	sessionVersion  = 2
 	variantVersion  = 3
 	sessionHeadSize = 1 + 1 + 16 + 8 + 3
 )
 
-// SealSession returns the session's token, or an error if that would be longer than 1024 bytes: the
-// revision and the principal may take up 700 bytes together. The client's name and version are left
-// out where they do not fit.
+// SealSession returns the session's token. It returns an error if that would be longer than 1024
+// bytes: revision and principal may have 700 bytes together. If the client's name and version do
+// not fit, they are left out.
 func (s *Sealer) SealSession(session Session) (string, error) {
 	if len(session.Revision) > math.MaxUint8 {
 		return "", fmt.Errorf("session revision has %d bytes, at most %d are possible", len(session.Revision), math.MaxUint8)
@@ -63,13 +64,13 @@ func (s *Sealer) SealSession(session Session) (string, error) {
 	return token, nil
 }
 
-// OpenSession returns the session in a token. For the errors, see [Reason]. It checks neither the
-// principal nor the expiry.
+// OpenSession returns the session in a token. It checks neither the principal nor the expiry. For
+// the errors, see [Reason].
 func (s *Sealer) OpenSession(token string) (Session, error) {
 	if len(token) > maxSession {
 		return Session{}, ErrMalformed
 	}
-	if session, ok := s.opened.Get(token); ok { // a client sends its token with each request
+	if session, ok := s.opened.Get(token); ok { // a client sends its token in each request
 		return session, nil
 	}
 	plaintext, err := s.sessions.Open(token)
@@ -78,7 +79,7 @@ func (s *Sealer) OpenSession(token string) (Session, error) {
 	}
 	session, err := decodeSession(plaintext)
 	if err == nil {
-		s.opened.Add(strings.Clone(token), session) // a part of its request's header
+		s.opened.Add(strings.Clone(token), session) // cloned: token is part of a request's header
 	}
 	return session, err
 }
@@ -136,9 +137,9 @@ const (
 )
 
 // SealCursor returns a token for the position after an exposed name in the list of a method, for
-// one principal only. It names an entry rather than an offset, so it stays valid when the catalog
-// changes between two pages. For a name of up to 256 bytes it is at most 512 bytes long, however
-// long the method and the key are.
+// one principal. It contains a name and not an offset, so it stays valid when the catalog changes
+// between two pages. For a name of up to 256 bytes it has at most 512 bytes, for any method and
+// key.
 func (s *Sealer) SealCursor(method, principalKey, after string) string {
 	plaintext := make([]byte, 0, cursorHeadSize+len(after))
 	plaintext = append(plaintext, cursorVersion)
@@ -148,8 +149,8 @@ func (s *Sealer) SealCursor(method, principalKey, after string) string {
 	return s.cursors.Seal(plaintext)
 }
 
-// OpenCursor returns the name after which a cursor stands. A cursor of another method is
-// [ErrMalformed], like any other kind of token. For all errors, see [Reason].
+// OpenCursor returns the name after which the cursor's page begins. The error for a cursor of
+// another method is [ErrMalformed], as for other kinds of tokens. For all errors, see [Reason].
 func (s *Sealer) OpenCursor(method, principalKey, token string) (after string, err error) {
 	plaintext, err := s.cursors.Open(token)
 	if err != nil {
@@ -159,8 +160,7 @@ func (s *Sealer) OpenCursor(method, principalKey, token string) (after string, e
 		return "", ErrMalformed
 	}
 	bindings, name := plaintext[1:cursorHeadSize], plaintext[cursorHeadSize:]
-	// The method first: only of a cursor for this list is it worth telling that it is somebody
-	// else's.
+	// The method first: only for a cursor of this list is it useful to report another principal.
 	if string(bindings[:bindingSize]) != string(binding(method)) {
 		return "", ErrMalformed
 	}
@@ -170,7 +170,7 @@ func (s *Sealer) OpenCursor(method, principalKey, token string) (after string, e
 	return string(name), nil
 }
 
-// binding returns a hash of what a cursor is bound to, so that it stays short.
+// binding returns a short hash of a value to which a token is bound.
 func binding(to string) []byte {
 	sum := sha256.Sum256([]byte(to))
 	return sum[:bindingSize]
