@@ -8,24 +8,24 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// fileMode lets nobody but the gateway's user read the log.
+// fileMode permits only the gateway's user to read the log.
 const fileMode = 0o600
 
-// file is a file that lines are appended to. Several processes may append to one.
+// file is a file to append to. Several processes may append to it.
 type file struct {
 	path string
 	*os.File
 
-	// torn is true while the file ends in a part of a line that another process left.
+	// torn is true while the file ends in another process's partial line.
 	torn bool
 }
 
-// openFile opens a log by its path.
+// openFile opens the log at a path.
 func openFile(path string) (*file, error) {
 	if path == config.AuditToStdout {
 		return &file{File: os.Stdout}, nil
 	}
-	// Without O_NONBLOCK, a pipe that nobody reads would hang the start instead of being an error.
+	// Opening a pipe without a reader would block; with O_NONBLOCK it is an error.
 	opened, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|syscall.O_NONBLOCK, fileMode)
 	if err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
@@ -33,11 +33,10 @@ func openFile(path string) (*file, error) {
 	return &file{path: path, File: opened, torn: isTorn(path)}, nil
 }
 
-// isTorn reports whether a file ends in a part of a line, as one does whose process ended while the
-// disk was full. It is false if that cannot be read: some files may only be appended to.
+// isTorn reports whether a file ends in a partial line, for example of a process that ended while the disk was
+// full. It is false if the end cannot be read: some files only allow appending.
 func isTorn(path string) bool {
-	// The log itself is open for writing only: opened for both, a pipe would not say that nobody
-	// reads.
+	// The log is open for writing only: opened for both, a pipe would hide the lack of a reader.
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
 		return false
@@ -54,7 +53,7 @@ func isTorn(path string) bool {
 
 // Write implements [output].
 func (f *file) Write(line []byte) (int, error) {
-	if f.torn { // the part must not spoil this line
+	if f.torn { // separates the partial line from this one
 		if _, err := f.File.WriteString("\n"); err != nil {
 			return 0, err
 		}
@@ -68,7 +67,7 @@ func (f *file) reopen() error {
 	if f.path == "" {
 		return nil
 	}
-	// Before the old one is closed, which stays in use if this fails.
+	// The old file stays in use if this fails.
 	opened, err := openFile(f.path)
 	if err != nil {
 		return err
@@ -80,7 +79,7 @@ func (f *file) reopen() error {
 
 // Close implements [output].
 func (f *file) Close() error {
-	if f.path == "" { // standard output is the process's own
+	if f.path == "" { // standard output belongs to the process
 		return nil
 	}
 	return f.File.Close()

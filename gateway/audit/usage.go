@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,22 +25,20 @@ const (
 	unusedAfter = 90 * day
 	// maxUsageBytes bounds the part of a log that [ReadUsage] reads.
 	maxUsageBytes = 1 << 30
-	// maxLineBytes bounds a line of a log. [Line] makes shorter ones.
+	// maxLineBytes bounds a line of a log. [Line] makes shorter lines.
 	maxLineBytes = 4 << 20
 	// maxNames bounds the users that [Names] names.
 	maxNames = 5
 )
 
-// Usage is the use of prompts and skills according to an audit log. Gets by operators at the console
-// do not count. The zero value is empty.
+// Usage is the use of prompts and skills according to an audit log. Gets by operators at the
+// console do not count. The zero value is empty.
 type Usage struct {
 	// From is the time of the earliest line.
 	From time.Time
 
-	prompts map[string]promptUsage
-	// bytes counts what was read. A limit of 0 is none.
-	bytes, limit int64
-	incomplete   bool
+	prompts    map[string]promptUsage
+	incomplete bool
 }
 
 type promptUsage struct {
@@ -47,7 +46,7 @@ type promptUsage struct {
 	outcomes map[Outcome]int
 }
 
-// User is who got a prompt, as of the latest get.
+// User is a principal who got a prompt, as of the latest get.
 type User struct {
 	Subject   string    `json:"subject"`
 	Anonymous bool      `json:"anonymous,omitempty"`
@@ -55,8 +54,15 @@ type User struct {
 	Last      time.Time `json:"time"`
 }
 
-// Read adds a log or a part of one, which may be compressed with gzip. It skips other lines.
-func (u *Usage) Read(r io.Reader) (err error) {
+// Read counts the gets in an audit log or in a part of one, which may be compressed with gzip. It
+// ignores all other events and lines.
+func (u *Usage) Read(r io.Reader) error {
+	_, err := u.read(r, math.MaxInt64)
+	return err
+}
+
+// read is Read up to a limit, and returns the number of bytes read.
+func (u *Usage) read(r io.Reader, limit int64) (n int64, err error) {
 	if u.prompts == nil {
 		u.prompts = map[string]promptUsage{}
 	}
@@ -64,18 +70,20 @@ func (u *Usage) Read(r io.Reader) (err error) {
 	r = buffered
 	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		if r, err = gzip.NewReader(buffered); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	lines := bufio.NewScanner(r)
+	limited := &io.LimitedReader{R: r, N: limit}
+	lines := bufio.NewScanner(limited)
 	lines.Buffer(nil, maxLineBytes)
-	for !u.incomplete && lines.Scan() {
-		u.bytes += int64(len(lines.Bytes())) + 1
-		if u.incomplete = u.limit > 0 && u.bytes > u.limit; !u.incomplete {
-			u.addLine(lines.Bytes())
-		}
+	for lines.Scan() {
+		u.addLine(lines.Bytes())
 	}
-	return lines.Err()
+	if limited.N == 0 {
+		more, _ := io.CopyN(io.Discard, r, 1)
+		u.incomplete = u.incomplete || more > 0
+	}
+	return limit - limited.N, lines.Err()
 }
 
 func (u *Usage) addLine(line []byte) {
@@ -94,7 +102,7 @@ func (u *Usage) addLine(line []byte) {
 	if u.From.IsZero() || l.Last.Before(u.From) {
 		u.From = l.Last
 	}
-	// Without a team, the prompt is a name that a client made up. Method is set for links in results.
+	// Without a team, the prompt does not exist. Method is set for links in results.
 	if l.Event != Get || l.Method != "" || l.Via == "console" || l.Team == "" {
 		return
 	}
@@ -130,7 +138,7 @@ type PromptUsage struct {
 	Outcomes map[Outcome]int `json:"outcomes,omitempty"`
 }
 
-// Report returns the use of the prompts in the log and of known others.
+// Report returns the use of the prompts in the log and of other known prompts.
 func (u *Usage) Report(known []string, now time.Time) *Report {
 	r := &Report{Prompts: []PromptUsage{}}
 	names, unused := slices.AppendSeq(slices.Clone(known), maps.Keys(u.prompts)), 0
@@ -156,7 +164,7 @@ func (u *Usage) Report(known []string, now time.Time) *Report {
 	return r
 }
 
-// Names names users, such as "user:ann, user:bob and 3 more".
+// Names returns the names of users, such as "user:ann, user:bob and 3 more".
 func Names(users []User) string {
 	var names []string
 	for _, u := range users[:min(len(users), maxNames)] {
@@ -169,7 +177,7 @@ func Names(users []User) string {
 	return text
 }
 
-// Counts counts the outcomes, such as "1 failed, 3 ok".
+// Counts returns the number of each outcome, such as "1 failed, 3 ok".
 func (p PromptUsage) Counts() string {
 	var counts []string
 	for _, outcome := range slices.Sorted(maps.Keys(p.Outcomes)) {
@@ -178,12 +186,12 @@ func (p PromptUsage) Counts() string {
 	return strings.Join(counts, ", ")
 }
 
-// ReadUsage reads the log at a path and its rotations beside it, the newest first, and at most 1 GiB of
-// them. With an error, the result has what could be read.
+// ReadUsage reads the log at a path and its rotations beside it, at most the newest 1 GiB. After an
+// error, the result contains the readable parts.
 func ReadUsage(path string) (*Usage, error) { return readUsage(path, maxUsageBytes) }
 
 func readUsage(path string, limit int64) (*Usage, error) {
-	u, folder := &Usage{limit: limit}, filepath.Dir(path)
+	u, folder := &Usage{}, filepath.Dir(path)
 	entries, err := os.ReadDir(folder)
 	problems := []error{err}
 	var logs []os.FileInfo
@@ -196,26 +204,26 @@ func readUsage(path string, limit int64) (*Usage, error) {
 	}
 	slices.SortFunc(logs, func(a, b os.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
 	for _, log := range logs {
-		problems = append(problems, u.readEnd(filepath.Join(folder, log.Name()), log.Size()))
+		u.incomplete = u.incomplete || log.Size() > limit
+		n, err := u.readEnd(filepath.Join(folder, log.Name()), max(0, log.Size()-limit), limit)
+		limit -= n
+		problems = append(problems, err)
 	}
 	return u, errors.Join(problems...)
 }
 
-// readEnd reads the end of a file if the limit does not allow all of it.
-func (u *Usage) readEnd(path string, size int64) error {
+// readEnd reads a file from a position on, up to a limit, and returns the number of bytes read.
+func (u *Usage) readEnd(path string, from, limit int64) (n int64, err error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer file.Close()
-	if left := u.limit - u.bytes; size > left {
-		if _, err := file.Seek(size-left, io.SeekStart); err != nil {
-			return err
-		}
-		defer func() { u.incomplete = true }()
+	if _, err = file.Seek(from, io.SeekStart); err == nil {
+		n, err = u.read(file, limit)
 	}
-	if err := u.Read(file); err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
+	if err != nil {
+		return n, fmt.Errorf("read %s: %w", path, err)
 	}
-	return nil
+	return n, nil
 }

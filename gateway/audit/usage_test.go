@@ -29,7 +29,7 @@ func got(days int, subject, prompt string, outcome Outcome) string {
 	return logLine(days, Line{Event: Get, Subject: subject, Prompt: prompt, Team: team, Outcome: outcome})
 }
 
-// summary is what the tests compare: NAME LAST-DAY [unused] USER… [OUTCOME:N…].
+// summary is the text that tests compare: NAME LAST-DAY [unused] USER… [OUTCOME:N…].
 func summary(u *Usage, known ...string) (rows []string) {
 	for _, p := range u.Report(known, today()).Prompts {
 		row := p.Name + " never"
@@ -119,6 +119,13 @@ func TestReadUsage_ReadsRotationsNewestFirstWithinABound(t *testing.T) {
 			t.Errorf("%d bytes: %v, incomplete: %t, (-want +got):\n%s", row.limit, err, u.incomplete, diff)
 		}
 	}
+	write(3, "audit.jsonl.3.gz", strings.Repeat(got(3, "user:bob", "a", OK), 100)) // short, but it has many lines
+	if u, err := readUsage(path, 10*length); err != nil || !u.incomplete {
+		t.Errorf("the beginning of a compressed log: %v, incomplete: %t", err, u.incomplete)
+	}
+	if err := os.Remove(filepath.Join(folder, "audit.jsonl.3.gz")); err != nil {
+		t.Fatal(err)
+	}
 	write(3, "audit.jsonl.3.gz.broken", "\x1f\x8bbroken")
 	u, err := ReadUsage(path)
 	if err == nil || !strings.Contains(err.Error(), "audit.jsonl.3.gz.broken: ") || len(summary(u)) != 2 {
@@ -126,17 +133,5 @@ func TestReadUsage_ReadsRotationsNewestFirstWithinABound(t *testing.T) {
 	}
 	if _, err := ReadUsage(filepath.Join(folder, "none", "audit.jsonl")); err == nil {
 		t.Error("a folder that does not exist has a log")
-	}
-}
-
-func BenchmarkUsage(b *testing.B) {
-	line := usual()
-	line.Method = ""
-	log := bytes.Repeat(line.encode(), 1000)
-	b.SetBytes(int64(len(log)))
-	for b.Loop() {
-		if err := new(Usage).Read(bytes.NewReader(log)); err != nil {
-			b.Fatal(err)
-		}
 	}
 }
