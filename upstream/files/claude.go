@@ -12,10 +12,11 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// maxWords bounds the words of a command line that a text can name: a price such as $200 is none.
+// maxWords bounds the word number in a placeholder such as $3: a price such as $200 is not a
+// placeholder.
 const maxWords = 100
 
-// maxHint bounds a hint whose words are names of arguments, in bytes.
+// maxHint bounds a hint whose words become arguments, in bytes.
 const maxHint = 1000
 
 var (
@@ -23,19 +24,19 @@ var (
 	fileMention = lazily(`(?:^|[\s(])@([\w~.-]*[/.][\w./-]+)(\()?`)
 	clientValue = lazily(`\$\{CLAUDE_\w+\}`)
 	hintWord    = lazily(`\[[^\]]*\]|<[^>]*>|[^\s\[<]+`)
-	// byPosition is $ARGUMENTS, $ARGUMENTS[0] or $0, without the dollar sign.
+	// byPosition matches $ARGUMENTS, $ARGUMENTS[0] or $0, without the dollar sign.
 	byPosition = lazily(`^(?:ARGUMENTS(?:\[(\d+)\])?|(\d+)\b)`)
 )
 
 // command reads a custom slash command of Claude Code.
 func (p *parser) command(d *document) error {
-	// As Claude Code shows it: the command fix in the folder git is git:fix.
+	// Claude Code shows the command fix in the folder git as git:fix.
 	p.name = strings.ReplaceAll(strings.TrimSuffix(p.sign.name, ".md"), "/", ":")
 	return (&claude{prompt: p}).read(d, map[string]func(field) error{})
 }
 
-// skillPrompt reads a SKILL.md of Agent Skills, which in Claude Code is a command as well. Its name is
-// the folder's.
+// skillPrompt reads a SKILL.md of Agent Skills, which is also a command in Claude Code. Its name is
+// the name of its folder.
 func (p *parser) skillPrompt(d *document) error {
 	p.name = cmp.Or(strings.TrimSuffix(path.Base(p.sign.name), ".md"), "skill")
 	if err := (&claude{prompt: p}).read(d, map[string]func(field) error{"name": setText(&p.title)}); err != nil {
@@ -47,24 +48,26 @@ func (p *parser) skillPrompt(d *document) error {
 	return nil
 }
 
-// claude reads a command or a skill as Claude Code 2.1 does (code.claude.com/docs/en/skills, and runs
-// of it):
+// claude reads a command or a skill as Claude Code 2.1 does, according to its documentation
+// (code.claude.com/docs/en/skills) and to experiments:
 //
-//	$ARGUMENTS                 all that people write after the command, as it is typed
-//	$ARGUMENTS[0], $0, $1 …    a word of that, counted from 0; without such a word, the placeholder stays
+//	$ARGUMENTS                 the text after the command, as people type it
+//	$ARGUMENTS[0], $0, $1 …    a word of that text, counted from 0; without such a word, the placeholder stays
 //	$issue                     a word by a name in the front matter's arguments; without such a word, nothing
 //	\$1                        $1 as text
 //
-// Where no placeholder gets anything, the command line follows the text.
+// If no placeholder gets a part of the command line, the line follows the text.
 type claude struct {
 	prompt *parser
-	// names are those that the front matter gives to the words of the command line. Each is an
-	// argument, unless isLine is set: then the line is one, and the names are for the text only.
+	// names are the names that the front matter gives to the words of the command line. Each is an
+	// argument, unless isLine is set: then the whole line is one argument, and the names are only
+	// for placeholders in the text.
 	names  []string
 	isLine bool
 }
 
-// read reads a file; setters are for what only one of the two has in its front matter.
+// read reads a file; setters are for fields of the front matter that only commands or only skills
+// have.
 func (c *claude) read(d *document, setters map[string]func(field) error) error {
 	p := c.prompt
 	var hint, whenToUse string
@@ -72,7 +75,7 @@ func (c *claude) read(d *document, setters map[string]func(field) error) error {
 	setters["when_to_use"], setters["user-invocable"] = setText(&whenToUse), setBool(&isInvocable)
 	setters["description"], setters["argument-hint"] = setText(&p.description), setHint(&hint)
 	setters["arguments"] = setWords(&c.names)
-	// Only people choose prompts.
+	// This field has no effect, because only people choose prompts.
 	setters["disable-model-invocation"] = func(field) error { return nil }
 	p.foreignFront(d.front, setters)
 	if p.isWithheld = !isInvocable; p.description == "" {
@@ -90,7 +93,7 @@ func (c *claude) read(d *document, setters map[string]func(field) error) error {
 	return nil
 }
 
-// checkNames finds out whether each name can be an argument.
+// checkNames removes names after maxWords, and sets isLine if a name cannot be an argument.
 func (c *claude) checkNames() {
 	if len(c.names) > maxWords {
 		c.prompt.unserved(1, "arguments: names after the first %d have no effect", maxWords)
@@ -110,9 +113,9 @@ func isArgumentName(name string) bool {
 	return name != "" && strings.Trim(name, "0123456789") != "" && name == wordOf(name)
 }
 
-// declareWords declares an argument for each word that has a name. Names of a hint count where they
-// are all that the text needs. Otherwise there is one argument for the whole line, which follows a
-// text without placeholders. It reports whether the text has the whole line.
+// declareWords declares an argument for each named word. The names in a hint count if they cover
+// all words that the text uses. Otherwise there is one argument for the whole line. It reports
+// whether the text contains the whole line.
 func (c *claude) declareWords(d *document, hint string) (all bool) {
 	p, names := c.prompt, c.names
 	first, last, lines := maxWords, -1, 0
@@ -145,13 +148,27 @@ func (c *claude) declareWords(d *document, hint string) (all bool) {
 	return all
 }
 
-// mention is a placeholder in a text, or one that a backslash makes text.
+// mention is a placeholder in a text, perhaps escaped by a backslash.
 type mention struct {
 	start, end int
-	// text is the placeholder, and word what it stands for, see [gap]; 0 where it is text.
+	// text is the placeholder. word is its meaning, see [gap], or 0 if it is escaped.
 	text   string
 	word   int
 	isName bool
+}
+
+// addGaps adds a text with gaps in place of its placeholders.
+func (p *parser) addGaps(text string, found []mention, gapOf func(mention) gap) {
+	at := 0
+	for _, m := range found {
+		p.text.add(text[at:m.start])
+		if at = m.end; m.word == 0 {
+			p.text.add(m.text)
+		} else {
+			p.text.gap(gapOf(m))
+		}
+	}
+	p.text.add(text[at:])
 }
 
 // placeholders finds the placeholders of a text.
@@ -167,7 +184,7 @@ func placeholders(text string, names []string) (found []mention) {
 			continue
 		}
 		m := mention{start, start + 1 + size, text[start : start+1+size], word, isName}
-		// Only one backslash makes it text: two are two, before a value.
+		// One backslash escapes the placeholder. Two backslashes stay in the text before the value.
 		if before := text[:start]; strings.HasSuffix(before, `\`) && !strings.HasSuffix(before, `\\`) {
 			m.start, m.word = start-1, 0
 		}
@@ -175,8 +192,8 @@ func placeholders(text string, names []string) (found []mention) {
 	}
 }
 
-// placeholder returns how long the placeholder is with which a text begins, without its dollar sign,
-// and its word; 0 for none.
+// placeholder returns the length of the placeholder at the beginning of a text, without its dollar
+// sign, and its word. The length is 0 if there is no placeholder.
 func placeholder(text string, names []string) (size, word int, isName bool) {
 	for i, name := range names {
 		rest, ok := strings.CutPrefix(text, name)
@@ -187,7 +204,8 @@ func placeholder(text string, names []string) (size, word int, isName bool) {
 	if size > 0 || text == "" || !isWordByte(text[0]) {
 		return size, word, size > 0
 	}
-	// It looks no further than the longest placeholder, or a line of dollar signs is quadratic.
+	// The search ends after the longest placeholder: otherwise a line of dollar signs would take
+	// quadratic time.
 	found := byPosition().FindStringSubmatch(text[:min(len(text), maxPlaceholder)])
 	if found == nil {
 		return 0, 0, false
@@ -203,38 +221,32 @@ func placeholder(text string, names []string) (size, word int, isName bool) {
 	return len(found[0]), index + 1, false
 }
 
-// maxPlaceholder is more than the bytes of $ARGUMENTS with any index that there can be.
+// maxPlaceholder bounds the length of ARGUMENTS with any valid index, in bytes.
 const maxPlaceholder = 64
 
 func isWordByte(b byte) bool {
 	return b == '_' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
 }
 
-// line reads the placeholders of a line, and reports what only Claude Code can put in.
+// line reads the placeholders of a line, and reports syntax that only Claude Code can replace.
 func (c *claude) line(text string, number int) {
-	p, at := c.prompt, 0
-	for _, m := range placeholders(text, c.names) {
-		p.text.add(text[at:m.start])
-		at = m.end
+	p := c.prompt
+	p.addGaps(text, placeholders(text, c.names), func(m mention) gap {
 		switch {
-		case m.word == 0:
-			p.text.add(m.text)
-		case m.word != allWords && !m.isName:
-			p.text.gap(gap{word: int16(m.word), missing: strings.Clone(m.text)}) //nolint:gosec // at most maxWords
 		case m.word == allWords && p.isLine:
-			p.text.gap(gap{})
-		default:
-			p.text.gap(gap{word: int16(m.word)}) //nolint:gosec // at most maxWords
+			return gap{}
+		case m.word != allWords && !m.isName:
+			return gap{word: int16(m.word), missing: strings.Clone(m.text)} //nolint:gosec // at most maxWords
 		}
-	}
-	p.text.add(text[at:])
+		return gap{word: int16(m.word)} //nolint:gosec // at most maxWords
+	})
 	p.reportForeign(text, number, shellLine, nil)
 	if found := clientValue().FindString(text); found != "" {
 		p.unserved(number, "only Claude Code has a value for %s: the text keeps the name", found)
 	}
 }
 
-// setHint sets an argument-hint, which may look like a list or a map to YAML.
+// setHint sets an argument-hint, which YAML may read as a list or a map.
 func setHint(dst *string) func(field) error {
 	return func(f field) error {
 		if f.value.Kind == yaml.ScalarNode {
@@ -248,8 +260,8 @@ func setHint(dst *string) func(field) error {
 	}
 }
 
-// setWords sets a list of words, which may be written as one text. Numbers and maps are no words, as
-// in Claude Code.
+// setWords returns a setter for a list of words. The list may also be one text. Numbers and maps
+// are ignored, as in Claude Code.
 func setWords(dst *[]string) func(field) error {
 	return func(f field) error {
 		words := strings.Fields(f.value.Value)
@@ -267,10 +279,11 @@ func setWords(dst *[]string) func(field) error {
 	}
 }
 
-// namesIn returns the names of arguments that a hint such as "[number] <priority>" gives, nil where
-// it gives none that could be told apart.
+// namesIn returns the argument names in a hint such as "[number] <priority>". It returns nil if the
+// hint does not give each argument a different name.
 func namesIn(hint string) (names []string) {
-	// Alternatives are no arguments, and from each bracket all the rest is looked through for its end.
+	// Alternatives are not arguments. A long hint would take quadratic time, because the search for
+	// the end of a bracket may read the whole rest.
 	if strings.Contains(hint, "|") || len(hint) > maxHint {
 		return nil
 	}
@@ -284,7 +297,7 @@ func namesIn(hint string) (names []string) {
 	return names
 }
 
-// wordOf makes a name of a word.
+// wordOf returns a word as a name: it replaces all characters except letters, digits, - and _.
 func wordOf(word string) string {
 	parts := strings.FieldsFunc(word, func(r rune) bool { return r != '-' && (r > 127 || !isWordByte(byte(r))) })
 	return strings.Trim(strings.Join(parts, "-"), "-")

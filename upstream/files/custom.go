@@ -3,7 +3,6 @@ package files
 import (
 	"crypto/sha256"
 	"errors"
-	"iter"
 	"path"
 	"regexp"
 	"strconv"
@@ -14,34 +13,34 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// custom is how a client other than Claude Code reads its custom commands, by that client's sources.
-// People type a command line behind a command:
+// custom describes how a client other than Claude Code reads its custom commands, according to the
+// client's source. People type a command line after a command:
 //
 //	OpenCode      $1 and on, $ARGUMENTS; the highest number gets the rest of the line
 //	Cursor        no placeholders
 //	Gemini CLI    TOML; {{args}}
 //
-// The line follows a text without placeholders.
+// The line is appended to a text without placeholders.
 type custom struct {
 	// separator stands between folders in a command's name.
 	separator string
-	// placeholder finds what gets a value: its first group is the number of a word, its second
-	// the whole line. It is nil where there are none.
+	// placeholder matches placeholders: its first group is the number of a word, its second the whole line. It
+	// may be nil.
 	placeholder func() *regexp.Regexp
-	// shell and mention find what only the client can put in; without mention, that is @FILE.
+	// shell and mention match syntax that only the client can replace. A nil mention means @FILE.
 	shell, mention func() *regexp.Regexp
-	// takesRest means that the highest number gets the rest of the line.
+	// takesRest is true if the highest number gets the rest of the line.
 	takesRest bool
 }
 
-// maxTOML bounds a file of TOML, in bytes: its parser calls itself for each level of nesting.
+// maxTOML bounds a TOML file, in bytes: the parser recurses at each level of nesting.
 const maxTOML = 64 << 10
 
 var (
 	opencodeWord = lazily(`\$(?:(\d+)|(ARGUMENTS))`)
-	// The first group matches nothing: Gemini CLI knows no numbers of words.
+	// The first group matches nothing, because Gemini CLI has no numbered words.
 	geminiWord = lazily(`\{\{()?(args)\}\}`)
-	// Each of these begins what may go on for lines.
+	// Each of these expressions matches the beginning of syntax that may span lines.
 	opencodeShell = lazily("!`[^`]")
 	geminiShell   = lazily(`!\{`)
 	geminiFile    = lazily(`@\{`)
@@ -80,7 +79,7 @@ func (p *parser) custom(d *document) error {
 	p.foreignLines(d, func(text string, line int) { words.line(p, text, line) })
 	if !words.any {
 		before := "\n\n"
-		if isTOML { // Gemini CLI adds all that was typed
+		if isTOML { // Gemini CLI appends the whole line
 			before += "/" + p.name + " "
 		}
 		p.follow(gap{word: restOfLine, missing: before})
@@ -88,7 +87,7 @@ func (p *parser) custom(d *document) error {
 	return nil
 }
 
-// toml reads a file of TOML as the document that it stands for.
+// toml converts a TOML file to a document.
 func (p *parser) toml(d *document) (*document, error) {
 	if len(d.content) > maxTOML {
 		return nil, wrong(0, "it is larger than %d bytes; shorten it", maxTOML)
@@ -122,20 +121,20 @@ func (p *parser) toml(d *document) (*document, error) {
 	return read, nil
 }
 
-// customWords is what the placeholders of a text stand for.
+// customWords are the placeholders of a text.
 type customWords struct {
 	*custom
 
-	any     bool // there are placeholders
+	any     bool // the text has placeholders
 	highest int
 }
 
-// declareCustom declares the arguments of a text: one for each word that the hint names if these are
-// all that it needs, otherwise one for the whole line.
+// declareCustom declares the arguments of a text: one for each word of the hint if that is sufficient,
+// otherwise one for the whole line.
 func (p *parser) declareCustom(c *custom, text, hint string) customWords {
 	words, all := customWords{custom: c}, false
-	for found := range c.placeholders(text) {
-		all, words.highest = all || found.isLine, max(words.highest, found.word)
+	for _, m := range c.placeholders(text) {
+		all, words.highest = all || m.word == allWords, max(words.highest, m.word)
 	}
 	words.any = all || words.highest > 0
 	if named := namesIn(hint); !all && words.highest > 0 && words.highest <= len(named) {
@@ -149,53 +148,28 @@ func (p *parser) declareCustom(c *custom, text, hint string) customWords {
 	return words
 }
 
-// line reads the placeholders of a line, and reports what only the client can put in.
+// line reads the placeholders of a line, and reports syntax that only the client can replace.
 func (w customWords) line(p *parser, text string, number int) {
-	at := 0
-	for m := range w.placeholders(text) {
-		g := gap{word: allWords}
-		if !m.isLine {
-			g = gap{word: int16(m.word), takesRest: w.takesRest && m.word == w.highest} //nolint:gosec // at most maxWords
-		}
-		if g.word != 0 {
-			p.text.add(text[at:m.start])
-			p.text.gap(g)
-			at = m.end
-		}
-	}
-	p.text.add(text[at:])
+	p.addGaps(text, w.placeholders(text), func(m mention) gap {
+		return gap{word: int16(m.word), takesRest: w.takesRest && m.word == w.highest} //nolint:gosec // at most maxWords
+	})
 	p.reportForeign(text, number, w.shell, w.mention)
 }
 
-// customMention is a placeholder in a text: the whole line, or the number of a word; without either
-// it is text.
-type customMention struct {
-	start, end int
-	isLine     bool
-	word       int
-}
-
-// placeholders yields the placeholders of a text. They are not collected, since each would take many
-// times the memory of its text.
-func (c *custom) placeholders(text string) iter.Seq[customMention] {
-	return func(yield func(customMention) bool) {
-		if c.placeholder == nil {
-			return
-		}
-		for at := 0; ; {
-			found := c.placeholder().FindStringSubmatchIndex(text[at:])
-			if found == nil {
-				return
-			}
-			m := customMention{start: at + found[0], end: at + found[1], isLine: found[4] >= 0}
-			if found[2] >= 0 {
-				if number, err := strconv.Atoi(text[at+found[2] : at+found[3]]); err == nil && number <= maxWords {
-					m.word = number
-				}
-			}
-			if at = m.end; !yield(m) {
-				return
-			}
-		}
+// placeholders finds the placeholders of a text. A number of no word is text.
+func (c *custom) placeholders(text string) (found []mention) {
+	if c.placeholder == nil {
+		return nil
 	}
+	for _, at := range c.placeholder().FindAllStringSubmatchIndex(text, -1) {
+		m := mention{start: at[0], end: at[1], word: allWords}
+		if isLine := at[4] >= 0; !isLine {
+			number, err := strconv.Atoi(text[at[2]:at[3]])
+			if m.word = number; err != nil || number < 1 || number > maxWords {
+				continue
+			}
+		}
+		found = append(found, m)
+	}
+	return found
 }

@@ -241,28 +241,6 @@ func TestFolder_SeesTheSwapOfAConfigMap(t *testing.T) {
 	tr.expect(f, map[string]string{"a": "A2", "b": "B2"})
 }
 
-func TestFolder_KeepsTheLastGoodPromptOfABrokenFile(t *testing.T) {
-	tr := newTree(t, "docs.hcl", team("p/*.md"), "p/a.md", "A", "p/b.md", "B", "p/c.md", "---\nbroken: [\n---\n")
-	f := newFolder(tr.upstream())
-	tr.expect(f, map[string]string{"a": "A", "b": "B"}, problem{Broken, "p/c.md:2", "not YAML"})
-	tr.write("p/a.md", "---\nname: [a]\n---\nA2")
-	tr.write("p/c.md", "C")
-	tr.expect(f, map[string]string{"a": "A", "b": "B", "c": "C"}, problem{Broken, "p/a.md:2", `"name" must be a text`})
-	tr.write("p/a.md", "{{> gone.md}}")
-	tr.expect(f, map[string]string{"a": "A", "b": "B", "c": "C"}, problem{Broken, "p/a.md:1", "Cannot read gone.md"})
-	tr.write("p/gone.md", "back")
-	tr.expect(f, map[string]string{"a": "back", "b": "B", "c": "C", "gone": "back"})
-	tr.write("p/b.md", "---\nname: a\n---\nB")
-	tr.expect(f, map[string]string{"a": "back", "c": "C", "gone": "back"}, problem{Broken, "p/b.md", `The prompt "a" is already in `})
-	tr.check(os.Chmod(tr.path("p/c.md"), 0))
-	if os.Getuid() != 0 {
-		tr.expect(f, map[string]string{"a": "back", "c": "C", "gone": "back"}, problem{Broken, "p/b.md", "already"}, problem{Broken, "p/c.md", "permission denied"})
-	}
-	tr.remove("p/a.md")
-	tr.check(os.Chmod(tr.path("p/c.md"), 0o600))
-	tr.expect(f, map[string]string{"a": "B", "c": "C", "gone": "back"})
-}
-
 func TestFolder_KeepsAllPromptsOfAFolderThatCannotBeRead(t *testing.T) {
 	tr := newTree(t, "docs.hcl", "team \"docs\" {\n  upstream \"a\" {\n    files = [\"p/*.md\"]\n    max_prompts = 2\n  }\n}\n", "p/a.md", "A", "p/b.md", "B")
 	f := newFolder(tr.upstream())
@@ -331,7 +309,7 @@ func TestFolder_RefusesWhatIsNotTheTeams(t *testing.T) {
 		problem{Broken, "teams/p/txt.md", "a link to a file of another kind"})
 }
 
-// A link that leads out says the same whatever is at its end, so that nobody learns what there is on the machine.
+// A link that leads out gets the same report for any target, which reveals nothing about the machine.
 func TestFolder_TellsNothingOfWhatIsOutside(t *testing.T) {
 	outside := newTree(t, "there.md", "SECRET", "folder/x.md", "SECRET", "there.png", "SECRET")
 	tr := newTree(t, "docs.hcl", team("p/*.md"), "p/good.md", "good")
@@ -418,7 +396,7 @@ func TestFolder_DoesNotFollowALinkThatIsSwappedWhileItReads(t *testing.T) {
 		}
 	}()
 	good := 0
-	for round := 0; round < 1000 || good == 0 && round < 100_000; round++ {
+	for round := 0; round < 200 || good == 0 && round < 100_000; round++ {
 		l, err := newFolder(u).Refresh()
 		if err != nil {
 			continue

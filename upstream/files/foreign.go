@@ -10,17 +10,17 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// maxFirstLine bounds a description that is taken from a text, in bytes.
+// maxFirstLine bounds a description taken from a text, in bytes.
 const maxFirstLine = 200
 
 var (
-	// variable is ${input:name}, ${input:name:placeholder}, or what the editor would know.
+	// variable matches ${input:name}, ${input:name:placeholder}, and variables of the editor.
 	variable  = lazily(`\$\{(input:[^}\n]*|file|fileBasename|fileDirname|fileBasenameNoExtension|selection|selectedText|workspaceFolder|workspaceFolderBasename)\}`)
 	reference = lazily(`(?:^|\s)#(?:file|folder|sym|tool|codebase|selection|changes|fetch|githubRepo)\b[:\w./-]*`)
 	link      = lazily(`\]\(([^()\s]+)\)`)
 )
 
-// foreignLines reads the text of another product's format.
+// foreignLines passes each line of a text in a client's format to read.
 func (p *parser) foreignLines(d *document, read func(text string, line int)) {
 	line := d.line
 	for each := range strings.Lines(d.text) {
@@ -32,11 +32,11 @@ func (p *parser) foreignLines(d *document, read func(text string, line int)) {
 	}
 }
 
-// keysWithEffect are keys that change what the client does with a prompt.
+// keysWithEffect are keys that change how the client handles a prompt.
 var keysWithEffect = []string{"agent", "allowed-tools", "context", "hooks", "model"} //nolint:gochecknoglobals // a constant table
 
-// foreignFront reads the front matter of another product's format. What has no setter is reported,
-// and so is a field with a mistake, which costs no other field.
+// foreignFront reads the front matter of a client's format. It reports fields without a setter and
+// invalid fields, and still reads all other fields.
 func (p *parser) foreignFront(front string, setters map[string]func(field) error) {
 	for _, f := range p.foreignFields(front) {
 		if f.value.Tag == "!!null" {
@@ -55,8 +55,9 @@ func (p *parser) foreignFront(front string, setters map[string]func(field) error
 	}
 }
 
-// foreignFields returns the fields of front matter. If it is not YAML, each is read by itself: many
-// files have tabs, or values that YAML wants in quotes, which the clients forgive.
+// foreignFields returns the fields of front matter. If it is not YAML, each field is read by
+// itself: many files have tabs, or values without the quotes that YAML requires, and the clients
+// accept them.
 func (p *parser) foreignFields(front string) []field {
 	fields, err := parseFrontMatter(front)
 	keys := topKey().FindAllStringSubmatchIndex(front, -1)
@@ -98,7 +99,7 @@ var topKey = lazily(`(?m)^["']?([A-Za-z_][\w-]*)["']?[ \t]*:(?:[ \t\r]|$)`)
 
 var plainValue = lazily(`(?m)^([A-Za-z][\w-]*):[ \t]+([^"'|>\s].*?)[ \t\r]*$`)
 
-// quoteValues puts the values at the top level that have no quotes into quotes.
+// quoteValues puts the values at the top level into quotes if they have none.
 func quoteValues(front string) string {
 	return plainValue().ReplaceAllStringFunc(front, func(line string) string {
 		parts := plainValue().FindStringSubmatch(line)
@@ -116,8 +117,8 @@ func firstLine(text string) string {
 	return ""
 }
 
-// vscodePrompt reads a prompt file of VS Code: ${input:name:placeholder} asks for a value, which is
-// the placeholder itself until it is given.
+// vscodePrompt reads a prompt file of VS Code. ${input:name:placeholder} asks for a value; without
+// a value, it stays as text.
 func (p *parser) vscodePrompt(d *document) error {
 	p.name = strings.TrimSuffix(strings.TrimSuffix(path.Base(p.path), ".md"), ".prompt")
 	var hint string
@@ -125,7 +126,7 @@ func (p *parser) vscodePrompt(d *document) error {
 		"name": setText(&p.name), "description": setText(&p.description), "argument-hint": setHint(&hint),
 	})
 	p.foreignLines(d, p.vscodeLine)
-	// VS Code sends the words behind a prompt's name with its text.
+	// VS Code sends the words after a prompt's name with its text.
 	if p.arguments.find("arguments") < 0 && len(p.arguments.list) < maxArguments {
 		index := p.arguments.declare(argument{name: "arguments"}, "", hint, nil)
 		p.follow(gap{argument: int16(index), word: behindText, missing: "\n\n"}) //nolint:gosec // at most maxArguments
@@ -133,7 +134,8 @@ func (p *parser) vscodePrompt(d *document) error {
 	return nil
 }
 
-// follow adds a gap behind a text, which may be empty: clients send an empty command, too.
+// follow adds a gap after a text. The text may be empty, because clients also send an empty
+// command.
 func (p *parser) follow(g gap) {
 	if p.text.end(); len(p.text.messages) == 0 {
 		p.text.messages = []message{{role: p.text.role}}
@@ -175,8 +177,8 @@ func (p *parser) vscodeLine(text string, line int) {
 	p.reportLinks(text, line)
 }
 
-// reportForeign reports what only a client can put in: the output of a command, nil where it runs
-// none, and the content of a file, nil for @FILE.
+// reportForeign reports syntax that only a client can replace: shell matches commands, and nil
+// means that the client runs none; mention matches files, and nil means @FILE.
 func (p *parser) reportForeign(text string, line int, shell, mention func() *regexp.Regexp) {
 	if shell != nil && shell().MatchString(text) {
 		p.unserved(line, "a prompt runs no commands: the text has the command, not its output")
@@ -187,7 +189,7 @@ func (p *parser) reportForeign(text string, line int, shell, mention func() *reg
 	p.reportLinks(text, line)
 }
 
-// reportLinks reports the links to other files of the same folder or project.
+// reportLinks records the links of a line to other files of the same folder or project.
 func (p *parser) reportLinks(text string, line int) {
 	for _, found := range link().FindAllStringSubmatch(text, -1) {
 		if target := found[1]; !hasScheme().MatchString(target) && !strings.HasPrefix(target, "#") && !strings.HasPrefix(target, "/") {
@@ -198,7 +200,7 @@ func (p *parser) reportLinks(text string, line int) {
 	}
 }
 
-// reportAllLinks reports the links of a file at the first of them.
+// reportAllLinks reports all links of a file in one problem, at the first link.
 func (p *parser) reportAllLinks() {
 	switch n := len(p.links); {
 	case n == 1:
@@ -211,11 +213,11 @@ func (p *parser) reportAllLinks() {
 	}
 }
 
-// maxExamples bounds what a problem lists.
+// maxExamples bounds the links that a problem lists.
 const maxExamples = 3
 
 // mentionsFile reports whether a text mentions a file, as in @src/main.go. A decorator, as in
-// @app.get("/"), and the scope of a package, as in @types/node, are none.
+// @app.get("/"), or the scope of a package, as in @types/node, is not a file.
 func mentionsFile(text string) bool {
 	for _, found := range fileMention().FindAllStringSubmatch(text, -1) {
 		target, isCall := strings.TrimRight(found[1], "."), found[2] != ""
@@ -230,7 +232,7 @@ func mentionsFile(text string) bool {
 }
 
 // lazily returns a function that compiles an expression at its first call: a process without
-// prompts from files compiles none.
+// prompts from files compiles no expression.
 func lazily(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }

@@ -16,13 +16,13 @@ import (
 const (
 	// maxFrontMatter bounds the front matter of a file, in bytes.
 	maxFrontMatter = 64 << 10
-	// maxDepth bounds how deeply the values of front matter are nested.
+	// maxDepth bounds the nesting of values in front matter.
 	maxDepth = 32
 )
 
-// split cuts a file into its front matter, between two lines of three hyphens, and its text, which
-// begins in a line. Without front matter, all is text. Beyond maxFrontMatter its end is not looked
-// for.
+// split separates front matter, between two lines of three hyphens, from the text, which begins in
+// textLine. Without front matter, everything is text. It searches for the end only up to
+// maxFrontMatter.
 func split(content string) (front, text string, textLine int, err error) {
 	first, rest, _ := strings.Cut(content, "\n")
 	if strings.TrimRight(first, " \t\r") != "---" {
@@ -47,11 +47,11 @@ type field struct {
 	value *yaml.Node
 }
 
-// yamlLine finds the line in an error of the YAML library, which has no field for it.
+// yamlLine matches the line in an error of the YAML library, which has no field for it.
 var yamlLine = lazily(`^yaml: (?:line (\d+): )?`)
 
-// parseFrontMatter returns the fields of front matter, which begins in the second line of its file.
-// Aliases are refused: a few lines of them can stand for more than any memory holds.
+// parseFrontMatter returns the fields of front matter, which begins in the second line of its file. It refuses
+// aliases: a few lines of them can expand beyond any memory.
 func parseFrontMatter(front string) ([]field, error) {
 	var document, more yaml.Node
 	decoder := yaml.NewDecoder(strings.NewReader(front))
@@ -63,10 +63,10 @@ func parseFrontMatter(front string) ([]field, error) {
 		}
 		return nil, notYAML(front, line, yamlLine().ReplaceAllString(err.Error(), ""))
 	}
-	if len(document.Content) == 0 { // nothing but comments
+	if len(document.Content) == 0 { // only comments
 		return nil, nil
 	}
-	// Hosts that read lines would find in what follows what this gateway has not seen.
+	// Hosts that read line by line would find fields that this gateway has not seen.
 	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
 		return nil, wrong(max(more.Line, 1)+1, "the front matter has two documents; remove the line that ends the first")
 	}
@@ -81,7 +81,7 @@ func notYAML(front string, line int, problem string) error {
 	lines, remedy := strings.Split(front, "\n"), "put values with special characters into quotes"
 	switch {
 	case strings.Contains(problem, "tab") || strings.Contains(problem, "cannot start any token"):
-		for at := max(line-1, 0); at < len(lines); at++ { // the library may name the line before it
+		for at := max(line-1, 0); at < len(lines); at++ { // the library may report the line before it
 			if strings.HasPrefix(strings.TrimLeft(lines[at], " "), "\t") {
 				return wrong(at+2, "a tab indents this line of the front matter, which YAML does not allow; write blanks in its place")
 			}
@@ -124,7 +124,7 @@ func fieldsOf(node *yaml.Node) ([]field, error) {
 		if name.Kind != yaml.ScalarNode {
 			return nil, wrong(name.Line+1, "a name must be a word")
 		}
-		if name.Tag == "!!merge" { // hosts take what is beneath it for fields
+		if name.Tag == "!!merge" { // hosts read the contents as fields
 			return nil, wrong(name.Line+1, "the merge key << is not supported; write the values themselves")
 		}
 		if seen[name.Value] {
@@ -136,7 +136,7 @@ func fieldsOf(node *yaml.Node) ([]field, error) {
 	return fields, nil
 }
 
-// setText sets a text to a field's value. Numbers and the like are taken as they are written.
+// setText sets a text to a field's value. Numbers and booleans keep their spelling.
 func setText(dst *string) func(field) error {
 	return func(f field) error {
 		if f.value.Kind != yaml.ScalarNode || f.value.Tag == "!!null" {
@@ -186,7 +186,7 @@ func setJSON(dst *jsontext.Value, kind yaml.Kind, what string) func(field) error
 	}
 }
 
-// toJSON writes a YAML value as JSON, numbers as they are spelled.
+// toJSON returns a YAML value as JSON. Numbers keep their spelling.
 func toJSON(node *yaml.Node) (jsontext.Value, error) {
 	switch node.Kind {
 	case yaml.MappingNode:
@@ -232,7 +232,7 @@ func toObject(fields []field) (object wire.Object, err error) {
 	return object, nil
 }
 
-// decode calls the setter of each field. A name that has none is passed to unknown.
+// decode calls the setter of each field, or unknown for an unknown name.
 func decode(fields []field, setters map[string]func(field) error, unknown func(field) error) error {
 	for _, f := range fields {
 		set := setters[f.name]

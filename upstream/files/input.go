@@ -6,17 +6,16 @@ import (
 	"time"
 )
 
-// settling is how long a file may change once more with the same size and time: file systems count
-// in ticks of up to two seconds.
+// settling is the time in which a file may change again and keep its size and time: file systems
+// count in ticks of up to two seconds.
 const settling = 2 * time.Second
 
-// input is a file that a prompt or the manifest of a skill was read from.
+// input is a file that was read for a prompt or a skill's manifest.
 type input struct {
 	path string // from the root, with slashes
-	// info was true just before the file was read; nil means that there was no file.
+	// info is the file's status just before it was read; nil if the file did not exist.
 	info fs.FileInfo
-	// isOpen means that a later change may not show in info: the file was very new, or the system
-	// failed to read it.
+	// isOpen is true if info may not show a later change: the file was very new, or reading it failed.
 	isOpen bool
 }
 
@@ -24,7 +23,7 @@ func newInput(path string, info fs.FileInfo) input {
 	return input{path, info, info != nil && time.Since(info.ModTime()).Abs() < settling}
 }
 
-// isCurrent reports whether the file has not changed since, by what the system says about it now.
+// isCurrent reports whether the file is unchanged, judging by its status.
 func (in input) isCurrent(now fs.FileInfo) bool {
 	if in.isOpen || in.info == nil || now == nil {
 		return !in.isOpen && in.info == nil && now == nil

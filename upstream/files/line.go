@@ -7,23 +7,24 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// line is the command line behind a command of Claude Code, as contents of JSON strings.
+// line is the command line after a command, as contents of JSON strings.
 type line struct {
 	typed []byte
-	// words are nil where a word is not given.
+	// words contains nil for a missing word.
 	words [][]byte
-	// isUsed means that a placeholder has got something of it.
+	// isUsed is true if a placeholder has received a part of it.
 	isUsed bool
 }
 
-// line returns the command line of a prompt by the values of its arguments, nil for those not given.
+// line returns the command line of a prompt from the values of its arguments. A missing value is
+// nil.
 func (p *Prompt) line(values [][]byte) *line {
 	var given []string
-	isWhole := true // without a gap between those that are given
+	isWhole := true // true if no value is missing before a given value
 	for i, value := range values {
 		if value != nil {
-			// Unescaped, since \n in JSON is a blank at which the line is cut. A value is part of a
-			// valid request.
+			// The value is unescaped, because \n in JSON is white space that separates words. There
+			// is no error, because a value is part of a valid request.
 			text, _ := wire.Text([]byte(`"` + string(value) + `"`))
 			isWhole = isWhole && len(given) == i
 			given = append(given, text)
@@ -42,9 +43,8 @@ func (p *Prompt) line(values [][]byte) *line {
 	return l
 }
 
-// isTorn reports whether values are the pieces of a command line with words in quotes. Claude Code cuts
-// it at blanks, in quotes too, and gives each argument one piece. Where a value has a blank, somebody
-// filled in fields.
+// isTorn reports whether values are pieces of a command line with quoted words. Claude Code cuts it at blanks,
+// also within quotes, and gives each argument one piece. A value with a blank comes from a form instead.
 func isTorn(values []string) bool {
 	quoted := false
 	for _, value := range values {
@@ -56,7 +56,7 @@ func isTorn(values []string) bool {
 	return quoted
 }
 
-// word returns a word; nil if it is not given.
+// word returns a word, or nil if it is missing.
 func (l *line) word(g gap) []byte {
 	if int(g.word) > len(l.words) {
 		return nil
@@ -64,7 +64,7 @@ func (l *line) word(g gap) []byte {
 	return l.words[g.word-1]
 }
 
-// fill returns what belongs into a gap.
+// fill returns the content of a gap.
 func (l *line) fill(g gap) []byte {
 	switch {
 	case g.word == allWords:
@@ -84,10 +84,10 @@ func (l *line) fill(g gap) []byte {
 	return []byte(g.missing)
 }
 
-// splitLine splits a command line into words as Claude Code does: quotes keep blanks, and a backslash
-// outside of them takes the next character as it is. A quote that does not end, such as an
-// apostrophe, has the rest of the line in its word; it is not ok then. Unlike there, a pipe or a
-// semicolon does not end the line.
+// splitLine splits a command line into words as Claude Code does: quotes keep blanks, and a
+// backslash outside of quotes takes the next character literally. A quote without an end, such as
+// an apostrophe, takes the rest of the line into its word; then ok is false. Unlike in Claude Code,
+// a pipe or a semicolon does not end the line.
 func splitLine(text string) (words []string, ok bool) {
 	var word strings.Builder
 	isWord, quote, opened := false, byte(0), 0

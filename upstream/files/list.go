@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"unsafe"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -15,9 +14,10 @@ import (
 // maxOfList bounds the problems of one list.
 const maxOfList = 1000
 
-// List is the prompts of one upstream at one moment. It is immutable.
+// List contains the prompts of one upstream at one moment. It is immutable.
 type List struct {
-	// Prompts are in the order of their paths, and Definitions are theirs.
+	// Prompts are in the order of their paths. Definitions are the prompts' definitions in that
+	// order, then the entries of skills.
 	Prompts     []*Prompt
 	Definitions []jsontext.Value
 	// Problems are sorted by source location.
@@ -31,16 +31,16 @@ type List struct {
 // Prompt returns the prompt with a name, or nil.
 func (l *List) Prompt(name string) *Prompt { return l.byName[name] }
 
-// Broken returns the problems of files that are not served as they are.
+// Broken returns the problems of files that are not served in their current form.
 func (l *List) Broken() []Problem {
 	return slices.DeleteFunc(slices.Clone(l.Problems), func(p Problem) bool { return p.Severity != Broken })
 }
 
-// DuplicateName is the summary of the problem of a file whose prompt has another file's name.
+// DuplicateName is the summary for a file whose prompt has the same name as another file's prompt.
 const DuplicateName = "Duplicate name"
 
-// newList returns the list of the files that were found. The first of several files with one name
-// counts, but a skill takes the place of a command, as in Claude Code.
+// newList returns the list of the files that were found. Among files with the same name the first
+// counts, but a skill replaces a command, as in Claude Code.
 func (b *block) newList(entries map[entryKey]*entry) *List {
 	l := &List{byName: make(map[string]*Prompt, len(b.found)), Definitions: []jsontext.Value{}}
 	for _, pattern := range b.idle {
@@ -55,7 +55,7 @@ func (b *block) newList(entries map[entryKey]*entry) *List {
 	}
 	for _, key := range b.found {
 		e := entries[key]
-		if e == nil { // a skill only
+		if e == nil { // the file is only a skill
 			continue
 		}
 		l.Problems = append(l.Problems, e.problems...)
@@ -67,7 +67,7 @@ func (b *block) newList(entries map[entryKey]*entry) *List {
 			other = skills[e.prompt.Name]
 		}
 		switch {
-		case other != nil && other.body == e.prompt.body: // as projects have it for several clients
+		case other != nil && other.body == e.prompt.body: // equal files for several clients are normal
 		case other != nil:
 			l.Problems = append(l.Problems, b.duplicate(e.prompt, other))
 		default:
@@ -81,7 +81,7 @@ func (b *block) newList(entries map[entryKey]*entry) *List {
 	return l
 }
 
-// duplicate returns the problem of a prompt that has the name of another one, which is served.
+// duplicate returns the problem of a prompt that has the name of a served prompt.
 func (b *block) duplicate(p, served *Prompt) Problem {
 	severity, remedy := Broken, p.sign.rename()
 	switch {
@@ -90,46 +90,19 @@ func (b *block) duplicate(p, served *Prompt) Problem {
 	case p.sign.format != served.sign.format:
 		remedy += ", or give each client's files an upstream of its own"
 	}
-	// Clipped: nobody counts what the problems of a list hold.
+	// Clip the name, so that the problem stays short.
 	return Problem{
-		Severity: severity, Path: b.shown(p.Path), Summary: DuplicateName,
+		Severity: severity, Path: b.shown(p.Path), Summary: DuplicateName, Prompt: p.Name,
 		Detail: fmt.Sprintf("The prompt %q is already in %s; %s.", wire.Clip(p.Name, maxQuoted), b.shown(served.Path), remedy),
 	}
 }
 
-// worst returns the worst problems, if there are too many.
+// worst returns the worst problems if there are too many.
 func worst(problems []Problem) []Problem {
 	if len(problems) <= maxOfList {
 		return problems
 	}
 	slices.SortStableFunc(problems, func(a, b Problem) int { return cmp.Compare(a.Severity, b.Severity) })
-	// A part of the slice would keep all of them in memory.
+	// A subslice would keep all problems in memory.
 	return slices.Clone(problems[:maxOfList])
-}
-
-const (
-	// maxGrowth bounds the memory of a prompt without its media, as a multiple of its file and
-	// partials.
-	maxGrowth = 40
-	// leastFile is what the smallest file counts as, in bytes: a block of a disk.
-	leastFile = 512
-)
-
-// held returns the memory that a prompt takes without its media, in bytes.
-func (p *Prompt) held() int {
-	size := p.fixed + len(p.Path) + len(p.Name) + len(p.Definition) + len(p.Text) + len(p.segments)*int(unsafe.Sizeof(segment{}))
-	for i := range p.segments {
-		size += len(p.segments[i].gap.missing)
-	}
-	for _, m := range p.media {
-		size -= len(m.base64) // which may be shared
-	}
-	for i := range p.arguments {
-		a := &p.arguments[i]
-		size += int(unsafe.Sizeof(*a)) + len(a.name) + len(a.fallback)
-		for _, value := range a.values {
-			size += int(unsafe.Sizeof(value)) + len(value)
-		}
-	}
-	return size
 }

@@ -35,12 +35,25 @@ func blocks(n int, patterns string) string {
 
 const oneArgument = "---\narguments: [{name: v}]\n---\n"
 
-func TestTeam_BoundsTheGapsOfPrompts(t *testing.T) {
-	tr := newTree(t, "docs.hcl", team("p/*.md"), "p/a.md", oneArgument+strings.Repeat("{{v}}", maxGaps), "p/b.md", oneArgument+strings.Repeat("{{v}}", maxGaps+1))
-	list := newFolder(tr.upstream()).read(t)
-	checkProblems(t, tr.root, list.Problems, problem{Broken, tr.path("p/b.md"), "It has more than 10000 placeholders"})
-	if len(list.Prompts) != 1 {
-		t.Errorf("%d prompts, want one", len(list.Prompts))
+func TestTeam_BoundsPrompts(t *testing.T) {
+	image := func(n int) string { return strings.Repeat("![](i.png)\n", n) }
+	part := func(n int) string { return "x" + strings.Repeat("{{> _part.md}}", n) }
+	tr := newTree(t, "docs.hcl", team("p/*.md"), "p/i.png", "", "p/_part.md", "---\n#"+strings.Repeat("x", maxFrontMatter-10)+"\n---\n", "p/_talk.md", strings.Repeat("## user\nx\n", maxMessages),
+		"p/front.md", "---\n"+strings.Repeat("#\n", maxFrontMatter)+"---\nx", "p/gaps.md", oneArgument+strings.Repeat("{{v}}", maxGaps), "p/gaps2.md", oneArgument+strings.Repeat("{{v}}", maxGaps+1),
+		"p/_page.md", strings.Repeat("x", 2000), "p/grown2.md", strings.Repeat("{{> _page.md}}", maxInclusions), "p/images.md", image(maxMessages), "p/images2.md", image(maxMessages+2), "p/messages2.md", "{{> _talk.md}}\n{{> _talk.md}}",
+		"p/parts.md", part(maxInclusions), "p/parts2.md", part(maxInclusions+1), "p/nested2.md", "x"+strings.Repeat("{{> _nested.md}}", 100), "p/_nested.md", part(100))
+	f := newFolder(tr.upstream())
+	list := f.read(t)
+	checkProblems(t, tr.root, list.Problems,
+		problem{Broken, tr.path("p/_nested.md:1"), "partials more than 1000 times"},
+		problem{Broken, tr.path("p/front.md:1"), "The front matter has no end within 65536 bytes"},
+		problem{Broken, tr.path("p/gaps2.md"), "It has more than 10000 placeholders"},
+		problem{Broken, tr.path("p/grown2.md"), "more than 40 times as large as its files"},
+		problem{Broken, tr.path("p/images2.md"), "It has more than 10000 messages"},
+		problem{Broken, tr.path("p/messages2.md"), "It has more than 10000 messages"},
+		problem{Broken, tr.path("p/parts2.md:1"), "partials more than 1000 times"})
+	if n := len(list.Prompts); n != 3 || f.reads != 15 {
+		t.Errorf("%d prompts are served, want 3; %d files read, want each of the 15 once", n, f.reads)
 	}
 }
 
@@ -105,7 +118,7 @@ func TestTeam_ReadsEachFileOnceForAllBlocks(t *testing.T) {
 	}
 	tr.write("p/0.md", "{{> _part.md}}x\n![](i.png)")
 	list := f.pass()[59].List
-	if one, other := list.Prompt("0"), list.Prompt("1"); one.media[0] != other.media[0] {
+	if one, other := list.Prompt("0"), list.Prompt("1"); &one.segments[1].json[0] != &other.segments[1].json[0] {
 		t.Error("the same image is held twice")
 	}
 }
@@ -132,20 +145,6 @@ func TestTeam_ServesEachFileOnceHoweverManyLinksLeadToIt(t *testing.T) {
 	}
 }
 
-func TestTeam_IncludesAPartialAtMostAThousandTimes(t *testing.T) {
-	hollow := "---\n#" + strings.Repeat("x", maxFrontMatter-10) + "\n---\n" // without text
-	tr := newTree(t, "docs.hcl", team("p/*.md"), "p/_part.md", hollow,
-		"p/a.md", "x"+strings.Repeat("{{> _part.md}}", maxInclusions), "p/b.md", "x"+strings.Repeat("{{> _part.md}}", maxInclusions+1),
-		"p/c.md", "x"+strings.Repeat("{{> _nested.md}}", 100), "p/_nested.md", strings.Repeat("{{> _part.md}}", 100))
-	f := newFolder(tr.upstream())
-	list := f.read(t)
-	checkProblems(t, tr.root, list.Problems,
-		problem{Broken, tr.path("p/_nested.md:1"), "partials more than 1000 times"}, problem{Broken, tr.path("p/b.md:1"), "partials more than 1000 times"})
-	if f.reads != 5 {
-		t.Errorf("%d files read, want each of the 5 once", f.reads)
-	}
-}
-
 func TestTeam_EndsAPassWithItsContext(t *testing.T) {
 	tr := newTree(t, "docs.hcl", team("p/**/*.md"), "p/a.md", "x")
 	f := newFolder(tr.upstream())
@@ -156,31 +155,6 @@ func TestTeam_EndsAPassWithItsContext(t *testing.T) {
 	}
 }
 
-func TestTeam_LooksForTheEndOfFrontMatterWithinItsBound(t *testing.T) {
-	_, problems := disk{"a.md": "---\n" + strings.Repeat("#\n", maxFrontMatter) + "---\nx"}.read("a.md")
-	checkProblems(t, "a.md", problems, problem{Broken, "a.md:1", "The front matter has no end within 65536 bytes"})
-}
-
-func TestTeam_BoundsTheMessagesOfPrompts(t *testing.T) {
-	tr := newTree(t, "docs.hcl", team("p/*.md"), "p/a.md", strings.Repeat("![](i.png)\n", maxMessages), "p/i.png", "",
-		"p/b.md", strings.Repeat("![](i.png)\n", maxMessages+2), "p/c.md", "{{> _part.md}}\n{{> _part.md}}", "p/_part.md", strings.Repeat("## user\nx\n", maxMessages))
-	list := newFolder(tr.upstream()).read(t)
-	checkProblems(t, tr.root, list.Problems,
-		problem{Broken, tr.path("p/b.md"), "It has more than 10000 messages"}, problem{Broken, tr.path("p/c.md"), "It has more than 10000 messages"})
-	if list.Prompt("a") == nil {
-		t.Error("a prompt of 10 000 messages is not served")
-	}
-}
-
-func TestTeam_ClipsNamesInProblemsOfAList(t *testing.T) {
-	name := strings.Repeat("n", maxFrontMatter-100)
-	tr := newTree(t, "docs.hcl", team("p/*.md"), "p/a.md", "---\nname: "+name+"\n---\nA", "p/b.md", "---\nname: "+name+"\n---\nB")
-	list := newFolder(tr.upstream()).read(t)
-	if len(list.Problems) != 1 || len(list.Problems[0].Detail) > maxDetail {
-		t.Errorf("%d problems, the first of %d bytes", len(list.Problems), len(list.Problems[0].Detail))
-	}
-}
-
 // age makes all files an hour old, so that every later change shows.
 func (tr *tree) age() {
 	tr.t.Helper()
@@ -188,14 +162,4 @@ func (tr *tree) age() {
 	tr.check(filepath.WalkDir(tr.root, func(path string, _ fs.DirEntry, err error) error {
 		return errors.Join(err, os.Chtimes(path, past, past))
 	}))
-}
-
-func TestSentence_BeginsWithAWholeCharacter(t *testing.T) {
-	for clause, want := range map[string]string{
-		"é is a letter.": "É is a letter.", `"é" is quoted`: `"é" is quoted.`,
-	} {
-		if got := sentence(clause); got != want {
-			t.Errorf("sentence(%q) = %q, want %q", clause, got, want)
-		}
-	}
 }

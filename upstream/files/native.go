@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	// maxPartials bounds how deeply partials include each other.
+	// maxPartials bounds the nesting of partials.
 	maxPartials = 8
-	// maxInclusions bounds how often a prompt includes partials, those of partials among them. So a
-	// prompt costs at most as many times the size of its files.
+	// maxInclusions bounds the inclusions of a prompt at all levels, and so its cost as a multiple of its
+	// files' size.
 	maxInclusions = 1000
 	// maxInner bounds the text between {{ and }}, in bytes.
 	maxInner = 512
 )
 
-// native reads a file in the format of this project:
+// native reads a file in this project's format:
 //
-//	## user, ## assistant   on a line: begins a message of that role; the first is the user's without it
+//	## user, ## assistant   on a line: begins a message of that role; otherwise the first is the user's
 //	![text](image.png)      on a line: an image or a sound
 //	{{name}}, {{ name }}    the value of an argument
-//	{{> part.md}}           the text of another file, structure included
-//	\{{                     {{, which is nothing else then
+//	{{> part.md}}           the text of another file, with its structure
+//	\\{{                     a literal {{
 func (p *parser) native(d *document) error {
 	if err := p.nativeFront(d.front); err != nil {
 		return err
@@ -102,8 +102,7 @@ func (p *parser) setArgument(node *yaml.Node) error {
 	return nil
 }
 
-// setIcons checks what the protocol demands of an icon: clients may refuse a whole list for one bad
-// definition.
+// setIcons checks the protocol's rules for icons: a client may refuse a whole list for one bad definition.
 func (p *parser) setIcons(f field) error {
 	if f.value.Kind != yaml.SequenceNode {
 		return wrong(f.line, "\"icons\" must be a list; begin each with - src: URL")
@@ -131,7 +130,7 @@ var (
 	hasScheme = lazily(`^[A-Za-z][A-Za-z0-9+.-]*:`)
 )
 
-// nativeText reads the text of the last file, which the others include, from a line on.
+// nativeText reads the text of the last of files, from a line on. Each of files includes the next.
 func (p *parser) nativeText(files []string, text string, line int) error {
 	if p.size += len(text); p.size > maxText {
 		return wrong(0, "its text is larger than %d bytes with all partials; shorten it", maxText)
@@ -139,7 +138,7 @@ func (p *parser) nativeText(files []string, text string, line int) error {
 	for each := range strings.Lines(text) {
 		bare := strings.TrimSuffix(each, "\n")
 		var role, link []string
-		if strings.HasPrefix(each, "#") || strings.HasPrefix(each, "!") { // few lines do
+		if strings.HasPrefix(each, "#") || strings.HasPrefix(each, "!") { // a quick test, true for few lines
 			role, link = roleLine().FindStringSubmatch(bare), mediaLine().FindStringSubmatch(bare)
 		}
 		var err error
@@ -151,7 +150,7 @@ func (p *parser) nativeText(files []string, text string, line int) error {
 		default:
 			err = p.nativeLine(files, each, line)
 		}
-		if err == nil && len(p.text.messages) > maxMessages { // before the files of more are read
+		if err == nil && len(p.text.messages) > maxMessages { // before reading more files
 			err = wrong(0, "it has more than %d messages, images and sounds; use fewer", maxMessages)
 		}
 		if err != nil {
@@ -162,7 +161,7 @@ func (p *parser) nativeText(files []string, text string, line int) error {
 	return nil
 }
 
-// isMediaLink reports whether a link leads to a media file beside the text. Others stay text.
+// isMediaLink reports whether a link leads to a media file on the disk. Other links stay text.
 func isMediaLink(target string) bool {
 	_, ok := mediaOf(target)
 	return ok && !hasScheme().MatchString(target)
@@ -177,7 +176,7 @@ func (p *parser) nativeMedia(files []string, target string, line int) error {
 	if err != nil {
 		return p.report.at(last(files), line, err)
 	}
-	if p.mediaSize += len(m.base64); p.mediaSize > maxResult { // before more of them are read
+	if p.mediaSize += len(m.base64); p.mediaSize > maxResult { // before reading more media
 		return wrong(0, "it is larger than %d bytes with its partials, images and sounds; remove some", maxResult)
 	}
 	p.text.addMedia(m)
@@ -186,43 +185,37 @@ func (p *parser) nativeMedia(files []string, target string, line int) error {
 
 // nativeLine reads the gaps and partials of a line.
 func (p *parser) nativeLine(files []string, text string, line int) error {
-	// The next }} is looked for once, not again from each {{ before it.
-	at, closing := 0, -1
 	for {
-		before, _, found := strings.Cut(text[at:], "{{")
+		before, rest, found := strings.Cut(text, "{{")
 		if !found {
 			p.text.add(before)
 			return nil
 		}
-		at += len(before) + len("{{")
+		text = rest
 		if escaped, ok := strings.CutSuffix(before, `\`); ok {
 			p.text.add(escaped + "{{")
 			continue
 		}
 		p.text.add(before)
-		if closing < at {
-			inner, _, _ := strings.Cut(text[at:], "}}")
-			closing = at + len(inner)
-		}
-		if closing+len("}}") > min(at+maxInner, len(text)) {
+		inner, _, closed := strings.Cut(text[:min(len(text), maxInner)], "}}")
+		if !closed {
 			p.report.doubtful(last(files), line, BracesAreText, "{{ without }} is text; write \\{{ if that is meant")
 			p.text.add("{{")
 			continue
 		}
-		replaced, err := p.nativeBraces(files, text[at:closing], line)
+		replaced, err := p.nativeBraces(files, inner, line)
 		switch {
 		case err != nil:
 			return err
 		case replaced:
-			at = closing + len("}}")
+			text = text[len(inner)+len("}}"):]
 		default:
-			p.text.add("{{") // and what follows may have gaps again
+			p.text.add("{{") // the following text may have gaps
 		}
 	}
 }
 
-// nativeBraces puts in what the text between {{ and }} stands for; replaced is false where it
-// stands for itself.
+// nativeBraces replaces {{…}}; replaced is false if it is literal.
 func (p *parser) nativeBraces(files []string, inner string, line int) (replaced bool, err error) {
 	name := strings.Trim(inner, " \t")
 	if target, ok := strings.CutPrefix(name, ">"); ok {
@@ -237,7 +230,7 @@ func (p *parser) nativeBraces(files []string, inner string, line int) (replaced 
 	return false, nil
 }
 
-// partial reads the text of another file in the place of its name.
+// partial inserts the text of another file.
 func (p *parser) partial(files []string, target string, line int) error {
 	file, err := beside(last(files), target)
 	switch {
@@ -265,7 +258,7 @@ func (p *parser) partial(files []string, target string, line int) error {
 	if err != nil {
 		return p.report.at(last(files), line, err)
 	}
-	// The line that includes it has a line end of its own.
+	// The including line has its own line end.
 	return p.nativeText(append(slices.Clip(files), file), strings.TrimSuffix(strings.TrimSuffix(d.text, "\n"), "\r"), d.line)
 }
 

@@ -1,10 +1,12 @@
 package files
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -17,27 +19,31 @@ import (
 const (
 	// maxText bounds the text of a prompt with its partials, in bytes.
 	maxText = 4 << 20
-	// maxArguments bounds the arguments of one prompt, as they are bounded in a get.
+	// maxArguments bounds the arguments of one prompt, like those in a get.
 	maxArguments = 1000
+	// maxGrowth bounds the text of a prompt, as a multiple of its file and partials. leastFile is the
+	// minimum size that counts for a file, in bytes: a block of a disk.
+	maxGrowth = 40
+	leastFile = 512
 )
 
-// reader reads the files of a prompt, by paths from the root with slashes. Its errors are for
-// people.
+// reader reads the files of a prompt by paths from the root, with slashes. Its errors are for people.
 type reader interface {
 	document(file string) (*document, error)
 	image(file string) (*media, error)
 }
 
-// document is a Markdown file, checked and cut once however many prompts include it.
+// document is a file with text, checked and split once for all prompts that include it.
 type document struct {
 	content     string
 	front, text string
-	// line is where text begins.
+	// line is the first line of the text.
 	line int
-	// unended means front matter without an end, a mistake in this project's format only: elsewhere
-	// a text may begin with a rule of hyphens.
+	// unended is the error of front matter without an end. It counts only in this project's format: elsewhere a
+	// text may begin with a rule of hyphens.
 	unended error
-	// encoding means that it is not UTF-8, a mistake in this project's format only.
+	// encoding is the error of a file that is not UTF-8. In a prompt of a client's format, it is
+	// only a [Doubtful] problem.
 	encoding error
 }
 
@@ -45,14 +51,14 @@ func newDocument(content string) *document {
 	d := &document{}
 	if !utf8.ValidString(content) {
 		d.encoding = wrong(0, "it is not UTF-8 text; save it in that encoding")
-		content = string([]rune(content)) // with marks in the place of what is none, as clients read it
+		content = string([]rune(content)) // with marks for invalid bytes, as clients read it
 	}
 	d.content = content
 	d.front, d.text, d.line, d.unended = split(strings.TrimPrefix(content, "\ufeff"))
 	return d
 }
 
-// flaw returns the mistake for which the document is not in this project's format; nil for none.
+// flaw returns the error for this project's format, or nil.
 func (d *document) flaw() error {
 	if d.encoding != nil {
 		return d.encoding
@@ -62,7 +68,7 @@ func (d *document) flaw() error {
 
 // media is an image or a sound. It is shared by all prompts that contain it.
 type media struct {
-	kind, mime string // kind is the content's type in the protocol
+	kind, mime string // the content's type in the protocol
 	base64     []byte
 }
 
@@ -78,22 +84,22 @@ type parser struct {
 	icons, meta              []byte
 	arguments                declarations
 	text                     builder
-	// isLine means that the one argument is a whole command line.
+	// isLine is true if the only argument is a whole command line.
 	isLine bool
-	// inFence means that the line that is read is code. The links of the text begin in linkLine.
+	// inFence is true in a code block. linkLine is the line of the first link in links.
 	inFence  bool
 	links    []string
 	linkLine int
-	// isWithheld means that people cannot choose the prompt, only models can.
+	// isWithheld is true if only models, not people, can choose the prompt.
 	isWithheld bool
-	// size is that of the text with its partials, each time that they are included; mediaSize is
-	// that of the media as base64.
+	// size counts the text and each inclusion of a partial; mediaSize counts the media as base64.
 	size, mediaSize int
 	inclusions      int
 }
 
-// parse reads the prompt of a file. The problems are sorted by source location; a prompt that has a
-// [Broken] one is nil. With texts, its definition carries the hash of its text.
+// parse reads the prompt of a file. Problems are sorted by location. The prompt is nil if there is
+// a [Broken] problem, or if people cannot choose the prompt. If key.texts is set, the definition
+// contains the hash of the prompt's text.
 func parse(key entryKey, r reader, shown func(string) string) (*Prompt, []Problem) {
 	p := &parser{
 		path: key.path, sign: key.sign, reader: r, text: builder{role: "user"},
@@ -101,7 +107,7 @@ func parse(key entryKey, r reader, shown func(string) string) (*Prompt, []Proble
 	}
 	prompt, err := p.prompt(key.texts)
 	if err != nil {
-		p.report.broken(key.path, err)
+		p.report.broken(key.path, cmp.Or(p.name, strings.TrimSuffix(path.Base(key.path), path.Ext(key.path))), err)
 		prompt = nil
 	}
 	sortProblems(p.report.problems)
@@ -110,7 +116,7 @@ func parse(key entryKey, r reader, shown func(string) string) (*Prompt, []Proble
 
 func (p *parser) prompt(texts bool) (prompt *Prompt, err error) {
 	defer func() {
-		if broke := recover(); broke != nil { // of the libraries that read YAML and TOML, for example
+		if broke := recover(); broke != nil { // for example in the YAML and TOML libraries
 			err = wrong(0, "reading it failed (%v); please report that, and write it in another way", broke)
 		}
 	}()
@@ -142,7 +148,7 @@ func (p *parser) prompt(texts bool) (prompt *Prompt, err error) {
 	}
 	if p.isWithheld {
 		p.report.problems = nil
-		return nil, nil //nolint:nilnil // no prompt, and no mistake
+		return nil, nil //nolint:nilnil // no prompt, and no error
 	}
 	p.reportAllLinks()
 	p.text.end()
@@ -157,7 +163,7 @@ func (p *parser) document(file string) (*document, error) {
 	return d, err
 }
 
-// finish makes the prompt of what was read.
+// finish makes the prompt.
 func (p *parser) finish(texts bool) (*Prompt, error) {
 	switch {
 	case p.name == "":
@@ -175,8 +181,15 @@ func (p *parser) finish(texts bool) (*Prompt, error) {
 	for i := range p.text.messages {
 		size += p.text.messages[i].size()
 	}
-	if size > maxResult {
+	files := 0
+	for _, content := range p.report.contents {
+		files += max(len(content), leastFile)
+	}
+	switch {
+	case size > maxResult:
 		return nil, wrong(0, "it is larger than %d bytes with its partials, images and sounds; remove some", maxResult)
+	case size-p.mediaSize > maxGrowth*files:
+		return nil, wrong(0, "it is more than %d times as large as its files; include partials less often", maxGrowth)
 	}
 	prompt := &Prompt{Path: p.path, sign: p.sign, body: p.body, Name: p.name, arguments: p.arguments.list, isLine: p.isLine}
 	prompt.compile(p.description, p.text.messages)
@@ -188,19 +201,12 @@ func (p *parser) finish(texts bool) (*Prompt, error) {
 		p.meta = wire.Members(p.meta).With(MetaTemplate, jsontext.Value("true")).JSON()
 	}
 	prompt.Definition = p.definition().JSON()
-	input := 0
-	for _, content := range p.report.contents {
-		input += max(len(content), leastFile)
-	}
-	if prompt.held() > maxGrowth*input {
-		return nil, wrong(0, "it is more than %d times as large as its files; include partials less often", maxGrowth)
-	}
 	return prompt, nil
 }
 
 const (
-	// MetaTemplate is the member of a definition's _meta that is true where each value of a get goes
-	// into the text as it was sent, and nothing else changes with it.
+	// MetaTemplate is a member of a definition's _meta. It is true if each value of a get appears unchanged in
+	// the text, and affects nothing else.
 	MetaTemplate = wire.MetaPrefix + "template"
 	// metaText is the member of _meta with the hash of the text.
 	metaText = wire.MetaPrefix + "text_sha256"
@@ -232,21 +238,20 @@ func described(name, title, description string) wire.Object {
 	return object
 }
 
-// unserved reports a part of the file that the prompt is served without.
+// unserved reports a part of the file that the prompt lacks.
 func (p *parser) unserved(line int, format string, args ...any) {
 	p.report.unserved(p.path, line, format, args...)
 }
 
 // declarations are the arguments of a prompt.
 type declarations struct {
-	list  []argument
-	json  []jsontext.Value // of list, as the definition has them
-	index map[string]int
+	list []argument
+	json []jsontext.Value // the elements of list, as in the definition
 }
 
 // declare adds an argument and returns its index.
 func (d *declarations) declare(a argument, title, description string, schema []byte) int {
-	a.name = strings.Clone(a.name) // a part of a file would keep all of it in memory
+	a.name = strings.Clone(a.name) // a substring would keep the whole file in memory
 	declaration := described(a.name, title, description)
 	if a.required {
 		declaration = declaration.With("required", jsontext.Value("true"))
@@ -254,24 +259,16 @@ func (d *declarations) declare(a argument, title, description string, schema []b
 	if schema != nil {
 		declaration = declaration.With("schema", schema)
 	}
-	if d.index == nil {
-		d.index = map[string]int{}
-	}
-	d.index[a.name] = len(d.list)
 	d.list, d.json = append(d.list, a), append(d.json, declaration.JSON())
 	return len(d.list) - 1
 }
 
-// find returns the index of an argument; -1 for none.
+// find returns the index of an argument, or -1.
 func (d *declarations) find(name string) int {
-	if at, ok := d.index[name]; ok {
-		return at
-	}
-	return -1
+	return slices.IndexFunc(d.list, func(a argument) bool { return a.name == name })
 }
 
-// mediaTypes are the kinds and MIME types of the files that can be the content of a message, by the
-// end of their names.
+// mediaTypes are the kinds and MIME types of media by file extension.
 var mediaTypes = map[string]media{ //nolint:gochecknoglobals // a constant table
 	".png": {kind: "image", mime: "image/png"}, ".jpg": {kind: "image", mime: "image/jpeg"},
 	".jpeg": {kind: "image", mime: "image/jpeg"}, ".gif": {kind: "image", mime: "image/gif"},
@@ -283,13 +280,13 @@ var mediaTypes = map[string]media{ //nolint:gochecknoglobals // a constant table
 	".opus": {kind: "audio", mime: "audio/opus"},
 }
 
-// mediaOf returns the kind of a media file by its name; ok is false for any other file.
+// mediaOf returns the type of a media file by its name; ok is false for another file.
 func mediaOf(file string) (m media, ok bool) {
 	m, ok = mediaTypes[strings.ToLower(path.Ext(file))]
 	return m, ok
 }
 
-// beside returns the path of a file that another one names.
+// beside resolves a path relative to another file.
 func beside(file, target string) (string, error) {
 	joined := path.Join(path.Dir(file), target)
 	if path.IsAbs(target) || joined == ".." || strings.HasPrefix(joined, "../") {

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -58,14 +59,14 @@ func (d disk) prompt(t *testing.T, file string) *Prompt {
 // render returns the messages of a prompt, as "role: text" or "role: [MIME type] base64".
 func render(t *testing.T, prompt *Prompt, arguments string) (messages []string) {
 	t.Helper()
-	result, err := prompt.Render(members(t, arguments))
+	result, err := prompt.Render(upstreamtest.Object(t, arguments))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := wire.ParseObject(result); err != nil {
 		t.Fatalf("the result %s is not strict JSON: %v", result, err)
 	}
-	list, err := wire.ParseArray(members(t, string(result)).Get("messages"))
+	list, err := wire.ParseArray(upstreamtest.Object(t, string(result)).Get("messages"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,15 +83,6 @@ func render(t *testing.T, prompt *Prompt, arguments string) (messages []string) 
 		messages = append(messages, role+": "+text)
 	}
 	return messages
-}
-
-func members(t *testing.T, raw string) wire.Object {
-	t.Helper()
-	object, err := wire.ParseObject([]byte(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return object
 }
 
 const incident = `---
@@ -165,23 +157,6 @@ func TestRender_RefusesWhatIsMissingOrTooLong(t *testing.T) {
 	}
 }
 
-func TestParse_ReadsMessagesMediaAndPartials(t *testing.T) {
-	d := disk{
-		"prompts/a.md":            "\n\nLook:\n![a diagram](img/a.png)\nand {{ > parts/_style.md }}.\n{{> parts/_talk.md}}\n## user\n\n  indented\n![not](b.txt) ![two](a.png)\n![remote](https://example.com/a.png)\n",
-		"prompts/img/a.png":       "PNG",
-		"prompts/parts/_style.md": "---\ndescription: not used\n---\nwell\n",
-		"prompts/parts/_talk.md":  "## assistant\nYes.\n![](../img/b.MP3)\n",
-		"prompts/img/b.MP3":       "ID3",
-	}
-	want := []string{
-		"user: Look:", "user: [image/png] UE5H", "user: and well.", "assistant: Yes.", "assistant: [audio/mpeg] SUQz",
-		"user:   indented\n![not](b.txt) ![two](a.png)\n![remote](https://example.com/a.png)",
-	}
-	if diff := cmp.Diff(want, render(t, d.prompt(t, "prompts/a.md"), "{}")); diff != "" {
-		t.Errorf("messages (-want +got):\n%s", diff)
-	}
-}
-
 func TestParse_LeavesOtherTextAlone(t *testing.T) {
 	for text, want := range map[string]string{
 		`\{{name}} and \{{> x.md}}`:          "{{name}} and {{> x.md}}",
@@ -196,7 +171,7 @@ func TestParse_LeavesOtherTextAlone(t *testing.T) {
 	}
 }
 
-// problem is what a test expects of a [Problem]: a part of its detail.
+// problem is an expected [Problem]: a part of its detail.
 type problem struct {
 	severity Severity
 	place    string
@@ -215,90 +190,6 @@ func checkProblems(t *testing.T, file string, got []Problem, want ...problem) {
 	}
 }
 
-func TestParse_WarnsOfKeysThatItDoesNotKnow(t *testing.T) {
-	prompt, problems := disk{"a.md": "---\nname: b\ndescr: c\n---\nx"}.read("a.md")
-	checkProblems(t, "a.md", problems, problem{Doubtful, "a.md:3", `"descr" has no effect; the keys are: name, title, description, arguments`})
-	if prompt == nil || prompt.Name != "b" {
-		t.Errorf("the prompt is %+v, want b", prompt)
-	}
-}
-
-func TestParse_WarnsOfBracesThatAreText(t *testing.T) {
-	text := "---\narguments: [{name: v}]\n---\n{{x}} {{v}}\n{{ v }} {{\n\n{{{{v}}}} {{#if v}}\n"
-	prompt, problems := disk{"a.md": text}.read("a.md")
-	checkProblems(t, "a.md", problems,
-		problem{Doubtful, "a.md:4", "{{x}} is text, as no argument has this name; declare it under arguments, or write \\{{"},
-		problem{Doubtful, "a.md:5", "{{ without }} is text"},
-		problem{Doubtful, "a.md:7", "{{{{v}} is text"},
-		problem{Doubtful, "a.md:7", "{{#if v}} is text"})
-	want := []string{"user: {{x}} 1\n1 {{\n\n{{1}} {{#if v}}"}
-	if diff := cmp.Diff(want, render(t, prompt, `{"v":"1"}`)); diff != "" {
-		t.Errorf("messages (-want +got):\n%s", diff)
-	}
-}
-
-func TestParse_RefusesBrokenFilesWithPlaceAndRemedy(t *testing.T) {
-	deep := disk{}
-	for i := range 10 {
-		deep[fmt.Sprintf("%d.md", i)] = fmt.Sprintf("{{> %d.md}}", i+1)
-	}
-	for _, test := range []struct {
-		name  string
-		files disk
-		place string
-		want  string
-	}{
-		{"no text", disk{"a.md": "---\nname: a\n---\n\n"}, "a.md", "It has no text"},
-		{"no end", disk{"a.md": "---\nname: a\n"}, "a.md:1", "The front matter has no end"},
-		{"no YAML", disk{"a.md": "---\nname: a\ndescription: a: b\n---\nx"}, "a.md:3", "The front matter is not YAML"},
-		{"a tab", disk{"a.md": "---\narguments:\n  - name: a\n\trequired: true\n---\nx"}, "a.md:4", "A tab indents this line of the front matter, which YAML does not allow; write blanks in its place"},
-		{"a tab before a list", disk{"a.md": "---\narguments:\n\t- name: a\n---\nx"}, "a.md:3", "write blanks in its place"},
-		{"a special character", disk{"a.md": "---\ntitle: @a\n---\nx"}, "a.md:2", "put values with special characters into quotes"},
-		{"unlike indentation", disk{"a.md": "---\narguments:\n  - name: a\n   required: true\n---\nx"}, "a.md:2", "indent the lines of one entry alike"},
-		{"no second quote", disk{"a.md": "---\ntitle: \"a\n---\nx"}, "a.md:3", "write the missing quote"},
-		{"no second bracket", disk{"a.md": "---\ntitle: [a\n---\nx"}, "a.md:2", "write the missing bracket"},
-		{"no UTF-8", disk{"a.md": "\xff\xfe"}, "a.md", "not UTF-8"},
-		{"twice", disk{"a.md": "---\nname: a\nname: b\n---\nx"}, "a.md:3", "twice"},
-		{"no list", disk{"a.md": "---\narguments: a\n---\nx"}, "a.md:2", `"arguments" must be a list`},
-		{"no name", disk{"a.md": "---\narguments:\n  - description: a\n---\nx"}, "a.md:3", "An argument has no name"},
-		{"odd name", disk{"a.md": "---\narguments:\n  - name: a}}\n---\nx"}, "a.md:3", "cannot stand between {{ and }}"},
-		{"declared twice", disk{"a.md": "---\narguments:\n  - name: a\n  - name: a\n---\nx"}, "a.md:4", "declared twice"},
-		{"required", disk{"a.md": "---\narguments:\n  - name: a\n    required: yes please\n---\nx"}, "a.md:4", `"required" must be true or false`},
-		{"default", disk{"a.md": "---\narguments:\n  - name: a\n    required: true\n    default: x\n---\nx"}, "a.md:3", "its default has no effect"},
-		{"values", disk{"a.md": "---\narguments:\n  - name: a\n    values: x\n---\nx"}, "a.md:4", `"values" must be a list`},
-		{"schema", disk{"a.md": "---\narguments:\n  - name: a\n    schema: string\n---\nx"}, "a.md:4", `"schema" must be a JSON Schema`},
-		{"number", disk{"a.md": "---\narguments:\n  - name: a\n    schema: {minimum: 0x10}\n---\nx"}, "a.md:4", "The value 0x10 is not a JSON number"},
-		{"number in no ASCII", disk{"a.md": "---\narguments:\n  - name: a\n    schema: {minimum: !!int é}\n---\nx"}, "a.md:4", "The value é is not a JSON number"},
-		{"icons", disk{"a.md": "---\nicons:\n  - sizes: [a]\n---\nx"}, "a.md:3", "An icon has no address"},
-		{"meta", disk{"a.md": "---\n_meta: [a]\n---\nx"}, "a.md:2", `"_meta" must be a list of NAME: VALUE lines`},
-		{"null", disk{"a.md": "---\nname:\n---\nx"}, "a.md:2", `"name" must be a text`},
-		{"alias", disk{"a.md": "---\n_meta: &a {b: c}\nicons: *a\n---\nx"}, "a.md:3", "The alias *a is not supported"},
-		{"deep", disk{"a.md": "---\n_meta: {a: " + strings.Repeat("[", 50) + strings.Repeat("]", 50) + "}\n---\nx"}, "a.md:2", "levels deep"},
-		{"control character", disk{"a.md": "---\nname: \"a\\nb\"\n---\nx"}, "a.md:1", "line break or a control character"},
-		{"missing partial", disk{"a.md": "x\n{{> b.md}}"}, "a.md:2", "Cannot read b.md: there is none"},
-		{"outside", disk{"p/a.md": "{{> ../../b.md}}"}, "p/a.md:1", "leads out of the folder"},
-		{"absolute", disk{"a.md": "![](/etc/a.png)"}, "a.md:1", "leads out of the folder"},
-		{"no Markdown", disk{"a.md": "{{> a.env}}", "a.env": "SECRET"}, "a.md:1", "does not end in .md"},
-		{"itself", disk{"a.md": "{{> a.md}}"}, "a.md:1", "includes itself"},
-		{"cycle", disk{"a.md": "{{> b.md}}", "b.md": "x\n\n{{> a.md}}"}, "b.md:3", "includes itself"},
-		{"too deep", deep, "8.md:1", "more than 8 deep"},
-		{"missing image", disk{"a.md": "\n![](a.png)"}, "a.md:2", "Cannot read a.png"},
-	} {
-		file := "a.md"
-		if _, ok := test.files[file]; !ok {
-			file = "p/a.md"
-		}
-		if test.name == "too deep" {
-			file = "0.md"
-		}
-		prompt, problems := test.files.read(file)
-		if prompt != nil {
-			t.Errorf("%s: it is served", test.name)
-		}
-		checkProblems(t, test.name, problems, problem{Broken, test.place, test.want})
-	}
-}
-
 // broken is a disk of which a mistake makes no document.
 type broken struct{ disk }
 
@@ -309,60 +200,6 @@ func TestParse_APanicIsAProblemOfItsFile(t *testing.T) {
 	if prompt != nil || len(problems) != 1 || !strings.HasPrefix(problems[0].Detail, "Reading it failed (runtime error") {
 		t.Errorf("prompt %v, problems %v", prompt, problems)
 	}
-}
-
-func TestParse_TakesNoNamesFromALongHint(t *testing.T) {
-	for size, want := range map[int]int{maxHint: 2, maxHint + 1: 0} {
-		if names := namesIn("[a] [b]" + strings.Repeat(" ", size-len("[a] [b]"))); len(names) != want {
-			t.Errorf("%q of a hint of %d bytes, want %d", names, size, want)
-		}
-	}
-}
-
-func TestParse_BoundsWhatHostileFilesCost(t *testing.T) {
-	bomb := disk{}
-	for i := range 8 {
-		bomb[fmt.Sprintf("%d.md", i)] = strings.Repeat(fmt.Sprintf("{{> %d.md}}", i+1), 1000)
-	}
-	bomb["8.md"] = "x"
-	const large = 1 << 16 // a file may be larger: the bounds are in proportion
-	for name, d := range map[string]disk{
-		"partials":        {"a.md": "{{> 0.md}}", "0.md": bomb["0.md"], "1.md": bomb["1.md"], "2.md": bomb["2.md"], "3.md": bomb["3.md"], "4.md": "x"},
-		"empty partials":  {"a.md": strings.Repeat("{{> b.md}}", large/10), "b.md": ""},
-		"braces":          {"a.md": strings.Repeat("{", large)},
-		"closed braces":   {"a.md": strings.Repeat("{{", large/2) + "}}"},
-		"lines":           {"a.md": strings.Repeat("{{\n", large/3)},
-		"flow":            {"a.md": "---\n_meta: " + strings.Repeat("[", 60_000) + "\n---\nx"},
-		"flow maps":       {"a.md": "---\n_meta: " + strings.Repeat("{a: ", 15_000) + "\n---\nx"},
-		"sequences":       {"a.md": "---\n_meta: \n" + strings.Repeat("- ", 30_000) + "\n---\nx"},
-		"keys":            {"a.md": "---\n" + strings.Repeat("? ", 30_000) + "\n---\nx"},
-		"aliases":         {"a.md": "---\na: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n---\nx"},
-		"anchors":         {"a.md": "---\n" + strings.Repeat("&a ", 20_000) + "\n---\nx"},
-		"long key":        {"a.md": "---\n" + strings.Repeat("a", 60_000) + ": b\n---\nx"},
-		"many keys":       {"a.md": "---\n" + strings.Repeat("a: b\n", 12_000) + "---\nx"},
-		"scalar":          {"a.md": "---\ndescription: " + strings.Repeat("a", 100_000) + "\n---\nx"},
-		"arguments":       {"a.md": "---\narguments:\n" + strings.Repeat("- {name: a}\n", 5_000) + "---\nx"},
-		"foreign":         {".claude/commands/a.md": "---\n" + strings.Repeat("- ", 30_000) + "\n---\n" + strings.Repeat("$1 $ARGUMENTS @a/b !`x` ", large/25)},
-		"foreign inputs":  {"a.prompt.md": strings.Repeat("${input:a:b} #file:x [a](b)\n", large/30)},
-		"foreign skill":   {"s/SKILL.md": strings.Repeat("[a](b) $ARGUMENTS\n", large/20)},
-		"many words":      {".claude/commands/a.md": "---\narguments: [" + strings.Repeat("a,", 10_000) + "]\n---\n" + strings.Repeat("$1$a", 10_000)},
-		"dollars":         {"s/SKILL.md": "---\narguments: " + strings.Repeat("a", 100) + "\n---\n" + strings.Repeat("$A", large/2)},
-		"many arguments":  {"a.prompt.md": manyInputs(20_000)},
-		"quoted fallback": {".claude/commands/a.md": "---\n" + strings.Repeat("a: [b] [c]\n", 5_000) + "---\nx"},
-	} {
-		for file := range d {
-			t.Log(name, file)
-			checkBudget(t, d, file)
-		}
-	}
-}
-
-func manyInputs(n int) string {
-	var text strings.Builder
-	for i := range n {
-		fmt.Fprintf(&text, "${input:a%d} ", i)
-	}
-	return text.String()
 }
 
 func TestComplete_OffersTheValuesThatBeginAlike(t *testing.T) {

@@ -12,40 +12,39 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// pass reads the files of a team that have changed. It is the [reader] of their prompts.
+// pass reads the changed files of a team. It is the [reader] of their prompts.
 type pass struct {
 	team   *Team
 	opener *opener
-	// ended returns why the pass has to end early; nil while it goes on.
+	// ended returns the reason to end the pass early, or nil.
 	ended func() error
-	// over is why the team's files are too much; nil while they are not.
+	// over is the error for too many files or bytes, or nil.
 	over    error
-	entries int   // files and folders that were visited
-	bytes   int64 // of all files that prompts are read from
-	// infos are those of files by path from the root; nil for a file that is not there.
+	entries int   // counts visited files and folders
+	bytes   int64 // counts the bytes of all prompt files
+	// infos maps a path from the root to the status of the file, or to nil for a missing file.
 	infos map[string]fs.FileInfo
 	// Each partial, image and sound is read once, and shared by all prompts that contain it.
 	partials map[string]partial
 	images   map[string]image
-	// inputs are those of the prompt that is being read.
+	// inputs are the files of the current prompt.
 	inputs []input
-	// digests are those of the files of skills, by path.
-	digests map[string]fileDigest
-	// root is absolute, and manifests are the formats that manifests name, by folder.
+	// root is the absolute path of the root. manifests are the formats that manifests determine, by
+	// folder.
 	root      string
 	manifests map[string]config.FileFormat
-	// isForeign means that the prompt that is being read is in a client's format.
+	// isForeign is true if the current prompt is in a client's format.
 	isForeign bool
 }
 
-// partial is a document that prompts include, or the error of reading it.
+// partial is an included document, or the error of reading it.
 type partial struct {
 	*document
 
 	err error
 }
 
-// image is an image or a sound that prompts contain, or the error of reading it.
+// image is an image or a sound, or the error of reading it.
 type image struct {
 	*media
 
@@ -93,12 +92,12 @@ func (p *pass) run(blocks []*block) (map[entryKey]*entry, error) {
 	return entries, p.err()
 }
 
-// current returns the entry of a file: the one before, or a newer one.
+// current returns the previous entry of a file if nothing has changed, otherwise a new entry.
 func (p *pass) current(key entryKey, before *entry) *entry {
 	if before == nil || slices.ContainsFunc(before.inputs, func(in input) bool { return !in.isCurrent(p.info(in.path)) }) {
 		return p.read(key, before)
 	}
-	for _, in := range before.inputs { // the next pass shares them with prompts that it reads
+	for _, in := range before.inputs { // shared with prompts that the next pass reads
 		if i, ok := p.team.images[in.path]; ok {
 			p.images[in.path] = i
 		}
@@ -106,14 +105,14 @@ func (p *pass) current(key entryKey, before *entry) *entry {
 	return before
 }
 
-// read reads a file. If it is broken, the prompt of the entry before stays.
+// read reads a file. If it is broken, the entry keeps the previous prompt.
 func (p *pass) read(key entryKey, before *entry) *entry {
 	p.inputs, p.isForeign = nil, key.isForeign()
 	prompt, problems := parse(key, p, func(file string) string { return onDisk(p.team.source, file) })
 	next := &entry{prompt: prompt, problems: slices.Clip(problems), inputs: slices.Clip(p.inputs)}
 	isBroken := slices.ContainsFunc(problems, func(p Problem) bool { return p.Severity == Broken })
 	if before != nil && before.prompt != nil && (isBroken || prompt != nil && before.prompt.same(prompt)) {
-		// The same pointer, by which a block sees that its list is the same.
+		// The block recognises an unchanged list by the same pointer.
 		next.prompt = before.prompt
 	}
 	return next
@@ -121,7 +120,7 @@ func (p *pass) read(key entryKey, before *entry) *entry {
 
 // document implements [reader].
 func (p *pass) document(file string) (*document, error) {
-	// The first document that a prompt reads is its own file.
+	// The first document of a prompt is its own file.
 	isPartial := len(p.inputs) > 0
 	if err := p.note(file); err != nil {
 		return nil, err
@@ -134,7 +133,7 @@ func (p *pass) document(file string) (*document, error) {
 			read.document = newDocument(content)
 		}
 	}
-	if isPartial { // other prompts may include it, too
+	if isPartial { // other prompts may also include it
 		p.partials[file] = read
 	}
 	p.retry(file, read.err)
@@ -162,7 +161,7 @@ func (p *pass) image(file string) (*media, error) {
 			read.media = &m
 		}
 		if read.media != nil && before.media != nil && bytes.Equal(read.base64, before.base64) {
-			read.media = before.media // the one that unchanged prompts have
+			read.media = before.media // unchanged prompts share it
 		}
 	}
 	p.images[file] = read
@@ -170,8 +169,8 @@ func (p *pass) image(file string) (*media, error) {
 	return read.media, read.err
 }
 
-// note adds a file to the inputs before it is read, so that a later change shows. The error is why
-// it may not be read.
+// note adds a file to the inputs before it is read, so that a later change is noticed. The error
+// forbids reading it.
 func (p *pass) note(file string) error {
 	if !slices.ContainsFunc(p.inputs, func(in input) bool { return in.path == file }) {
 		p.inputs = append(p.inputs, newInput(file, p.info(file)))
@@ -179,8 +178,7 @@ func (p *pass) note(file string) error {
 	return p.err()
 }
 
-// retry has a file read again in the next pass, if the system failed to read it: the cause may go
-// without a trace on the file.
+// retry marks a file for the next pass if reading it failed: the cause may go away without changing the file.
 func (p *pass) retry(file string, err error) {
 	if number, ok := errors.AsType[syscall.Errno](err); ok && number != syscall.ENOENT {
 		at := slices.IndexFunc(p.inputs, func(in input) bool { return in.path == file })
@@ -188,19 +186,19 @@ func (p *pass) retry(file string, err error) {
 	}
 }
 
-// info returns what the system says about a file, once in a pass.
+// info returns a file's status, once in a pass.
 func (p *pass) info(file string) fs.FileInfo {
 	info, known := p.infos[file]
 	if !known {
-		// The error does not matter: as soon as the file can be read, its info differs from nil.
+		// Stat's error can be ignored: info is then nil, and differs once the file is readable.
 		info, _ = p.opener.within.Stat(filepath.FromSlash(file))
 		_ = p.learn(file, info) // note returns the error before the file is read
 	}
 	return info
 }
 
-// learn notes what the system says about a file, and counts its bytes against the team's bound. A
-// file that is too large by itself is not read, and costs nothing.
+// learn records a file's status, and counts its bytes against the team's bound. A file that is too large is not
+// read, and not counted.
 func (p *pass) learn(file string, info fs.FileInfo) error {
 	if _, known := p.infos[file]; known {
 		return p.err()

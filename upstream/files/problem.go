@@ -13,37 +13,37 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Severity says what a problem costs.
+// Severity is the effect of a problem.
 type Severity int
 
 const (
-	// Broken means that the file is not served as it is: its last good prompt is, if there is one.
+	// Broken means that the file's last good prompt is served, if there is one.
 	Broken Severity = iota
-	// Unserved means that the prompt is served without a part that its format has and a prompt
-	// cannot have.
+	// Unserved means that the prompt lacks a part of its file that prompts cannot have.
 	Unserved
-	// Doubtful means that the prompt is served, and most likely not as it was meant.
+	// Doubtful means that the prompt is served, but probably not as it was meant.
 	Doubtful
 )
 
-// Problem is something that a person should correct, or know of, in a file.
+// Problem is a finding about a file that a person should know or correct.
 type Problem struct { //nolint:errname // most problems are reported, not returned
 	Severity Severity
-	// Path is that of the file from the working directory, and Line a line in it; 0 for the whole
-	// file.
+	// Path is the file's path from the working directory, and Line a line in it; 0 for the whole file.
 	Path string
 	Line int
-	// Source is the line itself, or its start; empty where Line is 0.
+	// Source is the line or its beginning; empty if Line is 0.
 	Source string
-	// Summary is a short sentence without a full stop, Detail one or two sentences that say what to
-	// do.
+	// Summary is a short sentence without a full stop, Detail one or two sentences with the remedy.
 	Summary, Detail string
+	// Prompt is the name of a broken file's prompt, or of the file if the prompt's name cannot be
+	// read.
+	Prompt string
 }
 
-// String writes a problem in one line.
+// String returns a problem in one line.
 func (p Problem) String() string { return fmt.Sprintf("%s: %s: %s", p.Place(), p.Summary, p.Detail) }
 
-// Place writes the source location of a problem as PATH:LINE, or PATH for the whole file.
+// Place returns the location of a problem as PATH:LINE, or PATH for the whole file.
 func (p Problem) Place() string {
 	if p.Line == 0 {
 		return p.Path
@@ -51,7 +51,7 @@ func (p Problem) Place() string {
 	return fmt.Sprintf("%s:%d", p.Path, p.Line)
 }
 
-// Error makes a problem an error.
+// Error implements the interface error.
 func (p Problem) Error() string { return p.String() }
 
 func sortProblems(problems []Problem) {
@@ -62,12 +62,12 @@ func sortProblems(problems []Problem) {
 
 // sentence makes a sentence of a clause.
 func sentence(clause string) string {
-	// A whole character: a clause may begin with text of a file, in any script.
+	// A clause may begin with text in any script, so the first character may have several bytes.
 	first, size := utf8.DecodeRuneInString(clause)
 	return string(unicode.ToUpper(first)) + strings.TrimSuffix(clause[size:], ".") + "."
 }
 
-// fieldError is a mistake in a line of a file.
+// fieldError is an error in a line of a file.
 type fieldError struct {
 	line int
 	text string
@@ -79,7 +79,7 @@ func wrong(line int, format string, args ...any) error {
 	return &fieldError{line, fmt.Sprintf(format, args...)}
 }
 
-// lineOf returns the line in which an error is; 0 for the whole file.
+// lineOf returns the line of an error; 0 for the whole file.
 func lineOf(err error) int {
 	if at, ok := errors.AsType[*fieldError](err); ok {
 		return at.line
@@ -88,28 +88,23 @@ func lineOf(err error) int {
 }
 
 const (
-	// maxProblems bounds the problems of one file, and maxDoubts how many braces are examined for
-	// them.
+	// maxProblems bounds the problems of one file.
 	maxProblems = 20
-	maxDoubts   = 1000
-	// maxSource bounds the line that a problem shows, and maxDetail its text; in bytes.
+	// maxSource bounds the quoted line of a problem, maxDetail its text; in bytes.
 	maxSource = 200
 	maxDetail = 1000
-	// maxQuoted bounds what a problem quotes, in bytes.
+	// maxQuoted bounds a quotation in a problem, in bytes.
 	maxQuoted = 60
 )
 
 // report collects the problems of one prompt.
 type report struct {
-	shown    func(file string) string // the path that problems show
+	shown    func(file string) string // converts a path for problems
 	problems []Problem
-	// contents are those of the files that were read, by path; sources are the lines that problems
-	// show.
+	// contents are the files that were read, by path; problems quote lines of them.
 	contents map[string]string
-	// doubted are the source locations and details of doubtful problems, and doubts counts the
-	// braces that were examined.
+	// doubted are the locations and details of doubtful problems.
 	doubted map[string]bool
-	doubts  int
 }
 
 // problem returns a problem in a line of a file, which may be a partial. The detail is a clause.
@@ -121,35 +116,37 @@ func (r *report) problem(severity Severity, file string, line int, summary, deta
 	source = strings.TrimRight(strings.ToValidUTF8(source[:min(len(source), maxSource)], ""), "\r")
 	return Problem{
 		Severity: severity, Path: r.shown(file), Line: line, Summary: summary, Detail: sentence(wire.Clip(detail, maxDetail)),
-		Source: strings.Clone(source), // a part of the content would keep all of it in memory
+		Source: strings.Clone(source), // a substring would keep the whole file in memory
 	}
 }
 
-// broken reports the error for which a file is not served.
-func (r *report) broken(file string, err error) {
+// broken reports the error that makes a prompt's file broken.
+func (r *report) broken(file, prompt string, err error) {
 	problem, ok := errors.AsType[Problem](err)
 	if !ok {
 		problem = r.problem(Broken, file, lineOf(err), "Broken prompt", err.Error())
 	}
+	problem.Prompt = prompt
 	r.problems = append(r.problems, problem)
 }
 
-// at puts an error into a line of a file.
+// at returns an error as a problem in a line of a file.
 func (r *report) at(file string, line int, err error) error {
 	return r.problem(Broken, file, line, "Broken prompt", err.Error())
 }
 
-// unserved reports a part that the prompt is served without.
+// unserved reports a part that the prompt lacks.
 func (r *report) unserved(file string, line int, format string, args ...any) {
 	if len(r.problems) < maxProblems {
 		r.problems = append(r.problems, r.problem(Unserved, file, line, "Not part of a prompt", fmt.Sprintf(format, args...)))
 	}
 }
 
-// keysWithoutEffect is the summary of problems whose detail is a key, until a list joins them.
+// keysWithoutEffect is the summary of problems whose detail is a single key. joinKeys joins them
+// later.
 const keysWithoutEffect = "Keys without effect"
 
-// harmless reports a key that changes nothing which a prompt could have.
+// harmless reports a key without an effect on prompts.
 func (r *report) harmless(file string, line int, key string) {
 	if len(r.problems) < maxProblems {
 		problem := r.problem(Doubtful, file, line, keysWithoutEffect, "")
@@ -158,7 +155,7 @@ func (r *report) harmless(file string, line int, key string) {
 	}
 }
 
-// joinKeys makes one problem of the keys without effect in each folder, at the first of them.
+// joinKeys combines the keys without effect in each folder into one problem, at the first of them.
 func joinKeys(problems []Problem) (joined []Problem) {
 	type folder struct {
 		at          int
@@ -188,12 +185,12 @@ func joinKeys(problems []Problem) (joined []Problem) {
 	return joined
 }
 
-// BracesAreText is the summary of problems with {{ that is served as it stands.
+// BracesAreText is the summary of problems with a literal {{.
 const BracesAreText = "Braces are text"
 
-// doubtful reports text that was most likely meant to be something else.
+// doubtful reports text that was probably meant as syntax.
 func (r *report) doubtful(file string, line int, summary, format string, args ...any) {
-	if r.doubts++; r.doubts > maxDoubts || len(r.problems) >= maxProblems {
+	if len(r.problems) >= maxProblems {
 		return
 	}
 	detail := fmt.Sprintf(format, args...)

@@ -13,8 +13,7 @@ import (
 )
 
 const (
-	// maxResult bounds the result of one get, in bytes: an image of maxMedia as base64, and a text
-	// of maxText.
+	// maxResult bounds the result of one get, in bytes: an image of maxMedia as base64, and a text of maxText.
 	maxResult = 16 << 20
 	// maxCompletions bounds the values of one completion (CompleteResult in the schema).
 	maxCompletions = 100
@@ -25,25 +24,23 @@ type Prompt struct {
 	// Path is the file's path from the root, with slashes.
 	Path string
 	Name string
-	// Definition is the element of a list.
+	// Definition is the prompt in a list.
 	Definition jsontext.Value
-	// Text is a hash of the messages that a get returns, whatever its arguments are.
+	// Text is a hash of a get's messages. It does not depend on the values of arguments.
 	Text string
 
 	arguments []argument
 	sign      sign
-	// body is a hash of the file's text without front matter. It is equal for the files that a project
-	// has for several clients.
+	// body is a hash of the text without front matter. Equal files for several clients have equal hashes.
 	body [sha256.Size]byte
-	// isLine means that the one argument is a whole command line.
+	// isLine is true if the only argument is a whole command line.
 	isLine   bool
 	segments []segment
-	media    []*media // those in segments
 	// fixed is the length of all segments' JSON, in bytes.
 	fixed int
 }
 
-// argument is what rendering and completing need of an argument's declaration.
+// argument is the part of an argument's declaration for rendering and completion.
 type argument struct {
 	name     string
 	required bool
@@ -52,37 +49,36 @@ type argument struct {
 	values   []string
 }
 
-// segment is a piece of the result's JSON, and the gap that follows it within a JSON string; the
-// last has none.
+// segment is a piece of the result's JSON and the gap after it, which is within a JSON string.
+// The last segment has no gap.
 type segment struct {
 	json []byte
 	gap  gap
 }
 
-// gap is where the value of an argument goes or, where word is not 0, a part of the command line that
-// all arguments make up. The zero gap is none.
+// gap is the place of an argument's value or, if word is not 0, of a part of the command line. The zero gap is
+// no gap.
 type gap struct {
 	argument, word int16
 	isSet          bool
-	// takesRest means that the words after it go there as well.
+	// takesRest is true if the gap also gets the following words.
 	takesRest bool
-	// missing takes the place of a word that is not given, and stands before a [restOfLine] or
-	// [behindText].
+	// missing replaces a missing word, and precedes a [restOfLine] or [behindText].
 	missing string
 }
 
-// What a gap's word says. Above 0, it is the number of a word, counted from 1.
+// The values of word. Above 0, it is the number of a word, counted from 1.
 const (
 	// allWords is the command line.
 	allWords = -1
-	// restOfLine is the command line where no other gap has got anything of it.
+	// restOfLine is the command line if no other gap has used any of it.
 	restOfLine = -2
-	// behindText is the value of an argument that follows the text, if it is given.
+	// behindText is an argument's value that is appended to the text, after missing. Without a value,
+	// nothing is appended.
 	behindText = -3
 )
 
-// Render returns the result of a get. Arguments that the prompt does not declare are ignored, as
-// they have no place in the text. The error is a [*wire.Error].
+// Render returns the result of a get. It ignores unknown arguments. The error is a [*wire.Error].
 func (p *Prompt) Render(arguments wire.Object) (jsontext.Value, error) {
 	values := make([][]byte, len(p.arguments))
 	for i := range p.arguments {
@@ -109,7 +105,7 @@ func (p *Prompt) Render(arguments wire.Object) (jsontext.Value, error) {
 	}
 	size := p.fixed
 	for _, s := range p.segments {
-		// checked as it grows, since many gaps may overflow it
+		// The size is checked while it grows, because the values of many gaps may exceed the bound.
 		if size += len(value(s.gap)); size > maxResult {
 			return nil, wire.NewError(wire.InvalidParams, "The arguments are too long: the prompt would be larger than "+
 				strconv.Itoa(maxResult)+" bytes")
@@ -123,7 +119,7 @@ func (p *Prompt) Render(arguments wire.Object) (jsontext.Value, error) {
 }
 
 // content returns a value as the content of a JSON string: a text as it was sent, another value as
-// its JSON, and the default in the place of none.
+// its JSON, and the default for a missing value.
 func (a *argument) content(value jsontext.Value) []byte {
 	switch {
 	case value == nil:
@@ -140,14 +136,14 @@ func content(text string) []byte {
 	return quoted[1 : len(quoted)-1]
 }
 
-// isTemplate reports whether each value goes into the text as it was sent. A command line in one
-// argument is cut into words.
+// isTemplate reports whether each value appears unchanged in the text. A command line in one argument is cut
+// into words.
 func (p *Prompt) isTemplate() bool {
 	return !p.isLine || !slices.ContainsFunc(p.segments, func(s segment) bool { return s.gap.word > 0 })
 }
 
-// Sample returns arguments with something in the place of each that is missing and has no default:
-// the first of its values, or its name in angle brackets.
+// Sample returns arguments with a value for each missing argument without a default: the first of
+// its values, or its name in angle brackets.
 func (p *Prompt) Sample(given wire.Object) wire.Object {
 	for i := range p.arguments {
 		a := &p.arguments[i]
@@ -163,8 +159,8 @@ func (p *Prompt) Sample(given wire.Object) wire.Object {
 	return given
 }
 
-// Source returns the text of the prompt's file as it is now, which may be newer than the prompt, and
-// its path as problems show it.
+// Source returns the current text of the prompt's file, which may be newer than the prompt, and its path for
+// people.
 func (p *Prompt) Source(from *config.Files) (path, text string, err error) {
 	path = onDisk(from, p.Path)
 	o, err := open(from)
@@ -176,8 +172,8 @@ func (p *Prompt) Source(from *config.Files) (path, text string, err error) {
 	return path, strings.ToValidUTF8(text, "\ufffd"), err
 }
 
-// Complete returns the result of a completion: the values of an argument that start with a text, in
-// any case.
+// Complete returns the result of a completion: the values of an argument that start with a text,
+// ignoring case.
 func (p *Prompt) Complete(name, start string) jsontext.Value {
 	var matching []jsontext.Value
 	for i := range p.arguments {
@@ -197,7 +193,7 @@ func (p *Prompt) Complete(name, start string) jsontext.Value {
 	return wire.Object{}.With("completion", completion.JSON()).JSON()
 }
 
-// same reports whether two prompts are listed, rendered and completed alike.
+// same reports whether two prompts have the same definition, rendering and completions.
 func (p *Prompt) same(other *Prompt) bool {
 	return p.Text == other.Text && p.isLine == other.isLine &&
 		string(p.Definition) == string(other.Definition) &&

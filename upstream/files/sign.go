@@ -9,9 +9,10 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// sign is the format of a file, and the part of its path that is a command's name.
+// sign is the format of a file, and the part of its path from which the name of its command or
+// skill is made.
 type sign struct {
-	// format is empty if only the file's content can tell.
+	// format is empty if it depends on the file's content.
 	format config.FileFormat
 	name   string
 }
@@ -34,7 +35,7 @@ var clientFolders = []struct { //nolint:gochecknoglobals // a constant table
 	{"/.config/opencode/commands/", config.FormatOpenCode},
 }
 
-// manifestFiles lie beside or above a folder of commands, and say whose commands it has.
+// manifestFiles lie beside or above a folder of commands, and determine its client.
 var manifestFiles = []struct { //nolint:gochecknoglobals // a constant table
 	file   string
 	format config.FileFormat
@@ -45,10 +46,11 @@ var manifestFiles = []struct { //nolint:gochecknoglobals // a constant table
 	{"opencode.jsonc", config.FormatOpenCode},
 }
 
-// signOf returns what tells the format of a file, in this order: the format that the upstream names,
-// a manifest, the folder, and the end of the file's name. The path is absolute, as a client's folder
-// may be above the root. The name is below if the path has no folder of commands. The function
-// manifest returns the format of a folder that has one.
+// signOf determines the format of a file. SKILL.md is always a skill. For other files, the
+// upstream's format has precedence, then the extension .toml, a client's folder, a manifest, and
+// the ending .prompt.md. The path is absolute, because a client's folder may be above the root. The
+// name is below if the path has no folder of commands. manifest returns the format of a folder with
+// a manifest.
 func signOf(file, below string, explicit config.FileFormat, manifest func(folder string) config.FileFormat) (s sign) {
 	isTOML := path.Ext(file) == ".toml"
 	if path.Base(file) == wire.SkillFile { // in any format
@@ -86,7 +88,8 @@ var (
 	vscodeText  = lazily(`\$\{input:`)
 )
 
-// formatIn returns the format of a document by keys and placeholders that only one format has.
+// formatIn returns the format of a document by keys and placeholders that belong to only one
+// format. Without such a sign, it is this project's format.
 func formatIn(d *document) config.FileFormat {
 	switch {
 	case nativeKey().MatchString(d.front) || nativeText().MatchString(d.text):
@@ -106,7 +109,7 @@ func formatIn(d *document) config.FileFormat {
 // isForeign reports whether the format is a client's.
 func (s sign) isForeign() bool { return s.format != "" && s.format != config.FormatNative }
 
-// rename returns how a prompt gets another name.
+// rename describes how a prompt gets another name.
 func (s sign) rename() string {
 	switch s.format {
 	case config.FormatSkill:
@@ -137,7 +140,7 @@ func (p *pass) key(b *block, file string) entryKey {
 	})}
 }
 
-// manifest returns the format that a manifest in a folder names; empty for none.
+// manifest returns the format of a manifest in a folder, or "".
 func (p *pass) manifest(folder string) config.FileFormat {
 	format, known := p.manifests[folder]
 	for i := 0; !known && i < len(manifestFiles); i++ {

@@ -62,7 +62,7 @@ func TestFolder_KnowsAFormatByItsSigns(t *testing.T) {
 			t.Errorf("%+v: %q", test, got)
 		}
 	}
-	// The folder of a client may be above that of the configuration.
+	// A client's folder may be above the configuration's folder.
 	tr := newTree(t, ".claude/commands/docs.hcl", team("**/*.md"), ".claude/commands/git/fix.md", "Fix.", ".claude/commands/_x.md", "X")
 	tr.root = tr.path(".claude/commands")
 	if got := tr.served(); got != "claude _x, claude git:fix" {

@@ -5,44 +5,33 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/url"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/config"
-	"github.com/promptweir/promptweir/config/regular"
+	"github.com/promptweir/promptweir/config/safefile"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// skillFolder is a folder with a SKILL.md. All regular files beneath it are the skill's, but for
-// hidden ones.
+// skillFolder is a folder with a SKILL.md. All regular files below it belong to the skill, except
+// hidden files.
 type skillFolder struct {
-	// definition is the entry of the skill; nil if it is broken, and problems say why.
+	// definition is the entry of the skill; nil if it is broken, as problems explain.
 	definition jsontext.Value
 	problems   []Problem
 	found      []input
-	folders    int
 	// root is the URI of the folder.
 	root string
 }
 
-// fileDigest is the digest of a file of a skill.
-type fileDigest struct {
-	input
-
-	sum [sha256.Size]byte
-}
-
-// addSkills finds the skills of a block. Of a skill that has not changed, nothing is read.
+// addSkills finds the skills of a block. It does not read the files of an unchanged skill.
 func (p *pass) addSkills(b *block) {
 	if b.upstream.Skills == "" {
 		return
@@ -55,89 +44,69 @@ func (p *pass) addSkills(b *block) {
 	}
 }
 
-// skillAt returns the skill of a SKILL.md: the one before, or a newer one.
+// skillAt returns the previous skill of a SKILL.md if nothing has changed, otherwise a new skill.
 func (p *pass) skillAt(b *block, file string) *skillFolder {
 	next := &skillFolder{root: "skill://" + skillPath(b.upstream.Files, file)}
-	err := p.skillFiles(path.Dir(file), 0, next)
+	err := p.skillFiles(path.Dir(file), next)
 	before, isSame := b.skills[file], func(a, b input) bool { return a.path == b.path && a.isCurrent(b.info) }
 	if err == nil {
 		if before != nil && before.root == next.root && slices.EqualFunc(before.found, next.found, isSame) {
-			for _, f := range before.found {
-				// The team forgets the digests that a pass does not have.
-				p.digests[f.path] = p.team.digests[f.path]
-			}
 			return before
 		}
 		next.definition, err = p.skillEntry(file, next)
 	}
-	if errors.Is(err, errChanging) && before != nil { // the next pass finds it as it is then
-		return before
-	}
 	if err != nil {
 		r := report{shown: func(file string) string { return onDisk(p.team.source, file) }}
 		problem := r.problem(Broken, file, lineOf(err), "Broken skill", err.Error()+"; it is left out")
-		// The same pointer, by which the block sees that its list is the same.
+		// The block recognises an unchanged list by the same pointer.
 		if before != nil && slices.Equal(before.problems, []Problem{problem}) {
 			return before
 		}
 		next.problems = []Problem{problem}
-		if isOfSystem(err) { // it may go without a trace on the files
+		if isOfSystem(err) { // the cause may go away without changing the files
 			next.found = nil
 		}
 	}
 	return next
 }
 
-// maxFolders bounds how deeply the folders of a skill are nested.
-const maxFolders = 32
-
-// skillFiles walks through a folder of a skill.
-func (p *pass) skillFiles(folder string, depth int, into *skillFolder) error {
-	if depth > maxFolders {
-		return fmt.Errorf("its folders are nested more than %d deep", maxFolders)
-	}
-	if into.folders++; into.folders > wire.MaxSkillFiles {
-		return fmt.Errorf("it has more than %d folders; remove some", wire.MaxSkillFiles)
-	}
-	opened, err := p.opener.within.OpenFile(filepath.FromSlash(folder), os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return fmt.Errorf("cannot read %s: %w", folder, regular.Cause(err))
-	}
-	defer opened.Close()
-	entries, err := opened.ReadDir(4 * wire.MaxSkillFiles) // not all at once: there may be more than memory holds
-	if err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("cannot read %s: %w", folder, regular.Cause(err))
-	}
-	slices.SortFunc(entries, func(a, b os.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-	for _, e := range entries {
-		file := path.Join(folder, e.Name())
+// skillFiles walks through a skill's folder, which may be a link. It follows no links below.
+func (p *pass) skillFiles(folder string, into *skillFolder) error {
+	folders := 0
+	return fs.WalkDir(p.opener.within.FS(), folder, func(file string, e fs.DirEntry, err error) error {
+		isHidden := file != folder && strings.HasPrefix(path.Base(file), ".") // such as files of editors and version control
 		switch {
 		case p.ended() != nil:
 			return p.ended()
-		case strings.HasPrefix(e.Name(), "."): // such as those of editors and of version control
-			continue
+		case err != nil && !isOfSystem(err):
+			return p.opener.outside(folder)
+		case err != nil:
+			return fmt.Errorf("cannot read %s: %w", file, safefile.Cause(err))
+		case e.IsDir() && isHidden:
+			return fs.SkipDir
+		case isHidden:
+			return nil
 		case e.IsDir():
-			if err := p.skillFiles(file, depth+1, into); err != nil {
-				return err
+			if folders++; folders > wire.MaxSkillFiles {
+				return fmt.Errorf("it has more than %d folders; remove some", wire.MaxSkillFiles)
 			}
-			continue
+			return nil
 		}
 		info, err := p.opener.within.Stat(filepath.FromSlash(file))
-		if err != nil && e.Type()&fs.ModeSymlink != 0 { // the same for all links that lead out, whatever is there
+		switch {
+		case err != nil && e.Type()&fs.ModeSymlink != 0: // the same for all links that lead out, to reveal nothing
 			return fmt.Errorf("the link %s leads to nothing inside of %s; put a copy in its place", path.Base(file), p.team.source.Root)
-		}
-		if err != nil || !info.Mode().IsRegular() {
+		case err != nil || !info.Mode().IsRegular():
 			return fmt.Errorf("the file %s is not a regular one; remove it", path.Base(file))
+		case len(into.found) == wire.MaxSkillFiles:
+			return fmt.Errorf("it has more than %d files; remove some", wire.MaxSkillFiles)
 		}
 		into.found = append(into.found, newInput(file, info))
-	}
-	if len(into.found) > wire.MaxSkillFiles || len(entries) == 4*wire.MaxSkillFiles {
-		return fmt.Errorf("it has more than %d files; remove some", wire.MaxSkillFiles)
-	}
-	return nil
+		return nil
+	})
 }
 
-// skillEntry returns the entry of a skill whose files were found.
+// skillEntry returns the entry of a skill with the given files.
 func (p *pass) skillEntry(file string, s *skillFolder) (jsontext.Value, error) {
 	total := int64(0)
 	for _, f := range s.found {
@@ -156,42 +125,20 @@ func (p *pass) skillEntry(file string, s *skillFolder) (jsontext.Value, error) {
 	}
 	var resources []jsontext.Value
 	for _, f := range s.found {
-		sum, err := p.digest(path.Dir(file), f)
+		if err := p.ended(); err != nil {
+			return nil, err
+		}
+		p.team.reads++
+		content, err := p.opener.skill(path.Dir(file), f.path)
 		if err != nil {
 			return nil, err
 		}
 		resources = append(resources, wire.Object{}.With("uri", wire.Quote(s.uri(path.Dir(file), f.path))).
-			With("digest", wire.Quote(fmt.Sprintf("sha256:%x", sum))).With("size", wire.NumberID(f.info.Size())).JSON())
+			With("digest", wire.Quote(fmt.Sprintf("sha256:%x", sha256.Sum256(content)))).With("size", wire.NumberID(int64(len(content)))).JSON())
 	}
 	return wire.Object{}.With("uri", wire.Quote(s.root+"/"+wire.SkillFile)).With("frontmatter", front).
 		With("resources", wire.Array(resources)).JSON(), nil
 }
-
-// digest returns the digest of a file: the known one, unless the file has changed.
-func (p *pass) digest(folder string, f input) (sum [sha256.Size]byte, err error) {
-	for _, known := range []map[string]fileDigest{p.digests, p.team.digests} {
-		if d, ok := known[f.path]; ok && d.isCurrent(f.info) {
-			p.digests[f.path] = d
-			return d.sum, nil
-		}
-	}
-	if err := p.ended(); err != nil {
-		return sum, err
-	}
-	p.team.reads++
-	content, err := p.opener.skill(folder, f.path)
-	if err != nil {
-		return sum, err
-	}
-	if int64(len(content)) != f.info.Size() {
-		return sum, fmt.Errorf("the file %s %w", path.Base(f.path), errChanging)
-	}
-	sum = sha256.Sum256(content)
-	p.digests[f.path] = fileDigest{f, sum}
-	return sum, nil
-}
-
-var errChanging = errors.New("changed while it was read")
 
 // skillFront returns the front matter of a SKILL.md as JSON.
 func skillFront(content, folder string) (jsontext.Value, error) {
@@ -209,13 +156,13 @@ func skillFront(content, folder string) (jsontext.Value, error) {
 	return front.JSON(), nil
 }
 
-// FrontMatter returns that of a Markdown file as JSON, numbers as they are spelled.
+// FrontMatter returns the front matter of a Markdown file as JSON. Numbers keep their spelling.
 func FrontMatter(content string) (jsontext.Value, error) {
 	front, _, err := frontMatter(content)
 	return front.JSON(), err
 }
 
-// frontMatter also returns the line of the name.
+// frontMatter returns front matter and the line of its name.
 func frontMatter(content string) (front wire.Object, line int, err error) {
 	d := newDocument(content)
 	if d.encoding != nil {
@@ -232,8 +179,8 @@ func frontMatter(content string) (front wire.Object, line int, err error) {
 	return front, line, err
 }
 
-// skillPath returns the path of a skill in URIs: that of its folder, beneath the folder that the
-// pattern spells out.
+// skillPath returns the path of a skill in URIs: the path of its folder below the folder that the
+// pattern spells out, or the name of its folder if both are the same.
 func skillPath(source *config.Files, file string) string {
 	within, base := belowPattern(source, file)
 	folder := path.Dir(within)
@@ -248,8 +195,7 @@ func skillPath(source *config.Files, file string) string {
 	return escaped(folder)
 }
 
-// belowPattern returns the path of a file from the team's folder, and the folder that its pattern
-// spells out.
+// belowPattern returns the path of a file from the team's folder, and the folder that its pattern spells out.
 func belowPattern(source *config.Files, file string) (within, folder string) {
 	within, err := filepath.Rel(source.Folder, onDisk(source, file))
 	if err != nil {
@@ -260,7 +206,7 @@ func belowPattern(source *config.Files, file string) (within, folder string) {
 	return within, source.Patterns[max(slices.IndexFunc(source.Patterns, matches), 0)].Folder()
 }
 
-// escaped returns a path as URIs have it.
+// escaped returns a path for URIs.
 func escaped(file string) string {
 	segments := strings.Split(file, "/")
 	for i := range segments {
@@ -294,11 +240,11 @@ func (b *block) addSkills(l *List) {
 	}
 }
 
-// skillSource is where a file of a skill is, by paths from the root.
+// skillSource is the location of a skill's file, by paths from the root.
 type skillSource struct{ folder, file string }
 
-// ReadSkill returns the result of reading a file of a skill in the list by its URI. It is read now,
-// and may have changed since the list was made.
+// ReadSkill returns the result of reading a skill's file by its URI. It reads the current file, which may be
+// newer than the list.
 func (l *List) ReadSkill(source *config.Files, uri string) (jsontext.Value, error) {
 	at, ok := l.skillFiles[uri]
 	if !ok {
@@ -313,17 +259,14 @@ func (l *List) ReadSkill(source *config.Files, uri string) (jsontext.Value, erro
 	if err != nil {
 		return nil, err
 	}
-	head := wire.Object{}.With("uri", wire.Quote(uri))
+	resource := wire.Object{}.With("uri", wire.Quote(uri))
 	if mime := MimeType(at.file); mime != "" {
-		head = head.With("mimeType", wire.Quote(mime))
+		resource = resource.With("mimeType", wire.Quote(mime))
 	}
-	// Written into one buffer, since each copy of a large file counts.
-	dst := make([]byte, 0, base64.StdEncoding.EncodedLen(len(content))+3*len(uri)+100)
-	dst = head.Append(append(dst, `{"contents":[`...))
-	if dst = dst[:len(dst)-1]; utf8.Valid(content) { // without the brace that ends it
-		dst, err = jsontext.AppendQuote(append(dst, `,"text":`...), content)
+	if utf8.Valid(content) {
+		resource = resource.With("text", wire.Quote(string(content)))
 	} else {
-		dst = append(base64.StdEncoding.AppendEncode(append(dst, `,"blob":"`...), content), '"')
+		resource = resource.With("blob", wire.Quote(base64.StdEncoding.EncodeToString(content)))
 	}
-	return append(dst, "}]}"...), err
+	return wire.Object{}.With("contents", wire.Array([]jsontext.Value{resource.JSON()})).JSON(), nil
 }

@@ -101,10 +101,10 @@ func TestSkills_PathBeginsBelowWhatThePatternSpellsOut(t *testing.T) {
 	}
 }
 
-// A change of one file reads that file, and SKILL.md for its front matter.
+// A change of one file reads the files of its skill, and SKILL.md for its front matter.
 func TestSkills_ChangeCostsOneSkill(t *testing.T) {
 	files := []string{"team.hcl", skillTeam(`"only"`, "skills/**/SKILL.md")}
-	for i := range 1000 {
+	for i := range 50 {
 		folder := fmt.Sprintf("skills/s%d/", i)
 		files = append(files, folder+"SKILL.md", skillText(fmt.Sprintf("s%d", i)), folder+"a.txt", "a", folder+"b.txt", "b")
 	}
@@ -122,11 +122,11 @@ func TestSkills_ChangeCostsOneSkill(t *testing.T) {
 	if got := manifests(t, after)["skill://s7/a.txt"]; got != digestOf("changed") {
 		t.Error(got)
 	}
-	if n := f.reads - reads; n != 2 {
+	if n := f.reads - reads; n != 4 {
 		t.Errorf("the change reads %d files", n)
 	}
 	tr.remove("skills/s7/b.txt")
-	if l := f.read(t); len(manifests(t, l)) != 2999 || len(manifests(t, after)) != 3000 {
+	if l := f.read(t); len(manifests(t, l)) != 149 || len(manifests(t, after)) != 150 {
 		t.Error("the removal does not show")
 	}
 }
@@ -162,7 +162,7 @@ func TestSkills_BrokenAreLeftOutAndReported(t *testing.T) {
 	if len(l.Broken()) != 9 {
 		t.Errorf("%d problems: %s", len(l.Broken()), problems)
 	}
-	// What takes the place of a file is not followed out of the folder.
+	// A link that replaces a file is not followed out of the folder.
 	tr.remove("skills/good/SKILL.md")
 	tr.link("../../secret.txt", "skills/good/SKILL.md")
 	if result, err := l.ReadSkill(f.upstreams[0].Files, "skill://good/SKILL.md"); err == nil {
@@ -173,6 +173,49 @@ func TestSkills_BrokenAreLeftOutAndReported(t *testing.T) {
 	tr.check(exec.CommandContext(t.Context(), "mkfifo", tr.path("skills/good/SKILL.md")).Run())
 	if result, err := l.ReadSkill(f.upstreams[0].Files, "skill://good/SKILL.md"); err == nil {
 		t.Errorf("a FIFO is read: %s", result)
+	}
+}
+
+// A linked skill folder outside of the team's folder is refused like a linked file. The report reveals nothing about the target.
+func TestSkills_LinkedFoldersOutsideAreReported(t *testing.T) {
+	outside := newTree(t, "there/SKILL.md", skillText("there"), "there/a.txt", "SECRET")
+	for pattern, reported := range map[string][]string{
+		"skills/*/SKILL.md":         {"there", "gone"},
+		".claude/skills/**/*.md":    {"there", "gone"},
+		"prompts/**/SKILL.md":       {"there", "gone"},
+		"prompts/**/*.md":           nil, // it may be any folder
+		"skills/**/REFERENCE.md":    nil,
+		"skills/{there,x}/SKILL.md": {"there"},
+	} {
+		for _, mode := range []string{"false", "true", `"only"`} {
+			t.Run(pattern+" with skills = "+mode, func(t *testing.T) {
+				base, _, _ := strings.Cut(pattern, "/*")
+				base, _, _ = strings.Cut(base, "/{")
+				tr := newTree(t, "team.hcl", skillTeam(mode, pattern))
+				tr.check(os.MkdirAll(tr.path(base), 0o700))
+				for _, name := range []string{"there", "gone"} {
+					tr.link(outside.path(name), path.Join(base, name))
+				}
+				l := newFolder(tr.upstream()).read(t)
+				if len(l.Definitions) > 0 {
+					t.Errorf("listed: %s", l.Definitions)
+				}
+				places := map[string]bool{}
+				for _, p := range l.Broken() {
+					places[p.Place()] = true
+					if !strings.Contains(p.Detail, "leads out of "+tr.root+"; put a copy in its place") {
+						t.Errorf("problem %s", p)
+					}
+				}
+				want := map[string]bool{}
+				for _, name := range reported {
+					want[tr.path(path.Join(base, name, "SKILL.md"))] = true
+				}
+				if diff := cmp.Diff(want, places); diff != "" {
+					t.Errorf("reported (-want +got):\n%s", diff)
+				}
+			})
+		}
 	}
 }
 
@@ -231,12 +274,13 @@ func (b busy) Err() error {
 func TestSkills_StayWhileTheirFilesChange(t *testing.T) {
 	tr := newTree(t, "team.hcl", skillTeam(`"only"`, "skills/**/SKILL.md"), "skills/a/SKILL.md", skillText("a"), "skills/a/a.txt", "")
 	f := newFolder(tr.upstream())
-	before, text := f.read(t), ""
+	f.read(t)
+	text := ""
 	results, err := f.Team.Refresh(busy{t.Context(), func() {
 		text += "x"
 		tr.write("skills/a/a.txt", text)
 	}}, f.upstreams)
-	if err != nil || results[0].List != before || len(before.Definitions) != 1 {
+	if err != nil || len(results[0].List.Definitions) != 1 {
 		t.Errorf("%v, %+v", err, results)
 	}
 	if got := manifests(t, f.read(t))["skill://a/a.txt"]; got != digestOf(text) {

@@ -12,64 +12,66 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// Team reads the files of all upstreams of one team that have any: each file once, up to
-// [config.Files.Max] bytes together. Only one goroutine may use it. The zero Team has read nothing.
+// Team reads the prompt files of upstreams of one team, up to [config.Files.Max] bytes together.
+// Only one goroutine may use it. The zero Team has read nothing.
 type Team struct {
 	source  *config.Files
 	blocks  map[string]*block // by the upstream's label
 	entries map[entryKey]*entry
-	images  map[string]image      // by path
-	digests map[string]fileDigest // of the files of skills, by path
-	reads   int                   // of files, in all passes
+	images  map[string]image // by path
+	reads   int              // counts reads of files in all passes
 }
 
-// block is what is known of one upstream's files.
+// block is the state of one upstream's files.
 type block struct {
 	upstream config.Upstream
 	found    []entryKey // in the order of their paths
-	idle     []string   // the patterns that match nothing
+	idle     []string   // patterns without a match
 	list     *List
-	// next and nextIdle replace found and idle when the pass is complete.
+	// next and nextIdle replace found and idle at the end of a pass.
 	next     []entryKey
 	nextIdle []string
-	// skills are those of the block by the path of SKILL.md, and nextSkills replaces them.
+	// skills are the block's skills by the path of SKILL.md; nextSkills replaces them.
 	skills, nextSkills map[string]*skillFolder
-	// err is a [Problem] at the upstream's block, for which the list stays as it is; nil for none.
+	// err is a [Problem] of the upstream's block, which keeps the list as it is; may be nil.
 	err error
 }
 
-// entryKey is what the prompt of a file depends on, beside files.
+// entryKey identifies an entry. A prompt depends only on its key and on the contents of files.
 type entryKey struct {
 	path  string
 	texts bool
 	sign
 }
 
-// entry is what is known of one file.
+// entry is the state of one file.
 type entry struct {
-	// prompt is the last good one; nil if there never was one.
+	// prompt is the last good prompt, or nil.
 	prompt   *Prompt
 	problems []Problem
-	// inputs are the files that it was read from, as they were just before, its own included.
+	// inputs are the files that were read for the prompt, including its own file, with their status
+	// just before.
 	inputs []input
 }
 
-// Result is what a pass makes of one upstream's files.
+// Result is the result of a pass for one upstream.
 type Result struct {
-	// List is the same as that of the pass before if nothing has changed.
+	// List is the previous List if nothing has changed.
 	List *List
-	// Err is nil, or a [Problem] at the upstream's block: it is not known what there is, or it is
-	// too much. List stays good.
+	// Err is nil, or a [Problem] of the upstream's block: its files are unknown or too many. If so,
+	// List is the last good List.
 	Err error
 }
 
-// Read reads the files of upstreams once. The results are in their order; those of upstreams
-// without files are zero. Where ctx ends early, they say so.
+// Read reads the files of upstreams once. The results are in their order, and zero for upstreams without files.
+// If ctx ends early, they report that.
 func Read(ctx context.Context, upstreams []config.Upstream) []Result {
-	results, teams := make([]Result, len(upstreams)), map[string][]int{}
-	for i := range upstreams {
-		if upstreams[i].Files != nil {
-			teams[upstreams[i].Team] = append(teams[upstreams[i].Team], i)
+	// The command try has one team with several folders.
+	results, teams := make([]Result, len(upstreams)), map[[2]string][]int{}
+	for i, u := range upstreams {
+		if u.Files != nil {
+			folder := [2]string{u.Team, u.Files.Folder}
+			teams[folder] = append(teams[folder], i)
 		}
 	}
 	for _, indexes := range teams {
@@ -88,15 +90,14 @@ func Read(ctx context.Context, upstreams []config.Upstream) []Result {
 	return results
 }
 
-// Refresh reads the files of the upstreams that have changed since the last call, and returns the
-// current lists in the order of the upstreams, which have the same source. The error is that of
-// ctx: nothing has changed then.
+// Refresh reads the changed files of the upstreams, which have the same source, and returns the current lists
+// in their order. If ctx ends, it returns the error and changes nothing.
 func (t *Team) Refresh(ctx context.Context, upstreams []config.Upstream) ([]Result, error) {
 	source := upstreams[0].Files
 	if t.source == nil || !t.source.SameSource(source) {
-		*t = Team{reads: t.reads} // what was granted may no longer be
+		*t = Team{reads: t.reads} // grants may have been withdrawn
 	}
-	t.source = source // another team may read other files as values now
+	t.source = source // its reserved files may have changed in a way that SameSource ignores
 	blocks, next := t.present(upstreams), map[string]*block{}
 	entries, err := t.pass(ctx, blocks)
 	if ctx.Err() != nil {
@@ -113,7 +114,7 @@ func (t *Team) Refresh(ctx context.Context, upstreams []config.Upstream) ([]Resu
 		next[b.upstream.Name] = b
 		results = append(results, Result{b.list, b.err})
 	}
-	// The blocks in any case: they keep what the error leaves as it was.
+	// The blocks are kept in any case: they keep the parts that the error leaves unchanged.
 	if t.blocks = next; err == nil {
 		t.entries = entries
 	}
@@ -129,20 +130,19 @@ func (t *Team) pass(ctx context.Context, blocks []*block) (map[entryKey]*entry, 
 	defer opener.close()
 	p := &pass{
 		team: t, opener: opener, ended: ctx.Err, infos: map[string]fs.FileInfo{},
-		partials: map[string]partial{}, images: map[string]image{}, digests: map[string]fileDigest{},
-		manifests: map[string]config.FileFormat{},
+		partials: map[string]partial{}, images: map[string]image{}, manifests: map[string]config.FileFormat{},
 	}
 	if p.root, err = filepath.Abs(t.source.Root); err != nil {
 		return nil, err
 	}
 	entries, err := p.run(blocks)
 	if err == nil {
-		t.images, t.digests = p.images, p.digests
+		t.images = p.images
 	}
 	return entries, err
 }
 
-// present returns the blocks of upstreams, with what was known of those that were there before.
+// present returns the blocks of upstreams, with the state of their previous blocks.
 func (t *Team) present(upstreams []config.Upstream) []*block {
 	blocks := make([]*block, len(upstreams))
 	for i, u := range upstreams {
@@ -150,13 +150,13 @@ func (t *Team) present(upstreams []config.Upstream) []*block {
 		if before := t.blocks[u.Name]; before != nil {
 			b.found, b.idle, b.list, b.skills = before.found, before.idle, before.list, before.skills
 		}
-		b.next, b.nextIdle, b.nextSkills = b.found, b.idle, b.skills // of a block that fails, what it had stays
+		b.next, b.nextIdle, b.nextSkills = b.found, b.idle, b.skills // a failing block keeps its state
 		blocks[i] = b
 	}
 	return blocks
 }
 
-// failure is why a team or a block keeps what it had.
+// failure is the reason why a team or a block keeps its state.
 type failure struct{ summary, detail string }
 
 func (f *failure) Error() string { return f.detail }
@@ -165,7 +165,7 @@ func failed(summary, format string, args ...any) error {
 	return &failure{summary, fmt.Sprintf(format, args...)}
 }
 
-// problem returns a problem at the upstream's block.
+// problem returns a problem of the upstream's block.
 func (b *block) problem(severity Severity, err error) Problem {
 	summary := "Prompts not read"
 	if f, ok := errors.AsType[*failure](err); ok {
@@ -175,7 +175,7 @@ func (b *block) problem(severity Severity, err error) Problem {
 	return Problem{Severity: severity, Path: at.File, Line: at.Line, Summary: summary, Detail: sentence(err.Error())}
 }
 
-// complete makes the list of what a pass has found, unless it is the present one.
+// complete makes the list of a pass, unless it equals the current list.
 func (b *block) complete(before, after map[entryKey]*entry) {
 	same := b.list.byName != nil && slices.Equal(b.found, b.next) && slices.Equal(b.idle, b.nextIdle) && maps.Equal(b.skills, b.nextSkills)
 	for i := 0; same && i < len(b.next); i++ {
@@ -194,7 +194,7 @@ func onDisk(source *config.Files, file string) string {
 	return filepath.Join(source.Root, filepath.FromSlash(file))
 }
 
-// servedLike reports whether two entries are served and reported alike. Each may be nil.
+// servedLike reports whether two entries have the same prompt and problems. Each may be nil.
 func (e *entry) servedLike(other *entry) bool {
 	return e == other || e != nil && other != nil && e.prompt == other.prompt && slices.Equal(e.problems, other.problems)
 }

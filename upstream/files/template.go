@@ -5,24 +5,23 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// maxGaps and maxMessages bound the gaps and the messages of one prompt: each takes several times
-// the memory of its text.
+// maxGaps and maxMessages bound the gaps and the messages of one prompt, because each takes several times the
+// memory of its text.
 const (
 	maxGaps     = 10_000
 	maxMessages = 10_000
 )
 
-// message is one message of a prompt, before values are put in.
+// message is one message of a prompt without values.
 type message struct {
 	role string
-	// pieces are its text; empty where it has media.
+	// pieces are its text; empty for media.
 	pieces []piece
 	media  *media
 }
@@ -38,9 +37,9 @@ type builder struct {
 	role     string
 	messages []message
 	pieces   []piece
-	// pending is text that is not a piece yet.
+	// pending is text that is not yet a piece.
 	pending []byte
-	// gaps counts them; those above maxGaps are left out, since the prompt is refused.
+	// gaps counts the gaps. Those above maxGaps are left out, because the prompt will be refused.
 	gaps int
 }
 
@@ -63,13 +62,13 @@ func (b *builder) flush() {
 	}
 }
 
-// begin ends the present message and begins one of a role.
+// begin ends the current message and begins one of a role.
 func (b *builder) begin(role string) {
 	b.end()
 	b.role = role
 }
 
-// end adds the present message, unless it is blank.
+// end adds the current message, unless it is blank.
 func (b *builder) end() {
 	b.flush()
 	if pieces := trim(b.pieces); len(pieces) > 0 {
@@ -78,14 +77,13 @@ func (b *builder) end() {
 	b.pieces = nil
 }
 
-// addMedia adds a message of the present role: the protocol gives each message one content.
+// addMedia adds a message of the current role, because a message has one content.
 func (b *builder) addMedia(m *media) {
 	b.end()
 	b.messages = append(b.messages, message{role: b.role, media: m})
 }
 
-// trim removes blank lines at both ends of a text. What is beside a gap stays: its value is not
-// known yet.
+// trim removes blank lines at both ends of a text, but not beside a gap, whose value is unknown.
 func trim(pieces []piece) []piece {
 	if last := len(pieces) - 1; last >= 0 && !pieces[last].gap.isSet {
 		if pieces[last].text = strings.TrimRight(pieces[last].text, " \t\r\n"); pieces[last].text == "" {
@@ -108,7 +106,7 @@ func trim(pieces []piece) []piece {
 	return pieces
 }
 
-// size is that of a message's text or media, in bytes.
+// size returns the size of a message's text or media, in bytes.
 func (m *message) size() int {
 	if m.media != nil {
 		return len(m.media.base64)
@@ -120,72 +118,51 @@ func (m *message) size() int {
 	return size
 }
 
-// compiler writes the JSON of a get's result as segments.
-type compiler struct {
-	json     []byte // of all segments but media
-	ends     []int  // of the segments, in json
-	segments []segment
-}
-
-// end ends the present segment, which a gap follows, or media.
-func (c *compiler) end(g gap, m *media) {
-	c.ends = append(c.ends, len(c.json))
-	c.segments = append(c.segments, segment{gap: g})
-	if m != nil {
-		c.ends = append(c.ends, len(c.json))
-		c.segments = append(c.segments, segment{json: m.base64})
-	}
-}
-
 // compile makes the segments of messages.
 func (p *Prompt) compile(description string, messages []message) {
-	var c compiler
-	c.json = append(c.json, '{')
-	if description != "" {
-		c.json = append(append(append(c.json, `"description":`...), wire.Quote(description)...), ',')
+	var json []byte // after the last segment
+	end := func(g gap) {
+		p.segments = append(p.segments, segment{bytes.Clone(json), g})
+		json = json[:0]
 	}
-	c.json = append(c.json, `"messages":[`...)
+	json = append(json, '{')
+	if description != "" {
+		json = append(append(append(json, `"description":`...), wire.Quote(description)...), ',')
+	}
+	json = append(json, `"messages":[`...)
 	for i, m := range messages {
 		if i > 0 {
-			c.json = append(c.json, ',')
+			json = append(json, ',')
 		}
-		c.json = append(append(append(c.json, `{"role":`...), wire.Quote(m.role)...), `,"content":{"type":`...)
+		json = append(append(append(json, `{"role":`...), wire.Quote(m.role)...), `,"content":{"type":`...)
 		if m.media != nil {
-			p.media = append(p.media, m.media)
-			c.json = append(append(c.json, wire.Quote(m.media.kind)...), `,"data":"`...)
-			c.end(gap{}, m.media)
-			c.json = append(append(append(c.json, `","mimeType":`...), wire.Quote(m.media.mime)...), `}}`...)
+			json = append(append(json, wire.Quote(m.media.kind)...), `,"data":"`...)
+			end(gap{})
+			p.segments = append(p.segments, segment{json: m.media.base64}) // shared with other prompts
+			json = append(append(append(json, `","mimeType":`...), wire.Quote(m.media.mime)...), `}}`...)
 			continue
 		}
-		c.json = append(c.json, `"text","text":"`...)
+		json = append(json, `"text","text":"`...)
 		for _, piece := range m.pieces {
 			if piece.gap.isSet {
-				c.end(piece.gap, nil)
+				end(piece.gap)
 			} else {
-				c.json = append(c.json, content(piece.text)...)
+				json = append(json, content(piece.text)...)
 			}
 		}
-		c.json = append(c.json, `"}}`...)
+		json = append(json, `"}}`...)
 	}
-	c.json = append(c.json, `]}`...)
-	c.end(gap{}, nil)
-	// One allocation for all, and of the exact size: the one that grew has room for a quarter more.
-	json, at := bytes.Clone(c.json), 0
-	for i, end := range c.ends {
-		s := &c.segments[i]
-		if s.json == nil {
-			s.json = json[at:end:end]
-		}
-		at, p.fixed = end, p.fixed+len(s.json)
+	json = append(json, `]}`...)
+	end(gap{})
+	for _, s := range p.segments {
+		p.fixed += len(s.json)
 	}
-	p.segments = slices.Concat(c.segments)
 }
 
-// hashText returns a hash of messages, with the names and the defaults of the arguments that fill
-// their gaps.
+// hashText returns a hash of messages, with the names and the defaults of their arguments.
 func hashText(messages []message, arguments []argument) string {
 	hash := sha256.New()
-	add := func(texts ...string) { // each with its length, so that no two lists of texts are written alike
+	add := func(texts ...string) { // with lengths, so that different lists have different bytes
 		for _, text := range texts {
 			fmt.Fprintf(hash, "%d:%s", len(text), text)
 		}

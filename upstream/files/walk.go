@@ -4,19 +4,21 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/promptweir/promptweir/config"
-	"github.com/promptweir/promptweir/config/regular"
+	"github.com/promptweir/promptweir/config/safefile"
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // maxEntries bounds the files and folders that one pass visits for a team.
 const maxEntries = 100_000
 
-// find returns the files that a block's patterns match, in the order of their paths, and the
-// patterns without a file. It reads no file.
+// find returns the files that a block's patterns match, in the order of their paths, and the patterns without a
+// file. It reads no file.
 func (p *pass) find(b *block) (found []entryKey, idle []string, err error) {
 	source := b.upstream.Files
 	for _, pattern := range source.Patterns {
@@ -40,14 +42,17 @@ func (p *pass) find(b *block) (found []entryKey, idle []string, err error) {
 		}
 		return some
 	}
-	skip := func(path string) bool {
+	skip := func(file string) bool {
 		return !slices.ContainsFunc(source.Patterns, func(pattern config.PathPattern) bool {
-			return pattern.MatchHidden(relative(path)) || pattern.Enters(relative(path))
+			return pattern.MatchHidden(relative(file)) || pattern.Enters(relative(file))
 		})
 	}
-	err = regular.Walk(p.opener.within, folder, skip, func(f regular.File) error {
+	err = safefile.Walk(p.opener.within, folder, skip, func(f safefile.File) error {
 		p.entries++
 		key := p.key(b, f.Path)
+		if f.LeadsOut() && !matches(key) && isSkillFolder(source, relative(f.Path)) { // reading its SKILL.md reports the link
+			key = p.key(b, path.Join(f.Path, wire.SkillFile))
+		}
 		switch {
 		case p.err() != nil:
 			return p.err()
@@ -56,16 +61,19 @@ func (p *pass) find(b *block) (found []entryKey, idle []string, err error) {
 				"other files elsewhere", maxEntries, source.Folder)
 			return p.over
 		case f.Err != nil && f.Link == "":
-			return goneOr(onDisk(source, f.Path), f.Err)
+			if errors.Is(f.Err, fs.ErrNotExist) { // it has just been removed
+				return nil
+			}
+			return fmt.Errorf("cannot read %s: %w", onDisk(source, f.Path), safefile.Cause(f.Err))
 		case f.IsDir():
 			return nil
 		case !matches(key):
-			return fs.SkipDir // a link of another name may lead here
+			return fs.SkipDir // a link with a matching name may lead here
 		case len(found) == b.upstream.MaxPrompts:
 			return failed("Too many prompts", "there are more files than max_prompts = %d; raise it, or narrow the patterns", len(found))
 		}
-		found = append(found, key) // a link that leads nowhere, too: reading it says why
-		return p.learn(f.Path, f.Info)
+		found = append(found, key) // also a dangling link: reading it reports the reason
+		return p.learn(key.path, f.Info)
 	})
 	for i, pattern := range source.Patterns {
 		if !isMatched[i] {
@@ -76,8 +84,16 @@ func (p *pass) find(b *block) (found []entryKey, idle []string, err error) {
 	return found, idle, err
 }
 
-// checkFolder returns an error for the first part of a folder's path that is not a folder. The text
-// is the same for all patterns, so that one mistake can be told from several.
+// isSkillFolder reports whether a folder is a skill's by its location or by a pattern.
+func isSkillFolder(source *config.Files, folder string) bool {
+	file := path.Join(folder, wire.SkillFile)
+	return path.Base(path.Dir(folder)) == "skills" || slices.ContainsFunc(source.Patterns, func(pattern config.PathPattern) bool {
+		return path.Base(pattern.String()) == wire.SkillFile && pattern.MatchHidden(file)
+	})
+}
+
+// checkFolder returns an error for the first part of a path that is not a folder. The text is the same for all
+// patterns, so equal errors can be merged.
 func (p *pass) checkFolder(source *config.Files, folder string) error {
 	at := source.Folder
 	for name := range strings.SplitSeq(folder, "/") {
@@ -89,21 +105,13 @@ func (p *pass) checkFolder(source *config.Files, folder string) error {
 		switch info, err := p.opener.within.Stat(relative); {
 		case errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("there is no folder %s; make it, or correct files", at)
-		case err != nil && !isOfSystem(err): // the same for all links that lead out, whatever is there
+		case err != nil && !isOfSystem(err): // the same for all links that lead out, to reveal nothing
 			return fmt.Errorf("the link %s leads to nothing inside of %s; put a folder in its place, or correct files", at, source.Root)
 		case err != nil:
-			return fmt.Errorf("cannot read %s: %w", at, regular.Cause(err))
+			return fmt.Errorf("cannot read %s: %w", at, safefile.Cause(err))
 		case !info.IsDir():
 			return fmt.Errorf("the path %s is not a folder; put one in its place, or correct files", at)
 		}
 	}
 	return nil
-}
-
-// goneOr returns nil where a folder was there a moment ago.
-func goneOr(path string, err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return fmt.Errorf("cannot read %s: %w", path, regular.Cause(err))
 }
