@@ -1,7 +1,7 @@
-// Package system has what only some operating systems can do: signal a child process with all of
-// its descendants, let it die with the gateway, hide the gateway's memory from it, notice a connection
-// whose bytes nobody acknowledges, and see whether something has arrived on one.
+// Package system has functions that only some operating systems support. They signal a child
+// process with its descendants, end it with the gateway, hide the gateway's memory from it, close a
+// connection whose bytes are not acknowledged, and look for input on a connection.
 package system
 
-// maxDescriptors stands for no limit.
+// maxDescriptors is the result of DescriptorLimit if there is no limit, or a higher one.
 const maxDescriptors = 1 << 20

@@ -9,18 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OwnGroup gives a process that is to be started a group of its own, so that its descendants can be
-// killed with it, and a Ctrl-C at the terminal reaches the gateway only. It dies with the thread
-// that starts it.
+// OwnGroup makes a process start in a group of its own, so that its descendants can be killed with
+// it, and a Ctrl-C at the terminal reaches only the gateway. The process dies with the thread that
+// starts it.
 func OwnGroup(command *exec.Cmd) error {
-	// Most children exit when the gateway is killed, because their stdin ends, but not those that
-	// hang.
+	// Most children exit when the gateway is killed, because their stdin ends. Pdeathsig is for the
+	// ones that hang.
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	return nil
 }
 
-// SetUserTimeout makes the kernel close a connection whose bytes are not acknowledged for a time
-// (RFC 5482). Without it, it tries for a quarter of an hour.
+// SetUserTimeout makes the kernel close a connection whose bytes are not acknowledged within a time
+// (RFC 5482). The kernel's default is a quarter of an hour.
 func SetUserTimeout(connection syscall.RawConn, timeout time.Duration) error {
 	var failure error
 	err := connection.Control(func(fd uintptr) {
@@ -33,10 +33,10 @@ func SetUserTimeout(connection syscall.RawConn, timeout time.Duration) error {
 	return failure
 }
 
-// HideMemory keeps other processes of the same user from reading the memory and the environment of
-// this one, which hold the cursor keys and every team's secrets: a server that the gateway starts
-// is such a process. The kernel also writes no core dump then. Children are readable again as soon
-// as they execute their programs, and root may read everything (prctl(2), PR_SET_DUMPABLE;
+// HideMemory keeps other processes of the same user from reading the memory and environment of this
+// process. They contain the cursor keys and the secrets of all teams, and the servers that the
+// gateway starts are such processes. The kernel also writes no core dump. Children become readable
+// again when they execute their programs, and root can read everything (prctl(2), PR_SET_DUMPABLE;
 // ptrace(2), "Ptrace access mode checking").
 func HideMemory() error {
 	return os.NewSyscallError("prctl", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// OwnGroup gives a process that is to be started a group of its own, so that its descendants can be
-// killed with it, and a Ctrl-C at the terminal reaches the gateway only.
+// OwnGroup makes a process start in a group of its own, so that its descendants can be killed with
+// it, and a Ctrl-C at the terminal reaches only the gateway.
 func OwnGroup(command *exec.Cmd) error {
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return nil
 }
 
-// SetUserTimeout does nothing: these systems have no such option, or another for each of them.
+// SetUserTimeout does nothing. These systems have no such option, or different ones.
 func SetUserTimeout(syscall.RawConn, time.Duration) error { return nil }
 
-// HideMemory does nothing: here only root reads another process's memory, or there is no way to
-// forbid it.
+// HideMemory does nothing. On these systems, only root can read another process's memory, or
+// nothing can prevent it.
 func HideMemory() error { return nil }

@@ -10,12 +10,12 @@ import (
 
 // SignalGroup signals the whole group of a process.
 func SignalGroup(command *exec.Cmd, signal syscall.Signal) {
-	// ESRCH means that the group is gone, as wanted.
+	// ESRCH means that the group is already gone.
 	_ = syscall.Kill(-command.Process.Pid, signal)
 }
 
-// DescriptorLimit returns how many descriptors the process may have. Go has raised it as far as it
-// may.
+// DescriptorLimit returns how many descriptors the process may open. Go has raised the limit to its
+// maximum.
 func DescriptorLimit() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur > maxDescriptors {
@@ -24,13 +24,15 @@ func DescriptorLimit() int {
 	return int(limit.Cur)
 }
 
-// HasInput reports whether something can be read from a connection without waiting: bytes, its end, or an error.
-func HasInput(connection syscall.RawConn) bool {
-	has := true
-	err := connection.Control(func(fd uintptr) {
-		var one [1]byte
+// HasInput returns a function that reports whether a read from the connection would return at once:
+// with bytes, the end or an error. The function allocates no memory. Only one goroutine at a time
+// may call it.
+func HasInput(connection syscall.RawConn) func() bool {
+	var one [1]byte
+	var has bool
+	look := func(fd uintptr) {
 		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK)
 		has = !errors.Is(err, syscall.EAGAIN)
-	})
-	return has || err != nil
+	}
+	return func() bool { return connection.Control(look) != nil || has }
 }

@@ -16,50 +16,50 @@ import (
 )
 
 const (
-	// handshakeTimeout is how long the TLS handshake may take.
+	// handshakeTimeout bounds the TLS handshake.
 	handshakeTimeout = 5 * time.Second
-	// idleTimeout is how long a connection that no request uses is kept.
+	// idleTimeout is the time after which an idle connection is closed.
 	idleTimeout = 90 * time.Second
 )
 
-// Client sends requests to one server. Its methods are safe for concurrent use. Dial must be set, and no field
-// be changed after the first request.
+// Client sends requests to one server. Its methods are safe for concurrent use. Set Dial, and
+// change no field after the first request.
 type Client struct {
 	// Dial returns a new connection.
 	Dial func(ctx context.Context) (*Link, error)
-	// TLS returns the settings of TLS, with the server's name. Nil is for a server without TLS.
+	// TLS returns the TLS settings, with the server's name. It is nil for a server without TLS.
 	TLS func() *tls.Config
-	// MaxIdle is how many connections are kept for later requests.
+	// MaxIdle bounds the idle connections.
 	MaxIdle int
 
 	mu sync.Mutex // guards what follows
-	// idle are connections that no request uses, the one that was used last at the end.
+	// idle are the connections that no request uses, the most recently used one last.
 	idle []*conn
-	// round counts the calls of CloseIdle. A connection of an earlier round is not kept.
+	// round counts the calls of CloseIdle. Connections of earlier rounds are not kept.
 	round int
-	// sweep closes what has been idle for too long; nil while nothing is idle.
+	// sweep closes connections that were idle for too long; nil if none is idle.
 	sweep *time.Timer
 }
 
-// Link is a new connection, to the server or to a proxy that passes requests on.
+// Link is a new connection to the server, or to a proxy that forwards requests.
 type Link struct {
 	net.Conn
-	// Origin is the scheme and host of the server if the connection leads to a proxy that reads the requests, and
-	// Fields what that proxy wants to see in each.
+	// Origin is the scheme and host of the server, if a proxy reads the requests. Fields are added
+	// to each request for that proxy.
 	Origin string
 	Fields Fields
 }
 
-// Lazy is a context that makes a channel and a timer only when something asks for Done. Do waits for the end of
-// Parent and for Deadline instead, which may move while a request is under way.
+// Lazy is a context that makes a channel and a timer only when Done is called. Do uses Parent and
+// Deadline instead. The deadline may move while a request is in flight.
 type Lazy interface {
 	context.Context
 	Parent() context.Context
 }
 
-// Do sends a request and returns its response, whose body must be closed. A nil body is none. Fresh is true for
-// a request that needs a new connection, which is closed afterwards. The request ends with ctx, whose error is
-// then in the [*Error]. If ctx has ended before, or the head is not valid, nothing is sent.
+// Do sends a request and returns its response. The caller closes the response's body. A nil body
+// sends none. With fresh, the request uses a new connection and closes it afterwards. If ctx ends,
+// the [*Error] wraps its error. If ctx has ended before, or the head is not valid, nothing is sent.
 func (c *Client) Do(ctx context.Context, head *Head, extra Fields, body []byte, fresh bool) (*http.Response, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -97,9 +97,9 @@ func (c *Client) Do(ctx context.Context, head *Head, extra Fields, body []byte, 
 	return response, nil
 }
 
-// isFarewell reports whether a response with which the server closes a kept connection is to that connection
-// rather than to the request, which was on its way when the server grew tired of waiting (RFC 9110, section
-// 15.5.9). Some servers say 400 instead.
+// isFarewell reports whether the response is a notice that the server closes an idle connection.
+// Its request was on its way at that moment and was not read (RFC 9110, section 15.5.9). Some
+// servers send 400 instead of 408.
 func isFarewell(r *http.Response) bool {
 	return r.StatusCode == http.StatusRequestTimeout ||
 		r.StatusCode == http.StatusBadRequest && !strings.HasPrefix(r.Header.Get("Content-Type"), "application/json")
@@ -110,7 +110,7 @@ func (c *Client) connect(ctx context.Context) (*conn, error) {
 	link, err := c.Dial(ctx)
 	if err != nil {
 		if until, ok := ctx.Deadline(); ok && !time.Now().Before(until) {
-			<-ctx.Done() // whose timer is due as well; which of the two the dial has noticed is left to chance
+			<-ctx.Done() // its timer is due as well; the dial may notice either first
 			err = fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
 		return nil, &Error{Step: Connect, cause: err}
@@ -183,7 +183,8 @@ func (c *Client) closeOld() {
 	c.idle = nil
 }
 
-// CloseIdle closes the connections that no request uses, and each of the others when its request has ended.
+// CloseIdle closes the connections that no request uses. Each of the other connections is closed
+// when its request has ended.
 func (c *Client) CloseIdle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,7 +199,7 @@ func (c *Client) CloseIdle() {
 	}
 }
 
-// responseBody gives its connection back when it was read to its end.
+// responseBody returns its connection to the client when it was read to its end.
 type responseBody struct {
 	io.ReadCloser
 
@@ -215,13 +216,14 @@ func (b *responseBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the response, and with it a read on another goroutine. It does not read the rest of the body.
+// Close ends the response, and any Read on another goroutine. It does not read the rest of the
+// body.
 func (b *responseBody) Close() error {
 	b.end(false)
 	return nil
 }
 
-// end gives the connection back, once: it may be another request's by now.
+// end returns the connection only once. Afterwards another request may use it.
 func (b *responseBody) end(isWhole bool) {
 	if !b.ended.Swap(true) {
 		b.conn.release(isWhole)

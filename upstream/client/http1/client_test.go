@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/upstream/client/http1"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // server is one that writes what a test wants.
@@ -170,34 +171,6 @@ func TestDo_TrustsAConnectionOnlyAfterAWholeResponse(t *testing.T) {
 				t.Errorf("the second request: %q, %v, want connection %s", body, err, want)
 			}
 		})
-	}
-}
-
-// What came of a head before the rest may be gone from the buffer when its end is read.
-func TestDo_BothLengthsInAHeadThatComesInParts(t *testing.T) {
-	t.Parallel()
-	dialed := 0
-	c := &http1.Client{MaxIdle: 1, Dial: func(context.Context) (*http1.Link, error) {
-		dialed++
-		near, far := net.Pipe() // which hands over each write by itself
-		go func(number int) {
-			defer far.Close()
-			for r := bufio.NewReader(far); ; {
-				if _, err := read(r); err != nil {
-					return
-				}
-				_, _ = io.WriteString(far, "HTTP/1.1 200 OK\r\nContent-Length: 40\r\nTransfer-Encoding: chunked\r\n")
-				_, _ = fmt.Fprintf(far, "A: b\r\n\r\n1\r\n%d\r\n0\r\n\r\n", number)
-			}
-		}(dialed)
-		return &http1.Link{Conn: near}, nil
-	}}
-	defer c.CloseIdle()
-	head := http1.NewHead(http.MethodPost, &url.URL{Scheme: "http", Host: "mcp.example"}, nil)
-	for _, want := range []string{"1", "2"} {
-		if got, err := post(t.Context(), c, head, "{}"); got != want || err != nil {
-			t.Errorf("%q, %v, want the answer of connection %s", got, err, want)
-		}
 	}
 }
 
@@ -641,28 +614,12 @@ func TestClient_KeepsNoMoreThanItMay(t *testing.T) {
 		})
 	}
 	all.Wait()
-	await(t, func() bool { return open.Load() == 1 })
+	upstreamtest.Eventually(t, "one connection is closed", func() bool { return open.Load() == 1 })
 	if _, err := post(t.Context(), c, head, "{}"); err != nil || s.accepted.Load() != 2 {
 		t.Errorf("%v, %d connections, want the second one again", err, s.accepted.Load())
 	}
-	response, err := c.Do(t.Context(), head, http1.Fields{}, []byte("{}"), false) //nolint:bodyclose // it is read to its end
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.CloseIdle() // while it is in use
-	if body, err := io.ReadAll(response.Body); string(body) != "ok" || err != nil {
-		t.Errorf("%q, %v", body, err)
-	}
-	await(t, func() bool { return open.Load() == 0 })
-}
-
-func await(t *testing.T, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it does not come")
-		}
-	}
+	c.CloseIdle()
+	upstreamtest.Eventually(t, "the other one is closed", func() bool { return open.Load() == 0 })
 }
 
 // A response to no request is read, whatever it is, and never with more than a head's bound of memory for its head.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -16,38 +17,44 @@ import (
 )
 
 const (
-	// maxHead bounds the heads of one response, with those of informational ones before it, in bytes.
+	// maxHead bounds the heads of one response, including informational responses, in bytes.
 	maxHead = 64 << 10
-	// maxInformational is how many informational responses may come before a response.
+	// maxInformational bounds the informational responses before a response.
 	maxInformational = 5
-	// maxKept is the largest buffer that a connection keeps for the next request, in bytes.
+	// maxKept bounds the buffer that a connection keeps for the next request, in bytes.
 	maxKept = 16 << 10
+	// readSize is the size of a read buffer in bytes. Most responses are read at once.
+	readSize = 16 << 10
 )
 
-// conn is a connection. One request uses it at a time.
+// readers are the read buffers of connections that no request uses.
+var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readSize) }} //nolint:gochecknoglobals // a pool is shared by nature
+
+// conn is a connection. One request at a time uses it.
 type conn struct {
 	client *Client
 	link   *Link
 	// stream is the link, or TLS over it.
 	stream net.Conn
-	// raw is the link's socket; nil if it has none.
-	raw    syscall.RawConn
-	reader *bufio.Reader
-	// out is the buffer of the last request.
+	// out is the buffer of the previous request.
 	out   []byte
 	round int
-	since time.Time // since when it is idle
-	// interrupt ends reads and writes.
+	since time.Time // start of the idle time
+	// interrupt ends reads and writes in progress.
 	interrupt func()
+	// hasInput reports whether the socket has input, see [system.HasInput]. It is nil without a
+	// socket, and on Windows.
+	hasInput func() bool
 
-	// What follows is of the present request. Stop stops the wait for the end of its context, and reports false if
-	// that has come.
-	ctx  context.Context //nolint:containedctx // the request's
-	stop func() bool
-	// headLeft is how many bytes may still be read before the head is complete; negative afterwards.
+	// The fields below belong to the current request. stop ends the wait for the end of its
+	// context, and reports false if the context has already ended.
+	ctx    context.Context //nolint:containedctx // the request's
+	stop   func() bool
+	reader *bufio.Reader
+	// headLeft is the number of bytes that the head may still have; negative after the head.
 	headLeft int
 	answered bool
-	// isLast says that no other request may follow.
+	// isLast is true if the connection cannot be used for another request.
 	isLast bool
 }
 
@@ -56,13 +63,14 @@ func newConn(c *Client, link *Link) *conn {
 	defer c.mu.Unlock()
 	made := &conn{client: c, link: link, stream: link.Conn, round: c.round}
 	made.interrupt = func() { _ = link.Close() }
-	made.reader = bufio.NewReader(made)
 	inner := link.Conn
 	if secured, ok := inner.(*tls.Conn); ok { // to a proxy
 		inner = secured.NetConn()
 	}
 	if socket, ok := inner.(syscall.Conn); ok {
-		made.raw, _ = socket.SyscallConn() // nil for an error
+		if raw, err := socket.SyscallConn(); err == nil {
+			made.hasInput = system.HasInput(raw)
+		}
 	}
 	return made
 }
@@ -76,29 +84,33 @@ func (c *conn) begin(ctx context.Context) {
 		ctx = lazy.Parent()
 	}
 	c.stop = context.AfterFunc(ctx, c.interrupt)
+	c.reader, _ = readers.Get().(*bufio.Reader)
+	c.reader.Reset(c)
 }
 
-// release ends the use of the connection by a request. It is kept if isWhole says that the response was read to
-// its end, and nothing else speaks against it. It is called once for each request.
+// release ends the use of the connection by a request. isWhole is true if the response was read to
+// its end. Only then is the connection kept, unless something else forbids it. Call release once
+// per request.
 func (c *conn) release(isWhole bool) {
 	if isGone := !c.stop(); !isWhole || isGone || c.isLast || c.reader.Buffered() > 0 {
-		_ = c.link.Close()
+		_ = c.link.Close() // a Read may be in progress, so the reader is not used again
 		return
 	}
-	c.ctx = nil
+	readers.Put(c.reader)
+	c.ctx, c.reader = nil, nil
 	c.client.put(c)
 }
 
-// hasEnded reports whether the server has closed an idle connection, or said something that nobody asked for.
+// hasEnded reports whether the server has closed an idle connection, or sent something unexpected.
 func (c *conn) hasEnded() bool {
-	if c.reader.Buffered() > 0 || c.raw != nil && system.HasInput(c.raw) {
+	if c.hasInput != nil && c.hasInput() {
 		return true
 	}
 	secured, ok := c.stream.(*tls.Conn)
 	if !ok {
 		return false
 	}
-	// What TLS has already read from the socket.
+	// TLS may have read more from the socket already.
 	_ = secured.SetReadDeadline(time.Unix(1, 0))
 	_, err := secured.Read(make([]byte, 1))
 	return !errors.Is(err, os.ErrDeadlineExceeded)
@@ -114,24 +126,25 @@ func (c *conn) exchange(head *Head, extra Fields, body []byte) (*http.Response, 
 		c.out = nil
 	}
 	_, unwritten := c.stream.Write(out)
-	// Also where not all could be written: a server may answer, and close, before it has read all. And over TLS 1.3,
-	// why it refused a certificate is there to be read (RFC 8446, section 4.4.2.4).
+	// Read the response even after a failed write. A server may respond and close before it has
+	// read all. Over TLS 1.3 the alert that refuses a certificate is there to be read (RFC 8446,
+	// section 4.4.2.4).
 	first, err := c.reader.Peek(1)
 	c.answered = err == nil
 	switch {
 	case err != nil:
 		return nil, err
-	case first[0] == 0x15: // an alert
+	case first[0] == 0x15: // a TLS alert
 		return nil, ErrWantsTLS
 	case first[0] != 'H':
 		return nil, errNotHTTP
 	}
 	for range maxInformational + 1 {
 		buffered, _ := c.reader.Peek(c.reader.Buffered())
-		raw, _, isWhole := bytes.Cut(buffered, []byte("\r\n\r\n")) // before more is read over it
+		raw, _, isWhole := bytes.Cut(buffered, []byte("\r\n\r\n")) // before the buffer is overwritten
 		response, err := http.ReadResponse(c.reader, head.request)
 		switch {
-		case err != nil && c.headLeft == 0: // else the error would be about a line that is not whole
+		case err != nil && c.headLeft == 0: // the error would be about an incomplete line
 			return nil, errHeadTooLong
 		case err != nil:
 			return nil, err
@@ -141,7 +154,7 @@ func (c *conn) exchange(head *Head, extra Fields, body []byte) (*http.Response, 
 			continue
 		}
 		c.headLeft = -1
-		// With two lengths, a proxy on the way may believe the other one (RFC 9112, section 6.3).
+		// With two lengths, a proxy in between may believe the other one (RFC 9112, section 6.3).
 		isDoubtful := response.ContentLength < 0 && (!isWhole || hasLength(raw))
 		c.isLast = c.isLast || unwritten != nil || response.Close || response.Proto != "HTTP/1.1" || isDoubtful
 		return response, nil //nolint:nilerr // the answer counts, also to a request that was not written whole
@@ -171,8 +184,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 }
 
-// rearm sets the deadline anew that has passed, if that of the context has moved. Otherwise it returns why the
-// context has ended.
+// rearm sets the deadline again if the context's deadline has moved. Otherwise it returns the
+// context's error.
 func (c *conn) rearm() error {
 	until, isBounded := c.ctx.Deadline()
 	if !isBounded || time.Now().Before(until) {

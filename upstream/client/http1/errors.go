@@ -5,7 +5,7 @@ import "errors"
 var (
 	// ErrHandshakeTimeout means that the server did not finish the TLS handshake in time.
 	ErrHandshakeTimeout = errors.New("TLS handshake timeout")
-	// ErrWantsTLS means that a server that was spoken to without TLS answered with a message of TLS.
+	// ErrWantsTLS means that the server answered an unencrypted request with a TLS alert.
 	ErrWantsTLS = errors.New("the server speaks TLS")
 
 	errFarewell    = errors.New("the server closed the kept connection with an HTTP error")
@@ -15,22 +15,22 @@ var (
 	errSwitching   = errors.New("the server switches to another protocol")
 )
 
-// Step is how far a request came that failed.
+// Step is the last step that a failed request reached.
 type Step int
 
 // The steps of a request.
 const (
-	Connect   Step = iota // there was no connection yet
-	Handshake             // there was no TLS connection yet
-	Exchange              // it was sent, or parts of it
+	Connect   Step = iota // no connection yet
+	Handshake             // no TLS connection yet
+	Exchange              // the request was sent, or parts of it
 )
 
-// Error is the failure of a request before the head of its response was read.
+// Error is the failure of a request before the head of its response was complete.
 type Error struct {
 	Step Step
-	// IsReused is true if an earlier request had used the connection, and HasAnswer if some of the response had
-	// arrived. A server may close a kept connection at any moment: with only the first, it has probably not seen
-	// the request.
+	// IsReused is true if the connection was kept from an earlier request. HasAnswer is true if
+	// some of the response had arrived. If only IsReused is true, the server has probably closed
+	// the idle connection without reading the request.
 	IsReused, HasAnswer bool
 
 	cause error

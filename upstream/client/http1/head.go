@@ -15,14 +15,14 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// Fields are header fields in the form in which they are sent. The zero value has none.
+// Fields are header fields in the form in which they are sent. The zero value has no fields.
 type Fields struct {
 	lines []byte
 	err   error
 }
 
-// Add adds a field. Where a name or value is not one, such as a value with a line break, the request is not
-// sent: [Client.Do] returns an error, without the value, which may be secret.
+// Add adds a field. If the name or value is invalid, such as a value with a line break, [Client.Do]
+// sends nothing and returns an error without the value, which may be secret.
 func (f *Fields) Add(name, value string) {
 	switch {
 	case !httpguts.ValidHeaderFieldName(name):
@@ -31,7 +31,7 @@ func (f *Fields) Add(name, value string) {
 		f.err = fmt.Errorf("the value of the header %s has a line break or control character", name)
 	default:
 		if f.lines == nil {
-			f.lines = make([]byte, 0, 256)
+			f.lines = make([]byte, 0, 256+len(value))
 		}
 		f.lines = append(f.lines, name...)
 		f.lines = append(f.lines, ": "...)
@@ -40,16 +40,16 @@ func (f *Fields) Add(name, value string) {
 	}
 }
 
-// Head is what many requests have in common: method, URL and header fields. It is not changed.
+// Head is the method, URL and header fields of many requests. It is immutable.
 type Head struct {
-	// request has the method and URL. ReadResponse wants them, and so do users of [http.Response.Request].
+	// request holds the method and URL. ReadResponse and [http.Response.Request] need it.
 	request *http.Request
 	target  string
 	fields  Fields
 }
 
-// NewHead returns the head of requests to a URL. Host and Content-Length are added to the header, which may be
-// changed afterwards.
+// NewHead returns the head of requests to a URL. It adds Host, and keeps no reference to header.
+// [Head.Append] adds Content-Length.
 func NewHead(method string, u *url.URL, header http.Header) *Head {
 	h := &Head{request: &http.Request{Method: method, URL: u, Host: u.Host, Header: http.Header{}}, target: u.RequestURI()}
 	host, err := httpguts.PunycodeHostPort(u.Host)
@@ -65,10 +65,11 @@ func NewHead(method string, u *url.URL, header http.Header) *Head {
 	return h
 }
 
-// URL returns the URL. It must not be changed.
+// URL returns the URL. Do not change it.
 func (h *Head) URL() *url.URL { return h.request.URL }
 
-// Append appends a request as it is sent over a link. Extra are fields of this request alone.
+// Append appends a request in the form in which it is sent over a link. extra are fields of this
+// request only.
 func (h *Head) Append(out []byte, over *Link, extra Fields, body []byte) ([]byte, error) {
 	if err := cmp.Or(h.fields.err, over.Fields.err, extra.err); err != nil {
 		return out, err
