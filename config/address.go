@@ -13,9 +13,9 @@ import (
 	"unicode"
 )
 
-// checkListen checks a HOST:PORT with a port in plain decimal.
+// checkListen accepts HOST:PORT with a port in plain decimal.
 func checkListen(s string) error {
-	// FormatUint refuses "080" and "+80", which other programs may read in another way.
+	// FormatUint refuses "080" and "+80", which other programs may read as another port.
 	host, port, err := net.SplitHostPort(s)
 	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || strconv.FormatUint(n, 10) != port {
 		return errors.New(`is not HOST:PORT; write it like "127.0.0.1:8080"`)
@@ -26,7 +26,7 @@ func checkListen(s string) error {
 	return nil
 }
 
-// checkPath checks the path of the MCP endpoint, which must not shadow the gateway's own.
+// checkPath checks the path of the MCP endpoint, which must not be one of the gateway's own paths.
 func checkPath(s string) error {
 	switch {
 	case !strings.HasPrefix(s, "/"):
@@ -44,7 +44,7 @@ func checkPath(s string) error {
 
 func pathChars() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._~/-]*$`) }
 
-// parsePublicURL reads the address to which paths are appended.
+// parsePublicURL reads a base URL.
 func parsePublicURL(s string) (string, error) {
 	u, err := parseURL(s)
 	if err != nil {
@@ -56,14 +56,14 @@ func parsePublicURL(s string) (string, error) {
 	return strings.TrimRight(s, "/"), nil
 }
 
-// parseURL reads an absolute http or https URL.
+// parseURL reads an absolute http or https URL. Its errors do not quote the URL, which may contain
+// a secret.
 func parseURL(s string) (*url.URL, error) {
-	// Its errors do not quote the URL, which may hold a secret.
 	u, err := url.Parse(s)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || !isHost(u.Hostname()):
 		return nil, errors.New(`is not an http or https URL with a host; write it like "https://mcp.example.com/mcp"`)
-	// A zone would make one address two in every comparison of hosts.
+	// With a zone, two spellings of one host would not compare equal.
 	case strings.Contains(u.Hostname(), "%"):
 		return nil, errors.New("has a zone after its address; leave the zone out, or give the server another address")
 	case u.User != nil:
@@ -72,15 +72,15 @@ func parseURL(s string) (*url.URL, error) {
 		return nil, errors.New("has a fragment; leave out the # and the rest")
 	}
 	if hasPort(u) && !validPort(u.Port()) {
-		return nil, errors.New("has no valid port after the colon")
+		return nil, errors.New("has no valid port after the colon; write one from 1 to 65535")
 	}
 	return u, nil
 }
 
-// isHost reports whether s is an IP address or a possible name. A name that ends in a number is
-// neither: some resolvers read 2130706433 as 127.0.0.1.
+// isHost reports whether s is an IP address or a possible host name. A name that ends in a number is neither:
+// some resolvers read 2130706433 as 127.0.0.1.
 func isHost(s string) bool {
-	if strings.Contains(s, ":") { // IPv6, perhaps with a zone, which net.ParseIP does not know
+	if strings.Contains(s, ":") { // IPv6, perhaps with a zone, which net.ParseIP does not accept
 		return net.ParseIP(strings.Split(s, "%")[0]) != nil
 	}
 	last := s[strings.LastIndex(strings.TrimSuffix(s, "."), ".")+1:]
@@ -92,7 +92,7 @@ func isHost(s string) bool {
 
 const digits = "0123456789"
 
-// isNumber reports whether a label is a decimal or hexadecimal number; 0x alone is one, too.
+// isNumber reports whether a label is a decimal or hexadecimal number, or just 0x.
 func isNumber(label string) bool {
 	if hex, ok := strings.CutPrefix(strings.ToLower(label), "0x"); ok {
 		return strings.Trim(hex, digits+"abcdef") == ""
@@ -100,8 +100,8 @@ func isNumber(label string) bool {
 	return label != "" && strings.Trim(label, digits) == ""
 }
 
-// isHostName reports whether s is made of letters and digits of any script, with _, - and dots
-// between them, and perhaps one at the end.
+// isHostName reports whether s consists of letters and digits of any script, with _, - and dots between them
+// and an optional dot at the end.
 func isHostName(s string) bool {
 	isForeign := func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !strings.ContainsRune("_-.", r)
@@ -109,12 +109,12 @@ func isHostName(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, isForeign) && !strings.ContainsAny(s[:1], "-.") && !strings.HasSuffix(s, "-") && !strings.Contains(s, "..")
 }
 
-// checkHost checks a host to compare with Host headers, whose port is ignored.
+// checkHost accepts a host to compare with Host headers, whose port is ignored.
 func checkHost(s string) error {
 	if host, port, err := net.SplitHostPort(s); err == nil && isHost(host) && strings.Trim(port, digits) == "" {
 		return errors.New(`has a port, and ports are ignored; write the host alone, like "prompts.example.com"`)
 	}
-	// People copy IPv6 addresses from URLs, with their brackets.
+	// People copy IPv6 addresses with their brackets from URLs.
 	if bare, ok := strings.CutPrefix(s, "["); ok && strings.HasSuffix(bare, "]") && strings.Contains(bare, ":") {
 		s = strings.TrimSuffix(bare, "]")
 	}
@@ -124,11 +124,11 @@ func checkHost(s string) error {
 	return nil
 }
 
-// opaqueOrigins are those of pages that anybody can write, see checkOpaqueOrigins.
+// opaqueOrigins are origins that any page can send. See checkOpaqueOrigins.
 var opaqueOrigins = []string{"null", "file://"} //nolint:gochecknoglobals // a constant list
 
-// checkOrigin checks an origin, which is compared with Origin headers as text. Extensions of browsers
-// and editors have a host of their own in each installation, so that theirs may be a wildcard.
+// checkOrigin accepts an origin, which is compared with Origin headers as text. An extension of a browser or an
+// editor has another host in each installation, so its host may be a wildcard.
 func checkOrigin(s string) error {
 	if slices.Contains(opaqueOrigins, s) {
 		return nil
@@ -151,7 +151,7 @@ func checkOrigin(s string) error {
 	return nil
 }
 
-// hasPort reports whether a URL has the colon before a port, even without the port.
+// hasPort reports whether a URL has the colon of a port, with or without a number after it.
 func hasPort(u *url.URL) bool { return u.Port() != "" || strings.HasSuffix(u.Host, ":") }
 
 func validPort(s string) bool {
@@ -159,10 +159,10 @@ func validPort(s string) bool {
 	return err == nil && n > 0
 }
 
-// sameHost reports whether two hosts are certainly the same address of the same machine: equal, or
-// a wildcard and a loopback, or localhost and a loopback.
+// sameHost reports whether two hosts certainly are the same address of the same machine: equal, a wildcard and
+// a loopback address, or localhost and a loopback address.
 func sameHost(a, b string) bool {
-	// A zone is ignored, since it only says which interface leads there.
+	// A zone only selects the interface.
 	a, _, _ = strings.Cut(a, "%")
 	b, _, _ = strings.Cut(b, "%")
 	switch {
@@ -185,13 +185,13 @@ func isWildcard(host string) bool {
 	return host == "" || err == nil && ip.Unmap().IsUnspecified()
 }
 
-// IsLoopback reports whether a host is this machine, seen from itself only.
+// IsLoopback reports whether only this machine can reach a host.
 func IsLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return isLocalhost(host) || err == nil && ip.Unmap().IsLoopback()
 }
 
-// isLocalhost reports whether a name stands for loopback (RFC 6761).
+// isLocalhost reports whether a name means loopback (RFC 6761).
 func isLocalhost(host string) bool {
 	host = strings.ToLower(host)
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
@@ -206,10 +206,10 @@ func sameIP(a, b string) bool {
 	return err == nil && x.Unmap() == y.Unmap()
 }
 
-// hostOf returns the host of a URL in the spelling in which hosts are compared.
+// hostOf returns the host of a URL in the spelling for comparisons.
 func hostOf(u *url.URL) string { return strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")) }
 
-// portOf returns the port that a URL means.
+// portOf returns the port of a URL, explicit or by its scheme.
 func portOf(u *url.URL) string {
 	switch {
 	case u.Port() != "":

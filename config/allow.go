@@ -3,57 +3,114 @@ package config
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
-	"github.com/promptweir/promptweir/config/regular"
+	"github.com/promptweir/promptweir/config/safefile"
 )
 
-// allowed holds what each team may use. The zero value is that of a configuration without allow
-// blocks: there is one owner, who is trusted with everything.
+// allowed contains the grants of all teams. The zero value is a configuration without allow blocks:
+// every team may use everything.
 type allowed struct {
 	root string
-	// grants is by team, nil for everything. A team that is not in it is granted nothing.
+	// grants maps each team to its grants; nil grants everything. A team without an entry has no
+	// grants.
 	grants map[string]*grants
-	// reserved holds what the cursor keys are made of. A key can forge every token that the gateway
-	// makes, so where allow blocks exist, no team gets at one.
-	reserved hclread.Uses
-	// prefixesCount means that some allow block grants prefixes, so that no team may use others.
+	// reserved are the variables and files of the gateway's keys. A key can forge every token of
+	// the gateway, so no grant covers them.
+	reserved hclread.References
+	// prefixesCount is true if some allow block grants prefixes, so teams may use only granted
+	// prefixes.
 	prefixesCount bool
 }
 
-// summaryRefused is that of what a team's file uses without a grant.
+// summaryRefused is the summary for the use of something without a grant.
 const summaryRefused = "Not allowed for this team"
 
-// grants is what an allow block lets one team's file use. A nil *grants allows everything.
+// grants are the rights of one team's file, from its allow block. A nil *grants allows everything.
 type grants struct {
 	team string
-	// patterns are by attribute. Those of prefixes are for the names that the team's prompts may
-	// have, and bare allows names without one. They take effect once some allow block grants
-	// prefixes.
+	// patterns maps each attribute to its patterns. The patterns of prefixes restrict the names of
+	// the team's prompts, and bare allows names without a prefix. Both take effect once some allow
+	// block grants prefixes.
 	patterns      map[string][]Pattern
 	bare          bool
 	prefixesCount bool
-	// most are the ceilings of attributes of the team's upstreams, and max_files, which takes the
-	// place of the gateway's; 0 where the block has none.
+	// most contains the ceilings for attributes of the team's upstreams, and max_files, which
+	// overrides the gateway's. 0 means no ceiling.
 	most map[string]int
 
-	root     string // paths below it are compared relative to it
-	reserved hclread.Uses
+	root     string // the base of relative paths
+	reserved hclread.References
 }
 
-func allowSchema() hclread.Schema {
-	return hclread.Schema{Plain: []string{
-		"env", "files", "commands", "dirs", "hosts", "audiences", "prefixes", "max_message", "max_prompts", "concurrency", "max_files",
-	}}
+func (g *grants) table() []hclread.Attribute {
+	parsePrefix := func(s string) (Pattern, error) {
+		if s == "" {
+			g.bare = true
+			return Pattern{}, nil // matches nothing
+		}
+		return parsePattern(s)
+	}
+	parseHost := func(s string) (Pattern, error) { return parsePattern(strings.ToLower(s)) }
+	return []hclread.Attribute{
+		hclread.Plain("env", g.list("env", parsePattern), "Patterns of variables for `env()`."),
+		hclread.Plain("files", g.list("files", parsePattern),
+			"Patterns of files, for `file()`, attributes that name a file, and [prompts from files](#prompts-from-files): relative to the `--config` folder, or absolute outside it. A link's target "+
+				"must match, too."),
+		hclread.Plain("commands", g.list("commands", parsePattern), "Patterns of programs, the first element of `command`."),
+		hclread.Plain("dirs", g.list("dirs", parsePattern),
+			"Patterns of folders for `dir`, as for `files`, including their subfolders. The folder of the team's file needs no grant."),
+		hclread.Plain("hosts", g.list("hosts", parseHost), "Patterns of hosts for `url` and `token_url`."),
+		hclread.Plain("audiences", g.list("audiences", parsePattern), "Patterns of audiences for `assertion`, other than the server's URL."),
+		hclread.Plain("prefixes", g.list("prefixes", parsePrefix),
+			"Patterns of prefixes; `\"\"` grants names without one. Once any block sets it, teams use only granted prefixes, in a `prompt` block's `name` too."),
+		hclread.Plain("max_message", g.ceiling("max_message"), "Ceiling for its upstreams."),
+		hclread.Plain("max_prompts", g.ceiling("max_prompts"), "Ceiling for its upstreams."),
+		hclread.Plain("concurrency", g.ceiling("concurrency"), "Ceiling for its upstreams."),
+		hclread.Plain("max_files", g.ceiling("max_files"), "Instead of the gateway's `max_files`."),
+	}
 }
 
-// decodeAllowed decodes all allow blocks.
-func decodeAllowed(r *hclread.Reader, declared teamNames, reserved hclread.Uses) allowed {
-	blocks, teams := r.Blocks("allow"), r.LabelsWithout("allow", "team") // a team's file grants nothing
+// list is the field of an attribute with patterns.
+func (g *grants) list(name string, parse func(string) (Pattern, error)) hclread.Field {
+	// A list with an error grants everything for the rest of this Load, which fails anyway.
+	// Otherwise every use that the list was meant to grant would be reported, too.
+	return hclread.Custom("list", nil, func(b *hclread.Block) {
+		before := b.Reported()
+		g.patterns[name] = hclread.List(b, name, parse)
+		if b.Reported() > before {
+			everything, _ := parsePattern("*")
+			g.patterns[name] = []Pattern{everything}
+		}
+	})
+}
+
+// ceiling is the field of a limit for the team's upstreams.
+func (g *grants) ceiling(name string) hclread.Field {
+	most := g.most[name]
+	return hclread.Custom("number", &most, func(b *hclread.Block) {
+		before := b.Reported()
+		hclread.Int(b, name, maxCount, &most)
+		if b.Reported() > before {
+			most = maxCount // everything, as for a list with an error
+		}
+		g.most[name] = most
+	})
+}
+
+func allowSchema() hclread.Schema { return hclread.Schema{Attributes: allowed{}.newGrants("").table()} }
+
+func decodeAllowed(r *hclread.Reader, declared teamNames, reserved hclread.References) allowed {
+	blocks := r.Blocks("allow")
+	var teams []string
+	for _, file := range r.Files() {
+		if !r.IsFolder() || !file.Declares("team") { // a team's file grants nothing
+			teams = append(teams, file.Labels("allow")...)
+		}
+	}
 	if len(blocks) == 0 && len(teams) == 0 {
 		return allowed{}
 	}
@@ -61,52 +118,35 @@ func decodeAllowed(r *hclread.Reader, declared teamNames, reserved hclread.Uses)
 	a := allowed{r.Root(), map[string]*grants{}, reserved, grantsPrefixes}
 	for _, b := range blocks {
 		g := a.decode(b, declared)
-		if a.grants[g.team] == nil { // a second block was reported as a duplicate
+		if a.grants[g.team] == nil { // a second block was reported as duplicate
 			a.grants[g.team] = g
 		}
 	}
 	for _, team := range teams {
 		if _, isDecoded := a.grants[team]; !isDecoded {
-			a.grants[team] = nil // its block is in a broken file: nothing is known to be refused
+			a.grants[team] = nil // its block is in a broken file, so no refusal is certain
 		}
 	}
 	return a
 }
 
-// decode decodes one allow block.
 func (a allowed) decode(b *hclread.Block, declared teamNames) *grants {
 	team := b.Label()
 	if b.Labelled() {
 		b.Unique("allow block of team", team, b.LabelRange())
 		if err := declared.check(team); err != nil {
-			// Not an error of the platform's file: a team that removes its file, or has not sent it yet, must hold up nobody.
+			// A warning, because a team that removes its file or has not sent it yet must not make the
+			// platform's file an error.
 			b.Warning(b.LabelRange(), "Unknown team", "%q %s The block grants nothing to anybody until a file declares the team.", team, hclread.Sentence(err))
 		}
 	}
 	g := a.newGrants(team)
-	for _, name := range []string{"env", "files", "commands", "dirs", "audiences"} {
-		g.patterns[name] = granted(b, name, parsePattern)
-	}
-	g.patterns["hosts"] = granted(b, "hosts", func(s string) (Pattern, error) { return parsePattern(strings.ToLower(s)) })
-	g.patterns["prefixes"] = granted(b, "prefixes", func(s string) (Pattern, error) {
-		if s == "" {
-			g.bare = true
-			return Pattern{}, nil // which matches nothing
-		}
-		return parsePattern(s)
-	})
-	for name := range g.most {
-		before, most := b.Reported(), g.most[name]
-		hclread.Int(b, name, maxCount, &most)
-		if b.Reported() > before {
-			most = maxCount // everything, like a list with a mistake
-		}
-		g.most[name] = most
-	}
+	b.Decode(g.table())
 	return g
 }
 
-// newGrants grants nothing, with the ceilings of a team whose allow block raises none.
+// newGrants returns the rights of a team without an allow block: no patterns, and the default
+// limits.
 func (a allowed) newGrants(team string) *grants {
 	return &grants{
 		team: team, root: a.root, reserved: a.reserved, prefixesCount: a.prefixesCount, patterns: map[string][]Pattern{},
@@ -116,21 +156,7 @@ func (a allowed) newGrants(team string) *grants {
 	}
 }
 
-// granted decodes one list of an allow block.
-func granted(b *hclread.Block, name string, parse func(string) (Pattern, error)) []Pattern {
-	// A list with a mistake grants everything for the rest of this Load, which fails anyway:
-	// otherwise the mistake would be reported again wherever the team uses what the list was meant
-	// to grant.
-	before := b.Reported()
-	patterns := hclread.List(b, name, parse)
-	if b.Reported() > before {
-		everything, _ := parsePattern("*")
-		return []Pattern{everything}
-	}
-	return patterns
-}
-
-// team returns what a team may use.
+// team returns the grants of a team.
 func (a allowed) team(name string) *grants {
 	if a.grants == nil {
 		return nil
@@ -138,19 +164,7 @@ func (a allowed) team(name string) *grants {
 	if g, ok := a.grants[name]; ok {
 		return g
 	}
-	return a.newGrants(name) // the team has no allow block and others do
-}
-
-// same reports whether two allow blocks let a team use the same. Each may be nil.
-func (g *grants) same(other *grants) bool {
-	if g == nil || other == nil {
-		return g == other
-	}
-	areSame := func(a, b []Pattern) bool {
-		return slices.EqualFunc(a, b, func(a, b Pattern) bool { return a.String() == b.String() })
-	}
-	return g.team == other.team && g.bare == other.bare && g.prefixesCount == other.prefixesCount &&
-		maps.Equal(g.most, other.most) && maps.EqualFunc(g.patterns, other.patterns, areSame)
+	return a.newGrants(name) // only other teams have allow blocks
 }
 
 // AllowEnv implements [hclread.Access].
@@ -158,7 +172,7 @@ func (g *grants) AllowEnv(name string) error {
 	switch {
 	case g == nil:
 		return nil
-	case g.reserved.Env[name]: // before the grants, which do not help
+	case g.reserved.Env[name]: // no grant overrides this
 		return errReserved(fmt.Sprintf("The environment variable %q", name))
 	case !matchesAny(g.patterns["env"], name):
 		return g.refusal("environment variable", fmt.Sprintf("%q", name), "env")
@@ -179,23 +193,25 @@ func (g *grants) AllowResolvedFile(path string, written hclread.Text) error {
 	if g == nil {
 		return nil
 	}
-	// Here and not in AllowFile: a link with a name that is granted may lead to it.
+	// AllowFile cannot check this: a granted name may be a link to a reserved file.
 	if g.reserved.Files[hclread.Absolute(path)] {
 		return errReserved("The file " + written.String())
 	}
-	// The path is resolved, so what it is compared with must be, too: --config may itself be a
-	// link.
-	root, err := filepath.EvalSymlinks(g.root)
-	if err != nil {
-		return err
+	if g.matchesPath("files", withoutLinks(g.root), path) {
+		return nil
 	}
-	if !g.matchesPath("files", root, path) {
-		return g.refusal("file", written.String(), "files")
-	}
-	return nil
+	return g.refusal("file", written.String(), "files")
 }
 
-// allowCommand decides on the first element of command, as it is written.
+// withoutLinks resolves the links of a path, such as --config itself. A path that does not exist stays.
+func withoutLinks(path string) string {
+	if actual, err := filepath.EvalSymlinks(path); err == nil {
+		return actual
+	}
+	return path
+}
+
+// allowCommand checks the first element of command as it is written.
 func (g *grants) allowCommand(command hclread.Text) error {
 	if g == nil || matchesAny(g.patterns["commands"], command.Value) {
 		return nil
@@ -203,8 +219,8 @@ func (g *grants) allowCommand(command hclread.Text) error {
 	return g.refusal("command", command.String(), "commands")
 }
 
-// allowDir decides on a working folder, which needs no grant beneath the folder of the team's file;
-// written is the path as the block has it.
+// allowDir checks a working folder. A folder below the folder of the team's file needs no grant.
+// written is the path in the block.
 func (g *grants) allowDir(folder, path string, written hclread.Text) error {
 	if g == nil || g.matchesDir(g.root, folder, path) {
 		return nil
@@ -212,25 +228,16 @@ func (g *grants) allowDir(folder, path string, written hclread.Text) error {
 	return g.refusal("folder", written.String(), "dirs")
 }
 
-// allowResolvedDir decides on the folder that the links of an allowed path lead to.
+// allowResolvedDir checks the folder to which the links of an allowed path lead.
 func (g *grants) allowResolvedDir(folder, path string, written hclread.Text) error {
-	if g == nil {
+	if g == nil || g.matchesDir(withoutLinks(g.root), withoutLinks(folder), path) {
 		return nil
 	}
-	root, err := filepath.EvalSymlinks(g.root)
-	if err != nil {
-		return err
-	}
-	if folder, err = filepath.EvalSymlinks(folder); err != nil {
-		return err
-	}
-	if !g.matchesDir(root, folder, path) {
-		return g.refusal("folder", written.String(), "dirs")
-	}
-	return nil
+	return g.refusal("folder", written.String(), "dirs")
 }
 
-// allowHost decides on a host in lower case. The error names the host only if its URL may be shown.
+// allowHost checks a host in lower case. The error contains the host only if the URL is not
+// sensitive.
 func (g *grants) allowHost(host string, url hclread.Text) error {
 	if g == nil || matchesAny(g.patterns["hosts"], host) {
 		return nil
@@ -242,7 +249,7 @@ func (g *grants) allowHost(host string, url hclread.Text) error {
 	return g.refusal("host", name, "hosts")
 }
 
-// allowAudience decides on an audience other than the server's URL.
+// allowAudience checks an audience other than the server's URL.
 func (g *grants) allowAudience(written hclread.Text) error {
 	if g == nil || matchesAny(g.patterns["audiences"], written.Value) {
 		return nil
@@ -250,17 +257,18 @@ func (g *grants) allowAudience(written hclread.Text) error {
 	return g.refusal("audience", written.String(), "audiences")
 }
 
-// HostGrant says how a team was granted a host, and thereby whether somebody else may resolve its name.
+// HostGrant is the way in which a team was granted a host. It decides whether DNS answers for the host are
+// trusted.
 type HostGrant int
 
 // The kinds of grants.
 const (
-	AnyHost       HostGrant = iota // there are no allow blocks, and the team may use every host
-	HostByPattern                  // a pattern with a wildcard grants it: the team may have made the name
-	HostByName                     // the platform team wrote the name
+	AnyHost       HostGrant = iota // without allow blocks, a team may use every host
+	HostByPattern                  // by a pattern with a wildcard: the team may have chosen the name
+	HostByName                     // by the exact name, which the platform team wrote
 )
 
-// hostGrant returns how a host in lower case was granted.
+// hostGrant classifies the grant of a host in lower case.
 func (g *grants) hostGrant(host string) HostGrant {
 	switch {
 	case g == nil:
@@ -271,7 +279,7 @@ func (g *grants) hostGrant(host string) HostGrant {
 	return HostByPattern
 }
 
-// allowPrefix decides on the prefix of names, "" for names without one.
+// allowPrefix checks the prefix of names; "" means names without a prefix.
 func (g *grants) allowPrefix(prefix string) error {
 	switch {
 	case g == nil || !g.prefixesCount || prefix == "" && g.bare || prefix != "" && matchesAny(g.patterns["prefixes"], prefix):
@@ -286,29 +294,26 @@ func (g *grants) allowPrefix(prefix string) error {
 	return g.refusal("prefix", fmt.Sprintf("%q", prefix), "prefixes")
 }
 
-// decodeCounts decodes the attributes of an upstream that cost the gateway memory.
-func (g *grants) decodeCounts(b *hclread.Block, u *Upstream) {
-	// Where allow blocks exist, one team must not be able to take what all need.
-	for name, dst := range map[string]*int{
-		"max_message": &u.MaxMessage, "max_prompts": &u.MaxPrompts, "concurrency": &u.Concurrency,
-	} {
+// count is the field of an attribute that costs the gateway memory. Its ceiling keeps one team from
+// exhausting the memory that all teams share.
+func (g *grants) count(name string, dst *int) hclread.Field {
+	return hclread.Custom("number", dst, func(b *hclread.Block) {
 		ceiling := maxCount
 		if g != nil {
 			ceiling = g.most[name]
 		}
-		*dst = min(*dst, ceiling) // the default, too, stays below a ceiling that was lowered
+		*dst = min(*dst, ceiling) // a lowered ceiling also lowers the default
 		hclread.Int(b, name, maxCount, dst)
 		if *dst > ceiling {
 			b.Error(b.ValueRange(name), summaryRefused, "Team %q may set %s to at most %d; "+
 				"the platform team can raise that with %s in allow %q.", g.team, name, ceiling, name, g.team)
 		}
-	}
+	})
 }
 
-// checkVariable checks one entry of env.
 func (g *grants) checkVariable(name, value string) error {
-	// A granted command runs its arguments, which are for the team to decide; a variable could turn
-	// it into another program, so that commands would bound nothing at all.
+	// The arguments of a granted command are the team's choice, but a variable could turn the command into
+	// another program. Then the grants of commands would be worthless.
 	if g != nil && choosesCode(name) {
 		return errors.New("can change which code a command runs, so no team may set it once allow blocks exist; " +
 			"remove it, or ask the platform team to allow a script that sets it")
@@ -332,11 +337,11 @@ func errReserved(subject string) error {
 	}
 }
 
-// matchesDir reports whether a folder is beneath the folder of the team's file, or is or is beneath
-// one that matches a pattern.
+// matchesDir reports whether a folder is below the folder of the team's file, or in a folder that
+// matches a pattern.
 func (g *grants) matchesDir(root, folder, path string) bool {
 	path = hclread.Absolute(path)
-	if regular.IsBeneath(hclread.Absolute(folder), path) {
+	if safefile.IsBeneath(hclread.Absolute(folder), path) {
 		return true
 	}
 	for ; !g.matchesPath("dirs", root, path); path = filepath.Dir(path) {
@@ -347,18 +352,10 @@ func (g *grants) matchesDir(root, folder, path string) bool {
 	return true
 }
 
-// matchesPath compares a path below root relative to it.
 func (g *grants) matchesPath(attribute, root, path string) bool {
-	// A path outside only matches a pattern that starts with a slash, so that neither ".." nor a
-	// "*" leads out.
-	root, err := filepath.Abs(root)
-	if err != nil {
-		return false
-	}
-	if path, err = filepath.Abs(path); err != nil {
-		return false
-	}
-	if relative, err := filepath.Rel(root, path); err == nil && filepath.IsLocal(relative) {
+	// A path outside of root matches only patterns that start with a slash, so neither ".." nor "*" leads out.
+	path = hclread.Absolute(path)
+	if relative, err := filepath.Rel(hclread.Absolute(root), path); err == nil && filepath.IsLocal(relative) {
 		return matchesAny(g.patterns[attribute], WithoutMounts(relative))
 	}
 	return slices.ContainsFunc(g.patterns[attribute], func(p Pattern) bool {
@@ -368,15 +365,14 @@ func (g *grants) matchesPath(attribute, root, path string) bool {
 
 var mountVersion = hclread.Lazily(`^\.\.[0-9]{4}(_[0-9]{2}){5}\.[0-9]+$`)
 
-// WithoutMounts returns a path with slashes. It leaves out the folders through which Kubernetes
-// mounts files: everyone knows secrets/..data/token as secrets/token, and if the --config folder is
-// itself a mount, ..data/token as token.
+// WithoutMounts returns a path with slashes and without the folders through which Kubernetes mounts files. The
+// file secrets/..data/token is known as secrets/token. If the --config folder is itself a mount, ..data/token
+// is known as token.
 func WithoutMounts(path string) string {
 	return strings.Join(slices.DeleteFunc(strings.Split(filepath.ToSlash(path), "/"), isMountFolder), "/")
 }
 
-// isMountFolder reports whether Kubernetes made a folder: the link ..data, or a folder named for
-// the time of a version.
+// isMountFolder reports whether Kubernetes made a folder: the link ..data, or a version named by its time.
 func isMountFolder(folder string) bool {
 	return folder == "..data" || mountVersion().MatchString(folder)
 }
@@ -385,8 +381,8 @@ func matchesAny(patterns []Pattern, name string) bool {
 	return slices.ContainsFunc(patterns, func(p Pattern) bool { return p.Match(name) })
 }
 
-// choosesCode reports whether common loaders, shells, runtimes or launchers take programs,
-// libraries, options or configuration from a variable. Case is ignored, as Windows and npm do.
+// choosesCode reports whether a variable makes common loaders, shells, runtimes or launchers load programs,
+// libraries, options or configuration. Case is ignored, as on Windows and in npm.
 func choosesCode(name string) bool {
 	name = strings.ToUpper(name)
 	begins := func(prefix string) bool { return strings.HasPrefix(name, prefix) }

@@ -12,19 +12,19 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// DefaultAssertionHeader is the header in which a server gets assertions.
+// DefaultAssertionHeader is the request header that carries assertions to a server.
 const DefaultAssertionHeader = "X-Promptweir-Assertion"
 
-// Assertion is the assertion block of an upstream: its server learns who calls, by a JWT of the gateway's.
+// Assertion is the assertion block of an upstream. A JWT that the gateway signs identifies the
+// caller to the server.
 type Assertion struct {
-	Header string
-	// Audience is the aud claim, by which the server knows that an assertion is meant for it.
-	Audience string
-	// Email and Groups add these claims about the caller.
-	Email, Groups bool
+	Header        string
+	Audience      string
+	Email, Groups bool // add these claims
 }
 
-// Signers returns the keys of signing_keys; the first signs. It fails only if [Load] did not make g.
+// Signers returns the keys of signing_keys; the gateway signs with the first key. It fails only if
+// [Load] did not make g.
 func (g *Gateway) Signers() ([]crypto.Signer, error) {
 	var signers []crypto.Signer
 	for _, key := range g.SigningKeys {
@@ -37,7 +37,7 @@ func (g *Gateway) Signers() ([]crypto.Signer, error) {
 	return signers, nil
 }
 
-// parseAssertionKey reads a private key of the kinds whose signatures are small. Its error does not quote it.
+// parseAssertionKey accepts private keys with small signatures. Its error does not quote the key.
 func parseAssertionKey(text string) (crypto.Signer, error) {
 	signer, _ := parseSigner(text)
 	key, isECDSA := signer.(*ecdsa.PrivateKey)
@@ -47,54 +47,52 @@ func parseAssertionKey(text string) (crypto.Signer, error) {
 	return nil, errors.New("is not the PEM of an Ed25519 or P-256 key; make one with: openssl genpkey -algorithm ed25519")
 }
 
-func assertionSchema() hclread.Schema {
-	return hclread.Schema{Plain: []string{"header", "claims"}, External: []string{"audience"}}
+// table checks audiences against the upstream's URL and the team's grants.
+func (a *Assertion) table(url string, r reach) []hclread.Attribute {
+	audience := hclread.Custom("string", nil, func(b *hclread.Block) { a.decodeAudience(b, url, r) })
+	claims := hclread.Custom("list", nil, func(b *hclread.Block) {
+		claims := hclread.List(b, "claims", hclread.OneOf("email", "groups"))
+		a.Email, a.Groups = slices.Contains(claims, "email"), slices.Contains(claims, "groups")
+	})
+	return []hclread.Attribute{
+		hclread.Plain("header", hclread.String(&a.Header, parseHeaderName), "The header that carries it."),
+		hclread.FromEnvironment("audience", audience,
+			"The `aud` claim. No two teams may have the same. Where `allow` blocks exist, another value than the URL needs `audiences`.").Or("the URL"),
+		hclread.Plain("claims", claims, "Further claims: `\"email\"`, if the issuer has verified it, and `\"groups\"`."),
+	}
 }
+
+func newAssertion() *Assertion { return &Assertion{Header: DefaultAssertionHeader} }
 
 // assertions checks the assertion blocks of all teams together.
 type assertions struct {
-	// signs is true if the gateway has what it needs to sign, or may have it.
+	// signs is true if the gateway has keys and a public_url, or may have them in a file that does not parse.
 	signs bool
-	// audiences has the first upstream with each.
+	// audiences maps each audience to the first upstream that uses it.
 	audiences map[string]*Upstream
 }
 
-// newAssertions reads what the gateway has to sign with. An absent block may be in a file that does not parse.
 func newAssertions(r *hclread.Reader) *assertions {
-	blocks := r.Blocks("gateway")
 	return &assertions{
-		signs:     len(blocks) == 0 && r.Broken() || len(blocks) > 0 && blocks[0].Has("signing_keys") && blocks[0].Has("public_url"),
+		signs:     len(r.Blocks("gateway")) == 0 && r.Broken() || r.Has("gateway", "signing_keys") && r.Has("gateway", "public_url"),
 		audiences: map[string]*Upstream{},
 	}
 }
 
-// decodeAssertion decodes the assertion block of an upstream whose address and headers are known.
+// decodeAssertion decodes an assertion block after the upstream's address and headers.
 func decodeAssertion(b *hclread.Block, u *Upstream, r reach) *Assertion {
-	a := &Assertion{Header: DefaultAssertionHeader, Audience: u.URL}
+	a := newAssertion()
+	a.Audience = u.URL
 	if !r.assertions.signs {
 		b.Error(b.Range(), "Nothing signs", "An assertion is signed by the gateway, under its public_url; set signing_keys and "+
 			"public_url in the gateway block.")
 	}
-	hclread.Set(b, "header", &a.Header, parseHeaderName)
+	b.Decode(a.table(u.URL, r))
 	for name := range u.Headers {
 		if strings.EqualFold(name, a.Header) {
 			b.Error(b.Range(), "Two values", "headers already has %s, and a server must not mistake a fixed value for an assertion; "+
 				"remove it there.", a.Header)
 		}
-	}
-	claims := hclread.List(b, "claims", hclread.OneOf("email", "groups"))
-	a.Email, a.Groups = slices.Contains(claims, "email"), slices.Contains(claims, "groups")
-	at := b.Range()
-	if t, ok := b.Text("audience"); ok && !t.Unset {
-		at = t.At
-		err := checkAudience(t.Value)
-		if err == nil && t.Value != u.URL {
-			err = r.allowAudience(t)
-		}
-		if err != nil {
-			b.Invalid("audience", t, err)
-		}
-		a.Audience = t.Value
 	}
 	first, taken := r.assertions.audiences[a.Audience]
 	switch {
@@ -102,8 +100,24 @@ func decodeAssertion(b *hclread.Block, u *Upstream, r reach) *Assertion {
 	case !taken:
 		r.assertions.audiences[a.Audience] = u
 	case first.Team != u.Team:
-		b.Error(at, "One audience for two teams", "Team %q has the same audience at %s, and the server of one could pass on its "+
+		b.Error(b.ValueRange("audience"), "One audience for two teams", "Team %q has the same audience at %s, and the server of one could pass on its "+
 			"assertions to the other's; give each server an audience of its own.", first.Team, first.Place)
 	}
 	return a
+}
+
+// decodeAudience accepts the upstream's URL without a grant.
+func (a *Assertion) decodeAudience(b *hclread.Block, url string, r reach) {
+	t, ok := b.Text("audience")
+	if !ok || t.Unset {
+		return
+	}
+	err := checkAudience(t.Value)
+	if err == nil && t.Value != url {
+		err = r.allowAudience(t)
+	}
+	if err != nil {
+		b.Invalid("audience", t, err)
+	}
+	a.Audience = t.Value
 }

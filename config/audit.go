@@ -7,49 +7,48 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// AuditToStdout is the path that stands for standard output.
+// AuditToStdout is the path that means standard output.
 const AuditToStdout = "stdout"
 
-// Audit is the audit block: where the gateway records who got what, and how much of it.
+// Audit is the audit block.
 type Audit struct {
-	// Path is the file that lines are appended to, relative to the working directory, or
-	// [AuditToStdout].
-	Path string
-	// Arguments says what of a get's arguments is recorded.
-	Arguments AuditArguments
-	// Required refuses what cannot be recorded.
-	Required bool
-	// Access also records lists and other requests.
-	Access bool
+	Path             string // or [AuditToStdout]
+	Arguments        AuditArguments
+	Required, Access bool
 }
 
-// AuditArguments says what of a get's arguments is recorded.
+// AuditArguments selects the recorded parts of a get's arguments.
 type AuditArguments string
 
 // The values of the arguments attribute.
 const (
-	AuditNames  AuditArguments = "names"  // their names only
-	AuditHash   AuditArguments = "hash"   // and a keyed hash of each value
-	AuditValues AuditArguments = "values" // and each value
+	AuditNames  AuditArguments = "names"  // names only
+	AuditHash   AuditArguments = "hash"   // names and a keyed hash of each value
+	AuditValues AuditArguments = "values" // names and values
 )
 
-func auditSchema() hclread.Schema {
-	return hclread.Schema{Plain: []string{"arguments", "required", "access"}, External: []string{"path"}}
+func (a *Audit) table() []hclread.Attribute {
+	return []hclread.Attribute{
+		hclread.FromEnvironment("path", hclread.String(&a.Path, hclread.Checked(checkAuditPath)),
+			"The file to append to, relative to the working directory, or `\"stdout\"`. SIGHUP opens it again.").
+			Required(`An audit log needs a file: set path, for example to "/var/log/promptweir/audit.jsonl", or to %q.`, AuditToStdout),
+		hclread.Plain("arguments", hclread.String(&a.Arguments, hclread.OneOf(AuditNames, AuditHash, AuditValues)),
+			"A get's arguments: `\"names\"`; `\"hash\"`, also values' hashes, keyed by `cursor_keys`; or `\"values\"`."),
+		hclread.Plain("required", hclread.Flag(&a.Required),
+			"Refuses unrecorded requests (`audit`); with `anonymous`, set a `limit` too. Otherwise a full queue loses lines, and counts them."),
+		hclread.Plain("access", hclread.Flag(&a.Access), "Also records lists and all other requests."),
+	}
 }
 
-// decodeAudit decodes the audit block, of which there is none if it was not written.
+func newAudit() *Audit { return &Audit{Arguments: AuditNames} }
+
 func decodeAudit(b *hclread.Block) Audit {
-	a := Audit{Arguments: AuditNames}
-	b.Require("path", `An audit log needs a file: set path, for example to "/var/log/promptweir/audit.jsonl", or to %q.`,
-		AuditToStdout)
-	hclread.Set(b, "path", &a.Path, hclread.Checked(checkAuditPath))
-	hclread.Set(b, "arguments", &a.Arguments, hclread.OneOf(AuditNames, AuditHash, AuditValues))
-	hclread.Bool(b, "required", &a.Required)
-	hclread.Bool(b, "access", &a.Access)
-	return a
+	a := newAudit()
+	b.Decode(a.table())
+	return *a
 }
 
-// checkAuditPath does not look for the file, which is made when the gateway starts.
+// checkAuditPath does not look for the file, which the gateway creates.
 func checkAuditPath(s string) error {
 	if s == "" || strings.HasSuffix(s, "/") || strings.Contains(s, "\x00") {
 		return errors.New(`is not the path of a file; write it like "/var/log/promptweir/audit.jsonl"`)
@@ -57,7 +56,7 @@ func checkAuditPath(s string) error {
 	return nil
 }
 
-// checkAuditHash warns where hashes of one process cannot be compared with those of another.
+// checkAuditHash warns of hashes that cannot be compared between processes.
 func checkAuditHash(r *hclread.Reader, cfg *Config) {
 	blocks := r.Blocks("audit")
 	if cfg.Audit == nil || cfg.Audit.Arguments != AuditHash || len(cfg.Gateway.CursorKeys) > 0 {
@@ -68,7 +67,7 @@ func checkAuditHash(r *hclread.Reader, cfg *Config) {
 		"every restart and differs between replicas. Set gateway.cursor_keys.")
 }
 
-// checkAuditLimit warns where anybody can fill the disk of a log without which nobody is served.
+// checkAuditLimit warns if anonymous callers can fill the disk that every request depends on.
 func checkAuditLimit(r *hclread.Reader, cfg *Config) {
 	limit := cfg.Gateway.Limit
 	if cfg.Audit == nil || !cfg.Audit.Required || cfg.Auth == nil || !cfg.Auth.Anonymous || limit != nil && limit.Rate > 0 {
@@ -79,36 +78,34 @@ func checkAuditLimit(r *hclread.Reader, cfg *Config) {
 			"refuses everybody. Set gateway { limit { rate = 10 } }, or another number of requests per second.")
 }
 
-// DefaultAdminListen is where health and metrics are served.
+// DefaultAdminListen is the default address for health, metrics and the console.
 const DefaultAdminListen = "127.0.0.1:8081"
 
 // Admin is the admin block.
 type Admin struct {
-	// Listen is HOST:PORT.
-	Listen string
-	// TokenSHA256 is the hash of the token that opens the pages to callers beyond loopback; zero if
-	// no token does.
-	TokenSHA256 Key
-	// Place is the zero value without a block.
-	Place Place
+	Listen      string
+	TokenSHA256 Key   // zero without a token
+	Place       Place // the zero value without a block
 }
 
-func adminSchema() hclread.Schema {
-	return hclread.Schema{
-		External: []string{"listen"},
-		Secret:   []string{"token_sha256"},
-		Foreign: map[string]string{"tls": "The admin listener has no TLS of its own: remove it, " +
-			"and put a proxy in front."},
+func (a *Admin) table() []hclread.Attribute {
+	// A Key, unlike the array in a Token, masks itself when the Config is printed.
+	parse := func(s string) (Key, error) {
+		hash, err := parseHash(s)
+		return Key{hash}, err
+	}
+	return []hclread.Attribute{
+		hclread.FromEnvironment("listen", hclread.String(&a.Listen, hclread.Checked(checkListen)), "`HOST:PORT`."),
+		hclread.Secret("token_sha256", hclread.String(&a.TokenSHA256, parse),
+			"The SHA-256 of the operators' token, such as `sha256(env(\"ADMIN_TOKEN\"))`. Without it, all callers on loopback are operators."),
 	}
 }
 
+func newAdmin() *Admin { return &Admin{Listen: DefaultAdminListen} }
+
 func decodeAdmin(b *hclread.Block) Admin {
-	a := Admin{Listen: DefaultAdminListen, Place: placeOf(b.Range())}
-	hclread.Set(b, "listen", &a.Listen, hclread.Checked(checkListen))
-	// A Key, unlike the plain array of a Token, masks itself in every print of the Config.
-	hclread.Set(b, "token_sha256", &a.TokenSHA256, func(s string) (Key, error) {
-		hash, err := parseHash(s)
-		return Key{hash}, err
-	})
-	return a
+	a := newAdmin()
+	a.Place = placeOf(b.Range())
+	b.Decode(a.table())
+	return *a
 }

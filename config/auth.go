@@ -5,13 +5,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclwrite"
-	"github.com/zclconf/go-cty/cty"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
@@ -19,11 +17,11 @@ import (
 // anonymous is the subject of callers without a credential.
 const anonymous = "anonymous"
 
-// Auth is the auth block, together with the client certificates of the gateway's tls block. Tokens,
-// each jwt block and the certificates are one source of identities each. If there are several, each
-// has an As that no other has.
+// Auth is the auth block, with the client certificates of the gateway's tls block. The tokens together, each
+// jwt block, and the certificates are sources of identities. If there are several sources, each has an As of
+// its own.
 type Auth struct {
-	// Anonymous lets a caller without a credential in as user:anonymous, a member of no team.
+	// Anonymous accepts callers without a credential as user:anonymous, who is in no team.
 	Anonymous bool
 	Tokens    []Token
 	JWTs      []JWT
@@ -31,9 +29,9 @@ type Auth struct {
 	ClientCertificates *ClientCertificates
 }
 
-// ClientCertificates says which subjects the certificates of clients give.
+// ClientCertificates maps client certificates to subjects.
 type ClientCertificates struct {
-	// As goes in front of subjects, with a slash: user:AS/SUBJECT. It may be empty.
+	// As is the prefix of the subjects, user:AS/SUBJECT. It may be empty.
 	As string
 }
 
@@ -44,8 +42,8 @@ func (a *Auth) MayIssue(subject string) bool {
 	})
 }
 
-// Header returns the header that carries the credential; empty means Authorization. All jwt blocks have the
-// same, and there is no token block beside another one: who may write one of two headers must not be able to
+// Header returns the header that carries the credential; empty means Authorization. If it is set, all jwt
+// blocks have it and there are no token blocks. Otherwise a client that may write one of two headers could
 // choose between two identities.
 func (a *Auth) Header() string {
 	if a == nil || len(a.JWTs) == 0 {
@@ -54,25 +52,29 @@ func (a *Auth) Header() string {
 	return a.JWTs[0].Header
 }
 
-// RequiresClientCertificate reports whether a certificate is the only way for a client to
-// authenticate.
+// RequiresClientCertificate reports whether clients can authenticate only by certificate.
 func (a *Auth) RequiresClientCertificate() bool {
 	return a != nil && a.ClientCertificates != nil && !a.Anonymous && len(a.Tokens) == 0 && len(a.JWTs) == 0
 }
 
+func (a *Auth) table() []hclread.Attribute {
+	return []hclread.Attribute{hclread.Plain("anonymous", hclread.Flag(&a.Anonymous),
+		"Callers without a credential are `user:anonymous` and see prompts exposed to `\"*\"`. Bad credentials are refused.")}
+}
+
 func authSchema() hclread.Schema {
 	return hclread.Schema{
-		Plain: []string{"anonymous"},
+		Attributes: new(Auth).table(),
 		Blocks: []hclread.BlockSchema{
-			{Type: "token", Labelled: true, Schema: tokenSchema()},
-			{Type: "jwt", Labelled: true, Schema: jwtSchema()},
+			{Type: "token", Labelled: true, Schema: hclread.Schema{Attributes: new(Token).table(nil)}, Meaning: "One static token; the label is the subject."},
+			{Type: "jwt", Labelled: true, Schema: hclread.Schema{Attributes: newJWT().table(nil)}, Meaning: "One authorization server."},
 		},
 	}
 }
 
 func decodeAuth(b *hclread.Block, ids *identities) Auth {
 	var a Auth
-	hclread.Bool(b, "anonymous", &a.Anonymous)
+	b.Decode(a.table())
 	for _, inner := range b.Inner("token") {
 		a.Tokens = append(a.Tokens, decodeToken(inner, ids))
 	}
@@ -80,7 +82,7 @@ func decodeAuth(b *hclread.Block, ids *identities) Auth {
 		a.JWTs = append(a.JWTs, decodeJWT(inner, ids))
 	}
 	checkHeaders(b, a)
-	// A wrong block counts as well: it was reported, and its author did mean to let someone in.
+	// An invalid block was reported, and counts: its author meant to let callers in.
 	if !a.Anonymous && !b.HasBlock("token", "jwt") && !asksForCertificates(b.Reader) {
 		b.Error(b.Range(), "Nobody can authenticate", "Give auth a token or a jwt block, or "+
 			"set anonymous = true to show everyone the prompts exposed to \"*\".")
@@ -88,7 +90,8 @@ func decodeAuth(b *hclread.Block, ids *identities) Auth {
 	return a
 }
 
-// checkHeaders reports sources of identities that read another header than those with a header of a proxy.
+// checkHeaders reports token blocks, and jwt blocks for other headers, if a jwt block reads the
+// header of a proxy.
 func checkHeaders(b *hclread.Block, a Auth) {
 	with := slices.IndexFunc(a.JWTs, func(j JWT) bool { return j.Header != "" })
 	if with < 0 {
@@ -106,16 +109,14 @@ func checkHeaders(b *hclread.Block, a Auth) {
 	}
 }
 
-// asksForCertificates reports whether the gateway asks clients for certificates, even if the file
-// named for that is wrong.
+// asksForCertificates reports whether client_ca_file is set, valid or not.
 func asksForCertificates(r *hclread.Reader) bool {
 	return slices.ContainsFunc(r.Blocks("gateway"), func(b *hclread.Block) bool {
 		return slices.ContainsFunc(b.Inner("tls"), func(inner *hclread.Block) bool { return inner.Has("client_ca_file") })
 	})
 }
 
-// withCertificates returns auth with the client certificates of the gateway's tls block; there need
-// not be an auth block.
+// withCertificates adds the client certificates of the gateway's tls block. auth may be nil.
 func withCertificates(auth *Auth, t *ServerTLS) *Auth {
 	if t == nil || t.ClientCAs.Reveal() == "" {
 		return auth
@@ -127,21 +128,20 @@ func withCertificates(auth *Auth, t *ServerTLS) *Auth {
 	return auth
 }
 
-// identities knows the sources of identities and their tokens, to keep the subjects of different
-// sources apart.
+// identities keeps the subjects of different sources apart.
 type identities struct {
 	sources []identitySource
 	hashes  map[[sha256.Size]byte]Place // of tokens
 }
 
-// identitySource is a block that makes principals. Blocks of the same source have the same name.
+// identitySource is a block that makes principals. All token blocks have the same name, because
+// they are one source.
 type identitySource struct {
 	name, as string
 	at       hcl.Range
 }
 
-// Qualify returns the name of a subject or a group as policy knows it: prefixed with the as of its
-// source.
+// Qualify prefixes the name of a subject or a group with the as of its source.
 func Qualify(as, name string) string {
 	if as == "" {
 		return name
@@ -149,16 +149,18 @@ func Qualify(as, name string) string {
 	return as + "/" + name
 }
 
-// decodeAs decodes what goes in front of the subjects of a block.
-func (ids *identities) decodeAs(b *hclread.Block, source string) (as string) {
-	// A wrong one was reported, and must not be reported as missing, too.
-	if hclread.Set(b, "as", &as, hclread.Checked(checkAs)) || !b.Has("as") {
-		ids.sources = append(ids.sources, identitySource{source, as, b.Range()})
+func (ids *identities) decodeAs(b *hclread.Block, as *string, source string) {
+	// An invalid value was reported and must not count as missing.
+	if hclread.Set(b, "as", as, hclread.Checked(checkAs)) || !b.Has("as") {
+		ids.sources = append(ids.sources, identitySource{source, *as, b.Range()})
 	}
-	return as
 }
 
-// checkAs refuses a slash in particular: with it, two sources could make the same subject.
+func (ids *identities) field(as *string, source string) hclread.Field {
+	return hclread.Custom("string", as, func(b *hclread.Block) { ids.decodeAs(b, as, source) })
+}
+
+// checkAs forbids the slash in particular: with it, two sources could make the same subject.
 func checkAs(s string) error {
 	if !isName(s) {
 		return errors.New(`cannot be a prefix of subjects; use letters, digits, "-" and "_"`)
@@ -176,9 +178,9 @@ func (ids *identities) addToken(b *hclread.Block, t Token) {
 	ids.hashes[t.SHA256] = t.Place
 }
 
-// check reports sources whose subjects could be mistaken for one another.
+// check reports sources that could make the same subject.
 func (ids *identities) check(r *hclread.Reader) {
-	// The same as twice is fine within a source: two tokens cannot have the same label.
+	// Within one source, the value of as may repeat: two tokens cannot have the same label.
 	several := slices.ContainsFunc(ids.sources, func(s identitySource) bool { return s.name != ids.sources[0].name })
 	firsts := map[string]identitySource{}
 	for _, s := range ids.sources {
@@ -196,18 +198,17 @@ func (ids *identities) check(r *hclread.Reader) {
 	}
 }
 
-// hashToken is the command that prints the hash of a token, for remedies.
+// hashToken is the command in remedies that prints the hash of a token.
 const hashToken = `printf %s "$token" | sha256sum`
 
-// Token is one static bearer token, known by its hash only.
+// Token is one static bearer token. Only its hash is known.
 type Token struct {
-	// Subject is the block's label; the principal is user:SUBJECT.
+	// Subject is the block's label. The principal is user:SUBJECT.
 	Subject string
 	SHA256  [sha256.Size]byte // of the token as it is sent
-	// Groups are without the "group:" in front.
+	// Groups lack the prefix "group:".
 	Groups []string
-	// As goes in front of the subject and the groups, with a slash: user:AS/SUBJECT. It may be
-	// empty.
+	// As is the prefix of the subject and the groups, user:AS/SUBJECT. It may be empty.
 	As    string
 	Place Place
 }
@@ -218,16 +219,20 @@ func (t Token) String() string { return string(User) + ":" + t.Subject }
 // GoString hides the hash under %#v.
 func (t Token) GoString() string { return t.String() }
 
-// LogValue hides the hash in a log.
-func (t Token) LogValue() slog.Value { return slog.StringValue(t.String()) }
-
-// MarshalText hides the hash in JSON.
+// MarshalText hides the hash in JSON and in a log.
 func (t Token) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-func tokenSchema() hclread.Schema {
-	return hclread.Schema{
-		Plain:  []string{"groups", "as"},
-		Secret: []string{"sha256"},
+func (t *Token) table(ids *identities) []hclread.Attribute {
+	hash := hclread.Custom("string", nil, func(b *hclread.Block) {
+		if hclread.Set(b, "sha256", &t.SHA256, parseHash) {
+			ids.addToken(b, *t)
+		}
+	})
+	return []hclread.Attribute{
+		hclread.Secret("sha256", hash,
+			"The SHA-256 of the token, 64 hexadecimal digits.").Required("Set sha256 to the hash of the token: %s prints it.", hashToken),
+		hclread.Plain("groups", hclread.Strings(&t.Groups, hclread.Checked(checkGroup)), "Names of groups, without `group:`."),
+		hclread.Plain("as", ids.field(&t.As, "tokens"), "The prefix of the subject and the groups."),
 	}
 }
 
@@ -239,16 +244,11 @@ func decodeToken(b *hclread.Block, ids *identities) Token {
 			b.Error(b.LabelRange(), "Invalid token label", "%q %s.", t.Subject, err)
 		}
 	}
-	b.Require("sha256", "Set sha256 to the hash of the token: %s prints it.", hashToken)
-	if hclread.Set(b, "sha256", &t.SHA256, parseHash) {
-		ids.addToken(b, t)
-	}
-	t.Groups = hclread.List(b, "groups", hclread.Checked(checkGroup))
-	t.As = ids.decodeAs(b, "tokens")
+	b.Decode(t.table(ids))
 	return t
 }
 
-// checkSubject keeps a token from making the principal of callers without one.
+// checkSubject refuses unprintable subjects, and the subject of callers without a token.
 func checkSubject(s string) error {
 	if s == anonymous {
 		return errors.New("is the name of callers without a token; choose another label")
@@ -259,7 +259,7 @@ func checkSubject(s string) error {
 	return nil
 }
 
-// checkGroup reports a group that no selector could name.
+// checkGroup refuses groups that no selector can name.
 func checkGroup(s string) error {
 	if strings.HasPrefix(s, "group:") {
 		return errors.New(`starts with "group:"; write the name alone`)
@@ -277,13 +277,13 @@ func parseHash(s string) (hash [sha256.Size]byte, err error) {
 		return hash, errors.New("is not 64 hexadecimal digits; " + hashToken + " prints the hash of a token")
 	}
 	hash = [sha256.Size]byte(b)
-	if hash == sha256.Sum256(nil) { // where $token was not set
+	if hash == sha256.Sum256(nil) { // $token was not set
 		return hash, errors.New("is the hash of an empty string; `promptweir token ci` makes a token")
 	}
 	return hash, nil
 }
 
-// TokenBlock returns an auth block with one token, which Load accepts.
+// TokenBlock returns an auth block with one token that Load accepts.
 func TokenBlock(t Token) (string, error) {
 	if err := checkSubject(t.Subject); err != nil {
 		return "", fmt.Errorf("label %q %w", t.Subject, err)
@@ -298,18 +298,17 @@ func TokenBlock(t Token) (string, error) {
 			return "", fmt.Errorf("as %q %w", t.As, err)
 		}
 	}
-	file := hclwrite.NewEmptyFile()
-	block := file.Body().AppendNewBlock("auth", nil).Body().AppendNewBlock("token", []string{t.Subject}).Body()
-	block.SetAttributeValue("sha256", cty.StringVal(hex.EncodeToString(t.SHA256[:])))
+	var text strings.Builder
+	fmt.Fprintf(&text, "auth {\n  token %s {\n    sha256 = %q\n", label(t.Subject), hex.EncodeToString(t.SHA256[:]))
 	if len(t.Groups) > 0 {
-		groups := make([]cty.Value, len(t.Groups))
+		groups := make([]string, len(t.Groups))
 		for i, group := range t.Groups {
-			groups[i] = cty.StringVal(group)
+			groups[i] = label(group)
 		}
-		block.SetAttributeValue("groups", cty.ListVal(groups))
+		fmt.Fprintf(&text, "    groups = [%s]\n", strings.Join(groups, ", "))
 	}
 	if t.As != "" {
-		block.SetAttributeValue("as", cty.StringVal(t.As))
+		fmt.Fprintf(&text, "    as = %q\n", t.As)
 	}
-	return string(hclwrite.Format(file.Bytes())), nil
+	return string(hclwrite.Format([]byte(text.String() + "  }\n}\n"))), nil
 }

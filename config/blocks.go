@@ -14,7 +14,7 @@ import (
 var documentation string
 
 var (
-	// attributeRow matches attribute, type, default, whether env() may give it, and meaning.
+	// attributeRow captures attribute, type, default and meaning, and skips the column env.
 	attributeRow = regexp.MustCompile(`(?m)^\| (.*?) \| (.*?) \| (.*?) \| .*? \| (.*) \|$`)
 	blockRow     = regexp.MustCompile(`(?m)^\| (.*?) \| \| – \| \| (.*) \|$`)
 	tableHead    = regexp.MustCompile(`(?m)^\| attribute .*\n\| --- .*\n`)
@@ -32,7 +32,7 @@ func blockSections() map[string][]string {
 	return sections
 }
 
-// BlockHelp returns what the documentation says of a block, as plain text; "" for no block.
+// BlockHelp returns the documentation of a block as plain text, or "" for an unknown type.
 func BlockHelp(block string) string {
 	text := tableHead.ReplaceAllString(strings.Join(blockSections()[block], "\n"), "")
 	text = blockRow.ReplaceAllString(text, "  $1\n      $2")
@@ -40,10 +40,10 @@ func BlockHelp(block string) string {
 	return strings.ReplaceAll(plain(text), ", –)", ")")
 }
 
-// BlockTypes returns the types of blocks that BlockHelp knows, sorted.
+// BlockTypes returns the types for which BlockHelp has documentation, sorted.
 func BlockTypes() []string { return slices.Sorted(maps.Keys(blockSections())) }
 
-// plain takes the marks of Markdown out of a text.
+// plain turns Markdown into plain text: links become their text, and backticks are removed.
 func plain(markdown string) string {
 	return strings.ReplaceAll(markdownLink.ReplaceAllString(markdown, "$1"), "`", "")
 }

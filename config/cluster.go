@@ -11,37 +11,32 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// Default ports of the store, and the highest number of a database.
+// Default ports of the store, and the highest database number.
 const (
 	storePort    = "6379"
 	sentinelPort = "26379"
 	maxDatabase  = 1<<15 - 1
 )
 
-// Cluster is the cluster block: what makes several gateways replicas of one.
+// Cluster is the cluster block, which makes several gateways replicas.
 type Cluster struct {
-	Store Store
-	// Advertise is the address at which other replicas reach this one, as SCHEME://HOST:PORT; empty
-	// where they do not.
-	Advertise string
-	// TLS is nil without a tls block: rediss and https are verified with the system's certificates.
-	TLS *TLS
+	Store     Store
+	Advertise string // SCHEME://HOST:PORT, or empty
+	TLS       *TLS   // nil: rediss and https are verified with the system's certificates
 }
 
-// Store is the address of a store that speaks the Redis protocol, with its credentials. Like a
-// [Secret], it never shows itself.
+// Store is the address and the credentials of a store that speaks the Redis protocol. Like a [Secret], it masks
+// itself.
 type Store struct {
-	// Addresses are HOST:PORT: of the store, of several nodes of a Redis Cluster or, with a
-	// MasterSet, of Sentinels.
+	// Addresses are HOST:PORT of the store, of nodes of a Redis Cluster or, with a MasterSet, of Sentinels.
 	Addresses          []string
 	Username, Password string
 	Database           int
-	// Encrypted says that all connections are TLS.
+	// Encrypted is true if all connections use TLS.
 	Encrypted bool
-	// MasterSet is the name by which Sentinels know the store; empty where the addresses are the
-	// store's own.
+	// MasterSet is the Sentinels' name for the store; empty without Sentinels.
 	MasterSet string
-	// SentinelPassword is that of the Sentinels; empty where they ask for none.
+	// SentinelPassword is empty if the Sentinels require no password.
 	SentinelPassword string
 }
 
@@ -60,24 +55,32 @@ func (s Store) Mask() Mask {
 	return m
 }
 
-func clusterSchema() hclread.Schema {
-	return hclread.Schema{
-		External: []string{"advertise"},
-		Secret:   []string{"store"},
-		Blocks:   []hclread.BlockSchema{{Type: "tls", Schema: tlsSchema()}},
-		Foreign:  map[string]string{"shared_watch": "Remove it: each replica watches each server itself."},
+func (c *Cluster) table() []hclread.Attribute {
+	return []hclread.Attribute{
+		hclread.Secret("store", hclread.String(&c.Store, parseStore),
+			"`redis://USER:PASSWORD@HOST:PORT/DATABASE`, or just the host; `rediss://` is TLS. `HOST:PORT,HOST:PORT` are nodes of a Redis Cluster or, with `?master_set=NAME`, Sentinels, with "+
+				"`&sentinel_password=…`. Put passwords in with `urlencode(env(\"STORE_PASSWORD\"))`.").
+			Required(`Replicas share a store: set it, for example to "redis://valkey.internal:6379/0".`),
+		hclread.FromEnvironment("advertise", hclread.String(&c.Advertise, parseAdvertise),
+			"Where other replicas reach this one, `http://HOST:PORT` or `https://HOST:PORT`, such as `\"http://${env(\"POD_IP\")}:8080\"`. They [forward](../gateway/README.md#several-replicas) to "+
+				"it what belongs to a session or a get that it holds. `https` is verified by the host of `public_url`."),
 	}
 }
 
-// decodeCluster decodes the cluster block, of which there is none if it was not written.
+func clusterSchema() hclread.Schema {
+	return hclread.Schema{
+		Attributes: new(Cluster).table(),
+		Blocks:     []hclread.BlockSchema{{Type: "tls", Schema: tlsSchema(), Meaning: "For `rediss`, and for `https` in `advertise`."}},
+		Foreign:    map[string]string{"shared_watch": "Remove it: each replica watches each server itself."},
+	}
+}
+
 func decodeCluster(b *hclread.Block) Cluster {
 	var c Cluster
-	b.Require("store", `Replicas share a store: set it, for example to "redis://valkey.internal:6379/0".`)
-	isSet := hclread.Set(b, "store", &c.Store, parseStore)
-	hclread.Set(b, "advertise", &c.Advertise, parseAdvertise)
+	b.Decode(c.table())
 	for _, inner := range b.Inner("tls") {
 		c.TLS = decodeTLS(inner)
-		if isSet && !c.Store.Encrypted && !c.IsEncrypted() {
+		if len(c.Store.Addresses) > 0 && !c.Store.Encrypted && !c.IsEncrypted() {
 			b.Error(inner.Range(), "tls without TLS", "Neither the store nor the replicas are reached over TLS; "+
 				"write rediss:// in store or https:// in advertise, or remove the tls block.")
 		}
@@ -98,51 +101,20 @@ func parseAdvertise(s string) (string, error) {
 	return u.Scheme + "://" + u.Host, nil
 }
 
-// smallConcurrency is the most requests in flight of a limit that is likely to protect something
-// that cannot take as many from each replica.
-const smallConcurrency = 4
-
-// checkConcurrency warns where a small limit is multiplied by the number of replicas.
-func checkConcurrency(r *hclread.Reader, cfg *Config) {
-	limits := []*Limit{cfg.Gateway.Limit}
-	for _, team := range cfg.Teams {
-		limits = append(limits, team.Limit)
-		for _, expose := range team.Exposes {
-			limits = append(limits, expose.Limit)
-		}
-	}
-	for _, l := range limits {
-		if l != nil && l.Concurrency > 0 && l.Concurrency <= smallConcurrency {
-			r.Warning(r.Blocks("cluster")[0].Range(), "Small concurrency with replicas",
-				"Each replica counts concurrency for itself: with three, the limit at %s is not "+
-					"%d but %d. Divide it by their number, or set rate, which all replicas share.",
-				l.Place, l.Concurrency, 3*l.Concurrency)
-			return // one is enough to think about all
-		}
-	}
-}
-
-// checkCluster reports replicas that could not verify each other, or open what another one sealed.
+// checkCluster reports replicas that could not verify each other or decrypt each other's data.
 func checkCluster(r *hclread.Reader, cfg *Config) {
-	if cfg.Cluster != nil {
-		checkConcurrency(r, cfg)
-		gateways := r.Blocks("gateway")
-		if cfg.Cluster.IsEncrypted() && (len(gateways) == 0 || !gateways[0].Has("public_url")) {
-			b := r.Blocks("cluster")[0]
-			b.Error(b.ValueRange("advertise"), "No public_url", "Replicas verify each other's certificate by "+
-				"the host of gateway.public_url: set it.")
-		}
-	}
-	if cfg.Cluster == nil || len(cfg.Gateway.CursorKeys) > 0 {
-		return
-	}
-	// Whatever is wrong with them was reported.
-	if gateways := r.Blocks("gateway"); len(gateways) > 0 && gateways[0].Has("cursor_keys") {
+	if cfg.Cluster == nil {
 		return
 	}
 	b := r.Blocks("cluster")[0]
-	b.Error(b.Range(), "No cursor_keys", "With gateway.cursor_keys, replicas authenticate each "+
-		"other and encrypt what they store. Set the same keys on every replica.")
+	if cfg.Cluster.IsEncrypted() && !r.Has("gateway", "public_url") {
+		b.Error(b.ValueRange("advertise"), "No public_url", "Replicas verify each other's certificate by "+
+			"the host of gateway.public_url: set it.")
+	}
+	if !r.Has("gateway", "cursor_keys") { // invalid keys were reported
+		b.Error(b.Range(), "No cursor_keys", "With gateway.cursor_keys, replicas authenticate each "+
+			"other and encrypt what they store. Set the same keys on every replica.")
+	}
 }
 
 // parseStore reads the URL of a store. Its errors do not quote it.
@@ -152,10 +124,10 @@ func parseStore(s string) (Store, error) {
 		return Store{}, errors.New(`is not a redis or rediss URL; write it like ` +
 			`"redis://:PASSWORD@valkey.internal:6379/0", or rediss:// for TLS`)
 	}
-	// url.Parse knows one host, so the others are cut out of what it is given.
+	// url.Parse accepts one host, so a placeholder takes the place of the list.
 	end := strings.IndexAny(rest+"/", "/?#")
 	authority, rest := rest[:end], rest[end:]
-	// The last one: a password may have others in it.
+	// The last @ counts, because a password may also contain an @.
 	at := strings.LastIndexByte(authority, '@')
 	u, err := url.Parse(scheme + "://" + authority[:at+1] + "store" + rest)
 	if err != nil || strings.Contains(rest, "#") {
@@ -173,12 +145,12 @@ func parseStore(s string) (Store, error) {
 	return store, store.readDatabase(u.Path)
 }
 
-// readQuery reads the parameters after the question mark.
+// readQuery reads master_set and sentinel_password.
 func (s *Store) readQuery(query string) error {
 	values, err := url.ParseQuery(query)
 	for name, all := range values {
 		if len(all) > 1 || all[0] == "" || name != "master_set" && name != "sentinel_password" {
-			// Any error: what it says is below.
+			// The text below replaces this error.
 			err = errors.New("")
 		}
 	}
@@ -190,7 +162,7 @@ func (s *Store) readQuery(query string) error {
 	return nil
 }
 
-// readDatabase reads the number of the database from the path.
+// readDatabase reads the database number from the path.
 func (s *Store) readDatabase(path string) error {
 	number := strings.TrimPrefix(path, "/")
 	if number == "" {
@@ -208,10 +180,7 @@ func (s *Store) readDatabase(path string) error {
 	return nil
 }
 
-// maxStoreHosts bounds the addresses in one store URL: a client connects to each of them.
-const maxStoreHosts = 64
-
-// parseStoreHosts reads hosts with or without ports, between commas.
+// parseStoreHosts reads hosts with or without ports, separated by commas.
 func parseStoreHosts(list string, areSentinels bool) ([]string, error) {
 	fallback := storePort
 	if areSentinels {
@@ -232,10 +201,6 @@ func parseStoreHosts(list string, areSentinels bool) ([]string, error) {
 			return nil, errors.New("has an address twice; remove one")
 		}
 		addresses = append(addresses, address)
-	}
-	if len(addresses) > maxStoreHosts {
-		return nil, errors.New("has more than " + strconv.Itoa(maxStoreHosts) + " addresses; a " +
-			"few are enough to find the others")
 	}
 	return addresses, nil
 }

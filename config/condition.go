@@ -14,59 +14,59 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// Condition is a when expression: it decides from the facts about a prompt and a principal. It is
-// immutable and safe for concurrent use.
+// Condition is a when expression about a prompt and a principal. It is immutable and safe for concurrent use.
 type Condition struct {
 	text      string
 	expr      hclsyntax.Expression
-	functions map[string]hclread.Function
-	steps     *hclread.Steps
+	functions map[string]hclread.Function // regex is another for each evaluation: see context
+	programs  map[string]*hclread.Program
 
-	readsPrompt, readsDefinition, readsUpstream bool
-	principalFields                             []string
+	// ReadsPrompt is true if the condition depends on the prompt, ReadsDefinition if it depends on more of it
+	// than its name, upstream and team, and ReadsUpstream if it depends on its upstream.
+	ReadsPrompt, ReadsDefinition, ReadsUpstream bool
+	// PrincipalFields are the fields of a principal that the condition depends on, sorted: "subject", "groups",
+	// "claims", or "claims.NAME" for a single claim. Principals with the same [PrincipalFacts.Value] for all these
+	// fields get the same answer.
+	PrincipalFields []string
 }
 
-// ErrUnknown means that a condition depends on facts that are not known.
+// ErrUnknown means that a condition depends on unknown facts.
 var ErrUnknown = errors.New("it depends on values unknown here")
 
-// Holds evaluates the condition within a budget of steps, which depends on nothing but the
-// expression and the facts: the answer is the same on every machine and under any load. The error
-// says where the evaluation failed, without any value that it read.
+// Holds evaluates the condition. The result depends only on the expression and the facts, so it is the same on
+// every machine and under any load. An error describes the failed part of the condition, and quotes no value.
 func (c *Condition) Holds(prompt PromptFacts, who PrincipalFacts) (bool, error) {
-	holds, _, err := c.Measure(prompt, who)
-	return holds, err
-}
-
-// Measure is [Condition.Holds], and also returns how many steps the evaluation took.
-func (c *Condition) Measure(prompt PromptFacts, who PrincipalFacts) (holds bool, steps int, err error) {
-	// Facts that the condition does not read may be broken.
-	if c.readsPrompt && prompt.err != nil {
-		return false, 0, prompt.err
+	// Invalid facts are an error only if the condition reads them.
+	if c.ReadsPrompt && prompt.err != nil {
+		return false, prompt.err
 	}
-	if len(c.principalFields) > 0 && who.err != nil {
-		return false, 0, who.err
+	if len(c.PrincipalFields) > 0 && who.err != nil {
+		return false, who.err
 	}
-	ctx := &hcl.EvalContext{
-		Variables: map[string]cty.Value{"prompt": prompt.value, "principal": who.value},
-		Functions: c.functions,
-	}
-	steps, over := c.steps.Count(ctx, maxConditionSteps)
-	if over != nil {
-		return false, steps, fmt.Errorf("%s in column %d", strings.ToLower(summaryTooMuch), over.Start.Column)
-	}
-	v, diags := c.expr.Value(ctx)
+	var refused bool
+	v, diags := c.expr.Value(c.context(prompt.value, who.value, &refused))
 	if diags.HasErrors() {
-		if diag, ok := errors.AsType[*hcl.Diagnostic](diags.Errs()[0]); ok {
-			// The detail may quote a value, such as a claim; the summary never does.
-			return false, steps, fmt.Errorf("%s in column %d", strings.ToLower(diag.Summary), diag.Subject.Start.Column)
-		}
-		return false, steps, errors.New("the evaluation failed")
+		// The detail may quote a value, such as a claim; the summary never does.
+		first := hclread.Redact(diags[0], true)
+		return false, fmt.Errorf("%s in column %d", strings.ToLower(first.Summary), first.Subject.Start.Column)
 	}
-	holds, err = truth(v)
-	return holds, steps, err
+	if refused { // can and try answer as if the text did not match, and a server chooses its length
+		return false, errTooMuchToMatch
+	}
+	return truth(v)
 }
 
-// truth converts a result as HCL does, so that "true" is true.
+var errTooMuchToMatch = errors.New(strings.ToLower(hclread.ErrTooMuchToMatch.Summary))
+
+// context returns the variables and functions of an evaluation. A refused match sets refused.
+func (c *Condition) context(prompt, principal cty.Value, refused *bool) *hcl.EvalContext {
+	all := &hcl.EvalContext{Variables: map[string]cty.Value{"prompt": prompt, "principal": principal}, Functions: c.functions}
+	all = all.NewChild()
+	all.Functions = map[string]hclread.Function{"regex": hclread.RegexFunction(c.programs, refused)}
+	return all
+}
+
+// truth converts a result to a boolean as HCL does: the text "true" is true.
 func truth(v cty.Value) (bool, error) {
 	v, err := convert.Convert(v, cty.Bool)
 	switch {
@@ -80,33 +80,18 @@ func truth(v cty.Value) (bool, error) {
 	return v.True(), nil
 }
 
-// String is the expression as it is written, on one line.
+// String returns the expression on one line.
 func (c *Condition) String() string { return c.text }
 
 // MarshalText makes a condition readable in JSON.
 func (c *Condition) MarshalText() ([]byte, error) { return []byte(c.text), nil }
 
-// ReadsPrompt reports whether the condition depends on the prompt.
-func (c *Condition) ReadsPrompt() bool { return c.readsPrompt }
-
-// ReadsDefinition reports whether the condition depends on the prompt's definition, rather than on
-// its name, upstream and team alone.
-func (c *Condition) ReadsDefinition() bool { return c.readsDefinition }
-
-// ReadsUpstream reports whether the condition depends on which upstream offers the prompt.
-func (c *Condition) ReadsUpstream() bool { return c.readsUpstream }
-
-// PrincipalFields returns the fields of a principal that the condition depends on, sorted:
-// "subject", "groups", "claims", or "claims.NAME" for a single claim. Principals with the same
-// [PrincipalFacts.Value] for all of them get the same answer.
-func (c *Condition) PrincipalFields() []string { return c.principalFields }
-
 // ReadsClaims reports whether the condition depends on the claims of the principal's token.
 func (c *Condition) ReadsClaims() bool {
-	return slices.ContainsFunc(c.principalFields, func(field string) bool { return field == "claims" || strings.HasPrefix(field, "claims.") })
+	return slices.ContainsFunc(c.PrincipalFields, func(field string) bool { return field == "claims" || strings.HasPrefix(field, "claims.") })
 }
 
-// ReadsClaims reports whether some rule depends on the claims of a principal's token.
+// ReadsClaims reports whether any rule depends on the claims of a principal's token.
 func (c *Config) ReadsClaims() bool {
 	reads := func(r Rule) bool { return r.When != nil && r.When.ReadsClaims() }
 	return slices.ContainsFunc(c.Hides, reads) || slices.ContainsFunc(c.Teams, func(t Team) bool {
@@ -114,25 +99,24 @@ func (c *Config) ReadsClaims() bool {
 	})
 }
 
-// findReads sets what the condition depends on. Claims are distinguished by name, not by what is
-// inside them.
+// findReads sets the dependencies of the condition. Claims are distinguished by their top-level name.
 func (c *Condition) findReads() {
 	for _, traversal := range c.expr.Variables() {
 		switch traversal.RootName() {
 		case "prompt":
-			c.readsPrompt = true
+			c.ReadsPrompt = true
 			field := stepName(traversal, 1)
-			// An empty field is the whole prompt, or a computed attribute.
-			c.readsUpstream = c.readsUpstream || field == "upstream" || field == ""
+			// An empty field means the whole prompt, or a computed attribute.
+			c.ReadsUpstream = c.ReadsUpstream || field == "upstream" || field == ""
 			configured := field == "name" || field == "upstream" || field == "team"
-			c.readsDefinition = c.readsDefinition || !configured
+			c.ReadsDefinition = c.ReadsDefinition || !configured
 		case "principal":
-			c.principalFields = append(c.principalFields, fieldsOf(traversal)...)
+			c.PrincipalFields = append(c.PrincipalFields, fieldsOf(traversal)...)
 		}
 	}
-	// Sorted, so that the fields can be part of a key.
-	slices.Sort(c.principalFields)
-	c.principalFields = slices.Compact(c.principalFields)
+	// The fields are sorted because they become part of a key.
+	slices.Sort(c.PrincipalFields)
+	c.PrincipalFields = slices.Compact(c.PrincipalFields)
 }
 
 // fieldsOf returns the fields that one reference to principal reads.
@@ -147,8 +131,7 @@ func fieldsOf(traversal hcl.Traversal) []string {
 	return []string{attribute}
 }
 
-// stepName is the name at one step of a traversal; empty if there is no such step or it is not a
-// name.
+// stepName returns the name at one step of a traversal, or "".
 func stepName(traversal hcl.Traversal, at int) string {
 	if at >= len(traversal) {
 		return ""

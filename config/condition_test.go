@@ -52,9 +52,16 @@ func TestHolds_Evaluates(t *testing.T) {
 		{`length(keys(principal)) == 3`, "true", "claims groups subject"},
 		{`regex("^[a-z]+", prompt.name) == "billing"`, "true", ""},
 		{`regex("^x", prompt.name) == ""`, "error in function call in column 10", ""},
+		{`regex("^(\\w+)\\.(\\w+)$", prompt.name)[1] == "invoice"`, "true", ""},
+		{`regex("(?P<team>\\w+)\\.", prompt.name).team == "billing"`, "true", ""},
+		{`regex("(x)|(b)", prompt.name)[0] == null`, "true", ""},
+		{`regex(lower(prompt.title), prompt.name) == "invoice"`, "true", ""},
+		{`try(regex("^x", prompt.name), "none") == "none" && can(regex("^i", prompt.arguments[0].name))`, "true", ""},
 		{`startswith(prompt.name, "billing.") && endswith(prompt.name, ".invoice")`, "true", ""},
 		{`startswith(prompt.name, "invoice") || endswith(prompt.name, "billing")`, "false", ""},
 		{`startswith(principal.subject, "user:")`, "true", "subject"},
+		{`prompt.meta.level < 5 && strlen(prompt.name) > 5`, "true", ""},
+		{`prompt.title < 5`, "invalid operand in column 10", ""},
 		{`true`, "true", ""},
 		{`"false"`, "false", ""},
 	} {
@@ -67,8 +74,8 @@ func TestHolds_Evaluates(t *testing.T) {
 		if got != test.want {
 			t.Errorf("%s: %s, want %s", test.when, got, test.want)
 		}
-		if reads := strings.Join(c.PrincipalFields(), " "); reads != test.reads || c.ReadsPrompt() != strings.Contains(test.when, "prompt.") {
-			t.Errorf("%s reads %q of the principal, want %q; of the prompt: %v", test.when, reads, test.reads, c.ReadsPrompt())
+		if reads := strings.Join(c.PrincipalFields, " "); reads != test.reads || c.ReadsPrompt != strings.Contains(test.when, "prompt.") {
+			t.Errorf("%s reads %q of the principal, want %q; of the prompt: %v", test.when, reads, test.reads, c.ReadsPrompt)
 		}
 	}
 }
@@ -101,111 +108,82 @@ func TestReadsDefinition_IsFalseOfWhatTheConfigurationSays(t *testing.T) {
 		`length(keys(prompt)) == 7`:                                             true,
 		`prompt[principal.subject] == "x"`:                                      true,
 	} {
-		if got := condition(t, when).ReadsDefinition(); got != want {
+		if got := condition(t, when).ReadsDefinition; got != want {
 			t.Errorf("%s reads the definition: %v, want %v", when, got, want)
 		}
 	}
 }
 
-// The bound is generous: an expression that is not bounded by its length takes hours.
-func TestHolds_EndsSoonForTheWorstExpressions(t *testing.T) {
-	var arguments []string
-	for i := range 256 {
-		arguments = append(arguments, fmt.Sprintf(`{"name":"argument%d"}`, i))
-	}
-	facts := NewPromptFacts("a", "b", "c", []byte(`{"name":"a","description":"`+strings.Repeat("x", 50_000)+`","arguments":[`+strings.Join(arguments, ",")+`]}`))
-	longest := `"` + strings.Repeat("${prompt.description}", 16) + `"`
-	for _, when := range []string{
-		`contains(prompt.arguments[*].name, "none")` + strings.Repeat(` || contains(prompt.arguments[*].name, "x")`, 20),
-		`strlen(` + longest + `) == 0`,
-		`can(regex("(x+x+)+y", prompt.description))`,
+func TestHolds_BoundsAMatch(t *testing.T) {
+	for when, most := range map[string]int{
+		`regex(".{0,999}b", prompt.description) != ""`: 500,
+		`regex("xb", prompt.description) != ""`:        maxFacts - 100,
 	} {
-		begun := time.Now()
-		_, err := condition(t, when).Holds(facts, NewPrincipalFacts("", nil, ""))
-		if took := time.Since(begun); took > 30*time.Second {
-			t.Errorf("%.80s: %v, %v", when, took, err)
-		} else {
-			t.Logf("%.80s: %v, %v", when, took, err)
-		}
-	}
-}
-
-func TestHolds_EndsAtItsBudgetOfSteps(t *testing.T) {
-	nobody := NewPrincipalFacts("", nil, "")
-	for _, test := range []struct {
-		when string
-		// fits and exceeds are lengths of the description.
-		fits, exceeds int
-	}{
-		{`can(regex(".{0,999}b.{0,999}b.{0,999}b.{0,999}c", prompt.description))`, 100, 1_000},
-		{`try(regex(".{0,999}b.{0,999}b.{0,999}b.{0,999}c", prompt.description), "x") == "x"`, 50, 1_000},
-		{`!can(regex(join_pattern(prompt.title), prompt.description))`, 50, 40_000},
-		{`lower("` + strings.Repeat("${prompt.description}", 6) + `") == "x"`, 1_000, 60_000},
-	} {
-		when := strings.Replace(test.when, "join_pattern(prompt.title)", `"${prompt.title}.{0,99}c"`, 1)
-		c := condition(t, when)
-		for length, want := range map[int]bool{test.fits: true, test.exceeds: false} {
-			definition := fmt.Sprintf(`{"title":"x","description":%q,"arguments":[{"name":"a"},{"name":"b"},{"name":"c"},{"name":"d"},{"name":"e"},{"name":"f"}]}`,
-				strings.Repeat("x", length))
-			begun := time.Now()
-			_, err := c.Holds(NewPromptFacts("a", "b", "c", []byte(definition)), nobody)
-			if (err == nil) != want || err != nil && !strings.HasPrefix(err.Error(), "too much to evaluate in column ") {
-				t.Errorf("%s of %d bytes: %v, evaluated: want %t", when, length, err, want)
+		for length, want := range map[int]string{most: "error in function call in column 10", most + 100: "too much to match in column 10"} {
+			facts := NewPromptFacts("a", "b", "c", fmt.Appendf(nil, `{"description":%q}`, strings.Repeat("x", length)))
+			if length > most && most > 10_000 {
+				want = errTooMuch.Error()
 			}
-			if took := time.Since(begun); took > 30*time.Second {
-				t.Errorf("%s of %d bytes took %v", when, length, took)
+			if _, err := condition(t, when).Holds(facts, NewPrincipalFacts("", nil, "")); err == nil || err.Error() != want {
+				t.Errorf("%s of %d bytes: %v, want %s", when, length, err, want)
 			}
 		}
 	}
 }
 
-func TestLoad_BoundsThePatternsOfAllConditionsOfAFile(t *testing.T) {
-	conditions := func(patterns int) string {
-		var text strings.Builder
-		for i := range patterns {
-			fmt.Fprintf(&text, "hide \"x\" {\n  prompts = [\"*\"]\n"+
-				"  when = can(regex(\"(ab){900}%d\", prompt.name)) || can(regex(\"(ab){900}%[1]d\", \"\"))\n}\n", i)
-		}
-		return text.String()
-	}
-	for patterns, isRight := range map[int]bool{40: true, 300: false} {
-		_, diags := Load(write(t, "gateway.hcl", "gateway {}\n", "a.hcl", teamFile("a", "one", conditions(patterns))), options())
-		if err := diags.Err(); (err == nil) != isRight || err != nil && !strings.Contains(err.Error(), "of this file") {
-			t.Errorf("%d patterns: %v", patterns, err)
-		}
-	}
-}
-
-func TestHolds_ReadsGroupsOfACompiledPattern(t *testing.T) {
+// A server chooses how long a text is: it must not decide by that whether hide hides.
+func TestHolds_FailsIfTryAndCanHideTheErrorOfAMatch(t *testing.T) {
+	text := strings.Repeat("x", maxFacts-100)
+	facts := NewPromptFacts("a", "b", "c", fmt.Appendf(nil, `{"description":%q}`, "secret"+text))
 	for _, when := range []string{
-		`regex("^(\\w+)\\.(\\w+)$", prompt.name)[1] == "invoice"`,
-		`regex("(?P<team>\\w+)\\.", prompt.name).team == "billing"`,
-		`regex("(x)|(b)", prompt.name)[0] == null`,
-		`regex(prompt.title, prompt.name) == "billing"`,
-		`try(regex("^x", prompt.name), "none") == "none"`,
-		`can(regex("^i", prompt.arguments[0].name))`,
+		`can(regex("(?i)secret|password|credential", prompt.description))`,
+		`!can(regex("(?i)secret|password|credential", prompt.description))`,
+		`try(regex("(?i)secret|password|credential", prompt.description), "none") == "none"`,
 	} {
-		facts := NewPromptFacts("billing.invoice", "billing", "payments", []byte(`{"title":"^[a-z]+","arguments":[{"name":"id"}]}`))
-		if holds, err := condition(t, when).Holds(facts, NewPrincipalFacts("", nil, "")); !holds || err != nil {
+		if holds, err := condition(t, when).Holds(facts, NewPrincipalFacts("", nil, "")); err == nil || err.Error() != "too much to match" {
 			t.Errorf("%s: %t, %v", when, holds, err)
 		}
 	}
 }
 
-func BenchmarkHolds(b *testing.B) {
-	facts := NewPromptFacts("billing.invoice", "billing", "payments", []byte(invoice))
-	for _, when := range []string{
-		`prompt.name == "billing.invoice" && prompt.upstream == "billing"`,
-		`can(regex("^bill[a-z]+\\.", prompt.name)) && contains(prompt.arguments[*].name, "id")`,
-	} {
-		c := condition(b, when)
-		b.Run(when[:12], func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if holds, err := c.Holds(facts, PrincipalFacts{}); !holds || err != nil {
-					b.Fatal(holds, err)
-				}
-			}
-		})
+// A server may choose the pattern, too.
+func TestHolds_CompilesNoHugePattern(t *testing.T) {
+	c := condition(t, `regex(prompt.description, "x") == "x"`)
+	facts := NewPromptFacts("a", "b", "c", fmt.Appendf(nil, `{"description":"(?:%s){1000}"}`, strings.Repeat("a", 500)))
+	begun := time.Now()
+	for range 500 {
+		if _, err := c.Holds(facts, NewPrincipalFacts("", nil, "")); err == nil {
+			t.Fatal("the pattern is compiled")
+		}
+	}
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("500 evaluations took %v", took)
+	}
+}
+
+// Each try doubles what it contains.
+func TestLoad_RefusesTriesAroundEachOther(t *testing.T) {
+	path := t.TempDir() + "/x.hcl"
+	writeFile(t, path, `hide "x" {
+  prompts = ["*"]
+  when    = `+strings.Repeat("try(", 24)+`lower("x")`+strings.Repeat(")", 24)+` == "x"
+}
+`)
+	_, diags := Load(path, options())
+	if err := diags.Err(); err == nil || !strings.Contains(err.Error(), "Too many tries") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestLoad_BoundsThePatternsOfAllConditionsOfAFile(t *testing.T) {
+	for patterns, isRight := range map[int]bool{40: true, 300: false} {
+		var text strings.Builder
+		for i := range patterns {
+			fmt.Fprintf(&text, "hide \"x\" {\n  prompts = [\"*\"]\n  when    = can(regex(\"(ab){900}%d\", prompt.name))\n}\n", i)
+		}
+		_, diags := Load(write(t, "gateway.hcl", "gateway {}\n", "a.hcl", teamFile("a", "one", text.String())), options())
+		if err := diags.Err(); (err == nil) != isRight || err != nil && !strings.Contains(err.Error(), "of this file") {
+			t.Errorf("%d patterns: %v", patterns, err)
+		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// Config is one checked configuration. After [Load] nobody checks it again, and nobody changes it.
+// Config is one checked configuration. It never changes.
 type Config struct {
 	Gateway Gateway
 	Admin   Admin
@@ -27,16 +27,15 @@ type Config struct {
 	Hides []Rule
 	// Teams are in configuration order.
 	Teams []Team
-	// Lock holds the approved definitions; it is empty if no lock attribute asks for them or there
-	// is no lock file.
+	// Lock contains the approved definitions. It is empty without a lock file, or if no lock
+	// attribute requires one.
 	Lock Lock
-	// TeamFiles are the files with teams, as they were written.
+	// TeamFiles are the texts of the files with teams, as they are in use.
 	TeamFiles TeamFiles
-	// Hash is equal for equal texts of all files, wherever they are: replicas can be compared by
-	// it.
+	// Hash is equal for replicas with equal texts of all configuration files, in any location.
 	Hash string
 
-	// Files are the files that were read, in order, and Folder is the one that their names are in.
+	// Files are the files in the order in which they were read. Their names are relative to Folder.
 	Files  []File
 	Folder string
 }
@@ -49,8 +48,7 @@ type File struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Upstreams returns the upstreams of all teams in configuration order, in a slice of the caller's
-// own.
+// Upstreams returns the upstreams of all teams in configuration order, in a new slice.
 func (c *Config) Upstreams() []Upstream {
 	var all []Upstream
 	for _, t := range c.Teams {
@@ -59,15 +57,20 @@ func (c *Config) Upstreams() []Upstream {
 	return all
 }
 
-// Place is the source location of something in the configuration.
+// Relative returns a path relative to Folder, with slashes. It is the same on all replicas.
+func (c *Config) Relative(path string) string {
+	return hclread.Relative(c.Folder, path)
+}
+
+// Place is a location in the configuration.
 type Place struct {
-	// File is the path as it was found from the --config argument.
+	// File is the path, beginning with the --config argument.
 	File string
-	// Line is 0 for all of the file, or a folder.
+	// Line is 0 for a whole file or a folder.
 	Line int
 }
 
-// String writes a location as FILE:LINE.
+// String returns a location as FILE:LINE.
 func (p Place) String() string {
 	if p.Line == 0 {
 		return p.File
@@ -75,29 +78,30 @@ func (p Place) String() string {
 	return fmt.Sprintf("%s:%d", p.File, p.Line)
 }
 
-// placeOf returns where a range begins.
 func placeOf(r hcl.Range) Place { return Place{File: r.Filename, Line: r.Start.Line} }
 
-// Options say where values come from. The zero value is what serve needs.
+// Options control the sources of values. The zero value is right for serve.
 type Options struct {
 	// LookupEnv finds environment variables; nil means [os.LookupEnv].
 	LookupEnv func(string) (string, bool)
-	// AllowUnsetEnv makes an unset variable without a default a warning, for the commands that
-	// start nothing. What an expression computes from it is left empty and unchecked.
+	// AllowUnsetEnv makes an unset variable without a default a warning, for commands that start nothing.
+	// Values computed from it are empty and unchecked.
 	AllowUnsetEnv bool
-	// SkipLockFile leaves the lock file unread, for the command that writes it.
+	// If SkipLockFile is true, Load ignores the lock file. It is for the command that writes it.
 	SkipLockFile bool
-	// SkipDirs leaves the folders that dir names unlooked for, for the command that writes a file
-	// for another place.
+	// If SkipDirs is true, Load does not look for the folders in dir. It is for a command that
+	// writes a file for another machine.
 	SkipDirs bool
-	// Texts are read in place of files of the folder, by their paths in it, with slashes.
+	// Texts replace the contents of files in the folder. The keys are paths relative to the folder,
+	// with slashes.
 	Texts map[string]Secret
-	// OnRead is called with each path just before Load reads it or looks for it: folders,
-	// configuration files, and the files that they name. It may be nil.
+	// OnRead is called with each path before Load reads it or looks for it: folders, configuration
+	// files, and the files that they name. It is also called with each missing folder that a file
+	// names. It may be nil.
 	OnRead func(path string)
 
-	// previous has the texts in use, and hasReplaced is true if Texts are those of files with errors;
-	// see [LoadTolerant].
+	// previous contains the texts in use. hasReplaced is true if Texts replace files with errors.
+	// See [LoadTolerant].
 	previous    *TeamFiles
 	hasReplaced bool
 }
@@ -110,14 +114,15 @@ func Load(path string, opts Options) (*Config, Diagnostics) {
 }
 
 func read(path string, opts Options) (*Config, *decoder, Diagnostics) {
-	d := newDecoder(path, opts)
+	d := newDecoder(opts)
+	d.ReadPath(path)
 	cfg := d.config()
-	// Before Finish, since it may add a warning.
-	lock, lockReport := readLockFile(d.Reader, cfg, path, opts)
+	// readLockFile may add a warning, so it comes before Finish.
+	lock, lockReport := readLockFile(d.Reader, path, opts)
 	cfg.Lock = lock
 	diags := Diagnostics{d.Finish().Merge(lockReport)}
 	if diags.HasErrors() {
-		return nil, d, diags // half a configuration could show what a missing hide block was meant to hide
+		return nil, d, diags // an incomplete configuration could lack a hide block
 	}
 	cfg.TeamFiles, cfg.Hash, cfg.Folder = newTeamFiles(d.Reader), hashTexts(d.Reader), d.Root()
 	for _, file := range d.SoundFiles() {
@@ -127,31 +132,38 @@ func read(path string, opts Options) (*Config, *decoder, Diagnostics) {
 	return cfg, d, diags
 }
 
-// AdminListen reads where the gateway of a configuration has its admin listener. Mistakes do not
-// matter: a gateway that runs may have been started before they were made.
+// AdminListen returns the admin listener of a configuration. It ignores errors, because the files
+// may have changes that the running gateway has not loaded.
 func AdminListen(path string, opts Options) string {
-	return newDecoder(path, opts).config().Admin.Listen
+	d := newDecoder(opts)
+	d.ReadPath(path)
+	return d.config().Admin.Listen
 }
 
-// newDecoder reads the files at path.
-func newDecoder(path string, opts Options) *decoder {
+// CheckText returns the diagnostics of a configuration that is in no file.
+func CheckText(text string, opts Options) Diagnostics {
+	d := newDecoder(opts)
+	d.Parse("", []byte(text))
+	d.config()
+	return Diagnostics{d.Finish()}
+}
+
+func newDecoder(opts Options) *decoder {
 	texts := make(map[string]string, len(opts.Texts))
 	for name, text := range opts.Texts {
 		texts[name] = text.Reveal()
 	}
-	d := &decoder{previous: opts.previous, hasReplaced: opts.hasReplaced, skipDirs: opts.SkipDirs}
+	d := &decoder{cursorKeys: hclread.NewReferences(), previous: opts.previous, hasReplaced: opts.hasReplaced, skipDirs: opts.SkipDirs}
 	d.Reader = hclread.New(rootSchema(), hclread.Options{
 		Texts:         texts,
 		LookupEnv:     opts.LookupEnv,
 		AllowUnsetEnv: opts.AllowUnsetEnv,
 		OnRead:        opts.OnRead,
 	})
-	d.ReadPath(path)
 	return d
 }
 
-// decoder turns the blocks of one configuration into values. Its fields hold what a block must know
-// of other blocks.
+// decoder turns the blocks of one configuration into values. Its fields are shared between blocks.
 type decoder struct {
 	*hclread.Reader
 
@@ -162,22 +174,25 @@ type decoder struct {
 	overrides overrides
 	// assertions is nil until the gateway block is known.
 	assertions *assertions
-	// cursorKeys holds what these are made of.
-	cursorKeys hclread.Uses
+	// cursorKeys records the variables and files of cursor_keys and signing_keys.
+	cursorKeys hclread.References
 
-	// These are those of [Options].
+	// These are from [Options].
 	previous    *TeamFiles
 	hasReplaced bool
 	skipDirs    bool
 }
 
-// rootSchema describes the top level of a file, and with it the whole language.
+// rootSchema describes the whole language.
 func rootSchema() hclread.Schema {
 	return hclread.Schema{
 		Blocks: []hclread.BlockSchema{
 			{Type: "gateway", Schema: gatewaySchema()},
-			{Type: "admin", Schema: adminSchema()},
-			{Type: "audit", Schema: auditSchema()},
+			{Type: "admin", Schema: hclread.Schema{
+				Attributes: newAdmin().table(),
+				Foreign:    map[string]string{"tls": "The admin listener has no TLS of its own: remove it, and put a proxy in front."},
+			}},
+			{Type: "audit", Schema: hclread.Schema{Attributes: newAudit().table()}},
 			{Type: "cluster", Schema: clusterSchema()},
 			{Type: "auth", Schema: authSchema()},
 			{Type: "hide", Labelled: true, Schema: hideSchema()},
@@ -188,33 +203,32 @@ func rootSchema() hclread.Schema {
 	}
 }
 
-// config decodes all blocks. Those that others depend on come first.
+// config decodes all blocks, in the order of their dependencies.
 func (d *decoder) config() *Config {
 	d.checkOwnership()
-	d.Check() // before the rest: a misspelt attribute must not be reported as missing, too
+	d.Check() // first, so that a misspelt attribute is not reported as missing, too
 	d.teams = d.Labels("team")
-	if d.hasReplaced { // a team may have gone, or be left out
+	if d.hasReplaced { // a rule may name a team whose file is left out
 		d.teams = append(d.teams, anyTeam)
 	}
 	cfg := d.settings()
 	d.names = namespace{separator: cfg.Gateway.Separator, owners: map[string]claim{}, contested: map[string]bool{}}
-	// Before teams: no upstream may be where the gateway listens.
+	// An upstream's address must not be the address of a listener.
 	d.listeners = newListeners(d.Reader, cfg)
 	d.assertions = newAssertions(d.Reader)
 	for _, b := range d.Blocks("hide") {
 		cfg.Hides = append(cfg.Hides, decodeHide(b))
 	}
-	// Grants come before teams, whose expressions are evaluated within them.
+	// The expressions of teams are evaluated within their grants.
 	d.allowed = decodeAllowed(d.Reader, d.teams, d.cursorKeys)
 	d.checkLabels()
 	cfg.Teams = d.allTeams()
-	// After teams: only now is it known which files are read as values.
+	// All files that are read as values are known now.
 	completeFiles(d.Reader, cfg, d.cursorKeys)
-	// A prompt block may name an upstream that is further down, in another file.
+	// A prompt block may name an upstream of a later file.
 	d.names.checkLookalikes(d.Reader)
 	d.overrides.check(d.Reader, d.names, d.allowed)
 	d.separateSkills(cfg)
-	warnFacts(d.Reader, cfg)
 	d.warnLeftOut()
 	d.reserve()
 	return cfg
@@ -224,7 +238,7 @@ func (d *decoder) config() *Config {
 func (d *decoder) settings() *Config {
 	ids := &identities{hashes: map[[sha256.Size]byte]Place{}}
 	cfg := &Config{
-		Gateway: only(d.Reader, "gateway", func(b *hclread.Block) Gateway { return decodeGateway(b, ids, &d.cursorKeys) }),
+		Gateway: only(d.Reader, "gateway", func(b *hclread.Block) Gateway { return decodeGateway(b, ids, d.cursorKeys) }),
 		Admin:   only(d.Reader, "admin", decodeAdmin),
 	}
 	cfg.Audit = optional(d.Reader, "audit", decodeAudit)
@@ -241,8 +255,8 @@ func (d *decoder) settings() *Config {
 	return cfg
 }
 
-// only decodes a block that may appear once; an empty one if it is absent. Further ones were
-// reported, and are decoded for the mistakes in them.
+// only decodes a block that may appear once, or an empty block if it is absent. Check reports
+// duplicates; only decodes them to report their other errors.
 func only[T any](r *hclread.Reader, blockType string, decode func(*hclread.Block) T) T {
 	blocks := r.Blocks(blockType)
 	if len(blocks) == 0 {
@@ -255,7 +269,7 @@ func only[T any](r *hclread.Reader, blockType string, decode func(*hclread.Block
 	return value
 }
 
-// optional is [only] for a block without which there is nothing.
+// optional is [only] for a block that may be absent.
 func optional[T any](r *hclread.Reader, blockType string, decode func(*hclread.Block) T) *T {
 	if len(r.Blocks(blockType)) == 0 {
 		return nil
@@ -264,9 +278,9 @@ func optional[T any](r *hclread.Reader, blockType string, decode func(*hclread.B
 	return &value
 }
 
-// checkOwnership reports the blocks beside a team block: those who may change a team's file must
-// not be able to change anything else with it, nor to make a mistake of another file by it. Of a
-// block of an unknown type, its name is the mistake.
+// checkOwnership reports blocks beside a team block. The authors of a team's file must be able
+// neither to change anything else nor to cause an error in another file. A block of an unknown type
+// is reported for its name instead.
 func (d *decoder) checkOwnership() {
 	if !d.IsFolder() {
 		return
@@ -281,7 +295,7 @@ func (d *decoder) checkOwnership() {
 			misplaced[b.Range().Filename] = append(misplaced[b.Range().Filename], b)
 		}
 	}
-	for _, blocks := range misplaced { // one report for a file: it may be one that was legal alone
+	for _, blocks := range misplaced { // one report per file, which names all misplaced types
 		var types []string
 		for _, b := range blocks {
 			if !slices.Contains(types, b.Type()) {
@@ -292,10 +306,10 @@ func (d *decoder) checkOwnership() {
 		if slices.Contains(types, "hide") {
 			place += ", or a hide for the team's own prompts into the team block"
 		}
-		for _, b := range blocks[1:] {
+		for _, b := range blocks {
 			b.Drop()
 		}
-		blocks[0].Discard("Not in a team's file", "In a folder, a file with a team block may contain nothing else; move %s %s.",
+		d.Error(blocks[0].Range(), "Not in a team's file", "In a folder, a file with a team block may contain nothing else; move %s %s.",
 			strings.Join(types, ", "), place)
 	}
 }

@@ -2,10 +2,8 @@ package config
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclwrite"
@@ -13,14 +11,14 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// Diagnostics are the mistakes and warnings that [Load] found, in the order of files and lines.
-// They hold no sensitive value. The zero value is empty.
+// Diagnostics are errors and warnings. [Load] sorts them by file and line. They contain no
+// sensitive value. The zero value is empty.
 type Diagnostics struct{ report hclread.Report }
 
-// HasErrors reports whether there is more than warnings.
+// HasErrors reports whether there are errors, not just warnings.
 func (d Diagnostics) HasErrors() bool { return d.report.Diagnostics.HasErrors() }
 
-// Err returns nil without errors, else an [Error].
+// Err returns an [Error], or nil without errors.
 func (d Diagnostics) Err() error {
 	if !d.HasErrors() {
 		return nil
@@ -28,13 +26,13 @@ func (d Diagnostics) Err() error {
 	return &Error{d}
 }
 
-// Error is the error of [Diagnostics] that have errors.
+// Error is an error with the text of the errors in Diagnostics.
 type Error struct{ Diagnostics Diagnostics }
 
 // Error returns a line for each error: PATH:LINE: Summary: detail.
 func (e *Error) Error() string { return strings.Join(e.Diagnostics.lines(hcl.DiagError), "\n") }
 
-// Warnings returns a line for each warning, as in [Diagnostics.Err].
+// Warnings returns a line for each warning, in the form of [Error.Error].
 func (d Diagnostics) Warnings() []string { return d.lines(hcl.DiagWarning) }
 
 func (d Diagnostics) lines(severity hcl.DiagnosticSeverity) []string {
@@ -47,7 +45,7 @@ func (d Diagnostics) lines(severity hcl.DiagnosticSeverity) []string {
 	return lines
 }
 
-// line writes a diagnostic for a log.
+// line formats a diagnostic for a log.
 func line(d *hcl.Diagnostic) string {
 	text := d.Summary
 	if d.Detail != "" {
@@ -59,51 +57,9 @@ func line(d *hcl.Diagnostic) string {
 	return hclread.Printable(text)
 }
 
-// Write prints each diagnostic with its source, for a reader at a terminal. A width of 0 does not
-// wrap lines.
+// Write prints each diagnostic with its source, for a terminal. A width of 0 does not wrap lines.
 func (d Diagnostics) Write(w io.Writer, width uint, color bool) error {
-	for _, diag := range d.report.Diagnostics {
-		shown, files := d.report.Quote(diag)
-		var text bytes.Buffer
-		err := hcl.NewDiagnosticTextWriter(&text, files, width, color).WriteDiagnostic(shown)
-		if err == nil {
-			_, err = io.WriteString(w, pointed(text.String(), shown.Subject, files))
-		}
-		if err != nil {
-			return fmt.Errorf("write diagnostics: %w", err)
-		}
-	}
-	return nil
-}
-
-// pointed writes the location in a diagnostic's text as FILE:LINE:COLUMN, and below the quoted line a mark at the column. A
-// whole line has neither.
-func pointed(text string, at *hcl.Range, files map[string]*hcl.File) string {
-	if at == nil || files[at.Filename] == nil {
-		return text
-	}
-	source := string(files[at.Filename].Bytes)
-	begin := strings.LastIndexByte(source[:at.Start.Byte], '\n') + 1
-	line, _, _ := strings.Cut(source[begin:], "\n")
-	before, marked := line[:at.Start.Byte-begin], line[at.Start.Byte-begin:min(max(at.End.Byte-begin, at.Start.Byte-begin), len(line))]
-	place := fmt.Sprintf("%s:%d", at.Filename, at.Start.Line)
-	isHidden := strings.HasPrefix(line, hclread.NotShown)
-	if marked != line || isHidden {
-		place += fmt.Sprintf(":%d", at.Start.Column)
-	}
-	text = strings.Replace(text, fmt.Sprintf("%s line %d", at.Filename, at.Start.Line), place, 1)
-	head, rest, isQuoted := strings.Cut(text, fmt.Sprintf("\n%4d: ", at.Start.Line))
-	quoted, rest, _ := strings.Cut(rest, "\n")
-	if !isQuoted || marked == line || isHidden {
-		return text
-	}
-	blank := strings.Map(func(r rune) rune {
-		if r == '\t' {
-			return r
-		}
-		return ' '
-	}, before)
-	return fmt.Sprintf("%s\n%4d: %s\n      %s%s\n%s", head, at.Start.Line, quoted, blank, strings.Repeat("^", max(utf8.RuneCountInString(marked), 1)), rest)
+	return d.report.Write(w, width, color)
 }
 
 // The severities of a [Diagnostic].
@@ -112,20 +68,19 @@ const (
 	SeverityWarning = "warning"
 )
 
-// Diagnostic is one mistake or warning, for programs. It holds no sensitive value.
+// Diagnostic is an error or a warning for programs. It contains no sensitive value.
 type Diagnostic struct {
 	Severity string `json:"severity"`
 	Summary  string `json:"summary"`
 	Detail   string `json:"detail,omitempty"`
-	// Range is nil where no line of a file is to blame.
+	// Range is nil if the diagnostic is about no line of a file.
 	Range *Range `json:"range,omitempty"`
-	// UnsetVariable says that it is about an environment variable that is not set here, which is no
-	// mistake in a file.
+	// UnsetVariable is true for a warning about an unset environment variable, which is not an
+	// error in a file.
 	UnsetVariable bool `json:"-"`
 }
 
-// Range is a part of a file. Lines and columns begin at 1; columns count what people call
-// characters.
+// Range is a part of a file. Lines and columns begin at 1. Columns count characters as people see them.
 type Range struct {
 	Filename string   `json:"filename"`
 	Start    Position `json:"start"`
@@ -139,7 +94,7 @@ type Position struct {
 	Byte   int `json:"byte"`
 }
 
-// All returns each diagnostic.
+// All converts the diagnostics for programs.
 func (d Diagnostics) All() []Diagnostic {
 	all := make([]Diagnostic, 0, len(d.report.Diagnostics))
 	for _, diag := range d.report.Diagnostics {
@@ -157,17 +112,16 @@ func (d Diagnostics) All() []Diagnostic {
 	return all
 }
 
-// Finding is something in a file that is no configuration.
+// Finding is a problem in a file that is not configuration, such as a prompt file.
 type Finding = hclread.Finding
 
-// NewDiagnostics makes diagnostics of findings, in their order.
+// NewDiagnostics converts findings, in their order.
 func NewDiagnostics(findings []Finding) Diagnostics { return Diagnostics{hclread.NewReport(findings)} }
 
-// Suggest ends a sentence about a wrong name, with a question for the nearest of the known names if
-// one is near, else with a period.
+// Suggest ends a sentence about an unknown name: with a question for the nearest known name, or with a period.
 func Suggest(name string, known []string) string { return hclread.Suggest(name, known) }
 
-// Formatted is one file of a configuration, as it is and in canonical form.
+// Formatted is one file of a configuration, original and canonical.
 type Formatted struct {
 	Path          string
 	Before, After []byte
@@ -176,11 +130,11 @@ type Formatted struct {
 // Changed reports whether the file is not in canonical form.
 func (f Formatted) Changed() bool { return !bytes.Equal(f.Before, f.After) }
 
-// Format reads the file or the folder at path as [Load] does, but only checks its syntax, and
-// returns its files in canonical form: only white space changes, and comments stay. Files that do
-// not parse are in the Diagnostics only.
+// Format reads the file or the folder at path like [Load], checks only the syntax, and returns the files in
+// canonical form. Only white space changes. Files that do not parse are only in the Diagnostics.
 func Format(path string) ([]Formatted, Diagnostics) {
-	d := newDecoder(path, Options{})
+	d := newDecoder(Options{})
+	d.ReadPath(path)
 	var files []Formatted
 	for _, f := range d.SoundFiles() {
 		files = append(files, Formatted{f.Path, f.Content, canonicalForm(f.Content)})
@@ -188,16 +142,14 @@ func Format(path string) ([]Formatted, Diagnostics) {
 	return files, Diagnostics{d.Finish()}
 }
 
-// FormatText returns a text in canonical form, as [Format] does for files. Its name is for the
-// Diagnostics.
+// FormatText formats a text as [Format] does. The Diagnostics contain its name.
 func FormatText(name string, content []byte) (Formatted, Diagnostics) {
 	r := hclread.New(rootSchema(), hclread.Options{})
 	r.Parse(name, content)
 	return Formatted{name, content, canonicalForm(content)}, Diagnostics{r.Finish()}
 }
 
-// maxPasses bounds how often a file is formatted until nothing changes. hclwrite sometimes needs
-// more than one pass.
+// maxPasses bounds the passes over a file. hclwrite sometimes needs more than one.
 const maxPasses = 4
 
 // canonicalForm formats until nothing changes.

@@ -24,7 +24,7 @@ func written(t *testing.T, content string) string {
 	return printed(t, diags)
 }
 
-// What an error says in place of a line that it does not quote.
+// An error names the attribute or the variable if it does not quote the line.
 func TestWrite_NamesTheAttributeWhoseLineItDoesNotQuote(t *testing.T) {
 	const notShown = ": (not shown: the line may have a secret)\n"
 	for config, wants := range map[string][]string{
@@ -49,31 +49,14 @@ func TestWrite_NamesTheAttributeWhoseLineItDoesNotQuote(t *testing.T) {
 	}
 }
 
-// A quoted line has a mark below it, and its location the column; a line that is not quoted has the column alone.
-func TestWrite_PointsAtTheColumn(t *testing.T) {
-	for config, want := range map[string]string{
-		"team \"a\" {\n\tmembers = [\"x\"]\n}":    ":2:13, in team \"a\":\n   2: \tmembers = [\"x\"]\n      \t           ^^^\n\n",
-		"gateway {\n  listen = \"é\"\n}":          ":2:12, in gateway:\n   2:   listen = \"é\"\n                 ^^^\n\n",
-		"gateway { cursor_keys = [\"hunter2\"] }": ":1:26, in gateway:\n   1: (not shown: the line may have a secret)\n\n",
-	} {
-		if got := written(t, config); !strings.Contains(got, want) {
-			t.Errorf("got:\n%s\nwant in it:\n%s", got, want)
-		}
-	}
-}
-
 // One mistake that a parser or the grants trip over several times is one report, with what it follows from.
 func TestLoad_ReportsOneCauseOnce(t *testing.T) {
 	const grants = "allow \"payments\" {\n  env = [\"*\"]\n  hosts = [\"*\"]\n  prefixes = [\"pay\"]\n}\n"
 	upstream := "  upstream %q {\n    url = \"https://b.example.com/mcp\"\n    headers = { A = env(\"A\", \"\") }\n    prefix = \"pay\"\n  }\n"
 	for text, want := range map[string]string{
-		"team \"paymnts\" {\n" + fmt.Sprintf(upstream+upstream, "b", "c") + "}\n":       `No allow block grants anything to team "paymnts", which uses what needs a grant (6 times). Did you mean "payments"?`,
-		"team “a” {\n  upstream “b” { url = “https://b.example.com/mcp” }\n}\n":         `This is a curly quote; write " in its place, and in the place of all others of the file. The line begins with team.`,
-		"team \"a {\n  upstream \"b\" { url = \"https://b.example.com/mcp\" }\n}\n":     "The text does not end in its line; write the missing \", or \\n for a line break. The line begins with team.",
-		"team \"a\" {\n  upstream \"b\" { url = \"https://b\", timeout = \"5s\" }\n}\n": "A block in one line has one attribute; write each attribute in a line of its own, and the closing brace after the last. The line begins with upstream.",
-		"team \"a\" {\n  members = [\"user:a\" \"user:b\"]\n}\n":                        "An element does not end where it should; write a comma between two, and ] after the last. The line begins with members.",
-
-		"gateway {\n  listen = \n}\n": "This is no value; write text in quotes, a list in [ ], a map in { }, a number, true or false. The line begins with listen.",
+		"team \"paymnts\" {\n" + fmt.Sprintf(upstream+upstream, "b", "c") + "}\n":   `No allow block grants anything to team "paymnts", which uses what needs a grant (6 times). Did you mean "payments"?`,
+		"team “a” {\n  upstream “b” { url = “https://b.example.com/mcp” }\n}\n":     `This is a curly quote; write " in its place, and in the place of all others of the file. The line begins with team.`,
+		"team \"a {\n  upstream \"b\" { url = \"https://b.example.com/mcp\" }\n}\n": "The text does not end in its line; write the missing \", or \\n for a line break. The line begins with team.",
 	} {
 		_, diags := Load(write(t, "allow.hcl", grants, "x.hcl", text), options())
 		var details []string
@@ -120,13 +103,6 @@ func TestWrite_QuotesNoAttributeThatMayBeASecret(t *testing.T) {
 	}
 }
 
-func TestDiagnostics_ZeroValueIsEmpty(t *testing.T) {
-	var none Diagnostics
-	if none.Err() != nil || none.HasErrors() || len(none.report.Diagnostics) != 0 {
-		t.Errorf("the zero value has %d diagnostics: %v", len(none.report.Diagnostics), none.Err())
-	}
-}
-
 func TestWrite_QuotesNoLineOfAFileThatDoesNotParse(t *testing.T) {
 	for _, line := range []string{
 		`url = "https://u:hunter2@h.example.com" = 3`,
@@ -145,6 +121,66 @@ func TestWrite_QuotesNoLineOfAFileThatDoesNotParse(t *testing.T) {
 	}
 }
 
+// One error has one report, in a sentence of this package, with its line and a remedy.
+func TestLoad_ExplainsOneErrorOnce(t *testing.T) {
+	for line, remedy := range map[string]string{
+		`timeout: "5s"`:                         `neither an attribute nor a block; write NAME = VALUE`,
+		`timeout – "5s"`:                        "Remove it, or write text in quotes.",
+		"timeout\u00a0= \"5s\"":                 "Remove it, or write text in quotes.",
+		"timeout = `5s`":                        `Write text between two ".`,
+		`timeout = "5s";`:                       "Use newlines to separate arguments",
+		`timeout = 5s`:                          "write text in quotes and each attribute in a line of its own",
+		`timeout = 5 | 6`:                       "|| for or",
+		`tls { ca_file = "a", key_file = "b" }`: "write each attribute in a line of its own, and the closing brace after the last",
+		`command = ["a" "b"]`:                   "a comma between two, and ] after the last",
+		`timeout =`:                             "This is no value; write text in quotes",
+		`timeout = 3 + "x"`:                     "a number is required. Operators take numbers",
+		`timeout = "${["5"]}s"`:                 "write the elements of a list one by one",
+		`timeout = 1 / 0`:                       "at most 400 digits.",
+		`rate = "fast"`:                         "rate must be a number; write it in digits.",
+		`headers = ["A=b"]`:                     `write headers = { NAME = "…" }`,
+		`gateway {}`:                            "gateway belongs at the top level of a file; move it there",
+		`headers = { A = "${env(\"X\")}" }`:     "Remove it, or write text in quotes.",
+		`timeout = a::b("x")`:                   "no functions in namespace",
+		`"timeout" = "5s"`:                      "write NAME = VALUE",
+		`url = "https://c.example.com/mcp"`:     "Remove one of them.",
+		`headers = { A => "b" }`:                "write NAME = VALUE",
+		`headers = { a.b = "c" }`:               `write "A.B" = VALUE`,
+		`headers = { A = "b" C = "d" }`:         "a comma between two",
+		`headers = { A = "C:\Users" }`:          `write \\ for a backslash`,
+		`headers = { A = "it\'s" }`:             `write \\ for a backslash`,
+		`headers = { A = "%{ x }" }`:            "write %%{ for this text",
+		`headers = { A = "${a b}" }`:            "There is more than one value in this ${ }",
+		`headers = { A = env() }`:               "Add it.",
+		`headers = { A = env(["B"]) }`:          `write text in quotes, env("NAME") or file("PATH")`,
+		`hide "a${"b"}" {}`:                     "A label is plain text",
+		`when = prompt.title = "b"`:             "two values are compared with ==",
+		`when = prompt.title == "b" and true`:   "joined by &&",
+		`when = true & false`:                   "&& for and",
+		`when = prompt.title < 5 ? true`:        "write CONDITION ? A : B",
+		`when = contains("a")`:                  "Add it.",
+		`when = "prompt.title"`:                 "write a comparison",
+		"\xff\xfet\x00":                         "save it in that encoding",
+	} {
+		block := "upstream \"u\""
+		if strings.HasPrefix(line, "when") {
+			block = "hide \"h\""
+		}
+		text := fmt.Sprintf("team \"a\" {\n%s {\n%s\nurl = \"https://u.example.com/mcp\"\n}\n}\n", block, line)
+		if block != "upstream \"u\"" {
+			text = strings.Replace(text, "url = \"https://u.example.com/mcp\"", "prompts = [\"*\"]", 1)
+		}
+		path := filepath.Join(t.TempDir(), "a.hcl")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, diags := Load(path, options())
+		if all := diags.All(); len(all) != 1 || !strings.Contains(all[0].Detail, remedy) || all[0].Range == nil {
+			t.Errorf("%s: %q, want one error with the remedy %q", line, diags.lines(hcl.DiagError), remedy)
+		}
+	}
+}
+
 func TestNewDiagnostics_ShowTheirLines(t *testing.T) {
 	diags := NewDiagnostics([]Finding{
 		{Path: "a.md", Line: 3, Source: "three", Summary: "One", Detail: "Do it."},
@@ -158,7 +194,7 @@ func TestNewDiagnostics_ShowTheirLines(t *testing.T) {
 	}
 	text := printed(t, diags)
 	for _, want := range []string{
-		"on a.md:3:\n   3: three\n", "on a.md:1:\n   1: one\n", "b.md: The whole file.", "c.md:1048576: Far below.", "\nNowhere.",
+		"on a.md:3:\n   3: three\n", "on a.md:1:\n   1: one\n", "b.md: The whole file.", "on c.md:1048576:\n1048576: far\n", "\nNowhere.",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

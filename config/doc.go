@@ -1,15 +1,13 @@
-// Package config answers one question: what does the HCL below --config say? README.md, beside this
+// Package config answers one question: what does the HCL below --config mean? README.md, beside this
 // file, describes the language; this comment is about the code.
 //
-// [Load] reads a file or a folder and returns one checked [Config], or a list of mistakes with the
-// source location and the remedy of each. What callers may rely on:
+// [Load] reads a file or a folder and returns one checked [Config], or a list of errors with the
+// source location and the remedy of each. Callers may rely on this:
 //
-//   - All or nothing: a Config exists only if there is no error, and after Load nobody checks
-//     again.
-//   - One run reports every mistake of every file. A syntax error in one file hides no mistake in
-//     the others.
-//   - Nothing is accepted and silently ignored: an unknown name is an error, and so is a known one
-//     without effect.
+//   - All or nothing: a Config exists only if there is no error. It needs no further checks.
+//   - One run reports the errors of all files. A syntax error in one file hides no error in other
+//     files.
+//   - Nothing is silently ignored: an unknown name is an error, and so is a known name without effect.
 //   - Order is kept: teams, upstreams and rules are in the order of the files and of their lines.
 //     Folders are read recursively, each in the byte order of its names.
 //   - A Config never changes, so goroutines may share it.
@@ -18,35 +16,34 @@
 //
 // # How a block becomes a value
 //
-//	files ──▶ config/internal/hclread ──▶ blocks ──▶ decode functions ──▶ Config
-//	          load, parse, check against     │       one file per block: defaults,
-//	          the schema, evaluate, mask     │       value, schema, decoder
+//	files ──▶ config/internal/hclread ──▶ blocks ──▶ tables ──▶ Config
+//	          load, parse, check against     │       one file per block: its value,
+//	          the tables, evaluate, mask     │       a row for each attribute
 //	                                         ▼
 //	                                    Diagnostics
 //
-// To add an attribute to a block, edit the block's file (its value, its schema, its decoder), a
-// fixture in testdata, and its row in README.md, which a test demands. [Upstream] in upstream.go is
-// the largest example.
+// To add an attribute to a block, add a field to the block's value and a row to its table, set it in
+// a fixture of testdata/valid, which a test demands, and run go test ./config -update, which writes
+// README.md. [Upstream] in upstream.go is the largest example.
 //
-// Some blocks must know of others. That knowledge is in small types, each with the rules for it:
-// names.go knows who owns which prefix, auth.go which sources make subjects, allow.go what a
-// team's file may use, and reach.go which addresses an upstream may have.
+// Rules between blocks are in small types: names.go contains the owners of prefixes, auth.go the
+// sources of subjects, allow.go the grants of teams, and reach.go the addresses that an upstream may
+// have.
 //
 // # Sensitive values
 //
-// The results of env and file are sensitive, and so is whatever is computed from them. The schema
-// of each block says where the value of an attribute goes:
+// The results of env and file are sensitive, and so are values computed from them. Each row decides
+// whether an attribute accepts them:
 //
-//	secret     kept as Secret, Key or a hash, and never printed
-//	external   may be sensitive: deployments set it from outside. The Config prints it, except for
-//	           url and command, of which only [Upstream.Address] may be shown. The contents of
-//	           files are kept as Secret.
-//	plain      logged, so a sensitive value is an error
+//	Secret            kept as Secret, Key or a hash, and never printed
+//	FromEnvironment   may be sensitive: deployments set it from outside. A printed Config contains it;
+//	                  only url and command are masked, by [Upstream.Address]. The contents of files
+//	                  are kept as Secret.
+//	Plain             logged, so a sensitive value is an error
 //
 // # Conditions
 //
 // A when expression, see [Condition], is evaluated for each prompt and each audience that the block
-// makes a difference to. It has no arithmetic, and no function whose result is much larger than its
-// arguments. One evaluation has a limit of steps; how many it takes depends only on the expression
-// and on the facts that it reads.
+// affects. It has no arithmetic, and none of its functions returns much more than its arguments. The
+// facts and each match of a regular expression are bounded, because servers choose the facts.
 package config

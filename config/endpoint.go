@@ -11,37 +11,11 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// decodeEndpoint decodes how an upstream is reached.
-func decodeEndpoint(b *hclread.Block, u *Upstream, r reach) {
+// checkEndpoint reports attributes and blocks that do not fit the way to reach an upstream.
+func checkEndpoint(b *hclread.Block) {
 	checkOneWay(b)
 	isRemote, isLocal, isFiles := b.Has("url"), b.Has("command"), b.Has("files")
-	if isRemote {
-		u.Transport = StreamableHTTP
-		decodeURL(b, u, r)
-	}
-	if isLocal {
-		u.Transport = Stdio
-		decodeCommand(b, u, r)
-		decodeDir(b, u, r)
-	}
-	if isFiles {
-		u.Transport = NoServer
-		decodeFiles(b, u, r)
-	}
-	decodeTransport(b, u, isRemote, isLocal)
-	// Decoded whether or not they fit, for the mistakes in them.
-	u.Headers = secretMap(b, "headers", strings.ToLower, checkHeader)
-	u.Env = secretMap(b, "env", nil, r.checkVariable)
 	warnOfShellVariables(b, "headers", "env")
-	for _, inner := range b.Inner("tls") {
-		u.TLS = decodeTLS(inner)
-	}
-	for _, inner := range b.Inner("oauth") {
-		u.OAuth = decodeOAuth(inner, u, r)
-	}
-	for _, inner := range b.Inner("assertion") {
-		u.Assertion = decodeAssertion(inner, u, r)
-	}
 	switch {
 	case isFiles:
 		checkFiles(b)
@@ -54,7 +28,7 @@ func decodeEndpoint(b *hclread.Block, u *Upstream, r reach) {
 		refuse(b, "assertion", "url", "A child process gets no headers; remove the block.")
 		refuse(b, "oauth", "url", "A child process gets no access tokens; give it what it needs in env.")
 	}
-	if !b.HasErrors() { // which come first
+	if !b.HasErrors() { // errors come before advice
 		warnOfSecrets(b, "url", "headers", "env", "command")
 		for _, oauth := range b.Inner("oauth") {
 			warnOfSecrets(oauth, "client_secret", "token_url")
@@ -66,7 +40,7 @@ func decodeEndpoint(b *hclread.Block, u *Upstream, r reach) {
 	}
 }
 
-// refuse reports an attribute, or blocks, that have no effect without another attribute.
+// refuse reports an attribute or blocks without another attribute that they need.
 func refuse(b *hclread.Block, name, without, detail string) {
 	if b.Has(name) {
 		b.Error(b.ValueRange(name), name+" without "+without, "%s", detail)
@@ -76,12 +50,12 @@ func refuse(b *hclread.Block, name, without, detail string) {
 	}
 }
 
-// checkOneWay reports an upstream that is reached in no way or in several.
+// checkOneWay reports an upstream without an address or with several.
 func checkOneWay(b *hclread.Block) {
 	all := []string{"url", "command", "files"}
 	ways := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !b.Has(name) })
 	if len(ways) == 0 {
-		// A misspelt one was reported.
+		// A misspelt attribute was reported.
 		if !slices.ContainsFunc(all, func(name string) bool { return !b.Lacks(name) }) {
 			b.Error(b.Range(), "No way to reach the upstream", "Set url to reach it over HTTP, "+
 				"command to start it, or files for prompts without a server.")
@@ -96,6 +70,10 @@ func checkOneWay(b *hclread.Block) {
 
 // decodeURL decodes url and checks that the team may reach the address.
 func decodeURL(b *hclread.Block, u *Upstream, r reach) {
+	if !b.Has("url") {
+		return
+	}
+	u.Transport = StreamableHTTP
 	before := b.Reported()
 	written, ok := b.Text("url")
 	if !ok && b.Reported() == before {
@@ -104,7 +82,7 @@ func decodeURL(b *hclread.Block, u *Upstream, r reach) {
 	if !ok {
 		return
 	}
-	u.shown = masks([]hclread.Text{written})
+	u.maskedWords = masks([]hclread.Text{written})
 	if written.Unset {
 		return // a warning names the variable
 	}
@@ -124,16 +102,20 @@ func decodeURL(b *hclread.Block, u *Upstream, r reach) {
 
 // decodeCommand decodes command and checks that the team may run it.
 func decodeCommand(b *hclread.Block, u *Upstream, r reach) {
+	if !b.Has("command") {
+		return
+	}
+	u.Transport = Stdio
 	before := b.Reported()
 	words := b.Texts("command")
 	for _, w := range words {
-		// An unset word is empty, so that the others keep their indexes.
+		// An unset word becomes empty, so the other words keep their indexes.
 		u.Command = append(u.Command, w.Value)
 		if strings.Contains(w.Value, "\x00") {
 			b.Invalid("command", w, errors.New("contains a zero byte"))
 		}
 	}
-	u.shown = masks(words)
+	u.maskedWords = masks(words)
 	switch {
 	case len(words) == 0 && b.Reported() == before:
 		b.Error(b.ValueRange("command"), "Invalid command", "The list is empty; write the "+
@@ -143,18 +125,18 @@ func decodeCommand(b *hclread.Block, u *Upstream, r reach) {
 		b.Invalid("command", words[0], errors.New("is not a program; write the program first, then its arguments"))
 	default:
 		warnOfLine(b, words)
-		// Arguments are the team's business: see allow in README.md.
+		// Teams may choose any arguments. See allow in README.md.
 		if err := r.allowCommand(words[0]); err != nil {
 			b.Invalid("command", words[0], err)
 		}
 	}
 }
 
-// decodeDir decodes dir and checks that the team may have its child there.
+// decodeDir decodes dir and checks that the team may use the folder.
 func decodeDir(b *hclread.Block, u *Upstream, r reach) {
 	written, ok := b.Text("dir")
 	switch {
-	case !ok || written.Unset:
+	case !ok || written.Unset || !b.Has("command"):
 		return
 	case written.Value == "":
 		b.Invalid("dir", written, errors.New("is empty; name a folder, or remove it"))
@@ -177,7 +159,7 @@ func decodeDir(b *hclread.Block, u *Upstream, r reach) {
 	}
 }
 
-// warnOfLine warns of a command line in the place of its first word.
+// warnOfLine warns of a whole command line in the first word.
 func warnOfLine(b *hclread.Block, words []hclread.Text) {
 	fields := strings.Fields(words[0].Value)
 	if len(words) > 1 || len(fields) < 2 {
@@ -191,10 +173,10 @@ func warnOfLine(b *hclread.Block, words []hclread.Text) {
 		"one program; for a program with arguments, write %s.", instead)
 }
 
-// decodeTransport decodes which of the two transports over HTTP to use, without trying the other.
-// With command, the attribute is only documentation.
-func decodeTransport(b *hclread.Block, u *Upstream, isRemote, isLocal bool) {
+// decodeTransport decodes a fixed transport. With command, the attribute is only documentation.
+func decodeTransport(b *hclread.Block, u *Upstream) {
 	var t Transport
+	isRemote, isLocal := b.Has("url"), b.Has("command")
 	if !hclread.Set(b, "transport", &t, hclread.OneOf(StreamableHTTP, SSE, Stdio)) || isRemote == isLocal {
 		return
 	}
@@ -206,7 +188,7 @@ func decodeTransport(b *hclread.Block, u *Upstream, isRemote, isLocal bool) {
 	u.Transport, u.TransportExplicit = t, true
 }
 
-// masks returns texts with a mask in place of each sensitive one, or nil if none is sensitive.
+// masks returns the texts with masks in place of sensitive texts, or nil if no text is sensitive.
 func masks(texts []hclread.Text) []string {
 	if !slices.ContainsFunc(texts, func(t hclread.Text) bool { return t.Sensitive }) {
 		return nil
@@ -222,27 +204,28 @@ func masks(texts []hclread.Text) []string {
 }
 
 func secretMap(
-	b *hclread.Block, name string, same func(key string) string, check func(key, value string) error,
-) map[string]Secret {
-	values := hclread.SecretMap(b, name, same, check)
-	if values == nil {
-		return nil
-	}
-	secrets := make(map[string]Secret, len(values))
-	for key, value := range values {
-		secrets[key] = NewSecret(value)
-	}
-	return secrets
+	dst *map[string]Secret, name string, same func(key string) string, check func(key, value string) error,
+) hclread.Field {
+	return hclread.Custom("map", dst, func(b *hclread.Block) {
+		values := hclread.SecretMap(b, name, same, check)
+		if values == nil {
+			return
+		}
+		*dst = make(map[string]Secret, len(values))
+		for key, value := range values {
+			(*dst)[key] = NewSecret(value)
+		}
+	})
 }
 
-// shellVariable matches a variable as shells write it without brackets, which HCL takes as text.
+// shellVariable matches a shell's variable without brackets, which is plain text in HCL.
 var shellVariable = hclread.Lazily(`\$[A-Z][A-Z0-9_]{2,}`)
 
-// quotedEnv matches a call of env whose quotes are escaped, which HCL takes as text.
+// quotedEnv matches a call of env with escaped quotes, which is plain text in HCL.
 var quotedEnv = hclread.Lazily(`\benv\(\\"(\w+)\\"\)`)
 
-// warnOfShellVariables warns of variables that nobody will replace. It does not show them: a
-// password may look like that, too.
+// warnOfShellVariables warns of shell variables and quoted calls, which stay as they are. It does
+// not quote a shell variable, because a password may look like one.
 func warnOfShellVariables(b *hclread.Block, names ...string) {
 	for _, name := range names {
 		if !b.Has(name) {
@@ -259,7 +242,7 @@ func warnOfShellVariables(b *hclread.Block, names ...string) {
 	}
 }
 
-// checkHeader does not show the value in its errors.
+// checkHeader returns errors that do not quote the value.
 func checkHeader(name, value string) error {
 	switch {
 	case !httpguts.ValidHeaderFieldName(name):
@@ -272,15 +255,14 @@ func checkHeader(name, value string) error {
 	return nil
 }
 
-// isReservedHeader reports whether a header belongs to the protocol, or net/http would drop or
-// misread it.
+// isReservedHeader reports whether the protocol or net/http uses a header itself.
 func isReservedHeader(canonical string) bool {
 	return strings.HasPrefix(canonical, "Mcp-") || strings.HasPrefix(canonical, "Content-") || slices.Contains([]string{
 		"Host", "Accept", "Accept-Encoding", "Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 	}, canonical)
 }
 
-// checkVariable does not show the value in its errors.
+// checkVariable returns errors that do not quote the value.
 func checkVariable(name, value string) error {
 	if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
 		return errors.New("cannot be in an environment; names have no \"=\", and neither name " +

@@ -10,18 +10,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
-
-	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// Bounds of the facts that a condition can read: an evaluation takes time in proportion to their
-// size.
+// Bounds of the facts that a condition reads. The cost of an evaluation is proportional to their size.
 const (
-	maxFacts    = hclread.MaxFact // bytes of JSON, of a prompt or of a principal
-	maxElements = 256             // of a list
-	maxGroups   = 1000            // of a principal
-	// maxExponent bounds the exponent of a number, which cty writes out with all its digits.
-	maxExponent = 400
+	maxFacts    = 64 << 10 // bytes of JSON for a prompt or a principal
+	maxElements = 256      // in a list
+	maxGroups   = 1000     // for a principal
 )
 
 var (
@@ -29,15 +24,14 @@ var (
 	errUnreadable = errors.New("the JSON cannot be read")
 )
 
-// PromptFacts is what conditions know about a prompt: name, upstream, team, title, description,
-// arguments and meta.
+// PromptFacts are the facts about a prompt: name, upstream, team, title, description, arguments and meta.
 type PromptFacts struct {
 	value cty.Value
 	err   error
 }
 
-// NewPromptFacts returns the facts about a prompt from its definition, as JSON. Without one, only
-// the configured facts are known. What a definition lacks is an empty string, list or object.
+// NewPromptFacts returns the facts about a prompt from its definition, as JSON. Members that the definition
+// lacks are empty strings, lists or objects. Without a definition, only name, upstream and team are known.
 func NewPromptFacts(name, upstream, team string, definition []byte) PromptFacts {
 	facts := map[string]cty.Value{
 		"name": cty.StringVal(name), "upstream": cty.StringVal(upstream), "team": cty.StringVal(team),
@@ -45,7 +39,7 @@ func NewPromptFacts(name, upstream, team string, definition []byte) PromptFacts 
 		"arguments": cty.UnknownVal(cty.List(argumentType())), "meta": cty.DynamicVal,
 	}
 	if definition == nil {
-		// An unknown fact makes the result unknown, not false.
+		// An unknown fact makes the result unknown rather than false.
 		return PromptFacts{value: cty.ObjectVal(facts)}
 	}
 	var d struct {
@@ -92,19 +86,18 @@ func (a argumentFacts) value() cty.Value {
 
 func argumentType() cty.Type { return argumentFacts{}.value().Type() }
 
-// promptType and principalType are the types of the two variables of a condition.
+// promptType and principalType are the types of a condition's variables.
 func promptType() cty.Type    { return NewPromptFacts("", "", "", nil).value.Type() }
 func principalType() cty.Type { return NewPrincipalFacts("", nil, "").WithoutClaims().value.Type() }
 
-// PrincipalFacts is what conditions know about a principal: subject, groups and claims.
+// PrincipalFacts are the facts about a principal: subject, groups and claims.
 type PrincipalFacts struct {
 	value cty.Value
 	err   error
 }
 
-// NewPrincipalFacts returns the facts about a principal. Claims are a JSON object; empty text
-// counts as an empty object. Groups are sorted, so that two principals do not differ by the order
-// of their groups.
+// NewPrincipalFacts returns the facts about a principal. Claims are a JSON object, or empty. Groups are sorted,
+// so their order makes no difference.
 func NewPrincipalFacts(subject string, groups []string, claims string) PrincipalFacts {
 	object, err := valueOf([]byte(claims))
 	if err != nil {
@@ -122,7 +115,7 @@ func NewPrincipalFacts(subject string, groups []string, claims string) Principal
 	})}
 }
 
-// WithoutClaims returns the facts about a principal whose claims are not known.
+// WithoutClaims returns the facts about a principal with unknown claims.
 func (f PrincipalFacts) WithoutClaims() PrincipalFacts {
 	if f.err != nil {
 		return f
@@ -132,8 +125,8 @@ func (f PrincipalFacts) WithoutClaims() PrincipalFacts {
 	return PrincipalFacts{value: cty.ObjectVal(values)}
 }
 
-// Value returns one of the [Condition.PrincipalFields] as text that is equal for two principals
-// exactly if the field is.
+// Value returns the value of one of the [Condition.PrincipalFields] as text. Two principals have
+// equal texts exactly if their fields are equal.
 func (f PrincipalFacts) Value(field string) string {
 	if f.err != nil {
 		return "error"
@@ -145,7 +138,7 @@ func (f PrincipalFacts) Value(field string) string {
 	}
 	if hasClaim {
 		if !v.Type().HasAttribute(claim) {
-			return "absent" // without quotes, unlike the claim "absent"
+			return "absent" // has no quotes, unlike the claim "absent"
 		}
 		v = v.GetAttr(claim)
 	}
@@ -156,7 +149,7 @@ func (f PrincipalFacts) Value(field string) string {
 	return string(text)
 }
 
-// listOf makes a list; cty.ListVal panics without elements.
+// listOf makes a list; cty.ListVal panics on an empty slice.
 func listOf(element cty.Type, values []cty.Value) cty.Value {
 	if len(values) == 0 {
 		return cty.ListValEmpty(element)
@@ -164,7 +157,7 @@ func listOf(element cty.Type, values []cty.Value) cty.Value {
 	return cty.ListVal(values)
 }
 
-// valueOf decodes any JSON value; no bytes at all count as an empty object.
+// valueOf decodes any JSON value; empty text is an empty object.
 func valueOf(raw []byte) (cty.Value, error) {
 	if len(raw) == 0 {
 		return cty.EmptyObjectVal, nil
@@ -186,34 +179,27 @@ func valueOf(raw []byte) (cty.Value, error) {
 	return v, nil
 }
 
-// checkBounds refuses JSON with a number whose digits would fill the memory, or a list that is too
-// long to go through.
+// checkBounds refuses JSON with a number that would fill the memory, or with a list that is too long.
 func checkBounds(raw []byte) error {
 	decoder := jsontext.NewDecoder(bytes.NewReader(raw))
 	for {
 		token, err := decoder.ReadToken()
 		if err != nil {
-			return nil //nolint:nilerr // the end, or a mistake that the next reader reports
+			return nil //nolint:nilerr // the end, or an error that the next reader reports
 		}
 		if token.Kind() == '0' && hasHugeExponent(token.String()) {
 			return errors.New("a number is out of range")
 		}
-		// An object counts each member twice, as name and value, so half as many fit.
+		// An object has two tokens for each member, so half as many fit.
 		if kind, length := decoder.StackIndex(decoder.StackDepth()); length > maxElements && kind != 0 {
 			return errTooMuch
 		}
 	}
 }
 
-// hasHugeExponent works on text, before anything expands the number. With up to three digits it may
-// be over maxExponent, but not by much.
+// hasHugeExponent reports whether an exponent has more than three digits. It examines text, because cty writes
+// out all digits of a number.
 func hasHugeExponent(number string) bool {
 	_, exponent, found := strings.Cut(strings.ToLower(number), "e")
 	return found && len(strings.TrimLeft(exponent, "+-0")) > 3
-}
-
-// isHuge reports whether a number has more digits than an expression may write out.
-func isHuge(number cty.Value) bool {
-	exponent := number.AsBigFloat().MantExp(nil)
-	return exponent > maxExponent || exponent < -maxExponent
 }

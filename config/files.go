@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -13,39 +14,36 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
-	"github.com/promptweir/promptweir/config/regular"
 )
 
-// maxPathPatterns bounds the patterns of one upstream: each file is compared with all of them.
+// maxPathPatterns bounds the patterns of one upstream. Each file is compared with all patterns.
 const maxPathPatterns = 64
 
-// Files is the files attribute of an upstream: the files that hold its prompts, and what else they
-// may bring in.
+// Files is the files attribute of an upstream: its prompt files, and the other files that they may
+// include.
 type Files struct {
-	// Patterns match the files of prompts, relative to Folder, the folder of the team's file.
+	// Patterns match prompt files. They are relative to Folder, the folder of the team's file.
 	Patterns []PathPattern
 	Folder   string
-	// Root is the folder beneath which everything that is read must lie: Folder or, where allow
-	// blocks say what else a team may read, the folder of the configuration.
+	// Root is the folder below which all files must lie: Folder or, with allow blocks, the folder
+	// of the configuration.
 	Root string
-	// Max bounds what all files of the team hold in memory, in bytes.
+	// Max bounds the memory for all files of the team, in bytes.
 	Max int
 
 	grants *grants
-	// reserved are the files that the configuration reads as values, such as keys; resolved and
-	// absolute.
+	// reserved are files that the configuration reads as values, such as keys; resolved and absolute.
 	reserved map[string]bool
-	// configuration are the files of the configuration itself, resolved and absolute. They may lie in
-	// the folder of a skill.
+	// configuration are the configuration's own files, resolved and absolute. They may lie in a skill's folder.
 	configuration map[string]bool
 }
 
-// Allow decides on a path before anything is looked up on disk.
+// Allow checks a path before any file system call.
 func (f *Files) Allow(path string) error {
 	return f.grants.AllowFile(path, f.text(path))
 }
 
-// AllowResolved decides on the path that the links of an allowed path lead to.
+// AllowResolved checks the target of an allowed path's links.
 func (f *Files) AllowResolved(path, resolved string) error {
 	if f.reserved[hclread.Absolute(resolved)] {
 		return errors.New("the configuration reads it as a value, and it may hold a secret; " +
@@ -58,7 +56,7 @@ func (f *Files) AllowResolved(path, resolved string) error {
 	return f.grants.AllowResolvedFile(resolved, f.text(path))
 }
 
-// text is a path as messages show it.
+// text returns a path for messages, relative to Folder.
 func (f *Files) text(path string) hclread.Text {
 	if relative, err := filepath.Rel(f.Folder, path); err == nil {
 		path = relative
@@ -66,34 +64,39 @@ func (f *Files) text(path string) hclread.Text {
 	return hclread.Text{Value: path}
 }
 
-// decodeFiles decodes files, format and texts.
 func decodeFiles(b *hclread.Block, u *Upstream, r reach) {
+	if !b.Has("files") {
+		return
+	}
+	u.Transport = NoServer
 	u.Files = &Files{Folder: b.ResolvePath(""), Root: b.ResolvePath(""), grants: r.grants}
 	if r.grants != nil {
 		u.Files.Root = r.root
 	}
-	hclread.Bool(b, "texts", &u.Texts)
-	hclread.Set(b, "format", &u.Format, hclread.OneOf(FormatClaude, FormatCursor, FormatGemini, FormatOpenCode, FormatVSCode, FormatSkill, FormatNative))
-	u.Files.Patterns = hclread.NonEmptyList(b, "files", parsePathPattern,
-		`The list is empty; write a pattern like "prompts/**/*.md".`)
+	before := b.Reported()
+	u.Files.Patterns = hclread.List(b, "files", parsePathPattern)
+	if len(u.Files.Patterns) == 0 && b.Reported() == before {
+		b.Error(b.ValueRange("files"), "Invalid files", `The list is empty; write a pattern like "prompts/**/*.md".`)
+	}
 	if len(u.Files.Patterns) > maxPathPatterns {
 		b.Error(b.ValueRange("files"), "Invalid files", "An upstream has at most %d patterns; "+
 			"use wildcards.", maxPathPatterns)
 	}
 }
 
-// checkFiles reports what only an upstream with a server can have.
+// checkFiles reports attributes and blocks that need a server.
 func checkFiles(b *hclread.Block) {
-	for _, name := range upstreamSchema().Names() {
-		if !slices.Contains([]string{"files", "format", "texts", "skills", "prefix", "max_prompts", "url", "command"}, name) {
-			refuse(b, name, "a server", "Prompts from files need no server, so "+name+" has no effect; remove it.")
+	for _, name := range newUpstream().schema(nil, reach{}).Names() {
+		// Another way to reach the upstream has its own error.
+		if slices.Contains([]string{"url", "command", "files", "format", "texts", "skills", "prefix", "max_prompts"}, name) {
+			continue
 		}
+		refuse(b, name, "a server", "Prompts from files need no server, so "+name+" has no effect; remove it.")
 	}
 }
 
-// completeFiles fills in what follows from the whole configuration: how much a team's files may
-// hold, and the files that the configuration reads as values, which no prompt may contain.
-func completeFiles(r *hclread.Reader, cfg *Config, cursorKeys hclread.Uses) {
+// completeFiles sets the fields that depend on the whole configuration.
+func completeFiles(r *hclread.Reader, cfg *Config, cursorKeys hclread.References) {
 	reserved := maps.Clone(r.ValueFiles())
 	maps.Copy(reserved, cursorKeys.Files)
 	configuration := map[string]bool{}
@@ -109,7 +112,7 @@ func completeFiles(r *hclread.Reader, cfg *Config, cursorKeys hclread.Uses) {
 				continue
 			}
 			files.reserved, files.Max = reserved, cfg.Gateway.MaxFiles
-			if cfg.Teams[i].Upstreams[j].Skills != "" { // no other upstream is new where the set changes
+			if cfg.Teams[i].Upstreams[j].Skills != "" { // only with skills: a changed set makes a new connector necessary
 				files.configuration = configuration
 			}
 			if files.grants != nil {
@@ -119,31 +122,16 @@ func completeFiles(r *hclread.Reader, cfg *Config, cursorKeys hclread.Uses) {
 	}
 }
 
-// SameSource reports whether files are found and granted alike for two blocks of a team, so that
-// they can share what was read.
+// SameSource reports whether two blocks of a team may read the same files within the same bounds, so
+// that one pass can read the files of both.
 func (f *Files) SameSource(other *Files) bool {
-	return f.Folder == other.Folder && f.Root == other.Root && f.Max == other.Max && f.grants.same(other.grants) &&
-		(maps.Equal(f.reserved, other.reserved) || maps.Equal(f.withheld(), other.withheld()))
+	a, b := *f, *other
+	a.Patterns, b.Patterns = nil, nil
+	a.configuration, b.configuration = nil, nil // only blocks with skills have it
+	return reflect.DeepEqual(a, b)
 }
 
-// withheld returns the reserved files that could be read otherwise. Where another team begins to
-// read a file as a value, that is no reason to read everything again.
-func (f *Files) withheld() map[string]bool {
-	root, err := filepath.EvalSymlinks(hclread.Absolute(f.Root))
-	if err != nil {
-		return f.reserved
-	}
-	withheld := maps.Clone(f.reserved)
-	maps.DeleteFunc(withheld, func(path string, _ bool) bool {
-		if f.grants != nil {
-			return !f.grants.matchesPath("files", root, path)
-		}
-		return !regular.IsBeneath(root, path)
-	})
-	return withheld
-}
-
-// Raise says who raises [Files.Max], and how.
+// Raise explains how to raise [Files.Max].
 func (f *Files) Raise() string {
 	if f.grants != nil {
 		return fmt.Sprintf("the platform team can raise max_files in allow %q", f.grants.team)
@@ -151,7 +139,6 @@ func (f *Files) Raise() string {
 	return "raise max_files in the gateway block"
 }
 
-// shownPatterns returns the patterns in one line.
 func (f *Files) shownPatterns() string {
 	texts := make([]string, len(f.Patterns))
 	for i, p := range f.Patterns {
@@ -160,10 +147,10 @@ func (f *Files) shownPatterns() string {
 	return strings.Join(texts, " ")
 }
 
-// FileFormat is how files of prompts are written.
+// FileFormat is the format of prompt files.
 type FileFormat string
 
-// The values of the format attribute; for the zero value, signs tell the format of each file.
+// The values of the format attribute. With the zero value, the format of each file is detected.
 const (
 	FormatClaude   FileFormat = "claude"
 	FormatCursor   FileFormat = "cursor"
@@ -174,15 +161,15 @@ const (
 	FormatNative   FileFormat = "promptweir"
 )
 
-// PathPattern is a glob over the path of a Markdown file, relative to a folder and with slashes.
-// [doublestar.Match] says what the wildcards mean. The zero PathPattern matches nothing.
+// PathPattern is a glob over the path of a prompt file, relative to a folder and with slashes.
+// [doublestar.Match] defines the wildcards. The zero PathPattern matches nothing.
 //
-// A name that starts with "." or "_" only matches where the pattern has a name for it, so that
-// neither the folders of tools nor partials become prompts by accident.
+// A name that starts with "." or "_" matches only if the pattern spells out such a name, so that neither the
+// folders of tools nor partials become prompts by accident.
 type PathPattern struct{ text string }
 
-// Match reports whether the pattern matches the path of a file, as it is or in Unicode's composed
-// form: see [Pattern].
+// Match reports whether the pattern matches the path of a file, as it is or in Unicode's composed form. See
+// [Pattern].
 func (p PathPattern) Match(file string) bool {
 	for _, file := range []string{file, norm.NFC.String(file)} {
 		if p.text != "" && doublestar.MatchUnvalidated(p.text, file) && p.hasReserved(file) {
@@ -192,14 +179,14 @@ func (p PathPattern) Match(file string) bool {
 	return false
 }
 
-// MatchHidden reports whether the pattern matches the path of a file whose own name may start with
-// "." or "_", as clients list such files.
+// MatchHidden is Match for a file whose own name may start with "." or "_", as in the folders of
+// clients.
 func (p PathPattern) MatchHidden(file string) bool {
 	folder := file[:max(strings.LastIndexByte(file, '/'), 0)]
 	return p.text != "" && doublestar.MatchUnvalidated(p.text, norm.NFC.String(file)) && p.hasReserved(folder)
 }
 
-// Enters reports whether the pattern can match a file beneath a folder.
+// Enters reports whether the pattern can match a file below a folder.
 func (p PathPattern) Enters(folder string) bool {
 	if folder == "." {
 		return true
@@ -217,7 +204,7 @@ func (p PathPattern) Enters(folder string) bool {
 	return PathPattern{strings.Join(start, "/")}.Match(folder)
 }
 
-// hasReserved reports whether the pattern has a name for each reserved name of a path.
+// hasReserved reports whether the pattern spells out each reserved name of a path.
 func (p PathPattern) hasReserved(file string) bool {
 	for name := range strings.SplitSeq(file, "/") {
 		has := func(part string) bool { return part[0] == name[0] && doublestar.MatchUnvalidated(part, name) }
@@ -228,8 +215,7 @@ func (p PathPattern) hasReserved(file string) bool {
 	return true
 }
 
-// Folder returns the folder that all matches are in, as far as the pattern spells it out; "." for
-// none.
+// Folder returns the longest folder that the pattern spells out; "." for none.
 func (p PathPattern) Folder() string {
 	folder, _ := doublestar.SplitPattern(p.text)
 	return folder
@@ -238,18 +224,17 @@ func (p PathPattern) Folder() string {
 // String returns the pattern as it was written.
 func (p PathPattern) String() string { return p.text }
 
-// isReserved reports whether a name stands for itself only.
+// isReserved reports whether a pattern must spell out a name to match it.
 func isReserved(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_")
 }
 
-// IsPromptFile reports whether a pattern can match a file of this name: Markdown, or a command of
-// Gemini CLI.
+// IsPromptFile reports whether a file can be a prompt by its name: Markdown, or a command of Gemini CLI.
 func IsPromptFile(name string) bool {
 	return strings.HasSuffix(name, ".md") || strings.HasSuffix(name, ".toml")
 }
 
-// parsePathPattern leaves the pattern out of its errors.
+// parsePathPattern returns errors that do not quote the pattern.
 func parsePathPattern(s string) (PathPattern, error) {
 	names := strings.Split(s, "/")
 	switch {

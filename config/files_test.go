@@ -129,23 +129,6 @@ func TestFiles_AreBoundedByTheTeamsAllowBlockOrElseTheGateway(t *testing.T) {
 	}
 }
 
-func TestSameSource_DiffersWhereTheTeamCouldReadWhatIsReserved(t *testing.T) {
-	const docs = "team \"docs\" {\n  upstream \"handbook\" { files = [\"prompts/*.md\"] }\n}\n"
-	other := func(header string) string {
-		return "team \"b\" {\n  upstream \"u\" {\n    url = \"https://example.com\"\n    headers = { X = " + header + " }\n  }\n}\n"
-	}
-	for _, allow := range []string{"", "allow \"docs\" { files = [\"docs/prompts/*\"] }\nallow \"b\" {\n  files = [\"*\"]\n  hosts = [\"*\"]\n}\n"} {
-		dir := write(t, "gateway.hcl", "gateway {}\n"+allow, "docs/docs.hcl", docs, "docs/prompts/a.md", "a", "secret", "s", "b.hcl", other(`"x"`))
-		before := filesOf(t, dir)
-		for header, want := range map[string]bool{`file("secret")`: true, `file("docs/prompts/a.md")`: false} {
-			writeFile(t, filepath.Join(dir, "b.hcl"), other(header))
-			if got := before.SameSource(filesOf(t, dir)); got != want {
-				t.Errorf("%q, %s: the same source: %t", allow, header, got)
-			}
-		}
-	}
-}
-
 func TestPathPattern_MatchesWithinAndOverFolders(t *testing.T) {
 	for _, test := range []struct {
 		pattern string

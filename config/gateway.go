@@ -17,86 +17,66 @@ import (
 
 // Defaults and bounds of the gateway block.
 const (
-	// DefaultListen is where clients connect.
+	// DefaultListen is the address for clients.
 	DefaultListen = "127.0.0.1:8080"
 	// DefaultPath is the path of the MCP endpoint.
 	DefaultPath = "/mcp"
-	// SSEPath is where HTTP+SSE of 2024-11-05 is served, beside the MCP endpoint.
+	// SSEPath is the path of HTTP+SSE (2024-11-05), beside the MCP endpoint.
 	SSEPath = "/sse"
-	// DefaultDrainDelay and DefaultDrainTimeout are how long the end takes after SIGTERM: time for
-	// load balancers to notice, and for requests in flight.
+	// DefaultDrainDelay and DefaultDrainTimeout bound the shutdown after SIGTERM: time for load balancers to
+	// notice, then for requests in flight.
 	DefaultDrainDelay   = 5 * time.Second
 	DefaultDrainTimeout = 30 * time.Second
-	// DefaultPageSize bounds the entries of one prompts/list page. It is so large because many
-	// clients read the first page only, and make nothing of the rest.
+	// DefaultPageSize bounds the entries of one prompts/list page. It is large because many clients read only
+	// the first page.
 	DefaultPageSize = 1000
-	// DefaultMaxFiles is what all prompt files of one team may hold in memory, in bytes.
+	// DefaultMaxFiles bounds the memory for all prompt files of one team, in bytes.
 	DefaultMaxFiles = 64 << 20
-	// DefaultSeparator stands between an upstream's prefix and the prompt's own name.
+	// DefaultSeparator stands between an upstream's prefix and the prompt's name.
 	DefaultSeparator = "."
 
 	maxPageSize  = 10_000
 	maxSeparator = 8 // characters
 )
 
-// Gateway is the gateway block.
+// Gateway is the gateway block. The meaning of its attributes is in [Gateway.table].
 type Gateway struct {
-	// Listen is HOST:PORT. It is beyond loopback only with an Auth.
-	Listen string
-	// Path is the path of the MCP endpoint, without a slash at the end.
-	Path string
-	// PublicURL is the address that clients use, without a slash at the end; empty if it is not
-	// set.
-	PublicURL string
-	// PageSize bounds the entries of one prompts/list page.
-	PageSize int
-	// Separator stands between an upstream's prefix and the prompt's own name. No prefix contains
-	// it.
-	Separator string
-	// CursorKeys are 32 bytes each: the first seals, and each of them opens. Empty means a fresh
-	// random key per process.
+	Listen    string // beyond loopback only with an Auth
+	Path      string // without a slash at the end
+	PublicURL string // without a slash at the end; may be empty
+	PageSize  int
+	Separator string // part of no prefix
+	// CursorKeys may be empty: then each process makes a random key. The first key seals; all keys open.
 	CursorKeys []Key
-	// SigningKeys are PEM texts of private keys, for assertions: the first signs, and the public keys of all are
-	// published. See [Gateway.Signers].
-	SigningKeys []Secret
-	// AllowedHosts and AllowedOrigins are what requests may have in Host and Origin, besides the
-	// gateway's own addresses.
-	AllowedHosts   []string
-	AllowedOrigins []string
-	// TrustedProxies are the peers whose X-Forwarded-For is believed.
-	TrustedProxies []netip.Prefix
-	// TLS is nil without a tls block: clients are served plain HTTP.
-	TLS      *ServerTLS
-	Conflict Conflict
-	// Instructions are sent to every client when it connects.
-	Instructions string
-	// SSE says whether HTTP+SSE, which the protocol deprecates, is served at /sse.
-	SSE bool
-	// Variants are the further endpoints, at /VARIANT beneath Path.
-	Variants []Variant
-	// StateDir is the folder in which the last good lists are kept, relative to the working
-	// directory; empty means that they are not kept. It may be below the configuration, of which
-	// only *.hcl files are read.
-	StateDir string
-	// DrainDelay is how long the gateway serves on as before after SIGTERM, unready; DrainTimeout
-	// is how long requests in flight may take after that.
-	DrainDelay, DrainTimeout time.Duration
-	// MaxBuffered bounds what requests and responses hold at once, as a share of the memory limit.
-	MaxBuffered Share
-	// MaxFiles bounds what all prompt files of one team hold in memory, in bytes. See [Files.Max].
-	MaxFiles int
-	// Lock holds for all teams, each of which may ask for more. See [Config.LockFor].
-	Lock LockSetting
-	// Limit is for all requests of a principal; nil without a limit block.
-	Limit *Limit
-	// Screens hold for all teams. See [Config.ScreensFor].
-	Screens []Screen
-	// Place is the zero value without a block.
-	Place Place
+	// SigningKeys are PEM texts. See [Gateway.Signers].
+	SigningKeys                  []Secret
+	AllowedHosts, AllowedOrigins []string
+	TrustedProxies               []netip.Prefix
+	TLS                          *ServerTLS // nil: plain HTTP
+	Conflict                     Conflict
+	Instructions                 string
+	SSE                          bool // serves HTTP+SSE at [SSEPath]
+	Variants                     []Variant
+	StateDir                     string // relative to the working directory
+	DrainDelay, DrainTimeout     time.Duration
+	MaxBuffered                  Share
+	MaxFiles                     int         // see [Files.Max]
+	Lock                         LockSetting // see [Config.LockFor]
+	Limit                        *Limit      // may be nil
+	Screens                      []Screen    // see [Config.ScreensFor]
+	Place                        Place       // the zero value without a block
 }
 
-// PublicEndpoint returns the URL of the MCP endpoint by public_url, which may be with the
-// endpoint's path or without; nil where there is no public_url.
+// IsProxy reports whether a trusted proxy has the address.
+func (g *Gateway) IsProxy(address string) bool {
+	ip, err := netip.ParseAddr(address)
+	return err == nil && slices.ContainsFunc(g.TrustedProxies, func(p netip.Prefix) bool {
+		return p.Contains(ip.Unmap().WithZone(""))
+	})
+}
+
+// PublicEndpoint returns the URL of the MCP endpoint according to public_url, which may end with
+// the endpoint's path. Without a public_url, it returns nil.
 func (g *Gateway) PublicEndpoint() *url.URL {
 	u, err := url.Parse(g.PublicURL)
 	if err != nil || u.Host == "" {
@@ -105,13 +85,13 @@ func (g *Gateway) PublicEndpoint() *url.URL {
 	if strings.HasSuffix(u.Path, g.Path) {
 		return u
 	}
-	if u.Path == "" { // JoinPath would make a path without a slash in front
+	if u.Path == "" { // otherwise JoinPath omits the slash in front of the path
 		u.Path = "/"
 	}
 	return u.JoinPath(g.Path)
 }
 
-// SSEBeside returns the URL at which HTTP+SSE is served, for an endpoint's URL.
+// SSEBeside returns the URL of HTTP+SSE for an endpoint's URL.
 func (g *Gateway) SSEBeside(endpoint *url.URL) *url.URL {
 	u := *endpoint
 	u.Path = strings.TrimSuffix(u.Path, g.Path) + SSEPath
@@ -119,8 +99,8 @@ func (g *Gateway) SSEBeside(endpoint *url.URL) *url.URL {
 	return &u
 }
 
-// Endpoint returns where clients find the gateway: at its public_url, else where it listens, which
-// is at a host of the caller's choice where it listens on all addresses.
+// Endpoint returns the URL for clients: the public_url, or the listener's address. If the gateway listens on
+// all addresses, host takes their place.
 func (g *Gateway) Endpoint(host string) *url.URL {
 	if public := g.PublicEndpoint(); public != nil {
 		return public
@@ -135,44 +115,26 @@ func (g *Gateway) Endpoint(host string) *url.URL {
 	return u
 }
 
-// Variant is a form in which an endpoint serves prompts; empty is that of the protocol.
+// Variant is a further form of the endpoint. The empty Variant is the endpoint itself.
 type Variant string
 
 // The values of the variants attribute.
 const (
-	VariantFlat  Variant = "flat"  // each prompt is one text, with one argument at most
-	VariantTools Variant = "tools" // two tools beside the prompts, for clients that know tools only
+	VariantFlat  Variant = "flat"  // each prompt is one text with at most one argument
+	VariantTools Variant = "tools" // two tools beside the prompts, for clients without prompts
 )
 
-// Conflict says what happens to an exposed name with two definitions.
+// Conflict is the rule for an exposed name with different definitions.
 type Conflict string
 
 // The values of the conflict attribute.
 const (
-	ConflictDrop  Conflict = "drop"  // leave out both
-	ConflictFirst Conflict = "first" // keep the first in configuration order
+	ConflictDrop  Conflict = "drop"  // leaves out all definitions
+	ConflictFirst Conflict = "first" // keeps the first definition in configuration order
 )
 
-func gatewaySchema() hclread.Schema {
-	return hclread.Schema{
-		Plain: []string{
-			"page_size", "separator", "conflict", "lock", "variants", "sse", "max_buffered", "max_files", "drain_delay", "drain_timeout",
-		},
-		External: []string{
-			"listen", "path", "public_url", "allowed_hosts", "allowed_origins", "trusted_proxies", "instructions", "state_dir",
-		},
-		Secret:  []string{"cursor_keys", "signing_keys"},
-		Foreign: map[string]string{"card": "Remove it: clients are given the endpoint's URL."},
-		Blocks: []hclread.BlockSchema{
-			{Type: "tls", Schema: serverTLSSchema()},
-			{Type: "limit", Schema: limitSchema()},
-			{Type: "screen", Labelled: true, Schema: screenSchema()},
-		},
-	}
-}
-
-func decodeGateway(b *hclread.Block, ids *identities, keys *hclread.Uses) Gateway {
-	g := Gateway{
+func newGateway() *Gateway {
+	return &Gateway{
 		Listen:       DefaultListen,
 		Path:         DefaultPath,
 		PageSize:     DefaultPageSize,
@@ -183,56 +145,98 @@ func decodeGateway(b *hclread.Block, ids *identities, keys *hclread.Uses) Gatewa
 		MaxFiles:     DefaultMaxFiles,
 		DrainDelay:   DefaultDrainDelay,
 		DrainTimeout: DefaultDrainTimeout,
-		Place:        placeOf(b.Range()),
 	}
-	hclread.Set(b, "listen", &g.Listen, hclread.Checked(checkListen))
-	hclread.Set(b, "path", &g.Path, hclread.Checked(checkPath))
-	hclread.Set(b, "public_url", &g.PublicURL, parsePublicURL)
-	hclread.Int(b, "page_size", maxPageSize, &g.PageSize)
-	if !hclread.Set(b, "separator", &g.Separator, hclread.Checked(checkSeparator)) && b.Has("separator") {
-		// Empty rather than the default: a prefix may fit the separator that was meant and not the
-		// default.
-		g.Separator = ""
+}
+
+// table records the variables and files of the keys in keyReferences.
+func (g *Gateway) table(keyReferences hclread.References) []hclread.Attribute {
+	parseSigningKey := func(s string) (Secret, error) {
+		_, err := parseAssertionKey(s)
+		return NewSecret(s), err
 	}
-	// What the keys are made of is withheld from teams, see [allowed].
-	*keys = b.Record(func() {
-		g.CursorKeys = hclread.List(b, "cursor_keys", parseKey)
-		g.SigningKeys = hclread.List(b, "signing_keys", func(s string) (Secret, error) {
-			_, err := parseAssertionKey(s)
-			return NewSecret(s), err
-		})
-	})
-	g.AllowedHosts = hclread.List(b, "allowed_hosts", hclread.Checked(checkHost))
-	g.AllowedOrigins = hclread.List(b, "allowed_origins", hclread.Checked(checkOrigin))
-	g.TrustedProxies = hclread.List(b, "trusted_proxies", parseProxy)
-	for _, inner := range b.Inner("tls") {
-		g.TLS = decodeServerTLS(inner, ids)
+	return []hclread.Attribute{
+		hclread.FromEnvironment("listen", hclread.String(&g.Listen, hclread.Checked(checkListen)),
+			"`HOST:PORT`. Without an `auth` block, only loopback is allowed."),
+		hclread.FromEnvironment("path", hclread.String(&g.Path, hclread.Checked(checkPath)),
+			"The MCP endpoint. `/sse`, `/healthz`, `/readyz`, `/metrics` and `/.well-known/` are reserved."),
+		hclread.FromEnvironment("public_url", hclread.String(&g.PublicURL, parsePublicURL), "The address for clients. Set it behind a proxy, and with `jwt`."),
+		hclread.Plain("page_size", hclread.Count(&g.PageSize, maxPageSize),
+			"Entries per page, 1 to 10000, within 4 MiB. Many clients [read the first page only](../cmd/promptweir/README.md#pages)."),
+		hclread.Plain("separator", hclread.Custom("string", &g.Separator, g.decodeSeparator),
+			"Between prefix and name; 1 to 8 characters without white space."),
+		hclread.Secret("cursor_keys", hclread.Strings(&g.CursorKeys, parseKey).Recorded(keyReferences),
+			"Base64 of 32 bytes each (`openssl rand -base64 32`). The first seals cursors and session tokens; all open them. Replicas need the same; by default, each process makes its own."),
+		hclread.Secret("signing_keys", hclread.Strings(&g.SigningKeys, parseSigningKey).Recorded(keyReferences),
+			"PEM texts of Ed25519 or P-256 keys (`openssl genpkey -algorithm ed25519`), for [assertions](#assertion-in-upstream). The first signs; the public keys of all are at "+
+				"`/.well-known/jwks.json`."),
+		hclread.FromEnvironment("allowed_hosts", hclread.Strings(&g.AllowedHosts, hclread.Checked(checkHost)),
+			"`Host` headers to accept besides loopback, `listen` and `public_url`."),
+		hclread.FromEnvironment("allowed_origins", hclread.Strings(&g.AllowedOrigins, hclread.Checked(checkOrigin)),
+			"Origins of web apps (CORS), such as `\"https://app.example.com\"`. `*` is any extension: `\"vscode-webview://*\"`, `\"moz-extension://*\"`, `\"chrome-extension://*\"`. `\"null\"` and "+
+				"`\"file://\"` need an `auth` block without `anonymous`, since any page can send them."),
+		hclread.FromEnvironment("trusted_proxies", hclread.Strings(&g.TrustedProxies, parseProxy),
+			"Addresses or networks whose `X-Forwarded-For` tells clients apart, in logs too."),
+		hclread.Plain("conflict", hclread.String(&g.Conflict, hclread.OneOf(ConflictDrop, ConflictFirst)),
+			"For a name of [different prompts](#names-and-who-owns-them): `\"drop\"` leaves out all, `\"first\"` keeps the configuration's first."),
+		hclread.FromEnvironment("instructions", hclread.String(&g.Instructions, hclread.AnyText), "Sent to every client."),
+		hclread.Plain("variants", hclread.Strings(&g.Variants, hclread.OneOf(VariantFlat, VariantTools)),
+			"Further endpoints beneath `path`, for [clients that lose prompts](#variants): `\"flat\"`, `\"tools\"`."),
+		hclread.Plain("sse", hclread.Flag(&g.SSE), "Serves HTTP+SSE (deprecated) at `/sse`."),
+		hclread.FromEnvironment("state_dir", hclread.String(&g.StateDir, hclread.Checked(checkFolder)),
+			"A folder that keeps good lists for restarts; relative to the working directory."),
+		hclread.Plain("drain_delay", hclread.String(&g.DrainDelay, parseDrain),
+			"How long to serve after SIGTERM, with `/readyz` at 503, `\"0s\"` to `\"1h\"`."),
+		hclread.Plain("drain_timeout", hclread.String(&g.DrainTimeout, parseDrain),
+			"How long requests in flight then have, `\"0s\"` to `\"1h\"`; the rest get `shutting_down`."),
+		hclread.Plain("max_buffered", hclread.String(&g.MaxBuffered, parseShare),
+			"Memory for requests and responses: part of the memory limit, or bytes, at least 1048576. An upstream or principal holds a quarter at most."),
+		hclread.Plain("max_files", hclread.Count(&g.MaxFiles, maxCount),
+			"Size of one team's [prompt files](#prompts-from-files) with their images and sounds, in bytes."),
+		hclread.Plain("lock", g.Lock.field(), "`\"enforce\"` or `\"warn\"`: see [the lock file](#the-lock-file)."),
 	}
-	hclread.Set(b, "conflict", &g.Conflict, hclread.OneOf(ConflictDrop, ConflictFirst))
-	g.Variants = hclread.List(b, "variants", hclread.OneOf(VariantFlat, VariantTools))
+}
+
+func gatewaySchema() hclread.Schema {
+	return hclread.Schema{
+		Attributes: newGateway().table(hclread.References{}),
+		Foreign:    map[string]string{"card": "Remove it: clients are given the endpoint's URL."},
+		Blocks: []hclread.BlockSchema{
+			{Type: "tls", Schema: serverTLSSchema(), Meaning: "Serves HTTPS."},
+			{Type: "limit", Schema: limitSchema(), Meaning: "For a principal's lists, gets and completions."},
+			{Type: "screen", Labelled: true, Schema: screenSchema(), Meaning: "For the prompts of all teams."},
+		},
+	}
+}
+
+func decodeGateway(b *hclread.Block, ids *identities, keyReferences hclread.References) Gateway {
+	g := newGateway()
+	g.Place = placeOf(b.Range())
+	b.Decode(g.table(keyReferences))
 	if len(g.Variants) > len(slices.Compact(slices.Sorted(slices.Values(g.Variants)))) {
 		b.Error(b.ValueRange("variants"), "Two endpoints at one path", "Each variant has an "+
 			"endpoint of its own beneath path: write it only once.")
 	}
-	hclread.Bool(b, "sse", &g.SSE)
-	hclread.Set(b, "instructions", &g.Instructions, hclread.AnyText)
-	hclread.Set(b, "state_dir", &g.StateDir, hclread.Checked(checkFolder))
-	hclread.Set(b, "max_buffered", &g.MaxBuffered, parseShare)
-	hclread.Int(b, "max_files", maxCount, &g.MaxFiles)
-	hclread.Set(b, "drain_delay", &g.DrainDelay, parseDrain)
-	hclread.Set(b, "drain_timeout", &g.DrainTimeout, parseDrain)
-	g.Lock = decodeLock(b)
+	for _, inner := range b.Inner("tls") {
+		g.TLS = decodeServerTLS(inner, ids)
+	}
 	if g.Limit = decodeLimit(b); g.Limit != nil {
 		g.Limit.Block = "gateway"
 	}
 	g.Screens = decodeScreens(b)
-	return g
+	return *g
 }
 
-// maxDrain keeps a gateway from outliving the signal that ends it by much.
+// decodeSeparator replaces an invalid separator by "" rather than by the default: the prefixes were
+// chosen for the separator that was meant.
+func (g *Gateway) decodeSeparator(b *hclread.Block) {
+	if !hclread.Set(b, "separator", &g.Separator, hclread.Checked(checkSeparator)) && b.Has("separator") {
+		g.Separator = ""
+	}
+}
+
+// maxDrain bounds the time that a gateway takes to stop.
 const maxDrain = time.Hour
 
-// parseDrain reads a duration that may be zero.
 func parseDrain(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil || d < 0 || d > maxDrain {
@@ -241,11 +245,11 @@ func parseDrain(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// checkPublicURL warns if clients may be sent to the wrong address to authenticate.
+// checkPublicURL warns if clients may be sent to a wrong address to authenticate.
 func checkPublicURL(r *hclread.Reader, cfg *Config) {
 	gateways := r.Blocks("gateway")
 	host, _, _ := net.SplitHostPort(cfg.Gateway.Listen)
-	if cfg.Auth == nil || len(cfg.Auth.JWTs) == 0 || cfg.Auth.Header() != "" || len(gateways) == 0 || gateways[0].Has("public_url") || IsLoopback(host) {
+	if cfg.Auth == nil || len(cfg.Auth.JWTs) == 0 || cfg.Auth.Header() != "" || len(gateways) == 0 || r.Has("gateway", "public_url") || IsLoopback(host) {
 		return
 	}
 	r.Warning(gateways[0].ValueRange("listen"), "No public_url", "Clients without a token are "+
@@ -253,8 +257,8 @@ func checkPublicURL(r *hclread.Reader, cfg *Config) {
 		"host of their request, which is wrong behind a proxy that terminates TLS. Set public_url to the address that clients use.")
 }
 
-// checkAudiences warns of an audience that is nearly the endpoint's URL, for which clients request tokens
-// (RFC 8707). Another host may be what the issuer calls the gateway.
+// checkAudiences warns of an audience that is nearly the endpoint's URL, for which clients request tokens (RFC
+// 8707). An audience with another host may be the issuer's name for the gateway.
 func checkAudiences(r *hclread.Reader, cfg *Config) {
 	endpoint := cfg.Gateway.PublicEndpoint()
 	for _, auth := range r.Blocks("auth") {
@@ -271,8 +275,7 @@ func checkAudiences(r *hclread.Reader, cfg *Config) {
 	}
 }
 
-// checkOpaqueOrigins reports an origin that is no proof of anything unless the caller has a credential,
-// which no page of another has.
+// checkOpaqueOrigins reports an origin that any page can send, unless callers need a credential.
 func checkOpaqueOrigins(r *hclread.Reader, cfg *Config) {
 	for _, origin := range cfg.Gateway.AllowedOrigins {
 		isProtected := len(r.Blocks("auth")) > 0 && cfg.Auth != nil && !cfg.Auth.Anonymous
@@ -283,7 +286,7 @@ func checkOpaqueOrigins(r *hclread.Reader, cfg *Config) {
 	}
 }
 
-// checkSeparator bounds the separator, which is part of every name.
+// checkSeparator bounds the separator, which is part of nearly every name.
 func checkSeparator(s string) error {
 	if n := utf8.RuneCountInString(s); n < 1 || n > maxSeparator || !isPrintable(s) {
 		return fmt.Errorf(`is not 1 to %d characters without white space; write it like "."`, maxSeparator)
@@ -313,7 +316,6 @@ func parseKey(s string) (Key, error) {
 	return key, nil
 }
 
-// parseProxy reads an address or a network in CIDR notation.
 func parseProxy(s string) (netip.Prefix, error) {
 	prefix, err := netip.ParsePrefix(s)
 	if err != nil {
@@ -327,7 +329,8 @@ func parseProxy(s string) (netip.Prefix, error) {
 	case err != nil || !prefix.IsValid():
 		return netip.Prefix{}, errors.New(`is not an address or a network; write it like "10.0.0.7" or "10.0.0.0/8"`)
 	case prefix.Bits() == 0:
-		// If every peer is trusted, every client can write the header that names its address.
+		// A trusted peer may write the header with the client's address, so trusting every peer trusts every
+		// client.
 		return netip.Prefix{}, errors.New("covers every address, so any client could forge its own; name the proxies")
 	case prefix != prefix.Masked():
 		return netip.Prefix{}, fmt.Errorf("has host bits set; write %q", prefix.Masked())
@@ -335,21 +338,21 @@ func parseProxy(s string) (netip.Prefix, error) {
 	return prefix, nil
 }
 
-// DefaultMaxBuffered bounds what requests and responses hold at once.
+// DefaultMaxBuffered is a share of the memory limit.
 const DefaultMaxBuffered = "25%"
 
 const (
-	// minBuffered and maxBuffered bound max_buffered in bytes: a quarter of the least is a prompt
-	// of usual size.
+	// minBuffered and maxBuffered bound max_buffered in bytes. A quarter of minBuffered fits a prompt of usual
+	// size.
 	minBuffered, maxBuffered = 1 << 20, 1 << 50
 	// maxBufferedPercent leaves memory for everything else.
 	maxBufferedPercent = 90
 )
 
-// Share is an amount of memory: a number of bytes or, like "25%", a part of what there is.
+// Share is an amount of memory: a number of bytes or, like "25%", a part of the memory limit.
 type Share string
 
-// Of returns the bytes that the share is of a memory. The zero Share is none.
+// Of returns the share of a memory in bytes. The zero Share is 0 bytes.
 func (s Share) Of(memory int64) int64 {
 	if percent, ok := strings.CutSuffix(string(s), "%"); ok {
 		n, _ := strconv.ParseInt(percent, 10, 64)

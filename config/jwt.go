@@ -21,49 +21,65 @@ const (
 	DefaultSubjectClaim = "sub"
 	// DefaultGroupsClaim is the claim with the groups of the subject.
 	DefaultGroupsClaim = "groups"
-	// DefaultLeeway is how far the clock of the issuer may be from the gateway's.
+	// DefaultLeeway is the tolerated difference between the clocks of the issuer and the gateway.
 	DefaultLeeway = 30 * time.Second
 
-	maxLeeway = 5 * time.Minute // a larger difference is not one of clocks
+	maxLeeway = 5 * time.Minute // a larger difference has other causes
 )
 
-// JWT is one jwt block: an authorization server whose access tokens are accepted.
+// JWT is one jwt block: an authorization server whose access tokens are accepted. The meaning of its
+// attributes is in [JWT.table].
 type JWT struct {
-	// Name is the block's label, for logs.
-	Name string
-	// Issuer must equal the iss claim exactly. It is also where the server's metadata is
-	// discovered.
-	Issuer string
-	// JWKSURL is where the server's keys are; empty means that discovery says where.
-	JWKSURL string
-	// Header is the request header in which a proxy in front of the gateway sends the token, in canonical form;
-	// empty means the bearer token of Authorization. See [Auth.Header].
-	Header string
-	// Audience must be in the aud claim.
-	Audience string
-	// SubjectClaim and GroupsClaim name the claims that make the principal.
+	Name                      string // the block's label, for logs
+	Issuer                    string
+	JWKSURL                   string
+	Header                    string // in canonical form; empty means Authorization, see [Auth.Header]
+	Audience                  string
 	SubjectClaim, GroupsClaim string
-	// Algorithms are the accepted signature algorithms, none of them symmetric.
-	Algorithms []string
-	Leeway     time.Duration
-	// Scopes must all be granted to a token.
-	Scopes []string
-	// RequestScopes are what clients are told to request. They are the Scopes, unless the tokens name
-	// these in another way.
-	RequestScopes []string
-	// ClientID is the public client that is registered for MCP clients, and CallbackPort the port at
-	// which they await the answer of a sign-in; each may be empty.
-	ClientID     string
-	CallbackPort int
-	// As goes in front of subjects and groups, with a slash: user:AS/SUBJECT. It may be empty.
-	As    string
-	Place Place
+	Algorithms                []string // only asymmetric algorithms
+	Leeway                    time.Duration
+	Scopes, RequestScopes     []string
+	ClientID                  string
+	CallbackPort              int
+	As                        string
+	Place                     Place
 }
 
-func jwtSchema() hclread.Schema {
-	return hclread.Schema{
-		Plain:    []string{"subject_claim", "groups_claim", "algorithms", "leeway", "scopes", "request_scopes", "callback_port", "header", "as"},
-		External: []string{"issuer", "jwks_url", "audience", "client_id"},
+func newJWT() *JWT {
+	return &JWT{SubjectClaim: DefaultSubjectClaim, GroupsClaim: DefaultGroupsClaim, Algorithms: asymmetricAlgorithms(), Leeway: DefaultLeeway}
+}
+
+func (j *JWT) table(ids *identities) []hclread.Attribute {
+	issuer := hclread.Custom("string", nil, func(b *hclread.Block) { hclread.Set(b, "issuer", &j.Issuer, issuerParser(b)) })
+	const noAlgorithm = "No token could be accepted; list the issuer's signing algorithms, or leave the attribute out to accept all safe ones."
+	return []hclread.Attribute{
+		hclread.FromEnvironment("issuer", issuer,
+			"The exact `iss` claim; `https`, or a host on loopback. Keys are discovered from it. With `header` and `jwks_url`, it may be a host name.").
+			Required("A jwt block needs the issuer of its tokens: set issuer to their iss claim, even if jwks_url is set."),
+		hclread.FromEnvironment("audience", hclread.String(&j.Audience, hclread.Checked(checkAudience)),
+			"In the `aud` claim: usually `public_url` with `path`. That covers its variants, and `/sse` beside it.").
+			Required("Without it, the gateway would accept tokens for other services: set audience to the aud claim of its own tokens, " +
+				"usually public_url with the path."),
+		hclread.FromEnvironment("jwks_url", hclread.String(&j.JWKSURL, ParseProvider), "The address of the keys, instead of discovery."),
+		hclread.Plain("subject_claim", hclread.String(&j.SubjectClaim, hclread.Checked(checkClaim)),
+			"A claim whose name ends in `mail` counts only if `email_verified` is true, or with `header`."),
+		hclread.Plain("groups_claim", hclread.String(&j.GroupsClaim, hclread.Checked(checkClaim)), "A list of strings, or one string."),
+		hclread.Plain("algorithms", hclread.Filled(&j.Algorithms, parseAlgorithm, noAlgorithm),
+			"`RS256`, `RS384`, `RS512`, `PS256`, `PS384`, `PS512`, `ES256`, `ES384`, `ES512`, `EdDSA`.").Or("all of these"),
+		hclread.Plain("leeway", hclread.String(&j.Leeway, parseLeeway), "Tolerated difference of clocks, `\"0s\"` to `\"5m\"`."),
+		hclread.Plain("scopes", hclread.Strings(&j.Scopes, hclread.Checked(checkScope)), "Required scopes; a token without one of them gets 403."),
+		hclread.Plain("request_scopes", hclread.Strings(&j.RequestScopes, hclread.Checked(checkScope)),
+			"The scopes that clients request, where a provider names them differently in tokens: Entra wants `\"https://prompts.example.com/mcp/prompts.read\"` and puts `prompts.read` into the "+
+				"token.").Or("`scopes`"),
+		hclread.FromEnvironment("client_id", hclread.String(&j.ClientID, hclread.Checked(checkCredential)),
+			"A public client that is registered for MCP clients, where the provider takes no unknown ones. [`promptweir client`](../gateway/clientsetup/README.md#registered-clients) and the "+
+				"endpoint's page put it into clients' settings."),
+		hclread.Plain("callback_port", hclread.Count(&j.CallbackPort, math.MaxUint16),
+			"The port of that client's redirect URIs, for clients that would choose any."),
+		hclread.Plain("header", hclread.String(&j.Header, parseHeaderName),
+			"For a gateway behind Cloudflare Access, Pomerium or Google IAP: the header in which that proxy sends its JWT, which then is the only credential. `Authorization` is ignored. All `jwt` "+
+				"blocks have the same, and there are no `token` blocks."),
+		hclread.Plain("as", ids.field(&j.As, "jwt "+j.Place.String()), "The prefix of subjects and groups."),
 	}
 }
 
@@ -71,64 +87,45 @@ func decodeJWT(b *hclread.Block, ids *identities) JWT {
 	if b.Labelled() {
 		b.Unique("jwt", b.Label(), b.LabelRange())
 	}
-	j := JWT{
-		Name: b.Label(), Place: placeOf(b.Range()), SubjectClaim: DefaultSubjectClaim, GroupsClaim: DefaultGroupsClaim, Leeway: DefaultLeeway,
+	j := newJWT()
+	j.Name, j.Place = b.Label(), placeOf(b.Range())
+	b.Decode(j.table(ids))
+	for _, name := range []string{"request_scopes", "client_id"} {
+		if j.Header != "" && b.Has(name) {
+			b.Error(b.ValueRange(name), name+" beside header", "The proxy that sets %s signs people in, and tells clients how; "+
+				"remove %s.", j.Header, name)
+		}
 	}
-	b.Require("issuer", "A jwt block needs the issuer of its tokens: set issuer to their iss "+
-		"claim, even if jwks_url is set.")
-	b.Require("audience", "Without it, the gateway would accept tokens for other services: set "+
-		"audience to the aud claim of its own tokens, usually public_url with the path.")
-	decodeHeader(b, &j)
-	hclread.Set(b, "issuer", &j.Issuer, func(s string) (string, error) {
+	if !b.Has("request_scopes") {
+		j.RequestScopes = j.Scopes
+		if j.Header == "" && isEntra(j.Issuer) {
+			b.Warning(b.ValueRange("issuer"), "No request_scopes", "Entra wants a scope to be requested by its full name, but "+
+				"its tokens have the short one: for scopes = [\"prompts.read\"], set "+
+				"request_scopes = [\"https://prompts.example.com/mcp/prompts.read\"].")
+		}
+	}
+	if b.Has("callback_port") && b.Lacks("client_id") {
+		b.Error(b.ValueRange("callback_port"), "callback_port without client_id", "It is the port that the registration "+
+			"of a client names; set client_id, or remove it.")
+	}
+	return *j
+}
+
+// issuerParser returns a parser that accepts a host name as issuer if header is set: Pomerium's
+// issuer is a host name.
+func issuerParser(b *hclread.Block) func(string) (string, error) {
+	return func(s string) (string, error) {
 		switch {
-		case j.Header == "" || !isHostName(s): // Pomerium's issuer is its host name
+		case !b.Has("header") || !isHostName(s):
 			return parseIssuer(s)
 		case b.Lacks("jwks_url"):
 			return "", errors.New("is a host name, from which no keys are discovered; set jwks_url")
 		}
 		return s, nil
-	})
-	hclread.Set(b, "jwks_url", &j.JWKSURL, ParseProvider)
-	hclread.Set(b, "audience", &j.Audience, hclread.Checked(checkAudience))
-	hclread.Set(b, "subject_claim", &j.SubjectClaim, hclread.Checked(checkClaim))
-	hclread.Set(b, "groups_claim", &j.GroupsClaim, hclread.Checked(checkClaim))
-	j.Algorithms = asymmetricAlgorithms()
-	if b.Has("algorithms") {
-		j.Algorithms = hclread.NonEmptyList(b, "algorithms", parseAlgorithm, "No token could be accepted; "+
-			"list the issuer's signing algorithms, or leave the attribute out to accept all safe ones.")
-	}
-	hclread.Set(b, "leeway", &j.Leeway, parseLeeway)
-	j.Scopes = hclread.List(b, "scopes", hclread.Checked(checkScope))
-	if j.RequestScopes = j.Scopes; b.Has("request_scopes") {
-		j.RequestScopes = hclread.List(b, "request_scopes", hclread.Checked(checkScope))
-	} else if j.Header == "" && isEntra(j.Issuer) {
-		b.Warning(b.ValueRange("issuer"), "No request_scopes", "Entra wants a scope to be requested by its full name, but "+
-			"its tokens have the short one: for scopes = [\"prompts.read\"], set "+
-			"request_scopes = [\"https://prompts.example.com/mcp/prompts.read\"].")
-	}
-	hclread.Set(b, "client_id", &j.ClientID, hclread.Checked(checkCredential))
-	if hclread.Int(b, "callback_port", math.MaxUint16, &j.CallbackPort); b.Has("callback_port") && b.Lacks("client_id") {
-		b.Error(b.ValueRange("callback_port"), "callback_port without client_id", "It is the port that the registration "+
-			"of a client names; set client_id, or remove it.")
-	}
-	j.As = ids.decodeAs(b, "jwt "+j.Place.String())
-	return j
-}
-
-// decodeHeader decodes the header of a block whose tokens a proxy sends, which also signs people in.
-func decodeHeader(b *hclread.Block, j *JWT) {
-	if !hclread.Set(b, "header", &j.Header, parseHeaderName) {
-		return
-	}
-	for _, name := range []string{"request_scopes", "client_id"} {
-		if b.Has(name) {
-			b.Error(b.ValueRange(name), name+" beside header", "The proxy that sets %s signs people in, and tells clients how; "+
-				"remove %s.", j.Header, name)
-		}
 	}
 }
 
-// parseHeaderName reads the name of a header that a proxy adds, and that means nothing else.
+// parseHeaderName accepts headers without another meaning.
 func parseHeaderName(s string) (string, error) {
 	name := textproto.CanonicalMIMEHeaderKey(s)
 	switch {
@@ -141,13 +138,13 @@ func parseHeaderName(s string) (string, error) {
 	return name, nil
 }
 
-// isEntra reports whether an issuer is Microsoft's, for tokens of either version.
+// isEntra reports whether an issuer is Microsoft Entra, for tokens of either version.
 func isEntra(issuer string) bool {
 	u, err := url.Parse(issuer)
 	return err == nil && (hostOf(u) == "login.microsoftonline.com" || hostOf(u) == "sts.windows.net")
 }
 
-// asymmetricAlgorithms returns the algorithms that a jwt block may accept, and accepts by default.
+// asymmetricAlgorithms are all accepted algorithms, and the default.
 func asymmetricAlgorithms() []string {
 	return []string{
 		"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
@@ -156,7 +153,7 @@ func asymmetricAlgorithms() []string {
 
 // parseAlgorithm accepts asymmetric algorithms only.
 func parseAlgorithm(s string) (string, error) {
-	// A symmetric signature is made with the key that verifies it, and the keys of an issuer are
+	// Everyone who can verify a symmetric signature can also make it, and an issuer's keys are
 	// public.
 	if s == "none" || strings.HasPrefix(s, "HS") {
 		return "", errors.New("would accept tokens that anyone can make from public values; " +
@@ -165,7 +162,7 @@ func parseAlgorithm(s string) (string, error) {
 	return hclread.OneOf(asymmetricAlgorithms()...)(s)
 }
 
-// parseIssuer keeps the spelling of an issuer, since the iss claim must equal it exactly.
+// parseIssuer keeps the spelling, since the iss claim must equal it exactly.
 func parseIssuer(s string) (string, error) {
 	u, err := url.Parse(s)
 	if err == nil && (u.RawQuery != "" || u.ForceQuery) {
@@ -174,8 +171,8 @@ func parseIssuer(s string) (string, error) {
 	return ParseProvider(s)
 }
 
-// ParseProvider accepts only addresses at which no one on the network path can insert keys of their
-// own. Its errors continue a sentence that begins with the address.
+// ParseProvider accepts only addresses whose responses an attacker on the network cannot forge. Its errors
+// continue a sentence that begins with the address.
 func ParseProvider(s string) (string, error) {
 	u, err := parseURL(s)
 	if err != nil {

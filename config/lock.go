@@ -16,22 +16,21 @@ import (
 	"unicode/utf16"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
-	"github.com/promptweir/promptweir/config/regular"
+	"github.com/promptweir/promptweir/config/safefile"
 )
 
-// LockMode says what happens to a prompt whose definition is not the one in the lock file.
+// LockMode is the action for a prompt whose definition differs from the lock file's.
 type LockMode string
 
 // The values of the lock attribute.
 const (
-	LockOff     LockMode = ""        // definitions are not compared
-	LockWarn    LockMode = "warn"    // the prompt is listed, and reported
-	LockEnforce LockMode = "enforce" // the prompt is left out, and reported
+	LockOff     LockMode = ""        // does not compare definitions
+	LockWarn    LockMode = "warn"    // lists the prompt and reports it
+	LockEnforce LockMode = "enforce" // leaves out the prompt and reports it
 )
 
 // LockSetting is a lock attribute and the location of its block.
@@ -40,13 +39,13 @@ type LockSetting struct {
 	Place Place
 }
 
-// LockFor returns the setting for a team's prompts: the stricter one of the gateway's and the
-// team's own, so that a team cannot loosen the gateway's.
+// LockFor returns the stricter setting of the gateway and the team: a team cannot loosen the
+// gateway's setting.
 func (c *Config) LockFor(team string) LockSetting {
 	strictest := c.Gateway.Lock
 	for i := range c.Teams {
 		own := c.Teams[i].Lock
-		// If both warn, the team's own location is the better one to report.
+		// If both warn, the team's location is more useful in reports.
 		if c.Teams[i].Name == team && own.Mode != LockOff && strictest.Mode != LockEnforce {
 			strictest = own
 		}
@@ -54,40 +53,36 @@ func (c *Config) LockFor(team string) LockSetting {
 	return strictest
 }
 
-// Lock holds the approved definitions, one for each name, sorted. A file that an earlier version
-// wrote may have several of a name, one for each upstream: each of them is approved. Make it with
-// [NewLock] or [ReadLock].
+// Lock contains the approved definitions, sorted by name. A file of an earlier version may have
+// several definitions of a name, each from another upstream; all of them are approved. Make a Lock
+// with [NewLock] or [ReadLock].
 type Lock []LockedPrompt
 
 // LockedPrompt is one approved definition.
 type LockedPrompt struct {
-	// Name is the prompt's exposed name without overrides: prefix, separator and the upstream's own
-	// name.
+	// Name is the exposed name without overrides: prefix, separator and the upstream's own name.
 	Name string
-	// Upstream is the label of the upstream that the definition is from. Others that offer the
-	// prompt are compared with it, too.
+	// Upstream is the label of the definition's upstream. Prompts of this name from other upstreams
+	// are also compared with the definition.
 	Upstream string
-	// SHA256 is the hash of the definition without its name, in canonical JSON (RFC 8785, with
-	// integers as they are spelled).
+	// SHA256 is the hash of the definition without its name, in canonical JSON (RFC 8785, but integers keep
+	// their spelling).
 	SHA256 [sha256.Size]byte
-	// Definition is the JSON that was hashed, for reviews and to show what changed. A [Config] does
-	// not keep it.
+	// Definition is the hashed JSON, for reviews and differences. A [Config] drops it.
 	Definition string
 }
 
-// NewLockedPrompt makes the lock entry of a definition, which is a JSON object without the member
-// "name".
+// NewLockedPrompt makes the entry of a definition, a JSON object without the member "name".
 func NewLockedPrompt(name, upstream string, definition []byte) (LockedPrompt, error) {
 	canonical := jsontext.Value(bytes.Clone(definition))
-	// RFC 8785 alone would round large integers to floats, so that two definitions could share a
-	// hash.
+	// RFC 8785 would round large integers to floats, so two definitions could share a hash.
 	if err := canonical.Canonicalize(jsontext.CanonicalizeRawInts(false)); err != nil {
 		return LockedPrompt{}, fmt.Errorf("definition of %q: %w", name, err)
 	}
 	return LockedPrompt{Name: name, Upstream: upstream, SHA256: sha256.Sum256(canonical), Definition: string(canonical)}, nil
 }
 
-// NewLock sorts prompts in place and returns them as a lock, each definition of a name once.
+// NewLock sorts prompts in place and returns them as a lock without duplicates.
 func NewLock(prompts []LockedPrompt) Lock {
 	slices.SortFunc(prompts, compareLocked)
 	return slices.CompactFunc(prompts, func(a, b LockedPrompt) bool { return a.Name == b.Name && a.SHA256 == b.SHA256 })
@@ -108,7 +103,7 @@ func (l Lock) Named(name string) Lock {
 	return l[begin:end]
 }
 
-// LockState is what a lock file says of a definition.
+// LockState is the result of comparing a definition with a lock file.
 type LockState string
 
 // The values of [LockState].
@@ -118,7 +113,7 @@ const (
 	LockMissing  LockState = "not locked"
 )
 
-// State compares a definition, by the hash of its canonical JSON, with the approved one.
+// State compares the hash of a definition's canonical JSON with the approved hashes.
 func (l Lock) State(name string, hash [sha256.Size]byte) LockState {
 	approved := l.Named(name)
 	switch {
@@ -130,12 +125,11 @@ func (l Lock) State(name string, hash [sha256.Size]byte) LockState {
 	return LockApproved
 }
 
-// LockChange is one prompt's difference between two locks: Before is nil for a new prompt, After
-// for one that is gone.
+// LockChange is one prompt's difference between two locks. Before is nil for a new prompt, After is
+// nil for a removed prompt.
 type LockChange struct{ Before, After *LockedPrompt }
 
-// DiffLocks returns the prompts that differ between two locks, sorted by name. Which upstream a
-// definition is from makes no difference.
+// DiffLocks returns the different prompts, sorted by name. The upstreams of definitions are not compared.
 func DiffLocks(before, after Lock) []LockChange {
 	var changes []LockChange
 	for len(before) > 0 || len(after) > 0 {
@@ -154,13 +148,13 @@ func DiffLocks(before, after Lock) []LockChange {
 	return changes
 }
 
-// decodeLock decodes the lock attribute of the gateway or of a team.
-func decodeLock(b *hclread.Block) LockSetting {
-	lock := LockSetting{Place: placeOf(b.Range())}
-	if !hclread.Set(b, "lock", &lock.Mode, hclread.OneOf(LockEnforce, LockWarn)) {
-		return LockSetting{}
-	}
-	return lock
+// field is the row's decoder in the gateway's and the team's table.
+func (l *LockSetting) field() hclread.Field {
+	return hclread.Custom("string", &l.Mode, func(b *hclread.Block) {
+		if hclread.Set(b, "lock", &l.Mode, hclread.OneOf(LockEnforce, LockWarn)) {
+			l.Place = placeOf(b.Range())
+		}
+	})
 }
 
 // LockFile is the name of the lock file beside the configuration.
@@ -169,7 +163,7 @@ const LockFile = "promptweir.lock.hcl"
 // maxLockFile bounds the lock file, in bytes.
 const maxLockFile = 256 << 20
 
-// LockPath returns where the lock file of the configuration at path is.
+// LockPath returns the path of the lock file for the configuration at path.
 func LockPath(path string) string {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return filepath.Join(path, LockFile)
@@ -177,16 +171,11 @@ func LockPath(path string) string {
 	return filepath.Join(filepath.Dir(path), LockFile)
 }
 
-// readLockFile reads the lock file of a configuration, if a lock attribute asks for it. The
-// definitions are dropped, since the hashes are all that is compared.
-func readLockFile(r *hclread.Reader, cfg *Config, path string, opts Options) (Lock, hclread.Report) {
-	asks := cfg.Gateway.Lock
-	for i := range cfg.Teams {
-		if asks.Mode == LockOff {
-			asks = cfg.Teams[i].Lock
-		}
-	}
-	if asks.Mode == LockOff || opts.SkipLockFile {
+// readLockFile reads the lock file if a lock attribute requires it. It drops the definitions, because only
+// hashes are compared.
+func readLockFile(r *hclread.Reader, path string, opts Options) (Lock, hclread.Report) {
+	asking := slices.DeleteFunc(slices.Concat(r.Blocks("gateway"), r.Blocks("team")), func(b *hclread.Block) bool { return !b.Has("lock") })
+	if len(asking) == 0 || opts.SkipLockFile {
 		return nil, hclread.Report{}
 	}
 	file := LockPath(path)
@@ -194,18 +183,18 @@ func readLockFile(r *hclread.Reader, cfg *Config, path string, opts Options) (Lo
 		opts.OnRead(file)
 	}
 	content, err := hclread.ReadLockFile(file, maxLockFile)
-	_, isTooLarge := errors.AsType[*regular.TooLargeError](err)
+	_, isTooLarge := errors.AsType[*safefile.TooLargeError](err)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		// Not an error: the first lock file is written from a configuration that already asks for
-		// one.
-		at := hcl.Pos{Line: asks.Place.Line, Column: 1}
-		r.Warning(hcl.Range{Filename: asks.Place.File, Start: at, End: at}, "No lock file", "There is no %s, so no definition is approved yet; write "+
+		// Not an error: promptweir lock writes the first lock file for such a configuration.
+		at := asking[0].Range()
+		at.End = at.Start
+		r.Warning(at, "No lock file", "There is no %s, so no definition is approved yet; write "+
 			"it with: promptweir lock --config %s --live", file, path)
 	case isTooLarge:
 		r.Unplaced("Lock file too large", "%s is larger than %d bytes.", file, maxLockFile)
 	case err != nil:
-		r.Unplaced("Cannot read the lock file", "%s: %s.", file, regular.Cause(err))
+		r.Unplaced("Cannot read the lock file", "%s: %s.", file, safefile.Cause(err))
 	default:
 		lock, report := parseLock(file, content)
 		for i := range lock {
@@ -216,18 +205,18 @@ func readLockFile(r *hclread.Reader, cfg *Config, path string, opts Options) (Lo
 	return nil, hclread.Report{}
 }
 
-// ReadLock reads the lock file at path, as [Load] does. The Lock is nil if the Diagnostics have
-// errors. The error is that of the file system.
+// ReadLock reads the lock file at path. The Lock is nil if the Diagnostics have errors. The error
+// is an error of the file system.
 func ReadLock(path string) (Lock, Diagnostics, error) {
 	content, err := hclread.ReadLockFile(path, maxLockFile)
 	if err != nil {
-		return nil, Diagnostics{}, fmt.Errorf("%s: %w", path, regular.Cause(err))
+		return nil, Diagnostics{}, fmt.Errorf("%s: %w", path, safefile.Cause(err))
 	}
 	lock, diagnostics := parseLockFile(path, content)
 	return lock, diagnostics, nil
 }
 
-// parseLockFile reads the content of a lock file. The Lock is nil if the Diagnostics have errors.
+// parseLockFile returns a nil Lock if the Diagnostics have errors.
 func parseLockFile(path string, content []byte) (Lock, Diagnostics) {
 	lock, report := parseLock(path, content)
 	if report.Diagnostics.HasErrors() {
@@ -237,12 +226,23 @@ func parseLockFile(path string, content []byte) (Lock, Diagnostics) {
 }
 
 func lockSchema() hclread.Schema {
-	prompt := hclread.Schema{Plain: []string{"upstream", "definition"}, Secret: []string{"sha256"}}
-	return hclread.Schema{Blocks: []hclread.BlockSchema{{Type: "prompt", Labelled: true, Schema: prompt}}}
+	return hclread.Schema{Blocks: []hclread.BlockSchema{{
+		Type: "prompt", Labelled: true, Schema: hclread.Schema{Attributes: new(LockedPrompt).table(new(bool))},
+	}}}
+}
+
+func (p *LockedPrompt) table(isHashed *bool) []hclread.Attribute {
+	const remedy = "A prompt in a lock file needs it; " + lockAgain
+	hash := hclread.Custom("string", nil, func(b *hclread.Block) { *isHashed = hclread.Set(b, "sha256", &p.SHA256, parseHash) })
+	return []hclread.Attribute{
+		hclread.Plain("upstream", hclread.String(&p.Upstream, hclread.AnyText), "").Required(remedy),
+		hclread.Secret("sha256", hash, "").Required(remedy),
+		hclread.Plain("definition", hclread.String(&p.Definition, hclread.AnyText), "").Required(remedy),
+	}
 }
 
 func parseLock(path string, content []byte) (Lock, hclread.Report) {
-	r := hclread.New(lockSchema(), hclread.Options{TextsOnly: true})
+	r := hclread.New(lockSchema(), hclread.Options{IsLock: true})
 	r.Parse(path, content)
 	r.Check()
 	var prompts []LockedPrompt
@@ -254,26 +254,20 @@ func parseLock(path string, content []byte) (Lock, hclread.Report) {
 	return NewLock(prompts), r.Finish()
 }
 
-// lockAgain is the remedy for a lock file that is not as it was written. The command lock keeps to what is in a file, so that
-// the file has to go first.
+// lockAgain is the remedy for a changed lock file. promptweir lock keeps existing entries, so the file must be
+// removed first.
 const lockAgain = "restore the file, or remove it and approve all prompts again with: promptweir lock --config PATH --live"
 
-// decodeLocked decodes one approved definition.
 func decodeLocked(b *hclread.Block) LockedPrompt {
-	for _, name := range []string{"upstream", "sha256", "definition"} {
-		b.Require(name, "A prompt in a lock file needs it; "+lockAgain)
-	}
-	p := LockedPrompt{Name: b.Label()}
-	hclread.Set(b, "upstream", &p.Upstream, hclread.AnyText)
+	p, isHashed := LockedPrompt{Name: b.Label()}, false
+	b.Decode(p.table(&isHashed))
 	// An earlier version wrote a definition for each upstream.
 	b.Unique("locked prompt of upstream "+p.Upstream, p.Name, b.LabelRange())
-	isHashed := hclread.Set(b, "sha256", &p.SHA256, parseHash)
-	definition, ok := b.Text("definition")
-	if !ok || !isHashed {
+	if p.Definition == "" && b.Lacks("definition") || !isHashed {
 		return p
 	}
-	// The gateway compares the hash and a reviewer reads the definition, so the two must agree.
-	actual, err := NewLockedPrompt(p.Name, p.Upstream, []byte(definition.Value))
+	// The gateway compares hashes and a reviewer reads definitions, so both must agree.
+	actual, err := NewLockedPrompt(p.Name, p.Upstream, []byte(p.Definition))
 	if err != nil || actual.SHA256 != p.SHA256 {
 		b.Error(b.ValueRange("sha256"), "Hash does not match", "The sha256 is not the hash of "+
 			"the definition below it; "+lockAgain)
@@ -286,7 +280,7 @@ func decodeLocked(b *hclread.Block) LockedPrompt {
 const lockHeader = `# Every prompt's approved definition, written by "promptweir lock": review the difference, not the file.
 `
 
-// Format writes the lock as a file, which [ReadLock] reads. Equal locks give equal bytes.
+// Format returns the lock as a file for [ReadLock]. Equal locks give equal bytes.
 func (l Lock) Format() []byte {
 	var out bytes.Buffer
 	out.WriteString(lockHeader)
@@ -297,7 +291,7 @@ func (l Lock) Format() []byte {
 	return hclwrite.Format(out.Bytes())
 }
 
-// heredoc writes the definition with one member per line, so that a review shows what changed.
+// heredoc returns the definition with one member per line, so that a review shows each change.
 func (p LockedPrompt) heredoc() string {
 	text := jsontext.Value(p.Definition)
 	if err := text.Indent(jsontext.WithIndentPrefix("    "), jsontext.WithIndent("  ")); err != nil {
@@ -313,7 +307,7 @@ func (p LockedPrompt) heredoc() string {
 	return "    " + literal.Replace(visible)
 }
 
-// label quotes a name for HCL, which has one escape for a character that takes two in JSON.
+// label quotes a name for HCL, where a character beyond the basic plane is one escape, not two as in JSON.
 func label(name string) string {
 	quoted := literal.Replace(strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(name))
 	return `"` + legible(quoted, func(r rune) string {
@@ -324,12 +318,11 @@ func label(name string) string {
 	}) + `"`
 }
 
-// literal keeps HCL from reading templates in a string.
+// literal escapes HCL templates.
 var literal = strings.NewReplacer("${", "$${", "%{", "%%{") //nolint:gochecknoglobals // a constant
 
-// legible escapes characters that a reader cannot see. It escapes all that is not ASCII if the text
-// is not in Unicode's composed form, into which HCL turns every string. The line breaks of indented
-// JSON stay.
+// legible escapes invisible characters. In a text that is not in Unicode's composed form it escapes all but
+// ASCII, because HCL would compose it. The line breaks of indented JSON stay.
 func legible(text string, escape func(rune) string) string {
 	normal := norm.NFC.IsNormalString(text)
 	var out strings.Builder

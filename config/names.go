@@ -18,12 +18,11 @@ const maxPrefix = 64 // bytes
 
 const summaryPrefixTaken = "Prefix belongs to another team"
 
-// namespace knows which team owns which exposed names: a prefix belongs to the first team that uses
-// it.
+// namespace records the owner of each prefix: the first team that uses it.
 type namespace struct {
-	separator string           // empty if it is wrong: then prefixes cannot be checked
-	owners    map[string]claim // the first for each prefix, by its [Bare] form
-	// contested are the prefixes that another file claims, too.
+	separator string           // empty if it is wrong, so prefixes cannot be checked
+	owners    map[string]claim // the first claim of each prefix, by its [Bare] form
+	// contested are prefixes that several files claim.
 	contested map[string]bool
 }
 
@@ -33,14 +32,14 @@ type claim struct {
 	at           hcl.Range
 }
 
-// owner returns who owns the longest prefix of a name; the empty prefix owns all that no other
-// does.
+// owner returns the owner of a name's longest prefix. The empty prefix matches names without
+// another prefix.
 func (n namespace) owner(name string) (claim, bool) {
 	o, isOwned := n.owners[n.longestPrefix(name)]
 	return o, isOwned
 }
 
-// startsOf lists what the names of a team's prompts begin with, for a sentence.
+// startsOf lists the beginnings of a team's names for a sentence.
 func (n namespace) startsOf(team string) string {
 	var starts []string
 	for _, prefix := range slices.Sorted(maps.Keys(n.owners)) {
@@ -54,7 +53,7 @@ func (n namespace) startsOf(team string) string {
 	return alternatives(starts)
 }
 
-// longestPrefix returns the longest prefix that a name has; empty if it has none.
+// longestPrefix returns the longest prefix of a name, or "".
 func (n namespace) longestPrefix(name string) (longest string) {
 	name = Bare(name)
 	for prefix := range n.owners {
@@ -67,7 +66,7 @@ func (n namespace) longestPrefix(name string) (longest string) {
 
 // decodePrefix decodes the prefix of an upstream and claims it for the team.
 func (n *namespace) decodePrefix(b *hclread.Block, u *Upstream, g *grants) {
-	// A label that is not a name was reported; as a prefix it would be reported again.
+	// A wrong label was reported, and would be reported again as prefix.
 	if b.Has("prefix") && !hclread.Set(b, "prefix", &u.Prefix, hclread.Checked(checkPrefix)) || !isName(b.Label()) {
 		return
 	}
@@ -75,22 +74,22 @@ func (n *namespace) decodePrefix(b *hclread.Block, u *Upstream, g *grants) {
 	if !b.Has("prefix") {
 		at, subject = b.LabelRange(), fmt.Sprintf("label %q, which is the prefix,", u.Prefix)
 	}
-	// The first separator in a name must end the prefix: otherwise the prefix "a-" with the
-	// separator "--" would reach into the namespace of "a".
+	// The first separator in a name must end the prefix. Otherwise the prefix "a-" with the separator "--"
+	// would reach into the namespace of "a".
 	if u.Prefix != "" && n.separator != "" && strings.Index(u.Prefix+n.separator, n.separator) != len(u.Prefix) {
 		b.Error(at, "Separator in prefix", "The %s contains the separator %q; set prefix to "+
 			"something else.", subject, n.separator)
 		return
 	}
-	if err := g.allowPrefix(u.Prefix); err != nil { // then it is not the team's, and nobody else's either
+	if err := g.allowPrefix(u.Prefix); err != nil { // a claim without a grant must not take the prefix from another team
 		b.Invalid("prefix", hclread.Text{Value: u.Prefix, At: at}, err)
 		return
 	}
 	n.claim(b.Reader, claim{u.Prefix, u.Team, at})
 }
 
-// prefixOf returns the prefix of a name that a prompt block gives: that of an upstream, else what
-// stands before the separator.
+// prefixOf returns the prefix of a new name in a prompt block: the longest prefix of an upstream,
+// or the part before the separator.
 func (n namespace) prefixOf(name string) string {
 	longest := n.longestPrefix(name)
 	if before, _, found := strings.Cut(name, n.separator); longest == "" && found {
@@ -99,8 +98,8 @@ func (n namespace) prefixOf(name string) string {
 	return longest
 }
 
-// claim reports a prefix that another team owns: in both files, so that neither is preferred if the
-// files with errors are left out.
+// claim records the first claim of a prefix. It reports a claim of another team in both files, so
+// that leaving out files with errors prefers neither team.
 func (n *namespace) claim(r *hclread.Reader, c claim) {
 	first, isOwned := n.owners[Bare(c.prefix)]
 	if !isOwned {
@@ -121,7 +120,7 @@ func (n *namespace) claim(r *hclread.Reader, c claim) {
 	}
 }
 
-// checkLookalikes reports each prefix that people cannot tell from another team's, at both blocks.
+// checkLookalikes reports prefixes of different teams that look alike, at both blocks.
 func (n namespace) checkLookalikes(r *hclread.Reader) {
 	shapes, reported := n.shapes(), map[string]bool{}
 	report := func(prefix, other string) {
@@ -140,8 +139,8 @@ func (n namespace) checkLookalikes(r *hclread.Reader) {
 	}
 }
 
-// shapes returns all prefixes by what they and the separator look like: names look the same if they
-// have the same skeleton (UTS 39, section 4).
+// shapes returns all prefixes by their appearance, separator included. Names look alike if they have the same
+// skeleton (UTS 39, section 4).
 func (n namespace) shapes() map[string][]string {
 	shapes := map[string][]string{}
 	for _, prefix := range slices.Sorted(maps.Keys(n.owners)) {
@@ -153,9 +152,8 @@ func (n namespace) shapes() map[string][]string {
 	return shapes
 }
 
-// lookalikes returns the prefixes of other teams that a name seems to have, and does not. A
-// character can look like the separator, so that it need not be the name's own prefix that
-// misleads.
+// lookalikes returns other teams' prefixes that a name seems to begin with, but does not. It
+// tries every position of a character that looks like the separator.
 func (n namespace) lookalikes(shapes map[string][]string, name, team string) (prefixes []string) {
 	name = Bare(name)
 	shape, separator := confusable.Skeleton(name), confusable.Skeleton(n.separator)
@@ -173,7 +171,7 @@ func (n namespace) lookalikes(shapes map[string][]string, name, team string) (pr
 	}
 }
 
-// checkPrefix bounds a prefix; the empty one is allowed.
+// checkPrefix checks a prefix, which may be empty.
 func checkPrefix(s string) error {
 	if s != "" && (!isPrintable(s) || len(s) > maxPrefix) {
 		return fmt.Errorf("is not a prefix; use up to %d bytes without white space", maxPrefix)
@@ -181,12 +179,12 @@ func checkPrefix(s string) error {
 	return checkCharacters(s)
 }
 
-// checkCharacters refuses what people cannot see or tell from other characters: with it, one team
-// could imitate the names of another. HCL composes all strings (NFC).
+// checkCharacters refuses characters that are invisible or confusable: one team could imitate the names of
+// another. HCL composes all strings (NFC).
 func checkCharacters(s string) error {
 	hidden, hides := HiddenIn(s)
 	for _, r := range s {
-		// Of symbols, only those of ASCII: many others look like letters.
+		// Many symbols beyond ASCII look like letters.
 		isPlain := r < unicode.MaxASCII && unicode.IsPrint(r) || unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.P)
 		isPlain = isPlain || IsInvisible(r)
 		if !isPlain || hides && r == hidden {
@@ -197,9 +195,9 @@ func checkCharacters(s string) error {
 	return nil
 }
 
-// IsInvisible reports whether a character shows nothing or changes how others are shown: controls,
-// format characters, private use, variation selectors, and fillers, which Unicode counts as
-// letters.
+// IsInvisible reports whether a character shows nothing or changes the display of other characters:
+// controls, format characters, private use, variation selectors, and fillers, which Unicode counts
+// as letters.
 func IsInvisible(r rune) bool {
 	switch r {
 	case '\u034f', '\u115f', '\u1160', '\u17b4', '\u17b5', '\u2800', '\u3164', '\uffa0':
@@ -208,7 +206,8 @@ func IsInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cf, unicode.Cc, unicode.Co, unicode.Variation_Selector)
 }
 
-// These change how the character before them is shown, or join two. Emoji and some scripts need them.
+// Emoji and some scripts need these characters, which change the character before them or join two
+// characters.
 const (
 	zeroWidthNonJoiner = '\u200c'
 	zeroWidthJoiner    = '\u200d'
@@ -216,7 +215,7 @@ const (
 	emojiStyle         = '\ufe0f'
 )
 
-// withEmoji are the blocks of the characters that have an emoji form.
+// withEmoji are the Unicode blocks with emoji forms.
 var withEmoji = &unicode.RangeTable{ //nolint:gochecknoglobals // a constant table
 	R16: []unicode.Range16{
 		{'#', '#', 1},
@@ -241,12 +240,12 @@ var withEmoji = &unicode.RangeTable{ //nolint:gochecknoglobals // a constant tab
 	R32: []unicode.Range32{{0x1f004, 0x1faff, 1}}, LatinOffset: 5,
 }
 
-// joiners checks what RFC 5892 says of joiners (appendix A.1 and A.2), and nothing else.
+// joiners implements only the rules of RFC 5892 for joiners (appendix A.1 and A.2).
 var joiners = idna.New(idna.CheckJoiners(true)) //nolint:gochecknoglobals // immutable
 
-// HiddenIn returns the first character of a name that [IsInvisible] reports, unless it is where emoji
-// or a script needs it: a selector after a character that has an emoji form, or a joiner between two
-// characters. Compare names without those by [Bare].
+// HiddenIn returns the first invisible character of a name, see [IsInvisible]. It accepts a
+// selector after a character with an emoji form, and a joiner between characters that need it.
+// Compare such names by their [Bare] form.
 func HiddenIn(name string) (hidden rune, ok bool) {
 	if !strings.ContainsFunc(name, IsInvisible) {
 		return 0, false
@@ -259,7 +258,7 @@ func HiddenIn(name string) (hidden rune, ok bool) {
 		return all[i]
 	}
 	isEmoji := func(r rune) bool { return r > unicode.MaxASCII && unicode.Is(withEmoji, r) }
-	word, joiner := []rune{'x'}, rune(0) // without what emoji need
+	word, joiner := []rune{'x'}, rune(0) // word lacks the accepted emoji characters
 	for i, r := range all {
 		before := at(i - 1)
 		if r == zeroWidthJoiner && before == emojiStyle {
@@ -279,13 +278,13 @@ func HiddenIn(name string) (hidden rune, ok bool) {
 	if joiner == 0 {
 		return 0, false
 	}
-	// With a letter in front and without dots, it is one label that does not begin with a mark.
+	// With a leading letter and without dots, the word is one label that does not begin with a
+	// mark.
 	_, err := joiners.ToUnicode(strings.ReplaceAll(string(word), ".", " "))
 	return joiner, err != nil
 }
 
-// Bare returns a name without the characters that [HiddenIn] may let pass: people cannot tell names
-// that differ only by these.
+// Bare returns a name without the characters that [HiddenIn] accepts: people cannot see such a difference.
 func Bare(name string) string {
 	return strings.Map(func(r rune) rune {
 		switch r {
@@ -299,10 +298,10 @@ func Bare(name string) string {
 // teamNames are the labels of all team blocks, broken files included.
 type teamNames []string
 
-// anyTeam is among the names where each name will do. It is the label of no team.
+// anyTeam among the names accepts every name. It is the label of no team.
 const anyTeam = "*"
 
-// check reports a name that no team has.
+// check reports an unknown team.
 func (n teamNames) check(name string) error {
 	if slices.Contains(n, name) || slices.Contains(n, anyTeam) {
 		return nil
@@ -310,7 +309,7 @@ func (n teamNames) check(name string) error {
 	return fmt.Errorf("names a team that no team block declares%s", hclread.Suggest(name, n))
 }
 
-// checkName reports a label that is not a name, or not the only one.
+// checkName reports a label that is not a name or not unique.
 func checkName(kind string, b *hclread.Block) {
 	if !b.Labelled() {
 		return
@@ -330,8 +329,7 @@ func isName(s string) bool {
 	})
 }
 
-// isPrintable reports whether s is a name that stands out from the text around it: not empty,
-// without white space.
+// isPrintable reports whether s is not empty and has no white space, so that it stands out in a text.
 func isPrintable(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r) || r == unicode.ReplacementChar

@@ -10,48 +10,43 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// OAuth is the oauth block of an upstream: the client credentials that get its access tokens (RFC
-// 6749, section 4.4).
+// OAuth is the oauth block of an upstream: client credentials for access tokens (RFC 6749, section 4.4).
 type OAuth struct {
-	TokenURL string
-	// HostGrant says how the team was granted the host of TokenURL.
-	HostGrant    HostGrant
+	TokenURL     string
+	HostGrant    HostGrant // of the host in TokenURL
 	ClientID     string
 	ClientSecret Secret
-	// PrivateKey is the PEM of a key that signs for the client instead of a secret (RFC 7523), or
-	// empty.
-	PrivateKey Secret
-	// Issuer is the audience of what the client signs; empty means the TokenURL.
-	Issuer string
-	Scopes []string
-	// Resource names the server that the tokens are for (RFC 8707); if it is empty, the request
-	// leaves it out.
-	Resource string
+	PrivateKey   Secret // PEM, or empty
+	Issuer       string // empty means the TokenURL
+	Scopes       []string
+	Resource     string
 }
 
 // Signer returns the private key. It fails only if [Load] did not make o.
 func (o *OAuth) Signer() (crypto.Signer, error) { return parseSigner(o.PrivateKey.Reveal()) }
 
-func oauthSchema() hclread.Schema {
-	return hclread.Schema{
-		Plain:    []string{"scopes"},
-		External: []string{"token_url", "client_id", "private_key_file", "issuer", "resource"},
-		Secret:   []string{"client_secret"},
+func (o *OAuth) table(r reach) []hclread.Attribute {
+	parseSecret := func(s string) (Secret, error) { return NewSecret(s), checkCredential(s) }
+	tokenURL := hclread.Custom("string", nil, func(b *hclread.Block) { decodeTokenURL(b, o, r) })
+	return []hclread.Attribute{
+		hclread.FromEnvironment("token_url", tokenURL, "The token endpoint; `https`, or a host on loopback.").Or("required"),
+		hclread.FromEnvironment("client_id", hclread.String(&o.ClientID, hclread.Checked(checkCredential)), "Identifies the gateway to the authorization server.").Or("required"),
+		hclread.Secret("client_secret", hclread.String(&o.ClientSecret, parseSecret), "Unless `private_key_file` is set.").Or("required"),
+		hclread.FromEnvironment("private_key_file", pemFile(&o.PrivateKey, "private_key_file", checkSigningKey),
+			"The PEM file of a signing key (RFC 7523), instead of a secret."),
+		hclread.FromEnvironment("issuer", hclread.String(&o.Issuer, ParseProvider), "The audience of the signed assertion, instead of `token_url`."),
+		hclread.Plain("scopes", hclread.Strings(&o.Scopes, hclread.Checked(checkScope)), "The scopes to request."),
+		hclread.FromEnvironment("resource", hclread.String(&o.Resource, parseResource),
+			"The server that the tokens are for (RFC 8707); `\"\"` leaves it out.").Or("the URL"),
 	}
 }
 
-// decodeOAuth decodes the oauth block of an upstream whose addresses are known.
+// decodeOAuth decodes an oauth block after the upstream's address and headers.
 func decodeOAuth(b *hclread.Block, u *Upstream, r reach) *OAuth {
 	checkOAuthAttributes(b)
 	o := &OAuth{Resource: resourceOf(u)}
-	decodeTokenURL(b, o, r)
-	hclread.Set(b, "client_id", &o.ClientID, hclread.Checked(checkCredential))
-	hclread.Set(b, "client_secret", &o.ClientSecret, func(s string) (Secret, error) { return NewSecret(s), checkCredential(s) })
-	o.PrivateKey, _ = decodePEM(b, "private_key_file", checkSigningKey)
-	hclread.Set(b, "issuer", &o.Issuer, ParseProvider)
-	o.Scopes = hclread.List(b, "scopes", hclread.Checked(checkScope))
-	hclread.Set(b, "resource", &o.Resource, parseResource)
-	// The connector sets Authorization from the token; a second one would silently win or lose.
+	b.Decode(o.table(r))
+	// The connector sets Authorization to the access token.
 	for name := range u.Headers {
 		if strings.EqualFold(name, "Authorization") {
 			b.Error(b.Range(), "Two credentials", "headers already has an %s, and a request can "+
@@ -78,8 +73,7 @@ func checkOAuthAttributes(b *hclread.Block) {
 	}
 }
 
-// decodeTokenURL decodes where the tokens come from, which the team must be allowed to reach like
-// an upstream.
+// decodeTokenURL checks the token endpoint like an upstream's address.
 func decodeTokenURL(b *hclread.Block, o *OAuth, r reach) {
 	t, ok := b.Text("token_url")
 	if !ok || t.Unset {
@@ -99,26 +93,25 @@ func decodeTokenURL(b *hclread.Block, o *OAuth, r reach) {
 	o.TokenURL, o.HostGrant = t.Value, r.hostGrant(hostOf(parsed))
 }
 
-// resourceOf returns an upstream's address as the canonical URI of a server (2026-07-28,
-// Authorization).
+// resourceOf returns an upstream's address as canonical URI (2026-07-28, Authorization).
 func resourceOf(u *Upstream) string {
 	parsed, err := url.Parse(u.URL)
 	if err != nil || u.URL == "" {
 		return ""
 	}
-	// Without the query, and without a slash at the end, which that section advises against.
+	// That section advises against a slash at the end.
 	return parsed.Scheme + "://" + strings.ToLower(parsed.Host) + strings.TrimSuffix(parsed.EscapedPath(), "/")
 }
 
 func parseResource(s string) (string, error) {
-	if s == "" { // leave it out: some authorization servers refuse the parameter
+	if s == "" { // some authorization servers refuse the parameter
 		return "", nil
 	}
 	_, err := parseURL(s)
 	return s, err
 }
 
-// checkCredential accepts the characters that RFC 6749 allows in a client's identifier and secret.
+// checkCredential accepts the characters of RFC 6749 for a client's identifier and secret.
 func checkCredential(s string) error {
 	switch {
 	case s == "":
@@ -137,7 +130,7 @@ func checkSigningKey(content string) error {
 	return err
 }
 
-// parseSigner reads a private key in PKCS #8, SEC 1 or PKCS #1. Its errors do not quote it.
+// parseSigner reads a private key in PKCS #8, SEC 1 or PKCS #1. Its errors do not quote the key.
 func parseSigner(content string) (crypto.Signer, error) {
 	for _, b := range pemBlocks(content) {
 		if key, err := x509.ParsePKCS8PrivateKey(b.Bytes); err == nil {

@@ -15,20 +15,15 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// maxExposed bounds a name that clients see, in bytes.
+// maxExposed bounds an exposed name, in bytes.
 const maxExposed = 256
 
 // Override is a prompt block: a team's changes to the definition of one prompt.
 type Override struct {
-	// Prompt is the exposed name without the block: prefix, separator and the upstream's own name.
-	Prompt string
-	// Name is the exposed name with the block; empty if it stays.
-	Name string
-	// Title and Description are nil if they stay.
-	Title, Description *string
-	// Fixed arguments disappear from the definition and are sent with every get. Arguments with a
-	// default become optional; the default is sent if the client does not send the argument. Both
-	// are sorted by name.
+	Prompt             string  // the exposed name without the block
+	Name               string  // the exposed name with the block; empty if it stays
+	Title, Description *string // nil if they stay
+	// Fixed and Defaults are sorted by name.
 	Fixed, Defaults []ArgumentOverride
 	Place           Place
 }
@@ -39,19 +34,21 @@ type ArgumentOverride struct {
 	Value jsontext.Value
 }
 
-// Redefines reports whether the block changes more than the name.
-func (o *Override) Redefines() bool {
-	return o.Title != nil || o.Description != nil || len(o.Fixed)+len(o.Defaults) > 0
+func (o *Override) table() []hclread.Attribute {
+	return []hclread.Attribute{
+		hclread.Plain("name", hclread.String(&o.Name, hclread.Checked(checkExposed)),
+			"The new name, up to 256 bytes. `expose` and `hide` mean this name."),
+		hclread.Plain("title", optionalText(&o.Title), "The new title; `\"\"` removes it."),
+		hclread.Plain("description", optionalText(&o.Description), "The new description; `\"\"` removes it."),
+		hclread.Plain("arguments", argumentMap(&o.Fixed, "arguments"), "Fixed arguments: not in the definition, and sent with every get. Any JSON value."),
+		hclread.Plain("defaults", argumentMap(&o.Defaults, "defaults"), "Values for arguments that become optional."),
+	}
 }
 
-func overrideSchema() hclread.Schema {
-	return hclread.Schema{Plain: []string{"name", "title", "description", "arguments", "defaults"}}
-}
-
-// overrides are all prompt blocks, to be checked once all prefixes are known.
+// overrides are all prompt blocks. They are checked once all prefixes are known.
 type overrides []placedOverride
 
-// placedOverride is a prompt block with what its check needs.
+// placedOverride is a prompt block with the ranges for its diagnostics.
 type placedOverride struct {
 	team            string
 	override        Override
@@ -63,9 +60,7 @@ func (all *overrides) decode(b *hclread.Block, team string) Override {
 	if b.Labelled() {
 		b.Unique("prompt block", o.Prompt, b.LabelRange())
 	}
-	hclread.Set(b, "name", &o.Name, hclread.Checked(checkExposed))
-	o.Title, o.Description = optionalText(b, "title"), optionalText(b, "description")
-	o.Fixed, o.Defaults = decodeArguments(b, "arguments"), decodeArguments(b, "defaults")
+	b.Decode(o.table())
 	for _, argument := range o.Defaults {
 		if slices.ContainsFunc(o.Fixed, func(f ArgumentOverride) bool { return f.Name == argument.Name }) {
 			b.Error(b.ValueRange("defaults"), "Fixed and default argument", "%q is in "+
@@ -84,7 +79,7 @@ func (all *overrides) decode(b *hclread.Block, team string) Override {
 	return o
 }
 
-// checkExposed bounds a name that clients see.
+// checkExposed checks the length and the characters of an exposed name.
 func checkExposed(s string) error {
 	if s == "" || len(s) > maxExposed || strings.ContainsFunc(s, unicode.IsControl) {
 		return fmt.Errorf("is not a name; use 1 to %d bytes without control characters", maxExposed)
@@ -92,43 +87,38 @@ func checkExposed(s string) error {
 	return checkCharacters(s)
 }
 
-// optionalText decodes a text that may be set to nothing.
-func optionalText(b *hclread.Block, name string) *string {
-	var s string
-	if !hclread.Set(b, name, &s, hclread.AnyText) { // nil keeps the text, "" removes it
-		return nil
-	}
-	return &s
+// optionalText distinguishes "", which removes the text, from nil, which keeps it.
+func optionalText(dst **string) hclread.Field {
+	return hclread.String(dst, func(s string) (*string, error) { return &s, nil })
 }
 
-// decodeArguments decodes a map of arguments, each of which may have any value.
-func decodeArguments(b *hclread.Block, name string) (arguments []ArgumentOverride) {
-	for key, value := range hclread.Object(b, name) {
-		encoded, err := encodeArgument(value)
-		if err != nil {
-			b.Error(b.ValueRange(name), "Invalid "+name, "%q %s.", key, err)
-			continue
+// argumentMap is the field of a map whose values may have any type.
+func argumentMap(dst *[]ArgumentOverride, name string) hclread.Field {
+	return hclread.Custom("map", dst, func(b *hclread.Block) {
+		for key, value := range hclread.Object(b, name) {
+			encoded, err := encodeArgument(value)
+			if err != nil {
+				b.Error(b.ValueRange(name), "Invalid "+name, "%q %s.", key, err)
+				continue
+			}
+			*dst = append(*dst, ArgumentOverride{key, encoded})
 		}
-		arguments = append(arguments, ArgumentOverride{key, encoded})
-	}
-	slices.SortFunc(arguments, func(a, b ArgumentOverride) int { return strings.Compare(a.Name, b.Name) })
-	return arguments
+		slices.SortFunc(*dst, func(a, b ArgumentOverride) int { return strings.Compare(a.Name, b.Name) })
+	})
 }
 
-// encodeArgument keeps the type of a value: a client may not have to send strings only.
+// encodeArgument keeps the type of a value, because clients may send more than strings.
 func encodeArgument(v cty.Value) (jsontext.Value, error) {
 	if v.IsNull() {
 		return nil, errors.New("is null; remove it or give it a value")
 	}
-	if v.Type() == cty.Number && isHuge(v) { // JSON would have all its digits
-		return nil, errors.New("is out of range; write a smaller number")
-	}
 	return ctyjson.Marshal(v, v.Type())
 }
 
-// check reports prompt blocks for prompts of other teams.
+// check reports prompt blocks for prompts of other teams, and new names that may not be used or
+// look like another team's.
 func (all overrides) check(r *hclread.Reader, names namespace, a allowed) {
-	// A prefix may be declared in the file that does not parse.
+	// A file that does not parse may declare the prefix.
 	if names.separator == "" || r.Broken() {
 		return
 	}
@@ -137,7 +127,7 @@ func (all overrides) check(r *hclread.Reader, names namespace, a allowed) {
 		prompt, name := o.override.Prompt, o.override.Name
 		owner, isOwned := names.owner(prompt)
 		switch {
-		case prompt == "": // the missing label was reported
+		case prompt == "": // a missing label was reported
 		case !isOwned:
 			r.Error(o.labelAt, "No such prompt", "%q does not begin with the prefix of any "+
 				"upstream; write the name as clients see it, which begins with %s.", prompt, names.startsOf(o.team))

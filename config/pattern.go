@@ -14,35 +14,33 @@ import (
 // maxPattern bounds a pattern in bytes, far above the longest exposed name.
 const maxPattern = 4096
 
-// Pattern is a glob over whole names. The zero Pattern matches nothing; [ParsePattern] makes the
-// others.
+// Pattern is a glob over whole names. The zero Pattern matches nothing. Make a Pattern with [ParsePattern].
 //
-//	"*"             any run of characters, none and the separator included
+//	"*"             any run of characters, the separator included
 //	"?"             one character
 //	"[ab]" "[a-z]"  one character of the class
 //	"[!ab]"         one character outside the class
 //	"\"             takes the next character literally, in a class too (in HCL: "\\*")
 //
-// Matching is case-sensitive and linear in the length of the name, whatever the pattern.
+// Matching is case-sensitive, and linear in the length of the name.
 //
-// HCL turns every string into Unicode's composed form (NFC), while servers choose the form of their
-// names. So a name matches if it does as it is or in its composed form: "secret_ü" hides the prompt
-// in both spellings, and so does "secret_?". A class that excludes characters also sees the
-// decomposed spelling, where "ü" starts with a "u" that "[!ü]*" matches. That is the safe reading
-// for a hide block, which then hides too much rather than too little. In an expose block, "[!ü]"
-// keeps nothing back: hide what others must not see.
+// HCL composes every string (NFC), but servers choose the form of their names. A name matches if it
+// matches as it is or composed: "secret_ü" and "secret_?" hide the prompt in both spellings. A
+// class that excludes characters also sees the decomposed spelling: in that spelling, "ü" starts
+// with "u", which "[!ü]*" matches. So a hide block hides too much rather than too little. In an
+// expose block, "[!ü]" withholds nothing: hide such prompts.
 type Pattern struct {
 	text string
-	// parts are the literal texts between the stars of a pattern without other wildcards, which
-	// nearly all are. They take a fraction of the memory of re, which is for the others.
+	// parts are the literal texts between the stars of a pattern without other wildcards. Nearly
+	// all patterns have only stars, and parts take a fraction of the memory of re.
 	parts []string
 	re    *regexp.Regexp
-	// byKind is set where skills are served: a pattern then matches names of one kind only, skills
-	// if it begins with [SkillPrefix].
+	// byKind is true if any upstream serves skills. If so, a pattern matches only skills if it
+	// begins with [SkillPrefix], and only prompts otherwise.
 	byKind bool
 }
 
-// ParsePattern compiles a pattern. The error quotes it and says why it is wrong.
+// ParsePattern compiles a pattern. The error quotes it.
 func ParsePattern(s string) (Pattern, error) {
 	p, err := parsePattern(s)
 	if err != nil {
@@ -66,21 +64,21 @@ func (p Pattern) match(name string) bool {
 	return matchParts(name, p.parts)
 }
 
-// matchParts reports whether a name consists of the parts in order, with any characters between
-// them. No name matches no parts.
+// matchParts reports whether a name consists of the parts in order, with any characters between them. Without
+// parts, nothing matches.
 func matchParts(name string, parts []string) bool {
 	last := len(parts) - 1
 	if last <= 0 {
 		return last == 0 && name == parts[0]
 	}
-	// Prefix and suffix are cut off first, so that the two cannot match the same characters:
-	// "ab*ba" does not match "aba".
+	// Cutting off prefix and suffix first keeps them from matching the same characters: "ab*ba" does not match
+	// "aba".
 	name, begins := strings.CutPrefix(name, parts[0])
 	name, ends := strings.CutSuffix(name, parts[last])
 	if !begins || !ends {
 		return false
 	}
-	for _, part := range parts[1:last] { // the first occurrence leaves the most for the next part
+	for _, part := range parts[1:last] { // the first occurrence leaves the longest text for the next part
 		var found bool
 		if _, name, found = strings.Cut(name, part); !found {
 			return false
@@ -95,12 +93,12 @@ func (p Pattern) String() string { return p.text }
 // MarshalText makes a pattern readable in JSON.
 func (p Pattern) MarshalText() ([]byte, error) { return []byte(p.text), nil }
 
-// maxNearest bounds the names among which the nearest is looked for.
+// maxNearest bounds the names that Nearest compares.
 const maxNearest = 1000
 
-// Nearest returns the name that a pattern which matches none of them was most likely meant to
-// match, empty if none is near. What comes before the first wildcard is compared. Beside the
-// letters at the start that are right, half may be wrong of a few, and a third of many.
+// Nearest returns the name that a pattern without a match was probably written for, or "". It
+// compares the part before the first wildcard: after the common beginning, up to half of a few
+// letters, or a third of many letters, may be wrong.
 func (p Pattern) Nearest(names []string) string {
 	start, isWhole := p.literalStart()
 	best, least := "", len(start)
@@ -121,7 +119,7 @@ func (p Pattern) Nearest(names []string) string {
 	return best
 }
 
-// commonPrefix returns how many bytes are the same at the start of both.
+// commonPrefix returns the length of the common beginning in bytes.
 func commonPrefix(a, b string) int {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
@@ -136,7 +134,7 @@ func (p Pattern) CanStartWith(start string) bool {
 	return strings.HasPrefix(literal, start) || !isWhole && strings.HasPrefix(start, literal)
 }
 
-// literalStart returns what every matching name starts with, and whether that is the whole name.
+// literalStart returns the literal beginning of the pattern, and whether that is the whole pattern.
 func (p Pattern) literalStart() (start string, isWhole bool) {
 	var out strings.Builder
 	isEscaped := false
@@ -155,8 +153,7 @@ func (p Pattern) literalStart() (start string, isWhole bool) {
 	return out.String(), true
 }
 
-// parsePattern leaves the pattern out of its errors, since the caller knows whether it may be
-// shown.
+// parsePattern returns errors that do not quote the pattern, because it may be sensitive.
 func parsePattern(s string) (Pattern, error) {
 	if s == "" {
 		return Pattern{}, errors.New(`is empty and matches nothing; write "*" for every name`)
@@ -164,7 +161,7 @@ func parsePattern(s string) (Pattern, error) {
 	if len(s) > maxPattern {
 		return Pattern{}, fmt.Errorf("is longer than %d bytes", maxPattern)
 	}
-	if !utf8.ValidString(s) { // a regular expression could not contain it
+	if !utf8.ValidString(s) { // a regular expression cannot contain it
 		return Pattern{}, errors.New("is not valid UTF-8")
 	}
 	if !strings.ContainsAny(s, `?[\`) {
@@ -175,13 +172,13 @@ func parsePattern(s string) (Pattern, error) {
 		return Pattern{}, err
 	}
 	re, err := regexp.Compile(expr)
-	if err != nil { // the syntax is right by construction, which leaves the size
-		return Pattern{}, errors.New("is too complex")
+	if err != nil { // otherwise the translation is valid
+		return Pattern{}, errors.New("has a class whose range runs backwards, or is too complex")
 	}
 	return Pattern{text: s, re: re}, nil
 }
 
-// translate writes the glob as an RE2 expression, which matches in linear time.
+// translate returns the glob as an RE2 expression.
 func translate(glob []rune) (string, error) {
 	var out strings.Builder
 	out.WriteString(`(?s)\A`)
@@ -211,64 +208,32 @@ func translate(glob []rune) (string, error) {
 	return out.String(), nil
 }
 
-// translateClass writes the class that follows a "[" and returns how many runes it took, "]"
-// included.
+// translateClass writes the class after a "[" and returns its length in runes, "]" included.
 func translateClass(out *strings.Builder, glob []rune) (int, error) {
 	out.WriteByte('[')
 	i := 0
 	switch {
-	// Other globs exclude with it; here it would silently do the opposite.
+	// Other globs exclude characters with ^. Here, the class would silently include them.
 	case len(glob) > 0 && glob[0] == '^':
 		return 0, errors.New(`has a class that starts with "^"; write "[!a]" for all but "a", "[\^a]" for "^" and "a"`)
 	case len(glob) > 0 && glob[0] == '!':
 		out.WriteByte('^')
 		i++
 	}
-	for first := i; ; {
-		if i < len(glob) && glob[i] == ']' {
-			if i == first {
-				return 0, errors.New(`has an empty class "[]"; write "\\[" for a bracket`)
-			}
+	for first := i; i < len(glob); i++ {
+		switch {
+		case glob[i] == ']' && i == first:
+			return 0, errors.New(`has an empty class "[]"; write "\\[" for a bracket`)
+		case glob[i] == ']':
 			out.WriteByte(']')
 			return i + 1, nil
+		case glob[i] == '-': // a range or, at either end, literal: RE2 reads it in the same way
+			out.WriteByte('-')
+			continue
+		case glob[i] == '\\' && i+1 < len(glob):
+			i++
 		}
-		n, err := translateMember(out, glob[i:])
-		if err != nil {
-			return 0, err
-		}
-		i += n
+		fmt.Fprintf(out, `\x{%x}`, glob[i])
 	}
-}
-
-// translateMember writes one character or one range of a class and returns how many runes it took.
-func translateMember(out *strings.Builder, glob []rune) (int, error) {
-	from, n, err := classRune(glob)
-	if err != nil {
-		return 0, err
-	}
-	fmt.Fprintf(out, `\x{%x}`, from)
-	// A "-" at either end of a class stands for itself.
-	if n+1 >= len(glob) || glob[n] != '-' || glob[n+1] == ']' {
-		return n, nil
-	}
-	to, m, err := classRune(glob[n+1:])
-	if err != nil {
-		return 0, err
-	}
-	if to < from {
-		return 0, fmt.Errorf("has a class whose range %c-%c runs backwards", from, to)
-	}
-	fmt.Fprintf(out, `-\x{%x}`, to)
-	return n + 1 + m, nil
-}
-
-// classRune reads one possibly escaped character of a class.
-func classRune(glob []rune) (char rune, n int, err error) {
-	if len(glob) > 0 && glob[0] == '\\' {
-		glob, n = glob[1:], 1
-	}
-	if len(glob) == 0 {
-		return 0, 0, errors.New(`has a class without a closing "]"; write "\\[" for a bracket`)
-	}
-	return glob[0], n + 1, nil
+	return 0, errors.New(`has a class without a closing "]"; write "\\[" for a bracket`)
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// listener is an address of the gateway's own, named by its attribute.
+// listener is one of the gateway's own addresses, named by its attribute.
 type listener struct{ name, host, port string }
 
-// listeners are the gateway's own, which no upstream can be at.
+// listeners are the gateway's own addresses. No upstream may have such an address.
 type listeners []listener
 
-// reach decides which addresses the upstreams of a team may have and which commands they may run.
+// reach decides which addresses a team's upstreams may have and which commands they may run.
 type reach struct {
 	listeners listeners
 	*grants
@@ -23,12 +23,11 @@ type reach struct {
 	assertions *assertions
 }
 
-// checkHost reports an address that no upstream may have, and returns an error for one that the
-// team was not granted. Names are resolved and checked again when they are dialed; only what is
-// certain from the text is decided here.
+// checkHost reports an address that no upstream may have, and returns an error for an address
+// without a grant. It does not resolve names: their addresses are checked when they are dialed.
 func (r reach) checkHost(b *hclread.Block, t hclread.Text, u *url.URL) error {
 	host, port := hostOf(u), portOf(u)
-	// Reported rather than returned, since a grant of the host does not help.
+	// A returned error would have the remedy of a missing grant, which does not help here.
 	if isMetadataName(host) || isNeverDialed(host) {
 		b.Error(t.At, "Upstream not reachable", "Link-local and cloud metadata addresses give "+
 			"out the machine's own credentials; no upstream may be there.")
@@ -38,7 +37,7 @@ func (r reach) checkHost(b *hclread.Block, t hclread.Text, u *url.URL) error {
 	return r.allowHost(host, t)
 }
 
-// find returns the name of the attribute that listens where an upstream would be, or nothing.
+// find returns the attribute of the listener at an address, or "".
 func (ls listeners) find(host, port string) string {
 	for _, own := range ls {
 		if own.port == port && port != "0" && sameHost(own.host, host) {
@@ -48,7 +47,7 @@ func (ls listeners) find(host, port string) string {
 	return ""
 }
 
-// isMetadataName reports whether clouds serve a machine's credentials under a name.
+// isMetadataName reports whether a cloud serves a machine's credentials under a name.
 func isMetadataName(host string) bool {
 	return slices.Contains([]string{
 		"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal",
@@ -60,10 +59,10 @@ func isNeverDialed(host string) bool {
 	return err == nil && NeverDialed(ip) != ""
 }
 
-// NeverDialed continues a sentence that begins with an address at which no upstream may be, and
-// says why; it is empty for any other. Under link-local addresses and some others, clouds serve the
-// credentials of the machine. An IPv6 address to which the network may translate one of IPv4 counts
-// as that, too.
+// NeverDialed returns the reason why no upstream may be at an address, or "". The text continues a
+// sentence that begins with the address. At link-local and some other addresses, clouds serve the
+// machine's credentials. An IPv6 address counts if the network may translate it to such an IPv4
+// address.
 func NeverDialed(ip netip.Addr) string {
 	ip = ip.Unmap().WithZone("")
 	for _, reached := range []netip.Addr{ip, embedded(ip)} {
@@ -77,17 +76,15 @@ func NeverDialed(ip netip.Addr) string {
 	return ""
 }
 
-// isMetadata reports whether clouds serve a machine's credentials at an address that is not
-// link-local: those of Alibaba, Azure and Oracle, and over IPv6 of AWS, Google, Oracle, Scaleway,
-// Alibaba and Akamai.
+// isMetadata reports whether a cloud serves a machine's credentials at an address that is not link-local:
+// Alibaba, Azure and Oracle, and over IPv6 AWS, Google, Oracle, Scaleway, Alibaba and Akamai.
 func isMetadata(ip netip.Addr) bool {
 	return isIn(ip, "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32", "fd00:ec2::/32",
 		"fd20:ce::254/128", "fd00:c1::a9fe:a9fe/128", "fd00:42::42/128", "fd00:100::100:200/128",
 		"fd00:a9fe:a9fe::1/128")
 }
 
-// embedded returns the IPv4 address to which the network may translate an IPv6 address, or the zero
-// Addr.
+// embedded returns the IPv4 address to which the network may translate an IPv6 address, or the zero Addr.
 func embedded(ip netip.Addr) netip.Addr {
 	b := ip.As16()
 	switch {
@@ -104,8 +101,8 @@ func isIn(ip netip.Addr, prefixes ...string) bool {
 	return slices.ContainsFunc(prefixes, func(prefix string) bool { return netip.MustParsePrefix(prefix).Contains(ip) })
 }
 
-// newListeners reports listeners that leave the gateway open, or that collide, and returns those
-// that are known for certain.
+// newListeners reports an unprotected gateway and colliding listeners, and returns the addresses that are
+// certain.
 func newListeners(r *hclread.Reader, cfg *Config) (ls listeners) {
 	gatewayHost, gatewayPort, _ := net.SplitHostPort(cfg.Gateway.Listen)
 	adminHost, adminPort, _ := net.SplitHostPort(cfg.Admin.Listen)
@@ -123,7 +120,7 @@ func newListeners(r *hclread.Reader, cfg *Config) (ls listeners) {
 		r.Error(gateways[0].ValueRange("listen"), "Address used twice", "admin.listen is %s by "+
 			"default; change one of the two.", DefaultAdminListen)
 	}
-	// An absent block may be in a file that does not parse. Then its default is not known to apply.
+	// An absent block may be in a file that does not parse. Then the default is not certain.
 	if len(gateways) > 0 || !r.Broken() {
 		ls = append(ls, listener{"gateway.listen", gatewayHost, gatewayPort})
 	}

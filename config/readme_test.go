@@ -1,9 +1,10 @@
 package config
 
 import (
+	"cmp"
+	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -12,39 +13,28 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// row is one attribute or block in a table of the README.
-type row struct{ name, typ, fallback, env, meaning string }
+var update = flag.Bool("update", false, "rewrite the tables in README.md") //nolint:gochecknoglobals // a flag
 
-// readme is README.md by its headings: the rows below each, and the whole text.
-type readme struct {
-	rows map[string][]row
-	text map[string]string
-}
+// readme is README.md: the whole text of each heading, and its table of attributes.
+type readme struct{ text, table map[string]string }
+
+var attributeTable = regexp.MustCompile(`(?m)^\| attribute \|.*\n(\|.*\n)+`)
 
 func readReadme(t *testing.T) readme {
 	t.Helper()
-	content, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := readme{map[string][]row{}, map[string]string{}}
-	for _, section := range regexp.MustCompile(`(?m)^##+ `).Split(string(content), -1)[1:] {
+	r := readme{map[string]string{}, map[string]string{}}
+	for _, section := range regexp.MustCompile(`(?m)^##+ `).Split(fileText(t, "README.md"), -1)[1:] {
 		heading, text, _ := strings.Cut(section, "\n")
 		r.text[heading] = text
-		for line := range strings.Lines(text) {
-			cells := strings.Split(strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(line), "|"), "|"), "|")
-			if len(cells) != 5 || !strings.Contains(cells[0], "`") {
-				continue
-			}
-			for i := range cells {
-				cells[i] = strings.TrimSpace(cells[i])
-			}
-			r.rows[heading] = append(r.rows[heading], row{cells[0], cells[1], cells[2], cells[3], cells[4]})
+		if table := attributeTable.FindString(text); table != "" {
+			r.table[heading] = table
 		}
 	}
 	return r
@@ -55,7 +45,7 @@ func readReadme(t *testing.T) readme {
 func (r readme) section(t *testing.T, outer, blockType string) string {
 	t.Helper()
 	var found []string
-	for heading := range r.rows {
+	for heading := range r.table {
 		name, rest, _ := strings.Cut(heading, " ")
 		isAround := strings.Contains(rest, "`"+outer+"`")
 		if outer == "" {
@@ -72,255 +62,101 @@ func (r readme) section(t *testing.T, outer, blockType string) string {
 	return found[0]
 }
 
-// use is what the column env says of an attribute.
-func use(s hclread.Schema, attribute string) string {
-	switch {
-	case slices.Contains(s.Secret, attribute):
-		return "secret"
-	case slices.Contains(s.External, attribute):
-		return "yes"
-	}
-	return "no"
-}
-
-func TestReadme_HasEveryBlockAndAttribute(t *testing.T) {
-	doc := readReadme(t)
-	seen := map[string]bool{}
-	var visit func(outer string, b hclread.BlockSchema)
-	visit = func(outer string, b hclread.BlockSchema) {
-		heading := doc.section(t, outer, b.Type)
-		seen[heading] = true
-		want, got := map[string]string{}, map[string]string{}
-		for _, attribute := range b.Attributes() {
-			want["`"+attribute+"`"] = use(b.Schema, attribute)
-		}
+// eachBlock visits the blocks of the schema with the type of the block around each.
+func eachBlock(visit func(outer string, b hclread.BlockSchema)) {
+	var walk func(outer string, b hclread.BlockSchema)
+	walk = func(outer string, b hclread.BlockSchema) {
+		visit(outer, b)
 		for _, inner := range b.Blocks {
-			want["`"+inner.Type+"` block"] = ""
-			visit(b.Type, inner)
-		}
-		help := strings.Join(strings.Fields(BlockHelp(b.Type)), " ")
-		for _, r := range doc.rows[heading] {
-			got[r.name] = r.env
-			if said := plain(r.name) + " "; !strings.Contains(help, said) || !strings.Contains(help, plain(r.meaning)) {
-				t.Errorf("the help about %s lacks %s", b.Type, r.name)
-			}
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("README, %q: attributes and where their values may come from (-schema +README):\n%s", heading, diff)
+			walk(b.Type, inner)
 		}
 	}
 	for _, b := range rootSchema().Blocks {
-		visit("", b)
+		walk("", b)
 	}
-	for heading := range doc.rows {
+}
+
+// tableOf writes the table of a block as README.md has it.
+func tableOf(t *testing.T, b hclread.BlockSchema) string {
+	t.Helper()
+	var out strings.Builder
+	out.WriteString("| attribute | type | default | env | meaning |\n| --- | --- | --- | --- | --- |\n")
+	for _, a := range b.Attributes {
+		if a.Meaning == "" {
+			t.Errorf("%s.%s has no meaning", b.Type, a.Name)
+		}
+		fmt.Fprintf(&out, "| `%s` | %s | %s | %s | %s |\n", a.Name, a.Type, cmp.Or(a.Default, literalOf(a.Target)), a.Env, a.Meaning)
+	}
+	for _, inner := range b.Blocks {
+		if inner.Meaning == "" {
+			t.Errorf("the %s block in %s has no meaning", inner.Type, b.Type)
+		}
+		fmt.Fprintf(&out, "| `%s` block | | – | | %s |\n", inner.Type, inner.Meaning)
+	}
+	return out.String()
+}
+
+func TestReadme_HasTheTableOfEveryBlock(t *testing.T) {
+	doc := readReadme(t)
+	seen := map[string]bool{}
+	eachBlock(func(outer string, b hclread.BlockSchema) {
+		heading := doc.section(t, outer, b.Type)
+		seen[heading] = true
+		table := tableOf(t, b)
+		if diff := gocmp.Diff(table, doc.table[heading]); diff != "" {
+			t.Errorf("README, %q (-schema +README; -update rewrites it):\n%s", heading, diff)
+		}
+		if *update {
+			writeFile(t, "README.md", strings.ReplaceAll(fileText(t, "README.md"), doc.table[heading], table))
+		}
+		help := strings.Join(strings.Fields(BlockHelp(b.Type)), " ")
+		for _, a := range b.Attributes {
+			if !strings.Contains(help, plain(a.Name+" ("+a.Type)) || !strings.Contains(help, plain(a.Meaning)) {
+				t.Errorf("the help about %s lacks %s", b.Type, a.Name)
+			}
+		}
+	})
+	for heading := range doc.table {
 		if !seen[heading] {
 			t.Errorf("README describes %s, which the schema does not know", heading)
 		}
 	}
 }
 
-// defaultsOf are blocks that set as little as they can. Where a block must set one of several
-// attributes, two of it do.
-const defaultsOf = `
-gateway {
-  limit { rate = 1 }
-  screen "a" { max_size = 1 }
-  tls {
-    cert_file = "client.crt"
-    key_file  = "client.key"
-  }
-}
-audit { path = "audit.jsonl" }
-cluster { store = "redis://store" }
-auth {
-  token "a" { sha256 = sha256("a") }
-  token "b" { sha256 = sha256("b") }
-}
-allow "a" {}
-team "b" {
-  limit { concurrency = 1 }
-  screen "b" { invisible = true }
-  upstream "u" {
-    url = "https://u.example.com/mcp"
-    breaker {}
-    tls { server_name = "u" }
-    oauth {
-      token_url     = "https://u.example.com/token"
-      client_id     = "u"
-      client_secret = "u"
-    }
-    assertion {}
-  }
-  upstream "v" {
-    url = "https://v.example.com/mcp"
-    tls { ca_file = "client.crt" }
-  }
-  expose "e" {
-    prompts = ["*"]
-    to      = ["*"]
-  }
-  hide "h" { prompts = ["*"] }
-  prompt "u.a" { title = "a" }
-  prompt "u.b" { name = "b" }
-}
-`
-
-// emptyBlocks lack all that can be missing. One block begins in each line, so that the place of a
-// diagnostic names it.
-const emptyBlocks = `
-gateway {
-  tls {}
-}
-audit {}
-cluster {}
-auth {
-  token "t" {}
-  jwt "j" {}
-}
-hide "h" {}
-allow "a" {}
-team "a" {
-  upstream "u" {
-    url = "https://u"
-    retry {}
-    oauth {}
-    tls {}
-  }
-  expose "e" {}
-  hide "h" {}
-}
-`
-
-// requiredAttributes returns the attributes that Load reports as missing, by heading.
-func requiredAttributes(t *testing.T, doc readme) map[string][]string {
-	t.Helper()
-	_, diags := Load(filepath.Join(write(t, "x.hcl", emptyBlocks), "x.hcl"), options())
-	lines, required := strings.Split(emptyBlocks, "\n"), map[string][]string{}
-	for _, d := range diags.report.Diagnostics {
-		attribute, ok := strings.CutPrefix(d.Summary, "Missing ")
-		if !ok || attribute == "as" { // only with several sources
-			continue
+func TestFixtures_SetEveryAttribute(t *testing.T) {
+	set := map[string]bool{}
+	paths, _ := filepath.Glob("testdata/valid/*.hcl")
+	for _, path := range paths {
+		file, diags := hclsyntax.ParseConfig([]byte(fileText(t, path)), path, hcl.InitialPos)
+		if diags.HasErrors() {
+			t.Fatal(diags)
 		}
-		var open []string
-		for _, line := range lines[:d.Subject.Start.Line] {
-			switch word, _, _ := strings.Cut(strings.TrimSpace(line), " "); {
-			case strings.HasSuffix(line, "{"):
-				open = append(open, word)
-			case word == "}":
-				open = open[:len(open)-1]
+		var walk func(blockType string, body *hclsyntax.Body)
+		walk = func(blockType string, body *hclsyntax.Body) {
+			for name := range body.Attributes {
+				set[blockType+"."+name] = true
+			}
+			for _, b := range body.Blocks {
+				walk(b.Type, b.Body)
 			}
 		}
-		line := strings.TrimSpace(lines[d.Subject.Start.Line-1])
-		blockType, _, _ := strings.Cut(line, " ")
-		outer := ""
-		if len(open) > 0 {
-			outer = open[len(open)-1]
-		}
-		heading := doc.section(t, outer, blockType)
-		required[heading] = append(required[heading], attribute)
+		walk("", file.Body.(*hclsyntax.Body))
 	}
-	return required
-}
-
-// derived are defaults that follow from other attributes, or from nothing that a field shows.
-var derived = map[string]string{ //nolint:gochecknoglobals // a constant table
-	"upstream.url": "one of three", "upstream.command": "one of three", "upstream.files": "one of three",
-	"upstream.transport": "inferred", "upstream.prefix": "the label",
-	"oauth.resource": "the URL", "assertion.audience": "the URL", "assertion.claims": "–", "jwt.algorithms": "all of these", "jwt.request_scopes": "`scopes`", "limit.burst": "`rate` rounded up",
-}
-
-func TestReadme_HasTheDefaultOfEveryAttribute(t *testing.T) {
-	doc := readReadme(t)
-	dir := write(t, "x.hcl", defaultsOf, "client.crt", secretFile(t, "client.crt").Reveal(), "client.key", secretFile(t, "client.key").Reveal())
-	d := newDecoder(filepath.Join(dir, "x.hcl"), options())
-	cfg := d.config()
-	team, most := cfg.Teams[0], d.allowed.grants["a"].most
-	allow := struct {
-		Env, Files, Commands, Dirs, Hosts, Audiences, Prefixes []Pattern
-		MaxMessage, MaxPrompts, Concurrency, MaxFiles          int
-	}{
-		MaxMessage: most["max_message"], MaxPrompts: most["max_prompts"], Concurrency: most["concurrency"], MaxFiles: most["max_files"],
-	}
-	blocks := map[string][]any{
-		"gateway": {cfg.Gateway}, "`tls` in `gateway`": {*cfg.Gateway.TLS, ServerTLS{}}, "admin": {cfg.Admin}, "audit": {*cfg.Audit}, "cluster": {*cfg.Cluster}, "auth": {*cfg.Auth},
-		"token": {cfg.Auth.Tokens[0]}, "jwt": {JWT{SubjectClaim: DefaultSubjectClaim, GroupsClaim: DefaultGroupsClaim, Leeway: DefaultLeeway}},
-		"hide": {team.Hides[0]}, "allow": {allow}, "team": {team},
-		"upstream": {team.Upstreams[0]}, "breaker": {team.Upstreams[0].Breaker}, "retry": {team.Upstreams[0]},
-		"`tls` in `upstream` or `cluster`": {*team.Upstreams[0].TLS, *team.Upstreams[1].TLS}, "oauth": {*team.Upstreams[0].OAuth}, "assertion": {*team.Upstreams[0].Assertion},
-		"expose": {team.Exposes[0]}, "prompt": {team.Overrides[0], team.Overrides[1]},
-		"limit": {*cfg.Gateway.Limit, *team.Limit}, "screen": {cfg.Gateway.Screens[0], team.Screens[0]},
-	}
-	required := requiredAttributes(t, doc)
-	for heading, rows := range doc.rows {
-		blockType := strings.Trim(strings.SplitN(heading, " ", 2)[0], "`")
-		values := blocks[heading]
-		if values == nil {
-			values = blocks[blockType]
-		}
-		for _, r := range rows {
-			if strings.HasSuffix(r.name, " block") {
-				continue
-			}
-			name := strings.Trim(r.name, "`")
-			want, isDerived := derived[blockType+"."+name]
-			switch {
-			case slices.Contains(required[heading], name):
-				want = "required"
-			case !isDerived:
-				want = defaultOf(t, blockType, name, values)
-			}
-			if r.fallback != want {
-				t.Errorf("README, %s: default of %s is %q, want %q", heading, name, r.fallback, want)
+	eachBlock(func(_ string, b hclread.BlockSchema) {
+		for _, a := range b.Attributes {
+			if !set[b.Type+"."+a.Name] {
+				t.Errorf("no file in testdata/valid sets %s.%s", b.Type, a.Name)
 			}
 		}
-	}
+	})
 }
 
-// defaultOf returns the default of an attribute as the README writes it: the zero value if some
-// block has it.
-func defaultOf(t *testing.T, blockType, attribute string, blocks []any) string {
-	t.Helper()
-	texts := map[string]bool{}
-	for _, block := range blocks {
-		v := reflect.ValueOf(block)
-		field := slices.IndexFunc(reflect.VisibleFields(v.Type()), func(f reflect.StructField) bool {
-			return strings.EqualFold(f.Name, fieldName(blockType, attribute))
-		})
-		if field < 0 {
-			t.Errorf("%s.%s has no field in %s; add its name to fieldName", blockType, attribute, v.Type())
-			return ""
-		}
-		texts[literalOf(v.Field(field))] = true
+// literalOf returns the value that a pointer leads to, as the README writes it.
+func literalOf(target any) string {
+	if target == nil {
+		return "–"
 	}
-	if texts["–"] || len(texts) != 1 {
-		return first(texts, "–", "`false`")
-	}
-	return slices.Collect(maps.Keys(texts))[0]
-}
-
-// first returns the first of some texts that is in the set.
-func first(set map[string]bool, texts ...string) string {
-	for _, text := range texts {
-		if set[text] {
-			return text
-		}
-	}
-	return fmt.Sprint(set)
-}
-
-// fieldName returns the name of the field that an attribute sets, in any case.
-func fieldName(blockType, attribute string) string {
-	names := map[string]string{
-		"tls.ca_file": "CAs", "tls.client_ca_file": "ClientCAs", "tls.cert_file": "Certificate", "tls.key_file": "Key",
-		"oauth.private_key_file": "PrivateKey", "prompt.arguments": "Fixed",
-	}
-	if name, ok := names[blockType+"."+attribute]; ok {
-		return name
-	}
-	return strings.ReplaceAll(attribute, "_", "")
-}
-
-func literalOf(v reflect.Value) string {
+	v := reflect.ValueOf(target).Elem()
 	switch {
 	case v.Kind() == reflect.Bool:
 		return fmt.Sprintf("`%t`", v.Bool())
@@ -354,9 +190,9 @@ func TestReadme_HasTheBoundsOfTheCode(t *testing.T) {
 	} {
 		blockType, name, _ := strings.Cut(attribute, ".")
 		found := false
-		for heading, rows := range doc.rows {
-			found = found || strings.HasPrefix(heading, "`"+blockType+"`") &&
-				slices.ContainsFunc(rows, func(r row) bool { return r.name == "`"+name+"`" && strings.Contains(r.meaning, bound) })
+		for heading, table := range doc.table {
+			row := regexp.MustCompile("(?m)^\\| `" + name + "` \\|.*$").FindString(table)
+			found = found || strings.HasPrefix(heading, "`"+blockType+"`") && strings.Contains(row, bound)
 		}
 		if !found {
 			t.Errorf("README does not say %q of %s", bound, attribute)
@@ -365,8 +201,10 @@ func TestReadme_HasTheBoundsOfTheCode(t *testing.T) {
 	if want := fmt.Sprintf("%d instructions", hclread.MaxInstructions); !strings.Contains(doc.text["Expressions and secrets"], want) {
 		t.Errorf("README, expressions: no %q", want)
 	}
-	if want := fmt.Sprintf("up to %d steps", maxConditionSteps); !strings.Contains(doc.text["Conditions"], want) {
-		t.Errorf("README, conditions: no %q", want)
+	for _, want := range []string{fmt.Sprintf("exceed %d.", hclread.MaxMatch), fmt.Sprintf("%d calls of `try`", maxTries)} {
+		if !strings.Contains(doc.text["Conditions"], want) {
+			t.Errorf("README, conditions: no %q", want)
+		}
 	}
 	for _, want := range []string{fmt.Sprintf("up to %d files", hclread.MaxFiles), fmt.Sprintf("up to %d upstreams", maxUpstreams)} {
 		if !strings.Contains(doc.text["Files"], want) {
@@ -398,11 +236,11 @@ func TestReadme_HasEveryFunctionAndVariable(t *testing.T) {
 	table, _, _ := strings.Cut(doc.text["Functions"], "\n\n`env(")
 	want := append(slices.Collect(maps.Keys(hclread.Functions())), "env", "file")
 	slices.Sort(want)
-	if diff := cmp.Diff(want, codeSpans(table)); diff != "" {
+	if diff := gocmp.Diff(want, codeSpans(table)); diff != "" {
 		t.Errorf("functions (-code +README):\n%s", diff)
 	}
 	want = slices.Sorted(maps.Keys(whenFunctions()))
-	if diff := cmp.Diff(want, codeSpans(doc.text["Functions in `when`"])); diff != "" {
+	if diff := gocmp.Diff(want, codeSpans(doc.text["Functions in `when`"])); diff != "" {
 		t.Errorf("functions in when (-code +README):\n%s", diff)
 	}
 	want = nil
@@ -418,17 +256,13 @@ func TestReadme_HasEveryFunctionAndVariable(t *testing.T) {
 		got = append(got, m[1])
 	}
 	slices.Sort(got)
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Errorf("variables (-code +README):\n%s", diff)
 	}
 }
 
 func TestReadme_ExamplesLoad(t *testing.T) {
-	content, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	samples := regexp.MustCompile("(?s)```hcl\n(.*?)```").FindAllStringSubmatch(string(content), -1)
+	samples := regexp.MustCompile("(?s)```hcl\n(.*?)```").FindAllStringSubmatch(fileText(t, "README.md"), -1)
 	upstreams := 0
 	for _, sample := range samples {
 		cfg := load(t, write(t, "sample.hcl", sample[1]))

@@ -12,24 +12,18 @@ import (
 
 // Rule is an expose or a hide block.
 type Rule struct {
-	// Label says why the block is there. Labels may repeat.
-	Label string
-	// Prompts are compared with the names that clients see.
+	Label   string // may repeat
 	Prompts []Pattern
-	// To is who an expose block shows the prompts to; empty in a hide block, which is for everyone.
-	To []Selector
-	// When narrows the rule; nil if it holds always.
-	When *Condition
-	// Limit is for gets and completions of the prompts that an expose block shows; nil without a
-	// limit block.
-	Limit *Limit
-	Place Place
+	To      []Selector // empty in a hide block, which is for everyone
+	When    *Condition // nil if the rule always holds
+	Limit   *Limit     // may be nil
+	Place   Place
 }
 
 // Matches reports whether one of the rule's patterns matches an exposed name.
 func (r *Rule) Matches(name string) bool { return matchesAny(r.Prompts, name) }
 
-// Title is the type and the label of a rule's block as they stand in its header.
+// Title returns the type and the label of the block, as in its header.
 func (r *Rule) Title(blockType string) string {
 	if r.Label == "" {
 		return blockType
@@ -37,29 +31,28 @@ func (r *Rule) Title(blockType string) string {
 	return fmt.Sprintf("%s %q", blockType, r.Label)
 }
 
+func (r *Rule) exposeTable(teams teamNames) []hclread.Attribute {
+	to := hclread.Plain("to", hclread.Needed(&r.To, audienceParser(teams)), "[Selectors](#selectors).").Or("required")
+	return slices.Insert(r.hideTable(), 1, to)
+}
+
 func exposeSchema() hclread.Schema {
 	return hclread.Schema{
-		Plain:  []string{"prompts", "to", "when"},
-		Blocks: []hclread.BlockSchema{{Type: "limit", Schema: limitSchema()}},
+		Attributes: new(Rule).exposeTable(nil),
+		Blocks:     []hclread.BlockSchema{{Type: "limit", Schema: limitSchema(), Meaning: "For readers outside the team."}},
 	}
 }
 
 func decodeExpose(b *hclread.Block, teams teamNames) Rule {
-	r := Rule{
-		Label:   b.Label(),
-		Place:   placeOf(b.Range()),
-		Prompts: hclread.RequiredList(b, "prompts", parsePattern),
-		To:      hclread.RequiredList(b, "to", audienceParser(teams)),
-		When:    decodeWhen(b),
-		Limit:   decodePromptLimit(b),
-	}
+	r := Rule{Label: b.Label(), Place: placeOf(b.Range()), Limit: decodePromptLimit(b)}
+	b.Decode(r.exposeTable(teams))
 	warnOfPatterns(b, "to", r.To, `"*" for everybody, or each name`)
 	return r
 }
 
-// warnOfPatterns warns of selectors that are written like patterns, which they are not.
+// warnOfPatterns warns of wildcards in the names of selectors, where they are literal.
 func warnOfPatterns(b *hclread.Block, attribute string, selectors []Selector, instead string) {
-	if b.HasErrors() { // those that are wrong were left out
+	if b.HasErrors() { // wrong selectors were left out, so indexes do not fit
 		return
 	}
 	for i, sel := range selectors {
@@ -70,7 +63,7 @@ func warnOfPatterns(b *hclread.Block, attribute string, selectors []Selector, in
 	}
 }
 
-// audienceParser returns a parse function for selectors that may name one of the teams.
+// audienceParser accepts selectors of existing teams.
 func audienceParser(teams teamNames) func(string) (Selector, error) {
 	return func(s string) (Selector, error) {
 		sel, err := parseSelector(s)
@@ -81,18 +74,26 @@ func audienceParser(teams teamNames) func(string) (Selector, error) {
 	}
 }
 
-func hideSchema() hclread.Schema {
-	return hclread.Schema{Plain: []string{"prompts", "when"}}
+func (r *Rule) hideTable() []hclread.Attribute {
+	when := hclread.Custom("expression", nil, func(b *hclread.Block) { r.When = decodeWhen(b) })
+	return []hclread.Attribute{
+		hclread.Plain("prompts", hclread.Needed(&r.Prompts, parsePattern), "[Patterns](#patterns) of the names that clients see.").Or("required"),
+		hclread.Plain("when", when, "[Narrows](#conditions) the rule."),
+	}
 }
+
+func hideSchema() hclread.Schema { return hclread.Schema{Attributes: new(Rule).hideTable()} }
 
 func decodeHide(b *hclread.Block) Rule {
-	return Rule{Label: b.Label(), Place: placeOf(b.Range()), Prompts: hclread.RequiredList(b, "prompts", parsePattern), When: decodeWhen(b)}
+	r := Rule{Label: b.Label(), Place: placeOf(b.Range())}
+	b.Decode(r.hideTable())
+	return r
 }
 
-// SelectorKind is what a [Selector] compares.
+// SelectorKind is the part of a selector before the colon.
 type SelectorKind string
 
-// The kinds of selector, as they are written before the colon.
+// The kinds of selector.
 const (
 	User        SelectorKind = "user"
 	Group       SelectorKind = "group"
@@ -103,11 +104,11 @@ const (
 // Selector is one element of members or to: "user:alice", "group:payments", "team:search" or "*".
 type Selector struct {
 	Kind SelectorKind
-	// Name is what follows the colon; empty for [Anybody].
+	// Name is the part after the colon; empty for [Anybody].
 	Name string
 }
 
-// String writes a selector as it is written in the configuration.
+// String returns the selector as it is written in the configuration.
 func (s Selector) String() string {
 	if s.Kind == Anybody {
 		return string(Anybody)
@@ -115,7 +116,7 @@ func (s Selector) String() string {
 	return string(s.Kind) + ":" + s.Name
 }
 
-// Principals returns the users and groups that the configuration names, as selectors, in order.
+// Principals returns all users and groups in the configuration as selectors, sorted.
 func (c *Config) Principals() []string {
 	var names []string
 	add := func(selectors []Selector) {
@@ -143,8 +144,7 @@ func (c *Config) Principals() []string {
 	return slices.Compact(names)
 }
 
-// ParseSelector reads "user:NAME", "group:NAME", "team:NAME" or "*". It does not check whether the
-// team exists.
+// ParseSelector reads "user:NAME", "group:NAME", "team:NAME" or "*". The team need not exist.
 func ParseSelector(s string) (Selector, error) {
 	sel, err := parseSelector(s)
 	if err != nil {
@@ -155,13 +155,12 @@ func ParseSelector(s string) (Selector, error) {
 
 var errNoSelector = errors.New(`selects no one; write "user:NAME", "group:NAME", "team:NAME" or "*"`)
 
-// parseSelector leaves the selector out of its errors, since the caller knows whether it may be
-// shown.
+// parseSelector returns errors that do not quote the selector, because it may be sensitive.
 func parseSelector(s string) (Selector, error) {
 	if s == string(Anybody) {
 		return Selector{Kind: Anybody}, nil
 	}
-	// The first colon ends the kind: subjects and groups may contain further ones.
+	// Only the first colon counts: subjects and groups may contain colons.
 	kind, name, found := strings.Cut(s, ":")
 	switch sel := (Selector{SelectorKind(kind), name}); {
 	case !found || sel.Kind != User && sel.Kind != Group && sel.Kind != TeamMembers:
@@ -175,37 +174,40 @@ func parseSelector(s string) (Selector, error) {
 	}
 }
 
-// Bounds of numbers, here and in other blocks.
+// Bounds of numbers in several blocks.
 const (
-	// A rate between these gives an interval between requests that fits a Duration and that someone
-	// may mean.
+	// Between these rates, the interval between requests fits a Duration.
 	minRate, maxRate = 1e-6, 1e6
-	// maxCount bounds the counts that have no bound of their own: an int on every platform.
+	// maxCount bounds counts that have no narrower bound. It fits an int on every platform.
 	maxCount = 1<<31 - 1
 )
 
-// Limit is a limit block: how much each principal may request. Anonymous callers count as one
-// principal.
+// Limit is a limit block. It bounds each principal; all anonymous callers are one principal.
 type Limit struct {
-	// Rate is requests per second, 0 for no bound, and Burst how many may come at once.
-	Rate  float64
-	Burst int
-	// Concurrency is requests in flight, 0 for no bound.
-	Concurrency int
-	// Streams is streams at the same time, 0 for no bound. Only the gateway's block has it.
-	Streams int
-	// Block identifies the limit in the configuration by the labels around it, not by lines, so
-	// that a reload recognises it.
+	// A bound of 0 means no bound.
+	Rate                        float64
+	Burst, Concurrency, Streams int
+	// Block identifies the limit by the labels around it rather than by lines, so a reload recognises it.
 	Block string
 	Place Place
 }
 
-func limitSchema() hclread.Schema {
-	return hclread.Schema{Plain: []string{"rate", "burst", "concurrency", "streams"}}
+func (l *Limit) table() []hclread.Attribute {
+	burst := hclread.Custom("number", nil, func(b *hclread.Block) {
+		l.Burst = max(1, int(math.Ceil(l.Rate))) // a second's worth; below 1, no request would pass
+		hclread.Int(b, "burst", maxCount, &l.Burst)
+	})
+	return []hclread.Attribute{
+		hclread.Plain("rate", hclread.Number(&l.Rate, minRate, maxRate), "Requests per second, 0.000001 to 1000000."),
+		hclread.Plain("burst", burst, "How many of them may come at once.").Or("`rate` rounded up"),
+		hclread.Plain("concurrency", hclread.Count(&l.Concurrency, maxCount), "Requests in flight, until the client has read the response."),
+		hclread.Plain("streams", hclread.Count(&l.Streams, maxCount), "Only in `gateway`: open streams of notifications, and sessions of HTTP+SSE."),
+	}
 }
 
-// decodePromptLimit decodes the limit block inside a team or expose block, which is about some
-// prompts only. See [decodeLimit].
+func limitSchema() hclread.Schema { return hclread.Schema{Attributes: new(Limit).table()} }
+
+// decodePromptLimit is [decodeLimit] for a team or expose block, which covers only some prompts.
 func decodePromptLimit(outer *hclread.Block) *Limit {
 	l := decodeLimit(outer)
 	if l != nil && l.Streams > 0 {
@@ -216,20 +218,16 @@ func decodePromptLimit(outer *hclread.Block) *Limit {
 	return l
 }
 
-// decodeLimit decodes the limit block inside another one, without [Limit.Block]; nil if there is
-// none.
+// decodeLimit decodes the limit block in another block, without [Limit.Block]. It returns nil if
+// there is no limit block.
 func decodeLimit(outer *hclread.Block) *Limit {
-	blocks := outer.Inner("limit") // a second one was reported
+	blocks := outer.Inner("limit") // duplicates were reported
 	if len(blocks) == 0 {
 		return nil
 	}
 	b := blocks[0]
 	l := &Limit{Place: placeOf(b.Range())}
-	hclread.Float(b, "rate", minRate, maxRate, &l.Rate)
-	l.Burst = max(1, int(math.Ceil(l.Rate))) // a second's worth; below 1, no request would ever pass
-	hclread.Int(b, "burst", maxCount, &l.Burst)
-	hclread.Int(b, "concurrency", maxCount, &l.Concurrency)
-	hclread.Int(b, "streams", maxCount, &l.Streams)
+	b.Decode(l.table())
 	switch {
 	case b.Lacks("rate") && b.Lacks("concurrency") && b.Lacks("streams"):
 		b.Error(b.Range(), "Nothing to limit", "A limit block needs rate, in requests per "+

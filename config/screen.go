@@ -8,34 +8,27 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// Screen is a screen block: what definitions and results must not contain.
+// Screen is a screen block. The meaning of its attributes is in [Screen.table].
 type Screen struct {
-	// Label names the screen in reports.
-	Label string
-	// Content is the allowed content types of messages; nil allows all.
-	Content []string
-	// MaxSize bounds a definition and a result, in bytes of JSON; 0 is no bound.
-	MaxSize int
-	// Patterns must not match any text. None of them matches the empty text.
-	Patterns []*regexp.Regexp
-	// Invisible forbids characters that people cannot see.
-	Invisible bool
-	// WellFormed demands of messages what the protocol does: roles, base64, MIME types and URIs.
+	Label      string   // names the screen in reports
+	Content    []string // nil allows all
+	MaxSize    int      // 0 is no bound
+	Patterns   []*regexp.Regexp
+	Invisible  bool
 	WellFormed bool
-	// Skills lets in only skills of texts and images that ask for no tools and no hooks.
-	Skills bool
-	Action ScreenAction
-	Place  Place
+	Skills     bool
+	Action     ScreenAction
+	Place      Place
 }
 
-// ScreenAction says what happens to a definition or a result in which a screen finds something.
+// ScreenAction is the action on a finding in a definition or a result.
 type ScreenAction string
 
 // The values of the action attribute.
 const (
-	ScreenReject ScreenAction = "reject" // leaves a definition out, fails a get
-	ScreenStrip  ScreenAction = "strip"  // removes the finding from texts; rejects it in anything else
-	ScreenWarn   ScreenAction = "warn"   // only reports the finding
+	ScreenReject ScreenAction = "reject" // leaves out the definition or fails the get
+	ScreenStrip  ScreenAction = "strip"  // removes findings from texts and rejects other findings
+	ScreenWarn   ScreenAction = "warn"   // only reports
 )
 
 // ScreensFor returns the screens for a team's prompts: its own, then the gateway's.
@@ -48,11 +41,35 @@ func (c *Config) ScreensFor(team string) []Screen {
 	return c.Gateway.Screens
 }
 
-func screenSchema() hclread.Schema {
-	return hclread.Schema{Plain: []string{"content", "max_size", "patterns", "invisible", "wellformed", "skills", "action"}}
+// table charges patterns to the file of b.
+func (s *Screen) table(b *hclread.Block) []hclread.Attribute {
+	forbidden := func(pattern string) (*regexp.Regexp, error) { return parseForbidden(b, pattern) }
+	const ambiguous = "An empty list could mean everything or nothing; fill it, or remove it."
+	contents := hclread.OneOf("text", "image", "audio", "resource", "resource_link")
+	parseSkills := func(s string) (bool, error) {
+		_, err := hclread.OneOf("text")(s)
+		return true, err
+	}
+	return []hclread.Attribute{
+		hclread.Plain("content", hclread.Filled(&s.Content, contents, ambiguous),
+			"The allowed content types of messages, and of what links lead to: `\"text\"`, `\"image\"`, `\"audio\"`, `\"resource\"`, `\"resource_link\"`. All unless set."),
+		hclread.Plain("max_size", hclread.Count(&s.MaxSize, maxCount), "Bytes of a definition or a result."),
+		hclread.Plain("patterns", hclread.Filled(&s.Patterns, forbidden, ambiguous), "Forbidden regular expressions (RE2), up to 1024 bytes each."),
+		hclread.Plain("invisible", hclread.Flag(&s.Invisible), "Forbids invisible characters: tags, reversed text, controls, zero width."),
+		hclread.Plain("wellformed", hclread.Flag(&s.WellFormed),
+			"Requires the role `user` or `assistant`; base64 and a MIME type for images, audio and blobs; a URI, a MIME type and text or a blob for resources; a URI for links."),
+		hclread.Plain("skills", hclread.String(&s.Skills, parseSkills),
+			"`\"text\"` admits only [skills](#skills) without `allowed-tools` and `hooks` whose files have the extension of Markdown, text, JSON, YAML, CSV or images; a file that begins like a "+
+				"script or a program is refused when read."),
+		hclread.Plain("action", hclread.String(&s.Action, hclread.OneOf(ScreenReject, ScreenStrip, ScreenWarn)),
+			"`\"reject\"` leaves a definition out and fails a get with `reason: \"screened\"`; `\"strip\"` removes findings from texts and rejects others; `\"warn\"` only reports."),
+	}
 }
 
-// decodeScreens decodes the screen blocks of the gateway or of a team.
+func newScreen() *Screen { return &Screen{Action: ScreenReject} }
+
+func screenSchema() hclread.Schema { return hclread.Schema{Attributes: newScreen().table(nil)} }
+
 func decodeScreens(outer *hclread.Block) (screens []Screen) {
 	for _, b := range outer.Inner("screen") {
 		screens = append(screens, decodeScreen(b))
@@ -61,19 +78,9 @@ func decodeScreens(outer *hclread.Block) (screens []Screen) {
 }
 
 func decodeScreen(b *hclread.Block) Screen {
-	s := Screen{Label: b.Label(), Action: ScreenReject, Place: placeOf(b.Range())}
-	const ambiguous = "An empty list could mean everything or nothing; fill it, or remove it."
-	isForbidden := func(pattern string) (*regexp.Regexp, error) { return parseForbidden(b, pattern) }
-	s.Content = hclread.NonEmptyList(b, "content", hclread.OneOf("text", "image", "audio", "resource", "resource_link"), ambiguous)
-	s.Patterns = hclread.NonEmptyList(b, "patterns", isForbidden, ambiguous)
-	hclread.Int(b, "max_size", maxCount, &s.MaxSize)
-	hclread.Bool(b, "invisible", &s.Invisible)
-	hclread.Bool(b, "wellformed", &s.WellFormed)
-	hclread.Set(b, "skills", &s.Skills, func(s string) (bool, error) {
-		_, err := hclread.OneOf("text")(s)
-		return true, err
-	})
-	hclread.Set(b, "action", &s.Action, hclread.OneOf(ScreenReject, ScreenStrip, ScreenWarn))
+	s := newScreen()
+	s.Label, s.Place = b.Label(), placeOf(b.Range())
+	b.Decode(s.table(b))
 	if b.Lacks("content") && b.Lacks("max_size") && b.Lacks("patterns") && b.Lacks("invisible") && b.Lacks("wellformed") && b.Lacks("skills") {
 		b.Error(b.Range(), "Nothing to screen for", "A screen block needs content, "+
 			"max_size, patterns, invisible, wellformed or skills.")
@@ -82,16 +89,16 @@ func decodeScreen(b *hclread.Block) Screen {
 		b.Error(b.ValueRange("action"), "Cannot be stripped", "strip only removes characters, so "+
 			"it does not work with content, max_size, wellformed or skills; move those to another screen block.")
 	}
-	return s
+	return *s
 }
 
-// parseForbidden compiles a pattern of texts that must not be there.
+// parseForbidden compiles a forbidden pattern.
 func parseForbidden(b *hclread.Block, s string) (*regexp.Regexp, error) {
 	program, err := b.Compile(s)
 	if err != nil {
 		return nil, err
 	}
-	if program.Regexp().MatchString("") { // "x*", most likely meant as "x"
+	if program.Regexp().MatchString("") { // such as "x*", probably meant as "x"
 		return nil, errors.New("matches the empty text, and therefore every text; correct it")
 	}
 	return program.Regexp(), nil

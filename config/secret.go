@@ -1,8 +1,7 @@
 package config
 
 import (
-	"log/slog"
-	"regexp"
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,20 +13,20 @@ import (
 
 const masked = hclread.Masked
 
-// hidden is a value that never shows itself: every way of printing it prints a mask.
+// hidden masks its value however it is printed.
 type hidden[T any] struct{ value T }
 
 type (
-	// Secret is a text that never shows itself: every way of printing it prints a mask.
+	// Secret is a text that masks itself however it is printed.
 	Secret = hidden[string]
-	// Key is 32 bytes of key material that never show themselves. The zero Key stands for none.
+	// Key is 32 bytes of key material that mask themselves. The zero Key means no key.
 	Key = hidden[[32]byte]
 )
 
 // NewSecret wraps a value.
 func NewSecret(value string) Secret { return Secret{value} }
 
-// Reveal returns the value, for the one place that puts it on the wire.
+// Reveal returns the value.
 func (h hidden[T]) Reveal() T { return h.value }
 
 func (hidden[T]) String() string { return masked }
@@ -35,37 +34,35 @@ func (hidden[T]) String() string { return masked }
 // GoString masks the value under %#v.
 func (hidden[T]) GoString() string { return masked }
 
-// LogValue masks the value in a log.
-func (hidden[T]) LogValue() slog.Value { return slog.StringValue(masked) }
-
-// MarshalText masks the value in JSON.
+// MarshalText masks the value in JSON and in a log.
 func (hidden[T]) MarshalText() ([]byte, error) { return []byte(masked), nil }
 
-// How long what a [Mask] hides must be, in bytes: shorter texts are parts of ordinary words.
+// The minimum lengths that a [Mask] hides, in bytes. Shorter texts would match parts of ordinary
+// words.
 const (
-	minMasked = 8 // a secret
-	minCut    = 4 // what is left of one that was cut off
-	// minInside is a part from inside of one, between what was printed before and after it.
+	minMasked = 8 // of a secret
+	minCut    = 4 // of the beginning of a secret that was cut off
+	// minInside is the minimum length of a part that contains neither the beginning nor the end of
+	// a secret.
 	minInside = 64
 )
 
-// Mask hides the secrets of one upstream in text that its server had a part in: a server may repeat
-// what it was sent, as the name of a member that an error quotes, for example.
+// Mask hides the secrets of one upstream in texts that its server influences. For example, a server may send a
+// secret back as a name, which an error then quotes.
 //
-// It finds secrets as they are, as a string of JSON spells them, and cut off at the end of a text
-// or before an ellipsis, besides those of others that [SecretIn] finds. It does not find those that
-// a server has encoded.
+// It finds secrets in plain text, in JSON spelling, and cut off at the end of a text or before an ellipsis. It
+// also finds secrets in the forms of [SecretIn]. It does not find secrets that a server has encoded.
 type Mask struct{ secrets []maskedText }
 
-// maskedText is a secret, and the same without white space: lines are wrapped there.
+// maskedText is a secret with and without white space, at which lines are wrapped.
 type maskedText struct{ text, dense string }
 
-// Mask returns the mask for the upstream's headers, environment, client credentials and sensitive
-// addresses.
+// Mask returns the mask for the upstream's headers, environment, client credentials, and the
+// sensitive parts of its address, command and folder.
 func (u Upstream) Mask() Mask {
 	var m Mask
 	for _, value := range u.Headers {
-		_, credential, _ := strings.Cut(value.Reveal(), " ") // after the scheme, such as Bearer
+		_, credential, _ := strings.Cut(value.Reveal(), " ") // without the scheme, such as Bearer
 		m.add(value.Reveal(), credential)
 	}
 	for _, value := range u.Env {
@@ -78,7 +75,7 @@ func (u Upstream) Mask() Mask {
 		m.add(u.Dir)
 	}
 	for i, value := range u.words() {
-		if i < len(u.shown) && u.shown[i] == masked {
+		if i < len(u.maskedWords) && u.maskedWords[i] == masked {
 			m.add(value)
 		}
 		m.add(JoinedPassword(value))
@@ -89,7 +86,7 @@ func (u Upstream) Mask() Mask {
 	return m
 }
 
-// add adds values, and each of their lines: what has several is printed line by line.
+// add adds values and each of their lines, because output is printed line by line.
 func (m *Mask) add(values ...string) {
 	for _, value := range values {
 		for _, part := range append(strings.Split(value, "\n"), value) {
@@ -104,131 +101,80 @@ func (m *Mask) add(values ...string) {
 			}
 		}
 	}
+	// The longest come first, because a secret may contain another.
+	slices.SortStableFunc(m.secrets, func(a, b maskedText) int { return cmp.Compare(len(b.text), len(a.text)) })
 }
 
-// dense returns a text without white space.
+// dense removes white space.
 func dense(text string) string { return strings.Join(strings.Fields(text), "") }
 
-// Text returns a text with a mask in place of each secret.
+// Text masks the secrets in a text.
 func (m Mask) Text(text string) string {
-	lengths := m.lengths(text)
-	if lengths == nil {
-		return HideInside(text)
+	for _, secret := range m.secrets {
+		text = secret.hideIn(text)
 	}
-	var out strings.Builder
-	from := 0
-	for at := 0; at < len(text); {
-		end := at + lengths[at]
-		if end == at {
-			at++
-			continue
-		}
-		out.WriteString(text[from:at] + masked)
-		for ; at < end; at++ { // a secret may begin in another, and end after it
-			end = max(end, at+lengths[at])
-		}
-		from = at
-	}
-	return HideInside(out.String() + text[from:])
+	return HideInside(text)
 }
 
-// Line is [Mask.Text] for a line of output, which may begin with the rest of a secret: servers wrap
-// lines wherever they are full. Before is what was printed before it, without line ends.
-func (m Mask) Line(before, line string) string {
-	longest, printed, wrapped := 0, dense(before), dense(line)
-	for _, secret := range m.secrets {
-		longest = max(longest, restOf(secret.dense, printed, wrapped))
-	}
-	if longest == 0 {
-		return m.Text(line)
-	}
-	end := 0
-	for longest > 0 {
-		r, size := utf8.DecodeRuneInString(line[end:])
-		if end += size; !unicode.IsSpace(r) {
-			longest -= size
+// hideIn masks the secret in a text, whole or cut off.
+func (s maskedText) hideIn(text string) string {
+	var out strings.Builder
+	for {
+		at := strings.Index(text, s.text[:minCut]) // nearly no text contains it
+		if at < 0 {
+			return out.String() + text
+		}
+		n := commonPrefix(text[at:], s.text)
+		rest := text[at+n:]
+		isCut := rest == "" || strings.HasPrefix(rest, "…") || strings.HasPrefix(rest, "...")
+		if n == len(s.text) || isCut {
+			out.WriteString(text[:at] + masked)
+			text = rest
+		} else {
+			out.WriteString(text[:at+1])
+			text = text[at+1:]
 		}
 	}
-	if lengths := m.lengths(line); lengths != nil {
-		end = max(end, lengths[0])
+}
+
+// Line masks the secrets in a line of output. The line may begin with the rest of a secret, because servers
+// wrap long lines. before is the earlier output without line ends.
+func (m Mask) Line(before, line string) string {
+	rest, printed, wrapped := 0, dense(before), dense(line)
+	for _, secret := range m.secrets {
+		rest = max(rest, restOf(secret.dense, printed, wrapped))
+	}
+	end := 0
+	for rest > 0 {
+		r, size := utf8.DecodeRuneInString(line[end:])
+		if end += size; !unicode.IsSpace(r) {
+			rest -= size
+		}
+	}
+	if end == 0 {
+		return m.Text(line)
 	}
 	return masked + m.Text(line[end:])
 }
 
-// restOf returns how much of a line is the rest of a secret that began before it.
+// restOf returns the length of the rest of a secret at the beginning of a line.
 func restOf(secret, before, line string) (longest int) {
-	whole := len(secret)
-	if whole > len(before)+len(line) && (len(before) < minInside || !strings.Contains(secret, before)) {
-		secret = secret[:len(before)+len(line)] // it began in what was kept, and so goes no further
-	}
-	ends, rests := prefixes(reversed(before), reversed(secret)), prefixes(line, secret)
 	for n := 1; n < len(secret); n++ {
-		rest, end := rests[n], ends[len(secret)-n]
-		// Where the secret goes on after the line too, a few bytes of it are as likely part of a
-		// word.
-		isRest := rest > 0 && (n+rest == whole || rest == len(line) && n+rest >= minMasked)
-		// Of a long secret, the caller may not have kept all that was printed before.
-		isBegun := end == n || end == len(before) && end >= minInside
-		if isRest && isBegun {
+		// The caller may have kept only the end of a long secret's beginning.
+		isBegun := strings.HasSuffix(before, secret[:n]) || len(before) >= minInside && strings.HasSuffix(secret[:n], before)
+		if !isBegun {
+			continue
+		}
+		rest := commonPrefix(line, secret[n:])
+		// If the secret continues after the line, a few matching bytes are probably part of a word.
+		if n+rest == len(secret) || rest == len(line) && n+rest >= minMasked {
 			longest = max(longest, rest)
 		}
 	}
 	return longest
 }
 
-// prefixes returns for each byte of a text how much of a pattern begins there. It takes time in
-// proportion to both (the Z algorithm).
-func prefixes(pattern, text string) []int {
-	all := pattern + text
-	lengths := make([]int, len(all)+1)
-	for i, begin, end := 1, 0, 0; i < len(all); i++ { // the last known match is from begin to end
-		n := 0
-		if i < end {
-			n = min(end-i, lengths[i-begin])
-		}
-		for i+n < len(all) && all[n] == all[i+n] {
-			n++
-		}
-		if lengths[i] = n; i+n > end {
-			begin, end = i, i+n
-		}
-	}
-	for i := range lengths {
-		lengths[i] = min(lengths[i], len(pattern))
-	}
-	return lengths[len(pattern):]
-}
-
-func reversed(text string) string {
-	bytes := []byte(text)
-	slices.Reverse(bytes)
-	return string(bytes)
-}
-
-// lengths returns for each byte of a text the length of the longest secret, whole or cut off, that
-// begins there; nil if none does.
-func (m Mask) lengths(text string) (longest []int) {
-	for _, secret := range m.secrets {
-		// Each secret has minMasked bytes at least, see add.
-		if !strings.Contains(text, secret.text[:minCut]) { // as in nearly all texts
-			continue
-		}
-		if longest == nil {
-			longest = make([]int, len(text))
-		}
-		for at, n := range prefixes(secret.text[:min(len(secret.text), len(text))], text)[:len(text)] {
-			rest := text[at+n:]
-			isCut := rest == "" || strings.HasPrefix(rest, "…") || strings.HasPrefix(rest, "...")
-			if n == len(secret.text) || n >= minCut && isCut {
-				longest[at] = max(longest[at], n)
-			}
-		}
-	}
-	return longest
-}
-
-// Error returns an error whose text has masks, and which is otherwise what it was to [errors.Is]
-// and [errors.As].
+// Error masks the text of an error. [errors.Is] and [errors.As] still see the original.
 func (m Mask) Error(err error) error {
 	if err == nil {
 		return nil
@@ -249,51 +195,52 @@ func (e *maskedError) Error() string { return e.text }
 
 func (e *maskedError) Unwrap() error { return e.err }
 
-// passwordName is how connection strings call what a password follows.
+// passwordName matches the names of passwords in connection strings.
 const passwordName = `(?:password|passwd|pwd|passphrase|accountkey|sharedaccesskey|client[ _]?secret)\s*=\s*`
 
 var (
 	secretName = hclread.Lazily(`(?i)token|secret|passw|credential|cookie|authorization|api[-_]?key|access[-_]?key|` +
 		`private[-_]?key|^key$|pgpass$|(^|[-_])pass$|passphrase|_pat$|dsn$|(database|postgres|mongo(db)?|redis)_?ur[il]$`)
-	// queryParameter matches a parameter in a URL, wherever that stands.
+	// queryParameter matches a parameter in a URL within a text.
 	queryParameter = hclread.Lazily(`([?&])([^=?&#\s]+)=([^&#\s]+)`)
-	// givenWord matches a flag, a variable or a header in one word of a command line, and what
-	// follows it.
+	// givenWord matches a flag, a variable or a header in one word of a command line, with its value.
 	givenWord = hclread.Lazily(`^(-{0,2}([A-Za-z_][A-Za-z0-9_-]*)(?:=|: *))(.+)$`)
-	// urlPassword and namedPassword match what a URL and a connection string have of a password,
-	// wherever they stand.
-	urlPassword   = hclread.Lazily(`://[^\s/?#@:"']*:([^\s/?#"']+)@`)
-	namedPassword = hclread.Lazily(`(?i);\s*` + passwordName + `([^;\n"']+)|\b` + passwordName + `([^\s;,&"']+)`)
-	// joinedPassword matches a word of a command line such as mysql's -pPASSWORD, and no number,
-	// address or longer flag.
+	// passwordInside matches a password in a URL or in a connection string within a text.
+	passwordInside = hclread.Lazily(`(?i)://[^\s/?#@:"']*:([^\s/?#"']+)@|;\s*` + passwordName + `([^;\n"']+)|\b` + passwordName + `([^\s;,&"']+)`)
+	// joinedPassword matches a word such as mysql's -pPASSWORD, but no number, address or longer flag.
 	joinedPassword = hclread.Lazily(`^-p([^=]*[^=\d.:/].*)$`)
 	longFlag       = hclread.Lazily(`^-(parallel|passthrough|path|pattern|persist|pid|plugin|poll|port|prefix|preset|` +
 		`pretty|print|prod|profile|project|protocol|provider|proxy|public|pull|push)`)
 	flagWord = hclread.Lazily(`^--?([A-Za-z][A-Za-z0-9_-]*)$`)
 )
 
-// IsSecretName reports whether the value of a variable, a header, a flag or a parameter of this
-// name is a secret, as far as a name can tell.
+// IsSecretName reports whether a variable, header, flag or parameter has a secret value, judging by its name.
 func IsSecretName(name string) bool { return secretName().MatchString(name) }
 
-// SecretIn returns where the first secret inside a text begins and ends that what is around it
-// tells: in ://user:PASSWORD@ or ;Password=PASSWORD, for example.
+// SecretIn returns the bounds of the first secret that its surroundings reveal, such as ://user:PASSWORD@ or
+// ;Password=PASSWORD.
 func SecretIn(text string) (begin, end int, found bool) {
 	if !strings.ContainsAny(text, "@=") {
 		return 0, 0, false
 	}
-	for _, at := range [][]int{urlPassword().FindStringSubmatchIndex(text), namedPassword().FindStringSubmatchIndex(text)} {
-		for group := 2; group < len(at); group += 2 {
-			if at[group] >= 0 && (!found || at[group] < begin) {
-				begin, end, found = at[group], at[group+1], true
-			}
-		}
+	at := passwordInside().FindStringSubmatchIndex(text)
+	if at == nil {
+		return 0, 0, false
 	}
-	return begin, end, found
+	begin, end = firstGroup(at)
+	return begin, end, true
 }
 
-// JoinedPassword returns the password in a word of a command line such as -pPASSWORD; empty if
-// there is none.
+// firstGroup returns the bounds of the first group that matched.
+func firstGroup(at []int) (begin, end int) {
+	group := 2
+	for at[group] < 0 {
+		group += 2
+	}
+	return at[group], at[group+1]
+}
+
+// JoinedPassword returns the password in a word such as -pPASSWORD, or "".
 func JoinedPassword(word string) string {
 	joined := joinedPassword().FindStringSubmatch(word)
 	if joined == nil || longFlag().MatchString(word) {
@@ -302,35 +249,20 @@ func JoinedPassword(word string) string {
 	return joined[1]
 }
 
-// HideInside masks the secrets inside a text, see [SecretIn].
+// HideInside masks the secrets that [SecretIn] finds.
 func HideInside(text string) string {
-	if !strings.ContainsAny(text, "@=") {
-		return text
-	}
-	// One pattern after the other: to look for the nearest of both from each secret on takes time in
-	// proportion to the square of a text, which may be a server's error of megabytes.
-	return hideGroups(namedPassword(), hideGroups(urlPassword(), text))
-}
-
-// hideGroups masks what the one group of each match is that has something.
-func hideGroups(pattern *regexp.Regexp, text string) string {
 	var out strings.Builder
 	for {
-		at := pattern.FindStringSubmatchIndex(text)
-		if at == nil {
+		begin, end, found := SecretIn(text)
+		if !found {
 			return out.String() + text
 		}
-		group := 2
-		for at[group] < 0 {
-			group += 2
-		}
-		out.WriteString(text[:at[group]] + masked)
-		text = text[at[group+1]:]
+		out.WriteString(text[:begin] + masked)
+		text = text[end:]
 	}
 }
 
-// hideParameters masks the secrets inside a text, and the parameters in its URLs whose names are
-// those of secrets.
+// hideParameters masks the secrets that [SecretIn] finds, and parameters of URLs with the names of secrets.
 func hideParameters(text string) string {
 	if !strings.ContainsAny(text, "@=") {
 		return text
@@ -344,11 +276,11 @@ func hideParameters(text string) string {
 	})
 }
 
-// hideWords masks what a command line has of secrets, as far as the names of flags, variables,
-// headers and parameters tell.
+// hideWords masks the secrets of a command line, judging by the names of flags, variables, headers and
+// parameters.
 func hideWords(words []string) []string {
 	hidden := make([]string, len(words))
-	follows := false // a word that is a secret, after a flag that names it
+	follows := false // true if the word before is a flag with a secret's name
 	for i, word := range words {
 		given, flag := givenWord().FindStringSubmatch(word), flagWord().FindStringSubmatch(word)
 		switch {

@@ -9,44 +9,44 @@ import (
 )
 
 var (
-	// authScheme matches what precedes the secret of an Authorization header.
+	// authScheme matches the scheme of an Authorization header.
 	authScheme = hclread.Lazily(`^(?i:(bearer|basic|token|apikey|api-key) +)`)
-	// secretText matches secrets of services whose form is known, wherever they stand.
+	// secretText matches secrets of services with a known form within a text.
 	secretText = hclread.Lazily(`\b(sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|` +
 		`xox[abposr]-[\w-]{10,}|T[A-Z0-9]{8,}/B[A-Z0-9]{8,}/[A-Za-z0-9]{20,}|AKIA[A-Z0-9]{16}|` +
 		`eyJ[\w-]+\.[\w-]+\.[\w-]*|AIza[\w-]{30,}|ntn_\w{16,}|secret_\w{16,})`)
-	// bearerText matches a credential with its scheme in front, wherever it stands.
+	// bearerText matches a credential with its scheme within a text.
 	bearerText = hclread.Lazily(`\b(?:[Bb]earer +([\w.~+/=-]{6,})|Basic +([A-Za-z0-9+/]{8,}=*))`)
-	// namedText matches a name and what a text has behind it: in JSON, in the query of a URL, in a
-	// variable, a flag or a header of a shell's command.
+	// namedText matches a name and its value: in JSON, in the query of a URL, in a variable, a flag or a header
+	// of a shell command.
 	namedText = hclread.Lazily(`"([\w-]+)"\s*:\s*"((?:[^"\\]|\\.)+)"` +
 		`|(?:^|[\s;?&'"])-{0,2}([A-Za-z_][\w-]*)=["']?([^\s&#;'"]+)` +
 		`|(?:^|\s)--?([A-Za-z][\w-]*)\s+["']?([^\s'"-][^\s'"]*)` +
 		`|["']([A-Za-z][\w-]*): *([^\s'"]+)["']`)
-	// longRun matches what is too long for most words.
+	// longRun matches text that is longer than most words.
 	longRun     = hclread.Lazily(`[\w+=-]{20,}`)
 	hexadecimal = hclread.Lazily(`^[0-9a-f]+$`)
-	// shellReference matches a value that a shell is to put in.
+	// shellReference matches a value that a shell replaces.
 	shellReference = hclread.Lazily(`^\$[A-Za-z_({]`)
 )
 
-// AuthScheme returns what precedes the secret of an Authorization header, such as "Bearer ".
+// AuthScheme returns the scheme of an Authorization header with its blank, such as "Bearer ".
 func AuthScheme(value string) string { return authScheme().FindString(value) }
 
-// HideSecrets replaces the secrets in a text that what is around them tells, or their form.
+// HideSecrets masks secrets in a text that their surroundings or their form reveal.
 func HideSecrets(text string) string { return secretText().ReplaceAllString(HideInside(text), "…") }
 
-// IsSecretFlag is [IsSecretName] for flags and parameters of URLs, too: tokens of GitLab and
-// others, signatures of Azure, and the short flags of common servers.
+// IsSecretFlag is [IsSecretName] with further names of flags and parameters of URLs: tokens of
+// GitLab and other services, signatures of Azure, short flags of common servers.
 func IsSecretFlag(name string) bool {
 	return IsSecretName(strings.TrimLeft(name, "-")) || slices.Contains([]string{"--pat", "--auth", "-t", "-k", "-u", "sig", "code"}, name)
 }
 
-// FindSecret returns where the first secret in a text begins and ends, and a name for it. The end
-// is 0 if there is none.
+// FindSecret returns the bounds and a name of the first secret in a text. The end is 0 if there is
+// no secret.
 func FindSecret(text string) (begin, end int, name string) {
 	first := func(from, to int, called string) {
-		// Whichever begins first, so that the rest of the text is looked at again behind it.
+		// The first match wins, so that the text after it is searched again.
 		if end == 0 || from < begin {
 			begin, end, name = from, to, called
 		}
@@ -58,14 +58,11 @@ func FindSecret(text string) (begin, end int, name string) {
 		first(from, to, "password")
 	}
 	if at := bearerText().FindStringSubmatchIndex(text); at != nil {
-		group := 2
-		if at[group] < 0 {
-			group = 4
-		}
-		first(at[group], at[group+1], "token")
+		from, to := firstGroup(at)
+		first(from, to, "token")
 	}
 	for _, at := range longRun().FindAllStringIndex(text, -1) {
-		if IsRandom(text[at[0]:at[1]]) && !strings.HasSuffix(text[:at[0]], "sha256:") { // the digest of an image
+		if IsRandom(text[at[0]:at[1]]) && !strings.HasSuffix(text[:at[0]], "sha256:") { // an image's digest
 			first(at[0], at[1], "secret")
 		}
 	}
@@ -75,7 +72,7 @@ func FindSecret(text string) (begin, end int, name string) {
 	return begin, end, name
 }
 
-// findNamed is [FindSecret] for secrets behind their names.
+// findNamed is [FindSecret] for secrets with a name in front.
 func findNamed(text string) (begin, end int, name string) {
 	for from := 0; ; {
 		at := namedText().FindStringSubmatchIndex(text[from:])
@@ -91,19 +88,19 @@ func findNamed(text string) (begin, end int, name string) {
 		if IsSecretFlag(name) && !shellReference().MatchString(value) && AuthScheme(value+" ") == "" {
 			return begin, end, name
 		}
-		from += at[group+1] // what is behind a flag may be the name of a header
+		from += at[group+1] // a flag's value may be the name of a header
 	}
 }
 
-// IsRandom reports whether a text has small letters, capital letters and digits, or hexadecimal
-// digits of both kinds, as random texts have.
+// IsRandom reports whether a text has digits, and also either small and capital letters or only
+// hexadecimal letters.
 func IsRandom(text string) bool {
 	isMixed := strings.ToLower(text) != text && strings.ToUpper(text) != text
 	isHexadecimal := hexadecimal().MatchString(text) && strings.ContainsAny(text, "abcdef")
 	return strings.ContainsAny(text, "0123456789") && (isMixed || isHexadecimal)
 }
 
-// warnOfSecrets warns of secrets that are written out in attributes of a block, as far as names and forms tell.
+// warnOfSecrets warns of secrets written out in attributes of a block, judging by names and forms.
 func warnOfSecrets(b *hclread.Block, attributes ...string) {
 	for _, name := range attributes {
 		keys, texts := b.Literals(name)
@@ -127,14 +124,14 @@ func warnOfSecrets(b *hclread.Block, attributes ...string) {
 	}
 }
 
-// isWrittenSecret reports whether a value is a secret, or has one inside.
+// isWrittenSecret reports whether a value is or contains a secret.
 func isWrittenSecret(name, value string) bool {
 	_, end, _ := FindSecret(value)
 	rest := value[len(AuthScheme(value)):]
 	return end > 0 || hideParameters(value) != value || IsSecretName(name) && strings.TrimSpace(rest) != "" && !strings.Contains(rest, "://") && !strings.Contains(rest, "env(") && !shellReference().MatchString(rest)
 }
 
-// isSetting reports whether a value is no secret whatever its name is: a number, a switch, a path.
+// isSetting reports whether a value cannot be a secret under any name: a number, a switch, a path.
 func isSetting(value string) bool {
 	_, after, hasName := strings.Cut(value, "=")
 	if !hasName {

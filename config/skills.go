@@ -11,16 +11,16 @@ import (
 // SkillPrefix begins the exposed names of skills, and the patterns that match them.
 const SkillPrefix = "skill:"
 
-// IsSkill reports whether a name or a pattern is one of skills, where any are served.
+// IsSkill reports whether a name or a pattern is for skills.
 func IsSkill(name string) bool { return strings.HasPrefix(name, SkillPrefix) }
 
-// SkillsMode says whether an upstream's skills are served.
+// SkillsMode decides whether an upstream's skills are served.
 type SkillsMode string
 
-// The values of the skills attribute; the zero value serves none.
+// The values of the skills attribute; the zero value serves no skills.
 const (
-	SkillsBeside SkillsMode = "true" // beside the prompts
-	SkillsOnly   SkillsMode = "only" // and no prompts
+	SkillsBeside SkillsMode = "true" // skills and prompts
+	SkillsOnly   SkillsMode = "only" // skills without prompts
 )
 
 func parseSkills(s string) (SkillsMode, error) {
@@ -40,9 +40,9 @@ func (c *Config) HasSkills() bool {
 	})
 }
 
-// separateSkills keeps the patterns of prompts from matching skills, where any are served: what was
-// exposed for prompts must expose no skill by accident. It refuses screens that would change what
-// the digests of skills are of.
+// separateSkills makes patterns match either prompts or skills, once any upstream serves skills: an expose
+// block written for prompts must not expose skills by accident. It refuses screens that would break the digests
+// of skills.
 func (d *decoder) separateSkills(cfg *Config) {
 	if !cfg.HasSkills() {
 		return
@@ -55,7 +55,7 @@ func (d *decoder) separateSkills(cfg *Config) {
 		}
 	}
 	separate(cfg.Hides)
-	served := map[string]bool{} // teams and upstreams
+	served := map[string]bool{} // by team and by upstream
 	for i := range cfg.Teams {
 		team := &cfg.Teams[i]
 		separate(team.Hides)
@@ -68,8 +68,8 @@ func (d *decoder) separateSkills(cfg *Config) {
 	d.refuseStrip(served)
 }
 
-// refuseStrip refuses a team's screens that strip and, where the gateway's do, the skills: a team's
-// file must not make a mistake of the platform's.
+// refuseStrip refuses a team's screens that strip. If a screen of the gateway strips, it refuses the team's
+// skills: a team's file must not turn the platform's file into an error.
 func (d *decoder) refuseStrip(served map[string]bool) {
 	stripping := func(outer *hclread.Block) (screens []*hclread.Block) {
 		for _, b := range outer.Inner("screen") {

@@ -12,95 +12,65 @@ import (
 
 // Team is one team block.
 type Team struct {
-	// Name is the block's label, which no other team has.
-	Name string
-	// Members are users and groups. They see all prompts of the team's upstreams.
+	Name    string // the block's label, which no other team has
 	Members []Selector
-	// Upstreams and the other blocks are in the order of their lines.
+	// The blocks are in the order of their lines.
 	Upstreams []Upstream
 	Exposes   []Rule
 	Hides     []Rule
 	Overrides []Override
 	Screens   []Screen
-	// Limit is for gets and completions of the team's prompts; nil without a limit block.
-	Limit *Limit
-	Lock  LockSetting
-	Place Place
+	Limit     *Limit // may be nil
+	Lock      LockSetting
+	Place     Place
+}
+
+func (t *Team) table() []hclread.Attribute {
+	return []hclread.Attribute{
+		hclread.Plain("members", hclread.Strings(&t.Members, parseMember),
+			"[Selectors](#selectors) `user:NAME` and `group:NAME`. Members see all prompts of the team."),
+		hclread.Plain("lock", t.Lock.field(), "`\"enforce\"` or `\"warn\"`; the stricter one of this and the gateway's counts."),
+	}
 }
 
 func teamSchema() hclread.Schema {
 	return hclread.Schema{
-		Plain: []string{"members", "lock"},
+		Attributes: new(Team).table(),
 		Blocks: []hclread.BlockSchema{
-			{Type: "upstream", Labelled: true, Schema: upstreamSchema()},
-			{Type: "expose", Labelled: true, Schema: exposeSchema()},
-			{Type: "hide", Labelled: true, Schema: hideSchema()},
-			{Type: "prompt", Labelled: true, Schema: overrideSchema()},
-			{Type: "limit", Schema: limitSchema()},
-			{Type: "screen", Labelled: true, Schema: screenSchema()},
+			{Type: "upstream", Labelled: true, Schema: newUpstream().schema(nil, reach{}), Meaning: "An MCP server, or a folder of prompts; the label is its name."},
+			{Type: "expose", Labelled: true, Schema: exposeSchema(), Meaning: "Shows prompts."},
+			{Type: "hide", Labelled: true, Schema: hideSchema(), Meaning: "Hides prompts."},
+			{Type: "prompt", Labelled: true, Schema: hclread.Schema{Attributes: new(Override).table()}, Meaning: "Changes a prompt."},
+			{Type: "limit", Schema: limitSchema(), Meaning: "For gets and completions of the team's prompts."},
+			{Type: "screen", Labelled: true, Schema: screenSchema(), Meaning: "For the team's prompts, before the gateway's screens."},
 		},
 		Foreign: foreignServers(`upstream "NAME" { … }`),
 	}
 }
 
-// foreignServers are the words that the configurations of MCP clients have for all servers.
+// foreignServers are names for a list of servers in the configurations of MCP clients.
 func foreignServers(instead string) map[string]string {
 	remedy := "Write " + instead + " for each server; promptweir import FILE does so for an MCP client's file."
 	return map[string]string{"server": remedy, "servers": remedy, "mcpServers": remedy, "mcp": remedy}
 }
 
-// allTeams returns the teams of all files, in order.
-func (d *decoder) allTeams() (teams []Team) {
-	blocks := map[string][]*hclread.Block{}
-	for _, b := range d.Blocks("team") {
-		path := b.Range().Filename
-		blocks[path] = append(blocks[path], b)
-	}
-	for _, path := range d.Paths() {
-		d.boundUpstreams(blocks[path])
-		for _, b := range blocks[path] {
-			teams = append(teams, d.team(b))
-		}
-	}
-	return teams
-}
-
-// warnLeftOut warns of rules for the members of a team that is left out, or has gone.
-func (d *decoder) warnLeftOut() {
-	if !d.hasReplaced {
-		return
-	}
-	declared := d.Labels("team")
-	for _, t := range d.Blocks("team") {
-		for _, b := range t.Inner("expose") {
-			for _, text := range b.Texts("to") {
-				name, isTeam := strings.CutPrefix(text.Value, "team:")
-				if isTeam && !slices.Contains(declared, name) {
-					d.Warning(text.At, "Team left out", "Team %q is not in use, because its file has errors or has gone: this shows "+
-						"nothing to anybody until it is back.", name)
-				}
-			}
-		}
-	}
-}
-
-// maxUpstreams bounds the upstreams of a team's file: each takes memory, connections, or a process,
-// of which all teams have one machine's. A file of the largest size has room for 18,700.
+// maxUpstreams bounds the upstreams of a team's file: each takes memory, connections or a process, and all
+// teams share one machine. A file of the largest size has room for 18,700.
 const maxUpstreams = 1000
 
-// boundUpstreams takes the blocks of the teams of one file.
-func (d *decoder) boundUpstreams(teams []*hclread.Block) {
-	if !d.IsFolder() { // the file is the platform's
-		return
+func (d *decoder) allTeams() (teams []Team) {
+	upstreams := map[string]int{} // by file
+	for _, b := range d.Blocks("team") {
+		for _, u := range b.Inner("upstream") {
+			path := u.Range().Filename
+			if upstreams[path]++; d.IsFolder() && upstreams[path] == maxUpstreams+1 { // a single file belongs to the platform
+				d.Error(u.Range(), "Too many upstreams",
+					"A file with a team block has up to %d; move the others to a team with a file of its own.", maxUpstreams)
+			}
+		}
+		teams = append(teams, d.team(b))
 	}
-	var upstreams []*hclread.Block
-	for _, b := range teams {
-		upstreams = append(upstreams, b.Inner("upstream")...)
-	}
-	if len(upstreams) > maxUpstreams {
-		d.Error(upstreams[maxUpstreams].Range(), "Too many upstreams",
-			"A file with a team block has up to %d; move the others to a team with a file of its own.", maxUpstreams)
-	}
+	return teams
 }
 
 func (d *decoder) team(b *hclread.Block) Team {
@@ -113,9 +83,8 @@ func (d *decoder) team(b *hclread.Block) Team {
 		b.Restrict(g)
 	}
 	checkName("team", b)
-	t.Members = hclread.List(b, "members", parseMember)
+	b.Decode(t.table())
 	warnOfPatterns(b, "members", t.Members, "a group, or each name")
-	t.Lock = decodeLock(b)
 	t.Limit = decodePromptLimit(b)
 	t.Screens = decodeScreens(b)
 	for _, inner := range b.Inner("upstream") {
@@ -132,19 +101,19 @@ func (d *decoder) team(b *hclread.Block) Team {
 		t.Overrides = append(t.Overrides, d.overrides.decode(inner, t.Name))
 	}
 	d.checkLabel(b)
-	// A mistake may have left out the prefix that a pattern was written for.
+	// If the block has errors, the prefix for which a pattern was written may be missing.
 	if d.names.separator != "" && !b.HasErrors() {
 		warnUnused(b, t, d.names.separator)
 	}
 	return t
 }
 
-// checkLabel reports a label that is most likely mistyped, in place of all that the team may not use by it.
+// checkLabel replaces all refusals in a team by one error if the label is probably misspelt.
 func (d *decoder) checkLabel(b *hclread.Block) {
 	if _, isGranted := d.allowed.grants[b.Label()]; isGranted || len(d.allowed.grants) == 0 || !b.HasErrors() {
 		return
 	}
-	var unused []string // by any team
+	var unused []string // allow blocks without a team
 	for _, label := range slices.Sorted(maps.Keys(d.allowed.grants)) {
 		if !slices.Contains(d.teams, label) {
 			unused = append(unused, label)
@@ -159,8 +128,8 @@ func (d *decoder) checkLabel(b *hclread.Block) {
 	}
 }
 
-// nameLimits names the limits of a team. Labels of expose blocks may repeat, so those with the same
-// label are numbered.
+// nameLimits sets [Limit.Block]. Labels of expose blocks may repeat, so blocks with the same label are
+// numbered.
 func (t *Team) nameLimits() {
 	if t.Limit != nil {
 		t.Limit.Block = fmt.Sprintf("team %q", t.Name)
@@ -175,7 +144,7 @@ func (t *Team) nameLimits() {
 	}
 }
 
-// parseMember reads a selector that can stand for members.
+// parseMember accepts users and groups.
 func parseMember(s string) (Selector, error) {
 	sel, err := parseSelector(s)
 	switch {
@@ -189,9 +158,8 @@ func parseMember(s string) (Selector, error) {
 	return sel, err
 }
 
-// warnUnused reports patterns that cannot match any of a team's prompts, whatever its servers
-// offer: a typo in a hide block shows the prompts that it was meant to hide. Call it for a team
-// without mistakes.
+// warnUnused reports patterns that cannot match any prompt of a team: a typo in a hide block shows the prompts
+// that it was meant to hide. Call it for a team without errors.
 func warnUnused(b *hclread.Block, t Team, separator string) {
 	if len(t.Upstreams) == 0 && len(t.Exposes)+len(t.Hides) > 0 {
 		b.Warning(b.Range(), "Rules without prompts",
@@ -207,8 +175,7 @@ func warnUnused(b *hclread.Block, t Team, separator string) {
 	}
 }
 
-// namesStartWith returns what the exposed names of a team can start with: prefix and separator of
-// each upstream.
+// namesStartWith returns the possible beginnings of a team's exposed names.
 func namesStartWith(t Team, separator string) []string {
 	var starts []string
 	for i := range t.Upstreams {
@@ -226,7 +193,7 @@ func namesStartWith(t Team, separator string) []string {
 	return starts
 }
 
-// warnUnusedPatterns compares the patterns of a rule with the names that the team can have.
+// warnUnusedPatterns checks the patterns of one rule.
 func warnUnusedPatterns(b *hclread.Block, r Rule, starts []string, t Team, separator string) {
 	for i, p := range r.Prompts {
 		isNewName := slices.ContainsFunc(t.Overrides, func(o Override) bool { return o.Name != "" && p.Match(o.Name) })
@@ -244,7 +211,7 @@ func warnUnusedPatterns(b *hclread.Block, r Rule, starts []string, t Team, separ
 	}
 }
 
-// alternatives lists words for a sentence.
+// alternatives joins quoted words with "or".
 func alternatives(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {

@@ -14,20 +14,14 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// TLS is the tls block of an upstream: how its https connections are made. The contents of the
-// files are PEM that was checked.
+// TLS is the tls block of an upstream or of the cluster. Its PEM was checked.
 type TLS struct {
-	// CAs are the only certificates that may sign the server's; empty means those of the system.
-	CAs Secret
-	// Certificate is the chain that the server is shown, and Key its private key; both may be
-	// empty.
-	Certificate, Key Secret
-	// ServerName is the name that the server's certificate must have; empty means the host of the
-	// URL.
-	ServerName string
+	CAs              Secret // empty means the certificates of the system
+	Certificate, Key Secret // both or neither
+	ServerName       string // empty means the host of the URL
 }
 
-// ReadCAs returns settings by which only the certificates in a PEM file may sign a server's.
+// ReadCAs returns settings that trust only the certificates in a PEM file.
 func ReadCAs(path string) (*TLS, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -39,44 +33,56 @@ func ReadCAs(path string) (*TLS, error) {
 	return &TLS{CAs: NewSecret(string(content))}, nil
 }
 
-// Expires returns when the certificate does, or the zero time without one.
+// Expires returns the expiry of the client certificate, or the zero time without one.
 func (t *TLS) Expires() time.Time {
 	if t != nil {
 		for _, b := range pemBlocks(t.Certificate.Reveal()) {
 			if cert, err := x509.ParseCertificate(b.Bytes); err == nil {
-				return cert.NotAfter // the first is the gateway's own
+				return cert.NotAfter // the first is the client's own
 			}
 		}
 	}
 	return time.Time{}
 }
 
-// ClientConfig returns TLS settings for a connection, a new value with each call. A nil TLS gives
-// the defaults. It fails only if [Load] did not make t.
-func (t *TLS) ClientConfig() (*tls.Config, error) {
+// ClientConfig returns new TLS settings for a connection. A nil TLS gives the defaults.
+func (t *TLS) ClientConfig() *tls.Config {
 	if t == nil {
-		return &tls.Config{}, nil // the caller sets fields of its own
+		return &tls.Config{} // the caller sets fields in it
 	}
 	c := &tls.Config{ServerName: t.ServerName}
-	if cas := t.CAs.Reveal(); cas != "" {
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM([]byte(cas)) {
-			return nil, errors.New("ca_file contains no PEM certificate")
-		}
+	if t.CAs.Reveal() != "" {
+		c.RootCAs = certPool(t.CAs)
 	}
 	if t.Certificate.Reveal() != "" {
 		pair, err := tls.X509KeyPair([]byte(t.Certificate.Reveal()), []byte(t.Key.Reveal()))
 		if err != nil {
-			return nil, fmt.Errorf("client certificate: %w", err)
+			panic("the key pair was not checked by Load: " + err.Error())
 		}
 		c.Certificates = []tls.Certificate{pair}
 	}
-	return c, nil
+	return c
 }
 
-func tlsSchema() hclread.Schema {
-	return hclread.Schema{External: []string{"ca_file", "cert_file", "key_file", "server_name"}}
+// certPool returns the certificates in a PEM text, which was checked.
+func certPool(text Secret) *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM([]byte(text.Reveal()))
+	return pool
 }
+
+func (t *TLS) table() []hclread.Attribute {
+	certificate, key := keyPair(&t.Certificate, &t.Key)
+	return []hclread.Attribute{
+		hclread.FromEnvironment("ca_file", pemFile(&t.CAs, "ca_file", checkCertificates), "The CAs for the server's certificate, instead of the system's."),
+		hclread.FromEnvironment("cert_file", certificate, "A client certificate; needs `key_file`."),
+		hclread.FromEnvironment("key_file", key, "Its private key; needs `cert_file`."),
+		hclread.FromEnvironment("server_name", hclread.String(&t.ServerName, hclread.Checked(checkServerName)),
+			"The name in the server's certificate, instead of the URL's host."),
+	}
+}
+
+func tlsSchema() hclread.Schema { return hclread.Schema{Attributes: new(TLS).table()} }
 
 func decodeTLS(b *hclread.Block) *TLS {
 	if b.IsEmpty() {
@@ -84,33 +90,40 @@ func decodeTLS(b *hclread.Block) *TLS {
 			"needs none. Remove it, or set ca_file, cert_file and key_file, or server_name.", b.Type())
 	}
 	var t TLS
-	t.CAs, _ = decodePEM(b, "ca_file", checkCertificates)
-	t.Certificate, t.Key = decodeKeyPair(b)
-	hclread.Set(b, "server_name", &t.ServerName, hclread.Checked(checkServerName))
+	b.Decode(t.table())
 	return &t
 }
 
-// decodeKeyPair decodes a certificate and its key; both are empty if one of them is wrong.
-func decodeKeyPair(b *hclread.Block) (certificate, key Secret) {
-	before := b.Reported()
-	certificate, hasCertificate := decodePEM(b, "cert_file", checkCertificates)
-	key, hasKey := decodePEM(b, "key_file", checkKey)
-	switch isHalf := b.Has("cert_file") != b.Has("key_file"); {
-	case isHalf || hasCertificate != hasKey && b.Reported() == before:
-		b.Error(b.Range(), "Incomplete key pair", "cert_file and key_file go together; set both or neither.")
-	case hasCertificate && hasKey:
-		// The error itself is not shown, since it may quote the files.
-		if _, err := tls.X509KeyPair([]byte(certificate.Reveal()), []byte(key.Reveal())); err == nil {
-			return certificate, key
+// keyPair returns the fields of cert_file and key_file. Both targets stay empty if one of the files
+// is missing or invalid.
+func keyPair(certificate, key *Secret) (certFile, keyFile hclread.Field) {
+	decode := func(b *hclread.Block) {
+		before := b.Reported()
+		chain, hasCertificate := decodePEM(b, "cert_file", checkCertificates)
+		private, hasKey := decodePEM(b, "key_file", checkKey)
+		switch isHalf := b.Has("cert_file") != b.Has("key_file"); {
+		case isHalf || hasCertificate != hasKey && b.Reported() == before:
+			b.Error(b.Range(), "Incomplete key pair", "cert_file and key_file go together; set both or neither.")
+		case hasCertificate && hasKey:
+			// The error may quote the files, so it is not shown.
+			if _, err := tls.X509KeyPair([]byte(chain.Reveal()), []byte(private.Reveal())); err == nil {
+				*certificate, *key = chain, private
+				return
+			}
+			b.Error(b.ValueRange("key_file"), "Key does not match", "The key does not belong to the "+
+				"first certificate in cert_file; name two files that were made together.")
 		}
-		b.Error(b.ValueRange("key_file"), "Key does not match", "The key does not belong to the "+
-			"first certificate in cert_file; name two files that were made together.")
 	}
-	return Secret{}, Secret{}
+	return hclread.Custom("string", nil, decode), hclread.Beside("string", nil)
 }
 
-// decodePEM returns the content of the file that an attribute names. The error of check continues a
-// sentence that begins with the path.
+// pemFile is a field for the content of the file that an attribute names.
+func pemFile(dst *Secret, name string, check func(content string) error) hclread.Field {
+	return hclread.Custom("string", nil, func(b *hclread.Block) { *dst, _ = decodePEM(b, name, check) })
+}
+
+// decodePEM returns the content of the file that an attribute names. The error of check continues a sentence
+// that begins with the path.
 func decodePEM(b *hclread.Block, name string, check func(content string) error) (content Secret, ok bool) {
 	text, path, ok := b.ReadFile(name)
 	if !ok {
@@ -123,8 +136,7 @@ func decodePEM(b *hclread.Block, name string, check func(content string) error) 
 	return NewSecret(text), true
 }
 
-// checkCertificates reports every certificate that does not parse; crypto/x509 would silently leave
-// it out.
+// checkCertificates reports every certificate that does not parse; crypto/x509 would silently skip it.
 func checkCertificates(content string) error {
 	found := 0
 	for _, b := range pemBlocks(content) {
@@ -137,7 +149,7 @@ func checkCertificates(content string) error {
 		}
 		found++
 	}
-	// A block without its END is skipped by pem.Decode, so the beginnings are counted.
+	// pem.Decode skips a block without its END, so the beginnings are counted.
 	switch begun := strings.Count(content, hclread.PEMStart+"CERTIFICATE-----"); {
 	case begun == 0:
 		return errors.New(`contains no PEM certificate; convert DER with: openssl x509 -inform der`)
@@ -147,7 +159,7 @@ func checkCertificates(content string) error {
 	return nil
 }
 
-// checkKey reports a file without a private key that can be read without a password.
+// checkKey accepts a file with a private key that needs no password.
 func checkKey(content string) error {
 	for _, b := range pemBlocks(content) {
 		switch {
@@ -169,7 +181,7 @@ func pemBlocks(content string) []*pem.Block {
 	return blocks
 }
 
-// checkServerName accepts names as certificates have them: in ASCII.
+// checkServerName accepts ASCII names, as certificates contain them.
 func checkServerName(s string) error {
 	if !isHost(s) || strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII }) {
 		return errors.New(`is not a host; write it as in a certificate, like "mcp.example.com"`)
@@ -177,63 +189,64 @@ func checkServerName(s string) error {
 	return nil
 }
 
-// ServerTLS is the tls block of the gateway. The contents of the files are PEM that was checked.
+// ServerTLS is the gateway's tls block. Its PEM was checked.
 type ServerTLS struct {
-	// Certificate is the chain that clients are shown, and Key its private key.
+	// Certificate is the gateway's chain, and Key its private key.
 	Certificate, Key Secret
-	// CertFile and KeyFile are where the two were read, and can be read again after a renewal.
+	// CertFile and KeyFile are the files of both, which are read again after a renewal.
 	CertFile, KeyFile string
-	// ClientCAs sign the certificates of clients; empty means that clients are not asked for any.
+	// ClientCAs sign client certificates; empty means that clients are not asked for any.
 	ClientCAs Secret
-	// as goes in front of the subjects of client certificates.
+	// as is the prefix of the subjects of client certificates.
 	as string
 }
 
-// ServerConfig returns TLS settings for connections of clients, a new value with each call and
-// without the certificate that clients are shown. A client certificate is verified if there is one,
-// and required if demand is set. It fails only if [Load] did not make t.
-func (t *ServerTLS) ServerConfig(demand bool) (*tls.Config, error) {
-	c := &tls.Config{MinVersion: tls.VersionTLS12} // Go would do the same, but a GODEBUG could change it
-	cas := t.ClientCAs.Reveal()
-	if cas == "" {
-		return c, nil
+// ServerConfig returns new TLS settings for clients, without the gateway's certificate. If demand is true, a
+// client certificate is required; otherwise it is verified if present.
+func (t *ServerTLS) ServerConfig(demand bool) *tls.Config {
+	c := &tls.Config{MinVersion: tls.VersionTLS12} // the default of Go, unless a GODEBUG changes it
+	if t.ClientCAs.Reveal() == "" {
+		return c
 	}
-	// Not demanded where a token, or nothing, lets clients in as well.
-	c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.VerifyClientCertIfGiven
-	if !c.ClientCAs.AppendCertsFromPEM([]byte(cas)) {
-		return nil, errors.New("client_ca_file contains no PEM certificate")
-	}
+	c.ClientCAs, c.ClientAuth = certPool(t.ClientCAs), tls.VerifyClientCertIfGiven
 	if demand {
 		c.ClientAuth = tls.RequireAndVerifyClientCert
 	}
-	return c, nil
+	return c
 }
 
-func serverTLSSchema() hclread.Schema {
-	return hclread.Schema{
-		Plain:    []string{"as"},
-		External: []string{"cert_file", "key_file", "client_ca_file"},
+func (t *ServerTLS) table(ids *identities) []hclread.Attribute {
+	certificate, key := keyPair(&t.Certificate, &t.Key)
+	as := hclread.Custom("string", nil, func(b *hclread.Block) {
+		switch {
+		case b.Has("client_ca_file"):
+			ids.decodeAs(b, &t.as, "client certificates")
+		case b.Has("as"):
+			b.Error(b.ValueRange("as"), "as without client_ca_file", "It is a prefix for the "+
+				"subjects of client certificates, which clients are not asked for; remove it, or set client_ca_file.")
+		}
+	})
+	return []hclread.Attribute{
+		hclread.FromEnvironment("cert_file", certificate, "The PEM file of the chain; changes are loaded.").Or("required"),
+		hclread.FromEnvironment("key_file", key, "Its private key; `cert_file` needs it."),
+		hclread.FromEnvironment("client_ca_file", pemFile(&t.ClientCAs, "client_ca_file", checkCertificates),
+			"The CAs of client certificates, which are requested only with it."),
+		hclread.Plain("as", as, "The prefix of client certificates' subjects: see [auth](#auth)."),
 	}
 }
+
+func serverTLSSchema() hclread.Schema { return hclread.Schema{Attributes: new(ServerTLS).table(nil)} }
 
 func decodeServerTLS(b *hclread.Block, ids *identities) *ServerTLS {
 	if b.Lacks("cert_file") && b.Lacks("key_file") {
 		b.Error(b.Range(), "Missing cert_file", "A server needs a certificate: set cert_file and key_file.")
 	}
 	var t ServerTLS
-	t.Certificate, t.Key = decodeKeyPair(b)
+	b.Decode(t.table(ids))
 	if t.Certificate.Reveal() != "" {
 		cert, _ := b.Text("cert_file")
 		key, _ := b.Text("key_file")
 		t.CertFile, t.KeyFile = b.ResolvePath(cert.Value), b.ResolvePath(key.Value)
-	}
-	t.ClientCAs, _ = decodePEM(b, "client_ca_file", checkCertificates)
-	switch {
-	case b.Has("client_ca_file"):
-		t.as = ids.decodeAs(b, "client certificates")
-	case b.Has("as"):
-		b.Error(b.ValueRange("as"), "as without client_ca_file", "It is a prefix for the "+
-			"subjects of client certificates, which clients are not asked for; remove it, or set client_ca_file.")
 	}
 	return &t
 }

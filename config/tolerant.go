@@ -14,9 +14,8 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// TeamFiles are the texts of the files with team blocks in a folder, by their paths in it, with
-// slashes. Their secrets are the references that a team wrote, such as env("TOKEN"), but nothing
-// keeps a team from writing a literal.
+// TeamFiles maps the path of each file with team blocks to its text. Paths are relative to the
+// folder, with slashes. A team may write a secret into its file, so the texts are Secrets.
 type TeamFiles map[string]Secret
 
 func newTeamFiles(r *hclread.Reader) TeamFiles {
@@ -41,17 +40,17 @@ func hashTexts(r *hclread.Reader) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// Kept says what is in use in place of a team's file that has errors.
+// Kept describes the fallback for a team's file with errors.
 type Kept struct {
 	// File is the path in the folder, with slashes.
 	File string `json:"file"`
-	// Teams are the teams that keep the previous text or are left out.
+	// Teams keep the previous text or are left out.
 	Teams []string `json:"teams"`
-	// Out is true if nothing is in use, because there is no previous text.
+	// Out is true if there is no previous text.
 	Out bool `json:"out"`
 }
 
-// String says in a sentence what becomes of the file.
+// String describes the fallback in a sentence.
 func (k Kept) String() string {
 	became := "its previous text stays in use"
 	if k.Out {
@@ -60,7 +59,7 @@ func (k Kept) String() string {
 	return k.Mistaken() + ": " + became + ", everything else takes effect."
 }
 
-// Mistaken begins a sentence about what becomes of the file.
+// Mistaken returns the beginning of that sentence, which names the file with mistakes.
 func (k Kept) Mistaken() string {
 	if len(k.Teams) == 0 {
 		return fmt.Sprintf("%q has mistakes", k.File)
@@ -68,16 +67,16 @@ func (k Kept) Mistaken() string {
 	return fmt.Sprintf("%q (%s) has mistakes", k.File, strings.Join(k.Teams, ", "))
 }
 
-// LoadTolerant is [Load] for a gateway, which one team's error must not hold up. In place of a team's
-// file that has errors it reads the previous text of the file, or nothing if there is none, as at a
-// start: then the file's teams are left out. If the rest does not load with that, if nothing is
-// left, or if an error is in a file of the platform, the Config is nil. It returns what became of the files with errors, and
-// the Diagnostics of the files as they are.
+// LoadTolerant is [Load] for a running gateway: an error in one team's file does not stop the other changes. A
+// team's file with errors is replaced by its previous text. Without a previous text, as at a start, the file's
+// teams are left out. It returns the fallbacks, and the Diagnostics of the files as they are.
 //
-// A team that is left out keeps what is its own. No other file can declare its label, even if the
-// label is found in a file that does not parse, nor claim a prefix that is granted to it. What two
-// files claim is an error in both, so neither has it at a start. A reference to such a team is a
-// warning: nothing is granted or shown to anybody by it.
+// The Config is nil if the rest does not load, if no file remains, or if a platform file has an error.
+//
+// A team that is left out keeps its claims. No other file can declare its label, even if the label
+// is in a file that does not parse, nor claim a prefix that is granted to it. If two files claim
+// the same label or prefix, both have an error, so at a start neither file gets it. A reference to
+// such a team is a warning: it grants and shows nothing.
 func LoadTolerant(path string, opts Options, previous TeamFiles) (*Config, []Kept, Diagnostics) {
 	opts.previous = &previous
 	cfg, d, diags := read(path, opts)
@@ -91,7 +90,7 @@ func LoadTolerant(path string, opts Options, previous TeamFiles) (*Config, []Kep
 	opts.previous, opts.hasReplaced, opts.Texts = nil, true, map[string]Secret{}
 	replaced := map[string]bool{}
 	for _, k := range kept {
-		opts.Texts[k.File] = previous[k.File] // empty without one
+		opts.Texts[k.File] = previous[k.File] // empty without a previous text
 		replaced[filepath.Join(path, filepath.FromSlash(k.File))] = true
 	}
 	cfg, _, further := read(path, opts)
@@ -101,17 +100,20 @@ func LoadTolerant(path string, opts Options, previous TeamFiles) (*Config, []Kep
 	isOut := func(f File) bool {
 		return slices.ContainsFunc(kept, func(k Kept) bool { return k.Out && k.File == f.Name })
 	}
-	if cfg.Files = slices.DeleteFunc(cfg.Files, isOut); len(cfg.Files) == 0 { // an empty gateway would help nobody
+	if cfg.Files = slices.DeleteFunc(cfg.Files, isOut); len(cfg.Files) == 0 { // an empty gateway is useless
 		return nil, nil, diags
 	}
 	errs := diags.report.Without(hcl.DiagWarning, nil)
 	return cfg, kept, Diagnostics{errs.Merge(further.report.Without(hcl.DiagError, replaced))}
 }
 
-// withErrors returns the files with errors in order, with their teams; not ok if one is the
-// platform's.
+// withErrors returns a fallback for each file with errors, in order. ok is false if an error is in
+// no team's file.
 func (d *decoder) withErrors(diags Diagnostics) (kept []Kept, ok bool) {
-	read := diags.report.Files()
+	read := map[string]hclread.File{}
+	for _, file := range d.Files() {
+		read[file.Path] = file
+	}
 	for _, path := range slices.Sorted(maps.Keys(diags.report.Mistakes())) {
 		name := d.InFolder(path)
 		text, wasInUse := (*d.previous)[name]
@@ -129,8 +131,8 @@ func (d *decoder) withErrors(diags Diagnostics) (kept []Kept, ok bool) {
 	return kept, true
 }
 
-// isTeams reports whether a file is a team's. If it has blocks of the platform as well, or could not
-// be read, it is one only if it was one before.
+// isTeams reports whether a file is a team's. An unreadable file, or a file that also has blocks of
+// the platform, is a team's only if it was one before.
 func isTeams(file hclread.File, wasInUse bool) bool {
 	hasTeam := file.Declares("team")
 	isPlatforms := func(b hclread.BlockSchema) bool { return b.Type != "team" && file.Declares(b.Type) }
@@ -140,7 +142,6 @@ func isTeams(file hclread.File, wasInUse bool) bool {
 	return hasTeam || wasInUse
 }
 
-// labelsIn returns the labels of the team blocks in a text.
 func labelsIn(text string) []string {
 	r := hclread.New(rootSchema(), hclread.Options{})
 	r.Parse("", []byte(text))
@@ -149,29 +150,28 @@ func labelsIn(text string) []string {
 
 // checkLabels reports a team whose label is also in a file that does not parse.
 func (d *decoder) checkLabels() {
-	broken := d.BrokenLabels("team")
 	for _, b := range d.Blocks("team") {
-		for _, path := range slices.Sorted(maps.Keys(broken)) {
-			if path != b.Range().Filename && slices.Contains(broken[path], b.Label()) {
+		for _, file := range d.Files() {
+			if file.IsBroken && file.Path != b.Range().Filename && slices.Contains(file.Labels("team"), b.Label()) {
 				d.Error(b.LabelRange(), hclread.SummaryDuplicate, "The team %q is also declared in %s, which does not parse; rename one.",
-					b.Label(), path)
+					b.Label(), file.Path)
 			}
 		}
 	}
 }
 
-// reserve reports the claims of prefixes that are granted to a team which is about to be left out.
-// A grant of all prefixes reserves none.
+// reserve reports claims of prefixes that are granted to a team which is about to be left out. A
+// grant of all prefixes reserves no prefix.
 func (d *decoder) reserve() {
 	if d.previous == nil {
 		return
 	}
 	texts := newTeamFiles(d.Reader)
-	for path, labels := range d.LabelsByFile("team") {
-		if _, wasInUse := (*d.previous)[d.InFolder(path)]; wasInUse || !d.HasErrorsIn(path) {
+	for _, file := range d.Files() {
+		if _, wasInUse := (*d.previous)[d.InFolder(file.Path)]; wasInUse || !d.HasErrorsIn(file.Path) {
 			continue
 		}
-		for _, label := range labels {
+		for _, label := range file.Labels("team") {
 			for _, prefix := range slices.Sorted(maps.Keys(d.names.owners)) {
 				c := d.names.owners[prefix]
 				name := d.InFolder(c.at.Filename)
@@ -185,7 +185,25 @@ func (d *decoder) reserve() {
 	}
 }
 
-// reserves reports whether a prefix is granted by a pattern that does not match all.
+// warnLeftOut warns of rules for the members of a team whose file is left out.
+func (d *decoder) warnLeftOut() {
+	if !d.hasReplaced {
+		return
+	}
+	declared := d.Labels("team")
+	for _, t := range d.Blocks("team") {
+		for _, b := range t.Inner("expose") {
+			for _, text := range b.Texts("to") {
+				if name, isTeam := strings.CutPrefix(text.Value, "team:"); isTeam && !slices.Contains(declared, name) {
+					d.Warning(text.At, "Team left out", "Team %q is not in use, because its file has errors or has gone: this shows "+
+						"nothing to anybody until it is back.", name)
+				}
+			}
+		}
+	}
+}
+
+// reserves reports whether a pattern other than "*" grants a prefix.
 func (g *grants) reserves(prefix string) bool {
 	return g != nil && prefix != "" && slices.ContainsFunc(g.patterns["prefixes"], func(p Pattern) bool {
 		return p.String() != "*" && p.Match(prefix)

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"reflect"
 	"strings"
 	"time"
@@ -15,110 +14,88 @@ import (
 const (
 	// DefaultTimeout bounds one call to an upstream.
 	DefaultTimeout = 10 * time.Second
-	// DefaultRefresh is how often an upstream that cannot notify is listed again.
+	// DefaultRefresh is the interval between lists of an upstream without notifications.
 	DefaultRefresh = 5 * time.Minute
-	// MinRefresh is the shortest interval between two lists, whatever the configuration or the
-	// server says.
+	// MinRefresh is the shortest interval between two lists. It is the minimum for refresh and for
+	// the server's ttlMs.
 	MinRefresh = 10 * time.Second
 	// DefaultConcurrency bounds the calls in flight to one upstream.
 	DefaultConcurrency = 256
-	// DefaultAttempts is how often a call is tried in all: once, without a retry.
+	// DefaultAttempts means no retry.
 	DefaultAttempts = 1
 	// DefaultMaxPrompts bounds the prompts taken from one upstream's list.
 	DefaultMaxPrompts = 10_000
 	// DefaultMaxMessage bounds one message from an upstream, in bytes.
 	DefaultMaxMessage = 4 << 20
-	// DefaultBreakerFailures is how many calls in a row must go unanswered before the breaker
-	// opens.
+	// DefaultBreakerFailures is the number of unanswered calls in a row that opens the breaker.
 	DefaultBreakerFailures = 5
-	// DefaultBreakerCooldown is how long an open breaker refuses calls before it lets two callers
+	// DefaultBreakerCooldown is the time for which an open breaker refuses calls before it lets two callers
 	// try.
 	DefaultBreakerCooldown = 5 * time.Second
 
 	defaultGrace = time.Minute
 	maxAttempts  = 10
-	// maxTimeout bounds a call, because what waits for calls to end must not wait for ever.
+	// maxTimeout bounds the wait for calls to end.
 	maxTimeout = time.Hour
-	// maxDuration is as good as never, and far from the longest time that can be added to another.
+	// maxDuration bounds every duration: long enough to mean never, short enough that adding it to a time
+	// cannot overflow.
 	maxDuration = 366 * 24 * time.Hour
 )
 
-// Upstream is one upstream block: a named MCP server.
+// Upstream is one upstream block: a named MCP server, or files. The meaning of its attributes is in
+// [Upstream.table].
 type Upstream struct {
 	// Name is the block's label, which no other upstream of the configuration has.
 	Name string
-	// Team is the name of the team whose file has the block.
+	// Team is the name of the team whose file contains the block.
 	Team string
-	// Transport is how the server is reached; it decides whether URL or Command is set.
+	// Transport decides which of URL, Command and Files is set.
 	Transport Transport
-	// TransportExplicit means that the transport attribute is written: no other transport is tried.
+	// TransportExplicit is true if the transport attribute is written: no other transport is tried.
 	TransportExplicit bool
-	// URL is the address of the server.
-	URL string
-	// HostGrant says how the team was granted the host of URL.
-	HostGrant HostGrant
-	// Headers are sent with every request, Env is added to the environment of Command.
-	Headers map[string]Secret
-	// TLS is nil without a tls block: https is verified with the system's certificates.
-	TLS *TLS
-	// OAuth is nil without an oauth block: no access tokens are sent.
-	OAuth *OAuth
-	// Assertion is nil without an assertion block: the server does not learn who calls.
-	Assertion *Assertion
-	// Command is a program and its arguments.
-	Command []string
-	Env     map[string]Secret
-	// Dir is the working folder of Command, absolute and without links; empty for the gateway's.
-	Dir string
-	// Files is nil for a server. Without a server, URL and Command are empty.
-	Files *Files
-	// Format is that of Files; if it is empty, signs tell that of each.
-	Format FileFormat
-	// Texts says that the definition of a prompt from files carries the hash of its text.
-	Texts bool
-	// Skills says whether the skills that the server declares are served.
-	Skills SkillsMode
-	// Resources says which of the server's resources can be read.
-	Resources ResourcesMode
-	// Protocol is "auto" or the one revision to speak.
-	Protocol string
-	// Prefix stands before the separator in exposed names; empty means that names have no prefix.
-	Prefix string
-	// Timeout bounds a call, Refresh is how often a server that cannot notify is listed again.
-	Timeout time.Duration
-	Refresh time.Duration
-	// Concurrency bounds the calls in flight.
-	Concurrency int
-	// Rate is calls per second; 0 is no bound.
-	Rate float64
-	// Attempts is how often a call is tried in all.
-	Attempts int
-	// MaxPrompts bounds the list, MaxMessage a message in bytes.
-	MaxPrompts int
-	MaxMessage int
-	// WhenDown says what happens to the prompts while the upstream is down; WhenDownHide applies
-	// after Grace.
-	WhenDown WhenDown
-	Grace    time.Duration
-	Breaker  Breaker
-	Place    Place
+	URL               string
+	HostGrant         HostGrant // of the host in URL
+	Headers           map[string]Secret
+	TLS               *TLS       // nil: https is verified with the system's certificates
+	OAuth             *OAuth     // nil: no access tokens are sent
+	Assertion         *Assertion // nil: the server does not learn who calls
+	Command           []string
+	Env               map[string]Secret
+	Dir               string     // absolute and without links, or empty
+	Files             *Files     // nil for a server
+	Format            FileFormat // of Files; if it is empty, the format of each file is detected
+	Texts             bool       // the definition of a prompt from files has the hash of its text
+	Skills            SkillsMode
+	Resources         ResourcesMode
+	Protocol          string // "auto" or a revision
+	Prefix            string // may be empty
+	Timeout, Refresh  time.Duration
+	Concurrency       int
+	Rate              float64 // 0 is no bound
+	Attempts          int     // of a call, the first included
+	MaxPrompts        int
+	MaxMessage        int
+	WhenDown          WhenDown
+	Grace             time.Duration
+	Breaker           Breaker
+	Place             Place
 
-	// shown is URL, or Command, with masks. It is nil if neither holds a sensitive value.
-	shown []string
-	// hidesDir means that Dir has a sensitive value in it.
+	// maskedWords is URL or Command with masks; nil if neither has a sensitive value.
+	maskedWords []string
+	// hidesDir is true if Dir has a sensitive value.
 	hidesDir bool
 }
 
-// Address returns where the upstream is, for logs and pages: its URL, the command line, or the
-// patterns of its files. Values from env or file are masked here, but not in URL and Command.
+// Address returns the URL, the command line, or the patterns of files, for logs and pages. It masks values from
+// env and file; URL and Command do not.
 func (u Upstream) Address() string {
 	switch {
 	case u.Files != nil:
 		return u.Files.shownPatterns()
 	case u.Transport == Stdio:
-		return strings.Join(hideWords(u.shownWords()), " ")
+		return strings.Join(hideWords(u.printableWords()), " ")
 	}
-	return strings.Join(u.shownWords(), "") // a user or password in a URL is an error
+	return strings.Join(u.printableWords(), "") // no user or password to hide: parseURL refuses them
 }
 
 // words returns the URL, or the words of the command.
@@ -129,29 +106,27 @@ func (u Upstream) words() []string {
 	return u.Command
 }
 
-// shownWords returns the words with masks.
-func (u Upstream) shownWords() []string {
-	if u.shown != nil {
-		return u.shown
+// printableWords returns the words, masked if they are sensitive.
+func (u Upstream) printableWords() []string {
+	if u.maskedWords != nil {
+		return u.maskedWords
 	}
 	return u.words()
 }
 
 // Program returns the program of Command, masked like [Upstream.Address].
 func (u Upstream) Program() string {
-	if u.shown != nil {
-		return u.shown[0]
+	if u.maskedWords != nil {
+		return u.maskedWords[0]
 	}
 	return u.Command[0]
 }
 
-// SameConnection reports whether a connection that one upstream block made can serve another. The
-// location of the block, the prefix, which resources can be read, whether the server learns who calls and what
-// happens while it is down make no difference to a connection.
+// SameConnection reports whether a connection made for one upstream block can serve another. It ignores the
+// values that no connection depends on.
 func (u Upstream) SameConnection(other Upstream) bool {
-	for _, u := range []*Upstream{&u, &other} {
-		// Both are copies.
-		u.Place, u.Prefix, u.WhenDown, u.Grace, u.Resources, u.Assertion = Place{}, "", "", 0, "", nil
+	for _, u := range []*Upstream{&u, &other} { // copies
+		u.Place, u.Prefix, u.Resources, u.WhenDown, u.Grace, u.Assertion = Place{}, "", "", "", 0, nil
 	}
 	return reflect.DeepEqual(u, other)
 }
@@ -159,65 +134,135 @@ func (u Upstream) SameConnection(other Upstream) bool {
 // String shows an upstream by name and [Upstream.Address].
 func (u Upstream) String() string { return u.Name + " (" + u.Address() + ")" }
 
-// GoString masks like String under %#v.
+// GoString masks the upstream as String does, under %#v.
 func (u Upstream) GoString() string { return u.String() }
 
-// LogValue masks like String in a log.
-func (u Upstream) LogValue() slog.Value { return slog.StringValue(u.String()) }
-
-// MarshalText masks like String in JSON.
+// MarshalText masks the upstream as String does, in JSON and in a log.
 func (u Upstream) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
-// Transport is how an upstream is reached.
+// Transport is the way to reach an upstream.
 type Transport string
 
 // The values of the transport attribute.
 const (
-	// The default for a url; unless it is written, SSE is tried too.
+	// StreamableHTTP is the default for a url. Unless the attribute is written, SSE is also tried.
 	StreamableHTTP Transport = "streamable-http"
 	SSE            Transport = "sse" // HTTP+SSE of 2024-11-05
 	Stdio          Transport = "stdio"
-	NoServer       Transport = "files" // prompts from files; not a value of the attribute
+	NoServer       Transport = "files" // prompts from files; the attribute does not have this value
 )
 
-// WhenDown says what happens to the prompts of an upstream that is down.
+// WhenDown decides what happens to the prompts of an upstream that is down.
 type WhenDown string
 
 // The values of the when_down attribute.
 const (
-	WhenDownKeep WhenDown = "keep" // keep listing them
-	WhenDownHide WhenDown = "hide" // list them for the grace period only
+	WhenDownKeep WhenDown = "keep" // lists the prompts
+	WhenDownHide WhenDown = "hide" // lists the prompts only for the grace period
 )
 
-// ResourcesMode says which of a server's resources can be read through the gateway.
+// ResourcesMode selects the resources of a server that clients can read through the gateway. The
+// zero value selects no resources.
 type ResourcesMode string
 
-// ResourcesLinked is the value of the resources attribute: those that results of gets link to. The
-// zero value is for none.
+// ResourcesLinked selects the resources to which results of gets link.
 const ResourcesLinked ResourcesMode = "linked"
 
 // Breaker is the breaker block of an upstream.
 type Breaker struct {
-	// Failures is how many calls in a row must go unanswered to open the breaker.
 	Failures int
-	// Cooldown is how long an open breaker refuses calls.
 	Cooldown time.Duration
 }
 
-func upstreamSchema() hclread.Schema {
+func newUpstream() *Upstream {
+	return &Upstream{
+		Protocol:    "auto",
+		Timeout:     DefaultTimeout,
+		Refresh:     DefaultRefresh,
+		Concurrency: DefaultConcurrency,
+		MaxPrompts:  DefaultMaxPrompts,
+		MaxMessage:  DefaultMaxMessage,
+		Attempts:    DefaultAttempts,
+		WhenDown:    WhenDownKeep,
+		Grace:       defaultGrace,
+		Breaker:     Breaker{DefaultBreakerFailures, DefaultBreakerCooldown},
+	}
+}
+
+// table claims prefixes in names, and checks addresses and commands against r.
+func (u *Upstream) table(names *namespace, r reach) []hclread.Attribute {
+	url := hclread.Custom("string", nil, func(b *hclread.Block) { decodeURL(b, u, r) })
+	command := hclread.Custom("list", nil, func(b *hclread.Block) { decodeCommand(b, u, r) })
+	files := hclread.Custom("list", nil, func(b *hclread.Block) { decodeFiles(b, u, r) })
+	dir := hclread.Custom("string", &u.Dir, func(b *hclread.Block) { decodeDir(b, u, r) })
+	transport := hclread.Custom("string", nil, func(b *hclread.Block) { decodeTransport(b, u) })
+	prefix := hclread.Custom("string", &u.Prefix, func(b *hclread.Block) { names.decodePrefix(b, u, r.grants) })
+	whenDown := hclread.Custom("string", &u.WhenDown, func(b *hclread.Block) { decodeWhenDown(b, u) })
+	skills := hclread.String(&u.Skills, parseSkills)
+	skills.Type = "true, false or `\"only\"`"
+	formats := hclread.OneOf(FormatClaude, FormatCursor, FormatGemini, FormatOpenCode, FormatVSCode, FormatSkill, FormatNative)
+	revisions := hclread.OneOf("auto", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
+	return []hclread.Attribute{
+		hclread.FromEnvironment("url", url, "The address of a server; `http` or `https`, without user or password.").Or("one of three"),
+		hclread.FromEnvironment("command", command,
+			"A program and its arguments, to start and speak to over stdio. A relative path begins at the gateway's working folder.").Or("one of three"),
+		hclread.Plain("files", files,
+			"Up to 64 patterns of [prompt files](#prompts-from-files), relative to this file's folder. Goes with `format`, `texts`, `skills`, `prefix` and `max_prompts` only.").Or("one of three"),
+		hclread.Plain("format", hclread.String(&u.Format, formats),
+			"With `files`: `\"claude\"`, `\"cursor\"`, `\"gemini\"`, `\"opencode\"`, `\"vscode\"`, `\"skill\"` or `\"promptweir\"`, in place of the format that [signs](#prompts-from-files) tell."),
+		hclread.Plain("texts", hclread.Flag(&u.Texts),
+			"With `files`: texts count as parts of definitions, for the [lock file](#the-lock-file) and notifications."),
+		hclread.Plain("skills", skills,
+			"Also serves [skills](#skills): the server's, or one for each `SKILL.md` of `files`; with `\"only\"`, no prompts."),
+		hclread.Plain("resources", hclread.String(&u.Resources, hclread.OneOf(ResourcesLinked)),
+			"`\"linked\"`: clients can read what its results [link to](#links)."),
+		hclread.Secret("headers", secretMap(&u.Headers, "headers", strings.ToLower, checkHeader), "Sent with every request, with `url`."),
+		hclread.Secret("env", secretMap(&u.Env, "env", hclread.SameKey, r.checkVariable), "Added to the environment, with `command`."),
+		hclread.FromEnvironment("dir", dir, "The working folder of `command` in place of the gateway's: one that exists, relative to this file's folder."),
+		hclread.Plain("transport", transport,
+			"`\"streamable-http\"`, `\"sse\"` or `\"stdio\"`. Unless set, a `url` falls back to HTTP+SSE.").Or("inferred"),
+		hclread.Plain("protocol", hclread.String(&u.Protocol, revisions),
+			"Or one revision: `\"2024-11-05\"`, `\"2025-03-26\"`, `\"2025-06-18\"`, `\"2025-11-25\"`, `\"2026-07-28\"`."),
+		hclread.Plain("prefix", prefix,
+			"In front of the names of its prompts; up to 64 bytes, `\"\"` for none.").Or("the label"),
+		hclread.Plain("timeout", hclread.String(&u.Timeout, parseTimeout), "Bounds a call, up to `\"1h\"`; waits for a client's input do not count."),
+		hclread.Plain("refresh", hclread.String(&u.Refresh, parseRefresh),
+			"How often to list a server, unless it has no notifications and its list a `ttlMs`; at least `\"10s\"`."),
+		hclread.Plain("concurrency", r.count("concurrency", &u.Concurrency),
+			"The most calls in flight; [fewer](../upstream/README.md#retry-and-failover) while they time out. Others queue, fairly between callers, for half of `timeout`."),
+		hclread.Plain("rate", hclread.Number(&u.Rate, minRate, maxRate), "Calls per second, 0.000001 to 1000000. Others queue for half of `timeout`."),
+		hclread.Plain("max_prompts", r.count("max_prompts", &u.MaxPrompts), "Bounds the list."),
+		hclread.Plain("max_message", r.count("max_message", &u.MaxMessage), "Bounds a message, in bytes."),
+		hclread.Plain("when_down", whenDown,
+			"Its prompts while it is down: `\"keep\"` lists them, `\"hide\"` hides them after `grace`. One that refuses the gateway (HTTP 401, 403, 429) is not down."),
+		hclread.Plain("grace", hclread.String(&u.Grace, parseDuration), "With `when_down = \"hide\"`."),
+	}
+}
+
+func (br *Breaker) table() []hclread.Attribute {
+	return []hclread.Attribute{
+		hclread.Plain("failures", hclread.Count(&br.Failures, maxCount),
+			"Unanswered calls in a row that open it; a JSON-RPC error is an answer. One principal's alone do not open it."),
+		hclread.Plain("cooldown", hclread.String(&br.Cooldown, parseDuration), "How long it refuses calls before it lets two callers try."),
+	}
+}
+
+func (u *Upstream) retryTable() []hclread.Attribute {
+	return []hclread.Attribute{
+		hclread.Plain("attempts", hclread.Count(&u.Attempts, maxAttempts), "Attempts of a call that gets no answer, 1 to 10.").
+			Required("A retry block without attempts has no effect; write attempts = 3 to try a call three times in all."),
+	}
+}
+
+func (u *Upstream) schema(names *namespace, r reach) hclread.Schema {
 	return hclread.Schema{
-		Plain: []string{
-			"transport", "protocol", "prefix", "timeout", "refresh", "concurrency", "rate", "max_prompts", "max_message", "when_down", "grace",
-			"files", "format", "texts", "skills", "resources",
-		},
-		External: []string{"url", "command", "dir"},
-		Secret:   []string{"headers", "env"},
+		Attributes: u.table(names, r),
 		Blocks: []hclread.BlockSchema{
-			{Type: "breaker", Schema: hclread.Schema{Plain: []string{"failures", "cooldown"}}},
-			{Type: "retry", Schema: hclread.Schema{Plain: []string{"attempts"}}},
-			{Type: "tls", Schema: tlsSchema()},
-			{Type: "oauth", Schema: oauthSchema()},
-			{Type: "assertion", Schema: assertionSchema()},
+			{Type: "breaker", Schema: hclread.Schema{Attributes: u.Breaker.table()}, Meaning: "When to stop calling a server that does not answer."},
+			{Type: "retry", Schema: hclread.Schema{Attributes: u.retryTable()}, Meaning: "How often to try a call."},
+			{Type: "tls", Schema: tlsSchema(), Meaning: "For `https`."},
+			{Type: "oauth", Schema: hclread.Schema{Attributes: new(OAuth).table(r)}, Meaning: "Gets access tokens."},
+			{Type: "assertion", Schema: hclread.Schema{Attributes: newAssertion().table("", r)}, Meaning: "Tells the server who calls."},
 		},
 		Misplaced: map[string]string{
 			"members": "the team block", "lock": "the team block", "expose": "the team block", "hide": "the team block",
@@ -228,8 +273,7 @@ func upstreamSchema() hclread.Schema {
 	}
 }
 
-// foreignAttributes are the words that the configurations of MCP clients have for a server, and
-// promptweir does not.
+// foreignAttributes are names for a server's settings in the configurations of MCP clients.
 func foreignAttributes() map[string]string {
 	const tools = "It controls a server's tools, which the gateway does not serve; remove it."
 	const url = "Write url."
@@ -251,59 +295,41 @@ func foreignAttributes() map[string]string {
 
 func decodeUpstream(b *hclread.Block, team string, names *namespace, r reach) Upstream {
 	checkName("upstream", b)
-	u := Upstream{
-		Name:        b.Label(),
-		Team:        team,
-		Place:       placeOf(b.Range()),
-		Protocol:    "auto",
-		Prefix:      b.Label(),
-		Timeout:     DefaultTimeout,
-		Refresh:     DefaultRefresh,
-		Concurrency: DefaultConcurrency,
-		MaxPrompts:  DefaultMaxPrompts,
-		MaxMessage:  DefaultMaxMessage,
-		Attempts:    DefaultAttempts,
-		WhenDown:    WhenDownKeep,
-		Grace:       defaultGrace,
-		Breaker:     Breaker{DefaultBreakerFailures, DefaultBreakerCooldown},
-	}
-	decodeEndpoint(b, &u, r) // sets the transport, which protocol must fit
-	names.decodePrefix(b, &u, r.grants)
-	hclread.Set(b, "protocol", &u.Protocol, hclread.OneOf("auto", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"))
+	u := newUpstream()
+	u.Name, u.Team, u.Prefix, u.Place = b.Label(), team, b.Label(), placeOf(b.Range())
+	b.Decode(u.table(names, r))
 	if u.Transport == SSE && u.Protocol == "2026-07-28" {
 		b.Error(b.ValueRange("protocol"), "Protocol does not fit", "Revision 2026-07-28 has no "+
 			"HTTP+SSE; change protocol or transport.")
 	}
-	hclread.Set(b, "timeout", &u.Timeout, parseTimeout)
-	hclread.Set(b, "refresh", &u.Refresh, parseRefresh)
-	hclread.Set(b, "skills", &u.Skills, parseSkills)
-	hclread.Set(b, "resources", &u.Resources, hclread.OneOf(ResourcesLinked))
-	r.decodeCounts(b, &u)
-	hclread.Float(b, "rate", minRate, maxRate, &u.Rate)
-	decodeWhenDown(b, &u)
 	for _, inner := range b.Inner("breaker") {
-		hclread.Int(inner, "failures", maxCount, &u.Breaker.Failures)
-		hclread.Set(inner, "cooldown", &u.Breaker.Cooldown, parseDuration)
+		inner.Decode(u.Breaker.table())
 	}
 	for _, inner := range b.Inner("retry") {
-		inner.Require("attempts", `A retry block without attempts has no effect; `+
-			"write attempts = 3 to try a call three times in all.")
-		hclread.Int(inner, "attempts", maxAttempts, &u.Attempts)
+		inner.Decode(u.retryTable())
 	}
-	return u
+	for _, inner := range b.Inner("tls") {
+		u.TLS = decodeTLS(inner)
+	}
+	for _, inner := range b.Inner("oauth") {
+		u.OAuth = decodeOAuth(inner, u, r)
+	}
+	for _, inner := range b.Inner("assertion") {
+		u.Assertion = decodeAssertion(inner, u, r)
+	}
+	checkEndpoint(b)
+	return *u
 }
 
 // decodeWhenDown refuses a grace period that would have no effect.
 func decodeWhenDown(b *hclread.Block, u *Upstream) {
 	isKnown := hclread.Set(b, "when_down", &u.WhenDown, hclread.OneOf(WhenDownKeep, WhenDownHide)) || !b.Has("when_down")
-	hclread.Set(b, "grace", &u.Grace, parseDuration)
 	if isKnown && b.Has("grace") && u.WhenDown != WhenDownHide {
 		b.Error(b.ValueRange("grace"), "grace without hide",
 			"The prompts are kept for as long as the upstream is down; set when_down = %q or remove grace.", WhenDownHide)
 	}
 }
 
-// parseDuration reads a duration that is more than zero.
 func parseDuration(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil {
@@ -318,7 +344,7 @@ func parseDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// parseTimeout reads how long a call may take.
+// parseTimeout reads the bound of a call.
 func parseTimeout(s string) (time.Duration, error) {
 	if d, err := time.ParseDuration(s); err == nil && d > maxTimeout {
 		return 0, errors.New(`is longer than an hour; write it like "30s" (waiting for a ` +
@@ -327,7 +353,7 @@ func parseTimeout(s string) (time.Duration, error) {
 	return parseDuration(s)
 }
 
-// parseRefresh keeps a gateway from burdening a server with lists.
+// parseRefresh keeps the gateway from overloading a server with lists.
 func parseRefresh(s string) (time.Duration, error) {
 	d, err := parseDuration(s)
 	if err == nil && d < MinRefresh {

@@ -16,19 +16,14 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// Bounds of a when expression. It has no arithmetic, and no function whose result is much larger
-// than its arguments, so that what an evaluation takes can be found beforehand.
-const (
-	maxCondition = 4096 // bytes
-	// maxConditionSteps bounds one evaluation. A byte that is read is about one step, and a byte
-	// that a regular expression looks at is one for each of its instructions. It is a few
-	// milliseconds at most.
-	maxConditionSteps = 1 << 20
-)
+// maxCondition bounds a when expression, in bytes. It has no arithmetic, and no function of it returns much more
+// than its arguments, so an evaluation takes time in proportion to its facts.
+const maxCondition = 4096
 
-const summaryTooMuch = "Too much to evaluate"
+// maxTries bounds the calls of try within the arguments of another, because HCL evaluates the arguments twice.
+const maxTries = 4
 
-// decodeWhen decodes the when attribute of a rule; nil if there is none or it is wrong.
+// decodeWhen decodes the when attribute of a rule; nil if it is absent or wrong.
 func decodeWhen(b *hclread.Block) *Condition {
 	if !b.Has("when") {
 		return nil
@@ -39,17 +34,15 @@ func decodeWhen(b *hclread.Block) *Condition {
 		return nil
 	}
 	before := b.Reported()
-	b.Prepare(expr)
+	b.CheckLoops(expr)
 	w := whenChecker{Block: b, functions: whenFunctions(), programs: map[string]*hclread.Program{}}
-	// The map is filled by the check below, before anything calls the function.
-	w.functions["regex"] = hclread.RegexFunction(w.programs)
 	_ = hclsyntax.VisitAll(expr, w.check)
 	if b.Reported() > before {
-		return nil // evaluating it may take forever
+		return nil // evaluating it may take too long
 	}
 	c := &Condition{
 		text: strings.Join(strings.Fields(string(source)), " "), // one line, for logs and explain
-		expr: expr, functions: w.functions, steps: hclread.NewSteps(expr, w.programs),
+		expr: expr, functions: w.functions, programs: w.programs,
 	}
 	tryCondition(b, c)
 	warnNames(b, expr)
@@ -57,8 +50,8 @@ func decodeWhen(b *hclread.Block) *Condition {
 	return c
 }
 
-// whenFunctions returns the functions of a when expression. The result of none is much larger than
-// its arguments.
+// whenFunctions returns the functions of a when expression. No function returns much more than its
+// arguments.
 func whenFunctions() map[string]hclread.Function {
 	all, functions := hclread.Functions(), map[string]hclread.Function{}
 	for _, name := range []string{
@@ -72,7 +65,7 @@ func whenFunctions() map[string]hclread.Function {
 	return functions
 }
 
-// affixFunction makes a function of a text and of what it may start or end with.
+// affixFunction makes startswith and endswith.
 func affixFunction(has func(s, affix string) bool) hclread.Function {
 	return function.New(&function.Spec{
 		Params: []function.Parameter{{Name: "str", Type: cty.String}, {Name: "affix", Type: cty.String}},
@@ -83,18 +76,10 @@ func affixFunction(has func(s, affix string) bool) hclread.Function {
 	})
 }
 
-// tryCondition evaluates a condition with only the types of its variables known.
+// tryCondition evaluates a condition with only the types of its variables known. That finds every error that
+// does not depend on the prompt or the principal.
 func tryCondition(b *hclread.Block, c *Condition) {
-	// That finds every error that does not depend on the prompt or the principal.
-	ctx := &hcl.EvalContext{
-		Variables: map[string]cty.Value{"prompt": cty.UnknownVal(promptType()), "principal": cty.UnknownVal(principalType())},
-		Functions: c.functions,
-	}
-	if _, over := c.steps.Count(ctx, maxConditionSteps); over != nil {
-		b.Error(*over, summaryTooMuch, "Evaluating this takes more than %d steps, whatever the prompt is; simplify it.", maxConditionSteps)
-		return
-	}
-	v, diags := c.expr.Value(ctx)
+	v, diags := c.expr.Value(c.context(cty.UnknownVal(promptType()), cty.UnknownVal(principalType()), new(bool)))
 	for _, d := range diags {
 		shown := hclread.Redact(d, false)
 		switch d.Summary {
@@ -109,12 +94,11 @@ func tryCondition(b *hclread.Block, c *Condition) {
 		return
 	}
 	if _, err := truth(v); err != nil && !errors.Is(err, ErrUnknown) {
-		b.Error(c.expr.Range(), "Invalid when", "when must be true or false: %s.", err)
+		b.Error(c.expr.Range(), "Invalid when", `when must be true or false: %s; write a comparison, such as prompt.title == "…".`, err)
 	}
 }
 
-// unknownFact says which attributes prompt and principal have, and which of them was most likely
-// meant.
+// unknownFact explains an unknown attribute of prompt or principal, and suggests the nearest.
 func unknownFact(d *hcl.Diagnostic) string {
 	var known []string
 	for _, t := range []cty.Type{promptType(), principalType()} {
@@ -129,18 +113,25 @@ func unknownFact(d *hcl.Diagnostic) string {
 	return d.Detail + " The attributes of prompt and principal are: " + strings.Join(known, ", ") + "."
 }
 
-// whenChecker reports what other expressions may contain and a when expression may not.
+// whenChecker reports parts that are allowed in other expressions, but not in a when expression.
 type whenChecker struct {
 	*hclread.Block
 
 	functions map[string]hclread.Function
 	programs  map[string]*hclread.Program
+	// nested is true after an error about calls of try within each other.
+	nested bool
 }
 
 func (w *whenChecker) check(node hclsyntax.Node) hcl.Diagnostics {
 	switch n := node.(type) {
 	case *hclsyntax.BinaryOpExpr:
 		if n.Op.Type == cty.Number {
+			w.Error(n.Range(), "No arithmetic here", "A condition compares and does not "+
+				"calculate; rewrite it without the operator.")
+		}
+	case *hclsyntax.UnaryOpExpr:
+		if _, isNumber := n.Val.(*hclsyntax.LiteralValueExpr); n.Op.Type == cty.Number && !isNumber {
 			w.Error(n.Range(), "No arithmetic here", "A condition compares and does not "+
 				"calculate; rewrite it without the operator.")
 		}
@@ -152,31 +143,26 @@ func (w *whenChecker) check(node hclsyntax.Node) hcl.Diagnostics {
 	return nil
 }
 
-// splat refuses what takes long for each element.
+// splat allows only names and numbers after [*]: another expression could take time for each pair of elements.
 func (w *whenChecker) splat(splat *hclsyntax.SplatExpr) {
+	isIndex := false
 	_ = hclsyntax.VisitAll(splat.Each, func(n hclsyntax.Node) hcl.Diagnostics {
-		switch n := n.(type) {
-		case *hclsyntax.AnonSymbolExpr:
-			return nil
-		case *hclsyntax.RelativeTraversalExpr:
-			isIndex := func(step hcl.Traverser) bool { _, ok := step.(hcl.TraverseIndex); return ok }
-			if !slices.ContainsFunc(n.Traversal, isIndex) {
-				return nil
-			}
+		switch n.(type) {
+		case *hclsyntax.AnonSymbolExpr, *hclsyntax.RelativeTraversalExpr:
+		default:
+			isIndex = true
 		}
-		w.Error(splat.Range(), "No index here", "Only attribute names may follow [*] in a condition.")
 		return nil
 	})
+	if isIndex {
+		w.Error(splat.Range(), "No index here", "Only attribute names may follow [*] in a condition.")
+	}
 }
 
-// compile compiles a pattern that is written out. Others are compiled whenever the condition is
-// evaluated.
+// compile compiles a pattern that is written out. Computed patterns are compiled at each evaluation.
 func (w *whenChecker) compile(arg hclsyntax.Expression) {
 	v, diags := arg.Value(nil)
 	if diags.HasErrors() || v.Type() != cty.String || !v.IsKnown() || v.IsNull() {
-		return
-	}
-	if w.programs[v.AsString()] != nil {
 		return
 	}
 	program, err := w.Compile(v.AsString())
@@ -189,8 +175,14 @@ func (w *whenChecker) compile(arg hclsyntax.Expression) {
 
 func (w *whenChecker) call(n *hclsyntax.FunctionCallExpr) {
 	if _, ok := w.functions[n.Name]; ok {
-		if n.Name == "regex" && len(n.Args) > 0 {
+		switch {
+		case n.Name == "regex" && len(n.Args) > 0:
 			w.compile(n.Args[0])
+		case n.Name == "try":
+			if !w.nested && triesIn(n) > maxTries {
+				w.nested = true
+				w.Error(n.Range(), "Too many tries", "The arguments of try may call try up to %d times; simplify them.", maxTries)
+			}
 		}
 		return
 	}
@@ -207,19 +199,30 @@ func (w *whenChecker) call(n *hclsyntax.FunctionCallExpr) {
 	}
 }
 
-// comparisons visits the facts of a when expression that are compared with a text, or looked for
-// among texts. A fact that is a list is looked into only where isElement says so.
-func comparisons(
-	expr hclsyntax.Expression, visit func(fact hcl.Traversal, text string, at hcl.Range, isElement bool),
-) {
+// triesIn counts the calls of try within the arguments of a call.
+func triesIn(call *hclsyntax.FunctionCallExpr) (tries int) {
+	for _, arg := range call.Args {
+		_ = hclsyntax.VisitAll(arg, func(n hclsyntax.Node) hcl.Diagnostics {
+			if inner, ok := n.(*hclsyntax.FunctionCallExpr); ok && inner.Name == "try" {
+				tries++
+			}
+			return nil
+		})
+	}
+	return tries
+}
+
+// warnNames warns of comparisons that are never true: with a name that lacks "user:" or "group:", or
+// between a text and the whole list of groups.
+func warnNames(b *hclread.Block, expr hclsyntax.Expression) {
 	compare := func(fact, value hclsyntax.Expression, isElement bool) {
 		written, isTemplate := value.(*hclsyntax.TemplateExpr)
 		variable, isVariable := fact.(*hclsyntax.ScopeTraversalExpr)
-		if !isTemplate || !isVariable || !written.IsStringLiteral() {
+		if !isTemplate || !isVariable || !written.IsStringLiteral() || variable.Traversal.RootName() != "principal" {
 			return
 		}
 		if text, diags := written.Value(nil); !diags.HasErrors() {
-			visit(variable.Traversal, text.AsString(), value.Range(), isElement || len(variable.Traversal) > 2)
+			warnName(b, variable.Traversal, text.AsString(), value.Range(), isElement || len(variable.Traversal) > 2)
 		}
 	}
 	_ = hclsyntax.VisitAll(expr, func(node hclsyntax.Node) hcl.Diagnostics {
@@ -243,68 +246,23 @@ func comparisons(
 	})
 }
 
-// warnNames warns of comparisons in a when expression that never hold, because they forget that
-// subjects begin with "user:" and groups with "group:", or that groups are a list.
-func warnNames(b *hclread.Block, expr hclsyntax.Expression) {
-	comparisons(expr, func(fact hcl.Traversal, text string, at hcl.Range, isElement bool) {
-		if fact.RootName() != "principal" {
+// warnName checks one comparison. isElement is true if the elements of the fact, a list, are compared.
+func warnName(b *hclread.Block, fact hcl.Traversal, text string, at hcl.Range, isElement bool) {
+	what, start := "principal.subject", "user:"
+	switch stepName(fact, 1) {
+	case "groups":
+		what, start = "each of principal.groups", "group:"
+		if !isElement {
+			b.Warning(at, "List compared with a text", "principal.groups is a list and never "+
+				"equals a text; write contains(principal.groups, %q).", start+strings.TrimPrefix(text, start))
 			return
 		}
-		what, start := "principal.subject", "user:"
-		switch stepName(fact, 1) {
-		case "groups":
-			what, start = "each of principal.groups", "group:"
-			if !isElement {
-				b.Warning(at, "List compared with a text", "principal.groups is a list and never "+
-					"equals a text; write contains(principal.groups, %q).", start+strings.TrimPrefix(text, start))
-				return
-			}
-		case "subject":
-		default:
-			return
-		}
-		if !strings.HasPrefix(text, start) {
-			b.Warning(at, "Name without "+start, "%s begins with %q, so it is never %q; "+
-				"write %q.", what, start, text, start+text)
-		}
-	})
-}
-
-// warnFacts warns of comparisons in when expressions with an upstream or a team that none of the
-// rule's prompts is of.
-func warnFacts(r *hclread.Reader, cfg *Config) {
-	if r.Broken() { // what is missing may be in what could not be read
+	case "subject":
+	default:
 		return
 	}
-	warn := func(rules []Rule, known map[string][]string) {
-		for i := range rules {
-			if rules[i].When == nil {
-				continue
-			}
-			comparisons(rules[i].When.expr, func(fact hcl.Traversal, text string, at hcl.Range, _ bool) {
-				kind := stepName(fact, 1)
-				names, isName := known[kind]
-				if fact.RootName() == "prompt" && isName && !slices.Contains(names, text) {
-					r.Warning(at, "Unknown "+kind, "prompt.%s is never %q in "+
-						"this rule%s", kind, text, hclread.Suggest(text, names))
-				}
-			})
-		}
-	}
-	all := map[string][]string{}
-	for i := range cfg.Teams {
-		team := &cfg.Teams[i]
-		own := map[string][]string{"team": {team.Name}, "upstream": {}}
-		for j := range team.Upstreams {
-			own["upstream"] = append(own["upstream"], team.Upstreams[j].Name)
-		}
-		warn(team.Hides, own)
-		warn(team.Exposes, own)
-		for kind := range own {
-			all[kind] = append(all[kind], own[kind]...)
-		}
-	}
-	if len(cfg.Teams) > 0 {
-		warn(cfg.Hides, all)
+	if !strings.HasPrefix(text, start) {
+		b.Warning(at, "Name without "+start, "%s begins with %q, so it is never %q; "+
+			"write %q.", what, start, text, start+text)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/inspect"
+	"github.com/promptweir/promptweir/gateway/publish"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
@@ -130,6 +131,7 @@ func (team *worldTeam) served(i int) (name, definition string, ok bool) {
 // Of each world, a caller's view has exactly what lock, prompt blocks and screens leave and the policy shows, by its exposed name
 // and as it is changed; lookups and explanations agree.
 func TestView_HasWhatLockOverridesScreensAndPolicyLeave(t *testing.T) {
+	t.Parallel()
 	testing := t
 	rapid.Check(t, func(t *rapid.T) {
 		w, lists := newWorld(t), snapshot.Lists{}
@@ -145,7 +147,7 @@ func TestView_HasWhatLockOverridesScreensAndPolicyLeave(t *testing.T) {
 			}
 			w.head += gatewaytest.Team(team.name, team.members, attributes+team.blocks)
 		}
-		s, err := snapshot.Evaluate(t.Context(), gatewaytest.LoadLocked(testing, w.head, w.locked()), lists, snapshot.Options{})
+		s, err := publish.Evaluate(t.Context(), gatewaytest.LoadLocked(testing, w.head, w.locked()), lists, publish.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +167,7 @@ func TestView_HasWhatLockOverridesScreensAndPolicyLeave(t *testing.T) {
 					}
 				}
 			}
-			view, err := s.RequestView(audience)
+			view, err := s.RequestView(t.Context(), audience)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -189,7 +191,8 @@ type visibility struct {
 // In random worlds and for each caller, a prompt can be got and completed, and is in the view of the commands, if and only if it is
 // listed. Else it looks absent. A change notifies exactly those whose list it changes.
 func TestVisibility_AgreesInListGetCompletionAndNotification(t *testing.T) {
-	for seed := range 6 {
+	t.Parallel()
+	for seed := range 3 {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
 			w := rapid.Custom(newWorld).Example(seed)
 			v := &visibility{text: w.head, later: w.teams[0].later}

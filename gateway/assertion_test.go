@@ -64,6 +64,7 @@ func newAssertionKey(t *testing.T) (ed25519.PublicKey, string) {
 // Many callers of both eras at once, while the signing keys change: a server always learns its own caller, and only for what a
 // caller asks for. The servers speak each transport and era.
 func TestAssertions_EachAnswerNamesItsOwnCaller(t *testing.T) {
+	t.Parallel()
 	const callers = 200
 	oldKey, oldPEM := newAssertionKey(t)
 	newKey, newPEM := newAssertionKey(t)

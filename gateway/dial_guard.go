@@ -10,10 +10,10 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// dialGuard says which addresses upstreams may be at. The zero value is ready.
+// dialGuard decides which addresses upstreams may have. The zero value is ready.
 type dialGuard struct {
 	mu  sync.RWMutex     // guards own
-	own []netip.AddrPort // those that the gateway listens on
+	own []netip.AddrPort // the gateway's own listeners
 }
 
 func (d *dialGuard) add(own netip.AddrPort) {
@@ -22,8 +22,8 @@ func (d *dialGuard) add(own netip.AddrPort) {
 	d.own = append(d.own, own)
 }
 
-// check returns why no upstream may be dialed at a resolved address, or nil: see
-// [config.NeverDialed]; on its own listeners, the gateway would call itself.
+// check returns an error for a resolved address that no upstream may have: an address that
+// [config.NeverDialed] refuses, or a listener of the gateway, through which it would call itself.
 func (d *dialGuard) check(address string) error {
 	target, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -46,7 +46,7 @@ func (d *dialGuard) check(address string) error {
 	return nil
 }
 
-// isLocal reports whether an address is one of this machine's.
+// isLocal reports whether an address belongs to this machine.
 func isLocal(ip netip.Addr) bool {
 	if ip.IsLoopback() {
 		return true

@@ -27,7 +27,10 @@ func TestDialGuard_RefusesTheGatewaysOwnAddress(t *testing.T) {
 		}
 		g.Own(bound)
 		gatewaytest.Run(t, g)
-		upstreamtest.Eventually(t, host+" is unreachable", func() bool { return g.Ready().Upstreams[0].Reason == "unreachable" })
+		upstreamtest.Eventually(t, host+" is unreachable", func() bool {
+			u := g.Ready().Upstreams[0]
+			return u.Problem != nil && u.Reason == "unreachable"
+		})
 	}
 }
 

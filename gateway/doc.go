@@ -1,45 +1,46 @@
 // Package gateway answers: how do the parts make one gateway, and how does it start, reload and
 // stop?
 //
-// It merges what the upstreams offer into one catalog, shows each caller the part that the policy
-// lets it see, and routes a get to the upstream that owns the prompt. Each package answers one
-// question:
+// It merges the upstreams' prompts into one catalog, shows each caller the part that the policy
+// allows, and routes a get to the upstream that owns the prompt. Each package answers one question:
 //
 //	                 client ── HTTP, HTTP+SSE, stdio ──▶ transport ──▶ requests ──▶ upstream
-//	                                                         │            │            │
-//	                                                         ▼            ▼            │ its state changed
-//	operator ──▶ admin ─────────────────────────────────▶ snapshot ◀───────────────────┘
+//	                                                         │            │            │ its state changed
+//	                                                         ▼            ▼            ▼
+//	operator ──▶ admin ─────────────────────────────────▶ snapshot ◀── publish
 //	command  ──▶ inspect ───────────────────────────────────┘ │
 //	                                                          ▼
-//	                           catalog, policy, identity, assertion, screen, schema, seal, origin
+//	                           catalog, skills, policy, identity, assertion, screen, schema, seal, origin
 //
 // The packages and their questions:
 //   - transport: how are messages received, and responses and notifications sent?
 //   - requests: what is the response to a request?
 //   - snapshot: what is known at this moment, for one request to use?
+//   - publish: who makes the snapshots, and who is notified of them?
 //   - inspect: what would a configuration make of the upstreams' lists, and why?
 //   - admin: what condition is the gateway in, and what may its operators do?
 //   - admin/console: what do operators see in a browser?
 //   - catalog: which prompts exist, under which names, and who owns each?
+//   - skills: what is in a skill, and how do clients reach its files?
 //   - policy: who may see a prompt, and which rule says so?
 //   - identity: who is calling?
-//   - screen: is there something in a text that must not be passed on?
+//   - screen: does a text contain something that must not be passed on?
 //   - schema: does a JSON value satisfy a JSON Schema?
-//   - flat: what is a prompt with one argument and one text at most?
-//   - assertion: how does a server learn who calls?
+//   - flat: what does a client get that supports only one argument and one text?
+//   - assertion: how does a server learn who is calling?
 //   - seal: did this gateway, or a replica of it, make a token?
-//   - origin: does a browser's request mean this gateway?
-//   - audit: who got what, and was it written down before it was given?
-//   - cluster: what do the replicas of a gateway share, and by which store?
-//   - edge: may this come in now, and whom does it cost?
-//   - clients: what does a client make of a prompt?
-//   - clientsetup: how is a client pointed at the gateway?
+//   - origin: is a browser's request meant for this gateway?
+//   - audit: who got which prompt, and was it recorded before the response was sent?
+//   - cluster: what do the replicas of a gateway share, and through which store?
+//   - edge: may a connection, request or stream come in, and which client does it count for?
+//   - clients: what does a client lose of a prompt?
+//   - clientsetup: how is a client connected to the gateway?
 //
 // Promises:
-//   - A reload changes everything at once or nothing, apart from teams whose files have mistakes.
-//     It costs what it changes. Connectors whose block is unchanged keep their sessions and calls,
-//     others end their calls first, and streams continue unless their caller is no longer accepted.
-//   - A list that is empty because no upstream could be listed yet is an error.
+//   - A reload takes effect as a whole or not at all, except for teams whose files have errors.
+//     Connectors whose connection settings are unchanged keep their sessions and calls. Other
+//     connectors end after their calls. Streams continue unless their caller is no longer accepted.
+//   - If a list is empty because no upstream has been listed yet, the request fails.
 //   - When Run has returned, everything that the gateway started has ended.
 //
 // # Glossary
@@ -48,57 +49,56 @@
 //
 //   - upstream: a named MCP server of the configuration, or a folder of prompts in files.
 //   - connector: keeps one upstream connected, and calls it.
-//   - supervisor: starts and stops connectors.
 //   - team: owns upstreams, and decides who else may see their prompts.
-//   - principal: who calls, a subject with groups; caller: a principal with the configuration that
-//     accepted its credential.
+//   - principal: the identity of a caller, a subject with groups; caller: a principal with the
+//     configuration that accepted its credential.
 //   - audience: all principals that the policy cannot tell apart.
 //   - authenticate: find out who a caller is; authorize: decide whether it may do something.
 //   - prompt: an upstream's definition; entry: a prompt in the catalog, under its exposed name,
 //     with one or more owners.
-//   - catalog: the merge of all lists; view: what one audience sees of it.
-//   - visibility: what the policy decided about an entry; grants: what an allow block lets a team
-//     use.
-//   - variant: a form of the prompts for clients that lose some of the protocol's, at an endpoint of
-//     its own beneath the plain one.
+//   - catalog: the merge of all lists; view: the entries that one audience sees.
+//   - visibility: the policy's decision about an entry; grants: the permissions of an allow block
+//     for a team.
+//   - variant: a form of the prompts for clients that do not support all of the protocol, at an
+//     endpoint of its own below the plain one.
 //   - generation: everything that follows from one configuration.
 //   - snapshot: the immutable state that one request uses: a generation, a catalog, the upstreams'
 //     states.
 //   - publisher: makes snapshots, and is their only writer; subscription: a client's wish to be
-//     told when its view changes.
-//   - admission: what a definition passes between a list and the catalog: lock, override, screens.
-//   - lock: the definitions that somebody has approved; drift: a definition that differs from it.
-//   - override: what a prompt block changes in a definition; argument overrides: its fixed and
-//     default arguments.
-//   - screen: a check of texts for what must not be passed on.
-//   - report: a finding in the catalog that somebody should fix.
-//   - problem: the trouble of an upstream; reason: its code, for clients too; cause: what happened,
-//     for operators, with a remedy.
+//     notified when its view changes.
+//   - admission: the steps of a definition from a list to the catalog: lock, override, screens.
+//   - lock: the approved definitions; drift: a definition that differs from the lock.
+//   - override: the changes that a prompt block makes to a definition; argument overrides: its
+//     fixed and default arguments.
+//   - screen: a check of texts for content that must not be passed on.
+//   - report: a finding in the catalog that a person should fix.
+//   - problem: why an upstream is not healthy; reason: its code, also for clients; cause: an
+//     explanation for operators, with a remedy.
 //   - revision: a protocol version; era: legacy (initialize handshake) or modern (metadata on each
 //     request).
-//   - session: a connection with one peer; session token: the sealed one of a legacy client over
-//     HTTP.
+//   - session: a connection with one peer; session token: the sealed token of a legacy client's
+//     session over HTTP.
 //   - session pool: an upstream's sessions, one for each set of client capabilities.
 //   - request: client to server; server request: server to client; reply: the response to a server
 //     request.
 //   - relay: progress, log messages and server requests that precede a response.
 //   - input required: the result that asks a modern client for input; parked get: a get that waits
 //     for its client to reply.
-//   - in-flight request: one that its client can still cancel.
+//   - in-flight request: a request that its client can still cancel.
 //   - cursor: the sealed position at which the next page begins; requestState: a sealed token of a
 //     get that required input.
-//   - client: the network peer that sends requests; account: what a client holds in connections,
-//     streams and bytes, by its principal or, without a credential, its address; ledger: all
-//     accounts; owner: the account that bytes count for.
+//   - client: the network peer that sends requests; account: the connections, streams and bytes of
+//     one client, by its principal or, without a credential, its address; ledger: all accounts;
+//     owner: the account that bytes count for.
 //   - limit: a bound on a principal's requests; breaker: stops calls to an upstream that does not
 //     answer.
-//   - failover: calling the next owner; retry: calling the same one again; backoff: the wait before
-//     it.
-//   - origin check: whether an inbound Host and Origin mean this gateway; dial guard: which
-//     addresses upstreams may be at.
-//   - replica: one of several gateways that are one to their clients.
-//   - store: where replicas count rates together; forward: send a request to the replica that holds
-//     what it is about.
-//   - drain: take the gateway out of service in order.
-//   - degraded: serving an upstream's last good list because a fresh one cannot be had.
+//   - failover: calling the next owner; retry: calling the same owner again; backoff: the wait
+//     before the retry.
+//   - origin check: the check that Host and Origin of a request name this gateway; dial guard: the
+//     check of the addresses of upstreams.
+//   - replica: one of several gateways that look like one gateway to their clients.
+//   - store: the server through which replicas count rates together; forward: send a request to the
+//     replica that holds its session or parked get.
+//   - drain: end the streams of all clients before the gateway stops.
+//   - degraded: serving an upstream's last good list because no fresh list is available.
 package gateway

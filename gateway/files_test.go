@@ -13,9 +13,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
-	"github.com/promptweir/promptweir/upstream/files"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
-	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // promptFolder is a configuration whose prompts are files.
@@ -94,68 +92,8 @@ func TestFiles_AreServedInAllRevisions(t *testing.T) {
 	}
 }
 
-func TestFiles_PassEverythingThatServersPromptsPass(t *testing.T) {
-	s := newPromptFolder(t, `auth {
-`+gatewaytest.Token("ann", "eng")+gatewaytest.Token("bob")+`
-}
-hide "never" { prompts = ["*.debug"] }
-team "eng" {
-  members = ["group:eng"]
-  upstream "book" { files = ["p/*.md"] }
-  expose "report" {
-    prompts = ["report", "book.public"]
-    to      = ["*"]
-    limit { concurrency = 1 }
-  }
-  screen "secret" { patterns = ["SECRET"] }
-  prompt "book.report" {
-    name      = "report"
-    title     = "Report"
-    arguments = { a = "major" }
-  }
-}`, "p/report.md", filePrompt, "p/d.png", "PNG", "p/debug.md", "x", "p/public.md", "---\narguments: [{name: v}]\n---\nsay {{v}}", "p/mine.md", "x", "p/bad.md", "---\ndescription: SECRET\n---\nx").serve()
-	ann, bob := s.Modern("ann"), s.Modern("bob")
-	ann.WantList("book.mine", "book.public", "report")
-	bob.WantList("book.public", "report")
-	bob.Call("prompts/get", `{"name":"report","arguments":{"notes":"n"}}`).Want(t, http.StatusOK, `"text":"Severity major: n"`)
-	bob.Call("prompts/get", `{"name":"report","arguments":{"notes":"n","a":"minor"}}`).Want(t, http.StatusOK, `"reason":"fixed"`)
-	unknown := bob.Call("prompts/get", gatewaytest.GetParams("book.nobody")).Body
-	for _, name := range []string{"book.mine", "book.debug", "book.bad", "book.report"} {
-		if got := bob.Call("prompts/get", gatewaytest.GetParams(name)).Body; got != strings.ReplaceAll(unknown, "book.nobody", name) {
-			t.Errorf("get of %s gives %s, want the same as for an unknown name", name, got)
-		}
-	}
-	bob.Call("prompts/get", `{"name":"book.public","arguments":{"v":"a SECRET"}}`).Want(t, http.StatusOK, `"reason":"screened"`)
-	upstreamtest.Equal(t, "screened book.bad", s.ReportNames(), "reports")
-}
-
-func TestFiles_ChangeNotifiesThoseWhoseListChanged(t *testing.T) {
-	f := newPromptFolder(t, `auth {
-`+gatewaytest.Token("ann", "eng")+gatewaytest.Token("bob")+`
-}
-team "eng" {
-  members = ["group:eng"]
-  upstream "book" { files = ["p/*.md"] }
-  expose "b" {
-    prompts = ["book.b"]
-    to      = ["*"]
-  }
-}`, "p/a.md", "A", "p/b.md", "B")
-	s := f.serve()
-	ann, bob := s.Modern("ann").Listen("1"), s.Modern("bob").Listen("1")
-	f.write("p/a.md", "---\ndescription: new\n---\nA")
-	ann.WantChange()
-	bob.WantSilence()
-	s.Modern("ann").Call("prompts/list", "").Want(t, http.StatusOK, `"description":"new"`)
-	f.write("p/b.md", "---\ndescription: new\n---\nB")
-	ann.WantChange()
-	bob.WantChange()
-	f.write("p/c.md", "C")
-	ann.WantChange()
-	bob.WantSilence()
-}
-
 func TestFiles_DegradeOnlyTheirUpstream(t *testing.T) {
+	t.Parallel()
 	f := newPromptFolder(t, `team "eng" {
   upstream "book" { files = ["p/*.md"] }
   upstream "other" { files = ["q/*.md"] }
@@ -165,7 +103,9 @@ func TestFiles_DegradeOnlyTheirUpstream(t *testing.T) {
 	c.WantList("book.a", "other.b")
 	f.write("p/a.md", "---\nname: [\n---\n")
 	f.write("p/new.md", "{{> nowhere.md}}")
-	upstreamtest.Eventually(t, "the upstream is degraded", func() bool { return strings.Contains(s.ReportNames(), "broken_file book, broken_file book") })
+	upstreamtest.Eventually(t, "the upstream is degraded", func() bool {
+		return strings.Contains(gatewaytest.ReportNames(s.Snapshot()), "broken_file book, broken_file book")
+	})
 	c.WantList("book.a", "other.b")
 	c.Call("prompts/list", "").Want(t, http.StatusOK, `"description":"good"`, `"io.github.promptweir/partial":[{"upstream":"book","reason":"invalid_file",`, `"stale":true`)
 	c.Call("prompts/get", gatewaytest.GetParams("book.a")).Want(t, http.StatusOK, `"text":"A"`)
@@ -175,37 +115,48 @@ func TestFiles_DegradeOnlyTheirUpstream(t *testing.T) {
 	f.write("p/a.md", "A2")
 	f.write("p/new.md", "New")
 	upstreamtest.Eventually(t, "the upstream is healthy", func() bool {
-		return s.ReportNames() == "" && slices.Equal(c.List(), []string{"book.a", "book.new", "other.b"})
+		return gatewaytest.ReportNames(s.Snapshot()) == "" && slices.Equal(c.List(), []string{"book.a", "book.new", "other.b"})
 	})
 	c.Call("prompts/get", gatewaytest.GetParams("book.a")).Want(t, http.StatusOK, `"text":"A2"`)
 }
 
-func TestFiles_SurviveAReload(t *testing.T) {
-	f := newPromptFolder(t, "")
-	text := `team "eng" {
+func TestFiles_BrokenOnesAreNamedToCallersWhoMaySeeTheirPrompts(t *testing.T) {
+	f := newPromptFolder(t, `auth {
+`+gatewaytest.Token("ann", "eng")+gatewaytest.Token("bob")+gatewaytest.Token("eve")+`
+}
+team "eng" {
+  members = ["group:eng"]
   upstream "book" { files = ["p/*.md"] }
-}`
-	g := gatewaytest.ServeReloadable(t, "", gateway.Options{})
-	f.dir = filepath.Dir(g.Path)
-	f.write("p/a.md", "A")
-	g.MustReload(text)
-	g.AwaitUpstreams()
-	c := g.Modern("")
-	c.WantList("book.a")
-	before := g.Snapshot().Connector("book")
-	g.MustReload("gateway { page_size = 10 }\n" + text)
-	if g.Snapshot().Connector("book") != before {
-		t.Error("a reload that leaves the block alone makes another connector")
+  expose "some" {
+    prompts = ["book.good", "report"]
+    to      = ["*"]
+  }
+  expose "those without arguments" { # without a good version, the arguments are unknown
+    prompts = ["book.unread"]
+    to      = ["*"]
+    when    = length(prompt.arguments) == 0
+  }
+  expose "to eve" {
+    prompts = ["book.mine"]
+    to      = ["user:eve"]
+  }
+  hide "wip" { prompts = ["book.wip"] }
+  prompt "book.raw" { name = "report" }
+}`, "p/good.md", "x", "p/mine.md", "{{> nowhere.md}}", "p/unread.md", "{{> nowhere.md}}", "p/wip.md", "{{> nowhere.md}}", "p/raw.md", "{{> nowhere.md}}")
+	s := f.serve()
+	const mine, report, unread = `{"place":"p/mine.md:1","prompt":"book.mine"}`, `{"place":"p/raw.md:1","prompt":"report"}`, `{"place":"p/unread.md:1","prompt":"book.unread"}`
+	for who, want := range map[string]string{
+		"ann": mine + "," + report + "," + unread,
+		"bob": report,
+		"eve": mine + "," + report,
+	} {
+		s.Modern(who).Call("prompts/list", "").Want(t, http.StatusOK, `"stale":true,"files":[`+want+`]}]`)
 	}
-	g.MustReload(strings.Replace(text, `{ files = ["p/*.md"] }`, "{\n texts = true\n files = [\"p/*.md\"]\n}", 1))
-	c.Call("prompts/list", "").Want(t, http.StatusOK, `"_meta":{"io.github.promptweir/text_sha256":"`)
-	f.write("q/b.md", "B")
-	g.MustReload(strings.Replace(text, `"p/*.md"`, `"q/*.md"`, 1))
-	c.WantList("book.b")
 }
 
 // TestFiles_ServeNoTextThatTheLockDoesNotApprove changes a text while clients get it.
 func TestFiles_ServeNoTextThatTheLockDoesNotApprove(t *testing.T) {
+	t.Parallel()
 	f := newPromptFolder(t, `team "eng" {
   lock = "enforce"
   upstream "book" {
@@ -213,11 +164,11 @@ func TestFiles_ServeNoTextThatTheLockDoesNotApprove(t *testing.T) {
     texts = true
   }
 }`, "p/a.md", "approved")
-	f.approve()
+	f.write(config.LockFile, string(f.serve().Lock().Format()))
 	s := f.serve()
 	c := s.Modern("")
 	c.WantList("book.a")
-	for round := range 5 {
+	for round := range 2 {
 		f.write("p/a.md", fmt.Sprintf("smuggled %d", round))
 		upstreamtest.Eventually(t, "the prompt is left out", func() bool {
 			got := c.Call("prompts/get", gatewaytest.GetParams("book.a")).Body
@@ -231,26 +182,4 @@ func TestFiles_ServeNoTextThatTheLockDoesNotApprove(t *testing.T) {
 			return strings.Contains(c.Call("prompts/get", gatewaytest.GetParams("book.a")).Body, "approved")
 		})
 	}
-}
-
-// approve writes the lock file for the prompts as they are, of upstreams with their label as prefix.
-func (f promptFolder) approve() {
-	f.tb.Helper()
-	path := filepath.Join(f.dir, "gateway.hcl")
-	cfg, diags := config.Load(path, config.Options{SkipLockFile: true})
-	if err := diags.Err(); err != nil {
-		f.tb.Fatal(err)
-	}
-	var approved []config.LockedPrompt
-	for i, read := range files.Read(f.tb.Context(), cfg.Upstreams()) {
-		for _, prompt := range read.List.Prompts {
-			label := cfg.Upstreams()[i].Name
-			locked, err := config.NewLockedPrompt(label+"."+prompt.Name, label, wire.Members(prompt.Definition)[1:].JSON()) // without the name
-			if err != nil {
-				f.tb.Fatal(err)
-			}
-			approved = append(approved, locked)
-		}
-	}
-	f.write(config.LockFile, string(config.NewLock(approved).Format()))
 }

@@ -82,12 +82,6 @@ func (r *replica) requests() []forwarded {
 	return slices.Clone(r.received)
 }
 
-// die ends a replica without a word to its clients.
-func (r *replica) die() {
-	_ = r.endpoint.Close()
-	r.Stop()
-}
-
 // at returns a client whose next requests reach another replica.
 func at(r *replica, c *gatewaytest.Client) *gatewaytest.Client {
 	moved := *c
@@ -199,6 +193,9 @@ func TestForward_EachParkedGetResumes(t *testing.T) {
 		gatewaytest.Team("a", `"user:ann", "user:bob"`, "", p.Peer))
 	call := func(i int, who, params string) gatewaytest.Response { return replicas[i%3].get(who, params) }
 	refused := []string{`"code":-32602`, `"reason":"state"`, "repeat the get"}
+	if err := replicas[0].Reload(t.Context()); err != nil { // it goes on with its cluster
+		t.Fatal(err)
+	}
 	for i := range replicas {
 		first := call(i, "ann", gatewaytest.GetParams("up.ask"))
 		state, replies := first.RequestState(t), first.InputResponses(t, accepted)
@@ -255,7 +252,8 @@ func TestForward_AReplicaThatDiesLosesOnlyItsOwn(t *testing.T) {
 		sessions[i] = replicas[i].SSE("")
 		clients[i], streams[i], replies[i] = askedRoots(t, replicas[i], "2025-06-18", "")
 	}
-	replicas[0].die()
+	_ = replicas[0].endpoint.Close() // without a word to its clients
+	replicas[0].Stop()
 	resume := func(i int) gatewaytest.Response {
 		return replicas[2].get("", resuming(parked[i].RequestState(t), parked[i].InputResponses(t, `{"roots":[]}`)))
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/publish"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/gateway/transport"
@@ -32,45 +33,42 @@ import (
 // ErrShuttingDown is [requests.ErrShuttingDown].
 var ErrShuttingDown = requests.ErrShuttingDown
 
-// Name is the gateway's name towards clients and servers.
+// Name is the name by which the gateway identifies itself to clients and servers.
 const Name = requests.Name
 
-// MetaPartial is the _meta key under which a list names the upstreams whose part of it is not
-// fresh.
+// MetaPartial is [requests.MetaPartial].
 const MetaPartial = requests.MetaPartial
 
-// connectsPerSecond bounds the attempts to connect of one team's upstreams, at first all at once.
+// connectsPerSecond bounds the attempts to connect of one team's upstreams. After a start, the
+// first 100 may connect at once.
 const connectsPerSecond = 100
 
-// signsPerSecond is how many idle servers in all are asked in a second whether they are there: each
-// of 15 000 every 30 seconds.
-const signsPerSecond = 500
-
-// Options are what a gateway needs beside its configuration. The zero value works.
+// Options are the settings of a gateway that are not in its configuration. The zero value works.
 type Options struct {
 	// Logger receives changes of state; nil discards them.
 	Logger *slog.Logger
-	// Version is what the gateway tells clients and servers.
+	// Version is the gateway's version in messages to clients and servers.
 	Version string
-	// StateDir is a folder in which the last good lists are kept, so that a restart while an
-	// upstream is down still lists its prompts. Empty keeps nothing.
+	// StateDir is a folder for the last good lists, so that a restart while an upstream is down
+	// still lists its prompts. If it is empty, nothing is saved.
 	StateDir string
-	// Kept are the files of teams that are not in use as they are, and Diagnostics what there is to
-	// say about the configuration, for operators; see [config.LoadTolerant].
+	// Kept are the team files with errors, whose previous text is used or which are left out.
+	// Operators see the diagnostics; see [config.LoadTolerant].
 	Kept        []config.Kept
 	Diagnostics config.Diagnostics
-	// Ledger has what clients hold, and the connections that [Gateway.Handler] serves; nil bounds
-	// no connections, and makes a percentage in max_buffered bound nothing.
+	// Ledger counts the memory and connections of clients, including the connections that
+	// [Gateway.Handler] serves. If it is nil, connections are not bounded, and neither is memory if
+	// max_buffered is a percentage.
 	Ledger *edge.Ledger
-	// Audit records requests, refused credentials, reloads and what operators do; nil records
-	// nothing. Whoever has opened it closes it when [Gateway.Run] and the servers have ended.
+	// Audit records requests, refused credentials, reloads and operators' actions. If it is nil,
+	// nothing is recorded. The caller closes it after [Gateway.Run] and the servers have ended.
 	Audit *audit.Log
-	// Load loads the configuration again for [Gateway.Reload]; nil where there are no reloads.
-	// The Config is nil where nothing of it can be used; see [config.LoadTolerant].
+	// Load loads the configuration again for [Gateway.Reload]. It returns a nil Config if no part
+	// of the configuration can be used; see [config.LoadTolerant]. If Load is nil, reloads fail.
 	Load func(inUse *config.Config) (*config.Config, []config.Kept, config.Diagnostics)
-	// Debug is served to operators under /debug/ by [Gateway.Admin]; nil where there is nothing.
+	// Debug is served to operators under /debug/ by [Gateway.Admin]. It may be nil.
 	Debug http.Handler
-	// IsAlone is set over stdio, where the client never reaches another replica.
+	// IsAlone is true over stdio, where the client cannot reach another replica.
 	IsAlone bool
 }
 
@@ -79,42 +77,40 @@ type Gateway struct {
 	opts   Options
 	logger *slog.Logger
 	guard  dialGuard
-	// pace is that of the signs of life of all upstreams.
-	pace *rate.Limiter
-	// connects has, by team, the limiter of its upstreams' attempts to connect: a team's dead servers
-	// delay only its own.
+	// connects has a limiter of attempts to connect for each team, so that one team's dead servers
+	// do not delay the servers of other teams.
 	connects  sync.Map
 	folders   *upstream.Folders
-	publisher *snapshot.Publisher
+	publisher *publish.Publisher
 	requests  *requests.Handler
 	transport *transport.Transport
-	// cluster is nil where there are no replicas.
+	// cluster is nil without replicas.
 	cluster   *cluster.Replica
 	history   *admin.History
 	operators *admin.Operators
 
-	// reloads hands calls of Reload to Run, and loaded says what became of the last.
+	// reloads passes calls of Reload to Run. loaded is the state of the configuration, for
+	// operators.
 	reloads chan chan<- error
 	loaded  atomic.Pointer[admin.ConfigurationState]
-	// ready is set once the gateway has been ready, ending once it is about to end.
+	// ready is true once the gateway has been ready, ending after [Gateway.AnnounceEnd].
 	ready, ending atomic.Bool
 }
 
-// New returns a gateway. It contacts and starts nothing; [Gateway.Run] does.
+// New returns a gateway. It contacts and starts nothing before [Gateway.Run].
 func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	g := &Gateway{
 		opts: opts, logger: opts.Logger, reloads: make(chan chan<- error),
-		pace:    rate.NewLimiter(signsPerSecond, signsPerSecond/10),
 		folders: upstream.NewFolders(), history: admin.NewHistory(),
 	}
 	g.loaded.Store(g.inUse(cfg, opts.Kept, opts.Diagnostics))
 	var err error
-	g.publisher, err = snapshot.NewPublisher(cfg, snapshot.Options{
+	g.publisher, err = publish.New(cfg, publish.Options{
 		Logger: opts.Logger, StateDir: opts.StateDir, NewConnector: g.newConnector,
-		Replicated: cfg.Cluster != nil && !opts.IsAlone,
+		Replicated: cfg.Cluster != nil && !opts.IsAlone, ReplyBound: requests.ReplyBound,
 	})
 	if err != nil {
 		return nil, err
@@ -124,15 +120,13 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	}
 	handling := requests.Options{Logger: opts.Logger, Version: opts.Version, Ledger: opts.Ledger, Audit: opts.Audit}
 	if cfg.Cluster != nil {
-		if g.cluster, err = cluster.New(cfg, g.Snapshot().Sealer, opts.Logger); err != nil {
-			return nil, err
-		}
+		g.cluster = cluster.New(cfg, g.Snapshot().Sealer, opts.Logger)
 		handling.Shared = g.cluster.Limits
 		if !opts.IsAlone {
 			handling.Forwarder = g.cluster.Forwarder
 		}
 	}
-	g.requests = requests.New(g.publisher, handling)
+	g.requests = requests.New(&g.publisher.Source, handling)
 	g.transport = transport.New(g.publisher, g.requests, transport.Options{
 		Logger: opts.Logger, Ledger: opts.Ledger, Forwarder: handling.Forwarder,
 	})
@@ -144,48 +138,47 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	return g, nil
 }
 
-func (g *Gateway) newConnector(u config.Upstream, changed func()) *upstream.Connector {
+func (g *Gateway) newConnector(u config.Upstream, changed func()) publish.Connector {
 	connects, _ := g.connects.LoadOrStore(u.Team, rate.NewLimiter(connectsPerSecond, connectsPerSecond))
 	c := upstream.New(u, upstream.Options{
 		Logger: g.logger, Name: Name, Version: g.opts.Version, DialGuard: g.guard.check,
-		Pace: g.pace, Connects: connects.(*rate.Limiter), //nolint:forcetypeassert // the line above
+		Connects: connects.(*rate.Limiter), //nolint:forcetypeassert // the line above
 	}, changed)
 	c.ShareFolders(g.folders)
 	return c
 }
 
-// Own tells the gateway an address on which it listens itself, so that no upstream can point back
-// at it. To be called before Run.
+// Own adds an address on which the gateway listens, so that no upstream can point back at it. Call
+// it before Run.
 func (g *Gateway) Own(address netip.AddrPort) { g.guard.add(address) }
 
-// Run keeps the upstreams connected and the catalog current until ctx ends and all of that has
-// ended. To be called once.
+// Run keeps the upstreams connected and the catalog current until ctx ends, and returns when
+// everything that it started has ended. Call it once.
 func (g *Gateway) Run(ctx context.Context) error {
 	defer observe(g)()
 	defer g.requests.Close()
 	if g.cluster != nil {
-		defer g.cluster.Start(ctx)() // it ends last: requests are counted until then
+		defer g.cluster.Start(ctx)() // ends after the transport, which counts requests in the store
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	s := supervisor{gateway: g, group: group, cancels: map[*upstream.Connector]context.CancelFunc{}}
-	// Here, since the supervisor belongs to the next goroutine once that runs.
-	s.start(ctx, g.Snapshot().Connectors)
-	group.Go(func() error { return s.run(ctx) })
 	group.Go(func() error { return g.publisher.Run(ctx) })
+	group.Go(func() error {
+		g.carryOutReloads(ctx)
+		return nil
+	})
 	group.Go(func() error {
 		g.history.Run(ctx, g.Snapshot, g.requests.PromptGets)
 		return nil
 	})
 	err := group.Wait()
 	g.Drain()
-	g.transport.Wait()
 	return err
 }
 
-// Snapshot returns what the gateway knows now.
+// Snapshot returns the current snapshot.
 func (g *Gateway) Snapshot() *snapshot.Snapshot { return g.publisher.Current() }
 
-// Settle waits until every upstream has answered or failed once, at most until ctx ends.
+// Settle waits until every upstream has answered or failed once, or ctx ends.
 func (g *Gateway) Settle(ctx context.Context) {
 	for s := g.Snapshot(); !s.AllTried(); s = g.Snapshot() {
 		select {
@@ -204,8 +197,8 @@ func (g *Gateway) ServeStdio(ctx context.Context, credential identity.Credential
 	return g.transport.ServeStdio(ctx, credential, in, out)
 }
 
-// Call gets a prompt, or completes an argument, for a command and on behalf of a principal that may
-// be nil, see [requests.Handler.HandleLocal].
+// Call gets a prompt or completes an argument for a command. The principal may be nil, see
+// [requests.Handler.HandleLocal].
 func (g *Gateway) Call(
 	ctx context.Context, principal *policy.Principal, method string, params wire.Object,
 ) (jsontext.Value, error) {
@@ -215,39 +208,36 @@ func (g *Gateway) Call(
 // AnnounceEnd makes the gateway unready, so that load balancers send no further clients.
 func (g *Gateway) AnnounceEnd() { g.ending.Store(true) }
 
-// Drain ends the streams of all clients in the way that their revision defines. Requests in flight
-// are not affected.
+// Drain ends the streams of all clients as their revision requires. Requests in flight go on.
 func (g *Gateway) Drain() { g.transport.Drain() }
 
-// ReopenAudit has the file of the audit log opened again, see [audit.Log.Reopen].
+// ReopenAudit reopens the file of the audit log, see [audit.Log.Reopen].
 func (g *Gateway) ReopenAudit() { g.opts.Audit.Reopen() }
 
-// Admin serves the operators' side, see [admin.New]. Metrics is served as /metrics.
+// Admin returns the handler of the admin listener, see [admin.New]. It serves metrics at /metrics.
 func (g *Gateway) Admin(metrics http.Handler) http.Handler {
-	acts := records{g.opts.Audit}
+	reload := func(ctx context.Context, client string) error {
+		err := g.Reload(ctx)
+		records{g.opts.Audit}.act(client, "reload", err)
+		return err
+	}
 	view := &admin.View{
 		Snapshot: g.Snapshot, IsReady: g.IsReady, Ready: g.Ready,
 		Configuration: g.loaded.Load, History: g.history,
 	}
 	return admin.New(admin.Options{
 		View: view, Operators: g.operators, Console: console.New(view, g.operators, console.Options{
-			Logger: g.logger, Call: operatorCalls(g.requests),
-			Connect: g.connect,
-			Reload: func(ctx context.Context, client string) error {
-				err := g.Reload(ctx)
-				acts.act(client, "reload", err)
-				return err
-			},
+			Logger: g.logger, Call: operatorCalls(g.requests), Connect: g.connect, Reload: reload,
 		}),
-		Reload: g.Reload, Metrics: metrics, Debug: g.opts.Debug, Acted: acts.act,
+		Reload: reload, Metrics: metrics, Debug: g.opts.Debug,
 	})
 }
 
-// LinkCode returns the code of a link that opens the console, see [admin.Operators.LinkCode].
+// LinkCode returns a code for a link that opens the console, see [admin.Operators.LinkCode].
 func (g *Gateway) LinkCode() string { return g.operators.LinkCode() }
 
-// isKnown reports whether it is known if the store, which may be nil, can be used: before that,
-// this replica would count each request alone.
+// isKnown reports whether the store, which may be nil, was reached or has failed. Before that, this
+// replica would count requests alone.
 func isKnown(store *cluster.Replica) bool {
 	if store == nil {
 		return true
@@ -256,8 +246,8 @@ func isKnown(store *cluster.Replica) bool {
 	return state.Connected || state.Err != nil
 }
 
-// IsReady reports whether the gateway is ready, as [admin.IsReady] says. It stays ready when a
-// reload adds an upstream. Load balancers ask often, and it costs nothing once the gateway is.
+// IsReady reports whether the gateway is ready, see [admin.IsReady]. It remains ready when a reload
+// adds an upstream. Load balancers call this often, so it is cheap once the gateway is ready.
 func (g *Gateway) IsReady() bool {
 	if !g.ready.Load() && isKnown(g.cluster) && admin.IsReady(g.Snapshot(), time.Since(g.publisher.Started())) {
 		g.ready.Store(true)

@@ -15,23 +15,23 @@ import (
 	"github.com/promptweir/promptweir/upstream"
 )
 
-// Attributes of the gateway's own.
+// The gateway's own attributes.
 const (
 	attrKind    = attribute.Key("promptweir.report.kind")
 	attrOutcome = attribute.Key("promptweir.outcome")
 	attrHash    = attribute.Key("promptweir.config.hash")
 )
 
-// CertificateExpiry is a gauge of the endpoint's certificate, which the process observes, and of those
-// that upstreams are shown, in seconds since 1970.
+// CertificateExpiry is the name of the gauge for the expiry of certificates, in seconds since 1970:
+// the endpoint's certificate, which the process observes, and client certificates for upstreams.
 const (
 	CertificateExpiry     = "promptweir.certificate.expiry.timestamp"
 	CertificateExpiryHelp = "Expiry of certificates, in seconds since 1970: the endpoint's, " +
 		"and those for upstreams."
 )
 
-// gaugeTable has the gauges, and counterTable the counters, that are read from a running gateway
-// when they are collected: name, unit and description of each.
+// gaugeTable and counterTable have the name, unit and description of each metric that is read from
+// a running gateway at collection.
 //
 //nolint:gochecknoglobals // constant tables
 var (
@@ -67,19 +67,19 @@ var (
 	}
 )
 
-// readings are the values of a gateway's metrics while they are collected.
+// readings are the values of a gateway's metrics during one collection.
 type readings struct {
 	metric.Observer
 
 	instruments map[string]metric.Int64Observable
 }
 
-// set sets the value of a metric, for some attributes.
+// set sets the value of a metric for the given attributes.
 func (r *readings) set(name string, value int64, attributes ...attribute.KeyValue) {
 	r.ObserveInt64(r.instruments[name], value, metric.WithAttributes(attributes...))
 }
 
-// setIf is set for a metric that is 1 or 0.
+// setIf sets a metric to 1 or 0.
 func (r *readings) setIf(name string, is bool, attributes ...attribute.KeyValue) {
 	value := int64(0)
 	if is {
@@ -88,15 +88,15 @@ func (r *readings) setIf(name string, is bool, attributes ...attribute.KeyValue)
 	r.set(name, value, attributes...)
 }
 
-// observe declares a gateway's metrics, until stop is called. Errors are about invalid names only,
-// and the API returns a working no-op beside them.
+// observe registers a gateway's metrics until stop is called. The API returns an error only for an
+// invalid name, together with a no-op instrument.
 func observe(g *Gateway) (stop func()) {
 	handle := func(err error) {
 		if err != nil {
 			otel.Handle(err)
 		}
 	}
-	meter, r := otel.Meter(requests.Scope), readings{instruments: map[string]metric.Int64Observable{}}
+	meter, r := otel.Meter(requests.InstrumentationScope), readings{instruments: map[string]metric.Int64Observable{}}
 	var all []metric.Observable
 	for _, row := range gaugeTable {
 		gauge, err := meter.Int64ObservableGauge(row[0], metric.WithUnit(row[1]), metric.WithDescription(row[2]))
@@ -109,7 +109,7 @@ func observe(g *Gateway) (stop func()) {
 		r.instruments[row[0]], all = counter, append(all, counter)
 	}
 	registration, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		// A copy: several readers may collect at the same time.
+		// A copy, because several readers may collect at the same time.
 		now := r
 		now.Observer = o
 		now.read(g)

@@ -1,7 +1,6 @@
 package gateway_test
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -32,16 +31,13 @@ func TestHealth_GetsThatFailAreSeenInAllPlaces(t *testing.T) {
 		breaker int64
 		cause   string
 	}{
-		"denied":  {func(w http.ResponseWriter) { w.WriteHeader(http.StatusUnauthorized) }, "denied", 0, "the server wants a credential (HTTP 401)"},
-		"limited": {func(w http.ResponseWriter) { w.WriteHeader(http.StatusTooManyRequests) }, "rate_limited", 0, "the server limits the rate of requests (HTTP 429)"},
+		"denied": {func(w http.ResponseWriter) { w.WriteHeader(http.StatusUnauthorized) }, "denied", 0, "the server wants a credential (HTTP 401)"},
 		"told to wait": {func(w http.ResponseWriter) {
 			w.Header().Set("Retry-After", "1")
 			w.WriteHeader(http.StatusTooManyRequests)
 		}, "rate_limited", 0, "the server wants no requests until 20"},
-		"not MCP":       {func(w http.ResponseWriter) { fmt.Fprint(w, `{"jsonrpc":"2.0","id":"another","result":{}}`) }, "bad_response", 0, "the answer is not MCP: the id of the response"},
-		"no messages":   {nil, "bad_response", 0, "the result of prompts/get has no array of messages"},
-		"open breaker":  {func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }, "breaker_open", 2, "no more are sent for a while: the server fails (HTTP 500 Internal Server Error)"},
-		"no connection": {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, "breaker_open", 2, "no more are sent for a while: the connection to "},
+		"no messages":  {nil, "bad_response", 0, "the result of prompts/get has no array of messages"},
+		"open breaker": {func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }, "breaker_open", 2, "no more are sent for a while: the server fails (HTTP 500 Internal Server Error)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := gatewaytest.NewPeer(t, "p", "a")
@@ -129,25 +125,9 @@ func TestGet_FailuresAreLoggedOnceForEachUpstreamAndReason(t *testing.T) {
 	}
 }
 
-// Who may not know an upstream does not hear of its trouble.
-func TestHealth_GetsThatFailAreNoNewsToOthers(t *testing.T) {
-	billing, find := gatewaytest.NewPeer(t, "billing", "ledger"), gatewaytest.NewPeer(t, "find", "query")
-	s := gatewaytest.Serve(t, "auth {\n"+gatewaytest.Token("ann", "payments")+gatewaytest.Token("bob")+"}\n"+
-		gatewaytest.Team("payments", `"group:payments"`, "", billing)+gatewaytest.Team("search", `"user:bob"`, "", find))
-	billing.OnGet(answer(http.StatusForbidden))
-	ann := s.Modern("ann")
-	for range 5 {
-		ann.Call("prompts/get", gatewaytest.GetParams("billing.ledger")).Want(t, http.StatusOK, `"reason":"denied"`)
-	}
-	s.AwaitTrouble("billing")
-	ann.Call("prompts/list", "").Want(t, http.StatusOK, `{"upstream":"billing","reason":"denied"`)
-	if body := s.Modern("bob").Call("prompts/list", "").Body; strings.Contains(body, "billing") || strings.Contains(body, "partial") {
-		t.Errorf("bob is told: %s", body)
-	}
-}
-
 // A server that refuses the gateway's credential is not down: its prompts stay, whatever when_down says.
 func TestHealth_RefusedIsNotDown(t *testing.T) {
+	t.Parallel()
 	p := gatewaytest.NewPeer(t, "p", "a")
 	p.Settings = "when_down = \"hide\"\ngrace = \"1s\""
 	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))

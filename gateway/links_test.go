@@ -230,35 +230,6 @@ func TestLinks_OfOthersAndOfBeforeAreUnknown(t *testing.T) {
 	wantUnknown(t, s.Modern("ann"), own)
 }
 
-func TestLinks_AreDeclaredOnlyWhereServed(t *testing.T) {
-	p := linkPeer(t, "b", "memo:a")
-	for _, on := range []bool{true, false} {
-		if !on {
-			p.Settings = ""
-		}
-		s := gatewaytest.Serve(t, gatewaytest.Team("b", "", "", p))
-		for _, revision := range append(gatewaytest.LegacyRevisions, gatewaytest.Latest) {
-			method, params := "initialize", gatewaytest.InitializeParams(revision)
-			if revision == gatewaytest.Latest {
-				method, params = "server/discover", ""
-			}
-			c := clientOf(s, revision)
-			r := c.Call(method, params)
-			if strings.Contains(r.Body, `"resources":{}`) != on || strings.Contains(r.Body, "extensions") {
-				t.Errorf("%s declares %s", revision, r.Body)
-			}
-			if on {
-				c.Call("resources/list", "").Want(t, http.StatusOK, `"resources":[]`)
-				wantUnknown(t, c, "skill://b/s/SKILL.md")
-				continue
-			}
-			if r := c.CallUnchecked("resources/read", uriParams("promptweir://b/x/a")); !strings.Contains(r.Body, "-32601") {
-				t.Errorf("%s: %s", revision, r.Body)
-			}
-		}
-	}
-}
-
 // Reads pass what a get passes: limits, screens, bounds of messages and the audit log.
 func TestLinks_AreReadLikeAGet(t *testing.T) {
 	p := linkPeer(t, "b", "memo:a", "file:///none", "memo:evil", "memo:"+strings.Repeat("z", 500))
@@ -305,40 +276,6 @@ func TestLinks_AreReadLikeAGet(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, outcomes); diff != "" {
 		t.Error(diff)
-	}
-}
-
-// What a server asks for during a read reaches the client, in both eras.
-func TestLinks_ReadsMayRequireInput(t *testing.T) {
-	p := gatewaytest.NewInputRequiredPeer(t, `"plain"`)
-	p.Settings = `resources = "linked"`
-	p.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
-		switch {
-		case call.Method == "prompts/get":
-			p.Respond(w, call, `{"resultType":"complete",`+linkResult("memo:a")[1:])
-		case call.Method == "resources/read" && !strings.Contains(string(call.Params), "inputResponses"):
-			p.Respond(w, call, `{"resultType":"input_required","inputRequests":`+gatewaytest.InputRequests+`,"requestState":"plain"}`)
-		case call.Method == "resources/read":
-			p.Respond(w, call, `{"resultType":"complete","ttlMs":1e3,"cacheScope":"public","contents":[{"uri":"memo:a","text":"asked"}]}`)
-		default:
-			return false
-		}
-		return true
-	})
-	s := gatewaytest.Serve(t, gatewaytest.Team("a", "", "", p))
-	own := link(t, s.Modern(""), "up.ask")
-	call := s.ModernWith("", `{"elicitation":{}}`)
-	first := call("resources/read", uriParams(own))
-	first.Want(t, http.StatusOK, `"resultType":"input_required"`, `"inputRequests":`+gatewaytest.InputRequests)
-	retry := strings.Replace(gatewaytest.RetryParams("", first.RequestState(t), ""), `"name":""`, fmt.Sprintf(`"uri":%q`, own), 1)
-	call("resources/read", retry).Want(t, http.StatusOK, `"contents":[{"uri":"`+own+`","text":"asked"}]`, `"ttlMs":1000`, `"cacheScope":"private"`)
-	call("prompts/get", gatewaytest.RetryParams("up.ask", first.RequestState(t), "")).Want(t, http.StatusOK, `"reason":"state"`)
-	c := s.LegacyWith("2025-06-18", "", `{"elicitation":{}}`)
-	body, h := c.Encode("7", "resources/read", uriParams(own))
-	asked := c.OpenStream(http.MethodPost, body, h)
-	c.Reply(asked.WantElicitation("2025-06-18"), `{"action":"accept","content":{"name":"x"}}`)
-	if data := asked.Next().Data; !strings.Contains(data, `"contents":[{"uri":"`+own+`","text":"asked"}]`) || strings.Contains(data, "ttlMs") {
-		t.Error(data)
 	}
 }
 

@@ -181,34 +181,6 @@ func TestMetrics_CountWhatOperatorsTryAtTheUpstreamOnly(t *testing.T) {
 	}
 }
 
-// A token that the admin listener refuses counts like that of a client.
-func TestMetrics_CountRefusedOperators(t *testing.T) {
-	_, reader := gatewaytest.RecordTelemetry(t)
-	s := gatewaytest.Serve(t, fmt.Sprintf("admin {\n token_sha256 = \"%x\"\n}\n", sha256.Sum256([]byte("operator"))))
-	for i := range 30 {
-		gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/api/config", "", gatewaytest.Bearer(fmt.Sprint("wrong", i)))
-	}
-	refused := collect(t, reader, "promptweir.identity.refused")
-	if refused["reason=bad"] != 30 {
-		t.Errorf("refused: %v", refused)
-	}
-}
-
-// An upstream that has neither answered nor failed yet is not healthy, for the reason that clients are told, too.
-func TestMetrics_SayThatAnUpstreamIsStarting(t *testing.T) {
-	_, reader := gatewaytest.RecordTelemetry(t)
-	s := gatewaytest.Start(t, gatewaytest.Team("eng", "", "", gatewaytest.NewSilentPeer(t, "slow")))
-	upstreamtest.Eventually(t, "since when it is starting", func() bool {
-		since := collect(t, reader, "promptweir.upstream.problem.timestamp")
-		at := time.Unix(since["reason=starting team=eng upstream=slow"], 0)
-		return len(since) == 1 && time.Since(at) < gatewaytest.Timeout
-	})
-	if healthy := collect(t, reader, "promptweir.upstream.healthy"); healthy["team=eng upstream=slow"] != 0 {
-		t.Errorf("healthy: %v", healthy)
-	}
-	s.Stop()
-}
-
 func TestMetrics_SayHowSoonClientsHearOfChanges(t *testing.T) {
 	_, reader := gatewaytest.RecordTelemetry(t)
 	p := gatewaytest.NewPeer(t, "up", "a")

@@ -12,11 +12,11 @@ import (
 	"github.com/promptweir/promptweir/gateway/admin/console"
 	"github.com/promptweir/promptweir/gateway/audit"
 	"github.com/promptweir/promptweir/gateway/requests"
+	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// operatorCalls returns the function that carries out gets and completions of operators at the
-// console.
+// operatorCalls returns the function for gets and completions of operators at the console.
 func operatorCalls(
 	h *requests.Handler,
 ) func(context.Context, console.Operator, string, wire.Object) (jsontext.Value, error) {
@@ -28,14 +28,21 @@ func operatorCalls(
 	}
 }
 
-// connect ends an upstream's wait for the next attempt to connect, for the operator at an address, and
-// records that. The error's text suggests the name that was most likely meant.
+// connectBound bounds the wait for an attempt that an operator has requested. Most servers that are
+// down refuse a connection at once.
+const connectBound = 5 * time.Second
+
+// connect ends an upstream's wait for the next attempt to connect, and records that for the
+// operator at the given address. It returns when the snapshot has the result of the attempt, or
+// after connectBound. The error for an unknown name suggests the nearest one.
 func (g *Gateway) connect(client, name string) (err error) {
 	line := audit.Line{Event: audit.Operator, Client: client, Act: "connect", Upstream: name}
 	s := g.Snapshot()
 	if i, known := s.Index(name); known {
 		line.Team = s.Upstreams[i].Team
+		before := s.Connector(name).State().Problem
 		s.Connector(name).ConnectNow()
+		g.awaitAttempt(name, before)
 	} else {
 		var names []string
 		for _, u := range s.Upstreams {
@@ -47,24 +54,45 @@ func (g *Gateway) connect(client, name string) (err error) {
 	return err
 }
 
-// errAdminToken tells a refused token of an operator from a client's in the log.
+// awaitAttempt waits until the snapshot has the next problem of an upstream, or the upstream has
+// recovered. It returns at once if there was no problem before.
+func (g *Gateway) awaitAttempt(name string, before *upstream.Problem) {
+	bound := time.After(connectBound)
+	for before != nil {
+		s := g.Snapshot()
+		i, known := s.Index(name)
+		if !known {
+			return
+		}
+		if now := s.Connector(name).State().Problem; now != before && now == s.States[i].Problem {
+			return
+		}
+		select {
+		case <-s.Superseded():
+		case <-bound:
+			return
+		}
+	}
+}
+
+// errAdminToken distinguishes an operator's refused token from a client's in the log.
 var errAdminToken = errors.New("not the token of the admin listener")
 
-// records are the lines of the audit log about the gateway itself and its operators.
+// records writes the audit lines about the gateway itself and its operators.
 type records struct{ log *audit.Log }
 
-// reload records that the configuration was loaded again, or why not.
+// reload records a reload or its error.
 func (r records) reload(err error) { r.result(audit.Line{Event: audit.Reload}, err) }
 
-// act records what an operator did at the admin listener.
+// act records an operator's action at the admin listener.
 func (r records) act(client, act string, err error) {
 	r.result(audit.Line{Event: audit.Operator, Client: client, Act: act}, err)
 }
 
-// result records a line with the outcome of what it is about.
+// result records a line with its outcome.
 func (r records) result(line audit.Line, err error) {
-	// That it cannot be written holds up no operator, least of all the one who mends that; the log
-	// counts it.
+	// If the line cannot be written, the operator's action goes on, since it may be the repair. The
+	// log counts the lost line.
 	line.Time, line.Outcome = time.Now(), audit.OK
 	if err != nil {
 		line.Outcome = audit.Failed

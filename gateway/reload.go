@@ -11,42 +11,98 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/admin"
+	"github.com/promptweir/promptweir/gateway/publish"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
-// errNoLoad means that [Options] has no Load.
+// errNoLoad means that [Options] has no Load function.
 var errNoLoad = errors.New("the gateway cannot reload: it was started without a way to load its configuration")
 
-// Reload loads the configuration again and puts it into use. Files of teams with mistakes do not
-// hold up the rest: what is in use in their place is in [Gateway.Ready]. An error means that
-// nothing has changed: its text says what is wrong with the configuration, and holds nothing
-// sensitive. To be called while [Gateway.Run] runs; reloads happen one after another.
+// Reload loads the configuration again and puts it into use. A team's file with errors does not
+// stop the rest: [Gateway.Ready] shows whether its previous text is used. On an error, nothing has
+// changed, except that after the end of ctx the reload may still go on. The error's text contains
+// nothing sensitive. Call it while [Gateway.Run] runs. Reloads happen one after another.
 //
-// Connectors whose upstream block is unchanged stay, with their sessions and calls. The others are
-// replaced, or end, once their calls in flight are over.
+// Connectors stay, with their sessions and calls, if the connection settings of their upstream are
+// unchanged. Other connectors are replaced or removed, and end after their calls in flight.
 func (g *Gateway) Reload(ctx context.Context) error {
-	// With room, so that the supervisor does not wait for a caller that has left.
+	// Buffered, so that carryOutReloads does not wait for a caller that has left.
 	done := make(chan error, 1)
 	select {
 	case g.reloads <- done:
 	case <-g.publisher.Stopped():
-		return snapshot.ErrStopped
+		return publish.ErrStopped
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	select {
-	// From here on the reload is carried out, even if ctx ends first.
+	// From here on the reload goes on, even if ctx ends first.
 	case err := <-done:
 		return err
 	case <-g.publisher.Stopped():
-		return snapshot.ErrStopped
+		return publish.ErrStopped
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// load returns the generation that is to replace another one, and what is to be said about its
-// configuration once it is in use.
+// carryOutReloads carries out one reload after another until ctx ends.
+func (g *Gateway) carryOutReloads(ctx context.Context) {
+	for {
+		select {
+		case done := <-g.reloads:
+			err := g.reload(ctx)
+			records{g.opts.Audit}.reload(err)
+			done <- err
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// reload puts a loaded configuration into use as a whole, or not at all. All steps that can fail
+// come first, while the previous generation serves:
+//
+//	load ▶ generation, with the connectors that stay ▶ [publish.Publisher.Replace]
+//	  └────── errors end here, nothing changes ─────┘
+func (g *Gateway) reload(ctx context.Context) error {
+	before := g.Snapshot().Generation
+	var (
+		next  *snapshot.Generation
+		state func() *admin.ConfigurationState
+		err   error
+	)
+	loaded := make(chan struct{})
+	go func() {
+		defer close(loaded)
+		next, state, err = g.load(before)
+	}()
+	select {
+	case <-loaded:
+	case <-ctx.Done():
+		// The load is abandoned, because a file system may take any time. The process is about to end.
+		return publish.ErrStopped
+	}
+	if err != nil {
+		g.logger.ErrorContext(ctx, "configuration refused, the previous one stays in use", slog.Any("error", err))
+		g.loaded.Store(admin.Refused(g.loaded.Load(), time.Now(), err))
+		return err
+	}
+	retired, err := g.publisher.Replace(ctx, next)
+	if err != nil { // only when the gateway ends; the started connectors end with it
+		return publish.ErrStopped
+	}
+	if g.cluster != nil {
+		g.cluster.Use(next.Config, next.Sealer)
+	}
+	g.loaded.Store(state())
+	g.logger.InfoContext(ctx, "configuration reloaded", slog.Int("upstreams", len(next.Upstreams)),
+		slog.Int("kept", len(before.Connectors)-retired), slog.Int("retired", retired))
+	return nil
+}
+
+// load returns the next generation. Call state once the generation is in use: it logs and returns
+// the diagnostics for operators.
 func (g *Gateway) load(
 	before *snapshot.Generation,
 ) (next *snapshot.Generation, state func() *admin.ConfigurationState, err error) {
@@ -68,7 +124,7 @@ func (g *Gateway) load(
 	return next, func() *admin.ConfigurationState { return g.inUse(cfg, kept, diagnostics) }, err
 }
 
-// changedFixed names the settings that differ and that a running gateway cannot change.
+// changedFixed returns the names of changed settings that a running gateway cannot apply.
 func changedFixed(before, after *config.Config) (names []string) {
 	for _, setting := range []struct{ name, before, after string }{
 		{"gateway.listen", before.Gateway.Listen, after.Gateway.Listen},
@@ -102,10 +158,9 @@ func auditPath(cfg *config.Config) string {
 
 func auditRequired(cfg *config.Config) bool { return cfg.Audit != nil && cfg.Audit.Required }
 
-// sameTLS reports whether the endpoint's connections would be set up in the same way.
+// sameTLS reports whether the TLS settings of the endpoint are equal.
 func sameTLS(before, after *config.Config) bool {
-	// The content of the certificate's files does not count: it is read again while the gateway
-	// serves.
+	// The content of the certificate files is ignored: it is read again while the gateway serves.
 	was, is := before.Gateway.TLS, after.Gateway.TLS
 	if was == nil || is == nil {
 		return was == is
@@ -118,7 +173,8 @@ func sameTLS(before, after *config.Config) bool {
 		before.Auth.RequiresClientCertificate() == after.Auth.RequiresClientCertificate()
 }
 
-// inUse says what became of a configuration that is in use from now on, and logs what of it is not.
+// inUse returns the state of a new configuration for operators, and logs the team files that are
+// not in use as written.
 func (g *Gateway) inUse(
 	cfg *config.Config, kept []config.Kept, diagnostics config.Diagnostics,
 ) *admin.ConfigurationState {

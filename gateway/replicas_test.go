@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/cluster/clustertest"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
@@ -35,6 +34,7 @@ func awaitStore(t *testing.T, here bool, replicas ...*gatewaytest.Server) {
 }
 
 func TestLimit_HoldsOverAllReplicas(t *testing.T) {
+	t.Parallel()
 	store, p := clustertest.Start(t), gatewaytest.NewPeer(t, "p", "a")
 	replicas := serveReplicas(t, store, 3, "gateway {\n %CLUSTER%\n limit {\n rate = 0.001\n burst = 6\n }\n}\nauth {\n anonymous = true\n"+
 		gatewaytest.Token("ann", "eng")+gatewaytest.Token("bob", "eng")+"}\n"+
@@ -80,24 +80,9 @@ func TestLimit_HoldsOverAllReplicas(t *testing.T) {
 	}
 }
 
-func TestLimit_BoundsConcurrencyAtEachReplica(t *testing.T) {
-	store, p := clustertest.Start(t), gatewaytest.NewPeer(t, "p", "a")
-	begun, proceed := p.PauseGets()
-	replicas := serveReplicas(t, store, 2, "gateway { %CLUSTER% }\n"+gatewaytest.Team("eng", "", "limit { concurrency = 1 }", p))
-	var all []<-chan gatewaytest.Response
-	for _, s := range replicas {
-		all = append(all, s.Modern("").Begin("p.a"))
-		<-begun
-		s.Modern("").Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `"reason":"rate_limited"`)
-	}
-	proceed()
-	for _, done := range all {
-		(<-done).Want(t, http.StatusOK, `"from p"`)
-	}
-}
-
 // A replica that a load balancer sent clients before it has asked the store would count them apart.
 func TestReady_WaitsUntilTheStoreIsKnown(t *testing.T) {
+	t.Parallel()
 	store, p := clustertest.Start(t), gatewaytest.NewPeer(t, "p", "a")
 	store.Pause()
 	began := time.Now()
@@ -111,18 +96,4 @@ func TestReady_WaitsUntilTheStoreIsKnown(t *testing.T) {
 	}
 	store.Resume()
 	awaitStore(t, true, s)
-}
-
-func TestReload_RefusesAnotherStore(t *testing.T) {
-	p := gatewaytest.NewPeer(t, "p", "a")
-	text := func(store string) string {
-		return "gateway { cursor_keys = [base64encode(\"0123456789abcdef0123456789abcdef\")] }\n" + store + gatewaytest.Team("eng", "", "", p)
-	}
-	r := gatewaytest.ServeReloadable(t, text("cluster { store = \"redis://:hushhush@127.0.0.1:1\" }\n"), gateway.Options{})
-	for _, other := range []string{"", "cluster { store = \"redis://:hushhush@127.0.0.1:2\" }\n"} {
-		if err := r.TryReload(text(other)); err == nil || !strings.Contains(err.Error(), "cluster changed, which needs a restart") {
-			t.Errorf("reload with %q: %v, want a refusal", other, err)
-		}
-	}
-	r.MustReload("# the same\n" + text("cluster { store = \"redis://:hushhush@127.0.0.1:1\" }\n"))
 }

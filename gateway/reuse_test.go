@@ -31,8 +31,8 @@ func TestGet_AllocatesLittle(t *testing.T) {
 	}
 }
 
-// Gets use each other's memory, once nothing refers to it any more. Under load, while clients leave in the middle of their gets and
-// others are refused, each gets its own answer, its server is sent its own arguments, and the audit log has who asked for what.
+// Gets use each other's memory, once nothing refers to it any more. Under load, while clients leave in the middle of their gets,
+// each gets its own answer, its server is sent its own arguments, and the audit log has who asked for what.
 func TestGet_RequestsThatAreUsedAgainAreNotMixed(t *testing.T) {
 	const clients, rounds = 3, 40 // for each era and principal
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
@@ -68,12 +68,6 @@ func TestGet_RequestsThatAreUsedAgainAreNotMixed(t *testing.T) {
 	get := func(c *gatewaytest.Client, prompt, code string) {
 		id, params := fmt.Sprintf("%q", "id of "+code), fmt.Sprintf(`{"name":%q,"arguments":{"code":%q}}`, prompt, code)
 		want := []string{id, fmt.Sprintf("%q", code)}
-		switch {
-		case strings.HasSuffix(code, "unknown"):
-			params, want[1] = strings.Replace(params, prompt, code, 1), "Unknown prompt: "+code
-		case strings.HasSuffix(code, "missing"):
-			params, want[1] = fmt.Sprintf(`{"name":%q,"arguments":{}}`, prompt), "Missing required argument: code"
-		}
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		stops.Store(code, stop)
@@ -104,7 +98,7 @@ func TestGet_RequestsThatAreUsedAgainAreNotMixed(t *testing.T) {
 			for i := range clients {
 				group.Go(func() {
 					for round := range rounds {
-						kind := []string{"answered", "unknown", "answered", "missing", "answered", "leaves"}[round%6]
+						kind := []string{"answered", "answered", "leaves"}[round%3]
 						prompt := []string{"old.review", "new.review"}[round%2]
 						get(c, prompt, fmt.Sprintf("%s-%s-%d-%d-%s", token, c.Revision, i, round, kind))
 					}
@@ -113,6 +107,8 @@ func TestGet_RequestsThatAreUsedAgainAreNotMixed(t *testing.T) {
 		}
 	}
 	group.Wait()
+	// A client that left does not wait for the line of its get.
+	upstreamtest.Eventually(t, "each get is recorded", func() bool { return log.State().Written >= 2*2*clients*rounds })
 	log.Close()
 	lines := auditLines(t, path)
 	upstreamtest.Equal(t, 2*2*clients*rounds, len(lines), "lines in the audit log")

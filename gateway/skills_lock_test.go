@@ -95,6 +95,19 @@ func TestSkills_AreScreened(t *testing.T) {
 	}
 }
 
+// The skills of a server that is down stay listed, and are marked; their files cannot be read.
+func TestSkills_OfALostServerAreMarked(t *testing.T) {
+	peer := refundsPeer(t)
+	s := gatewaytest.Serve(t, gatewaytest.Team("billing", "", "", peer.Peer))
+	c, uri := s.Modern(""), "skill://billing/acme/refunds/SKILL.md"
+	peer.Stop()
+	upstreamtest.Eventually(t, "the skills are marked as stale", func() bool {
+		c.Call("resources/read", uriParams(uri))
+		list := c.Call("skills/list", "").Body
+		return strings.Contains(list, uri) && strings.Contains(list, `"io.github.promptweir/partial":[{"upstream":"billing","reason":"unreachable"`)
+	})
+}
+
 // The read of a SKILL.md is recorded like a get, and that of a hidden one as such.
 func TestSkills_ReadsAreInTheAuditLog(t *testing.T) {
 	peer, path := refundsPeer(t), t.TempDir()+"/audit.jsonl"
@@ -117,47 +130,5 @@ func TestSkills_ReadsAreInTheAuditLog(t *testing.T) {
 	want := []string{"get skill:billing.acme/refunds ok billing", "get skill://billing/o/r/triage/SKILL.md denied ", "get skill://billing/none/SKILL.md unknown "}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
-	}
-}
-
-// The skills of a server that is down stay listed, and are marked; their files cannot be read.
-func TestSkills_OfALostServerAreMarked(t *testing.T) {
-	peer := refundsPeer(t)
-	s := gatewaytest.Serve(t, gatewaytest.Team("billing", "", "", peer.Peer))
-	c, uri := s.Modern(""), "skill://billing/acme/refunds/SKILL.md"
-	peer.Stop()
-	upstreamtest.Eventually(t, "the skills are marked as stale", func() bool {
-		c.Call("resources/read", uriParams(uri))
-		list := c.Call("skills/list", "").Body
-		return strings.Contains(list, uri) && strings.Contains(list, `"io.github.promptweir/partial":[{"upstream":"billing","reason":"unreachable"`)
-	})
-}
-
-// Names that differ only in case, in Unicode form or in escapes are one file on some systems: a skill that has both is left out.
-func TestSkills_HaveNoTwins(t *testing.T) {
-	for _, twin := range []string{"skill://x/A.md", "skill://x/%61.md", "skill://x/\uff41.md"} {
-		peer := gatewaytest.NewSkillPeer(t, "b", map[string]string{"skill://x/SKILL.md": "", "skill://x/a.md": "lower", twin: "other"})
-		s := gatewaytest.Serve(t, gatewaytest.Team("b", "", "", peer.Peer))
-		if got := skillURIs(t, s.Modern("")); len(got) > 0 || !strings.Contains(fmt.Sprint(s.Reports()), "twice") {
-			t.Errorf("%s: %v, reports %v", twin, got, s.Reports())
-		}
-	}
-}
-
-// A file is found by the spelling that its entry has.
-func TestSkills_FilesHaveOneName(t *testing.T) {
-	files := map[string]string{"skill://x/SKILL.md": "", "skill://x/a.md": "lower", "skill://x/caf%C3%A9.md": "composed"}
-	s := gatewaytest.Serve(t, gatewaytest.Team("b", "", "", gatewaytest.NewSkillPeer(t, "b", files).Peer))
-	for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2025-11-25", "")} {
-		for uri, want := range files {
-			if text, ok := readFile(t, c, strings.Replace(uri, "//", "//b/", 1)); !ok || want != "" && text != want {
-				t.Errorf("%s has %q", uri, text)
-			}
-		}
-		for _, other := range []string{"skill://b/x/caf\u00e9.md", "skill://b/x/caf%c3%a9.md", "skill://b/x/%61.md", "skill://B/x/a.md", "skill://b/X/a.md", "skill://b/x/A.md"} {
-			if text, ok := readFile(t, c, other); ok {
-				t.Errorf("%s has %q", other, text)
-			}
-		}
 	}
 }

@@ -3,11 +3,9 @@ package gateway_test
 import (
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"maps"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/promptweir/promptweir/config"
-	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
@@ -218,10 +215,21 @@ func TestSkills_AreExposedByPatternsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// A nested skill that is hidden can not be read through the one around it either.
+// A nested skill that is hidden cannot be read through the one around it either, even if it is left out for another reason as well.
 func TestSkills_HiddenOnesAreNoFilesOfTheSkillAround(t *testing.T) {
+	t.Run("hidden", func(t *testing.T) { testHiddenInnerSkill(t, false) })
+	t.Run("hidden and not approved", func(t *testing.T) { testHiddenInnerSkill(t, true) })
+}
+
+func testHiddenInnerSkill(t *testing.T, isLocked bool) {
+	t.Helper()
 	peer := refundsPeer(t)
-	s := gatewaytest.Serve(t, gatewaytest.Team("billing", "", `hide "h" { prompts = ["skill:*/inner"] }`, peer.Peer))
+	text := gatewaytest.Team("billing", "", `hide "h" { prompts = ["skill:*/inner"] }`, peer.Peer)
+	s := gatewaytest.Serve(t, text)
+	if isLocked {
+		lock := slices.DeleteFunc(s.Lock(), func(p config.LockedPrompt) bool { return strings.HasSuffix(p.Name, "/inner") })
+		s = gatewaytest.ServeLocked(t, strings.Replace(text, "hide", "lock = \"enforce\"\nhide", 1), lock)
+	}
 	c, inner := s.Modern(""), "skill://billing/acme/refunds/inner/SKILL.md"
 	for uri, want := range map[string]bool{inner: false, "skill://billing/acme/refunds/inner/x.txt": false, "skill://billing/acme/refunds/references/a.md": true} {
 		if text, ok := readFile(t, c, uri); ok != want {
@@ -240,57 +248,29 @@ func TestSkills_HiddenOnesAreNoFilesOfTheSkillAround(t *testing.T) {
 }
 
 func TestSkills_BadEntriesAreLeftOutAndReported(t *testing.T) {
-	digest := "sha256:" + strings.Repeat("a", 64)
-	file := func(uri string) string { return fmt.Sprintf(`{"uri":%q,"digest":%q,"size":1}`, uri, digest) }
+	const file = `[{"uri":"skill://x/%s","digest":"sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa","size":1}]`
 	entry := func(uri, name, resources string) string {
 		return fmt.Sprintf(`{"uri":%q,"frontmatter":{"name":%q,"description":"D"},"resources":%s}`, uri, name, resources)
 	}
-	md := "skill://x/SKILL.md"
-	for reason, bad := range map[string]string{
-		"must be that of the skill's folder": entry(md, "y", "["+file(md)+"]"),
-		"must be 1 to 64":                    entry("skill://X/SKILL.md", "X", "["+file("skill://X/SKILL.md")+"]"),
-		"is not in the folder":               entry(md, "x", "["+file(md)+","+file("skill://other/a")+"]"),
-		"lacks skill://x/SKILL.md":           entry(md, "x", "["+file("skill://x/a")+"]"),
-		`has "SKILL.md" twice`:               entry(md, "x", "["+file(md)+","+file(md)+"]"),
-		"is not the name of a file":          entry(md, "x", "["+file(md)+","+file("skill://x/a/../../b")+"]"),
-		"encoded":                            "",
-		"has more than 512 files":            entry(md, "x", "["+strings.TrimSuffix(strings.Repeat(file(md)+",", 513), ",")+"]"),
-		"digest must be":                     entry(md, "x", `[{"uri":"`+md+`","digest":"sha256:AA","size":1}]`),
-		"an array or":                        entry(md, "x", "null"),
+	const md = "skill://x/SKILL.md"
+	bad := map[string]string{
+		"must be that of the skill's folder": entry(md, "y", fmt.Sprintf(file, "SKILL.md")),
+		"must be 1 to 64":                    entry("skill://X/SKILL.md", "X", `"dynamic"`),
+		"lacks skill://x/SKILL.md":           entry(md, "x", fmt.Sprintf(file, "a")),
 		"must have the strings":              `{"uri":"` + md + `","frontmatter":{"name":"x"},"resources":"dynamic"}`,
-		"that ends in":                       entry("skill://x/skill.md", "x", `"dynamic"`),
-		"differs from a known member":        `{"uri":"` + md + `","URI":"skill://y/SKILL.md","frontmatter":{"name":"x","description":"D"},"resources":"dynamic"}`,
-	} {
-		if bad == "" {
-			reason, bad = "is not the name of a file", entry(md, "x", "["+file(md)+","+file("skill://x/%2e%2e/b")+"]")
-		}
-		peer := gatewaytest.NewPeer(t, "b", "p")
-		peer.Declare(`{"prompts":{},"extensions":{"io.modelcontextprotocol/skills":{}}}`)
-		peer.Settings = "skills = true"
-		peer.Answer("skills/list", `{"skills":[`+bad+`,`+entry("skill://good/SKILL.md", "good", `"dynamic"`)+`]}`)
-		s := gatewaytest.Serve(t, gatewaytest.Team("b", "", "", peer))
-		upstreamtest.Equal(t, []string{"skill://b/good/SKILL.md"}, skillURIs(t, s.Modern("")), "%s", reason)
+		"differs from a known member":        strings.Replace(entry(md, "x", `"dynamic"`), "{", `{"URI":"skill://y/SKILL.md",`, 1),
+	}
+	peer := gatewaytest.NewPeer(t, "b", "p")
+	peer.Declare(`{"prompts":{},"extensions":{"io.modelcontextprotocol/skills":{}}}`)
+	peer.Settings = "skills = true"
+	entries := append(slices.Collect(maps.Values(bad)), entry("skill://good/SKILL.md", "good", `"dynamic"`))
+	peer.Answer("skills/list", `{"skills":[`+strings.Join(entries, ",")+`]}`)
+	s := gatewaytest.Serve(t, gatewaytest.Team("b", "", "", peer))
+	upstreamtest.Equal(t, []string{"skill://b/good/SKILL.md"}, skillURIs(t, s.Modern("")), "skills")
+	for reason := range bad {
 		if reports := fmt.Sprint(s.Reports()); !strings.Contains(reports, reason) {
 			t.Errorf("no report with %q: %s", reason, reports)
 		}
-		s.Stop()
-	}
-}
-
-func TestSkills_AreExplainedWithWhatTheyMayDo(t *testing.T) {
-	peer := gatewaytest.NewSkillPeer(t, "b", map[string]string{"skill://x/SKILL.md": "", "skill://x/run.py": "print()"})
-	uri := "skill://x/SKILL.md"
-	peer.Entries[uri] = strings.Replace(peer.Entry(uri), `"description":"D"`, `"description":"D","allowed-tools":"Bash(rm:*)","hooks":{"x":1}`, 1)
-	s := gatewaytest.Serve(t, gatewaytest.Team("b", "", "", peer.Peer))
-	explained := fmt.Sprint(s.Explain(policy.Principal{Subject: "user:ann", EveryTeam: true}, "skill:b.x"))
-	for _, want := range []string{"a skill of 2 files", "neither texts nor images: run.py", `allowed-tools: "Bash(rm:*)"`, `hooks: {"x":1}`} {
-		if !strings.Contains(explained, want) {
-			t.Errorf("no %q in %s", want, explained)
-		}
-	}
-	// A get by that name, as an operator makes one at the console, finds no prompt.
-	if r := s.Modern("").Call("prompts/get", gatewaytest.GetParams("skill:b.x")); !strings.Contains(r.Body, "Unknown prompt") {
-		t.Error(r.Body)
 	}
 }
 
@@ -341,62 +321,15 @@ func TestSkills_BytesAreVerified(t *testing.T) {
 	upstreamtest.Eventually(t, "the server is asked for its list again", func() bool { return len(peer.Calls("skills/list")) > 1 })
 }
 
-// What a read holds counts before there is a response. Otherwise a few clients that read large files at
-// once take all memory.
-func TestSkills_ReadsCountWhatTheyHold(t *testing.T) {
-	peer := refundsPeer(t)
-	peer.Files["skill://acme/refunds/large.txt"] = strings.Repeat("x", 1<<20)
-	s := gatewaytest.Serve(t, "gateway { max_buffered = 24 * 1024 * 1024 }\n"+gatewaytest.Team("billing", "", "", peer.Peer))
-	entered, release := make(chan struct{}, 10), make(chan struct{})
-	peer.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
-		if call.Method != "resources/read" {
-			return false
-		}
-		file := "SKILL.md"
-		if strings.Contains(string(call.Params), "large") {
-			file = "large.txt"
-			entered <- struct{}{}
-			<-release
-		}
-		uri := "skill://acme/refunds/" + file
-		peer.Respond(w, call, fmt.Sprintf(`{"contents":[{"uri":%q,"text":%q}]}`, uri, peer.Files[uri]))
-		return true
-	})
-	c, params := s.Modern(""), uriParams("skill://billing/acme/refunds/large.txt")
-	first := make(chan gatewaytest.Response)
-	go func() { first <- c.Call("resources/read", params) }()
-	<-entered
-	c.Call("resources/read", params).Want(t, http.StatusOK, `"code":-32603`, "Too many bytes are unread", `"overloaded"`)
-	c.Call("resources/read", uriParams("skill://billing/acme/refunds/SKILL.md")).Want(t, http.StatusOK, "contents")
-	close(release)
-	(<-first).Want(t, http.StatusOK, "contents")
-	c.Call("resources/read", params).Want(t, http.StatusOK, "contents") // it is given back
-}
-
 // A folder of files is a skill, and its SKILL.md a prompt beside it. A change shows without a restart.
 func TestSkills_AreServedFromFiles(t *testing.T) {
-	dir := t.TempDir()
-	write := func(file, text string) {
-		t.Helper()
-		path := filepath.Join(dir, file)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("skills/acme/refunds/SKILL.md", "---\nname: refunds\ndescription: D\n---\nDo it.")
-	write("skills/acme/refunds/logo.png", "\x89PNG\xff")
-	write("promptweir.hcl", `team "t" {
+	f := newPromptFolder(t, `team "t" {
   upstream "f" {
     files  = ["skills/**/SKILL.md"]
     skills = true
   }
-}`)
-	cfg, diags := config.Load(dir, config.Options{})
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
-	s := gatewaytest.StartConfig(t, cfg, gateway.Options{})
-	s.AwaitUpstreams()
+}`, "skills/acme/refunds/SKILL.md", "---\nname: refunds\ndescription: D\n---\nDo it.", "skills/acme/refunds/logo.png", "\x89PNG\xff")
+	s := f.serve()
 	c, uri := s.Modern(""), "skill://f/acme/refunds/SKILL.md"
 	if diff := cmp.Diff([]string{uri}, skillURIs(t, c)); diff != "" {
 		t.Fatal(diff)
@@ -408,7 +341,7 @@ func TestSkills_AreServedFromFiles(t *testing.T) {
 		t.Error(r.Body)
 	}
 	c.WantList("f.refunds")
-	write("skills/acme/refunds/more.md", "more")
+	f.write("skills/acme/refunds/more.md", "more")
 	upstreamtest.Eventually(t, "the new file is in the manifest", func() bool { return len(skills(t, c)[0].Resources) == 3 })
 	if text, ok := readFile(t, c, "skill://f/acme/refunds/more.md"); !ok || text != "more" {
 		t.Error(text)
@@ -459,4 +392,53 @@ func TestSkills_ListThatWasNeverKnownIsEmpty(t *testing.T) {
 			t.Errorf("%s: %v, want no problem", name, problem)
 		}
 	}
+}
+
+func TestSkills_AreExplainedWithWhatTheyMayDo(t *testing.T) {
+	peer := gatewaytest.NewSkillPeer(t, "b", map[string]string{"skill://x/SKILL.md": "", "skill://x/run.py": "print()"})
+	uri := "skill://x/SKILL.md"
+	peer.Entries[uri] = strings.Replace(peer.Entry(uri), `"description":"D"`, `"description":"D","allowed-tools":"Bash(rm:*)","hooks":{"x":1}`, 1)
+	s := gatewaytest.Serve(t, gatewaytest.Team("b", "", "", peer.Peer))
+	explained := fmt.Sprint(s.Explain(policy.Principal{Subject: "user:ann", EveryTeam: true}, "skill:b.x"))
+	for _, want := range []string{"a skill of 2 files", "neither texts nor images: run.py", `allowed-tools: "Bash(rm:*)"`, `hooks: {"x":1}`} {
+		if !strings.Contains(explained, want) {
+			t.Errorf("no %q in %s", want, explained)
+		}
+	}
+	// A get by that name, as an operator makes one at the console, finds no prompt.
+	if r := s.Modern("").Call("prompts/get", gatewaytest.GetParams("skill:b.x")); !strings.Contains(r.Body, "Unknown prompt") {
+		t.Error(r.Body)
+	}
+}
+
+// What a read holds counts before there is a response. Otherwise a few clients that read large files at
+// once take all memory.
+func TestSkills_ReadsCountWhatTheyHold(t *testing.T) {
+	peer := refundsPeer(t)
+	peer.Files["skill://acme/refunds/large.txt"] = strings.Repeat("x", 1<<20)
+	s := gatewaytest.Serve(t, "gateway { max_buffered = 24 * 1024 * 1024 }\n"+gatewaytest.Team("billing", "", "", peer.Peer))
+	entered, release := make(chan struct{}, 10), make(chan struct{})
+	peer.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
+		if call.Method != "resources/read" {
+			return false
+		}
+		file := "SKILL.md"
+		if strings.Contains(string(call.Params), "large") {
+			file = "large.txt"
+			entered <- struct{}{}
+			<-release
+		}
+		uri := "skill://acme/refunds/" + file
+		peer.Respond(w, call, fmt.Sprintf(`{"contents":[{"uri":%q,"text":%q}]}`, uri, peer.Files[uri]))
+		return true
+	})
+	c, params := s.Modern(""), uriParams("skill://billing/acme/refunds/large.txt")
+	first := make(chan gatewaytest.Response)
+	go func() { first <- c.Call("resources/read", params) }()
+	<-entered
+	c.Call("resources/read", params).Want(t, http.StatusOK, `"code":-32603`, "Too many bytes are unread", `"overloaded"`)
+	c.Call("resources/read", uriParams("skill://billing/acme/refunds/SKILL.md")).Want(t, http.StatusOK, "contents")
+	close(release)
+	(<-first).Want(t, http.StatusOK, "contents")
+	c.Call("resources/read", params).Want(t, http.StatusOK, "contents") // it is given back
 }

@@ -14,41 +14,6 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-func TestTelemetry_RequestIsOneTrace(t *testing.T) {
-	spans, _ := gatewaytest.RecordTelemetry(t)
-	p := gatewaytest.NewModernPeer(t, "p", "a")
-	c := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p)).Modern("")
-	inMeta := strings.Replace(`{"name":"p.a",`+gatewaytest.Meta+`}`, `"_meta":{`, `"_meta":{"traceparent":"`+gatewaytest.TraceA+`","tracestate":"k=v","baggage":"secret=1",`, 1)
-	for params, want := range map[string]string{inMeta: "aaaa", gatewaytest.GetParams("p.a"): "bbbb"} {
-		c.CallWithID(`"r1"`, "prompts/get", params, "Traceparent", gatewaytest.TraceB, "Baggage", "secret=2").Want(t, http.StatusOK)
-		calls := p.Calls("prompts/get")
-		last := calls[len(calls)-1]
-		server := gatewaytest.AwaitSpan(t, spans, "prompts/get p.a", want)
-		client := gatewaytest.AwaitSpan(t, spans, "prompts/get a", want)
-		if client.Parent().SpanID() != server.SpanContext().SpanID() {
-			t.Errorf("the client span is not a child of the server span")
-		}
-		if got := server.Parent().SpanID().String(); want == "aaaa" && got != "1111111111111111" {
-			t.Errorf("the server span's parent is %s", got)
-		}
-		if server.SpanKind() != api.SpanKindServer || client.SpanKind() != api.SpanKindClient {
-			t.Errorf("span kinds %v and %v", server.SpanKind(), client.SpanKind())
-		}
-		up := client.SpanContext().SpanID().String()
-		if !strings.Contains(string(last.Params), up) || !strings.Contains(last.Header.Get("Traceparent"), up) {
-			t.Errorf("the upstream got %s and header %q, want span %s in both", last.Params, last.Header.Get("Traceparent"), up)
-		}
-		if strings.Contains(string(last.Params), "secret") || last.Header.Get("Baggage") != "" {
-			t.Errorf("baggage reached the upstream: %s", last.Params)
-		}
-		for key, value := range map[attribute.Key]string{"mcp.method.name": "prompts/get", "gen_ai.prompt.name": "p.a", "mcp.protocol.version": gatewaytest.Latest, "jsonrpc.request.id": "r1"} {
-			if !slices.Contains(server.Attributes(), key.String(value)) {
-				t.Errorf("the server span lacks %s=%s: %v", key, value, server.Attributes())
-			}
-		}
-	}
-}
-
 func TestTelemetry_NamesOnlyVisiblePrompts(t *testing.T) {
 	spans, reader := gatewaytest.RecordTelemetry(t)
 	s, billing, _ := gatewaytest.ServeTwoTeams(t, "auth {\n"+gatewaytest.Token("ann", "payments")+gatewaytest.Token("bob")+"}")
@@ -99,24 +64,6 @@ func TestTelemetry_NamesOnlyVisiblePrompts(t *testing.T) {
 	}
 }
 
-func TestTelemetry_RequestHasOneServerSpan(t *testing.T) {
-	spans, _ := gatewaytest.RecordTelemetry(t)
-	s := gatewaytest.Serve(t, "auth {\n"+gatewaytest.Token("ann")+"}\n")
-	ann, nobody := s.Modern("ann"), s.Modern("bob")
-	one := func(what string, send func()) {
-		t.Helper()
-		before := len(spans.Ended())
-		send()
-		upstreamtest.Eventually(t, "a span for "+what, func() bool { return len(spans.Ended()) == before+1 })
-	}
-	one("a list", func() { ann.Call("prompts/list", "{}") })
-	one("a bad credential", func() { nobody.CallUnchecked("prompts/list", "{}") })
-	one("a wrong header", func() { ann.CallWithID("1", "prompts/list", "{}", "Mcp-Method", "prompts/get") })
-	legacy := s.Legacy("2025-11-25", "ann")
-	one("no session", func() { legacy.CallWithID("1", "ping", "{}", "Mcp-Session-Id", "made-up") })
-	one("a ping", func() { legacy.Call("ping", "{}") })
-}
-
 func TestTelemetry_RefusedInitializeIsAnErrorOverEachTransport(t *testing.T) {
 	const params = `"capabilities":{}` // without a protocolVersion
 	for transport, send := range map[string]func(s *gatewaytest.Server){
@@ -133,5 +80,40 @@ func TestTelemetry_RefusedInitializeIsAnErrorOverEachTransport(t *testing.T) {
 				t.Errorf("the span has the status %s, want %s", span.Status().Code, codes.Error)
 			}
 		})
+	}
+}
+
+func TestTelemetry_RequestIsOneTrace(t *testing.T) {
+	spans, _ := gatewaytest.RecordTelemetry(t)
+	p := gatewaytest.NewModernPeer(t, "p", "a")
+	c := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p)).Modern("")
+	inMeta := strings.Replace(`{"name":"p.a",`+gatewaytest.Meta+`}`, `"_meta":{`, `"_meta":{"traceparent":"`+gatewaytest.TraceA+`","tracestate":"k=v","baggage":"secret=1",`, 1)
+	for params, want := range map[string]string{inMeta: "aaaa", gatewaytest.GetParams("p.a"): "bbbb"} {
+		c.CallWithID(`"r1"`, "prompts/get", params, "Traceparent", gatewaytest.TraceB, "Baggage", "secret=2").Want(t, http.StatusOK)
+		calls := p.Calls("prompts/get")
+		last := calls[len(calls)-1]
+		server := gatewaytest.AwaitSpan(t, spans, "prompts/get p.a", want)
+		client := gatewaytest.AwaitSpan(t, spans, "prompts/get a", want)
+		if client.Parent().SpanID() != server.SpanContext().SpanID() {
+			t.Errorf("the client span is not a child of the server span")
+		}
+		if got := server.Parent().SpanID().String(); want == "aaaa" && got != "1111111111111111" {
+			t.Errorf("the server span's parent is %s", got)
+		}
+		if server.SpanKind() != api.SpanKindServer || client.SpanKind() != api.SpanKindClient {
+			t.Errorf("span kinds %v and %v", server.SpanKind(), client.SpanKind())
+		}
+		up := client.SpanContext().SpanID().String()
+		if !strings.Contains(string(last.Params), up) || !strings.Contains(last.Header.Get("Traceparent"), up) {
+			t.Errorf("the upstream got %s and header %q, want span %s in both", last.Params, last.Header.Get("Traceparent"), up)
+		}
+		if strings.Contains(string(last.Params), "secret") || last.Header.Get("Baggage") != "" {
+			t.Errorf("baggage reached the upstream: %s", last.Params)
+		}
+		for key, value := range map[attribute.Key]string{"mcp.method.name": "prompts/get", "gen_ai.prompt.name": "p.a", "mcp.protocol.version": gatewaytest.Latest, "jsonrpc.request.id": "r1"} {
+			if !slices.Contains(server.Attributes(), key.String(value)) {
+				t.Errorf("the server span lacks %s=%s: %v", key, value, server.Attributes())
+			}
+		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -21,48 +20,22 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// askingSDK returns a server of the official Go SDK whose prompts ask the client as in the legacy
-// era, each by another method. It counts how often their handlers ran.
-func askingSDK(ran *atomic.Int32) *mcp.Server {
+// askingSDK returns a server of the official Go SDK with a prompt that asks the client as in the legacy era.
+func askingSDK() *mcp.Server {
 	server := upstreamtest.SDK(mcp.ServerOptions{}, "plain")
-	add := func(name string, ask func(context.Context, *mcp.ServerSession) (string, error)) {
-		server.AddPrompt(&mcp.Prompt{Name: name}, func(ctx context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-			ran.Add(1)
-			text, err := ask(ctx, r.Session)
-			if err != nil {
-				return nil, fmt.Errorf("while asking: %w", err)
-			}
-			return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: text}}}}, nil
-		})
-	}
-	add("elicit", func(ctx context.Context, s *mcp.ServerSession) (string, error) {
-		result, err := s.Elicit(ctx, &mcp.ElicitParams{Message: "Who?"})
+	server.AddPrompt(&mcp.Prompt{Name: "elicit"}, func(ctx context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+		result, err := r.Session.Elicit(ctx, &mcp.ElicitParams{Message: "Who?"})
 		if err != nil {
-			return "", err
+			return nil, fmt.Errorf("while asking: %w", err)
 		}
-		return fmt.Sprintf("%s %s", result.Action, result.Content["who"]), nil
-	})
-	add("sample", func(ctx context.Context, s *mcp.ServerSession) (string, error) {
-		result, err := s.CreateMessage(ctx, &mcp.CreateMessageParams{MaxTokens: 1}) //nolint:staticcheck // that is what the test is about
-		if err != nil {
-			return "", err
-		}
-		return "sampled by " + result.Model, nil
-	})
-	add("roots", func(ctx context.Context, s *mcp.ServerSession) (string, error) {
-		result, err := s.ListRoots(ctx, nil) //nolint:staticcheck // as above
-		if err != nil {
-			return "", err
-		}
-		return fmt.Sprint(len(result.Roots), " roots"), nil
+		text := &mcp.TextContent{Text: fmt.Sprintf("%s %s", result.Action, result.Content["who"])}
+		return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: text}}}, nil
 	})
 	return server
 }
 
 // playAsking is a child process with such a server, which speaks both eras.
-func playAsking([]string) {
-	_ = askingSDK(new(atomic.Int32)).Run(context.Background(), &mcp.StdioTransport{})
-}
+func playAsking([]string) { _ = askingSDK().Run(context.Background(), &mcp.StdioTransport{}) }
 
 // bothEras serves requests of the modern era without sessions, and others with sessions. The SDK
 // leaves that to its users.
@@ -80,14 +53,13 @@ func bothEras(server *mcp.Server) http.Handler {
 // askable is the relay of a client that replies to every server request, and counts them.
 func askable(asked *atomic.Int32) *upstream.Relay {
 	return &upstream.Relay{
-		Capabilities: jsontext.Value(`{"elicitation":{"form":{}},"sampling":{},"roots":{}}`),
+		Capabilities: jsontext.Value(`{"elicitation":{"form":{}},"roots":{}}`),
 		Reply: func(_ context.Context, method string, _ jsontext.Value) (jsontext.Value, error) {
 			asked.Add(1)
-			return jsontext.Value(map[string]string{
-				wire.Elicit:        `{"action":"accept","content":{"who":"Ada"}}`,
-				wire.CreateMessage: `{"role":"assistant","model":"m","content":{"type":"text","text":"x"}}`,
-				wire.RootsList:     `{"roots":[]}`,
-			}[method]), nil
+			if method == wire.RootsList {
+				return jsontext.Value(`{"roots":[]}`), nil
+			}
+			return jsontext.Value(`{"action":"accept","content":{"who":"Ada"}}`), nil
 		},
 	}
 }
@@ -101,67 +73,32 @@ func getNamed(ctx context.Context, c *upstream.Connector, name string, client *u
 
 func TestLegacyGets_SDKServerOfBothEras(t *testing.T) {
 	t.Parallel()
-	var ran atomic.Int32
 	for name, u := range map[string]config.Upstream{
-		"HTTP":  upstreamtest.HTTP("http", upstreamtest.Serve(t, bothEras(askingSDK(&ran))).URL),
+		"HTTP":  upstreamtest.HTTP("http", upstreamtest.Serve(t, bothEras(askingSDK())).URL),
 		"stdio": upstreamtest.Child(t, "stdio", "asking"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, log := startLogged(t, u)
-			waitForNames(t, c, "elicit plain roots sample")
+			waitForNames(t, c, "elicit plain")
 			if got := c.State().Revision; got != wire.Rev20260728 {
 				t.Fatalf("the session speaks %s", got)
 			}
 			var asked atomic.Int32
-			for round := range int32(2) {
-				for i, test := range []struct{ prompt, want string }{
-					{"elicit", "accept Ada"}, {"sample", "sampled by m"}, {"roots", "0 roots"}, {"plain", "plain: "},
-				} {
-					got, err := getNamed(t.Context(), c, test.prompt, askable(&asked))
-					if err != nil || !strings.Contains(got, test.want) {
-						t.Errorf("round %d: get %s = %s, %v, want %s", round, test.prompt, got, err, test.want)
-					}
-					if want := 3*round + min(int32(i)+1, 3); asked.Load() != want {
-						t.Errorf("the client was asked %d times, want %d", asked.Load(), want)
-					}
+			for _, test := range []struct{ prompt, want string }{{"elicit", "accept Ada"}, {"plain", "plain: "}, {"elicit", "accept Ada"}} {
+				got, err := getNamed(t.Context(), c, test.prompt, askable(&asked))
+				if err != nil || !strings.Contains(got, test.want) {
+					t.Errorf("get %s = %s, %v, want %s", test.prompt, got, err, test.want)
 				}
 			}
-			if n := strings.Count(log.String(), "need a legacy session"); n != 3 || !strings.Contains(log.String(), "go-sdk") {
-				t.Errorf("it is logged %d times, want once for each prompt:\n%s", n, log.String())
+			if n := strings.Count(log.String(), "need a legacy session"); n != 1 || asked.Load() != 2 || !strings.Contains(log.String(), "go-sdk") {
+				t.Errorf("the client was asked %d times, want twice; it is logged %d times, want once:\n%s", asked.Load(), n, log.String())
 			}
-			for _, test := range []struct {
-				client *upstream.Relay
-				why    string
-			}{{nil, "no client"}, {&upstream.Relay{Capabilities: jsontext.Value(`{"roots":{}}`)}, "a client that cannot be asked"}} {
-				_, err := getNamed(t.Context(), c, "elicit", test.client)
-				if answer, ok := errors.AsType[*wire.Error](err); !ok || !strings.Contains(answer.Message, "cannot be sent") {
-					t.Errorf("get for %s = %v, want the server's refusal", test.why, err)
-				}
+			_, err := getNamed(t.Context(), c, "elicit", nil)
+			if answer, ok := errors.AsType[*wire.Error](err); !ok || !strings.Contains(answer.Message, "cannot be sent") {
+				t.Errorf("get for no client = %v, want the server's refusal", err)
 			}
 		})
-	}
-}
-
-// The Go SDK's server without sessions can ask in neither era: what it says in the modern one
-// stands.
-func TestLegacyGets_ServerThatCannotAskAtAll(t *testing.T) {
-	t.Parallel()
-	var ran, asked atomic.Int32
-	handler := sdkHandler(askingSDK(&ran), mcp.StreamableHTTPOptions{Stateless: true})
-	c, log := startLogged(t, upstreamtest.HTTP("stateless", upstreamtest.Serve(t, handler).URL))
-	waitForNames(t, c, "elicit plain roots sample")
-	for round, want := range []int32{2, 3, 4} { // the first in both eras, the others in the modern one
-		_, err := getNamed(t.Context(), c, "elicit", askable(&asked))
-		if answer, ok := errors.AsType[*wire.Error](err); !ok || !strings.Contains(answer.Message, "cannot be sent") {
-			t.Errorf("get = %v, want the refusal of the modern era", err)
-		}
-		if ran.Load() != want {
-			t.Errorf("after get %d the handler ran %d times, want %d", round+1, ran.Load(), want)
-		}
-	}
-	if !strings.Contains(log.String(), "its gets fail") || asked.Load() != 0 {
-		t.Errorf("%d were asked; log:\n%s", asked.Load(), log.String())
 	}
 }
 
@@ -231,23 +168,10 @@ func TestLegacyGets_BeginThereOnceLearned(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		want("p", client, true, [2]int{4, 5})
-	})
-}
-
-// Gets that learn it at the same time all succeed.
-func TestLegacyGets_LearnedConcurrently(t *testing.T) {
-	inBubble(t, dualPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-		var asked atomic.Int32
-		var gets sync.WaitGroup
-		for range 20 {
-			gets.Go(func() {
-				if _, err := getNamed(t.Context(), c, "p", askable(&asked)); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		gets.Wait()
-		wantSeen(t, p, wire.Initialize, 1)
+		time.Sleep(time.Hour) // the legacy session is closed when nobody uses it
+		p.Handle(wire.Initialize, nil)
+		onGet(p, results(`{"messages":[]}`), nil)
+		want("p", client, true, [2]int{5, 5})
 	})
 }
 
@@ -295,75 +219,25 @@ func TestLegacyGets_OnlyWhereTheServerCannotAsk(t *testing.T) {
 	}
 }
 
-// If the legacy era is of no use either, the refusal stands, and the prompt is not tried there for
-// a time.
+// If the legacy era is of no use either, the refusal stands.
 func TestLegacyGets_RefusalStandsWhereTheyFail(t *testing.T) {
 	for name, test := range map[string]struct {
 		sabotage func(*upstreamtest.Peer)
-		wants    [][2]int // after each of two gets, and of one after the pause
+		want     [2]int // gets in the two eras
 	}{
-		"no legacy session": {func(p *upstreamtest.Peer) { p.Handle(wire.Initialize, nil) }, [][2]int{{1, 0}, {2, 0}, {3, 0}}},
+		"no legacy session": {func(p *upstreamtest.Peer) { p.Handle(wire.Initialize, nil) }, [2]int{1, 0}},
 		"an error": {func(p *upstreamtest.Peer) {
 			onGet(p, refuses(refusal), refuses(`{"code":1,"message":"nor here"}`))
-		}, [][2]int{{1, 1}, {2, 1}, {3, 2}}},
+		}, [2]int{1, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, dualPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 				test.sabotage(p)
-				for i, want := range test.wants {
-					if i == 2 {
-						time.Sleep(time.Hour)
-					}
-					_, err := getNamed(t.Context(), c, "p", askable(new(atomic.Int32)))
-					if answer, ok := errors.AsType[*wire.Error](err); !ok || answer.Code != 0 || getsByEra(p) != want {
-						t.Errorf("get %d = %v, and %v gets in the two eras, want the refusal and %v", i, err, getsByEra(p), want)
-					}
+				_, err := getNamed(t.Context(), c, "p", askable(new(atomic.Int32)))
+				if answer, ok := errors.AsType[*wire.Error](err); !ok || answer.Code != 0 || getsByEra(p) != test.want {
+					t.Errorf("get = %v, and %v gets in the two eras, want the refusal and %v", err, getsByEra(p), test.want)
 				}
 			})
 		})
 	}
-}
-
-// A prompt that has learned to begin in the legacy era goes back to the modern one while there is
-// no legacy session.
-func TestLegacyGets_FallBackWithoutSession(t *testing.T) {
-	inBubble(t, dualPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-		client := askable(new(atomic.Int32))
-		if _, err := getNamed(t.Context(), c, "p", client); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Hour) // the session is closed when nobody uses it
-		p.Handle(wire.Initialize, nil)
-		onGet(p, results(`{"messages":[]}`), nil)
-		if _, err := getNamed(t.Context(), c, "p", client); err != nil || getsByEra(p) != [2]int{2, 1} {
-			t.Errorf("get = %v, and %v gets in the two eras", err, getsByEra(p))
-		}
-	})
-}
-
-// A client that was asked in the legacy era gets what came of it, be it an error.
-func TestLegacyGets_ErrorAfterAskingIsTheAnswer(t *testing.T) {
-	inBubble(t, dualPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-		replied := make(chan struct{}, 1)
-		p.Handle("", func(w http.ResponseWriter, _ *upstreamtest.Request) {
-			replied <- struct{}{}
-			w.WriteHeader(http.StatusAccepted)
-		})
-		onGet(p, refuses(refusal),
-			func(w http.ResponseWriter, r *upstreamtest.Request) {
-				upstreamtest.Event(w, rootsRequest)
-				<-replied
-				upstreamtest.Event(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":7,"message":"no"}}`, r.Message.ID))
-			})
-		var asked atomic.Int32
-		for i := range 2 {
-			_, err := getNamed(t.Context(), c, "p", askable(&asked))
-			if answer, ok := errors.AsType[*wire.Error](err); !ok || answer.Code != 7 || getsByEra(p) != [2]int{1, i + 1} {
-				t.Errorf("get = %v, and %v gets in the two eras", err, getsByEra(p))
-			}
-		}
-		if asked.Load() != 2 {
-			t.Errorf("the client was asked %d times, want twice", asked.Load())
-		}
-	})
 }

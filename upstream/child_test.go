@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,7 +72,7 @@ func TestChild_GetsOwnEnvironmentOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, _ := object(t, got).Text("env")
+	text, _ := upstreamtest.Object(t, got).Text("env")
 	allowed := []string{
 		"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TMPDIR", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "OWN", "UPSTREAMTEST_ROLE", "GORACE",
 	}
@@ -91,68 +89,42 @@ func TestChild_GetsOwnEnvironmentOnly(t *testing.T) {
 	}
 }
 
-func TestChild_IsStartedInItsFolder(t *testing.T) {
+func TestChild_IsStartedInItsFolderOnly(t *testing.T) {
 	t.Parallel()
 	own, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
+	gateways, err2 := os.Getwd()
+	program, err3 := os.Executable()
+	relative, err4 := filepath.Rel(gateways, program)
+	file, link := filepath.Join(own, "file"), filepath.Join(own, "link")
+	if err := errors.Join(err, err2, err3, err4, os.WriteFile(file, nil, 0o600), os.Symlink(own, link)); err != nil {
 		t.Fatal(err)
 	}
-	gateways, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	relative, err := filepath.Rel(gateways, program)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct{ dir, command, want string }{
-		{"", program, gateways},
-		{own, program, own},
-		{own, relative, own}, // which is still relative to the gateway's
+	for _, test := range []struct{ dir, command, want, problem string }{
+		{"", program, gateways, ""},
+		{own, program, own, ""},
+		{own, relative, own, ""}, // which is still relative to the gateway's
+		{filepath.Join(own, "gone"), program, "", "no such file or directory"},
+		{file, program, "", "not a directory"},
+		{link, program, "", "a link has taken its place"},
 	} {
 		u := upstreamtest.Child(t, "scripted", "script")
 		u.Dir, u.Command[0] = test.dir, test.command
-		c := start(t, u, upstream.Options{})
-		waitForNames(t, c, "scripted")
-		got, err := get(t.Context(), c, "folder")
+		session, err := client.Connect(t.Context(), u, client.Options{})
+		if test.problem != "" {
+			want := "cannot start " + u.Program() + " in its working folder: " + test.problem
+			if got := client.CauseOf(err); got.Kind != client.FolderUnusable || got.Problem != want {
+				t.Errorf("in %s: %+v, want %s", test.dir, got, want)
+			}
+			continue
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		if folder, _ := object(t, got).Text("folder"); folder != test.want {
-			t.Errorf("%s with dir %q is in %q, want %q", test.command, test.dir, folder, test.want)
+		got, err := session.Call(t.Context(), &client.Request{Method: wire.PromptsGet, Name: "folder", Params: upstreamtest.Object(t, `{"name":"folder"}`)}, nil)
+		if folder, _ := wire.Members(got.JSON).Text("folder"); err != nil || folder != test.want {
+			t.Errorf("%s with dir %q is in %q, %v, want %q", test.command, test.dir, folder, err, test.want)
 		}
-	}
-}
-
-func TestChild_IsNotStartedElsewhereThanInItsFolder(t *testing.T) {
-	t.Parallel()
-	root, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(root, "file"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(root, filepath.Join(root, "link")); err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]string{
-		"gone": "no such file or directory", "file": "not a directory", "link": "a link has taken its place",
-	} {
-		u := upstreamtest.Child(t, "scripted", "script")
-		u.Dir = filepath.Join(root, name)
-		_, err := client.Connect(t.Context(), u, client.Options{})
-		if err == nil {
-			t.Fatalf("Connect in %s: no error", name)
-		}
-		want = "cannot start " + u.Program() + " in its working folder: " + want
-		if got := client.CauseOf(err); got.Kind != client.FolderUnusable || got.Problem != want {
-			t.Errorf("in %s: %+v, want %s", name, got, want)
-		}
+		session.Close()
 	}
 }
 
@@ -163,9 +135,10 @@ func TestChild_LogsStderrAndExitsOnClose(t *testing.T) {
 	if got := c.State().Revision; got != wire.Rev20250618 {
 		t.Errorf("Revision = %s", got)
 	}
+	upstreamtest.Eventually(t, "the reply to its ping", func() bool { return strings.Contains(log.String(), `response \"early\" {}`) })
 	stop()
 	wantLogged(t, log, `upstream=scripted line="pid `, `line="unfinished line`, `line="stdin ended"`,
-		"line from child process ignored", `notification notifications/initialized`, `response \"early\" {}`)
+		"line from child process ignored", `notification notifications/initialized`)
 	if pid := number(t, log, "pid"); exists(pid) {
 		t.Errorf("process %d is still there", pid)
 	}
@@ -295,52 +268,24 @@ func TestChild_IsRestartedWithoutProbeThatKillsIt(t *testing.T) {
 	}
 }
 
-func TestChild_ReportsExitStatus(t *testing.T) {
-	t.Parallel()
-	c, log, _ := startScript(t, "dies-at-once")
-	upstreamtest.Eventually(t, "a first try", func() bool { return c.State().Tried })
-	if got := c.State().Problem.Err.Error(); !strings.Contains(got, "exit status 3") || c.State().Listed {
-		t.Errorf("problem: %s\n%s", got, log)
-	}
-	u := upstreamtest.Child(t, "nowhere", "script")
-	u.Command = []string{"/nowhere/program"}
-	if _, err := client.Connect(t.Context(), u, upstream.Options{}); err == nil || !strings.Contains(err.Error(), "no such file or directory") {
-		t.Errorf("Connect() = %v", err)
-	}
-}
-
-func TestChild_IsKilledAfterClosingStdout(t *testing.T) {
-	t.Parallel()
-	c, log, _ := startScript(t, "closes-stdout")
-	upstreamtest.Eventually(t, "the loss is noticed", func() bool { return c.State().Problem != nil })
-	wantLogged(t, log, "signal: killed")
-}
-
 // The pipe to a child that does not read is full. Neither calls nor Run's end may be delayed by
 // that.
 func TestChild_ThatDoesNotReadStdinDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	u := upstreamtest.Child(t, "deaf", "script")
-	u.Timeout = 3 * time.Second // which the child starts in
+	u.Timeout = 3 * time.Second // the child starts within it
 	c := upstream.New(u, upstream.Options{}, func() {})
 	stop := run(t, c)
 	waitForNames(t, c, "scripted")
 	wantFailure(t, c, "deaf", upstream.Timeout)
 	long := wire.Object{}.With("name", wire.Quote(strings.Repeat("x", 1<<20)))
-	ended := make(chan struct{}, 100)
+	var calls sync.WaitGroup
 	for range 100 {
-		go func() {
+		calls.Go(func() {
 			_, _ = c.Call(t.Context(), &upstream.Request{Method: wire.PromptsGet, Params: long}, nil) // some may reach the next child
-			ended <- struct{}{}
-		}()
+		})
 	}
-	for range 100 {
-		select {
-		case <-ended:
-		case <-time.After(time.Minute):
-			t.Fatal("a call did not end")
-		}
-	}
+	calls.Wait()
 	begun := time.Now()
 	stop()
 	if took := time.Since(begun); took > time.Minute {
@@ -348,104 +293,34 @@ func TestChild_ThatDoesNotReadStdinDoesNotDelayOthers(t *testing.T) {
 	}
 }
 
-func TestChild_GetsCancelledAndMayExceedLineLimit(t *testing.T) {
-	t.Parallel()
-	u := upstreamtest.Child(t, "scripted", "script")
-	u.MaxMessage = 64 << 10
-	c, log := startLogged(t, u)
-	waitForNames(t, c, "scripted")
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := getting(ctx, c, "hang")
-	upstreamtest.Eventually(t, "the call is on its way", func() bool { return strings.Contains(log.String(), "hanging") })
-	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("get = %v", err)
-	}
-	upstreamtest.Eventually(t, "the notification", func() bool {
-		return strings.Contains(log.String(), "notification notifications/cancelled")
-	})
-	wantFailure(t, c, "big", upstream.BadResponse)
-	if got, err := get(t.Context(), c, "x"); err != nil || !strings.Contains(got, "wéirs") {
-		t.Errorf("after a line too long: %s, %v", got, err)
-	}
-	wantLogged(t, log, "line too long")
-}
-
-func TestRun_LeavesNoGoroutine(t *testing.T) { // not parallel: it counts goroutines
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt) // which starts a goroutine of package os/signal that stays
-	signal.Stop(signals)
-	before := runtime.NumGoroutine()
-	var stops []func()
-	for _, faults := range [][]string{nil, {"silent"}, {"dies-at-once"}, {"deaf"}} {
-		_, _, stop := startScript(t, faults...)
-		stops = append(stops, stop)
-	}
-	for _, peer := range []*upstreamtest.Peer{upstreamtest.NewPeer(t), upstreamtest.NewModernPeer(t)} {
-		server := upstreamtest.Serve(t, peer)
-		c := upstream.New(upstreamtest.HTTP("left", server.URL), upstream.Options{}, func() {})
-		stop := run(t, c)
-		waitForNames(t, c, "p")
-		stops = append(stops, stop, server.Down)
-	}
-	server := upstreamtest.Serve(t, upstreamtest.SSE(upstreamtest.NewPeer(t)))
-	c := upstream.New(sseUpstream(server.URL, false), upstream.Options{}, func() {})
-	stop := run(t, c)
-	waitForNames(t, c, "p")
-	stops = append(stops, stop, server.Down)
-	var ending sync.WaitGroup
-	for _, stop := range stops {
-		ending.Go(stop)
-	}
-	ending.Wait()
-	upstreamtest.Eventually(t, "as few goroutines as before", func() bool { return runtime.NumGoroutine() <= before })
-}
-
-// The server has answered, so that nobody should have to wait for the timeout, and no breaker
-// should open.
+// A server that has answered makes nobody wait for the timeout, and opens no breaker.
 func TestChild_InvalidResultEndsItsCallOnly(t *testing.T) {
 	t.Parallel()
 	u := upstreamtest.Child(t, "scripted", "script", "batches")
-	u.Breaker.Failures = 2
-	c := start(t, u, upstream.Options{})
+	u.Breaker.Failures, u.MaxMessage = 3, 64<<10
+	c, log := startLogged(t, u)
 	waitForNames(t, c, "scripted")
 	ctx, cancel := context.WithCancel(t.Context())
 	hanging := getting(ctx, c, "hang")
-	for _, name := range []string{"surrogate", "duplicate", "truncated", "batch with a duplicate", "surrogate", "duplicate"} {
+	for _, name := range []string{"surrogate", "duplicate", "truncated", "batch with a duplicate", "surrogate", "duplicate", "big"} {
 		wantFailure(t, c, name, upstream.BadResponse) // and no timeout
 	}
 	mustGet(t, c, "logged") // a log record with the request's id is no response
 	if got, err := get(t.Context(), c, "x"); err != nil || !strings.Contains(got, "wéirs") {
 		t.Errorf("after that: %s, %v", got, err)
 	}
+	wantLogged(t, log, "line too long")
 	select {
 	case err := <-hanging:
 		t.Errorf("another call ended: %v", err)
 	default:
 	}
+	upstreamtest.Eventually(t, "the call is on its way", func() bool { return strings.Contains(log.String(), "hanging") })
 	cancel()
 	if err := <-hanging; !errors.Is(err, context.Canceled) {
 		t.Errorf("the cancelled call: %v", err)
 	}
-}
-
-// A child decides how much it prints, and must not fill the log, nor keep a processor busy.
-func TestChild_ThatPrintsOnlyGarbageIsStopped(t *testing.T) {
-	t.Parallel()
-	begun := time.Now()
-	c, log, _ := startScript(t, "garbage")
-	upstreamtest.Eventually(t, "it is stopped", func() bool { return strings.Contains(log.String(), "child process stopped") })
-	upstreamtest.Eventually(t, "it is down", func() bool { // and not only slow, as on a busy machine
-		problem := c.State().Problem
-		return problem != nil && problem.Reason == upstream.Unreachable
+	upstreamtest.Eventually(t, "the notification", func() bool {
+		return strings.Contains(log.String(), "notification notifications/cancelled")
 	})
-	upstreamtest.Eventually(t, "the log says how many lines it lacks", func() bool {
-		return regexp.MustCompile(`line from child process ignored.* more=\d{3,}`).MatchString(log.String())
-	})
-	windows := 3 + int(time.Since(begun)/(10*time.Second))
-	if n := strings.Count(log.String(), "line from child process ignored"); n > windows {
-		t.Errorf("%d lines were logged, want %d at most", n, windows)
-	}
-	wantLogged(t, log, `: \"this is garbage, too:  `,
-		`remedy="start it in its stdio mode, and let it log to standard error"`)
 }

@@ -4,74 +4,95 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 
-	"github.com/sony/gobreaker/v2"
-
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/call"
 	"github.com/promptweir/promptweir/upstream/client"
-	"github.com/promptweir/promptweir/upstream/queue"
+	"github.com/promptweir/promptweir/upstream/session"
 )
 
-// Names of the packages beneath that the gateway needs to make calls, so that it depends on this
-// one alone.
+// Aliases for types of the packages below, so that the gateway does not import packages call and
+// session.
 type (
-	// Options are what a connector needs beside its configuration.
+	// Options are the settings of a connector that are not in its configuration.
 	Options = client.Options
 	// Result is the result of a request.
 	Result = client.Result
-	// Relay passes on what a server says during a call.
+	// Relay passes a server's messages during a call to the client.
 	Relay = client.Relay
-	// Cause says to an operator why an upstream is in trouble.
+	// State is a snapshot of an upstream's status. It is immutable.
+	State = session.State
+	// Problem explains why an upstream's list is not fresh, or why its calls fail.
+	Problem = session.Problem
+	// Reason tells clients in one word why there is no answer.
+	Reason = client.Reason
+	// Cause explains to operators why an upstream has a problem.
 	Cause = client.Cause
 	// Caller identifies a caller by a key.
-	Caller = queue.Caller
-	// BreakerState is the state of a circuit breaker.
-	BreakerState = gobreaker.State
+	Caller = call.Caller
+	// Request is a request for an upstream.
+	Request = call.Request
+	// Unavailable is the error of a call that got no usable JSON-RPC response.
+	Unavailable = call.Unavailable //nolint:errname // upstream.Unavailable says it
+)
+
+// The reasons of [Unavailable] and of a [Problem].
+const (
+	Unreachable = client.Unreachable
+	Timeout     = client.Timeout
+	BadResponse = client.BadResponse
+	Denied      = client.Denied
+	RateLimited = client.RateLimited
+	BreakerOpen = session.BreakerOpen
+	Overloaded  = session.Overloaded
+	ListRefused = session.ListRefused
+	InvalidFile = session.InvalidFile
+)
+
+// Attributes of metrics and spans. They mean the same for a client's request and for a call to an
+// upstream.
+const (
+	AttrMethod    = session.AttrMethod
+	AttrRevision  = session.AttrRevision
+	AttrPrompt    = session.AttrPrompt
+	AttrStatus    = session.AttrStatus
+	AttrErrorType = session.AttrErrorType
+	AttrUpstream  = session.AttrUpstream
+	AttrTeam      = session.AttrTeam
+	AttrReason    = session.AttrReason
 )
 
 // Connector keeps one upstream connected, and its list of prompts up to date. All methods are safe
 // for concurrent use.
 type Connector struct {
 	upstream config.Upstream
-	// One of them is nil: an upstream has a server or a folder with prompts.
-	server   *server
-	folder   *folder
-	onChange func()
-	logger   *slog.Logger
-	// metrics are made when something is measured first.
-	metrics func() *instruments
-	// queue limits the calls in flight and the requests per second.
-	queue   *queue.Queue
-	retired atomic.Bool
+	// An upstream has either a server or a folder with prompts. The fields of the other kind are
+	// nil.
+	server *session.Server
+	calls  *call.Calls // to the server
+	folder *folder
 
-	mu    sync.Mutex // serialises update
-	state atomic.Pointer[State]
+	retired atomic.Bool
 }
 
 // New returns a connector that has not started. It calls onChange after each change of [State];
 // onChange must not block.
 func New(u config.Upstream, opts Options, onChange func()) *Connector {
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
-	c := &Connector{
-		upstream: u, onChange: onChange,
-		logger: opts.Logger.With(slog.String("upstream", u.Name), slog.String("team", u.Team)),
-	}
-	c.metrics = sync.OnceValue(func() *instruments { return newInstruments(&c.upstream) })
-	c.queue = queue.New(u.Concurrency, u.Timeout, u.Rate)
+	logger := opts.Logger.With(slog.String("upstream", u.Name), slog.String("team", u.Team))
+	c := &Connector{upstream: u}
 	if u.Files != nil {
-		c.folder = newFolder(u, c.logger, c.publish)
-		c.state.Store(c.folder.starting())
-		return c
+		c.folder = newFolder(u, logger, onChange)
+	} else {
+		c.server = session.New(&c.upstream, opts, logger, onChange)
+		c.calls = call.New(&c.upstream, c.server)
 	}
-	c.server = newServer(c, opts)
-	c.state.Store(&State{})
 	return c
 }
 
-// ShareFolders makes the connector of an upstream with files read them together with those of the
-// same team's other upstreams. To be called before [Connector.Run].
+// ShareFolders lets one team's upstreams with files read them together. Call it before
+// [Connector.Run]. It does nothing for a server.
 func (c *Connector) ShareFolders(folders *Folders) {
 	if c.folder != nil {
 		c.folder.folders = folders
@@ -81,76 +102,81 @@ func (c *Connector) ShareFolders(folders *Folders) {
 // Upstream returns the configuration that the connector was made with.
 func (c *Connector) Upstream() config.Upstream { return c.upstream }
 
-// State returns what is known now. It never blocks.
-func (c *Connector) State() *State { return c.state.Load() }
+// State returns the current state. It never blocks.
+func (c *Connector) State() *State {
+	if c.folder != nil {
+		return c.folder.state.Load()
+	}
+	return c.server.State()
+}
 
-// Run keeps the upstream connected until ctx ends. It always returns nil: that a server is down
-// shows in [State].
+// Run keeps the upstream connected until ctx ends. It always returns nil. [State] shows whether the
+// server is down.
 func (c *Connector) Run(ctx context.Context) error {
 	if c.folder != nil {
 		c.folder.folders.run(ctx, c.folder)
 		return nil
 	}
-	c.server.run(ctx)
+	c.server.Run(ctx)
 	return nil
 }
 
 // ConnectNow ends the wait of a server that is down for the next attempt to connect. It does not
 // wait for the attempt.
 func (c *Connector) ConnectNow() {
-	if c.server != nil && c.server.connection.Load().session == nil {
-		// It is also set while an attempt is being made: should that fail, the next one comes at
-		// once.
-		c.server.connectNow.Set()
+	if c.server != nil {
+		c.server.ConnectNow()
 	}
 }
 
-// Relist has the list requested again, because something showed that it is out of date. It does not
-// wait for that, and a server is asked no more often than for its own notifications.
+// Relist makes the connector request the list again after a sign that it is out of date. It does
+// not wait for the list. The limit on lists after the server's own notifications applies.
 func (c *Connector) Relist() {
 	if c.server != nil {
-		c.server.health.Relist.Set()
+		c.server.Relist.Set()
 	}
 }
 
-// Retire makes calls fail with [ErrRetired] from now on. It returns when those in flight have
-// ended, or ctx has. Sessions stay open until Run's context ends.
+// ErrRetired means that a connector takes no more calls: its upstream has a new connector, or was
+// removed. Nothing was sent.
+var ErrRetired = call.ErrRetired
+
+// Call sends a request to the upstream and returns its result. The upstream's timeout bounds the
+// call, and is paused while the relay asks a client. The relay may be nil. The error is a
+// [*wire.Error] if the upstream answered with an error, [*Unavailable] if it gave no usable answer,
+// and the context's error if the caller gave up. It is [ErrRetired] if the connector takes no more
+// calls. During a pause that the server asked for, calls fail at once.
+//
+// A call waits for the rate limit and for a slot. If the server does not answer, the call is tried
+// again after a backoff. The retry block bounds the number of attempts, and each attempt leaves
+// time for the next. A call is not tried again after part of its response has arrived, or after its
+// client was asked something. If all attempts fail, Call returns the error of the first.
+func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (Result, error) {
+	switch {
+	case c.retired.Load():
+		return Result{}, ErrRetired
+	case c.folder != nil: // from memory: without a queue, a breaker, retries or a measurement
+		return c.folder.call(request)
+	}
+	return c.calls.Do(ctx, request, relay)
+}
+
+// Retire makes calls fail with [ErrRetired] from now on. It returns when the calls in flight, or
+// ctx, have ended. Sessions stay open until Run's context ends.
 func (c *Connector) Retire(ctx context.Context) {
 	c.retired.Store(true)
+	if c.folder != nil {
+		return
+	}
 	select {
-	// It also refuses the calls that found retired unset but have no slot yet, so that none is
-	// missed.
-	case <-c.queue.Close():
+	// Close also refuses calls that read retired before it was set and have no slot yet.
+	case <-c.calls.Close():
 	case <-ctx.Done():
 	}
 }
 
-// Completes reports whether the server declared completions. Without a session it is true, so that
-// a call is made and finds out.
+// Completes reports whether the server declared completions. It is also true without a session: the
+// call then finds out.
 func (c *Connector) Completes() bool {
-	if c.folder != nil {
-		return true
-	}
-	session := c.server.connection.Load().session
-	return session == nil || session.Declared.Completes()
-}
-
-// update publishes a changed copy of the state, and tells the connector's owner.
-func (c *Connector) update(change func(*State)) {
-	c.mu.Lock()
-	next := *c.state.Load()
-	change(&next)
-	next.Problem = cmp.Or(next.ofList, next.ofCalls)
-	c.state.Store(&next)
-	// Before the owner is told, who may want to update the state at once. Two calls may reach the
-	// owner out of order, which does not matter: it reads the newest state.
-	c.mu.Unlock()
-	c.onChange()
-}
-
-// publish makes a state the current one, and tells the connector's owner. For the folder's
-// goroutine.
-func (c *Connector) publish(next *State) {
-	c.state.Store(next)
-	c.onChange()
+	return c.folder != nil || c.server.Completes()
 }

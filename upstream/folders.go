@@ -6,44 +6,47 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/files"
-	"github.com/promptweir/promptweir/upstream/health"
+	"github.com/promptweir/promptweir/upstream/session"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 const (
-	// pollInterval is how often a team's files are looked at. Unlike events of the file system, this
-	// sees changes behind links, on network file systems and in mounted ConfigMaps alike.
+	// pollInterval is the time between checks of a team's files. Unlike file system events, polling
+	// detects changes through links, on network file systems and in mounted ConfigMaps.
 	pollInterval = 400 * time.Millisecond
-	// restFactor is how long the files rest after a pass, as a multiple of its duration: a folder on
-	// a slow disk takes at most a tenth of one processor.
+	// restFactor is the pause after a pass, as a multiple of its duration, so that a folder on a
+	// slow disk takes at most a tenth of one processor.
 	restFactor = 10
 )
 
-// Folders are the prompt files of all teams. One goroutine for each team reads them for all of the
+// Folders are the prompt files of all teams. One goroutine per team reads them for all of the
 // team's upstreams. It is safe for concurrent use.
 type Folders struct {
-	mu    sync.Mutex // guards teams and their members
-	teams map[string]*teamFolder
+	mu    sync.Mutex                // guards teams and their members
+	teams map[[2]string]*teamFolder // by team and folder: the command try has one team with several folders
 }
 
-// NewFolders returns folders that nobody reads yet.
-func NewFolders() *Folders { return &Folders{teams: map[string]*teamFolder{}} }
+// NewFolders returns folders that are not being read.
+func NewFolders() *Folders { return &Folders{teams: map[[2]string]*teamFolder{}} }
 
-// teamFolder is the folder of one team.
+// teamFolder is one folder of a team. Its members are the team's upstreams with files in this
+// folder. One goroutine reads the files for all members.
 type teamFolder struct {
 	members []*folder     // in the order in which they joined
-	joined  health.Mark   // is there after a member has joined
+	joined  session.Mark  // holds a mark after a member has joined
 	end     func()        // ends the goroutine
-	ended   chan struct{} // is closed when the goroutine has ended
+	ended   chan struct{} // closed when the goroutine has ended
 }
 
-// run has the files of a folder read until ctx ends.
+// run reads a folder's files until ctx ends.
 func (fs *Folders) run(ctx context.Context, f *folder) {
 	t := fs.join(ctx, f)
 	<-ctx.Done()
@@ -56,21 +59,22 @@ func (fs *Folders) run(ctx context.Context, f *folder) {
 func (fs *Folders) join(ctx context.Context, f *folder) *teamFolder {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	t := fs.teams[f.upstream.Team]
+	t := fs.teams[f.key()]
 	if t == nil {
-		ctx, end := context.WithCancel(context.WithoutCancel(ctx)) // the member that came first may leave first
-		t = &teamFolder{joined: make(health.Mark, 1), end: end, ended: make(chan struct{})}
-		fs.teams[f.upstream.Team] = t
+		ctx, end := context.WithCancel(context.WithoutCancel(ctx)) // the first member may leave first
+		t = &teamFolder{joined: make(session.Mark, 1), end: end, ended: make(chan struct{})}
+		fs.teams[f.key()] = t
 		go fs.read(ctx, t)
 	}
-	// After a reload, the connector that this one replaces may still answer what was asked before.
+	// After a reload, the connector that f replaces may still run. It is removed, because it
+	// answers from its last list and needs no updates.
 	t.members = slices.DeleteFunc(t.members, func(m *folder) bool { return m.upstream.Name == f.upstream.Name })
 	t.members = append(t.members, f)
 	t.joined.Set()
 	return t
 }
 
-// leave reports whether the folder has no member anymore.
+// leave removes a member, and reports whether no members are left.
 func (fs *Folders) leave(f *folder, t *teamFolder) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -78,14 +82,14 @@ func (fs *Folders) leave(f *folder, t *teamFolder) bool {
 	if len(t.members) > 0 {
 		return false
 	}
-	// A member that join has replaced may leave last, when the team has a new folder.
-	if fs.teams[f.upstream.Team] == t {
-		delete(fs.teams, f.upstream.Team)
+	// A replaced member may leave after the team got a new folder.
+	if fs.teams[f.key()] == t {
+		delete(fs.teams, f.key())
 	}
 	return true
 }
 
-// read reads the files of a team until ctx ends: a new member's at once.
+// read reads the files of a team until ctx ends. It also reads them as soon as a member joins.
 func (fs *Folders) read(ctx context.Context, t *teamFolder) {
 	defer close(t.ended)
 	var team files.Team
@@ -104,8 +108,8 @@ func (fs *Folders) read(ctx context.Context, t *teamFolder) {
 	}
 }
 
-// members returns those that have the same source as the last one: by a reload, those before are
-// about to end.
+// members returns the members whose files have the same source as the last member's. After a
+// reload, members with another source are about to end.
 func (fs *Folders) members(t *teamFolder) []*folder {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -114,7 +118,7 @@ func (fs *Folders) members(t *teamFolder) []*folder {
 	})
 }
 
-// pass reads what has changed.
+// pass reads the changed files and updates the members.
 func pass(ctx context.Context, team *files.Team, members []*folder) {
 	upstreams := make([]config.Upstream, len(members))
 	for i, m := range members {
@@ -133,43 +137,41 @@ func pass(ctx context.Context, team *files.Team, members []*folder) {
 type folder struct {
 	upstream config.Upstream
 	logger   *slog.Logger
-	// publish receives each new state.
-	publish func(*State)
-	folders *Folders
-	state   *State // for the goroutine that reads the team's files
+	onChange func()
+	folders  *Folders
+	state    atomic.Pointer[State] // written by the goroutine that reads the team's files
 }
 
-func newFolder(u config.Upstream, logger *slog.Logger, publish func(*State)) *folder {
-	return &folder{upstream: u, logger: logger, publish: publish, folders: NewFolders()}
+func newFolder(u config.Upstream, logger *slog.Logger, onChange func()) *folder {
+	f := &folder{upstream: u, logger: logger, onChange: onChange, folders: NewFolders()}
+	f.state.Store(&State{})
+	return f
 }
 
-// starting returns the state before the files have been read.
-func (f *folder) starting() *State {
-	f.state = &State{}
-	return f.state
-}
+// key identifies the folder in [Folders.teams].
+func (f *folder) key() [2]string { return [2]string{f.upstream.Team, f.upstream.Files.Folder} }
 
-// update publishes what a pass made of the files, unless it is known.
+// update publishes the state after a pass, if it has changed.
 func (f *folder) update(ctx context.Context, list *files.List, err error) {
 	if next := f.next(list, err); next != nil {
-		f.log(ctx, f.state, next)
-		f.state = next
-		f.publish(next)
+		f.log(ctx, f.state.Swap(next), next)
+		f.onChange()
 	}
 }
 
-// next returns the state that follows from a pass, or nil if it is the present one.
+// next returns the state after a pass, or nil if it is the current one.
 func (f *folder) next(list *files.List, err error) *State {
-	next := *f.state
-	next.Tried, next.Listed, next.Connected = true, f.state.Listed || err == nil, err == nil
+	before := f.state.Load()
+	next := *before
+	next.Tried, next.Listed, next.Connected = true, before.Listed || err == nil, err == nil
 	next.FileProblems = list.Problems
 	problem, isProblem := errors.AsType[files.Problem](err)
 	switch broken := list.Broken(); {
 	case isProblem:
 		next.FileProblems = append(slices.Clip(list.Problems), problem)
-		next.Problem = f.since(ListRefused, problem)
+		next.Problem = f.since(session.ListRefused, problem)
 	case len(broken) > 0:
-		next.Problem = f.since(InvalidFile, broken[0])
+		next.Problem = f.since(session.InvalidFile, broken[0])
 	default:
 		next.Problem = nil
 	}
@@ -177,9 +179,8 @@ func (f *folder) next(list *files.List, err error) *State {
 		next.Files = list
 	}
 	if next.Listed {
-		next.setPrompts(list.Definitions)
+		next.SetPrompts(list.Definitions)
 	}
-	before := f.state
 	if before.Tried && before.Listed == next.Listed && before.Files == next.Files && before.Problem == next.Problem &&
 		slices.Equal(before.FileProblems, next.FileProblems) {
 		return nil
@@ -187,10 +188,11 @@ func (f *folder) next(list *files.List, err error) *State {
 	return &next
 }
 
-// since returns the present problem if it is of the same kind, or else a new one.
+// since returns the current problem if it has the same reason and error. Otherwise it returns a new
+// problem, which begins with the current one if the reason is the same.
 func (f *folder) since(reason Reason, problem files.Problem) *Problem {
 	next := &Problem{Reason: reason, Since: time.Now(), Err: problem}
-	if now := f.state.Problem; now != nil && now.Reason == reason {
+	if now := f.state.Load().Problem; now != nil && now.Reason == reason {
 		if errors.Is(now.Err, problem) {
 			return now
 		}
@@ -199,11 +201,11 @@ func (f *folder) since(reason Reason, problem files.Problem) *Problem {
 	return next
 }
 
-// maxLogged bounds the problems that are logged at once.
+// maxLogged bounds the log records about files after one pass.
 const maxLogged = 20
 
-// log logs the files that are newly broken, and of each file the first text that was most likely meant
-// as syntax. What is served in part is one report of the catalog, and validate shows the rest.
+// log logs newly broken files, and for each file the first text that was probably meant as syntax.
+// The catalog reports partly served files, and the command validate shows all other findings.
 func (f *folder) log(ctx context.Context, before, after *State) {
 	logged, known, isLogged := 0, map[files.Problem]bool{}, map[string]bool{}
 	for _, p := range before.FileProblems {
@@ -234,16 +236,16 @@ func (f *folder) log(ctx context.Context, before, after *State) {
 	}
 }
 
-// call answers a get or a completion from the list that the request names, never from one that was
-// read later: a definition is approved with its text.
+// call answers a request from the list in the request, even if the folder has a newer list: a
+// definition is approved together with its text.
 func (f *folder) call(request *Request) (Result, error) {
 	if request.Files == nil {
-		return Result{}, unavailable(f.upstream.Name, Unreachable, pollInterval, errNotRead)
+		return Result{}, &Unavailable{Upstream: f.upstream.Name, Reason: client.Unreachable, RetryAfter: pollInterval, Err: errNotRead}
 	}
 	if request.Method == wire.ResourcesRead {
 		result, err := request.Files.ReadSkill(f.upstream.Files, request.Name)
 		if err != nil {
-			return Result{}, unavailable(f.upstream.Name, InvalidFile, 0, err)
+			return Result{}, &Unavailable{Upstream: f.upstream.Name, Reason: session.InvalidFile, Err: err}
 		}
 		return Result{JSON: result, Revision: wire.LatestLegacy}, nil
 	}
@@ -252,7 +254,7 @@ func (f *folder) call(request *Request) (Result, error) {
 		name, _ = request.Params.Object("ref").Text("name")
 	}
 	prompt := request.Files.Prompt(name)
-	if prompt == nil { // of a list that was kept from before the start, and is not the folder's any more
+	if prompt == nil { // the definition was saved before the start, and its file is gone
 		return Result{}, wire.NewError(wire.InvalidParams, "Unknown prompt: "+name)
 	}
 	result, err := answer(prompt, request)

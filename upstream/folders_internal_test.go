@@ -39,8 +39,8 @@ func teamOf(t *testing.T, n int) (dir string, upstreams []config.Upstream) {
 }
 
 func newTestFolder(u config.Upstream, publish func(*State)) *folder {
-	f := newFolder(u, slog.New(slog.DiscardHandler), publish)
-	f.starting()
+	f := newFolder(u, slog.New(slog.DiscardHandler), nil)
+	f.onChange = func() { publish(f.state.Load()) }
 	return f
 }
 
@@ -80,24 +80,6 @@ func TestFolders_OnePassServesAllUpstreamsOfATeam(t *testing.T) {
 		synctest.Wait()
 		write("---\ndescription: changed again\n---\nA")
 		expect(n - 1)
-	})
-}
-
-func TestFolders_AreForgottenWithTheirTeam(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, upstreams := teamOf(t, 2)
-		folders := NewFolders()
-		ctx, end := context.WithCancel(t.Context())
-		for i := range upstreams {
-			go folders.run(ctx, newTestFolder(upstreams[i], func(*State) {}))
-		}
-		synctest.Wait()
-		team := folders.teams["docs"]
-		end()
-		synctest.Wait()
-		if <-team.ended; len(folders.teams) != 0 {
-			t.Errorf("%d teams are left", len(folders.teams))
-		}
 	})
 }
 

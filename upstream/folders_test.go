@@ -13,20 +13,19 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream"
-	"github.com/promptweir/promptweir/upstream/files"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // prompts is a folder with a team's file and the files of its prompts.
 type prompts struct {
-	tb     testing.TB
+	t      *testing.T
 	dir    string
 	logger *slog.Logger
 }
 
-func newPrompts(t testing.TB, attributes string, files ...string) *prompts {
-	p := &prompts{tb: t, dir: t.TempDir()}
+func newPrompts(t *testing.T, attributes string, files ...string) *prompts {
+	p := &prompts{t: t, dir: t.TempDir()}
 	p.write("docs.hcl", "team \"docs\" {\n  upstream \"handbook\" {\n    files = [\"p/**/*.md\"]\n    "+attributes+"\n  }\n}\n")
 	for i := 0; i < len(files); i += 2 {
 		p.write("p/"+files[i], files[i+1])
@@ -36,33 +35,22 @@ func newPrompts(t testing.TB, attributes string, files ...string) *prompts {
 
 // write replaces a file as a whole.
 func (p *prompts) write(file, content string) {
-	p.tb.Helper()
+	p.t.Helper()
 	path := filepath.Join(p.dir, file)
 	err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path+"~", []byte(content), 0o600), os.Rename(path+"~", path))
 	if err != nil {
-		p.tb.Fatal(err)
+		p.t.Fatal(err)
 	}
 }
 
 // run runs a connector until the test ends.
 func (p *prompts) run() *upstream.Connector {
-	p.tb.Helper()
+	p.t.Helper()
 	cfg, diags := config.Load(p.dir, config.Options{})
 	if err := diags.Err(); err != nil {
-		p.tb.Fatal(err)
+		p.t.Fatal(err)
 	}
-	c := upstream.New(cfg.Upstreams()[0], upstream.Options{Logger: p.logger}, func() {})
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = c.Run(ctx)
-	}()
-	p.tb.Cleanup(func() {
-		cancel()
-		<-done
-	})
-	return c
+	return start(p.t, cfg.Upstreams()[0], upstream.Options{Logger: p.logger})
 }
 
 // await waits until the state is as a test wants it.
@@ -108,38 +96,16 @@ func TestFolder_ServesPromptsWithoutAServer(t *testing.T) {
 	}
 }
 
-func TestFolder_IsDegradedWhileAFileIsBroken(t *testing.T) {
-	p := newPrompts(t, "", "a.md", "---\ndescription: one\n---\nA", "b.md", "B")
+func TestFolder_KeepsItsListWithoutItsFiles(t *testing.T) {
+	p := newPrompts(t, "", "a.md", "A", "b.md", "B")
 	c := p.run()
-	await(t, c, healthy(2))
-	p.write("p/b.md", "B2")
-	p.write("p/a.md", "---\ndescription: [\n---\nA2")
-	// A file may be read while it is written: that is another problem, and passes.
-	await(t, c, func(s *upstream.State) bool {
-		return len(s.FileProblems) == 1 && strings.HasSuffix(s.FileProblems[0].Place(), "a.md:2")
-	})
-	state := c.State()
-	if state.Problem.Reason != upstream.InvalidFile || !state.Listed || !state.Connected || !strings.Contains(string(state.Definitions[0]), `"one"`) {
-		t.Errorf("state %+v with %s", state, state.Problem.Reason)
-	}
-	if state.FileProblems[0].Severity != files.Broken {
-		t.Errorf("problems %v", state.FileProblems)
-	}
-	if got, err := getPrompt(c, "a", `{}`); err != nil || !strings.Contains(got, `"A"`) {
-		t.Errorf("get of the broken prompt = %s, %v, want its last good text", got, err)
-	}
-	if got, err := getPrompt(c, "b", `{}`); err != nil || !strings.Contains(got, `"B2"`) {
-		t.Errorf("get of the other prompt = %s, %v, want its new text", got, err)
-	}
-	p.write("p/a.md", "---\ndescription: two\n---\nA2")
 	await(t, c, healthy(2))
 	if err := os.RemoveAll(filepath.Join(p.dir, "p")); err != nil {
 		t.Fatal(err)
 	}
-	await(t, c, func(s *upstream.State) bool { return s.Problem != nil })
-	if state = c.State(); state.Problem.Reason != upstream.ListRefused || len(state.Definitions) != 2 {
-		t.Errorf("without its folder: %s and %d prompts, want the last good list", state.Problem.Reason, len(state.Definitions))
-	}
+	await(t, c, func(s *upstream.State) bool {
+		return s.Problem != nil && s.Problem.Reason == upstream.ListRefused && len(s.Definitions) == 2
+	})
 }
 
 // A person who serves files learns what in them is text without the command validate: once for each file.

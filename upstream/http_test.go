@@ -1,11 +1,6 @@
 package upstream_test
 
 import (
-	"bytes"
-	"errors"
-	"fmt"
-	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -16,6 +11,7 @@ import (
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -30,17 +26,12 @@ func TestProbe_DecidesTheEraOverHTTP(t *testing.T) {
 		want   any    // revision or reason
 	}{
 		"500":                       {500, "", wire.Rev20251125},
-		"404":                       {404, "", wire.Rev20251125},
 		"405":                       {405, "", wire.Rev20251125},
-		"202":                       {202, "", wire.Rev20251125},
 		"200 and a text":            {200, "", wire.Rev20251125},
 		"400, -32000":               {400, `{"code":-32000,"message":"no session"}`, wire.Rev20251125},
-		"400, -32602":               {400, `{"code":-32602,"message":"initialize first"}`, wire.Rev20251125},
 		"500, -32603":               {500, `{"code":-32603,"message":"?"}`, wire.Rev20251125},
 		"200, -32601":               {200, `{"code":-32601,"message":"unknown"}`, wire.Rev20251125},
-		"200, 0":                    {200, `{"code":0,"message":"unknown"}`, wire.Rev20251125},
 		"-32022, legacy supported":  {400, unsupported(`["2025-11-25","2025-06-18"]`), wire.Rev20251125},
-		"-32022, nothing":           {400, `{"code":-32022,"message":"unsupported"}`, wire.Rev20251125},
 		"-32022, modern supported":  {400, unsupported(`["2026-07-28","2025-06-18"]`), upstream.BadResponse},
 		"-32020":                    {400, `{"code":-32020,"message":"header mismatch"}`, upstream.BadResponse},
 		"-32021":                    {400, `{"code":-32021,"message":"capability"}`, upstream.BadResponse},
@@ -70,16 +61,6 @@ func TestProbe_DecidesTheEraOverHTTP(t *testing.T) {
 			}
 		})
 	}
-}
-
-// object parses a JSON object.
-func object(t *testing.T, text string) wire.Object {
-	t.Helper()
-	o, err := wire.ParseObject([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return o
 }
 
 func TestHTTP_FollowsNoRedirectAndShowsNoSecret(t *testing.T) {
@@ -112,182 +93,112 @@ func TestHTTP_FollowsNoRedirectAndShowsNoSecret(t *testing.T) {
 
 // A server of 2025-03-26 may send batches over any transport; one of another revision may not.
 func TestBatch_IsReadInItsRevisionOnly(t *testing.T) {
-	t.Parallel()
-	const changed = `{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}`
-	response := func(id any) string { return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"from":"batch"}}`, id) }
+	const batch = `[{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"},{"jsonrpc":"2.0","id":ID,"result":{"from":"batch"}}]`
 	for name, test := range map[string]struct {
-		framing, revision string
-		batch             func(id any) string
-		ok                bool
+		u              config.Upstream
+		revision, kind string
+		format         string
+		ok             bool
 	}{
-		"JSON":                      {"JSON", wire.Rev20250326, func(id any) string { return "[" + changed + ",\n" + response(id) + "]" }, true},
-		"an event":                  {"SSE", wire.Rev20250326, func(id any) string { return "[" + response(id) + "," + changed + "]" }, true},
-		"an event of HTTP+SSE":      {"HTTP+SSE", wire.Rev20250326, func(id any) string { return "[" + changed + "," + response(id) + "]" }, true},
-		"another's response":        {"JSON", wire.Rev20250326, func(id any) string { return "[" + response(`"x"`) + "," + response(id) + "]" }, true},
-		"another's response only":   {"JSON", wire.Rev20250326, func(any) string { return "[" + response(`"x"`) + "]" }, false},
-		"an empty one":              {"JSON", wire.Rev20250326, func(any) string { return "[]" }, false},
-		"what is no message":        {"SSE", wire.Rev20250326, func(id any) string { return "[" + response(id) + ",{}]" }, false},
-		"one in another":            {"JSON", wire.Rev20250326, func(id any) string { return "[[" + response(id) + "]]" }, false},
-		"2025-06-18":                {"JSON", wire.Rev20250618, func(id any) string { return "[" + response(id) + "]" }, false},
-		"2024-11-05":                {"SSE", wire.Rev20241105, func(id any) string { return "[" + response(id) + "]" }, false},
-		"2024-11-05, over HTTP+SSE": {"HTTP+SSE", wire.Rev20241105, func(id any) string { return "[" + response(id) + "]" }, false},
+		"JSON":                      {anywhere(), wire.Rev20250326, wire.ContentJSON, batch, true},
+		"an event":                  {anywhere(), wire.Rev20250326, wire.ContentSSE, "data: " + batch + "\n\n", true},
+		"an event of HTTP+SSE":      {anywhereSSE(), wire.Rev20250326, wire.ContentJSON, batch, true},
+		"another's response only":   {anywhere(), wire.Rev20250326, wire.ContentJSON, strings.Replace(batch, "ID", `"x"`, 1), false},
+		"2025-06-18":                {anywhere(), wire.Rev20250618, wire.ContentJSON, batch, false},
+		"2024-11-05, over HTTP+SSE": {anywhereSSE(), wire.Rev20241105, wire.ContentJSON, batch, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			peer := upstreamtest.NewPeer(t)
-			peer.Result(wire.Initialize, `{"protocolVersion":"`+test.revision+`","capabilities":{"prompts":{"listChanged":true}}}`)
-			peer.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
-				peer.Prompts("p", "q")
-				text := test.batch(r.Message.ID)
-				if test.framing == "SSE" {
-					upstreamtest.Event(w, strings.ReplaceAll(text, "\n", ""))
+			test.u.Protocol = test.revision
+			peer := func(t testing.TB) *upstreamtest.Peer {
+				p := upstreamtest.NewPeer(t)
+				p.Result(wire.Initialize, `{"protocolVersion":"`+test.revision+`","capabilities":{"prompts":{"listChanged":true}}}`)
+				p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+					p.Prompts("p", "q")
+					text(http.StatusOK, test.kind, strings.Replace(test.format, "ID", string(r.Message.ID), 1))(w, r)
+				})
+				return p
+			}
+			inBubble(t, peer, test.u, func(t *testing.T, _ *upstreamtest.Peer, c *upstream.Connector) {
+				got, err := get(t.Context(), c, "p")
+				if !test.ok {
+					wantUnavailable(t, err, upstream.BadResponse)
 					return
 				}
-				w.Header().Set("Content-Type", wire.ContentJSON)
-				fmt.Fprint(w, text)
+				if err != nil || got != `{"from":"batch"}` {
+					t.Errorf("get = %s, %v", got, err)
+				}
+				healthyWithin(t, c, time.Second, "p q")
 			})
-			var handler http.Handler = peer
-			if test.framing == "HTTP+SSE" {
-				handler = upstreamtest.SSE(peer)
-			}
-			u := sseUpstream(upstreamtest.Serve(t, handler).URL, test.framing == "HTTP+SSE")
-			u.Protocol = test.revision
-			c := start(t, u, upstream.Options{})
-			waitForNames(t, c, "p")
-			got, err := get(t.Context(), c, "p")
-			if (err == nil) != test.ok || (test.ok && got != `{"from":"batch"}`) {
-				t.Errorf("get = %s, %v, want an answer: %v", got, err, test.ok)
-			}
-			if strings.Contains(test.batch("1"), changed) {
-				waitForNames(t, c, "p q")
-			}
-			if !test.ok {
-				wantUnavailable(t, err, upstream.BadResponse)
-			}
 		})
 	}
-	t.Run("a line", func(t *testing.T) {
-		t.Parallel()
-		for _, faults := range [][]string{{"batches"}, nil} {
-			u := upstreamtest.Child(t, "scripted", "script", faults...)
-			if faults == nil { // the response is ignored
-				u.Timeout = 3 * time.Second
-			}
-			c := start(t, u, upstream.Options{})
-			waitForNames(t, c, "scripted")
-			if got, err := get(t.Context(), c, "batch"); (err == nil) != (faults != nil) || (err == nil && got != `{"from":"batch"}`) {
-				t.Errorf("%q: get = %s, %v", faults, got, err)
-			}
-		}
-	})
-}
-
-// swappable is an address behind which the server can change.
-type swappable struct{ now atomic.Pointer[http.Handler] }
-
-func (s *swappable) swap(h http.Handler) { s.now.Store(&h) }
-
-func (s *swappable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	(*s.now.Load()).ServeHTTP(w, r)
 }
 
 // ofEra returns a peer that refuses requests of the other era, as a server does that speaks one era
 // only.
-func ofEra(t *testing.T, modern bool, refuse func(w http.ResponseWriter, r *http.Request, id string)) (*upstreamtest.Peer, http.Handler) {
+func ofEra(t *testing.T, modern bool, refuse func(http.ResponseWriter, *upstreamtest.Request)) *upstreamtest.Peer {
 	t.Helper()
 	peer := upstreamtest.NewPeer(t)
 	if modern {
 		peer = upstreamtest.NewModernPeer(t)
 	}
-	return peer, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost && wire.Modern(r.Header.Get(wire.HeaderProtocolVersion)) != modern {
-			raw, _ := io.ReadAll(r.Body)
-			message, err := wire.Parse(raw)
-			if err == nil && message.Method != wire.Initialize {
-				refuse(w, r, string(message.ID))
-				return
-			}
-			r.Body = io.NopCloser(bytes.NewReader(raw))
+	peer.Intercept(func(w http.ResponseWriter, r *upstreamtest.Request) bool {
+		other := wire.Modern(r.Header.Get(wire.HeaderProtocolVersion)) != modern && r.Message.Method != wire.Initialize && len(r.Body) > 0
+		if other {
+			refuse(w, r)
 		}
-		peer.ServeHTTP(w, r)
+		return other
 	})
+	return peer
 }
 
 // A server that is rolled back, or forward, behind a stable address must not leave a session that
 // refuses every get.
 func TestEra_ChangeInPlaceHealsWithinTheGet(t *testing.T) {
-	t.Parallel()
-	answer := func(status int, err string) func(http.ResponseWriter, *http.Request, string) {
-		return func(w http.ResponseWriter, _ *http.Request, id string) {
-			w.Header().Set("Content-Type", wire.ContentJSON)
-			w.WriteHeader(status)
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":%s}`, id, err)
-		}
+	answer := func(status int, err string) func(http.ResponseWriter, *upstreamtest.Request) {
+		return func(w http.ResponseWriter, r *upstreamtest.Request) { refuseWith(w, r, status, err) }
 	}
-	page := func(status int) func(http.ResponseWriter, *http.Request, string) {
-		return func(w http.ResponseWriter, _ *http.Request, _ string) { http.Error(w, "no session", status) }
-	}
-	text := page(http.StatusBadRequest)
 	unsupported := func(supported string) string {
 		return `{"code":-32022,"message":"unsupported","data":{"supported":["` + supported + `"],"requested":"x"}}`
 	}
 	for name, test := range map[string]struct {
 		toModern bool
-		refuse   func(http.ResponseWriter, *http.Request, string)
+		refuse   func(http.ResponseWriter, *upstreamtest.Request)
 	}{
 		"forward, -32022":         {true, answer(http.StatusBadRequest, unsupported(wire.Rev20260728))},
 		"forward, -32020":         {true, answer(http.StatusBadRequest, `{"code":-32020,"message":"header mismatch"}`)},
 		"forward, unknown method": {true, answer(http.StatusOK, `{"code":-32601,"message":"unknown"}`)},
-		"back, text":              {false, text},
+		"back, text":              {false, status(http.StatusBadRequest)},
 		"back, -32022":            {false, answer(http.StatusBadRequest, unsupported(wire.Rev20251125))},
 		"back, invalid request":   {false, answer(http.StatusOK, `{"code":-32600,"message":"not initialized"}`)},
 		"back, unknown method":    {false, answer(http.StatusOK, `{"code":-32601,"message":"unknown"}`)},
 		"back, -32000":            {false, answer(http.StatusOK, `{"code":-32000,"message":"Server not initialized"}`)},
-		"back, 404":               {false, page(http.StatusNotFound)},
-		"back, 406":               {false, page(http.StatusNotAcceptable)},
-		"back, 422":               {false, page(http.StatusUnprocessableEntity)}, // of the Rust SDK
+		"back, 404":               {false, status(http.StatusNotFound)},
+		"back, 406":               {false, status(http.StatusNotAcceptable)},
+		"back, 422":               {false, status(http.StatusUnprocessableEntity)}, // of the Rust SDK
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var address swappable
-			before, old := ofEra(t, !test.toModern, text)
-			after, next := ofEra(t, test.toModern, test.refuse)
-			after.Prompts("p", "new")
-			address.swap(old)
-			var log upstreamtest.Log
-			c := start(t, upstreamtest.HTTP("swapped", upstreamtest.Serve(t, &address).URL), upstream.Options{
-				Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			bubble.Test(t, func(t *testing.T) {
+				before, after := ofEra(t, !test.toModern, status(http.StatusBadRequest)), ofEra(t, test.toModern, test.refuse)
+				after.Prompts("p", "new")
+				var isReplaced atomic.Bool
+				c := start(t, anywhere(), upstream.Options{Transport: upstreamtest.Memory{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if isReplaced.Load() {
+						after.ServeHTTP(w, r)
+						return
+					}
+					before.ServeHTTP(w, r)
+				})}})
+				healthyWithin(t, c, time.Second, "p")
+				isReplaced.Store(true) // open streams stay: nothing but the get shows the change
+				if got, err := get(t.Context(), c, "p"); err != nil || got != `{"messages":[]}` {
+					t.Errorf("get after the change = %s, %v", got, err)
+				}
+				healthyWithin(t, c, time.Second, "p new")
+				wantSeen(t, after, wire.PromptsGet, 2) // one of which was refused
+				if got := c.State().Revision; wire.Modern(got) != test.toModern {
+					t.Errorf("the session speaks %s", got)
+				}
 			})
-			waitForNames(t, c, "p")
-			address.swap(next) // open streams stay: nothing but the get shows the change
-			if got, err := get(t.Context(), c, "p"); err != nil || got != `{"messages":[]}` {
-				t.Errorf("get after the change = %s, %v", got, err)
-			}
-			waitForNames(t, c, "p new")
-			wantSeen(t, after, wire.PromptsGet, 1)
-			if got, want := wire.Modern(c.State().Revision), test.toModern; got != want {
-				t.Errorf("the session speaks %s", c.State().Revision)
-			}
-			wantLogged(t, &log, "session lost")
-			before.Break()
 		})
-	}
-}
-
-// The same codes are ordinary answers of a server whose era has not changed.
-func TestEra_OrdinaryRefusalKeepsSession(t *testing.T) {
-	t.Parallel()
-	for name, peer := range map[string]*upstreamtest.Peer{"legacy": upstreamtest.NewPeer(t), "modern": upstreamtest.NewModernPeer(t)} {
-		for _, code := range []int{-32600, -32601, -32020, -32022, -32000} {
-			c := start(t, upstreamtest.HTTP(name, upstreamtest.Serve(t, peer).URL), upstream.Options{})
-			waitForNames(t, c, "p")
-			handshakes := len(peer.Seen(wire.Initialize))
-			peer.Error(wire.PromptsGet, http.StatusOK, fmt.Sprintf(`{"code":%d,"message":"no"}`, code))
-			_, err := get(t.Context(), c, "p")
-			if answer, ok := errors.AsType[*wire.Error](err); !ok || answer.Code != int64(code) {
-				t.Errorf("%s: get = %v, want %d", name, err, code)
-			}
-			wantSeen(t, peer, wire.Initialize, handshakes)
-		}
 	}
 }

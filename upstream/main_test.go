@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -66,12 +65,6 @@ func playScript(faults []string) {
 	switch {
 	case s.has("ignores-end"):
 		signal.Notify(terminated, syscall.SIGTERM)
-	case s.has("dies-at-once"):
-		fmt.Fprintln(os.Stderr, "dying")
-		os.Exit(3)
-	case s.has("deaf"):
-		signal.Ignore(syscall.SIGTERM)
-		time.Sleep(time.Hour)
 	case s.has("grandchild"):
 		grandchild := exec.Command("sleep", "3600") //nolint:noctx // it is to outlive its parent
 		grandchild.Stdout, grandchild.Stderr = os.Stdout, os.Stderr
@@ -79,11 +72,6 @@ func playScript(faults []string) {
 			panic(err)
 		}
 		fmt.Fprintln(os.Stderr, "grandchild", grandchild.Process.Pid)
-	case s.has("garbage"):
-		for i := 0; ; i++ {
-			fmt.Println("this is garbage, too: ", i)
-			time.Sleep(5 * time.Millisecond) // or it takes a processor of the other tests
-		}
 	case s.has("ignores-term"):
 		signal.Ignore(syscall.SIGTERM)
 	}
@@ -128,9 +116,6 @@ func (s script) take(m wire.Message) {
 		if s.has("dies-of-probe") {
 			os.Exit(4)
 		}
-		if s.has("silent") {
-			return
-		}
 		fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"before initialize"}}`+"\n", m.ID)
 	case wire.Initialize:
 		fmt.Println("this is no message")
@@ -140,14 +125,6 @@ func (s script) take(m wire.Message) {
 		}
 		result(`{"protocolVersion":"` + revision + `","capabilities":{"prompts":{"listChanged":true}}}`)
 	case wire.PromptsList:
-		if s.has("closes-stdout") {
-			_ = os.Stdout.Close()
-			time.Sleep(time.Hour)
-		}
-		if s.has("lists-nonsense") {
-			result(`{"prompts":[{"name":"scripted"},{"name":"x","description":"\udc00"}]}`)
-			return
-		}
 		result(`{"prompts":[{"name":"scripted"}]}`)
 	case wire.PromptsGet:
 		s.get(m, result)
@@ -177,8 +154,6 @@ func (s script) get(m wire.Message, result func(string)) {
 	case "deaf":
 		fmt.Fprintln(os.Stderr, "deaf now")
 		time.Sleep(time.Hour) // without cgo, the runtime ends a process that waits for nothing
-	case "batch":
-		fmt.Printf(`[{"jsonrpc":"2.0","method":"notifications/progress"},{"jsonrpc":"2.0","id":%s,"result":{"from":"batch"}}]`+"\n", m.ID)
 	case "surrogate":
 		result(`{"description":"\ud800"}`)
 	case "duplicate":
@@ -218,44 +193,6 @@ func startTried(t *testing.T, u config.Upstream) *upstream.Connector {
 	c := start(t, u, upstream.Options{})
 	upstreamtest.Eventually(t, "a first try", func() bool { return c.State().Tried })
 	return c
-}
-
-// killable is a server in memory that can become unreachable.
-type killable struct {
-	*upstreamtest.Peer
-
-	down atomic.Bool
-}
-
-// kill makes the server unreachable and breaks its streams.
-func (k *killable) kill() {
-	k.down.Store(true)
-	k.Break()
-}
-
-// RoundTrip implements [http.RoundTripper].
-func (k *killable) RoundTrip(r *http.Request) (*http.Response, error) {
-	if k.down.Load() {
-		return nil, errors.New("connection refused")
-	}
-	return upstreamtest.Memory{Handler: k.Peer}.RoundTrip(r)
-}
-
-// withKillable runs a connector to a killable server in a synctest bubble.
-func withKillable(t *testing.T, u config.Upstream, test func(*testing.T, *killable, *upstream.Connector)) {
-	t.Helper()
-	bubble.Test(t, func(t *testing.T) {
-		k := &killable{Peer: upstreamtest.NewPeer(t)}
-		c := start(t, u, upstream.Options{Transport: k})
-		synctest.Wait()
-		test(t, k, c)
-	})
-}
-
-func complete(ctx context.Context, c *upstream.Connector, name string) error {
-	ref := wire.Object{}.With("type", wire.Quote("ref/prompt")).With("name", wire.Quote(name))
-	_, err := c.Call(ctx, &upstream.Request{Method: wire.Complete, Params: wire.Object{}.With("ref", ref.JSON())}, nil)
-	return err
 }
 
 // inBubble runs a connector to a peer in memory, in a synctest bubble.

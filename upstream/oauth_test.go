@@ -1,6 +1,14 @@
 package upstream_test
 
 import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -8,13 +16,13 @@ import (
 	"net/url"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 	"github.com/google/go-cmp/cmp"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream"
@@ -127,44 +135,6 @@ func withOAuth(u config.Upstream, address string) config.Upstream {
 	return u
 }
 
-func TestOAuth_SharesTokenAmongRequests(t *testing.T) {
-	t.Parallel()
-	server := upstreamtest.SDK(mcp.ServerOptions{}, "a", "b", "c")
-	a := newAuthorization(sdkHandler(server, mcp.StreamableHTTPOptions{Stateless: true}))
-	s := upstreamtest.Serve(t, a)
-	c := start(t, withOAuth(upstreamtest.HTTP("guarded", s.URL), s.URL), upstream.Options{})
-	waitForNames(t, c, "a b c")
-	for range 10 {
-		if result, err := get(t.Context(), c, "b"); err != nil || !strings.Contains(result, "b: wéirs") {
-			t.Fatalf("get: %s, %v", result, err)
-		}
-	}
-	want := []url.Values{{"grant_type": {"client_credentials"}, "scope": {"prompts:read prompts:list"}, "resource": {"https://mcp.example.com"}}}
-	if diff := cmp.Diff(want, a.forms); diff != "" {
-		t.Errorf("requests for tokens (-want +got):\n%s", diff)
-	}
-}
-
-func TestOAuth_SendsSecretInBodyIfNeeded(t *testing.T) {
-	t.Parallel()
-	a := newAuthorization(upstreamtest.NewPeer(t))
-	a.answer = func(w http.ResponseWriter, r *http.Request) {
-		if r.PostForm.Get("client_id") != "weir" || r.PostForm.Get("client_secret") != "hunter2-secret" {
-			refuseToken(w, http.StatusBadRequest)
-			return
-		}
-		a.give(w)
-	}
-	s := upstreamtest.Serve(t, a)
-	u := withOAuth(upstreamtest.HTTP("guarded", s.URL), s.URL)
-	u.OAuth.Resource, u.OAuth.Scopes = "", nil
-	c := start(t, u, upstream.Options{})
-	waitForNames(t, c, "p")
-	if form := a.forms[len(a.forms)-1]; form.Has("resource") || form.Has("scope") {
-		t.Errorf("a token was asked for with %v", form)
-	}
-}
-
 // inGuardedBubble runs a connector to a peer behind an authorization server, in a synctest bubble.
 func inGuardedBubble(t *testing.T, test func(*testing.T, *authorization, *upstreamtest.Peer, *upstream.Connector)) {
 	t.Helper()
@@ -186,6 +156,10 @@ func TestOAuth_RenewsTokenBeforeItExpires(t *testing.T) {
 			a.wantRequests(t, requests)
 		}
 		want(1)
+		form := []url.Values{{"grant_type": {"client_credentials"}, "scope": {"prompts:read prompts:list"}, "resource": {"https://mcp.example.com"}}}
+		if diff := cmp.Diff(form, a.forms); diff != "" {
+			t.Errorf("requests for tokens (-want +got):\n%s", diff)
+		}
 		time.Sleep(3569 * time.Second)
 		want(1)
 		time.Sleep(time.Second)
@@ -217,6 +191,20 @@ func TestOAuth_RenewsTokenBeforeItExpires(t *testing.T) {
 		time.Sleep(time.Second)
 		want(before + 2)
 	})
+}
+
+func TestOAuth_SendsSecretInBodyIfNeeded(t *testing.T) {
+	t.Parallel()
+	a := newAuthorization(upstreamtest.NewPeer(t))
+	a.answer = func(w http.ResponseWriter, r *http.Request) {
+		if r.PostForm.Get("client_id") != "weir" || r.PostForm.Get("client_secret") != "hunter2-secret" {
+			refuseToken(w, http.StatusBadRequest)
+			return
+		}
+		a.give(w)
+	}
+	s := upstreamtest.Serve(t, a)
+	waitForNames(t, start(t, withOAuth(upstreamtest.HTTP("guarded", s.URL), s.URL), upstream.Options{}), "p")
 }
 
 func TestOAuth_ReplacesRefusedTokenOnce(t *testing.T) {
@@ -279,6 +267,10 @@ func TestOAuth_ReportsTokenEndpointFailure(t *testing.T) {
 	elsewhere := func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 	}
+	pause := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "1")
+		refuseToken(w, http.StatusServiceUnavailable)
+	}
 	body := func(body string) answer {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
@@ -296,6 +288,7 @@ func TestOAuth_ReportsTokenEndpointFailure(t *testing.T) {
 		"429":                   {status(429), upstream.RateLimited, "429"},
 		"500":                   {status(500), upstream.Unreachable, "token endpoint: HTTP status 500 Internal Server Error"},
 		"503":                   {status(503), upstream.Unreachable, "503"},
+		"503 with a pause":      {pause, upstream.Unreachable, "503"},
 		"a redirect":            {elsewhere, upstream.Unreachable, "redirects are not followed"},
 		"an error in a 200":     {status(200), upstream.Denied, "invalid_client"},
 		"an odd error code":     {body(`{"error":"hunter2 is\nthe secret"}`), upstream.Denied, "token endpoint: HTTP status 200 OK"},
@@ -334,59 +327,6 @@ func TestOAuth_ReportsTokenEndpointFailure(t *testing.T) {
 	}
 }
 
-func TestOAuth_KeepsThePauseThatTheTokenEndpointAsksFor(t *testing.T) {
-	t.Parallel()
-	for status, reason := range map[int]upstream.Reason{429: upstream.RateLimited, 503: upstream.Unreachable} {
-		p := upstreamtest.NewModernPeer(t)
-		a := newAuthorization(p)
-		server, sso := upstreamtest.Serve(t, a), upstreamtest.Serve(t, a)
-		var asked atomic.Int64
-		a.answer = func(w http.ResponseWriter, _ *http.Request) {
-			asked.Add(1)
-			w.Header().Set("Retry-After", "60")
-			refuseToken(w, status)
-		}
-		c := start(t, withOAuth(upstreamtest.HTTP("guarded", server.URL), sso.URL), upstream.Options{})
-		var err error
-		upstreamtest.Eventually(t, "calls are refused at once", func() bool {
-			_, err = get(t.Context(), c, "p")
-			failed, ok := errors.AsType[*upstream.Unavailable](err)
-			return ok && failed.Reason == reason && failed.RetryAfter > 50*time.Second && failed.RetryAfter <= time.Minute
-		})
-		if n := asked.Load(); n > 2 { // with the secret in the header, and in the body
-			t.Errorf("%d: the token endpoint was asked %d times, want twice", status, n)
-		}
-	}
-}
-
-func TestOAuth_TokenEndpointDownIsUnreachable(t *testing.T) {
-	t.Parallel()
-	p := upstreamtest.NewModernPeer(t)
-	a := newAuthorization(p)
-	server, sso := upstreamtest.Serve(t, a), upstreamtest.Serve(t, a)
-	c := start(t, withOAuth(upstreamtest.HTTP("guarded", server.URL), sso.URL), upstream.Options{})
-	waitForNames(t, c, "p")
-	sso.Down()
-	mustGet(t, c, "p") // the token is still valid
-	a.change(func() { clear(a.valid) })
-	wantFailure(t, c, "p", upstream.Denied)
-	sso.Up(a)
-	upstreamtest.Eventually(t, "the next token", func() bool {
-		_, err := get(t.Context(), c, "p")
-		return err == nil
-	})
-
-	never := withOAuth(upstreamtest.HTTP("guarded", server.URL), "http://127.0.0.1:1")
-	c = startTried(t, never)
-	if problem := c.State().Problem; problem == nil || problem.Reason != upstream.Unreachable {
-		t.Errorf("the problem is %+v, want %s", problem, upstream.Unreachable)
-	}
-	_, err := get(t.Context(), c, "p")
-	if unavailable, ok := errors.AsType[*upstream.Unavailable](err); !ok || !unavailable.Unanswered() {
-		t.Errorf("get: %v, want something that another server may be asked", err)
-	}
-}
-
 func TestOAuth_GuardsDialOfTokenEndpoint(t *testing.T) {
 	t.Parallel()
 	a := newAuthorization(upstreamtest.NewPeer(t))
@@ -403,4 +343,90 @@ func TestOAuth_GuardsDialOfTokenEndpoint(t *testing.T) {
 	if problem == nil || !strings.Contains(problem.Err.Error(), "not there") || a.requests() > 0 {
 		t.Errorf("the problem is %+v after %d requests", problem, a.requests())
 	}
+}
+
+func TestOAuth_SignsAssertionWithPrivateKey(t *testing.T) {
+	t.Parallel()
+	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, edKey, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	curve := func(c elliptic.Curve) crypto.Signer {
+		key, err := ecdsa.GenerateKey(c, rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key
+	}
+	for algorithm, key := range map[jose.SignatureAlgorithm]crypto.Signer{
+		jose.RS256: rsaKey, jose.EdDSA: edKey, jose.ES256: curve(elliptic.P256()), jose.ES384: curve(elliptic.P384()), jose.ES512: curve(elliptic.P521()),
+	} {
+		t.Run(string(algorithm), func(t *testing.T) {
+			t.Parallel()
+			a := newAuthorization(upstreamtest.NewPeer(t))
+			s := upstreamtest.Serve(t, a)
+			seen := map[string]bool{}
+			a.answer = func(w http.ResponseWriter, r *http.Request) {
+				if err := checkAssertion(r, key.Public(), algorithm, s.URL+"/token", seen); err != nil {
+					t.Error(err)
+					refuseToken(w, http.StatusUnauthorized)
+					return
+				}
+				a.give(w)
+			}
+			der, err := x509.MarshalPKCS8PrivateKey(key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			u := withOAuth(upstreamtest.HTTP("guarded", s.URL), s.URL)
+			u.OAuth.ClientSecret = config.Secret{}
+			u.OAuth.PrivateKey = config.NewSecret(string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
+			c := start(t, u, upstream.Options{})
+			waitForNames(t, c, "p")
+			a.change(func() { clear(a.valid) }) // the next request needs another token, and so another assertion
+			mustGet(t, c, "p")
+			if len(seen) < 2 {
+				t.Errorf("%d assertions, want one for each token", len(seen))
+			}
+		})
+	}
+}
+
+// checkAssertion checks an assertion as an authorization server does (RFC 7523, section 3).
+func checkAssertion(r *http.Request, key crypto.PublicKey, algorithm jose.SignatureAlgorithm, audience string, seen map[string]bool) error {
+	if _, _, basic := r.BasicAuth(); basic || r.PostForm.Has("client_secret") {
+		return errors.New("a secret beside the assertion")
+	}
+	if got := r.PostForm.Get("client_assertion_type"); got != "urn:ietf:params:oauth:client-assertion-type:jwt-bearer" {
+		return fmt.Errorf("client_assertion_type %q", got)
+	}
+	token, err := jwt.ParseSigned(r.PostForm.Get("client_assertion"), []jose.SignatureAlgorithm{algorithm})
+	if err != nil {
+		return err
+	}
+	var claims jwt.Claims
+	if err := token.Claims(key, &claims); err != nil {
+		return err
+	}
+	if claims.ID == "" || seen[claims.ID] || claims.Expiry == nil || claims.Expiry.Time().After(time.Now().Add(5*time.Minute)) {
+		return fmt.Errorf("claims %+v", claims)
+	}
+	seen[claims.ID] = true
+	return claims.ValidateWithLeeway(jwt.Expected{Issuer: "weir", Subject: "weir", AnyAudience: jwt.Audience{audience}}, 0)
+}
+
+// Server and token endpoint have certificates of one private authority, which wants client
+// certificates, but the token endpoint has another name.
+func TestOAuth_UsesTLSBlockForTokenEndpoint(t *testing.T) {
+	t.Parallel()
+	ours := upstreamtest.NewAuthority(t, "test")
+	a := newAuthorization(upstreamtest.NewPeer(t))
+	serve := func(name string) string { return ours.Serve(name, a, nil) }
+	u := withOAuth(upstreamtest.HTTP("guarded", serve("mcp.example")), strings.Replace(serve("localhost"), "127.0.0.1", "localhost", 1))
+	u.TLS = trusting(t, ours, ours, "mcp.example")
+	waitForNames(t, start(t, u, upstream.Options{}), "p")
 }

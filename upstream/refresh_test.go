@@ -80,67 +80,60 @@ func TestRefresh_FollowsEndlessChangesFourTimesASecond(t *testing.T) {
 	})
 }
 
-// A list of 8 MiB takes half a second of what a server's lists may take, whether it is accepted or
-// not.
-func TestRefresh_FollowsEndlessChangesOfALargeListLessOften(t *testing.T) {
-	large := `{"prompts":[{"name":"a","description":"` + strings.Repeat("x", 8<<20) + `%d"}]}`
-	for name, test := range map[string]struct {
-		maxMessage, maxPrompts int
-		most                   int // lists in five seconds
-	}{
-		"accepted": {32 << 20, 10, 10}, "refused": {32 << 20, 0, 10}, "too large": {6 << 20, 10, 13},
-	} {
-		t.Run(name, func(t *testing.T) {
-			u := anywhere()
-			u.MaxMessage, u.MaxPrompts = test.maxMessage, test.maxPrompts
-			inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, _ *upstream.Connector) {
-				p.Handle(wire.PromptsList, func(w http.ResponseWriter, r *upstreamtest.Request) {
-					p.Changed()
-					r.Result(w, fmt.Sprintf(large, len(p.Seen(wire.PromptsList))))
-				})
-				p.Changed()
-				before := lists(p)
-				time.Sleep(5 * time.Second)
-				if n := lists(p) - before; n < test.most*9/10 || n > test.most+2 {
-					t.Errorf("%d lists in five seconds, want %d", n, test.most)
-				}
-			})
-		})
-	}
-}
-
-func TestRefresh_PollsServerWithoutNotifications(t *testing.T) {
+// A server without notifications is polled by the TTL of its list, and one with a stream as a backstop.
+func TestRefresh_PollsServers(t *testing.T) {
 	legacy, modern := upstreamtest.NewPeer, upstreamtest.NewModernPeer
+	none := func(method string) func(*upstreamtest.Peer) {
+		return func(p *upstreamtest.Peer) { p.Handle(method, nil) }
+	}
+	silent, noStream := none(wire.Listen), none(http.MethodGet)
 	for name, test := range map[string]struct {
-		peer    func(t testing.TB) *upstreamtest.Peer
-		silence func(*upstreamtest.Peer)
+		peer        func(t testing.TB) *upstreamtest.Peer
+		silence     func(*upstreamtest.Peer)
+		first, last string // members of the two pages
+		every       time.Duration
 	}{
 		"not declared": {legacy, func(p *upstreamtest.Peer) {
 			p.Result(wire.Initialize, `{"protocolVersion":"2025-06-18","capabilities":{"prompts":{}}}`)
-		}},
-		"GET 405": {legacy, func(p *upstreamtest.Peer) { p.Handle(http.MethodGet, nil) }},
-		"GET 500": {legacy, func(p *upstreamtest.Peer) { p.Status(http.MethodGet, http.StatusInternalServerError) }},
+		}, `"x":1`, `"x":1`, config.DefaultRefresh},
+		"GET 405": {legacy, noStream, `"x":1`, `"x":1`, config.DefaultRefresh},
+		"GET 500": {legacy, func(p *upstreamtest.Peer) {
+			p.Status(http.MethodGet, http.StatusInternalServerError)
+		}, `"x":1`, `"x":1`, config.DefaultRefresh},
 		"GET brings a page": {legacy, func(p *upstreamtest.Peer) {
 			p.Handle(http.MethodGet, text(http.StatusOK, "text/html", "<html>"))
-		}},
-		"listen unknown": {modern, func(p *upstreamtest.Peer) { p.Handle(wire.Listen, nil) }},
+		}, `"x":1`, `"x":1`, config.DefaultRefresh},
 		"listen refused": {modern, func(p *upstreamtest.Peer) {
 			p.Error(wire.Listen, http.StatusBadRequest, `{"code":-32602,"message":"no"}`)
-		}},
+		}, `"x":1`, `"x":1`, config.DefaultRefresh},
+		"given":                 {modern, silent, `"ttlMs":60000`, `"ttlMs":60000`, time.Minute},
+		"the smallest of pages": {modern, silent, `"ttlMs":90000`, `"ttlMs":3e4`, 30 * time.Second},
+		"on one page":           {modern, silent, `"ttlMs":120000`, `"x":1`, 2 * time.Minute},
+		"too short":             {modern, silent, `"ttlMs":1`, `"ttlMs":1`, 10 * time.Second},
+		"longer than refresh":   {modern, silent, `"ttlMs":900000`, `"ttlMs":900000`, 15 * time.Minute},
+		"zero says nothing":     {modern, silent, `"ttlMs":0`, `"ttlMs":0`, config.DefaultRefresh},
+		"no number":             {modern, silent, `"ttlMs":"9"`, `"ttlMs":null`, config.DefaultRefresh},
+		"legacy knows of none":  {legacy, noStream, `"ttlMs":1000`, `"ttlMs":1000`, config.DefaultRefresh},
+		"beyond all":            {modern, silent, `"ttlMs":1e300`, `"ttlMs":1e300`, 24 * time.Hour},
+		"a stream needs none":   {modern, func(*upstreamtest.Peer) {}, `"ttlMs":20000`, `"ttlMs":20000`, config.DefaultRefresh},
 	} {
 		t.Run(name, func(t *testing.T) {
 			peer := func(t testing.TB) *upstreamtest.Peer {
 				p := test.peer(t)
 				test.silence(p)
+				p.Handle(wire.PromptsList, func(w http.ResponseWriter, r *upstreamtest.Request) {
+					if r.Params.Get("cursor") == nil {
+						r.Result(w, `{"prompts":[{"name":"p"}],"nextCursor":"2",`+test.first+`}`)
+						return
+					}
+					r.Result(w, `{"prompts":[{"name":"q"}],`+test.last+`}`)
+				})
 				return p
 			}
-			inBubble(t, peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-				wantLists(t, p, config.DefaultRefresh-time.Second, 1, 1)
-				p.Prompts("found")
-				wantLists(t, p, config.DefaultRefresh/5+2*time.Second, 2, 2)
-				if got := names(c); got != "found" || !c.State().Connected {
-					t.Errorf("names = %s, state %+v", got, c.State())
-				}
+			inBubble(t, peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, _ *upstream.Connector) {
+				wantLists(t, p, test.every-time.Second, 2, 2)
+				wantLists(t, p, test.every/5+2*time.Second, 4, 4)
+				wantLists(t, p, test.every*5/4, 6, 6)
 			})
 		})
 	}
@@ -161,34 +154,6 @@ func TestRefresh_FollowsChangeReportedDuringCall(t *testing.T) {
 		mustGet(t, c, "p")
 		time.Sleep(time.Second)
 		wantNames(t, c, "new")
-	})
-}
-
-func TestRefresh_RandomisesPolls(t *testing.T) {
-	var at []time.Time
-	peer := func(t testing.TB) *upstreamtest.Peer {
-		p := upstreamtest.NewPeer(t)
-		p.Handle(http.MethodGet, nil)
-		p.Handle(wire.PromptsList, func(w http.ResponseWriter, r *upstreamtest.Request) {
-			at = append(at, time.Now())
-			r.Result(w, `{"prompts":[]}`)
-		})
-		return p
-	}
-	inBubble(t, peer, anywhere(), func(t *testing.T, _ *upstreamtest.Peer, _ *upstream.Connector) {
-		time.Sleep(20 * config.DefaultRefresh)
-		synctest.Wait()
-		gaps := map[time.Duration]bool{}
-		for i := 1; i < len(at); i++ {
-			gap := at[i].Sub(at[i-1])
-			gaps[gap] = true
-			if gap < config.DefaultRefresh || gap > config.DefaultRefresh*5/4 {
-				t.Errorf("a list %s after the last, want %s and up to a quarter more", gap, config.DefaultRefresh)
-			}
-		}
-		if len(gaps) < 2 {
-			t.Errorf("lists came at the same intervals: %v", gaps)
-		}
 	})
 }
 
@@ -245,7 +210,7 @@ func TestRefresh_BacksOffIfStreamAlwaysEnds(t *testing.T) {
 
 func TestRefresh_KeepsLastListAndRetriesRefusedOne(t *testing.T) {
 	u := anywhere()
-	u.MaxPrompts = 3
+	u.MaxPrompts, u.MaxMessage = 3, 64<<10
 	var n atomic.Int64
 	for name, test := range map[string]struct {
 		answer func(w http.ResponseWriter, r *upstreamtest.Request)
@@ -261,6 +226,7 @@ func TestRefresh_KeepsLastListAndRetriesRefusedOne(t *testing.T) {
 			time.Sleep(9 * time.Second)
 			r.Result(w, fmt.Sprintf(`{"prompts":[],"nextCursor":"%d"}`, n.Add(1)))
 		}, upstream.ListRefused, "longer than 2m0s"},
+		"too large":                {results(`{"x":"` + strings.Repeat("x", 64<<10) + `"}`), upstream.BadResponse, "max_message"},
 		"no array":                 {results(`{"prompts":{}}`), upstream.BadResponse, "prompts is not an array"},
 		"cursor that is no string": {results(`{"prompts":[],"nextCursor":5}`), upstream.BadResponse, "nextCursor is not a string"},
 		"error":                    {refuses(`{"code":-32603,"message":"no"}`), upstream.ListRefused, "no"},
@@ -294,24 +260,6 @@ func TestRefresh_KeepsLastListAndRetriesRefusedOne(t *testing.T) {
 					t.Errorf("the last list is of session %s, want the first one", session)
 				}
 			})
-		})
-	}
-}
-
-func TestRefresh_RetriesRefusedListEveryTenToThirtySeconds(t *testing.T) {
-	for _, test := range []struct {
-		refresh     time.Duration
-		least, most int
-	}{{time.Second, 50, 60}, {5 * time.Minute, 16, 20}} {
-		u := anywhere()
-		u.Refresh = test.refresh
-		refusing := func(t testing.TB) *upstreamtest.Peer {
-			p := upstreamtest.NewPeer(t)
-			p.Result(wire.PromptsList, `{"prompts":0}`)
-			return p
-		}
-		inBubble(t, refusing, u, func(t *testing.T, p *upstreamtest.Peer, _ *upstream.Connector) {
-			wantLists(t, p, 10*time.Minute, test.least, test.most+1)
 		})
 	}
 }
@@ -384,8 +332,7 @@ func TestRefresh_KeepsListOfServerThatForgetsTheMethod(t *testing.T) {
 	}
 }
 
-// A server without prompts may get some with its next release. Meanwhile nobody calls it, so that
-// only the connector can notice that it is down.
+// A server without prompts may get some with its next release.
 func TestRefresh_AsksServerWithoutPromptsAgain(t *testing.T) {
 	u := anywhere()
 	u.Refresh = time.Minute
@@ -401,20 +348,6 @@ func TestRefresh_AsksServerWithoutPromptsAgain(t *testing.T) {
 				if state := c.State(); !state.Connected || state.Problem != nil || !state.Listed {
 					t.Fatalf("State() = %+v, problem %+v, want a healthy one without prompts", state, state.Problem)
 				}
-				for _, method := range []string{wire.Initialize, wire.Discover, wire.Ping, http.MethodGet} {
-					p.Status(method, http.StatusBadGateway)
-				}
-				time.Sleep(90 * time.Second)
-				if state := c.State(); state.Problem == nil || state.Problem.Reason != upstream.Unreachable {
-					t.Errorf("while it is down: State() = %+v, problem %+v, want unreachable", state, state.Problem)
-				}
-				p.Handle(wire.Discover, nil)
-				p.Result(test.method, fmt.Sprintf(test.result, `"tools":{}`))
-				p.Result(wire.Ping, `{}`)
-				time.Sleep(time.Minute)
-				if state := c.State(); !state.Connected || state.Problem != nil {
-					t.Errorf("once it is back: State() = %+v, problem %+v", state, state.Problem)
-				}
 				p.Result(test.method, fmt.Sprintf(test.result, `"prompts":{}`))
 				time.Sleep(90 * time.Second)
 				if got := names(c); got != "p" {
@@ -428,38 +361,20 @@ func TestRefresh_AsksServerWithoutPromptsAgain(t *testing.T) {
 // Whoever admits definitions can leave one out and say so. Without a list there would be nothing to
 // admit.
 func TestRefresh_HandsOnListWithInvalidDefinition(t *testing.T) {
-	t.Parallel()
-	const list = `{"prompts":[{"name":"before"},%s,{"name":"after"}]}`
-	for _, bad := range []string{`{"name":"x","description":"\ud800"}`, `{"name":"x","name":"y"}`, "{\"name\":\"\xff\"}"} {
-		for name, answer := range map[string]func(w http.ResponseWriter, r *upstreamtest.Request){
-			"JSON": func(w http.ResponseWriter, r *upstreamtest.Request) { r.Result(w, fmt.Sprintf(list, bad)) },
-			"stream": func(w http.ResponseWriter, r *upstreamtest.Request) {
-				upstreamtest.Event(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":`+list+`}`, r.Message.ID, bad))
-			},
-			"HTTP+SSE": nil,
-		} {
-			peer := upstreamtest.NewPeer(t)
-			u := anywhere()
-			switch {
-			case answer != nil:
-				peer.Handle(wire.PromptsList, answer)
-				u.URL = upstreamtest.Serve(t, peer).URL
-			default:
-				peer.Result(wire.PromptsList, fmt.Sprintf(list, bad))
-				u = sseUpstream(upstreamtest.Serve(t, upstreamtest.SSE(peer)).URL, true)
-			}
-			c := start(t, u, upstream.Options{})
-			upstreamtest.Eventually(t, name+": a first try", func() bool { return c.State().Tried })
-			state := c.State()
-			if state.Problem != nil || len(state.Definitions) != 3 || string(state.Definitions[1]) != bad {
-				t.Errorf("%s: definitions %s, problem %+v", name, state.Definitions, state.Problem)
-			}
+	const list = `"result":{"prompts":[{"name":"before"},{"name":"x","name":"y"},{"name":"after"}]}}`
+	for _, u := range []config.Upstream{anywhere(), anywhereSSE()} {
+		peer := func(t testing.TB) *upstreamtest.Peer {
+			p := upstreamtest.NewPeer(t)
+			p.Handle(wire.PromptsList, func(w http.ResponseWriter, r *upstreamtest.Request) {
+				text(http.StatusOK, wire.ContentJSON, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s`, r.Message.ID, list))(w, r)
+			})
+			return p
 		}
-	}
-	u := upstreamtest.Child(t, "scripted", "script", "lists-nonsense")
-	c := start(t, u, upstream.Options{})
-	upstreamtest.Eventually(t, "a first try of the child", func() bool { return c.State().Tried })
-	if state := c.State(); state.Problem != nil || len(state.Definitions) != 2 {
-		t.Errorf("child: definitions %s, problem %+v", state.Definitions, state.Problem)
+		inBubble(t, peer, u, func(t *testing.T, _ *upstreamtest.Peer, c *upstream.Connector) {
+			state := c.State()
+			if state.Problem != nil || len(state.Definitions) != 3 || string(state.Definitions[1]) != `{"name":"x","name":"y"}` {
+				t.Errorf("%s: definitions %s, problem %+v", u.Transport, state.Definitions, state.Problem)
+			}
+		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -117,68 +118,6 @@ func TestRelay_PanicRefusesOneServerRequest(t *testing.T) {
 	})
 }
 
-func TestRelay_LendsSlotDuringReply(t *testing.T) {
-	u := anywhere()
-	u.Concurrency = 1
-	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-		p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
-			upstreamtest.Event(w, rootsRequest)
-			<-r.Context().Done()
-		})
-		var asked atomic.Int32
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- getFor(ctx, c, rooted(&asked, time.Hour)) }()
-		synctest.Wait()
-		p.Result(wire.PromptsGet, `{"messages":[]}`)
-		for range 2 {
-			mustGetFor(t, c, &upstream.Relay{})
-		}
-		cancel()
-		if err := <-ended; err == nil || asked.Load() != 1 {
-			t.Errorf("a call that was given up: %v; %d were asked", err, asked.Load())
-		}
-		mustGetFor(t, c, &upstream.Relay{})
-	})
-}
-
-func TestRelay_KeepsARetiredConnectorDuringReply(t *testing.T) {
-	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-		asks(p, time.Second)
-		var asked atomic.Int32
-		ended := make(chan error, 1)
-		begun := time.Now()
-		go func() { ended <- getFor(t.Context(), c, rooted(&asked, time.Hour)) }()
-		synctest.Wait()
-		c.Retire(t.Context())
-		if after, want := since(begun), time.Hour+time.Second; after != want {
-			t.Errorf("Retire returned after %s, want %s", after, want)
-		}
-		if err := <-ended; err != nil || asked.Load() != 1 {
-			t.Errorf("the get: %v; %d were asked", err, asked.Load())
-		}
-	})
-}
-
-func TestRelay_PreventsRetryAfterServerRequest(t *testing.T) {
-	u := anywhere()
-	u.Attempts = 3
-	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-		p.Handle(wire.PromptsGet, func(w http.ResponseWriter, _ *upstreamtest.Request) {
-			p.Say(rootsRequest)
-			time.Sleep(time.Millisecond)
-			w.WriteHeader(http.StatusBadGateway)
-		})
-		var asked atomic.Int32
-		if err := getFor(t.Context(), c, rooted(&asked, 0)); unavailable(err) != upstream.Unreachable {
-			t.Error(err)
-		}
-		if asked.Load() != 1 || len(p.Seen(wire.PromptsGet)) != 1 {
-			t.Errorf("the client was asked %d times, the server %d times", asked.Load(), len(p.Seen(wire.PromptsGet)))
-		}
-	})
-}
-
 // The server sends requests on streams that belong to no call.
 func TestRelay_GivesUntiedRequestToSoleCallOnly(t *testing.T) {
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
@@ -192,10 +131,10 @@ func TestRelay_GivesUntiedRequestToSoleCallOnly(t *testing.T) {
 		})
 		var asked atomic.Int32
 		ended := make(chan error, 2)
-		begin := func(ctx context.Context) { go func() { ended <- getFor(ctx, c, rooted(&asked, 0)) }() }
+		begin := func() { go func() { ended <- getFor(t.Context(), c, rooted(&asked, 0)) }() }
 
-		begin(t.Context())
-		begin(t.Context())
+		begin()
+		begin()
 		synctest.Wait()
 		wantSeen(t, p, wire.Initialize, 2) // calls with the same capabilities share one
 		p.Say(rootsRequest)
@@ -212,50 +151,18 @@ func TestRelay_GivesUntiedRequestToSoleCallOnly(t *testing.T) {
 		synctest.Wait()
 
 		proceed = make(chan struct{})
-		begin(t.Context())
+		begin()
 		synctest.Wait()
 		p.Say(rootsRequest) // also on the primary session's stream, which relays nothing
 		synctest.Wait()
 		if asked.Load() != 1 || !slices.Equal(answers(p), []string{"error", "error", "error", "result"}) {
 			t.Errorf("the only call was asked %d times; the answers: %v", asked.Load(), answers(p))
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		begin(ctx)
-		synctest.Wait()
-		wantSeen(t, p, wire.Initialize, 4) // now that calls take turns
-		cancel()
-		if err := <-ended; err == nil {
-			t.Error("a call that was given up has a result")
-		}
-		begin(t.Context())
-		synctest.Wait()
-		wantSeen(t, p, wire.Initialize, 5) // late messages about the call that was given up must not reach the next
 		close(proceed)
-		for range 2 {
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+		if err := <-ended; err != nil {
+			t.Error(err)
 		}
 	})
-}
-
-func TestRelay_GivesUntiedRequestToFirstCallOnly(t *testing.T) {
-	for earlier, want := range []int32{1, 0} {
-		inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-			var asked atomic.Int32
-			for range earlier {
-				mustGetFor(t, c, rooted(&asked, 0))
-			}
-			p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
-				p.Say(rootsRequest)
-				time.Sleep(time.Second)
-				r.Result(w, `{"messages":[]}`)
-			})
-			if err := getFor(t.Context(), c, rooted(&asked, 0)); err != nil || asked.Load() != want {
-				t.Errorf("after %d calls %d are asked (%v), want %d", earlier, asked.Load(), err, want)
-			}
-		})
-	}
 }
 
 // The server sends progress of one call on the stream of another.
@@ -292,6 +199,49 @@ func TestRelay_KeepsCallsApart(t *testing.T) {
 			})
 		}
 		all.Wait()
+	})
+}
+
+// Servers send the end of an elicitation by URL outside of the call's stream, and some clients reply only then.
+func TestRelay_EndOfAnElicitationFindsItsCall(t *testing.T) {
+	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		replies := map[string]chan struct{}{`"a"`: make(chan struct{}, 1), `"b"`: make(chan struct{}, 1)}
+		p.Handle("", func(_ http.ResponseWriter, r *upstreamtest.Request) { replies[string(r.Message.ID)] <- struct{}{} })
+		p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+			name, _ := r.Params.Text("name")
+			upstreamtest.Event(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":"elicitation/create","params":{"mode":"url","elicitationId":"of %s"}}`, name, name))
+			<-replies[`"`+name+`"`]
+			upstreamtest.Event(w, string(wire.AppendResult(nil, r.Message.ID, jsontext.Value(`{"messages":[]}`))))
+		})
+		var all sync.WaitGroup
+		for _, name := range []string{"a", "b"} {
+			all.Go(func() {
+				ended := make(chan string, 2)
+				client := &upstream.Relay{
+					Capabilities: jsontext.Value(`{"elicitation":{"url":{}}}`),
+					Notify:       func(method string, params jsontext.Value) { ended <- method + string(params) },
+				}
+				client.Reply = func(context.Context, string, jsontext.Value) (jsontext.Value, error) {
+					want := fmt.Sprintf(`notifications/elicitation/complete{"elicitationId":"of %s"}`, name)
+					select {
+					case got := <-ended:
+						upstreamtest.Equal(t, want, got, "the notification of %s", name)
+					case <-time.After(time.Minute):
+						t.Errorf("%s is not notified", name)
+					}
+					return jsontext.Value(`{"action":"accept"}`), nil
+				}
+				if _, err := getNamed(t.Context(), c, name, client); err != nil || len(ended) > 0 {
+					t.Errorf("get = %v, and %d more notifications", err, len(ended))
+				}
+			})
+		}
+		for _, id := range []string{"of b", "of another", "of a"} {
+			synctest.Wait()
+			p.Say(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":%q}}`, id))
+		}
+		all.Wait()
+		wantSeen(t, p, wire.Initialize, 2) // the calls share a session
 	})
 }
 
@@ -334,49 +284,66 @@ func TestSessionPool_FallsBackToPrimarySession(t *testing.T) {
 	})
 }
 
+// Calls that come together do not wait for each other's sessions, which may take long to open.
+func TestSessionPool_OpensSessionsForCallsTogether(t *testing.T) {
+	u := anywhereSSE()
+	u.Timeout = time.Minute
+	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		p.Intercept(func(_ http.ResponseWriter, r *upstreamtest.Request) bool {
+			if r.Message.Method == wire.Initialize {
+				time.Sleep(5 * time.Second)
+			}
+			return false
+		})
+		p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+			time.Sleep(time.Second)
+			r.Result(w, `{"messages":[]}`)
+		})
+		begun := time.Now()
+		var all sync.WaitGroup
+		for i := range 5 {
+			relay := rooted(new(atomic.Int32), 0)
+			relay.Caller = strconv.Itoa(i / 2)
+			all.Go(func() { mustGetFor(t, c, relay) })
+		}
+		all.Wait()
+		if took := since(begun); took != 7*time.Second {
+			t.Errorf("five calls took %v, want 7s: the sessions of four are opened together", took)
+		}
+		wantSeen(t, p, wire.Initialize, 5)
+	})
+}
+
 // Callers without a credential are one caller: a client cannot get around its share by not saying
 // who it is.
 func TestSessionPool_AnonymousCallersShareTheirPart(t *testing.T) {
-	inBubble(t, upstreamtest.NewPeer, anywhereSSE(), testAnonymousCallers)
-}
-
-func testAnonymousCallers(t *testing.T, peer *upstreamtest.Peer, c *upstream.Connector) {
-	peer.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
-		if name, _ := r.Params.Text("name"); name == "anonymous" {
-			<-r.Context().Done()
-			return
+	inBubble(t, upstreamtest.NewPeer, anywhereSSE(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+			if name, _ := r.Params.Text("name"); name == "anonymous" {
+				<-r.Context().Done()
+			}
+			r.Result(w, `{"messages":[]}`)
+		})
+		getAs := func(ctx context.Context, name, caller string) error {
+			relay := rooted(new(atomic.Int32), 0)
+			relay.Caller = caller
+			_, err := getNamed(ctx, c, name, relay)
+			return err
 		}
-		r.Result(w, `{"messages":[]}`)
+		ctx, cancel := context.WithCancel(t.Context())
+		var hanging sync.WaitGroup
+		for range 6 {
+			hanging.Go(func() { _ = getAs(ctx, "anonymous", "") })
+		}
+		defer hanging.Wait()
+		defer cancel()
+		synctest.Wait()
+		wantSeen(t, p, wire.PromptsGet, 2)
+		for range 3 {
+			if err := getAs(t.Context(), "ann's", "user:ann"); err != nil {
+				t.Errorf("get = %v", err)
+			}
+		}
+		wantSeen(t, p, wire.PromptsGet, 5)
 	})
-	getAs := func(ctx context.Context, name, caller string) error {
-		relay := rooted(new(atomic.Int32), 0)
-		relay.Caller = caller
-		_, err := getNamed(ctx, c, name, relay)
-		return err
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	var hanging sync.WaitGroup
-	for range 6 {
-		hanging.Go(func() { _ = getAs(ctx, "anonymous", "") })
-	}
-	defer hanging.Wait()
-	defer cancel()
-	synctest.Wait()
-	wantSeen(t, peer, wire.PromptsGet, 2)
-	for range 3 {
-		if err := getAs(t.Context(), "ann's", "user:ann"); err != nil {
-			t.Errorf("get = %v", err)
-		}
-	}
-	sessions := map[string]int{}
-	for _, r := range peer.Seen(wire.PromptsGet) {
-		name, _ := r.Params.Text("name")
-		sessions[name]++
-		if r.Header.Get(wire.HeaderSessionID) == "s1" {
-			t.Errorf("the get %q was made on the primary session, which declares no roots", name)
-		}
-	}
-	if sessions["anonymous"] != 2 || sessions["ann's"] != 3 {
-		t.Errorf("gets at the server: %v, want 2 anonymous ones and 3 of ann", sessions)
-	}
 }

@@ -1,8 +1,6 @@
 package upstream_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -14,7 +12,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
@@ -107,38 +104,6 @@ func TestResume_ContinuesStreamThatEndedBeforeResponse(t *testing.T) {
 	})
 }
 
-// A server may send a request and hang up: it gets the reply, and the caller its response, however
-// long a person took.
-func TestResume_ContinuesStreamThatEndedDuringReply(t *testing.T) {
-	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-		time.Sleep(time.Second)
-		id := begins(p, `id: asked`+"\nretry: 2000\n"+`data: {"jsonrpc":"2.0","id":"q","method":"roots/list"}`+"\n\n")
-		var answered atomic.Bool
-		p.Handle("", func(w http.ResponseWriter, r *upstreamtest.Request) { // responses have no method
-			answered.Store(string(r.Body) == `{"jsonrpc":"2.0","id":"q","result":{"roots":[]}}`)
-			w.WriteHeader(http.StatusAccepted)
-		})
-		resumes(p, func(w http.ResponseWriter, _ *upstreamtest.Request, _ int) {
-			if answered.Load() {
-				stream(w, "id: done\n"+response(id))
-				return
-			}
-			stream(w, "")
-		})
-		client := &upstream.Relay{
-			Capabilities: jsontext.Value(`{"roots":{}}`),
-			Reply: func(context.Context, string, jsontext.Value) (jsontext.Value, error) {
-				time.Sleep(time.Minute)
-				return jsontext.Value(`{"roots":[]}`), nil
-			},
-		}
-		if _, err := c.Call(t.Context(), &upstream.Request{Method: wire.PromptsGet, Name: "p"}, client); err != nil || !answered.Load() {
-			t.Errorf("Call() = %v, answered %v", err, answered.Load())
-		}
-		wantSeen(t, p, wire.PromptsGet, 1)
-	})
-}
-
 // A server that cannot resume takes the GET for one of its standalone stream, where its requests
 // may belong to any call.
 func TestResume_TiesNoRequestToCall(t *testing.T) {
@@ -216,21 +181,6 @@ func TestResume_GivesUp(t *testing.T) {
 	}
 }
 
-func TestResume_EndsWithCaller(t *testing.T) {
-	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-		time.Sleep(time.Second)
-		begins(p, "id: a\nretry: 5000\ndata:\n\n")
-		resumes(p, func(w http.ResponseWriter, _ *upstreamtest.Request, _ int) { stream(w, "") })
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if _, err := get(ctx, c, "p"); !errors.Is(err, context.DeadlineExceeded) || resumptions(p) != "" {
-			t.Errorf("get = %v, resumed from %q", err, resumptions(p))
-		}
-		synctest.Wait()
-		wantSeen(t, p, wire.Cancelled, 1)
-	})
-}
-
 // The modern era has no resumption (2026-07-28, Transports): a stream that breaks is a failed call.
 func TestResume_IsNotTriedInTheModernEra(t *testing.T) {
 	inBubble(t, upstreamtest.NewModernPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
@@ -279,38 +229,4 @@ func TestResume_ContinuesStandaloneStream(t *testing.T) {
 			t.Errorf("names = %s, streams = %d", got, p.Streams())
 		}
 	})
-}
-
-// The server of the official SDK closes the stream during a get, for the client to come back.
-func TestResume_WorksWithSDKServer(t *testing.T) {
-	t.Parallel()
-	for _, protocol := range []string{wire.Rev20250326, wire.Rev20250618, wire.Rev20251125} {
-		t.Run(protocol, func(t *testing.T) {
-			t.Parallel()
-			server := upstreamtest.SDK(mcp.ServerOptions{}, "a")
-			closed := make(chan struct{})
-			server.AddPrompt(&mcp.Prompt{Name: "slow"}, func(ctx context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-				_ = r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: 1})
-				r.Extra.CloseSSEStream(mcp.CloseSSEStreamArgs{RetryAfter: 10 * time.Millisecond})
-				close(closed)
-				_ = r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: 2})
-				return &mcp.GetPromptResult{Description: "after all"}, nil
-			})
-			options := mcp.StreamableHTTPOptions{EventStore: mcp.NewMemoryEventStore(nil)}
-			u := upstreamtest.HTTP("sdk", upstreamtest.Serve(t, sdkHandler(server, options)).URL)
-			u.Protocol = protocol
-			c := start(t, u, upstream.Options{})
-			waitForNames(t, c, "a slow")
-			told := make(chan string, 10)
-			client := &upstream.Relay{Progress: true, Notify: func(_ string, params jsontext.Value) { told <- string(params) }}
-			result, err := c.Call(t.Context(), &upstream.Request{Method: wire.PromptsGet, Name: "slow", Params: object(t, `{"name":"slow"}`)}, client)
-			<-closed
-			if err != nil || !strings.Contains(string(result.JSON), "after all") {
-				t.Errorf("get = %s, %v", result.JSON, err)
-			}
-			if len(told) != 2 {
-				t.Errorf("told of progress %d times, want 2", len(told))
-			}
-		})
-	}
 }

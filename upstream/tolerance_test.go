@@ -1,6 +1,8 @@
 package upstream_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,23 +15,26 @@ import (
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // What serializers and SDKs do to responses, over both kinds of transports.
 func TestTolerance_OfResponses(t *testing.T) {
 	for name, test := range map[string]struct{ method, body, want string }{
-		"an id as text":             {wire.PromptsGet, `{"jsonrpc":"2.0","id":"ID","result":{"a":1}}`, `{"a":1}`},
-		"an id with a fraction":     {wire.PromptsGet, `{"jsonrpc":"2.0","id":ID.0,"result":{"a":1}}`, `{"a":1}`},
-		"an error that is null":     {wire.PromptsGet, `{"jsonrpc":"2.0","id":ID,"error":null,"result":{"a":1}}`, `{"a":1}`},
-		"a result that is null":     {wire.PromptsGet, `{"jsonrpc":"2.0","id":ID,"result":null,"error":{"code":-32602,"message":"no"}}`, "no (-32602)"},
-		"an error as text":          {wire.PromptsGet, `{"jsonrpc":"2.0","id":"ID","error":{"code":-32602,"message":"no"}}`, "no (-32602)"},
-		"a byte order mark":         {wire.PromptsGet, "\ufeff" + `{"jsonrpc":"2.0","id":ID,"result":{"a":1}}`, `{"a":1}`},
-		"nulls of a message":        {wire.PromptsGet, `{"jsonrpc":"2.0","id":ID,"result":{"description":null,"messages":[{"role":"user","content":{"type":"text","text":"null","annotations":null,"x":null}}]}}`, `{"messages":[{"role":"user","content":{"type":"text","text":"null","x":null}}]}`},
-		"nulls of annotations":      {wire.PromptsGet, `{"jsonrpc":"2.0","id":ID,"result":{"messages":[{"content":[{"annotations":{"priority":null,"audience":["user"]}}]}]}}`, `{"messages":[{"content":[{"annotations":{"audience":["user"]}}]}]}`},
-		"bytes of what has no null": {wire.PromptsGet, `{"jsonrpc":"2.0","id":ID,"result":{ "messages" : [ ], "x": null }}`, `{ "messages" : [ ], "x": null }`},
-		"nulls of a completion":     {wire.Complete, `{"jsonrpc":"2.0","id":ID,"result":{"completion":{"values":["a"],"total":null,"hasMore":null}}}`, `{"completion":{"values":["a"]}}`},
-		"a completion of null":      {wire.Complete, `{"jsonrpc":"2.0","id":ID,"result":{"completion":{"values":null}}}`, `{"completion":{"values":[]}}`},
+		"an id as text":              {wire.PromptsGet, `{"jsonrpc":"2.0","id":"ID","result":{"a":1}}`, `{"a":1}`},
+		"an id with a fraction":      {wire.PromptsGet, `{"jsonrpc":"2.0","id":ID.0,"result":{"a":1}}`, `{"a":1}`},
+		"an error that is null":      {wire.PromptsGet, `{"jsonrpc":"2.0","id":ID,"error":null,"result":{"a":1}}`, `{"a":1}`},
+		"a result that is null":      {wire.PromptsGet, `{"jsonrpc":"2.0","id":ID,"result":null,"error":{"code":-32602,"message":"no"}}`, "no (-32602)"},
+		"an error as text":           {wire.PromptsGet, `{"jsonrpc":"2.0","id":"ID","error":{"code":-32602,"message":"no"}}`, "no (-32602)"},
+		"a byte order mark":          {wire.PromptsGet, "\ufeff" + `{"jsonrpc":"2.0","id":ID,"result":{"a":1}}`, `{"a":1}`},
+		"a result that is no object": {wire.PromptsGet, `{"jsonrpc":"2.0","id":ID,"result":"x"}`, "the result is not an object"},
+		"an error without a code":    {wire.PromptsGet, `{"jsonrpc":"2.0","id":ID,"error":{"message":"no"}}`, "an error object must have a whole number as its code and a string as its message"},
+		"nulls of a message":         {wire.PromptsGet, `{"jsonrpc":"2.0","id":ID,"result":{"description":null,"messages":[{"role":"user","content":{"type":"text","text":"null","annotations":null,"x":null}}]}}`, `{"messages":[{"role":"user","content":{"type":"text","text":"null","x":null}}]}`},
+		"nulls of annotations":       {wire.PromptsGet, `{"jsonrpc":"2.0","id":ID,"result":{"messages":[{"content":[{"annotations":{"priority":null,"audience":["user"]}}]}]}}`, `{"messages":[{"content":[{"annotations":{"audience":["user"]}}]}]}`},
+		"bytes of what has no null":  {wire.PromptsGet, `{"jsonrpc":"2.0","id":ID,"result":{ "messages" : [ ], "x": null }}`, `{ "messages" : [ ], "x": null }`},
+		"nulls of a completion":      {wire.Complete, `{"jsonrpc":"2.0","id":ID,"result":{"completion":{"values":["a"],"total":null,"hasMore":null}}}`, `{"completion":{"values":["a"]}}`},
+		"a completion of null":       {wire.Complete, `{"jsonrpc":"2.0","id":ID,"result":{"completion":{"values":null}}}`, `{"completion":{"values":[]}}`},
 	} {
 		for transport, u := range map[string]config.Upstream{"HTTP": anywhere(), "HTTP+SSE": anywhereSSE()} {
 			t.Run(transport+", "+name, func(t *testing.T) {
@@ -40,7 +45,7 @@ func TestTolerance_OfResponses(t *testing.T) {
 					result, err := c.Call(t.Context(), &upstream.Request{Method: test.method, Name: "p"}, nil)
 					got := string(result.JSON)
 					if err != nil {
-						got = err.Error()
+						got = strings.TrimPrefix(err.Error(), "upstream "+u.Name+": bad_response: ")
 					}
 					if got != test.want {
 						t.Errorf("the call returns %s, %v, want %s", result.JSON, err, test.want)
@@ -129,34 +134,47 @@ func TestCause_EmptyCredentialIsCalledEmpty(t *testing.T) {
 	}
 }
 
-// Remedies name the settings that help.
+// Remedies name the settings that help, and those do help.
 func TestCause_RemedyNamesTheSetting(t *testing.T) {
 	for name, test := range map[string]struct {
-		change func(*config.Upstream)
-		answer http.HandlerFunc // nil for a legacy peer
-		want   string
+		change, remedy func(*config.Upstream)
+		want           string
 	}{
-		"another revision": {func(u *config.Upstream) { u.Protocol = wire.Rev20260728 }, nil, "set protocol"},
-		"another transport": {
-			func(u *config.Upstream) { u.Transport, u.TransportExplicit = config.SSE, true }, http.NotFound, "remove transport",
+		"another revision": {
+			func(u *config.Upstream) { u.Protocol = wire.Rev20260728 },
+			func(u *config.Upstream) { u.Protocol = "" }, "set protocol",
 		},
-		"never an answer": {
+		"another transport": {
+			func(u *config.Upstream) { u.Transport, u.TransportExplicit = config.SSE, true },
+			func(u *config.Upstream) { u.Transport, u.TransportExplicit = config.StreamableHTTP, false }, "remove transport",
+		},
+		"silent about server/discover": {
 			func(u *config.Upstream) { u.Timeout = 100 * time.Millisecond },
-			func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, `set protocol = "2025-11-25"`,
+			func(u *config.Upstream) { u.Protocol, u.Timeout = wire.Rev20251125, time.Minute }, `set protocol = "2025-11-25"`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var handler http.Handler = upstreamtest.NewPeer(t)
-			if test.answer != nil {
-				handler = test.answer
-			}
-			u := upstreamtest.HTTP("wiki", upstreamtest.Serve(t, handler).URL)
+			p := upstreamtest.NewPeer(t)
+			p.Status(http.MethodGet, http.StatusNotFound)
+			p.Handle(wire.Discover, func(w http.ResponseWriter, r *upstreamtest.Request) {
+				if name == "silent about server/discover" {
+					<-r.Context().Done()
+				}
+				w.WriteHeader(http.StatusBadRequest)
+			})
+			u := upstreamtest.HTTP("wiki", upstreamtest.Serve(t, p).URL)
 			test.change(&u)
 			_, err := client.Connect(t.Context(), u, upstream.Options{})
 			if cause := client.CauseOf(err); !strings.Contains(cause.Remedy, test.want) {
 				t.Errorf("Connect() = %v: %s, want %s", err, cause, test.want)
 			}
+			test.remedy(&u)
+			session, err := client.Connect(t.Context(), u, upstream.Options{})
+			if err != nil {
+				t.Fatalf("with the remedy, Connect() = %v", err)
+			}
+			session.Close()
 		})
 	}
 }
@@ -222,4 +240,153 @@ func TestOAuth_ReadsSloppyTokens(t *testing.T) {
 			}
 		})
 	}
+}
+
+func compressed(text string) string {
+	var b bytes.Buffer
+	to := gzip.NewWriter(&b)
+	_, _ = to.Write([]byte(text))
+	_ = to.Close()
+	return b.String()
+}
+
+func TestEncoding_OfResponses(t *testing.T) {
+	const (
+		result  = `{"jsonrpc":"2.0","id":ID,"result":{"messages":[]}}`
+		refusal = `{"jsonrpc":"2.0","id":ID,"error":{"code":-32602,"message":"unknown prompt"}}`
+	)
+	for name, test := range map[string]struct {
+		status             int
+		kind, coding, body string
+		want               string // the result, or part of the error
+	}{
+		"a result":       {200, wire.ContentJSON, "gzip", result, `{"messages":[]}`},
+		"an event":       {200, wire.ContentSSE, "gzip", "data: " + result + "\n\n", `{"messages":[]}`},
+		"an error":       {400, wire.ContentJSON, "gzip", refusal, "unknown prompt"},
+		"another coding": {200, wire.ContentJSON, "br", "\x8b\x02", `the content coding "br"`},
+		"a bomb":         {200, wire.ContentJSON, "gzip", strings.Repeat(" ", 4<<20), "larger than max_message"},
+		"not gzip":       {200, wire.ContentJSON, "", `{"jsonrpc":"2.0"}`, "gzip: invalid header"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := anywhere()
+			u.MaxMessage = 1 << 20
+			inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+				p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+					body, coding := strings.Replace(test.body, "ID", string(r.Message.ID), 1), test.coding
+					if coding == "gzip" {
+						body = compressed(body)
+					}
+					if coding == "" {
+						coding = "gzip"
+					}
+					w.Header().Set("Content-Encoding", coding)
+					text(test.status, test.kind, body)(w, r)
+				})
+				got, err := get(t.Context(), c, "p")
+				if err != nil {
+					got = err.Error()
+				}
+				if !strings.Contains(got, test.want) {
+					t.Errorf("get = %s, want %s", got, test.want)
+				}
+				for _, r := range append(p.Seen(wire.PromptsGet), p.Seen(http.MethodGet)...) {
+					if got := r.Header.Get("Accept-Encoding"); got != "identity" {
+						t.Errorf("Accept-Encoding is %q", got)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A load balancer may pin a session to one of several replicas by a cookie, which it sets on the first
+// response.
+func TestCookies_KeepASessionAtItsReplica(t *testing.T) {
+	for name, kind := range kinds {
+		t.Run(name, func(t *testing.T) {
+			u := anywhere()
+			if kind.transport == config.SSE {
+				u = anywhereSSE()
+			}
+			bubble.Test(t, func(t *testing.T) {
+				replica, begun := handlerFor(u, kind.peer(t)), false
+				c := start(t, u, upstream.Options{Transport: upstreamtest.Memory{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if pinned, err := r.Cookie("AWSALB"); begun && (err != nil || pinned.Value != "replica-1") {
+						w.WriteHeader(http.StatusBadRequest)
+						return
+					}
+					if !begun {
+						http.SetCookie(w, &http.Cookie{Name: "AWSALB", Value: "replica-1", Path: "/"})
+					}
+					begun = true
+					replica.ServeHTTP(w, r)
+				})}})
+				healthyWithin(t, c, time.Second, "p")
+				mustGet(t, c, "p")
+			})
+		})
+	}
+}
+
+// Cookies of a session that was lost are not sent in the next one.
+func TestCookies_AreBoundedAndGiveWayToConfiguredOnes(t *testing.T) {
+	u := anywhere()
+	u.Headers = map[string]config.Secret{"Cookie": config.NewSecret("c1=ours; own=x")}
+	sets := func(n, size int) func(testing.TB) *upstreamtest.Peer {
+		return func(t testing.TB) *upstreamtest.Peer {
+			p := upstreamtest.NewPeer(t)
+			p.Intercept(func(w http.ResponseWriter, r *upstreamtest.Request) bool {
+				for i := range n {
+					http.SetCookie(w, &http.Cookie{Name: fmt.Sprint("c", i), Value: strings.Repeat("x", size)})
+				}
+				return false
+			})
+			return p
+		}
+	}
+	for name, test := range map[string]struct{ n, size, want int }{
+		"few": {3, 10, 4}, "many": {50, 10, 33}, "long ones": {20, 1 << 10, 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, sets(test.n, test.size), u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+				mustGet(t, c, "p")
+				time.Sleep(11 * time.Second)
+				p.Forget()
+				mustGet(t, c, "p")
+				wantSeen(t, p, wire.Initialize, 2)
+				sent := p.Seen(wire.PromptsGet)[0].Cookies()
+				if c1, err := p.Seen(wire.PromptsGet)[0].Cookie("c1"); len(sent) != test.want || err != nil || c1.Value != "ours" {
+					t.Errorf("%d cookies, want %d with the configured c1: %v", len(sent), test.want, sent)
+				}
+				for _, first := range p.Seen(wire.Discover) {
+					if n := len(first.Cookies()); n != 2 {
+						t.Errorf("a session began with %d cookies, want the 2 configured ones", n)
+					}
+				}
+			})
+		})
+	}
+}
+
+// The endpoint of tokens, on another host of the same domain, gets no cookie of the server.
+func TestCookies_AreSentToTheServerOnly(t *testing.T) {
+	inGuardedBubble(t, func(t *testing.T, a *authorization, p *upstreamtest.Peer, c *upstream.Connector) {
+		p.Intercept(func(w http.ResponseWriter, _ *upstreamtest.Request) bool {
+			http.SetCookie(w, &http.Cookie{Name: "pin", Value: "1", Domain: "example", Path: "/"})
+			return false
+		})
+		mustGet(t, c, "p")
+		var requested []string
+		a.change(func() {
+			clear(a.valid)
+			a.answer = func(w http.ResponseWriter, r *http.Request) {
+				requested = append(requested, r.Header.Get("Cookie"))
+				a.give(w)
+			}
+		})
+		mustGet(t, c, "p")
+		gets := p.Seen(wire.PromptsGet)
+		upstreamtest.Equal(t, "pin=1", gets[len(gets)-1].Header.Get("Cookie"), "the server's cookie")
+		upstreamtest.Equal(t, []string{""}, requested, "cookies of requests for tokens")
+	})
 }

@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// reloadTimeout and healthTimeout are how long commands wait for the admin listener.
+	// reloadTimeout and healthTimeout bound the requests of commands to the admin listener.
 	reloadTimeout, healthTimeout = time.Minute, 2 * time.Second
-	// maxAdminResponse bounds a response of the admin listener that a command reads, in bytes.
+	// maxAdminResponse bounds a response of the admin listener, in bytes.
 	maxAdminResponse = 1 << 20
 )
 
@@ -48,7 +48,7 @@ func healthcheckCommand(a *app) *cobra.Command {
 	return command
 }
 
-// adminFlags say where the admin listener of a running gateway is, and who calls.
+// adminFlags are the flags for the admin listener of a running gateway.
 type adminFlags struct{ url, token string }
 
 func (f *adminFlags) addURL(flags *pflag.FlagSet) {
@@ -62,7 +62,7 @@ func (f *adminFlags) addTo(flags *pflag.FlagSet) {
 		"the gateway's `ADMIN_TOKEN`, where one is set")
 }
 
-// adminURL returns the base of the admin listener: that of --admin, or else of the configuration.
+// adminURL returns the base URL of the admin listener from --admin or the configuration.
 func (a *app) adminURL(flag string) (string, error) {
 	if flag == "" {
 		address, err := a.adminAddress()
@@ -72,9 +72,9 @@ func (a *app) adminURL(flag string) (string, error) {
 	return strings.TrimSuffix(flag, "/"), err
 }
 
-// callAdmin makes a request of an operator, and returns the body of a response with the status 200,
-// or 422 where a gateway refuses its configuration. The error of any other has the gateway's own
-// words.
+// callAdmin makes an operator's request and returns the body of a response with status 200, or
+// 422 for a refused configuration. For other responses it returns an error, with a remedy if
+// known.
 func callAdmin(
 	ctx context.Context, within time.Duration, method, base, path, token string,
 ) (status int, text []byte, err error) {
@@ -111,7 +111,7 @@ func callAdmin(
 	return 0, nil, fmt.Errorf("%s answers HTTP %s: %s", base, response.Status, said)
 }
 
-// networkProblem says why there is no response, without the address, which the caller has said.
+// networkProblem returns the reason for a missing response, without the address, which the caller names.
 func networkProblem(err error) string {
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 		return "it timed out"
@@ -122,22 +122,21 @@ func networkProblem(err error) string {
 	return err.Error()
 }
 
-// isAdminListener reports whether something that answers like a gateway's admin listener is there.
+// isAdminListener reports whether a gateway's admin listener answers at an address.
 func isAdminListener(ctx context.Context, base string) bool {
 	_, text, err := callAdmin(ctx, healthTimeout, http.MethodGet, base, "/healthz", "")
-	// By the text: many servers answer any path with 200.
+	// Compare the text, because many servers answer any path with 200.
 	return err == nil && string(text) == "ok\n"
 }
 
-// adminAddress returns the address at which the gateway of --config has its admin listener. It
-// reads no more of the configuration than it needs, because a running gateway is not affected by
-// later errors in its files.
+// adminAddress returns the address of the admin listener in the configuration at --config. Errors in other
+// blocks are ignored, because the running gateway may use an earlier configuration.
 func (a *app) adminAddress() (string, error) {
 	if a.config == "" {
 		return config.DefaultAdminListen, nil
 	}
 	_, err := os.Stat(a.config)
-	switch { // the default address could be another gateway's
+	switch { // no fallback to the default: that address may belong to another gateway
 	case errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("the configuration %s does not exist; correct --config, or name the "+
 			"admin listener with --admin", a.config)

@@ -18,15 +18,14 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// app is what all commands share: the standard streams and the global flags.
+// app contains the standard streams and the global flags, for all commands.
 type app struct {
-	// out and err print only what can be seen.
+	// out and err print only visible characters.
 	in       io.Reader
 	out, err io.Writer
-	// raw are the streams of the process, for MCP messages and for diagnostics, which are in colour
-	// on a terminal.
+	// raw are the process's streams, for MCP messages and for diagnostics with colours.
 	raw streams
-	// flags tell a flag on the command line from a default.
+	// flags distinguish a flag on the command line from a default.
 	flags     *pflag.FlagSet
 	config    string
 	logFormat string
@@ -53,12 +52,12 @@ func (a *app) warn(format string, args ...any) {
 
 var errNoConfig = &usageError{"--config PATH is required (or PROMPTWEIR_CONFIG)"}
 
-// whichConfig says in the help of a command which configuration setConfig chooses.
+// whichConfig describes the choice of setConfig in the help of a command.
 const whichConfig = `default: --config, else what lies here:
 promptweir, gateway.hcl, or this folder if it has gateway.hcl and teams`
 
-// setConfig sets the configuration of a command that has its path as an argument: the argument, else
-// --config or its variable, else the one in the working directory.
+// setConfig sets the configuration of a command: its argument, --config or its variable, or the configuration
+// in the working directory, in this order.
 func (a *app) setConfig(command string, args []string) error {
 	switch {
 	case len(args) > 0 && a.configGiven():
@@ -75,12 +74,12 @@ func (a *app) setConfig(command string, args []string) error {
 	return nil
 }
 
-// configHere returns the configuration in the working directory, by its usual names; empty for none.
+// configHere returns the configuration in the working directory by its usual names, or "".
 func configHere() string {
 	switch {
-	case isKind("promptweir", fs.ModeDir): // a program in the folder where it was built is none
+	case isKind("promptweir", fs.ModeDir): // not the program in the folder where it was built
 		return "promptweir"
-	case isKind("gateway.hcl", 0) && isKind("teams", fs.ModeDir): // gateway.hcl alone lacks the teams
+	case isKind("gateway.hcl", 0) && isKind("teams", fs.ModeDir): // gateway.hcl alone would lack the teams
 		return "."
 	case isKind("gateway.hcl", 0):
 		return "gateway.hcl"
@@ -88,32 +87,27 @@ func configHere() string {
 	return ""
 }
 
-// isKind reports whether there is a file of a kind.
+// isKind reports whether a path leads to a file of a kind.
 func isKind(path string, kind fs.FileMode) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().Type() == kind
 }
 
-// configGiven reports whether --config is on the command line, and not only in the environment.
+// configGiven reports whether --config is on the command line, not just in the environment.
 func (a *app) configGiven() bool { return a.flags.Changed("config") }
 
-// load loads the configuration of --config, or the one in the working directory, see loadPath.
-// Commands that start its servers without --live require --config before: see doc.go.
+// load loads the configuration of --config or, without it, of the working directory, and prints its
+// diagnostics. If they have errors, it returns errReported.
+// get and list, which start servers without --live, call it only with --config; see doc.go.
 func (a *app) load(options config.Options) (*config.Config, error) {
 	if a.config = cmp.Or(a.config, configHere()); a.config == "" {
 		return nil, errNoConfig
 	}
-	return a.loadPath(a.config, options)
-}
-
-// loadPath loads a configuration and prints its diagnostics. The error is errReported if there are
-// errors among them.
-func (a *app) loadPath(path string, options config.Options) (*config.Config, error) {
-	cfg, diagnostics := config.Load(path, options)
+	cfg, diagnostics := config.Load(a.config, options)
 	return cfg, a.report(diagnostics)
 }
 
-// report prints diagnostics. The error is errReported if there are errors among them.
+// report prints diagnostics. If they have errors, it returns errReported.
 func (a *app) report(diagnostics config.Diagnostics) error {
 	if err := a.printDiagnostics(diagnostics); err != nil {
 		return err
@@ -129,9 +123,8 @@ func (a *app) printDiagnostics(diagnostics config.Diagnostics) error {
 	return diagnostics.Write(a.raw.err, width, color)
 }
 
-// quietLogger returns the logger of commands that print a result and end: it logs errors only,
-// unless --log-level is set. It writes to standard error, because standard output belongs to
-// results.
+// quietLogger returns the logger of commands that print a result: it logs only errors, unless --log-level is
+// set. It writes to standard error.
 func (a *app) quietLogger() *slog.Logger {
 	if !a.flags.Changed("log-level") {
 		a.logLevel = "error"
@@ -140,7 +133,7 @@ func (a *app) quietLogger() *slog.Logger {
 }
 
 // servingOptions returns the options of a command that serves, and a function that writes the last
-// records of its log. A person at a terminal is told next, unless it is nil.
+// log records. next returns instructions for a person at a terminal; it may be nil.
 func (a *app) servingOptions(next func(serving.Addresses) string) (opts serving.Options, flush func(), err error) {
 	if a.config == "" {
 		return serving.Options{}, nil, errNoConfig
@@ -157,31 +150,29 @@ func (a *app) servingOptions(next func(serving.Addresses) string) (opts serving.
 	}
 	if a.logsToTerminal() && next != nil {
 		opts.Listening = func(at serving.Addresses) {
-			// Past the log, which may be exported: the link is for this terminal alone.
+			// Do not log this: the log may be exported, and the link is only for this terminal.
 			_, _ = io.WriteString(terminal.Printable(between), next(at))
 		}
 	}
 	return opts, flush, nil
 }
 
-// logsToTerminal reports whether a person reads the log as it is written: at a terminal, unless
-// --log-format says otherwise.
+// logsToTerminal reports whether the log is for a person: standard error is a terminal, and
+// --log-format is not set.
 func (a *app) logsToTerminal() bool {
 	_, isTerminal := terminal.Width(a.raw.err)
 	return isTerminal && !a.flags.Changed("log-format")
 }
 
-// logOutput returns where the log goes.
 func (a *app) logOutput() io.Writer {
 	if a.logsToTerminal() {
-		// because of the colours: nothing else in it acts on the terminal
+		// The raw stream accepts colours; showable makes the attributes printable.
 		return a.raw.err
 	}
 	return a.err
 }
 
-// showable makes one printable line of an attribute that would act on the terminal: the handler writes
-// escape sequences as they are.
+// showable makes an attribute printable, because the handler writes escape sequences unchanged.
 func showable(_ []string, a slog.Attr) slog.Attr {
 	if text := a.Value.String(); text != wire.Printable(text) {
 		a.Value = slog.StringValue(terminal.Line(text))
@@ -191,7 +182,7 @@ func showable(_ []string, a slog.Attr) slog.Attr {
 
 func (a *app) logHandler(w io.Writer) slog.Handler {
 	var level slog.Level
-	_ = level.UnmarshalText([]byte(a.logLevel)) // the flag has checked it
+	_ = level.UnmarshalText([]byte(a.logLevel)) // the flag checked it
 	if a.logsToTerminal() {
 		_, color := terminal.Style(a.raw.err)
 		return tint.NewTextHandler(w, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !color, ReplaceAttr: showable})

@@ -44,8 +44,8 @@ func auditTrail(t *testing.T, pattern string) (traces, events map[string]int) {
 	return traces, events
 }
 
-// Each request that is answered is in the log exactly once, whatever it is and whatever happens to
-// the log meanwhile, except those that anybody can have refused.
+// Each answered request is in the log exactly once, of any kind and during any change of the log. The
+// exceptions are refusals that any client can cause.
 func TestServe_RecordsEachRequestOnce(t *testing.T) {
 	for _, required := range []bool{false, true} {
 		t.Run(fmt.Sprint("required = ", required), func(t *testing.T) {
@@ -117,7 +117,7 @@ func recordMixedRequests(t *testing.T, required bool) {
 	traces, events := auditTrail(t, path+"*")
 	for trace, code := range status {
 		switch n := traces[trace]; {
-		case n == 0 && code == 0: // it was in flight when the gateway ended
+		case n == 0 && code == 0: // in flight when the gateway ended
 		case n == 0 && (code == http.StatusUnauthorized || code == http.StatusBadRequest):
 		case n != 1:
 			t.Errorf("request %s, answered with status %d, is recorded %d times", strings.TrimLeft(trace, "0"), code, n)
@@ -135,7 +135,7 @@ func recordMixedRequests(t *testing.T, required bool) {
 	}
 }
 
-// sendMixed sends the i-th of some requests of all kinds, and reads its response to the end.
+// sendMixed sends the i-th request, of some kind, and reads its response to the end.
 func sendMixed(client *http.Client, endpoint string, i int, trace string) (status int, err error) {
 	method, params, token := "prompts/get", fmt.Sprintf(`"name":"a.gone%d"`, i), "ann"
 	switch i % 8 {

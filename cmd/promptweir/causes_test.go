@@ -26,15 +26,16 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-// Each script makes causes of trouble for real, and says what operators are told about them. Its
-// commands are:
+// Each script causes problems for real, and checks the messages for operators. Its commands are:
 //
-//   - peer KIND starts a server that is ill in some way, sets URL to its address, and HOST to host and port.
-//   - explains BLOCK CONDITION CAUSE REMEDY configures an upstream with the lines of a block, between which is \n, and runs list
-//     and serve. The standard error of list, the log of serve and its /readyz must all name the place, the cause and the remedy.
-//   - reports BLOCK TEXT does the same for what is reported of an upstream that works.
-//   - upstream BLOCK writes that configuration only.
-//   - listens ADDRESS writes the configuration taken, whose endpoint is to listen there, and elsewhere, whose admin listener is.
+//   - peer KIND starts a server with a fault, sets URL to its address, and HOST to host and port.
+//   - explains BLOCK CONDITION CAUSE REMEDY configures an upstream with the lines of a block, separated
+//     by \n, and runs list and serve. The standard error of list, the log of serve and its /readyz must
+//     all name the location, the cause and the remedy.
+//   - reports BLOCK TEXT does the same for reports about a working upstream.
+//   - upstream BLOCK only writes such a configuration.
+//   - listens ADDRESS writes two configurations: in "taken" the endpoint listens at the address, and in
+//     "elsewhere" the admin listener does.
 func TestCauses_AreExplainedInTheListTheLogAndReadyz(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/causes", RequireExplicitExec: true,
@@ -55,14 +56,14 @@ func explains(ts *testscript.TestScript, _ bool, args []string) {
 	configureWiki(ts, block)
 	const place = "conf/team.hcl:2"
 	p := serveScript(ts)                                  // both wait at the same time
-	_ = ts.Exec("promptweir", "list", "--config", "conf") // which fails, for it is the only upstream
+	_ = ts.Exec("promptweir", "list", "--config", "conf") // it fails, because this is the only upstream
 	line := fmt.Sprintf("promptweir: wiki (%s) %s: %s; %s\n", place, condition, cause, remedy)
 	if got := ts.ReadFile("stderr"); !contains(got, line) {
 		ts.Fatalf("list prints\n%swant\n%s", got, line)
 	}
 
 	health := p.await(ts, func(r admin.Readiness) bool { return r.Upstreams[0].Cause != "" }).Upstreams[0]
-	if health.Place != place || !contains(health.Cause, cause) || !contains(health.Remedy, remedy) || health.Reason == "" {
+	if health.Place != place || !contains(health.Cause, cause) || !contains(health.Remedy, remedy) || health.Problem == nil {
 		ts.Fatalf("readyz has %+v\nwant %s: %s; %s", health, place, cause, remedy)
 	}
 	p.awaitLog(ts, func(r logRecord) bool {
@@ -104,7 +105,7 @@ func configures(ts *testscript.TestScript, _ bool, args []string) {
 	configureWiki(ts, strings.ReplaceAll(args[0], "$URL", ts.Getenv("URL")))
 }
 
-// configureWiki writes a configuration whose one upstream has the lines of a block.
+// configureWiki writes a configuration whose only upstream has the lines of a block.
 func configureWiki(ts *testscript.TestScript, block string) {
 	folder := ts.MkAbs("conf")
 	ts.Check(os.MkdirAll(folder, 0o700))
@@ -117,7 +118,7 @@ func configureWiki(ts *testscript.TestScript, block string) {
 // logRecord is a record of the gateway's log.
 type logRecord struct{ Level, Msg, Upstream, Place, Cause, Remedy, Report string }
 
-// awaitLog waits until the log has a warning that fits.
+// awaitLog waits until the log has a matching warning.
 func (p *gatewayProcess) awaitLog(ts *testscript.TestScript, fits func(logRecord) bool) {
 	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		for line := range strings.Lines(p.logged()) {
@@ -148,7 +149,7 @@ func contains(text, pattern string) bool {
 
 // serveScript starts promptweir serve with the script's conf, and waits until it listens.
 func serveScript(ts *testscript.TestScript) *gatewayProcess {
-	path, err := exec.LookPath("promptweir") // where testscript.Main has put it
+	path, err := exec.LookPath("promptweir") // testscript.Main put it there
 	ts.Check(err)
 	p := newGatewayProcess(path, "conf")
 	p.Dir, p.Env = ts.Getenv("WORK"), append(p.Env, "PATH="+ts.Getenv("PATH"), "WIKI="+ts.Getenv("WIKI"))
@@ -157,7 +158,7 @@ func serveScript(ts *testscript.TestScript) *gatewayProcess {
 	return p
 }
 
-// await waits until /readyz fits.
+// await waits until /readyz matches.
 func (p *gatewayProcess) await(ts *testscript.TestScript, fits func(admin.Readiness) bool) admin.Readiness {
 	var readiness admin.Readiness
 	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
@@ -176,7 +177,7 @@ func (p *gatewayProcess) await(ts *testscript.TestScript, fits func(admin.Readin
 
 // startPeer returns the command peer.
 func startPeer(t *testing.T) func(*testscript.TestScript, bool, []string) {
-	nobody := upstreamtest.Address(t) // at which nobody listens
+	unused := upstreamtest.Address(t) // nothing listens there
 	return func(ts *testscript.TestScript, _ bool, args []string) {
 		listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // a script has no context
 		ts.Check(err)
@@ -185,15 +186,15 @@ func startPeer(t *testing.T) func(*testscript.TestScript, bool, []string) {
 		switch kind := args[0]; kind {
 		case "refused":
 			ts.Check(listener.Close())
-			ts.Setenv("HOST", nobody)
-			ts.Setenv("URL", scheme+nobody+"/mcp")
+			ts.Setenv("HOST", unused)
+			ts.Setenv("URL", scheme+unused+"/mcp")
 			return
-		case "mute": // accepts, and says nothing
+		case "mute": // accepts, and never responds
 			go hold(listener)
 		case "tls-mute":
 			scheme = "https://"
 			go hold(listener)
-		case "deaf": // whose queue of connections is full
+		case "deaf": // with a full queue of connections
 			fill(ts, listener)
 		case "resets":
 			go reset(listener)
@@ -240,7 +241,7 @@ func hold(listener net.Listener) {
 	}
 }
 
-// reset accepts connections, and closes each of them when a request has begun.
+// reset accepts connections and closes each after the beginning of a request.
 func reset(listener net.Listener) {
 	for {
 		conn, err := listener.Accept()
@@ -253,8 +254,8 @@ func reset(listener net.Listener) {
 	}
 }
 
-// fill fills the queue of a listener that accepts nothing, so that further connections are not
-// answered. One that is not answered in time may be this process's fault.
+// fill fills the queue of a listener that accepts nothing, so further connections time out. A client may blame
+// its own machine for that.
 func fill(ts *testscript.TestScript, listener net.Listener) {
 	raw, err := listener.(*net.TCPListener).SyscallConn()
 	ts.Check(err)
@@ -269,8 +270,7 @@ func fill(ts *testscript.TestScript, listener net.Listener) {
 	}
 }
 
-// illHandler answers as a kind says: with a status, a web page, or MCP that goes wrong at some
-// step.
+// illHandler answers according to a kind: with a status, a web page, or faulty MCP.
 func illHandler(kind string) http.Handler {
 	reply := func(w http.ResponseWriter, id json.RawMessage, member string) {
 		w.Header().Set("Content-Type", "application/json")
@@ -292,7 +292,7 @@ func illHandler(kind string) http.Handler {
 			w.Header().Set("Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
 		case "429":
 			w.Header().Set("Retry-After", "60")
-		case "stream": // HTTP+SSE that never says where to send messages
+		case "stream": // HTTP+SSE without an endpoint event
 			w.Header().Set("Content-Type", "text/event-stream")
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
@@ -346,8 +346,7 @@ func illHandler(kind string) http.Handler {
 	})
 }
 
-// illTLS returns the settings of a server whose certificate is ill in a way, and writes that of its
-// authority to ca.crt.
+// illTLS returns settings with a faulty certificate, and writes the certificate of its authority to ca.crt.
 func illTLS(t *testing.T, ts *testscript.TestScript, kind string) *tls.Config {
 	a := newAuthority(t)
 	template := &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}

@@ -65,7 +65,7 @@ stays, a copy of the previous file is kept beside it, and links are not followed
 	return command
 }
 
-// chooseClient returns a client by its name, with what points it at the gateway of the flags.
+// chooseClient returns a client by its name, with the settings for the gateway of the flags.
 func chooseClient(a *app, name string, f clientFlags) (clientsetup.Client, error) {
 	if known := clients.Find(name); known != nil {
 		name = known.Name
@@ -81,7 +81,7 @@ func chooseClient(a *app, name string, f clientFlags) (clientsetup.Client, error
 	return all[slices.IndexFunc(all, func(c clientsetup.Client) bool { return c.Name == name })], nil
 }
 
-// printClient prints the text to standard output, and where it belongs to standard error.
+// printClient prints the settings to standard output, and where they belong to standard error.
 func printClient(a *app, c clientsetup.Client) error {
 	fmt.Fprintf(a.err, "%s, %s. %s\n", c.Title, c.Where, c.Then)
 	if c.Link != "" {
@@ -91,8 +91,8 @@ func printClient(a *app, c clientsetup.Client) error {
 	return err
 }
 
-// clientsFor returns all clients with what points them at the gateway of the flags, as far as it is known what
-// they need to be let in and which variants there are.
+// clientsFor returns all clients with their settings for the gateway at --url or in the
+// configuration, which adds credentials and variants.
 func clientsFor(a *app, f clientFlags) ([]clientsetup.Client, error) {
 	if a.config == "" {
 		f.url = cmp.Or(f.url, os.Getenv("PROMPTWEIR_URL"))

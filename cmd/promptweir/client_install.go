@@ -13,24 +13,20 @@ import (
 
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config/clientfile"
-	"github.com/promptweir/promptweir/config/regular"
+	"github.com/promptweir/promptweir/config/safefile"
 	"github.com/promptweir/promptweir/gateway/clientsetup"
 )
-
-// maxCopies bounds the copies that client --install keeps of a file.
-const maxCopies = 100
 
 // clientInstall writes the gateway into a client's file.
 type clientInstall struct {
 	app    *app
 	client clientsetup.Client
-	// folder is the one beneath which the file lies, as root and in words; name is the file's path
-	// in it.
+	// folder is the path of root, for messages. name is the file's path in it.
 	root         *os.Root
 	folder, name string
 }
 
-// installClient shows how a client's file changes and, once a person agrees, writes it.
+// installClient shows the change of a client's file, and writes it after a person agrees.
 func installClient(ctx context.Context, a *app, c clientsetup.Client, yes bool) error {
 	prompter := terminal.NewPrompter(a.in)
 	switch {
@@ -83,8 +79,8 @@ func installClient(ctx context.Context, a *app, c clientsetup.Client, yes bool) 
 
 func (i *clientInstall) path() string { return filepath.Join(i.folder, i.name) }
 
-// read returns the file, nil if there is none. It refuses one behind a link: that is often kept in a
-// repository, or generated, and the change would be in the wrong place.
+// read returns the content of the file, or nil if it does not exist. It refuses to follow a link: the
+// target is often generated or in a repository, and must not be changed here.
 func (i *clientInstall) read() ([]byte, error) {
 	for at := i.name; at != "."; at = filepath.Dir(at) {
 		info, err := i.root.Lstat(at)
@@ -97,15 +93,14 @@ func (i *clientInstall) read() ([]byte, error) {
 				"target by hand, see promptweir client %s", filepath.Join(i.folder, at), i.client.Name)
 		}
 	}
-	content, err := regular.Read(i.name, maxClientFile, i.root.OpenFile)
+	content, err := safefile.Read(i.name, maxClientFile, i.root.OpenFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	return content, err
 }
 
-// show prints what the file is to have, and nothing that it has: that may be secrets of other servers, on
-// the same line even.
+// show prints only the new text: the old text may contain secrets of other servers, even on the same line.
 func (i *clientInstall) show() error {
 	fmt.Fprintf(i.app.out, "%s:\n", i.path())
 	for _, edit := range i.client.Edits {
@@ -117,9 +112,9 @@ func (i *clientInstall) show() error {
 	return nil
 }
 
-// write replaces the file, whose previous content it keeps beside it.
+// write replaces the file, and keeps a copy of the previous content.
 func (i *clientInstall) write(before, after []byte) error {
-	// The client may have written it while the person read.
+	// The client may have changed the file since the person read it.
 	if now, err := i.read(); err != nil || !bytes.Equal(now, before) {
 		return errors.Join(err, fmt.Errorf("%s has changed in the meantime, so nothing was "+
 			"written: try again", i.path()))
@@ -128,8 +123,8 @@ func (i *clientInstall) write(before, after []byte) error {
 		if err := i.root.MkdirAll(filepath.Dir(i.name), folderMode); err != nil {
 			return err
 		}
-		// It fails where the client has made the file by now.
-		if err := i.create(i.name, after); err != nil {
+		// This fails if the client has created the file in the meantime.
+		if err := safefile.WriteNew(i.name, after, fileMode, i.root.OpenFile); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintf(i.app.out, "written. %s\n", i.client.Then)
@@ -146,21 +141,15 @@ func (i *clientInstall) write(before, after []byte) error {
 	return err
 }
 
-// keep writes a copy under a name that nothing has.
+// keep writes a copy under an unused name.
 func (i *clientInstall) keep(content []byte) (name string, err error) {
-	for n := range maxCopies {
+	for n := 0; ; n++ {
 		name = i.name + ".bak"
 		if n > 0 {
 			name += strconv.Itoa(n)
 		}
-		if err = i.create(name, content); !errors.Is(err, fs.ErrExist) {
+		if err = safefile.WriteNew(name, content, fileMode, i.root.OpenFile); !errors.Is(err, fs.ErrExist) {
 			return name, err
 		}
 	}
-	return "", fmt.Errorf("%s has %d copies: remove some", i.path(), maxCopies)
-}
-
-// create writes a file that does not exist, for its owner only: it may have secrets.
-func (i *clientInstall) create(name string, content []byte) error {
-	return regular.WriteNew(name, content, fileMode, i.root.OpenFile)
 }

@@ -13,34 +13,34 @@ import (
 
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
-	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/publish"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// completionBound is how long somebody who presses Tab waits for a server. Tests wait for longer.
+// completionBound bounds the wait for a server after Tab. Tests wait longer.
 var completionBound = 2 * time.Second //nolint:gochecknoglobals // as good as constant
 
-// The functions below complete a word of the command line. They print nothing, and whatever goes
-// wrong completes nothing. Only a server at --url is contacted: pressing Tab must not start what a
-// configuration names.
+// The functions below complete a word of the command line. They print no errors, and complete
+// nothing after one. They may contact the server at --url, but no server of a configuration:
+// pressing Tab must not start any.
 
-// completePrompts completes the names of prompts, for the first so many arguments.
+// completePrompts completes names of prompts, for at most the given number of arguments.
 func (q *query) completePrompts(arguments int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
 		if len(args) >= arguments {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		asked, _ := cmd.Flags().GetBool("skills")
-		if q.isTokenGiven != nil && q.app.config == "" { // it has --url
+		if q.isTokenGiven != nil && q.app.config == "" { // the command has --url
 			q.chooseServer()
 		}
 		if !asked {
 			names = q.promptNames(cmd.Context())
 		}
-		if asked || q.url == "" { // asking a server for both lists takes too long
+		if asked || q.url == "" { // requesting both lists from a server takes too long
 			names = append(names, q.skillNames(cmd.Context())...)
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
@@ -60,21 +60,10 @@ func (q *query) promptNames(ctx context.Context) (names []cobra.Completion) {
 	return names
 }
 
-// skillNames are the names of a configuration's skills, or the URIs of a server's.
-func (q *query) skillNames(ctx context.Context) (names []cobra.Completion) {
-	if q.url != "" {
-		q.skills = config.SkillsOnly
-		return q.promptNames(ctx)
-	}
-	if s, principal := q.knownSnapshot(ctx); s != nil {
-		for _, entry := range inspect.Entries(s, principal) {
-			if entry.Skill != nil && terminal.Showable(entry.Name) {
-				description, _ := entry.Skill.Frontmatter.Text("description")
-				names = append(names, cobra.CompletionWithDesc(entry.Name, terminal.Line(description)))
-			}
-		}
-	}
-	return names
+// skillNames returns the names of a configuration's skills, or the URIs of a server's skills.
+func (q *query) skillNames(ctx context.Context) []cobra.Completion {
+	q.skills = config.SkillsOnly
+	return q.promptNames(ctx)
 }
 
 // completeGet completes the name of a prompt, then the names of its arguments and, after =, their
@@ -95,15 +84,18 @@ func (q *query) completeGet(
 		return q.promptNames(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
 	}
 	name, given := args[0], args[1:]
-	if argument, value, ok := strings.Cut(word, "="); ok {
-		q.withKnown(cmd.Context(), func(ctx context.Context, known promptList) {
+	argument, value, isValue := strings.Cut(word, "=")
+	directive := cobra.ShellCompDirectiveNoFileComp
+	if !isValue {
+		directive |= cobra.ShellCompDirectiveNoSpace
+	}
+	q.withKnown(cmd.Context(), func(ctx context.Context, known promptList) {
+		if isValue {
 			for _, completed := range known.complete(ctx, completionParams(name, argument, value, given)) {
 				words = append(words, argument+"="+completed)
 			}
-		})
-		return words, cobra.ShellCompDirectiveNoFileComp
-	}
-	q.withKnown(cmd.Context(), func(ctx context.Context, known promptList) {
+			return
+		}
 		prompts, _ := known.list(ctx)
 		at := slices.IndexFunc(prompts, func(d description) bool { return d.Name == name })
 		if at < 0 {
@@ -117,34 +109,34 @@ func (q *query) completeGet(
 			}
 		}
 	})
-	return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	return words, directive
 }
 
-// argumentName returns the name in ARG=VALUE or ARG:=JSON.
+// argumentName returns the name from ARG=VALUE or ARG:=JSON.
 func argumentName(arg string) string {
 	name, _, _ := strings.Cut(arg, "=")
 	return strings.TrimSuffix(name, ":")
 }
 
-// withKnown has the prompts of --url used or, with a configuration, those that are known without
-// contacting anybody.
+// withKnown calls use with the prompts of --url or, with a configuration, the prompts that are
+// known without contacting a server.
 func (q *query) withKnown(ctx context.Context, use func(context.Context, promptList)) {
 	if q.url == "" {
 		if s, principal := q.knownSnapshot(ctx); s != nil {
-			use(ctx, snapshotSource{s, principal})
+			use(ctx, snapshotSource{s, principal, q.skills == config.SkillsOnly})
 		}
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, completionBound)
 	defer cancel()
 	_ = q.withSession(ctx, client.SessionOptions{}, func(s *client.Session) error {
-		use(ctx, &sessionSource{session: s})
+		use(ctx, sessionSource{s})
 		return nil
 	})
 }
 
-// knownSnapshot evaluates the configuration with the prompts in files and the lock file. The principal
-// is the one of --as; nil sees everything.
+// knownSnapshot evaluates the configuration with the prompts in files and in the lock file. The principal is
+// from --as; nil sees everything.
 func (q *query) knownSnapshot(ctx context.Context) (*snapshot.Snapshot, *policy.Principal) {
 	cfg := q.app.completionConfig()
 	if cfg == nil {
@@ -155,14 +147,14 @@ func (q *query) knownSnapshot(ctx context.Context) (*snapshot.Snapshot, *policy.
 		return nil, nil
 	}
 	lock, _, _ := config.ReadLock(config.LockPath(q.app.config)) // completion prints no errors
-	s, err := snapshot.Evaluate(ctx, cfg, snapshot.LockedLists(cfg, lock), snapshot.Options{})
+	s, err := publish.Evaluate(ctx, cfg, snapshot.LockedLists(cfg, lock), publish.Options{})
 	if err != nil {
 		return nil, nil
 	}
 	return s, principal
 }
 
-// completionConfig loads the configuration of --config, or the one here; nil where it cannot.
+// completionConfig loads the configuration of --config or of the working directory; nil on failure.
 func (a *app) completionConfig() *config.Config {
 	if a.config = cmp.Or(a.config, configHere()); a.config == "" {
 		return nil
@@ -171,8 +163,8 @@ func (a *app) completionConfig() *config.Config {
 	return cfg
 }
 
-// completionParams returns the params of completion/complete. The arguments that are given already
-// are its context.
+// completionParams returns the params of completion/complete. given are the other arguments, which
+// become its context.
 func completionParams(name, argument, value string, given []string) wire.Object {
 	var arguments wire.Object
 	for _, arg := range given {
@@ -183,16 +175,15 @@ func completionParams(name, argument, value string, given []string) wire.Object 
 	return wire.CompleteParams(name, argument, value, arguments)
 }
 
-// completionValues returns the values of a result of completion/complete that can be shown.
+// completionValues returns the printable values of a result of completion/complete.
 func completionValues(result jsontext.Value) []string {
-	// A shell would type them as they are, so that another could act on the terminal, or be a
-	// further line of the command's result.
+	// A shell inserts values as they are, so another character could control the terminal or start a new line.
 	var completed struct{ Completion struct{ Values []string } }
-	_ = json.Unmarshal(result, &completed) // nothing, if it is no such result
+	_ = json.Unmarshal(result, &completed) // a malformed result has no values
 	return slices.DeleteFunc(completed.Completion.Values, func(value string) bool { return !terminal.Showable(value) })
 }
 
-// completePrincipal completes the last of the principal's names, with those in the configuration.
+// completePrincipal completes the last principal in the flag's value from the configuration.
 func (a *app) completePrincipal(
 	_ *cobra.Command, _ []string, word string,
 ) (words []cobra.Completion, _ cobra.ShellCompDirective) {
@@ -202,7 +193,7 @@ func (a *app) completePrincipal(
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	for _, name := range cfg.Principals() {
-		// A principal has one user at most.
+		// A principal has at most one user.
 		if user := strings.HasPrefix(name, "user:"); !user || !strings.Contains(before, "user:") {
 			words = append(words, before+name)
 		}

@@ -107,7 +107,7 @@ func TestComplete_AsksTheServerAtURL(t *testing.T) {
 	wantCompleted(t, []string{"p"}, "list", url, "")
 }
 
-// A shell types a completed word as it is: what cannot be shown whole is not offered.
+// A shell inserts a completed word as it is, so only printable words are offered.
 func TestComplete_OffersOnlyWhatCanBeShown(t *testing.T) {
 	server := mcp.NewServer(&mcp.Implementation{Name: "hostile", Version: "1"}, &mcp.ServerOptions{
 		CompletionHandler: func(context.Context, *mcp.CompleteRequest) (*mcp.CompleteResult, error) {

@@ -9,8 +9,7 @@ import (
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 )
 
-// completionCommand prints the script with which a shell completes commands, flags and their
-// values.
+// completionCommand prints a shell's script for completing commands, flags and values.
 func completionCommand(a *app) *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{
@@ -48,9 +47,8 @@ func completionCommand(a *app) *cobra.Command {
 	}
 }
 
-// bashWithoutPackage makes the script for bash work without the package bash-completion, which
-// minimal systems and macOS do not have. The script wants the words of the command line up to the
-// cursor as they are written; bash splits them at = and : too.
+// bashWithoutPackage makes bash's script work without the package bash-completion, which minimal systems and
+// macOS lack. The script needs the words up to the cursor as they are written, but bash splits them at = and :.
 const bashWithoutPackage = `
 if ! declare -F _get_comp_words_by_ref >/dev/null 2>&1; then
     __promptweir_init_completion()

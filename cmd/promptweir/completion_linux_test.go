@@ -16,9 +16,9 @@ import (
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal/terminaltest"
 )
 
-// A person types the start of a prompt's name, of an argument and of its value, with Tab after
-// each, and the shell completes them as the server has them. The shells are real ones, with nothing
-// but the script. bash is needed; CI installs the others.
+// A person types the start of a prompt's name, of an argument and of its value, with Tab after each, and the
+// shell completes them from the server. The shells are real, and have just the script. bash is required; CI
+// installs the others.
 func TestCompletion_WorksInShells(t *testing.T) {
 	const ready = "READY> " // the prompt
 	dir := t.TempDir()

@@ -14,7 +14,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/admin"
 )
 
-// maxCode bounds the file with the code of a link, in bytes.
+// maxCode bounds the file with a link's code, in bytes.
 const maxCode = 100
 
 func consoleCommand(a *app) *cobra.Command {
@@ -44,11 +44,11 @@ instead.`,
 	return command
 }
 
-// printLink prints the link whose code is in a file that the gateway has written.
+// printLink prints the console's link. The gateway has written the link's code into a file.
 func (a *app) printLink(base string, response []byte) error {
 	var link admin.Link
 	err := json.Unmarshal(response, &link)
-	// Whatever answers there must not choose which file is read and removed.
+	// A response from another program must not choose the file to read and remove.
 	if err != nil || filepath.Base(link.File) != link.File || !strings.HasPrefix(link.File, admin.LinkPrefix) {
 		return errNoGateway(base)
 	}
@@ -63,7 +63,7 @@ func (a *app) printLink(base string, response []byte) error {
 		return fmt.Errorf("the gateway has written the link for its own user, and this command cannot read it: %w; "+
 			"run it as that user with the same temporary folder, or set token_sha256 in the admin block", err)
 	}
-	_ = os.Remove(path) // the gateway removes it otherwise
+	_ = os.Remove(path) // if this fails, the gateway removes it
 	_, err = fmt.Fprintln(a.out, base+"/sign-in?"+url.Values{"code": {string(code)}}.Encode())
 	return err
 }

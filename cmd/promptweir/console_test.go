@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// What answers in the place of a gateway names no file that is read or removed.
+// A program in place of the gateway cannot choose a file to read or remove.
 func TestConsole_ReadsNoFileButALink(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	private := filepath.Join(filepath.Dir(os.TempDir()), "private")

@@ -14,7 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// form is what a curious server wants to know.
+// form is the form of a curious server.
 const form = `{"type": "object", "required": ["name", "age"], "properties": {
 	"name": {"type": "string", "title": "Your name"},
 	"age": {"type": "integer"},
@@ -23,9 +23,9 @@ const form = `{"type": "object", "required": ["name", "age"], "properties": {
 	"days": {"type": "array", "items": {"anyOf": [{"const": "sat", "title": "Saturday"}, {"const": "sun", "title": "Sunday"}]}}
 }}`
 
-// newCurious returns an MCP server with these prompts: invitation, which asks the client for a
-// form; visit, which asks it to open an address; picture, which has an image and a sound; and
-// letter, which requires two arguments and completes them.
+// newCurious returns an MCP server with these prompts: invitation, which asks the client for a form; visit,
+// which asks it to open an address; picture, which has an image and a sound; and letter, which requires two
+// arguments and completes them.
 func newCurious() *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "curious", Version: "1"}, &mcp.ServerOptions{
 		CompletionHandler: func(_ context.Context, r *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
@@ -80,8 +80,7 @@ func curious() {
 	}
 }
 
-// MODERN is a curious server without sessions, LEGACY one that has
-// sessions and speaks of no later revision.
+// MODERN is a curious server without sessions, LEGACY one with sessions and an older revision.
 func TestGet_AsksNobody(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/get", RequireExplicitExec: true, UpdateScripts: os.Getenv("UPDATE") != "",

@@ -16,6 +16,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/inspect"
+	"github.com/promptweir/promptweir/gateway/publish"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
@@ -27,7 +28,8 @@ type diffFlags struct {
 	output   string
 	exitCode bool
 	usage    []string
-	// copied is the folder of a copy of the old configuration, which is shown as the revision that it is.
+	// copied is the folder with a copy of the old configuration at a git revision. Messages print
+	// shown in its place.
 	copied, shown string
 }
 
@@ -37,13 +39,13 @@ func diffCommand(a *app) *cobra.Command {
 		Use:   "diff OLD [NEW]",
 		Short: "Print the prompts that a change exposes, hides or renames, and for whom",
 		Args:  wantArgs(1, 2, "an old and a new configuration"),
-		Long: `Print the prompts that a change of the configuration exposes (+), hides (-) or renames (!), and
-for whom. NEW is a file or a folder (` + whichConfig + `);
+		Long: `Print the rules that a change of the configuration adds (+), removes (-) or changes (!), and the
+prompts that it exposes (+), hides (-), renames (!) or, in files, changes (~), and for whom.
+NEW is a file or a folder (` + whichConfig + `);
 OLD is another, or a git revision of NEW.
 
-It prints changed rules, changed definitions or texts of prompts in files (~), and the affected
-prompts of servers: those in the lock files or, with --live, those that the servers list. With
---usage, it also prints who used the prompts that they lose by the change.`,
+The prompts of servers are those in the lock files or, with --live, those that the servers list.
+With --usage, diff also prints who used the prompts that they lose by the change.`,
 		Example: "  promptweir diff origin/main\n" +
 			"  promptweir diff ./main ./pull-request --exit-code",
 		SuggestFor: []string{"compare", "plan"},
@@ -84,11 +86,11 @@ func (d *diffFlags) diff(ctx context.Context, oldPath, newPath string) error {
 	if err != nil {
 		return err
 	}
-	evaluatedBefore, err := snapshot.Evaluate(ctx, before, listsBefore, snapshot.Options{})
+	evaluatedBefore, err := publish.Evaluate(ctx, before, listsBefore, publish.Options{})
 	if err != nil {
 		return err
 	}
-	evaluatedAfter, err := snapshot.Evaluate(ctx, after, listsAfter, snapshot.Options{})
+	evaluatedAfter, err := publish.Evaluate(ctx, after, listsAfter, publish.Options{})
 	if err != nil {
 		return err
 	}
@@ -115,13 +117,13 @@ func (d *diffFlags) diff(ctx context.Context, oldPath, newPath string) error {
 	return nil
 }
 
-// atRevision returns where the old configuration is: at its path or, if nothing is there, in a copy of
-// the new one's folder as of that git revision, until remove is called.
+// atRevision returns the path of the old configuration. If the path does not exist, it is a git revision, and
+// the result is a copy of the new configuration's folder at that revision. Call remove afterwards.
 func (d *diffFlags) atRevision(ctx context.Context, old, path string) (at string, remove func(), err error) {
 	remove = func() {}
-	// To git, a revision with a hyphen in front would be an option.
+	// git would read a revision that begins with a hyphen as an option.
 	if old == "" || strings.ContainsAny(old[:1], "-./") {
-		return old, remove, nil // loading reports what is wrong with it
+		return old, remove, nil // loading reports the error
 	}
 	folder, name := path, ""
 	if isKind(path, 0) {
@@ -154,8 +156,7 @@ func (d *diffFlags) atRevision(ctx context.Context, old, path string) (at string
 	return filepath.Join(d.copied, name), remove, nil
 }
 
-// moved returns a text with the revision in place of its copy, which means nothing to a reader: it
-// is gone by then.
+// moved replaces the path of the copy in a text by the revision.
 func (d *diffFlags) moved(text string) string {
 	if d.copied == "" {
 		return text
@@ -163,7 +164,7 @@ func (d *diffFlags) moved(text string) string {
 	return strings.ReplaceAll(text, d.copied, d.shown)
 }
 
-// loadBefore loads the old configuration. What is printed about it names its revision.
+// loadBefore loads the old configuration. Its diagnostics name the revision.
 func (d *diffFlags) loadBefore(path string) (*config.Config, error) {
 	cfg, diagnostics := config.Load(path, d.lists.options())
 	var text strings.Builder
@@ -186,8 +187,8 @@ func (d *diffFlags) loadBefore(path string) (*config.Config, error) {
 	return cfg, nil
 }
 
-// loadAfter loads the new configuration as a gateway would that has the old one in use: what it
-// does with teams' files that have mistakes is part of the difference.
+// loadAfter loads the new configuration like a gateway that uses the old one: its fallbacks for files with
+// errors are part of the difference.
 func (d *diffFlags) loadAfter(
 	before *config.Config, path string,
 ) (after *config.Config, kept []config.Kept, err error) {
@@ -203,7 +204,7 @@ func (d *diffFlags) loadAfter(
 
 func isDifferent(c inspect.Comparison) bool { return len(c.Changes)+len(c.Prompts) > 0 }
 
-// listsOfBoth returns the lists of both configurations' upstreams.
+// listsOfBoth returns the lists of the upstreams of both configurations.
 func (d *diffFlags) listsOfBoth(
 	ctx context.Context, before, after *config.Config, oldPath, newPath string,
 ) (listsBefore, listsAfter snapshot.Lists, err error) {
@@ -214,13 +215,14 @@ func (d *diffFlags) listsOfBoth(
 		return nil, nil, err
 	}
 	for name, list := range listsBefore {
-		// A server that both configurations mean is compared with itself, so that only the configurations
-		// make a difference. A lock file is part of its configuration.
+		// With --live, a server in both configurations has one list, so that only the
+		// configurations make a difference. Without it, the lists differ if the lock files do: a
+		// lock file is part of its configuration.
 		if other, ok := listsAfter[name]; !ok || d.lists.live && other.Server == list.Server {
 			listsAfter[name] = list
 		}
 	}
-	for name, list := range listsAfter { // a server may have been listed the second time only
+	for name, list := range listsAfter { // only the second attempt may have succeeded
 		if _, ok := listsBefore[name]; !ok {
 			listsBefore[name] = list
 		}
@@ -269,12 +271,11 @@ func (d *diffFlags) print(c inspect.Comparison, kept []config.Kept) error {
 	if d.lists.live && len(c.Unknown) > 0 {
 		fmt.Fprintf(&text, "# The prompts of %s are not known.\n", strings.Join(c.Unknown, ", "))
 	}
-	if d.output == formatMarkdown { // each line begins with a sign, so none ends the block
+	if d.output == formatMarkdown { // each line begins with a sign, so no line ends the block
 		_, err := fmt.Fprintf(d.app.out, "```diff\n%s```\n", text.String())
 		return err
 	}
-	_, err := io.WriteString(d.app.out, text.String())
-	return err
+	return terminal.WriteDiff(d.app.raw.out, text.String())
 }
 
 func promptLine(p inspect.PromptChange) string {
@@ -291,7 +292,7 @@ func promptLine(p inspect.PromptChange) string {
 	return fmt.Sprintf("- %s is hidden from %s%s", name, readers(p), terminal.InBrackets(why)) + usedBy(p)
 }
 
-// usedBy names the users who lose a prompt that they used.
+// usedBy returns the end of a line, with the users who lose the prompt.
 func usedBy(p inspect.PromptChange) string {
 	if len(p.UsedBy) == 0 {
 		return ""
@@ -299,7 +300,7 @@ func usedBy(p inspect.PromptChange) string {
 	return "; used by " + terminal.OneLine(strings.Join(p.UsedBy, ", "))
 }
 
-// readers names those who gain or lose a prompt, and those among them for whom nothing changes.
+// readers returns the readers who gain or lose a prompt, and the readers without a change.
 func readers(p inspect.PromptChange) string {
 	to := strings.Join(p.To, ", ")
 	if to == string(config.Anybody) {

@@ -1,7 +1,5 @@
-// Command promptweir answers: how is the gateway run, and what do its commands print?
-//
-// It wires config, upstream and gateway together. The README beside this file describes each
-// command, and how to operate a gateway.
+// Command promptweir runs and operates a gateway. It wires config, upstream and gateway together. The README
+// beside this file describes each command.
 //
 //	main ──▶ run ──▶ serve, stdio                     a gateway that reloads its configuration (internal/serving)
 //	                 list, get --config; --live       a gateway that runs for one result
@@ -12,9 +10,9 @@
 //
 // Promises:
 //   - The exit code is 0 for success, 1 for a failure or a finding, 2 for wrong usage, and 130 for
-//     a command that was interrupted.
-//   - Standard output carries results only. Logs, diagnostics and errors go to standard error.
-//   - Nothing is printed that acts on a terminal or that people cannot see (internal/terminal).
-//   - A command that reads a configuration starts and contacts nothing unless it serves, --live
-//     says so, or what it prints cannot be had otherwise (get, and list without --as).
+//     an interrupted command.
+//   - Standard output contains only results. Logs, diagnostics and errors go to standard error.
+//   - Printed text neither controls the terminal nor has invisible characters (internal/terminal).
+//   - A command starts and contacts no servers of a configuration, except to serve, with --live, or
+//     if its result depends on them (get, and list without --as).
 package main

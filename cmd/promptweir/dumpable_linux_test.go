@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// nobody is the user ID of a user without rights, on every distribution.
-const nobody = 65534
+// unprivileged is the user ID 65534, which has no rights on all Linux distributions.
+const unprivileged = 65534
 
-// As root, the gateway runs as another user, since root may read everything.
+// Root may read everything, so the gateway runs as another user.
 func TestServe_KeepsItsMemoryFromItsChildren(t *testing.T) {
 	folder := configure(t, map[string]string{})
-	// What another user can reach: the test binary is in a folder of its own user.
+	// Other users can enter this folder, unlike the test binary's.
 	public := copyOf(t, program(t, "promptweir"))
 	team := "team \"a\" {\n  upstream \"spy\" { command = [\"" + filepath.Join(public, "spy") + "\"] }\n}\n"
 	writeFile(t, folder, "team.hcl", team)
@@ -25,9 +25,9 @@ func TestServe_KeepsItsMemoryFromItsChildren(t *testing.T) {
 		if os.Getuid() != 0 {
 			return
 		}
-		p.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		p.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: unprivileged, Gid: unprivileged}}
 		p.Dir = public
-		command(t, "chown", "-R", fmt.Sprintf("%d:%d", nobody, nobody), folder)
+		command(t, "chown", "-R", fmt.Sprintf("%d:%d", unprivileged, unprivileged), folder)
 	})
 	eventually(t, "the child has spied", func() bool { return strings.Contains(p.logged(), "spied on all") })
 	if got := strings.Count(p.logged(), "permission denied"); got != 4 {
@@ -35,8 +35,7 @@ func TestServe_KeepsItsMemoryFromItsChildren(t *testing.T) {
 	}
 }
 
-// copyOf copies the test binary into a folder that everybody can read, under the names of the
-// gateway and of the spy.
+// copyOf copies the test binary to a public folder under the names of the gateway and of the spy.
 func copyOf(t *testing.T, binary string) string {
 	t.Helper()
 	folder := t.TempDir()

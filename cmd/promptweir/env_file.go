@@ -11,14 +11,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/promptweir/promptweir/config"
-	"github.com/promptweir/promptweir/config/regular"
+	"github.com/promptweir/promptweir/config/safefile"
 )
 
 // maxEnvFile bounds a file of variables, in bytes.
 const maxEnvFile = 1 << 20
 
-// addEnvFile declares the flag --env-file. Its variables belong to the environment of the process
-// while the command runs, and replace others of the same name.
+// addEnvFile declares the flag --env-file. While the command runs, the file's variables override the variables of the
+// process.
 func addEnvFile(command *cobra.Command) {
 	var path string
 	command.Flags().StringVar(&path, "env-file", "", "read variables of the environment from `FILE`, in lines of NAME=VALUE")
@@ -44,7 +44,7 @@ func setEnvironment(path string) error {
 			err = os.Setenv(name, value)
 		}
 	}
-	if err != nil { // which quotes the file
+	if err != nil { // the error may quote the file
 		return fmt.Errorf("%s is not in lines of NAME=VALUE, with the value in quotes if it is not a word", path)
 	}
 	return nil
@@ -56,11 +56,11 @@ func writeEnvFile(path string, variables map[string]config.Secret) error {
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		fmt.Fprintf(&text, "%s=%s\n", name, quoteVariable(variables[name].Reveal()))
 	}
-	return regular.WriteNew(path, []byte(text.String()), 0o600, os.OpenFile)
+	return safefile.WriteNew(path, []byte(text.String()), 0o600, os.OpenFile)
 }
 
-// quoteVariable quotes a value for shells, systemd and [godotenv]: in single quotes, or in double
-// quotes if it has a single quote or a line break.
+// quoteVariable quotes a value for shells, systemd and [godotenv]: in single quotes, or in double quotes if it
+// has a single quote or a line break.
 func quoteVariable(value string) string {
 	if !strings.ContainsAny(value, "'\r\n") {
 		return "'" + value + "'"

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,5 +50,24 @@ func TestEnvFile_ErrorsRepeatNoValue(t *testing.T) {
 		if err := setEnvironment(path); err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "NAME=VALUE") {
 			t.Errorf("%q: %v", content, err)
 		}
+	}
+}
+
+// Commands that start servers take the variables from a file.
+func TestEnvFile_IsReadByCommandsThatServe(t *testing.T) {
+	folder, url := t.TempDir(), serveOverHTTP(t, newGreeter())
+	writeFile(t, folder, "env", "ENV_FILE_TEST_ONLY=hunter2\n")
+	writeFile(t, folder, "mcp.json", fmt.Sprintf(`{"mcpServers": {"web": {"url": %q, "headers": {"X-Key": "${ENV_FILE_TEST_ONLY}"}}}}`, url))
+	file, config := filepath.Join(folder, "env"), configure(t, map[string]string{"team.hcl": fmt.Sprintf(`team "eng" {
+  upstream "web" {
+    url     = %q
+    headers = { X-Key = env("ENV_FILE_TEST_ONLY") }
+  }
+}`, url)})
+	for _, p := range []*gatewayProcess{
+		serveWith(t, []string{"--env-file", file}, config), tries(t, folder, "mcp.json", "--yes", "--env-file", file),
+	} {
+		const want = "web.hello web.pid web.slow web.wip_bye"
+		eventually(t, "the list is "+want, func() bool { return p.list(t, "").names() == want })
 	}
 }

@@ -73,8 +73,8 @@ func (e *explainFlags) explain(ctx context.Context, name string) error {
 	})
 }
 
-// principalToExplain returns the principal of the flags, or nil for all principals. Without an auth
-// block it defaults to an anonymous caller, as every caller is then.
+// principalToExplain returns the principal of the flags, or nil for all principals. Without an auth block, the
+// default is the anonymous caller.
 func (e *explainFlags) principalToExplain(cfg *config.Config) (*policy.Principal, error) {
 	principal, err := e.who.principal(cfg)
 	if err == nil && principal == nil && cfg.Auth == nil {
@@ -83,7 +83,7 @@ func (e *explainFlags) principalToExplain(cfg *config.Config) (*policy.Principal
 	return principal, err
 }
 
-// answer explains a name for a principal or, if it is nil, for all.
+// answer explains a name for a principal, or for all principals if principal is nil.
 func (e *explainFlags) answer(s *snapshot.Snapshot, principal *policy.Principal, name string) *inspect.Answer {
 	answer, source := inspect.Ask(s, principal, name), "files and lock file"
 	switch {

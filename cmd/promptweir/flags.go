@@ -16,10 +16,10 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// noBound is for commands that take any number of arguments.
+// noBound means any number of arguments.
 const noBound = math.MaxInt
 
-// wantArgs checks the number of arguments. The error names what is needed.
+// wantArgs checks the number of arguments. The error names the missing arguments.
 func wantArgs(least, most int, needed string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		use, _, _ := strings.Cut(cmd.Use, " [")
@@ -36,8 +36,7 @@ func wantArgs(least, most int, needed string) cobra.PositionalArgs {
 	}
 }
 
-// flagError is an error in the flags of a command. It suggests the flag that was most likely meant
-// by an unknown one.
+// flagError returns the error for wrong flags. For an unknown flag it suggests a similar one.
 func flagError(cmd *cobra.Command, err error) error {
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		flag := "--" + invalid.GetFlag().Name
@@ -66,15 +65,14 @@ const (
 	formatMarkdown = "markdown"
 )
 
-// addOutput declares the flag --output, whose value is one of the formats; the first is the
-// default.
+// addOutput declares the flag --output. The first format is the default.
 func addOutput(command *cobra.Command, output *string, formats ...string) {
 	addChoice(command, command.Flags(), output, "output", "o",
 		"`FORMAT` of the result: "+terminal.OrList(formats), formats...)
 }
 
-// addChoice declares a flag whose value is one of some; the default is the present value, or else
-// the first of them. Others are wrong usage before the command runs.
+// addChoice declares a flag with fixed values. The default is the current *value, or the first
+// choice. Any other value is a usage error before the command runs.
 func addChoice(
 	command *cobra.Command, flags *pflag.FlagSet, value *string,
 	name, short, usage string, choices ...string,
@@ -92,14 +90,14 @@ func addChoice(
 	completeFlag(command, name, cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// addSecret declares --token, whose default is that of a variable. Help does not show it.
+// addSecret declares --token, with a variable as default. Help does not show its value.
 func addSecret(flags *pflag.FlagSet, value *string, variable, usage string) {
 	const name = "token"
 	flags.StringVar(value, name, os.Getenv(variable), usage+" ("+variable+")")
 	flags.Lookup(name).DefValue = ""
 }
 
-// parseURL parses an http or https URL. What names the flag or argument that has it, for errors.
+// parseURL parses an http or https URL. what is the flag or argument that errors name.
 func parseURL(what, address, example string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -109,10 +107,10 @@ func parseURL(what, address, example string) (*url.URL, error) {
 	return u, nil
 }
 
-// completeFlag sets how the values of a flag, which exists, are completed.
+// completeFlag sets the completion of an existing flag.
 func completeFlag(command *cobra.Command, flag string, complete cobra.CompletionFunc) {
 	if err := command.RegisterFlagCompletionFunc(flag, complete); err != nil {
-		panic(err) // only for a flag that does not exist, or twice
+		panic(err) // the flag is missing, or has a completion already
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 const (
 	// standardInput is the PATH that stands for standard input.
 	standardInput = "-"
-	// maxInput bounds what is read from standard input, as the size of a file is bounded.
+	// maxInput bounds standard input, in bytes, as files are bounded.
 	maxInput = 1 << 20
 )
 
@@ -62,14 +62,13 @@ Lock files stay as they are. If PATH is -, fmt formats standard input and prints
 	return command
 }
 
-// format formats the files of all paths. One that cannot be parsed does not keep it from the
-// others.
+// format formats the files of all paths. It continues after a file that does not parse.
 func (f *fmtFlags) format(paths []string) error {
 	failed, changed := false, []string{}
 	for _, path := range paths {
 		within := path
 		if info, err := os.Stat(path); err == nil && !info.IsDir() {
-			within = "" // whoever names a file means what it is a link to
+			within = "" // a link that the caller names is followed anywhere
 		}
 		files, diagnostics := config.Format(path)
 		if err := f.app.printDiagnostics(diagnostics); err != nil {
@@ -100,8 +99,8 @@ func (f *fmtFlags) format(paths []string) error {
 	return nil
 }
 
-// change writes a file in canonical form, unless a flag says not to, and prints its name or what
-// changes.
+// change prints a file's name or its difference and, unless a flag forbids it, writes the file in
+// canonical form.
 func (f *fmtFlags) change(within string, file config.Formatted) (err error) {
 	switch {
 	case f.output == formatJSON:
@@ -122,7 +121,7 @@ func (f *fmtFlags) printDiff(file config.Formatted) error {
 	return err
 }
 
-// formatInput formats standard input, for editors. It prints the result, whatever has changed.
+// formatInput formats standard input for editors. It prints the result even without changes.
 func (f *fmtFlags) formatInput(args []string) error {
 	if len(args) > 1 || f.output == formatJSON {
 		return &usageError{"fmt -: formats standard input alone, and prints it as text"}
@@ -139,7 +138,7 @@ func (f *fmtFlags) formatInput(args []string) error {
 	case f.diff:
 		err = f.printDiff(file)
 	case !f.check:
-		// as it is, or what an editor writes back would have lost characters
+		// Write raw output, because the editor would save replaced characters.
 		_, err = f.app.raw.out.Write(file.After)
 	}
 	if err == nil && f.check && file.Changed() {

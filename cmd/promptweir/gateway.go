@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// settleBound is how long a command waits until each upstream has been listed or has failed.
-	settleBound = 30 * time.Second
-	// progressAfter is how long it waits before it tells a person for which of them.
+	// listedBound bounds the wait of a command for the first list of each upstream.
+	listedBound = 30 * time.Second
+	// progressAfter is the time after which a command names the servers that it waits for.
 	progressAfter = 300 * time.Millisecond
 )
 
@@ -27,18 +27,18 @@ const (
 func (a *app) withGateway(
 	ctx context.Context, cfg *config.Config, use func(*gateway.Gateway) error,
 ) error {
-	// A command that shows what servers say is no replica of those that serve clients, and may end at
-	// any moment.
+	// A command's gateway is no replica: it may end at any moment.
 	outside := *cfg
 	outside.Cluster = nil
 	options := gateway.Options{Logger: a.quietLogger(), Version: buildVersion()}
 	return serving.With(ctx, &outside, options, use)
 }
 
-// withUpstreams is withGateway after each upstream has been listed or has failed.
+// withUpstreams is like withGateway, but first waits until each upstream has been tried, and
+// reports problems.
 func (a *app) withUpstreams(ctx context.Context, cfg *config.Config, use func(*gateway.Gateway) error) error {
 	return a.withGateway(ctx, cfg, func(g *gateway.Gateway) error {
-		if err := a.settle(ctx, g); err != nil {
+		if err := a.awaitTried(ctx, g); err != nil {
 			return err
 		}
 		if err := a.reportTroubles(g); err != nil {
@@ -48,8 +48,7 @@ func (a *app) withUpstreams(ctx context.Context, cfg *config.Config, use func(*g
 	})
 }
 
-// tellLater tells a person at a terminal, after a moment, what the command waits for, unless the
-// timer is stopped before.
+// tellLater calls tell after a moment if standard error is a terminal, unless the timer is stopped.
 func (a *app) tellLater(tell func()) *time.Timer {
 	return time.AfterFunc(progressAfter, func() {
 		if _, isTerminal := terminal.Width(a.raw.err); isTerminal {
@@ -67,8 +66,8 @@ func (a *app) warnOfWaiting(s *snapshot.Snapshot) {
 	}
 }
 
-// explained says of an upstream that did not answer what list would say of it. It returns other
-// errors as they are.
+// explained replaces the error of an upstream by the text that list would print, and returns all
+// other errors unchanged.
 func explained(s *snapshot.Snapshot, err error) error {
 	failed, ok := errors.AsType[*upstream.Unavailable](err)
 	if !ok {
@@ -86,18 +85,19 @@ func explained(s *snapshot.Snapshot, err error) error {
 	return err
 }
 
-// settle waits until each upstream has been listed or has failed.
-func (a *app) settle(ctx context.Context, g *gateway.Gateway) error {
-	bound, cancel := context.WithTimeout(ctx, settleBound)
+// awaitTried waits until each upstream has been listed or has failed.
+func (a *app) awaitTried(ctx context.Context, g *gateway.Gateway) error {
+	bound, cancel := context.WithTimeout(ctx, listedBound)
 	defer cancel()
 	waiting := a.tellLater(func() { a.warnOfWaiting(g.Snapshot()) })
 	g.Settle(bound)
 	waiting.Stop()
-	// Not the bound's end: an upstream that has not answered by then is reported as trouble.
+	// It is no error here if only the bound ends: reports name the upstreams.
 	return ctx.Err()
 }
 
-// reportTroubles prints which upstreams could not be listed. If none could, that is an error.
+// reportTroubles prints the problems of upstreams. If no upstream could be listed, it returns an
+// error.
 func (a *app) reportTroubles(g *gateway.Gateway) error {
 	for _, trouble := range g.Snapshot().Troubles() {
 		a.warn("%s", trouble)

@@ -1,12 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/config/safefile"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -24,11 +25,10 @@ import (
 // getter gets one prompt.
 type getter struct {
 	query *query
-	// save is the folder for images and sounds; empty to write none.
+	// save is the folder for images and sounds, or "".
 	save string
-	// skill is set if the name is a skill's, of which a file is got.
-	skill  bool
-	source promptSource
+	// skill is true to get a file of the named skill.
+	skill bool
 }
 
 func getCommand(a *app) *cobra.Command {
@@ -53,21 +53,18 @@ What the server asks for during the get is declined.`,
 			if err := q.check(); err != nil {
 				return err
 			}
-			q.lists.live = q.url == "" // saved lists have no prompts' messages
+			q.lists.live = q.url == "" // saved lists lack the messages of prompts
 			if g.skill {
 				if len(args) > 2 {
 					return &usageError{"--skill takes NAME [FILE]"}
 				}
 				return g.runSkill(cmd.Context(), args[0], append(args, wire.SkillFile)[1])
 			}
-			given, err := readValues(a.in, args[1:])
+			arguments, err := readArguments(a.in, args[1:])
 			if err != nil {
 				return err
 			}
-			if _, err := parseArguments(given); err != nil { // before anything is started
-				return err
-			}
-			return g.run(cmd.Context(), args[0], given)
+			return g.run(cmd.Context(), args[0], arguments)
 		},
 	}
 	q.addTo(command)
@@ -83,18 +80,16 @@ What the server asks for during the get is declined.`,
 }
 
 // run gets the prompt and prints it.
-func (g *getter) run(ctx context.Context, name string, args []string) error {
-	arguments, err := parseArguments(args)
-	if err != nil {
-		return err
-	}
+func (g *getter) run(ctx context.Context, name string, arguments wire.Object) error {
 	var result jsontext.Value
-	err = g.withSource(ctx, func() (err error) {
-		g.warnOfUnknown(ctx, name, args)
-		if result, err = g.source.get(ctx, wire.GetParams(name, arguments)); err != nil {
-			return g.explainFailure(ctx, name, args, err)
+	err := g.withSource(ctx, func(source promptSource) (err error) {
+		if len(arguments) > 0 {
+			g.warnOfUnknown(ctx, source, name, arguments)
 		}
-		return nil
+		if result, err = source.get(ctx, wire.GetParams(name, arguments)); err != nil {
+			err = g.explainFailure(ctx, source, name, arguments, err)
+		}
+		return err
 	})
 	if err != nil {
 		return err
@@ -102,12 +97,11 @@ func (g *getter) run(ctx context.Context, name string, args []string) error {
 	return g.printMessages(name, result)
 }
 
-// withSource sets the source while use runs.
-func (g *getter) withSource(ctx context.Context, use func() error) error {
+// withSource calls use with the source that the flags name.
+func (g *getter) withSource(ctx context.Context, use func(promptSource) error) error {
 	if g.query.url != "" {
 		return g.query.withSession(ctx, client.SessionOptions{}, func(s *client.Session) error {
-			g.source = &sessionSource{session: s}
-			return use()
+			return use(sessionSource{s})
 		})
 	}
 	cfg, principal, err := g.query.loadConfig()
@@ -115,75 +109,57 @@ func (g *getter) withSource(ctx context.Context, use func() error) error {
 		return err
 	}
 	return g.query.app.withGateway(ctx, cfg, func(gateway *gateway.Gateway) error {
-		if err := g.query.app.settle(ctx, gateway); err != nil {
+		if err := g.query.app.awaitTried(ctx, gateway); err != nil {
 			return err
 		}
-		g.source = gatewaySource{gateway, principal}
-		return use()
+		return use(gatewaySource{gateway, principal})
 	})
 }
 
-// maxValue bounds a value from a file or standard input, in bytes, as a gateway bounds a request.
+// maxValue bounds a value from a file or standard input, in bytes, like the gateway's bound for requests.
 const maxValue = 4 << 20
 
-// readValues puts texts in the place of the values @FILE and -.
-func readValues(in io.Reader, args []string) ([]string, error) {
-	given, isRead := slices.Clone(args), false
-	for i, arg := range args {
-		name, value, _ := strings.Cut(arg, "=")
+// readArguments returns the arguments in words such as ARG=VALUE, or nil. The values @FILE and - stand
+// for the contents of the file and of standard input.
+func readArguments(in io.Reader, words []string) (arguments wire.Object, err error) {
+	isRead := false
+	for _, word := range words {
+		name, value, ok := strings.Cut(word, "=")
+		name, isJSON := strings.CutSuffix(name, ":")
 		path, isFile := strings.CutPrefix(value, "@")
-		if strings.HasSuffix(name, ":") || !isFile && value != standardInput {
-			continue
-		}
 		var text []byte
-		var err error
 		switch {
+		case !ok || name == "":
+			return nil, &usageError{fmt.Sprintf("argument %q: write ARG=VALUE or ARG:=JSON", word)}
+		case isJSON && !jsontext.Value(value).IsValid():
+			return nil, &usageError{fmt.Sprintf("argument %q: the value after := is not valid JSON", word)}
+		case isJSON:
+			arguments = arguments.With(name, jsontext.Value(value))
+			continue
 		case isFile:
 			text, err = readFileAtMost(path, maxValue)
-		case isRead:
+		case value == standardInput && isRead:
 			return nil, &usageError{"standard input can be the value of one argument only"}
-		default:
+		case value == standardInput:
 			isRead = true
 			text, err = readAtMost(in, "standard input", maxValue)
+		default:
+			text = []byte(value)
 		}
 		if err == nil && !utf8.Valid(text) {
 			err = errors.New("it is not UTF-8 text")
 		}
-		if failed, ok := errors.AsType[*fs.PathError](err); ok {
-			err = failed.Err
-		}
 		if err != nil {
-			return nil, fmt.Errorf("argument %s: %s: %w; for that text itself, write %s:='%s'", name, value, err,
-				name, wire.Quote(value))
+			return nil, fmt.Errorf("argument %s: %s: %w; for that text itself, write %s:='%s'", name, value,
+				safefile.Cause(err), name, wire.Quote(value))
 		}
-		given[i] = name + "=" + string(text)
-	}
-	return given, nil
-}
-
-// parseArguments returns the arguments in words such as ARG=VALUE; nil for none.
-func parseArguments(args []string) (arguments wire.Object, err error) {
-	for _, arg := range args {
-		key, value, ok := strings.Cut(arg, "=")
-		key, isJSON := strings.CutSuffix(key, ":")
-		if !ok || key == "" {
-			return nil, &usageError{fmt.Sprintf("argument %q: write ARG=VALUE or ARG:=JSON", arg)}
-		}
-		encoded := wire.Quote(value)
-		if isJSON {
-			encoded = jsontext.Value(value)
-		}
-		if !encoded.IsValid() {
-			return nil, &usageError{fmt.Sprintf("argument %q: the value after := is not valid JSON",
-				arg)}
-		}
-		arguments = arguments.With(key, encoded)
+		arguments = arguments.With(name, wire.Quote(string(text)))
 	}
 	return arguments, nil
 }
 
-// printMessages prints a prompt's messages, each after its role, or the result as it was sent.
-// Files are saved in either case.
+// printMessages prints each message after its role or, with -o json, the original result. In both
+// cases it saves files.
 func (g *getter) printMessages(name string, result jsontext.Value) error {
 	var got struct {
 		Messages []struct {
@@ -217,8 +193,7 @@ func (g *getter) printMessages(name string, result jsontext.Value) error {
 	return nil
 }
 
-// contentText returns a message's content for a person: its text or, if it has none, its kind and
-// address in brackets.
+// contentText returns the text of a message or, for other content, its kind and address in brackets.
 func contentText(raw json.RawMessage) string {
 	var content struct {
 		Type, Text, MimeType, URI string
@@ -239,48 +214,31 @@ func contentText(raw json.RawMessage) string {
 }
 
 // warnOfUnknown warns of arguments that the prompt does not have.
-func (g *getter) warnOfUnknown(ctx context.Context, name string, args []string) {
-	if len(args) == 0 {
-		return // the list need not be requested
-	}
-	d, ok := g.describe(ctx, name)
-	if !ok {
-		return // the get says why
+func (g *getter) warnOfUnknown(ctx context.Context, source promptSource, name string, arguments wire.Object) {
+	prompts, _ := source.list(ctx)
+	at := slices.IndexFunc(prompts, func(d description) bool { return d.Name == name })
+	if at < 0 {
+		return // the get reports the reason
 	}
 	var names []string
-	for _, a := range d.Arguments {
+	for _, a := range prompts[at].Arguments {
 		names = append(names, a.Name)
 	}
-	for _, arg := range args {
-		if argument := argumentName(arg); !slices.Contains(names, argument) {
-			g.query.app.warn("%s has no argument %q%s", name, argument, config.Suggest(argument, names))
+	for _, a := range arguments {
+		if !slices.Contains(names, a.Name) {
+			g.query.app.warn("%s has no argument %q%s", name, a.Name, config.Suggest(a.Name, names))
 		}
 	}
 }
 
-// describe returns the prompt of a name, if it is in the list.
-func (g *getter) describe(ctx context.Context, name string) (d description, ok bool) {
-	// A list that fails says nothing about arguments, and the get may work.
-	prompts, _ := g.source.list(ctx)
-	i := slices.IndexFunc(prompts, func(d description) bool { return d.Name == name })
-	if i < 0 {
-		return description{}, false
-	}
-	return prompts[i], true
-}
-
-// commandWith returns the command with all arguments that a get of the prompt needs, empty if those
-// that were given are enough.
-func (g *getter) commandWith(d description, args []string) string {
+// commandWith returns the command with all required arguments, or "" if they were given.
+func (g *getter) commandWith(d description, arguments wire.Object) string {
 	words, isMissing := []string{"promptweir get", terminal.OneLine(d.Name)}, false
-	given := map[string]bool{}
-	for _, arg := range args {
-		given[argumentName(arg)] = true
-	}
 	for _, a := range d.Arguments {
-		if a.Required || given[a.Name] {
+		isGiven := arguments.Get(a.Name) != nil
+		if a.Required || isGiven {
 			words = append(words, terminal.OneLine(a.Name)+"=…")
-			isMissing = isMissing || !given[a.Name]
+			isMissing = isMissing || !isGiven
 		}
 	}
 	switch {
@@ -294,39 +252,33 @@ func (g *getter) commandWith(d description, args []string) string {
 	return strings.Join(words, " ")
 }
 
-// explainFailure adds the full command to the error of a get without its required arguments. Of a
-// prompt that does not exist, it prints which server's trouble may be the reason, or adds the name
-// that was meant. The trouble of other servers explains nothing.
-func (g *getter) explainFailure(ctx context.Context, name string, args []string, failure error) error {
-	prompts, troubles := g.source.list(ctx)
-	names := make([]string, len(prompts))
+// explainFailure adds the full command to the error of a get without its required arguments. For an
+// unknown prompt it prints the problems of upstreams that may explain it, and adds a similar name.
+func (g *getter) explainFailure(ctx context.Context, source promptSource, name string, arguments wire.Object, failure error) error {
+	prompts, troubles := source.list(ctx)
+	names, beside := make([]string, len(prompts)), ""
 	for i := range prompts {
 		names[i] = prompts[i].Name
+		if strings.HasSuffix(names[i], "."+name) { // people leave out the prefix
+			beside = fmt.Sprintf(". Did you mean %q?", names[i])
+		}
 	}
 	if i := slices.Index(names, name); i >= 0 {
-		if command := g.commandWith(prompts[i], args); command != "" {
+		if command := g.commandWith(prompts[i], arguments); command != "" {
 			return fmt.Errorf("%w; write %s", failure, command)
 		}
 		return failure
 	}
-	own := slices.DeleteFunc(slices.Clone(troubles), func(t trouble) bool {
-		return !strings.HasPrefix(name, t.upstream)
-	})
-	const noSuggestion = "." // of Suggest
-	meant := config.Suggest(name, names)
-	for _, known := range names {
-		if meant == noSuggestion && strings.HasSuffix(known, "."+name) { // people leave out the prefix
-			meant = fmt.Sprintf(". Did you mean %q?", known)
-		}
-	}
+	own := slices.DeleteFunc(slices.Clone(troubles), func(t trouble) bool { return !strings.HasPrefix(name, t.upstream) })
+	meant := cmp.Or(strings.TrimSuffix(config.Suggest(name, names), "."), beside)
 	switch {
 	case len(own) > 0:
-		troubles = own
-	case meant != noSuggestion:
-		return fmt.Errorf("%w%s", failure, meant)
+		troubles, meant = own, ""
+	case meant != "":
+		troubles = nil
 	}
-	for _, t := range troubles { // any may be one whose prompt has another name than its own
+	for _, t := range troubles { // without a better explanation: a prompt of any upstream may have been renamed
 		g.query.app.warn("%s", t.text)
 	}
-	return failure
+	return fmt.Errorf("%w%s", failure, meant)
 }

@@ -9,48 +9,41 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
-	"github.com/promptweir/promptweir/config/regular"
+	"github.com/promptweir/promptweir/config/safefile"
 )
 
-// folderMode and fileMode are for what --save writes, which may be as private as the prompt.
+// folderMode and fileMode are for the owner only, because a prompt may be private.
 const (
 	folderMode = 0o700
 	fileMode   = 0o600
 )
 
-// saver writes the images, sounds and other files of messages into a folder. The nil one writes
-// nothing.
+// saver writes the images, sounds and other files of messages into a folder. A nil saver writes nothing.
 type saver struct {
 	folder string
-	// name begins the names of the files.
+	// name is the beginning of the files' names.
 	name  string
 	count int
 }
 
-// newSaver returns a saver for the messages of a prompt; nil if the folder is empty.
+// newSaver returns a saver for the messages of a prompt, or nil for the folder "".
 func newSaver(folder, prompt string) *saver {
 	if folder == "" {
 		return nil
 	}
-	// Names of prompts may have any characters, some of which no file has everywhere.
-	name := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' ||
-			r == '-' {
-			return r
-		}
-		return '_'
-	}, prompt)
+	// A prompt's name may have characters that file systems refuse.
+	name := regexp.MustCompile(`[^a-zA-Z0-9.-]`).ReplaceAllString(prompt, "_")
 	return &saver{folder: folder, name: strings.TrimLeft(name[:min(len(name), maxFileName)], ".")}
 }
 
-// maxFileName bounds the part of a file's name that is the prompt's, in bytes.
+// maxFileName bounds the prompt's part of a file name, in bytes.
 const maxFileName = 100
 
-// save writes the content of a message, if it is a file, and returns its path; else it returns an
-// empty path.
+// save writes a message's content if it is a file, and returns its path or "".
 func (s *saver) save(raw json.RawMessage) (path string, err error) {
 	if s == nil {
 		return "", nil
@@ -76,18 +69,17 @@ func (s *saver) save(raw json.RawMessage) (path string, err error) {
 	if err := os.MkdirAll(s.folder, folderMode); err != nil {
 		return "", err
 	}
-	// The number in the result and not in the folder, so that the same get gives the same names.
+	// Number the files within the result, so that the same get has the same file names.
 	s.count++
 	path = filepath.Join(s.folder, fmt.Sprintf("%s-%d%s", s.name, s.count, extension(mime)))
-	err = regular.WriteNew(path, decoded, fileMode, os.OpenFile)
+	err = safefile.WriteNew(path, decoded, fileMode, os.OpenFile)
 	if errors.Is(err, fs.ErrExist) {
 		err = fmt.Errorf("%s already exists and is kept; remove it, or name another folder", path)
 	}
 	return path, err
 }
 
-// extensions are the ends of files' names by MIME type. It is a table, because that of the system
-// differs from one to the next.
+// extensions maps MIME types to file extensions. The system's tables differ from each other.
 //
 //nolint:gochecknoglobals // a constant table
 var extensions = map[string]string{
@@ -96,7 +88,7 @@ var extensions = map[string]string{
 	"audio/wave": ".wav", "audio/ogg": ".ogg", "audio/flac": ".flac", "application/pdf": ".pdf",
 }
 
-// extension returns the end of a file's name for a MIME type.
+// extension returns the file extension for a MIME type.
 func extension(mime string) string {
 	kind, _, _ := strings.Cut(strings.ToLower(mime), ";")
 	return cmp.Or(extensions[strings.TrimSpace(kind)], ".bin")

@@ -11,6 +11,7 @@ import (
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/inspect"
+	"github.com/promptweir/promptweir/gateway/skills"
 	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -18,8 +19,8 @@ import (
 // runSkill reads a file of a skill and prints it.
 func (g *getter) runSkill(ctx context.Context, name, file string) error {
 	var result jsontext.Value
-	err := g.withSource(ctx, func() (err error) {
-		result, err = g.source.readSkill(ctx, name, file)
+	err := g.withSource(ctx, func(source promptSource) (err error) {
+		result, err = source.readSkill(ctx, name, file)
 		return err
 	})
 	if err != nil {
@@ -28,12 +29,13 @@ func (g *getter) runSkill(ctx context.Context, name, file string) error {
 	return g.printFile(name, result)
 }
 
-// skillFile returns the URI of a file of a skill, which may be named by that of its SKILL.md.
+// skillFile returns the URI of a file of a skill. root may be the URI of its SKILL.md.
 func skillFile(root, file string) string {
 	return strings.TrimSuffix(root, "/"+wire.SkillFile) + "/" + (&url.URL{Path: file}).EscapedPath()
 }
 
-// readSkill knows skills by their names in the configuration.
+// readSkill reads a file of a skill. name is the skill's exposed name, or the URI of its folder or of
+// its SKILL.md.
 func (s gatewaySource) readSkill(ctx context.Context, name, file string) (jsontext.Value, error) {
 	root := name
 	for _, entry := range inspect.Entries(s.gateway.Snapshot(), s.principal) {
@@ -46,15 +48,15 @@ func (s gatewaySource) readSkill(ctx context.Context, name, file string) (jsonte
 	return got, explained(s.gateway.Snapshot(), err)
 }
 
-// readSkill knows skills by the URIs in the list of the server only.
-func (s *sessionSource) readSkill(ctx context.Context, name, file string) (jsontext.Value, error) {
+// readSkill finds skills by the URIs in the server's list.
+func (s sessionSource) readSkill(ctx context.Context, name, file string) (jsontext.Value, error) {
 	uri := skillFile(name, file)
 	params := wire.Object{}.With("uri", wire.Quote(uri))
 	got, err := s.session.Call(ctx, &client.Request{Method: wire.ResourcesRead, Name: uri, Params: params}, nil)
 	return got.JSON, err
 }
 
-// printFile prints the content of a file, and saves it if it is no text.
+// printFile prints a skill's file, or saves it if it is not text.
 func (g *getter) printFile(name string, result jsontext.Value) error {
 	if g.query.output == formatJSON {
 		return terminal.PrintJSON(g.query.app.out, result)
@@ -84,8 +86,16 @@ func (g *getter) printFile(name string, result jsontext.Value) error {
 	return nil
 }
 
-// listedSkill returns the entry of a skill with a name and its description, as prompts have them.
-func listedSkill(entry jsontext.Value, name string, skill *catalog.Skill) jsontext.Value {
+// definitionOf returns the definition of an entry. That of a skill also has name and description.
+func definitionOf(entry *catalog.Entry) jsontext.Value {
+	if entry.Skill == nil {
+		return entry.JSON
+	}
+	return listedSkill(entry.JSON, entry.Name, entry.Skill)
+}
+
+// listedSkill returns the entry of a skill, with name and description like a prompt's.
+func listedSkill(entry jsontext.Value, name string, skill *skills.Skill) jsontext.Value {
 	description, _ := skill.Frontmatter.Text("description")
 	named := wire.Object{}.With("name", wire.Quote(name)).With("description", wire.Quote(description))
 	return append(named, wire.Members(entry)...).JSON()

@@ -14,40 +14,51 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// promptList has prompts, and values for their arguments.
+// promptList is the source of completions.
 type promptList interface {
-	// list returns the prompts, and the upstreams of which some may be missing; nothing if it fails.
+	// list returns the prompts, and the upstreams whose prompts may be missing. On failure it returns nothing.
 	list(ctx context.Context) ([]description, []trouble)
-	// complete returns values for the params of completion/complete; none if it fails.
+	// complete returns values for the params of completion/complete; none on failure.
 	complete(ctx context.Context, params wire.Object) []string
 }
 
-// promptSource is where get has its prompt from.
+// promptSource is the source of get.
 type promptSource interface {
-	promptList
-	// get returns the result of prompts/get. What the server asks for is declined.
+	// list is as in promptList.
+	list(ctx context.Context) ([]description, []trouble)
+	// get returns the result of prompts/get. It declines the server's requests.
 	get(ctx context.Context, params wire.Object) (jsontext.Value, error)
 	// readSkill returns the result of resources/read for a file of a skill.
 	readSkill(ctx context.Context, name, file string) (jsontext.Value, error)
 }
 
-// trouble is a sentence about an upstream.
+// trouble is a sentence about an upstream's problem.
 type trouble struct {
 	upstream, text string
-	// isFile means that single files are broken, and the list is complete without them.
+	// isFile is true if single files are broken and the list is otherwise complete.
 	isFile bool
+	// files are the broken files that the server names.
+	files []brokenFile
 }
 
-// snapshotSource has what is known of a configuration. The principal is nil for all prompts.
+// brokenFile is a prompt file with an error, in a gateway's list.
+type brokenFile struct {
+	Place  string `json:"place"`
+	Prompt string `json:"prompt"`
+}
+
+// snapshotSource contains the known prompts of a configuration. A nil principal sees all prompts.
 type snapshotSource struct {
 	snapshot  *snapshot.Snapshot
 	principal *policy.Principal
+	// skills lists skills in place of prompts.
+	skills bool
 }
 
 func (s snapshotSource) list(context.Context) (prompts []description, troubles []trouble) {
 	for _, entry := range inspect.Entries(s.snapshot, s.principal) {
-		if entry.Skill == nil { // which cannot be got
-			prompts = append(prompts, describe(listedPrompt{definition: entry.JSON}))
+		if (entry.Skill != nil) == s.skills {
+			prompts = append(prompts, describe(definitionOf(entry)))
 		}
 	}
 	for _, t := range s.snapshot.Troubles() {
@@ -56,7 +67,8 @@ func (s snapshotSource) list(context.Context) (prompts []description, troubles [
 	return prompts, troubles
 }
 
-// complete completes the values of a prompt's argument in its file; none for other owners.
+// complete completes an argument of a prompt in a file. For other prompts it returns nothing,
+// because no upstream is contacted.
 func (s snapshotSource) complete(_ context.Context, params wire.Object) []string {
 	name, _ := params.Object("ref").Text("name")
 	argument, _ := params.Object("argument").Text("name")
@@ -70,19 +82,14 @@ func (s snapshotSource) complete(_ context.Context, params wire.Object) []string
 	return nil
 }
 
-// gatewaySource are the upstreams of a configuration. The principal is nil for all prompts.
+// gatewaySource uses the upstreams of a configuration. A nil principal sees all prompts.
 type gatewaySource struct {
 	gateway   *gateway.Gateway
 	principal *policy.Principal
 }
 
 func (s gatewaySource) list(ctx context.Context) ([]description, []trouble) {
-	return snapshotSource{s.gateway.Snapshot(), s.principal}.list(ctx)
-}
-
-func (s gatewaySource) complete(ctx context.Context, params wire.Object) []string {
-	result, _ := s.gateway.Call(ctx, s.principal, wire.Complete, params) // no values of a failure
-	return completionValues(result)
+	return snapshotSource{s.gateway.Snapshot(), s.principal, false}.list(ctx)
 }
 
 func (s gatewaySource) get(ctx context.Context, params wire.Object) (jsontext.Value, error) {
@@ -90,34 +97,27 @@ func (s gatewaySource) get(ctx context.Context, params wire.Object) (jsontext.Va
 	return got, explained(s.gateway.Snapshot(), err)
 }
 
-// sessionSource is a server at --url.
-type sessionSource struct {
-	session *client.Session
-	// listed is what the first list said; nil before it.
-	listed *listing
+// sessionSource is the server at --url.
+type sessionSource struct{ session *client.Session }
+
+func (s sessionSource) list(ctx context.Context) (prompts []description, troubles []trouble) {
+	l, _ := listSession(ctx, s.session) // nothing on failure
+	for _, prompt := range l.prompts {
+		prompts = append(prompts, describe(prompt.definition))
+	}
+	return prompts, troublesIn(l.partial)
 }
 
-func (s *sessionSource) list(ctx context.Context) (prompts []description, troubles []trouble) {
-	if s.listed == nil {
-		l, _ := listSession(ctx, s.session) // nothing of a failure
-		s.listed = &l
-	}
-	for _, prompt := range s.listed.prompts {
-		prompts = append(prompts, describe(prompt))
-	}
-	return prompts, troublesIn(s.listed.partial)
-}
-
-func (s *sessionSource) complete(ctx context.Context, params wire.Object) []string {
-	// no values of a failure
+func (s sessionSource) complete(ctx context.Context, params wire.Object) []string {
+	// After an error, the result has no values.
 	result, _ := s.session.Call(ctx, &client.Request{Method: wire.Complete, Params: params}, nil)
 	return completionValues(result.JSON)
 }
 
-// errInputRequired is about a get that needs what nobody is asked for.
+// errInputRequired is the error of a get that requires input.
 var errInputRequired = errors.New("the server requires input: get the prompt with a client that can ask you")
 
-func (s *sessionSource) get(ctx context.Context, params wire.Object) (jsontext.Value, error) {
+func (s sessionSource) get(ctx context.Context, params wire.Object) (jsontext.Value, error) {
 	name, _ := params.Text("name")
 	got, err := s.session.Call(ctx, &client.Request{Method: wire.PromptsGet, Name: name, Params: params}, nil)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/promptweir/promptweir/gateway"
 )
 
-// maxClientFile bounds a client's file, in bytes. Claude Code keeps much else in the one that has
-// its servers.
+// maxClientFile bounds a client's file, in bytes. Claude Code stores its servers and much other
+// data in one file.
 const maxClientFile = 64 << 20
 
 func importCommand(a *app) *cobra.Command {
@@ -79,7 +79,8 @@ func importFiles(a *app, team, envFile string, paths []string) error {
 	return err
 }
 
-// clientFiles returns the files in which clients on this machine have servers.
+// clientFiles returns the clients' files that exist on this machine. Some of them may have no
+// servers.
 func clientFiles() (paths []string) {
 	home, _ := os.UserHomeDir()
 	settings, _ := os.UserConfigDir()
@@ -101,7 +102,8 @@ func clientFiles() (paths []string) {
 	return paths
 }
 
-// addClientFiles adds the files of clients, or those of this machine that have servers.
+// addClientFiles adds the named client files or, without names, the files of this machine that have
+// servers.
 func (t *trial) addClientFiles(paths []string) error {
 	isNamed := len(paths) > 0
 	if !isNamed {
@@ -111,7 +113,7 @@ func (t *trial) addClientFiles(paths []string) error {
 		if err := t.addClientFile(path); err != nil {
 			return err
 		}
-		// as settings of VS Code, most of which have none
+		// A typical settings file of VS Code has no servers.
 		if last := len(t.files) - 1; !isNamed && len(clientfile.Servers(t.files[last])) == 0 {
 			t.files = t.files[:last]
 		}
@@ -122,7 +124,7 @@ func (t *trial) addClientFiles(paths []string) error {
 	return nil
 }
 
-// listClientFiles prints the files of clients on this machine, with the names of their servers.
+// listClientFiles prints the client files on this machine with the names of their servers.
 func listClientFiles(a *app) error {
 	t := &trial{app: a}
 	if err := t.addClientFiles(nil); err != nil {
@@ -134,7 +136,7 @@ func listClientFiles(a *app) error {
 	return nil
 }
 
-// importLive starts and contacts the servers in files of clients, and prints how many prompts each has.
+// importLive contacts the servers of client files, and prints their numbers of prompts.
 func importLive(ctx context.Context, a *app, paths []string, yes bool) error {
 	t := &trial{app: a, yes: yes, isFound: len(paths) == 0}
 	if err := t.addClientFiles(paths); err != nil {
@@ -145,7 +147,7 @@ func importLive(ctx context.Context, a *app, paths []string, yes bool) error {
 		return err
 	}
 	return a.withGateway(ctx, cfg, func(g *gateway.Gateway) error {
-		if err := a.settle(ctx, g); err != nil {
+		if err := a.awaitTried(ctx, g); err != nil {
 			return err
 		}
 		s := g.Snapshot()
@@ -181,7 +183,7 @@ func readFileAtMost(path string, most int64) ([]byte, error) {
 	return readAtMost(file, path, most)
 }
 
-// readAtMost reads what is not larger than a bound, in bytes.
+// readAtMost reads a file. A file with more bytes than most is an error.
 func readAtMost(from io.Reader, name string, most int64) ([]byte, error) {
 	content, err := io.ReadAll(io.LimitReader(from, most+1))
 	if err == nil && int64(len(content)) > most {

@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// starter is a configuration to begin with: a file of the platform team, a team's, and a prompt.
+// starter is the initial configuration: a platform file, a team's file, and a prompt.
 //
 //go:embed starter
 var starter embed.FS
 
-// starterEndpoint is where the gateway of the starter serves clients.
+// starterEndpoint is the endpoint of the starter's gateway.
 const starterEndpoint = "http://127.0.0.1:8080/mcp"
 
 func initCommand(a *app) *cobra.Command {
@@ -44,7 +44,7 @@ func writeStarter(a *app, folder string) error {
 	if err != nil {
 		return err
 	}
-	// First, since CopyFS would leave what it has written before it meets a file that exists.
+	// Check this first: CopyFS stops at an existing file after it has written others.
 	paths, err := newPaths(files, folder)
 	if err == nil {
 		err = os.CopyFS(folder, files)
@@ -62,7 +62,8 @@ func writeStarter(a *app, folder string) error {
 	return err
 }
 
-// newPaths returns where the files go in a folder. If one of them exists, that is an error.
+// newPaths returns the paths that the files will have in a folder. It returns an error if one of
+// them already exists.
 func newPaths(files fs.FS, folder string) (paths []string, err error) {
 	err = fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 		path := filepath.Join(folder, filepath.FromSlash(name))
@@ -70,7 +71,7 @@ func newPaths(files fs.FS, folder string) (paths []string, err error) {
 			return err
 		}
 		if entry.IsDir() {
-			if info, err := os.Lstat(path); name != "." && err == nil && !info.IsDir() { // a link could lead anywhere
+			if info, err := os.Lstat(path); name != "." && err == nil && !info.IsDir() { // a link may lead anywhere
 				return fmt.Errorf("%s is no folder, so nothing was written; name another folder", path)
 			}
 			return nil

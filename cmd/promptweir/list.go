@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,13 +17,14 @@ import (
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/publish"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// maxListed bounds the prompts that list accepts from the server at --url.
+// maxListed bounds the prompts from the server at --url.
 const maxListed = 1_000_000
 
 func listCommand(a *app) *cobra.Command {
@@ -81,25 +81,25 @@ upstreams list.`,
 	return command
 }
 
-// listing is what list prints.
+// listing is the result of list.
 type listing struct {
 	prompts []listedPrompt
-	// partial is what a gateway says about upstreams whose part of the list is not fresh, as it was
-	// sent; nil for nothing.
+	// partial is the gateway's unchanged _meta value about upstreams whose part of the list is
+	// stale or missing; nil for none.
 	partial jsontext.Value
 }
 
-// listedPrompt is a definition under its exposed name, with the team and the upstreams that own it,
-// which a running gateway does not tell.
+// listedPrompt is a definition under its exposed name, with its team and upstreams, which a running gateway
+// does not reveal.
 type listedPrompt struct {
 	definition jsontext.Value
 	team       string
 	upstreams  []string
-	// hidden is put before the description of a prompt that a rule hides from everybody.
+	// hidden precedes the description of a prompt that a rule hides from everyone.
 	hidden string
 }
 
-// list lists the prompts of the server at --url, or else of the configuration.
+// list lists the prompts of the server at --url or of the configuration.
 func (q *query) list(ctx context.Context, filter *listFilter) (l listing, err error) {
 	if q.url != "" {
 		err = q.withSession(ctx, client.SessionOptions{}, func(s *client.Session) error {
@@ -121,10 +121,7 @@ func (q *query) list(ctx context.Context, filter *listFilter) (l listing, err er
 			if (entry.Skill != nil) != filter.skills {
 				continue
 			}
-			prompt := listedPrompt{definition: entry.JSON, team: entry.Team}
-			if entry.Skill != nil {
-				prompt.definition = listedSkill(entry.JSON, entry.Name, entry.Skill)
-			}
+			prompt := listedPrompt{definition: definitionOf(entry), team: entry.Team}
 			for _, owner := range entry.Owners {
 				prompt.upstreams = append(prompt.upstreams, owner.Upstream)
 			}
@@ -134,7 +131,7 @@ func (q *query) list(ctx context.Context, filter *listFilter) (l listing, err er
 			l.prompts = append(l.prompts, prompt)
 		}
 		l.partial = partialOf(s.Troubles())
-		for _, report := range catalog.Summarized(append(s.Reports(), snapshot.Unmatched(s)...)) {
+		for _, report := range catalog.Summarized(append(s.Reports(), publish.Unmatched(s)...)) {
 			q.app.warn("%s", report.Text)
 		}
 		return nil
@@ -148,13 +145,13 @@ func (q *query) warnOfTroubles(l listing) {
 	}
 }
 
-// watchList prints the list and then each change of it.
+// watchList prints the list, then each change.
 func (q *query) watchList(ctx context.Context, filter *listFilter) error {
 	if q.url == "" {
 		return &usageError{"--watch requires --url: only a running gateway announces changes"}
 	}
 	var before *listing
-	return (&watcher{q, func(ctx context.Context, s *client.Session) error {
+	return newWatcher(q, func(ctx context.Context, s *client.Session) error {
 		l, err := listSession(ctx, s)
 		if err != nil {
 			return err
@@ -168,14 +165,14 @@ func (q *query) watchList(ctx context.Context, filter *listFilter) error {
 		}
 		before = &l
 		return err
-	}}).follow(ctx)
+	}).follow(ctx)
 }
 
 func listSession(ctx context.Context, s *client.Session) (l listing, err error) {
 	list, err := s.List(ctx, maxListed)
 	for _, definition := range list.Definitions {
 		if skill, err := catalog.ParseDefinition(definition, true); err == nil && skill.Skill != nil {
-			uri, _ := wire.Members(definition).Text("uri") // a server says no name that prompts have
+			uri, _ := wire.Members(definition).Text("uri") // the definition has no exposed name
 			definition = listedSkill(definition, uri, skill.Skill)
 		}
 		l.prompts = append(l.prompts, listedPrompt{definition: definition})
@@ -184,67 +181,78 @@ func listSession(ctx context.Context, s *client.Session) (l listing, err error) 
 	return l, err
 }
 
-// partialOf returns what a list says of upstreams in trouble, in the form in which a gateway says
-// it to clients, with what operators may know beside; nil for none.
+// partialUpstream is an upstream with a problem in the gateway's format for clients. Place, Cause and
+// Remedy are for operators.
+type partialUpstream struct {
+	Upstream string          `json:"upstream"`
+	Reason   upstream.Reason `json:"reason"`
+	Since    time.Time       `json:"since,omitzero"`
+	Stale    bool            `json:"stale"`
+	Failing  bool            `json:"failing,omitempty"`
+	Files    []brokenFile    `json:"files,omitempty"`
+	Place    string          `json:"place"`
+	Cause    string          `json:"cause,omitempty"`
+	Remedy   string          `json:"remedy,omitempty"`
+}
+
+// partialOf returns the upstreams with problems; nil for none.
 func partialOf(troubles []snapshot.Trouble) jsontext.Value {
-	type partial struct {
-		Upstream string          `json:"upstream"`
-		Reason   upstream.Reason `json:"reason"`
-		Since    time.Time       `json:"since,omitzero"`
-		Stale    bool            `json:"stale"`
-		Place    string          `json:"place"`
-		Cause    string          `json:"cause,omitempty"`
-		Remedy   string          `json:"remedy,omitempty"`
-	}
-	var all []partial
+	var all []partialUpstream
 	for _, t := range troubles {
-		reason := cmp.Or(t.Reason, snapshot.Starting)
-		all = append(all, partial{
-			t.Upstream, reason, t.Since, t.Listed, t.Place, t.Cause.Problem, t.Cause.Remedy,
-		})
+		p := partialUpstream{Upstream: t.Upstream, Reason: snapshot.Starting, Stale: t.Listed, Place: t.Place}
+		if t.Problem != nil {
+			cause := t.Problem.Cause()
+			p.Reason, p.Since, p.Cause, p.Remedy = t.Problem.Reason, t.Problem.Since, cause.Problem, cause.Remedy
+		}
+		all = append(all, p)
 	}
 	if all == nil {
 		return nil
 	}
-	encoded, _ := json.Marshal(all) // it is text, times and truth values
+	encoded, _ := json.Marshal(all) // strings, times and booleans encode without error
 	return encoded
 }
 
-// troublesIn says which upstreams' part of a gateway's list is not fresh.
+// troublesIn returns the problems of upstreams that a gateway's list reports.
 func troublesIn(partial jsontext.Value) (troubles []trouble) {
-	var upstreams []struct {
-		Upstream, Reason, Since string
-		Stale, Failing          bool
-	}
+	var upstreams []partialUpstream
 	if json.Unmarshal(partial, &upstreams) != nil {
-		return nil // none, or those of a server that is no gateway
+		return nil // empty, or from a server that is no gateway
 	}
 	for _, u := range upstreams {
 		since := ""
-		if at, err := time.Parse(time.RFC3339, u.Since); err == nil {
-			since = terminal.InBrackets(terminal.Duration(time.Since(at)))
+		if !u.Since.IsZero() {
+			since = terminal.InBrackets(terminal.Duration(time.Since(u.Since)))
 		}
 		text := u.Upstream + " is down" + since
-		isFile := upstream.Reason(u.Reason) == upstream.InvalidFile
+		isFile := u.Reason == upstream.InvalidFile
 		switch {
 		case isFile:
-			text = u.Upstream + " has broken files" + since + ", served as they were before; the log of the gateway names them"
+			text = u.Upstream + " has broken files" + since
+			var places []string
+			for _, f := range u.Files {
+				places = append(places, f.Place)
+			}
+			if places != nil {
+				text += ": " + strings.Join(places, ", ")
+			}
+			text += "; their last good prompts are served, and the log of the gateway has the errors"
 		case u.Failing && !u.Stale:
-			text = u.Upstream + " is listed, but gets fail" + since + ": " + u.Reason
+			text = u.Upstream + " is listed, but gets fail" + since + ": " + string(u.Reason)
 		case u.Stale:
 			text += ": its last list is shown"
 		default:
 			text += ": its prompts are missing here"
 		}
-		troubles = append(troubles, trouble{u.Upstream, text, isFile})
+		troubles = append(troubles, trouble{u.Upstream, text, isFile, u.Files})
 	}
 	return troubles
 }
 
-// loadToList is loadConfig for a list. Without --as, the upstreams are asked for their lists. With it,
-// the lists must be known.
+// loadToList is loadConfig for a list. Without --as, list connects to the upstreams. With --as, it
+// does so only with --live; otherwise their lists must be known.
 func (q *query) loadToList() (*config.Config, *policy.Principal, error) {
-	// What list prints cannot be had otherwise, see doc.go.
+	// list needs the servers' lists. See doc.go.
 	if q.who.as == "" {
 		q.lists.live = true
 	}
@@ -253,7 +261,7 @@ func (q *query) loadToList() (*config.Config, *policy.Principal, error) {
 		return cfg, principal, err
 	}
 	locked, err := q.app.lockedLists(cfg, q.app.config)
-	// Typical of a review, on a machine where nothing must be started unasked.
+	// --as is typical of reviews, which must not start servers unasked.
 	if err == nil && !q.lists.suffices(cfg, locked) {
 		err = &usageError{"--as needs the upstreams' lists: " + chooseSource}
 	}
@@ -272,9 +280,9 @@ func (f *listFilter) addTo(command *cobra.Command) {
 	command.Flags().BoolVar(&f.skills, "skills", false, "list skills instead of prompts; with --url, by their uri")
 }
 
-// parse takes up the arguments of the command.
+// parse reads the arguments of the command.
 func (f *listFilter) parse(patterns []string, isRunning bool) error {
-	// A running gateway does not tell which team owns a prompt.
+	// A running gateway does not reveal the teams of prompts.
 	if f.team != "" && isRunning {
 		return &usageError{"--team requires --config: a running gateway does not say which team owns a prompt"}
 	}
@@ -288,7 +296,7 @@ func (f *listFilter) parse(patterns []string, isRunning bool) error {
 	return nil
 }
 
-// check refuses a team that the configuration does not have.
+// check refuses an unknown team.
 func (f *listFilter) check(cfg *config.Config) error {
 	var teams []string
 	for _, team := range cfg.Teams {
@@ -301,25 +309,24 @@ func (f *listFilter) check(cfg *config.Config) error {
 		config.Suggest(f.team, teams))}
 }
 
-// selected returns a listing with the prompts that the filter selects.
+// selected returns a listing of the selected prompts.
 func (f *listFilter) selected(l listing) listing {
-	l.prompts = slices.DeleteFunc(l.prompts, func(p listedPrompt) bool { return !f.selects(p) })
+	l.prompts = slices.DeleteFunc(l.prompts, func(p listedPrompt) bool {
+		name, _ := wire.Members(p.definition).Text("name")
+		return !f.includes(name, p.team)
+	})
 	return l
 }
 
-// selects reports whether a prompt is one of the team, and its name matches a pattern.
-func (f *listFilter) selects(p listedPrompt) bool {
-	name, _ := wire.Members(p.definition).Text("name")
-	return f.includes(name, p.team)
-}
-
+// includes reports whether a prompt is the team's and matches a pattern.
 func (f *listFilter) includes(name, team string) bool {
 	matches := func(pattern config.Pattern) bool { return pattern.Match(name) }
 	return (f.team == "" || team == f.team) &&
 		(len(f.patterns) == 0 || slices.ContainsFunc(f.patterns, matches))
 }
 
-// String says which prompts are selected, to go on after the word prompts; empty for all.
+// String describes the selection, to follow the word "prompts" in a sentence. It is empty if all
+// prompts are selected.
 func (f *listFilter) String() string {
 	text := ""
 	if f.team != "" {

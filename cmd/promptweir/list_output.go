@@ -16,11 +16,11 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// maxDescription bounds a description in a list, in bytes. With -o wide it has no bound.
+// maxDescription bounds a description in a list, in bytes. With -o wide there is no bound.
 const maxDescription = 120
 
-// printList prints the prompts that the filter selected. For people, an empty list is a sentence
-// and no empty table.
+// printList prints the selected prompts. For people, an empty list is a sentence rather than an
+// empty table.
 func (q *query) printList(l listing, filter *listFilter) error {
 	if q.output == formatJSON {
 		return terminal.PrintJSON(q.app.out, l.json())
@@ -29,33 +29,41 @@ func (q *query) printList(l listing, filter *listFilter) error {
 		q.app.warn("no prompts%s", filter)
 		return nil
 	}
-	if q.output == formatWide {
-		return q.printWide(l)
-	}
-	rows := [][]string{{"NAME", "ARGUMENTS", "DESCRIPTION"}}
+	isWide := q.output == formatWide
+	rows := [][]string{{"NAME", "TITLE", "TEAM", "UPSTREAM", "ARGUMENTS", "DESCRIPTION"}}
 	for _, prompt := range l.prompts {
-		d := describe(prompt)
-		text := wire.Clip(terminal.Line(prompt.hidden+cmp.Or(d.Description, d.Title)), maxDescription)
-		rows = append(rows, []string{d.Name, d.arguments(), text})
+		d := describe(prompt.definition)
+		text := prompt.hidden + d.Description
+		if !isWide {
+			text = wire.Clip(terminal.Line(prompt.hidden+cmp.Or(d.Description, d.Title)), maxDescription)
+		}
+		rows = append(rows, []string{d.Name, d.Title, prompt.team, strings.Join(prompt.upstreams, ","), d.arguments(), text})
+	}
+	for i, row := range rows {
+		switch {
+		case q.output == formatName:
+			rows[i] = row[:1]
+		case !isWide:
+			rows[i] = slices.Delete(row, 1, 4)
+		case q.url != "": // teams and upstreams are known only from a configuration
+			rows[i] = slices.Delete(row, 2, 4)
+		}
 	}
 	if q.output == formatName {
 		rows = rows[1:]
-		for i := range rows {
-			rows[i] = rows[i][:1]
-		}
 	}
 	return terminal.WriteTable(q.app.out, rows)
 }
 
-// printChanges prints the names of prompts that are new, have changed or are gone.
+// printChanges prints the names of new, changed and removed prompts.
 func (q *query) printChanges(before, after []listedPrompt) error {
 	var text strings.Builder
 	was := map[string]string{}
 	for _, p := range before {
-		was[describe(p).Name] = string(p.definition)
+		was[describe(p.definition).Name] = string(p.definition)
 	}
 	for _, p := range after {
-		name := describe(p).Name
+		name := describe(p.definition).Name
 		switch definition, known := was[name]; {
 		case !known:
 			fmt.Fprintln(&text, "+", terminal.Line(name))
@@ -71,25 +79,7 @@ func (q *query) printChanges(before, after []listedPrompt) error {
 	return err
 }
 
-// printWide prints all there is to see, on lines of any length. Teams and upstreams are known with
-// a configuration only.
-func (q *query) printWide(l listing) error {
-	rows := [][]string{{"NAME", "TITLE", "ARGUMENTS", "DESCRIPTION"}}
-	if q.url == "" {
-		rows[0] = slices.Insert(rows[0], 2, "TEAM", "UPSTREAM")
-	}
-	for _, prompt := range l.prompts {
-		d := describe(prompt)
-		cells := []string{d.Name, d.Title, d.arguments(), prompt.hidden + d.Description}
-		if q.url == "" {
-			cells = slices.Insert(cells, 2, prompt.team, strings.Join(prompt.upstreams, ","))
-		}
-		rows = append(rows, cells)
-	}
-	return terminal.WriteTable(q.app.out, rows)
-}
-
-// json returns the listing in the form of a result of prompts/list.
+// json returns the listing in the form of prompts/list.
 func (l *listing) json() any {
 	result := struct {
 		Prompts []json.RawMessage          `json:"prompts"`
@@ -104,7 +94,7 @@ func (l *listing) json() any {
 	return result
 }
 
-// description is what people see of a definition.
+// description contains the visible parts of a definition.
 type description struct {
 	Name, Title, Description string
 	Arguments                []argument
@@ -116,21 +106,15 @@ type argument struct {
 	Required                 bool
 }
 
-func describe(prompt listedPrompt) description {
-	d, err := parseDefinition(prompt.definition)
-	if err != nil {
-		// A server at --url may list anything. The row has whatever could be decoded.
+func describe(definition jsontext.Value) (d description) {
+	if err := json.Unmarshal(definition, &d); err != nil {
+		// A server may send any definition. The row contains the parts that can be decoded.
 		d.Description = "(not a valid definition: " + err.Error() + ")"
 	}
 	return d
 }
 
-func parseDefinition(definition jsontext.Value) (d description, err error) {
-	err = json.Unmarshal(definition, &d)
-	return d, err
-}
-
-// arguments returns the names of the arguments; those that are required are marked with *.
+// arguments returns the names of the arguments, with * after required ones.
 func (d *description) arguments() string {
 	names := make([]string, 0, len(d.Arguments))
 	for _, a := range d.Arguments {

@@ -15,7 +15,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-// atDefault has commands find a server at the default endpoint, and no other by the environment.
+// atDefault makes commands find a server at the default endpoint, but no other through the environment.
 func atDefault(t *testing.T, url string) {
 	t.Helper()
 	before := defaultEndpoint
@@ -47,7 +47,7 @@ func TestDefaultEndpoint_IsUsedIfPromptweirServesThere(t *testing.T) {
 	}
 }
 
-// What serves at the default may be any program of this machine, which no variable's token is for.
+// A program at the default endpoint gets no token from a variable: it may be any program on this machine.
 func TestDefaultEndpoint_GetsNoTokenOfTheEnvironmentAndIsNoOtherServer(t *testing.T) {
 	s := gatewaytest.Serve(t, "auth {\n"+gatewaytest.Token("ann", "payments")+"\n}\n"+gatewaytest.Team("payments", `"group:payments"`, ""))
 	other := serveOverHTTP(t, mcp.NewServer(&mcp.Implementation{Name: "other", Version: "1"}, nil))

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -76,7 +75,7 @@ func (l *lockFlags) lock(ctx context.Context) error {
 		return &usageError{"--exit-code requires --diff"}
 	}
 	options := l.lists.options()
-	options.SkipLockFile = true // or it would keep out what is about to be approved
+	options.SkipLockFile = true // the lock file would hide new prompts
 	cfg, err := l.app.load(options)
 	if err != nil {
 		return err
@@ -120,7 +119,7 @@ func (l *lockFlags) lock(ctx context.Context) error {
 	})
 }
 
-// isWanted shows a person at a terminal what is about to be approved, and asks.
+// isWanted shows a person at a terminal the changes, and asks for approval.
 func (l *lockFlags) isWanted(ctx context.Context, changes []config.LockChange) (bool, error) {
 	prompter := terminal.NewPrompter(l.app.in)
 	if l.yes || prompter == nil || len(changes) == 0 {
@@ -132,7 +131,8 @@ func (l *lockFlags) isWanted(ctx context.Context, changes []config.LockChange) (
 	return prompter.Confirm(ctx, "Approve "+terminal.Count(len(changes), "change")+"?")
 }
 
-// selected returns a lock in which only the prompts of the filter are as in after.
+// selected returns a copy of the lock before. The prompts that the filter includes come from
+// after.
 func (l *lockFlags) selected(before, after config.Lock, s *snapshot.Snapshot) config.Lock {
 	isSelected := func(p config.LockedPrompt) bool {
 		i, known := s.Index(p.Upstream)
@@ -143,10 +143,9 @@ func (l *lockFlags) selected(before, after config.Lock, s *snapshot.Snapshot) co
 	return config.NewLock(slices.Concat(before, after))
 }
 
-// merged returns the lock for the present lists.
+// merged returns the lock for the current lists.
 func (l *lockFlags) merged(before config.Lock, s *snapshot.Snapshot) config.Lock {
-	// Where a list is unknown, its approved definitions stay: that a prompt is unknown is no reason to
-	// withdraw its approval.
+	// Definitions of unknown lists stay approved.
 	unlisted := s.Unlisted()
 	if len(unlisted) > 0 {
 		fmt.Fprintf(l.app.err,
@@ -163,8 +162,8 @@ func (l *lockFlags) merged(before config.Lock, s *snapshot.Snapshot) config.Lock
 	return config.NewLock(all)
 }
 
-// printDifferences prints where upstreams define a prompt differently, because a lock approves one
-// definition of a name only.
+// printDifferences prints prompts whose upstreams disagree, because a lock has one definition of
+// each name.
 func (l *lockFlags) printDifferences(s *snapshot.Snapshot) {
 	for _, r := range s.Reports() {
 		if r.Kind == catalog.Difference || r.Kind == catalog.Conflict {
@@ -173,7 +172,7 @@ func (l *lockFlags) printDifferences(s *snapshot.Snapshot) {
 	}
 }
 
-// printDiff prints the changes. They are an error if --exit-code says so.
+// printDiff prints the changes. With --exit-code, they are an error.
 func (l *lockFlags) printDiff(path string, approved int, changes []config.LockChange) (err error) {
 	if l.output == formatJSON {
 		err = l.printJSON(path, approved, changes)
@@ -186,19 +185,20 @@ func (l *lockFlags) printDiff(path string, approved int, changes []config.LockCh
 	return err
 }
 
-// lockedChange is a change of the lock file, for programs.
+// lockedChange is the JSON form of one change to the lock file.
 type lockedChange struct {
 	Name     string `json:"name"`
 	Upstream string `json:"upstream"`
 	// Change is "added", "changed" or "removed".
 	Change string `json:"change"`
-	// Before is the approved definition and After the listed one, canonical and without the name.
+	// Before is the approved definition, After the listed definition. Both are canonical and have
+	// no name.
 	Before json.RawMessage `json:"before,omitempty"`
 	After  json.RawMessage `json:"after,omitempty"`
 }
 
 func (l *lockFlags) printJSON(path string, approved int, changes []config.LockChange) error {
-	listed := make([]lockedChange, 0, len(changes)) // none is [], not null
+	listed := make([]lockedChange, 0, len(changes)) // an empty list is [], not null
 	for _, c := range changes {
 		prompt := cmp.Or(c.After, c.Before)
 		one := lockedChange{Name: prompt.Name, Upstream: prompt.Upstream, Change: kindOf(c)}
@@ -212,7 +212,7 @@ func (l *lockFlags) printJSON(path string, approved int, changes []config.LockCh
 	}
 	return terminal.PrintJSON(l.app.out, struct {
 		Path string `json:"path"`
-		// Approved counts the prompts of the lock file that was written, or with --diff would be.
+		// Approved counts the prompts in the new lock file, which --diff does not write.
 		Approved int            `json:"approved"`
 		Changes  []lockedChange `json:"changes"`
 	}{path, approved, listed})
@@ -235,7 +235,7 @@ func kindOf(c config.LockChange) string {
 	return changed
 }
 
-// printChanges prints each change with its definitions: the new one, or the lines that differ.
+// printChanges prints each change: the new definition, or the lines that differ.
 func (l *lockFlags) printChanges(changes []config.LockChange) error {
 	var text strings.Builder
 	for _, c := range changes {
@@ -254,14 +254,13 @@ func (l *lockFlags) printChanges(changes []config.LockChange) error {
 			text.Write(unifiedDiff(c.Before, c.After))
 		}
 	}
-	_, err := io.WriteString(l.app.out, text.String())
-	return err
+	return terminal.WriteDiff(l.app.raw.out, text.String())
 }
 
-// unifiedDiff compares two definitions line by line. It has no file names: there are no such files.
+// unifiedDiff compares two definitions line by line, without file names.
 func unifiedDiff(before, after *config.LockedPrompt) []byte {
 	text := diff.Diff("approved", []byte(indented(before)), "listed", []byte(indented(after)))
-	// The lines before the first hunk are the names.
+	// The lines before the first hunk name the files.
 	at := bytes.Index(text, []byte("\n@@"))
 	return text[at+1:]
 }

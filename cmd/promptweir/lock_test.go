@@ -8,7 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// A lock approves one definition of a prompt, so that the command has to say which one.
+// A lock approves one definition of a prompt, so the command reports which one.
 func TestLock_SaysWhereDefinitionsDiffer(t *testing.T) {
 	var urls []string
 	for _, title := range []string{"first", "second"} {

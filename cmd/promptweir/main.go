@@ -18,12 +18,12 @@ import (
 // Exit codes.
 const (
 	exitDone   = 0
-	exitFailed = 1 // also if a command found something, such as a difference with --exit-code
+	exitFailed = 1 // also for a finding, such as a difference with --exit-code
 	exitUsage  = 2
 )
 
 func main() {
-	if err := system.HideMemory(); err != nil { // before any child process is started
+	if err := system.HideMemory(); err != nil { // before child processes exist
 		fmt.Fprintln(os.Stderr, "promptweir:", err)
 		os.Exit(exitFailed)
 	}
@@ -42,7 +42,7 @@ func run(ctx context.Context, args []string, std streams) int {
 	switch {
 	case err == nil:
 		return exitDone
-	// Before all other errors: most of them follow from the signal.
+	// Most other errors follow from the signal.
 	case stopped && !wrongUsage:
 		fmt.Fprintf(a.err, "promptweir: %s\n", by)
 		return by.ExitCode()
@@ -63,15 +63,14 @@ type usageError struct{ problem string }
 
 func (e *usageError) Error() string { return e.problem }
 
-// reportedError is a failure that has already been printed. Its text is for a client that does not
-// see standard error.
+// reportedError is a failure that was printed. Its text is for clients that do not see standard error.
 type reportedError struct{ cause error }
 
 func (e *reportedError) Error() string { return e.cause.Error() }
 
 var errReported = &reportedError{errors.New("reported")}
 
-// newRoot returns the command line: the global flags and all commands.
+// newRoot returns the root command with the global flags and all commands.
 func newRoot(a *app) *cobra.Command {
 	var asksVersion bool
 	root := &cobra.Command{
@@ -103,7 +102,7 @@ func newRoot(a *app) *cobra.Command {
 	root.SetErr(a.err)
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand())
-	// Not by cobra, whose templates would have the linker keep 14 MB of methods.
+	// cobra's own flag uses templates, for which the linker keeps 14 MB of methods.
 	root.Flags().BoolVar(&asksVersion, "version", false, "print the version")
 	flags := root.PersistentFlags()
 	a.flags, a.logLevel = flags, "info"
@@ -113,12 +112,12 @@ func newRoot(a *app) *cobra.Command {
 	addChoice(root, flags, &a.logFormat, "log-format", "",
 		"`FORMAT` of the log on standard error: text or json (default: coloured on a terminal)",
 		"text", "json")
-	flags.Lookup("log-format").DefValue = "" // or help would name a second default
+	flags.Lookup("log-format").DefValue = "" // help would print a second default
 	addChoice(root, flags, &a.logLevel, "log-level", "",
 		"lowest `LEVEL` to log: debug, info, warn or error", "debug", "info", "warn", "error")
-	// where nothing else is said
+	// This is the default for commands and flags that set no completion.
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
-	// in the order in which people need them
+	// The commands are in the order in which people need them.
 	addGroup(root, "Run a gateway:", tryCommand(a), serveCommand(a), stdioCommand(a), reloadCommand(a), consoleCommand(a),
 		healthcheckCommand(a))
 	addGroup(root, "Look at prompts and servers:", listCommand(a), getCommand(a), explainCommand(a), usageCommand(a), syncCommand(a))
@@ -129,7 +128,7 @@ func newRoot(a *app) *cobra.Command {
 	return root
 }
 
-// addGroup adds commands, which help shows under a title.
+// addGroup adds commands below a title in help.
 func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
 	root.AddGroup(&cobra.Group{ID: title, Title: title})
 	for _, c := range commands {
@@ -138,7 +137,8 @@ func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
 	root.AddCommand(commands...)
 }
 
-// helpCommand is like cobra's, but knows the blocks of a configuration, too, and an unknown topic is wrong usage.
+// helpCommand is like cobra's, but also explains the blocks of a configuration. An unknown topic is
+// a usage error.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "help [TOPIC]", Short: "Print help on a command or a configuration block",
@@ -166,14 +166,14 @@ func helpCommand() *cobra.Command {
 				}
 				return unknownCommand(cmd.Root(), name, config.BlockTypes()...)
 			}
-			topic.InitDefaultHelpFlag() // or help would not show it
+			topic.InitDefaultHelpFlag() // cobra adds it only on execution
 			return topic.Help()
 		},
 	}
 }
 
-// unknownCommand is the error about a name that no command has. It suggests the command that was
-// most likely meant, by the names of other programs' commands too, or one of the other known names.
+// unknownCommand returns the error for an unknown command. It suggests a command that other
+// programs call by this name, or a similar name.
 func unknownCommand(root *cobra.Command, name string, known ...string) error {
 	for _, c := range root.Commands() {
 		if !c.IsAvailableCommand() {

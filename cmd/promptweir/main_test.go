@@ -28,18 +28,17 @@ import (
 	"github.com/promptweir/promptweir/gateway/catalog"
 )
 
-// TestMain makes the test binary also the gateway, and five upstreams, by the name under which it
-// is executed.
+// TestMain makes the test binary the gateway and five upstreams as well, by the name under which it is
+// executed.
 func TestMain(m *testing.M) {
 	// Otherwise the race detector makes each process wait for a second at its end.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
 	completionBound = timeout // in the processes that shells start as well
-	// Somebody may run a gateway at the default address.
+	// A real gateway may run at the default address.
 	defaultEndpoint = "http://127.0.0.1:1/mcp"
-	// A child of the gateway does not get the variable. It leaves without a word to the race
-	// detector.
+	// Children of the gateway do not get the variable. They end without the race detector's report.
 	child := func(serve func()) func() {
 		return func() {
 			serve()
@@ -64,7 +63,7 @@ func TestCommands_FollowTheScripts(t *testing.T) {
 	})
 }
 
-// setup gives the commands of a script what those of the other tests get from this process.
+// setup gives the commands of a script the settings that other tests get from this process.
 func setup(env *testscript.Env) error {
 	env.Setenv("GORACE", os.Getenv("GORACE"))
 	return nil
@@ -146,7 +145,7 @@ func newGreeter() *mcp.Server {
 	return server
 }
 
-// refusingGets serves the greeter at a URL, but for its gets, which fail.
+// refusingGets serves the greeter at a URL and fails its gets.
 func refusingGets(t *testing.T) (url string) {
 	t.Helper()
 	greeter := newGreeter()
@@ -180,12 +179,12 @@ func waver() {
 	}
 }
 
-// spy is a greeter that first tries to read its parent, and says on stderr what came of it.
+// spy is a greeter that first tries to read its parent's memory, and reports the result on stderr.
 func spy() {
 	for _, name := range []string{"environ", "maps", "mem", "auxv"} {
 		path := fmt.Sprintf("/proc/%d/%s", os.Getppid(), name)
 		file, err := os.Open(path)
-		if err == nil && name != "mem" { // whose first address is not mapped
+		if err == nil && name != "mem" { // the first address of mem is not mapped
 			_, err = file.Read(make([]byte, 1))
 		}
 		fmt.Fprintf(os.Stderr, "spied on %s: %v\n", name, err)
@@ -219,8 +218,7 @@ func slow(ctx context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, e
 	return nil, ctx.Err()
 }
 
-// Every command is in a group, or stands for itself at the end, says what each flag does, and has
-// examples that its own flags allow.
+// Every command is in a group or at the end, describes each flag, and has examples with valid flags.
 func TestHelp_HasExamplesThatTheFlagsAllow(t *testing.T) {
 	for _, command := range newRoot(newApp(streams{})).Commands() {
 		if command.GroupID == "" && command.Name() != "version" && command.Name() != "completion" {

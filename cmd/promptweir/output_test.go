@@ -5,14 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"html"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"unicode"
@@ -121,81 +117,25 @@ func TestGet_TextShowsNoSecondSpeaker(t *testing.T) {
 	}
 }
 
-func TestGet_SaveNeitherOverwritesNorFollowsALink(t *testing.T) {
-	url := serveOverHTTP(t, newCurious())
-	for name, prepare := range map[string]func(file, elsewhere string) error{
-		"a file": func(file, _ string) error { return os.WriteFile(file, []byte("kept"), 0o600) },
-		"a link": func(file, elsewhere string) error { return os.Symlink(elsewhere, file) },
-		"a link to nothing": func(file, elsewhere string) error {
-			return errors.Join(os.Remove(elsewhere), os.Symlink(elsewhere, file))
-		},
-	} {
-		dir := t.TempDir()
-		folder, elsewhere := filepath.Join(dir, "pictures"), filepath.Join(dir, "elsewhere")
-		file := filepath.Join(folder, "picture-1.png")
-		if err := errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(elsewhere, []byte("kept"), 0o600), prepare(file, elsewhere)); err != nil {
-			t.Fatal(err)
-		}
-		_, problems, code := runHere(t, "get", "--url", url, "picture", "--save", folder)
-		if code != exitFailed || !strings.Contains(problems, file+" already exists and is kept") {
-			t.Errorf("beside %s: exit code %d and %q", name, code, problems)
-		}
-		for _, path := range []string{file, elsewhere} {
-			if content, err := os.ReadFile(path); err == nil && string(content) != "kept" {
-				t.Errorf("%s: %s has %q", name, path, content)
-			}
-		}
-		if entries, _ := os.ReadDir(dir); name == "a link to nothing" && len(entries) != 1 {
-			t.Errorf("the link is followed: %v", entries)
-		}
+func TestGet_SaveOverwritesNothing(t *testing.T) {
+	folder := t.TempDir()
+	writeFile(t, folder, "picture-1.png", "kept")
+	_, problems, code := runHere(t, "get", "--url", serveOverHTTP(t, newCurious()), "picture", "--save", folder)
+	if code != exitFailed || !strings.Contains(problems, "picture-1.png already exists and is kept") {
+		t.Errorf("exit code %d and %q", code, problems)
 	}
-}
-
-// Whatever a server calls an argument, the command that the console shows sends it.
-func TestGet_RunsTheCommandOfTheConsole(t *testing.T) {
-	server := mcp.NewServer(&mcp.Implementation{Name: "sly", Version: "1"}, nil)
-	server.AddPrompt(&mcp.Prompt{
-		Name: "odd", Arguments: []*mcp.PromptArgument{{Name: "--save", Required: true}},
-	}, func(_ context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-		return textResult("--save is " + r.Params.Arguments["--save"]), nil
-	})
-	p := serve(t, configure(t, map[string]string{"team.hcl": webTeam(serveOverHTTP(t, server))}))
-	eventually(t, "the prompt is listed", func() bool { return p.list(t, "").names() == "web.odd" })
-	_, page := p.page(t, "/prompt?name=web.odd")
-	_, shown, _ := strings.Cut(page, `<code id="get">promptweir `)
-	shown, _, _ = strings.Cut(shown, "</code>")
-	shown = html.UnescapeString(regexp.MustCompile("<[^>]*>").ReplaceAllString(shown, ""))
-	words, err := exec.CommandContext(t.Context(), "sh", "-c", "printf '%s\n' "+shown).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Pages have the port of the configuration, which is any here.
-	given := strings.Fields(strings.Replace(string(words), "http://127.0.0.1:0/mcp", p.endpoint, 1))
-	stdout, stderr, code := runHere(t, given...)
-	if code != 0 || stdout != "user: --save is …\n" {
-		t.Errorf("promptweir %s prints %s%s", shown, stdout, stderr)
+	if content, err := os.ReadFile(filepath.Join(folder, "picture-1.png")); err != nil || string(content) != "kept" {
+		t.Errorf("the file has %q, %v", content, err)
 	}
 }
 
 // serveOverHTTP serves an MCP server at a URL until the end of the test.
 func serveOverHTTP(t *testing.T, server *mcp.Server) (url string) {
 	t.Helper()
-	return serveAt(t, "127.0.0.1:0", server).URL
-}
-
-func serveAt(t *testing.T, address string, server *mcp.Server) *httptest.Server {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := httptest.NewUnstartedServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
-	_ = s.Listener.Close()
-	s.Listener = listener
-	s.Start()
+	s := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
 	t.Cleanup(func() {
 		s.CloseClientConnections()
 		s.Close()
 	})
-	return s
+	return s.URL
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/admin"
 )
 
-// timeout is how long a test waits for something that takes milliseconds on an idle machine.
+// timeout bounds waits for events that take milliseconds on an idle machine.
 const timeout = time.Minute
 
 // eventually waits until check returns true.
@@ -124,8 +124,7 @@ func serveWith(t *testing.T, flags []string, config string, env ...string) *gate
 	})
 }
 
-// startGateway starts a program with the command serve, once prepare has changed what is to be
-// different.
+// startGateway starts a program with the command serve. prepare may change the process before.
 func startGateway(t *testing.T, program, config string, prepare func(*gatewayProcess)) *gatewayProcess {
 	t.Helper()
 	p := newGatewayProcess(program, config)
@@ -143,7 +142,7 @@ func startGateway(t *testing.T, program, config string, prepare func(*gatewayPro
 }
 
 func newGatewayProcess(program, config string) *gatewayProcess {
-	// It ends with the test's cleanup, which comes after that of its context.
+	// The test's cleanup ends it, after the test's context has ended.
 	command := exec.CommandContext(context.Background(), program, "serve", config, "--log-format", "json")
 	command.Env = os.Environ()
 	return &gatewayProcess{process: process{command}, eof: make(chan struct{})}
@@ -208,21 +207,18 @@ func (p *gatewayProcess) logged() string {
 	return p.log.String()
 }
 
-// page gets a page of the admin listener. Headers are pairs of name and value.
-func (p *gatewayProcess) page(t *testing.T, path string, headers ...string) (status int, text string) {
+// page gets a page of the admin listener.
+func (p *gatewayProcess) page(t *testing.T, path string) (status int, text string) {
 	t.Helper()
-	return p.send(t, http.MethodGet, path, headers...)
+	return p.send(t, http.MethodGet, path)
 }
 
 // send makes a request of the admin listener.
-func (p *gatewayProcess) send(t *testing.T, method, path string, headers ...string) (status int, text string) {
+func (p *gatewayProcess) send(t *testing.T, method, path string) (status int, text string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, p.admin+path, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
-	}
-	for i := 0; i < len(headers); i += 2 {
-		r.Header.Set(headers[i], headers[i+1])
 	}
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {
@@ -236,8 +232,8 @@ func (p *gatewayProcess) send(t *testing.T, method, path string, headers ...stri
 	return response.StatusCode, string(body)
 }
 
-// awaitUpstreams waits until the gateway has tried to list each upstream. Clients wait for that in
-// its first two seconds only.
+// awaitUpstreams waits until the gateway has tried to list each upstream. A client's list waits only for the
+// first two seconds.
 func (p *gatewayProcess) awaitUpstreams(t *testing.T) {
 	t.Helper()
 	eventually(t, "each upstream was tried", func() bool {
@@ -246,7 +242,7 @@ func (p *gatewayProcess) awaitUpstreams(t *testing.T) {
 		if err := json.Unmarshal([]byte(page), &readiness); err != nil {
 			t.Fatalf("%v\n%s", err, page)
 		}
-		return !slices.ContainsFunc(readiness.Upstreams, func(u admin.UpstreamHealth) bool { return u.Reason == "" && !u.Listed })
+		return !slices.ContainsFunc(readiness.Upstreams, func(u admin.UpstreamHealth) bool { return u.Problem == nil && !u.Listed })
 	})
 }
 
@@ -256,7 +252,7 @@ func (p *gatewayProcess) awaitStatus(t *testing.T, path string, want int) {
 	eventually(t, fmt.Sprint(path, " is ", want), func() bool { status, _ := p.page(t, path); return status == want })
 }
 
-// process is one that a test can send a signal.
+// process is a process that a test can signal.
 type process struct{ *exec.Cmd }
 
 func (p process) signal(t *testing.T, signal os.Signal) {
@@ -369,8 +365,8 @@ func (r *rpcResponse) text() string {
 
 const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 
-// post sends a request of the modern era. Params is a JSON object without _meta; name is that of
-// the prompt, for a get.
+// post sends a request of the modern era. Params is a JSON object without _meta; name is the name of the
+// prompt, for a get.
 func (p *gatewayProcess) post(t *testing.T, method, name, params, token string) *http.Response {
 	t.Helper()
 	return p.postMeta(t, modernMeta, method, name, params, token)
@@ -393,10 +389,10 @@ func (p *gatewayProcess) postMeta(t *testing.T, meta, method, name, params, toke
 	return response
 }
 
-// modernRequest returns a request of the modern era. An empty token is none.
+// modernRequest returns a request of the modern era. An empty token is left out.
 func modernRequest(ctx context.Context, url, method, body, token string) *http.Request {
 	r := httptest.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
-	r.RequestURI = "" // it is not one that a server has received
+	r.RequestURI = "" // only a server's request may have it
 	for name, value := range map[string]string{
 		"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
 		"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method,
@@ -409,7 +405,7 @@ func modernRequest(ctx context.Context, url, method, body, token string) *http.R
 	return r
 }
 
-// subscribe opens a stream that says when prompts change.
+// subscribe opens a stream of notifications about prompts.
 func (p *gatewayProcess) subscribe(t *testing.T, token string) *http.Response {
 	t.Helper()
 	return p.post(t, "subscriptions/listen", "", `{"notifications":{"promptsListChanged":true}}`, token)

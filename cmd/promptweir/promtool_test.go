@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// Prometheus' own linter has no objection to the names, units and types of what a gateway serves
-// after all kinds of events.
+// Prometheus' linter accepts the names, units and types of all metrics.
 func TestMetrics_PassPromtool(t *testing.T) {
 	check := exec.CommandContext(t.Context(), "promtool", "check", "metrics")
 	check.Stdin = strings.NewReader(eventfulPage(t))

@@ -96,8 +96,7 @@ func TestReadme_HasEveryCommand(t *testing.T) {
 	}
 }
 
-// Some metrics appear with an event only. The second check finds those whose event the test does
-// not cause.
+// Some metrics appear only with an event. The second check finds metrics whose event the test does not cause.
 func TestReadme_HasEveryMetricWithItsLabels(t *testing.T) {
 	want := parseMetrics(eventfulPage(t))
 	got := map[string][]string{}

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// manDir is where a release wants the pages. Their date is SOURCE_DATE_EPOCH.
+// manDir is the folder of a release's manual pages. Their date is SOURCE_DATE_EPOCH.
 var manDir = flag.String("man", "", "write the man pages to this folder") //nolint:gochecknoglobals // a flag
 
 func TestMan_HasAPageOfEachCommand(t *testing.T) {
@@ -48,11 +48,11 @@ func TestMan_HasAPageOfEachCommand(t *testing.T) {
 	}
 }
 
-// handbookDir is where a release wants the pages of the handbook.
+// handbookDir is the folder of a release's handbook.
 var handbookDir = flag.String("handbook", "", "write the handbook to this folder") //nolint:gochecknoglobals // a flag
 
-// The handbook of a package has the pages in the folders of the repository: a link leads to one of them,
-// or to the repository for what a package does not have.
+// The handbook has the pages in the folders of the repository. A link leads to one of them, or to the
+// repository for other files.
 func TestHandbook_LinksLeadSomewhere(t *testing.T) {
 	dir := *handbookDir
 	if dir == "" {
@@ -104,7 +104,7 @@ func TestHandbook_LinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// A release is of a tag, not of what somebody has in a folder.
+// A release is made from a tag, not from the working folder.
 func TestRelease_RefusesACommitWithoutTheTag(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("a release is built on Linux")
@@ -115,7 +115,7 @@ func TestRelease_RefusesACommitWithoutTheTag(t *testing.T) {
 	}
 }
 
-// goreleaser is not run by each test: a file that was renamed would be found by a release only.
+// Tests do not run goreleaser, so only a release would notice a renamed file.
 func TestRelease_NamesFilesThatExist(t *testing.T) {
 	text, err := os.ReadFile("../../.goreleaser.yaml")
 	if err != nil {

@@ -35,7 +35,7 @@ team's file.`,
 	return command
 }
 
-// reloadGateway reloads a running gateway, and prints which configuration is in use then.
+// reloadGateway reloads a running gateway, and prints the configuration that is then in use.
 func reloadGateway(ctx context.Context, a *app, f adminFlags, output string) error {
 	base, err := a.adminURL(f.url)
 	if err != nil {
@@ -71,7 +71,7 @@ func reloadGateway(ctx context.Context, a *app, f adminFlags, output string) err
 	return err
 }
 
-// errNoGateway is about a response that an admin listener would not have made.
+// errNoGateway returns the error for a response that no admin listener would return.
 func errNoGateway(base string) error {
 	return fmt.Errorf("%s answers, but not like a gateway's admin listener: name that with --admin", base)
 }

@@ -100,11 +100,12 @@ func TestReload_SaysWhatIsMissing(t *testing.T) {
 	want(exitUsage, "use an http or https URL", "--admin", "localhost:8081")
 }
 
-// Everybody who checks, starts or reloads a configuration is told what becomes of each team whose file has mistakes.
+// Each command that checks, starts or reloads a configuration reports the fallback for each team's file with
+// errors.
 func TestMistakes_OfATeamAreSaidWithWhatItKeeps(t *testing.T) {
 	folder := configure(t, map[string]string{
 		"a.hcl": "team \"a\" {\n  upstream \"notes\" { files = [\"*.md\"] }\n}\n", "note.md": "A note.",
-		// A grant of a team without a file holds up nobody either.
+		// A grant for a team without a file is no error, either.
 		"allow.hcl": "allow \"a\" { files = [\"*.md\"] }\nallow \"b\" {}\nallow \"none\" {}\n",
 	})
 	p := serve(t, folder)

@@ -118,20 +118,16 @@ func TestConnectError_NeedsNoConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	remedies := map[string]string{}
-	for _, m := range regexp.MustCompile(`(?m)^\t(\w+): +\{".*", "(.*)"\},$`).FindAllStringSubmatch(string(source), -1) {
-		remedies[m[1]] = m[2]
-	}
 	ofBlock := regexp.MustCompile(`_file in|tls block|oauth|headers|concurrency|raise |protocol|remove transport|the upstream$|in the block|gateway's env`)
 	isOfCommand := regexp.MustCompile(`^(Command|Interpreter|Folder|NoChildren|Exited|NotMessages|SilentChild|Credential(Empty|Refused)|Token|Address)`)
 	checked := 0
-	for _, m := range regexp.MustCompile(`(?m)^\t(\w+) +Kind = "(\w+)"$`).FindAllStringSubmatch(string(source), -1) {
-		remedy, known := remedies[m[1]]
-		if !known || isOfCommand.MatchString(m[1]) { // a child process, a credential of a block, or a guard of the gateway
+	for _, m := range regexp.MustCompile(`(?m)^\t(\w+) += Kind\{"(.*)", "(.*)"\}$`).FindAllStringSubmatch(string(source), -1) {
+		remedy := m[3]
+		if isOfCommand.MatchString(m[1]) { // a child process, a credential of a block, or a guard of the gateway
 			continue
 		}
 		checked++
-		if other := urlRemedies[client.Kind(m[2])]; other != "" {
+		if other := urlRemedies[client.Kind{Problem: m[2], Remedy: remedy}]; other != "" {
 			remedy = other
 		}
 		if found := ofBlock.FindString(remedy); found != "" {
@@ -165,7 +161,7 @@ func TestList_TrustsACertificateByItsFile(t *testing.T) {
 	}
 }
 
-// What serve tells a person at a terminal connects a client with the address and the token that it needs.
+// The instructions of serve at a terminal connect a client with the address and the token that it needs.
 func TestServe_TellsHowToConnectAClient(t *testing.T) {
 	const token = "auth {\n  token \"ann\" { sha256 = \"0000000000000000000000000000000000000000000000000000000000000000\" }\n}\n"
 	for text, want := range map[string]string{

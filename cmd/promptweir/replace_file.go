@@ -8,52 +8,38 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/promptweir/promptweir/config/regular"
+	"github.com/promptweir/promptweir/config/safefile"
 )
 
-// newFileMode is the mode of a file that did not exist, before the umask.
+// newFileMode is the mode of new files before the umask.
 const newFileMode = 0o644
 
-// replaceFile replaces the content of a file, or creates the file. It follows symbolic links to
-// what lies beneath the folder within, so that they stay links; if within is empty, to anything. An
-// existing file is replaced by renaming: a gateway that watches it never reads half of it.
+// replaceFile replaces the content of a file, or creates the file. It follows links, which stay
+// links, but none that leads out of the folder within, unless that is empty. It replaces an existing
+// file by renaming: a gateway that watches the file never reads half of it.
 func replaceFile(within, path string, content []byte) error {
 	target, err := resolved(path)
-	exists := err == nil
-	if errors.Is(err, fs.ErrNotExist) { // the links in the folder of a new file are followed, too
-		target, err = resolved(filepath.Dir(path))
-		target = filepath.Join(target, filepath.Base(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return safefile.WriteNew(path, content, newFileMode, os.OpenFile)
+	}
+	if err == nil && within != "" {
+		var folder string
+		if folder, err = resolved(within); err == nil && !safefile.IsBeneath(folder, target) {
+			err = fmt.Errorf("%s is a link that leads out of %s, and is not written; put a copy in its place", path, within)
+		}
 	}
 	if err != nil {
 		return err
 	}
-	if within == "" {
-		within = filepath.Dir(target)
-	}
-	// What takes the place of a folder meanwhile does not lead out: all happens within the root.
-	root, err := os.OpenRoot(within)
+	root, err := os.OpenRoot(filepath.Dir(target))
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	folder, err := resolved(within) // which may be a link
-	if err != nil {
-		return err
-	}
-	name, err := filepath.Rel(folder, target)
-	switch {
-	case err != nil:
-		return err
-	case !filepath.IsLocal(name):
-		return fmt.Errorf("%s is a link that leads out of %s, and is not written; put a copy in "+
-			"its place", path, within)
-	case !exists:
-		return root.WriteFile(name, content, newFileMode)
-	}
-	return replaceWithin(root, name, content)
+	return replaceWithin(root, filepath.Base(target), content)
 }
 
-// resolved returns the absolute path to which a path leads.
+// resolved returns the absolute path without links.
 func resolved(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -67,18 +53,18 @@ func replaceWithin(root *os.Root, name string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	// In the same folder, since a rename does not leave a file system.
+	// The temporary file is in the same folder, because a rename cannot leave a file system.
 	temporary := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+"."+rand.Text()+".tmp")
-	err = regular.WriteNew(temporary, content, fileMode, root.OpenFile)
+	err = safefile.WriteNew(temporary, content, fileMode, root.OpenFile)
 	if err == nil {
-		// Until now it was for its owner only, as secrets may be in it.
+		// Until now only its owner could read it.
 		err = root.Chmod(temporary, info.Mode().Perm())
 	}
 	if err == nil {
 		err = root.Rename(temporary, name)
 	}
 	if err != nil {
-		_ = root.Remove(temporary) // it may not be there
+		_ = root.Remove(temporary) // it may not exist
 	}
 	return err
 }

@@ -12,15 +12,15 @@ import (
 	"strings"
 )
 
-// repository is a git repository of which only objects are read: a configuration may be an untrusted pull
-// request, and a checkout runs the filters that its files name.
+// repository is a git repository from which only objects are read: a configuration may be an untrusted pull
+// request, and a checkout runs the filters that its files configure.
 type repository struct {
-	folder string // has .git
-	within string // the folder of the configuration, relative to the repository, with slashes
+	folder string // contains .git
+	within string // the configuration's folder relative to the repository, with slashes
 }
 
-// repositoryOf returns the repository that a folder is in. It is the next one with a .git, which no
-// commit can contain: git alone would also use a repository without one that was committed.
+// repositoryOf returns the repository of a folder: the nearest folder with a .git, at or above it.
+// No commit can contain a .git, but git alone would also accept a bare repository inside a commit.
 func repositoryOf(folder string) (repository, error) {
 	folder, err := resolved(folder)
 	for top := folder; err == nil; top = filepath.Dir(top) {
@@ -35,8 +35,7 @@ func repositoryOf(folder string) (repository, error) {
 	return repository{}, err
 }
 
-// command returns a git command that runs nothing that the repository's configuration names, and
-// fetches nothing.
+// command returns a git command that neither runs programs of the repository's configuration nor fetches.
 func (r repository) command(ctx context.Context, args ...string) *exec.Cmd {
 	args = append([]string{
 		"-c", "safe.bareRepository=explicit", "-c", "protocol.allow=never",
@@ -44,7 +43,8 @@ func (r repository) command(ctx context.Context, args ...string) *exec.Cmd {
 	}, args...)
 	command := exec.CommandContext(ctx, "git", args...) //nolint:gosec // no option comes from outside
 	command.Dir = r.folder
-	// GIT_ALLOW_PROTOCOL overrides what the repository allows, also in versions without GIT_NO_LAZY_FETCH.
+	// GIT_ALLOW_PROTOCOL also works in versions without GIT_NO_LAZY_FETCH, and overrides the repository's
+	// settings.
 	command.Env = append(os.Environ(), "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none", "GIT_CONFIG_NOSYSTEM=1")
 	return command
 }
@@ -54,7 +54,7 @@ func (r repository) output(ctx context.Context, args ...string) (string, error) 
 	return strings.TrimSuffix(string(printed), "\n"), gitError(err)
 }
 
-// find returns the hashes of a revision's commit, and of the configuration's folder in it.
+// find returns the hashes of a revision's commit and of the configuration's folder in it.
 func (r repository) find(ctx context.Context, revision string) (commit, tree string, err error) {
 	if commit, err = r.output(ctx, "rev-parse", "--verify", revision+"^{commit}"); err != nil {
 		return "", "", err
@@ -67,12 +67,12 @@ func (r repository) find(ctx context.Context, revision string) (commit, tree str
 	return commit, tree, err
 }
 
-// write writes the files of a tree into a new folder.
+// write writes the files of a tree to a new folder.
 func (r repository) write(ctx context.Context, tree, folder string) error {
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(folder) // no path of the commit leads out of it
+	root, err := os.OpenRoot(folder) // keeps the commit's paths inside
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (r repository) write(ctx context.Context, tree, folder string) error {
 	var objects strings.Builder
 	for line := range strings.SplitSeq(list, "\x00") {
 		about, path, _ := strings.Cut(line, "\t")
-		if fields := strings.Fields(about); len(fields) == 3 && fields[1] == "blob" { // or it is a submodule
+		if fields := strings.Fields(about); len(fields) == 3 && fields[1] == "blob" { // otherwise it is a submodule
 			files = append(files, entry{filepath.FromSlash(path), fields[0] == "120000"})
 			objects.WriteString(fields[2] + "\n")
 		}
@@ -109,12 +109,12 @@ func (r repository) write(ctx context.Context, tree, folder string) error {
 	for i := 0; i < len(files) && err == nil; i++ {
 		err = writeObject(root, files[i].path, files[i].isLink, in)
 	}
-	stop() // after an error there is more to come
+	stop() // after an error there is unread output
 	_ = command.Wait()
 	return err
 }
 
-// writeObject writes the next object that git cat-file prints.
+// writeObject writes the next object from git cat-file.
 func writeObject(root *os.Root, path string, isLink bool, in *bufio.Reader) error {
 	var object, kind string
 	var size int64
@@ -136,16 +136,16 @@ func writeObject(root *os.Root, path string, isLink bool, in *bufio.Reader) erro
 		}
 	}
 	if err == nil {
-		_, err = in.Discard(1) // the line break after each object
+		_, err = in.Discard(1) // skips the line break after each object
 	}
 	return err
 }
 
-// gitError returns an error with the message that git printed.
+// gitError adds git's message to an error.
 func gitError(err error) error {
 	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
 		said := strings.TrimPrefix(strings.TrimSpace(string(failed.Stderr)), "fatal: ")
-		if said == "Needed a single revision" { // for a name that it does not know
+		if said == "Needed a single revision" { // for an unknown name
 			said = "there is no such commit here; git fetch gets those of the remote"
 		}
 		return errors.New(said)

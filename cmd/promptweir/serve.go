@@ -46,16 +46,21 @@ The gateway reloads it when one of its files changes, on SIGHUP, and on promptwe
 	return command
 }
 
-// whatNext tells a person at a terminal what to do with a gateway that serves.
+// whatNext returns the next steps for a person at a terminal.
 func (a *app) whatNext(at serving.Addresses) string {
-	use := fmt.Sprintf("%s client claude --url %s", os.Args[0], at.Endpoint)
+	use := clientLine(at.Endpoint)
 	switch {
-	case at.Config.Gateway.PublicURL != "": // the address and the sign-in of clients elsewhere, too
+	case at.Config.Gateway.PublicURL != "": // clients may be elsewhere, and may sign in
 		use = fmt.Sprintf("%s client claude --config %s", os.Args[0], a.config)
 	case clientsetup.AccessOf(at.Config.Auth) == clientsetup.Token:
 		use += " --auth"
 	}
 	return nextSteps(at, use, "a file of "+a.config)
+}
+
+// clientLine returns the command that prints the settings of a client.
+func clientLine(endpoint string) string {
+	return fmt.Sprintf("%s client claude --url %s", os.Args[0], endpoint)
 }
 
 func nextSteps(at serving.Addresses, use, files string) string {
@@ -94,7 +99,7 @@ auth block, the client's principal comes from --as, or from the bearer token in 
 	return command
 }
 
-// serveStdio serves one client, and reports whether it got so far.
+// serveStdio serves one client, and reports whether the client's credential was accepted.
 func serveStdio(ctx context.Context, a *app, as string) (started bool, err error) {
 	options, flush, err := a.servingOptions(nil)
 	if err != nil {
@@ -106,13 +111,12 @@ func serveStdio(ctx context.Context, a *app, as string) (started bool, err error
 	})
 }
 
-// stdioCredential returns the client's credential: the principal of --as, or the token in
-// PROMPTWEIR_TOKEN.
+// stdioCredential returns the client's credential: the principal of --as, or the token in PROMPTWEIR_TOKEN.
 func stdioCredential(cfg *config.Config, as string) (identity.Credential, error) {
 	token := os.Getenv("PROMPTWEIR_TOKEN")
 	switch {
 	case as != "":
-		// Whoever starts the process vouches for the principal, whom no issuer knows: it has no
+		// The person who starts the process vouches for this principal. It has no issuer, so no
 		// claims.
 		principal, err := (&principalFlags{as: as, claims: "{}"}).principal(cfg)
 		if err != nil {

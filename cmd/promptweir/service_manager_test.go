@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// As systemd sees a unit with Type=notify.
+// The view of systemd on a unit with Type=notify.
 func TestServe_TellsTheServiceManager(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "notify")
 	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
@@ -39,7 +39,7 @@ func TestServe_TellsTheServiceManager(t *testing.T) {
 	want("STOPPING=1")
 }
 
-// The unit's commands for systemctl reload run one after another, as systemd runs them: until one fails.
+// systemctl reload runs the unit's commands one after another until one fails.
 func TestUnit_ReloadReportsAMistakeAndOpensTheAuditLogAgain(t *testing.T) {
 	unit, err := os.ReadFile("../../examples/systemd/promptweir.service")
 	if err != nil {
@@ -57,7 +57,7 @@ func TestUnit_ReloadReportsAMistakeAndOpensTheAuditLogAgain(t *testing.T) {
 		if out, err := exec.CommandContext(t.Context(), signal[0], signal[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%q: %v\n%s", signal, err, out)
 		}
-		// The port is another than in the configuration, which has any.
+		// The port differs from the configuration's, which is 0.
 		line := strings.ReplaceAll(commands[1][1], "--config /etc/promptweir", "--admin "+p.admin)
 		stdout, stderr, code := runHere(t, strings.Fields(line)[1:]...)
 		return stdout + stderr, code == exitDone

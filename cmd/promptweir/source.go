@@ -18,25 +18,26 @@ import (
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/publish"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// query holds the flags that list and get share: which gateway or server, on behalf of whom, and
-// the output format.
+// query contains the common flags of list and get: the gateway or server, the caller, and the
+// output format.
 type query struct {
 	app                *app
 	lists              listSource
 	who                principalFlags
 	url, token, output string
 	caFile             string
-	isTokenGiven       func() bool // by the flag, and not by the variable
-	// isDefault is set if nothing names the server at url, which must be a promptweir then. Its name
-	// is required, by these flags, if it is none.
+	isTokenGiven       func() bool // by the flag, not by the variable
+	// isDefault is true if url is the default. If so, the server there must be promptweir;
+	// otherwise the command fails, and the error names the required flags.
 	isDefault bool
 	required  string
-	// skills says whether the lists of --url have skills.
+	// skills is true if lists of --url include skills.
 	skills config.SkillsMode
 }
 
@@ -49,7 +50,7 @@ func (q *query) addTo(command *cobra.Command) {
 		"with --config, the prompts of `PRINCIPAL`, for example user:alice,group:payments")
 }
 
-// addServerTo declares the flags of a running gateway only.
+// addServerTo declares only the flags for a running gateway.
 func (q *query) addServerTo(command *cobra.Command) {
 	flags := command.Flags()
 	q.required = "--url URL"
@@ -62,8 +63,8 @@ func (q *query) addServerTo(command *cobra.Command) {
 	addSecret(flags, &q.token, "PROMPTWEIR_TOKEN", "bearer `TOKEN` for --url; the variable's goes to the address in PROMPTWEIR_URL only")
 }
 
-// credential returns the token for the server at --url. The variable is for the gateway that another
-// variable names, and for no other server that a command line does.
+// credential returns the token for the server at --url. The token's variable belongs to the gateway in the
+// URL's variable, not to other servers on the command line.
 func (q *query) credential(server *url.URL) (token string, err error) {
 	own, _ := url.Parse(os.Getenv("PROMPTWEIR_URL"))
 	switch isOwn := own != nil && own.Scheme == server.Scheme && own.Host == server.Host; {
@@ -77,10 +78,10 @@ func (q *query) credential(server *url.URL) (token string, err error) {
 	return q.token, nil
 }
 
-// defaultEndpoint is the server of commands for which nothing names another. Tests replace it.
+// defaultEndpoint is the server if no flag or variable names another. Tests replace it.
 var defaultEndpoint = "http://" + config.DefaultListen + config.DefaultPath //nolint:gochecknoglobals // as good as constant
 
-// chooseServer sets the URL: that of --url, of its variable, or the default.
+// chooseServer sets the URL from --url, its variable, or the default.
 func (q *query) chooseServer() {
 	q.url = cmp.Or(q.url, os.Getenv("PROMPTWEIR_URL"))
 	if q.isDefault = q.url == ""; q.isDefault {
@@ -107,8 +108,8 @@ func (q *query) check() error {
 	return nil
 }
 
-// loadConfig returns the configuration and the principal of --as. Without --as the principal is
-// nil, which sees everything.
+// loadConfig returns the configuration and the principal of --as. Without --as the principal is nil and sees
+// everything.
 func (q *query) loadConfig() (*config.Config, *policy.Principal, error) {
 	cfg, err := q.app.load(q.lists.options())
 	if err != nil {
@@ -122,7 +123,7 @@ func (q *query) loadConfig() (*config.Config, *policy.Principal, error) {
 	return cfg, principal, err
 }
 
-// withSession connects to --url while use runs.
+// withSession calls use with a session to --url.
 func (q *query) withSession(
 	ctx context.Context, options client.SessionOptions, use func(*client.Session) error,
 ) error {
@@ -134,10 +135,7 @@ func (q *query) withSession(
 	if err != nil {
 		return err
 	}
-	server, err := serverAt("--url", q.url, token)
-	if err != nil {
-		return err
-	}
+	server := serverAt(u, token)
 	server.Skills = q.skills
 	if q.caFile != "" {
 		if server.TLS, err = config.ReadCAs(q.caFile); err != nil {
@@ -161,20 +159,20 @@ func (q *query) withSession(
 	return use(session)
 }
 
-// isPromptweir reports whether a server says that it is one.
+// isPromptweir reports whether a server identifies itself as promptweir.
 func isPromptweir(ctx context.Context, s *client.Session) bool {
-	// A failure is a server of the legacy era, which no promptweir is.
+	// If the request fails, there is no name. promptweir supports the request.
 	result, _ := s.Call(ctx, &client.Request{Method: wire.Discover}, nil)
 	name, _ := wire.Members(result.JSON).Object("_meta").Object(wire.MetaServerInfo).Text("name")
 	return name == gateway.Name
 }
 
-// chooseSource ends messages about lists of upstreams that are unknown.
+// chooseSource is the remedy in messages about unknown lists.
 const chooseSource = "use --live to connect to the upstreams, or write " + config.LockFile + " with: promptweir lock --config PATH --live"
 
-// listSource is the flag that says where a command gets the upstreams' lists from. Without it there are
-// the prompts in files and the definitions in the lock file: the configuration may be an untrusted pull
-// request, so nothing is started or contacted without the flag.
+// listSource is the flag for the source of the upstreams' lists. Without it, only prompts in files and in the
+// lock file are known: the configuration may be an untrusted pull request, so no server is started or contacted
+// unasked.
 type listSource struct {
 	app  *app
 	live bool
@@ -185,12 +183,10 @@ func (l *listSource) addTo(command *cobra.Command) {
 		"connect to the upstreams for their lists; starts those with a command")
 }
 
-// options returns how a configuration is loaded. Where nothing is started, the environment need not
-// have what a server needs.
+// options returns the options for loading. Unless servers are started, their variables need not be set.
 func (l *listSource) options() config.Options { return config.Options{AllowUnsetEnv: !l.live} }
 
-// suffices reports whether the lists of a configuration are known: by the flag, or because all prompts
-// are in files or in the lock file.
+// suffices reports whether all lists are known: by the flag, or from files and the lock file.
 func (l *listSource) suffices(cfg *config.Config, locked snapshot.Lists) bool {
 	return l.live || !slices.ContainsFunc(cfg.Upstreams(), func(u config.Upstream) bool {
 		_, isLocked := locked[u.Name]
@@ -198,8 +194,7 @@ func (l *listSource) suffices(cfg *config.Config, locked snapshot.Lists) bool {
 	})
 }
 
-// evaluate calls use with a snapshot of the configuration and its upstreams' lists, as far as they are
-// known.
+// evaluate calls use with a snapshot of the configuration and the known lists.
 func (l *listSource) evaluate(ctx context.Context, cfg *config.Config, use func(*snapshot.Snapshot) error) error {
 	if l.live {
 		return l.app.withUpstreams(ctx, cfg, func(g *gateway.Gateway) error { return use(g.Snapshot()) })
@@ -208,20 +203,20 @@ func (l *listSource) evaluate(ctx context.Context, cfg *config.Config, use func(
 	if err != nil {
 		return err
 	}
-	s, err := snapshot.Evaluate(ctx, cfg, lists, snapshot.Options{})
+	s, err := publish.Evaluate(ctx, cfg, lists, publish.Options{})
 	if err != nil {
 		return err
 	}
 	return use(s)
 }
 
-// lockedLists returns the definitions in the lock file of the configuration at path, if there is one.
+// lockedLists returns the definitions in the lock file of the configuration at path, if it exists.
 func (a *app) lockedLists(cfg *config.Config, path string) (snapshot.Lists, error) {
 	lock, err := a.readLock(config.LockPath(path))
 	return snapshot.LockedLists(cfg, lock), err
 }
 
-// readLock reads a lock file, and prints its diagnostics. The lock is empty where there is no file.
+// readLock reads a lock file and prints its diagnostics. Without a file the lock is empty.
 func (a *app) readLock(path string) (config.Lock, error) {
 	lock, diagnostics, err := config.ReadLock(path)
 	switch {
@@ -235,10 +230,11 @@ func (a *app) readLock(path string) (config.Lock, error) {
 
 var errClaimsWithoutAs = &usageError{"--claims requires --as: name the principal"}
 
-// principalFlags are the flags that name the principal a command is about.
+// principalFlags are the flags for the principal of a command.
 type principalFlags struct{ as, claims string }
 
-// addTo declares the flags; usage describes --as. The app has the configuration that completes it.
+// addTo declares the flags; usage describes --as. The app's configuration completes the value of
+// --as.
 func (p *principalFlags) addTo(command *cobra.Command, a *app, usage string) {
 	command.Flags().StringVar(&p.as, "as", "", usage)
 	completeFlag(command, "as", a.completePrincipal)
@@ -263,19 +259,14 @@ func (p *principalFlags) principal(cfg *config.Config) (*policy.Principal, error
 	return &principal, nil
 }
 
-// anyProtocol lets client and server agree on the newest revision that both speak.
+// anyProtocol lets both sides negotiate the newest common revision.
 const anyProtocol = "auto"
 
-// serverAt returns the MCP server at an address. What names the flag or argument that has the
-// address, for errors.
-func serverAt(what, address, token string) (config.Upstream, error) {
-	u, err := parseURL(what, address, config.DefaultListen+config.DefaultPath)
-	if err != nil {
-		return config.Upstream{}, err
-	}
+// serverAt returns the MCP server at a URL.
+func serverAt(u *url.URL, token string) config.Upstream {
 	server := config.Upstream{
-		// The name is in errors and logs, and the URL may have a password.
-		Name: u.Redacted(), Transport: config.StreamableHTTP, URL: address,
+		// Errors and logs contain the name, and the URL may have a password.
+		Name: u.Redacted(), Transport: config.StreamableHTTP, URL: u.String(),
 		Protocol: anyProtocol, Timeout: config.DefaultTimeout,
 		Concurrency: config.DefaultConcurrency,
 		MaxMessage:  config.DefaultMaxMessage,
@@ -283,22 +274,22 @@ func serverAt(what, address, token string) (config.Upstream, error) {
 	if token != "" {
 		server.Headers = map[string]config.Secret{"Authorization": config.NewSecret("Bearer " + token)}
 	}
-	return server, nil
+	return server
 }
 
-// connectError explains why the server that a URL names cannot be used.
+// connectError explains why a server cannot be used.
 func connectError(ctx context.Context, server config.Upstream, err error) error {
 	cause := client.CauseOf(err)
 	cause.Remedy = cmp.Or(urlRemedies[cause.Kind], cause.Remedy)
 	switch cause.Kind {
-	case client.CredentialRefused, client.AccessDenied: // and what it refuses is the user's
+	case client.CredentialRefused, client.AccessDenied: // it refuses the user's credential
 		if server.Headers != nil {
 			_, details, _ := strings.Cut(cause.Problem, " (")
 			cause.Problem = "it refuses your token (" + details
 			cause.Remedy = "pass another with --token, or in PROMPTWEIR_TOKEN for the address in PROMPTWEIR_URL"
 		}
 	case client.NothingThere, client.WebPage, client.NotMCP:
-		u, _ := url.Parse(server.URL) // which serverAt has parsed
+		u, _ := url.Parse(server.URL) // serverAt parsed it
 		if isAdminListener(ctx, u.Scheme+"://"+u.Host) {
 			return fmt.Errorf("%s is a gateway's admin listener: use its endpoint for clients, "+
 				"for example http://%s", server.Name, config.DefaultListen+config.DefaultPath)
@@ -309,7 +300,7 @@ func connectError(ctx context.Context, server config.Upstream, err error) error 
 	return fmt.Errorf("%s: %s", server.Name, cause)
 }
 
-// urlRemedies are the remedies at --url, where there is no block to set an attribute in.
+// urlRemedies are the remedies for --url, which has no block with attributes.
 var urlRemedies = map[client.Kind]string{ //nolint:gochecknoglobals // a constant table
 	client.ProxyFailed:        "correct HTTPS_PROXY, HTTP_PROXY or NO_PROXY in the environment, or see the log of the proxy",
 	client.AnswerTimeout:      "find out why the server hangs",
@@ -330,7 +321,7 @@ var urlRemedies = map[client.Kind]string{ //nolint:gochecknoglobals // a constan
 	client.NoPromptsOffered:   "turn on the server's prompts",
 }
 
-// clientOptions returns the options of an MCP client. A nil logger discards.
+// clientOptions returns the options of an MCP client. A nil logger discards records.
 func clientOptions(logger *slog.Logger) client.Options {
 	return client.Options{Logger: logger, Name: gateway.Name, Version: buildVersion()}
 }

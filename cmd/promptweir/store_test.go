@@ -10,7 +10,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-// A store that drops keys when its memory is full switches limits off, which nobody sees until then.
+// A store that drops keys when its memory is full silently disables limits.
 func TestStore_ThatDropsLimitsIsSaid(t *testing.T) {
 	store := func(settings ...string) string {
 		started := clustertest.Start(t)

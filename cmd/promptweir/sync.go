@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -24,7 +25,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// syncer writes the prompts of a server as files of clients.
+// syncer writes a server's prompts as client files.
 type syncer struct {
 	query                   *query
 	source                  string
@@ -50,7 +51,7 @@ Each change is a line: + adds a file, ~ replaces it, - removes it; = keeps an ou
 				return err
 			}
 			if y.watch {
-				return (&watcher{y.query, y.run}).follow(cmd.Context())
+				return newWatcher(y.query, y.run).follow(cmd.Context())
 			}
 			return y.query.withSession(cmd.Context(), client.SessionOptions{}, func(s *client.Session) error {
 				return y.run(cmd.Context(), s)
@@ -107,32 +108,38 @@ func (y *syncer) check(ctx context.Context) error {
 	return nil
 }
 
-// sourceOf returns what the files say of the server, without what may be secret.
+// sourceOf identifies the server in files, without secrets.
 func sourceOf(u *url.URL) string {
 	source := (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 	if u.RawQuery != "" {
-		// A hash, since a query may have a token, and another query may show other prompts.
+		// Add a hash of the query: it may contain a token, and another query may select other
+		// prompts.
 		source += "?" + syncdir.Short(u.RawQuery)
 	}
 	return source
 }
 
-// run compares all folders with the server once.
+// run updates all folders once.
 func (y *syncer) run(ctx context.Context, s *client.Session) error {
 	list, err := s.List(ctx, maxListed)
 	switch {
 	case err != nil:
 		return fmt.Errorf("nothing was changed: %w", err)
-	// A server that declares no prompts, by mistake perhaps, would have all files removed.
+	// Without this case, a server that declares no prompts, perhaps by mistake, would have all its
+	// files removed.
 	case len(list.Pages) == 0:
 		return errors.New("nothing was changed: the server lists no prompts at all")
 	}
 	partial := wire.Members(list.Meta).Get(gateway.MetaPartial)
 	isIncomplete := partial != nil
+	broken := map[string]string{} // the location of the error by the prompt's name
 	if troubles := troublesIn(partial); len(troubles) > 0 {
 		isIncomplete = slices.ContainsFunc(troubles, func(t trouble) bool { return !t.isFile })
 		for _, t := range troubles {
 			y.query.app.warn("%s", t.text)
+			for _, f := range t.files {
+				broken[f.Prompt] = f.Place
+			}
 		}
 	}
 	runs, failed := y.runs(), 0
@@ -141,19 +148,32 @@ func (y *syncer) run(ctx context.Context, s *client.Session) error {
 			r.Close()
 		}
 	}()
+	write := func(p *syncdir.Prompt) error {
+		for _, r := range runs {
+			if err := y.note(r, func() ([]syncdir.Change, error) { return r.Write(p) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	for _, definition := range list.Definitions {
 		p := y.prompt(ctx, s, definition)
-		// Prompts that were cut off count as absent, which would print a line for each.
+		// Stop now: each remaining prompt would print a line as absent.
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		if p.Absent != nil {
 			failed++
 		}
-		for _, r := range runs {
-			if err := y.note(r, func() ([]syncdir.Change, error) { return r.Write(&p) }); err != nil {
-				return err
-			}
+		if err := write(&p); err != nil {
+			return err
+		}
+		delete(broken, p.Name) // its last good text is served
+	}
+	for _, name := range slices.Sorted(maps.Keys(broken)) {
+		absent := fmt.Errorf("its file has an error: %s", broken[name])
+		if err := write(&syncdir.Prompt{Name: name, Absent: absent}); err != nil {
+			return err
 		}
 	}
 	for _, r := range runs {
@@ -173,7 +193,7 @@ func (y *syncer) run(ctx context.Context, s *client.Session) error {
 	return nil
 }
 
-// clientRun is the run for one client, and how often it did what.
+// clientRun is the run for one client, with its counts.
 type clientRun struct {
 	syncdir.Run
 
@@ -190,7 +210,7 @@ func (y *syncer) runs() (runs []*clientRun) {
 	return runs
 }
 
-// note prints a line for each change that a step of a run makes.
+// note prints a line for each change of a step.
 func (y *syncer) note(r *clientRun, step func() ([]syncdir.Change, error)) error {
 	changes, err := step()
 	for _, c := range changes {
@@ -212,7 +232,7 @@ func (y *syncer) note(r *clientRun, step func() ([]syncdir.Change, error)) error
 
 // conclude prints a line for the folder.
 func (y *syncer) conclude(r *clientRun) error {
-	// An announced change may concern no file here, and would print the same line again.
+	// With --watch, a run without changes prints no line, which would be the same as the last one.
 	if y.watch && len(r.counts) == 0 {
 		return nil
 	}
@@ -228,13 +248,17 @@ func (y *syncer) conclude(r *clientRun) error {
 // prompt gets the text of a prompt.
 func (y *syncer) prompt(ctx context.Context, s *client.Session, definition jsontext.Value) syncdir.Prompt {
 	parsed, err := catalog.ParsePrompt(definition)
-	d, _ := parseDefinition(definition) // which has been parsed
+	d := describe(definition)
 	p := syncdir.Prompt{Name: d.Name, Description: d.Description, Definition: parsed.Hash}
 	isTemplate := string(wire.Members(definition).Object("_meta").Get(files.MetaTemplate)) == "true"
+	var optional []int // counted from 1, like marks
 	for _, a := range d.Arguments {
 		switch {
 		case isTemplate:
 			p.Arguments = append(p.Arguments, a.Name)
+			if !a.Required {
+				optional = append(optional, len(p.Arguments))
+			}
 		case a.Required:
 			p.Refused = fmt.Errorf("it is not a template, and requires %s", a.Name)
 		default:
@@ -247,7 +271,7 @@ func (y *syncer) prompt(ctx context.Context, s *client.Session, definition jsont
 	case !isTemplate && !y.snapshot:
 		p.Refused = errors.New("it is not a template; --snapshot writes its current text")
 	case p.Refused == nil:
-		p.Pieces, p.Absent = y.text(ctx, s, &p)
+		p.Pieces, p.Absent = y.pieces(ctx, s, &p, optional)
 		if !isTemplate {
 			p.Taken = time.Now()
 		}
@@ -255,28 +279,52 @@ func (y *syncer) prompt(ctx context.Context, s *client.Session, definition jsont
 	return p
 }
 
-// text gets a prompt with a mark for each argument, and cuts its text there.
-func (y *syncer) text(ctx context.Context, s *client.Session, p *syncdir.Prompt) ([]syncdir.Piece, error) {
-	// Nobody can guess a mark, and so none is in the text otherwise.
-	var arguments wire.Object
+// pieces gets a prompt with a mark for each argument, and cuts the text at the marks. After a mark it
+// writes the argument's default as text, because no client's format has defaults. The text without an
+// argument shows its default.
+func (y *syncer) pieces(ctx context.Context, s *client.Session, p *syncdir.Prompt, optional []int) ([]syncdir.Piece, error) {
+	// A mark is random, so the prompt's own text does not contain it.
 	secret := "promptweir" + rand.Text() + "_"
-	for i, name := range p.Arguments {
-		arguments = arguments.With(name, wire.Quote(syncdir.Mark(secret, i+1)))
-	}
-	ctx, cancel := context.WithTimeout(ctx, config.DefaultTimeout)
-	defer cancel()
-	result, err := (&sessionSource{session: s}).get(ctx, wire.GetParams(p.Name, arguments))
-	if errors.Is(err, errInputRequired) {
-		p.Refused = errors.New("its server asks for input")
-		return nil, nil
-	}
+	text, err := y.text(ctx, s, p, secret, 0)
 	if err != nil {
 		return nil, err
 	}
+	var defaults []string // pairs of a mark and its replacement
+	for _, i := range optional {
+		without, err := y.text(ctx, s, p, secret, i)
+		if err != nil {
+			return nil, err
+		}
+		mark := syncdir.Mark(secret, i)
+		if value := syncdir.Replacement(text, mark, without); value != "" {
+			defaults = append(defaults, mark, mark+" (default: "+value+")")
+		}
+	}
+	return syncdir.Cut(strings.NewReplacer(defaults...).Replace(text), secret, len(p.Arguments)), nil
+}
+
+// text gets a prompt with a mark for each argument but one, counted from 1; 0 means no exception.
+func (y *syncer) text(ctx context.Context, s *client.Session, p *syncdir.Prompt, secret string, except int) (string, error) {
+	var arguments wire.Object
+	for i, name := range p.Arguments {
+		if i+1 != except {
+			arguments = arguments.With(name, wire.Quote(syncdir.Mark(secret, i+1)))
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, config.DefaultTimeout)
+	defer cancel()
+	result, err := sessionSource{s}.get(ctx, wire.GetParams(p.Name, arguments))
+	if errors.Is(err, errInputRequired) {
+		p.Refused = errors.New("its server asks for input")
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
 	messages := wire.Members(result).Get("messages")
 	if _, err := wire.ParseArray(messages); err != nil {
-		return nil, errors.New("prompts/get result: messages is not an array")
+		return "", errors.New("prompts/get result: messages is not an array")
 	}
 	text, _ := flat.Text(messages, false)
-	return syncdir.Cut(text, secret, len(p.Arguments)), nil
+	return text, nil
 }

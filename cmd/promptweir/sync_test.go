@@ -7,12 +7,11 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"math/rand/v2"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -33,12 +32,11 @@ var syncTargets = map[string][2]string{ //nolint:gochecknoglobals // a constant 
 	"cursor": {".cursor/commands", ".md"}, "vscode": {".config/Code/User/prompts", ".prompt.md"},
 }
 
-// syncTexts are texts of prompts with the arguments a and b, and the clients whose format cannot hold
-// them.
+// syncTexts are texts of prompts with the arguments a and b, and the clients whose format cannot express them.
 var syncTexts = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"Plain.":                              "",
 	"One {{a}}, twice {{a}}.":             "",
-	"Two {{a}} of {{b}}s; {{b}}[0]":       "claude", // takes [0] for an index
+	"Two {{a}} of {{b}}s; {{b}}[0]":       "claude", // it reads [0] as an index
 	"$0 $1 $ARGUMENTS $a costs $$5":       "",
 	"---\nname: x\nmodel: y\n---\n\"\"\"": "",
 	"Run !`touch ran`":                    "claude",
@@ -50,7 +48,7 @@ var syncTexts = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"Ask ${input:x}, ${selection}":        "vscode",
 	"See #file:/etc/passwd":               "vscode",
 	"See [it](/etc/passwd), {{a}}{{b}}":   "vscode",
-	"!{{a}}`touch ran`":                   "claude", // an argument left out would complete it
+	"!{{a}}`touch ran`":                   "claude", // a missing argument would complete it
 	"\\\\ \"q\" '{{b}}'\ttab ünï 😀":       "",
 }
 
@@ -87,161 +85,67 @@ func syncedFiles(t *testing.T, home string) map[string]string {
 		}
 		return err
 	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // as of a file that is being renamed
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // for example while a file is renamed
 		t.Fatal(err)
 	}
 	return files
 }
 
-// history is a configuration that changes at random, with its prompts' files beside it. Of the prompt
-// p3, the text is the fourth of syncTexts.
-type history struct {
-	t       *testing.T
-	random  *rand.Rand
-	gateway *gatewaytest.Reloadable
-	files   map[string]bool
-	// hidden and described are the blocks of the policy by the names of prompts.
-	hidden, described map[string]string
-}
-
-// text returns the text of a prompt by its exposed name.
-func (h *history) text(name string) string {
-	number, _ := strconv.Atoi(strings.TrimPrefix(name, "book.p"))
-	return slices.Sorted(maps.Keys(syncTexts))[number]
-}
-
-// step changes the policy or the files.
-func (h *history) step(n int) {
-	h.t.Helper()
-	name := fmt.Sprintf("p%d", h.random.IntN(len(syncTexts)))
-	switch exposed := "book." + name; {
-	case n%100 == 50: // which takes until the files are read again
-		h.toggleFile(name)
-	case h.hidden[exposed] != "":
-		delete(h.hidden, exposed)
-	case h.random.IntN(2) == 0:
-		h.hidden[exposed] = fmt.Sprintf("hide %q { prompts = [%q] }\n", name, exposed)
-	default:
-		h.described[exposed] = fmt.Sprintf("prompt %q { description = \"step %d\" }\n", exposed, n)
-	}
-	blocks := func(of map[string]string) string { return strings.Join(slices.Sorted(maps.Values(of)), "") }
-	h.gateway.MustReload(blocks(h.hidden) + "team \"eng\" {\n  upstream \"book\" { files = [\"p/*.md\"] }\n" + blocks(h.described) + "}\n")
-	anybody := gatewaytest.Anybody()
-	upstreamtest.Eventually(h.t, "the files are listed", func() bool {
-		return slices.Equal(h.names(), h.gateway.EntryNames(&anybody))
-	})
-}
-
-func (h *history) toggleFile(name string) {
-	folder := filepath.Join(filepath.Dir(h.gateway.Path), "p")
-	if h.files[name] = !h.files[name]; h.files[name] {
-		putFile(h.t, folder, name+".md", "---\narguments: [{name: a}, {name: b, required: true}]\n---\n"+h.text("book."+name))
-	} else if err := os.Remove(filepath.Join(folder, name+".md")); err != nil {
-		h.t.Fatal(err)
-	}
-}
-
-// names are those of the prompts that should be listed.
-func (h *history) names() (names []string) {
-	for name, isThere := range h.files {
-		if isThere && h.hidden["book."+name] == "" {
-			names = append(names, "book."+name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-// want returns the paths of the files that should be there.
-func (h *history) want() (paths []string) {
-	for _, name := range h.names() {
-		for client, target := range syncTargets {
-			if !strings.Contains(syncTexts[h.text(name)], client) {
-				paths = append(paths, target[0]+"/"+name+target[1])
-			}
-		}
-	}
-	slices.Sort(paths)
-	return paths
-}
-
-// The folders hold after each change what the list shows and the format can hold, a text reads back as
-// the gateway's, and what is foreign or edited stays as it is.
-func TestSync_FollowsARandomHistory(t *testing.T) {
+// The folders contain the prompts that the format can express. A text that is read back from a file, with the
+// name of each argument in brackets as its value, is the gateway's text.
+func TestSync_WritesTextsThatReadBack(t *testing.T) {
 	home := inHome(t)
-	h := &history{
-		t: t, random: rand.New(rand.NewPCG(1, 2)), files: map[string]bool{}, hidden: map[string]string{}, described: map[string]string{},
-		gateway: gatewaytest.ServeReloadable(t, `team "eng" {}`, gateway.Options{}),
-	}
-	for i := range len(syncTexts) {
-		h.toggleFile(fmt.Sprintf("p%d", i))
-	}
-	foreign := map[string]string{}
-	for client, target := range syncTargets {
-		foreign[target[0]+"/mine"+target[1]] = "mine, for " + client
-	}
-	for name, content := range foreign {
-		putFile(t, home, name, content)
-	}
-	for n := range 100 {
-		h.step(n)
-		out, problems, code := runHere(t, "sync", "--to", "claude,codex,gemini,cursor,vscode", "--url", h.gateway.URL)
-		if code != 0 {
-			t.Fatal(out, problems)
-		}
-		files := syncedFiles(t, home)
-		for name, content := range foreign {
-			if files[name] != content {
-				t.Fatalf("%s is %q", name, files[name])
+	g := gatewaytest.ServeReloadable(t, `team "eng" {}`, gateway.Options{})
+	var want []string
+	for i, text := range slices.Sorted(maps.Keys(syncTexts)) {
+		name := fmt.Sprintf("p%d", i)
+		putFile(t, filepath.Dir(g.Path), "p/"+name+".md", "---\narguments: [{name: a}, {name: b, required: true}]\n---\n"+text)
+		for client, target := range syncTargets {
+			if !strings.Contains(syncTexts[text], client) {
+				want = append(want, target[0]+"/book."+name+target[1])
 			}
-			delete(files, name)
-		}
-		if diff := cmp.Diff(h.want(), slices.Sorted(maps.Keys(files))); diff != "" {
-			t.Fatalf("files (-want +got):\n%s%s", diff, out)
 		}
 	}
-	h.checkTexts(home)
-}
-
-// checkTexts compares what our own readers of the formats make of the files with the gateway's text,
-// where each argument's value is its name in brackets.
-func (h *history) checkTexts(home string) {
-	h.t.Helper()
+	g.MustReload("team \"eng\" {\n  upstream \"book\" { files = [\"p/*.md\"] }\n}\n")
+	g.AwaitUpstreams()
+	if out, problems, code := runHere(t, "sync", "--to", "claude,codex,gemini,cursor,vscode", "--url", g.URL); code != 0 {
+		t.Fatal(out, problems)
+	}
+	files := syncedFiles(t, home)
+	if diff := cmp.Diff(slices.Sorted(slices.Values(want)), slices.Sorted(maps.Keys(files))); diff != "" {
+		t.Fatalf("files (-want +got):\n%s", diff)
+	}
 	var upstreams strings.Builder
 	for client, target := range syncTargets {
 		fmt.Fprintf(&upstreams, "  upstream %q { files = [%q] }\n", client, target[0]+"/**/*"+filepath.Ext(target[1]))
 	}
-	putFile(h.t, home, "synced.hcl", "team \"t\" {\n"+upstreams.String()+"}\n")
+	putFile(t, home, "synced.hcl", "team \"t\" {\n"+upstreams.String()+"}\n")
 	cfg, diags := config.Load(filepath.Join(home, "synced.hcl"), config.Options{})
 	if diags.HasErrors() {
-		h.t.Fatal(diags.Err())
+		t.Fatal(diags.Err())
 	}
-	synced := gatewaytest.StartConfig(h.t, cfg, gateway.Options{})
+	synced := gatewaytest.StartConfig(t, cfg, gateway.Options{})
 	synced.AwaitUpstreams()
-	client, original, read := synced.Modern(""), h.gateway.Modern(""), map[string]int{}
+	client, original, read := synced.Modern(""), g.Modern(""), map[string]int{}
 	for _, shown := range client.List() {
 		target, name, _ := strings.Cut(shown, ".")
-		if strings.Contains(name, "mine") {
-			continue
-		}
 		name = strings.Replace(name, ":", ".", 1)
 		arguments := `,"arguments":{"a":"⟨a⟩","b":"⟨b⟩"}`
 		want := promptText(original, name, arguments)
-		if !strings.Contains(want, "⟨") { // or they would follow the text
+		if !strings.Contains(want, "⟨") { // otherwise they would follow the text
 			arguments = ""
 		}
 		got := promptText(client, shown, arguments)
-		if target == "codex" { // whose skills have no placeholders, unlike those that our reader reads
-			file := syncedFiles(h.t, home)[syncTargets[target][0]+"/"+name+syncTargets[target][1]]
-			_, got, _ = strings.Cut(file, "\n---\n")
+		if target == "codex" { // its skills have no placeholders, unlike the ones that our reader reads
+			_, got, _ = strings.Cut(files[syncTargets[target][0]+"/"+name+syncTargets[target][1]], "\n---\n")
 		}
 		if strings.TrimSpace(got) != want {
-			h.t.Errorf("%s reads as\n%q, want\n%q", shown, got, want)
+			t.Errorf("%s reads as\n%q, want\n%q", shown, got, want)
 		}
 		read[target]++
 	}
 	if len(read) != len(syncTargets) {
-		h.t.Errorf("prompts of %v were read", read)
+		t.Errorf("prompts of %v were read", read)
 	}
 }
 
@@ -257,7 +161,7 @@ func promptText(c *gatewaytest.Client, name, arguments string) string {
 	return strings.Join(texts, "\n")
 }
 
-// sync has the files of Claude Code in step with a server, and returns their names.
+// sync updates the files of Claude Code from a server, and returns their names.
 func syncClaude(t *testing.T, home, url string, code int, message string, flags ...string) []string {
 	t.Helper()
 	out, problems, got := runHere(t, append([]string{"sync", "--to", "claude", "--url", url}, flags...)...)
@@ -302,14 +206,60 @@ func TestSync_RemovesNothingUnlessTheListIsComplete(t *testing.T) {
 	wantFiles(t, syncClaude(t, home, g.URL, 0, "- claude book.b.md", "--token", "ann", "--dry-run"), "book.a.md", "book.b.md")
 	wantFiles(t, syncClaude(t, home, g.URL, 0, "- claude book.b.md", "--token", "ann"), "book.a.md")
 	wantFiles(t, syncClaude(t, home, strings.TrimSuffix(g.URL, "mcp"), 1, "", "--token", "ann"), "book.a.md")
-	// A broken file is that file's problem.
-	putFile(t, filepath.Dir(g.Path), "p/c.md", "---\nname: [x]\n---\nC")
-	reload("hide \"a\" { prompts = [\"book.a\"] }\n")
-	eventually(t, "list names what is broken", func() bool {
+}
+
+// A broken file affects only its own prompt: sync removes other prompts, and keeps the copy of this one even if the gateway has
+// never had a good version of the file.
+func TestSync_KeepsOnlyTheCopiesOfBrokenFiles(t *testing.T) {
+	home := inHome(t)
+	auth := "auth {\n" + gatewaytest.Token("ann") + "}\n"
+	g := gatewaytest.ServeReloadable(t, auth+"team \"eng\" {}", gateway.Options{})
+	const broken = "---\nname: [x]\n---\nC"
+	for _, name := range []string{"a", "b", "c", "d"} {
+		putFile(t, filepath.Dir(g.Path), "p/"+name+".md", name)
+	}
+	reload := func(hidden string) {
+		t.Helper()
+		g.MustReload(fmt.Sprintf(`%steam "eng" {
+  members = ["user:ann"]
+  upstream "book" { files = ["p/*.md"] }
+  hide "them" { prompts = [%s] }
+}`, auth, hidden))
+		g.AwaitUpstreams()
+	}
+	reload(`"book.b"`)
+	wantFiles(t, syncClaude(t, home, g.URL, 0, "3 added", "--token", "ann"), "book.a.md", "book.c.md", "book.d.md")
+	for _, name := range []string{"b", "c"} {
+		putFile(t, filepath.Dir(g.Path), "p/"+name+".md", broken)
+	}
+	g.MustReload(auth + "team \"eng\" {}") // so that the gateway forgets the files
+	reload(`"book.b", "book.a"`)
+	const want = "book has broken files"
+	eventually(t, "list names the file of a visible prompt", func() bool {
 		_, problems, _ := runHere(t, "list", "--url", g.URL, "--token", "ann")
-		return strings.Contains(problems, "book has broken files")
+		return strings.Contains(problems, want) && strings.Contains(problems, ": p/c.md:2; ") && !strings.Contains(problems, "p/b.md")
 	})
-	wantFiles(t, syncClaude(t, home, g.URL, 0, "book has broken files", "--token", "ann"), "book.b.md")
+	wantFiles(t, syncClaude(t, home, g.URL, 0, "! claude book.c: its file has an error: p/c.md:2", "--token", "ann"), "book.c.md", "book.d.md")
+	putFile(t, filepath.Dir(g.Path), "p/d.md", broken)
+	eventually(t, "list names both files", func() bool {
+		_, problems, _ := runHere(t, "list", "--url", g.URL, "--token", "ann")
+		return strings.Contains(problems, ": p/c.md:2, p/d.md:2; ")
+	})
+	wantFiles(t, syncClaude(t, home, g.URL, 0, "0 removed, 0 kept, 1 without a file", "--token", "ann"), "book.c.md", "book.d.md")
+}
+
+// The texts of all prompts may be larger than the memory, so each is written before the next one is requested.
+func TestSync_HoldsOneTextAtATime(t *testing.T) {
+	home, peer := inHome(t), upstreamtest.NewPeer(t)
+	peer.Prompts("a", "b")
+	peer.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+		name, _ := r.Params.Text("name")
+		if _, err := os.Stat(filepath.Join(home, ".claude", "commands", "a.md")); name == "b" && err != nil {
+			t.Errorf("the second text is requested before the first one is written: %v", err)
+		}
+		r.Result(w, `{"messages":[{"role":"user","content":{"type":"text","text":"x"}}]}`)
+	})
+	wantFiles(t, syncClaude(t, home, upstreamtest.Serve(t, peer).URL, 0, "2 added", "--snapshot"), "a.md", "b.md")
 }
 
 func TestSync_WritesSnapshotsOnlyWhenAsked(t *testing.T) {
@@ -325,7 +275,7 @@ func TestSync_WritesSnapshotsOnlyWhenAsked(t *testing.T) {
 	if diff := cmp.Diff(before, syncedFiles(t, home)); diff != "" {
 		t.Errorf("a run without changes (-before +after):\n%s", diff)
 	}
-	// Without the flag, what was written as a snapshot has no place any more.
+	// Without the flag, snapshots are removed.
 	wantFiles(t, syncClaude(t, home, url, 0, "2 removed"))
 }
 
@@ -352,7 +302,7 @@ func TestSync_WatchFollowsChangesInBothEras(t *testing.T) {
 		peer.Changed()
 		holds(".claude/commands/b.md")
 		peer.Prompts("c")
-		peer.Break() // nothing says that the list has changed, but the next connection begins with it
+		peer.Break() // the stream does not report the change, but the next connection lists again
 		holds(".claude/commands/c.md")
 		cancel()
 		if code := <-ended; code != exitFailed {
@@ -363,7 +313,7 @@ func TestSync_WatchFollowsChangesInBothEras(t *testing.T) {
 	}
 }
 
-// A server may offer no stream of changes.
+// A server may offer no stream of notifications.
 func TestSync_WatchEndsWhereNothingIsAnnounced(t *testing.T) {
 	home := inHome(t)
 	peer := upstreamtest.NewModernPeer(t)
@@ -375,7 +325,7 @@ func TestSync_WatchEndsWhereNothingIsAnnounced(t *testing.T) {
 	wantFiles(t, syncClaude(t, home, server.URL, 1, "run the command without --watch", "--watch", "--snapshot"), "a.md")
 }
 
-// The table of clients names targets that exist, all of them.
+// The table of clients names exactly the existing targets.
 func TestSync_WritesForTheClientsOfTheTable(t *testing.T) {
 	var known []string
 	for _, c := range clients.All() {
@@ -405,6 +355,38 @@ func TestSync_MessagesBecomeOneText(t *testing.T) {
 	wantFiles(t, syncClaude(t, home, server.URL, 0, "its server asks for input", "--snapshot"))
 	peer.Error(wire.PromptsGet, 400, `{"code":-32602,"message":"no such thing"}`)
 	wantFiles(t, syncClaude(t, home, server.URL, 1, "1 prompt could not be got", "--snapshot"))
+}
+
+// No client's format has defaults, so a default is text behind the place of its argument.
+func TestSync_DefaultsBecomeText(t *testing.T) {
+	home := inHome(t)
+	g := gatewaytest.ServeReloadable(t, `team "eng" {}`, gateway.Options{})
+	for name, content := range map[string]string{
+		"one":  "---\narguments: [{name: tone, default: $kind}]\n---\nBe {{tone}}, {{ tone }}.",
+		"some": "---\narguments: [{name: code, required: true}, {name: tone, default: kind}, {name: topic}, {name: to, default: kin}]\n---\n{{code}}{{tone}}{{topic}}{{to}}.",
+		"none": "---\narguments: [{name: topic}]\n---\nAbout {{topic}}.",
+	} {
+		putFile(t, filepath.Dir(g.Path), "p/"+name+".md", content)
+	}
+	g.MustReload("team \"eng\" {\n  upstream \"book\" { files = [\"p/*.md\"] }\n  prompt \"book.none\" { defaults = { topic = \"us\" } }\n}")
+	g.AwaitUpstreams()
+	if out, problems, code := runHere(t, "sync", "--to", "claude,codex,gemini,cursor,vscode", "--url", g.URL); code != 0 {
+		t.Fatal(out, problems)
+	}
+	files := syncedFiles(t, home)
+	for path, text := range map[string]string{
+		".claude/commands/book.one.md":                 "Be $ARGUMENTS (default: $kind), $ARGUMENTS (default: $kind).",
+		".claude/commands/book.some.md":                "$code$tone (default: kind)$topic$to (default: kin).",
+		".claude/commands/book.none.md":                "About $ARGUMENTS (default: us).",
+		".codex/skills/book.some/SKILL.md":             "⟨code⟩⟨tone⟩ (default: kind)⟨topic⟩⟨to⟩ (default: kin).",
+		".gemini/commands/book.one.toml":               "Be {{args}} (default: $kind), {{args}} (default: $kind).\"\"\"\n",
+		".cursor/commands/book.one.md":                 "Be ⟨tone⟩ (default: $kind), ⟨tone⟩ (default: $kind).",
+		".config/Code/User/prompts/book.one.prompt.md": "Be ${input:tone} (default: $kind), ${input:tone} (default: $kind).",
+	} {
+		if !strings.HasSuffix(files[path], "\n"+text) {
+			t.Errorf("%s does not end with %q:\n%s", path, text, files[path])
+		}
+	}
 }
 
 func TestSync_NeedsToKnowTheClients(t *testing.T) {

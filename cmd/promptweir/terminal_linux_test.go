@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,7 +20,7 @@ import (
 
 // A person who starts a gateway at a terminal sees what it does, in colours.
 func TestTerminal_LogOfAGatewayIsForAPerson(t *testing.T) {
-	address, _ := muteServer(t)
+	address := muteServer(t)
 	folder := configure(t, map[string]string{"team.hcl": fmt.Sprintf(`team "docs" {
   upstream "greeter" { command = [%q] }
   upstream "wiki" { command = ["wiki-mcp-servr"] }
@@ -104,15 +105,31 @@ func TestTerminal_LogOfAGatewayIsForAPerson(t *testing.T) {
 	}
 }
 
-// A person who waits is told for what, and one who gives up is told no more.
+// muteServer returns the address of a server that never responds.
+func muteServer(t *testing.T) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	return listener.Addr().String()
+}
+
+// A waiting person is told the reason. After giving up, nothing more is printed.
 func TestTerminal_CommandsSayWhatTheyWaitFor(t *testing.T) {
-	address, _ := muteServer(t)
+	address := muteServer(t)
 	folder := configure(t, map[string]string{"team.hcl": fmt.Sprintf("team \"docs\" {\n upstream \"wiki\" { url = \"http://%s/mcp\" }\n}", address)})
-	for _, test := range []struct{ args, waiting string }{
-		{"list --config " + folder, "wiki: http://" + address + "/mcp"},
-		{"get wiki.a --config " + folder, "wiki: http://" + address + "/mcp"},
-		{"validate --live --config " + folder, "wiki: http://" + address + "/mcp"},
-		{"list --url http://" + address + "/mcp", "http://" + address + "/mcp"},
+	for _, test := range []struct {
+		args, waiting string
+		signal        os.Signal
+		code          int
+		end           string
+	}{
+		{"list --config " + folder, "wiki: http://" + address + "/mcp", os.Interrupt, 130, "interrupted"},
+		{"get wiki.a --config " + folder, "wiki: http://" + address + "/mcp", syscall.SIGTERM, 143, "terminated"},
+		{"validate --live --config " + folder, "wiki: http://" + address + "/mcp", os.Interrupt, 130, "interrupted"},
+		{"list --url http://" + address + "/mcp", "http://" + address + "/mcp", os.Interrupt, 130, "interrupted"},
 	} {
 		k := terminaltest.Open(t)
 		command := exec.CommandContext(t.Context(), program(t, "promptweir"), strings.Fields(test.args)...)
@@ -121,19 +138,19 @@ func TestTerminal_CommandsSayWhatTheyWaitFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, "the terminal says what is waited for", func() bool { return k.Shows("promptweir: waiting for " + test.waiting + "\r\n") })
-		if err := command.Process.Signal(syscall.SIGINT); err != nil {
+		if err := command.Process.Signal(test.signal); err != nil {
 			t.Fatal(err)
 		}
 		failed, ok := errors.AsType[*exec.ExitError](command.Wait())
-		const end = "promptweir: interrupted\n"
+		end := "promptweir: " + test.end + "\n"
 		eventually(t, "the terminal shows the end", func() bool { return strings.HasSuffix(k.Text(), end) })
-		if want := "promptweir: waiting for " + test.waiting + "\n" + end; !ok || failed.ExitCode() != 130 || k.Text() != want {
-			t.Errorf("%s ends with %v and shows %q, want 130 and %q", test.args, failed, k.Text(), want)
+		if want := "promptweir: waiting for " + test.waiting + "\n" + end; !ok || failed.ExitCode() != test.code || k.Text() != want {
+			t.Errorf("%s ends with %v and shows %q, want %d and %q", test.args, failed, k.Text(), test.code, want)
 		}
 	}
 }
 
-// What a client's file would start is shown, and asked for once; then a person sees how to go on.
+// A server that a client's file would start is shown once with a question; then the person sees the next steps.
 func TestTerminal_TryAsksBeforeItStartsCommands(t *testing.T) {
 	greeter, file := program(t, "greeter"), filepath.Join(t.TempDir(), ".mcp.json")
 	writeFile(t, filepath.Dir(file), ".mcp.json", fmt.Sprintf(`{"mcpServers": {"one": {"command": %q, "args": ["--token=hunter2"]},
@@ -161,7 +178,7 @@ func TestTerminal_TryAsksBeforeItStartsCommands(t *testing.T) {
 			for _, want := range []string{
 				`--token=${env("ONE_TOKEN of the client's file")}"]`, `-end", "\u001b]0;x\u0007\u202e"]`, `dir     = "/"`,
 				`NODE_OPTIONS of the client's file is "-r x"`, `A_TOKEN of the client's file is "x; evil"`,
-				`ONE_TOKEN of the client's file is "hunter2"`, // each word, as it may be what is run
+				`ONE_TOKEN of the client's file is "hunter2"`, // each word, because it may be code
 			} {
 				if !strings.Contains(strings.ReplaceAll(k.Text(), "\r\n", ""), want) {
 					t.Errorf("the terminal does not show %s:\n%s", want, k.Text())
@@ -184,7 +201,7 @@ func TestTerminal_LockAsksBeforeItApproves(t *testing.T) {
 		if err := command.Start(); err != nil {
 			t.Fatal(err)
 		}
-		k.Await(t, "+ eng.new of upstream eng is not approved")
+		k.Await(t, "\x1b[32m+ eng.new of upstream eng is not approved\x1b[0m")
 		k.Type(t, "Approve 1 change? [y/N]", answer)
 		k.Await(t, want)
 		err := command.Wait()

@@ -7,17 +7,13 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/net/http2"
 
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
@@ -165,7 +161,6 @@ func TestServe_AcceptsCertificatesBesideTokens(t *testing.T) {
 	}
 }
 
-// Both versions of HTTP are tested because HTTP/1.1 connections with streams are hijacked.
 func TestServe_StreamsOverTLS(t *testing.T) {
 	a := newAuthority(t)
 	p := serve(t, a.withTLS("", map[string]string{}))
@@ -196,49 +191,7 @@ func TestServe_StreamsOverTLS(t *testing.T) {
 	}
 }
 
-// Over HTTP/2 the end is announced by a GOAWAY frame (RFC 9113, section 6.8), after which clients
-// open no more streams.
-func TestServe_SaysGoawayAtItsEnd(t *testing.T) {
-	a := newAuthority(t)
-	p := serve(t, a.withTLS("", map[string]string{}))
-	transport, _ := a.client(nil, nil).Transport.(*http.Transport)
-	settings := transport.TLSClientConfig.Clone()
-	settings.NextProtos = []string{"h2"}
-	u, err := url.Parse(p.endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
-	connection, err := (&tls.Dialer{Config: settings}).DialContext(t.Context(), "tcp", u.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer connection.Close()
-	frames := http2.NewFramer(connection, connection)
-	if _, err := io.WriteString(connection, http2.ClientPreface); err != nil {
-		t.Fatal(err)
-	}
-	if err := frames.WriteSettings(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := frames.ReadFrame(); err != nil { // so that it is a connection of HTTP/2 by now
-		t.Fatal(err)
-	}
-	p.signal(t, syscall.SIGINT)
-	for {
-		frame, err := frames.ReadFrame()
-		if err != nil {
-			t.Fatalf("the connection ended without GOAWAY: %v", err)
-		}
-		if frame.Header().Type == http2.FrameGoAway {
-			break
-		}
-	}
-	if code := p.end(t); code != exitDone {
-		t.Errorf("exit code %d, want %d", code, exitDone)
-	}
-}
-
-// openListen subscribes over HTTP/1.1, where the connection is hijacked.
+// openListen subscribes over HTTP/1.1.
 func (p *gatewayProcess) openListen(t *testing.T, c *http.Client) *http.Response {
 	t.Helper()
 	transport, _ := c.Transport.(*http.Transport)

@@ -56,8 +56,8 @@ standard output.`,
 // tokenPrefix lets secret scanners recognise a leaked token.
 const tokenPrefix = "promptweir_"
 
-// printToken prints a new token, of at least 128 random bits in letters and digits, and its block.
-// As JSON, both are in the result.
+// printToken prints a new token with at least 128 random bits in letters and digits, and its block.
+// As JSON, one object contains both.
 func printToken(a *app, t config.Token, admin, asJSON bool) error {
 	token := tokenPrefix + rand.Text()
 	t.SHA256 = sha256.Sum256([]byte(token))
@@ -74,7 +74,7 @@ func printToken(a *app, t config.Token, admin, asJSON bool) error {
 			Block string `json:"block"`
 		}{token, block})
 	}
-	// So that the block can be redirected to a file without the token.
+	// Use separate streams, so that the block can be redirected without the token.
 	fmt.Fprintf(a.err, "Token, shown only once: %s\n", token)
 	_, err = fmt.Fprint(a.out, block)
 	return err

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The variable's token is for one gateway, and not for each server that a command line names.
+// The variable's token is for one gateway, not for every server on a command line.
 func TestCredential_IsForItsAddressOnly(t *testing.T) {
 	var got string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -18,23 +18,22 @@ import (
 	"github.com/promptweir/promptweir/upstream/files"
 )
 
-// trial is what is served without a configuration: folders of prompts, and the servers that the
-// files of clients have.
+// trial is a gateway without a configuration: it serves folders of prompts and the servers of client files.
 type trial struct {
 	app *app
-	// yes means that servers of clients' files are used without a question.
+	// yes uses servers of client files without a question.
 	yes bool
-	// isFound means that nobody named the files.
+	// isFound is true if the files were not named by the caller.
 	isFound bool
-	// gateway has the blocks gateway and admin.
+	// gateway is the text of the blocks gateway and admin.
 	gateway string
 	files   []clientfile.File
 	folders []promptFolder
-	// servers are those of files, by the names of their upstreams.
+	// servers are the servers in files, by upstream name.
 	servers map[string]clientfile.Server
 }
 
-// load makes the configuration of what is tried.
+// load makes the configuration.
 func (t *trial) load(ctx context.Context) (*config.Config, error) {
 	cfg, err := t.loadOnce()
 	if err == nil && t.separate(files.Read(ctx, cfg.Upstreams()), cfg.Upstreams()) {
@@ -57,37 +56,27 @@ func (t *trial) load(ctx context.Context) (*config.Config, error) {
 	return cfg, nil
 }
 
-// separate makes an upstream of each client's folders in a project in which clients have different
-// prompts of one name, and reports whether there is such a project.
+// separate replaces a project's upstream by one upstream per client, if the clients have different
+// prompts with one name. It reports whether it did so for any project.
 func (t *trial) separate(read []files.Result, upstreams []config.Upstream) (isSeparate bool) {
 	var folders []promptFolder
 	for _, f := range t.folders {
 		i := slices.IndexFunc(upstreams, func(u config.Upstream) bool { return u.Files != nil && u.Name == f.label })
 		isDuplicate := func(p files.Problem) bool { return p.Summary == files.DuplicateName && p.Severity == files.Broken }
-		if i < 0 || !slices.ContainsFunc(read[i].List.Problems, isDuplicate) {
+		if len(f.parts) == 0 || i < 0 || !slices.ContainsFunc(read[i].List.Problems, isDuplicate) {
 			folders = append(folders, f)
 			continue
 		}
-		byClient := map[string]int{}
 		for j, p := range f.parts {
-			at, known := byClient[p.client()]
-			if !known {
-				at = len(folders)
-				byClient[p.client()] = at
-				folders = append(folders, promptFolder{named: f.named, path: f.path, label: p.client()})
-			}
-			folders[at].patterns = append(folders[at].patterns, f.patterns[j])
+			folders = withPart(folders, promptFolder{named: f.named, path: f.path, label: p.client(), format: f.format}, p, f.patterns[j])
 		}
-		if len(f.parts) == 0 {
-			folders = append(folders, f)
-		}
-		isSeparate = isSeparate || len(byClient) > 1
 	}
+	isSeparate = len(folders) > len(t.folders)
 	t.folders = folders
 	return isSeparate
 }
 
-// loadOnce writes a configuration and loads it as any other. It is in no file but for that moment.
+// loadOnce writes a configuration to temporary files and loads it.
 func (t *trial) loadOnce() (*config.Config, error) {
 	texts, secrets, err := t.texts()
 	if err != nil {
@@ -103,7 +92,7 @@ func (t *trial) loadOnce() (*config.Config, error) {
 			return nil, err
 		}
 	}
-	// The secrets of clients' files are handed over in memory. The files above only refer to them.
+	// Secrets of client files stay in memory. The temporary files only refer to them.
 	cfg, diagnostics := config.Load(folder, config.Options{LookupEnv: func(name string) (string, bool) {
 		if secret, ok := secrets[name]; ok {
 			return secret.Reveal(), true
@@ -117,7 +106,7 @@ func (t *trial) loadOnce() (*config.Config, error) {
 	return cfg, nil
 }
 
-// texts returns the files of the configuration by their names, and the secrets that they refer to.
+// texts returns the files of the configuration by name, and the secrets that they refer to.
 func (t *trial) texts() (texts map[string][]byte, secrets map[string]config.Secret, err error) {
 	texts = map[string][]byte{"gateway.hcl": []byte(t.gateway)}
 	servers := ""
@@ -155,7 +144,7 @@ func (t *trial) texts() (texts map[string][]byte, secrets map[string]config.Secr
 	return texts, secrets, nil
 }
 
-// place moves what was loaded to where people have it.
+// place replaces temporary paths by the original paths.
 func (t *trial) place(cfg *config.Config) {
 	var names []string
 	for _, f := range t.files {
@@ -174,9 +163,9 @@ func (t *trial) place(cfg *config.Config) {
 	}
 }
 
-// leaveOutUntrusted shows the servers of clients' files that are started or get variables of the
-// environment, and all servers of files that nobody named, and leaves them out unless they may be
-// used. Whoever wrote such a file, in a repository for instance, need not be who runs it.
+// leaveOutUntrusted asks about servers of client files that would be started or get environment
+// variables, and about all servers of files that the caller did not name. Without consent it leaves
+// them out: the author of such a file, for example in a repository, may not be its user.
 func (t *trial) leaveOutUntrusted(ctx context.Context, cfg *config.Config) error {
 	isUntrusted := func(u config.Upstream) bool {
 		return u.Files == nil && (t.isFound || len(u.Command) > 0 || t.servers[u.Name].GetsVariables)

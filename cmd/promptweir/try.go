@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -20,12 +19,11 @@ import (
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/config/clientfile"
-	"github.com/promptweir/promptweir/gateway/clientsetup"
 	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
-// defaultTryPort is the port of the endpoint where it is free; the console's is the next one.
+// defaultTryPort is the port of the endpoint if it is free. The console has the next port.
 const defaultTryPort = 8080
 
 func tryCommand(a *app) *cobra.Command {
@@ -60,7 +58,7 @@ not name.`,
 			if !a.flags.Changed("log-level") {
 				a.logLevel = "warn"
 			}
-			a.config = "try" // which names no file
+			a.config = "try" // not the name of a file
 			options, flush, err := a.servingOptions(func(at serving.Addresses) string {
 				return nextSteps(at, clientLine(at.Endpoint), "a prompt's file")
 			})
@@ -68,7 +66,7 @@ not name.`,
 				return err
 			}
 			defer flush()
-			if options.Loaded = cfg; options.Listening == nil { // without a terminal, nobody would sign in
+			if options.Loaded = cfg; options.Listening == nil { // without a terminal there is no one to sign in
 				options.Listening = func(at serving.Addresses) { fmt.Fprintln(a.out, clientLine(at.Endpoint)) }
 			}
 			options.Tried = a.sayWhatIsServed
@@ -91,7 +89,7 @@ not name.`,
 	return command
 }
 
-// sayWhatIsServed prints how many prompts there are, of how many sources.
+// sayWhatIsServed prints the numbers of prompts and sources.
 func (a *app) sayWhatIsServed(s *snapshot.Snapshot) {
 	listed := 0
 	for _, state := range s.States {
@@ -103,14 +101,14 @@ func (a *app) sayWhatIsServed(s *snapshot.Snapshot) {
 		terminal.Count(len(s.States), "source"))
 }
 
-// tryListeners returns the blocks of a gateway on loopback.
+// tryListeners returns the gateway's blocks, on loopback.
 func tryListeners(ctx context.Context, port int) (string, error) {
 	if port < 0 || port >= 1<<16 {
 		return "", &usageError{fmt.Sprintf("--port %d: use a number from 0 to 65535", port)}
 	}
 	var blocks strings.Builder
 	for i, block := range []string{"gateway", "admin"} {
-		// Both, for whichever client it is.
+		// Serve both variants, because clients differ.
 		more := map[string]string{"gateway": `variants = ["flat", "tools"]`}[block]
 
 		address := "127.0.0.1:0"
@@ -118,7 +116,7 @@ func tryListeners(ctx context.Context, port int) (string, error) {
 			wanted := net.JoinHostPort("127.0.0.1", strconv.Itoa(port+i))
 			if l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", wanted); err == nil {
 				address = wanted
-				// Only a look: serving binds it again, and says so if it was taken in between.
+				// This is only a probe: serving binds the port again and reports a conflict.
 				_ = l.Close()
 			}
 		}
@@ -127,25 +125,8 @@ func tryListeners(ctx context.Context, port int) (string, error) {
 	return blocks.String(), nil
 }
 
-// clientLine returns the command that points a client on this machine at an endpoint.
-func clientLine(endpoint string) string {
-	for _, c := range clientsetup.For(endpoint, "prompts", clientsetup.Open, clientsetup.Registration{}, config.VariantFlat, config.VariantTools) {
-		program := map[string]string{"vscode": "code"}[c.Name]
-		if program == "" {
-			program = c.Name
-		}
-		if _, err := exec.LookPath(program); err != nil {
-			continue
-		}
-		if strings.Contains(c.Text, "\n") {
-			return fmt.Sprintf("%s client %s --url %s", os.Args[0], c.Name, endpoint)
-		}
-		return c.Text
-	}
-	return fmt.Sprintf("%s list --url %s", os.Args[0], endpoint)
-}
-
-// addAll adds what paths and URLs name or, without any, what is there.
+// addAll adds the paths and URLs. Without any, it adds the clients' folders in the working and the
+// home folder, and .mcp.json.
 func (t *trial) addAll(paths []string) error {
 	for _, path := range paths {
 		if err := t.add(path); err != nil {
@@ -172,7 +153,7 @@ func (t *trial) addAll(paths []string) error {
 	return nil
 }
 
-// add adds what a path or a URL names.
+// add adds a path or a URL.
 func (t *trial) add(path string) error {
 	if strings.Contains(path, "://") {
 		u, err := parseURL("try", path, "127.0.0.1:9090/mcp")
@@ -212,19 +193,19 @@ func (t *trial) addClientFile(path string) error {
 	return err
 }
 
-// promptFolder is a folder with files of prompts.
+// promptFolder is a folder with prompt files.
 type promptFolder struct {
 	named, path string
 	label       string
 	patterns    []string
-	// format is empty if signs tell it.
+	// format may be empty. If so, the format of each file is detected.
 	format config.FileFormat
 	// parts are the clients' folders of a project, in the order of patterns.
 	parts []projectFolder
 }
 
-// addFolder adds a folder of prompts. Without patterns, what is in it decides how they are read. What
-// a person names may be a link.
+// addFolder adds a folder of prompts or, for a project, its clients' folders. Without patterns, it
+// chooses them by the folder's path and contents. The folder may be a link.
 func (t *trial) addFolder(named string, patterns []string) error {
 	path, err := filepath.Abs(named)
 	if err != nil {
@@ -234,88 +215,89 @@ func (t *trial) addFolder(named string, patterns []string) error {
 	if err != nil {
 		return err
 	}
-	f := promptFolder{named: named, path: actual, label: clientfile.Label(filepath.Base(path)), patterns: patterns}
-	skills, _ := filepath.Glob(filepath.Join(actual, "*", "SKILL.md"))
-	if project, commands, below := commandFolder(filepath.ToSlash(path) + "/"); commands.folder != "" {
-		files := strings.TrimPrefix(commands.files, "/")
-		if len(patterns) > 0 {
-			files = patterns[0]
-		}
-		if commands.isIn(project) {
-			f.path, f.patterns = filepath.FromSlash(project), []string{commands.folder + "/" + escapePattern(below) + files}
-		} else {
-			f.path, f.patterns, f.format = filepath.Dir(actual), []string{escapePattern(filepath.Base(actual)) + "/" + files}, commands.format
-		}
-	} else if len(patterns) == 0 {
-		if project, client := clientRoot(filepath.ToSlash(path)); client != "" {
-			if found, err := t.addProject(named, project, client+"/"); found || err != nil {
-				return err
-			}
-		} else if found, err := t.addProject(named, path, ""); found || err != nil {
+	commands := commandFolder(path)
+	f := promptFolder{
+		named: named, path: actual, label: clientfile.Label(filepath.Base(path)), patterns: patterns, format: commands.format,
+	}
+	switch {
+	case len(patterns) > 0:
+	case commands.folder != "":
+		f.patterns = []string{strings.TrimPrefix(commands.files, "/")}
+	default:
+		project, client := clientRoot(path)
+		if found, err := t.addProject(named, project, client); found || err != nil {
 			return err
 		}
+		skills, _ := filepath.Glob(filepath.Join(actual, "*", "SKILL.md"))
 		switch {
 		case isKind(filepath.Join(actual, "SKILL.md"), 0):
 			f.path, f.patterns = filepath.Dir(actual), []string{escapePattern(filepath.Base(actual)) + "/SKILL.md"}
 		case len(skills) > 0:
 			f.patterns = []string{"**/SKILL.md"}
 		default:
-			if f.patterns = patternsIn(actual, pluginFiles); len(f.patterns) == 0 || !isPlugin(actual) {
+			if f.patterns = pluginPatterns(actual); len(f.patterns) == 0 {
 				f.patterns = []string{"**/*.md"}
 			}
 		}
+	}
+	// In a configuration, a command in TOML is known by its folder.
+	if at := strings.LastIndex(filepath.ToSlash(actual)+"/", "/commands/"); at >= 0 && commands.format == config.FormatGemini {
+		f.path, f.patterns = actual[:at], []string{escapePattern(filepath.ToSlash(actual[at+1:])) + "/" + f.patterns[0]}
 	}
 	t.folders = append(t.folders, f)
 	return nil
 }
 
-// addProject adds the folders that clients have in a project, and reports whether there are any: as
-// one upstream, except for folders that are links. Their paths begin with a prefix.
-func (t *trial) addProject(named, project, prefix string) (found bool, err error) {
+// addProject adds the clients' folders in a project or, if client is set, only those below that
+// folder of a client. They become one upstream; folders that are links become upstreams of their
+// own. It reports whether there are any.
+func (t *trial) addProject(named, project, client string) (found bool, err error) {
 	if project, err = filepath.Abs(project); named == "" || err != nil {
 		return false, err
 	}
 	actual, err := filepath.EvalSymlinks(project)
-	if errors.Is(err, fs.ErrNotExist) { // the home folder, for example
+	if errors.Is(err, fs.ErrNotExist) { // such as the home folder
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	together := promptFolder{named: named, path: actual, label: clientfile.Label(filepath.Base(filepath.Join(project, prefix)))}
-	var linked []promptFolder
+	var folders []promptFolder
 	for _, p := range projectFiles {
 		folder, err := filepath.EvalSymlinks(filepath.Join(project, filepath.FromSlash(p.folder)))
-		switch {
-		case err != nil || !strings.HasPrefix(p.folder, prefix) || !isKind(folder, fs.ModeDir):
-			continue
-		case p.isIn(project):
-			together.parts, together.patterns = append(together.parts, p), append(together.patterns, p.folder+p.files)
+		if err != nil || !isKind(folder, fs.ModeDir) || client != "" && !strings.HasPrefix(p.folder, client+"/") {
 			continue
 		}
-		pattern := escapePattern(filepath.Base(folder)) + p.files
-		at := slices.IndexFunc(linked, func(f promptFolder) bool { return f.label == p.client() && f.path == filepath.Dir(folder) })
-		if at >= 0 {
-			linked[at].patterns = append(linked[at].patterns, pattern)
-			continue
+		f := promptFolder{named: named, path: actual, label: clientfile.Label(filepath.Base(filepath.Join(project, client)))}
+		pattern := p.folder + p.files
+		if folder != filepath.Join(actual, filepath.FromSlash(p.folder)) { // by a link
+			f.path, f.label, f.format = filepath.Dir(folder), p.client(), p.format
+			pattern = escapePattern(filepath.Base(folder)) + p.files
 		}
-		linked = append(linked, promptFolder{named: named, path: filepath.Dir(folder), label: p.client(), patterns: []string{pattern}, format: p.format})
+		folders = withPart(folders, f, p, pattern)
 	}
-	if len(together.patterns) > 0 {
-		linked = append(linked, together)
-	}
-	t.folders = append(t.folders, linked...)
-	return len(linked) > 0, nil
+	t.folders = append(t.folders, folders...)
+	return len(folders) > 0, nil
 }
 
-// projectFolder is a folder that a client reads in a project or the home folder.
+// withPart adds a client's folder to the folder with the path and label of f, which is added if it is new.
+func withPart(folders []promptFolder, f promptFolder, part projectFolder, pattern string) []promptFolder {
+	at := slices.IndexFunc(folders, func(g promptFolder) bool { return g.path == f.path && g.label == f.label })
+	if at < 0 {
+		at, folders = len(folders), append(folders, f)
+	}
+	folders[at].parts, folders[at].patterns = append(folders[at].parts, part), append(folders[at].patterns, pattern)
+	return folders
+}
+
+// projectFolder is a folder that a client reads in a project or in the home folder.
 type projectFolder struct {
 	folder, files string
 	format        config.FileFormat
 }
 
-// projectFiles are the commands, skills and prompt files of a project. Beside them, its Markdown is
-// no prompts.
+// projectFiles match the commands, skills and prompt files of a project. Its other Markdown files are not
+// prompts.
 var projectFiles = []projectFolder{ //nolint:gochecknoglobals // a constant table
 	{".agents/skills", "/*/SKILL.md", config.FormatSkill},
 	{".claude/commands", "/**/*.md", config.FormatClaude},
@@ -333,19 +315,26 @@ var projectFiles = []projectFolder{ //nolint:gochecknoglobals // a constant tabl
 	{".opencode/commands", "/**/*.md", config.FormatOpenCode},
 }
 
-// pluginFiles are those of a plugin or an extension, which has a manifest.
-var pluginFiles = []projectFolder{ //nolint:gochecknoglobals // a constant table
-	{folder: "commands", files: "/**/*.md"}, {folder: "commands", files: "/**/*.toml"}, {folder: "skills", files: "/*/SKILL.md"},
-}
-
-func isPlugin(folder string) bool {
-	return slices.ContainsFunc([]string{".claude-plugin", ".cursor-plugin", "gemini-extension.json"}, func(name string) bool {
+// pluginPatterns returns the patterns of the files of a plugin or an extension with a manifest; nil
+// for another folder.
+func pluginPatterns(folder string) (patterns []string) {
+	exists := func(name string) bool {
 		_, err := os.Stat(filepath.Join(folder, name))
 		return err == nil
-	})
+	}
+	if !slices.ContainsFunc([]string{".claude-plugin", ".cursor-plugin", "gemini-extension.json"}, exists) {
+		return nil
+	}
+	if exists("commands") {
+		patterns = append(patterns, "commands/**/*.md", "commands/**/*.toml")
+	}
+	if exists("skills") {
+		patterns = append(patterns, "skills/*/SKILL.md")
+	}
+	return patterns
 }
 
-// lookedFor returns the folders of projects in which prompts are found.
+// lookedFor returns the project folders that are searched for prompts, as a text for messages.
 func lookedFor() string {
 	var all []string
 	for _, p := range projectFiles {
@@ -354,57 +343,41 @@ func lookedFor() string {
 	return strings.Join(all, ", ")
 }
 
-// patternsIn returns the patterns of the folders that are there.
-func patternsIn(folder string, of []projectFolder) (patterns []string) {
-	for _, p := range of {
-		if isKind(filepath.Join(folder, filepath.FromSlash(p.folder)), fs.ModeDir) {
-			patterns = append(patterns, p.folder+p.files)
-		}
-	}
-	return patterns
-}
-
-// client returns the name of the client that has the folder: opencode for .config/opencode/command.
+// client returns the name of the folder's client: opencode for .config/opencode/command.
 func (p projectFolder) client() string {
 	return strings.TrimPrefix(filepath.Base(filepath.Dir(p.folder)), ".")
 }
 
-// isIn reports whether the folder of a project is one itself, and no link is on its path.
-func (p projectFolder) isIn(project string) bool {
-	project, _ = filepath.EvalSymlinks(project)
-	folder, err := filepath.EvalSymlinks(filepath.Join(project, filepath.FromSlash(p.folder)))
-	return err == nil && folder == filepath.Join(project, filepath.FromSlash(p.folder))
-}
-
-// clientRoot returns the project and the folder of a client that a path is, such as .claude.
+// clientRoot splits a path such as PROJECT/.claude into the project and the client's folder, which is
+// empty for other paths.
 func clientRoot(path string) (project, client string) {
+	path = filepath.ToSlash(path)
 	for _, p := range projectFiles {
 		client := filepath.ToSlash(filepath.Dir(p.folder))
 		if before, ok := strings.CutSuffix(path, "/"+client); ok {
 			return before + "/", client
 		}
 	}
-	return "", ""
+	return path, ""
 }
 
-// commandFolder returns the project, and its folder of commands, that a path is in, and the path
-// below that folder.
-func commandFolder(path string) (project string, commands projectFolder, below string) {
+// commandFolder returns the client's folder of commands that is or contains a folder, if there is one.
+func commandFolder(folder string) projectFolder {
 	for _, p := range projectFiles {
 		isKnownByName := strings.HasSuffix(p.files, "SKILL.md") || strings.HasSuffix(p.files, ".prompt.md")
-		if before, after, ok := strings.Cut(path, "/"+p.folder+"/"); ok && !isKnownByName {
-			return before + "/", p, after
+		if strings.Contains(filepath.ToSlash(folder)+"/", "/"+p.folder+"/") && !isKnownByName {
+			return p
 		}
 	}
-	return "", projectFolder{}, ""
+	return projectFolder{}
 }
 
 func isGeminiCommand(path string) bool {
 	path, err := filepath.Abs(path)
-	return err == nil && strings.HasSuffix(path, ".toml") && strings.Contains(filepath.ToSlash(path), "/.gemini/commands/")
+	return err == nil && filepath.Ext(path) == ".toml" && commandFolder(path).format == config.FormatGemini
 }
 
-// escapePattern returns a pattern that matches a path only.
+// escapePattern returns a pattern that matches only this path.
 func escapePattern(path string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }

@@ -74,7 +74,7 @@ func TestTry_ServesWhatIsNamedWithoutAConfiguration(t *testing.T) {
 		{".", "project/.mcp.json", fmt.Sprintf(greeter, "web")},
 		{".", "project/.mcp.json\x00--yes", fmt.Sprintf(greeter+" ", "child") + fmt.Sprintf(greeter, "web")},
 		{".", "", "home.git:fix home.pdf"},
-		{"project", "", "project.deploy project.doc"}, // nobody named .mcp.json
+		{"project", "", "project.deploy project.doc"}, // the caller did not name .mcp.json
 		{"project", "--yes", fmt.Sprintf(greeter, "child") + " project.deploy project.doc " + fmt.Sprintf(greeter, "web")},
 		{".", "notes\x00project\x00" + url, "notes.a notes.b project.deploy project.doc " + fmt.Sprintf(greeter, "server")},
 	} {
@@ -95,18 +95,19 @@ func TestTry_ServesWhatIsNamedWithoutAConfiguration(t *testing.T) {
 	}
 }
 
-// A prompt that is edited while it is tried is in the next list.
+// A prompt that is edited during try is in the next list.
 func TestTry_FollowsTheFiles(t *testing.T) {
-	folder := t.TempDir()
+	folder, other := t.TempDir(), t.TempDir()
 	writeFile(t, folder, "a.md", "A")
-	p := tries(t, folder, folder)
-	name := filepath.Base(folder) + "."
-	eventually(t, "a is listed", func() bool { return p.list(t, "").names() == name+"a" })
+	writeFile(t, other, "c.md", "C")
+	p := tries(t, folder, folder, other)
+	name, last := filepath.Base(folder)+".", " "+filepath.Base(other)+".c"
+	eventually(t, "a is listed", func() bool { return p.list(t, "").names() == name+"a"+last })
 	if _, body := p.page(t, "/api/upstreams"); !strings.Contains(body, fmt.Sprintf(`"place": %q`, folder)) {
 		t.Errorf("the place is not the folder: %s", body)
 	}
 	writeFile(t, folder, "b.md", "B")
-	eventually(t, "b is listed", func() bool { return p.list(t, "").names() == name+"a "+name+"b" })
+	eventually(t, "b is listed", func() bool { return p.list(t, "").names() == name+"a "+name+"b"+last })
 	if code := p.stop(t); code != 0 {
 		t.Errorf("it ended with %d", code)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/clients"
+	"github.com/promptweir/promptweir/gateway/publish"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/files"
 )
@@ -27,7 +28,7 @@ type validateFlags struct {
 	output string
 	strict bool
 	live   bool
-	// clients are the names of clients; their losses are found for who.
+	// clients are the names of the clients whose losses are reported, for the principal of who.
 	clients []string
 	who     principalFlags
 }
@@ -67,9 +68,6 @@ and failed checks.`,
 			if err := v.checkClients(); err != nil {
 				return err
 			}
-			if v.live {
-				return v.validateLive(cmd.Context())
-			}
 			return v.validate(cmd.Context())
 		},
 	}
@@ -83,31 +81,50 @@ and failed checks.`,
 	return command
 }
 
-// validation is what a check of a configuration found.
+// validation is the result of checking a configuration.
 type validation struct {
-	// diagnostics are those of the configuration, and then those of the files that hold prompts.
+	// diagnostics are about the configuration, then about prompt files.
 	diagnostics []config.Diagnostics
-	// kept says of each team's file with mistakes what a gateway would do with it.
+	// kept describes the fallbacks for teams' files with errors.
 	kept []string
-	// The rest is known where the configuration has no errors.
+	// The fields below are set if the configuration has no errors.
 	teams, upstreams int
-	// folders is how many of the upstreams have their prompts in files, and prompts how many
-	// prompts these are.
+	// folders counts the upstreams with prompts in files, prompts their prompts.
 	folders, prompts int
-	// checks are those of --live, and the losses of --clients, which clients has one by one.
+	// checks are the results of --live and the losses of --clients. clients are these losses in
+	// detail.
 	checks  []liveCheck
 	clients []clients.Loss
 }
 
 func (v *validateFlags) validate(ctx context.Context) error {
-	found, err := v.check(ctx)
-	if err != nil {
+	cfg, diagnostics := config.Load(v.app.config, config.Options{AllowUnsetEnv: !v.live})
+	found := &validation{diagnostics: []config.Diagnostics{diagnostics}}
+	check := v.check
+	if v.live {
+		found.checks = []liveCheck{} // in JSON [], not null
+		check = v.checkLive
+	}
+	if cfg == nil {
+		found.kept = v.reloaded()
+	} else if err := check(ctx, cfg, found); err != nil {
 		return err
 	}
+	if err := v.print(found); err != nil {
+		return err
+	}
+	if !found.isValid(v.strict) {
+		return errReported
+	}
+	return nil
+}
+
+// print prints the result as --output says. Unless that is JSON, a summary follows.
+func (v *validateFlags) print(found *validation) (err error) {
 	valid := found.isValid(v.strict)
 	switch v.output {
 	case formatJSON:
-		err = terminal.PrintJSON(v.app.out, found.json(valid))
+		return terminal.PrintJSON(v.app.out, found.json(valid, v.live))
 	case formatGitHub:
 		err = annotate(v.app.out, found)
 	default:
@@ -115,16 +132,15 @@ func (v *validateFlags) validate(ctx context.Context) error {
 	}
 	switch {
 	case err != nil:
-		return err
-	case !valid && v.output == formatText:
-		fmt.Fprintf(v.app.err, "%s is not valid: %s\n", v.app.config, found.counted())
-		return errReported
-	case !valid:
-		return errReported
-	case v.output == formatJSON:
-		return nil
+	case v.live && len(found.checks) > 0:
+		_, err = fmt.Fprintf(v.app.out, "%s: %s\n", v.app.config, summaryOf(found.checks))
+	case v.live:
+	case valid:
+		_, err = fmt.Fprintf(v.app.out, "%s is valid: %s\n", v.app.config, found.summary())
+	case v.output == formatText:
+		errs, warnings := found.severities()
+		fmt.Fprintf(v.app.err, "%s is not valid: %s, %s\n", v.app.config, terminal.Count(errs, "error"), terminal.Count(warnings, "warning"))
 	}
-	_, err = fmt.Fprintf(v.app.out, "%s is valid: %s\n", v.app.config, found.summary())
 	return err
 }
 
@@ -135,38 +151,40 @@ func (v *validateFlags) printAll(found *validation) (err error) {
 	for _, sentence := range found.kept {
 		fmt.Fprintf(v.app.err, "On a reload: %s\n\n", sentence)
 	}
-	return errors.Join(err, printChecks(v.app.out, found.checks))
+	for i := range found.checks {
+		_, writeErr := fmt.Fprintf(v.app.out, "%-7s  %s\n", found.checks[i].Status, found.checks[i].Text)
+		err = errors.Join(err, writeErr)
+	}
+	return err
 }
 
-// check finds out what is wrong with the configuration and, if it loads, with the files that hold
-// prompts.
-func (v *validateFlags) check(ctx context.Context) (*validation, error) {
-	cfg, diagnostics := config.Load(v.app.config, config.Options{AllowUnsetEnv: true})
-	found := &validation{diagnostics: []config.Diagnostics{diagnostics}}
-	if cfg == nil {
-		found.kept = v.reloaded()
-		return found, nil
-	}
+// check checks the prompt files of a configuration.
+func (v *validateFlags) check(ctx context.Context, cfg *config.Config, found *validation) error {
 	locked, err := v.app.lockedLists(cfg, v.app.config)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s, err := snapshot.Evaluate(ctx, cfg, locked, snapshot.Options{})
+	s, err := publish.Evaluate(ctx, cfg, locked, publish.Options{})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	found.diagnostics = append(found.diagnostics, config.NewDiagnostics(findingsIn(s)))
-	found.teams, found.upstreams = len(cfg.Teams), len(s.Upstreams)
-	for i, u := range s.Upstreams {
-		if u.Files != nil {
-			found.folders++
-			found.prompts += len(s.Definitions(i))
-		}
-	}
-	return found, v.findLosses(s, found)
+	found.count(s)
+	return v.findLosses(s, found)
 }
 
-// reloaded says what a gateway would do with teams' files that have mistakes.
+// count counts the contents of the configuration.
+func (f *validation) count(s *snapshot.Snapshot) {
+	f.teams, f.upstreams = len(s.Config.Teams), len(s.Upstreams)
+	for i, u := range s.Upstreams {
+		if u.Files != nil {
+			f.folders++
+			f.prompts += len(s.Definitions(i))
+		}
+	}
+}
+
+// reloaded describes a gateway's fallbacks for teams' files with errors.
 func (v *validateFlags) reloaded() (sentences []string) {
 	_, kept, _ := config.LoadTolerant(v.app.config, config.Options{AllowUnsetEnv: true}, nil)
 	for _, k := range kept {
@@ -185,7 +203,7 @@ func (f *validation) all() []config.Diagnostic {
 	return all
 }
 
-// annotations returns each diagnostic, and each check that is not ok as one.
+// annotations returns each diagnostic and each failed check as a diagnostic.
 func (f *validation) annotations() []config.Diagnostic {
 	all := f.all()
 	for i := range f.checks {
@@ -196,8 +214,8 @@ func (f *validation) annotations() []config.Diagnostic {
 	return all
 }
 
-// isValid reports whether the configuration can be used; if strict, whether there is nothing to
-// correct in it.
+// isValid reports whether there are no errors and, if strict is true, no warnings except about
+// unset variables.
 func (f *validation) isValid(strict bool) bool {
 	for _, d := range f.all() {
 		if d.Severity == config.SeverityError || strict && !d.UnsetVariable {
@@ -209,20 +227,20 @@ func (f *validation) isValid(strict bool) bool {
 	})
 }
 
-// summary says what the configuration has.
+// summary describes the contents of the configuration.
 func (f *validation) summary() string {
 	text := terminal.Count(f.teams, "team") + ", " + terminal.Count(f.upstreams, "upstream")
 	if f.folders > 0 {
 		text += ", " + terminal.Count(f.prompts, "prompt") + " in files"
 	}
-	if _, warnings := f.count(); warnings > 0 {
+	if _, warnings := f.severities(); warnings > 0 {
 		text += "; " + terminal.Count(warnings, "warning")
 	}
 	return text
 }
 
-// count counts errors and warnings.
-func (f *validation) count() (errs, warnings int) {
+// severities counts errors and warnings.
+func (f *validation) severities() (errs, warnings int) {
 	all := f.annotations()
 	for _, d := range all {
 		if d.Severity == config.SeverityError {
@@ -232,30 +250,29 @@ func (f *validation) count() (errs, warnings int) {
 	return errs, len(all) - errs
 }
 
-// counted says how many mistakes there are.
-func (f *validation) counted() string {
-	errs, warnings := f.count()
-	return terminal.Count(errs, "error") + ", " + terminal.Count(warnings, "warning")
-}
-
-// json returns the result for programs, in the form of terraform validate.
-func (f *validation) json(valid bool) any {
-	failed, warned := f.count()
+// json returns the result in the form of terraform validate. With live, the checks are apart from the
+// diagnostics.
+func (f *validation) json(valid, live bool) any {
+	failed, warned := f.severities()
+	diagnostics, checks := f.annotations(), []liveCheck(nil)
+	if live {
+		diagnostics, checks = f.all(), f.checks
+	}
 	return struct {
 		Valid          bool                `json:"valid"`
 		ErrorCount     int                 `json:"error_count"`
 		WarningCount   int                 `json:"warning_count"`
 		Diagnostics    []config.Diagnostic `json:"diagnostics"`
 		OnReload       []string            `json:"on_reload,omitempty"`
+		Checks         []liveCheck         `json:"checks,omitzero"`
 		Teams          int                 `json:"teams"`
 		Upstreams      int                 `json:"upstreams"`
 		PromptsInFiles int                 `json:"prompts_in_files"`
 		Clients        []clients.Loss      `json:"clients,omitempty"`
-	}{valid, failed, warned, f.annotations(), f.kept, f.teams, f.upstreams, f.prompts, f.clients}
+	}{valid, failed, warned, diagnostics, f.kept, checks, f.teams, f.upstreams, f.prompts, f.clients}
 }
 
-// annotate prints what was found as commands by which GitHub Actions annotates the lines of a pull
-// request.
+// annotate prints commands for GitHub Actions, which annotate the lines of a pull request.
 func annotate(w io.Writer, found *validation) error {
 	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
@@ -265,7 +282,7 @@ func annotate(w io.Writer, found *validation) error {
 		if at := d.Range; at != nil {
 			fmt.Fprintf(&text, "file=%s,line=%d,endLine=%d,",
 				property.Replace(inWorkspace(at.Filename)), at.Start.Line, at.End.Line)
-			if at.Start.Line == at.End.Line && at.Start.Column > 0 { // columns of several lines are refused
+			if at.Start.Line == at.End.Line && at.Start.Column > 0 { // GitHub refuses columns for several lines
 				fmt.Fprintf(&text, "col=%d,endColumn=%d,", at.Start.Column, at.End.Column)
 			}
 		}
@@ -278,8 +295,7 @@ func annotate(w io.Writer, found *validation) error {
 	return err
 }
 
-// inWorkspace returns a path as GitHub knows it: from the root of the repository, wherever the step
-// of the workflow runs.
+// inWorkspace returns a path relative to the repository's root, for GitHub, from any working directory.
 func inWorkspace(path string) string {
 	if workspace := os.Getenv("GITHUB_WORKSPACE"); workspace != "" {
 		absolute, err := filepath.Abs(path)
@@ -290,14 +306,14 @@ func inWorkspace(path string) string {
 	return filepath.ToSlash(path)
 }
 
-// findingsIn returns what is wrong with the files of prompts, and with the definitions in them.
+// findingsIn returns the problems of prompt files and of the definitions in them.
 func findingsIn(s *snapshot.Snapshot) (findings []config.Finding) {
 	findings = fileFindings(s)
-	for _, r := range catalog.Summarized(append(s.Reports(), snapshot.Unmatched(s)...)) {
+	for _, r := range catalog.Summarized(append(s.Reports(), publish.Unmatched(s)...)) {
 		switch r.Kind {
-		case catalog.BrokenFile, catalog.PartlyServed: // which are findings already
+		case catalog.BrokenFile, catalog.PartlyServed: // they are findings already
 		case catalog.Drift:
-			if len(s.Config.Lock) > 0 { // else there is no lock file, which was reported
+			if len(s.Config.Lock) > 0 { // a missing lock file was reported
 				findings = append(findings, drift(s, r))
 			}
 		default:
@@ -310,7 +326,7 @@ func findingsIn(s *snapshot.Snapshot) (findings []config.Finding) {
 	return findings
 }
 
-// fileFindings returns the problems of files. What several upstreams have in common is one finding.
+// fileFindings returns the problems of files. Equal problems of several upstreams are one finding.
 func fileFindings(s *snapshot.Snapshot) (findings []config.Finding) {
 	blocks, first, also := map[string]bool{}, map[files.Problem]int{}, map[int][]string{}
 	for _, u := range s.Upstreams {
@@ -318,7 +334,7 @@ func fileFindings(s *snapshot.Snapshot) (findings []config.Finding) {
 	}
 	for _, p := range s.FileProblems() {
 		mistake, isBlock := p, blocks[p.Place()]
-		if isBlock { // which says it in the same words for the same folder or team
+		if isBlock { // another upstream reports the same folder or team
 			mistake.Path, mistake.Line = "", 0
 		}
 		at, known := first[mistake]
@@ -339,7 +355,7 @@ func fileFindings(s *snapshot.Snapshot) (findings []config.Finding) {
 	return findings
 }
 
-// drift says that a prompt's file is not as the lock file approves it.
+// drift returns the finding about a prompt that differs from the lock file.
 func drift(s *snapshot.Snapshot, r catalog.Report) config.Finding {
 	owner := r.Owners[0]
 	at, _ := s.Index(owner.Upstream)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"slices"
@@ -17,16 +16,18 @@ import (
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/admin"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/clients"
 	"github.com/promptweir/promptweir/gateway/cluster"
+	"github.com/promptweir/promptweir/gateway/publish"
 	"github.com/promptweir/promptweir/gateway/seal"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
 )
 
-// maxClockOffset is how far a server's clock may differ from this machine's before it is worth a
-// word: tokens that one of the two issues may not be valid yet, or any more, to the other.
+// maxClockOffset is the tolerated difference between a server's clock and this machine's. With a
+// larger difference, new tokens of one side may not be valid for the other.
 const maxClockOffset = 30 * time.Second
 
 // checkStatus is the outcome of one check.
@@ -40,14 +41,14 @@ const (
 
 // liveCheck is one line of the checklist.
 type liveCheck struct {
-	// Check is what was checked, a key of checkTitles.
+	// Check is the kind of check, a key of checkTitles.
 	Check  string      `json:"check"`
 	Status checkStatus `json:"status"`
-	// Text says what was found and, unless all is well, what to do.
+	// Text is the finding and, for problems, the remedy.
 	Text string `json:"text"`
-	// Upstream has what was found out about one; nil for other checks.
+	// Upstream contains the results for an upstream; nil for other checks.
 	Upstream *checkedUpstream `json:"upstream,omitempty"`
-	// location is what the check is about, as PATH:LINE or PATH; empty where nothing is configured.
+	// location is the subject's PATH:LINE or PATH; empty if the subject is in no file.
 	location string
 }
 
@@ -58,12 +59,12 @@ var checkTitles = map[string]string{ //nolint:gochecknoglobals // a constant tab
 	"store": "Store in trouble", "client": "Lost in a client", "skill": "Problem with a skill",
 }
 
-// checked returns a line of the checklist that is not about one upstream.
+// checked returns a line of the checklist that is not about an upstream.
 func checked(check string, status checkStatus, location, format string, args ...any) liveCheck {
 	return liveCheck{check, status, fmt.Sprintf(format, args...), nil, location}
 }
 
-// diagnostic returns a check that is not ok as a diagnostic of its source location.
+// diagnostic converts a failed check to a diagnostic.
 func (c *liveCheck) diagnostic() config.Diagnostic {
 	d := config.Diagnostic{
 		Severity: string(c.Status), Summary: checkTitles[c.Check], Detail: c.Text,
@@ -71,7 +72,7 @@ func (c *liveCheck) diagnostic() config.Diagnostic {
 	if c.location == "" {
 		return d
 	}
-	file, at := c.location, config.Position{Line: 1} // the start of the whole file
+	file, at := c.location, config.Position{Line: 1} // the beginning of the file
 	if colon := strings.LastIndex(file, ":"); colon >= 0 {
 		if line, err := strconv.Atoi(file[colon+1:]); err == nil {
 			file, at.Line = file[:colon], line
@@ -81,7 +82,7 @@ func (c *liveCheck) diagnostic() config.Diagnostic {
 	return d
 }
 
-// locationOf returns the source location of a block; empty if it is not in the configuration.
+// locationOf returns the location of a block, or "" for a default.
 func locationOf(p config.Place) string {
 	if p == (config.Place{}) {
 		return ""
@@ -89,76 +90,42 @@ func locationOf(p config.Place) string {
 	return p.String()
 }
 
-// checkedUpstream is what is known of an upstream after its first list.
+// checkedUpstream is the state of an upstream after its first list.
 type checkedUpstream struct {
-	Name  string `json:"name"`
-	Team  string `json:"team"`
-	Place string `json:"place"`
-	// Address has its sensitive parts masked; Transport and Revision are how the server was
-	// reached.
+	admin.UpstreamHealth
+
+	// Address is masked. Transport is a result of the negotiation.
 	Address   string `json:"address"`
 	Transport string `json:"transport,omitempty"`
-	Revision  string `json:"revision,omitempty"`
-	// OffersPrompts is what the server declares. Prompts counts its list.
+	// OffersPrompts is the server's declaration.
 	OffersPrompts bool `json:"offers_prompts"`
-	Prompts       int  `json:"prompts"`
-	// Milliseconds is how long it took from the start to the list, or to the failure.
-	Milliseconds int64  `json:"milliseconds"`
-	Reason       string `json:"reason,omitempty"`
-	Cause        string `json:"cause,omitempty"`
-	Remedy       string `json:"remedy,omitempty"`
+	// Milliseconds is the time from the start to the list or the failure.
+	Milliseconds int64 `json:"milliseconds"`
 }
 
-// check returns the line of the checklist about the upstream.
+// check returns the line of the checklist for the upstream.
 func (u checkedUpstream) check(status checkStatus, text string) liveCheck {
 	return liveCheck{"upstream", status, text, &u, u.Place}
 }
 
-// validateLive starts the upstreams, and prints a checklist of what is well and what is not. The
-// error is errReported if the checklist is not valid.
-func (v *validateFlags) validateLive(ctx context.Context) error {
-	cfg, diagnostics := config.Load(v.app.config, config.Options{})
-	found := validation{diagnostics: []config.Diagnostics{diagnostics}}
-	if cfg == nil {
-		found.kept = v.reloaded()
-	}
-	if v.output == formatText {
-		if err := v.printAll(&found); err != nil {
-			return err
-		}
-	}
-	if cfg != nil {
-		if err := v.checkLive(ctx, cfg, &found); err != nil {
-			return err
-		}
-	}
-	if err := v.printChecklist(&found); err != nil {
-		return err
-	}
-	if !found.isValid(v.strict) {
-		return errReported
-	}
-	return nil
-}
-
-// checkLive starts the upstreams, and adds the checks.
+// checkLive starts the upstreams and adds the checks.
 func (v *validateFlags) checkLive(ctx context.Context, cfg *config.Config, found *validation) error {
-	listeners := checkListeners(ctx, cfg) // before the gateway knows its own addresses
+	listeners := checkListeners(ctx, cfg) // before the gateway treats them as its own
 	return v.app.withGateway(ctx, cfg, func(g *gateway.Gateway) error {
 		waiting := v.app.tellLater(func() { v.app.warnOfWaiting(g.Snapshot()) })
 		took := awaitEach(ctx, g)
 		waiting.Stop()
 		s := g.Snapshot()
+		found.count(s)
 		found.checks = slices.Concat(checkUpstreams(s, took), checkSnapshot(s), checkSkills(ctx, g),
 			checkStore(ctx, cfg, s.Sealer), listeners)
 		return errors.Join(v.findLosses(s, found), ctx.Err())
 	})
 }
 
-// awaitEach waits until each upstream has been listed or has failed, and returns how long that
-// took, by upstream.
+// awaitEach waits until each upstream has been listed or has failed, and returns the times by upstream.
 func awaitEach(ctx context.Context, g *gateway.Gateway) map[string]time.Duration {
-	ctx, cancel := context.WithTimeout(ctx, settleBound)
+	ctx, cancel := context.WithTimeout(ctx, listedBound)
 	defer cancel()
 	begun, took := time.Now(), map[string]time.Duration{}
 	for {
@@ -185,29 +152,41 @@ func checkUpstreams(s *snapshot.Snapshot, took map[string]time.Duration) (checks
 	for _, t := range s.Troubles() {
 		troubles[t.Upstream] = t
 	}
+	health := admin.Health(s).Upstreams
 	for i, state := range s.States {
 		u := &s.Upstreams[i]
 		found := checkedUpstream{
-			Name: u.Name, Team: u.Team, Place: u.Place.String(), Address: u.Address(),
-			Revision: state.Revision, Transport: string(state.Transport),
-			OffersPrompts: state.Listed && state.Promptless == nil, Prompts: len(s.Definitions(i)),
-			Milliseconds: took[u.Name].Milliseconds(),
+			UpstreamHealth: health[i], Address: u.Address(), Transport: string(state.Transport),
+			OffersPrompts: state.Listed && state.Promptless == nil, Milliseconds: took[u.Name].Milliseconds(),
 		}
 		if u.Files != nil {
 			found.Transport = string(u.Transport)
 		}
 		if t, isTroubled := troubles[u.Name]; isTroubled {
-			found.Reason, found.Cause, found.Remedy = string(t.Reason), t.Cause.Problem, t.Cause.Remedy
 			checks = append(checks, found.check(checkError, terminal.OneLine(t.String())))
 		} else {
 			checks = append(checks, found.check(checkOK, found.String()))
 		}
-		checks = append(checks, checkClock(u, state)...)
+		checks = append(checks, checkClock(u, s.States[i])...)
 	}
 	return checks
 }
 
-// String says how an upstream that works was reached, and what it has.
+// checkClock returns a line for a server whose clock differs from this machine's.
+func checkClock(u *config.Upstream, state *upstream.State) []liveCheck {
+	offset, direction := state.ClockOffset, "ahead of"
+	if offset.Abs() <= maxClockOffset {
+		return nil
+	}
+	if offset < 0 {
+		direction = "behind"
+	}
+	return []liveCheck{checked("clock", checkWarning, u.Place.String(),
+		"%s (%s): the clock of %s is %s %s this machine's; correct the wrong one, or valid tokens are refused",
+		u.Name, u.Place, u.Address(), offset.Abs(), direction)}
+}
+
+// String describes the connection and the prompts of a working upstream.
 func (u *checkedUpstream) String() string {
 	how := u.Address
 	switch u.Transport {
@@ -224,25 +203,9 @@ func (u *checkedUpstream) String() string {
 		terminal.Count(u.Prompts, "prompt"), u.Milliseconds)
 }
 
-// checkClock returns a line for a server whose clock differs much.
-func checkClock(u *config.Upstream, state *upstream.State) []liveCheck {
-	offset := state.ClockOffset
-	if offset.Abs() <= maxClockOffset {
-		return nil
-	}
-	direction := "ahead of"
-	if offset < 0 {
-		direction = "behind"
-	}
-	return []liveCheck{checked("clock", checkWarning, u.Place.String(),
-		"%s (%s): the clock of %s is %s %s this machine's; correct the wrong one, or valid tokens are refused",
-		u.Name, u.Place, u.Address(), offset.Abs(), direction)}
-}
-
-// checkSnapshot returns a line for each report, and for what the catalog as a whole makes of the
-// configuration.
+// checkSnapshot returns a line for each report, and for problems of the whole catalog.
 func checkSnapshot(s *snapshot.Snapshot) (checks []liveCheck) {
-	for _, r := range catalog.Summarized(append(s.Reports(), snapshot.Unmatched(s)...)) {
+	for _, r := range catalog.Summarized(append(s.Reports(), publish.Unmatched(s)...)) {
 		checks = append(checks, checked("report", checkError, r.Place(), "%s",
 			terminal.OneLine(r.Text)))
 	}
@@ -262,7 +225,7 @@ func checkSnapshot(s *snapshot.Snapshot) (checks []liveCheck) {
 	return checks
 }
 
-// checkStore returns a line for the store that replicas share, if there is one.
+// checkStore returns a line for the replicas' store, if there is one.
 func checkStore(ctx context.Context, cfg *config.Config, sealer *seal.Sealer) []liveCheck {
 	if cfg.Cluster == nil {
 		return nil
@@ -281,8 +244,7 @@ func checkStore(ctx context.Context, cfg *config.Config, sealer *seal.Sealer) []
 	return []liveCheck{line}
 }
 
-// checkListeners returns a line for each address that the gateway would listen on: whether it is
-// free, or used by a gateway that already runs.
+// checkListeners returns a line for each listen address: whether it is free, or used by a running gateway.
 func checkListeners(ctx context.Context, cfg *config.Config) []liveCheck {
 	isRunning := isAdminListener(ctx, "http://"+cfg.Admin.Listen)
 	check := func(block, address string, place config.Place) liveCheck {
@@ -306,44 +268,12 @@ func checkListeners(ctx context.Context, cfg *config.Config) []liveCheck {
 	}
 }
 
-// printChecklist prints the checklist in the format of --output, and, unless that is JSON, what it
-// comes to.
-func (v *validateFlags) printChecklist(found *validation) (err error) {
-	if v.output == formatJSON {
-		return terminal.PrintJSON(v.app.out, struct {
-			Valid       bool                `json:"valid"`
-			Diagnostics []config.Diagnostic `json:"diagnostics"`
-			OnReload    []string            `json:"on_reload,omitempty"`
-			Checks      []liveCheck         `json:"checks"`
-			Clients     []clients.Loss      `json:"clients,omitempty"`
-		}{found.isValid(v.strict), found.all(), found.kept, append([]liveCheck{}, found.checks...), found.clients})
-	}
-	if v.output == formatGitHub {
-		err = annotate(v.app.out, found)
-	} else {
-		err = printChecks(v.app.out, found.checks)
-	}
-	if err == nil && len(found.checks) > 0 {
-		counts := map[checkStatus]int{}
-		for i := range found.checks {
-			counts[found.checks[i].Status]++
-		}
-		_, err = fmt.Fprintf(v.app.out, "%s: %s\n", v.app.config, summaryOf(counts))
-	}
-	return err
-}
-
-// printChecks prints a line for each check.
-func printChecks(w io.Writer, checks []liveCheck) (err error) {
-	for i := range checks {
-		_, writeErr := fmt.Fprintf(w, "%-7s  %s\n", checks[i].Status, checks[i].Text)
-		err = errors.Join(err, writeErr)
-	}
-	return err
-}
-
 // summaryOf counts the checks by their outcome.
-func summaryOf(counts map[checkStatus]int) string {
+func summaryOf(checks []liveCheck) string {
+	counts := map[checkStatus]int{}
+	for i := range checks {
+		counts[checks[i].Status]++
+	}
 	if counts[checkError]+counts[checkWarning] == 0 {
 		return fmt.Sprintf("all %d checks passed", counts[checkOK])
 	}

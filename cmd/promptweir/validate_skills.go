@@ -11,6 +11,7 @@ import (
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/skills"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -19,8 +20,8 @@ const maxSkillTexts = 1000
 
 var skillURI = regexp.MustCompile(`skill://[^\s<>"'` + "`" + `)\]]+`)
 
-// checkSkills returns a line for each skill whose texts cannot be read, or name files by URIs that
-// clients of the gateway do not know: it moves skills below prefixes, and leaves texts as they are.
+// checkSkills returns a line for each text of a skill that cannot be read, or that contains URIs of
+// no served skill: the gateway moves skills below prefixes, but does not change the URIs in texts.
 func checkSkills(ctx context.Context, g *gateway.Gateway) (checks []liveCheck) {
 	places := map[string]string{}
 	for _, u := range g.Snapshot().Upstreams {
@@ -34,7 +35,7 @@ func checkSkills(ctx context.Context, g *gateway.Gateway) (checks []liveCheck) {
 	for _, entry := range entries {
 		files, place := entry.Skill.Files, places[entry.Owners[0].Upstream]
 		if entry.Skill.Dynamic {
-			files = []catalog.ManifestFile{{Path: wire.SkillFile}}
+			files = []skills.File{{Path: wire.SkillFile}}
 		}
 		for _, file := range files {
 			if path.Ext(file.Path) != ".md" {
@@ -50,7 +51,7 @@ func checkSkills(ctx context.Context, g *gateway.Gateway) (checks []liveCheck) {
 					terminal.OneLine(explained(g.Snapshot(), err).Error())))
 				continue
 			}
-			contents, _ := wire.ParseArray(wire.Members(result).Get("contents")) // it was verified
+			contents, _ := wire.ParseArray(wire.Members(result).Get("contents")) // it was verified before
 			for _, content := range contents {
 				text, _ := wire.Members(content).Text("text")
 				foreign := slices.DeleteFunc(skillURI.FindAllString(text, -1), isServed)
@@ -72,5 +73,5 @@ func namedURIs(uris []string) string {
 	return text
 }
 
-// maxShownURI bounds how much of a URI is shown, in bytes.
+// maxShownURI bounds a printed URI, in bytes.
 const maxShownURI = 200

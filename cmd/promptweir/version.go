@@ -12,24 +12,24 @@ import (
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 )
 
-// These are set by the linker when a release is built.
+// The linker sets these in a release.
 var (
 	version string
 	commit  string //nolint:gochecknoglobals // as version
 	date    string //nolint:gochecknoglobals // of the commit, in RFC 3339
 )
 
-// build says which program this is, in reports of mistakes for example.
+// build identifies this program, for example in bug reports.
 type build struct {
 	Version string `json:"version"`
-	// Commit and Date are empty where neither the linker nor the Go toolchain knew them.
+	// Commit and Date are empty if neither the linker nor the Go toolchain recorded them.
 	Commit   string `json:"commit,omitempty"`
 	Date     string `json:"date,omitempty"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
-// thisBuild returns what the linker knew, and else what the Go toolchain recorded.
+// thisBuild returns the linker's values, or the Go toolchain's.
 func thisBuild() build {
 	recorded := map[string]string{}
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -46,12 +46,10 @@ func thisBuild() build {
 	}
 }
 
-// buildVersion returns the release or, in other builds, the module version that the Go toolchain
-// recorded.
+// buildVersion returns the release or, in other builds, the toolchain's module version.
 func buildVersion() string { return thisBuild().Version }
 
-// String describes the build on one line, which begins with the name of the program and its
-// version.
+// String describes the build in one line.
 func (b build) String() string {
 	commit := ""
 	if b.Commit != "" {

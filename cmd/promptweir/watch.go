@@ -9,23 +9,29 @@ import (
 )
 
 const (
-	// firstPause and lastPause bound the backoff between two connections of a watcher.
+	// firstPause and lastPause bound the backoff between a watcher's connections.
 	firstPause = time.Second
 	lastPause  = time.Minute
-	// leastRest is how long there is no run after another one. A long run is followed by a rest of nine
-	// times as long: each gets all prompts.
+	// leastRest is the minimum rest between runs. A rest is nine times as long as the run before
+	// it, up to lastPause, because a run may get all prompts.
 	leastRest = 2 * time.Second
-	// runAgain is when a run that failed is repeated without a change.
+	// runAgain is the delay before a failed run is repeated without a change.
 	runAgain = time.Minute
 )
 
-// watcher repeats what a command does whenever the server's prompts change.
+// watcher repeats a command's work for each change of the server's prompts.
 type watcher struct {
 	query *query
 	run   func(context.Context, *client.Session) error
+	// connect is the query's withSession, except in tests.
+	connect func(context.Context, client.SessionOptions, func(*client.Session) error) error
 }
 
-// follow runs after each change that the server announces, and connects again when it is lost.
+func newWatcher(q *query, run func(context.Context, *client.Session) error) *watcher {
+	return &watcher{q, run, q.withSession}
+}
+
+// follow runs after each notification of the server, and reconnects if the connection is lost.
 func (w *watcher) follow(ctx context.Context) error {
 	wasConnected := false
 	var connected time.Time
@@ -37,7 +43,7 @@ func (w *watcher) follow(ctx context.Context) error {
 			default:
 			}
 		}
-		err := w.query.withSession(ctx, client.SessionOptions{OnListChanged: signal}, func(s *client.Session) error {
+		err := w.connect(ctx, client.SessionOptions{OnListChanged: signal}, func(s *client.Session) error {
 			wasConnected, connected = true, time.Now()
 			return w.followSession(ctx, s, changed, signal)
 		})
@@ -46,11 +52,11 @@ func (w *watcher) follow(ctx context.Context) error {
 			return context.Cause(ctx)
 		case errors.Is(err, client.ErrNoStream):
 			return errors.New("the server does not say when its prompts change; run the command without --watch from time to time")
-		// A first connection that fails is most likely a wrong address or token.
+		// If the first connection fails, the address or the token is probably wrong.
 		case !wasConnected:
 			return err
 		}
-		if time.Since(connected) > lastPause { // and not each time of a server that comes and goes
+		if time.Since(connected) > lastPause { // a short connection, as to an unstable server, keeps the backoff
 			pause = firstPause
 		}
 		w.query.app.warn("%v; connecting again in %s", err, pause)
@@ -62,7 +68,7 @@ func (w *watcher) follow(ctx context.Context) error {
 	}
 }
 
-// followSession runs at each change until the stream of changes ends, and returns why it did.
+// followSession calls run at each change until the stream ends, and returns the reason.
 func (w *watcher) followSession(
 	ctx context.Context, s *client.Session, changed <-chan struct{}, signal func(),
 ) (err error) {
@@ -72,24 +78,23 @@ func (w *watcher) followSession(
 		defer close(ended)
 		err = s.Watch(ctx, signal)
 	}()
-	// Whatever ends this, the session is closed after it, which the watch must not outlive.
+	// Wait until Watch has ended, because the caller closes the session.
 	defer func() {
 		cancel()
 		<-ended
 	}()
-	var again, rested <-chan time.Time
-	waiting := changed
+	end := func() error {
+		if errors.Is(err, client.ErrNoStream) {
+			return errors.Join(err, w.run(ctx, s))
+		}
+		return err
+	}
+	var again <-chan time.Time
 	for {
 		select {
-		case <-rested:
-			waiting, rested = changed, nil
-			continue
 		case <-ended:
-			if errors.Is(err, client.ErrNoStream) {
-				return errors.Join(err, w.run(ctx, s))
-			}
-			return err
-		case <-waiting:
+			return end()
+		case <-changed:
 		case <-again:
 		}
 		again = nil
@@ -98,6 +103,10 @@ func (w *watcher) followSession(
 			w.query.app.warn("%v", err)
 			again = time.After(runAgain)
 		}
-		waiting, rested = nil, time.After(min(max(leastRest, 9*time.Since(begun)), lastPause))
+		select { // a change during the rest stays in the channel
+		case <-ended:
+			return end()
+		case <-time.After(min(max(leastRest, 9*time.Since(begun)), lastPause)):
+		}
 	}
 }

@@ -12,15 +12,15 @@ import (
 
 // Edit is a change of one member of a client's file.
 type Edit struct {
-	// Path has the names of the objects from the outermost on, and last that of the member.
+	// Path lists the names of the objects from the outermost on, then the member's name.
 	Path []string
-	// Value is that of the member or, if IsElement is set, an element of its array.
+	// Value is the member's value or, if IsElement is true, an element of its array.
 	Value     any
 	IsElement bool
 }
 
-// Apply returns a client's file with a change made, unless it is there already. All else stays as it
-// is, comments included. An empty file becomes one that has just the member.
+// Apply applies a change to a client's file, unless the file already has it. Everything else stays, comments
+// included. An empty file gets just the member.
 func Apply(content []byte, edit Edit) ([]byte, error) {
 	if len(bytes.TrimSpace(content)) == 0 {
 		content = []byte("{}\n")
@@ -42,27 +42,28 @@ func Apply(content []byte, edit Edit) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Nobody looks at it before the client does, and a name may occur twice.
+	// If a name occurs twice, the edit may have changed the wrong member. No person reviews the
+	// file before the client reads it, so check the result.
 	if after, err := parse(edited); err != nil || !edit.isIn(after, value) {
 		return nil, fmt.Errorf("it has %s twice", strings.Join(edit.Path, "."))
 	}
-	// With the byte order mark, if there was one.
+	// A byte order mark stays.
 	return slices.Concat(bytes.TrimSuffix(content, text), edited), nil
 }
 
-// isIn reports whether a change is made already.
+// isIn reports whether the file already has the change.
 func (e Edit) isIn(file, value jsontext.Value) bool {
 	now := []jsontext.Value{find(file, e.Path...)}
 	if e.IsElement {
 		now = elements(now[0])
 	}
 	return slices.ContainsFunc(now, func(v jsontext.Value) bool {
-		a, b := v.Clone(), value.Clone() // which differ in white space and the order of members only
+		a, b := v.Clone(), value.Clone() // white space and the order of members do not matter
 		return a.Canonicalize() == nil && b.Canonicalize() == nil && bytes.Equal(a, b)
 	})
 }
 
-// unitOf returns one level of a file's indent.
+// unitOf returns one level of the file's indentation.
 func unitOf(content []byte) string {
 	for line := range bytes.Lines(content) {
 		text := bytes.TrimLeft(line, " \t")
@@ -73,20 +74,20 @@ func unitOf(content []byte) string {
 	return "  "
 }
 
-// editor changes a text, at the offsets of the same text without comments.
+// editor changes a text. Offsets are the same in content and in plain, the text without comments.
 type editor struct {
 	content, plain []byte
 	unit           string
 }
 
-// apply walks to the last object of the path that exists, and changes or adds a member of it.
+// apply goes to the last existing object of the path, and changes or adds its member.
 func (e *editor) apply(edit Edit, value jsontext.Value) ([]byte, error) {
 	d := jsontext.NewDecoder(bytes.NewReader(e.plain), jsontext.AllowDuplicateNames(true))
 	for depth, name := range edit.Path {
 		if d.PeekKind() != '{' {
 			return nil, fmt.Errorf("%s is not an object", strings.Join(append([]string{"the file"}, edit.Path[:depth]...), "."))
 		}
-		_, _ = d.ReadToken() // which is there, as the text has been parsed
+		_, _ = d.ReadToken() // no error, since the text was parsed
 		open, isEmpty := int(d.InputOffset()), d.PeekKind() == '}'
 		if goTo(d, name) {
 			continue
@@ -106,29 +107,31 @@ func (e *editor) apply(edit Edit, value jsontext.Value) ([]byte, error) {
 		_, _ = d.ReadToken()
 		return e.insert(int(d.InputOffset()), len(edit.Path)+1, nil, value, d.PeekKind() == ']'), nil
 	}
-	from := int(d.InputOffset()) // behind the name
+	from := int(d.InputOffset()) // after the name
 	from += len(e.plain[from:]) - len(bytes.TrimLeft(e.plain[from:], ": \t\r\n"))
-	_ = d.SkipValue() // which is there, too
+	_ = d.SkipValue() // no error, since the text was parsed
 	return e.splice(from, int(d.InputOffset()), e.indented(value, len(edit.Path))), nil
 }
 
-// goTo reads on to the value of a member of the object whose opening brace was read last.
+// goTo reads up to the value of a member, and reports whether the object has the member. The
+// decoder must be at the beginning of the object's members.
 func goTo(d *jsontext.Decoder, name string) bool {
 	for d.PeekKind() == '"' {
 		if token, _ := d.ReadToken(); token.String() == name {
 			return true
 		}
-		_ = d.SkipValue() // as above
+		_ = d.SkipValue() // no error, since the text was parsed
 	}
 	return false
 }
 
 func memberName(name string) jsontext.Value {
-	quoted, _ := jsontext.AppendQuote(nil, name) // names that are no UTF-8 have a form, too
+	quoted, _ := jsontext.AppendQuote(nil, name) // invalid UTF-8 is replaced
 	return append(quoted, ": "...)
 }
 
-// insert adds a member or an element behind an opening bracket, where only comments may be.
+// insert adds a member or an element after an opening bracket. isEmpty is true if only white space
+// and comments separate it from the closing bracket.
 func (e *editor) insert(open, depth int, name, value jsontext.Value, isEmpty bool) []byte {
 	text := "\n" + strings.Repeat(e.unit, depth) + string(name) + e.indented(value, depth)
 	rest := bytes.TrimLeft(e.content[open:], " \t\r")
@@ -141,7 +144,7 @@ func (e *editor) insert(open, depth int, name, value jsontext.Value, isEmpty boo
 	return e.splice(open, open, text)
 }
 
-// indented returns a value, whose first line is at a depth.
+// indented returns a value with the indentation of a depth. The first line has no indentation.
 func (e *editor) indented(value jsontext.Value, depth int) string {
 	value = value.Clone()
 	_ = value.Indent(jsontext.WithIndentPrefix(strings.Repeat(e.unit, depth)), jsontext.WithIndent(e.unit))

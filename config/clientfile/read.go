@@ -8,32 +8,34 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
 // File is a client's file.
 type File struct {
-	// Name is what comments and errors call it.
+	// Name is used in comments and errors.
 	Name    string
 	Content []byte
-	// Folder is where relative folders begin in a team that is for this machine. In any other, and
-	// where it is empty, they stay relative.
+	// Folder is the base of relative working folders in a team for this machine. In other teams,
+	// and if Folder is empty, such folders stay relative.
 	Folder string
 }
 
-// found is what a client's file says.
+// found is the content of a client's file.
 type found struct {
 	servers []member
 	inputs  map[string]input
 	folder  string // see [File]
 }
 
-// input is something that VS Code asks its user for.
+// input is a value that VS Code asks its user for.
 type input struct {
 	description string
 	fallback    *string
 }
 
-// note says what an input is for.
+// note describes an input.
 func (i input) note() string {
 	if i.description == "" {
 		return "asked for by the client"
@@ -41,7 +43,7 @@ func (i input) note() string {
 	return i.description
 }
 
-// read finds the servers in a file, by where each client has them.
+// read finds the servers in a file, in all members where a client may have them.
 func read(f File) (found, error) {
 	root, err := parse(f.Content)
 	if err != nil {
@@ -74,7 +76,7 @@ func read(f File) (found, error) {
 	return all, nil
 }
 
-// Servers returns the names of the servers in a file; none where it cannot be read.
+// Servers returns the names of the servers in a file. If it cannot be read, there are no names.
 func Servers(f File) (names []string) {
 	all, _ := read(f)
 	for _, m := range all.servers {
@@ -83,7 +85,7 @@ func Servers(f File) (names []string) {
 	return names
 }
 
-// addInputs adds the inputs of VS Code. What is a password has no default.
+// addInputs adds the inputs of VS Code. Passwords have no default.
 func (f *found) addInputs(raw jsontext.Value) {
 	for _, one := range elements(raw) {
 		id, _ := text(find(one, "id"))
@@ -96,7 +98,7 @@ func (f *found) addInputs(raw jsontext.Value) {
 	}
 }
 
-// looksLikeServers reports whether each member of an object could be a server.
+// looksLikeServers reports whether each member of an object may be a server.
 func looksLikeServers(root jsontext.Value) bool {
 	all := members(root)
 	for _, m := range all {
@@ -107,15 +109,13 @@ func looksLikeServers(root jsontext.Value) bool {
 	return len(all) > 0
 }
 
-// member is a member of a JSON object. Objects keep their order, because people order their
-// servers.
+// member is a member of a JSON object. The order of members is kept, because people order their servers.
 type member struct {
 	name  string
 	value jsontext.Value
 }
 
-// members returns the members of a JSON object, and nothing for any other value. Of a name that
-// occurs twice, all are returned.
+// members returns the members of a JSON object, including duplicates. Other values have no members.
 func members(raw jsontext.Value) []member {
 	d := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true))
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
@@ -137,7 +137,7 @@ func members(raw jsontext.Value) []member {
 	}
 }
 
-// find returns the value of a member at a path of names; of those with the same name, the last.
+// find returns the value at a path of names. Among duplicates, the last member counts.
 func find(raw jsontext.Value, path ...string) jsontext.Value {
 	for _, name := range path {
 		var found jsontext.Value
@@ -151,8 +151,8 @@ func find(raw jsontext.Value, path ...string) jsontext.Value {
 	return raw
 }
 
-// text returns a value as environments and command lines take it: a string, or a number or a
-// boolean as it is written. Others are not ok.
+// text returns a value for an environment or a command line: a string, or a number or a boolean as
+// written. For other values, ok is false.
 func text(raw jsontext.Value) (s string, ok bool) {
 	switch raw.Kind() {
 	case '"':
@@ -165,7 +165,7 @@ func text(raw jsontext.Value) (s string, ok bool) {
 	}
 }
 
-// elements returns the elements of a JSON array, and nothing for any other value.
+// elements returns the elements of a JSON array. Other values have no elements.
 func elements(raw jsontext.Value) (all []jsontext.Value) {
 	if raw.Kind() != '[' || json.Unmarshal(raw, &all, jsontext.AllowDuplicateNames(true)) != nil {
 		return nil
@@ -173,7 +173,7 @@ func elements(raw jsontext.Value) (all []jsontext.Value) {
 	return all
 }
 
-// texts returns a list of texts; it is not ok if it is none.
+// texts returns the elements of a JSON array as texts. ok is false if it is not an array of texts.
 func texts(raw jsontext.Value) (list []string, ok bool) {
 	if raw.Kind() != '[' {
 		return nil, false
@@ -190,8 +190,7 @@ func texts(raw jsontext.Value) (list []string, ok bool) {
 
 var byteOrderMark = []byte("\ufeff") //nolint:gochecknoglobals // constant
 
-// parse reads JSON as editors write it: with comments, commas after the last element, and a byte
-// order mark.
+// parse reads JSON with comments, commas after last elements, and a byte order mark, as editors write it.
 func parse(content []byte) (jsontext.Value, error) {
 	content = bytes.TrimPrefix(content, byteOrderMark)
 	plain := jsontext.Value(standard(content))
@@ -207,65 +206,31 @@ func parse(content []byte) (jsontext.Value, error) {
 	return plain, nil
 }
 
-// standard returns JSON with blanks in place of comments and of commas that precede a closing
-// bracket, so that offsets stay.
+var (
+	// stringOrComment matches each string and each comment.
+	stringOrComment = hclread.Lazily(`(?s)"(?:[^"\\]|\\.)*"?|//[^\n]*|/\*.*?(?:\*/|$)`)
+	// stringOrComma matches each string, and each comma before a closing bracket.
+	stringOrComma = hclread.Lazily(`(?s)"(?:[^"\\]|\\.)*"?|,[ \t\r\n]*[}\]]`)
+)
+
+// standard replaces comments and superfluous commas by blanks, so offsets stay the same.
 func standard(content []byte) []byte {
-	// The last comma, if only blanks and comments have followed, else -1.
-	plain, comma := bytes.Clone(content), -1
-	blank := func(from, to int) {
-		for i := from; i < to; i++ {
-			if plain[i] != '\n' {
-				plain[i] = ' '
+	plain := stringOrComment().ReplaceAllFunc(content, func(match []byte) []byte {
+		if match[0] == '"' {
+			return match
+		}
+		blank := bytes.Repeat([]byte(" "), len(match))
+		for i, c := range match {
+			if c == '\n' {
+				blank[i] = c
 			}
 		}
-	}
-	for i := 0; i < len(content); i++ {
-		rest := content[i:]
-		switch {
-		case rest[0] == '"':
-			i += stringLength(rest) - 1
-			comma = -1
-		case bytes.HasPrefix(rest, []byte("//")):
-			end := i + lengthUntil(rest, "\n", 0)
-			blank(i, end)
-			i = end - 1
-		case bytes.HasPrefix(rest, []byte("/*")):
-			end := i + lengthUntil(rest[2:], "*/", 2) + 2
-			blank(i, end)
-			i = end - 1
-		case rest[0] == ',':
-			comma = i
-		case rest[0] == '}' || rest[0] == ']':
-			if comma >= 0 {
-				plain[comma] = ' '
-			}
-			comma = -1
-		case !bytes.ContainsAny(rest[:1], " \t\r\n"):
-			comma = -1
+		return blank
+	})
+	return stringOrComma().ReplaceAllFunc(plain, func(match []byte) []byte {
+		if match[0] == ',' {
+			return append([]byte(" "), match[1:]...)
 		}
-	}
-	return plain
-}
-
-// stringLength returns the length of the JSON string that content begins with, or of all content if
-// it does not end.
-func stringLength(content []byte) int {
-	for i := 1; i < len(content); i++ {
-		switch content[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return len(content)
-}
-
-// lengthUntil returns how much of content lies before a mark, with so many bytes of the mark, or
-// all.
-func lengthUntil(content []byte, mark string, ofMark int) int {
-	if i := bytes.Index(content, []byte(mark)); i >= 0 {
-		return i + ofMark
-	}
-	return len(content)
+		return match
+	})
 }

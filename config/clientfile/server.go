@@ -18,23 +18,23 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// block is an upstream block to be written.
+// block is an upstream block to write.
 type block struct {
-	// name is the client's for the server, and label what can stand in HCL for it.
+	// name is the client's name of the server, and label the name for HCL.
 	name, label string
 	// comments precede the block.
 	comments   []string
 	attributes []attribute
-	command    string // that attribute; empty for a server at an address
-	// variables are those of the environment that it needs, and optional those with a default.
+	command    string // the attribute's value; empty for a server with an address
+	// variables are the environment variables that the server needs, and optional those with a default.
 	variables, optional []string
-	// off says why the whole block is a comment; empty if it is none.
+	// off is the reason why the whole block is a comment, or "".
 	off string
 }
 
 type attribute struct{ name, value string }
 
-// translate makes a block of what a client's file says about a server.
+// translate makes a block from a server in a client's file.
 func translate(m member, f found, v *variables) *block {
 	t := translator{variables: v, server: m.name, inputs: f.inputs, folder: f.folder}
 	b := &block{name: m.name}
@@ -95,7 +95,7 @@ func (b *block) child(t *translator, server jsontext.Value, command string) {
 	}
 }
 
-// timeout translates a time in milliseconds, or in seconds if it is below 1000.
+// timeout translates a time. A number below 1000 is seconds, any other number is milliseconds.
 func (b *block) timeout(raw jsontext.Value) {
 	value, _ := text(raw)
 	n, err := strconv.Atoi(value)
@@ -110,7 +110,7 @@ func (b *block) timeout(raw jsontext.Value) {
 	}
 }
 
-// workingFolder translates the folder that a server is started in.
+// workingFolder translates a server's working folder.
 func (b *block) workingFolder(t *translator, folder string) {
 	if isRelative := !filepath.IsAbs(folder) && !strings.HasPrefix(folder, "${"); isRelative && t.folder != "" {
 		folder = filepath.Join(t.folder, folder)
@@ -125,7 +125,7 @@ func (b *block) workingFolder(t *translator, folder string) {
 	b.set("dir", t.value("", folder))
 }
 
-// remote translates a server at an address.
+// remote translates a server with an address.
 func (b *block) remote(t *translator, server jsontext.Value, kind, url string) {
 	if !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") && !strings.HasPrefix(url, "${") {
 		b.off = "its url is not an HTTP URL"
@@ -153,7 +153,7 @@ var (
 	setByGateway = hclread.Lazily(`(?i)^(accept|accept-encoding|host|connection|mcp-.*|content-.*)$`)
 )
 
-// withoutUser takes the user and the password out of a URL.
+// withoutUser removes the user and the password from a URL.
 func withoutUser(t *translator, url string) string {
 	if !userInfo().MatchString(url) {
 		return url
@@ -162,7 +162,7 @@ func withoutUser(t *translator, url string) string {
 	return userInfo().ReplaceAllString(url, "$1")
 }
 
-// environment translates env or headers, without the names that match drop.
+// environment translates env or headers, except names that match drop.
 func (b *block) environment(t *translator, name string, object jsontext.Value, drop *regexp.Regexp) {
 	t.inEnv = name == "env"
 	var lines []string
@@ -195,7 +195,7 @@ func key(name string) string {
 	return quote(name)
 }
 
-// rest names the members that were not read.
+// rest adds a comment with the names of the members that have no translation.
 func (b *block) rest(server jsontext.Value) {
 	known := []string{
 		"type", "command", "args", "env", "cwd", "envFile", "url", "serverUrl", "httpUrl", "headers", "disabled", "enabled", "description",
@@ -212,7 +212,7 @@ func (b *block) rest(server jsontext.Value) {
 	}
 }
 
-// first returns the first of some members that is a text and not empty.
+// first returns the first member among names that is a text and not empty.
 func first(server jsontext.Value, names ...string) string {
 	for _, name := range names {
 		if s, ok := text(find(server, name)); ok && s != "" {
@@ -222,7 +222,7 @@ func first(server jsontext.Value, names ...string) string {
 	return ""
 }
 
-// Label makes a label of a name: letters, digits, - and _.
+// Label makes a label from a name: letters, digits, - and _.
 func Label(name string) string {
 	label := strings.Map(func(r rune) rune {
 		if r <= unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_') {
@@ -236,11 +236,10 @@ func Label(name string) string {
 	return label[:min(len(label), maxLabel)]
 }
 
-// maxLabel bounds a label, which is the prefix of its prompts, in bytes. It leaves room for a
-// number.
+// maxLabel bounds a label in bytes, with room for a number. The label is the prefix of the server's prompts.
 const maxLabel = 60
 
-// write returns the block as HCL, not formatted.
+// write returns the block as unformatted HCL.
 func (b *block) write() string {
 	var text strings.Builder
 	if b.label != b.name {
@@ -273,10 +272,10 @@ func (b *block) body() string {
 	return text.String()
 }
 
-// maxComment bounds a comment, in bytes, because it may repeat what the file says.
+// maxComment bounds a comment in bytes, because it may repeat text of the file.
 const maxComment = 400
 
-// comment makes a line of text, whatever is in it.
+// comment makes a comment line of any text.
 func comment(text string) string {
 	line := strings.Map(func(r rune) rune {
 		switch {

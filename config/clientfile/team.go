@@ -3,7 +3,6 @@ package clientfile
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,47 +13,48 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// Made is what becomes of the files of clients.
+// Made is the result of converting client files.
 type Made struct {
 	// Text is the team's file.
 	Text []byte
-	// Secrets are values in the clients' files, by the variables that take their place in Text.
+	// Secrets are the values from the clients' files, by the variables that replace them in Text.
 	Secrets map[string]config.Secret
-	// Servers are those of a team for this machine, by the labels of their upstreams.
+	// Servers are the servers of a team for this machine, by upstream label.
 	Servers map[string]Server
-	// LeftOut says of each server that is only a comment in Text why it is.
+	// LeftOut contains the reason for each server that is only a comment in Text.
 	LeftOut []string
 }
 
-// Server is what a person should know of a server before it is used.
+// Server describes a server to its user.
 type Server struct {
-	// Text shows all of it but its secrets, and the variables of the environment that it gets. Nothing
-	// in it acts on a terminal.
+	// Text shows the server's block and the names of the environment variables that it gets. It
+	// contains no secrets, except words of the command and values that may be code. It is
+	// printable.
 	Text string
-	// GetsVariables means that there are such variables.
+	// GetsVariables reports whether the server gets environment variables of the user.
 	GetsVariables bool
 }
 
-// Machine is what a team for this machine finds here.
+// Machine describes this machine for a team.
 type Machine struct {
-	// IsSet reports whether the environment has a variable.
+	// IsSet reports whether an environment variable is set.
 	IsSet func(variable string) bool
-	// Gateway has the blocks of the gateway that is to serve the team: its own address is no server.
+	// Gateway is the text of the gateway's blocks. A server at the gateway's own address is left
+	// out.
 	Gateway string
 }
 
-// Team makes the file of a team with an upstream for each server that the files of clients have, in
-// their order. The same server in two files is one upstream. For a machine, a server is left out
-// that needs a variable which is not set, or a folder which does not exist.
+// Team makes a team's file with an upstream for each server in the clients' files, in their order.
+// The same server in two files becomes one upstream. For a machine, it leaves out servers that need
+// an unset variable or a missing folder.
 func Team(team string, files []File, machine *Machine) (*Made, error) {
 	check, err := newChecker(team, machine)
 	if err != nil {
 		return nil, err
 	}
-	defer check.close()
 	v := newVariables()
 	if machine != nil {
-		v.ofFile = " of the client's file" // a name that no reference in a file can have
+		v.ofFile = " of the client's file" // no reference in a file can have this name
 	}
 	var names []string
 	var blocks []*block
@@ -88,7 +88,7 @@ func Team(team string, files []File, machine *Machine) (*Made, error) {
 	}
 	text := comment("Made by promptweir import from "+strings.Join(names, ", ")+".") + v.needed(blocks) + "\n" + check.team(blocks)
 	made := &Made{Text: hclwrite.Format([]byte(text)), Secrets: map[string]config.Secret{}, Servers: map[string]Server{}}
-	// Loaded as it is printed: comments and formatting must not have changed what it says.
+	// Load the printed text: comments and formatting must not have changed its meaning.
 	if err := check.load(string(made.Text)); err != nil {
 		return nil, fmt.Errorf("the imported file is not valid: %w", err)
 	}
@@ -106,8 +106,9 @@ func Team(team string, files []File, machine *Machine) (*Made, error) {
 	return made, nil
 }
 
-// server shows a block. Each word of its command is shown, and what else may be code, even where a name
-// calls it a secret: a client's file chooses the names.
+// server describes a block. It shows each word of the command (only the beginning of a long random
+// word) and every value that may be code, even under the name of a secret: the client's file
+// chooses the names.
 func (v *variables) server(b *block, isSet func(variable string) bool) Server {
 	text, gets := hclwrite.Format([]byte(b.body())), false
 	for _, name := range slices.Concat(b.variables, b.optional) {
@@ -125,13 +126,13 @@ func (v *variables) server(b *block, isSet func(variable string) bool) Server {
 	return Server{string(text), gets}
 }
 
-// leastRandom is the length from which a random word is shortened: it is no name of a program.
+// leastRandom is the minimum length for shortening a random word: names of programs are shorter.
 const leastRandom = 20
 
-// mayBeCode matches a word that a shell or an interpreter takes for more than a word, and a path.
+// mayBeCode matches words with a meaning for shells or interpreters, and paths.
 var mayBeCode = hclread.Lazily("^[./~]|[\\s$`{;|&<>(]")
 
-// leaveOutUnset makes comments of the blocks with a variable that has no value.
+// leaveOutUnset turns blocks that need a variable without a value into comments.
 func (v *variables) leaveOutUnset(blocks []*block, isSet func(variable string) bool) {
 	for _, b := range blocks {
 		for _, name := range b.variables {
@@ -142,13 +143,14 @@ func (v *variables) leaveOutUnset(blocks []*block, isSet func(variable string) b
 	}
 }
 
-// labels are those of the blocks so far.
+// labels records the labels of the blocks so far.
 type labels struct {
-	texts map[string]bool // of blocks under the first label of their name
-	next  map[string]int  // the number for the next block with a label; 0 if the label is free
+	texts map[string]bool // texts of blocks, written with the unnumbered label
+	next  map[string]int  // the last number that was added to a label; 0 if the label is free
 }
 
-// add gives a block a label that no other has, unless there is one of its name that says the same.
+// add gives a block a unique label. It returns false if an earlier block of the same name has the
+// same text.
 func (l labels) add(b *block) bool {
 	base := Label(b.name)
 	b.label = base
@@ -188,33 +190,25 @@ func (v *variables) needed(blocks []*block) string {
 	return comment("It needs these variables in the gateway's environment:") + text.String()
 }
 
-// checker loads what is to be printed, so that a block which is not valid can be printed as a
-// comment.
+// checker checks the file before it is printed, so that an invalid block can become a comment.
 type checker struct {
-	folder, name, gateway string
-	skipDirs              bool // see [config.Options]
+	name, gateway string
+	skipDirs      bool // see [config.Options]
 }
 
-// newChecker makes a folder, and checks the name of the team. The caller closes the checker.
+// newChecker checks the name of the team.
 func newChecker(team string, machine *Machine) (*checker, error) {
-	folder, err := os.MkdirTemp("", "promptweir-import-")
-	if err != nil {
-		return nil, err
-	}
-	c := &checker{folder: folder, name: team, skipDirs: machine == nil}
+	c := &checker{name: team, skipDirs: machine == nil}
 	if machine != nil {
 		c.gateway = machine.Gateway
 	}
 	if err := c.load(c.team(nil)); err != nil {
-		c.close()
 		return nil, fmt.Errorf("team %q: %w", team, err)
 	}
 	return c, nil
 }
 
-func (c *checker) close() { _ = os.RemoveAll(c.folder) }
-
-// team returns the block of the team.
+// team returns the team's block with the blocks of its servers.
 func (c *checker) team(blocks []*block) string {
 	texts := make([]string, len(blocks))
 	for i, b := range blocks {
@@ -223,7 +217,7 @@ func (c *checker) team(blocks []*block) string {
 	return "team " + quote(c.name) + " {\n" + strings.Join(texts, "\n") + "}\n"
 }
 
-// leaveOutInvalid makes comments of the blocks that are not valid.
+// leaveOutInvalid turns invalid blocks into comments.
 func (c *checker) leaveOutInvalid(blocks []*block) {
 	for _, b := range blocks {
 		if b.off != "" {
@@ -235,25 +229,18 @@ func (c *checker) leaveOutInvalid(blocks []*block) {
 	}
 }
 
-// load loads a team's file, and returns the first mistake in it.
+// load loads a team's file, and returns the first error in it.
 func (c *checker) load(text string) error {
-	// No variable of the environment is set for it, so that what is printed depends on the client's
-	// files only.
-	path := filepath.Join(c.folder, "team.hcl")
-	if err := os.WriteFile(path, []byte(text+"\n"+c.gateway), 0o600); err != nil {
-		return err
-	}
-	_, diagnostics := config.Load(path, config.Options{
+	// All environment variables are unset, so that the result does not depend on this process.
+	err := config.CheckText(text+"\n"+c.gateway, config.Options{
 		AllowUnsetEnv: true, SkipDirs: c.skipDirs, LookupEnv: func(string) (string, bool) { return "", false },
-	})
-	err := diagnostics.Err()
+	}).Err()
 	if err == nil {
 		return nil
 	}
 	line, _, _ := strings.Cut(err.Error(), "\n")
-	line = strings.TrimPrefix(line, path+":")
-	if _, after, ok := strings.Cut(line, ": "); ok { // the number of the line
-		line = after
+	if strings.HasPrefix(line, ":") { // remove the line number
+		_, line, _ = strings.Cut(line, ": ")
 	}
 	return errors.New(strings.TrimSuffix(line, "."))
 }

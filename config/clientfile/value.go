@@ -17,27 +17,28 @@ import (
 
 var (
 	// reference matches a variable in a value: ${NAME}, ${NAME:-default}, ${env:NAME},
-	// ${input:name} and others with a colon.
+	// ${input:name} and other forms with a colon.
 	reference = hclread.Lazily(`\$\{([^${}]+)\}`)
-	// assignment matches a flag or a variable of a command line, and what follows its equals sign.
+	// assignment matches a flag or a variable of a command line with its value.
 	assignment = hclread.Lazily(`^(--?[A-Za-z0-9_-]+|[A-Za-z_][A-Za-z0-9_]*)(=(.*))?$`)
 	// headerWord matches a header in one word of a command line.
 	headerWord = hclread.Lazily(`^([A-Za-z0-9-]+)(: *)(.+)$`)
-	// credentialText matches all of what follows a scheme.
+	// credentialText matches a credential after a scheme such as Bearer.
 	credentialText = hclread.Lazily(`^[^\s${}]{6,}$`)
 	unnamed        = hclread.Lazily(`[^A-Z0-9]+`)
 )
 
-// variables are those of the environment that stand for something in a client's file.
+// variables are the environment variables that replace values of a client's file.
 type variables struct {
-	// secrets are values in the client's file, by the variables that take their place.
+	// secrets are the values by variable.
 	secrets map[string]string
-	// notes say what a variable is for.
+	// notes describe the variables.
 	notes map[string]string
-	// ofFile ends the names of secrets.
+	// ofFile is the suffix of the variables for secrets. It is empty unless the team is for this
+	// machine.
 	ofFile string
-	// referenced are the variables that the clients' files refer to, and that every process has. No
-	// secret takes such a name.
+	// referenced are the variables in the clients' files and of every process. The variable of a
+	// secret gets another name.
 	referenced map[string]bool
 }
 
@@ -49,7 +50,7 @@ func newVariables() *variables {
 	return v
 }
 
-// refer notes the variables of the environment that a server in a client's file refers to.
+// refer records the environment variables that a server's settings refer to.
 func (v *variables) refer(server jsontext.Value) {
 	own := map[string]bool{}
 	for _, m := range members(find(server, "env")) {
@@ -66,7 +67,7 @@ func (v *variables) refer(server jsontext.Value) {
 	}
 }
 
-// secret returns the variable that takes the place of a secret. Two values do not share one.
+// secret returns the variable for a secret. Different secrets get different variables.
 func (v *variables) secret(name, value string) string {
 	base := variableName(name)
 	name = base + v.ofFile
@@ -77,7 +78,7 @@ func (v *variables) secret(name, value string) string {
 	return name
 }
 
-// variableName makes the name of a variable: upper case letters, digits and _.
+// variableName makes a variable's name: upper case letters, digits and _.
 func variableName(text string) string {
 	name := strings.Trim(unnamed().ReplaceAllString(strings.ToUpper(text), "_"), "_")
 	if name == "" || name[0] <= '9' {
@@ -86,15 +87,15 @@ func variableName(text string) string {
 	return name
 }
 
-// quote returns text as an HCL string.
+// quote returns an HCL string.
 func quote(text string) string {
 	return string(hclwrite.TokensForValue(cty.StringVal(text)).Bytes())
 }
 
-// expression is a value in HCL, as parts of a template.
+// expression is an HCL value as parts of a template.
 type expression struct {
-	parts []string // quoted text without its quotes, or a call in ${…}
-	calls []string // those parts that are calls, without ${…}
+	parts []string // quoted text without quotes, or a call in ${…}
+	calls []string // the calls among the parts, without ${…}
 }
 
 func (e *expression) text(text string) {
@@ -102,7 +103,7 @@ func (e *expression) text(text string) {
 		return
 	}
 	quoted := strings.TrimSuffix(strings.TrimPrefix(quote(text), `"`), `"`)
-	if before, ok := strings.CutSuffix(quoted, "$"); ok { // with a call behind it, it would be "$${", which is text
+	if before, ok := strings.CutSuffix(quoted, "$"); ok { // "$" before a call would make "$${", which is text
 		quoted = before + `${"$"}`
 	}
 	e.parts = append(e.parts, quoted)
@@ -112,7 +113,7 @@ func (e *expression) call(call string) {
 	e.parts, e.calls = append(e.parts, "${"+call+"}"), append(e.calls, call)
 }
 
-// String returns the expression as HCL: a call alone needs no template around it.
+// String returns the expression as HCL. A single call needs no template.
 func (e *expression) String() string {
 	if len(e.parts) == 1 && len(e.calls) == 1 {
 		return e.calls[0]
@@ -124,24 +125,25 @@ func (e *expression) String() string {
 type translator struct {
 	*variables
 	server string
-	// inEnv says that names are those of variables. Others get the name of the server in front.
+	// inEnv is true while the names of values are names of variables. Other names get the server's
+	// name as a prefix.
 	inEnv bool
 	// own are the variables that the client sets for the server.
 	own map[string]bool
-	// inputs are the inputs of VS Code's file, by their ids.
+	// inputs are the inputs of VS Code by id.
 	inputs map[string]input
 	folder string // see [File]
-	// used are the variables that the server needs, optional those with a default, and remarks what
-	// people should know about its values.
+	// used are the variables that the server needs, optional those with a default, and remarks the comments
+	// about its values.
 	used, optional []string
 	remarks        []string
 }
 
-// env returns the call of env for a variable.
+// env returns a call of env.
 func (t *translator) env(name, note string, fallback *string) string {
 	if fallback == nil {
 		t.used = append(t.used, name)
-	} else { // it works without
+	} else { // the server works without it
 		t.optional = append(t.optional, name)
 	}
 	if t.notes[name] == "" {
@@ -153,15 +155,16 @@ func (t *translator) env(name, note string, fallback *string) string {
 	return "env(" + quote(name) + ")"
 }
 
-// value translates a value whose name says whether it is a secret.
+// value translates a value whose name decides whether it is a secret.
 func (t *translator) value(name, value string) string {
 	var e expression
 	t.credential(&e, name, value)
 	return e.String()
 }
 
-// setting translates a value of env or headers. Only a word like Bearer and references stay in
-// sight: any other text may be a secret, whatever its name.
+// setting translates a value of env or headers. A variable replaces the value, except a scheme such
+// as Bearer, because any text may be a secret. If the value has references, only text that looks
+// like a secret is replaced.
 func (t *translator) setting(name, value string) string {
 	prefix := config.AuthScheme(value)
 	rest := value[len(prefix):]
@@ -177,7 +180,7 @@ func (t *translator) setting(name, value string) string {
 	return e.String()
 }
 
-// credential translates a value in which a word like Bearer may precede the secret.
+// credential translates a value that may begin with a scheme such as Bearer.
 func (t *translator) credential(e *expression, name, value string) {
 	prefix := config.AuthScheme(value)
 	e.text(prefix)
@@ -191,7 +194,7 @@ func (t *translator) credential(e *expression, name, value string) {
 	}
 }
 
-// template translates references, and hides secrets.
+// template translates references and replaces secrets.
 func (t *translator) template(e *expression, name, value string) {
 	if value != "" && config.IsSecretFlag(name) && !reference().MatchString(value) {
 		e.call(t.env(t.secret(t.variable(name), value), "", nil))
@@ -207,7 +210,7 @@ func (t *translator) template(e *expression, name, value string) {
 	t.literal(e, name, rest)
 }
 
-// variable returns the name for the variable of a secret.
+// variable returns the variable's name for a secret.
 func (t *translator) variable(name string) string {
 	if t.inEnv {
 		return name
@@ -215,7 +218,7 @@ func (t *translator) variable(name string) string {
 	return t.server + "_" + name
 }
 
-// literal adds text, with a variable in place of what looks like a secret.
+// literal adds text. A variable replaces text that looks like a secret.
 func (t *translator) literal(e *expression, name, text string) {
 	for {
 		begin, end, what := config.FindSecret(text)
@@ -223,7 +226,7 @@ func (t *translator) literal(e *expression, name, text string) {
 			e.text(text)
 			return
 		}
-		if t.inEnv { // the gateway's environment has variables of other servers, too
+		if t.inEnv { // the gateway's environment also has variables for other servers
 			what = name + "_" + what
 		}
 		e.text(text[:begin])
@@ -232,7 +235,7 @@ func (t *translator) literal(e *expression, name, text string) {
 	}
 }
 
-// reference translates what stands in ${…}.
+// reference translates the inside of ${…}.
 func (t *translator) reference(e *expression, inside string) {
 	kind, name, hasKind := strings.Cut(inside, ":")
 	fallback, hasFallback := strings.CutPrefix(inside[len(kind):], ":-")
@@ -248,7 +251,7 @@ func (t *translator) reference(e *expression, inside string) {
 		t.remarks = append(t.remarks, "${workspaceFolder} is the client's own folder. Here it is "+
 			"the gateway's working directory, unless WORKSPACE_FOLDER is set.")
 		e.call(t.env("WORKSPACE_FOLDER", "", &here))
-	case !hasKind && t.own[inside] && !t.inEnv: // the server or its shell puts it in
+	case !hasKind && t.own[inside] && !t.inEnv: // the server or its shell replaces it
 		e.text("${" + inside + "}")
 	case !hasKind && isVariable(inside):
 		e.call(t.env(inside, "", nil))
@@ -263,8 +266,8 @@ func (t *translator) reference(e *expression, inside string) {
 	}
 }
 
-// withDefault translates a variable with a default. A secret is no default: the variable has to be
-// set, or, in a team for this machine, has the secret's variable as its default.
+// withDefault translates a variable with a default. A secret does not become the default: the
+// variable must be set or, in a team for this machine, its default is the secret's variable.
 func (t *translator) withDefault(e *expression, name, fallback string) {
 	_, end, _ := config.FindSecret(fallback)
 	switch {
@@ -278,16 +281,15 @@ func (t *translator) withDefault(e *expression, name, fallback string) {
 	}
 }
 
-// isVariable reports whether text can be the name of a variable of the environment.
+// isVariable reports whether text can be an environment variable's name.
 func isVariable(text string) bool {
 	return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`).MatchString(text)
 }
 
-// arguments translates a command line, with variables in place of what belongs to a flag, a
-// variable or a header for a secret.
+// arguments translates a command line. Variables replace the secrets of flags, variables and headers.
 func (t *translator) arguments(words []string) (list []string) {
-	after := ""                                                                                      // the flag for a secret that precedes
-	isContainer := slices.Contains([]string{"docker", "podman", "nerdctl"}, filepath.Base(words[0])) // whose -t and -u are others
+	after := ""                                                                                      // the preceding flag, if a secret follows it
+	isContainer := slices.Contains([]string{"docker", "podman", "nerdctl"}, filepath.Base(words[0])) // their -t and -u are not secrets
 	for _, word := range words {
 		var e expression
 		given := assignment().FindStringSubmatch(word)
@@ -316,7 +318,7 @@ func (t *translator) arguments(words []string) (list []string) {
 	return list
 }
 
-// address translates a URL, with variables in place of the secrets in its query.
+// address translates a URL. Variables replace the secrets in it.
 func (t *translator) address(url string) string {
 	var e expression
 	before, query, hasQuery := strings.Cut(url, "?")

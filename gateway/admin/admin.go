@@ -4,42 +4,39 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/promptweir/promptweir/config"
-	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/gateway/publish"
 )
 
-// Options are what the admin listener shows and does.
+// Options are the parts of a gateway that the admin listener shows and controls.
 type Options struct {
 	View      *View
 	Operators *Operators
 	Console   Console
-	// Reload loads the configuration again.
-	Reload func(context.Context) error
-	// Metrics is served as /metrics, Debug under /debug/ to operators; Debug may be nil.
+	// Reload loads the configuration again, for an operator at a network address.
+	Reload func(ctx context.Context, client string) error
+	// Metrics is served as /metrics. Debug is served to operators under /debug/; it may be nil.
 	Metrics, Debug http.Handler
-	// Acted is called with the address of an operator and what that one did, before the answer.
-	Acted func(client, act string, err error)
 }
 
-// Console is the pages for people, by their patterns for [http.ServeMux].
+// Console contains the pages for people, by their patterns for [http.ServeMux].
 type Console struct {
-	// Pages are for operators, Entrance is for everybody: how to sign in, and how the pages look.
+	// Pages are for operators. Entrance is for everybody: the sign-in page and the static files.
 	Pages, Entrance map[string]http.HandlerFunc
-	// NotFound answers a browser where there is nothing.
+	// NotFound is the page for a path without a handler.
 	NotFound http.HandlerFunc
 }
 
 // New returns the handler of the admin listener: the console, /healthz, /readyz, /metrics, the API,
-// POST /-/reload and what is under /debug/. Host and Origin are checked as on the MCP endpoint, and
-// pages of other origins can change nothing, another port of this machine included, or request
-// anything as a part of themselves. The pages, the API, what /readyz says beyond its status,
-// reloading and debugging are for operators only.
+// POST /-/reload and /debug/. Host and Origin are checked as on the MCP endpoint. Pages of other
+// origins, including other ports of this machine, can change nothing and embed nothing except
+// /healthz. The pages, the API, the details of /readyz, reloading and debugging are for operators
+// only.
 func New(opts Options) http.Handler {
 	h := handler{opts}
 	mux := http.NewServeMux()
@@ -58,11 +55,10 @@ func New(opts Options) http.Handler {
 	for pattern, page := range opts.Console.Pages {
 		mux.HandleFunc(pattern, h.operatorsOnly(page))
 	}
-	// A page on another port of this machine is on the same site: the origin check lets it pass,
-	// this does not.
+	// A page on another port of this machine is same-site: the origin check lets it pass, this
+	// check does not.
 	protection := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r = opts.Operators.meet(r)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		if isPlainCheck(r) {
 			mux.ServeHTTP(w, r)
@@ -72,7 +68,7 @@ func New(opts Options) http.Handler {
 		if err == nil {
 			err = protection.Check(r)
 		}
-		// Of which a page may show that it answers.
+		// Pages of other origins may show whether /healthz responds.
 		if err == nil && isEmbedded(r) && r.URL.Path != "/healthz" {
 			err = errEmbedded
 		}
@@ -80,7 +76,7 @@ func New(opts Options) http.Handler {
 			http.Error(w, "forbidden: "+err.Error(), http.StatusForbidden)
 			return
 		}
-		// The mux itself would answer in plain text.
+		// The mux itself would respond in plain text.
 		if _, pattern := mux.Handler(r); pattern == "" && r.Method == http.MethodGet && wantsPage(r) {
 			opts.Console.NotFound(w, r)
 			return
@@ -89,23 +85,23 @@ func New(opts Options) http.Handler {
 	})
 }
 
-// isPlainCheck reports whether a request is a load balancer's health check in HTTP/1.0, which names
-// no host. Browsers always do.
+// isPlainCheck reports whether a request is a load balancer's health check in HTTP/1.0, without a
+// Host. Browsers always send one.
 func isPlainCheck(r *http.Request) bool {
 	return r.Host == "" && r.Header.Get("Origin") == "" &&
 		(r.URL.Path == "/healthz" || r.URL.Path == "/readyz")
 }
 
-// wantsPage reports whether a request comes from a browser that shows what is answered.
+// wantsPage reports whether a request comes from a browser that shows the response.
 func wantsPage(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }
 
 var errEmbedded = errors.New("a page of another origin embeds it, or leads to a profile")
 
-// isEmbedded reports whether a page of another origin requests something by a script, an image or a
-// frame. It could not read the answer, but have the gateway search and evaluate, any number of
-// times, in the name of whoever looks at the page; and learn from the time that takes. That a
-// person follows a link there is fine, but for profiles, which cost time and memory. Programs other
-// than browsers do not send the header.
+// isEmbedded reports whether a page of another origin embeds the request as a script, image or
+// frame. The page cannot read the response, but it could make the gateway search and evaluate in
+// the name of its visitor, and draw conclusions from the response time. Following a link is
+// allowed, except for profiles, which cost time and memory. Only browsers send the header
+// Sec-Fetch-Site.
 func isEmbedded(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "same-origin", "none":
@@ -117,7 +113,8 @@ func isEmbedded(r *http.Request) bool {
 
 type handler struct{ opts Options }
 
-// operatorsOnly refuses everybody else, and sends people to where they can sign in.
+// operatorsOnly serves operators only. If a token is configured, it sends other people to the
+// sign-in page.
 func (h handler) operatorsOnly(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -138,36 +135,38 @@ func (h handler) serveReady(w http.ResponseWriter, r *http.Request) {
 	if h.opts.Operators.Include(r) {
 		readiness = h.opts.View.Ready()
 	}
-	w.Header().Set("Content-Type", "application/json")
+	status := http.StatusOK
 	if !readiness.Ready {
-		w.WriteHeader(http.StatusServiceUnavailable)
+		status = http.StatusServiceUnavailable
 	}
-	writeIndented(w, readiness)
+	writeJSON(w, status, readiness)
 }
 
-// serveReload reloads, even if the caller does not wait for the end, and answers with the outcome.
+// serveReload reloads, even if the caller leaves, and responds with the result.
 func (h handler) serveReload(w http.ResponseWriter, r *http.Request) {
-	err := h.opts.Reload(context.WithoutCancel(r.Context()))
-	h.opts.Acted(h.opts.Operators.Client(r), "reload", err)
-	w.Header().Set("Content-Type", "application/json")
+	err := h.opts.Reload(context.WithoutCancel(r.Context()), h.opts.Operators.Client(r))
+	status := http.StatusOK
 	switch {
-	case errors.Is(err, snapshot.ErrStopped):
-		w.WriteHeader(http.StatusServiceUnavailable)
+	case errors.Is(err, publish.ErrStopped):
+		status = http.StatusServiceUnavailable
 	case err != nil:
-		// By which commands tell a configuration that is refused from a request that failed.
-		w.WriteHeader(http.StatusUnprocessableEntity)
+		// This status tells a refused configuration from a failed request.
+		status = http.StatusUnprocessableEntity
 	}
-	writeIndented(w, h.opts.View.Configuration())
+	writeJSON(w, status, h.opts.View.Configuration())
 }
 
-func writeIndented(w io.Writer, value any) {
+func writeJSON(w http.ResponseWriter, status int, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
-	_ = encoder.Encode(value) // an error means that the caller has gone
+	_ = encoder.Encode(value) // fails only if the client has disconnected
 }
 
-// addAPI adds what programs are told: the same as on the pages, as JSON.
+// addAPI adds the API: the content of the pages as JSON.
 func (h handler) addAPI(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/catalog", h.answers(func(r *http.Request) (any, error) {
 		query, err := ReadQuery(r)
@@ -198,9 +197,19 @@ func (h handler) addAPI(mux *http.ServeMux) {
 	}))
 }
 
-// answers serves operators what a function returns.
+// answers serves a function's result, or an object that explains its error, to operators.
 func (h handler) answers(answer func(r *http.Request) (any, error)) http.HandlerFunc {
-	return h.operatorsOnly(func(w http.ResponseWriter, r *http.Request) { serveJSON(w, r, answer) })
+	return h.operatorsOnly(func(w http.ResponseWriter, r *http.Request) {
+		value, err := answer(r)
+		status := http.StatusOK
+		if err != nil {
+			status, value = http.StatusInternalServerError, map[string]string{"error": err.Error()}
+			if _, ok := errors.AsType[*QueryError](err); ok {
+				status = http.StatusBadRequest
+			}
+		}
+		writeJSON(w, status, value)
+	})
 }
 
 // ReadQuery reads the query of a request.
@@ -213,23 +222,4 @@ func ReadQuery(r *http.Request) (CatalogQuery, error) {
 		}
 	}
 	return q, nil
-}
-
-// serveJSON answers with a value or with an object that says what is wrong.
-func serveJSON(w http.ResponseWriter, r *http.Request, answer func(r *http.Request) (any, error)) {
-	value, err := answer(r)
-	header := w.Header()
-	header.Set("Content-Type", "application/json")
-	header.Set("Cache-Control", "no-store")
-	if err != nil {
-		status := http.StatusInternalServerError
-		if _, ok := errors.AsType[*QueryError](err); ok {
-			status = http.StatusBadRequest
-		}
-		w.WriteHeader(status)
-		value = struct {
-			Error string `json:"error"`
-		}{err.Error()}
-	}
-	writeIndented(w, value)
 }

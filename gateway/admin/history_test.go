@@ -36,10 +36,9 @@ func TestHistory_HasTheLastHour(t *testing.T) {
 		}
 	}
 	then := now.Add(time.Minute)
-	wants("prompt", h.Prompt("up.a", then), 6, 1)
 	wants("upstream", h.Upstream("up", then), 6, 1)
 	wants("all", h.All(then), 8, 1)
-	if h.Prompt("up.b", then) != nil || h.Upstream("down", then) != nil {
+	if h.Upstream("down", then) != nil {
 		t.Error("a history of what there is not")
 	}
 	hour := h.Upstream("up", then)

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -14,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -25,29 +23,28 @@ import (
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
-// The cookies of a session. Browsers take one of the first name only over TLS, and send it to no
-// other host.
+// The cookies of a session. Browsers accept the first name only over TLS, and send it to no other
+// host.
 const (
 	secureCookie = "__Host-promptweir"
 	plainCookie  = "promptweir"
 )
 
-// Operators knows who runs the gateway: whoever has the admin token, or signed in with it, or,
-// where none is configured, whoever calls from this machine. Who started the process without one
-// signs in with a link, and has proven it. Its methods are safe for concurrent use.
+// Operators decides who is an operator: callers who have the admin token or signed in with it. If
+// no token is configured, every caller on this machine is an operator, and the person who started
+// the process can prove it by signing in with a link. Its methods are safe for concurrent use.
 type Operators struct {
 	snapshot func() *snapshot.Snapshot
 	records  Records
 	signIns  signIns
 }
 
-// Records is told what operators do to become operators, with the network address that they call
-// from.
+// Records receives sign-ins and refusals, with the caller's network address.
 type Records struct {
-	// Acted is called when somebody has signed in or out.
+	// Acted is called after a person has signed in or out.
 	Acted func(client, act string, err error)
-	// Refused is called when a token was refused: "bad", or "rate_limited" where the form did not
-	// compare it because others came before.
+	// Refused is called after a token was refused: "bad", or "rate_limited" if the form did not
+	// compare it because of earlier attempts.
 	Refused func(client, reason string)
 }
 
@@ -56,31 +53,15 @@ func NewOperators(current func() *snapshot.Snapshot, records Records) *Operators
 	return &Operators{snapshot: current, records: records, signIns: newSignIns()}
 }
 
-// presentsKey is that of a func() bool in a request's context, which compares the token in the
-// Authorization header: once, since it records one that is wrong.
-type presentsKey struct{}
-
-// meet prepares a request for the other methods.
-func (o *Operators) meet(r *http.Request) *http.Request {
-	presents := sync.OnceValue(func() bool {
-		// Always compared, whatever came from the address before: strangers behind the same proxy
-		// or gateway of a network would otherwise lock the operator out.
-		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		return strings.EqualFold(scheme, "Bearer") && o.accept(r, token)
-	})
-	return r.WithContext(context.WithValue(r.Context(), presentsKey{}, presents))
-}
-
-// presentsToken reports whether a request has the admin token in its Authorization header.
+// presentsToken reports whether a request has the admin token in its Authorization header. It
+// compares the token regardless of earlier attempts from the address: otherwise other people behind
+// the same proxy could lock the operator out.
 func (o *Operators) presentsToken(r *http.Request) bool {
-	if r.Header.Get("Authorization") == "" || !o.HaveToken() {
-		return false
-	}
-	presents, _ := r.Context().Value(presentsKey{}).(func() bool) // from meet
-	return presents()
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return o.HaveToken() && strings.EqualFold(scheme, "Bearer") && o.accept(r, token)
 }
 
-// accept reports whether a token is the admin token, and records one that is not.
+// accept reports whether a token is the admin token, and records a wrong token.
 func (o *Operators) accept(r *http.Request, token string) bool {
 	sum, want := sha256.Sum256([]byte(token)), o.tokenHash()
 	if subtle.ConstantTimeCompare(sum[:], want[:]) == 1 {
@@ -90,10 +71,10 @@ func (o *Operators) accept(r *http.Request, token string) bool {
 	return false
 }
 
-// Client returns the network address that a request comes from: the one that a trusted proxy says,
-// see [identity.ClientAddress].
+// Client returns the network address of a request. Behind a trusted proxy it is the address that
+// the proxy reports, see [identity.ClientAddress].
 func (o *Operators) Client(r *http.Request) string {
-	return identity.ClientAddress(r, o.snapshot().Config.Gateway.TrustedProxies)
+	return identity.ClientAddress(r, &o.snapshot().Config.Gateway)
 }
 
 // Include reports whether a request comes from an operator.
@@ -104,8 +85,8 @@ func (o *Operators) Include(r *http.Request) bool {
 	return o.Proven(r)
 }
 
-// Proven reports whether a request comes from somebody who has the admin token, by the token or by
-// a session, or by that of a link. Being on this machine is not enough.
+// Proven reports whether the caller has the admin token, or a session from the token or a link.
+// Being on this machine is not enough.
 func (o *Operators) Proven(r *http.Request) bool { return o.HasSession(r) || o.presentsToken(r) }
 
 // HaveToken reports whether an admin token is configured.
@@ -115,9 +96,9 @@ func (o *Operators) tokenHash() [sha256.Size]byte {
 	return o.snapshot().Config.Admin.TokenSHA256.Reveal()
 }
 
-// session returns the value of the request's cookie that is that of a session that lasts, "" if
-// none is. There may be several of a name: another port of the same host can set one, for a path,
-// that comes first.
+// session returns the value of the request's cookie with a valid session, or "". A request may have
+// several cookies with the name: another port of the same host can set one for a path, which comes
+// first.
 func (o *Operators) session(r *http.Request) string {
 	for _, cookie := range slices.Concat(r.CookiesNamed(secureCookie),
 		r.CookiesNamed(plainCookie)) {
@@ -128,11 +109,11 @@ func (o *Operators) session(r *http.Request) string {
 	return ""
 }
 
-// HasSession reports whether a request is one of somebody who signed in, and may sign out.
+// HasSession reports whether the caller has signed in, and so may sign out.
 func (o *Operators) HasSession(r *http.Request) bool { return o.session(r) != "" }
 
-// LinkCode returns the code of a link by which who reads it may sign in: once, within ten minutes,
-// from this machine. It is empty where an admin token is configured, without which nobody signs in.
+// LinkCode returns the code of a sign-in link. It works once, within ten minutes, from this
+// machine. It is empty if an admin token is configured.
 func (o *Operators) LinkCode() string {
 	if o.HaveToken() {
 		return ""
@@ -140,23 +121,23 @@ func (o *Operators) LinkCode() string {
 	return o.signIns.newCode(time.Now())
 }
 
-// LinkPrefix begins the names of files with the code of a link.
+// LinkPrefix is the beginning of the names of files with a link's code.
 const LinkPrefix = "promptweir-link-"
 
-// Link is where the code of a new link is.
+// Link is the location of the code of a new link.
 type Link struct {
-	// File is its name in the folder for temporary files, or [LinkPrefix] alone where people sign in
-	// with an admin token.
+	// File is the file's name in the folder for temporary files. If people sign in with an admin
+	// token, it is [LinkPrefix] and there is no file.
 	File string `json:"file"`
 }
 
-// writeLink makes a link, and writes its code to a file that only the gateway's user can read: being on this
-// machine is not enough to sign in.
+// writeLink makes a link, and writes its code to a file that only the gateway's user can read:
+// being on this machine is not enough to sign in.
 func (o *Operators) writeLink() (Link, error) {
 	if o.HaveToken() {
 		return Link{LinkPrefix}, nil
 	}
-	if o.signIns.try(LinkPrefix, time.Now()) > 0 { // callers could fill the folder
+	if o.signIns.try(LinkPrefix, time.Now()) > 0 { // otherwise callers could fill the folder
 		return Link{}, &QueryError{"too many links at once; try again in a few seconds"}
 	}
 	file, err := os.CreateTemp("", LinkPrefix)
@@ -168,18 +149,12 @@ func (o *Operators) writeLink() (Link, error) {
 	return Link{filepath.Base(file.Name())}, errors.Join(err, file.Close())
 }
 
-// Secret is what somebody signs in with.
-type Secret struct {
-	// Token is the admin token; empty where Code is set, the code of a link.
-	Token, Code string
-}
-
-// SignIn begins a session for a caller with the right secret, and reports whether it is. Wait is
-// how long until the caller may try another one, where it was not compared because too many came
-// before. It sets a cookie, and so comes before the response begins.
-func (o *Operators) SignIn(w http.ResponseWriter, r *http.Request, given Secret) (ok bool, wait time.Duration) {
-	// The token signs in where one is configured, and a code where none is.
-	if o.HaveToken() == (given.Code != "") {
+// SignIn begins a session if the secret is right, and reports whether it is: the admin token or, if
+// it is not empty, the code of a link. wait is positive if the secret was not compared because of
+// earlier attempts. SignIn sets a cookie, so call it before the response begins.
+func (o *Operators) SignIn(w http.ResponseWriter, r *http.Request, token, code string) (ok bool, wait time.Duration) {
+	// If an admin token is configured, only it signs in; otherwise only a code does.
+	if o.HaveToken() == (code != "") {
 		return false, 0
 	}
 	client, now := o.Client(r), time.Now()
@@ -188,10 +163,10 @@ func (o *Operators) SignIn(w http.ResponseWriter, r *http.Request, given Secret)
 		return false, wait
 	}
 	switch {
-	case given.Code == "":
-		ok = o.accept(r, given.Token)
-	// In this order, or a caller from elsewhere would use the code up.
-	case fromLoopback(r) && o.signIns.redeem(given.Code, now):
+	case code == "":
+		ok = o.accept(r, token)
+	// Check the address first, so that a caller from elsewhere does not use up the code.
+	case fromLoopback(r) && o.signIns.redeem(code, now):
 		ok = true
 	default:
 		o.records.Refused(client, "bad")
@@ -218,33 +193,33 @@ func (o *Operators) setCookie(w http.ResponseWriter, r *http.Request, value stri
 		Name: plainCookie, Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true,
 		SameSite: http.SameSiteStrictMode,
 	}
-	// Over plain HTTP, browsers drop such a cookie.
+	// Over plain HTTP, browsers would drop a secure cookie.
 	if o.isEncrypted(r) {
 		cookie.Name, cookie.Secure = secureCookie, true
 	}
 	http.SetCookie(w, cookie)
 }
 
-// Exposed reports whether somebody on the way may read the token and the session: the request came
-// over the network, neither encrypted nor from a trusted proxy.
+// Exposed reports whether the token and the session could be read on the way: the request came over
+// the network, and was neither encrypted nor sent by a trusted proxy.
 func (o *Operators) Exposed(r *http.Request) bool {
 	return !o.isEncrypted(r) && !fromLoopback(r) && !o.fromTrustedProxy(r)
 }
 
-// isEncrypted reports whether the browser's connection is encrypted: TLS ends here, or a trusted
-// proxy says that it ends there.
+// isEncrypted reports whether the browser's connection is encrypted, up to this process or to a
+// trusted proxy.
 func (o *Operators) isEncrypted(r *http.Request) bool {
 	return r.TLS != nil || o.fromTrustedProxy(r) && r.Header.Get("X-Forwarded-Proto") == "https"
 }
 
 func (o *Operators) fromTrustedProxy(r *http.Request) bool {
-	return identity.FromProxy(r, o.snapshot().Config.Gateway.TrustedProxies)
+	return identity.FromProxy(r, &o.snapshot().Config.Gateway)
 }
 
 // fromLoopback reports whether a request comes from this machine.
 func fromLoopback(r *http.Request) bool {
-	// A forwarding proxy on this machine would hide where a request comes from, so one that says
-	// that it forwards does not count.
+	// A forwarding proxy on this machine would hide the caller's address, so forwarded requests do
+	// not count.
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil || isForwarded(r.Header) {
 		return false
@@ -263,23 +238,19 @@ func isForwarded(header http.Header) bool {
 	return false
 }
 
-// signInPath is where the console asks for the token.
+// signInPath is the console's sign-in page.
 const signInPath = "/sign-in"
 
-// askToSignIn sends a browser that opens a page, or a form of one whose session has ended, to where
-// the console asks for the token, and reports whether it did.
+// askToSignIn redirects a browser without a session to the sign-in page, and reports whether it
+// did.
 func (o *Operators) askToSignIn(w http.ResponseWriter, r *http.Request) bool {
-	// Whoever sends a token is a program, which needs the error.
+	// A caller with a token is a program, and needs the error.
 	if !o.HaveToken() || !wantsPage(r) || r.Header.Get("Authorization") != "" {
 		return false
 	}
-	next := r.URL.RequestURI()
-	if r.Method != http.MethodGet {
-		next = "/"
-		// Only within the console, since the browser goes there after signing in.
-		if page, err := url.Parse(r.Referer()); err == nil && page.Host == r.Host {
-			next = page.RequestURI()
-		}
+	next := "/"
+	if r.Method == http.MethodGet {
+		next = r.URL.RequestURI()
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	http.Redirect(w, r, signInPath+"?"+url.Values{"next": {next}}.Encode(), http.StatusSeeOther)
@@ -287,46 +258,46 @@ func (o *Operators) askToSignIn(w http.ResponseWriter, r *http.Request) bool {
 }
 
 const (
-	// formTokens is how many tokens the form compares of an address at once, and it compares one
-	// more in each formInterval.
+	// formTokens is the number of tokens from one address that the form compares at once. After that it
+	// compares one per formInterval.
 	formTokens   = 10
 	formInterval = 6 * time.Second
-	// maxAddresses bounds the addresses that are remembered, to those that were seen last.
+	// maxAddresses bounds the remembered addresses. The least recently seen are dropped.
 	maxAddresses = 4096
-	// sessionLifetime is how long a session lasts.
+	// sessionLifetime is the lifetime of a session.
 	sessionLifetime = 12 * time.Hour
-	// maxSessions bounds the sessions. The oldest gives way.
+	// maxSessions bounds the sessions. A new session ends the oldest.
 	maxSessions = 64
-	// linkLifetime is how long a code of a link can be exchanged for a session.
+	// linkLifetime is the lifetime of the code of a link.
 	linkLifetime = 10 * time.Minute
 )
 
-// signIns are the sessions of operators who signed in, and the addresses from which somebody tried
-// to. They are in memory, and end with the process. Make them with [newSignIns].
+// signIns contains the sessions, and the addresses of attempts to sign in. It is in memory and ends
+// with the process. Make it with [newSignIns].
 type signIns struct {
 	tries *lru.Cache[string, *rate.Limiter]
-	// by the hash of the cookie, so that a lookup takes as long whatever is compared
+	// The key is the hash of the cookie, so that every lookup takes the same time.
 	sessions *lru.Cache[[sha256.Size]byte, grant]
-	// codes are those of links, by their hash, with when they expire: the newest one only.
+	// codes contains the newest code of a link: the hash of the code, and its expiry.
 	codes *lru.Cache[[sha256.Size]byte, time.Time]
 }
 
-// grant is what a session stands on.
+// grant is the basis of a session.
 type grant struct {
 	expires time.Time
-	// token is the hash of the token that was given. A session ends when the configuration has
-	// another one.
+	// token is the hash of the admin token at sign-in. The session ends when the configuration has
+	// another token.
 	token [sha256.Size]byte
 }
 
 func newSignIns() signIns {
-	tries, _ := lru.New[string, *rate.Limiter](maxAddresses) // errors are for sizes below one
+	tries, _ := lru.New[string, *rate.Limiter](maxAddresses) // fails only for a size below one
 	sessions, _ := lru.New[[sha256.Size]byte, grant](maxSessions)
 	codes, _ := lru.New[[sha256.Size]byte, time.Time](1)
 	return signIns{tries, sessions, codes}
 }
 
-// try counts a token from an address, and returns how long to wait where it must not be compared.
+// try counts an attempt from an address, and returns the wait before the next attempt is compared.
 func (s signIns) try(address string, now time.Time) (wait time.Duration) {
 	tries := rate.NewLimiter(rate.Every(formInterval), formTokens)
 	if before, known, _ := s.tries.PeekOrAdd(address, tries); known {
@@ -338,18 +309,19 @@ func (s signIns) try(address string, now time.Time) (wait time.Duration) {
 	return time.Duration((1 - tries.TokensAt(now)) * float64(formInterval))
 }
 
-// newCode returns the code of a link. An earlier one is worth nothing any more.
+// newCode returns the code of a link. It replaces the previous code.
 func (s signIns) newCode(now time.Time) string {
 	code := rand.Text()
 	s.codes.Add(sha256.Sum256([]byte(code)), now.Add(linkLifetime))
 	return code
 }
 
-// redeem reports whether a code can be exchanged for a session, and ends it if so.
+// redeem reports whether a code is valid, and uses it up.
 func (s signIns) redeem(code string, now time.Time) bool {
 	sum := sha256.Sum256([]byte(code))
 	expires, known := s.codes.Peek(sum)
-	// Remove says whether it was there: of two who send the code at once, one gets a session.
+	// Remove reports whether the code was there, so only one of two simultaneous callers gets a
+	// session.
 	return known && s.codes.Remove(sum) && now.Before(expires)
 }
 
@@ -360,9 +332,9 @@ func (s signIns) begin(token [sha256.Size]byte, now time.Time) string {
 	return value
 }
 
-// has reports whether a cookie's value is that of a session that lasts.
+// has reports whether a cookie's value belongs to a valid session.
 func (s signIns) has(value string, token [sha256.Size]byte, now time.Time) bool {
-	// Peek leaves the oldest session the next to give way, however much it is used.
+	// Peek does not change the order: the oldest session is dropped first, however much it is used.
 	g, known := s.sessions.Peek(sha256.Sum256([]byte(value)))
 	return known && g.token == token && now.Before(g.expires)
 }

@@ -14,22 +14,23 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Prompt is all that operators are shown of a prompt.
+// Prompt is a prompt as operators see it.
 type Prompt struct {
 	Name, Title, Description, Team string
-	// Listed is false where no prompt has the name, or none that was admitted to the catalog.
+	// Listed is false if no prompt with the name is in the catalog.
 	Listed    bool
 	Arguments []PromptArgument
 	// Definition is the JSON that clients get, see [wire.Indented].
 	Definition string
 	Owners     []PromptOwner
-	// Answer says who sees it or, if somebody is asked about, whether that principal does.
+	// Answer explains who sees it or, for a given principal, whether that principal sees it.
 	Answer *inspect.Answer
-	// Admissions say what each upstream's definition passed before the catalog.
+	// Admissions are the checks and changes of each upstream's definition on the way to the
+	// catalog.
 	Admissions []inspect.Admission
-	// Reports are sentences about it that somebody should act on.
+	// Reports describe findings that a person should fix.
 	Reports []string
-	// Losses are what clients lose of it, if it is seen.
+	// Losses are its losses in clients, if anyone sees it.
 	Losses []clients.SharedLoss
 }
 
@@ -42,13 +43,13 @@ type PromptArgument struct {
 
 // PromptOwner is an upstream that offers a prompt.
 type PromptOwner struct {
-	// Own is the upstream's own name for the prompt.
+	// Own is the upstream's own name of the prompt.
 	Own string
 	UpstreamHealth
 }
 
-// Prompt returns what is known about an exposed name, for everybody or as a principal is concerned.
-// It returns something for each name: why there is no such prompt is worth knowing as well.
+// Prompt returns the information about an exposed name, for everybody or for one principal. For a
+// prompt that does not exist, it explains why.
 func (v *View) Prompt(name, as string) (*Prompt, error) {
 	answer, err := v.Explain(name, as)
 	if err != nil {
@@ -71,7 +72,7 @@ func (v *View) Prompt(name, as string) (*Prompt, error) {
 		Description string           `json:"description"`
 		Arguments   []PromptArgument `json:"arguments"`
 	}
-	_ = json.Unmarshal(entry.Facts(), &declared) // it was checked when it was admitted
+	_ = json.Unmarshal(entry.Facts(), &declared) // checked before, so it parses
 	p.Title, p.Description, p.Arguments = declared.Title, declared.Description, declared.Arguments
 	p.Definition = wire.Indented(entry.JSON)
 	principal, err := v.Principal(as)
@@ -89,21 +90,21 @@ func (v *View) Prompt(name, as string) (*Prompt, error) {
 	return p, err
 }
 
-// PromptFile is the file of a prompt, for somebody who edits it.
+// PromptFile is the file of a prompt, for its author.
 type PromptFile struct {
-	// Path is that of the file, Source its text at this moment, and Unread why there is none.
+	// Path is the file's path, Source its current text, and Unread the error of reading it.
 	Path, Source string
 	Unread       error
-	// Problems are those that were found in it last. While one is [files.Broken], Result is that of
-	// the last good text.
+	// Problems were found in the file last. If one of them is [files.Broken], Result is from the
+	// last good text.
 	Problems []files.Problem
-	// Result is what a get returns with some arguments, and samples for the others, past prompt blocks and screens; Failed
-	// why it fails.
+	// Result is the result of a get with the given arguments, samples for all other arguments, and
+	// the effect of prompt blocks and screens. Failed is the error of the get.
 	Result jsontext.Value
 	Failed error
 }
 
-// File returns the file of a prompt; nil where it is in none.
+// File returns the file of a prompt; nil if it has none.
 func (v *View) File(ctx context.Context, name string, arguments wire.Object) *PromptFile {
 	s := v.Snapshot()
 	entry := s.Catalog.Lookup(name)
@@ -130,7 +131,7 @@ func (v *View) File(ctx context.Context, name string, arguments wire.Object) *Pr
 	return f
 }
 
-// screened returns a result as a get passes it on.
+// screened applies the screen blocks to a result, as a get does.
 func screened(ctx context.Context, blocks *screen.Screen, result jsontext.Value) (jsontext.Value, error) {
 	outcome, err := blocks.Result(ctx, result)
 	if outcome.Rejected != nil {

@@ -2,33 +2,9 @@ package admin
 
 import (
 	"crypto/sha256"
-	"fmt"
 	"testing"
 	"time"
 )
-
-func TestSignIns_BoundTheTokensOfAnAddress(t *testing.T) {
-	s, now := newSignIns(), time.Now()
-	tried := func(address string, after, want time.Duration) {
-		t.Helper()
-		if wait := s.try(address, now.Add(after)); wait != want {
-			t.Errorf("%s after %v waits %v, want %v", address, after, wait, want)
-		}
-	}
-	for range formTokens {
-		tried("a", 0, 0)
-	}
-	tried("a", 0, formInterval)
-	tried("b", 0, 0)
-	tried("a", formInterval, 0)
-	tried("a", formInterval, formInterval)
-	for i := range 2 * maxAddresses {
-		s.try(fmt.Sprint("stranger", i), now)
-	}
-	if n := s.tries.Len(); n > maxAddresses {
-		t.Errorf("%d addresses are remembered", n)
-	}
-}
 
 func TestSignIns_AreBoundedInTimeAndNumber(t *testing.T) {
 	s := newSignIns()
@@ -73,16 +49,5 @@ func TestSignIns_RedeemACodeOnce(t *testing.T) {
 	}
 	if s.redeem(s.newCode(now), now.Add(linkLifetime)) {
 		t.Error("a code that has expired signs in")
-	}
-}
-
-func TestCompareNames_CountsAsPeopleDo(t *testing.T) {
-	ordered := []string{"", "a", "a.b", "a1", "a2", "a02b", "a10", "a10b", "a99999999999999999999", "a100000000000000000000", "b"}
-	for i, a := range ordered {
-		for j, b := range ordered {
-			if got := CompareNames(a, b); (got < 0) != (i < j) || (got > 0) != (i > j) {
-				t.Errorf("CompareNames(%q, %q) = %d", a, b, got)
-			}
-		}
 	}
 }

@@ -8,18 +8,18 @@ import (
 	"github.com/promptweir/promptweir/gateway/audit"
 )
 
-// usageInterval is the least time between two readings of the audit log.
+// usageInterval is the minimum time between two readings of the audit log.
 const usageInterval = time.Minute
 
-// usageCache keeps the last reading of the audit log.
+// usageCache contains the result of the last reading of the audit log.
 type usageCache struct {
-	mu    sync.Mutex // guards the rest
+	mu    sync.Mutex // guards the fields below
 	read  time.Time
 	usage *audit.Usage
 	err   error
 }
 
-// Usage returns the use of all prompts according to the audit log, which it reads at most once a minute.
+// Usage returns the use of all prompts from the audit log. It reads the log at most once a minute.
 func (v *View) Usage() (*audit.Report, error) {
 	s := v.Snapshot()
 	switch a := s.Config.Audit; {

@@ -51,7 +51,7 @@ func TestUsage_ShowsWhatNobodyUsesFirst(t *testing.T) {
 	if strings.Index(page.Body, "up.new") > strings.Index(page.Body, "up.old") {
 		t.Errorf("a used prompt comes first:\n%s", page.Body)
 	}
-	// What follows is read a minute later.
+	// The following part is read a minute later.
 	if err := os.WriteFile(log, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -13,28 +13,27 @@ import (
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
-// View is what operators are shown of a gateway, as JSON and on pages. It contacts nothing. Its
-// methods are safe for concurrent use, and its fields are not to be changed after the first call.
+// View is the state of a gateway for operators, as JSON and on pages. It contacts nothing. Its
+// methods are safe for concurrent use. Do not change its fields after the first call.
 type View struct {
-	// Snapshot returns the current one, IsReady whether the gateway is ready, Ready its health, and
-	// Configuration the outcome of the last load.
+	// Snapshot returns the current snapshot. IsReady reports whether the gateway is ready, Ready
+	// its health, and Configuration the result of the last load.
 	Snapshot      func() *snapshot.Snapshot
 	IsReady       func() bool
 	Ready         func() Readiness
 	Configuration func() *ConfigurationState
 	History       *History
 
-	index searchIndex
 	usage usageCache
 }
 
-// QueryError is a query that cannot be answered. Its text is for whoever wrote it.
+// QueryError is an invalid query. Its text is for the person who wrote the query.
 type QueryError struct{ text string }
 
 func (e *QueryError) Error() string { return e.text }
 
-// Principal reads whom a query is for, such as "user:ann,group:payments"; nil for "", which is
-// everybody.
+// Principal parses the principal of a query, such as "user:ann,group:payments". It is nil for "",
+// which means everybody.
 func (v *View) Principal(as string) (*policy.Principal, error) {
 	if as == "" {
 		return nil, nil //nolint:nilnil // everybody
@@ -46,7 +45,8 @@ func (v *View) Principal(as string) (*policy.Principal, error) {
 	return &principal, nil
 }
 
-// Explain answers who sees the prompt with an exposed name, and why: everybody for an "as" of "".
+// Explain returns who sees the prompt with an exposed name, and why. If as is empty, the answer is
+// about everybody.
 func (v *View) Explain(name, as string) (*inspect.Answer, error) {
 	if name == "" {
 		return nil, &QueryError{"name: write the exposed name of a prompt"}
@@ -58,7 +58,7 @@ func (v *View) Explain(name, as string) (*inspect.Answer, error) {
 	return inspect.Ask(v.Snapshot(), principal, name), nil
 }
 
-// Upstreams returns the condition of all upstreams, or of those of a team.
+// Upstreams returns the state of all upstreams, or of a team's.
 func (v *View) Upstreams(team string) ([]UpstreamHealth, error) {
 	if err := v.checkTeam(team); err != nil {
 		return nil, err
@@ -70,18 +70,18 @@ func (v *View) Upstreams(team string) ([]UpstreamHealth, error) {
 	return slices.DeleteFunc(all, func(u UpstreamHealth) bool { return u.Team != team }), nil
 }
 
-// Version changes whenever an upstream, the catalog or the configuration does.
+// Version changes with every change of an upstream, the catalog or the configuration.
 func (v *View) Version() string {
 	loaded := v.Configuration()
 	version := fmt.Sprintf("%d-%d", v.Snapshot().Number(), loaded.Loaded.UnixNano())
-	// A load that was refused changes neither of the two.
+	// A refused load changes neither the number nor the time.
 	if loaded.Refused != nil {
 		version += fmt.Sprintf("-%d", loaded.Refused.UnixNano())
 	}
 	return version
 }
 
-// checkTeam refuses a team that the configuration does not have.
+// checkTeam returns an error for a team that the configuration does not have.
 func (v *View) checkTeam(name string) error {
 	teams := v.TeamNames()
 	if name == "" || slices.Contains(teams, name) {
@@ -102,16 +102,15 @@ func (v *View) TeamNames() (names []string) {
 // maxKnown bounds the principals that [View.Principals] returns.
 const maxKnown = 1000
 
-// Principals returns the users and groups that the configuration names, for somebody who looks for
-// one to query for.
+// Principals returns the users and groups in the configuration, as suggestions for a query.
 func (v *View) Principals() []string {
 	known := v.Snapshot().Config.Principals()
 	return known[:min(len(known), maxKnown)]
 }
 
-// Endpoint returns the URL of the MCP endpoint, for people to give to their clients. Without a
-// public_url it is where the gateway listens, at the host by which an operator called where that is
-// any address.
+// Endpoint returns the URL of the MCP endpoint, for people to use in their clients. Without a
+// public_url it is the gateway's listen address. If the gateway listens on all addresses, the URL
+// has the host of the operator's request.
 func (v *View) Endpoint(r *http.Request) string {
 	return v.Snapshot().Config.Gateway.Endpoint((&url.URL{Host: r.Host}).Hostname()).String()
 }

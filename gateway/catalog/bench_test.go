@@ -99,7 +99,7 @@ func BenchmarkRefresh(b *testing.B) {
 				for b.Loop() {
 					turn++
 					source.Prompts = lists[turn%2]
-					later := s.With(source)
+					later := refreshed(s, source)
 					changes := catalog.Diff(s, later)
 					for i := range audiences {
 						if i%2 == 0 {
@@ -117,17 +117,6 @@ func BenchmarkRefresh(b *testing.B) {
 			views[i] = s.View(everybody)
 		}
 		b.Run("catalog+100views", step(100))
-	})
-}
-
-// BenchmarkView makes an audience's view when it first asks: some dozens of allocations, as the list of entries grows.
-func BenchmarkView(b *testing.B) {
-	sizes(b, func(b *testing.B, prompts, upstreams int) {
-		s := catalog.Merge(company(b, prompts, upstreams), options())
-		b.ReportAllocs()
-		for b.Loop() {
-			s.View(everybody)
-		}
 	})
 }
 
@@ -149,49 +138,6 @@ func TestCatalog_ReadingAllocatesNothing(t *testing.T) {
 	} {
 		upstreamtest.Equal(t, 0, testing.AllocsPerRun(100, read), "allocations of %s", name)
 	}
-}
-
-// BenchmarkPage finds a page, and writes it where there is room: no allocations.
-func BenchmarkPage(b *testing.B) {
-	sizes(b, func(b *testing.B, prompts, upstreams int) {
-		v := catalog.Merge(company(b, prompts, upstreams), options()).View(everybody)
-		after := v.Entries()[v.Len()/2].Name
-		b.Run("slice", func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				v.Page(after, 100)
-			}
-		})
-		b.Run("bytes", func(b *testing.B) {
-			var page []byte
-			b.ReportAllocs()
-			for b.Loop() {
-				entries, _, _ := v.Page(after, 100)
-				page = catalog.AppendPrompts(page[:0], entries)
-			}
-			b.SetBytes(int64(len(page)))
-		})
-		b.Run("first", func(b *testing.B) { // which is written once
-			page := v.FirstPage(100)
-			b.ReportAllocs()
-			for b.Loop() {
-				page = v.FirstPage(100)
-			}
-			b.SetBytes(int64(len(page.Prompts)))
-		})
-	})
-}
-
-// BenchmarkLookup finds a name: no allocations.
-func BenchmarkLookup(b *testing.B) {
-	sizes(b, func(b *testing.B, prompts, upstreams int) {
-		s := catalog.Merge(company(b, prompts, upstreams), options())
-		name := s.Entries()[len(s.Entries())/3].Name
-		b.ReportAllocs()
-		for b.Loop() {
-			s.Lookup(name)
-		}
-	})
 }
 
 // Heap per entry, the upstream's own list included.

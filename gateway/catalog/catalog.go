@@ -3,6 +3,7 @@ package catalog
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -11,77 +12,74 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/skills"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Catalog is the merge of all upstreams' lists at one moment. Make it with [Merge]; it is
+// Catalog is the merge of all upstreams' lists at one moment. Make it with [Merge]. It is
 // immutable.
 type Catalog struct {
 	opts       Options
 	sources    []Source
 	namespaces namespaces
 
-	claims  []claim  // by name, then source
-	entries []*Entry // by name
-	folded  []*Entry // by folded name, then name
+	claims  []claim  // sorted by name, then source
+	entries []*Entry // sorted by name
+	folded  []*Entry // sorted by folded name, then name
 	reports []Report
-
-	// decided is what policy decided about the entry that was made last. It is used while the
-	// catalog is made.
-	decided []*policy.Visibility
 }
 
-// Entries returns all entries, sorted by the bytes of the exposed name. The slice is shared: do not
+// Entries returns all entries, sorted by the bytes of the exposed name. The slice is shared; do not
 // modify it.
 func (c *Catalog) Entries() []*Entry { return c.entries }
 
 // Lookup returns the entry under an exposed name, or nil.
 func (c *Catalog) Lookup(name string) *Entry { return lookup(c.entries, name) }
 
-// Reports returns the findings that whoever runs an upstream should fix, sorted by name. The slice
-// is shared.
+// Reports returns the findings that the people who run upstreams should fix, sorted by name. The
+// slice is shared.
 func (c *Catalog) Reports() []Report { return c.reports }
 
 // Entry is a prompt or a skill in the catalog under its exposed name. It is immutable.
 type Entry struct {
 	// Name is the exposed name.
 	Name string
-	// Team is the one team that all owners belong to.
+	// Team is the team of all owners.
 	Team string
 	// Owners share the definition, in configuration order. There is at least one.
 	Owners []Owner
 	// JSON is the first owner's definition under the exposed name, on a single line.
 	JSON jsontext.Value
-	// Arguments are those that the definition declares, in its order.
+	// Arguments are the declared arguments in the order of the definition.
 	Arguments []Argument
-	// Overrides are the arguments that the gateway adds to a get; nil without any.
+	// Overrides are the arguments that the gateway adds to a get; nil for none.
 	Overrides *ArgumentOverrides
-	// Fingerprint covers the name and the meaning of the definition. Member order, white space and
-	// escapes do not count, so a server that shuffles members from list to list does not look like
-	// one whose prompts change.
+	// Fingerprint is a hash of the name and the meaning of the definition. It ignores the order of
+	// members, white space and escapes, so that a server that shuffles members does not appear to
+	// change its prompts.
 	Fingerprint Fingerprint
-	// Skill is nil for a prompt. Root is the URI of a skill's folder, as clients see it.
-	Skill *Skill
+	// Skill is nil for a prompt. Root is the URI of a skill's folder for clients.
+	Skill *skills.Skill
 	Root  string
 
-	// decided is what policy decided, see [Options]. Most entries of a team share one slice.
+	// decided is the policy's decision, see [Options].
 	decided []*policy.Visibility
 	fold    string
-	// searched is what [Entry.Searched] returns, once somebody has searched.
+	// searched is the result of [Entry.Searched]; nil before the first search.
 	searched atomic.Pointer[string]
 }
 
-// maxSearched bounds the searched part of a name, title or description, in bytes: a search costs its
-// caller, and the texts are others'.
+// maxSearched bounds the searched part of a name, title or description, in bytes. It keeps a search
+// cheap even if a server's texts are long.
 const maxSearched = 1 << 10
 
-// Searched returns what a search looks through: the name, the title and the description, in lower case
-// and on a line each.
+// Searched returns the text for a search: the name, title and description in lower case, one per
+// line.
 func (e *Entry) Searched() string {
 	if kept := e.searched.Load(); kept != nil {
 		return *kept
 	}
-	definition := wire.Members(e.JSON)
+	definition := wire.Members(e.Facts())
 	title, _ := definition.Text("title")
 	description, _ := definition.Text("description")
 	var all strings.Builder
@@ -93,14 +91,14 @@ func (e *Entry) Searched() string {
 	return text
 }
 
-// VisibleTo reports whether an audience may see the entry: by any of its owners. This is the one
-// decision behind list, get, completion and notifications.
+// VisibleTo reports whether an audience may see the entry through at least one of its owners.
+// Lists, gets, completions and notifications all use this decision.
 func (e *Entry) VisibleTo(audience *policy.Audience) bool {
 	return slices.ContainsFunc(e.decided, audience.Sees)
 }
 
-// VisibilityTo returns what policy decided about an entry that an audience sees: about the first
-// owner by which it does.
+// VisibilityTo returns the policy's decision for the first owner through which an audience sees the
+// entry; nil if it does not see it.
 func (e *Entry) VisibilityTo(audience *policy.Audience) *policy.Visibility {
 	for _, v := range e.decided {
 		if audience.Sees(v) {
@@ -110,8 +108,8 @@ func (e *Entry) VisibilityTo(audience *policy.Audience) *policy.Visibility {
 	return nil
 }
 
-// HiddenBy returns the hide block that keeps an entry from an audience which does not see it, nil
-// where none does; see [policy.Audience.HiddenBy].
+// HiddenBy returns the hide block that keeps an entry from an audience, or nil; see
+// [policy.Audience.HiddenBy].
 func (e *Entry) HiddenBy(audience *policy.Audience) *policy.Rule {
 	for _, v := range e.decided {
 		if rule := audience.HiddenBy(v); rule != nil {
@@ -122,9 +120,9 @@ func (e *Entry) HiddenBy(audience *policy.Audience) *policy.Rule {
 }
 
 // OwnersFor returns the owners that may serve an entry to an audience that sees it. The slice is
-// shared: do not modify it.
+// shared; do not modify it.
 func (e *Entry) OwnersFor(audience *policy.Audience) []Owner {
-	if len(e.decided) < 2 { // all are alike
+	if len(e.decided) < 2 { // equal for all owners
 		return e.Owners
 	}
 	var owners []Owner
@@ -136,11 +134,11 @@ func (e *Entry) OwnersFor(audience *policy.Audience) []Owner {
 	return owners
 }
 
-// Decide evaluates what [Entry.VisibleTo] and [Entry.OwnersFor] depend on, within a budget. The
-// error is [policy.ErrBudget].
-func (e *Entry) Decide(audience *policy.Audience, b *policy.Budget) error {
+// Decide evaluates the conditions for [Entry.VisibleTo] and [Entry.OwnersFor] until ctx ends. The
+// error is [policy.ErrBudget] at its deadline.
+func (e *Entry) Decide(ctx context.Context, audience *policy.Audience) error {
 	for _, v := range e.decided {
-		if err := audience.Decide(v, b); err != nil {
+		if err := audience.Decide(ctx, v); err != nil {
 			return err
 		}
 	}
@@ -149,17 +147,17 @@ func (e *Entry) Decide(audience *policy.Audience, b *policy.Budget) error {
 
 // Owner is an upstream that offers an entry's prompt.
 type Owner struct {
-	*Declaration // shared by all prompts of the upstream: each entry of a large catalog has an owner
+	*Declaration // shared by all prompts of the upstream, to save memory
 
 	// Name is the upstream's own name for the prompt.
 	Name string
 }
 
-// Declaration is what is configured of an upstream.
+// Declaration is the label and the location of an upstream's block.
 type Declaration struct {
-	// Upstream is its label, unique in the configuration.
+	// Upstream is the label, which is unique in the configuration.
 	Upstream string
-	// Place is where it is configured, as PATH:LINE.
+	// Place is the location of the block, as PATH:LINE.
 	Place string
 }
 
@@ -167,18 +165,18 @@ func (o Owner) same(other Owner) bool {
 	return *o.Declaration == *other.Declaration && o.Name == other.Name
 }
 
-// Facts is the definition as conditions read it. That of a skill has the description and, as meta,
-// the members of its frontmatter; its manifest is none.
-func (e *Entry) Facts() jsontext.Value { return e.Skill.factsOr(e.JSON) }
+// Facts returns the definition for conditions. For a skill it contains the description and, as
+// meta, the members of the front matter, but not the manifest.
+func (e *Entry) Facts() jsontext.Value { return factsOf(e.Skill, e.JSON) }
 
-// Facts is [Entry.Facts] before there is an entry.
-func (p *Prompt) Facts() jsontext.Value { return p.Skill.factsOr(p.Definition) }
+// Facts is like [Entry.Facts], for a prompt that has no entry yet.
+func (p *Prompt) Facts() jsontext.Value { return factsOf(p.Skill, p.Definition) }
 
-func (s *Skill) factsOr(definition jsontext.Value) jsontext.Value {
-	if s == nil {
+func factsOf(skill *skills.Skill, definition jsontext.Value) jsontext.Value {
+	if skill == nil {
 		return definition
 	}
-	return s.Facts
+	return skill.Facts
 }
 
 // newEntry returns the entry of claims that agree.
@@ -193,19 +191,16 @@ func (c *Catalog) newEntry(claims []claim) *Entry {
 		Fingerprint: prompt.fingerprint(name),
 		fold:        fold(name),
 	}
-	// Clients look for a skill by the name in its frontmatter, and no prompt's folded name has a
-	// colon: the two never share one.
+	// Clients look for a skill by the name in its front matter. The folded name of a prompt has no
+	// colon, so the two never collide.
 	if e.Skill = prompt.Skill; e.Skill == nil {
 		e.JSON = prompt.under(name)
 	} else {
-		e.Root = prompt.root(c.sources[claims[0].source].Prefix)
-		e.JSON, e.fold = prompt.underRoot(e.Root), config.SkillPrefix+e.Skill.Name
+		e.Root = e.Skill.RootUnder(c.sources[claims[0].source].Prefix)
+		e.JSON, e.fold = e.Skill.Under(e.Root), config.SkillPrefix+e.Skill.Name
 	}
 	if c.opts.Decide != nil {
-		if decided := c.opts.Decide(e); !slices.EqualFunc(c.decided, decided, (*policy.Visibility).Equal) {
-			c.decided = decided
-		}
-		e.decided = c.decided
+		e.decided = c.opts.Decide(e)
 	}
 	return e
 }
@@ -218,7 +213,7 @@ func (c *Catalog) owners(claims []claim) []Owner {
 	return owners
 }
 
-// Owner returns the source's upstream as the owner of its prompt of a name.
+// Owner returns the source's upstream as the owner of a prompt with this name.
 func (s *Source) Owner(name string) Owner {
 	declared := s.declared
 	if declared == nil {
@@ -227,7 +222,7 @@ func (s *Source) Owner(name string) Owner {
 	return Owner{Declaration: declared, Name: name}
 }
 
-// same reports whether the two entries under one name are indistinguishable.
+// same reports whether two entries with one name are indistinguishable.
 func (e *Entry) same(other *Entry) bool {
 	return e == other || e.Team == other.Team &&
 		slices.EqualFunc(e.Owners, other.Owners, Owner.same) && bytes.Equal(e.JSON, other.JSON) && e.Overrides.Equal(other.Overrides)
@@ -249,18 +244,18 @@ func compareFolded(a, b *Entry) int {
 	return cmp.Or(strings.Compare(a.fold, b.fold), strings.Compare(a.Name, b.Name))
 }
 
-// Change is the difference between two catalogs under one exposed name.
+// Change is the difference between two catalogs for one exposed name.
 type Change struct {
-	// Before is nil for a new entry, After for one that is gone. Both are set where the definition
-	// or the owners changed; if only owners or spelling did, the fingerprints are equal and no
-	// client needs to be told.
+	// Before is nil for a new entry, After for a removed one. Otherwise the definition or the
+	// owners changed. If only owners or spelling changed, the fingerprints are equal and clients
+	// need no notification.
 	Before, After *Entry
 }
 
 // Name returns the exposed name.
 func (c Change) Name() string { return c.either().Name }
 
-// either returns an entry with the name that the change is about.
+// either returns an entry with the name of the change.
 func (c Change) either() *Entry { return cmp.Or(c.After, c.Before) }
 
 func (c Change) nothing() bool {
@@ -277,7 +272,7 @@ func Diff(before, after *Catalog) []Change {
 	for len(a) > 0 || len(b) > 0 {
 		var c Change
 		switch {
-		// Most entries are the same pointer on both sides, which spares comparing their names.
+		// Most entries are the same pointer in both, which saves comparing names.
 		case len(b) == 0 || len(a) > 0 && a[0] != b[0] && a[0].Name < b[0].Name:
 			c.Before, a = a[0], a[1:]
 		case len(a) == 0 || a[0] != b[0] && a[0].Name > b[0].Name:

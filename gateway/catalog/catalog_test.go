@@ -1,6 +1,7 @@
 package catalog_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -76,8 +77,10 @@ func TestEntry_IsJudgedByEachOwner(t *testing.T) {
 		{"user:ann", entry(), seen{owners: "one two "}},
 	} {
 		audience, got := judge.Audience(policy.Principal{Subject: test.who}), seen{}
-		if err := test.entry.Decide(audience, &policy.Budget{}); test.entry == each && test.want.shownBy == `team "a"` && !errors.Is(err, policy.ErrBudget) {
-			t.Errorf("%s: without a budget the error is %v", test.who, err)
+		ended, cancel := context.WithTimeout(t.Context(), 0)
+		defer cancel()
+		if err := test.entry.Decide(ended, audience); test.entry == each && test.want.shownBy == `team "a"` && !errors.Is(err, policy.ErrBudget) {
+			t.Errorf("%s: at the end of a request the error is %v", test.who, err)
 		}
 		upstreamtest.Equal(t, test.want.shownBy != "", test.entry.VisibleTo(audience), "%s sees it", test.who)
 		for _, owner := range test.entry.OwnersFor(audience) {

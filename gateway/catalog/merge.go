@@ -11,40 +11,40 @@ import (
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
-// Source is what one upstream contributes. Every configured upstream is a source, even one that was
-// never listed: its prefix belongs to its team all the same.
+// Source is the contribution of one upstream. Every configured upstream is a source, even if it was
+// never listed, because its prefix belongs to its team.
 type Source struct {
-	// Upstream is its label, unique in the configuration.
+	// Upstream is the label, which is unique in the configuration.
 	Upstream string
 	Team     string
-	// Prefix stands before the separator in exposed names; without one, a prompt is exposed under
-	// its own name.
+	// Prefix stands before the separator in exposed names. If it is empty, the exposed name is the
+	// prompt's own name.
 	Prefix string
-	// Skills says that it may have skills, so that names which begin with "skill:" are theirs.
+	// Skills is true if the upstream may have skills. If so, names that begin with "skill:" are
+	// reserved for skills.
 	Skills bool
-	// Place is where the upstream is configured, as PATH:LINE, for reports.
+	// Place is the location of the upstream's block, as PATH:LINE, for reports.
 	Place string
-	// Prompts is its last good list, in the upstream's order.
+	// Prompts is the last good list, in the upstream's order.
 	Prompts []*Prompt
 
-	declared *Declaration // that of all owners in a catalog
+	declared *Declaration // shared by the source's owners in a catalog
 }
 
-// Options are the gateway settings that decide about names.
+// Options are the settings for names.
 type Options struct {
 	// Separator stands between an upstream's prefix and the prompt's name.
 	Separator string
-	// KeepFirst keeps the first of several prompts that claim one exposed name, in configuration
-	// order. Otherwise all claimants are left out. It does not concern replicas, of which the first
-	// one's definition is always kept.
+	// KeepFirst keeps the first prompt, in configuration order, if prompts with different
+	// definitions claim one exposed name. Otherwise all of them are left out. For replicas the
+	// first definition is always kept.
 	KeepFirst bool
-	// Decide returns what policy decides about a new entry: one visibility if all of its owners are
-	// alike, else one for each. It must be pure. If it is nil, nobody sees any entry.
+	// Decide returns the policy's decision about a new entry: one visibility if it is the same for
+	// all owners, otherwise one per owner. It must be pure. If it is nil, no entry is visible.
 	Decide func(*Entry) []*policy.Visibility
 }
 
-// claim is one prompt's claim to one exposed name. A catalog's claims are sorted by name, then
-// source.
+// claim is a prompt's claim to an exposed name. A catalog's claims are sorted by name, then source.
 type claim struct {
 	name   string
 	source int // position in configuration order
@@ -57,7 +57,7 @@ func compareClaims(a, b claim) int {
 
 // Merge returns the catalog of all sources, which are in configuration order.
 func Merge(sources []Source, opts Options) *Catalog {
-	// The catalog sets fields of its own in them.
+	// Clone them, because the catalog sets its own fields in them.
 	sources = slices.Clone(sources)
 	c := &Catalog{opts: opts, sources: sources, namespaces: newNamespaces(sources, opts.Separator)}
 	for i := range c.sources {
@@ -84,54 +84,44 @@ func Merge(sources []Source, opts Options) *Catalog {
 	return c
 }
 
-// With returns the catalog after one upstream's list was refreshed: the same as a full [Merge], at
-// a cost in proportion to what changed in that list, plus a look at each of its prompts and the
-// copy of a sorted slice. Unchanged entries keep their pointers, and an unchanged list returns the
-// catalog itself. See [Diff] for the changes.
-func (c *Catalog) With(source Source) *Catalog {
-	at := slices.IndexFunc(c.sources, func(old Source) bool { return old.Upstream == source.Upstream })
-	if at < 0 {
-		return Merge(append(slices.Clone(c.sources), source), c.opts)
-	}
-	old, sources := c.sources[at], slices.Clone(c.sources)
-	// Entries that stay refer to it, and so do those that are made now.
-	source.declared = old.declared
-	sources[at] = source
-	switch {
-	// Any of these may change what other upstreams' names mean, or what their reports say.
-	case old.Team != source.Team || old.Prefix != source.Prefix || old.Skills != source.Skills || old.Place != source.Place:
-		return Merge(sources, c.opts)
-	case slices.EqualFunc(old.Prompts, source.Prompts, samePrompt):
+// With returns the catalog after a refresh of the list of one of its sources, given by label. The
+// result equals a full [Merge]. The cost is proportional to the changes in that list, plus a look at
+// each of its prompts and the copy of a sorted slice. Unchanged entries keep their pointers. For an
+// unchanged list it returns the catalog itself. See [Diff] for the changes.
+func (c *Catalog) With(upstream string, prompts []*Prompt) *Catalog {
+	at := slices.IndexFunc(c.sources, func(s Source) bool { return s.Upstream == upstream })
+	if slices.EqualFunc(c.sources[at].Prompts, prompts, samePrompt) {
 		return c
 	}
+	sources := slices.Clone(c.sources)
+	sources[at].Prompts = prompts
 	return c.replace(at, sources)
 }
 
-// replace keeps everything that does not depend on the prompts of the source at the given position.
+// replace keeps everything that does not depend on the prompts of the source at position at.
 func (c *Catalog) replace(at int, sources []Source) *Catalog {
 	next := &Catalog{opts: c.opts, sources: sources, namespaces: c.namespaces}
 	fresh, reports := next.claimsOf(at)
-	// By name, since exchange merges two sorted lists.
+	// Sort by name, because exchange merges two sorted lists.
 	slices.SortFunc(fresh, compareClaims)
 	var stale []claim
 	next.claims, stale = exchange(c.claims, at, fresh)
 
-	// Only a name that the source claims now with another prompt than before, or no longer, can
-	// have another entry.
+	// An entry can change only under a name that the source claims with another prompt than before,
+	// or no longer claims.
 	names := changedNames(stale, fresh)
 	var changes []Change
 	for _, name := range names.sorted() {
 		entry, conflict := next.resolve(next.claimsOn(name))
 		reports = append(reports, conflict...)
-		// An entry that is the same although its claims changed keeps its pointer, and so do the
-		// views.
+		// An equal entry keeps its pointer, so views without other changes stay the same.
 		if change := (Change{Before: c.Lookup(name), After: entry}); !change.nothing() {
 			changes = append(changes, change)
 		}
 	}
 	next.entries = splice(c.entries, changes, compareNames)
 
-	// Likewise, only what these names fold to can be shared by other entries than before.
+	// Likewise, only these names' folded forms can have different entries.
 	slices.SortFunc(changes, func(a, b Change) int { return compareFolded(a.either(), b.either()) })
 	next.folded = splice(c.folded, changes, compareFolded)
 	folds := newSet(changes, func(c Change) string { return c.either().fold })
@@ -148,8 +138,8 @@ func (c *Catalog) replace(at int, sources []Source) *Catalog {
 	return next
 }
 
-// claimsOf returns the names that one source may claim, in the order of its list, and reports those
-// it may not.
+// claimsOf returns the names that a source may claim, in the order of its list, and reports about
+// its other names.
 func (c *Catalog) claimsOf(at int) (claims []claim, reports []Report) {
 	source := &c.sources[at]
 	seen := make(map[string]bool, len(source.Prompts))
@@ -160,7 +150,7 @@ func (c *Catalog) claimsOf(at int) (claims []claim, reports []Report) {
 			reports = append(reports, nameTooLong(source, prompt, name))
 			continue
 		}
-		if owner := c.namespaces.owner(name); owner.Team != source.Team && owner.Upstream != "" { // a name that an override gives may lie in no namespace
+		if owner := c.namespaces.owner(name); owner.Team != source.Team && owner.Upstream != "" { // a name from an override may be in no namespace
 			reports = append(reports, foreignPrefix(source, prompt, name, &owner))
 			continue
 		}
@@ -178,8 +168,7 @@ func (c *Catalog) claimsOf(at int) (claims []claim, reports []Report) {
 	return claims, reports
 }
 
-// resolve decides about one name: given all of its claims, it returns the entry, if the name gets
-// one.
+// resolve returns the entry for the claims on one name, or nil, and reports about a conflict.
 func (c *Catalog) resolve(claims []claim) (*Entry, []Report) {
 	if len(claims) == 0 {
 		return nil, nil
@@ -205,8 +194,8 @@ func (c *Catalog) resolve(claims []claim) (*Entry, []Report) {
 	return nil, []Report{c.conflict(claims)}
 }
 
-// isReplica reports whether two claims are of one prompt: of upstreams that share a prefix because
-// their servers are replicas. Without a prefix, a name in common may be a coincidence.
+// isReplica reports whether two claims are for one prompt of replicas: upstreams that share a
+// prefix. Without a prefix, an equal name may be a coincidence.
 func (c *Catalog) isReplica(a, b claim) bool {
 	prefix := c.sources[a.source].Prefix
 	return prefix != "" && prefix == c.sources[b.source].Prefix && a.prompt.Name == b.prompt.Name
@@ -214,7 +203,7 @@ func (c *Catalog) isReplica(a, b claim) bool {
 
 // claimsOn returns the claims on one name.
 func (c *Catalog) claimsOn(name string) []claim {
-	// No claim has the name and a source below 0: the search ends at the first one of the name.
+	// The key has source 0, the lowest, so the search ends at the first claim on the name.
 	start, _ := slices.BinarySearchFunc(c.claims, claim{name: name}, compareClaims)
 	end := start
 	for end < len(c.claims) && c.claims[end].name == name {
@@ -223,9 +212,9 @@ func (c *Catalog) claimsOn(name string) []claim {
 	return c.claims[start:end]
 }
 
-// foldedTo returns the entries whose names fold to the same.
+// foldedTo returns the entries with a folded name.
 func (c *Catalog) foldedTo(folded string) []*Entry {
-	// No entry has an empty name, which would sort first: as in claimsOn.
+	// The key has an empty name, which sorts first, so the search ends at the first entry.
 	start, _ := slices.BinarySearchFunc(c.folded, &Entry{fold: folded}, compareFolded)
 	end := start
 	for end < len(c.folded) && c.folded[end].fold == folded {
@@ -234,7 +223,7 @@ func (c *Catalog) foldedTo(folded string) []*Entry {
 	return c.folded[start:end]
 }
 
-// exchange returns the claims with all of one source's (the stale ones) replaced by fresh ones.
+// exchange replaces the claims of one source by fresh claims. It returns the old claims as stale.
 func exchange(claims []claim, source int, fresh []claim) (merged, stale []claim) {
 	merged = make([]claim, 0, len(claims)+len(fresh))
 	for _, c := range claims {
@@ -250,8 +239,8 @@ func exchange(claims []claim, source int, fresh []claim) (merged, stale []claim)
 	return append(merged, fresh...), stale
 }
 
-// changedNames returns the names on which one source's claims differ. Both lists have a name once
-// at most.
+// changedNames returns the names for which one source's claims differ. Each list has a name at most
+// once.
 func changedNames(stale, fresh []claim) set {
 	names, before := set{}, make(map[string]*Prompt, len(stale))
 	for _, c := range stale {
@@ -273,7 +262,7 @@ func samePrompt(a, b *Prompt) bool {
 	return a == b || bytes.Equal(a.Definition, b.Definition) && a.Exposed == b.Exposed && a.Overrides.Equal(b.Overrides)
 }
 
-// agrees reports whether two prompts are interchangeable: a get may go to the upstream of either.
+// agrees reports whether two prompts are interchangeable, so that a get may go to either upstream.
 func (p *Prompt) agrees(other *Prompt) bool {
 	return p.Hash == other.Hash && p.Overrides.Equal(other.Overrides)
 }
@@ -296,7 +285,7 @@ func (s set) has(key string) bool {
 
 func (s set) sorted() []string { return slices.Sorted(maps.Keys(s)) }
 
-// runs yields the runs of neighbours that have the same key.
+// runs yields runs of neighbours with the same key.
 func runs[T any](sorted []T, key func(T) string) iter.Seq[[]T] {
 	return func(yield func([]T) bool) {
 		for start := 0; start < len(sorted); {

@@ -8,10 +8,10 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// MaxName bounds an exposed name, in bytes; a cursor has to hold one.
+// MaxName bounds an exposed name, in bytes. A cursor contains one.
 const MaxName = 256
 
-// ExposedName returns the clients' name for a prompt of an upstream with a prefix; "" is none.
+// ExposedName returns the exposed name for an upstream's prompt. The prefix may be empty.
 func ExposedName(prefix, separator, own string) string {
 	if prefix == "" {
 		return own
@@ -19,8 +19,8 @@ func ExposedName(prefix, separator, own string) string {
 	return prefix + separator + own
 }
 
-// Exposed returns the clients' name for a prompt or a skill of the source. That of a skill is
-// "skill:", the name that a prompt would have, and so on in a namespace of its own.
+// Exposed returns the exposed name for a prompt or skill of the source. For a skill it is "skill:"
+// and the name that a prompt would have, so skills have their own namespace.
 func (s *Source) Exposed(separator, own string) string {
 	if path, ok := strings.CutPrefix(own, config.SkillPrefix); ok && s.Skills {
 		return config.SkillPrefix + ExposedName(s.Prefix, separator, path)
@@ -28,9 +28,9 @@ func (s *Source) Exposed(separator, own string) string {
 	return ExposedName(s.Prefix, separator, own)
 }
 
-// fold returns the name as the least careful clients turn it into a command: in lower case, with
-// "_" for each character outside A–Z a–z 0–9 _ and -. Even the dot, which most keep, becomes "_" in
-// some. Names that differ only by characters that nobody sees are one.
+// fold returns a name as the least careful clients change it: in lower case, with "_" for each
+// character outside A–Z a–z 0–9 _ and -. Some clients even replace the dot. Names that differ only
+// in invisible characters become equal.
 func fold(name string) string {
 	return strings.Map(func(c rune) rune {
 		switch {
@@ -44,7 +44,7 @@ func fold(name string) string {
 	}, config.Bare(name))
 }
 
-// clip shortens a name of any length for use in a sentence.
+// clip shortens a name over [MaxName] for use in a sentence.
 func clip(name string) string {
 	if len(name) <= MaxName {
 		return name
@@ -56,14 +56,15 @@ func clip(name string) string {
 	return fmt.Sprintf("%s… (%d bytes)", name[:end], len(name))
 }
 
-// namespaces says which source's team owns each prefix, including the empty one. A prefix belongs
-// to the first source that claims it; a configuration in which another team claims it too does not
-// load.
+// namespaces maps each prefix, including the empty one, to the source whose team owns it. A prefix
+// belongs to the first source that claims it. A configuration in which a second team claims it does
+// not load.
 type namespaces struct {
 	separator string
-	// owners are by the bare prefix, and without prompts, which would keep old lists in memory.
+	// owners maps a bare prefix to its source, without the prompts, which would keep old lists in
+	// memory.
 	owners map[string]Source
-	// skills is set if any source may have skills, so that their names are no prompt's.
+	// skills is true if any source may have skills. If so, prompts cannot have names of skills.
 	skills bool
 }
 
@@ -79,10 +80,10 @@ func newNamespaces(sources []Source, separator string) namespaces {
 	return n
 }
 
-// owner returns the source with the longest prefix that the name lies in. With a separator of one
-// character there is only one; with "__", the name "a___x" lies in the prefixes "a" and "a_". A
-// source's exposed name always has an owner: it lies in the source's own prefix. A name that an
-// override gives may have none, which is the zero Source.
+// owner returns the source with the longest prefix of the name. With a separator of one character
+// at most one prefix matches; with "__", the name "a___x" has the prefixes "a" and "a_". An exposed
+// name always has an owner, because it begins with its source's prefix. A name from an override may
+// have no owner; for it, owner returns the zero Source.
 func (n namespaces) owner(name string) Source {
 	owner := n.owners[""]
 	name = config.Bare(name)
@@ -93,7 +94,7 @@ func (n namespaces) owner(name string) Source {
 		if !strings.HasPrefix(name[end:], n.separator) {
 			continue
 		}
-		// The last one is the longest.
+		// The last match is the longest prefix.
 		if source, owned := n.owners[name[:end]]; owned {
 			owner = source
 		}
@@ -108,8 +109,8 @@ type Candidate struct {
 	Own string
 }
 
-// Candidates returns the sources that a name could come from, in configuration order, whatever they
-// offer now.
+// Candidates returns the sources that may expose a name, in configuration order, regardless of
+// their current lists.
 func Candidates(sources []Source, separator, name string) []Candidate {
 	spaces := newNamespaces(sources, separator)
 	owner, kind := spaces.owner(name), ""

@@ -14,14 +14,14 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// ArgumentOverrides are arguments that the gateway sends: the fixed ones always, the defaults where
-// the client sends none. Nil is none of them.
+// ArgumentOverrides are arguments that the gateway sends: fixed arguments always, defaults only if
+// the client does not send the argument. Nil means no overrides.
 type ArgumentOverrides struct{ Fixed, Defaults []config.ArgumentOverride }
 
-// Empty reports whether there are none.
+// Empty reports whether there are no overrides.
 func (o *ArgumentOverrides) Empty() bool { return o == nil || len(o.Fixed)+len(o.Defaults) == 0 }
 
-// Fixes reports whether an argument is fixed, so that a client may not send it.
+// Fixes reports whether an argument is fixed. Clients may not send a fixed argument.
 func (o *ArgumentOverrides) Fixes(argument string) bool {
 	return o != nil && contains(o.Fixed, argument)
 }
@@ -35,7 +35,7 @@ func (o *ArgumentOverrides) Equal(other *ArgumentOverrides) bool {
 	return slices.EqualFunc(o.Fixed, other.Fixed, equal) && slices.EqualFunc(o.Defaults, other.Defaults, equal)
 }
 
-// AddTo returns the arguments of a client with those that the gateway sends.
+// AddTo adds the gateway's arguments to a client's.
 func (o *ArgumentOverrides) AddTo(arguments wire.Object) wire.Object {
 	if o == nil {
 		return arguments
@@ -55,11 +55,10 @@ func contains(values []config.ArgumentOverride, name string) bool {
 	return slices.ContainsFunc(values, func(v config.ArgumentOverride) bool { return v.Name == name })
 }
 
-// Override returns the prompt as clients are to see it. Fixed arguments disappear from the
-// definition, arguments with a default become optional, and all else stays as the upstream sent it.
-// The error means that the override does not fit the prompt, such as one for an argument that the
-// definition does not declare, or a value that breaks its schema; when ctx has ended, it means
-// nothing.
+// Override returns the prompt for clients. Fixed arguments disappear from the definition, arguments
+// with a default become optional, and the rest stays unchanged. The error means that the override
+// does not fit the prompt, for example if the definition does not declare an argument, or a value
+// violates its schema. If ctx has ended, the error has no meaning.
 func (p *Prompt) Override(ctx context.Context, o *config.Override) (Prompt, error) {
 	if p.Skill != nil {
 		return Prompt{}, errors.New("a skill cannot be changed: it has digests of its files")
@@ -74,8 +73,8 @@ func (p *Prompt) Override(ctx context.Context, o *config.Override) (Prompt, erro
 	if o.Description != nil {
 		object = object.With("description", wire.Quote(*o.Description))
 	}
-	// Against the upstream's own arguments: those that are fixed disappear from the definition
-	// below.
+	// Check the overrides against the upstream's own arguments, because fixed arguments are removed
+	// from the definition below.
 	overrides, err := p.fit(ctx, ArgumentOverrides{o.Fixed, o.Defaults})
 	if err != nil {
 		return Prompt{}, err
@@ -87,7 +86,7 @@ func (p *Prompt) Override(ctx context.Context, o *config.Override) (Prompt, erro
 		}
 		object = object.With("arguments", arguments)
 	}
-	// Parsed again, so that the hash and the arguments are those of what clients see.
+	// Parse it again for the hash and the arguments that clients see.
 	changed, err := p.With(object.JSON())
 	changed.Exposed, changed.Overrides = o.Name, overrides
 	return changed, err
@@ -100,8 +99,8 @@ func (p *Prompt) With(definition jsontext.Value) (Prompt, error) {
 	return changed, err
 }
 
-// fit returns the overrides with each value as the definition declares the argument; nil without
-// any.
+// fit returns the overrides with values that fit the declared arguments; nil if there are no
+// overrides.
 func (p *Prompt) fit(ctx context.Context, wanted ArgumentOverrides) (*ArgumentOverrides, error) {
 	if wanted.Empty() {
 		return nil, nil
@@ -114,8 +113,8 @@ func (p *Prompt) fit(ctx context.Context, wanted ArgumentOverrides) (*ArgumentOv
 	return &ArgumentOverrides{Fixed: fixed, Defaults: defaults}, err
 }
 
-// fitValues converts values of arguments without a schema to strings: the protocol knows no other
-// type for them.
+// fitValues converts values of arguments without a schema to strings, which is their only type in
+// the protocol.
 func (p *Prompt) fitValues(ctx context.Context, values []config.ArgumentOverride) (fitting []config.ArgumentOverride, err error) {
 	for _, v := range values {
 		if err := ctx.Err(); err != nil {
@@ -140,8 +139,8 @@ func (p *Prompt) fitValues(ctx context.Context, values []config.ArgumentOverride
 	return fitting, nil
 }
 
-// checkValue refuses a value that breaks its argument's schema. If the schema cannot be compiled or
-// the check takes too long, the server decides, as it does for clients' values.
+// checkValue returns an error for a value that violates its argument's schema. If the schema does
+// not compile, or the check takes too long, the server decides, as for values of clients.
 func checkValue(ctx context.Context, argument *Argument, value jsontext.Value) error {
 	compiled, err := schema.Compile(*argument.Schema)
 	if err != nil {
@@ -153,8 +152,8 @@ func checkValue(ctx context.Context, argument *Argument, value jsontext.Value) e
 	return nil
 }
 
-// declare returns a definition's arguments without the fixed ones, and with those that have a
-// default made optional.
+// declare returns a definition's arguments for clients: without the fixed arguments, and with
+// defaults as optional arguments.
 func (o *ArgumentOverrides) declare(arguments jsontext.Value) (jsontext.Value, error) {
 	declared, err := wire.ParseArray(arguments)
 	if err != nil {

@@ -107,7 +107,7 @@ func TestOverride_RenamesThePrompt(t *testing.T) {
 	changed := with("eur")
 	changed.Prompts[0] = renamed(parse(t, `{"name":"x","arguments":[{"name":"c"}]}`), "one", values("c", `"chf"`)...)
 	first := catalog.Merge([]catalog.Source{with("eur")}, options())
-	if later := first.With(changed); later == first || later.Entries()[0].Overrides.Fixed[0].Value.String() != `"chf"` {
+	if later := refreshed(first, changed); later == first || later.Entries()[0].Overrides.Fixed[0].Value.String() != `"chf"` {
 		t.Error("another fixed value is no change")
 	} else if later.Entries()[0].Fingerprint != first.Entries()[0].Fingerprint {
 		t.Error("a client would hear of a change that it cannot see")
@@ -141,8 +141,8 @@ func TestWith_SeesADefaultThatComesOrGoes(t *testing.T) {
 	}
 	defaulted.Prompts = append(defaulted.Prompts, &overridden)
 	first := catalog.Merge([]catalog.Source{plain}, options())
-	second := first.With(defaulted)
-	if second == first || second.With(plain) == second || len(catalog.Diff(first, second)) != 1 {
+	second := refreshed(first, defaulted)
+	if second == first || refreshed(second, plain) == second || len(catalog.Diff(first, second)) != 1 {
 		t.Error("a default that came or went is no change")
 	}
 }

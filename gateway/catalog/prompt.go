@@ -8,54 +8,52 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/gateway/skills"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Prompt is one definition as an upstream listed it. Make it with [ParsePrompt]; the zero value is
-// not a prompt.
+// Prompt is a definition in an upstream's list. Make it with [ParsePrompt]. The zero value is not a
+// prompt.
 type Prompt struct {
-	// Name is the upstream's own.
+	// Name is the upstream's own name.
 	Name string
-	// Definition is the JSON object as it was sent, on a single line, but for [Prompt.Nulls].
+	// Definition is the JSON object as the upstream sent it, on a single line and without optional
+	// members that are null.
 	Definition jsontext.Value
-	// Hash is that of the canonical definition (RFC 8785) without its name: equal for two
-	// definitions that mean the same.
+	// Hash is the hash of the canonical definition (RFC 8785) without its name. It is equal for
+	// definitions with the same meaning.
 	Hash [sha256.Size]byte
-	// Arguments are those that the definition declares, in its order.
+	// Arguments are the declared arguments in the order of the definition.
 	Arguments []Argument
-	// Nulls are the places of optional members that were null as sent, such as
-	// "arguments[0].title". Definition and Hash are without them.
-	Nulls []string
 
-	// Exposed is the exposed name that an override gives; if it is empty, the name follows from the
+	// Exposed is an exposed name from an override. If it is empty, the name follows from the
 	// upstream's prefix.
 	Exposed string
-	// Overrides are the arguments that the gateway adds to a get; nil without any.
+	// Overrides are the arguments that the gateway adds to a get; nil for none.
 	Overrides *ArgumentOverrides
 	// Skill is nil for a prompt.
-	Skill *Skill
+	Skill *skills.Skill
 
 	// The name's value is Definition[nameStart:nameEnd].
 	nameStart, nameEnd uint32
 }
 
-// Argument is the part of an argument's declaration that decides what a get may send.
+// Argument is the part of an argument's declaration that matters for a get.
 type Argument struct {
 	Name     string
 	Required bool
-	// Schema is the JSON Schema of the argument's value as it was sent; nil where there is none, as
-	// nearly everywhere.
+	// Schema is the JSON Schema of the argument's value as the upstream sent it; nil for none,
+	// which is the usual case.
 	Schema *jsontext.Value
 }
 
-// ParsePrompt reads one element of an upstream's prompts/list result, strictly. Members that the
-// protocol's schemas define must have the types that the schemas give them: a client that validates
-// would refuse the whole list, other teams' prompts included, for one bad definition. For the same
-// reason an optional member that is null counts as absent: many serializers write it for a member
-// without a value, and no schema allows it. Unknown members may be anything. The prompt aliases
-// raw, which must not change afterwards.
+// ParsePrompt parses one element of an upstream's prompts/list result, strictly. Members in the
+// protocol's schemas must have the right types: one bad definition would make a validating client
+// refuse the whole list, including other teams' prompts. An optional member that is null counts as
+// absent for the same reason: many serializers write it, and no schema allows it. Unknown members
+// may have any value. The prompt aliases raw, which must not change afterwards.
 func ParsePrompt(raw jsontext.Value) (Prompt, error) {
-	// Here, once for all pages and views: stdio frames messages by line.
+	// Do this once here for all pages and views: stdio frames messages by line.
 	raw = wire.SingleLine(raw)
 	object, err := wire.ParseObject(raw)
 	if err != nil {
@@ -69,23 +67,24 @@ func ParsePrompt(raw jsontext.Value) (Prompt, error) {
 		return Prompt{}, errors.New("prompt: name must not be empty")
 	}
 	if odd := object.Folded("name", "title", "description", "arguments", "icons", "_meta"); odd != "" {
-		// A client that ignores case would read this member instead, which might be another team's
-		// name.
+		// A client that ignores case would read this member instead, with a name that may be
+		// another team's.
 		return Prompt{}, fmt.Errorf("prompt %q: member %q differs from a known member only in case", clip(name), odd)
 	}
-	object, nulls := dropNulls(object)
+	object = dropNulls(object)
 	arguments, err := checkMembers(object)
 	if err != nil {
 		return Prompt{}, fmt.Errorf("prompt %q: %w", clip(name), err)
 	}
-	hash, err := hashDefinition(object)
+	hash, err := wire.Hash(nameless(object))
 	if err != nil {
 		return Prompt{}, fmt.Errorf("prompt %q: %w", clip(name), err)
 	}
-	// Of what object.JSON writes, not of raw, which may have white space between its members.
+	// start and end are offsets in the output of object.JSON: raw may have white space between
+	// members.
 	start, end := locateName(object)
 	definition := object.JSON()
-	if len(definition) == len(raw) { // there was no white space between members, so one copy is enough
+	if len(definition) == len(raw) { // no white space between members, so one copy is enough
 		definition = raw
 	}
 	return Prompt{
@@ -93,28 +92,17 @@ func ParsePrompt(raw jsontext.Value) (Prompt, error) {
 		Definition: definition,
 		Hash:       hash,
 		Arguments:  arguments,
-		Nulls:      nulls,
 		nameStart:  uint32(start), //nolint:gosec // a definition is much shorter
 		nameEnd:    uint32(end),   //nolint:gosec // like start
 	}, nil
 }
 
-// Nameless returns the definition without its name, which is what [Prompt.Hash] is of. That of a
-// skill has none: its uri, which names it, is approved with it.
+// Nameless returns the definition without its name, from which [Prompt.Hash] is computed. For a
+// skill it includes the uri, which names it and is approved with it.
 func (p *Prompt) Nameless() jsontext.Value { return nameless(wire.Members(p.Definition)) }
 
 func nameless(object wire.Object) jsontext.Value {
 	return object.Without(func(name string) bool { return name == "name" }).JSON()
-}
-
-// hashDefinition keeps integers as they are written. RFC 8785 would round those beyond 2⁵³, and two
-// definitions that differ only there would have the same hash.
-func hashDefinition(object wire.Object) ([sha256.Size]byte, error) {
-	canonical := nameless(object)
-	if err := canonical.Canonicalize(jsontext.CanonicalizeRawInts(false)); err != nil {
-		return [sha256.Size]byte{}, err
-	}
-	return sha256.Sum256(canonical), nil
 }
 
 // locateName returns the offsets of the name's value in object.JSON().
@@ -128,7 +116,7 @@ func locateName(object wire.Object) (start, end int) {
 	return 0, 0
 }
 
-// under returns the definition under another name, with all other bytes as they were.
+// under returns the definition under another name, with all other bytes unchanged.
 func (p *Prompt) under(name string) jsontext.Value {
 	if name == p.Name {
 		return p.Definition
@@ -136,7 +124,7 @@ func (p *Prompt) under(name string) jsontext.Value {
 	return slices.Concat(p.Definition[:p.nameStart], wire.Quote(name), p.Definition[p.nameEnd:])
 }
 
-// checkMembers checks the known members of a definition against the schema and returns the
+// checkMembers checks the known members of a definition against the schema, and returns the
 // arguments.
 func checkMembers(object wire.Object) (arguments []Argument, err error) {
 	for _, member := range object {
@@ -224,7 +212,7 @@ func readArgument(object wire.Object) (Argument, error) {
 				err = mustBe('f', member)
 			}
 		case "schema":
-			if member.Value.Kind() != 'n' { // some serializers write null for an absent member
+			if member.Value.Kind() != 'n' { // some serializers write null for absent members
 				argument.Schema = new(member.Value)
 			}
 		}
@@ -235,7 +223,7 @@ func readArgument(object wire.Object) (Argument, error) {
 	return argument, nil
 }
 
-// elements returns the members of each object in an array of objects.
+// elements returns the members of each object in an array.
 func elements(member wire.Member) ([]wire.Object, error) {
 	if err := mustBe('[', member); err != nil {
 		return nil, err

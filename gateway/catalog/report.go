@@ -8,44 +8,40 @@ import (
 	"strings"
 )
 
-// Kind says what a report is about. It is also a metric label.
+// Kind is the kind of a report. It is also a metric label.
 type Kind string
 
 // The kinds of report.
 const (
 	// Conflict is one exposed name with different prompts.
 	Conflict Kind = "conflict"
-	// Difference is a prompt that upstreams with one prefix define differently, as they do during a
-	// rolling update. The first one's definition is served.
+	// Difference is a prompt with different definitions at upstreams that share a prefix, as during
+	// a rolling update. The first definition is served.
 	Difference Kind = "difference"
 	// Duplicate is one name twice in one upstream's own list.
 	Duplicate Kind = "duplicate"
-	// ForeignPrefix is a prompt that would land in another team's namespace.
+	// ForeignPrefix is a prompt with a name in another team's namespace.
 	ForeignPrefix Kind = "foreign_prefix"
 	// NameTooLong is an exposed name over [MaxName].
 	NameTooLong Kind = "name_too_long"
-	// InvisibleName is an exposed name with characters that people cannot see.
+	// InvisibleName is an exposed name with invisible characters.
 	InvisibleName Kind = "invisible_name"
-	// FoldedNames is several names that some clients cannot tell apart. Nothing is left out because
-	// of it.
+	// FoldedNames are several names that some clients cannot distinguish. They are all served.
 	FoldedNames Kind = "folded_names"
-	// Unreadable is an element of an upstream's list that is not a prompt, see [ParsePrompt]. This
-	// kind and those below are reported by the code that admits definitions, not by this package.
+	// Unreadable is an element of an upstream's list that is not a prompt, see [ParsePrompt]. The
+	// code that admits definitions, not this package, reports this kind and the kinds below.
 	Unreadable Kind = "unreadable"
-	// NullMembers is optional members that are null, which no schema allows. They count as absent:
-	// nothing is left out.
-	NullMembers Kind = "null_members"
-	// Misfit is a prompt whose prompt block does not fit it.
+	// Misfit is a prompt with a prompt block that does not fit it.
 	Misfit Kind = "misfit"
 	// Unmatched is a prompt block for a prompt that no upstream offers.
 	Unmatched Kind = "unmatched"
 	// Screened is a definition in which a screen block found something.
 	Screened Kind = "screened"
-	// NoPrompts is an upstream whose server declares that it has no prompts.
+	// NoPrompts is an upstream with a server that declares no prompts.
 	NoPrompts Kind = "no_prompts"
-	// BrokenFile is a file of an upstream without a server that is not served as it is.
+	// BrokenFile is a file of an upstream with files that cannot be served in its current form.
 	BrokenFile Kind = "broken_file"
-	// PartlyServed is files of other products' formats with parts that a prompt cannot have.
+	// PartlyServed are files of other products' formats with parts that a prompt cannot have.
 	PartlyServed Kind = "partly_served"
 	// Drift is a definition that the lock file does not approve.
 	Drift Kind = "drift"
@@ -54,26 +50,26 @@ const (
 // Report is a finding in the catalog that a person should fix.
 type Report struct {
 	Kind Kind
-	// Name is the exposed name; the first of several.
+	// Name is the exposed name; the first one of several.
 	Name string
-	// Owners are the upstreams concerned. If one is left out, it comes first; the owner of a
-	// foreign prefix, who has no prompt here, comes second and without a name.
+	// Owners are the upstreams concerned. An upstream whose prompt is left out comes first. The
+	// owner of a foreign prefix comes second, with an empty Name.
 	Owners []Owner
-	// Finding distinguishes several findings of one kind under one name; empty where there can be
-	// only one. It is for comparison, not for reading.
+	// Finding distinguishes several findings of one kind and name; empty if there can be only one.
+	// It is for comparison, not for reading.
 	Finding string
-	// Text is a sentence that says who, where, and what to do.
+	// Text is a sentence: the upstream, its location, the problem and the remedy.
 	Text string
-	// Block is where the block or the file is that the report is about, as PATH:LINE or PATH; empty
-	// if that is the first owner's.
+	// Block is the location of the block or file, as PATH:LINE or PATH; empty if it is the first
+	// owner's.
 	Block string
-	// Several is the end of the sentence about several prompts of the upstream that have it in common;
-	// empty where each has a report of its own.
+	// Several is the end of a sentence about several prompts of the upstream with this finding;
+	// empty if each has its own report.
 	Several string
 }
 
-// Summarized returns reports with one in place of those that several prompts of an upstream have in
-// common. It has all their owners and findings.
+// Summarized merges the reports that several prompts of an upstream share. The merged report has
+// all their owners and findings.
 func Summarized(reports []Report) (all []Report) {
 	first := map[[2]string]int{}
 	for _, r := range reports {
@@ -91,8 +87,7 @@ func Summarized(reports []Report) (all []Report) {
 	return all
 }
 
-// Place returns where what the report is about is configured, as PATH:LINE or PATH; "" if that is
-// not known.
+// Place returns the location of the report's block or file, as PATH:LINE or PATH; "" if unknown.
 func (r Report) Place() string {
 	if r.Block != "" || len(r.Owners) == 0 {
 		return r.Block
@@ -100,8 +95,7 @@ func (r Report) Place() string {
 	return r.Owners[0].Place
 }
 
-// Upstream returns the upstream that the report is about: the first of several, "" if it is about
-// none.
+// Upstream returns the upstream of the report: the first of several, or "" if there is none.
 func (r Report) Upstream() string {
 	if len(r.Owners) == 0 {
 		return ""
@@ -109,12 +103,12 @@ func (r Report) Upstream() string {
 	return r.Owners[0].Upstream
 }
 
-// Key is equal for two reports of the same finding, even if its block moved within a file, so that
-// a log can tell new findings from old ones.
+// Key is equal for reports of the same finding, even if its block moved within a file, so that a
+// log can distinguish new findings.
 func (r Report) Key() string {
 	var key strings.Builder
 	key.WriteString(string(r.Kind))
-	// Quoted, so that the blanks in a name cannot pass for those between names.
+	// Quote the names, because blanks separate the parts of the key.
 	key.WriteString(" " + strconv.Quote(r.Name))
 	for _, o := range r.Owners {
 		key.WriteString(" " + strconv.Quote(o.Upstream) + " " + strconv.Quote(o.Name))
@@ -123,14 +117,14 @@ func (r Report) Key() string {
 	return key.String()
 }
 
-// dependsOn reports whether the refresh of an upstream that touched these names and folded names
-// can change a report of the catalog.
+// dependsOn reports whether a report can change after a refresh of an upstream with these changed
+// names and folded names.
 func (c *Catalog) dependsOn(r *Report, upstream string, names, folds set) bool {
 	switch r.Kind {
 	case Conflict, Difference:
 		return names.has(r.Name)
 	case FoldedNames:
-		return folds.has(c.Lookup(r.Name).fold) // not what the name folds to: a skill's has another
+		return folds.has(c.Lookup(r.Name).fold) // not fold(r.Name): a skill's folded name is a different one
 	default:
 		return r.Owners[0].Upstream == upstream
 	}
@@ -141,7 +135,7 @@ func sortReports(reports []Report) []Report {
 	slices.SortFunc(reports, func(a, b Report) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind), strings.Compare(a.Text, b.Text))
 	})
-	// A list that has a name three times is reported twice, in the same words.
+	// A name that occurs three times in a list is reported twice with equal text.
 	return slices.CompactFunc(reports, func(a, b Report) bool { return a.Kind == b.Kind && a.Text == b.Text })
 }
 
@@ -158,7 +152,8 @@ func (c *Catalog) conflict(claims []claim) Report {
 	}
 }
 
-// difference reports the claims of others on a prompt that is served as agreed.
+// difference reports claims that define a prompt differently from the agreed claims, which are
+// served.
 func (c *Catalog) difference(agreed, others []claim) Report {
 	name, serving, left := agreed[0].name, c.owners(agreed), c.owners(others)
 	return Report{
@@ -195,7 +190,7 @@ func nameTooLong(source *Source, prompt *Prompt, name string) Report {
 	}
 }
 
-// foldedReports reports entries whose names fold to the same, if there are several.
+// foldedReports reports entries with equal folded names, if there are several.
 func foldedReports(entries []*Entry) []Report {
 	if len(entries) < 2 {
 		return nil
@@ -223,7 +218,7 @@ func list(owners []Owner) string {
 	return enumerate(names)
 }
 
-// maxNamed bounds the items that a sentence enumerates.
+// maxNamed bounds the items of an enumeration.
 const maxNamed = 8
 
 func enumerate(names []string) string {

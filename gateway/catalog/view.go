@@ -9,31 +9,32 @@ import (
 	"weak"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/skills"
 )
 
-// Fingerprint is equal for equal content, on every replica.
+// Fingerprint is equal for equal content on every replica.
 type Fingerprint [16]byte
 
-// toggle adds an element to the fingerprint of a set, or takes it out again.
+// toggle adds an element to the fingerprint of a set, or removes it if the set contains it.
 func (f *Fingerprint) toggle(element Fingerprint) { subtle.XORBytes(f[:], f[:], element[:]) }
 
-// toggleEntry is toggle for an entry. Skills do not count: no notification is about them.
+// toggleEntry is toggle for an entry. Skills are left out: no notification is about them.
 func (f *Fingerprint) toggleEntry(e *Entry) {
 	if e.Skill == nil {
 		f.toggle(e.Fingerprint)
 	}
 }
 
-// fingerprint returns that of the prompt under a name.
+// fingerprint returns the fingerprint of the prompt under a name.
 func (p *Prompt) fingerprint(name string) Fingerprint {
 	sum := sha256.Sum256(append(p.Hash[:], name...))
 	return Fingerprint(sum[:len(Fingerprint{})])
 }
 
-// View is the part of a catalog that one audience sees. It is immutable; the zero value is empty.
+// View is the part of a catalog that one audience sees. It is immutable. The zero value is empty.
 type View struct {
-	// made is the slice of entries once it has been asked for, and make builds it: most views are
-	// only ever asked for their fingerprint. A view without either is empty. Making guards make.
+	// made is the slice of entries. make builds it at the first use, because only the fingerprint
+	// of most views is needed. A view without either is empty. making guards make.
 	made   atomic.Pointer[[]*Entry]
 	making sync.Mutex
 	make   func() []*Entry
@@ -44,7 +45,7 @@ type View struct {
 	first       atomic.Pointer[weak.Pointer[FirstPage]]
 }
 
-// View returns the view of an audience. It calls visible once for each entry.
+// View returns the view of an audience. It calls visible once per entry.
 func (c *Catalog) View(visible func(*Entry) bool) *View {
 	entries := c.visible(visible, 0)
 	v := newView(entries)
@@ -64,10 +65,10 @@ func (c *Catalog) visible(visible func(*Entry) bool, length int) []*Entry {
 	return entries
 }
 
-// With returns the view of a later catalog: the same as a new view of it, at a cost in proportion
-// to the changes, which are the [Diff] of the two catalogs. If no change is visible, it returns the
-// view itself. Visible must decide as it did for this view. The first call of Entries then copies a
-// slice if this view's entries had been built, and otherwise filters the whole catalog.
+// With returns the view of a later catalog. The result equals a new view, at a cost proportional to
+// the changes, which are the [Diff] of the two catalogs. If no change is visible, it returns the
+// view itself. visible must decide as for this view. The first call of Entries then copies a slice,
+// or filters the whole catalog if this view's entries were never used.
 func (v *View) With(later *Catalog, changes []Change, visible func(*Entry) bool) *View {
 	next := &View{length: v.length, fingerprint: v.fingerprint}
 	var seen []Change
@@ -90,7 +91,7 @@ func (v *View) With(later *Catalog, changes []Change, visible func(*Entry) bool)
 	if len(seen) == 0 {
 		return v
 	}
-	// It holds the slice and not v, whose make may refer to an older catalog, and so on.
+	// Refer to the slice and not to v: v.make may refer to an older catalog, and keep it in memory.
 	if before := v.made.Load(); before != nil {
 		next.make = func() []*Entry { return splice(*before, seen, compareNames) }
 	} else {
@@ -99,20 +100,19 @@ func (v *View) With(later *Catalog, changes []Change, visible func(*Entry) bool)
 	return next
 }
 
-// Len returns how many entries there are.
+// Len returns the number of entries.
 func (v *View) Len() int { return v.length }
 
-// Fingerprint returns the fingerprint of all names and definitions. The order of entries follows
-// from the names.
+// Fingerprint returns the fingerprint of all names and definitions. Names determine the order.
 func (v *View) Fingerprint() Fingerprint { return v.fingerprint }
 
-// Entries returns all entries, sorted by the bytes of the exposed name. The slice is shared: do not
+// Entries returns all entries, sorted by the bytes of the exposed name. The slice is shared; do not
 // modify it.
 func (v *View) Entries() []*Entry {
 	if made := v.made.Load(); made != nil {
 		return *made
 	}
-	// Not a sync.Once: after a panic the entries are still to be made.
+	// Not a sync.Once: after a panic the entries must still be made.
 	v.making.Lock()
 	defer v.making.Unlock()
 	if made := v.made.Load(); made != nil {
@@ -122,7 +122,7 @@ func (v *View) Entries() []*Entry {
 	if v.make != nil {
 		entries = v.make()
 	}
-	v.make = nil // let go of the catalog that make refers to
+	v.make = nil // release the catalog that make refers to
 	v.made.Store(&entries)
 	return entries
 }
@@ -130,17 +130,17 @@ func (v *View) Entries() []*Entry {
 // Lookup returns the entry under an exposed name, or nil if there is none in this view.
 func (v *View) Lookup(name string) *Entry { return lookup(v.Entries(), name) }
 
-// Kind returns the part of the view that has the skills, or all others. Where there are no skills,
-// it returns the view itself for the latter.
+// Kind returns the skills of the view, or the rest of the view. If there are no skills, the rest is
+// the view itself.
 func (v *View) Kind(skills bool) *View {
 	kinds := v.kinds.Load()
-	if kinds == nil { // two goroutines may both find the same
-		// Names are sorted, so that those of skills, which begin alike, are neighbours.
+	if kinds == nil { // two goroutines may both do this, with the same result
+		// Names are sorted, so skills, which share a prefix, are neighbours.
 		kinds = &[2]*View{v, {}}
 		all := v.Entries()
 		start, _ := slices.BinarySearchFunc(all, config.SkillPrefix, compareName)
 		end := start
-		for end < len(all) && all[end].Skill != nil { // no other name lies among those of skills, see namespaces.taken
+		for end < len(all) && all[end].Skill != nil { // no other name is between the names of skills, see namespaces.taken
 			end++
 		}
 		if end > start {
@@ -154,22 +154,22 @@ func (v *View) Kind(skills bool) *View {
 	return kinds[0]
 }
 
-// newView returns a view of entries that were made, without a fingerprint.
+// newView returns a view of the given entries without a fingerprint.
 func newView(entries []*Entry) *View {
 	v := &View{length: len(entries)}
 	v.made.Store(&entries)
 	return v
 }
 
-// maxPage bounds the definitions of one page, in bytes, so that a page of long ones stays below
-// what clients accept in a message. A larger definition has a page to itself.
+// maxPage bounds the definitions of one page, in bytes, so that clients accept the message. A
+// larger definition has a page of its own.
 const maxPage = 4 << 20
 
 // Page returns up to size entries after an exposed name, which need not exist; "" starts at the
-// first. It returns fewer where their definitions would be larger than 4 MiB, and at least one. If
-// more is true, the next page begins after next. A page continues from a name rather than an
-// offset, so that a client that pages while the catalog changes meets each entry that stays exactly
-// once, and reaches an end.
+// first. It returns fewer entries, but at least one, if their definitions exceed 4 MiB. If more is
+// true, the next page begins after next. A page continues after a name and not at an offset, so
+// that a client that pages while the catalog changes receives each remaining entry exactly once,
+// and reaches an end.
 func (v *View) Page(after string, size int) (entries []*Entry, next string, more bool) {
 	all := v.Entries()
 	start, found := slices.BinarySearchFunc(all, after, compareName)
@@ -183,18 +183,18 @@ func (v *View) Page(after string, size int) (entries []*Entry, next string, more
 	return all[start:end:end], next, more
 }
 
-// FirstPage is the first page of a view as JSON. Many responses share it: do not modify it.
+// FirstPage is the first page of a view as JSON. Many responses share it; do not modify it.
 type FirstPage struct {
 	// Prompts is the member that AppendPrompts appends.
 	Prompts []byte
-	// Next is the name after which the second page begins; empty without a second page.
+	// Next is the name after which the second page begins; empty if there is none.
 	Next string
 
 	size int
 }
 
-// FirstPage returns the first page of up to size entries, see [View.Page]. The view keeps it by a weak
-// pointer only, so that the pages of many audiences take no memory for long: after a garbage
+// FirstPage returns the first page of up to size entries, see [View.Page]. The view keeps it by a
+// weak pointer only, so that the pages of many audiences take no memory for long: after a garbage
 // collection, the next call renders the page again.
 func (v *View) FirstPage(size int) *FirstPage {
 	if kept := v.first.Load(); kept != nil {
@@ -213,9 +213,9 @@ func (v *View) FirstPage(size int) *FirstPage {
 	return page
 }
 
-// PageLength returns how many of the entries, of size at most, the next page takes: see [View.Page].
+// PageLength returns the number of entries, at most size, on the next page: see [View.Page].
 func PageLength(entries []*Entry, size int) int {
-	// At least one, or a client that follows the cursor would page for ever.
+	// Return at least one entry, so that a client that follows the cursor reaches an end.
 	length := min(max(size, 1), len(entries))
 	bytes := 0
 	for i, e := range entries[:length] {
@@ -226,8 +226,8 @@ func PageLength(entries []*Entry, size int) int {
 	return length
 }
 
-// Pages returns how many entries each page has, if no more than size fit on one. The first is all
-// that some clients get.
+// Pages returns the number of entries on each page, with at most size per page. Some clients read
+// only the first page.
 func (v *View) Pages(size int) (lengths []int) {
 	for rest := v.Entries(); len(rest) > 0; {
 		length := PageLength(rest, size)
@@ -242,9 +242,10 @@ func AppendPrompts(dst []byte, entries []*Entry) []byte {
 	return appendEntries(append(dst, `"prompts":[`...), entries, func(dst []byte, e *Entry) []byte { return append(dst, e.JSON...) })
 }
 
-// AppendSkills is AppendPrompts for a skills/list result, with what meta says about each entry.
+// AppendSkills is AppendPrompts for a skills/list result, with the bytes that meta returns for each
+// entry.
 func AppendSkills(dst []byte, entries []*Entry, meta func(*Entry) []byte) []byte {
-	return appendEntries(append(dst, `"skills":[`...), entries, func(dst []byte, e *Entry) []byte { return e.AppendSkill(dst, meta(e)) })
+	return appendEntries(append(dst, `"skills":[`...), entries, func(dst []byte, e *Entry) []byte { return skills.Append(dst, e.JSON, meta(e)) })
 }
 
 func appendEntries(dst []byte, entries []*Entry, add func([]byte, *Entry) []byte) []byte {

@@ -42,7 +42,7 @@ func TestPage_ReturnsEntriesAfterAName(t *testing.T) {
 		{"", 5, "a b c d e", ""},
 		{"", 4, "a b c d", "d"},
 		{"", math.MaxInt, "a b c d e", ""},
-		{"a", 0, "b", "b"}, // a page has at least one, or nobody would get to the end
+		{"a", 0, "b", "b"}, // a page has at least one entry, so that clients make progress
 	} {
 		entries, next, more := v.Page(test.after, test.size)
 		if got := strings.Join(names(entries), " "); got != test.want || next != test.next || more != (test.next != "") {
@@ -54,7 +54,7 @@ func TestPage_ReturnsEntriesAfterAName(t *testing.T) {
 	}
 }
 
-// A page ends before it is larger than 4 MiB, whatever its size, and a larger definition is on a page of its own.
+// A page ends before it exceeds 4 MiB, and a larger definition has a page of its own.
 func TestPage_EndsBeforeItIsLargerThan4MiB(t *testing.T) {
 	const mib = 1 << 20
 	var prompts []*catalog.Prompt
@@ -89,7 +89,7 @@ func TestPage_EndsBeforeItIsLargerThan4MiB(t *testing.T) {
 func TestFirstPage_EqualsPage(t *testing.T) {
 	s := catalog.Merge([]catalog.Source{upstream(t, "a/u prefix=", "a", "b", "c")}, options())
 	v := s.View(everybody)
-	later := s.With(upstream(t, "a/u prefix=", "a=new", "b", "d"))
+	later := refreshed(s, upstream(t, "a/u prefix=", "a=new", "b", "d"))
 	for name, v := range map[string]*catalog.View{
 		"a view": v, "the next": v.With(later, catalog.Diff(s, later), everybody), "a view of nothing": s.View(func(*catalog.Entry) bool { return false }),
 	} {
@@ -112,7 +112,7 @@ func TestFirstPage_IsKeptWhileItIsHeld(t *testing.T) {
 	}
 	seen, bytes := weak.Make(page), weak.Make(&page.Prompts[0])
 	runtime.KeepAlive(page)
-	page = nil //nolint:wastedassign // nobody holds it any more
+	page = nil //nolint:wastedassign // no reference is left
 	runtime.GC()
 	if seen.Value() != nil || bytes.Value() != nil {
 		t.Error("a page that nobody holds is still in memory")
@@ -139,10 +139,10 @@ func TestView_ShowsWhatIsVisible(t *testing.T) {
 	if v.Fingerprint() == s.View(everybody).Fingerprint() {
 		t.Error("two views have one fingerprint")
 	}
-	if changed := s.With(upstream(t, "b/b", "x=new")); changed.View(teamA).Fingerprint() != v.Fingerprint() {
+	if changed := refreshed(s, upstream(t, "b/b", "x=new")); changed.View(teamA).Fingerprint() != v.Fingerprint() {
 		t.Error("a change that the audience cannot see changes its fingerprint")
 	}
-	if changed := s.With(upstream(t, "a/a", "x=new", "y")); changed.View(teamA).Fingerprint() == v.Fingerprint() {
+	if changed := refreshed(s, upstream(t, "a/a", "x=new", "y")); changed.View(teamA).Fingerprint() == v.Fingerprint() {
 		t.Error("a definition changed, the fingerprint did not")
 	}
 }
@@ -156,7 +156,7 @@ func TestViewWith_EqualsAViewOfTheLaterCatalog(t *testing.T) {
 		for range draw(t, "changes", 1, 5) {
 			source := rapid.SampledFrom(sources).Draw(t, "source")
 			source.Prompts = drawPrompts(t)
-			later := s.With(source)
+			later := refreshed(s, source)
 			next, want := v.With(later, catalog.Diff(s, later), visible), later.View(visible)
 			if next.Len() != want.Len() || !slices.Equal(next.Entries(), want.Entries()) || next.Fingerprint() != want.Fingerprint() {
 				t.Fatalf("With = %v, want %v", names(next.Entries()), names(want.Entries()))
@@ -177,7 +177,7 @@ func TestViewEntries_AreMadeAnewAfterAPanic(t *testing.T) {
 	s := catalog.Merge([]catalog.Source{upstream(t, "a/a", "x")}, options())
 	v := s.View(visible)
 	for _, name := range []string{"y", "z"} { // the entries of a view whose predecessor has none yet are filtered
-		later := s.With(upstream(t, "a/a", name))
+		later := refreshed(s, upstream(t, "a/a", name))
 		s, v = later, v.With(later, catalog.Diff(s, later), visible)
 	}
 	isBroken = true
@@ -196,7 +196,7 @@ func TestViewWith_ReturnsItselfWithoutVisibleChange(t *testing.T) {
 	s := catalog.Merge([]catalog.Source{upstream(t, "a/a", "x"), upstream(t, "b/b", "x")}, options())
 	teamA := func(e *catalog.Entry) bool { return e.Team == "a" }
 	v := s.View(teamA)
-	if got := v.With(s.With(upstream(t, "b/b", "y")), catalog.Diff(s, s.With(upstream(t, "b/b", "y"))), teamA); got != v {
+	if got := v.With(refreshed(s, upstream(t, "b/b", "y")), catalog.Diff(s, refreshed(s, upstream(t, "b/b", "y"))), teamA); got != v {
 		t.Error("a change that nobody sees makes a new view")
 	}
 }
@@ -233,7 +233,7 @@ func TestPage_WalkingAllPagesWhileTheCatalogChanges(t *testing.T) {
 			}
 			drained = append(drained, names(entries)...)
 			for range draw(t, "changes", 0, 2) { // names between the stable ones, and the same ones with the same definition
-				s = s.With(source("restless", 20))
+				s = refreshed(s, source("restless", 20))
 			}
 		}
 		if !slices.IsSorted(drained) || len(slices.Compact(slices.Clone(drained))) != len(drained) {

@@ -11,51 +11,48 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// dialTimeout bounds the making of a connection.
+// dialTimeout bounds the time to connect.
 const dialTimeout = 2 * time.Second
 
-func clientOption(cfg *config.Cluster) (valkey.ClientOption, error) {
+func clientOption(cfg *config.Cluster) valkey.ClientOption {
 	option := valkey.ClientOption{
 		InitAddress: cfg.Store.Addresses,
 		Username:    cfg.Store.Username, Password: cfg.Store.Password, SelectDB: cfg.Store.Database,
 		ClientName: "promptweir",
-		// A request does not wait for another one's, and a deadline does not cost the connection.
+		// Requests do not wait for one another, and a deadline does not close the connection.
 		AlwaysPipelining: true, DisableRetry: true, DisableCache: true,
-		// One connection, which is there once the store has answered: of several, each would be
-		// made when an operation first needs it, and that one would wait for a store that hangs.
+		// Use one connection, which exists once the store has answered. If there were several, each
+		// would be made by the first operation that needs it, and that operation would wait for a
+		// hanging store.
 		PipelineMultiplex:  -1,
 		ReadBufferEachConn: 64 << 10, WriteBufferEachConn: 64 << 10,
-		// The client pings a silent connection, and gives it up where that is not answered for so
-		// long.
+		// The client pings a silent connection, and closes it if there is no answer within this
+		// time.
 		ConnWriteTimeout: 5 * time.Second,
 	}
 	option.Dialer.Timeout = dialTimeout
 	if cfg.Store.Encrypted {
-		settings, err := cfg.TLS.ClientConfig()
-		if err != nil {
-			return option, err
-		}
-		settings.MinVersion = tls.VersionTLS12
-		option.TLSConfig = settings
+		option.TLSConfig = cfg.TLS.ClientConfig()
+		option.TLSConfig.MinVersion = tls.VersionTLS12
 	}
 	if cfg.Store.MasterSet != "" {
 		option.Sentinel = valkey.SentinelOption{
-			// The master is asked for again and again: one that was demoted keeps its connections,
-			// so that a single announcement that is missed would leave the client with it for good.
+			// Ask for the master repeatedly: a demoted master keeps its connections, so one missed
+			// announcement would leave the client with it forever.
 			MasterSet: cfg.Store.MasterSet, Password: cfg.Store.SentinelPassword,
 			TLSConfig: option.TLSConfig, Dialer: option.Dialer, TopologyRefreshInterval: 5 * time.Second,
 		}
 	}
-	return option, nil
+	return option
 }
 
-// connection is one to the store that ends with a context, since the client waits for a store that
-// hangs.
+// connection is a connection to the store that is closed when a context ends, because the client
+// waits for a hanging store.
 type connection struct {
 	net.Conn
 
-	// forget has run's end not close the connection any more: without it, run would refer to each
-	// connection that was ever made.
+	// forget removes the connection from run. Otherwise run would keep every connection that was
+	// ever made.
 	forget func() bool
 }
 
@@ -75,7 +72,7 @@ func dialUntil(run context.Context) dialFunc {
 	) (net.Conn, error) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		// The client dials in contexts of its own, which do not end with run.
+		// The client dials in its own contexts, which do not end with run.
 		defer context.AfterFunc(run, cancel)()
 		dial := dialer.DialContext
 		if settings != nil {
@@ -85,7 +82,7 @@ func dialUntil(run context.Context) dialFunc {
 		if err != nil {
 			return nil, err
 		}
-		end := func() { _ = made.Close() } // nobody waits for what is on its way
+		end := func() { _ = made.Close() } // pending operations have their own timeouts
 		return &connection{made, context.AfterFunc(run, end)}, nil
 	}
 }

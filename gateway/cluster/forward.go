@@ -24,26 +24,26 @@ import (
 )
 
 const (
-	// Header is the header of a forwarded request. It takes the place of all credentials.
+	// Header is the header of a forwarded request. It replaces all credentials.
 	Header = "Promptweir-Forwarded"
-	// lifetime is how long a header is valid, by the clocks of sender and receiver.
+	// lifetime is the validity of a header, by the clocks of the sender and the receiver.
 	lifetime = 10 * time.Second
 	// maxSeen bounds the headers that are accepted within twice their lifetime.
 	maxSeen = 100_000
-	// answerTimeout is how long the other replica may take to begin its answer.
+	// answerTimeout bounds the time until the other replica begins its response.
 	answerTimeout = 10 * time.Second
-	// idleTimeout is less than that of a gateway, so that no request is sent over a connection that
-	// is about to be closed.
+	// idleTimeout is shorter than a gateway's own, so that no request is sent over a connection
+	// that is being closed.
 	idleTimeout = 30 * time.Second
 )
 
-// carried are the only headers of a client that reach another replica: no credential is among them.
+// carried are the only headers of a client that are forwarded. None of them is a credential.
 //
 //nolint:gochecknoglobals // a constant
 var carried = []string{"Content-Type", "Mcp-Session-Id", "Traceparent", "Tracestate"}
 
-// Forwarder forwards requests to the replica that holds what they are about, and accepts those of
-// other replicas. The nil one does neither. Its methods are safe for concurrent use.
+// Forwarder forwards requests to the replica that holds their session or call, and accepts requests
+// of other replicas. A nil Forwarder does neither. Its methods are safe for concurrent use.
 type Forwarder struct {
 	address  string
 	instance instance
@@ -57,26 +57,23 @@ type Forwarder struct {
 // instance is the random id of one process.
 type instance [16]byte
 
-// generation is what follows from the configuration in use.
+// generation is derived from the configuration in use.
 type generation struct {
 	ids, headers *seal.Box
-	// serverName is the name in the certificates of all replicas.
+	// serverName is the TLS server name of all replicas.
 	serverName string
 }
 
-// newForwarder returns nil where other replicas cannot reach this one.
-func newForwarder(cfg *config.Cluster, logger *slog.Logger) (*Forwarder, error) {
+// newForwarder returns nil if other replicas cannot reach this one.
+func newForwarder(cfg *config.Cluster, logger *slog.Logger) *Forwarder {
 	if cfg.Advertise == "" {
-		return nil, nil //nolint:nilnil // the nil forwarder works
+		return nil
 	}
-	settings, err := cfg.TLS.ClientConfig()
-	if err != nil {
-		return nil, err
-	}
+	settings := cfg.TLS.ClientConfig()
 	f := &Forwarder{address: cfg.Advertise, logger: logger}
 	rand.Read(f.instance[:]) // it never fails
 	dialer := &net.Dialer{Timeout: dialTimeout}
-	// Without a proxy: the egress proxy is for servers elsewhere.
+	// No proxy: the egress proxy is for servers elsewhere.
 	f.proxied = &http.Transport{
 		DialContext: dialer.DialContext,
 		DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -87,10 +84,10 @@ func newForwarder(cfg *config.Cluster, logger *slog.Logger) (*Forwarder, error) 
 		DisableCompression: true, MaxIdleConnsPerHost: 32, IdleConnTimeout: idleTimeout,
 		ResponseHeaderTimeout: answerTimeout,
 	}
-	return f, nil
+	return f
 }
 
-// use puts the keys and the name of another configuration into use.
+// use puts the keys and the server name of another configuration into use.
 func (f *Forwarder) use(cfg *config.Config, sealer *seal.Sealer) {
 	if f == nil {
 		return
@@ -102,8 +99,8 @@ func (f *Forwarder) use(cfg *config.Config, sealer *seal.Sealer) {
 	f.now.Store(next)
 }
 
-// NewID returns a random id. If requests can be forwarded to this replica, the id is sealed and has
-// its address and instance.
+// NewID returns a random id. If requests can be forwarded to this replica, the id is sealed and
+// contains its address and instance.
 func (f *Forwarder) NewID() string {
 	if f == nil {
 		return rand.Text()
@@ -120,8 +117,8 @@ type Home struct {
 	instance instance
 }
 
-// Elsewhere returns the replica that made an id, if that is at another address. A process that was at
-// the address of this one has ended.
+// Elsewhere returns the replica that made an id, if it has another address. An id with this address
+// is from this process or from one that has ended.
 func (f *Forwarder) Elsewhere(id string) (home Home, ok bool) {
 	if f == nil {
 		return Home{}, false
@@ -134,19 +131,19 @@ func (f *Forwarder) Elsewhere(id string) (home Home, ok bool) {
 	return home, home.address != f.address
 }
 
-// Origin is whose request is forwarded, as the replica that received it found out.
+// Origin is the client of a forwarded request, as authenticated by the replica that received it.
 type Origin struct {
-	// Principal is the key of the principal, Client the address of the client.
+	// Principal is the key of the principal, Client the client's address.
 	Principal, Client string
 }
 
-// ticket is what the header says, sealed.
+// ticket is the sealed content of the header.
 type ticket struct {
 	Origin
 
-	// Instance is that of the receiver.
+	// Instance is the receiver's instance id.
 	Instance []byte
-	// Method, Target and Body, a hash, are those of the request.
+	// Method, Target and Body describe the request; Body is a hash.
 	Method, Target string
 	Body           []byte
 	// Issued is in milliseconds since 1970. ID is random.
@@ -154,18 +151,18 @@ type ticket struct {
 	ID     string
 }
 
-// errRefused means that the other replica does not know what the request is about.
+// errRefused means that the other replica does not hold the request's session or call.
 var errRefused = errors.New("the replica refused the request")
 
-// Forward has another replica answer a request whose body was read. It returns false, and has
-// answered nothing, if that replica cannot be reached, or is not the one that it was: this one
-// should then answer as if it had been restarted itself.
+// Forward sends a request, whose body was read, to another replica, and returns its response to the
+// client. It returns false without a response if that replica cannot be reached or was restarted.
+// This replica then answers as if it had been restarted itself.
 func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, body []byte, to Home, from Origin) (answered bool) {
 	answered = true
 	proxy := httputil.ReverseProxy{
-		Transport: f.proxied, ErrorLog: log.New(io.Discard, "", 0), // the client shows what is wrong
+		Transport: f.proxied, ErrorLog: log.New(io.Discard, "", 0), // ErrorHandler gets the error
 		Rewrite: func(p *httputil.ProxyRequest) {
-			target, _ := url.Parse(to.address) // this gateway has sealed it
+			target, _ := url.Parse(to.address) // sealed by this gateway, so it parses
 			p.SetURL(target)
 			p.Out.Host, p.Out.Header = p.In.Host, http.Header{Header: {f.ticket(p.Out, body, to, from)}}
 			for _, name := range carried {
@@ -184,7 +181,7 @@ func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, body []byte,
 			return nil
 		},
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {
-			answered = r.Context().Err() != nil // then nobody waits for an answer
+			answered = r.Context().Err() != nil // the client has left
 			f.logger.DebugContext(r.Context(), "request not forwarded", slog.String("replica", to.address), slog.Any("error", err))
 		},
 	}
@@ -202,9 +199,8 @@ func (f *Forwarder) ticket(r *http.Request, body []byte, to Home, from Origin) s
 	return f.now.Load().headers.Seal(plain)
 }
 
-// Accept returns whose request another replica has forwarded. It is false for a header that this
-// gateway has not sealed for this request and this process, that is too old, or that was used
-// before.
+// Accept returns the origin of a forwarded request. ok is false if the header was not sealed for
+// this request and process, is too old, or was used before.
 func (f *Forwarder) Accept(r *http.Request, body []byte) (from Origin, ok bool) {
 	values := r.Header.Values(Header)
 	if f == nil || len(values) != 1 {
@@ -230,16 +226,16 @@ func (f *Forwarder) Accept(r *http.Request, body []byte) (from Origin, ok bool) 
 	return t.Origin, f.seen.add(t.ID)
 }
 
-// seen are the ids of headers that were accepted. The zero value is ready.
+// seen contains the ids of accepted headers. The zero value is ready.
 type seen struct {
-	mu sync.Mutex // guards what follows
-	// current are those since a time, before those of the time before that.
+	mu sync.Mutex // guards the fields below
+	// current contains the ids of the current period, before the ids of the previous period.
 	current, before map[string]struct{}
 	since           time.Time
 }
 
-// add remembers an id for at least twice the lifetime, since a header may come from a clock that is
-// ahead. It returns false for an id that it has, and if there are too many.
+// add remembers an id for at least twice the lifetime, since the sender's clock may be ahead. It
+// returns false if the id is known, or if there are too many ids.
 func (s *seen) add(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -31,10 +31,7 @@ func newTestForwarder(t *testing.T, cfg config.Cluster, keys ...byte) *Forwarder
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := newForwarder(&cfg, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := newForwarder(&cfg, slog.New(slog.DiscardHandler))
 	f.use(&config.Config{Gateway: config.Gateway{PublicURL: "https://prompts.example.com/mcp"}}, sealer)
 	return f
 }
@@ -178,9 +175,8 @@ func TestForward_SendsNoCredential(t *testing.T) {
 	}
 }
 
-// A replica that is gone, that hangs or was replaced by another process, and an id of nobody's, leave
-// the answer to the caller.
-func TestForward_LeavesToItsCallerWhatNobodyAnswers(t *testing.T) {
+// If a replica is gone, hangs or was replaced, or no replica has made the id, the caller answers.
+func TestForward_IsFalseWithoutAResponse(t *testing.T) {
 	var current atomic.Pointer[Forwarder]
 	var hangs atomic.Bool
 	there := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

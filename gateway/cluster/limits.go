@@ -14,17 +14,18 @@ import (
 // Limits count requests over all replicas.
 type Limits struct{ store *store }
 
-// countScript counts one request against each of some rates, or against none, by the store's clock,
-// in microseconds. It returns 0, or how long to wait.
+// countScript counts one request against all of the given rates, or against none. It uses the
+// store's clock, in microseconds, and returns 0 or the time to wait.
 //
 //	KEYS  the rates
 //	ARGV  for each, the interval between requests, and the interval times the burst
 //
-// A rate is one number, the time at which the bucket will be full again (GCRA): a bucket that was
-// never used has none, and expires when it is full. What is later than it can be was written before
-// the clock was set back, or by a server whose clock was ahead of its successor's: it becomes as
-// late as it can be, even if the request has to wait: else all would. Numbers are formatted, since
-// Lua writes one of more than 14 digits with an exponent, and the rest of them is lost.
+// A rate is one number, the time at which the bucket will be full again (GCRA). A bucket that was
+// never used has no key, and a key expires when the bucket is full. A number beyond the maximum was
+// written before the clock was set back, or by a server with a clock ahead of its successor's. It
+// is lowered to the maximum even if this request has to wait, because otherwise all requests would.
+// Numbers are formatted, because Lua writes numbers of more than 14 digits with an exponent and
+// loses digits.
 //
 //nolint:gochecknoglobals // a constant
 var countScript = valkey.NewLuaScript(`
@@ -51,9 +52,9 @@ for i = 1, #KEYS do
 end
 return 0`)
 
-// Acquire counts a request of a principal, which is given by its key, against the rate of each of the
-// limits, over all replicas, or against none of them if it has to wait. An error means that this
-// replica has to count it alone.
+// Acquire counts a request of a principal, given by its key, against the rates of all limits over
+// all replicas, or against none if it has to wait. If it returns an error, only this replica has to
+// count the request.
 func (l *Limits) Acquire(principal string, limits []*config.Limit) (wait time.Duration, err error) {
 	s := l.store
 	client := s.get()
@@ -64,7 +65,7 @@ func (l *Limits) Acquire(principal string, limits []*config.Limit) (wait time.Du
 	hashed := hash(keys.principal, principal)
 	names, args := make([]string, 0, len(limits)), make([]string, 0, 2*len(limits))
 	for _, limit := range limits {
-		// One that bounds only how much runs at once has no rate: each replica counts that alone.
+		// A limit without a rate bounds concurrency, which each replica counts alone.
 		if limit.Rate > 0 {
 			names = append(names, keys.ofLimit(hashed, limit))
 			interval := 1e6 / limit.Rate
@@ -74,9 +75,10 @@ func (l *Limits) Acquire(principal string, limits []*config.Limit) (wait time.Du
 	if len(names) == 0 {
 		return 0, nil
 	}
-	waits := make(chan int64, 1) // may be written after a time that is too long
+	waits := make(chan int64, 1) // buffered, because the result may come after the timeout
 	err = s.do(func() error {
-		// Not the request's context: a client that goes must not look like a store that fails.
+		// Do not use the request's context: a client that leaves must not look like a failing
+		// store.
 		n, err := countScript.Exec(context.Background(), client, names, args).AsInt64()
 		waits <- n
 		return err
@@ -89,7 +91,7 @@ func (l *Limits) Acquire(principal string, limits []*config.Limit) (wait time.Du
 
 func decimal(n float64) string { return strconv.FormatFloat(n, 'f', 3, 64) }
 
-// keys name things in the store by keyed hashes.
+// keys derive the store's keys by a keyed hash.
 type keys struct {
 	principal, limits *seal.MAC
 	// probe is the key that probes write.
@@ -108,12 +110,12 @@ func hash(m *seal.MAC, value string) string {
 	return string(m.AppendHex(make([]byte, 0, 64), []byte(value))[:32])
 }
 
-// ofLimit returns the key of one principal under one limit.
+// ofLimit returns the key for one principal and one limit.
 func (k *keys) ofLimit(principal string, l *config.Limit) string {
-	// The keys of one principal have one hash tag, so that they are on one node of a Redis Cluster,
-	// and one script can read them.
-	// As in memory, a limit is what it says and where it stands, so that it survives a reload that
-	// moves its block.
+	// All keys of a principal have the same hash tag, so that they are on one node of a Redis
+	// Cluster and one script can read them.
+	// As in memory, a limit is identified by its values and its owner, so that it survives a reload
+	// that moves its block.
 	id := make([]byte, 0, 64)
 	id = strconv.AppendFloat(id, l.Rate, 'g', -1, 64)
 	id = strconv.AppendInt(append(id, ' '), int64(l.Burst), 10)

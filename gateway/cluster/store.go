@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strconv"
 	"sync"
@@ -17,15 +16,14 @@ import (
 )
 
 const (
-	// requestTimeout bounds how long a request waits for the store, and storeTimeout a probe.
+	// requestTimeout bounds a request's wait for the store, storeTimeout a probe.
 	requestTimeout, storeTimeout = 50 * time.Millisecond, time.Second
-	// probeInterval is how often the store is probed. While the breaker is not closed, it is probed
-	// sooner: after minProbeInterval, then after twice as long each time.
+	// probeInterval is the time between probes. While the breaker is open it begins with
+	// minProbeInterval and doubles each time.
 	probeInterval, minProbeInterval = time.Second, 50 * time.Millisecond
 )
 
-// ErrUnavailable means that the breaker does not let an operation pass, or that the store did not
-// carry it out.
+// ErrUnavailable means that the breaker is open, or that the store failed.
 var ErrUnavailable = errors.New("the store cannot be used at the moment")
 
 var errLate = errors.New("the store takes longer than 50 ms to answer")
@@ -33,7 +31,7 @@ var errLate = errors.New("the store takes longer than 50 ms to answer")
 // Replica is one replica of a cluster. Make it with [New].
 type Replica struct {
 	Limits *Limits
-	// Forwarder is nil where other replicas cannot reach this one.
+	// Forwarder is nil if other replicas cannot reach this one.
 	Forwarder *Forwarder
 
 	store *store
@@ -41,61 +39,50 @@ type Replica struct {
 
 // State is the condition of the connection to the store.
 type State struct {
-	// Connected is false while the breaker is open, except for a moment because of one late answer.
+	// Connected is false while the breaker is open, except for the first moment after a single late
+	// answer.
 	Connected bool
-	// Since is when that began.
+	// Since is when Connected last changed.
 	Since time.Time
-	// Err is why the store is not connected; nil where it is, or has not been asked yet. It may
-	// contain addresses.
+	// Err is the reason why the store is not connected. It is nil if it is connected, or has not
+	// been tried. It may contain addresses.
 	Err error
-	// Opened counts how often the store was lost.
+	// Opened counts how often the breaker opened.
 	Opened uint64
-	// Evicts is the policy by which the store drops keys, and limits with them, where its memory is
-	// full; empty where it drops none.
+	// Evicts is the store's eviction policy if it may drop limits when its memory is full;
+	// otherwise empty.
 	Evicts string
 }
 
-// New returns a replica of a gateway with a cluster block. It contacts nothing; [Replica.Start]
-// connects it.
-func New(cfg *config.Config, sealer *seal.Sealer, logger *slog.Logger) (*Replica, error) {
-	option, err := clientOption(cfg.Cluster)
-	if err != nil {
-		return nil, fmt.Errorf("cluster: %w", err)
-	}
-	forwarder, err := newForwarder(cfg.Cluster, logger)
-	if err != nil {
-		return nil, fmt.Errorf("cluster: %w", err)
-	}
-	s := &store{logger: logger, mask: cfg.Cluster.Store.Mask(), option: option, wake: make(chan struct{}, 1)}
+// New returns a replica of a gateway with a cluster block. It contacts nothing before
+// [Replica.Start].
+func New(cfg *config.Config, sealer *seal.Sealer, logger *slog.Logger) *Replica {
+	s := &store{logger: logger, mask: cfg.Cluster.Store.Mask(), option: clientOption(cfg.Cluster), wake: make(chan struct{}, 1)}
 	s.state.Store(&State{Since: time.Now()})
-	r := &Replica{Limits: &Limits{s}, Forwarder: forwarder, store: s}
+	r := &Replica{Limits: &Limits{s}, Forwarder: newForwarder(cfg.Cluster, logger), store: s}
 	r.Use(cfg, sealer)
-	return r, nil
+	return r
 }
 
 // checkTimeout bounds a [Check].
 const checkTimeout = 5 * time.Second
 
-// Check asks a store once for all that a replica needs of it, and returns its condition.
+// Check tests once whether a store has the features that a replica needs, and returns its state.
 func Check(ctx context.Context, cfg *config.Config, sealer *seal.Sealer) State {
-	r, err := New(cfg, sealer, slog.New(slog.DiscardHandler))
-	if err != nil {
-		return State{Err: err}
-	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	s := r.store
+	s := New(cfg, sealer, slog.New(slog.DiscardHandler)).store
 	s.option.DialCtxFn = dialUntil(ctx)
 	client, err := valkey.NewClient(s.option)
 	if err == nil {
 		defer client.Close()
-		defer cancel() // first, since the client waits for a store that hangs
+		defer cancel() // first, because Close waits for a hanging store
 		if err = s.probe(ctx, client); errors.Is(err, errLate) {
-			err = s.probe(ctx, client) // the store may not have had the script
+			err = s.probe(ctx, client) // the first probe loads the script
 		}
 	}
 	s.report(err)
-	return r.State()
+	return *s.state.Load()
 }
 
 // Use puts the cursor keys and the public_url of another configuration into use.
@@ -107,8 +94,8 @@ func (r *Replica) Use(cfg *config.Config, sealer *seal.Sealer) {
 // State returns the condition of the connection.
 func (r *Replica) State() State { return *r.store.state.Load() }
 
-// Start keeps the store connected until end is called, which waits for the end of the connection.
-// The end of ctx does not matter. Call it once.
+// Start keeps the store connected until end is called, even if ctx ends. end waits until the
+// connection is closed. Call Start once.
 func (r *Replica) Start(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r.store.option.DialCtxFn = dialUntil(ctx)
@@ -120,15 +107,15 @@ func (r *Replica) Start(ctx context.Context) (end func()) {
 	}
 }
 
-// store is the connection, with its circuit breaker.
+// store is the connection with its circuit breaker.
 type store struct {
 	logger *slog.Logger
 	mask   config.Mask
 	option valkey.ClientOption
 	keys   atomic.Pointer[keys]
-	client atomic.Pointer[valkey.Client] // nil before the store was first reached
+	client atomic.Pointer[valkey.Client] // nil until the store was reached once
 	state  atomic.Pointer[State]
-	wake   chan struct{} // holds at most one mark: an operation has failed
+	wake   chan struct{} // capacity 1; receives a value after a failed operation
 
 	mu      sync.Mutex // guards breaker
 	breaker breaker
@@ -165,7 +152,7 @@ func (s *store) run(ctx context.Context) {
 	}
 }
 
-// connect returns a client as soon as the store can be reached; nil if ctx ends first.
+// connect returns a client once the store can be reached; nil if ctx ends first.
 func (s *store) connect(ctx context.Context) valkey.Client {
 	for {
 		client, err := valkey.NewClient(s.option)
@@ -181,14 +168,14 @@ func (s *store) connect(ctx context.Context) valkey.Client {
 	}
 }
 
-// do carries out an operation on a request's way, and returns errLate once it takes too long. The
-// operation goes on then: the client ignores a context where its queue is full.
+// do carries out an operation for a request. It returns errLate after requestTimeout. The operation
+// then goes on, because the client ignores contexts while its queue is full.
 func (s *store) do(operation func() error) error {
 	err := within(requestTimeout, operation)
 	if err != nil {
 		s.report(err)
-		// A probe finds out at once whether the store is late or one operation was: until then, all
-		// requests are counted here.
+		// A probe finds out at once whether the store is late, or only this operation. Until then
+		// this replica counts alone.
 		select {
 		case s.wake <- struct{}{}:
 		default:
@@ -210,8 +197,8 @@ func within(d time.Duration, operation func() error) error {
 	}
 }
 
-// report tells the breaker how an operation ended, and returns when to probe next. A successful one
-// is a probe.
+// report records a probe or a failed operation in the breaker, and returns the time until the next
+// probe. Successful operations are not reported.
 func (s *store) report(err error) (next time.Duration) {
 	now := time.Now()
 	s.mu.Lock()
@@ -222,7 +209,7 @@ func (s *store) report(err error) (next time.Duration) {
 	case s.breaker.isClosed && !state.Connected:
 		state.Connected, state.Since, state.Err = true, now, nil
 		s.logger.Info("store in use: replicas share limits")
-	// The breaker begins open, without an error: the first failure is news, too.
+	// The breaker begins open without an error, so the first failure is reported, too.
 	case s.breaker.isAway(now, err) && (state.Connected || state.Err == nil):
 		masked := s.mask.Error(err)
 		if state.Connected {
@@ -238,8 +225,8 @@ func (s *store) report(err error) (next time.Duration) {
 	return next
 }
 
-// probeScript does what limits need of the store: it runs as a script, and writes. It returns the
-// bound of the store's memory and its policy, where the store tells them.
+// probeScript tests the features that limits need: scripts, and writing. It returns the store's
+// memory bound and eviction policy, if the store reveals them.
 //
 //nolint:gochecknoglobals // a constant
 var probeScript = valkey.NewLuaScript(`
@@ -250,8 +237,8 @@ local function find(pattern)
 end
 return {find('maxmemory:(%d+)'), find('maxmemory_policy:([%w-]+)')}`)
 
-// probe asks the store for what is needed of it. It waits for longer than requests, since the
-// client may have to connect first.
+// probe tests the store. It waits longer than requests do, because the client may have to connect
+// first.
 func (s *store) probe(ctx context.Context, client valkey.Client) error {
 	began := time.Now()
 	var answer []string
@@ -270,7 +257,7 @@ func (s *store) probe(ctx context.Context, client valkey.Client) error {
 	return err
 }
 
-// noteMemory notes whether the store drops limits where its memory is full.
+// noteMemory records whether the store drops limits when its memory is full.
 func (s *store) noteMemory(maxMemory, policy string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -290,28 +277,27 @@ func (s *store) noteMemory(maxMemory, policy string) {
 }
 
 const (
-	// maxLate is how long answers may be late before the store counts as away: one late answer may be
-	// due to a busy machine.
+	// maxLate is the time of late answers after which the store counts as away. One late answer may
+	// come from a busy machine.
 	maxLate = 200 * time.Millisecond
-	// A breaker that opens again and again cools down for longer each time, until it was closed for
-	// steadyTime.
+	// Each time the breaker opens again, it stays open longer, until it was closed for steadyTime.
 	minCoolDown, maxCoolDown, steadyTime = 20 * time.Millisecond, time.Second, 5 * time.Second
 )
 
 // breaker is the state of a circuit breaker, see doc.go. The zero value is open.
 type breaker struct {
 	isClosed bool
-	changed  time.Time // when it opened or closed last
-	// coolDown is how long it stays open after a failure, at least until trusted.
+	changed  time.Time // when it last opened or closed
+	// coolDown is the minimum time that the breaker stays open after a failure: until trusted.
 	coolDown time.Duration
 	trusted  time.Time
-	retry    time.Duration // of probes while it is open
+	retry    time.Duration // interval of probes while it is open
 }
 
-// report takes how an operation ended, and returns when to probe next.
+// report records how an operation ended, and returns the time until the next probe.
 func (b *breaker) report(now time.Time, err error) (next time.Duration) {
 	switch {
-	// A store that answers now and then is not trusted sooner.
+	// A single answer does not shorten the cool-down.
 	case err == nil && !b.isClosed && now.Before(b.trusted):
 		return b.trusted.Sub(now)
 	case err == nil && !b.isClosed:
@@ -327,13 +313,13 @@ func (b *breaker) report(now time.Time, err error) (next time.Duration) {
 	}
 	b.trusted = now.Add(b.coolDown)
 	if !b.isAway(now, err) {
-		return 0 // the probe that follows at once decides
+		return 0 // the next probe, sent at once, decides
 	}
 	b.retry = min(max(2*b.retry, minProbeInterval), probeInterval)
 	return b.retry
 }
 
-// isAway reports whether an error that was reported means more than one late answer.
+// isAway reports whether an error means more than one late answer.
 func (b *breaker) isAway(now time.Time, err error) bool {
 	return err != nil && (!errors.Is(err, errLate) || now.Sub(b.changed) >= maxLate)
 }

@@ -10,8 +10,8 @@ import (
 func TestLedger_BoundsEachPrincipalAndUpstream(t *testing.T) {
 	a := edge.New(edge.Options{Memory: 1000})
 	const share = "80%" // 800 bytes: 200 for each principal and each upstream, of that 150 for both
-	var held []*edge.Hold
-	acquire := func(want bool, principal, upstream string, bytes int) *edge.Hold {
+	var held []*edge.Reservation
+	acquire := func(want bool, principal, upstream string, bytes int) *edge.Reservation {
 		t.Helper()
 		h, ok := a.Acquire(share, principal, upstream, bytes)
 		if ok != want {

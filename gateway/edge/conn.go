@@ -15,9 +15,8 @@ type Conn struct {
 	net.Conn
 
 	read, write deadline
-	// gathering collects what the server writes during a call of [Write]; otherwise it is nil. It
-	// needs no lock: between the start and the end of a handler only the handler's goroutine writes
-	// to the connection.
+	// gathering collects the server's output during a call of [Write]; otherwise it is nil. It
+	// needs no lock: while a handler runs, only its goroutine writes to the connection.
 	gathering *gathered
 
 	ledger   *Ledger
@@ -31,8 +30,8 @@ func newConn(c net.Conn) *Conn {
 	return &Conn{Conn: c, read: deadline{opened: now}, write: deadline{opened: now}}
 }
 
-// Authenticated notes that a credential was accepted on the connection, which no longer counts for
-// the part of those without one. A nil connection counts for nothing.
+// Authenticated records that a credential was accepted on the connection, which then no longer
+// counts as a connection without a credential. It does nothing for a nil connection.
 func (c *Conn) Authenticated() {
 	if c != nil && !c.isKnown.Load() {
 		c.ledger.authenticated(c)
@@ -85,7 +84,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return written, os.ErrDeadlineExceeded
 }
 
-// writeAll is Write for many slices.
+// writeAll writes many slices.
 func (c *Conn) writeAll(slices *net.Buffers) error {
 	for c.write.begin() {
 		_, err := slices.WriteTo(c.Conn)
@@ -96,9 +95,9 @@ func (c *Conn) writeAll(slices *net.Buffers) error {
 	return os.ErrDeadlineExceeded
 }
 
-// CloseWrite closes the sending direction. The HTTP server looks for this method: when it refuses a
-// client that is still sending, a plain Close would make the kernel send a reset, which may
-// overtake the response.
+// CloseWrite closes the sending direction. The HTTP server calls it when it refuses a client that
+// is still sending. A plain Close would make the kernel send a reset, which may overtake the
+// response.
 func (c *Conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -106,33 +105,33 @@ func (c *Conn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// retryAfter is how far ahead a deadline is armed when only an interruption fired: far enough that
-// the deadlines of the next request come later and need not be armed, near enough that a connection
-// without a next request is soon back to its own.
+// After an interruption has fired, the next deadline is armed at most retryAfter from now. That is
+// long enough that the next request's deadlines are later and need not be armed, and short enough
+// that an idle connection soon has its own deadline again.
 const retryAfter = 5 * time.Second
 
-// deadline is the read or the write deadline of a connection, told here for reads. It arms the
-// connection below only if what is armed there would fire too late. When that fires too early,
-// because a later deadline has been set since, deadline arms the later one and the read goes on. So
-// a deadline that is later than the one before costs nothing, nor does one that interrupts a read
-// that has not begun.
+// deadline is the read or the write deadline of a connection; the comments speak of reads. It arms
+// the connection below only if the armed deadline is too late. If the armed deadline fires too
+// early, because a later deadline was set since, it arms the later one and the read goes on. So a
+// deadline that is later than the previous one costs nothing, and neither does the interruption of
+// a read that has not begun.
 type deadline struct {
 	opened time.Time // when the connection was accepted
 
 	mu            sync.Mutex // guards the fields below
-	wanted, armed time.Time  // zero means none
-	// interrupted says that wanted is before opened: that is not a deadline but an interruption of
-	// the read.
+	wanted, armed time.Time  // zero for none
+	// interrupted is true if wanted is before opened. net/http uses such a deadline to interrupt a
+	// read.
 	interrupted bool
 	reading     bool // a read of the connection below is in progress
 }
 
-// set sets the deadline, and arms it if what is armed would fire too late.
+// set sets the deadline, and arms it if the armed one is too late.
 func (d *deadline) set(t time.Time, arm func(time.Time) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.wanted, d.interrupted = t, !t.IsZero() && t.Before(d.opened)
-	// An interruption of a read that has not begun need not be armed: begin sees it.
+	// An interruption needs no arming if no read is in progress: begin sees it.
 	firesInTime := !d.armed.IsZero() && !t.Before(d.armed)
 	if t.IsZero() || firesInTime || (d.interrupted && !d.reading) {
 		return nil
@@ -141,7 +140,7 @@ func (d *deadline) set(t time.Time, arm func(time.Time) error) error {
 	return arm(t)
 }
 
-// begin reports whether a read may begin. If so, end must follow with its result.
+// begin reports whether a read may begin. If it returns true, end must follow.
 func (d *deadline) begin() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -151,7 +150,7 @@ func (d *deadline) begin() bool {
 
 // end reports whether the result of a read is final.
 func (d *deadline) end(err error, arm func(time.Time) error) bool {
-	// Otherwise a deadline fired too early, and the read must be repeated.
+	// If a deadline fired too early, the result is not final, and the caller reads again.
 	fired := err != nil && errors.Is(err, os.ErrDeadlineExceeded)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -159,7 +158,8 @@ func (d *deadline) end(err error, arm func(time.Time) error) bool {
 	return !fired || d.interrupted || d.rearmLocked(arm)
 }
 
-// rearmLocked arms the wanted deadline, or reports that it has passed.
+// rearmLocked arms the wanted deadline. It returns true if that deadline has passed or cannot be
+// armed.
 func (d *deadline) rearmLocked(arm func(time.Time) error) (passed bool) {
 	now := time.Now()
 	if !d.wanted.IsZero() && !now.Before(d.wanted) {
@@ -167,7 +167,7 @@ func (d *deadline) rearmLocked(arm func(time.Time) error) (passed bool) {
 	}
 	next := d.wanted
 	if soon := now.Add(retryAfter); now.Sub(d.armed) > retryAfter && (next.IsZero() || soon.Before(next)) {
-		next = soon // an interruption fired, whose time is long past
+		next = soon // an interruption has fired
 	}
 	d.armed = next
 	return arm(next) != nil

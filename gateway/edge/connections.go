@@ -2,13 +2,12 @@ package edge
 
 import (
 	"log/slog"
-	"net/netip"
-	"slices"
 
 	"github.com/promptweir/promptweir/config"
 )
 
-// The parts of the connection limit that some clients may take together: half, a quarter, a quarter.
+// Parts of the connection limit: connections without a credential together get half; one address or
+// principal gets a quarter.
 const (
 	unauthenticatedShare = 2
 	addressShare         = 4
@@ -18,8 +17,8 @@ const (
 // share returns a part of the connection limit, at least one connection.
 func (l *Ledger) share(part int) int { return max(l.connections/part, 1) }
 
-// admit counts a connection that was accepted, and reports whether it may stay. It must be released
-// if so. Without a configuration only the connection limit itself counts.
+// admit counts an accepted connection and reports whether it may stay. If so, release must follow.
+// Without a configuration only the connection limit itself applies.
 func (l *Ledger) admit(c *Conn, peer string, cfg *config.Config) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -32,7 +31,8 @@ func (l *Ledger) admit(c *Conn, peer string, cfg *config.Config) bool {
 	case cfg == nil:
 	case cfg.Auth != nil && l.unauthenticated >= l.share(unauthenticatedShare):
 		bound = "unauthenticated"
-	case account.connections >= l.share(addressShare) && !isProxy(cfg, peer):
+	// A reverse proxy's connections carry the requests of many clients.
+	case account.connections >= l.share(addressShare) && !cfg.Gateway.IsProxy(peer):
 		bound = "address"
 	}
 	if bound != "" {
@@ -47,16 +47,7 @@ func (l *Ledger) admit(c *Conn, peer string, cfg *config.Config) bool {
 	return true
 }
 
-// isProxy reports whether a peer is a reverse proxy: its connections carry the requests of many
-// clients.
-func isProxy(cfg *config.Config, peer string) bool {
-	address, err := netip.ParseAddr(peer)
-	return err == nil && slices.ContainsFunc(cfg.Gateway.TrustedProxies, func(p netip.Prefix) bool {
-		return p.Contains(address.Unmap().WithZone(""))
-	})
-}
-
-// authenticated notes that a credential was accepted on a connection.
+// authenticated records that a credential was accepted on a connection.
 func (l *Ledger) authenticated(c *Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,9 +73,9 @@ func (l *Ledger) release(c *Conn) {
 	l.settleLocked(account)
 }
 
-// OpenStream counts one stream more for a principal, or reports that it has as many as it may: a
-// quarter of the connection limit, or most if that is fewer and not 0. A multiplexed stream, over
-// HTTP/2, also counts like a connection. If ok, release must follow, once.
+// OpenStream counts one more stream of a principal. ok is false if the principal has its maximum: a
+// quarter of the connection limit, or most if that is smaller and not 0. Over HTTP/2 a stream also
+// counts as a connection, and ok is false if there are too many. If ok, call release once.
 func (l *Ledger) OpenStream(principal string, most int, multiplexed bool) (release func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,7 +93,7 @@ func (l *Ledger) OpenStream(principal string, most int, multiplexed bool) (relea
 	}
 	account := l.accountLocked(key{client: principal})
 	if most > 0 && account.streams >= most {
-		return nil, false // it holds something, so the account stays
+		return nil, false // the account is not empty, so it stays
 	}
 	account.streams++
 	l.open += places

@@ -4,34 +4,19 @@ import (
 	"errors"
 	"net"
 	"os"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
-// counter counts the deadlines that reach the connection below.
-type counter struct {
-	net.Conn
-
-	deadlines int
-}
-
-func (c *counter) SetReadDeadline(t time.Time) error {
-	c.deadlines++
-	return c.Conn.SetReadDeadline(t)
-}
-
-// pair returns a connection, the one below it, and its peer.
-func pair(t *testing.T) (c *Conn, below *counter, peer net.Conn) {
+// pair returns a connection and its peer.
+func pair(t *testing.T) (c *Conn, peer net.Conn) {
 	t.Helper()
 	near, far := net.Pipe()
 	t.Cleanup(func() { _, _ = near.Close(), far.Close() })
-	below = &counter{Conn: near}
-	return newConn(below), below, far
+	return newConn(near), far
 }
 
 // longAgo is the deadline with which net/http interrupts a read.
@@ -66,7 +51,7 @@ func TestConn_DeadlineFiresInTime(t *testing.T) {
 		for name, way := range ways {
 			t.Run(name+" "+test.name, func(t *testing.T) {
 				bubble.Test(t, func(t *testing.T) {
-					c, _, _ := pair(t)
+					c, _ := pair(t)
 					begun := time.Now()
 					for _, d := range test.deadlines {
 						if err := way.set(c, at(begun, d)); err != nil {
@@ -98,7 +83,7 @@ func at(begun time.Time, d time.Duration) time.Time {
 func TestConn_ReadOutlastsReplacedDeadline(t *testing.T) {
 	for _, later := range []time.Duration{time.Minute, never} {
 		bubble.Test(t, func(t *testing.T) {
-			c, _, peer := pair(t)
+			c, peer := pair(t)
 			_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
 			_ = c.SetReadDeadline(at(time.Now(), later))
 			go func() {
@@ -122,7 +107,7 @@ func TestConn_WriteOutlastsReplacedDeadline(t *testing.T) {
 		for _, later := range []time.Duration{time.Minute, never} {
 			t.Run(name, func(t *testing.T) {
 				bubble.Test(t, func(t *testing.T) {
-					c, _, peer := pair(t)
+					c, peer := pair(t)
 					_ = c.SetWriteDeadline(time.Now().Add(10 * time.Second))
 					_ = c.SetWriteDeadline(at(time.Now(), later))
 					var got []byte
@@ -150,62 +135,12 @@ func TestConn_WriteOutlastsReplacedDeadline(t *testing.T) {
 func TestConn_CanBeInterrupted(t *testing.T) {
 	for name, way := range ways {
 		bubble.Test(t, func(t *testing.T) {
-			c, _, _ := pair(t)
+			c, _ := pair(t)
 			time.AfterFunc(time.Second, func() { _ = way.set(c, longAgo()) })
 			begun := time.Now()
 			if err := way.use(c); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(begun) != time.Second {
 				t.Errorf("%s: got %v after %v", name, err, time.Since(begun))
 			}
-		})
-	}
-}
-
-// A request sets the deadlines that net/http sets: idle, header, whole request, none while the handler runs, long ago to interrupt
-// the background read, none.
-func TestConn_HardlyArmsDeadlinesOfRequests(t *testing.T) {
-	for _, test := range []struct {
-		name string
-		// begun says that the background read has begun when it is interrupted.
-		begun bool
-		want  int // for ten requests
-	}{{"answered at once", false, 0}, {"answered later", true, 20}} {
-		t.Run(test.name, func(t *testing.T) {
-			bubble.Test(t, func(t *testing.T) {
-				c, below, peer := pair(t)
-				request := func() {
-					now := time.Now()
-					for _, d := range []time.Duration{2 * time.Minute, 10 * time.Second, 30 * time.Second} {
-						_ = c.SetReadDeadline(at(now, d))
-						go func() { _, _ = peer.Write([]byte("x")) }()
-						if _, err := c.Read(make([]byte, 1)); err != nil {
-							t.Fatal(err)
-						}
-					}
-					_ = c.SetReadDeadline(time.Time{})
-					background := func() {
-						if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
-							t.Errorf("got %v, want an interruption", err)
-						}
-					}
-					if test.begun {
-						var reading sync.WaitGroup
-						reading.Go(background)
-						synctest.Wait()
-						_ = c.SetReadDeadline(longAgo())
-						reading.Wait()
-					} else {
-						_ = c.SetReadDeadline(longAgo())
-						background()
-					}
-					_ = c.SetReadDeadline(time.Time{})
-				}
-				request()
-				before := below.deadlines
-				for range 10 {
-					request()
-				}
-				upstreamtest.Equal(t, test.want, below.deadlines-before, "deadlines armed for ten requests")
-			})
 		})
 	}
 }

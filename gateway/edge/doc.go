@@ -1,10 +1,10 @@
 // Package edge answers: may this come in now, and whom does it cost?
 //
-// What comes in is a connection, a request or a stream of changes. A connection counts for its
-// address, which is a proxy's where there is one. A request counts for the address until its
-// credential is accepted, then for the principal. A stream counts for its principal. A [Ledger] has
-// one account for each client or upstream: its connections, bytes and streams at this moment. An
-// account that holds nothing is closed.
+// It decides about connections, requests and streams of changes. A connection counts for its
+// address, which is the proxy's if there is a reverse proxy. A request counts for the address until
+// its credential is accepted, then for the principal. A stream counts for its principal. A [Ledger]
+// has one account for each client or upstream: its connections, bytes and streams at this moment.
+// An account that holds nothing is closed.
 //
 //	Accept ─▶ Conn.Authenticated ─┬▶ Acquire: bytes
 //	                              └▶ OpenStream
@@ -20,17 +20,17 @@
 // Rates are limited by package requests, and the requests in flight of a session by package
 // transport, which can cancel them.
 //
-// A connection is never closed to make room for another: one that is in stays, and a newcomer
-// beyond a bound is closed unread. Silent connections end by the server's timeouts: 10 s for a
-// header, 2 minutes without a request.
+// A connection is never closed to make room for another: an accepted connection stays, and a new
+// connection beyond a bound is closed unread. Silent connections end by the server's timeouts: 10 s
+// for a header, 2 minutes without a request.
 //
 // Promises of memory:
 //   - One principal or one upstream holds at most a quarter of max_buffered; one principal at most
-//     three quarters of an upstream's quarter. Each bound admits one thing, however large, where
-//     nothing else counts for it: one larger than max_buffered gets in only while nobody else holds
-//     anything.
+//     three quarters of an upstream's quarter. Each bound admits one request or response of any
+//     size while nothing else counts for that bound: one larger than max_buffered is admitted only
+//     while no other client holds anything.
 //
-// [Conn] also makes HTTP/1.1 connections cheaper, without a change in what they do. Measured in
+// [Conn] also makes HTTP/1.1 connections cheaper, without a change of behaviour. Measured in
 // pairs of builds with and without (median ratio of CPU per request, 95 % confidence interval):
 //
 //	Write: header and body in     list of 100    0.85 (0.73–0.88)

@@ -10,30 +10,30 @@ import (
 	"github.com/promptweir/promptweir/upstream/loglimit"
 )
 
-// Options are what a [Ledger] bounds.
+// Options are the bounds of a [Ledger].
 type Options struct {
 	// Logger gets a warning when connections are refused; nil logs nothing.
 	Logger *slog.Logger
-	// Connections is how many connections, and streams over HTTP/2, there may be; 0 bounds nothing.
+	// Connections bounds connections, and streams over HTTP/2; 0 for no bound.
 	Connections int
-	// Memory is how many bytes a percentage is of; 0 makes a percentage bound nothing.
+	// Memory is the number of bytes that percentages refer to. With 0, a percentage bounds nothing.
 	Memory int64
 }
 
-// Ledger has an account of what each client holds. Make it with [New]. Its methods are safe for
-// concurrent use.
+// Ledger counts what each client and each upstream holds. Make it with [New]. Its methods are safe
+// for concurrent use.
 type Ledger struct {
 	connections int
 	memory      int64
 	logger      *slog.Logger
 
-	// total is how many bytes are held. It is written under mu.
+	// total is the number of bytes held. It is written under mu.
 	total atomic.Int64
 
-	mu       sync.Mutex // guards what follows, and all accounts
+	mu       sync.Mutex // guards the fields below, and all accounts
 	accounts map[key]*account
-	// open counts connections and streams over HTTP/2, unauthenticated the connections on which no
-	// credential has been accepted.
+	// open counts connections and streams over HTTP/2. unauthenticated counts connections without
+	// an accepted credential.
 	open, unauthenticated int
 }
 
@@ -44,24 +44,24 @@ func New(opts Options) *Ledger {
 	}
 	return &Ledger{
 		connections: opts.Connections, memory: opts.Memory, accounts: map[key]*account{},
-		// Anybody can cause these records, any number of times.
+		// Anyone can cause these records at any rate.
 		logger: loglimit.New(opts.Logger, 1, "bound"),
 	}
 }
 
-// key names an account: a client's, which is an address or a principal, an upstream's, or that of a
-// client with responses of an upstream.
+// key names the account of a client (by address or principal), of an upstream, or of a client with
+// responses of an upstream.
 type key struct{ client, upstream string }
 
-// account is what one client holds. It leaves the ledger when that is nothing.
+// account contains the counts for a key. It is deleted when it is empty.
 type account struct {
 	key                  key
 	bytes                int64
 	connections, streams int
 }
 
-// accountLocked returns a client's account, which it opens if need be. After each change,
-// settleLocked must follow.
+// accountLocked returns the account of a key, and creates it if needed. Call settleLocked after
+// each change.
 func (l *Ledger) accountLocked(k key) *account {
 	a := l.accounts[k]
 	if a == nil {
@@ -71,15 +71,15 @@ func (l *Ledger) accountLocked(k key) *account {
 	return a
 }
 
-// settleLocked closes an account that holds nothing.
+// settleLocked deletes an empty account.
 func (l *Ledger) settleLocked(a *account) {
 	if a.bytes == 0 && a.connections == 0 && a.streams == 0 {
 		delete(l.accounts, a.key)
 	}
 }
 
-// AddressKey returns the client at a network address: the address itself, which is unlike any
-// principal's key, or the network of IPv6 that one client can have to itself.
+// AddressKey returns the key of the client at a network address. It is the address itself, which is
+// unlike any principal's key, or for IPv6 its network.
 func AddressKey(address string) string {
 	if !strings.Contains(address, ":") { // IPv4, or no address
 		return address
@@ -91,5 +91,5 @@ func AddressKey(address string) string {
 	return netip.PrefixFrom(ip.WithZone(""), clientBits).Masked().String()
 }
 
-// clientBits is the length of the network of IPv6 that counts as one client.
+// clientBits is the length of an IPv6 network that counts as one client.
 const clientBits = 64

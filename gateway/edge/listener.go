@@ -11,17 +11,14 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// Listen wraps in, the listener of an HTTP server, for [http.Server.Serve] or ServeTLS. Its
-// connections are of type *Conn and count in the ledger; those beyond a bound are closed at once.
-// Current returns the configuration in use; if it is nil, only the connection limit itself is a
-// bound. Listen sets the server's ConnContext, so that [Write] and [FromContext] find the connection
-// of a request.
+// Listen wraps the listener of an HTTP server, for [http.Server.Serve] or ServeTLS. Its connections
+// are of type *Conn and count in the ledger. Connections beyond a bound are closed at once. current
+// returns the configuration in use; if it is nil, only the connection limit itself applies. Listen
+// sets the server's ConnContext, so that [Write] and [FromContext] find the connection of a
+// request.
 func (l *Ledger) Listen(server *http.Server, in net.Listener, current func() *config.Config) net.Listener {
 	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		if c, ok := c.(*Conn); ok {
-			return context.WithValue(ctx, connKey{}, c)
-		}
-		return context.WithValue(ctx, tlsKey{}, below(c)) // TLS has to see every byte
+		return context.WithValue(ctx, connKey{}, c)
 	}
 	if current == nil {
 		current = func() *config.Config { return nil }
@@ -29,42 +26,30 @@ func (l *Ledger) Listen(server *http.Server, in net.Listener, current func() *co
 	return &listener{in, l, current}
 }
 
-type (
-	connKey struct{} // a connection that can gather
-	tlsKey  struct{} // one below TLS
-)
+// connKey is the key of a request's connection: a *Conn, or a *tls.Conn above one.
+type connKey struct{}
 
-// FromContext returns the connection of a request by the request's context. It is nil if the server
-// does not use [Ledger.Listen].
+// FromContext returns the connection of a request, from the request's context. It is nil without
+// [Ledger.Listen].
 func FromContext(ctx context.Context) *Conn {
-	if c, ok := ctx.Value(connKey{}).(*Conn); ok {
+	switch c := ctx.Value(connKey{}).(type) {
+	case *Conn:
 		return c
-	}
-	c, _ := ctx.Value(tlsKey{}).(*Conn)
-	return c
-}
-
-// below returns the connection that c is, or that its TLS is on; nil for another one.
-func below(c net.Conn) *Conn {
-	if conn, ok := c.(*Conn); ok {
-		return conn
-	}
-	if secure, ok := c.(*tls.Conn); ok {
-		conn, _ := secure.NetConn().(*Conn)
+	case *tls.Conn:
+		conn, _ := c.NetConn().(*Conn)
 		return conn
 	}
 	return nil
 }
 
 type listener struct {
-	net.Listener // the wrapped one
+	net.Listener // the wrapped listener
 
 	ledger  *Ledger
 	current func() *config.Config
 }
 
-// Accept implements [net.Listener]. The HTTP server calls it again after an error that is
-// temporary.
+// Accept implements [net.Listener]. After a temporary error the HTTP server calls it again.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		in, err := l.Listener.Accept()
@@ -79,7 +64,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		if l.ledger.admit(c, peer, l.current()) {
 			return c, nil
 		}
-		_ = in.Close() // its client is told by that
+		_ = in.Close() // the client sees a closed connection
 	}
 }
 

@@ -43,6 +43,7 @@ func TestListen_SilentConnectionsEndNobodysStreamAndKeepNobodyOut(t *testing.T) 
 	})
 	s := gatewaytest.Server{Gateway: g, TB: t, URL: server.URL + "/mcp"}
 
+	s.AwaitUpstreams()
 	streams := make([]*gatewaytest.Stream, people)
 	for i := range streams {
 		streams[i] = s.Modern(fmt.Sprint("u", i)).Listen("1")

@@ -8,12 +8,11 @@ import (
 )
 
 // Write writes the body of a response, given in parts, in one system call together with the header,
-// which the caller has set. Ctx is the context of the request. If the connection cannot gather, as
-// with TLS and HTTP/2, Write writes one part after the other. After an error the connection is
-// closed.
+// which the caller has set. ctx is the request's context. If the connection cannot gather, as with
+// TLS and HTTP/2, Write writes one part after the other. After an error the connection is closed.
 func Write(ctx context.Context, w http.ResponseWriter, parts ...[]byte) error {
 	c, ok := ctx.Value(connKey{}).(*Conn)
-	if !ok {
+	if !ok { // TLS must see every byte
 		return writeEach(w, parts)
 	}
 	g, _ := pool.Get().(*gathered)
@@ -21,11 +20,11 @@ func Write(ctx context.Context, w http.ResponseWriter, parts ...[]byte) error {
 	c.gathering = g
 	err := writeEach(w, parts)
 	if err == nil {
-		err = http.NewResponseController(w).Flush() // hands over what is left in the server's buffer
+		err = http.NewResponseController(w).Flush() // flushes the server's buffer
 	}
 	c.gathering = nil
 	if err == nil {
-		// Writing consumes the slice that it is given; release needs the whole one.
+		// WriteTo consumes its slice; release needs the whole slice.
 		g.unsent = g.writes
 		err = c.writeAll(&g.unsent)
 	}
@@ -45,18 +44,18 @@ func writeEach(w http.ResponseWriter, parts [][]byte) error {
 	return nil
 }
 
-// abandon closes a connection on which a response broke off. The server knows nothing of the error,
-// and would carry out the next request if the client has already sent one. It stops when the
-// connection is no longer its own.
+// abandon closes a connection after a response broke off. The server does not know about the error
+// and would carry out the next request on it. abandon does nothing once the connection was
+// hijacked.
 func abandon(c *Conn, w http.ResponseWriter) {
 	_ = c.Close()
 	_, _, _ = http.NewResponseController(w).Hijack()
 }
 
-// gathered is what the server writes to a connection during one call of [Write].
+// gathered collects the server's output on a connection during one call of [Write].
 type gathered struct {
-	body [][]byte // the caller's
-	// writes are slices of the body, or of copied.
+	body [][]byte // the caller's parts
+	// writes are slices of body or of copied.
 	writes, unsent net.Buffers
 	copied         []byte
 }
@@ -66,7 +65,7 @@ var pool = sync.Pool{ //nolint:gochecknoglobals // a pool is shared by nature
 }
 
 func (g *gathered) add(p []byte) {
-	if !g.ofBody(p) { // then it is the server's buffer, which the server uses again
+	if !g.ofBody(p) { // the server reuses its own buffer
 		start := len(g.copied)
 		g.copied = append(g.copied, p...)
 		p = g.copied[start:]
@@ -74,8 +73,8 @@ func (g *gathered) add(p []byte) {
 	g.writes = append(g.writes, p)
 }
 
-// ofBody reports whether p is a part of the body, or the end of one: the server fills up its buffer
-// with the beginning of a part that is larger than the buffer and passes on the rest as it is.
+// ofBody reports whether p is a part of the body, or the end of one. The server copies the
+// beginning of a large part into its buffer and passes on the rest unchanged.
 func (g *gathered) ofBody(p []byte) bool {
 	for _, part := range g.body {
 		if len(p) > 0 && len(part) > 0 && &p[len(p)-1] == &part[len(part)-1] {

@@ -82,7 +82,7 @@ func (l recording) Accept() (net.Conn, error) {
 	return r, nil
 }
 
-// Sizes are around those of the server's buffers, which this package does not know: the result must not depend on them.
+// Sizes are around the server's buffer sizes. This package does not know them, and the result must not depend on them.
 func TestWrite_SendsPartsInOrder(t *testing.T) {
 	head, large, tail := []byte("head "), bytes.Repeat([]byte("0123456789"), 30_000), []byte(" tail")
 	cases := map[string][][]byte{
@@ -133,42 +133,6 @@ func TestWrite_MixesWithOtherWrites(t *testing.T) {
 	}
 }
 
-func TestWrite_GathersWithoutCopyingBody(t *testing.T) {
-	accepted := make(chan *recorder, 1)
-	body := bytes.Repeat([]byte("x"), moreThanBuffered)
-	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		below := <-accepted
-		c, _ := r.Context().Value(connKey{}).(*Conn)
-		w.Header().Set("Content-Length", strconv.Itoa(2*len(body)))
-		// The first half is sent the ordinary way, to see that the recorder sees it.
-		if _, err := w.Write(body); err != nil {
-			t.Error(err)
-		}
-		if err := http.NewResponseController(w).Flush(); err != nil {
-			t.Error(err)
-		}
-		before := len(below.writes)
-		if before == 0 {
-			t.Error("nothing was sent without Write")
-		}
-		g := &gathered{body: [][]byte{body}}
-		c.gathering = g
-		_, _ = w.Write(body)
-		_ = http.NewResponseController(w).Flush()
-		c.gathering = nil
-		if len(below.writes) != before {
-			t.Errorf("%d writes before all was gathered", len(below.writes)-before)
-		}
-		if last := g.writes[len(g.writes)-1]; &last[len(last)-1] != &body[len(body)-1] || len(g.copied) > len(body)/2 {
-			t.Errorf("%d of %d bytes of the body were copied", len(g.copied), len(body))
-		}
-		_, _ = g.writes.WriteTo(below)
-	}, func(l net.Listener) net.Listener { return recording{l, accepted} })
-	if got, err := fetch(t, s); err != nil || len(got) != 2*len(body) {
-		t.Errorf("got %d bytes, %v, want %d", len(got), err, 2*len(body))
-	}
-}
-
 // The client must not take the next response for the rest of one that broke off, and a request whose response cannot arrive
 // must not be carried out.
 func TestWrite_ClosesConnectionAfterError(t *testing.T) {
@@ -211,38 +175,5 @@ func TestWrite_WorksOverTLS(t *testing.T) {
 	defer s.Close()
 	if got, err := fetch(t, s); err != nil || len(got) != moreThanBuffered+len("head ") {
 		t.Errorf("got %d bytes, %v", len(got), err)
-	}
-}
-
-func TestConn_ClosesOneDirection(t *testing.T) {
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	peer, err := new(net.Dialer).DialContext(t.Context(), "tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer peer.Close()
-	conn, err := unbounded().Listen(&http.Server{}, l, nil).Accept() //nolint:gosec // never serves
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	half, ok := conn.(interface{ CloseWrite() error }) // as net/http looks for it
-	if !ok {
-		t.Fatal("no CloseWrite")
-	}
-	if err := half.CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
-	if rest, err := io.ReadAll(peer); err != nil || len(rest) > 0 {
-		t.Errorf("the peer got %q, %v, want the end", rest, err)
-	}
-	_, _ = io.WriteString(peer, "still here")
-	got := make([]byte, 10)
-	if _, err := io.ReadFull(conn, got); err != nil || string(got) != "still here" {
-		t.Errorf("got %q, %v from the peer", got, err)
 	}
 }

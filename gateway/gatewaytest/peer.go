@@ -88,7 +88,8 @@ func NewSilentPeer(tb testing.TB, name string) *Peer {
 	return p
 }
 
-func definitions(prompts []string) []string {
+// Definitions returns prompts as definitions, each of which may be a name.
+func Definitions(prompts ...string) []string {
 	all := make([]string, len(prompts))
 	for i, prompt := range prompts {
 		all[i] = prompt
@@ -109,30 +110,13 @@ func (p *Peer) Restart() {
 }
 
 // SetPrompts replaces the prompts, which are names or whole definitions, without a notification.
-func (p *Peer) SetPrompts(prompts ...string) { p.List(definitions(prompts)...) }
+func (p *Peer) SetPrompts(prompts ...string) { p.List(Definitions(prompts...)...) }
 
 // Offer replaces the prompts and sends a list_changed notification.
-func (p *Peer) Offer(prompts ...string) { p.Peer.Offer(definitions(prompts)...) }
+func (p *Peer) Offer(prompts ...string) { p.Peer.Offer(Definitions(prompts...)...) }
 
 // Announce sends a list_changed notification on all streams.
 func (p *Peer) Announce() { p.Changed() }
-
-// Synchronize waits until the gateway has read everything sent on the streams so far: it pings the
-// gateway on each of them.
-func (p *Peer) Synchronize() {
-	p.TB.Helper()
-	p.Say(`{"jsonrpc":"2.0","id":"synchronize","method":"ping"}`)
-	streams := p.Streams()
-	upstreamtest.Eventually(p.TB, p.Name+" has a reply from each stream", func() bool {
-		replies := 0
-		for _, call := range p.Calls("") {
-			if string(call.ID) == `"synchronize"` {
-				replies++
-			}
-		}
-		return replies == streams
-	})
-}
 
 // AwaitStream waits until the gateway has a stream on which it would be told of a change.
 func (p *Peer) AwaitStream() *Peer {
@@ -140,9 +124,6 @@ func (p *Peer) AwaitStream() *Peer {
 	upstreamtest.Eventually(p.TB, p.Name+" has a stream", func() bool { return p.Streams() > 0 })
 	return p
 }
-
-// Unwatched reports whether the gateway has no stream any more.
-func (p *Peer) Unwatched() bool { return p.Streams() == 0 }
 
 // Answer sets the result of a method, or its error if the text begins with "error:".
 func (p *Peer) Answer(method, text string) { p.Peer.Result(method, text) }
@@ -245,6 +226,3 @@ func (p *Peer) Respond(w http.ResponseWriter, call Call, text string) {
 	r := upstreamtest.Request{Message: wire.Message{ID: jsontext.Value(call.ID)}}
 	r.Result(w, text)
 }
-
-// Result returns the result of a method, or the error after "error:".
-func (p *Peer) Result(method string) string { return p.ResultOf(method) }

@@ -110,7 +110,7 @@ func (p *RequestingPeer) serveGet(w http.ResponseWriter, r *http.Request, call C
 		p.replies[id] = reply
 		p.mu.Unlock()
 		send(`{"jsonrpc":"2.0","id":%q,"method":%q,"params":%s}`, id, method, params)
-		const ended = "has ended" // which the gateway's error also says, if that arrives first
+		const ended = "has ended" // the gateway's error has these words as well, if it arrives first
 		text := ended
 		select {
 		case text = <-reply:

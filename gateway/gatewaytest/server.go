@@ -19,6 +19,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
@@ -149,7 +150,7 @@ func (s *Server) AwaitUpstreams() {
 	s.TB.Helper()
 	upstreamtest.Eventually(s.TB, "each upstream was tried", func() bool {
 		for _, u := range s.Ready().Upstreams {
-			if u.Reason == "" && !u.Listed {
+			if u.Problem == nil && !u.Listed {
 				return false
 			}
 		}
@@ -197,7 +198,7 @@ func (s *Server) Explain(principal policy.Principal, name string) []inspect.Expl
 func (s *Server) Reports() []catalog.Report { return s.Snapshot().Reports() }
 
 // ReportNames returns the kind and the name of each report, separated by commas.
-func (s *Server) ReportNames() string {
+func ReportNames(s *snapshot.Snapshot) string {
 	var all []string
 	for _, r := range s.Reports() {
 		all = append(all, fmt.Sprintf("%s %s", r.Kind, r.Name))

@@ -22,32 +22,27 @@ import (
 
 // Authenticator authenticates callers by one configuration. Make it with [New].
 type Authenticator struct {
-	// required is set if there is an auth block.
-	required bool
+	auth *config.Auth // nil without an auth block
 	// noCredential is the principal of callers without a credential; nil if one is required.
 	noCredential *policy.Principal
 	tokens       []token
 	issuers      []*issuer
-	// header is the one that carries the credential in place of Authorization; empty for that.
-	header string
-	// certificates is nil if client certificates are not accepted.
-	certificates *config.ClientCertificates
 }
 
-// token is a token block: the hash of a bearer token, and whose it is.
+// token is a token block: the hash of a bearer token, and its principal.
 type token struct {
 	sha256    [sha256.Size]byte
 	principal policy.Principal
 }
 
-// New returns the authenticator of a validated configuration. It logs what goes wrong with issuers.
+// New returns the authenticator of a validated configuration. It logs problems with issuers.
 func New(cfg *config.Config, logger *slog.Logger) *Authenticator {
 	anonymous := policy.Principal{Subject: policy.AnonymousSubject, Anonymous: true}
 	if cfg.Auth == nil {
 		anonymous.EveryTeam = true
 		return &Authenticator{noCredential: &anonymous}
 	}
-	a := &Authenticator{required: true, certificates: cfg.Auth.ClientCertificates, header: cfg.Auth.Header()}
+	a := &Authenticator{auth: cfg.Auth}
 	if cfg.Auth.Anonymous {
 		a.noCredential = &anonymous
 	}
@@ -64,13 +59,13 @@ func New(cfg *config.Config, logger *slog.Logger) *Authenticator {
 	return a
 }
 
-// InheritKeys copies what a predecessor knows of the keys of the same issuers, so that a reload
-// works while a provider is down. Call it before the first use.
+// InheritKeys copies the predecessor's keys of the same issuers, so that a reload works while a
+// provider is down. Call it before the first use.
 func (a *Authenticator) InheritKeys(predecessor *Authenticator) {
 	for _, i := range a.issuers {
 		for _, old := range predecessor.issuers {
-			// Not by the block's name: it may name another issuer now, whose tokens these keys must
-			// not verify.
+			// Compare the issuer, not the block's label: the label may belong to another issuer
+			// now, whose tokens these keys must not verify.
 			if old.cfg.Issuer == i.cfg.Issuer && old.cfg.JWKSURL == i.cfg.JWKSURL {
 				i.keys.inherit(old.keys)
 			}
@@ -78,20 +73,20 @@ func (a *Authenticator) InheritKeys(predecessor *Authenticator) {
 	}
 }
 
-// Required reports whether there is an auth block. Even then, callers without a credential may be
+// Required reports whether there is an auth block. Callers without a credential may still be
 // allowed.
-func (a *Authenticator) Required() bool { return a.required }
+func (a *Authenticator) Required() bool { return a.auth != nil }
 
-// Header returns the name of the header that carries the credential of a request.
-func (a *Authenticator) Header() string { return cmp.Or(a.header, "Authorization") }
+// Header returns the name of the header with the credential of a request.
+func (a *Authenticator) Header() string { return cmp.Or(a.auth.Header(), "Authorization") }
 
-// Issuers returns the issuer of each jwt block, each once: where clients get their tokens. It is empty where
-// a proxy in front of the gateway signs people in.
+// Issuers returns the issuer of each jwt block, each once, where clients get their tokens. It is
+// empty if a proxy in front of the gateway signs people in.
 func (a *Authenticator) Issuers() []string {
-	var all []string
-	if a.header != "" {
+	if a.auth.Header() != "" {
 		return nil
 	}
+	var all []string
 	for _, i := range a.issuers {
 		if !slices.Contains(all, i.cfg.Issuer) {
 			all = append(all, i.cfg.Issuer)
@@ -100,7 +95,7 @@ func (a *Authenticator) Issuers() []string {
 	return all
 }
 
-// RequestScopes returns the scopes that clients are to request for any jwt block, each once.
+// RequestScopes returns the scopes that clients should request for any jwt block, each once.
 func (a *Authenticator) RequestScopes() []string {
 	var all []string
 	for _, i := range a.issuers {
@@ -113,14 +108,13 @@ func (a *Authenticator) RequestScopes() []string {
 	return all
 }
 
-// Challenge returns the value of the WWW-Authenticate header for an error (RFC 6750, section 3). If
-// there are issuers it names the URL of the metadata that tells a client about them (RFC 9728,
-// section 5.1).
+// Challenge returns the value of the WWW-Authenticate header for an error (RFC 6750, section 3).
+// With issuers, it contains the URL of the metadata about them (RFC 9728, section 5.1).
 func (a *Authenticator) Challenge(err error, metadata string) string {
 	if len(a.Issuers()) == 0 {
 		return "Bearer"
 	}
-	scopes, code := a.RequestScopes(), "" // without a credential, RFC 6750 wants no error code
+	scopes, code := a.RequestScopes(), "" // without a credential, RFC 6750 has no error code
 	switch scope, ok := errors.AsType[*ScopeError](err); {
 	case ok:
 		scopes, code = scope.Request, "insufficient_scope"
@@ -137,15 +131,15 @@ func (a *Authenticator) Challenge(err error, metadata string) string {
 	return challenge
 }
 
-// FromHeader authenticates the sender of a request by the value of a header of that name, "" if there is none.
-// A header that is no longer the [Authenticator.Header] counts as none. The error is [ErrNoCredential], [ErrBadCredential], [ErrUnavailable] or a
-// [*ScopeError].
+// FromHeader authenticates a request by the value of a header; "" for no header. A header other
+// than [Authenticator.Header] is ignored. The error is [ErrNoCredential], [ErrBadCredential],
+// [ErrUnavailable] or a [*ScopeError].
 func (a *Authenticator) FromHeader(ctx context.Context, name, value string) (policy.Principal, error) {
 	value = strings.Trim(value, " \t")
 	switch {
-	case !a.required || value == "" || name != a.Header():
+	case a.auth == nil || value == "" || name != a.Header():
 		return a.anonymous()
-	case a.header != "": // of two values, joined by a comma, none is a token
+	case a.auth.Header() != "": // two values, joined by a comma, are not a token
 		return a.fromBearer(ctx, value)
 	}
 	// RFC 6750: "Bearer" 1*SP b64token, with the scheme in any case (RFC 9110).
@@ -163,12 +157,12 @@ func (a *Authenticator) FromHeader(ctx context.Context, name, value string) (pol
 	return a.fromBearer(ctx, credential)
 }
 
-// FromToken authenticates a caller by a bare token, such as one from the environment, "" if there
-// is none. White space around it is ignored: a token that was read from a file ends with a line
-// break. Errors are those of [Authenticator.FromHeader].
+// FromToken authenticates a caller by a bare token, such as one from the environment; "" for none.
+// White space around it is ignored, since a token from a file ends with a line break. It returns
+// the same errors as [Authenticator.FromHeader].
 func (a *Authenticator) FromToken(ctx context.Context, token string) (policy.Principal, error) {
 	token = strings.TrimSpace(token)
-	if !a.required || token == "" {
+	if a.auth == nil || token == "" {
 		return a.anonymous()
 	}
 	return a.fromBearer(ctx, token)
@@ -182,13 +176,13 @@ func (a *Authenticator) anonymous() (policy.Principal, error) {
 	return *a.noCredential, nil
 }
 
-// fromBearer looks the credential up among the token blocks and, if it looks like a JWT, gives it
-// to the issuers.
+// fromBearer compares the credential with the token blocks. If it looks like a JWT, it passes it to
+// the issuers.
 func (a *Authenticator) fromBearer(ctx context.Context, credential string) (policy.Principal, error) {
-	var buffer [1 << 10]byte // large enough for most tokens, which then cost no allocation
+	var buffer [1 << 10]byte // avoids an allocation for most tokens
 	sum := sha256.Sum256(append(buffer[:0], credential...))
-	// Every token is compared, even after a match, so that the time taken does not depend on which
-	// one matches.
+	// Compare all tokens, even after a match, so that the time does not depend on the position of
+	// the matching token.
 	found := -1
 	for i := range a.tokens {
 		equal := subtle.ConstantTimeCompare(sum[:], a.tokens[i].sha256[:])
@@ -197,15 +191,15 @@ func (a *Authenticator) fromBearer(ctx context.Context, credential string) (poli
 	switch {
 	case found >= 0:
 		return a.tokens[found].principal, nil
-	// Three parts make a JWT. Anything else is refused without troubling an issuer.
+	// A JWT has three parts. Anything else is refused without asking an issuer.
 	case strings.Count(credential, ".") == 2:
 		return a.fromJWT(ctx, credential, sum)
 	}
 	return policy.Principal{}, fmt.Errorf("%w: unknown token", ErrBadCredential)
 }
 
-// Issuer returns who vouches for the principals of a source: an issuer's URL, else the source
-// itself, see [policy.Principal].
+// Issuer returns the issuer of the jwt block to which a [policy.Principal.Source] belongs. It
+// returns any other source, such as "certificate", unchanged.
 func (a *Authenticator) Issuer(source string) string {
 	for _, i := range a.issuers {
 		if i.source == source {
@@ -215,32 +209,32 @@ func (a *Authenticator) Issuer(source string) string {
 	return source
 }
 
-// The reasons why a caller is not authenticated. The first two call for 401 and the
-// [Authenticator.Challenge], a [*ScopeError] for 403 and the Challenge.
+// The reasons why a caller is not authenticated. The first two result in 401 with the
+// [Authenticator.Challenge], a [*ScopeError] in 403 with it.
 var (
-	// ErrNoCredential means that there is no credential, and that one is required.
+	// ErrNoCredential means that a credential is required and there is none.
 	ErrNoCredential = errors.New("no credential")
-	// ErrBadCredential means that there is a credential, and that it is not valid.
+	// ErrBadCredential means that the credential is not valid.
 	ErrBadCredential = errors.New("bad credential")
-	// ErrUnavailable means that the keys that would verify the credential could not be fetched from
-	// its issuer.
+	// ErrUnavailable means that the issuer's keys, which would verify the credential, could not be
+	// fetched.
 	ErrUnavailable = errors.New("identity provider not available")
 )
 
-// ScopeError means that a token is valid but lacks some of the required scopes. Request has the
-// scopes that a client requests to get them.
+// ScopeError means that a valid token lacks required scopes. Request contains the scopes that
+// clients should request.
 type ScopeError struct{ Required, Request []string }
 
 func (e *ScopeError) Error() string {
 	return "the token lacks one of the required scopes: " + strings.Join(e.Required, " ")
 }
 
-// Credential identifies a client to whichever [Authenticator] is current: after a reload it is
-// presented again.
+// Credential authenticates a client with the current [Authenticator]. It is used again after a
+// reload.
 type Credential func(context.Context, *Authenticator) (policy.Principal, error)
 
-// Vouched is the credential of a principal that the operator vouches for. Without an auth block, it
-// is in every team.
+// Vouched returns the credential of a principal that the operator has named. Without an auth block,
+// the principal is in every team.
 func Vouched(principal policy.Principal) Credential {
 	return func(_ context.Context, a *Authenticator) (policy.Principal, error) {
 		p := principal
@@ -249,25 +243,26 @@ func Vouched(principal policy.Principal) Credential {
 	}
 }
 
-// FromCertificate authenticates a client by its certificate, which the TLS handshake verified
-// against an authority of the configuration. The error is [ErrBadCredential].
+// FromCertificate authenticates a client by its certificate. The TLS handshake has verified it
+// against an authority of the configuration. The error is [ErrBadCredential] or, if the
+// configuration accepts no certificates, [ErrNoCredential].
 func (a *Authenticator) FromCertificate(leaf *x509.Certificate) (policy.Principal, error) {
-	if a.certificates == nil {
+	if a.auth == nil || a.auth.ClientCertificates == nil {
 		return a.anonymous()
 	}
-	// The handshake checked this too, but a connection may outlast its certificate.
+	// The handshake checked this as well, but a connection may outlast its certificate.
 	if !time.Now().Before(leaf.NotAfter) {
 		return policy.Principal{}, fmt.Errorf("%w: the certificate has expired", ErrBadCredential)
 	}
-	subject, err := subject(a.certificates.As, certifiedName(leaf))
+	subject, err := subject(a.auth.ClientCertificates.As, certifiedName(leaf))
 	if err != nil {
 		return policy.Principal{}, err
 	}
 	return policy.Principal{Subject: subject, Source: "certificate", Expires: leaf.NotAfter}, nil
 }
 
-// certifiedName returns the most specific name in a certificate: a URI, as in SPIFFE, else an
-// e-mail address, else the common name.
+// certifiedName returns the most specific name in a certificate: a URI, as in SPIFFE, or an e-mail
+// address, or the common name.
 func certifiedName(leaf *x509.Certificate) string {
 	switch {
 	case len(leaf.URIs) > 0:
@@ -278,10 +273,10 @@ func certifiedName(leaf *x509.Certificate) string {
 	return leaf.Subject.CommonName
 }
 
-// ClientAddress returns where a request comes from, for logs, spans, and bounds on callers without
-// a credential. It follows X-Forwarded-For from hop to hop, for as long as the hop that added an
-// address is a trusted proxy.
-func ClientAddress(r *http.Request, trusted []netip.Prefix) string {
+// ClientAddress returns the network address of a request's client, for logs, spans, and bounds on
+// callers without a credential. It follows X-Forwarded-For from hop to hop while the hop that added
+// an address is a trusted proxy.
+func ClientAddress(r *http.Request, gateway *config.Gateway) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		return r.RemoteAddr
@@ -292,7 +287,7 @@ func ClientAddress(r *http.Request, trusted []netip.Prefix) string {
 	}
 	for _, hop := range slices.Backward(hops) {
 		hop = strings.TrimSpace(hop)
-		if _, err := netip.ParseAddr(hop); err != nil || !isTrusted(trusted, host) {
+		if _, err := netip.ParseAddr(hop); err != nil || !gateway.IsProxy(host) {
 			break
 		}
 		host = hop
@@ -301,14 +296,7 @@ func ClientAddress(r *http.Request, trusted []netip.Prefix) string {
 }
 
 // FromProxy reports whether a trusted proxy has sent the request.
-func FromProxy(r *http.Request, trusted []netip.Prefix) bool {
-	host, _, _ := net.SplitHostPort(r.RemoteAddr) // of no port comes an empty host, which is none
-	return isTrusted(trusted, host)
-}
-
-func isTrusted(proxies []netip.Prefix, host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return err == nil && slices.ContainsFunc(proxies, func(p netip.Prefix) bool {
-		return p.Contains(ip.Unmap().WithZone(""))
-	})
+func FromProxy(r *http.Request, gateway *config.Gateway) bool {
+	host, _, _ := net.SplitHostPort(r.RemoteAddr) // without a port, the host is empty and not trusted
+	return gateway.IsProxy(host)
 }

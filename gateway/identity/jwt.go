@@ -20,17 +20,17 @@ import (
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
-// maxJWT bounds a JWT, in bytes, and thereby the claims of a principal.
+// maxJWT bounds a JWT, in bytes, and so the claims of a principal.
 const maxJWT = 16 << 10
 
-// issuer accepts the tokens of one jwt block.
+// issuer verifies the tokens of one jwt block.
 type issuer struct {
 	cfg        config.JWT
 	algorithms []jose.SignatureAlgorithm
-	// audiences has the block's audience and, if that is the endpoint's URL, the one for HTTP+SSE,
-	// whose clients ask for tokens by it.
+	// audiences contains the block's audience. If that is the endpoint's URL, it also contains the
+	// URL for HTTP+SSE, since clients of that transport request tokens for it.
 	audiences jwt.Audience
-	// source identifies the issuer in few bytes; see policy.Principal.
+	// source is a short identifier of the issuer, see [policy.Principal].
 	source string
 	keys   *keyring
 }
@@ -43,19 +43,20 @@ func newIssuer(cfg config.JWT, gateway *config.Gateway, logger *slog.Logger) *is
 	for _, name := range cfg.Algorithms {
 		i.algorithms = append(i.algorithms, jose.SignatureAlgorithm(name))
 	}
-	// A hash, because an issuer's URL may be long and the source is part of every session token.
+	// Use a hash, because an issuer's URL may be long and the source is part of every session
+	// token.
 	sum := sha256.Sum256([]byte(cfg.Issuer))
 	i.source = hex.EncodeToString(sum[:12])
 	return i
 }
 
-// fromJWT authenticates a caller by a JWT with this SHA-256. The token's own iss, not verified yet,
+// fromJWT authenticates a caller by a JWT with this SHA-256. The token's iss, not yet verified,
 // selects the issuer that verifies it.
 func (a *Authenticator) fromJWT(
 	ctx context.Context, credential string, sum [sha256.Size]byte,
 ) (policy.Principal, error) {
-	// Verifying a signature takes most of a request's time, so tokens that were verified are
-	// remembered by their hash.
+	// Verifying a signature takes most of a request's time, so verified tokens are cached by their
+	// hash.
 	for _, i := range a.issuers {
 		if who, ok := i.keys.verified(ctx, sum); ok {
 			return who, nil
@@ -66,14 +67,13 @@ func (a *Authenticator) fromJWT(
 			ErrBadCredential, maxJWT)
 	}
 	refusal := fmt.Errorf("%w: there is no jwt block", ErrBadCredential)
-	// Several blocks may name one issuer, with different audiences, so each one of them is tried.
+	// Several blocks may have the same issuer with different audiences, so all of them are tried.
 	for n, i := range a.issuers {
 		who, err := i.principal(ctx, credential, sum)
 		if err == nil {
 			return who, nil
 		}
-		// A missing scope or an unavailable provider is a better answer than that another block
-		// refuses the token.
+		// A missing scope or an unavailable provider explains more than another block's refusal.
 		if n == 0 || errors.Is(refusal, ErrBadCredential) && !errors.Is(err, errOtherIssuer) {
 			refusal = err
 		}
@@ -81,16 +81,16 @@ func (a *Authenticator) fromJWT(
 	return policy.Principal{}, refusal
 }
 
-// errOtherIssuer means that a token names another issuer.
+// errOtherIssuer means that the token is from an issuer without a jwt block.
 var errOtherIssuer = errors.New("no jwt block has the issuer of the token")
 
-// principal verifies a token and remembers the result until the token expires.
+// principal verifies a token and caches the result until the token expires.
 func (i *issuer) principal(ctx context.Context, credential string, sum [sha256.Size]byte) (policy.Principal, error) {
 	token, err := jwt.ParseSigned(credential, i.algorithms)
 	if err != nil {
 		return policy.Principal{}, i.refuse("the token is not a JWT with one of the block's signing algorithms")
 	}
-	// Only the claim that selects the issuer is read before the signature is verified.
+	// Before the signature is verified, only the claim that selects the issuer is read.
 	var unverified struct {
 		Issuer string `json:"iss"`
 	}
@@ -106,25 +106,25 @@ func (i *issuer) principal(ctx context.Context, credential string, sum [sha256.S
 	if err != nil {
 		return policy.Principal{}, err
 	}
-	who, expiry, err := i.read(signed)
+	who, err := i.read(signed)
 	if err != nil {
 		return policy.Principal{}, err
 	}
-	keys.remember(sum, who, expiry)
+	keys.tokens.Add(sum, who)
 	return who, nil
 }
 
-// refuse returns the error of a token that is bad for a reason, which must not repeat anything of
-// the token but aud and exp, which explain most refusals and are no secret.
+// refuse returns the error of a bad token. Of the token, why may repeat only aud and exp, which
+// explain most refusals and are not secret.
 func (i *issuer) refuse(why string) error {
 	return fmt.Errorf("%w: jwt %q: %s", ErrBadCredential, i.cfg.Name, why)
 }
 
-// mayBeAccessToken reports whether a token's header has no typ, or that of a token for a resource
-// server, or an unspecific one (RFC 9068, section 2.1). Logout tokens and proofs of possession are
-// signed with the same keys, and must not pass for access tokens.
+// mayBeAccessToken reports whether a token's header has no typ, an unspecific one, or the typ of an
+// access token (RFC 9068, section 2.1). Logout tokens and proofs of possession are signed with the
+// same keys and must not count as access tokens.
 func mayBeAccessToken(credential string) bool {
-	// The header is read again, because the library leaves out members that are null.
+	// Parse the header again, because the library drops members that are null.
 	encoded, _, _ := strings.Cut(credential, ".")
 	raw, err := base64.RawURLEncoding.DecodeString(encoded)
 	var header map[string]json.RawMessage
@@ -135,7 +135,7 @@ func mayBeAccessToken(credential string) bool {
 	if !ok {
 		return true
 	}
-	var kind *string // nil for null
+	var kind *string // nil means null
 	if json.Unmarshal(stated, &kind) != nil || kind == nil {
 		return false
 	}
@@ -144,14 +144,14 @@ func mayBeAccessToken(credential string) bool {
 }
 
 // verify returns the claims of a token with a valid signature, and the keys that verified it. If
-// the token's key is unknown, it asks the issuer again, since the key may be new.
+// the token's key is unknown, it fetches the keys again, since the key may be new.
 func (i *issuer) verify(ctx context.Context, token *jwt.JSONWebToken, header jose.Header) ([]byte, *keySet, error) {
 	keys, err := i.keys.get(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	claims, tried := keys.verify(token, header)
-	// Without a key ID, a failure does not distinguish a forged signature from one by a new key.
+	// Without a key ID, the signature may be forged or made with a new key.
 	if claims == nil && (!tried || header.KeyID == "") {
 		if keys, err = i.keys.newer(ctx, keys); err != nil {
 			return nil, nil, err
@@ -167,53 +167,49 @@ func (i *issuer) verify(ctx context.Context, token *jwt.JSONWebToken, header jos
 	return nil, nil, i.refuse("none of the issuer's keys can have signed the token")
 }
 
-// read turns verified claims into a principal, and returns when the token expires.
-func (i *issuer) read(signed []byte) (who policy.Principal, expiry time.Time, err error) {
+// read turns verified claims into a principal.
+func (i *issuer) read(signed []byte) (who policy.Principal, err error) {
 	var registered jwt.Claims
 	var claims map[string]any
 	if json.Unmarshal(signed, &registered) != nil || json.Unmarshal(signed, &claims) != nil {
-		return who, expiry, i.refuse("the claims are malformed")
+		return who, i.refuse("the claims are malformed")
 	}
-	// The library accepts a token without exp. We do not: a token that leaks would stay valid
-	// forever.
+	// The library accepts a token without exp. The gateway does not, because a leaked token would
+	// be valid forever.
 	if registered.Expiry == nil {
-		return who, expiry, i.refuse("the claim exp is missing")
+		return who, i.refuse("the claim exp is missing")
 	}
 	// An issuer signs for many audiences. Without this check each of them could use its callers'
 	// tokens here.
-	expected := jwt.Expected{
-		Issuer: i.cfg.Issuer, AnyAudience: i.audiences,
-		Time: time.Now(),
-	}
+	expected := jwt.Expected{Issuer: i.cfg.Issuer, AnyAudience: i.audiences, Time: time.Now()}
 	switch err := registered.ValidateWithLeeway(expected, i.cfg.Leeway); {
 	case errors.Is(err, jwt.ErrInvalidAudience):
-		return who, expiry, i.refuse(fmt.Sprintf("its audience (aud) is %.200q, and the block accepts %q", registered.Audience[:min(len(registered.Audience), 5)], i.audiences))
+		return who, i.refuse(fmt.Sprintf("its audience (aud) is %.200q, and the block accepts %q", registered.Audience[:min(len(registered.Audience), 5)], i.audiences))
 	case errors.Is(err, jwt.ErrExpired):
-		return who, expiry, i.refuse("it has expired (exp), at " + registered.Expiry.Time().UTC().Format(time.RFC3339))
+		return who, i.refuse("it has expired (exp), at " + registered.Expiry.Time().UTC().Format(time.RFC3339))
 	case err != nil:
-		return who, expiry, i.refuse(strings.TrimPrefix(err.Error(), "go-jose/go-jose/jwt: "))
+		return who, i.refuse(strings.TrimPrefix(err.Error(), "go-jose/go-jose/jwt: "))
 	}
 	if who.Subject, err = i.subject(claims); err != nil {
-		return policy.Principal{}, expiry, err
+		return policy.Principal{}, err
 	}
 	names, err := i.groups(claims)
 	if err != nil {
-		return policy.Principal{}, expiry, err
+		return policy.Principal{}, err
 	}
-	// The scopes come last: only a client with a token that is otherwise valid learns which ones
-	// are required.
+	// Scopes come last, so that only clients with an otherwise valid token learn the required
+	// scopes.
 	if !i.granted(claims) {
-		return policy.Principal{}, expiry, &ScopeError{i.cfg.Scopes, i.cfg.RequestScopes}
+		return policy.Principal{}, &ScopeError{i.cfg.Scopes, i.cfg.RequestScopes}
 	}
-	expiry = registered.Expiry.Time()
-	who.Groups, who.Source, who.Claims, who.Expires = groups(i.cfg.As,
-		names), i.source, string(signed), expiry.Add(i.cfg.Leeway)
-	return who, expiry, nil
+	who.Groups, who.Source, who.Claims = groups(i.cfg.As, names), i.source, string(signed)
+	who.Expires = registered.Expiry.Time().Add(i.cfg.Leeway)
+	return who, nil
 }
 
-// subject reads the claim that identifies the caller. An e-mail address does so only if the issuer
-// has verified it: where people register themselves, anybody can claim any address. A proxy in front of
-// the gateway lets nobody in whom it does not know, and has no such claim.
+// subject returns the claim that identifies the caller. An e-mail address counts only if the issuer
+// has verified it: where people register themselves, anyone can claim any address. A proxy in front
+// of the gateway admits only known people, and sends no such claim.
 func (i *issuer) subject(claims map[string]any) (string, error) {
 	name, ok := claims[i.cfg.SubjectClaim].(string)
 	if !ok {
@@ -226,8 +222,7 @@ func (i *issuer) subject(claims map[string]any) (string, error) {
 	return subject(i.cfg.As, name)
 }
 
-// groups reads the claim with the caller's groups, which is a list of strings, one string, or
-// absent.
+// groups returns the caller's groups: a list of strings, one string, or none.
 func (i *issuer) groups(claims map[string]any) ([]string, error) {
 	switch claim := claims[i.cfg.GroupsClaim].(type) {
 	case nil:
@@ -250,12 +245,12 @@ func (i *issuer) groups(claims map[string]any) ([]string, error) {
 		" is neither a string nor a list of strings")
 }
 
-// granted reports whether a token has all required scopes, in "scope" (RFC 9068) or, if that is
-// absent, in "scp".
+// granted reports whether a token has all required scopes, in "scope" (RFC 9068) or otherwise in
+// "scp".
 func (i *issuer) granted(claims map[string]any) bool {
 	claim := claims["scope"]
 	if claim == nil {
-		claim = claims["scp"] // some providers' name for it
+		claim = claims["scp"] // the name with some providers
 	}
 	var has []string
 	switch claim := claim.(type) {
@@ -268,7 +263,6 @@ func (i *issuer) granted(claims map[string]any) bool {
 			}
 		}
 	}
-	// An element that is not a string grants nothing, so there is no need to refuse the token for
-	// it.
+	// Elements that are not strings are ignored: they grant nothing.
 	return !slices.ContainsFunc(i.cfg.Scopes, func(scope string) bool { return !slices.Contains(has, scope) })
 }

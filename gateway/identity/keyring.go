@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"bytes"
 	"context"
 	"crypto/rsa"
 	"crypto/sha256"
@@ -27,26 +26,25 @@ import (
 )
 
 const (
-	// fetchTimeout is how long fetching an issuer's keys may take.
+	// fetchTimeout bounds the fetch of an issuer's keys.
 	fetchTimeout = 5 * time.Second
-	// keyLife is how long keys are used before they are fetched again, since the issuer may have
-	// withdrawn one.
+	// keyLife is the time after which keys are fetched again, because the issuer may have withdrawn
+	// a key.
 	keyLife = 15 * time.Minute
-	// fetchInterval is the least time between two fetches from an issuer, whatever tokens arrive:
-	// anybody can send tokens with made-up keys. As long as no fetch has succeeded it is
-	// firstFetchInterval.
+	// fetchInterval is the minimum time between two fetches from an issuer, because anyone can send
+	// tokens with invented keys. Until a fetch has succeeded, it is firstFetchInterval.
 	fetchInterval      = 10 * time.Second
 	firstFetchInterval = time.Second
 	// maxDocument bounds a document of an issuer, in bytes, and maxKeys the keys in it.
 	maxDocument = 1 << 20
 	maxKeys     = 100
-	// maxVerified bounds the tokens of an issuer that are remembered as verified.
+	// maxVerified bounds the cached tokens of an issuer.
 	maxVerified = 2048
-	// minRSABits is the least size of an RSA key (RFC 7518, section 3.3).
+	// minRSABits is the minimum size of an RSA key (RFC 7518, section 3.3).
 	minRSABits = 2048
 )
 
-// keyring has an issuer's keys. Its first use fetches them.
+// keyring contains an issuer's keys. They are fetched at the first use.
 type keyring struct {
 	cfg    config.JWT
 	logger *slog.Logger
@@ -54,24 +52,24 @@ type keyring struct {
 
 	// set is nil until a fetch has succeeded. Requests read it without the lock.
 	set atomic.Pointer[keySet]
-	mu  sync.Mutex // guards what follows
-	// fetched is when the last fetch began, and failed the error of the last one that ended.
+	mu  sync.Mutex // guards the fields below
+	// fetched is the start of the last fetch, failed the error of the last completed fetch.
 	fetched time.Time
 	failed  error
-	// fetching is closed when the fetch in flight has ended; nil if there is none.
+	// fetching is closed at the end of the fetch in progress; nil if there is none.
 	fetching chan struct{}
 }
 
 func newKeyring(cfg config.JWT, logger *slog.Logger) *keyring {
 	return &keyring{cfg: cfg, logger: logger, client: &http.Client{
 		Timeout: fetchTimeout,
-		// A redirect would let somebody other than the issuer provide the keys.
+		// A redirect would let someone other than the issuer provide the keys.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// inherit copies the keys of another ring of the same issuer. Verified tokens are left behind:
-// under the new configuration a token may stand for another principal, or for none.
+// inherit copies the keys of another ring of the same issuer. It does not copy verified tokens:
+// under the new configuration they may have another principal, or none.
 func (k *keyring) inherit(predecessor *keyring) {
 	set := predecessor.set.Load()
 	if set == nil {
@@ -80,40 +78,24 @@ func (k *keyring) inherit(predecessor *keyring) {
 	predecessor.mu.Lock()
 	k.fetched, k.failed = predecessor.fetched, predecessor.failed
 	predecessor.mu.Unlock()
-	k.set.Store(&keySet{
-		document: set.document, keys: set.keys, at: set.at,
-		tokens: newTokenCache(),
-	})
+	k.set.Store(newKeySet(set.keys, set.at))
 }
 
-// keySet is the keys that an issuer had at some time, and the tokens that they verified. Different
-// keys make a new set, so that no token stays verified longer than the key that verified it.
+// keySet contains an issuer's keys at one time, and the tokens that they verified. Each fetch makes a
+// new set, so that no token outlives its key.
 type keySet struct {
-	document []byte
-	keys     []jose.JSONWebKey
-	at       time.Time
-	tokens   *tokenCache
+	keys []jose.JSONWebKey
+	at   time.Time
+	// tokens has the principal of each verified token by the token's SHA-256.
+	tokens *lru.Cache[[sha256.Size]byte, policy.Principal]
 }
 
-// tokenCache has the result for each verified token, by the token's SHA-256.
-type tokenCache = lru.Cache[[sha256.Size]byte, verifiedToken]
-
-type verifiedToken struct {
-	principal policy.Principal
-	expiry    time.Time
+func newKeySet(keys []jose.JSONWebKey, at time.Time) *keySet {
+	tokens, _ := lru.New[[sha256.Size]byte, policy.Principal](maxVerified) // fails only for a size below one
+	return &keySet{keys, at, tokens}
 }
 
-func newTokenCache() *tokenCache {
-	tokens, _ := lru.New[[sha256.Size]byte, verifiedToken](maxVerified) // an error is for a size below one
-	return tokens
-}
-
-// remember records that the keys verified the token with this SHA-256.
-func (s *keySet) remember(sum [sha256.Size]byte, who policy.Principal, expiry time.Time) {
-	s.tokens.Add(sum, verifiedToken{who, expiry})
-}
-
-// verify returns the payload of a token if one of the keys verifies it. Tried reports whether any
+// verify returns the payload of a token if one of the keys verifies it. tried reports whether any
 // key was eligible.
 func (s *keySet) verify(token *jwt.JSONWebToken, header jose.Header) (payload []byte, tried bool) {
 	for _, key := range s.keys {
@@ -122,7 +104,7 @@ func (s *keySet) verify(token *jwt.JSONWebToken, header jose.Header) (payload []
 			continue
 		}
 		tried = true
-		// More than one key may have the ID, for example one for each algorithm.
+		// Several keys may have the same ID, for example one per algorithm.
 		var raw json.RawMessage
 		if err := token.Claims(key.Key, &raw); err == nil {
 			return raw, true
@@ -131,28 +113,22 @@ func (s *keySet) verify(token *jwt.JSONWebToken, header jose.Header) (payload []
 	return nil, tried
 }
 
-// verified returns whose a token is, if the present keys have verified it before and it has not
-// expired.
+// verified returns the principal of a token that the current keys have verified before, unless the
+// token has expired. If new keys are due and cannot be fetched, the previous ones stay current.
 func (k *keyring) verified(ctx context.Context, sum [sha256.Size]byte) (policy.Principal, bool) {
 	set := k.set.Load()
 	if set == nil {
 		return policy.Principal{}, false
 	}
-	now := time.Now()
 	found, ok := set.tokens.Get(sum)
-	if ok && now.Sub(set.at) > keyLife {
-		k.refresh(ctx, false) // the key may have been withdrawn
-		found, _ = k.set.Load().tokens.Get(sum)
-		now = time.Now() // a fetch takes time
+	if ok && time.Since(set.at) > keyLife { // keys may have been withdrawn
+		k.refresh(ctx, false)
+		found, ok = k.set.Load().tokens.Get(sum)
 	}
-	// A token that was not found has long expired: its expiry is the zero time.
-	if !now.Before(found.expiry) {
-		return policy.Principal{}, false
-	}
-	return found.principal, true
+	return found, ok && time.Now().Before(found.Expires)
 }
 
-// get returns the issuer's keys, old ones rather than none.
+// get returns the issuer's keys. If a fetch fails, it returns the previous keys.
 func (k *keyring) get(ctx context.Context) (*keySet, error) {
 	set := k.set.Load()
 	if set == nil || time.Since(set.at) > keyLife {
@@ -165,28 +141,28 @@ func (k *keyring) get(ctx context.Context) (*keySet, error) {
 	return set, nil
 }
 
-// newer returns keys that are newer than a set that lacks one, or the same set if the issuer has no
-// others. It is an error if they cannot be fetched: whether the token is valid is then unknown.
+// newer returns newer keys than the given set, or the same set if the issuer has no newer keys. The
+// error means that they cannot be fetched, so that it is unknown whether the token is valid.
 func (k *keyring) newer(ctx context.Context, than *keySet) (*keySet, error) {
 	k.refresh(ctx, true)
 	k.mu.Lock()
-	failed := k.failed != nil || k.fetching != nil // in flight still: ctx ended before it did
+	failed := k.failed != nil || k.fetching != nil // a fetch in progress means that ctx has ended first
 	k.mu.Unlock()
 	set := k.set.Load()
-	// A fetch that failed does not matter if another one brought new keys.
+	// A failed fetch does not matter if another fetch has brought new keys.
 	if failed && set == than {
 		return nil, k.unavailable()
 	}
 	return set, nil
 }
 
-// unavailable returns the error for tokens that cannot be verified at the moment.
+// unavailable returns the error for tokens that cannot be verified now.
 func (k *keyring) unavailable() error {
 	return fmt.Errorf("%w: the keys of jwt %q are unknown", ErrUnavailable, k.cfg.Name)
 }
 
-// refresh fetches the issuer's keys, unless that was done a moment ago. One caller fetches at a
-// time; the others continue with the present keys or, with wait, wait until the fetch has ended.
+// refresh fetches the issuer's keys, unless they were fetched a moment ago. Only one caller fetches
+// at a time. Other callers use the current keys or, if wait is true, wait for the end of the fetch.
 func (k *keyring) refresh(ctx context.Context, wait bool) {
 	k.mu.Lock()
 	if fetching := k.fetching; fetching != nil {
@@ -211,12 +187,12 @@ func (k *keyring) refresh(ctx context.Context, wait bool) {
 	k.fetched, k.fetching = time.Now(), ended
 	k.mu.Unlock()
 
-	// The result is for everybody who waits, so the fetch must not end with the request that began
+	// All waiting callers need the result, so the fetch does not end with the request that started
 	// it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 	defer cancel()
-	err := errFetchBroke
-	defer func() { // also after a panic: its request ends, and nobody would ever fetch again
+	var err error
+	defer func() { // deferred, because after a panic no fetch would ever begin
 		k.mu.Lock()
 		k.failed, k.fetching = err, nil
 		k.mu.Unlock()
@@ -229,10 +205,7 @@ func (k *keyring) refresh(ctx context.Context, wait bool) {
 	}
 }
 
-// errFetchBroke is the outcome of a fetch that ended by a panic.
-var errFetchBroke = errors.New("fetching was interrupted")
-
-// fetch replaces the key set with the one that the issuer has now.
+// fetch replaces the key set by the issuer's current keys.
 func (k *keyring) fetch(ctx context.Context) error {
 	from := k.cfg.JWKSURL
 	if from == "" {
@@ -246,29 +219,22 @@ func (k *keyring) fetch(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("get keys: %w", err)
 	}
-	set := &keySet{document: document, at: time.Now()}
-	if before := k.set.Load(); before != nil && bytes.Equal(before.document, document) {
-		set.keys, set.tokens = before.keys, before.tokens // nothing changed but the time
-		k.set.Store(set)
-		return nil
-	}
-	if set.keys, err = parseKeys(document); err != nil {
+	keys, err := parseKeys(document)
+	if err != nil {
 		return fmt.Errorf("read keys: %w", err)
 	}
-	set.tokens = newTokenCache()
-	k.set.Store(set)
-	k.logger.InfoContext(ctx, "identity provider's keys changed", slog.String("jwt", k.cfg.Name),
-		slog.Int("keys", len(set.keys)))
+	k.set.Store(newKeySet(keys, time.Now()))
+	k.logger.DebugContext(ctx, "identity provider's keys fetched", slog.String("jwt", k.cfg.Name), slog.Int("keys", len(keys)))
 	return nil
 }
 
-// discover returns the URL of the issuer's keys from its metadata: by OpenID Connect Discovery,
-// else by RFC 8414.
+// discover returns the URL of the issuer's keys from its metadata, by OpenID Connect Discovery or
+// otherwise by RFC 8414.
 func (k *keyring) discover(ctx context.Context) (string, error) {
 	var failures []error
 	for _, at := range metadataURLs(k.cfg.Issuer) {
 		document, err := k.document(ctx, at)
-		if err != nil { // most providers have their metadata at only one of the URLs
+		if err != nil { // most providers have only one of the URLs
 			failures = append(failures, err)
 			continue
 		}
@@ -279,7 +245,7 @@ func (k *keyring) discover(ctx context.Context) (string, error) {
 		switch err := json.Unmarshal(document, &metadata); {
 		case err != nil:
 			return "", fmt.Errorf("%s: %w", at, err)
-		case metadata.Issuer != k.cfg.Issuer: // RFC 8414, section 3.3, demands that they are identical
+		case metadata.Issuer != k.cfg.Issuer: // they must be identical (RFC 8414, section 3.3)
 			return "", fmt.Errorf("%s is the metadata of another issuer", at)
 		}
 		if metadata.JWKS, err = config.ParseProvider(metadata.JWKS); err != nil {
@@ -290,12 +256,12 @@ func (k *keyring) discover(ctx context.Context) (string, error) {
 	return "", errors.Join(failures...)
 }
 
-// metadataURLs returns the URLs of an issuer's metadata, the most likely one first.
+// metadataURLs returns the URLs of an issuer's metadata, most likely first.
 func metadataURLs(issuer string) []string {
 	bare := strings.TrimSuffix(issuer, "/")
 	urls := []string{bare + "/.well-known/openid-configuration"}
 	if u, err := url.Parse(bare); err == nil {
-		// RFC 8414 inserts the well-known part before the issuer's path, OpenID Connect appends it.
+		// RFC 8414 inserts the well-known part before the issuer's path; OpenID Connect appends it.
 		urls = append(urls,
 			u.Scheme+"://"+u.Host+"/.well-known/oauth-authorization-server"+u.EscapedPath())
 	}
@@ -324,8 +290,8 @@ func (k *keyring) document(ctx context.Context, at string) ([]byte, error) {
 	return body, err
 }
 
-// parseKeys returns the keys of a JWK set that verify signatures. It ignores keys that it does not
-// understand, as RFC 7517 wants (section 5), and symmetric keys: whoever can read those could sign
+// parseKeys returns the keys of a JWK set that verify signatures. It ignores unknown kinds of keys
+// (RFC 7517, section 5), and symmetric keys, because anyone who can read the document could sign
 // with them.
 func parseKeys(document []byte) ([]jose.JSONWebKey, error) {
 	var list struct{ Keys []json.RawMessage }
@@ -345,7 +311,7 @@ func parseKeys(document []byte) ([]jose.JSONWebKey, error) {
 	return keys, nil
 }
 
-// verifies reports whether a key is a public one, strong enough, and for signatures.
+// verifies reports whether a key is public, strong enough, and for signatures.
 func verifies(key jose.JSONWebKey) bool {
 	if public, ok := key.Key.(*rsa.PublicKey); ok && public.N.BitLen() < minRSABits {
 		return false
@@ -353,10 +319,9 @@ func verifies(key jose.JSONWebKey) bool {
 	return key.Valid() && key.IsPublic() && (key.Use == "" || key.Use == "sig")
 }
 
-// mayVerify reports whether a key's operations, if it names any, include the verification of
-// signatures (RFC 7517, section 4.3).
+// mayVerify reports whether a key's key_ops, if present, include verify (RFC 7517, section 4.3).
 func mayVerify(raw []byte) bool {
-	// The library does not read them.
+	// The library does not parse key_ops.
 	var key struct {
 		Operations []string `json:"key_ops"`
 	}

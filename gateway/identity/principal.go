@@ -12,21 +12,10 @@ import (
 // principalSyntax ends the errors about a principal's text.
 const principalSyntax = "write one user:NAME and any number of group:NAME, as in user:alice,group:payments"
 
-// ParsePrincipal reads a principal from the text of the flag --as, such as
-// "user:alice,group:payments". "user:anonymous" is a caller without a credential. It knows no
-// configuration: if there is no auth block, EveryTeam is the caller's to set.
+// ParsePrincipal parses the value of the flag --as, such as "user:alice,group:payments".
+// "user:anonymous" is a caller without a credential. With groups only, the subject is empty. It uses
+// no configuration: if there is no auth block, the caller sets EveryTeam.
 func ParsePrincipal(as string) (policy.Principal, error) {
-	who, err := parse(as)
-	if err == nil && who.Subject == "" {
-		return policy.Principal{}, refused("%q names no user", as)
-	}
-	return who, err
-}
-
-func refused(why string, args ...any) error { return fmt.Errorf(why+": "+principalSyntax, args...) }
-
-// parse is [ParsePrincipal] for groups alone, too: their subject is empty.
-func parse(as string) (policy.Principal, error) {
 	var who policy.Principal
 	for part := range strings.SplitSeq(as, ",") {
 		part = strings.TrimSpace(part)
@@ -54,31 +43,32 @@ func parse(as string) (policy.Principal, error) {
 	return who, nil
 }
 
-// NamedPrincipal reads a principal as [ParsePrincipal] does, and completes it by a configuration
-// and the claims of its token, a JSON object. Without claims, rules that read those of an issuer
-// are undecided. Groups alone stand for somebody in them whom no rule names.
+func refused(why string, args ...any) error { return fmt.Errorf(why+": "+principalSyntax, args...) }
+
+// NamedPrincipal parses a principal like [ParsePrincipal], adds the claims, a JSON object, and sets
+// the fields that follow from the configuration. Without claims, rules that read an issuer's claims
+// are undecided. If as contains only groups, the principal is a member of them that no rule names.
 func NamedPrincipal(cfg *config.Config, as, claims string) (policy.Principal, error) {
-	principal, err := parse(as)
+	principal, err := ParsePrincipal(as)
 	if err != nil {
 		return policy.Principal{}, err
 	}
 	likely := principal.Subject
 	if likely == "" {
-		likely = "user:" + strings.TrimPrefix(principal.Groups[0], "group:") // of the group's issuer
+		likely = "user:" + strings.TrimPrefix(principal.Groups[0], "group:") // a subject of the group's issuer
 		principal.Subject = "somebody in " + strings.Join(principal.Groups, ",")
 	}
-	// without an auth block, everybody is a member of every team
+	// Without an auth block, everyone is a member of every team.
 	principal.EveryTeam = cfg.Auth == nil
 	principal.Claims = claims
 	principal.ClaimsUnknown = claims == "" && cfg.Auth.MayIssue(likely)
 	return principal, nil
 }
 
-// maxSubject bounds a subject together with its prefix, in bytes: it is part of every session
-// token.
+// maxSubject bounds a subject with its prefix, in bytes. It is part of every session token.
 const maxSubject = 600
 
-// groups returns a principal's groups from names that a source gave.
+// groups returns a principal's groups for the names from a source.
 func groups(as string, names []string) []string {
 	var groups []string
 	for _, name := range names {
@@ -87,15 +77,15 @@ func groups(as string, names []string) []string {
 	return groups
 }
 
-// subject returns a principal's subject from a name that came with a credential. Names from the
-// configuration were validated with it.
+// subject returns a principal's subject for the name in a credential. Names in the configuration
+// are validated when it is loaded.
 func subject(as, name string) (string, error) {
 	subject := "user:" + config.Qualify(as, name)
 	_, err := config.ParseSelector(subject)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("%w: the subject is empty or contains white space", ErrBadCredential)
-	// An issuer must not be able to name the callers without a credential.
+	// No issuer may use the subject of callers without a credential.
 	case subject == policy.AnonymousSubject:
 		return "", fmt.Errorf("%w: the subject is reserved for callers without a credential",
 			ErrBadCredential)

@@ -39,7 +39,6 @@ func TestParsePrincipal_ExplainsMistakes(t *testing.T) {
 		{"User:alice", `"User:alice" is neither a user nor a group: write one user:NAME`},
 		{"user:alice,", `"" is neither a user nor a group: write one user:NAME`},
 		{"user:alice group:payments", `"user:alice group:payments" is neither a user nor a group: write one user:NAME`},
-		{"group:payments", `"group:payments" names no user: write one user:NAME`},
 		{"user:alice,user:bob", `"user:alice" and "user:bob" are two users: write one user:NAME`},
 		{"user:alice,team:payments", `"team:payments" cannot be given, because teams follow from the user and the groups: write`},
 		{"*", `"*" is not a single caller: write one user:NAME`},

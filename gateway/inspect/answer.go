@@ -12,62 +12,62 @@ import (
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
-// Answer says who sees an exposed name and why, for people and programs.
+// Answer explains who sees an exposed name, for people and programs.
 type Answer struct {
 	Name string `json:"name"`
-	// Principal is empty where it is about all principals.
+	// Principal is empty if the answer is about all principals.
 	Principal string `json:"principal,omitempty"`
-	// Visible says that the principal sees the prompt or, without one, that anybody does. Where it
-	// is not known whether an upstream offers the prompt, that is on condition that one does.
+	// Visible is true if the principal sees the prompt or, in an answer about all principals, if
+	// any of them does. If it is unknown whether an upstream offers the prompt, Visible assumes
+	// that one does.
 	Visible bool `json:"visible"`
-	// Undecided is true where it is not visible, and that depends on something that is not known.
+	// Undecided is true if the prompt is not visible, and that depends on unknown facts.
 	Undecided bool `json:"undecided,omitempty"`
-	// Offered says which upstreams offer the prompt, as far as that is known.
+	// Offered describes which upstreams offer the prompt.
 	Offered string `json:"offered"`
-	// Upstreams are those that offer the prompt, or could.
+	// Upstreams are the upstreams that offer the prompt, or may do so.
 	Upstreams []AnswerUpstream `json:"upstreams"`
 }
 
-// AnswerUpstream is what becomes of the name as the prompt of one upstream.
+// AnswerUpstream is the answer for the prompt of one upstream.
 type AnswerUpstream struct {
 	Upstream string `json:"upstream"`
 	Team     string `json:"team"`
-	// Own is the upstream's own name for the prompt; empty where it is about all principals.
+	// Own is the upstream's own name for the prompt. It is empty if the answer is about all
+	// principals.
 	Own string `json:"own_name,omitempty"`
 	// Offers is "yes", "no" or "unknown".
 	Offers  string `json:"offers"`
 	Visible bool   `json:"visible"`
-	// Undecided is true where the decision depends on what is not known; then Visible is false.
+	// Undecided is true if the decision depends on unknown facts. If so, Visible is false.
 	Undecided bool `json:"undecided,omitempty"`
-	// Verdict is the decision in words: where the upstream does not offer the prompt, what it would
-	// be.
+	// Verdict is the decision in words. If the upstream does not offer the prompt, Verdict assumes
+	// that it does.
 	Verdict string `json:"-"`
-	// Rule and Reason say why the principal sees the prompt, or does not; where it is about all
-	// principals, only why nobody does.
+	// Rule and Reason explain why the principal sees the prompt or not. If the answer is about all
+	// principals, they explain only why no principal sees it.
 	Rule   string        `json:"rule,omitempty"`
 	Reason string        `json:"reason,omitempty"`
 	Steps  []policy.Step `json:"steps,omitempty"`
-	// Readers are who sees the prompt, where it is about all principals.
+	// Readers see the prompt, if the answer is about all principals.
 	Readers []AnswerReader `json:"readers,omitempty"`
 }
 
-// AnswerReader is who sees a prompt, and the rule by which they do, as PATH:LINE and by its name.
+// AnswerReader is a user or group that sees a prompt, and the location and the title of the rule.
 type AnswerReader struct {
 	Who  string `json:"who"`
 	Rule string `json:"rule"`
 	By   string `json:"by"`
 }
 
-// Ask returns who sees an exposed name: whether a principal does and why or, if it is nil,
-// everybody who does.
+// Ask returns who sees an exposed name: for a principal, whether it does and why; for nil, all
+// readers.
 func Ask(s *snapshot.Snapshot, principal *policy.Principal, name string) *Answer {
 	answer := &Answer{Name: name, Upstreams: []AnswerUpstream{}}
-	explanations := Explain(s, policy.Principal{}, name)
 	if principal != nil {
 		answer.Principal = principal.Subject
-		explanations = Explain(s, *principal, name)
-		for i := range explanations {
-			answer.add(&explanations[i])
+		for _, explanation := range Explain(s, *principal, name) {
+			answer.add(&explanation)
 		}
 	} else {
 		for _, u := range readerships(s, name) {
@@ -75,11 +75,11 @@ func Ask(s *snapshot.Snapshot, principal *policy.Principal, name string) *Answer
 			answer.Upstreams = append(answer.Upstreams, u)
 		}
 	}
-	answer.Offered = offered(s, explanations, name)
+	answer.Offered = offered(s, name)
 	return answer
 }
 
-// add adds what becomes of the name for the principal.
+// add adds the explanation for one upstream.
 func (a *Answer) add(x *Explanation) {
 	u := AnswerUpstream{
 		Upstream: x.Upstream, Team: x.Team, Own: x.Own, Offers: "yes",
@@ -103,17 +103,17 @@ func (a *Answer) add(x *Explanation) {
 	a.Upstreams = append(a.Upstreams, u)
 }
 
-// IsOffered reports whether an upstream offers the prompt, or may.
+// IsOffered reports whether an upstream offers the prompt or may do so.
 func (a *Answer) IsOffered() bool {
 	return slices.ContainsFunc(a.Upstreams, func(u AnswerUpstream) bool { return u.Offers != "no" })
 }
 
-// IsUnknown reports whether an upstream whose list is not known may offer the prompt.
+// IsUnknown reports whether an upstream with an unknown list may offer the prompt.
 func (a *Answer) IsUnknown() bool {
 	return slices.ContainsFunc(a.Upstreams, func(u AnswerUpstream) bool { return u.Offers == "unknown" })
 }
 
-// String writes the answer for a person at a terminal: the whole truth first.
+// String returns the answer for a terminal. The answer comes before its reasons.
 func (a *Answer) String() string {
 	var text strings.Builder
 	switch {
@@ -139,7 +139,7 @@ func (a *Answer) String() string {
 	return text.String()
 }
 
-// write writes what becomes of the name for the principal.
+// write writes the part about one upstream.
 func (a *Answer) write(text *strings.Builder, u *AnswerUpstream) {
 	rule := cmp.Or(u.Rule, "no rule")
 	switch {
@@ -169,7 +169,7 @@ func (a *Answer) write(text *strings.Builder, u *AnswerUpstream) {
 	}
 }
 
-// writeReaders writes who sees the name.
+// writeReaders writes who sees the prompt of one upstream.
 func (a *Answer) writeReaders(text *strings.Builder, u *AnswerUpstream) {
 	if len(u.Readers) == 0 {
 		fmt.Fprintf(text, "nobody sees %s of upstream %s (team %s): %s\n", a.Name, u.Upstream, u.Team, u.Reason)
@@ -187,9 +187,9 @@ func (a *Answer) writeReaders(text *strings.Builder, u *AnswerUpstream) {
 	}
 }
 
-// offered returns a clause that says which upstreams offer a name: a report about it if there is
-// one, else its owners, else those whose lists are not known.
-func offered(s *snapshot.Snapshot, explanations []Explanation, name string) string {
+// offered returns a clause about the upstreams that offer a name: a report, the owners, the reason
+// why a prompt is left out, or the upstreams with unknown lists.
+func offered(s *snapshot.Snapshot, name string) string {
 	for _, report := range slices.Backward(s.Reports()) {
 		if report.Name == name {
 			return report.Text
@@ -202,17 +202,17 @@ func offered(s *snapshot.Snapshot, explanations []Explanation, name string) stri
 		}
 		return "offered by " + strings.Join(owners, ", ")
 	}
-	var unknown []string
-	for _, e := range explanations {
-		if e.Unknown {
-			unknown = append(unknown, e.Upstream)
-		}
-	}
 	for _, a := range Admissions(s, name) {
 		for _, step := range a.Steps {
 			if step.Decides {
 				return "upstream " + a.Upstream + " offers it, but " + step.Text
 			}
+		}
+	}
+	var unknown []string
+	for _, c := range s.Candidates(name) {
+		if prompt, listed := listedPrompt(s, &c.Source, c.Own); prompt == nil && !listed {
+			unknown = append(unknown, c.Source.Upstream)
 		}
 	}
 	if len(unknown) > 0 {
@@ -221,7 +221,7 @@ func offered(s *snapshot.Snapshot, explanations []Explanation, name string) stri
 	return notOffered + strings.TrimSuffix(guess(s, name), ".")
 }
 
-// guess suggests a name instead of one that no upstream offers: of those with its prefix if there are any.
+// guess suggests a listed name in place of an unknown one, preferably a name with the same prefix.
 func guess(s *snapshot.Snapshot, name string) string {
 	head, own, _ := strings.Cut(name, s.Config.Gateway.Separator)
 	head += s.Config.Gateway.Separator
@@ -240,13 +240,13 @@ func guess(s *snapshot.Snapshot, name string) string {
 }
 
 const (
-	// notOffered says that no upstream offers a name. A guess may follow it.
+	// notOffered is the text for a name that no upstream offers. A guess may follow.
 	notOffered = "no upstream offers it"
-	// maxGuesses bounds the names among which the nearest is looked for.
+	// maxGuesses bounds the names that guess compares.
 	maxGuesses = 10_000
 )
 
-// Entries returns what a principal sees or, if it is nil, all entries.
+// Entries returns the entries that a principal sees; for nil, all entries.
 func Entries(s *snapshot.Snapshot, principal *policy.Principal) []*catalog.Entry {
 	if principal == nil {
 		return s.Catalog.Entries()
@@ -254,16 +254,16 @@ func Entries(s *snapshot.Snapshot, principal *policy.Principal) []*catalog.Entry
 	return s.View(s.Policy.Audience(*principal)).Entries()
 }
 
-// Lock returns a lock file that approves the prompts in the upstreams' lists, including those that
-// the current lock file leaves out: one definition for each name, which is the first upstream's.
+// Lock returns a lock file that approves all listed prompts, including prompts that the current
+// lock file leaves out. Each name has one definition, from the first upstream.
 func Lock(s *snapshot.Snapshot) config.Lock {
 	seen := map[string]bool{}
 	var prompts []config.LockedPrompt
-	for i, source := range s.Sources() {
+	for i, source := range s.Sources {
 		for _, definition := range s.Definitions(i) {
 			prompt, err := catalog.ParseDefinition(definition, source.Skills)
 			if err != nil {
-				continue // it is reported, and never listed
+				continue // reported elsewhere, and never listed
 			}
 			name := s.ExposedName(&source, prompt.Name)
 			locked, err := config.NewLockedPrompt(name, source.Upstream, prompt.Nameless())
@@ -276,9 +276,8 @@ func Lock(s *snapshot.Snapshot) config.Lock {
 	return config.NewLock(prompts)
 }
 
-// readerships returns who sees an exposed name, for each upstream that owns it or, where that is
-// not known, may own it. There are none where no upstream offers the prompt, or it is left out of
-// the catalog.
+// readerships returns who sees an exposed name, for each upstream that owns it. If the catalog does
+// not have the name, it returns the upstreams that may own it because their lists are unknown.
 func readerships(s *snapshot.Snapshot, name string) (all []AnswerUpstream) {
 	add := func(upstream, team, offers string, definition []byte) {
 		u := AnswerUpstream{Upstream: upstream, Team: team, Offers: offers}
@@ -301,36 +300,29 @@ func readerships(s *snapshot.Snapshot, name string) (all []AnswerUpstream) {
 	}
 	for _, c := range s.Candidates(name) {
 		if _, listed := listedPrompt(s, &c.Source, c.Own); !listed {
-			// Rules whose condition reads the definition are not counted.
+			// Rules with a condition on the definition are left out.
 			add(c.Source.Upstream, c.Source.Team, "unknown", nil)
 		}
 	}
 	return all
 }
 
-// Admission is how one upstream's definition is checked and changed before the catalog has it.
+// Admission lists the checks and changes of one upstream's definition on the way into the catalog.
 type Admission struct {
 	Upstream string
-	// Steps are its prompt block, the lock file and the screen blocks; one that leaves the prompt
-	// out decides.
+	// Steps are the prompt block, the lock file and the screen blocks. A step decides if it leaves
+	// the prompt out.
 	Steps []policy.Step
 }
 
-// Admissions returns what the definitions of an exposed name pass, for each upstream that lists
-// such a prompt.
+// Admissions returns the admission of an exposed name for each upstream that lists it.
 func Admissions(s *snapshot.Snapshot, name string) (all []Admission) {
 	for _, c := range s.Candidates(name) {
 		prompt, _ := listedPrompt(s, &c.Source, c.Own)
 		if prompt == nil {
 			continue
 		}
-		chain := newAdmissionChain(s, c, prompt, name)
-		a := Admission{Upstream: c.Source.Upstream}
-		for i, step := range chain.steps {
-			step.Decides = i+1 == chain.leftBy
-			a.Steps = append(a.Steps, step)
-		}
-		all = append(all, a)
+		all = append(all, Admission{c.Source.Upstream, newAdmissionChain(s, c, prompt, name).steps})
 	}
 	return all
 }

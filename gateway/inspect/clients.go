@@ -10,8 +10,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/files"
 )
 
-// ClientLosses returns what some clients lose of each prompt that a principal sees or, if it is
-// nil, that anybody does; of one prompt only, if its name is not empty.
+// ClientLosses returns the losses in the given clients of each prompt that a principal sees. A nil
+// principal selects the prompts that anybody sees. A name that is not empty selects one prompt.
 func ClientLosses(
 	s *snapshot.Snapshot, principal *policy.Principal, name string, of []clients.Client,
 ) (all []clients.Loss) {
@@ -27,7 +27,7 @@ func ClientLosses(
 		}
 		prompt := clients.Prompt{Entry: entry}
 		if file := FilePrompt(s, entry.Owners[0]); file != nil {
-			// After an error the result is nil, and nothing is said of the messages.
+			// After an error the result is nil, and losses in messages stay unknown.
 			prompt.Result, _ = file.Render(file.Sample(entry.Overrides.AddTo(nil)))
 		}
 		all = append(all, list.Losses(prompt, of)...)
@@ -49,7 +49,7 @@ func isVisible(s *snapshot.Snapshot, e *catalog.Entry) bool {
 	})
 }
 
-// FilePrompt returns an owner's prompt that is in a file, whether connectors run or not.
+// FilePrompt returns an owner's prompt if it comes from a file, even if connectors do not run.
 func FilePrompt(s *snapshot.Snapshot, owner catalog.Owner) *files.Prompt {
 	if list := s.Files(owner.Upstream); list != nil {
 		return list.Prompt(owner.Name)

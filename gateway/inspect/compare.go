@@ -11,17 +11,18 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/skills"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
-// Comparison is the difference that a change of the configuration makes.
+// Comparison is the effect of a change of the configuration.
 type Comparison struct {
-	// Changes are what follows from the configurations alone.
+	// Changes follow from the configurations alone.
 	Changes []policy.Change `json:"changes"`
-	// Prompts are the changes to prompts in the lists that are known, by name.
+	// Prompts are the changes of prompts in known lists, sorted by name.
 	Prompts []PromptChange `json:"prompts"`
-	// Unknown are the upstreams whose lists are unknown in either configuration, including labels
-	// that belong to another server now, unless that is listed too.
+	// Unknown are the upstreams with an unknown list in either configuration. A label that now
+	// belongs to another server is one of them, unless the list of that server is also known.
 	Unknown []string `json:"unknown,omitempty"`
 }
 
@@ -30,38 +31,38 @@ const (
 	Exposed = "exposed"
 	Hidden  = "hidden"
 	Renamed = "renamed"
-	// Changed is a prompt from files with another definition or text. What servers list is the same
-	// before and after.
+	// Changed is a prompt from files with another definition or text. Definitions of servers are
+	// not compared.
 	Changed = "changed"
 )
 
-// PromptChange is what changes for one prompt of an upstream.
+// PromptChange is a change of one prompt of an upstream.
 type PromptChange struct {
 	Kind string `json:"kind"`
-	// Name is the exposed name: the later one, except for a prompt that is hidden.
+	// Name is the exposed name: the new one, or for a hidden prompt the old one.
 	Name string `json:"name"`
-	// Before is the name that a renamed prompt had.
+	// Before is the old name of a renamed prompt.
 	Before   string `json:"before,omitempty"`
 	Upstream string `json:"upstream"`
-	// To is to whom it is exposed, or from whom it is hidden: users, groups, or "*" for everybody.
-	// But are those among everybody for whom nothing changes: they saw it before, or still do.
+	// To are the users and groups to which it is exposed, or from which it is hidden; "*" is
+	// everybody. But contains the exceptions: they saw it before, or still see it.
 	To  []string `json:"to,omitempty"`
 	But []string `json:"but,omitempty"`
-	// Rule is where the deciding block begins, as PATH:LINE; empty where there is none. For a
-	// prompt that no rule shows any more, it is the rule that did in the earlier configuration.
+	// Rule is the location of the deciding block, as PATH:LINE; empty for none. For a prompt that
+	// no rule shows any more, it is the rule in the old configuration.
 	Rule string `json:"rule,omitempty"`
-	// Reason explains in words what the rule does not.
+	// Reason explains the change if Rule does not.
 	Reason string `json:"reason,omitempty"`
-	// UsedBy are the users who used the prompt and lose it, the most recent first. Compare leaves it
-	// empty: an audit log has them.
+	// UsedBy are the users who used the prompt and lose it, most recent first. Compare leaves it
+	// empty; the caller takes it from an audit log.
 	UsedBy []string `json:"used_by,omitempty"`
 }
 
-// Compare returns what changes from one configuration to another. Each snapshot holds the lists
-// that are known to its configuration.
+// Compare returns the changes from one configuration to another. Each snapshot contains the known
+// lists of its configuration.
 func Compare(before, after *snapshot.Snapshot) Comparison {
 	c := Comparison{
-		// Empty rather than nil, for which JSON would have null and not a list.
+		// Use empty slices, so that JSON contains [] and not null.
 		Changes: append([]policy.Change{}, policy.Diff(before.Config, after.Config)...),
 		Prompts: []PromptChange{}, Unknown: append(before.Unlisted(), after.Unlisted()...),
 	}
@@ -90,10 +91,10 @@ func Compare(before, after *snapshot.Snapshot) Comparison {
 	return c
 }
 
-// promptKey identifies a prompt, whatever clients call it.
+// promptKey identifies a prompt independently of its exposed name.
 type promptKey struct{ upstream, own string }
 
-// exposure is the name under which a prompt is visible, and to whom.
+// exposure is a prompt's exposed name and its readers.
 type exposure struct {
 	name    string
 	readers []policy.Reader
@@ -112,14 +113,14 @@ func exposures(s *snapshot.Snapshot) map[promptKey]exposure {
 	return all
 }
 
-// content is what a prompt from files consists of.
+// content is the content of a prompt from files.
 type content struct {
 	definition [sha256.Size]byte
 	text       string
-	skill      *catalog.Skill // nil for a prompt
+	skill      *skills.Skill // nil for a prompt
 }
 
-// contents returns those of all prompts from files.
+// contents returns the content of all prompts from files.
 func contents(s *snapshot.Snapshot) map[promptKey]content {
 	all := map[promptKey]content{}
 	for i, u := range s.Upstreams {
@@ -135,7 +136,7 @@ func contents(s *snapshot.Snapshot) map[promptKey]content {
 	return all
 }
 
-// contentChange returns how a prompt from files changes that is visible before and after.
+// contentChange returns the change of a prompt from files that is visible before and after.
 func contentChange(key promptKey, name string, before, after map[promptKey]content) []PromptChange {
 	was, wasInFiles := before[key]
 	is, isInFiles := after[key]
@@ -154,12 +155,12 @@ func contentChange(key promptKey, name string, before, after map[promptKey]conte
 	}
 	reasons := []string{strings.Join(what, " and ")}
 	if was.skill != nil && is.skill != nil {
-		reasons = append(reasons, skillChanges(was.skill, is.skill)...)
+		reasons = append(reasons, skills.Changes(was.skill, is.skill)...)
 	}
 	return []PromptChange{{Kind: Changed, Name: name, Upstream: key.upstream, Reason: strings.Join(reasons, "; ")}}
 }
 
-// changes returns what changes for one prompt in the later snapshot.
+// changes returns the changes of one prompt in the new snapshot.
 func changes(after *snapshot.Snapshot, key promptKey, was, is exposure) (changes []PromptChange) {
 	if was.name != "" && is.name != "" && was.name != is.name {
 		changes = append(changes, PromptChange{Kind: Renamed, Name: is.name, Before: was.name, Upstream: key.upstream})
@@ -179,8 +180,8 @@ func changes(after *snapshot.Snapshot, key promptKey, was, is exposure) (changes
 	return changes
 }
 
-// beyond returns the later readers that are not among the earlier ones, by the rule that shows the
-// prompt to them. If these are everybody, but holds those for whom nothing changes.
+// beyond returns the readers in after that are not in before, by the rule that shows the prompt to
+// them. If they are everybody, but contains the exceptions.
 func beyond(before, after []policy.Reader) (more map[string][]string, but []string) {
 	more = map[string][]string{}
 	if slices.ContainsFunc(before, policy.Reader.Everybody) {
@@ -201,15 +202,14 @@ func beyond(before, after []policy.Reader) (more map[string][]string, but []stri
 	return more, nil
 }
 
-// whyHidden returns why somebody does not see a prompt that a rule of the earlier configuration
+// whyHidden explains why a principal does not see a prompt that a rule of the old configuration
 // showed.
 func whyHidden(s *snapshot.Snapshot, key promptKey, before string) (rule, reason string) {
 	at, known := s.Index(key.upstream)
 	if !known {
 		return "", fmt.Sprintf("upstream %q is gone", key.upstream)
 	}
-	u := &s.Upstreams[at]
-	source := &catalog.Source{Prefix: u.Prefix, Team: u.Team, Upstream: u.Name, Skills: u.Skills != ""}
+	source := &s.Sources[at]
 	name := s.ExposedName(source, key.own)
 	if block := s.PromptBlock(source, key.own); block != nil {
 		name = cmp.Or(block.Name, name)
@@ -226,7 +226,7 @@ func whyHidden(s *snapshot.Snapshot, key promptKey, before string) (rule, reason
 	if prompt, listed := listedPrompt(s, source, key.own); prompt == nil && listed {
 		return "", fmt.Sprintf("upstream %q does not offer it", key.upstream)
 	}
-	if hide := s.Policy.HiddenBy(u.Team, u.Name, name, definition); hide.Decides {
+	if hide := s.Policy.HiddenBy(source.Team, source.Upstream, name, definition); hide.Decides {
 		return hide.Rule, ""
 	}
 	return before, "which showed it, no longer does"

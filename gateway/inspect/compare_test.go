@@ -12,6 +12,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/inspect"
+	"github.com/promptweir/promptweir/gateway/publish"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
@@ -66,7 +67,7 @@ func evaluated(t *testing.T, cfg *config.Config) *snapshot.Snapshot {
 		}
 	}
 	lists := snapshot.LockedLists(cfg, config.NewLock(prompts))
-	s, err := snapshot.Evaluate(t.Context(), cfg, lists, snapshot.Options{})
+	s, err := publish.Evaluate(t.Context(), cfg, lists, publish.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,24 +14,24 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Explanation is why a principal sees an exposed name or does not, for one upstream that the name
-// may belong to.
+// Explanation explains why a principal sees an exposed name or not, for one upstream that may own
+// it.
 type Explanation struct {
 	policy.Decision
 
 	Team, Upstream string
 	// Own is the upstream's own name for the prompt.
 	Own string
-	// Absent is true where the upstream does not offer the prompt: the decision is what would
-	// become of it. Unknown is true where the upstream's list is not known, or not all of it, so
-	// that it may offer the prompt.
+	// Absent is true if the upstream does not offer the prompt. The decision assumes that it does.
+	// Unknown is true if the upstream's list is not completely known, so that it may offer the
+	// prompt.
 	Absent, Unknown bool
 }
 
-// Explain returns what becomes of an exposed name, for each upstream that it may belong to: who
-// owns it and who else claims it, which rules hide and expose it, and what its prompt block, the
-// lock file and the screens do. Where the prompt is listed, its definition counts. An upstream that
-// is listed and does not offer the prompt is left out, unless none offers it.
+// Explain explains an exposed name for each upstream that may own it: its owner and other
+// claimants, the rules that hide and expose it, and the effects of its prompt block, the lock file
+// and the screens. If the prompt is listed, its definition is used. An upstream that is listed and
+// does not offer the prompt is left out, unless no upstream offers it.
 func Explain(s *snapshot.Snapshot, principal policy.Principal, name string) []Explanation {
 	var offered, absent []Explanation
 	for _, candidate := range s.Candidates(name) {
@@ -50,7 +50,7 @@ func Explain(s *snapshot.Snapshot, principal policy.Principal, name string) []Ex
 	return offered
 }
 
-// explain is for one upstream that may own the name, with its prompt if that is known.
+// explain explains one upstream, with its prompt if that is known.
 func explain(
 	s *snapshot.Snapshot, principal policy.Principal, c catalog.Candidate, prompt *catalog.Prompt, name string,
 ) Explanation {
@@ -63,8 +63,8 @@ func explain(
 	return Explanation{Decision: chain.around(decision), Team: c.Source.Team, Upstream: c.Source.Upstream, Own: c.Own}
 }
 
-// listedPrompt returns the prompt that an upstream lists under its own name, nil if it does not, and
-// whether the whole list is known.
+// listedPrompt returns the prompt with an upstream's own name, or nil, and whether the list is
+// completely known.
 func listedPrompt(s *snapshot.Snapshot, source *catalog.Source, own string) (prompt *catalog.Prompt, listed bool) {
 	at, known := s.Index(source.Upstream)
 	if !known {
@@ -78,23 +78,24 @@ func listedPrompt(s *snapshot.Snapshot, source *catalog.Source, own string) (pro
 	return nil, s.Listed(at)
 }
 
-// admissionChain explains what happens to one prompt outside of the policy.
+// admissionChain explains the steps of one prompt outside of the policy.
 type admissionChain struct {
 	snapshot  *snapshot.Snapshot
 	source    *catalog.Source
 	own, name string
-	// prompt is nil where its definition is unknown. Each step replaces it by what the step makes
-	// of it.
+	// prompt is nil if its definition is unknown. Each step replaces it by its own result.
 	prompt *catalog.Prompt
-	steps  []policy.Step
-	leftBy int // the number of the step that leaves the prompt out; 0 while none does
+	// steps are the steps so far. The first that leaves the prompt out decides.
+	steps []policy.Step
 }
 
 func newAdmissionChain(s *snapshot.Snapshot, c catalog.Candidate, prompt *catalog.Prompt, name string) *admissionChain {
 	chain := &admissionChain{snapshot: s, source: &c.Source, own: c.Own, name: name, prompt: prompt}
-	// In the order of admission: the lock is about the server's own definition, the screens see
-	// what the prompt block has made of it.
-	chain.addSkill()
+	// The steps are in the order of admission: the lock is about the server's definition; the
+	// screens check the result of the prompt block.
+	if chain.prompt != nil && chain.prompt.Skill != nil {
+		chain.addStep(chain.source.Place, false, chain.prompt.Skill.About())
+	}
 	chain.addOverride()
 	chain.addLock()
 	chain.addName()
@@ -103,7 +104,7 @@ func newAdmissionChain(s *snapshot.Snapshot, c catalog.Candidate, prompt *catalo
 	return chain
 }
 
-// addLinks explains that what its results link to can be read.
+// addLinks explains that clients can read the links in its results.
 func (c *admissionChain) addLinks() {
 	if at, known := c.snapshot.Index(c.source.Upstream); known && c.snapshot.Upstreams[at].Resources == config.ResourcesLinked {
 		c.addStep(c.source.Place, false, `resources = "linked": whoever sees it can read what its results link to`)
@@ -115,10 +116,12 @@ func (c *admissionChain) add(place config.Place, leavesOut bool, format string, 
 }
 
 func (c *admissionChain) addStep(rule string, leavesOut bool, text string) {
-	c.steps = append(c.steps, policy.Step{Rule: rule, Text: text})
-	if leavesOut && c.leftBy == 0 {
-		c.leftBy = len(c.steps)
-	}
+	c.steps = append(c.steps, policy.Step{Rule: rule, Text: text, Decides: leavesOut && c.deciding() < 0})
+}
+
+// deciding returns the index of the step that leaves the prompt out, or -1.
+func (c *admissionChain) deciding() int {
+	return slices.IndexFunc(c.steps, func(step policy.Step) bool { return step.Decides })
 }
 
 // addOverride explains the prompt block.
@@ -138,7 +141,7 @@ func (c *admissionChain) addOverride() {
 	c.add(block.Place, false, "its prompt block %s", describe(block))
 }
 
-// overridden returns the prompt as its block changes it; nil where the definition is unknown.
+// overridden returns the prompt after its block; nil if the definition is unknown.
 func (c *admissionChain) overridden() (*catalog.Prompt, error) {
 	block := c.snapshot.PromptBlock(c.source, c.own)
 	if c.prompt == nil || block == nil {
@@ -148,7 +151,7 @@ func (c *admissionChain) overridden() (*catalog.Prompt, error) {
 	return &overridden, err
 }
 
-// describe says what a prompt block changes.
+// describe lists the changes of a prompt block.
 func describe(block *config.Override) string {
 	var parts []string
 	if block.Name != "" {
@@ -202,14 +205,14 @@ func (c *admissionChain) addLock() {
 	}
 }
 
-// addName explains that a name with characters that people cannot see is no name for clients.
+// addName explains that a name with invisible characters is not offered to clients.
 func (c *admissionChain) addName() {
 	if strings.ContainsFunc(c.name, config.IsInvisible) {
 		c.addStep(c.source.Place, true, "its name has invisible characters, so it is left out")
 	}
 }
 
-// addScreens explains the screen blocks, which look at the prompt as its block has changed it.
+// addScreens explains the screen blocks, which check the prompt after its block.
 func (c *admissionChain) addScreens() {
 	if overridden, err := c.overridden(); err == nil {
 		c.prompt = overridden
@@ -222,7 +225,7 @@ func (c *admissionChain) addScreens() {
 	var rejecting config.Place
 	if c.prompt != nil {
 		screen := c.snapshot.Screen(c.source.Team)
-		// It is never canceled.
+		// This context is never cancelled.
 		outcome, _ := screen.Definition(context.Background(), c.prompt.Definition, c.name)
 		findings = map[config.Place]string{}
 		for _, f := range outcome.Noted {
@@ -250,9 +253,9 @@ func (c *admissionChain) addScreens() {
 	}
 }
 
-// around puts the steps around the policy's decision: who else claims the name goes after the
-// owner, the rest at the end. A prompt that is left out is visible to nobody, whatever the policy
-// says.
+// around adds the chain's steps to the policy's decision: a name conflict after the owner, all
+// other steps at the end. If one of them leaves the prompt out, the prompt is invisible, regardless
+// of the policy.
 func (c *admissionChain) around(d policy.Decision) policy.Decision {
 	conflict := c.conflict()
 	if conflict != nil {
@@ -260,14 +263,11 @@ func (c *admissionChain) around(d policy.Decision) policy.Decision {
 	}
 	before := len(d.Chain)
 	d.Chain = append(d.Chain, c.steps...)
-	out := -1
+	out := before + c.deciding()
 	switch {
 	case conflict != nil && conflict.Decides:
 		out = min(1, before-1)
-	case c.leftBy > 0:
-		out = before + c.leftBy - 1
-	}
-	if out < 0 {
+	case out < before:
 		return d
 	}
 	for i := range d.Chain {
@@ -278,8 +278,8 @@ func (c *admissionChain) around(d policy.Decision) policy.Decision {
 	return d
 }
 
-// conflict returns the step of a name that the upstream and others claim, or nil. It decides if the
-// upstream's prompt is left out for it.
+// conflict returns the step about a name that several upstreams claim, or nil. It decides if this
+// upstream's prompt is left out.
 func (c *admissionChain) conflict() *policy.Step {
 	for _, r := range c.snapshot.Catalog.Reports() {
 		mine := slices.ContainsFunc(r.Owners, func(o catalog.Owner) bool {
@@ -296,7 +296,7 @@ func (c *admissionChain) conflict() *policy.Step {
 	return nil
 }
 
-// ownsEntry reports whether the upstream owns the entry under the name.
+// ownsEntry reports whether the upstream owns the entry with the name.
 func (c *admissionChain) ownsEntry() bool {
 	entry := c.snapshot.Catalog.Lookup(c.name)
 	return entry != nil && slices.ContainsFunc(entry.Owners, func(o catalog.Owner) bool {

@@ -11,9 +11,9 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// Diff returns the changes from one configuration to another, without looking at any upstream's
-// prompts. The order, labels and places of blocks do not matter, nor does how a rule is divided
-// into blocks.
+// Diff returns the differences between two configurations. It does not know the upstreams' prompts.
+// The order and the positions of blocks do not matter. Neither do the labels of expose, hide and
+// screen blocks, nor the division of a rule into several blocks.
 func Diff(before, after *config.Config) []Change {
 	d := &differ{}
 	d.gateway(before, after)
@@ -21,7 +21,7 @@ func Diff(before, after *config.Config) []Change {
 	d.screens("", before.Gateway.Screens, after.Gateway.Screens)
 	d.locks(before, after)
 	d.owners(before, after)
-	// A team that is in one configuration only is compared with an empty one.
+	// A team that exists in only one configuration is compared with an empty team.
 	was, is := byName(before.Teams), byName(after.Teams)
 	for _, name := range unionOfNames(before.Teams, after.Teams) {
 		old, now := was[name], is[name]
@@ -44,8 +44,8 @@ func byName(teams []config.Team) map[string]config.Team {
 	return all
 }
 
-// unionOfNames returns the names of the teams of both configurations, in the order of the later
-// one.
+// unionOfNames returns the names of the teams of both configurations: first the teams of after,
+// then the removed teams.
 func unionOfNames(before, after []config.Team) []string {
 	var names []string
 	for _, t := range slices.Concat(after, before) {
@@ -60,18 +60,18 @@ func unionOfNames(before, after []config.Team) []string {
 func (d *differ) gateway(before, after *config.Config) {
 	switch {
 	case before.Auth == nil && after.Auth != nil:
-		d.add(Less, config.Place{}, "callers must authenticate: they are no longer members of every team")
+		d.add(Added, config.Place{}, "callers must authenticate: they are no longer members of every team")
 	case before.Auth != nil && after.Auth == nil:
-		d.add(More, config.Place{}, "the auth block is removed: everybody is a member of every team")
+		d.add(Removed, config.Place{}, "the auth block is removed: everybody is a member of every team")
 	case before.Auth != nil && before.Auth.Anonymous && !after.Auth.Anonymous:
-		d.add(Less, config.Place{}, "callers without a credential no longer see anything")
+		d.add(Removed, config.Place{}, "callers without a credential no longer see anything")
 	case before.Auth != nil && !before.Auth.Anonymous && after.Auth.Anonymous:
-		d.add(More, config.Place{}, `callers without a credential see what is exposed to "*"`)
+		d.add(Added, config.Place{}, `callers without a credential see what is exposed to "*"`)
 	}
 	if before.Auth != nil && after.Auth != nil {
 		d.callers(before.Auth, after.Auth)
 	}
-	// What these change depends on the prompts, which Diff does not know.
+	// The effects of these settings depend on the prompts, which Diff does not know.
 	if was, is := before.Gateway.Separator, after.Gateway.Separator; was != is {
 		d.add(Other, config.Place{}, "separator %q instead of %q: all prompts with a prefix are renamed", is, was)
 	}
@@ -80,28 +80,39 @@ func (d *differ) gateway(before, after *config.Config) {
 	}
 }
 
-// upstreams adds the upstreams of a team that are new, removed, renamed or somewhere else.
-func (d *differ) upstreams(team string, before, after []config.Upstream) {
-	find := func(in []config.Upstream, name string) *config.Upstream {
-		at := slices.IndexFunc(in, func(u config.Upstream) bool { return u.Name == name })
-		if at < 0 {
-			return nil
+// pairs calls change with the elements of both lists by their keys: first the removed elements, with
+// a nil now, then the elements of after, with a nil old for a new one.
+func pairs[T any](before, after []T, key func(*T) string, change func(old, now *T)) {
+	index := func(in []T) map[string]*T {
+		byKey := map[string]*T{}
+		for i := range slices.Backward(in) { // of equal keys, the first counts
+			byKey[key(&in[i])] = &in[i]
 		}
-		return &in[at]
+		return byKey
 	}
+	olds, news := index(before), index(after)
 	for i := range before {
-		if old := &before[i]; find(after, old.Name) == nil {
-			d.add(Less, old.Place, "upstream %q of team %q is removed", old.Name, team)
+		if news[key(&before[i])] == nil {
+			change(&before[i], nil)
 		}
 	}
 	for i := range after {
-		now := &after[i]
-		old := find(before, now.Name)
+		change(olds[key(&after[i])], &after[i])
+	}
+}
+
+// upstreams adds a team's upstreams that are new, removed, or have a different server, transport or
+// prefix.
+func (d *differ) upstreams(team string, before, after []config.Upstream) {
+	pairs(before, after, func(u *config.Upstream) string { return u.Name }, func(old, now *config.Upstream) {
 		switch {
+		case now == nil:
+			d.add(Removed, old.Place, "upstream %q of team %q is removed", old.Name, team)
+			return
 		case old == nil:
-			d.add(More, now.Place, "upstream %q of team %q is new: the team's members see its "+
+			d.add(Added, now.Place, "upstream %q of team %q is new: the team's members see its "+
 				"prompts, %s", now.Name, team, prefixed(now.Prefix))
-			continue // everything else about it is new as well
+			return // the rest of a new upstream is new as well
 		case old.Address() != now.Address():
 			d.add(Other, now.Place, "upstream %q of team %q points to another server: %s "+
 				"instead of %s", now.Name, team, now.Address(), old.Address())
@@ -113,7 +124,7 @@ func (d *differ) upstreams(team string, before, after []config.Upstream) {
 			d.add(Other, now.Place, "the prompts of upstream %q of team %q are renamed: %s instead of %s",
 				now.Name, team, prefixed(now.Prefix), prefixed(old.Prefix))
 		}
-	}
+	})
 }
 
 // owners adds the names that now belong to another team.
@@ -143,7 +154,7 @@ func (d *differ) owners(before, after *config.Config) {
 	}
 }
 
-// nameOwners has the team of each prefix, and of each name that a prompt block gives.
+// nameOwners maps prefixes, and names given by prompt blocks, to teams.
 type nameOwners struct{ prefixes, renamed map[string]string }
 
 func namesOf(cfg *config.Config) nameOwners {
@@ -151,7 +162,7 @@ func namesOf(cfg *config.Config) nameOwners {
 	for _, t := range cfg.Teams {
 		for _, u := range t.Upstreams {
 			if owner, isOwned := n.prefixes[u.Prefix]; isOwned && owner != t.Name {
-				n.prefixes[u.Prefix] = "" // which no configuration that loads has
+				n.prefixes[u.Prefix] = "" // two teams share the prefix, so the configuration is invalid
 				continue
 			}
 			n.prefixes[u.Prefix] = t.Name
@@ -165,8 +176,8 @@ func namesOf(cfg *config.Config) nameOwners {
 	return n
 }
 
-// owner returns the team that a name belongs to, "" if none: that of its longest prefix, then that
-// of a rename to it, then that of names without a prefix.
+// owner returns the team that owns a name, or "". The longest prefix decides, then a prompt block
+// that renames a prompt to this name, then an upstream without a prefix.
 func (n nameOwners) owner(name string, cfg *config.Config) string {
 	longest := ""
 	for prefix := range n.prefixes {
@@ -180,7 +191,8 @@ func (n nameOwners) owner(name string, cfg *config.Config) string {
 	return cmp.Or(n.renamed[name], n.prefixes[""])
 }
 
-// withSeparator returns what the names with a prefix begin with.
+// withSeparator returns the prefix and the separator, with which exposed names begin; "" for no
+// prefix.
 func withSeparator(prefix string, cfg *config.Config) string {
 	if prefix == "" {
 		return ""
@@ -198,30 +210,28 @@ func prefixed(prefix string) string {
 
 // members adds the principals that joined or left a team.
 func (d *differ) members(before, after config.Team) {
-	for _, who := range before.Members {
-		if !slices.Contains(after.Members, who) {
-			d.add(Less, cmp.Or(after.Place, before.Place), "%s is no longer a member of team %q", who, before.Name)
+	pairs(before.Members, after.Members, (*config.Selector).String, func(old, now *config.Selector) {
+		switch {
+		case now == nil:
+			d.add(Removed, cmp.Or(after.Place, before.Place), "%s is no longer a member of team %q", old, before.Name)
+		case old == nil:
+			d.add(Added, after.Place, "%s is a member of team %q", now, after.Name)
 		}
-	}
-	for _, who := range after.Members {
-		if !slices.Contains(before.Members, who) {
-			d.add(More, after.Place, "%s is a member of team %q", who, after.Name)
-		}
-	}
+	})
 }
 
 // exposes adds the changes of a team's expose blocks.
 func (d *differ) exposes(team string, before, after []config.Rule) {
-	d.exposed(Less, after, before, "%s of team %q no longer shows %s to %s%s", team)
-	d.exposed(More, before, after, "%s of team %q shows %s to %s%s", team)
+	d.exposed(Removed, after, before, "%s of team %q no longer shows %s to %s%s", team)
+	d.exposed(Added, before, after, "%s of team %q shows %s to %s%s", team)
 }
 
-// exposed adds what rules show that none of the others shows.
+// exposed adds the patterns that rules show to a reader and the rules in others do not.
 func (d *differ) exposed(sign Sign, others, rules []config.Rule, text, team string) {
 	for i := range rules {
 		r := &rules[i]
-		// By reader and pattern, since a rule may be divided into blocks in another way without
-		// changing anything.
+		// Compare each reader and pattern, because the division of a rule into blocks has no
+		// effect.
 		for _, who := range r.To {
 			patterns := onlyIn(r, others, func(other *config.Rule) bool { return slices.Contains(other.To, who) })
 			if patterns != "" {
@@ -234,11 +244,11 @@ func (d *differ) exposed(sign Sign, others, rules []config.Rule, text, team stri
 // hides adds the changes of the hide blocks of a team, or of the gateway if team is empty.
 func (d *differ) hides(team string, before, after []config.Rule) {
 	whose := ownerOf(team)
-	d.hidden(More, after, before, "%s %s no longer removes %s%s", whose)
-	d.hidden(Less, before, after, "%s %s removes %s from everybody%s", whose)
+	d.hidden(Removed, after, before, "%s %s no longer removes %s%s", whose)
+	d.hidden(Added, before, after, "%s %s removes %s from everybody%s", whose)
 }
 
-// hidden adds what rules hide that none of the others hides.
+// hidden adds the patterns that rules hide and the rules in others do not.
 func (d *differ) hidden(sign Sign, others, rules []config.Rule, text, whose string) {
 	for i := range rules {
 		r := &rules[i]
@@ -248,8 +258,8 @@ func (d *differ) hidden(sign Sign, others, rules []config.Rule, text, whose stri
 	}
 }
 
-// onlyIn returns the rule's patterns that are in no other rule that is alike apart from its
-// patterns.
+// onlyIn returns the patterns of a rule that are in no comparable rule of others: a rule that like
+// accepts and that has the same condition.
 func onlyIn(r *config.Rule, others []config.Rule, like func(*config.Rule) bool) string {
 	var patterns []string
 	for _, pattern := range r.Prompts {
@@ -264,7 +274,7 @@ func onlyIn(r *config.Rule, others []config.Rule, like func(*config.Rule) bool) 
 	return strings.Join(patterns, ", ")
 }
 
-// when returns a rule's condition as it continues a sentence.
+// when returns a rule's condition as the continuation of a sentence.
 func when(r *config.Rule) string {
 	if r.When == nil {
 		return ""
@@ -274,52 +284,46 @@ func when(r *config.Rule) string {
 
 // overrides adds the changes of a team's prompt blocks.
 func (d *differ) overrides(team string, before, after []config.Override) {
-	find := func(in []config.Override, prompt string) config.Override {
-		at := slices.IndexFunc(in, func(s config.Override) bool { return s.Prompt == prompt })
-		if at < 0 {
-			return config.Override{Prompt: prompt}
+	pairs(before, after, func(o *config.Override) string { return o.Prompt }, func(old, now *config.Override) {
+		switch {
+		case now == nil:
+			d.override(team, old.Place, *old, config.Override{Prompt: old.Prompt})
+		case old == nil:
+			d.override(team, now.Place, config.Override{Prompt: now.Prompt}, *now)
+		default:
+			d.override(team, now.Place, *old, *now)
 		}
-		return in[at]
-	}
-	for _, now := range after {
-		d.override(team, now.Place, find(before, now.Prompt), now)
-	}
-	for _, old := range before {
-		if now := find(after, old.Prompt); now.Place == (config.Place{}) { // find made it up
-			d.override(team, old.Place, old, now)
-		}
-	}
+	})
 }
 
-// override adds the change of one prompt block. Either of the two may be empty.
+// override adds the change of one prompt block. Either block may be empty.
 func (d *differ) override(team string, place config.Place, old, now config.Override) {
 	if was, is := cmp.Or(old.Name, old.Prompt), cmp.Or(now.Name, now.Prompt); was != is {
 		d.add(Other, place, "prompt %q of team %q is renamed: %q instead of %q", now.Prompt, team, is, was)
 	}
-	old.Name, old.Place = now.Name, now.Place // which are reported above, or do not matter
+	old.Name, old.Place = now.Name, now.Place // the name is reported above, the location has no effect
 	if !reflect.DeepEqual(old, now) {
 		d.add(Other, place, "prompt %q of team %q has a different description or different arguments", now.Prompt, team)
 	}
 }
 
-// Sign says in which direction a [Change] goes.
+// Sign is the kind of a [Change], as in the output of git.
 type Sign string
 
-// The directions of changes.
+// The kinds of changes. A new rule may show or hide prompts; the text of the change tells which.
 const (
-	More  Sign = "+" // more prompts are visible, or to more principals
-	Less  Sign = "-" // fewer prompts are visible, or to fewer principals
-	Other Sign = "!" // neither, or it depends
+	Added   Sign = "+" // a rule, an upstream, a member or a permission is new
+	Removed Sign = "-" // it was removed
+	Other   Sign = "!" // it is different
 )
 
-// Change is one difference between two configurations in who sees which prompts, and under which
-// names.
+// Change is one difference between two configurations in the visibility or the names of prompts.
 type Change struct {
 	Sign Sign `json:"sign"`
-	// Rule is where the block begins, as PATH:LINE: in the later configuration or, if it was
-	// removed, in the earlier one.
+	// Rule is the location of the block, as PATH:LINE: in the later configuration, or in the
+	// earlier one if it was removed.
 	Rule string `json:"rule,omitempty"`
-	// Text says it in words.
+	// Text describes the change.
 	Text string `json:"text"`
 }
 
@@ -330,7 +334,7 @@ func (d *differ) add(sign Sign, place config.Place, text string, args ...any) {
 	d.changes = append(d.changes, Change{sign, ruleAt(place), fmt.Sprintf(text, args...)})
 }
 
-// ruleAt is where a block begins, "" if it is in no file.
+// ruleAt returns the location of a block; "" if it is in no file.
 func ruleAt(place config.Place) string {
 	if place == (config.Place{}) {
 		return ""
@@ -338,7 +342,7 @@ func ruleAt(place config.Place) string {
 	return place.String()
 }
 
-// ownerOf names whose a block is, as it continues a sentence.
+// ownerOf returns the owner of a block as the continuation of a sentence.
 func ownerOf(team string) string {
 	if team == "" {
 		return "of the gateway"

@@ -7,12 +7,11 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// locks adds where the lock begins or ceases to leave prompts out, and whether the lock file
-// approves other definitions.
+// locks adds locks that start or stop leaving prompts out, and a change of the definitions that the
+// lock file approves.
 func (d *differ) locks(before, after *config.Config) {
 	d.lock(ownerOf(""), before.Gateway.Lock, after.Gateway.Lock)
-	// A lock of the gateway holds for every team, so those of teams change nothing while it is
-	// there.
+	// A lock that the gateway enforces applies to all teams, so their own locks make no difference.
 	everywhere := enforced(before.Gateway.Lock) || enforced(after.Gateway.Lock)
 	both := enforced(before.Gateway.Lock) && enforced(after.Gateway.Lock)
 	was, is := byName(before.Teams), byName(after.Teams)
@@ -23,43 +22,42 @@ func (d *differ) locks(before, after *config.Config) {
 			both = both || enforced(old) && enforced(now)
 		}
 	}
-	// Other approvals matter only where the lock is enforced before and after: elsewhere everything
-	// changes anyway.
+	// Approvals matter only if the lock is enforced before and after. Otherwise everything changes
+	// anyway.
 	if changes := config.DiffLocks(before.Lock, after.Lock); both && len(changes) > 0 {
 		d.add(Other, config.Place{}, "%s approves different definitions: %d are added, changed "+
 			"or removed", config.LockFile, len(changes))
 	}
 }
 
-// enforced reports whether a lock leaves prompts out. One that only warns changes nothing that is
-// visible.
+// enforced reports whether a lock leaves prompts out. A lock that only warns has no effect on
+// visibility.
 func enforced(l config.LockSetting) bool { return l.Mode == config.LockEnforce }
 
 // lock adds the change of one block's lock.
 func (d *differ) lock(whose string, before, after config.LockSetting) {
 	switch {
 	case enforced(after) && !enforced(before):
-		d.add(Less, after.Place, "lock = %q %s leaves out prompts that %s does "+
+		d.add(Added, after.Place, "lock = %q %s leaves out prompts that %s does "+
 			"not approve", after.Mode, whose, config.LockFile)
 	case enforced(before) && !enforced(after):
-		d.add(More, before.Place, "lock = %q %s is removed: prompts that %s does not approve are "+
+		d.add(Removed, before.Place, "lock = %q %s is removed: prompts that %s does not approve are "+
 			"no longer left out", before.Mode, whose, config.LockFile)
 	}
 }
 
-// screens adds the screen blocks of a team, or of the gateway if team is empty, that take effect or
-// cease to.
+// screens adds new and removed screen blocks of a team, or of the gateway if team is empty.
 func (d *differ) screens(team string, before, after []config.Screen) {
 	whose := ownerOf(team)
 	for _, old := range unlike(before, after) {
-		d.add(More, old.Place, "screen %q %s is no longer in effect: action = %q", old.Label, whose, old.Action)
+		d.add(Removed, old.Place, "screen %q %s is no longer in effect: action = %q", old.Label, whose, old.Action)
 	}
 	for _, now := range unlike(after, before) {
-		d.add(Less, now.Place, "screen %q %s takes effect: action = %q", now.Label, whose, now.Action)
+		d.add(Added, now.Place, "screen %q %s takes effect: action = %q", now.Label, whose, now.Action)
 	}
 }
 
-// unlike returns the blocks that change or reject prompts and that have no equal among the others.
+// unlike returns the blocks that change or reject prompts and have no equivalent in others.
 func unlike(screens, others []config.Screen) (all []config.Screen) {
 	for _, s := range screens {
 		if s.Action != config.ScreenWarn && !slices.ContainsFunc(others, func(other config.Screen) bool { return alike(s, other) }) {
@@ -69,7 +67,7 @@ func unlike(screens, others []config.Screen) (all []config.Screen) {
 	return all
 }
 
-// alike reports whether two blocks do the same, whatever their labels and places.
+// alike reports whether two blocks have the same effect. Labels and locations are ignored.
 func alike(a, b config.Screen) bool {
 	patterns := func(s config.Screen) (all []string) {
 		for _, p := range s.Patterns {
@@ -81,19 +79,18 @@ func alike(a, b config.Screen) bool {
 		slices.Equal(a.Content, b.Content) && slices.Equal(patterns(a), patterns(b))
 }
 
-// callers adds the changes in how callers are authenticated and as whom, if there is an auth block
-// before and after.
+// callers adds changes of the authentication. Both configurations have an auth block.
 func (d *differ) callers(before, after *config.Auth) {
 	was, is := holders(before.Tokens), holders(after.Tokens)
 	for _, old := range before.Tokens {
 		if who := "user:" + config.Qualify(old.As, old.Subject); is[who] == nil {
-			d.add(Less, old.Place, "%s no longer has a token", who)
+			d.add(Removed, old.Place, "%s no longer has a token", who)
 		}
 	}
 	for _, now := range after.Tokens {
 		who := "user:" + config.Qualify(now.As, now.Subject)
 		if was[who] == nil {
-			d.add(More, now.Place, "%s has a token", who)
+			d.add(Added, now.Place, "%s has a token", who)
 		}
 		d.holder(now.Place, who, was[who], is[who])
 		delete(was, who) // a subject with several tokens is reported once
@@ -101,9 +98,9 @@ func (d *differ) callers(before, after *config.Auth) {
 	d.issuers(before.JWTs, after.JWTs)
 	switch old, now := before.ClientCertificates, after.ClientCertificates; {
 	case old == nil && now != nil:
-		d.add(More, config.Place{}, "client certificates are accepted")
+		d.add(Added, config.Place{}, "client certificates are accepted")
 	case old != nil && now == nil:
-		d.add(Less, config.Place{}, "client certificates are no longer accepted")
+		d.add(Removed, config.Place{}, "client certificates are no longer accepted")
 	case old != nil && *old != *now:
 		d.add(Other, config.Place{}, "client certificates identify other callers: as = %q "+
 			"instead of %q", now.As, old.As)
@@ -120,23 +117,20 @@ func holders(tokens []config.Token) map[string][]config.Token {
 	return all
 }
 
-// holder adds the changes for a subject that had a token before and still has one.
+// holder adds the changes for a subject with tokens in both configurations.
 func (d *differ) holder(place config.Place, who string, before, after []config.Token) {
 	if before == nil { // the whole subject is new
 		return
 	}
-	was, is := groupsOf(before), groupsOf(after)
-	for _, group := range was {
-		if !slices.Contains(is, group) {
-			d.add(Less, place, "%s is no longer in group:%s", who, group)
+	pairs(groupsOf(before), groupsOf(after), func(group *string) string { return *group }, func(old, now *string) {
+		switch {
+		case now == nil:
+			d.add(Removed, place, "%s is no longer in group:%s", who, *old)
+		case old == nil:
+			d.add(Added, place, "%s is in group:%s", who, *now)
 		}
-	}
-	for _, group := range is {
-		if !slices.Contains(was, group) {
-			d.add(More, place, "%s is in group:%s", who, group)
-		}
-	}
-	// The new token may be in other hands.
+	})
+	// Someone else may hold the new token.
 	if !slices.EqualFunc(before, after, func(a, b config.Token) bool { return a.SHA256 == b.SHA256 }) {
 		d.add(Other, place, "%s has a different token", who)
 	}
@@ -152,31 +146,22 @@ func groupsOf(tokens []config.Token) (groups []string) {
 	return groups
 }
 
-// issuers adds the changes of the jwt blocks, which are identified by their labels.
+// issuers adds the changes of jwt blocks, which are identified by their labels.
 func (d *differ) issuers(before, after []config.JWT) {
-	find := func(in []config.JWT, name string) *config.JWT {
-		if at := slices.IndexFunc(in, func(j config.JWT) bool { return j.Name == name }); at >= 0 {
-			return &in[at]
+	pairs(before, after, func(j *config.JWT) string { return j.Name }, func(old, now *config.JWT) {
+		switch {
+		case now == nil:
+			d.add(Removed, old.Place, "tokens of jwt %q are no longer accepted", old.Name)
+		case old == nil:
+			d.add(Added, now.Place, "tokens of jwt %q are accepted", now.Name)
+		default:
+			// Compare all settings of the jwt blocks except the location.
+			was, is := *old, *now
+			was.Place, is.Place = config.Place{}, config.Place{}
+			if !reflect.DeepEqual(was, is) {
+				d.add(Other, now.Place, "jwt %q has different settings: it may accept other tokens or "+
+					"identify callers differently", now.Name)
+			}
 		}
-		return nil
-	}
-	for i := range before {
-		if old := &before[i]; find(after, old.Name) == nil {
-			d.add(Less, old.Place, "tokens of jwt %q are no longer accepted", old.Name)
-		}
-	}
-	for _, now := range after {
-		old := find(before, now.Name)
-		if old == nil {
-			d.add(More, now.Place, "tokens of jwt %q are accepted", now.Name)
-			continue
-		}
-		// Everything but the place counts, whatever settings jwt blocks have by then.
-		was, place := *old, now.Place
-		was.Place, now.Place = config.Place{}, config.Place{}
-		if !reflect.DeepEqual(was, now) {
-			d.add(Other, place, "jwt %q has different settings: it may accept other tokens or "+
-				"identify callers differently", now.Name)
-		}
-	}
+	})
 }

@@ -13,65 +13,36 @@ import (
 )
 
 func TestDiff_ReportsNamesThatChangeTheirOwner(t *testing.T) {
-	// a has a bare name, a rename and a prefix.
-	with := func(a, b config.Team) *config.Config {
-		a.Name, b.Name = "a", "b"
-		return &config.Config{Gateway: config.Gateway{Separator: "."}, Teams: []config.Team{a, b}}
-	}
 	upstream := func(prefixes ...string) (all []config.Upstream) {
 		for _, prefix := range prefixes {
 			all = append(all, config.Upstream{Name: "of " + prefix, Prefix: prefix})
 		}
 		return all
 	}
-	before := with(config.Team{
-		Upstreams: upstream("", "ledger"),
-		Overrides: []config.Override{{Prompt: "ledger.x", Name: "git.commit"}},
-	}, config.Team{Upstreams: upstream("web")})
-	for name, test := range map[string]struct {
-		after *config.Config
-		want  []string
-	}{
-		"nothing": {before, nil},
-		"a new prefix takes over bare names and a rename": {
-			with(before.Teams[0], config.Team{Upstreams: upstream("web", "git")}),
-			[]string{`the name "git.commit" belongs to team "b" instead of team "a"`, `names that begin with "git." belong to team "b" instead of team "a"`},
-		},
-		"a prefix and the bare names change hands": {
-			with(config.Team{Upstreams: upstream("web")}, config.Team{Upstreams: upstream("", "ledger")}),
-			[]string{
-				`names without a prefix belong to team "b" instead of team "a"`, `the name "git.commit" belongs to team "b" instead of team "a"`,
-				`names that begin with "ledger." belong to team "b" instead of team "a"`, `names that begin with "web." belong to team "a" instead of team "b"`,
-			},
-		},
-		"a name within several prefixes": {
-			with(config.Team{Upstreams: upstream("", "ledger", "git"), Overrides: before.Teams[0].Overrides}, config.Team{Upstreams: upstream("web", "g", "git.commit", "git.co")}),
-			[]string{`names that begin with "git.commit." belong to team "b" instead of team "a"`, `names that begin with "git.co." belong to team "b" instead of team "a"`, `names that begin with "g." belong to team "b" instead of team "a"`},
-		},
-		"a prefix within the team": {with(config.Team{Upstreams: upstream("", "ledger", "new"), Overrides: before.Teams[0].Overrides}, before.Teams[1]), nil},
-	} {
-		var got []string
-		for _, change := range policy.Diff(before, test.after) {
-			if change.Sign == policy.Other && strings.Contains(change.Text, " instead of team ") {
-				got = append(got, change.Text)
-			}
-		}
-		slices.Sort(got)
-		slices.Sort(test.want)
-		if diff := cmp.Diff(test.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+	// Team a has a bare name, a rename and a prefix.
+	before := func() *config.Config {
+		return &config.Config{Gateway: config.Gateway{Separator: "."}, Teams: []config.Team{
+			{Name: "a", Upstreams: upstream("", "ledger"), Overrides: []config.Override{{Prompt: "ledger.x", Name: "git.commit"}}},
+			{Name: "b", Upstreams: upstream("web")},
+		}}
 	}
+	checkDiffs(t, "testdata/names.txtar", before, map[string]func(*config.Config){
+		"a new prefix takes over bare names and a rename": func(c *config.Config) { c.Teams[1].Upstreams = upstream("web", "git") },
+		"a prefix and the bare names change hands": func(c *config.Config) {
+			c.Teams[0].Upstreams, c.Teams[0].Overrides, c.Teams[1].Upstreams = upstream("web"), nil, upstream("", "ledger")
+		},
+		"a name within several prefixes": func(c *config.Config) {
+			c.Teams[0].Upstreams, c.Teams[1].Upstreams = upstream("", "ledger", "git"), upstream("web", "g", "git.commit", "git.co")
+		},
+		"a prefix within the team": func(c *config.Config) { c.Teams[0].Upstreams = upstream("", "ledger", "new") },
+	})
 }
 
 func TestDiff_ReportsEachChange(t *testing.T) {
 	when := conditions(t, `prompt.title == "T"`)
-	tests := map[string]struct {
-		change func(*config.Config)
-		want   []policy.Change
-	}{
-		"nothing": {func(*config.Config) {}, nil},
-		"order, labels and blocks": {func(c *config.Config) {
+	checkDiffs(t, "testdata/visibility.txtar", company, map[string]func(*config.Config){
+		"nothing": func(*config.Config) {},
+		"order, labels and blocks": func(c *config.Config) {
 			slices.Reverse(c.Teams)
 			slices.Reverse(c.Teams[3].Exposes)
 			r := &c.Teams[3].Exposes[2] // which names two, and is split
@@ -79,81 +50,29 @@ func TestDiff_ReportsEachChange(t *testing.T) {
 			c.Teams[3].Exposes[2].To = selectors("user:bob")
 			c.Teams[3].Exposes = append(c.Teams[3].Exposes, rule("payments.hcl:40", "split off", "billing.invoice", "team:search"),
 				rule("payments.hcl:41", "", "billing.review_*", "*"))
-		}, nil},
-		"one reader added and one removed": {func(c *config.Config) {
-			c.Teams[0].Exposes[1].To = selectors("team:search", "group:legal")
-		}, []policy.Change{
-			{policy.Less, "payments.hcl:21", `expose "invoices" of team "payments" no longer shows billing.invoice to user:bob`},
-			{policy.More, "payments.hcl:21", `expose "invoices" of team "payments" shows billing.invoice to group:legal`},
-		}},
-		"a pattern added": {func(c *config.Config) {
-			c.Teams[1].Exposes[0].Prompts = append(c.Teams[1].Exposes[0].Prompts, pattern("web.find"))
-		}, []policy.Change{
-			{policy.More, "search.hcl:5", `expose "for the readers" of team "search" shows web.find to team:readers`},
-			{policy.More, "search.hcl:5", `expose "for the readers" of team "search" shows web.find to group:auditors`},
-		}},
-		"members": {func(c *config.Config) { c.Teams[2].Members = selectors("user:raj") }, []policy.Change{
-			{policy.Less, "", `user:rita is no longer a member of team "readers"`},
-			{policy.More, "", `user:raj is a member of team "readers"`},
-		}},
-		"hides": {func(c *config.Config) {
-			c.Hides = nil
-			c.Teams[1].Hides = []config.Rule{rule("search.hcl:9", "", "web.old_*")}
-		}, []policy.Change{
-			{policy.More, "gateway.hcl:9", `hide "no debug prompts" of the gateway no longer removes *.debug_*`},
-			{policy.Less, "search.hcl:9", `hide of team "search" removes web.old_* from everybody`},
-		}},
-		"upstreams": {func(c *config.Config) {
+		},
+		"upstreams": func(c *config.Config) {
 			c.Teams[0].Upstreams = []config.Upstream{
 				{Name: "billing", Prefix: "pay", Place: place("payments.hcl:4")},
 				{Name: "ledger", Prefix: "ledger", Place: place("payments.hcl:8")},
 			}
 			c.Teams[1].Upstreams[0].URL = "https://web.example.com/mcp"
-		}, []policy.Change{
-			{policy.Less, "", `upstream "notes" of team "payments" is removed`},
-			{policy.Other, "payments.hcl:4", `the prompts of upstream "billing" of team "payments" are renamed: with the prefix "pay" instead of without a prefix`},
-			{policy.More, "payments.hcl:8", `upstream "ledger" of team "payments" is new: the team's members see its prompts, with the prefix "ledger"`},
-			{policy.Other, "", `upstream "web" of team "search" points to another server: https://web.example.com/mcp instead of `},
-		}},
-		"a transport": {func(c *config.Config) {
+		},
+		"a transport": func(c *config.Config) {
 			c.Teams[1].Upstreams[0].Transport = config.SSE
-		}, []policy.Change{
-			{policy.Other, "", `upstream "web" of team "search" uses another transport: sse instead of `},
-		}},
-		"a team removed": {func(c *config.Config) { c.Teams = slices.Delete(c.Teams, 3, 4) }, []policy.Change{
-			{policy.Less, "", `upstream "door" of team "open" is removed`},
-			{policy.Less, "open.hcl:1", `user:eve is no longer a member of team "open"`},
-			{policy.Less, "open.hcl:1", `user:anonymous is no longer a member of team "open"`},
-		}},
-		"no auth": {func(c *config.Config) { c.Auth = nil }, []policy.Change{
-			{policy.More, "", "the auth block is removed: everybody is a member of every team"},
-		}},
-		"no callers without a credential": {func(c *config.Config) { c.Auth = &config.Auth{} }, []policy.Change{
-			{policy.Less, "", "callers without a credential no longer see anything"},
-		}},
-		"a when": {func(c *config.Config) { c.Teams[0].Exposes[1].When = when[0] }, []policy.Change{
-			{policy.Less, "payments.hcl:21", `expose "invoices" of team "payments" no longer shows billing.invoice to team:search`},
-			{policy.Less, "payments.hcl:21", `expose "invoices" of team "payments" no longer shows billing.invoice to user:bob`},
-			{policy.More, "payments.hcl:21", `expose "invoices" of team "payments" shows billing.invoice to team:search when prompt.title == "T"`},
-			{policy.More, "payments.hcl:21", `expose "invoices" of team "payments" shows billing.invoice to user:bob when prompt.title == "T"`},
-		}},
-		"prompt blocks": {func(c *config.Config) {
+		},
+		"a team removed":                  func(c *config.Config) { c.Teams = slices.Delete(c.Teams, 3, 4) },
+		"no auth":                         func(c *config.Config) { c.Auth = nil },
+		"no callers without a credential": func(c *config.Config) { c.Auth = &config.Auth{} },
+		"a when":                          func(c *config.Config) { c.Teams[0].Exposes[1].When = when[0] },
+		"prompt blocks": func(c *config.Config) {
 			c.Teams[0].Overrides = []config.Override{
 				{Prompt: "billing.a", Name: "billing.b", Place: place("payments.hcl:50")},
 				{Prompt: "billing.c", Title: &c.Teams[0].Name, Place: place("payments.hcl:60")},
 			}
-		}, []policy.Change{
-			{policy.Other, "payments.hcl:50", `prompt "billing.a" of team "payments" is renamed: "billing.b" instead of "billing.a"`},
-			{policy.Other, "payments.hcl:60", `prompt "billing.c" of team "payments" has a different description or different arguments`},
-		}},
-		"names": {func(c *config.Config) { c.Gateway.Separator, c.Gateway.Conflict = "/", config.ConflictFirst }, []policy.Change{
-			{policy.Other, "", `separator "/" instead of "": all prompts with a prefix are renamed`},
-			{policy.Other, "", `conflict = "first" instead of ""`},
-		}},
-	}
-	for name, test := range tests {
-		checkDiff(t, name, company, test.change, test.want)
-	}
+		},
+		"names": func(c *config.Config) { c.Gateway.Separator, c.Gateway.Conflict = "/", config.ConflictFirst },
+	})
 }
 
 func TestDiff_IsEmptyOnlyIfVisibilityIsEqual(t *testing.T) {

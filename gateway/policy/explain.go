@@ -13,30 +13,30 @@ import (
 // Decision is whether a principal may see an entry, and why.
 type Decision struct {
 	Visible bool
-	// Depends means that the decision depends on the prompt's definition or the principal's claims,
-	// which were not given. Visible is false then.
+	// Depends is true if the decision depends on the prompt's definition or the principal's claims,
+	// which were not given. If so, Visible is false.
 	Depends bool
-	// Rule is where the block that decides begins, as PATH:LINE. It is empty if no block shows the
+	// Rule is the location of the deciding block, as PATH:LINE. It is empty if no block shows the
 	// entry to the principal and none hides it.
 	Rule string
-	// Reason says in words why.
+	// Reason explains the decision.
 	Reason string
-	// Chain is every block that bears on the entry, in order of precedence.
+	// Chain lists every block that concerns the entry, in order of precedence.
 	Chain []Step
 }
 
-// Step is one block that bears on an entry.
+// Step is one block that concerns an entry.
 type Step struct {
-	// Rule is where the block begins, as PATH:LINE.
+	// Rule is the location of the block, as PATH:LINE.
 	Rule string `json:"rule"`
-	// Text says what the block does.
+	// Text describes the block.
 	Text string `json:"text"`
-	// Decides marks the step that made the decision. There is none if no block did.
+	// Decides is true for the step that made the decision. If no block decided, no step has it.
 	Decides bool `json:"decides,omitempty"`
 }
 
-// Explain returns what [Audience.Sees] answers for the principal's audience and the entry's
-// [Visibility], and why. Without a definition, it leaves open whatever depends on one.
+// Explain returns the answer of [Audience.Sees] for a principal and an entry, and its reasons.
+// Without a definition, a decision that depends on the definition is left open.
 func (p *Policy) Explain(who Principal, team, upstream, name string, definition []byte) Decision {
 	t := p.owner(team, upstream)
 	if t == nil {
@@ -44,18 +44,18 @@ func (p *Policy) Explain(who Principal, team, upstream, name string, definition 
 	}
 	e := explanation{who: who, team: team, name: name, facts: who.facts()}
 	e.entry = entry{team: team, upstream: upstream, name: name, definition: definition}
-	// It is not one of the policy's audiences: an explanation must not push out one that is in use.
+	// The audience is not cached: an explanation must not displace an audience in use.
 	e.audience = &Audience{policy: p, rules: string(p.rulesFor(who))}
 	e.Reason = fmt.Sprintf("%s is not a member of team %q, and no expose block of that team is for %s and matches %q",
 		who.Subject, team, who.Subject, name)
 	e.Chain = []Step{{Rule: t.upstreams[upstream].String(), Text: fmt.Sprintf("upstream %q of "+
 		"team %q owns it", upstream, team)}}
-	// In order of precedence: hide blocks beat rules, and the gateway's beat the team's.
+	// In order of precedence: hide blocks before rules, and the gateway's before the team's.
 	e.hides(p.hides, ownerOf(""))
 	e.hides(t.hides, ownerOf(team))
 	e.rules(t)
 	switch {
-	case e.isDecided: // a step decided and gave its reason
+	case e.isDecided: // a step has decided and given its reason
 	case e.undecided != "":
 		e.Depends, e.Reason = true, e.undecided
 	case e.unmet != "":
@@ -64,7 +64,7 @@ func (p *Policy) Explain(who Principal, team, upstream, name string, definition 
 	return e.Decision
 }
 
-// explanation is a decision that is being made.
+// explanation is a decision in progress.
 type explanation struct {
 	Decision
 
@@ -74,20 +74,19 @@ type explanation struct {
 	audience   *Audience
 	facts      config.PrincipalFacts
 	isDecided  bool // by a step
-	// undecided is the first step that depends on something unknown. If mayHide is set, such a step
-	// may hide what later ones show.
+	// undecided is the first step that depends on something unknown. mayHide is true if such a step
+	// may hide what later steps show.
 	undecided string
 	mayHide   bool
-	// unmet is the first step about an expose block that names the principal. If no step decides and
-	// none depends on something unknown, the block's condition does not hold.
+	// unmet is the first step about an expose block that names the principal. It is the reason if
+	// no step decides and no step depends on something unknown: the block's condition is false.
 	unmet string
 }
 
-// step adds a step. The first one that applies decides, but none can show what an undecided hide
-// block may hide.
+// step adds a step. The first applicable step decides, with one exception: while an undecided hide
+// block may hide the prompt, a step that shows it does not decide.
 func (e *explanation) step(rule, text string, applies, shows bool) {
-	// Steps after the deciding one are listed too: a reader wants to know what a change of that one
-	// would lead to.
+	// Later steps are also listed: they show people the effect of removing the deciding block.
 	decides := applies && !e.isDecided && (!shows || !e.mayHide)
 	e.Chain = append(e.Chain, Step{rule, text, decides})
 	if decides {
@@ -100,11 +99,11 @@ type outcome struct {
 	applies bool
 	// because explains the result; empty if the block has no condition.
 	because string
-	// unknown means that the condition reads something that was not given.
+	// unknown is true if the condition reads something that was not given.
 	unknown bool
 }
 
-// evaluate evaluates a block's condition with whatever is known.
+// evaluate evaluates a block's condition with the known facts.
 func (e *explanation) evaluate(b *block) outcome {
 	if b.When == nil {
 		return outcome{applies: true}
@@ -112,7 +111,7 @@ func (e *explanation) evaluate(b *block) outcome {
 	because := fmt.Sprintf("when = %s ", b.When)
 	holds, err := b.When.Holds(e.entry.read(), e.facts)
 	switch {
-	case errors.Is(err, config.ErrUnknown): // unlike a failure, it may turn out either way
+	case errors.Is(err, config.ErrUnknown): // not a failure: the condition may be true or false
 		return outcome{because: because + "depends on " + e.missing(b.When), unknown: true}
 	case err != nil:
 		return outcome{applies: b.fallback, because: because + "cannot be evaluated: " + err.Error()}
@@ -122,10 +121,10 @@ func (e *explanation) evaluate(b *block) outcome {
 	return outcome{because: because + "does not hold"}
 }
 
-// missing names what a condition depends on and was not given.
+// missing names the facts that a condition needs and that were not given.
 func (e *explanation) missing(when *config.Condition) string {
 	claims := e.who.ClaimsUnknown && when.ReadsClaims()
-	switch definition := when.ReadsDefinition() && e.entry.definition == nil; {
+	switch definition := when.ReadsDefinition && e.entry.definition == nil; {
 	case claims && definition:
 		return "the prompt's definition and the principal's claims, which are not known here"
 	case claims:
@@ -134,7 +133,8 @@ func (e *explanation) missing(when *config.Condition) string {
 	return "the prompt's definition, which is not known here"
 }
 
-// hides adds the blocks that hide the name, or might.
+// hides adds a step for each hide block that matches the name: it hides the prompt, may hide it, or
+// does not.
 func (e *explanation) hides(hides []*block, owner string) {
 	for _, hide := range hides {
 		if !hide.Matches(e.name) {
@@ -158,14 +158,14 @@ func (e *explanation) hides(hides []*block, owner string) {
 	}
 }
 
-// leaveOpen remembers a step with an unknown outcome, unless an earlier step decided already.
+// leaveOpen remembers the first step with an unknown outcome, unless a step has already decided.
 func (e *explanation) leaveOpen(out outcome, text string) {
 	if out.unknown && !e.isDecided && e.undecided == "" {
 		e.undecided = text
 	}
 }
 
-// rules adds the rules that show the name, to the principal or to others.
+// rules adds a step for each rule that matches the name, whether or not it names the principal.
 func (e *explanation) rules(t *team) {
 	for id := t.first; id < t.end; id++ {
 		r := &e.audience.policy.rules[id]
@@ -186,7 +186,7 @@ func (e *explanation) rules(t *team) {
 	}
 }
 
-// describe says what the rule does for a principal, whom it names or not.
+// describe describes the rule for a principal; named is true if the rule names the principal.
 func (r *rule) describe(who Principal, named bool) string {
 	switch {
 	case r.expose != nil && named:
@@ -203,7 +203,7 @@ func (r *rule) describe(who Principal, named bool) string {
 	}
 }
 
-// names lists selectors as they stand in the configuration.
+// names lists selectors in the form of the configuration.
 func names(to []config.Selector) string {
 	words := make([]string, 0, len(to))
 	for _, selector := range to {
@@ -212,13 +212,14 @@ func names(to []config.Selector) string {
 	return strings.Join(words, ", ")
 }
 
-// Reader is somebody whom a rule shows an entry.
+// Reader is a principal or group to whom a rule shows an entry.
 type Reader struct {
-	// Who is a user, a group or anybody. A team is replaced by its members.
+	// Who is a user, a group or everybody. Teams are replaced by their members.
 	Who config.Selector
-	// When is the condition that the principal has to satisfy as well; empty if there is none.
+	// When is the condition that the principal must satisfy; empty for none.
 	When string
-	// Rule is where the rule's block begins, as PATH:LINE, and By what it is called.
+	// Rule is the location of the rule's block, as PATH:LINE. By is the title of an expose block,
+	// or the membership of a team.
 	Rule, By string
 }
 
@@ -232,8 +233,8 @@ func (r Reader) String() string {
 // Everybody reports whether the rule shows the entry to everybody, without a condition.
 func (r Reader) Everybody() bool { return r.Who.Kind == config.Anybody && r.When == "" }
 
-// Readers returns everybody whom some rule shows an entry, each once with the first such rule, in
-// the order of the rules. It agrees with [Policy.Explain], but for all principals at once.
+// Readers returns all readers of an entry, each once, with the first rule that shows it to them, in
+// the order of the rules. It agrees with [Policy.Explain].
 func (p *Policy) Readers(team, upstream, name string, definition []byte) []Reader {
 	v := p.Visibility(team, upstream, name, definition)
 	if v == nil {
@@ -248,8 +249,7 @@ func (p *Policy) Readers(team, upstream, name string, definition []byte) []Reade
 		}
 		for _, who := range p.selectorsOf(r) {
 			reader := Reader{who, when, r.place.String(), by}
-			// Two rules may show the entry to the same readers; the first is the one that Explain
-			// names.
+			// Two rules may show the entry to the same readers. Explain names the first one.
 			if !slices.ContainsFunc(readers, func(known Reader) bool { return known.String() == reader.String() }) {
 				readers = append(readers, reader)
 			}
@@ -273,7 +273,7 @@ func (v *Visibility) when(i int) string {
 	return strings.Join(all, " and ")
 }
 
-// selectorsOf returns whom a rule applies to, with teams replaced by their members.
+// selectorsOf returns the selectors of a rule, with teams replaced by their members.
 func (p *Policy) selectorsOf(r *rule) []config.Selector {
 	to := []config.Selector{{Kind: config.TeamMembers, Name: r.team}}
 	if r.expose != nil {
@@ -293,15 +293,15 @@ func (p *Policy) selectorsOf(r *rule) []config.Selector {
 	return readers
 }
 
-// HiddenBy returns the hide block that removes an entry from everybody, or may, where the definition
-// that it reads is nil; the zero Step if there is none.
+// HiddenBy returns the first hide block that removes an entry for everyone, or the zero Step. If
+// definition is nil, the block may depend on the definition.
 func (p *Policy) HiddenBy(team, upstream, name string, definition []byte) Step {
 	t := p.owner(team, upstream)
 	if t == nil {
 		return Step{}
 	}
 	e := &entry{team: team, upstream: upstream, name: name, definition: definition}
-	// Only blocks that hide from everybody count: what others hide depends on who is calling.
+	// Blocks that depend on the caller are ignored.
 	for i, hide := range slices.Concat(p.hides, t.hides) {
 		if !hide.Matches(name) {
 			continue
@@ -312,7 +312,7 @@ func (p *Policy) HiddenBy(team, upstream, name string, definition []byte) Step {
 				owner = ownerOf(team)
 			}
 			what := "removes it from everybody"
-			if definition == nil && hide.When != nil && hide.When.ReadsDefinition() {
+			if definition == nil && hide.When != nil && hide.When.ReadsDefinition {
 				what = "may remove it, depending on its definition, which is not known here"
 			}
 			return Step{Rule: hide.Place.String(), Text: hide.named.Title + " " + owner + " " + what, Decides: true}

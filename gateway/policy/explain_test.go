@@ -1,61 +1,40 @@
 package policy_test
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
 func TestExplain_ListsEveryStep(t *testing.T) {
-	p := policy.New(company())
-	tests := []struct {
-		who, upstream, name string
-		want                policy.Decision
+	whens := conditional(t, `principal.subject == "user:ann"`, `contains(principal.groups, "group:g")`)
+	var got txtar.Archive
+	for _, test := range []struct {
+		name                      string
+		p                         *policy.Policy
+		who, team, upstream, asks string
 	}{
-		{"bob", "billing", "billing.invoice", policy.Decision{
-			Visible: true,
-			Rule:    "payments.hcl:21",
-			Reason:  `expose "invoices" of team "payments" shows it to user:bob`,
-			Chain: []policy.Step{
-				{Rule: "payments.hcl:4", Text: `upstream "billing" of team "payments" owns it`},
-				{Rule: "payments.hcl:1", Text: `user:bob is not a member of team "payments"`},
-				{Rule: "payments.hcl:21", Text: `expose "invoices" of team "payments" shows it to user:bob`, Decides: true},
-			},
-		}},
-		{"rita", "billing", "billing.invoice", policy.Decision{
-			Reason: `user:rita is not a member of team "payments", and no expose block of that team is for user:rita and matches "billing.invoice"`,
-			Chain: []policy.Step{
-				{Rule: "payments.hcl:4", Text: `upstream "billing" of team "payments" owns it`},
-				{Rule: "payments.hcl:1", Text: `user:rita is not a member of team "payments"`},
-				{Rule: "payments.hcl:21", Text: `expose "invoices" of team "payments" shows it to team:search, user:bob, not to user:rita`},
-			},
-		}},
-		{"everybody", "billing", "notes.wip_.debug_", policy.Decision{
-			Rule:   "gateway.hcl:9",
-			Reason: `hide "no debug prompts" of the gateway removes it from everybody`,
-			Chain: []policy.Step{
-				{Rule: "payments.hcl:4", Text: `upstream "billing" of team "payments" owns it`},
-				{Rule: "gateway.hcl:9", Text: `hide "no debug prompts" of the gateway removes it from everybody`, Decides: true},
-				{Rule: "payments.hcl:30", Text: `hide "half-finished" of team "payments" removes it from everybody`},
-				{Rule: "payments.hcl:1", Text: `user:anonymous is a member of team "payments", as of every team: there is no auth block`},
-				{Rule: "payments.hcl:23", Text: `expose "sorry, hidden" of team "payments" shows it to user:bob, not to user:anonymous`},
-			},
-		}},
-		{"bob", "web", "billing.invoice", policy.Decision{
-			Reason: `no team "payments" has an upstream "web"`,
-		}},
-	}
-	for _, test := range tests {
-		got := p.Explain(principal(test.who), "payments", test.upstream, test.name, nil)
-		if diff := cmp.Diff(test.want, got); diff != "" {
-			t.Errorf("Explain(%s, payments, %s, %s) (-want +got):\n%s", test.who, test.upstream, test.name, diff)
+		{"exposed to bob", policy.New(company()), "bob", "payments", "billing", "billing.invoice"},
+		{"not exposed to rita", policy.New(company()), "rita", "payments", "billing", "billing.invoice"},
+		{"hidden", policy.New(company()), "everybody", "payments", "billing", "notes.wip_.debug_"},
+		{"no such upstream", policy.New(company()), "bob", "payments", "web", "billing.invoice"},
+		{"the first condition that does not hold", whens, "bob", "a", "u", "u.x"},
+		{"the second block, regardless of the first", whens, "bob,g", "a", "u", "u.x"},
+	} {
+		decision := test.p.Explain(principal(test.who), test.team, test.upstream, test.asks, nil)
+		text := fmt.Appendf(nil, "visible: %t, by %q: %s\n", decision.Visible, decision.Rule, decision.Reason)
+		for _, step := range decision.Chain {
+			text = fmt.Appendf(text, "%s: %s, decides: %t\n", step.Rule, step.Text, step.Decides)
 		}
+		got.Files = append(got.Files, txtar.File{Name: test.name, Data: text})
 	}
+	checkArchive(t, "testdata/explain.txtar", &got)
 }
 
 // conditional is a team with one expose block to everybody for each condition, from x.hcl:1.
@@ -80,7 +59,7 @@ func TestExplain_NamesWhatTheAnswerDependsOn(t *testing.T) {
 	)
 	for _, test := range []struct {
 		when string
-		// What it depends on if the claims, the definition or neither are known: nothing if empty.
+		// The missing facts if the claims, the definition or both are unknown; empty if the decision is certain.
 		withClaims, withDefinition, withNeither string
 	}{
 		{`prompt.title == "T"`, definition, "", definition},
@@ -113,25 +92,5 @@ func TestExplain_NamesWhatTheAnswerDependsOn(t *testing.T) {
 		ask(bob, nil, test.withClaims)
 		ask(unclaimed, []byte(`{"title":"T"}`), test.withDefinition)
 		ask(unclaimed, nil, test.withNeither)
-	}
-}
-
-func TestExplain_GivesTheFirstConditionThatDoesNotHold(t *testing.T) {
-	p := conditional(t, `principal.subject == "user:ann"`, `contains(principal.groups, "group:g")`)
-	want := policy.Decision{
-		Reason: `expose of team "a" is for user:bob, and when = principal.subject == "user:ann" does not hold`,
-		Chain: []policy.Step{
-			{Rule: "x.hcl:101", Text: `upstream "u" of team "a" owns it`},
-			{Rule: "x.hcl:100", Text: `user:bob is not a member of team "a"`},
-			{Rule: "x.hcl:1", Text: `expose of team "a" is for user:bob, and when = principal.subject == "user:ann" does not hold`},
-			{Rule: "x.hcl:2", Text: `expose of team "a" is for user:bob, and when = contains(principal.groups, "group:g") does not hold`},
-		},
-	}
-	if diff := cmp.Diff(want, p.Explain(principal("bob"), "a", "u", "u.x", nil)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	// The second one shows it, whatever the first one says.
-	if got := p.Explain(principal("bob,g"), "a", "u", "u.x", nil); !got.Visible || got.Rule != "x.hcl:2" {
-		t.Errorf("Explain = %+v", got)
 	}
 }

@@ -10,42 +10,40 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// Policy is the part of one configuration that decides who sees what. Make it with [New].
+// Policy decides for one configuration who may see which prompts. Make it with [New].
 type Policy struct {
 	teams map[string]*team
 	hides []*block
-	// rules are all rules that can show an entry. A rule is identified by its index.
+	// rules are all rules that can show an entry. Their indexes identify them.
 	rules []rule
 
-	// The rules, indexed by those to whom they apply: directly, through membership of a team, and
-	// through membership of every team. A principal's rules are looked up here rather than found by
-	// going through all rules.
+	// The rules by their readers: directly, through membership in a team, and through membership in
+	// every team. A principal's rules are looked up here, which saves a pass over all rules.
 	direct     map[config.Selector][]int
 	membership map[config.Selector][]int
 	everyTeam  []int
 
-	// members has the members of each team.
+	// members maps each team to its members.
 	members map[string][]config.Selector
-	// open means that there is no auth block, so that everybody is a member of every team.
+	// open is true without an auth block: everyone is a member of every team.
 	open bool
 
 	audiences  *lru.Cache[string, *Audience]
 	placements *lru.Cache[string, *placement] // by subject
 	decisions  *lru.Cache[decision, bool]
 
-	// hideReads are the attributes of principals that hide blocks read. They concern every
-	// principal.
+	// hideReads are the principal attributes that hide blocks read. They concern every principal.
 	hideReads []string
-	// readingRules are the rules whose condition reads the principal.
+	// readingRules are the rules with a condition on the principal.
 	readingRules []int
 
 	onFailure func(Failure) // may be nil
 }
 
-// New returns the policy of a validated configuration. It keeps the configuration and never changes
-// it.
+// New returns the policy of a validated configuration. It keeps a reference to the configuration
+// and does not change it.
 func New(cfg *config.Config) *Policy {
-	audiences, _ := lru.New[string, *Audience](maxAudiences) // errors are for sizes below one
+	audiences, _ := lru.New[string, *Audience](maxAudiences) // fails only for a size below one
 	decisions, _ := lru.New[decision, bool](maxDecisions)
 	placements, _ := lru.New[string, *placement](maxPlacements)
 	p := &Policy{
@@ -59,7 +57,7 @@ func New(cfg *config.Config) *Policy {
 		members:    map[string][]config.Selector{},
 		open:       cfg.Auth == nil,
 	}
-	// All members first: a team's expose block may name any other team.
+	// All members come first, because a team's expose block may name any other team.
 	for i := range cfg.Teams {
 		p.members[cfg.Teams[i].Name] = cfg.Teams[i].Members
 	}
@@ -72,8 +70,8 @@ func New(cfg *config.Config) *Policy {
 	return p
 }
 
-// addHideReads records what hide blocks read of principals. Those blocks concern everybody,
-// whatever rules apply to them.
+// addHideReads records the principal attributes that hide blocks read. Hide blocks concern all
+// principals.
 func (p *Policy) addHideReads(hides []*block) {
 	for _, hide := range hides {
 		p.hideReads = append(p.hideReads, hide.reads()...)
@@ -82,8 +80,8 @@ func (p *Policy) addHideReads(hides []*block) {
 
 // addTeam adds a team's rules: its membership, and its expose blocks.
 func (p *Policy) addTeam(t *config.Team) {
-	// Membership is a rule like an expose block, and the first one, so that it is what explains
-	// what members see.
+	// Membership is a rule like an expose block. It is the team's first rule, so that explanations
+	// name it for members.
 	owner := &team{upstreams: map[string]config.Place{}, hides: newHides(t.Hides), first: len(p.rules)}
 	p.addHideReads(owner.hides)
 	for _, u := range t.Upstreams {
@@ -99,7 +97,8 @@ func (p *Policy) addTeam(t *config.Team) {
 	p.teams[t.Name] = owner
 }
 
-// addRule indexes a rule by whom it applies to, with each team replaced by its members.
+// addRule adds a rule and indexes it by the selectors in to. A team selector counts as the team's
+// members.
 func (p *Policy) addRule(r rule, to []config.Selector) {
 	id := len(p.rules)
 	p.rules = append(p.rules, r)
@@ -111,7 +110,7 @@ func (p *Policy) addRule(r rule, to []config.Selector) {
 			p.direct[selector] = append(p.direct[selector], id)
 			continue
 		}
-		// A principal in every team is in this one even if the team has no members.
+		// A principal with EveryTeam is also a member of a team that lists no members.
 		p.everyTeam = append(p.everyTeam, id)
 		for _, member := range p.members[selector.Name] {
 			p.membership[member] = append(p.membership[member], id)
@@ -119,8 +118,8 @@ func (p *Policy) addRule(r rule, to []config.Selector) {
 	}
 }
 
-// ReportFailures makes the policy call report when a condition cannot be evaluated, at most once a
-// minute for each block. Call it before any other method.
+// ReportFailures makes the policy call report if a condition cannot be evaluated, at most once a
+// minute per block. Call it before any other method.
 func (p *Policy) ReportFailures(report func(Failure)) *Policy {
 	p.onFailure = report
 	return p
@@ -138,27 +137,27 @@ func (p *Policy) owner(team, upstream string) *team {
 	return t
 }
 
-// ReadsUpstream reports whether the visibility of a team's entry may depend on which of its owners
+// ReadsUpstream reports whether the visibility of a team's entry may depend on the owner that
 // serves it.
 func (p *Policy) ReadsUpstream(team, name string) bool {
 	t, ok := p.teams[team]
 	if !ok {
 		return false
 	}
-	reads := func(b *block) bool { return b != nil && b.When != nil && b.When.ReadsUpstream() && b.Matches(name) }
+	reads := func(b *block) bool { return b != nil && b.When != nil && b.When.ReadsUpstream && b.Matches(name) }
 	return slices.ContainsFunc(p.hides, reads) || slices.ContainsFunc(t.hides, reads) ||
 		slices.ContainsFunc(p.rules[t.first:t.end], func(r rule) bool { return reads(r.expose) })
 }
 
-// Visibility returns the rules that show the entry with this exposed name and definition, which is
-// JSON, and which an upstream of the team owns. It is nil if the team has no such upstream.
+// Visibility returns the rules that show an entry with this exposed name and JSON definition, which
+// an upstream of the team owns. It is nil if the team has no such upstream.
 func (p *Policy) Visibility(team, upstream, name string, definition []byte) *Visibility {
 	t := p.owner(team, upstream)
 	if t == nil {
 		return nil
 	}
 	e := &entry{team: team, upstream: upstream, name: name, definition: definition}
-	hides, hiddenBy := p.hidesOf(t, e) // they beat every rule that shows the entry
+	hides, hiddenBy := p.hidesOf(t, e) // they take precedence over rules
 	v := &Visibility{policy: p, hiddenBy: hiddenBy}
 	if hiddenBy != nil {
 		return v
@@ -175,12 +174,12 @@ func (p *Policy) Visibility(team, upstream, name string, definition []byte) *Vis
 			v.add(id, open)
 		}
 	}
-	v.rules = slices.Clip(v.rules) // it is kept as long as the entry
+	v.rules = slices.Clip(v.rules) // it lives as long as the entry
 	return v
 }
 
-// hidesOf returns the block that hides an entry of the team from everybody; if there is none, the
-// gates that may hide it from some.
+// hidesOf returns the block that hides an entry from everyone. If there is none, it returns the
+// gates that may hide the entry from some audiences.
 func (p *Policy) hidesOf(t *team, e *entry) (gates []*gate, hiddenBy *block) {
 	for _, hides := range [][]*block{p.hides, t.hides} {
 		for _, hide := range hides {
@@ -199,34 +198,29 @@ func (p *Policy) hidesOf(t *team, e *entry) (gates []*gate, hiddenBy *block) {
 	return gates, nil
 }
 
-// decide reports whether a block that matches the entry's name applies, or returns the gate that
-// decides it.
+// decide reports whether a block that matches the entry's name applies. If that depends on the
+// principal, it returns the gate that decides.
 func (p *Policy) decide(b *block, e *entry) (applies bool, open *gate) {
 	switch {
-	case b == nil || b.When == nil: // nil is membership
+	case b == nil || b.When == nil: // nil for membership
 		return true, nil
-	case len(b.When.PrincipalFields()) > 0 && b.shared != nil:
+	case len(b.When.PrincipalFields) > 0 && b.shared != nil:
 		return false, b.shared
-	case len(b.When.PrincipalFields()) > 0:
+	case len(b.When.PrincipalFields) > 0:
 		return false, &gate{block: b, prompt: e.read(), name: e.name}
 	}
-	// The condition reads nothing of the principal, so no facts are needed to decide it now and for
-	// everybody.
-	applies, _ = p.holds(b, e.read(), config.PrincipalFacts{}, e.name)
-	return applies, nil
+	// The condition does not read the principal, so it is decided here for everyone.
+	return p.holds(b, e.read(), config.PrincipalFacts{}, e.name), nil
 }
 
-// holds evaluates a block's condition, and reports it if that is not possible. It also returns the
-// steps that it took.
-func (p *Policy) holds(
-	b *block, prompt config.PromptFacts, who config.PrincipalFacts, name string,
-) (holds bool, steps int) {
-	holds, steps, err := b.When.Measure(prompt, who)
-	if err == nil {
-		return holds, steps
+// holds evaluates a block's condition, and reports a failure.
+func (p *Policy) holds(b *block, prompt config.PromptFacts, who config.PrincipalFacts, name string) bool {
+	holds, err := b.When.Holds(prompt, who)
+	if err != nil {
+		p.report(b, name, err)
+		return b.fallback
 	}
-	p.report(b, name, err)
-	return b.fallback, steps
+	return holds
 }
 
 // report reports a block whose condition was not evaluated, at most once a minute.
@@ -236,10 +230,11 @@ func (p *Policy) report(b *block, name string, err error) {
 	}
 }
 
-// Audience returns the audience of a principal: the same pointer for all principals of the
-// audience, as long as it is one of the 10 000 most recently used.
+// Audience returns the audience of a principal. All principals of an audience get the same pointer,
+// as long as it is one of the 10 000 most recently used audiences.
 func (p *Policy) Audience(who Principal) *Audience {
-	// Principals of one subject displace each other, which costs time but never changes the answer.
+	// Principals with the same subject displace each other in this cache. That costs time but does
+	// not change the answer.
 	known, ok := p.placements.Get(who.Subject)
 	if !ok || !known.who.equal(who) {
 		rules := p.rulesFor(who)
@@ -279,9 +274,9 @@ func (p *Policy) rulesFor(who Principal) []byte {
 	return set
 }
 
-// distinguish returns the facts that conditions may read of a principal, and a key that is equal
-// for exactly the principals of its audience: the rules that apply to them, and the value of each
-// attribute that a condition reads.
+// distinguish returns the facts about a principal that conditions may read, and a key for its
+// audience: the rules that apply, and the values of the attributes that conditions read. Two
+// principals have equal keys exactly if they have the same audience.
 func (p *Policy) distinguish(who Principal, rules []byte) (facts config.PrincipalFacts, key string) {
 	reads := slices.Clone(p.hideReads)
 	for _, id := range p.readingRules {
@@ -295,8 +290,8 @@ func (p *Policy) distinguish(who Principal, rules []byte) (facts config.Principa
 	facts = who.facts()
 	slices.Sort(reads)
 	values := slices.Clone(rules)
-	// The values alone are enough: which attributes they belong to follows from the rules. Each has
-	// its length in front, so that no two lists of values look alike.
+	// The values are enough, because the rules determine their attributes. Each is preceded by its
+	// length, so that different lists have different keys.
 	for _, read := range slices.Compact(reads) {
 		value := facts.Value(read)
 		values = append(strconv.AppendInt(values, int64(len(value)), 10), ' ')

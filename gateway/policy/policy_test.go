@@ -7,6 +7,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // company is a configuration with a gateway-wide hide and four teams, one of which owns nothing.
@@ -165,7 +166,7 @@ func TestSees_FollowsMembershipExposeAndHide(t *testing.T) {
 	deny("alice", "notes.wip_.debug_", "gateway.hcl:9")
 	deny("rita", "web.readme.debug_", "gateway.hcl:9")
 
-	// A team's blocks concern its own prompts only, whatever their patterns match.
+	// A team's blocks apply only to its own prompts, regardless of their patterns.
 	deny("bob", "web.find", "")
 	deny("anonymous", "web.find", "")
 	allow("sam,search", "web.ours", "search.hcl:1")
@@ -178,7 +179,7 @@ func TestSees_FollowsMembershipExposeAndHide(t *testing.T) {
 	ask(true, "sam,search", "search", "web", "billing.secret", "search.hcl:1")
 	ask(false, "alice", "search", "web", "billing.secret", "")
 
-	// Without a credential nobody is a member; without an auth block everybody is.
+	// Callers without a credential are in no team; without an auth block everybody is in every team.
 	allow("eve", "door.knock", "open.hcl:1")
 	deny("anonymous", "door.knock", "")
 	allow("everybody", "door.knock", "open.hcl:1")
@@ -191,50 +192,36 @@ func TestSees_FollowsMembershipExposeAndHide(t *testing.T) {
 	ask(false, "rita", "readers", "", "readers.x", "")
 }
 
-func TestWhen_DecidesByPromptAndPrincipal(t *testing.T) {
-	whens := conditions(t, `length(prompt.arguments) <= 1`, `principal.claims.tier == "gold"`, `prompt.meta.owner == principal.subject`,
-		`try(prompt.meta.internal, false) && !contains(principal.groups, "group:staff")`)
-	cfg := &config.Config{Teams: []config.Team{{
-		Name: "payments", Members: selectors("user:alice"), Upstreams: []config.Upstream{{Name: "billing"}}, Place: place("p.hcl:1"),
-		Exposes: []config.Rule{
-			rule("p.hcl:5", "small", "billing.review_*", "*"), rule("p.hcl:6", "gold", "billing.report_*", "*"), rule("p.hcl:7", "own", "billing.own_*", "group:owners"),
-		},
-		Hides: []config.Rule{rule("p.hcl:9", "internal", "*")},
-	}}}
-	for i := range cfg.Teams[0].Exposes {
-		cfg.Teams[0].Exposes[i].When = whens[i]
-	}
-	cfg.Teams[0].Hides[0].When = whens[3]
+// TestPolicy_AgreesWithTheConfiguration holds what conditions decide. If one cannot be evaluated, a hide block hides and an
+// expose block shows nothing.
+func TestWhen_ReportsAFailureOnceForEachBlock(t *testing.T) {
+	whens := conditions(t, `principal.claims.tier == "gold"`, `try(prompt.meta.internal, false)`)
+	expose, hide := rule("p.hcl:6", "gold", "billing.report_*", "*"), rule("p.hcl:9", "internal", "*")
+	expose.When, hide.When = whens[0], whens[1]
 	var failures []policy.Failure
-	p := policy.New(cfg).ReportFailures(func(f policy.Failure) { failures = append(failures, f) })
-	ask := func(want bool, who, claims, name, definition, rule string) {
-		t.Helper()
-		caller := principal(who)
-		caller.Claims = claims
-		if got := p.Audience(caller).Sees(p.Visibility("payments", "billing", name, []byte(definition))); got != want {
-			t.Errorf("%s %s sees %s %s: %v, want %v", who, claims, name, definition, got, want)
-		}
-		if got := p.Explain(caller, "payments", "billing", name, []byte(definition)); got.Visible != want || got.Rule != rule {
-			t.Errorf("Explain(%s, %s) = %v by %q (%s), want %v by %q", who, name, got.Visible, got.Rule, got.Reason, want, rule)
+	p := policy.New(&config.Config{Teams: []config.Team{{
+		Name: "payments", Members: selectors("user:alice"), Upstreams: []config.Upstream{{Name: "billing"}}, Place: place("p.hcl:1"),
+		Exposes: []config.Rule{expose}, Hides: []config.Rule{hide},
+	}}}).ReportFailures(func(f policy.Failure) { failures = append(failures, f) })
+	for _, test := range []struct {
+		want                                bool
+		who, claims, name, definition, rule string
+	}{
+		{true, "bob", `{"tier":"gold"}`, "billing.report_x", `{}`, "p.hcl:6"},
+		{false, "bob", `{"tier":"tin"}`, "billing.report_x", `{}`, ""},
+		{false, "alice", "", "billing.y", `{"_meta":{"internal":true}}`, "p.hcl:9"},
+		{false, "bob", "", "billing.report_x", `{}`, ""},
+		{false, "bob,other", `{"x":1}`, "billing.report_y", `{}`, ""},
+		{false, "alice", "", "billing.y", `{"_meta":{"internal":[]}}`, "p.hcl:9"},
+	} {
+		caller := principal(test.who)
+		caller.Claims = test.claims
+		visibility := p.Visibility("payments", "billing", test.name, []byte(test.definition))
+		explained := p.Explain(caller, "payments", "billing", test.name, []byte(test.definition))
+		if got := p.Audience(caller).Sees(visibility); got != test.want || explained.Visible != got || explained.Rule != test.rule {
+			t.Errorf("%+v: seen: %t, explained as %+v", test, got, explained)
 		}
 	}
-	ask(true, "bob", "", "billing.review_x", `{"arguments":[{"name":"a"}]}`, "p.hcl:5")
-	ask(false, "bob", "", "billing.review_x", `{"arguments":[{"name":"a"},{"name":"b"}]}`, "")
-	ask(true, "alice", "", "billing.review_x", `{"arguments":[{"name":"a"},{"name":"b"}]}`, "p.hcl:1")
-	ask(true, "bob", `{"tier":"gold"}`, "billing.report_x", `{}`, "p.hcl:6")
-	ask(false, "bob", `{"tier":"tin"}`, "billing.report_x", `{}`, "")
-	ask(true, "ann,owners", "", "billing.own_x", `{"_meta":{"owner":"user:ann"}}`, "p.hcl:7")
-	ask(false, "bob,owners", "", "billing.own_x", `{"_meta":{"owner":"user:ann"}}`, "")
-	ask(false, "ann", "", "billing.own_x", `{"_meta":{"owner":"user:ann"}}`, "")
-	ask(false, "alice", "", "billing.y", `{"_meta":{"internal":true}}`, "p.hcl:9")
-	ask(true, "alice,staff", "", "billing.y", `{"_meta":{"internal":true}}`, "p.hcl:1")
-	if len(failures) != 0 {
-		t.Errorf("failures %v", failures)
-	}
-	// If a condition cannot be evaluated, a hide block hides and an expose block shows nothing.
-	ask(false, "bob", "", "billing.report_x", `{}`, "")
-	ask(false, "bob,other", `{"x":1}`, "billing.report_y", `{}`, "")
-	ask(false, "alice", "", "billing.y", `{"_meta":{"internal":[]}}`, "p.hcl:9")
 	want := []string{"p.hcl:6 : unsupported attribute", "p.hcl:9 billing.y: "}
 	for i, f := range failures {
 		if got := fmt.Sprintf("%s %s: %v", f.Rule, f.Prompt, f.Err); i >= len(want) || !strings.HasPrefix(got, want[i]) {
@@ -247,11 +234,8 @@ func TestWhen_DecidesByPromptAndPrincipal(t *testing.T) {
 	// Principals differ only by the attributes that conditions read.
 	gold, golden := principal("x"), principal("x")
 	gold.Claims, golden.Claims = `{"tier":"gold","n":1}`, `{"n":2,"tier":"gold"}`
-	if p.Audience(gold) != p.Audience(golden) {
-		t.Error("a claim that no when reads makes two audiences of one")
-	}
-	if p.Audience(gold) == p.Audience(principal("x")) {
-		t.Error("principals with different tiers share an audience")
+	if p.Audience(gold) != p.Audience(golden) || p.Audience(gold) == p.Audience(principal("x")) {
+		t.Error("a claim that no when reads makes two audiences of one, or principals with different tiers share one")
 	}
 }
 
@@ -308,138 +292,24 @@ func TestSees_IsFalseForMalformedPrincipals(t *testing.T) {
 	}
 }
 
-func TestKey_IgnoresGroups(t *testing.T) {
-	grouped, alone := principal("alice,payments"), principal("alice")
-	if a, b := grouped.Key(), alone.Key(); a != b {
-		t.Errorf("alice has two keys, %q and %q", a, b)
-	}
-	labelled, anonymous := policy.Principal{Subject: policy.AnonymousSubject}, principal("anonymous")
-	if a, b := labelled.Key(), anonymous.Key(); a == b {
-		t.Errorf("a token labelled anonymous has the key of those without one, %q", a)
-	}
-}
-
-func TestHasKey_AgreesWithKey(t *testing.T) {
-	alice, bob := principal("alice"), principal("bob")
+// Groups are no part of a key. A token labelled anonymous has another key than callers without one.
+func TestKey_TellsPrincipalsApart(t *testing.T) {
+	alice, bob, grouped := principal("alice"), principal("bob"), principal("alice,payments")
 	issued, certified := alice, alice
 	issued.Source, certified.Source = "0123456789ab", "certificate"
 	all := []policy.Principal{alice, bob, issued, certified, principal("anonymous"), {Subject: policy.AnonymousSubject}}
-	keys := []string{"", " ", issued.Source, issued.Source + " ", " " + issued.Subject}
-	for _, who := range all {
-		keys = append(keys, who.Key())
+	keys := map[string]bool{"": true, " ": true, issued.Source: true, issued.Source + " ": true, " " + issued.Subject: true}
+	others := len(keys)
+	for _, who := range append(all, grouped) {
+		keys[who.Key()] = true
+	}
+	if len(keys)-others != len(all) {
+		t.Errorf("%d principals have %d keys: %v", len(all), len(keys)-others, keys)
 	}
 	for _, who := range all {
-		for _, key := range keys {
+		for key := range keys {
 			if got := who.HasKey(key); got != (key == who.Key()) {
 				t.Errorf("HasKey(%q) of %+v = %t, its key is %q", key, who, got, who.Key())
-			}
-		}
-	}
-}
-
-// BenchmarkSees is the decision for each entry of a new view, and for each get: no allocations.
-func BenchmarkSees(b *testing.B) {
-	p := policy.New(company())
-	audience, visibility := p.Audience(principal("bob")), p.Visibility("payments", "billing", "billing.invoice", nil)
-	b.ReportAllocs()
-	for b.Loop() {
-		if !audience.Sees(visibility) {
-			b.Fatal("bob does not see the invoice")
-		}
-	}
-}
-
-// BenchmarkAudience is done for each request, nearly always for a principal that called before: no allocations.
-func BenchmarkAudience(b *testing.B) {
-	p := policy.New(company())
-	who := principal("carol,payments,auditors,staff")
-	b.ReportAllocs()
-	for b.Loop() {
-		p.Audience(who)
-	}
-}
-
-func BenchmarkVisibility(b *testing.B) {
-	p := policy.New(company())
-	b.ReportAllocs()
-	for b.Loop() {
-		p.Visibility("payments", "billing", "billing.invoice", nil)
-	}
-}
-
-func TestWhen_OfAHideIsEvaluatedOnlyForThoseWhoWouldSeeThePrompt(t *testing.T) {
-	// It cannot be evaluated, and a failure shows that it was tried.
-	whens := conditions(t, `principal.claims.absent == prompt.name`)
-	cfg := &config.Config{Teams: []config.Team{{
-		Name: "payments", Members: selectors("user:alice"), Upstreams: []config.Upstream{{Name: "billing"}}, Place: place("p.hcl:1"),
-		Exposes: []config.Rule{rule("p.hcl:5", "for bob", "billing.a", "user:bob")},
-		Hides:   []config.Rule{rule("p.hcl:9", "costly", "*")},
-	}}}
-	cfg.Teams[0].Hides[0].When = whens[0]
-	for who, want := range map[string]int{"alice": 1, "bob": 1, "carol": 0, "anonymous": 0} {
-		failures := 0
-		p := policy.New(cfg).ReportFailures(func(policy.Failure) { failures++ })
-		if p.Audience(principal(who)).Sees(p.Visibility("payments", "billing", "billing.a", []byte(`{}`))) {
-			t.Errorf("%s sees what a hide block hides whose condition cannot be evaluated", who)
-		}
-		if failures != want {
-			t.Errorf("%s: %d failures, want %d", who, failures, want)
-		}
-	}
-}
-
-func TestPolicy_KnowsWhatItsConditionsRead(t *testing.T) {
-	whens := conditions(t, `principal.subject == "user:ann"`, `principal.subject == "user:bob"`, `prompt.upstream == "v"`)
-	configured := func() *config.Config {
-		return &config.Config{Auth: &config.Auth{}, Teams: []config.Team{{
-			Name: "a", Upstreams: []config.Upstream{{Name: "u"}}, Exposes: []config.Rule{rule("a.hcl:1", "", "*", "*")}, Members: selectors("user:eve"),
-		}}}
-	}
-	with := func(when ...*config.Condition) *policy.Policy {
-		cfg := configured()
-		for i := range when {
-			hide := rule("a.hcl:2", "", "*")
-			hide.When = when[i]
-			cfg.Hides = append(cfg.Hides, hide)
-		}
-		return policy.New(cfg)
-	}
-	for _, blocks := range []func(*config.Config) *[]config.Rule{
-		func(c *config.Config) *[]config.Rule { return &c.Hides },
-		func(c *config.Config) *[]config.Rule { return &c.Teams[0].Hides },
-		func(c *config.Config) *[]config.Rule { return &c.Teams[0].Exposes },
-	} {
-		cfg := configured()
-		reading := rule("a.hcl:2", "", "*", "*")
-		reading.When = whens[2]
-		*blocks(cfg) = append(*blocks(cfg), reading)
-		if !policy.New(cfg).ReadsUpstream("a", "x") {
-			t.Errorf("%+v does not read the upstream", cfg)
-		}
-	}
-	for name, test := range map[string]struct {
-		p                     *policy.Policy
-		nothing, readUpstream bool
-		sees                  map[string]bool
-	}{
-		"no condition":  {with(), true, false, map[string]bool{"user:ann": true, "user:bob": true, "user:eve": true}},
-		"the principal": {with(whens[0], whens[1]), false, false, map[string]bool{"user:ann": false, "user:bob": false, "user:eve": true}},
-		"the upstream":  {with(whens[2]), true, true, map[string]bool{"user:ann": true, "user:bob": true, "user:eve": true}},
-	} {
-		if got := test.p.EvaluatesNothing(); got != test.nothing {
-			t.Errorf("%s: it evaluates nothing: %v", name, got)
-		}
-		if test.p.ReadsUpstream("a", "x") != test.readUpstream || test.p.ReadsUpstream("b", "x") {
-			t.Errorf("%s: ReadsUpstream is %v, and of no team %v", name, test.p.ReadsUpstream("a", "x"), test.p.ReadsUpstream("b", "x"))
-		}
-		for who, sees := range test.sees {
-			audience := test.p.Audience(policy.Principal{Subject: who})
-			visibility := test.p.Visibility("a", "u", "x", []byte("{}"))
-			if got, hidden := audience.Sees(visibility), audience.HiddenBy(visibility) != nil; got != sees || hidden == sees {
-				t.Errorf("%s: %s sees it: %v, and it is hidden: %v", name, who, got, hidden)
-			}
-			if audience.Member("a") != (who == "user:eve") || audience.Member("b") {
-				t.Errorf("%s: %s is a member: %v, and of no team: %v", name, who, audience.Member("a"), audience.Member("b"))
 			}
 		}
 	}
@@ -465,34 +335,36 @@ func TestAudience_TellsPrincipalsOfOneSubjectApart(t *testing.T) {
 	}
 }
 
-func TestEqual_IsOfTheSameRulesWithoutConditionsOnThePrincipal(t *testing.T) {
-	when := conditions(t, `principal.subject == "user:ann"`)
-	with := func(hides ...config.Rule) *policy.Policy {
-		return policy.New(&config.Config{Hides: hides, Teams: []config.Team{{
-			Name: "a", Upstreams: []config.Upstream{{Name: "u"}}, Exposes: []config.Rule{rule("a.hcl:1", "", "[xy]", "*")},
-		}}})
-	}
-	of := func(p *policy.Policy, name string) *policy.Visibility {
-		return p.Visibility("a", "u", name, []byte("{}"))
-	}
-	hidden, conditional := rule("a.hcl:2", "", "y"), rule("a.hcl:2", "", "y")
-	conditional.When = when[0]
-	plain, hides, depends := with(), with(hidden), with(conditional)
-	for name, test := range map[string]struct {
-		a, b *policy.Visibility
-		want bool
-	}{
-		"two names":           {of(plain, "x"), of(plain, "y"), true},
-		"another rule":        {of(plain, "x"), of(plain, "z"), false},
-		"of two policies":     {of(plain, "x"), of(with(), "x"), false},
-		"one that is hidden":  {of(hides, "z"), of(hides, "y"), false},
-		"two that are hidden": {of(hides, "y"), of(hides, "y"), true},
-		"one that depends":    {of(depends, "x"), of(depends, "y"), false},
-		"of no upstream":      {nil, nil, true},
-		"of an upstream":      {nil, of(plain, "x"), false},
-	} {
-		if test.a.Equal(test.b) != test.want || test.b.Equal(test.a) != test.want {
-			t.Errorf("%s: %v, and the other way round %v", name, test.a.Equal(test.b), test.b.Equal(test.a))
+func TestPolicy_KnowsWhatItsConditionsRead(t *testing.T) {
+	for when, readsUpstream := range map[string]bool{`prompt.upstream == "web"`: true, `principal.subject == "user:alice"`: false} {
+		for _, blocks := range []func(*config.Config) []config.Rule{
+			func(c *config.Config) []config.Rule { return c.Hides },
+			func(c *config.Config) []config.Rule { return c.Teams[0].Hides },
+			func(c *config.Config) []config.Rule { return c.Teams[0].Exposes },
+		} {
+			cfg := company()
+			block := &blocks(cfg)[0]
+			block.When, block.Prompts = conditions(t, when)[0], []config.Pattern{pattern("billing.x")}
+			p := policy.New(cfg)
+			if p.EvaluatesNothing() != readsUpstream || p.ReadsUpstream("payments", "billing.x") != readsUpstream || p.ReadsUpstream("payments", "y") {
+				t.Errorf("when = %s of %s: it evaluates nothing: %t", when, block.Place.File, p.EvaluatesNothing())
+			}
 		}
+	}
+	cfg := company()
+	cfg.Hides[0].When = conditions(t, `principal.subject == "user:alice"`)[0]
+	p := policy.New(cfg)
+	audience, visibility := p.Audience(principal("alice")), p.Visibility("payments", "billing", "billing.debug_x", []byte("{}"))
+	if audience.Sees(visibility) || audience.HiddenBy(visibility) == nil {
+		t.Error("what is hidden from one principal is not hidden by a rule")
+	}
+}
+
+// Decisions are made for each entry of a new view and for each get, nearly always for a principal that called before.
+func TestSees_AllocatesNothing(t *testing.T) {
+	p, who := policy.New(company()), principal("carol,payments,auditors,staff")
+	visibility := p.Visibility("payments", "billing", "billing.invoice", nil)
+	if got := upstreamtest.Allocs(t, func() { p.Audience(who).Sees(visibility) }); got != 0 {
+		t.Errorf("a decision allocates %v times", got)
 	}
 }

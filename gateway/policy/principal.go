@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -11,32 +13,31 @@ import (
 // AnonymousSubject is the subject of a caller without a credential.
 const AnonymousSubject = "user:anonymous"
 
-// Principal is an authenticated caller, or an anonymous one. Its groups may be shared and must not
-// be changed.
+// Principal is an authenticated or anonymous caller. Groups may be shared; do not change them.
 type Principal struct {
-	// Subject begins with "user:", as in "user:ci". No rule applies to any other subject.
+	// Subject begins with "user:", as in "user:ci". No rule applies to other subjects.
 	Subject string
-	// Groups begin with "group:" each. Others are ignored.
+	// Groups begin with "group:". Groups without this prefix are ignored.
 	Groups []string
-	// Source identifies who vouches for the subject, in at most 32 bytes: the same subject of two
-	// sources is two callers. It is empty for the subject of a token block.
+	// Source identifies the issuer of the subject, in at most 32 bytes: the same subject from two
+	// sources is two callers. It is empty for token blocks.
 	Source string
 	// Claims is a JSON object with the issuer's claims about the subject, at most 12 KiB; empty
 	// without an issuer.
 	Claims string
-	// Expires is when the credential expires; zero if it does not.
+	// Expires is the expiry of the credential; zero for none.
 	Expires time.Time
-	// ClaimsUnknown means that the principal was named rather than authenticated, so that its
-	// claims may be anything.
+	// ClaimsUnknown is true if only the principal's name was given, so that its claims are unknown.
 	ClaimsUnknown bool
-	// EveryTeam makes the principal a member of every team, as all are if there is no auth block.
+	// EveryTeam makes the principal a member of every team. It is true for all principals if there
+	// is no auth block.
 	EveryTeam bool
-	// Anonymous means that there was no credential. Such a principal belongs to no team, whoever
-	// the team's members are, unless EveryTeam is set.
+	// Anonymous is true for a caller without a credential. An anonymous principal is in no team
+	// unless EveryTeam is set.
 	Anonymous bool
 }
 
-// facts returns what conditions may read of the principal.
+// facts returns the attributes that conditions may read.
 func (p Principal) facts() config.PrincipalFacts {
 	facts := config.NewPrincipalFacts(p.Subject, p.Groups, p.Claims)
 	if p.ClaimsUnknown {
@@ -45,17 +46,17 @@ func (p Principal) facts() config.PrincipalFacts {
 	return facts
 }
 
-// equal reports whether two principals are the same to a policy.
+// equal reports whether two principals are equal for every decision.
 func (p Principal) equal(q Principal) bool {
 	// No rule and no condition depends on Source or Expires.
 	return p.Subject == q.Subject && slices.Equal(p.Groups, q.Groups) && p.EveryTeam == q.EveryTeam && p.Anonymous == q.Anonymous &&
 		p.Claims == q.Claims && p.ClaimsUnknown == q.ClaimsUnknown
 }
 
-// selectors yields every selector by which a team's members or an expose block may name the
+// selectors yields every selector with which a team's members or an expose block may name the
 // principal.
 func (p Principal) selectors(yield func(config.Selector) bool) {
-	// Teams are not among them: they are resolved to their members when the policy is made.
+	// Teams are left out: they are replaced by their members when the policy is made.
 	if !yield(config.Selector{Kind: config.Anybody}) {
 		return
 	}
@@ -69,17 +70,17 @@ func (p Principal) selectors(yield func(config.Selector) bool) {
 	}
 }
 
-// Key identifies the caller: two principals with equal keys are the same caller. Groups and claims
-// are no part of it, since they may change while the caller stays the same; to learn whether they
-// matter, compare audiences.
+// Key identifies the caller: principals with equal keys are the same caller. Groups and claims are
+// not part of it, because they may change. Compare audiences to find out whether such a change
+// matters.
 func (p *Principal) Key() string {
 	if p.Anonymous {
-		return "anonymous" // unlike any subject, even that of a token block labelled "anonymous"
+		return "anonymous" // unlike any subject, even of a token block labelled "anonymous"
 	}
 	if p.Source == "" {
 		return p.Subject
 	}
-	return p.Source + " " + p.Subject // unambiguous: neither contains a space
+	return p.Source + " " + p.Subject // unambiguous: Source contains no space
 }
 
 // HasKey reports whether key is the principal's Key, without making one.
@@ -92,67 +93,66 @@ func (p *Principal) HasKey(key string) bool {
 }
 
 const (
-	// maxAudiences bounds the audiences that a policy keeps.
+	// maxAudiences bounds the cached audiences of a policy.
 	maxAudiences = 10_000
-	// maxDecisions bounds the decisions about gates that a policy keeps.
+	// maxDecisions bounds the cached decisions about gates.
 	maxDecisions = 1 << 17
 )
 
-// Audience is all principals whom the policy cannot tell apart. It never changes. Make it with
+// Audience is a set of principals that the policy cannot tell apart. It is immutable. Make it with
 // [Policy.Audience].
 type Audience struct {
 	policy *Policy
-	// rules is the set of rules that apply to the audience, one bit each. It is a string so that it
-	// can be part of the key that identifies an audience.
+	// rules is the set of rules that apply to the audience, one bit each. It is a string because it
+	// is part of a key.
 	rules string
-	// facts are what conditions read of the audience's principals.
+	// facts are the attributes of the audience's principals that conditions read.
 	facts config.PrincipalFacts
 }
 
-// Sees reports whether the audience may see an entry. It is the only decision, for list, get,
-// completion and notifications alike.
+// Sees reports whether the audience may see an entry. List, get, completion and notifications all
+// use this decision.
 func (a *Audience) Sees(v *Visibility) bool {
-	shownBy, _ := a.shownBy(v, nil) // without a budget there is no error
+	shownBy, _ := a.shownBy(context.Background(), v) // fails only at the end of a context
 	return shownBy != nil
 }
 
-// Decide evaluates the conditions that decide whether the audience sees an entry, so that Sees need
-// not. The error is [ErrBudget].
-func (a *Audience) Decide(v *Visibility, b *Budget) error {
-	_, err := a.shownBy(v, b)
+// Decide evaluates the conditions for the audience and an entry in advance, for Sees, until ctx ends. The error
+// is [ErrBudget] at its deadline.
+func (a *Audience) Decide(ctx context.Context, v *Visibility) error {
+	_, err := a.shownBy(ctx, v)
 	return err
 }
 
-// EvaluatesNothing reports whether the policy has no condition that reads principals, so that
-// Decide has nothing to do.
+// EvaluatesNothing reports whether the policy has no condition on principals, so that Decide does
+// nothing.
 func (p *Policy) EvaluatesNothing() bool { return len(p.hideReads) == 0 && len(p.readingRules) == 0 }
 
-// shownBy returns the first rule that shows the entry to the audience, or nil if none does.
-func (a *Audience) shownBy(v *Visibility, b *Budget) (*rule, error) {
-	// After a reload a request may hold halves of two policies, whose rules have nothing to do with
-	// each other.
+// shownBy returns the first rule that shows the entry to the audience, or nil.
+func (a *Audience) shownBy(ctx context.Context, v *Visibility) (*rule, error) {
+	// After a reload a request may have halves of two policies. Their rules are unrelated.
 	if v == nil || a.policy != v.policy {
 		return nil, nil
 	}
 	for i, id := range v.rules {
-		// The gate last: only for rules that apply to the audience does it have the facts that the
-		// condition reads.
+		// Check the gate only now: the audience's facts are complete only for rules that apply to
+		// it.
 		if !a.has(int(id)) {
 			continue
 		}
 		if v.conditional == nil {
 			return &a.policy.rules[id], nil
 		}
-		passes, err := a.passes(v.conditional.shows[i], b)
+		passes, err := a.passes(ctx, v.conditional.shows[i])
 		if err != nil {
 			return nil, err
 		}
 		if !passes {
 			continue
 		}
-		// The hide blocks after that: what a team writes must cost nothing to those who would not
-		// see its prompts anyway.
-		hidden, err := a.passesAny(v.conditional.hides, b)
+		// Hide blocks come last: their conditions must cost nothing for audiences that do not see
+		// the prompt anyway.
+		hidden, err := a.passesAny(ctx, v.conditional.hides)
 		if hidden || err != nil {
 			return nil, err
 		}
@@ -162,19 +162,19 @@ func (a *Audience) shownBy(v *Visibility, b *Budget) (*rule, error) {
 }
 
 // passesAny reports whether one of the blocks applies to the audience.
-func (a *Audience) passesAny(gates []*gate, b *Budget) (bool, error) {
+func (a *Audience) passesAny(ctx context.Context, gates []*gate) (bool, error) {
 	for _, g := range gates {
-		if passes, err := a.passes(g, b); passes || err != nil {
+		if passes, err := a.passes(ctx, g); passes || err != nil {
 			return passes, err
 		}
 	}
 	return false, nil
 }
 
-// ShownBy returns the rule that shows an entry to the audience, nil if none does, and the limit of
-// its block, nil if it has none or the audience sees the entry as members of the team.
+// ShownBy returns the rule that shows an entry to the audience, or nil, and the limit of its block.
+// The limit is nil if the block has none, or if the audience sees the entry as members.
 func (a *Audience) ShownBy(v *Visibility) (*Rule, *config.Limit) {
-	r, _ := a.shownBy(v, nil)
+	r, _ := a.shownBy(context.Background(), v)
 	switch {
 	case r == nil:
 		return nil, nil
@@ -184,9 +184,9 @@ func (a *Audience) ShownBy(v *Visibility) (*Rule, *config.Limit) {
 	return r.named(), r.expose.Limit
 }
 
-// HiddenBy returns the hide block that keeps an entry from the audience, nil where none does. It
-// evaluates no condition, and looks only at those that were evaluated before: its caller must not
-// take longer for a prompt that is hidden than for one that does not exist.
+// HiddenBy returns the hide block that keeps an entry from the audience, or nil. It evaluates no
+// condition and uses only cached decisions, so that a hidden prompt takes no longer than a prompt
+// that does not exist.
 func (a *Audience) HiddenBy(v *Visibility) *Rule {
 	switch {
 	case v == nil || a.policy != v.policy:
@@ -204,8 +204,8 @@ func (a *Audience) HiddenBy(v *Visibility) *Rule {
 	return nil
 }
 
-// SeesTeam reports whether the audience may see anything that a team owns: it belongs to the team,
-// or an expose block of the team names it, whatever that block matches at present.
+// SeesTeam reports whether the audience may see anything of a team: it belongs to the team, or an
+// expose block of the team names it, whether or not that block matches a prompt at present.
 func (a *Audience) SeesTeam(team string) bool {
 	t, ok := a.policy.teams[team]
 	if !ok {
@@ -219,7 +219,7 @@ func (a *Audience) SeesTeam(team string) bool {
 	return false
 }
 
-// Member reports whether the audience belongs to a team.
+// Member reports whether the audience is a member of a team.
 func (a *Audience) Member(team string) bool {
 	t, ok := a.policy.teams[team]
 	return ok && a.has(t.first) // membership is the first rule
@@ -229,39 +229,40 @@ func (a *Audience) has(rule int) bool { return contains(a.rules, rule) }
 
 func contains[T string | []byte](rules T, id int) bool { return rules[id/8]&(1<<(id%8)) != 0 }
 
-// passes reports whether the block of a gate applies to the audience. Without a gate it always
-// does.
-func (a *Audience) passes(g *gate, b *Budget) (bool, error) {
+// passes reports whether the block of a gate applies to the audience. A nil gate always passes.
+func (a *Audience) passes(ctx context.Context, g *gate) (bool, error) {
 	if g == nil {
 		return true, nil
 	}
-	// Two goroutines may both decide here. They come to the same result.
+	// Two goroutines may both decide here, with the same result.
 	key := decision{g, a}
 	if decided, ok := a.policy.decisions.Get(key); ok {
 		return decided, nil
 	}
-	if !b.left() {
+	switch err := ctx.Err(); {
+	case errors.Is(err, context.DeadlineExceeded):
 		a.policy.report(g.block, g.name, ErrBudget)
 		return false, ErrBudget
+	case err != nil: // the client has gone
+		return false, err
 	}
-	decided, steps := a.policy.holds(g.block, g.prompt, a.facts, g.name)
-	b.spend(steps)
+	decided := a.policy.holds(g.block, g.prompt, a.facts, g.name)
 	a.policy.decisions.Add(key, decided)
 	return decided, nil
 }
 
-// decision is a gate and the audience that it is decided for. One decision holds for the whole
-// audience, since all of its principals have the same values of whatever a condition reads.
+// decision is the key of a cached decision: a gate and an audience. The decision holds for the
+// whole audience, whose principals have equal values of all attributes that conditions read.
 type decision struct {
 	gate     *gate
 	audience *Audience
 }
 
-// maxPlacements bounds the principals whose audience is remembered. Finding the rules of a
-// principal again for each request would cost more than the rest of the decision.
+// maxPlacements bounds the cached placements, one per subject. Finding a principal's rules for each
+// request would cost more than the rest of the decision.
 const maxPlacements = 1024
 
-// placement is what determines a principal's audience.
+// placement determines a principal's audience: its facts and rules.
 type placement struct {
 	who   Principal
 	key   string

@@ -223,7 +223,7 @@ func TestPolicy_AgreesWithTheConfiguration(t *testing.T) {
 	})
 }
 
-// upstreamsOf returns the upstreams that may own an entry, if that of the entry may.
+// upstreamsOf returns the upstreams that may own an entry.
 func upstreamsOf(cfg *config.Config, e entry) (names []string) {
 	for _, t := range cfg.Teams {
 		for _, u := range t.Upstreams {
@@ -287,26 +287,6 @@ func crowd() (p *policy.Policy, member func(int) policy.Principal) {
 			}
 		}
 		return who
-	}
-}
-
-func TestAudience_DropsTheLeastRecentlyUsed(t *testing.T) {
-	p, member := crowd()
-	kept, dropped := p.Audience(member(0)), p.Audience(member(1))
-	for set := 2; set < 10_001; set++ {
-		p.Audience(member(set))
-		p.Audience(member(0))
-	}
-	if p.Audience(member(0)) != kept {
-		t.Error("the audience that is in use was dropped")
-	}
-	again := p.Audience(member(1))
-	if again == dropped {
-		t.Error("of 10 001 audiences all were kept")
-	}
-	visibility := p.Visibility("group:0", "group:0", "x", nil)
-	if !again.Sees(visibility) || !dropped.Sees(visibility) {
-		t.Error("an audience that was dropped and made again decides differently")
 	}
 }
 

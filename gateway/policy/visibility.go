@@ -2,7 +2,6 @@ package policy
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -10,76 +9,67 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// Visibility is what a policy decides about one entry, whoever is calling: the rules that show it.
-// It stays valid until the entry or the policy changes. A nil *Visibility, and one without rules,
-// shows the entry to nobody.
+// Visibility is the part of the decision about an entry that does not depend on the caller: the
+// rules that show it. It is valid until the entry or the policy changes. A nil *Visibility, or a
+// Visibility without rules, does not show the entry.
 type Visibility struct {
 	policy *Policy
 	rules  []int32
-	// hiddenBy is the block that hides the entry from everybody; nil where none does.
+	// hiddenBy is the block that hides the entry from everyone; nil for none.
 	hiddenBy *block
 	// conditional is nil if no condition reads the principal.
 	conditional *conditional
 }
 
-// conditional is what remains to be decided for each audience.
+// conditional is the part of the decision that depends on the audience.
 type conditional struct {
 	hides []*gate
-	// shows has a gate for each of the rules: nil if the rule always shows the entry.
+	// shows contains a gate for each rule; nil if the rule always shows the entry.
 	shows []*gate
 }
 
-// Equal reports whether both show entries to the same audiences, and by the same rules. Where
-// conditions read the principal, it may report false though they do.
-func (v *Visibility) Equal(other *Visibility) bool {
-	if v == nil || other == nil {
-		return v == other
-	}
-	return v.policy == other.policy && v.hiddenBy == other.hiddenBy && v.conditional == nil && other.conditional == nil &&
-		slices.Equal(v.rules, other.rules)
-}
-
-// add adds a rule with the gate that decides whether it shows the entry, nil if it always does.
+// add adds a rule and the gate that decides whether the rule shows the entry. The gate is nil if
+// the rule always shows it.
 func (v *Visibility) add(id int, open *gate) {
 	v.rules = append(v.rules, int32(id))
 	if open != nil && v.conditional == nil {
 		v.conditional = &conditional{}
 	}
 	if v.conditional != nil {
-		// The rules before the first gate have none yet.
+		// The rules before the first gate have no element in shows yet.
 		missing := len(v.rules) - 1 - len(v.conditional.shows)
 		v.conditional.shows = append(append(v.conditional.shows, make([]*gate, missing)...), open)
 	}
 }
 
-// team is a team that owns upstreams. A team that owns none shows nothing and is only a set of
-// people.
+// team is a team that owns upstreams. A team without upstreams shows nothing and is only a set of
+// principals.
 type team struct {
 	upstreams map[string]config.Place // where each block begins
 	hides     []*block
-	// The team's rules are those from first, which is its membership, to before end; the others are
-	// its expose blocks.
+	// The team's rules are rules[first:end]. The first rule is membership, the rest are its expose
+	// blocks.
 	first, end int
 }
 
 // Rule names a block of the configuration that shows prompts or hides them.
 type Rule struct {
-	// Title is the block's type and label, as they stand in its header.
+	// Title is the type and label of the block, as in its header.
 	Title string
-	// Place is where the block begins, as PATH:LINE.
+	// Place is the location of the block, as PATH:LINE.
 	Place string
 }
 
-// rule shows entries of a team: to its members, or to those whom an expose block names.
+// rule shows entries of a team to its members, or to the principals that an expose block names.
 type rule struct {
 	team   string
 	expose *block // nil for membership
 	place  config.Place
-	// membership names the rule that is the team itself.
+	// membership names the team, for the rule of membership.
 	membership Rule
 }
 
-// named names the rule's block.
+// named returns the name of the rule's block; for membership, the name of the team's block.
 func (r *rule) named() *Rule {
 	if r.expose == nil {
 		return &r.membership
@@ -87,7 +77,7 @@ func (r *rule) named() *Rule {
 	return &r.expose.named
 }
 
-// matches reports whether the rule shows entries of this name at all.
+// matches reports whether the rule can show an entry with this name.
 func (r *rule) matches(name string) bool { return r.expose == nil || r.expose.Matches(name) }
 
 // The kinds of blocks.
@@ -96,15 +86,16 @@ const (
 	kindHide   = "hide"
 )
 
-// failureInterval is how often a block whose condition cannot be evaluated is reported.
+// failureInterval is the minimum time between reports about a block whose condition cannot be
+// evaluated.
 const failureInterval = time.Minute
 
 // Failure is a condition that could not be evaluated.
 type Failure struct {
-	// Rule is where the block begins, as PATH:LINE.
+	// Rule is the location of the block, as PATH:LINE.
 	Rule string
-	// Prompt is the exposed name of the prompt for which it failed, possibly one of many. It is
-	// empty if the condition does not read the prompt.
+	// Prompt is the exposed name of one of the prompts for which it failed. It is empty if the
+	// condition does not read the prompt.
 	Prompt string
 	Err    error
 }
@@ -112,7 +103,7 @@ type Failure struct {
 // block is an expose or a hide block.
 type block struct {
 	*config.Rule
-	// fallback is whether the block applies if its condition cannot be evaluated.
+	// fallback is true if the block applies when its condition cannot be evaluated.
 	fallback bool
 	// shared is the gate for all prompts, if the condition does not read the prompt.
 	shared *gate
@@ -120,16 +111,15 @@ type block struct {
 	named  Rule
 }
 
-// newBlock returns the block of a kind, "expose" or "hide".
+// newBlock returns a block of the kind "expose" or "hide".
 func newBlock(kind string, rule *config.Rule) *block {
-	// One that cannot be evaluated hides, or does not expose.
-	// One gate for all prompts keeps the decisions few: one for each audience instead of one for
-	// each prompt as well.
+	// If evaluation fails, a hide block hides and an expose block does not expose.
+	// A gate for all prompts needs only one decision per audience, not one per audience and prompt.
 	b := &block{
 		Rule: rule, fallback: kind == kindHide, alarm: &rate.Sometimes{First: 1, Interval: failureInterval},
 		named: Rule{Title: rule.Title(kind), Place: rule.Place.String()},
 	}
-	if rule.When != nil && !rule.When.ReadsPrompt() {
+	if rule.When != nil && !rule.When.ReadsPrompt {
 		b.shared = &gate{block: b}
 	}
 	return b
@@ -144,16 +134,16 @@ func newHides(rules []config.Rule) []*block {
 	return blocks
 }
 
-// reads returns the attributes of the principal that the block's condition reads.
+// reads returns the principal attributes that the block's condition reads.
 func (b *block) reads() []string {
 	if b == nil || b.When == nil {
 		return nil
 	}
-	return b.When.PrincipalFields()
+	return b.When.PrincipalFields
 }
 
-// entry is the prompt to decide about. Its facts are made when a condition first reads them: most
-// blocks have none.
+// entry is the prompt of a decision. Its facts are made when a condition first reads them; most
+// blocks have no condition.
 type entry struct {
 	team, upstream, name string
 	definition           []byte
@@ -168,8 +158,7 @@ func (e *entry) read() config.PromptFacts {
 	return *e.facts
 }
 
-// gate is a condition that depends on the principal: for one prompt or, if it does not read the
-// prompt, for all.
+// gate is a condition on the principal, for one prompt or, if it does not read the prompt, for all.
 type gate struct {
 	*block
 
@@ -177,35 +166,6 @@ type gate struct {
 	name   string
 }
 
-// What the conditions of all rules may cost one request. Each evaluation has a bound of its own,
-// which decides; these fail the request and decide nothing.
-const (
-	requestSteps = 64 << 20
-	entrySteps   = 16 << 10 // besides, for each entry of the catalog
-	requestTime  = 5 * time.Second
-)
-
-// ErrBudget means that the conditions take more than one request may spend. What was evaluated is
-// remembered, so that a later request gets further.
+// ErrBudget means that the conditions take longer than a request may. Decisions are cached, so a later
+// request gets further.
 var ErrBudget = errors.New("the catalog's conditions take longer than one request may")
-
-// Budget is what one request may spend on conditions. It is for one goroutine.
-type Budget struct {
-	steps    int
-	deadline time.Time
-}
-
-// NewBudget returns the budget of a request that looks at a number of entries, which begins now.
-func NewBudget(entries int) *Budget {
-	return &Budget{requestSteps + entries*entrySteps, time.Now().Add(requestTime)}
-}
-
-// left reports whether another condition may be evaluated. A nil budget has no bound.
-func (b *Budget) left() bool { return b == nil || b.steps > 0 && time.Now().Before(b.deadline) }
-
-// spend takes the steps of an evaluation, which may be more than were left.
-func (b *Budget) spend(steps int) {
-	if b != nil {
-		b.steps -= steps
-	}
-}

@@ -1,16 +1,16 @@
 package policy
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/promptweir/promptweir/config"
 )
 
-func TestBudget_FailsAndDecidesNothing(t *testing.T) {
+func TestDecide_FailsAndDecidesNothingAfterTheRequest(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.hcl")
 	err := os.WriteFile(path, []byte(`
 auth { anonymous = true }
@@ -34,38 +34,31 @@ team "a" {
 	if err := diagnostics.Err(); err != nil {
 		t.Fatal(err)
 	}
-	now := time.Now()
-	for name, spent := range map[string]*Budget{"steps": {0, now.Add(time.Hour)}, "time": {1 << 30, now}} {
-		var reported []Failure
-		p := New(cfg).ReportFailures(func(f Failure) { reported = append(reported, f) })
-		bob := p.Audience(Principal{Subject: "user:bob"})
-		for prompt, sees := range map[string]bool{"u.x": true, "u.y": false, "u.other": false} {
-			title := "user:bob"
-			if prompt == "u.other" {
-				title = "else"
-			}
-			v := p.Visibility("a", "u", prompt, []byte(`{"title":"`+title+`"}`))
-			if err := bob.Decide(v, spent); !errors.Is(err, ErrBudget) {
-				t.Errorf("%s: Decide = %v", name, err)
-			}
-			if err := bob.Decide(v, NewBudget(1)); err != nil {
-				t.Errorf("%s: Decide = %v", name, err)
-			}
-			if got := bob.Sees(v); got != sees {
-				t.Errorf("%s: Sees(%s) = %v", name, prompt, got)
-			}
-			if err := bob.Decide(v, spent); err != nil { // it costs nothing any more
-				t.Errorf("%s: Decide = %v", name, err)
-			}
+	spent, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	var reported []Failure
+	p := New(cfg).ReportFailures(func(f Failure) { reported = append(reported, f) })
+	bob := p.Audience(Principal{Subject: "user:bob"})
+	for prompt, sees := range map[string]bool{"u.x": true, "u.y": false, "u.other": false} {
+		title := "user:bob"
+		if prompt == "u.other" {
+			title = "else"
 		}
-		if len(reported) != 1 || !errors.Is(reported[0].Err, ErrBudget) || reported[0].Rule != path+":5" {
-			t.Errorf("%s: %+v is reported", name, reported)
+		v := p.Visibility("a", "u", prompt, []byte(`{"title":"`+title+`"}`))
+		if err := bob.Decide(spent, v); !errors.Is(err, ErrBudget) {
+			t.Errorf("Decide = %v", err)
+		}
+		if err := bob.Decide(t.Context(), v); err != nil {
+			t.Errorf("Decide = %v", err)
+		}
+		if got := bob.Sees(v); got != sees {
+			t.Errorf("Sees(%s) = %v", prompt, got)
+		}
+		if err := bob.Decide(spent, v); err != nil { // it costs nothing any more
+			t.Errorf("Decide = %v", err)
 		}
 	}
-}
-
-func TestNewBudget_GrowsWithTheCatalog(t *testing.T) {
-	if few, many := NewBudget(1), NewBudget(100); few.steps >= many.steps {
-		t.Errorf("%d steps for one entry, %d for a hundred", few.steps, many.steps)
+	if len(reported) != 1 || !errors.Is(reported[0].Err, ErrBudget) || reported[0].Rule != path+":5" {
+		t.Errorf("%+v is reported", reported)
 	}
 }

@@ -19,27 +19,28 @@ import (
 //	required and absent                      refused
 //	optional and null                        taken for absent, unless its schema allows null
 //	without a schema, and not a string       refused: the protocol knows no other type
-//	with a schema                            the value as it was sent must satisfy it, whatever its type
+//	with a schema                            the value as it was sent must satisfy it, of any type
 //	  that refers to another document,       refused: a schema that cannot be looked up must not pass for one that
 //	  or is of an unknown dialect              allows everything (2026-07-28, "JSON Schema Usage")
 //	  that does not compile for another      logged, and the upstream decides
 //	    reason
 //	fixed by the configuration               refused: clients may not send it
-//	not in the definition                    sent on unchanged, whatever its type: only the upstream can know it
+//	not in the definition                    sent on unchanged, of any type: only the upstream can know it
 //
-// Otherwise, arguments that pass reach the upstream byte for byte. Absent arguments stay absent.
+// Arguments that pass reach the upstream byte for byte. Absent arguments stay absent, unless a
+// prompt block fixes them or gives them a default.
 
 const (
 	// maxArguments bounds the arguments of one get.
 	maxArguments = 1000
-	// maxSchemas bounds the compiled schemas that are kept. Compiling one again takes less than a
+	// maxSchemas bounds the cached compiled schemas. Compiling one again takes less than a
 	// millisecond.
 	maxSchemas = 256
-	// maxQuoted bounds how much of an argument's name appears in a message, in bytes.
+	// maxQuoted bounds the quoted part of an argument's name in a message, in bytes.
 	maxQuoted = 200
 )
 
-// What is wrong with an argument, in data.reason.
+// The values of data.reason for a refused argument.
 const (
 	argumentMissing    = "missing"
 	argumentNoString   = "type"
@@ -48,8 +49,9 @@ const (
 	argumentFixed      = "fixed"
 )
 
-// checkArguments refuses a get whose arguments do not match the prompt's definition. It returns them
-// without optional ones that are null: some clients write null for a field that was left empty.
+// checkArguments refuses a get whose arguments do not match the prompt's definition. It returns
+// them without optional arguments that are null, unless their schema allows null: some clients
+// write null for a field that was left empty.
 func (s *schemas) checkArguments(
 	ctx context.Context, entry *catalog.Entry, arguments wire.Object,
 ) (wire.Object, error) {
@@ -57,7 +59,7 @@ func (s *schemas) checkArguments(
 	for i := range arguments {
 		sent[arguments[i].Name] = arguments[i].Value
 	}
-	// The definition has no fixed arguments any more, so that the loop below would let them pass.
+	// The definition no longer has the fixed arguments, so the loop below would accept them.
 	if err := checkFixed(entry, func(name string) bool { return sent[name] != nil }); err != nil {
 		return nil, err
 	}
@@ -85,7 +87,7 @@ func (s *schemas) checkArguments(
 	return arguments, nil
 }
 
-// readArguments returns the arguments of a get, which are valid JSON; nil stands for none.
+// readArguments returns the arguments of a get; nil if there are none.
 func readArguments(params wire.Object) (wire.Object, error) {
 	value := params.Get("arguments")
 	if value == nil {
@@ -120,15 +122,16 @@ func (s *schemas) checkSchema(
 	if invalid, ok := errors.AsType[*schema.Invalid](err); ok {
 		return invalidArgument(declared.Name, argumentInvalid, invalid.Problems[0].String(), invalid.Problems)
 	}
-	// A check that would take too long is refused like a schema that cannot be looked up: the value
-	// may be invalid.
+	// A check that would take too long is refused like a schema that cannot be looked up, because
+	// the value may be invalid.
 	if err != nil && ctx.Err() == nil {
 		return invalidArgument(declared.Name, argumentUnverified, err.Error(), nil)
 	}
 	return err
 }
 
-// mustRefuse reports whether a schema that does not compile for this reason accepts no value.
+// mustRefuse reports whether all values are refused because their schema failed to compile with
+// err.
 func mustRefuse(err error) bool {
 	return errors.Is(err, schema.ErrExternal) || errors.Is(err, schema.ErrDialect)
 }
@@ -150,29 +153,30 @@ func argumentData(name, reason string) wire.Object {
 	return wire.Object{}.With("argument", wire.Quote(wire.Clip(name, maxQuoted))).With("reason", wire.Quote(reason))
 }
 
-// schemas caches the most recently used compiled schemas of arguments. One that cannot be used is
-// logged when it is compiled, and so not again with every get.
+// schemas caches the most recently used compiled schemas of arguments. An unusable schema is logged
+// when it is compiled, not at each use.
 type schemas struct {
 	logger *slog.Logger
 	cache  *lru.Cache[schemaKey, func() (*schema.Schema, error)]
 }
 
-// schemaKey is the text of one argument's schema. Another definition is another key.
+// schemaKey identifies an argument's schema. It has the schema's text, so that a changed schema has
+// another key.
 type schemaKey struct{ prompt, argument, schema string }
 
 func newSchemas(logger *slog.Logger) *schemas {
-	cache, _ := lru.New[schemaKey, func() (*schema.Schema, error)](maxSchemas) // an error is for a size below one
+	cache, _ := lru.New[schemaKey, func() (*schema.Schema, error)](maxSchemas) // fails only for a size below one
 	return &schemas{logger, cache}
 }
 
-// compiled returns the compiled schema of a prompt's argument. Report is called once for one that
-// does not compile.
+// compiled returns the compiled schema of a prompt's argument. If it compiles the schema now and
+// fails, it calls report.
 func (s *schemas) compiled(prompt string, declared *catalog.Argument, report func(error)) (*schema.Schema, error) {
 	key := schemaKey{prompt, declared.Name, string(*declared.Schema)}
 	if compile, ok := s.cache.Get(key); ok {
 		return compile()
 	}
-	// Gets that come at once compile it, and log what is wrong with it, one time together.
+	// Concurrent gets compile it, and log its errors, only once.
 	compile := sync.OnceValues(func() (*schema.Schema, error) {
 		compiled, err := schema.Compile(*declared.Schema)
 		if err != nil {
@@ -186,8 +190,8 @@ func (s *schemas) compiled(prompt string, declared *catalog.Argument, report fun
 	return compile()
 }
 
-// withOverrides returns the params of a get with the entry's argument overrides. Without any, the
-// params stay as they are.
+// withOverrides returns the params of a get with the entry's argument overrides. If there are none,
+// the params are unchanged.
 func withOverrides(entry *catalog.Entry, params wire.Object) wire.Object {
 	if entry.Overrides.Empty() {
 		return params
@@ -212,9 +216,8 @@ func argumentIsFixed(name string) error {
 	return invalidArgument(name, argumentFixed, "the gateway's configuration fixes it", nil)
 }
 
-// completionParams returns the params of a completion for the upstream, or refuses to complete a
-// fixed argument. If the client sends the arguments that it has so far, the overrides are added to
-// them.
+// completionParams returns the params of a completion for the upstream. It refuses to complete a
+// fixed argument. If the client sends the arguments so far, it adds the overrides to them.
 func completionParams(entry *catalog.Entry, params wire.Object) (wire.Object, error) {
 	if argument, ok := params.Object("argument").Text("name"); ok && entry.Overrides.Fixes(argument) {
 		return nil, argumentIsFixed(argument)

@@ -1,7 +1,6 @@
 package requests_test
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 
@@ -13,19 +12,19 @@ import (
 // getting makes gets of one prompt.
 type getting struct {
 	t    testing.TB
-	c    *gatewaytest.Client
-	p    *gatewaytest.Peer
+	c    *caller
+	p    *peer
 	name string
 }
 
 // refuse wants a get with the arguments to be refused before it reaches the upstream.
 func (g getting) refuse(arguments string, parts ...string) {
 	g.t.Helper()
-	before := len(g.p.Calls("prompts/get"))
-	a := g.c.CallUnchecked("prompts/get", `{"name":"`+g.name+`"`+arguments+`}`)
-	a.Want(g.t, http.StatusOK, append(parts, `"code":-32602`)...)
-	gatewaytest.CheckSchema(g.t, g.c.Revision, "prompts/get", a.Body)
-	if n := len(g.p.Calls("prompts/get")); n != before {
+	before := len(g.p.calls("prompts/get"))
+	a := g.c.callUnchecked("prompts/get", `{"name":"`+g.name+`"`+arguments+`}`)
+	a.want(g.t, append(parts, `"code":-32602`)...)
+	gatewaytest.CheckSchema(g.t, g.c.revision, "prompts/get", a.Body)
+	if n := len(g.p.calls("prompts/get")); n != before {
 		g.t.Errorf("%s: the get reached the upstream", arguments)
 	}
 }
@@ -39,12 +38,12 @@ func (g getting) pass(arguments string) {
 // becomes wants the upstream to receive other arguments.
 func (g getting) becomes(sent, arguments string) {
 	g.t.Helper()
-	g.c.CallUnchecked("prompts/get", `{"name":"`+g.name+`"`+sent+`}`).Want(g.t, http.StatusOK, "from p")
-	calls := g.p.Calls("prompts/get")
+	g.c.callUnchecked("prompts/get", `{"name":"`+g.name+`"`+sent+`}`).want(g.t, "from p")
+	calls := g.p.calls("prompts/get")
 	if len(calls) == 0 {
 		g.t.Fatalf("%s: the get did not reach the upstream", arguments)
 	}
-	if got := string(calls[len(calls)-1].Params); !strings.Contains(got, arguments) || (arguments == "" && strings.Contains(got, `"arguments"`)) {
+	if got := calls[len(calls)-1]; !strings.Contains(got, arguments) || (arguments == "" && strings.Contains(got, `"arguments"`)) {
 		g.t.Errorf("the upstream received %s, want %s in it", got, arguments)
 	}
 }
@@ -56,9 +55,9 @@ func (g getting) ofNone() getting {
 }
 
 func TestArguments_RequiredMustBePresent(t *testing.T) {
-	p := gatewaytest.NewPeer(t, "p", `{"name":"a","arguments":[{"name":"x","required":true},{"name":"y"},{"name":"z","required":true}]}`, "none")
-	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
-	for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2024-11-05", "")} {
+	p := newPeer("p", `{"name":"a","arguments":[{"name":"x","required":true},{"name":"y"},{"name":"z","required":true}]}`, "none")
+	s := serve(t, teamOf("eng", "", "", p), p)
+	for _, c := range []*caller{s.modern(""), s.legacy("2024-11-05", "")} {
 		a := getting{t, c, p, "p.a"}
 		a.refuse(``, "Missing required argument: x", `"data":{"argument":"x","reason":"missing"}`)
 		a.refuse(`,"arguments":{}`, "Missing required argument: x")
@@ -79,9 +78,9 @@ func TestArguments_RequiredMustBePresent(t *testing.T) {
 		a.ofNone().pass(`,"arguments":{}`)
 		a.ofNone().pass(`,"arguments":{"undeclared":12345678901234567890}`)
 
-		c.CallUnchecked("prompts/get", `{"name":7}`).Want(t, http.StatusOK, `"code":-32602`, "name must be a string")
-		c.CallUnchecked("prompts/get", `{}`).Want(t, http.StatusOK, `"code":-32602`, "name must be a string")
-		c.CallUnchecked("prompts/get", `{"name":"p.b","arguments":[]}`).Want(t, http.StatusOK, "Unknown prompt: p.b")
+		c.callUnchecked("prompts/get", `{"name":7}`).want(t, `"code":-32602`, "name must be a string")
+		c.callUnchecked("prompts/get", `{}`).want(t, `"code":-32602`, "name must be a string")
+		c.callUnchecked("prompts/get", `{"name":"p.b","arguments":[]}`).want(t, "Unknown prompt: p.b")
 	}
 }
 
@@ -98,15 +97,15 @@ func many(n int) string {
 }
 
 func TestArguments_MustSatisfyTheirSchema(t *testing.T) {
-	p := gatewaytest.NewPeer(t, "p", `{"name":"a","arguments":[
+	p := newPeer("p", `{"name":"a","arguments":[
 		{"name":"n","schema":{"type":"integer","maximum":9007199254740992}},
 		{"name":"tags","schema":{"type":"array","items":{"enum":["x","y"]},"maxItems":3}},
 		{"name":"old","schema":{"$schema":"http://json-schema.org/draft-07/schema#","$ref":"#/definitions/s","definitions":{"s":{"type":"string","pattern":"^a+$"}}}},
 		{"name":"any","required":true,"schema":true},
 		{"name":"maybe","schema":{"type":["string","null"]}},
 		{"name":"text","schema":null}]}`)
-	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
-	for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2025-11-25", "")} {
+	s := serve(t, teamOf("eng", "", "", p), p)
+	for _, c := range []*caller{s.modern(""), s.legacy("2025-11-25", "")} {
 		a := getting{t, c, p, "p.a"}
 		a.refuse(``, "Missing required argument: any")
 		a.pass(`,"arguments":{"any":null}`)
@@ -125,11 +124,11 @@ func TestArguments_MustSatisfyTheirSchema(t *testing.T) {
 
 func TestArguments_ErrorsAreShort(t *testing.T) {
 	long := strings.Repeat("ü", 5000)
-	p := gatewaytest.NewPeer(t, "p", `{"name":"a","arguments":[{"name":"`+long+`","schema":{"pattern":"^x*$"}}]}`, `{"name":"b","arguments":[{"name":"`+long+`","required":true}]}`)
-	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
-	c := s.Modern("")
+	p := newPeer("p", `{"name":"a","arguments":[{"name":"`+long+`","schema":{"pattern":"^x*$"}}]}`, `{"name":"b","arguments":[{"name":"`+long+`","required":true}]}`)
+	s := serve(t, teamOf("eng", "", "", p), p)
+	c := s.modern("")
 	for _, params := range []string{`{"name":"p.a","arguments":{"` + long + `":"` + long + `"}}`, `{"name":"p.b"}`} {
-		if a := c.CallUnchecked("prompts/get", params); !strings.Contains(a.Body, `"code":-32602`) || len(a.Body) > 1500 {
+		if a := c.callUnchecked("prompts/get", params); !strings.Contains(a.Body, `"code":-32602`) || len(a.Body) > 1500 {
 			t.Errorf("the error has %d bytes, want -32602 in at most 1500: %.300s", len(a.Body), a.Body)
 		}
 	}
@@ -149,9 +148,9 @@ func TestArguments_UnusableSchemaIsLoggedOnce(t *testing.T) {
 		"too large":          {`{"title":"` + strings.Repeat("x", schema.MaxSize) + `"}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := gatewaytest.NewPeer(t, "p", `{"name":"a","arguments":[{"name":"x","schema":`+test.schema+`}]}`)
-			s, log := gatewaytest.ServeLogged(t, gatewaytest.Team("eng", "", "", p))
-			a := getting{t, s.Modern(""), p, "p.a"}
+			p := newPeer("p", `{"name":"a","arguments":[{"name":"x","schema":`+test.schema+`}]}`)
+			s, log := serveLogged(t, teamOf("eng", "", "", p), p)
+			a := getting{t, s.modern(""), p, "p.a"}
 			for _, value := range []string{`"x"`, `7`, `{"a":[]}`} {
 				if test.refused == "" {
 					a.pass(`,"arguments":{"x":` + value + `}`)
@@ -169,32 +168,33 @@ func TestArguments_FollowAChangedSchema(t *testing.T) {
 	definition := func(kind string) string {
 		return `{"name":"a","arguments":[{"name":"x","schema":{"type":"` + kind + `"}}]}`
 	}
-	p := gatewaytest.NewPeer(t, "p", definition("string"))
-	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
-	a := getting{t, s.Modern(""), p, "p.a"}
+	p := newPeer("p", definition("string"))
+	s := serve(t, teamOf("eng", "", "", p), p)
+	a := getting{t, s.modern(""), p, "p.a"}
 	a.pass(`,"arguments":{"x":"7"}`)
 	a.refuse(`,"arguments":{"x":7}`, "want string")
-	p.AwaitStream().Offer(definition("integer"))
-	upstreamtest.Eventually(t, "the new definition is listed", func() bool { return strings.Contains(a.c.Call("prompts/list", "").Body, "integer") })
+	s.Start()
+	p.List(definition("integer"))
+	upstreamtest.Eventually(t, "the new definition is listed", func() bool { return strings.Contains(a.c.call("prompts/list", "").Body, "integer") })
 	a.pass(`,"arguments":{"x":7}`)
 	a.refuse(`,"arguments":{"x":"7"}`, "want integer")
 }
 
 func TestArguments_OfInvisiblePromptsAreNotChecked(t *testing.T) {
-	p := gatewaytest.NewPeer(t, "p", `{"name":"a","arguments":[{"name":"x","required":true,"schema":{"$ref":"https://example.com/"}}]}`)
-	s := gatewaytest.Serve(t, "auth {\n"+gatewaytest.Token("insider")+gatewaytest.Token("outsider")+"}\n"+gatewaytest.Team("eng", `"user:insider"`, "", p))
-	s.Modern("insider").CallUnchecked("prompts/get", `{"name":"p.a"}`).Want(t, http.StatusOK, "Missing required argument")
+	p := newPeer("p", `{"name":"a","arguments":[{"name":"x","required":true,"schema":{"$ref":"https://example.com/"}}]}`)
+	s := serve(t, "auth {\n"+gatewaytest.Token("insider")+gatewaytest.Token("outsider")+"}\n"+teamOf("eng", `"user:insider"`, "", p), p)
+	s.modern("insider").callUnchecked("prompts/get", `{"name":"p.a"}`).want(t, "Missing required argument")
 	for _, arguments := range []string{``, `,"arguments":{"x":7}`, `,"arguments":[]`} {
-		s.Modern("outsider").CallUnchecked("prompts/get", `{"name":"p.a"`+arguments+`}`).Want(t, http.StatusOK, `{"code":-32602,"message":"Unknown prompt: p.a"}`)
+		s.modern("outsider").callUnchecked("prompts/get", `{"name":"p.a"`+arguments+`}`).want(t, `{"code":-32602,"message":"Unknown prompt: p.a"}`)
 	}
 }
 
 const invoiceDefinition = `{"name":"review_invoice","x":1.0,"arguments":[{"name":"id","required":true},{"name":"currency","required":true},{"name":"lang","required":true}]}`
 
 // serveOverridden serves a prompt whose block gives it another name, a fixed argument and a default one.
-func serveOverridden(t *testing.T) (s *gatewaytest.Server, p *gatewaytest.Peer) {
-	p = gatewaytest.NewPeer(t, "billing", invoiceDefinition, "plain", `{"name":"other","arguments":[{"name":"a"}]}`)
-	return gatewaytest.Serve(t, "auth {\n anonymous = true\n"+gatewaytest.Token("ann", "eng")+"}\n"+gatewaytest.Team("eng", `"group:eng"`, `
+func serveOverridden(t *testing.T) (s *memory, p *peer) {
+	p = newPeer("billing", invoiceDefinition, "plain", `{"name":"other","arguments":[{"name":"a"}]}`)
+	return serve(t, "auth {\n anonymous = true\n"+gatewaytest.Token("ann", "eng")+"}\n"+teamOf("eng", `"group:eng"`, `
   prompt "billing.review_invoice" {
     name        = "review"
     title       = "Review"
@@ -207,25 +207,25 @@ func serveOverridden(t *testing.T) (s *gatewaytest.Server, p *gatewaytest.Peer) 
     prompts = ["billing.plain"]
     to      = ["*"]
   }
-`, p)), p
+`, p), p), p
 }
 
 func TestOverrides_ChangeDefinitionAndArguments(t *testing.T) {
 	s, p := serveOverridden(t)
-	if got, want := s.ReportNames(), "unmatched billing.gone, misfit billing.other"; got != want && got != "misfit billing.other, unmatched billing.gone" {
+	if got, want := gatewaytest.ReportNames(s.Current()), "unmatched billing.gone, misfit billing.other"; got != want && got != "misfit billing.other, unmatched billing.gone" {
 		t.Errorf("reports %q, want %q", got, want)
 	}
-	for _, c := range []*gatewaytest.Client{s.Modern("ann"), s.Legacy("2025-11-25", "ann")} {
-		p.Forget()
-		list := c.Call("prompts/list", "")
-		list.Want(t, http.StatusOK, `{"name":"review","x":1.0,"arguments":[{"name":"id","required":true},{"name":"lang","required":false}],"title":"Review"}`)
+	for _, c := range []*caller{s.modern("ann"), s.legacy("2025-11-25", "ann")} {
+		p.forget()
+		list := c.call("prompts/list", "")
+		list.want(t, `{"name":"review","x":1.0,"arguments":[{"name":"id","required":true},{"name":"lang","required":false}],"title":"Review"}`)
 		upstreamtest.Equal(t, []string{"billing.plain", "review"}, list.Names(t), "names")
-		c.Call("prompts/get", `{"name":"review","arguments":{"id":"7","extra":"x"}}`).Want(t, http.StatusOK, `"from billing"`)
-		c.Call("prompts/get", `{"name":"review","arguments":{"lang":"de","id":"7"}}`).Want(t, http.StatusOK, `"from billing"`)
-		c.Call("prompts/get", `{"name":"billing.plain"}`).Want(t, http.StatusOK, `"from billing"`)
+		c.call("prompts/get", `{"name":"review","arguments":{"id":"7","extra":"x"}}`).want(t, `"from billing"`)
+		c.call("prompts/get", `{"name":"review","arguments":{"lang":"de","id":"7"}}`).want(t, `"from billing"`)
+		c.call("prompts/get", `{"name":"billing.plain"}`).want(t, `"from billing"`)
 		var got []string
-		for _, call := range p.Calls("prompts/get") {
-			params, _, _ := strings.Cut(string(call.Params), `,"_meta"`)
+		for _, call := range p.calls("prompts/get") {
+			params, _, _ := strings.Cut(call, `,"_meta"`)
 			got = append(got, strings.TrimSuffix(params, "}"))
 		}
 		want := []string{
@@ -237,11 +237,11 @@ func TestOverrides_ChangeDefinitionAndArguments(t *testing.T) {
 				t.Errorf("the upstream received %s, want %s", got[i], want[i])
 			}
 		}
-		c.Call("prompts/get", `{"name":"review","arguments":{"id":"7","currency":"USD"}}`).Want(t, http.StatusOK, `-32602`, `"reason":"fixed"`)
-		c.Call("prompts/get", `{"name":"review"}`).Want(t, http.StatusOK, `-32602`, `"argument":"id"`)
-		c.Call("completion/complete", `{"ref":{"type":"ref/prompt","name":"review"},"argument":{"name":"lang","value":"e"},"context":{"arguments":{"id":"7"}}}`).
-			Want(t, http.StatusOK, `"from billing"`)
-		heard := string(p.Calls("completion/complete")[0].Params)
+		c.call("prompts/get", `{"name":"review","arguments":{"id":"7","currency":"USD"}}`).want(t, `-32602`, `"reason":"fixed"`)
+		c.call("prompts/get", `{"name":"review"}`).want(t, `-32602`, `"argument":"id"`)
+		c.call("completion/complete", `{"ref":{"type":"ref/prompt","name":"review"},"argument":{"name":"lang","value":"e"},"context":{"arguments":{"id":"7"}}}`).
+			want(t, `"from billing"`)
+		heard := p.calls("completion/complete")[0]
 		for _, part := range []string{`"name":"review_invoice"`, `"context":{"arguments":{"id":"7","currency":"EUR","lang":"en"}}`} {
 			if !strings.Contains(heard, part) {
 				t.Errorf("the upstream received %s, want %s in it", heard, part)
@@ -251,24 +251,24 @@ func TestOverrides_ChangeDefinitionAndArguments(t *testing.T) {
 			`{"ref":{"type":"ref/prompt","name":"review"},"argument":{"name":"currency","value":"e"}}`,
 			`{"ref":{"type":"ref/prompt","name":"review"},"argument":{"name":"lang","value":"e"},"context":{"arguments":{"currency":"USD"}}}`,
 		} {
-			c.Call("completion/complete", params).Want(t, http.StatusOK, `-32602`, `"reason":"fixed"`)
+			c.call("completion/complete", params).want(t, `-32602`, `"reason":"fixed"`)
 		}
-		upstreamtest.Equal(t, 1, len(p.Calls("completion/complete")), "completions at the upstream")
+		upstreamtest.Equal(t, 1, len(p.calls("completion/complete")), "completions at the upstream")
 		for _, name := range []string{"billing.review_invoice", "billing.other"} {
-			c.Call("prompts/get", gatewaytest.GetParams(name)).Want(t, http.StatusOK, `"Unknown prompt: `+name)
+			c.call("prompts/get", gatewaytest.GetParams(name)).want(t, `"Unknown prompt: `+name)
 		}
 	}
 }
 
 func TestOverrides_ValueThatBreaksItsSchemaLeavesPromptOut(t *testing.T) {
-	p := gatewaytest.NewPeer(t, "p", `{"name":"a","arguments":[{"name":"n","schema":{"type":"integer"}}]}`,
+	p := newPeer("p", `{"name":"a","arguments":[{"name":"n","schema":{"type":"integer"}}]}`,
 		`{"name":"b","arguments":[{"name":"n","schema":{"type":"integer"}}]}`)
-	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", `
+	s := serve(t, teamOf("eng", "", `
   prompt "p.a" { defaults  = { n = "seven" } }
   prompt "p.b" { arguments = { n = 7 } }
-`, p))
-	s.Modern("").WantList("p.b")
-	if got := s.ReportNames(); got != "misfit p.a" || !strings.Contains(s.Reports()[0].Text, `"n" breaks its schema`) {
-		t.Errorf("reports %q: %+v", got, s.Reports())
+`, p), p)
+	s.modern("").wantList("p.b")
+	if got := gatewaytest.ReportNames(s.Current()); got != "misfit p.a" || !strings.Contains(s.Current().Reports()[0].Text, `"n" breaks its schema`) {
+		t.Errorf("reports %q: %+v", got, s.Current().Reports())
 	}
 }

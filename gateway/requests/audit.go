@@ -7,30 +7,37 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/audit"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/policy"
-	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/gateway/seal"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// target is the prompt that a get or completion turned out to be about.
+// target is the prompt of a get or completion.
 type target struct {
-	// name is the one that the client asked for, and arguments those of a get, as far as the
-	// request came. The audit log uses what was read for the request itself: reading it again would
-	// be most of what a line costs.
+	// name is the requested name, and arguments are the arguments of a get. Both are empty if the
+	// request failed before they were read. They are kept for the audit log, because parsing them
+	// again would be most of the cost of a line.
 	name      string
 	arguments wire.Object
-	// use is set for the read of a SKILL.md, which is to a skill what a get is to a prompt.
-	use bool
-	// linked is set for the read of a link in a prompt's result. Its argument is the server's uri.
+	// readsSkill is true for the read of a SKILL.md, which counts as the get of a skill.
+	readsSkill bool
+	// linked is true for the read of a link in a prompt's result. Its argument is the server's uri.
 	linked bool
-	// entry is nil where there is none. The caller does not see it if notFound is set.
+	// entry is nil if no entry was found. If notFound is true, the caller does not see the entry.
 	entry    *catalog.Entry
 	notFound bool
-	// rule decided whether the caller sees the entry; nil where none names it.
+	// rule is the rule that shows the entry to the caller or hides it; nil if there is none.
 	rule *policy.Rule
+	// limit is the rule's limit; nil for none.
+	limit *config.Limit
+}
+
+func (t *target) setLink(link seal.Link) {
+	t.name, t.arguments = link.Prompt, wire.Object{}.With("uri", wire.Quote(link.URI))
 }
 
 // seen returns the exposed name of the prompt if the caller sees it, else "".
@@ -41,10 +48,10 @@ func (t *target) seen() string {
 	return t.entry.Name
 }
 
-// findHidden finds the prompt that the caller does not see, for the audit log alone.
+// findHidden looks up a prompt that the caller does not see, for the audit log.
 func (t *target) findHidden(c *catalog.Catalog, audience *policy.Audience) {
-	if t.use {
-		for _, e := range c.Entries() { // all of them, whether or not there is one, see authorizeClient
+	if t.readsSkill {
+		for _, e := range c.Entries() { // without an early end, see findInView
 			if e.Skill != nil && e.URI() == t.name {
 				t.entry = e
 			}
@@ -64,62 +71,50 @@ func errAudit() *wire.Error {
 
 // recorder writes requests into the audit log.
 type recorder struct {
-	log       *audit.Log // nil where nothing is recorded
-	publisher *snapshot.Publisher
-	logger    *slog.Logger // limited in rate
+	log    *audit.Log   // nil if nothing is recorded
+	logger *slog.Logger // limited in rate
 }
 
-// refuses reports whether a request must be refused because it could not be recorded.
-func (a *recorder) refuses() bool { return a.log.Refuses() }
-
-// records reports whether a request is to be recorded. One that was refused before its caller was
-// known is not: anybody can send any number of them.
-func (a *recorder) records(r *Request) bool {
-	if a.log == nil || r.Caller.Generation == nil && r.local == nil {
+// records reports whether a request is recorded. A request that was refused before authentication
+// is not recorded, because anyone can send any number of them.
+func (a *recorder) records(x *run) bool {
+	if a.log == nil || x.caller.Generation == nil && x.r.local == nil {
 		return false
 	}
-	switch r.Message.Method {
+	switch x.r.Message.Method {
 	case wire.PromptsGet, wire.Complete:
 		return true
 	}
-	if r.target.use || r.target.linked {
+	if x.target.readsSkill || x.target.linked {
 		return true
 	}
-	cfg := a.snapshotOf(r).Config.Audit
+	cfg := x.snapshot.Config.Audit
 	return cfg != nil && cfg.Access
 }
 
-// snapshotOf returns the snapshot of a request; the current one for a request that was refused
-// before it got one.
-func (a *recorder) snapshotOf(r *Request) *snapshot.Snapshot {
-	if r.Snapshot != nil {
-		return r.Snapshot
-	}
-	return a.publisher.Current()
-}
-
-// operatorSubject is the subject of operators. It is unlike that of any principal, which begins
+// operatorSubject is the subject of operators. It differs from every principal's, which begins
 // with "user:".
 const operatorSubject = "operator"
 
-// record records a request whose response is known: with the error of r, which the client gets as
-// wireErr, or without any. The error means that the response must not be given.
-func (a *recorder) record(ctx context.Context, r *Request, out *Response, err error, wireErr *wire.Error) error {
+// record records a request with its response: the error err, which the client gets as wireErr, or a
+// result. If it returns an error, the response must not be sent.
+func (a *recorder) record(ctx context.Context, x *run, err error, wireErr *wire.Error) error {
+	r := x.r
 	line := audit.Line{
-		Time: r.Answered(), Event: eventOf(r), Duration: r.took, Session: r.Session,
+		Time: r.Received.Add(x.took), Event: x.event(), Duration: x.took, Session: r.Session,
 		Trace:   trace.SpanContextFromContext(ctx).TraceID(),
-		Outcome: outcomeOf(ctx, r, out, err), Upstream: out.upstream,
+		Outcome: x.outcomeOf(ctx, err), Upstream: x.outcome.owner,
 	}
-	if line.Event == audit.Request || r.target.linked {
-		line.Method = r.operation.kind.method
+	if line.Event == audit.Request || x.target.linked {
+		line.Method = x.operation.kind.method
 	}
 	if r.local != nil {
 		o := r.local.Operator
 		line.Subject, line.Client, line.Via, line.As = operatorSubject, o.Client, "console", o.As
 	}
-	if principal := &r.Caller.Principal; r.Caller.Generation != nil {
+	if principal := &x.caller.Principal; x.caller.Generation != nil {
 		line.Subject, line.Groups, line.Anonymous = principal.Subject, principal.Groups, principal.Anonymous
-		line.Issuer = r.Caller.Generation.Identity.Issuer(principal.Source)
+		line.Issuer = x.caller.Generation.Identity.Issuer(principal.Source)
 	}
 	software := r.Software
 	if info := r.Meta.Object(wire.MetaClientInfo); len(info) > 0 {
@@ -143,13 +138,13 @@ func (a *recorder) record(ctx context.Context, r *Request, out *Response, err er
 			slog.String("reason", line.Reason), slog.String("subject", line.Subject), slog.String("client", line.Client))
 		return nil
 	}
-	a.describeTarget(&line, r)
+	x.describeTarget(&line)
 	return a.log.Write(&line)
 }
 
-// gotNothing reports whether a request has no place in the audit log, because its caller can send
-// any number of such requests, which would fill the disk: it was refused by a limit, or an anonymous
-// caller got nothing.
+// gotNothing reports whether a request is left out of the audit log, because a caller could send
+// any number of such requests and fill the disk. These are requests refused by a limit, and
+// anonymous requests that got neither a result nor an upstream's error.
 func gotNothing(l *audit.Line) bool {
 	switch l.Outcome {
 	case audit.OK, audit.InputRequired, audit.UpstreamError:
@@ -160,10 +155,11 @@ func gotNothing(l *audit.Line) bool {
 	return l.Anonymous
 }
 
-// describeTarget adds the prompt that a get or completion is about, and its arguments.
-func (a *recorder) describeTarget(line *audit.Line, r *Request) {
-	arguments := r.target.arguments
-	line.Prompt = r.target.name
+// describeTarget adds the prompt of a get or completion, its team, the rule that decided about its
+// visibility, and the arguments.
+func (x *run) describeTarget(line *audit.Line) {
+	r, arguments := x.r, x.target.arguments
+	line.Prompt = x.target.name
 	switch line.Event {
 	case audit.Get:
 		if line.Prompt == "" { // refused before it was looked up
@@ -180,20 +176,18 @@ func (a *recorder) describeTarget(line *audit.Line, r *Request) {
 	default:
 		return
 	}
-	if entry := r.target.entry; entry != nil {
+	if entry := x.target.entry; entry != nil {
 		line.Team = entry.Team
 	}
-	if rule := r.target.rule; rule != nil {
+	if rule := x.target.rule; rule != nil {
 		line.Rule, line.Place = rule.Title, rule.Place
 	}
-	s := a.snapshotOf(r)
-	if cfg := s.Config.Audit; cfg != nil {
-		line.Arguments = audit.Arguments{Members: arguments, Record: cfg.Arguments, Hash: s.ArgumentHashes}
+	if cfg := x.snapshot.Config.Audit; cfg != nil {
+		line.Arguments = audit.Arguments{Members: arguments, Record: cfg.Arguments, Hash: x.snapshot.ArgumentHashes}
 	}
 }
 
-// completedArguments returns the argument that is being completed, and those that are known
-// already.
+// completedArguments returns the argument to complete and the arguments that are already known.
 func completedArguments(params wire.Object) wire.Object {
 	argument, known := params.Object("argument"), params.Object("context").Object("arguments")
 	name, ok := argument.Text("name")
@@ -203,9 +197,8 @@ func completedArguments(params wire.Object) wire.Object {
 	return append(wire.Object{wire.Member{Name: name, Value: argument.Get("value")}}, known...)
 }
 
-// eventOf returns what a request is to the audit log.
-func eventOf(r *Request) audit.Event {
-	switch r.Message.Method {
+func (x *run) event() audit.Event {
+	switch x.r.Message.Method {
 	case wire.PromptsGet:
 		return audit.Get
 	case wire.Complete:
@@ -213,23 +206,22 @@ func eventOf(r *Request) audit.Event {
 	case wire.PromptsList:
 		return audit.List
 	}
-	if r.target.use || r.target.linked {
+	if x.target.readsSkill || x.target.linked {
 		return audit.Get
 	}
 	return audit.Request
 }
 
-// outcomeOf says how a request ended.
-func outcomeOf(ctx context.Context, r *Request, out *Response, err error) audit.Outcome {
+func (x *run) outcomeOf(ctx context.Context, err error) audit.Outcome {
 	wireErr, answered := errors.AsType[*wire.Error](err)
 	switch {
-	case err == nil && out.asks:
+	case err == nil && x.asks:
 		return audit.InputRequired
 	case err == nil:
 		return audit.OK
-	case r.target.notFound && r.target.entry != nil:
+	case x.target.notFound && x.target.entry != nil:
 		return audit.Hidden
-	case r.target.notFound:
+	case x.target.notFound:
 		return audit.Unknown
 	case errors.Is(err, errRefused):
 		return audit.Refused
@@ -243,7 +235,7 @@ func outcomeOf(ctx context.Context, r *Request, out *Response, err error) audit.
 	return audit.Failed
 }
 
-// ownReason returns the data.reason of an error of the gateway's own, "" where it has none.
+// ownReason returns the data.reason of the gateway's own error, or "" for an upstream's error.
 func ownReason(err *wire.Error) string {
 	if err.FromPeer() {
 		return ""

@@ -11,76 +11,79 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
-	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/screen"
-	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// call is what a get or completion requests from the upstreams, and its outcome.
+// call is the call to the upstreams for a client's get, completion or read.
 type call struct {
-	// snapshot is the one in which the caller sees the entry.
-	snapshot *snapshot.Snapshot
-	entry    *catalog.Entry
-	params   wire.Object
-	owners   []catalog.Owner // those that may be called
-	// anew is set if the client is asked for input that its repeated get does not carry upstream:
-	// the upstream refused the get until a URL has been visited.
-	anew bool
-	// caller is named in assertions to the owner's server.
-	caller *policy.Principal
-	// request is what the owner is asked that is called now. Its method and caller are the same for
-	// all.
+	entry  *catalog.Entry
+	params wire.Object
+	owners []catalog.Owner // the owners that may be called
+	// withoutReplies is true after a failed get. If the client then has to visit a URL and repeats
+	// the get, its replies are not sent upstream.
+	withoutReplies bool
+	// request is the request to the current owner. All owners get the same method and caller.
 	request upstream.Request
-	// relay is the one of a call that ends within the client's request.
+	// relay is the relay of a call that ends with the client's request. A parked get has its own.
 	relay upstream.Relay
-
-	outcome
 }
 
-// newCall returns the call, with params, of a get that these owners may serve, or of the read of a
-// link. One with a requestState goes to the one owner that issued it, or to the parked get that
-// waits for it.
-func newCall(r *Request, entry *catalog.Entry, owners []catalog.Owner, params wire.Object) (*call, error) {
-	c := &call{
-		snapshot: r.Snapshot, entry: entry, params: params, owners: owners, caller: r.assertedCaller(),
-		request: upstream.Request{Method: r.Message.Method, Caller: r.upstreamCaller()},
-	}
-	if r.Modern() && (r.Params.Get(memberState) != nil || r.Params.Get(memberResponses) != nil) {
-		return c, c.resumeFrom(r)
-	}
-	return c, nil
+// outcome is the upstream's answer to a call.
+type outcome struct {
+	// owner is the label of the upstream that answered.
+	owner  string
+	result upstream.Result
+	// parked is the id of the parked get that continues with the client's replies; empty for a
+	// completed get.
+	parked string
 }
 
-// callOwners calls the first healthy owner, and the next one if an owner did not answer at all and
-// asked the client nothing. If none answers, the error is the first one's.
-func (c *call) callOwners(ctx context.Context, relay *upstream.Relay) error {
+// newCall returns the call for a request, with these params, to the owners that may serve it.
+func newCall(x *run, entry *catalog.Entry, owners []catalog.Owner, params wire.Object) call {
+	c := call{
+		entry: entry, params: params, owners: owners,
+		request: upstream.Request{Method: x.r.Message.Method, Caller: x.upstreamCaller()},
+	}
+	switch {
+	case c.request.Method == wire.PromptsGet:
+		c.request.Check = checkGot
+	case x.target.linked:
+		c.request.Check = checkRead
+	}
+	return c
+}
+
+// callOwners calls the owners, connected ones first, until one answers. It calls the next owner
+// only if the previous one did not answer at all and did not ask the client. If no owner answers,
+// it returns the first error.
+func (x *run) callOwners(ctx context.Context, relay *upstream.Relay) (outcome, error) {
+	c := &x.call
 	var first error
-	for _, owner := range c.healthyFirst() {
-		c.request.Params, c.request.Files = c.paramsFor(&owner), c.snapshot.Files(owner.Upstream)
+	for _, owner := range x.healthyFirst() {
+		c.request.Params, c.request.Files = c.paramsFor(&owner), x.snapshot.Files(owner.Upstream)
 		switch c.request.Method { // Mcp-Name and spans name the target of gets and reads only
 		case wire.PromptsGet:
-			c.request.Name, c.request.Check = owner.Name, checkGot
+			c.request.Name = owner.Name
 		case wire.ResourcesRead:
 			c.request.Name, _ = c.params.Text("uri")
 		}
 		var err error
-		if c.request.Assertion, err = c.snapshot.Assertion(owner.Upstream, c.caller); err != nil {
-			return wire.NewError(wire.InternalError, fmt.Sprintf("%q is to know who calls: %v", owner.Upstream, err))
+		if c.request.Assertion, err = x.snapshot.Assertion(owner.Upstream, x.assertedCaller()); err != nil {
+			return outcome{}, wire.NewError(wire.InternalError, fmt.Sprintf("%q is to know who calls: %v", owner.Upstream, err))
 		}
-		result, err := c.snapshot.Connector(owner.Upstream).Call(ctx, &c.request, relay)
+		result, err := x.snapshot.Connector(owner.Upstream).Call(ctx, &c.request, relay)
 		if err == nil || !unanswered(err) {
-			c.owner, c.result = owner.Upstream, result
-			return err
+			return outcome{owner: owner.Upstream, result: result}, err
 		}
 		first = cmp.Or(first, err)
 	}
-	return first
+	return outcome{}, first
 }
 
-// checkGot refuses the result of a get that has no messages: clients that validate would fail on
-// it, without saying whose fault it is.
+// checkGot refuses the result of a get without messages. If the gateway passed it on, clients that
+// validate results would report an error that does not name the server.
 func checkGot(result upstream.Result) error { return checkArray(result, "messages", errNoMessages) }
 
 // checkRead is [checkGot] for the result of reading a link.
@@ -90,7 +93,7 @@ func checkArray(result upstream.Result, member string, missing error) error {
 	if wire.KindOf(result.JSON, member) == '[' {
 		return nil
 	}
-	// Whether the server may ask for input here is for appendResult to say.
+	// passedOn decides whether the server may ask for input here.
 	if kind, _ := wire.Members(result.JSON).Text("resultType"); kind == wire.ResultInputRequired {
 		return nil
 	}
@@ -102,18 +105,18 @@ var (
 	errNoContents = errors.New("the result of resources/read has no array of contents")
 )
 
-// healthyFirst returns the owners in configuration order, those without a session after the others.
-func (c *call) healthyFirst() []catalog.Owner {
-	if len(c.owners) == 1 {
-		return c.owners
+// healthyFirst returns the owners in configuration order, but owners without a session last.
+func (x *run) healthyFirst() []catalog.Owner {
+	if len(x.call.owners) == 1 {
+		return x.call.owners
 	}
 	rank := func(o catalog.Owner) int {
-		if c.snapshot.Connector(o.Upstream).State().Connected {
+		if x.snapshot.Connector(o.Upstream).State().Connected {
 			return 0
 		}
 		return 1
 	}
-	return slices.SortedStableFunc(slices.Values(c.owners), func(a, b catalog.Owner) int { return rank(a) - rank(b) })
+	return slices.SortedStableFunc(slices.Values(x.call.owners), func(a, b catalog.Owner) int { return rank(a) - rank(b) })
 }
 
 // paramsFor returns the params for an owner, which may have another name for the prompt.
@@ -128,29 +131,25 @@ func (c *call) paramsFor(owner *catalog.Owner) wire.Object {
 	return c.params.With("name", name)
 }
 
-// unanswered reports whether another owner may be called instead.
+// unanswered reports whether another owner may be called after an error.
 func unanswered(err error) bool {
 	unavailable, ok := errors.AsType[*upstream.Unavailable](err)
 	return ok && unavailable.Unanswered()
 }
 
-// screening checks what an upstream sends for an entry against the screen blocks of the entry's
-// team.
+// screening applies the screen blocks of the entry's team to an upstream's results, notifications
+// and server requests.
 type screening struct {
 	logger *slog.Logger
 	prompt string
-	blocks *screen.Screen // nil where there are none
+	blocks *screen.Screen // nil for none
 }
 
-func newScreening(logger *slog.Logger, entry *catalog.Entry, blocks *screen.Screen) screening {
-	return screening{logger, entry.Name, blocks}
-}
-
-// result checks the result of a get or a completion. The error names the check and the path, and
-// quotes nothing of the result.
+// result checks the result of a get or a completion. The error for a rejected result names the
+// check and the path, and does not quote the result.
 func (s *screening) result(ctx context.Context, result upstream.Result) (upstream.Result, error) {
 	outcome, err := s.blocks.Result(ctx, result.JSON)
-	// The deadline that has passed is the screens' own, since the request goes on.
+	// The screens' own deadline has passed, not the request's.
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		s.logger.WarnContext(ctx, "screens take too long: requests fail", slog.String("prompt", s.prompt))
 		return upstream.Result{}, rulesTakeTooLong()
@@ -161,13 +160,10 @@ func (s *screening) result(ctx context.Context, result upstream.Result) (upstrea
 	return s.screened(ctx, result, outcome)
 }
 
-// screened logs what was found in a result, and returns what may be passed on.
+// screened logs the findings in a result, and returns the part that may be passed on.
 func (s *screening) screened(ctx context.Context, result upstream.Result, outcome screen.Outcome) (upstream.Result, error) {
-	for _, f := range outcome.Noted {
-		f.Throttle(func() { s.log(ctx, f, "found in a result") })
-	}
+	s.logFindings(ctx, outcome, "result")
 	if f := outcome.Rejected; f != nil {
-		s.log(ctx, *f, "result rejected")
 		data := wire.Object{}.With("reason", wire.Quote("screened")).With("screen", wire.Quote(f.Block.Label)).
 			With("check", wire.Quote(f.Check)).With("at", wire.Quote(f.At))
 		problem := "The result was rejected: " + f.String()
@@ -177,12 +173,9 @@ func (s *screening) screened(ctx context.Context, result upstream.Result, outcom
 	return result, nil
 }
 
-// relayed checks the params of a notification or server request. What does not pass must not be
+// relayed checks the params of a notification or server request. If ok is false, they must not be
 // relayed.
 func (s *screening) relayed(ctx context.Context, params jsontext.Value) (passed jsontext.Value, ok bool) {
-	if s.blocks == nil {
-		return params, true
-	}
 	outcome, err := s.blocks.Result(ctx, params)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -191,13 +184,18 @@ func (s *screening) relayed(ctx context.Context, params jsontext.Value) (passed 
 		}
 		return nil, false
 	}
+	s.logFindings(ctx, outcome, "server request or notification")
+	return outcome.JSON, outcome.Rejected == nil
+}
+
+// logFindings logs the findings in an upstream's message.
+func (s *screening) logFindings(ctx context.Context, outcome screen.Outcome, message string) {
 	for _, f := range outcome.Noted {
-		f.Throttle(func() { s.log(ctx, f, "found in a server request or notification") })
+		f.Throttle(func() { s.log(ctx, f, "found in a "+message) })
 	}
 	if f := outcome.Rejected; f != nil {
-		s.log(ctx, *f, "server request or notification rejected")
+		s.log(ctx, *f, message+" rejected")
 	}
-	return outcome.JSON, outcome.Rejected == nil
 }
 
 func (s *screening) log(ctx context.Context, f screen.Finding, outcome string) {

@@ -10,12 +10,13 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// defaultRetryMs is retryAfterMs where nothing better is known.
+// defaultRetryMs is the default of retryAfterMs.
 const defaultRetryMs = 1000
 
 // AsWireError returns the error for a client whose message could not be read.
@@ -26,20 +27,20 @@ func AsWireError(err error) *wire.Error {
 	return wire.NewError(wire.ParseError, "Parse error: "+err.Error())
 }
 
-// ErrShuttingDown is the cause of the end of a request's context for which it is answered that the
-// gateway is shutting down.
+// ErrShuttingDown is the cause with which the end of the gateway cancels a request's context. The
+// request then fails with the error for a shutdown.
 var ErrShuttingDown = errors.New("the gateway is shutting down")
 
-// Reasons of errors that concern no upstream.
+// Reasons of errors without an upstream.
 const (
 	reasonShuttingDown upstream.Reason = "shutting_down"
 	reasonAudit        upstream.Reason = "audit"
 )
 
-// shuttingDown is the answer to a request that the end of the gateway has cut off.
+// shuttingDown returns the error for a request that the end of the gateway cut off.
 func shuttingDown() *wire.Error { return ownError(reasonShuttingDown, "The gateway is shutting down") }
 
-// ownError returns an error of the gateway's own that may be over when its client tries again.
+// ownError returns an error of the gateway's own after which the client may try again.
 func ownError(reason upstream.Reason, problem string) *wire.Error {
 	data := wire.Object{}.With("reason", wire.Quote(string(reason))).
 		With("retryAfterMs", wire.NumberID(defaultRetryMs))
@@ -50,12 +51,12 @@ func invalidParams(problem string) *wire.Error {
 	return wire.NewError(wire.InvalidParams, "Invalid params: "+problem)
 }
 
-// ErrLogLevel returns the error for a log level that the protocol does not know.
+// ErrLogLevel returns the error for an unknown log level.
 func ErrLogLevel() *wire.Error {
 	return invalidParams("unknown log level")
 }
 
-// UnsupportedVersion returns the error for a revision that the gateway does not serve.
+// UnsupportedVersion returns the error for an unsupported revision.
 func UnsupportedVersion(requested string) *wire.Error {
 	data := wire.Object{}.With("supported", supportedVersions()).With("requested", wire.Quote(requested))
 	return wire.NewError(wire.UnsupportedProtocolVersion, "Unsupported protocol version").WithData(data.JSON())
@@ -70,11 +71,11 @@ func supportedVersions() jsontext.Value {
 	return wire.Array(list)
 }
 
-// Overloaded returns the error for a request that the gateway has no room for.
+// Overloaded returns the error for a request that does not fit in the gateway.
 func Overloaded(problem string) *wire.Error { return ownError(upstream.Overloaded, problem) }
 
-// errUnread refuses a response that does not fit beside those which its client, or other clients of
-// its upstream, have not read.
+// errUnread returns the error for a request whose response does not fit in memory, beside unread
+// responses of its client or from its upstream.
 func errUnread() *wire.Error {
 	return Overloaded("Too many bytes are unread: read the responses before you send more")
 }
@@ -83,17 +84,17 @@ func methodNotFound(method string) *wire.Error {
 	return wire.NewError(wire.MethodNotFound, "Method not found: "+method)
 }
 
-// wireError returns the error that the client gets: an upstream's own as it was sent, and for
-// anything else one that names only the kind of failure. The cause goes to the log.
+// wireError returns the error for the client: a [*wire.Error] unchanged, or an error that names
+// only the kind of failure. The cause is logged.
 func wireError(ctx context.Context, logger *slog.Logger, err error) *wire.Error {
 	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
 		return wireErr
 	}
-	// Before the next check: this context has ended, too, but its client still waits.
+	// Check this first, because this context has ended as well, and the client still waits.
 	if errors.Is(context.Cause(ctx), ErrShuttingDown) {
 		return shuttingDown()
 	}
-	if ctx.Err() != nil { // nobody waits for this, but some transports must send something
+	if ctx.Err() != nil { // the client has left, but some transports must send something
 		return wire.NewError(wire.InternalError, "Request cancelled")
 	}
 	unavailable, ok := errors.AsType[*upstream.Unavailable](err)
@@ -102,7 +103,7 @@ func wireError(ctx context.Context, logger *slog.Logger, err error) *wire.Error 
 		return wire.NewError(wire.InternalError, "Internal error")
 	}
 	level := slog.LevelWarn
-	// An open breaker is logged when it opens, and an upstream that is starting has no cause to log.
+	// The opening of a breaker is logged elsewhere, and a starting upstream has no cause.
 	if unavailable.Reason == upstream.BreakerOpen || unavailable.Reason == snapshot.Starting {
 		level = slog.LevelDebug
 	}
@@ -118,31 +119,31 @@ func wireError(ctx context.Context, logger *slog.Logger, err error) *wire.Error 
 		WithData(unavailableData(unavailable, retry))
 }
 
-// unavailableMessage says what a client's user can know of an upstream that did not answer, and
-// whether trying again helps.
+// unavailableMessage returns the message for a client's user: why the upstream did not answer, and
+// when to try again.
 func unavailableMessage(u *upstream.Unavailable, retryMs int64) string {
 	tryAgain := fmt.Sprintf("; try again in %d s", (retryMs+999)/1000)
 	if u.Upstream == "" {
 		return "No upstream is available yet" + tryAgain
 	}
 	name := strconv.Quote(u.Upstream)
+	if text := passing[u.Reason]; text != "" {
+		return name + text + tryAgain
+	}
 	switch u.Reason {
-	case upstream.Unreachable, upstream.BreakerOpen:
-		return name + " does not answer" + tryAgain
-	case upstream.Timeout:
-		return name + " did not answer in time" + tryAgain
-	case upstream.Overloaded:
-		return name + " is overloaded" + tryAgain
-	case upstream.RateLimited:
-		return name + " asks for a pause" + tryAgain
-	case snapshot.Starting:
-		return name + " is starting" + tryAgain
 	case upstream.Denied:
 		return name + " refuses the gateway: its operator has to renew the credential"
 	case upstream.BadResponse:
 		return name + " did not answer in MCP: its operator has to correct that"
 	}
 	return name + " is unavailable: " + string(u.Reason)
+}
+
+// passing are the messages for reasons that may pass by themselves.
+var passing = map[upstream.Reason]string{ //nolint:gochecknoglobals // a constant table
+	upstream.Unreachable: " does not answer", upstream.BreakerOpen: " does not answer",
+	upstream.Timeout: " did not answer in time", upstream.Overloaded: " is overloaded",
+	upstream.RateLimited: " asks for a pause", snapshot.Starting: " is starting",
 }
 
 func unavailableData(u *upstream.Unavailable, retryMs int64) jsontext.Value {
@@ -153,22 +154,32 @@ func unavailableData(u *upstream.Unavailable, retryMs int64) jsontext.Value {
 	return data.With("reason", wire.Quote(string(u.Reason))).With("retryAfterMs", wire.NumberID(retryMs)).JSON()
 }
 
-// rulesTakeTooLong is the error where the conditions of rules, or screens, take more than one
-// request may spend. The log says whose.
+// rulesTakeTooLong returns the error for conditions or screens that exceed their time. The log
+// has the location of the rule, or the prompt of the screens.
 func rulesTakeTooLong() *wire.Error {
 	return Overloaded("The rules for the prompts take too long: try again")
 }
 
-// recovered, deferred, turns a panic into an error. Some requests are answered on goroutines that
-// the gateway starts, where net/http would not recover and a panic would end the process.
+// viewError returns the error for a client whose view is not known: its conditions take too long, or it has
+// left.
+func viewError(err error) error {
+	if errors.Is(err, policy.ErrBudget) {
+		return rulesTakeTooLong()
+	}
+	return err
+}
+
+// recovered turns a panic into an error if it is deferred. Some requests run on the gateway's own
+// goroutines, where a panic would end the process.
 func recovered(err *error) {
 	if broke := recover(); broke != nil {
 		*err = fmt.Errorf("panic: %v\n%s", broke, debug.Stack())
 	}
 }
 
-// The codes that 2026-07-28 reserves (Overview, "Error Codes"): a range of its own, and one of
-// earlier revisions for an unknown resource.
+// Error codes that clients of 2026-07-28 must not get from the gateway as they are (Overview,
+// "Error Codes"): the range that this revision reserves, and the earlier code for an unknown
+// resource.
 const (
 	firstReserved, lastReserved = -32099, -32020
 	resourceNotFound            = -32002
@@ -177,13 +188,16 @@ const (
 // maxURLs bounds the elicitations of one [wire.URLElicitationRequired].
 const maxURLs = 8
 
-// forModern returns what a client of 2026-07-28 gets for an upstream's error: the input_required
-// result or, if that is nil, the error. Other clients get each error as it was sent.
+// forModern returns the response to a client of 2026-07-28 for an upstream's error: an
+// input_required result or, if that is nil, the error. Other clients get the error unchanged.
 func forModern(
-	answer *wire.Error, declared wire.Capabilities,
+	answer *wire.Error, declared, usable wire.Capabilities,
 ) (inputRequired wire.Object, refusal *wire.Error) {
 	code := answer.Code
-	if code == wire.URLElicitationRequired && declared.Has(wire.Elicitation|wire.ElicitationURL) {
+	if code == wire.MissingClientCapability && lacks(declared, answer.Data) {
+		return nil, answer // the error is about the client's own capabilities
+	}
+	if code == wire.URLElicitationRequired && usable.Has(wire.Elicitation|wire.ElicitationURL) {
 		if urls := urlRequests(answer.Data); urls != nil {
 			return wire.Object{}.With("resultType", wire.Quote(wire.ResultInputRequired)).
 				With(memberRequests, urls.JSON()), nil
@@ -193,8 +207,8 @@ func forModern(
 	case code == resourceNotFound:
 		return nil, answer.Recode(wire.InvalidParams, answer.Data)
 	case firstReserved <= code && code <= lastReserved:
-		// The error is about the gateway's request to the upstream. The client would take it for one
-		// about its own: -32022 would have it change its revision.
+		// The error is about the gateway's request to the upstream. The client would apply it to
+		// its own request; -32022 would make it change its revision.
 		data := wire.Object{}
 		if answer.Data.Kind() == '{' {
 			data = wire.Members(answer.Data)
@@ -204,17 +218,18 @@ func forModern(
 		data = data.With("upstreamCode", jsontext.Value(strconv.FormatInt(code, 10)))
 		return nil, answer.Recode(wire.InternalError, data.JSON())
 	}
-	return nil, answer // -32000 to -32019 are the implementations' own
+	return nil, answer // -32000 to -32019 belong to implementations
 }
 
-// lacks reports whether a client did not declare what the data of a [wire.MissingClientCapability] require.
+// lacks reports whether a client did not declare the capabilities in the data of a
+// [wire.MissingClientCapability].
 func lacks(declared wire.Capabilities, data jsontext.Value) bool {
 	required := wire.ReadCapabilities(wire.Members(data).Object("requiredCapabilities"))
 	return required != 0 && !declared.Has(required)
 }
 
-// urlRequests returns the server requests that ask for what the data of a
-// [wire.URLElicitationRequired] does; nil if they are none that a client could answer.
+// urlRequests returns server requests for the elicitations in the data of a
+// [wire.URLElicitationRequired]. It returns nil if they are malformed or too many.
 func urlRequests(data jsontext.Value) (requests wire.Object) {
 	elicitations, err := wire.ParseArray(wire.Members(data).Get("elicitations"))
 	if err != nil || len(elicitations) > maxURLs {
@@ -227,7 +242,7 @@ func urlRequests(data jsontext.Value) (requests wire.Object) {
 		if _, ok := elicitation.Text("url"); !ok || !described || mode != "url" {
 			return nil
 		}
-		// The keys are the gateway's own. No server has to know them, since the get is made anew
+		// The keys are the gateway's own. Servers do not see them, because the get is sent again
 		// without the replies.
 		request := wire.Object{}.With("method", wire.Quote(wire.Elicit)).With("params", params)
 		requests = requests.With(strconv.Itoa(i+1), request.JSON())
@@ -235,18 +250,19 @@ func urlRequests(data jsontext.Value) (requests wire.Object) {
 	return requests
 }
 
-// afterError returns what the client of r gets for the err of an upstream's call, see [forModern].
-func (r *Request) afterError(err error, declared wire.Capabilities) (upstream.Result, error) {
+// afterError returns the result or error for the client after an upstream's call failed with err.
+// usable are the client's capabilities with which it can be asked for input.
+func (x *run) afterError(err error, usable wire.Capabilities) (upstream.Result, error) {
 	answer, ok := errors.AsType[*wire.Error](err)
-	if !ok || !answer.FromPeer() || !r.Modern() {
+	if !ok || !answer.FromPeer() {
 		return upstream.Result{}, err
 	}
-	if answer.Code == wire.MissingClientCapability && lacks(r.Capabilities, answer.Data) {
-		return upstream.Result{}, answer // it is about the client's own capabilities
+	inputRequired, refusal := x.era.failure(answer, x.r.Capabilities, usable)
+	switch {
+	case inputRequired != nil:
+		return upstream.Result{JSON: inputRequired.JSON(), Revision: x.r.Revision}, nil
+	case refusal == answer:
+		return upstream.Result{}, err
 	}
-	inputRequired, refusal := forModern(answer, declared)
-	if inputRequired == nil {
-		return upstream.Result{}, refusal
-	}
-	return upstream.Result{JSON: inputRequired.JSON(), Revision: r.Revision}, nil
+	return upstream.Result{}, refusal
 }

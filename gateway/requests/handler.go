@@ -21,26 +21,26 @@ import (
 // Name is the name by which the gateway identifies itself to clients and servers.
 const Name = "promptweir"
 
-// Options are what a [Handler] needs beside the snapshots.
+// Options configure a [Handler].
 type Options struct {
 	Logger *slog.Logger
-	// Version is what the gateway tells clients.
+	// Version is the gateway's version, for clients.
 	Version string
-	// Ledger counts what responses hold until they are written; nil counts for this handler alone.
+	// Ledger counts what responses hold until they are written; if nil, the handler makes one.
 	Ledger *edge.Ledger
 	// Audit records requests; nil records none.
 	Audit *audit.Log
-	// Shared counts requests over all replicas; nil where there are none.
+	// Shared counts requests over all replicas; nil without replicas.
 	Shared SharedLimits
-	// Forwarder reaches other replicas; nil where gets are not forwarded.
+	// Forwarder reaches other replicas; nil without forwarding.
 	Forwarder *cluster.Forwarder
 }
 
 // Handler carries out requests. Its methods are safe for concurrent use.
 type Handler struct {
-	publisher *snapshot.Publisher
-	logger    *slog.Logger
-	metrics   *instruments
+	source  *snapshot.Source
+	logger  *slog.Logger
+	metrics *instruments
 	// info is the gateway's Implementation, as JSON.
 	info jsontext.Value
 
@@ -52,204 +52,160 @@ type Handler struct {
 	gets    promptGets
 }
 
-// New returns a handler of requests whose snapshots come from a publisher.
-func New(publisher *snapshot.Publisher, opts Options) *Handler {
+// New returns a handler of requests with the snapshots of a source.
+func New(source *snapshot.Source, opts Options) *Handler {
 	if opts.Ledger == nil {
 		opts.Ledger = edge.New(edge.Options{})
 	}
-	// Each failed get could log a line.
+	// The logger is limited, because each failed get could log a line.
 	logger := loglimit.New(opts.Logger, 1, "upstream", "reason", "prompt", "principal")
 	h := &Handler{
-		publisher: publisher, logger: logger, metrics: newInstruments(), info: serverInfo(opts.Version),
+		source: source, logger: logger, metrics: newInstruments(), info: serverInfo(opts.Version),
 		schemas: newSchemas(logger), limits: newLimits(opts.Shared), ledger: opts.Ledger,
-		audit:  recorder{opts.Audit, publisher, logger},
+		audit:  recorder{opts.Audit, logger},
 		parked: parked{ledger: opts.Ledger, forwarder: opts.Forwarder},
 	}
 	return h
 }
 
-// Close ends the parked gets, waits for them, and parks no more.
+// Close ends the parked gets and waits for them. No more gets are parked.
 func (h *Handler) Close() { h.parked.close() }
 
-// Parked returns how many gets wait for their clients to come back with replies.
+// Parked returns the number of parked gets.
 func (h *Handler) Parked() int { return h.parked.len() }
 
-// Traced reports whether anyone receives spans.
-func (h *Handler) Traced() bool { return h.metrics.traced }
-
-// Handle carries a request out and returns its response, whose JSON begins in the memory of buffer.
-// [Response.Release] must be called in the end.
-func (h *Handler) Handle(ctx context.Context, r *Request, buffer []byte) (out Response) {
-	var broke error // beside result, which has a recovery of its own, so that a panic there is recorded
+// Handle carries out a request and returns its response, whose JSON may use the memory of buffer.
+// Close the scope once the response is written.
+func (h *Handler) Handle(ctx context.Context, r *Request, scope *Scope, buffer []byte) (out Response) {
+	var broke error // a panic in this function; answer recovers its own
 	defer func() {
 		if broke != nil {
-			out.Release()
-			refusal := wireError(ctx, h.logger, broke)
-			out = Response{JSON: wire.AppendError(nil, r.Message.ID, refusal), Code: refusal.Code}
+			out = errorResponse(buffer, r, wireError(ctx, h.logger, broke))
+			out.Ready = time.Now()
 		}
 	}()
-	// Deferred calls run in reverse: this one catches the panic, and the one above answers for it.
+	// Deferred calls run in reverse: this one catches the panic, and the one above responds.
 	defer recovered(&broke)
-	ctx = h.metrics.start(ctx, r)
-	// The head is there before it is known whether there is a result, which is then appended behind
-	// it without a copy. An error begins the buffer anew.
-	out = Response{JSON: wire.AppendResultHead(buffer[:0], r.Message.ID), inParts: r.InParts}
-	err := h.result(ctx, r, &out)
+	x := newRun(r, scope)
+	ctx = h.metrics.start(ctx, x)
+	result, err := h.answer(ctx, x)
+	scope.result.Release() // the copies of a file that was read are no longer needed
 	if err == nil {
-		// Before the outcome is recorded: a response that does not fit is a refusal.
-		err = h.hold(r, &out)
+		out = x.respond(buffer, result, h.info)
+		// Do this before the outcome is recorded, because a response that does not fit is refused.
+		// A small response fits in buffers that its connection has anyway.
+		if size := len(out.JSON) + len(out.large); size >= edge.Least {
+			err = h.hold(x, x.outcome.owner, size)
+		}
 	}
-	refusal := h.conclude(ctx, r, &out, &err)
-	// After conclude, which makes a refusal of what cannot be recorded.
-	if r.Message.Method == wire.PromptsGet || r.target.use {
-		h.gets.count(r.target.seen(), outcomeOf(ctx, r, &out, err))
+	refusal := h.conclude(ctx, x, &err)
+	// Count after conclude, which refuses a request that cannot be recorded.
+	if r.Message.Method == wire.PromptsGet || x.target.readsSkill {
+		h.gets.count(x.target.seen(), x.outcomeOf(ctx, err))
 	}
-	r.end(err, refusal)
+	h.metrics.end(ctx, x, err, refusal)
 	if refusal == nil {
-		out.JSON = append(out.JSON, '}')
-		return out
+		x.scope.parked = parkedHold{} // the client has the requestState and can return
+	} else if result, ok := r.toolError(refusal); ok {
+		out = x.respond(buffer, result, h.info)
+	} else {
+		out = errorResponse(buffer, r, refusal)
 	}
-	if result := toolError(r, refusal, h.info); result != nil {
-		out.JSON = wire.AppendResult(out.JSON[:0], r.Message.ID, result)
-		return out
-	}
-	out.JSON, out.Code = wire.AppendError(out.JSON[:0], r.Message.ID, refusal), refusal.Code
+	out.Ready = r.Received.Add(x.took)
 	return out
 }
 
-// conclude records how a request ended and returns the error that its caller gets, nil for the
-// result. If it cannot be recorded although it must be, that becomes the error.
-func (h *Handler) conclude(ctx context.Context, r *Request, out *Response, err *error) (refusal *wire.Error) {
+func errorResponse(buffer []byte, r *Request, refusal *wire.Error) Response {
+	return Response{JSON: wire.AppendError(buffer[:0], r.Message.ID, refusal), Code: refusal.Code}
+}
+
+// conclude records how a request ended, and returns the error for its caller, or nil if the caller
+// gets the result. If a request must be recorded but cannot be, it returns an error.
+func (h *Handler) conclude(ctx context.Context, x *run, err *error) (refusal *wire.Error) {
 	if *err != nil {
 		refusal = wireError(ctx, h.logger, *err)
 	}
-	if h.audit.records(r) {
-		// The line has the time until it is written; end sets it again, with what the writing took.
-		r.took = time.Since(r.Received)
-		if h.audit.record(ctx, r, out, *err, refusal) != nil {
+	if h.audit.records(x) {
+		// The line has the time until now. end sets took again, to include the writing of the line.
+		x.took = time.Since(x.r.Received)
+		if h.audit.record(ctx, x, *err, refusal) != nil {
 			refusal = errAudit()
 			*err = refusal
 		}
 	}
-	if refusal != nil { // the caller gets neither the result nor a requestState to come back with
-		out.held.Release()
-		out.large = nil
-		h.parked.abandon(out.parked, r.Caller.Principal.Key())
-	}
 	return refusal
 }
 
-// hold counts what the response holds until [Response.Release]. A small one fits into buffers that
-// its connection has anyway.
-func (h *Handler) hold(r *Request, out *Response) error {
-	size := len(out.JSON) + len(out.large)
-	if size < edge.Least {
-		return nil
-	}
-	held, ok := h.ledger.Acquire(r.Snapshot.Config.Gateway.MaxBuffered, r.Key(), out.upstream, size)
+// hold counts memory for the client and an upstream, and releases the memory that it counted
+// before.
+func (h *Handler) hold(x *run, owner string, bytes int) (err error) {
+	x.scope.result.Release()
+	held, ok := h.ledger.Acquire(x.snapshot.Config.Gateway.MaxBuffered, x.Key(), owner, bytes)
 	if !ok {
-		out.JSON = nil // the error must not keep its memory
 		return errUnread()
 	}
-	out.held = held
+	x.scope.result = held
 	return nil
 }
 
-// result appends the result of a request. If a reload replaces the upstream of a get or completion
-// before it is called, the caller is authenticated again, and the request begins again under the
-// new configuration.
-func (h *Handler) result(ctx context.Context, r *Request, out *Response) (err error) {
+// answer returns the result of a request. If a reload replaces the upstream of a get or completion
+// before the call, the caller is authenticated again, and the request begins again with the new
+// configuration.
+func (h *Handler) answer(ctx context.Context, x *run) (result Result, err error) {
 	defer recovered(&err)
-	// Before anything is looked up: the answer must not depend on whether the prompt is visible.
+	r := x.r
+	// Check this before any lookup, so that the response does not depend on the prompt's
+	// visibility.
 	if err := r.checkSpelling(); err != nil {
-		return err
+		return Result{}, err
 	}
 	if r.tool.refusal != nil {
-		return r.tool.refusal
+		return Result{}, r.tool.refusal
 	}
-	for callsUpstream(r) {
-		// Called by their names: through a function value, the response of every request would escape
-		// to the heap.
-		switch r.Message.Method {
-		case wire.PromptsGet:
-			err = h.get(ctx, r, out)
-		case wire.Complete:
-			err = h.complete(ctx, r, out)
-		case wire.DirectoryRead:
-			err = readDirectory(ctx, h, r, out)
-		default:
-			err = h.read(ctx, r, out)
-		}
+	for {
+		result, err = h.dispatch(ctx, x)
 		if !errors.Is(err, upstream.ErrRetired) {
-			return err
+			return result, err
 		}
-		// The next attempt is counted by the limits of its own configuration, and must not count
-		// beside this one.
-		out.Release()
-		if err := h.renew(ctx, r); err != nil {
-			return err
+		if err := h.renew(ctx, x); err != nil {
+			return Result{}, err
 		}
 	}
-	switch r.Message.Method {
-	case wire.PromptsList:
-		return h.list(ctx, r, out)
-	case wire.ToolsList:
-		if r.Variant == config.VariantTools {
-			return listTools(r, out, h.info)
-		}
-	}
-	if r.Serves(r.Message.Method) {
-		switch r.Message.Method {
-		case wire.SkillsList:
-			return h.list(ctx, r, out)
-		case wire.SkillsGet:
-			return h.describe(ctx, r, out)
-		case wire.ResourcesList, wire.TemplatesList:
-			result := upstream.Result{JSON: emptyLists[r.Message.Method], Revision: r.Revision}
-			return out.appendResult(r, r.cacheable(result), h.info, inputNotAllowed)
-		}
-	}
-	if r.Modern() {
-		if r.Message.Method != wire.Discover {
-			return methodNotFound(r.Message.Method)
-		}
-		out.append(discovery(r, h.info))
-		return nil
-	}
-	return answerLegacy(r, out)
 }
 
-// answerLegacy answers what only the legacy era has.
-func answerLegacy(r *Request, out *Response) error {
-	switch r.Message.Method {
-	case wire.Ping:
-		out.append(emptyObject)
-	case wire.SetLogLevel:
-		return r.setLogLevel(out)
-	case wire.ToolsList, wire.ResourcesList, wire.TemplatesList:
-		out.append(emptyLists[r.Message.Method])
-	default:
-		return methodNotFound(r.Message.Method)
+// dispatch returns the result of the function for the request's method.
+func (h *Handler) dispatch(ctx context.Context, x *run) (Result, error) {
+	method := x.r.Message.Method
+	switch {
+	case method == wire.PromptsList:
+		return h.list(ctx, x)
+	case method == wire.PromptsGet:
+		return h.get(ctx, x)
+	case method == wire.Complete:
+		return h.complete(ctx, x)
+	case method == wire.ToolsList && x.r.Variant == config.VariantTools:
+		return x.listTools()
+	case !supports(x.snapshot, x.r.Revision, method):
+		return x.era.own(h, x)
 	}
-	return nil
+	switch method {
+	case wire.SkillsList:
+		return h.list(ctx, x)
+	case wire.SkillsGet:
+		return h.describe(ctx, x)
+	case wire.ResourcesRead:
+		return h.read(ctx, x)
+	case wire.DirectoryRead:
+		return h.readDirectory(ctx, x)
+	}
+	return Result{Members: x.cacheable(wire.Members(emptyLists[method]))}, nil
 }
 
-// callsUpstream reports whether a request's answer comes from a server.
-func callsUpstream(r *Request) bool {
-	switch r.Message.Method {
-	case wire.PromptsGet, wire.Complete:
-		return true
-	case wire.ResourcesRead, wire.DirectoryRead:
-		return r.Serves(r.Message.Method)
-	}
-	return false
-}
-
-// emptyObject is the result of requests that have none.
+// emptyObject is the result of a request that returns no data.
 var emptyObject = jsontext.Value("{}") //nolint:gochecknoglobals // a constant
 
-// emptyLists answer legacy clients that list what was never declared: some do so anyway, and drop
-// the whole server for an error.
+// emptyLists are the results for lists that are always empty. Some legacy clients request lists of
+// features that were not declared, and drop the whole server after an error.
 var emptyLists = map[string]jsontext.Value{ //nolint:gochecknoglobals // a constant table
 	wire.ToolsList:     jsontext.Value(`{"tools":[]}`),
 	wire.ResourcesList: jsontext.Value(`{"resources":[]}`),
@@ -257,19 +213,18 @@ var emptyLists = map[string]jsontext.Value{ //nolint:gochecknoglobals // a const
 }
 
 // setLogLevel carries out logging/setLevel.
-func (r *Request) setLogLevel(out *Response) error {
+func (r *Request) setLogLevel() (Result, error) {
 	level, _ := r.Params.Text("level")
 	if wire.Severity(level) == 0 {
-		return ErrLogLevel()
+		return Result{}, ErrLogLevel()
 	}
 	if r.SetLogLevel != nil {
 		r.SetLogLevel(level)
 	}
-	out.append(emptyObject)
-	return nil
+	return Result{JSON: emptyObject}, nil
 }
 
-// serverInfo returns the Implementation of a gateway of a version.
+// serverInfo returns the Implementation of a gateway with a version.
 func serverInfo(version string) jsontext.Value {
 	if version == "" {
 		version = "0"
@@ -280,7 +235,7 @@ func serverInfo(version string) jsontext.Value {
 // ServerInfo returns the gateway's Implementation as JSON.
 func (h *Handler) ServerInfo() jsontext.Value { return h.info }
 
-// capabilities returns what the gateway declares to the client. 2024-11-05 cannot declare
+// capabilities returns the gateway's capabilities for the client. 2024-11-05 cannot declare
 // completions.
 func capabilities(r *Request) jsontext.Value {
 	declared := wire.Object{}.
@@ -289,11 +244,11 @@ func capabilities(r *Request) jsontext.Value {
 	if r.Revision != wire.Rev20241105 {
 		declared = declared.With("completions", emptyObject)
 	}
-	if r.Serves(wire.ResourcesRead) {
-		// Without subscribe and listChanged, since resources/list is always empty.
+	if r.Supports(wire.ResourcesRead) {
+		// Declare neither subscribe nor listChanged, because resources/list is always empty.
 		declared = declared.With("resources", emptyObject)
 	}
-	if r.Serves(wire.SkillsList) {
+	if r.Supports(wire.SkillsList) {
 		declared = declared.With("extensions", jsontext.Value(`{"`+wire.ExtensionSkills+`":{"directoryRead":true}}`))
 	}
 	if r.Variant == config.VariantTools {
@@ -302,7 +257,7 @@ func capabilities(r *Request) jsontext.Value {
 	return declared.JSON()
 }
 
-// Initialization returns the result of initialize, with the revision that was agreed on.
+// Initialization returns the result of initialize, with the negotiated revision.
 func (h *Handler) Initialization(r *Request) jsontext.Value {
 	result := wire.Object{}.
 		With("protocolVersion", wire.Quote(r.Revision)).
@@ -314,8 +269,9 @@ func (h *Handler) Initialization(r *Request) jsontext.Value {
 	return result.JSON()
 }
 
-// discoveryTTL is how long a client may rely on the result of server/discover, in milliseconds.
-const discoveryTTL = "3600000"
+// discoveryTTL is the time for which a client may cache the results of server/discover and
+// tools/list.
+const discoveryTTL = time.Hour
 
 // discovery returns the result of server/discover.
 func discovery(r *Request, info jsontext.Value) jsontext.Value {
@@ -327,5 +283,5 @@ func discovery(r *Request, info jsontext.Value) jsontext.Value {
 	if text := r.Snapshot.Config.Gateway.Instructions; text != "" {
 		result = result.With("instructions", wire.Quote(text))
 	}
-	return result.With("ttlMs", jsontext.Value(discoveryTTL)).With("cacheScope", wire.Quote("public")).JSON()
+	return withHints(result, discoveryTTL, "public").JSON()
 }

@@ -6,21 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/audit"
 	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/publish"
 	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/gateway/snapshot/snapshottest"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -37,84 +35,81 @@ func read(t *testing.T, message string) *Request {
 }
 
 func TestHandle_PanicEndsOneRequest(t *testing.T) {
-	for id, broken := range map[string]func(*Request){
-		`1`: func(r *Request) { r.SetLogLevel = func(string) { panic("out of range") } },
-		// A response that is large enough to be counted needs a snapshot.
-		`"` + strings.Repeat("x", edge.Least) + `"`: func(*Request) {},
+	for problem, broken := range map[string]func(*Handler, *Request){
+		"out of range": func(_ *Handler, r *Request) { r.SetLogLevel = func(string) { panic("out of range") } },
+		"nil pointer":  func(h *Handler, _ *Request) { h.metrics = nil }, // before there is a method
 	} {
 		var log bytes.Buffer
 		h := New(nil, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		r := read(t, `{"jsonrpc":"2.0","id":`+id+`,"method":"logging/setLevel","params":{"level":"info"}}`)
-		broken(r)
-		response := h.Handle(t.Context(), r, nil)
-		want := `{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32603,"message":"Internal error"}}`
+		r := read(t, `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"info"}}`)
+		r.Snapshot = &snapshot.Snapshot{Generation: new(snapshot.Generation)}
+		broken(h, r)
+		response := h.Handle(t.Context(), r, &Scope{}, nil)
+		want := `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"Internal error"}}`
 		if string(response.JSON) != want || response.Code != wire.InternalError {
-			t.Errorf("got %s, %d, want %s", response.JSON, response.Code, want)
+			t.Errorf("%s: got %s, %d, want %s", problem, response.JSON, response.Code, want)
 		}
-		if !strings.Contains(log.String(), "panic: ") {
-			t.Errorf("the panic is not in the log: %s", log.String())
+		if response.Ready.Before(r.Received) { // the time to write it would be over
+			t.Errorf("%s: ready at %v, want %v or later", problem, response.Ready, r.Received)
+		}
+		if !strings.Contains(log.String(), "panic: ") || !strings.Contains(log.String(), problem) {
+			t.Errorf("the panic %q is not in the log: %s", problem, log.String())
 		}
 	}
 }
 
-// configured returns the configuration that a text is.
-func configured(t *testing.T, text string) *config.Config {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "gateway.hcl")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+// A refused file of a megabyte takes four of them while it is read, and its error almost nothing.
+func TestHandle_ReleasesWhatItHeldForItsWork(t *testing.T) {
+	ledger := edge.New(edge.Options{})
+	h := New(nil, Options{Logger: slog.New(slog.DiscardHandler), Ledger: ledger})
+	var scope Scope
+	defer scope.Close()
+	r := read(t, `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"info"}}`)
+	r.Snapshot = &snapshot.Snapshot{Generation: new(snapshot.Generation)}
+	r.SetLogLevel = func(string) { scope.result, _ = ledger.Acquire("", "ann", "up", 4<<20) }
+	h.Handle(t.Context(), r, &scope, nil)
+	if held := ledger.Held(); held != 0 {
+		t.Errorf("%d bytes are held for a small response, want 0", held)
 	}
-	cfg, diags := config.Load(path, config.Options{})
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return cfg
 }
 
 // If a panic kept what its request takes of the limit, that would be lost for good.
 func TestGet_PanicReleasesItsLimit(t *testing.T) {
-	cfg := configured(t, `
+	p := snapshottest.New(t, `
 		gateway {
 		  limit { concurrency = 1 }
 		}
 		team "eng" {
 		  members = []
 		  upstream "up" { url = "http://127.0.0.1:1/mcp" }
-		}`)
-	definition := jsontext.Value(`{"name":"p","arguments":[{"name":"a","schema":{}}]}`)
-	s, err := snapshot.Evaluate(t.Context(), cfg, snapshot.Lists{"up": {Definitions: []jsontext.Value{definition}}}, snapshot.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+		}`, snapshottest.Upstreams{"up": {Definitions: []string{`{"name":"p","arguments":[{"name":"a","schema":{}}]}`}}})
+	s := p.Current()
 	caller, err := s.Authenticate(t.Context(), identity.Vouched(policy.Principal{Subject: "user:ann"}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	publisher, err := snapshot.NewPublisher(&config.Config{}, snapshot.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := New(publisher, Options{Logger: slog.New(slog.DiscardHandler)})
+	h := New(&p.Source, Options{Logger: slog.New(slog.DiscardHandler)})
 	h.schemas = nil // the lookup of a schema panics
 	for range 2 {
 		r := read(t, `{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"up.p","arguments":{"a":"x"}}}`)
 		r.Caller, r.Snapshot = caller, s
-		response := h.Handle(t.Context(), r, nil)
+		var scope Scope
+		response := h.Handle(t.Context(), r, &scope, nil)
 		if !strings.Contains(string(response.JSON), "Internal error") {
 			t.Errorf("got %s, want the response after a panic", response.JSON)
 		}
-		response.Release()
+		scope.Close()
 	}
 }
 
 // Operators would look for slow patterns where clients have left.
 func TestScreening_BlamesNoScreenForAClientThatLeft(t *testing.T) {
-	cfg := configured(t, `
+	cfg := snapshottest.Load(t, `
 		team "eng" {
 		  members = []
 		  screen "odd" { patterns = ["(a|b|c){100}x"] }
 		}`)
-	s, err := snapshot.Evaluate(t.Context(), cfg, nil, snapshot.Options{})
+	s, err := publish.Evaluate(t.Context(), cfg, nil, publish.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,15 +124,15 @@ func TestScreening_BlamesNoScreenForAClientThatLeft(t *testing.T) {
 }
 
 func TestRenew_DistinguishesARefusalFromAnIssuerThatCannotBeAsked(t *testing.T) {
-	before, err := snapshot.Evaluate(t.Context(), &config.Config{}, nil, snapshot.Options{})
+	before, err := publish.Evaluate(t.Context(), &config.Config{}, nil, publish.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	publisher, err := snapshot.NewPublisher(&config.Config{}, snapshot.Options{}) // its generation has replaced that of before
+	publisher, err := publish.New(&config.Config{}, publish.Options{}) // its generation has replaced the one of before
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := New(publisher, Options{Logger: slog.New(slog.DiscardHandler)})
+	h := New(&publisher.Source, Options{Logger: slog.New(slog.DiscardHandler)})
 	for after, want := range map[error]string{
 		identity.ErrBadCredential: `"code":-32600,"message":"Unauthorized`,
 		identity.ErrUnavailable:   `"code":-32603,"message":"Service unavailable`,
@@ -150,14 +145,14 @@ func TestRenew_DistinguishesARefusalFromAnIssuerThatCannotBeAsked(t *testing.T) 
 			t.Fatal(err)
 		}
 		outcome = fmt.Errorf("reading the token: %w", after)
-		err = h.renew(t.Context(), &Request{Snapshot: before, Caller: caller})
+		err = h.renew(t.Context(), newRun(&Request{Snapshot: before, Caller: caller}, &Scope{}))
 		if got := string(wireError(t.Context(), h.logger, err).JSON()); !strings.Contains(got, want) {
 			t.Errorf("%v: got %s, want %s in it", after, got, want)
 		}
 	}
 }
 
-// What clients show their users says what is wrong, and whether trying again helps; the reason is
+// A message for users says the problem, and whether trying again helps; the reason is
 // for programs.
 func TestWireError_SaysWhatAnUnavailableUpstreamDoes(t *testing.T) {
 	for _, test := range []struct {
@@ -183,7 +178,7 @@ func TestWireError_SaysWhatAnUnavailableUpstreamDoes(t *testing.T) {
 
 func TestParked_PanicEndsOneGet(t *testing.T) {
 	var p parked
-	_, err := p.begin(t.Context(), &Request{Caller: snapshot.Caller{Principal: policy.Principal{Subject: "user:ann"}}},
+	_, err := p.begin(t.Context(), newRun(&Request{Caller: snapshot.Caller{Principal: policy.Principal{Subject: "user:ann"}}}, &Scope{}),
 		func(context.Context, *upstream.Relay) (outcome, error) { panic("out of range") })
 	if _, answered := errors.AsType[*wire.Error](err); err == nil || answered {
 		t.Errorf("begin = %v, want an error for the log", err)

@@ -22,16 +22,15 @@ import (
 
 // A get may end in an input_required result, which the client answers by repeating the get with its
 // replies (2026-07-28, Multi Round-Trip Requests). Between a client and an upstream of that
-// revision, server requests and replies pass unchanged. The upstream's requestState does not: it is
-// sealed, so that whatever comes back under that name was issued here, to this caller, for this
-// prompt and these arguments, and names the upstream to call again. A client of the legacy era is
-// sent the server requests during its get, and the gateway repeats the call; for a modern client
-// and a legacy upstream see parked.go.
+// revision, server requests and replies pass unchanged. The upstream's requestState does not: the
+// gateway seals it together with the caller, the prompt, the arguments and the upstream, so that a
+// client can return it only with the same get. A legacy client gets the server requests during its
+// get, and the gateway repeats the call; for a modern client and a legacy upstream see parked.go.
 
-// stateLifetime is how long a client may take to come back with its replies.
+// stateLifetime is the time that a client has to return with its replies.
 const stateLifetime = 10 * time.Minute
 
-// Members of params and results that belong to the round trips.
+// Members of params and results for the round trips.
 const (
 	memberState     = "requestState"
 	memberRequests  = "inputRequests"
@@ -39,50 +38,69 @@ const (
 )
 
 const (
-	// maxRounds bounds how often a get of a legacy client is repeated because a modern upstream
+	// maxRounds bounds how often a legacy client's get is repeated because a modern upstream
 	// requires more input.
 	maxRounds = 8
-	// roundPause is the time between two rounds if the upstream only asked to be called again.
+	// roundPause is the pause between two rounds if the upstream requests another call but no
+	// input.
 	roundPause = 100 * time.Millisecond
 )
 
-// anotherRound reports whether the call of a legacy client's get, which ended in err, has to be
-// made again: each time a modern upstream requires input, the client is asked, and the upstream is
-// called with its replies.
-func (c *call) anotherRound(ctx context.Context, r *Request, round int, err error) (again bool, _ error) {
-	// The error does not wrap ErrRetired, for which the whole get would begin again, and with it the
-	// server requests that the client has replied to.
-	if round > 0 && errors.Is(err, upstream.ErrRetired) {
-		err = &upstream.Unavailable{Upstream: c.owners[0].Upstream, Reason: snapshot.Starting, Err: errReplacedMeanwhile}
+// callRepeatedly makes the call of a legacy client's get. Each time a modern upstream requires
+// input, it asks the client and calls the upstream again with the replies.
+func callRepeatedly(ctx context.Context, _ *Handler, x *run) (outcome, error) {
+	x.call.relay = x.upstreamRelay(ctx)
+	for round := 0; ; round++ {
+		o, err := x.callOwners(ctx, &x.call.relay)
+		// Do not wrap ErrRetired: the whole get would begin again, with the server requests to
+		// which the client has already replied.
+		if round > 0 && errors.Is(err, upstream.ErrRetired) {
+			err = &upstream.Unavailable{
+				Upstream: x.call.owners[0].Upstream, Reason: snapshot.Starting, Err: errReplacedMeanwhile,
+			}
+		}
+		if err != nil || !wire.Modern(o.result.Revision) {
+			return o, err
+		}
+		if again, err := x.collectInput(ctx, &o, round == maxRounds); err != nil || !again {
+			return o, err
+		}
 	}
-	if err != nil || !wire.Modern(c.result.Revision) {
-		return false, err
-	}
-	return c.collectInput(ctx, r, round == maxRounds)
 }
 
 var errReplacedMeanwhile = errors.New("a reload replaced it while the client was asked for input")
 
-// collectInput reports whether the call has to be repeated, with the replies to what a modern
-// upstream requires. It is an error if the upstream requires more after the last round.
-func (c *call) collectInput(ctx context.Context, r *Request, last bool) (again bool, err error) {
-	result, err := wire.ParseObject(c.result.JSON)
+// callOrPark makes the call of a modern client's get. The get is parked if a legacy upstream sends
+// server requests during it.
+func callOrPark(ctx context.Context, h *Handler, x *run) (outcome, error) {
+	if x.r.Relay != nil && x.r.Capabilities != 0 {
+		return h.parked.begin(ctx, x, x.callOwners)
+	}
+	x.call.relay = x.upstreamRelay(ctx)
+	return x.callOwners(ctx, &x.call.relay)
+}
+
+// collectInput asks the client for the input that a modern upstream requires, and reports whether
+// to call again with the replies. If last is true, a requirement is an error.
+func (x *run) collectInput(ctx context.Context, o *outcome, last bool) (again bool, err error) {
+	result, err := wire.ParseObject(o.result.JSON)
 	if kind, _ := result.Text("resultType"); err != nil || kind != wire.ResultInputRequired {
 		return false, err
 	}
-	// Before the client is asked: nobody should reply to what is then thrown away.
+	// Check this before the client is asked, because its reply would be discarded.
 	if last {
 		return false, wire.NewError(wire.InternalError, "The upstream required input too many times")
 	}
-	if err := checkServerRequests(r, c.owner, result); err != nil {
+	if err := checkServerRequests(x.r, o.owner, result); err != nil {
 		return false, err
 	}
-	replies, err := collectReplies(ctx, r, result.Object(memberRequests))
+	replies, err := x.collectReplies(ctx, result.Object(memberRequests))
 	if err != nil {
 		return false, err
 	}
-	// Replies and state are for the server that asked. A clone, since the owners are the catalog's.
-	c.owners = slices.DeleteFunc(slices.Clone(c.owners), func(o catalog.Owner) bool { return o.Upstream != c.owner })
+	c := &x.call
+	// Replies and state are for the server that asked. Clone: the owners belong to the catalog.
+	c.owners = slices.DeleteFunc(slices.Clone(c.owners), func(owner catalog.Owner) bool { return owner.Upstream != o.owner })
 	c.params = c.params.Without(func(name string) bool { return name == memberState || name == memberResponses })
 	if len(replies) > 0 {
 		c.params = c.params.With(memberResponses, replies.JSON())
@@ -93,9 +111,9 @@ func (c *call) collectInput(ctx context.Context, r *Request, last bool) (again b
 	return true, nil
 }
 
-// collectReplies sends a modern upstream's server requests to a legacy client and returns the
+// collectReplies sends a modern upstream's server requests to a legacy client, and returns the
 // replies.
-func collectReplies(ctx context.Context, r *Request, serverRequests wire.Object) (wire.Object, error) {
+func (x *run) collectReplies(ctx context.Context, serverRequests wire.Object) (wire.Object, error) {
 	if len(serverRequests) == 0 {
 		select {
 		case <-time.After(roundPause):
@@ -104,8 +122,7 @@ func collectReplies(ctx context.Context, r *Request, serverRequests wire.Object)
 			return nil, ctx.Err()
 		}
 	}
-	// The replies have the keys of the server requests, and each goroutine writes into an element
-	// of its own.
+	// Replies have the keys of the server requests. Each goroutine writes to its own element.
 	replies := slices.Clone(serverRequests)
 	group, ctx := errgroup.WithContext(ctx)
 	for i, request := range serverRequests {
@@ -116,68 +133,70 @@ func collectReplies(ctx context.Context, r *Request, serverRequests wire.Object)
 				return err
 			}
 			method, _ := object.Text("method")
-			replies[i].Value, err = r.sendServerRequest(ctx, method, object.Get("params"))
+			replies[i].Value, err = x.sendServerRequest(ctx, method, object.Get("params"))
 			return err
 		})
 	}
 	err := group.Wait()
 	if refusal, ok := errors.AsType[*wire.Error](err); ok {
-		// With its own code, a client's refusal would pass for one of its get, such as an unknown
-		// method.
+		// With its own code, the refusal of a server request would look like an error of the get,
+		// such as an unknown method.
 		return nil, inputRefused(refusal.Message)
 	}
 	return replies, err
 }
 
-// requestState is the content of a sealed requestState, which takes the place of the upstream's
-// own.
+// requestState is the content of a sealed requestState, which replaces the upstream's.
 type requestState struct {
-	// Principal, Prompt, Params and Variant are those of the get; a repetition must have the same.
+	// Principal, Prompt, Params (a digest) and Variant are the get's. A repetition must have the
+	// same.
 	Principal, Prompt, Params string
 	Variant                   config.Variant `json:",omitempty"`
 	// Owner is the server that requires the input, see [snapshot.Generation.ServerID].
 	Owner string
 	// Expires is in seconds since 1970.
 	Expires int64
-	// Own is the upstream's state as it was sent; nil where it sent none.
+	// Own is the upstream's state as it was sent; nil if the upstream sent none.
 	Own []byte
-	// Waiting names the parked get that continues with the replies; empty where the upstream is
+	// Waiting is the id of the parked get that continues with the replies; empty if the upstream is
 	// called again.
 	Waiting string
-	// Anew is set if the upstream is called again without the replies, see [forModern].
+	// Anew is true if the upstream is called again without the replies, see [forModern].
 	Anew bool `json:",omitempty"`
 }
 
-// errState answers a get whose requestState was not issued for it.
+// errState returns the error for a get with a requestState that was not issued for it.
 func errState() *wire.Error {
 	data := wire.Object{}.With("reason", wire.Quote("state"))
 	return wire.NewError(wire.InvalidParams, "Invalid requestState: repeat the get without it").WithData(data.JSON())
 }
 
-// inputRequired returns the input_required result for the client, with its state sealed. It is an
-// error if the client did not declare what the upstream requires.
-func (c *call) inputRequired(r *Request, result wire.Object) (wire.Object, error) {
-	if err := checkServerRequests(r, c.owner, result); err != nil {
+// inputRequired returns the input_required result for the client, with a sealed state. If the
+// client did not declare the required capabilities, it returns an error.
+func (x *run) inputRequired(result wire.Object) (wire.Object, error) {
+	x.asks = true
+	r, owner := x.r, x.outcome.owner
+	if err := checkServerRequests(r, owner, result); err != nil {
 		return nil, err
 	}
 	state, err := json.Marshal(requestState{
-		Principal: r.Caller.Principal.Key(), Prompt: c.entry.Name, Params: paramsDigest(r.Params), Variant: r.Variant,
-		Owner: c.snapshot.ServerID(c.owner), Expires: time.Now().Add(stateLifetime).Unix(),
-		Own: result.Get(memberState), Waiting: c.parked, Anew: c.anew,
+		Principal: x.caller.Principal.Key(), Prompt: x.call.entry.Name, Params: paramsDigest(r.Params), Variant: r.Variant,
+		Owner: x.snapshot.ServerID(owner), Expires: time.Now().Add(stateLifetime).Unix(),
+		Own: result.Get(memberState), Waiting: x.outcome.parked, Anew: x.call.withoutReplies,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return result.With(memberState, wire.Quote(c.snapshot.RequestStates.Seal(state))), nil
+	return result.With(memberState, wire.Quote(x.snapshot.RequestStates.Seal(state))), nil
 }
 
-// IsRepeated reports whether the client has been asked for input, and sends its request again.
+// IsRepeated reports whether the client repeats its request after it was asked for input.
 func (r *Request) IsRepeated() bool { return r.Params.Get(memberState) != nil }
 
-// ParkedID returns the id of the parked get that the request comes back to; empty for any other
-// request.
+// ParkedID returns the id of the parked get that the request continues; empty for other requests.
 func (r *Request) ParkedID() string {
 	isGet := r.Message.Method == wire.PromptsGet || r.Message.Method == wire.ResourcesRead
+	// A legacy client is asked during its get and does not repeat it.
 	if !isGet || !r.Modern() || !r.IsRepeated() {
 		return ""
 	}
@@ -191,23 +210,28 @@ func openState(s *snapshot.Snapshot, token string) (state requestState, ok bool)
 	return state, err == nil && json.Unmarshal(content, &state) == nil
 }
 
-// resumeFrom makes the call continue from the get's requestState.
-func (c *call) resumeFrom(r *Request) error {
-	token, _ := wire.Text(r.Params.Get(memberState))
-	state, ok := openState(c.snapshot, token)
-	if !ok || !state.fits(r, c.entry) {
-		return errState()
+// resumedFrom checks the get's requestState, if it has one. It restricts the call to the owner that
+// issued the state, or returns the id of the parked get that continues.
+func (x *run) resumedFrom() (waiting string, err error) {
+	r, c := x.r, &x.call
+	// For a legacy client, these members have no meaning.
+	if !r.Modern() || r.Params.Get(memberState) == nil && r.Params.Get(memberResponses) == nil {
+		return "", nil
 	}
-	// The call that waits has its owner and params already.
+	token, _ := wire.Text(r.Params.Get(memberState))
+	state, ok := openState(x.snapshot, token)
+	if !ok || !state.fits(x) {
+		return "", errState()
+	}
+	// The parked call has its owner and params already.
 	if state.Waiting != "" {
-		c.parked = state.Waiting
-		return nil
+		return state.Waiting, nil
 	}
 	at := slices.IndexFunc(c.owners, func(o catalog.Owner) bool {
-		return c.snapshot.ServerID(o.Upstream) == state.Owner
+		return x.snapshot.ServerID(o.Upstream) == state.Owner
 	})
 	if at < 0 {
-		return errState()
+		return "", errState()
 	}
 	c.owners = c.owners[at : at+1]
 	c.params = c.params.Without(func(name string) bool {
@@ -215,15 +239,15 @@ func (c *call) resumeFrom(r *Request) error {
 	})
 	switch {
 	case state.Anew:
-		return checkAccepted(r.Params.Object(memberResponses))
+		return "", checkAccepted(r.Params.Object(memberResponses))
 	case state.Own != nil:
 		c.params = c.params.With(memberState, state.Own)
 	}
-	return nil
+	return "", nil
 }
 
-// checkAccepted refuses a get whose client did not accept what it was asked for: the upstream would
-// only refuse it once more.
+// checkAccepted refuses a get whose client declined the request for input, because the upstream
+// would refuse the get again.
 func checkAccepted(replies wire.Object) error {
 	for _, reply := range replies {
 		if action, _ := wire.Members(reply.Value).Text("action"); action != "accept" {
@@ -233,25 +257,26 @@ func checkAccepted(replies wire.Object) error {
 	return nil
 }
 
-// inputRefused is the error of a get whose client refused, with some words, to be asked.
+// inputRefused returns the error for a get whose client refused to be asked. words are the client's
+// message or action.
 func inputRefused(words string) *wire.Error {
 	return wire.NewError(wire.InternalError, "The client did not provide the required input: "+words)
 }
 
 // fits reports whether a state was issued for this caller, prompt and arguments, and has not
 // expired.
-func (s *requestState) fits(r *Request, entry *catalog.Entry) bool {
-	return s.Principal == r.Caller.Principal.Key() && s.Prompt == entry.Name && s.Params == paramsDigest(r.Params) && s.Variant == r.Variant &&
-		time.Now().Unix() < s.Expires
+func (s *requestState) fits(x *run) bool {
+	return s.Principal == x.caller.Principal.Key() && s.Prompt == x.call.entry.Name && s.Params == paramsDigest(x.r.Params) &&
+		s.Variant == x.r.Variant && time.Now().Unix() < s.Expires
 }
 
-// paramsDigest is equal for two gets of one prompt with the same arguments. Members that belong to
-// one round trip, and the spelling of the JSON, do not count.
+// paramsDigest returns a digest that is equal for two gets of one prompt with equal arguments. It
+// ignores the members that change with each round trip, and the formatting of the JSON.
 func paramsDigest(params wire.Object) string {
 	salient := params.Without(func(name string) bool {
 		return name == memberState || name == memberResponses || name == "_meta"
 	}).JSON()
-	// Raw integers: as floating point numbers, those beyond 2^53 would equal others.
+	// Keep integers as written: as floating-point numbers, integers beyond 2^53 could become equal.
 	if err := salient.Canonicalize(jsontext.CanonicalizeRawInts(false)); err != nil {
 		return "" // unreachable: the params were parsed before
 	}
@@ -259,7 +284,7 @@ func paramsDigest(params wire.Object) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// checkServerRequests returns the error of server requests that the client, or any client, cannot
+// checkServerRequests returns an error for server requests that this client, or any client, cannot
 // answer.
 func checkServerRequests(r *Request, owner string, result wire.Object) error {
 	missing, err := missingCapabilities(result.Object(memberRequests), r.Capabilities)
@@ -274,7 +299,7 @@ func checkServerRequests(r *Request, owner string, result wire.Object) error {
 }
 
 // missingCapabilities returns the capabilities that the server requests need and the client did not
-// declare. The error is that of a server request that the protocol does not know.
+// declare. An unknown server request is an error.
 func missingCapabilities(
 	serverRequests wire.Object, declared wire.Capabilities,
 ) (missing wire.Capabilities, err error) {

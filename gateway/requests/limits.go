@@ -14,28 +14,28 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// maxBuckets bounds the buckets that are kept, to the most recently used. A principal that comes
-// back after 10 000 others starts with a full bucket.
+// maxBuckets bounds the buckets. The least recently used bucket is dropped first. If its principal
+// returns, it gets a full bucket.
 const maxBuckets = 10_000
 
 // SharedLimits count requests over all replicas of the gateway.
 type SharedLimits interface {
-	// Acquire counts a request of a principal, which is given by its key, against the rate of each of
-	// the limits, or against none of them if it has to wait. It must not take long. An error means
-	// that the replicas cannot count together now. Limits must not be changed after it.
+	// Acquire counts a request of a principal, given by its key, against the rate of each limit, or
+	// against none if it has to wait. It must return quickly. An error means that the replicas
+	// cannot count together now. Do not change limits afterwards.
 	Acquire(principal string, limits []*config.Limit) (wait time.Duration, err error)
 }
 
 // limits count each principal's requests against limit blocks.
 type limits struct {
-	shared  SharedLimits // nil where there are no replicas
+	shared  SharedLimits // nil without replicas
 	buckets *lru.Cache[bucketKey, *bucket]
 }
 
-// bucketKey is one principal under one limit block.
+// bucketKey identifies one principal's bucket of one limit block.
 type bucketKey struct {
-	// limit is without its source location and streams, so that a bucket survives a reload that
-	// moves its block within a file.
+	// limit is the block with Place and Streams cleared: changes of these keep the bucket on a
+	// reload.
 	limit     config.Limit
 	principal string
 }
@@ -46,90 +46,99 @@ func keyOf(limit *config.Limit, principal string) bucketKey {
 	return key
 }
 
-// bucket is what one principal has left of one limit.
+// bucket is one principal's state for one limit.
 type bucket struct {
 	rate        *rate.Limiter
-	concurrency int // 0 is no bound
+	concurrency int // 0 for no bound
 
 	mu       sync.Mutex // guards inFlight
 	inFlight int
 }
 
 func newLimits(shared SharedLimits) *limits {
-	buckets, _ := lru.New[bucketKey, *bucket](maxBuckets) // an error is for a size below one
+	buckets, _ := lru.New[bucketKey, *bucket](maxBuckets) // fails only for a size below one
 	return &limits{shared, buckets}
 }
 
-// counted is a request that limits count. The zero value is one that no limit counts.
-type counted struct{ by []acquired }
+// counted has the shares of a request that limits count. The zero value has none.
+type counted []acquired
 
-// acquired is what a request has of a bucket. The reservation is nil where its rate does not count.
+// acquired is a request's share of a bucket. reservation is nil if the rate does not count it.
 type acquired struct {
 	bucket      *bucket
 	reservation *rate.Reservation
 }
 
-// end ends the request here, once its response is written. Calling it again does nothing.
-func (c *counted) end() {
-	for _, a := range c.by {
+// release ends the counting. Calling it again does nothing.
+func (c *counted) release() {
+	for _, a := range *c {
 		a.bucket.release()
 	}
-	c.by = nil
+	*c = nil
 }
 
-// acquire counts a request against each limit that is not nil, or against none of them if one is
-// used up. With replicas, rates hold over all of them; those in flight are counted here alone.
+// count counts the request against limits until its scope is closed. If the request begins again
+// with another configuration, it no longer counts against the earlier limits.
+func (x *run) count(l *limits, blocks ...*config.Limit) (err error) {
+	x.scope.limited.release()
+	x.scope.limited, err = l.acquire(&x.caller.Principal, blocks...)
+	return err
+}
+
+// acquire counts a request against each limit that is not nil, or against none if one is used up.
+// With replicas, rates hold over all of them. Requests in flight are counted only here.
 func (l *limits) acquire(principal *policy.Principal, blocks ...*config.Limit) (counted, error) {
 	if !slices.ContainsFunc(blocks, limitsRequests) {
-		return counted{}, nil
+		return nil, nil
 	}
 	key := principal.Key()
 	blocks = slices.DeleteFunc(blocks, func(block *config.Limit) bool { return !limitsRequests(block) })
 	if l.shared == nil {
 		return l.acquireHere(key, blocks, true)
 	}
-	// Requests in flight are counted first: what the store has counted against a rate cannot be
-	// taken back.
+	// Count requests in flight first, because a rate that the store has counted cannot be undone.
 	c, err := l.acquireHere(key, blocks, false)
 	if err != nil {
-		return counted{}, err
+		return nil, err
 	}
-	// A clone, so that the blocks of requests without shared limits stay on the stack.
+	// Clone the blocks, so that they stay on the stack if there are no shared limits.
 	wait, err := l.shared.Acquire(key, slices.Clone(blocks))
 	switch {
 	case err != nil:
-		// First, or the request would be in flight twice.
-		c.end()
+		// Release first. Otherwise the request would count twice as in flight.
+		c.release()
 		return l.acquireHere(key, blocks, true)
 	case wait > 0:
-		c.end()
-		return counted{}, rateLimited(wait)
+		c.release()
+		return nil, rateLimited(wait)
 	}
 	return c, nil
 }
 
-// acquireHere is acquire for this replica alone. If not rated, only requests in flight count.
+// acquireHere is acquire for this replica alone. If rated is false, it counts only requests in
+// flight.
 func (l *limits) acquireHere(principal string, blocks []*config.Limit, rated bool) (c counted, err error) {
 	now := time.Now()
 	for _, block := range blocks {
 		b := l.bucket(keyOf(block, principal))
 		reservation, wait := b.acquire(now, rated)
-		if wait > 0 { // then it is as if there had been no request
-			for _, a := range c.by {
+		if wait > 0 { // undo: the request does not count
+			for _, a := range c {
 				if a.reservation != nil {
-					// At the time of the reservation: later, rate would keep the token as used.
+					// Cancel at the time of the reservation: later, rate would count the token as
+					// used.
 					a.reservation.CancelAt(now)
 				}
 			}
-			c.end()
-			return counted{}, rateLimited(wait)
+			c.release()
+			return nil, rateLimited(wait)
 		}
-		c.by = append(c.by, acquired{b, reservation})
+		c = append(c, acquired{b, reservation})
 	}
 	return c, nil
 }
 
-// limitsRequests reports whether a block is there and limits more than streams.
+// limitsRequests reports whether a block exists and limits more than streams.
 func limitsRequests(l *config.Limit) bool { return l != nil && (l.Rate > 0 || l.Concurrency > 0) }
 
 func (l *limits) bucket(key bucketKey) *bucket {
@@ -146,17 +155,17 @@ func (l *limits) bucket(key bucketKey) *bucket {
 	return b
 }
 
-// acquire counts one request, or returns how long to wait. If not rated, only the number in flight
-// bounds it.
+// acquire counts one request, or returns how long to wait. If rated is false, only the number in
+// flight bounds it.
 func (b *bucket) acquire(now time.Time, rated bool) (reservation *rate.Reservation, wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.concurrency > 0 && b.inFlight >= b.concurrency {
-		// Nobody knows when a request in flight ends.
+		// The end of the requests in flight is unknown.
 		return nil, defaultRetryMs * time.Millisecond
 	}
 	if rated {
-		// AllowN would not say how long to wait.
+		// AllowN does not return how long to wait.
 		reservation = b.rate.ReserveN(now, 1)
 		if wait := reservation.DelayFrom(now); wait > 0 {
 			reservation.CancelAt(now)
@@ -177,7 +186,7 @@ func (b *bucket) release() {
 // TooManyStreams returns the error for a principal that has as many streams as its limit allows.
 func TooManyStreams() *wire.Error { return rateLimited(defaultRetryMs * time.Millisecond) }
 
-// rateLimited returns the error of a request over a limit.
+// rateLimited returns the error for a request over a limit.
 func rateLimited(wait time.Duration) *wire.Error {
 	data := wire.Object{}.With("reason", wire.Quote(string(upstream.RateLimited))).
 		With("retryAfterMs", wire.NumberID(max(1, (wait+time.Millisecond-1).Milliseconds())))

@@ -29,7 +29,7 @@ func TestLimits_CountPerPrincipalAndBlock(t *testing.T) {
 			if got != want {
 				t.Errorf("%s: %s, want %s", who, got, want)
 			}
-			return c.end
+			return c.release
 		}
 		over := func(ms int) string { return fmt.Sprintf(`{"reason":"rate_limited","retryAfterMs":%d}`, ms) }
 		for range 3 {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -13,61 +14,64 @@ import (
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/seal"
+	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// A link in the result of a get has a uri of its server's, which means nothing at the gateway, or
-// something else at another server. With resources = "linked", the client gets one by which the
-// gateway finds the way back: whose link it is, in which prompt's result it was, and for whom. Its
-// seal is a pure function of these, so that equal gets have equal bytes, and no replica has to
-// remember it. Reading it is a call like a get: policy decides about the prompt at that moment.
+// The uri of a link in a get's result means nothing at the gateway, or something else at another
+// server. With resources = "linked", the client gets a uri with a sealed token instead: for the
+// link's upstream, prompt and uri, and for one principal. The seal is a pure function of these, so
+// that equal gets have equal bytes, and no replica has to store the link. Reading a link is a call
+// like a get: policy decides about the prompt at that moment.
 
 const (
 	linkScheme = "promptweir://"
-	// maxLink bounds the uri of a link that a client gets, in bytes, and maxSegment its last
-	// segment.
+	// maxLink bounds the uri of a client's link, in bytes, and maxSegment its last segment.
 	maxLink, maxSegment = 1024, 128
-	// maxLinks bounds the links of one result: a server decides how many there are, and each takes
-	// part of what a key may seal, see the package seal.
+	// maxLinks bounds the links of one result. A server decides how many there are, and each uses
+	// part of what a key may seal, see package seal.
 	maxLinks = 256
 )
 
-// Serves reports whether a method of the Skills extension, or of resources, is there for the client.
-// Revisions before 2025-11-25 know no extensions.
-func (r *Request) Serves(method string) bool {
-	skills := r.Snapshot.Skills && r.Revision >= wire.Rev20251125
+// Supports reports whether the client can use a method of the Skills extension, or of resources.
+// Revisions before 2025-11-25 have no extensions.
+func (r *Request) Supports(method string) bool { return supports(r.Snapshot, r.Revision, method) }
+
+func supports(s *snapshot.Snapshot, revision, method string) bool {
+	skills := s.Skills && revision >= wire.Rev20251125
 	switch method {
 	case wire.SkillsList, wire.SkillsGet, wire.DirectoryRead:
 		return skills
 	case wire.ResourcesRead, wire.ResourcesList, wire.TemplatesList:
-		return skills || r.Snapshot.Links
+		return skills || s.Links
 	}
 	return false
 }
 
-// readsLink reports whether the request is to read a link rather than a file of a skill.
-func readsLink(r *Request) bool {
+// readsLink reports whether the request reads a link rather than a file of a skill.
+func (r *Request) readsLink(s *snapshot.Snapshot) bool {
 	uri, _ := r.Params.Text("uri")
-	return r.Message.Method == wire.ResourcesRead && r.Snapshot.Links && r.local == nil && strings.HasPrefix(uri, linkScheme)
+	return r.Message.Method == wire.ResourcesRead && s.Links && r.local == nil && strings.HasPrefix(uri, linkScheme)
 }
 
-// authorizeLink returns the upstream call of the read of a link that its caller may make.
-func authorizeLink(ctx context.Context, h *Handler, r *Request, out *Response) (*call, error) {
-	uri, _ := r.Params.Text("uri")
-	// For the audit log only. Whether the link may be read is decided with authorization.
-	link, err := openLink(r, uri)
-	r.target = target{name: uri, linked: true}
-	if err == nil {
-		r.target = target{name: link.Prompt, linked: true, arguments: wire.Object{}.With("uri", wire.Quote(link.URI))}
+// findLink finds the prompt of a link to read. The target's arguments contain the server's uri.
+func (h *Handler) findLink(ctx context.Context, x *run) (*catalog.Entry, []catalog.Owner, error) {
+	uri, _ := x.r.Params.Text("uri")
+	x.target = target{name: uri, linked: true}
+	// For the audit log only. Authorization below decides whether the link may be read.
+	if link, err := x.openLink(uri); err == nil {
+		x.target.setLink(link)
 	}
-	if h.audit.refuses() {
-		return nil, errAudit()
+	if h.audit.log.Refuses() {
+		return nil, nil, errAudit()
 	}
 	var owner []catalog.Owner
-	// What does not open takes the same way, so that it cannot be told from what policy took back.
-	entry, _, refusal := h.authorizeClient(ctx, r, out, func(audience *policy.Audience, view *catalog.View) *catalog.Entry {
-		if link, err = openLink(r, uri); err != nil { // anew: the snapshot may be another by now
+	// A link that does not open takes the same path, so that it looks like a link that policy has
+	// revoked.
+	entry, _, err := h.findInView(ctx, x, func(audience *policy.Audience, view *catalog.View) *catalog.Entry {
+		link, err := x.openLink(uri) // again, because the snapshot may have changed
+		if err != nil {
 			return nil
 		}
 		entry := view.Kind(false).Lookup(link.Prompt)
@@ -79,88 +83,83 @@ func authorizeLink(ctx context.Context, h *Handler, r *Request, out *Response) (
 		if at < 0 {
 			return nil
 		}
+		x.target.setLink(link)
 		owner = owners[at : at+1]
 		return entry
 	})
-	switch {
-	case refusal != nil:
-		return nil, refusal
-	case entry == nil:
-		return nil, r.unknownResource(uri)
+	if err == nil && entry == nil {
+		err = x.era.unknownResource(uri)
 	}
-	r.screening = newScreening(h.logger, entry, r.Snapshot.Screen(entry.Team))
-	c, err := newCall(r, entry, owner, r.Params.With("uri", wire.Quote(link.URI)))
-	if err != nil {
-		return nil, err
-	}
-	c.request.Check = checkRead
-	return c, nil
+	return entry, owner, err
 }
 
 var errNoLink = errors.New("no link of the caller's")
 
-// openLink returns the link of a uri that the caller got from the gateway, as it is: a link leads
-// nowhere once its upstream is gone, has another prefix or does not serve links any more.
-func openLink(r *Request, uri string) (seal.Link, error) {
+// openLink returns the link in a uri that the caller got from the gateway. A link is dead once its
+// upstream is gone, has another prefix, or no longer serves links.
+func (x *run) openLink(uri string) (seal.Link, error) {
 	parts := strings.Split(strings.TrimPrefix(uri, linkScheme), "/")
 	if len(uri) > maxLink || len(parts) != 3 {
 		return seal.Link{}, errNoLink
 	}
-	link, err := r.Snapshot.Sealer.OpenLink(r.Caller.Principal.Key(), parts[1])
+	link, err := x.snapshot.Sealer.OpenLink(x.caller.Principal.Key(), parts[1])
 	if err != nil {
 		return seal.Link{}, err
 	}
-	u := linkedUpstream(r, link.Owner)
-	// The token alone would do. The rest is compared so that a link has one spelling, and does not
-	// outlive the prefix in it.
+	u := linkedUpstream(x.snapshot, link.Owner)
+	// The token alone would be enough. The rest is compared so that a link has only one spelling,
+	// and becomes invalid when the prefix changes.
 	if u == nil || linkURI(u, parts[1], link.URI) != uri {
 		return seal.Link{}, errNoLink
 	}
 	return link, nil
 }
 
-// linkedUpstream returns the upstream with a label if links in its results can be read, else nil.
-func linkedUpstream(r *Request, label string) *config.Upstream {
-	at, known := r.Snapshot.Index(label)
-	if !known || r.Snapshot.Upstreams[at].Resources != config.ResourcesLinked {
+// linkedUpstream returns the upstream with a label if links in its results can be read; otherwise
+// nil.
+func linkedUpstream(s *snapshot.Snapshot, label string) *config.Upstream {
+	at, known := s.Index(label)
+	if !known || s.Upstreams[at].Resources != config.ResourcesLinked {
 		return nil
 	}
-	return &r.Snapshot.Upstreams[at]
+	return &s.Upstreams[at]
 }
 
-// linkURI returns the uri of a link for clients. People see in it whose it is, and hosts its
-// extension; only the token counts.
+// linkURI returns the uri of a link for clients. The token identifies the link. The prefix shows
+// the upstream to people, the last segment shows the file extension to hosts; [run.openLink]
+// compares both.
 func linkURI(u *config.Upstream, token, own string) string {
 	path, _, _ := strings.Cut(own, "#")
 	path, _, _ = strings.Cut(path, "?")
-	last := catalog.Escaped(catalog.Unescaped(path[strings.LastIndexAny(path, "/:")+1:]))
+	last := wire.EscapeSegment(wire.UnescapeSegment(path[strings.LastIndexAny(path, "/:")+1:]))
 	if last == "" || last == "." || last == ".." || len(last) > maxSegment {
 		last = "resource"
 	}
-	return linkScheme + catalog.Escaped(u.Prefix) + "/" + token + "/" + last
+	return linkScheme + wire.EscapeSegment(u.Prefix) + "/" + token + "/" + last
 }
 
-// sealLinks returns the result of a get or of a read with links that the client can read. Local
-// callers cannot: they see what the server sent.
-func (c *call) sealLinks(ctx context.Context, r *Request, result jsontext.Value) jsontext.Value {
-	u := linkedUpstream(r, c.owner)
-	if r.local != nil || u == nil {
+// sealLinks returns the result of a get or read with links that the client can read. Local callers
+// cannot read links, and get the server's uris.
+func (x *run) sealLinks(ctx context.Context, result jsontext.Value) jsontext.Value {
+	owner, prompt := x.outcome.owner, x.call.entry.Name
+	u := linkedUpstream(x.snapshot, owner)
+	if x.r.local != nil || u == nil {
 		return result
 	}
-	asked, _ := r.Params.Text("uri")
-	own, _ := c.params.Text("uri")
+	asked, _ := x.r.Params.Text("uri")
+	own, _ := x.call.params.Text("uri")
 	sealed, left := 0, 0
 	edit := func(value jsontext.Value) jsontext.Value {
 		uri, isText := wire.Text(value)
 		switch {
 		case !isText || isForClients(uri):
 			return value
-		// Clients look for the content under the uri that they asked for.
-		case c.request.Method == wire.ResourcesRead && uri == own:
-			return wire.Quote(asked) // though it may be sealed with an older key
+		// Clients expect the content under the uri that they requested.
+		case x.target.linked && uri == own:
+			return wire.Quote(asked) // not sealed again: it may have an older key
 		}
 		if sealed++; sealed <= maxLinks && len(uri) <= maxLink {
-			token := r.Snapshot.Sealer.SealLink(r.Caller.Principal.Key(), seal.Link{Owner: c.owner, Prompt: c.entry.Name, URI: uri})
+			token := x.snapshot.Sealer.SealLink(x.caller.Principal.Key(), seal.Link{Owner: owner, Prompt: prompt, URI: uri})
 			if link := linkURI(u, token, uri); len(link) <= maxLink {
 				return wire.Quote(link)
 			}
@@ -168,7 +167,7 @@ func (c *call) sealLinks(ctx context.Context, r *Request, result jsontext.Value)
 		left++
 		return value
 	}
-	if c.request.Method == wire.ResourcesRead {
+	if x.target.linked {
 		result = wire.Edit(result, []string{"contents", "*", "uri"}, edit)
 	} else {
 		result = wire.Edit(result, []string{"messages", "*", "content"}, func(content jsontext.Value) jsontext.Value {
@@ -179,14 +178,13 @@ func (c *call) sealLinks(ctx context.Context, r *Request, result jsontext.Value)
 		})
 	}
 	if left > 0 {
-		r.screening.logger.WarnContext(ctx, "links left as they are: they are too long or too many", slog.String("upstream", c.owner),
-			slog.String("prompt", c.entry.Name), slog.Int("links", left))
+		x.screening.logger.WarnContext(ctx, "links left as they are: they are too long or too many", slog.String("upstream", owner),
+			slog.String("prompt", prompt), slog.Int("links", left))
 	}
 	return result
 }
 
-// isForClients reports whether a uri is one that clients fetch or show themselves, or that of a
-// skill's file, which is read as such.
+// isForClients reports whether clients fetch or show a uri themselves, or read it as a skill's file.
 func isForClients(uri string) bool {
 	scheme, _, _ := strings.Cut(uri, ":")
 	switch strings.ToLower(scheme) {
@@ -196,20 +194,18 @@ func isForClients(uri string) bool {
 	return false
 }
 
-// cacheableRead returns the result of reading a link with the hints for caches that clients of
-// 2026-07-28 get: fresh for as long as its server says, but no longer than a list, since policy may
-// change.
-func cacheableRead(r *Request, result upstream.Result) upstream.Result {
-	if !r.Modern() && !wire.Modern(result.Revision) || wire.KindOf(result.JSON, "contents") != '[' {
-		return result // no hints, or a result that asks for input
+// cacheableRead adds the hints for caches to the result of reading a link, for clients of
+// 2026-07-28. The result is fresh for the time that the server returned, but not longer than a
+// list, because policy may change.
+func (x *run) cacheableRead(result upstream.Result) upstream.Result {
+	// Results between two legacy peers have no hints, and neither has a result that requires input.
+	if !x.r.Modern() && !wire.Modern(result.Revision) || wire.KindOf(result.JSON, "contents") != '[' {
+		return result
 	}
-	ttl, _ := wire.Int(wire.Members(result.JSON).Get("ttlMs")) // a server of another era says nothing
-	result = r.cacheable(result)
-	if r.Modern() {
-		members := wire.Members(result.JSON)
-		most, _ := wire.Int(members.Get("ttlMs"))
-		result.JSON = members.With("ttlMs", wire.NumberID(max(0, min(ttl, most)))).
-			With("cacheScope", wire.Quote("private")).JSON()
-	}
+	members := wire.Members(result.JSON)
+	ttl, _ := wire.Int(members.Get("ttlMs")) // absent from a server of another era
+	most, _ := cacheHints(x.snapshot, x.snapshot.Policy.Audience(x.caller.Principal), false)
+	fresh := max(0, min(time.Duration(ttl)*time.Millisecond, most))
+	result.JSON = x.era.cacheable(withoutHints(members), fresh, "private").JSON()
 	return result
 }

@@ -19,77 +19,70 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// How long a client may rely on a list: less where a server in its view that would not report a
-// change gives less, and least while an upstream in its view is degraded. It is not counted down
-// while the server's own time passes, so that equal requests get equal bytes, and not all clients
-// come back at one moment.
+// The times for which a client may cache a list: degradedTTL while an upstream in its view is
+// degraded, otherwise healthyTTL, or less if a server in its view has a shorter TTL and does not
+// report changes. The time does not count down with the server's own, so that equal requests get
+// equal bytes, and clients do not all return at the same moment.
 const (
 	healthyTTL  = time.Minute
 	degradedTTL = 5 * time.Second
 )
 
-// MetaPartial is the _meta key under which a list names the upstreams whose part of it is not
-// fresh, or whose gets fail.
+// MetaPartial is the _meta key under which a list names the upstreams whose part is not fresh, or
+// whose gets fail.
 const MetaPartial = wire.MetaPrefix + "partial"
 
-// list appends the result of prompts/list or skills/list: one page of the caller's view, from
+// list returns the result of prompts/list or skills/list: one page of the caller's view, from
 // memory.
-func (h *Handler) list(ctx context.Context, r *Request, out *Response) error {
-	if err := h.settle(ctx, r); err != nil {
-		return err
+func (h *Handler) list(ctx context.Context, x *run) (Result, error) {
+	if err := h.awaitTried(ctx, x); err != nil {
+		return Result{}, err
 	}
-	s := r.Snapshot
-	var err error
-	if out.counted, err = h.limits.acquire(&r.Caller.Principal, s.Config.Gateway.Limit); err != nil {
-		return err
+	s := x.snapshot
+	if err := x.count(h.limits, s.Config.Gateway.Limit); err != nil {
+		return Result{}, err
 	}
-	after, err := r.position()
+	after, err := x.position()
 	if err != nil {
-		return err
+		return Result{}, err
 	}
-	audience := s.Policy.Audience(r.Caller.Principal)
-	view, err := s.RequestView(audience)
+	audience := s.Policy.Audience(x.caller.Principal)
+	view, err := s.RequestView(ctx, audience)
 	if err != nil {
-		return rulesTakeTooLong()
+		return Result{}, viewError(err)
 	}
-	skills := r.Message.Method == wire.SkillsList
+	skills := x.r.Message.Method == wire.SkillsList
 	if view = view.Kind(skills); view.Len() == 0 {
-		// As long as no server has been listed, clients would keep an empty list for the truth.
+		// Clients would trust an empty list, so it is an error until a server was listed.
 		if err := s.CheckListed(audience); err != nil {
-			return err
+			return Result{}, err
 		}
 	}
-	if r.tool.name != "" {
-		return h.listForTool(ctx, r, out, audience, view, after)
+	if x.r.tool.name != "" {
+		return x.listForTool(ctx, audience, view, after)
 	}
-	out.JSON = append(out.JSON, '{')
-	next := r.appendPage(out, audience, view, after)
-	if next != "" {
-		if !skills {
-			logPages(ctx, h.logger, r, audience, view)
-		}
-		out.JSON = append(append(append(out.JSON, `,"nextCursor":"`...), r.sealPosition(next)...), '"')
+	page := x.page(audience, view, after)
+	if page.next != "" && !skills {
+		logPages(ctx, h.logger, x, audience, view)
 	}
-	appendListMeta(r, out, audience, h.info)
-	return nil
+	return page, nil
 }
 
-// appendPage appends the entries of the page after a name, and returns the name after which the next
-// page begins; empty without one.
-func (r *Request) appendPage(out *Response, audience *policy.Audience, view *catalog.View, after string) (next string) {
-	size, skills := r.Snapshot.Config.Gateway.PageSize, r.Message.Method == wire.SkillsList
-	if after == "" && r.Variant == "" && !skills { // nearly every list
-		page := view.FirstPage(size)
-		out.JSON = out.appendValue(out.JSON, page.Prompts)
-		return page.Next
+// page returns the page of entries after a name.
+func (x *run) page(audience *policy.Audience, view *catalog.View, after string) Result {
+	size, skills := x.snapshot.Config.Gateway.PageSize, x.r.Message.Method == wire.SkillsList
+	if after == "" && x.r.Variant == "" && !skills { // the usual list
+		first := view.FirstPage(size)
+		return Result{page: first.Prompts, next: first.Next, audience: audience}
 	}
 	entries, next, _ := view.Page(after, size)
+	appendEntries := func(dst []byte) []byte { return catalog.AppendPrompts(dst, inForm(x.r.Variant, entries)) }
 	if skills {
-		out.JSON = catalog.AppendSkills(out.JSON, entries, provenance(r.Snapshot, audience))
-	} else {
-		out.JSON = catalog.AppendPrompts(out.JSON, inForm(r.Variant, entries))
+		appendEntries = func(dst []byte) []byte {
+			return catalog.AppendSkills(dst, entries, provenance(x.snapshot, audience))
+		}
 	}
-	return next
+	return Result{append: appendEntries, next: next, audience: audience}
 }
 
 // inForm returns the entries with their definitions in the form of a variant.
@@ -99,27 +92,27 @@ func inForm(variant config.Variant, entries []*catalog.Entry) []*catalog.Entry {
 	}
 	formed := make([]*catalog.Entry, len(entries))
 	for i, e := range entries {
-		// A page is appended from the JSON alone.
+		// Only the JSON of these entries is used.
 		formed[i] = &catalog.Entry{JSON: flat.Definition(e.JSON, e.Arguments)}
 	}
 	return formed
 }
 
-// logPages says, once for each audience, that its list does not fit on one page.
+// logPages logs, once per audience, that its list has several pages.
 func logPages(
-	ctx context.Context, logger *slog.Logger, r *Request, audience *policy.Audience, view *catalog.View,
+	ctx context.Context, logger *slog.Logger, x *run, audience *policy.Audience, view *catalog.View,
 ) {
-	if !r.Snapshot.FirstPaged(audience) {
+	if !x.snapshot.FirstPaged(audience) {
 		return
 	}
-	size := r.Snapshot.Config.Gateway.PageSize
+	size := x.snapshot.Config.Gateway.PageSize
 	pages := view.Pages(size)
 	logger.WarnContext(ctx, "list has more than one page: clients that read the first only lose the rest",
-		slog.String("principal", r.Caller.Principal.Subject), slog.Int("prompts", view.Len()),
+		slog.String("principal", x.caller.Principal.Subject), slog.Int("prompts", view.Len()),
 		slog.Int("first_page", pages[0]), slog.Int("pages", len(pages)), slog.Int("page_size", size), slog.String("clients", clients.FirstPageOnly()))
 }
 
-// listed names the list that a cursor is for: those of two variants, or queries, differ.
+// listed identifies the list of a cursor: variants and queries have different lists.
 func (r *Request) listed() string {
 	if r.Variant == "" {
 		return r.Message.Method
@@ -127,13 +120,13 @@ func (r *Request) listed() string {
 	return strings.Join([]string{r.Message.Method, string(r.Variant), r.tool.name, r.tool.query}, " ")
 }
 
-func (r *Request) sealPosition(after string) string {
-	return r.Snapshot.Sealer.SealCursor(r.listed(), r.Caller.Principal.Key(), after)
+func (x *run) sealPosition(after string) string {
+	return x.snapshot.Sealer.SealCursor(x.r.listed(), x.caller.Principal.Key(), after)
 }
 
-// position returns the name after which the page begins.
-func (r *Request) position() (string, error) {
-	value := r.Params.Get("cursor")
+// position returns the name after which the requested page begins.
+func (x *run) position() (string, error) {
+	value := x.r.Params.Get("cursor")
 	if value == nil {
 		return "", nil
 	}
@@ -141,7 +134,7 @@ func (r *Request) position() (string, error) {
 	if !ok {
 		return "", invalidCursor(seal.ErrMalformed)
 	}
-	after, err := r.Snapshot.Sealer.OpenCursor(r.listed(), r.Caller.Principal.Key(), cursor)
+	after, err := x.snapshot.Sealer.OpenCursor(x.r.listed(), x.caller.Principal.Key(), cursor)
 	if err != nil {
 		return "", invalidCursor(err)
 	}
@@ -154,8 +147,8 @@ func invalidCursor(err error) *wire.Error {
 		WithData(data.JSON())
 }
 
-// partial returns the upstreams whose part of the audience's view is not fresh, or whose gets fail,
-// as a JSON array, or nil.
+// partial returns the upstreams in the audience's view that are not fresh, or whose gets fail, as a
+// JSON array; nil for none.
 func partial(s *snapshot.Snapshot, audience *policy.Audience) (list jsontext.Value) {
 	for _, d := range s.Degradations(audience) {
 		separator := byte(',')
@@ -170,6 +163,13 @@ func partial(s *snapshot.Snapshot, audience *policy.Audience) (list jsontext.Val
 		if d.Failing {
 			item = item.With("failing", jsontext.Value("true"))
 		}
+		if len(d.Files) > 0 {
+			var list []jsontext.Value
+			for _, f := range d.Files {
+				list = append(list, wire.Object{}.With("place", wire.Quote(f.Place)).With("prompt", wire.Quote(f.Prompt)).JSON())
+			}
+			item = item.With("files", wire.Array(list))
+		}
 		list = item.Append(append(list, separator))
 	}
 	if list == nil {
@@ -178,40 +178,28 @@ func partial(s *snapshot.Snapshot, audience *policy.Audience) (list jsontext.Val
 	return append(list, ']')
 }
 
-// cacheHints returns for how long a client may rely on what an audience sees, and which cache may
-// hold it.
+// cacheHints returns how long a client may cache an audience's view, and which caches may store it.
 func cacheHints(s *snapshot.Snapshot, audience *policy.Audience, isPartial bool) (ttl time.Duration, scope string) {
 	ttl, scope = degradedTTL, "private"
 	if !isPartial {
 		ttl = max(ttl, s.TTL(audience, healthyTTL))
 	}
-	if !s.Identity.Required() { // everybody has the same view
+	if !s.Identity.Required() { // all callers have the same view
 		scope = "public"
 	}
 	return ttl, scope
 }
 
-// appendListMeta ends the result with the members that the client's revision requires beside the
-// prompts.
-func appendListMeta(r *Request, out *Response, audience *policy.Audience, info jsontext.Value) {
-	var meta wire.Object
-	partial := partial(r.Snapshot, audience)
-	switch {
-	// The result of a tool has no hints for caches (2026-07-28, CallToolResult).
-	case r.Modern() && r.tool.name != "":
-		out.JSON = append(out.JSON, `,"resultType":"complete"`...)
-		meta = meta.With(wire.MetaServerInfo, info)
-	case r.Modern():
-		ttl, scope := cacheHints(r.Snapshot, audience, partial != nil)
-		out.JSON = append(append(out.JSON, `,"resultType":"complete","cacheScope":"`...), scope...)
-		out.JSON = strconv.AppendInt(append(out.JSON, `","ttlMs":`...), ttl.Milliseconds(), 10)
-		meta = meta.With(wire.MetaServerInfo, info)
-	}
+// appendListMeta appends the members after a list's entries: the members that the client's era
+// requires, and the upstreams that are not fresh.
+func (x *run) appendListMeta(dst []byte, audience *policy.Audience, info jsontext.Value) []byte {
+	partial := partial(x.snapshot, audience)
+	dst, meta := x.era.endList(x, dst, audience, partial != nil, info)
 	if partial != nil {
 		meta = meta.With(MetaPartial, partial)
 	}
 	if len(meta) > 0 {
-		out.JSON = meta.Append(append(out.JSON, `,"_meta":`...))
+		dst = meta.Append(append(dst, `,"_meta":`...))
 	}
-	out.JSON = append(out.JSON, '}')
+	return dst
 }

@@ -24,64 +24,52 @@ import (
 //	       ── get, replies ───▶ resume ── reply ─────────▶
 //	       ◀─ result ────────── await ◀── result ─────────
 //
-// The client's sealed requestState has the id of the parked get. It can be used once, and only by the
-// principal that was asked. A client that comes back to another replica is forwarded to this one,
-// where [Handler.ParkedCaller] is the caller.
+// The client's sealed requestState has the id of the parked get. It can be used once, and only by
+// the principal that was asked. A client that comes back to another replica is forwarded to this
+// one, where [Handler.ParkedCaller] returns its caller.
 
 const (
-	// maxParked bounds the gets that wait for their clients, and maxParkedEach those of one
+	// maxParked bounds the gets that ask their clients for input, maxParkedEach the gets of one
 	// principal.
 	maxParked     = 1000
 	maxParkedEach = 100
-	// ReplyBound is how long a client may take to reply to one server request.
+	// ReplyBound is the time that a client has to reply to one server request.
 	ReplyBound = 10 * time.Minute
 )
 
-// outcome is what an upstream answered to a get.
-type outcome struct {
-	// owner is the label of the upstream that answered.
-	owner  string
-	result upstream.Result
-	// parked names the parked get that continues with the client's replies; empty for a get that is
-	// over.
-	parked string
-}
-
-// parked are the gets during which clients of the modern era may be asked for input. The zero value
-// is ready.
+// parked has the gets of modern clients during which legacy upstreams may ask for input. The zero
+// value is ready.
 type parked struct {
 	ledger    *edge.Ledger
-	forwarder *cluster.Forwarder // makes ids; nil where gets are not forwarded
+	forwarder *cluster.Forwarder // makes ids; nil without forwarding
 	running   sync.WaitGroup
 
 	mu     sync.Mutex // guards what follows
 	all    map[*parkedGet]struct{}
-	byName map[string]*parkedGet // those that wait for their client
-	asking map[string]int        // by principal: those that have sent a server request
-	count  int                   // of asking
+	byName map[string]*parkedGet // gets that wait for their client
 	closed bool
 }
 
-// parkedGet is one of them.
+// parkedGet is a get that may be parked.
 type parkedGet struct {
 	principal string
-	first     *Request // whose capabilities count, and whose caller pays
+	first     *run // the first request, with the client's capabilities and caller
 	cancel    context.CancelCauseFunc
-	// asked holds at most one mark: there may be server requests for the client.
+	// asked receives a value if there may be server requests for the client.
 	asked chan struct{}
-	// done is closed when the call is over, with the outcome or err.
+	// done is closed at the end of the call, after the outcome or err was set.
 	done    chan struct{}
 	outcome outcome
 	err     error
 
 	reserved bool        // guarded by parked.mu
-	expiry   *time.Timer // of a get that waits for its client
-	// held is what the first request's message takes, from when that is over. It is for whoever has
-	// the get: the request that waits, or who unparks it.
-	held edge.Hold
+	expiry   *time.Timer // while it waits for its client
+	// held is the memory of the first request's message after that request has ended. Only the
+	// holder of the get uses it: the request that waits for it, or the function that unparked it.
+	held edge.Reservation
 
 	mu       sync.Mutex // guards what follows
-	attached *Request   // the one that waits for the outcome; nil while none does
+	attached *run       // the run that waits for the outcome; nil for none
 	pending  map[string]pendingRequest
 	sent     int
 }
@@ -92,17 +80,17 @@ type pendingRequest struct {
 	reply   chan<- jsontext.Value
 }
 
-// begin makes a call during which the client of r may be asked for input. It returns the result, or
-// the server requests as an input_required result.
+// begin makes a call during which the client may be asked for input. It returns the result, or the
+// server requests as an input_required result.
 func (p *parked) begin(
-	ctx context.Context, r *Request, call func(context.Context, *upstream.Relay) (outcome, error),
+	ctx context.Context, x *run, call func(context.Context, *upstream.Relay) (outcome, error),
 ) (outcome, error) {
-	detached, cancel := context.WithCancelCause(context.WithoutCancel(ctx)) // it outlasts this request
+	detached, cancel := context.WithCancelCause(context.WithoutCancel(ctx)) // outlasts this request
 	g := &parkedGet{
-		principal: r.Caller.Principal.Key(), first: r, cancel: cancel, attached: r,
+		principal: x.caller.Principal.Key(), first: x, cancel: cancel, attached: x,
 		asked: make(chan struct{}, 1), done: make(chan struct{}), pending: map[string]pendingRequest{},
 	}
-	relay := r.upstreamRelay(ctx)
+	relay := x.upstreamRelay(ctx)
 	if !p.add(g) {
 		cancel(nil)
 		return call(ctx, &relay)
@@ -118,14 +106,14 @@ func (p *parked) begin(
 		defer p.running.Done()
 		defer cancel(nil)
 		defer close(g.done)
-		// Deferred calls run in reverse: the outcome, or the panic, is there before done is closed.
+		// Deferred calls run in reverse: the outcome or panic is set before done is closed.
 		defer recovered(&g.err)
 		g.outcome, g.err = call(detached, &relay)
 	}()
 	return p.await(ctx, g)
 }
 
-// add registers a get, unless the gateway is stopping.
+// add registers a get. It returns false if the gateway is stopping.
 func (p *parked) add(g *parkedGet) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,47 +121,44 @@ func (p *parked) add(g *parkedGet) bool {
 		return false
 	}
 	if p.all == nil {
-		p.all, p.byName, p.asking = map[*parkedGet]struct{}{}, map[string]*parkedGet{}, map[string]int{}
+		p.all, p.byName = map[*parkedGet]struct{}{}, map[string]*parkedGet{}
 	}
 	p.all[g] = struct{}{}
 	p.running.Add(1)
 	return true
 }
 
-// remove cancels a get, for a cause that may be nil, and forgets it.
+// remove cancels a get and drops it. cause may be nil.
 func (p *parked) remove(g *parkedGet, cause error) {
 	g.cancel(cause)
 	g.held.Release()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.all, g)
-	if g.reserved {
-		g.reserved = false
-		p.count--
-		if p.asking[g.principal]--; p.asking[g.principal] == 0 {
-			delete(p.asking, g.principal)
-		}
-	}
 }
 
-// reserve counts a get among those that ask their client, unless there are too many.
+// reserve counts a get that asks its client. It returns false if there are too many such gets.
 func (p *parked) reserve(g *parkedGet) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, known := p.all[g]; !known || g.reserved {
 		return known
 	}
-	if p.count >= maxParked || p.asking[g.principal] >= maxParkedEach {
-		return false
+	all, own := 0, 0
+	for other := range p.all {
+		if other.reserved {
+			all++
+			if other.principal == g.principal {
+				own++
+			}
+		}
 	}
-	p.count++
-	p.asking[g.principal]++
-	g.reserved = true
-	return true
+	g.reserved = all < maxParked && own < maxParkedEach
+	return g.reserved
 }
 
-// await waits until the call is over or its client has to be asked. If ctx ends first, so does the
-// call.
+// await waits until the call is over or its client must be asked. If ctx ends first, the call is
+// cancelled.
 func (p *parked) await(ctx context.Context, g *parkedGet) (outcome, error) {
 	for {
 		select {
@@ -185,7 +170,7 @@ func (p *parked) await(ctx context.Context, g *parkedGet) (outcome, error) {
 			return outcome{}, ctx.Err()
 		}
 		select {
-		case <-g.done: // the outcome counts, even if a server request came at the same moment
+		case <-g.done: // the outcome wins over a simultaneous server request
 			p.remove(g, nil)
 			return g.outcome, g.err
 		default:
@@ -196,8 +181,8 @@ func (p *parked) await(ctx context.Context, g *parkedGet) (outcome, error) {
 	}
 }
 
-// detach returns the server requests for the client, and detaches the request that waited if there
-// are any.
+// detach returns the server requests for the client. If there are any, it detaches the waiting
+// request.
 func (g *parkedGet) detach() wire.Object {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -211,12 +196,12 @@ func (g *parkedGet) detach() wire.Object {
 	return requests
 }
 
-// park keeps a get for its client to come back to, for a time, unless its message does not fit
-// beside what its caller holds.
+// park keeps a get until its client returns or stateLifetime has passed. It fails if the message
+// does not fit in the caller's part of the memory.
 func (p *parked) park(g *parkedGet, requests wire.Object) (outcome, error) {
-	if r := g.first; r.Size >= edge.Least && g.held == (edge.Hold{}) {
+	if x := g.first; x.r.Size >= edge.Least && g.held == (edge.Reservation{}) {
 		var ok bool
-		if g.held, ok = p.ledger.Acquire(r.Snapshot.Config.Gateway.MaxBuffered, g.first.Key(), "", r.Size); !ok {
+		if g.held, ok = p.ledger.Acquire(x.snapshot.Config.Gateway.MaxBuffered, x.Key(), "", x.r.Size); !ok {
 			p.remove(g, nil)
 			return outcome{}, Overloaded("Too many large requests wait for their client: send it again later")
 		}
@@ -224,7 +209,7 @@ func (p *parked) park(g *parkedGet, requests wire.Object) (outcome, error) {
 	name := p.forwarder.NewID()
 	p.mu.Lock()
 	p.byName[name] = g
-	// Under the lock, since whoever unparks it stops the timer.
+	// Set the timer under the lock, because unpark stops it.
 	g.expiry = time.AfterFunc(stateLifetime, func() { p.abandon(name, g.principal) })
 	p.mu.Unlock()
 	result := wire.Object{}.
@@ -233,7 +218,7 @@ func (p *parked) park(g *parkedGet, requests wire.Object) (outcome, error) {
 	return outcome{result: upstream.Result{JSON: result.JSON(), Revision: wire.Rev20260728}, parked: name}, nil
 }
 
-// unpark returns a parked get to the principal that it belongs to, once.
+// unpark removes and returns a parked get if it belongs to the principal; otherwise nil.
 func (p *parked) unpark(name, principal string) *parkedGet {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -242,13 +227,12 @@ func (p *parked) unpark(name, principal string) *parkedGet {
 		return nil
 	}
 	delete(p.byName, name)
-	// One that has fired meanwhile finds that the name is gone.
+	// If the timer has already fired, abandon finds no get with the name.
 	g.expiry.Stop()
 	return g
 }
 
-// ParkedCaller returns the caller of a get that is parked here for a principal, which is given by its
-// key.
+// ParkedCaller returns the caller of a get that is parked here for a principal, given by its key.
 func (h *Handler) ParkedCaller(id, principal string) (caller snapshot.Caller, ok bool) {
 	p := &h.parked
 	p.mu.Lock()
@@ -257,24 +241,37 @@ func (h *Handler) ParkedCaller(id, principal string) (caller snapshot.Caller, ok
 	if g == nil || g.principal != principal {
 		return snapshot.Caller{}, false
 	}
-	return g.first.Caller, true
+	return g.first.caller, true
 }
 
-// abandon ends a parked get that its client will not come back to. No get has the empty name.
+// abandon ends a parked get to which its client will not return. It ignores unknown names.
 func (p *parked) abandon(name, principal string) {
 	if g := p.unpark(name, principal); g != nil {
 		p.remove(g, nil)
 	}
 }
 
-// len returns how many gets wait for their clients.
+// parkedHold is a parked get that ends with its request, because the client cannot return to it.
+// The zero value is no get.
+type parkedHold struct {
+	parked          *parked
+	name, principal string
+}
+
+func (p *parkedHold) release() {
+	if p.parked != nil {
+		p.parked.abandon(p.name, p.principal)
+	}
+}
+
+// len returns the number of gets that wait for their clients.
 func (p *parked) len() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.byName)
 }
 
-// checkReplies refuses replies that are no objects.
+// checkReplies refuses replies that are not objects.
 func checkReplies(replies wire.Object) error {
 	for _, reply := range replies {
 		if reply.Value.Kind() != '{' {
@@ -284,39 +281,38 @@ func checkReplies(replies wire.Object) error {
 	return nil
 }
 
-// resume hands the client's replies to the get that is parked under a name, and waits for it again.
-// What the server relays goes to r.
-func (p *parked) resume(ctx context.Context, r *Request, name string) (outcome, error) {
-	replies := r.Params.Object(memberResponses)
+// resume passes the client's replies to the get that is parked under a name, and waits for it
+// again. The server's notifications now go to the client of x.
+func (p *parked) resume(ctx context.Context, x *run, name string) (outcome, error) {
+	replies := x.r.Params.Object(memberResponses)
 	if err := checkReplies(replies); err != nil {
 		return outcome{}, err
 	}
-	g := p.unpark(name, r.Caller.Principal.Key())
+	g := p.unpark(name, x.caller.Principal.Key())
 	if g == nil {
 		return outcome{}, errState()
 	}
-	g.reply(r, replies)
+	g.reply(x, replies)
 	return p.await(ctx, g)
 }
 
-// reply delivers the replies of a client that has come back. Server requests that it did not reply
-// to are sent again.
-func (g *parkedGet) reply(r *Request, replies wire.Object) {
+// reply passes on the replies of a returned client. Server requests without a reply are sent again.
+func (g *parkedGet) reply(x *run, replies wire.Object) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.attached = r
+	g.attached = x
 	for _, reply := range replies {
 		if p, ok := g.pending[reply.Name]; ok {
 			delete(g.pending, reply.Name)
-			// A copy, or the get would keep all of the message that the reply came in. It never
-			// blocks, since there is room for the one reply.
+			// Clone: the get would keep the whole message of the reply in memory. The send never
+			// blocks, because there is room for the one reply.
 			p.reply <- reply.Value.Clone()
 		}
 	}
 	g.signal()
 }
 
-// signal marks that there may be server requests. It never blocks.
+// signal makes await look for server requests. It never blocks.
 func (g *parkedGet) signal() {
 	select {
 	case g.asked <- struct{}{}:
@@ -324,19 +320,19 @@ func (g *parkedGet) signal() {
 	}
 }
 
-// relayNotification passes a notification on to the request that waits, if there is one.
+// relayNotification passes a notification to the waiting request, if there is one.
 func (g *parkedGet) relayNotification(ctx context.Context, method string, params jsontext.Value) {
 	g.mu.Lock()
-	r := g.attached
+	x := g.attached
 	g.mu.Unlock()
-	if r != nil && r.Relay != nil {
-		r.relayNotification(ctx, method, params)
+	if x != nil && x.r.Relay != nil {
+		x.relayNotification(ctx, method, params)
 	}
 }
 
-// sendServerRequest includes a server request in the client's next result and waits for the client
-// to come back. The owner of the get pays for the server request, however small it is: there is no
-// connection whose buffers it would fit into.
+// sendServerRequest adds a server request to the client's next result, and waits for the client's
+// reply. Its memory counts for the caller of the get even if it is small, because it is in no
+// connection's buffers.
 func (p *parked) sendServerRequest(
 	ctx context.Context, g *parkedGet, method string, params jsontext.Value,
 ) (jsontext.Value, error) {
@@ -344,7 +340,7 @@ func (p *parked) sendServerRequest(
 	if err != nil {
 		return nil, err
 	}
-	held, ok := p.ledger.Acquire(g.first.Snapshot.Config.Gateway.MaxBuffered, g.first.Key(), "", len(params))
+	held, ok := p.ledger.Acquire(g.first.snapshot.Config.Gateway.MaxBuffered, g.first.Key(), "", len(params))
 	if !ok {
 		return nil, wire.NewError(wire.InternalError, "Too many large requests wait for the "+
 			"client's reply: send smaller ones")
@@ -374,7 +370,7 @@ func (p *parked) sendServerRequest(
 	}
 }
 
-// close cancels all gets, waits for them, and lets none begin.
+// close cancels all gets and waits for them. No more can begin.
 func (p *parked) close() {
 	p.mu.Lock()
 	p.closed = true

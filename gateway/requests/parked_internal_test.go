@@ -33,12 +33,12 @@ func rootsCall(ctx context.Context, c *upstream.Relay) (outcome, error) {
 	return outcome{result: upstream.Result{JSON: answer, Revision: wire.LatestLegacy}}, err
 }
 
-func modernGet(principal string) *Request {
-	return &Request{
+func modernGet(principal string) *run {
+	return newRun(&Request{
 		Revision: wire.Rev20260728, Caller: snapshot.Caller{Principal: policy.Principal{Subject: principal}},
 		Relay: NewRelayQueue(), Capabilities: wire.Roots,
 		Snapshot: &snapshot.Snapshot{Generation: &snapshot.Generation{Config: &config.Config{}}},
-	}
+	}, &Scope{})
 }
 
 func TestParked_AreBounded(t *testing.T) {
@@ -62,7 +62,7 @@ func TestParked_AreBounded(t *testing.T) {
 			t.Errorf("one more get in all: %v", err)
 		}
 		retry := modernGet("0")
-		retry.Params = wire.Object{}.With(memberResponses, jsontext.Value(`{"1":{"roots":[]}}`))
+		retry.r.Params = wire.Object{}.With(memberResponses, jsontext.Value(`{"1":{"roots":[]}}`))
 		if got, err := p.resume(t.Context(), retry, names[0]); err != nil || string(got.result.JSON) != `{"roots":[]}` {
 			t.Errorf("a get that is resumed: %s, %v", got.result.JSON, err)
 		}
@@ -74,8 +74,8 @@ func TestParked_AreBounded(t *testing.T) {
 		if _, err := p.resume(t.Context(), retry, names[10]); code(err) != wire.InvalidParams {
 			t.Errorf("a get that was parked too long: %v", err)
 		}
-		if len(p.all)+len(p.byName)+len(p.asking)+p.count != 0 {
-			t.Errorf("after the lifetime there are %d gets, %d parked, %d that await replies", len(p.all), len(p.byName), p.count)
+		if len(p.all)+len(p.byName) != 0 {
+			t.Errorf("after the lifetime there are %d gets, %d parked", len(p.all), len(p.byName))
 		}
 		p.close()
 		if _, err := p.begin(t.Context(), modernGet("0"), func(context.Context, *upstream.Relay) (outcome, error) {

@@ -15,51 +15,55 @@ import (
 )
 
 const (
-	// maxRelayed and maxRelayedBytes bound the notifications that wait in a queue. Server requests
-	// have a bound of their own, and all of them count in max_buffered.
+	// maxRelayed and maxRelayedBytes bound a queue: a notification beyond them is dropped. They do
+	// not bound server requests. Large messages of both kinds count in max_buffered.
 	maxRelayed      = 256
 	maxRelayedBytes = 1 << 20
 	// maxServerRequest bounds the params of one server request, in bytes.
 	maxServerRequest = 1 << 20
 )
 
-// RelayQueue holds what is to be sent to the client of one request before its response: progress,
-// log messages and server requests. Adding never blocks. It is safe for concurrent use; make it
-// with [NewRelayQueue].
+// RelayQueue has the messages for a client before its response: progress, log messages and server
+// requests. Adding a message never blocks. It is safe for concurrent use. Make it with
+// [NewRelayQueue].
 type RelayQueue struct {
-	ready chan struct{} // holds at most one mark: there is something to send
+	ready chan struct{} // receives a value if there is something to send
 
 	mu     sync.Mutex // guards what follows
 	queue  [][]byte
 	bytes  int
 	closed bool
-	// hold counts a large message for the client; nil counts none. Queued are those of messages in
-	// the queue, and sending of those that were drained last.
-	hold            func(bytes int) (edge.Hold, bool)
-	queued, sending []edge.Hold
+	// hold counts the memory of a large message; if nil, nothing is counted. queued are the
+	// reservations of the messages in the queue, sending the reservations of the messages that were
+	// drained last.
+	hold            func(bytes int) (edge.Reservation, bool)
+	queued, sending []edge.Reservation
 }
 
 // NewRelayQueue returns an empty queue.
 func NewRelayQueue() *RelayQueue { return &RelayQueue{ready: make(chan struct{}, 1)} }
 
-// Ready receives a value when there is something to send.
+// Ready receives a value if there is something to send.
 func (q *RelayQueue) Ready() <-chan struct{} { return q.ready }
 
-// Hold has the queue count what it holds for a client, who may have stopped reading, until
-// release is called.
-func (q *RelayQueue) Hold(ledger *edge.Ledger, maxBuffered config.Share, client string) (release func()) {
+// Hold makes the queue count its large messages for a client until the scope is closed, because the
+// client may not be reading.
+func (q *RelayQueue) Hold(scope *Scope, ledger *edge.Ledger, maxBuffered config.Share, client string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.hold = func(bytes int) (edge.Hold, bool) { return ledger.Acquire(maxBuffered, client, "", bytes) }
-	return func() {
-		q.Close()
-		for range 2 { // what is being sent, and what never will be
-			q.Drain()
-		}
+	q.hold = func(bytes int) (edge.Reservation, bool) { return ledger.Acquire(maxBuffered, client, "", bytes) }
+	scope.relayed = q
+}
+
+func (q *RelayQueue) release() {
+	q.Close()
+	for range 2 { // the messages being sent, and the rest
+		q.Drain()
 	}
 }
 
-// Drain returns the messages to send now, in order. Those of the last time have been sent.
+// Drain returns the messages to send now, in order. Calling it means that the previous ones were
+// sent.
 func (q *RelayQueue) Drain() [][]byte {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -72,20 +76,18 @@ func (q *RelayQueue) Drain() [][]byte {
 	return messages
 }
 
-// Close refuses further messages: the response is ready.
+// Close refuses further messages, because the response is ready.
 func (q *RelayQueue) Close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
 }
 
-// notify adds a message that a slow client can do without.
-func (q *RelayQueue) notify(message []byte) { q.add(message, false) }
-
-// Send adds a message that must reach the client. It reports false if the request has been
-// answered, or the client does not read.
+// Send adds a message that must not be dropped. It returns false if the response is ready, or if
+// the client has too many unread bytes.
 func (q *RelayQueue) Send(message []byte) bool { return q.add(message, true) }
 
+// add adds a message. Unless it must be sent, it may be dropped for a slow client.
 func (q *RelayQueue) add(message []byte, must bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -108,33 +110,32 @@ func (q *RelayQueue) add(message []byte, must bool) bool {
 	return true
 }
 
-// upstreamRelay returns the relay by which an upstream reaches the request's client.
-func (r *Request) upstreamRelay(ctx context.Context) upstream.Relay {
-	c := upstream.Relay{Capabilities: r.Meta.Get(wire.MetaClientCapabilities), Caller: r.Key()}
-	if !r.Modern() {
-		c.Capabilities = emptyObject
-	}
+// upstreamRelay returns the relay from an upstream to the request's client.
+func (x *run) upstreamRelay(ctx context.Context) upstream.Relay {
+	r := x.r
+	c := upstream.Relay{Capabilities: x.era.capabilities(r), Caller: x.Key()}
 	if r.Relay == nil {
 		return c
 	}
 	c.Progress, c.LogLevel = r.progressToken() != nil, r.LogLevel
-	c.Notify = func(method string, params jsontext.Value) { r.relayNotification(ctx, method, params) }
+	c.Notify = func(method string, params jsontext.Value) { x.relayNotification(ctx, method, params) }
 	if r.ServerRequest != nil && r.Message.Method != wire.Complete {
-		c.Capabilities, c.Reply = r.Capabilities.Object().JSON(), r.sendServerRequest
+		c.Capabilities, c.Reply = r.Capabilities.Object().JSON(), x.sendServerRequest
 	}
 	return c
 }
 
-// relayNotification passes on an upstream's notification if the client's revision knows it and the
-// client wants it.
-func (r *Request) relayNotification(ctx context.Context, method string, params jsontext.Value) {
+// relayNotification passes on an upstream's notification if the client's revision supports it and
+// the client requested it.
+func (x *run) relayNotification(ctx context.Context, method string, params jsontext.Value) {
+	r := x.r
 	var broke error
 	defer func() {
 		if broke != nil {
-			r.screening.logger.ErrorContext(ctx, "recovered from a panic", slog.Any("error", broke))
+			x.screening.logger.ErrorContext(ctx, "recovered from a panic", slog.Any("error", broke))
 		}
 	}()
-	defer recovered(&broke) // this is the goroutine that reads what the server sends
+	defer recovered(&broke) // this goroutine reads the server's messages
 	object, err := wire.ParseObject(params)
 	if err != nil {
 		return
@@ -150,35 +151,35 @@ func (r *Request) relayNotification(ctx context.Context, method string, params j
 		if r.LogLevel == "" || wire.Severity(level) < wire.Severity(r.LogLevel) {
 			return
 		}
-	// Only 2025-11-25 has it: 2026-07-28 asks for input by results.
+	// Only 2025-11-25 has this notification. 2026-07-28 requires input by results.
 	case wire.ElicitComplete:
-		if r.Modern() || r.Revision < wire.Rev20251125 {
+		if r.Revision != wire.Rev20251125 {
 			return
 		}
 	}
-	if relayed, ok := r.screening.relayed(ctx, object.JSON()); ok {
-		r.Relay.notify(wire.AppendNotification(nil, method, relayed))
+	if relayed, ok := x.screening.relayed(ctx, object.JSON()); ok {
+		r.Relay.add(wire.AppendNotification(nil, method, relayed), false)
 	}
 }
 
-// sendServerRequest sends an upstream's server request to a client of the legacy era and returns
-// its reply.
-func (r *Request) sendServerRequest(
+// sendServerRequest sends an upstream's server request to a legacy client, and returns its reply.
+func (x *run) sendServerRequest(
 	ctx context.Context, method string, params jsontext.Value,
 ) (jsontext.Value, error) {
-	params, err := r.serverRequestParams(ctx, method, params)
+	params, err := x.serverRequestParams(ctx, method, params)
 	if err != nil {
 		return nil, err
 	}
-	return r.ServerRequest(ctx, method, params)
+	return x.r.ServerRequest(ctx, method, params)
 }
 
-// serverRequestParams returns the params of a server request as they go to the client, or the
-// refusal of one that the client could not answer.
-func (r *Request) serverRequestParams(
+// serverRequestParams returns the params of a server request for the client. It refuses a server
+// request that the client could not answer.
+func (x *run) serverRequestParams(
 	ctx context.Context, method string, params jsontext.Value,
 ) (_ jsontext.Value, err error) {
 	defer recovered(&err)
+	r := x.r
 	if len(params) > maxServerRequest {
 		return nil, wire.NewError(wire.InvalidParams, "The request to the client is too large")
 	}
@@ -203,11 +204,11 @@ func (r *Request) serverRequestParams(
 	if needed&wire.ElicitationURL != 0 && !r.Modern() && object.Get("elicitationId") == nil {
 		object = object.With("elicitationId", wire.Quote(rand.Text()))
 	}
-	// roots/list may come without params, and then there is nothing to screen.
+	// roots/list may have no params. If so, there is nothing to screen.
 	if params == nil {
 		return nil, nil
 	}
-	passed, ok := r.screening.relayed(ctx, object.JSON())
+	passed, ok := x.screening.relayed(ctx, object.JSON())
 	if !ok {
 		return nil, invalidParams("a screen of the gateway rejects the request to the client")
 	}

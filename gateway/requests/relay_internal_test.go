@@ -11,14 +11,14 @@ import (
 func TestRelay_IsBounded(t *testing.T) {
 	relay := NewRelayQueue()
 	for range 10 * maxRelayed {
-		relay.notify([]byte("{}"))
+		relay.add([]byte("{}"), false)
 	}
 	if !relay.Send([]byte(`"question"`)) {
 		t.Error("there is no room for a server request")
 	}
 	upstreamtest.Equal(t, maxRelayed+1, len(relay.Drain()), "messages kept")
 	for range 10 {
-		relay.notify(make([]byte, maxRelayedBytes/4))
+		relay.add(make([]byte, maxRelayedBytes/4), false)
 	}
 	upstreamtest.Equal(t, 4, len(relay.Drain()), "large messages kept")
 	if relay.Close(); relay.Send(nil) {
@@ -26,11 +26,12 @@ func TestRelay_IsBounded(t *testing.T) {
 	}
 }
 
-// What a client does not read counts for it, server requests too.
+// Messages that a client does not read count for it, server requests too.
 func TestRelay_CountsWhatItHolds(t *testing.T) {
 	const quarter = 1 << 20
 	ledger, relay := edge.New(edge.Options{}), NewRelayQueue()
-	release := relay.Hold(ledger, "4194304", "user:ann")
+	var scope Scope
+	relay.Hold(&scope, ledger, "4194304", "user:ann")
 	held := func(want int64) {
 		t.Helper()
 		upstreamtest.Equal(t, want, ledger.Held(), "bytes held")
@@ -48,7 +49,7 @@ func TestRelay_CountsWhatItHolds(t *testing.T) {
 		t.Error("what was sent counts still")
 	}
 	relay.Close()
-	release()
+	scope.Close()
 	held(0)
 }
 

@@ -23,7 +23,7 @@ func TestRelease_OfRequestsThatNothingRefersTo(t *testing.T) {
 		r := read(t, `{"jsonrpc":"2.0","id":1,"method":"`+test.method+`","params":`+test.params+`}`)
 		r.Relay = test.relay
 		params := r.Params
-		r.Release()
+		(&Scope{Request: r}).Close()
 		if released := r.Message.Method == ""; released != test.released || released != (params[0].Value == nil) {
 			t.Errorf("%s: released is %t, want %t; its params are %v", test.name, released, test.released, params)
 		}

@@ -1,22 +1,18 @@
 package requests_test
 
 import (
-	"net/http"
-	"strings"
 	"testing"
-
-	"github.com/promptweir/promptweir/gateway/gatewaytest"
 )
 
 // A server that ignores the case of names, as encoding/json does, would read the second spelling.
 func TestRead_RefusesMembersThatDifferOnlyInCase(t *testing.T) {
-	p := gatewaytest.NewPeer(t, "p", "open", "secret", `{"name":"a","Name":"other.b"}`, `{"name":"c","de\u017fcription":"K"}`)
-	s := gatewaytest.Serve(t, "auth {\nanonymous = true\n}\n"+gatewaytest.Team("eng", "", `
+	p := newPeer("p", "open", "secret", `{"name":"a","Name":"other.b"}`, `{"name":"c","de\u017fcription":"K"}`)
+	s := serve(t, "auth {\nanonymous = true\n}\n"+teamOf("eng", "", `
   expose "open" {
     prompts = ["p.open"]
     to      = ["*"]
-  }`, p))
-	for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2025-11-25", "")} {
+  }`, p), p)
+	for _, c := range []*caller{s.modern(""), s.legacy("2025-11-25", "")} {
 		for method, params := range map[string][]string{
 			"prompts/get": {
 				`{"name":"p.open","Name":"secret"}`, `{"NAME":"secret","name":"p.open"}`,
@@ -29,21 +25,17 @@ func TestRead_RefusesMembersThatDifferOnlyInCase(t *testing.T) {
 			},
 		} {
 			for _, each := range params {
-				// The test client is such a reader, so that some of its headers do not match the body.
-				got := c.Call(method, each)
-				if !strings.Contains(got.Body, "only in case") && !strings.Contains(got.Body, `"code":-32020`) {
-					t.Errorf("%s %s: %s, want it refused", method, each, got.Body)
-				}
+				c.callUnchecked(method, each).want(t, "only in case")
 			}
-			if heard := p.Calls(method); len(heard) != 0 {
-				t.Errorf("the upstream received a %s of %s", method, heard[0].Params)
+			if heard := p.calls(method); len(heard) != 0 {
+				t.Errorf("the upstream received a %s of %s", method, heard[0])
 			}
 		}
 		// Members that the protocol does not define may be spelled in any way.
-		c.Call("prompts/get", `{"name":"p.open","arguments":{"a":"1","A":"2"},"x":1,"X":2}`).Want(t, http.StatusOK, `"result"`)
-		p.Forget()
+		c.call("prompts/get", `{"name":"p.open","arguments":{"a":"1","A":"2"},"x":1,"X":2}`).want(t, `"result"`)
+		p.forget()
 	}
-	for _, entry := range s.Entries(nil) {
+	for _, entry := range s.Current().Catalog.Entries() {
 		if entry.Name != "p.open" && entry.Name != "p.secret" {
 			t.Errorf("%s is listed as %s", entry.Name, entry.JSON)
 		}

@@ -2,14 +2,9 @@ package requests
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -17,64 +12,49 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/skills"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/files"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// A skill is an entry of the catalog like a prompt, so that lists and everything about visibility
-// know nothing of it. What is its own: its entry is got from the catalog and its files, one by one,
-// from its upstream. A file is found by the skills around it that the caller sees, and never in
-// another way, so that what belongs to no such skill does not exist.
+// A skill is an entry of the catalog like a prompt, so lists and visibility work the same way.
+// Reading differs: skills/get returns the entry from the catalog, and resources/read gets a file
+// from its upstream. A file is found only through a skill that the caller sees. Other files do not
+// exist for the caller.
 
-// MetaProvenance is the _meta key under which the entry of a skill says where it is from.
-const MetaProvenance = wire.MetaPrefix + "provenance"
-
-// provenance returns a function that says, as a member of _meta, where a skill is from, for an
-// audience that sees it. Most skills of a list are from the same place.
+// provenance returns a function that returns a skill's origin, as a member of _meta, for an
+// audience that sees it. It caches, because most skills of a list have the same origin.
 func provenance(s *snapshot.Snapshot, audience *policy.Audience) func(*catalog.Entry) []byte {
-	type origin struct{ team, upstream, lock, rule string }
-	sources, known := s.Sources(), map[origin][]byte{}
+	sources, known := s.Sources, map[skills.Origin][]byte{}
 	team, isLocked := "", false
 	return func(e *catalog.Entry) []byte {
-		// The first in the configuration, although a call may have to go to another one.
+		// The first owner in the configuration, even if a call goes to another owner.
 		owner := e.OwnersFor(audience)[0]
-		from := origin{team: e.Team, upstream: owner.Upstream}
+		from := skills.Origin{Team: e.Team, Upstream: owner.Upstream}
 		if e.Team != team {
 			team, isLocked = e.Team, s.Config.LockFor(e.Team).Mode != config.LockOff
 		}
 		if isLocked {
 			at, _ := s.Index(owner.Upstream)
-			name := s.ExposedName(&sources[at], owner.Name) // whatever a prompt block calls it
-			from.lock = string(s.Config.Lock.State(name, e.Skill.Hash))
-			if e.Skill.Dynamic { // nothing of it can be approved
-				from.lock = string(config.LockMissing)
+			name := s.ExposedName(&sources[at], owner.Name) // even if a prompt block renames it
+			from.Lock = string(s.Config.Lock.State(name, e.Skill.Hash))
+			if e.Skill.Dynamic { // cannot be approved
+				from.Lock = string(config.LockMissing)
 			}
 		}
 		if rule, _ := audience.ShownBy(e.VisibilityTo(audience)); rule != nil {
-			// Not where this gateway has its files: each replica says the same.
-			relative, err := filepath.Rel(s.Config.Folder, rule.Place)
-			if from.rule = filepath.ToSlash(relative); err != nil {
-				from.rule = rule.Place
-			}
+			from.Rule = s.Config.Relative(rule.Place)
 		}
 		if known[from] == nil {
-			about := wire.Object{}.With("team", wire.Quote(from.team)).With("upstream", wire.Quote(from.upstream))
-			if from.lock != "" {
-				about = about.With("lock", wire.Quote(from.lock))
-			}
-			if from.rule != "" {
-				about = about.With("rule", wire.Quote(from.rule))
-			}
-			member := wire.Object{}.With(MetaProvenance, about.JSON()).JSON()
-			known[from] = member[len("{") : len(member)-len("}")]
+			known[from] = from.Member()
 		}
 		return known[from]
 	}
 }
 
-// uri returns the URI that a request is about.
+// uri returns the URI in a request.
 func (r *Request) uri() (string, error) {
 	if odd := r.Params.Folded("uri"); odd != "" {
 		return "", invalidParams(fmt.Sprintf("member %q differs from a known member only in case", odd))
@@ -86,142 +66,192 @@ func (r *Request) uri() (string, error) {
 	return uri, nil
 }
 
-// describe appends the result of skills/get, from memory.
-func (h *Handler) describe(ctx context.Context, r *Request, out *Response) error {
-	uri, err := r.uri()
+// describe returns the result of skills/get, from memory.
+func (h *Handler) describe(ctx context.Context, x *run) (Result, error) {
+	uri, err := x.r.uri()
 	if err != nil {
-		return err
+		return Result{}, err
 	}
-	if err := h.settle(ctx, r); err != nil {
-		return err
+	if err := h.awaitTried(ctx, x); err != nil {
+		return Result{}, err
 	}
-	s := r.Snapshot
-	if out.counted, err = h.limits.acquire(&r.Caller.Principal, s.Config.Gateway.Limit); err != nil {
-		return err
+	s := x.snapshot
+	if err := x.count(h.limits, s.Config.Gateway.Limit); err != nil {
+		return Result{}, err
 	}
-	audience := s.Policy.Audience(r.Caller.Principal)
-	// The lookup below has no budget of its own: this evaluates what conditions the audience's view
-	// needs.
-	if _, err := s.RequestView(audience); err != nil {
-		return rulesTakeTooLong()
+	audience := s.Policy.Audience(x.caller.Principal)
+	// The lookup below evaluates conditions without a bound on time, so they are evaluated here first.
+	if _, err := s.RequestView(ctx, audience); err != nil {
+		return Result{}, viewError(err)
 	}
 	entry := s.Skill(audience, uri)
 	if entry == nil {
-		return wire.NewError(wire.InvalidParams, "Unknown skill: "+uri)
+		return Result{}, wire.NewError(wire.InvalidParams, "Unknown skill: "+uri)
 	}
-	out.JSON = append(out.JSON, `{"skill":`...)
-	out.JSON = entry.AppendSkill(out.JSON, provenance(s, audience)(entry))
-	appendListMeta(r, out, audience, h.info)
-	return nil
+	return Result{audience: audience, append: func(dst []byte) []byte {
+		return skills.Append(append(dst, `"skill":`...), entry.JSON, provenance(s, audience)(entry))
+	}}, nil
 }
 
-// read appends the result of resources/read, for a link or a file of a skill.
-func (h *Handler) read(ctx context.Context, r *Request, out *Response) error {
-	uri, err := r.uri()
-	if err != nil {
-		return err
-	}
-	if readsLink(r) {
-		return h.get(ctx, r, out)
-	}
-	if !r.Serves(wire.SkillsGet) { // there are only links
-		return r.unknownResource(uri)
-	}
-	// The audit log calls the read of a SKILL.md a get, and must know it even if the request is
-	// refused here.
-	r.target = target{name: uri, use: wire.IsSkillFile(uri)}
-	if h.audit.refuses() {
-		return errAudit()
-	}
-	entry, owners, file, err := h.authorizeFile(ctx, r, out, uri)
+// read returns the result of resources/read for a link, or for a file of a skill.
+func (h *Handler) read(ctx context.Context, x *run) (Result, error) {
+	uri, err := x.r.uri()
 	switch {
 	case err != nil:
-		return err
-	case entry == nil:
-		return r.unknownResource(uri)
+		return Result{}, err
+	case x.r.readsLink(x.snapshot):
+		return h.get(ctx, x)
+	case !supports(x.snapshot, x.r.Revision, wire.SkillsGet): // only links can be read
+		return Result{}, x.era.unknownResource(uri)
 	}
-	r.target.name = entry.Name
-	r.screening = newScreening(h.logger, entry, r.Snapshot.Screen(entry.Team))
-	// Until the response counts what it holds, there are several copies of the file.
-	reading, ok := h.ledger.Acquire(r.Snapshot.Config.Gateway.MaxBuffered, r.Key(), owners[0].Upstream, 4*int(file.Size))
-	if !ok {
-		return errUnread()
+	entry, owners, file, err := h.findFile(ctx, x, uri)
+	if err != nil {
+		return Result{}, err
 	}
-	defer reading.Release()
-	own := entry.Skill.Root + "/" + file.Path
-	c := newResourceCall(r, entry, owners, own)
-	err = c.callOwners(ctx, nil)
-	out.upstream = c.owner
+	if err := h.limit(x); err != nil {
+		return Result{}, err
+	}
+	// There are several copies of the file until the memory of the response itself is counted.
+	if err := h.hold(x, owners[0].Upstream, 4*int(file.Size)); err != nil {
+		return Result{}, err
+	}
+	x.call = newCall(x, entry, owners, wire.Object{}.With("uri", wire.Quote(entry.Skill.URI(file))))
+	x.outcome, err = x.callOwners(ctx, nil)
 	if isUnknown(err) {
-		r.Snapshot.Connector(c.owner).Relist()
-		return r.unknownResource(uri) // its message may name the upstream's own uri
+		x.snapshot.Connector(x.outcome.owner).Relist()
+		return Result{}, x.era.unknownResource(uri) // the message may contain the upstream's own uri
 	}
 	if err != nil {
-		_, err = r.afterError(err, 0)
+		_, err = x.afterError(err, 0)
+		return Result{}, err
+	}
+	content, err := entry.Skill.Verify(x.outcome.result.JSON, file)
+	if err != nil {
+		return Result{}, h.refuseFile(ctx, x, uri, err)
+	}
+	if err := x.screenFile(ctx, file, content); err != nil {
+		return Result{}, err
+	}
+	contents := wire.Array([]jsontext.Value{content.With("uri", wire.Quote(uri)).JSON()})
+	return x.passedOn(upstream.Result{
+		JSON:     x.cacheable(wire.Members(x.outcome.result.JSON).With("contents", contents)).JSON(),
+		Revision: x.outcome.result.Revision,
+	}, inputNotAllowed)
+}
+
+// screenFile applies the screens to a file of a skill.
+func (x *run) screenFile(ctx context.Context, file skills.File, content wire.Object) (err error) {
+	result, screens := x.outcome.result, x.screening.blocks
+	if !x.target.readsSkill {
+		_, err = x.screening.screened(ctx, result, screens.File(result.JSON))
 		return err
 	}
-	content, err := verified(c.result.JSON, own, file, entry.Skill)
-	if err != nil {
-		return c.refuse(ctx, h.logger, uri, err)
-	}
-	if r.target.use && file.Path != wire.SkillFile { // of the skill's own, it was screened with the entry
+	if file.Path != wire.SkillFile { // the skill's own front matter was screened with the entry
 		text, _ := content.Text("text")
 		front, err := files.FrontMatter(text)
 		if err != nil {
 			front = nil
 		}
-		if _, err := r.screening.screened(ctx, c.result, r.screening.blocks.NestedSkill(front)); err != nil {
+		if _, err := x.screening.screened(ctx, result, screens.NestedSkill(front)); err != nil {
 			return err
 		}
 	}
-	if r.target.use {
-		_, err = r.screening.result(ctx, c.result)
-	} else {
-		_, err = r.screening.screened(ctx, c.result, r.screening.blocks.File(c.result.JSON))
-	}
-	if err != nil {
-		return err
-	}
-	result := wire.Members(c.result.JSON).With("contents", wire.Array([]jsontext.Value{content.With("uri", wire.Quote(uri)).JSON()}))
-	return out.appendResult(r, r.cacheable(upstream.Result{JSON: result.JSON(), Revision: c.result.Revision}), h.info, inputNotAllowed)
+	_, err = x.screening.result(ctx, result)
+	return err
 }
 
-// authorizeFile is authorize for a file of a skill.
-func (h *Handler) authorizeFile(ctx context.Context, r *Request, out *Response, uri string) (
-	entry *catalog.Entry, owners []catalog.Owner, file catalog.ManifestFile, err error,
+// findFile finds a skill that has the file, and the owners that may serve it.
+func (h *Handler) findFile(ctx context.Context, x *run, uri string) (
+	entry *catalog.Entry, owners []catalog.Owner, file skills.File, err error,
 ) {
-	if r.local != nil {
-		entry, owners, file = r.local.lookupFile(r.Snapshot, uri)
-		return entry, owners, file, nil
+	// The audit log calls the read of a SKILL.md a get, even if the request is refused here.
+	x.target = target{name: uri, readsSkill: wire.IsSkillFile(uri)}
+	if h.audit.log.Refuses() {
+		return nil, nil, file, errAudit()
 	}
-	entry, owners, err = h.authorizeClient(ctx, r, out, func(audience *policy.Audience, _ *catalog.View) *catalog.Entry {
-		for entry, path := range r.Snapshot.SkillsAround(audience, uri) {
-			if known, ok := entry.Skill.File(path); ok && path != "" && !isWithheld(r.Snapshot, audience, entry, path) {
-				file = known
-				return entry
+	if x.r.local != nil {
+		if entry, owners, file = x.r.local.lookupFile(x.snapshot, uri); entry != nil {
+			x.found(h, entry)
+		}
+	} else {
+		entry, owners, err = h.findInView(ctx, x, func(audience *policy.Audience, _ *catalog.View) *catalog.Entry {
+			for entry, path := range x.snapshot.SkillsAround(audience, uri) {
+				if known, ok := entry.Skill.File(path); ok && path != "" && !isWithheld(x.snapshot, audience, entry, path) {
+					file = known
+					return entry
+				}
+			}
+			return nil
+		})
+	}
+	switch {
+	case err != nil:
+		return nil, nil, file, err
+	case entry == nil:
+		return nil, nil, file, x.era.unknownResource(uri)
+	}
+	x.target.name = entry.Name
+	return entry, owners, file, nil
+}
+
+// readDirectory returns the result of resources/directory/read from manifests. Folders of a dynamic
+// skill, which has no manifest, are unknown.
+func (h *Handler) readDirectory(ctx context.Context, x *run) (Result, error) {
+	uri, err := x.r.uri()
+	if err != nil {
+		return Result{}, err
+	}
+	var d *skills.Directory
+	entry, _, err := h.findInView(ctx, x, func(audience *policy.Audience, _ *catalog.View) (of *catalog.Entry) {
+		d = skills.NewDirectory(uri)
+		for entry, path := range x.snapshot.SkillsAround(audience, uri) {
+			if d.Add(entry.Skill, path, func(path string) bool { return isWithheld(x.snapshot, audience, entry, path) }) {
+				of = entry
 			}
 		}
-		return nil
+		return of
 	})
-	return entry, owners, file, err
+	if err == nil && entry != nil {
+		err = h.limit(x)
+	}
+	switch {
+	case err != nil:
+		return Result{}, err
+	case x.r.Params.Get("cursor") != nil: // there is only one page
+		return Result{}, invalidParams("the cursor is not from this directory's list")
+	case entry == nil:
+		return Result{}, wire.NewError(wire.InvalidParams, "Unknown directory: "+uri)
+	}
+	// The TypeScript SDK also requires the hints for this result.
+	return Result{Members: x.cacheable(wire.Object{}.With("resources", d.Resources()))}, nil
 }
 
-// isWithheld reports whether a file of a skill also belongs to a skill within it that a hide block keeps
-// from the audience.
+// isWithheld reports whether a file of a skill also belongs to a nested skill that a hide block
+// withholds from the audience.
 func isWithheld(s *snapshot.Snapshot, audience *policy.Audience, of *catalog.Entry, path string) bool {
 	for end := range path {
 		if path[end] != '/' {
 			continue
 		}
-		if inner := s.Catalog.Lookup(of.Name + "/" + path[:end]); inner != nil && !inner.VisibleTo(audience) && inner.HiddenBy(audience) != nil {
+		name := of.Name + "/" + path[:end]
+		inner := s.Catalog.Lookup(name)
+		if inner != nil && !inner.VisibleTo(audience) && inner.HiddenBy(audience) != nil {
 			return true
+		}
+		// A nested skill that is not approved is missing from the catalog, and policy may hide it
+		// as well.
+		if _, isSkill := of.Skill.File(path[:end] + "/" + wire.SkillFile); isSkill && inner == nil {
+			v := s.Policy.Visibility(of.Team, of.Owners[0].Upstream, name, nil)
+			if !audience.Sees(v) && audience.HiddenBy(v) != nil {
+				return true
+			}
 		}
 	}
 	return false
 }
 
-// lookupFile returns a skill with a file, and its owners, as far as the caller may use them.
-func (l *Local) lookupFile(s *snapshot.Snapshot, uri string) (*catalog.Entry, []catalog.Owner, catalog.ManifestFile) {
+// lookupFile returns the skill with a file and its owners, if the caller may use them.
+func (l *Local) lookupFile(s *snapshot.Snapshot, uri string) (*catalog.Entry, []catalog.Owner, skills.File) {
 	entries, ownersOf := s.Catalog.Entries(), func(e *catalog.Entry) []catalog.Owner { return e.Owners }
 	if l.Principal != nil {
 		audience := s.Policy.Audience(*l.Principal)
@@ -235,102 +265,32 @@ func (l *Local) lookupFile(s *snapshot.Snapshot, uri string) (*catalog.Entry, []
 			}
 		}
 	}
-	return nil, nil, catalog.ManifestFile{}
+	return nil, nil, skills.File{}
 }
 
-// unknownResource is the answer for a file of no skill that the caller sees.
-func (r *Request) unknownResource(uri string) error {
-	if r.Modern() {
-		return wire.NewError(wire.InvalidParams, "Unknown resource: "+uri)
-	}
-	return wire.NewError(resourceNotFound, "Unknown resource: "+uri).
-		WithData(wire.Object{}.With("uri", wire.Quote(uri)).JSON())
-}
-
-// newResourceCall returns the call of the request's method for a resource of a skill, by its owner's
-// uri.
-func newResourceCall(r *Request, entry *catalog.Entry, owners []catalog.Owner, own string) *call {
-	return &call{
-		snapshot: r.Snapshot, entry: entry, owners: owners, caller: r.assertedCaller(), request: upstream.Request{Method: r.Message.Method, Caller: r.upstreamCaller()},
-		params: wire.Object{}.With("uri", wire.Quote(own)),
-	}
-}
-
-// isUnknown reports whether an upstream says that it has no such resource.
+// isUnknown reports whether an upstream does not know the resource.
 func isUnknown(err error) bool {
 	answer, ok := errors.AsType[*wire.Error](err)
 	return ok && (answer.Code == wire.InvalidParams || answer.Code == resourceNotFound || answer.Code == wire.MethodNotFound)
 }
 
-// refuse reports what an upstream sent in place of a skill's content, and returns the client's error.
-func (c *call) refuse(ctx context.Context, logger *slog.Logger, uri string, why error) error {
-	c.snapshot.Connector(c.owner).Relist() // the skill may have changed, which no server reports
-	logger.ErrorContext(ctx, "file of a skill refused", slog.String("upstream", c.owner), slog.String("prompt", c.entry.Name),
+// refuseFile logs wrong content of a skill's file, requests a new list, and returns the client's
+// error.
+func (h *Handler) refuseFile(ctx context.Context, x *run, uri string, why error) error {
+	owner := x.outcome.owner
+	x.snapshot.Connector(owner).Relist() // the skill may have changed; servers do not report that
+	h.logger.ErrorContext(ctx, "file of a skill refused", slog.String("upstream", owner), slog.String("prompt", x.call.entry.Name),
 		slog.String("reason", string(upstream.BadResponse)), slog.String("uri", uri), slog.Any("error", why))
-	return wire.NewError(wire.InternalError, fmt.Sprintf("%q sent a file that differs from the skill's entry: list the skills again", c.owner)).
-		WithData(wire.Object{}.With("upstream", wire.Quote(c.owner)).With("reason", wire.Quote(string(upstream.BadResponse))).JSON())
+	return wire.NewError(wire.InternalError, fmt.Sprintf("%q sent a file that differs from the skill's entry: list the skills again", owner)).
+		WithData(wire.Object{}.With("upstream", wire.Quote(owner)).With("reason", wire.Quote(string(upstream.BadResponse))).JSON())
 }
 
-// cacheable returns a result with the hints for caches that clients of 2026-07-28 get.
-func (r *Request) cacheable(result upstream.Result) upstream.Result {
-	members := wire.Members(result.JSON).Without(func(name string) bool { return name == "ttlMs" || name == "cacheScope" })
-	if r.Modern() {
-		audience := r.Snapshot.Policy.Audience(r.Caller.Principal)
-		ttl, scope := cacheHints(r.Snapshot, audience, false)
-		members = members.With("ttlMs", strconv.AppendInt(nil, ttl.Milliseconds(), 10)).With("cacheScope", wire.Quote(scope))
-	}
-	result.JSON = members.JSON()
-	return result
+// cacheable adds the hints for caches, for clients of 2026-07-28.
+func (x *run) cacheable(members wire.Object) wire.Object {
+	ttl, scope := cacheHints(x.snapshot, x.snapshot.Policy.Audience(x.caller.Principal), false)
+	return x.era.cacheable(withoutHints(members), ttl, scope)
 }
 
-// verified returns the content in the result of a read. The error means that it is not the file
-// that the skill's entry describes.
-func verified(result jsontext.Value, uri string, file catalog.ManifestFile, of *catalog.Skill) (wire.Object, error) {
-	contents, err := wire.ParseArray(wire.Members(result).Get("contents"))
-	if err != nil || len(contents) != 1 {
-		return nil, errors.New("the result does not have exactly one content")
-	}
-	content := wire.Members(contents[0])
-	if got, _ := content.Text("uri"); got != uri {
-		return nil, errors.New("the content has a different uri")
-	}
-	text, isText := content.Text("text")
-	bytes := []byte(text)
-	if blob, isBlob := content.Text("blob"); isBlob == isText {
-		return nil, errors.New("the content must have either a text or a blob")
-	} else if isBlob {
-		if bytes, err = base64.StdEncoding.DecodeString(blob); err != nil {
-			return nil, errors.New("the blob is not base64")
-		}
-	}
-	switch {
-	case file.Digest == "": // dynamic
-	case int64(len(bytes)) != file.Size:
-		return nil, fmt.Errorf("it has %d bytes, not %d", len(bytes), file.Size)
-	case fmt.Sprintf("sha256:%x", sha256.Sum256(bytes)) != file.Digest:
-		return nil, fmt.Errorf("its digest is not %s", file.Digest)
-	}
-	if file.Path == wire.SkillFile { // of a nested skill, it is a text like any other
-		if err := checkFrontMatter(string(bytes), of); err != nil {
-			return nil, err
-		}
-	}
-	return content, nil
-}
-
-// checkFrontMatter refuses a SKILL.md that says something else of itself than its entry did, by which
-// it was screened and explained.
-func checkFrontMatter(text string, of *catalog.Skill) error {
-	front, err := files.FrontMatter(text)
-	if err != nil {
-		return err
-	}
-	listed := of.Frontmatter.JSON()
-	if err := errors.Join(front.Canonicalize(), listed.Canonicalize()); err != nil {
-		return err
-	}
-	if !slices.Equal(front, listed) {
-		return errors.New("its front matter differs from the entry")
-	}
-	return nil
+func withoutHints(members wire.Object) wire.Object {
+	return members.Without(func(name string) bool { return name == "ttlMs" || name == "cacheScope" })
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Scope is the instrumentation scope of the gateway's metrics and spans.
-const Scope = "github.com/promptweir/promptweir/gateway"
+// InstrumentationScope is the OpenTelemetry scope of the gateway's metrics and spans.
+const InstrumentationScope = "github.com/promptweir/promptweir/gateway"
 
 // Attributes of OpenTelemetry's semantic conventions for MCP.
 const (
@@ -35,26 +35,25 @@ const (
 // instruments record each request. Metric attributes have few values: methods and revisions.
 type instruments struct {
 	tracer trace.Tracer
-	// traced is false where nobody receives spans, so that none need be started.
+	// If spans have no receiver, traced is false, and no spans are started.
 	traced bool
 	// duration is mcp.server.operation.duration, in seconds.
 	duration metric.Float64Histogram
-	// kinds are those of nearly all requests, by method and revision.
+	// kinds has the kinds of nearly all requests, by method and revision.
 	kinds map[methodOf]*operationKind
 }
 
 type methodOf struct{ revision, method string }
 
-// operationKind is what requests of the same method and revision have in common on metrics and
-// spans.
+// operationKind has the parts of metrics and spans that requests of one method and revision share.
 type operationKind struct {
 	method string
-	// success has the attributes of those that succeed; nil where it has to be made. Making it for
-	// each request would cost more than everything else that is recorded.
+	// success has the attributes of successful requests; nil if they must be made. Making them for
+	// each request would cost more than the rest of the recording.
 	success []metric.RecordOption
 }
 
-// knownMethods may appear on metrics. A client can make up any number of others.
+// knownMethods may appear in metrics. Clients can invent others.
 var knownMethods = map[string]bool{ //nolint:gochecknoglobals // a constant set
 	wire.Initialize: true, wire.Ping: true, wire.Listen: true, wire.Discover: true,
 	wire.PromptsList: true, wire.PromptsGet: true, wire.Complete: true, wire.ToolsList: true, wire.ToolsCall: true, wire.ResourcesList: true, wire.TemplatesList: true, wire.SetLogLevel: true,
@@ -62,12 +61,12 @@ var knownMethods = map[string]bool{ //nolint:gochecknoglobals // a constant set
 }
 
 func newInstruments() *instruments {
-	duration, err := otel.Meter(Scope).Float64Histogram("mcp.server.operation.duration", metric.WithUnit("s"),
+	duration, err := otel.Meter(InstrumentationScope).Float64Histogram("mcp.server.operation.duration", metric.WithUnit("s"),
 		metric.WithDescription("Time from a client's request to the gateway's response."),
 		metric.WithExplicitBucketBoundaries(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5,
 			1, 2, 5, 10, 30, 60, 120, 300))
 	if err != nil {
-		otel.Handle(err) // an invalid name; the instrument beside it works and records nothing
+		otel.Handle(err) // only for an invalid name, beside a no-op instrument
 	}
 	kinds := map[methodOf]*operationKind{}
 	for method := range knownMethods {
@@ -77,79 +76,77 @@ func newInstruments() *instruments {
 			kinds[methodOf{revision, method}] = &operationKind{method, success}
 		}
 	}
-	tracer := otel.Tracer(Scope)
+	tracer := otel.Tracer(InstrumentationScope)
 	_, silent := tracer.(noop.Tracer)
 	return &instruments{tracer: tracer, traced: !silent, duration: duration, kinds: kinds}
 }
 
-// operation is one request's server span and duration.
+// operation is a request's server span and its kind in metrics.
 type operation struct {
-	ctx     context.Context //nolint:containedctx // ends with the request
-	span    trace.Span
-	metrics *instruments
-	kind    *operationKind
+	span trace.Span
+	kind *operationKind
 }
 
-// serverSpan are the options of every span; making them each time would allocate.
+// serverSpan has the options of every span. Making them each time would allocate.
 //
 //nolint:gochecknoglobals // a constant
 var serverSpan = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer)}
 
-// start starts the server span of a request, as a child of the trace that came with it.
-// [Request.end] must follow.
-func (i *instruments) start(ctx context.Context, r *Request) context.Context {
-	kind := i.kinds[methodOf{r.Revision, r.Message.Method}]
-	// Kinds of made-up methods are not kept, since a client can make up any number.
+// start starts the server span of a request, as a child of the request's trace. Call
+// [instruments.end] in the end.
+func (i *instruments) start(ctx context.Context, x *run) context.Context {
+	method := x.r.Message.Method
+	kind := i.kinds[methodOf{x.r.Revision, method}]
+	// Kinds of invented methods are not cached, because clients can invent any number.
 	if kind == nil {
-		kind = &operationKind{method: metricMethod(r.Message.Method)}
+		kind = &operationKind{method: "_OTHER"}
+		if knownMethods[method] {
+			kind.method = method
+		}
 	}
-	method := kind.method
+	method = kind.method
 	var span trace.Span = noop.Span{}
 	if i.traced && trace.SpanContextFromContext(ctx).IsValid() {
 		ctx, span = i.tracer.Start(ctx, method, serverSpan...)
-	} else if i.traced { // Start would look for a parent three times more, through all the contexts of the connection
+	} else if i.traced { // Start would search all contexts of the connection for a parent
 		_, span = i.tracer.Start(context.Background(), method, serverSpan...)
 		ctx = trace.ContextWithSpan(ctx, span)
 	}
-	r.operation = operation{ctx: ctx, span: span, metrics: i, kind: kind}
+	x.operation = operation{span, kind}
 	return ctx
 }
 
-// metricMethod returns the method as metrics have it.
-func metricMethod(method string) string {
-	if knownMethods[method] {
-		return method
-	}
-	return "_OTHER"
-}
-
-// errRefused stands for any reason why a transport refused a request: its headers, its credential
-// or its session.
+// errRefused stands for every reason of a transport to refuse a request: headers, credential or
+// session.
 var errRefused = errors.New("refused")
 
-// Record records a request that its transport answered by itself. Err is nil where it succeeded.
+// Record records a request that its transport answered. err is nil for a success.
 func (h *Handler) Record(ctx context.Context, r *Request, err error) {
-	ctx = h.metrics.start(ctx, r)
-	if h.audit.records(r) {
-		r.took = time.Since(r.Received)
-		wireErr, _ := errors.AsType[*wire.Error](err)
-		// What cannot be recorded is counted, and a request like this gives nothing away.
-		_ = h.audit.record(ctx, r, &Response{}, err, wireErr)
+	var scope Scope
+	defer scope.Close()
+	x := newRun(r, &scope)
+	if x.snapshot == nil { // refused before it got a snapshot
+		x.snapshot = h.source.Current()
 	}
+	ctx = h.metrics.start(ctx, x)
 	wireErr, _ := errors.AsType[*wire.Error](err)
-	r.end(err, wireErr)
+	if h.audit.records(x) {
+		x.took = time.Since(r.Received)
+		// If the line cannot be written, it is counted. Such a request reveals nothing.
+		_ = h.audit.record(ctx, x, err, wireErr)
+	}
+	h.metrics.end(ctx, x, err, wireErr)
 }
 
-// RecordRefused records a request that its transport refused, unless it was recorded already.
-// Header is that of the HTTP request.
+// RecordRefused records a request that its transport refused. header is the HTTP request's.
 func (h *Handler) RecordRefused(ctx context.Context, r *Request, header http.Header) {
-	if r.Message.IsRequest() && r.operation.metrics == nil {
+	if r.Message.IsRequest() {
 		h.Record(ExtractTrace(ctx, r.Meta, header), r, errRefused)
 	}
 }
 
-// maxRequestID bounds how much of a request's id appears on its span, in bytes: a client may send
-// one of any length.
+// maxRequestID bounds the part of a request's id in its span, in bytes. Clients may send ids of any
+// length.
 const maxRequestID = 64
 
 // requestID returns a JSON-RPC id as text, without the quotes of a string.
@@ -162,72 +159,59 @@ func requestID(id jsontext.Value) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxRequestID)], "")
 }
 
-// end ends the request's operation. The client gets the error as wireErr, which is nil where a
-// transport refuses by itself.
-func (r *Request) end(err error, wireErr *wire.Error) {
-	o := &r.operation
+// end ends the request's operation. wireErr is the error for the client; nil if a transport has
+// refused the request itself.
+func (i *instruments) end(ctx context.Context, x *run, err error, wireErr *wire.Error) {
+	o := &x.operation
 	options := o.kind.success
 	var failed []attribute.KeyValue
 	if err != nil {
 		failed = failure(err)
-		if reason := knownReason(wireErr); reason != "" {
-			failed = append(failed, upstream.AttrReason.String(reason))
+		if wireErr != nil && knownReasons[ownReason(wireErr)] {
+			failed = append(failed, upstream.AttrReason.String(ownReason(wireErr)))
 		}
 	}
 	if err != nil || options == nil {
-		named := []attribute.KeyValue{upstream.AttrMethod.String(o.kind.method), upstream.AttrRevision.String(r.Revision)}
+		named := []attribute.KeyValue{upstream.AttrMethod.String(o.kind.method), upstream.AttrRevision.String(x.r.Revision)}
 		options = []metric.RecordOption{metric.WithAttributes(append(named, failed...)...)}
 	}
 	if o.span.IsRecording() {
-		r.describe(o.span, failed)
+		x.describe(o.span, failed)
 		if err != nil {
 			o.span.SetStatus(codes.Error, errorType(err))
 		}
 		o.span.End()
 	}
-	r.took = time.Since(r.Received)
-	o.metrics.duration.Record(o.ctx, r.took.Seconds(), options...)
+	x.took = time.Since(x.r.Received)
+	i.duration.Record(ctx, x.took.Seconds(), options...)
 }
 
-// maxSpanAttributes is how many attributes a span has at most.
+// maxSpanAttributes bounds the attributes of a span.
 const maxSpanAttributes = 8
 
-// describe sets what a span says of its request, all at once: a span that gets more later grows for
-// what is added.
-func (r *Request) describe(span trace.Span, failed []attribute.KeyValue) {
-	method := r.operation.kind.method
+// describe sets all attributes of a span at once, because each addition would allocate.
+func (x *run) describe(span trace.Span, failed []attribute.KeyValue) {
+	r, method := x.r, x.operation.kind.method
 	attributes := append(make([]attribute.KeyValue, 0, maxSpanAttributes), upstream.AttrMethod.String(method), upstream.AttrRevision.String(r.Revision),
 		attrRequestID.String(requestID(r.Message.ID)))
 	if r.Client != "" {
 		attributes = append(attributes, attrClient.String(r.Client))
 	}
-	if name := r.target.seen(); name != "" {
+	if name := x.target.seen(); name != "" {
 		span.SetName(method + " " + name)
 		attributes = append(attributes, upstream.AttrPrompt.String(name))
 	}
 	span.SetAttributes(append(attributes, failed...)...)
 }
 
-// knownReasons may appear on metrics. They are those of the gateway's own errors which say more
-// than the code.
+// knownReasons may appear in metrics. They are reasons of the gateway's own errors, and more
+// specific than the error code.
 var knownReasons = map[string]bool{ //nolint:gochecknoglobals // a constant set
 	string(upstream.Unreachable): true, string(upstream.Timeout): true, string(upstream.Denied): true,
 	string(upstream.RateLimited): true, string(upstream.Overloaded): true, string(upstream.BreakerOpen): true,
 	string(upstream.BadResponse): true, "screened": true, string(snapshot.Starting): true,
 	string(reasonShuttingDown): true, string(reasonAudit): true,
 	"malformed": true, "expired_key": true, "wrong_principal": true,
-}
-
-// knownReason returns the reason of an error of the gateway's own, "" where it has none that may
-// appear on metrics.
-func knownReason(err *wire.Error) string {
-	if err == nil {
-		return ""
-	}
-	if reason := ownReason(err); knownReasons[reason] {
-		return reason
-	}
-	return ""
 }
 
 func failure(err error) []attribute.KeyValue {
@@ -238,7 +222,7 @@ func failure(err error) []attribute.KeyValue {
 	return attributes
 }
 
-// errorType names a failure by its JSON-RPC code, or by the reason why there was no answer.
+// errorType returns the JSON-RPC code of a failure, or the reason for a missing answer.
 func errorType(err error) string {
 	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
 		return wireErr.Label()
@@ -256,9 +240,9 @@ func errorType(err error) string {
 }
 
 const (
-	// maxCounted bounds the prompts whose gets are counted apart, to those that are got first.
+	// The first maxCounted prompts that clients get have their own counts.
 	maxCounted = 1000
-	// otherPrompts is what the gets of all others are counted under.
+	// otherPrompts is the name for the counts of all other prompts.
 	otherPrompts = "_OTHER"
 )
 
@@ -269,9 +253,9 @@ type promptGets struct {
 	counts map[string]map[audit.Outcome]int64
 }
 
-// count counts a get. Name is empty where the caller sees no such prompt.
+// count counts a get. name is empty if the caller sees no such prompt.
 func (g *promptGets) count(name string, outcome audit.Outcome) {
-	if outcome == audit.Hidden { // metrics are not secret
+	if outcome == audit.Hidden { // metrics are public
 		outcome = audit.Unknown
 	}
 	g.mu.Lock()
@@ -291,9 +275,9 @@ func (g *promptGets) count(name string, outcome audit.Outcome) {
 	counts[outcome]++
 }
 
-// PromptGets calls observe with how many gets of each prompt had each outcome. The name is empty
-// for gets whose caller sees no such prompt, and "_OTHER" for those of further prompts once there
-// are 1000.
+// PromptGets calls observe with the number of gets per prompt and outcome. The name is empty for
+// gets of prompts that the caller does not see, and "_OTHER" for further prompts once there are
+// 1000.
 func (h *Handler) PromptGets(observe func(prompt, outcome string, n int64)) {
 	h.gets.mu.Lock()
 	defer h.gets.mu.Unlock()
@@ -304,12 +288,11 @@ func (h *Handler) PromptGets(observe func(prompt, outcome string, n int64)) {
 	}
 }
 
-// headerTraceParent is the header without which there is no trace (W3C Trace Context), in Go's
-// canonical spelling.
+// headerTraceParent is the header of a trace (W3C Trace Context), in Go's canonical spelling.
 const headerTraceParent = "Traceparent"
 
-// ExtractTrace returns ctx with the caller's trace context: that in _meta, which is nearer to the
-// caller, or else that in the headers, which may be nil.
+// ExtractTrace returns ctx with the caller's trace context, from _meta, which is nearer to the
+// caller, or otherwise from the headers, which may be nil.
 func ExtractTrace(ctx context.Context, meta wire.Object, header http.Header) context.Context {
 	if parent, ok := meta.Text(wire.MetaTraceParent); ok {
 		carrier := propagation.MapCarrier{wire.MetaTraceParent: parent}

@@ -17,16 +17,17 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// At the variant "tools" of the endpoint, there are two tools beside the prompts. A call of one is
-// the list or get that it stands for, so that nothing is decided twice; only its params and its
+// The variant "tools" of the endpoint has two tools besides the prompts. A call of one becomes the
+// corresponding list or get, so that all decisions are made in one place. Only its params and
 // result have another form.
 const (
 	toolList = "list_prompts"
 	toolGet  = "get_prompt"
 )
 
-// tools are the definitions. Only list_prompts has an outputSchema: hosts differ in whether a model
-// is shown a result's content or its structure, and a get's text would be in one of them.
+// tools are the definitions. Only list_prompts has an outputSchema: some hosts show a model only
+// the content of a result, others only its structuredContent, and a get's text would be in only one
+// of them.
 const tools = `[{"name":"list_prompts","title":"List prompts","description":` +
 	`"Lists the prompts that get_prompt can get: instructions that people wrote for recurring tasks. With a query, only those ` +
 	`that have one of its words in their name, title or description.",` +
@@ -45,22 +46,22 @@ const tools = `[{"name":"list_prompts","title":"List prompts","description":` +
 	`"annotations":{"readOnlyHint":true,"openWorldHint":false}}]`
 
 const (
-	// toolPage bounds the prompts of one result of list_prompts, which a model reads.
+	// toolPage bounds the prompts in one result of list_prompts, which a model reads.
 	toolPage = 50
-	// maxQueryWords bounds the words of a query that count, maxQuery what is read of it, in bytes.
+	// maxQueryWords bounds the words of a query, maxQuery its length in bytes. The rest is ignored.
 	maxQueryWords, maxQuery = 16, 1000
 )
 
-// toolCall is which tool a request calls.
+// toolCall is the tool that a request calls.
 type toolCall struct {
 	name  string // empty for none
 	query string // of list_prompts
-	// refusal answers a call that is none of the two.
+	// refusal is the error for an unknown tool or invalid arguments.
 	refusal *wire.Error
 }
 
-// ResolveTool makes the call of a tool the request that it stands for. To be called when the headers
-// have been compared with what the client sent; calling it again does nothing.
+// ResolveTool turns a call of a tool into the corresponding request. Call it after the headers were
+// compared with the message. Calling it again does nothing.
 func (r *Request) ResolveTool() {
 	if r.Variant != config.VariantTools || r.Message.Method != wire.ToolsCall {
 		return
@@ -68,7 +69,7 @@ func (r *Request) ResolveTool() {
 	name, _ := r.Params.Text("name")
 	sent, arguments := r.Params.Get("arguments"), withoutNulls(r.Params.Object("arguments"))
 	query := arguments.Get("query")
-	var params []string // those of the tool's arguments that become the request's
+	var params []string // the tool's arguments that become the request's
 	switch {
 	case sent != nil && sent.Kind() != '{':
 		r.tool.refusal = invalidParams("arguments must be an object")
@@ -94,22 +95,17 @@ func (r *Request) ResolveTool() {
 	}
 }
 
-// listTools appends the result of tools/list, which is the same for everybody.
-func listTools(r *Request, out *Response, info jsontext.Value) error {
-	if r.Params.Get("cursor") != nil { // there is no second page
-		return invalidCursor(seal.ErrMalformed)
+// listTools returns the result of tools/list, which is the same for all callers.
+func (x *run) listTools() (Result, error) {
+	if x.r.Params.Get("cursor") != nil { // there is no second page
+		return Result{}, invalidCursor(seal.ErrMalformed)
 	}
-	result := wire.Object{}.With("tools", jsontext.Value(tools))
-	if r.Modern() {
-		result = result.With("resultType", quotedComplete).
-			With("ttlMs", jsontext.Value(discoveryTTL)).With("cacheScope", wire.Quote("public")).
-			With("_meta", wire.Object{}.With(wire.MetaServerInfo, info).JSON())
-	}
-	out.append(result.JSON())
-	return nil
+	// Add the resultType here: it would otherwise come after the hints.
+	members := wire.Object{}.With("tools", jsontext.Value(tools)).With("resultType", quotedComplete)
+	return Result{Members: x.era.cacheable(members, discoveryTTL, "public")}, nil
 }
 
-// form returns the result of a get in the form that the request wants.
+// form returns the result of a get in the form of the request.
 func (r *Request) form(result jsontext.Value) jsontext.Value {
 	switch {
 	case r.Variant == config.VariantFlat:
@@ -124,38 +120,31 @@ func (r *Request) form(result jsontext.Value) jsontext.Value {
 		With("content", wire.Array(content)).JSON()
 }
 
-// toolError returns the result by which a tool says what is wrong, in the words of the get or list;
-// nil where the client has to deal with it rather than its model.
-func toolError(r *Request, refusal *wire.Error, info jsontext.Value) jsontext.Value {
+// toolError returns an error as the result of a tool, with the text of the get's or list's error.
+// ok is false if the client must handle it and not its model.
+func (r *Request) toolError(refusal *wire.Error) (_ Result, ok bool) {
 	switch {
 	case r.tool.name == "", r.tool.refusal != nil, refusal.Code == wire.MissingClientCapability:
-		return nil
+		return Result{}, false
 	case refusal.Code == wire.InvalidParams && (r.tool.name == toolList || ownReason(refusal) == "state"):
-		return nil
+		return Result{}, false
 	}
-	result := wire.Object{}.With("content", wire.Array([]jsontext.Value{flat.Block(refusal.Message)})).
-		With("isError", jsontext.Value("true"))
-	if r.Modern() {
-		result = result.With("resultType", quotedComplete).
-			With("_meta", wire.Object{}.With(wire.MetaServerInfo, info).JSON())
-	}
-	return result.JSON()
+	return Result{Members: wire.Object{}.With("content", wire.Array([]jsontext.Value{flat.Block(refusal.Message)})).
+		With("isError", jsontext.Value("true"))}, true
 }
 
-// listForTool appends the result of list_prompts: the page of the view behind a name.
-func (h *Handler) listForTool(
-	ctx context.Context, r *Request, out *Response, audience *policy.Audience, view *catalog.View, after string,
-) error {
+// listForTool returns the result of list_prompts: the page of the view after a name.
+func (x *run) listForTool(ctx context.Context, audience *policy.Audience, view *catalog.View, after string) (Result, error) {
 	entries := view.Entries()
-	if words := queryWords(r.tool.query); len(words) > 0 {
+	if words := queryWords(x.r.tool.query); len(words) > 0 {
 		if entries = matching(ctx, entries, words); ctx.Err() != nil {
-			return ctx.Err()
+			return Result{}, ctx.Err()
 		}
 	}
 	if after != "" {
 		at := slices.IndexFunc(entries, func(e *catalog.Entry) bool { return e.Name == after })
-		if at < 0 { // gone, and with it the position
-			return invalidCursor(seal.ErrMalformed)
+		if at < 0 { // the entry is gone, and so is the position
+			return Result{}, invalidCursor(seal.ErrMalformed)
 		}
 		entries = entries[at+1:]
 	}
@@ -168,21 +157,21 @@ func (h *Handler) listForTool(
 	}
 	found := wire.Object{}.With("prompts", wire.Array(listed))
 	if len(page) < len(entries) {
-		found = found.With("nextCursor", wire.Quote(r.sealPosition(page[len(page)-1].Name)))
+		found = found.With("nextCursor", wire.Quote(x.sealPosition(page[len(page)-1].Name)))
 	}
-	// The same as text, for clients from before structuredContent (2025-06-18, Tools, "Structured
-	// Content").
-	content := flat.Block(string(found.JSON()))
-	out.append(append(append([]byte(`{"content":[`), content...), `],"structuredContent":`...))
-	out.append(found.JSON())
-	appendListMeta(r, out, audience, h.info)
-	return nil
+	structured := found.JSON()
+	return Result{audience: audience, append: func(dst []byte) []byte {
+		// The same content as text, for clients without structuredContent (2025-06-18, Tools,
+		// "Structured Content").
+		dst = append(append(dst, `"content":[`...), flat.Block(string(structured))...)
+		return append(append(dst, `],"structuredContent":`...), structured...)
+	}}, nil
 }
 
 func queryWords(query string) (words []string) {
 	isBetween := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 	for word := range strings.FieldsFuncSeq(strings.ToLower(query[:min(len(query), maxQuery)]), isBetween) {
-		// A word that is written twice would count, and cost, twice.
+		// A repeated word would take the place of another one.
 		if len(words) < maxQueryWords && !slices.Contains(words, word) {
 			words = append(words, word)
 		}
@@ -190,10 +179,10 @@ func queryWords(query string) (words []string) {
 	return words
 }
 
-// minInside is the length from which a word of a query may be inside of another word, in bytes.
+// minInside is the length of a query's word, in bytes, from which it may occur inside another word.
 const minInside = 4
 
-// hasWord reports whether a text has a word; a short one only where a word begins.
+// hasWord reports whether a text contains a word. A short one must be at the beginning of a word.
 func hasWord(text, word string) bool {
 	for at := 0; ; at += len(word) {
 		next := strings.Index(text[at:], word)
@@ -207,8 +196,8 @@ func hasWord(text, word string) bool {
 	}
 }
 
-// matching returns the entries whose name, title or description has at least one of the words. If ctx
-// ends, the result means nothing.
+// matching returns the entries with at least one of the words in their name, title or description.
+// If ctx ends, the result has no meaning.
 func matching(ctx context.Context, entries []*catalog.Entry, words []string) (hits []*catalog.Entry) {
 	for _, e := range entries {
 		if ctx.Err() != nil {

@@ -3,7 +3,6 @@ package requests_test
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -16,10 +15,11 @@ const elicitation = `{"mode":"url","elicitationId":"e1","url":"https://example.c
 // An error of an upstream, of either era, and what a client gets for it. A client of the legacy era gets each as it was
 // sent, and so does one of 2026-07-28 where modern is empty.
 func TestUpstreamError_CodesThat20260728ReservesDoNotPassToItsClients(t *testing.T) {
-	peers := map[string]*gatewaytest.Peer{"old": gatewaytest.NewPeer(t, "old", "p"), "new": gatewaytest.NewModernPeer(t, "new", "p")}
-	s := gatewaytest.Serve(t, gatewaytest.Team("a", "", "", peers["old"], peers["new"]))
-	clients := map[string]func(method, params string) gatewaytest.Response{
-		"legacy": s.Legacy("2025-11-25", "").Call, "modern": s.ModernWith("", `{}`), "url": s.ModernWith("", `{"elicitation":{"url":{}}}`),
+	peers := map[string]*peer{"old": newPeer("old", "p"), "new": newModernPeer("new", "p")}
+	s := serve(t, teamOf("a", "", "", peers["old"], peers["new"]), peers["old"], peers["new"])
+	clients := map[string]func(method, params string) response{
+		"legacy": s.legacy("2025-11-25", "").callUnchecked, "modern": s.modern("").callUnchecked,
+		"url": s.modern("").with(`{"elicitation":{"url":{}}}`).callUnchecked,
 	}
 	data := `,"message":"\u006eo","data":{"n":1.50},"more":[1e400]}`
 	hop := func(code string) string {
@@ -57,8 +57,8 @@ func TestUpstreamError_CodesThat20260728ReservesDoNotPassToItsClients(t *testing
 		{sent: `{"code":-32001,"message":"no such \u0041","data":{"n":12345678901234567890}}`},
 	} {
 		for era, p := range peers {
-			p.Answer("prompts/get", "error:"+row.sent)
-			p.Answer("completion/complete", "error:"+row.sent)
+			p.answer("prompts/get", "error:"+row.sent)
+			p.answer("completion/complete", "error:"+row.sent)
 			for client, call := range clients {
 				want := row.sent
 				if client != "legacy" && row.modern != "" {
@@ -68,8 +68,8 @@ func TestUpstreamError_CodesThat20260728ReservesDoNotPassToItsClients(t *testing
 				if client == "url" && row.url != "" {
 					get = row.url
 				}
-				call("prompts/get", gatewaytest.GetParams(era+".p")).Want(t, http.StatusOK, get)
-				call("completion/complete", gatewaytest.CompleteParams(era+".p")).Want(t, http.StatusOK, complete)
+				call("prompts/get", gatewaytest.GetParams(era+".p")).want(t, get)
+				call("completion/complete", gatewaytest.CompleteParams(era+".p")).want(t, complete)
 			}
 		}
 	}
@@ -78,45 +78,42 @@ func TestUpstreamError_CodesThat20260728ReservesDoNotPassToItsClients(t *testing
 // -32021 is about the capabilities of the client that the upstream was told of, so that it passes to a
 // client without them.
 func TestUpstreamError_MissingCapabilityPassesToAClientThatLacksIt(t *testing.T) {
-	p := gatewaytest.NewModernPeer(t, "new", "p")
-	s := gatewaytest.Serve(t, gatewaytest.Team("a", "", "", p))
+	p := newModernPeer("new", "p")
+	s := serve(t, teamOf("a", "", "", p), p)
 	const required = `{"requiredCapabilities":{"elicitation":{"form":{}}},"x":1.50}`
-	p.Answer("prompts/get", `error:{"code":-32021,"message":"ask","data":`+required+`}`)
-	for declared, want := range map[string]struct {
-		status int
-		error  string
-	}{
-		`{}`:                          {http.StatusBadRequest, `"error":{"code":-32021,"message":"ask","data":` + required + `}`},
-		`{"sampling":{}}`:             {http.StatusBadRequest, `"error":{"code":-32021,"message":"ask","data":` + required + `}`},
-		`{"elicitation":{"form":{}}}`: {http.StatusOK, `"code":-32603`},
+	p.answer("prompts/get", `error:{"code":-32021,"message":"ask","data":`+required+`}`)
+	for declared, want := range map[string]string{
+		`{}`:                          `"error":{"code":-32021,"message":"ask","data":` + required + `}`,
+		`{"sampling":{}}`:             `"error":{"code":-32021,"message":"ask","data":` + required + `}`,
+		`{"elicitation":{"form":{}}}`: `"code":-32603`,
 	} {
-		s.ModernWith("", declared)("prompts/get", gatewaytest.GetParams("new.p")).Want(t, want.status, want.error)
+		s.modern("").with(declared).callUnchecked("prompts/get", gatewaytest.GetParams("new.p")).want(t, want)
 	}
 }
 
 func TestUpstreamError_GetIsMadeAnewOnceItsURLWasVisited(t *testing.T) {
-	p := gatewaytest.NewPeer(t, "up", "ask")
-	s := gatewaytest.Serve(t, gatewaytest.Team("a", "", "", p))
-	call := s.ModernWith("", `{"elicitation":{"url":{}}}`)
-	p.Answer("prompts/get", `error:{"code":-32042,"message":"first","data":{"elicitations":[`+elicitation+`]}}`)
+	p := newPeer("up", "ask")
+	s := serve(t, teamOf("a", "", "", p), p)
+	call := s.modern("").with(`{"elicitation":{"url":{}}}`).callUnchecked
+	p.answer("prompts/get", `error:{"code":-32042,"message":"first","data":{"elicitations":[`+elicitation+`]}}`)
 	first := call("prompts/get", `{"name":"up.ask","arguments":{"a":"1"}}`)
-	again := func(action string) gatewaytest.Response {
+	again := func(action string) response {
 		return call("prompts/get", fmt.Sprintf(`{"name":"up.ask","arguments":{"a":"1"},"requestState":%q,"inputResponses":{"1":{"action":%q}}}`, first.RequestState(t), action))
 	}
-	again("accept").Want(t, http.StatusOK, `"resultType":"input_required"`) // it was not visited after all
-	asked := len(p.Calls("prompts/get"))
-	again("decline").Want(t, http.StatusOK, `"code":-32603`, "did not provide the required input: decline")
-	if now := len(p.Calls("prompts/get")); now != asked {
+	again("accept").want(t, `"resultType":"input_required"`) // it was not visited after all
+	asked := len(p.calls("prompts/get"))
+	again("decline").want(t, `"code":-32603`, "did not provide the required input: decline")
+	if now := len(p.calls("prompts/get")); now != asked {
 		t.Error("the upstream is called for a client that declined")
 	}
-	p.Answer("prompts/get", `{"messages":[]}`)
-	again("accept").Want(t, http.StatusOK, `"resultType":"complete"`, `"messages":[]`)
-	gets := p.Calls("prompts/get")
+	p.answer("prompts/get", `{"messages":[]}`)
+	again("accept").want(t, `"resultType":"complete"`, `"messages":[]`)
+	gets := p.calls("prompts/get")
 	var params map[string]json.RawMessage
-	if err := json.Unmarshal(gets[len(gets)-1].Params, &params); err != nil {
+	if err := json.Unmarshal([]byte(gets[len(gets)-1]), &params); err != nil {
 		t.Fatal(err)
 	}
 	if len(params) != 2 || string(params["arguments"]) != `{"a":"1"}` {
-		t.Errorf("the upstream receives %s, want the name and arguments alone", gets[len(gets)-1].Params)
+		t.Errorf("the upstream receives %s, want the name and arguments alone", gets[len(gets)-1])
 	}
 }

@@ -3,11 +3,11 @@ package requests_test
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
@@ -18,50 +18,50 @@ const incident = `{"name":"incident","title":"Report an incident","description":
 
 const bothVariants = `gateway { variants = ["flat", "tools"] }` + "\n"
 
-// clients are those of each era, and of the oldest revision.
-func clientsOf(s *gatewaytest.Server, token string) []*gatewaytest.Client {
-	return []*gatewaytest.Client{s.Modern(token), s.Legacy("2025-11-25", token), s.Legacy("2024-11-05", token)}
+// callersOf returns callers of each era, and of the oldest revision.
+func callersOf(m *memory, token string) []*caller {
+	return []*caller{m.modern(token), m.legacy("2025-11-25", token), m.legacy("2024-11-05", token)}
 }
 
 func TestFlat_ServesOneArgumentAndOneText(t *testing.T) {
-	p := gatewaytest.NewPeer(t, "p", incident, `{"name":"one","arguments":[{"name":"topic","required":true}]}`)
-	p.Answer("completion/complete", `{"completion":{"values":["weirs"]}}`)
-	p.Answer("prompts/get", `{"description":"D","messages":[{"role":"user","content":{"type":"text","text":"## assistant\nHi"}},`+
+	p := newPeer("p", incident, `{"name":"one","arguments":[{"name":"topic","required":true}]}`)
+	p.answer("completion/complete", `{"completion":{"values":["weirs"]}}`)
+	p.answer("prompts/get", `{"description":"D","messages":[{"role":"user","content":{"type":"text","text":"## assistant\nHi"}},`+
 		`{"role":"user","content":{"type":"image","data":"","mimeType":"image/png"}},{"role":"assistant","content":{"type":"text","text":"Yes?"}}]}`)
-	s := gatewaytest.Serve(t, bothVariants+gatewaytest.Team("eng", "", "", p))
-	for _, c := range clientsOf(s.At("flat"), "") {
-		c.Call("prompts/list", "").Want(t, http.StatusOK, `"name":"p.incident"`, `"title":"Report an incident"`,
+	s := serve(t, bothVariants+teamOf("eng", "", "", p), p)
+	for _, c := range callersOf(s.at("flat"), "") {
+		c.call("prompts/list", "").want(t, `"name":"p.incident"`, `"title":"Report an incident"`,
 			`"arguments":[{"name":"input","description":"Lines \"name: value\"`, `\"notes\" (required), What was seen.; \"severity\""`,
 			`{"name":"p.one","arguments":[{"name":"topic","required":true}]}`)
-		p.Forget()
-		c.Call("prompts/get", `{"name":"p.incident","arguments":{"input":"severity: major\n\nnotes: all down","severity":"not read"}}`).Want(t, http.StatusOK,
+		p.forget()
+		c.call("prompts/get", `{"name":"p.incident","arguments":{"input":"severity: major\n\nnotes: all down","severity":"not read"}}`).want(t,
 			`"messages":[{"role":"user","content":{"type":"text","text":"## user\n\n ## assistant\nHi\n\n[image (image/png) left out]\n\n## assistant\n\nYes?"}}]`, `"description":"D"`)
-		c.Call("prompts/get", `{"name":"p.one","arguments":{"topic":"notes: x"}}`).Want(t, http.StatusOK)
+		c.call("prompts/get", `{"name":"p.one","arguments":{"topic":"notes: x"}}`).want(t)
 		var got []string
-		for _, call := range p.Calls("prompts/get") {
+		for _, call := range p.calls("prompts/get") {
 			var params struct{ Arguments json.RawMessage }
-			if err := json.Unmarshal(call.Params, &params); err != nil {
+			if err := json.Unmarshal([]byte(call), &params); err != nil {
 				t.Fatal(err)
 			}
 			got = append(got, string(params.Arguments))
 		}
 		want := []string{`{"severity":"major","notes":"notes: all down"}`, `{"topic":"notes: x"}`}
-		upstreamtest.Equal(t, want, got, "%s: the server gets", c.Revision)
-		c.Call("prompts/get", `{"name":"p.incident","arguments":{"input":"severity: major"}}`).Want(t, http.StatusOK, `"code":-32602`,
+		upstreamtest.Equal(t, want, got, "%s: the server gets", c.revision)
+		c.call("prompts/get", `{"name":"p.incident","arguments":{"input":"severity: major"}}`).want(t, `"code":-32602`,
 			`Missing required arguments: notes`, `"argument":"notes","reason":"missing"`)
-		complete := func(name, argument string) gatewaytest.Response {
-			return c.Call("completion/complete", fmt.Sprintf(`{"ref":{"type":"ref/prompt","name":%q},"argument":{"name":%q,"value":""}}`, name, argument))
+		complete := func(name, argument string) response {
+			return c.call("completion/complete", fmt.Sprintf(`{"ref":{"type":"ref/prompt","name":%q},"argument":{"name":%q,"value":""}}`, name, argument))
 		}
-		complete("p.one", "topic").Want(t, http.StatusOK, `"values":["weirs"]`)
-		complete("p.incident", "input").Want(t, http.StatusOK, `"values":[]`)
+		complete("p.one", "topic").want(t, `"values":["weirs"]`)
+		complete("p.incident", "input").want(t, `"values":[]`)
 	}
-	s.Modern("").Call("prompts/list", "").Want(t, http.StatusOK, `"arguments":[{"name":"notes"`)
+	s.modern("").call("prompts/list", "").want(t, `"arguments":[{"name":"notes"`)
 }
 
 // callTool returns the result of a tool: its text, its structure, and whether it says that it failed.
-func callTool(t *testing.T, c *gatewaytest.Client, name, arguments string) (text string, structure json.RawMessage, failed bool) {
+func callTool(t *testing.T, c *caller, name, arguments string) (text string, structure json.RawMessage, failed bool) {
 	t.Helper()
-	a := c.Call("tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, arguments))
+	a := c.call("tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, arguments))
 	var message struct {
 		Result struct {
 			Content           []struct{ Type, Text string }
@@ -70,13 +70,13 @@ func callTool(t *testing.T, c *gatewaytest.Client, name, arguments string) (text
 		}
 	}
 	if err := json.Unmarshal([]byte(a.Body), &message); err != nil || len(message.Result.Content) == 0 {
-		t.Fatalf("%s %s: status %d, %s", name, arguments, a.Status, a.Body)
+		t.Fatalf("%s %s: %s", name, arguments, a.Body)
 	}
 	return message.Result.Content[0].Text, message.Result.StructuredContent, message.Result.IsError
 }
 
 // listTool returns the names on all pages of list_prompts.
-func listTool(t *testing.T, c *gatewaytest.Client, query string) (names []string, pages int) {
+func listTool(t *testing.T, c *caller, query string) (names []string, pages int) {
 	t.Helper()
 	for cursor := ""; ; {
 		text, structure, failed := callTool(t, c, "list_prompts", fmt.Sprintf(`{"query":%q%s}`, query, cursor))
@@ -99,13 +99,13 @@ func listTool(t *testing.T, c *gatewaytest.Client, query string) (names []string
 }
 
 func TestTools_ListsSearchesAndGets(t *testing.T) {
-	p := gatewaytest.NewPeer(t, "p", incident, `{"name":"poem","description":"Writes a poem. Not about an incident."}`, `{"name":"Report_card"}`, "x")
-	p.Answer("prompts/get", `{"messages":[{"role":"user","content":{"type":"text","text":"Look:"}},`+
+	p := newPeer("p", incident, `{"name":"poem","description":"Writes a poem. Not about an incident."}`, `{"name":"Report_card"}`, "x")
+	p.answer("prompts/get", `{"messages":[{"role":"user","content":{"type":"text","text":"Look:"}},`+
 		`{"role":"user","content":{"type":"image","data":"","mimeType":"image/png"}}]}`)
-	s := gatewaytest.Serve(t, bothVariants+gatewaytest.Team("eng", "", "", p))
-	for _, c := range clientsOf(s.At("tools"), "") {
-		a := c.Call("tools/list", "")
-		a.Want(t, http.StatusOK, `"annotations":{"readOnlyHint":true,"openWorldHint":false}`)
+	s := serve(t, bothVariants+teamOf("eng", "", "", p), p)
+	for _, c := range callersOf(s.at("tools"), "") {
+		a := c.call("tools/list", "")
+		a.want(t, `"annotations":{"readOnlyHint":true,"openWorldHint":false}`)
 		if strings.Count(a.Body, `"inputSchema"`) != 2 || strings.Count(a.Body, `"outputSchema"`) != 1 {
 			t.Errorf("%s", a.Body)
 		}
@@ -117,13 +117,13 @@ func TestTools_ListsSearchesAndGets(t *testing.T) {
 			"nothing-like it":         nil,
 		} {
 			got, _ := listTool(t, c, query)
-			upstreamtest.Equal(t, want, got, "%s: %q", c.Revision, query)
+			upstreamtest.Equal(t, want, got, "%s: %q", c.revision, query)
 		}
-		p.Forget()
-		c.Call("tools/call", `{"name":"get_prompt","arguments":{"name":"p.incident","arguments":{"notes":"down"}}}`).Want(t, http.StatusOK,
+		p.forget()
+		c.call("tools/call", `{"name":"get_prompt","arguments":{"name":"p.incident","arguments":{"notes":"down"}}}`).want(t,
 			`"content":[{"type":"text","text":"## user\n\nLook:\n\n[image (image/png) attached]"},{"type":"image","data":"","mimeType":"image/png"}]`)
-		if calls := p.Calls("prompts/get"); len(calls) != 1 || !strings.Contains(string(calls[0].Params), `"name":"incident"`) ||
-			!strings.Contains(string(calls[0].Params), `"arguments":{"notes":"down"}`) {
+		if calls := p.calls("prompts/get"); len(calls) != 1 || !strings.Contains(calls[0], `"name":"incident"`) ||
+			!strings.Contains(calls[0], `"arguments":{"notes":"down"}`) {
 			t.Errorf("the server gets %+v", calls)
 		}
 		for arguments, want := range map[string]string{
@@ -139,50 +139,35 @@ func TestTools_ListsSearchesAndGets(t *testing.T) {
 				t.Errorf("%s: %q %s %t, want %q", arguments, text, structure, failed, want)
 			}
 		}
-		c.Call("tools/call", `{"name":"p.incident"}`).Want(t, http.StatusOK, `"code":-32602`, "Unknown tool: p.incident")
-		c.Call("tools/call", `{"name":"list_prompts","arguments":{"query":7}}`).Want(t, http.StatusOK, `"code":-32602`)
-		c.Call("tools/list", `{"cursor":"x"}`).Want(t, http.StatusOK, `"code":-32602`, "malformed")
+		c.call("tools/call", `{"name":"p.incident"}`).want(t, `"code":-32602`, "Unknown tool: p.incident")
+		c.call("tools/call", `{"name":"list_prompts","arguments":{"query":7}}`).want(t, `"code":-32602`)
+		c.call("tools/list", `{"cursor":"x"}`).want(t, `"code":-32602`, "malformed")
 	}
-	p.Answer("prompts/get", `error:{"code":7,"message":"Out of paper"}`)
-	if text, _, failed := callTool(t, s.At("tools").Modern(""), "get_prompt", `{"name":"p.x"}`); text != "Out of paper" || !failed {
+	p.answer("prompts/get", `error:{"code":7,"message":"Out of paper"}`)
+	if text, _, failed := callTool(t, s.at("tools").modern(""), "get_prompt", `{"name":"p.x"}`); text != "Out of paper" || !failed {
 		t.Errorf("%q, %t", text, failed)
 	}
 }
 
-func TestTools_AreNowhereElse(t *testing.T) {
-	s := gatewaytest.Serve(t, bothVariants+gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "p", "a")))
-	for _, at := range []*gatewaytest.Server{s, s.At("flat")} {
-		at.Modern("").Call("tools/list", "").Want(t, http.StatusNotFound, `"code":-32601`)
-		at.Modern("").Call("tools/call", `{"name":"get_prompt"}`).Want(t, http.StatusNotFound, `"code":-32601`)
-		at.Legacy("2025-11-25", "").Call("tools/list", "").Want(t, http.StatusOK, `"result":{"tools":[]}`)
-		at.Legacy("2025-11-25", "").Call("tools/call", `{"name":"get_prompt"}`).Want(t, http.StatusOK, `"code":-32601`)
-		if a := at.Modern("").Call("server/discover", ""); strings.Contains(a.Body, `"tools"`) {
-			t.Errorf("tools are declared: %s", a.Body)
-		}
-	}
-	s.At("tools").Modern("").Call("server/discover", "").Want(t, http.StatusOK, `"tools":{}`)
-	s.At("tools").Modern("").WantList("p.a") // beside the prompts
-}
-
-// What the caller does not see is answered like what does not exist, in every form.
+// A prompt that the caller does not see is answered like one that does not exist, in every form.
 func TestVariants_HideWhatPolicyHides(t *testing.T) {
 	auth := "auth {\n" + gatewaytest.Token("ann", "payments") + gatewaytest.Token("bob") + "}\n"
-	s, billing, _ := gatewaytest.ServeTwoTeams(t, bothVariants+auth)
-	for _, c := range append(clientsOf(s.At("tools"), "bob"), clientsOf(s.At("flat"), "bob")...) {
+	s, billing, _ := serveTwoTeams(t, bothVariants+auth)
+	for _, c := range append(callersOf(s.at("tools"), "bob"), callersOf(s.at("flat"), "bob")...) {
 		answer := func(name string) string {
-			a := c.Call("prompts/get", gatewaytest.GetParams(name))
-			if strings.HasSuffix(c.URL, "tools") {
-				a = c.Call("tools/call", fmt.Sprintf(`{"name":"get_prompt","arguments":{"name":%q}}`, name))
+			a := c.call("prompts/get", gatewaytest.GetParams(name))
+			if c.memory.variant == config.VariantTools {
+				a = c.call("tools/call", fmt.Sprintf(`{"name":"get_prompt","arguments":{"name":%q}}`, name))
 			}
-			return strings.ReplaceAll(a.Dump(), name, "NAME")
+			return strings.ReplaceAll(a.Body, name, "NAME")
 		}
 		upstreamtest.Equal(t, answer("billing.ledgen"), answer("billing.ledger"),
 			"a hidden prompt differs from an unknown one")
 	}
-	if got, _ := listTool(t, s.At("tools").Modern("bob"), "ledger review query"); !slices.Equal(slices.Sorted(slices.Values(got)), []string{"billing.review_pr", "find.query"}) {
+	if got, _ := listTool(t, s.at("tools").modern("bob"), "ledger review query"); !slices.Equal(slices.Sorted(slices.Values(got)), []string{"billing.review_pr", "find.query"}) {
 		t.Errorf("bob finds %q", got)
 	}
-	upstreamtest.Equal(t, 0, len(billing.Calls("prompts/get")), "gets at the server")
+	upstreamtest.Equal(t, 0, len(billing.calls("prompts/get")), "gets at the server")
 }
 
 func TestTools_PagesByQuery(t *testing.T) {
@@ -190,9 +175,9 @@ func TestTools_PagesByQuery(t *testing.T) {
 	for i := range 120 {
 		prompts = append(prompts, fmt.Sprintf(`{"name":"n%03d","description":%q}`, i, strings.Repeat("word ", i%7)))
 	}
-	p := gatewaytest.NewPeer(t, "p", prompts...)
-	s := gatewaytest.Serve(t, bothVariants+gatewaytest.Team("eng", "", "", p)).At("tools")
-	c := s.Modern("")
+	p := newPeer("p", prompts...)
+	s := serve(t, bothVariants+teamOf("eng", "", "", p), p).at("tools")
+	c := s.modern("")
 	if got, pages := listTool(t, c, ""); len(got) != 120 || pages != 3 || !slices.IsSorted(got) {
 		t.Errorf("%d prompts on %d pages", len(got), pages)
 	}
@@ -204,58 +189,29 @@ func TestTools_PagesByQuery(t *testing.T) {
 	if err := json.Unmarshal(structure, &page); err != nil {
 		t.Fatal(err)
 	}
-	c.Call("tools/call", `{"name":"list_prompts","arguments":{"query":"words","cursor":"`+page.NextCursor+`"}}`).Want(t, http.StatusOK, `"code":-32602`, "malformed")
-	p.AwaitStream().Offer("other")
-	upstreamtest.Eventually(t, "the change is in the list", func() bool { return slices.Contains(c.List(), "p.other") })
-	c.Call("tools/call", `{"name":"list_prompts","arguments":{"query":"word","cursor":"`+page.NextCursor+`"}}`).Want(t, http.StatusOK, `"code":-32602`, "malformed")
+	c.call("tools/call", `{"name":"list_prompts","arguments":{"query":"words","cursor":"`+page.NextCursor+`"}}`).want(t, `"code":-32602`, "malformed")
+	s.Start()
+	p.List(gatewaytest.Definitions("other")...)
+	upstreamtest.Eventually(t, "the change is in the list", func() bool { return slices.Contains(c.list(), "p.other") })
+	c.call("tools/call", `{"name":"list_prompts","arguments":{"query":"word","cursor":"`+page.NextCursor+`"}}`).want(t, `"code":-32602`, "malformed")
 }
 
-// A cursor of one variant is none at another.
+// A cursor of one variant is invalid at another.
 func TestVariants_HaveTheirOwnCursors(t *testing.T) {
-	s := gatewaytest.Serve(t, "gateway {\n page_size = 1\n variants = [\"flat\", \"tools\"]\n}\n"+
-		gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "p", "a", "b", "c")))
-	at := map[string]*gatewaytest.Server{"": s, "flat": s.At("flat"), "tools": s.At("tools")}
+	p := newPeer("p", "a", "b", "c")
+	s := serve(t, "gateway {\n page_size = 1\n variants = [\"flat\", \"tools\"]\n}\n"+
+		teamOf("eng", "", "", p), p)
+	at := map[string]*memory{"": s, "flat": s.at("flat"), "tools": s.at("tools")}
 	for from, server := range at {
-		cursor := string(server.Modern("").Call("prompts/list", "").Result(t, "nextCursor"))
+		cursor := string(server.modern("").call("prompts/list", "").Result(t, "nextCursor"))
 		for to, other := range at {
-			a := other.Modern("").Call("prompts/list", `{"cursor":`+cursor+`}`)
+			a := other.modern("").call("prompts/list", `{"cursor":`+cursor+`}`)
 			if ok := strings.Contains(a.Body, `"name":"p.b"`); ok != (from == to) {
 				t.Errorf("from %q to %q: %s", from, to, a.Body)
 			} else if !ok {
-				a.Want(t, http.StatusOK, `"code":-32602`, "malformed")
+				a.want(t, `"code":-32602`, "malformed")
 			}
 		}
-		s.At("tools").Modern("").Call("tools/call", `{"name":"list_prompts","arguments":{"cursor":`+cursor+`}}`).Want(t, http.StatusOK, `"code":-32602`)
+		s.at("tools").modern("").call("tools/call", `{"name":"list_prompts","arguments":{"cursor":`+cursor+`}}`).want(t, `"code":-32602`)
 	}
-}
-
-// A tool's call asks for input as a get does, in either era, and its state holds at its variant only.
-func TestTools_AskForInput(t *testing.T) {
-	p := gatewaytest.NewRequestingPeer(t, gatewaytest.FormElicitation)
-	s := gatewaytest.Serve(t, bothVariants+gatewaytest.Team("a", "", "", p.Peer))
-	call := s.At("tools").ModernWith("", `{"elicitation":{}}`)
-	const get = `{"name":"get_prompt","arguments":{"name":"up.ask"}}`
-	asked := call("tools/call", get)
-	asked.Want(t, http.StatusOK, `"resultType":"input_required"`, `"method":"elicitation/create"`)
-	gatewaytest.CheckSchema(t, gatewaytest.Latest, "tools/call", asked.Body)
-	replies := fmt.Sprintf(`{"requestState":%q,"inputResponses":%s,"name":`, asked.RequestState(t), asked.InputResponses(t, `{"action":"accept","content":{"name":"A"}}`))
-	for _, variant := range []string{"", "/flat"} {
-		other := *s
-		other.URL += variant
-		other.ModernWith("", `{"elicitation":{}}`)("prompts/get", replies+`"up.ask"}`).Want(t, http.StatusOK, `"code":-32602`, `"reason":"state"`)
-	}
-	last := call("tools/call", replies+get[len(`{"name":`):])
-	last.Want(t, http.StatusOK, `"resultType":"complete"`, `"content":[{"type":"text","text":"`)
-	gatewaytest.CheckSchema(t, gatewaytest.Latest, "tools/call", last.Body)
-	call("tools/call", replies+get[len(`{"name":`):]).Want(t, http.StatusOK, `"code":-32602`, `"reason":"state"`)
-
-	c := s.At("tools").LegacyWith("2025-11-25", "", `{"elicitation":{}}`)
-	body, h := c.Encode("5", "tools/call", get)
-	stream := c.OpenStream(http.MethodPost, body, h)
-	c.Reply(stream.WantElicitation("2025-11-25"), `{"action":"accept","content":{"name":"B"}}`)
-	if event := stream.Next(); !strings.Contains(event.Data, `"content":[{"type":"text","text":"`) {
-		t.Errorf("%s", event.Data)
-	}
-	modern := gatewaytest.Serve(t, bothVariants+gatewaytest.Team("a", "", "", gatewaytest.NewInputRequiredPeer(t, `"s"`)))
-	modern.At("tools").Modern("").Call("tools/call", get).Want(t, http.StatusBadRequest, `"code":-32021`)
 }

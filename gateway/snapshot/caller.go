@@ -5,22 +5,44 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
-// startupBound is how long after the start requests wait for upstreams that have neither answered
-// nor failed yet.
+// Source has the snapshot in use. Package publish replaces it; everything else only reads it. The
+// zero value has none.
+type Source struct{ current atomic.Pointer[Snapshot] }
+
+// Current returns the snapshot in use.
+func (src *Source) Current() *Snapshot { return src.current.Load() }
+
+// Swap puts a snapshot into use.
+func (src *Source) Swap(next *Snapshot) {
+	next.published = time.Now()
+	before := src.current.Swap(next)
+	if before == nil {
+		return
+	}
+	// Close after the swap, because a goroutine that wakes up reads the current snapshot.
+	close(before.superseded)
+	if before.Generation != next.Generation {
+		close(before.replaced)
+	}
+}
+
+// startupBound is the time after the start in which requests wait for upstreams that have not
+// answered or failed yet.
 const startupBound = 2 * time.Second
 
 // ErrPrincipalChanged means that a credential belongs to another principal since the last reload.
 var ErrPrincipalChanged = errors.New("the credential belongs to another principal since the configuration was reloaded")
 
-// Caller is the client of a request or stream: a principal, and the configuration by which its
-// credential was accepted. It does not keep a snapshot alive, so that an idle stream does not hold
-// on to an old catalog.
+// Caller is the client of a request or stream: a principal, and the configuration that accepted its
+// credential. It does not refer to a snapshot, so that an idle stream does not keep an old catalog
+// in memory.
 type Caller struct {
 	Principal  policy.Principal
 	Generation *Generation
@@ -28,17 +50,17 @@ type Caller struct {
 	credential identity.Credential
 }
 
-// Authenticate returns the caller with a credential, by the configuration of the snapshot.
+// Authenticate returns the caller with a credential, according to the snapshot's configuration.
 func (s *Snapshot) Authenticate(ctx context.Context, credential identity.Credential) (Caller, error) {
 	principal, err := credential(ctx, s.Identity)
 	return Caller{Principal: principal, Generation: s.Generation, credential: credential}, err
 }
 
 // Renew returns the current snapshot. If a reload has replaced the caller's generation, it
-// authenticates the caller again, and changed reports whether anything about the principal differs.
-// On an error the caller is as it was, and must not be served any more.
-func (p *Publisher) Renew(ctx context.Context, c *Caller) (s *Snapshot, changed bool, err error) {
-	s = p.Current()
+// authenticates the caller again. changed reports whether the principal differs in any way. On an
+// error the caller is unchanged and must not be served any more.
+func (src *Source) Renew(ctx context.Context, c *Caller) (s *Snapshot, changed bool, err error) {
+	s = src.Current()
 	if s.Generation == c.Generation {
 		return s, false, nil
 	}
@@ -46,8 +68,7 @@ func (p *Publisher) Renew(ctx context.Context, c *Caller) (s *Snapshot, changed 
 	if err != nil {
 		return s, false, err
 	}
-	// A stream belongs to a principal, by which it is counted and found: it cannot become
-	// another's.
+	// A stream is counted for its principal, so it cannot change to another one.
 	if principal.Key() != c.Principal.Key() {
 		return s, false, ErrPrincipalChanged
 	}
@@ -56,12 +77,11 @@ func (p *Publisher) Renew(ctx context.Context, c *Caller) (s *Snapshot, changed 
 	return s, changed, nil
 }
 
-// Retain is [Publisher.Renew] for a connection that is open already: an issuer that cannot be
-// reached has not refused a caller that it has authenticated before, who then stays the same
-// principal.
-func (p *Publisher) Retain(ctx context.Context, c *Caller) (s *Snapshot, changed bool, err error) {
-	s, changed, err = p.Renew(ctx, c)
-	// Without a source, no issuer has accepted the caller either.
+// Reauthenticate is [Source.Renew] for an open connection. If the issuer cannot be reached, the
+// caller keeps its principal: nothing has refused it.
+func (src *Source) Reauthenticate(ctx context.Context, c *Caller) (s *Snapshot, changed bool, err error) {
+	s, changed, err = src.Renew(ctx, c)
+	// Without a source, no issuer has accepted the caller.
 	if errors.Is(err, identity.ErrUnavailable) && c.Principal.Source != "" {
 		c.Generation = s.Generation
 		return s, false, nil
@@ -69,16 +89,16 @@ func (p *Publisher) Retain(ctx context.Context, c *Caller) (s *Snapshot, changed
 	return s, changed, err
 }
 
-// Settle waits until each upstream of which the caller may see anything has answered or failed
-// once, at most until two seconds after the start or until ctx ends. It returns the snapshot to use
-// from then on. The error is that of [Publisher.Renew].
-func (p *Publisher) Settle(ctx context.Context, c *Caller, s *Snapshot) (*Snapshot, error) {
-	if s.AllTried() || c.isSettled(s) { // nearly always: no timer is needed
+// AwaitTried waits until each upstream that the caller may know of has answered or failed once, for
+// at most two seconds after the start or until ctx ends. It returns the snapshot to use from then
+// on. Errors are as for [Source.Renew].
+func (src *Source) AwaitTried(ctx context.Context, c *Caller, s *Snapshot) (*Snapshot, error) {
+	if s.AllTried() || c.isTried(s) { // the usual case, without a timer
 		return s, nil
 	}
-	bound := time.NewTimer(time.Until(p.started.Add(startupBound)))
+	bound := time.NewTimer(time.Until(s.started.Add(startupBound)))
 	defer bound.Stop()
-	for !c.isSettled(s) {
+	for !c.isTried(s) {
 		select {
 		case <-s.superseded:
 		case <-bound.C:
@@ -87,16 +107,15 @@ func (p *Publisher) Settle(ctx context.Context, c *Caller, s *Snapshot) (*Snapsh
 			return s, nil
 		}
 		var err error
-		if s, _, err = p.Renew(ctx, c); err != nil {
+		if s, _, err = src.Renew(ctx, c); err != nil {
 			return s, err
 		}
 	}
 	return s, nil
 }
 
-// isSettled reports whether each upstream of which the caller may see anything has answered or
-// failed once.
-func (c *Caller) isSettled(s *Snapshot) bool {
+// isTried reports whether each upstream that the caller may know of has answered or failed once.
+func (c *Caller) isTried(s *Snapshot) bool {
 	audience := s.Policy.Audience(c.Principal)
 	return !slices.ContainsFunc(s.untried, func(i int) bool { return audience.SeesTeam(s.Upstreams[i].Team) })
 }

@@ -1,43 +1,16 @@
 package snapshot
 
 import (
-	"context"
-	"errors"
-	"fmt"
+	"cmp"
 	"slices"
-	"strings"
 
-	"github.com/promptweir/promptweir/config"
-	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/files"
 )
 
-// maxFileReports bounds the reports of one upstream's files.
-const maxFileReports = 20
-
-// readFiles takes the lists of upstreams without a server from their files, which are there whether
-// or not anything runs.
-func (g *Generation) readFiles(ctx context.Context) {
-	for i, read := range files.Read(ctx, g.Upstreams) {
-		u := &g.Upstreams[i]
-		if u.Files == nil {
-			continue
-		}
-		problems := read.List.Problems
-		if problem, ok := errors.AsType[files.Problem](read.Err); ok {
-			// Clipped, or they could become problems of the list, too.
-			problems = append(slices.Clip(problems), problem)
-		} else if read.Err == nil {
-			g.files[u.Name] = read.List
-			g.saved[u.Name] = List{Definitions: read.List.Definitions}
-		}
-		g.fileProblems[u.Name] = problems
-	}
-}
-
-// Text returns a hash of what a get of an upstream's prompt returns, whatever its arguments are;
-// empty where that is unknown, as it is of all servers and of connectors that run.
+// Text returns a hash of the text of an upstream's prompt in a file. It is empty for prompts of
+// servers, and if connectors run.
 func (g *Generation) Text(label, own string) string {
 	if prompt := g.FilePrompt(label, own); prompt != nil {
 		return prompt.Text
@@ -45,17 +18,16 @@ func (g *Generation) Text(label, own string) string {
 	return ""
 }
 
-// FilePrompt returns an upstream's prompt that is in a file; nil for another one, and of connectors
-// that run.
+// FilePrompt returns an upstream's prompt in a file. It is nil for prompts of servers, and if
+// connectors run.
 func (g *Generation) FilePrompt(label, own string) *files.Prompt {
-	if list := g.files[label]; list != nil {
+	if list := g.Folders[label]; list != nil {
 		return list.Prompt(own)
 	}
 	return nil
 }
 
-// Files returns the list from which gets of an upstream's prompts are answered that are in files;
-// nil for another upstream.
+// Files returns the list that answers gets of an upstream with files; nil for other upstreams.
 func (s *Snapshot) Files(label string) *files.List {
 	if i, known := s.index[label]; known {
 		return s.States[i].Files
@@ -63,56 +35,59 @@ func (s *Snapshot) Files(label string) *files.List {
 	return nil
 }
 
-// FileProblems returns what was found in the files of upstreams without a server.
+// FileProblems returns the findings in the files of all upstreams with files.
 func (s *Snapshot) FileProblems() (all []files.Problem) {
 	for i, state := range s.States {
-		all = append(all, s.problemsOf(i, state)...)
+		all = append(all, s.ProblemsOf(i, state)...)
 	}
 	return all
 }
 
-func (g *Generation) problemsOf(i int, state *upstream.State) []files.Problem {
+// ProblemsOf returns the findings in the files of the upstream at index i, in the given state.
+func (g *Generation) ProblemsOf(i int, state *upstream.State) []files.Problem {
 	if len(g.Connectors) > 0 {
 		return state.FileProblems
 	}
-	return g.fileProblems[g.Upstreams[i].Name]
+	return g.FolderProblems[g.Upstreams[i].Name]
 }
 
-// fileReports reports the problems of an upstream's files: each that is broken, and together what
-// is served in part.
-func fileReports(u *config.Upstream, problems []files.Problem) (reports []catalog.Report) {
-	report := func(kind catalog.Kind, block, finding, format string, args ...any) {
-		reports = append(reports, catalog.Report{
-			Kind: kind, Block: block, Name: u.Name, Owners: []catalog.Owner{ownerOf(u)}, Finding: finding,
-			Text: fmt.Sprintf("upstream %q (%s) ", u.Name, u.Place) + fmt.Sprintf(format, args...),
-		})
-	}
-	broken, unserved := 0, 0
-	var first files.Problem
-	for _, p := range problems {
-		switch p.Severity {
-		case files.Broken:
-			if broken++; broken <= maxFileReports {
-				report(catalog.BrokenFile, p.Place(), p.String(), "has a file that cannot be "+
-					"served as written: %s", clause(p))
+// maxBrokenNamed bounds the broken files that a list names per upstream.
+const maxBrokenNamed = 20
+
+// BrokenFile is a prompt file with an error. An earlier version may be served.
+type BrokenFile struct {
+	// Place is the location of the error, relative to the configuration's folder.
+	Place string
+	// Prompt is the exposed name of the file's prompt.
+	Prompt string
+
+	visibility *policy.Visibility
+}
+
+// findBroken returns the broken files by the index of their upstream.
+func (s *Snapshot) findBroken() map[int][]BrokenFile {
+	all := map[int][]BrokenFile{}
+	for _, i := range s.unhealthy {
+		u, source := &s.Upstreams[i], &s.Sources[i]
+		for _, p := range s.ProblemsOf(i, s.States[i]) {
+			if p.Prompt == "" || p.Severity != files.Broken || len(all[i]) == maxBrokenNamed {
+				continue
 			}
-		case files.Unserved:
-			if unserved++; unserved == 1 {
-				first = p
+			name := s.ExposedName(source, p.Prompt)
+			if o := s.PromptBlock(source, p.Prompt); o != nil {
+				name = cmp.Or(o.Name, name)
 			}
-		case files.Doubtful: // for validate
+			var definition []byte // if nil, conditions that read the definition do not show the prompt
+			if entry := s.Catalog.Lookup(name); entry != nil {
+				definition = entry.Facts()
+			}
+			all[i] = append(all[i], BrokenFile{s.Config.Relative(p.Place()), name, s.Policy.Visibility(u.Team, u.Name, name, definition)})
 		}
 	}
-	if more := broken - maxFileReports; more > 0 {
-		report(catalog.BrokenFile, "", "more", "has %d more such files", more)
-	}
-	if unserved > 0 {
-		report(catalog.PartlyServed, first.Place(), "", "serves %d parts of its files as plain "+
-			"text, which have no meaning in a prompt; the first is %s",
-			unserved, clause(first))
-	}
-	return reports
+	return all
 }
 
-// clause writes a problem within a sentence.
-func clause(p files.Problem) string { return strings.TrimSuffix(p.String(), ".") }
+// brokenFor returns the broken files of the upstream at index i whose prompts the audience may see.
+func (s *Snapshot) brokenFor(audience *policy.Audience, i int) []BrokenFile {
+	return slices.DeleteFunc(slices.Clone(s.brokenFiles()[i]), func(f BrokenFile) bool { return !audience.Sees(f.visibility) })
+}

@@ -1,6 +1,9 @@
 package snapshot
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -22,58 +25,86 @@ import (
 	"github.com/promptweir/promptweir/upstream/files"
 )
 
-// requestStates is the purpose that keeps a sealed requestState from passing as any other token.
+// requestStates is the purpose of sealed requestStates. A token of another purpose does not open as
+// a requestState.
 const requestStates = "request state"
 
-// hashedArguments is the purpose of the keyed hashes of arguments.
+// hashedArguments is the purpose of keyed hashes of arguments.
 const hashedArguments = "audit arguments"
 
 // Generation is everything that follows from one configuration. It is immutable. A reload makes
-// another one, which shares with it whatever the new configuration leaves unchanged.
+// another one, which shares unchanged connectors, screens and prompt blocks.
 type Generation struct {
 	Config *config.Config
 	// Upstreams are in configuration order.
 	Upstreams []config.Upstream
-	// Connectors are those of the upstreams, in the same order; empty where nothing is ever
-	// contacted. A connector may have been made for an earlier configuration in which the same
-	// server stood in another place.
-	Connectors []*upstream.Connector
+	// Connectors are the upstreams' connectors in the same order; empty if nothing is contacted. A
+	// connector may have been made for an earlier configuration with the same server.
+	Connectors []Connector
 
 	Policy   *policy.Policy
 	Identity *identity.Authenticator
 	Sealer   *seal.Sealer
-	// Assertions tell servers who calls.
+	// Assertions makes the assertions about callers for servers.
 	Assertions *assertion.Signer
 	// RequestStates seals the requestState of gets that ask their client for input.
 	RequestStates *seal.Box
-	// ArgumentHashes hashes the arguments that the audit log has.
+	// ArgumentHashes hashes arguments for the audit log.
 	ArgumentHashes *seal.MAC
-	// Origins checks requests to the MCP endpoint, AdminOrigins those to the admin listener.
+	// Origins checks requests to the MCP endpoint, AdminOrigins requests to the admin listener.
 	Origins, AdminOrigins origin.Check
 
-	// Skills is set if any upstream's skills are served, and Links if the links in any upstream's
+	// Skills is true if any upstream's skills are served. Links is true if links in any upstream's
 	// results can be read.
 	Skills, Links bool
 
-	admission  *admission
-	sources    []catalog.Source // without prompts
-	index      map[string]int   // of each upstream, by its label
-	teamLimits map[string]*config.Limit
-	// saved are the lists that stand in for upstreams which their connectors have not listed yet,
-	// by label.
-	saved Lists
-	// files are the lists of upstreams without a server, by label, where nothing runs.
-	files map[string]*files.List
-	// fileProblems are those of the files of upstreams without a server, by label, where nothing
-	// runs.
-	fileProblems map[string][]files.Problem
-	// replaced is closed when another generation has taken this one's place.
+	// Teams has the rules for each team's prompts, by the team's name.
+	Teams map[string]TeamRules
+	// Overrides are the prompt blocks, by the exposed name without the block.
+	Overrides map[string]Override
+	// Sources are the upstreams for the catalog, without prompts.
+	Sources []catalog.Source
+	// Saved are lists, by label, for upstreams whose connectors have not listed them yet.
+	Saved Lists
+	// Folders are the lists of upstreams with files, by label, if no connectors run. FolderProblems
+	// are the findings in these files.
+	Folders        map[string]*files.List
+	FolderProblems map[string][]files.Problem
+
+	index map[string]int // by label
+	// replaced is closed when another generation has replaced this one.
 	replaced chan struct{}
 }
 
-// newGeneration returns the generation of a configuration without connectors and saved lists. It
-// shares with before, which may be nil, what both configurations have in common.
-func newGeneration(cfg *config.Config, before *Generation, logger *slog.Logger) (*Generation, error) {
+// Connector has the methods of [*upstream.Connector] for requests. Tests have one in memory.
+type Connector interface {
+	Upstream() config.Upstream
+	State() *upstream.State
+	Completes() bool
+	Call(ctx context.Context, request *upstream.Request, relay *upstream.Relay) (upstream.Result, error)
+	Relist()
+	ConnectNow()
+}
+
+// TeamRules are the rules for the prompts of one team.
+type TeamRules struct {
+	Lock      config.LockSetting
+	Overrides []config.Override
+	Screen    *screen.Screen // nil without screen blocks
+	Limit     *config.Limit  // nil if there is none
+}
+
+// Override is a prompt block, the team that owns the prompt, and the upstreams that may offer it.
+type Override struct {
+	*config.Override
+
+	Team       string
+	Candidates []catalog.Candidate
+}
+
+// NewGeneration returns the generation of a configuration, without connectors and saved lists. It
+// shares the equal parts of before, which may be nil.
+func NewGeneration(cfg *config.Config, before *Generation, logger *slog.Logger) (*Generation, error) {
 	sealer, err := newSealer(cfg, before)
 	if err != nil {
 		return nil, fmt.Errorf("cursor_keys: %w", err)
@@ -84,34 +115,53 @@ func newGeneration(cfg *config.Config, before *Generation, logger *slog.Logger) 
 	}
 	g := &Generation{
 		Config: cfg, Upstreams: cfg.Upstreams(),
-		Policy: newPolicy(cfg, before, logger), Identity: identity.New(cfg, logger),
+		Policy: newPolicy(cfg, logger), Identity: identity.New(cfg, logger),
 		Assertions: assertions, Sealer: sealer, RequestStates: sealer.For(requestStates), ArgumentHashes: sealer.MAC(hashedArguments),
 		Origins:      origin.New(cfg.Gateway.Listen, cfg.Gateway.PublicURL, cfg.Gateway.AllowedHosts, cfg.Gateway.AllowedOrigins),
 		AdminOrigins: origin.New(cfg.Admin.Listen, "", cfg.Gateway.AllowedHosts, nil),
-		sources:      sourcesOf(cfg), index: map[string]int{},
-		Skills:     cfg.HasSkills(),
-		Links:      slices.ContainsFunc(cfg.Upstreams(), func(u config.Upstream) bool { return u.Resources == config.ResourcesLinked }),
-		teamLimits: map[string]*config.Limit{},
-		saved:      Lists{}, files: map[string]*files.List{}, fileProblems: map[string][]files.Problem{}, replaced: make(chan struct{}),
+		Sources:      sourcesOf(cfg), index: map[string]int{},
+		Skills: cfg.HasSkills(),
+		Links:  slices.ContainsFunc(cfg.Upstreams(), func(u config.Upstream) bool { return u.Resources == config.ResourcesLinked }),
+		Teams:  make(map[string]TeamRules, len(cfg.Teams)), Overrides: map[string]Override{},
+		Saved: Lists{}, Folders: map[string]*files.List{}, FolderProblems: map[string][]files.Problem{}, replaced: make(chan struct{}),
 	}
 	for i := range g.Upstreams {
 		g.index[g.Upstreams[i].Name] = i
 	}
 	if before == nil {
-		g.admission = newAdmission(cfg, nil, logger)
+		before = &Generation{Config: &config.Config{}}
 	} else {
-		g.admission = newAdmission(cfg, before.admission, logger)
-		// A reload must not refuse tokens because an issuer is out of reach at that moment.
+		// A reload must not refuse tokens because an issuer is unreachable at that moment.
 		g.Identity.InheritKeys(before.Identity)
 	}
 	for i := range cfg.Teams {
-		g.teamLimits[cfg.Teams[i].Name] = cfg.Teams[i].Limit
+		g.addTeam(&cfg.Teams[i], before)
 	}
 	return g, nil
 }
 
-// newSealer keeps the sealer for as long as the keys stay: without configured keys, its random key
-// cannot be made again.
+// addTeam adds the rules and prompt blocks of a team. Unchanged screens and blocks keep their
+// pointers, because the admission compares them.
+func (g *Generation) addTeam(team *config.Team, before *Generation) {
+	rules := TeamRules{Lock: g.Config.LockFor(team.Name), Overrides: team.Overrides, Limit: team.Limit}
+	screens := g.Config.ScreensFor(team.Name)
+	if was, known := before.Teams[team.Name]; known && reflect.DeepEqual(before.Config.ScreensFor(team.Name), screens) {
+		rules.Screen = was.Screen
+	} else {
+		rules.Screen = screen.New(screens)
+	}
+	g.Teams[team.Name] = rules
+	for i := range team.Overrides {
+		block := &team.Overrides[i]
+		if was := before.Overrides[block.Prompt]; was.Override != nil && reflect.DeepEqual(was.Override, block) {
+			block = was.Override
+		}
+		g.Overrides[block.Prompt] = Override{block, team.Name, catalog.Candidates(g.Sources, g.Config.Gateway.Separator, block.Prompt)}
+	}
+}
+
+// newSealer keeps the sealer while the keys are the same. Without configured keys, its random key
+// could not be made again.
 func newSealer(cfg *config.Config, before *Generation) (*seal.Sealer, error) {
 	if before != nil && slices.Equal(before.Config.Gateway.CursorKeys, cfg.Gateway.CursorKeys) {
 		return before.Sealer, nil
@@ -123,12 +173,8 @@ func newSealer(cfg *config.Config, before *Generation) (*seal.Sealer, error) {
 	return seal.New(keys)
 }
 
-// newPolicy keeps the policy for as long as no rule changes, because entries, audiences and views
-// depend on it.
-func newPolicy(cfg *config.Config, before *Generation, logger *slog.Logger) *policy.Policy {
-	if before != nil && samePolicy(before.Config, cfg) {
-		return before.Policy
-	}
+// newPolicy returns the policy of a configuration, which logs conditions that cannot be evaluated.
+func newPolicy(cfg *config.Config, logger *slog.Logger) *policy.Policy {
 	return policy.New(cfg).ReportFailures(func(f policy.Failure) {
 		if errors.Is(f.Err, policy.ErrBudget) {
 			logger.Warn("conditions take too long: requests fail", slog.String("rule", f.Rule))
@@ -136,36 +182,6 @@ func newPolicy(cfg *config.Config, before *Generation, logger *slog.Logger) *pol
 		}
 		logger.Warn("condition failed: hide hides, expose does not expose", slog.String("rule", f.Rule),
 			slog.String("prompt", f.Prompt), slog.Any("error", f.Err))
-	})
-}
-
-// samePolicy reports whether a policy made from either configuration decides the same and names the
-// same places.
-func samePolicy(a, b *config.Config) bool {
-	return (a.Auth == nil) == (b.Auth == nil) && sameRules(a.Hides, b.Hides) &&
-		slices.EqualFunc(a.Teams, b.Teams, func(a, b config.Team) bool {
-			return a.Name == b.Name && a.Place == b.Place && slices.Equal(a.Members, b.Members) &&
-				sameRules(a.Exposes, b.Exposes) && sameRules(a.Hides, b.Hides) &&
-				slices.EqualFunc(a.Upstreams, b.Upstreams, func(a, b config.Upstream) bool {
-					return a.Name == b.Name && a.Place == b.Place
-				})
-		})
-}
-
-// sameRules compares conditions by their text: their compiled form holds functions, which cannot be
-// compared.
-func sameRules(a, b []config.Rule) bool {
-	text := func(c *config.Condition) string {
-		if c == nil {
-			return ""
-		}
-		return c.String()
-	}
-	return slices.EqualFunc(a, b, func(a, b config.Rule) bool {
-		same := (a.When == nil) == (b.When == nil) && text(a.When) == text(b.When)
-		// These are copies; what was compared by its text must not be compared by reflection.
-		a.When, b.When = nil, nil
-		return same && reflect.DeepEqual(a, b)
 	})
 }
 
@@ -178,21 +194,22 @@ func sourcesOf(cfg *config.Config) []catalog.Source {
 	return sources
 }
 
-// Index returns the index of the upstream with a label in all that is kept for each upstream.
+// Index returns the index of the upstream with a label.
 func (g *Generation) Index(label string) (i int, known bool) {
 	i, known = g.index[label]
 	return i, known
 }
 
 // Connector returns the connector of the upstream with a label, or nil.
-func (g *Generation) Connector(label string) *upstream.Connector {
+func (g *Generation) Connector(label string) Connector {
 	if i, known := g.index[label]; known && len(g.Connectors) > 0 {
 		return g.Connectors[i]
 	}
 	return nil
 }
 
-// Assertion returns what says to an upstream's server who calls; the zero value if it is not to know.
+// Assertion returns the assertion about a caller for an upstream's server; the zero value if the
+// server gets none.
 func (g *Generation) Assertion(label string, caller *policy.Principal) (client.Assertion, error) {
 	u := &g.Upstreams[g.index[label]]
 	value, err := g.Assertions.For(u, caller)
@@ -202,128 +219,74 @@ func (g *Generation) Assertion(label string, caller *policy.Principal) (client.A
 	return client.Assertion{Header: u.Assertion.Header, Value: value}, nil
 }
 
-// ServerID identifies the server behind an upstream's label, or is empty for an unknown label. A
-// reload may give the label to another server, which must not receive state and replies that are
-// meant for this one.
+// ServerID identifies the server of the upstream with a label; empty for an unknown label. After a
+// reload the label may belong to another server, which must not receive state and replies for this
+// one.
 func (g *Generation) ServerID(label string) string {
 	connector := g.Connector(label)
 	if connector == nil {
 		return ""
 	}
-	return digest([]byte(serverOf(connector.Upstream())))
+	return Digest([]byte(ServerOf(connector.Upstream())))
 }
 
-// TeamLimit returns the limit of a team's prompts; nil where there is none.
-func (g *Generation) TeamLimit(team string) *config.Limit { return g.teamLimits[team] }
+// TeamLimit returns the limit of a team's prompts; nil for none.
+func (g *Generation) TeamLimit(team string) *config.Limit { return g.Teams[team].Limit }
 
-// Screen returns the screen blocks that apply to a team's prompts; nil where there are none.
-func (g *Generation) Screen(team string) *screen.Screen { return g.admission.teams[team].screen }
+// Screen returns the screen blocks for a team's prompts; nil for none.
+func (g *Generation) Screen(team string) *screen.Screen { return g.Teams[team].Screen }
 
-// Sources returns the upstreams as the catalog knows them, without prompts.
-func (g *Generation) Sources() []catalog.Source { return slices.Clone(g.sources) }
-
-// Replaced is closed once another generation has taken this one's place.
+// Replaced is closed when another generation has replaced this one.
 func (g *Generation) Replaced() <-chan struct{} { return g.replaced }
 
 // ExposedName returns the exposed name of an upstream's prompt without its prompt block.
 func (g *Generation) ExposedName(source *catalog.Source, own string) string {
-	return g.admission.exposedName(source, own)
+	return source.Exposed(g.Config.Gateway.Separator, own)
 }
 
-// PromptBlock returns the prompt block for an upstream's prompt; nil where there is none.
+// PromptBlock returns the prompt block of an upstream's prompt; nil for none.
 func (g *Generation) PromptBlock(source *catalog.Source, own string) *config.Override {
-	return g.admission.overrideOf(source, own).Override
+	if len(g.Overrides) == 0 {
+		return nil
+	}
+	// The name alone is not enough, because another team's prompt could have it.
+	if o := g.Overrides[g.ExposedName(source, own)]; o.Team == source.Team {
+		return o.Override
+	}
+	return nil
 }
 
-// Candidates returns the upstreams that may expose a prompt under a name, those that a prompt block
-// gives the name first.
+// Candidates returns the upstreams that may expose a prompt under a name. Upstreams with a prompt
+// block that gives the name come first.
 func (g *Generation) Candidates(name string) (all []catalog.Candidate) {
 	var labels []string
-	for label, o := range g.admission.overrides {
+	for label, o := range g.Overrides {
 		if o.Name == name && label != name {
 			labels = append(labels, label)
 		}
 	}
 	slices.Sort(labels)
 	for _, label := range append(labels, name) {
-		all = append(all, catalog.Candidates(g.sources, g.Config.Gateway.Separator, label)...)
+		all = append(all, catalog.Candidates(g.Sources, g.Config.Gateway.Separator, label)...)
 	}
 	return all
 }
 
-func (g *Generation) catalogOptions() catalog.Options {
-	p := g.Policy // not g: a catalog may outlive many generations, and keeps these options
-	return catalog.Options{
-		Separator: g.Config.Gateway.Separator, KeepFirst: g.Config.Gateway.Conflict == config.ConflictFirst,
-		Decide: func(e *catalog.Entry) (decided []*policy.Visibility) {
-			owners := e.Owners
-			if !p.ReadsUpstream(e.Team, e.Name) {
-				owners = owners[:1]
-			}
-			for _, owner := range owners {
-				decided = append(decided, p.Visibility(e.Team, owner.Upstream, e.Name, e.Facts()))
-			}
-			return decided
-		},
-	}
-}
-
-// mergesLike reports whether both generations make the same catalog from the same lists.
-func (g *Generation) mergesLike(other *Generation) bool {
-	return g.Policy == other.Policy && g.Config.Gateway.Separator == other.Config.Gateway.Separator &&
-		g.Config.Gateway.Conflict == other.Config.Gateway.Conflict &&
-		slices.EqualFunc(g.sources, other.sources, func(a, b catalog.Source) bool {
-			return a.Upstream == b.Upstream && a.Team == b.Team && a.Prefix == b.Prefix && a.Skills == b.Skills && a.Place == b.Place
-		})
-}
-
-// kept returns, for each upstream, the index in an earlier generation at which the same server's
-// list was admitted by the same rules, or -1.
-func (g *Generation) kept(before *Generation) []int {
-	indexes, same := before.index, g.admission.sameTeams(before.admission)
-	kept := make([]int, len(g.Upstreams))
-	for i := range g.Upstreams {
-		u := &g.Upstreams[i]
-		kept[i] = -1
-		if at, known := indexes[u.Name]; known && same[u.Team] && g.sameServer(before, i, at) &&
-			g.admission.rulesOf(&g.sources[i]) == before.admission.rulesOf(&before.sources[at]) {
-			kept[i] = at
-		}
-	}
-	return kept
-}
-
-// sameServer reports whether the upstream at index i is the same server as the one at index at of
-// another generation.
-func (g *Generation) sameServer(other *Generation, i, at int) bool {
-	if len(g.Connectors) > 0 && len(other.Connectors) > 0 && g.Connectors[i] == other.Connectors[at] {
-		return true
-	}
-	return serverOf(g.Upstreams[i]) == serverOf(other.Upstreams[at])
-}
-
-// all returns the indexes of all upstreams.
-func (g *Generation) all() []int {
-	all := make([]int, len(g.Upstreams))
-	for i := range all {
-		all[i] = i
-	}
-	return all
-}
-
-// state returns how the upstream at index i is now; the zero value where nothing is contacted.
-func (g *Generation) state(i int) *upstream.State {
-	if len(g.Connectors) == 0 {
-		return &upstream.State{}
-	}
-	return g.Connectors[i].State()
-}
-
-// definitions returns the list of the upstream at index i: its connector's, or else the saved one.
-func (g *Generation) definitions(i int, state *upstream.State) (definitions []jsontext.Value, known bool) {
+// LatestList returns the list of the upstream at index i: its connector's list, or otherwise the
+// saved list.
+func (g *Generation) LatestList(i int, state *upstream.State) (definitions []jsontext.Value, known bool) {
 	if state.Lists == 0 {
-		saved := g.saved[g.Upstreams[i].Name].Definitions
+		saved := g.Saved[g.Upstreams[i].Name].Definitions
 		return saved, saved != nil
 	}
 	return state.Definitions, true
+}
+
+// ServerOf identifies the server of an upstream, without secrets.
+func ServerOf(u config.Upstream) string { return u.Team + "/" + u.Name + " " + u.Address() }
+
+// Digest returns the SHA-256 of bytes in hexadecimal digits.
+func Digest(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
 }

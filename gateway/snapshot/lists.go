@@ -9,22 +9,23 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Lists are known lists of prompts by upstream label. They stand in for the upstreams' responses, so
+// Lists are known lists of prompts by upstream label. They replace the upstreams' responses, so
 // that a configuration can be evaluated without contacting anything.
 type Lists map[string]List
 
 // List is one upstream's known list.
 type List struct {
-	// Server identifies the server that the list is from; if it is empty, the label decides.
+	// Server identifies the server that returned the list. If it is empty, any server of the
+	// upstream's label fits.
 	Server string
-	// Definitions are as the upstream listed them; nil where they are unknown.
+	// Definitions are in the upstream's form; nil if unknown.
 	Definitions []jsontext.Value
 }
 
-// LockedLists returns the approved definitions in a lock file as lists under the upstreams' own names.
-// A definition whose name does not begin with its upstream's prefix is left out: it was approved before
-// the prefix changed. Servers that share a prefix offer the same prompts, of which the file has one
-// definition.
+// LockedLists returns the approved definitions in a lock file as lists under the upstreams' own
+// names. A definition whose name lacks its upstream's prefix is left out, because it was approved
+// before the prefix changed. Servers that share a prefix offer the same prompts, and the file has
+// one definition for them.
 func LockedLists(cfg *config.Config, lock config.Lock) Lists {
 	lists, index := Lists{}, map[string]int{}
 	sources, upstreams := sourcesOf(cfg), cfg.Upstreams()
@@ -52,7 +53,7 @@ func LockedLists(cfg *config.Config, lock config.Lock) Lists {
 		for j := range upstreams {
 			if u := &upstreams[j]; j == i || isOnly && areReplicas(u, &upstreams[i]) {
 				list := lists[u.Name]
-				list.Server, list.Definitions = serverOf(*u), append(list.Definitions, definition)
+				list.Server, list.Definitions = ServerOf(*u), append(list.Definitions, definition)
 				lists[u.Name] = list
 			}
 		}
@@ -65,20 +66,17 @@ func areReplicas(a, b *config.Upstream) bool {
 	return a.Prefix != "" && a.Prefix == b.Prefix && a.Skills == b.Skills && a.Files == nil && b.Files == nil
 }
 
-// of returns the list of an upstream. The label alone is not enough: it may have moved to another
-// server.
-func (l Lists) of(u config.Upstream) (List, bool) {
+// For returns the list of an upstream. The label alone is not enough, because it may belong to
+// another server now.
+func (l Lists) For(u config.Upstream) (List, bool) {
 	list, ok := l[u.Name]
-	return list, ok && (list.Server == "" || list.Server == serverOf(u))
+	return list, ok && (list.Server == "" || list.Server == ServerOf(u))
 }
 
-// known returns the list with definitions that are not nil: an empty list is known too.
-func (l List) known() List {
+// OrEmpty returns the list with non-nil definitions: an empty list is a known list.
+func (l List) OrEmpty() List {
 	if l.Definitions == nil {
 		l.Definitions = []jsontext.Value{}
 	}
 	return l
 }
-
-// maxListFile bounds a file with a saved list, in bytes.
-const maxListFile = 256 << 20

@@ -10,6 +10,7 @@ import (
 
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/publish"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
@@ -30,9 +31,9 @@ team "eng" {
 }`)
 	lookup := func(name string) (log string) {
 		var out bytes.Buffer
-		s, err := snapshot.Evaluate(t.Context(), cfg, snapshot.Lists{"p": {Definitions: []jsontext.Value{
+		s, err := publish.Evaluate(t.Context(), cfg, snapshot.Lists{"p": {Definitions: []jsontext.Value{
 			jsontext.Value(`{"name":"hidden"}`), jsontext.Value(`{"name":"seen"}`),
-		}}}, snapshot.Options{Logger: slog.New(slog.NewTextHandler(&out, nil))})
+		}}}, publish.Options{Logger: slog.New(slog.NewTextHandler(&out, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}

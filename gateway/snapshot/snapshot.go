@@ -2,7 +2,9 @@ package snapshot
 
 import (
 	"cmp"
+	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -15,190 +17,160 @@ import (
 // Starting is the reason of an upstream that has neither answered nor failed yet.
 const Starting upstream.Reason = "starting"
 
-// Snapshot is all that a request needs to know: what follows from the configuration, the catalog,
-// and how each upstream is. It is immutable, except that views are built when they are first asked
-// for.
+// Snapshot is everything that a request needs: a generation, the catalog, and the state of each
+// upstream. It is immutable, except that views are built at their first use.
 type Snapshot struct {
 	*Generation
+	Contents
 
-	// Catalog is the merge of all admitted lists. Its entries carry their visibility.
-	Catalog *catalog.Catalog
-	// States are those of [Generation.Upstreams], in the same order.
-	States []*upstream.State
-
-	// lists are what the admission made of the upstreams' lists; nil where nothing is admitted.
-	lists []*admitted
-	// rejected reports what of the upstreams' lists is not in the catalog, or not as the upstream
-	// sent it.
-	rejected []catalog.Report
-	// untried are the indexes of upstreams that have neither answered nor failed yet; unhealthy
-	// adds the degraded ones. A request looks at these only, however many upstreams there are.
+	// untried are the indexes of upstreams that have neither answered nor failed yet. unhealthy are
+	// the indexes of upstreams that are untried, are not listed, or have a problem. With both,
+	// requests need not look at all upstreams.
 	untried, unhealthy []int
-	// polled are the indexes of upstreams whose servers say how long their lists are good, and
-	// would not report a change; those of the shortest time first.
+	// polled are the indexes of upstreams with a TTL that would not report a change, the shortest
+	// TTL first.
 	polled  []int
 	started time.Time
+	// brokenFiles returns the broken prompt files of unhealthy upstreams.
+	brokenFiles func() map[int][]BrokenFile
 
-	// views are those of the most recent audiences. Snapshots with the same policy and catalog
-	// share them.
+	// views has the views of the most recent audiences. Snapshots with the same generation and
+	// catalog share them.
 	views views
-	// number is higher than that of every earlier snapshot.
+	// number is higher than the number of every earlier snapshot.
 	number uint64
-	// published is when it took the place of the one before.
+	// published is the time at which the snapshot replaced the previous one.
 	published time.Time
 	// superseded is closed when the next snapshot has replaced this one.
 	superseded chan struct{}
 }
 
-// newSnapshot returns a snapshot without a catalog, states and lists.
-func newSnapshot(g *Generation, started time.Time) *Snapshot {
-	return &Snapshot{
-		Generation: g, States: make([]*upstream.State, len(g.Upstreams)), lists: make([]*admitted, len(g.Upstreams)),
-		started: started, superseded: make(chan struct{}),
-	}
+// Contents are the parts that change within a generation. The slices are parallel to
+// [Generation.Upstreams].
+type Contents struct {
+	// Catalog is the merge of all admitted lists. Its entries carry their visibility.
+	Catalog *catalog.Catalog
+	States  []*upstream.State
+	// Admitted is true for each upstream with an admitted list.
+	Admitted []bool
+	// Rejected has a report for each definition that is missing from the catalog, or changed in it.
+	Rejected []catalog.Report
 }
 
-// successor returns the snapshot that follows, as far as nothing has changed. It is to be
-// completed.
-func successor(s *Snapshot, g *Generation) *Snapshot {
-	next := newSnapshot(g, s.started)
-	next.Catalog, next.number = s.Catalog, s.number+1
+// New returns the first snapshot of a gateway with the given start time.
+func New(g *Generation, contents Contents, started time.Time) *Snapshot {
+	s := &Snapshot{Generation: g, Contents: contents, started: started, views: newViews(contents.Catalog)}
+	s.complete()
+	return s
+}
+
+// Successor returns the snapshot after s.
+func (s *Snapshot) Successor(g *Generation, contents Contents) *Snapshot {
+	next := &Snapshot{Generation: g, Contents: contents, started: s.started, number: s.number + 1}
 	if g == s.Generation {
-		copy(next.States, s.States)
-		copy(next.lists, s.lists)
+		next.views = s.views.after(contents.Catalog)
+	} else { // audiences belong to a policy
+		next.views = newViews(contents.Catalog)
 	}
+	next.complete()
 	return next
 }
 
-// complete fills in what follows from the catalog, the states and the lists. Of the snapshot
-// before, which is nil for the first one, only the upstreams that were touched may differ, or the
-// whole generation. Touched is in order.
-func (s *Snapshot) complete(before *Snapshot, touched []int) {
-	if before == nil || before.Generation != s.Generation {
-		s.untried, s.unhealthy = nil, nil
-		s.polled, s.rejected = polled(s.States), rejections(s)
-	} else {
-		s.untried, s.unhealthy, s.polled, s.rejected = before.untried, before.unhealthy, before.polled, before.rejected
-		if slices.ContainsFunc(touched, func(i int) bool { return s.States[i].TTL != before.States[i].TTL }) {
-			s.polled = polled(s.States)
+// complete computes the indexes.
+func (s *Snapshot) complete() {
+	for i, state := range s.States {
+		if !state.Tried {
+			s.untried = append(s.untried, i)
 		}
-		if !sameRejections(s, before, touched) {
-			s.rejected = rejections(s)
+		// An upstream that is tried but not listed, without a problem, is being admitted.
+		if !state.Tried || !state.Listed || state.Problem != nil {
+			s.unhealthy = append(s.unhealthy, i)
 		}
-	}
-	s.untried = update(s.untried, touched, func(i int) bool { return !s.States[i].Tried })
-	s.unhealthy = update(s.unhealthy, touched, func(i int) bool {
-		state := s.States[i]
-		// One that is tried and not listed, without a problem, is being admitted.
-		return !state.Tried || !state.Listed || state.Problem != nil
-	})
-	// Audiences are those of one policy.
-	if before == nil || before.Policy != s.Policy {
-		s.views = newViews(s.Catalog)
-	} else {
-		s.views = before.views.after(s.Catalog)
-	}
-}
-
-// update returns a list of indexes with those of the touched that belong in it, and without those
-// that do not. Both are in order.
-func update(list, touched []int, belongs func(i int) bool) []int {
-	var updated []int
-	for _, i := range touched {
-		at, isIn := slices.BinarySearch(list, i)
-		updated = append(updated, list[:at]...)
-		if list = list[at:]; isIn {
-			list = list[1:]
-		}
-		if belongs(i) {
-			updated = append(updated, i)
-		}
-	}
-	return append(updated, list...)
-}
-
-// polled returns the indexes of the states that have a TTL, those of the shortest first.
-func polled(states []*upstream.State) (polled []int) {
-	for i, state := range states {
 		if state.TTL > 0 {
-			polled = append(polled, i)
+			s.polled = append(s.polled, i)
 		}
 	}
-	slices.SortFunc(polled, func(a, b int) int { return cmp.Compare(states[a].TTL, states[b].TTL) })
-	return polled
+	slices.SortFunc(s.polled, func(a, b int) int { return cmp.Compare(s.States[a].TTL, s.States[b].TTL) })
+	s.brokenFiles = sync.OnceValue(s.findBroken)
+	s.superseded = make(chan struct{})
 }
 
-// Superseded is closed once a later snapshot has replaced this one.
+// Superseded is closed when a later snapshot has replaced this one.
 func (s *Snapshot) Superseded() <-chan struct{} { return s.superseded }
 
 // Reports returns the findings that a person should fix.
-func (s *Snapshot) Reports() []catalog.Report { return slices.Concat(s.Catalog.Reports(), s.rejected) }
+func (s *Snapshot) Reports() []catalog.Report { return slices.Concat(s.Catalog.Reports(), s.Rejected) }
 
-// View returns what an audience sees of the catalog, however long the conditions of the policy
-// take.
+// View returns an audience's view of the catalog. It has no bound on the time of conditions.
 func (s *Snapshot) View(audience *policy.Audience) *catalog.View {
 	return s.views.of(audience).entries()
 }
 
+// requestTime bounds the evaluation of conditions in one request.
+const requestTime = 5 * time.Second
+
 // RequestView is [Snapshot.View] for a request. The error is [policy.ErrBudget] if the conditions
-// take more than one request may spend; a later one gets further.
-func (s *Snapshot) RequestView(audience *policy.Audience) (*catalog.View, error) {
+// take longer than a request may, and ctx's error if the client leaves. Decisions are cached, so a
+// later request gets further.
+func (s *Snapshot) RequestView(ctx context.Context, audience *policy.Audience) (*catalog.View, error) {
 	v := s.views.of(audience)
 	if s.Policy.EvaluatesNothing() || v.ready.Load() {
 		return v.entries(), nil
 	}
-	entries := s.Catalog.Entries()
-	budget := policy.NewBudget(len(entries))
-	for _, entry := range entries {
-		if err := entry.Decide(audience, budget); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	for _, entry := range s.Catalog.Entries() {
+		if err := entry.Decide(ctx, audience); err != nil {
 			return nil, err
 		}
 	}
 	return v.entries(), nil
 }
 
-// FirstPaged reports whether this is the first call for the audience since the policy changed.
-// Whoever finds that its view has more than one page says so then.
+// FirstPaged reports whether this is the first call for the audience since the start or a reload. If
+// so, the caller logs that the view has several pages.
 func (s *Snapshot) FirstPaged(audience *policy.Audience) bool {
 	paged := s.views.of(audience).paged
 	return !paged.Load() && paged.CompareAndSwap(false, true)
 }
 
-// Lookup returns the entry that an audience sees under a name. It is nil both for a name that does
-// not exist and for one that the audience may not see.
+// Lookup returns the entry that an audience sees under a name. It is nil for a name that does not
+// exist, or that the audience may not see.
 func (s *Snapshot) Lookup(audience *policy.Audience, name string) *catalog.Entry {
-	// In the view, not in the catalog: evaluating an entry's conditions takes time, which would
-	// tell a hidden name from an unknown one.
+	// Look in the view, not in the catalog: evaluating an entry's conditions takes time, by which a
+	// client could tell a hidden name from an unknown one.
 	return s.View(audience).Lookup(name)
 }
 
-// Number is higher than that of every earlier snapshot.
+// Number is higher than the number of every earlier snapshot.
 func (s *Snapshot) Number() uint64 { return s.number }
+
+// Published returns the time at which the snapshot replaced the previous one.
+func (s *Snapshot) Published() time.Time { return s.published }
 
 // AllTried reports whether every upstream has answered or failed once.
 func (s *Snapshot) AllTried() bool { return len(s.untried) == 0 }
 
-// Listed reports whether a list of the upstream at index i is known: from its connector, from an
-// earlier one or, with a state_dir, from an earlier process.
+// Listed reports whether a list of the upstream at index i is known: from its connector, an earlier
+// connector or, with a state_dir, an earlier process.
 func (s *Snapshot) Listed(i int) bool {
-	_, known := s.definitions(i, s.States[i])
-	return known && s.lists[i] != nil
+	_, known := s.LatestList(i, s.States[i])
+	return known && s.Admitted[i]
 }
 
-// Definitions returns the list of the upstream at index i, as the upstream sent it; nil where none
-// is known.
+// Definitions returns the list of the upstream at index i in the upstream's form; nil if unknown.
 func (s *Snapshot) Definitions(i int) []jsontext.Value {
-	definitions, _ := s.definitions(i, s.States[i])
+	definitions, _ := s.LatestList(i, s.States[i])
 	return definitions
 }
 
-// Lists returns the upstreams' lists as far as they are known now.
+// Lists returns all known lists.
 func (s *Snapshot) Lists() Lists {
 	lists := Lists{}
 	for i, u := range s.Upstreams {
 		if state := s.States[i]; state.Listed {
-			lists[u.Name] = List{Server: serverOf(u), Definitions: state.Definitions}
-		} else if list, ok := s.saved[u.Name]; ok {
+			lists[u.Name] = List{Server: ServerOf(u), Definitions: state.Definitions}
+		} else if list, ok := s.Saved[u.Name]; ok {
 			lists[u.Name] = list
 		}
 	}
@@ -216,36 +188,39 @@ func (s *Snapshot) Unlisted() (labels []string) {
 	return labels
 }
 
-// Degradation is why the list of one upstream is not fresh, or its gets fail.
+// Degradation is the problem of one upstream, as an audience may know it.
 type Degradation struct {
+	upstream.Problem
+
 	Upstream string
-	Reason   upstream.Reason
-	Since    time.Time
-	// Stale is true where an earlier list is served meanwhile, and Failing where the list is fresh,
-	// but gets fail.
-	Stale, Failing bool
+	// Stale is true if an earlier list is served.
+	Stale bool
+	// Files are broken prompt files. A file is named only to audiences that may see its prompt.
+	Files []BrokenFile
 }
 
-// Degradations returns the upstreams in the audience's view whose lists are not fresh, or whose
-// gets fail. An upstream is named only to members of its team and to those who see an entry of it.
+// Degradations returns the upstreams in the audience's view that are not fresh, or whose gets fail.
+// An upstream is named only to members of its team, and to audiences that see an entry of it.
 func (s *Snapshot) Degradations(audience *policy.Audience) (all []Degradation) {
 	for _, i := range s.unhealthy {
 		u := &s.Upstreams[i]
 		if !s.views.of(audience).knows(audience, u) {
 			continue
 		}
-		d := Degradation{Upstream: u.Name, Reason: Starting, Since: s.started, Stale: s.Listed(i)}
+		d := Degradation{Problem: upstream.Problem{Reason: Starting, Since: s.started}, Upstream: u.Name, Stale: s.Listed(i)}
 		if problem := s.States[i].Problem; problem != nil {
-			d.Reason, d.Since = problem.Reason, problem.Since
-			d.Stale, d.Failing = d.Stale && !problem.Failing, problem.Failing
+			d.Problem, d.Stale = *problem, d.Stale && !problem.Failing
+			if d.Reason == upstream.InvalidFile {
+				d.Files = s.brokenFor(audience, i)
+			}
 		}
 		all = append(all, d)
 	}
 	return all
 }
 
-// TTL returns for how long the audience's view is good: the shortest time that a server behind it
-// gives which would not report a change, and at most a given one.
+// TTL returns how long the audience's view may be cached: the shortest TTL of an upstream in the
+// view that would not report a change, and at most the given time.
 func (s *Snapshot) TTL(audience *policy.Audience, most time.Duration) time.Duration {
 	for _, i := range s.polled {
 		ttl := s.States[i].TTL
@@ -259,9 +234,8 @@ func (s *Snapshot) TTL(audience *policy.Audience, most time.Duration) time.Durat
 	return most
 }
 
-// CheckListed returns an [*upstream.Unavailable] where the audience's view is empty only because
-// none of the upstreams behind it has ever been listed. The error names the first of them that the
-// audience may know of.
+// CheckListed returns an [*upstream.Unavailable] if the audience's view is empty only because none
+// of its upstreams has ever been listed. The error names an upstream only to members of its team.
 func (s *Snapshot) CheckListed(audience *policy.Audience) error {
 	var unlisted *upstream.Unavailable
 	for i, state := range s.States {
@@ -275,7 +249,7 @@ func (s *Snapshot) CheckListed(audience *policy.Audience) error {
 			continue
 		}
 		unlisted = &upstream.Unavailable{Reason: Starting}
-		// To others, the name of an upstream is nothing that they may know.
+		// Other audiences must not learn the name of an upstream.
 		if audience.Member(u.Team) {
 			unlisted.Upstream = u.Name
 			if state.Problem != nil {

@@ -4,44 +4,42 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/promptweir/promptweir/upstream"
 )
 
-// Trouble is why the prompts of an upstream are missing or may not be up to date.
+// Trouble explains why an upstream's prompts are missing or may be outdated.
 type Trouble struct {
 	Upstream, Team string
-	// Place is that of the upstream's block.
+	// Place is the location of the upstream's block.
 	Place string
-	// Condition follows the name in a sentence: "is down".
+	// Condition continues a sentence that begins with the name: "is down".
 	Condition string
-	// Reason is empty while the upstream is still connecting; then Since is the zero time.
-	Reason upstream.Reason
-	Since  time.Time
-	// Listed is true where an earlier list is used meanwhile.
+	// Listed is true if the gateway has an admitted list of the upstream, a current or an earlier
+	// one, see [Snapshot.Listed].
 	Listed bool
-	// Cause holds nothing secret, but is for operators only.
-	Cause upstream.Cause
+	// Problem is nil while the upstream is still connecting. Its cause has no secrets, but is only
+	// for operators.
+	Problem *upstream.Problem
 }
 
-// String writes a trouble as one line: what, where, why and what to do.
+// String returns one line: what, where, why and what to do.
 func (t Trouble) String() string {
 	who := fmt.Sprintf("%s (%s)", t.Upstream, t.Place)
-	if t.Cause.Problem == "" {
+	if t.Problem == nil {
 		return who + " " + t.Condition
 	}
-	return fmt.Sprintf("%s %s: %s", who, t.Condition, t.Cause)
+	return fmt.Sprintf("%s %s: %s", who, t.Condition, t.Problem.Cause())
 }
 
-// Troubles returns what is wrong with the upstreams, by name.
+// Troubles returns the problems of all upstreams, sorted by name.
 func (s *Snapshot) Troubles() (all []Trouble) {
 	for i, state := range s.States {
 		u := &s.Upstreams[i]
-		t := Trouble{Upstream: u.Name, Team: u.Team, Place: u.Place.String(), Listed: s.Listed(i)}
-		switch p := state.Problem; {
-		case p != nil:
-			t.Condition, t.Reason, t.Since, t.Cause = condition(p, state.Connected, t.Listed), p.Reason, p.Since, p.Cause()
+		t := Trouble{Upstream: u.Name, Team: u.Team, Place: u.Place.String(), Listed: s.Listed(i), Problem: state.Problem}
+		switch {
+		case t.Problem != nil:
+			t.Condition = condition(t.Problem, state.Connected, t.Listed)
 		case state.Tried:
 			continue
 		case state.Connected:

@@ -18,14 +18,15 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// retryIdentity is when to try again after an issuer could not be reached, in seconds.
+// retryIdentity is the Retry-After if an issuer cannot be reached, in seconds.
 const retryIdentity = "5"
 
-// authenticate returns who sends the request, or answers it: 401 without a valid credential, 403
-// for a token that lacks a scope, and 503 if an issuer cannot be reached.
+// authenticate returns the caller of the request. Otherwise it responds: 400 for a token in the
+// URL, 401 without a valid credential, 403 for a token without a required scope, 503 if an issuer
+// cannot be reached.
 func (x *exchange) authenticate(id jsontext.Value) (snapshot.Caller, bool) {
 	if x.r.URL.RawQuery != "" && x.r.URL.Query().Has("access_token") {
-		// It would appear in the logs of every intermediary.
+		// A token in the URL would appear in the logs of every intermediary.
 		x.refuse(http.StatusBadRequest, id,
 			wire.NewError(wire.InvalidRequest, "Bad request: a token belongs in the Authorization header"))
 		return snapshot.Caller{}, false
@@ -41,12 +42,12 @@ func (x *exchange) authenticate(id jsontext.Value) (snapshot.Caller, bool) {
 	return caller, true
 }
 
-// settle waits at the start until the upstreams that matter to the caller have answered or failed
-// once: clients that reconnect would otherwise be told of changes that are only the catalog filling
-// up. Where a reload in the meantime does not accept the caller, it answers the request.
-func (x *exchange) settle(caller *snapshot.Caller, id jsontext.Value) bool {
-	s, err := x.t.publisher.Settle(x.r.Context(), caller, x.snapshot)
-	// Even with an error: the refusal has the challenge of the configuration that refuses.
+// awaitTried waits at the start until the caller's upstreams have answered or failed once.
+// Otherwise clients that reconnect would be notified while the catalog fills up. If a reload has
+// refused the caller, awaitTried responds to the request.
+func (x *exchange) awaitTried(caller *snapshot.Caller, id jsontext.Value) bool {
+	s, err := x.t.publisher.AwaitTried(x.r.Context(), caller, x.snapshot)
+	// Use the snapshot also after an error: the refusal has the challenge of its configuration.
 	x.snapshot = s
 	if err != nil {
 		x.refuseCaller(id, err)
@@ -54,7 +55,7 @@ func (x *exchange) settle(caller *snapshot.Caller, id jsontext.Value) bool {
 	return err == nil
 }
 
-// refuseCaller answers a request whose credential is not accepted.
+// refuseCaller responds to a request with a refused credential.
 func (x *exchange) refuseCaller(id jsontext.Value, err error) {
 	status, problem, reason := http.StatusUnauthorized, "Unauthorized: the credential is not valid", "bad"
 	_, lacksScope := errors.AsType[*identity.ScopeError](err)
@@ -68,7 +69,7 @@ func (x *exchange) refuseCaller(id jsontext.Value, err error) {
 	case lacksScope:
 		status, problem, reason = http.StatusForbidden, "Forbidden: the token lacks a required scope", "scope"
 	case errors.Is(err, identity.ErrNoCredential):
-		// Not counted: clients begin without a credential to learn who issues them (RFC 9728).
+		// Do not count this: clients begin without a credential to find the issuer (RFC 9728).
 		problem, reason = "Unauthorized: a bearer token is required", ""
 	}
 	if reason != "" {
@@ -78,15 +79,15 @@ func (x *exchange) refuseCaller(id jsontext.Value, err error) {
 	x.refuse(status, id, wire.NewError(wire.InvalidRequest, problem))
 }
 
-// CountRefused counts and logs a credential that was not accepted, for a reason.
+// CountRefused counts and logs a refused credential.
 func (t *Transport) CountRefused(ctx context.Context, client, reason string, err error) {
 	t.refused.Add(ctx, 1, metric.WithAttributes(upstream.AttrReason.String(reason)))
 	t.refusals.InfoContext(ctx, "credential refused",
 		slog.String("reason", reason), slog.String("client", client), slog.Any("error", err))
 }
 
-// credentialOf returns the credential of a request: the token in the header or, without one, the
-// certificate of its connection. It retains nothing else of the request.
+// credentialOf returns the credential of a request: the token in the header or otherwise the
+// certificate of the connection. It keeps no reference to the request.
 func credentialOf(r *http.Request, header string) identity.Credential {
 	values := r.Header[header]
 	if len(values) == 0 && r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
@@ -98,13 +99,13 @@ func credentialOf(r *http.Request, header string) identity.Credential {
 	if len(values) == 0 {
 		return noCredential
 	}
-	value := strings.Join(values, ", ") // of two, none is valid
+	value := strings.Join(values, ", ") // two values are never valid
 	return func(ctx context.Context, a *identity.Authenticator) (policy.Principal, error) {
 		return a.FromHeader(ctx, header, value)
 	}
 }
 
-// noCredential is the credential of a request without any.
+// noCredential is the credential of a request without one.
 func noCredential(ctx context.Context, a *identity.Authenticator) (policy.Principal, error) {
 	return a.FromHeader(ctx, "", "")
 }
@@ -114,15 +115,15 @@ func (x *exchange) clientAddress() string {
 	if x.client != "" {
 		return x.client
 	}
-	return identity.ClientAddress(x.r, x.snapshot.Config.Gateway.TrustedProxies)
+	return identity.ClientAddress(x.r, &x.snapshot.Config.Gateway)
 }
 
-// clockCheck is how often the clock is compared with the time at which a credential expires: timers
-// do not notice when the clock is set, and stand still while the machine sleeps.
+// clockCheck is the interval at which the clock is compared with the expiry of a credential. Timers
+// ignore changes of the clock, and stop while the machine sleeps.
 const clockCheck = 30 * time.Second
 
-// withExpiry returns a context that ends, with [context.DeadlineExceeded] as its cause, when the
-// clock shows that a credential has expired; the zero time is never.
+// withExpiry returns a context that ends, with [context.DeadlineExceeded] as its cause, when a
+// credential has expired according to the clock. The zero time means never.
 func withExpiry(ctx context.Context, expiry time.Time) (context.Context, context.CancelFunc) {
 	return withExpiryBy(ctx, expiry, time.Now)
 }
@@ -134,7 +135,7 @@ func withExpiryBy(
 		return context.WithCancel(ctx)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	expiry = expiry.Round(0) // without a monotonic reading: what counts is the clock
+	expiry = expiry.Round(0) // without a monotonic reading, to compare with the clock
 	var timer *time.Timer
 	check := func() {
 		left := expiry.Sub(now().Round(0))
@@ -153,7 +154,7 @@ func withExpiryBy(
 	}
 }
 
-// hasExpired reports whether a context has ended since the credential had expired.
+// hasExpired reports whether a context has ended because of the credential's expiry.
 func hasExpired(ctx context.Context) bool {
 	return context.Cause(ctx) == context.DeadlineExceeded //nolint:errorlint // withExpiry's own value
 }

@@ -33,21 +33,3 @@ func TestExpiry_FollowsTheClock(t *testing.T) {
 		})
 	}
 }
-
-func TestExpiry_EndsWithItsStreamToo(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		outer, leave := context.WithCancel(t.Context())
-		for _, end := range []func(){leave, nil} {
-			ctx, cancel := withExpiry(outer, time.Now().Add(time.Hour))
-			if end == nil {
-				end = cancel
-			}
-			end()
-			time.Sleep(2 * time.Hour)
-			if hasExpired(ctx) || ctx.Err() == nil {
-				t.Errorf("it ended because of %v", context.Cause(ctx))
-			}
-			cancel()
-		}
-	})
-}

@@ -47,13 +47,3 @@ func TestReadBody_BoundsWhatAnAddressHolds(t *testing.T) {
 	slow.release()
 	upstreamtest.Equal(t, 0, account.Held(), "bytes held after all bodies are done with")
 }
-
-func TestReadBody_ReadsAllOfALargeBody(t *testing.T) {
-	s := &snapshot.Snapshot{Generation: &snapshot.Generation{Config: &config.Config{}}}
-	want := bytes.Repeat([]byte("0123456789"), 100_000)
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", bytes.NewReader(want))
-	x := &exchange{t: &Transport{ledger: edge.New(edge.Options{})}, w: httptest.NewRecorder(), r: r, snapshot: s}
-	if got, err := x.readBody(); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("read %d bytes, %v; want %d", len(got), err, len(want))
-	}
-}

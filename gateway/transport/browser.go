@@ -15,21 +15,20 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// What a browser lets a page of an allowed origin send and read (Fetch standard, "CORS protocol").
-// Every header that begins with Mcp- has to be named: where credentials are sent, a browser takes
-// no pattern.
+// The methods and headers that a page of an allowed origin may send and read (Fetch standard, "CORS
+// protocol"). Each Mcp- header is listed, because a browser that sends credentials accepts no
+// wildcard.
 const (
 	allowedMethods = "GET, POST, DELETE"
 	allowedHeaders = "Authorization, Content-Type, Accept, Last-Event-ID, " +
 		"Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name"
 	exposedHeaders = "Mcp-Session-Id, WWW-Authenticate"
-	// preflightAge is how long a browser may remember the answer, in seconds.
+	// preflightAge is the time that a browser may cache the response, in seconds.
 	preflightAge = "7200"
 )
 
-// shareWithOrigin lets a page of an allowed origin read the response. It reports whether it has
-// answered the request, which then was a preflight: it has no credentials, and asks for nothing of
-// the caller's.
+// shareWithOrigin lets a page of an allowed origin read the response. It returns true if it has
+// responded to a preflight request, which has neither a credential nor a message.
 func shareWithOrigin(w http.ResponseWriter, r *http.Request, origins origin.Check) (answered bool) {
 	origin := origins.Allowed(r)
 	if origin == "" {
@@ -37,7 +36,7 @@ func shareWithOrigin(w http.ResponseWriter, r *http.Request, origins origin.Chec
 	}
 	header := w.Header()
 	header.Set("Access-Control-Allow-Origin", origin)
-	// A cache must not give one origin's response to another.
+	// Caches must not give one origin's response to another.
 	header.Set("Vary", "Origin")
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
 		header.Set("Access-Control-Expose-Headers", exposedHeaders)
@@ -50,7 +49,7 @@ func shareWithOrigin(w http.ResponseWriter, r *http.Request, origins origin.Chec
 	return true
 }
 
-// serveRoot serves /: a page to browsers, and nothing to anybody else.
+// serveRoot serves / with a page for browsers. Other clients get 404.
 func (t *Transport) serveRoot(w http.ResponseWriter, r *http.Request) {
 	s := t.publisher.Current()
 	switch err := s.Origins.Request(r); {
@@ -63,15 +62,16 @@ func (t *Transport) serveRoot(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// servePage tells a person who has opened the endpoint in a browser how to point a client at it. It
-// says how clients authenticate, as the refusal of a client without a credential does, and which
-// variants there are, and nothing else that depends on the configuration.
+// servePage shows a person who opens the endpoint in a browser how to connect a client. Like the
+// refusal of a client without a credential, it shows how clients authenticate. It also shows the
+// endpoint's URL and the variants.
 func servePage(w http.ResponseWriter, r *http.Request, s *snapshot.Snapshot) {
 	auth := s.Config.Auth
 	clientsetup.ServePage(w, resourceOf(r, s).String(), clientsetup.AccessOf(auth), clientsetup.RegistrationOf(auth), s.Config.Gateway.Variants...)
 }
 
-// wellKnown is where a protected resource says who issues tokens for it (RFC 9728, section 3).
+// wellKnown is the path of the metadata of a protected resource, which names its issuers (RFC 9728,
+// section 3).
 const wellKnown = "/.well-known/oauth-protected-resource"
 
 // serveMetadata serves the resource's metadata.
@@ -95,13 +95,13 @@ func (t *Transport) serveMetadata(w http.ResponseWriter, r *http.Request) {
 	}
 	metadata = metadata.With("bearer_methods_supported", texts([]string{"header"}))
 	w.Header().Set("Content-Type", wire.ContentJSON)
-	_, _ = w.Write(metadata.JSON()) // the client is told by what arrives
+	_, _ = w.Write(metadata.JSON()) // the client notices an incomplete response
 }
 
-// keySetPath is where servers find the keys that verify the gateway's assertions.
+// keySetPath is the path of the keys that verify the gateway's assertions.
 const keySetPath = "/.well-known/jwks.json"
 
-// serveKeySet serves the public keys of the gateway's assertions.
+// serveKeySet serves the public keys of assertions.
 func (t *Transport) serveKeySet(w http.ResponseWriter, r *http.Request) {
 	s := t.publisher.Current()
 	keys := s.Assertions.KeySet()
@@ -111,7 +111,7 @@ func (t *Transport) serveKeySet(w http.ResponseWriter, r *http.Request) {
 	}
 	if allowPublic(w, r, s) {
 		w.Header().Set("Content-Type", wire.ContentJSON)
-		_, _ = w.Write(keys) // the client is told by what arrives
+		_, _ = w.Write(keys) // the client notices an incomplete response
 	}
 }
 
@@ -124,11 +124,10 @@ func texts(all []string) jsontext.Value {
 	return wire.Array(quoted)
 }
 
-// allowPublic prepares a response that everybody may read, including pages in browsers, or answers
-// the request.
+// allowPublic prepares a response that everyone may read, including pages in browsers. Otherwise it
+// responds to the request.
 func allowPublic(w http.ResponseWriter, r *http.Request, s *snapshot.Snapshot) (ok bool) {
-	// The host but not the origin: a page may read what is for everybody, but not by rebinding a
-	// name.
+	// Check the host but not the origin: any page may read the response, but not by DNS rebinding.
 	if err := s.Origins.Host(r); err != nil {
 		refuse(w, http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "Forbidden: "+err.Error()))
 		return false
@@ -148,8 +147,8 @@ func allowPublic(w http.ResponseWriter, r *http.Request, s *snapshot.Snapshot) (
 	return false
 }
 
-// resourceOf returns the endpoint's URL as clients know it. Without a public_url, it is at the host
-// that the client asked, which is one of the gateway's.
+// resourceOf returns the endpoint's URL for clients. Without a public_url it has the host of the
+// request. Callers check that this is a host of the gateway.
 func resourceOf(r *http.Request, s *snapshot.Snapshot) *url.URL {
 	settings := &s.Config.Gateway
 	if endpoint := settings.PublicEndpoint(); endpoint != nil {
@@ -162,10 +161,11 @@ func resourceOf(r *http.Request, s *snapshot.Snapshot) *url.URL {
 	return u
 }
 
-// resourceAt returns the resource at a path, as clients know its URL: HTTP+SSE is one of its own, since
-// clients refuse the metadata of another, and the variants belong to the endpoint. The path is known if
-// the resource's metadata is there: by its public URL, by the path on this host, where a proxy strips a
-// path, and at the root, for clients that try no other.
+// resourceAt returns the public URL of the resource at a path. HTTP+SSE is a resource of its own,
+// because clients refuse the metadata of another resource. A variant belongs to the endpoint's
+// resource. known is true if the resource's metadata is served at the path: the path of the public
+// URL, the path on this host if a proxy strips part of it, or the root, for clients that try only
+// the root.
 func resourceAt(path string, r *http.Request, s *snapshot.Snapshot) (u *url.URL, known bool) {
 	path = strings.TrimSuffix(path, "/")
 	gateway, endpoint := &s.Config.Gateway, resourceOf(r, s)
@@ -175,8 +175,8 @@ func resourceAt(path string, r *http.Request, s *snapshot.Snapshot) (u *url.URL,
 	return endpoint, path == "" || path == gateway.Path || path == endpoint.Path
 }
 
-// metadataURL returns where clients find the metadata of the resource that they requested: the
-// well-known path goes between the host and the resource's path.
+// metadataURL returns the URL of the requested resource's metadata. The well-known path is between
+// the host and the resource's path.
 func metadataURL(r *http.Request, s *snapshot.Snapshot) string {
 	u, _ := resourceAt(r.URL.Path, r, s)
 	return u.Scheme + "://" + u.Host + wellKnown + u.EscapedPath()

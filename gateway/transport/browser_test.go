@@ -88,7 +88,7 @@ func TestCORS_IsForAllowedOriginsOnly(t *testing.T) {
 	begun := gatewaytest.Send(t, http.MethodPost, s.URL, initialize, append(gatewaytest.Bearer("ann"), "Origin", app))
 	exposed(http.StatusOK, begun, "Mcp-Session-Id")
 
-	for _, h := range []gatewaytest.Headers{{"Mcp-Session-Id", begun.Header.Get("Mcp-Session-Id")}, nil} { // a hijacked stream, and HTTP+SSE
+	for _, h := range []gatewaytest.Headers{{"Mcp-Session-Id", begun.Header.Get("Mcp-Session-Id")}, nil} { // Streamable HTTP, and HTTP+SSE
 		url := s.URL
 		if h == nil {
 			url = sse

@@ -21,7 +21,7 @@ import (
 const (
 	// MaxRequest bounds one message or batch of a client, in bytes.
 	MaxRequest = 4 << 20
-	// maxPrealloc bounds the memory that a Content-Length alone can claim, in bytes.
+	// maxPrealloc bounds the memory that is allocated for a Content-Length in advance, in bytes.
 	maxPrealloc = 64 << 10
 )
 
@@ -31,58 +31,85 @@ type exchange struct {
 
 	w http.ResponseWriter
 	r *http.Request
-	// conn is the connection of the request; nil if it is none of the gateway's listeners.
+	// conn is the connection of the request; nil if it is not from one of the gateway's listeners.
 	conn *edge.Conn
-	// snapshot is the one that was current when the request had arrived in full. Until then it is
-	// that of the header, by which its origin is checked.
+	// snapshot is the snapshot that was current when the request had arrived completely. Until then
+	// it is the snapshot of the header's arrival, which checks the origin.
 	snapshot *snapshot.Snapshot
-	// variant is that of the endpoint; empty for the plain one.
+	// variant is the endpoint's variant; empty for the plain endpoint.
 	variant config.Variant
-	// client is the client's address, once the request has arrived in full.
+	// client is the client's address. It is set when the request has arrived completely.
 	client string
-	// What the request holds until it is over, see release: its entry among those in flight and among
-	// those that are pending, its response, and memory, that of a request of HTTP/2 and that of a large
-	// body.
-	inFlight      *cancellable
-	pending       pending
-	response      requests.Response
-	request, body edge.Hold
-	// forwarded is set for a request of another replica.
-	forwarded bool
+	// pending is the response while it depends on an upstream. scope has everything that the
+	// request holds, see release.
+	pending pending
+	scope   requests.Scope
+	// forwarded is true for a request from another replica. recorded is true once metrics and the
+	// audit log have the request's outcome.
+	forwarded, recorded bool
 }
+
+// protocol is the handling of one era over Streamable HTTP. Each function responds itself to a
+// request that it refuses.
+type protocol struct {
+	// admit checks a posted message and its caller. For a request to carry out, it returns the
+	// context and the status of the response. raw is the message's text, for another replica.
+	admit func(x *exchange, request *requests.Request, raw []byte) (ctx context.Context, status int, ok bool)
+	// serveBatch, serveStream and end serve a posted batch, GET and DELETE.
+	serveBatch       func(x *exchange, batch []jsontext.Value)
+	serveStream, end func(x *exchange)
+}
+
+//nolint:gochecknoglobals // constant tables
+var (
+	legacy = protocol{
+		admit: (*exchange).admitLegacy,
+		serveBatch: func(x *exchange, batch []jsontext.Value) {
+			x.inSession(func(l *legacyExchange) { l.serveBatch(batch) })
+		},
+		serveStream: func(x *exchange) {
+			if x.acceptsStream() {
+				x.inSession((*legacyExchange).serveStream)
+			}
+		},
+		end: func(x *exchange) { x.inSession((*legacyExchange).end) },
+	}
+	modern = protocol{
+		admit:      (*exchange).admitModern,
+		serveBatch: func(x *exchange, _ []jsontext.Value) { x.refuse(http.StatusBadRequest, nil, wire.NoBatches()) },
+		serveStream: func(x *exchange) {
+			refuseMethod(x.w, http.MethodPost, "In this revision, clients listen with subscriptions/listen")
+		},
+		end: func(x *exchange) { refuseMethod(x.w, http.MethodPost, "This revision has no sessions") },
+	}
+)
 
 // serve serves Streamable HTTP.
 func (x *exchange) serve() {
-	// A GET or DELETE has no message that could tell its era. A revision that is not served is refused
-	// where a session is wanted, with a list of those that are.
-	modern := wire.KnownModern(wire.Header(x.r.Header, wire.HeaderProtocolVersion))
+	// A GET or DELETE has no message, so only the header can name the era. openSession refuses an
+	// unsupported revision with a list of the supported revisions.
+	ofHeader := &legacy
+	if wire.KnownModern(wire.Header(x.r.Header, wire.HeaderProtocolVersion)) {
+		ofHeader = &modern
+	}
 	switch x.r.Method {
 	case http.MethodPost:
-		x.servePost(modern)
+		x.servePost(ofHeader)
 	case http.MethodGet:
-		switch {
-		case clientsetup.IsBrowser(x.r):
+		if clientsetup.IsBrowser(x.r) {
 			servePage(x.w, x.r, x.snapshot)
-		case modern:
-			refuseMethod(x.w, http.MethodPost, "In this revision, clients listen with subscriptions/listen")
-		case x.acceptsStream():
-			if l, ok := x.inSession(); ok {
-				l.serveStream()
-			}
+		} else {
+			ofHeader.serveStream(x)
 		}
 	case http.MethodDelete:
-		if modern {
-			refuseMethod(x.w, http.MethodPost, "This revision has no sessions")
-		} else if l, ok := x.inSession(); ok {
-			l.end()
-		}
+		ofHeader.end(x)
 	default:
 		refuseMethod(x.w, "POST, GET, DELETE", "Method not allowed")
 	}
 }
 
-// servePost handles what was posted: first its JSON, then its headers, then its caller.
-func (x *exchange) servePost(modernHeader bool) {
+// servePost handles a POST: first its JSON, then its headers, then its caller.
+func (x *exchange) servePost(ofHeader *protocol) {
 	if !accepts(x.r, wire.ContentJSON, wire.ContentSSE) {
 		x.refuse(http.StatusNotAcceptable, nil,
 			wire.NewError(wire.InvalidRequest, "Accept must list application/json and text/event-stream"))
@@ -93,44 +120,50 @@ func (x *exchange) servePost(modernHeader bool) {
 		return
 	}
 	if in.batch != nil {
-		if modernHeader {
-			x.refuse(http.StatusBadRequest, nil, wire.NoBatches())
-			return
-		}
-		if l, ok := x.inSession(); ok {
-			l.serveBatch(in.batch)
-		}
+		ofHeader.serveBatch(x, in.batch)
 		return
 	}
 	var (
-		ctx     context.Context
-		status  int
-		request = in.request // and no more of in, which would keep the body while a stream is open
-		raw     []byte       // of a message that may be for another replica
+		request = in.request // not in, which would keep the body while a stream is open
+		raw     []byte       // for another replica
 	)
+	x.scope.Request = request
 	if !request.Message.IsRequest() || request.IsRepeated() {
 		raw = in.raw
 	}
-	// The message determines its era: by its _meta, else by the header. A legacy session begins with an
-	// initialize, whose params have the revision: some clients send the newest one in all headers.
-	if request.ClaimsModern() || modernHeader && request.Message.Method != wire.Initialize {
-		ctx, status, ok = x.admitModern(request)
-	} else {
-		ctx, ok = x.admitLegacy(request, raw)
-		status = http.StatusOK
-	}
+	ctx, status, ok := protocolOf(request, ofHeader).admit(x, request, raw)
 	if id := request.ParkedID(); ok && id != "" && x.forward(x.w, id, &request.Caller, raw) {
 		return
 	}
 	if ok {
 		x.respond(ctx, request, status)
 	}
-	request.ResolveTool() // or a call that its headers have refused would not be recorded as a get
-	x.t.requests.RecordRefused(x.r.Context(), request, x.r.Header)
-	request.Release()
+	if !x.recorded {
+		request.ResolveTool() // before the headers are checked, so that a refused call is recorded as a get
+		x.t.requests.RecordRefused(x.r.Context(), request, x.r.Header)
+	}
 }
 
-// receive reads the body of a POST, or answers why it cannot be read.
+// protocolOf returns the protocol of a message: by its _meta or otherwise by the header. initialize
+// is always legacy, with the revision in its params: some clients send the newest revision in all
+// headers.
+func protocolOf(request *requests.Request, ofHeader *protocol) *protocol {
+	switch {
+	case request.ClaimsModern():
+		return &modern
+	case request.Message.Method == wire.Initialize:
+		return &legacy
+	}
+	return ofHeader
+}
+
+// record records a request that the transport itself answers. err is nil for a success.
+func (x *exchange) record(ctx context.Context, request *requests.Request, err error) {
+	x.recorded = true
+	x.t.requests.Record(ctx, request, err)
+}
+
+// receive reads the body of a POST. If it cannot, it responds with the error.
 func (x *exchange) receive() (incoming, bool) {
 	if wire.MediaType(wire.Header(x.r.Header, "Content-Type")) != wire.ContentJSON {
 		x.refuse(http.StatusUnsupportedMediaType, nil,
@@ -153,7 +186,7 @@ func (x *exchange) receive() (incoming, bool) {
 		x.refuse(status, nil, refusal)
 		return incoming{}, false
 	}
-	// The body may have taken long to arrive, and a reload may have revoked the credential.
+	// The body may have taken long, and a reload may have revoked the credential.
 	x.snapshot = x.t.publisher.Current()
 	x.client = x.clientAddress()
 	in, refusal := readIncoming(body)
@@ -175,32 +208,32 @@ func (x *exchange) readBody() ([]byte, error) {
 	return body, err
 }
 
-// errNoMemory means that a body does not fit beside what its client has sent already.
+// errNoMemory means that a body does not fit beside the other bytes that its client holds.
 var errNoMemory = errors.New("too many bytes are held")
 
-// readLargeBody reads a body that is large or may be. Its memory grows with what has arrived, and
-// counts for the client's address: who the caller is will be found out from the message.
+// readLargeBody reads a body that is or may be large. Its memory grows with the bytes that have
+// arrived. They count for the client's address, because the principal is known only after the
+// message was read.
 func (x *exchange) readLargeBody() ([]byte, error) {
-	// MaxBytesReader has the server close the connection, too, in place of reading on what a client
-	// goes on sending.
+	// MaxBytesReader also makes the server close the connection instead of reading the rest.
 	source := http.MaxBytesReader(x.w, x.r.Body, MaxRequest)
 	share, client := x.snapshot.Config.Gateway.MaxBuffered, edge.AddressKey(x.clientAddress())
 	var ok bool
-	if x.body, ok = x.t.ledger.Acquire(share, client, "", maxPrealloc); !ok {
+	if x.scope.Message, ok = x.t.ledger.Acquire(share, client, "", maxPrealloc); !ok {
 		return nil, errNoMemory
 	}
 	body := make([]byte, 0, maxPrealloc)
 	for {
 		if len(body) == cap(body) {
-			// Before the memory is taken.
-			if !x.body.Grow(share, 2*cap(body)) {
+			// Count the memory before it is allocated.
+			if !x.scope.Message.Grow(share, 2*cap(body)) {
 				return nil, errNoMemory
 			}
 			body = append(make([]byte, 0, 2*cap(body)), body...)
 		}
 		n, err := source.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
-		// A body that breaks off ends with another error, such as io.ErrUnexpectedEOF.
+		// If a body breaks off, the error is different, such as io.ErrUnexpectedEOF.
 		if errors.Is(err, io.EOF) {
 			return body, nil
 		}
@@ -210,48 +243,51 @@ func (x *exchange) readLargeBody() ([]byte, error) {
 	}
 }
 
-// respond carries out a request, in a context that ends when the client goes, and writes its
-// response as JSON, or as an event stream if messages precede the response or it takes long.
+// respond carries out a request, in a context that ends when the client leaves, and writes its
+// response: as JSON, or as an event stream if messages precede the response or it takes long.
 func (x *exchange) respond(ctx context.Context, request *requests.Request, status int) {
 	buffer := getBuffer()
+	x.recorded = true
 	x.t.pendings.add(&x.pending, x.w, request)
+	var response requests.Response
 	if request.Relay == nil {
 		request.InParts = true
-		x.response = x.t.requests.Handle(ctx, request, *buffer)
+		response = x.t.requests.Handle(ctx, request, &x.scope, *buffer)
 	} else {
-		x.response = x.respondRelaying(ctx, request, *buffer)
+		response = x.respondRelaying(ctx, request, *buffer)
 	}
 	if stream := x.t.pendings.end(&x.pending); stream != nil {
-		stream.event("", slices.Concat(x.response.Parts()...))
+		stream.event("", slices.Concat(response.Parts()...))
 		stream.end()
-		// As below: the failed write may still use the buffer.
+		// After an error, the write may still use the buffer.
 		if stream.err == nil {
-			putBuffer(buffer, x.response.JSON)
+			putBuffer(buffer, response.JSON)
 		}
 		return
 	}
-	if request.Modern() && x.response.Code == wire.MissingClientCapability {
-		status = http.StatusBadRequest // the only error of a method that has an HTTP status
+	// In the modern era, this error has its own HTTP status. For a legacy client it is the server's
+	// own error.
+	if request.Modern() && response.Code == wire.MissingClientCapability {
+		status = http.StatusBadRequest
 	}
-	parts, through := x.response.Parts(), x.response.Limited() // or its limit is free before it is sent
-	// A write that failed may still be under way, since HTTP/2 returns from it when the client
+	parts, through := response.Parts(), x.scope.Limited() // a limit counts the request until it is sent
+	// After an error the write may still be in progress: over HTTP/2 it returns when the client
 	// resets the stream.
-	if err := write(ctx, x.w, request.Answered(), status, through, parts...); err == nil {
-		putBuffer(buffer, x.response.JSON)
+	if err := write(ctx, x.w, response.Ready, status, through, parts...); err == nil {
+		putBuffer(buffer, response.JSON)
 	}
 }
 
-// respondRelaying carries out a request during which messages may have to be sent to the client,
-// before the response.
+// respondRelaying carries out a request that may send messages to the client before the response.
 func (x *exchange) respondRelaying(
 	ctx context.Context, request *requests.Request, buffer []byte,
 ) requests.Response {
 	ctx, giveUp := context.WithCancel(ctx)
 	defer giveUp()
-	if x.forwarded { // the other replica waits for the header, and for no longer than answerTimeout
+	if x.forwarded { // the other replica waits for the header for answerTimeout at most
 		x.pending.comment()
 	}
-	return x.t.handleRelaying(ctx, request, buffer, outlet{
+	return x.t.handleRelaying(ctx, request, &x.scope, buffer, outlet{
 		send: func(message []byte) {
 			if !x.pending.send(message) {
 				giveUp()
@@ -260,23 +296,23 @@ func (x *exchange) respondRelaying(
 	})
 }
 
-// refuse answers with an HTTP status and a JSON-RPC error, which has the request's id if that is
-// known.
+// refuse responds with an HTTP status and a JSON-RPC error. id is nil if unknown.
 func (x *exchange) refuse(status int, id jsontext.Value, err *wire.Error) {
 	refuse(x.w, status, id, err)
 }
 
 func refuse(w http.ResponseWriter, status int, id jsontext.Value, err *wire.Error) {
-	_ = writeJSON(w, status, wire.AppendError(nil, id, err)) // an error means that the client has gone
+	_ = writeJSON(w, status, wire.AppendError(nil, id, err)) // fails only if the client has left
 }
 
-// refuseMethod answers an HTTP method that is not served.
+// refuseMethod responds to an unsupported HTTP method.
 func refuseMethod(w http.ResponseWriter, allow, problem string) {
 	w.Header().Set("Allow", allow)
 	refuse(w, http.StatusMethodNotAllowed, nil, wire.NewError(wire.InvalidRequest, problem))
 }
 
-// acceptsStream reports whether the request accepts an event stream, or answers that it must.
+// acceptsStream reports whether the request accepts an event stream. If not, it responds with an
+// error.
 func (x *exchange) acceptsStream() bool {
 	if accepts(x.r, wire.ContentSSE) {
 		return true
@@ -285,11 +321,11 @@ func (x *exchange) acceptsStream() bool {
 	return false
 }
 
-// usualAccept is what clients that follow the specification send.
+// usualAccept is the value that clients send according to the specification.
 const usualAccept = wire.ContentJSON + ", " + wire.ContentSSE
 
 // accepts reports whether a request's Accept header allows all of the content types. Without the
-// header, all are allowed.
+// header all are allowed.
 func accepts(r *http.Request, contentTypes ...string) bool {
 	values := r.Header["Accept"]
 	if len(values) == 0 || values[0] == usualAccept {
@@ -298,7 +334,7 @@ func accepts(r *http.Request, contentTypes ...string) bool {
 	return !slices.ContainsFunc(contentTypes, func(contentType string) bool { return !allows(values, contentType) })
 }
 
-// allows reports whether an Accept header's values list the content type.
+// allows reports whether the values of an Accept header list a content type.
 func allows(values []string, contentType string) bool {
 	major, _, _ := strings.Cut(contentType, "/")
 	for _, value := range values {

@@ -10,19 +10,19 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// sseSessionKey is the query parameter by which clients of HTTP+SSE name their session.
+// sseSessionKey is the query parameter with the session's id in HTTP+SSE.
 const sseSessionKey = "sessionId"
 
-// sseSession is a connection over HTTP+SSE: the client's messages come by POSTs, and its GET stream
-// carries the others. It exists on this replica, for as long as the stream; others forward what is
-// posted to them.
+// sseSession is a connection over HTTP+SSE. The client sends its messages as POSTs, and receives
+// messages on its GET stream. The session exists on this replica while the stream is open. Other
+// replicas forward posts to this one.
 type sseSession struct {
 	conn *connection
 
 	// owner is the key of the principal that may post.
 	owner string
 	posts chan incoming
-	// over is closed when nothing is received any more.
+	// over is closed when no more posts are received.
 	over chan struct{}
 }
 
@@ -31,7 +31,7 @@ type sseSessions struct {
 	all sync.Map // of *sseSession
 }
 
-// find returns nil where there is no such session.
+// find returns nil if there is no such session.
 func (s *sseSessions) find(id string) *sseSession {
 	found, _ := s.all.Load(id)
 	session, _ := found.(*sseSession)
@@ -55,8 +55,8 @@ func (s *sseSessions) serve(x *exchange) {
 	}
 }
 
-// serveStream begins a session, which ends with the stream, as do its requests. A gateway that
-// drains answers the requests that it has, and then ends the stream.
+// serveStream begins a session, which ends with the stream, and so do its requests. When the
+// gateway drains, it answers the requests in flight and then ends the stream.
 func (s *sseSessions) serveStream(x *exchange) {
 	if !x.acceptsStream() {
 		return
@@ -76,26 +76,25 @@ func (s *sseSessions) serveStream(x *exchange) {
 		conn: newConnection(x.t, caller), owner: caller.Principal.Key(),
 		posts: make(chan incoming), over: make(chan struct{}),
 	}
-	// Now, since x forgets the snapshot, whose configuration says which proxies to believe.
+	// Do this now: below, x drops the snapshot, which has the trusted proxies.
 	opened.conn.legacyOnly, opened.conn.client = true, x.clientAddress()
 	id := x.t.forwarder.NewID() // cannot be guessed
 	s.all.Store(id, opened)
 	defer s.all.Delete(id)
-	x.snapshot = nil // otherwise it would stay in memory as long as the stream
+	x.snapshot = nil // it would stay in memory as long as the stream
 	out := openStream(x.w)
 	defer out.end()
 	out.named("endpoint", []byte(config.SSEPath+"?"+sseSessionKey+"="+id))
-	// This goroutine writes, since net/http ends the stream when the handler returns.
+	// This goroutine writes, because net/http ends the stream when the handler returns.
 	go opened.receivePosts(ctx)
 	opened.writeEvents(out, cancel)
 }
 
-// receivePosts receives what the client posts, until ctx ends, the gateway drains or a reload does not
-// accept the client any more.
+// receivePosts receives the client's posts until ctx ends, the gateway drains, or a reload refuses
+// the client.
 func (s *sseSession) receivePosts(ctx context.Context) {
 	defer s.conn.finish()
-	// Deferred calls run in reverse: posts are refused before the requests in flight are waited
-	// for.
+	// Deferred calls run in reverse: refuse posts first, then wait for the requests in flight.
 	defer close(s.over)
 	defer s.conn.t.recovered(ctx, nil)
 	for {
@@ -119,8 +118,8 @@ func (s *sseSession) receivePosts(ctx context.Context) {
 	}
 }
 
-// enqueue hands a message to the session, and reports whether it was received: not once the session
-// is over, or ctx has ended.
+// enqueue passes a message to the session. It returns false if the session is over or ctx has
+// ended.
 func (s *sseSession) enqueue(ctx context.Context, in incoming) bool {
 	select {
 	case s.posts <- in:
@@ -131,8 +130,8 @@ func (s *sseSession) enqueue(ctx context.Context, in incoming) bool {
 	return false
 }
 
-// writeEvents writes the messages for the client until there are no more. It gives up a client that
-// does not read.
+// writeEvents writes the messages for the client until the session ends. Once a write fails, for
+// example because the client does not read, it calls giveUp.
 func (s *sseSession) writeEvents(out *eventStream, giveUp context.CancelFunc) {
 	alive := time.NewTicker(keepAlive)
 	defer alive.Stop()
@@ -148,14 +147,14 @@ func (s *sseSession) writeEvents(out *eventStream, giveUp context.CancelFunc) {
 			out.comment()
 		}
 		if out.err != nil {
-			// Messages are taken and discarded from now on, so that no request waits for a writer.
+			// From now on messages are discarded, so that no request waits for a writer.
 			giveUp()
 		}
 	}
 }
 
-// servePost hands what a client posts to its session. For anyone but the principal that opened it,
-// the session does not exist.
+// servePost passes a client's post to its session. Principals other than the session's owner get
+// 404.
 func (s *sseSessions) servePost(x *exchange) {
 	in, ok := x.receive()
 	if !ok {
@@ -180,8 +179,8 @@ func (s *sseSessions) servePost(x *exchange) {
 	}
 }
 
-// post hands what a principal posts to the session of this replica that the URL names. It returns
-// false if there is none of that principal.
+// post passes a principal's post to the session in the URL. It returns false if this replica has no
+// such session of that principal.
 func (s *sseSessions) post(x *exchange, principal string, in incoming) bool {
 	session := s.find(x.r.URL.Query().Get(sseSessionKey))
 	return session != nil && session.owner == principal && session.enqueue(x.r.Context(), in)

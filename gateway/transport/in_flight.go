@@ -12,43 +12,42 @@ import (
 )
 
 const (
-	// maxInFlight bounds the requests that one connection of stdio or HTTP+SSE has in flight, whose
+	// maxInFlight bounds the requests in flight on one connection of stdio or HTTP+SSE, whose
 	// responses wait for one writer. It is the default concurrency of an upstream, so that a
-	// gateway behind this one can use all of it.
+	// gateway in front of this one can use all of it.
 	maxInFlight = 256
-	// maxSessionInFlight bounds those of one legacy session over Streamable HTTP, of which each has
-	// a connection or an HTTP/2 stream to itself: a gateway in front of this one shares a session
-	// among all its clients.
+	// maxSessionInFlight bounds the requests of one legacy session over Streamable HTTP. Each has a
+	// connection or HTTP/2 stream of its own. It is high because a gateway in front of this one
+	// shares a session among its clients.
 	maxSessionInFlight = 4096
 )
 
-// inFlight has the requests in flight of legacy sessions, so that their clients can cancel them,
-// and bounds them. The zero value is ready.
+// inFlight has the requests in flight of legacy sessions, so that clients can cancel them, and
+// bounds their number. The zero value is ready.
 type inFlight struct {
 	mu       sync.Mutex // guards what follows
 	requests map[requestKey]*cancellable
 	counts   map[sessionID]int
 }
 
-// requestKey identifies a request in flight: by its id, within a session.
+// requestKey identifies a request in flight by its session and id.
 type requestKey struct {
 	session sessionID
-	id      string // JSON
+	id      string // as JSON
 }
 
-// cancellable is a request in flight. A nil one is of a request that needs no session.
+// cancellable is a request in flight.
 type cancellable struct {
 	stop     context.CancelCauseFunc
 	inFlight *inFlight
 	key      requestKey
-	// again is set if another request of the session has the same id. It is this one that the
-	// client cannot cancel.
+	// again is true if another request of the session has the same id. If so, the client cannot
+	// cancel this request.
 	again bool
 }
 
-// begin counts a request, and makes it one that its client can cancel: the context that it returns
-// ends then. It returns nil for the request if the session has too many in flight, else it must be
-// ended.
+// begin counts a request and returns a context that ends when the client cancels it. The request is
+// nil if the session has too many in flight; otherwise release it.
 func (f *inFlight) begin(ctx context.Context, session sessionID, id jsontext.Value) (context.Context, *cancellable) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -61,19 +60,16 @@ func (f *inFlight) begin(ctx context.Context, session sessionID, id jsontext.Val
 	c := &cancellable{inFlight: f, key: requestKey{session, string(id)}}
 	ctx, c.stop = context.WithCancelCause(ctx)
 	f.counts[session]++
-	// The first one stays the one that can be cancelled. Over HTTP, a response finds its request
-	// without the id, so that the second one need not be refused.
+	// The client can cancel the first of two requests. The second one need not be refused: over
+	// HTTP a response does not need the id to find its request.
 	if _, c.again = f.requests[c.key]; !c.again {
 		f.requests[c.key] = c
 	}
 	return ctx, c
 }
 
-// end forgets a request and ends its context. Its id is free for another.
-func (c *cancellable) end() {
-	if c == nil {
-		return
-	}
+// Release removes a request and ends its context. Its id may be used again.
+func (c *cancellable) Release() {
 	c.stop(nil)
 	f, session := c.inFlight, c.key.session
 	f.mu.Lock()
@@ -86,7 +82,7 @@ func (c *cancellable) end() {
 	}
 }
 
-// cancel ends the context of a session's request, for a reason, if it is in flight.
+// cancel ends the context of a session's request for a reason, if it is in flight.
 func (f *inFlight) cancel(session sessionID, id jsontext.Value, reason *wire.CancelledError) {
 	f.mu.Lock()
 	c := f.requests[requestKey{session, string(id)}]
@@ -96,14 +92,14 @@ func (f *inFlight) cancel(session sessionID, id jsontext.Value, reason *wire.Can
 	}
 }
 
-// maxAwaited bounds the replies that are awaited from one session at a time.
+// maxAwaited bounds the server requests of one session that wait for a reply.
 const maxAwaited = 16
 
-// replies are those awaited from clients of the legacy era. A reply counts only from the session
-// that the server request was sent to, and once. Ids are random, so that a reply that reaches
-// another replica matches nothing there, and can be forwarded. The zero value is ready.
+// replies has the server requests to legacy clients that wait for a reply. A reply counts once, and
+// only from the session that received the server request. Ids are random, so that another replica
+// does not know them and forwards the reply. The zero value is ready.
 type replies struct {
-	forwarder *cluster.Forwarder // makes ids; nil where replies are not forwarded
+	forwarder *cluster.Forwarder // makes ids; nil without forwarding
 
 	mu      sync.Mutex // guards what follows
 	awaited map[sessionID]map[string]chan<- wire.Message
@@ -111,7 +107,7 @@ type replies struct {
 }
 
 // request sends a server request to a session, by send, and waits for the reply. If ctx ends first,
-// the client is told that the request is cancelled.
+// it sends a cancellation.
 func (q *replies) request(
 	ctx context.Context, session sessionID, send func([]byte) bool, method string, params jsontext.Value,
 ) (jsontext.Value, error) {
@@ -132,13 +128,13 @@ func (q *replies) request(
 		return resultOf(m)
 	case <-ctx.Done():
 		params := wire.Object{}.With("requestId", quoted).With("reason", wire.Quote("the reply is no longer needed"))
-		// Whether it arrives does not matter: a late reply matches nothing.
+		// The cancellation may get lost: a late reply matches nothing.
 		send(wire.AppendNotification(nil, wire.Cancelled, params.JSON()))
 		return nil, ctx.Err()
 	}
 }
 
-// resultOf returns the result in a client's reply.
+// resultOf returns the result in a client's reply, or the error.
 func resultOf(m wire.Message) (jsontext.Value, error) {
 	switch {
 	case m.Error != nil:
@@ -178,7 +174,7 @@ func (q *replies) remove(session sessionID, id string) {
 	}
 }
 
-// len returns how many replies are awaited.
+// len returns how many server requests wait.
 func (q *replies) len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -189,8 +185,8 @@ func (q *replies) len() int {
 	return n
 }
 
-// deliver passes a session's reply to the server request that awaits it, and reports whether there is
-// one.
+// deliver passes a session's reply to its server request. It returns false if no server request
+// waits for it.
 func (q *replies) deliver(session sessionID, m *wire.Message) bool {
 	id, ok := wire.Text(m.ID)
 	q.mu.Lock()
@@ -200,19 +196,19 @@ func (q *replies) deliver(session sessionID, m *wire.Message) bool {
 		return false
 	}
 	delete(q.awaited[session], id)
-	// It does not block under the lock: there is room for one, and only who removes the entry
-	// sends.
+	// This does not block: the channel has room for one, and only the goroutine that removes the
+	// entry sends.
 	reply <- *m
 	return true
 }
 
-// end stops waiting for a session's replies: it has ended.
+// end makes all waiting server requests of a session fail.
 func (q *replies) end(session sessionID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for id, reply := range q.awaited[session] {
 		delete(q.awaited[session], id)
-		// It has neither result nor error, so that resultOf makes an error of it.
+		// A message without result and error becomes an error in resultOf.
 		reply <- wire.Message{}
 	}
 }

@@ -41,12 +41,12 @@ func TestInFlight_BoundsEachSession(t *testing.T) {
 	if others == nil {
 		t.Fatal("a session is refused because another has too many requests in flight")
 	}
-	begun[0].end()
+	begun[0].Release()
 	if begun[0] = begin(one, maxSessionInFlight); begun[0] == nil {
 		t.Fatal("a session is refused although a request of it is over")
 	}
 	for _, c := range append(begun, others) {
-		c.end()
+		c.Release()
 	}
 	if len(f.counts) > 0 || len(f.requests) > 0 {
 		t.Errorf("%d sessions and %d requests are kept without a request in flight", len(f.counts), len(f.requests))
@@ -80,6 +80,10 @@ func TestReplies_AreBounded(t *testing.T) {
 		synctest.Wait()
 		if err := ask('a'); code(err) != wire.InternalError {
 			t.Errorf("one more server request of the session: %v", err)
+		}
+		_, err := q.request(t.Context(), sessionID{'c'}, func([]byte) bool { return false }, wire.RootsList, nil)
+		if code(err) != wire.InternalError {
+			t.Errorf("a server request to a client that does not read: %v", err)
 		}
 		waiting.Go(func() {
 			if err := ask('b'); code(err) != wire.InternalError {

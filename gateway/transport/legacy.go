@@ -17,44 +17,44 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// sessionLifetime is how long a legacy session lasts.
+// sessionLifetime is the lifetime of a legacy session.
 const sessionLifetime = 24 * time.Hour
 
-// legacyExchange is an HTTP request in a session of the legacy era.
+// legacyExchange is an HTTP request within a session of the legacy era.
 type legacyExchange struct {
 	x      *exchange
 	caller snapshot.Caller
 	sealed seal.Session
 }
 
-// inSession returns the exchange of an authenticated caller with its session, or answers why it is
-// none.
-func (x *exchange) inSession() (l legacyExchange, ok bool) {
-	l.x = x
-	if l.caller, ok = x.authenticate(nil); !ok {
-		return l, false
+// inSession authenticates the caller, opens its session and calls serve. Otherwise it responds with
+// the error.
+func (x *exchange) inSession(serve func(*legacyExchange)) {
+	caller, ok := x.authenticate(nil)
+	if !ok {
+		return
 	}
-	l.sealed, ok = x.openSession(&l.caller, time.Now())
-	return l, ok
+	if sealed, ok := x.openSession(&caller, time.Now()); ok {
+		serve(&legacyExchange{x, caller, sealed})
+	}
 }
 
-// admitLegacy checks a message of the legacy era over HTTP. It returns the context of a request
-// that is to be carried out, and answers everything else.
-func (x *exchange) admitLegacy(request *requests.Request, raw []byte) (ctx context.Context, ok bool) {
+// admitLegacy checks a message of the legacy era over HTTP, see [protocol].
+func (x *exchange) admitLegacy(request *requests.Request, raw []byte) (ctx context.Context, status int, ok bool) {
 	request.ResolveTool()
-	// Before the session is opened: a token is only its principal's.
+	// Authenticate first: a session token is valid only for its principal.
 	caller, ok := x.authenticate(request.Message.ID)
 	if !ok {
-		return nil, false
+		return nil, 0, false
 	}
 	request.Caller, request.Snapshot = caller, x.snapshot
 	if request.Message.Method == wire.Initialize && request.Message.IsRequest() {
 		x.serveInitialize(request)
-		return nil, false
+		return nil, 0, false
 	}
 	sealed, ok := x.openSession(&caller, request.Received)
 	if !ok {
-		return nil, false
+		return nil, 0, false
 	}
 	l := legacyExchange{x, caller, sealed}
 	request.Revision, request.Session = sealed.Revision, sealed.ID
@@ -62,37 +62,39 @@ func (x *exchange) admitLegacy(request *requests.Request, raw []byte) (ctx conte
 	if !request.Message.IsRequest() {
 		s := l.session()
 		if !s.receive(request) && l.forwardReply(x.w, &request.Message, raw) {
-			return nil, false
+			return nil, 0, false
 		}
 		x.w.WriteHeader(http.StatusAccepted)
-		return nil, false
+		return nil, 0, false
 	}
 	ctx = requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header)
 	switch request.Message.Method {
 	case wire.PromptsGet, wire.Complete, wire.SetLogLevel, wire.ResourcesRead, wire.DirectoryRead:
-		// Everything else is answered at once, and needs no session.
+		// Other messages are answered at once, without the session's state.
 		s := l.session()
 		if request.Message.Method == wire.SetLogLevel {
 			s.setLogLevel = l.logLevelSetter()
 		}
 		s.connect(request)
-		if ctx, x.inFlight = s.inFlight.begin(ctx, s.id, request.Message.ID); x.inFlight == nil {
+		var begun *cancellable
+		if ctx, begun = s.inFlight.begin(ctx, s.id, request.Message.ID); begun == nil {
 			refusal := errInFlight()
-			x.t.requests.Record(ctx, request, refusal)
+			x.record(ctx, request, refusal)
 			x.refuse(http.StatusOK, request.Message.ID, refusal)
-			return nil, false
+			return nil, 0, false
 		}
+		x.scope.InFlight = begun
 	}
-	return ctx, true
+	return ctx, http.StatusOK, true
 }
 
-// errInFlight refuses a request of a session that has too many in flight.
+// errInFlight refuses a request of a session with too many in flight.
 func errInFlight() *wire.Error {
 	return requests.Overloaded("Too many requests in flight: read the responses before you send more")
 }
 
-// session returns the driver's session for the sealed one. It cannot set its log level without
-// logLevelSetter.
+// session returns the state of a sealed session. Set its setLogLevel if a request may change the
+// log level.
 func (l *legacyExchange) session() session {
 	t, sealed := l.x.t, &l.sealed
 	return session{
@@ -108,7 +110,7 @@ func (l *legacyExchange) logLevelSetter() func(level string) {
 	return func(level string) { sessions.setLogLevel(id, level) }
 }
 
-// serveInitialize begins a session. All that a replica needs to know of it is in its sealed token.
+// serveInitialize begins a session. Its sealed token contains all that other replicas need.
 func (x *exchange) serveInitialize(request *requests.Request) {
 	ctx := requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header)
 	result, refusal := initialize(x.t.requests, request)
@@ -123,7 +125,7 @@ func (x *exchange) serveInitialize(request *requests.Request) {
 	}
 	_, _ = rand.Read(sealed.ID[:]) // never fails
 	token, err := x.snapshot.Sealer.SealSession(sealed)
-	x.t.requests.Record(ctx, request, err)
+	x.record(ctx, request, err)
 	if err != nil {
 		x.t.logger.ErrorContext(ctx, "session not sealed", slog.Any("error", err))
 		x.refuse(http.StatusInternalServerError, request.Message.ID,
@@ -131,16 +133,16 @@ func (x *exchange) serveInitialize(request *requests.Request) {
 		return
 	}
 	x.w.Header().Set(wire.HeaderSessionID, token)
-	// An error means that the client has gone.
+	// The write fails only if the client has left.
 	_ = writeJSON(x.w, http.StatusOK, wire.AppendResult(nil, request.Message.ID, result))
 }
 
-// openSession opens the session token of a legacy request, or answers: 400 without one, 404 for one
-// that has ended, is not the caller's, is another variant's or was not made by the gateway
-// (2025-11-25, Transports, "Session Management").
+// openSession opens the session token of a legacy request. Otherwise it responds: 400 without a
+// token, 404 if the session has ended, belongs to another caller or variant, or was not made by the
+// gateway (2025-11-25, Transports, "Session Management").
 func (x *exchange) openSession(caller *snapshot.Caller, now time.Time) (seal.Session, bool) {
-	// Revisions before 2025-06-18 have no such header. Which one the session speaks is sealed in
-	// its token.
+	// Revisions before 2025-06-18 do not have this header. The session's revision is sealed in its
+	// token.
 	if header := wire.Header(x.r.Header, wire.HeaderProtocolVersion); header != "" && !wire.KnownLegacy(header) {
 		x.refuse(http.StatusBadRequest, nil, requests.UnsupportedVersion(header))
 		return seal.Session{}, false
@@ -168,13 +170,13 @@ func (l *legacyExchange) end() {
 	l.x.w.WriteHeader(http.StatusNoContent)
 }
 
-// serveStream serves the GET stream that tells a legacy client of changes. Each event's id ends in
-// the view's fingerprint: a client that resumes from an old fingerprint has missed something, and
-// is told at once. So is one that resumes from none.
+// serveStream serves the GET stream of a legacy client with notifications of changes. Event ids end
+// in the view's fingerprint. A client that resumes after an id with another fingerprint, or without
+// one, is notified at once.
 func (l *legacyExchange) serveStream() {
 	x, caller, s := l.x, l.caller, l.sealed
-	// Before a stream is counted, since this may take two seconds.
-	if !x.settle(&caller, nil) {
+	// Wait before the stream is counted, because this may take two seconds.
+	if !x.awaitTried(&caller, nil) {
 		return
 	}
 	release, ok := x.countStream(&caller, nil)
@@ -182,22 +184,22 @@ func (l *legacyExchange) serveStream() {
 		return
 	}
 	last, sub, t := wire.Header(x.r.Header, wire.HeaderLastEventID), x.t.publisher.Subscribe(caller.Principal), x.t
-	x.snapshot = nil // otherwise it would stay in memory as long as the stream
+	x.snapshot = nil // would stay in memory as long as the stream
 	x.serveStream(release, sub, caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
 		ctx, leave := t.sessions.addStream(ctx, &s)
 		defer leave()
-		// After Subscribe: a change since then is one that follow will tell of.
+		// Read the view after Subscribe, so that follow notices every later change.
 		ids := eventIDs{stream: rand.Text()}
 		view := sub.View()
 		changed := wire.AppendNotification(nil, wire.PromptsListChanged, nil)
 		switch {
 		case last != "" && !isAbout(last, view):
-			// Not after an event with only this id, from which the client would go on without the
-			// change.
+			// Send the id with the notification. After an event with only the id, a client could
+			// resume without having received the notification.
 			out.event(ids.next(view), changed)
-		case s.Revision >= wire.Rev20251125: // clients of that revision know events without data
+		case s.Revision >= wire.Rev20251125: // clients of that revision accept events without data
 			out.event(ids.next(view), nil)
-		default: // so that a proxy, or a client, that waits for the first byte has it
+		default: // proxies and clients may wait for the first byte
 			out.comment()
 		}
 		send := func(message []byte) { out.event(ids.next(sub.View()), message) }
@@ -206,7 +208,7 @@ func (l *legacyExchange) serveStream() {
 	})
 }
 
-// eventIDs makes the ids of one stream's events: STREAM.COUNTER.FINGERPRINT.
+// eventIDs makes the event ids of one stream: STREAM.COUNTER.FINGERPRINT.
 type eventIDs struct {
 	stream  string
 	counter int
@@ -217,8 +219,7 @@ func (e *eventIDs) next(view catalog.Fingerprint) string {
 	return e.stream + "." + strconv.Itoa(e.counter) + "." + hex.EncodeToString(view[:])
 }
 
-// isAbout reports whether an event id, of whichever replica and stream, ends in the view's
-// fingerprint.
+// isAbout reports whether an event id, of any replica and stream, ends in the view's fingerprint.
 func isAbout(id string, view catalog.Fingerprint) bool {
 	return id[strings.LastIndexByte(id, '.')+1:] == hex.EncodeToString(view[:])
 }

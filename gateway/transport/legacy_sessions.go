@@ -10,35 +10,34 @@ import (
 )
 
 const (
-	// maxEnded bounds the sessions that are remembered as ended. Beyond it the first is forgotten,
-	// and its id valid again if it has not expired.
+	// maxEnded bounds the ended sessions that are remembered. Beyond it the oldest is dropped, and
+	// is valid again until it expires.
 	maxEnded = 100_000
-	// maxLogLevels bounds the sessions whose log level is known. Beyond it the one that was set
-	// first is forgotten, and gets no more log messages.
+	// maxLogLevels bounds the sessions with a known log level. Beyond it the oldest is dropped, and
+	// its session gets no more log messages.
 	maxLogLevels = 100_000
 )
 
-// sessionID is the random id of a sealed session.
+// sessionID is the random id in a session token.
 type sessionID = [16]byte
 
-// legacySessions is what this replica knows of Streamable HTTP's legacy sessions beyond their
-// sealed ids: which have ended before they expired, the stream of each and the level of log
-// messages that each wants.
+// legacySessions has this replica's knowledge of the legacy sessions of Streamable HTTP: the
+// sessions that ended before their expiry, the stream of each session, and log levels.
 type legacySessions struct {
 	mu      sync.Mutex // guards what follows
 	streams map[sessionID]*context.CancelFunc
-	// Those that have expired stay until others push them out: nobody asks for them.
+	// Expired sessions stay until newer ones displace them.
 	ended  *simplelru.LRU[sessionID, struct{}]
 	levels *simplelru.LRU[sessionID, string]
 }
 
 func newLegacySessions() *legacySessions {
-	ended, _ := simplelru.NewLRU[sessionID, struct{}](maxEnded, nil) // fails if it is to hold nothing
+	ended, _ := simplelru.NewLRU[sessionID, struct{}](maxEnded, nil) // fails only for size zero
 	levels, _ := simplelru.NewLRU[sessionID, string](maxLogLevels, nil)
 	return &legacySessions{streams: map[sessionID]*context.CancelFunc{}, ended: ended, levels: levels}
 }
 
-// logLevel returns the least severe level of log messages that a session wants; empty for none.
+// logLevel returns the least severe level of log messages for a session; empty for none.
 func (l *legacySessions) logLevel(id sessionID) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,7 +68,7 @@ func (l *legacySessions) end(id sessionID) {
 	}
 }
 
-// addStream returns the context of a session's stream. Leave must be called when the stream ends.
+// addStream returns the context of a session's stream. Call leave when the stream ends.
 func (l *legacySessions) addStream(ctx context.Context, s *seal.Session) (_ context.Context, leave func()) {
 	// A new stream ends the session's previous one, so that nothing is sent twice.
 	ctx, cancel := withExpiry(ctx, s.Expires)
@@ -79,14 +78,14 @@ func (l *legacySessions) addStream(ctx context.Context, s *seal.Session) (_ cont
 		(*before)()
 	}
 	l.streams[s.ID] = &cancel
-	if l.ended.Contains(s.ID) { // since the session was opened
+	if l.ended.Contains(s.ID) { // ended since the session was opened
 		cancel()
 	}
 	return ctx, func() {
 		cancel()
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		// A newer stream may have taken the entry, which is not this one's to remove.
+		// A newer stream may have replaced the entry.
 		if l.streams[s.ID] == &cancel {
 			delete(l.streams, s.ID)
 		}

@@ -1,15 +1,10 @@
 package transport_test
 
 import (
-	"context"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/seal"
@@ -111,25 +106,6 @@ func TestSession_HoldsForItsPrincipalOnEachReplica(t *testing.T) {
 	with(one, "ann", "Mcp-Session-Id", one.Legacy("2025-06-18", "ann").Headers[3]).Want(t, http.StatusOK)
 }
 
-func TestLegacy_AnswersEachMethod(t *testing.T) {
-	s := gatewaytest.Serve(t, ``)
-	for _, revision := range gatewaytest.LegacyRevisions {
-		c := s.Legacy(revision, "")
-		c.Call("ping", "").Want(t, http.StatusOK, `"result":{}`)
-		c.Call("tools/list", "").Want(t, http.StatusOK, `"result":{"tools":[]}`)
-		c.Call("resources/list", "").Want(t, http.StatusOK, `"result":{"resources":[]}`)
-		c.Call("resources/templates/list", "").Want(t, http.StatusOK, `"result":{"resourceTemplates":[]}`)
-		for _, unknown := range []string{"tools/call", "server/discover", "subscriptions/listen", "no/such"} {
-			c.Call(unknown, "").Want(t, http.StatusOK, `"code":-32601`, unknown)
-		}
-		for _, message := range []string{`{"jsonrpc":"2.0","method":"notifications/x"}`, `{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m"}}`} {
-			if a := gatewaytest.Send(t, http.MethodPost, c.URL, message, c.Headers); a.Status != http.StatusAccepted || a.Body != "" {
-				t.Errorf("%s: status %d, body %q, want 202 and an empty body", message, a.Status, a.Body)
-			}
-		}
-	}
-}
-
 // A client goes on at any replica, and is told there of a change that it has missed, and only then.
 func TestStream_TellsAReturningClientWhetherItMissedAChange(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a")
@@ -227,49 +203,4 @@ func TestHTTP_RefusesOtherMethods(t *testing.T) {
 	a := gatewaytest.Send(t, http.MethodPut, s.URL, "", nil)
 	a.Want(t, http.StatusMethodNotAllowed)
 	upstreamtest.Equal(t, "POST, GET, DELETE", a.Header.Get("Allow"), "Allow")
-}
-
-// Over HTTP+SSE a server can ask its clients on few sessions, of which nobody may take more than a share. Callers without a
-// credential are told apart by their addresses, which a trusted proxy says.
-func TestServerRequests_OneAnonymousClientDoesNotKeepOthersOut(t *testing.T) {
-	server, asked := mcp.NewServer(&mcp.Implementation{Name: "asks", Version: "1"}, nil), make(chan string, 10)
-	server.AddPrompt(&mcp.Prompt{Name: "form"}, func(ctx context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-		asked <- "asked"
-		reply, err := r.Session.Elicit(ctx, &mcp.ElicitParams{Message: "who?", RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{}}})
-		if err != nil {
-			return nil, err
-		}
-		return &mcp.GetPromptResult{Description: reply.Action, Messages: []*mcp.PromptMessage{}}, nil
-	})
-	h := httptest.NewServer(mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return server }, nil))
-	t.Cleanup(func() {
-		h.CloseClientConnections()
-		h.Close()
-	})
-	peer := &gatewaytest.Peer{TB: t, Name: "asks", URL: h.URL, Settings: `timeout = "60s"`}
-	s := gatewaytest.Serve(t, "gateway { trusted_proxies = [\"127.0.0.0/8\", \"::1\"] }\n"+gatewaytest.Team("a", "", "", peer))
-	from := func(address string) *gatewaytest.Client {
-		c := s.LegacyWith("2025-11-25", "", `{"elicitation":{}}`)
-		c.Headers = append(c.Headers, "X-Forwarded-For", address)
-		return c
-	}
-	greedy := []*gatewaytest.Client{from("192.0.2.1"), from("192.0.2.1"), from("192.0.2.1"), from("192.0.2.1")}
-	for _, c := range greedy { // each would hold a session until its user replies
-		body, headers := c.Encode("1", "prompts/get", gatewaytest.GetParams("asks.form"))
-		request := gatewaytest.NewRequest(t.Context(), t, http.MethodPost, c.URL, body, headers)
-		go func() {
-			if response, err := http.DefaultClient.Do(request); err == nil {
-				_, _ = io.Copy(io.Discard, response.Body) // until the test ends
-				_ = response.Body.Close()
-			}
-		}()
-	}
-	<-asked
-	<-asked
-	other := from("192.0.2.2")
-	stream := other.GetStream("7", gatewaytest.GetParams("asks.form"))
-	other.Reply(stream.WantElicitation("2025-11-25"), `{"action":"accept","content":{}}`)
-	if data := stream.Next().Data; !strings.Contains(data, `"description":"accept"`) {
-		t.Errorf("got %s", data)
-	}
 }

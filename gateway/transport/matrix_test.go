@@ -435,8 +435,11 @@ func (a *actor) take(ctx context.Context, body []byte) string {
 	err := json.Unmarshal(body, &call)
 	if err == nil {
 		revision := a.revision
-		if call.Method == "server/discover" { // finds out the server's revision
+		switch {
+		case call.Method == "server/discover": // finds out the server's revision
 			revision = gatewaytest.Latest
+		case call.Method == "initialize" && revision == gatewaytest.Latest: // a child that has not answered that for a while gets both
+			revision = gatewaytest.LegacyRevisions[len(gatewaytest.LegacyRevisions)-1]
 		}
 		err = upstreamtest.Violation(revision, "", body)
 	}
@@ -587,17 +590,18 @@ func startActor(t *testing.T, e end, text *strings.Builder) {
 		return
 	}
 	a := &actor{revision: e.revision, waiting: map[string]chan struct{}{}, byResponse: e.revision == gatewaytest.Latest}
-	server := &overHTTP{actor: a, sse: e.transport == "sse", streams: map[chan string]string{}}
-	a.say = server.announce
-	h := httptest.NewServer(server)
+	peer := overHTTP(a, e.transport == "sse")
+	var handler http.Handler = peer
+	path := "/mcp"
+	if e.transport == "sse" {
+		handler, path, settings = upstreamtest.SSE(peer), "/sse", settings+"transport = \"sse\"\n"
+	}
+	h := httptest.NewServer(handler)
 	t.Cleanup(func() {
 		h.CloseClientConnections()
 		h.Close()
 	})
-	url := h.URL + "/mcp"
-	if e.transport == "sse" {
-		url, settings = h.URL+"/sse", settings+"transport = \"sse\"\n"
-	}
+	url := h.URL + path
 	fmt.Fprintf(text, "upstream %q {\n url = %q\n %s}\n", e.name(), url, settings)
 }
 
@@ -648,97 +652,35 @@ func notification(method, subscription string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s}}}`, method, subscription)
 }
 
-// overHTTP serves an actor over HTTP+SSE or Streamable HTTP, with event streams as responses in the revisions where those
-// are more common.
-type overHTTP struct {
-	*actor
-
-	sse     bool
-	mu      sync.Mutex // guards streams
-	streams map[chan string]string
-}
-
-func (o *overHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	id, isListen := listens(body)
-	switch {
-	case err != nil:
-	case isListen:
-		o.stream(w, r, acknowledgment(string(id)), string(id))
-	case r.Method == http.MethodGet && o.sse:
-		o.stream(w, r, "", "")
-	case r.Method == http.MethodGet && o.revision != gatewaytest.Latest:
-		o.stream(w, r, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"hello"}}`, "")
-	case r.Method == http.MethodDelete:
-		w.WriteHeader(http.StatusNoContent)
-	case o.sse:
-		w.WriteHeader(http.StatusAccepted)
-		if response := o.take(context.WithoutCancel(r.Context()), body); response != "" {
-			o.each(func(stream chan string, _ string) { stream <- response })
+// overHTTP returns a peer that serves an actor over Streamable HTTP, with event streams as responses in the revisions where
+// those are more common. The peer itself has sessions and streams.
+func overHTTP(a *actor, isSSE bool) *upstreamtest.Peer {
+	p := upstreamtest.NewLoadPeer(!a.byResponse, 0)
+	p.Intercept(func(w http.ResponseWriter, r *upstreamtest.Request) bool {
+		switch {
+		case r.Method != http.MethodPost || r.Message.Method == "subscriptions/listen":
+			return false
+		case !a.byResponse && r.Message.Method != "initialize" && r.Header.Get("Mcp-Session-Id") == "":
+			http.Error(w, "no session", http.StatusBadRequest)
+			return true
 		}
-	default:
-		o.respond(w, r, body)
-	}
-}
-
-func (o *overHTTP) respond(w http.ResponseWriter, r *http.Request, body []byte) {
-	const session = "Mcp-Session-Id"
-	switch {
-	case bytes.Contains(body, []byte(`"initialize"`)):
-		w.Header().Set(session, "s-1")
-	case o.revision != gatewaytest.Latest && r.Header.Get(session) != "s-1":
-		http.Error(w, "no session", http.StatusBadRequest)
-		return
-	}
-	response := o.take(r.Context(), body)
-	switch {
-	case response == "":
-		w.WriteHeader(http.StatusAccepted)
-	case o.revision == "2025-06-18" || o.revision == gatewaytest.Latest:
-		w.Header().Set("Content-Type", "text/event-stream")
-		fmt.Fprintf(w, ": hi\n\nid: 1\ndata:\n\ndata: %s\n\n", response)
-	default:
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, response) // an error means that the gateway has gone
-	}
-}
-
-func (o *overHTTP) announce(method string) {
-	o.each(func(stream chan string, id string) { stream <- notification(method, id) })
-}
-
-func (o *overHTTP) each(use func(stream chan string, id string)) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for stream, id := range o.streams {
-		use(stream, id)
-	}
-}
-
-func (o *overHTTP) stream(w http.ResponseWriter, r *http.Request, first, id string) {
-	messages := make(chan string, 100)
-	o.mu.Lock()
-	o.streams[messages] = id
-	o.mu.Unlock()
-	defer func() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		delete(o.streams, messages)
-	}()
-	w.Header().Set("Content-Type", "text/event-stream")
-	if first == "" {
-		_, _ = io.WriteString(w, "event: endpoint\ndata: /messages\n\n") // if the gateway has gone, the context below has ended
-	} else {
-		fmt.Fprintf(w, "data: %s\n\n", first)
-	}
-	_ = http.NewResponseController(w).Flush() // if the gateway has gone, the context below has ended
-	for {
-		select {
-		case message := <-messages:
-			fmt.Fprintf(w, "data: %s\n\n", message)
-			_ = http.NewResponseController(w).Flush() // if the gateway has gone, the context has ended
-		case <-r.Context().Done():
-			return
+		ctx := r.Context()
+		if isSSE {
+			ctx = context.WithoutCancel(ctx)
 		}
-	}
+		response := a.take(ctx, r.Body)
+		switch {
+		case response == "":
+			w.WriteHeader(http.StatusAccepted)
+		case !isSSE && (a.revision == "2025-06-18" || a.revision == gatewaytest.Latest):
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprintf(w, ": hi\n\nid: 1\ndata:\n\ndata: %s\n\n", response)
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, response) // an error means that the gateway has gone
+		}
+		return true
+	})
+	a.say = func(string) { p.Changed() }
+	return p
 }

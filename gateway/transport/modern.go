@@ -11,15 +11,14 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// admitModern checks a message of the modern era, in which each request stands alone. It returns
-// the context of a request that is to be carried out and the status of its response, and answers
-// everything else.
-func (x *exchange) admitModern(request *requests.Request) (ctx context.Context, status int, ok bool) {
+// admitModern checks a message of the modern era, in which each request stands alone, see
+// [protocol].
+func (x *exchange) admitModern(request *requests.Request, _ []byte) (ctx context.Context, status int, ok bool) {
 	id := request.Message.ID
 	request.Snapshot = x.snapshot
 	if request.Message.IsRequest() {
-		// Before the caller is authenticated, for which an issuer may have to be asked: the answer
-		// depends on the message alone.
+		// Check this before authentication, which may need the issuer: the result depends only on
+		// the message.
 		if err := checkModern(request, x.r.Header); err != nil {
 			x.refuse(http.StatusBadRequest, id, err)
 			return nil, 0, false
@@ -32,7 +31,7 @@ func (x *exchange) admitModern(request *requests.Request) (ctx context.Context, 
 	request.Caller, request.Snapshot = caller, x.snapshot
 	ctx = requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header)
 	switch {
-	case request.Message.IsNotification(): // the revision defines none over HTTP
+	case request.Message.IsNotification(): // the revision has no notifications over HTTP
 		x.w.WriteHeader(http.StatusAccepted)
 		return nil, 0, false
 	case request.Message.IsResponse():
@@ -51,18 +50,18 @@ func (x *exchange) admitModern(request *requests.Request) (ctx context.Context, 
 			return ctx, http.StatusOK, true
 		}
 	default:
-		if request.Serves(request.Message.Method) {
+		if request.Supports(request.Message.Method) {
 			return ctx, http.StatusOK, true
 		}
 	}
-	// The revision has this status for unknown methods. In the legacy era, where it means that the
-	// session has ended, they are answered with 200.
+	// The revision has this status for unknown methods. In the legacy era it would mean that the
+	// session has ended, so the status is 200 there.
 	return ctx, http.StatusNotFound, true
 }
 
-// checkModern checks what the modern era requires of each request: a revision that is served,
-// headers that mirror the body, and the client's capabilities. Over stdio there are no headers.
-// What the client declares is stored in the request.
+// checkModern checks the requirements of the modern era: a supported revision, headers that mirror
+// the body, and the client's capabilities. If header is nil, as over stdio, it checks no headers.
+// It stores the client's declarations in the request.
 func checkModern(request *requests.Request, header http.Header) *wire.Error {
 	revision, ok := request.Meta.Text(wire.MetaProtocolVersion)
 	if !ok {
@@ -112,14 +111,14 @@ func checkHeaders(header http.Header, request *requests.Request) *wire.Error {
 		if request.Snapshot.Skills || request.Snapshot.Links {
 			member = "uri"
 		}
-	case wire.ToolsCall: // where there are none, it fails later
+	case wire.ToolsCall: // without tools it fails later
 		if request.Variant == config.VariantTools {
 			member = "name"
 		}
 	}
 	name, ok := request.Params.Text(member)
 	if !ok {
-		return nil // it has none, or the request fails later because it lacks one
+		return nil // it has no name, or fails later without one
 	}
 	values := header.Values(wire.HeaderName)
 	if len(values) != 1 {
@@ -150,16 +149,17 @@ func mismatch(format string, args ...any) *wire.Error {
 	return wire.NewError(wire.HeaderMismatch, "Header mismatch: "+fmt.Sprintf(format, args...))
 }
 
-// serveListen serves a subscription on an event stream of its own.
+// serveListen serves a subscription as an event stream.
 func (x *exchange) serveListen(ctx context.Context, request *requests.Request) {
 	id := request.Message.ID
+	x.recorded = true
 	wanted, refusal := x.t.readListen(ctx, request)
 	if refusal != nil {
 		x.refuse(http.StatusBadRequest, id, refusal)
 		return
 	}
 	caller := request.Caller
-	if !x.settle(&caller, id) {
+	if !x.awaitTried(&caller, id) {
 		return
 	}
 	release, ok := x.countStream(&caller, id)
@@ -168,8 +168,8 @@ func (x *exchange) serveListen(ctx context.Context, request *requests.Request) {
 	}
 	sub, t := x.t.publisher.Subscribe(caller.Principal), x.t
 	l := &listener{caller: caller, sub: sub, id: slices.Clone(id), wanted: wanted}
-	// An idle stream must not keep in memory what later reloads replace, nor its message, which
-	// counts for nobody any more: over HTTP/2, servePost has the request until the stream ends.
+	// An idle stream must not keep an old snapshot or its message in memory. Over HTTP/2, servePost
+	// has the request until the stream ends.
 	x.snapshot, *request = nil, requests.Request{}
 	x.serveStream(release, sub, caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
 		closing := t.listen(ctx, l, outlet{

@@ -9,19 +9,20 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// streamAfter is how long a client waits for its response until that begins as an event stream, whose
-// comments keep proxies from giving up. From then on the HTTP status is 200, also for an error.
+// streamAfter is the time that a client waits before the response begins as an event stream with
+// comments, which keep proxies from giving up. From then on the HTTP status is 200, also for
+// errors.
 const streamAfter = 10 * time.Second
 
-// pending is a response that depends on an upstream. The zero value is over.
+// pending is a response that depends on an upstream. The zero value is not pending.
 type pending struct {
 	mu     sync.Mutex          // guards what follows, and writing
-	w      http.ResponseWriter // nil when nobody but the exchange may write
-	stream *eventStream        // nil until it begins
-	due    time.Time           // of the next comment
+	w      http.ResponseWriter // nil when only the exchange may write
+	stream *eventStream        // nil until the stream begins
+	due    time.Time           // time of the next comment
 }
 
-// openLocked begins the stream if it has not begun, and returns it.
+// openLocked returns the stream. It begins the stream if needed.
 func (p *pending) openLocked() *eventStream {
 	if p.stream == nil {
 		p.stream = openStream(p.w)
@@ -30,7 +31,7 @@ func (p *pending) openLocked() *eventStream {
 	return p.stream
 }
 
-// send sends a message before the response. It reports whether the client may still be there.
+// send sends a message before the response. It returns false if the client has left.
 func (p *pending) send(message []byte) (ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -39,7 +40,7 @@ func (p *pending) send(message []byte) (ok bool) {
 	return stream.err == nil
 }
 
-// comment begins the stream if it has not begun, and writes a comment.
+// comment writes a comment. It begins the stream if needed.
 func (p *pending) comment() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,7 +49,7 @@ func (p *pending) comment() {
 	}
 }
 
-// isDue reports whether a comment is due. While another goroutine writes, none is.
+// isDue reports whether a comment is due. It is false while another goroutine writes.
 func (p *pending) isDue(now time.Time) bool {
 	if !p.mu.TryLock() {
 		return false
@@ -57,8 +58,8 @@ func (p *pending) isDue(now time.Time) bool {
 	return !p.due.After(now)
 }
 
-// pendings are the pending responses of a transport, for which one timer ticks while there are any.
-// The zero value is ready.
+// pendings has the pending responses of a transport. One timer ticks while there are any. The zero
+// value is ready.
 type pendings struct {
 	mu      sync.Mutex // guards what follows
 	all     map[*pending]struct{}
@@ -68,7 +69,7 @@ type pendings struct {
 // add begins a pending response of a request that an upstream answers.
 func (s *pendings) add(p *pending, w http.ResponseWriter, request *requests.Request) {
 	p.w, p.due = w, request.Received.Add(streamAfter)
-	if request.Message.Method == wire.PromptsList { // which no upstream answers
+	if request.Message.Method == wire.PromptsList { // answered without an upstream
 		return
 	}
 	s.mu.Lock()
@@ -83,7 +84,8 @@ func (s *pendings) add(p *pending, w http.ResponseWriter, request *requests.Requ
 	}
 }
 
-// end returns the stream of a response that has begun as one, or nil. Only its caller writes from now on.
+// end returns the stream of a response that has begun as one, or nil. From now on only the caller
+// writes.
 func (s *pendings) end(p *pending) *eventStream {
 	s.mu.Lock()
 	delete(s.all, p)
@@ -100,7 +102,7 @@ func (s *pendings) tick() {
 	now := time.Now()
 	for p := range s.all {
 		if p.isDue(now) {
-			go p.comment() // a client that does not read must not hold up the others
+			go p.comment() // a client that does not read must not delay the others
 		}
 	}
 	if s.ticking = len(s.all) > 0; s.ticking {

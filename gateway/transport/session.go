@@ -13,34 +13,34 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// session is one client of the legacy era, whatever its transport: what it declared at initialize,
-// and where its requests in flight and its replies are found.
+// session is a client of the legacy era over any transport: its declarations at initialize, and its
+// requests in flight and replies.
 type session struct {
-	// id distinguishes the session in inFlight and replies. It is zero where these belong to one
-	// connection only.
+	// id identifies the session in inFlight and replies. It is zero if these belong to one
+	// connection.
 	id       sessionID
 	inFlight *inFlight
 	replies  *replies
 
 	// revision is empty before initialize.
 	revision string
-	// capabilities are those by which the client can be asked for input.
+	// capabilities are the client's capabilities for server requests.
 	capabilities wire.Capabilities
-	// software is what the client said that it is.
+	// software is the client's own name and version.
 	software    requests.Software
 	logLevel    string
 	setLogLevel func(level string)
 }
 
-// initialize determines the revision and capabilities of a session, stores them in the request, and
+// initialize negotiates the revision and capabilities of a session, stores them in the request, and
 // returns the result.
 func initialize(handler *requests.Handler, request *requests.Request) (jsontext.Value, *wire.Error) {
 	requested, ok := request.Params.Text("protocolVersion")
 	if !ok {
 		return nil, wire.NewError(wire.InvalidParams, "Invalid params: protocolVersion must be a string")
 	}
-	// A client that asks for another revision is offered this one, and goes if it does not know it
-	// (2025-11-25, Lifecycle, "Version Negotiation").
+	// A client that requests another revision is offered this one, and leaves if it does not
+	// support it (2025-11-25, Lifecycle, "Version Negotiation").
 	request.Revision = wire.LatestLegacy
 	if wire.KnownLegacy(requested) {
 		request.Revision = requested
@@ -50,8 +50,7 @@ func initialize(handler *requests.Handler, request *requests.Request) (jsontext.
 	return handler.Initialization(request), nil
 }
 
-// connect gives a request what it needs to reach its client: a relay, and a way to send server
-// requests.
+// connect gives a request a relay, and a way to send server requests to its client.
 func (s *session) connect(request *requests.Request) {
 	request.Capabilities, request.LogLevel, request.Software = s.capabilities, s.logLevel, s.software
 	if request.Message.Method == wire.SetLogLevel {
@@ -60,7 +59,7 @@ func (s *session) connect(request *requests.Request) {
 	if !request.WantsRelay() {
 		return
 	}
-	// What the function keeps is copied out of s, which would else go to the heap with each get.
+	// Copy these fields: if the function used s, s would escape to the heap in each get.
 	relay, replies, id := requests.NewRelayQueue(), s.replies, s.id
 	request.Relay = relay
 	request.ServerRequest = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
@@ -68,8 +67,8 @@ func (s *session) connect(request *requests.Request) {
 	}
 }
 
-// receive handles a notification, or a reply to a server request. It returns false for a reply that
-// no server request of this replica waits for.
+// receive handles a notification, or a reply to a server request. It returns false if no server
+// request of this replica waits for the reply.
 func (s *session) receive(request *requests.Request) bool {
 	switch {
 	case request.Message.IsResponse():
@@ -86,22 +85,22 @@ const maxBatch = 100
 // incoming is one message, or one batch of messages.
 type incoming struct {
 	request *requests.Request
-	// batch holds the messages of a batch, each still to be read; nil for a single message.
+	// batch has the unparsed messages of a batch; nil for a single message.
 	batch []jsontext.Value
-	// raw is what was posted; nil over stdio.
+	// raw is the posted text; nil over stdio.
 	raw []byte
-	// header is that of the HTTP request that brought it; nil over stdio.
+	// header is the header of the HTTP request; nil over stdio.
 	header http.Header
 }
 
-// readIncoming reads a message or batch. Even with an error the request has the message's id, if
-// that much could be read. Whether the client's revision has batches is for the caller to check.
+// readIncoming reads a message or batch. Even with an error the request has the message's id if it
+// could be read. The caller checks whether the client's revision has batches.
 func readIncoming(raw []byte) (in incoming, refusal *wire.Error) {
 	if !wire.IsBatch(raw) {
 		in.request, refusal = requests.Read(raw)
 		return in, refusal
 	}
-	// Without an id: an error about a batch as a whole answers none of its messages.
+	// The request has no id, because an error about the whole batch answers none of its messages.
 	in.request = &requests.Request{}
 	batch, err := wire.ParseBatch(raw)
 	switch {
@@ -115,20 +114,18 @@ func readIncoming(raw []byte) (in incoming, refusal *wire.Error) {
 	return in, nil
 }
 
-// handleRelaying carries out a request and meanwhile sends what the upstream has for its client:
-// progress, log messages and server requests, all of them before the response.
+// handleRelaying carries out a request, and sends the upstream's progress, log messages and server
+// requests to its client before the response.
 func (t *Transport) handleRelaying(
-	ctx context.Context, request *requests.Request, buffer []byte, out outlet,
+	ctx context.Context, request *requests.Request, scope *requests.Scope, buffer []byte, out outlet,
 ) (response requests.Response) {
-	maxBuffered := request.Snapshot.Config.Gateway.MaxBuffered
-	// Until the client has read them, its messages wait in the queue, which nobody else counts.
-	defer request.Relay.Hold(t.ledger, maxBuffered, request.Key())()
+	// The queue counts its large messages until they are written.
+	request.Relay.Hold(scope, t.ledger, request.Snapshot.Config.Gateway.MaxBuffered, request.Key())
 	done := make(chan struct{})
-	// This goroutine is the only one that writes to the client, so that the request has one of its
-	// own.
+	// Only this goroutine writes to the client, so the request runs on its own goroutine.
 	go func() {
 		defer close(done)
-		response = t.requests.Handle(ctx, request, buffer)
+		response = t.requests.Handle(ctx, request, scope, buffer)
 		request.Relay.Close()
 	}()
 	for {
@@ -136,7 +133,7 @@ func (t *Transport) handleRelaying(
 		case <-request.Relay.Ready():
 			out.sendAll(request.Relay)
 		case <-done:
-			// What came last: the response must not overtake it.
+			// The response must not overtake the last messages.
 			out.sendAll(request.Relay)
 			return response
 		}
@@ -151,14 +148,19 @@ func (o outlet) sendAll(relay *requests.RelayQueue) {
 	}
 }
 
-// batchWidth is how many requests of a batch run concurrently.
+// batchWidth bounds the concurrent requests of a batch.
 const batchWidth = 8
 
-// job carries out one request and returns its response, which has no JSON if the client no longer
-// wants one.
-type job func() requests.Response
+// job is a request to carry out. Its scope has everything that it holds.
+type job struct {
+	scope requests.Scope
+	// run returns the response. It has no JSON if the client gets no response.
+	run func(*requests.Scope) requests.Response
+}
 
-// serveBatch handles a batch over Streamable HTTP, each message as if it had come by itself.
+func newJob(run func(*requests.Scope) requests.Response) *job { return &job{run: run} }
+
+// serveBatch handles a batch over Streamable HTTP. Each message is handled like a single one.
 func (l *legacyExchange) serveBatch(batch []jsontext.Value) {
 	x := l.x
 	if !wire.Batches(l.sealed.Revision) {
@@ -167,7 +169,8 @@ func (l *legacyExchange) serveBatch(batch []jsontext.Value) {
 	}
 	s := l.session()
 	s.setLogLevel = l.logLevelSetter()
-	responses, release := runBatch(readBatch(batch, func(raw jsontext.Value, request *requests.Request) job {
+	x.t.pendings.add(&x.pending, x.w, &requests.Request{Received: time.Now()}) // any of its requests may take long
+	responses, release := runBatch(readBatch(batch, func(raw jsontext.Value, request *requests.Request) *job {
 		request.Caller, request.Snapshot = l.caller, x.snapshot
 		request.Revision, request.Session = l.sealed.Revision, l.sealed.ID
 		request.Software, request.Client, request.Variant = s.software, x.client, x.variant
@@ -177,23 +180,31 @@ func (l *legacyExchange) serveBatch(batch []jsontext.Value) {
 		if s.receive(request) {
 			return nil
 		}
-		return func() requests.Response {
+		return newJob(func(*requests.Scope) requests.Response {
 			l.forwardReply(unanswered{}, &request.Message, raw)
 			return requests.Response{}
-		}
+		})
 	}))
 	defer release()
-	if responses == nil {
+	stream := x.t.pendings.end(&x.pending)
+	switch {
+	case stream != nil:
+		if responses != nil {
+			stream.event("", responses)
+		}
+		stream.end()
+		return
+	case responses == nil:
 		x.w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	// An error means that the client has gone.
+	// The write fails only if the client has left.
 	_ = write(x.r.Context(), x.w, time.Now(), http.StatusOK, true, responses)
 }
 
-// acceptBatched returns the job of one request of a batch. Responses come together at the end, so
-// nothing can be relayed before one of them.
-func (l *legacyExchange) acceptBatched(s *session, request *requests.Request) job {
+// acceptBatched returns the job of one request of a batch. All responses are sent together at the
+// end, so nothing can be relayed before them.
+func (l *legacyExchange) acceptBatched(s *session, request *requests.Request) *job {
 	x := l.x
 	request.SetLogLevel = s.setLogLevel
 	request.ResolveTool()
@@ -204,21 +215,21 @@ func (l *legacyExchange) acceptBatched(s *session, request *requests.Request) jo
 		x.t.requests.Record(ctx, request, refusal)
 		return refuseJob(request.Message.ID, refusal)
 	}
-	return func() requests.Response {
-		defer begun.end()
-		return x.t.requests.Handle(ctx, request, nil)
-	}
+	j := newJob(func(scope *requests.Scope) requests.Response { return x.t.requests.Handle(ctx, request, scope, nil) })
+	j.scope.InFlight = begun
+	return j
 }
 
-// readBatch reads the messages of a batch in order and passes each to accept. It returns the jobs
-// that make the responses; what is not a message, or must not be part of a batch, gets an error.
-func readBatch(batch []jsontext.Value, accept func(jsontext.Value, *requests.Request) job) (jobs []job) {
+// readBatch parses the messages of a batch in order and passes each to accept. It returns the jobs
+// that make the responses. An invalid message, or a message that must not be part of a batch, gets
+// an error.
+func readBatch(batch []jsontext.Value, accept func(jsontext.Value, *requests.Request) *job) (jobs []*job) {
 	for _, raw := range batch {
 		request, refusal := requests.Read(raw)
 		switch {
 		case refusal != nil || !request.Message.IsRequest():
 		case request.Message.Method == wire.Initialize:
-			// Nothing else is possible until it is answered (2025-03-26, Lifecycle).
+			// No other request may precede its response (2025-03-26, Lifecycle).
 			refusal = wire.NewError(wire.InvalidRequest, "Invalid request: initialize must not be part of a batch")
 		case request.ClaimsModern():
 			refusal = wire.NoBatches()
@@ -232,27 +243,30 @@ func readBatch(batch []jsontext.Value, accept func(jsontext.Value, *requests.Req
 	return jobs
 }
 
-// refuseJob returns the job of a request that is refused.
-func refuseJob(id jsontext.Value, refusal *wire.Error) job {
-	return func() requests.Response {
-		return requests.Response{JSON: wire.AppendError(nil, id, refusal), Code: refusal.Code}
-	}
+// refuseJob returns the job of a refused request.
+func refuseJob(id jsontext.Value, refusal *wire.Error) *job {
+	return answered(wire.AppendError(nil, id, refusal))
 }
 
-// runBatch runs jobs concurrently and returns their responses as a batch; nil where there are none.
-// Release must be called when the batch is written.
-func runBatch(jobs []job) (batch []byte, release func()) {
+// answered returns the job of a request with a known response.
+func answered(response []byte) *job {
+	return newJob(func(*requests.Scope) requests.Response { return requests.Response{JSON: response} })
+}
+
+// runBatch runs jobs concurrently and returns their responses as a batch; nil if there are none.
+// Call release when the batch was written.
+func runBatch(jobs []*job) (batch []byte, release func()) {
 	responses := make([]requests.Response, len(jobs))
 	release = func() {
-		for i := range responses {
-			responses[i].Release()
+		for _, j := range jobs {
+			j.scope.Close()
 		}
 	}
 	var group errgroup.Group
 	group.SetLimit(batchWidth)
-	for i, run := range jobs {
+	for i, j := range jobs {
 		group.Go(func() error {
-			responses[i] = run()
+			responses[i] = j.run(&j.scope)
 			return nil
 		})
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
@@ -95,63 +94,6 @@ func TestBatch_IsOfOneRevisionAndSession(t *testing.T) {
 	post(nil).Want(t, http.StatusUnauthorized)
 	session := s.Legacy("2025-03-26", "ann").Headers[2:4]
 	post(append(gatewaytest.Bearer("bob"), session...)).Want(t, http.StatusNotFound)
-}
-
-func TestBatch_RunsEightRequestsAtOnce(t *testing.T) {
-	p := gatewaytest.NewPeer(t, "p", "a")
-	p.Settings = `timeout = "30s"`
-	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
-	var now, most atomic.Int32
-	release := make(chan struct{})
-	p.OnGet(func(http.ResponseWriter, *http.Request, gatewaytest.Call) bool {
-		n := now.Add(1)
-		defer now.Add(-1)
-		for seen := most.Load(); n > seen && !most.CompareAndSwap(seen, n); seen = most.Load() {
-			continue
-		}
-		<-release
-		return false
-	})
-	gets := make([]string, 40)
-	for i := range gets {
-		gets[i] = one(`1`, "prompts/get", `"name":"p.a"`)
-	}
-	c := s.Legacy("2025-03-26", "")
-	answered := make(chan gatewaytest.Response, 1)
-	go func() { answered <- gatewaytest.Send(t, http.MethodPost, c.URL, batch(gets...), c.Headers) }()
-	upstreamtest.Eventually(t, "eight gets run at once", func() bool { return now.Load() == 8 })
-	close(release)
-	a := <-answered
-	if n := strings.Count(a.Body, "from p"); n != 40 || most.Load() != 8 {
-		t.Errorf("%d results, at most %d gets at once, want 40 and 8", n, most.Load())
-	}
-}
-
-func TestBatch_RequestsCanBeCancelled(t *testing.T) {
-	p := gatewaytest.NewPeer(t, "p", "a")
-	p.Settings = `timeout = "60s"`
-	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
-	entered, gone := p.HoldGets()
-	cancel := `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}`
-	both := batch(one(`"x"`, "prompts/get", `"name":"p.a"`), one(`2`, "ping", ``))
-
-	c := s.Legacy("2025-03-26", "")
-	answered := make(chan gatewaytest.Response, 1)
-	go func() { answered <- gatewaytest.Send(t, http.MethodPost, c.URL, both, c.Headers) }()
-	<-entered
-	gatewaytest.Send(t, http.MethodPost, c.URL, batch(cancel), c.Headers).Want(t, http.StatusAccepted)
-	<-gone
-	wantInOrder(t, (<-answered).Body, `"id":"x","error"`, `"id":2`)
-
-	// Over a connection, a cancelled request gets no response.
-	pipes := s.Stdio("")
-	pipes.Request(`1`, "initialize", `"protocolVersion":"2025-03-26"`)
-	pipes.WantMessage(`"id":1`)
-	pipes.Send(both)
-	<-entered
-	pipes.Send(cancel)
-	<-gone
-	wantInOrder(t, pipes.Next(), `"id":2`)
 }
 
 func TestBatch_WorksOverConnections(t *testing.T) {

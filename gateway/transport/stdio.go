@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync/atomic"
 	"time"
 
 	"github.com/promptweir/promptweir/gateway/identity"
@@ -15,19 +14,18 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// flushTimeout is how long a client may take to read what is left for it once ctx has ended.
+// flushTimeout bounds the time for the remaining messages when all requests in flight have ended.
 const flushTimeout = 2 * time.Second
 
-// errExpired ends a client on pipes, which cannot present another credential.
+// errExpired ends a client on pipes: it cannot present another credential.
 var errExpired = errors.New("the client's credential has expired")
 
-// ServeStdio serves one client over a pair of pipes, one message on each line, in both eras. The
-// credential says who the client is for the whole time. It returns nil when the input or ctx has
-// ended and the requests in flight are answered, after ctx's end within the configuration's
-// drain_timeout; subscriptions then end with their closing result. It returns an error when nobody
-// reads the output, when the credential expires, or when a reload does not accept it any more.
-// Nothing else may write to out. A goroutine may remain in a read of in or a write to out that
-// cannot be interrupted.
+// ServeStdio serves one client over a pair of pipes, one message per line, in both eras. The
+// credential is the client's for the whole time. It returns nil when the input or ctx has ended and
+// the requests in flight are answered. After the end of ctx they have the configuration's
+// drain_timeout, and subscriptions end with their closing result. It returns an error if reading or
+// writing fails, when the credential expires, or when a reload refuses it. Nothing else may write
+// to out. A goroutine may remain in a read or write that cannot be interrupted.
 func (t *Transport) ServeStdio(
 	ctx context.Context, credential identity.Credential, in io.Reader, out io.Writer,
 ) error {
@@ -42,22 +40,27 @@ func (t *Transport) ServeStdio(
 	// The end of ctx is a drain: requests in flight go on until end cuts them off.
 	inFlight, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cut(nil)
-	w, ended := &lineWriter{out: out}, make(chan struct{})
+	ended := make(chan struct{})
 	defer close(ended)
-	defer context.AfterFunc(ctx, func() { c.end(ctx, outside, cut, w, ended) })()
-	// Failed has room for an error of either goroutine, since nobody may receive a second one.
+	defer context.AfterFunc(ctx, func() {
+		if hasExpired(ctx) && outside.Err() == nil {
+			cut(errExpired)
+		}
+		c.end(inFlight, cut, ended)
+	})()
+	// failed has room for an error of each goroutine, because only one may be received.
 	lines, written, failed := make(chan []byte), make(chan struct{}), make(chan error, 2)
 	go func() { failed <- readLines(ctx, in, lines) }()
 	go func() {
 		defer close(written)
-		if err := w.writeAll(c.out); err != nil {
+		if err := writeLines(out, c.out); err != nil {
 			failed <- err
 		}
 	}()
 	err = c.receiveLines(ctx, inFlight, lines, failed)
 	if err != nil {
 		cut(err)
-		stop() // nobody receives lines any more, and the client may have stopped reading
+		stop() // lines are no longer received, and the client may have stopped reading
 	}
 	c.finish()
 	select {
@@ -70,8 +73,7 @@ func (t *Transport) ServeStdio(
 	return err
 }
 
-// readLines passes on each line until the input or ctx ends. A line that is too long is passed on
-// as nil.
+// readLines passes on each line until the input or ctx ends. A line that is too long becomes nil.
 func readLines(ctx context.Context, in io.Reader, lines chan<- []byte) error {
 	reader := bufio.NewReaderSize(in, 64<<10)
 	for {
@@ -88,40 +90,29 @@ func readLines(ctx context.Context, in io.Reader, lines chan<- []byte) error {
 		select {
 		case lines <- line:
 		case <-ctx.Done():
-			return io.EOF // nobody receives lines any more
+			return io.EOF // lines are no longer received
 		}
 	}
 }
 
-// end bounds what remains to be done once ctx has ended. Requests in flight have drain_timeout, or
-// no time if the credential has expired. A client that has not taken a message for a while is taken
-// to have stopped reading.
-func (c *connection) end(
-	ctx, outside context.Context, cut context.CancelCauseFunc, w *lineWriter, ended <-chan struct{},
-) {
-	if hasExpired(ctx) && outside.Err() == nil {
-		cut(errExpired)
+// end bounds the time after the end of the connection's context: requests in flight have
+// drain_timeout unless they are cut off already, and then the client has flushTimeout to read.
+func (c *connection) end(inFlight context.Context, cut context.CancelCauseFunc, ended <-chan struct{}) {
+	select {
+	case <-time.After(c.t.publisher.Current().Config.Gateway.DrainTimeout):
+		cut(requests.ErrShuttingDown)
+	case <-inFlight.Done():
+	case <-ended:
+		return
 	}
-	over := time.After(c.t.publisher.Current().Config.Gateway.DrainTimeout)
-	// Counted from the end of ctx: before it, a client may take its time.
-	began, stuck := time.Now(), time.NewTicker(flushTimeout/4)
-	defer stuck.Stop()
-	for {
-		select {
-		case <-over:
-			cut(requests.ErrShuttingDown)
-		case <-stuck.C:
-			if time.Since(began) >= flushTimeout && w.pending() >= flushTimeout {
-				close(c.abandoned)
-				return
-			}
-		case <-ended:
-			return
-		}
+	select {
+	case <-time.After(flushTimeout):
+		close(c.abandoned)
+	case <-ended:
 	}
 }
 
-// receiveLines hands lines to the connection until there are no more, or ctx ends. InFlight is the
+// receiveLines passes lines to the connection until there are no more, or ctx ends. inFlight is the
 // context of the requests.
 func (c *connection) receiveLines(ctx, inFlight context.Context, lines <-chan []byte, failed <-chan error) error {
 	for {
@@ -158,29 +149,11 @@ func (c *connection) receiveLine(ctx context.Context, line []byte) error {
 	return c.receive(ctx, in)
 }
 
-// lineWriter writes messages to a client, one on each line.
-type lineWriter struct {
-	out io.Writer
-	// since is when the client began to take the present message; nil while there is none.
-	since atomic.Pointer[time.Time]
-}
-
-// pending returns how long the client has been taking the present message.
-func (w *lineWriter) pending() time.Duration {
-	if since := w.since.Load(); since != nil {
-		return time.Since(*since)
-	}
-	return 0
-}
-
-// writeAll writes messages until there are no more.
-func (w *lineWriter) writeAll(messages <-chan outgoing) error {
-	// After an error it discards them, so that no sender waits.
+// writeLines writes messages to a client, one per line, until the channel is closed.
+func writeLines(out io.Writer, messages <-chan outgoing) error {
+	// After an error, discard the messages, so that no sender waits.
 	for next := range messages {
-		begun := time.Now()
-		w.since.Store(&begun)
-		_, err := w.out.Write(append(wire.SingleLine(next.message), '\n'))
-		w.since.Store(nil)
+		_, err := out.Write(append(wire.SingleLine(next.message), '\n'))
 		next.done()
 		if err != nil {
 			go func() {

@@ -8,33 +8,34 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/publish"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// keepAlive is how often a comment is sent on a quiet stream, so that no intermediary times it out.
+// keepAlive is the interval of comments on a quiet stream, so that no intermediary closes it.
 const keepAlive = 15 * time.Second
 
-// minPause is the least time between two changes that one stream announces. Busy servers would
-// otherwise have each client list again for each of their changes.
+// minPause is the minimum time between two notifications on one stream. Otherwise busy servers
+// would make each client list again after each change.
 const minPause = 500 * time.Millisecond
 
-// outlet is where messages to one client go. Only one goroutine uses it.
+// outlet sends messages to one client. Only one goroutine uses it.
 type outlet struct {
 	// send sends a message.
 	send func(message []byte)
-	// keepAlive is called from time to time; nil where the connection needs nothing.
+	// keepAlive is called from time to time; nil if the connection needs none.
 	keepAlive func()
-	// broken reports whether sending has failed; nil where the connection ends the context instead.
+	// broken reports whether sending has failed; nil if the connection ends the context instead.
 	broken func() bool
-	// ending is closed when the connection wants to end its streams; nil where it does not.
+	// ending is closed when the connection ends its streams; nil if it never does.
 	ending <-chan struct{}
-	// variant is that of the endpoint.
+	// variant is the endpoint's variant.
 	variant config.Variant
 }
 
-// ticks returns the ticks at which to call keepAlive.
+// ticks returns a channel for the calls of keepAlive.
 func (o outlet) ticks() (ticks <-chan time.Time, stop func()) {
 	if o.keepAlive == nil {
 		return nil, func() {}
@@ -43,32 +44,33 @@ func (o outlet) ticks() (ticks <-chan time.Time, stop func()) {
 	return ticker.C, ticker.Stop
 }
 
-// follow calls changed whenever the view of a subscription has changed, once for all changes within
-// minPause, until the client goes, ctx ends, the gateway drains, or a reload turns the variant off
-// or does not accept the caller any more. It reports whether it was the gateway that ended it.
+// follow calls changed after each change of a subscription's view, once for all changes within
+// minPause. It ends when the client leaves, ctx ends, the gateway drains, or a reload turns off the
+// variant or refuses the caller. It reports whether the gateway ended it.
 func (t *Transport) follow(
-	ctx context.Context, caller *snapshot.Caller, sub *snapshot.Subscription, changed func(), out outlet,
+	ctx context.Context, caller *snapshot.Caller, sub *publish.Subscription, changed func(), out outlet,
 ) (ended bool) {
 	ticks, stop := out.ticks()
 	defer stop()
 	changes, pause := sub.Changed(), (<-chan time.Time)(nil)
 	for out.broken == nil || !out.broken() {
 		select {
-		case <-changes: // which keeps one change for later
+		case <-changes: // the channel keeps one change for later
 			changed()
 			if published := sub.TakeChange(); !published.IsZero() {
 				t.notified.Record(ctx, time.Since(published).Seconds())
 			}
-			// A nil channel is never ready: changes that come meanwhile wait in the subscription as
-			// one.
+			// A nil channel is never ready: changes during the pause become one in the
+			// subscription.
 			changes, pause = nil, time.After(minPause)
 		case <-pause:
 			changes, pause = sub.Changed(), nil
 		case <-ticks:
 			out.keepAlive()
 		case <-caller.Generation.Replaced():
-			// Retain keeps a caller whose issuer cannot be asked just now: nobody has refused it.
-			if sub.Retain(ctx, caller) != nil || !hasVariant(caller.Generation.Config, out.variant) {
+			// Reauthenticate keeps a caller if the issuer cannot be reached, because nothing has
+			// refused it.
+			if sub.Reauthenticate(ctx, caller) != nil || !hasVariant(caller.Generation.Config, out.variant) {
 				return true
 			}
 		case <-t.closing:
@@ -82,8 +84,8 @@ func (t *Transport) follow(
 	return false
 }
 
-// countStream counts a stream for its principal, unless that has as many as it may. If ok, release
-// must be called when the stream is over.
+// countStream counts a stream of its principal. ok is false if the principal has its maximum of
+// streams. If ok, call release at the end of the stream.
 func (t *Transport) countStream(caller *snapshot.Caller, multiplexed bool) (release func(), ok bool) {
 	most := 0
 	if limit := caller.Generation.Config.Gateway.Limit; limit != nil {
@@ -92,8 +94,8 @@ func (t *Transport) countStream(caller *snapshot.Caller, multiplexed bool) (rele
 	return t.ledger.OpenStream(caller.Principal.Key(), most, multiplexed)
 }
 
-// countStream counts a stream that is about to be opened, or answers that its caller has too many.
-// If ok, release must be called when the stream is over.
+// countStream counts a new stream. If its caller has too many, it responds with an error. If ok,
+// call release at the end of the stream.
 func (x *exchange) countStream(caller *snapshot.Caller, id jsontext.Value) (release func(), ok bool) {
 	release, ok = x.t.countStream(caller, x.r.ProtoMajor > 1)
 	if !ok {
@@ -101,7 +103,7 @@ func (x *exchange) countStream(caller *snapshot.Caller, id jsontext.Value) (rele
 		x.refuse(http.StatusTooManyRequests, id, requests.TooManyStreams())
 		return nil, false
 	}
-	// Now: an idle stream would count for as long as it is open for what only its beginning took.
+	// Release now: only the start of a stream needs this memory, not the idle stream.
 	x.release()
 	return release, true
 }
@@ -109,14 +111,14 @@ func (x *exchange) countStream(caller *snapshot.Caller, id jsontext.Value) (rele
 // listener is a subscriptions/listen request (2026-07-28).
 type listener struct {
 	caller snapshot.Caller
-	sub    *snapshot.Subscription
+	sub    *publish.Subscription
 	id     jsontext.Value
-	// wanted says that the client wants to be told of changes of the list of prompts.
+	// wanted is true if the client subscribes to changes of the list of prompts.
 	wanted bool
 }
 
-// readListen reports whether a subscriptions/listen request asks for changes of the list of
-// prompts. The request's span is over when its stream begins.
+// readListen reports whether a subscriptions/listen request subscribes to changes of the list of
+// prompts. The request's span ends when its stream begins.
 func (t *Transport) readListen(ctx context.Context, request *requests.Request) (wanted bool, refusal *wire.Error) {
 	if request.Params.Get("notifications").Kind() != '{' {
 		refusal = wire.NewError(wire.InvalidParams, "Invalid params: notifications must be an object")
@@ -127,8 +129,8 @@ func (t *Transport) readListen(ctx context.Context, request *requests.Request) (
 	return request.Params.Object("notifications").Get("promptsListChanged").Kind() == 't', nil
 }
 
-// listen serves a subscription until it ends: the acknowledgment, then each change. The closing
-// result is for the caller to send, nil unless the gateway or the credential's expiry ended the
+// listen serves a subscription until it ends: the acknowledgment, then each change. The caller
+// sends the closing result. It is nil unless the gateway or the credential's expiry ended the
 // subscription.
 func (t *Transport) listen(ctx context.Context, l *listener, out outlet) (closing []byte) {
 	granted := wire.Object{}

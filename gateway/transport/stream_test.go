@@ -1,9 +1,7 @@
 package transport_test
 
 import (
-	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
@@ -18,75 +16,25 @@ import (
 // A stream may be idle for hours, over many reloads and changes of the catalog.
 func TestStream_KeepsNeitherSnapshotNorGeneration(t *testing.T) {
 	team := gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "p", "a"))
-	r := gatewaytest.ServeReloadable(t, team, gateway.Options{})
-	server := httptest.NewUnstartedServer(r.Handler())
-	server.Config.Protocols = new(http.Protocols)
-	server.Config.Protocols.SetHTTP1(true)
-	server.Config.Protocols.SetUnencryptedHTTP2(true)
-	server.Start()
-	t.Cleanup(func() {
-		r.Drain()
-		server.CloseClientConnections()
-		server.Close()
-	})
-	s := &gatewaytest.Server{Gateway: r.Gateway, TB: t, URL: server.URL + "/mcp"}
+	s := gatewaytest.ServeReloadable(t, team, gateway.Options{})
 	modern, legacy := s.Modern(""), s.Legacy("2025-11-25", "")
-	listen, headers := modern.Encode("1", wire.Listen, `{"notifications":{"promptsListChanged":true}}`)
-	// Each opens a stream, and returns when it is served.
-	overHTTP := func(t *testing.T, major int, request *http.Request) {
-		t.Helper()
-		protocols := new(http.Protocols)
-		protocols.SetHTTP1(major == 1)
-		protocols.SetUnencryptedHTTP2(major == 2)
-		response, err := (&http.Client{Transport: &http.Transport{Protocols: protocols}}).Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = response.Body.Close() })
-		if response.StatusCode != http.StatusOK || response.ProtoMajor != major {
-			t.Fatalf("status %d over %s, want 200 over HTTP/%d", response.StatusCode, response.Proto, major)
-		}
-		if _, err := response.Body.Read(make([]byte, 1)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	streams := map[string]func(t *testing.T){
-		"subscription over stdio": func(*testing.T) {
+	for name, open := range map[string]func(){ // each returns when its stream is served
+		"subscription":  func() { modern.Listen("1") },
+		"legacy stream": func() { legacy.Listen("").Next() },
+		"HTTP+SSE":      func() { s.SSESession("2024-11-05", "") },
+		"stdio": func() {
 			c := s.Stdio("")
-			c.Send(listen)
+			c.Request("1", wire.Listen, `"notifications":{"promptsListChanged":true},`+gatewaytest.Meta)
 			c.WantMessage(wire.Acknowledged)
 		},
-		"legacy session over stdio": func(*testing.T) {
-			c := s.Stdio("")
-			c.Request("1", wire.Initialize, `"protocolVersion":"2025-11-25"`)
-			c.Send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-			c.Request("2", wire.Ping, "")
-			c.WantMessage(`"id":1`)
-			c.WantMessage(`"id":2`)
-		},
-	}
-	for _, major := range []int{1, 2} {
-		over := fmt.Sprintf(" over HTTP/%d", major)
-		streams["subscription"+over] = func(t *testing.T) {
-			overHTTP(t, major, gatewaytest.NewRequest(t.Context(), t, http.MethodPost, s.URL, listen, headers))
-		}
-		streams["legacy stream"+over] = func(t *testing.T) {
-			overHTTP(t, major, gatewaytest.NewRequest(t.Context(), t, http.MethodGet, s.URL, "", legacy.Headers))
-		}
-		streams["HTTP+SSE"+over] = func(t *testing.T) {
-			overHTTP(t, major, gatewaytest.NewRequest(t.Context(), t, http.MethodGet, s.SSEURL(), "", nil))
-		}
-	}
-	for name, open := range streams {
-		t.Run(name, func(t *testing.T) {
-			r.MustReload("# before the stream begins\n" + team)
-			snapshot, generation := weak.Make(s.Snapshot()), weak.Make(s.Snapshot().Generation)
-			open(t)
-			r.MustReload("# after it has begun\n" + team)
-			upstreamtest.Eventually(t, "the snapshot and the generation are gone", func() bool {
-				runtime.GC()
-				return snapshot.Value() == nil && generation.Value() == nil
-			})
+	} {
+		s.MustReload("# before the stream begins\n" + team)
+		snapshot, generation := weak.Make(s.Snapshot()), weak.Make(s.Snapshot().Generation)
+		open()
+		s.MustReload("# after it has begun\n" + team)
+		upstreamtest.Eventually(t, name+" has let go of the snapshot and the generation", func() bool {
+			runtime.GC()
+			return snapshot.Value() == nil && generation.Value() == nil
 		})
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// maxLogged bounds how often the same message is logged for one server within ten seconds.
+// maxLogged bounds the log records with the same message about one server in ten seconds.
 const maxLogged = 50
 
 // Connect opens a single session with a server. See [Dialer.Connect].
@@ -26,11 +26,11 @@ func Connect(ctx context.Context, server config.Upstream, opts Options) (*Sessio
 	return ConnectFor(ctx, server, opts, SessionOptions{})
 }
 
-// ConnectFor is [Connect] for a session that is more than the zero [SessionOptions].
+// ConnectFor is [Connect] with [SessionOptions].
 func ConnectFor(ctx context.Context, server config.Upstream, opts Options, session SessionOptions) (*Session, error) {
 	d := NewDialer(server, opts)
 	s, err := d.Connect(ctx, session)
-	if err != nil { // nobody else has the dialer to close its connections
+	if err != nil { // no other session uses the dialer
 		d.CloseIdleConnections()
 		return nil, err
 	}
@@ -43,17 +43,17 @@ type Dialer struct {
 	server         config.Upstream
 	http           *httpClient // nil for a child process
 	implementation jsontext.Value
-	// mask hides the server's secrets in errors; the logger has it too.
+	// mask hides the server's secrets in errors. The logger uses it too.
 	mask   config.Mask
 	logger *slog.Logger
-	// stderr is the logger of what children write to their stderr; nil without a child. A child
-	// that is started again and again says the same each time.
+	// stderr logs the stderr of child processes; nil unless the transport is stdio. Its records are
+	// limited, because a child that keeps restarting prints the same lines each time.
 	stderr *slog.Logger
-	// output is what the child that was started last has printed; nil before the first.
+	// output holds the last lines of the child that was started last; nil before the first.
 	output atomic.Pointer[childOutput]
 }
 
-// NewDialer returns a dialer, which contacts nothing before it is asked for a session.
+// NewDialer returns a dialer. It contacts nothing until a session is opened.
 func NewDialer(server config.Upstream, opts Options) *Dialer {
 	mask := server.Mask()
 	logger := cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
@@ -63,7 +63,7 @@ func NewDialer(server config.Upstream, opts Options) *Dialer {
 		logger: loglimit.New(masked, maxLogged),
 	}
 	if server.Transport == config.Stdio {
-		// Each line once in ten seconds, and no more than maxLogged lines of whatever kind.
+		// In ten seconds, each line is logged at most once, and at most maxLogged lines are logged.
 		d.stderr = loglimit.New(loglimit.New(masked, 1, "line"), maxLogged)
 	} else {
 		d.http = newHTTPClient(&d.server, opts)
@@ -77,16 +77,16 @@ func (d *Dialer) negotiatesEra() bool { return d.server.Protocol == "auto" || d.
 // CloseIdleConnections closes connections that no request uses.
 func (d *Dialer) CloseIdleConnections() { d.http.closeIdle() }
 
-// SlowStart returns the error of an attempt to open a session that goes on after a time: why it has
-// not succeeded yet.
+// SlowStart returns the error that explains why an attempt has not opened a session after the given
+// time. The attempt goes on.
 func (d *Dialer) SlowStart(after time.Duration) error {
 	return d.failure(&stageError{error: context.DeadlineExceeded, method: wire.Initialize, since: time.Now().Add(-after)})
 }
 
-// Connect opens a session: it reaches the server, detects its era and, over HTTP, the transport
-// unless that is configured, and agrees on a revision. A server that gives no session is not kept
-// connected: connections of 10 000 would take 500 MB, and another one may lead to a machine that is
-// well.
+// Connect opens a session: it reaches the server, detects its era and, over HTTP, its transport
+// unless one is configured, and agrees on a revision. If that fails, it closes the idle connections
+// to the server: for 10 000 servers they would take 500 MB, and a new connection may reach a
+// healthy machine.
 func (d *Dialer) Connect(ctx context.Context, opts SessionOptions) (*Session, error) {
 	s, err := d.connect(ctx, opts)
 	if err != nil {
@@ -95,14 +95,14 @@ func (d *Dialer) Connect(ctx context.Context, opts SessionOptions) (*Session, er
 	return s, err
 }
 
-// connect opens a session in one of the ways that the server may know.
+// connect tries the transports and eras that the server may speak.
 func (d *Dialer) connect(ctx context.Context, opts SessionOptions) (*Session, error) {
 	server := d.server
 	s, err := d.open(ctx, server, opts)
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return s, err
-	// A legacy server that exits on an unknown method: start it once more.
+	// Some legacy servers exit on an unknown method: start the server again, without the probe.
 	case errors.Is(err, errProbeFatal):
 		server.Protocol = anyLegacy
 		return d.open(ctx, server, opts)
@@ -117,8 +117,8 @@ func (d *Dialer) connect(ctx context.Context, opts SessionOptions) (*Session, er
 	return s, err
 }
 
-// furthest returns the error of two attempts to connect over HTTP. Its cause is that of the attempt that got
-// further.
+// furthest returns the error of the HTTP transport that got further, with the text of the other
+// error.
 func furthest(streamable, sse error) error {
 	if progress(sse) > progress(streamable) {
 		return fmt.Errorf("%s; over HTTP+SSE: %w", streamable.Error(), sse)
@@ -126,8 +126,8 @@ func furthest(streamable, sse error) error {
 	return fmt.Errorf("%w; over HTTP+SSE: %s", streamable, sse.Error())
 }
 
-// progress returns how far an attempt to connect over HTTP got: to no server at the path, to one that
-// refuses the request, to one that answers.
+// progress returns how far an attempt to connect over HTTP got: 0 if nothing or a web page is at
+// the path, 1 for another HTTP error, otherwise 2.
 func progress(err error) int {
 	if status, ok := errors.AsType[*StatusError](err); ok {
 		switch status.Status {
@@ -149,11 +149,11 @@ func (d *Dialer) open(ctx context.Context, server config.Upstream, opts SessionO
 		return nil, d.failure(err)
 	}
 	s := newSession(d, server, t, opts)
-	// The server may speak before the handshake is complete: a ping then wants a reply.
+	// The server may send a ping, which needs a reply, before the handshake is complete.
 	t.start(func(m *wire.Message) { s.receive(m, nil) })
 	isOpen := false
 	defer func() {
-		if !isOpen { // by an error, or a panic over what the server sent
+		if !isOpen { // after an error, or a panic caused by the server's message
 			s.Close()
 		}
 	}()
@@ -180,27 +180,24 @@ func (d *Dialer) newTransport(server config.Upstream) (transport, error) {
 	}
 }
 
-// Options are what sessions need beside the server's configuration. The zero value works.
+// Options are the settings of sessions that are not in the server's configuration. The zero value
+// works.
 type Options struct {
-	// Logger receives changes of state and what a child process writes to stderr; nil discards
-	// both.
+	// Logger receives changes of state and the stderr of child processes. Nil discards both.
 	Logger *slog.Logger
 	// Name and Version identify the gateway to servers.
 	Name, Version string
-	// DialGuard returns an error for an address that must not be dialed. It gets an IP address and
-	// a port, after name resolution. Nil allows every address.
+	// DialGuard returns an error for an address that must not be dialed. Its argument is an IP
+	// address and port, after name resolution. Nil allows every address.
 	DialGuard func(address string) error
-	// Pace spreads what idle servers are asked, to see whether they are there; those of all
-	// upstreams share it. Nil for none.
-	Pace *rate.Limiter
-	// Connects bounds the attempts to connect of one team's upstreams, which share it. Nil for no bound.
+	// Connects bounds the attempts to connect of one team's upstreams, which share it. Nil sets no
+	// bound.
 	Connects *rate.Limiter
-	// Transport carries HTTP requests in place of a network transport. TLS settings and DialGuard
-	// do not apply to it.
+	// Transport replaces the network. TLS settings and DialGuard do not apply to it.
 	Transport http.RoundTripper
 }
 
-// implementation is how the gateway introduces itself (Implementation in the schema).
+// implementation returns the gateway's Implementation, as in the schema.
 func (o Options) implementation() jsontext.Value {
 	name, version := o.Name, o.Version
 	if name == "" {
@@ -209,26 +206,23 @@ func (o Options) implementation() jsontext.Value {
 	return wire.Object{}.With("name", wire.Quote(name)).With("version", wire.Quote(version)).JSON()
 }
 
-// SessionOptions say what a session is for. The zero value is a session that declares no client
-// capabilities.
+// SessionOptions are the settings of one session. The zero value declares no client capabilities.
 type SessionOptions struct {
-	// OnListChanged is called when the server says that its list of prompts changed. It must not
-	// block. It may be nil.
+	// OnListChanged is called after each notifications/prompts/list_changed. It must not block. It
+	// may be nil.
 	OnListChanged func()
-	// Capabilities are declared to a server of the legacy era, which learns them once for the whole
-	// session.
+	// Capabilities are declared to a legacy server, once for the whole session.
 	Capabilities wire.Capabilities
-	// Relays allows messages that are not tied to a call to be relayed to the only call that they
-	// can belong to. With Exclusive, the session's user makes one call at a time, so that this is
-	// also possible after the first call.
+	// Relays allows messages that are not tied to a call to be relayed to the only call in flight.
+	// Exclusive promises that the session is used for one call at a time, so that this also works
+	// after the first call.
 	Relays, Exclusive bool
-	// OnUntied is called when the server sends a request for the client without saying in which
-	// call. It may be nil.
+	// OnUntied is called when the server sends a request for the client that is not tied to a call.
+	// It may be nil.
 	OnUntied func()
 }
 
-// maskLog is a slog.Handler that hides the server's secrets in what it has printed, or what an
-// error quotes.
+// maskLog is a slog.Handler that hides the server's secrets in quoted output and errors.
 type maskLog struct {
 	slog.Handler
 

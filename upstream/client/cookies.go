@@ -9,13 +9,14 @@ import (
 )
 
 const (
-	// maxCookies bounds the cookies that a session keeps, and maxCookieBytes their bytes.
+	// maxCookies and maxCookieBytes bound the cookies of a session, in number and in bytes.
 	maxCookies     = 32
 	maxCookieBytes = 8 << 10
 )
 
-// cookies are the cookies of one session: a load balancer may pin the session to a replica by them. All
-// requests of a session have the same origin, and the cookies go nowhere else. The zero value is ready.
+// cookies are the cookies of one session. A load balancer may use them to pin the session to a
+// replica. All requests of a session have the same origin, and the cookies are sent nowhere else.
+// The zero value is ready.
 type cookies struct {
 	jar atomic.Pointer[cookiejar.Jar] // nil before the first cookie
 
@@ -24,8 +25,8 @@ type cookies struct {
 	bytes int
 }
 
-// header returns the Cookie header of a request to a URL, to which the configured one is given. A configured
-// cookie replaces one of the server's with the same name.
+// header returns the Cookie header of a request to a URL. A configured cookie replaces a cookie of
+// the server with the same name.
 func (c *cookies) header(to *url.URL, configured string) string {
 	jar := c.jar.Load()
 	if jar == nil {
@@ -43,7 +44,7 @@ func (c *cookies) header(to *url.URL, configured string) string {
 	return all.Header.Get("Cookie")
 }
 
-// keep keeps the cookies of a response, within the bounds.
+// keep stores the cookies of a response, within the bounds.
 func (c *cookies) keep(from *url.URL, came *http.Response) {
 	if len(came.Header["Set-Cookie"]) == 0 {
 		return

@@ -10,23 +10,23 @@
 //	Relay ◀── progress, logs, server requests ┘
 //
 // Promises:
-//   - What a server says is handed on as raw JSON. Params go out as they are, except the members of
-//     _meta that belong to one hop.
-//   - A message of the server goes to the call that it belongs to: the call on whose stream it
-//     arrived, whose progress token it carries, or the only one that it can belong to. Others are
-//     refused at once, or dropped.
-//   - A response stream of the legacy era whose events have ids is resumed where it stopped, within
-//     the call's time.
-//   - A request is sent a second time in two cases only, once each: the server refused the access
-//     token, or a kept connection broke within a second and before any byte of a response. The
-//     latter never repeats a handshake, nor a request whose relay may already have passed something
-//     on.
-//   - With an oauth block, no request goes out without an access token. All addresses of a server
-//     share one.
+//   - Messages of the server are passed on as raw JSON; only optional members that are null are
+//     removed from results. Params are sent unchanged, except the members of _meta that belong to
+//     one hop.
+//   - A message from the server goes to the call on whose stream it arrived, or whose progress
+//     token it carries, or to the only call in flight. Pings are answered, other requests are
+//     refused at once, other notifications are dropped.
+//   - If a response stream of the legacy era breaks and its events have ids, it is resumed where it
+//     stopped, within the call's time.
+//   - A request is sent a second time in two cases, once each: the server refused the access token,
+//     or a kept connection ended within a second and without a response to the request. The second
+//     case never repeats an initialize, or a request whose relay may have passed something on.
+//   - With an oauth block, every request carries an access token. All sessions with a server share
+//     it.
 //   - Errors and logs contain no URL, header or environment value of the configuration.
 //   - [Session.Close] returns when everything that belongs to the session has ended, a child
 //     process included.
 //
-// The package does not judge: which failure counts in a circuit breaker, and what is tried
-// elsewhere, is decided in package upstream.
+// The package does not judge. Package call decides which failures count in the circuit breaker, and
+// which requests are sent again.
 package client

@@ -22,18 +22,14 @@ import (
 // maxConnectResponse bounds the proxy's response to CONNECT, in bytes.
 const maxConnectResponse = 64 << 10
 
-// egress is the way to one address through the proxy that the environment names for it (HTTPS_PROXY, HTTP_PROXY and
-// NO_PROXY). The dial guard sees no connection to the address itself. So names are resolved here, too, and the guard
-// checks the addresses: a proxy that is asked for an address cannot reach another one. It is asked for a name only if
-// the team may use all hosts, or was granted this one without a wildcard.
-type egress struct {
-	proxy *url.URL
-	grant config.HostGrant
-	guard func(address string) error
-}
-
-// dial connects to the host of a URL, which was granted so, or to the proxy for it. Addresses of this machine have
-// no proxy.
+// dial connects to the host of a URL, or to the proxy that the environment configures for it
+// (HTTPS_PROXY, HTTP_PROXY and NO_PROXY). grant is the way in which the host was granted. Addresses
+// of this machine are dialed without a proxy.
+//
+// The dial guard does not see the connection from the proxy to the address. So names are resolved
+// here and the guard checks the result. A proxy that receives an address cannot reach another one.
+// It receives a name only if the team may use all hosts, or was granted this host without a
+// wildcard.
 func dial(ctx context.Context, target *url.URL, grant config.HostGrant, guard func(address string) error) (*http1.Link, error) {
 	address, err := httpguts.PunycodeHostPort(hostPort(target))
 	if err != nil {
@@ -48,14 +44,13 @@ func dial(ctx context.Context, target *url.URL, grant config.HostGrant, guard fu
 	}
 	proxy, err := httpproxy.FromEnvironment().ProxyFunc()(target)
 	switch isPlain := target.Scheme == "http"; {
-	case err == nil && proxy == nil, isPlain && grant == config.HostByPattern: // a proxy for plain HTTP resolves the name itself
+	case err == nil && proxy == nil, isPlain && grant == config.HostByPattern: // a proxy resolves the names in plain HTTP itself
 		return direct()
 	case err != nil || proxy.Scheme != "http" && proxy.Scheme != "https":
-		// Without the URL, which may hold a password.
+		// The URL may contain a password.
 		return nil, &proxyError{"in HTTPS_PROXY or HTTP_PROXY", errors.New("it is not the URL of an http or https proxy")}
 	}
-	e := &egress{proxy, grant, guard}
-	through, err := e.route(ctx, address)
+	through, err := route(ctx, address, grant, guard)
 	switch {
 	case err != nil:
 		return nil, withoutURL(err)
@@ -64,19 +59,19 @@ func dial(ctx context.Context, target *url.URL, grant config.HostGrant, guard fu
 	case target.Scheme == "http":
 		through = ""
 	}
-	link, err := e.connect(ctx, through)
+	link, err := connectVia(ctx, proxy, through)
 	if err == nil && through == "" {
 		link.Origin = "http://" + target.Host
-		if authorization := e.authorization(); authorization != "" {
+		if authorization := basicAuth(proxy); authorization != "" {
 			link.Fields.Add("Proxy-Authorization", authorization)
 		}
 	}
 	return link, err
 }
 
-// route returns what the proxy is asked for to reach a host and port; empty if they are to be dialed directly, since
-// they are on this machine.
-func (e *egress) route(ctx context.Context, address string) (string, error) {
+// route returns the address to request from the proxy. It is empty if the host is on this machine
+// and is dialed directly.
+func route(ctx context.Context, address string, grant config.HostGrant, guard func(address string) error) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	host, port, err := net.SplitHostPort(address)
@@ -85,16 +80,16 @@ func (e *egress) route(ctx context.Context, address string) (string, error) {
 	}
 	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
-		if e.grant == config.HostByPattern {
+		if grant == config.HostByPattern {
 			return "", err
 		}
-		return address, nil // many networks resolve outside names at the proxy only
+		return address, nil // in many networks only the proxy resolves outside names
 	}
 	local := false
 	for i := range ips {
 		ip := ips[i].Unmap()
-		if e.guard != nil {
-			if err := e.guard(net.JoinHostPort(ip.String(), port)); err != nil {
+		if guard != nil {
+			if err := guard(net.JoinHostPort(ip.String(), port)); err != nil {
 				return "", &guardError{err}
 			}
 		}
@@ -103,53 +98,52 @@ func (e *egress) route(ctx context.Context, address string) (string, error) {
 	switch {
 	case local:
 		return "", nil
-	case e.grant == config.HostByName:
+	case grant == config.HostByName:
 		return address, nil
 	}
 	return net.JoinHostPort(ips[0].Unmap().String(), port), nil
 }
 
-// connect returns a connection to the proxy or, if an address is given, through it.
-func (e *egress) connect(ctx context.Context, through string) (*http1.Link, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*dialTimeout) // the proxy has to connect, too
+// connectVia returns a connection to the proxy or, if an address is given, through the proxy to it.
+func connectVia(ctx context.Context, proxy *url.URL, through string) (*http1.Link, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*dialTimeout) // includes the proxy's own connect
 	defer cancel()
-	dialed, err := newDialer(nil).DialContext(ctx, "tcp", hostPort(e.proxy))
+	dialed, err := newDialer(nil).DialContext(ctx, "tcp", hostPort(proxy))
 	if err != nil {
-		return nil, &proxyError{hostPort(e.proxy), withoutURL(err)} // or the name would be taken for the server's
+		return nil, &proxyError{hostPort(proxy), withoutURL(err)} // hostPort names the proxy
 	}
 	stop := context.AfterFunc(ctx, func() { _ = dialed.Close() })
 	conn := dialed
-	if e.proxy.Scheme == "https" {
-		secured := tls.Client(dialed, &tls.Config{ServerName: e.proxy.Hostname(), MinVersion: tls.VersionTLS12})
+	if proxy.Scheme == "https" {
+		secured := tls.Client(dialed, &tls.Config{ServerName: proxy.Hostname(), MinVersion: tls.VersionTLS12})
 		conn, err = secured, secured.HandshakeContext(ctx)
 	}
 	if err == nil && through != "" {
-		err = e.askFor(conn, through)
+		err = askFor(conn, proxy, through)
 	}
-	if !stop() { // then the connection is closed, which says less
+	if !stop() { // the context's error explains more than the closed connection
 		err = ctx.Err()
 	}
 	if err != nil {
 		_ = dialed.Close()
-		return nil, &proxyError{hostPort(e.proxy), err}
+		return nil, &proxyError{hostPort(proxy), err}
 	}
 	return &http1.Link{Conn: conn}, nil
 }
 
-// authorization returns the credential for the proxy; empty without one.
-func (e *egress) authorization() string {
-	user := e.proxy.User
-	if user == nil {
+// basicAuth returns the credential for the proxy; empty for none.
+func basicAuth(proxy *url.URL) string {
+	if proxy.User == nil {
 		return ""
 	}
-	password, _ := user.Password()
-	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password))
+	password, _ := proxy.User.Password()
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(proxy.User.Username()+":"+password))
 }
 
-// askFor has the proxy connect a connection to an address (RFC 9110, section 9.3.6).
-func (e *egress) askFor(conn net.Conn, address string) error {
+// askFor makes the proxy connect to an address (RFC 9110, section 9.3.6).
+func askFor(conn net.Conn, proxy *url.URL, address string) error {
 	request := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: address}, Host: address, Header: http.Header{}}
-	if authorization := e.authorization(); authorization != "" {
+	if authorization := basicAuth(proxy); authorization != "" {
 		request.Header.Set("Proxy-Authorization", authorization)
 	}
 	if err := request.Write(conn); err != nil {
@@ -168,7 +162,7 @@ func (e *egress) askFor(conn net.Conn, address string) error {
 	return nil
 }
 
-// proxyError is the failure of an egress proxy, rather than of the server behind it.
+// proxyError is the failure of an egress proxy, not of the server behind it.
 type proxyError struct {
 	proxy string
 	cause error

@@ -53,18 +53,18 @@ func TestEgress_GuardHoldsForWhatTheProxyReaches(t *testing.T) {
 		asked string // "" for not at all
 		kind  client.Kind
 	}{
-		{"https://docs.example.com/mcp", byName, "CONNECT docs.example.com:443", ""},
-		{"https://docs.example.com/mcp", byPattern, "CONNECT 192.0.2.10:443", ""},
-		{"https://docs.example.com/mcp", anyHost, "CONNECT 192.0.2.10:443", ""},
-		{"http://docs.example.com/mcp", byName, "plain docs.example.com:80", ""},
-		{"http://docs.example.com/mcp", anyHost, "plain docs.example.com:80", ""},
+		{"https://docs.example.com/mcp", byName, "CONNECT docs.example.com:443", client.Kind{}},
+		{"https://docs.example.com/mcp", byPattern, "CONNECT 192.0.2.10:443", client.Kind{}},
+		{"https://docs.example.com/mcp", anyHost, "CONNECT 192.0.2.10:443", client.Kind{}},
+		{"http://docs.example.com/mcp", byName, "plain docs.example.com:80", client.Kind{}},
+		{"http://docs.example.com/mcp", anyHost, "plain docs.example.com:80", client.Kind{}},
 		// A name with letters beyond ASCII, which is sent in its other form.
-		{"https://bücher.example.com/mcp", byName, "CONNECT xn--bcher-kva.example.com:443", ""},
-		{"http://bücher.example.com/mcp", byName, "plain xn--bcher-kva.example.com:80", ""},
+		{"https://bücher.example.com/mcp", byName, "CONNECT xn--bcher-kva.example.com:443", client.Kind{}},
+		{"http://bücher.example.com/mcp", byName, "plain xn--bcher-kva.example.com:80", client.Kind{}},
 		// A name that only the proxy resolves.
-		{"https://inside.example.com/mcp", byName, "CONNECT inside.example.com:443", ""},
-		{"https://inside.example.com/mcp", anyHost, "CONNECT inside.example.com:443", ""},
-		{"http://inside.example.com/mcp", byName, "plain inside.example.com:80", ""},
+		{"https://inside.example.com/mcp", byName, "CONNECT inside.example.com:443", client.Kind{}},
+		{"https://inside.example.com/mcp", anyHost, "CONNECT inside.example.com:443", client.Kind{}},
+		{"http://inside.example.com/mcp", byName, "plain inside.example.com:80", client.Kind{}},
 		{"https://inside.example.com/mcp", byPattern, "", client.UnknownHost},
 		{"http://inside.example.com/mcp", byPattern, "", client.UnknownHost},
 		// This machine and the exceptions are reached directly: nothing listens there.
@@ -97,7 +97,7 @@ func TestEgress_GuardHoldsForWhatTheProxyReaches(t *testing.T) {
 		if got := proxy.Asked(); !slices.Equal(got, want) {
 			t.Errorf("%s, grant %d: the proxy was asked for %q, want %q", test.url, test.grant, got, want)
 		}
-		if (err == nil) != (test.kind == "") || err != nil && client.CauseOf(err).Kind != test.kind {
+		if (err == nil) != (test.kind == client.Kind{}) || err != nil && client.CauseOf(err).Kind != test.kind {
 			t.Errorf("%s, grant %d: %v, want the cause %q", test.url, test.grant, err, test.kind)
 		}
 	}

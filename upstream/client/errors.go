@@ -16,29 +16,29 @@ import (
 )
 
 var (
-	// ErrSessionLost means that the server has forgotten the session. It has processed nothing.
+	// ErrSessionLost means that the server has lost the session, and has not processed the request.
 	ErrSessionLost = errors.New("session lost")
-	// ErrNoStream means that the server offers no stream for what it says outside of calls.
+	// ErrNoStream means that the server offers no stream for messages outside of calls.
 	ErrNoStream = errors.New("server offers no standalone stream")
-	// ErrStreamTaken means that the server refuses another stream because it considers the last one
-	// open.
+	// ErrStreamTaken means that the server refuses a second stream, because it considers the
+	// previous one open.
 	ErrStreamTaken = errors.New("the server still considers the previous stream open")
 	// ErrExited means that the child process has exited.
 	ErrExited = errors.New("child process exited")
 
-	// errNoChildren means that the gateway starts no child processes on this system.
+	// errNoChildren means that this system cannot run child processes.
 	errNoChildren = errors.New("no child processes on Windows")
-	// errProbeFatal means that a child process exited when it got the probe for its era.
+	// errProbeFatal means that a child process exited after the probe for its era.
 	errProbeFatal  = errors.New("the server did not survive " + wire.Discover)
 	errStreamEnded = errors.New("stream ended without a response")
 )
 
-// errPanic names no value: that may be what the server sent.
+// errPanic does not include the value of the panic, which may be the server's text.
 var errPanic = errors.New("the gateway failed on the server's message; see its log")
 
-// Guard carries out what a goroutine does with what a server sends. A panic becomes an error, which
-// ends a call or a session, and not the process. The log has it, whatever becomes of the error.
-func Guard(logger *slog.Logger, f func() error) (err error) {
+// RecoverToError runs code that handles a server's message. It turns a panic into an error and logs
+// it, so that a panic ends a call or session, but not the process.
+func RecoverToError(logger *slog.Logger, f func() error) (err error) {
 	defer func() {
 		if broke := recover(); broke != nil {
 			logger.Error("recovered from a panic",
@@ -49,23 +49,22 @@ func Guard(logger *slog.Logger, f func() error) (err error) {
 	return f()
 }
 
-// StatusError is an HTTP response that carries no JSON-RPC response to the request.
+// StatusError is an HTTP response without a JSON-RPC response to the request.
 type StatusError struct {
 	Status int
-	// RetryAfter is what the server says about when to come back, [MaxRetryAfter] at most; 0 if it
-	// says nothing.
+	// RetryAfter is the wait that the server requested, [MaxRetryAfter] at most; 0 for none.
 	RetryAfter time.Duration
-	// retryAt is RetryAfter as a time, for people.
+	// retryAt is the end of RetryAfter, for texts.
 	retryAt time.Time
-	// unnamed is a JSON-RPC error in the body: it names no request, so that it is an answer, if not
-	// certainly to this one, or the status says more than it does.
+	// unnamed is a JSON-RPC error in the body that is not the server's answer to the request: it
+	// has no id, or the status says more.
 	unnamed *wire.Error
-	// challenge is what a refusal says about the credential that it wants, location where a
-	// redirect leads; both are texts of the server.
+	// challenge is the WWW-Authenticate of a refusal, and location the target of a redirect. Both
+	// are texts of the server.
 	challenge, location string
-	// tls is what the body says about TLS; the zero value for nothing.
+	// tls is a refusal of the connection's TLS; the zero value for none.
 	tls tlsRefusal
-	// inHandshake is true if the server refused the handshake, rather than a request of a session.
+	// inHandshake is true if the server refused the handshake and not a request of a session.
 	inHandshake bool
 }
 
@@ -86,13 +85,13 @@ func (e *StatusError) Error() string {
 }
 
 func (e *StatusError) Unwrap() error {
-	if e.unnamed == nil { // a nil *wire.Error would be an error that is not nil
+	if e.unnamed == nil { // a nil *wire.Error in an error would not be nil
 		return nil
 	}
 	return e.unnamed
 }
 
-// shownChallenge continues "HTTP 401" with the challenge; it is empty without one.
+// shownChallenge returns the challenge as a continuation of "HTTP 401"; empty for none.
 func (e *StatusError) shownChallenge() string {
 	if e.challenge == "" {
 		return ""
@@ -100,13 +99,13 @@ func (e *StatusError) shownChallenge() string {
 	return ", WWW-Authenticate: " + printable(e.challenge)
 }
 
-// MaxRetryAfter bounds what a server may ask for by a Retry-After: longer than most limits of a
-// rate last, and short enough that a mistake does not keep the server away for long.
+// MaxRetryAfter bounds a server's Retry-After. It is longer than most rate limits, and short enough
+// that a mistake does not keep the server away for long.
 const MaxRetryAfter = 5 * time.Minute
 
 // retryAfter reads a Retry-After header, a number of seconds or a date (RFC 9110, section 10.2.3);
-// 0 if it says anything else. A date counts from the response's own Date, if it has one, so that
-// the clocks need not agree.
+// 0 for anything else. A date is relative to the response's Date, if it has one, because the clocks
+// may differ.
 func retryAfter(header http.Header) time.Duration {
 	value := header.Get("Retry-After")
 	seconds, err := strconv.ParseUint(value, 10, 64)
@@ -124,76 +123,77 @@ func retryAfter(header http.Header) time.Duration {
 	return min(max(at.Sub(now), 0), MaxRetryAfter)
 }
 
-// RefusesCaller reports whether the server refused the caller, or its rate of requests, and not the
+// RefusesCaller reports whether the server refused the caller or its rate of requests, not the
 // request itself.
 func (e *StatusError) RefusesCaller() bool {
 	return e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden ||
 		e.Status == http.StatusTooManyRequests
 }
 
-// AsksForPause reports whether the server says, with a 429 or 503, when to come back.
+// AsksForPause reports whether the server sent a Retry-After with a 429 or 503.
 func (e *StatusError) AsksForPause() bool {
 	return e.RetryAfter > 0 && (e.Status == http.StatusTooManyRequests || e.Status == http.StatusServiceUnavailable)
 }
 
-// ProtocolError is an answer that the protocol does not allow.
+// ProtocolError is a response that the protocol does not allow.
 type ProtocolError struct {
 	problem string
-	// foreign means that the answer is not that of an MCP server: a web page, say.
+	// foreign is true if the response is not from an MCP server, such as a web page.
 	foreign bool
-	// contentType is that of a foreign answer.
+	// contentType is the content type of a foreign response.
 	contentType string
-	// isOfRevision means that the server does not speak the revision that the gateway wants.
+	// isOfRevision is true if the server does not support the gateway's revision.
 	isOfRevision bool
-	// oversized means that the answer was not read to its end, because it is larger than allowed.
+	// oversized is true if the response exceeds the bound and was not read to its end.
 	oversized bool
 }
 
 func (e *ProtocolError) Error() string { return e.problem }
 
-// ListError says which bound a list exceeds.
+// ListError names the bound that a list exceeds.
 type ListError struct{ problem string }
 
 func (e *ListError) Error() string { return "list refused: " + e.problem }
 
-// startedError is the failure of a request after some of its response had arrived, or after the
-// client was asked something on its behalf.
+// startedError is the failure of a request after part of its response arrived, or after the client
+// was asked something for it.
 type startedError struct{ error }
 
 func (e *startedError) Unwrap() error { return e.error }
 
-// relayedError is the failure of a request about which the client was told something, such as
-// progress.
+// relayedError is the failure of a request after a notification about it was relayed to the client.
 type relayedError struct{ error }
 
 func (e *relayedError) Unwrap() error { return e.error }
 
-// stage is how far a request had come.
+// stage is the last step that a request reached.
 type stage int
 
 const (
-	stageAnswer  stage = iota // it was sent, and no answer had begun
-	stageConnect              // there was no connection yet
-	stageTLS                  // there was no TLS connection yet
-	stageBody                 // the answer had begun
-	stageStream               // HTTP+SSE: the stream had not said where to send it
+	stageAnswer  stage = iota // sent, no response yet
+	stageConnect              // no connection yet
+	stageTLS                  // no TLS connection yet
+	stageBody                 // the response had begun
+	stageStream               // HTTP+SSE: no endpoint event yet
 )
 
-// stageError is the failure of a request whose time was over, and how far it had come.
+// stageError is the error of a request whose context ended, with the stage that the request
+// reached.
 type stageError struct {
 	error
 
 	method string
 	stage  stage
-	// waited is how long; 0 for as long as a request of the method may take. Since is when the wait
-	// began that goes on.
+	// waited is the duration of the wait; 0 means the server's timeout. since is the start of a
+	// wait that goes on.
 	waited time.Duration
 	since  time.Time
 }
 
 func (e *stageError) Unwrap() error { return e.error }
 
-// replaceCause returns cause in place of err, and keeps whether the request had started, and what [CauseOf] says of err.
+// replaceCause returns cause in place of err. It keeps whether the request had started, and the
+// explanation by [CauseOf].
 func replaceCause(err, cause error) error {
 	if stopped, ok := errors.AsType[*stageError](err); ok {
 		cause = &stageError{cause, stopped.method, stopped.stage, stopped.waited, stopped.since}
@@ -204,9 +204,9 @@ func replaceCause(err, cause error) error {
 	return cause
 }
 
-// withoutURL takes URLs and host names out of an error, because they may be sensitive.
+// withoutURL removes URLs and host names from an error, because they may be sensitive.
 func withoutURL(err error) error {
-	// First, since a url.Error that wraps it would go without its URL and still name the host.
+	// Check this first: a url.Error may wrap it, and the host would remain.
 	if wrapped, ok := errors.AsType[*net.DNSError](err); ok {
 		return &resolveError{wrapped}
 	}
@@ -216,15 +216,15 @@ func withoutURL(err error) error {
 	return err
 }
 
-// resolveError is a failed name resolution without the name. It does not unwrap to one with it.
+// resolveError is a failed name resolution without the name. It does not unwrap to the original
+// error, which has the name.
 type resolveError struct{ cause *net.DNSError }
 
 func (e *resolveError) Error() string { return "resolve host name: " + e.cause.Err }
 
-// serverRequestRefusals are the answers by which the SDKs of servers that speak both eras say that
-// a handler cannot ask the client while it serves a request of the modern era. The handler was
-// written for the legacy era, where it can. Handlers often put words of their own around the text.
-// Tests run each of these SDKs.
+// serverRequestRefusals are the errors with which SDKs of servers of both eras report that a
+// handler cannot ask the client in the modern era. Such a handler was written for the legacy era.
+// Handlers often wrap the text. Tests run each of these SDKs.
 var serverRequestRefusals = []struct { //nolint:gochecknoglobals // a constant table
 	sdk  string
 	code int64
@@ -237,9 +237,8 @@ var serverRequestRefusals = []struct { //nolint:gochecknoglobals // a constant t
 		"supported in protocol version "},
 }
 
-// RefusedServerRequest returns the SDK by whose recorded answer a server refused to ask the client
-// in the modern era. It is empty for any other error, and if anything that the server said about
-// the request was passed on to the client.
+// RefusedServerRequest returns the SDK if a server refused to ask the client in the modern era. It
+// is empty for any other error, and if a notification about the request was relayed to the client.
 func RefusedServerRequest(err error) (sdk string) {
 	answer, ok := errors.AsType[*wire.Error](err)
 	if _, started := errors.AsType[*startedError](err); !ok || started {

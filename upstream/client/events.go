@@ -19,39 +19,39 @@ import (
 const (
 	byteOrderMark = "\ufeff"
 	kindMessage   = "message"
-	// maxEventID bounds the event ids that are sent back in a header, in bytes.
+	// maxEventID bounds the event ids that are sent back in Last-Event-ID, in bytes.
 	maxEventID = 1 << 10
-	// maxReconnectionTime bounds the pause that a server may ask for.
+	// maxReconnectionTime bounds the pause that a server may request with retry.
 	maxReconnectionTime = time.Hour
 )
 
 // event is one event of an event stream.
 type event struct {
-	// kind is the event's type; empty if the server gives none.
+	// kind is the event's type; empty if there is none.
 	kind string
-	// data may be kept.
+	// data is not reused by the reader.
 	data []byte
 }
 
-// isMessage reports whether the event carries a message. Others keep the stream alive or make it
-// resumable.
+// isMessage reports whether the event carries a message. Other events keep the stream alive or set
+// its position.
 func (e event) isMessage() bool {
 	return len(e.data) > 0 && (e.kind == "" || e.kind == kindMessage)
 }
 
-// eventReader reads an event stream (WHATWG, HTML, "Interpreting an event stream"). A stream may be
-// open for long and say little, so it holds one small buffer between events.
+// eventReader reads an event stream (WHATWG, HTML, "Interpreting an event stream"). Streams are
+// open for a long time and mostly silent, so it holds only one small buffer between events.
 type eventReader struct {
 	source *bufio.Reader
-	// maxMessage bounds an event with all of its lines, in bytes.
+	// maxMessage bounds an event including all of its lines, in bytes.
 	maxMessage int
-	// position follows what is read.
+	// position is updated with each event.
 	position *streamPosition
-	// opened is set after the first line, which may start with a byte order mark.
+	// opened is true after the first line, which may begin with a byte order mark.
 	opened bool
 
-	// The fields of the present event. Size counts the bytes of its lines, begun is set once it has
-	// a field that counts, and data is nil before the first data field.
+	// The fields of the current event. size counts the bytes of its lines. begun is true after its
+	// first field, without comments and retry. data is nil before the first data field.
 	size     int
 	begun    bool
 	kind, id string
@@ -60,15 +60,15 @@ type eventReader struct {
 
 func newEventReader(source io.Reader, maxMessage int, p *streamPosition) eventReader {
 	source = &lineFeeds{source: source}
-	// Each open stream has such a buffer, and its connection has 4 KiB of its own below.
+	// Each open stream holds this buffer, and its connection another 4 KiB.
 	return eventReader{source: bufio.NewReaderSize(source, 1<<10), maxMessage: maxMessage, position: p}
 }
 
-// lineFeeds reads a text whose lines end in LF, CR or CR LF, and ends each in LF.
+// lineFeeds reads a text with lines that end in LF, CR or CR LF, and makes all end in LF.
 type lineFeeds struct {
 	source io.Reader
-	// afterCR is set if the last byte was a CR: an LF may follow that belongs to it. The line ends
-	// without waiting for that: the stream may say nothing more for hours.
+	// afterCR is true if the last byte was a CR. An LF that follows belongs to the same line end.
+	// The line is not delayed until then, because the stream may be silent for hours.
 	afterCR bool
 }
 
@@ -90,8 +90,9 @@ func (l *lineFeeds) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// next returns the next event that has a type, data or an id. The error is io.EOF at the end of the
-// stream, but io.ErrUnexpectedEOF within an event, which is incomplete then and dropped.
+// next returns the next event that has a type, data or an id. At the end of the stream the error is
+// io.EOF. If the stream ends within an event, the event is dropped and the error is
+// io.ErrUnexpectedEOF.
 func (r *eventReader) next() (event, error) {
 	for {
 		line, err := r.readLine()
@@ -109,7 +110,7 @@ func (r *eventReader) next() (event, error) {
 	}
 }
 
-// readLine returns the next line without its end. It is valid until the next call.
+// readLine returns the next line without its end. The line is valid until the next call.
 func (r *eventReader) readLine() (line []byte, err error) {
 	var long bytes.Buffer
 	for isWhole := false; !isWhole; {
@@ -119,7 +120,7 @@ func (r *eventReader) readLine() (line []byte, err error) {
 		switch {
 		case r.size > r.maxMessage:
 			return nil, tooLarge(r.maxMessage)
-		case isWhole && long.Len() == 0: // lines mostly fit in the buffer, and are then read in place
+		case isWhole && long.Len() == 0: // most lines fit in the buffer and are not copied
 			line = part
 		case isWhole, errors.Is(err, bufio.ErrBufferFull):
 			long.Write(part)
@@ -138,8 +139,8 @@ func (r *eventReader) readLine() (line []byte, err error) {
 	return bytes.TrimSuffix(line, []byte("\n")), nil
 }
 
-// addField adds a line that is not empty to the present event: a field, or a comment, which is a
-// field without a name.
+// addField adds a line that is not empty to the current event. A line is a field, or a comment,
+// which is a field without a name.
 func (r *eventReader) addField(line []byte) {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
@@ -153,11 +154,11 @@ func (r *eventReader) addField(line []byte) {
 		r.data.Write(value)
 	case "event":
 		r.kind = kindMessage
-		if string(value) != kindMessage { // else without a copy
+		if string(value) != kindMessage { // saves a copy
 			r.kind = string(value)
 		}
 	case "id":
-		if bytes.IndexByte(value, 0) >= 0 { // such an id is ignored, says the standard
+		if bytes.IndexByte(value, 0) >= 0 { // the standard ignores such an id
 			return
 		}
 		r.id = string(value)
@@ -172,7 +173,7 @@ func (r *eventReader) addField(line []byte) {
 	r.begun = true
 }
 
-// finish returns the present event.
+// finish returns the current event.
 func (r *eventReader) finish() event {
 	if r.id != "" {
 		r.position.advance(r.id)
@@ -185,21 +186,22 @@ func (r *eventReader) finish() event {
 	return e
 }
 
-// streamPosition is how far an event stream of the legacy era was read (2025-11-25, Transports,
-// "Resumability and Redelivery"). It is for one reader at a time.
+// streamPosition is the position in an event stream of the legacy era (2025-11-25,
+// Transports, "Resumability and Redelivery"). Only one reader uses it at a time.
 type streamPosition struct {
-	// lastEventID is empty if the server gives no ids, and so cannot be asked to resume.
+	// lastEventID is empty if the server sends no ids. The stream cannot be resumed then.
 	lastEventID string
-	// retry is the pause that the server wants before it is asked to resume; 0 if it does not say.
+	// retry is the pause before resuming that the server requested; 0 for none.
 	retry time.Duration
-	// stopped is when the last stream ended, and opened is set once the server has offered one.
+	// stopped is the time at which the last stream ended. opened is true after the server's first
+	// stream.
 	stopped time.Time
 	opened  bool
 }
 
 // advance moves the position to an event.
 func (p *streamPosition) advance(id string) {
-	// A stream cannot be resumed from an event whose id does not fit in a header.
+	// An id that does not fit in a header cannot be used to resume.
 	if len(id) > maxEventID || strings.ContainsFunc(id, unicode.IsControl) {
 		id = ""
 	}
@@ -207,17 +209,16 @@ func (p *streamPosition) advance(id string) {
 }
 
 const (
-	// maxResumes bounds how often the stream with a response is resumed, and maxFailedResumes how
-	// often in a row that may fail because the server is not there.
-	maxResumes       = 1000
+	// maxFailedResumes bounds how many attempts in a row to resume a stream may fail because the
+	// server is unreachable.
 	maxFailedResumes = 5
-	// firstResumePause and lastResumePause bound the backoff between two attempts to resume.
+	// firstResumePause and lastResumePause bound the backoff between attempts to resume.
 	firstResumePause = 100 * time.Millisecond
 	lastResumePause  = time.Second
 )
 
-// pause waits until as much time has passed since the stream stopped as the server wants, or least
-// if that is more.
+// pause waits until the pause that the server requested has passed since the stream stopped, or the
+// time least if that is longer.
 func (p *streamPosition) pause(ctx context.Context, least time.Duration) error {
 	select {
 	case <-time.After(time.Until(p.stopped.Add(max(p.retry, least)))):
@@ -227,23 +228,22 @@ func (p *streamPosition) pause(ctx context.Context, least time.Duration) error {
 	}
 }
 
-// resume continues a stream that ended or broke before the expected response came: the server may
-// have closed the connection on purpose, for the client to come back. It tries until ctx ends, or
-// returns why it cannot.
-//
-// Messages on the resumed stream are tied to no call: a server that cannot resume may take the GET
-// for one that opens its standalone stream, and send messages of any call there.
+// resume continues a stream that ended before the expected response. The server may have closed the
+// connection on purpose and expect the client to return. resume tries until the response arrives,
+// the server is not reachable any more or ctx ends.
+// Messages on a resumed stream are tied to no call. A server that cannot resume may treat the GET
+// as its standalone stream, and send messages of any call there.
 func (t *httpTransport) resume(
 	ctx context.Context, p *streamPosition, want expected, broken error,
 ) (*wire.Message, error) {
 	p.stopped = time.Now()
 	failed := 0
-	for range maxResumes {
+	for {
 		if err := p.pause(ctx, min(firstResumePause<<failed, lastResumePause)); err != nil {
 			return nil, err
 		}
-		// A stream that opens shows that the server is there, however soon it ends: only failures
-		// in a row count.
+		// An open stream shows that the server is reachable, even if it ends soon. Only failures in
+		// a row count.
 		response, err := t.getStream(ctx, p, want, func() { failed = 0 })
 		switch {
 		case err == nil:
@@ -257,17 +257,16 @@ func (t *httpTransport) resume(
 			return nil, err
 		}
 	}
-	return nil, broken
 }
 
-// isInterrupted reports whether a stream failed in such a way that the server may go on with it.
+// isInterrupted reports whether the server may go on with a stream that failed in this way.
 func isInterrupted(err error) bool {
 	_, nonsense := errors.AsType[*ProtocolError](err)
 	return !nonsense && !errors.Is(err, ErrSessionLost)
 }
 
-// getStream opens a stream by GET, from a position, and reads it until the expected response has
-// come; to its end if none is expected. It calls ready once the stream is open.
+// getStream opens a stream by GET at a position. It reads until the expected response arrives, or
+// to the end if no response is expected. It calls ready once the stream is open.
 func (t *httpTransport) getStream(
 	ctx context.Context, p *streamPosition, want expected, ready func(),
 ) (response *wire.Message, err error) {
@@ -283,12 +282,12 @@ func (t *httpTransport) getStream(
 		came.idle = t.idleTime
 		status := came.StatusCode
 		switch {
-		// Where a response is expected, as in readRefusal.
+		// If a response is expected, a list decides whether the session is lost, as in readRefusal.
 		case status == http.StatusNotFound && t.sessionID() != "" && want.id == "":
 			t.lose()
 			return ErrSessionLost
-		// These pass. Any other status is taken for a server without such streams, which is not
-		// asked again.
+		// These are temporary. Any other status means that the server offers no stream, and it is
+		// not asked again.
 		case status == http.StatusTooManyRequests, status >= http.StatusInternalServerError:
 			return came.statusError()
 		case status == http.StatusConflict && p.opened:

@@ -11,22 +11,22 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// idleTime measures for how long nothing has come from a server. Its clock does not go backwards.
+// idleTime measures the time since the server's last byte, with a monotonic clock.
 type idleTime struct {
 	began time.Time
-	// ended is when something came last, in nanoseconds since began.
+	// ended is the time of the last byte, in nanoseconds since began.
 	ended atomic.Int64
 }
 
 func newIdleTime() *idleTime { return &idleTime{began: time.Now()} }
 
-// reset notes that something has come.
+// reset records that a byte has arrived.
 func (i *idleTime) reset() { i.ended.Store(int64(time.Since(i.began))) }
 
 func (i *idleTime) length() time.Duration { return time.Since(i.began) - time.Duration(i.ended.Load()) }
 
-// Idle returns for how long nothing has come from the server in this session: no response, and
-// nothing on a stream, be it a comment that keeps the stream alive. It is 0 while a call is in flight.
+// Idle returns the time since the server's last byte in this session, in a response or on a stream.
+// Comments that keep a stream alive count. It is 0 while a call is in flight.
 func (s *Session) Idle() time.Duration {
 	if s.inFlight.Load() > 0 {
 		return 0
@@ -34,9 +34,9 @@ func (s *Session) Idle() time.Duration {
 	return s.transport.idle().length()
 }
 
-// CheckHealth pings an idle server, within the upstream's timeout. It returns an error if there is no
-// answer, or if a lost session may explain the answer, see [Outcome]. An answer of any other kind
-// proves nothing: many servers do not know a ping.
+// CheckHealth pings an idle server, within the upstream's timeout. It returns an error if there is
+// no answer, or if a lost session may explain the answer, see [Outcome]. Other answers are ignored:
+// many servers do not know ping.
 func (s *Session) CheckHealth(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.server.Timeout)
 	defer cancel()
@@ -51,24 +51,24 @@ func (s *Session) CheckHealth(ctx context.Context) error {
 	return err
 }
 
-// Prove requests the first page of the list, which the server returns only in a session that works.
+// Prove requests the first page of the list. A server returns it only in a working session.
 func (s *Session) Prove(ctx context.Context) error {
 	method := wire.PromptsList
-	if !s.Declared.prompts || s.server.Skills == config.SkillsOnly {
+	if !s.Declared.Prompts || s.server.Skills == config.SkillsOnly {
 		method = wire.SkillsList
 	}
 	_, err := requestPage(ctx, s, method, nil)
 	return err
 }
 
-// ping is [Session.Ping] in the time of ctx, and returns the result, which is that of
+// ping is [Session.Ping] with the deadline of ctx. It returns the result, which is the result of
 // server/discover in the modern era.
 func ping(ctx context.Context, s *Session) (Result, error) {
 	method := wire.Ping
 	if wire.Modern(s.Revision) {
 		method = wire.Discover
 	}
-	// The modern era has no ping, and every modern server must implement server/discover.
+	// The modern era has no ping. Every modern server implements server/discover.
 	result, err := s.Call(ctx, &Request{Method: method}, nil)
 	if err != nil {
 		return Result{}, fmt.Errorf("%s: %w", method, err)

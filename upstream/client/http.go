@@ -19,35 +19,35 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// sessionEndTimeout is how long the request may take that ends the session at the server.
+// sessionEndTimeout bounds the request that ends the session at the server.
 const sessionEndTimeout = 2 * time.Second
 
-// httpTransport is Streamable HTTP of both eras: a POST for each message, and in the legacy era a
-// GET stream for what the server says outside of calls.
+// httpTransport is Streamable HTTP of both eras. Each message is a POST. In the legacy era a GET
+// stream carries the server's messages outside of calls.
 type httpTransport struct {
 	http *httpSession
-	// handshakeTimeout is how long each request of the handshake may take.
+	// handshakeTimeout bounds each request of the handshake.
 	handshakeTimeout time.Duration
 
 	receive func(*wire.Message)
 	agreed  atomic.Pointer[agreedHeaders]
-	// clockOffset is that of [Session.ClockOffset]. Only a handshake sets it.
+	// clockOffset is [Session.ClockOffset]. Only the handshake sets it.
 	clockOffset time.Duration
-	// position is how far the standalone stream was read.
+	// position is the position in the standalone stream.
 	position streamPosition
 
 	idleTime *idleTime
 	once     sync.Once
 	lost     chan struct{}
-	// logger has one record of the events that are no messages.
+	// logger logs invalid events. stray limits the records to one.
 	logger *slog.Logger
 	stray  sync.Once
 }
 
-// agreedHeaders go on each request once they are known.
+// agreedHeaders are sent with each request once they are known.
 type agreedHeaders struct {
 	revision, sessionID string
-	// post is the head of each message.
+	// post is the head of the POST of each message.
 	post *http1.Head
 }
 
@@ -72,7 +72,7 @@ func (t *httpTransport) setRevision(revision string) {
 	t.setHeaders(revision, id)
 }
 
-// setHeaders makes the following requests claim a revision and a session.
+// setHeaders adds a revision and a session id to the following requests.
 func (t *httpTransport) setHeaders(revision, sessionID string) {
 	a := &agreedHeaders{revision: revision, sessionID: sessionID}
 	a.post = t.http.newHead(http.MethodPost, t.http.target, func(header http.Header) {
@@ -100,12 +100,12 @@ func (t *httpTransport) err() error { return ErrSessionLost }
 
 func (t *httpTransport) lose() { t.once.Do(func() { close(t.lost) }) }
 
-// roundTrip implements [transport]. A stream of the legacy era that breaks before the response has
-// come is resumed.
+// roundTrip implements [transport]. If a stream of the legacy era breaks before the response has
+// arrived, it is resumed.
 func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
 	agreed := t.agreed.Load()
-	// A handshake is not repeated because it makes a session, and a relayed request because the
-	// client may have been asked. But server/discover may be sent twice: it begins nothing.
+	// A handshake is not repeated, because it opens a session. A relayed request is not repeated,
+	// because the client may have been asked. server/discover may be: it has no effect.
 	mayRepeat := r.onMessage == nil
 	if agreed.revision == "" {
 		var cancel context.CancelFunc
@@ -128,10 +128,10 @@ func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
 		return &stageError{error: err, method: r.method, stage: reached}
 	}
 	if err == nil || r.position.lastEventID == "" || wire.Modern(r.revision) || ctx.Err() != nil || !isInterrupted(err) {
-		return err // the modern era resumes nothing
+		return err // a modern stream cannot be resumed
 	}
 	if r.response, err = t.resume(ctx, &r.position, expected{string(wire.NumberID(r.id)), r.method}, err); err != nil {
-		// Events of the response had come, so that the server was at work.
+		// Events of the response have arrived: the server had started.
 		return &startedError{err}
 	}
 	return nil
@@ -143,7 +143,7 @@ func (r *request) body() []byte {
 	return wire.AppendRequest(make([]byte, 0, envelope+len(r.method)+len(r.params)), r.id, r.method, r.params)
 }
 
-// fields returns the headers that a request has beside those of each message of its session.
+// fields returns the headers of one request, in addition to the ones of the session.
 func (r *request) fields(agreed string) (f http1.Fields) {
 	if r.assertion.Value != "" {
 		f.Add(r.assertion.Header, r.assertion.Value)
@@ -161,7 +161,7 @@ func (r *request) fields(agreed string) (f http1.Fields) {
 	return f
 }
 
-// readResponse reads the response to a request, and closes the HTTP response in which it comes.
+// readResponse reads the response to a request, and closes its HTTP response.
 func (t *httpTransport) readResponse(came *httpResponse, r *request) (err error) {
 	defer came.Body.Close()
 	id, onMessage := string(wire.NumberID(r.id)), r.onMessage
@@ -172,12 +172,12 @@ func (t *httpTransport) readResponse(came *httpResponse, r *request) (err error)
 		r.response, err = t.readRefusal(came, r.method, id)
 		return err
 	}
-	if t.agreed.Load().revision == "" {
-		t.clockOffset = clockOffset(came.Header)
+	if sent, err := http.ParseTime(came.Header.Get("Date")); err == nil && t.agreed.Load().revision == "" {
+		t.clockOffset = time.Until(sent).Round(time.Second)
 	}
 	if r.method == wire.Initialize {
-		// Before the body is read: the server may send requests on its stream, whose replies must
-		// name the session.
+		// Set the session id before the body is read: the server may send requests on this stream,
+		// and replies must name the session.
 		t.setHeaders("", came.Header.Get(wire.HeaderSessionID))
 	}
 	switch contentType := came.contentType(); contentType {
@@ -192,14 +192,15 @@ func (t *httpTransport) readResponse(came *httpResponse, r *request) (err error)
 	switch {
 	case err == nil:
 		came.drain()
-	case came.read > 0: // the server was at work: to send the request again could do it twice
+	case came.read > 0: // the server had started: a repeated request could run twice
 		err = &startedError{err}
 	}
 	return err
 }
 
-// readRefusal reads a response whose status is not 200. A JSON-RPC error that names the request is
-// the server's answer to it, whatever the status is.
+// readRefusal reads a response whose status is not 200. If it contains a JSON-RPC error with the
+// request's id, that is the server's answer, unless the status refuses the caller, asks for a pause
+// or may mean a lost session.
 func (t *httpTransport) readRefusal(came *httpResponse, method, id string) (*wire.Message, error) {
 	refusal := came.statusError()
 	var (
@@ -207,7 +208,7 @@ func (t *httpTransport) readRefusal(came *httpResponse, method, id string) (*wir
 		answer  *wire.Error
 	)
 	raw, err := came.readAll(t.http.maxMessage)
-	// Even if the rest broke off: such a server has not read the request.
+	// Set it even if the rest broke off: a server that refuses TLS has not read the request.
 	refusal.tls = tlsRefusalIn(came.StatusCode, raw)
 	if err == nil {
 		if messages, err := t.parse(raw, ""); err == nil && len(messages) == 1 {
@@ -215,12 +216,13 @@ func (t *httpTransport) readRefusal(came *httpResponse, method, id string) (*wir
 		}
 	}
 	if message.Error != nil {
-		answer, _ = wire.ReadError(message.Error) // nil if it is not an error object
+		answer, _ = wire.ReadError(message.Error) // nil if it is no error object
 	}
-	// A 404 with a session means that the session is gone (2025-11-25, Transports, "Session
-	// Management"), unless the server says that it does not know the method, for which some use 404
-	// too. It counts where the gateway asks for itself. Others say 404 of a prompt, and a caller that
-	// gets one must not end the session of all: a list decides, see [Outcome].
+	// With a session, 404 means that the session is lost (2025-11-25, Transports, "Session
+	// Management"), unless the error says that the method is unknown. That holds only for ping and
+	// prompts/list, which the gateway itself sends. Some servers answer 404 for an unknown prompt,
+	// and one caller must not end the session of all others. For a get, a list decides: see
+	// [Outcome].
 	named := answer != nil && wire.CanonicalID(message.ID) == id
 	lost := came.StatusCode == http.StatusNotFound && t.sessionID() != "" &&
 		(!named || answer.Code != wire.MethodNotFound)
@@ -229,28 +231,18 @@ func (t *httpTransport) readRefusal(came *httpResponse, method, id string) (*wir
 		t.lose()
 		return nil, ErrSessionLost
 	case named && refusal.AsksForPause():
-		refusal.unnamed = answer // which [StatusError.RetryAfter] must not get lost beside
+		refusal.unnamed = answer // a separate field, so that [StatusError.RetryAfter] stays
 	case named && !refusal.RefusesCaller() && !lost:
 		came.drain()
 		return message, nil
 	case named, answer != nil && message.ID == nil && came.StatusCode < http.StatusInternalServerError:
-		refusal.unnamed = answer // a 5xx error that names no request may be a proxy's
+		refusal.unnamed = answer // a 5xx error without the request's id may come from a proxy
 	}
 	return nil, refusal
 }
 
-// clockOffset returns by how much the server's clock is ahead, by the Date of its response (RFC
-// 9110, section 6.6.1).
-func clockOffset(header http.Header) time.Duration {
-	told, err := http.ParseTime(header.Get("Date"))
-	if err != nil {
-		return 0
-	}
-	return time.Until(told).Round(time.Second)
-}
-
-// expected is the response that a body or stream is read for: the id of its request, and the
-// method. Both are empty if it is read for none.
+// expected names the response that a body or stream should contain: the id and method of its
+// request. Both are empty if no response is expected.
 type expected struct{ id, method string }
 
 // readJSON reads the expected response from a JSON body. Other messages in it go to onMessage.
@@ -261,21 +253,21 @@ func (t *httpTransport) readJSON(
 	if err != nil {
 		return nil, err
 	}
-	messages, err := t.parse(raw, want.method) // without an error at least one
+	messages, err := t.parse(raw, want.method) // without an error, at least one message
 	if err != nil {
 		return nil, notAMessage(err)
 	}
 	if response := pickResponse(messages, want.id, onMessage); response != nil {
 		return response, nil
 	}
-	// An error without an id can only mean this request.
+	// An error without an id can only belong to this request.
 	if only := &messages[0]; len(messages) == 1 && only.Error != nil && only.ID == nil {
 		return only, nil
 	}
 	return nil, &ProtocolError{problem: "the id of the response is not that of the request"}
 }
 
-// parse reads one JSON text that came in response to a method.
+// parse reads one JSON text of the response to a method.
 func (t *httpTransport) parse(raw []byte, method string) ([]wire.Message, error) {
 	raw = bytes.TrimPrefix(raw, []byte(byteOrderMark))
 	messages, err := wire.ParseAll(raw, t.agreed.Load().revision)
@@ -285,8 +277,8 @@ func (t *httpTransport) parse(raw []byte, method string) ([]wire.Message, error)
 	return messages, nil
 }
 
-// readStream reads an event stream until the expected response has come; to its end if none is
-// expected. Other messages go to onMessage.
+// readStream reads an event stream until the expected response arrives, or to its end if no
+// response is expected. Other messages go to onMessage.
 func (t *httpTransport) readStream(
 	body io.Reader, p *streamPosition, want expected, onMessage func(*wire.Message),
 ) (*wire.Message, error) {
@@ -301,8 +293,8 @@ func (t *httpTransport) readStream(
 		case !event.isMessage():
 			continue
 		}
-		// The revision may have been agreed on since the stream began, and decides whether batches
-		// are allowed.
+		// Read the revision for each event. It may have been agreed on since the stream began, and
+		// decides whether batches are allowed.
 		messages, err := t.parse(event.data, want.method)
 		if err != nil {
 			if slices.ContainsFunc(wire.ClaimedIDs(event.data), func(id jsontext.Value) bool { return wire.CanonicalID(id) == want.id }) {
@@ -317,8 +309,7 @@ func (t *httpTransport) readStream(
 	}
 }
 
-// pickResponse returns the response with the id, or nil, and hands on the messages that are not
-// responses.
+// pickResponse returns the response with the id, or nil. It passes the other messages to onMessage.
 func pickResponse(messages []wire.Message, id string, onMessage func(*wire.Message)) (response *wire.Message) {
 	for i := range messages {
 		switch message := &messages[i]; {
@@ -333,18 +324,18 @@ func pickResponse(messages []wire.Message, id string, onMessage func(*wire.Messa
 
 func (t *httpTransport) send(ctx context.Context, message []byte) error {
 	if wire.Modern(t.agreed.Load().revision) {
-		return nil // the modern era has no such messages over HTTP: closing a stream says the same
+		return nil // over HTTP, a modern client closes the stream to cancel
 	}
 	return t.http.do(ctx, t.agreed.Load().post, message, (*httpResponse).success)
 }
 
-// standalone resumes the last stream if the server can do that.
+// standalone resumes the last stream if the server supports that.
 func (t *httpTransport) standalone(ctx context.Context, ready func()) error {
 	if err := t.position.pause(ctx, 0); err != nil {
 		return err
 	}
 	_, err := t.getStream(ctx, &t.position, expected{}, ready)
-	// Perhaps it only cannot resume from there.
+	// The server may offer a stream, but not resume this one.
 	if errors.Is(err, ErrNoStream) && t.position.lastEventID != "" {
 		t.position = streamPosition{opened: true}
 		_, err = t.getStream(ctx, &t.position, expected{}, ready)
@@ -352,10 +343,10 @@ func (t *httpTransport) standalone(ctx context.Context, ready func()) error {
 	return err
 }
 
-// close ends the session at the server, best effort. It does not interrupt calls.
+// close ends the session at the server. It ignores errors and does not interrupt calls.
 func (t *httpTransport) close() {
 	select {
-	// The server has forgotten the session, so that there is nothing to end.
+	// The server has already lost the session.
 	case <-t.lost:
 		return
 	default:
@@ -367,5 +358,5 @@ func (t *httpTransport) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), sessionEndTimeout)
 	defer cancel()
 	head := t.http.newHead(http.MethodDelete, t.http.target, t.agreed.Load().setHeaders)
-	_ = t.http.do(ctx, head, nil, func(*httpResponse) error { return nil }) // the server may not support DELETE
+	_ = t.http.do(ctx, head, nil, func(*httpResponse) error { return nil }) // servers need not support DELETE
 }

@@ -27,14 +27,14 @@ import (
 )
 
 const (
-	// repeatTimeout is how soon a connection must have broken for its request to be repeated. Later
-	// the server may have been working on it.
+	// repeatTimeout is the time within which a connection must break for its request to be repeated. Later the
+	// server may have been working on the request.
 	repeatTimeout = time.Second
-	// maxDrained bounds the rest of a body that is read to keep its connection, in bytes, and
-	// drainTimeout how long that may take.
+	// maxDrained and drainTimeout bound the rest of a body that is read to keep its connection, in
+	// bytes and time.
 	maxDrained   = 64 << 10
 	drainTimeout = 20 * time.Millisecond
-	// usualBody is the room for a body of unknown length at first, in bytes.
+	// usualBody is the first size of the buffer for a body of unknown length, in bytes.
 	usualBody = 4 << 10
 )
 
@@ -44,21 +44,22 @@ type network interface {
 	CloseIdle()
 }
 
-// httpClient is what the sessions with one server share: its connections, access tokens, and the
+// httpClient is shared by the sessions with one server. It has their connections, access tokens and
 // configured headers.
 type httpClient struct {
 	network network
 	tokens  *tokenSource // nil without an oauth block
-	// target is the server's URL. It is empty if the configuration was loaded without the environment that the URL
-	// needs.
+	// target is the server's URL. It is empty if the configuration was loaded without an
+	// environment variable that the URL needs.
 	target     *url.URL
 	headers    map[string]config.Secret
 	maxMessage int
-	// agent is the User-Agent, which headers may replace.
+	// agent is the default User-Agent. Configured headers can replace it.
 	agent string
 	// cookie is the configured Cookie header; empty without one.
 	cookie string
-	// missesCertificate is set once the server has asked for a client certificate and has got none.
+	// missesCertificate is true once the server has requested a client certificate and received
+	// none.
 	missesCertificate atomic.Bool
 }
 
@@ -66,9 +67,9 @@ type httpClient struct {
 func newHTTPClient(server *config.Upstream, opts Options) *httpClient {
 	target, err := url.Parse(server.URL)
 	if err != nil {
-		panic("url was not checked by config.Load") // without the error, which has the URL
+		panic("url was not checked by config.Load") // the error contains the URL
 	}
-	// The form in which certificates, proxies and servers name a host. Without one, the dial says so.
+	// Certificates, proxies and servers use Punycode. If that fails, the dial reports it.
 	if host, err := httpguts.PunycodeHostPort(target.Host); err == nil {
 		target.Host = host
 	}
@@ -104,19 +105,16 @@ func newHTTPClient(server *config.Upstream, opts Options) *httpClient {
 	return c
 }
 
-// closeIdle closes connections that no request uses, and each of the others as soon as its request has ended. The
-// nil client, of a child process, has none.
+// closeIdle closes connections that no request uses, and all other connections when their request
+// has ended. The client of a child process is nil, and has no connections.
 func (c *httpClient) closeIdle() {
-	if c == nil {
-		return
-	}
-	c.network.CloseIdle()
-	if c.tokens != nil {
-		c.tokens.client.CloseIdleConnections()
+	if c != nil {
+		c.network.CloseIdle()
 	}
 }
 
-// newHead returns the head of requests to a URL: the headers that every request has, and what set sets.
+// newHead returns the head of requests to a URL. It has the headers of every request, and the
+// headers that set adds.
 func (c *httpClient) newHead(method string, to *url.URL, set func(http.Header)) *http1.Head {
 	header := http.Header{}
 	header.Set("Accept-Encoding", "identity")
@@ -124,20 +122,20 @@ func (c *httpClient) newHead(method string, to *url.URL, set func(http.Header)) 
 	for name, value := range c.headers {
 		header.Set(name, value.Reveal())
 	}
-	header.Del("Cookie") // each request has its own
+	header.Del("Cookie") // added to each request
 	set(header)
 	return http1.NewHead(method, to, header)
 }
 
-// httpSession is the client of one session: that of its server, with cookies of its own.
+// httpSession is an httpClient with the cookies of one session.
 type httpSession struct {
 	*httpClient
 
 	cookies cookies
 }
 
-// do sends a request and closes its response after read has looked at it. A GET or DELETE, which has no body, may
-// be repeated: a second one does no harm.
+// do sends a request, passes the response to read, and closes it. A GET or DELETE has no body. It
+// may be repeated, because that has no effect.
 func (c *httpSession) do(ctx context.Context, head *http1.Head, body []byte, read func(*httpResponse) error) error {
 	came, err := c.send(ctx, head, http1.Fields{}, body, body == nil)
 	if err != nil {
@@ -151,16 +149,15 @@ func (c *httpSession) do(ctx context.Context, head *http1.Head, body []byte, rea
 	return nil
 }
 
-// send sends a request with a body. Whoever gets the response closes its body. There are two
-// reasons to send it again, once each:
+// send sends a request with a body. The caller closes the response's body. A request is sent again
+// for two reasons, once each:
+//   - The server refused the access token. Another one may be accepted.
+//   - A kept connection broke before any byte came back. Servers close idle connections at any moment,
+//     even while a request is on its way. The second attempt uses a new connection, so that a server sees
+//     a request at most twice, however many stale connections there are. Without mayRepeat, this is no
+//     reason.
 //
-//   - The server refused the access token: another one may do.
-//   - The connection had been kept from an earlier request, and broke before any byte came back.
-//     Servers close idle connections at any moment, even while a request is on its way. The second
-//     try has a connection of its own, so that a server sees no request more than twice however many
-//     stale connections there are. Without mayRepeat, nothing is sent again for this reason.
-//
-// Redirects are not followed: that would take the server's credentials elsewhere.
+// Redirects are not followed, because they would take the server's credentials elsewhere.
 func (c *httpSession) send(
 	ctx context.Context, head *http1.Head, extra http1.Fields, body []byte, mayRepeat bool,
 ) (*httpResponse, error) {
@@ -170,7 +167,7 @@ func (c *httpSession) send(
 		return nil, err
 	}
 	if trace.SpanContextFromContext(ctx).IsValid() {
-		traced := extra // which would be on the heap for each request
+		traced := extra // extra itself would escape to the heap in each request
 		propagation.TraceContext{}.Inject(ctx, carrier{&traced})
 		extra = traced
 	}
@@ -189,16 +186,16 @@ func (c *httpSession) send(
 		}
 		switch {
 		case err != nil && mayRepeat && isStale(err) && ctx.Err() == nil && time.Since(begun) < repeatTimeout:
-			// Not on another kept one: if the server restarted, all of them are stale.
+			// Use a new connection: if the server restarted, all kept connections are stale.
 			mayRepeat, fresh = false, true
 			continue
 		case err != nil:
 			return nil, err
 		case came.StatusCode != http.StatusUnauthorized || c.tokens == nil:
-		case renewed: // a new token is refused as well: fetching more of them would not help
+		case renewed: // a new token was refused as well: another one would not help
 			c.tokens.refused(ctx)
 		default:
-			// Without another token, the refusal is the answer, and says as much as any error here.
+			// If there is no other token, the refusal is the best explanation.
 			if next, err := c.tokens.get(ctx, token); err == nil && next != token {
 				_ = came.Body.Close()
 				token, renewed = next, true
@@ -209,14 +206,13 @@ func (c *httpSession) send(
 	}
 }
 
-// isStale reports whether a request failed on a connection that was kept from an earlier one, before a response
-// began.
+// isStale reports whether a request failed on a kept connection, before a response began.
 func isStale(err error) bool {
 	failed, ok := errors.AsType[*http1.Error](err)
 	return ok && failed.IsReused && !failed.HasAnswer
 }
 
-// stageOf returns how far a request had come that failed without a response.
+// stageOf returns how far a request came that failed without a response.
 func stageOf(err error) stage {
 	failed, ok := errors.AsType[*http1.Error](err)
 	switch {
@@ -228,7 +224,7 @@ func stageOf(err error) stage {
 	return stageAnswer
 }
 
-// carrier adds the fields of a trace context to a request.
+// carrier adds a trace context to the fields of a request.
 type carrier struct{ fields *http1.Fields }
 
 // Get implements [propagation.TextMapCarrier].
@@ -240,7 +236,7 @@ func (c carrier) Set(name, value string) { c.fields.Add(name, value) }
 // Keys implements [propagation.TextMapCarrier].
 func (carrier) Keys() []string { return nil }
 
-// roundTripper is a network that another transport makes up.
+// roundTripper adapts a configured [Options.Transport] to [network].
 type roundTripper struct{ http.RoundTripper }
 
 // Do implements [network].
@@ -260,21 +256,21 @@ func (t roundTripper) Do(ctx context.Context, head *http1.Head, extra http1.Fiel
 // CloseIdle implements [network].
 func (t roundTripper) CloseIdle() { (&http.Client{Transport: t.RoundTripper}).CloseIdleConnections() }
 
-// httpResponse is an HTTP response that counts how much of its body was read.
+// httpResponse is an HTTP response that counts the bytes read from its body.
 type httpResponse struct {
 	*http.Response
 
 	read int
-	// idle is the idle time that ends with each byte; nil if it does not matter.
+	// idle is reset with each byte; nil if it is not needed.
 	idle *idleTime
-	// ended is set once the body was read to its end.
+	// ended is true once the body was read to its end.
 	ended bool
-	// decoded is the body without its content coding; nil for a body without one.
+	// decoded is the body after decompression; nil if it is not compressed.
 	decoded io.Reader
 }
 
-// newHTTPResponse returns a response whose body is read without its content coding: some servers compress
-// it although the request does not allow that. Readers bound the decoded bytes.
+// newHTTPResponse returns a response whose body is decompressed: some servers use gzip although the
+// request does not accept it. Readers bound the decompressed bytes.
 func newHTTPResponse(came *http.Response) *httpResponse {
 	r := &httpResponse{Response: came}
 	switch coding := strings.ToLower(wire.Header(came.Header, "Content-Encoding")); coding {
@@ -291,7 +287,8 @@ func newHTTPResponse(came *http.Response) *httpResponse {
 	return r
 }
 
-// gzipBody decompresses a body. It begins with the first read: a stream may begin late.
+// gzipBody decompresses a body. It reads the gzip header with the first Read, because a stream may
+// send nothing for a while.
 type gzipBody struct {
 	response *httpResponse
 	decoded  *gzip.Reader
@@ -310,7 +307,7 @@ func (b *gzipBody) Read(p []byte) (n int, err error) {
 	return b.decoded.Read(p)
 }
 
-// readerFunc is an [io.Reader].
+// readerFunc is a function as an [io.Reader].
 type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
@@ -322,7 +319,7 @@ func (r *httpResponse) Read(p []byte) (int, error) {
 	return r.readBody(p)
 }
 
-// readBody reads the body as it came.
+// readBody reads the body without decompression.
 func (r *httpResponse) readBody(p []byte) (int, error) {
 	n, err := r.Body.Read(p)
 	r.read += n
@@ -333,13 +330,13 @@ func (r *httpResponse) readBody(p []byte) (int, error) {
 	return n, err
 }
 
-// drain reads the rest of the body if that is short: only then is the connection used again.
+// drain reads the rest of the body if it is short, so that the connection can be kept.
 func (r *httpResponse) drain() {
-	// Some streams do not end.
+	// A stream may never end.
 	if r.ended {
 		return
 	}
-	timer := time.AfterFunc(drainTimeout, func() { _ = r.Body.Close() }) // which ends the read
+	timer := time.AfterFunc(drainTimeout, func() { _ = r.Body.Close() }) // ends the read
 	defer timer.Stop()
 	_, _ = io.CopyN(io.Discard, r, maxDrained)
 }
@@ -356,7 +353,7 @@ func (r *httpResponse) readAll(maxMessage int) ([]byte, error) {
 	}
 	var body bytes.Buffer
 	body.Grow(usualBody)
-	// One byte more than allowed tells a message of the maximal size from a larger one.
+	// One extra byte tells a message of exactly the maximal size from a larger one.
 	_, err := body.ReadFrom(io.LimitReader(r, int64(maxMessage)+1))
 	if err == nil && body.Len() > maxMessage {
 		err = tooLarge(maxMessage)
@@ -380,7 +377,7 @@ func (r *httpResponse) success() error {
 	}
 	refusal := r.statusError()
 	if r.StatusCode == http.StatusBadRequest {
-		raw, _ := io.ReadAll(io.LimitReader(r, maxDrained)) // it may break off
+		raw, _ := io.ReadAll(io.LimitReader(r, maxDrained)) // part of the body is enough
 		refusal.tls = tlsRefusalIn(r.StatusCode, raw)
 	}
 	return refusal
@@ -390,7 +387,7 @@ func (r *httpResponse) statusError() *StatusError {
 	status := newStatusError(r.StatusCode, r.Header)
 	status.challenge = r.Header.Get("WWW-Authenticate")
 	if to, err := r.Location(); err == nil {
-		status.location = to.Scheme + "://" + to.Host + to.EscapedPath() // its query may hold a credential
+		status.location = to.Scheme + "://" + to.Host + to.EscapedPath() // without the query, which may contain a credential
 	}
 	return status
 }

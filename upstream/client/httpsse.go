@@ -15,10 +15,10 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// sseTransport is HTTP+SSE of 2024-11-05: one GET stream carries everything that the server says,
-// and each message to the server is a POST to the address that the first event names:
+// sseTransport is HTTP+SSE of 2024-11-05. One GET stream carries all messages of the server. Each
+// message to the server is a POST to the address in the first event:
 //
-//	GET url ──▶ event: endpoint, data: /messages?id=…   where to POST messages
+//	GET url ──▶ event: endpoint, data: /messages?id=…   address of the POSTs
 //	            event: message,  data: {…}              …
 //	POST /messages?id=… ──▶ 202                         the response arrives on the stream
 //
@@ -26,13 +26,12 @@ import (
 type sseTransport struct {
 	mux
 	http *httpSession
-	// handshakeTimeout is how long the server may take to open the stream, and for each request of
-	// the handshake.
+	// handshakeTimeout bounds the opening of the stream, and each request of the handshake.
 	handshakeTimeout time.Duration
 
-	// opened is closed when endpoint is known, and messages can be sent.
+	// opened is closed once endpoint is known. Messages can be sent from then on.
 	opened   chan struct{}
-	endpoint *url.URL // nil before the first event that names it
+	endpoint *url.URL // nil before the first endpoint event
 	// hangUp ends the stream.
 	hangUp  context.CancelCauseFunc
 	reading sync.WaitGroup
@@ -46,11 +45,11 @@ func newSSETransport(client *httpClient, handshakeTimeout time.Duration, logger 
 
 func (t *sseTransport) start(receive func(*wire.Message)) {
 	t.receive = receive
-	// The stream outlives the handshake's context: it ends when the transport is closed.
+	// Do not use the handshake's context: the stream ends when the transport is closed.
 	ctx, hangUp := context.WithCancelCause(context.Background())
 	t.hangUp = hangUp
 	t.reading.Go(func() {
-		err := Guard(t.logger, func() error { return t.read(ctx) })
+		err := RecoverToError(t.logger, func() error { return t.read(ctx) })
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
@@ -68,13 +67,13 @@ func (t *sseTransport) read(ctx context.Context) error {
 		if got := came.contentType(); got != wire.ContentSSE {
 			return &ProtocolError{problem: fmt.Sprintf("content type is %q, want %s", got, wire.ContentSSE), foreign: true, contentType: got}
 		}
-		came.idle = t.idleTime // with comments, too
+		came.idle = t.idleTime // comments count as bytes
 		return t.readStream(came)
 	})
 }
 
 func (t *sseTransport) readStream(body io.Reader) error {
-	// The position is nobody's: such a stream cannot be resumed.
+	// This stream cannot be resumed, so its position is not used.
 	events := newEventReader(body, t.http.maxMessage, new(streamPosition))
 	var stray sync.Once
 	for {
@@ -92,19 +91,19 @@ func (t *sseTransport) readStream(body io.Reader) error {
 			if t.endpoint, err = resolveSameOrigin(t.http.target, string(event.data)); err != nil {
 				return err
 			}
-			// This publishes endpoint: whoever reads it has waited for this or for the end, and
-			// nobody writes it any more.
+			// Closing opened publishes endpoint. Readers wait for opened or for the end, and it is
+			// not written again.
 			close(t.opened)
 		case event.isMessage():
-			if err := t.dispatch(event.data); err != nil { // other calls have nothing to do with it
+			if err := t.dispatch(event.data); err != nil { // other calls are not affected
 				t.logger.Warn("event ignored", slog.Any("error", err))
 			}
 		}
 	}
 }
 
-// resolveSameOrigin resolves a reference against a URL. It must not lead to another origin: the
-// server's credentials are sent there.
+// resolveSameOrigin resolves a reference against a URL. It must have the same origin, because the
+// server's credentials are sent to it.
 func resolveSameOrigin(from *url.URL, reference string) (*url.URL, error) {
 	to, err := from.Parse(reference)
 	if err != nil {
@@ -113,7 +112,7 @@ func resolveSameOrigin(from *url.URL, reference string) (*url.URL, error) {
 	if origin(from) != origin(to) {
 		return nil, &ProtocolError{problem: "the endpoint that the server names has another origin"}
 	}
-	// Credentials in the reference would take the place of the configured ones.
+	// Credentials in the reference must not replace the configured ones.
 	to.User, to.Fragment = from.User, ""
 	return to, nil
 }
@@ -130,9 +129,9 @@ func (t *sseTransport) roundTrip(ctx context.Context, r *request) error {
 		defer cancel()
 	}
 	err := t.await(ctx, r, func(ctx context.Context, message []byte) error { return t.post(ctx, message, r.assertion) })
-	// As over Streamable HTTP, a 404 counts where the gateway asks for itself.
+	// As over Streamable HTTP, a 404 ends the session only for ping and prompts/list.
 	if status, ok := errors.AsType[*StatusError](err); ok && status.Status == http.StatusNotFound && t.revision() != "" && (r.method == wire.Ping || r.method == wire.PromptsList) {
-		t.hangUp(ErrSessionLost) // it does not know any more what the stream belongs to
+		t.hangUp(ErrSessionLost) // the server does not know this stream's session
 		return ErrSessionLost
 	}
 	if err != nil && ctx.Err() != nil {
@@ -159,7 +158,7 @@ func (t *sseTransport) post(ctx context.Context, message []byte, assertion Asser
 		return ctx.Err()
 	}
 	select {
-	// Of two channels that are ready, the select above takes either. The end counts.
+	// If both channels are ready, select takes either. The end wins.
 	case <-t.closed:
 		return t.err() // nothing was sent, so nothing was processed
 	default:
@@ -174,8 +173,8 @@ func (t *sseTransport) post(ctx context.Context, message []byte, assertion Asser
 	return t.http.do(ctx, head, message, (*httpResponse).success)
 }
 
-// err distinguishes a stream that ended from a server that cannot be reached: after the former a
-// new session is likely to work.
+// err distinguishes a stream that ended, after which a new session is likely to work, from a server
+// that cannot be reached.
 func (t *sseTransport) err() error {
 	if t.endpoint == nil || errors.Is(t.cause, ErrSessionLost) {
 		return t.cause

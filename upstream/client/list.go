@@ -17,71 +17,58 @@ import (
 )
 
 const (
-	// maxPages bounds one list: some servers never end their pages.
+	// maxPages bounds one list. Some servers return a next cursor forever.
 	maxPages = 1000
-	// maxListBytes bounds the pages of one list together.
+	// maxListBytes bounds the sum of all pages of prompts and skills.
 	maxListBytes = 64 << 20
-	// listTimeout is how long one list may take.
+	// listTimeout bounds the time for one list.
 	listTimeout = 2 * time.Minute
-	// maxTTL bounds the TTL that a server may give its list, in milliseconds.
+	// maxTTL bounds the TTL of a server's list, in milliseconds.
 	maxTTL = 24 * 60 * 60 * 1000
 )
 
-// listMembers are the members that hold the elements of the lists, by method.
+// listMembers maps each list method to the member with the elements of the list.
 var listMembers = map[string]string{wire.PromptsList: "prompts", wire.SkillsList: "skills"} //nolint:gochecknoglobals // a constant table
 
-// List is a server's whole list of prompts, followed by that of its skills where they are served.
+// List is a server's complete list of prompts, followed by its skills if they are served.
 type List struct {
-	// Definitions are as they were sent. One that [wire.ParseObject] refuses is among them.
+	// Definitions are the elements as the server sent them, including definitions that
+	// [wire.ParseObject] refuses.
 	Definitions []jsontext.Value
-	// TTL is how long the server says that the list stays fresh; 0 if it does not say.
+	// TTL is the time that the list stays fresh according to the server; 0 if unknown.
 	TTL time.Duration
-	// Meta is the _meta of the last page, as it was sent; nil if it has none.
+	// Meta is the _meta of the last page as the server sent it; nil if there is none.
 	Meta jsontext.Value
-	// Unknown has the methods that list what the server declared, and that it does not know. Nothing
-	// of what they list is among the definitions.
+	// Unknown are the list methods that the server does not support although it declares the
+	// feature. They add no definitions.
 	Unknown []string
-	// Bytes is how much the server sent for it.
+	// Bytes is the size of all pages.
 	Bytes int
-	// Pages has the number of prompts of each page.
+	// Pages counts the definitions on each page.
 	Pages []int
 }
 
-// List walks all pages of the server's prompts, and of its skills if they are served. It returns the
-// whole list or, with no more than its Bytes and Pages, an error: a list is never cut silently. Each
-// page has the upstream's timeout.
+// List requests all pages of the server's prompts, and of its skills if they are served. If that
+// fails or exceeds a bound, the result has only Bytes and Pages. A list is never
+// truncated. Each page has the upstream's timeout.
 func (s *Session) List(ctx context.Context, maxPrompts int) (all List, err error) {
-	if s.Declared.prompts && s.server.Skills != config.SkillsOnly {
-		if all, err = s.list(ctx, wire.PromptsList, maxPrompts); err != nil {
-			return all, err
-		}
+	if s.Declared.Prompts && s.server.Skills != config.SkillsOnly {
+		err = s.list(ctx, wire.PromptsList, maxPrompts, &all)
 	}
-	if !s.ServesSkills() {
-		return all, nil
+	if err == nil && s.ServesSkills() {
+		err = s.list(ctx, wire.SkillsList, maxPrompts, &all)
 	}
-	skills, err := s.list(ctx, wire.SkillsList, maxPrompts-len(all.Definitions))
-	skills.Bytes, skills.Pages = skills.Bytes+all.Bytes, append(all.Pages, skills.Pages...)
 	if err != nil {
-		return skills, err
+		return List{Bytes: all.Bytes, Pages: all.Pages}, err
 	}
-	skills.Definitions = append(all.Definitions, skills.Definitions...)
-	skills.Unknown = append(all.Unknown, skills.Unknown...)
-	if skills.TTL == 0 || all.TTL > 0 && all.TTL < skills.TTL {
-		skills.TTL = all.TTL
-	}
-	return skills, nil
+	return all, nil
 }
 
-// ServesSkills reports whether the server declares skills, and the upstream serves them.
-func (s *Session) ServesSkills() bool { return s.Declared.skills && s.server.Skills != "" }
+// ServesSkills reports whether the server declares skills and the upstream serves them.
+func (s *Session) ServesSkills() bool { return s.Declared.Skills && s.server.Skills != "" }
 
-// list walks all pages of one of the lists.
-func (s *Session) list(ctx context.Context, method string, most int) (all List, err error) {
-	defer func() {
-		if err != nil {
-			all = List{Bytes: all.Bytes, Pages: all.Pages}
-		}
-	}()
+// list requests all pages of one list, and adds them to all.
+func (s *Session) list(ctx context.Context, method string, most int, all *List) error {
 	var (
 		params  wire.Object
 		cursors = map[string]bool{}
@@ -90,58 +77,59 @@ func (s *Session) list(ctx context.Context, method string, most int) (all List, 
 	for range maxPages {
 		p, err := requestPage(ctx, s, method, params)
 		all.Bytes += p.size
-		// On the first page only: of a list that has begun, it is a failure.
+		// This applies to the first page only. On a later page the error is a failure.
 		if wireErr, ok := errors.AsType[*wire.Error](err); ok && wireErr.Code == wire.MethodNotFound && len(params) == 0 {
-			return List{Unknown: []string{method}}, nil // some servers declare prompts and have none
+			all.Unknown = append(all.Unknown, method) // some servers declare prompts without having any
+			return nil
 		}
 		if err != nil {
-			return all, fmt.Errorf("%s: %w", method, err)
+			return fmt.Errorf("%s: %w", method, err)
 		}
 		all.Definitions, all.Meta = append(all.Definitions, p.definitions...), p.meta
 		all.Pages = append(all.Pages, len(p.definitions))
-		// The list is as old as its oldest page when the first TTL is over.
+		// The shortest TTL of a page applies to the whole list.
 		if all.TTL == 0 || (p.ttl > 0 && p.ttl < all.TTL) {
 			all.TTL = p.ttl
 		}
 		switch {
 		case len(all.Definitions) > most:
-			return all, &ListError{fmt.Sprintf("more than max_prompts = %d prompts", s.server.MaxPrompts)}
+			return &ListError{fmt.Sprintf("more than max_prompts = %d prompts", s.server.MaxPrompts)}
 		case all.Bytes > maxListBytes:
-			return all, &ListError{fmt.Sprintf("all pages together are larger than %d bytes", maxListBytes)}
+			return &ListError{fmt.Sprintf("all pages together are larger than %d bytes", maxListBytes)}
 		case p.next == nil:
-			return all, nil
-		case bytes.Equal(p.next, params.Get("cursor")) && !p.repeats(all):
+			return nil
+		case bytes.Equal(p.next, params.Get("cursor")) && !p.repeats(all.Definitions):
 			s.dialer.logger.WarnContext(ctx, "the last page of the list repeats its own cursor: the list ends there", slog.String("method", method))
-			return all, nil
+			return nil
 		case cursors[string(p.next)]:
-			return all, &ListError{"the server repeats a cursor, so the list would never end"}
+			return &ListError{"the server repeats a cursor, so the list would never end"}
 		case time.Since(begun) > listTimeout:
-			return all, &ListError{fmt.Sprintf("the list takes longer than %s", listTimeout)}
+			return &ListError{fmt.Sprintf("the list takes longer than %s", listTimeout)}
 		}
-		// Cursors are opaque: they go back byte for byte as they came, escapes included.
+		// Cursors are opaque. They are sent back byte for byte, escapes included.
 		cursors[string(p.next)] = true
 		params = wire.Object{}.With("cursor", p.next)
 	}
-	return all, &ListError{fmt.Sprintf("more than %d pages", maxPages)}
+	return &ListError{fmt.Sprintf("more than %d pages", maxPages)}
 }
 
 // page is one page of a list.
 type page struct {
 	definitions []jsontext.Value
-	// next is the cursor as it was sent; nil on the last page.
+	// next is the cursor as the server sent it; nil on the last page.
 	next jsontext.Value
 	meta jsontext.Value
 	ttl  time.Duration
-	// size is that of the whole result, because the definitions alias it and keep it in memory. It
-	// is known of one that was refused, too.
+	// size is the size of the whole result. The definitions alias it and keep it in memory. It is
+	// set for refused pages, too.
 	size int
 }
 
-// repeats reports whether the last page of a list has the definitions of the page before it: its server
-// ignores cursors.
-func (p page) repeats(all List) bool {
+// repeats reports whether the last page repeats the one before it, because the server ignores
+// cursors.
+func (p page) repeats(all []jsontext.Value) bool {
 	n := len(p.definitions)
-	before := all.Definitions[:len(all.Definitions)-n]
+	before := all[:len(all)-n]
 	return n > 0 && len(before) >= n && slices.EqualFunc(before[len(before)-n:], p.definitions, func(a, b jsontext.Value) bool {
 		return bytes.Equal(a, b)
 	})
@@ -158,12 +146,11 @@ func requestPage(ctx context.Context, s *Session, method string, params wire.Obj
 		return page{}, err
 	}
 	p := page{size: len(result.JSON)}
-	// Not ParseObject, because single definitions may be invalid: whoever reads them leaves them
-	// out.
+	// Do not use ParseObject: single definitions may be invalid. Their readers leave them out.
 	object := wire.Members(result.JSON)
 	p.meta = object.Get("_meta")
 	definitions := object.Get(listMembers[method])
-	if definitions == nil || definitions.Kind() == 'n' { // how some serializers write an empty list
+	if definitions == nil || definitions.Kind() == 'n' { // some serializers write an empty list as null
 		definitions = jsontext.Value("[]")
 	}
 	if p.definitions, err = wire.ParseArray(definitions); err != nil {
@@ -172,7 +159,7 @@ func requestPage(ctx context.Context, s *Session, method string, params wire.Obj
 	next := object.Get("nextCursor")
 	switch {
 	case next.Kind() == 'n', string(next) == `""` && !wire.Modern(s.Revision):
-		next = nil // only 2026-07-28 says that an empty cursor is a cursor
+		next = nil // an empty cursor is a cursor only in 2026-07-28
 	case next != nil && next.Kind() != '"':
 		return p, &ProtocolError{problem: "nextCursor is not a string"}
 	}
@@ -183,10 +170,9 @@ func requestPage(ctx context.Context, s *Session, method string, params wire.Obj
 	return p, nil
 }
 
-// ttl returns how long the server says that its result stays fresh.
+// ttl returns how long the result stays fresh according to the server.
 func ttl(result wire.Object) time.Duration {
-	// Zero, which the schema wants from a server that does not care, says nothing about when to
-	// list again.
+	// Ignore zero. The schema requires the member, so servers without a TTL send zero.
 	milliseconds, err := strconv.ParseFloat(string(result.Get("ttlMs")), 64)
 	if err != nil || milliseconds <= 0 {
 		return 0

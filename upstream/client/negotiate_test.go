@@ -14,7 +14,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// scripted is a transport to a server that answers each method after a time, or never.
+// scripted is a transport to a server that answers each method from a time after its start on, or never.
 type scripted map[string]answer
 
 type answer struct {
@@ -23,6 +23,9 @@ type answer struct {
 	err     error
 }
 
+// bubbleStart is the time at which each bubble, and so each scripted server, starts.
+var bubbleStart = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
+
 func (s scripted) roundTrip(ctx context.Context, r *request) error {
 	a, ok := s[r.method]
 	if !ok {
@@ -30,7 +33,7 @@ func (s scripted) roundTrip(ctx context.Context, r *request) error {
 		return ctx.Err()
 	}
 	select {
-	case <-time.After(a.after):
+	case <-time.After(time.Until(bubbleStart.Add(a.after))):
 		r.response = &a.message
 		return a.err
 	case <-ctx.Done():
@@ -65,24 +68,25 @@ func TestNegotiate_TakesSilenceForLegacy(t *testing.T) {
 		want string // revision, or "" for an error
 		at   time.Duration
 	}{
-		"modern at once":         {scripted{wire.Discover: says(0, modern)}, wire.Rev20260728, 0},
-		"modern, slow":           {scripted{wire.Discover: says(2*time.Second, modern)}, wire.Rev20260728, 2 * time.Second},
-		"modern, later than 3 s": {scripted{wire.Discover: says(9*time.Second, modern)}, wire.Rev20260728, 12 * time.Second},
+		"modern at once": {scripted{wire.Discover: says(0, modern)}, wire.Rev20260728, 0},
+		"modern, slow":   {scripted{wire.Discover: says(2*time.Second, modern)}, wire.Rev20260728, 2 * time.Second},
 		"both eras, later than 3 s": {scripted{
-			wire.Discover: says(9*time.Second, modern), wire.Initialize: says(6*time.Second+time.Millisecond, legacy),
+			wire.Discover: says(9*time.Second, modern), wire.Initialize: says(9*time.Second+time.Millisecond, legacy),
 		}, wire.Rev20250618, 9*time.Second + time.Millisecond},
-		"modern, refuses initialize":   {scripted{wire.Discover: says(9*time.Second, modern), wire.Initialize: refuses(0)}, wire.Rev20260728, 9 * time.Second},
+		"modern, refuses initialize":   {scripted{wire.Discover: says(9*time.Second, modern), wire.Initialize: refuses(9 * time.Second)}, wire.Rev20260728, 9 * time.Second},
+		"modern, insists on that":      {scripted{wire.Discover: says(9*time.Second, modern), wire.Initialize: says(9*time.Second, `{"protocolVersion":"2026-07-28"}`)}, wire.Rev20260728, 9 * time.Second},
 		"legacy, refuses the probe":    {scripted{wire.Discover: refuses(0), wire.Initialize: says(0, legacy)}, wire.Rev20250618, 0},
 		"legacy, silent":               {scripted{wire.Initialize: says(0, legacy)}, wire.Rev20250618, 3 * time.Second},
-		"legacy, silent and slow":      {scripted{wire.Initialize: says(20*time.Second, legacy)}, wire.Rev20250618, 23 * time.Second},
-		"legacy, refuses late":         {scripted{wire.Discover: refuses(5 * time.Second), wire.Initialize: says(9*time.Second, legacy)}, wire.Rev20250618, 12 * time.Second},
+		"legacy, silent and slow":      {scripted{wire.Initialize: says(20*time.Second, legacy)}, wire.Rev20250618, 20 * time.Second},
+		"legacy, refuses late":         {scripted{wire.Discover: refuses(5 * time.Second), wire.Initialize: says(9*time.Second, legacy)}, wire.Rev20250618, 9 * time.Second},
 		"refuses both":                 {scripted{wire.Discover: refuses(0), wire.Initialize: refuses(0)}, "", 0},
-		"refuses both, late":           {scripted{wire.Discover: refuses(9 * time.Second), wire.Initialize: refuses(0)}, "", 9 * time.Second},
+		"refuses both, late":           {scripted{wire.Discover: refuses(9 * time.Second), wire.Initialize: refuses(9 * time.Second)}, "", 9 * time.Second},
+		"silent, refuses initialize":   {scripted{wire.Initialize: refuses(4 * time.Second)}, "", 7 * time.Second},
 		"silent to both":               {scripted{}, "", handshakeTimeout},
 		"speaks a revision of its own": {scripted{wire.Discover: refuses(0), wire.Initialize: says(0, `{"protocolVersion":"1999-01-01"}`)}, "", 0},
 		"exits":                        {scripted{wire.Discover: answer{err: ErrExited}}, "", 0},
 		"exits late": {scripted{
-			wire.Discover: answer{after: 9 * time.Second, err: ErrExited}, wire.Initialize: answer{after: 6 * time.Second, err: ErrExited},
+			wire.Discover: answer{after: 9 * time.Second, err: ErrExited}, wire.Initialize: answer{after: 9 * time.Second, err: ErrExited},
 		}, "", 9 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,6 +97,9 @@ func TestNegotiate_TakesSilenceForLegacy(t *testing.T) {
 				err := s.open(t.Context())
 				if s.Revision != test.want || (err == nil) != (test.want != "") || time.Since(begun) != test.at {
 					t.Errorf("open() = %v: revision %q after %s, want %q after %s", err, s.Revision, time.Since(begun), test.want, test.at)
+				}
+				if _, ok := errors.AsType[*wire.Error](err); strings.Contains(name, "refuses") && err != nil && !ok {
+					t.Errorf("open() = %v, want the server's error", err)
 				}
 				if strings.HasPrefix(name, "exits") && !errors.Is(err, errProbeFatal) {
 					t.Errorf("open() = %v, want %v", err, errProbeFatal)
@@ -117,8 +124,8 @@ func TestNegotiate_WaitsForASlowChild(t *testing.T) {
 		cause   string // "" for a session
 	}{
 		"silent":                    {late, 10 * time.Second, time.Minute, "has not answered initialize within 1m0s"},
-		"writes to stderr":          {talkative{late}, 10 * time.Second, 4*time.Minute + 3*time.Second, ""},
-		"a long timeout":            {late, 10 * time.Minute, 4*time.Minute + 3*time.Second, ""},
+		"writes to stderr":          {talkative{late}, 10 * time.Second, 4 * time.Minute, ""},
+		"a long timeout":            {late, 10 * time.Minute, 4 * time.Minute, ""},
 		"writes, and never answers": {talkative{}, 10 * time.Second, 5 * time.Minute, "has not answered initialize within 5m0s"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,16 +14,17 @@ import (
 )
 
 const (
-	// dialTimeout is how long it may take to connect, and again to shake hands over TLS.
+	// dialTimeout bounds the time to connect, and again the TLS handshake.
 	dialTimeout = 5 * time.Second
 )
 
-// newDialer returns what makes the connections to a server.
+// newDialer returns the dialer of connections to a server.
 func newDialer(dialGuard func(address string) error) *net.Dialer {
-	dialer := &net.Dialer{Timeout: dialTimeout, KeepAliveConfig: keepAlive()}
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAliveConfig: net.KeepAliveConfig{
+		Enable: true, Idle: keepAliveIdle, Interval: keepAliveInterval, Count: keepAliveCount,
+	}}
 	dialer.Control = func(_, address string, connection syscall.RawConn) error {
-		// Checked after resolution, on the address that is really dialed, so that no DNS name gets
-		// around it.
+		// This is the address after name resolution, so that no DNS name gets around the guard.
 		if dialGuard != nil {
 			if err := dialGuard(address); err != nil {
 				return &guardError{err}
@@ -41,38 +42,31 @@ func (e *guardError) Unwrap() error { return e.error }
 
 // tlsConfig returns the TLS settings of a tls block, which may be nil.
 func tlsConfig(block *config.TLS) *tls.Config {
-	settings, err := block.ClientConfig()
-	if err != nil {
-		panic("tls block was not checked by config.Load: " + err.Error())
-	}
+	settings := block.ClientConfig()
 	settings.MinVersion = tls.VersionTLS12
 	return settings
 }
 
-// noRedirects makes an http.Client return a redirect as it is: following it would take the server's
-// credentials elsewhere.
+// noRedirects makes an http.Client return a redirect to its caller. Following it would take the
+// server's credentials elsewhere.
 func noRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// A connection whose other side has vanished without a word, or behind a firewall that has
-// forgotten it, is closed after 30 seconds without an answer: otherwise a stream of changes would
-// wait on it for ever. Package upstream finds out about a server that is there and does not answer.
+// TCP keep-alive closes a connection after 30 seconds without an answer, when the other machine or
+// a firewall's state has vanished. Otherwise a stream of changes would wait forever. Package
+// session detects a server that is there and does not answer.
 const (
 	keepAliveIdle     = 15 * time.Second
 	keepAliveInterval = 5 * time.Second
 	keepAliveCount    = 3
-	// userTimeout is how long sent bytes may stay without acknowledgement (RFC 5482), for which
-	// keep-alive does not look.
+	// userTimeout bounds the time without an acknowledgement of sent bytes (RFC 5482). Keep-alive
+	// does not apply while bytes are unacknowledged.
 	userTimeout = keepAliveIdle + keepAliveCount*keepAliveInterval
 )
 
-func keepAlive() net.KeepAliveConfig {
-	return net.KeepAliveConfig{Enable: true, Idle: keepAliveIdle, Interval: keepAliveInterval, Count: keepAliveCount}
-}
-
-// noteMissingCertificates makes a client note when a server asks for a certificate and gets none,
-// because none is configured, or it is from an issuer that the server did not name.
+// noteMissingCertificates sets missing when a server requests a certificate and receives none,
+// because none is configured or the server does not accept its issuer.
 func noteMissingCertificates(settings *tls.Config, missing *atomic.Bool) {
-	// The choice is that of crypto/tls without this function.
+	// Without this function, crypto/tls chooses in the same way.
 	settings.GetClientCertificate = func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		for i := range settings.Certificates {
 			if asked.SupportsCertificate(&settings.Certificates[i]) == nil {
@@ -84,14 +78,14 @@ func noteMissingCertificates(settings *tls.Config, missing *atomic.Bool) {
 	}
 }
 
-// tlsRefusal is a text by which servers answer a request, with a 400, whose connection does not
-// have the TLS that they want.
+// tlsRefusal is the text with which a server refuses, by HTTP 400, a connection with the wrong kind
+// of TLS.
 type tlsRefusal struct {
 	text string
 	kind Kind
 }
 
-// tlsRefusals are those of Go, nginx and Apache.
+// tlsRefusals are the texts of Go, nginx and Apache.
 var tlsRefusals = []tlsRefusal{ //nolint:gochecknoglobals // a constant table
 	{"HTTP request to an HTTPS server", NeedsTLS},
 	{"plain HTTP request was sent to HTTPS port", NeedsTLS},
@@ -100,8 +94,7 @@ var tlsRefusals = []tlsRefusal{ //nolint:gochecknoglobals // a constant table
 	{"The SSL certificate error", CertificateRefused},
 }
 
-// tlsRefusalIn returns the refusal that a response consists of; the zero value if it is any other
-// response.
+// tlsRefusalIn returns the refusal in a response; the zero value for other responses.
 func tlsRefusalIn(status int, body []byte) tlsRefusal {
 	if status == http.StatusBadRequest {
 		for _, refusal := range tlsRefusals {

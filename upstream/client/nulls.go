@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -9,17 +8,14 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// optionalInResults are the members of results that may be absent and must not be null. Some serializers
-// write a member without a value as null.
+// optionalInResults are the members of results that may be absent but must not be null. Some
+// serializers write a member without a value as null.
 var optionalInResults = []string{ //nolint:gochecknoglobals // a constant list
 	"_meta", "annotations", "audience", "description", "hasMore", "icons", "lastModified", "mimeType", "priority", "size", "title", "total",
 }
 
-// withoutNulls returns the result of a get or a completion without the optional members that are null.
-func withoutNulls(method string, result jsontext.Value) jsontext.Value {
-	if method != wire.PromptsGet && method != wire.Complete || !bytes.Contains(result, []byte("null")) {
-		return result
-	}
+// withoutNulls removes the optional members that are null from the result of a get or a completion.
+func withoutNulls(result jsontext.Value) jsontext.Value {
 	kept := dropNulls(result, "messages", "content", "annotations", "resource", "completion")
 	if completion := wire.Members(kept).Object("completion"); completion.Get("values").Kind() == 'n' {
 		kept = wire.Members(kept).With("completion", completion.With("values", jsontext.Value("[]")).JSON()).JSON()
@@ -27,8 +23,8 @@ func withoutNulls(method string, result jsontext.Value) jsontext.Value {
 	return kept
 }
 
-// dropNulls drops the null members of an object, of the objects in an array, and of what the named members
-// contain. What has none keeps its bytes, and anything else becomes shorter.
+// dropNulls removes the optional null members of an object, of the objects in an array, and of the
+// named members. A value without such members keeps its bytes; any other becomes shorter.
 func dropNulls(value jsontext.Value, within ...string) jsontext.Value {
 	switch elements, err := wire.ParseArray(value); {
 	case err == nil:
@@ -42,9 +38,7 @@ func dropNulls(value jsontext.Value, within ...string) jsontext.Value {
 		}
 	case value.Kind() == '{':
 		object := wire.Members(value)
-		kept := object.Without(func(name string) bool {
-			return slices.Contains(optionalInResults, name) && object.Get(name).Kind() == 'n'
-		})
+		kept := object.WithoutNulls(optionalInResults...)
 		changed := len(kept) != len(object)
 		for i, member := range kept {
 			if slices.Contains(within, member.Name) {

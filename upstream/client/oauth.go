@@ -33,43 +33,41 @@ import (
 )
 
 const (
-	// tokenTimeout is how long the token endpoint may take.
+	// tokenTimeout bounds a request to the token endpoint.
 	tokenTimeout = 10 * time.Second
-	// renewBefore is how long before it expires a token is renewed, unless a quarter of its
-	// lifetime is less.
+	// renewBefore is the time before its expiry at which a token is renewed. For short lifetimes it is a
+	// quarter of the lifetime.
 	renewBefore = 30 * time.Second
-	// tokenRetryPause is how long a token endpoint that returned no token is not asked again,
-	// unless it asks for longer.
+	// tokenRetryPause is the minimum pause after a failed fetch. A Retry-After can make it longer.
 	tokenRetryPause = time.Second
-	// refusedPause is how long no further token is fetched for a server that refused a new one.
+	// refusedPause is the pause before another token is fetched for a server that refused a new
+	// token.
 	refusedPause = 10 * time.Second
-	// maxErrorCode bounds the part of a token endpoint's error code that is repeated in an error,
-	// in bytes.
+	// maxErrorCode bounds the part of a token endpoint's error code that an error repeats, in
+	// bytes.
 	maxErrorCode = 64
-	// assertionLife is how long a client assertion is valid.
+	// assertionLife is the lifetime of a client assertion.
 	assertionLife = time.Minute
 )
 
 // tokenSource fetches the access tokens of one upstream with client credentials (RFC 6749, section
-// 4.4) and keeps the last one.
+// 4.4). It keeps the last token.
 type tokenSource struct {
+	oauth  *config.OAuth
 	config clientcredentials.Config
 	client *http.Client
-	// assert returns a signed client assertion; nil if the client has a secret.
-	assert func() (string, error)
 
-	// slot is held by whoever uses what follows, even while a token is being fetched, so that
-	// nobody fetches a second one. It is not a mutex because callers wait for it only until their
-	// context ends.
+	// slot guards the fields below, even during a fetch, so that only one token is fetched at a
+	// time. It is a semaphore because callers stop waiting when their context ends.
 	slot  *semaphore.Weighted
 	token *oauth2.Token // nil before the first
-	// renewAt is when the token is to be renewed; zero for never.
+	// renewAt is the time at which the token is renewed; zero for never.
 	renewAt time.Time
-	// failure is why the last fetch failed, and failedUntil how long no other is tried; nil after a
-	// success.
+	// failure is the error of the last fetch, and no other fetch is made before failedUntil. It is
+	// nil after a success.
 	failure     error
 	failedUntil time.Time
-	// refusedUntil is until when no token is fetched just because the server refused the last one.
+	// Until refusedUntil, a refusal by the server is no reason to fetch another token.
 	refusedUntil time.Time
 }
 
@@ -83,6 +81,7 @@ func newTokenSource(server *config.Upstream, opts Options) *tokenSource {
 		transport = newTokenNetwork(server, opts.DialGuard)
 	}
 	t := &tokenSource{
+		oauth: server.OAuth,
 		config: clientcredentials.Config{
 			TokenURL: server.OAuth.TokenURL, ClientID: server.OAuth.ClientID,
 			ClientSecret: server.OAuth.ClientSecret.Reveal(), Scopes: server.OAuth.Scopes,
@@ -94,20 +93,17 @@ func newTokenSource(server *config.Upstream, opts Options) *tokenSource {
 	if server.OAuth.Resource != "" {
 		t.config.EndpointParams.Set("resource", server.OAuth.Resource)
 	}
-	if server.OAuth.PrivateKey.Reveal() != "" {
-		t.assert = func() (string, error) { return assertion(server.OAuth) }
-	}
 	return t
 }
 
-// newTokenNetwork returns the transport to the token endpoint. On another host than the upstream's,
-// the server name of the tls block does not apply, and its authorities are trusted beside those of
-// the system: a token endpoint is often public.
+// newTokenNetwork returns the transport to the token endpoint. If that is on another host than the
+// upstream, the server name of the tls block does not apply, and the system's authorities are
+// trusted besides the configured ones: token endpoints are often public.
 func newTokenNetwork(server *config.Upstream, dialGuard func(address string) error) *http.Transport {
 	settings := tlsConfig(server.TLS)
 	network := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			// Never to a proxy that reads the requests: without TLS, the endpoint is on this machine.
+			// No http proxy here: a token endpoint without TLS is on this machine.
 			endpoint, err := url.Parse(server.OAuth.TokenURL)
 			if err != nil {
 				return nil, withoutURL(err)
@@ -137,8 +133,9 @@ func newTokenNetwork(server *config.Upstream, dialGuard func(address string) err
 // maxTokenResponse bounds the response of a token endpoint, in bytes.
 const maxTokenResponse = 1 << 20
 
-// tokenTransport carries requests to a token endpoint. It turns the responses of some servers into those
-// that RFC 6749 describes and package oauth2 reads: JSON as text/plain, and an expires_in with a fraction.
+// tokenTransport carries requests to a token endpoint. Some servers send JSON as text/plain, or an
+// expires_in with a fraction. tokenTransport turns these responses into the form of RFC 6749, which
+// package oauth2 reads.
 type tokenTransport struct{ http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].
@@ -168,12 +165,7 @@ func (t tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return came, nil
 }
 
-// CloseIdleConnections closes connections that no request uses.
-func (t tokenTransport) CloseIdleConnections() {
-	(&http.Client{Transport: t.RoundTripper}).CloseIdleConnections()
-}
-
-// hostIn returns host and port of a URL as they are written.
+// hostIn returns the host and port of a URL as written.
 func hostIn(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -182,7 +174,8 @@ func hostIn(address string) string {
 	return u.Host
 }
 
-// get returns an access token; the refused one only if there is no other. A nil source returns "".
+// get returns an access token. It returns the refused token only if there is no other token. A nil
+// source returns "".
 func (t *tokenSource) get(ctx context.Context, refused string) (string, error) {
 	if t == nil {
 		return "", nil
@@ -204,22 +197,21 @@ func (t *tokenSource) get(ctx context.Context, refused string) (string, error) {
 	if err == nil || !now.Before(t.failedUntil) {
 		err = t.fetch(ctx)
 	}
-	// That the token endpoint is down must not matter as long as the old token is valid.
+	// While the old token is valid, the token endpoint may be down.
 	if err != nil && hasToken && !isRefused && now.Before(t.token.Expiry) {
 		return t.token.AccessToken, nil
 	}
 	if err != nil {
 		return "", err
 	}
-	// Some authorization servers return the same token until it has expired.
+	// Some authorization servers return the same token until it expires.
 	if t.token.AccessToken == refused {
 		t.refusedUntil = time.Now().Add(refusedPause)
 	}
 	return t.token.AccessToken, nil
 }
 
-// refused records that the server refused a token that had just been fetched because it refused the
-// one before.
+// refused records that the server refused a token that was fetched after an earlier refusal.
 func (t *tokenSource) refused(ctx context.Context) {
 	if t.slot.Acquire(ctx, 1) == nil {
 		t.refusedUntil = time.Now().Add(refusedPause)
@@ -227,7 +219,7 @@ func (t *tokenSource) refused(ctx context.Context) {
 	}
 }
 
-// fetch fetches a new token. The slot must be held.
+// fetch fetches a new token. The caller holds the slot.
 func (t *tokenSource) fetch(caller context.Context) error {
 	ctx, cancel := context.WithTimeout(caller, tokenTimeout)
 	defer cancel()
@@ -239,7 +231,7 @@ func (t *tokenSource) fetch(caller context.Context) error {
 		err = &ProtocolError{problem: tokenTypeProblem(token.TokenType)}
 	}
 	if err != nil {
-		if caller.Err() == nil { // else the caller left, which says nothing about the token endpoint
+		if caller.Err() == nil { // a caller that left is no failure of the token endpoint
 			pause := tokenRetryPause
 			if status, ok := errors.AsType[*StatusError](err); ok {
 				pause = max(pause, status.RetryAfter)
@@ -255,16 +247,17 @@ func (t *tokenSource) fetch(caller context.Context) error {
 	return nil
 }
 
-// request asks the token endpoint; a client with a key sends a new assertion each time.
+// request sends a request to the token endpoint. A client with a key signs a new assertion each
+// time.
 func (t *tokenSource) request(ctx context.Context) (*oauth2.Token, error) {
-	if t.assert == nil {
+	if t.oauth.PrivateKey.Reveal() == "" {
 		return t.config.Token(ctx)
 	}
-	signed, err := t.assert()
+	signed, err := assertion(t.oauth)
 	if err != nil {
 		return nil, err
 	}
-	// A new config each time: package clientcredentials knows only parameters that do not change.
+	// A new config each time: package clientcredentials supports constant parameters only.
 	signing := clientcredentials.Config{
 		TokenURL: t.config.TokenURL, ClientID: t.config.ClientID, Scopes: t.config.Scopes,
 		AuthStyle: oauth2.AuthStyleInParams, EndpointParams: maps.Clone(t.config.EndpointParams),
@@ -290,7 +283,7 @@ func assertion(o *config.OAuth) (string, error) {
 	}
 	audience, now := o.Issuer, time.Now()
 	if audience == "" {
-		// The token endpoint's URL may stand for its authorization server (RFC 7523, section 3).
+		// The URL of the token endpoint identifies the authorization server (RFC 7523, section 3).
 		audience = o.TokenURL
 	}
 	return jwt.Signed(signer).Claims(jwt.Claims{
@@ -316,8 +309,8 @@ func signatureAlgorithm(key crypto.Signer) (jose.SignatureAlgorithm, error) {
 	return "", errors.New("private_key: unsupported kind of key, use RSA, Ed25519, or ECDSA with P-256, P-384 or P-521")
 }
 
-// tokenError turns the error of package oauth2 into one that shows nothing sensitive: neither the
-// address nor what the token endpoint said at length.
+// tokenError replaces an error of package oauth2 by an error without sensitive text: without the
+// address and the token endpoint's own description.
 func tokenError(err error) error {
 	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok {
@@ -342,12 +335,12 @@ func tokenError(err error) error {
 	case status/100 == 5, status == http.StatusRequestTimeout:
 		return &tokenEndpointError{error: errors.New(problem)}
 	}
-	// RFC 6749 uses 400 for most refusals. To operators all of them mean that the gateway was
-	// denied access.
+	// RFC 6749 uses 400 for most refusals. For operators, each is a denied access.
 	return &tokenEndpointError{errors.New(problem), true, &StatusError{Status: http.StatusUnauthorized}}
 }
 
-// tokenTypeProblem names a token type, unless it looks like something else, which may be sensitive.
+// tokenTypeProblem quotes an unexpected token type only if it looks like one. Other text may be
+// sensitive.
 func tokenTypeProblem(kind string) string {
 	if !isErrorCode(strings.ToLower(kind)) {
 		return "token endpoint returned a token of an unknown type, want Bearer"
@@ -361,18 +354,18 @@ func isErrorCode(code string) bool {
 		!strings.ContainsFunc(code, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') })
 }
 
-// tokenEndpointError is the failure of a token endpoint, or its refusal.
+// tokenEndpointError is a failure or refusal of a token endpoint.
 type tokenEndpointError struct {
 	error
 
 	isRefusal bool
-	// status counts as one of the server itself: that of a refusal, or when to come back; nil for
-	// neither.
+	// status is treated as the upstream's own status: 401 for a refusal, 429, or 503 with a
+	// Retry-After. It is nil for other failures.
 	status *StatusError
 }
 
 func (e *tokenEndpointError) Unwrap() []error {
-	if e.status == nil { // which would be an error that is not nil
+	if e.status == nil { // a nil *StatusError in an error would not be nil
 		return []error{e.error}
 	}
 	return []error{e.error, e.status}

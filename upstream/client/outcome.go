@@ -9,10 +9,10 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Reason says in one word why there is no answer. It appears in error data, logs and metrics.
+// Reason is a one-word code for a failed request. It appears in error data, logs and metrics.
 type Reason string
 
-// The reasons that this package finds.
+// The reasons of this package.
 const (
 	Unreachable Reason = "unreachable"  // no connection, or it broke
 	Timeout     Reason = "timeout"      // no answer in time
@@ -21,7 +21,7 @@ const (
 	RateLimited Reason = "rate_limited" // HTTP 429
 )
 
-// Outcome is what the end of a request shows. The first row that fits an error holds:
+// Outcome classifies the end of a request. The first row that fits an error applies:
 //
 //	error                                    Reason        Answered  MayBeLost  Suspicious
 //	nil                                      –             yes       no         no
@@ -44,30 +44,31 @@ const (
 //	a response that broke off                bad_response  no        no         yes
 //	no connection, or it broke               unreachable   no        no         yes
 //
-// (1) not with a Retry-After; (2) not -32042 and -32021, which no server says of a session.
+// (1) not with a Retry-After; (2) not -32042 and -32021, which no server uses for a session.
 type Outcome struct {
-	// Reason is why there is no result. A client does not get it where Answer is set.
+	// Reason is the reason for the missing result. If Answer is set, clients get the answer
+	// instead.
 	Reason Reason
-	// Answer is the server's JSON-RPC error; nil if there is none, or the HTTP response refuses the gateway's
-	// credential or rate, and its body says nothing about the request.
+	// Answer is the server's JSON-RPC error. It is nil if there is none, or if the HTTP response
+	// refuses the gateway's credential or rate and its body is not about the request.
 	Answer *wire.Error
-	// Answered says that the server is up and gave a complete answer, even an invalid one.
+	// Answered is true if the server is up and completed a response, even an invalid one.
 	Answered bool
-	// Started says that the request must not be made again: some of its response had arrived, or the client had
-	// been asked something on its behalf.
+	// Started is true if the request must not be sent again: part of its response arrived, or the
+	// client was asked something for it.
 	Started bool
-	// Lost says that the server has forgotten the session. MayBeLost says that it may have: servers refuse single
-	// requests in the same words, and [Session.Prove] decides.
+	// Lost is true if the server has lost the session. MayBeLost is true if the error could mean
+	// that: servers refuse single requests in the same words, and [Session.Prove] decides.
 	Lost, MayBeLost bool
-	// Suspicious is a reason to check with [Session.Ping] whether the server is still there.
+	// Suspicious is true if [Session.Ping] should check whether the server is still there.
 	Suspicious bool
-	// RetryAfter is when the server says to come back; 0 if it says nothing. Pauses says that it wants no requests
-	// until then.
+	// RetryAfter is the wait that the server requested; 0 for none. Pauses is true if the server
+	// must get no requests at all until then.
 	RetryAfter time.Duration
 	Pauses     bool
 }
 
-// OutcomeOf returns what an error of this package shows, whatever it is wrapped in.
+// OutcomeOf returns the outcome of an error of this package, which may be wrapped.
 func OutcomeOf(err error) Outcome {
 	if err == nil {
 		return Outcome{Answered: true}
@@ -83,8 +84,8 @@ func OutcomeOf(err error) Outcome {
 	}
 	switch {
 	case isStatus:
-		o.Reason = status.reason()
-		o.MayBeLost, o.RetryAfter, o.Pauses = status.mayBeLost(), status.RetryAfter, status.AsksForPause()
+		o.Reason, o.MayBeLost = status.outcome()
+		o.RetryAfter, o.Pauses = status.RetryAfter, status.AsksForPause()
 	case isNonsense:
 		o.Reason = BadResponse
 	case isAnswer:
@@ -92,7 +93,7 @@ func OutcomeOf(err error) Outcome {
 		o.MayBeLost = answer.Code != wire.URLElicitationRequired && answer.Code != wire.MissingClientCapability
 	case errors.Is(err, context.DeadlineExceeded):
 		o.Reason = Timeout
-	case o.Started: // the server may have done its work
+	case o.Started: // the server may have carried out the request
 		o.Reason = BadResponse
 	}
 	switch {
@@ -107,24 +108,20 @@ func OutcomeOf(err error) Outcome {
 	return o
 }
 
-func (e *StatusError) reason() Reason {
+// outcome returns the reason of an HTTP status, and whether servers use it for a request of a lost
+// session, or of another era.
+func (e *StatusError) outcome() (reason Reason, mayBeLost bool) {
 	switch e.Status {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return Denied
+		return Denied, true
 	case http.StatusTooManyRequests:
-		return RateLimited
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return Unreachable
+		return RateLimited, false
+	case http.StatusBadGateway, http.StatusGatewayTimeout:
+		return Unreachable, false
+	case http.StatusServiceUnavailable:
+		return Unreachable, !e.AsksForPause()
+	case http.StatusRequestTimeout:
+		return BadResponse, false
 	}
-	return BadResponse
-}
-
-// mayBeLost reports whether the status may be how a server refuses a request of a session that it has lost, or of
-// another era.
-func (e *StatusError) mayBeLost() bool {
-	switch e.Status {
-	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusGatewayTimeout:
-		return false
-	}
-	return e.Status >= http.StatusBadRequest && !e.AsksForPause()
+	return BadResponse, e.Status >= http.StatusBadRequest
 }

@@ -11,32 +11,32 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// hopMeta are the members of _meta that belong to one hop. The client sent them to the gateway, not
-// to the server.
+// hopMeta are the members of _meta that belong to one hop. The client's values are for the gateway,
+// not for the server.
 var hopMeta = []string{ //nolint:gochecknoglobals // a constant list
 	wire.MetaProtocolVersion, wire.MetaClientInfo, wire.MetaClientCapabilities, wire.MetaLogLevel,
 	wire.MetaSubscriptionID, wire.MetaProgressToken,
 	wire.MetaTraceParent, wire.MetaTraceState, wire.MetaBaggage,
 }
 
-// emptyObject is the JSON both of no capabilities and of no members.
+// emptyObject is the JSON of no capabilities and of no members.
 const emptyObject = "{}"
 
-// Each call of the modern era says these. It has one revision.
+// These are constant in all calls of the modern era, which has one revision.
 var noCapabilities, quotedRevision = jsontext.Value(emptyObject), wire.Quote(wire.Rev20260728) //nolint:gochecknoglobals // constants
 
-// extensions is the capability in which a client declares extensions of the protocol.
+// extensions is the capability that declares extensions of the protocol.
 const extensions = "extensions"
 
-// outgoingParams returns params as they go to a server of the given revision. Every member goes out
-// as it came, but for _meta: it loses what was meant for the gateway, and gains what the gateway
-// says for itself and its client. Params may be nil.
+// outgoingParams returns the params for a server of the given revision. Members are unchanged,
+// except _meta: it loses the members of the client's hop, and gets the gateway's. params
+// may be nil.
 func outgoingParams(
 	ctx context.Context, revision string, self jsontext.Value, relay *Relay, progressToken int64, params wire.Object,
 ) jsontext.Value {
 	before := params.Get("_meta")
 	given := params.Object("_meta")
-	meta := make(wire.Object, 0, 8) // no call has more, so that it stays on the stack
+	meta := make(wire.Object, 0, 8) // no call has more members; a constant capacity keeps it on the stack
 	for _, member := range given {
 		if !slices.Contains(hopMeta, member.Name) {
 			meta = append(meta, member)
@@ -52,7 +52,7 @@ func outgoingParams(
 	switch {
 	case len(meta) > 0 || string(before) == emptyObject:
 		params = params.With("_meta", meta.JSON())
-	case before != nil: // nothing is left of it
+	case before != nil: // all of it belonged to the hop
 		params = params.Without(func(name string) bool { return name == "_meta" })
 	}
 	if len(params) == 0 {
@@ -61,7 +61,7 @@ func outgoingParams(
 	return params.JSON()
 }
 
-// appendModernMeta appends what each request of the modern era says about its sender.
+// appendModernMeta appends the members that describe the sender, which each modern request has.
 func appendModernMeta(
 	meta wire.Object, self jsontext.Value, relay *Relay, declared jsontext.Value,
 ) wire.Object {
@@ -72,7 +72,7 @@ func appendModernMeta(
 		declared = noCapabilities
 	}
 	if object := wire.Members(declared); object.Get(extensions) != nil {
-		// The gateway relays no extension, so that a server which relied on one would speak past it.
+		// The gateway relays no extensions, so servers must not use them.
 		declared = object.Without(func(name string) bool { return name == extensions }).JSON()
 	}
 	meta = append(meta,
@@ -84,10 +84,10 @@ func appendModernMeta(
 	return meta
 }
 
-// appendTraceContext appends what a message says about the span that it belongs to (W3C Trace
-// Context), as its headers do.
+// appendTraceContext appends the trace context of the current span (W3C Trace Context), with the
+// names of the headers.
 func appendTraceContext(ctx context.Context, meta wire.Object) wire.Object {
-	if !trace.SpanContextFromContext(ctx).IsValid() { // most often: no carrier is needed then
+	if !trace.SpanContextFromContext(ctx).IsValid() { // the usual case, without an allocation
 		return meta
 	}
 	carrier := propagation.MapCarrier{}

@@ -16,52 +16,52 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Relay passes on what a server says about a request, before the response, to the client that the
-// request is made for. The zero value passes on nothing.
+// Relay passes the server's messages about a request to the client of that request, before the
+// response. The zero value passes on nothing.
 type Relay struct {
-	// Capabilities is the object in which the client declares its capabilities; if nil, the one in
-	// _meta counts.
+	// Capabilities is the object with the client's declared capabilities. If nil, the object in
+	// _meta applies.
 	Capabilities jsontext.Value
-	// Caller identifies the client among others, so that one client cannot hold all sessions on
-	// which calls take turns. All with an empty Caller are one.
+	// Caller identifies the client, so that one client cannot hold all sessions on which calls take
+	// turns. All calls with an empty Caller count as one client.
 	Caller string
-	// Reply passes a server request (elicitation, sampling, roots) to the client and returns its
-	// reply, or the [*wire.Error] with which it is refused. It must return soon after ctx has
-	// ended. If nil, all are refused.
+	// Reply passes a server request (elicitation, sampling, roots) to the client. It returns the
+	// reply, or a [*wire.Error] to refuse the request, soon after ctx has ended at the latest. If
+	// nil, all server requests are refused.
 	Reply func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error)
-	// Progress says that the client wants progress notifications, and LogLevel from which level on
-	// it wants log messages; none if empty.
+	// Progress requests progress notifications. LogLevel requests log messages of at least this
+	// level; empty for none.
 	Progress bool
 	LogLevel string
-	// Notify passes on a notification that belongs to the request: progress (the token is the
-	// session's, not the client's), log messages of any level, the end of an elicitation by URL. It
-	// must not block. It may be nil.
+	// Notify passes on a notification about the request: progress (with the session's token, not
+	// the client's), log messages of any level, the end of an elicitation by URL. It must not
+	// block. It may be nil.
 	Notify func(method string, params jsontext.Value)
 }
 
-// relays reports whether there is anything that could be passed on.
+// relays reports whether anything could be passed on.
 func (r *Relay) relays() bool {
 	return r.Reply != nil || (r.Notify != nil && (r.Progress || r.LogLevel != ""))
 }
 
-// maxServerRequests bounds the server requests that wait for a reply during one call.
+// maxServerRequests bounds the server requests of one call that wait for a reply.
 const maxServerRequests = 8
 
-// relays finds the call that a message of the server belongs to, and passes the message on.
+// relays finds the call to which a server's message belongs, and passes the message on.
 type relays struct {
 	opts   SessionOptions
 	outbox *outbox
 	logger *slog.Logger
-	// abandoned is set once any call has ended without a response: the server may still be working
+	// abandoned is true once a call has ended without a response. The server may still be working
 	// on it.
 	abandoned atomic.Bool
 
 	mu sync.Mutex // guards what follows, and the fields of calls
-	// calls are those in flight with a relay, by request id, which is the progress token as well.
+	// calls are the calls in flight with a relay, by request id, which is also the progress token.
 	calls map[int64]*relayedCall
-	// begun counts all calls so far.
+	// begun counts all calls of the session.
 	begun int
-	// pending has what cancels each server request that waits for a reply, by the server's id.
+	// pending cancels the server requests that wait for a reply, by the server's id.
 	pending map[string]context.CancelFunc
 }
 
@@ -80,13 +80,13 @@ type relayedCall struct {
 	ctx    context.Context //nolint:containedctx // the call's
 	cancel context.CancelFunc
 	work   sync.WaitGroup // replies that are awaited
-	// notified is set once a notification was passed on, and requested once a server request was.
+	// notified is true once a notification was passed on, requested once a server request was.
 	notified, requested atomic.Bool
 
-	// The lock of relays guards what follows.
+	// The lock of relays guards the fields below.
 	pending int
 	ended   bool
-	urls    []string // ids of the elicitations by URL that the client accepted
+	urls    []string // ids of the elicitations by URL, except those that were refused
 }
 
 // begin registers a call. Its end method must be called.
@@ -100,19 +100,19 @@ func (rs *relays) begin(ctx context.Context, relay *Relay, id int64) *relayedCal
 	return c
 }
 
-// end cancels the server requests that still wait for a reply, and waits until they have ended.
+// end cancels the server requests of the call that still wait, and returns when they have ended.
 func (c *relayedCall) end() {
 	c.relays.mu.Lock()
 	delete(c.relays.calls, c.id)
 	c.ended = true
-	// Released before the wait: the replies take it when they end.
+	// Unlock before the wait: the replies need the lock to end.
 	c.relays.mu.Unlock()
 	c.cancel()
 	c.work.Wait()
 }
 
-// receive passes on a request or notification of the server. Call is the call that the transport
-// ties it to, or nil.
+// receive handles a request or notification of the server. The transport ties it to call, which may
+// be nil.
 func (rs *relays) receive(m *wire.Message, call *relayedCall) {
 	switch {
 	case m.IsRequest():
@@ -130,8 +130,8 @@ func (rs *relays) receive(m *wire.Message, call *relayedCall) {
 	}
 }
 
-// receiveRequest replies to ping itself, passes on requests that the client of the call may be able
-// to answer, and refuses all others.
+// receiveRequest answers a ping, passes on requests that the call's client may be able to answer,
+// and refuses all others.
 func (rs *relays) receiveRequest(m *wire.Message, call *relayedCall) {
 	if m.Method == wire.Ping {
 		rs.outbox.post(wire.AppendResult(nil, slices.Clone(m.ID), jsontext.Value(emptyObject)))
@@ -147,8 +147,7 @@ func (rs *relays) receiveRequest(m *wire.Message, call *relayedCall) {
 			rs.logger.Warn("server request refused: it belongs to no call in flight", slog.String("method", m.Method))
 		}
 	}
-	// MCP has no error code for a client that cannot be asked; clients without a capability answer
-	// so.
+	// MCP has no error code for this. Clients without a capability return MethodNotFound.
 	if call == nil || !isForClient || call.relay.Reply == nil || !call.passOn(m) {
 		rs.refuse(m.ID, wire.NewError(wire.MethodNotFound, "Method not found: no client can be asked during this call"))
 	}
@@ -158,9 +157,10 @@ func (rs *relays) refuse(id jsontext.Value, err *wire.Error) {
 	rs.outbox.post(wire.AppendError(nil, slices.Clone(id), err))
 }
 
-// soleCall returns the call that an untied message must belong to: the only one in flight. It
-// returns nil if calls have overlapped or followed each other on a shared session, or if one was
-// abandoned: messages about an ended call may still arrive, after an abandoned one at any time.
+// soleCall returns the only call in flight, for a message that is not tied to a call. It returns
+// nil if calls overlapped, followed each other on a shared session, or were abandoned, because the
+// message may be about another call: about an ended call for a while, about an abandoned one at any
+// time.
 func (rs *relays) soleCall() *relayedCall {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -173,8 +173,8 @@ func (rs *relays) soleCall() *relayedCall {
 	return nil
 }
 
-// passOn passes a server request to the client in the background. It reports false if the call
-// takes no more of them.
+// passOn passes a server request to the client in the background. It reports false if too many
+// requests of the call wait already.
 func (c *relayedCall) passOn(m *wire.Message) bool {
 	rs, id := c.relays, string(m.ID)
 	ctx, cancel := context.WithCancel(c.ctx)
@@ -184,52 +184,52 @@ func (c *relayedCall) passOn(m *wire.Message) bool {
 		cancel()
 		return false
 	}
-	// All of this before the message is handed on, because the message's buffer belongs to the
-	// reader of the transport.
+	// All of this comes before the goroutine starts, because the message's buffer belongs to the
+	// transport's reader.
 	rs.pending[id] = cancel
 	c.pending++
 	c.requested.Store(true)
 	method, params := m.Method, bytes.Clone(m.Params)
-	// Begun under the lock that guards ended, so that end waits only when nothing is added any
-	// more.
+	elicitation := ""
+	if method == wire.Elicit {
+		elicitation, _ = wire.Members(params).Text("elicitationId")
+	}
+	if elicitation != "" { // now, because some clients reply only when it has ended
+		c.urls = append(c.urls, elicitation)
+	}
+	// Start it under the lock that guards ended, so that end waits only when no more are added.
 	c.work.Go(func() {
 		defer cancel()
 		var reply jsontext.Value
-		err := Guard(rs.logger, func() (err error) {
+		err := RecoverToError(rs.logger, func() (err error) {
 			reply, err = c.relay.Reply(ctx, method, params)
 			return err
 		})
-		c.replied(id, method, params, err)
+		c.replied(id, elicitation, err)
 		switch {
-		case c.ctx.Err() != nil: // nobody waits here for the reply to be delivered
+		case c.ctx.Err() != nil: // the delivery has its own timeout
 			rs.refuse(jsontext.Value(id), wire.NewError(wire.InternalError, "The client's "+
 				"request has ended"))
-		case ctx.Err() == nil: // else the server cancelled its request
+		case ctx.Err() == nil: // otherwise the server cancelled its request
 			c.deliver(jsontext.Value(id), reply, err)
 		}
 	})
 	return true
 }
 
-// replied takes a server request off those that wait, and remembers the elicitation that it may
-// have started.
-func (c *relayedCall) replied(id, method string, params jsontext.Value, err error) {
-	elicitation := ""
-	if method == wire.Elicit && err == nil {
-		elicitation, _ = wire.Members(params).Text("elicitationId")
-	}
+// replied removes a waiting server request, and its elicitation by URL if that was refused.
+func (c *relayedCall) replied(id, elicitation string, err error) {
 	c.relays.mu.Lock()
 	defer c.relays.mu.Unlock()
 	delete(c.relays.pending, id)
 	c.pending--
-	if elicitation != "" {
-		c.urls = append(c.urls, elicitation)
+	if err != nil {
+		c.urls = slices.DeleteFunc(c.urls, func(other string) bool { return other == elicitation })
 	}
 }
 
-// deliver sends a reply in the background, not within the call: the server may end the call before
-// it confirms the delivery, and cancelling an HTTP request at that moment can take the connection
-// from another one that net/http has already handed it to.
+// deliver sends a reply in the background and outside of the call. The server may end the call
+// before it confirms the delivery, and the end of the call must not cancel the delivery.
 func (c *relayedCall) deliver(id, reply jsontext.Value, err error) {
 	response := wire.AppendResult(nil, id, reply)
 	if err != nil {
@@ -242,7 +242,7 @@ func (c *relayedCall) deliver(id, reply jsontext.Value, err error) {
 	c.relays.outbox.postReply(c.ctx, response)
 }
 
-// cancelRequest ends a server request that the server does not want a reply to any more.
+// cancelRequest cancels a server request whose reply the server no longer needs.
 func (rs *relays) cancelRequest(m *wire.Message) {
 	id := wire.Members(m.Params).Get("requestId")
 	rs.mu.Lock()
@@ -252,9 +252,9 @@ func (rs *relays) cancelRequest(m *wire.Message) {
 	}
 }
 
-// receiveProgress passes progress on by its token, unless it arrived with another call.
+// receiveProgress passes on progress by its token, unless it arrived with another call.
 func (rs *relays) receiveProgress(m *wire.Message, call *relayedCall) {
-	// Tokens are the session's own request ids, so that a server cannot name a call of another
+	// Tokens are request ids of this session, so that a server cannot name a call of another
 	// session.
 	token, ok := wire.Int(wire.Members(m.Params).Get(wire.MetaProgressToken))
 	rs.mu.Lock()
@@ -275,9 +275,8 @@ func (rs *relays) receiveLog(m *wire.Message, call *relayedCall) {
 	}
 }
 
-// receiveElicited tells the client whose elicitation by URL has ended, while its call is in flight.
-// If several calls in flight used the same id, nobody knows which of them is meant, and none is
-// told.
+// receiveElicited passes on the end of an elicitation by URL. Servers send it on any stream, so its
+// id finds the call. If several calls in flight used the same id, it goes to none of them.
 func (rs *relays) receiveElicited(m *wire.Message, call *relayedCall) {
 	id, _ := wire.Members(m.Params).Text("elicitationId")
 	var found []*relayedCall
@@ -301,17 +300,17 @@ func (c *relayedCall) notify(m *wire.Message) {
 }
 
 const (
-	// backgroundTimeout is how long a message that nobody waits for may take to be delivered, and
-	// replyTimeout how long a client's reply to a server request may.
+	// backgroundTimeout bounds the delivery of a message that no call waits for. replyTimeout
+	// bounds the delivery of a client's reply.
 	backgroundTimeout = 2 * time.Second
 	replyTimeout      = 5 * time.Second
-	// maxBackground bounds the messages on their way: a server that sends requests and reads no
-	// replies loses the replies.
+	// maxBackground bounds the messages in delivery. Beyond it, the gateway's own messages are
+	// dropped; a client's reply waits for room.
 	maxBackground = 64
 )
 
-// outbox sends messages in the background, because neither a caller that has left nor the reader of
-// a transport may wait for them.
+// outbox sends messages in the background, so that neither a caller that has left nor the reader of
+// a transport waits for them.
 type outbox struct {
 	send   func(ctx context.Context, message []byte) error
 	logger *slog.Logger
@@ -326,22 +325,21 @@ func newOutbox(send func(context.Context, []byte) error, logger *slog.Logger) *o
 	return &outbox{send: send, logger: logger, slots: semaphore.NewWeighted(maxBackground)}
 }
 
-// post sends a message, or drops it if too many are on their way.
+// post sends a message. It drops the message if too many are in delivery.
 func (o *outbox) post(message []byte) {
 	if o.slots.TryAcquire(1) {
 		o.deliver(message, backgroundTimeout, slog.LevelDebug)
 	}
 }
 
-// postReply sends a client's reply, once fewer messages are on their way. It gives up when ctx
-// ends.
+// postReply sends a client's reply. It waits for room until ctx ends.
 func (o *outbox) postReply(ctx context.Context, message []byte) {
 	if o.slots.Acquire(ctx, 1) == nil {
 		o.deliver(message, replyTimeout, slog.LevelWarn)
 	}
 }
 
-// deliver sends a message for which a slot was acquired, and releases the slot.
+// deliver sends a message and releases its slot, which was acquired for it.
 func (o *outbox) deliver(message []byte, timeout time.Duration, level slog.Level) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -349,7 +347,7 @@ func (o *outbox) deliver(message []byte, timeout time.Duration, level slog.Level
 		o.slots.Release(1)
 		return
 	}
-	// As for replies: under the lock that guards closed.
+	// Start it under the lock that guards closed, so that wait waits only when no more are added.
 	o.work.Go(func() {
 		defer o.slots.Release(1)
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
@@ -360,12 +358,12 @@ func (o *outbox) deliver(message []byte, timeout time.Duration, level slog.Level
 	})
 }
 
-// close drops the messages that are posted from now on.
+// close drops all later messages.
 func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closed = true
 }
 
-// wait returns when all messages were sent or their time is over.
+// wait returns when all messages were sent or have timed out.
 func (o *outbox) wait() { o.work.Wait() }

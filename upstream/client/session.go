@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,32 +21,35 @@ import (
 type Session struct {
 	// Revision is the protocol revision that both sides speak.
 	Revision string
-	// Declared is what the server declared.
+	// Declared are the capabilities that the server declared.
 	Declared Declared
+	// Promptless explains why the server has no prompts and no skills that are served; nil otherwise.
+	Promptless *Cause
 
 	dialer     *Dialer
 	ownsDialer bool
-	// server says how the server was reached in the end; another session needs no negotiation.
+	// server is the configuration with the transport and revision that were found. Another session
+	// needs no negotiation.
 	server    config.Upstream
 	opts      SessionOptions
 	transport transport
-	// modern repeats what Revision says for messages that arrive while it is still being
-	// negotiated.
+	// modern repeats Revision, for messages that arrive during the negotiation.
 	modern atomic.Bool
 
-	// inFlight counts the calls that wait for their response. A subscription is not one.
+	// inFlight counts the calls that wait for a response. A subscription does not count.
 	inFlight atomic.Int64
 	lastID   atomic.Int64
 	outbox   *outbox
 	relays   *relays
-	// severity is that from which on the server was told to send log messages; 0 before the first.
-	// Whoever reads or sets it holds logSlot, which can be waited for until a context ends.
+	// severity is the least severe level of log messages that the server was told to send; 0 before
+	// the first time. Only the holder of logSlot reads and sets it. logSlot is a semaphore, because
+	// a wait for it can end with a context.
 	severity int
 	logSlot  *semaphore.Weighted
 
-	mu sync.Mutex // guards what follows
-	// acknowledged is called when the server acknowledges a subscriptions/listen request.
-	acknowledged func()
+	// acknowledged is called when the server acknowledges a subscriptions/listen request; nil before
+	// the first.
+	acknowledged atomic.Pointer[func()]
 }
 
 func newSession(d *Dialer, server config.Upstream, t transport, opts SessionOptions) *Session {
@@ -58,20 +60,13 @@ func newSession(d *Dialer, server config.Upstream, t transport, opts SessionOpti
 	}
 }
 
-func (s *Session) negotiator() *negotiator {
-	return &negotiator{
-		transport: s.transport, lastID: &s.lastID, logger: s.dialer.logger,
-		self: s.dialer.implementation, capabilities: s.opts.Capabilities,
-	}
-}
-
 // open negotiates a revision and completes the handshake.
 func (s *Session) open(ctx context.Context) error {
 	begun := time.Now()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer s.limitHandshake(cancel).Stop()
-	agreed, err := s.negotiator().negotiate(ctx, s.server)
+	agreed, err := s.negotiate(ctx)
 	if err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		late := &stageError{method: wire.Initialize}
 		if stopped, ok := errors.AsType[*stageError](err); ok {
@@ -85,22 +80,25 @@ func (s *Session) open(ctx context.Context) error {
 		return err
 	}
 	s.Revision, s.Declared = agreed.revision, declaredBy(agreed.capabilities, agreed.revision)
+	if !s.Declared.Prompts && !s.ServesSkills() {
+		s.Promptless = promptless(agreed.capabilities)
+	}
 	s.modern.Store(wire.Modern(agreed.revision))
 	s.server.Protocol = agreed.revision
 	s.transport.setRevision(agreed.revision)
 	if wire.Modern(s.Revision) {
 		return nil
 	}
-	// Before it gets this, a legacy server may send only pings and log messages (2025-11-25,
-	// Lifecycle, "Initialization").
+	// Until then, a legacy server may send only pings and log messages (2025-11-25, Lifecycle,
+	// "Initialization").
 	if err := s.transport.send(ctx, wire.AppendNotification(nil, wire.Initialized, nil)); err != nil {
 		return fmt.Errorf("%s: %w", wire.Initialized, err)
 	}
 	return nil
 }
 
-// limitHandshake ends a handshake that takes too long. A child that writes to its stderr may be installing
-// itself, and has more time.
+// limitHandshake ends a handshake that takes too long. A child that writes to its stderr may be
+// installing itself, so it gets more time.
 func (s *Session) limitHandshake(end context.CancelCauseFunc) *time.Timer {
 	limit, most := max(handshakeTimeout, s.server.Timeout), max(busyHandshakeTimeout, s.server.Timeout)
 	timeOver := func() { end(context.DeadlineExceeded) }
@@ -119,24 +117,24 @@ func (s *Session) Sibling(ctx context.Context, opts SessionOptions) (*Session, e
 	return s.dialer.open(ctx, s.server, opts)
 }
 
-// LegacySibling opens a session of the legacy era with the server of a modern session, which may
-// speak both.
+// LegacySibling tries to open a session of the legacy era with the server of a modern session. Not
+// every modern server supports the legacy era.
 func (s *Session) LegacySibling(ctx context.Context, opts SessionOptions) (*Session, error) {
 	server := s.server
 	server.Protocol = anyLegacy
 	return s.dialer.open(ctx, server, opts)
 }
 
-// MayBeLegacyToo reports whether the server of a modern session may be spoken to in the legacy era
-// as well: no revision is configured for it.
+// MayBeLegacyToo reports whether a modern session was negotiated, so that its server may speak the
+// legacy era as well.
 func (s *Session) MayBeLegacyToo() bool { return wire.Modern(s.Revision) && s.dialer.negotiatesEra() }
 
-// Transport returns the transport by which the server was reached.
+// Transport returns the transport that was configured or found.
 func (s *Session) Transport() config.Transport { return s.server.Transport }
 
-// ClockOffset returns by how much the server's clock was ahead of this machine's when it answered
-// the handshake, to the second. It is 0 where the server did not tell its time, as no child process
-// does.
+// ClockOffset returns how far the server's clock was ahead of this machine's during the handshake,
+// rounded to the second (RFC 9110, section 6.6.1). It is 0 if the server did not send its time. Child
+// processes never do.
 func (s *Session) ClockOffset() time.Duration {
 	if t, ok := s.transport.(*httpTransport); ok {
 		return t.clockOffset
@@ -144,7 +142,7 @@ func (s *Session) ClockOffset() time.Duration {
 	return 0
 }
 
-// TiesMessages reports whether the transport tells which call a server's message belongs to.
+// TiesMessages reports whether the transport shows which call a server's message belongs to.
 func (s *Session) TiesMessages() bool { return s.Transport() == config.StreamableHTTP }
 
 // Abandoned reports whether a call ended without a response, so that the server may still be
@@ -154,22 +152,22 @@ func (s *Session) Abandoned() bool { return s.relays.abandoned.Load() }
 // Done is closed when the session's connection has broken for good. [Session.Err] then says why.
 func (s *Session) Done() <-chan struct{} { return s.transport.done() }
 
-// Err returns why the connection broke. It must not be called before [Session.Done] is closed.
+// Err returns the reason why the connection broke. Call it only after [Session.Done] is closed.
 func (s *Session) Err() error { return s.dialer.failure(s.transport.err()) }
 
 // Request is a request for a server.
 type Request struct {
 	Method string
-	// Name is the prompt's name for prompts/get and empty otherwise: it goes into the Mcp-Name
-	// header.
+	// Name is the value of the Mcp-Name header: the prompt's name for prompts/get, the uri for
+	// resources/read. It is empty for other methods.
 	Name string
 	// Params may be nil.
 	Params wire.Object
-	// Assertion says to the server who calls. It is sent over HTTP only.
+	// Assertion tells the server who the caller is. It is sent over HTTP only.
 	Assertion Assertion
 }
 
-// Assertion is a header of one request; the zero value is none.
+// Assertion is a header of one request. The zero value is no header.
 type Assertion struct{ Header, Value string }
 
 // set sets the header.
@@ -181,15 +179,19 @@ func (a Assertion) set(header http.Header) {
 
 // Result is the result of a request.
 type Result struct {
-	// JSON is the result as it was sent, always an object, without optional members that are null.
+	// JSON is the result as the server sent it, always an object, but without optional members that
+	// are null.
 	JSON jsontext.Value
-	// Revision is the protocol revision that the server speaks.
+	// Revision is the protocol revision of the session.
 	Revision string
+	// HasOwnMeta is [wire.Message.HasOwnMeta]. Commands read a gateway's keys; a gateway removes the
+	// keys that servers set.
+	HasOwnMeta bool
 }
 
-// Call sends a request and returns its result, or an error as soon as ctx ends. The error is a
-// [*wire.Error] if the server answered with one. Until Call returns, the relay passes on what the
-// server says about this request; a nil relay passes on nothing.
+// Call sends a request and returns its result. It returns an error as soon as ctx ends. The error
+// is a [*wire.Error] if the server answered with one. Until Call returns, the relay passes on the
+// server's messages about this request. A nil relay passes on nothing.
 func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, error) {
 	if relay == nil {
 		relay = &Relay{}
@@ -200,7 +202,7 @@ func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, e
 	}
 	r := &request{id: s.lastID.Add(1), method: q.Method, name: q.Name, revision: s.Revision, assertion: q.Assertion}
 	r.params = outgoingParams(ctx, s.Revision, s.dialer.implementation, relay, r.id, q.Params)
-	// Most calls relay nothing, so that no message of the server has to be matched with them.
+	// Most calls relay nothing. Their messages need not be matched with a call.
 	var call *relayedCall
 	if relay.relays() {
 		s.lowerLogLevel(ctx, relay.LogLevel)
@@ -211,8 +213,8 @@ func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, e
 	err := s.transport.roundTrip(ctx, r)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		// Transports return what broke when the context ended. The cause says why it ended, a
-		// deadline for example.
+		// Transports return the error that broke them when the context ended. The cause of the
+		// context says why it ended, such as a deadline.
 		s.giveUp(ctx, r.id)
 		err = replaceCause(err, context.Cause(ctx))
 	case err != nil:
@@ -221,11 +223,15 @@ func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, e
 	case r.response.Result.Kind() != '{':
 		err = &ProtocolError{problem: "the result is not an object"}
 	default:
-		return Result{JSON: withoutNulls(q.Method, r.response.Result), Revision: s.Revision}, nil
+		result := r.response.Result
+		if r.response.HasNull && (q.Method == wire.PromptsGet || q.Method == wire.Complete) {
+			result = withoutNulls(result)
+		}
+		return Result{JSON: result, Revision: s.Revision, HasOwnMeta: r.response.HasOwnMeta}, nil
 	}
 	switch {
 	case call == nil:
-	case call.requested.Load(): // the client must not be asked the same again
+	case call.requested.Load(): // if it were sent again, the client would be asked twice
 		err = &startedError{err}
 	case call.notified.Load():
 		err = &relayedError{err}
@@ -233,7 +239,7 @@ func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, e
 	return Result{}, s.dialer.failure(err)
 }
 
-// responseError returns the error that an error response contains, or says why it contains none.
+// responseError returns the error in an error response. If it cannot be read, the error says why.
 func responseError(raw jsontext.Value) error {
 	wireErr, err := wire.ReadError(raw)
 	if err != nil {
@@ -242,9 +248,9 @@ func responseError(raw jsontext.Value) error {
 	return wireErr
 }
 
-// giveUp tells the server in the background that nobody waits for a request any more, and why if
-// its client said so. Over HTTP in the modern era the closed stream says so already, and the
-// transport drops the message.
+// giveUp tells the server in the background that a request is abandoned. It passes on the client's
+// reason, if there is one. Over HTTP in the modern era, the closed stream has already told the
+// server, and the transport drops the message.
 func (s *Session) giveUp(ctx context.Context, id int64) {
 	s.relays.abandoned.Store(true)
 	reason := "the caller gave up"
@@ -255,8 +261,8 @@ func (s *Session) giveUp(ctx context.Context, id int64) {
 	s.outbox.post(wire.AppendNotification(nil, wire.Cancelled, params.JSON()))
 }
 
-// Ping checks that the server still answers. Any answer will do, even an error, unless it shows that
-// the session is lost: then the error is [ErrSessionLost].
+// Ping checks that the server still answers. An error is an answer too, unless it shows that the
+// session is lost: then Ping returns [ErrSessionLost].
 func (s *Session) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.server.Timeout)
 	defer cancel()
@@ -267,13 +273,12 @@ func (s *Session) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Recheck asks the server again which capabilities it has. The error is [ErrSessionLost] if they
-// are no longer those of the session, so that a new one is needed, and otherwise that of a server
-// that does not answer or refuses to.
-//
-// A modern server is asked by server/discover. A legacy one declares them only when a session
-// begins, so a second session is opened; over stdio that would be a second process, whose answer
-// would say nothing about the first, and a ping must do.
+// Recheck asks the server again for its capabilities. If they have changed, it returns
+// [ErrSessionLost], since a new session is needed. Otherwise an error means that the server does
+// not answer or refuses.
+// A modern server gets server/discover. A legacy server declares its capabilities only at the start
+// of a session, so Recheck opens a second one. Over stdio that would be a second process with an
+// answer of its own, so a child process gets a ping.
 func (s *Session) Recheck(ctx context.Context) error {
 	declared := s.Declared
 	switch {
@@ -284,7 +289,7 @@ func (s *Session) Recheck(ctx context.Context) error {
 		if o := OutcomeOf(err); o.Lost || o.Suspicious {
 			return err
 		}
-		if members, err := wire.ParseObject(result.JSON); err == nil { // else the answer is an error
+		if members, err := wire.ParseObject(result.JSON); err == nil { // otherwise the answer is an error
 			declared = declaredBy(members.Object("capabilities"), s.Revision)
 		}
 	case s.server.Transport == config.Stdio:
@@ -300,19 +305,17 @@ func (s *Session) Recheck(ctx context.Context) error {
 			return fmt.Errorf("%w: the server has changed eras since the session began", ErrSessionLost)
 		}
 	}
-	if !declared.same(s.Declared) {
+	if declared != s.Declared {
 		return fmt.Errorf("%w: the server's capabilities have changed since the session began", ErrSessionLost)
 	}
 	return nil
 }
 
 // Watch receives messages that belong to no call until ctx ends or the stream breaks. It calls
-// ready as soon as no change of the list can be missed any more, and returns [ErrNoStream] if the
-// server offers no such stream.
+// ready once no change of the list can be missed. If the server offers no such stream, it returns
+// [ErrNoStream].
 func (s *Session) Watch(ctx context.Context, ready func()) error {
-	s.mu.Lock()
-	s.acknowledged = ready
-	s.mu.Unlock()
+	s.acknowledged.Store(&ready)
 	if !wire.Modern(s.Revision) || s.opts.OnListChanged == nil {
 		err := s.transport.standalone(ctx, ready)
 		if ctx.Err() != nil {
@@ -331,8 +334,8 @@ func (s *Session) Watch(ctx context.Context, ready func()) error {
 	return err
 }
 
-// receive takes a message that is not a response. Call is the call that the transport ties it to,
-// or nil. It must not block.
+// receive takes a message that is not a response. The transport ties it to call, which may be nil.
+// It must not block.
 func (s *Session) receive(m *wire.Message, call *relayedCall) {
 	switch {
 	case m.Method == wire.PromptsListChanged:
@@ -340,28 +343,25 @@ func (s *Session) receive(m *wire.Message, call *relayedCall) {
 			s.opts.OnListChanged()
 		}
 	case m.Method == wire.Acknowledged:
-		s.mu.Lock()
-		acknowledged := s.acknowledged
-		s.mu.Unlock()
-		if acknowledged != nil {
-			acknowledged()
+		if acknowledged := s.acknowledged.Load(); acknowledged != nil {
+			(*acknowledged)()
 		}
-	case m.IsRequest() && s.modern.Load(): // the modern era has none
+	case m.IsRequest() && s.modern.Load(): // the modern era has no such requests
 		s.dialer.logger.Debug("message ignored", slog.String("method", m.Method))
 	default:
 		s.relays.receive(m, call)
 	}
 }
 
-// lowerLogLevel makes a legacy server send the log messages that a client wants. The level counts
-// for the whole session, so it is only ever lowered; relays hold back what other clients did not
-// ask for.
+// lowerLogLevel makes a legacy server send the log messages that a client requests. The level
+// applies to the whole session, so it is only lowered. A relay drops all log messages if its client
+// requested none.
 func (s *Session) lowerLogLevel(ctx context.Context, level string) {
-	if level == "" || wire.Modern(s.Revision) || !s.Declared.logging {
+	if level == "" || wire.Modern(s.Revision) || !s.Declared.Logging {
 		return
 	}
 	if s.logSlot.Acquire(ctx, 1) != nil {
-		return // nothing has failed: the call for which the level was to be set ends by itself
+		return // the call itself ends with its context
 	}
 	defer s.logSlot.Release(1)
 	severity := wire.Severity(level)
@@ -379,8 +379,7 @@ func (s *Session) lowerLogLevel(ctx context.Context, level string) {
 // Close ends the session and waits until everything that belongs to it has ended. A child process
 // is asked to exit, then killed.
 func (s *Session) Close() {
-	// Messages on their way fail as soon as the transport is closed, so that waiting for them does
-	// not take long.
+	// Messages in flight fail once the transport is closed, so the wait for them is short.
 	s.outbox.close()
 	s.transport.close()
 	s.outbox.wait()

@@ -26,68 +26,68 @@ import (
 )
 
 const (
-	// exitTimeout is how long a child may take to exit after its stdin was closed, and again after
+	// exitTimeout is the time that a child may take to exit after its stdin was closed, and again after
 	// SIGTERM.
 	exitTimeout = 2 * time.Second
-	// pipeTimeout is how long a dead child's pipes may be held open by processes that it left
-	// behind and that could not be ended.
+	// pipeTimeout bounds the wait for the end of a dead child's pipes. Processes that the child
+	// left behind may hold them open.
 	pipeTimeout = time.Second
-	// writeQueue is how many messages may wait for a child to read them.
+	// writeQueue is the number of messages that may wait in the queue to the child's stdin.
 	writeQueue = 64
-	// maxLogLine bounds what the log shows of one line of a child's stderr, in bytes.
+	// maxLogLine bounds the logged part of one line of a child's stderr, in bytes.
 	maxLogLine = 4 << 10
-	// maxGarbage is how many lines without a message a child may print in a row at full speed, and
-	// garbagePause the pause after each further one. If nothing else comes for garbageTimeout, the
+	// maxGarbage is the number of lines in a row that may be no message. Each further line costs a
+	// pause of garbagePause, because a child may print at full speed. After mostGarbage lines, the
 	// child is stopped.
-	maxGarbage     = 100
-	garbagePause   = time.Millisecond
-	garbageTimeout = 10 * time.Second
+	maxGarbage   = 100
+	garbagePause = time.Millisecond
+	mostGarbage  = 10_000
 )
 
-// inherited are the environment variables that a child inherits from the gateway: enough to run, and
-// to leave the network.
+// inherited are the environment variables that a child inherits from the gateway: enough to run and
+// to reach the network.
 var inherited = []string{ //nolint:gochecknoglobals // a constant list
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TMPDIR",
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
 }
 
-// child is the stdio transport: a process in a process group of its own, one JSON-RPC message on
-// each line.
+// child is the stdio transport: a process in its own process group, with one JSON-RPC message per
+// line.
 type child struct {
 	mux // ends once the process has been reaped and its last output has been read
 
 	command *exec.Cmd
-	// exited has how the process ended, once it has.
+	// exited receives the error of Wait once the process has ended.
 	exited chan error
 	stdin  io.WriteCloser
 	stdout *os.File
 	stderr *os.File
-	// stderrLog is for what it writes to its stderr, strayLog for what of its stdout is no message.
+	// stderrLog logs the stderr, strayLog the lines of stdout that are not messages.
 	stderrLog, strayLog *slog.Logger
-	// program is what people call it.
+	// program is the visible name of the command.
 	program    string
 	maxMessage int
 
-	// mask hides the server's secrets in what it prints.
+	// mask hides the server's secrets in the output.
 	mask config.Mask
-	// output is what the process printed, as far as it says why the process does not serve.
+	// output holds the lines that may explain why the process does not serve.
 	output childOutput
 
 	lines chan []byte
-	// closing is closed when the child is to exit.
+	// closing is closed to make the child exit.
 	closing chan struct{}
 	once    sync.Once
 	work    sync.WaitGroup
 }
 
 // startChild starts the process. A relative command is relative to the gateway's working directory,
-// also where the process gets another one.
+// even if the process gets another one.
 func startChild(server config.Upstream, logger, stderrLog *slog.Logger) (*child, error) {
 	c := &child{
 		mux:       newMux(logger),
 		command:   exec.Command(server.Command[0], server.Command[1:]...), //nolint:noctx // close ends it, gracefully
 		stderrLog: stderrLog, maxMessage: server.MaxMessage, mask: server.Mask(),
-		// A server that logs to stdout does so with each request: one line says what to do.
+		// A server that logs to stdout does so in each request. One record is enough.
 		strayLog: loglimit.New(logger, 1), program: server.Program(),
 		lines: make(chan []byte, writeQueue), closing: make(chan struct{}), exited: make(chan error, 1),
 	}
@@ -109,16 +109,16 @@ func (c *child) setFolder(path string) error {
 	}
 	actual, err := filepath.EvalSymlinks(path)
 	if err == nil {
-		_, err = os.Stat(path + "/.") // for which it must be a folder that can be entered
+		_, err = os.Stat(path + "/.") // fails unless the folder can be entered
 	}
 	switch {
 	case err != nil:
 		return &folderError{withoutPath(err)}
-	case actual != path: // it was resolved when it was found to be allowed
+	case actual != path: // the allowed path had no links
 		return &folderError{errors.New("a link has taken its place")}
 	}
 	c.command.Dir = path
-	if !filepath.IsAbs(c.command.Path) && c.command.Err == nil { // it would be relative to the folder
+	if !filepath.IsAbs(c.command.Path) && c.command.Err == nil { // otherwise it would be relative to the folder
 		c.command.Path, err = filepath.Abs(c.command.Path)
 	}
 	return err
@@ -126,8 +126,8 @@ func (c *child) setFolder(path string) error {
 
 // startProcess makes the pipes and starts the process.
 func (c *child) startProcess() (err error) {
-	// Stdout and stderr are pipes of our own: with those of package exec, Wait does not return as
-	// long as another process holds them open.
+	// Use own pipes for stdout and stderr. With the pipes of package exec, Wait does not return
+	// while another process holds them open.
 	if err := system.OwnGroup(c.command); err != nil {
 		return errNoChildren
 	}
@@ -154,12 +154,12 @@ func (c *child) startProcess() (err error) {
 	return nil
 }
 
-// fork starts the process on a thread that lasts as long as the process does.
+// fork starts the process on a thread that lasts as long as the process.
 func (c *child) fork() error {
 	started := make(chan error)
 	go func() {
-		// The kernel takes the end of the starting thread for the death of the parent, and Go ends
-		// threads at any time. Waiting blocks a thread in any case.
+		// The kernel treats the end of the starting thread as the death of the parent, and Go ends
+		// threads at any time. Wait blocks a thread anyway.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := c.command.Start()
@@ -182,7 +182,7 @@ func (c *child) roundTrip(ctx context.Context, r *request) error {
 }
 
 func (c *child) send(ctx context.Context, message []byte) error {
-	// Queued, because a child that does not read its stdin must not block callers beyond their
+	// A queue, because a child that does not read its stdin must not block callers beyond their
 	// deadlines.
 	line := append(wire.SingleLine(message), '\n')
 	select {
@@ -203,7 +203,7 @@ func (c *child) writeLines() {
 	for {
 		select {
 		case line := <-c.lines:
-			// That the child has exited, or does not answer, is found out elsewhere.
+			// Other code notices that the child has exited or does not answer.
 			if _, err := c.stdin.Write(line); err != nil {
 				return
 			}
@@ -215,7 +215,7 @@ func (c *child) writeLines() {
 	}
 }
 
-// run reads the process's output, reaps it, and kills what it left behind.
+// run reads the process's output, waits for its end, and kills the processes that it left behind.
 func (c *child) run() {
 	defer c.stdout.Close()
 	defer c.stderr.Close()
@@ -223,7 +223,7 @@ func (c *child) run() {
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		c.readMessages()
-		select { // a process without stdout is of no use
+		select { // a process without stdout cannot serve
 		case <-reaped:
 		case <-time.After(exitTimeout):
 			c.signal(syscall.SIGKILL)
@@ -233,7 +233,7 @@ func (c *child) run() {
 	err := <-c.exited
 	c.signal(syscall.SIGKILL)
 	close(reaped)
-	// Its last output may still be in the pipes, and a process that stays may hold them open.
+	// The last output may still be in the pipes, and another process may hold them open.
 	deadline := time.Now().Add(pipeTimeout)
 	_, _ = c.stdout.SetReadDeadline(deadline), c.stderr.SetReadDeadline(deadline)
 	reading.Wait()
@@ -250,32 +250,34 @@ func exitStatus(command *exec.Cmd, err error) string {
 // signal signals the whole process group.
 func (c *child) signal(signal syscall.Signal) { system.SignalGroup(c.command, signal) }
 
-// readMessages reads the child's messages until its stdout ends, or brings only garbage. It skips
-// lines that are too long or not messages.
+// readMessages reads messages until stdout ends or contains only garbage. It skips lines that are
+// too long or not messages.
 func (c *child) readMessages() {
 	reader := bufio.NewReaderSize(c.stdout, 64<<10)
-	for garbage := (garbageCount{}); ; {
+	for garbage := 0; ; {
 		line, err := wire.ReadLine(reader, c.maxMessage)
 		switch {
 		case errors.Is(err, wire.ErrLineTooLong):
 			c.logger.Warn("line from child process ignored", slog.Any("error", err), slog.Int("max_message", c.maxMessage))
-			// Whoever waits for it should not have to wait until the timeout. A log record may have an id, too.
-			if bytes.Contains(line, []byte(`"jsonrpc"`)) {
-				c.resolve(wire.HeadID(line), muxResponse{err: tooLarge(c.maxMessage)})
+			for _, id := range wire.ClaimedIDs(line) { // their requests end now instead of at their timeout
+				c.resolve(id, muxResponse{err: tooLarge(c.maxMessage)})
 			}
 		case err != nil:
 			return
 		case len(bytes.TrimSpace(line)) > 0:
 			err := c.dispatch(line)
 			if err == nil {
-				garbage = garbageCount{}
+				garbage = 0
 				c.output.setSpoke()
 				continue
 			}
-			cause := newCause(NotMessages, c.program, quoted(c.output.addGarbage(c.mask, line)))
+			cause := NotMessages.Cause(c.program, quoted(c.output.addGarbage(c.mask, line)))
 			c.strayLog.Warn("line from child process ignored", slog.String("cause", cause.Problem),
 				slog.String("remedy", cause.Remedy), slog.Any("error", err))
-			if garbage.add() {
+			if garbage++; garbage > maxGarbage {
+				time.Sleep(garbagePause)
+			}
+			if garbage > mostGarbage {
 				c.logger.Error("child process stopped: none of its lines is a message")
 				c.signal(syscall.SIGKILL)
 				return
@@ -284,30 +286,10 @@ func (c *child) readMessages() {
 	}
 }
 
-// garbageCount counts the lines without a message since the last one with a message.
-type garbageCount struct {
-	began time.Time
-	lines int
-}
-
-// add counts a line, and pauses if there were many, because a child may print garbage faster than
-// is worth reading. It reports whether the child is to be stopped. A few stray lines over a long
-// time are no reason to.
-func (g *garbageCount) add() (hopeless bool) {
-	if g.lines++; g.lines == 1 {
-		g.began = time.Now()
-	}
-	if g.lines > maxGarbage {
-		time.Sleep(garbagePause)
-	}
-	return g.lines > 10*maxGarbage && time.Since(g.began) > garbageTimeout
-}
-
-// logStderr logs what the child writes to its stderr, line by line, until it ends. Of a long line
-// it logs the beginning.
+// logStderr logs the child's stderr line by line until it ends. It shortens long lines.
 func (c *child) logStderr() {
 	reader := bufio.NewReaderSize(c.stderr, maxLogLine)
-	before := "" // what it wrote until now, as far as a secret may reach
+	before := "" // the end of the earlier output, as long as the longest secret
 	for continued := false; ; {
 		line, more, err := reader.ReadLine()
 		text := string(bytes.TrimSpace(line))
@@ -316,7 +298,7 @@ func (c *child) logStderr() {
 			c.output.addStderr(shown)
 			c.stderrLog.Info("stderr", slog.String("line", shown))
 		}
-		before += text // also where a secret begins in what the log leaves out
+		before += text // a secret may begin in the part that is not logged
 		before = before[max(0, len(before)-maxLogLine):]
 		if err != nil {
 			return
@@ -325,7 +307,7 @@ func (c *child) logStderr() {
 	}
 }
 
-// close closes the child's stdin, then sends SIGTERM, then SIGKILL, and waits until the child has
+// close closes the child's stdin, then sends SIGTERM, then SIGKILL. It returns when the child has
 // exited.
 func (c *child) close() {
 	c.once.Do(func() { close(c.closing) })
@@ -352,7 +334,7 @@ func childEnvironment(own map[string]config.Secret) []string {
 	return env
 }
 
-// withoutPath takes the path out of an error, because it may be sensitive.
+// withoutPath removes the path from an error, because it may be sensitive.
 func withoutPath(err error) error {
 	if wrapped, ok := errors.AsType[*exec.Error](err); ok {
 		return wrapped.Err
@@ -363,7 +345,7 @@ func withoutPath(err error) error {
 	return err
 }
 
-// startError is why a child process could not be started.
+// startError is the failure to start a child process.
 type startError struct {
 	address string
 	err     error
@@ -373,19 +355,19 @@ func (e *startError) Error() string { return fmt.Sprintf("start %s: %v", e.addre
 
 func (e *startError) Unwrap() error { return e.err }
 
-// folderError is why a process cannot have its working directory.
+// folderError is the failure to use a working directory.
 type folderError struct{ err error }
 
 func (e *folderError) Error() string { return "working folder: " + e.err.Error() }
 
 func (e *folderError) Unwrap() error { return e.err }
 
-// exitError is [ErrExited] with what is known of the end.
+// exitError is [ErrExited] with details.
 type exitError struct {
 	status string
-	// atOnce means that no revision had been agreed on.
+	// atOnce is true if the process exited before a revision was negotiated.
 	atOnce bool
-	// said continues the sentence with the process's last words; it may be empty.
+	// said is the process's last words, as a continuation of the sentence; it may be empty.
 	said string
 }
 
@@ -393,31 +375,31 @@ func (e *exitError) Error() string { return fmt.Sprintf("%v: %s%s", ErrExited, e
 
 func (e *exitError) Unwrap() error { return ErrExited }
 
-// childOutput keeps what a child process printed, as far as it tells a person why the process does
-// not serve. Its methods are safe for concurrent use, and may be called on nil.
+// childOutput keeps the lines that may explain why a child process does not serve. Its methods are
+// safe for concurrent use.
 type childOutput struct {
 	mu sync.Mutex // guards what follows
-	// spoke is set once a message has come, after which a stray line explains nothing.
+	// spoke is true after the first message. From then on a stray line explains nothing.
 	spoke bool
-	// stray is the first line of stdout that was not a message; last and failure are the last line
-	// of stderr, and the last one that looks like an error.
+	// stray is the first line of stdout that was not a message. last is the last line of stderr,
+	// and failure the last one that looks like an error.
 	stray, last, failure string
-	// before is what came on stdout in lines that were not messages, as far as a secret may reach.
+	// before is the end of the stray output on stdout, as long as the longest secret.
 	before string
 }
 
-// setSpoke records that a message has come.
+// setSpoke records that a message has arrived.
 func (o *childOutput) setSpoke() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.spoke = true
 }
 
-// addGarbage records a line of stdout that was not a message, and returns it without secrets.
+// addGarbage records a line of stdout that was not a message. It returns the line without secrets.
 func (o *childOutput) addGarbage(mask config.Mask, line []byte) string {
-	// quoted cuts it, and shows that it did. Before a quotation mark, a secret that the line's end
-	// cuts off could not be told from a word.
-	line = bytes.TrimSpace(line) // or its line break would be the end
+	// Keep one byte more than quoted shows, so that quoted marks the cut. Mask the line first: the
+	// mask finds a secret that is cut off only at the end of a text.
+	line = bytes.TrimSpace(line) // without its line break
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	shown := mask.Line(o.before, string(line[:min(len(line), maxQuoted+1)]))
@@ -433,7 +415,7 @@ func (o *childOutput) addStderr(line string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.last = line
-	if strings.Contains(line, "rror: ") { // Node prints its version after that, and Python nothing
+	if strings.Contains(line, "rror: ") { // the last error line; Node prints its version after it
 		o.failure = line
 	}
 }
@@ -445,7 +427,8 @@ func (c *child) wroteStderr() bool {
 	return c.output.last != ""
 }
 
-// garbage returns the first line of stdout that was not a message, if no message has come.
+// garbage returns the first line of stdout that was not a message, if no message has arrived. It
+// returns "" for nil.
 func (o *childOutput) garbage() string {
 	if o == nil {
 		return ""
@@ -458,8 +441,8 @@ func (o *childOutput) garbage() string {
 	return o.stray
 }
 
-// lastWords continues a sentence about the process's end with what it said: on stderr or, failing
-// that, on stdout.
+// lastWords returns the last words of the process, on stderr or otherwise on stdout, as a
+// continuation of a sentence about its end.
 func (o *childOutput) lastWords() string {
 	stray := o.garbage()
 	o.mu.Lock()

@@ -13,74 +13,74 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// transport carries messages to one server and back. There are three: Streamable HTTP, HTTP+SSE and
-// stdio.
+// transport carries messages to one server and back. There are three implementations: Streamable
+// HTTP, HTTP+SSE and stdio.
 type transport interface {
-	// start begins the exchange. From then on receive gets each message that is not a response; it
-	// must not block. Start is called once, before anything else.
+	// start begins the exchange. receive gets each message that is not a response, and must not
+	// block. Call start once, before any other method.
 	start(receive func(*wire.Message))
 	// roundTrip sends a request and stores its response.
 	roundTrip(ctx context.Context, r *request) error
 	// send sends a message that has no response.
 	send(ctx context.Context, message []byte) error
-	// standalone carries what a legacy server says outside of calls, until ctx ends or the stream
-	// breaks. It calls ready once nothing can be missed any more, and returns ErrNoStream if the
-	// server offers no such stream.
+	// standalone receives a legacy server's messages outside of calls, until ctx ends or the stream
+	// breaks. It calls ready once no message can be missed. If the server offers no such stream, it
+	// returns ErrNoStream.
 	standalone(ctx context.Context, ready func()) error
-	// setRevision is called once, when a revision has been agreed on.
+	// setRevision is called once, after the negotiation.
 	setRevision(revision string)
-	// idle measures for how long nothing has come from the server.
+	// idle measures the time since the server's last byte.
 	idle() *idleTime
-	// done is closed when the transport cannot be used any more; err then says why.
+	// done is closed when the transport can no longer be used. Then err returns the reason.
 	done() <-chan struct{}
 	err() error
 	close()
 }
 
-// request is a request on its way through a transport, and the response to it.
+// request is a request and, later, its response.
 type request struct {
 	id     int64
 	method string
-	// name is the value of Mcp-Name; empty for methods without one.
+	// name is the value of Mcp-Name; empty for none.
 	name   string
 	params jsontext.Value
-	// revision is the protocol revision to claim in a header; empty for none.
+	// revision is the value of MCP-Protocol-Version; empty for none.
 	revision string
-	// assertion is sent over HTTP.
+	// assertion is sent over HTTP only.
 	assertion Assertion
-	// onMessage, if set, gets the messages that certainly belong to this request. It must not
-	// block. Only Streamable HTTP can tell.
+	// onMessage, if set, gets the messages that belong to this request with certainty. It must not
+	// block. Only Streamable HTTP calls it.
 	onMessage func(*wire.Message)
-	// response is set once it has arrived.
+	// response is nil until it has arrived.
 	response *wire.Message
-	// position is how far the response's stream was read. Only Streamable HTTP has one.
+	// position is the position in the response's stream, over Streamable HTTP.
 	position streamPosition
 }
 
-// mux is the part that HTTP+SSE and stdio have in common: everything that the server says arrives
-// on one stream, and responses find their requests by id.
+// mux is shared by HTTP+SSE and stdio, where all messages arrive on one stream and responses find
+// their requests by id.
 type mux struct {
 	logger  *slog.Logger
 	receive func(*wire.Message)
-	// idleTime is for how long no message came.
+	// idleTime measures the time since the last message or, over HTTP+SSE, the last byte.
 	idleTime *idleTime
-	// closed is closed when the stream has ended; cause then says why.
+	// closed is closed when the stream has ended, for the reason in cause.
 	closed chan struct{}
 	cause  error
-	// agreed is the revision that was agreed on; nil before.
+	// agreed is the negotiated revision; nil before.
 	agreed atomic.Pointer[string]
 
 	mu      sync.Mutex // guards pending
 	pending map[string]awaited
 }
 
-// awaited is a request that waits for its response.
+// awaited is a request without a response so far.
 type awaited struct {
 	method   string
 	response chan muxResponse
 }
 
-// muxResponse is the response to a request, or the reason why it cannot be read.
+// muxResponse is the response to a request, or the error of reading it.
 type muxResponse struct {
 	message *wire.Message
 	err     error
@@ -95,7 +95,7 @@ func (x *mux) await(ctx context.Context, r *request, send func(context.Context, 
 	id := string(wire.NumberID(r.id))
 	response := make(chan muxResponse, 1)
 	x.mu.Lock()
-	// Before it is sent: over a fast server's stream, the response may come before send returns.
+	// Register it first: a fast server's response may arrive before send returns.
 	x.pending[id] = awaited{r.method, response}
 	x.mu.Unlock()
 	defer func() {
@@ -111,7 +111,7 @@ func (x *mux) await(ctx context.Context, r *request, send func(context.Context, 
 	case got = <-response:
 	case <-x.closed:
 		select {
-		case got = <-response: // it was the last message before the end
+		case got = <-response: // the last message before the end
 		default:
 			return x.cause
 		}
@@ -122,16 +122,16 @@ func (x *mux) await(ctx context.Context, r *request, send func(context.Context, 
 	return got.err
 }
 
-// dispatch hands on one JSON text from the stream: responses to whoever awaits them, everything
-// else to receive. A text that is not valid, or that makes the gateway panic, ends the requests that
-// it claims to answer, and no others.
+// dispatch handles one JSON text from the stream. Responses go to their requests, other messages to
+// receive. If a text is invalid, or makes the gateway panic, only the requests whose ids it
+// contains end.
 func (x *mux) dispatch(raw []byte) error {
 	raw = bytes.TrimPrefix(raw, []byte(byteOrderMark))
-	err := Guard(x.logger, func() error { return x.deliver(raw) })
+	err := RecoverToError(x.logger, func() error { return x.deliver(raw) })
 	if err == nil {
 		return nil
 	}
-	_ = Guard(x.logger, func() error { // it may be the ids that are too much
+	_ = RecoverToError(x.logger, func() error { // the panic may come from reading the ids
 		for _, id := range wire.ClaimedIDs(raw) {
 			x.resolve(id, muxResponse{err: notAMessage(err)})
 		}
@@ -164,7 +164,7 @@ func (x *mux) parse(raw []byte) ([]wire.Message, error) {
 		return messages, nil
 	}
 	ids := wire.ClaimedIDs(raw)
-	if len(ids) != 1 { // no batch is the response to a list
+	if len(ids) != 1 { // a batch is never the response to a list
 		return nil, err
 	}
 	x.mu.Lock()
@@ -173,9 +173,8 @@ func (x *mux) parse(raw []byte) ([]wire.Message, error) {
 	return parseTolerantly(raw, method, err)
 }
 
-// parseTolerantly reads what ParseAll refused with an error, if it is the response to a request of
-// the method, and that is one for a list, of which the invalid definitions are left to whoever
-// reads them.
+// parseTolerantly reads a text that ParseAll has refused, if it is the response to a list. Its
+// invalid definitions are kept, and left out by their readers.
 func parseTolerantly(raw []byte, method string, refusal error) ([]wire.Message, error) {
 	member := listMembers[method]
 	if member == "" {
@@ -185,7 +184,7 @@ func parseTolerantly(raw []byte, method string, refusal error) ([]wire.Message, 
 	return []wire.Message{list}, err
 }
 
-// notAMessage is the failure of a request whose response cannot be read.
+// notAMessage returns the error of a request whose response cannot be read.
 func notAMessage(err error) error {
 	problem := "the response is not a JSON-RPC message: " + err.Error()
 	if errors.Is(err, errPanic) {
@@ -194,7 +193,7 @@ func notAMessage(err error) error {
 	return &ProtocolError{problem: problem}
 }
 
-// resolve hands a response to whoever awaits it. A response that nobody awaits is dropped.
+// resolve passes a response to its request. It drops a response without a request.
 func (x *mux) resolve(id []byte, r muxResponse) {
 	x.mu.Lock()
 	key := wire.CanonicalID(id)
@@ -202,18 +201,19 @@ func (x *mux) resolve(id []byte, r muxResponse) {
 	delete(x.pending, key)
 	x.mu.Unlock()
 	if waiting.response != nil {
-		// It never blocks: there is room for one, and only the first response finds the entry.
+		// This never blocks. The channel has room for one, and only the first response finds the
+		// entry.
 		waiting.response <- r
 	}
 }
 
-// end is called once, when the stream has ended.
+// end is called once, at the end of the stream.
 func (x *mux) end(cause error) {
 	x.cause = cause
 	close(x.closed)
 }
 
-// standalone has nothing to open: the one stream carries everything.
+// standalone opens nothing, because the one stream carries all messages.
 func (x *mux) standalone(ctx context.Context, ready func()) error {
 	ready()
 	select {
@@ -228,7 +228,7 @@ func (x *mux) idle() *idleTime { return x.idleTime }
 
 func (x *mux) setRevision(revision string) { x.agreed.Store(&revision) }
 
-// revision returns the revision that was agreed on; empty before.
+// revision returns the negotiated revision; empty before.
 func (x *mux) revision() string {
 	if revision := x.agreed.Load(); revision != nil {
 		return *revision

@@ -6,12 +6,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Capabilities is a set of client capabilities: those by which a server may send its client
-// requests while it works on one of the client's.
+// Capabilities is a set of client capabilities. Each of them lets a server send requests to the client while it
+// works on one of the client's requests.
 type Capabilities uint8
 
-// The client capabilities and their parts. A part is only ever declared together with its
-// capability. Session tokens store these bits: their values must not change.
+// The client capabilities and their parts. A part is declared only together with its capability.
+// Session tokens store these bits, so their values must not change.
 const (
 	Elicitation Capabilities = 1 << iota
 	Sampling
@@ -22,12 +22,12 @@ const (
 	SamplingTools
 )
 
-// clientCapabilities is the only place that knows how capabilities are spelled and since when they
-// exist. A capability stands before its parts.
+// clientCapabilities lists the spelling and the first revision of each capability. A capability
+// precedes its parts.
 var clientCapabilities = []struct { //nolint:gochecknoglobals // a constant table
 	capability Capabilities
 	name, part string
-	since      string // the oldest revision that knows it
+	since      string // the first revision with it
 }{
 	{Elicitation, "elicitation", "", Rev20250618},
 	{ElicitationForm, "elicitation", "form", Rev20251125},
@@ -38,17 +38,15 @@ var clientCapabilities = []struct { //nolint:gochecknoglobals // a constant tabl
 	{Roots, "roots", "", Rev20241105},
 }
 
-// ReadCapabilities returns the capabilities that a client declares in a capabilities object. Others
-// are left out, and so are sub-capabilities such as roots.listChanged, which are no reason for a
-// server to send a request.
+// ReadCapabilities reads a client's capabilities object. It ignores other members and sub-capabilities such as
+// roots.listChanged, which permit no server requests.
 func ReadCapabilities(declared Object) (set Capabilities) {
 	for _, row := range clientCapabilities {
 		value := declared.Get(row.name)
 		if row.part != "" {
 			value = declared.Object(row.name).Get(row.part)
 		}
-		// Only an object declares a capability, even an empty one: null, or true, is none by the
-		// schemas.
+		// By the schemas, only an object declares a capability, even an empty one; null and true do not.
 		if value.Kind() == '{' {
 			set |= row.capability
 		}
@@ -56,8 +54,8 @@ func ReadCapabilities(declared Object) (set Capabilities) {
 	return set
 }
 
-// Has reports whether the set contains all of the wanted capabilities. An elicitation capability
-// without any part stands for forms (2025-11-25, Elicitation, "Capabilities").
+// Has reports whether the set contains all wanted capabilities. An elicitation capability without parts
+// includes forms (2025-11-25, Elicitation, "Capabilities").
 func (c Capabilities) Has(wanted Capabilities) bool {
 	if c&Elicitation != 0 && c&ElicitationURL == 0 {
 		c |= ElicitationForm
@@ -65,8 +63,8 @@ func (c Capabilities) Has(wanted Capabilities) bool {
 	return c&wanted == wanted
 }
 
-// In returns what is left of the set in a revision. Before 2025-11-25 elicitation meant forms, so a
-// client that knows only URLs has none there.
+// In returns the capabilities that exist in a revision. Before 2025-11-25, elicitation meant forms,
+// so a client that supports only URLs has no elicitation there.
 func (c Capabilities) In(revision string) (known Capabilities) {
 	if revision < Rev20251125 && !c.Has(ElicitationForm) {
 		c &^= Elicitation
@@ -79,7 +77,7 @@ func (c Capabilities) In(revision string) (known Capabilities) {
 	return known
 }
 
-// Object returns the set as the object in which a client declares it. Equal sets give equal bytes.
+// Object returns the set as a client's capabilities object. Equal sets give equal bytes.
 func (c Capabilities) Object() Object {
 	object := Object{}
 	for _, row := range clientCapabilities {
@@ -109,19 +107,17 @@ func (c Capabilities) String() string {
 	return strings.Join(names, ", ")
 }
 
-// NeededCapability returns what a client must have declared to be sent a server request, or 0 for a
-// method of no server request.
+// NeededCapability returns the capability that a server request requires, or 0 for another method.
 func NeededCapability(method string, params Object) Capabilities {
 	switch method {
 	case Elicit:
-		// A request without a mode asks for a form, as all did before 2025-11-25.
+		// A request without a mode asks for a form: before 2025-11-25 there was no other mode.
 		if mode, _ := params.Text("mode"); mode == "url" {
 			return Elicitation | ElicitationURL
 		}
 		return Elicitation | ElicitationForm
 	case CreateMessage:
-		// Not SamplingContext: a client may ignore includeContext, so that nothing fails without
-		// it.
+		// Do not require SamplingContext: a client may ignore includeContext, so nothing fails.
 		if params.Get("tools") != nil || params.Get("toolChoice") != nil {
 			return Sampling | SamplingTools
 		}

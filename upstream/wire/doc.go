@@ -1,16 +1,16 @@
 // Package wire is JSON-RPC and MCP as bytes.
 //
-// It knows the JSON-RPC envelope, the names that the protocol gives to methods, members, headers
-// and capabilities, and the protocol's revisions. It does no I/O, keeps no state and imports no
-// other package of this module.
+// It defines the JSON-RPC envelope, the protocol's names for methods, members, headers and capabilities, and
+// its revisions. It does no I/O, keeps no state and imports no other package of this module.
 //
 // Promises:
 //   - Reading is strict: duplicate member names, invalid UTF-8, lone surrogates, nesting deeper
-//     than [MaxDepth], bytes after the value and members of the wrong type are errors, so that no
-//     two readers of the same bytes can disagree about what they say (RFC 8259 leaves those cases
-//     open). Only [ParseList] lets the elements of one list pass, for their readers to refuse.
-//   - Values that the caller does not change keep their bytes: number spelling, escapes, member
-//     order and unknown members go out as they came in.
+//     than [MaxDepth], bytes after the value and members of the wrong type are errors. RFC 8259
+//     leaves such cases open, so two readers could understand the same bytes differently. There are
+//     two exceptions. [ParseList] accepts invalid elements of a list, which their readers refuse.
+//     [ClaimedIDs] finds ids in invalid text.
+//   - Unchanged values keep their bytes: number spelling, escapes, member order and unknown
+//     members.
 //   - Values returned by a Parse function alias its input, which must not change while they are in
 //     use.
 package wire

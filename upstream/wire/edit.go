@@ -6,21 +6,21 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Edit returns a JSON value that has been checked, as for [Members], with what edit makes of each
-// value at a path. Every other byte stays as it was. In the path, "*" stands for each element of an
-// array, anything else for the member of that name.
+// Edit calls edit for each value at a path and returns raw with the results in their place. Every
+// other byte stays. In the path, "*" selects each element of an array, and any other text the
+// member with that name. The value must be checked; see [Members].
 func Edit(raw jsontext.Value, path []string, edit func(jsontext.Value) jsontext.Value) jsontext.Value {
 	if len(path) == 0 {
 		return edit(raw)
 	}
 	var (
-		out    jsontext.Value // of raw[:copied]; nil while nothing has changed
+		out    jsontext.Value // for raw[:copied]; nil until the first change
 		copied int
-		s      = &scanner{raw: raw, rigor: splitting}
+		s      = &scanner{raw: raw, lax: true}
 		err    error
 	)
 	visit := func(value []byte) {
-		// The scanner calls back as soon as it has read a value, which therefore ends at s.at.
+		// The scanner calls back at the end of a value, so the value ends at s.at.
 		edited := Edit(value, path[1:], edit)
 		if !bytes.Equal(edited, value) {
 			out = append(append(out, raw[copied:s.at-len(value)]...), edited...)

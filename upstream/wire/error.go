@@ -22,24 +22,24 @@ const (
 	URLElicitationRequired     = -32042 // of 2025-11-25 only
 )
 
-// Error is a JSON-RPC error object: a peer answered, with an error.
+// Error is a JSON-RPC error object, from a peer or from the gateway.
 type Error struct {
 	Code    int64
 	Message string
-	// Data is nil if there is none.
+	// Data may be nil.
 	Data jsontext.Value
-	// raw is the object as a peer sent it; nil for an error of the gateway's own.
+	// raw is the peer's error object; nil for the gateway's own error.
 	raw jsontext.Value
 }
 
-// NewError returns an error that the gateway makes itself.
+// NewError returns an error of the gateway.
 func NewError(code int64, message string) *Error { return &Error{Code: code, Message: message} }
 
-// FromPeer reports whether a peer sent the error, rather than the gateway.
+// FromPeer reports whether a peer sent the error.
 func (e *Error) FromPeer() bool { return e.raw != nil }
 
-// Label returns the code as an attribute of metrics: a code of the range that JSON-RPC reserves, or
-// "_OTHER". Servers can make up any number of others, and each would be a time series.
+// Label returns the code as a metric attribute: a code reserved by JSON-RPC, or "_OTHER". With
+// other codes, servers could create any number of time series.
 func (e *Error) Label() string {
 	if e.Code < -32768 || e.Code > -32000 {
 		return "_OTHER"
@@ -47,13 +47,12 @@ func (e *Error) Label() string {
 	return strconv.FormatInt(e.Code, 10)
 }
 
-// WithData returns a copy of the error with other data.
+// WithData returns a copy of the error with other data. The copy counts as the gateway's own error.
 func (e *Error) WithData(data jsontext.Value) *Error {
 	return &Error{Code: e.Code, Message: e.Message, Data: data}
 }
 
-// Recode returns a copy of the error with another code and data. A peer's error stays one, with the
-// members that this package does not know.
+// Recode returns a copy of the error with another code and data. A peer's error keeps its unknown members.
 func (e *Error) Recode(code int64, data jsontext.Value) *Error {
 	recoded := &Error{Code: code, Message: e.Message, Data: data}
 	if e.raw == nil {
@@ -67,9 +66,11 @@ func (e *Error) Recode(code int64, data jsontext.Value) *Error {
 	return recoded
 }
 
-// ReadError reads the error object of a response. It keeps other members for [Error.JSON]. The code
-// must be a whole number and the message a string (JSON-RPC 2.0, "Error object").
+// ReadError reads the error object of a response. [Error.JSON] keeps its unknown members, except
+// the gateway's keys in a _meta. The code must be a whole number and the message a string (JSON-RPC
+// 2.0, "Error object").
 func ReadError(raw jsontext.Value) (*Error, error) {
+	raw = WithoutOwnMeta(raw)
 	object, err := ParseObject(raw)
 	if err != nil {
 		return nil, err
@@ -85,7 +86,7 @@ func ReadError(raw jsontext.Value) (*Error, error) {
 // maxExact bounds the whole numbers that a float64 represents exactly.
 const maxExact = 1 << 53
 
-// Int returns the value of a JSON number if that is a whole number, however it is spelled.
+// Int returns the value of a JSON number that is whole, in any spelling.
 func Int(value jsontext.Value) (n int64, ok bool) {
 	if n, err := strconv.ParseInt(string(value), 10, 64); err == nil {
 		return n, true
@@ -93,7 +94,7 @@ func Int(value jsontext.Value) (n int64, ok bool) {
 	if value.Kind() != '0' {
 		return 0, false
 	}
-	// JSON has one kind of number: 1e3 and 1000.0 are whole ones too.
+	// 1e3 and 1000.0 are whole, because JSON has one kind of number.
 	f, err := strconv.ParseFloat(string(value), 64)
 	if err != nil || f != math.Trunc(f) || math.Abs(f) > maxExact {
 		return 0, false
@@ -105,9 +106,9 @@ func (e *Error) Error() string {
 	return e.Message + " (" + strconv.FormatInt(e.Code, 10) + ")"
 }
 
-// JSON returns the error object; that of a peer as it was sent.
+// JSON returns the error object. A peer's object is unchanged.
 func (e *Error) JSON() jsontext.Value {
-	if e.raw != nil { // with members that this package does not know
+	if e.raw != nil { // keeps unknown members
 		return e.raw
 	}
 	object := Object{}.
@@ -122,20 +123,20 @@ func (e *Error) JSON() jsontext.Value {
 // maxReason bounds the reason of a cancellation, in bytes.
 const maxReason = 1024
 
-// CancelledError is the cause of a context that a peer has ended by [Cancelled]. It is a
+// CancelledError is the cause of a context that a peer's [Cancelled] has ended. It wraps
 // [context.Canceled].
 type CancelledError struct {
-	// Reason is what the peer said about it, for people; it may be empty.
+	// Reason is the peer's text for people; it may be empty.
 	Reason string
 }
 
-// ReadCancelled reads the params of [Cancelled]. Too long a reason is cut.
+// ReadCancelled reads the params of [Cancelled]. It cuts a long reason.
 func ReadCancelled(params Object) *CancelledError {
 	reason, _ := params.Text("reason")
 	return &CancelledError{Clip(reason, maxReason)}
 }
 
-// Error does not repeat the reason, which is the peer's own text.
+// Error omits the reason, because the peer wrote it.
 func (*CancelledError) Error() string { return "cancelled by the client" }
 
 func (*CancelledError) Unwrap() error { return context.Canceled }

@@ -14,17 +14,17 @@ const (
 	sentinelSuffix = "?="
 )
 
-// EncodeHeader returns text as the value of an Mcp-Name header: as it is if that is safe, else in
-// the Base64 sentinel (2026-07-28, Streamable HTTP, "Value Encoding").
+// EncodeHeader returns the value of an Mcp-Name header: the text if it is safe, otherwise its
+// encoding in the Base64 sentinel (2026-07-28, Streamable HTTP, "Value Encoding").
 func EncodeHeader(text string) string {
-	// What only looks like the sentinel is encoded too, or the receiver would decode it.
+	// The receiver would decode a text that looks like the sentinel, so encode it as well.
 	if plainHeader(text) && !isSentinel(text) {
 		return text
 	}
 	return sentinelPrefix + base64.StdEncoding.EncodeToString([]byte(text)) + sentinelSuffix
 }
 
-// DecodeHeader undoes [EncodeHeader].
+// DecodeHeader is the inverse of [EncodeHeader].
 func DecodeHeader(value string) (string, error) {
 	if !isSentinel(value) {
 		if !plainHeader(value) {
@@ -33,7 +33,7 @@ func DecodeHeader(value string) (string, error) {
 		return value, nil
 	}
 	encoded := value[len(sentinelPrefix) : len(value)-len(sentinelSuffix)]
-	// Strict, because otherwise several encodings would mean the same name.
+	// Strict decoding: otherwise several encodings would mean the same name.
 	text, err := base64.StdEncoding.Strict().DecodeString(encoded)
 	if err != nil || strings.ContainsAny(encoded, "\r\n") { // the decoder skips line breaks
 		return "", errors.New("invalid Base64 in header value")
@@ -49,9 +49,9 @@ func isSentinel(value string) bool {
 		strings.HasPrefix(value, sentinelPrefix) && strings.HasSuffix(value, sentinelSuffix)
 }
 
-// plainHeader reports whether text survives in a header as it is.
+// plainHeader reports whether a header carries text unchanged.
 func plainHeader(text string) bool {
-	// HTTP drops the white space around a value (RFC 9110, section 5.5).
+	// HTTP drops white space around a value (RFC 9110, section 5.5).
 	if text == "" || strings.Trim(text, " \t") != text {
 		return false
 	}
@@ -63,8 +63,8 @@ func plainHeader(text string) bool {
 	return true
 }
 
-// Header returns the first value of a header. The name must be in canonical form, as the constants
-// of this package are: [http.Header.Get] would convert it each time.
+// Header returns the first value of a header. The name must be in canonical form, like the constants of this
+// package; [http.Header.Get] would convert it each time.
 func Header(header http.Header, name string) string {
 	if values := header[name]; len(values) > 0 {
 		return values[0]
@@ -72,10 +72,10 @@ func Header(header http.Header, name string) string {
 	return ""
 }
 
-// MediaType returns the media type of a Content-Type header, without parameters; empty if it is
-// invalid.
+// MediaType returns the media type in a Content-Type header, without its parameters. It returns ""
+// for an invalid header.
 func MediaType(contentType string) string {
-	if contentType == ContentJSON || contentType == ContentSSE { // nearly always
+	if contentType == ContentJSON || contentType == ContentSSE { // true for nearly all
 		return contentType
 	}
 	mediaType, _, err := mime.ParseMediaType(contentType)

@@ -17,14 +17,9 @@ func TestHeaderValue_RoundTrips(t *testing.T) {
 		{"=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="},
 
 		{"two words", "two words"},
-		{"=?base64?", "=?base64?"},
-		{"=?base64?=", "=?base64?="},
-		{"=?BASE64?aGk=?=", "=?BASE64?aGk=?="},
 		{"", "=?base64??="},
 		{"\t", "=?base64?CQ==?="},
-		{"tab\t", "=?base64?dGFiCQ==?="},
 		{"nul\x00", "=?base64?bnVsAA==?="},
-		{"del\x7f", "=?base64?ZGVsfw==?="},
 	} {
 		if got := wire.EncodeHeader(test.text); got != test.header {
 			t.Errorf("EncodeHeader(%q) = %q, want %q", test.text, got, test.header)

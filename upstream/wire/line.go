@@ -6,20 +6,20 @@ import (
 	"io"
 )
 
-// lineHead is how much of a line is returned with [ErrLineTooLong], in bytes: enough for [HeadID] to
-// find its id.
+// lineHead is the length of the head that comes with [ErrLineTooLong], in bytes. [ClaimedIDs]
+// usually finds the id in it.
 const lineHead = 1 << 10
 
-// ErrLineTooLong is the error for a line over the limit. [ReadLine] returns the head of the line
-// with it, and can then read the next line.
+// ErrLineTooLong is the error for a line over the limit. [ReadLine] returns it with the head of the
+// line. The next call reads the next line.
 var ErrLineTooLong = errors.New("line too long")
 
-// ReadLine returns the next line of the stdio transport, with its line break, in memory of its own.
-// The last line needs no line break.
+// ReadLine returns the next line of the stdio transport with its line break, in new memory. The last line needs
+// no line break.
 func ReadLine(reader *bufio.Reader, limit int) ([]byte, error) {
 	var line []byte
 	for tooLong := false; ; {
-		// ReadSlice, because ReadBytes would read a line of any length into memory.
+		// ReadBytes would read a line of any length into memory.
 		part, err := reader.ReadSlice('\n')
 		if !tooLong {
 			line = append(line, part...)

@@ -1,37 +1,41 @@
 package wire
 
 import (
-	"bytes"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Message is one JSON-RPC 2.0 message. Other members than these are dropped: each hop has an
-// envelope of its own.
+// Message is one JSON-RPC 2.0 message. Unknown members of the envelope are dropped, because each
+// hop has its own envelope.
 type Message struct {
-	// ID is a string or a number as it was sent; nil if there is none.
+	// ID is a string or a number as it was sent; it may be nil.
 	ID     jsontext.Value
 	Method string
-	// Params is an object, or nil where there are none or they are null.
+	// Params is an object; nil if it is absent or null.
 	Params jsontext.Value
-	// A response has either Result or Error, which is the raw error object, see [ReadError].
+	// A response has either Result or Error, the raw error object. See [ReadError].
 	Result jsontext.Value
 	Error  jsontext.Value
+	// HasNull is true if the message contains a null, at any depth.
+	HasNull bool
+	// HasOwnMeta is true if a name in the message, at any depth, begins with [MetaPrefix] or has an
+	// escape. Otherwise [WithoutOwnMeta] changes nothing.
+	HasOwnMeta bool
 }
 
-// IsRequest reports whether the message wants a response.
+// IsRequest reports whether the message requires a response.
 func (m *Message) IsRequest() bool { return m.Method != "" && m.ID != nil }
 
-// IsNotification reports whether the message has a method and wants no response.
+// IsNotification reports whether the message has a method and requires no response.
 func (m *Message) IsNotification() bool { return m.Method != "" && m.ID == nil }
 
 // IsResponse reports whether the message answers a request.
 func (m *Message) IsResponse() bool { return m.Method == "" }
 
 // Parse reads one message, strictly. The error is an [*Error] with [ParseError] or
-// [InvalidRequest]. If the ID could be read, the message has it nevertheless, so that an error
-// response can name the request.
+// [InvalidRequest]. With [InvalidRequest], the message has the ID for the error response, if it is
+// readable.
 func Parse(raw []byte) (Message, error) {
 	var m Message
 	err := m.parse(raw)
@@ -43,13 +47,14 @@ func (m *Message) parse(raw []byte) error {
 	e := envelope{Message: m}
 	s := scanner{raw: raw}
 	if err := s.members(e.set); err != nil {
-		*m = Message{} // an id in bytes that are not JSON is no id
+		*m = Message{} // bytes that are not JSON have no id
 		if v := jsontext.Value(raw); v.Kind() == '[' && v.IsValid() {
 			return NoBatches()
 		}
 		return NewError(ParseError, "Parse error: "+err.Error())
 	}
-	// Only the id: nothing else of an invalid message may be acted on.
+	m.HasNull, m.HasOwnMeta = s.hasNull, s.hasOwnMeta
+	// Nothing except the id of an invalid message may be used.
 	if problem := e.check(); problem != "" {
 		*m = Message{ID: m.ID}
 		return NewError(InvalidRequest, "Invalid request: "+problem)
@@ -57,17 +62,15 @@ func (m *Message) parse(raw []byte) error {
 	return nil
 }
 
-// envelope is a message that is being read.
+// envelope is a message while it is read.
 type envelope struct {
 	*Message
 
-	// isVersion2 is set if jsonrpc is "2.0".
+	// isVersion2 is true if jsonrpc is "2.0".
 	isVersion2 bool
-	// nullID is set if the id is null, which it may be in an error response to a message whose id
-	// could not be read.
+	// nullID is true if the id is null, which is valid in an error response to a message with an unreadable id.
 	nullID bool
-	// problem is the first that was found. Reading goes on after it, because the id may still
-	// follow.
+	// problem is the first problem. Reading continues, because the id may still follow.
 	problem string
 }
 
@@ -90,7 +93,7 @@ func (e *envelope) set(name, _, value []byte) {
 		e.Method, _ = Text(value)
 		ok, problem = e.Method != "", "method must be a string"
 	case "params":
-		if jsontext.Value(value).Kind() == 'n' { // how some serializers write a member without a value
+		if jsontext.Value(value).Kind() == 'n' { // some serializers write absent members as null
 			return
 		}
 		if IsEmptyArray(value) {
@@ -101,7 +104,7 @@ func (e *envelope) set(name, _, value []byte) {
 	case "result":
 		e.Result = value
 	case "error":
-		if jsontext.Value(value).Kind() == 'n' { // as above, beside a result
+		if jsontext.Value(value).Kind() == 'n' { // some serializers write an absent error as null
 			return
 		}
 		e.Error = value
@@ -112,16 +115,16 @@ func (e *envelope) set(name, _, value []byte) {
 	}
 }
 
-// check returns what is wrong with the members as a whole, or "".
+// check returns a problem of the whole message, or "".
 func (e *envelope) check() (problem string) {
 	m := e.Message
-	if m.Error != nil && m.Result.Kind() == 'n' { // as for params
+	if m.Error != nil && m.Result.Kind() == 'n' { // some serializers write an absent result as null
 		m.Result = nil
 	}
 	switch {
 	case e.problem != "":
 		return e.problem
-	case m.IsNotification() && e.nullID: // JSON-RPC allows it, MCP does not
+	case m.IsNotification() && e.nullID: // valid in JSON-RPC, not in MCP
 		return "the id of a request must not be null"
 	case !e.isVersion2:
 		return `jsonrpc must be "2.0"`
@@ -133,35 +136,11 @@ func (e *envelope) check() (problem string) {
 		return "a message must have a method, a result or an error"
 	case m.Result != nil && m.Error != nil:
 		return "a response must not have both a result and an error"
-	// An error may lack it: its sender may have been unable to read the request's.
+	// An error may lack an id if the request's was unreadable.
 	case m.Result != nil && m.ID == nil:
 		return "a result must have an id"
 	}
 	return ""
-}
-
-// HeadID returns the id of a message of which only the head is left, or nil if the head does not
-// contain it.
-func HeadID(head []byte) jsontext.Value {
-	// A decoder, since it returns each token before it meets the end of a text that breaks off.
-	dec := jsontext.NewDecoder(bytes.NewBuffer(head))
-	if token, err := dec.ReadToken(); err != nil || token.Kind() != '{' {
-		return nil
-	}
-	for {
-		name, err := dec.ReadToken()
-		if err != nil || name.Kind() != '"' {
-			return nil
-		}
-		isID := name.String() == "id"
-		value, err := dec.ReadValue()
-		if err != nil {
-			return nil
-		}
-		if isID {
-			return value.Clone()
-		}
-	}
 }
 
 // AppendRequest appends a request with a numeric id to dst. Params may be nil.
@@ -171,7 +150,7 @@ func AppendRequest(dst []byte, id int64, method string, params jsontext.Value) [
 	return appendCall(append(dst, ','), method, params)
 }
 
-// AppendCall is [AppendRequest] with an id of any kind.
+// AppendCall is [AppendRequest] with any id.
 func AppendCall(dst []byte, id jsontext.Value, method string, params jsontext.Value) []byte {
 	dst = append(append(dst, `{"jsonrpc":"2.0","id":`...), id...)
 	return appendCall(append(dst, ','), method, params)
@@ -184,7 +163,7 @@ func AppendNotification(dst []byte, method string, params jsontext.Value) []byte
 
 func appendCall(dst []byte, method string, params jsontext.Value) []byte {
 	dst = append(dst, `"method":`...)
-	dst, _ = jsontext.AppendQuote(dst, method) // it reports invalid UTF-8, but has replaced it
+	dst, _ = jsontext.AppendQuote(dst, method) // the error means that invalid UTF-8 was replaced
 	if params != nil {
 		dst = append(dst, `,"params":`...)
 		dst = append(dst, params...)
@@ -204,8 +183,7 @@ func AppendResultHead(dst []byte, id jsontext.Value) []byte {
 	return append(dst, `,"result":`...)
 }
 
-// AppendError appends an error response to dst. It has no id if that is nil, as MCP's schemas
-// demand.
+// AppendError appends an error response to dst. It omits a nil id, as MCP's schemas require.
 func AppendError(dst []byte, id jsontext.Value, err *Error) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0",`...)
 	if id != nil {
@@ -218,8 +196,8 @@ func AppendError(dst []byte, id jsontext.Value, err *Error) []byte {
 	return append(dst, '}')
 }
 
-// CanonicalID returns the id of a response as the request with a numeric id had it: some servers return 3
-// as "3" or 3.0. Any other id stays as it is.
+// CanonicalID returns the id of a response in the request's spelling: some servers return 3 as "3"
+// or 3.0. It returns ids that are not whole numbers unchanged.
 func CanonicalID(id jsontext.Value) string {
 	number := id
 	if text, ok := Text(id); ok {
@@ -234,20 +212,19 @@ func CanonicalID(id jsontext.Value) string {
 // NumberID returns a numeric id as JSON.
 func NumberID(id int64) jsontext.Value { return strconv.AppendInt(nil, id, 10) }
 
-// Batches reports whether a revision has batches: an array of messages in place of one message.
+// Batches reports whether a revision has batches, arrays of messages.
 func Batches(revision string) bool { return revision == Rev20250326 }
 
-// NoBatches returns the error for a batch in any other revision.
+// NoBatches returns the error for a batch in a revision without batches.
 func NoBatches() *Error {
 	return NewError(InvalidRequest, "Batches of messages are not accepted in this revision")
 }
 
-// IsBatch reports whether raw starts like a batch. It may still not be JSON.
+// IsBatch reports whether raw starts like a batch. It may not be valid JSON.
 func IsBatch(raw []byte) bool { return jsontext.Value(raw).Kind() == '[' }
 
-// ParseBatch splits a batch into messages, as strictly as [Parse]. Each must still be read by
-// Parse, because an invalid one leaves the others valid. The error is an [*Error], as Parse returns
-// it.
+// ParseBatch splits a batch into messages, as strictly as [Parse]. Read each message with Parse: an
+// invalid message does not invalidate the others. The error is an [*Error].
 func ParseBatch(raw []byte) ([]jsontext.Value, error) {
 	messages, err := parseArray(&scanner{raw: raw})
 	if err != nil {
@@ -259,8 +236,8 @@ func ParseBatch(raw []byte) ([]jsontext.Value, error) {
 	return messages, nil
 }
 
-// ParseAll reads either one message or, in a revision that has batches, a batch of which every
-// message must be valid. The error is that of [Parse].
+// ParseAll reads one message or, if the revision has batches, a batch of valid messages. It returns
+// the errors of [Parse] and [ParseBatch].
 func ParseAll(raw []byte, revision string) ([]Message, error) {
 	if !IsBatch(raw) || !Batches(revision) {
 		messages := make([]Message, 1)

@@ -7,22 +7,21 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// MetaPrefix begins the keys of _meta that are the gateway's. Clients trust their values, so no server
-// may write them.
+// MetaPrefix begins the gateway's keys in _meta. Clients trust their values, so no server may set them.
 const MetaPrefix = "io.github.promptweir/"
 
-// IsOwnMeta reports whether a key of _meta is the gateway's.
+// IsOwnMeta reports whether a key of _meta belongs to the gateway.
 func IsOwnMeta(key string) bool { return strings.HasPrefix(key, MetaPrefix) }
 
-// WithoutOwnMeta returns JSON of a server without the members of each _meta in it that only the gateway
-// may write. Every other byte outside of such a _meta stays as it was.
+// WithoutOwnMeta removes the gateway's keys from each _meta in a server's JSON. Every other byte outside of
+// such a _meta stays.
 func WithoutOwnMeta(raw jsontext.Value) jsontext.Value {
-	// Nearly always: such a key is nowhere, and not spelled with escapes either.
+	// Nearly all JSON contains neither the prefix nor an escape that could hide it.
 	if !bytes.Contains(raw, []byte(MetaPrefix)) && !bytes.Contains(raw, []byte(`\u00`)) && !bytes.Contains(raw, []byte(`\/`)) {
 		return raw
 	}
 	decoder := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	var out jsontext.Value // of raw[:copied]
+	var out jsontext.Value // for raw[:copied]
 	copied, inMeta := 0, false
 	for {
 		if inMeta && decoder.PeekKind() == '{' {
@@ -37,7 +36,7 @@ func WithoutOwnMeta(raw jsontext.Value) jsontext.Value {
 			}
 		}
 		token, err := decoder.ReadToken()
-		if err != nil { // the end: it was read before
+		if err != nil { // the end, since the JSON is valid
 			break
 		}
 		kind, length := decoder.StackIndex(decoder.StackDepth())

@@ -25,8 +25,7 @@ const (
 // ExtensionSkills is the identifier of the Skills extension.
 const ExtensionSkills = "io.modelcontextprotocol/skills"
 
-// Methods of server requests. In the legacy era these are messages, in the modern era they are part
-// of a result.
+// Methods of server requests. They are messages in the legacy era, and parts of a result in the modern era.
 const (
 	Elicit        = "elicitation/create"
 	CreateMessage = "sampling/createMessage"
@@ -88,8 +87,7 @@ const (
 	Rev20260728 = "2026-07-28"
 )
 
-// LatestLegacy is the newest revision of the legacy era, in which a session begins with an
-// initialize handshake.
+// LatestLegacy is the newest revision of the legacy era, whose sessions begin with initialize.
 const LatestLegacy = Rev20251125
 
 // Revisions returns every supported revision, newest first.
@@ -97,18 +95,16 @@ func Revisions() []string {
 	return []string{Rev20260728, Rev20251125, Rev20250618, Rev20250326, Rev20241105}
 }
 
-// Modern reports whether a revision is of the modern era, in which each request carries its
-// metadata and there is no initialize handshake. Revisions are dates, so a later one that is not
-// known yet is modern too.
+// Modern reports whether a revision is of the modern era, where each request carries its metadata and there is
+// no initialize. Revisions are dates, so an unknown later revision is also modern.
 func Modern(revision string) bool { return revision >= Rev20260728 }
 
-// KnownModern reports whether revision is a known one of the modern era.
+// KnownModern reports whether a revision is known and modern.
 func KnownModern(revision string) bool {
 	return Modern(revision) && slices.Contains(Revisions(), revision)
 }
 
-// KnownLegacy reports whether revision is a known one of the legacy era: initialize can agree on
-// it.
+// KnownLegacy reports whether a revision is known and legacy, so that initialize can agree on it.
 func KnownLegacy(revision string) bool {
 	return !Modern(revision) && slices.Contains(Revisions(), revision)
 }
@@ -116,5 +112,5 @@ func KnownLegacy(revision string) bool {
 // levels are the severities of log messages (RFC 5424), the least severe first.
 var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"} //nolint:gochecknoglobals // a constant list
 
-// Severity returns how severe a log level is: from 1 for debug upwards, and 0 for an unknown level.
+// Severity returns the severity of a log level: from 1 for debug upwards, or 0 if it is unknown.
 func Severity(level string) int { return slices.Index(levels, level) + 1 }

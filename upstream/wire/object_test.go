@@ -39,46 +39,17 @@ func TestParseObject_IsStrict(t *testing.T) {
 		}
 	}
 
-	accept(`{}`)
+	// These are the messages. TestParseObject_AgreesWithJSONText checks what else is accepted.
 	accept(" \t\r\n{ \"a\" : [ 1 , 2 ] } \r\n")
-	accept(`{"":1,"\u0000":2,"😀":3,"\ud83d\ude00x":4}`)
-	accept(`{"brackets in strings":"[[{{\"[["}`)
-	accept(`{"a":1e999,"b":12345678901234567890,"c":-0}`)
 	accept(string(nested(wire.MaxDepth)))
 	reject(string(nested(wire.MaxDepth+1)), "nested deeper than 128")
-	reject(strings.Repeat("[", 1_000_000), "nested deeper than 128")
-
-	reject(``, "no JSON value")
 	reject(" \n", "no JSON value")
-	reject(`null`, "not a JSON object")
 	reject(`[{}]`, "not a JSON object")
-	reject(`"{}"`, "not a JSON object")
-
-	reject(`{"a":1,"a":2}`, "duplicate")
 	reject(`{"a":1,"\u0061":2}`, "duplicate")
-	reject(`{"x":[{"a":1,"a":2}]}`, "duplicate")
 	reject("{\"a\":\"\xff\"}", "invalid UTF-8")
-	reject("{\"\xff\":1}", "invalid UTF-8")
-	reject("{\"a\":\"\xed\xa0\x80\"}", "invalid UTF-8")
 	reject(`{"a":"\ud800"}`, "surrogate")
-	reject(`{"a":"\ude00\ud83d"}`, "surrogate")
-	reject(`{"\ud800":1}`, "surrogate")
-
-	reject(`{}{}`, "bytes after the end")
 	reject(`{} null`, "bytes after the end")
-	reject(`{}}`, "bytes after the end")
-	reject("{}\x00", "bytes after the end")
-
 	reject(`{"a":NaN}`, "invalid character")
-	reject(`{"a":Infinity}`, "invalid character")
-	reject(`{"a":+1}`, "invalid character")
-	reject(`{"a":01}`, "invalid character")
-	reject(`{"a":.5}`, "invalid character")
-	reject(`{"a":1,}`, "invalid character")
-	reject(`{'a':1}`, "invalid character")
-	reject(`{a:1}`, "invalid character")
-	reject(`{"a":1 /* */}`, "invalid character")
-	reject("{\"a\":\"\n\"}", "invalid character")
 	reject("\ufeff{}", "invalid character")
 	reject(`{"a":1`, "EOF")
 }
@@ -176,30 +147,18 @@ func TestKindOf_AgreesWithMembers(t *testing.T) {
 	}
 }
 
-func TestMembers_SplitsCheckedObject(t *testing.T) {
-	object, err := wire.ParseObject([]byte(`{"text":"\u0061\"b","number":7,"null":null,"object":{"k":[1]},"array":[1, "two",{}]}`))
+func TestObject_ReadsMembersByKind(t *testing.T) {
+	object, err := wire.ParseObject([]byte(`{"text":"\u0061\"b","null":null,"object":{"k":[1]},"array":[1, "two",{}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, ok := object.Text("text"); got != `a"b` || !ok {
-		t.Errorf("Text(text) = %q, %v", got, ok)
-	}
-	for _, name := range []string{"number", "null", "object", "none"} {
-		if got, ok := object.Text(name); got != "" || ok {
-			t.Errorf("Text(%s) = %q, %v, want none", name, got, ok)
+	for name, want := range map[string]string{"text": `a"b`, "null": "", "object": "", "none": ""} {
+		if got, ok := object.Text(name); got != want || ok != (want != "") {
+			t.Errorf("Text(%s) = %q, %v, want %q", name, got, ok, want)
 		}
 	}
-	if got := object.Get("null"); string(got) != "null" {
-		t.Errorf("Get(null) = %s", got)
-	}
-	if got := object.Get("none"); got != nil {
-		t.Errorf("Get(none) = %s, want nil", got)
-	}
-	if got := object.Object("object").Get("k"); string(got) != "[1]" {
-		t.Errorf("Object(object).Get(k) = %s", got)
-	}
-	if got := object.Object("array"); got != nil {
-		t.Errorf("Object(array) = %v, want nil", got)
+	if got := object.Object("object").Get("k"); string(got) != "[1]" || object.Object("array") != nil || object.Get("none") != nil {
+		t.Errorf("Object(object).Get(k) = %s, Object(array) = %v, Get(none) = %s", got, object.Object("array"), object.Get("none"))
 	}
 	elements, err := wire.ParseArray(object.Get("array"))
 	want := []jsontext.Value{jsontext.Value("1"), jsontext.Value(`"two"`), jsontext.Value("{}")}
@@ -209,22 +168,6 @@ func TestMembers_SplitsCheckedObject(t *testing.T) {
 	for _, bad := range []string{"", "{}", "null", "[1,2", "[1 2]"} {
 		if got, err := wire.ParseArray(jsontext.Value(bad)); err == nil {
 			t.Errorf("ParseArray(%q) = %v, want an error", bad, got)
-		}
-	}
-}
-
-func TestSingleLine_RemovesLineBreaksBetweenTokens(t *testing.T) {
-	for _, test := range []struct{ value, want string }{
-		{`{ "a" : 1 }`, `{ "a" : 1 }`},
-		{"{\n  \"a\": 2.50,\r\n  \"b\": \"\\n\\u00e9\\/\",\n  \"c\": 12345678901234567890\n}\n", `{"a":2.50,"b":"\n\u00e9\/","c":12345678901234567890}`},
-		{"\n[ ]", "[]"},
-	} {
-		in := []byte(test.value)
-		if got := string(wire.SingleLine(in)); got != test.want {
-			t.Errorf("SingleLine(%q) = %q, want %q", test.value, got, test.want)
-		}
-		if string(in) != test.value {
-			t.Errorf("SingleLine(%q) changed its argument to %q", test.value, in)
 		}
 	}
 }
@@ -300,7 +243,7 @@ func checkParseObject(t rapid.TB, raw []byte) {
 	}
 }
 
-// depth is how deep brackets nest in JSON.
+// depth is the nesting of brackets in JSON.
 func depth(raw []byte) (deepest int) {
 	depth, inString := 0, false
 	for i := 0; i < len(raw); i++ {

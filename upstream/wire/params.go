@@ -1,6 +1,6 @@
 package wire
 
-// GetParams returns the params of prompts/get. Without arguments, the member is left out.
+// GetParams returns the params of prompts/get. It omits the member arguments if arguments is nil.
 func GetParams(name string, arguments Object) Object {
 	params := Object{}.With("name", Quote(name))
 	if arguments != nil {
@@ -9,8 +9,8 @@ func GetParams(name string, arguments Object) Object {
 	return params
 }
 
-// CompleteParams returns the params of completion/complete for a prompt's argument, of which a value
-// is the beginning. The arguments that are given already are its context.
+// CompleteParams returns the params of completion/complete for a prompt's argument and the
+// beginning of its value. given are the values of other arguments, which become the context.
 func CompleteParams(prompt, argument, value string, given Object) Object {
 	ref := Object{}.With("type", Quote("ref/prompt")).With("name", Quote(prompt))
 	word := Object{}.With("name", Quote(argument)).With("value", Quote(value))

@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// MaxDepth is how deep arrays and objects may nest in a message. The scanner recurses, and a stack
-// that overflows ends the process.
+// MaxDepth bounds the nesting of arrays and objects in a message. The scanner recurses, and a stack overflow
+// ends the process.
 const MaxDepth = 128
 
 var (
@@ -21,41 +22,33 @@ var (
 	errTrailing = errors.New("bytes after the end of the JSON value")
 )
 
-// scanner reads JSON strictly in one pass: RFC 8259, and from RFC 7493 that names are unique and
-// text is Unicode. It accepts what a jsontext.Decoder accepts, to which FuzzParseObject and
-// FuzzParseBatch compare it, but reads strings eight bytes at a time: nearly all of a prompt is in
-// its strings.
+// scanner reads JSON strictly in one pass: RFC 8259 with unique names and Unicode text (RFC 7493).
+// It accepts the same texts as a jsontext.Decoder, as FuzzParseObject and FuzzMessages check. It
+// reads strings eight bytes at a time, because most bytes of a prompt are in strings.
 //
-// It is kept because of large prompts. With jsontext in its place, a get of 1 MB takes 33 % longer,
-// or 18 % with an escape in every 13 bytes; for one of 0.3 KB no difference shows (8 pairs in
-// turns, over loopback).
+// Large prompts justify it. With jsontext, a get of 1 MB takes 33 % longer, or 18 % with an escape
+// in every 13 bytes. For a get of 0.3 KB there is no difference (8 alternating pairs over
+// loopback).
 type scanner struct {
 	raw   []byte
 	at    int
 	depth int
-	rigor rigor
-	// escapes is set if the last string has an escape. It is maintained for a strict scanner only.
+	// lax is true for values that are only delimited like JSON, or were checked before. The scanner
+	// does not compare names or check text then.
+	lax bool
+	// escapes is true if the last string has an escape. It is not kept while lax is true.
 	escapes bool
-	// names has the start of each name of the objects that the scanner is in, and known counts
-	// them. They are kept here, because a set of names at each level would make up most of the
-	// stack.
+	// hasNull is true after a null.
+	hasNull bool
+	// hasOwnMeta is true after a name that [Message.HasOwnMeta] describes. A lax scanner does not set it.
+	hasOwnMeta bool
+	// names are the positions of names in the open objects, and known is their number. A set for
+	// each level would need most of the stack.
 	names [maxFew]int
 	known int
 }
 
-// rigor is how much a scanner checks.
-type rigor uint8
-
-const (
-	strict rigor = iota
-	// delimiting is for text whose values need only be delimited like JSON: names are not compared
-	// and text is not checked.
-	delimiting
-	// splitting is for values that were checked before: nothing is checked again.
-	splitting
-)
-
-// errorAt returns an error about the present position.
+// errorAt returns an error with the current position.
 func (s *scanner) errorAt(problem string) error {
 	if s.at >= len(s.raw) {
 		return fmt.Errorf("unexpected EOF after %d bytes", len(s.raw))
@@ -71,7 +64,7 @@ func (s *scanner) space() {
 
 func isSpace(c byte) bool { return c <= ' ' && (c == ' ' || c == '\n' || c == '\t' || c == '\r') }
 
-// peek returns the byte at the present position, 0 at the end.
+// peek returns the current byte, or 0 at the end.
 func (s *scanner) peek() byte {
 	if s.at >= len(s.raw) {
 		return 0
@@ -79,7 +72,7 @@ func (s *scanner) peek() byte {
 	return s.raw[s.at]
 }
 
-// skip moves past a byte if it is the next one, and reports whether it was.
+// skip moves past a byte if it is next, and reports whether it did.
 func (s *scanner) skip(c byte) bool {
 	if s.peek() != c {
 		return false
@@ -98,13 +91,9 @@ func (s *scanner) end() error {
 
 func (s *scanner) value() error {
 	switch c := s.peek(); c {
-	case '{', '[':
-		switch {
-		case s.rigor == splitting:
-			return s.skipNested()
-		case c == '{':
-			return s.object(nil)
-		}
+	case '{':
+		return s.object(nil)
+	case '[':
 		return s.array(nil)
 	case '"':
 		return s.text()
@@ -113,6 +102,7 @@ func (s *scanner) value() error {
 	case 'f':
 		return s.literal("false")
 	case 'n':
+		s.hasNull = true
 		return s.literal("null")
 	default:
 		if c == '-' || isDigit(c) {
@@ -137,8 +127,11 @@ func (s *scanner) object(member func(quoted, value []byte)) error {
 			return err
 		}
 		quoted := s.raw[start:s.at]
-		if s.rigor == strict && !names.add(s, start) {
-			return fmt.Errorf("duplicate name %s in an object", Clip(string(quoted), maxClipped))
+		if !s.lax {
+			s.hasOwnMeta = s.hasOwnMeta || s.escapes || bytes.HasPrefix(quoted[1:], []byte(MetaPrefix))
+			if !names.add(s, start) {
+				return fmt.Errorf("duplicate name %s in an object", Clip(string(quoted), maxClipped))
+			}
 		}
 		if s.space(); !s.skip(':') {
 			return s.errorAt("want a colon after a name")
@@ -149,8 +142,7 @@ func (s *scanner) object(member func(quoted, value []byte)) error {
 			return err
 		}
 		if member != nil {
-			// Without spare capacity: what is appended to a value must not overwrite what follows
-			// it.
+			// The value has no spare capacity: appending to it must not overwrite its neighbour.
 			member(quoted, s.raw[start:s.at:s.at])
 		}
 		if last, err := s.next('}'); last || err != nil {
@@ -171,7 +163,7 @@ func (s *scanner) array(element func(value []byte)) error {
 			return err
 		}
 		if element != nil {
-			// Without spare capacity, as a member's value.
+			// The element has no spare capacity, like the value of a member.
 			element(s.raw[start:s.at:s.at])
 		}
 		if last, err := s.next(']'); last || err != nil {
@@ -180,7 +172,7 @@ func (s *scanner) array(element func(value []byte)) error {
 	}
 }
 
-// open moves past an opening bracket, and past the closing one if nothing is between them.
+// open moves past an opening bracket, and past the closing one if the value is empty.
 func (s *scanner) open(closing byte) (empty bool, err error) {
 	if s.depth++; s.depth > MaxDepth {
 		return false, errDepth
@@ -190,7 +182,7 @@ func (s *scanner) open(closing byte) (empty bool, err error) {
 	return s.closed(closing), nil
 }
 
-// next moves past a comma, or past the closing bracket after the last part.
+// next moves past a comma, or past the closing bracket.
 func (s *scanner) next(closing byte) (last bool, err error) {
 	if s.space(); s.closed(closing) {
 		return true, nil
@@ -213,11 +205,11 @@ func (s *scanner) closed(closing byte) bool {
 // maxClipped bounds the part of a name that an error shows, in bytes.
 const maxClipped = 64
 
-// maxFew bounds the names that are compared one by one. More go into a map.
+// maxFew bounds the names that are compared one by one. More names go into a map.
 const maxFew = 16
 
-// nameSet is the set of names of one object: those that the scanner knows from index outer on, or
-// those in many, if there are too many or one is spelled with an escape.
+// nameSet is the set of an object's names: the scanner's names from index outer on, or the map many if there
+// are many names or one has an escape.
 type nameSet struct {
 	outer int
 	many  map[string]struct{}
@@ -228,7 +220,7 @@ func (n *nameSet) add(s *scanner, start int) bool {
 	quoted := s.raw[start:s.at]
 	if n.many == nil && !s.escapes {
 		for _, other := range s.names[n.outer:s.known] {
-			if bytes.HasPrefix(s.raw[other:], quoted) { // the closing quote is part of both
+			if bytes.HasPrefix(s.raw[other:], quoted) { // both include the closing quote
 				return false
 			}
 		}
@@ -267,7 +259,7 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 func (s *scanner) number() error {
 	s.skip('-')
-	// A digit after a leading 0 is left for whoever expects the end of the value.
+	// After a leading 0, a digit is an error of the caller's next check.
 	if !s.skip('0') && !s.digits() {
 		return s.errorAt("want a digit")
 	}
@@ -285,7 +277,7 @@ func (s *scanner) number() error {
 	return nil
 }
 
-// digits moves past digits and reports whether there was any.
+// digits moves past digits and reports whether there were any.
 func (s *scanner) digits() bool {
 	start := s.at
 	for isDigit(s.peek()) {
@@ -297,7 +289,7 @@ func (s *scanner) digits() bool {
 // text reads a string.
 func (s *scanner) text() error {
 	s.at++
-	if s.rigor != strict {
+	if s.lax {
 		return s.skipText()
 	}
 	s.escapes = false
@@ -315,10 +307,10 @@ func (s *scanner) text() error {
 			if err := s.escape(); err != nil {
 				return err
 			}
-		// At the end of the text, too, where peek returns 0: errorAt then says so.
+		// This includes the end, where peek returns 0. errorAt reports the end.
 		case c < ' ':
 			return s.errorAt("control character in a string")
-		// One of the last bytes, which are too few for plain.
+		// Near the end there are too few bytes for plain.
 		case c < utf8.RuneSelf:
 			s.at++
 		default:
@@ -331,7 +323,7 @@ func (s *scanner) text() error {
 	}
 }
 
-// skipText moves past the end of a string without a look at what is in it.
+// skipText moves past the end of a string without checking it.
 func (s *scanner) skipText() error {
 	for start := s.at; ; {
 		quote := bytes.IndexByte(s.raw[s.at:], '"')
@@ -351,46 +343,22 @@ func (s *scanner) skipText() error {
 	}
 }
 
-// skipNested moves past the end of an object or an array that was checked before: past the bracket
-// that closes the first one.
-func (s *scanner) skipNested() error {
-	for depth := 0; s.at < len(s.raw); {
-		switch s.raw[s.at] {
-		case '"':
-			s.at++
-			if err := s.skipText(); err != nil {
-				return err
-			}
-			continue
-		case '{', '[':
-			depth++
-		case '}', ']':
-			depth--
-		}
-		if s.at++; depth == 0 {
-			return nil
-		}
-	}
-	return s.errorAt("")
-}
-
 const (
 	eachByte    = 0x0101010101010101
 	eachHighBit = 0x8080808080808080
 )
 
-// plain moves past ASCII characters that stand for themselves, eight bytes at a time. It stops at a
-// quote, a backslash, a control character or a byte beyond ASCII, or when less than eight bytes are
-// left.
+// plain moves past unescaped ASCII characters, eight bytes at a time. It stops at a quote, a backslash, a
+// control character or a byte beyond ASCII, or if fewer than eight bytes are left.
 func (s *scanner) plain() {
 	raw, at := s.raw, s.at
 	for ; at+8 <= len(raw); at += 8 {
 		eight := binary.LittleEndian.Uint64(raw[at:])
-		// Flipping this bit swaps the quote and the space, so that the quote follows the control
-		// characters directly and one comparison finds both.
+		// Flipping this bit swaps the quote and the space. Then the quote follows the control characters, and
+		// one comparison finds both.
 		low, backslash := eight^(eachByte*('"'^' ')), eight^(eachByte*'\\')
-		// The high bit of each special byte is set. A borrow may set it in bytes above a special
-		// one too, but only the lowest counts.
+		// The high bit marks special bytes. A borrow may also mark bytes above a special one, but only the
+		// lowest counts.
 		special := (eight | (low - eachByte*(' '+1)) | (backslash - eachByte)) & eachHighBit
 		if special != 0 {
 			at += bits.TrailingZeros64(special) / 8
@@ -400,7 +368,7 @@ func (s *scanner) plain() {
 	s.at = at
 }
 
-// escape reads an escape sequence. A lone surrogate is not Unicode.
+// escape reads an escape sequence. It refuses a lone surrogate, which is not valid Unicode.
 func (s *scanner) escape() error {
 	unit, size := s.unit(s.at)
 	if size == 0 {
@@ -429,8 +397,8 @@ func isShortEscape(c byte) bool {
 	return false
 }
 
-// unit returns the UTF-16 code unit of the escape sequence at a position, 0 for a short escape, and
-// the size of the sequence, 0 if there is none.
+// unit returns the UTF-16 code unit of the escape sequence at a position, 0 for a short escape, and the size of
+// the sequence, 0 if it is invalid.
 func (s *scanner) unit(at int) (unit rune, size int) {
 	if at+1 >= len(s.raw) || s.raw[at] != '\\' {
 		return 0, 0
@@ -441,22 +409,14 @@ func (s *scanner) unit(at int) (unit rune, size int) {
 	case c != 'u' || at+6 > len(s.raw):
 		return 0, 0
 	}
-	for _, c := range s.raw[at+2 : at+6] {
-		switch {
-		case isDigit(c):
-			unit = unit<<4 | rune(c-'0')
-		case 'a' <= c && c <= 'f':
-			unit = unit<<4 | rune(c-'a'+10)
-		case 'A' <= c && c <= 'F':
-			unit = unit<<4 | rune(c-'A'+10)
-		default:
-			return 0, 0
-		}
+	n, err := strconv.ParseUint(string(s.raw[at+2:at+6]), 16, 16)
+	if err != nil {
+		return 0, 0
 	}
-	return unit, 6
+	return rune(n), 6
 }
 
-// unquote returns the text of a JSON string that is known to be valid.
+// unquote returns the text of a valid JSON string.
 func unquote(quoted []byte) []byte {
 	if text := quoted[1 : len(quoted)-1]; bytes.IndexByte(text, '\\') < 0 {
 		return text

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -14,17 +15,16 @@ import (
 // SkillFile is the name of the file that makes its folder a skill.
 const SkillFile = "SKILL.md"
 
-// The bounds of a skill that each host accepts (Skills extension, "Limits").
+// Hosts accept every skill within these bounds (Skills extension, "Limits").
 const (
 	MaxSkillFiles = 512
 	MaxSkillBytes = 16 << 20
 )
 
-// skillName is what the Agent Skills specification allows for a name, beside its length.
+// skillName matches the names of the Agent Skills specification, which also bounds their length.
 var skillName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
-// CheckSkillName refuses a name that the Agent Skills specification does, or that is not that of
-// the skill's folder.
+// CheckSkillName refuses names that violate the Agent Skills specification or differ from the skill's folder.
 func CheckSkillName(name, folder string) error {
 	switch {
 	case len(name) > 64 || !skillName.MatchString(name):
@@ -36,21 +36,21 @@ func CheckSkillName(name, folder string) error {
 	return nil
 }
 
-// maxQuotedName bounds how much of a name a message quotes, in bytes.
+// maxQuotedName bounds a quoted name in a message, in bytes.
 const maxQuotedName = 256
 
-// device is the name of a device on Windows, whatever its extension.
+// device matches the names of devices on Windows, with any extension.
 var device = regexp.MustCompile(`^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9])([ .].*)?$`)
 
-// FoldPath returns a path in a URI as the least careful reader may understand it: decoded until nothing
-// changes, in Unicode's compatibility form, and in lower case. The error is about a segment that could
-// lead out of its folder then, or that is no plain name on some system.
+// FoldPath returns a URI's path as the least careful reader may understand it: decoded repeatedly,
+// in Unicode's compatibility form, in lower case. It returns an error if a segment then leads out
+// of its folder, or is not a file name on every system.
 func FoldPath(path string) (folded string, err error) {
 	var segments []string
 	for segment := range strings.SplitSeq(path, "/") {
 		name, err := url.PathUnescape(segment)
 		for before := ""; before != name; {
-			before, name = name, norm.NFKC.String(name) // which may make an escape of other characters
+			before, name = name, norm.NFKC.String(name) // this may form another escape
 			if decoded, err := url.PathUnescape(name); err == nil {
 				name = decoded
 			}
@@ -64,27 +64,27 @@ func FoldPath(path string) (folded string, err error) {
 	return strings.Join(segments, "/"), nil
 }
 
-// isFileName reports whether a name is that of one file on every system.
+// isFileName reports whether a name denotes one file on every system.
 func isFileName(name string) bool {
 	isOdd := func(r rune) bool { return unicode.IsControl(r) || strings.ContainsRune(`/\:`, r) }
-	// Windows drops dots and blanks at the end.
+	// Windows drops dots and spaces at the end.
 	return name != "" && strings.TrimRight(name, ". ") == name && !strings.HasPrefix(strings.TrimLeft(name, " "), ".") &&
 		!strings.ContainsFunc(name, isOdd) && !device.MatchString(name)
 }
 
-// IsSkillFile reports whether some reader may take a file with this path in a URI for a SKILL.md.
+// IsSkillFile reports whether some reader may take the file at a URI's path for a SKILL.md.
 func IsSkillFile(path string) bool {
 	folded, err := FoldPath(path[strings.LastIndexByte(path, '/')+1:])
 	return err == nil && folded == strings.ToLower(SkillFile)
 }
 
-// Longer reports whether a JSON array that has been checked has more than n elements. It reads no
-// further than the first that is too many, and allocates nothing.
+// Longer reports whether a checked JSON array has more than n elements. It stops at the element
+// after the n-th, and allocates nothing.
 func Longer(array jsontext.Value, n int) bool {
 	if array.Kind() != '[' {
 		return false
 	}
-	s := &scanner{raw: array, rigor: splitting}
+	s := &scanner{raw: array, lax: true}
 	s.space()
 	empty, err := s.open(']')
 	for last := empty; !last && err == nil; last, err = s.next(']') {
@@ -96,4 +96,27 @@ func Longer(array jsontext.Value, n int) bool {
 		}
 	}
 	return false
+}
+
+// EscapeSegment escapes a text for use as the authority or a path segment of a URI.
+func EscapeSegment(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
+
+// UnescapeSegment decodes a segment of a URI's path for people. If that fails, it returns the
+// segment unchanged.
+func UnescapeSegment(segment string) string {
+	if text, err := url.PathUnescape(segment); err == nil {
+		return text
+	}
+	return segment
+}
+
+// Hash returns the SHA-256 of a value in canonical form (RFC 8785), but keeps the spelling of
+// integers. RFC 8785 would round integers beyond 2⁵³, so that different values could have the same
+// hash.
+func Hash(value jsontext.Value) ([sha256.Size]byte, error) {
+	canonical := value.Clone()
+	if err := canonical.Canonicalize(jsontext.CanonicalizeRawInts(false)); err != nil {
+		return [sha256.Size]byte{}, err
+	}
+	return sha256.Sum256(canonical), nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Clip cuts a text off after a number of bytes, and marks that it did.
+// Clip cuts a text after a number of bytes, and marks the cut.
 func Clip(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -19,7 +19,7 @@ func Clip(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
-// Printable replaces what people cannot see in a text, or a terminal could act on.
+// Printable replaces control characters and invisible characters.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -29,13 +29,13 @@ func Printable(text string) string {
 	}, text)
 }
 
-// SingleLine returns value without line breaks, for the stdio transport, which frames messages by
-// line. Valid JSON has them only between tokens, so that no token changes.
+// SingleLine returns value without line breaks, as the stdio transport requires. Valid JSON has them only
+// between tokens, so no token changes.
 func SingleLine(value []byte) []byte {
 	if !bytes.ContainsAny(value, "\r\n") {
 		return value
 	}
-	// Compact works in place. Raw strings stay, or escapes would change.
+	// Compact works in place. Without PreserveRawStrings, it would change escapes.
 	compact := jsontext.Value(bytes.Clone(value))
 	if err := compact.Compact(jsontext.PreserveRawStrings(true)); err != nil {
 		return value
@@ -43,8 +43,8 @@ func SingleLine(value []byte) []byte {
 	return compact
 }
 
-// Escaped returns JSON with escapes in place of the characters that are not to be shown, so that it
-// keeps its meaning.
+// Escaped returns JSON with escapes for the characters that must not be shown. Its meaning stays
+// the same.
 func Escaped(text []byte, isShown func(r rune) bool) []byte {
 	escaped := make([]byte, 0, len(text))
 	for _, r := range string(text) {
@@ -60,11 +60,11 @@ func Escaped(text []byte, isShown func(r rune) bool) []byte {
 	return escaped
 }
 
-// maxIndented bounds what is indented, in bytes.
+// maxIndented bounds the value to indent, in bytes.
 const maxIndented = 64 << 10
 
-// Indented returns a JSON value as people read it. A large one stays as it is: whoever nests it as
-// deep as [MaxDepth] would make it 130 times as large.
+// Indented returns a JSON value for people. A large value stays as it is: with nesting as deep as
+// [MaxDepth], it could become 130 times as large.
 func Indented(value jsontext.Value) string {
 	if len(value) > maxIndented {
 		return string(value)

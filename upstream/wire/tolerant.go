@@ -6,17 +6,17 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ParseList reads the response to a request for a list like [Parse], except for the elements of the
-// array that the named member of the result has: those need only be delimited like JSON values. One
-// definition with a lone surrogate or a duplicate member would otherwise invalidate the whole list.
-// Split the result with [Members] and [ParseArray], and read each element with [ParseObject], which
-// refuses what this function let pass.
+// ParseList reads the response to a list request like [Parse], except for the array in the named
+// member of the result: its elements need only be delimited like JSON values. Otherwise one
+// definition with a lone surrogate or a duplicate member would invalidate the whole list. Split the
+// result with [Members] and [ParseArray]. Read each element with [ParseObject], which refuses
+// invalid elements.
 func ParseList(raw []byte, member string) (Message, error) {
 	message, err := Parse(raw)
 	if err == nil {
 		return message, nil
 	}
-	envelope, lax := parseObject(Object{}, &scanner{raw: raw, rigor: delimiting})
+	envelope, lax := parseObject(Object{}, &scanner{raw: raw, lax: true})
 	if lax != nil {
 		return Message{}, err
 	}
@@ -25,8 +25,7 @@ func ParseList(raw []byte, member string) (Message, error) {
 	if lax != nil {
 		return Message{}, err
 	}
-	// Everything else is checked in a copy that has null in place of the elements that are not
-	// valid.
+	// The rest is checked in a copy with null in place of invalid elements.
 	for i := range elements {
 		if !isStrict(elements[i]) {
 			elements[i] = jsontext.Value("null")
@@ -40,19 +39,19 @@ func ParseList(raw []byte, member string) (Message, error) {
 	return message, nil
 }
 
-// isStrict reports whether raw is one JSON value that [Parse] would accept as a part.
+// isStrict reports whether raw is a JSON value that [Parse] accepts as a part.
 func isStrict(raw []byte) bool {
 	s := scanner{raw: raw}
 	return s.value() == nil && s.end() == nil
 }
 
-// ClaimedIDs returns the ids of the responses in a text that [ParseAll] refuses: one, or those of a
-// batch. They only say which requests need not wait any longer. It leaves out messages with a
-// method, whose ids are the sender's, and ids that are not unique.
+// ClaimedIDs returns the ids of the responses in a text that [ParseAll] refuses. Their requests
+// need not wait any longer. It ignores messages with a method, whose ids belong to the sender, and
+// messages with several ids.
 func ClaimedIDs(raw []byte) (ids []jsontext.Value) {
 	messages := []jsontext.Value{raw}
 	if IsBatch(raw) {
-		messages, _ = parseArray(&scanner{raw: raw, rigor: delimiting})
+		messages, _ = parseArray(&scanner{raw: raw, lax: true})
 	}
 	for _, message := range messages {
 		if id := claimedID(message); id != nil {
@@ -64,15 +63,15 @@ func ClaimedIDs(raw []byte) (ids []jsontext.Value) {
 
 func claimedID(raw []byte) (id jsontext.Value) {
 	ids, seen := 0, map[string]bool{}
-	s := scanner{raw: raw, rigor: delimiting}
+	s := scanner{raw: raw, lax: true}
 	err := s.members(func(name, _, value []byte) {
 		seen[string(name)] = true
 		if string(name) == "id" {
 			id, ids = value, ids+1
 		}
 	})
-	// Of a text that breaks off, or is no JSON in between, only the part before is known. Other
-	// members may be in the rest.
+	// In a text that is cut off or invalid, the members after the error are unknown. So a member
+	// counts as present if its quoted name occurs anywhere.
 	has := func(name string) bool {
 		return seen[name] || err != nil && bytes.Contains(raw, []byte(`"`+name+`"`))
 	}

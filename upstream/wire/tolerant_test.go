@@ -1,8 +1,14 @@
 package wire_test
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -61,22 +67,51 @@ func TestClaimedIDs_OfInvalidResponses(t *testing.T) {
 	}
 }
 
-// What a text claims must not matter beyond the texts that are refused, and reading it must not fail.
-func FuzzParseList(f *testing.F) {
-	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"result":{"prompts":[{"a":1,"a":2}]}}`))
-	f.Add([]byte(`[{"id":1,"result":{"a":"\ud800"}}]`))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		wire.ClaimedIDs(text)
-		strict, strictErr := wire.Parse(text)
-		list, err := wire.ParseList(text, "prompts")
-		if strictErr == nil && (err != nil || string(list.Result) != string(strict.Result)) {
-			t.Errorf("ParseList(%q) = %s, %v, want what Parse returns", text, list.Result, err)
+// Every message is of one kind, a batch is an array in strict JSON that is split between its elements, and a list that is
+// read tolerantly differs from one that is read strictly only if it has elements that are not strict.
+func FuzzMessages(f *testing.F) {
+	for _, seed := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"ping","params":{}}`, `{"jsonrpc":"2.0","id":"a","result":{"x":1e3}}`, `{"jsonrpc":"2.0","id":null,"error":{}}`,
+		`{"jsonrpc":"2.0","id":1,"result":{"prompts":[{"a":1,"a":2}]}}`, `[{"id":1,"result":{"a":"\ud800"}}]`, `[]`, `[1,]`, `[{"a":1,"a":2}]`,
+		` [ {"jsonrpc":"2.0","method":"a"} , {"a":[1,2]} ] `,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		wire.ClaimedIDs(raw)
+		message, strictErr := wire.Parse(raw)
+		list, listErr := wire.ParseList(raw, "prompts")
+		batch, batchErr := wire.ParseBatch(raw)
+		for _, err := range []error{strictErr, batchErr} {
+			if refusal, ok := errors.AsType[*wire.Error](err); err != nil && (!ok || refusal.Code != wire.ParseError && refusal.Code != wire.InvalidRequest) {
+				t.Errorf("%q: %v", raw, err)
+			}
 		}
-		if err != nil {
+		if strictErr == nil {
+			is := []bool{message.IsRequest(), message.IsNotification(), message.IsResponse() && (message.Result == nil) != (message.Error == nil)}
+			if kinds := len(slices.DeleteFunc(is, func(claim bool) bool { return !claim })); kinds != 1 {
+				t.Errorf("Parse(%q) = %+v, which is %d kinds of message", raw, message, kinds)
+			}
+			if listErr != nil || string(list.Result) != string(message.Result) {
+				t.Errorf("ParseList(%q) = %s, %v, want what Parse returns", raw, list.Result, listErr)
+			}
+		} else if elements, err := wire.ParseArray(wire.Members(list.Result).Get("prompts")); listErr == nil && (err != nil || len(elements) == 0) {
+			t.Errorf("ParseList(%q) passed a text without elements: %v", raw, err)
+		}
+		whole := jsontext.Value(raw).Clone()
+		if batchErr != nil {
 			return
 		}
-		if elements, err := wire.ParseArray(wire.Members(list.Result).Get("prompts")); strictErr != nil && (err != nil || len(elements) == 0) {
-			t.Errorf("ParseList(%q) passed a text without elements: %v", text, err)
+		if whole.Kind() != '[' || whole.Compact() != nil {
+			t.Fatalf("ParseBatch(%q) splits what is not an array in strict JSON", raw)
+		}
+		var joined []string
+		for _, element := range batch {
+			joined = append(joined, string(element))
+		}
+		again := jsontext.Value("[" + strings.Join(joined, ",") + "]")
+		if again.Compact() != nil || !bytes.Equal(again, whole) {
+			t.Errorf("ParseBatch(%q), joined again: %s", raw, again)
 		}
 	})
 }

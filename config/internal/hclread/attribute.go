@@ -13,12 +13,11 @@ import (
 	"github.com/zclconf/go-cty/cty/gocty"
 )
 
-// Set decodes a string attribute into dst, which keeps its default if the attribute is absent or
-// wrong. The error of parse continues a sentence that begins with the value. Set reports whether
-// dst holds what is written.
+// Set decodes a string attribute into dst. If the attribute is absent or wrong, dst keeps its default. The
+// error of parse continues a sentence that begins with the value. Set reports whether it set dst.
 func Set[T any](b *Block, name string, dst *T, parse func(string) (T, error)) bool {
 	t, ok := b.Text(name)
-	if !ok || t.Unset { // of an unset variable, only the warning is due
+	if !ok || t.Unset { // an unset variable has its own warning
 		return false
 	}
 	parsed, err := parse(t.Value)
@@ -30,15 +29,15 @@ func Set[T any](b *Block, name string, dst *T, parse func(string) (T, error)) bo
 	return true
 }
 
-// Checked makes a parse function for [Set] and [List] out of a check.
+// Checked makes a parse function for [Set] and [List] from a check.
 func Checked(check func(string) error) func(string) (string, error) {
 	return func(s string) (string, error) { return s, check(s) }
 }
 
-// AnyText is the parse function for what may be any text.
+// AnyText is the parse function that accepts every text.
 func AnyText(s string) (string, error) { return s, nil }
 
-// OneOf makes a parse function that accepts some words only.
+// OneOf makes a parse function that accepts only these words.
 func OneOf[T ~string](words ...T) func(string) (T, error) {
 	return func(s string) (T, error) {
 		if slices.Contains(words, T(s)) {
@@ -52,20 +51,8 @@ func OneOf[T ~string](words ...T) func(string) (T, error) {
 	}
 }
 
-// Bool decodes an attribute that is true or false.
-func Bool(b *Block, name string, dst *bool) {
-	if v, ok := eval(b, name, cty.Bool); ok {
-		*dst = v.True()
-	}
-}
-
 // Int decodes a whole number from 1 to most.
 func Int(b *Block, name string, most int, dst *int) { number(b, name, "a whole number", 1, most, dst) }
-
-// Float decodes a number within bounds.
-func Float(b *Block, name string, least, most float64, dst *float64) {
-	number(b, name, "a number", least, most, dst)
-}
 
 func number[T int | float64](b *Block, name, kind string, least, most T, dst *T) {
 	v, ok := eval(b, name, cty.Number)
@@ -73,7 +60,7 @@ func number[T int | float64](b *Block, name, kind string, least, most T, dst *T)
 		return
 	}
 	var n T
-	// For an int, an error is a fraction, or too large for it.
+	// For an int, the conversion fails for a fraction or an overflow.
 	if err := gocty.FromCtyValue(v, &n); err != nil || n < least || n > most {
 		decimal := func(n T) string { return strconv.FormatFloat(float64(n), 'f', -1, 64) }
 		b.Error(b.ValueRange(name), "Invalid "+name, "%s must be %s from %s to "+
@@ -83,8 +70,8 @@ func number[T int | float64](b *Block, name, kind string, least, most T, dst *T)
 	*dst = n
 }
 
-// Text returns the value of a string attribute. It is not ok if the attribute is absent, null or
-// wrong; a wrong one was reported.
+// Text returns the value of a string attribute. ok is false if the attribute is absent, null or
+// wrong; a wrong value was reported.
 func (b *Block) Text(name string) (t Text, ok bool) {
 	v, ok := eval(b, name, cty.String)
 	if !ok {
@@ -93,8 +80,8 @@ func (b *Block) Text(name string) (t Text, ok bool) {
 	return newText(v, b.ValueRange(name), b.schema.isSecret(name)), true
 }
 
-// ReadFile returns the content of the file that an attribute names, and the path as it is written.
-// The path is relative to the folder of the block's file, and the block's [Access] must allow it.
+// ReadFile returns the content of the file in an attribute, and the path as written. The path is relative to
+// the folder of the block's file. The block's [Access] must allow it.
 func (b *Block) ReadFile(name string) (content string, path Text, ok bool) {
 	path, ok = b.Text(name)
 	if !ok || path.Unset {
@@ -114,8 +101,8 @@ func (b *Block) ReadFile(name string) (content string, path Text, ok bool) {
 	return content, path, true
 }
 
-// List decodes each element of a list of strings; see [Set] for parse. Elements that are wrong are
-// reported and left out.
+// List decodes each element of a list of strings; see [Set] for parse. It reports wrong elements and leaves
+// them out.
 func List[T any](b *Block, name string, parse func(string) (T, error)) []T {
 	var values []T
 	for _, t := range b.Texts(name) {
@@ -128,27 +115,6 @@ func List[T any](b *Block, name string, parse func(string) (T, error)) []T {
 			continue
 		}
 		values = append(values, value)
-	}
-	return values
-}
-
-// RequiredList is [List] for an attribute without which the block has no effect.
-func RequiredList[T any](b *Block, name string, parse func(string) (T, error)) []T {
-	before := b.Reported()
-	values := List(b, name, parse)
-	if len(values) == 0 && b.Reported() == before && (b.Has(name) || b.Lacks(name)) {
-		b.Error(b.ValueRange(name), "Missing "+name, "The %s block has no effect without %s; "+
-			"write %s = [\"…\"].", b.Type(), name, name)
-	}
-	return values
-}
-
-// NonEmptyList is [List] for an attribute that may be absent, but not empty: the detail says why.
-func NonEmptyList[T any](b *Block, name string, parse func(string) (T, error), detail string) []T {
-	before := b.Reported()
-	values := List(b, name, parse)
-	if len(values) == 0 && b.Has(name) && b.Reported() == before {
-		b.Error(b.ValueRange(name), "Invalid "+name, "%s", detail)
 	}
 	return values
 }
@@ -176,9 +142,8 @@ func (b *Block) Texts(name string) []Text {
 	return texts
 }
 
-// SecretMap decodes a map of strings, whose keys are the same if same returns the same text for
-// them; nil stands for those that are equal. The error of check continues a sentence that begins
-// with the key, and must not show the value.
+// SecretMap decodes a map of strings. Two keys are duplicates if the function same returns the same text for
+// both. The error of check continues a sentence that begins with the key, and must not quote the value.
 func SecretMap(
 	b *Block, name string, same func(key string) string, check func(key, value string) error,
 ) map[string]string {
@@ -186,8 +151,8 @@ func SecretMap(
 	if !ok {
 		return nil
 	}
-	written := checkWrittenKeys(b, name, same)
-	if v.IsMarked() { // a mark on the map, as jsondecode(file("…")) leaves it, covers its keys
+	written := writtenKeys(b, name)
+	if v.IsMarked() { // a mark on the map, for example from jsondecode(file("…")), covers its keys
 		b.Error(b.ValueRange(name), "Sensitive "+name, "The names in %s are logged; write them "+
 			"out and take only the values from env or file.", name)
 		return nil
@@ -196,9 +161,17 @@ func SecretMap(
 		return nil
 	}
 	entries := v.AsValueMap()
-	values := map[string]string{}
+	values, seen := map[string]string{}, map[string]string{} // seen has the keys by the result of same
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
-		e, at := entries[key], written.add(b, name, key, b.ValueRange(name))
+		e := entries[key]
+		at, isWritten := written[key]
+		if !isWritten {
+			at = b.ValueRange(name)
+		}
+		if first, isKnown := seen[same(key)]; isKnown {
+			duplicateKey(b, at, name, key, first)
+		}
+		seen[same(key)] = key
 		if e.IsNull() {
 			b.Error(at, "Invalid "+name, "%q is null; remove it or give it a value.", key)
 			continue
@@ -213,7 +186,10 @@ func SecretMap(
 	return values
 }
 
-// Object returns the entries of a map whose values may be of any type.
+// SameKey is the function same of [SecretMap] for keys with exact spelling.
+func SameKey(key string) string { return key }
+
+// Object returns the entries of a map with values of any type.
 func Object(b *Block, name string) map[string]cty.Value {
 	v, ok := eval(b, name, cty.DynamicPseudoType)
 	if !ok {
@@ -224,47 +200,32 @@ func Object(b *Block, name string) map[string]cty.Value {
 			"write %s = { NAME = \"…\" }.", name, name)
 		return nil
 	}
-	checkWrittenKeys(b, name, nil)
+	writtenKeys(b, name)
 	return v.AsValueMap()
 }
 
-// keyRanges knows where the keys of a map stand.
-type keyRanges struct {
-	same   func(key string) string
-	ranges map[string]hcl.Range
-	seen   map[string]string // keys as they are written, by what is the same for the same ones
-}
-
-// add returns where a key stands, and reports one that is the same as another: HCL alone would
-// silently take the last one, and merge() takes both if one map has Authorization and the other
-// authorization.
-func (k keyRanges) add(b *Block, name, key string, at hcl.Range) hcl.Range {
-	if written, isKnown := k.ranges[key]; isKnown && at == b.ValueRange(name) {
-		return written
-	}
-	same := key
-	if k.same != nil {
-		same = k.same(key)
-	}
-	if first, ok := k.seen[same]; ok {
-		b.Error(at, "Duplicate name in "+name, "%q is already in the map, as %q; remove one of the two.", key, first)
-	}
-	k.seen[same], k.ranges[key] = key, at
-	return at
-}
-
-// checkWrittenKeys adds the keys of a map that is written out.
-func checkWrittenKeys(b *Block, name string, same func(key string) string) keyRanges {
-	written := keyRanges{same, map[string]hcl.Range{}, map[string]string{}}
+// writtenKeys returns the ranges of the keys of a map that is written out, and reports duplicates: HCL
+// itself would silently use the last value.
+func writtenKeys(b *Block, name string) map[string]hcl.Range {
+	ranges := map[string]hcl.Range{}
 	object, ok := b.hcl.Body.Attributes[name].Expr.(*hclsyntax.ObjectConsExpr)
 	if !ok {
-		return written
+		return ranges
 	}
 	for _, item := range object.Items {
 		k, diags := item.KeyExpr.Value(nil)
-		if !diags.HasErrors() && k.Type() == cty.String && k.IsKnown() && !k.IsNull() {
-			written.add(b, name, k.AsString(), hcl.RangeBetween(item.KeyExpr.Range(), item.ValueExpr.Range()))
+		if diags.HasErrors() || k.Type() != cty.String || !k.IsKnown() || k.IsNull() {
+			continue
 		}
+		key, at := k.AsString(), hcl.RangeBetween(item.KeyExpr.Range(), item.ValueExpr.Range())
+		if _, isKnown := ranges[key]; isKnown {
+			duplicateKey(b, at, name, key, key)
+		}
+		ranges[key] = at
 	}
-	return written
+	return ranges
+}
+
+func duplicateKey(b *Block, at hcl.Range, name, key, first string) {
+	b.Error(at, "Duplicate name in "+name, "%q is already in the map, as %q; remove one of the two.", key, first)
 }

@@ -1,7 +1,6 @@
 package hclread
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,7 +61,7 @@ func TestSecretMap_EvaluatesExpressions(t *testing.T) {
 		`tostring(3 > "2")`:                                "true",
 	} {
 		b := box(t, "env = { V = "+expr+" }", "value", "content\n")
-		got := SecretMap(b, "env", nil, func(_, _ string) error { return nil })["V"]
+		got := SecretMap(b, "env", SameKey, func(_, _ string) error { return nil })["V"]
 		if got != want || len(b.diags) > 0 {
 			t.Errorf("%s = %q, want %q; %v", expr, got, want, b.diags)
 		}
@@ -77,30 +76,6 @@ func TestSet_KeepsTheDefaultOfAWrongValue(t *testing.T) {
 	}
 	if got := b.Finish().Diagnostics.Error(); !strings.Contains(got, `"yellow" is not one of: red, blue`) {
 		t.Errorf("diagnostics: %s", got)
-	}
-}
-
-func TestSet_AcceptsSensitiveValuesByTheSchema(t *testing.T) {
-	for attribute, want := range map[string]string{"name": "Sensitive name", "path": "", "token": ""} {
-		var got string
-		b := box(t, attribute+` = env("SECRET")`)
-		Set(b, attribute, &got, AnyText)
-		diags := b.Finish().Diagnostics
-		if want == "" && (got != "hunter2-env" || len(diags) > 0) || want != "" && !strings.Contains(diags.Error(), want) {
-			t.Errorf("%s = %q; %v", attribute, got, diags)
-		}
-	}
-}
-
-func TestSet_HidesSensitiveValuesInErrors(t *testing.T) {
-	for _, attribute := range []string{`path = env("SECRET")`, `token = "hunter2"`, `path = "https://me:hunter2@example.com"`, `path = "https://example.com/?token=hunter2"`} {
-		name, _, _ := strings.Cut(attribute, " ")
-		b := box(t, attribute)
-		var got string
-		Set(b, name, &got, func(string) (string, error) { return "", errors.New("is wrong") })
-		if text := b.Finish().Diagnostics.Error(); strings.Contains(text, "hunter2") || !strings.Contains(text, "(sensitive) is wrong.") {
-			t.Errorf("%s: %s", attribute, text)
-		}
 	}
 }
 

@@ -13,10 +13,10 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/promptweir/promptweir/config/regular"
+	"github.com/promptweir/promptweir/config/safefile"
 )
 
-// Block is one block, whose diagnostics go to its Reader.
+// Block is one HCL block. Its diagnostics go to its Reader.
 type Block struct {
 	*Reader
 
@@ -25,16 +25,16 @@ type Block struct {
 	scope  *scope
 }
 
-// Restrict lets the expressions of the block, and of those inside it, use only what access allows.
+// Restrict makes access decide what the expressions of the block and of its inner blocks may read.
 func (b *Block) Restrict(access Access) { b.scope.access = access }
 
-// Type is the word that the block starts with.
+// Type is the word at the beginning of the block.
 func (b *Block) Type() string { return b.hcl.Type }
 
-// Labelled reports whether the block has a label; Check reports a missing one.
+// Labelled reports whether the block has a label. Check reports a missing label.
 func (b *Block) Labelled() bool { return len(b.hcl.Labels) > 0 }
 
-// Label is the block's first label, empty if it has none.
+// Label returns the first label, or "".
 func (b *Block) Label() string {
 	if !b.Labelled() {
 		return ""
@@ -42,7 +42,7 @@ func (b *Block) Label() string {
 	return b.hcl.Labels[0]
 }
 
-// LabelRange is the range of the label, or the header of a block without one.
+// LabelRange is the range of the label, or of the header if there is no label.
 func (b *Block) LabelRange() hcl.Range {
 	if !b.Labelled() {
 		return b.Range()
@@ -50,7 +50,7 @@ func (b *Block) LabelRange() hcl.Range {
 	return b.hcl.LabelRanges[0]
 }
 
-// Range is the block's header.
+// Range returns the range of the block's header.
 func (b *Block) Range() hcl.Range { return b.hcl.DefRange() }
 
 // HasErrors reports whether an error was reported in the block so far, at any depth.
@@ -59,31 +59,25 @@ func (b *Block) HasErrors() bool {
 	return slices.ContainsFunc(b.errorsAt[whole.Filename], func(at int) bool { return whole.Start.Byte <= at && at < whole.End.Byte })
 }
 
-// Discard reports one mistake in place of a whole block at the top level, which is then read as if it
-// were not there. Call it before Check.
-func (b *Block) Discard(summary, detail string, args ...any) {
-	b.Drop()
-	b.Error(b.Range(), summary, detail, args...)
-}
-
-// Withdraw takes back the diagnostics of the block with a summary, and counts them: another one says what they follow from.
+// Withdraw removes the block's diagnostics with a summary and returns their number. The caller reports their
+// common cause.
 func (b *Block) Withdraw(summary string) int {
 	before := len(b.diags)
 	b.diags = slices.DeleteFunc(b.diags, func(d *hcl.Diagnostic) bool { return d.Summary == summary && b.isAbout(d) })
 	return before - len(b.diags)
 }
 
-// Drop is Discard without a report, for a block of which another report speaks.
+// Drop removes a top-level block and its diagnostics. The caller reports an error that names it. Call it before
+// Check.
 func (b *Block) Drop() {
 	checker{b.Reader}.block(b.hcl, b.schema) // hides secrets under wrong names
 	b.diags = slices.DeleteFunc(b.diags, b.isAbout)
 	src := b.byPath[b.Range().Filename]
 	src.blocks = slices.DeleteFunc(slices.Clone(src.blocks), func(other *hclsyntax.Block) bool { return other == b.hcl })
-	src.discarded, b.hasDiscarded = append(src.discarded, b.hcl), true
+	src.dropped = append(src.dropped, b.hcl)
 }
 
-// isAbout reports whether a diagnostic is about the block or what is in it: by position, since it
-// does not say so.
+// isAbout reports whether a diagnostic lies in the block.
 func (b *Block) isAbout(d *hcl.Diagnostic) bool {
 	whole := b.hcl.Range()
 	return d.Subject != nil && d.Subject.Filename == whole.Filename &&
@@ -96,24 +90,24 @@ func (b *Block) IsEmpty() bool { return len(b.hcl.Body.Attributes)+len(b.hcl.Bod
 // Has reports whether an attribute is written.
 func (b *Block) Has(name string) bool { return b.hcl.Body.Attributes[name] != nil }
 
-// Lacks reports whether an attribute is absent, and not merely misspelt: that was reported, and is
-// one mistake. Call it after Check.
+// Lacks reports whether an attribute is absent. An attribute with a misspelt name, which Check
+// reported, does not count as absent. Call it after Check.
 func (b *Block) Lacks(name string) bool { return !b.Has(name) && !b.guesses[guess{b.hcl, name}] }
 
-// Require reports an attribute that is absent; the detail says how to set it.
+// Require reports an absent attribute; the detail is the remedy.
 func (b *Block) Require(name, detail string, args ...any) {
 	if b.Lacks(name) {
 		b.Error(b.Range(), "Missing "+name, detail, args...)
 	}
 }
 
-// HasBlock reports whether the block contains one of these types, right or wrong.
+// HasBlock reports whether the block contains any block of these types, valid or not.
 func (b *Block) HasBlock(types ...string) bool {
 	return slices.ContainsFunc(b.hcl.Body.Blocks, func(inner *hclsyntax.Block) bool { return slices.Contains(types, inner.Type) })
 }
 
-// Inner returns the nested blocks of a type. Those with the wrong labels are among them, since they
-// may hold further mistakes.
+// Inner returns the nested blocks of a type, including blocks with wrong labels: they may contain further
+// errors.
 func (b *Block) Inner(blockType string) []*Block {
 	schema, _ := b.schema.block(blockType)
 	var inner []*Block
@@ -125,8 +119,7 @@ func (b *Block) Inner(blockType string) []*Block {
 	return inner
 }
 
-// ValueRange is the range of an attribute's value, or the block's header if the attribute is
-// absent.
+// ValueRange is the range of an attribute's value, or of the block's header if the attribute is absent.
 func (b *Block) ValueRange(name string) hcl.Range {
 	if attribute := b.hcl.Body.Attributes[name]; attribute != nil {
 		return attribute.Expr.Range()
@@ -142,14 +135,15 @@ func (b *Block) ElementRange(name string, i int) hcl.Range {
 	return b.ValueRange(name)
 }
 
-// Expression returns the unevaluated value of an attribute that is written, and its source text.
+// Expression returns the unevaluated value of an attribute and its source text. The attribute must be present.
 func (b *Block) Expression(name string) (expr hclsyntax.Expression, source []byte) {
 	expr = b.hcl.Body.Attributes[name].Expr
 	return expr, expr.Range().SliceBytes(b.scope.source.file.Bytes)
 }
 
-// Literals returns the strings of an attribute that are written out, or of its list or map, with their keys; the key of a single
-// string is the attribute's name. A computed element is empty.
+// Literals returns the written-out strings in the value of an attribute: a single string, a list or
+// a map. The key of a single string is the attribute's name; elements of a list have empty keys. A
+// computed string is empty.
 func (b *Block) Literals(name string) (keys []string, texts []Text) {
 	add := func(key string, expr hclsyntax.Expression) {
 		t := Text{At: expr.Range()}
@@ -178,14 +172,13 @@ func (b *Block) Literals(name string) (keys []string, texts []Text) {
 	return keys, texts
 }
 
-// WarnHidden is Warning for a line that is not to be shown.
+// WarnHidden is Warning without a quoted line.
 func (b *Block) WarnHidden(at hcl.Range, summary, detail string, args ...any) {
 	b.hide(at)
 	b.Warning(at, summary, detail, args...)
 }
 
-// ResolvePath makes a path absolute or relative to the working directory, like the path of the
-// block's own file.
+// ResolvePath returns a path relative to the folder of the block's file, unless it is absolute.
 func (b *Block) ResolvePath(path string) string {
 	if filepath.IsAbs(path) {
 		return path
@@ -193,8 +186,7 @@ func (b *Block) ResolvePath(path string) string {
 	return filepath.Join(b.scope.dir, path)
 }
 
-// ResolveFolder returns the folder to which a path leads that is relative to the folder of the
-// block's file.
+// ResolveFolder returns the folder at a path relative to the block's file, with all links resolved.
 func (b *Block) ResolveFolder(written Text) (actual string, err error) {
 	path := b.ResolvePath(written.Value)
 	if actual, err = filepath.EvalSymlinks(Absolute(path)); err == nil {
@@ -204,22 +196,23 @@ func (b *Block) ResolveFolder(written Text) (actual string, err error) {
 		}
 	}
 	if err != nil {
-		// What is in the folder is no concern of a load, but that it is there.
+		// OnRead is called only for a missing folder, because a load does not depend on a folder's
+		// contents.
 		b.options.OnRead(path)
 		return "", &DiagnosticError{"No such folder", fmt.Sprintf("%s: %s; make the folder, or correct the "+
-			"path, which is relative to the folder of this file.", written, regular.Cause(err))}
+			"path, which is relative to the folder of this file.", written, safefile.Cause(err))}
 	}
 	return actual, nil
 }
 
-// Invalid reports what is wrong with the value of an attribute. The error continues a sentence that
-// begins with the value; a [DiagnosticError] is reported as it is.
+// Invalid reports a wrong value of an attribute. The error continues a sentence that begins with the value. A
+// [DiagnosticError] is reported as it is.
 func (b *Block) Invalid(name string, t Text, err error) {
 	if p, ok := errors.AsType[*DiagnosticError](err); ok {
 		b.Error(t.At, p.Summary, "%s", p.Detail)
 		return
 	}
-	// Written out, it is not marked as sensitive, and a password in a URL is a secret all the same.
+	// A written-out value is not marked, but a password in a URL is a secret.
 	if hasCredentials(t.Value) {
 		t.Sensitive = true
 		b.hide(t.At)
@@ -227,9 +220,8 @@ func (b *Block) Invalid(name string, t Text, err error) {
 	b.Error(t.At, "Invalid "+name, "%s %s", t, Sentence(err))
 }
 
-// DiagnosticError is an error that brings a summary of its own, instead of that of the attribute
-// that it is about.
+// DiagnosticError is an error with its own summary.
 type DiagnosticError struct{ Summary, Detail string }
 
-// Error returns the detail alone.
+// Error returns the detail.
 func (p *DiagnosticError) Error() string { return p.Detail }

@@ -1,10 +1,8 @@
 package hclread
 
 import (
-	"errors"
 	"fmt"
 	"math"
-	"math/bits"
 	"strconv"
 	"strings"
 
@@ -15,31 +13,30 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 )
 
-// Bounds of a configuration file, which are counted before it is parsed.
+// Bounds of a configuration file, checked before it is parsed.
 const (
 	maxFileSize = 256 << 10 // bytes
 	maxTokens   = 50_000
-	// maxParts bounds the parts of one template: HCL joins them in quadratic time, and each line of a
-	// heredoc and each $ is one.
+	// maxParts bounds the parts of one template, because HCL joins them in quadratic time. Each line of a
+	// heredoc and each $ is a part.
 	maxParts = 1_000
-	// maxNesting bounds the brackets that are open at one point: HCL's parser recurses, and Go cannot
-	// recover from an exhausted stack.
+	// maxNesting bounds open brackets: HCL's parser recurses, and Go cannot recover from an exhausted stack.
 	maxNesting = 100
 )
 
 // Bounds of the expressions in a file.
 const (
-	maxValue      = 1 << 20  // bytes of an argument, of a result, and of an attribute's value
-	maxFileValues = 16 << 20 // bytes of all of these in a file
-	maxElements   = 4_096    // of a list, an object or a map
-	// maxDigits bounds a number as it is written, read from a text, or computed: it becomes text with
-	// all its digits.
+	maxValue      = 1 << 20  // bytes of an argument, a result or an attribute's value
+	maxFileValues = 16 << 20 // bytes of all these in a file
+	maxElements   = 4_096    // in a list, an object or a map
+	// maxDigits bounds a number that is written out, read from text, or computed: converted to text, it has all
+	// its digits.
 	maxDigits = 400
-	// elementBytes is what a value counts at least.
+	// elementBytes is the minimum size of a value.
 	elementBytes = 16
 )
 
-// These summaries stand above details that show no values.
+// Summaries of diagnostics whose details quote no values.
 const (
 	summaryBudget = "Too much to evaluate"
 	summaryResult = "Value too large"
@@ -47,18 +44,22 @@ const (
 	summaryLoop   = "No loops here"
 )
 
-// tooMuch returns where the tokens of a file exceed a bound, and what to do about it; nil if they do
-// not.
-func tooMuch(tokens hclsyntax.Tokens) *hcl.Diagnostic {
-	if len(tokens) > maxTokens {
+// tooMuch returns a diagnostic at the first token beyond a bound, or nil. A lock file has as many tokens and
+// lines of text as its size allows, and nothing that must be evaluated.
+func tooMuch(tokens hclsyntax.Tokens, isLock bool) *hcl.Diagnostic {
+	if len(tokens) > maxTokens && !isLock {
 		return exceeds(&tokens[maxTokens], "Too many tokens", "A file may have at most %d words, signs and line "+
 			"ends; split it.", maxTokens)
 	}
-	depth, parts := 0, []int{} // of the templates that are open
+	depth, parts := 0, []int{} // parts of each open template
 	for i := range tokens {
 		t := &tokens[i]
 		if depth += bracket(t.Type); depth > maxNesting {
 			return exceeds(t, "Nested too deeply", "More than %d brackets are open here; simplify the expression.", maxNesting)
+		}
+		if isLock && !isOfText(t.Type) {
+			return exceeds(t, "Not in a lock file", "A lock file has blocks and texts only; restore the file, or remove it and "+
+				"approve all prompts again with: promptweir lock --config PATH --live")
 		}
 		switch t.Type {
 		case hclsyntax.TokenOQuote, hclsyntax.TokenOHeredoc:
@@ -67,7 +68,7 @@ func tooMuch(tokens hclsyntax.Tokens) *hcl.Diagnostic {
 			parts = parts[:max(0, len(parts)-1)]
 		case hclsyntax.TokenQuotedLit, hclsyntax.TokenStringLit, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
 			if last := len(parts) - 1; last >= 0 {
-				if parts[last]++; parts[last] > maxParts {
+				if parts[last]++; parts[last] > maxParts && !isLock {
 					return exceeds(t, "Text too long", "A text may have at most %d parts, such as lines and ${…}; put "+
 						"it into a file, and read that with file.", maxParts)
 				}
@@ -81,43 +82,30 @@ func tooMuch(tokens hclsyntax.Tokens) *hcl.Diagnostic {
 	return nil
 }
 
+// isOfText reports whether a token is part of blocks and texts without references.
+func isOfText(t hclsyntax.TokenType) bool {
+	switch t {
+	case hclsyntax.TokenIdent, hclsyntax.TokenEqual, hclsyntax.TokenOBrace, hclsyntax.TokenCBrace, hclsyntax.TokenNewline,
+		hclsyntax.TokenOQuote, hclsyntax.TokenQuotedLit, hclsyntax.TokenCQuote, hclsyntax.TokenOHeredoc,
+		hclsyntax.TokenStringLit, hclsyntax.TokenCHeredoc, hclsyntax.TokenComment, hclsyntax.TokenEOF:
+		return true
+	}
+	return false
+}
+
 func exceeds(t *hclsyntax.Token, summary, detail string, args ...any) *hcl.Diagnostic {
 	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, args...), Subject: &t.Range}
 }
 
-// noText returns the first token of a lock file that may not be in one. A lock file has blocks and
-// texts only, so it needs no bound except its size.
-func noText(tokens hclsyntax.Tokens) *hcl.Diagnostic {
-	depth := 0
-	for i := range tokens {
-		t := &tokens[i]
-		depth += bracket(t.Type)
-		switch t.Type {
-		case hclsyntax.TokenIdent, hclsyntax.TokenEqual, hclsyntax.TokenOBrace, hclsyntax.TokenCBrace, hclsyntax.TokenNewline,
-			hclsyntax.TokenOQuote, hclsyntax.TokenQuotedLit, hclsyntax.TokenCQuote, hclsyntax.TokenOHeredoc,
-			hclsyntax.TokenStringLit, hclsyntax.TokenCHeredoc, hclsyntax.TokenComment, hclsyntax.TokenEOF:
-			if depth <= maxNesting {
-				continue
-			}
-		}
-		return exceeds(t, "Not in a lock file", "A lock file has blocks and texts only; restore the file, or remove it and "+
-			"approve all prompts again with: promptweir lock --config PATH --live")
-	}
-	return nil
-}
-
-// writtenDigits returns about how many digits a number has when it is written without an exponent.
+// writtenDigits estimates the digits of a number that is written out.
 func writtenDigits(number string) int {
 	mantissa, exponent, _ := strings.Cut(strings.ToLower(number), "e")
-	n, err := strconv.Atoi(exponent)
-	if errors.Is(err, strconv.ErrRange) {
-		return math.MaxInt
-	}
-	return add(len(mantissa), max(n, -n))
+	n, _ := strconv.Atoi(strings.TrimLeft(exponent, "+-")) // the largest int if it is larger
+	return max(len(mantissa), n)
 }
 
-// bracket is 1 for an opening bracket, -1 for a closing one, and 0 for anything else. Templates and
-// heredocs have brackets, too.
+// bracket returns 1 for an opening bracket, -1 for a closing bracket, 0 for other tokens. Quotes,
+// heredocs and ${ also count as brackets.
 func bracket(t hclsyntax.TokenType) int {
 	switch t {
 	case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenOQuote,
@@ -130,16 +118,25 @@ func bracket(t hclsyntax.TokenType) int {
 	return 0
 }
 
-// Prepare makes the operations of an expression refuse numbers that are too long. It reports loops,
-// without which each value of an expression is used once: then a result is as large as what its
-// functions have made together. Call it before the expression is evaluated.
-func (r *Reader) Prepare(expr hclsyntax.Expression) (ok bool) {
+// CheckLoops reports loops. Without them each value is used once, so the size of a result is bounded by its
+// functions' results. Call it before evaluating the expression.
+func (r *Reader) CheckLoops(expr hclsyntax.Expression) (ok bool) {
 	ok = true
 	_ = hclsyntax.VisitAll(expr, func(n hclsyntax.Node) hcl.Diagnostics {
-		switch n := n.(type) {
-		case *hclsyntax.ForExpr:
+		if loop, isLoop := n.(*hclsyntax.ForExpr); isLoop {
 			ok = false
-			r.Error(n.Range(), summaryLoop, "There is no for; write the values out, or LIST[*].NAME for an attribute of each element.")
+			r.Error(loop.Range(), summaryLoop, "There is no for; write the values out, or LIST[*].NAME for an attribute of each element.")
+		}
+		return nil
+	})
+	return ok
+}
+
+// boundNumbers makes the operations of an expression refuse numbers that are too long. Call it before evaluating
+// the expression: without it, "1e600000000" * 1 would become a text of that many digits.
+func boundNumbers(expr hclsyntax.Expression) {
+	_ = hclsyntax.VisitAll(expr, func(n hclsyntax.Node) hcl.Diagnostics {
+		switch n := n.(type) {
 		case *hclsyntax.BinaryOpExpr:
 			n.Op = bounded(n.Op)
 		case *hclsyntax.UnaryOpExpr:
@@ -147,17 +144,15 @@ func (r *Reader) Prepare(expr hclsyntax.Expression) (ok bool) {
 		}
 		return nil
 	})
-	return ok
 }
 
-// bounded returns an operation on numbers that refuses those that are too long, and any other as it
-// is.
+// bounded returns an operation that refuses numbers that are too long.
 func bounded(op *hclsyntax.Operation) *hclsyntax.Operation {
 	params := op.Impl.Params()
-	if params[0].Type != cty.Number { // or it is bounded already
+	if params[0].Type != cty.Number { // it takes no numbers, or is already bounded
 		return op
 	}
-	for i := range params { // else HCL would read a text as a number before the operation can refuse it
+	for i := range params { // otherwise HCL converts a text to a number before the operation can refuse it
 		params[i].Type = cty.DynamicPseudoType
 	}
 	return &hclsyntax.Operation{Type: op.Type, Impl: function.New(&function.Spec{
@@ -166,7 +161,7 @@ func bounded(op *hclsyntax.Operation) *hclsyntax.Operation {
 		Impl: func(args []cty.Value, _ cty.Type) (v cty.Value, err error) {
 			numbers := make([]cty.Value, len(args))
 			for i, arg := range args {
-				if arg.Type() == cty.String && writtenDigits(arg.AsString()) > maxDigits {
+				if arg.Type() == cty.String && arg.IsKnown() && writtenDigits(arg.AsString()) > maxDigits {
 					return cty.NilVal, errNumber
 				}
 				if numbers[i], err = convert.Convert(arg, cty.Number); err != nil {
@@ -183,8 +178,7 @@ func bounded(op *hclsyntax.Operation) *hclsyntax.Operation {
 
 var errNumber = &DiagnosticError{summaryNumber, fmt.Sprintf("A number may have at most %d digits.", maxDigits)}
 
-// spend counts values against what the expressions of a file may take and make. The expression that
-// is being evaluated says which file that is.
+// spend charges values to the budget of the file whose expression is being evaluated.
 func (r *Reader) spend(values ...cty.Value) error {
 	for _, v := range values {
 		s := sizeOf(v)
@@ -210,18 +204,16 @@ func tooLarge() error {
 		"element counts %d at least.", maxValue, elementBytes)}
 }
 
-// extent is how large a value is.
+// extent is the size of a value.
 type extent struct {
-	bytes int // of all values in it, elementBytes for each at least
-	count int // of values at all depths
-	// longest is the number of elements of the longest list in it, and digits that of the longest
-	// number.
+	bytes int // of all values in it, at least elementBytes each
+	// longest is the length of the longest list in it, digits the length of the longest number.
 	longest, digits int
 }
 
 func sizeOf(v cty.Value) extent {
 	v, _ = v.Unmark()
-	s := extent{bytes: elementBytes, count: 1}
+	s := extent{bytes: elementBytes}
 	if v == cty.NilVal || !v.IsKnown() || v.IsNull() {
 		return s
 	}
@@ -236,17 +228,17 @@ func sizeOf(v cty.Value) extent {
 		for it := v.ElementIterator(); it.Next(); {
 			key, element := it.Element()
 			if t.IsMapType() || t.IsObjectType() {
-				s.bytes = add(s.bytes, len(key.AsString()))
+				s.bytes += len(key.AsString())
 			}
 			e := sizeOf(element)
-			s.bytes, s.count = add(s.bytes, e.bytes), add(s.count, e.count)
+			s.bytes += e.bytes
 			s.longest, s.digits = max(s.longest, e.longest), max(s.digits, e.digits)
 		}
 	}
 	return s
 }
 
-// digits is about how many digits a number has as text.
+// digits estimates the length of a number as text.
 func digits(number cty.Value) int {
 	n := number.AsBigFloat()
 	if n.IsInf() {
@@ -254,19 +246,4 @@ func digits(number cty.Value) int {
 	}
 	exponent := n.MantExp(nil)
 	return max(exponent, -exponent) * 3 / 10 // a bit is 0.301 decimal digits
-}
-
-// add and multiply stop at the largest number, for counts that are not negative.
-func add(a, b int) int {
-	if sum, carry := bits.Add(uint(a), uint(b), 0); carry == 0 && sum <= math.MaxInt {
-		return int(sum)
-	}
-	return math.MaxInt
-}
-
-func multiply(a, b int) int {
-	if high, low := bits.Mul(uint(a), uint(b)); high == 0 && low <= math.MaxInt {
-		return int(low)
-	}
-	return math.MaxInt
 }

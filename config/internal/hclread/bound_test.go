@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 )
 
@@ -23,7 +22,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// mayAllocate is what a refusal may cost, however much would be made.
+// mayAllocate bounds the memory for a refusal.
 const mayAllocate = 256 << 20
 
 // soon is far longer than a refusal takes, and far shorter than what is refused.
@@ -58,7 +57,7 @@ func TestParse_RefusesFilesThatTakeLong(t *testing.T) {
 	}
 }
 
-// What is within the bounds is parsed without exhausting the stack.
+// Parsing a text within the bounds does not exhaust the stack.
 func TestParse_EndsForWhatIsWithinTheBounds(t *testing.T) {
 	n := maxTokens - 10
 	for _, expr := range []string{
@@ -82,10 +81,10 @@ func TestParse_TakesTextsOnlyOfALockFile(t *testing.T) {
 		"box {\n  name = file(\"x\")\n}\n":      "Not in a lock file",
 		"box {\n  name = \"${1}\"\n}\n":         "Not in a lock file",
 		"box {\n  name = - - 1\n}\n":            "Not in a lock file",
-		strings.Repeat("box {\n", maxNesting+1): "Not in a lock file",
+		strings.Repeat("box {\n", maxNesting+1): "Nested too deeply",
 		"box {\n  words = [\"x\"]\n}\n":         "Not in a lock file",
 	} {
-		r := New(testSchema(), Options{TextsOnly: true})
+		r := New(testSchema(), Options{IsLock: true})
 		r.Parse("x.lock.hcl", []byte(content))
 		var got string
 		for _, b := range r.Blocks("box") {
@@ -100,7 +99,6 @@ func TestParse_TakesTextsOnlyOfALockFile(t *testing.T) {
 }
 
 func TestFunctions_RefuseWhatIsTooLarge(t *testing.T) {
-	digits := strings.Repeat("7", 70_000)
 	for expr, want := range map[string]string{
 		`base64encode(base64encode(file("large")))`:                            summaryResult,
 		`format("%6000000000d", 1)`:                                            summaryResult,
@@ -124,8 +122,7 @@ func TestFunctions_RefuseWhatIsTooLarge(t *testing.T) {
 		`jsondecode("1e999999999")`:                                            summaryNumber,
 		`tonumber("1e999999999")`:                                              summaryNumber,
 		`"1e999999999" * 1`:                                                    "Operation failed",
-		`-"1e999999999"`:                                                       "Operation failed",
-		`"` + digits + `" < 1`:                                                 "Operation failed",
+		`"${-"1e600000000"}"`:                                                  "Operation failed",
 		`1e300 * 1e300`:                                                        "Operation failed",
 		`[for x in [1] : x]`:                                                   summaryLoop,
 		`"%{ for a in [1] }x%{ endfor }"`:                                      summaryLoop,
@@ -174,53 +171,5 @@ func TestFunctions_CountForTheWholeFile(t *testing.T) {
 	}
 	if diags := r.Finish().Diagnostics; len(diags) == 0 || diags[0].Summary != summaryBudget {
 		t.Errorf("the file has no limit: %v", diags)
-	}
-}
-
-// An attribute that wants a number reads no long text as one.
-func TestNumbers_AreReadWithinBounds(t *testing.T) {
-	b := box(t, `size = file("digits")`, "digits", strings.Repeat("7", 70_000))
-	Int(b, "size", 1<<30, new(int))
-	if diags := b.Finish().Diagnostics; len(diags) != 1 || !strings.Contains(diags[0].Detail, "digits") {
-		t.Error(diags)
-	}
-}
-
-func TestSteps_GrowWithTheFacts(t *testing.T) {
-	facts := func(size int) *hcl.EvalContext {
-		return &hcl.EvalContext{Variables: map[string]cty.Value{"fact": cty.StringVal(strings.Repeat("7", size))}}
-	}
-	program, err := Compile("[a-z]+x")
-	if err != nil {
-		t.Fatal(err)
-	}
-	const most = 1 << 20
-	for expr, want := range map[string]int{ // for each byte of the fact
-		`fact == "x"`:                                    2,
-		`lower("${fact}x") == "x"`:                       4,
-		`try(lower(fact), "x")`:                          5,
-		`regex("[a-z]+x", fact)`:                         2 + program.instructions,
-		`regex(fact, "x")`:                               2,
-		`regex("${"a"}${fact}", fact)`:                   3 + 2 + MaxInstructions,
-		`regex(["x", fact]...)`:                          3 + MaxInstructions,
-		`trim(fact, "0123456789abcdef0123456789abcdef")`: 2 + 2,
-		`trim(fact, fact)`:                               4 + MaxFact/elementBytes,
-		`[1][fact]`:                                      2 + digitSteps,
-		`element([1], fact)`:                             2 + digitSteps,
-		`contains(fact[*].x, fact)`:                      2 + 3,
-	} {
-		parsed, diags := hclsyntax.ParseExpression([]byte(expr), "x", hcl.InitialPos)
-		if diags.HasErrors() {
-			t.Fatal(diags)
-		}
-		steps := NewSteps(parsed, map[string]*Program{"[a-z]+x": program})
-		few, _ := steps.Count(facts(20), 1<<30)
-		more, _ := steps.Count(facts(30), 1<<30)
-		if got := (more - few) / 10; got != want {
-			t.Errorf("%s: %d steps for each byte, want %d", expr, got, want)
-		}
-		if got, over := steps.Count(facts(1<<20), most); over == nil || got != most {
-			t.Errorf("%s: %d steps for a MiB are not too many", expr, got)
-		}
 	}
 }

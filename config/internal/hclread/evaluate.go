@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -11,8 +12,8 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 )
 
-// eval returns the value of an attribute, converted to a type. It is not ok if the attribute is
-// absent, null or wrong; a wrong one was reported.
+// eval returns the value of an attribute, converted to a type. ok is false if the attribute is
+// absent, null or wrong; a wrong value was reported.
 func eval(b *Block, name string, want cty.Type) (v cty.Value, ok bool) {
 	attribute := b.hcl.Body.Attributes[name]
 	if attribute == nil {
@@ -24,17 +25,18 @@ func eval(b *Block, name string, want cty.Type) (v cty.Value, ok bool) {
 		return cty.NilVal, false
 	}
 	at := attribute.Expr.Range()
-	// Converting is lenient, as HCL is: 8080 is a string where one is wanted, and "50" a number.
-	if want == cty.Number && sizeOf(v).bytes > maxDigits {
-		b.Error(at, "Invalid "+name, "%s must be a number of at most %d digits.", name, maxDigits)
-		return cty.NilVal, false
-	}
+	// HCL converts leniently: 8080 is accepted as a string, and "50" as a number.
 	v, err := convert.Convert(v, want)
 	switch {
 	case err != nil:
 		remedy := ""
-		if want.IsListType() {
+		switch {
+		case want.IsListType():
 			remedy = "; write " + name + ` = ["…"], with an element for each`
+		case want.IsMapType():
+			remedy = "; write " + name + ` = { NAME = "…" }`
+		case want == cty.Number:
+			remedy = "; write it in digits"
 		}
 		b.Error(at, "Invalid "+name, "%s must be %s%s.", name, friendly(want), remedy)
 		return cty.NilVal, false
@@ -45,15 +47,16 @@ func eval(b *Block, name string, want cty.Type) (v cty.Value, ok bool) {
 	case isPlain && !v.IsWhollyKnown():
 		return cty.NilVal, false
 	}
-	return v, !v.IsNull() // null means the default, so that conditionals can choose it
+	return v, !v.IsNull() // null means the default, so a conditional can choose it
 }
 
-// eval reports what goes wrong without showing anything sensitive.
+// eval evaluates an expression, and reports errors without sensitive values.
 func (s *scope) eval(expr hclsyntax.Expression, isSecret bool) (cty.Value, bool) {
-	if !s.Prepare(expr) {
+	if !s.CheckLoops(expr) {
 		return cty.NilVal, false
 	}
-	s.unset, s.evaluating = nil, s.source // env appends to unset during the evaluation
+	boundNumbers(expr)
+	s.unset, s.evaluating = nil, s.source // env appends to unset
 	v, diags := expr.Value(s.context())
 	isSensitive := isSecret || len(diags) > 0 && usesSensitive(expr)
 	for _, d := range diags {
@@ -65,7 +68,7 @@ func (s *scope) eval(expr hclsyntax.Expression, isSecret bool) (cty.Value, bool)
 	if diags.HasErrors() {
 		return v, false
 	}
-	if s.options.TextsOnly {
+	if s.options.IsLock {
 		return v, true
 	}
 	if p, tooMuch := errors.AsType[*DiagnosticError](s.spend(v)); tooMuch {
@@ -75,7 +78,7 @@ func (s *scope) eval(expr hclsyntax.Expression, isSecret bool) (cty.Value, bool)
 	return v, true
 }
 
-// warnUnset points at each call of env in an expression whose variable is unset.
+// warnUnset warns at each call of env for an unset variable.
 func (s *scope) warnUnset(expr hclsyntax.Expression) {
 	slices.Sort(s.unset)
 	for _, name := range slices.Compact(s.unset) {
@@ -88,18 +91,18 @@ func (s *scope) warnUnset(expr hclsyntax.Expression) {
 	}
 }
 
-// unsetVariable marks warnings about environment variables.
+// unsetVariable marks warnings about unset environment variables.
 type unsetVariable struct{}
 
-// IsUnsetVariable reports whether a warning is about an environment variable that is not set here.
-// That is no mistake in a file.
+// IsUnsetVariable reports whether a warning is about an unset environment variable. Such a warning
+// is about the environment, not about an error in a file.
 func IsUnsetVariable(d *hcl.Diagnostic) bool {
 	_, ok := d.Extra.(unsetVariable)
 	return ok
 }
 
-// envCalls returns where an expression asks for a variable without a default: the whole expression
-// if the name is computed.
+// envCalls returns the ranges of calls of env for a name, without a default. If the name is
+// computed, it returns the range of the whole expression.
 func envCalls(expr hclsyntax.Expression, name string) []hcl.Range {
 	var calls []hcl.Range
 	walkCalls(expr, func(call *hclsyntax.FunctionCallExpr) {
@@ -133,30 +136,33 @@ func walkCalls(expr hclsyntax.Expression, visit func(*hclsyntax.FunctionCallExpr
 	})
 }
 
-// Redact returns a diagnostic of an evaluation without the values that HCL adds to it. If the
-// expression is sensitive, the detail goes too, unless it is known to contain names only.
+// Redact removes the values that HCL adds to a diagnostic. If the expression is sensitive, it also replaces the
+// detail, unless the detail contains only names.
 func Redact(d *hcl.Diagnostic, isSensitive bool) *hcl.Diagnostic {
 	redacted := &hcl.Diagnostic{Severity: d.Severity, Summary: d.Summary, Detail: d.Detail, Subject: d.Subject, Context: d.Context}
 	if call, ok := hcl.DiagnosticExtra[hclsyntax.FunctionCallDiagExtra](d); ok && call.FunctionCallError() != nil {
 		if p, ok := errors.AsType[*DiagnosticError](call.FunctionCallError()); ok {
 			redacted.Summary, redacted.Detail = p.Summary, p.Detail
-		} else if isSensitive { // the error of a function often quotes an argument
-			redacted.Detail = fmt.Sprintf("Call to function %q failed: it does not accept one of its arguments, "+
-				"which is sensitive and not shown.", call.CalledFunctionName())
+		} else if isSensitive { // errors of functions often quote an argument
+			redacted.Detail = fmt.Sprintf("The function %q does not accept one of its arguments, "+
+				"which is sensitive and not shown; correct it.", call.CalledFunctionName())
 		}
 		return redacted
 	}
 	switch d.Summary {
+	case "Operation failed": // HCL adds a period to an error that ends with a period
+		redacted.Detail = strings.Replace(strings.TrimPrefix(d.Detail, "Error during operation: "), "..", ".", 1)
 	case "Call to unknown function", "Not enough function arguments", "Too many function arguments", summaryVariables:
 		return redacted
 	}
 	if isSensitive {
-		redacted.Detail = "The details are not shown because the expression contains a sensitive value."
+		redacted.Detail = "The details are not shown because the expression contains a sensitive value; write text in " +
+			`quotes, env("NAME") or file("PATH").`
 	}
 	return redacted
 }
 
-// friendly names a type as the README does.
+// friendly returns the README's name of a type.
 func friendly(t cty.Type) string {
 	switch {
 	case t == cty.String:

@@ -14,22 +14,22 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/promptweir/promptweir/config/regular"
+	"github.com/promptweir/promptweir/config/safefile"
 )
 
-// MaxFiles bounds the files with configuration in a folder, far above what people write.
+// MaxFiles bounds the configuration files in a folder, far above usual numbers.
 const MaxFiles = 10_000
 
 // found is a file that was read.
 type found struct {
 	path    string
 	content []byte
-	// isCut is true if this is only the beginning of a file that is too large, which tells whose it
-	// is.
+	// isCut is true if content is only the beginning of a file that is too large. The beginning
+	// still shows which team owns the file.
 	isCut bool
 }
 
-// finder finds the files of a configuration and reads them.
+// finder finds and reads configuration files.
 type finder struct {
 	*Reader
 
@@ -54,7 +54,7 @@ func (f *finder) find(path string) {
 	if err := f.folder(path); err != nil {
 		f.unreadable(path, err)
 	}
-	// Of names that two files claim, the first in the order of the paths gets it.
+	// If two files claim a name, the first path gets it.
 	names := func(file found) []string { return strings.Split(file.path, string(filepath.Separator)) }
 	slices.SortStableFunc(f.found, func(a, b found) int { return slices.Compare(names(a), names(b)) })
 	if len(f.found) == 0 && f.Reported() == before {
@@ -63,7 +63,7 @@ func (f *finder) find(path string) {
 	}
 }
 
-// namedFile reads a file that the caller names, whatever its name ends in.
+// namedFile reads a file that the caller names, with any extension.
 func (f *finder) namedFile(path string) {
 	if IsLockFile(path) {
 		f.Unplaced("Not a configuration file", "%s is a lock file; name the configuration or its folder.", path)
@@ -73,17 +73,17 @@ func (f *finder) namedFile(path string) {
 	f.add(path, path, os.OpenFile)
 }
 
-// folder reads the files beneath a folder. Names that begin with a dot or an underscore are passed
-// over, but not what links lead to: a mounted ConfigMap has its files in folders with a dot.
+// folder reads the files below a folder. It skips names that begin with a dot or an underscore, but
+// follows links into them: a mounted ConfigMap has its files in such folders.
 func (f *finder) folder(path string) error {
-	// The folder that is named may itself be a link, as a mounted one often is.
+	// The folder may itself be a link, like mounted folders.
 	root, err := os.OpenRoot(path)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
 	isHidden := func(path string) bool { return strings.ContainsAny(filepath.Base(path)[:1], "._") }
-	return regular.Walk(root, ".", isHidden, func(file regular.File) error {
+	return safefile.Walk(root, ".", isHidden, func(file safefile.File) error {
 		at := filepath.Join(path, filepath.FromSlash(file.Path))
 		if file.IsDir() || isConfig(file.Path) {
 			f.options.OnRead(at)
@@ -96,26 +96,26 @@ func (f *finder) folder(path string) error {
 	})
 }
 
-// file reads a file of a folder. An error passes over a folder.
-func (f *finder) file(root *os.Root, at string, file regular.File) error {
+// file reads one file of a folder. For a path to skip, it returns [fs.SkipDir].
+func (f *finder) file(root *os.Root, at string, file safefile.File) error {
 	isConfigName := isConfig(file.Path)
 	text, isReplaced := f.options.Texts[file.Path]
-	// A link leads to what lies beneath its own folder, as in a ConfigMap: the author of one team's
-	// file must not make a load read, and print, other files, nor give another team's file a second
-	// path.
-	leadsOut := file.LeadsOut() || file.Link != "" && file.Err == nil && !regular.IsBeneath(path.Dir(file.Link), file.Actual)
+	// A link may lead only below its own folder, as in a ConfigMap. Otherwise the author of one
+	// team's file could make a load read and print other files, or give another team's file a
+	// second path.
+	leadsOut := file.LeadsOut() || file.Link != "" && file.Err == nil && !safefile.IsBeneath(path.Dir(file.Link), file.Actual)
 	switch {
 	case isReplaced && isConfigName:
 		f.found = append(f.found, found{path: at, content: []byte(text)})
 	case leadsOut:
 		f.linkOut(at, isConfigName)
 		return fs.SkipDir
-	case file.Err != nil && (isConfigName || file.Link == ""): // a folder that cannot be read is no link
+	case file.Err != nil && (isConfigName || file.Link == ""): // Walk sets no Link for an unreadable folder
 		f.unreadable(at, file.Err)
 	case file.IsDir():
 	case !isConfigName:
 		return fs.SkipDir
-	// A secret beneath the folder is not configuration either, and diagnostics quote lines.
+	// A secret below the folder is not configuration, but diagnostics would quote its lines.
 	case !isConfig(file.Actual):
 		f.refuse(at, "Not a configuration file", "%s is a link to a file that does not end "+
 			"in .hcl, and is not read.", at)
@@ -125,8 +125,8 @@ func (f *finder) file(root *os.Root, at string, file regular.File) error {
 	return nil
 }
 
-// linkOut reports a link that is not followed. One without .hcl at the end of its name leads to a
-// folder, of secrets perhaps, that need not be configuration.
+// linkOut reports a link that leads out of the folder and is not followed. A link with .hcl at the
+// end is an error. Any other link may lead to a folder of secrets, so it is only a warning.
 func (f *finder) linkOut(path string, isConfigName bool) {
 	d := &hcl.Diagnostic{
 		Severity: hcl.DiagWarning, Summary: "Link out of the folder", Extra: inFile(path),
@@ -139,8 +139,8 @@ func (f *finder) linkOut(path string, isConfigName bool) {
 	f.Report(d)
 }
 
-// ReadLockFile reads a lock file of up to limit bytes. Links are followed as those to configuration
-// are: to lock files beneath its folder.
+// ReadLockFile reads a lock file of up to limit bytes. It follows links only to lock files below
+// the folder.
 func ReadLockFile(path string, limit int64) ([]byte, error) {
 	actual, err := filepath.EvalSymlinks(Absolute(path))
 	if err != nil {
@@ -150,29 +150,18 @@ func ReadLockFile(path string, limit int64) ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case !regular.IsBeneath(folder, actual):
+	case !safefile.IsBeneath(folder, actual):
 		return nil, fmt.Errorf("it is a link that leads out of %s, and is not read; put a copy "+
 			"in its place", filepath.Dir(path))
 	case !IsLockFile(actual):
 		return nil, errors.New("it is a link to a file that does not end in .lock.hcl, and is not read")
 	}
-	relative, err := filepath.Rel(folder, actual)
-	if err != nil {
-		return nil, err
-	}
-	// If a link has taken the place of the file since, it is not followed out of the folder.
-	within, err := os.OpenRoot(folder)
-	if err != nil {
-		return nil, err
-	}
-	defer within.Close()
-	return regular.Read(relative, limit, within.OpenFile)
+	return safefile.ReadActual(actual, actual, limit, os.OpenFile)
 }
 
-// add reads a file.
-func (f *finder) add(path, actual string, open regular.Open) {
-	content, err := regular.Read(actual, maxFileSize, open)
-	_, isTooLarge := errors.AsType[*regular.TooLargeError](err)
+func (f *finder) add(path, actual string, open safefile.Open) {
+	content, err := safefile.Read(actual, maxFileSize, open)
+	_, isTooLarge := errors.AsType[*safefile.TooLargeError](err)
 	switch {
 	case isTooLarge:
 		f.refuse(path, "Configuration file too large", "%s is larger than %d bytes; split it.", path, maxFileSize)
@@ -189,19 +178,18 @@ func (f *finder) add(path, actual string, open regular.Open) {
 }
 
 func (f *finder) unreadable(path string, err error) {
-	f.refuse(path, "Cannot read the configuration", "%s: %s.", path, regular.Cause(err))
+	f.refuse(path, "Cannot read the configuration", "%s: %s.", path, safefile.Cause(err))
 }
 
-// inFile marks a diagnostic that is about a file as a whole, so that it points into none.
+// inFile marks a diagnostic about a whole file.
 type inFile string
 
-// refuse reports why a file is not read.
 func (f *finder) refuse(path, summary, detail string, args ...any) {
 	f.Report(&hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, args...), Extra: inFile(path)})
 }
 
-// IsLockFile reports whether a file is a lock file by its name, and so never configuration.
+// IsLockFile reports whether a file is a lock file, by its name.
 func IsLockFile(path string) bool { return strings.HasSuffix(path, ".lock.hcl") }
 
-// isConfig reports whether a file of a folder is configuration by its name.
+// isConfig reports whether a file of a folder is configuration, by its name.
 func isConfig(path string) bool { return strings.HasSuffix(path, ".hcl") && !IsLockFile(path) }

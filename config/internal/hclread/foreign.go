@@ -8,21 +8,20 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// foreignVariable matches how shells and the configurations of MCP clients write a variable in a
-// string: ${NAME}, ${NAME:-default}, ${env:NAME}, ${input:name}; and Terraform, ${var.name}.
+// foreignVariable matches variables of shells and MCP clients in a string, ${NAME}, ${NAME:-default},
+// ${env:NAME}, ${input:name}, and of Terraform, ${var.name}.
 var foreignVariable = Lazily(`^\$\{\s*(?:env[:.]|input:|var\.)?([A-Za-z_][A-Za-z0-9_-]*)\s*(:-|\})`)
 
 // misspeltEnv matches env(NAME), env.NAME and env["NAME"] near the start of a text.
 var misspeltEnv = Lazily(`^[^\n"']{0,12}\benv(?:\(\s*|\.|\[["'])([A-Za-z_][A-Za-z0-9_]*)`)
 
-// These summaries are HCL's own, of a text whose line ends before it, and of a name without quotes.
+// HCL's summaries for a text without a closing quote in its line, and for a name without quotes.
 const (
 	summaryUnclosed  = "Invalid multi-line string"
 	summaryVariables = "Variables not allowed"
 )
 
-// explainSyntax returns a diagnostic of the parser with a remedy of ours where the file is written
-// as other programs want it.
+// explainSyntax adds a remedy to a diagnostic of the parser if the file uses another program's syntax.
 func explainSyntax(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
 	explained := *d
 	switch {
@@ -35,25 +34,24 @@ func explainSyntax(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
 			explained.Summary, explained.Detail = summaryVariables, remedy
 		}
 	case d.Subject != nil && d.Subject.Start.Line == 1 && bytes.HasPrefix(bytes.TrimSpace(content), []byte("{")):
-		explained.Summary, explained.Context = "JSON instead of HCL", nil // its first line says enough
+		explained.Summary, explained.Context = "JSON instead of HCL", nil // the first line is enough
 		explained.Detail = "A configuration is written in HCL. If this is an MCP client's configuration, promptweir " +
 			"import FILE turns it into a team's file."
 	}
 	return &explained
 }
 
-// lineName matches the name that a line begins with.
+// lineName matches the name at the beginning of a line.
 var lineName = Lazily(`^\s*"?([A-Za-z_][A-Za-z0-9_-]*)`)
 
-// locate adds to a syntax error, whose line is not quoted, the name of the attribute or block that
-// the line begins with.
+// locate adds the name at the beginning of the line to a syntax error, whose line is not quoted.
 func (names attributeNames) locate(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
 	if d.Subject == nil {
 		return d
 	}
 	begin := bytes.LastIndexByte(content[:d.Subject.Start.Byte], '\n') + 1
 	match := lineName().FindSubmatch(content[begin:])
-	// Another word may be part of a secret.
+	// Only names of attributes and blocks are quoted: any other word may be part of a secret.
 	if match == nil {
 		return d
 	}
@@ -65,11 +63,10 @@ func (names attributeNames) locate(d *hcl.Diagnostic, content []byte) *hcl.Diagn
 	return &located
 }
 
-// explainVariable returns the diagnostic of a variable in an expression, where there are none, with
-// a remedy.
+// explainVariable adds a remedy to a diagnostic about a variable.
 func explainVariable(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
-	// The name is only repeated from a "${…}", because without it, it may be a secret that lacks
-	// its quotes.
+	// Only the name in a "${…}" or after env is quoted. Any other name may be a secret without its
+	// quotes.
 	if d.Summary != summaryVariables || d.Subject == nil {
 		return d
 	}
@@ -84,8 +81,7 @@ func explainVariable(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
 	return &explained
 }
 
-// instead says what to write in place of the foreign variable at an offset; nothing if there is
-// none, or the offset is negative.
+// instead returns the replacement for the foreign variable at an offset, or "". The offset may be negative.
 func instead(content []byte, at int) string {
 	if at < 0 {
 		return ""
@@ -102,30 +98,86 @@ func instead(content []byte, at int) string {
 	return fmt.Sprintf(`For the variable %s of the gateway's environment write "${%s}", or just %s if it is the whole string; for this text as it is, write "$${".`, name, call, call)
 }
 
-// remedies are what to do about mistakes that the parser explains without saying so, by its summary
-// and a part of its detail.
+// remedies complete diagnostics of HCL that lack a remedy. Each is for diagnostics with this summary,
+// whose detail contains this text.
 var remedies = []struct{ summary, detail, remedy string }{ //nolint:gochecknoglobals // a constant table
 	{"Unclosed configuration block", "", "Write the missing }."},
 	{"Invalid block definition", "must not be used when defining a block", "Remove the equals sign."},
 	{"Invalid block definition", "must have block content", "If it is an attribute, write an " +
 		"equals sign: name = value."},
+	{"Invalid block definition", "Either a quoted", `Write NAME "LABEL" { … }.`},
+	{"Invalid character", "not used within the language", "Remove it, or write text in quotes."},
+	{"Invalid character", "`", `Write text between two ".`},
 	{"Call to unknown function", "getenv", `Write env("NAME").`},
-	{"Missing newline after argument", "", "Write one attribute per line; two values are compared with ==."},
+	{"Attribute redefined", "", "Remove one of them."},
+	{"Not enough function arguments", "", "Add it."},
+	{"Too many function arguments", "", "Remove the others."},
+	{"Operation failed", "number is required", "Operators take numbers; only == and != compare texts."},
+	{"Invalid operand", "number is required", "Operators take numbers; only == and != compare texts."},
+	{"Invalid operand", "bool is required", "!, && and || take conditions, such as prompt.title == \"…\"."},
 }
 
-// sentences take the place of the parser's texts that say neither what is wrong nor what to do, by its summaries.
+// Sentences that replace the texts of several diagnostics.
+const (
+	sentenceLoop      = "There is no for; write the values out."
+	sentenceIndex     = "The index has no end; write the missing ]."
+	sentenceDirective = "A %{ in a text begins a directive of HCL; write %%{ for this text as it is."
+)
+
+// sentences replace unhelpful texts of HCL, by their summaries. No sentence contains a value of the
+// configuration.
 var sentences = map[string]string{ //nolint:gochecknoglobals // a constant table
-	"Argument or block definition required":    `This line begins with no attribute or block; write NAME = VALUE, or NAME "LABEL" { … }.`,
-	"Invalid single-argument block definition": "A block in one line has one attribute; write each attribute in a line of its own, and the closing brace after the last.",
-	"Missing attribute separator":              "An entry does not end where it should; write each in a line of its own, or a comma between two.",
-	"Missing argument separator":               "A function's arguments do not end where they should; write a comma between two, and ) after the last.",
-	"Missing item separator":                   "An element does not end where it should; write a comma between two, and ] after the last.",
-	"Invalid expression":                       "This is no value; write text in quotes, a list in [ ], a map in { }, a number, true or false.",
-	"Unterminated template string":             "The text has no end; write the missing quote.",
-	"Invalid character encoding":               "The file is not UTF-8 text; save it in that encoding.",
+	"Ambiguous attribute key":                         `A name with a dot needs quotes; write "A.B" = VALUE.`,
+	"Argument or block definition required":           `This is neither an attribute nor a block; write NAME = VALUE, or NAME "LABEL" { … }.`,
+	"Attribute name required":                         "Nothing that can be read follows the dot; write the name of an attribute.",
+	"Extra characters after interpolation expression": "There is more than one value in this ${ }; write one, or $${ for this text as it is.",
+	"Incorrect condition type":                        "What is before the ? is neither true nor false; write a comparison, such as A == B.",
+	"Incorrect key type":                              "A name in a map must be text; write it in quotes.",
+	"Inconsistent conditional result types":           "Both results of a ? : must be of one kind; write two texts, or two lists.",
+	"Invalid 'for' directive":                         sentenceDirective,
+	"Invalid 'for' expression":                        sentenceLoop,
+	"Invalid argument name":                           "The name of an attribute has no quotes; write NAME = VALUE.",
+	"Invalid attribute name":                          "Nothing follows the dot; write the name of an attribute.",
+	"Invalid character encoding":                      "The file is not UTF-8 text; save it in that encoding.",
+	"Invalid escape sequence":                         `A backslash begins a special character, such as \n or \"; write \\ for a backslash.`,
+	"Invalid expression":                              "This is no value; write text in quotes, a list in [ ], a map in { }, a number, true or false.",
+	"Invalid legacy index syntax":                     "An index is written in brackets; write LIST[0][1].",
+	"Invalid number literal":                          "This is not a number; write digits, or text in quotes.",
+	"Invalid single-argument block definition":        "A block in one line has one attribute; write each attribute in a line of its own, and the closing brace after the last.",
+	"Invalid string literal":                          "A label is plain text; write it in quotes, with $${ and %%{ for the texts ${ and %{.",
+	"Invalid template control keyword":                sentenceDirective,
+	"Invalid template directive":                      sentenceDirective,
+	"Invalid template interpolation value":            "A ${ } in a text takes text, a number, true or false; write the elements of a list one by one.",
+	"Missing argument separator":                      "A function's arguments do not end where they should; write a comma between two, and ) after the last.",
+	"Missing attribute separator":                     "An entry does not end where it should; write each in a line of its own, or a comma between two.",
+	"Missing attribute value":                         "This entry of a map has no value; write NAME = VALUE.",
+	"Missing close bracket on index":                  sentenceIndex,
+	"Missing close bracket on splat index":            sentenceIndex,
+	"Missing expression":                              "The file ends where a value should begin; write it.",
+	"Missing false expression in conditional":         "A ? needs two results; write CONDITION ? A : B.",
+	"Missing function name":                           "A function has a name without ::; remove what is before it.",
+	"Missing item separator":                          "An element does not end where it should; write a comma between two, and ] after the last.",
+	"Missing key/value separator":                     `This entry of a map has no value; write NAME = VALUE, and a name with dots or blanks in quotes.`,
+	"Missing newline after argument":                  "The line goes on after the value; write text in quotes and each attribute in a line of its own. In a condition, two values are compared with ==, and two comparisons are joined by && or ||.",
+	"Missing newline after block definition":          "The line goes on after the block; write what follows in a line of its own.",
+	"Missing open parenthesis":                        "A function is called with parentheses; write NAME(…).",
+	"Null condition":                                  "What is before the ? is null; write a comparison, such as A == B.",
+	"Null value as key":                               "A name in a map must be text; write it in quotes.",
+	"Unbalanced parentheses":                          "The parenthesis has no end; write the missing ).",
+	"Unclosed configuration body":                     "The file ends within a block; write the missing }.",
+	"Unclosed index brackets":                         sentenceIndex,
+	"Unclosed template interpolation sequence":        "The ${ has no end; write the missing }, or $${ for this text as it is.",
+	"Unexpected end of template":                      sentenceDirective,
+	"Unsupported operator":                            "This is not an operator; write && for and, || for or, and == to compare.",
+	"Unterminated function call":                      "The function's arguments have no end; write the missing ).",
+	"Unterminated object constructor expression":      "The map has no end; write the missing }.",
+	"Unterminated string literal":                     "The text has no end; write the missing quote.",
+	"Unterminated template string":                    "The text has no end; write the missing quote, or after <<EOT a line with EOT alone.",
+	"Unterminated tuple constructor expression":       "The list has no end; write the missing ].",
+	"Variable name required":                          "This is no name; write one that begins with a letter.",
 }
 
-// withRemedy returns a diagnostic with what to do about it, where the parser does not say.
+// withRemedy adds a remedy to a diagnostic that lacks one.
 func withRemedy(d *hcl.Diagnostic) *hcl.Diagnostic {
 	if sentence := sentences[d.Summary]; sentence != "" {
 		helpful := *d

@@ -16,15 +16,16 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
-// Function is what an expression can call.
+// Function is a function that expressions can call.
 type Function = function.Function
 
-// mark is what sensitive values carry through every expression.
+// mark is the type of the cty mark that goes from sensitive values to all values computed from
+// them.
 type mark string
 
 const sensitive mark = "sensitive"
 
-// Functions returns the functions that expressions may call, except env and file.
+// Functions returns the functions of expressions, except env and file.
 func Functions() map[string]Function {
 	return map[string]Function{
 		"base64decode": stringFunction(base64Decode),
@@ -82,7 +83,7 @@ func Functions() map[string]Function {
 	}
 }
 
-// stringFunction makes a function of one string.
+// stringFunction wraps a function of one string.
 func stringFunction(f func(string) (string, error)) Function {
 	return function.New(&function.Spec{
 		Params: []function.Parameter{{Name: "str", Type: cty.String}},
@@ -121,98 +122,89 @@ const (
 	MaxExpression = 1024 // bytes
 	// MaxInstructions bounds the compiled program: ".{0,999}" has two thousand instructions.
 	MaxInstructions = 10_000
+	// MaxMatch bounds a match in a condition, in bytes times instructions, because servers choose the text: a
+	// few milliseconds.
+	MaxMatch = 1 << 20
 )
 
-// Program is a regular expression that is compiled, with what it takes to match it.
+// ErrTooMuchToMatch is the error of a match beyond [MaxMatch].
+var ErrTooMuchToMatch = &DiagnosticError{"Too much to match", "The text is too long for this pattern."}
+
+// Program is a compiled regular expression with its cost.
 type Program struct {
-	regexp       *regexp.Regexp // nil for a program that is only measured
+	regexp       *regexp.Regexp
 	instructions int
 	resultType   cty.Type
 }
 
-// Compile compiles a regular expression whose program is within bounds. The error continues a
-// sentence that begins with the pattern.
+// Compile compiles a regular expression within bounds. The error continues a sentence that begins with the
+// pattern.
 func Compile(pattern string) (*Program, error) {
-	cost, err := checkPattern(pattern)
+	re, instructions, err := compile(pattern)
 	if err != nil {
 		return nil, err
-	}
-	re, err := regexp.Compile(pattern)
-	if err != nil {
-		return nil, errors.New("is not a regular expression (RE2): " + err.Error())
 	}
 	result, err := stdlib.RegexFunc.ReturnTypeForValues([]cty.Value{cty.StringVal(pattern), cty.UnknownVal(cty.String)})
 	if err != nil {
 		return nil, errors.New("cannot mix named and unnamed groups")
 	}
-	return &Program{re, cost.instructions, result}, nil
+	return &Program{re, instructions, result}, nil
 }
 
-// cost is what a regular expression takes when it is compiled: instructions, and memory in bytes.
-type cost struct{ instructions, memory int }
-
-// checkPattern returns an upper bound of what a pattern takes, or an error that continues a sentence
-// which begins with the pattern. What is not a regular expression costs nothing.
-func checkPattern(pattern string) (cost, error) {
+// compile returns a regular expression and about the number of its instructions. The error is as in [Compile].
+func compile(pattern string) (re *regexp.Regexp, count int, err error) {
 	if len(pattern) > MaxExpression {
-		return cost{}, fmt.Errorf("is longer than %d bytes", MaxExpression)
+		return nil, 0, fmt.Errorf("is longer than %d bytes", MaxExpression)
 	}
-	re, err := syntax.Parse(pattern, syntax.Perl)
+	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
-		return cost{}, nil //nolint:nilerr // the function that uses it reports this error
+		return nil, 0, fmt.Errorf("is not a regular expression (RE2): %w", err)
 	}
-	c := instructions(re)
-	c.instructions = add(c.instructions, 2) // fail and match
-	if c.instructions > MaxInstructions {
-		return cost{}, fmt.Errorf("compiles to more than %d instructions; use smaller repetitions", MaxInstructions)
+	// They are counted first: a kilobyte of pattern can compile to millions of them.
+	if count = instructions(parsed); count > MaxInstructions {
+		return nil, 0, fmt.Errorf("compiles to more than %d instructions; use smaller repetitions", MaxInstructions)
 	}
-	c.memory += multiply(c.instructions, 40) // bytes of a syntax.Inst
-	return c, nil
+	re, err = regexp.Compile(pattern)
+	return re, count, err
 }
 
-// instructions counts repetitions before they are expanded.
-func instructions(re *syntax.Regexp) cost {
-	n := cost{instructions: 1 + len(re.Sub)}
-	switch re.Op {
-	case syntax.OpLiteral:
-		n.instructions += len(re.Rune)
-	case syntax.OpCharClass:
-		n.memory = 4 * len(re.Rune)
-	case syntax.OpCapture:
-		n.instructions++
-	}
-	times := 1
-	if re.Op == syntax.OpRepeat {
-		times = max(re.Min, re.Max, 1) + 1
+// instructions returns about the number of instructions, without writing repetitions out.
+func instructions(re *syntax.Regexp) int {
+	count := max(1, len(re.Rune))
+	if re.Op == syntax.OpCharClass {
+		count = 1
 	}
 	for _, sub := range re.Sub {
-		inner := instructions(sub)
-		n.instructions = add(n.instructions, multiply(times, inner.instructions+1))
-		n.memory = add(n.memory, inner.memory) // copies share their classes
+		count += instructions(sub)
 	}
-	return n
+	if re.Op == syntax.OpRepeat {
+		count *= max(re.Min, re.Max, 1)
+	}
+	return count
 }
 
-// Regexp returns the regular expression.
+// Regexp returns the compiled regular expression.
 func (p *Program) Regexp() *regexp.Regexp { return p.regexp }
 
-// Compile is [Compile] at the cost of the file of the block, so that many patterns do not take much
-// memory.
+// instructionBytes is the memory of an instruction.
+const instructionBytes = 40
+
+// Compile calls the function [Compile], and charges the program to the budget of the block's file, so that many
+// patterns cannot take much memory.
 func (b *Block) Compile(pattern string) (*Program, error) {
-	cost, err := checkPattern(pattern)
-	if err != nil {
-		return nil, err
+	if b.scope.source.left <= 0 {
+		return nil, errors.New("makes the patterns of this file too large together; remove or simplify some")
 	}
-	if b.scope.source.left < cost.memory {
-		return nil, errPatterns
+	p, err := Compile(pattern)
+	if err == nil {
+		b.scope.source.left -= p.instructions * instructionBytes
 	}
-	b.scope.source.left -= cost.memory
-	return Compile(pattern)
+	return p, err
 }
 
-// RegexFunction returns the function regex of a condition, which takes the program of a pattern from
-// those that were compiled beforehand, and compiles others within bounds.
-func RegexFunction(programs map[string]*Program) Function {
+// RegexFunction returns the function regex of a condition. It uses the compiled programs, and
+// compiles other patterns within bounds. A refused match sets refused, because can and try hide its error.
+func RegexFunction(programs map[string]*Program, refused *bool) Function {
 	general := stdlib.RegexFunc
 	program := func(pattern string) (*Program, error) {
 		if p := programs[pattern]; p != nil {
@@ -237,13 +229,18 @@ func RegexFunction(programs map[string]*Program) Function {
 			if err != nil {
 				return cty.NilVal, err
 			}
-			return p.find(args[1].AsString())
+			text := args[1].AsString()
+			if len(text)*p.instructions > MaxMatch {
+				*refused = true
+				return cty.NilVal, ErrTooMuchToMatch
+			}
+			return p.find(text)
 		},
 	})
 }
 
-// find returns the first match in the form that regex gives it: as a string without groups, else as
-// a tuple of the groups or as an object of named ones.
+// find returns the first match as HCL's regex does: a string without groups, otherwise a tuple of
+// the groups or an object of the named groups.
 func (p *Program) find(text string) (cty.Value, error) {
 	at := p.regexp.FindStringSubmatchIndex(text)
 	if at == nil {
@@ -254,7 +251,7 @@ func (p *Program) find(text string) (cty.Value, error) {
 	}
 	groups, named := []cty.Value{}, map[string]cty.Value{}
 	for i, name := range p.regexp.SubexpNames()[1:] {
-		group := cty.NullVal(cty.String) // of an alternative that was not taken
+		group := cty.NullVal(cty.String) // a group of an alternative that did not match
 		if begin, end := at[2*i+2], at[2*i+3]; begin >= 0 {
 			group = cty.StringVal(text[begin:end])
 		}

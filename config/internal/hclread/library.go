@@ -2,9 +2,6 @@ package hclread
 
 import (
 	"encoding/json"
-	"errors"
-	"math"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -12,8 +9,8 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 )
 
-// library returns the functions with bounds: what they take and make is counted for the file whose
-// expression is being evaluated, and refused if it is too large.
+// library returns the functions with bounds. Their arguments and results are charged to the file whose
+// expression is being evaluated, and refused if they are too large.
 func (r *Reader) library() map[string]Function {
 	all := Functions()
 	for name, f := range all {
@@ -23,7 +20,7 @@ func (r *Reader) library() map[string]Function {
 				if err := r.spend(args...); err != nil {
 					return cty.NilType, err
 				}
-				if err := r.check(name, args); err != nil {
+				if err := checkCall(name, args); err != nil {
 					return cty.NilType, err
 				}
 				return f.ReturnTypeForValues(args)
@@ -40,12 +37,13 @@ func (r *Reader) library() map[string]Function {
 	return all
 }
 
-// check refuses a call of a function that can make much more than it takes, before it does.
-func (r *Reader) check(name string, args []cty.Value) error {
+// checkCall refuses calls whose result may be much larger than their arguments, and patterns and JSON
+// beyond bounds.
+func checkCall(name string, args []cty.Value) error {
 	known := make([]cty.Value, len(args))
 	for i, arg := range args {
 		if known[i], _ = arg.UnmarkDeep(); !arg.IsWhollyKnown() {
-			return nil // nothing is made of it
+			return nil // the call has no result
 		}
 	}
 	makes, err := 0, error(nil)
@@ -57,28 +55,28 @@ func (r *Reader) check(name string, args []cty.Value) error {
 		for _, arg := range known {
 			longest = max(longest, sizeOf(arg).longest)
 		}
-		makes = multiply(longest, formatted(text(0), known[1:]))
+		makes = longest * formatted(text(0), known[1:])
 	case "indent":
 		spaces, _ := known[0].AsBigFloat().Int64()
-		makes = multiply(int(max(spaces, 0)), strings.Count(text(1), "\n"))
+		makes = int(min(max(spaces, 0), maxValue+1)) * strings.Count(text(1), "\n")
 	case "join":
 		for _, list := range known[1:] {
-			makes = add(makes, multiply(len(text(0)), list.LengthInt()))
+			makes += len(text(0)) * list.LengthInt()
 		}
 	case "replace":
-		makes = multiply(strings.Count(text(0), text(1)), len(text(2)))
+		makes = strings.Count(text(0), text(1)) * len(text(2))
 	case "split":
-		makes = multiply(strings.Count(text(1), text(0)), elementBytes)
+		makes = strings.Count(text(1), text(0)) * elementBytes
 	case "regex":
-		_, err = r.compile(text(0))
+		err = checkPattern(text(0))
 	case "regexall":
-		makes, err = r.matched(text(0), text(1), elementBytes)
+		err = checkPattern(text(0))
+		makes = (len(text(1)) + 1) * (strings.Count(text(0), "(") + 1) * elementBytes
 	case "regexreplace":
-		// Each $ of the replacement can stand for all that its group has matched.
-		groups := multiply(strings.Count(text(2), "$"), len(text(0)))
-		makes, err = r.matched(text(1), text(0), len(text(2)))
-		makes = add(makes, groups)
-	case "jsondecode": // cty's decoder recurses, and this one has a bound for that
+		err = checkPattern(text(1))
+		// Each $ of the replacement may insert the whole match of its group.
+		makes = (len(text(0))+1)*len(text(2)) + strings.Count(text(2), "$")*len(text(0))
+	case "jsondecode": // cty's decoder recurses without a bound; package json bounds the depth
 		err = json.Unmarshal([]byte(text(0)), new(json.RawMessage))
 	}
 	if err == nil && makes > maxValue {
@@ -87,7 +85,7 @@ func (r *Reader) check(name string, args []cty.Value) error {
 	return err
 }
 
-// textOf returns a known string, empty for anything else.
+// textOf returns a known string, or "".
 func textOf(v cty.Value) string {
 	if v.IsNull() || v.Type() != cty.String {
 		return ""
@@ -95,51 +93,28 @@ func textOf(v cty.Value) string {
 	return v.AsString()
 }
 
-// formatted returns about how many bytes format makes.
+// formatted estimates the size of format's result.
 func formatted(layout string, args []cty.Value) int {
 	bytes, times := len(layout), 1
 	for _, width := range digitRuns().FindAllString(layout, -1) {
-		n, err := strconv.Atoi(width)
-		if err != nil { // it is beyond an int
-			n = math.MaxInt
-		}
-		bytes = add(bytes, n)
+		n, _ := strconv.Atoi(width) // the largest int if it is larger
+		bytes += min(n, maxValue+1)
 	}
-	if strings.Contains(layout, "[") { // a verb may name any argument
+	if strings.Contains(layout, "[") { // a verb may refer to any argument
 		times = strings.Count(layout, "%")
 	}
 	for _, arg := range args {
-		bytes = add(bytes, multiply(times, sizeOf(arg).bytes))
+		bytes += times * sizeOf(arg).bytes
 	}
 	return bytes
 }
 
-// digitRuns matches the widths and the argument numbers of a format.
+// digitRuns matches the widths and argument numbers of a format.
 var digitRuns = Lazily(`[0-9]+`)
 
-// matched returns how many bytes are made if each match of a pattern in a text makes some for each
-// group.
-func (r *Reader) matched(pattern, text string, bytes int) (int, error) {
-	compiled, err := r.compile(pattern)
-	if compiled == nil {
-		return 0, err
+func checkPattern(pattern string) error {
+	if _, _, err := compile(pattern); err != nil {
+		return &DiagnosticError{"Invalid pattern", "The pattern " + err.Error() + "."}
 	}
-	matches := len(compiled.FindAllStringIndex(text, maxValue/elementBytes+1))
-	return multiply(matches, multiply(bytes, compiled.NumSubexp()+1)), nil
+	return nil
 }
-
-// compile returns nil for what is not a regular expression, which the function reports.
-func (r *Reader) compile(pattern string) (*regexp.Regexp, error) {
-	cost, err := checkPattern(pattern)
-	if err == nil && r.evaluating.left < cost.memory {
-		err = errPatterns
-	}
-	if err != nil {
-		return nil, &DiagnosticError{"Invalid pattern", "The pattern " + err.Error() + "."}
-	}
-	r.evaluating.left -= cost.memory
-	compiled, _ := regexp.Compile(pattern)
-	return compiled, nil
-}
-
-var errPatterns = errors.New("makes the patterns of this file too large together; remove or simplify some")

@@ -4,19 +4,23 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/mitchellh/go-wordwrap"
 )
 
 // Reporter collects diagnostics. The zero value is ready for use.
 type Reporter struct {
 	diags hcl.Diagnostics
-	// reported counts all, those that were left out included.
+	// reported counts all diagnostics, also omitted ones.
 	reported int
 	seen     map[kind]int
-	// errorsAt has the offsets of the errors that were not left out, by file.
+	// errorsAt contains the offsets of the errors in diags, by file.
 	errorsAt map[string][]int
 }
 
@@ -26,32 +30,31 @@ type kind struct {
 	severity hcl.DiagnosticSeverity
 }
 
-// maxOfFile bounds the errors of one file, and its warnings: a file may have an error in every few
-// bytes, and each block looks at those of its file.
+// maxOfFile bounds the errors and the warnings of one file: a file may have an error in every few bytes, and
+// each block looks at all errors of its file.
 const maxOfFile = 100
 
 const summaryMore = "Only some are shown"
 
-// Error reports a mistake in a line of a file. The detail is a sentence that says how to correct
-// it.
+// Error reports an error in a line of a file. The detail is a sentence with the remedy.
 func (r *Reporter) Error(at hcl.Range, summary, detail string, args ...any) {
 	r.Report(&hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, args...), Subject: &at})
 }
 
-// Warning reports something that is allowed but most likely not meant.
+// Warning reports valid configuration that was probably not intended.
 func (r *Reporter) Warning(at hcl.Range, summary, detail string, args ...any) {
 	r.Report(&hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: summary, Detail: fmt.Sprintf(detail, args...), Subject: &at})
 }
 
-// Unplaced reports a mistake that is not in a line of a file.
+// Unplaced reports an error without a location.
 func (r *Reporter) Unplaced(summary, detail string, args ...any) {
 	r.Report(&hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, args...)})
 }
 
-// Report adds a diagnostic, which must hold no sensitive value, unless there are too many of its file.
-func (r *Reporter) Report(d *hcl.Diagnostic) { r.add(withRemedy(d)) }
-
-func (r *Reporter) add(d *hcl.Diagnostic) {
+// Report adds a diagnostic, unless its file has too many. The diagnostic must not contain a
+// sensitive value.
+func (r *Reporter) Report(d *hcl.Diagnostic) {
+	d = withRemedy(d)
 	if r.seen == nil {
 		r.seen, r.errorsAt = map[kind]int{}, map[string][]int{}
 	}
@@ -69,10 +72,10 @@ func (r *Reporter) add(d *hcl.Diagnostic) {
 	r.diags = append(r.diags, d)
 }
 
-// Reported counts the diagnostics so far, so that a caller can tell whether a step added any.
+// Reported counts the diagnostics so far. A caller can compare it before and after a step.
 func (r *Reporter) Reported() int { return r.reported }
 
-// addCounts adds for each file of which some diagnostics were left out how many there are.
+// addCounts adds a diagnostic with the number of omitted ones for each file.
 func (r *Reporter) addCounts() {
 	for k, n := range r.seen {
 		if n <= maxOfFile {
@@ -89,25 +92,24 @@ func (r *Reporter) addCounts() {
 	}
 }
 
-// location writes where a range begins, as FILE:LINE.
+// location returns the beginning of a range as FILE:LINE.
 func location(at hcl.Range) string { return fmt.Sprintf("%s:%d", at.Filename, at.Start.Line) }
 
-// Report is what a Reader found wrong.
+// Report contains the diagnostics of a Reader, or of findings.
 type Report struct {
-	// Diagnostics are in the order of files and lines; those without a source location come first.
+	// Finish sorts Diagnostics by file and line; diagnostics without a location come first.
 	Diagnostics hcl.Diagnostics
 	sources     map[string]*source
 }
 
-// Finish returns what was reported. The Reader is not to be used afterwards.
+// Finish returns the report. Do not use the Reader afterwards.
 func (r *Reader) Finish() Report {
 	r.addCounts()
 	order := map[string]int{}
 	for i, src := range r.sources {
 		order[src.path] = i
 	}
-	// Checks run block by block and attributes come from a map, so the order of reporting means
-	// nothing.
+	// Blocks and attributes are not checked in the order of lines.
 	at := func(d *hcl.Diagnostic) []int {
 		if d.Subject == nil {
 			return nil
@@ -120,13 +122,10 @@ func (r *Reader) Finish() Report {
 	return Report{r.diags, r.byPath}
 }
 
-// NotShown begins what stands in place of a line that is not quoted.
-const NotShown = "(not shown: "
-
-// maxQuoted bounds the lines that a diagnostic quotes, in bytes.
+// maxQuoted bounds the quoted lines of a diagnostic, in bytes.
 const maxQuoted = 4096
 
-// Merge returns both reports as one, with the diagnostics and the sources of r first.
+// Merge returns both reports as one; r comes first.
 func (r Report) Merge(other Report) Report {
 	merged := Report{slices.Concat(r.Diagnostics, other.Diagnostics), maps.Clone(other.sources)}
 	if merged.sources == nil {
@@ -136,8 +135,8 @@ func (r Report) Merge(other Report) Report {
 	return merged
 }
 
-// Without returns the diagnostics of the other severity. Those in files that were replaced have no
-// source location, since that would point into another text.
+// Without returns the report without the diagnostics of a severity. Diagnostics in replaced files
+// lose their location, which would point into another text.
 func (r Report) Without(severity hcl.DiagnosticSeverity, replaced map[string]bool) Report {
 	without := Report{sources: r.sources}
 	for _, d := range r.Diagnostics {
@@ -155,38 +154,99 @@ func (r Report) Without(severity hcl.DiagnosticSeverity, replaced map[string]boo
 	return without
 }
 
-// Quote returns a diagnostic as it may be shown, and the file with the lines that it quotes. In place
-// of lines that may have a secret, or that are too long, the file has a sentence.
-func (r Report) Quote(diag *hcl.Diagnostic) (*hcl.Diagnostic, map[string]*hcl.File) {
-	shown := *diag // the diagnostic itself is printed again, in logs
-	shown.Summary, shown.Detail = Printable(diag.Summary), Printable(diag.Detail)
-	if diag.Subject == nil {
-		return &shown, nil
-	}
-	shown.Subject, shown.Context = printableRange(diag.Subject), printableRange(diag.Context)
-	src := r.sources[diag.Subject.Filename]
-	if src == nil {
-		return &shown, nil
-	}
-	content := src.file.Bytes
-	lines := linesOf(content, diag)
-	before := bytes.Count(content[:lines.start], []byte("\n"))
-	// Other lines are empty: hcl's writer counts the characters of a whole file for each diagnostic in it.
-	text := bytes.Repeat([]byte("\n"), before)
-	if why := src.withholds(lines); why != "" {
-		text = fmt.Appendf(text, NotShown+"%s)", why)
-		shown.Subject.Start.Byte, shown.Subject.End.Byte, shown.Context = before, len(text), nil
-	} else {
-		text = append(text, printableSource(content[lines.start:lines.end])...)
-		for _, at := range []*hcl.Range{shown.Subject, shown.Context} {
-			if at != nil {
-				at.Start.Byte -= lines.start - before
-				at.End.Byte -= lines.start - before
-			}
+// Write prints each diagnostic with its lines, for a terminal. A width of 0 does not wrap the details.
+func (r Report) Write(w io.Writer, width uint, color bool) error {
+	for _, d := range r.Diagnostics {
+		if _, err := io.WriteString(w, r.text(d, width, color)); err != nil {
+			return fmt.Errorf("write diagnostics: %w", err)
 		}
 	}
-	nav := blockName(Printable(nameOfBlock(src.file, diag.Subject.Start.Byte)))
-	return &shown, map[string]*hcl.File{shown.Subject.Filename: {Bytes: text, Nav: nav}}
+	return nil
+}
+
+func (r Report) text(d *hcl.Diagnostic, width uint, color bool) string {
+	severity, begin, highlight, end := "Error", "\x1b[31m", "\x1b[1;4m", "\x1b[0m"
+	if d.Severity == hcl.DiagWarning {
+		severity, begin = "Warning", "\x1b[33m"
+	}
+	if !color {
+		begin, highlight, end = "", "", ""
+	}
+	text := fmt.Sprintf("%s%s%s: %s\n\n", begin, severity, end, Printable(d.Summary))
+	if d.Subject != nil {
+		text += r.quote(d, highlight, end)
+	}
+	detail := Printable(d.Detail)
+	if width > 0 {
+		detail = wordwrap.WrapString(detail, width)
+	}
+	if detail != "" {
+		text += detail + "\n\n"
+	}
+	return text
+}
+
+// quotedLine is the printable line of a [Finding].
+type quotedLine string
+
+// quote returns the location of a diagnostic as FILE:LINE:COLUMN, the name of the block around it, and its
+// lines with a mark below the column. A diagnostic for a whole line has no column and no mark. A sentence
+// replaces lines that are too long or may contain a secret.
+func (r Report) quote(d *hcl.Diagnostic, highlight, end string) string {
+	at := d.Subject
+	place, column := fmt.Sprintf("  on %s:%d", Printable(at.Filename), at.Start.Line), fmt.Sprintf(":%d", at.Start.Column)
+	switch line, isFinding := d.Extra.(quotedLine); {
+	case isFinding && line == "":
+		return place + ":\n\n"
+	case isFinding:
+		return fmt.Sprintf("%s:\n%4d: %s\n\n", place, at.Start.Line, line)
+	}
+	src := r.sources[at.Filename]
+	content, block := src.file.Bytes, ""
+	if nav, ok := src.file.Nav.(interface{ ContextString(offset int) string }); ok {
+		if block = nav.ContextString(at.Start.Byte); block != "" {
+			block = ", in " + Printable(block)
+		}
+	}
+	lines := linesOf(content, d)
+	number := 1 + bytes.Count(content[:lines.start], []byte("\n"))
+	if why := src.withholds(lines); why != "" {
+		return fmt.Sprintf("%s%s%s:\n%4d: (not shown: %s)\n\n", place, column, block, number, why)
+	}
+	var quoted strings.Builder
+	begin, isWhole := lines.start, true
+	for line := range bytes.Lines(content[lines.start:lines.end]) {
+		text := string(bytes.TrimRight(line, "\r\n"))
+		inLine := func(offset int) int { return min(max(offset-begin, 0), len(text)) }
+		from, to := inLine(at.Start.Byte), inLine(max(at.Start.Byte, at.End.Byte))
+		before, marked, after := Printable(text[:from]), Printable(text[from:to]), Printable(text[to:])
+		switch {
+		case text == "":
+		case marked == "":
+			fmt.Fprintf(&quoted, "%4d: %s%s\n", number, before, after)
+		default:
+			fmt.Fprintf(&quoted, "%4d: %s%s%s%s%s\n", number, before, highlight, marked, end, after)
+		}
+		if number == at.Start.Line && before+after != "" {
+			isWhole = false
+			fmt.Fprintf(&quoted, "      %s%s\n", blanks(before), strings.Repeat("^", max(utf8.RuneCountInString(marked), 1)))
+		}
+		begin, number = begin+len(line), number+1
+	}
+	if isWhole {
+		column = ""
+	}
+	return place + column + block + ":\n" + quoted.String() + "\n"
+}
+
+// blanks returns white space that is as wide as a text.
+func blanks(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\t' {
+			return r
+		}
+		return ' '
+	}, text)
 }
 
 // linesOf returns the lines that a diagnostic quotes.
@@ -203,31 +263,7 @@ func linesOf(content []byte, d *hcl.Diagnostic) span {
 	return span{begin, len(content)}
 }
 
-// printableRange returns a range whose file name may be shown.
-func printableRange(at *hcl.Range) *hcl.Range {
-	if at == nil {
-		return nil
-	}
-	shown := *at
-	shown.Filename = Printable(at.Filename)
-	return &shown
-}
-
-// blockName answers hcl's writer when it asks in which block a diagnostic is.
-type blockName string
-
-// ContextString ignores the offset, which is one of the text that was cut out.
-func (n blockName) ContextString(int) string { return string(n) }
-
-func nameOfBlock(file *hcl.File, offset int) string {
-	if nav, ok := file.Nav.(interface{ ContextString(offset int) string }); ok {
-		return nav.ContextString(offset)
-	}
-	return ""
-}
-
-// Mistakes returns the summaries of the errors by the paths of their files; those that are in none
-// have an empty path.
+// Mistakes returns the summaries of the errors by path; errors without a file have the path "".
 func (r Report) Mistakes() map[string][]string {
 	mistakes := map[string][]string{}
 	for _, d := range r.Diagnostics {
@@ -245,29 +281,21 @@ func (r Report) Mistakes() map[string][]string {
 	return mistakes
 }
 
-// Files returns the files that were read, by path.
-func (r Report) Files() map[string]File {
-	files := make(map[string]File, len(r.sources))
-	for path, src := range r.sources {
-		files[path] = File{path, src.file.Bytes, src}
-	}
-	return files
-}
-
 // File is a file that was read.
 type File struct {
-	Path    string
-	Content []byte
+	Path     string
+	Content  []byte
+	IsBroken bool // it does not parse
 
 	source *source
 }
 
-// Declares reports whether there is a block of a type at the top level of the file, as far as that
-// can be seen in one that does not parse; not in a file that was not read.
+// Declares reports whether the file has a top-level block of a type. If the file does not parse,
+// it checks only the beginnings of lines. It returns false for the zero File.
 func (f File) Declares(blockType string) bool { return f.source != nil && f.source.declares(blockType) }
 
-// Labels returns the first labels of the blocks of a type, as far as they can be seen; none of a
-// file that was not read.
+// Labels returns the first label of each block of a type. If the file does not parse, these are the
+// probable labels. The zero File has no labels.
 func (f File) Labels(blockType string) []string {
 	if f.source == nil {
 		return nil
@@ -275,71 +303,36 @@ func (f File) Labels(blockType string) []string {
 	return f.source.labels(blockType)
 }
 
-// SoundFiles returns the files that parse, in order.
-func (r *Reader) SoundFiles() []File {
-	var files []File
-	for _, src := range r.sources {
-		if !src.broken {
-			files = append(files, File{src.path, src.file.Bytes, src})
-		}
-	}
-	return files
-}
-
-// Finding is something in a file that no Reader has read.
+// Finding is a problem in a file that no Reader read.
 type Finding struct {
 	Path string
-	// Line is 0 for the whole file, and Source the line as it may be shown.
+	// Line is 0 for the whole file. Source is the printable line.
 	Line            int
 	Source          string
 	Summary, Detail string
-	// IsWarning says that it is no mistake.
+	// IsWarning is true for a warning, false for an error.
 	IsWarning bool
 }
 
-// maxQuotedLine is the last line of findings that a report shows: hcl's writer wants all lines
-// before it, too.
-const maxQuotedLine = 10_000
-
-// NewReport returns a report of findings in their order.
+// NewReport returns a report of findings, in their order.
 func NewReport(findings []Finding) Report {
-	r, all := Report{sources: map[string]*source{}}, Reporter{}
-	starts := map[Finding]int{} // of their lines, in files whose other lines are empty
-	byLine := func(a, b Finding) int { return cmp.Compare(a.Line, b.Line) }
-	for _, f := range slices.SortedFunc(slices.Values(findings), byLine) {
-		if f.Line == 0 || f.Line > maxQuotedLine {
-			continue
-		}
-		src := r.sources[f.Path]
-		if src == nil {
-			src = &source{path: f.Path, file: &hcl.File{}}
-			r.sources[f.Path] = src
-		}
-		text := src.file.Bytes
-		text = append(text, bytes.Repeat([]byte("\n"), f.Line-1-bytes.Count(text, []byte("\n")))...)
-		starts[f] = bytes.LastIndexByte(text, '\n') + 1
-		// In the place of what another finding has of the same line.
-		src.file.Bytes = append(text[:starts[f]], f.Source...)
-	}
+	var all Reporter
 	for _, f := range findings {
 		d := &hcl.Diagnostic{Severity: hcl.DiagError, Summary: f.Summary, Detail: f.Detail}
 		if f.IsWarning {
 			d.Severity = hcl.DiagWarning
 		}
-		switch begin, isQuoted := starts[f]; {
-		case isQuoted:
-			d.Subject = &hcl.Range{
-				Filename: f.Path, Start: hcl.Pos{Line: f.Line, Column: 1, Byte: begin},
-				End: hcl.Pos{Line: f.Line, Column: len(f.Source) + 1, Byte: begin + len(f.Source)},
-			}
+		switch {
 		case f.Line > 0:
-			d.Detail = fmt.Sprintf("%s:%d: %s", f.Path, f.Line, f.Detail)
+			d.Subject = &hcl.Range{
+				Filename: f.Path, Start: hcl.Pos{Line: f.Line, Column: 1}, End: hcl.Pos{Line: f.Line, Column: len(f.Source) + 1},
+			}
+			d.Extra = quotedLine(f.Source)
 		case f.Path != "":
 			d.Detail = f.Path + ": " + f.Detail
 		}
 		all.Report(d)
 	}
 	all.addCounts()
-	r.Diagnostics = all.diags
-	return r
+	return Report{Diagnostics: all.diags}
 }

@@ -11,55 +11,52 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// Schema says what may stand in a block. Each attribute is in one of three lists, by where its
-// value goes.
+// Schema describes the contents of a block.
 type Schema struct {
-	// Plain values are logged, so they may not come from env or file.
-	Plain []string
-	// External values may come from env and file, because deployments need that; diagnostics do not
-	// show them then.
-	External []string
-	// Secret values are sensitive even if they are written out. No diagnostic quotes the lines of an
-	// attribute of that name, whatever block it is in.
-	Secret []string
-	Blocks []BlockSchema
-	// Misplaced says where a name belongs that may not stand here. Names of the blocks inside need
-	// no entry.
+	Attributes []Attribute
+	Blocks     []BlockSchema
+	// Misplaced maps a name to the place where it belongs. Names in inner blocks need no entry.
 	Misplaced map[string]string
-	// Foreign maps names that people bring along from the configurations of other programs to what
-	// they are to do instead, a sentence.
+	// Foreign maps a name from the configurations of other programs to the remedy, a sentence.
 	Foreign map[string]string
 }
 
-// BlockSchema is a nested block: unlabelled and at most once, or with one label each and any number
-// of times.
+// BlockSchema describes a nested block. Without a label, the block may appear once; with a label,
+// any number of times.
 type BlockSchema struct {
 	Type     string
 	Labelled bool
+	Meaning  string // as in an [Attribute]
 	Schema
 }
 
-// Attributes returns the names of all attributes.
-func (s Schema) Attributes() []string { return slices.Concat(s.Plain, s.External, s.Secret) }
+// attribute returns the row of an attribute, or an empty one.
+func (s Schema) attribute(name string) Attribute {
+	for i := range s.Attributes {
+		if s.Attributes[i].Name == name {
+			return s.Attributes[i]
+		}
+	}
+	return Attribute{}
+}
 
-// has reports whether an attribute or a block of that name may stand in the block.
 func (s Schema) has(name string) bool {
 	_, isBlock := s.block(name)
 	return isBlock || s.hasAttribute(name)
 }
 
-func (s Schema) hasAttribute(name string) bool {
-	return slices.Contains(s.Plain, name) || slices.Contains(s.External, name) || slices.Contains(s.Secret, name)
-}
+func (s Schema) hasAttribute(name string) bool { return s.attribute(name).Name != "" }
+func (s Schema) isPlain(name string) bool      { return s.attribute(name).Env == plain }
+func (s Schema) isSecret(name string) bool     { return s.attribute(name).Env == secret }
 
-func (s Schema) isPlain(attribute string) bool  { return slices.Contains(s.Plain, attribute) }
-func (s Schema) isSecret(attribute string) bool { return slices.Contains(s.Secret, attribute) }
-
-// Names returns those of all attributes and blocks that may stand in the block.
+// Names returns the names of all attributes and blocks.
 func (s Schema) Names() []string {
-	names := s.Attributes()
-	for _, b := range s.Blocks {
-		names = append(names, b.Type)
+	var names []string
+	for i := range s.Attributes {
+		names = append(names, s.Attributes[i].Name)
+	}
+	for i := range s.Blocks {
+		names = append(names, s.Blocks[i].Type)
 	}
 	return names
 }
@@ -72,8 +69,7 @@ func (s Schema) block(blockType string) (BlockSchema, bool) {
 	return s.Blocks[i], true
 }
 
-// inner returns the types of the blocks inside, at any depth, in which an attribute or a block of a
-// name may stand.
+// inner returns the types of the inner blocks, at any depth, that allow a name.
 func (s Schema) inner(name string) []string {
 	var types []string
 	for _, b := range s.Blocks {
@@ -85,8 +81,8 @@ func (s Schema) inner(name string) []string {
 	return types
 }
 
-// attributeNames are the names of all attributes and blocks, and whether an attribute of that name
-// is a secret in some block.
+// attributeNames contains the names of all attributes and blocks. The value is true if the name is
+// a secret in any block.
 type attributeNames map[string]bool
 
 // collectNames collects the names at all depths: a secret in the wrong block is still a secret.
@@ -99,16 +95,17 @@ func (s Schema) collectNames(names attributeNames) {
 	}
 }
 
-// guess is an attribute or block that somebody most likely meant to write, under whatever name.
+// guess is the attribute or block that a name in a block means, or probably means if it is
+// misspelt.
 type guess struct {
 	block *hclsyntax.Block
 	name  string
 }
 
-// checker reports the names that a schema does not allow.
+// checker reports names that a schema does not allow.
 type checker struct{ *Reader }
 
-// block reports what may not stand in a block, at any depth.
+// block checks the names in a block at all depths.
 func (c checker) block(b *hclsyntax.Block, s Schema) {
 	c.attributes(b.Body.Attributes, s, b.Type+".")
 	c.blocks(b.Body.Blocks, s, b.Type+".")
@@ -120,8 +117,8 @@ func (c checker) block(b *hclsyntax.Block, s Schema) {
 	}
 }
 
-// guess notes what was most likely meant by a name in a block. Comparing names takes long, and most
-// are right.
+// guess records the probable meaning of a name. It compares only unknown names, because comparing
+// is slow.
 func (c checker) guess(b *hclsyntax.Block, name string, s Schema) {
 	if !s.has(name) {
 		name = nearest(name, s.Names())
@@ -142,10 +139,10 @@ func (c checker) attributes(attributes hclsyntax.Attributes, s Schema, prefix st
 	}
 }
 
-// leastMisspelt is the length from which a name is near another only if that was meant: pat is near rate.
+// leastMisspelt is the minimum length for comparing names: pat is near rate by accident.
 const leastMisspelt = 5
 
-// mayBeSecret reports whether an attribute that a block does not have may be a secret under a misspelt name.
+// mayBeSecret reports whether an unknown attribute may be a misspelt secret.
 func (c checker) mayBeSecret(name string, s Schema) bool {
 	var secrets []string
 	for known, isSecret := range c.Reader.attributes {
@@ -184,13 +181,13 @@ func (c checker) blocks(blocks hclsyntax.Blocks, s Schema, prefix string) {
 	}
 }
 
-// The summaries for a block that may not stand where it does.
+// Summaries of diagnostics about unknown and misplaced blocks.
 const (
 	unknownBlock   = "Unknown block"
 	misplacedBlock = "Misplaced block"
 )
 
-// misplaced says why a name may not stand where it does.
+// misplaced reports a name that is not allowed in its block.
 func (c checker) misplaced(at hcl.Range, name, kind, prefix string, s Schema) {
 	block, isBlock := s.block(name)
 	inner := s.inner(name)
@@ -210,6 +207,8 @@ func (c checker) misplaced(at hcl.Range, name, kind, prefix string, s Schema) {
 		c.Error(at, "Unexpected attribute", "%s is a block: write %s { … } without an equals sign.", name, header)
 	case len(inner) > 0:
 		c.Error(at, "Misplaced "+kind, "%s belongs in %s; move it there.", name, aBlock(inner))
+	case prefix != "" && c.Knows(name):
+		c.Error(at, "Misplaced "+kind, "%s belongs at the top level of a file; move it there.", name)
 	case nearest(name, s.Names()) == "" && foreign != "":
 		c.Error(at, "Unknown "+kind, "%s%s does not exist. %s", prefix, name, foreign)
 	case nearest(name, s.Names()) == "":
@@ -220,7 +219,7 @@ func (c checker) misplaced(at hcl.Range, name, kind, prefix string, s Schema) {
 	}
 }
 
-// aBlock writes the types that a block may have, like "an admin or gateway block".
+// aBlock lists block types, like "an admin or gateway block".
 func aBlock(types []string) string {
 	slices.Sort(types)
 	text := "a "
@@ -234,8 +233,7 @@ func aBlock(types []string) string {
 	return text + types[last] + " block"
 }
 
-// Suggest ends a sentence about a wrong name, with a question for the nearest known name if there
-// is one.
+// Suggest ends a sentence about an unknown name: with a question for the nearest known name, or with a period.
 func Suggest(name string, known []string) string {
 	best := nearest(name, known)
 	if best == "" {
@@ -244,7 +242,7 @@ func Suggest(name string, known []string) string {
 	return fmt.Sprintf(". Did you mean %q?", best)
 }
 
-// Sentence ends the text of an error with a period, unless [Suggest] has ended it.
+// Sentence ends the text of an error with a period, unless [Suggest] ended it.
 func Sentence(err error) string {
 	text := err.Error()
 	if strings.HasSuffix(text, "?") || strings.HasSuffix(text, ".") {
@@ -253,20 +251,20 @@ func Sentence(err error) string {
 	return text + "."
 }
 
-// nearest returns the known name that a wrong one most likely stands for, empty if none is near.
+// nearest returns the known name that was probably meant, or "".
 func nearest(name string, known []string) string {
-	best, limit := "", len(name)/3+1 // one typo in three letters
+	best, limit := "", len(name)/3+1 // one typo, and another one for every three letters
 	for _, k := range known {
-		// A distance of the whole length has nothing in common.
+		// At a distance of the whole length, nothing matches.
 		if d := distance(name, k); d <= limit && d < len(k) {
-			// Only a nearer one takes its place, so that the first of several counts.
+			// The first of equally near names wins.
 			best, limit = k, d-1
 		}
 	}
 	return best
 }
 
-// distance counts the typos in a name. Two neighbours that are swapped are one of them.
+// distance counts the typos in a name. Two swapped letters are one typo.
 func distance(name, known string) int {
 	at := 0
 	for at < min(len(name), len(known)) && name[at] == known[at] {

@@ -1,31 +1,8 @@
 package hclread
 
 import (
-	"strings"
 	"testing"
 )
-
-func TestCheck_SaysWhyANameIsWrong(t *testing.T) {
-	for item, want := range map[string]string{
-		`nam = "x"`:                          `Unknown attribute; box.nam does not exist. Did you mean "name"?`,
-		`zzzzzz = "x"`:                       `Unknown attribute; box.zzzzzz does not exist; there are `,
-		`lid = "x"`:                          `Unexpected attribute; lid is a block`,
-		"name {}":                            `Unexpected block; name is an attribute`,
-		`lid "x" {}`:                         `Unexpected label; Write lid { … } without a label.`,
-		"lid {}\nlid {}":                     `Duplicate block; There is already a lid block at x.hcl:2; merge the two.`,
-		"label {}":                           `Misplaced block; label belongs in a team block; move it there.`,
-		"lid { color = 1 }":                  `Unknown attribute; lid.color does not exist. Did you mean "colour"?`,
-		"lid {\n}\n}\nteam {":                `One label needed; Write team "NAME" { … }.`,
-		"}\nteam \"a\" {\n}\nzzzzz {\nx = 1": `Unknown block; zzzzz does not exist; there are box, `,
-	} {
-		r := New(testSchema(), Options{})
-		r.Parse("x.hcl", []byte("box {\n"+item+"\n}\n"))
-		r.Check()
-		if got := r.Finish().Diagnostics.Error(); !strings.Contains(got, want) {
-			t.Errorf("%s: %s, want %s", item, got, want)
-		}
-	}
-}
 
 func TestLacks_IsFalseForAMisspeltAttribute(t *testing.T) {
 	b := box(t, `nam = "x"`)

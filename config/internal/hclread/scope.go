@@ -12,35 +12,35 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 
-	"github.com/promptweir/promptweir/config/regular"
+	"github.com/promptweir/promptweir/config/safefile"
 )
 
 // maxValueFile bounds the files that a configuration names, in bytes.
 const maxValueFile = 1 << 20
 
-// Access decides what the expressions of a block may use. Its errors are reported as they are.
+// Access decides which variables and files the expressions of a block may read. A [DiagnosticError]
+// that it returns is reported unchanged.
 type Access interface {
-	// AllowEnv decides on an environment variable.
+	// AllowEnv checks an environment variable.
 	AllowEnv(name string) error
-	// AllowFile decides on a path before anything is looked up on disk; written is the path as the
-	// block has it.
+	// AllowFile checks a path before any file system call; written is the path in the block.
 	AllowFile(path string, written Text) error
-	// AllowResolvedFile decides on the path that the links of an allowed path lead to.
+	// AllowResolvedFile checks the target of an allowed path's links.
 	AllowResolvedFile(path string, written Text) error
 }
 
-// scope is what the expressions of one block at the top level can use.
+// scope is the environment of the expressions in one top-level block.
 type scope struct {
 	*Reader
 
 	// dir is the folder of the block's file.
 	dir    string
-	source *source // of the block; nil for one that is absent
+	source *source // the block's source; nil if the block is absent
 	access Access  // nil allows everything
-	// unset are the variables that the last evaluation found unset.
+	// unset are the unset variables of the last evaluation.
 	unset []string
 
-	functions *hcl.EvalContext // made at the first use, see context
+	functions *hcl.EvalContext // made on first use. See context.
 }
 
 func newScope(r *Reader, at hcl.Range) *scope {
@@ -50,15 +50,15 @@ func newScope(r *Reader, at hcl.Range) *scope {
 // context returns the functions for an expression. There are no variables.
 func (s *scope) context() *hcl.EvalContext {
 	if s.functions == nil {
-		// Of this block, whose access env and file obey.
+		// env and file obey the access of this block.
 		s.functions = &hcl.EvalContext{Functions: maps.Clone(s.Reader.functions)}
 		s.functions.Functions["env"], s.functions.Functions["file"] = s.envFunction(), s.fileFunction()
 	}
 	return s.functions
 }
 
-// envFunction marks its result as sensitive, a default included: it is most likely a placeholder
-// for a secret.
+// envFunction marks its result as sensitive. That includes the default, which usually is a placeholder for a
+// secret.
 func (s *scope) envFunction() Function {
 	return function.New(&function.Spec{
 		Params:   []function.Parameter{{Name: "name", Type: cty.String, AllowMarked: true}},
@@ -82,16 +82,16 @@ func (s *scope) envFunction() Function {
 	})
 }
 
-// env looks a variable up. If unset variables are allowed, one without a default is unknown, and so
-// is all that is computed from it; unknown values are not checked.
+// env looks up a variable. If unset variables are allowed, a variable without a default is unknown, and so are
+// values computed from it. Unknown values are not checked.
 func (s *scope) env(name string, fallback []cty.Value) (cty.Value, error) {
-	s.uses.Env[name] = true
+	s.references.Env[name] = true
 	if s.access != nil {
 		if err := s.access.AllowEnv(name); err != nil {
 			return cty.DynamicVal, err
 		}
 	}
-	if value, ok := s.options.LookupEnv(name); ok { // set to nothing is set
+	if value, ok := s.options.LookupEnv(name); ok { // an empty variable is set
 		return cty.StringVal(value), nil
 	}
 	if len(fallback) > 0 {
@@ -107,13 +107,13 @@ func (s *scope) env(name string, fallback []cty.Value) (cty.Value, error) {
 	}
 }
 
-// fileFunction reads text only, since HCL has no type for bytes.
+// fileFunction reads only text, because HCL has no type for bytes.
 func (s *scope) fileFunction() Function {
 	return function.New(&function.Spec{
 		Params: []function.Parameter{{Name: "path", Type: cty.String, AllowMarked: true}},
 		Type:   function.StaticReturnType(cty.String),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			if err := s.spend(); err != nil { // reads nothing more
+			if err := s.spend(); err != nil { // the budget is spent
 				return cty.NilVal, err
 			}
 			path := newText(args[0], hcl.Range{}, false)
@@ -130,7 +130,7 @@ func (s *scope) fileFunction() Function {
 	})
 }
 
-// read reads a file whose written path and whose resolved path the block may use.
+// read reads a file after checking the written and the resolved path.
 func (s *scope) read(written Text) (string, error) {
 	path := written.Value
 	if !filepath.IsAbs(path) {
@@ -151,24 +151,24 @@ func (s *scope) read(written Text) (string, error) {
 			return "", unreadable(written, err)
 		}
 	}
-	content, err := regular.ReadActual(actual, actual, maxValueFile, os.OpenFile)
+	content, err := safefile.ReadActual(actual, actual, maxValueFile, os.OpenFile)
 	if err != nil {
 		return "", unreadable(written, err)
 	}
-	s.valueFiles[Absolute(actual)], s.uses.Files[Absolute(actual)] = true, true
+	s.valueFiles[Absolute(actual)], s.references.Files[Absolute(actual)] = true, true
 	return string(content), nil
 }
 
-// unreadable keeps a [DiagnosticError] and makes one of any other error.
+// unreadable turns an error into a [DiagnosticError].
 func unreadable(written Text, err error) error {
 	if p, ok := errors.AsType[*DiagnosticError](err); ok {
 		return p
 	}
 	return &DiagnosticError{"Cannot read file", fmt.Sprintf("%s: %s; paths are relative to the "+
-		"folder of this file.", written, regular.Cause(err))}
+		"folder of this file.", written, safefile.Cause(err))}
 }
 
-// Absolute makes a path absolute, or leaves it as it is where there is no working directory.
+// Absolute makes a path absolute, or returns it unchanged if the working directory is unknown.
 func Absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs

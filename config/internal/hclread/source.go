@@ -8,22 +8,23 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// source is one file, and the part of it that can be trusted.
+// source is one file with its reliably parsed blocks.
 type source struct {
 	path       string
 	file       *hcl.File
 	blocks     hclsyntax.Blocks
-	discarded  hclsyntax.Blocks // see Block.Discard
+	dropped    hclsyntax.Blocks // see Block.Drop
 	attributes hclsyntax.Attributes
-	// broken means that the file does not parse: blocks holds only those before the first error.
+	// broken is true if the file does not parse. If so, blocks contains only the blocks before the
+	// first error.
 	broken bool
-	// likelyTop are the types of blocks that a broken file most likely has at its top level, and
-	// likely has labels by the types of their blocks, at any level.
+	// likelyTop are the probable types of a broken file's top-level blocks. likely contains the
+	// probable labels by type, at any level.
 	likelyTop map[string]bool
 	likely    map[string][]string
-	// unquoted are the parts of the file whose lines no diagnostic quotes.
+	// unquoted are the parts of the file that no diagnostic quotes.
 	unquoted []span
-	// left is what its expressions may still take and make, in bytes.
+	// left is the remaining budget of the file's expressions, in bytes.
 	left int
 }
 
@@ -34,22 +35,18 @@ func newSource(path string, content []byte) *source {
 	return &source{path: path, file: &hcl.File{Bytes: content}, left: maxFileValues}
 }
 
-// parse fills in the blocks and reports syntax errors. Several sources may be parsed at once.
-func (s *source) parse(names attributeNames, textsOnly bool, report *Reporter) {
+// parse sets the blocks and reports syntax errors.
+func (s *source) parse(names attributeNames, isLock bool, report *Reporter) {
 	before := report.Reported()
-	// The parser reports the same diagnostics.
+	// Ignore the lexer's errors: the parser also reports them.
 	tokens, _ := hclsyntax.LexConfig(s.file.Bytes, s.path, hcl.InitialPos)
-	check := tooMuch
-	if textsOnly {
-		check = noText
-	}
-	if d := check(tokens); d != nil && !s.broken { // what takes the parser too long is not given to it
+	if d := tooMuch(tokens, isLock); d != nil && !s.broken { // the parser would take too long
 		s.broken = true
 		report.Report(d)
 	} else if !s.broken {
 		s.parseBlocks(names, report)
 	}
-	if s.broken || report.Reported() > before { // any line may have a secret: which attribute it is of is not certain
+	if s.broken || report.Reported() > before { // the attribute of a line is uncertain, so each line may contain a secret
 		s.unquoted = []span{{0, len(s.file.Bytes)}}
 	}
 	if s.broken {
@@ -63,13 +60,13 @@ func (s *source) parseBlocks(names attributeNames, r *Reporter) {
 	if i := slices.IndexFunc(diags, func(d *hcl.Diagnostic) bool { return strings.Contains(d.Detail, "Curly quotes") }); i >= 0 {
 		curly := *diags[i]
 		curly.Detail = `This is a curly quote; write " in its place, and in the place of all others of the file.`
-		reported = hcl.Diagnostics{&curly} // the others follow from it
+		reported = hcl.Diagnostics{&curly} // the other errors follow from it
 	}
-	for _, d := range reported {
+	if i := slices.IndexFunc(reported, func(d *hcl.Diagnostic) bool { return d.Summary == summaryUnclosed }); i >= 0 {
+		reported = reported[:i+1] // after an unclosed text, the parser misreads the next ones
+	}
+	for _, d := range causes(reported) {
 		r.Report(names.locate(explainSyntax(d, s.file.Bytes), s.file.Bytes))
-		if d.Summary == summaryUnclosed { // the text between two others is the next one to the parser
-			break
-		}
 	}
 	s.file = file
 	if body, ok := file.Body.(*hclsyntax.Body); ok {
@@ -78,7 +75,25 @@ func (s *source) parseBlocks(names attributeNames, r *Reporter) {
 	}
 }
 
-// hideSecrets keeps secret attributes out of what is printed, wherever they stand.
+// causes removes the diagnostics that follow from another diagnostic: about text that is not UTF-8,
+// or about an unknown character or operator in the same line.
+func causes(diags hcl.Diagnostics) hcl.Diagnostics {
+	lexical := map[int]*hcl.Diagnostic{} // by line
+	for _, d := range diags {
+		switch {
+		case d.Summary == "Invalid character encoding":
+			return hcl.Diagnostics{d}
+		case d.Subject == nil || lexical[d.Subject.Start.Line] != nil:
+		case d.Summary == "Invalid character" || d.Summary == "Unsupported operator":
+			lexical[d.Subject.Start.Line] = d
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(diags), func(d *hcl.Diagnostic) bool {
+		return d.Subject != nil && lexical[d.Subject.Start.Line] != nil && lexical[d.Subject.Start.Line] != d
+	})
+}
+
+// hideSecrets keeps secret attributes at any level out of diagnostics.
 func (s *source) hideSecrets(names attributeNames, body *hclsyntax.Body) {
 	for name, a := range body.Attributes {
 		if names[name] {
@@ -90,12 +105,12 @@ func (s *source) hideSecrets(names attributeNames, body *hclsyntax.Body) {
 	}
 }
 
-// hide keeps the lines of a range out of everything that is printed.
+// hide keeps the lines of a range out of diagnostics.
 func (s *source) hide(at hcl.Range) {
 	s.unquoted = append(s.unquoted, span{at.Start.Byte, at.End.Byte})
 }
 
-// withholds says why lines are not printed; nothing if they may be.
+// withholds returns the reason for not printing lines, or "".
 func (s *source) withholds(lines span) (why string) {
 	isIn := func(hidden span) bool { return hidden.start < lines.end && lines.start < hidden.end }
 	switch {
@@ -107,14 +122,14 @@ func (s *source) withholds(lines span) (why string) {
 	return ""
 }
 
-// keep takes from a body what was certainly parsed as it was meant. A parser that met a syntax
-// error guesses at what follows, so only the blocks before the error are kept.
+// keep stores the blocks of a body that were certainly parsed as meant. After a syntax error the parser
+// guesses, so only blocks before the error are kept.
 func (s *source) keep(body *hclsyntax.Body, diags hcl.Diagnostics) {
 	limit := len(s.file.Bytes)
 	for _, d := range diags {
-		if d.Severity == hcl.DiagError && d.Summary != "Attribute redefined" { // which leaves the body intact
+		if d.Severity == hcl.DiagError && d.Summary != "Attribute redefined" { // this error leaves the body intact
 			s.broken = true
-			if d.Subject != nil { // the earliest error of all
+			if d.Subject != nil { // the earliest error
 				limit = min(limit, d.Subject.Start.Byte)
 			}
 		}
@@ -129,16 +144,18 @@ func (s *source) keep(body *hclsyntax.Body, diags hcl.Diagnostics) {
 	}
 }
 
-// declares reports whether there is a block of a type, or an attribute, at the top level of the file.
+// declares reports whether the file has a top-level block or attribute called name. In a broken
+// file it knows only the probable blocks.
 func (s *source) declares(name string) bool {
 	if s.broken {
 		return s.likelyTop[name]
 	}
 	isNamed := func(b *hclsyntax.Block) bool { return b.Type == name }
-	return s.attributes[name] != nil || slices.ContainsFunc(s.blocks, isNamed) || slices.ContainsFunc(s.discarded, isNamed)
+	return s.attributes[name] != nil || slices.ContainsFunc(s.blocks, isNamed) || slices.ContainsFunc(s.dropped, isNamed)
 }
 
-// labels returns the first labels of the blocks of a type.
+// labels returns the first labels of the blocks of a type. In a broken file, these are the probable
+// labels.
 func (s *source) labels(blockType string) []string {
 	labels := slices.Clone(s.likely[blockType])
 	if s.broken {
@@ -152,8 +169,7 @@ func (s *source) labels(blockType string) []string {
 	return labels
 }
 
-// likelyBlocks reads what a broken file declares from its tokens, where a label may stand without
-// quotes.
+// likelyBlocks finds declarations in the tokens of a broken file. A label may lack its quotes.
 func (names attributeNames) likelyBlocks(tokens hclsyntax.Tokens) (top map[string]bool, likely map[string][]string) {
 	top, likely = map[string]bool{}, map[string][]string{}
 	depth, begins := 0, true

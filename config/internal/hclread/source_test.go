@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestParse_KeepsWhatStandsBeforeASyntaxError(t *testing.T) {
@@ -32,40 +34,35 @@ func TestFinish_BoundsWhatIsPrintedOfOneFile(t *testing.T) {
 	if got := len(report.Diagnostics); got != 2*(maxOfFile+1) {
 		t.Errorf("%d diagnostics, want %d of each severity and a word about the others", got, maxOfFile)
 	}
-	if _, files := report.Quote(report.Diagnostics[maxOfFile]); len(files["x.hcl"].Bytes) > 100 {
+	if text := report.text(report.Diagnostics[maxOfFile], 0, false); len(text) > 200 {
 		t.Error("a diagnostic quotes a line of 30 000 bytes")
 	}
 }
 
-// A file costs as much as its diagnostics' lines, however many of both there are.
-func TestQuote_HasTheLinesOfTheDiagnosticOnly(t *testing.T) {
+func TestWrite_QuotesAllLinesOfARange(t *testing.T) {
 	r := New(testSchema(), Options{})
-	r.Parse("x.hcl", []byte(strings.Repeat("# line\n", 1000)+"box {\n  words = [\n    1 ] # here\n}\n"+strings.Repeat("# line\n", 1000)))
+	r.Parse("x.hcl", []byte(strings.Repeat("# line\n", 1000)+"box {\n\twords = [\n\n    1 ] # here\n}\n"))
 	b := r.Blocks("box")[0]
 	b.Error(b.ValueRange("words"), "Wrong", "It is.")
 	report := r.Finish()
-	shown, files := report.Quote(report.Diagnostics[0])
-	if got, want := string(files["x.hcl"].Bytes), strings.Repeat("\n", 1001)+"  words = [\n    1 ] # here"; got != want {
-		t.Errorf("the file is %q", got)
-	}
-	if got := string(shown.Subject.SliceBytes(files["x.hcl"].Bytes)); got != "[\n    1 ]" {
-		t.Errorf("the diagnostic points at %q", got)
+	for mark, want := range map[bool]string{
+		false: "Error: Wrong\n\n  on x.hcl:1002:10, in box:\n1002: \twords = [\n      \t        ^\n1004:     1 ] # here\n\nIt is.\n\n",
+		true: "\x1b[31mError\x1b[0m: Wrong\n\n  on x.hcl:1002:10, in box:\n1002: \twords = \x1b[1;4m[\x1b[0m\n      \t        ^\n" +
+			"1004: \x1b[1;4m    1 ]\x1b[0m # here\n\nIt is.\n\n",
+	} {
+		if diff := cmp.Diff(want, report.text(report.Diagnostics[0], 80, mark)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
 	}
 }
 
-func TestQuote_ShowsNothingThatActsOnATerminal(t *testing.T) {
-	const path = "x\x1b[2J\u202e.hcl"
+func TestWrite_ShowsNothingThatActsOnATerminal(t *testing.T) {
 	r := New(testSchema(), Options{})
-	r.Parse(path, []byte("box {\r\n  words = [\"ä\u009b\u200b\", 7] # \xff\r\n}\r\n"))
+	r.Parse("x\x1b[2J\u202e.hcl", []byte("box {\r\n  words = [\"ä\u009b\u200b\", 7] # \xff\r\n}\r\n"))
 	r.Error(r.Blocks("box")[0].ValueRange("words"), "Wrong\u202e", "It is\u009b.")
 	report := r.Finish()
-	shown, files := report.Quote(report.Diagnostics[0])
-	file := files[shown.Subject.Filename]
-	if file == nil {
-		t.Fatalf("the source is not found under %q", shown.Subject.Filename)
-	}
-	text := shown.Summary + shown.Detail + shown.Subject.Filename + strings.ReplaceAll(string(file.Bytes), "\r\n", "\n")
-	if text != Printable(text) {
+	text := report.text(report.Diagnostics[0], 0, false)
+	if text != Printable(text) || !strings.Contains(text, "words = ") {
 		t.Errorf("shown: %q", text)
 	}
 }

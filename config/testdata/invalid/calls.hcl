@@ -26,7 +26,7 @@ team "a" {
   }
   upstream "e" {
     url   = "https://e.example.com"
-    rate  = "fast"                       # ERROR: rate must be a number.
+    rate  = "fast"                       # ERROR: rate must be a number; write it in digits.
     retry = 3                            # ERROR: retry is a block
   }
   upstream "f" {

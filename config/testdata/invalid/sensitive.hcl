@@ -1,7 +1,7 @@
 gateway {
   listen      = env("SECRET")            # ERROR: Invalid listen; (sensitive) is not HOST:PORT
   separator   = env("SECRET")            # ERROR: Sensitive separator; Values from env and file are sensitive, and separator is logged
-  page_size   = tonumber(env("SECRET"))  # ERROR: it does not accept one of its arguments, which is sensitive and not shown
+  page_size   = tonumber(env("SECRET"))  # ERROR: does not accept one of its arguments, which is sensitive and not shown
   cursor_keys = [env("SECRET")]          # ERROR: (sensitive) is not base64
   conflict    = "${env("SECRET")}"       # ERROR: Sensitive conflict
 }

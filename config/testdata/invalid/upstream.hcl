@@ -53,7 +53,7 @@ team "a" {
   upstream "k" { url = "https://2130706433/" } # ERROR: is not an http or https URL
   upstream "l" { url = "https://l.example.com:70000/" } # ERROR: has no valid port
   upstream "m" {
-    url     = 3 + "x"                    # ERROR: Error during operation: a number is required
+    url     = 3 + "x"                    # ERROR: a number is required. Operators take numbers
     timeout = nosuch                     # ERROR: Variables not allowed
     refresh = lowwer("1s")               # ERROR: There is no function named "lowwer". Did you mean "lower"?
   }

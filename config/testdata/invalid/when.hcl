@@ -31,7 +31,7 @@ team "a" {
   expose "6" {
     prompts = ["u.*"]
     to      = ["*"]
-    when    = principal.groups           # ERROR: Invalid when; when must be true or false: the result is neither true nor false.
+    when    = principal.groups           # ERROR: Invalid when; when must be true or false: the result is neither true nor false; write a comparison
   }
   expose "7" {
     prompts = ["u.*"]
@@ -72,6 +72,11 @@ team "a" {
   expose "pattern" {
     prompts = ["u.*"]
     to      = ["*"]
-    when    = can(regex(".{0,999}b.{0,999}b.{0,999}b.{0,999}b.{0,999}c", prompt.description)) || can(regex("(", prompt.name)) # ERROR: Invalid pattern; ".{0,999}b.{0,999}b.{0,999}b.{0,999}b.{0,999}c" compiles to more than 10000 instructions # ERROR: "(" is not a regular expression
+    when    = can(regex(".{0,999}b.{0,999}b.{0,999}b.{0,999}b.{0,999}b.{0,999}c", prompt.description)) || can(regex("(", prompt.name)) # ERROR: Invalid pattern; ".{0,999}b.{0,999}b.{0,999}b.{0,999}b.{0,999}b.{0,999}c" compiles to more than 10000 instructions # ERROR: "(" is not a regular expression
+  }
+  expose "index" {
+    prompts = ["u.*"]
+    to      = ["*"]
+    when    = contains(prompt.arguments[*][prompt.title], "x") || -prompt.title == 1 || length(prompt.arguments[*].name) > -1 # ERROR: No index here; Only attribute names may follow [*] # ERROR: No arithmetic here
   }
 }

@@ -25,10 +25,6 @@ team "payments" {
     prompts = ["billing.b*"]
     when    = principal.groups == "writers" # WARNING: List compared with a text; principal.groups is a list and never equals a text; write contains(principal.groups, "group:writers")
   }
-  hide "upstream" {
-    prompts = ["billing.b*"]
-    when    = prompt.upstream == "biling" || contains(["ops"], prompt.team) # WARNING: prompt.upstream is never "biling" in this rule. Did you mean "billing"? # WARNING: Unknown team; prompt.team is never "ops" in this rule.
-  }
   expose "patterns" {
     prompts = ["billing.a*"]
     to      = ["user:*"]                   # WARNING: "user:*" is taken literally: to takes no patterns; write "*" for everybody
@@ -40,8 +36,4 @@ team "payments" {
     prompts = ["billing.b*"]
     when    = contains(principal.groups, "group:ops") && principal.subject == "user:ops" && prompt.name == "ops" && contains(["payments"], prompt.team) && principal.claims.group == "ops" && prompt.arguments[*].name == ["ops"]
   }
-}
-hide "everywhere" {
-  prompts = ["*"]
-  when    = prompt.upstream == "line" || prompt.upstream != "lin" # WARNING: Did you mean "line"?
 }

@@ -9,37 +9,34 @@ import (
 	"github.com/promptweir/promptweir/gateway/admin"
 )
 
-// configuration shows which files are in use, and what is wrong with those that were loaded last.
+// configuration shows the files in use, and the errors of the last load.
 func (c *console) configuration(_ *http.Request, p *page) (Node, error) {
 	state := c.view.Configuration()
 	p.name, p.title = "configuration", "Configuration: in use"
 	if state.Refused != nil {
 		p.title = "Configuration: the last one was refused"
 	}
-	files := state.Files[:min(len(state.Files), maxTeams)]
-	more := len(state.Files) - len(files)
 	return Group{
 		H1(Text("Configuration")),
 		loaded(p, state),
 		Form(Action("/reload"), Method("post"), hidden("next", p.uri), P(Button(Text("Reload")))),
 		section("files", "Files in use",
 			quiet(Text("Their hashes and diagnostics as JSON: "), Raw(`<a href="/api/config">/api/config</a>.`)),
-			Ul(Class("cards"), live("file-list"), Map(files, loadedFile)),
-			If(more > 0, quiet(Text(count(more, "file")+" more.")))),
+			Ul(Class("cards"), live("file-list"), Map(state.Files, loadedFile))),
 	}, nil
 }
 
-// loadedFile says since when a file is in use.
+// loadedFile shows since when a file is in use.
 func loadedFile(f admin.LoadedFile) Node {
 	return Li(Class("card"), bdi(f.Name), Text(" "),
 		note(Text("since "), moment(f.Loaded), Text(", SHA-256 "+f.SHA256[:shortHash]+"…")),
 		If(f.Kept, Group{Text(" "), remedy("The file has errors now: this earlier text stays in use.")}))
 }
 
-// shortHash is enough of a hash to compare two files by eye.
+// shortHash is the number of shown digits of a hash: enough to compare two files by eye.
 const shortHash = 12
 
-// loaded says since when the configuration is in use, and what is wrong with it.
+// loaded shows since when the configuration is in use, and the problems of the last load.
 func loaded(p *page, state *admin.ConfigurationState) Node {
 	warned := ", without warnings."
 	if n := len(state.Warnings); n > 0 {

@@ -65,14 +65,19 @@ func TestPrompt_SaysWhoSeesIt(t *testing.T) {
 		gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompt?"+query, "", nil).Want(t, status, parts...)
 	}
 	page("name=billing.ledger", http.StatusOK, "Who sees it", "group:payments", "by <bdi>membership of team &#34;payments&#34;", "gateway.hcl:", "year", "required", "Definition",
-		"<bdi>--url</bdi> <bdi>http://", "<bdi>--</bdi> <bdi>billing.ledger</bdi> <bdi>&#39;year=…&#39;</bdi>", "claude mcp add", "revision <bdi>2025-11-25</bdi>", "0 <span",
+		"<bdi>--url</bdi> <bdi>http://", "<bdi>--</bdi> <bdi>billing.ledger</bdi> <bdi>&#39;year=…&#39;</bdi>", "revision <bdi>2025-11-25</bdi>",
 		"Lost in clients", "Garbled by Claude Code: input is split at blanks, even in quotes, "+
 			"and words after the last argument are dropped: year.",
 		"Hidden by Windsurf, Codex, ", "promptweir sync --url URL --to codex,claude.",
 		"None from <bdi>billing</bdi>: no prompt block", "called <bdi>ledger</bdi> there")
-	page("name=billing.review_pr&as=user:bob", http.StatusOK, "<b>Yes</b>", "expose &#34;reviews&#34;", "<b>decides</b>", "Lists show what",
+	ledger := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompt?name=billing.ledger", "", nil).Body
+	if try, lost := strings.Index(ledger, `id="arguments"`), strings.Index(ledger, `id="lost"`); try < 0 || lost < try {
+		t.Errorf("the arguments are at %d, what is lost in clients at %d", try, lost)
+	}
+	page("name=billing.review_pr&as=user:bob", http.StatusOK, "<b>Yes</b>", "expose &#34;reviews&#34;", "<b>decides</b>", "<bdi>user:bob</bdi></b> sees this prompt: its definition",
 		`href="/prompt?name=billing.review_pr"`, `href="/prompts?as=user%3Abob&amp;team=payments"`)
-	page("name=billing.wip_x&as=user:ann,group:payments", http.StatusOK, "<b>No</b>", "hide &#34;half-finished&#34;")
+	page("name=billing.wip_x&as=user:ann,group:payments", http.StatusOK, "<b>No</b>", "hide &#34;half-finished&#34;",
+		"<bdi>user:ann,group:payments</bdi></b> does not see this prompt: for them it does not exist")
 	page("name=billing.wip_x", http.StatusOK, "Nobody: <bdi>hide &#34;half-finished&#34; of team &#34;payments&#34; removes it from everybody</bdi> ", "gateway.hcl:")
 	if hidden := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompt?name=billing.wip_x&as=user:bob", "", nil).Body; strings.Contains(hidden, "Lost in clients") {
 		t.Error("clients of somebody who does not see a prompt lose something of it")
@@ -80,8 +85,18 @@ func TestPrompt_SaysWhoSeesIt(t *testing.T) {
 	page("name=none.such", http.StatusOK, "Not in the catalog", "Nobody")
 	page("name=x&as=ann", http.StatusBadRequest, "neither a user nor a group", "<title>This cannot be shown", `<a href="/prompt?name=x">Back</a>`, `<a href="/prompts">`)
 	page("", http.StatusBadRequest)
-	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompts?q=billing.leger", "", nil).Want(t, http.StatusOK, `<bdi>Nothing found. Did you mean &#34;billing.ledger&#34;?</bdi>`)
-	body := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompts?as=user:bob", "", nil).Body
+	for path, want := range map[string]string{
+		"prompts?q=billing.leger":             `Did you mean &#34;billing.ledger&#34;?`,
+		"prompts?q=leger":                     `Did you mean &#34;ledger&#34;?`,
+		"prompts?q=reviiw&as=user:bob":        `Did you mean &#34;review&#34;?`,
+		"prompts?q=billing.leger&as=user:bob": "Nothing found.<", // the guess is no hidden prompt
+		"upstreams?q=biling":                  `Did you mean &#34;billing&#34;?`,
+	} {
+		gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/"+path, "", nil).Want(t, http.StatusOK, want)
+	}
+	list := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompts?as=user:bob", "", nil)
+	list.Want(t, http.StatusOK, "Lists show what <b><bdi>user:bob</bdi></b> sees.")
+	body := list.Body
 	if !strings.Contains(body, `data-prompt="billing.review_pr"`) || !strings.Contains(body, `data-prompt="find.query"`) || strings.Contains(body, "ledger") {
 		t.Errorf("bob does not see what he may:\n%s", body)
 	}
@@ -126,7 +141,7 @@ func TestPrompts_SaysWhyThereAreNone(t *testing.T) {
 	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompts?q=x", "", nil).Want(t, http.StatusOK, "Nothing found.")
 }
 
-// A person is told at a glance what is unusual, in the order in which people count.
+// A person is told at a glance what is unusual.
 func TestPrompts_HaveBadges(t *testing.T) {
 	up := gatewaytest.NewPeer(t, "up", "a10", "a2", `{"name":"a1","description":"`+strings.Repeat("long ", 200)+`"}`, `{"name":"b","title":"approved"}`, "draft_x", "old")
 	gone := gatewaytest.NewPeer(t, "gone", "z")
@@ -151,7 +166,7 @@ func TestPrompts_HaveBadges(t *testing.T) {
 	for _, p := range found.Prompts {
 		got = append(got, strings.TrimSpace(p.Name+" "+strings.Join(p.Badges, " ")))
 	}
-	want := []string{"gone.z down", "up.a1", "up.a2", "up.a10", "up.b drifted", "up.draft_x hidden", "up.new renamed"}
+	want := []string{"gone.z down", "up.a1", "up.a10", "up.a2", "up.b drifted", "up.draft_x hidden", "up.new renamed"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -164,19 +179,10 @@ func TestPrompts_HaveBadges(t *testing.T) {
 }
 
 func TestNotFound_IsAPage(t *testing.T) {
-	open := gatewaytest.Serve(t, "")
-	closed := gatewaytest.Serve(t, withToken("operator"))
-	for _, test := range []struct{ url, accept, want, not string }{
-		{open.AdminURL + "/no<b>where", "text/html", "There is no such page", "<b>where"},
-		{open.AdminURL + "/mcp", "text/html", "Clients use", ""},
-		{closed.AdminURL + "/mcp", "text/html", "There is no such page", "Clients use"},
-		{open.AdminURL + "/nowhere", "*/*", "404 page not found", "<html"},
-	} {
-		r := gatewaytest.Send(t, http.MethodGet, test.url, "", gatewaytest.Headers{"Accept", test.accept})
-		if r.Want(t, http.StatusNotFound, test.want); test.not != "" && strings.Contains(r.Body, test.not) {
-			t.Errorf("%s: %q is on the page:\n%s", test.url, test.not, r.Body)
-		}
-	}
+	s := gatewaytest.Serve(t, "")
+	page := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/no<b>where", "", gatewaytest.Headers{"Accept", "text/html"})
+	page.Want(t, http.StatusNotFound, "There is no such page</h1>", "no&lt;b&gt;where")
+	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/nowhere", "", nil).Want(t, http.StatusNotFound, "404 page not found")
 }
 
 func TestChanges_FollowAnUpstream(t *testing.T) {

@@ -13,18 +13,18 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// maxRendered bounds the images and sounds of a file that are shown, in bytes of base64: the page
-// is fetched again while the file is edited.
+// maxRendered bounds the shown images and sounds of a file, in bytes of base64. The page is fetched
+// again while the file is edited.
 const maxRendered = 1 << 20
 
-// mayRead reports whether a request may be shown the text of a prompt in a file: everybody may get
-// it where there is no auth block; elsewhere, being on this machine is not enough.
+// mayRead reports whether the caller may see the text of a prompt's file. Without an auth block
+// everyone may. With one, being on this machine is not enough.
 func (c *console) mayRead(r *http.Request) bool {
 	return c.operators.Proven(r) || c.view.Snapshot().Config.Auth == nil
 }
 
-// fileSection shows the file of a prompt beside what a get makes of it, with what is wrong. The
-// script shows it again while somebody edits the file.
+// fileSection shows the file of a prompt, its problems, and the result of a get. The script
+// refreshes it while the file is edited.
 func fileSection(f *admin.PromptFile) Node {
 	if f == nil {
 		return nil
@@ -47,7 +47,7 @@ func fileSection(f *admin.PromptFile) Node {
 			Div(quiet(Text("As clients get it, with the arguments of Try it or samples:")), rendered(f))))
 }
 
-// sourceText is the text of a file, in which the lines with problems are marked.
+// sourceText shows the text of a file, with the lines with problems marked.
 func sourceText(f *admin.PromptFile, marked map[int]bool) Node {
 	if f.Unread != nil {
 		return P(Class("card bad"), bdi(f.Unread.Error()))
@@ -72,7 +72,8 @@ func rendered(f *admin.PromptFile) Node {
 	return messageList(messages, &left)
 }
 
-// messageList shows messages, up to a bound. Left is how much images and sounds may take.
+// messageList shows at most maxMessages messages. left is the remaining budget for images and
+// sounds.
 func messageList(all []jsontext.Value, left *int) Node {
 	more := max(0, len(all)-maxMessages)
 	return Group{

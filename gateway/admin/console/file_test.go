@@ -85,7 +85,7 @@ func TestPrompt_ShowsItsFile(t *testing.T) {
 		token gatewaytest.Headers
 		want  bool
 	}{
-		{team + auth, nil, false}, // somebody else on this machine
+		{team + auth, nil, false}, // another person on this machine
 		{team + auth + withToken("operator"), gatewaytest.Bearer("operator"), true},
 	} {
 		s, _ := serve(test.text, "prompts/a.md", "A secret.\n", "prompts/fixed.md", front+"Be {{tone}}.\n")

@@ -10,41 +10,41 @@ import (
 
 	. "maragu.dev/gomponents"
 	. "maragu.dev/gomponents/html"
-
-	"github.com/promptweir/promptweir/gateway/admin"
 )
 
-// maxForm bounds what a form sends, in bytes.
+// maxForm bounds the body of a form, in bytes.
 const maxForm = 64 << 10
 
 // askForToken shows the page that asks for the token.
-func (c *console) askForToken(r *http.Request, p *page) (Node, error) {
+func (c *console) askForToken(w http.ResponseWriter, r *http.Request) {
 	next, code := localPath(r.FormValue("next")), r.FormValue("code")
-	// signed in already, or there is nothing to sign in with
+	// Do not ask operators, except to redeem the code of a link.
 	if c.operators.HasSession(r) || code == "" && c.operators.Include(r) {
-		return nil, &redirectError{next}
+		redirect(w, r, next)
+		return
+	}
+	p, content := c.page(r), entrance(c.operators.HaveToken(), next, nil)
+	if code != "" && !c.operators.HaveToken() {
+		content = linkEntrance(code)
 	}
 	p.title = "Sign in"
-	if code != "" && !c.operators.HaveToken() {
-		return linkEntrance(code), nil
-	}
-	return entrance(c.operators.HaveToken(), next, nil), nil
+	c.write(w, http.StatusOK, p, content)
 }
 
-// linkEntrance sends the code of a link back. Only that counts: a browser may load the link before
-// somebody opens it, and a program may look where it leads.
+// linkEntrance posts the code of a link back. Only the post signs in: a browser may load the link
+// in advance, and a program may look where the link leads.
 func linkEntrance(code string) Node {
 	return door(Form(ID("link"), Action("/sign-in"), Method("post"), hidden("code", code),
 		Raw(`<p>This link opens the console once.</p><button class="primary">Open the console</button>`)))
 }
 
-// door is a page for somebody who is not in yet.
+// door is a page for callers who have not signed in.
 func door(content ...Node) Node {
 	return Section(Class("door"), Aria("labelledby", "title"), H1(ID("title"), Text("Sign in")),
 		Group(content))
 }
 
-// entrance asks for the token, and leads to the next page; problem is why it asks again.
+// entrance asks for the token, and leads to the page next. problem explains a failed attempt.
 func entrance(haveToken bool, next string, problem Node) Node {
 	return door(If(problem != nil, P(Class("card bad"), Role("alert"), problem)),
 		If(!haveToken, Raw(`<p>This is the operators' console. Without an admin token, it opens on the gateway's own machine only. <code>promptweir token `+
@@ -54,7 +54,7 @@ func entrance(haveToken bool, next string, problem Node) Node {
 				`hash is <code>admin.token_sha256</code> in the configuration. You stay signed in for ` +
 				`12 hours.</p>`),
 			Form(Action("/sign-in"), Method("post"), hidden("next", next),
-				// Password managers keep a token only with a name.
+				// Password managers save a token only beside a user name.
 				Raw(`<input class="unseen" type="text" name="username" value="operator" `+
 					`autocomplete="username" tabindex="-1" aria-hidden="true" readonly>`),
 				Label(For("token"), Text("Admin token")),
@@ -64,16 +64,14 @@ func entrance(haveToken bool, next string, problem Node) Node {
 		}))
 }
 
-// signIn begins a session, or asks again.
+// signIn begins a session, or asks for the token again.
 func (c *console) signIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	next := localPath(r.PostFormValue("next"))
-	given := admin.Secret{
-		Token: strings.TrimSpace(r.PostFormValue("token")), Code: r.PostFormValue("code"),
-	}
-	if ok, wait := c.operators.SignIn(w, r, given); !ok {
+	token, code := strings.TrimSpace(r.PostFormValue("token")), r.PostFormValue("code")
+	if ok, wait := c.operators.SignIn(w, r, token, code); !ok {
 		status, problem := http.StatusForbidden, Text("That is not the admin token.")
-		if given.Code != "" {
+		if code != "" {
 			problem = Group{
 				Text("This link was used or has expired, or is for another machine. promptweir console " +
 					"prints a new one."),
@@ -98,20 +96,24 @@ func (c *console) signIn(w http.ResponseWriter, r *http.Request) {
 				"admin listener",
 			slog.String("client", c.operators.Client(r)))
 	}
-	w.Header().Set("Cache-Control", "no-store")
-	http.Redirect(w, r, next, http.StatusSeeOther)
+	redirect(w, r, next)
 }
 
 // signOut ends the session.
 func (c *console) signOut(w http.ResponseWriter, r *http.Request) {
 	c.operators.SignOut(w, r)
-	w.Header().Set("Cache-Control", "no-store")
-	http.Redirect(w, r, "/sign-in", http.StatusSeeOther)
+	redirect(w, r, "/sign-in")
 }
 
-// localPath returns a path of the console, "/" instead of all that might lead to another origin.
+func redirect(w http.ResponseWriter, r *http.Request, to string) {
+	w.Header().Set("Cache-Control", "no-store")
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// localPath returns a path of the console. It returns "/" for anything that might lead to another
+// origin.
 func localPath(path string) string {
-	// Browsers take a backslash for a slash, and drop tabs and line ends.
+	// Browsers treat a backslash as a slash, and drop tabs and line ends.
 	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") ||
 		strings.ContainsAny(path, "\\\r\n\t") {
 		return "/"
@@ -119,15 +121,15 @@ func localPath(path string) string {
 	return path
 }
 
-// acts lets an operator do something with a button, and shows the page again on which it was, or
-// why it failed. Act may return a fragment, the part of that page to scroll to.
+// acts carries out an operator's action, and shows the page with the button again, or the error.
+// act may return the fragment of the page to scroll to.
 func (c *console) acts(
 	act func(ctx context.Context, r *http.Request) (fragment string, err error),
 ) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		next := localPath(r.PostFormValue("next"))
-		// A browser that leaves does not stop what its operator has begun.
+		// The action goes on if the browser leaves.
 		fragment, err := act(context.WithoutCancel(r.Context()), r)
 		if err != nil {
 			p := c.page(r)
@@ -135,12 +137,11 @@ func (c *console) acts(
 			c.writeProblem(w, http.StatusUnprocessableEntity, p, "This failed", err)
 			return
 		}
-		w.Header().Set("Cache-Control", "no-store")
-		http.Redirect(w, r, next+fragment, http.StatusSeeOther)
+		redirect(w, r, next+fragment)
 	}
 }
 
-// reload loads the configuration again. Why it was refused is on the page, which scrolls there.
+// reload loads the configuration again. If it is refused, the page shows why and scrolls there.
 func (c *console) reload(ctx context.Context, r *http.Request) (fragment string, err error) {
 	err = c.opts.Reload(ctx, c.operators.Client(r))
 	if err != nil && c.view.Configuration().Refused != nil {
@@ -149,7 +150,7 @@ func (c *console) reload(ctx context.Context, r *http.Request) (fragment string,
 	return "", err
 }
 
-// connect has an upstream that is down connected to at once.
+// connect makes the next attempt to connect to an upstream that is down.
 func (c *console) connect(_ context.Context, r *http.Request) (fragment string, err error) {
 	return "", c.opts.Connect(c.operators.Client(r), r.PostFormValue("upstream"))
 }

@@ -38,7 +38,7 @@ func TestConfiguration_ShowsWhatIsInUseAndNoSecret(t *testing.T) {
 	get("/api/config", `"refused": "`, `"summary": "Unclosed configuration block"`, `"severity": "error"`)
 }
 
-// What buttons do, they do for operators, and then lead back.
+// Buttons act only for operators, and then lead back.
 func TestButtons_ConnectAndReload(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "up", "a")
 	s := serveTriers(t, gatewaytest.Team("eng", "", "", p))
@@ -66,6 +66,15 @@ func TestButtons_ConnectAndReload(t *testing.T) {
 		}
 	}
 	s.logged(`"act":"connect"`, `"upstream":"up"`, `"outcome":"ok"`)
+	p.Stop()
+	s.AwaitTrouble("up")
+	before := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/upstreams", "", gatewaytest.Bearer("operator"))
+	before.Want(t, http.StatusOK, "Connect now")
+	p.Restart()
+	press("/connect", "upstream=up", gatewaytest.Bearer("operator"))
+	if after := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/upstreams", "", gatewaytest.Bearer("operator")); strings.Contains(after.Body, "Connect now") {
+		t.Errorf("after the attempt, the page has no result:\n%s", after.Body)
+	}
 	if status, _ := press("/connect", "upstream=other", gatewaytest.Bearer("operator")); status != http.StatusUnprocessableEntity {
 		t.Errorf("an unknown upstream: %d", status)
 	}

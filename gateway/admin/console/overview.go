@@ -16,26 +16,24 @@ import (
 )
 
 const (
-	// maxTroubled bounds the upstreams in trouble on the overview, and maxReports the reports.
+	// maxTroubled bounds the upstreams with problems on the overview, maxReports the reports.
 	maxTroubled = 50
 	maxReports  = 50
-	// maxTeams bounds the teams on the overview.
-	maxTeams = 500
 )
 
-// overview shows what there is to know at a glance.
+// overview shows the state at a glance.
 func (c *console) overview(_ *http.Request, p *page) (Node, error) {
 	ready := c.view.Ready()
 	upstreams := worstFirst(ready.Upstreams)
 	troubled := 0
-	for troubled < len(upstreams) && upstreams[troubled].Level() != admin.Good {
+	for troubled < len(upstreams) && upstreams[troubled].Level != admin.Good {
 		troubled++
 	}
 	findings := findings(&ready, upstreams[:troubled])
 	p.name, p.title = "overview", findings.headline()
-	// In the order of the headline.
+	// The cards are in the order of the headline.
 	first, second := refused(p, ready.Configuration), troubledCards(c.view.History, p, upstreams[:troubled])
-	if troubled > 0 && upstreams[0].Level() == admin.Bad {
+	if troubled > 0 && upstreams[0].Level == admin.Bad {
 		first, second = second, first
 	}
 	return Group{
@@ -49,14 +47,15 @@ func (c *console) overview(_ *http.Request, p *page) (Node, error) {
 	}, nil
 }
 
-// worstFirst returns the upstreams with those first that need attention most.
+// worstFirst sorts upstreams by urgency, the most urgent first.
 func worstFirst(all []admin.UpstreamHealth) []admin.UpstreamHealth {
 	return slices.SortedStableFunc(slices.Values(all), func(a, b admin.UpstreamHealth) int {
-		return cmp.Or(cmp.Compare(a.Level(), b.Level()), admin.CompareNames(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.Name, b.Name))
 	})
 }
 
-// attention is what needs attention, in clauses, the worst first; level is that of the worst.
+// attention contains the problems as clauses, the worst first. level is the level of the worst
+// problem.
 type attention struct {
 	level   admin.Level
 	clauses []string
@@ -68,7 +67,7 @@ func (a *attention) add(holds bool, level admin.Level, clause string) {
 	}
 }
 
-// headline is the worst.
+// headline returns the worst problem.
 func (a *attention) headline() string {
 	if len(a.clauses) == 0 {
 		return "All is well"
@@ -76,16 +75,16 @@ func (a *attention) headline() string {
 	return strings.TrimSuffix(sentence(a.clauses[0]), ".")
 }
 
-// findings returns what needs attention. Troubled are upstreams, the worst first.
+// findings returns the problems. troubled are the upstreams with problems, the worst first.
 func findings(r *admin.Readiness, troubled []admin.UpstreamHealth) *attention {
 	a := &attention{level: admin.Good}
 	upstreams := func(level admin.Level) {
 		of := slices.DeleteFunc(slices.Clone(troubled), func(u admin.UpstreamHealth) bool {
-			return u.Level() != level
+			return u.Level != level
 		})
 		switch {
 		case len(of) == 1:
-			a.add(true, level, "upstream "+line(of[0].Name)+" is "+of[0].Condition())
+			a.add(true, level, "upstream "+line(of[0].Name)+" is "+of[0].Condition)
 		case len(of) > 0 && level == admin.Bad:
 			a.add(true, level, fmt.Sprintf("%s of %s are down", number(len(of)), count(len(r.Upstreams), "upstream")))
 		case len(of) > 0:
@@ -105,7 +104,7 @@ func findings(r *admin.Readiness, troubled []admin.UpstreamHealth) *attention {
 	return a
 }
 
-// status says the worst first, then the rest, and whether clients are served.
+// status shows the worst problem, then all other problems, and whether clients are served.
 func status(r *admin.Readiness, a *attention) Node {
 	serves := "The gateway serves clients."
 	switch {
@@ -136,7 +135,7 @@ func auditProblem(problem string) Node {
 			"or its permissions; the gateway retries by itself."))))
 }
 
-// refusal says in a clause what of the configuration that was loaded last is not in use.
+// refusal returns a clause about the part of the last loaded configuration that is not in use.
 func refusal(state *admin.ConfigurationState) string {
 	switch teams := slices.Collect(maps.Keys(state.Teams)); {
 	case !state.IsInUse():
@@ -150,7 +149,7 @@ func refusal(state *admin.ConfigurationState) string {
 	}
 }
 
-// refused says why the configuration that was loaded last is not in use, or not all of it.
+// refused explains why the last loaded configuration, or part of it, is not in use.
 func refused(p *page, state *admin.ConfigurationState) Node {
 	if state.Refused == nil {
 		return nil
@@ -197,14 +196,14 @@ func reports(all []string) Node {
 	)
 }
 
-// teamRow is what is known of a team.
+// teamRow is a team on the overview.
 type teamRow struct {
 	name               string
 	upstreams, prompts int
 	down, poor         int
 }
 
-// teams returns a row for each team, those with trouble first.
+// teams returns a row for each team; teams with problems come first.
 func teams(s *snapshot.Snapshot, r *admin.Readiness) []teamRow {
 	index := map[string]int{}
 	rows := make([]teamRow, len(s.Config.Teams))
@@ -215,12 +214,12 @@ func teams(s *snapshot.Snapshot, r *admin.Readiness) []teamRow {
 		if i, ok := index[team]; ok {
 			return &rows[i]
 		}
-		return &teamRow{} // of a configuration that a reload has replaced just now
+		return &teamRow{} // a reload has just replaced the configuration
 	}
 	for i := range r.Upstreams {
 		row := of(r.Upstreams[i].Team)
 		row.upstreams++
-		switch r.Upstreams[i].Level() {
+		switch r.Upstreams[i].Level {
 		case admin.Bad:
 			row.down++
 		case admin.Poor:
@@ -231,7 +230,7 @@ func teams(s *snapshot.Snapshot, r *admin.Readiness) []teamRow {
 		of(entry.Team).prompts++
 	}
 	slices.SortFunc(rows, func(a, b teamRow) int {
-		return cmp.Or(cmp.Compare(a.level(), b.level()), admin.CompareNames(a.name, b.name))
+		return cmp.Or(cmp.Compare(a.level(), b.level()), cmp.Compare(a.name, b.name))
 	})
 	return rows
 }
@@ -263,23 +262,18 @@ func (t *teamRow) condition() string {
 	return strings.Join(parts, ", ")
 }
 
-// teamTable is the table of teams. Where the window is narrow, rows are no table to a browser any
-// more: the roles keep them one for a screen reader.
+// teamTable is the table of teams. In a narrow window the rows are not laid out as a table; the
+// roles keep it a table for screen readers.
 func teamTable(p *page, teams []teamRow) Node {
-	shown := teams[:min(len(teams), maxTeams)]
-	more := len(teams) - len(shown)
 	column := func(title string, attributes ...Node) Node {
 		return Th(Scope("col"), Role("columnheader"), Group(attributes), Text(title))
 	}
-	return Group{
-		Table(Class("rows"), Role("table"), Aria("labelledby", "teams"),
-			THead(Role("rowgroup"), Tr(Role("row"), column("Team"), column("Condition"),
-				column("Upstreams", Class("n")), column("Prompts", Class("n")))),
-			TBody(Role("rowgroup"), Map(shown, func(t teamRow) Node { return t.row(p) }),
-				If(len(shown) == 0, Raw(`<tr role="row"><td colspan="4" role="cell">None is configured.`+
-					`</td></tr>`)))),
-		If(more > 0, quiet(Text(count(more, "team")+" more."))),
-	}
+	return Table(Class("rows"), Role("table"), Aria("labelledby", "teams"),
+		THead(Role("rowgroup"), Tr(Role("row"), column("Team"), column("Condition"),
+			column("Upstreams", Class("n")), column("Prompts", Class("n")))),
+		TBody(Role("rowgroup"), Map(teams, func(t teamRow) Node { return t.row(p) }),
+			If(len(teams) == 0, Raw(`<tr role="row"><td colspan="4" role="cell">None is configured.`+
+				`</td></tr>`))))
 }
 
 func (t *teamRow) row(p *page) Node {
@@ -291,7 +285,7 @@ func (t *teamRow) row(p *page) Node {
 			A(href(p.link("/prompts", "team", t.name)), Text(number(t.prompts)))))
 }
 
-// facts are what is known of the gateway as a whole.
+// facts are facts about the gateway as a whole.
 func facts(hour *admin.Hour, p *page, r *admin.Readiness) Node {
 	fact := func(title string, values ...Node) Node {
 		return Div(Dt(Text(title)), Dd(Group(values)))

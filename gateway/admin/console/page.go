@@ -10,26 +10,28 @@ import (
 	. "maragu.dev/gomponents/html"
 )
 
-// page is what each page has around its content.
+// page is the frame around a page's content.
 type page struct {
-	// name is that of the link to the page in the navigation, title what the window is called.
+	// name is the name of the page's link in the navigation, title the title of the window.
 	name, title string
-	// as is whose view is shown, in all links; empty for everybody's.
+	// as is the principal of *View as*, which all links keep; empty for everybody.
 	as string
-	// query is what was searched for.
+	// sees is a sentence about the page's prompt and the principal; nil for lists.
+	sees Node
+	// query is the text of the search.
 	query string
-	// version is that of what is shown, see [admin.View.Version]; empty where nothing of the
-	// gateway is.
+	// version is the version of the content, see [admin.View.Version]; empty for content that is
+	// not about the gateway.
 	version string
 	now     time.Time
-	// signedIn says that there is a session to end, exposed that it can be read on the way.
+	// signedIn is true if there is a session. exposed is true if others can read it on the network.
 	signedIn, exposed bool
-	// uri is the path and query of the page, or of the page to go back to.
+	// uri is the path and query of the page, or of the page to return to.
 	uri string
 }
 
-// link returns the address of another page with a query, whose names and values follow each other.
-// It keeps whose view is shown.
+// link returns the address of another page with a query of alternating names and values. It keeps
+// *View as*.
 func (p *page) link(path string, query ...string) string {
 	values := url.Values{}
 	for i := 0; i+1 < len(query); i += 2 {
@@ -46,7 +48,7 @@ func (p *page) link(path string, query ...string) string {
 	return path + "?" + values.Encode()
 }
 
-// everybody returns the address of the same page without a principal.
+// everybody returns the address of the same page without *View as*.
 func (p *page) everybody() string {
 	u, err := url.Parse(p.uri)
 	if err != nil {
@@ -57,16 +59,17 @@ func (p *page) everybody() string {
 	return (&url.URL{Path: u.Path, RawQuery: values.Encode()}).String()
 }
 
-// document returns the whole page around its content.
-func (p *page) document(static staticFiles, content Node) Node {
+// document returns the complete page. version is the hash of the static files.
+func (p *page) document(version string, content Node) Node {
+	static := func(name string) string { return "/static/" + name + "?" + version }
 	return Doctype(HTML(Lang("en"),
 		Head(
 			Raw(`<meta charset="utf-8"><meta name="color-scheme" content="light dark">`+
 				`<meta name="viewport" content="width=device-width, initial-scale=1">`),
 			TitleEl(Text(p.title+" – promptweir")),
-			Link(Rel("icon"), href(static.address("icon.svg")), Type("image/svg+xml")),
-			Link(Rel("stylesheet"), href(static.address("console.css"))),
-			Script(src(static.address("console.js")), Defer()),
+			Link(Rel("icon"), href(static("icon.svg")), Type("image/svg+xml")),
+			Link(Rel("stylesheet"), href(static("console.css"))),
+			Script(src(static("console.js")), Defer()),
 		),
 		Body(Data("version", p.version),
 			Raw(`<a class="skip" href="#main">Skip to the content</a>`),
@@ -94,9 +97,13 @@ func (p *page) navigation() Node {
 }
 
 func (p *page) banners() Node {
+	sees := p.sees
+	if sees == nil {
+		sees = Group{Text("Lists show what "), B(bdi(p.as)), Text(" sees.")}
+	}
 	return Group{
-		If(p.as != "", Aside(Class("banner viewing"), Aria("label", "View"), P(Text("Lists show what "),
-			B(bdi(p.as)), Text(" sees. The page of a prompt says whether it is visible to them, and has all that operators see. "), A(href(p.everybody()), Text("See everything"))))),
+		If(p.as != "", Aside(Class("banner viewing"), Aria("label", "View"),
+			P(sees, Text(" "), A(href(p.everybody()), Text("See everything"))))),
 		If(p.exposed, Raw(`<aside class="banner exposed" aria-label="Warning"><p>`+
 			`<b>This connection is not encrypted.</b> Anyone on the network path can read the `+
 			`admin token and your session. Put a proxy with TLS in front of the admin listener, and name it in `+
@@ -113,7 +120,7 @@ func (p *page) footer() Node {
 		`<a href="/api/catalog">/api/catalog</a>. <a href="/metrics">Metrics</a>.`)))
 }
 
-// searchForm searches for prompts or upstreams.
+// searchForm is a form that searches prompts or upstreams.
 func (p *page) searchForm(action Node, placeholder, label, team string) Node {
 	return Form(Class("search"), Role("search"), action, Method("get"),
 		If(p.as != "", hidden("as", p.as)), If(team != "", hidden("team", team)),
@@ -121,13 +128,13 @@ func (p *page) searchForm(action Node, placeholder, label, team string) Node {
 		Button(Text("Search")))
 }
 
-// queryField is the field for what is searched for, to which a slash on the keyboard leads.
+// queryField is the field for the search text. The key "/" focuses it.
 func (p *page) queryField(more ...Node) Node {
 	return Input(ID("q"), Type("search"), Name("q"), Value(p.query), Group(more), AutoComplete("off"),
 		Attr("spellcheck", "false"), MaxLength("200"))
 }
 
-// asField is the field for whose view to show, with principals to choose from.
+// asField is the field for *View as*, with suggestions.
 func (p *page) asField(known []string) Node {
 	return Group{
 		Label(For("as"), Text("View as")),
@@ -137,7 +144,7 @@ func (p *page) asField(known []string) Node {
 	}
 }
 
-// pager links to the pages around one, of a list at a path.
+// pager links to the neighbours of a page of a list.
 func (p *page) pager(path, team string, number, pages int) Node {
 	if pages < 2 {
 		return nil
@@ -153,29 +160,21 @@ func (p *page) pager(path, team string, number, pages int) Node {
 		Span(Textf("Page %d of %d", number, pages)), to("next", "Next", number+1))
 }
 
-// href leads to an address that was made from data, if that is a path of the console or a page of
-// the web: one that would run a script, or show what it holds itself, becomes no link.
-func href(address string) Node {
-	local := strings.HasPrefix(address, "/") && localPath(address) == address
-	return If(local || isWeb(address), Href(address))
-}
+// href links to a page of the console. Addresses that lead elsewhere, run a script or contain their
+// content become no links.
+func href(address string) Node { return If(localPath(address) == address, Href(address)) }
 
-// isWeb reports whether an address may be opened: by HTTP, not by running it.
-func isWeb(address string) bool {
-	return strings.HasPrefix(address, "https://") || strings.HasPrefix(address, "http://")
-}
-
-// src loads a file of the console, or shows an image or a sound that the page itself has.
+// src refers to a file of the console, or to an image or sound within the page.
 func src(address string) Node {
 	own := strings.HasPrefix(address, "/static/") || strings.HasPrefix(address, "data:image/") ||
 		strings.HasPrefix(address, "data:audio/")
 	return If(own, Src(address))
 }
 
-// bdi is a line that somebody else wrote, apart from the direction of the text around it.
+// bdi is a line of foreign text, isolated from the direction of the text around it.
 func bdi(s string) Node { return El("bdi", Text(line(s))) }
 
-// bdis are lines that somebody else wrote, with something between them.
+// bdis are lines of foreign text with a separator.
 func bdis(lines []string, between string) Node {
 	var all Group
 	for i, s := range lines {
@@ -184,13 +183,13 @@ func bdis(lines []string, between string) Node {
 	return all
 }
 
-// prose is a text that somebody else wrote, in a box that scrolls by the keyboard, too.
+// prose shows text that is not the gateway's own, in a box that can be scrolled with the keyboard.
 func prose(class, label, s string) Node {
 	return Div(Class(class), Role("group"), Aria("label", label), TabIndex("0"),
 		El("bdi", Text(text(s))))
 }
 
-// code is a text in a box that scrolls by the keyboard, too, with the heading that names it.
+// code is a text in a box that can be scrolled with the keyboard. heading is the id of its label.
 func code(id, heading, s string) Node {
 	return Pre(ID(id), TabIndex("0"), Role("group"), Aria("labelledby", heading), Code(Text(text(s))))
 }
@@ -200,21 +199,21 @@ func section(id, heading string, children ...Node) Node {
 	return Section(Aria("labelledby", id), H2(ID(id), Text(heading)), Group(children))
 }
 
-// live makes an element one that the script replaces when what it shows has changed.
+// live marks an element that the script replaces when its content has changed.
 func live(id string) Node { return Group{ID(id), Attr("data-live")} }
 
 func quiet(children ...Node) Node { return P(Class("quiet"), Group(children)) }
 
 func note(children ...Node) Node { return Span(Class("quiet"), Group(children)) }
 
-// unseen is for screen readers, where others see what a text belongs to.
+// unseen is a text for screen readers only.
 func unseen(s string) Node { return Span(Class("unseen"), bdi(s)) }
 
 func remedy(s string) Node { return Span(Class("remedy"), Text(s)) }
 
 func location(s string) Node { return Span(Class("place"), bdi(s)) }
 
-// moment is a time in UTC, which the script shows in the reader's zone.
+// moment is a time in UTC. The script shows it in the reader's time zone.
 func moment(t time.Time) Node {
 	t = t.UTC()
 	return Time(DateTime(t.Format(time.RFC3339)), Text(t.Format("2006-01-02 15:04:05 MST")))
@@ -226,7 +225,7 @@ func condition(s string) Node { return Span(Class("condition"), dot(), Text(s)) 
 
 func hidden(name, value string) Node { return Input(Type("hidden"), Name(name), Value(value)) }
 
-// problems is a list of sentences about what is wrong.
+// problems is a list of sentences about problems.
 func problems(all []string) Node {
 	return Ol(Class("problems"), Map(all, func(s string) Node { return Li(bdi(s)) }))
 }

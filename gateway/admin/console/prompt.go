@@ -2,13 +2,13 @@ package console
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
 	. "maragu.dev/gomponents"
 	. "maragu.dev/gomponents/html"
 
-	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/admin"
 	"github.com/promptweir/promptweir/gateway/clients"
 	"github.com/promptweir/promptweir/gateway/clientsetup"
@@ -16,7 +16,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
-// prompt shows a prompt with its last hour and what people need to use it.
+// prompt shows a prompt, and how to use it.
 func (c *console) prompt(r *http.Request, p *page) (Node, error) {
 	name := r.FormValue("name")
 	prompt, err := c.view.Prompt(name, p.as)
@@ -24,9 +24,13 @@ func (c *console) prompt(r *http.Request, p *page) (Node, error) {
 		return nil, err
 	}
 	p.name, p.title = "prompt", line(name)
+	if p.as != "" {
+		p.sees = seen(p.as, prompt.Answer)
+	}
 	var try, use Node
 	if prompt.Listed {
-		try, use = c.trySections(r, p, prompt), useSection(c.view, r, prompt)
+		try = c.trySections(r, p, prompt)
+		use = section("use", "Use it", command(prompt, c.view.Endpoint(r)))
 	}
 	return Group{
 		Nav(Class("crumbs"), Aria("label", "Breadcrumb"), A(href(p.link("/prompts")), Text("Prompts")),
@@ -39,13 +43,13 @@ func (c *console) prompt(r *http.Request, p *page) (Node, error) {
 		Div(live("reports"),
 			Map(prompt.Reports, func(report string) Node {
 				if !prompt.Listed && report == prompt.Answer.Offered {
-					return nil // the card below says so
+					return nil // the card below explains it
 				}
 				return P(Class("card poor"), bdi(sentence(report)))
 			}),
 			If(!prompt.Listed, section("unlisted", "Not in the catalog", Class("card bad"),
 				P(bdi(sentence(prompt.Answer.Offered)), Text(" No client can see or get it."))))),
-		// Iff reads the file only where it is shown; the argument of If is always evaluated.
+		// Iff reads the file only if it is shown. If would always evaluate its argument.
 		Iff(c.mayRead(r), func() Node { return fileSection(c.view.File(r.Context(), name, formArguments(r))) }),
 		Div(Class("columns"),
 			Div(
@@ -60,7 +64,7 @@ func (c *console) prompt(r *http.Request, p *page) (Node, error) {
 	}, nil
 }
 
-// visibility says who sees a prompt or, if somebody is asked about, whether that principal does.
+// visibility shows who sees a prompt or, for a principal, whether it does.
 func visibility(as string, answer *inspect.Answer) Node {
 	heading, show := Group{Text("Who sees it")}, readers
 	if as != "" {
@@ -69,6 +73,18 @@ func visibility(as string, answer *inspect.Answer) Node {
 	return Section(live("visibility"), Aria("labelledby", "visible"), H2(ID("visible"), heading),
 		Map(answer.Upstreams, show),
 		If(len(answer.Upstreams) == 0, P(Text("Nobody: it is not in the catalog."))))
+}
+
+// seen returns a sentence that tells whether a principal sees a prompt.
+func seen(as string, answer *inspect.Answer) Node {
+	sees := " does not see this prompt: for them it does not exist, neither in lists nor for gets."
+	switch {
+	case slices.ContainsFunc(answer.Upstreams, func(u inspect.AnswerUpstream) bool { return u.Visible }):
+		sees = " sees this prompt: its definition, and what a get returns."
+	case slices.ContainsFunc(answer.Upstreams, func(u inspect.AnswerUpstream) bool { return u.Undecided }):
+		sees = " may see this prompt, if it exists: that depends on its definition."
+	}
+	return Group{B(bdi(as)), Text(sees + " All else on this page is for operators.")}
 }
 
 func verdict(u inspect.AnswerUpstream) Node {
@@ -107,7 +123,7 @@ func readers(u inspect.AnswerUpstream) Node {
 	}
 }
 
-// losses says what clients make of the prompt.
+// losses shows the prompt's losses in clients.
 func losses(all []clients.SharedLoss) Node {
 	return If(len(all) > 0, section("lost", "Lost in clients", live("losses"),
 		Ul(Class("plainlist"), Map(all, func(loss clients.SharedLoss) Node {
@@ -118,14 +134,14 @@ func losses(all []clients.SharedLoss) Node {
 func owners(all []admin.PromptOwner) Node {
 	return If(len(all) > 0, section("owned", "Owners", live("owners"),
 		Ul(Class("plainlist"), Map(all, func(owner admin.PromptOwner) Node {
-			return Li(Class(owner.Level().String()), B(bdi(owner.Name)), Text(" "),
-				condition(owner.Condition()), Br(), location(owner.Place),
+			return Li(Class(owner.Level.String()), B(bdi(owner.Name)), Text(" "),
+				condition(owner.Condition), Br(), location(owner.Place),
 				note(Text(" · called "), bdi(owner.Own), Text(" there"), revision(owner.Revision)),
-				trouble(&owner.Trouble))
+				trouble(&owner.UpstreamHealth))
 		}))))
 }
 
-// admissions says what was checked and changed before the catalog had the prompt.
+// admissions shows the checks and changes of the prompt on the way to the catalog.
 func admissions(all []inspect.Admission) Node {
 	return If(len(all) > 0, section("admission", "Checks and changes",
 		Map(all, func(a inspect.Admission) Node {
@@ -137,7 +153,7 @@ func admissions(all []inspect.Admission) Node {
 		})))
 }
 
-// trySections are what a prompt in the catalog has beside who sees it.
+// trySections are the sections for using a prompt of the catalog.
 func (c *console) trySections(r *http.Request, p *page, prompt *admin.Prompt) Node {
 	tryOrRead := argumentList(prompt.Arguments)
 	if c.operators.Proven(r) {
@@ -145,37 +161,15 @@ func (c *console) trySections(r *http.Request, p *page, prompt *admin.Prompt) No
 	}
 	return Group{
 		tryOrRead,
-		lastHour(c.view.History.Prompt(prompt.Name, p.now)),
 		section("definition", "Definition", live("defined"),
 			Div(Class("copy"), code("json", "definition", prompt.Definition))),
 	}
 }
 
-func useSection(v *admin.View, r *http.Request, prompt *admin.Prompt) Node {
-	endpoint := v.Endpoint(r)
-	return section("use", "Use it", command(prompt, endpoint),
-		setups(endpoint, v.Snapshot().Config))
-}
-
-func lastHour(hour *admin.Hour) Node {
-	gets, errors := hour.Sum()
-	of := func(n int, thing string) Node {
-		if n != 1 {
-			thing += "s"
-		}
-		return Group{Text(number(n) + " "), note(Text(thing))}
-	}
-	return section("lasthour", "Last hour", live("activity"),
-		P(Class("figure"), of(gets, "get"), Text(" · "), of(errors, "error")),
-		If(hour != nil, Group{sparkline(hour), legend()}))
-}
-
-// argumentName is the name of an argument, as a label has it.
+// argumentName is the name of an argument for a label.
 func argumentName(a admin.PromptArgument) Node {
-	return Group{Code(bdi(a.Name)), If(a.Required, requiredTag())}
+	return Group{Code(bdi(a.Name)), If(a.Required, Raw(` <span class="tag">required</span>`))}
 }
-
-func requiredTag() Node { return Raw(` <span class="tag">required</span>`) }
 
 func argumentList(all []admin.PromptArgument) Node {
 	arguments := quiet(Text("It takes none."))
@@ -217,16 +211,17 @@ func argumentField(i string, a admin.PromptArgument) Node {
 		If(described, quiet(ID("about-"+i), bdi(a.Description))))
 }
 
-// command is one that gets the prompt, with a placeholder for each required argument.
+// command is a command that gets the prompt, with a placeholder for each required argument.
 func command(prompt *admin.Prompt, endpoint string) Node {
 	shown := Group{Text("promptweir get")}
-	// What it adds is cut off before: in a word that lost its last quote, a shell would run the next.
+	// Cut each word before it is quoted: a shell would run the rest of a word that lost its last
+	// quote.
 	add := func(word string) {
 		shown = append(shown, Text(" "), El("bdi", Text(clientsetup.ShellWord(word))))
 	}
 	add("--url")
 	add(line(endpoint))
-	add("--") // or a server's names could be flags
+	add("--") // so that a server's names are not flags
 	add(line(prompt.Name))
 	for _, a := range prompt.Arguments {
 		if a.Required {
@@ -236,16 +231,7 @@ func command(prompt *admin.Prompt, endpoint string) Node {
 	return copyable("get", "Command", shown)
 }
 
-// setups say how to point the known clients at an endpoint.
-func setups(endpoint string, cfg *config.Config) Node {
-	all := clientsetup.For(endpoint, "prompts", clientsetup.AccessOf(cfg.Auth), clientsetup.RegistrationOf(cfg.Auth), cfg.Gateway.Variants...)
-	return Map(all, func(client clientsetup.Client) Node {
-		return Details(Summary(Text(client.Title)), quiet(Text(client.Where+":")),
-			copyable("client-"+client.Name, client.Title, Text(client.Text)), quiet(Text(client.Then)))
-	})
-}
-
-// copyable is code with a button that copies it.
+// copyable is code with a copy button.
 func copyable(id, label string, code Node) Node {
 	return Div(Class("copy"),
 		Pre(TabIndex("0"), Role("group"), Aria("label", label), Code(ID(id), code)),

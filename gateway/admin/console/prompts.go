@@ -3,15 +3,18 @@ package console
 import (
 	"net/http"
 	"slices"
+	"strings"
+	"unicode"
 
 	. "maragu.dev/gomponents"
 	. "maragu.dev/gomponents/html"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/admin"
+	"github.com/promptweir/promptweir/gateway/inspect"
 )
 
-// prompts shows a page of what a search found.
+// prompts shows a page of found prompts.
 func (c *console) prompts(r *http.Request, p *page) (Node, error) {
 	query, err := admin.ReadQuery(r)
 	if err != nil {
@@ -37,10 +40,10 @@ func (c *console) prompts(r *http.Request, p *page) (Node, error) {
 	}, nil
 }
 
-// findForm searches while somebody types.
+// findForm is a form that searches while a person types.
 func findForm(v *admin.View, p *page, team string) Node {
 	teams := v.TeamNames()
-	slices.SortFunc(teams, admin.CompareNames)
+	slices.Sort(teams)
 	return Form(ID("find"), Class("find"), Role("search"), Action("/prompts"), Method("get"),
 		Div(Class("field wide"), Label(For("q"), Text("Name, title or description")), p.queryField()),
 		Div(Class("field"), Label(For("team"), Text("Team")),
@@ -64,19 +67,29 @@ func (p *page) hit(prompt admin.PromptSummary) Node {
 		Text(" "), Span(Class("quiet team"), Span(Class("unseen"), Text("team ")), bdi(prompt.Team)))
 }
 
-// nothing says why no prompt is found.
+// nothing explains why no prompt is found.
 func (c *console) nothing(p *page, team string) Node {
-	var names []string
-	for _, entry := range c.view.Snapshot().Catalog.Entries() {
-		names = append(names, entry.Name)
-	}
-	switch {
-	case p.query == "" && p.as == "" && team == "":
+	if p.query == "" && p.as == "" && team == "" {
 		return Raw(`<p class="nothing">There are no prompts yet: no upstream has listed any. ` +
 			`<a href="/">The overview</a> says what is wrong.</p>`)
-	case p.as == "":
-		return P(Class("nothing"), bdi("Nothing found"+config.Suggest(p.query, names)), Text(" Try fewer or other words."))
 	}
-	return P(Class("nothing"), Text("Nothing found. "),
-		A(href(p.everybody()), Text("Look at everything")), Text(" instead, or fewer or other words."))
+	var names []string
+	principal, _ := c.view.Principal(p.as) // the search checked it
+	for _, entry := range inspect.Entries(c.view.Snapshot(), principal) {
+		names = append(names, entry.Name)
+	}
+	found := Group{Class("nothing"), bdi(guess(p.query, names))}
+	if p.as == "" {
+		return P(found, Text(" Try fewer or other words."))
+	}
+	return P(found, Text(" "), A(href(p.everybody()), Text("Look at everything")), Text(" instead, or fewer or other words."))
+}
+
+// guess tells that nothing is found, and suggests the nearest name or word of a name.
+func guess(query string, names []string) string {
+	known := slices.Clone(names)
+	for _, name := range names {
+		known = append(known, strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })...)
+	}
+	return "Nothing found" + config.Suggest(strings.TrimSpace(query), known)
 }

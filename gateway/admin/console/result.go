@@ -14,18 +14,17 @@ import (
 )
 
 const (
-	// maxMessages bounds the messages of a result that are shown.
+	// maxMessages bounds the shown messages of a result.
 	maxMessages = 200
-	// maxData bounds the images and sounds of a result that are shown, together, in bytes of
-	// base64.
+	// maxData bounds all shown images and sounds of a result, in bytes of base64.
 	maxData = 8 << 20
 )
 
-// resultCard shows what a get returned, and returns how many messages that has.
+// resultCard shows the result of a get, and returns its number of messages.
 func resultCard(raw jsontext.Value) (shown Node, messages int) {
 	object := wire.Members(raw)
 	description, _ := object.Text("description")
-	// there is one, or the get would have failed
+	// A get without messages would have failed.
 	all, _ := wire.ParseArray(object.Get("messages"))
 	left := maxData
 	return Div(Class("result"), If(description != "", quiet(bdi(description))),
@@ -34,7 +33,7 @@ func resultCard(raw jsontext.Value) (shown Node, messages int) {
 			Code(Text(text(wire.Indented(raw))))))), len(all)
 }
 
-// messageCard shows a message. Left is how much images and sounds may still take.
+// messageCard shows a message. left is the remaining budget for images and sounds.
 func messageCard(m wire.Object, left *int) Node {
 	content := m.Object("content")
 	role, _ := m.Text("role")
@@ -60,7 +59,7 @@ func messageContent(kind string, content wire.Object, left *int) Node {
 		return unshown("A sound", member("mimeType"), member("data"), "played")
 	case "resource":
 		return resource(content.Object("resource"), left)
-	case "resource_link": // is not opened
+	case "resource_link": // the link is not followed
 		about := strings.TrimSpace(member("name") + "\n" + member("description"))
 		return Group{address(member("uri")), said(about)}
 	}
@@ -95,15 +94,15 @@ func unshown(what, kind, data, done string) Node {
 		", which is not " + done + "."))
 }
 
-// shownImages and playedSounds are types that browsers show and that cannot hold scripts.
+// shownImages and playedSounds are types that browsers show and that cannot contain scripts.
 const (
 	shownImages  = "image/png image/jpeg image/gif image/webp image/avif"
 	playedSounds = "audio/wav audio/x-wav audio/mpeg audio/mp3 audio/ogg audio/webm audio/mp4 " +
 		"audio/aac audio/flac"
 )
 
-// dataURL returns the URL that holds the data; empty unless the type is one of those given and the
-// data is base64 of at most the bytes that are left.
+// dataURL returns a data: URL, and subtracts the data's length from left. It returns "" if kind
+// is not among the types in of, or if the data is empty, longer than left or not base64.
 func dataURL(kind, data, of string, left *int) string {
 	if !slices.Contains(strings.Fields(of), kind) || len(data) > *left {
 		return ""
@@ -115,18 +114,18 @@ func dataURL(kind, data, of string, left *int) string {
 	return "data:" + kind + ";base64," + data
 }
 
-// decodedLen returns how many bytes base64 stands for.
+// decodedLen returns the number of bytes that base64 text encodes.
 func decodedLen(data string) int {
 	return base64.RawStdEncoding.DecodedLen(len(strings.TrimRight(data, "=")))
 }
 
-// failedCard shows why a get failed, and returns its message.
+// failedCard shows the error of a get, and returns its message.
 func failedCard(err error) (shown Node, message string) {
 	message = err.Error()
 	var code, reason Node
 	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
 		message, code = wireErr.Message, Textf("Code %d", wireErr.Code)
-		// A server's reason is its own.
+		// A reason in a server's error is the server's own, not the gateway's.
 		if name, ok := wire.Members(wireErr.Data).Text("reason"); ok && !wireErr.FromPeer() {
 			reason = Group{Text(", reason "), Code(Text(line(name)))}
 		}

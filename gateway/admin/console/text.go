@@ -12,19 +12,18 @@ import (
 )
 
 const (
-	// maxLine bounds a text in a row or a sentence, maxText one that has a place of its own, in
-	// bytes.
+	// maxLine bounds a text in a row or sentence, maxText a text in a box, in bytes.
 	maxLine = 400
 	maxText = 100_000
 )
 
-// line returns a text of somebody else for a row or a sentence.
+// line returns foreign text for a row or a sentence.
 func line(s string) string { return visible(cut(s, maxLine), " ") }
 
-// text returns a text of somebody else with its lines.
+// text returns foreign text with its lines.
 func text(s string) string { return visible(cut(s, maxText), "\n") }
 
-// cut cuts a text off after a bound.
+// cut shortens a text to a bound.
 func cut(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -33,20 +32,20 @@ func cut(s string, most int) string {
 		count(len(s)-most, "byte"))
 }
 
-// visible replaces characters that cannot be seen, or that change how others are shown, by their
-// code points, and the ends of lines by something else.
+// visible replaces characters that are invisible, or change how others are shown, by their code
+// points, and line ends by lineEnd.
 func visible(s, lineEnd string) string {
 	var out strings.Builder
 	for _, r := range s {
 		switch {
 		case r == '\n':
 			out.WriteString(lineEnd)
-		case r == '\t', r == '\u200d': // a tab, and what joins the parts of an emoji
+		case r == '\t', r == '\u200d': // a tab, and the joiner in emoji
 			out.WriteRune(r)
 		case r == '\r':
 		case config.IsInvisible(r):
 			if unicode.Is(unicode.Variation_Selector, r) {
-				continue // as in most emoji
+				continue // part of most emoji
 			}
 			fmt.Fprintf(&out, "⟨%U⟩", r)
 		default:
@@ -56,7 +55,7 @@ func visible(s, lineEnd string) string {
 	return out.String()
 }
 
-// sentence makes a sentence of a clause.
+// sentence makes a clause a sentence.
 func sentence(clause string) string {
 	if clause == "" {
 		return ""
@@ -76,10 +75,10 @@ func count(n int, thing string) string {
 	return number(n) + " " + thing + "s"
 }
 
-// number writes a number with narrow spaces between thousands.
+// number returns a number with narrow spaces between thousands.
 func number(n int) string {
 	digits := strconv.Itoa(n)
-	if len(digits) < 5 { // four digits are read at a glance
+	if len(digits) < 5 { // four digits are readable
 		return digits
 	}
 	var out strings.Builder
@@ -92,7 +91,7 @@ func number(n int) string {
 	return out.String()
 }
 
-// ago says how long before now a time was, as precisely as a reader needs.
+// ago returns how long ago a time was, as precisely as a reader needs.
 func ago(now, t time.Time) string {
 	const day = 24 * time.Hour
 	switch d := now.Sub(t); {

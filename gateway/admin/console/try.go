@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"strings"
 	"time"
@@ -13,26 +12,24 @@ import (
 )
 
 const (
-	// maxRuns bounds the gets that are being tried at the same time, by all operators.
+	// maxRuns bounds the simultaneous gets of all operators.
 	maxRuns = 16
-	// runBound is how long a get may take.
+	// runBound bounds the time of a get.
 	runBound = 15 * time.Minute
-	// completionBound is how long the completion of an argument may take.
+	// completionBound bounds the time of a completion.
 	completionBound = 5 * time.Second
-	// sendBound is how long a browser may take to receive the outcome.
+	// sendBound bounds the time to send the outcome to the browser.
 	sendBound = time.Minute
-	// maxCompletions bounds the values that are suggested, and maxCompletion each of them, in
-	// bytes.
+	// maxCompletions bounds the suggested values, and maxCompletion each of them, in bytes.
 	maxCompletions = 100
 	maxCompletion  = 4 << 10
 )
 
-// Operator is who tries a prompt: the network address of the request, and whose view is shown
-// meanwhile.
+// Operator is the operator who tries a prompt: the network address, and the principal of *View as*.
 type Operator struct{ Client, As string }
 
-// proven lets only those try something who have the admin token: being on this machine is not
-// enough.
+// proven lets only callers with the admin token or a session try something: being on this machine
+// is not enough.
 func (c *console) proven(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !c.operators.Proven(r) {
@@ -49,19 +46,19 @@ func (c *console) proven(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// maxTried bounds the arguments that are tried, in bytes.
+// maxTried bounds the arguments of a get, in bytes.
 const maxTried = 4 << 20
 
-// outcome is what a page is told of the get that it tried.
+// outcome is the result of a get, for the page.
 type outcome struct {
 	// State is "done" or "failed".
 	State string `json:"state"`
 	HTML  string `json:"html"`
-	// Say is what a screen reader says.
+	// Say is the text for screen readers.
 	Say string `json:"say"`
 }
 
-// try gets a prompt, and answers with the outcome. What a server asks for is declined.
+// try gets a prompt, and returns the outcome. Server requests are declined.
 func (c *console) try(w http.ResponseWriter, r *http.Request) {
 	if c.trying.Add(1) > maxRuns {
 		c.trying.Add(-1)
@@ -73,7 +70,7 @@ func (c *console) try(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), runBound)
 	defer cancel()
 	control := http.NewResponseController(w)
-	// a get may take longer than a request may take to arrive
+	// A get may take longer than a request may take to arrive.
 	_ = control.SetReadDeadline(time.Time{})
 	tried := outcome{State: "done"}
 	var shown Node
@@ -88,23 +85,20 @@ func (c *console) try(w http.ResponseWriter, r *http.Request) {
 		tried.Say = "Done: " + count(messages, "message") + "."
 	}
 	var html strings.Builder
-	_ = shown.Render(&html) // a builder takes all
+	_ = shown.Render(&html) // a builder never fails
 	tried.HTML = html.String()
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
 	_ = control.SetWriteDeadline(time.Now().Add(sendBound))
-	// an error means that the browser has gone
-	_ = json.NewEncoder(w).Encode(tried)
+	writeJSON(w, tried)
 }
 
 func (c *console) operator(r *http.Request) Operator {
 	return Operator{Client: c.operators.Client(r), As: r.PostForm.Get("as")}
 }
 
-// fieldPrefix is what the names of a form's fields begin with that are arguments.
+// fieldPrefix is the prefix of form fields with arguments.
 const fieldPrefix = "a:"
 
-// formArguments returns the arguments of a form. Those that are left empty are left out.
+// formArguments returns the arguments of a form. Empty arguments are left out.
 func formArguments(r *http.Request) (arguments wire.Object) {
 	for name, values := range r.PostForm {
 		// Browsers send the line ends of a textarea as CRLF.
@@ -117,7 +111,7 @@ func formArguments(r *http.Request) (arguments wire.Object) {
 	return arguments
 }
 
-// complete answers with values for an argument.
+// complete returns suggestions for an argument.
 func (c *console) complete(w http.ResponseWriter, r *http.Request) {
 	argument := r.PostForm.Get("argument")
 	others := formArguments(r).Without(func(name string) bool { return name == argument })
@@ -127,7 +121,7 @@ func (c *console) complete(w http.ResponseWriter, r *http.Request) {
 	values := []string{}
 	result, err := c.opts.Call(ctx, c.operator(r), wire.Complete, params)
 	if err == nil {
-		// none, if it is malformed
+		// A malformed result has no elements.
 		elements, _ := wire.ParseArray(wire.Members(result).Object("completion").Get("values"))
 		for _, element := range elements[:min(len(elements), maxCompletions)] {
 			if value, ok := wire.Text(element); ok && len(value) <= maxCompletion {
@@ -135,8 +129,5 @@ func (c *console) complete(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	// an error means that the browser has gone
-	_ = json.NewEncoder(w).Encode(map[string][]string{"values": values})
+	writeJSON(w, map[string][]string{"values": values})
 }

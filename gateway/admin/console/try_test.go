@@ -20,7 +20,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 )
 
-// trier is somebody who tries prompts with the admin token.
+// trier is an operator with the admin token who tries prompts.
 type trier struct {
 	*gatewaytest.Server
 
@@ -100,7 +100,7 @@ func TestTry_DeclinesWhatAServerAsks(t *testing.T) {
 	p := gatewaytest.NewRequestingPeer(t, gatewaytest.FormElicitation)
 	s := serveTriers(t, gatewaytest.Team("eng", "", "", p.Peer))
 	state, html := s.try(url.Values{"name": {"up.ask"}})
-	if state != "done" || !strings.Contains(html, "no client can be asked during this call") { // which the server was told
+	if state != "done" || !strings.Contains(html, "no client can be asked during this call") { // the server's reason
 		t.Errorf("%s: %s", state, html)
 	}
 }
@@ -153,7 +153,7 @@ func TestTry_ShowsEachKindOfMessage(t *testing.T) {
 	}
 }
 
-// A result costs what is shown of it, whatever the server packs into it.
+// The cost of a result is bounded by the part that is shown.
 func TestTry_BoundsWhatIsShown(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "up", "a")
 	p.Settings = "max_message = 33554432"

@@ -12,10 +12,10 @@ import (
 	"github.com/promptweir/promptweir/gateway/admin"
 )
 
-// upstreamsPerPage is how many upstreams a page of all has.
+// upstreamsPerPage is the number of upstreams on one page.
 const upstreamsPerPage = 100
 
-// upstreams shows a page of the upstreams that were searched for, the worst first.
+// upstreams shows a page of found upstreams, the worst first.
 func (c *console) upstreams(r *http.Request, p *page) (Node, error) {
 	query, err := admin.ReadQuery(r)
 	if err != nil {
@@ -26,6 +26,10 @@ func (c *console) upstreams(r *http.Request, p *page) (Node, error) {
 		return nil, err
 	}
 	name := strings.ToLower(query.Text)
+	var names []string
+	for i := range all {
+		names = append(names, all[i].Name)
+	}
 	all = worstFirst(slices.DeleteFunc(all, func(u admin.UpstreamHealth) bool {
 		return !strings.Contains(strings.ToLower(u.Name), name)
 	}))
@@ -36,7 +40,7 @@ func (c *console) upstreams(r *http.Request, p *page) (Node, error) {
 	}
 	nothing := "None is configured."
 	if query.Text != "" {
-		nothing = "Nothing found."
+		nothing = guess(query.Text, names)
 	}
 	return Group{
 		H1(Text("Upstreams"), If(query.Team != "", Group{Text(" of "), bdi(query.Team)})),
@@ -62,12 +66,12 @@ func upstreamCards(h *admin.History, p *page, all []admin.UpstreamHealth, more .
 	}), Group(more))
 }
 
-// upstreamCard is an upstream with its last hour, and what can be done with it.
+// upstreamCard shows an upstream, its last hour, and its actions.
 func upstreamCard(h *admin.History, p *page, u *admin.UpstreamHealth) Node {
-	return Li(Class("card "+u.Level().String()), Data("upstream", u.Name),
-		Div(Class("head"), H3(bdi(u.Name)), condition(u.Condition()),
+	return Li(Class("card "+u.Level.String()), Data("upstream", u.Name),
+		Div(Class("head"), H3(bdi(u.Name)), condition(u.Condition),
 			sparkline(h.Upstream(u.Name, p.now))),
-		trouble(&u.Trouble),
+		trouble(u),
 		quiet(If(u.Team != "", Group{
 			A(href(p.link("/upstreams", "team", u.Team)), Text("team "), bdi(u.Team)), Text(" · "),
 		}), location(u.Place), revision(u.Revision), Text(" · "+listed(u))),
@@ -76,10 +80,10 @@ func upstreamCard(h *admin.History, p *page, u *admin.UpstreamHealth) Node {
 
 func revision(of string) Node { return If(of != "", Group{Text(" · revision "), bdi(of)}) }
 
-// listed says how many prompts an upstream's list has, and how old that is.
+// listed describes the size and age of an upstream's list.
 func listed(u *admin.UpstreamHealth) string {
 	switch prompts := count(u.Prompts, "prompt"); {
-	case u.Listed && u.Reason != "" && !u.Failing:
+	case u.Listed && u.Problem != nil && !u.Failing:
 		return prompts + " in its last list"
 	case u.Listed:
 		return prompts
@@ -89,34 +93,35 @@ func listed(u *admin.UpstreamHealth) string {
 	return "never listed"
 }
 
-// connectButton ends the wait of an upstream that is down for its next attempt to connect.
+// connectButton ends the wait of an upstream that is down for the next attempt to connect. The page
+// shows the result, and the script also announces it.
 func connectButton(p *page, u *admin.UpstreamHealth) Node {
-	if u.Connected || u.Reason == "" {
+	if u.Connected || u.Problem == nil {
 		return nil
 	}
 	name := line(u.Name)
 	return Form(Class("act"), Action("/connect"), Method("post"), hidden("upstream", u.Name), hidden("next", p.uri),
-		Button(Data("done", "Connecting to "+name+"."), Text("Connect now"), unseen(" to "+name)))
+		Button(Data("done", "Connected to "+name+"."), Data("failed", "Not connected to "+name+": "),
+			Text("Connect now"), unseen(" to "+name)))
 }
 
-// trouble says why a list is not fresh or gets fail, and what to do about it.
-func trouble(t *admin.Trouble) Node {
-	if t.Reason == "" {
+// trouble explains why a list is not fresh or gets fail, with the remedy.
+func trouble(u *admin.UpstreamHealth) Node {
+	if u.Problem == nil {
 		return nil
 	}
-	return P(Class("cause"), Text(line(t.Reason)),
-		Iff(t.Since != nil, func() Node { return Group{Text(" since "), moment(*t.Since)} }), Text(": "),
-		bdi(t.Cause), Text("."), If(t.Remedy != "", Group{Text(" "), remedy(sentence(line(t.Remedy)))}))
+	return P(Class("cause"), Text(line(string(u.Reason))), Text(" since "), moment(u.Since), Text(": "),
+		bdi(u.Cause), Text("."), If(u.Remedy != "", Group{Text(" "), remedy(sentence(line(u.Remedy)))}))
 }
 
 const (
-	barsHeight = 14.0 // of the bars
+	barsHeight = 14.0 // height of the bars
 	stripTop   = 16.0
 	stripSize  = 4.0
 )
 
-// sparkline draws the last hour as a small picture, in a grid of 60 by 20: a bar for the gets of
-// each minute, above a strip of how the upstream was. It is nothing where no hour is known.
+// sparkline draws the last hour on a grid of 60 by 20: a bar per minute for the gets, above a strip
+// for the upstream's level. It is empty without a history.
 func sparkline(hour *admin.Hour) Node {
 	if hour == nil {
 		return nil
@@ -130,7 +135,7 @@ func sparkline(hour *admin.Hour) Node {
 	}
 	for x, m := range hour {
 		if m.Gets > 0 {
-			// A single get beside many is still to be seen.
+			// A single get beside many must remain visible.
 			height := max(1.5, barsHeight*float64(m.Gets)/float64(most))
 			failed := height * float64(m.Errors) / float64(m.Gets)
 			bar(&gets, x, barsHeight-height, height-failed)
@@ -160,7 +165,7 @@ func sparkline(hour *admin.Hour) Node {
 		path("bad", strips[admin.Bad].String()))
 }
 
-// legend says what a sparkline shows.
+// legend explains the sparkline.
 func legend() Node {
 	return Raw(`<p class="legend quiet">The last hour, minute by minute: <i class="gets"></i> gets, ` +
 		`<i class="errors"></i> of them errors; beneath, <i class="good"></i> up, <i class="poor"></i> ` +

@@ -13,12 +13,12 @@ import (
 
 // memory is a store in the test's process.
 type memory struct {
-	redis *miniredis.Miniredis // nil while there is none
+	redis *miniredis.Miniredis // nil while no store runs
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	starts int
-	paused chan struct{} // is closed by resume; nil while it is not paused
-	// settings are those that CONFIG SET has set.
+	paused chan struct{} // closed by resume; nil unless the store is paused
+	// settings contains the values that CONFIG SET has set.
 	settings map[string]string
 }
 
@@ -36,7 +36,7 @@ func (m *memory) start(_ testing.TB, port int) error {
 }
 
 func (m *memory) kill() {
-	m.resume() // it waits for commands
+	m.resume() // Close waits for paused commands
 	if m.redis != nil {
 		m.redis.Close()
 		m.redis = nil
@@ -58,7 +58,7 @@ func (m *memory) resume() {
 	}
 }
 
-// answer answers what miniredis answers in another way than a server.
+// answer answers the commands to which miniredis responds differently from a server.
 func (m *memory) answer(c *server.Peer, command string, args ...string) (done bool) {
 	m.mu.Lock()
 	paused := m.paused
@@ -68,8 +68,8 @@ func (m *memory) answer(c *server.Peer, command string, args ...string) (done bo
 	}
 	switch {
 	case command == "HELLO":
-		// With the newer protocol, which a client would choose, it takes no commands beside a
-		// subscription.
+		// With the newer protocol, which a client would choose, miniredis accepts no commands
+		// during a subscription.
 		c.WriteError("ERR unknown command 'HELLO'")
 	case command == "CLUSTER":
 		c.WriteError("ERR This instance has cluster support disabled")

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// process is the program of a store, which tests pause by a signal.
+// process stands in for the program of a store, which tests pause by a Unix signal.
 type process struct {
 	program string
 	args    []string

@@ -1,6 +1,5 @@
-// Package clustertest runs a store in a test: the program valkey-server or redis-server where one
-// is installed, and otherwise a stand-in within the test's process. Only tests may import this
-// package.
+// Package clustertest runs a store in a test: the program valkey-server or redis-server if one is
+// installed, and otherwise a stand-in in the test's process. Only tests may import this package.
 package clustertest
 
 import (
@@ -18,21 +17,21 @@ import (
 // startTimeout bounds the wait for a program to start, and for its answer.
 const startTimeout = 20 * time.Second
 
-// memoryVariable has tests run as if no program were installed.
+// If memoryVariable is set, tests run as if no program were installed.
 const memoryVariable = "CLUSTERTEST_MEMORY"
 
 // Store is a running store. Its methods are for the test's goroutine.
 type Store struct {
-	// Port is where it listens, on 127.0.0.1.
+	// Port is its port on 127.0.0.1.
 	Port int
 
 	tb      testing.TB
 	backend backend
 }
 
-// backend is what answers as a store.
+// backend runs a store: the program, or the stand-in.
 type backend interface {
-	// start has it listen at a port, empty.
+	// start starts the store, empty, on a port.
 	start(tb testing.TB, port int) error
 	kill()
 	pause()
@@ -49,8 +48,8 @@ func Start(tb testing.TB) *Store {
 	return run(tb, &process{program: program})
 }
 
-// StartServer is [Start] for a test that needs the program, with further arguments. It skips the
-// test where none is installed.
+// StartServer is like [Start], but passes further arguments to the program. If no program is
+// installed, it skips the test.
 func StartServer(tb testing.TB, args ...string) *Store {
 	tb.Helper()
 	program, err := installed()
@@ -76,7 +75,7 @@ func run(tb testing.TB, backend backend) *Store {
 	return s
 }
 
-// URL returns the store's address as a configuration has it.
+// URL returns the store's address as it is written in a configuration.
 func (s *Store) URL() string { return fmt.Sprintf("redis://127.0.0.1:%d", s.Port) }
 
 // Restart starts a store again, empty and at the same address, after [Store.Kill].
@@ -90,14 +89,14 @@ func (s *Store) Restart() {
 // Kill ends the store as kill -9 does.
 func (s *Store) Kill() { s.backend.kill() }
 
-// Pause has the store hang: it keeps its connections and answers nothing.
+// Pause makes the store hang: it keeps its connections and answers nothing.
 func (s *Store) Pause() { s.backend.pause() }
 
 // Resume ends [Store.Pause].
 func (s *Store) Resume() { s.backend.resume() }
 
-// Command returns what the store answers to a command first, as the protocol has it; empty where it
-// does not.
+// Command sends a command, and returns the beginning of the response as it was received; "" if
+// there is none.
 func (s *Store) Command(words ...string) string { return command(s.Port, words...) }
 
 func command(port int, words ...string) string {

@@ -23,12 +23,12 @@ import (
 	"github.com/promptweir/promptweir/upstream/system"
 )
 
-// cutOffTimeout is how long responses may take that say that the gateway is shutting down, and the
-// last requests of operators.
+// cutOffTimeout bounds the responses that announce the shutdown, and the last requests of
+// operators.
 const cutOffTimeout = 2 * time.Second
 
-// HTTP listens, logs the bound addresses, and serves until ctx ends. If profiled is set, operators
-// get profiles.
+// HTTP listens, logs the bound addresses, and serves until ctx ends. If profiled is true, the admin
+// listener serves profiles under /debug/.
 func HTTP(ctx context.Context, opts Options, profiled bool) error {
 	surviveBrokenPipes()
 	p, err := load(ctx, opts)
@@ -39,7 +39,7 @@ func HTTP(ctx context.Context, opts Options, profiled bool) error {
 		return err
 	}
 	defer p.telemetry.stop(ctx, opts.Logger)
-	// Before availableMemory, which reads the limit that this sets.
+	// limitMemory sets the limit that availableMemory reads.
 	limitMemory(p.logger)
 	paceCollector()
 	options := p.gatewayOptions()
@@ -60,8 +60,7 @@ func HTTP(ctx context.Context, opts Options, profiled bool) error {
 	if err != nil {
 		return err
 	}
-	// Both addresses are bound before the gateway runs: if a port is in use, no child process is
-	// started.
+	// Bind the addresses first: if a port is in use, no child process is started.
 	endpoint, err := listen(ctx, "gateway", p.cfg.Gateway.Listen, p.cfg.Gateway.Place, g)
 	if err != nil {
 		return err
@@ -72,10 +71,18 @@ func HTTP(ctx context.Context, opts Options, profiled bool) error {
 		return err
 	}
 	defer admin.Close()
-	server, scheme, err := newEndpointServer(p.cfg, g.Handler(), p.logger)
-	if err != nil {
+	server, scheme := newServer(g.Handler(), p.logger), "http://"
+	if server.TLSConfig, err = serverTLS(p.cfg, p.logger); err != nil {
 		return err
 	}
+	if server.TLSConfig != nil {
+		scheme = "https://"
+	}
+	// Receive SIGHUP before the log says that the gateway listens: programs that read this may send
+	// the signal, which would otherwise end the process.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	p.logger.InfoContext(ctx, "listening",
 		slog.String("endpoint", scheme+endpoint.Addr().String()+p.cfg.Gateway.Path),
 		slog.String("admin", "http://"+admin.Addr().String()))
@@ -83,14 +90,14 @@ func HTTP(ctx context.Context, opts Options, profiled bool) error {
 		url := scheme + nearest(endpoint.Addr()).String() + p.cfg.Gateway.Path
 		opts.Listening(addresses(url, nearest(admin.Addr()), g))
 	}
-	return p.admit(g, clients, server, endpoint, admin).serve(ctx)
+	return p.admit(g, clients, server, endpoint, admin).serve(ctx, hangups)
 }
 
-// admit returns the servers of clients and of operators behind what admits their connections.
+// admit wraps both servers' listeners with limits for connections.
 func (p *process) admit(
 	g *gateway.Gateway, clients *edge.Ledger, server *http.Server, endpoint, admin net.Listener,
 ) *listeners {
-	// A ledger of their own, so that operators get in however many clients there are.
+	// Operators have a ledger of their own, so that clients cannot lock them out.
 	operators := edge.New(edge.Options{Logger: p.logger, Connections: adminConnections})
 	adminServer := newServer(g.Admin(p.telemetry.metrics), p.logger)
 	return &listeners{
@@ -100,21 +107,8 @@ func (p *process) admit(
 	}
 }
 
-// newEndpointServer returns the server for clients, and how its URL begins.
-func newEndpointServer(
-	cfg *config.Config, handler http.Handler, logger *slog.Logger,
-) (server *http.Server, scheme string, err error) {
-	server = newServer(handler, logger)
-	if server.TLSConfig, err = serverTLS(cfg, logger); err != nil {
-		return nil, "", err
-	}
-	if server.TLSConfig != nil {
-		return server, "https://", nil
-	}
-	return server, "http://", nil
-}
-
-// nearest returns where this machine reaches a listener: one on all addresses on loopback.
+// nearest returns this machine's address of a listener. A listener on all addresses is reached on
+// loopback.
 func nearest(listener net.Addr) netip.AddrPort {
 	address := netip.MustParseAddrPort(listener.String()) // of a TCP listener
 	if address.Addr().IsUnspecified() {
@@ -123,8 +117,8 @@ func nearest(listener net.Addr) netip.AddrPort {
 	return address
 }
 
-// addresses returns where a gateway serves: with a link that signs in where that works, which is on
-// loopback and without an admin token.
+// addresses returns the URLs of a gateway. The console's URL signs in if the listener is on
+// loopback without an admin token.
 func addresses(endpoint string, admin netip.AddrPort, g *gateway.Gateway) Addresses {
 	console := url.URL{Scheme: "http", Host: admin.String(), Path: "/"}
 	if admin.Addr().IsLoopback() {
@@ -135,29 +129,24 @@ func addresses(endpoint string, admin netip.AddrPort, g *gateway.Gateway) Addres
 	return Addresses{endpoint, console.String(), console.RawQuery != "", g.Snapshot().Config}
 }
 
-// listeners are a gateway's two servers, and what they serve.
+// listeners are the two servers of a gateway.
 type listeners struct {
 	process         *process
 	gateway         *gateway.Gateway
 	endpoint, admin boundServer
 }
 
-// serve serves until ctx ends or a server fails, and then as long as the configuration gives
-// clients to leave.
-func (l *listeners) serve(ctx context.Context) error {
-	hangups := make(chan os.Signal, 1)
-	// Without this, SIGHUP ends the process.
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
+// serve serves until ctx ends or a server fails. Then requests in flight have the configured time
+// to finish. A signal from hangups reloads the configuration.
+func (l *listeners) serve(ctx context.Context, hangups <-chan os.Signal) error {
 	upstreams, stopUpstreams := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopUpstreams()
-	// otherwise streams would keep their connections busy forever
+	// Drain ends open streams, which would otherwise keep their connections.
 	l.endpoint.server.RegisterOnShutdown(l.gateway.Drain)
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return l.gateway.Run(upstreams) })
-	// Not with ctx: while clients are served as before, a prompt that is hidden or a token that is
-	// withdrawn counts as before.
+	// Reloads do not end with ctx: policy changes must also apply while the gateway drains.
 	reloads, stopReloads := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopReloads()
 	group.Go(func() error { return l.process.reloadOnChange(reloads, l.gateway, hangups) })
@@ -183,7 +172,7 @@ func (l *listeners) serve(ctx context.Context) error {
 		<-ctx.Done()
 		l.process.tell(systemd.SdNotifyStopping)
 		l.end(ctx, stopReloads)
-		// Last: requests in flight still need them.
+		// Stop the upstreams last: requests in flight need them.
 		stopUpstreams()
 		return nil
 	})
@@ -192,18 +181,18 @@ func (l *listeners) serve(ctx context.Context) error {
 	return err
 }
 
-// end stops both servers, the endpoint first: operators watch the drain.
+// end stops the endpoint before the admin listener, so that operators can watch the shutdown.
 func (l *listeners) end(ctx context.Context, stopReloads func()) {
 	logger := l.process.logger
 	l.gateway.AnnounceEnd()
 	cfg := l.gateway.Snapshot().Config.Gateway
-	// Only SIGTERM comes from somebody whose load balancer has to find out. Whether a client is
-	// connected at this moment says nothing of the one that the balancer sends next.
+	// Only SIGTERM comes from environments with load balancers, which must notice the shutdown. The balancer
+	// may send the next client even if there are no connections now.
 	signal, ok := errors.AsType[*SignalError](context.Cause(ctx))
 	if ok && signal.Is == syscall.SIGTERM && cfg.DrainDelay > 0 {
 		logger.InfoContext(ctx, "no longer ready, stopping soon",
 			slog.Duration("drain_delay", cfg.DrainDelay))
-		// Nothing has to interrupt it: a second signal ends the process.
+		// A second signal ends the process immediately.
 		time.Sleep(cfg.DrainDelay)
 	}
 	stopReloads()
@@ -212,10 +201,10 @@ func (l *listeners) end(ctx context.Context, stopReloads func()) {
 	l.admin.stop(cutOffTimeout, logger)
 }
 
-// readyInterval is how often awaitReady asks.
+// readyInterval is the interval of awaitReady.
 const readyInterval = 100 * time.Millisecond
 
-// awaitReady waits until ready reports true. It reports false if ctx ends first.
+// awaitReady waits until ready returns true. If ctx ends first, it returns false.
 func awaitReady(ctx context.Context, ready func() bool) bool {
 	for !ready() {
 		select {

@@ -18,43 +18,42 @@ import (
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
-// Options are what a command that serves knows.
+// Options are the settings of a command that serves.
 type Options struct {
 	// Config is the path of the configuration.
 	Config string
-	// Loaded is used in place of what is at Config, which only names it then; there are no reloads.
+	// Loaded replaces the configuration at Config, which is then only a name. There are no reloads.
 	Loaded *config.Config
-	// Report prints the diagnostics of the first load. Where the configuration cannot be used, it
-	// returns the error that says so.
+	// Report prints the diagnostics of the first load. It returns an error if the configuration cannot be used.
 	Report func(diagnostics config.Diagnostics, usable bool) error
-	// Version and Commit are those of the program.
+	// Version and Commit identify the program.
 	Version, Commit string
-	// Logger is the local one, see [NewLogger].
+	// Logger writes only locally. See [NewLogger].
 	Logger *slog.Logger
-	// Listening is called once [HTTP] serves, for a person who started it; nil where there is none.
+	// Listening is called once [HTTP] serves, for the person who started it; it may be nil.
 	Listening func(Addresses)
-	// Tried is called once each upstream of [HTTP] has been listed or has failed; nil to do nothing.
+	// Tried is called once each upstream of [HTTP] has been listed or has failed; it may be nil.
 	Tried func(*snapshot.Snapshot)
 }
 
-// Addresses are where a gateway serves, as seen from this machine.
+// Addresses are the URLs of a gateway, as seen from this machine.
 type Addresses struct {
 	// Endpoint is the URL for clients.
 	Endpoint string
-	// Console is the URL of the console. Where SignsIn is set, it is a secret for ten minutes: it
-	// signs in whoever opens it first.
+	// Console is the URL of the console. If SignsIn is true, it is a secret for ten minutes: its first visitor
+	// is signed in.
 	Console string
 	SignsIn bool
-	// Config is what the gateway serves.
+	// Config is the configuration in use.
 	Config *config.Config
 }
 
-// process is a gateway's process after its first load.
+// process is the process of a gateway after its first load.
 type process struct {
 	opts  Options
 	files *watch.Watcher
 	cfg   *config.Config
-	// kept and diagnostics are of the load, see [gateway.Options].
+	// kept and diagnostics are for [gateway.Options].
 	kept        []config.Kept
 	diagnostics config.Diagnostics
 	// telemetry and logger are set by instrument.
@@ -62,8 +61,8 @@ type process struct {
 	logger    *slog.Logger
 }
 
-// load loads the configuration and has its files watched. Files of teams that
-// have errors are left out; the diagnostics are printed all the same.
+// load loads the configuration and records its files for the watch. It leaves out files of teams
+// with errors, and prints the diagnostics.
 func load(ctx context.Context, opts Options) (*process, error) {
 	p := &process{opts: opts, files: new(watch.Watcher), cfg: opts.Loaded}
 	if p.cfg != nil {
@@ -78,8 +77,8 @@ func load(ctx context.Context, opts Options) (*process, error) {
 	return p, nil
 }
 
-// untilEnd calls what cannot be interrupted. If ctx ends first, the process is about to end, and leaves
-// it behind.
+// untilEnd runs an uninterruptible function. If ctx ends first, it abandons the function, since the
+// process is about to end.
 func untilEnd(ctx context.Context, f func()) error {
 	done := make(chan struct{})
 	go func() {
@@ -94,8 +93,7 @@ func untilEnd(ctx context.Context, f func()) error {
 	}
 }
 
-// read loads the configuration in the place of one that may be in use, and records the files that it
-// reads.
+// read loads a configuration that replaces the one in use, if any, and records its files.
 func (p *process) read(inUse config.TeamFiles) (cfg *config.Config, kept []config.Kept, diagnostics config.Diagnostics) {
 	p.files.Record(func(visit func(path string)) {
 		cfg, kept, diagnostics = config.LoadTolerant(p.opts.Config, config.Options{OnRead: visit}, inUse)
@@ -103,8 +101,8 @@ func (p *process) read(inUse config.TeamFiles) (cfg *config.Config, kept []confi
 	return cfg, kept, diagnostics
 }
 
-// instrument starts telemetry, and logs the first line. It comes before [gateway.New], whose
-// instruments find out once whether anybody traces.
+// instrument starts telemetry and logs the first line. Call it before [gateway.New], whose
+// instruments check only once whether tracing is on.
 func (p *process) instrument(ctx context.Context) (err error) {
 	if p.telemetry, err = startTelemetry(ctx, p.opts.Version, p.opts.Commit, p.opts.Logger); err != nil {
 		return err
@@ -116,11 +114,12 @@ func (p *process) instrument(ctx context.Context) (err error) {
 	return nil
 }
 
-// gatewayOptions returns the options of a gateway that serves clients. Unlike one that runs for a
-// single result, it saves lists in state_dir and can reload.
+// gatewayOptions returns the options of a gateway that serves clients: it saves lists in state_dir
+// and can reload.
 func (p *process) gatewayOptions() gateway.Options {
 	reload := func(inUse *config.Config) (*config.Config, []config.Kept, config.Diagnostics) {
-		// Failed reads are watched too: a reload can succeed as soon as the missing file appears.
+		// read records the files even after an error: the reload may succeed once a missing file
+		// appears.
 		return p.read(inUse.TeamFiles)
 	}
 	if p.opts.Loaded != nil {
@@ -137,7 +136,7 @@ func (p *process) gatewayOptions() gateway.Options {
 func (p *process) reloadOnChange(ctx context.Context, g *gateway.Gateway, signals <-chan os.Signal) error {
 	group, ctx := errgroup.WithContext(ctx)
 	reload := func() {
-		_ = g.Reload(ctx) // the gateway has logged it
+		_ = g.Reload(ctx) // the gateway logged it
 		releaseMemory()
 	}
 	group.Go(func() error { return p.files.Run(ctx, reload) })
@@ -146,7 +145,7 @@ func (p *process) reloadOnChange(ctx context.Context, g *gateway.Gateway, signal
 			select {
 			case <-signals:
 				p.tell(systemd.SdNotifyReloading)
-				// SIGHUP is also how logrotate says that it has renamed the log.
+				// logrotate also sends SIGHUP, after renaming the log.
 				g.ReopenAudit()
 				reload()
 				p.tell(systemd.SdNotifyReady)
@@ -158,20 +157,20 @@ func (p *process) reloadOnChange(ctx context.Context, g *gateway.Gateway, signal
 	return group.Wait()
 }
 
-// With runs a gateway without listeners while use runs. It has no part in watching servers for
-// replicas: it shows what servers say to it, and may end at any moment.
+// With runs a gateway without listeners while use runs.
 func With(ctx context.Context, cfg *config.Config, opts gateway.Options, use func(*gateway.Gateway) error) error {
 	g, err := gateway.New(cfg, opts)
 	if err != nil {
 		return err
 	}
-	// An upstream that points at the configured addresses would be a loop once the gateway serves.
+	// An upstream at the gateway's own address would be a loop as soon as the gateway serves.
 	for _, address := range []string{cfg.Gateway.Listen, cfg.Admin.Listen} {
 		if own, err := netip.ParseAddrPort(address); err == nil {
 			g.Own(own)
 		}
 	}
-	// Not a child of ctx: use may end its requests in order before the upstreams are closed.
+	// This context is not a child of ctx: use may finish its requests before the upstreams are
+	// closed.
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var group errgroup.Group
 	group.Go(func() error { return g.Run(running) })
@@ -180,10 +179,10 @@ func With(ctx context.Context, cfg *config.Config, opts gateway.Options, use fun
 	return errors.Join(err, group.Wait())
 }
 
-// exitSignal is what shells add to the number of the signal that ended a process.
+// exitSignal is the offset for exit codes after a signal: as in shells, 128 plus its number.
 const exitSignal = 128
 
-// SignalError is the cause with which a signal ends the context of [UntilSignal].
+// SignalError is the cause of a context that [UntilSignal] ends.
 type SignalError struct{ Is os.Signal }
 
 func (s *SignalError) Error() string {
@@ -193,36 +192,35 @@ func (s *SignalError) Error() string {
 	return s.Is.String()
 }
 
-// ExitCode is what shells report for a process that the signal ends.
+// ExitCode returns the shells' exit code for this signal.
 func (s *SignalError) ExitCode() int {
 	number, _ := s.Is.(syscall.Signal)
 	return exitSignal + int(number)
 }
 
-// UntilSignal returns a context that ends at SIGINT or SIGTERM. A second one of them ends the
-// process at once.
+// UntilSignal returns a context that ends at SIGINT or SIGTERM. A second signal ends the process
+// immediately.
 func UntilSignal() context.Context {
 	ctx, end := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		end(&SignalError{<-signals})
-		// Go's default action is back from here on.
+		// Go's default action applies again.
 		signal.Stop(signals)
 	}()
 	return ctx
 }
 
-// surviveBrokenPipes makes a write to standard output or error fail where nobody reads it any more,
-// instead of ending the process there and then.
+// surviveBrokenPipes makes writes to a closed standard output or error return an error instead of
+// ending the process.
 func surviveBrokenPipes() {
-	// Caught and not ignored: child processes would inherit that.
+	// Do not ignore the signal: child processes would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 }
 
-// tell says how the process fares to what started it, if that wants to know: systemd, for a unit with
-// Type=notify (sd_notify(3)). To any other, nothing is sent. A reload that has begun must be followed
-// by readiness, whether it succeeds or not.
+// tell notifies systemd for units with Type=notify (sd_notify(3)). Without systemd it does nothing.
+// After the report that a reload begins, report readiness, even if the reload fails.
 func (p *process) tell(state string) {
 	if _, err := systemd.SdNotify(false, state); err != nil {
 		p.logger.Warn("service manager not notified", slog.String("state", state),
@@ -233,19 +231,18 @@ func (p *process) tell(state string) {
 const (
 	// adminConnections bounds the connections of the admin listener.
 	adminConnections = 32
-	// ownDescriptors is how many descriptors the process keeps for itself: the admin listener,
-	// files, and connections that are about to close.
+	// ownDescriptors are reserved for the admin listener, files, and closing connections.
 	ownDescriptors = adminConnections + 64
-	// childDescriptors is how many an upstream with a command uses: its pipes, and a handle of the
-	// process.
+	// childDescriptors are the descriptors of an upstream with a command: pipes, and a handle of
+	// the process.
 	childDescriptors = 4
-	// connectionMemory is what a connection uses with a request in flight, in bytes. Connections
-	// may use half of the memory.
+	// connectionMemory is the memory of a connection with a request in flight, in bytes.
+	// Connections may use half of the memory.
 	connectionMemory = 32 << 10
 )
 
-// maxConnections returns how many connections and streams clients may have under a limit of
-// descriptors and with an amount of memory in bytes, 0 if that is not known.
+// maxConnections bounds the connections and streams of clients by a limit of descriptors and a
+// memory size in bytes. 0 means unknown.
 func maxConnections(limit int, memory int64, upstreams []config.Upstream) int {
 	needed := ownDescriptors
 	for i := range upstreams {
@@ -253,7 +250,7 @@ func maxConnections(limit int, memory int64, upstreams []config.Upstream) int {
 			needed += upstreams[i].Concurrency
 		}
 	}
-	// The upstreams get the descriptors that they may need, from a quarter of the limit to half.
+	// The upstreams get the descriptors that they may need, between a quarter and a half of the limit.
 	connections := limit - min(max(needed, limit/4), limit/2)
 	if memory > 0 {
 		connections = min(connections, int(memory/2/connectionMemory))

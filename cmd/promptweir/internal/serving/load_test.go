@@ -24,7 +24,7 @@ func TestMaxConnections_LeaveEnoughForUpstreams(t *testing.T) {
 		{1024, 1 << 30, nil, 768}, // of more memory than that takes
 		{1 << 20, 256 << 20, nil, 4096},
 		{1024, 0, []config.Upstream{web, web, child}, 1024 - 96 - 3*4 - 200}, // what they need
-		{1024, 0, []config.Upstream{web, web, web, web, web, web}, 512},      // no more than half
+		{1024, 0, []config.Upstream{web, web, web, web, web, web}, 512},      // half at most
 		{1, 0, nil, 1},
 		{1024, 1, nil, 1},
 	} {

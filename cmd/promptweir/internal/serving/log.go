@@ -12,19 +12,18 @@ import (
 )
 
 const (
-	// maxWaitingLog bounds the records that wait to be written, in bytes.
+	// maxWaitingLog bounds the queue of records, in bytes.
 	maxWaitingLog = 1 << 20
-	// logFlushTimeout is how long the end of the process waits for records to be written.
+	// logFlushTimeout bounds the wait for the last records when the process ends.
 	logFlushTimeout = time.Second
 )
 
-// NewLogger returns a logger of a handler to out, for which nothing waits, a writer of text between
-// its records, and a function that writes what is still to be written. What is dropped is said with
-// the next record that is not.
+// NewLogger returns a logger that never blocks, a writer for text between its records, and a
+// function that flushes. If records were dropped, it reports their number before the next record.
 func NewLogger(
 	out io.Writer, handler func(io.Writer) slog.Handler,
 ) (logger *slog.Logger, between io.Writer, flush func()) {
-	// Past the queue, so that it stands before the records that follow those that were dropped.
+	// This logger bypasses the queue, so that its warning precedes the next records.
 	direct := slog.New(handler(out))
 	w := newLogWriter(out, func(dropped int) {
 		direct.Warn("log records dropped: standard error is not read fast enough",
@@ -33,12 +32,11 @@ func NewLogger(
 	return slog.New(handler(w)), w, w.flush
 }
 
-// tracedHandler adds to local records the ids of the span in which they were made, named as
-// OpenTelemetry names them in logs. It exports the same records, to which the exporter adds the
-// ids.
+// tracedHandler adds the ids of the current span to local records, with the names of
+// OpenTelemetry's logs. It exports the same records; the exporter adds the ids.
 type tracedHandler struct{ local, exported slog.Handler }
 
-// Enabled implements slog.Handler. The local handler decides which records are exported.
+// Enabled implements slog.Handler. The local handler also decides for exported records.
 func (h *tracedHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return h.local.Enabled(ctx, level)
 }
@@ -64,22 +62,22 @@ func (h *tracedHandler) WithGroup(name string) slog.Handler {
 	return &tracedHandler{h.local.WithGroup(name), h.exported.WithGroup(name)}
 }
 
-// logWriter passes on what is written to it on a goroutine of its own, so that no writer waits.
-// What does not fit is dropped and counted: a pipe that no one reads must not stop the gateway.
+// logWriter writes on its own goroutine, so that callers never wait. It drops and counts records
+// beyond its queue: a pipe without a reader must not stop the gateway.
 type logWriter struct {
 	out     io.Writer
 	dropped func(records int)
-	wake    chan struct{} // has room for one
-	ended   chan struct{} // closed once all is written after flush
+	wake    chan struct{} // capacity 1
+	ended   chan struct{} // closed after flush, once everything is written
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	waiting []byte
 	lost    int
 	closed  bool
 }
 
-// newLogWriter returns a writer to out. Dropped is told, before records that follow them, how many
-// were.
+// newLogWriter returns a writer to out. It calls dropped with the number of dropped records before
+// it writes the next records.
 func newLogWriter(out io.Writer, dropped func(records int)) *logWriter {
 	w := &logWriter{
 		out: out, dropped: dropped, wake: make(chan struct{}, 1),
@@ -116,7 +114,7 @@ func (w *logWriter) run() {
 		records, lost, closed := w.waiting, w.lost, w.closed
 		w.waiting, w.lost = spare[:0], 0
 		w.mu.Unlock()
-		_, _ = w.out.Write(records) // there is no other place to which a failure could be reported
+		_, _ = w.out.Write(records) // there is no other place to report a failure
 		spare = records
 		if lost > 0 {
 			w.dropped(lost)
@@ -128,7 +126,7 @@ func (w *logWriter) run() {
 	}
 }
 
-// flush waits until all records are written, but not for ever. Later ones are dropped.
+// flush waits for the queue, up to logFlushTimeout. Later records are dropped.
 func (w *logWriter) flush() {
 	w.mu.Lock()
 	w.closed = true

@@ -13,12 +13,11 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// memoryFraction is how much of a container's memory limit is Go's soft limit. The rest is for
-// memory that Go does not manage.
+// memoryFraction is Go's soft limit as a part of the container's memory limit. The rest is for
+// memory outside of Go.
 const memoryFraction = 0.9
 
-// limitMemory derives Go's soft memory limit from the limit of the container, unless GOMEMLIMIT is
-// set.
+// limitMemory sets Go's soft memory limit from the container's limit, unless GOMEMLIMIT is set.
 func limitMemory(logger *slog.Logger) {
 	if limit, err := memlimit.Set(memlimit.WithRatio(memoryFraction)); err != nil &&
 		!errors.Is(err, memlimit.ErrNoCgroup) {
@@ -28,8 +27,8 @@ func limitMemory(logger *slog.Logger) {
 	}
 }
 
-// availableMemory returns how many bytes the process may use: Go's soft limit or, without one, what
-// the container or the machine has. It is 0 if none of that can be read.
+// availableMemory returns the memory for the process in bytes: Go's soft limit, the container's or
+// the machine's, in this order; 0 if unknown.
 func availableMemory(logger *slog.Logger) int64 {
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		return limit
@@ -58,24 +57,24 @@ const (
 	// gcFraction is the fraction of the processors' time that garbage collection may take before
 	// the pacer lets more garbage accumulate, up to maxGarbage.
 	gcFraction = 0.02
-	// minGarbage is the garbage in bytes that accumulates between two collections in any case. A
-	// larger value pushes the working set of the gateway and its neighbours out of the processor's
-	// caches: with 32 MiB a list of 10 took 4 % longer.
+	// minGarbage is the minimum garbage between two collections, in bytes. With more, the working
+	// set of the gateway and its neighbours leaves the processor's caches: with 32 MiB a list of 10
+	// took 4 % longer.
 	minGarbage = 12 << 20
-	// easyGarbage bounds the garbage in bytes that twice the memory in use may be while the budget
-	// does not ask for more. A process with much in use and little to do, such as one with 10 000
-	// servers that are down, then keeps 60 MB less.
+	// Without need for a larger budget, the garbage may be twice the memory in use, but at most
+	// easyGarbage bytes. This saves 60 MB in a process with much memory in use and little work,
+	// such as one with 10 000 servers that are down.
 	easyGarbage = 64 << 20
-	// maxGarbage bounds the garbage in bytes, except for that which minPercent allows.
+	// maxGarbage bounds the garbage in bytes, unless minPercent allows more.
 	maxGarbage = 128 << 20
-	// minPercent is the least GOGC. It decides with a large catalog, where memory matters more than
-	// the time of a rare collection.
+	// minPercent is the minimum GOGC. It matters for a large catalog, where memory is more
+	// important than the time of rare collections.
 	minPercent = 70
 	// minHeap is Go's minimum heap size at GOGC=100, see https://go.dev/doc/gc-guide#GOGC.
 	minHeap = 4 << 20
 )
 
-// paceCollector starts a pacer that runs as long as the process, unless GOGC is set.
+// paceCollector starts a pacer for the rest of the process, unless GOGC is set.
 func paceCollector() {
 	if os.Getenv("GOGC") == "" {
 		p := &pacer{set: debug.SetGCPercent}
@@ -83,14 +82,14 @@ func paceCollector() {
 	}
 }
 
-// pacer sets GOGC after each garbage collection. Only one goroutine uses it at a time: follow runs
-// again only after it has registered its next run.
+// pacer sets GOGC after each garbage collection. One goroutine uses it at a time: follow runs again
+// only after it has registered its next run.
 type pacer struct {
 	set     func(percent int) int
 	percent int
 }
 
-// follow sets GOGC now and, whatever the process does by then, again after the next collection.
+// follow sets GOGC now, and again after the next collection.
 func (p *pacer) follow(last collection) {
 	now := readCollection()
 	now.budget = now.nextBudget(last)
@@ -98,8 +97,8 @@ func (p *pacer) follow(last collection) {
 		p.percent = percent
 		p.set(percent)
 	}
-	// The sentinel is garbage at once, so the next collection finds it. It holds a pointer because
-	// Go may batch objects without pointers with others that stay in use.
+	// The sentinel is garbage immediately, so the next collection finds it. It contains a pointer because Go
+	// may batch small objects without pointers.
 	sentinel := &struct{ self any }{}
 	runtime.AddCleanup(sentinel, p.follow, now)
 }
@@ -111,7 +110,7 @@ type collection struct {
 	live, allocated uint64
 	// spent is the processor time of garbage collection since the start.
 	spent time.Duration
-	// budget is the garbage in bytes after which the next collection keeps to gcFraction.
+	// budget is the garbage in bytes with which the next collection keeps to gcFraction.
 	budget uint64
 }
 
@@ -120,7 +119,7 @@ func readCollection() collection {
 		{Name: "/gc/heap/live:bytes"},
 		{Name: "/gc/heap/allocs:bytes"},
 		{Name: "/cpu/classes/gc/total:cpu-seconds"},
-		// on processors that had nothing else to do
+		// This is the time on idle processors, which is subtracted.
 		{Name: "/cpu/classes/gc/mark/idle:cpu-seconds"},
 	}
 	metrics.Read(samples)
@@ -131,18 +130,18 @@ func readCollection() collection {
 	}
 }
 
-// nextBudget returns the garbage in bytes after which the next collection keeps to gcFraction, if
-// it takes as long as the last and the process allocates as fast as since then.
+// nextBudget returns the garbage in bytes with which the next collection keeps to gcFraction, if
+// its time and the rate of allocation stay the same.
 func (c collection) nextBudget(last collection) uint64 {
-	// The budget falls by at most half at a time, so that after a pause it is soon what it was.
+	// The budget falls by at most half at a time, so that it recovers quickly after a pause.
 	elapsed := max(c.at.Sub(last.at), time.Microsecond)
 	perSecond := float64(c.allocated-last.allocated) / elapsed.Seconds()
 	interval := (c.spent - last.spent).Seconds() / (gcFraction * float64(runtime.GOMAXPROCS(0)))
 	return max(uint64(min(max(perSecond*interval, 0), maxGarbage)), last.budget/2)
 }
 
-// gcPercent returns the GOGC that lets the budget accumulate. It is one of few values, each a fifth
-// above the one before, because each change of GOGC stops the world for a moment.
+// gcPercent returns the GOGC for the budget. It rounds to steps of a fifth, because each change of
+// GOGC stops the world for a moment.
 func gcPercent(live, budget uint64) int {
 	garbage := min(max(min(2*live, easyGarbage), minGarbage, budget), maxGarbage)
 	percent := minPercent
@@ -152,8 +151,7 @@ func gcPercent(live, budget uint64) int {
 	return percent
 }
 
-// releaseMemory returns memory that was only needed until the gateway was ready, or while two
-// configurations were there at once, to the operating system. With 1 000 upstreams of 100 prompts
-// it holds 268 MiB when it is ready instead of 340 to 560, and with 10 000 servers that are down
-// 240 MB after some reloads instead of 420.
+// releaseMemory returns unused memory to the operating system after a start or a reload. With 1 000
+// upstreams of 100 prompts the process then has 268 MiB instead of 340 to 560, and with 10 000
+// servers that are down 240 MB after some reloads instead of 420.
 func releaseMemory() { debug.FreeOSMemory() }

@@ -10,23 +10,14 @@ import (
 func TestGCPercent_BoundsGarbage(t *testing.T) {
 	for _, test := range []struct{ live, budget, least, most uint64 }{ // all in MiB; garbage is between least and most
 		{0, 0, 10, 12},
-		{2, 0, 10, 12},
 		{4, 0, 10, 12},
-		{10, 0, 16, 20},
 		{30, 0, 50, 60},
-		{60, 0, 53, 64},
 		{120, 0, 84, 84},
 		{120, 128, 106, 128},
-		{170, 0, 119, 119},
-		{170, 128, 106, 128},
-		{200, 0, 140, 140},
 		{1000, 0, 700, 700},
-		{2, 10, 10, 12},
 		{2, 50, 40, 50},
-		{30, 50, 50, 60},
 		{30, 100, 80, 100},
 		{2, 1000, 106, 128},
-		{200, 1000, 140, 140},
 	} {
 		percent := uint64(gcPercent(test.live<<20, test.budget<<20))
 		if garbage := percent * max(test.live, minHeap>>20) / 100; garbage < test.least || garbage > test.most {

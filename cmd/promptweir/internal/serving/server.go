@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -9,7 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -22,21 +23,20 @@ import (
 	"github.com/promptweir/promptweir/gateway/requests"
 )
 
-// Slow or silent clients must not hold connections.
+// Bounds for slow or silent clients.
 const (
-	// headerTimeout is how long a request's header may take to arrive, readTimeout the whole
-	// request.
+	// headerTimeout bounds the arrival of a request's header, readTimeout of the whole request.
 	headerTimeout = 10 * time.Second
 	readTimeout   = 30 * time.Second
-	// idleTimeout is how long a connection may wait for its next request.
+	// idleTimeout bounds the wait for a connection's next request.
 	idleTimeout    = 2 * time.Minute
 	maxHeaderBytes = 64 << 10
-	// maxHTTP2Streams bounds the requests in flight of one HTTP/2 connection. It is net/http's own
-	// default, which an update of Go could change.
+	// maxHTTP2Streams bounds the requests in flight of one HTTP/2 connection. It is net/http's default, fixed
+	// here.
 	maxHTTP2Streams = 250
 )
 
-// listen binds the address of a block's listen attribute, and tells the gateway that it is its own.
+// listen binds the address of a listen attribute, and registers it as the gateway's own.
 func listen(
 	ctx context.Context, block, address string, location config.Place, g *gateway.Gateway,
 ) (net.Listener, error) {
@@ -50,10 +50,10 @@ func listen(
 	return listener, nil
 }
 
-// ListenError says why an address cannot be bound, and what to do about it.
+// ListenError explains why an address cannot be bound, with a remedy.
 func ListenError(block, address string, location config.Place, err error) error {
 	where := address
-	if location != (config.Place{}) { // else it is the default
+	if location != (config.Place{}) { // the default has no location
 		where += " (" + location.String() + ")"
 	}
 	why, remedy := err.Error(), "correct listen in the "+block+" block"
@@ -68,27 +68,27 @@ func ListenError(block, address string, location config.Place, err error) error 
 	return fmt.Errorf("cannot listen on %s: %s; %s", where, why, remedy)
 }
 
-// newServer returns a server without a bound on the duration of a response, because streams last.
-// Package transport bounds each write instead.
+// newServer returns a server without a bound on a response's duration, because streams last. Package transport
+// bounds each write.
 func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxHTTP2Streams},
-		// Anybody can cause these errors, any number of times.
+		// Clients can cause these errors at any rate.
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}
 }
 
-// boundServer is a server with the listener that it is to serve.
+// boundServer is a server with its bound listener.
 type boundServer struct {
 	server   *http.Server
 	listener net.Listener
-	// cut ends the contexts of all requests, with a cause.
+	// cut ends the contexts of all requests with a cause.
 	cut context.CancelCauseFunc
 }
 
-// bind returns a server that is to serve a listener.
+// bind returns a server for a listener.
 func bind(server *http.Server, listener net.Listener) boundServer {
 	base, cut := context.WithCancelCause(context.Background())
 	server.BaseContext = func(net.Listener) context.Context { return base }
@@ -99,7 +99,7 @@ func bind(server *http.Server, listener net.Listener) boundServer {
 func (s boundServer) serve() error {
 	serve := s.server.Serve
 	if s.server.TLSConfig != nil {
-		// Without files: the certificate is in TLSConfig.
+		// The certificate is in TLSConfig.
 		serve = func(l net.Listener) error { return s.server.ServeTLS(l, "", "") }
 	}
 	if err := serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
@@ -108,9 +108,9 @@ func (s boundServer) serve() error {
 	return nil
 }
 
-// stop stops accepting connections and waits for requests in flight, each of which is told to close
-// its connection. Those that take longer than a time are answered that the gateway is shutting
-// down. Then all connections are closed.
+// stop stops accepting connections, and waits for requests in flight. After the timeout, the
+// remaining requests get the response that the gateway is shutting down. Then all connections are
+// closed.
 func (s boundServer) stop(within time.Duration, logger *slog.Logger) {
 	over := time.AfterFunc(within, func() { s.cut(gateway.ErrShuttingDown) })
 	defer over.Stop()
@@ -122,31 +122,26 @@ func (s boundServer) stop(within time.Duration, logger *slog.Logger) {
 	}
 }
 
-// certificateInterval is the least time between two checks of the certificate's files. Handshakes
-// trigger the checks.
+// certificateInterval is the minimum time between two checks of the certificate's files. Handshakes
+// and the metric of its expiry trigger the checks.
 const certificateInterval = 10 * time.Second
 
-// serverCertificate is the endpoint's certificate. It follows its files when they are renewed.
+// serverCertificate is the endpoint's certificate. It is loaded again after its files have changed.
 type serverCertificate struct {
 	cfg    *config.ServerTLS
 	logger *slog.Logger
 
-	mu   sync.Mutex // guards what follows
-	pair *tls.Certificate
-	// files tells the files of the pair from renewed ones; empty before the first check.
-	files   [2]string
+	mu      sync.Mutex // guards the fields below
+	pair    *tls.Certificate
 	checked time.Time
 }
 
-// serverTLS returns the endpoint's TLS settings, nil for plain HTTP.
+// serverTLS returns the endpoint's TLS settings, or nil for plain HTTP.
 func serverTLS(cfg *config.Config, logger *slog.Logger) (*tls.Config, error) {
 	if cfg.Gateway.TLS == nil {
 		return nil, nil //nolint:nilnil // net/http reads nil in the same way
 	}
-	settings, err := cfg.Gateway.TLS.ServerConfig(cfg.Auth.RequiresClientCertificate())
-	if err != nil {
-		return nil, fmt.Errorf("tls: %w", err)
-	}
+	settings := cfg.Gateway.TLS.ServerConfig(cfg.Auth.RequiresClientCertificate())
 	pair, err := tls.X509KeyPair([]byte(cfg.Gateway.TLS.Certificate.Reveal()),
 		[]byte(cfg.Gateway.TLS.Key.Reveal()))
 	if err != nil {
@@ -154,7 +149,7 @@ func serverTLS(cfg *config.Config, logger *slog.Logger) (*tls.Config, error) {
 	}
 	certificate := &serverCertificate{cfg: cfg.Gateway.TLS, logger: logger, pair: &pair}
 	settings.GetCertificate = certificate.get
-	_, err = otel.Meter(requests.Scope).Int64ObservableGauge(gateway.CertificateExpiry, metric.WithUnit("s"),
+	_, err = otel.Meter(requests.InstrumentationScope).Int64ObservableGauge(gateway.CertificateExpiry, metric.WithUnit("s"),
 		metric.WithDescription(gateway.CertificateExpiryHelp), metric.WithInt64Callback(certificate.observe))
 	if err != nil {
 		otel.Handle(err)
@@ -162,53 +157,31 @@ func serverTLS(cfg *config.Config, logger *slog.Logger) (*tls.Config, error) {
 	return settings, nil
 }
 
-// get is for tls.Config.GetCertificate. If the files cannot be loaded, the previous certificate
-// stays in use.
+// get implements tls.Config.GetCertificate. If the files cannot be loaded, for example because
+// only one of the two has been replaced, it returns the previous certificate.
 func (c *serverCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now := time.Now(); now.Sub(c.checked) >= certificateInterval {
-		// Before the attempt, so that one that fails is not repeated at each handshake.
-		c.checked = now
-		if err := c.renew(); err != nil {
-			c.logger.Warn("certificate not renewed", slog.String("cert_file", c.cfg.CertFile),
-				slog.Any("error", err))
-		}
+	now := time.Now()
+	if now.Sub(c.checked) < certificateInterval {
+		return c.pair, nil
+	}
+	c.checked = now
+	switch pair, err := tls.LoadX509KeyPair(c.cfg.CertFile, c.cfg.KeyFile); {
+	case err != nil:
+		c.logger.Warn("certificate not renewed", slog.String("cert_file", c.cfg.CertFile), slog.Any("error", err))
+	case !slices.EqualFunc(pair.Certificate, c.pair.Certificate, bytes.Equal):
+		c.logger.Info("certificate renewed", slog.String("cert_file", c.cfg.CertFile))
+		c.pair = &pair
 	}
 	return c.pair, nil
 }
 
-// observe looks at the files as a handshake does: a certificate that was renewed no longer expires.
+// observe loads a renewed certificate like a handshake, for the metric of its expiry.
 func (c *serverCertificate) observe(_ context.Context, o metric.Int64Observer) error {
 	pair, err := c.get(nil)
 	if err == nil {
 		o.Observe(pair.Leaf.NotAfter.Unix())
 	}
 	return err
-}
-
-// renew loads the files if they have changed.
-func (c *serverCertificate) renew() error {
-	// While only one of the two has been replaced, the key does not match, and the next check tries
-	// again.
-	var files [2]string
-	for i, path := range []string{c.cfg.CertFile, c.cfg.KeyFile} {
-		info, err := os.Stat(path)
-		if err != nil {
-			return err
-		}
-		files[i] = fmt.Sprint(info.ModTime().UnixNano(), info.Size())
-	}
-	if files == c.files {
-		return nil
-	}
-	pair, err := tls.LoadX509KeyPair(c.cfg.CertFile, c.cfg.KeyFile)
-	if err != nil {
-		return err
-	}
-	if c.files != [2]string{} {
-		c.logger.Info("certificate renewed", slog.String("cert_file", c.cfg.CertFile))
-	}
-	c.pair, c.files = &pair, files
-	return nil
 }

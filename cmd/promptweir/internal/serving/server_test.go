@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"log/slog"
 	"os"
@@ -33,7 +34,7 @@ func TestServerCertificate_FollowsItsFiles(t *testing.T) {
 	first, firstKey := certificateOf(t, "first")
 	replace(cfg.CertFile, first)
 	replace(cfg.KeyFile, firstKey)
-	certificate := &serverCertificate{cfg: cfg, logger: slog.New(slog.DiscardHandler)}
+	certificate := &serverCertificate{cfg: cfg, logger: slog.New(slog.DiscardHandler), pair: &tls.Certificate{}}
 	isOf := func(want string) {
 		t.Helper()
 		certificate.checked = time.Time{} // the next handshake checks the files

@@ -2,6 +2,7 @@ package serving
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -24,14 +25,14 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Stdio serves one client over in and out, until it closes either, SIGHUP, or ctx ends. Started is
-// true once the client's credential is accepted: until then, nothing is read or written.
+// Stdio serves one client over in and out until it closes either, SIGHUP, or ctx ends. started is true once the
+// client's credential is accepted. Before that, nothing is read or written.
 func Stdio(
 	ctx context.Context, opts Options, in io.Reader, out io.Writer,
 	credential func(*config.Config) (identity.Credential, error),
 ) (started bool, err error) {
 	surviveBrokenPipes()
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP) // the client's terminal has gone
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP) // the client's terminal is gone
 	defer stop()
 	p, err := load(ctx, opts)
 	if err != nil {
@@ -61,7 +62,7 @@ func Stdio(
 		group.Go(func() error { return p.reloadOnChange(watching, g, nil) })
 		err := g.ServeStdio(ctx, noting(&started, accepted), in, out)
 		stop()
-		if errors.Is(err, syscall.EPIPE) { // the client has left, which is how its session ends
+		if errors.Is(err, syscall.EPIPE) { // the normal end of a session
 			err = nil
 		}
 		return errors.Join(err, group.Wait())
@@ -69,7 +70,7 @@ func Stdio(
 	return started, err
 }
 
-// noting returns a credential that sets accepted once it has been.
+// noting wraps a credential and sets accepted after its success.
 func noting(accepted *bool, credential identity.Credential) identity.Credential {
 	return func(ctx context.Context, authenticator *identity.Authenticator) (policy.Principal, error) {
 		principal, err := credential(ctx, authenticator)
@@ -78,8 +79,8 @@ func noting(accepted *bool, credential identity.Credential) identity.Credential 
 	}
 }
 
-// checkStandardOutput rejects what would write between the messages on standard output: exporters
-// and the audit log.
+// checkStandardOutput rejects exporters and an audit log on standard output, which would write between the
+// messages.
 func checkStandardOutput(cfg *config.Config) error {
 	for _, signal := range []string{"TRACES", "METRICS", "LOGS"} {
 		if os.Getenv("OTEL_"+signal+"_EXPORTER") == "console" {
@@ -96,18 +97,16 @@ func checkStandardOutput(cfg *config.Config) error {
 }
 
 const (
-	// failureLine bounds a message of a client that is told why the gateway does not start, in
-	// bytes.
+	// failureLine bounds a message in bytes from a client that waits for the reason of a failed start.
 	failureLine = 1 << 20
-	// failureTimeout is how long such a client may take for its first message, and for each further
-	// one: a client that tries the modern era first goes on with initialize.
+	// failureTimeout bounds the wait for the client's first message and for each further one: a client may try
+	// the modern era first, then initialize.
 	failureTimeout = 2 * time.Second
 )
 
-// AnswerFailure answers each request of a client over stdio with an error that says why the gateway
-// does not start. Clients show it to their users, who do not see standard error: without an answer,
-// all that they read is that the connection was closed. It returns when the client has no more to
-// say. A goroutine may remain in a read of in that cannot be interrupted.
+// AnswerFailure answers each request over stdio with the reason why the gateway does not start.
+// Clients show it to users who do not see standard error. It returns at the end of the input, or
+// after failureTimeout without a message. A goroutine may stay in an uninterruptible read of in.
 func AnswerFailure(ctx context.Context, cause error, in io.Reader, out io.Writer) {
 	lines := make(chan []byte)
 	ctx, stop := context.WithCancel(ctx)
@@ -133,28 +132,21 @@ func AnswerFailure(ctx context.Context, cause error, in io.Reader, out io.Writer
 	}
 }
 
-// readFailureLines passes on each line until the input or ctx ends, then closes lines.
+// readFailureLines sends each line until the input or ctx ends, then closes lines.
 func readFailureLines(ctx context.Context, in io.Reader, lines chan<- []byte) {
 	defer close(lines)
-	reader := bufio.NewReader(in)
-	for {
-		line, err := wire.ReadLine(reader, failureLine)
-		if errors.Is(err, wire.ErrLineTooLong) {
-			continue
-		}
-		if err != nil {
-			return
-		}
+	scanner := bufio.NewScanner(in)
+	scanner.Buffer(nil, failureLine)
+	for scanner.Scan() {
 		select {
-		case lines <- line:
+		case lines <- bytes.Clone(scanner.Bytes()):
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// failureText says in one line why the gateway does not start: the first mistake, and how many
-// there are besides.
+// failureText returns one line with the first error and the number of further errors.
 func failureText(cause error) string {
 	first, rest, _ := strings.Cut(cause.Error(), "\n")
 	text := "promptweir does not start: " + first

@@ -31,20 +31,20 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// flushBound is how long the export of the last spans, metrics and log records may take.
+// flushBound bounds the export of the last spans, metrics and log records.
 const flushBound = 5 * time.Second
 
 // telemetry is the OpenTelemetry SDK. The other packages use the API only.
 type telemetry struct {
 	// metrics serves all metrics in the Prometheus format.
 	metrics http.Handler
-	// logs receives what is exported of the log.
+	// logs exports log records.
 	logs  slog.Handler
 	stops []func(context.Context) error
 }
 
-// exemptCollectors has exporters reach their collectors directly. An egress proxy is for servers, and
-// exporters read its variables themselves.
+// exemptCollectors exempts telemetry from the egress proxy, which is for servers: the exporters
+// read its variables.
 func exemptCollectors() {
 	hosts := []string{cmp.Or(os.Getenv("NO_PROXY"), os.Getenv("no_proxy"))}
 	for _, signal := range []string{"", "TRACES_", "METRICS_", "LOGS_"} {
@@ -57,10 +57,9 @@ func exemptCollectors() {
 	}
 }
 
-// startTelemetry starts the exporters that the standard OTEL_* variables name. Without them only
-// the metrics for Prometheus are there: an exporter with default settings would look for a
-// collector on this machine and log that there is none. The logger must not be one that exports: it
-// gets the errors of exporters.
+// startTelemetry starts the exporters of the standard OTEL_* variables. Without these variables,
+// only metrics for Prometheus exist: a default exporter would log that there is no collector on
+// this machine. The logger must not export, because it gets the exporters' errors.
 func startTelemetry(ctx context.Context, version, commit string, logger *slog.Logger) (*telemetry, error) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		logger.WarnContext(context.WithoutCancel(ctx), "telemetry not exported",
@@ -83,7 +82,7 @@ func startTelemetry(ctx context.Context, version, commit string, logger *slog.Lo
 		resource.WithAttributes(attribute.String("service.name", "promptweir"),
 			attribute.String("service.version", version)),
 		resource.WithFromEnv())
-	if err != nil { // the resource has all attributes that could be determined
+	if err != nil { // the resource has the other attributes
 		logger.WarnContext(ctx, "telemetry resource incomplete", slog.Any("error", err))
 	}
 	if err := t.startMetrics(ctx, described, registry); err != nil {
@@ -97,7 +96,7 @@ func startTelemetry(ctx context.Context, version, commit string, logger *slog.Lo
 
 // exported reports whether the environment names an exporter or an endpoint for a signal.
 func exported(signal string) bool {
-	if os.Getenv("OTEL_"+signal+"_EXPORTER") == "none" { // nothing is recorded that is not exported
+	if os.Getenv("OTEL_"+signal+"_EXPORTER") == "none" { // no exporter, no recording
 		return false
 	}
 	return cmp.Or(os.Getenv("OTEL_"+signal+"_EXPORTER"), os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"),
@@ -114,7 +113,7 @@ func (t *telemetry) startMetrics(
 	}
 	options := []metric.Option{metric.WithResource(described), metric.WithReader(reader)}
 	if !exported("TRACES") && os.Getenv("OTEL_METRICS_EXEMPLAR_FILTER") == "" {
-		// no measurement belongs to a trace, so none needs to be checked for one
+		// Without traces, measurements have no exemplars.
 		options = append(options, metric.WithExemplarFilter(exemplar.AlwaysOffFilter))
 	}
 	if exported("METRICS") {
@@ -132,7 +131,7 @@ func (t *telemetry) startMetrics(
 
 func (t *telemetry) startTraces(ctx context.Context, described *resource.Resource) error {
 	if !exported("TRACES") {
-		// cheaper than the default, which waits for a provider to delegate to
+		// The no-op provider is cheaper than the default, which waits for a real provider.
 		otel.SetTracerProvider(noop.NewTracerProvider())
 		return nil
 	}
@@ -176,18 +175,18 @@ func (t *telemetry) stop(ctx context.Context, logger *slog.Logger) {
 }
 
 const (
-	// blockSample is the blocked time of all goroutines together per sample of the block profile.
+	// blockSample is the total blocked time per sample of the block profile.
 	blockSample = 10 * time.Millisecond
 	// mutexSample is the number of contended locks per sample of the mutex profile.
 	mutexSample = 100
 )
 
-// startProfiling turns on the block and mutex profiles, sampled so rarely that they cost nothing
-// noticeable, and returns the handler of the runtime's profiles under /debug/pprof/.
+// startProfiling turns on block and mutex profiles at a negligible rate, and returns the handler of
+// /debug/pprof/.
 func startProfiling() http.Handler {
 	runtime.SetBlockProfileRate(int(blockSample))
 	runtime.SetMutexProfileFraction(mutexSample)
-	// importing net/http/pprof adds them to http.DefaultServeMux too, which nothing serves
+	// net/http/pprof also registers its handlers with http.DefaultServeMux, which is not served.
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)

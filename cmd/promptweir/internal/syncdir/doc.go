@@ -1,17 +1,16 @@
-// Package syncdir answers: which files of a client's folder hold the prompts that a caller may see,
-// and how does the folder get there?
+// Package syncdir brings a client's folder in line with the prompts that a caller may see.
 //
-//	Prompt ──▶ Target.render ──▶ files that should be there ─┐
-//	                                                         ├─▶ plan ──▶ Folder.apply
-//	folder ──▶ scan ──▶ files that are there ────────────────┘
+//	Prompt ──▶ Target.render ──▶ wanted files ─┐
+//	                                           ├─▶ plan ──▶ apply
+//	folder ──▶ scan ──▶ existing files ────────┘
 //
-// What callers may rely on:
-//   - A text stays text: what a client would run, read or replace in it is escaped, and where the
-//     format has no escape the prompt gets no file.
-//   - Only a file that this package wrote for the same source is changed or removed, and only while
-//     it is as it was written: each carries a seal, a hash of itself and its name.
-//   - Files are written beneath one folder by renaming, and no link is followed. Whenever the process
-//     ends, each file is whole, and the next run goes on from there.
+// Callers may rely on this:
+//   - A text stays text: syntax of the client's format is escaped. If the format has no escape, the
+//     prompt gets no file.
+//   - It changes and removes only files that it wrote for the same source and that are unchanged
+//     since. Each file has a seal, a hash of its text and path.
+//   - Files are written by renaming, below one folder, and no link is followed. If the process is
+//     killed, each file is whole, and the next run continues.
 //
 // Rendering and planning work on values; only folder.go touches the disk.
 package syncdir

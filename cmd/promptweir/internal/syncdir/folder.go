@@ -1,11 +1,9 @@
 package syncdir
 
 import (
-	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -14,41 +12,29 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/promptweir/promptweir/config/regular"
+	"github.com/promptweir/promptweir/config/safefile"
 )
 
 const (
-	// maxFile bounds a file that is read, in bytes: more than any prompt has.
+	// maxFile bounds a file that is read, in bytes. No prompt's file is larger.
 	maxFile = 32 << 20
-	// maxEntries bounds the entries of a folder.
-	maxEntries = 100_000
-	// folderMode and fileMode are for this user only, as a prompt may be.
+	// folderMode and fileMode are for the owner only, because a prompt may be private.
 	folderMode = 0o700
 	fileMode   = 0o600
-	// temporary begins the name of a file that is being written.
+	// temporary begins the names of unfinished files.
 	temporary = ".promptweir-"
 )
 
-// disk is what a run does to the disk, beneath one folder: an [os.Root], which no link leads out of.
-type disk interface {
-	Lstat(name string) (fs.FileInfo, error)
-	OpenFile(name string, flag int, perm fs.FileMode) (*os.File, error)
-	Mkdir(name string, perm fs.FileMode) error
-	Rename(before, after string) error
-	Remove(name string) error
-}
-
-// Run brings a client's folder in line with the prompts of a source: [Run.Write] for each prompt, so
-// that only one text is in memory, then [Run.Finish] and [Run.Close].
+// Run brings a client's folder in line with a source. Call [Run.Write] for each prompt, so that only one text
+// is in memory, then [Run.Finish] and [Run.Close].
 type Run struct {
 	Target *Target
 	Source string
 	// DryRun changes nothing.
 	DryRun bool
 
-	disk disk // nil until the folder is there and open
-	root *os.Root
-	// have are the paths of files that were there, and want those of prompts so far.
+	root *os.Root // nil until the folder exists and is open
+	// have are the paths of existing files, want the paths of prompts so far.
 	have, want map[string]bool
 }
 
@@ -58,45 +44,40 @@ func (r *Run) Folder() (string, error) {
 	return filepath.Join(base, within), err
 }
 
-// open opens the folder, which may not be there, and lists it.
+// open opens and lists the folder. With create, it makes a missing folder; otherwise that is no
+// error.
 func (r *Run) open(create bool) error {
-	if r.disk != nil {
+	if r.root != nil {
 		return nil
 	}
 	base, within, err := r.Target.folder()
 	if err != nil {
 		return err
 	}
-	r.root, err = openFolder(base, within, create)
+	root, err := openFolder(base, within, create)
 	if errors.Is(err, fs.ErrNotExist) && !create {
 		return nil
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		r.root = root
+		r.have, err = r.Target.scan(root, !r.DryRun)
 	}
-	return r.use(r.root)
-}
-
-// use lists an open folder.
-func (r *Run) use(d disk) (err error) {
-	r.have, err = r.Target.scan(d, !r.DryRun)
-	r.disk = d
 	return err
 }
 
 // Close closes the folder.
 func (r *Run) Close() {
 	if r.root != nil {
-		_ = r.root.Close() // everything is written
+		_ = r.root.Close() // all writes have finished
 	}
 }
 
-// Write has the folder hold the file of a prompt, and returns what it did, or would have done.
+// Write brings the file of a prompt up to date, and returns the change. With DryRun it only returns the change.
 func (r *Run) Write(p *Prompt) ([]Change, error) {
 	path, w, reason := r.Target.file(p, r.Source)
 	if r.want[path] {
 		reason = errors.New("another prompt has the same file name")
-	} else if reason == nil || w.unknown {
+	} else if reason == nil || p.Absent != nil { // if its text is unknown, an existing file stays
 		if r.want == nil {
 			r.want = map[string]bool{}
 		}
@@ -105,14 +86,14 @@ func (r *Run) Write(p *Prompt) ([]Change, error) {
 	if reason != nil {
 		return []Change{{Action: Refuse, Prompt: p.Name, Reason: reason.Error()}}, nil //nolint:nilerr // a prompt that cannot be written is a change
 	}
-	// Without a prompt to write, a client that is not there gets no folder.
+	// Only a prompt makes the folder: without prompts, a client that is not installed gets none.
 	if err := r.open(!r.DryRun); err != nil {
 		return nil, err
 	}
-	return r.change(path, map[string]wanted{path: w}, false)
+	return r.change(path, &w, false)
 }
 
-// Finish removes the files whose prompts are gone, if the prompts were all that the source has.
+// Finish removes the files of removed prompts, if Write was called for all prompts of the source.
 func (r *Run) Finish(isComplete bool) (changes []Change, err error) {
 	if err := r.open(false); err != nil {
 		return nil, err
@@ -129,31 +110,31 @@ func (r *Run) Finish(isComplete bool) (changes []Change, err error) {
 	return changes, nil
 }
 
-// change compares one path, and applies what that results in.
-func (r *Run) change(path string, want map[string]wanted, isComplete bool) ([]Change, error) {
-	have := map[string][]byte{}
-	if r.have[path] {
-		content, err := read(r.disk, path)
-		if err == nil {
-			have[path] = content
-		} else if !errors.Is(err, fs.ErrNotExist) {
+// change compares and updates one path.
+func (r *Run) change(path string, want *wanted, isComplete bool) ([]Change, error) {
+	var content []byte
+	exists := false
+	if r.root != nil { // otherwise there is no folder yet
+		var err error
+		content, err = read(r.root, path)
+		if exists = !errors.Is(err, fs.ErrNotExist); exists && err != nil {
 			return nil, err
 		}
 	}
-	changes := plan(want, have, r.Source, isComplete)
-	for i := range changes {
-		if r.DryRun {
-			break
-		}
-		if err := apply(r.disk, &changes[i]); err != nil {
+	c, ok := plan(path, want, exists, content, r.Source, isComplete)
+	if !ok {
+		return nil, nil
+	}
+	if !r.DryRun {
+		if err := apply(r.root, &c); err != nil {
 			return nil, err
 		}
 	}
-	return changes, nil
+	return []Change{c}, nil
 }
 
-// openFolder opens a folder beneath another. It refuses links: what they lead to is often kept in a
-// repository.
+// openFolder opens the folder within, below base. It refuses links in within, because their targets
+// are often in a repository.
 func openFolder(base, within string, create bool) (*os.Root, error) {
 	if create {
 		if err := os.MkdirAll(base, folderMode); err != nil {
@@ -166,7 +147,7 @@ func openFolder(base, within string, create bool) (*os.Root, error) {
 	}
 	defer root.Close()
 	for at := within; at != "."; at = filepath.Dir(at) {
-		// What is not there is no link; any other error shows when the folder is opened.
+		// A missing folder is no link. Opening it reports other errors.
 		if info, err := root.Lstat(at); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 			return nil, fmt.Errorf("%s is a link, and links are not followed", filepath.Join(base, at))
 		}
@@ -179,19 +160,16 @@ func openFolder(base, within string, create bool) (*os.Root, error) {
 	return root.OpenRoot(within)
 }
 
-// scan returns the paths that files of the target's kind have or would have, and removes what a run left
-// that was killed.
-func (t *Target) scan(d disk, clean bool) (map[string]bool, error) {
-	names, err := readDir(d, ".")
-	if err != nil {
-		return nil, err
-	}
+// scan returns the paths of the target's kind of files. With clean, it removes unfinished files of
+// killed runs.
+func (t *Target) scan(root *os.Root, clean bool) (map[string]bool, error) {
+	entries, err := fs.ReadDir(root.FS(), ".")
 	have := map[string]bool{}
-	for _, name := range names {
-		switch {
+	for _, entry := range entries {
+		switch name := entry.Name(); {
 		case strings.HasPrefix(name, temporary):
 			if clean {
-				_ = d.Remove(name) // no client reads it, and the next run tries again
+				_ = root.Remove(name) // clients ignore it, and the next run tries again
 			}
 		case strings.HasPrefix(t.suffix, "/"):
 			have[name+t.suffix] = true
@@ -199,84 +177,51 @@ func (t *Target) scan(d disk, clean bool) (map[string]bool, error) {
 			have[name] = true
 		}
 	}
-	return have, nil
+	return have, err
 }
 
-func readDir(d disk, name string) ([]string, error) {
-	folder, err := d.OpenFile(name, os.O_RDONLY, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer folder.Close()
-	names, err := folder.Readdirnames(maxEntries)
-	switch {
-	case errors.Is(err, io.EOF):
-		return nil, nil
-	case len(names) == maxEntries:
-		return nil, fmt.Errorf("the folder has %d entries or more", maxEntries)
-	}
-	return names, err
-}
-
-// read returns the content of a file, nil for what this package has not written: a link, one behind a
-// link, something that is no file.
-func read(d disk, file string) ([]byte, error) {
+// read returns the content of a file, or nil if this package cannot have written it: a link, a file
+// in a linked folder, a large file, or no file at all.
+func read(root *os.Root, file string) ([]byte, error) {
 	if folder := path.Dir(file); folder != "." {
-		info, err := d.Lstat(filepath.FromSlash(folder))
+		info, err := root.Lstat(filepath.FromSlash(folder))
 		if err != nil || !info.IsDir() {
 			return nil, err
 		}
 	}
-	info, err := d.Lstat(filepath.FromSlash(file))
+	info, err := root.Lstat(filepath.FromSlash(file))
 	if err != nil || !info.Mode().IsRegular() || info.Size() > maxFile {
 		return nil, err
 	}
-	return regular.Read(filepath.FromSlash(file), maxFile, d.OpenFile)
+	return safefile.Read(filepath.FromSlash(file), maxFile, root.OpenFile)
 }
 
-// apply makes a change, unless the file has changed since it was compared: then it keeps it.
-func apply(d disk, c *Change) error {
-	if c.Action == Keep {
-		return nil
-	}
+// apply makes a change.
+func apply(root *os.Root, c *Change) error {
 	name := filepath.FromSlash(c.Path)
-	if c.Action == Remove {
-		if !unchanged(d, c) {
-			return nil
+	folder := filepath.Dir(name)
+	switch c.Action {
+	case Keep:
+		return nil
+	case Remove:
+		err := root.Remove(name)
+		if folder != "." {
+			_ = root.Remove(folder) // fails if the folder is not empty
 		}
-		if folder := filepath.Dir(name); folder != "." {
-			defer func() { _ = d.Remove(folder) }() // fails if it holds anything else
-		}
-		return d.Remove(name)
+		return err
 	}
-	if folder := filepath.Dir(name); folder != "." {
-		if err := d.Mkdir(folder, folderMode); err != nil && !errors.Is(err, fs.ErrExist) {
+	if folder != "." {
+		if err := root.Mkdir(folder, folderMode); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}
 	written := temporary + rand.Text() + ".tmp"
-	if err := regular.WriteNew(written, c.after, fileMode, d.OpenFile); err != nil {
-		return errors.Join(err, d.Remove(written))
+	err := safefile.WriteNew(written, c.content, fileMode, root.OpenFile)
+	if err == nil {
+		err = root.Rename(written, name)
 	}
-	// As late as possible: a rename replaces whatever is there.
-	if !unchanged(d, c) {
-		return d.Remove(written)
-	}
-	if err := d.Rename(written, name); err != nil {
-		return errors.Join(err, d.Remove(written))
+	if err != nil {
+		return errors.Join(err, root.Remove(written))
 	}
 	return nil
-}
-
-// unchanged reports whether a file is as it was compared. If it is not, it is kept.
-func unchanged(d disk, c *Change) bool {
-	now, err := read(d, c.Path)
-	isSame := err == nil && now != nil && bytes.Equal(now, c.before)
-	if c.before == nil { // on some systems, another file is found under a name that differs in case
-		isSame = errors.Is(err, fs.ErrNotExist)
-	}
-	if !isSame {
-		c.Action, c.Reason = Keep, "it is another file by now, or differs from one only in case"
-	}
-	return isSame
 }

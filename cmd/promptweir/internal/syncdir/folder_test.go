@@ -79,7 +79,7 @@ func want(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// tree returns all files beneath a folder, and where the links lead.
+// tree returns all files beneath a folder, and the targets of links.
 func tree(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -189,139 +189,21 @@ func TestRun_RefusesAFolderBehindALink(t *testing.T) {
 	}
 }
 
-// dying is a disk whose process is killed before one of its operations.
-type dying struct {
-	disk
-	left *int
-}
-
-var errKilled = errors.New("killed")
-
-func (d dying) alive() error {
-	if *d.left--; *d.left < 0 {
-		return errKilled
-	}
-	return nil
-}
-
-func (d dying) Lstat(name string) (fs.FileInfo, error) {
-	if err := d.alive(); err != nil {
-		return nil, err
-	}
-	return d.disk.Lstat(name)
-}
-
-// OpenFile may also leave an empty file behind, which is half written.
-func (d dying) OpenFile(name string, flag int, perm fs.FileMode) (*os.File, error) {
-	if err := d.alive(); err != nil {
-		return nil, err
-	}
-	file, err := d.disk.OpenFile(name, flag, perm)
-	if flag&os.O_CREATE != 0 && err == nil && d.alive() != nil {
-		return nil, errors.Join(errKilled, file.Close())
-	}
-	return file, err
-}
-
-func (d dying) Mkdir(name string, perm fs.FileMode) error {
-	return errors.Join(d.alive(), onlyIf(*d.left >= 0, func() error { return d.disk.Mkdir(name, perm) }))
-}
-
-func (d dying) Rename(before, after string) error {
-	return errors.Join(d.alive(), onlyIf(*d.left >= 0, func() error { return d.disk.Rename(before, after) }))
-}
-
-func (d dying) Remove(name string) error {
-	return errors.Join(d.alive(), onlyIf(*d.left >= 0, func() error { return d.disk.Remove(name) }))
-}
-
-func onlyIf(alive bool, do func() error) error {
-	if alive {
-		return do()
-	}
-	return nil
-}
-
-// A run that is killed before any of its operations leaves each file as it was or as it should be, and
-// the next run completes it.
-func TestRun_KilledAnywhereLeavesWholeFiles(t *testing.T) {
-	before, after := texts("stays", "1", "changes", "1", "goes", "1"), texts("stays", "1", "changes", "2", "comes", "1")
-	for _, name := range []string{"claude", "codex"} {
-		for left, killed := 0, true; killed; left++ {
-			target, folder := target(t, name)
-			r := Run{Target: target, Source: source}
-			sync(t, r, before)
-			old := tree(t, folder)
-			wanted := map[string]string{}
-			for i := range after {
-				path, w, err := target.file(&after[i], source)
-				if err != nil {
-					t.Fatal(err)
-				}
-				wanted[path] = string(w.content)
-			}
-			root, err := os.OpenRoot(folder)
-			if err != nil {
-				t.Fatal(err)
-			}
-			count := left
-			doomed := r
-			if err = doomed.use(dying{root, &count}); err == nil {
-				_, err = do(&doomed, after, true)
-			}
-			killed = errors.Is(err, errKilled) || count < 0
-			for path, content := range tree(t, folder) {
-				if !strings.HasPrefix(path, temporary) && content != old[path] && content != wanted[path] {
-					t.Errorf("%s, killed at %d: %s is %q", name, left, path, content)
-				}
-			}
-			if _, err := do(&r, after, true); err != nil {
-				t.Errorf("%s, the run after one killed at %d: %v", name, left, err)
-			}
-			r.Close()
-			if diff := cmp.Diff(wanted, tree(t, folder)); diff != "" {
-				t.Errorf("%s, after one killed at %d (-want +got):\n%s", name, left, diff)
-			}
-			if err := root.Close(); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-}
-
-// An editor writes a file between the comparison and the change.
-func TestApply_KeepsAFileThatChangedMeanwhile(t *testing.T) {
+// A file is replaced by renaming, so that a run that is killed leaves it old or new. The next run removes
+// the unfinished file.
+func TestRun_ReplacesByRenaming(t *testing.T) {
 	target, folder := target(t, "claude")
 	r := Run{Target: target}
-	sync(t, r, texts("replaced", "1", "removed", "1"))
-	root, err := os.OpenRoot(folder)
-	if err != nil {
-		t.Fatal(err)
+	sync(t, r, texts("a", "1"))
+	before := tree(t, folder)["a.md"]
+	if err := os.Link(filepath.Join(folder, "a.md"), filepath.Join(folder, "old")); err != nil {
+		t.Skip(err)
 	}
-	defer root.Close()
-	have, wanted := map[string][]byte{}, map[string]wanted{}
-	for path, content := range tree(t, folder) {
-		have[path] = []byte(content)
-	}
-	for _, p := range texts("replaced", "2", "added", "1") {
-		path, w, err := target.file(&p, source)
-		if err != nil {
-			t.Fatal(err)
-		}
-		wanted[path] = w
-	}
-	for _, name := range []string{"replaced.md", "removed.md", "added.md"} {
-		put(t, folder, name, "mine")
-	}
-	for _, c := range plan(wanted, have, source, true) {
-		if err := apply(root, &c); err != nil || c.Action != Keep {
-			t.Errorf("%c %s, %v; want it kept", c.Action, c.Path, err)
-		}
-	}
-	for name, content := range tree(t, folder) {
-		if content != "mine" {
-			t.Errorf("%s is %q", name, content)
-		}
+	put(t, folder, temporary+"x.tmp", "half")
+	want(t, sync(t, r, texts("a", "2")), "~ a.md")
+	files := tree(t, folder)
+	if len(files) != 2 || files["old"] != before || files["a.md"] == before {
+		t.Errorf("files %q", files)
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// maxName bounds the name of a file without its extension, in bytes: Gemini CLI cuts longer ones off.
+// maxName bounds the name of a file without its extension, in bytes. Gemini CLI truncates longer names.
 const maxName = 50
 
 var (
@@ -16,19 +16,20 @@ var (
 	noName   = regexp.MustCompile(`[^a-z0-9_.-]`)
 )
 
-// fileName returns the name of a prompt's file, without an extension. It depends on the prompt's name
-// alone, so that no other prompt renames the file. A name that some system could not tell from
-// another, or not have, gets a part of its hash.
+// fileName returns the name of a prompt's file without extension. It depends only on the prompt's
+// name, so other prompts never rename the file. If some system cannot store the name or tell it
+// from another, a part of its hash is added.
 func fileName(prompt string) string {
-	// A name that ends like a hash gets one too, or it could be that of another prompt's file.
+	// A name that ends like a hash also gets a hash: otherwise it may be another prompt's file
+	// name.
 	if len(prompt) <= maxName && plainName.MatchString(prompt) &&
 		!hashed.MatchString(prompt) && !reserved.MatchString(prompt) {
 		return prompt
 	}
 	hash := "-" + Short(prompt)
 	name := noName.ReplaceAllString(strings.ToLower(prompt), "_")
-	// By now it is ASCII, so that no character is torn. A dot in front would hide the file, and
-	// Windows drops one at the end.
+	// The name is ASCII here, so no character is cut. A leading dot would hide the file, and
+	// Windows drops a trailing dot.
 	name = strings.Trim(name[:min(len(name), maxName-len(hash)-1)], ".-")
 	if name == "" || reserved.MatchString(name) {
 		name = "_" + name

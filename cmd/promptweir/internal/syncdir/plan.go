@@ -1,16 +1,10 @@
 package syncdir
 
-import (
-	"bytes"
-	"maps"
-	"slices"
-)
-
-// Action is what a run does about a file.
+// Action is the change of a file.
 type Action byte
 
-// The actions, as they are printed. [Keep] leaves a file that is not as it should be, and [Refuse] a
-// prompt without one.
+// The actions as they are printed. [Keep] leaves a file that should change, and [Refuse] writes no
+// file for a prompt.
 const (
 	Add     Action = '+'
 	Replace Action = '~'
@@ -19,31 +13,29 @@ const (
 	Refuse  Action = '!'
 )
 
-// Change is about one file, or about a prompt that gets none.
+// Change is the change of a file, or reports a prompt that gets no file.
 type Change struct {
 	Action Action
-	// Path is that of the file in the folder; of a prompt without one, Prompt is its name.
+	// Path is the file's path in the folder. For a prompt without a file, Prompt is its name.
 	Path, Prompt string
-	// Reason is why a file is kept or refused, or what its format lacks; it may be empty.
+	// Reason explains a kept or refused file, or names features that its format lacks; it may be empty.
 	Reason string
 
-	before, after []byte
+	content []byte
 }
 
-// wanted is a file that should be there.
+// wanted is a file that should exist.
 type wanted struct {
 	content []byte
 	lacks   string
-	// unknown means that the prompt's text is unknown: a file that is there stays.
-	unknown bool
 }
 
-// file renders the file of a prompt. The reason says why it gets none.
+// file renders the file of a prompt. If the prompt gets no file, it returns the reason.
 func (t *Target) file(p *Prompt, source string) (path string, w wanted, reason error) {
 	path = fileName(p.Name) + t.suffix
 	switch {
 	case p.Absent != nil:
-		return path, wanted{unknown: true}, p.Absent
+		return path, wanted{}, p.Absent
 	case p.Refused != nil:
 		return path, wanted{}, p.Refused
 	}
@@ -51,44 +43,36 @@ func (t *Target) file(p *Prompt, source string) (path string, w wanted, reason e
 	return path, w, reason
 }
 
-// plan compares what should be there with the content of what is: nil for what is no regular file, or
-// too large for one of this package. Only with isComplete is a file removed.
-func plan(want map[string]wanted, have map[string][]byte, source string, isComplete bool) (changes []Change) {
-	for _, path := range slices.Sorted(maps.Keys(want)) {
-		w, change := want[path], Change{Path: path, Reason: want[path].lacks, after: want[path].content}
-		content, isThere := have[path]
-		from, intact := origin(path, content)
+// plan returns the change of a file, if there is one. want is nil if no prompt has the file. If the
+// file exists, content is its content, or nil if this package cannot have written it. The file is
+// removed only if isComplete is true.
+func plan(path string, want *wanted, exists bool, content []byte, source string, isComplete bool) (c Change, ok bool) {
+	c.Path = path
+	from, intact := origin(path, content)
+	if want == nil {
+		c.Action = Remove
 		switch {
-		case w.unknown:
-			continue
-		case !isThere:
-			change.Action = Add
-		case from == "":
-			change.Action, change.Reason = Keep, "promptweir did not write it; rename it, or the prompt"
 		case from != source:
-			change.Action, change.Reason = Keep, "it is from "+from
-		case bytes.Equal(content, w.content) || intact && same(content, w.content):
-			continue
+			return c, false
 		case !intact:
-			change.Action, change.Reason = Keep, "it was edited; remove it to get the new one"
-		default:
-			change.Action, change.before = Replace, content
-		}
-		changes = append(changes, change)
-	}
-	for _, path := range slices.Sorted(maps.Keys(have)) {
-		from, intact := origin(path, have[path])
-		if _, isWanted := want[path]; isWanted || from != source {
-			continue
-		}
-		change := Change{Action: Remove, Path: path, before: have[path]}
-		switch {
-		case !intact:
-			change.Action, change.Reason = Keep, "its prompt is gone, but it was edited; remove it yourself"
+			c.Action, c.Reason = Keep, "its prompt is gone, but it was edited; remove it yourself"
 		case !isComplete:
-			change.Action, change.Reason = Keep, "its prompt is not listed, but the list is incomplete"
+			c.Action, c.Reason = Keep, "its prompt is not listed, but the list is incomplete"
 		}
-		changes = append(changes, change)
+		return c, true
 	}
-	return changes
+	c.Action, c.Reason, c.content = Replace, want.lacks, want.content
+	switch {
+	case intact && from == source && same(content, want.content):
+		return c, false
+	case !exists:
+		c.Action = Add
+	case from == "":
+		c.Action, c.Reason = Keep, "promptweir did not write it; rename it, or the prompt"
+	case from != source:
+		c.Action, c.Reason = Keep, "it is from "+from
+	case !intact:
+		c.Action, c.Reason = Keep, "it was edited; remove it to get the new one"
+	}
+	return c, true
 }

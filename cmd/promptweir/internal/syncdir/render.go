@@ -13,68 +13,75 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Prompt is what a caller may see of a prompt, with its text.
+// Prompt is the visible part of a prompt, with its text.
 type Prompt struct {
 	Name, Description string
-	// Arguments are their names.
+	// Arguments are names.
 	Arguments []string
-	// Definition is the hash that a lock file has of it.
+	// Definition is the hash of the definition, as in a lock file.
 	Definition [sha256.Size]byte
-	// Pieces are its text.
+	// Pieces are the parts of the text.
 	Pieces []Piece
-	// Taken is when a text was got that is no template; zero for a template.
+	// Taken is the time of a snapshot; zero for a template.
 	Taken time.Time
-	// Without are the arguments that a snapshot was taken without.
+	// Without are the arguments that the snapshot lacks.
 	Without []string
-	// Refused is why the prompt can have no file, and Absent why its text is unknown at the moment.
+	// Refused is the reason why the prompt has no file, Absent the reason why its text is currently unknown.
 	Refused, Absent error
 }
 
-// Piece is a part of a text, or the place of an argument.
+// Piece is a literal text or an argument.
 type Piece struct {
 	Text string
-	// Argument counts from 1; 0 is a text.
+	// Argument counts from 1; 0 means text.
 	Argument int
 }
 
-// Mark returns the placeholder of an argument, counted from 1, in a text for [Cut]. A server
-// cannot guess the secret, so it can only write marks that it was sent.
+// Mark returns the placeholder of an argument, counted from 1, in a text for [Cut]. A server cannot guess the
+// secret, so it can only repeat marks that it was sent.
 func Mark(secret string, argument int) string { return secret + strconv.Itoa(argument) + "." }
 
-// Cut cuts a text at its marks. A server can write marks of other arguments than the prompt has: these
-// are text.
+// Cut cuts a text at its marks. Marks beyond the prompt's arguments are text.
 func Cut(text, secret string, arguments int) (pieces []Piece) {
-	begin, at := 0, 0 // of the text since the last mark, and where the search is
-	for {
-		next := strings.Index(text[at:], secret)
-		if next < 0 {
-			break
-		}
-		mark := at + next
-		at = mark + len(secret)
-		number, _, _ := strings.Cut(text[at:min(at+len("1000."), len(text))], ".")
-		argument, err := strconv.Atoi(number)
-		if err != nil || argument < 1 || argument > arguments || !strings.HasPrefix(text[mark:], Mark(secret, argument)) {
+	end := 0 // the end of the last mark
+	for _, at := range regexp.MustCompile(regexp.QuoteMeta(secret)+`([1-9][0-9]{0,3})\.`).FindAllStringSubmatchIndex(text, -1) {
+		argument, _ := strconv.Atoi(text[at[2]:at[3]])
+		if argument > arguments {
 			continue
 		}
-		if begin < mark {
-			pieces = append(pieces, Piece{Text: text[begin:mark]})
+		if end < at[0] {
+			pieces = append(pieces, Piece{Text: text[end:at[0]]})
 		}
 		pieces = append(pieces, Piece{Argument: argument})
-		at = mark + len(Mark(secret, argument))
-		begin = at
+		end = at[1]
 	}
-	if begin < len(text) {
-		pieces = append(pieces, Piece{Text: text[begin:]})
+	if end < len(text) {
+		pieces = append(pieces, Piece{Text: text[end:]})
 	}
 	return pieces
 }
 
-// render returns the file of a prompt, and what its format lacks of it. The error says why there is no
-// file.
+// Replacement compares a text with a copy in which a value replaces each mark, and returns the
+// value; "" if the copy differs in another way.
+func Replacement(text, mark, replaced string) string {
+	parts := strings.Split(text, mark)
+	marks := len(parts) - 1
+	total := len(replaced) - len(strings.Join(parts, ""))
+	if marks == 0 || total <= 0 || len(parts[0])+total/marks > len(replaced) {
+		return ""
+	}
+	value := replaced[len(parts[0]):][:total/marks]
+	if strings.Join(parts, value) != replaced {
+		return ""
+	}
+	return value
+}
+
+// render returns the file of a prompt, and the features that its format lacks. The error is the
+// reason why the prompt gets no file.
 func (t *Target) render(p *Prompt, source string) (content []byte, lacks string, err error) {
 	names := identifiers(p.Arguments)
-	var plain, text strings.Builder // as it is looked through, and as it is written
+	var plain, text strings.Builder // for the search, and for the file
 	var named []string
 	for i, piece := range p.Pieces {
 		if piece.Argument == 0 {
@@ -123,16 +130,16 @@ func (t *Target) render(p *Prompt, source string) (content []byte, lacks string,
 
 var noIdent = regexp.MustCompile(`[^A-Za-z0-9_]+`)
 
-// identifiers returns a name for each argument that any placeholder may have.
+// identifiers returns a name for each argument that is valid in any placeholder.
 func identifiers(arguments []string) []string {
-	// To Claude Code, $ARGUMENTS is all that people type.
+	// Claude Code gives $ARGUMENTS a meaning of its own.
 	names, taken := make([]string, len(arguments)), map[string]bool{"ARGUMENTS": true}
 	for i, argument := range arguments {
 		name := strings.Trim(noIdent.ReplaceAllString(argument, "_"), "_")
 		if name == "" || taken[name] || name[0] >= '0' && name[0] <= '9' {
 			name = "argument_" + strconv.Itoa(i+1)
 		}
-		for taken[name] { // an argument before may be called so
+		for taken[name] { // another argument may have this name
 			name += "_"
 		}
 		names[i], taken[name] = name, true
@@ -140,12 +147,12 @@ func identifiers(arguments []string) []string {
 	return names
 }
 
-// maxDescription bounds a description in a file, in bytes, as Agent Skills do.
+// maxDescription bounds a description in a file, in bytes. Agent Skills allow 1024 characters.
 const maxDescription = 1000
 
 func (p *Prompt) description() string { return quote(wire.Clip(p.Description, maxDescription)) }
 
-// hint returns the field that shows the arguments as people type; empty without any.
+// hint returns the field that describes the arguments; empty without arguments.
 func (p *Prompt) hint() string {
 	if len(p.Arguments) == 0 {
 		return ""
@@ -165,10 +172,11 @@ func composeClaude(p *Prompt, head, text string) string {
 	return "---\n" + head + "description: " + p.description() + "\n" + p.hint() + words + "---\n" + text
 }
 
-// composeSkill writes the name with colons: people type it after a dollar sign, where a dot ends it.
+// composeSkill writes colons instead of dots in the name: people type it after a dollar sign, where
+// a dot would end it.
 func composeSkill(p *Prompt, head, text string) string {
 	description := p.description()
-	if strings.TrimSpace(p.Description) == "" { // required
+	if strings.TrimSpace(p.Description) == "" { // a required field
 		description = quote("The prompt " + p.Name)
 	}
 	name := strings.ReplaceAll(fileName(p.Name), ".", ":")
@@ -188,6 +196,6 @@ func composeTOML(p *Prompt, head, text string) string {
 			escaped.WriteRune(r)
 		}
 	}
-	// TOML drops the first line break, so that one with which the text begins stays.
+	// TOML drops the line break after the quotes, so one at the beginning of the text stays.
 	return head + "description = " + p.description() + "\nprompt = \"\"\"\n" + escaped.String() + "\"\"\"\n"
 }

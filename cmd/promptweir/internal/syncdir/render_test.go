@@ -12,7 +12,7 @@ func pieces(text string) []Piece {
 	return Cut(strings.NewReplacer("⟦1⟧", Mark(secret, 1), "⟦2⟧", Mark(secret, 2)).Replace(text), secret, 9)
 }
 
-// A server is given the marks, and may write others.
+// A server receives the marks, and may send others.
 func TestCut_TakesMarksOfArgumentsOnly(t *testing.T) {
 	for _, test := range []struct {
 		text string
@@ -33,7 +33,7 @@ func TestCut_TakesMarksOfArgumentsOnly(t *testing.T) {
 
 func TestRender_TextStaysText(t *testing.T) {
 	for _, test := range []struct {
-		target, arguments, text, want string // want is empty where the format has no way
+		target, arguments, text, want string // want is empty if the format cannot express it
 	}{
 		{"claude", "", "$0 $1 $ARGUMENTS $ARGUMENTS[0] $$0 $5x $HOME \\$HOME $a US$", `\$0 \$1 \$ARGUMENTS \$ARGUMENTS[0] $\$0 \$5x $HOME \$HOME $a US$`},
 		{"claude", "a b", "$a $as $a[0] $ab ⟦1⟧ ⟦2⟧s ⟦1⟧[x] $b", `\$a $as $a[0] $ab $a $ARGUMENTS[1]s $ARGUMENTS[0][x] \$b`},

@@ -12,8 +12,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// sealLine begins the line whose hash is that of the file without the line, and of its path. No name
-// in the header has a line break, so that none can pass for it.
+// sealLine begins the line with a hash of the file without this line, and of its path. Names in the header have
+// no line breaks, so they cannot imitate it.
 const sealLine = "\n# sha256 of the rest: "
 
 var (
@@ -21,14 +21,13 @@ var (
 	takenAt    = regexp.MustCompile(`(?m)^(# prompt .*), a snapshot of \S+Z$`)
 )
 
-// Short returns a part of a text's hash.
+// Short returns the beginning of a text's hash.
 func Short(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:4])
 }
 
-// header returns the comment with which a file begins: its source, its prompt, and that promptweir
-// wrote it.
+// header returns the first comment of a file: its source, its prompt, and that promptweir wrote it.
 func header(p *Prompt, source string) string {
 	taken := ""
 	if !p.Taken.IsZero() {
@@ -39,28 +38,26 @@ func header(p *Prompt, source string) string {
 		source, quote(wire.Clip(p.Name, maxQuoted)), p.Definition, taken)
 }
 
-// quote writes a text as a string that YAML, TOML and the simple readers of front matter have in
-// common.
+// quote returns a string in quotes for YAML, TOML and simple readers of front matter.
 func quote(text string) string {
-	// Three hyphens would end front matter for some of them.
+	// Some readers end front matter at three hyphens anywhere.
 	text = wire.Printable(strings.Join(strings.Fields(text), " "))
 	return strings.ReplaceAll(string(wire.Quote(text)), "--", `-\u002d`)
 }
 
-// seal puts the seal in the place of its empty line.
+// seal fills in the seal's line.
 func seal(path, content string) []byte {
 	before, after, _ := strings.Cut(content, sealLine+"\n")
 	return []byte(before + sealLine + hash(path, before+after) + "\n" + after)
 }
 
-// hash has the path in it: a copy of the file is somebody's own.
+// The path is part of the hash: if people copy the file, the copy is theirs.
 func hash(path, rest string) string {
 	sum := sha256.Sum256([]byte(path + "\n" + rest))
 	return hex.EncodeToString(sum[:])
 }
 
-// origin returns the source from which promptweir wrote a file, empty for any other file, and whether
-// the file is as it was written.
+// origin returns the source of a file that promptweir wrote, or "", and whether the file is unchanged.
 func origin(path string, content []byte) (source string, intact bool) {
 	found := sourceLine.FindSubmatch(content[:min(len(content), maxHeader)])
 	if found == nil {
@@ -74,10 +71,10 @@ func origin(path string, content []byte) (source string, intact bool) {
 // maxQuoted bounds the prompt's name in a header, in bytes.
 const maxQuoted = 200
 
-// maxHeader bounds where in a file its header is, in bytes.
+// maxHeader bounds the part of a file in which its header is searched, in bytes.
 const maxHeader = 4 << 10
 
-// same reports whether two files differ at most in when their snapshot was taken.
+// same reports whether two files differ at most in the time of their snapshot.
 func same(a, b []byte) bool {
 	bare := func(content []byte) []byte {
 		head, tail := content[:min(len(content), maxHeader)], content[min(len(content), maxHeader):]

@@ -9,30 +9,30 @@ import (
 	"strings"
 )
 
-// Target is a client, and the format of its files.
+// Target is a client with the format of its files.
 type Target struct {
-	// Name is that of the flag, Title that of the product.
+	// Name is for the flag, Title for people.
 	Name, Title string
-	// home is a folder of the user's home, unless the client's variable names another; within is the
-	// folder beneath it, with slashes. Without home, that is beneath the folder of settings.
+	// home is a folder in the user's home, unless the client's variable sets another; within is the
+	// path below it, with slashes. If home is empty, the user's folder for settings takes its
+	// place.
 	home, within string
 	variable     func() string
-	// suffix makes a file's path in the folder of its name.
+	// suffix completes the path of a file.
 	suffix string
-	// compose writes the file of a prompt whose text is rendered.
+	// compose returns the file of a prompt with its rendered text.
 	compose func(p *Prompt, head, text string) string
-	// place returns what stands for an argument, before a text that begins with next; nil where the
-	// format has nothing. The name of an argument in ⟨⟩ is then in the text, beside which people type
-	// its value.
+	// place returns the placeholder of an argument before a text that begins with next. If it is nil, the
+	// argument's name in ⟨⟩ is in the text, and people type the value at the end.
 	place func(p *Prompt, names []string, argument int, next string) string
-	// escape makes a text literal, or is not ok where nothing does; nil where nothing is to be escaped.
+	// escape makes a text literal; ok is false if the format cannot express it. It is nil if no
+	// text needs it.
 	escape func(p *Prompt, names []string, text string) (escaped string, ok bool)
-	// live is what the client would run, read or replace and has no way to write as text. In the text
-	// that it is looked for, gapMark stands for each argument.
+	// live finds syntax that the format cannot escape. gapMark stands for each argument in its text.
 	live []live
 }
 
-// live is something in a text that a client does not take for text.
+// live is a part of a text that a client interprets.
 type live struct {
 	find func(text string) bool
 	does string
@@ -40,16 +40,16 @@ type live struct {
 
 func matches(pattern string) func(string) bool { return regexp.MustCompile(pattern).MatchString }
 
-// gapMark stands for an argument, which may turn out to be empty. No text has it.
+// gapMark stands for an argument, which may be empty. No text contains it.
 const gapMark = "\x00"
 
-// Targets are the clients in the order in which they are listed.
+// Targets are the clients in the order of lists.
 //
 //nolint:gochecknoglobals // a constant table
 var Targets = []Target{
 	{
-		// Read off Claude Code 2.1.330. It fills in arguments before it looks for commands, so that an
-		// argument left out can complete one.
+		// As observed in Claude Code 2.1.330: it fills in arguments before it looks for commands,
+		// so that text around a missing argument may become a command.
 		Name: "claude", Title: "Claude Code", variable: func() string { return os.Getenv("CLAUDE_CONFIG_DIR") }, home: ".claude", within: "commands",
 		suffix: ".md", compose: composeClaude,
 		place: claudePlace, escape: claudeEscape,
@@ -61,13 +61,13 @@ var Targets = []Target{
 		},
 	},
 	{
-		// Read off Codex 0.169, which has skills in the place of the custom prompts of older ones, and
-		// takes their text as it is.
+		// As observed in Codex 0.169: skills have replaced custom prompts, and their text is
+		// literal.
 		Name: "codex", Title: "Codex", variable: func() string { return os.Getenv("CODEX_HOME") }, home: ".codex", within: "skills",
 		suffix: "/SKILL.md", compose: composeSkill,
 	},
 	{
-		// By the source of FileCommandLoader and its processors in Gemini CLI 0.61.
+		// From the source of FileCommandLoader and its processors in Gemini CLI 0.61.
 		Name: "gemini", Title: "Gemini CLI", home: ".gemini", within: "commands",
 		suffix: ".toml", compose: composeTOML, place: geminiPlace,
 		live: []live{
@@ -77,13 +77,13 @@ var Targets = []Target{
 		},
 	},
 	{
-		// By documentation: it has no placeholders.
+		// From the documentation: it has no placeholders.
 		Name: "cursor", Title: "Cursor", home: ".cursor", within: "commands",
 		suffix: ".md", compose: composeMarkdown,
 		live: []live{{matches(`(^|[^!-~])@[^ \t\r\n]`), "reads a file"}},
 	},
 	{
-		// By the source of promptFileParser.ts, and the documentation of its variables.
+		// From the source of promptFileParser.ts and the documentation of variables.
 		Name: "vscode", Title: "VS Code", within: "Code/User/prompts",
 		suffix: ".prompt.md", compose: composeMarkdown, place: vscodePlace,
 		live: []live{
@@ -105,7 +105,8 @@ func Names() (names []string) {
 	return names
 }
 
-// folder returns the folder that exists or that the client makes, and the path beneath it.
+// folder returns the client's base folder, and the path of the prompts below it. The base folder
+// may contain links, the path may not; see openFolder.
 func (t *Target) folder() (base, within string, err error) {
 	if t.home == "" {
 		base, err = os.UserConfigDir()
@@ -120,21 +121,21 @@ func (t *Target) folder() (base, within string, err error) {
 	return base, filepath.Join(t.home, filepath.FromSlash(t.within)), err
 }
 
-// claudePlace is a word by its name, which is nothing where the word is left out, or all words where
-// there is one argument.
+// claudePlace returns the placeholder of one word, by name; it is empty if people omit the word. If
+// there is only one argument, it returns the placeholder of all words.
 func claudePlace(p *Prompt, names []string, argument int, next string) string {
 	switch {
 	case len(p.Arguments) == 1:
 		return "$ARGUMENTS"
-	// The name would run on into what follows.
+	// The following text would become part of the name.
 	case next != "" && (next[0] == '[' || isWordByte(next[0])):
 		return "$ARGUMENTS[" + strconv.Itoa(argument) + "]"
 	}
 	return "$" + names[argument]
 }
 
-// claudeEscape puts a backslash before what would be a placeholder. There is no way to write one that
-// has a backslash before it.
+// claudeEscape puts a backslash before text that looks like a placeholder. If the text already has
+// a backslash there, it cannot be escaped.
 func claudeEscape(p *Prompt, names []string, text string) (string, bool) {
 	var escaped strings.Builder
 	for {
@@ -154,7 +155,7 @@ func claudeEscape(p *Prompt, names []string, text string) (string, bool) {
 	}
 }
 
-// isPlaceholder reports whether a text after a dollar sign makes both a placeholder of Claude Code.
+// isPlaceholder reports whether a text after a dollar sign is a placeholder of Claude Code.
 func isPlaceholder(p *Prompt, names []string, rest string) bool {
 	if strings.HasPrefix(rest, "ARGUMENTS") || rest != "" && rest[0] >= '0' && rest[0] <= '9' {
 		return true
@@ -169,7 +170,8 @@ func isWordByte(b byte) bool {
 	return b == '_' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
 }
 
-// geminiPlace is all that people type: the format knows no more.
+// geminiPlace returns the placeholder of Gemini CLI. There is only one, which stands for the whole
+// command line, so the result is empty unless the prompt has exactly one argument.
 func geminiPlace(p *Prompt, _ []string, _ int, _ string) string {
 	if len(p.Arguments) != 1 {
 		return ""
@@ -177,7 +179,7 @@ func geminiPlace(p *Prompt, _ []string, _ int, _ string) string {
 	return "{{args}}"
 }
 
-// vscodePlace asks for a value.
+// vscodePlace returns a placeholder for which VS Code asks people for a value.
 func vscodePlace(p *Prompt, names []string, argument int, _ string) string {
 	shown := strings.Trim(noShown.ReplaceAllString(p.Arguments[argument], " "), " ")
 	if shown == "" || shown == names[argument] {
@@ -191,7 +193,8 @@ var (
 	inLink  = regexp.MustCompile(`\]\(([^)\n]+)`)
 )
 
-// hasLocalLink reports whether a Markdown link leads to a file.
+// hasLocalLink reports whether a text has a Markdown link that is not an http, https or mailto URL,
+// nor an anchor.
 func hasLocalLink(text string) bool {
 	for _, found := range inLink.FindAllStringSubmatch(text, -1) {
 		target := strings.ToLower(found[1])

@@ -1,18 +1,16 @@
-// Package terminal answers: what may a command print, and how does it ask a person?
+// Package terminal prints text that cannot control a terminal, and asks questions.
 //
-// Names, messages and paths come from teams, servers and clients, so none of them may act on the
-// terminal of the person who reads them: change its title, clear it, write to its clipboard, or
-// reverse what follows.
+// Names, messages and paths come from teams, servers and clients. They must not change the title of
+// a reader's terminal, clear it, write to its clipboard, or reverse the reading direction.
 //
-//	result, error ──▶ Printable ──▶ standard output, standard error    U+FFFD in place of what could act
-//	JSON          ──▶ PrintJSON ──▶ standard output                    an escape in its place: the meaning stays
-//	log record    ──▶ LogHandler ──▶ standard error, where a person reads it
-//	question      ──▶ Prompter  ──▶ the terminal itself, whatever is redirected
+//	result, error ──▶ Printable ──▶ standard output, standard error    U+FFFD replaces other characters
+//	JSON          ──▶ PrintJSON ──▶ standard output                    an escape replaces them: the meaning stays
+//	log record    ──▶ PrintableJSON ──▶ standard error, as JSON
+//	question      ──▶ Prompter  ──▶ the terminal itself, despite redirections
 //
 // Promises:
-//   - What is written through this package is text: [Showable] runes, line feeds and tabs, and the
-//     colours of this package.
-//   - A value that a person may choose is offered only if it can be shown whole: with U+FFFD in it,
-//     it would be another.
-//   - [Indented] keeps the lines of a text apart from the lines of the program around it.
+//   - Output of this package consists of printable runes ([unicode.IsPrint]), line feeds, tabs, and
+//     its own colours.
+//   - A person can only choose values that are shown unchanged.
+//   - [Indented] separates the lines of a text from the lines of the program.
 package terminal

@@ -9,21 +9,19 @@ import (
 	"os"
 	"runtime"
 	"strings"
-	"sync"
 
 	"golang.org/x/term"
 )
 
-// Prompter asks the user of a command at the terminal, one question at a time: at the terminal
-// itself, so that both outputs of the command can be redirected.
+// Prompter asks the user of a command, one question at a time. It uses the terminal itself, so the command's
+// output can be redirected.
 type Prompter struct {
-	mu     sync.Mutex // guards the rest
 	input  *bufio.Reader
 	output *os.File
 }
 
-// NewPrompter returns a prompter that reads the answers from standard input, or nil if that is no
-// terminal: nobody would answer from a pipe or a file.
+// NewPrompter returns a prompter that reads answers from standard input, or nil if that is no terminal: a pipe
+// or a file has no answers.
 func NewPrompter(in io.Reader) *Prompter {
 	input, ok := in.(*os.File)
 	if !ok || !term.IsTerminal(int(input.Fd())) {
@@ -44,19 +42,15 @@ func newPrompterAt(input, output *os.File) *Prompter {
 	return &Prompter{input: bufio.NewReader(input), output: output}
 }
 
-// Tell prints a text at the terminal, of which nothing acts on it.
+// Tell prints printable text at the terminal.
 func (p *Prompter) Tell(text string) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	_, err := fmt.Fprintln(Printable(p.output), text)
 	return err
 }
 
-// Choose prints a question and returns the line that the user types, empty after Ctrl-D. The error
-// may be the cause of the end of ctx, as after Ctrl-C, which is a signal to the command.
+// Choose prints a question and returns the typed line, empty after Ctrl-D. If ctx ends, for example by Ctrl-C,
+// the error is its cause.
 func (p *Prompter) Choose(ctx context.Context, question string) (string, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if _, err := fmt.Fprint(Printable(p.output), Line(question)+" "); err != nil {
 		return "", err
 	}
@@ -65,7 +59,7 @@ func (p *Prompter) Choose(ctx context.Context, question string) (string, error) 
 		err  error
 	}
 	answered := make(chan answer, 1)
-	go func() { // it goes on if ctx ends, and the process with it
+	go func() { // it outlives ctx until the process ends
 		line, err := p.input.ReadString('\n')
 		answered <- answer{line, err}
 	}()
@@ -76,7 +70,7 @@ func (p *Prompter) Choose(ctx context.Context, question string) (string, error) 
 		}
 		return strings.TrimSpace(a.line), a.err
 	case <-ctx.Done():
-		_, _ = fmt.Fprintln(p.output) // what follows has a line of its own
+		_, _ = fmt.Fprintln(p.output) // ends the line of the question
 		return "", context.Cause(ctx)
 	}
 }

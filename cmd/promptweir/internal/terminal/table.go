@@ -10,10 +10,10 @@ import (
 	"golang.org/x/term"
 )
 
-// defaultWidth is the line length of diagnostics where there is no terminal.
+// defaultWidth is the line length of diagnostics without a terminal.
 const defaultWidth = 100
 
-// Width returns how many columns a terminal has, and whether there is one.
+// Width returns the columns of a terminal. If w is no terminal, isTerminal is false.
 func Width(w io.Writer) (columns int, isTerminal bool) {
 	file, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
@@ -26,7 +26,7 @@ func Width(w io.Writer) (columns int, isTerminal bool) {
 	return columns, true
 }
 
-// Style returns the line length of diagnostics, and whether they may be coloured.
+// Style returns the line length of diagnostics, and whether colours are allowed.
 func Style(w io.Writer) (width uint, color bool) {
 	columns, isTerminal := Width(w)
 	if !isTerminal {
@@ -35,16 +35,41 @@ func Style(w io.Writer) (width uint, color bool) {
 	return uint(columns), os.Getenv("NO_COLOR") == "" // see https://no-color.org
 }
 
+// signColours are the colours of lines that begin with the sign of a difference.
+var signColours = map[byte]string{'+': "32", '-': "31", '!': "33", '~': "33"} //nolint:gochecknoglobals // a constant table
+
+// WriteDiff prints lines that begin with signs of differences, in colour at a terminal that allows it.
+func WriteDiff(w io.Writer, text string) error {
+	_, color := Style(w)
+	text = strings.Map(orReplacement, text)
+	if color {
+		text = coloured(text)
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+func coloured(text string) string {
+	var lines strings.Builder
+	for line := range strings.Lines(text) {
+		if code := signColours[line[0]]; code != "" {
+			line = "\x1b[" + code + "m" + strings.TrimSuffix(line, "\n") + "\x1b[0m\n"
+		}
+		lines.WriteString(line)
+	}
+	return lines.String()
+}
+
 // columnGap separates the columns of a table.
 const columnGap = 2
 
-// WriteTable prints rows, of which the first has the heads, in columns that line up.
+// WriteTable prints rows in aligned columns. The first row contains the heads.
 func WriteTable(w io.Writer, rows [][]string) error {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, columnGap, ' ', 0)
 	for _, row := range rows {
 		for i, cell := range row {
-			row[i] = Line(cell) // without a tab, which would begin another cell
+			row[i] = Line(cell) // without tabs, which separate cells
 		}
 		fmt.Fprintln(table, strings.Join(row, "\t"))
 	}

@@ -24,3 +24,10 @@ c
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+func TestColoured_FollowsTheSigns(t *testing.T) {
+	got := coloured("# about\n+ new\n- gone\n! other\n\n")
+	if want := "# about\n\x1b[32m+ new\x1b[0m\n\x1b[31m- gone\x1b[0m\n\x1b[33m! other\x1b[0m\n\n"; got != want {
+		t.Errorf("coloured = %q, want %q", got, want)
+	}
+}

@@ -13,22 +13,22 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// maxLine bounds a sentence in the output, in bytes, because it may quote a server.
+// maxLine bounds a printed sentence in bytes, because it may quote a server.
 const maxLine = 500
 
-// Printable returns a writer to w that replaces what a terminal could act on, and what changes the
-// reading direction or shows nothing. Each Write must end at the end of a character.
+// Printable returns a writer to w that replaces control characters, and characters that are
+// invisible or change the reading direction. Each Write must end at the end of a character.
 func Printable(w io.Writer) io.Writer {
 	return printable{w, func(text []byte) []byte { return bytes.Map(orReplacement, text) }}
 }
 
-// PrintableJSON returns a writer to w that escapes what [Printable] would replace, so that JSON
-// keeps its meaning.
+// PrintableJSON returns a writer to w that escapes the characters that [Printable] replaces, so
+// JSON keeps its meaning.
 func PrintableJSON(w io.Writer) io.Writer {
 	return printable{w, func(text []byte) []byte { return wire.Escaped(text, isShown) }}
 }
 
-// printable writes what has been made of each text.
+// printable writes converted texts.
 type printable struct {
 	to   io.Writer
 	make func(text []byte) []byte
@@ -38,17 +38,17 @@ func (w printable) Write(text []byte) (int, error) {
 	if _, err := w.to.Write(w.make(text)); err != nil {
 		return 0, err
 	}
-	return len(text), nil // of the caller's bytes: another count would be an error to it
+	return len(text), nil // io.Writer requires the number of the caller's bytes
 }
 
-// isShown reports whether a character may be printed as it is.
+// isShown reports whether a character may be printed.
 func isShown(r rune) bool { return r == '\n' || r == '\t' || unicode.IsPrint(r) }
 
-// fillers show nothing, although Unicode counts them as letters, marks and symbols.
+// fillers are invisible, although Unicode counts them as letters, marks and symbols.
 const fillers = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
 
-// Showable reports whether all of a value can be shown on a line. A person can only choose what is
-// shown, so a value that cannot be is not offered.
+// Showable reports whether a value can be shown unchanged on a line. Completion offers only such
+// values.
 func Showable(value string) bool {
 	return !strings.ContainsAny(value, fillers) &&
 		!strings.ContainsFunc(value, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) })
@@ -61,13 +61,13 @@ func orReplacement(r rune) rune {
 	return unicode.ReplacementChar
 }
 
-// Line makes one line of a text, as it is printed.
+// Line returns a text as one printable line.
 func Line(text string) string {
 	return strings.Map(orReplacement, strings.Join(strings.Fields(text), " "))
 }
 
-// Indented returns a text whose lines after the first begin with two blanks: at the left margin, a
-// server's line could pass for one of the program's own, such as the next speaker's.
+// Indented indents the lines of a text after the first by two blanks. At the left margin, a
+// server's line could look like a line of the program, such as the name of the next speaker.
 func Indented(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -78,8 +78,8 @@ func Indented(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// PrintJSON prints a value indented. Raw JSON in it keeps its numbers and its printable characters
-// as they are spelled.
+// PrintJSON prints an indented value. Raw JSON in it keeps the spelling of numbers and printable
+// characters.
 func PrintJSON(w io.Writer, value any) error {
 	encoder := json.NewEncoder(PrintableJSON(w))
 	encoder.SetEscapeHTML(false)
@@ -87,7 +87,7 @@ func PrintJSON(w io.Writer, value any) error {
 	return encoder.Encode(value)
 }
 
-// OneLine makes one line of text from a server, cut after about 500 bytes.
+// OneLine returns a server's text as one line, cut after about 500 bytes.
 func OneLine(text string) string {
 	return wire.Clip(strings.Join(strings.Fields(text), " "), maxLine)
 }
@@ -100,7 +100,7 @@ func Count(n int, thing string) string {
 	return fmt.Sprintf("%d %s", n, thing)
 }
 
-// Duration says how long something took, as precisely as a reader needs.
+// Duration returns a duration with a useful precision.
 func Duration(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
@@ -114,7 +114,7 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%d days", d/day)
 }
 
-// InBrackets returns text to append to a sentence, "" for none.
+// InBrackets returns text for the end of a sentence, or "".
 func InBrackets(text string) string {
 	if text == "" {
 		return ""
@@ -122,7 +122,7 @@ func InBrackets(text string) string {
 	return " (" + OneLine(text) + ")"
 }
 
-// OrList writes alternatives: a, b or c.
+// OrList returns alternatives as a list: a, b or c.
 func OrList(words []string) string {
 	last := len(words) - 1
 	if last == 0 {

@@ -294,7 +294,9 @@ document.addEventListener('submit', async (event) => {
       const row = `[data-upstream="${CSS.escape(body.get('upstream'))}"]`;
       replaceLive(other);
       if (!event.submitter.isConnected) document.querySelector(`${row} .act button`)?.focus();
-      notice(event.submitter.dataset.done); // the page may look as before
+      const { done, failed } = event.submitter.dataset;
+      const cause = document.querySelector(`${row} .act`) && document.querySelector(`${row} .cause`); // only one that is down has a button
+      notice(cause ? failed + cause.textContent : done); // the page may look as before
     } else {
       document.getElementById('main').replaceWith(document.adoptNode(other.getElementById('main')));
       document.getElementById('main').focus();

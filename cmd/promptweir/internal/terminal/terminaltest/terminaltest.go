@@ -1,7 +1,6 @@
 //go:build linux
 
-// Package terminaltest answers: what does a person at a terminal see of a program, and how does
-// that person type?
+// Package terminaltest is a terminal for tests, with its screen and its keyboard.
 package terminaltest
 
 import (
@@ -16,17 +15,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// timeout is how long a test waits for what takes milliseconds on an idle machine.
+// timeout bounds waits for events that take milliseconds on an idle machine.
 const timeout = time.Minute
 
-// Terminal is a pseudo-terminal. A program reads and writes its Device; a test types at the other
-// side.
+// Terminal is a pseudo-terminal. A program uses its Device; a test types at the other side.
 type Terminal struct {
 	Device *os.File
 	master *os.File
 
-	mu    sync.Mutex // guards shown
-	shown strings.Builder
+	mu     sync.Mutex // guards screen
+	screen strings.Builder
 }
 
 // Open returns a new terminal, which is closed at the end of the test.
@@ -56,13 +54,13 @@ func Open(t testing.TB) *Terminal {
 	return terminal
 }
 
-// recorder records what a terminal shows.
+// recorder records the output of a terminal.
 type recorder struct{ of *Terminal }
 
 func (r recorder) Write(text []byte) (int, error) {
 	r.of.mu.Lock()
 	defer r.of.mu.Unlock()
-	return r.of.shown.Write(text)
+	return r.of.screen.Write(text)
 }
 
 // Resize sets the size of the terminal.
@@ -74,18 +72,18 @@ func (k *Terminal) Resize(t testing.TB, rows, columns uint16) {
 	}
 }
 
-// Shows reports whether a text has been written to the terminal.
+// Shows reports whether the terminal has shown a text.
 func (k *Terminal) Shows(text string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return strings.Contains(k.shown.String(), text)
+	return strings.Contains(k.screen.String(), text)
 }
 
-// Text returns what the terminal has shown, with its line ends as \n.
+// Text returns all output of the terminal, with \n as line ends.
 func (k *Terminal) Text() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return strings.ReplaceAll(k.shown.String(), "\r\n", "\n")
+	return strings.ReplaceAll(k.screen.String(), "\r\n", "\n")
 }
 
 // Await waits until the terminal shows a text.

@@ -1,0 +1,158 @@
+package hclread
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/zclconf/go-cty/cty"
+)
+
+// Attribute is one row of a block's table, from which its checks, its decoding and its documentation
+// follow.
+type Attribute struct {
+	Name string
+	// Env reports whether env and file may give the value: "no", "yes" or "secret".
+	Env string
+	Field
+	// Meaning is a text in Markdown.
+	Meaning string
+	// Default replaces Target's value in the documentation.
+	Default string
+
+	remedy string // set if the attribute is required
+}
+
+// The values of Attribute.Env.
+const (
+	plain    = "no"
+	external = "yes"
+	secret   = "secret"
+)
+
+// Plain is an attribute whose value is logged, so it may not come from env or file.
+func Plain(name string, f Field, meaning string) Attribute {
+	return Attribute{Name: name, Env: plain, Field: f, Meaning: meaning}
+}
+
+// FromEnvironment is an attribute whose value may come from env and file. If it does, diagnostics
+// do not show it.
+func FromEnvironment(name string, f Field, meaning string) Attribute {
+	return Attribute{Name: name, Env: external, Field: f, Meaning: meaning}
+}
+
+// Secret is an attribute whose value is sensitive even if it is written out. No diagnostic quotes
+// the lines of an attribute of that name, in any block.
+func Secret(name string, f Field, meaning string) Attribute {
+	return Attribute{Name: name, Env: secret, Field: f, Meaning: meaning}
+}
+
+// Or returns the attribute with another Default.
+func (a Attribute) Or(text string) Attribute {
+	a.Default = text
+	return a
+}
+
+// Required makes an absent attribute an error; the remedy explains how to set it.
+func (a Attribute) Required(remedy string, args ...any) Attribute {
+	a.Default, a.remedy = "required", fmt.Sprintf(remedy, args...)
+	return a
+}
+
+// Field is the decoder of an attribute.
+type Field struct {
+	Type string // in the documentation
+	// Target points to the default, and to the decoded value after decoding. It is nil if there are
+	// several values.
+	Target any
+	decode func(b *Block, name string)
+}
+
+// String is a field that [Set] decodes.
+func String[T any](dst *T, parse func(string) (T, error)) Field {
+	kind := "string"
+	if reflect.TypeFor[T]() == reflect.TypeFor[time.Duration]() {
+		kind = "duration"
+	}
+	return Field{kind, dst, func(b *Block, name string) { Set(b, name, dst, parse) }}
+}
+
+// Flag is a field that is true or false.
+func Flag(dst *bool) Field {
+	return Field{"true or false", dst, func(b *Block, name string) {
+		if v, ok := eval(b, name, cty.Bool); ok {
+			*dst = v.True()
+		}
+	}}
+}
+
+// Count is a field for a whole number from 1 to most.
+func Count(dst *int, most int) Field {
+	return Field{"number", dst, func(b *Block, name string) { Int(b, name, most, dst) }}
+}
+
+// Number is a field for a number within bounds.
+func Number(dst *float64, least, most float64) Field {
+	return Field{"number", dst, func(b *Block, name string) { number(b, name, "a number", least, most, dst) }}
+}
+
+// Strings is a field that [List] decodes.
+func Strings[T any](dst *[]T, parse func(string) (T, error)) Field {
+	return Field{"list", dst, func(b *Block, name string) { *dst = List(b, name, parse) }}
+}
+
+// Filled is [Strings] for a list that may be absent but not empty; the detail explains why.
+func Filled[T any](dst *[]T, parse func(string) (T, error), detail string) Field {
+	return Field{"list", dst, func(b *Block, name string) {
+		if b.Has(name) && isEmpty(b, name, dst, parse) {
+			b.Error(b.ValueRange(name), "Invalid "+name, "%s", detail)
+		}
+	}}
+}
+
+// Needed is [Strings] for a list without which the block has no effect.
+func Needed[T any](dst *[]T, parse func(string) (T, error)) Field {
+	return Field{"list", dst, func(b *Block, name string) {
+		if isEmpty(b, name, dst, parse) && (b.Has(name) || b.Lacks(name)) {
+			b.Error(b.ValueRange(name), "Missing "+name, "The %s block has no effect without %s; write %s = [\"…\"].", b.Type(), name, name)
+		}
+	}}
+}
+
+// isEmpty decodes a list, and reports whether it is empty although no element is wrong.
+func isEmpty[T any](b *Block, name string, dst *[]T, parse func(string) (T, error)) bool {
+	before := b.Reported()
+	*dst = List(b, name, parse)
+	return len(*dst) == 0 && b.Reported() == before
+}
+
+// Custom is a field with a decoder of its own.
+func Custom(kind string, target any, decode func(b *Block)) Field {
+	return Field{kind, target, func(b *Block, _ string) { decode(b) }}
+}
+
+// Beside is a field that the decoder of another attribute decodes.
+func Beside(kind string, target any) Field { return Field{kind, target, func(*Block, string) {}} }
+
+// Recorded adds the variables and files of the field's expression to refs. HCL evaluates both
+// results of a conditional, so refs contains all variables and files to which the expression can
+// refer.
+func (f Field) Recorded(refs References) Field {
+	decode := f.decode
+	f.decode = func(b *Block, name string) {
+		b.references = refs
+		decode(b, name)
+		b.references = NewReferences()
+	}
+	return f
+}
+
+// Decode reads the attributes of a table, and reports required attributes that are absent.
+func (b *Block) Decode(table []Attribute) {
+	for _, a := range table {
+		if a.remedy != "" {
+			b.Require(a.Name, "%s", a.remedy)
+		}
+		a.decode(b, a.Name)
+	}
+}

@@ -1,0 +1,206 @@
+package publish
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream/client"
+)
+
+// Subscription notifies one client when its view changes. At most one notification is pending, even
+// for a slow client.
+type Subscription struct {
+	publisher *Publisher
+	wake      chan struct{} // receives a value if the view has changed since the last receive
+
+	// Guarded by subscriptions.mu.
+	principal *policy.Principal
+	view      viewOf
+	// changed is the time of the first change since the last receive from wake; zero without a
+	// change.
+	changed time.Time
+}
+
+// viewOf is the view of a principal in one snapshot.
+type viewOf struct {
+	policy      *policy.Policy
+	audience    *policy.Audience
+	fingerprint catalog.Fingerprint
+	number      uint64 // the snapshot's number
+}
+
+// subscriptions has the open subscriptions. The zero value is ready.
+type subscriptions struct {
+	mu  sync.Mutex // guards all, and the fields of subscriptions that say so
+	all map[*Subscription]struct{}
+}
+
+// Subscribe opens a subscription of a principal. It assumes that the client has the current view.
+// Call [Subscription.Close] in the end.
+func (p *Publisher) Subscribe(principal policy.Principal) *Subscription {
+	sub := &Subscription{publisher: p, wake: make(chan struct{}, 1)}
+	sub.setPrincipal(principal)
+	p.repeats.opened(sub)
+	return sub
+}
+
+// setPrincipal gives a subscription the current view of a principal.
+func (sub *Subscription) setPrincipal(principal policy.Principal) {
+	p, all := sub.publisher, &sub.publisher.subscriptions
+	for {
+		s := p.Current()
+		audience := s.Policy.Audience(principal)
+		view := viewOf{s.Policy, audience, s.View(audience).Fingerprint(), s.Number()} // not under the lock
+		all.mu.Lock()
+		// A snapshot that is swapped in after this wakes the subscription, because announceChanges
+		// looks for subscriptions after the swap.
+		isCurrent := p.Current() == s
+		if isCurrent {
+			sub.principal, sub.view = &principal, view
+			if all.all == nil {
+				all.all = map[*Subscription]struct{}{}
+			}
+			all.all[sub] = struct{}{}
+		}
+		all.mu.Unlock()
+		if isCurrent {
+			return
+		}
+	}
+}
+
+// Changed receives a value after a change of the view. A list after that contains the change, or a
+// later one.
+func (sub *Subscription) Changed() <-chan struct{} { return sub.wake }
+
+// TakeChange returns the time of the first change in this notification. Call it after a value of
+// [Subscription.Changed]. It is zero for a repeated notification, and for a change of the
+// principal.
+func (sub *Subscription) TakeChange() time.Time {
+	all := &sub.publisher.subscriptions
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	changed := sub.changed
+	sub.changed = time.Time{}
+	return changed
+}
+
+// View returns the fingerprint of the view for a notification sent now.
+func (sub *Subscription) View() catalog.Fingerprint {
+	all := &sub.publisher.subscriptions
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return sub.view.fingerprint
+}
+
+// Reauthenticate lets a stream continue after a reload. The error means that its caller is refused,
+// see [snapshot.Source.Reauthenticate]. If the principal has changed, it wakes the subscription,
+// because the client may have listed either view.
+func (sub *Subscription) Reauthenticate(ctx context.Context, c *snapshot.Caller) error {
+	_, changed, err := sub.publisher.Reauthenticate(ctx, c)
+	if changed {
+		sub.setPrincipal(c.Principal)
+		sub.notify()
+	}
+	return err
+}
+
+// notify wakes the subscription, and with replicas again later.
+func (sub *Subscription) notify() {
+	signal(sub.wake)
+	sub.publisher.repeats.add(sub)
+}
+
+// Close ends the subscription.
+func (sub *Subscription) Close() {
+	all := &sub.publisher.subscriptions
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	delete(all.all, sub)
+}
+
+// Subscriptions returns the number of open subscriptions.
+func (p *Publisher) Subscriptions() int {
+	p.subscriptions.mu.Lock()
+	defer p.subscriptions.mu.Unlock()
+	return len(p.subscriptions.all)
+}
+
+// announceChanges wakes the subscriptions whose view differs between consecutive snapshots, until
+// ctx ends. After dropped snapshots it wakes all, because a view may have changed and changed back.
+func (p *Publisher) announceChanges(ctx context.Context) error {
+	for {
+		select {
+		case <-p.announcements.wake:
+		case <-ctx.Done():
+			return nil
+		}
+		due, overrun := p.announcements.take()
+		for _, s := range due {
+			p.repeats.changed()
+			for audience, subs := range p.subscriptions.byAudience(s) {
+				// Evaluating conditions for all audiences may take long.
+				if ctx.Err() != nil {
+					return nil //nolint:nilerr // the end of ctx ends the announcements
+				}
+				view := viewOf{s.Policy, audience, p.fingerprint(s, audience), s.Number()}
+				for _, sub := range subs {
+					sub.show(view, s.Published(), overrun)
+				}
+			}
+			overrun = false
+		}
+	}
+}
+
+// byAudience returns the open subscriptions by their principals' audiences in a snapshot.
+func (s *subscriptions) byAudience(next *snapshot.Snapshot) map[*policy.Audience][]*Subscription {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := map[*policy.Audience][]*Subscription{}
+	for sub := range s.all {
+		if sub.view.number >= next.Number() {
+			continue
+		}
+		if sub.view.policy != next.Policy {
+			sub.view.policy, sub.view.audience = next.Policy, next.Policy.Audience(*sub.principal)
+		}
+		all[sub.view.audience] = append(all[sub.view.audience], sub)
+	}
+	return all
+}
+
+// fingerprint returns the fingerprint of an audience's view. If building the view panics, it is
+// zero, which practically no view has: the audience is woken, and its lists return the error.
+func (p *Publisher) fingerprint(s *snapshot.Snapshot, audience *policy.Audience) (view catalog.Fingerprint) {
+	_ = client.RecoverToError(p.logger, func() error {
+		view = s.View(audience).Fingerprint()
+		return nil
+	})
+	return view
+}
+
+// show moves a subscription to the next view, and wakes it if the view differs, or in any case if
+// always is true. It compares with the previous view, not with the last notified one: a view that
+// changed back while the client was slow may have been listed in between.
+func (sub *Subscription) show(next viewOf, published time.Time, always bool) {
+	all := &sub.publisher.subscriptions
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	// The principal may have changed since byAudience, and with it the view.
+	if next.number <= sub.view.number || next.audience != sub.view.audience {
+		return
+	}
+	differs := next.fingerprint != sub.view.fingerprint
+	if sub.view = next; !differs && !always {
+		return
+	}
+	if differs && sub.changed.IsZero() {
+		sub.changed = published
+	}
+	sub.notify()
+}

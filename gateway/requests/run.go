@@ -1,0 +1,118 @@
+package requests
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// run is the state of one request while it is handled. The request itself does not change.
+type run struct {
+	r     *Request
+	era   *era // the client's era
+	scope *Scope
+
+	// snapshot and caller are initially the request's. They change together: at the start, and if a
+	// reload replaces an upstream before the call.
+	snapshot *snapshot.Snapshot
+	caller   snapshot.Caller
+
+	operation operation
+	target    target
+	// screening checks the upstream's messages during the request.
+	screening screening
+	call      call
+	outcome   outcome
+	// asks is true if the result asks the client for input.
+	asks bool
+	// took is the time from Received until the response was ready.
+	took time.Duration
+}
+
+// isReusable reports whether nothing refers to the run once its request has been answered. Only a
+// call passes the run on: to the upstream as its caller, and to a relay.
+func (x *run) isReusable() bool {
+	wasCalled := x.call.request.Method != ""
+	return !wasCalled || x.r.isReusable()
+}
+
+// runs are reusable runs.
+var runs = sync.Pool{New: func() any { return new(run) }} //nolint:gochecknoglobals // a pool is shared by nature
+
+// newRun returns the run of a request. It ends with the scope.
+func newRun(r *Request, scope *Scope) *run {
+	x, _ := runs.Get().(*run)
+	x.r, x.era, x.scope, x.snapshot, x.caller = r, eraOf(r), scope, r.Snapshot, r.Caller
+	scope.run = x
+	return x
+}
+
+// Key returns the client that pays for the request's memory, see [ownerOf]. It implements
+// [upstream.Caller].
+func (x *run) Key() string { return ownerOf(&x.caller.Principal, x.r.Client) }
+
+// upstreamCaller returns the caller for the fairness of upstreams between callers: calls wait in
+// the line of their caller, and failures count for it. It is nil for callers in this process, which
+// have no key.
+func (x *run) upstreamCaller() upstream.Caller {
+	if x.r.local != nil {
+		return nil
+	}
+	return x
+}
+
+// assertedCaller returns the principal in assertions to servers. It is nil for an operator, who may
+// look at another principal's view, and for a command without a principal.
+func (x *run) assertedCaller() *policy.Principal {
+	switch {
+	case x.r.local == nil:
+		return &x.caller.Principal
+	case x.r.local.Operator != nil:
+		return nil
+	}
+	return x.r.local.Principal
+}
+
+// renew moves a request to the current snapshot. If a reload has replaced the configuration, the
+// caller is authenticated again. The request fails if that is refused.
+func (h *Handler) renew(ctx context.Context, x *run) (err error) {
+	// A caller in this process has no credential that a new configuration could refuse.
+	if x.r.local != nil {
+		x.snapshot = h.source.Current()
+		return nil
+	}
+	s, _, err := h.source.Renew(ctx, &x.caller)
+	if err != nil {
+		return refusedAfterReload(err)
+	}
+	x.snapshot = s
+	return nil
+}
+
+// awaitTried waits at the start until the caller's upstreams have answered or failed once.
+func (h *Handler) awaitTried(ctx context.Context, x *run) error {
+	s, err := h.source.AwaitTried(ctx, &x.caller, x.snapshot)
+	if err != nil {
+		return refusedAfterReload(err)
+	}
+	x.snapshot = s
+	return nil
+}
+
+// refusedAfterReload returns the error for a client that a reload has refused, or whose issuer
+// could not be reached.
+func refusedAfterReload(err error) error {
+	if errors.Is(err, identity.ErrUnavailable) {
+		return errors.Join(wire.NewError(wire.InternalError,
+			"Service unavailable: the identity provider did not answer"), err)
+	}
+	return errors.Join(wire.NewError(wire.InvalidRequest,
+		"Unauthorized: the configuration was reloaded and does not accept the credential"), err)
+}

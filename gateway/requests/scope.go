@@ -1,0 +1,58 @@
+package requests
+
+import "github.com/promptweir/promptweir/gateway/edge"
+
+// Scope has everything that a request holds until its response is written. Code that acquires
+// something for the request adds it here at once. The transport makes the scope and closes it when
+// the response is written. Two things end earlier: the copies of a file that was read, when the
+// result exists, and over stdio and HTTP+SSE the request's id, just before the write, because its
+// client may then use the id again. The zero value holds nothing.
+type Scope struct {
+	// Connection is the memory of a request over HTTP/2 besides its body. Message is the memory of
+	// a large message.
+	Connection, Message edge.Reservation
+	// InFlight counts the request in its session or connection; nil if it is not counted.
+	InFlight interface{ Release() }
+	// Request is a reusable request, see [Read]; nil for none.
+	Request *Request
+
+	// limited has the limits that count the request, from authorization on.
+	limited counted
+	// result is the memory of the copies of a file that is being read, and later of the result.
+	result edge.Reservation
+	// parked is a get that was parked for the request. It ends with the scope, unless the client
+	// got the result with which it can return.
+	parked parkedHold
+	// relayed has the messages to the client before the response; nil for none.
+	relayed *RelayQueue
+	run     *run
+}
+
+// Limited reports whether a limit counts the request.
+func (s *Scope) Limited() bool { return len(s.limited) > 0 }
+
+// Close releases everything that the request holds. Call it when the response is written, or the
+// client no longer waits for it. Calling it again does nothing.
+func (s *Scope) Close() {
+	if s.relayed != nil {
+		s.relayed.release()
+		s.relayed = nil
+	}
+	s.parked.release()
+	s.result.Release()
+	s.limited.release()
+	if s.InFlight != nil {
+		s.InFlight.Release()
+		s.InFlight = nil
+	}
+	s.Message.Release()
+	s.Connection.Release()
+	if x := s.run; x != nil && x.isReusable() {
+		*x = run{}
+		runs.Put(x)
+	}
+	if s.run = nil; s.Request != nil {
+		s.Request.release()
+		s.Request = nil
+	}
+}

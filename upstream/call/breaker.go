@@ -1,0 +1,319 @@
+package call
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/session"
+)
+
+const (
+	// manyFailed is the number of failed gets in a row that count as a problem.
+	manyFailed = 5
+	// stableTime is the minimum time after a change of the problem of calls before failed gets
+	// change it again: the server decides how often its gets fail. A get that works ends the
+	// problem at once.
+	stableTime = time.Second
+	// maxProbes bounds the calls that a half-open breaker lets through at a time, one for each
+	// caller. A single call may hang or be cancelled, and would keep all other callers from
+	// probing.
+	maxProbes = 2
+)
+
+// breaker refuses calls to a server that leaves them without an answer, and publishes why calls
+// fail. It counts requests in a row without an answer. Package gobreaker keeps its state, its
+// cool-down and its counts. The breaker records which callers had the failures and which callers
+// probe:
+//
+//	closed     opens after as many such requests in a row as the breaker block says, if they are
+//	           from several callers (an unknown caller counts as several)
+//	open       is half-open once a call begins after the cool-down
+//	half-open  allows two callers one call each at a time. The first answer closes it. A request
+//	           without an answer suspends its caller for another cool-down; after one each from two
+//	           callers, it opens again
+//
+// So the calls of one known caller, whether they fail, hang or are cancelled, do not keep a server
+// from others. Besides, five failed gets in a row are a [session.Problem]. A new session has a
+// closed breaker. Only a get that works, and [session.Down], reset the count of failed gets:
+// after Down, the next session may be with another server.
+type breaker struct {
+	upstream *config.Upstream
+	server   *session.Server
+	// unwell is true while an answer could change the state. Most answers find it false and take no
+	// lock.
+	unwell atomic.Bool
+
+	mu sync.Mutex // guards what follows
+	// session counts the changes of the link. Failures of requests that began before the last
+	// change are ignored.
+	session int
+	link    session.Link
+	circuit *circuit
+	// gets is the number of gets that have failed in a row, and began the time of the first
+	// failure. last is the last failure of any call.
+	gets  int
+	began time.Time
+	last  session.Problem
+	// trouble is the published problem; nil if there is none. changed is the time of its last
+	// change.
+	trouble *session.Problem
+	changed time.Time
+}
+
+// circuit is one state of the breaker, with data that gobreaker does not keep. Each change of state
+// makes a new circuit. Requests that began in an earlier circuit do not count.
+type circuit struct {
+	// steps and its callbacks are called with the breaker's lock held.
+	steps *gobreaker.TwoStepCircuitBreaker[struct{}]
+	state gobreaker.State
+	// since is the start of the state or, while it is half-open, the time of the last failure.
+	since time.Time
+	// failed is true if there are failures in a row. only is the key of the caller that had the
+	// last failure, and several is true if more than one caller had failures.
+	failed, several bool
+	only            string
+	probes          []string // the callers that have a call at the server while it is half-open
+}
+
+// probe is a request that the breaker has allowed. Call [probe.end] when it has ended.
+type probe struct {
+	breaker *breaker
+	caller  Caller
+	// session and circuit are the breaker's values when the request began.
+	session int
+	circuit *circuit
+	done    func(error) // reports the result to gobreaker
+}
+
+// newBreaker returns the breaker of a server that has no session.
+func newBreaker(u *config.Upstream, server *session.Server) *breaker {
+	b := &breaker{upstream: u, server: server, link: session.Down, circuit: new(circuit)}
+	b.closeLocked()
+	server.OnLink = b.setLink
+	return b
+}
+
+// begin allows a request of a caller, which is nil if it is unknown, or returns the error of a
+// refusal. Call [probe.end] after an allowed request.
+func (b *breaker) begin(caller Caller) (probe, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	done, retryAfter := b.allowLocked(caller)
+	if done == nil {
+		return probe{}, unavailable(b.upstream.Name, session.BreakerOpen, retryAfter, &session.Unsent{Why: errSuspended})
+	}
+	return probe{breaker: b, caller: caller, session: b.session, circuit: b.circuit, done: done}, nil
+}
+
+// asks records that the server has sent a request for its client, so it works. A half-open breaker
+// closes now, because a reply may take minutes.
+func (p probe) asks() {
+	p.breaker.mu.Lock()
+	defer p.breaker.mu.Unlock()
+	p.endLocked(outcomeOf(nil))
+}
+
+// end records how the request ended.
+func (p probe) end(o outcome, isGet bool) {
+	b := p.breaker
+	if o.gets == works {
+		b.server.RelistIfDenied()
+	}
+	// The circuit need not know about this request: while it is closed and no failures are
+	// counted, only a failure changes its state.
+	if o.gets != fails && !b.unwell.Load() {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case o.gets == works && isGet && b.gets > 0:
+		b.gets = 0
+		b.assessLocked()
+	case o.gets == fails && p.session == b.session: // otherwise it may be another server now
+		if o.Suspicious {
+			b.server.Suspect.Set()
+		}
+		b.failLocked(o, isGet)
+	}
+	p.endLocked(o) // last: the failure that opens the breaker is shown as the reason
+}
+
+// endLocked reports the end of a request to the circuit, unless the circuit has changed since the
+// request began.
+func (p probe) endLocked(o outcome) {
+	b, c := p.breaker, p.breaker.circuit
+	defer b.setUnwellLocked()
+	if p.session != b.session || p.circuit != c {
+		return
+	}
+	key := keyOf(p.caller)
+	c.probes = slices.DeleteFunc(c.probes, func(prober string) bool { return prober == key })
+	switch o.breaker {
+	case nothing:
+		p.done(errExcused)
+	case fails:
+		// A nil caller is unknown: it counts as several.
+		c.several = c.several || p.caller == nil || c.failed && c.only != key
+		c.failed, c.only = true, key
+		if c.state == gobreaker.StateHalfOpen && !c.several {
+			c.since = time.Now()
+			p.done(errExcused) // gobreaker opens at any failure, and this one counts for its caller only
+			return
+		}
+		p.done(errUnanswered)
+	case works:
+		c.failed, c.several = false, false
+		for range maxProbes { // gobreaker closes after maxProbes answers, and one answer is enough
+			p.done(nil)
+		}
+	}
+}
+
+// unsent records a call that was not sent. It changes nothing while the server is down.
+func (b *breaker) unsent(o outcome, isGet bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.link != session.Down {
+		b.failLocked(o, isGet)
+	}
+}
+
+// failLocked records a failure of the server. Only gets are counted: a server may have no completions.
+func (b *breaker) failLocked(o outcome, isGet bool) {
+	b.last = session.Problem{Reason: o.Reason, Err: o.err, Failing: true}
+	if unavailable, ok := errors.AsType[*Unavailable](o.err); ok {
+		b.last.Err = unavailable.Err
+	}
+	if !isGet {
+		return
+	}
+	if b.gets++; b.gets == 1 {
+		b.began = time.Now()
+	}
+	b.setUnwellLocked()
+	if time.Since(b.changed) >= stableTime {
+		b.assessLocked()
+	}
+}
+
+// setLink records that a session began or ended.
+func (b *breaker) setLink(link session.Link) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	defer b.setUnwellLocked()
+	b.session++
+	b.link = link
+	switch link {
+	case session.Up:
+		b.closeLocked()
+	case session.Down:
+		b.gets = 0
+		// If closeLocked changed the state, it has also called assessLocked.
+		if !b.closeLocked() {
+			b.assessLocked()
+		}
+	}
+}
+
+// Errors that tell gobreaker how a request ended. A nil error is an answer.
+var errUnanswered, errExcused = errors.New("unanswered"), errors.New("excused")
+
+// closeLocked makes a new, closed circuit, and reports whether the previous circuit was not closed.
+func (b *breaker) closeLocked() (news bool) {
+	steps := gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+		MaxRequests: maxProbes,
+		// gobreaker stays open until more than its timeout has passed. The timeout must not be 0.
+		Timeout: max(b.upstream.Breaker.Cooldown-1, 1),
+		ReadyToTrip: func(counts gobreaker.Counts) bool {
+			// The failures in a row of a single caller may be that caller's fault.
+			return int64(counts.ConsecutiveFailures) >= int64(b.upstream.Breaker.Failures) && b.circuit.several
+		},
+		IsExcluded: func(err error) bool { return errors.Is(err, errExcused) },
+		// gobreaker holds its lock here, so changeLocked must not call it.
+		OnStateChange: func(_ string, _, to gobreaker.State) { b.changeLocked(to, b.circuit.steps) },
+	})
+	return b.changeLocked(gobreaker.StateClosed, steps)
+}
+
+// changeLocked starts a new circuit in the given state. It publishes a changed state, and reports whether
+// the state has changed.
+func (b *breaker) changeLocked(state gobreaker.State, steps *gobreaker.TwoStepCircuitBreaker[struct{}]) (news bool) {
+	before := b.circuit.state
+	b.circuit = &circuit{steps: steps, state: state, since: time.Now()}
+	if state == before {
+		return false
+	}
+	if !b.assessLocked() {
+		b.server.PublishCalls(b.trouble, state)
+	}
+	return true
+}
+
+// allowLocked returns a function that reports the end of a request to gobreaker. For a refusal it
+// returns nil, and the time after which the next request may be allowed; 0 if that is unknown.
+func (b *breaker) allowLocked(caller Caller) (done func(error), retryAfter time.Duration) {
+	c := b.circuit
+	if c.state == gobreaker.StateHalfOpen { // making a key takes time, so make it for few calls
+		key := keyOf(caller)
+		if rest := b.restLocked(); rest > 0 && c.failed && c.only == key {
+			return nil, rest
+		}
+		if slices.Contains(c.probes, key) {
+			return nil, 0
+		}
+	}
+	done, err := c.steps.Allow()
+	switch {
+	case errors.Is(err, gobreaker.ErrOpenState):
+		return nil, b.restLocked()
+	case err != nil: // maxProbes calls are in flight
+		return nil, 0
+	}
+	if c = b.circuit; c.state == gobreaker.StateHalfOpen { // Allow may have changed the state
+		c.probes = append(c.probes, keyOf(caller))
+	}
+	return done, 0
+}
+
+// restLocked returns the rest of the cool-down.
+func (b *breaker) restLocked() time.Duration {
+	return time.Until(b.circuit.since.Add(b.upstream.Breaker.Cooldown))
+}
+
+// assessLocked publishes the problem of calls if it has changed, and reports whether it has.
+func (b *breaker) assessLocked() (news bool) {
+	var next *session.Problem
+	if suspended := b.circuit.state != gobreaker.StateClosed; suspended || b.gets >= manyFailed {
+		trouble := b.last
+		if trouble.Since = time.Now(); b.gets > 0 {
+			trouble.Since = b.began
+		}
+		if suspended {
+			trouble.Reason = session.BreakerOpen
+		}
+		next = &trouble
+	}
+	switch before := b.trouble; {
+	case next == nil && before == nil:
+		return false
+	case next == nil, before == nil:
+	case before.HasCause(next.Reason, next.Err):
+		return false
+	default:
+		next.Since = before.Since
+	}
+	b.trouble, b.changed = next, time.Now()
+	b.server.PublishCalls(next, b.circuit.state)
+	return true
+}
+
+func (b *breaker) setUnwellLocked() {
+	b.unwell.Store(b.circuit.state != gobreaker.StateClosed || b.circuit.failed || b.gets > 0)
+}

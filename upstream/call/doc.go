@@ -1,0 +1,32 @@
+// Package call carries out one call to a server. It waits for a slot, sends the request, repeats it
+// while that is safe, and returns one outcome.
+//
+//	Do ──▶ acquire ──▶ attempts ──▶ release ──▶ finish
+//	                      │
+//	      ┌───────────────┘
+//	      ▼
+//	┌──▶ pick ──▶ send ──▶ changesEra ──▶ outcomeOf ──▶ answered, or not to be sent again: return
+//	│                           │              │
+//	├── in the other era ◀──────┘              │
+//	├── renew: on a new session ◀──────────────┤ the session is lost
+//	└── backOff: a new attempt after a pause ◀─┘ no answer
+//
+// Promises:
+//   - The slot: one defer in [Calls.Do] releases it, however the call ends. While the client is
+//     asked something, other calls may use the slot and the deadline is paused (relayDuring).
+//   - The breaker: send begins and ends each request that it counts. Each session begins with a
+//     closed breaker. The table at outcome defines how an error counts.
+//   - The loop ends with an answer, when a part of an answer has arrived or the client was asked
+//     something, when the caller has left, after the attempts that the retry block allows, at the
+//     deadline, when the breaker is open, and during a pause that the server asked for.
+//   - A lost session is replaced once in each attempt, and the era is changed once on each session.
+//   - The queue adapts its limit to the outcome that release gets: between 1 and the upstream's
+//     concurrency. So a server that gets ten times the load it can handle still answers at nearly
+//     its capacity.
+//   - A call waits for a slot for half of its timeout at most. An attempt gets half of the
+//     remaining time if another attempt may follow. Every wait ends with the caller's context.
+//   - [Calls.Close] refuses the calls that wait for a slot, and lets the calls in flight end.
+//
+// The Err of a context derived from a deadline is Canceled when its time is over. [context.Cause]
+// returns the reason.
+package call

@@ -1,0 +1,71 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/promptweir/promptweir/upstream/session"
+)
+
+// Unavailable is the error of a call that got no usable JSON-RPC response.
+type Unavailable struct { //nolint:errname // upstream.Unavailable says it
+	Upstream string
+	Reason   session.Reason
+	// RetryAfter is the minimum time before another try; zero if it is unknown.
+	RetryAfter time.Duration
+	// Err is the cause, for logs; it may contain addresses.
+	Err error
+}
+
+func (e *Unavailable) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("upstream %s: %s", e.Upstream, e.Reason)
+	}
+	return fmt.Sprintf("upstream %s: %s: %v", e.Upstream, e.Reason, e.Err)
+}
+
+func (e *Unavailable) Unwrap() error { return e.Err }
+
+// Cause explains to operators why there is no answer.
+func (e *Unavailable) Cause() session.Cause { return session.CauseOf(e.Reason, e.Err) }
+
+func unavailable(upstream string, reason session.Reason, retryAfter time.Duration, err error) error {
+	return &Unavailable{Upstream: upstream, Reason: reason, RetryAfter: max(retryAfter, 0), Err: err}
+}
+
+// ErrRetired means that a connector takes no more calls: its upstream has a new connector, or was
+// removed. Nothing was sent.
+var ErrRetired = errors.New("connector retired")
+
+var (
+	// errConcurrency is wrapped by each error for a missing slot.
+	errConcurrency = errors.New("the maximum number of calls is in flight")
+	errRate        = errors.New("the rate of calls is exceeded")
+	errQueueFull   = fmt.Errorf("%w, and so is the number of waiting ones", errConcurrency)
+
+	errPaused    = errors.New("the server asked for a pause")
+	errSuspended = errors.New("the circuit breaker is open")
+	errLostAgain = errors.New("a new session was lost at once")
+	// errPanicked ends the request of a call that panics, for the breaker.
+	errPanicked = errors.New("call panicked")
+)
+
+// unusableError is the refusal of a result by [Request.Check].
+type unusableError struct{ error }
+
+func (e *unusableError) Unwrap() error { return e.error }
+
+// callerGoneError is the error of a call whose caller left: it cancelled the call, or its own deadline is over.
+type callerGoneError struct{ error }
+
+func (e *callerGoneError) Unwrap() error { return e.error }
+
+// Is reports that the caller has cancelled the call, even if its deadline is over.
+func (e *callerGoneError) Is(target error) bool { return target == context.Canceled }
+
+// hurriedError is the timeout of an attempt that had too little time to blame the server.
+type hurriedError struct{ error }
+
+func (e *hurriedError) Unwrap() error { return e.error }

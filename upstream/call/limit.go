@@ -1,0 +1,56 @@
+package call
+
+import (
+	"time"
+
+	"github.com/promptweir/promptweir/upstream/client"
+)
+
+// firstSlots bounds the calls in flight before the first answer.
+const firstSlots = 64
+
+// limit is the number of calls that may be in flight. It follows the server's capacity as TCP follows
+// the network's:
+//
+//	answered    the limit grows by 1/limit, or by 1 if the answer was quick: within a quarter of the
+//	            timeout, or within 1.5 times the shortest time that a call took. It never exceeds most
+//	timed out   the limit falls to half of the calls in flight, but not below 1
+//
+// A call that timed out does not count if it began before the limit last fell, since one overload
+// makes many calls late. It does not count either if it began before a call that has been answered:
+// then the prompt is slow, and not the server.
+type limit struct {
+	most, slots float64
+	timeout     time.Duration
+	// fastest is the shortest duration of a call; 0 before the first answer.
+	fastest time.Duration
+	// counted is the time after which a call must have begun for its timeout to count.
+	counted time.Time
+}
+
+func newLimit(most int, timeout time.Duration) limit {
+	return limit{most: float64(most), slots: float64(min(most, firstSlots)), timeout: timeout}
+}
+
+// end adapts the limit to the outcome of a call that began at the given time. inFlight includes
+// that call.
+func (l *limit) end(begun time.Time, o outcome, inFlight int) {
+	took := time.Since(begun)
+	switch {
+	case o.Answered:
+		if begun.After(l.counted) {
+			l.counted = begun
+		}
+		if l.fastest == 0 || took < l.fastest {
+			l.fastest = took
+		}
+		more := 1 / l.slots
+		if took < max(l.timeout/4, l.fastest*3/2) {
+			more = 1
+		}
+		l.slots = min(l.slots+more, l.most)
+	case o.Reason == client.Timeout && begun.After(l.counted):
+		l.slots = max(min(l.slots, float64(inFlight))/2, 1)
+		l.counted = time.Now()
+	}
+}

@@ -1,0 +1,96 @@
+package call
+
+import (
+	"context"
+	"errors"
+
+	"github.com/promptweir/promptweir/upstream/client"
+	"github.com/promptweir/promptweir/upstream/session"
+)
+
+// outcome is the result of a call, or of one of its requests. The breaker, the queue, retries,
+// failover, metrics and the caller's error use it. The table adds columns to the table
+// of [client.Outcome]: "breaker" is the effect on the circuit breaker, "gets" the effect of a get
+// on [session.Problem.Failing], "again" whether the call may be sent again.
+//
+//	error                                   Reason        breaker     gets    queue       again
+//	nil, or a JSON-RPC error                –             works       work    answered    no
+//	any that the server has answered        of the row    works       fail    answered    no
+//	a result that Check refuses             bad_response  works       fail    answered    no
+//	the session is lost                     unreachable   works       –       answered    yes
+//	no answer in time                       timeout       fails       fail    timed out   yes
+//	no connection, or it broke              unreachable   fails       fail    –           yes
+//	not MCP, or cut off                     bad_response  fails       fail    –           no
+//	in time that was too short to tell      timeout       –           –       timed out   yes
+//	the caller left                         –             –           –       –           no
+//	no slot, or no session of the pool      overloaded    –           –       –           yes
+//	no legacy session                       unreachable   –           –       –           yes
+//	not sent: no session                    of its cause  –           fail    –           yes
+//	not sent: a pause                       of its cause  –           fail    –           of the reason
+//	not sent: the breaker is open           breaker_open  –           –       –           yes
+//
+// A call that has Started is not made again in any row.
+type outcome struct {
+	client.Outcome
+
+	err error
+	// breaker is the effect on the circuit breaker, and gets the effect of a get on [session.Problem.Failing].
+	breaker, gets effect
+	// mayRepeat is true if the call may be made again, here or at another upstream: no part of a
+	// JSON-RPC response came.
+	mayRepeat bool
+}
+
+// effect is the meaning of an outcome for the health of a server.
+type effect int
+
+const (
+	nothing effect = iota // the server is not to blame, or not concerned
+	works
+	fails
+)
+
+// outcomeOf classifies the error of a call or of one of its requests.
+func outcomeOf(err error) outcome {
+	o := outcome{Outcome: client.OutcomeOf(err), err: err, breaker: works, gets: works}
+	if err == nil {
+		return o
+	}
+	if _, unusable := errors.AsType[*unusableError](err); unusable {
+		o.Outcome = client.Outcome{Reason: client.BadResponse, Answered: true}
+	}
+	isExhausted := errors.Is(err, session.ErrPoolExhausted)
+	if isExhausted {
+		o.Reason = session.Overloaded
+	}
+	if known, ok := errors.AsType[*Unavailable](err); ok {
+		o.Reason = known.Reason
+	}
+	_, isHurried := errors.AsType[*hurriedError](err)
+	_, isUnsent := errors.AsType[*session.Unsent](err)
+	gone := errors.Is(err, context.Canceled)
+	switch {
+	case o.Answer != nil:
+	case isHurried, gone, isExhausted,
+		errors.Is(err, errConcurrency), errors.Is(err, errSuspended), errors.Is(err, session.ErrNoLegacySession):
+		o.breaker, o.gets = nothing, nothing
+	case isUnsent:
+		o.breaker, o.gets = nothing, fails
+	case o.Lost:
+		o.gets = nothing
+	case o.Answered:
+		o.gets = fails
+	default:
+		o.breaker, o.gets = fails, fails
+	}
+	switch o.Reason {
+	case client.Unreachable, client.Timeout, session.BreakerOpen, session.Overloaded:
+		o.mayRepeat = true
+	}
+	o.mayRepeat = (o.mayRepeat || errors.Is(err, session.ErrNoSession)) && !gone && !o.Started
+	return o
+}
+
+// Unanswered reports whether the same request may be sent to another server: no part of a JSON-RPC
+// response came, and no client was asked for it.
+func (e *Unavailable) Unanswered() bool { return outcomeOf(e).mayRepeat }

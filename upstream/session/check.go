@@ -1,0 +1,111 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/promptweir/promptweir/upstream/client"
+)
+
+const (
+	// maxIdle is the time without a byte from the server after which it is checked. Jitter reduces
+	// it by up to a tenth, so that servers that were connected together are not always checked
+	// together.
+	maxIdle    = 30 * time.Second
+	idleJitter = 0.1
+	// lingerStep is the interval at which a replaced session is checked for remaining calls.
+	lingerStep = 100 * time.Millisecond
+)
+
+// checkHealth pings the server when it is idle, and at once after a call without an answer. It
+// makes the proofs of the connection's sessions. It returns an error when the connection breaks,
+// when a ping is not answered within the upstream's timeout, or when the session is lost.
+func (s *Server) checkHealth(ctx context.Context, conn *Connection) error {
+	session := conn.Session
+	next := time.NewTimer(s.nextCheck(0))
+	defer next.Stop()
+	for {
+		var err error
+		select {
+		case p := <-conn.proofs:
+			err = s.decide(ctx, p)
+		case <-s.Suspect:
+			err = session.Ping(ctx)
+		case <-next.C:
+			// Messages do not move the timer; the idle time is checked only here.
+			if left := s.nextCheck(session.Idle()); left > 0 {
+				next.Reset(left)
+				continue
+			}
+			if err = session.CheckHealth(ctx); client.OutcomeOf(err).MayBeLost {
+				s.proofFor(conn, session, false) // the loop receives the proof next
+				err = nil
+			}
+		case <-session.Done():
+			return session.Err()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if err != nil {
+			// Publish at once: the end of the session may take a while if the server hangs.
+			if ctx.Err() == nil && !errors.Is(err, client.ErrSessionLost) {
+				s.markLate(ctx, true, err)
+			}
+			return err
+		}
+		// Do not use the idle time of the session: the answer may have had no body that resets it.
+		next.Reset(s.nextCheck(0))
+	}
+}
+
+// nextCheck returns the time until the check of a server with the given idle time, or 0 to
+// check it now. During a pause a server is not checked.
+func (s *Server) nextCheck(idle time.Duration) time.Duration {
+	left := time.Duration(float64(maxIdle)*(1-idleJitter*rand.Float64())) - idle //nolint:gosec // jitter
+	return max(left, s.Paused().Rest())
+}
+
+// decide makes a proof. It returns an error if the primary session is lost. Only checkHealth calls
+// it.
+func (s *Server) decide(ctx context.Context, p *proof) error {
+	defer func() {
+		// If the session ends first, the proof has no result. Its callers wait for the next
+		// connection instead.
+		if ctx.Err() == nil {
+			close(p.done)
+		}
+	}()
+	err := p.session.Prove(ctx)
+	if err != nil && p.session != p.conn.Session {
+		p.lost = ErrPooledLost
+		err = p.conn.Session.Prove(ctx)
+	}
+	switch {
+	case err == nil, ctx.Err() != nil:
+		return nil
+	case errors.Is(err, client.ErrSessionLost): // the transport has ended
+		p.lost = err
+		return err
+	}
+	p.lost = nil
+	next, refusal := s.open(ctx)
+	if p.refusal = refusal; refusal == nil {
+		if next.session.Prove(ctx) == nil {
+			p.lost, s.next = client.ErrSessionLost, next
+			return fmt.Errorf("%w: %w", client.ErrSessionLost, err)
+		}
+		next.session.Close()
+	}
+	p.isFutile = true
+	return nil
+}
+
+// endAfterCalls closes a replaced session when its calls have ended, or ctx has.
+func (s *Server) endAfterCalls(ctx context.Context, conn *Connection) {
+	for Sleep(ctx, lingerStep) == nil && conn.calls.Load() > 0 {
+	}
+	conn.close()
+}

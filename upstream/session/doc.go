@@ -1,0 +1,40 @@
+// Package session keeps one MCP server connected and its list of prompts up to date. Package call sends
+// calls on its sessions.
+//
+//	Run ──▶ openFirst ──▶ serve ──┬── watch ──▶ a mark if the list changed
+//	 ▲                            ├── run ──▶ list ──▶ publish, or refused
+//	 │                            └── checkHealth ──▶ decide ──▶ the next session
+//	 │                                   │ the session broke, or is lost
+//	 └── markRenewing, or markDown ◀─────┘
+//	     (after a backoff, unless decide has opened the next session)
+//
+//	Await ──▶ Acquire ──▶ a call on the session ──▶ Prove, if the session may be lost
+//	             │                                    │
+//	             └─────────── Release ◀───────────────┘
+//
+// Promises:
+//   - Only Run's goroutine replaces the [Connection]. While a connection is served, watch, run and
+//     checkHealth have a goroutine each, and an error of one of them ends the others. Run returns
+//     when everything that it started has ended: goroutines, streams and the child process.
+//   - Run opens a session if there is none. decide opens a session to prove that the current
+//     session is lost. The pool opens sessions for clients that can be asked or that request log
+//     messages.
+//   - A [State] is immutable. Only update publishes the next state: PublishCalls for problems of
+//     calls, the goroutines of this package for the rest. [Server.OnLink] receives each begin and
+//     end of a session.
+//   - Await, Acquire and Prove wait, at most until their context ends. No other method for calls
+//     waits.
+//   - Only a list proves that a session works. One proof is made at a time, for all failed
+//     requests, which wait for it. A call ends on the session on which it began, even if that has
+//     been replaced.
+//   - A server with a lost session is up: calls wait for the next session ([Renewing]). If none can
+//     be opened, the server is [Down], and calls fail at once.
+//   - A list is requested after a reported change, from time to time, and after a call shows that
+//     the list may have changed or may be allowed again: at most four times a second. The last good
+//     list stays in use.
+//   - An idle server is checked within 30 seconds, a suspect server at once. During a [Pause],
+//     calls are refused, and lists, streams and connects wait.
+//
+// Functions call only functions of later files: run, check, lister, proof, connection, legacy,
+// pool, pause, server, telemetry, state, problem, backoff.
+package session

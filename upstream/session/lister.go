@@ -1,0 +1,321 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/client"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+const (
+	// quietTime is the time after a refresh in which further changes are collected for the next
+	// refresh.
+	quietTime = 250 * time.Millisecond
+	// maxListRate bounds the lists of a session in the long run, in bytes per second. After a large
+	// list the quiet time is longer.
+	maxListRate = 16 << 20
+	// maxConflicts is the number of times in a row that a server may refuse a stream because it
+	// considers the last stream open: about 3 seconds in all.
+	maxConflicts = 5
+	// maxFutile is the number of lists in a row without a change after which a server that reports
+	// a change each time is listed only once per futileInterval.
+	maxFutile      = 5
+	futileInterval = time.Minute
+	// maxListRetry bounds the time before a refused list is requested again, without jitter and
+	// pauses.
+	maxListRetry = 30 * time.Second
+)
+
+// lister keeps the list of one session up to date. It connects the stream of changes with the
+// refreshes.
+type lister struct {
+	server  *Server
+	session *client.Session
+	// changed holds a mark if the list has changed since the last refresh began.
+	changed Mark
+	// setReady closes ready when the first list may be requested: no change can be missed any more,
+	// or none will be reported.
+	ready    chan struct{}
+	setReady func()
+	// silent is true while the server would not report a change.
+	silent atomic.Bool
+	// listed is true after the first good list. ttl is the TTL of the last list, 0 for none. Only
+	// run uses them until it has returned.
+	listed bool
+	ttl    time.Duration
+}
+
+func newLister(s *Server) *lister {
+	ready := make(chan struct{})
+	return &lister{server: s, changed: make(Mark, 1), ready: ready, setReady: sync.OnceFunc(func() { close(ready) })}
+}
+
+// change makes run request the list. It never blocks.
+func (l *lister) change() { l.changed.Set() }
+
+// watch keeps the stream of changes open. It returns nil if the server has none.
+func (l *lister) watch(ctx context.Context) error {
+	s := l.session
+	defer l.setReady()
+	// Such a server may still notify during a call, so SessionOptions.OnListChanged stays in use.
+	if !s.Declared.Notifies {
+		l.silent.Store(true)
+		return nil
+	}
+	pause := newBackoff()
+	for conflicts, wasOpen := 0, false; ; {
+		var opened atomic.Pointer[time.Time]
+		err := s.Watch(ctx, func() {
+			now := time.Now()
+			opened.Store(&now)
+			l.silent.Store(false)
+			// Keep this order: run drops the mark when ready is closed, because its first list
+			// comes later.
+			l.change() // something may have changed before the stream was open
+			l.setReady()
+		})
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		l.silent.Store(true)
+		if errors.Is(err, client.ErrNoStream) {
+			// A server that had a stream before may have been replaced. A list shows whether it
+			// still knows the session.
+			if wasOpen {
+				l.change()
+			}
+			return nil
+		}
+		// The server may need a moment. Its side of a silently broken connection may last for hours,
+		// and ends with the session.
+		if conflicts++; !errors.Is(err, client.ErrStreamTaken) {
+			conflicts = 0
+		}
+		if conflicts >= maxConflicts {
+			return fmt.Errorf("%w: %w", client.ErrSessionLost, err)
+		}
+		l.server.ApplyRetryAfter(err)
+		// Streams end for many reasons, such as timeouts of proxies. A ping shows whether the
+		// session is still there.
+		if !errors.Is(err, client.ErrSessionLost) && !errors.Is(err, client.ErrExited) {
+			err = s.Ping(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		l.setReady()
+		at := opened.Load()
+		wasOpen = wasOpen || at != nil
+		if at != nil && time.Since(*at) > steadyTime {
+			pause.Reset()
+		}
+		if err := Sleep(ctx, max(pause.NextBackOff(), l.server.Paused().Rest())); err != nil {
+			return err
+		}
+	}
+}
+
+// run requests the list: first, after changes, and from time to time, because a server may lose a
+// notification and a stream may break silently. It follows the first change at once. Changes during
+// a refresh, or within the quiet time after it, share the next refresh. So a server that reports
+// changes constantly is listed at most four times a second, or 16 MiB a second.
+func (l *lister) run(ctx context.Context) error {
+	// A list that is requested before the stream is open may miss an unreported change. If opening
+	// takes long, clients are better served by a list now and a second list later.
+	select {
+	case <-l.ready:
+	case <-time.After(readyTimeout):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	l.changed.clear() // the first list includes the change
+	for futile := 0; ; {
+		for p := l.server.Paused(); p != nil; p = l.server.Paused() {
+			if err := Sleep(ctx, p.Rest()); err != nil {
+				return err
+			}
+		}
+		before := l.server.State().Lists
+		bytes, err := l.list(ctx)
+		if err != nil {
+			return err
+		}
+		quiet := max(quietTime, time.Duration(bytes)*time.Second/maxListRate)
+		if err := Sleep(ctx, quiet); err != nil {
+			return err
+		}
+		state := l.server.State()
+		if futile++; len(l.changed) == 0 || state.Lists != before || state.ofList != nil {
+			futile = 0
+		}
+		if futile == maxFutile {
+			l.server.logger.WarnContext(ctx, "the server reports a change whenever it is listed, and nothing changes: it is "+
+				"listed once a minute")
+		}
+		if futile >= maxFutile {
+			if err := Sleep(ctx, futileInterval); err != nil {
+				return err
+			}
+		}
+		if err := l.wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// wait waits until there is a reason to request the list again.
+func (l *lister) wait(ctx context.Context) error {
+	for {
+		refused := l.server.State().ofList != nil
+		select {
+		case <-l.changed:
+			return nil
+		case <-l.server.Relist:
+			return nil
+		case <-time.After(l.pollInterval(refused)):
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// pollInterval returns the TTL of the list if its changes would not be reported, otherwise the
+// refresh attribute. After a refused list it returns the attribute, but at most maxListRetry. The
+// result is at least [config.MinRefresh], and randomised upwards by up to 20 % to avoid a
+// thundering herd.
+func (l *lister) pollInterval(refused bool) time.Duration {
+	interval := l.server.upstream.Refresh
+	switch {
+	case refused:
+		interval = min(interval, maxListRetry)
+	case l.usedTTL() > 0:
+		interval = l.usedTTL()
+	}
+	return time.Duration(float64(max(interval, config.MinRefresh)) * (1 + 0.2*rand.Float64())) //nolint:gosec // jitter
+}
+
+// usedTTL returns the TTL of the list, or 0 if the server reports all changes. Servers do not report
+// changes of skills.
+func (l *lister) usedTTL() time.Duration {
+	if l.silent.Load() || l.session.ServesSkills() {
+		return l.ttl
+	}
+	return 0
+}
+
+// list requests the list once, publishes it, and returns its size in bytes. It returns an error
+// only if ctx has ended or the session cannot be used any more.
+func (l *lister) list(ctx context.Context) (bytes int, _ error) {
+	up, s := l.server, l.session
+	traced, measured := up.Metrics().Start(ctx, wire.PromptsList, "")
+	list, err := s.List(traced, up.upstream.MaxPrompts)
+	had := up.State().Definitions
+	at := slices.IndexFunc(list.Unknown, func(method string) bool { return hasListed(had, method) })
+	switch {
+	case err != nil:
+	case at >= 0: // it still declares the feature, unless Recheck finds otherwise
+		if err = s.Recheck(traced); err == nil {
+			err = wire.NewError(wire.MethodNotFound, list.Unknown[at]+": the server no longer knows the method")
+		}
+	case s.Promptless != nil && l.listed:
+		// No list was requested, and such a server gets no calls. It may be down, or have prompts
+		// by now.
+		err = s.Recheck(traced)
+	}
+	measured.End(s.Revision, client.OutcomeOf(err), err)
+	switch {
+	case ctx.Err() != nil:
+		return 0, ctx.Err()
+	case errors.Is(err, client.ErrSessionLost):
+		return 0, err
+	case err != nil:
+		return list.Bytes, l.refused(ctx, err)
+	}
+	if !l.listed { // one record per session, once all of it is known
+		up.logger.InfoContext(ctx, "upstream connected",
+			slog.Int("prompts", len(list.Definitions)), slog.String("revision", s.Revision))
+	}
+	l.listed, l.ttl = true, list.TTL
+	for i, definition := range list.Definitions {
+		list.Definitions[i] = wire.WithoutOwnMeta(definition)
+	}
+	l.publish(ctx, list.Definitions)
+	return list.Bytes, nil
+}
+
+// hasListed reports whether the definitions contain some of the kind that a method lists, prompts
+// or skills.
+func hasListed(definitions []jsontext.Value, method string) bool {
+	return slices.ContainsFunc(definitions, func(definition jsontext.Value) bool {
+		object, _ := wire.ParseObject(definition) // an invalid definition counts as a prompt
+		isSkill := object.Get("name") == nil && object.Get("uri") != nil
+		return isSkill == (method == wire.SkillsList)
+	})
+}
+
+// refused records why there is no new list. It returns an error if the session cannot be used any
+// more.
+func (l *lister) refused(ctx context.Context, err error) error {
+	up, s := l.server, l.session
+	up.ApplyRetryAfter(err)
+	// After a failed list the session stays in use, unless it is lost or a ping fails too.
+	if client.OutcomeOf(err).MayBeLost {
+		if err = up.Prove(ctx, up.connection.Load(), s, false, err); ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if errors.Is(err, client.ErrSessionLost) {
+			return err
+		}
+	}
+	if client.OutcomeOf(err).Suspicious && !errors.Is(err, context.Canceled) {
+		if broken := s.Ping(ctx); broken != nil {
+			// Publish before the session ends, which may take a while if the server hangs.
+			if ctx.Err() == nil && !errors.Is(broken, client.ErrSessionLost) {
+				up.markLate(ctx, true, broken)
+			}
+			return broken
+		}
+	}
+	reason := refusalOf(err)
+	if !up.State().ofList.HasCause(reason, err) {
+		up.logger.WarnContext(ctx, "list of prompts not refreshed, the last good one stays",
+			up.explained(reason, err)...)
+	}
+	up.update(func(next *State) { next.setProblem(reason, err) })
+	return nil
+}
+
+// refusalOf returns the reason for a failed list. If the server answered with an error, the reason
+// is the same for every code.
+func refusalOf(err error) Reason {
+	end := client.OutcomeOf(err)
+	if _, exceeds := errors.AsType[*client.ListError](err); exceeds || end.Answer != nil {
+		return ListRefused
+	}
+	return end.Reason
+}
+
+// publish makes a list the current one.
+func (l *lister) publish(ctx context.Context, definitions []jsontext.Value) {
+	up := l.server
+	before := up.State()
+	if before.ofList != nil && before.ofCalls == nil {
+		up.logger.InfoContext(ctx, "upstream healthy")
+	}
+	up.update(func(next *State) {
+		next.Tried, next.Listed, next.TTL, next.ofList = true, true, l.usedTTL(), nil
+		next.SetPrompts(shareDefinitions(next.Definitions, definitions))
+	})
+}

@@ -1,0 +1,43 @@
+package session
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/promptweir/promptweir/upstream/client"
+)
+
+// Pause is a time in which the gateway sends a server no requests, because the server sent a
+// Retry-After (RFC 9110, section 10.2.3). Reason and Err describe the refused request.
+type Pause struct {
+	Reason Reason
+	Err    error
+	until  time.Time // monotonic
+}
+
+// Rest returns the remaining time; 0 for a nil pause.
+func (p *Pause) Rest() time.Duration {
+	if p == nil {
+		return 0
+	}
+	return max(time.Until(p.until), 0)
+}
+
+// ApplyRetryAfter begins a pause if the error is a 429 or 503 with a Retry-After, of any request.
+// Calls are refused; lists, streams, checks and connects wait. The last Retry-After applies, even
+// if it is shorter.
+func (s *Server) ApplyRetryAfter(err error) {
+	end := client.OutcomeOf(err)
+	if end.Pauses && s.pause.Swap(&Pause{end.Reason, err, time.Now().Add(end.RetryAfter)}).Rest() == 0 {
+		s.callLogger.Warn("server asks for a pause", slog.String("reason", string(end.Reason)),
+			slog.Duration("retry_after", end.RetryAfter), slog.Any("error", err))
+	}
+}
+
+// Paused returns the current pause; nil if there is none.
+func (s *Server) Paused() *Pause {
+	if p := s.pause.Load(); p.Rest() > 0 {
+		return p
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/promptweir/promptweir/upstream/client"
+	"github.com/promptweir/promptweir/upstream/files"
+)
+
+// Reason is a one-word code that tells clients why a result is missing. It appears in error data,
+// logs and metrics.
+type Reason = client.Reason
+
+// The reasons in addition to those in package client.
+const (
+	BreakerOpen Reason = "breaker_open" // not sent: too many calls failed in a row
+	Overloaded  Reason = "overloaded"   // not sent: no slot or session became free in time
+	// ListRefused is the reason for a list that the server refused or that exceeds a bound. A list
+	// without an answer has the reason of a call without an answer.
+	ListRefused Reason = "list_refused"
+	// InvalidFile is the reason while a file of an upstream with files is broken. The file's last
+	// good prompt is served, if there is one.
+	InvalidFile Reason = "invalid_file"
+)
+
+// Cause explains to operators why an upstream has a problem.
+type Cause = client.Cause
+
+var (
+	// ErrNoSession means that there is no session with the server.
+	ErrNoSession = errors.New("no session")
+	// ErrNoLegacySession means that a get for the legacy era must be made in the modern era.
+	ErrNoLegacySession = fmt.Errorf("%w in the legacy era", ErrNoSession)
+	// ErrPooledLost means that a session of the pool was lost, and the pool can replace it.
+	ErrPooledLost = fmt.Errorf("pooled %w", client.ErrSessionLost)
+)
+
+// Unsent is the error of a call that was not sent. It does not unwrap to Cause, because an answer
+// to another request is no answer to the call.
+type Unsent struct { //nolint:errname // session.Unsent says it
+	Why   error
+	Cause error // nil if unknown
+}
+
+func (e *Unsent) Error() string {
+	if e.Cause == nil {
+		return e.Why.Error()
+	}
+	return e.Why.Error() + ": " + e.Cause.Error()
+}
+
+func (e *Unsent) Unwrap() error { return e.Why }
+
+// Kinds of causes in addition to those in package client.
+//
+//nolint:gochecknoglobals // constants
+var (
+	callsSuspended = client.Kind{
+		Problem: "several calls in a row failed, so no more are sent for a while",
+		Remedy:  "see the log for their errors; cooldown in the breaker block sets the pause",
+	}
+	tooManyCalls = client.Kind{
+		Problem: "more calls than can be answered in time",
+		Remedy:  "raise concurrency or rate in the block, give the server more capacity, or find the caller",
+	}
+	noSession = client.Kind{Problem: "there is no session with the server", Remedy: "see the log for the cause"}
+)
+
+// Problem is the reason why an upstream's list is not fresh, or why its calls fail. Reason is a
+// code for clients, Cause a text for operators.
+type Problem struct {
+	Reason Reason `json:"reason"`
+	// Since is the start of the problem, even if its reason has changed. Being refused and being
+	// down are different problems.
+	Since time.Time `json:"since"`
+	// Err is the error, for logs; it may contain addresses. [Problem.Cause] explains it.
+	Err error `json:"-"`
+	// Failing is true if the list is fresh and gets fail.
+	Failing bool `json:"failing,omitempty"`
+}
+
+// CauseOf explains a reason with its error to operators.
+func CauseOf(reason Reason, err error) Cause {
+	if file, ok := errors.AsType[files.Problem](err); ok {
+		return Cause{Problem: file.Place() + ": " + file.Summary, Remedy: strings.TrimSuffix(file.Detail, ".")}
+	}
+	// If the call was never sent, explain the reason for that.
+	if unsent, ok := errors.AsType[*Unsent](err); ok && unsent.Cause != nil {
+		return CauseOf(reason, unsent.Cause)
+	}
+	switch {
+	case reason == BreakerOpen:
+		c := callsSuspended.Cause()
+		// The error of a problem is the last failure; the error of a call only tells that it was
+		// not sent.
+		if _, unsent := errors.AsType[*Unsent](err); err != nil && !unsent {
+			last := client.CauseOf(err)
+			c.Problem, c.Remedy = c.Problem+": "+last.Problem, last.Remedy
+		}
+		return c
+	case reason == Overloaded:
+		return tooManyCalls.Cause()
+	case errors.Is(err, ErrNoSession):
+		return noSession.Cause()
+	case err == nil:
+		return Cause{}
+	}
+	return client.CauseOf(err)
+}
+
+// Cause explains the problem to operators.
+func (p *Problem) Cause() Cause { return CauseOf(p.Reason, p.Err) }
+
+// HasCause reports whether a problem, which may be nil, has this reason and the cause of this
+// error.
+func (p *Problem) HasCause(reason Reason, err error) bool {
+	return p != nil && p.Reason == reason && causeKey(p.Reason, p.Err) == causeKey(reason, err)
+}
+
+// causeKey returns a key that is equal for equal causes. That is the kind of the cause, because the
+// output of a child may differ each time. For unknown kinds it is the error's text without digits,
+// which may be a time or a port.
+func causeKey(reason Reason, err error) string {
+	kind := CauseOf(reason, err).Kind
+	if kind != client.UnexplainedFailure || err == nil {
+		return kind.Problem + kind.Remedy // several kinds have the problem "%s"
+	}
+	return strings.Map(func(r rune) rune {
+		if '0' <= r && r <= '9' {
+			return -1
+		}
+		return r
+	}, err.Error())
+}
+
+// IsRefusal reports whether the server is up and refuses the gateway or its rate of requests.
+func (p *Problem) IsRefusal() bool {
+	return p.Reason == client.Denied || p.Reason == client.RateLimited
+}

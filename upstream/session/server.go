@@ -1,0 +1,175 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+	"golang.org/x/time/rate"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/client"
+)
+
+// maxTroubleLogged bounds similar log records about one server's calls in ten seconds.
+const maxTroubleLogged = 3
+
+// Server keeps the server of an upstream connected and its list of prompts up to date. All exported
+// methods are safe for concurrent use.
+type Server struct {
+	// Metrics returns the metrics. They are made at the first use.
+	Metrics func() *Metrics
+	// Suspect holds a mark when the server should be checked at once. Relist holds a mark when the
+	// list should be requested again.
+	Suspect, Relist Mark
+	// OnLink is called by Run's goroutine when a session begins or ends. It is called with Up
+	// before calls can find the session. Do not set it after Run has begun.
+	OnLink func(Link)
+
+	upstream *config.Upstream
+	dialer   *client.Dialer
+	onChange func()
+	logger   *slog.Logger
+	// callLogger limits its records, because the server decides how often its calls succeed and
+	// fail.
+	callLogger *slog.Logger
+	// connects bounds the attempts to connect of one team's upstreams; it may be nil.
+	connects *rate.Limiter
+
+	publishing sync.Mutex // serialises update
+	state      atomic.Pointer[State]
+	// connectNow ends the wait for the next attempt to connect.
+	connectNow Mark
+	connection atomic.Pointer[Connection] // written by Run only
+	// next has the session that replaces a lost one; nil if it must still be opened. ending waits
+	// for replaced sessions. Only Run and its callees use them.
+	next   *lister
+	ending sync.WaitGroup
+
+	// pause is the last requested pause, which may be over; nil before the first.
+	pause atomic.Pointer[Pause]
+
+	// relist bounds how often a denied list is requested again because a call was answered.
+	relist rate.Sometimes
+
+	mu    sync.Mutex // guards proof
+	proof *proof     // the last proof; nil before the first
+}
+
+// Link is the state of the session with a server.
+type Link int
+
+// The states of a link.
+const (
+	Up       Link = iota // there is a session
+	Renewing             // the session was lost, and the server is up
+	Down                 // no session; the next one may be with another server
+)
+
+// Mark is a channel with room for one mark. A receive takes the mark.
+type Mark chan struct{}
+
+// Set puts a mark into the channel. It never blocks.
+func (m Mark) Set() {
+	select {
+	case m <- struct{}{}:
+	default:
+	}
+}
+
+// clear removes the mark, if there is one.
+func (m Mark) clear() {
+	select {
+	case <-m:
+	default:
+	}
+}
+
+// State returns the current state. It never blocks.
+func (s *Server) State() *State { return s.state.Load() }
+
+// ConnectNow ends the wait for the next attempt to connect to a server that is down. It does not
+// wait for the attempt.
+func (s *Server) ConnectNow() {
+	if s.connection.Load().Session == nil {
+		// Set it during an attempt as well: if the attempt fails, the next attempt follows at once.
+		s.connectNow.Set()
+	}
+}
+
+// Completes reports whether the server declared completions. It is true without a session, so that
+// a call finds out.
+func (s *Server) Completes() bool {
+	session := s.connection.Load().Session
+	return session == nil || session.Declared.Completions
+}
+
+// update publishes a changed copy of the state.
+func (s *Server) update(change func(*State)) {
+	s.publishing.Lock()
+	next := *s.state.Load()
+	change(&next)
+	next.Problem = cmp.Or(next.ofList, next.ofCalls)
+	s.state.Store(&next)
+	// Unlock first, because the owner may update the state at once. Two calls may reach the owner
+	// out of order, which is harmless: it reads the newest state.
+	s.publishing.Unlock()
+	s.onChange()
+}
+
+// relistPause is the minimum time between two requests for a denied list by RelistIfDenied.
+const relistPause = 5 * time.Second
+
+// RelistIfDenied requests the list again if the server denied it. Call it after the server has
+// answered a call.
+func (s *Server) RelistIfDenied() {
+	if p := s.State().ofList; p != nil && p.Reason == client.Denied {
+		s.relist.Do(s.Relist.Set)
+	}
+}
+
+// PublishCalls publishes the problem of calls, nil for none, and the state of the circuit breaker.
+// It leaves the problem of the list unchanged. It does not block.
+func (s *Server) PublishCalls(trouble *Problem, breaker gobreaker.State) {
+	before := s.State()
+	if from := before.Breaker; from != breaker {
+		s.Metrics().countTransition(breaker)
+		record := []any{slog.String("from", from.String()), slog.String("to", breaker.String())}
+		if breaker == gobreaker.StateOpen {
+			record = append(record, slog.Any("error", trouble.Err))
+		}
+		s.logger.Warn("breaker", record...)
+	}
+	switch {
+	case trouble != nil && trouble.Reason != BreakerOpen: // the breaker is logged separately
+		if !before.ofCalls.HasCause(trouble.Reason, trouble.Err) {
+			s.callLogger.Warn("gets fail", s.explained(trouble.Reason, trouble.Err)...)
+		}
+	case trouble == nil && before.ofCalls != nil && before.ofList == nil:
+		s.callLogger.Info("upstream healthy")
+	}
+	s.update(func(next *State) { next.ofCalls, next.Breaker = trouble, breaker })
+}
+
+// explained returns the log attributes of a problem.
+func (s *Server) explained(reason Reason, err error) []any {
+	cause := CauseOf(reason, err)
+	return []any{
+		slog.String("place", s.upstream.Place.String()), slog.String("reason", string(reason)), slog.String("cause", cause.Problem),
+		slog.String("remedy", cause.Remedy), slog.Any("error", err),
+	}
+}
+
+// Sleep waits for a time. If the context ends first, it returns the context's error.
+func Sleep(ctx context.Context, wait time.Duration) error {
+	select {
+	case <-time.After(wait):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

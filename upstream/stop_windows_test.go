@@ -1,5 +1,0 @@
-package upstream_test
-
-import "errors"
-
-func stopProcess(int) error { return errors.ErrUnsupported }
