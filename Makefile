@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run-teams test race matrix manifests interop lint fmt fuzz bench bench-go bin/measure bin/promptweir bin/stress measure faults faults-short overload histories histories-short nightly pictures release publish tagged release-check check
+.PHONY: help build run run-teams test race matrix manifests interop interop-short node-modules lint fmt fuzz bench bench-go bin/measure bin/promptweir bin/stress measure faults faults-short overload histories histories-short nightly pictures release publish tagged release-check check
 
 # The output of `promptweir version`. Without git it is empty, and the binary uses its build information.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -45,9 +45,9 @@ test: ## run all tests that need only Go, without the race detector; with a real
 	CGO_ENABLED=0 go test -shuffle=on -ldflags='-s -w' -p=$(PACKAGES_AT_ONCE) ./upstream ./gateway ./gateway/transport ./...
 
 # The packages that start goroutines, apart from commands. An example server that starts one is tested in examples.
-RACE ?= ./upstream/... ./gateway ./gateway/transport ./gateway/audit ./gateway/cluster/... ./gateway/edge ./gateway/identity ./gateway/requests ./gateway/snapshot ./config/watch ./cmd/promptweir/internal/...
+RACE ?= ./upstream/... ./gateway ./gateway/transport ./gateway/audit ./gateway/cluster/... ./gateway/edge ./gateway/identity ./gateway/publish ./gateway/requests ./gateway/snapshot ./config/watch ./cmd/promptweir/internal/...
 race: ## run the tests of the packages that start goroutines under the race detector, which needs a C compiler
-	CGO_ENABLED=1 go test -race -shuffle=on -ldflags='-s -w' -p=$(PACKAGES_AT_ONCE) $(RACE)
+	CGO_ENABLED=1 go test -race -vet=off -shuffle=on -ldflags='-s -w' -p=$(PACKAGES_AT_ONCE) $(RACE)
 
 matrix: ## print which clients and upstreams, of all revisions and transports, were tested with each other
 	@mkdir -p bin
@@ -59,13 +59,21 @@ manifests: ## test the manifests, dashboard, alert rules and the configuration o
 	go -C examples/grafana test -count=1 ./...
 	go -C examples/proxies test -count=1 ./...
 
-interop: ## test with other clients, servers and tools and the MCP conformance suite; needs Node 22.19 or later, Chromium, HAProxy, nginx and promtool
+# npm writes this file last.
+NODE_MODULES := examples/interop/node_modules/.package-lock.json
+node-modules: $(NODE_MODULES)
+$(NODE_MODULES): examples/interop/package-lock.json
 	cd examples/interop && npm ci --ignore-scripts
-	go -C examples/interop test -v -count=1 -timeout 15m ./...
+
+interop: $(NODE_MODULES) ## test with other clients, servers and tools and the MCP conformance suite; needs Node 22.19 or later, Chromium, HAProxy, nginx and promtool
+	go -C examples/interop test -v -count=1 -timeout 15m $(INTEROP) ./...
 	go test -tags interop -v -count=1 -run PassPromtool ./cmd/promptweir
 
-lint: ## run the linters, with the import rules of .golangci.yml
-	$(TOOL) golangci-lint run
+interop-short: INTEROP := -short
+interop-short: interop ## the same without slow clients, proxies and repetitions, in half of the time
+
+lint: ## run the linters, with the import rules of .golangci.yml, and check the format and the English of comments
+	.ci/lint
 
 fmt: ## format all Go code
 	$(TOOL) golangci-lint fmt
@@ -123,8 +131,8 @@ histories: bin/stress ## check what 36 clients recorded while three replicas, th
 	$(call ABOUT,Histories)
 	@bin/stress histories $(HISTORIES)
 
-histories-short: HISTORIES = -busy -short -length 1m -seed 5
-histories-short: histories ## the same for a minute
+histories-short: HISTORIES = -busy -short -length 30s -seed 5
+histories-short: histories ## the same for half a minute
 
 # What CI has no time for: most of an hour on two cores.
 nightly: ## run the long rigs, longer fuzzing and more cases of each property
@@ -133,6 +141,8 @@ nightly: ## run the long rigs, longer fuzzing and more cases of each property
 	$(MAKE) test RAPID_CHECKS=1000
 	$(MAKE) race RAPID_CHECKS=100
 	$(MAKE) manifests
+	.ci/lint examples/bench examples/grafana examples/interop examples/interop/collector examples/kubernetes examples/proxies
+	$(MAKE) interop
 	$(GORELEASER) check
 	$(GORELEASER) release --snapshot --clean --skip=docker
 	$(MAKE) release-check

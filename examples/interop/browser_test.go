@@ -22,6 +22,7 @@ import (
 // TestAdminPage_ShowsProblems opens the admin page of a gateway with an upstream that is down and a reload that was refused.
 func TestAdminPage_ShowsProblems(t *testing.T) {
 	t.Parallel()
+	takesLong(t)
 	file := configure(t, 2, newServer(t, false).upstream(), fmt.Sprintf("upstream \"gone\" { url = \"http://%s/mcp\" }", unused(t)))
 	dir := t.TempDir()
 	proctest.Build(t, dir, "./cmd/promptweir")
@@ -60,6 +61,7 @@ func TestAdminPage_ShowsProblems(t *testing.T) {
 // TestBrowserPage_SaysHowToPointAClientAtTheGateway opens the endpoint, and the root of its host, as a person does.
 func TestBrowserPage_SaysHowToPointAClientAtTheGateway(t *testing.T) {
 	t.Parallel()
+	takesLong(t)
 	file := configure(t, 2, newServer(t, false).upstream())
 	dir := t.TempDir()
 	proctest.Build(t, dir, "./cmd/promptweir")

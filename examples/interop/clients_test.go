@@ -77,6 +77,9 @@ func TestClients_LoseWhatValidateSays(t *testing.T) {
 		for prompt, whole := range all {
 			t.Run(client.name+"/"+prompt, func(t *testing.T) {
 				t.Parallel()
+				if client.name != "claude-code" {
+					takesLong(t)
+				}
 				model := &modelStub{}
 				server := httptest.NewServer(model)
 				defer server.Close()

@@ -186,6 +186,7 @@ func serveTraced(t *testing.T, tracer api.Tracer) (url string) {
 // TestInterop_CollectorHasOneTraceAndItsLog sends the telemetry of a client, the gateway and a server to an OpenTelemetry collector:
 // the gateway over gRPC, the others over HTTP.
 func TestInterop_CollectorHasOneTraceAndItsLog(t *testing.T) {
+	takesLong(t) // to compile a collector
 	b := &backend{}
 	overGRPC, overHTTP := startCollector(t, b)
 	tracer := newTracer(t, overHTTP)

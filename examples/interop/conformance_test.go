@@ -165,6 +165,9 @@ func (r suiteRun) expectedFailures(t *testing.T) string {
 // do runs the suite against one side. The suite itself checks that nothing failed or passed unexpectedly, but not whether a
 // scenario was run at all.
 func (r suiteRun) do(t *testing.T, side string, flags ...string) {
+	if slices.Contains(r.scenarios, "all") {
+		takesLong(t)
+	}
 	results := t.TempDir()
 	args := slices.Concat([]string{installed(t, "conformance"), side}, flags, r.scenarios, []string{
 		"--expected-failures", r.expectedFailures(t), "--output-dir", results,

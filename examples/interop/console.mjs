@@ -1,19 +1,21 @@
 // What an operator does in the console, in a browser. Each step checks what it sees, and the script fails on the first that does not
 // see what it should. What happens outside of the browser is asked for on standard output.
 //
-//   node console.mjs CHROMIUM CONSOLE OTHER_ORIGIN LINK
+//   node console.mjs CHROMIUM CONSOLE OTHER_ORIGIN LINK [short]
 //
-// With SCREENSHOTS, a folder, it leaves pictures of each state there, in both themes and three widths.
+// With SCREENSHOTS, a folder, it leaves pictures of each state there, in both themes and three widths. With short, axe-core
+// checks the light theme only.
 import assert from 'node:assert/strict';
 import { createInterface } from 'node:readline';
 import axe from 'axe-core';
 import { launch } from './launch.mjs';
 
-const [chromium, url, other, link] = process.argv.slice(2);
+const [chromium, url, other, link, short] = process.argv.slice(2);
 const shots = process.env.SCREENSHOTS;
 const answers = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 const browser = await launch(chromium);
 const complaints = [];
+let recorded; // the promise that a page no longer says that the audit log cannot be written
 let expected = 0; // complaints of the browser about refusals that a step provokes
 
 // next has something happen outside, and waits until it has.
@@ -57,6 +59,7 @@ async function fits(page, state) {
       assert.deepEqual(seen, { sideways: 0, wide: [], nameless: [], landmarks: [] }, `${state} at ${width} pixels`);
       if (shots) await page.screenshot({ path: `${shots}/${state}-${colorScheme}-${width}.png`, fullPage: true });
     }
+    if (short && colorScheme === 'dark') continue;
     await isAccessible(page, `${state} in ${colorScheme}`, colorScheme === 'dark' ? { runOnly: ['color-contrast'] } : {});
   }
   await page.setViewportSize({ width: 1280, height: 900 });
@@ -199,7 +202,7 @@ const steps = {
     const { children } = nodes.find(({ role, properties }) => role === 'status' && properties.live === 'polite');
     assert.match(nodes.find(({ id }) => id === children[0]).name, /Upstream desk is down/, 'what is read aloud');
     await card.getByRole('button', { name: 'Connect now to desk' }).click();
-    await page.locator('#announce.notice', { hasText: 'Connecting to desk.' }).waitFor(); // seen as well as heard
+    await page.locator('#announce.notice', { hasText: /Not connected to desk: unreachable since .*connection refused/ }).waitFor(); // seen as well as heard
     await next('desk returns');
     await card.waitFor({ state: 'detached', timeout: 40_000 });
     assert.ok(await page.evaluate(() => window.sameDocument), 'the page was not loaded again');
@@ -288,7 +291,10 @@ const steps = {
     await page.getByRole('heading', { name: 'The audit log cannot be written', level: 2 }).waitFor();
     await fits(page, 'overview-audit');
     await next('there is room');
-    await page.getByRole('heading', { name: 'The audit log cannot be written', level: 2 }).waitFor({ state: 'detached', timeout: 40_000 });
+    // The log is tried again within half a minute, and this page hears of it while the next steps run.
+    const waiting = await page.context().newPage();
+    await waiting.goto(`${url}/`);
+    recorded = waiting.getByRole('heading', { name: 'The audit log cannot be written', level: 2 }).waitFor({ state: 'detached', timeout: 60_000 });
   },
 
   async 'is told why a get failed'(page) {
@@ -398,6 +404,10 @@ const steps = {
     }
     await page.goto(`${url}/`);
     assert.match(await page.locator('h1').innerText(), /reports? to fix/, 'the session goes on');
+  },
+
+  async 'sees that the audit log is written again'() {
+    await recorded;
   },
 
   async 'signs out'(page) {

@@ -71,7 +71,11 @@ func TestConsole_InABrowser(t *testing.T) {
 	}
 	s.MustReload(text) // so that files are beside the configuration that reloads read
 	linked := gatewaytest.Serve(t, "")
-	converse(t, []string{"console.mjs", browser(t), strings.Replace(s.AdminURL, "127.0.0.1", "localhost", 1), strings.Replace(other.URL, "127.0.0.1", "localhost", 1), linked.AdminURL + "/sign-in?code=" + linked.LinkCode()},
+	script := []string{"console.mjs", browser(t), strings.Replace(s.AdminURL, "127.0.0.1", "localhost", 1), strings.Replace(other.URL, "127.0.0.1", "localhost", 1), linked.AdminURL + "/sign-in?code=" + linked.LinkCode()}
+	if testing.Short() {
+		script = append(script, "short")
+	}
+	converse(t, script,
 		map[string]func(){
 			"nothing was got": func() {
 				if n := len(library.Calls("prompts/get")); n > 0 {

@@ -105,6 +105,7 @@ func TestInterop_PromptsFromFiles(t *testing.T) {
 	for _, endpoint := range []string{oldest, modern} {
 		era := map[string]string{oldest: "legacy", modern: "modern"}[endpoint]
 		t.Run("inspector-"+era, func(t *testing.T) {
+			takesLong(t)
 			checkGets(t, func(name string, arguments []string) string {
 				args := []string{installed(t, "mcp-inspector"), "--cli", endpoint, "--transport", "http", "--protocol-era", era, "--method", "prompts/get", "--prompt-name", name}
 				if len(arguments) > 0 {

@@ -81,6 +81,7 @@ team "eng" {
 // lists, gets and hears of a change where its origin is allowed, and otherwise does not even connect.
 func TestInspector_ConnectsDirectlyFromAllowedOrigins(t *testing.T) {
 	t.Parallel()
+	takesLong(t)
 	const token = "token-of-a-page"
 	allowed, other := startInspectorPage(t), startInspectorPage(t)
 	server, dir := newServer(t, false), t.TempDir()

@@ -50,6 +50,14 @@ team "interop" {
 }
 `
 
+// takesLong skips a test in CI, where tests run with -short. Other tests have shown the gateway's part with quicker clients.
+func takesLong(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes long: run it with make interop")
+	}
+}
+
 func TestInterop_ClientsAndServers(t *testing.T) {
 	t.Parallel()
 	sessions, stateless := newServer(t, false), newServer(t, true)

@@ -33,6 +33,7 @@ type seenLink struct {
 // replica. The replicas share nothing but their cursor keys.
 func TestLinks_ThroughABalancerAndThreeReplicas(t *testing.T) {
 	t.Parallel()
+	takesLong(t)
 	endpoint := startLinked(t)
 	waitUntilListed(t, endpoint, []string{"sessions.link", "stateless.link"})
 	clients := map[string]func(t *testing.T) []seenLink{

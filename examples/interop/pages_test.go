@@ -26,6 +26,7 @@ type listed struct{ First, All int }
 // that they ever make, against a gateway with more prompts than a page has.
 func TestPages_ClientsGetAThousandInTheirFirstCall(t *testing.T) {
 	t.Parallel()
+	takesLong(t)
 	server := newServerOfMany(t)
 	page := startInspectorPage(t)
 	endpoint := startGatewayFor(t, page, fmt.Sprintf("upstream %q { url = %q }", "many", server))

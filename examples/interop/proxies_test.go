@@ -41,6 +41,7 @@ type replica struct {
 
 func TestHAProxy_InFrontOfTwoGateways(t *testing.T) {
 	t.Parallel()
+	takesLong(t)
 	f := newFront(t)
 	certificate, key := f.certificate(t)
 	bundle := filepath.Join(t.TempDir(), "bundle.pem")
@@ -56,6 +57,7 @@ func TestHAProxy_InFrontOfTwoGateways(t *testing.T) {
 
 func TestNginx_InFrontOfTwoGateways(t *testing.T) {
 	t.Parallel()
+	takesLong(t)
 	f := newFront(t)
 	certificate, key := f.certificate(t)
 	folder := t.TempDir()

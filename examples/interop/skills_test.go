@@ -138,6 +138,7 @@ func TestSkills_HostsVerifyWhatTheyRead(t *testing.T) {
 	}
 	for _, era := range []string{"legacy", "modern"} {
 		t.Run("inspector "+era, func(t *testing.T) {
+			takesLong(t)
 			out, err := runNode(t, patience, installed(t, "mcp-inspector"), "--cli", endpoint, "--transport", "http", "--protocol-era", era,
 				"--method", "skills/list", "--verify", "--require-digests")
 			if err != nil || strings.Count(out, "/plain/SKILL.md") < 2 {
@@ -173,6 +174,9 @@ func TestConformance_Skills(t *testing.T) {
 		for _, revision := range []string{"2025-11-25", "2026-07-28"} {
 			for scenario, untested := range map[string]int{"enumeration": 0, "directory": 0, "manifest": 2} {
 				t.Run(name+" "+revision+" "+scenario, func(t *testing.T) {
+					if revision != "2026-07-28" {
+						takesLong(t)
+					}
 					results := t.TempDir()
 					out, err := runNode(t, suiteBound, installed(t, "conformance"), "server", "--url", endpoint,
 						"--scenario", "sep-2640-skills-"+scenario, "--spec-version", revision, "--force", "--output-dir", results)

@@ -83,6 +83,9 @@ func TestSync_ClientsTakeFilesAsText(t *testing.T) {
 		for _, prompt := range []string{client.name, "one", "two"} {
 			t.Run(client.name+"/"+prompt, func(t *testing.T) {
 				t.Parallel()
+				if client.name == "gemini" && prompt != "two" {
+					takesLong(t)
+				}
 				own := t.TempDir()
 				if err := os.CopyFS(filepath.Join(own, client.folder), os.DirFS(filepath.Join(home, client.folder))); err != nil {
 					t.Fatal(err)

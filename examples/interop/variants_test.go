@@ -82,6 +82,9 @@ func TestVariants_FlatReachesTheModelWhole(t *testing.T) {
 		for variant, whole := range map[string]bool{"": client.name != "gemini", "/flat": true} {
 			t.Run(client.name+variant, func(t *testing.T) {
 				t.Parallel()
+				if client.name == "gemini" && variant == "" {
+					takesLong(t)
+				}
 				model := &modelStub{}
 				server := httptest.NewServer(model)
 				defer server.Close()
