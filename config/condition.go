@@ -43,14 +43,14 @@ func (c *Condition) Holds(prompt PromptFacts, who PrincipalFacts) (bool, error) 
 	if len(c.PrincipalFields) > 0 && who.err != nil {
 		return false, who.err
 	}
-	var refused bool
-	v, diags := c.expr.Value(c.context(prompt.value, who.value, &refused))
+	steps := hclread.MaxSteps
+	v, diags := c.expr.Value(c.context(prompt.value, who.value, &steps))
 	if diags.HasErrors() {
 		// The detail may quote a value, such as a claim; the summary never does.
 		first := hclread.Redact(diags[0], true)
 		return false, fmt.Errorf("%s in column %d", strings.ToLower(first.Summary), first.Subject.Start.Column)
 	}
-	if refused { // can and try answer as if the text did not match, and a server chooses its length
+	if steps < 0 { // can and try answer as if the text did not match, and a server chooses its length
 		return false, errTooMuchToMatch
 	}
 	return truth(v)
@@ -58,11 +58,11 @@ func (c *Condition) Holds(prompt PromptFacts, who PrincipalFacts) (bool, error) 
 
 var errTooMuchToMatch = errors.New(strings.ToLower(hclread.ErrTooMuchToMatch.Summary))
 
-// context returns the variables and functions of an evaluation. A refused match sets refused.
-func (c *Condition) context(prompt, principal cty.Value, refused *bool) *hcl.EvalContext {
+// context returns the variables and functions of an evaluation, whose matches may take the given steps.
+func (c *Condition) context(prompt, principal cty.Value, steps *int) *hcl.EvalContext {
 	all := &hcl.EvalContext{Variables: map[string]cty.Value{"prompt": prompt, "principal": principal}, Functions: c.functions}
 	all = all.NewChild()
-	all.Functions = map[string]hclread.Function{"regex": hclread.RegexFunction(c.programs, refused)}
+	all.Functions = map[string]hclread.Function{"regex": hclread.RegexFunction(c.programs, steps)}
 	return all
 }
 

@@ -131,6 +131,16 @@ func TestHolds_BoundsAMatch(t *testing.T) {
 	}
 }
 
+func TestHolds_BoundsAllMatchesTogether(t *testing.T) {
+	facts := NewPromptFacts("a", "b", "c", fmt.Appendf(nil, `{"description":%q}`, strings.Repeat("x", 400)))
+	const match = `can(regex(".{0,999}b", prompt.description))`
+	for when, want := range map[string]error{match: nil, match + " || " + match: errTooMuchToMatch} {
+		if _, err := condition(t, when).Holds(facts, NewPrincipalFacts("", nil, "")); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", when, err, want)
+		}
+	}
+}
+
 // A server chooses how long a text is: it must not decide by that whether hide hides.
 func TestHolds_FailsIfTryAndCanHideTheErrorOfAMatch(t *testing.T) {
 	text := strings.Repeat("x", maxFacts-100)

@@ -201,7 +201,7 @@ func TestReadme_HasTheBoundsOfTheCode(t *testing.T) {
 	if want := fmt.Sprintf("%d instructions", hclread.MaxInstructions); !strings.Contains(doc.text["Expressions and secrets"], want) {
 		t.Errorf("README, expressions: no %q", want)
 	}
-	for _, want := range []string{fmt.Sprintf("exceed %d.", hclread.MaxMatch), fmt.Sprintf("%d calls of `try`", maxTries)} {
+	for _, want := range []string{fmt.Sprintf("up to %d steps", hclread.MaxSteps), fmt.Sprintf("%d calls of `try`", maxTries)} {
 		if !strings.Contains(doc.text["Conditions"], want) {
 			t.Errorf("README, conditions: no %q", want)
 		}

@@ -79,7 +79,8 @@ func affixFunction(has func(s, affix string) bool) hclread.Function {
 // tryCondition evaluates a condition with only the types of its variables known. That finds every error that
 // does not depend on the prompt or the principal.
 func tryCondition(b *hclread.Block, c *Condition) {
-	v, diags := c.expr.Value(c.context(cty.UnknownVal(promptType()), cty.UnknownVal(principalType()), new(bool)))
+	steps := hclread.MaxSteps
+	v, diags := c.expr.Value(c.context(cty.UnknownVal(promptType()), cty.UnknownVal(principalType()), &steps))
 	for _, d := range diags {
 		shown := hclread.Redact(d, false)
 		switch d.Summary {

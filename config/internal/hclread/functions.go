@@ -122,13 +122,15 @@ const (
 	MaxExpression = 1024 // bytes
 	// MaxInstructions bounds the compiled program: ".{0,999}" has two thousand instructions.
 	MaxInstructions = 10_000
-	// MaxMatch bounds a match in a condition, in bytes times instructions, because servers choose the text: a
-	// few milliseconds.
-	MaxMatch = 1 << 20
+	// MaxSteps bounds the matches of one evaluation of a condition, because servers choose the texts: a few
+	// milliseconds. A match takes a step for each byte of its text and instruction of its pattern.
+	MaxSteps = 1 << 20
+	// compileSteps are the steps for compiling a pattern, which a call does twice: for its type and for its value.
+	compileSteps = 1 << 16
 )
 
-// ErrTooMuchToMatch is the error of a match beyond [MaxMatch].
-var ErrTooMuchToMatch = &DiagnosticError{"Too much to match", "The text is too long for this pattern."}
+// ErrTooMuchToMatch is the error of matches beyond [MaxSteps].
+var ErrTooMuchToMatch = &DiagnosticError{"Too much to match", "The texts are too long for these patterns."}
 
 // Program is a compiled regular expression with its cost.
 type Program struct {
@@ -202,13 +204,17 @@ func (b *Block) Compile(pattern string) (*Program, error) {
 	return p, err
 }
 
-// RegexFunction returns the function regex of a condition. It uses the compiled programs, and
-// compiles other patterns within bounds. A refused match sets refused, because can and try hide its error.
-func RegexFunction(programs map[string]*Program, refused *bool) Function {
+// RegexFunction returns the function regex for one evaluation of a condition. It uses the compiled programs, and
+// compiles other patterns within bounds. Matches and compilations are subtracted from steps. Below zero they fail.
+// The caller must check that too, because can and try hide the error.
+func RegexFunction(programs map[string]*Program, steps *int) Function {
 	general := stdlib.RegexFunc
 	program := func(pattern string) (*Program, error) {
 		if p := programs[pattern]; p != nil {
 			return p, nil
+		}
+		if *steps -= compileSteps; *steps < 0 {
+			return nil, ErrTooMuchToMatch
 		}
 		return Compile(pattern)
 	}
@@ -230,8 +236,7 @@ func RegexFunction(programs map[string]*Program, refused *bool) Function {
 				return cty.NilVal, err
 			}
 			text := args[1].AsString()
-			if len(text)*p.instructions > MaxMatch {
-				*refused = true
+			if *steps -= len(text) * p.instructions; *steps < 0 {
 				return cty.NilVal, ErrTooMuchToMatch
 			}
 			return p.find(text)
