@@ -11,9 +11,10 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// Diff returns the differences between two configurations. It does not know the upstreams' prompts.
-// The order and the positions of blocks do not matter. Neither do the labels of expose, hide and
-// screen blocks, nor the division of a rule into several blocks.
+// Diff returns the changes between two configurations that may affect which prompts a caller sees,
+// or their names. It does not know the upstreams' prompts. It ignores the order and location of
+// blocks, the labels of expose, hide and screen blocks, and the division of a rule into several
+// blocks.
 func Diff(before, after *config.Config) []Change {
 	d := &differ{}
 	d.gateway(before, after)
@@ -44,8 +45,7 @@ func byName(teams []config.Team) map[string]config.Team {
 	return all
 }
 
-// unionOfNames returns the names of the teams of both configurations: first the teams of after,
-// then the removed teams.
+// unionOfNames returns the names of all teams: first the teams of after, then the removed teams.
 func unionOfNames(before, after []config.Team) []string {
 	var names []string
 	for _, t := range slices.Concat(after, before) {
@@ -56,7 +56,7 @@ func unionOfNames(before, after []config.Team) []string {
 	return names
 }
 
-// gateway adds the changes that concern every team.
+// gateway adds the changes of the auth block and of settings that affect every team.
 func (d *differ) gateway(before, after *config.Config) {
 	switch {
 	case before.Auth == nil && after.Auth != nil:
@@ -80,12 +80,12 @@ func (d *differ) gateway(before, after *config.Config) {
 	}
 }
 
-// pairs calls change with the elements of both lists by their keys: first the removed elements, with
-// a nil now, then the elements of after, with a nil old for a new one.
+// pairs matches the elements of two lists by their keys. It calls change for each removed element
+// with now == nil, then for each element of after, with old == nil if the element is new.
 func pairs[T any](before, after []T, key func(*T) string, change func(old, now *T)) {
 	index := func(in []T) map[string]*T {
 		byKey := map[string]*T{}
-		for i := range slices.Backward(in) { // of equal keys, the first counts
+		for i := range slices.Backward(in) { // backward, so that the first of equal keys wins
 			byKey[key(&in[i])] = &in[i]
 		}
 		return byKey
@@ -112,7 +112,7 @@ func (d *differ) upstreams(team string, before, after []config.Upstream) {
 		case old == nil:
 			d.add(Added, now.Place, "upstream %q of team %q is new: the team's members see its "+
 				"prompts, %s", now.Name, team, prefixed(now.Prefix))
-			return // the rest of a new upstream is new as well
+			return // one change is enough for a new upstream
 		case old.Address() != now.Address():
 			d.add(Other, now.Place, "upstream %q of team %q points to another server: %s "+
 				"instead of %s", now.Name, team, now.Address(), old.Address())
@@ -127,7 +127,7 @@ func (d *differ) upstreams(team string, before, after []config.Upstream) {
 	})
 }
 
-// owners adds the names that now belong to another team.
+// owners adds the names and prefixes that now belong to another team.
 func (d *differ) owners(before, after *config.Config) {
 	was, is := namesOf(before), namesOf(after)
 	names := map[string]bool{}
@@ -154,7 +154,7 @@ func (d *differ) owners(before, after *config.Config) {
 	}
 }
 
-// nameOwners maps prefixes, and names given by prompt blocks, to teams.
+// nameOwners maps prefixes, and names from prompt blocks, to the teams that own them.
 type nameOwners struct{ prefixes, renamed map[string]string }
 
 func namesOf(cfg *config.Config) nameOwners {
@@ -191,8 +191,8 @@ func (n nameOwners) owner(name string, cfg *config.Config) string {
 	return cmp.Or(n.renamed[name], n.prefixes[""])
 }
 
-// withSeparator returns the prefix and the separator, with which exposed names begin; "" for no
-// prefix.
+// withSeparator returns the beginning of the exposed names: the prefix and the separator, or "" if
+// there is no prefix.
 func withSeparator(prefix string, cfg *config.Config) string {
 	if prefix == "" {
 		return ""
@@ -226,12 +226,11 @@ func (d *differ) exposes(team string, before, after []config.Rule) {
 	d.exposed(Added, before, after, "%s of team %q shows %s to %s%s", team)
 }
 
-// exposed adds the patterns that rules show to a reader and the rules in others do not.
+// exposed adds the patterns that rules show to a reader and that others do not show to this reader.
 func (d *differ) exposed(sign Sign, others, rules []config.Rule, text, team string) {
 	for i := range rules {
 		r := &rules[i]
-		// Compare each reader and pattern, because the division of a rule into blocks has no
-		// effect.
+		// Compare single readers and patterns: dividing a rule into several blocks is no change.
 		for _, who := range r.To {
 			patterns := onlyIn(r, others, func(other *config.Rule) bool { return slices.Contains(other.To, who) })
 			if patterns != "" {
@@ -248,7 +247,7 @@ func (d *differ) hides(team string, before, after []config.Rule) {
 	d.hidden(Added, before, after, "%s %s removes %s from everybody%s", whose)
 }
 
-// hidden adds the patterns that rules hide and the rules in others do not.
+// hidden adds the patterns that rules hide and that others do not hide.
 func (d *differ) hidden(sign Sign, others, rules []config.Rule, text, whose string) {
 	for i := range rules {
 		r := &rules[i]
@@ -258,23 +257,23 @@ func (d *differ) hidden(sign Sign, others, rules []config.Rule, text, whose stri
 	}
 }
 
-// onlyIn returns the patterns of a rule that are in no comparable rule of others: a rule that like
-// accepts and that has the same condition.
+// onlyIn returns the patterns of r that are in no similar rule of others. A rule is similar if like
+// accepts it and its condition equals the condition of r.
 func onlyIn(r *config.Rule, others []config.Rule, like func(*config.Rule) bool) string {
 	var patterns []string
 	for _, pattern := range r.Prompts {
-		said := func(other config.Rule) bool {
+		hasPattern := func(other config.Rule) bool {
 			return like(&other) && when(&other) == when(r) &&
 				slices.ContainsFunc(other.Prompts, func(p config.Pattern) bool { return p.String() == pattern.String() })
 		}
-		if !slices.ContainsFunc(others, said) {
+		if !slices.ContainsFunc(others, hasPattern) {
 			patterns = append(patterns, pattern.String())
 		}
 	}
 	return strings.Join(patterns, ", ")
 }
 
-// when returns a rule's condition as the continuation of a sentence.
+// when returns " when" and the rule's condition, or "" if there is no condition.
 func when(r *config.Rule) string {
 	if r.When == nil {
 		return ""
@@ -296,12 +295,12 @@ func (d *differ) overrides(team string, before, after []config.Override) {
 	})
 }
 
-// override adds the change of one prompt block. Either block may be empty.
+// override adds the changes of one prompt block. An empty Override stands for a new or removed block.
 func (d *differ) override(team string, place config.Place, old, now config.Override) {
 	if was, is := cmp.Or(old.Name, old.Prompt), cmp.Or(now.Name, now.Prompt); was != is {
 		d.add(Other, place, "prompt %q of team %q is renamed: %q instead of %q", now.Prompt, team, is, was)
 	}
-	old.Name, old.Place = now.Name, now.Place // the name is reported above, the location has no effect
+	old.Name, old.Place = now.Name, now.Place // a new name was added above, and locations do not matter
 	if !reflect.DeepEqual(old, now) {
 		d.add(Other, place, "prompt %q of team %q has a different description or different arguments", now.Prompt, team)
 	}
@@ -313,17 +312,17 @@ type Sign string
 // The kinds of changes. A new rule may show or hide prompts; the text of the change tells which.
 const (
 	Added   Sign = "+" // a rule, an upstream, a member or a permission is new
-	Removed Sign = "-" // it was removed
-	Other   Sign = "!" // it is different
+	Removed Sign = "-" // a rule, an upstream, a member or a permission was removed
+	Other   Sign = "!" // a setting has a different value
 )
 
-// Change is one difference between two configurations in the visibility or the names of prompts.
+// Change is one difference between two configurations.
 type Change struct {
 	Sign Sign `json:"sign"`
-	// Rule is the location of the block, as PATH:LINE: in the later configuration, or in the
-	// earlier one if it was removed.
+	// Rule is the location of the block in the new configuration, as PATH:LINE. For a removed block, it
+	// is the location in the old configuration. It is empty if the change has no single block.
 	Rule string `json:"rule,omitempty"`
-	// Text describes the change.
+	// Text describes the change for people.
 	Text string `json:"text"`
 }
 
@@ -334,7 +333,7 @@ func (d *differ) add(sign Sign, place config.Place, text string, args ...any) {
 	d.changes = append(d.changes, Change{sign, ruleAt(place), fmt.Sprintf(text, args...)})
 }
 
-// ruleAt returns the location of a block; "" if it is in no file.
+// ruleAt returns a location as PATH:LINE, or "" for the zero Place.
 func ruleAt(place config.Place) string {
 	if place == (config.Place{}) {
 		return ""
@@ -342,7 +341,7 @@ func ruleAt(place config.Place) string {
 	return place.String()
 }
 
-// ownerOf returns the owner of a block as the continuation of a sentence.
+// ownerOf returns "of team …", or "of the gateway" if team is empty, for the text of a change or step.
 func ownerOf(team string) string {
 	if team == "" {
 		return "of the gateway"

@@ -7,11 +7,12 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// locks adds locks that start or stop leaving prompts out, and a change of the definitions that the
-// lock file approves.
+// locks adds locks that are newly enforced or no longer enforced, and changes of the definitions
+// that the lock file approves.
 func (d *differ) locks(before, after *config.Config) {
 	d.lock(ownerOf(""), before.Gateway.Lock, after.Gateway.Lock)
-	// A lock that the gateway enforces applies to all teams, so their own locks make no difference.
+	// If the gateway enforces its lock before or after, do not compare the locks of teams: the
+	// gateway's lock applies to all teams.
 	everywhere := enforced(before.Gateway.Lock) || enforced(after.Gateway.Lock)
 	both := enforced(before.Gateway.Lock) && enforced(after.Gateway.Lock)
 	was, is := byName(before.Teams), byName(after.Teams)
@@ -22,16 +23,16 @@ func (d *differ) locks(before, after *config.Config) {
 			both = both || enforced(old) && enforced(now)
 		}
 	}
-	// Approvals matter only if the lock is enforced before and after. Otherwise everything changes
-	// anyway.
+	// Compare approvals only if a lock is enforced before and after: a lock that starts or ends changes
+	// the whole list anyway.
 	if changes := config.DiffLocks(before.Lock, after.Lock); both && len(changes) > 0 {
 		d.add(Other, config.Place{}, "%s approves different definitions: %d are added, changed "+
 			"or removed", config.LockFile, len(changes))
 	}
 }
 
-// enforced reports whether a lock leaves prompts out. A lock that only warns has no effect on
-// visibility.
+// enforced reports whether a lock leaves out prompts that are not approved. In other modes it only
+// warns.
 func enforced(l config.LockSetting) bool { return l.Mode == config.LockEnforce }
 
 // lock adds the change of one block's lock.
@@ -67,7 +68,8 @@ func unlike(screens, others []config.Screen) (all []config.Screen) {
 	return all
 }
 
-// alike reports whether two blocks have the same effect. Labels and locations are ignored.
+// alike reports whether two blocks have the same action and the same checks. It ignores labels,
+// locations and the skills attribute.
 func alike(a, b config.Screen) bool {
 	patterns := func(s config.Screen) (all []string) {
 		for _, p := range s.Patterns {
@@ -79,7 +81,7 @@ func alike(a, b config.Screen) bool {
 		slices.Equal(a.Content, b.Content) && slices.Equal(patterns(a), patterns(b))
 }
 
-// callers adds changes of the authentication. Both configurations have an auth block.
+// callers adds changes of the tokens, issuers and client certificates of two auth blocks.
 func (d *differ) callers(before, after *config.Auth) {
 	was, is := holders(before.Tokens), holders(after.Tokens)
 	for _, old := range before.Tokens {
@@ -117,9 +119,9 @@ func holders(tokens []config.Token) map[string][]config.Token {
 	return all
 }
 
-// holder adds the changes for a subject with tokens in both configurations.
+// holder adds the changes of one subject's groups and tokens. It does nothing for a new subject.
 func (d *differ) holder(place config.Place, who string, before, after []config.Token) {
-	if before == nil { // the whole subject is new
+	if before == nil { // callers has added the new subject
 		return
 	}
 	pairs(groupsOf(before), groupsOf(after), func(group *string) string { return *group }, func(old, now *string) {
@@ -130,13 +132,13 @@ func (d *differ) holder(place config.Place, who string, before, after []config.T
 			d.add(Added, place, "%s is in group:%s", who, *now)
 		}
 	})
-	// Someone else may hold the new token.
+	// Report a changed token: a different person may have it.
 	if !slices.EqualFunc(before, after, func(a, b config.Token) bool { return a.SHA256 == b.SHA256 }) {
 		d.add(Other, place, "%s has a different token", who)
 	}
 }
 
-// groupsOf returns the groups of a subject's tokens.
+// groupsOf returns the groups of tokens, with the prefixes of their as attributes.
 func groupsOf(tokens []config.Token) (groups []string) {
 	for _, t := range tokens {
 		for _, group := range t.Groups {
@@ -155,7 +157,7 @@ func (d *differ) issuers(before, after []config.JWT) {
 		case old == nil:
 			d.add(Added, now.Place, "tokens of jwt %q are accepted", now.Name)
 		default:
-			// Compare all settings of the jwt blocks except the location.
+			// Compare all settings except the location.
 			was, is := *old, *now
 			was.Place, is.Place = config.Place{}, config.Place{}
 			if !reflect.DeepEqual(was, is) {

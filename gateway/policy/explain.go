@@ -10,18 +10,18 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// Decision is whether a principal may see an entry, and why.
+// Decision is the answer of [Policy.Explain] about one principal and one entry.
 type Decision struct {
 	Visible bool
-	// Depends is true if the decision depends on the prompt's definition or the principal's claims,
-	// which were not given. If so, Visible is false.
+	// Depends is true if the decision depends on a definition or on claims that Explain did not get.
+	// If so, Visible is false.
 	Depends bool
-	// Rule is the location of the deciding block, as PATH:LINE. It is empty if no block shows the
-	// entry to the principal and none hides it.
+	// Rule is the location of the deciding block, as PATH:LINE. It is empty if no block decided.
 	Rule string
 	// Reason explains the decision.
 	Reason string
-	// Chain lists every block that concerns the entry, in order of precedence.
+	// Chain lists the upstream's block, then every block that matches the entry, in order of
+	// precedence.
 	Chain []Step
 }
 
@@ -31,7 +31,7 @@ type Step struct {
 	Rule string `json:"rule"`
 	// Text describes the block.
 	Text string `json:"text"`
-	// Decides is true for the step that made the decision. If no block decided, no step has it.
+	// Decides is true for the block that made the decision, in at most one step.
 	Decides bool `json:"decides,omitempty"`
 }
 
@@ -50,7 +50,7 @@ func (p *Policy) Explain(who Principal, team, upstream, name string, definition 
 		who.Subject, team, who.Subject, name)
 	e.Chain = []Step{{Rule: t.upstreams[upstream].String(), Text: fmt.Sprintf("upstream %q of "+
 		"team %q owns it", upstream, team)}}
-	// In order of precedence: hide blocks before rules, and the gateway's before the team's.
+	// Order of precedence: the gateway's hide blocks, the team's hide blocks, then rules.
 	e.hides(p.hides, ownerOf(""))
 	e.hides(t.hides, ownerOf(team))
 	e.rules(t)
@@ -74,19 +74,19 @@ type explanation struct {
 	audience   *Audience
 	facts      config.PrincipalFacts
 	isDecided  bool // by a step
-	// undecided is the first step that depends on something unknown. mayHide is true if such a step
-	// may hide what later steps show.
+	// undecided is the text of the first step that depends on an unknown definition or claim.
 	undecided string
-	mayHide   bool
-	// unmet is the first step about an expose block that names the principal. It is the reason if
-	// no step decides and no step depends on something unknown: the block's condition is false.
+	// mayHide is true after a hide block that may hide the prompt, depending on unknown facts.
+	mayHide bool
+	// unmet is the text of the first expose block for the principal. It becomes the reason if nothing
+	// decides and nothing is unknown: the condition of that block is false.
 	unmet string
 }
 
-// step adds a step. The first applicable step decides, with one exception: while an undecided hide
-// block may hide the prompt, a step that shows it does not decide.
+// step adds a step. The first step that applies decides, with one exception: after a hide block that
+// may hide the prompt, a step that shows the prompt does not decide.
 func (e *explanation) step(rule, text string, applies, shows bool) {
-	// Later steps are also listed: they show people the effect of removing the deciding block.
+	// List the steps after the decision, too: they show what would follow without the deciding block.
 	decides := applies && !e.isDecided && (!shows || !e.mayHide)
 	e.Chain = append(e.Chain, Step{rule, text, decides})
 	if decides {
@@ -97,9 +97,9 @@ func (e *explanation) step(rule, text string, applies, shows bool) {
 // outcome is the result of a block's condition.
 type outcome struct {
 	applies bool
-	// because explains the result; empty if the block has no condition.
+	// because explains the result. It is empty if the block has no condition.
 	because string
-	// unknown is true if the condition reads something that was not given.
+	// unknown is true if the result depends on a definition or on claims that Explain did not get.
 	unknown bool
 }
 
@@ -121,7 +121,7 @@ func (e *explanation) evaluate(b *block) outcome {
 	return outcome{because: because + "does not hold"}
 }
 
-// missing names the facts that a condition needs and that were not given.
+// missing names the facts that a condition reads but that Explain did not get.
 func (e *explanation) missing(when *config.Condition) string {
 	claims := e.who.ClaimsUnknown && when.ReadsClaims()
 	switch definition := when.ReadsDefinition && e.entry.definition == nil; {
@@ -133,8 +133,7 @@ func (e *explanation) missing(when *config.Condition) string {
 	return "the prompt's definition, which is not known here"
 }
 
-// hides adds a step for each hide block that matches the name: it hides the prompt, may hide it, or
-// does not.
+// hides adds a step for each hide block that matches the name, even if its condition is false.
 func (e *explanation) hides(hides []*block, owner string) {
 	for _, hide := range hides {
 		if !hide.Matches(e.name) {
@@ -158,14 +157,15 @@ func (e *explanation) hides(hides []*block, owner string) {
 	}
 }
 
-// leaveOpen remembers the first step with an unknown outcome, unless a step has already decided.
+// leaveOpen records the text of the first step with an unknown outcome, unless a step has already
+// decided.
 func (e *explanation) leaveOpen(out outcome, text string) {
 	if out.unknown && !e.isDecided && e.undecided == "" {
 		e.undecided = text
 	}
 }
 
-// rules adds a step for each rule that matches the name, whether or not it names the principal.
+// rules adds a step for each rule that matches the name, even if the rule is for other principals.
 func (e *explanation) rules(t *team) {
 	for id := t.first; id < t.end; id++ {
 		r := &e.audience.policy.rules[id]
@@ -186,7 +186,7 @@ func (e *explanation) rules(t *team) {
 	}
 }
 
-// describe describes the rule for a principal; named is true if the rule names the principal.
+// describe returns the text of a rule's step. named is true if the rule is for the principal.
 func (r *rule) describe(who Principal, named bool) string {
 	switch {
 	case r.expose != nil && named:
@@ -214,13 +214,14 @@ func names(to []config.Selector) string {
 
 // Reader is a principal or group to whom a rule shows an entry.
 type Reader struct {
-	// Who is a user, a group or everybody. Teams are replaced by their members.
+	// Who is a user, a group or everybody. The members of a team replace the team.
 	Who config.Selector
-	// When is the condition that the principal must satisfy; empty for none.
+	// When is the condition that the principal must satisfy; empty if there is no condition.
 	When string
-	// Rule is the location of the rule's block, as PATH:LINE. By is the title of an expose block,
-	// or the membership of a team.
-	Rule, By string
+	// Rule is the location of the rule's block, as PATH:LINE.
+	Rule string
+	// By is the title of the expose block, or the text "membership of team …".
+	By string
 }
 
 func (r Reader) String() string {
@@ -233,8 +234,8 @@ func (r Reader) String() string {
 // Everybody reports whether the rule shows the entry to everybody, without a condition.
 func (r Reader) Everybody() bool { return r.Who.Kind == config.Anybody && r.When == "" }
 
-// Readers returns all readers of an entry, each once, with the first rule that shows it to them, in
-// the order of the rules. It agrees with [Policy.Explain].
+// Readers returns the readers of an entry in the order of the rules, each once, with the first rule
+// that shows the entry to them. It agrees with [Policy.Explain].
 func (p *Policy) Readers(team, upstream, name string, definition []byte) []Reader {
 	v := p.Visibility(team, upstream, name, definition)
 	if v == nil {
@@ -250,7 +251,7 @@ func (p *Policy) Readers(team, upstream, name string, definition []byte) []Reade
 		for _, who := range p.selectorsOf(r) {
 			reader := Reader{who, when, r.place.String(), by}
 			// Two rules may show the entry to the same readers. Explain names the first one.
-			if !slices.ContainsFunc(readers, func(known Reader) bool { return known.String() == reader.String() }) {
+			if !slices.ContainsFunc(readers, func(other Reader) bool { return other.String() == reader.String() }) {
 				readers = append(readers, reader)
 			}
 		}
@@ -258,7 +259,8 @@ func (p *Policy) Readers(team, upstream, name string, definition []byte) []Reade
 	return readers
 }
 
-// when returns the condition under which the i-th rule shows the entry and no hide block hides it.
+// when returns the condition under which the i-th rule shows the entry and no hide block hides it,
+// or "" if there is no condition.
 func (v *Visibility) when(i int) string {
 	if v.conditional == nil {
 		return ""
@@ -293,15 +295,15 @@ func (p *Policy) selectorsOf(r *rule) []config.Selector {
 	return readers
 }
 
-// HiddenBy returns the first hide block that removes an entry for everyone, or the zero Step. If
-// definition is nil, the block may depend on the definition.
+// HiddenBy returns the first block that hides an entry from everyone, or the zero Step. It ignores
+// blocks whose condition reads the principal. If definition is nil and the block's condition reads
+// it, the text of the step says so.
 func (p *Policy) HiddenBy(team, upstream, name string, definition []byte) Step {
 	t := p.owner(team, upstream)
 	if t == nil {
 		return Step{}
 	}
 	e := &entry{team: team, upstream: upstream, name: name, definition: definition}
-	// Blocks that depend on the caller are ignored.
 	for i, hide := range slices.Concat(p.hides, t.hides) {
 		if !hide.Matches(name) {
 			continue

@@ -14,11 +14,11 @@ import (
 type Policy struct {
 	teams map[string]*team
 	hides []*block
-	// rules are all rules that can show an entry. Their indexes identify them.
+	// rules can show an entry. Audiences and visibilities refer to a rule by its index.
 	rules []rule
 
-	// The rules by their readers: directly, through membership in a team, and through membership in
-	// every team. A principal's rules are looked up here, which saves a pass over all rules.
+	// These are indexes of rules by their readers: readers that an expose block names, readers that a
+	// team lists as members, and members of every team. They save a pass over all rules.
 	direct     map[config.Selector][]int
 	membership map[config.Selector][]int
 	everyTeam  []int
@@ -32,12 +32,13 @@ type Policy struct {
 	placements *lru.Cache[string, *placement] // by subject
 	decisions  *lru.Cache[decision, bool]
 
-	// hideReads are the principal attributes that hide blocks read. They concern every principal.
+	// hideReads are the principal attributes that hide blocks read. A hide block applies to all
+	// principals, so every audience key contains these attributes.
 	hideReads []string
-	// readingRules are the rules with a condition on the principal.
-	readingRules []int
+	// conditionalRules are the indexes of the rules with a condition on the principal.
+	conditionalRules []int
 
-	onFailure func(Failure) // may be nil
+	onFailure func(Failure) // nil unless ReportFailures was called
 }
 
 // New returns the policy of a validated configuration. It keeps a reference to the configuration
@@ -70,18 +71,17 @@ func New(cfg *config.Config) *Policy {
 	return p
 }
 
-// addHideReads records the principal attributes that hide blocks read. Hide blocks concern all
-// principals.
+// addHideReads records the principal attributes that hide blocks read.
 func (p *Policy) addHideReads(hides []*block) {
 	for _, hide := range hides {
 		p.hideReads = append(p.hideReads, hide.reads()...)
 	}
 }
 
-// addTeam adds a team's rules: its membership, and its expose blocks.
+// addTeam adds a team with its hide blocks and its rules: membership, then the expose blocks.
 func (p *Policy) addTeam(t *config.Team) {
-	// Membership is a rule like an expose block. It is the team's first rule, so that explanations
-	// name it for members.
+	// Membership is the team's first rule: for a member, explanations name the membership and not an
+	// expose block.
 	owner := &team{upstreams: map[string]config.Place{}, hides: newHides(t.Hides), first: len(p.rules)}
 	p.addHideReads(owner.hides)
 	for _, u := range t.Upstreams {
@@ -97,20 +97,20 @@ func (p *Policy) addTeam(t *config.Team) {
 	p.teams[t.Name] = owner
 }
 
-// addRule adds a rule and indexes it by the selectors in to. A team selector counts as the team's
-// members.
+// addRule adds a rule and indexes it by the selectors in to. The members of a team replace its
+// selector.
 func (p *Policy) addRule(r rule, to []config.Selector) {
 	id := len(p.rules)
 	p.rules = append(p.rules, r)
 	if len(r.expose.reads()) > 0 {
-		p.readingRules = append(p.readingRules, id)
+		p.conditionalRules = append(p.conditionalRules, id)
 	}
 	for _, selector := range to {
 		if selector.Kind != config.TeamMembers {
 			p.direct[selector] = append(p.direct[selector], id)
 			continue
 		}
-		// A principal with EveryTeam is also a member of a team that lists no members.
+		// A principal with EveryTeam is a member even if the team lists no members.
 		p.everyTeam = append(p.everyTeam, id)
 		for _, member := range p.members[selector.Name] {
 			p.membership[member] = append(p.membership[member], id)
@@ -118,8 +118,8 @@ func (p *Policy) addRule(r rule, to []config.Selector) {
 	}
 }
 
-// ReportFailures makes the policy call report if a condition cannot be evaluated, at most once a
-// minute per block. Call it before any other method.
+// ReportFailures sets a function that is called if a condition cannot be evaluated, at most once a
+// minute per block. Call ReportFailures before any other method.
 func (p *Policy) ReportFailures(report func(Failure)) *Policy {
 	p.onFailure = report
 	return p
@@ -137,8 +137,8 @@ func (p *Policy) owner(team, upstream string) *team {
 	return t
 }
 
-// ReadsUpstream reports whether the visibility of a team's entry may depend on the owner that
-// serves it.
+// ReadsUpstream reports whether a condition for this name reads prompt.upstream. If so, the entry's
+// visibility may differ between its owners.
 func (p *Policy) ReadsUpstream(team, name string) bool {
 	t, ok := p.teams[team]
 	if !ok {
@@ -157,7 +157,7 @@ func (p *Policy) Visibility(team, upstream, name string, definition []byte) *Vis
 		return nil
 	}
 	e := &entry{team: team, upstream: upstream, name: name, definition: definition}
-	hides, hiddenBy := p.hidesOf(t, e) // they take precedence over rules
+	hides, hiddenBy := p.hidesOf(t, e) // hide blocks take precedence over rules
 	v := &Visibility{policy: p, hiddenBy: hiddenBy}
 	if hiddenBy != nil {
 		return v
@@ -174,7 +174,7 @@ func (p *Policy) Visibility(team, upstream, name string, definition []byte) *Vis
 			v.add(id, open)
 		}
 	}
-	v.rules = slices.Clip(v.rules) // it lives as long as the entry
+	v.rules = slices.Clip(v.rules) // saves memory: there is one Visibility per entry
 	return v
 }
 
@@ -202,18 +202,19 @@ func (p *Policy) hidesOf(t *team, e *entry) (gates []*gate, hiddenBy *block) {
 // principal, it returns the gate that decides.
 func (p *Policy) decide(b *block, e *entry) (applies bool, open *gate) {
 	switch {
-	case b == nil || b.When == nil: // nil for membership
+	case b == nil || b.When == nil: // the rule of membership has no block
 		return true, nil
 	case len(b.When.PrincipalFields) > 0 && b.shared != nil:
 		return false, b.shared
 	case len(b.When.PrincipalFields) > 0:
 		return false, &gate{block: b, prompt: e.read(), name: e.name}
 	}
-	// The condition does not read the principal, so it is decided here for everyone.
+	// The condition does not read the principal: decide now, once for everyone.
 	return p.holds(b, e.read(), config.PrincipalFacts{}, e.name), nil
 }
 
-// holds evaluates a block's condition, and reports a failure.
+// holds evaluates a block's condition. If that fails, it reports the failure and returns the block's
+// fallback.
 func (p *Policy) holds(b *block, prompt config.PromptFacts, who config.PrincipalFacts, name string) bool {
 	holds, err := b.When.Holds(prompt, who)
 	if err != nil {
@@ -223,7 +224,7 @@ func (p *Policy) holds(b *block, prompt config.PromptFacts, who config.Principal
 	return holds
 }
 
-// report reports a block whose condition was not evaluated, at most once a minute.
+// report reports that a block's condition was not evaluated, at most once a minute per block.
 func (p *Policy) report(b *block, name string, err error) {
 	if p.onFailure != nil {
 		b.alarm.Do(func() { p.onFailure(Failure{Rule: b.Place.String(), Prompt: name, Err: err}) })
@@ -233,21 +234,21 @@ func (p *Policy) report(b *block, name string, err error) {
 // Audience returns the audience of a principal. All principals of an audience get the same pointer,
 // as long as it is one of the 10 000 most recently used audiences.
 func (p *Policy) Audience(who Principal) *Audience {
-	// Principals with the same subject displace each other in this cache. That costs time but does
-	// not change the answer.
-	known, ok := p.placements.Get(who.Subject)
-	if !ok || !known.who.equal(who) {
+	// Principals with the same subject but other groups or claims evict each other from this cache.
+	// That costs time but does not change the answer.
+	placed, ok := p.placements.Get(who.Subject)
+	if !ok || !placed.who.equal(who) {
 		rules := p.rulesFor(who)
 		facts, key := p.distinguish(who, rules)
-		known = &placement{who, key, string(rules), facts}
-		p.placements.Add(who.Subject, known)
+		placed = &placement{who, key, string(rules), facts}
+		p.placements.Add(who.Subject, placed)
 	}
-	if kept, ok := p.audiences.Get(known.key); ok {
-		return kept
+	if cached, ok := p.audiences.Get(placed.key); ok {
+		return cached
 	}
-	fresh := &Audience{p, known.rules, known.facts}
-	if kept, ok, _ := p.audiences.PeekOrAdd(known.key, fresh); ok { // another goroutine was faster
-		return kept
+	fresh := &Audience{p, placed.rules, placed.facts}
+	if cached, ok, _ := p.audiences.PeekOrAdd(placed.key, fresh); ok { // another goroutine was faster
+		return cached
 	}
 	return fresh
 }
@@ -279,7 +280,7 @@ func (p *Policy) rulesFor(who Principal) []byte {
 // principals have equal keys exactly if they have the same audience.
 func (p *Policy) distinguish(who Principal, rules []byte) (facts config.PrincipalFacts, key string) {
 	reads := slices.Clone(p.hideReads)
-	for _, id := range p.readingRules {
+	for _, id := range p.conditionalRules {
 		if contains(rules, id) {
 			reads = append(reads, p.rules[id].expose.reads()...)
 		}
@@ -290,8 +291,8 @@ func (p *Policy) distinguish(who Principal, rules []byte) (facts config.Principa
 	facts = who.facts()
 	slices.Sort(reads)
 	values := slices.Clone(rules)
-	// The values are enough, because the rules determine their attributes. Each is preceded by its
-	// length, so that different lists have different keys.
+	// The key needs no attribute names: the rules in it determine which attributes are read. A length
+	// precedes each value, so that different lists have different keys.
 	for _, read := range slices.Compact(reads) {
 		value := facts.Value(read)
 		values = append(strconv.AppendInt(values, int64(len(value)), 10), ' ')

@@ -13,11 +13,12 @@ import (
 // AnonymousSubject is the subject of a caller without a credential.
 const AnonymousSubject = "user:anonymous"
 
-// Principal is an authenticated or anonymous caller. Groups may be shared; do not change them.
+// Principal is an authenticated or anonymous caller.
 type Principal struct {
 	// Subject begins with "user:", as in "user:ci". No rule applies to other subjects.
 	Subject string
-	// Groups begin with "group:". Groups without this prefix are ignored.
+	// Groups begin with "group:". Groups without this prefix are ignored. Principals may share the
+	// slice: do not modify it.
 	Groups []string
 	// Source identifies the issuer of the subject, in at most 32 bytes: the same subject from two
 	// sources is two callers. It is empty for token blocks.
@@ -46,9 +47,9 @@ func (p Principal) facts() config.PrincipalFacts {
 	return facts
 }
 
-// equal reports whether two principals are equal for every decision.
+// equal reports whether every decision is the same for p and q. It ignores Source and Expires, which
+// no rule or condition reads.
 func (p Principal) equal(q Principal) bool {
-	// No rule and no condition depends on Source or Expires.
 	return p.Subject == q.Subject && slices.Equal(p.Groups, q.Groups) && p.EveryTeam == q.EveryTeam && p.Anonymous == q.Anonymous &&
 		p.Claims == q.Claims && p.ClaimsUnknown == q.ClaimsUnknown
 }
@@ -56,7 +57,7 @@ func (p Principal) equal(q Principal) bool {
 // selectors yields every selector with which a team's members or an expose block may name the
 // principal.
 func (p Principal) selectors(yield func(config.Selector) bool) {
-	// Teams are left out: they are replaced by their members when the policy is made.
+	// There are no team selectors: New has replaced each team by its members.
 	if !yield(config.Selector{Kind: config.Anybody}) {
 		return
 	}
@@ -70,9 +71,8 @@ func (p Principal) selectors(yield func(config.Selector) bool) {
 	}
 }
 
-// Key identifies the caller: principals with equal keys are the same caller. Groups and claims are
-// not part of it, because they may change. Compare audiences to find out whether such a change
-// matters.
+// Key identifies the caller: principals with equal keys are the same caller. The key contains no
+// groups or claims, because they may change. To see whether a change matters, compare audiences.
 func (p *Principal) Key() string {
 	if p.Anonymous {
 		return "anonymous" // unlike any subject, even of a token block labelled "anonymous"
@@ -83,7 +83,7 @@ func (p *Principal) Key() string {
 	return p.Source + " " + p.Subject // unambiguous: Source contains no space
 }
 
-// HasKey reports whether key is the principal's Key, without making one.
+// HasKey reports whether key is the principal's Key, without allocating a string.
 func (p *Principal) HasKey(key string) bool {
 	if p.Anonymous || p.Source == "" {
 		return key == p.Key()
@@ -103,22 +103,22 @@ const (
 // [Policy.Audience].
 type Audience struct {
 	policy *Policy
-	// rules is the set of rules that apply to the audience, one bit each. It is a string because it
-	// is part of a key.
+	// rules is the set of rules that apply to the audience: bit i%8 of byte i/8 stands for rule i.
 	rules string
-	// facts are the attributes of the audience's principals that conditions read.
+	// facts are the attributes of one of the audience's principals. All its principals have the same
+	// values of the attributes that their rules read.
 	facts config.PrincipalFacts
 }
 
 // Sees reports whether the audience may see an entry. List, get, completion and notifications all
 // use this decision.
 func (a *Audience) Sees(v *Visibility) bool {
-	shownBy, _ := a.shownBy(context.Background(), v) // fails only at the end of a context
+	shownBy, _ := a.shownBy(context.Background(), v) // the error is nil: this context never ends
 	return shownBy != nil
 }
 
-// Decide evaluates the conditions for the audience and an entry in advance, for Sees, until ctx ends. The error
-// is [ErrBudget] at its deadline.
+// Decide evaluates the conditions for the audience and an entry, and caches the results for Sees. It
+// returns [ErrBudget] after the deadline of ctx, and the error of ctx if it was canceled.
 func (a *Audience) Decide(ctx context.Context, v *Visibility) error {
 	_, err := a.shownBy(ctx, v)
 	return err
@@ -126,17 +126,19 @@ func (a *Audience) Decide(ctx context.Context, v *Visibility) error {
 
 // EvaluatesNothing reports whether the policy has no condition on principals, so that Decide does
 // nothing.
-func (p *Policy) EvaluatesNothing() bool { return len(p.hideReads) == 0 && len(p.readingRules) == 0 }
+func (p *Policy) EvaluatesNothing() bool {
+	return len(p.hideReads) == 0 && len(p.conditionalRules) == 0
+}
 
 // shownBy returns the first rule that shows the entry to the audience, or nil.
 func (a *Audience) shownBy(ctx context.Context, v *Visibility) (*rule, error) {
-	// After a reload a request may have halves of two policies. Their rules are unrelated.
+	// After a reload, a request may have an audience and a visibility of different policies.
 	if v == nil || a.policy != v.policy {
 		return nil, nil
 	}
 	for i, id := range v.rules {
-		// Check the gate only now: the audience's facts are complete only for rules that apply to
-		// it.
+		// Check the gate only if the rule applies: the audience's principals may differ in the
+		// attributes that other rules read.
 		if !a.has(int(id)) {
 			continue
 		}
@@ -150,8 +152,8 @@ func (a *Audience) shownBy(ctx context.Context, v *Visibility) (*rule, error) {
 		if !passes {
 			continue
 		}
-		// Hide blocks come last: their conditions must cost nothing for audiences that do not see
-		// the prompt anyway.
+		// Check hide blocks last: an audience that does not see the prompt anyway need not evaluate
+		// their conditions.
 		hidden, err := a.passesAny(ctx, v.conditional.hides)
 		if hidden || err != nil {
 			return nil, err
@@ -161,7 +163,7 @@ func (a *Audience) shownBy(ctx context.Context, v *Visibility) (*rule, error) {
 	return nil, nil
 }
 
-// passesAny reports whether one of the blocks applies to the audience.
+// passesAny reports whether the block of any gate applies to the audience.
 func (a *Audience) passesAny(ctx context.Context, gates []*gate) (bool, error) {
 	for _, g := range gates {
 		if passes, err := a.passes(ctx, g); passes || err != nil {
@@ -172,7 +174,7 @@ func (a *Audience) passesAny(ctx context.Context, gates []*gate) (bool, error) {
 }
 
 // ShownBy returns the rule that shows an entry to the audience, or nil, and the limit of its block.
-// The limit is nil if the block has none, or if the audience sees the entry as members.
+// The limit is nil if the block has no limit, or if the audience are members of the team.
 func (a *Audience) ShownBy(v *Visibility) (*Rule, *config.Limit) {
 	r, _ := a.shownBy(context.Background(), v)
 	switch {
@@ -184,9 +186,9 @@ func (a *Audience) ShownBy(v *Visibility) (*Rule, *config.Limit) {
 	return r.named(), r.expose.Limit
 }
 
-// HiddenBy returns the hide block that keeps an entry from the audience, or nil. It evaluates no
-// condition and uses only cached decisions, so that a hidden prompt takes no longer than a prompt
-// that does not exist.
+// HiddenBy returns the block that hides an entry from the audience, or nil. It uses only cached
+// decisions: evaluating a condition would take longer for a hidden prompt than for a prompt that
+// does not exist, and callers could measure the difference.
 func (a *Audience) HiddenBy(v *Visibility) *Rule {
 	switch {
 	case v == nil || a.policy != v.policy:
@@ -204,8 +206,8 @@ func (a *Audience) HiddenBy(v *Visibility) *Rule {
 	return nil
 }
 
-// SeesTeam reports whether the audience may see anything of a team: it belongs to the team, or an
-// expose block of the team names it, whether or not that block matches a prompt at present.
+// SeesTeam reports whether the audience is a member of a team or is named by one of its expose
+// blocks, even if that block currently matches no prompt.
 func (a *Audience) SeesTeam(team string) bool {
 	t, ok := a.policy.teams[team]
 	if !ok {
@@ -234,7 +236,7 @@ func (a *Audience) passes(ctx context.Context, g *gate) (bool, error) {
 	if g == nil {
 		return true, nil
 	}
-	// Two goroutines may both decide here, with the same result.
+	// Two goroutines may decide at the same time. They get the same result.
 	key := decision{g, a}
 	if decided, ok := a.policy.decisions.Get(key); ok {
 		return decided, nil
@@ -243,7 +245,7 @@ func (a *Audience) passes(ctx context.Context, g *gate) (bool, error) {
 	case errors.Is(err, context.DeadlineExceeded):
 		a.policy.report(g.block, g.name, ErrBudget)
 		return false, ErrBudget
-	case err != nil: // the client has gone
+	case err != nil: // the client canceled the request
 		return false, err
 	}
 	decided := a.policy.holds(g.block, g.prompt, a.facts, g.name)
@@ -251,18 +253,18 @@ func (a *Audience) passes(ctx context.Context, g *gate) (bool, error) {
 	return decided, nil
 }
 
-// decision is the key of a cached decision: a gate and an audience. The decision holds for the
-// whole audience, whose principals have equal values of all attributes that conditions read.
+// decision is the key of a cached decision. The decision is the same for all principals of the
+// audience, because they have the same values of the attributes that the gate's condition reads.
 type decision struct {
 	gate     *gate
 	audience *Audience
 }
 
-// maxPlacements bounds the cached placements, one per subject. Finding a principal's rules for each
-// request would cost more than the rest of the decision.
+// maxPlacements bounds the cached placements, one per subject. Without them, each request would look
+// up its principal's rules, which costs more than all other steps of the decision.
 const maxPlacements = 1024
 
-// placement determines a principal's audience: its facts and rules.
+// placement is the rules and facts of a principal, and the key of its audience.
 type placement struct {
 	who   Principal
 	key   string

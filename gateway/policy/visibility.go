@@ -10,12 +10,13 @@ import (
 )
 
 // Visibility is the part of the decision about an entry that does not depend on the caller: the
-// rules that show it. It is valid until the entry or the policy changes. A nil *Visibility, or a
-// Visibility without rules, does not show the entry.
+// rules that show the entry, and the conditions to evaluate for each audience. It is valid until the
+// entry or the policy changes. A nil *Visibility, or a Visibility without rules, shows the entry to
+// no one.
 type Visibility struct {
 	policy *Policy
 	rules  []int32
-	// hiddenBy is the block that hides the entry from everyone; nil for none.
+	// hiddenBy is the block that hides the entry from everyone, or nil.
 	hiddenBy *block
 	// conditional is nil if no condition reads the principal.
 	conditional *conditional
@@ -24,12 +25,11 @@ type Visibility struct {
 // conditional is the part of the decision that depends on the audience.
 type conditional struct {
 	hides []*gate
-	// shows contains a gate for each rule; nil if the rule always shows the entry.
+	// shows contains a gate for each rule, or nil if the rule has no condition on the principal.
 	shows []*gate
 }
 
-// add adds a rule and the gate that decides whether the rule shows the entry. The gate is nil if
-// the rule always shows it.
+// add adds a rule. Its gate is nil if the rule has no condition on the principal.
 func (v *Visibility) add(id int, open *gate) {
 	v.rules = append(v.rules, int32(id))
 	if open != nil && v.conditional == nil {
@@ -47,8 +47,7 @@ func (v *Visibility) add(id int, open *gate) {
 type team struct {
 	upstreams map[string]config.Place // where each block begins
 	hides     []*block
-	// The team's rules are rules[first:end]. The first rule is membership, the rest are its expose
-	// blocks.
+	// The team's rules are Policy.rules[first:end]: membership, then its expose blocks.
 	first, end int
 }
 
@@ -62,14 +61,14 @@ type Rule struct {
 
 // rule shows entries of a team to its members, or to the principals that an expose block names.
 type rule struct {
-	team   string
-	expose *block // nil for membership
-	place  config.Place
-	// membership names the team, for the rule of membership.
-	membership Rule
+	team       string
+	expose     *block // nil for membership
+	place      config.Place
+	membership Rule // names the team's block; zero for an expose block
 }
 
-// named returns the name of the rule's block; for membership, the name of the team's block.
+// named returns the title and location of the rule's block, which is the team's block for
+// membership.
 func (r *rule) named() *Rule {
 	if r.expose == nil {
 		return &r.membership
@@ -80,7 +79,7 @@ func (r *rule) named() *Rule {
 // matches reports whether the rule can show an entry with this name.
 func (r *rule) matches(name string) bool { return r.expose == nil || r.expose.Matches(name) }
 
-// The kinds of blocks.
+// The types of blocks in the configuration, which titles begin with.
 const (
 	kindExpose = "expose"
 	kindHide   = "hide"
@@ -103,18 +102,16 @@ type Failure struct {
 // block is an expose or a hide block.
 type block struct {
 	*config.Rule
-	// fallback is true if the block applies when its condition cannot be evaluated.
+	// fallback is the value of a condition that cannot be evaluated: true for hide, false for expose.
 	fallback bool
-	// shared is the gate for all prompts, if the condition does not read the prompt.
+	// shared is the gate for all prompts; nil if the condition reads the prompt. One gate means one
+	// decision per audience, not one per audience and prompt.
 	shared *gate
 	alarm  *rate.Sometimes
 	named  Rule
 }
 
-// newBlock returns a block of the kind "expose" or "hide".
 func newBlock(kind string, rule *config.Rule) *block {
-	// If evaluation fails, a hide block hides and an expose block does not expose.
-	// A gate for all prompts needs only one decision per audience, not one per audience and prompt.
 	b := &block{
 		Rule: rule, fallback: kind == kindHide, alarm: &rate.Sometimes{First: 1, Interval: failureInterval},
 		named: Rule{Title: rule.Title(kind), Place: rule.Place.String()},
@@ -125,7 +122,6 @@ func newBlock(kind string, rule *config.Rule) *block {
 	return b
 }
 
-// newHides returns hide blocks.
 func newHides(rules []config.Rule) []*block {
 	blocks := make([]*block, len(rules))
 	for i := range rules {
@@ -142,14 +138,15 @@ func (b *block) reads() []string {
 	return b.When.PrincipalFields
 }
 
-// entry is the prompt of a decision. Its facts are made when a condition first reads them; most
-// blocks have no condition.
+// entry is the prompt of a decision.
 type entry struct {
 	team, upstream, name string
 	definition           []byte
 	facts                *config.PromptFacts
 }
 
+// read returns the facts that conditions read. It parses the definition at the first call, because
+// most prompts meet no condition.
 func (e *entry) read() config.PromptFacts {
 	if e.facts == nil {
 		facts := config.NewPromptFacts(e.name, e.upstream, e.team, e.definition)
@@ -158,7 +155,8 @@ func (e *entry) read() config.PromptFacts {
 	return *e.facts
 }
 
-// gate is a condition on the principal, for one prompt or, if it does not read the prompt, for all.
+// gate is a block with a condition on the principal, and the prompt for which to evaluate it. Prompt
+// and name are empty if the condition does not read the prompt.
 type gate struct {
 	*block
 
@@ -166,6 +164,6 @@ type gate struct {
 	name   string
 }
 
-// ErrBudget means that the conditions take longer than a request may. Decisions are cached, so a later
+// ErrBudget is the error of [Audience.Decide] after its deadline. Decisions are cached, so a later
 // request gets further.
 var ErrBudget = errors.New("the catalog's conditions take longer than one request may")

@@ -9,34 +9,34 @@ import (
 	"unicode/utf8"
 )
 
-// smallText is the size up to which a text is matched at once, in bytes. With the bound on a
-// pattern's program, that takes a moment.
+// smallText is the size in bytes up to which a text is matched without checks for cancellation. The
+// programs of patterns are bounded, so such a match is fast.
 const smallText = 4 << 10
 
-// matches is like re.MatchString, but returns soon after the pass was cancelled. In that case, its
-// result has no meaning.
+// matches is like re.MatchString, but returns soon after the pass is canceled. Its result is then
+// meaningless.
 func (p *pass) matches(re *regexp.Regexp, text string) bool {
 	if p.canceled == nil || len(text) <= smallText {
 		return re.MatchString(text)
 	}
-	// A reader would take a hundred times as long to find a literal.
+	// Search for the literal prefix first: MatchReader takes a hundred times as long to find it.
 	literal, whole := re.LiteralPrefix()
 	return strings.Contains(text, literal) && (whole || re.MatchReader(p.reader(text)))
 }
 
-// remove returns a text without the matches. Unlike [regexp.Regexp.ReplaceAllLiteralString] it ends
-// soon after the pass was cancelled. Each match is searched in the rest of the text, so the time
-// may grow with the square of the text's length.
+// remove returns a text without the matches of re. Unlike [regexp.Regexp.ReplaceAllLiteralString], it
+// returns soon after the pass is canceled. Each search may read the text to its end, so the time may
+// grow with the square of the text's length.
 func (p *pass) remove(re *regexp.Regexp, text string) string {
 	if p.canceled == nil || len(text) <= smallText {
 		return re.ReplaceAllLiteralString(text, "")
 	}
-	var kept strings.Builder
+	var out strings.Builder
 	end := 0 // end of the last match
 	match := re.FindReaderIndex(p.reader(text))
 	later := continued(re)
 	for match != nil && !isClosed(p.canceled) {
-		kept.WriteString(text[end:match[0]])
+		out.WriteString(text[end:match[0]])
 		end = match[1]
 		from := end
 		if match[0] == match[1] { // an empty match, such as a word boundary
@@ -53,21 +53,21 @@ func (p *pass) remove(re *regexp.Regexp, text string) string {
 		}
 		match = []int{from - width + groups[2], from - width + groups[3]}
 	}
-	return kept.String() + text[end:]
+	return out.String() + text[end:]
 }
 
-// continued returns a regular expression whose first group is the first match of re after the first
-// character. A search that began after that character would treat its start as the beginning of the
-// text.
+// continued returns a regular expression that skips one character and captures the next match of re
+// in group 1. It must see the skipped character: otherwise ^ and \b would match as at the beginning of
+// the text.
 func continued(re *regexp.Regexp) *regexp.Regexp {
 	parsed, err := syntax.Parse(re.String(), syntax.Perl)
 	if err != nil {
-		panic(err) // it was compiled before
+		panic(err) // cannot happen: re was compiled from this text
 	}
 	return regexp.MustCompile(`\A(?s:.)(?s:.*?)(` + parsed.String() + `)`)
 }
 
-// reader returns a reader of the text that ends early if the pass was cancelled.
+// reader returns a reader of the text that reports io.EOF early if the pass is canceled.
 func (p *pass) reader(text string) io.RuneReader {
 	return &runeReader{text: text, canceled: p.canceled}
 }
@@ -75,8 +75,8 @@ func (p *pass) reader(text string) io.RuneReader {
 type runeReader struct {
 	text     string
 	canceled <-chan struct{}
-	at       int
-	read     int // runes
+	at       int // offset of the next rune
+	read     int // number of ReadRune calls
 }
 
 func (r *runeReader) ReadRune() (c rune, size int, err error) {
@@ -97,15 +97,16 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// Joiners shape emoji and some scripts. Elsewhere they are invisible.
+// Joiners join the characters of emoji and of some scripts. Beside other characters they are
+// invisible.
 const (
 	zeroWidthNonJoiner = '\u200c'
 	zeroWidthJoiner    = '\u200d'
 )
 
-// isInvisible reports whether a character is invisible: tags, which spell text that only machines
-// read; controls of text direction or of the terminal; characters without width; and variation
-// selectors, except for the selectors of emoji.
+// isInvisible reports whether a character is invisible: a tag (tags spell text that only machines
+// read), a control of text direction or of the terminal, a character without width, or a variation
+// selector of the supplement. See isSelector for the other selectors.
 func isInvisible(r rune) bool {
 	if r < utf8.RuneSelf { // most text is ASCII
 		return r < ' ' && r != '\t' && r != '\n' && r != '\f' && r != '\r' || r == 0x7f
@@ -122,8 +123,8 @@ func isInvisible(r rune) bool {
 	return unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
 }
 
-// isSelector reports whether a character selects the look of the previous one, as emoji and some
-// scripts need.
+// isSelector reports whether a character is a variation selector: it selects the look of the previous
+// character in emoji and some scripts.
 func isSelector(r rune) bool {
 	return unicode.Is(unicode.Variation_Selector, r)
 }
@@ -131,15 +132,15 @@ func isSelector(r rune) bool {
 // hasInvisible reports whether a text contains an invisible character.
 func hasInvisible(text string) bool { return len(visible(text)) < len(text) }
 
-// visible returns a text without invisible characters. A joiner stays between two visible
-// characters outside of ASCII, and so does a single selector after a character that has variants.
-// Longer sequences can encode hidden text.
+// visible returns a text without invisible characters. It leaves a joiner between two visible
+// characters outside of ASCII, and one selector after a character that may have variants. Longer
+// sequences are removed, because they can encode hidden text.
 func visible(text string) string {
 	if !strings.ContainsFunc(text, func(r rune) bool { return isInvisible(r) || isSelector(r) }) {
 		return text
 	}
 	var out strings.Builder
-	before := rune(0) // the last character that stayed: a removed one cannot protect the next
+	before := rune(0) // the last character in out
 	for i, r := range text {
 		switch {
 		case r == zeroWidthJoiner, r == zeroWidthNonJoiner:
@@ -147,7 +148,7 @@ func visible(text string) string {
 			if !joinable(before) || !joinable(next) || isSelector(next) {
 				continue
 			}
-		// Only the first of several selectors stays, since a selector may not follow another.
+		// A selector is not selectable, so only the first of several selectors stays.
 		case isInvisible(r), isSelector(r) && !selectable(before):
 			continue
 		}
@@ -157,7 +158,7 @@ func visible(text string) string {
 	return out.String()
 }
 
-// joinable reports whether a joiner may stand beside a character.
+// joinable reports whether a joiner may stand beside a character: a visible one outside of ASCII.
 func joinable(r rune) bool { return utf8.RuneLen(r) > 1 && r != utf8.RuneError && !isInvisible(r) }
 
 // selectable reports whether a character may have variants. In ASCII, only the characters of keycap

@@ -14,9 +14,10 @@ import (
 )
 
 const (
-	// maxRounds bounds how often a text is stripped: removing one match may make another.
+	// maxRounds bounds the repetitions of stripping: removing one match may create another.
 	maxRounds = 16
-	// maxNoted bounds the noted findings of one definition or result, which may have one per byte.
+	// maxNoted bounds the noted findings of one definition or result. A hostile one could cause a
+	// finding per byte.
 	maxNoted = 100
 )
 
@@ -24,10 +25,10 @@ const (
 type pass struct {
 	screen   *Screen
 	raw      jsontext.Value
-	canceled <-chan struct{} // when closed, the rest is not checked
-	rejected *Finding
+	canceled <-chan struct{} // closed to stop the pass early; may be nil
+	rejected *Finding        // the first finding that rejects the value, or nil
 	noted    []Finding
-	// out is raw[:copied] without the stripped text; nil if nothing was stripped yet.
+	// out is raw[:copied] without the stripped text. It is nil until something is stripped.
 	out    []byte
 	copied int64
 }
@@ -43,22 +44,22 @@ func (p *pass) reject(b block, check, at string) {
 	}
 }
 
-// note records a finding that does not reject the whole, once.
+// note records a finding that does not reject the value. It ignores duplicates.
 func (p *pass) note(f Finding) {
 	if len(p.noted) < maxNoted && !slices.Contains(p.noted, f) {
 		p.noted = append(p.noted, f)
 	}
 }
 
-// checkName checks the exposed name; "" for none. A prefix or a prompt block may add text that the
-// definition's name does not contain. A finding in both names is recorded once.
+// checkName checks the exposed name, which may contain a prefix or a name from a prompt block. An
+// empty name is not checked.
 func (p *pass) checkName(exposed string) {
 	if exposed == "" {
 		return
 	}
 	const at = "/name"
 	for _, b := range p.screen.blocks {
-		// The name is not stripped, because clients get the prompt by it.
+		// Reject instead of stripping: clients get the prompt by this name.
 		if b.Invisible && hasInvisible(exposed) {
 			p.reject(b, "invisible", at)
 		}
@@ -70,8 +71,8 @@ func (p *pass) checkName(exposed string) {
 	}
 }
 
-// checkWhole checks the size, the number of steps and skills and, in results, the content types and
-// the form of messages.
+// checkWhole makes the checks that do not look at single strings: the size, the steps of the patterns,
+// skills and, in results, the content types and the form of messages.
 func (p *pass) checkWhole(isResult bool) {
 	var parts []part
 	if isResult && slices.ContainsFunc(p.screen.blocks, func(b block) bool { return b.WellFormed || b.Content != nil }) {
@@ -102,15 +103,15 @@ func (p *pass) checkWhole(isResult bool) {
 	}
 }
 
-// checkStrings checks every string, and copies the rest unchanged.
+// checkStrings checks every string of the value. If it strips text, it writes the value to p.out.
 func (p *pass) checkStrings() {
-	// Without such a block no string is checked, so decoding is not needed.
+	// Decode only if a block checks strings.
 	if !slices.ContainsFunc(p.screen.blocks, func(b block) bool { return b.Invisible || b.Patterns != nil }) {
 		return
 	}
 	decoder := jsontext.NewDecoder(bytes.NewBuffer(p.raw)) // the decoder reads a bytes.Buffer without a copy
 	for p.rejected == nil && !isClosed(p.canceled) {
-		// Member names are strings to the decoder, too.
+		// For the decoder, a member name is a string like any other.
 		if decoder.PeekKind() != '"' {
 			if _, err := decoder.ReadToken(); err != nil {
 				p.ended(err)
@@ -123,49 +124,47 @@ func (p *pass) checkStrings() {
 			p.ended(err)
 			return
 		}
-		// The decoder has checked that it is a valid string.
-		text, _ := wire.Text(quoted)
-		if kept := p.checkText(text, decoder); kept != text {
+		text, _ := wire.Text(quoted) // no error: ReadValue returns only valid strings
+		if stripped := p.checkText(text, decoder); stripped != text {
 			end := decoder.InputOffset()
-			p.out = append(append(p.out, p.raw[p.copied:end-int64(len(quoted))]...), wire.Quote(kept)...)
+			p.out = append(append(p.out, p.raw[p.copied:end-int64(len(quoted))]...), wire.Quote(stripped)...)
 			p.copied = end
 		}
 	}
 }
 
-// ended rejects a value that could not be read to its end, because the rest was not checked.
+// ended handles the error that ended the decoding. An error other than io.EOF rejects the value,
+// because a part of it was not checked.
 func (p *pass) ended(err error) {
 	if !errors.Is(err, io.EOF) { // cannot happen: the value was parsed before
 		p.reject(p.screen.blocks[0], "unreadable", "")
 	}
 }
 
-// checkText returns one string without the stripped text. It repeats the check until nothing
-// changes, because the text on both sides of a match may form another match.
+// checkText applies all blocks to one string, and returns the string without the stripped text. It
+// repeats until nothing changes: the text on both sides of a removed match may form another match.
 func (p *pass) checkText(text string, at *jsontext.Decoder) string {
 	for round := 0; ; round++ {
 		before := text
 		for _, b := range p.screen.blocks {
 			text = p.checkBlock(b, text, at)
 		}
-		// A rejected value need not be stripped.
 		if text == before || p.rejected != nil || isClosed(p.canceled) {
 			return text
 		}
 		if round == maxRounds {
-			b := p.screen.blocks[0]
-			// A text that needs more rounds is an attack on the screen.
+			b := p.screen.blocks[0] // any block: the finding is not about one of them
 			p.rejected = &Finding{b.Screen, "too much to strip", pointer(at), b.throttle}
 			return text
 		}
 	}
 }
 
-// checkBlock applies one block to a text, and returns the text without the stripped parts.
+// checkBlock applies one block to a string, and returns the string without the stripped text.
 func (p *pass) checkBlock(b block, text string, at *jsontext.Decoder) string {
 	check := func(name string, hit bool, strip func() string) {
 		switch {
-		// Only the top-level requestState is exempt: the upstream must get it back unchanged.
+		// The requestState of a result is exempt: the upstream must get it back unchanged.
 		case !hit || at.StackPointer() == "/requestState":
 		case b.Action == config.ScreenStrip && strippable(at):
 			text = strip()
@@ -177,7 +176,7 @@ func (p *pass) checkBlock(b block, text string, at *jsontext.Decoder) string {
 	if b.Invisible {
 		check("invisible", hasInvisible(text), func() string { return visible(text) })
 	}
-	if b.exceeds(p.raw) { // found before; the block only warns
+	if b.exceeds(p.raw) { // checkWhole has reported it; the block only warns
 		return text
 	}
 	for i, re := range b.Patterns {
@@ -186,7 +185,8 @@ func (p *pass) checkBlock(b block, text string, at *jsontext.Decoder) string {
 	return text
 }
 
-// strippable reports whether people and models read the last string.
+// strippable reports whether the decoder's last string may be stripped: it is the value of a member
+// that people and models read.
 func strippable(at *jsontext.Decoder) bool {
 	switch at.StackPointer().LastToken() {
 	case "title", "description", "text":

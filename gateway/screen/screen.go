@@ -19,13 +19,12 @@ import (
 const reportInterval = time.Minute
 
 const (
-	// maxSteps bounds the patterns of one block for one definition or result: its bytes times the
-	// instructions of the patterns. It depends on nothing else, so that a block decides alike on
-	// every machine at any load.
-	maxSteps int64 = 1 << 32 // an int is too small on some machines
-	// Up to quickSteps, the time needs no bound.
+	// maxSteps bounds the cost of one block for one definition or result: the bytes of the value times
+	// the instructions of the patterns. A bound in seconds would depend on the machine and its load.
+	maxSteps int64 = 1 << 32 // int64, because an int has 32 bits on some machines
+	// quickSteps is the cost up to which a result is screened without a time limit.
 	quickSteps = 1 << 24
-	// resultBound bounds the time to screen one result.
+	// resultBound is the time limit for screening one result.
 	resultBound = 5 * time.Second
 )
 
@@ -36,14 +35,14 @@ type Screen struct {
 	instructions int64
 }
 
-// New returns a screen with these blocks; nil if there are none.
+// New returns a screen of the blocks, or nil if there are none. It keeps a reference to the blocks.
 func New(blocks []config.Screen) *Screen {
 	if len(blocks) == 0 {
 		return nil
 	}
 	s := &Screen{}
 	for i := range blocks {
-		// The throttle is a pointer, because copies of blocks and findings share it.
+		// The throttle is a pointer: copies of the block and its findings share it.
 		b := block{&blocks[i], &rate.Sometimes{First: 1, Interval: reportInterval}, 0}
 		for _, re := range b.Patterns {
 			b.instructions += instructions(re)
@@ -54,12 +53,12 @@ func New(blocks []config.Screen) *Screen {
 	return s
 }
 
-// instructions returns the size of a regular expression's program. Each byte of a text takes up to
-// as many steps.
+// instructions returns the number of instructions in a regular expression's program. Matching takes
+// at most as many steps per byte of text.
 func instructions(re *regexp.Regexp) int64 {
 	parsed, err := syntax.Parse(re.String(), syntax.Perl)
 	if err != nil {
-		panic(err) // it was compiled before
+		panic(err) // cannot happen: re was compiled from this text
 	}
 	program, err := syntax.Compile(parsed.Simplify())
 	if err != nil {
@@ -70,23 +69,23 @@ func instructions(re *regexp.Regexp) int64 {
 
 // Outcome is the result of screening one definition or result.
 type Outcome struct {
-	// JSON is the value to pass on, unless it was rejected.
+	// JSON is the value to pass on. Do not use it if Rejected is set.
 	JSON jsontext.Value
-	// Rejected is the finding that rejected it; nil for none.
+	// Rejected is the finding that rejected the value, or nil.
 	Rejected *Finding
-	// Noted contains the first 100 findings that were stripped or let through.
+	// Noted contains the first 100 findings that were stripped or that only caused a warning.
 	Noted []Finding
 }
 
-// Definition screens a prompt's definition and its exposed name. If ctx ends, it returns the
-// context's error within a moment, however costly the screen is.
+// Definition screens a prompt's definition and its exposed name. If ctx ends, it soon returns the
+// error of ctx.
 func (s *Screen) Definition(ctx context.Context, raw jsontext.Value, exposed string) (Outcome, error) {
 	return s.screen(ctx, raw, false, exposed)
 }
 
 // Result screens the result of a get or completion, or the params of a relayed server request or
-// notification. A requestState belongs to the upstream and is not checked. The error is the
-// context's, or [context.DeadlineExceeded] after five seconds.
+// notification. It does not check the requestState of a result. The error is the error of ctx, or
+// [context.DeadlineExceeded] after five seconds. Cheap screens ignore ctx.
 func (s *Screen) Result(ctx context.Context, raw jsontext.Value) (Outcome, error) {
 	if s == nil {
 		return Outcome{JSON: raw}, nil
@@ -99,8 +98,8 @@ func (s *Screen) Result(ctx context.Context, raw jsontext.Value) (Outcome, error
 	return s.screen(ctx, raw, true, "")
 }
 
-// File screens the result of reading a skill's file other than its SKILL.md. It checks only whether
-// the file is of an allowed kind. [Screen.Result] screens a SKILL.md.
+// File screens the result of reading a skill's file other than SKILL.md: blocks with skills = "text"
+// reject programs. Use [Screen.Result] for a SKILL.md.
 func (s *Screen) File(raw jsontext.Value) Outcome {
 	if s == nil {
 		return Outcome{JSON: raw}
@@ -112,8 +111,9 @@ func (s *Screen) File(raw jsontext.Value) Outcome {
 	return Outcome{JSON: raw, Rejected: p.rejected, Noted: p.noted}
 }
 
-// NestedSkill screens the front matter of a file within a skill's folder that a host may treat as a
-// skill of its own. front is nil if it cannot be read.
+// NestedSkill screens the front matter of a file in a skill's folder that clients may treat as
+// another skill. A nil front stands for front matter that cannot be parsed: skills = "text" rejects
+// it.
 func (s *Screen) NestedSkill(front jsontext.Value) Outcome {
 	if s == nil {
 		return Outcome{}
@@ -128,7 +128,7 @@ func (s *Screen) NestedSkill(front jsontext.Value) Outcome {
 	return Outcome{JSON: jsontext.Value("{}"), Rejected: p.rejected, Noted: p.noted}
 }
 
-// screen returns an outcome, or the error of ctx if it has ended.
+// screen makes all checks. Its error is the error of ctx.
 func (s *Screen) screen(ctx context.Context, raw jsontext.Value, isResult bool, exposed string) (Outcome, error) {
 	if s == nil {
 		return Outcome{JSON: raw}, ctx.Err()
@@ -148,12 +148,12 @@ func (s *Screen) screen(ctx context.Context, raw jsontext.Value, isResult bool, 
 	return Outcome{JSON: append(p.out, raw[p.copied:]...), Noted: p.noted}, nil
 }
 
-// block is a screen block with the throttle of its reports.
+// block is a screen block with the state of its reports.
 type block struct {
 	*config.Screen
 
 	throttle *rate.Sometimes
-	// instructions is the sum over its patterns.
+	// instructions is the sum of the instructions of its patterns.
 	instructions int64
 }
 
@@ -163,20 +163,18 @@ func (b block) exceeds(raw []byte) bool { return int64(len(raw))*b.instructions 
 // Finding is a violation of one block.
 type Finding struct {
 	Block *config.Screen
-	// Check is the part of the block that found it: size, content, wellformed, skills, invisible,
-	// or "pattern" and its number. If the value cannot be checked, it is budget, unreadable or "too
-	// much to strip".
+	// Check is the check that failed: size, content, wellformed, skills, invisible, or "pattern" and
+	// its number. For a value that cannot be checked, it is budget, unreadable or "too much to strip".
 	Check string
-	// At is the location as a JSON Pointer; empty for the whole.
+	// At is the location as a JSON Pointer; empty for the whole value.
 	At string
 
 	throttle *rate.Sometimes
 }
 
-// String describes the finding without the text that was found.
+// String returns the check, the location and the label of the block. It does not repeat the text that
+// was found, which must not get into logs and errors.
 func (f Finding) String() string {
-	// Pointer and label are enough to find text and block. The text itself stays out of logs and
-	// errors.
 	at := ""
 	if f.At != "" {
 		at = " at " + f.At
@@ -187,34 +185,35 @@ func (f Finding) String() string {
 // Throttle calls report at most once a minute for the finding's block.
 func (f Finding) Throttle(report func()) { f.throttle.Do(report) }
 
-// isName reports whether the last string is the name of a member.
+// isName reports whether the decoder's last string is the name of a member.
 func isName(at *jsontext.Decoder) bool {
 	kind, length := at.StackIndex(at.StackDepth())
 	return kind == '{' && length%2 == 1
 }
 
-// Names in a shown pointer are short and have few kinds of characters, so that they cannot carry a
-// message.
+// A pointer contains only short names of these characters: other names could carry a message into
+// logs.
 const (
 	plain    = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 	maxPlain = 64
 )
 
-// pointer returns the JSON Pointer of the last string, without names that may carry a message.
+// pointer returns the JSON Pointer of the decoder's last string. If that string is the name of a
+// member, it is the pointer of the object.
 func pointer(at *jsontext.Decoder) string {
 	whole := at.StackPointer()
-	if isName(at) { // the finding is in the name itself
+	if isName(at) {
 		whole = whole.Parent()
 	}
 	var out strings.Builder
 	for part := range whole.Tokens() {
-		out.WriteString("/" + shown(part))
+		out.WriteString("/" + maskedName(part))
 	}
 	return out.String()
 }
 
-// shown returns a name in the form for a pointer.
-func shown(name string) string {
+// maskedName returns a name that is short and plain, or "…" for any other name.
+func maskedName(name string) string {
 	if len(name) <= maxPlain && strings.Trim(name, plain) == "" {
 		return name
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// textFiles are the extensions of files in a skill of texts. SVG is not one of them, because it can
-// contain scripts.
+// textFiles are the extensions that skills = "text" allows. SVG is missing because it can contain
+// scripts.
 var textFiles = map[string]bool{ //nolint:gochecknoglobals // a constant set
 	".md": true, ".markdown": true, ".txt": true, ".json": true, ".yaml": true, ".yml": true, ".csv": true,
 	".png": true, ".jpg": true, ".jpeg": true, ".gif": true, ".webp": true,
@@ -39,7 +39,7 @@ func (p *pass) checkSkill(b block) {
 	}
 	p.checkFrontmatter(b, value.Object("frontmatter"))
 	files, err := wire.ParseArray(value.Get("resources"))
-	if err != nil { // dynamic: its files are unknown
+	if err != nil { // a dynamic skill does not list its files
 		p.reject(b, "skills", "/resources")
 	}
 	for i, file := range files {
@@ -63,7 +63,7 @@ func isProgram(content wire.Object) bool {
 	text, _ := content.Text("text")
 	start := []byte(text[:min(len(text), 16)])
 	if blob, ok := content.Text("blob"); ok {
-		start, _ = base64.StdEncoding.DecodeString(blob[:min(len(blob), 16)]) // invalid base64 was refused before
+		start, _ = base64.StdEncoding.DecodeString(blob[:min(len(blob), 16)]) // Skill.Verify has refused invalid base64
 	}
 	for _, magic := range programs {
 		if bytes.HasPrefix(start, []byte(magic)) {

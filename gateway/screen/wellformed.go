@@ -11,23 +11,23 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// part is a part of a result that concerns messages.
+// part is an object in a result to which the content and wellformed checks apply.
 type part struct {
 	kind   partKind
-	object wire.Object // nil for a value of another kind
+	object wire.Object // nil if the value is not an object
 	at     string      // JSON Pointer
 }
 
 type partKind int
 
 const (
-	messagesPart partKind = iota // the messages of an object that may have some
+	messagesPart partKind = iota // an object that may have a messages member
 	messagePart
 	contentPart // one content of a message
 	filePart    // one file in the result of resources/read
 )
 
-// partsOf returns the parts of a result, or of the server requests of a result that requires input.
+// partsOf returns the parts of a result and of the server requests in it.
 func partsOf(result jsontext.Value) (all []part) {
 	object, _ := wire.ParseObject(result)
 	all = appendMessages(nil, object, "/messages")
@@ -37,7 +37,7 @@ func partsOf(result jsontext.Value) (all []part) {
 	}
 	for _, request := range object.Object("inputRequests") {
 		params := wire.Members(request.Value).Object("params")
-		all = appendMessages(all, params, "/inputRequests/"+shown(request.Name)+"/params/messages")
+		all = appendMessages(all, params, "/inputRequests/"+maskedName(request.Name)+"/params/messages")
 	}
 	return all
 }
@@ -49,7 +49,7 @@ func appendMessages(all []part, object wire.Object, at string) []part {
 		message, at := wire.Members(raw), fmt.Sprintf("%s/%d", at, i)
 		all = append(all, part{messagePart, message, at})
 		content, at := message.Get("content"), at+"/content"
-		if content.Kind() != '[' { // one content, as in prompts; sampling may have a list
+		if content.Kind() != '[' { // a prompt's message has one content; a sampling message may have a list
 			all = append(all, part{contentPart, wire.Members(content), at})
 			continue
 		}
@@ -61,12 +61,12 @@ func appendMessages(all []part, object wire.Object, at string) []part {
 	return all
 }
 
-// contentType returns the content type of a part; ok is false if the part has none. Content that
-// cannot be read has the empty type, which no block allows. Content also has the empty type if a
-// client that ignores the case of names would read it differently.
+// contentType returns the content type of a part; ok is false if the part has no content. The type is
+// empty, which no block allows, if the content is malformed or if a client that ignores the case of
+// member names would read it differently.
 func (p *part) contentType() (kind string, ok bool) {
 	switch p.kind {
-	case messagesPart: // a completion has none
+	case messagesPart: // the result of a completion has no messages
 		kind := p.object.Get("messages").Kind()
 		return "", p.object.Folded("messages") != "" || kind != 0 && kind != 'n' && kind != '['
 	case messagePart:
@@ -77,7 +77,7 @@ func (p *part) contentType() (kind string, ok bool) {
 		}
 		return kind, true
 	}
-	// A file has the type of a message with this resource.
+	// A file has the content type that a message with the same data would have.
 	mime, _ := p.object.Text("mimeType")
 	kind, _, _ = strings.Cut(strings.ToLower(mime), "/")
 	switch {
@@ -89,9 +89,9 @@ func (p *part) contentType() (kind string, ok bool) {
 	return kind, true
 }
 
-// malformed returns the JSON Pointers of the invalid members of a part. It checks the rules of MCP
-// ("Data Types" of the prompts page, equal in all revisions) for roles, base64, MIME types and URIs.
-// Unknown types of content pass.
+// malformed returns the JSON Pointers of the invalid members of a part. It checks roles, base64, MIME
+// types and URIs by the rules of MCP ("Data Types" of the prompts page, the same in all revisions).
+// It accepts unknown types of content.
 func (p *part) malformed() []string {
 	f := form{object: p.object, at: p.at}
 	switch p.kind {
@@ -115,14 +115,14 @@ type form struct {
 	malformed []string
 }
 
-// want adds the pointer of a member, or of the object for "", unless right is true.
+// want adds the pointer of a member if right is false; member "" stands for the object.
 func (f *form) want(right bool, member string) {
 	if !right {
 		f.malformed = append(f.malformed, f.at+member)
 	}
 }
 
-// member checks that a member is a string of some form.
+// member checks that a member is a string that hasForm accepts.
 func (f *form) member(name string, hasForm func(string) bool) {
 	text, ok := f.object.Text(name)
 	f.want(ok && hasForm(text), "/"+name)
@@ -150,7 +150,7 @@ func (f *form) content() {
 	}
 }
 
-// resource checks an embedded resource, which has either text or a blob.
+// resource checks an embedded resource: it must have either text or a blob.
 func (f *form) resource() {
 	f.want(f.object.Folded("uri", "mimeType", "text", "blob") == "", "")
 	f.member("uri", isURI)
