@@ -52,12 +52,12 @@ func New(cfg *config.Config) *Policy {
 		placements: placements,
 		decisions:  decisions,
 		teams:      map[string]*team{},
-		hides:      newHides(cfg.Hides),
 		direct:     map[config.Selector][]int{},
 		membership: map[config.Selector][]int{},
 		members:    map[string][]config.Selector{},
 		open:       cfg.Auth == nil,
 	}
+	p.hides = p.newHides(cfg.Hides)
 	// All members come first, because a team's expose block may name any other team.
 	for i := range cfg.Teams {
 		p.members[cfg.Teams[i].Name] = cfg.Teams[i].Members
@@ -67,23 +67,24 @@ func New(cfg *config.Config) *Policy {
 			p.addTeam(t)
 		}
 	}
-	p.addHideReads(p.hides)
 	return p
 }
 
-// addHideReads records the principal attributes that hide blocks read.
-func (p *Policy) addHideReads(hides []*block) {
-	for _, hide := range hides {
-		p.hideReads = append(p.hideReads, hide.reads()...)
+// newHides returns hide blocks, and records the principal attributes that they read.
+func (p *Policy) newHides(rules []config.Rule) []*block {
+	blocks := make([]*block, len(rules))
+	for i := range rules {
+		blocks[i] = newBlock(kindHide, &rules[i])
+		p.hideReads = append(p.hideReads, blocks[i].reads()...)
 	}
+	return blocks
 }
 
 // addTeam adds a team with its hide blocks and its rules: membership, then the expose blocks.
 func (p *Policy) addTeam(t *config.Team) {
 	// Membership is the team's first rule: for a member, explanations name the membership and not an
 	// expose block.
-	owner := &team{upstreams: map[string]config.Place{}, hides: newHides(t.Hides), first: len(p.rules)}
-	p.addHideReads(owner.hides)
+	owner := &team{upstreams: map[string]config.Place{}, hides: p.newHides(t.Hides), first: len(p.rules)}
 	for _, u := range t.Upstreams {
 		owner.upstreams[u.Name] = u.Place
 	}
@@ -127,14 +128,12 @@ func (p *Policy) ReportFailures(report func(Failure)) *Policy {
 
 // owner returns the team if it owns the upstream, else nil.
 func (p *Policy) owner(team, upstream string) *team {
-	t, ok := p.teams[team]
-	if !ok {
-		return nil
+	if t, ok := p.teams[team]; ok {
+		if _, ok := t.upstreams[upstream]; ok {
+			return t
+		}
 	}
-	if _, ok := t.upstreams[upstream]; !ok {
-		return nil
-	}
-	return t
+	return nil
 }
 
 // ReadsUpstream reports whether a condition for this name reads prompt.upstream. If so, the entry's

@@ -137,10 +137,8 @@ func (a *Audience) shownBy(ctx context.Context, v *Visibility) (*rule, error) {
 		return nil, nil
 	}
 	for i, id := range v.rules {
-		// Check the gate only if the rule applies: the audience's principals may differ in the
-		// attributes that other rules read.
 		if !a.has(int(id)) {
-			continue
+			continue // before its gate: the audience's principals may differ in the attributes that other rules read
 		}
 		if v.conditional == nil {
 			return &a.policy.rules[id], nil

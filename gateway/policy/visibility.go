@@ -122,14 +122,6 @@ func newBlock(kind string, rule *config.Rule) *block {
 	return b
 }
 
-func newHides(rules []config.Rule) []*block {
-	blocks := make([]*block, len(rules))
-	for i := range rules {
-		blocks[i] = newBlock(kindHide, &rules[i])
-	}
-	return blocks
-}
-
 // reads returns the principal attributes that the block's condition reads.
 func (b *block) reads() []string {
 	if b == nil || b.When == nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"path"
+	"slices"
 
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -65,10 +66,5 @@ func isProgram(content wire.Object) bool {
 	if blob, ok := content.Text("blob"); ok {
 		start, _ = base64.StdEncoding.DecodeString(blob[:min(len(blob), 16)]) // Skill.Verify has refused invalid base64
 	}
-	for _, magic := range programs {
-		if bytes.HasPrefix(start, []byte(magic)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(programs, func(magic string) bool { return bytes.HasPrefix(start, []byte(magic)) })
 }
