@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// life is the lifetime of an assertion, and reuse the time in which it is sent again. The server has
-	// at least the difference to verify it.
+	// life is the lifetime of an assertion. The gateway sends it again only during reuse, so that a
+	// server has at least half a minute to verify it.
 	life  = time.Minute
 	reuse = life / 2
-	// maxCached bounds the cached assertions of all upstreams.
+	// maxCached bounds the cached assertions of all upstreams together.
 	maxCached = 10_000
 	// MaxSize bounds an assertion, in bytes: servers refuse large headers.
 	MaxSize = 4 << 10
@@ -32,24 +32,26 @@ const (
 // ErrTooLarge means that the claims about a caller do not fit in a header.
 var ErrTooLarge = errors.New("the assertion about the caller is too large for a header")
 
-// Signer makes the assertions of one configuration. Make it with [New]. It is safe for concurrent
-// use. The zero value signs nothing.
+// Signer makes the assertions of one configuration. It is safe for concurrent use. The zero value
+// makes none; [New] returns one with keys.
 type Signer struct {
 	issuer string
-	// trustsEmail is true if e-mail addresses count without email_verified.
+	// trustsEmail is true if a proxy sends the callers' JWTs in a header: their e-mail addresses count
+	// without an email_verified claim.
 	trustsEmail bool
 	signer      jose.Signer
 	keySet      []byte
 	cached      *lru.Cache[cacheKey, signed]
 }
 
-// signed is an assertion and the end of its reuse.
+// signed is a cached assertion. It may be sent until the time until.
 type signed struct {
 	text  string
 	until time.Time
 }
 
-// New returns the signer of a validated configuration. Without signing keys it is the zero value.
+// New returns the signer of a validated configuration, or the zero value if there are no signing
+// keys. The first key signs; the key set contains all keys.
 func New(cfg *config.Config) (*Signer, error) {
 	keys, err := cfg.Gateway.Signers()
 	if err != nil || len(keys) == 0 {
@@ -83,20 +85,20 @@ func algorithmOf(key crypto.Signer) jose.SignatureAlgorithm {
 	return jose.EdDSA
 }
 
-// KeySet returns the public keys as a JSON Web Key Set; nil without keys.
+// KeySet returns the public keys as a JSON Web Key Set, or nil if there are no keys.
 func (s *Signer) KeySet() []byte { return s.keySet }
 
 // For returns the assertion about a caller for an upstream. It is empty if the upstream has no
-// assertion block, or if the caller is anonymous or nil. The error is [ErrTooLarge], or from a
-// key that cannot sign.
+// assertion block, or if the caller is anonymous or nil. The error is [ErrTooLarge] or a failure to
+// sign.
 func (s *Signer) For(u *config.Upstream, caller *policy.Principal) (string, error) {
 	if s.signer == nil || u.Assertion == nil || caller == nil || caller.Anonymous {
 		return "", nil
 	}
 	now := time.Now()
 	key := keyOf(u, caller)
-	if known, ok := s.cached.Get(key); ok && now.Before(known.until) {
-		return known.text, nil
+	if cached, ok := s.cached.Get(key); ok && now.Before(cached.until) {
+		return cached.text, nil
 	}
 	text, err := jwt.Signed(s.signer).Claims(s.claims(u, caller, now)).Serialize()
 	switch {
@@ -109,7 +111,7 @@ func (s *Signer) For(u *config.Upstream, caller *policy.Principal) (string, erro
 	return text, nil
 }
 
-// cacheKey identifies an upstream, a caller and all claims of an assertion.
+// cacheKey contains everything on which an assertion depends, except the time.
 type cacheKey struct{ upstream, caller, claims, groups string }
 
 func keyOf(u *config.Upstream, caller *policy.Principal) cacheKey {
@@ -123,7 +125,6 @@ func keyOf(u *config.Upstream, caller *policy.Principal) cacheKey {
 	return key
 }
 
-// claims are the claims of an assertion.
 type claims struct {
 	jwt.Claims
 
@@ -145,8 +146,8 @@ func (s *Signer) claims(u *config.Upstream, caller *policy.Principal, now time.T
 		Email    string `json:"email"`
 		Verified bool   `json:"email_verified"`
 	}
-	// Ignore an address of another type, or one that is not verified: with some issuers people can
-	// choose any address.
+	// Leave out an unverified address: with some issuers, people can choose any address. If email is
+	// no string, or email_verified no boolean, decoding fails and the address is left out, too.
 	if u.Assertion.Email && json.Unmarshal([]byte(caller.Claims), &own) == nil && (own.Verified || s.trustsEmail) {
 		c.Email = own.Email
 	}

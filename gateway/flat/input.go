@@ -11,16 +11,17 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Input is the name of the single argument that replaces several.
+// Input is the name of the argument that replaces the arguments of a definition.
 const Input = "input"
 
-// maxNames bounds the names of arguments in a message, in bytes.
+// maxNames bounds a list of argument names in an error message, in bytes.
 const maxNames = 1000
 
-// IsOne reports whether a definition with these arguments needs no change.
+// IsOne reports whether there are fewer than two arguments, so that the definition needs no change.
 func IsOne(declared []catalog.Argument) bool { return len(declared) < 2 }
 
-// Definition returns a checked definition with at most one argument.
+// Definition returns a definition with at most one argument: the same definition, or one with [Input].
+// The definition must be valid.
 func Definition(definition jsontext.Value, declared []catalog.Argument) jsontext.Value {
 	if IsOne(declared) {
 		return definition
@@ -34,7 +35,8 @@ func Definition(definition jsontext.Value, declared []catalog.Argument) jsontext
 	return object.With("arguments", wire.Array([]jsontext.Value{input.JSON()})).JSON()
 }
 
-// describe returns the description of the input, with its form and the arguments.
+// describe returns the description of the input argument: the form of the input, then the name and
+// description of each declared argument.
 func describe(arguments jsontext.Value, declared []catalog.Argument) string {
 	var text strings.Builder
 	text.WriteString(`Lines "name: value", each name once`)
@@ -46,7 +48,7 @@ func describe(arguments jsontext.Value, declared []catalog.Argument) string {
 		text.WriteString(". An empty line between them is left out")
 	}
 	text.WriteString(". Names:")
-	objects, _ := wire.ParseArray(arguments) // checked before, so it parses
+	objects, _ := wire.ParseArray(arguments) // no error: the definition is valid
 	for i, value := range objects {
 		fmt.Fprintf(&text, " %q", declared[i].Name)
 		if declared[i].Required {
@@ -70,8 +72,8 @@ func lastRequired(declared []catalog.Argument, given map[string]bool) int {
 	return -1
 }
 
-// Arguments returns the arguments of the original definition, from the arguments of a client that
-// got [Definition]. The error is a [*wire.Error].
+// Arguments parses the input that a client sent, and returns the arguments of the original
+// definition. The error is a [*wire.Error].
 func Arguments(declared []catalog.Argument, sent wire.Object) (wire.Object, error) {
 	if IsOne(declared) {
 		return sent, nil
@@ -101,12 +103,12 @@ func Arguments(declared []catalog.Argument, sent wire.Object) (wire.Object, erro
 	return arguments, nil
 }
 
-// readLines reads the lines "name: value" at the start of a text. It returns the rest, and adds the
-// names to given.
+// readLines parses the lines "name: value" at the start of a text, and adds their names to given. It
+// returns the text after these lines as rest.
 func readLines(declared []catalog.Argument, text string, given map[string]bool) (arguments wire.Object, rest string) {
-	known := make(map[string]bool, len(declared))
+	isDeclared := make(map[string]bool, len(declared))
 	for i := range declared {
-		known[declared[i].Name] = true
+		isDeclared[declared[i].Name] = true
 	}
 	for text != "" {
 		line, after, _ := strings.Cut(text, "\n")
@@ -114,10 +116,10 @@ func readLines(declared []catalog.Argument, text string, given map[string]bool) 
 		if line == "" {
 			return arguments, after
 		}
-		// The blank after the colon is required, so that "https://…" is no value of an argument
-		// "https". A blank is added at the end, so that a line "name:" gives an empty value.
+		// Require a space after the colon: "https://…" is not a value of an argument "https". The
+		// added space turns a line "name:" into an empty value.
 		name, value, isValue := strings.Cut(line+" ", ": ")
-		if !isValue || !known[name] || given[name] {
+		if !isValue || !isDeclared[name] || given[name] {
 			return arguments, text
 		}
 		given[name] = true
@@ -127,7 +129,7 @@ func readLines(declared []catalog.Argument, text string, given map[string]bool) 
 	return arguments, ""
 }
 
-// names lists the wanted arguments for a message.
+// names lists the names of the wanted arguments, for an error message.
 func names(declared []catalog.Argument, wanted func(catalog.Argument) bool) string {
 	var all []string
 	for _, a := range declared {

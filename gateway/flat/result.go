@@ -12,12 +12,12 @@ import (
 const (
 	user      = "user"
 	assistant = "assistant"
-	// maxNote bounds the description of content that is not text, in bytes.
+	// maxNote bounds the line that replaces content that is not text, in bytes.
 	maxNote = 400
 )
 
-// Result returns the checked result of a get with a single user message. A result that asks for
-// input stays unchanged.
+// Result returns the result of a get with all its messages as one user message. The result must be
+// valid. A result without messages, which requires input, is returned unchanged.
 func Result(result jsontext.Value) jsontext.Value {
 	object := wire.Members(result)
 	messages := object.Get("messages")
@@ -34,22 +34,22 @@ func Block(text string) jsontext.Value {
 	return wire.Object{}.With("type", wire.Quote("text")).With("text", wire.Quote(text)).JSON()
 }
 
-// Text joins the messages of a result. Content that is not text becomes a line that describes it.
-// With attach, images, audio and resources are also returned, in order.
+// Text joins the messages of a result. A line replaces content that is not text. If attach is true,
+// Text also returns images, audio, resources and resource links as content blocks, in order.
 func Text(messages jsontext.Value, attach bool) (text string, attached []jsontext.Value) {
 	var joined strings.Builder
-	list, _ := wire.ParseArray(messages) // checked before, so it parses
+	list, _ := wire.ParseArray(messages) // no error: the result is valid
 	last := ""
 	if len(list) == 1 {
-		last = user // the usual role needs no heading
+		last = user // a single user message gets no heading
 	}
 	for _, value := range list {
 		message := wire.Members(value)
 		role, content := user, []jsontext.Value{message.Get("content")}
-		if told, _ := message.Text("role"); told == assistant {
+		if value, _ := message.Text("role"); value == assistant {
 			role = assistant
 		}
-		if content[0].Kind() == '[' { // an array, as in sampling
+		if content[0].Kind() == '[' { // a sampling message may have an array
 			content, _ = wire.ParseArray(content[0])
 		}
 		if role != last {
@@ -74,8 +74,8 @@ func separate(joined *strings.Builder, part string) {
 	joined.WriteString(part)
 }
 
-// read returns the text of a block, or a line that describes it. other is true if the block itself
-// should be attached.
+// read returns the text of a content block, or a line in place of other content. other is true if
+// the block must be attached.
 func read(block wire.Object, attach bool) (text string, other bool) {
 	kind, _ := block.Text("type")
 	resource := block
@@ -104,8 +104,8 @@ func read(block wire.Object, attach bool) (text string, other bool) {
 	return "[" + wire.Printable(wire.Clip(note, maxNote)) + " " + fate + "]", other
 }
 
-// heading matches a line that reads as the heading of a message.
+// heading matches a line that could pass for the heading of a message.
 var heading = regexp.MustCompile(`(?im)^##[ \t]*(?:user|assistant)[ \t:#]*\r?$`)
 
-// indent puts a blank before each line that reads as a heading.
+// indent puts a space before each line that could pass for a heading.
 func indent(text string) string { return heading.ReplaceAllString(text, " $0") }

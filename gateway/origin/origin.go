@@ -1,9 +1,9 @@
-// Package origin answers: is a browser's request meant for this gateway, or was the browser tricked
-// into it?
-// A page on any site can make a browser send requests to addresses of this machine, and a name can
-// be made to point here (DNS rebinding). So the headers Host and Origin, if present, must name this
-// gateway (2026-07-28, Streamable HTTP, "Security & Endpoint").
-// A [Check] is immutable and safe for concurrent use.
+// Package origin answers: is a browser's request meant for this gateway, or did another site's page
+// make the browser send it?
+//
+// A page of any site can make a browser send requests to addresses of this machine, and its owner can
+// make a domain name point here (DNS rebinding). So the headers Host and, if present, Origin must name
+// this gateway (MCP 2026-07-28, Streamable HTTP, "Security & Endpoint").
 package origin
 
 import (
@@ -16,16 +16,16 @@ import (
 	"strings"
 )
 
-// Check contains the names of one listener. The zero value accepts only the address of the
-// connection.
+// Check contains the names of one listener. The zero value accepts only the IP address at which the
+// connection arrived. A Check is immutable and safe for concurrent use.
 type Check struct {
 	hosts   []string // lower case, without a port
 	origins []string // scheme://host:port, scheme://* or null
 }
 
-// New returns the check of a listener at an address, with the public URL, further hosts and further
-// origins of its configuration. Each may be empty. The names of the loopback interface are always
-// accepted.
+// New returns the check of a listener that accepts the host of its address, the host of its public
+// URL, more hosts and more origins. Each argument may be empty. The check also accepts the names of
+// the loopback interface.
 func New(listen, publicURL string, hosts, origins []string) Check {
 	c := Check{hosts: []string{"localhost", "127.0.0.1", "::1"}, origins: origins}
 	if host, _, err := net.SplitHostPort(listen); err == nil && host != "" {
@@ -40,7 +40,8 @@ func New(listen, publicURL string, hosts, origins []string) Check {
 	return c
 }
 
-// Request returns the reason to refuse a request, or nil.
+// Request returns an error if the Host or Origin of a request does not name this gateway. The error's
+// text is for the client, with a remedy.
 func (c Check) Request(r *http.Request) error {
 	if err := c.Host(r); err != nil {
 		return err
@@ -56,8 +57,8 @@ func (c Check) Request(r *http.Request) error {
 	return nil
 }
 
-// Allowed returns the request's origin if the configuration lists it, and "" otherwise. Pages of
-// that origin may read responses.
+// Allowed returns the request's origin if the configuration lists it, so that its pages may read
+// responses. For any other origin it returns "".
 func (c Check) Allowed(r *http.Request) string {
 	if origins := r.Header["Origin"]; len(origins) == 1 && c.lists(origins[0]) {
 		return origins[0]
@@ -65,7 +66,7 @@ func (c Check) Allowed(r *http.Request) string {
 	return ""
 }
 
-// lists reports whether the configuration lists an origin.
+// lists reports whether the configuration lists an origin, literally or by a scheme with "*".
 func (c Check) lists(origin string) bool {
 	return slices.ContainsFunc(c.origins, func(listed string) bool {
 		scheme, isWild := strings.CutSuffix(listed, "*")
@@ -74,7 +75,7 @@ func (c Check) lists(origin string) bool {
 	})
 }
 
-// Host is like [Check.Request], but ignores the origin, for responses that any page may read.
+// Host is like [Check.Request], but ignores the Origin. Use it for responses that any page may read.
 func (c Check) Host(r *http.Request) error {
 	if !c.names(hostname(r.Host), r) {
 		return fmt.Errorf("host %q is not this gateway's: add it to allowed_hosts", r.Host)
@@ -82,8 +83,8 @@ func (c Check) Host(r *http.Request) error {
 	return nil
 }
 
-// names reports whether a host is one of the gateway's names, or the address of the connection:
-// anyone can make a name point here, but not an address.
+// names reports whether a host is one of the gateway's names or the IP address at which the
+// connection arrived. An IP address is safe: DNS rebinding needs a domain name.
 func (c Check) names(host string, r *http.Request) bool {
 	if slices.Contains(c.hosts, host) {
 		return true

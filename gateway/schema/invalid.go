@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	// maxProblems bounds the reported problems of a value. maxText bounds each text, in bytes:
-	// values and the constants of a schema may be large.
+	// maxProblems bounds the reported problems of a value.
 	maxProblems = 5
-	maxText     = 200
+	// maxText bounds the path and the text of a problem, in bytes: they may repeat a large value or
+	// constant.
+	maxText = 200
 )
 
 // Invalid is the error of a value that does not satisfy its schema.
@@ -44,11 +45,12 @@ func (e *Invalid) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-// newInvalid returns the first maxProblems of a validator's innermost errors, sorted by their paths
+// newInvalid returns the first maxProblems innermost errors of the validator, sorted by their paths
 // in the value.
 func newInvalid(err *jsonschema.ValidationError) *Invalid {
 	leaves := innermost(nil, err)
-	// The validator iterates over maps in random order. Equal requests should get equal answers.
+	// The validator iterates over maps in random order. Sort, so that equal requests get equal
+	// responses.
 	slices.SortStableFunc(leaves, func(a, b *jsonschema.ValidationError) int {
 		return cmp.Or(slices.Compare(a.InstanceLocation, b.InstanceLocation),
 			slices.Compare(a.ErrorKind.KeywordPath(), b.ErrorKind.KeywordPath()),
@@ -57,7 +59,7 @@ func newInvalid(err *jsonschema.ValidationError) *Invalid {
 	invalid := &Invalid{}
 	for _, leaf := range leaves {
 		p := Problem{At: clip(pointer(leaf.InstanceLocation)), Text: clip(text(leaf))}
-		// The branches of an anyOf often fail for the same reason.
+		// The branches of an anyOf often fail with the same error.
 		if slices.Contains(invalid.Problems, p) {
 			continue
 		}
@@ -69,7 +71,7 @@ func newInvalid(err *jsonschema.ValidationError) *Invalid {
 	return invalid
 }
 
-// innermost appends the errors without a cause of their own.
+// innermost appends the errors in a tree of causes that have no causes themselves.
 func innermost(leaves []*jsonschema.ValidationError, err *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	if len(err.Causes) == 0 {
 		return append(leaves, err)
@@ -80,8 +82,8 @@ func innermost(leaves []*jsonschema.ValidationError, err *jsonschema.ValidationE
 	return leaves
 }
 
-// text returns the text of an error with exact numbers. Rounded, a number just beyond a bound would
-// look like the bound.
+// text returns the text of an error with exact numbers. The validator rounds them, which makes a
+// number just beyond a bound look like the bound.
 func text(err *jsonschema.ValidationError) string {
 	bound := func(keyword string, got, want *big.Rat) string {
 		return keyword + ": got " + decimal(got) + ", want " + decimal(want)
@@ -101,7 +103,7 @@ func text(err *jsonschema.ValidationError) string {
 	return err.BasicOutput().Error.String()
 }
 
-// decimal writes a number in full. A number from JSON always has finitely many digits.
+// decimal returns a number with all its digits. A number from JSON has finitely many.
 func decimal(n *big.Rat) string {
 	digits, _ := n.FloatPrec()
 	return n.FloatString(digits)
@@ -116,7 +118,7 @@ func pointer(tokens []string) string {
 	return string(p)
 }
 
-// clip shortens a text to maxText.
+// clip shortens a text to maxText bytes and an ellipsis.
 func clip(text string) string {
 	if len(text) <= maxText {
 		return text

@@ -20,26 +20,28 @@ import (
 const (
 	// MaxSize bounds a schema, in bytes.
 	MaxSize = 64 << 10
-	// maxSubschemas bounds the objects in a schema, and so the recursion at each level of a value.
+	// maxSubschemas bounds the objects in a schema, and with them the recursion at each level of a
+	// value.
 	maxSubschemas = 1000
 	// maxValue bounds the size of a checked object or array, in bytes.
 	maxValue = 256 << 10
-	// budget bounds the time of one check.
+	// budget bounds the time of one compilation and of one check.
 	budget = 250 * time.Millisecond
 )
 
-// Schema is a compiled schema. It is safe for concurrent use, and checks one value at a time.
+// Schema is a compiled schema. It is safe for concurrent use: concurrent checks wait for each other.
 type Schema struct {
 	root *jsonschema.Schema
-	// checking has room for one: it is full while a check runs and uses the meter.
+	// checking is a mutex for the meter, as a channel so that waiting can be canceled.
 	checking chan struct{}
 	meter    *meter
 }
 
-// location is the URL of every schema. References to any other URL are external.
+// location is the URL of every schema. A reference to any other URL is external.
 const location = "promptweir:///schema"
 
-// Compile compiles a schema from a JSON value that was parsed strictly.
+// Compile compiles a schema. It rejects references to other documents with [ErrExternal] and unknown
+// dialects with [ErrDialect]. The value must have been parsed strictly.
 func Compile(raw jsontext.Value) (_ *Schema, err error) {
 	if len(raw) > MaxSize {
 		return nil, fmt.Errorf("the schema is larger than %d bytes", MaxSize)
@@ -51,7 +53,7 @@ func Compile(raw jsontext.Value) (_ *Schema, err error) {
 	case size.objects > maxSubschemas:
 		return nil, fmt.Errorf("the schema has more than %d subschemas", maxSubschemas)
 	}
-	// The compiler is not made for hostile input, so a panic in it becomes an error.
+	// Turn a panic into an error: the compiler is not made for hostile input.
 	defer func() {
 		if problem := recover(); problem != nil {
 			err = fmt.Errorf("the schema cannot be compiled: %v", problem)
@@ -64,7 +66,8 @@ func Compile(raw jsontext.Value) (_ *Schema, err error) {
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.UseLoader(jsonschema.SchemeURLLoader{}) // loads nothing
 	compiler.UseRegexpEngine(patterns.compile)
-	// The vocabulary adds no keyword. It is the only hook that sees each subschema.
+	// The vocabulary adds no keyword: its Compile is the only hook that the compiler calls for each
+	// subschema.
 	compiler.RegisterVocabulary(&jsonschema.Vocabulary{
 		URL: "urn:promptweir:seen",
 		Compile: func(ctx *jsonschema.CompilerContext, _ map[string]any) (jsonschema.SchemaExt, error) {
@@ -80,15 +83,15 @@ func Compile(raw jsontext.Value) (_ *Schema, err error) {
 		return nil, explain(err, document)
 	}
 	patterns.size = unlimited
-	// Do this only now: during the compilation, the compiler reads these schemas.
+	// The schemas may change only after the compilation, in which the compiler reads them.
 	for _, sub := range compiled {
 		s.meter.watch(sub)
 	}
 	return s, nil
 }
 
-// explain turns the compiler's errors for references and dialects into this package's errors.
-// Callers branch on them, because such a schema must not count as a schema that allows everything.
+// explain wraps [ErrDialect] or [ErrExternal] if the compiler tried to load another document. It
+// returns any other error unchanged.
 func explain(err error, document any) error {
 	unloaded, ok := errors.AsType[*jsonschema.LoadURLError](err)
 	if !ok {
@@ -105,7 +108,7 @@ func explain(err error, document any) error {
 // Check returns nil if the value satisfies the schema, and an [*Invalid] if it does not. Any other
 // error means that the value could not be checked.
 func (s *Schema) Check(ctx context.Context, raw jsontext.Value) (err error) {
-	// Strings and numbers have their own bounds, maxMatch and maxNumber.
+	// maxMatch and maxNumber bound strings and numbers.
 	if kind := raw.Kind(); (kind == '{' || kind == '[') && len(raw) > maxValue {
 		return errTooLarge
 	}
@@ -116,7 +119,7 @@ func (s *Schema) Check(ctx context.Context, raw jsontext.Value) (err error) {
 	case size.depth > maxDepth:
 		return errTooLarge
 	}
-	// The meter has one deadline, so only one check runs at a time. Each check is short.
+	// The meter has one deadline, so only one check runs at a time.
 	select {
 	case s.checking <- struct{}{}:
 	case <-ctx.Done():
@@ -140,7 +143,7 @@ func (s *Schema) Check(ctx context.Context, raw jsontext.Value) (err error) {
 	return err
 }
 
-// The reasons why a schema does not compile, or a value was not checked.
+// Errors of [Compile] and [Schema.Check].
 var (
 	// ErrExternal means that the schema refers to another document.
 	ErrExternal = errors.New("the schema refers to another document, which is not loaded")
@@ -152,8 +155,8 @@ var (
 	errTooCostly = errors.New("the value takes too long to check")
 )
 
-// meter ends a check that takes too long with a panic, which [Schema.Check] recovers: the validator
-// takes no context.
+// meter ends a check that takes too long. It panics, because the validator takes no context.
+// [Schema.Check] recovers.
 type meter struct{ deadline time.Time }
 
 // spend panics once the deadline has passed.
@@ -163,19 +166,19 @@ func (m *meter) spend() {
 	}
 }
 
-// watch makes each evaluation of a schema look at the clock. It replaces the schema by a schema
-// that asserts a format and refers to the original. The validator calls the format before it
-// follows the reference.
+// watch makes each evaluation of a schema check the clock. It replaces the schema by a schema with a
+// format and a reference to the original. The validator calls the format before it follows the
+// reference.
 func (m *meter) watch(s *jsonschema.Schema) {
 	was := *s
-	// Use reflection, so that keywords of later versions of the library are also cleared.
+	// Clear by reflection, so that this also clears keywords of later versions of the library.
 	for _, field := range reflect.ValueOf(s).Elem().Fields() {
 		if field.CanSet() {
 			field.SetZero()
 		}
 	}
 	s.DraftVersion, s.Location = was.DraftVersion, was.Location
-	// Other schemas refer to it by these fields.
+	// The anchors stay, because other schemas refer to s by them.
 	s.DynamicAnchor, s.RecursiveAnchor = was.DynamicAnchor, was.RecursiveAnchor
 	s.Ref = &was
 	s.Format = &jsonschema.Format{Name: "promptweir-clock", Validate: func(any) error {
@@ -187,15 +190,15 @@ func (m *meter) watch(s *jsonschema.Schema) {
 const (
 	// maxDepth bounds the depth of a value.
 	maxDepth = 32
-	// maxNumber bounds the digits of a number and its exponent: an exact 1e999999999 would fill the
-	// memory.
+	// maxNumber bounds the digits and the exponent of a number. Without it, an exact 1e999999999 would
+	// exhaust the memory.
 	maxNumber = 1000
 )
 
-// extent is the size of a value.
+// extent is the number of objects in a value and the depth of its nesting.
 type extent struct{ objects, depth int }
 
-// decode parses a JSON value, keeps the spelling of numbers, and measures it.
+// decode parses and measures a JSON value. Numbers become json.Number, to stay exact.
 func decode(raw jsontext.Value) (value any, size extent, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
@@ -206,7 +209,7 @@ func decode(raw jsontext.Value) (value any, size extent, err error) {
 	return value, size, err
 }
 
-// measure adds a value at a depth, and refuses numbers that are too large.
+// measure adds a value at a depth, and returns an error for a number that is too large.
 func (e *extent) measure(value any, depth int) error {
 	e.depth = max(e.depth, depth)
 	switch value := value.(type) {
@@ -229,7 +232,7 @@ func (e *extent) measure(value any, depth int) error {
 	return nil
 }
 
-// checkNumber refuses numbers that would take too much memory to compare exactly.
+// checkNumber returns an error for a number that would take too much memory to compare exactly.
 func checkNumber(spelled string) error {
 	if len(spelled) > maxNumber {
 		return fmt.Errorf("%w: a number has more than %d digits", errTooLarge, maxNumber)
@@ -245,26 +248,26 @@ func checkNumber(spelled string) error {
 }
 
 const (
-	// maxPattern bounds one pattern, in bytes. maxProgram bounds all compiled patterns of a schema,
-	// in instructions.
+	// maxPattern bounds one pattern, in bytes.
 	maxPattern = 2 << 10
+	// maxProgram bounds the programs of all patterns in a schema together, in instructions.
 	maxProgram = 20_000
-	// maxMatch bounds a match, in bytes times instructions. RE2's running time is proportional to
-	// that.
+	// maxMatch bounds a match, in bytes of text times instructions. The time of a match is proportional
+	// to this product.
 	maxMatch = 1 << 26
 )
 
 // patterns compiles the regular expressions of one schema.
 type patterns struct {
 	meter *meter
-	// size is the size of all patterns so far, in instructions. It is unlimited once the schema is
-	// compiled: later patterns are values that are checked for being patterns.
+	// size is the number of instructions of all patterns so far. After the compilation it is unlimited:
+	// later patterns come from values that are checked against format "regex".
 	size int
 }
 
 const unlimited = -1
 
-// compile is a [jsonschema.RegexpEngine].
+// compile implements [jsonschema.RegexpEngine].
 func (p *patterns) compile(expression string) (jsonschema.Regexp, error) {
 	if len(expression) > maxPattern {
 		return nil, errors.New("the pattern is too long")
@@ -273,7 +276,7 @@ func (p *patterns) compile(expression string) (jsonschema.Regexp, error) {
 	if err != nil {
 		return nil, err
 	}
-	// regexp.Compile below does the same again, but does not reveal the size of the program.
+	// Compile twice: regexp.Compile does not reveal the size of its program.
 	program, err := syntax.Compile(parsed.Simplify())
 	if err != nil {
 		return nil, err
@@ -291,7 +294,7 @@ func (p *patterns) compile(expression string) (jsonschema.Regexp, error) {
 	return &pattern{compiled, len(program.Inst), p.meter}, nil
 }
 
-// pattern is a compiled regular expression that refuses matches that would take too long.
+// pattern is a compiled regular expression that panics instead of a match that would take too long.
 type pattern struct {
 	*regexp.Regexp
 
@@ -302,7 +305,7 @@ type pattern struct {
 // MatchString implements [jsonschema.Regexp].
 func (p *pattern) MatchString(text string) bool {
 	p.meter.spend()
-	// A match cannot be interrupted, so the clock alone would not bound it.
+	// Bound the work of a match in advance: the meter cannot interrupt it.
 	if len(text)*p.size > maxMatch {
 		panic(errTooCostly)
 	}

@@ -1,8 +1,8 @@
 // Package seal answers: was this token made by this gateway or a replica with the same key, and for
 // this purpose?
 //
-// A token is a piece of the gateway's state that a client keeps: a cursor, a session, a link, the
-// state of a parked request. So replicas need no common memory.
+// A token is a piece of the gateway's state that a client stores: a cursor, a session, a link, the
+// state of a parked get. Because clients store them, replicas need no shared memory.
 //
 // Promises:
 //
@@ -10,7 +10,7 @@
 //   - Equal contents give equal tokens on every replica, so that equal pages have equal bytes.
 //   - A token has exactly one spelling: a padded, wrapped or re-encoded token does not open.
 //   - A token that was sealed for one purpose does not open for another.
-//   - Nothing here blocks or looks at a clock, and everything is safe for concurrent use.
+//   - All functions are safe for concurrent use. None blocks or reads a clock.
 //
 // The layout of a token, before strict unpadded base64url:
 //
@@ -30,9 +30,9 @@
 // plaintext), as in SIV (RFC 5297). AES-GCM breaks if one key uses the same nonce for two
 // plaintexts. Here equal plaintexts share a nonce by design, which reveals only that they are
 // equal. Different plaintexts share a nonce only if 96 bits of the HMAC collide. By the birthday
-// bound, the probability of that after n different plaintexts for one key and purpose is about
-// n²/2⁹⁷: 2⁻³³, or one in eight billion, after 2³² plaintexts, which is a thousand a second for 50
-// days. Replace the key before then. As a later key of the ring, it still opens its tokens. A server
-// decides how many of its links are new. Package requests seals at most 256 links of one result, so
-// that 2³² links take 200 such results a second for a day.
+// bound, the probability of a collision after n different plaintexts for one key and purpose is about
+// n²/2⁹⁷. After 2³² plaintexts, which is a thousand a second for 50 days, it is 2⁻³³, or one in eight
+// billion. Put a new key first in the ring before then; the old key still opens its tokens. An upstream
+// can force new links. Package requests seals at most 256 links of one result, so that 2³² links take
+// 200 such results a second for a day.
 package seal

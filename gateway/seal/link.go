@@ -2,16 +2,15 @@ package seal
 
 import "encoding/binary"
 
-// Link identifies a link in the result of a get.
+// Link identifies a resource link in the result of a get.
 type Link struct {
-	// Owner is the upstream of the result, Prompt the exposed name of the prompt.
-	Owner, Prompt string
-	// URI is the owner's name for the resource.
-	URI string
+	Owner  string // the upstream that returned the result
+	Prompt string // the exposed name
+	URI    string // the upstream's URI of the resource
 }
 
-// The layout of a link: a version, the hash of the principal's key, the lengths of owner and
-// prompt, owner and prompt, and the URI.
+// The layout of a link: a version, the hash of the principal's key, the lengths of owner and prompt,
+// and then owner, prompt and URI.
 const (
 	linkVersion  = 1
 	linkHeadSize = 1 + bindingSize + 2 + 2
@@ -21,12 +20,12 @@ const (
 // gets have equal bytes.
 func (s *Sealer) SealLink(principalKey string, l Link) string {
 	plaintext := append([]byte{linkVersion}, binding(principalKey)...)
-	plaintext = binary.BigEndian.AppendUint16(plaintext, uint16(len(l.Owner)))  //nolint:gosec // a label is short
-	plaintext = binary.BigEndian.AppendUint16(plaintext, uint16(len(l.Prompt))) //nolint:gosec // and so is a name
+	plaintext = binary.BigEndian.AppendUint16(plaintext, uint16(len(l.Owner)))  //nolint:gosec // the name of an upstream is short
+	plaintext = binary.BigEndian.AppendUint16(plaintext, uint16(len(l.Prompt))) //nolint:gosec // the name of a prompt is short
 	return s.links.Seal(append(plaintext, l.Owner+l.Prompt+l.URI...))
 }
 
-// OpenLink returns the link in a token. For the errors, see [Reason].
+// OpenLink returns the link in a token of the same principal. For the errors, see [Reason].
 func (s *Sealer) OpenLink(principalKey, token string) (Link, error) {
 	plaintext, err := s.links.Open(token)
 	if err != nil {

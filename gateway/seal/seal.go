@@ -33,8 +33,8 @@ type Sealer struct {
 	opened   *lru.Cache[string, Session] // by token
 }
 
-// New returns a sealer. The first key seals, and all keys open. Without keys it makes a random one,
-// so that no token outlives the process. A key of zeros is an error.
+// New returns a sealer. The first key seals, and all keys open. If there are no keys, New makes a
+// random one, and no token outlives the process. A key of zeros is an error.
 func New(keys [][32]byte) (*Sealer, error) {
 	if len(keys) == 0 {
 		keys = [][keySize]byte{freshKey()}
@@ -58,7 +58,7 @@ func freshKey() (key [keySize]byte) {
 	return key
 }
 
-// For returns the box of one purpose. It derives keys, which takes time, so callers keep the box.
+// For returns the box of one purpose. Call it once per purpose: it derives keys, which takes time.
 func (s *Sealer) For(purpose string) *Box {
 	box := &Box{base64: base64.RawURLEncoding.Strict()}
 	for _, key := range s.ring {
@@ -67,7 +67,7 @@ func (s *Sealer) For(purpose string) *Box {
 	return box
 }
 
-// The reasons why a token does not open. See also [Reason].
+// The errors for a token that does not open. See also [Reason].
 var (
 	// ErrMalformed means that the token is damaged, invented, or made for another purpose.
 	ErrMalformed = errors.New("malformed token")
@@ -91,14 +91,14 @@ func Reason(err error) string {
 	}
 }
 
-// MAC makes keyed hashes for one purpose (HMAC-SHA-256). Equal values have equal hashes, which
-// cannot be guessed. Make it with [Sealer.MAC].
+// MAC makes keyed hashes for one purpose (HMAC-SHA-256): equal values have equal hashes, and people
+// without the key cannot compute them. Make it with [Sealer.MAC]. It is safe for concurrent use.
 type MAC struct{ hashes *sync.Pool }
 
-// MAC returns the keyed hash of one purpose. Its key is derived from the first key of the ring.
+// MAC returns the MAC of one purpose for the first key of the ring.
 func (s *Sealer) MAC(purpose string) *MAC { return newMAC(s.ring[0], purpose) }
 
-// MACs returns the keyed hashes of one purpose for each key of the ring, in order.
+// MACs returns the MACs of one purpose for all keys of the ring, in order.
 func (s *Sealer) MACs(purpose string) []*MAC {
 	var all []*MAC
 	for _, key := range s.ring {
@@ -111,19 +111,20 @@ func newMAC(ringKey [keySize]byte, purpose string) *MAC {
 	return &MAC{hashers(derive(ringKey, "mac", purpose, keySize))}
 }
 
-// hasher is an HMAC with buffers for its input and result.
+// hasher is an HMAC with a buffer for its input and its result.
 type hasher struct {
 	hash.Hash
 
 	buffer []byte
 }
 
-// hashers returns a pool of hashers with a key. Setting up an HMAC is half of its work.
+// hashers returns a pool of hashers with one key. The pool saves the set-up of an HMAC, which takes as
+// long as the hash.
 func hashers(key []byte) *sync.Pool {
 	return &sync.Pool{New: func() any { return &hasher{Hash: hmac.New(sha256.New, key)} }}
 }
 
-// AppendHex appends the hash of a value, 64 hexadecimal digits.
+// AppendHex appends the hash of a value to dst, as 64 hexadecimal digits.
 func (m *MAC) AppendHex(dst, value []byte) []byte {
 	h, _ := m.hashes.Get().(*hasher)
 	defer m.hashes.Put(h)
@@ -149,7 +150,8 @@ type Box struct {
 	base64 *base64.Encoding
 }
 
-// Seal returns the token of a plaintext in visible ASCII. Equal plaintexts have equal tokens.
+// Seal returns the token of a plaintext, in the alphabet of base64url. Equal plaintexts have equal
+// tokens.
 func (b *Box) Seal(plaintext []byte) string {
 	key := &b.keys[0]
 	nonce := key.nonce(plaintext)
@@ -164,7 +166,7 @@ func (b *Box) Seal(plaintext []byte) string {
 
 // Open returns the plaintext of a token. For the errors, see [Reason].
 func (b *Box) Open(token string) ([]byte, error) {
-	// Even a strict decoder skips line breaks, which would allow several spellings of a token.
+	// Refuse line breaks: even a strict decoder skips them, so a token would have several spellings.
 	if strings.IndexByte(token, '\r') >= 0 || strings.IndexByte(token, '\n') >= 0 {
 		return nil, ErrMalformed
 	}
@@ -178,7 +180,8 @@ func (b *Box) Open(token string) ([]byte, error) {
 	return b.open(raw[checksumSize:])
 }
 
-// open tries every key with the token's id. Ids are short, so two keys may share one.
+// open decrypts a token without its checksum. It tries every key with the token's id, because two keys
+// may have the same short id.
 func (b *Box) open(raw []byte) ([]byte, error) {
 	id, nonce, ciphertext := [keyIDSize]byte(raw), raw[keyIDSize:][:nonceSize], raw[keyIDSize+nonceSize:]
 	reason := errExpiredKey
@@ -187,7 +190,8 @@ func (b *Box) open(raw []byte) ([]byte, error) {
 			continue
 		}
 		var dst []byte
-		// Decrypting in place saves an allocation, but destroys the ciphertext for a second key.
+		// Decrypting in place saves an allocation. With several keys it is not possible: a failed
+		// attempt destroys the ciphertext.
 		if len(b.keys) == 1 {
 			dst = ciphertext[:0]
 		}
@@ -200,12 +204,11 @@ func (b *Box) open(raw []byte) ([]byte, error) {
 	return nil, reason
 }
 
-// subkey is derived from one key of the ring for one purpose.
+// subkey contains the keys that are derived from one key of the ring for one purpose.
 type subkey struct {
-	id   [keyIDSize]byte
-	aead cipher.AEAD
-	// nonces has the hashers that make nonces.
-	nonces *sync.Pool
+	id     [keyIDSize]byte
+	aead   cipher.AEAD
+	nonces *sync.Pool // of hashers that make nonces
 	// purpose precedes the plaintext in the input of the nonce's HMAC.
 	purpose []byte
 }
@@ -213,14 +216,14 @@ type subkey struct {
 func newSubkey(key [keySize]byte, purpose string) subkey {
 	block, err := aes.NewCipher(derive(key, "encrypt", purpose, keySize))
 	if err != nil {
-		panic(err) // only for a key of the wrong size
+		panic(err) // cannot happen: the key has the right size
 	}
 	aead, err := cipher.NewGCM(block)
 	if err != nil {
-		panic(err) // only for a block of the wrong size
+		panic(err) // cannot happen: AES has the right block size
 	}
 	return subkey{
-		// The id identifies the key of the ring, so it is the same for every purpose.
+		// The id names the key of the ring: it is the same for every purpose.
 		id:      [keyIDSize]byte(derive(key, "id", "", keyIDSize)),
 		aead:    aead,
 		nonces:  hashers(derive(key, "nonce", purpose, keySize)),
@@ -228,12 +231,12 @@ func newSubkey(key [keySize]byte, purpose string) subkey {
 	}
 }
 
-// derive derives a key by HKDF. Every pair of use and purpose has its own info, because a use
+// derive derives a key by HKDF. Different pairs of use and purpose give different keys, because a use
 // contains no slash.
 func derive(key [keySize]byte, use, purpose string, size int) []byte {
 	derived, err := hkdf.Key(sha256.New, key[:], nil, "promptweir/v1/"+use+"/"+purpose, size)
 	if err != nil {
-		panic(err) // only for a size beyond HKDF's maximum
+		panic(err) // cannot happen: all sizes are small
 	}
 	return derived
 }

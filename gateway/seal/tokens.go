@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// maxSession bounds a session token, in bytes. The token is a header of each request in the
-// session.
+// maxSession bounds a session token, in bytes: each request of the session repeats it in a header.
 const maxSession = 1024
 
 // Session is the state of a legacy session over HTTP.
@@ -19,32 +18,31 @@ type Session struct {
 	ID [16]byte
 	// Revision is the negotiated protocol revision.
 	Revision string
-	// Capabilities are bits for the client's declared capabilities. Their meaning is the caller's.
+	// Capabilities are bits for the client's declared capabilities. Package transport defines them.
 	Capabilities uint8
 	// ClientName and ClientVersion are the client's name and version for the audit log. They are
 	// not verified.
 	ClientName, ClientVersion string
-	// Variant is a short name of the endpoint's variant; empty for the plain endpoint. The caller
-	// compares it.
+	// Variant is the name of the endpoint's variant, at most 255 bytes; empty for the plain endpoint.
 	Variant string
-	// Principal is the key of the principal that opened the session. The caller compares it.
+	// Principal is the key of the principal that opened the session.
 	Principal string
-	// Expires is the end of the session, to the second. The caller compares it.
+	// Expires is the end of the session, to the second.
 	Expires time.Time
 }
 
-// The layout of a session: a version, the capabilities, the id, the expiry in seconds since 1970,
-// the lengths of the next three, the revision, the client's name and version, and the principal.
-// For a variant, its length and name precede the revision's length.
+// The layout of a session: a version, the capabilities, the id, the expiry in seconds since 1970, the
+// lengths of the revision and of the client's name and version, and then revision, name, version and
+// principal. If there is a variant, its length and its name precede the revision.
 const (
 	sessionVersion  = 2
 	variantVersion  = 3
 	sessionHeadSize = 1 + 1 + 16 + 8 + 3
 )
 
-// SealSession returns the session's token. It returns an error if that would be longer than 1024
-// bytes: revision and principal may have 700 bytes together. If the client's name and version do
-// not fit, they are left out.
+// SealSession returns the session's token. If the token would be longer than 1024 bytes, it leaves out
+// the client's name and version. If that is not enough, it returns an error. Revision and principal
+// fit if they have at most 700 bytes together.
 func (s *Sealer) SealSession(session Session) (string, error) {
 	if len(session.Revision) > math.MaxUint8 {
 		return "", fmt.Errorf("session revision has %d bytes, at most %d are possible", len(session.Revision), math.MaxUint8)
@@ -64,13 +62,13 @@ func (s *Sealer) SealSession(session Session) (string, error) {
 	return token, nil
 }
 
-// OpenSession returns the session in a token. It checks neither the principal nor the expiry. For
-// the errors, see [Reason].
+// OpenSession returns the session in a token. The caller must check its principal, variant and
+// expiry. For the errors, see [Reason].
 func (s *Sealer) OpenSession(token string) (Session, error) {
 	if len(token) > maxSession {
 		return Session{}, ErrMalformed
 	}
-	if session, ok := s.opened.Get(token); ok { // a client sends its token in each request
+	if session, ok := s.opened.Get(token); ok {
 		return session, nil
 	}
 	plaintext, err := s.sessions.Open(token)
@@ -79,7 +77,7 @@ func (s *Sealer) OpenSession(token string) (Session, error) {
 	}
 	session, err := decodeSession(plaintext)
 	if err == nil {
-		s.opened.Add(strings.Clone(token), session) // cloned: token is part of a request's header
+		s.opened.Add(strings.Clone(token), session) // Clone: the token is a part of a whole request header
 	}
 	return session, err
 }
@@ -129,17 +127,16 @@ func decodeSession(b []byte) (Session, error) {
 }
 
 // The layout of a cursor: a version, the hashes of the method and of the principal's key, and the
-// name.
+// exposed name.
 const (
 	cursorVersion  = 1
 	bindingSize    = 16
 	cursorHeadSize = 1 + 2*bindingSize
 )
 
-// SealCursor returns a token for the position after an exposed name in the list of a method, for
+// SealCursor returns the cursor of a page that begins after an exposed name, for one list method and
 // one principal. It contains a name and not an offset, so it stays valid when the catalog changes
-// between two pages. For a name of up to 256 bytes it has at most 512 bytes, for any method and
-// key.
+// between two pages. For a name of up to 256 bytes, it has at most 512 bytes.
 func (s *Sealer) SealCursor(method, principalKey, after string) string {
 	plaintext := make([]byte, 0, cursorHeadSize+len(after))
 	plaintext = append(plaintext, cursorVersion)
@@ -149,8 +146,8 @@ func (s *Sealer) SealCursor(method, principalKey, after string) string {
 	return s.cursors.Seal(plaintext)
 }
 
-// OpenCursor returns the name after which the cursor's page begins. The error for a cursor of
-// another method is [ErrMalformed], as for other kinds of tokens. For all errors, see [Reason].
+// OpenCursor returns the name after which the cursor's page begins. A cursor of another method is
+// malformed. For the errors, see [Reason].
 func (s *Sealer) OpenCursor(method, principalKey, token string) (after string, err error) {
 	plaintext, err := s.cursors.Open(token)
 	if err != nil {
@@ -160,7 +157,7 @@ func (s *Sealer) OpenCursor(method, principalKey, token string) (after string, e
 		return "", ErrMalformed
 	}
 	bindings, name := plaintext[1:cursorHeadSize], plaintext[cursorHeadSize:]
-	// The method first: only for a cursor of this list is it useful to report another principal.
+	// Check the method first: for a cursor of another list, "wrong principal" would mislead.
 	if string(bindings[:bindingSize]) != string(binding(method)) {
 		return "", ErrMalformed
 	}
@@ -170,7 +167,7 @@ func (s *Sealer) OpenCursor(method, principalKey, token string) (after string, e
 	return string(name), nil
 }
 
-// binding returns a short hash of a value to which a token is bound.
+// binding returns a hash of 16 bytes of a value to which a token is bound.
 func binding(to string) []byte {
 	sum := sha256.Sum256([]byte(to))
 	return sum[:bindingSize]

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// maxShown bounds the named files of a skill; maxGrant bounds the shown grants, in bytes.
-	maxShown = 8
-	maxGrant = 100
+	// maxNamed bounds the file names in a line.
+	maxNamed = 8
+	// maxQuotedText bounds a file name and the value of a grant in a line, in bytes.
+	maxQuotedText = 100
 )
 
-// About describes in one line the content of a skill, and the permissions that it requests from a
-// host.
+// About describes a skill in one line: its files, and the permissions that it requests from a client.
 func (s *Skill) About() string {
 	total := int64(0)
 	for _, f := range s.Files {
@@ -33,23 +33,23 @@ func (s *Skill) About() string {
 	}
 	for _, name := range grants() {
 		if value := s.Frontmatter.Get(name); value != nil {
-			about = append(about, fmt.Sprintf("it asks for %s: %s", name, shownGrant(value)))
+			about = append(about, fmt.Sprintf("it asks for %s: %s", name, printableGrant(value)))
 		}
 	}
 	return strings.Join(about, "; ")
 }
 
-// Changes lists the changed permissions that a skill requests from a host, and its new or changed
-// files that are neither texts nor images.
+// Changes lists changes of a skill that need attention: changes of the permissions that it requests
+// from a client, and new or changed files that are neither texts nor images.
 func Changes(was, is *Skill) (what []string) {
 	for _, name := range grants() {
 		if before, after := was.Frontmatter.Get(name), is.Frontmatter.Get(name); string(before) != string(after) {
-			what = append(what, fmt.Sprintf("%s: %s, before: %s", name, shownGrant(after), shownGrant(before)))
+			what = append(what, fmt.Sprintf("%s: %s, before: %s", name, printableGrant(after), printableGrant(before)))
 		}
 	}
 	fresh := slices.DeleteFunc(slices.Clone(is.Files), func(f File) bool {
-		before, known := was.File(f.Path)
-		return known && before.Digest == f.Digest
+		before, existed := was.File(f.Path)
+		return existed && before.Digest == f.Digest
 	})
 	if others := notTexts(fresh); others != "" {
 		what = append(what, "new or changed files that are neither texts nor images: "+others)
@@ -57,26 +57,26 @@ func Changes(was, is *Skill) (what []string) {
 	return what
 }
 
-// grants are the members of a front matter that request permissions from a host.
+// grants returns the members of front matter that request permissions from a client.
 func grants() []string { return []string{"allowed-tools", "hooks"} }
 
-func shownGrant(value jsontext.Value) string {
+func printableGrant(value jsontext.Value) string {
 	if value == nil {
 		return "none"
 	}
-	return wire.Printable(wire.Clip(string(value), maxGrant))
+	return wire.Printable(wire.Clip(string(value), maxQuotedText))
 }
 
-// notTexts returns the names of the files that are neither text nor image.
+// notTexts lists the names of the files that are neither texts nor images, or returns "".
 func notTexts(of []File) string {
 	var others []string
 	for _, f := range of {
 		if files.MimeType(f.Path) == "" {
-			others = append(others, wire.Printable(wire.Clip(wire.UnescapeSegment(f.Path), maxGrant)))
+			others = append(others, wire.Printable(wire.Clip(wire.UnescapeSegment(f.Path), maxQuotedText)))
 		}
 	}
-	if n := len(others); n > maxShown {
-		others = append(others[:maxShown], fmt.Sprintf("%d more", n-maxShown))
+	if n := len(others); n > maxNamed {
+		others = append(others[:maxNamed], fmt.Sprintf("%d more", n-maxNamed))
 	}
 	return strings.Join(others, ", ")
 }

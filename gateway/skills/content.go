@@ -13,11 +13,11 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// URI returns the server's URI of a file.
+// URI returns the upstream's URI of a file.
 func (s *Skill) URI(file File) string { return s.Root + "/" + file.Path }
 
-// Verify returns the content in the result of reading a file. The error means that it is not the
-// file in the skill's entry.
+// Verify returns the content in the result of reading a file. The error says in which way it differs
+// from the file in the skill's entry.
 func (s *Skill) Verify(result jsontext.Value, file File) (wire.Object, error) {
 	contents, err := wire.ParseArray(wire.Members(result).Get("contents"))
 	if err != nil || len(contents) != 1 {
@@ -37,13 +37,13 @@ func (s *Skill) Verify(result jsontext.Value, file File) (wire.Object, error) {
 		}
 	}
 	switch {
-	case file.Digest == "": // dynamic
+	case file.Digest == "": // a dynamic skill: size and digest are unknown
 	case int64(len(bytes)) != file.Size:
 		return nil, fmt.Errorf("it has %d bytes, not %d", len(bytes), file.Size)
 	case fmt.Sprintf("sha256:%x", sha256.Sum256(bytes)) != file.Digest:
 		return nil, fmt.Errorf("its digest is not %s", file.Digest)
 	}
-	// The front matter of a SKILL.md in a subfolder is not checked: it is an ordinary file.
+	// A SKILL.md in a subfolder is an ordinary file: its front matter is not in the entry.
 	if file.Path == wire.SkillFile {
 		if err := s.checkFrontMatter(string(bytes)); err != nil {
 			return nil, err
@@ -52,7 +52,7 @@ func (s *Skill) Verify(result jsontext.Value, file File) (wire.Object, error) {
 	return content, nil
 }
 
-// checkFrontMatter refuses a SKILL.md whose front matter differs from the entry, because only the
+// checkFrontMatter returns an error if the front matter of a SKILL.md differs from the entry: only the
 // entry was screened and shown to operators.
 func (s *Skill) checkFrontMatter(text string) error {
 	front, err := files.FrontMatter(text)

@@ -11,25 +11,26 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// folderType is the MIME type of folders.
+// folderType is the MIME type of folders in SEP-2640.
 const folderType = "inode/directory"
 
-// Directory collects the files and folders in one folder of one or more skills. Make it with
-// [NewDirectory].
+// Directory collects the files and folders in one folder, which may contain several skills. Make it
+// with [NewDirectory].
 type Directory struct {
 	uri string
-	// children are its files and folders by their names in URIs, as Resources.
+	// children are the MCP resources of the files and folders, by the last segments of their URIs.
 	children map[string]wire.Object
 }
 
-// NewDirectory returns an empty folder with a client's URI.
+// NewDirectory returns an empty folder. The URI is the clients' URI of the folder.
 func NewDirectory(uri string) *Directory { return &Directory{uri, map[string]wire.Object{}} }
 
-// Add adds the files of a skill's manifest in this folder; path is the folder's path in the
-// skill. It reports whether there are any. A dynamic skill has no manifest.
+// Add adds the files and folders that a skill has in this folder, except withheld files. The path of
+// the folder is relative to the skill. Add reports whether it found any. It finds none in a dynamic
+// skill, which has no manifest.
 func (d *Directory) Add(s *Skill, path string, isWithheld func(path string) bool) (found bool) {
 	for _, file := range s.Files {
-		// With a leading slash, the root, whose path is empty, needs no special case.
+		// The leading slashes also handle the skill's root, whose path is empty.
 		below, within := strings.CutPrefix("/"+file.Path, strings.TrimSuffix("/"+path, "/")+"/")
 		if !within || isWithheld(file.Path) {
 			continue
@@ -41,7 +42,7 @@ func (d *Directory) Add(s *Skill, path string, isWithheld func(path string) bool
 	return found
 }
 
-// add adds a child. Only files have a size.
+// add adds a child. The size is for files only.
 func (d *Directory) add(name string, isFolder bool, size int64) {
 	child := wire.Object{}.With("uri", wire.Quote(d.uri+"/"+name)).With("name", wire.Quote(wire.UnescapeSegment(name)))
 	mime := files.MimeType(name)
@@ -57,7 +58,7 @@ func (d *Directory) add(name string, isFolder bool, size int64) {
 	d.children[name] = child
 }
 
-// Resources returns the children by name, as the array of resources/directory/read.
+// Resources returns the resources member of a resources/directory/read result, sorted by name.
 func (d *Directory) Resources() jsontext.Value {
 	var all []jsontext.Value
 	for _, name := range slices.Sorted(maps.Keys(d.children)) {

@@ -8,7 +8,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// RootUnder returns the clients' URI of a skill's folder. The prefix is the upstream's, and may be empty.
+// RootUnder returns the clients' URI of a skill's folder, below the upstream's prefix if it has one.
 func (s *Skill) RootUnder(prefix string) string {
 	root := "skill://"
 	if prefix != "" {
@@ -17,7 +17,8 @@ func (s *Skill) RootUnder(prefix string) string {
 	return root + s.Path
 }
 
-// Under returns the entry with the URIs of another root, and a _meta as its last member.
+// Under returns the entry with all URIs moved from the skill's root to another root. Its last member
+// is a _meta, for [Append].
 func (s *Skill) Under(root string) jsontext.Value {
 	entry := wire.Members(s.Entry)
 	moved := func(o wire.Object) wire.Object {
@@ -25,19 +26,19 @@ func (s *Skill) Under(root string) jsontext.Value {
 		return o.With("uri", wire.Quote(root+strings.TrimPrefix(uri, s.Root)))
 	}
 	if !s.Dynamic {
-		files, _ := wire.ParseArray(entry.Get("resources")) // it was parsed before
+		files, _ := wire.ParseArray(entry.Get("resources")) // no error: Parse has checked it
 		for i := range files {
 			files[i] = moved(wire.Members(files[i])).JSON()
 		}
 		entry = entry.With("resources", wire.Array(files))
 	}
 	meta := entry.Object("_meta").Without(wire.IsOwnMeta)
-	// _meta goes to the end, even if it is empty, because Append adds a member there.
+	// Move _meta to the end, even if it is empty: Append adds a member there.
 	entry = entry.Without(func(name string) bool { return name == "_meta" })
 	return moved(entry).With("_meta", meta.JSON()).JSON()
 }
 
-// Append appends an entry from [Skill.Under] to dst, with a member in its _meta.
+// Append appends an entry from [Skill.Under] to dst, with one more member in its _meta.
 func Append(dst, entry, member []byte) []byte {
 	end := len(entry) - len("}}")
 	if dst = append(dst, entry[:end]...); entry[end-1] != '{' {
@@ -46,12 +47,15 @@ func Append(dst, entry, member []byte) []byte {
 	return append(append(dst, member...), "}}"...)
 }
 
-// MetaProvenance is the _meta key with the origin of a skill.
+// MetaProvenance is the _meta key of a skill's [Origin].
 const MetaProvenance = wire.MetaPrefix + "provenance"
 
-// Origin is the origin of a skill. Lock is empty if nothing is locked, and Rule is empty if no rule
-// shows the skill.
-type Origin struct{ Team, Upstream, Lock, Rule string }
+// Origin tells a client where a skill comes from.
+type Origin struct {
+	Team, Upstream string
+	Lock           string // empty if definitions are not locked
+	Rule           string // the rule that shows the skill; may be empty
+}
 
 // Member returns the origin as a member for [Append].
 func (o Origin) Member() []byte {

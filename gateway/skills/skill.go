@@ -20,47 +20,51 @@ const (
 	maxQuoted = 256
 )
 
-// Skill is the content of a skill's entry.
+// Skill is a parsed and checked entry of a skill.
 type Skill struct {
 	// Name is the name in the front matter, which is also the last segment of the path.
 	Name string
-	// Root is the server's URI of the skill's folder, and Path the part after the scheme.
-	Root, Path string
-	// Files are sorted by path; empty if the content is dynamic.
-	Files   []File
+	// Root is the upstream's URI of the skill's folder.
+	Root string
+	// Path is the part of Root after the scheme.
+	Path string
+	// Files is the manifest, sorted by path. It is empty if Dynamic is true.
+	Files []File
+	// Dynamic is true if only the upstream has the list of files.
 	Dynamic bool
-	// Facts is the definition for conditions: the name, the description and, as _meta, the front
+	// Facts is the definition that conditions read: the name, the description and, as _meta, the front
 	// matter, but not the manifest.
 	Facts jsontext.Value
 	// Frontmatter is the front matter of SKILL.md.
 	Frontmatter wire.Object
-	// Entry is the server's whole entry. Hash is its hash, which the lock file approves.
+	// Entry is the whole entry of the upstream.
 	Entry jsontext.Value
-	Hash  [sha256.Size]byte
+	// Hash is the hash of Entry that the lock file approves.
+	Hash [sha256.Size]byte
 }
 
 // File is a file in a skill's manifest.
 type File struct {
-	// Path is relative to the skill's folder, in the spelling of its URI.
+	// Path is relative to the skill's folder, and escaped as in the URI.
 	Path string
-	// Digest is "sha256:" and 64 hexadecimal digits; empty if the skill is dynamic. Size is in bytes.
+	// Digest is "sha256:" and 64 hexadecimal digits; empty if the skill is dynamic.
 	Digest string
-	Size   int64
+	// Size is in bytes; 0 if the skill is dynamic.
+	Size int64
 }
 
-// File returns the file at a path; ok is false if there is none.
+// File returns the file at a path; ok is false if there is no such file. In a dynamic skill, ok is
+// true for every valid path.
 func (s *Skill) File(path string) (file File, ok bool) {
 	at, found := slices.BinarySearchFunc(s.Files, path, func(f File, path string) int { return strings.Compare(f.Path, path) })
 	if found {
 		return s.Files[at], true
 	}
-	// A dynamic skill may have any file below its folder: only the server has the list of its
-	// files.
 	return File{Path: path}, s.Dynamic && checkSegments(path) == nil
 }
 
-// Parse reads the entry of a skill, and refuses an entry that hosts must not load. The error names
-// the skill.
+// Parse parses the entry of a skill. It returns an error for an entry that clients must not load. The
+// error names the skill.
 func Parse(raw jsontext.Value) (*Skill, error) {
 	entry, err := wire.ParseObject(raw)
 	if err != nil {
@@ -83,7 +87,7 @@ func parse(entry wire.Object, uri string) (*Skill, error) {
 	if !isSkill || !hasScheme || !isScheme(scheme) || len(uri) > maxURI {
 		return nil, fmt.Errorf("uri must be a URI of at most %d bytes that ends in /%s", maxURI, wire.SkillFile)
 	}
-	// The authority is the first segment: skill://docs/x and skill:docs/x have the same path.
+	// The authority of the URI is the first segment: skill://docs/x and skill:docs/x have the same path.
 	path = strings.TrimLeft(path, "/")
 	if err := checkSegments(path); err != nil {
 		return nil, err
@@ -107,7 +111,8 @@ func isScheme(scheme string) bool {
 	return scheme != "" && strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz0123456789+.-") == ""
 }
 
-// checkSegments refuses a URI's path that becomes a different path when it is decoded or cleaned.
+// checkSegments returns an error for a path that leads out of its folder once it is decoded, or that is
+// not a file name on every system.
 func checkSegments(path string) error {
 	_, err := wire.FoldPath(path)
 	return err
@@ -137,7 +142,7 @@ func (s *Skill) readManifest(resources jsontext.Value, uri string) error {
 	if resources.Kind() != '[' {
 		return errors.New(`must be an array or "dynamic"`)
 	}
-	if wire.Longer(resources, wire.MaxSkillFiles) { // before splitting a million of them
+	if wire.Longer(resources, wire.MaxSkillFiles) { // before ParseArray, which would split a million files
 		return fmt.Errorf("has more than %d files", wire.MaxSkillFiles)
 	}
 	files, err := wire.ParseArray(resources)
@@ -150,19 +155,19 @@ func (s *Skill) readManifest(resources jsontext.Value, uri string) error {
 		if err != nil {
 			return fmt.Errorf("[%d]: %w", i, err)
 		}
-		// Some readers treat paths with equal folds as one file.
-		name, _ := wire.FoldPath(file.Path) // it was checked
+		// Some file systems treat paths with the same folded form as one file.
+		name, _ := wire.FoldPath(file.Path) // no error: readFile has checked the path
 		if folded[name] {
 			return fmt.Errorf("has %q twice, perhaps in another case or form", wire.Clip(file.Path, maxQuoted))
 		}
 		folded[name] = true
-		if total += file.Size; total > wire.MaxSkillBytes { // each is smaller, so the sum cannot overflow
+		if total += file.Size; total > wire.MaxSkillBytes { // no overflow: each size is at most MaxSkillBytes
 			return fmt.Errorf("has more than %d bytes of files", wire.MaxSkillBytes)
 		}
 		s.Files = append(s.Files, file)
 	}
+	// Sort first: s.File is a binary search.
 	slices.SortFunc(s.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
-	// File requires sorted files.
 	if _, ok := s.File(wire.SkillFile); !ok {
 		return fmt.Errorf("lacks %s", uri)
 	}
@@ -178,13 +183,12 @@ func (s *Skill) readFile(file wire.Object) (File, error) {
 	switch {
 	case !within || len(uri) > maxURI:
 		return File{}, fmt.Errorf("uri %q is not in the folder of the skill", wire.Clip(uri, maxQuoted))
-	// The digest is encoded again, because DecodeString accepts capitals, and digests are compared
-	// as texts.
+	// Encode the digest again: DecodeString accepts capitals, but digests are compared as strings.
 	case len(sum) != sha256.Size || digest != fmt.Sprintf("sha256:%x", sum):
 		return File{}, errors.New("digest must be sha256: and 64 hexadecimal digits in lower case")
 	case !isSize || size < 0 || size > wire.MaxSkillBytes:
 		return File{}, fmt.Errorf("size must be a number of bytes, at most %d", wire.MaxSkillBytes)
 	}
-	// A substring would keep the whole uri in memory.
+	// Clone: a substring would keep the whole uri in memory.
 	return File{Path: strings.Clone(path), Digest: digest, Size: size}, checkSegments(path)
 }
