@@ -15,9 +15,9 @@ const (
 	// After longAbsence, longBackoff replaces lastBackoff: most such servers never return.
 	longAbsence = time.Hour
 	longBackoff = time.Minute
-	// backoffJitter randomises these times by ±25 % to avoid a thundering herd. No time exceeds its
+	// backoffJitter randomises these times by ±10 % to avoid a thundering herd. No time exceeds its
 	// bound.
-	backoffJitter = 0.25
+	backoffJitter = 0.1
 	// steadyTime is the duration of a session or stream after which the backoff starts again.
 	steadyTime = 3 * time.Second
 )
