@@ -15,7 +15,7 @@ import (
 
 // checkListen accepts HOST:PORT with a port in plain decimal.
 func checkListen(s string) error {
-	// FormatUint refuses "080" and "+80", which other programs may read as another port.
+	// The comparison with FormatUint refuses "080" and "+80", which other programs may read as another port.
 	host, port, err := net.SplitHostPort(s)
 	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || strconv.FormatUint(n, 10) != port {
 		return errors.New(`is not HOST:PORT; write it like "127.0.0.1:8080"`)
@@ -44,7 +44,7 @@ func checkPath(s string) error {
 
 func pathChars() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._~/-]*$`) }
 
-// parsePublicURL reads a base URL.
+// parsePublicURL reads a URL without a query, and removes slashes at its end.
 func parsePublicURL(s string) (string, error) {
 	u, err := parseURL(s)
 	if err != nil {
@@ -159,7 +159,7 @@ func validPort(s string) bool {
 	return err == nil && n > 0
 }
 
-// sameHost reports whether two hosts certainly are the same address of the same machine: equal, a wildcard and
+// sameHost reports whether two hosts are certainly the same address of this machine: equal hosts, a wildcard and
 // a loopback address, or localhost and a loopback address.
 func sameHost(a, b string) bool {
 	// A zone only selects the interface.
@@ -206,10 +206,10 @@ func sameIP(a, b string) bool {
 	return err == nil && x.Unmap() == y.Unmap()
 }
 
-// hostOf returns the host of a URL in the spelling for comparisons.
+// hostOf returns the host of a URL for comparisons: in lower case, without a dot at the end.
 func hostOf(u *url.URL) string { return strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")) }
 
-// portOf returns the port of a URL, explicit or by its scheme.
+// portOf returns the port of a URL, or the default port of its scheme.
 func portOf(u *url.URL) string {
 	switch {
 	case u.Port() != "":

@@ -38,11 +38,11 @@ type grants struct {
 	patterns      map[string][]Pattern
 	bare          bool
 	prefixesCount bool
-	// most contains the ceilings for attributes of the team's upstreams, and max_files, which
-	// overrides the gateway's. 0 means no ceiling.
+	// most maps limits of the team's upstreams to their ceilings. It also has max_files, which
+	// replaces the gateway's max_files unless it is 0.
 	most map[string]int
 
-	root     string // the base of relative paths
+	root     string // the folder to which patterns are relative
 	reserved hclread.References
 }
 
@@ -124,7 +124,7 @@ func decodeAllowed(r *hclread.Reader, declared teamNames, reserved hclread.Refer
 	}
 	for _, team := range teams {
 		if _, isDecoded := a.grants[team]; !isDecoded {
-			a.grants[team] = nil // its block is in a broken file, so no refusal is certain
+			a.grants[team] = nil // the allow block is in a broken file, so no refusal is certain
 		}
 	}
 	return a
@@ -156,7 +156,7 @@ func (a allowed) newGrants(team string) *grants {
 	}
 }
 
-// team returns the grants of a team.
+// team returns the grants of a team, nil if it may use everything.
 func (a allowed) team(name string) *grants {
 	if a.grants == nil {
 		return nil
@@ -219,8 +219,8 @@ func (g *grants) allowCommand(command hclread.Text) error {
 	return g.refusal("command", command.String(), "commands")
 }
 
-// allowDir checks a working folder. A folder below the folder of the team's file needs no grant.
-// written is the path in the block.
+// allowDir checks the working folder at path. Inside folder, which contains the team's file, it needs
+// no grant. The error quotes written, the path in the block.
 func (g *grants) allowDir(folder, path string, written hclread.Text) error {
 	if g == nil || g.matchesDir(g.root, folder, path) {
 		return nil
@@ -257,8 +257,8 @@ func (g *grants) allowAudience(written hclread.Text) error {
 	return g.refusal("audience", written.String(), "audiences")
 }
 
-// HostGrant is the way in which a team was granted a host. It decides whether DNS answers for the host are
-// trusted.
+// HostGrant is the kind of grant by which a team may use a host. It decides whether DNS answers for the host
+// are trusted.
 type HostGrant int
 
 // The kinds of grants.
@@ -312,8 +312,8 @@ func (g *grants) count(name string, dst *int) hclread.Field {
 }
 
 func (g *grants) checkVariable(name, value string) error {
-	// The arguments of a granted command are the team's choice, but a variable could turn the command into
-	// another program. Then the grants of commands would be worthless.
+	// A team may choose the arguments of a granted command. Some variables would let it run any other program
+	// instead.
 	if g != nil && choosesCode(name) {
 		return errors.New("can change which code a command runs, so no team may set it once allow blocks exist; " +
 			"remove it, or ask the platform team to allow a script that sets it")
@@ -365,14 +365,14 @@ func (g *grants) matchesPath(attribute, root, path string) bool {
 
 var mountVersion = hclread.Lazily(`^\.\.[0-9]{4}(_[0-9]{2}){5}\.[0-9]+$`)
 
-// WithoutMounts returns a path with slashes and without the folders through which Kubernetes mounts files. The
-// file secrets/..data/token is known as secrets/token. If the --config folder is itself a mount, ..data/token
-// is known as token.
+// WithoutMounts returns a path with slashes and without the folders that Kubernetes adds to mounted files:
+// secrets/..data/token becomes secrets/token. If the --config folder is itself a mount, ..data/token becomes
+// token.
 func WithoutMounts(path string) string {
 	return strings.Join(slices.DeleteFunc(strings.Split(filepath.ToSlash(path), "/"), isMountFolder), "/")
 }
 
-// isMountFolder reports whether Kubernetes made a folder: the link ..data, or a version named by its time.
+// isMountFolder reports whether Kubernetes added a folder: the link ..data, or its target, whose name is a time.
 func isMountFolder(folder string) bool {
 	return folder == "..data" || mountVersion().MatchString(folder)
 }

@@ -20,7 +20,7 @@ const DefaultAssertionHeader = "X-Promptweir-Assertion"
 type Assertion struct {
 	Header        string
 	Audience      string
-	Email, Groups bool // add these claims
+	Email, Groups bool // whether to add these claims
 }
 
 // Signers returns the keys of signing_keys; the gateway signs with the first key. It fails only if
@@ -37,7 +37,8 @@ func (g *Gateway) Signers() ([]crypto.Signer, error) {
 	return signers, nil
 }
 
-// parseAssertionKey accepts private keys with small signatures. Its error does not quote the key.
+// parseAssertionKey accepts Ed25519 and P-256 keys, which have short signatures. Its error does not quote the
+// key.
 func parseAssertionKey(text string) (crypto.Signer, error) {
 	signer, _ := parseSigner(text)
 	key, isECDSA := signer.(*ecdsa.PrivateKey)
@@ -64,7 +65,7 @@ func (a *Assertion) table(url string, r reach) []hclread.Attribute {
 
 func newAssertion() *Assertion { return &Assertion{Header: DefaultAssertionHeader} }
 
-// assertions checks the assertion blocks of all teams together.
+// assertions holds the facts that all assertion blocks share.
 type assertions struct {
 	// signs is true if the gateway has keys and a public_url, or may have them in a file that does not parse.
 	signs bool
@@ -79,7 +80,7 @@ func newAssertions(r *hclread.Reader) *assertions {
 	}
 }
 
-// decodeAssertion decodes an assertion block after the upstream's address and headers.
+// decodeAssertion decodes an assertion block. Call it after the URL and the Headers of u are set.
 func decodeAssertion(b *hclread.Block, u *Upstream, r reach) *Assertion {
 	a := newAssertion()
 	a.Audience = u.URL

@@ -89,7 +89,7 @@ type Admin struct {
 }
 
 func (a *Admin) table() []hclread.Attribute {
-	// A Key, unlike the array in a Token, masks itself when the Config is printed.
+	// A Key masks itself when the Config is printed; an array would not.
 	parse := func(s string) (Key, error) {
 		hash, err := parseHash(s)
 		return Key{hash}, err

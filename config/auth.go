@@ -18,8 +18,7 @@ import (
 const anonymous = "anonymous"
 
 // Auth is the auth block, with the client certificates of the gateway's tls block. The tokens together, each
-// jwt block, and the certificates are sources of identities. If there are several sources, each has an As of
-// its own.
+// jwt block, and the certificates are sources of identities. If there are several sources, each has its own As.
 type Auth struct {
 	// Anonymous accepts callers without a credential as user:anonymous, who is in no team.
 	Anonymous bool
@@ -42,9 +41,9 @@ func (a *Auth) MayIssue(subject string) bool {
 	})
 }
 
-// Header returns the header that carries the credential; empty means Authorization. If it is set, all jwt
-// blocks have it and there are no token blocks. Otherwise a client that may write one of two headers could
-// choose between two identities.
+// Header returns the header that carries the credential; empty means Authorization. If a jwt block sets a header,
+// all jwt blocks must set the same one, and token blocks are refused: a client that can write one of two headers
+// could otherwise choose between two identities.
 func (a *Auth) Header() string {
 	if a == nil || len(a.JWTs) == 0 {
 		return ""
@@ -82,7 +81,7 @@ func decodeAuth(b *hclread.Block, ids *identities) Auth {
 		a.JWTs = append(a.JWTs, decodeJWT(inner, ids))
 	}
 	checkHeaders(b, a)
-	// An invalid block was reported, and counts: its author meant to let callers in.
+	// HasBlock also counts invalid blocks: they were reported, and their author meant to let callers in.
 	if !a.Anonymous && !b.HasBlock("token", "jwt") && !asksForCertificates(b.Reader) {
 		b.Error(b.Range(), "Nobody can authenticate", "Give auth a token or a jwt block, or "+
 			"set anonymous = true to show everyone the prompts exposed to \"*\".")
@@ -116,7 +115,8 @@ func asksForCertificates(r *hclread.Reader) bool {
 	})
 }
 
-// withCertificates adds the client certificates of the gateway's tls block. auth may be nil.
+// withCertificates adds the client certificates of the gateway's tls block to auth, which may be nil. Without
+// them, it returns auth unchanged.
 func withCertificates(auth *Auth, t *ServerTLS) *Auth {
 	if t == nil || t.ClientCAs.Reveal() == "" {
 		return auth
@@ -128,14 +128,14 @@ func withCertificates(auth *Auth, t *ServerTLS) *Auth {
 	return auth
 }
 
-// identities keeps the subjects of different sources apart.
+// identities records the sources of identities and the hashes of tokens, to report collisions.
 type identities struct {
 	sources []identitySource
 	hashes  map[[sha256.Size]byte]Place // of tokens
 }
 
-// identitySource is a block that makes principals. All token blocks have the same name, because
-// they are one source.
+// identitySource is a block from which principals come. All token blocks have the same name, because
+// together they are one source.
 type identitySource struct {
 	name, as string
 	at       hcl.Range
@@ -180,7 +180,7 @@ func (ids *identities) addToken(b *hclread.Block, t Token) {
 
 // check reports sources that could make the same subject.
 func (ids *identities) check(r *hclread.Reader) {
-	// Within one source, the value of as may repeat: two tokens cannot have the same label.
+	// Token blocks, which are one source, may repeat the value of as, because their labels differ.
 	several := slices.ContainsFunc(ids.sources, func(s identitySource) bool { return s.name != ids.sources[0].name })
 	firsts := map[string]identitySource{}
 	for _, s := range ids.sources {
@@ -201,12 +201,12 @@ func (ids *identities) check(r *hclread.Reader) {
 // hashToken is the command in remedies that prints the hash of a token.
 const hashToken = `printf %s "$token" | sha256sum`
 
-// Token is one static bearer token. Only its hash is known.
+// Token is one static bearer token. The configuration contains only its hash.
 type Token struct {
 	// Subject is the block's label. The principal is user:SUBJECT.
 	Subject string
 	SHA256  [sha256.Size]byte // of the token as it is sent
-	// Groups lack the prefix "group:".
+	// Groups are names without the prefix "group:".
 	Groups []string
 	// As is the prefix of the subject and the groups, user:AS/SUBJECT. It may be empty.
 	As    string
@@ -270,7 +270,7 @@ func checkGroup(s string) error {
 	return nil
 }
 
-// parseHash reads the SHA-256 of a token. Its errors do not quote it.
+// parseHash reads the SHA-256 of a token. Its errors do not quote the hash.
 func parseHash(s string) (hash [sha256.Size]byte, err error) {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != sha256.Size {
@@ -283,7 +283,7 @@ func parseHash(s string) (hash [sha256.Size]byte, err error) {
 	return hash, nil
 }
 
-// TokenBlock returns an auth block with one token that Load accepts.
+// TokenBlock returns an auth block with one token. It refuses subjects, groups and prefixes that Load refuses.
 func TokenBlock(t Token) (string, error) {
 	if err := checkSubject(t.Subject); err != nil {
 		return "", fmt.Errorf("label %q %w", t.Subject, err)

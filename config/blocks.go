@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// documentation is the page about the configuration, which a test compares with the code.
+// documentation is README.md. A test compares its tables with the code.
 //
 //go:embed README.md
 var documentation string

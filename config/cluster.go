@@ -91,7 +91,7 @@ func decodeCluster(b *hclread.Block) Cluster {
 // IsEncrypted reports whether replicas reach each other over TLS.
 func (c *Cluster) IsEncrypted() bool { return strings.HasPrefix(c.Advertise, "https://") }
 
-// parseAdvertise reads the address at which other replicas reach this one.
+// parseAdvertise reads the address at which other replicas reach this replica.
 func parseAdvertise(s string) (string, error) {
 	u, err := parseURL(s)
 	if err != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.ForceQuery {
@@ -111,20 +111,20 @@ func checkCluster(r *hclread.Reader, cfg *Config) {
 		b.Error(b.ValueRange("advertise"), "No public_url", "Replicas verify each other's certificate by "+
 			"the host of gateway.public_url: set it.")
 	}
-	if !r.Has("gateway", "cursor_keys") { // invalid keys were reported
+	if !r.Has("gateway", "cursor_keys") { // Has counts invalid keys, which were reported
 		b.Error(b.Range(), "No cursor_keys", "With gateway.cursor_keys, replicas authenticate each "+
 			"other and encrypt what they store. Set the same keys on every replica.")
 	}
 }
 
-// parseStore reads the URL of a store. Its errors do not quote it.
+// parseStore reads the URL of a store. Its errors do not quote the URL.
 func parseStore(s string) (Store, error) {
 	scheme, rest, ok := strings.Cut(s, "://")
 	if !ok || scheme != "redis" && scheme != "rediss" {
 		return Store{}, errors.New(`is not a redis or rediss URL; write it like ` +
 			`"redis://:PASSWORD@valkey.internal:6379/0", or rediss:// for TLS`)
 	}
-	// url.Parse accepts one host, so a placeholder takes the place of the list.
+	// url.Parse accepts one host, so a placeholder replaces the list of hosts.
 	end := strings.IndexAny(rest+"/", "/?#")
 	authority, rest := rest[:end], rest[end:]
 	// The last @ counts, because a password may also contain an @.

@@ -18,11 +18,11 @@ import (
 type Condition struct {
 	text      string
 	expr      hclsyntax.Expression
-	functions map[string]hclread.Function // regex is another for each evaluation: see context
+	functions map[string]hclread.Function // context replaces regex in each evaluation
 	programs  map[string]*hclread.Program
 
-	// ReadsPrompt is true if the condition depends on the prompt, ReadsDefinition if it depends on more of it
-	// than its name, upstream and team, and ReadsUpstream if it depends on its upstream.
+	// ReadsPrompt is true if the condition depends on any fact about the prompt. ReadsDefinition is true if it
+	// depends on other facts than name, upstream and team. ReadsUpstream is true if it depends on the upstream.
 	ReadsPrompt, ReadsDefinition, ReadsUpstream bool
 	// PrincipalFields are the fields of a principal that the condition depends on, sorted: "subject", "groups",
 	// "claims", or "claims.NAME" for a single claim. Principals with the same [PrincipalFacts.Value] for all these
@@ -30,7 +30,7 @@ type Condition struct {
 	PrincipalFields []string
 }
 
-// ErrUnknown means that a condition depends on unknown facts.
+// ErrUnknown is the error of a condition that depends on unknown facts.
 var ErrUnknown = errors.New("it depends on values unknown here")
 
 // Holds evaluates the condition. The result depends only on the expression and the facts, so it is the same on
@@ -50,7 +50,8 @@ func (c *Condition) Holds(prompt PromptFacts, who PrincipalFacts) (bool, error) 
 		first := hclread.Redact(diags[0], true)
 		return false, fmt.Errorf("%s in column %d", strings.ToLower(first.Summary), first.Subject.Start.Column)
 	}
-	if steps < 0 { // can and try answer as if the text did not match, and a server chooses its length
+	// The functions can and try hide the error. With a long text, a server could choose their result.
+	if steps < 0 {
 		return false, errTooMuchToMatch
 	}
 	return truth(v)
@@ -58,7 +59,7 @@ func (c *Condition) Holds(prompt PromptFacts, who PrincipalFacts) (bool, error) 
 
 var errTooMuchToMatch = errors.New(strings.ToLower(hclread.ErrTooMuchToMatch.Summary))
 
-// context returns the variables and functions of an evaluation, whose matches may take the given steps.
+// context returns the variables and functions of one evaluation. Its calls of regex share steps, their budget.
 func (c *Condition) context(prompt, principal cty.Value, steps *int) *hcl.EvalContext {
 	all := &hcl.EvalContext{Variables: map[string]cty.Value{"prompt": prompt, "principal": principal}, Functions: c.functions}
 	all = all.NewChild()
@@ -99,7 +100,7 @@ func (c *Config) ReadsClaims() bool {
 	})
 }
 
-// findReads sets the dependencies of the condition. Claims are distinguished by their top-level name.
+// findReads sets the fields that tell which facts the condition reads. Claims count by their top-level names.
 func (c *Condition) findReads() {
 	for _, traversal := range c.expr.Variables() {
 		switch traversal.RootName() {

@@ -30,12 +30,13 @@ type Config struct {
 	// Lock contains the approved definitions. It is empty without a lock file, or if no lock
 	// attribute requires one.
 	Lock Lock
-	// TeamFiles are the texts of the files with teams, as they are in use.
+	// TeamFiles contains the loaded texts of the files with team blocks, for the next [LoadTolerant].
 	TeamFiles TeamFiles
-	// Hash is equal for replicas with equal texts of all configuration files, in any location.
+	// Hash identifies the texts of all configuration files. It does not depend on the folder's path,
+	// so replicas with the same files have the same Hash.
 	Hash string
 
-	// Files are the files in the order in which they were read. Their names are relative to Folder.
+	// Files are in the order in which they were read. Their names are relative to Folder.
 	Files  []File
 	Folder string
 }
@@ -44,7 +45,7 @@ type Config struct {
 type File struct {
 	// Name is the path in the folder, with slashes.
 	Name string `json:"name"`
-	// SHA256 is the hash of the text in use, in hexadecimal.
+	// SHA256 is the hash of the loaded text, in hexadecimal.
 	SHA256 string `json:"sha256"`
 }
 
@@ -80,28 +81,29 @@ func (p Place) String() string {
 
 func placeOf(r hcl.Range) Place { return Place{File: r.Filename, Line: r.Start.Line} }
 
-// Options control the sources of values. The zero value is right for serve.
+// Options control the sources of values. With the zero value, Load reads only the files and the
+// environment of the process.
 type Options struct {
 	// LookupEnv finds environment variables; nil means [os.LookupEnv].
 	LookupEnv func(string) (string, bool)
 	// AllowUnsetEnv makes an unset variable without a default a warning, for commands that start nothing.
 	// Values computed from it are empty and unchecked.
 	AllowUnsetEnv bool
-	// If SkipLockFile is true, Load ignores the lock file. It is for the command that writes it.
+	// SkipLockFile makes Load ignore the lock file, for the command that writes the lock file.
 	SkipLockFile bool
-	// If SkipDirs is true, Load does not look for the folders in dir. It is for a command that
-	// writes a file for another machine.
+	// SkipDirs makes Load accept a dir attribute whose folder does not exist, for a command that
+	// writes a configuration for another machine.
 	SkipDirs bool
 	// Texts replace the contents of files in the folder. The keys are paths relative to the folder,
 	// with slashes.
 	Texts map[string]Secret
 	// OnRead is called with each path before Load reads it or looks for it: folders, configuration
-	// files, and the files that they name. It is also called with each missing folder that a file
-	// names. It may be nil.
+	// files, and the files that they name. It is also called with each missing folder that a dir
+	// attribute names. It may be nil.
 	OnRead func(path string)
 
-	// previous contains the texts in use. hasReplaced is true if Texts replace files with errors.
-	// See [LoadTolerant].
+	// Only [LoadTolerant] sets these fields. previous contains the texts that the gateway uses now.
+	// hasReplaced is true if Texts replace files with errors.
 	previous    *TeamFiles
 	hasReplaced bool
 }
@@ -140,7 +142,7 @@ func AdminListen(path string, opts Options) string {
 	return d.config().Admin.Listen
 }
 
-// CheckText returns the diagnostics of a configuration that is in no file.
+// CheckText returns the diagnostics of a configuration in memory. It reads no lock file.
 func CheckText(text string, opts Options) Diagnostics {
 	d := newDecoder(opts)
 	d.Parse("", []byte(text))
@@ -163,7 +165,8 @@ func newDecoder(opts Options) *decoder {
 	return d
 }
 
-// decoder turns the blocks of one configuration into values. Its fields are shared between blocks.
+// decoder turns the blocks of one configuration into values. Its fields serve the rules that involve
+// several blocks.
 type decoder struct {
 	*hclread.Reader
 
@@ -172,12 +175,12 @@ type decoder struct {
 	listeners listeners
 	allowed   allowed
 	overrides overrides
-	// assertions is nil until the gateway block is known.
+	// assertions is nil until the gateway block is decoded.
 	assertions *assertions
 	// cursorKeys records the variables and files of cursor_keys and signing_keys.
 	cursorKeys hclread.References
 
-	// These are from [Options].
+	// The fields below are copies from [Options].
 	previous    *TeamFiles
 	hasReplaced bool
 	skipDirs    bool
@@ -219,13 +222,14 @@ func (d *decoder) config() *Config {
 	for _, b := range d.Blocks("hide") {
 		cfg.Hides = append(cfg.Hides, decodeHide(b))
 	}
-	// The expressions of teams are evaluated within their grants.
+	// Grants decide which variables and files the expressions of a team may read.
 	d.allowed = decodeAllowed(d.Reader, d.teams, d.cursorKeys)
 	d.checkLabels()
 	cfg.Teams = d.allTeams()
-	// All files that are read as values are known now.
+	// Call completeFiles after decoding all teams: any block may read a file as a value, and such a
+	// file must not become a prompt.
 	completeFiles(d.Reader, cfg, d.cursorKeys)
-	// A prompt block may name an upstream of a later file.
+	// A prompt block may name a prompt whose upstream is in a later file.
 	d.names.checkLookalikes(d.Reader)
 	d.overrides.check(d.Reader, d.names, d.allowed)
 	d.separateSkills(cfg)
@@ -255,8 +259,8 @@ func (d *decoder) settings() *Config {
 	return cfg
 }
 
-// only decodes a block that may appear once, or an empty block if it is absent. Check reports
-// duplicates; only decodes them to report their other errors.
+// only decodes a block that may appear once, or an empty block if it is absent. It also decodes
+// duplicates, which Check has reported, to find their other errors.
 func only[T any](r *hclread.Reader, blockType string, decode func(*hclread.Block) T) T {
 	blocks := r.Blocks(blockType)
 	if len(blocks) == 0 {
@@ -269,7 +273,7 @@ func only[T any](r *hclread.Reader, blockType string, decode func(*hclread.Block
 	return value
 }
 
-// optional is [only] for a block that may be absent.
+// optional is [only], but returns nil if the block is absent.
 func optional[T any](r *hclread.Reader, blockType string, decode func(*hclread.Block) T) *T {
 	if len(r.Blocks(blockType)) == 0 {
 		return nil
@@ -278,9 +282,9 @@ func optional[T any](r *hclread.Reader, blockType string, decode func(*hclread.B
 	return &value
 }
 
-// checkOwnership reports blocks beside a team block. The authors of a team's file must be able
-// neither to change anything else nor to cause an error in another file. A block of an unknown type
-// is reported for its name instead.
+// checkOwnership reports blocks beside a team block, because the authors of a team's file must not
+// change other settings or cause errors in other files. It skips blocks of unknown types, which
+// Check reports.
 func (d *decoder) checkOwnership() {
 	if !d.IsFolder() {
 		return

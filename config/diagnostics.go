@@ -26,13 +26,13 @@ func (d Diagnostics) Err() error {
 	return &Error{d}
 }
 
-// Error is an error with the text of the errors in Diagnostics.
+// Error is the error of a configuration that did not load.
 type Error struct{ Diagnostics Diagnostics }
 
-// Error returns a line for each error: PATH:LINE: Summary: detail.
+// Error returns one line for each error: PATH:LINE: Summary: detail. It leaves out warnings.
 func (e *Error) Error() string { return strings.Join(e.Diagnostics.lines(hcl.DiagError), "\n") }
 
-// Warnings returns a line for each warning, in the form of [Error.Error].
+// Warnings returns one line for each warning, in the format of [Error.Error].
 func (d Diagnostics) Warnings() []string { return d.lines(hcl.DiagWarning) }
 
 func (d Diagnostics) lines(severity hcl.DiagnosticSeverity) []string {
@@ -45,7 +45,7 @@ func (d Diagnostics) lines(severity hcl.DiagnosticSeverity) []string {
 	return lines
 }
 
-// line formats a diagnostic for a log.
+// line formats a diagnostic as one line, for a log.
 func line(d *hcl.Diagnostic) string {
 	text := d.Summary
 	if d.Detail != "" {
@@ -73,10 +73,10 @@ type Diagnostic struct {
 	Severity string `json:"severity"`
 	Summary  string `json:"summary"`
 	Detail   string `json:"detail,omitempty"`
-	// Range is nil if the diagnostic is about no line of a file.
+	// Range is nil if the diagnostic has no location in a file.
 	Range *Range `json:"range,omitempty"`
-	// UnsetVariable is true for a warning about an unset environment variable, which is not an
-	// error in a file.
+	// UnsetVariable is true for a warning about an unset environment variable. To fix it, change the
+	// environment rather than a file.
 	UnsetVariable bool `json:"-"`
 }
 
@@ -94,7 +94,7 @@ type Position struct {
 	Byte   int `json:"byte"`
 }
 
-// All converts the diagnostics for programs.
+// All returns the diagnostics in their order, for programs.
 func (d Diagnostics) All() []Diagnostic {
 	all := make([]Diagnostic, 0, len(d.report.Diagnostics))
 	for _, diag := range d.report.Diagnostics {
@@ -131,7 +131,7 @@ type Formatted struct {
 func (f Formatted) Changed() bool { return !bytes.Equal(f.Before, f.After) }
 
 // Format reads the file or the folder at path like [Load], checks only the syntax, and returns the files in
-// canonical form. Only white space changes. Files that do not parse are only in the Diagnostics.
+// canonical form. Only white space changes. A file that does not parse has an error and is not returned.
 func Format(path string) ([]Formatted, Diagnostics) {
 	d := newDecoder(Options{})
 	d.ReadPath(path)
@@ -142,17 +142,17 @@ func Format(path string) ([]Formatted, Diagnostics) {
 	return files, Diagnostics{d.Finish()}
 }
 
-// FormatText formats a text as [Format] does. The Diagnostics contain its name.
+// FormatText is [Format] for a text in memory. The Diagnostics use name as its path.
 func FormatText(name string, content []byte) (Formatted, Diagnostics) {
 	r := hclread.New(rootSchema(), hclread.Options{})
 	r.Parse(name, content)
 	return Formatted{name, content, canonicalForm(content)}, Diagnostics{r.Finish()}
 }
 
-// maxPasses bounds the passes over a file. hclwrite sometimes needs more than one.
+// maxPasses bounds the passes of canonicalForm: hclwrite sometimes changes its own output.
 const maxPasses = 4
 
-// canonicalForm formats until nothing changes.
+// canonicalForm formats content until nothing changes.
 func canonicalForm(content []byte) []byte {
 	for range maxPasses {
 		next := hclwrite.Format(content)

@@ -1,5 +1,5 @@
-// Package config answers one question: what does the HCL below --config mean? README.md, beside this
-// file, describes the language; this comment is about the code.
+// Package config turns the HCL files at --config into checked values. README.md in this folder
+// describes the language. This comment describes the code.
 //
 // [Load] reads a file or a folder and returns one checked [Config], or a list of errors with the
 // source location and the remedy of each. Callers may rely on this:
@@ -7,9 +7,9 @@
 //   - All or nothing: a Config exists only if there is no error. It needs no further checks.
 //   - One run reports the errors of all files. A syntax error in one file hides no error in other
 //     files.
-//   - Nothing is silently ignored: an unknown name is an error, and so is a known name without effect.
-//   - Order is kept: teams, upstreams and rules are in the order of the files and of their lines.
-//     Folders are read recursively, each in the byte order of its names.
+//   - Nothing is silently ignored: an unknown name is an error, and so is a setting without effect.
+//   - Teams, upstreams and rules are in the order of the files and of their lines. Folders are read
+//     recursively, each in the byte order of its names.
 //   - A Config never changes, so goroutines may share it.
 //   - Load reads the configuration, the files that it names, and the environment. It never touches
 //     the network.
@@ -22,13 +22,13 @@
 //	                                         ▼
 //	                                    Diagnostics
 //
-// To add an attribute to a block, add a field to the block's value and a row to its table, set it in
-// a fixture of testdata/valid, which a test demands, and run go test ./config -update, which writes
-// README.md. [Upstream] in upstream.go is the largest example.
+// To add an attribute to a block, add a field to the block's value and a row to its table. Set the
+// attribute in a fixture of testdata/valid, because a test requires that. Then go test ./config
+// -update writes README.md. [Upstream] in upstream.go is the largest example.
 //
-// Rules between blocks are in small types: names.go contains the owners of prefixes, auth.go the
-// sources of subjects, allow.go the grants of teams, and reach.go the addresses that an upstream may
-// have.
+// Rules that involve several blocks are in files of their own: names.go has the owners of prefixes,
+// auth.go the sources of subjects, allow.go the grants of teams, and reach.go the addresses that an
+// upstream may have.
 //
 // # Sensitive values
 //

@@ -11,7 +11,7 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// checkEndpoint reports attributes and blocks that do not fit the way to reach an upstream.
+// checkEndpoint reports attributes and blocks that have no effect with the url, command or files of an upstream.
 func checkEndpoint(b *hclread.Block) {
 	checkOneWay(b)
 	isRemote, isLocal, isFiles := b.Has("url"), b.Has("command"), b.Has("files")
@@ -40,7 +40,7 @@ func checkEndpoint(b *hclread.Block) {
 	}
 }
 
-// refuse reports an attribute or blocks without another attribute that they need.
+// refuse reports the attribute or the blocks called name, which need another attribute.
 func refuse(b *hclread.Block, name, without, detail string) {
 	if b.Has(name) {
 		b.Error(b.ValueRange(name), name+" without "+without, "%s", detail)
@@ -50,12 +50,12 @@ func refuse(b *hclread.Block, name, without, detail string) {
 	}
 }
 
-// checkOneWay reports an upstream without an address or with several.
+// checkOneWay reports an upstream that has none of url, command and files, or several of them.
 func checkOneWay(b *hclread.Block) {
 	all := []string{"url", "command", "files"}
 	ways := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !b.Has(name) })
 	if len(ways) == 0 {
-		// A misspelt attribute was reported.
+		// Check has reported a misspelt url, command or files.
 		if !slices.ContainsFunc(all, func(name string) bool { return !b.Lacks(name) }) {
 			b.Error(b.Range(), "No way to reach the upstream", "Set url to reach it over HTTP, "+
 				"command to start it, or files for prompts without a server.")
@@ -159,7 +159,7 @@ func decodeDir(b *hclread.Block, u *Upstream, r reach) {
 	}
 }
 
-// warnOfLine warns of a whole command line in the first word.
+// warnOfLine warns if the only word of command is a whole command line.
 func warnOfLine(b *hclread.Block, words []hclread.Text) {
 	fields := strings.Fields(words[0].Value)
 	if len(words) > 1 || len(fields) < 2 {
@@ -173,7 +173,8 @@ func warnOfLine(b *hclread.Block, words []hclread.Text) {
 		"one program; for a program with arguments, write %s.", instead)
 }
 
-// decodeTransport decodes a fixed transport. With command, the attribute is only documentation.
+// decodeTransport decodes transport, which turns off the fallback from Streamable HTTP to HTTP+SSE. With
+// command, the attribute changes nothing.
 func decodeTransport(b *hclread.Block, u *Upstream) {
 	var t Transport
 	isRemote, isLocal := b.Has("url"), b.Has("command")
@@ -188,7 +189,7 @@ func decodeTransport(b *hclread.Block, u *Upstream) {
 	u.Transport, u.TransportExplicit = t, true
 }
 
-// masks returns the texts with masks in place of sensitive texts, or nil if no text is sensitive.
+// masks returns the texts, with sensitive texts masked, or nil if no text is sensitive.
 func masks(texts []hclread.Text) []string {
 	if !slices.ContainsFunc(texts, func(t hclread.Text) bool { return t.Sensitive }) {
 		return nil
@@ -242,7 +243,7 @@ func warnOfShellVariables(b *hclread.Block, names ...string) {
 	}
 }
 
-// checkHeader returns errors that do not quote the value.
+// checkHeader checks a header of an upstream. Its errors do not quote the value.
 func checkHeader(name, value string) error {
 	switch {
 	case !httpguts.ValidHeaderFieldName(name):
@@ -255,14 +256,14 @@ func checkHeader(name, value string) error {
 	return nil
 }
 
-// isReservedHeader reports whether the protocol or net/http uses a header itself.
+// isReservedHeader reports whether MCP or net/http sets a header itself.
 func isReservedHeader(canonical string) bool {
 	return strings.HasPrefix(canonical, "Mcp-") || strings.HasPrefix(canonical, "Content-") || slices.Contains([]string{
 		"Host", "Accept", "Accept-Encoding", "Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 	}, canonical)
 }
 
-// checkVariable returns errors that do not quote the value.
+// checkVariable checks a variable for a command. Its error does not quote the value.
 func checkVariable(name, value string) error {
 	if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
 		return errors.New("cannot be in an environment; names have no \"=\", and neither name " +

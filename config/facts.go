@@ -30,8 +30,8 @@ type PromptFacts struct {
 	err   error
 }
 
-// NewPromptFacts returns the facts about a prompt from its definition, as JSON. Members that the definition
-// lacks are empty strings, lists or objects. Without a definition, only name, upstream and team are known.
+// NewPromptFacts returns the facts about a prompt. The definition is JSON; members that it lacks become empty
+// strings, lists or objects. If the definition is nil, only name, upstream and team are known.
 func NewPromptFacts(name, upstream, team string, definition []byte) PromptFacts {
 	facts := map[string]cty.Value{
 		"name": cty.StringVal(name), "upstream": cty.StringVal(upstream), "team": cty.StringVal(team),
@@ -138,7 +138,7 @@ func (f PrincipalFacts) Value(field string) string {
 	}
 	if hasClaim {
 		if !v.Type().HasAttribute(claim) {
-			return "absent" // has no quotes, unlike the claim "absent"
+			return "absent" // a claim with the value "absent" has quotes
 		}
 		v = v.GetAttr(claim)
 	}

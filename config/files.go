@@ -28,13 +28,14 @@ type Files struct {
 	// Root is the folder below which all files must lie: Folder or, with allow blocks, the folder
 	// of the configuration.
 	Root string
-	// Max bounds the memory for all files of the team, in bytes.
+	// Max bounds the memory for the files of all the team's upstreams, in bytes.
 	Max int
 
 	grants *grants
-	// reserved are files that the configuration reads as values, such as keys; resolved and absolute.
+	// reserved contains files that the configuration reads as values, such as keys. Paths are absolute and
+	// without links.
 	reserved map[string]bool
-	// configuration are the configuration's own files, resolved and absolute. They may lie in a skill's folder.
+	// configuration contains the configuration's own files, in the same form. It is nil without skills.
 	configuration map[string]bool
 }
 
@@ -87,7 +88,7 @@ func decodeFiles(b *hclread.Block, u *Upstream, r reach) {
 // checkFiles reports attributes and blocks that need a server.
 func checkFiles(b *hclread.Block) {
 	for _, name := range newUpstream().schema(nil, reach{}).Names() {
-		// Another way to reach the upstream has its own error.
+		// checkOneWay reports url and command.
 		if slices.Contains([]string{"url", "command", "files", "format", "texts", "skills", "prefix", "max_prompts"}, name) {
 			continue
 		}
@@ -112,7 +113,9 @@ func completeFiles(r *hclread.Reader, cfg *Config, cursorKeys hclread.References
 				continue
 			}
 			files.reserved, files.Max = reserved, cfg.Gateway.MaxFiles
-			if cfg.Teams[i].Upstreams[j].Skills != "" { // only with skills: a changed set makes a new connector necessary
+			// Only the folder of a skill may contain configuration. Without skills, configuration stays nil: a change
+			// of the set would replace the connector.
+			if cfg.Teams[i].Upstreams[j].Skills != "" {
 				files.configuration = configuration
 			}
 			if files.grants != nil {
@@ -122,16 +125,16 @@ func completeFiles(r *hclread.Reader, cfg *Config, cursorKeys hclread.References
 	}
 }
 
-// SameSource reports whether two blocks of a team may read the same files within the same bounds, so
-// that one pass can read the files of both.
+// SameSource reports whether two upstreams of a team have the same folder, bounds and grants, so that one pass
+// over the folder can read the files of both.
 func (f *Files) SameSource(other *Files) bool {
 	a, b := *f, *other
 	a.Patterns, b.Patterns = nil, nil
-	a.configuration, b.configuration = nil, nil // only blocks with skills have it
+	a.configuration, b.configuration = nil, nil // nil without skills
 	return reflect.DeepEqual(a, b)
 }
 
-// Raise explains how to raise [Files.Max].
+// Raise returns the remedy for files that exceed [Files.Max], without a period.
 func (f *Files) Raise() string {
 	if f.grants != nil {
 		return fmt.Sprintf("the platform team can raise max_files in allow %q", f.grants.team)
@@ -164,8 +167,8 @@ const (
 // PathPattern is a glob over the path of a prompt file, relative to a folder and with slashes.
 // [doublestar.Match] defines the wildcards. The zero PathPattern matches nothing.
 //
-// A name that starts with "." or "_" matches only if the pattern spells out such a name, so that neither the
-// folders of tools nor partials become prompts by accident.
+// A name that starts with "." or "_" matches only if the pattern spells out that character. So the folders of
+// tools, and partials, do not become prompts by accident.
 type PathPattern struct{ text string }
 
 // Match reports whether the pattern matches the path of a file, as it is or in Unicode's composed form. See
@@ -179,8 +182,8 @@ func (p PathPattern) Match(file string) bool {
 	return false
 }
 
-// MatchHidden is Match for a file whose own name may start with "." or "_", as in the folders of
-// clients.
+// MatchHidden is Match, but lets "*" match a file name that starts with "." or "_", as in the folders of
+// clients. Folder names must still be spelled out.
 func (p PathPattern) MatchHidden(file string) bool {
 	folder := file[:max(strings.LastIndexByte(file, '/'), 0)]
 	return p.text != "" && doublestar.MatchUnvalidated(p.text, norm.NFC.String(file)) && p.hasReserved(folder)
@@ -204,7 +207,7 @@ func (p PathPattern) Enters(folder string) bool {
 	return PathPattern{strings.Join(start, "/")}.Match(folder)
 }
 
-// hasReserved reports whether the pattern spells out each reserved name of a path.
+// hasReserved reports whether the pattern spells out the first character of each reserved name in a path.
 func (p PathPattern) hasReserved(file string) bool {
 	for name := range strings.SplitSeq(file, "/") {
 		has := func(part string) bool { return part[0] == name[0] && doublestar.MatchUnvalidated(part, name) }
@@ -224,7 +227,7 @@ func (p PathPattern) Folder() string {
 // String returns the pattern as it was written.
 func (p PathPattern) String() string { return p.text }
 
-// isReserved reports whether a pattern must spell out a name to match it.
+// isReserved reports whether a pattern must spell out the first character of a name to match it.
 func isReserved(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_")
 }
@@ -234,7 +237,7 @@ func IsPromptFile(name string) bool {
 	return strings.HasSuffix(name, ".md") || strings.HasSuffix(name, ".toml")
 }
 
-// parsePathPattern returns errors that do not quote the pattern.
+// parsePathPattern checks a pattern of files. Its errors quote at most one name of the pattern.
 func parsePathPattern(s string) (PathPattern, error) {
 	names := strings.Split(s, "/")
 	switch {

@@ -41,11 +41,11 @@ const (
 
 // Gateway is the gateway block. The meaning of its attributes is in [Gateway.table].
 type Gateway struct {
-	Listen    string // beyond loopback only with an Auth
+	Listen    string // on loopback, unless the Config has an Auth
 	Path      string // without a slash at the end
 	PublicURL string // without a slash at the end; may be empty
 	PageSize  int
-	Separator string // part of no prefix
+	Separator string // no prefix contains it
 	// CursorKeys may be empty: then each process makes a random key. The first key seals; all keys open.
 	CursorKeys []Key
 	// SigningKeys are PEM texts. See [Gateway.Signers].
@@ -91,7 +91,7 @@ func (g *Gateway) PublicEndpoint() *url.URL {
 	return u.JoinPath(g.Path)
 }
 
-// SSEBeside returns the URL of HTTP+SSE for an endpoint's URL.
+// SSEBeside returns the URL of HTTP+SSE that belongs to the URL of an endpoint.
 func (g *Gateway) SSEBeside(endpoint *url.URL) *url.URL {
 	u := *endpoint
 	u.Path = strings.TrimSuffix(u.Path, g.Path) + SSEPath
@@ -115,7 +115,7 @@ func (g *Gateway) Endpoint(host string) *url.URL {
 	return u
 }
 
-// Variant is a further form of the endpoint. The empty Variant is the endpoint itself.
+// Variant is another form of the endpoint, at a path below it. The empty Variant is the endpoint itself.
 type Variant string
 
 // The values of the variants attribute.
@@ -124,13 +124,13 @@ const (
 	VariantTools Variant = "tools" // two tools beside the prompts, for clients without prompts
 )
 
-// Conflict is the rule for an exposed name with different definitions.
+// Conflict decides which prompt is served if several upstreams have different prompts of one name.
 type Conflict string
 
 // The values of the conflict attribute.
 const (
-	ConflictDrop  Conflict = "drop"  // leaves out all definitions
-	ConflictFirst Conflict = "first" // keeps the first definition in configuration order
+	ConflictDrop  Conflict = "drop"  // none of them
+	ConflictFirst Conflict = "first" // the first in configuration order
 )
 
 func newGateway() *Gateway {
@@ -226,8 +226,8 @@ func decodeGateway(b *hclread.Block, ids *identities, keyReferences hclread.Refe
 	return *g
 }
 
-// decodeSeparator replaces an invalid separator by "" rather than by the default: the prefixes were
-// chosen for the separator that was meant.
+// decodeSeparator replaces an invalid separator by "", with which prefixes are not checked. The default
+// would cause errors for prefixes that fit the intended separator.
 func (g *Gateway) decodeSeparator(b *hclread.Block) {
 	if !hclread.Set(b, "separator", &g.Separator, hclread.Checked(checkSeparator)) && b.Has("separator") {
 		g.Separator = ""
@@ -245,7 +245,7 @@ func parseDrain(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// checkPublicURL warns if clients may be sent to a wrong address to authenticate.
+// checkPublicURL warns if the gateway may send clients to a wrong address to authenticate.
 func checkPublicURL(r *hclread.Reader, cfg *Config) {
 	gateways := r.Blocks("gateway")
 	host, _, _ := net.SplitHostPort(cfg.Gateway.Listen)
@@ -257,8 +257,8 @@ func checkPublicURL(r *hclread.Reader, cfg *Config) {
 		"host of their request, which is wrong behind a proxy that terminates TLS. Set public_url to the address that clients use.")
 }
 
-// checkAudiences warns of an audience that is nearly the endpoint's URL, for which clients request tokens (RFC
-// 8707). An audience with another host may be the issuer's name for the gateway.
+// checkAudiences warns if an audience has the endpoint's host but is another URL: clients request tokens for the
+// endpoint's URL (RFC 8707). An audience with another host may be the issuer's name for the gateway.
 func checkAudiences(r *hclread.Reader, cfg *Config) {
 	endpoint := cfg.Gateway.PublicEndpoint()
 	for _, auth := range r.Blocks("auth") {
@@ -286,7 +286,7 @@ func checkOpaqueOrigins(r *hclread.Reader, cfg *Config) {
 	}
 }
 
-// checkSeparator bounds the separator, which is part of nearly every name.
+// checkSeparator accepts 1 to maxSeparator printable characters.
 func checkSeparator(s string) error {
 	if n := utf8.RuneCountInString(s); n < 1 || n > maxSeparator || !isPrintable(s) {
 		return fmt.Errorf(`is not 1 to %d characters without white space; write it like "."`, maxSeparator)
@@ -329,8 +329,7 @@ func parseProxy(s string) (netip.Prefix, error) {
 	case err != nil || !prefix.IsValid():
 		return netip.Prefix{}, errors.New(`is not an address or a network; write it like "10.0.0.7" or "10.0.0.0/8"`)
 	case prefix.Bits() == 0:
-		// A trusted peer may write the header with the client's address, so trusting every peer trusts every
-		// client.
+		// The gateway believes X-Forwarded-For from these addresses, so every client could forge its own address.
 		return netip.Prefix{}, errors.New("covers every address, so any client could forge its own; name the proxies")
 	case prefix != prefix.Masked():
 		return netip.Prefix{}, fmt.Errorf("has host bits set; write %q", prefix.Masked())
@@ -338,18 +337,18 @@ func parseProxy(s string) (netip.Prefix, error) {
 	return prefix, nil
 }
 
-// DefaultMaxBuffered is a share of the memory limit.
+// DefaultMaxBuffered is the default of max_buffered: a quarter of the memory limit.
 const DefaultMaxBuffered = "25%"
 
 const (
-	// minBuffered and maxBuffered bound max_buffered in bytes. A quarter of minBuffered fits a prompt of usual
-	// size.
+	// minBuffered and maxBuffered bound max_buffered in bytes. A usual prompt fits into a quarter of
+	// minBuffered, the share of one upstream or principal.
 	minBuffered, maxBuffered = 1 << 20, 1 << 50
-	// maxBufferedPercent leaves memory for everything else.
+	// maxBufferedPercent bounds a percentage. The gateway needs the remaining memory for itself.
 	maxBufferedPercent = 90
 )
 
-// Share is an amount of memory: a number of bytes or, like "25%", a part of the memory limit.
+// Share is an amount of memory: a number of bytes, or a percentage of the memory limit such as "25%".
 type Share string
 
 // Of returns the share of a memory in bytes. The zero Share is 0 bytes.

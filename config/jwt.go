@@ -24,7 +24,7 @@ const (
 	// DefaultLeeway is the tolerated difference between the clocks of the issuer and the gateway.
 	DefaultLeeway = 30 * time.Second
 
-	maxLeeway = 5 * time.Minute // a larger difference has other causes
+	maxLeeway = 5 * time.Minute // a larger difference means a broken clock
 )
 
 // JWT is one jwt block: an authorization server whose access tokens are accepted. The meaning of its
@@ -125,7 +125,7 @@ func issuerParser(b *hclread.Block) func(string) (string, error) {
 	}
 }
 
-// parseHeaderName accepts headers without another meaning.
+// parseHeaderName returns the canonical name of a header. It refuses headers that have a meaning in HTTP or MCP.
 func parseHeaderName(s string) (string, error) {
 	name := textproto.CanonicalMIMEHeaderKey(s)
 	switch {
@@ -138,13 +138,13 @@ func parseHeaderName(s string) (string, error) {
 	return name, nil
 }
 
-// isEntra reports whether an issuer is Microsoft Entra, for tokens of either version.
+// isEntra reports whether an issuer is Microsoft Entra. Its tokens of version 1 and 2 have different issuers.
 func isEntra(issuer string) bool {
 	u, err := url.Parse(issuer)
 	return err == nil && (hostOf(u) == "login.microsoftonline.com" || hostOf(u) == "sts.windows.net")
 }
 
-// asymmetricAlgorithms are all accepted algorithms, and the default.
+// asymmetricAlgorithms returns all accepted algorithms, which are also the default.
 func asymmetricAlgorithms() []string {
 	return []string{
 		"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
@@ -162,7 +162,7 @@ func parseAlgorithm(s string) (string, error) {
 	return hclread.OneOf(asymmetricAlgorithms()...)(s)
 }
 
-// parseIssuer keeps the spelling, since the iss claim must equal it exactly.
+// parseIssuer checks an issuer and returns it unchanged, because iss claims must equal it exactly.
 func parseIssuer(s string) (string, error) {
 	u, err := url.Parse(s)
 	if err == nil && (u.RawQuery != "" || u.ForceQuery) {
@@ -171,8 +171,8 @@ func parseIssuer(s string) (string, error) {
 	return ParseProvider(s)
 }
 
-// ParseProvider accepts only addresses whose responses an attacker on the network cannot forge. Its errors
-// continue a sentence that begins with the address.
+// ParseProvider accepts https URLs, and http URLs on loopback: an attacker on the network cannot forge their
+// responses. Its errors continue a sentence that begins with the URL.
 func ParseProvider(s string) (string, error) {
 	u, err := parseURL(s)
 	if err != nil {

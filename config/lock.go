@@ -23,7 +23,7 @@ import (
 	"github.com/promptweir/promptweir/config/safefile"
 )
 
-// LockMode is the action for a prompt whose definition differs from the lock file's.
+// LockMode is the action for a prompt whose definition is not in the lock file.
 type LockMode string
 
 // The values of the lock attribute.
@@ -129,7 +129,7 @@ func (l Lock) State(name string, hash [sha256.Size]byte) LockState {
 // nil for a removed prompt.
 type LockChange struct{ Before, After *LockedPrompt }
 
-// DiffLocks returns the different prompts, sorted by name. The upstreams of definitions are not compared.
+// DiffLocks returns the prompts that are new, removed or have another hash, sorted by name.
 func DiffLocks(before, after Lock) []LockChange {
 	var changes []LockChange
 	for len(before) > 0 || len(after) > 0 {
@@ -148,7 +148,7 @@ func DiffLocks(before, after Lock) []LockChange {
 	return changes
 }
 
-// field is the row's decoder in the gateway's and the team's table.
+// field decodes the lock attribute of a gateway or team block.
 func (l *LockSetting) field() hclread.Field {
 	return hclread.Custom("string", &l.Mode, func(b *hclread.Block) {
 		if hclread.Set(b, "lock", &l.Mode, hclread.OneOf(LockEnforce, LockWarn)) {
@@ -205,8 +205,8 @@ func readLockFile(r *hclread.Reader, path string, opts Options) (Lock, hclread.R
 	return nil, hclread.Report{}
 }
 
-// ReadLock reads the lock file at path. The Lock is nil if the Diagnostics have errors. The error
-// is an error of the file system.
+// ReadLock reads the lock file at path. The Lock is nil if the Diagnostics have errors. The error is
+// non-nil if the file cannot be read.
 func ReadLock(path string) (Lock, Diagnostics, error) {
 	content, err := hclread.ReadLockFile(path, maxLockFile)
 	if err != nil {
@@ -216,7 +216,7 @@ func ReadLock(path string) (Lock, Diagnostics, error) {
 	return lock, diagnostics, nil
 }
 
-// parseLockFile returns a nil Lock if the Diagnostics have errors.
+// parseLockFile is [ReadLock] for a content.
 func parseLockFile(path string, content []byte) (Lock, Diagnostics) {
 	lock, report := parseLock(path, content)
 	if report.Diagnostics.HasErrors() {
@@ -261,12 +261,12 @@ const lockAgain = "restore the file, or remove it and approve all prompts again 
 func decodeLocked(b *hclread.Block) LockedPrompt {
 	p, isHashed := LockedPrompt{Name: b.Label()}, false
 	b.Decode(p.table(&isHashed))
-	// An earlier version wrote a definition for each upstream.
+	// An earlier version wrote one definition for each upstream, so a name may repeat for other upstreams.
 	b.Unique("locked prompt of upstream "+p.Upstream, p.Name, b.LabelRange())
 	if p.Definition == "" && b.Lacks("definition") || !isHashed {
 		return p
 	}
-	// The gateway compares hashes and a reviewer reads definitions, so both must agree.
+	// The gateway compares hashes but reviewers read definitions, so the hash must be the definition's.
 	actual, err := NewLockedPrompt(p.Name, p.Upstream, []byte(p.Definition))
 	if err != nil || actual.SHA256 != p.SHA256 {
 		b.Error(b.ValueRange("sha256"), "Hash does not match", "The sha256 is not the hash of "+
@@ -307,7 +307,7 @@ func (p LockedPrompt) heredoc() string {
 	return "    " + literal.Replace(visible)
 }
 
-// label quotes a name for HCL, where a character beyond the basic plane is one escape, not two as in JSON.
+// label quotes a name for HCL. HCL escapes a character beyond the basic plane once; JSON needs two escapes.
 func label(name string) string {
 	quoted := literal.Replace(strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(name))
 	return `"` + legible(quoted, func(r rune) string {
@@ -321,8 +321,8 @@ func label(name string) string {
 // literal escapes HCL templates.
 var literal = strings.NewReplacer("${", "$${", "%{", "%%{") //nolint:gochecknoglobals // a constant
 
-// legible escapes invisible characters. In a text that is not in Unicode's composed form it escapes all but
-// ASCII, because HCL would compose it. The line breaks of indented JSON stay.
+// legible escapes invisible characters, except line breaks. If the text is not in Unicode's composed form (NFC),
+// it escapes all characters except ASCII, because HCL would compose them.
 func legible(text string, escape func(rune) string) string {
 	normal := norm.NFC.IsNormalString(text)
 	var out strings.Builder

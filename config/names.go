@@ -20,7 +20,7 @@ const summaryPrefixTaken = "Prefix belongs to another team"
 
 // namespace records the owner of each prefix: the first team that uses it.
 type namespace struct {
-	separator string           // empty if it is wrong, so prefixes cannot be checked
+	separator string           // empty if the attribute is wrong; then prefixes are not checked
 	owners    map[string]claim // the first claim of each prefix, by its [Bare] form
 	// contested are prefixes that several files claim.
 	contested map[string]bool
@@ -32,14 +32,14 @@ type claim struct {
 	at           hcl.Range
 }
 
-// owner returns the owner of a name's longest prefix. The empty prefix matches names without
-// another prefix.
+// owner returns the claim of a name's longest prefix. A name without any other prefix has the empty
+// prefix, if a team claims that.
 func (n namespace) owner(name string) (claim, bool) {
 	o, isOwned := n.owners[n.longestPrefix(name)]
 	return o, isOwned
 }
 
-// startsOf lists the beginnings of a team's names for a sentence.
+// startsOf lists the prefixes of a team, with separators, for a sentence such as "begins with …".
 func (n namespace) startsOf(team string) string {
 	var starts []string
 	for _, prefix := range slices.Sorted(maps.Keys(n.owners)) {
@@ -66,7 +66,7 @@ func (n namespace) longestPrefix(name string) (longest string) {
 
 // decodePrefix decodes the prefix of an upstream and claims it for the team.
 func (n *namespace) decodePrefix(b *hclread.Block, u *Upstream, g *grants) {
-	// A wrong label was reported, and would be reported again as prefix.
+	// A wrong label was reported; as the default prefix, it would be reported again.
 	if b.Has("prefix") && !hclread.Set(b, "prefix", &u.Prefix, hclread.Checked(checkPrefix)) || !isName(b.Label()) {
 		return
 	}
@@ -81,7 +81,7 @@ func (n *namespace) decodePrefix(b *hclread.Block, u *Upstream, g *grants) {
 			"something else.", subject, n.separator)
 		return
 	}
-	if err := g.allowPrefix(u.Prefix); err != nil { // a claim without a grant must not take the prefix from another team
+	if err := g.allowPrefix(u.Prefix); err != nil { // without a grant, do not claim the prefix: another team may have it
 		b.Invalid("prefix", hclread.Text{Value: u.Prefix, At: at}, err)
 		return
 	}
@@ -98,8 +98,8 @@ func (n namespace) prefixOf(name string) string {
 	return longest
 }
 
-// claim records the first claim of a prefix. It reports a claim of another team in both files, so
-// that leaving out files with errors prefers neither team.
+// claim records the first claim of a prefix. If another team has claimed it, both files get an error:
+// [LoadTolerant] leaves out files with errors, and must prefer neither team.
 func (n *namespace) claim(r *hclread.Reader, c claim) {
 	first, isOwned := n.owners[Bare(c.prefix)]
 	if !isOwned {
@@ -152,8 +152,8 @@ func (n namespace) shapes() map[string][]string {
 	return shapes
 }
 
-// lookalikes returns other teams' prefixes that a name seems to begin with, but does not. It
-// tries every position of a character that looks like the separator.
+// lookalikes returns other teams' prefixes that look like the beginning of a name but are not its
+// beginning. It tries each position at which the name looks like the separator.
 func (n namespace) lookalikes(shapes map[string][]string, name, team string) (prefixes []string) {
 	name = Bare(name)
 	shape, separator := confusable.Skeleton(name), confusable.Skeleton(n.separator)
@@ -179,8 +179,8 @@ func checkPrefix(s string) error {
 	return checkCharacters(s)
 }
 
-// checkCharacters refuses characters that are invisible or confusable: one team could imitate the names of
-// another. HCL composes all strings (NFC).
+// checkCharacters refuses invisible characters, and symbols: with them, one team could imitate the names of
+// another. HCL has composed s (NFC), so each letter has one spelling.
 func checkCharacters(s string) error {
 	hidden, hides := HiddenIn(s)
 	for _, r := range s {
@@ -206,8 +206,8 @@ func IsInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cf, unicode.Cc, unicode.Co, unicode.Variation_Selector)
 }
 
-// Emoji and some scripts need these characters, which change the character before them or join two
-// characters.
+// Invisible characters that emoji and some scripts need. They change the display of the character before
+// them, or join two characters.
 const (
 	zeroWidthNonJoiner = '\u200c'
 	zeroWidthJoiner    = '\u200d'
@@ -243,9 +243,9 @@ var withEmoji = &unicode.RangeTable{ //nolint:gochecknoglobals // a constant tab
 // joiners implements only the rules of RFC 5892 for joiners (appendix A.1 and A.2).
 var joiners = idna.New(idna.CheckJoiners(true)) //nolint:gochecknoglobals // immutable
 
-// HiddenIn returns the first invisible character of a name, see [IsInvisible]. It accepts a
+// HiddenIn returns the first character of a name that [IsInvisible] reports. It accepts a style
 // selector after a character with an emoji form, and a joiner between characters that need it.
-// Compare such names by their [Bare] form.
+// Compare names by their [Bare] form, which lacks these characters.
 func HiddenIn(name string) (hidden rune, ok bool) {
 	if !strings.ContainsFunc(name, IsInvisible) {
 		return 0, false
@@ -258,7 +258,7 @@ func HiddenIn(name string) (hidden rune, ok bool) {
 		return all[i]
 	}
 	isEmoji := func(r rune) bool { return r > unicode.MaxASCII && unicode.Is(withEmoji, r) }
-	word, joiner := []rune{'x'}, rune(0) // word lacks the accepted emoji characters
+	word, joiner := []rune{'x'}, rune(0) // word is the name without selectors and joiners of emoji
 	for i, r := range all {
 		before := at(i - 1)
 		if r == zeroWidthJoiner && before == emojiStyle {
@@ -278,13 +278,13 @@ func HiddenIn(name string) (hidden rune, ok bool) {
 	if joiner == 0 {
 		return 0, false
 	}
-	// With a leading letter and without dots, the word is one label that does not begin with a
-	// mark.
+	// For package idna, word is one label of a host name: it has no dots, and begins with the letter x
+	// because a label must not begin with a mark.
 	_, err := joiners.ToUnicode(strings.ReplaceAll(string(word), ".", " "))
 	return joiner, err != nil
 }
 
-// Bare returns a name without the characters that [HiddenIn] accepts: people cannot see such a difference.
+// Bare returns a name without joiners and style selectors. People cannot see whether a name has them.
 func Bare(name string) string {
 	return strings.Map(func(r rune) rune {
 		switch r {
@@ -298,7 +298,7 @@ func Bare(name string) string {
 // teamNames are the labels of all team blocks, broken files included.
 type teamNames []string
 
-// anyTeam among the names accepts every name. It is the label of no team.
+// anyTeam is the element of teamNames that makes check accept every name. No team can have this label.
 const anyTeam = "*"
 
 // check reports an unknown team.

@@ -41,7 +41,7 @@ func (o *OAuth) table(r reach) []hclread.Attribute {
 	}
 }
 
-// decodeOAuth decodes an oauth block after the upstream's address and headers.
+// decodeOAuth decodes an oauth block. Call it after the URL and the Headers of u are set.
 func decodeOAuth(b *hclread.Block, u *Upstream, r reach) *OAuth {
 	checkOAuthAttributes(b)
 	o := &OAuth{Resource: resourceOf(u)}
@@ -73,7 +73,7 @@ func checkOAuthAttributes(b *hclread.Block) {
 	}
 }
 
-// decodeTokenURL checks the token endpoint like an upstream's address.
+// decodeTokenURL decodes token_url, which needs https or loopback, and a grant of its host.
 func decodeTokenURL(b *hclread.Block, o *OAuth, r reach) {
 	t, ok := b.Text("token_url")
 	if !ok || t.Unset {
@@ -93,13 +93,13 @@ func decodeTokenURL(b *hclread.Block, o *OAuth, r reach) {
 	o.TokenURL, o.HostGrant = t.Value, r.hostGrant(hostOf(parsed))
 }
 
-// resourceOf returns an upstream's address as canonical URI (2026-07-28, Authorization).
+// resourceOf returns the canonical URI of an upstream (MCP 2026-07-28, Authorization), "" without a URL.
 func resourceOf(u *Upstream) string {
 	parsed, err := url.Parse(u.URL)
 	if err != nil || u.URL == "" {
 		return ""
 	}
-	// That section advises against a slash at the end.
+	// The specification advises against a slash at the end.
 	return parsed.Scheme + "://" + strings.ToLower(parsed.Host) + strings.TrimSuffix(parsed.EscapedPath(), "/")
 }
 

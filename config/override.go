@@ -21,8 +21,8 @@ const maxExposed = 256
 // Override is a prompt block: a team's changes to the definition of one prompt.
 type Override struct {
 	Prompt             string  // the exposed name without the block
-	Name               string  // the exposed name with the block; empty if it stays
-	Title, Description *string // nil if they stay
+	Name               string  // the new exposed name; empty if the block does not rename the prompt
+	Title, Description *string // nil if the block does not change them
 	// Fixed and Defaults are sorted by name.
 	Fixed, Defaults []ArgumentOverride
 	Place           Place
@@ -45,7 +45,7 @@ func (o *Override) table() []hclread.Attribute {
 	}
 }
 
-// overrides are all prompt blocks. They are checked once all prefixes are known.
+// overrides contains all prompt blocks. Call check after all upstreams have claimed their prefixes.
 type overrides []placedOverride
 
 // placedOverride is a prompt block with the ranges for its diagnostics.
@@ -87,7 +87,7 @@ func checkExposed(s string) error {
 	return checkCharacters(s)
 }
 
-// optionalText distinguishes "", which removes the text, from nil, which keeps it.
+// optionalText is the field of a text that "" removes. If the attribute is absent, dst stays nil.
 func optionalText(dst **string) hclread.Field {
 	return hclread.String(dst, func(s string) (*string, error) { return &s, nil })
 }
@@ -107,7 +107,7 @@ func argumentMap(dst *[]ArgumentOverride, name string) hclread.Field {
 	})
 }
 
-// encodeArgument keeps the type of a value, because clients may send more than strings.
+// encodeArgument returns a value as JSON of its type: arguments may also be numbers, lists or objects.
 func encodeArgument(v cty.Value) (jsontext.Value, error) {
 	if v.IsNull() {
 		return nil, errors.New("is null; remove it or give it a value")
@@ -115,8 +115,8 @@ func encodeArgument(v cty.Value) (jsontext.Value, error) {
 	return ctyjson.Marshal(v, v.Type())
 }
 
-// check reports prompt blocks for prompts of other teams, and new names that may not be used or
-// look like another team's.
+// check reports prompt blocks for prompts of other teams, and new names that lack a grant or look like
+// another team's.
 func (all overrides) check(r *hclread.Reader, names namespace, a allowed) {
 	// A file that does not parse may declare the prefix.
 	if names.separator == "" || r.Broken() {

@@ -96,9 +96,9 @@ func (p Pattern) MarshalText() ([]byte, error) { return []byte(p.text), nil }
 // maxNearest bounds the names that Nearest compares.
 const maxNearest = 1000
 
-// Nearest returns the name that a pattern without a match was probably written for, or "". It
-// compares the part before the first wildcard: after the common beginning, up to half of a few
-// letters, or a third of many letters, may be wrong.
+// Nearest returns the name for which a pattern without a match was probably written, or "". It
+// compares names with the part before the first wildcard. After their common beginning, it tolerates
+// errors in half of the remaining bytes if they are few, and in a third if they are many.
 func (p Pattern) Nearest(names []string) string {
 	start, isWhole := p.literalStart()
 	best, least := "", len(start)
@@ -153,7 +153,7 @@ func (p Pattern) literalStart() (start string, isWhole bool) {
 	return out.String(), true
 }
 
-// parsePattern returns errors that do not quote the pattern, because it may be sensitive.
+// parsePattern is [ParsePattern] with errors that do not quote the pattern, which may be sensitive.
 func parsePattern(s string) (Pattern, error) {
 	if s == "" {
 		return Pattern{}, errors.New(`is empty and matches nothing; write "*" for every name`)
@@ -172,7 +172,7 @@ func parsePattern(s string) (Pattern, error) {
 		return Pattern{}, err
 	}
 	re, err := regexp.Compile(expr)
-	if err != nil { // otherwise the translation is valid
+	if err != nil { // the only causes, because translate writes valid expressions
 		return Pattern{}, errors.New("has a class whose range runs backwards, or is too complex")
 	}
 	return Pattern{text: s, re: re}, nil

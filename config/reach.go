@@ -27,7 +27,7 @@ type reach struct {
 // without a grant. It does not resolve names: their addresses are checked when they are dialed.
 func (r reach) checkHost(b *hclread.Block, t hclread.Text, u *url.URL) error {
 	host, port := hostOf(u), portOf(u)
-	// A returned error would have the remedy of a missing grant, which does not help here.
+	// These errors are not returned: a grant is no remedy for them.
 	if isMetadataName(host) || isNeverDialed(host) {
 		b.Error(t.At, "Upstream not reachable", "Link-local and cloud metadata addresses give "+
 			"out the machine's own credentials; no upstream may be there.")
@@ -47,7 +47,7 @@ func (ls listeners) find(host, port string) string {
 	return ""
 }
 
-// isMetadataName reports whether a cloud serves a machine's credentials under a name.
+// isMetadataName reports whether clouds serve the credentials of a machine at this name.
 func isMetadataName(host string) bool {
 	return slices.Contains([]string{
 		"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal",
@@ -88,7 +88,7 @@ func isMetadata(ip netip.Addr) bool {
 func embedded(ip netip.Addr) netip.Addr {
 	b := ip.As16()
 	switch {
-	case isIn(ip, "64:ff9b::/96", "64:ff9b:1::/48", // NAT64 (RFC 6052 and, as is usual, 8215)
+	case isIn(ip, "64:ff9b::/96", "64:ff9b:1::/48", // NAT64 (RFC 6052, RFC 8215 in its usual form)
 		"::ffff:0:0:0/96", "::/96"): // IPv4-translated and IPv4-compatible (RFC 2765, 4291)
 		return netip.AddrFrom4([4]byte(b[12:16]))
 	case isIn(ip, "2002::/16"): // 6to4 (RFC 3056)
@@ -101,8 +101,8 @@ func isIn(ip netip.Addr, prefixes ...string) bool {
 	return slices.ContainsFunc(prefixes, func(prefix string) bool { return netip.MustParsePrefix(prefix).Contains(ip) })
 }
 
-// newListeners reports an unprotected gateway and colliding listeners, and returns the addresses that are
-// certain.
+// newListeners returns the gateway's own addresses. It leaves out an address whose block may be in a file that
+// does not parse. It reports a gateway that is open to everyone, and listeners with the same address.
 func newListeners(r *hclread.Reader, cfg *Config) (ls listeners) {
 	gatewayHost, gatewayPort, _ := net.SplitHostPort(cfg.Gateway.Listen)
 	adminHost, adminPort, _ := net.SplitHostPort(cfg.Admin.Listen)
@@ -120,7 +120,7 @@ func newListeners(r *hclread.Reader, cfg *Config) (ls listeners) {
 		r.Error(gateways[0].ValueRange("listen"), "Address used twice", "admin.listen is %s by "+
 			"default; change one of the two.", DefaultAdminListen)
 	}
-	// An absent block may be in a file that does not parse. Then the default is not certain.
+	// An absent block may be in a file that does not parse, so its default may not apply.
 	if len(gateways) > 0 || !r.Broken() {
 		ls = append(ls, listener{"gateway.listen", gatewayHost, gatewayPort})
 	}

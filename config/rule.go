@@ -101,7 +101,7 @@ const (
 	Anybody     SelectorKind = "*"
 )
 
-// Selector is one element of members or to: "user:alice", "group:payments", "team:search" or "*".
+// Selector is one element of the attributes members and to: "user:alice", "group:payments", "team:search" or "*".
 type Selector struct {
 	Kind SelectorKind
 	// Name is the part after the colon; empty for [Anybody].
@@ -207,7 +207,7 @@ func (l *Limit) table() []hclread.Attribute {
 
 func limitSchema() hclread.Schema { return hclread.Schema{Attributes: new(Limit).table()} }
 
-// decodePromptLimit is [decodeLimit] for a team or expose block, which covers only some prompts.
+// decodePromptLimit is [decodeLimit] for a team or expose block, in which streams is an error.
 func decodePromptLimit(outer *hclread.Block) *Limit {
 	l := decodeLimit(outer)
 	if l != nil && l.Streams > 0 {
@@ -218,8 +218,8 @@ func decodePromptLimit(outer *hclread.Block) *Limit {
 	return l
 }
 
-// decodeLimit decodes the limit block in another block, without [Limit.Block]. It returns nil if
-// there is no limit block.
+// decodeLimit decodes the limit block in another block, or returns nil if there is none. The caller sets
+// [Limit.Block].
 func decodeLimit(outer *hclread.Block) *Limit {
 	blocks := outer.Inner("limit") // duplicates were reported
 	if len(blocks) == 0 {

@@ -41,7 +41,7 @@ func (c *Config) ScreensFor(team string) []Screen {
 	return c.Gateway.Screens
 }
 
-// table charges patterns to the file of b.
+// table charges the memory of compiled patterns to the budget of b's file.
 func (s *Screen) table(b *hclread.Block) []hclread.Attribute {
 	forbidden := func(pattern string) (*regexp.Regexp, error) { return parseForbidden(b, pattern) }
 	const ambiguous = "An empty list could mean everything or nothing; fill it, or remove it."
@@ -92,7 +92,7 @@ func decodeScreen(b *hclread.Block) Screen {
 	return *s
 }
 
-// parseForbidden compiles a forbidden pattern.
+// parseForbidden compiles a forbidden pattern. It refuses a pattern that matches the empty text.
 func parseForbidden(b *hclread.Block, s string) (*regexp.Regexp, error) {
 	program, err := b.Compile(s)
 	if err != nil {

@@ -41,9 +41,8 @@ func (hidden[T]) MarshalText() ([]byte, error) { return []byte(masked), nil }
 // words.
 const (
 	minMasked = 8 // of a secret
-	minCut    = 4 // of the beginning of a secret that was cut off
-	// minInside is the minimum length of a part that contains neither the beginning nor the end of
-	// a secret.
+	minCut    = 4 // of a secret whose end was cut off
+	// minInside is for a part of a secret without its beginning and its end.
 	minInside = 64
 )
 
@@ -54,7 +53,7 @@ const (
 // also finds secrets in the forms of [SecretIn]. It does not find secrets that a server has encoded.
 type Mask struct{ secrets []maskedText }
 
-// maskedText is a secret with and without white space, at which lines are wrapped.
+// maskedText is a secret. dense is the secret without white space: servers wrap lines there.
 type maskedText struct{ text, dense string }
 
 // Mask returns the mask for the upstream's headers, environment, client credentials, and the
@@ -86,7 +85,8 @@ func (u Upstream) Mask() Mask {
 	return m
 }
 
-// add adds values and each of their lines, because output is printed line by line.
+// add adds values, and each of their lines because servers print line by line. It skips texts shorter than
+// minMasked.
 func (m *Mask) add(values ...string) {
 	for _, value := range values {
 		for _, part := range append(strings.Split(value, "\n"), value) {
@@ -120,7 +120,7 @@ func (m Mask) Text(text string) string {
 func (s maskedText) hideIn(text string) string {
 	var out strings.Builder
 	for {
-		at := strings.Index(text, s.text[:minCut]) // nearly no text contains it
+		at := strings.Index(text, s.text[:minCut]) // fast: few texts contain the beginning
 		if at < 0 {
 			return out.String() + text
 		}
@@ -160,13 +160,13 @@ func (m Mask) Line(before, line string) string {
 // restOf returns the length of the rest of a secret at the beginning of a line.
 func restOf(secret, before, line string) (longest int) {
 	for n := 1; n < len(secret); n++ {
-		// The caller may have kept only the end of a long secret's beginning.
+		// before may lack the beginning of a long secret, because the caller bounds its length.
 		isBegun := strings.HasSuffix(before, secret[:n]) || len(before) >= minInside && strings.HasSuffix(secret[:n], before)
 		if !isBegun {
 			continue
 		}
 		rest := commonPrefix(line, secret[n:])
-		// If the secret continues after the line, a few matching bytes are probably part of a word.
+		// The rest must be complete, or fill the line. In the second case, a short match is probably a word.
 		if n+rest == len(secret) || rest == len(line) && n+rest >= minMasked {
 			longest = max(longest, rest)
 		}
@@ -207,7 +207,8 @@ var (
 	givenWord = hclread.Lazily(`^(-{0,2}([A-Za-z_][A-Za-z0-9_-]*)(?:=|: *))(.+)$`)
 	// passwordInside matches a password in a URL or in a connection string within a text.
 	passwordInside = hclread.Lazily(`(?i)://[^\s/?#@:"']*:([^\s/?#"']+)@|;\s*` + passwordName + `([^;\n"']+)|\b` + passwordName + `([^\s;,&"']+)`)
-	// joinedPassword matches a word such as mysql's -pPASSWORD, but no number, address or longer flag.
+	// joinedPassword matches a word such as mysql's -pPASSWORD, but no number, address or path. It also matches
+	// the flags in longFlag.
 	joinedPassword = hclread.Lazily(`^-p([^=]*[^=\d.:/].*)$`)
 	longFlag       = hclread.Lazily(`^-(parallel|passthrough|path|pattern|persist|pid|plugin|poll|port|prefix|preset|` +
 		`pretty|print|prod|profile|project|protocol|provider|proxy|public|pull|push)`)

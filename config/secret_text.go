@@ -11,19 +11,19 @@ import (
 var (
 	// authScheme matches the scheme of an Authorization header.
 	authScheme = hclread.Lazily(`^(?i:(bearer|basic|token|apikey|api-key) +)`)
-	// secretText matches secrets of services with a known form within a text.
+	// secretText matches secrets within a text that have the form of a well-known service.
 	secretText = hclread.Lazily(`\b(sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|` +
 		`xox[abposr]-[\w-]{10,}|T[A-Z0-9]{8,}/B[A-Z0-9]{8,}/[A-Za-z0-9]{20,}|AKIA[A-Z0-9]{16}|` +
 		`eyJ[\w-]+\.[\w-]+\.[\w-]*|AIza[\w-]{30,}|ntn_\w{16,}|secret_\w{16,})`)
 	// bearerText matches a credential with its scheme within a text.
 	bearerText = hclread.Lazily(`\b(?:[Bb]earer +([\w.~+/=-]{6,})|Basic +([A-Za-z0-9+/]{8,}=*))`)
-	// namedText matches a name and its value: in JSON, in the query of a URL, in a variable, a flag or a header
-	// of a shell command.
+	// namedText matches a name with its value in JSON, in the query of a URL, or in a shell command: a variable,
+	// a flag or a header.
 	namedText = hclread.Lazily(`"([\w-]+)"\s*:\s*"((?:[^"\\]|\\.)+)"` +
 		`|(?:^|[\s;?&'"])-{0,2}([A-Za-z_][\w-]*)=["']?([^\s&#;'"]+)` +
 		`|(?:^|\s)--?([A-Za-z][\w-]*)\s+["']?([^\s'"-][^\s'"]*)` +
 		`|["']([A-Za-z][\w-]*): *([^\s'"]+)["']`)
-	// longRun matches text that is longer than most words.
+	// longRun matches a run of characters that is longer than most words.
 	longRun     = hclread.Lazily(`[\w+=-]{20,}`)
 	hexadecimal = hclread.Lazily(`^[0-9a-f]+$`)
 	// shellReference matches a value that a shell replaces.
@@ -33,11 +33,11 @@ var (
 // AuthScheme returns the scheme of an Authorization header with its blank, such as "Bearer ".
 func AuthScheme(value string) string { return authScheme().FindString(value) }
 
-// HideSecrets masks secrets in a text that their surroundings or their form reveal.
+// HideSecrets masks the secrets in a text that [SecretIn] finds or that have the form of a well-known service.
 func HideSecrets(text string) string { return secretText().ReplaceAllString(HideInside(text), "…") }
 
-// IsSecretFlag is [IsSecretName] with further names of flags and parameters of URLs: tokens of
-// GitLab and other services, signatures of Azure, short flags of common servers.
+// IsSecretFlag is [IsSecretName] with more names of flags and URL parameters: tokens of GitLab and other
+// services, signatures of Azure, and short flags of common servers.
 func IsSecretFlag(name string) bool {
 	return IsSecretName(strings.TrimLeft(name, "-")) || slices.Contains([]string{"--pat", "--auth", "-t", "-k", "-u", "sig", "code"}, name)
 }
@@ -46,7 +46,7 @@ func IsSecretFlag(name string) bool {
 // no secret.
 func FindSecret(text string) (begin, end int, name string) {
 	first := func(from, to int, called string) {
-		// The first match wins, so that the text after it is searched again.
+		// The earliest secret wins: the caller searches the text after it again.
 		if end == 0 || from < begin {
 			begin, end, name = from, to, called
 		}
@@ -62,7 +62,7 @@ func FindSecret(text string) (begin, end int, name string) {
 		first(from, to, "token")
 	}
 	for _, at := range longRun().FindAllStringIndex(text, -1) {
-		if IsRandom(text[at[0]:at[1]]) && !strings.HasSuffix(text[:at[0]], "sha256:") { // an image's digest
+		if IsRandom(text[at[0]:at[1]]) && !strings.HasSuffix(text[:at[0]], "sha256:") { // the digest of an image is no secret
 			first(at[0], at[1], "secret")
 		}
 	}
@@ -72,7 +72,7 @@ func FindSecret(text string) (begin, end int, name string) {
 	return begin, end, name
 }
 
-// findNamed is [FindSecret] for secrets with a name in front.
+// findNamed is [FindSecret] for values whose names tell that they are secrets.
 func findNamed(text string) (begin, end int, name string) {
 	for from := 0; ; {
 		at := namedText().FindStringSubmatchIndex(text[from:])
@@ -88,19 +88,19 @@ func findNamed(text string) (begin, end int, name string) {
 		if IsSecretFlag(name) && !shellReference().MatchString(value) && AuthScheme(value+" ") == "" {
 			return begin, end, name
 		}
-		from += at[group+1] // a flag's value may be the name of a header
+		from += at[group+1] // continue after the name: the value of a flag may be the name of a header
 	}
 }
 
-// IsRandom reports whether a text has digits, and also either small and capital letters or only
-// hexadecimal letters.
+// IsRandom reports whether a text has digits, and also letters of both cases or only hexadecimal
+// letters in lower case.
 func IsRandom(text string) bool {
 	isMixed := strings.ToLower(text) != text && strings.ToUpper(text) != text
 	isHexadecimal := hexadecimal().MatchString(text) && strings.ContainsAny(text, "abcdef")
 	return strings.ContainsAny(text, "0123456789") && (isMixed || isHexadecimal)
 }
 
-// warnOfSecrets warns of secrets written out in attributes of a block, judging by names and forms.
+// warnOfSecrets warns of secrets that are written out in these attributes, judging by names and forms.
 func warnOfSecrets(b *hclread.Block, attributes ...string) {
 	for _, name := range attributes {
 		keys, texts := b.Literals(name)
@@ -131,7 +131,8 @@ func isWrittenSecret(name, value string) bool {
 	return end > 0 || hideParameters(value) != value || IsSecretName(name) && strings.TrimSpace(rest) != "" && !strings.Contains(rest, "://") && !strings.Contains(rest, "env(") && !shellReference().MatchString(rest)
 }
 
-// isSetting reports whether a value cannot be a secret under any name: a number, a switch, a path.
+// isSetting reports whether a value is no secret even under the name of one: a number, true, false or a path. The
+// value may follow NAME=.
 func isSetting(value string) bool {
 	_, after, hasName := strings.Cut(value, "=")
 	if !hasName {

@@ -11,7 +11,7 @@ import (
 // SkillPrefix begins the exposed names of skills, and the patterns that match them.
 const SkillPrefix = "skill:"
 
-// IsSkill reports whether a name or a pattern is for skills.
+// IsSkill reports whether a name or a pattern begins with [SkillPrefix].
 func IsSkill(name string) bool { return strings.HasPrefix(name, SkillPrefix) }
 
 // SkillsMode decides whether an upstream's skills are served.
@@ -40,9 +40,8 @@ func (c *Config) HasSkills() bool {
 	})
 }
 
-// separateSkills makes patterns match either prompts or skills, once any upstream serves skills: an expose
-// block written for prompts must not expose skills by accident. It refuses screens that would break the digests
-// of skills.
+// separateSkills sets [Pattern.byKind] in all rules if any upstream serves skills: an expose block that was
+// written for prompts must not expose skills. It also reports screens that would break the digests of skills.
 func (d *decoder) separateSkills(cfg *Config) {
 	if !cfg.HasSkills() {
 		return
@@ -55,7 +54,7 @@ func (d *decoder) separateSkills(cfg *Config) {
 		}
 	}
 	separate(cfg.Hides)
-	served := map[string]bool{} // by team and by upstream
+	served := map[string]bool{} // keys are "team NAME" and the names of upstreams
 	for i := range cfg.Teams {
 		team := &cfg.Teams[i]
 		separate(team.Hides)
@@ -68,8 +67,8 @@ func (d *decoder) separateSkills(cfg *Config) {
 	d.refuseStrip(served)
 }
 
-// refuseStrip refuses a team's screens that strip. If a screen of the gateway strips, it refuses the team's
-// skills: a team's file must not turn the platform's file into an error.
+// refuseStrip reports the strip action in the screens of a team with skills. If a screen of the gateway strips, it
+// reports the skills attribute instead: a team's file must not cause an error in the platform's file.
 func (d *decoder) refuseStrip(served map[string]bool) {
 	stripping := func(outer *hclread.Block) (screens []*hclread.Block) {
 		for _, b := range outer.Inner("screen") {

@@ -48,7 +48,7 @@ func teamSchema() hclread.Schema {
 	}
 }
 
-// foreignServers are names for a list of servers in the configurations of MCP clients.
+// foreignServers returns a remedy for each name that MCP clients give their list of servers.
 func foreignServers(instead string) map[string]string {
 	remedy := "Write " + instead + " for each server; promptweir import FILE does so for an MCP client's file."
 	return map[string]string{"server": remedy, "servers": remedy, "mcpServers": remedy, "mcp": remedy}
@@ -101,14 +101,15 @@ func (d *decoder) team(b *hclread.Block) Team {
 		t.Overrides = append(t.Overrides, d.overrides.decode(inner, t.Name))
 	}
 	d.checkLabel(b)
-	// If the block has errors, the prefix for which a pattern was written may be missing.
+	// In a block with errors, the prefix that a pattern refers to may be missing.
 	if d.names.separator != "" && !b.HasErrors() {
 		warnUnused(b, t, d.names.separator)
 	}
 	return t
 }
 
-// checkLabel replaces all refusals in a team by one error if the label is probably misspelt.
+// checkLabel replaces all refusals in a team block by one error if its label is probably a misspelt label of an
+// allow block.
 func (d *decoder) checkLabel(b *hclread.Block) {
 	if _, isGranted := d.allowed.grants[b.Label()]; isGranted || len(d.allowed.grants) == 0 || !b.HasErrors() {
 		return
@@ -144,7 +145,7 @@ func (t *Team) nameLimits() {
 	}
 }
 
-// parseMember accepts users and groups.
+// parseMember accepts users and groups, except user:anonymous.
 func parseMember(s string) (Selector, error) {
 	sel, err := parseSelector(s)
 	switch {
@@ -158,8 +159,8 @@ func parseMember(s string) (Selector, error) {
 	return sel, err
 }
 
-// warnUnused reports patterns that cannot match any prompt of a team: a typo in a hide block shows the prompts
-// that it was meant to hide. Call it for a team without errors.
+// warnUnused warns of patterns that cannot match any prompt of a team, because a typo in a hide block shows the
+// prompts that should be hidden. Call it for a team without errors.
 func warnUnused(b *hclread.Block, t Team, separator string) {
 	if len(t.Upstreams) == 0 && len(t.Exposes)+len(t.Hides) > 0 {
 		b.Warning(b.Range(), "Rules without prompts",
@@ -175,7 +176,8 @@ func warnUnused(b *hclread.Block, t Team, separator string) {
 	}
 }
 
-// namesStartWith returns the possible beginnings of a team's exposed names.
+// namesStartWith returns the possible beginnings of a team's exposed names: prefixes with the separator, and the
+// same after [SkillPrefix].
 func namesStartWith(t Team, separator string) []string {
 	var starts []string
 	for i := range t.Upstreams {
@@ -193,7 +195,7 @@ func namesStartWith(t Team, separator string) []string {
 	return starts
 }
 
-// warnUnusedPatterns checks the patterns of one rule.
+// warnUnusedPatterns is warnUnused for one rule.
 func warnUnusedPatterns(b *hclread.Block, r Rule, starts []string, t Team, separator string) {
 	for i, p := range r.Prompts {
 		isNewName := slices.ContainsFunc(t.Overrides, func(o Override) bool { return o.Name != "" && p.Match(o.Name) })

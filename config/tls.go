@@ -14,7 +14,7 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// TLS is the tls block of an upstream or of the cluster. Its PEM was checked.
+// TLS is the tls block of an upstream or of the cluster. Load has checked the PEM texts.
 type TLS struct {
 	CAs              Secret // empty means the certificates of the system
 	Certificate, Key Secret // both or neither
@@ -38,7 +38,7 @@ func (t *TLS) Expires() time.Time {
 	if t != nil {
 		for _, b := range pemBlocks(t.Certificate.Reveal()) {
 			if cert, err := x509.ParseCertificate(b.Bytes); err == nil {
-				return cert.NotAfter // the first is the client's own
+				return cert.NotAfter // the first certificate is the client's, the next ones sign it
 			}
 		}
 	}
@@ -64,7 +64,7 @@ func (t *TLS) ClientConfig() *tls.Config {
 	return c
 }
 
-// certPool returns the certificates in a PEM text, which was checked.
+// certPool returns the certificates in a PEM text that checkCertificates accepts.
 func certPool(text Secret) *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(text.Reveal()))
@@ -140,7 +140,7 @@ func decodePEM(b *hclread.Block, name string, check func(content string) error) 
 func checkCertificates(content string) error {
 	found := 0
 	for _, b := range pemBlocks(content) {
-		if b.Type != "CERTIFICATE" || len(b.Headers) > 0 { // AppendCertsFromPEM skips it too
+		if b.Type != "CERTIFICATE" || len(b.Headers) > 0 { // AppendCertsFromPEM also skips these
 			continue
 		}
 		if _, err := x509.ParseCertificate(b.Bytes); err != nil {
@@ -189,22 +189,22 @@ func checkServerName(s string) error {
 	return nil
 }
 
-// ServerTLS is the gateway's tls block. Its PEM was checked.
+// ServerTLS is the gateway's tls block. Load has checked the PEM texts.
 type ServerTLS struct {
 	// Certificate is the gateway's chain, and Key its private key.
 	Certificate, Key Secret
-	// CertFile and KeyFile are the files of both, which are read again after a renewal.
+	// CertFile and KeyFile are the paths of Certificate and Key, for loading a renewed certificate.
 	CertFile, KeyFile string
-	// ClientCAs sign client certificates; empty means that clients are not asked for any.
+	// ClientCAs sign client certificates. If it is empty, the gateway requests none.
 	ClientCAs Secret
 	// as is the prefix of the subjects of client certificates.
 	as string
 }
 
-// ServerConfig returns new TLS settings for clients, without the gateway's certificate. If demand is true, a
-// client certificate is required; otherwise it is verified if present.
+// ServerConfig returns new TLS settings for clients, without the gateway's certificate. With ClientCAs, a client
+// certificate is verified if present; demand makes it required.
 func (t *ServerTLS) ServerConfig(demand bool) *tls.Config {
-	c := &tls.Config{MinVersion: tls.VersionTLS12} // the default of Go, unless a GODEBUG changes it
+	c := &tls.Config{MinVersion: tls.VersionTLS12} // Go's default, but GODEBUG could lower that
 	if t.ClientCAs.Reveal() == "" {
 		return c
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // TeamFiles maps the path of each file with team blocks to its text. Paths are relative to the
-// folder, with slashes. A team may write a secret into its file, so the texts are Secrets.
+// folder, with slashes. The texts are Secrets, because a team may write a secret into its file.
 type TeamFiles map[string]Secret
 
 func newTeamFiles(r *hclread.Reader) TeamFiles {
@@ -44,9 +44,9 @@ func hashTexts(r *hclread.Reader) string {
 type Kept struct {
 	// File is the path in the folder, with slashes.
 	File string `json:"file"`
-	// Teams keep the previous text or are left out.
+	// Teams are the teams of the previous text or, without one, of the file with errors.
 	Teams []string `json:"teams"`
-	// Out is true if there is no previous text.
+	// Out is true if there is no previous text, so the teams are left out.
 	Out bool `json:"out"`
 }
 
@@ -59,7 +59,7 @@ func (k Kept) String() string {
 	return k.Mistaken() + ": " + became + ", everything else takes effect."
 }
 
-// Mistaken returns the beginning of that sentence, which names the file with mistakes.
+// Mistaken returns the beginning of the sentence: the file, its teams, and "has mistakes".
 func (k Kept) Mistaken() string {
 	if len(k.Teams) == 0 {
 		return fmt.Sprintf("%q has mistakes", k.File)
@@ -67,16 +67,17 @@ func (k Kept) Mistaken() string {
 	return fmt.Sprintf("%q (%s) has mistakes", k.File, strings.Join(k.Teams, ", "))
 }
 
-// LoadTolerant is [Load] for a running gateway: an error in one team's file does not stop the other changes. A
-// team's file with errors is replaced by its previous text. Without a previous text, as at a start, the file's
-// teams are left out. It returns the fallbacks, and the Diagnostics of the files as they are.
+// LoadTolerant is [Load] for a running gateway: an error in one team's file does not stop the other changes. It
+// loads the previous text of a team's file with errors. Without a previous text, as at a start, it leaves out the
+// file's teams. It returns these fallbacks, and the Diagnostics of the files as they are.
 //
-// The Config is nil if the rest does not load, if no file remains, or if a platform file has an error.
+// The Config is nil if a platform file has an error, if the other files do not load with the fallbacks, or if no
+// file remains.
 //
-// A team that is left out keeps its claims. No other file can declare its label, even if the label
-// is in a file that does not parse, nor claim a prefix that is granted to it. If two files claim
-// the same label or prefix, both have an error, so at a start neither file gets it. A reference to
-// such a team is a warning: it grants and shows nothing.
+// A team that is left out keeps its label and the prefixes that are granted to it: no other file may
+// use them, even if the label is in a file that does not parse. If two files claim the same label or
+// prefix, both have an error, so at a start neither of them gets it. A reference to a team that is
+// left out is a warning: it grants and shows nothing.
 func LoadTolerant(path string, opts Options, previous TeamFiles) (*Config, []Kept, Diagnostics) {
 	opts.previous = &previous
 	cfg, d, diags := read(path, opts)
@@ -107,8 +108,8 @@ func LoadTolerant(path string, opts Options, previous TeamFiles) (*Config, []Kep
 	return cfg, kept, Diagnostics{errs.Merge(further.report.Without(hcl.DiagError, replaced))}
 }
 
-// withErrors returns a fallback for each file with errors, in order. ok is false if an error is in
-// no team's file.
+// withErrors returns a fallback for each file with errors, sorted by path. ok is false if an error is outside
+// the files of teams.
 func (d *decoder) withErrors(diags Diagnostics) (kept []Kept, ok bool) {
 	read := map[string]hclread.File{}
 	for _, file := range d.Files() {
@@ -131,8 +132,8 @@ func (d *decoder) withErrors(diags Diagnostics) (kept []Kept, ok bool) {
 	return kept, true
 }
 
-// isTeams reports whether a file is a team's. An unreadable file, or a file that also has blocks of
-// the platform, is a team's only if it was one before.
+// isTeams reports whether a file belongs to a team. A file that cannot be read, or that also has blocks
+// of the platform, belongs to a team only if its previous text did.
 func isTeams(file hclread.File, wasInUse bool) bool {
 	hasTeam := file.Declares("team")
 	isPlatforms := func(b hclread.BlockSchema) bool { return b.Type != "team" && file.Declares(b.Type) }
@@ -160,8 +161,8 @@ func (d *decoder) checkLabels() {
 	}
 }
 
-// reserve reports claims of prefixes that are granted to a team which is about to be left out. A
-// grant of all prefixes reserves no prefix.
+// reserve reports other teams' claims of the prefixes that are granted to a team without a previous text, which
+// will be left out. A grant of "*" reserves no prefix. A claim in an unchanged file stays valid.
 func (d *decoder) reserve() {
 	if d.previous == nil {
 		return

@@ -14,7 +14,7 @@ import (
 const (
 	// DefaultTimeout bounds one call to an upstream.
 	DefaultTimeout = 10 * time.Second
-	// DefaultRefresh is the interval between lists of an upstream without notifications.
+	// DefaultRefresh is the interval between lists of an upstream that sends no notifications.
 	DefaultRefresh = 5 * time.Minute
 	// MinRefresh is the shortest interval between two lists. It is the minimum for refresh and for
 	// the server's ttlMs.
@@ -29,13 +29,12 @@ const (
 	DefaultMaxMessage = 4 << 20
 	// DefaultBreakerFailures is the number of unanswered calls in a row that opens the breaker.
 	DefaultBreakerFailures = 5
-	// DefaultBreakerCooldown is the time for which an open breaker refuses calls before it lets two callers
-	// try.
+	// DefaultBreakerCooldown is the time for which an open breaker refuses calls. Then it lets two callers try.
 	DefaultBreakerCooldown = 5 * time.Second
 
 	defaultGrace = time.Minute
 	maxAttempts  = 10
-	// maxTimeout bounds the wait for calls to end.
+	// maxTimeout bounds the timeout attribute.
 	maxTimeout = time.Hour
 	// maxDuration bounds every duration: long enough to mean never, short enough that adding it to a time
 	// cannot overflow.
@@ -51,20 +50,20 @@ type Upstream struct {
 	Team string
 	// Transport decides which of URL, Command and Files is set.
 	Transport Transport
-	// TransportExplicit is true if the transport attribute is written: no other transport is tried.
+	// TransportExplicit is true if the transport attribute is set: then the gateway tries no other transport.
 	TransportExplicit bool
 	URL               string
 	HostGrant         HostGrant // of the host in URL
 	Headers           map[string]Secret
 	TLS               *TLS       // nil: https is verified with the system's certificates
 	OAuth             *OAuth     // nil: no access tokens are sent
-	Assertion         *Assertion // nil: the server does not learn who calls
+	Assertion         *Assertion // nil: no assertion identifies the caller to the server
 	Command           []string
 	Env               map[string]Secret
 	Dir               string     // absolute and without links, or empty
 	Files             *Files     // nil for a server
 	Format            FileFormat // of Files; if it is empty, the format of each file is detected
-	Texts             bool       // the definition of a prompt from files has the hash of its text
+	Texts             bool       // adds a hash of each file's text to the definition of its prompt
 	Skills            SkillsMode
 	Resources         ResourcesMode
 	Protocol          string // "auto" or a revision
@@ -87,7 +86,7 @@ type Upstream struct {
 }
 
 // Address returns the URL, the command line, or the patterns of files, for logs and pages. It masks values from
-// env and file; URL and Command do not.
+// env and file, and secrets in a command line.
 func (u Upstream) Address() string {
 	switch {
 	case u.Files != nil:
@@ -98,7 +97,7 @@ func (u Upstream) Address() string {
 	return strings.Join(u.printableWords(), "") // no user or password to hide: parseURL refuses them
 }
 
-// words returns the URL, or the words of the command.
+// words returns the URL as one word, or the words of the command.
 func (u Upstream) words() []string {
 	if u.URL != "" {
 		return []string{u.URL}
@@ -122,8 +121,8 @@ func (u Upstream) Program() string {
 	return u.Command[0]
 }
 
-// SameConnection reports whether a connection made for one upstream block can serve another. It ignores the
-// values that no connection depends on.
+// SameConnection reports whether the connection of one upstream can also serve another: all their values are
+// equal, except values that the connection does not use.
 func (u Upstream) SameConnection(other Upstream) bool {
 	for _, u := range []*Upstream{&u, &other} { // copies
 		u.Place, u.Prefix, u.Resources, u.WhenDown, u.Grace, u.Assertion = Place{}, "", "", "", 0, nil
@@ -145,11 +144,11 @@ type Transport string
 
 // The values of the transport attribute.
 const (
-	// StreamableHTTP is the default for a url. Unless the attribute is written, SSE is also tried.
+	// StreamableHTTP is the default for a url. Unless the attribute is set, the gateway falls back to SSE.
 	StreamableHTTP Transport = "streamable-http"
 	SSE            Transport = "sse" // HTTP+SSE of 2024-11-05
 	Stdio          Transport = "stdio"
-	NoServer       Transport = "files" // prompts from files; the attribute does not have this value
+	NoServer       Transport = "files" // prompts from files; the attribute does not accept this value
 )
 
 // WhenDown decides what happens to the prompts of an upstream that is down.
@@ -273,7 +272,7 @@ func (u *Upstream) schema(names *namespace, r reach) hclread.Schema {
 	}
 }
 
-// foreignAttributes are names for a server's settings in the configurations of MCP clients.
+// foreignAttributes returns a remedy for each name that MCP clients give a server's setting.
 func foreignAttributes() map[string]string {
 	const tools = "It controls a server's tools, which the gateway does not serve; remove it."
 	const url = "Write url."
@@ -344,7 +343,7 @@ func parseDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// parseTimeout reads the bound of a call.
+// parseTimeout reads a duration of at most maxTimeout.
 func parseTimeout(s string) (time.Duration, error) {
 	if d, err := time.ParseDuration(s); err == nil && d > maxTimeout {
 		return 0, errors.New(`is longer than an hour; write it like "30s" (waiting for a ` +
@@ -353,7 +352,7 @@ func parseTimeout(s string) (time.Duration, error) {
 	return parseDuration(s)
 }
 
-// parseRefresh keeps the gateway from overloading a server with lists.
+// parseRefresh reads a duration of at least [MinRefresh], so that lists do not overload a server.
 func parseRefresh(s string) (time.Duration, error) {
 	d, err := parseDuration(s)
 	if err == nil && d < MinRefresh {

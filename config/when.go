@@ -16,11 +16,11 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// maxCondition bounds a when expression, in bytes. It has no arithmetic, and no function of it returns much more
-// than its arguments, so an evaluation takes time in proportion to its facts.
+// maxCondition bounds a when expression, in bytes. The time of an evaluation is proportional to the size of its
+// facts: a condition has no arithmetic, and its functions return little more than their arguments.
 const maxCondition = 4096
 
-// maxTries bounds the calls of try within the arguments of another, because HCL evaluates the arguments twice.
+// maxTries bounds the calls of try within the arguments of a try, because HCL evaluates the arguments twice.
 const maxTries = 4
 
 // decodeWhen decodes the when attribute of a rule; nil if it is absent or wrong.
@@ -50,7 +50,7 @@ func decodeWhen(b *hclread.Block) *Condition {
 	return c
 }
 
-// whenFunctions returns the functions of a when expression. No function returns much more than its
+// whenFunctions returns the functions of a when expression, whose results are little larger than their
 // arguments.
 func whenFunctions() map[string]hclread.Function {
 	all, functions := hclread.Functions(), map[string]hclread.Function{}
@@ -65,7 +65,7 @@ func whenFunctions() map[string]hclread.Function {
 	return functions
 }
 
-// affixFunction makes startswith and endswith.
+// affixFunction returns the function startswith or endswith.
 func affixFunction(has func(s, affix string) bool) hclread.Function {
 	return function.New(&function.Spec{
 		Params: []function.Parameter{{Name: "str", Type: cty.String}, {Name: "affix", Type: cty.String}},
@@ -114,7 +114,8 @@ func unknownFact(d *hcl.Diagnostic) string {
 	return d.Detail + " The attributes of prompt and principal are: " + strings.Join(known, ", ") + "."
 }
 
-// whenChecker reports parts that are allowed in other expressions, but not in a when expression.
+// whenChecker reports operators and functions that other expressions allow but conditions do not. It also
+// compiles patterns.
 type whenChecker struct {
 	*hclread.Block
 
@@ -160,7 +161,7 @@ func (w *whenChecker) splat(splat *hclsyntax.SplatExpr) {
 	}
 }
 
-// compile compiles a pattern that is written out. Computed patterns are compiled at each evaluation.
+// compile compiles a pattern that is written out. A computed pattern is compiled in each evaluation.
 func (w *whenChecker) compile(arg hclsyntax.Expression) {
 	v, diags := arg.Value(nil)
 	if diags.HasErrors() || v.Type() != cty.String || !v.IsKnown() || v.IsNull() {
@@ -247,7 +248,8 @@ func warnNames(b *hclread.Block, expr hclsyntax.Expression) {
 	})
 }
 
-// warnName checks one comparison. isElement is true if the elements of the fact, a list, are compared.
+// warnName checks one comparison of a fact about the principal with a text. isElement is true if the comparison
+// is with an element of the fact, a list.
 func warnName(b *hclread.Block, fact hcl.Traversal, text string, at hcl.Range, isElement bool) {
 	what, start := "principal.subject", "user:"
 	switch stepName(fact, 1) {

@@ -8,6 +8,6 @@
 //   - A setting that the gateway does not have becomes a comment.
 //   - A value that looks like a secret is not in the file: env("NAME") takes its place, and a
 //     comment names the variable.
-//   - [Apply] changes one member of a client's file, and keeps the rest.
-//   - No server is started or contacted, and no file that a server's settings name is read.
+//   - [Apply] changes one member of a client's file and nothing else.
+//   - The package starts and contacts no server, and reads no file that a server's settings name.
 package clientfile

@@ -19,8 +19,8 @@ type Edit struct {
 	IsElement bool
 }
 
-// Apply applies a change to a client's file, unless the file already has it. Everything else stays, comments
-// included. An empty file gets just the member.
+// Apply applies a change to a client's file. It returns a file that already has the change as it is. Comments and
+// all other members stay. An empty file becomes an object with only the member.
 func Apply(content []byte, edit Edit) ([]byte, error) {
 	if len(bytes.TrimSpace(content)) == 0 {
 		content = []byte("{}\n")
@@ -51,7 +51,7 @@ func Apply(content []byte, edit Edit) ([]byte, error) {
 	return slices.Concat(bytes.TrimSuffix(content, text), edited), nil
 }
 
-// isIn reports whether the file already has the change.
+// isIn reports whether the file has the change, in any spelling of its JSON.
 func (e Edit) isIn(file, value jsontext.Value) bool {
 	now := []jsontext.Value{find(file, e.Path...)}
 	if e.IsElement {
@@ -63,7 +63,7 @@ func (e Edit) isIn(file, value jsontext.Value) bool {
 	})
 }
 
-// unitOf returns one level of the file's indentation.
+// unitOf returns the indentation of the first indented line with a name, or two spaces.
 func unitOf(content []byte) string {
 	for line := range bytes.Lines(content) {
 		text := bytes.TrimLeft(line, " \t")
@@ -74,13 +74,13 @@ func unitOf(content []byte) string {
 	return "  "
 }
 
-// editor changes a text. Offsets are the same in content and in plain, the text without comments.
+// editor changes a text. plain is content without comments; offsets are the same in both.
 type editor struct {
 	content, plain []byte
 	unit           string
 }
 
-// apply goes to the last existing object of the path, and changes or adds its member.
+// apply changes the member at the path. If objects of the path are missing, it adds them.
 func (e *editor) apply(edit Edit, value jsontext.Value) ([]byte, error) {
 	d := jsontext.NewDecoder(bytes.NewReader(e.plain), jsontext.AllowDuplicateNames(true))
 	for depth, name := range edit.Path {

@@ -17,8 +17,8 @@ type File struct {
 	// Name is used in comments and errors.
 	Name    string
 	Content []byte
-	// Folder is the base of relative working folders in a team for this machine. In other teams,
-	// and if Folder is empty, such folders stay relative.
+	// Folder is the base of relative working folders if [Team] has a [Machine]. Without a Machine or a
+	// Folder, they stay relative.
 	Folder string
 }
 
@@ -29,13 +29,13 @@ type found struct {
 	folder  string // see [File]
 }
 
-// input is a value that VS Code asks its user for.
+// input is a value for which VS Code asks its user.
 type input struct {
 	description string
 	fallback    *string
 }
 
-// note describes an input.
+// note returns the description for the comment about the input's variable.
 func (i input) note() string {
 	if i.description == "" {
 		return "asked for by the client"
@@ -43,7 +43,7 @@ func (i input) note() string {
 	return i.description
 }
 
-// read finds the servers in a file, in all members where a client may have them.
+// read returns the servers and the inputs of a file. It searches all members where some client has servers.
 func read(f File) (found, error) {
 	root, err := parse(f.Content)
 	if err != nil {
@@ -76,7 +76,7 @@ func read(f File) (found, error) {
 	return all, nil
 }
 
-// Servers returns the names of the servers in a file. If it cannot be read, there are no names.
+// Servers returns the names of the servers in a file, or none if the file is not valid.
 func Servers(f File) (names []string) {
 	all, _ := read(f)
 	for _, m := range all.servers {
@@ -85,7 +85,7 @@ func Servers(f File) (names []string) {
 	return names
 }
 
-// addInputs adds the inputs of VS Code. Passwords have no default.
+// addInputs adds the inputs of VS Code. It ignores the defaults of passwords.
 func (f *found) addInputs(raw jsontext.Value) {
 	for _, one := range elements(raw) {
 		id, _ := text(find(one, "id"))
@@ -98,7 +98,7 @@ func (f *found) addInputs(raw jsontext.Value) {
 	}
 }
 
-// looksLikeServers reports whether each member of an object may be a server.
+// looksLikeServers reports whether each member of an object has a command or a url.
 func looksLikeServers(root jsontext.Value) bool {
 	all := members(root)
 	for _, m := range all {
@@ -109,7 +109,7 @@ func looksLikeServers(root jsontext.Value) bool {
 	return len(all) > 0
 }
 
-// member is a member of a JSON object. The order of members is kept, because people order their servers.
+// member is a member of a JSON object. A slice of members preserves their order, which a map would lose.
 type member struct {
 	name  string
 	value jsontext.Value
@@ -190,7 +190,8 @@ func texts(raw jsontext.Value) (list []string, ok bool) {
 
 var byteOrderMark = []byte("\ufeff") //nolint:gochecknoglobals // constant
 
-// parse reads JSON with comments, commas after last elements, and a byte order mark, as editors write it.
+// parse reads JSON with comments, trailing commas and a byte order mark, as editors write it. It returns the
+// text without them.
 func parse(content []byte) (jsontext.Value, error) {
 	content = bytes.TrimPrefix(content, byteOrderMark)
 	plain := jsontext.Value(standard(content))
@@ -213,7 +214,7 @@ var (
 	stringOrComma = hclread.Lazily(`(?s)"(?:[^"\\]|\\.)*"?|,[ \t\r\n]*[}\]]`)
 )
 
-// standard replaces comments and superfluous commas by blanks, so offsets stay the same.
+// standard replaces comments and trailing commas by blanks, so offsets and lines stay the same.
 func standard(content []byte) []byte {
 	plain := stringOrComment().ReplaceAllFunc(content, func(match []byte) []byte {
 		if match[0] == '"' {

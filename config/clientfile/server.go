@@ -26,15 +26,15 @@ type block struct {
 	comments   []string
 	attributes []attribute
 	command    string // the attribute's value; empty for a server with an address
-	// variables are the environment variables that the server needs, and optional those with a default.
+	// variables contains the environment variables that the server needs, and optional those with a default.
 	variables, optional []string
-	// off is the reason why the whole block is a comment, or "".
+	// off is the reason for writing the block as a comment, or "".
 	off string
 }
 
 type attribute struct{ name, value string }
 
-// translate makes a block from a server in a client's file.
+// translate makes a block from a server in a client's file. It sets no label.
 func translate(m member, f found, v *variables) *block {
 	t := translator{variables: v, server: m.name, inputs: f.inputs, folder: f.folder}
 	b := &block{name: m.name}
@@ -162,7 +162,7 @@ func withoutUser(t *translator, url string) string {
 	return userInfo().ReplaceAllString(url, "$1")
 }
 
-// environment translates env or headers, except names that match drop.
+// environment translates env or headers, except names that match drop. A nil drop matches no name.
 func (b *block) environment(t *translator, name string, object jsontext.Value, drop *regexp.Regexp) {
 	t.inEnv = name == "env"
 	var lines []string
@@ -239,7 +239,7 @@ func Label(name string) string {
 // maxLabel bounds a label in bytes, with room for a number. The label is the prefix of the server's prompts.
 const maxLabel = 60
 
-// write returns the block as unformatted HCL.
+// write returns the block with its comments as unformatted HCL. If off is set, all of it is a comment.
 func (b *block) write() string {
 	var text strings.Builder
 	if b.label != b.name {
@@ -261,7 +261,7 @@ func (b *block) write() string {
 	return text.String()
 }
 
-// body returns the block itself.
+// body returns the block without comments.
 func (b *block) body() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "upstream %s {\n", quote(b.label))
@@ -272,10 +272,10 @@ func (b *block) body() string {
 	return text.String()
 }
 
-// maxComment bounds a comment in bytes, because it may repeat text of the file.
+// maxComment bounds a comment in bytes, because comments may contain long texts of the client's file.
 const maxComment = 400
 
-// comment makes a comment line of any text.
+// comment returns a text as one comment line, with secrets masked.
 func comment(text string) string {
 	line := strings.Map(func(r rune) rune {
 		switch {

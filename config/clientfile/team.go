@@ -17,25 +17,24 @@ import (
 type Made struct {
 	// Text is the team's file.
 	Text []byte
-	// Secrets are the values from the clients' files, by the variables that replace them in Text.
+	// Secrets maps each variable in Text to the value of a client's file that it replaces.
 	Secrets map[string]config.Secret
-	// Servers are the servers of a team for this machine, by upstream label.
+	// Servers maps the labels of upstreams to their servers. It is empty without a [Machine].
 	Servers map[string]Server
 	// LeftOut contains the reason for each server that is only a comment in Text.
 	LeftOut []string
 }
 
-// Server describes a server to its user.
+// Server describes a server to the user who decides whether to start it.
 type Server struct {
-	// Text shows the server's block and the names of the environment variables that it gets. It
-	// contains no secrets, except words of the command and values that may be code. It is
-	// printable.
+	// Text contains the server's block and the names of the environment variables that it gets. It is
+	// printable. It shows secrets only if they are words of the command or may be code.
 	Text string
 	// GetsVariables reports whether the server gets environment variables of the user.
 	GetsVariables bool
 }
 
-// Machine describes this machine for a team.
+// Machine describes the machine that will run the servers.
 type Machine struct {
 	// IsSet reports whether an environment variable is set.
 	IsSet func(variable string) bool
@@ -54,7 +53,7 @@ func Team(team string, files []File, machine *Machine) (*Made, error) {
 	}
 	v := newVariables()
 	if machine != nil {
-		v.ofFile = " of the client's file" // no reference in a file can have this name
+		v.ofFile = " of the client's file" // no variable of a client's file has spaces
 	}
 	var names []string
 	var blocks []*block
@@ -88,7 +87,7 @@ func Team(team string, files []File, machine *Machine) (*Made, error) {
 	}
 	text := comment("Made by promptweir import from "+strings.Join(names, ", ")+".") + v.needed(blocks) + "\n" + check.team(blocks)
 	made := &Made{Text: hclwrite.Format([]byte(text)), Secrets: map[string]config.Secret{}, Servers: map[string]Server{}}
-	// Load the printed text: comments and formatting must not have changed its meaning.
+	// Check the final text again: comments and formatting must not change its meaning.
 	if err := check.load(string(made.Text)); err != nil {
 		return nil, fmt.Errorf("the imported file is not valid: %w", err)
 	}
@@ -106,9 +105,9 @@ func Team(team string, files []File, machine *Machine) (*Made, error) {
 	return made, nil
 }
 
-// server describes a block. It shows each word of the command (only the beginning of a long random
-// word) and every value that may be code, even under the name of a secret: the client's file
-// chooses the names.
+// server describes a block. It shows the words of the command, but only the beginning of a long random
+// word. It also shows values that may be code, even under the name of a secret, because the author of
+// the client's file chose the names.
 func (v *variables) server(b *block, isSet func(variable string) bool) Server {
 	text, gets := hclwrite.Format([]byte(b.body())), false
 	for _, name := range slices.Concat(b.variables, b.optional) {
@@ -126,10 +125,10 @@ func (v *variables) server(b *block, isSet func(variable string) bool) Server {
 	return Server{string(text), gets}
 }
 
-// leastRandom is the minimum length for shortening a random word: names of programs are shorter.
+// leastRandom is the minimum length of a random word that server shortens. Names of programs are shorter.
 const leastRandom = 20
 
-// mayBeCode matches words with a meaning for shells or interpreters, and paths.
+// mayBeCode matches paths, and words with characters that have a meaning in shells.
 var mayBeCode = hclread.Lazily("^[./~]|[\\s$`{;|&<>(]")
 
 // leaveOutUnset turns blocks that need a variable without a value into comments.
@@ -143,10 +142,10 @@ func (v *variables) leaveOutUnset(blocks []*block, isSet func(variable string) b
 	}
 }
 
-// labels records the labels of the blocks so far.
+// labels records the labels and the texts of the earlier blocks.
 type labels struct {
 	texts map[string]bool // texts of blocks, written with the unnumbered label
-	next  map[string]int  // the last number that was added to a label; 0 if the label is free
+	next  map[string]int  // by label: the number of its last duplicate, at least 1; 0 if the label is free
 }
 
 // add gives a block a unique label. It returns false if an earlier block of the same name has the
@@ -196,7 +195,7 @@ type checker struct {
 	skipDirs      bool // see [config.Options]
 }
 
-// newChecker checks the name of the team.
+// newChecker returns an error if the name of the team is not valid.
 func newChecker(team string, machine *Machine) (*checker, error) {
 	c := &checker{name: team, skipDirs: machine == nil}
 	if machine != nil {
@@ -229,9 +228,9 @@ func (c *checker) leaveOutInvalid(blocks []*block) {
 	}
 }
 
-// load loads a team's file, and returns the first error in it.
+// load checks a team's file together with the gateway's blocks, and returns the first error.
 func (c *checker) load(text string) error {
-	// All environment variables are unset, so that the result does not depend on this process.
+	// Treat all variables as unset: the result must not depend on the environment of this process.
 	err := config.CheckText(text+"\n"+c.gateway, config.Options{
 		AllowUnsetEnv: true, SkipDirs: c.skipDirs, LookupEnv: func(string) (string, bool) { return "", false },
 	}).Err()

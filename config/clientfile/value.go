@@ -30,15 +30,14 @@ var (
 
 // variables are the environment variables that replace values of a client's file.
 type variables struct {
-	// secrets are the values by variable.
+	// secrets maps the variable of each secret to its value.
 	secrets map[string]string
-	// notes describe the variables.
+	// notes maps variables to their descriptions for comments.
 	notes map[string]string
-	// ofFile is the suffix of the variables for secrets. It is empty unless the team is for this
-	// machine.
+	// ofFile is the suffix of the variables for secrets. It is empty without a [Machine].
 	ofFile string
-	// referenced are the variables in the clients' files and of every process. The variable of a
-	// secret gets another name.
+	// referenced contains names that secret must not use: variables in the clients' files, and common
+	// variables such as PATH.
 	referenced map[string]bool
 }
 
@@ -67,7 +66,7 @@ func (v *variables) refer(server jsontext.Value) {
 	}
 }
 
-// secret returns the variable for a secret. Different secrets get different variables.
+// secret returns the variable for a secret, and records both. Different secrets get different variables.
 func (v *variables) secret(name, value string) string {
 	base := variableName(name)
 	name = base + v.ofFile
@@ -78,7 +77,7 @@ func (v *variables) secret(name, value string) string {
 	return name
 }
 
-// variableName makes a variable's name: upper case letters, digits and _.
+// variableName makes the name of a variable from any text: upper case letters, digits and _.
 func variableName(text string) string {
 	name := strings.Trim(unnamed().ReplaceAllString(strings.ToUpper(text), "_"), "_")
 	if name == "" || name[0] <= '9' {
@@ -92,7 +91,7 @@ func quote(text string) string {
 	return string(hclwrite.TokensForValue(cty.StringVal(text)).Bytes())
 }
 
-// expression is an HCL value as parts of a template.
+// expression is an HCL value in the parts of a template.
 type expression struct {
 	parts []string // quoted text without quotes, or a call in ${…}
 	calls []string // the calls among the parts, without ${…}
@@ -103,7 +102,7 @@ func (e *expression) text(text string) {
 		return
 	}
 	quoted := strings.TrimSuffix(strings.TrimPrefix(quote(text), `"`), `"`)
-	if before, ok := strings.CutSuffix(quoted, "$"); ok { // "$" before a call would make "$${", which is text
+	if before, ok := strings.CutSuffix(quoted, "$"); ok { // a "$" before "${" would turn the call into text
 		quoted = before + `${"$"}`
 	}
 	e.parts = append(e.parts, quoted)
@@ -125,21 +124,21 @@ func (e *expression) String() string {
 type translator struct {
 	*variables
 	server string
-	// inEnv is true while the names of values are names of variables. Other names get the server's
-	// name as a prefix.
+	// inEnv is true for the values of env, whose names are variables. Otherwise, the variable of a secret
+	// begins with the server's name.
 	inEnv bool
 	// own are the variables that the client sets for the server.
 	own map[string]bool
 	// inputs are the inputs of VS Code by id.
 	inputs map[string]input
 	folder string // see [File]
-	// used are the variables that the server needs, optional those with a default, and remarks the comments
-	// about its values.
+	// used contains the variables that the server needs, optional the variables with a default, and remarks
+	// the comments about its values.
 	used, optional []string
 	remarks        []string
 }
 
-// env returns a call of env.
+// env returns a call of env, and records the variable with its note. fallback is the default, nil for none.
 func (t *translator) env(name, note string, fallback *string) string {
 	if fallback == nil {
 		t.used = append(t.used, name)
@@ -162,9 +161,9 @@ func (t *translator) value(name, value string) string {
 	return e.String()
 }
 
-// setting translates a value of env or headers. A variable replaces the value, except a scheme such
-// as Bearer, because any text may be a secret. If the value has references, only text that looks
-// like a secret is replaced.
+// setting translates a value of env or headers. A variable replaces all of the value after a scheme
+// such as Bearer, because any text may be a secret. If the value has references, variables replace only
+// text that looks like a secret.
 func (t *translator) setting(name, value string) string {
 	prefix := config.AuthScheme(value)
 	rest := value[len(prefix):]
@@ -240,7 +239,7 @@ func (t *translator) reference(e *expression, inside string) {
 	kind, name, hasKind := strings.Cut(inside, ":")
 	fallback, hasFallback := strings.CutPrefix(inside[len(kind):], ":-")
 	switch {
-	case hasFallback && isVariable(kind): // of Claude Code and of shells
+	case hasFallback && isVariable(kind): // the form of Claude Code and shells
 		t.withDefault(e, kind, fallback)
 	case !hasKind && (inside == "/" || inside == "pathSeparator"):
 		e.text("/")
@@ -251,7 +250,7 @@ func (t *translator) reference(e *expression, inside string) {
 		t.remarks = append(t.remarks, "${workspaceFolder} is the client's own folder. Here it is "+
 			"the gateway's working directory, unless WORKSPACE_FOLDER is set.")
 		e.call(t.env("WORKSPACE_FOLDER", "", &here))
-	case !hasKind && t.own[inside] && !t.inEnv: // the server or its shell replaces it
+	case !hasKind && t.own[inside] && !t.inEnv: // the server or a shell replaces the variable
 		e.text("${" + inside + "}")
 	case !hasKind && isVariable(inside):
 		e.call(t.env(inside, "", nil))
@@ -266,8 +265,8 @@ func (t *translator) reference(e *expression, inside string) {
 	}
 }
 
-// withDefault translates a variable with a default. A secret does not become the default: the
-// variable must be set or, in a team for this machine, its default is the secret's variable.
+// withDefault translates a variable with a default. A default that looks like a secret is not written
+// out: with a [Machine], another variable contains it; otherwise, the variable must be set.
 func (t *translator) withDefault(e *expression, name, fallback string) {
 	_, end, _ := config.FindSecret(fallback)
 	switch {
@@ -288,8 +287,9 @@ func isVariable(text string) bool {
 
 // arguments translates a command line. Variables replace the secrets of flags, variables and headers.
 func (t *translator) arguments(words []string) (list []string) {
-	after := ""                                                                                      // the preceding flag, if a secret follows it
-	isContainer := slices.Contains([]string{"docker", "podman", "nerdctl"}, filepath.Base(words[0])) // their -t and -u are not secrets
+	after := "" // the preceding flag, if its value is a secret
+	// The values of -t and -u are no secrets in the command lines of these programs.
+	isContainer := slices.Contains([]string{"docker", "podman", "nerdctl"}, filepath.Base(words[0]))
 	for _, word := range words {
 		var e expression
 		given := assignment().FindStringSubmatch(word)

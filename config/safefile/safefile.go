@@ -1,5 +1,5 @@
-// Package safefile reads files that others may have written: it reads only regular files, up to a
-// limit, and does not wait for a pipe. It also walks through folders and writes new files.
+// Package safefile reads files that others may have written. It reads only regular files, up to a
+// limit, and never blocks on a pipe. It also walks through folders and writes new files.
 package safefile
 
 import (
@@ -29,8 +29,9 @@ func Read(path string, limit int64, open Open) ([]byte, error) {
 	return ReadActual(path, "", limit, open)
 }
 
-// ReadActual is Read for a file whose path without links, actual, was checked before. It fails if
-// the file was replaced since, or if a folder above it was replaced by a link.
+// ReadActual is [Read] for a path whose form without links, actual, the caller has checked. It fails
+// if the file was replaced after the check, or if a folder above it was replaced by a link. An empty
+// actual skips these checks.
 func ReadActual(path, actual string, limit int64, open Open) ([]byte, error) {
 	// Without O_NONBLOCK, opening a pipe without a writer would block.
 	file, err := open(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -39,7 +40,7 @@ func ReadActual(path, actual string, limit int64, open Open) ([]byte, error) {
 	}
 	defer file.Close()
 	failed := func(err error) ([]byte, error) { return nil, &fs.PathError{Op: "read", Path: path, Err: err} }
-	// The opened file is examined, because its path may have a new target.
+	// Check the opened file rather than its path, which may lead to another file now.
 	info, err := file.Stat()
 	switch {
 	case err != nil:
@@ -57,12 +58,12 @@ func ReadActual(path, actual string, limit int64, open Open) ([]byte, error) {
 			return failed(errors.New("it was replaced while it was read; try again"))
 		}
 	}
-	// The buffer has the right size: growing it would take several times the memory.
+	// Allocate the right size at once: growing the buffer would take several times the memory.
 	content := bytes.NewBuffer(make([]byte, 0, info.Size()+bytes.MinRead))
 	if _, err := content.ReadFrom(io.LimitReader(file, limit+1)); err != nil {
 		return nil, err
 	}
-	if int64(content.Len()) > limit { // it has grown
+	if int64(content.Len()) > limit { // the file has grown
 		return failed(&TooLargeError{limit})
 	}
 	return content.Bytes(), nil

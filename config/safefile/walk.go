@@ -33,14 +33,14 @@ func (f File) LeadsOut() bool {
 	return f.Link != "" && f.Err != nil && !isOfSystem
 }
 
-// Walk visits a folder of root, and each file and folder below it, once. It prefers the path
-// without links; if Walk does not reach that, it uses a link inside the root. So it finds the files
-// of a mounted ConfigMap, and ends even if links form a loop. If it cannot read a folder that it has
-// visited, it visits the folder again with Err set.
+// Walk visits a folder of root, and each file and folder below it, once. It prefers paths without
+// links. A file without such a path, because skip excludes its folder, is visited through a link inside
+// the root: so Walk finds the files of a mounted ConfigMap. It ends even if links form a loop. If it
+// cannot read a folder that it has visited, it visits the folder again with Err set.
 //
-// It does not visit entries for which skip returns true. An error that visit returns ends the walk.
-// [fs.SkipDir] skips the visited path, but a link to it is still visited; [fs.SkipAll] ends the
-// walk without an error.
+// Walk does not visit entries for which skip returns true. An error that visit returns ends the walk.
+// [fs.SkipDir] skips the visited path, but Walk may still visit the file through a link. [fs.SkipAll]
+// ends the walk without an error.
 func Walk(root *os.Root, folder string, skip func(path string) bool, visit func(File) error) error {
 	actual, err := filepath.EvalSymlinks(root.Name())
 	if err != nil {
@@ -65,7 +65,7 @@ type walker struct {
 	skip   func(path string) bool
 	visit  func(File) error
 	seen   map[string]bool // actual paths
-	links  []File          // visited last, because a path without links has precedence
+	links  []File          // visited last, because paths without links come first
 }
 
 // found visits a file, and the contents of a folder.

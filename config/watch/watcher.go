@@ -14,8 +14,8 @@ const (
 	// interval is the time between comparisons. Comparing, unlike file system events, also works
 	// through links, on network file systems and in mounted ConfigMaps.
 	interval = time.Second
-	// quiet is the time without changes before a change is reported, so that people can finish
-	// changing several files. The wait for it takes at most maxSettle.
+	// Before a change is reported, quiet must pass without changes, so that people can finish changing
+	// several files. After maxSettle it is reported anyway.
 	quiet     = 200 * time.Millisecond
 	maxSettle = 2 * time.Second
 )
@@ -83,7 +83,7 @@ func (w *Watcher) differs() (differs bool) {
 type stamp struct {
 	// info describes the target of the path; nil if it does not exist.
 	info fs.FileInfo
-	// names are the entries of a folder that may be configuration.
+	// names are the names in a folder, without hidden files and files that are not configuration.
 	names []string
 }
 
@@ -98,7 +98,7 @@ func newStamp(path string) stamp {
 	}
 	entries, _ := os.ReadDir(path) // an unreadable folder counts as empty
 	for _, entry := range entries {
-		// Backup and swap files of editors do not count as changes.
+		// Skip the backup and swap files of editors.
 		name := entry.Name()
 		isHidden := strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_")
 		if !isHidden && (entry.Type() != 0 || strings.HasSuffix(name, ".hcl")) {

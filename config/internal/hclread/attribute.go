@@ -17,7 +17,7 @@ import (
 // error of parse continues a sentence that begins with the value. Set reports whether it set dst.
 func Set[T any](b *Block, name string, dst *T, parse func(string) (T, error)) bool {
 	t, ok := b.Text(name)
-	if !ok || t.Unset { // an unset variable has its own warning
+	if !ok || t.Unset { // warnUnset reports an unset variable
 		return false
 	}
 	parsed, err := parse(t.Value)
@@ -29,7 +29,7 @@ func Set[T any](b *Block, name string, dst *T, parse func(string) (T, error)) bo
 	return true
 }
 
-// Checked makes a parse function for [Set] and [List] from a check.
+// Checked makes a parse function for [Set] and [List] that returns the text unchanged if check accepts it.
 func Checked(check func(string) error) func(string) (string, error) {
 	return func(s string) (string, error) { return s, check(s) }
 }
@@ -37,7 +37,7 @@ func Checked(check func(string) error) func(string) (string, error) {
 // AnyText is the parse function that accepts every text.
 func AnyText(s string) (string, error) { return s, nil }
 
-// OneOf makes a parse function that accepts only these words.
+// OneOf makes a parse function that accepts only these words. Its error suggests the nearest word.
 func OneOf[T ~string](words ...T) func(string) (T, error) {
 	return func(s string) (T, error) {
 		if slices.Contains(words, T(s)) {
@@ -161,7 +161,7 @@ func SecretMap(
 		return nil
 	}
 	entries := v.AsValueMap()
-	values, seen := map[string]string{}, map[string]string{} // seen has the keys by the result of same
+	values, seen := map[string]string{}, map[string]string{} // seen maps results of same to keys
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
 		e := entries[key]
 		at, isWritten := written[key]
@@ -186,10 +186,11 @@ func SecretMap(
 	return values
 }
 
-// SameKey is the function same of [SecretMap] for keys with exact spelling.
+// SameKey is the argument same of [SecretMap] if only equal keys are duplicates.
 func SameKey(key string) string { return key }
 
-// Object returns the entries of a map with values of any type.
+// Object returns the entries of a map with values of any type. It reports an empty map, and returns nil for a
+// wrong one.
 func Object(b *Block, name string) map[string]cty.Value {
 	v, ok := eval(b, name, cty.DynamicPseudoType)
 	if !ok {
@@ -204,8 +205,8 @@ func Object(b *Block, name string) map[string]cty.Value {
 	return v.AsValueMap()
 }
 
-// writtenKeys returns the ranges of the keys of a map that is written out, and reports duplicates: HCL
-// itself would silently use the last value.
+// writtenKeys returns the ranges of the entries of a map that is written out, by key. It reports duplicates, for
+// which HCL would silently use the last value.
 func writtenKeys(b *Block, name string) map[string]hcl.Range {
 	ranges := map[string]hcl.Range{}
 	object, ok := b.hcl.Body.Attributes[name].Expr.(*hclsyntax.ObjectConsExpr)

@@ -25,7 +25,7 @@ type Block struct {
 	scope  *scope
 }
 
-// Restrict makes access decide what the expressions of the block and of its inner blocks may read.
+// Restrict sets the variables and files that the expressions of the block and of its inner blocks may read.
 func (b *Block) Restrict(access Access) { b.scope.access = access }
 
 // Type is the word at the beginning of the block.
@@ -67,10 +67,10 @@ func (b *Block) Withdraw(summary string) int {
 	return before - len(b.diags)
 }
 
-// Drop removes a top-level block and its diagnostics. The caller reports an error that names it. Call it before
-// Check.
+// Drop removes a top-level block and its diagnostics. The caller reports an error that names the block. Call it
+// before Check.
 func (b *Block) Drop() {
-	checker{b.Reader}.block(b.hcl, b.schema) // hides secrets under wrong names
+	checker{b.Reader}.block(b.hcl, b.schema) // for hiding misspelt secrets; its diagnostics are removed
 	b.diags = slices.DeleteFunc(b.diags, b.isAbout)
 	src := b.byPath[b.Range().Filename]
 	src.blocks = slices.DeleteFunc(slices.Clone(src.blocks), func(other *hclsyntax.Block) bool { return other == b.hcl })
@@ -90,11 +90,11 @@ func (b *Block) IsEmpty() bool { return len(b.hcl.Body.Attributes)+len(b.hcl.Bod
 // Has reports whether an attribute is written.
 func (b *Block) Has(name string) bool { return b.hcl.Body.Attributes[name] != nil }
 
-// Lacks reports whether an attribute is absent. An attribute with a misspelt name, which Check
-// reported, does not count as absent. Call it after Check.
+// Lacks reports whether an attribute is absent. If Check reported a misspelling of the name, the attribute
+// does not count as absent. Call it after Check.
 func (b *Block) Lacks(name string) bool { return !b.Has(name) && !b.guesses[guess{b.hcl, name}] }
 
-// Require reports an absent attribute; the detail is the remedy.
+// Require reports an attribute that [Block.Lacks] finds absent. The detail is the remedy.
 func (b *Block) Require(name, detail string, args ...any) {
 	if b.Lacks(name) {
 		b.Error(b.Range(), "Missing "+name, detail, args...)
@@ -172,7 +172,7 @@ func (b *Block) Literals(name string) (keys []string, texts []Text) {
 	return keys, texts
 }
 
-// WarnHidden is Warning without a quoted line.
+// WarnHidden is Warning for lines that no diagnostic may quote.
 func (b *Block) WarnHidden(at hcl.Range, summary, detail string, args ...any) {
 	b.hide(at)
 	b.Warning(at, summary, detail, args...)
@@ -196,8 +196,7 @@ func (b *Block) ResolveFolder(written Text) (actual string, err error) {
 		}
 	}
 	if err != nil {
-		// OnRead is called only for a missing folder, because a load does not depend on a folder's
-		// contents.
+		// Report only a missing folder to OnRead: the contents of a folder do not change the configuration.
 		b.options.OnRead(path)
 		return "", &DiagnosticError{"No such folder", fmt.Sprintf("%s: %s; make the folder, or correct the "+
 			"path, which is relative to the folder of this file.", written, safefile.Cause(err))}

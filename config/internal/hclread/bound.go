@@ -27,12 +27,12 @@ const (
 // Bounds of the expressions in a file.
 const (
 	maxValue      = 1 << 20  // bytes of an argument, a result or an attribute's value
-	maxFileValues = 16 << 20 // bytes of all these in a file
+	maxFileValues = 16 << 20 // bytes of all such values in a file
 	maxElements   = 4_096    // in a list, an object or a map
 	// maxDigits bounds a number that is written out, read from text, or computed: converted to text, it has all
 	// its digits.
 	maxDigits = 400
-	// elementBytes is the minimum size of a value.
+	// elementBytes is the minimum size of a value in these counts.
 	elementBytes = 16
 )
 
@@ -44,8 +44,8 @@ const (
 	summaryLoop   = "No loops here"
 )
 
-// tooMuch returns a diagnostic at the first token beyond a bound, or nil. A lock file has as many tokens and
-// lines of text as its size allows, and nothing that must be evaluated.
+// tooMuch returns a diagnostic at the first token beyond a bound, or nil. A lock file may have any number of
+// tokens and lines of text, but no expressions.
 func tooMuch(tokens hclsyntax.Tokens, isLock bool) *hcl.Diagnostic {
 	if len(tokens) > maxTokens && !isLock {
 		return exceeds(&tokens[maxTokens], "Too many tokens", "A file may have at most %d words, signs and line "+
@@ -97,10 +97,10 @@ func exceeds(t *hclsyntax.Token, summary, detail string, args ...any) *hcl.Diagn
 	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, args...), Subject: &t.Range}
 }
 
-// writtenDigits estimates the digits of a number that is written out.
+// writtenDigits estimates the number of digits of a written-out number, which may have an exponent.
 func writtenDigits(number string) int {
 	mantissa, exponent, _ := strings.Cut(strings.ToLower(number), "e")
-	n, _ := strconv.Atoi(strings.TrimLeft(exponent, "+-")) // the largest int if it is larger
+	n, _ := strconv.Atoi(strings.TrimLeft(exponent, "+-")) // on overflow, Atoi returns the largest int
 	return max(len(mantissa), n)
 }
 
@@ -118,8 +118,8 @@ func bracket(t hclsyntax.TokenType) int {
 	return 0
 }
 
-// CheckLoops reports loops. Without them each value is used once, so the size of a result is bounded by its
-// functions' results. Call it before evaluating the expression.
+// CheckLoops reports loops. Without loops, each written value is used once, so only functions can make a value
+// large, and spend bounds their results. Call it before evaluating the expression.
 func (r *Reader) CheckLoops(expr hclsyntax.Expression) (ok bool) {
 	ok = true
 	_ = hclsyntax.VisitAll(expr, func(n hclsyntax.Node) hcl.Diagnostics {
@@ -152,7 +152,7 @@ func bounded(op *hclsyntax.Operation) *hclsyntax.Operation {
 	if params[0].Type != cty.Number { // it takes no numbers, or is already bounded
 		return op
 	}
-	for i := range params { // otherwise HCL converts a text to a number before the operation can refuse it
+	for i := range params { // accept any type: HCL would convert a text to a number before Impl can refuse it
 		params[i].Type = cty.DynamicPseudoType
 	}
 	return &hclsyntax.Operation{Type: op.Type, Impl: function.New(&function.Spec{
@@ -178,7 +178,8 @@ func bounded(op *hclsyntax.Operation) *hclsyntax.Operation {
 
 var errNumber = &DiagnosticError{summaryNumber, fmt.Sprintf("A number may have at most %d digits.", maxDigits)}
 
-// spend charges values to the budget of the file whose expression is being evaluated.
+// spend charges values to the budget of the file whose expression is evaluated. It returns an error for a value
+// or a total beyond a bound.
 func (r *Reader) spend(values ...cty.Value) error {
 	for _, v := range values {
 		s := sizeOf(v)
@@ -206,8 +207,8 @@ func tooLarge() error {
 
 // extent is the size of a value.
 type extent struct {
-	bytes int // of all values in it, at least elementBytes each
-	// longest is the length of the longest list in it, digits the length of the longest number.
+	bytes int // of the value and all values in it, at least elementBytes each
+	// longest is the length of the longest list, and digits the length of the longest number.
 	longest, digits int
 }
 

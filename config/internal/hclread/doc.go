@@ -14,8 +14,8 @@
 //   - No diagnostic contains a sensitive value, and none quotes a line that may contain one.
 //   - A Reader never touches the network, and reads no file beyond fixed bounds. It is for one
 //     goroutine.
-//   - A file is bounded before it is parsed, and its functions are bounded while they are called: see
-//     bound.go. Bounds count bytes rather than time, so all machines accept the same files.
+//   - The size of a file is checked before the file is parsed, and the sizes of values while they are
+//     computed: see bound.go. No bound is a time, so all machines accept the same files.
 //
 // # Sensitive values
 //

@@ -136,8 +136,8 @@ func walkCalls(expr hclsyntax.Expression, visit func(*hclsyntax.FunctionCallExpr
 	})
 }
 
-// Redact removes the values that HCL adds to a diagnostic. If the expression is sensitive, it also replaces the
-// detail, unless the detail contains only names.
+// Redact returns a diagnostic without the values that HCL attaches to it. If the expression is sensitive, it also
+// replaces a detail that may quote a value.
 func Redact(d *hcl.Diagnostic, isSensitive bool) *hcl.Diagnostic {
 	redacted := &hcl.Diagnostic{Severity: d.Severity, Summary: d.Summary, Detail: d.Detail, Subject: d.Subject, Context: d.Context}
 	if call, ok := hcl.DiagnosticExtra[hclsyntax.FunctionCallDiagExtra](d); ok && call.FunctionCallError() != nil {
@@ -150,7 +150,7 @@ func Redact(d *hcl.Diagnostic, isSensitive bool) *hcl.Diagnostic {
 		return redacted
 	}
 	switch d.Summary {
-	case "Operation failed": // HCL adds a period to an error that ends with a period
+	case "Operation failed": // HCL appends a period, also to an error with a period
 		redacted.Detail = strings.Replace(strings.TrimPrefix(d.Detail, "Error during operation: "), "..", ".", 1)
 	case "Call to unknown function", "Not enough function arguments", "Too many function arguments", summaryVariables:
 		return redacted
@@ -162,7 +162,7 @@ func Redact(d *hcl.Diagnostic, isSensitive bool) *hcl.Diagnostic {
 	return redacted
 }
 
-// friendly returns the README's name of a type.
+// friendly returns the name of a type for people, as in README.md of package config.
 func friendly(t cty.Type) string {
 	switch {
 	case t == cty.String:

@@ -17,10 +17,10 @@ import (
 	"github.com/promptweir/promptweir/config/safefile"
 )
 
-// MaxFiles bounds the configuration files in a folder, far above usual numbers.
+// MaxFiles bounds the number of configuration files in a folder.
 const MaxFiles = 10_000
 
-// found is a file that was read.
+// found is a configuration file with its content.
 type found struct {
 	path    string
 	content []byte
@@ -54,7 +54,7 @@ func (f *finder) find(path string) {
 	if err := f.folder(path); err != nil {
 		f.unreadable(path, err)
 	}
-	// If two files claim a name, the first path gets it.
+	// Sort by path: if two files declare a name, the first path gets it.
 	names := func(file found) []string { return strings.Split(file.path, string(filepath.Separator)) }
 	slices.SortStableFunc(f.found, func(a, b found) int { return slices.Compare(names(a), names(b)) })
 	if len(f.found) == 0 && f.Reported() == before {
@@ -115,7 +115,7 @@ func (f *finder) file(root *os.Root, at string, file safefile.File) error {
 	case file.IsDir():
 	case !isConfigName:
 		return fs.SkipDir
-	// A secret below the folder is not configuration, but diagnostics would quote its lines.
+	// The target may be a file of secrets in the folder, whose lines diagnostics would quote.
 	case !isConfig(file.Actual):
 		f.refuse(at, "Not a configuration file", "%s is a link to a file that does not end "+
 			"in .hcl, and is not read.", at)
@@ -125,8 +125,8 @@ func (f *finder) file(root *os.Root, at string, file safefile.File) error {
 	return nil
 }
 
-// linkOut reports a link that leads out of the folder and is not followed. A link with .hcl at the
-// end is an error. Any other link may lead to a folder of secrets, so it is only a warning.
+// linkOut reports a link that leads out of the folder and is not followed. It is an error if its name
+// ends in .hcl. Otherwise it is a warning, because the link may be for a folder of secrets.
 func (f *finder) linkOut(path string, isConfigName bool) {
 	d := &hcl.Diagnostic{
 		Severity: hcl.DiagWarning, Summary: "Link out of the folder", Extra: inFile(path),

@@ -44,7 +44,7 @@ func explainSyntax(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
 // lineName matches the name at the beginning of a line.
 var lineName = Lazily(`^\s*"?([A-Za-z_][A-Za-z0-9_-]*)`)
 
-// locate adds the name at the beginning of the line to a syntax error, whose line is not quoted.
+// locate adds the name at the beginning of the line to a syntax error, because its line is not quoted.
 func (names attributeNames) locate(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
 	if d.Subject == nil {
 		return d
@@ -65,8 +65,7 @@ func (names attributeNames) locate(d *hcl.Diagnostic, content []byte) *hcl.Diagn
 
 // explainVariable adds a remedy to a diagnostic about a variable.
 func explainVariable(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
-	// Only the name in a "${…}" or after env is quoted. Any other name may be a secret without its
-	// quotes.
+	// Quote only a name in "${…}" or after env. Any other name may be a secret that lacks its quotes.
 	if d.Summary != summaryVariables || d.Subject == nil {
 		return d
 	}
@@ -98,8 +97,8 @@ func instead(content []byte, at int) string {
 	return fmt.Sprintf(`For the variable %s of the gateway's environment write "${%s}", or just %s if it is the whole string; for this text as it is, write "$${".`, name, call, call)
 }
 
-// remedies complete diagnostics of HCL that lack a remedy. Each is for diagnostics with this summary,
-// whose detail contains this text.
+// remedies are sentences that complete diagnostics of HCL. A remedy is for diagnostics with this summary whose
+// detail contains this text.
 var remedies = []struct{ summary, detail, remedy string }{ //nolint:gochecknoglobals // a constant table
 	{"Unclosed configuration block", "", "Write the missing }."},
 	{"Invalid block definition", "must not be used when defining a block", "Remove the equals sign."},

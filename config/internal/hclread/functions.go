@@ -19,8 +19,7 @@ import (
 // Function is a function that expressions can call.
 type Function = function.Function
 
-// mark is the type of the cty mark that goes from sensitive values to all values computed from
-// them.
+// mark is the type of the cty mark of sensitive values. cty also marks all values computed from them.
 type mark string
 
 const sensitive mark = "sensitive"
@@ -125,11 +124,11 @@ const (
 	// MaxSteps bounds the matches of one evaluation of a condition, because servers choose the texts: a few
 	// milliseconds. A match takes a step for each byte of its text and instruction of its pattern.
 	MaxSteps = 1 << 20
-	// compileSteps are the steps for compiling a pattern, which a call does twice: for its type and for its value.
+	// compileSteps is the cost of compiling a pattern. Each call compiles twice: for its type and for its value.
 	compileSteps = 1 << 16
 )
 
-// ErrTooMuchToMatch is the error of matches beyond [MaxSteps].
+// ErrTooMuchToMatch is the error of an evaluation that exceeds [MaxSteps].
 var ErrTooMuchToMatch = &DiagnosticError{"Too much to match", "The texts are too long for these patterns."}
 
 // Program is a compiled regular expression with its cost.
@@ -153,7 +152,7 @@ func Compile(pattern string) (*Program, error) {
 	return &Program{re, instructions, result}, nil
 }
 
-// compile returns a regular expression and about the number of its instructions. The error is as in [Compile].
+// compile returns a regular expression and an estimate of its instructions. It has the errors of [Compile].
 func compile(pattern string) (re *regexp.Regexp, count int, err error) {
 	if len(pattern) > MaxExpression {
 		return nil, 0, fmt.Errorf("is longer than %d bytes", MaxExpression)
@@ -162,7 +161,7 @@ func compile(pattern string) (re *regexp.Regexp, count int, err error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("is not a regular expression (RE2): %w", err)
 	}
-	// They are counted first: a kilobyte of pattern can compile to millions of them.
+	// Count before compiling: a kilobyte of pattern can compile to millions of instructions.
 	if count = instructions(parsed); count > MaxInstructions {
 		return nil, 0, fmt.Errorf("compiles to more than %d instructions; use smaller repetitions", MaxInstructions)
 	}
@@ -170,7 +169,7 @@ func compile(pattern string) (re *regexp.Regexp, count int, err error) {
 	return re, count, err
 }
 
-// instructions returns about the number of instructions, without writing repetitions out.
+// instructions estimates the number of instructions without expanding repetitions.
 func instructions(re *syntax.Regexp) int {
 	count := max(1, len(re.Rune))
 	if re.Op == syntax.OpCharClass {
@@ -188,11 +187,10 @@ func instructions(re *syntax.Regexp) int {
 // Regexp returns the compiled regular expression.
 func (p *Program) Regexp() *regexp.Regexp { return p.regexp }
 
-// instructionBytes is the memory of an instruction.
+// instructionBytes is the memory of one instruction, about.
 const instructionBytes = 40
 
-// Compile calls the function [Compile], and charges the program to the budget of the block's file, so that many
-// patterns cannot take much memory.
+// Compile is the function [Compile], but charges the program's memory to the budget of the block's file.
 func (b *Block) Compile(pattern string) (*Program, error) {
 	if b.scope.source.left <= 0 {
 		return nil, errors.New("makes the patterns of this file too large together; remove or simplify some")
@@ -205,8 +203,8 @@ func (b *Block) Compile(pattern string) (*Program, error) {
 }
 
 // RegexFunction returns the function regex for one evaluation of a condition. It uses the compiled programs, and
-// compiles other patterns within bounds. Matches and compilations are subtracted from steps. Below zero they fail.
-// The caller must check that too, because can and try hide the error.
+// compiles other patterns within bounds. Each match and each compilation reduces steps, and fails if steps becomes
+// negative. The caller must check steps afterwards, because the functions can and try hide the error.
 func RegexFunction(programs map[string]*Program, steps *int) Function {
 	general := stdlib.RegexFunc
 	program := func(pattern string) (*Program, error) {

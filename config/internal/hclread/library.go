@@ -9,8 +9,8 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 )
 
-// library returns the functions with bounds. Their arguments and results are charged to the file whose
-// expression is being evaluated, and refused if they are too large.
+// library returns the functions of expressions, wrapped to charge their arguments and results to the budget of the
+// file, and to refuse values beyond a bound.
 func (r *Reader) library() map[string]Function {
 	all := Functions()
 	for name, f := range all {
@@ -43,7 +43,7 @@ func checkCall(name string, args []cty.Value) error {
 	known := make([]cty.Value, len(args))
 	for i, arg := range args {
 		if known[i], _ = arg.UnmarkDeep(); !arg.IsWhollyKnown() {
-			return nil // the call has no result
+			return nil // the function is not called with unknown arguments
 		}
 	}
 	makes, err := 0, error(nil)
@@ -97,7 +97,7 @@ func textOf(v cty.Value) string {
 func formatted(layout string, args []cty.Value) int {
 	bytes, times := len(layout), 1
 	for _, width := range digitRuns().FindAllString(layout, -1) {
-		n, _ := strconv.Atoi(width) // the largest int if it is larger
+		n, _ := strconv.Atoi(width) // on overflow, Atoi returns the largest int
 		bytes += min(n, maxValue+1)
 	}
 	if strings.Contains(layout, "[") { // a verb may refer to any argument

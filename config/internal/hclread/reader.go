@@ -13,8 +13,8 @@ import (
 type Options struct {
 	// LookupEnv finds environment variables; nil means [os.LookupEnv].
 	LookupEnv func(string) (string, bool)
-	// AllowUnsetEnv makes an unset variable without a default a warning. Values computed from it are unset,
-	// too.
+	// AllowUnsetEnv makes an unset variable without a default a warning. Texts computed from it have
+	// [Text.Unset].
 	AllowUnsetEnv bool
 	// OnRead is called with each path before the Reader reads it or looks for it, and with each
 	// folder that an attribute names and that is missing. It may be nil.
@@ -42,7 +42,7 @@ type Reader struct {
 	byPath  map[string]*source
 
 	functions  map[string]Function
-	evaluating *source              // the file whose expression is being evaluated. See spend.
+	evaluating *source              // the file whose expression is evaluated. See spend.
 	names      map[string]hcl.Range // see Unique
 	contested  map[string]bool      // names that several files define
 	guesses    map[guess]bool       // see Block.Lacks
@@ -50,7 +50,7 @@ type Reader struct {
 	references References           // see Field.Recorded
 }
 
-// New returns a Reader whose schema describes the top level.
+// New returns a Reader for files whose top level the schema describes.
 func New(schema Schema, options Options) *Reader {
 	if options.LookupEnv == nil {
 		options.LookupEnv = os.LookupEnv
@@ -127,8 +127,8 @@ func Relative(folder, path string) string {
 // IsFolder reports whether ReadPath read a folder.
 func (r *Reader) IsFolder() bool { return r.isFolder }
 
-// Broken reports whether a file does not parse, or a block is unknown, misplaced or dropped. In
-// these cases, a missing block may be in the broken part.
+// Broken reports whether a file does not parse, or a block is unknown, misplaced or dropped. If so,
+// blocks that seem to be missing may only be unreadable.
 func (r *Reader) Broken() bool {
 	return slices.ContainsFunc(r.sources, func(s *source) bool { return s.broken || len(s.dropped) > 0 }) ||
 		slices.ContainsFunc(r.diags, func(d *hcl.Diagnostic) bool { return d.Summary == unknownBlock || d.Summary == misplacedBlock })
@@ -183,8 +183,8 @@ func (r *Reader) open(b *hclsyntax.Block) *Block {
 	return &Block{Reader: r, hcl: b, schema: schema.Schema, scope: newScope(r, b.DefRange())}
 }
 
-// Labels returns the labels of all blocks of one type, also in broken files: otherwise a syntax error would
-// make every reference to that file an error, too.
+// Labels returns the labels of all blocks of one type, also in broken files. So a syntax error in a file causes
+// no errors at references to its blocks.
 func (r *Reader) Labels(blockType string) []string {
 	var labels []string
 	for _, src := range r.sources {
@@ -209,8 +209,8 @@ func NewReferences() References { return References{map[string]bool{}, map[strin
 // SummaryDuplicate is the summary of [Reader.Unique].
 const SummaryDuplicate = "Duplicate name"
 
-// Unique reports the second use of a name, with the location of the first. If the first is in
-// another file, it also reports the first. The same location is the same use.
+// Unique reports the second use of a name, with the location of the first use. If the uses are in
+// different files, it reports both. A second call for the same location reports nothing.
 func (r *Reader) Unique(kind, name string, at hcl.Range) {
 	key := kind + " " + name
 	first, isKnown := r.names[key]

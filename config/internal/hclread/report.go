@@ -17,7 +17,7 @@ import (
 // Reporter collects diagnostics. The zero value is ready for use.
 type Reporter struct {
 	diags hcl.Diagnostics
-	// reported counts all diagnostics, also omitted ones.
+	// reported counts all diagnostics, including those beyond maxOfFile.
 	reported int
 	seen     map[kind]int
 	// errorsAt contains the offsets of the errors in diags, by file.
@@ -30,8 +30,8 @@ type kind struct {
 	severity hcl.DiagnosticSeverity
 }
 
-// maxOfFile bounds the errors and the warnings of one file: a file may have an error in every few bytes, and
-// each block looks at all errors of its file.
+// maxOfFile bounds the errors, and the warnings, of one file. A file may have an error in every few bytes, and
+// [Block.HasErrors] searches all errors of its file.
 const maxOfFile = 100
 
 const summaryMore = "Only some are shown"
@@ -72,10 +72,11 @@ func (r *Reporter) Report(d *hcl.Diagnostic) {
 	r.diags = append(r.diags, d)
 }
 
-// Reported counts the diagnostics so far. A caller can compare it before and after a step.
+// Reported returns the number of diagnostics so far. Compare it before and after a step to learn whether the step
+// reported any.
 func (r *Reporter) Reported() int { return r.reported }
 
-// addCounts adds a diagnostic with the number of omitted ones for each file.
+// addCounts adds a diagnostic for each file with omitted diagnostics, with their number.
 func (r *Reporter) addCounts() {
 	for k, n := range r.seen {
 		if n <= maxOfFile {
@@ -190,8 +191,8 @@ func (r Report) text(d *hcl.Diagnostic, width uint, color bool) string {
 type quotedLine string
 
 // quote returns the location of a diagnostic as FILE:LINE:COLUMN, the name of the block around it, and its
-// lines with a mark below the column. A diagnostic for a whole line has no column and no mark. A sentence
-// replaces lines that are too long or may contain a secret.
+// lines with a mark below the column. A diagnostic for a whole line has no column and no mark. The reason replaces
+// lines that are too long or may contain a secret.
 func (r Report) quote(d *hcl.Diagnostic, highlight, end string) string {
 	at := d.Subject
 	place, column := fmt.Sprintf("  on %s:%d", Printable(at.Filename), at.Start.Line), fmt.Sprintf(":%d", at.Start.Column)

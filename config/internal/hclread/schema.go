@@ -15,9 +15,9 @@ import (
 type Schema struct {
 	Attributes []Attribute
 	Blocks     []BlockSchema
-	// Misplaced maps a name to the place where it belongs. Names in inner blocks need no entry.
+	// Misplaced maps a name to the block or attribute where it belongs. Names of inner blocks need no entry.
 	Misplaced map[string]string
-	// Foreign maps a name from the configurations of other programs to the remedy, a sentence.
+	// Foreign maps a name from the configurations of other programs to the remedy, which is a sentence.
 	Foreign map[string]string
 }
 
@@ -95,8 +95,8 @@ func (s Schema) collectNames(names attributeNames) {
 	}
 }
 
-// guess is the attribute or block that a name in a block means, or probably means if it is
-// misspelt.
+// guess is the name of an attribute or block that is written in a block, or was probably meant by a
+// misspelt name.
 type guess struct {
 	block *hclsyntax.Block
 	name  string
@@ -139,7 +139,7 @@ func (c checker) attributes(attributes hclsyntax.Attributes, s Schema, prefix st
 	}
 }
 
-// leastMisspelt is the minimum length for comparing names: pat is near rate by accident.
+// leastMisspelt is the minimum length at which mayBeSecret trusts a comparison: pat is near rate by accident.
 const leastMisspelt = 5
 
 // mayBeSecret reports whether an unknown attribute may be a misspelt secret.
@@ -242,7 +242,7 @@ func Suggest(name string, known []string) string {
 	return fmt.Sprintf(". Did you mean %q?", best)
 }
 
-// Sentence ends the text of an error with a period, unless [Suggest] ended it.
+// Sentence returns the text of an error with a period, unless the text ends a sentence, as with [Suggest].
 func Sentence(err error) string {
 	text := err.Error()
 	if strings.HasSuffix(text, "?") || strings.HasSuffix(text, ".") {
@@ -255,10 +255,9 @@ func Sentence(err error) string {
 func nearest(name string, known []string) string {
 	best, limit := "", len(name)/3+1 // one typo, and another one for every three letters
 	for _, k := range known {
-		// At a distance of the whole length, nothing matches.
+		// A distance of len(k) means that no letter matches.
 		if d := distance(name, k); d <= limit && d < len(k) {
-			// The first of equally near names wins.
-			best, limit = k, d-1
+			best, limit = k, d-1 // d-1: among equally near names, the first wins
 		}
 	}
 	return best

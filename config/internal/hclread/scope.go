@@ -40,14 +40,14 @@ type scope struct {
 	// unset are the unset variables of the last evaluation.
 	unset []string
 
-	functions *hcl.EvalContext // made on first use. See context.
+	functions *hcl.EvalContext // nil until context makes it
 }
 
 func newScope(r *Reader, at hcl.Range) *scope {
 	return &scope{Reader: r, dir: filepath.Dir(at.Filename), source: r.byPath[at.Filename]}
 }
 
-// context returns the functions for an expression. There are no variables.
+// context returns the functions for an expression, which has no variables.
 func (s *scope) context() *hcl.EvalContext {
 	if s.functions == nil {
 		// env and file obey the access of this block.
@@ -57,8 +57,8 @@ func (s *scope) context() *hcl.EvalContext {
 	return s.functions
 }
 
-// envFunction marks its result as sensitive. That includes the default, which usually is a placeholder for a
-// secret.
+// envFunction returns the function env. It marks its result as sensitive, including a default, which usually is a
+// placeholder for a secret.
 func (s *scope) envFunction() Function {
 	return function.New(&function.Spec{
 		Params:   []function.Parameter{{Name: "name", Type: cty.String, AllowMarked: true}},
@@ -82,8 +82,8 @@ func (s *scope) envFunction() Function {
 	})
 }
 
-// env looks up a variable. If unset variables are allowed, a variable without a default is unknown, and so are
-// values computed from it. Unknown values are not checked.
+// env looks up a variable. With AllowUnsetEnv, an unset variable without a default is unknown, and so are all
+// values computed from it.
 func (s *scope) env(name string, fallback []cty.Value) (cty.Value, error) {
 	s.references.Env[name] = true
 	if s.access != nil {
@@ -107,7 +107,7 @@ func (s *scope) env(name string, fallback []cty.Value) (cty.Value, error) {
 	}
 }
 
-// fileFunction reads only text, because HCL has no type for bytes.
+// fileFunction returns the function file. It reads only UTF-8 text, because HCL has no type for bytes.
 func (s *scope) fileFunction() Function {
 	return function.New(&function.Spec{
 		Params: []function.Parameter{{Name: "path", Type: cty.String, AllowMarked: true}},

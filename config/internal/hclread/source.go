@@ -8,21 +8,21 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// source is one file with its reliably parsed blocks.
+// source is one file with its blocks.
 type source struct {
 	path       string
 	file       *hcl.File
 	blocks     hclsyntax.Blocks
 	dropped    hclsyntax.Blocks // see Block.Drop
 	attributes hclsyntax.Attributes
-	// broken is true if the file does not parse. If so, blocks contains only the blocks before the
-	// first error.
+	// broken is true if the file does not parse. Then blocks contains only the blocks before the first
+	// error.
 	broken bool
 	// likelyTop are the probable types of a broken file's top-level blocks. likely contains the
 	// probable labels by type, at any level.
 	likelyTop map[string]bool
 	likely    map[string][]string
-	// unquoted are the parts of the file that no diagnostic quotes.
+	// unquoted contains the parts of the file that no diagnostic may quote.
 	unquoted []span
 	// left is the remaining budget of the file's expressions, in bytes.
 	left int
@@ -46,7 +46,7 @@ func (s *source) parse(names attributeNames, isLock bool, report *Reporter) {
 	} else if !s.broken {
 		s.parseBlocks(names, report)
 	}
-	if s.broken || report.Reported() > before { // the attribute of a line is uncertain, so each line may contain a secret
+	if s.broken || report.Reported() > before { // any line may belong to a secret attribute
 		s.unquoted = []span{{0, len(s.file.Bytes)}}
 	}
 	if s.broken {
@@ -122,14 +122,13 @@ func (s *source) withholds(lines span) (why string) {
 	return ""
 }
 
-// keep stores the blocks of a body that were certainly parsed as meant. After a syntax error the parser
-// guesses, so only blocks before the error are kept.
+// keep stores the blocks of a body that end before the first syntax error. After an error, the parser guesses.
 func (s *source) keep(body *hclsyntax.Body, diags hcl.Diagnostics) {
 	limit := len(s.file.Bytes)
 	for _, d := range diags {
 		if d.Severity == hcl.DiagError && d.Summary != "Attribute redefined" { // this error leaves the body intact
 			s.broken = true
-			if d.Subject != nil { // the earliest error
+			if d.Subject != nil {
 				limit = min(limit, d.Subject.Start.Byte)
 			}
 		}
@@ -144,8 +143,8 @@ func (s *source) keep(body *hclsyntax.Body, diags hcl.Diagnostics) {
 	}
 }
 
-// declares reports whether the file has a top-level block or attribute called name. In a broken
-// file it knows only the probable blocks.
+// declares reports whether the file has a top-level block or attribute called name. In a broken file,
+// it considers only probable blocks.
 func (s *source) declares(name string) bool {
 	if s.broken {
 		return s.likelyTop[name]

@@ -8,8 +8,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Attribute is one row of a block's table, from which its checks, its decoding and its documentation
-// follow.
+// Attribute is one row of a block's table. Checks, decoding and documentation of the attribute follow from
+// the row.
 type Attribute struct {
 	Name string
 	// Env reports whether env and file may give the value: "no", "yes" or "secret".
@@ -62,8 +62,8 @@ func (a Attribute) Required(remedy string, args ...any) Attribute {
 // Field is the decoder of an attribute.
 type Field struct {
 	Type string // in the documentation
-	// Target points to the default, and to the decoded value after decoding. It is nil if there are
-	// several values.
+	// Target points to the default and, after decoding, to the value. It is nil if the attribute sets
+	// no single variable.
 	Target any
 	decode func(b *Block, name string)
 }
@@ -126,7 +126,7 @@ func isEmpty[T any](b *Block, name string, dst *[]T, parse func(string) (T, erro
 	return len(*dst) == 0 && b.Reported() == before
 }
 
-// Custom is a field with a decoder of its own.
+// Custom is a field that the function decode decodes.
 func Custom(kind string, target any, decode func(b *Block)) Field {
 	return Field{kind, target, func(b *Block, _ string) { decode(b) }}
 }
@@ -134,9 +134,8 @@ func Custom(kind string, target any, decode func(b *Block)) Field {
 // Beside is a field that the decoder of another attribute decodes.
 func Beside(kind string, target any) Field { return Field{kind, target, func(*Block, string) {}} }
 
-// Recorded adds the variables and files of the field's expression to refs. HCL evaluates both
-// results of a conditional, so refs contains all variables and files to which the expression can
-// refer.
+// Recorded returns a field that adds the variables and files of its expression to refs when it is
+// decoded. HCL evaluates both results of a conditional, so refs gets the references of both.
 func (f Field) Recorded(refs References) Field {
 	decode := f.decode
 	f.decode = func(b *Block, name string) {

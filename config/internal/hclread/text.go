@@ -13,8 +13,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Lazily returns a function that compiles an expression at its first call, so commands that do not need it
-// start faster.
+// Lazily returns a function that compiles an expression at its first call. So commands that do not use the
+// expression start faster.
 func Lazily(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }
@@ -33,11 +33,11 @@ type Text struct {
 	At    hcl.Range
 	// Sensitive is true if no message may show the value.
 	Sensitive bool
-	// Unset is true if the value depends on an unset variable. Then it is empty and must not be checked.
+	// Unset is true if the value depends on an unset variable. Then Value is empty, and must not be checked.
 	Unset bool
 }
 
-// newText converts a string, which may be marked or unknown.
+// newText converts a string. A marked string is sensitive, and an unknown string is unset.
 func newText(v cty.Value, at hcl.Range, sensitive bool) Text {
 	v, marks := v.Unmark()
 	t := Text{At: at, Sensitive: sensitive || len(marks) > 0}
@@ -49,7 +49,7 @@ func newText(v cty.Value, at hcl.Range, sensitive bool) Text {
 	return t
 }
 
-// String returns the value for messages.
+// String returns the value in quotes, or [Masked] if it is sensitive.
 func (t Text) String() string {
 	if t.Sensitive {
 		return Masked
@@ -71,8 +71,7 @@ func Printable(text string) string {
 // isShown reports whether a character may be printed.
 func isShown(r rune) bool { return r == '\n' || r == '\t' || unicode.IsPrint(r) }
 
-// hasCredentials reports whether a value may be a URL with a user, a password or a query, which may contain a
-// token.
+// hasCredentials reports whether a value may be a URL with a user, a password, or a query, where tokens may be.
 func hasCredentials(value string) bool {
 	return strings.ContainsAny(value, "@?") && strings.Contains(value, "//")
 }
